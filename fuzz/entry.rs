@@ -2,9 +2,9 @@
 //! and loop files. None of them may panic, whatever it is given. Driven by the fuzz targets here, and by
 //! `crates/engine/tests/mutations.rs`.
 
-use loopwright::agents::{AgentLimits, Endpoints, Invocation, hear};
-use loopwright::proc::{Cookie, How};
-use loopwright::room::Room;
+use loopwright::agents::{AgentInvocation, AgentLimits, ProviderEndpoints, replay_stream};
+use loopwright::proc::{RunEnd, TreeCookie};
+use loopwright::sandbox_view::SandboxView;
 use loopwright_core::outbox::{self, StagedFile};
 use loopwright_core::spec::{AgentUse, Role, read_loop_file};
 use loopwright_core::verdict::{self, VerdictFile};
@@ -16,14 +16,14 @@ pub(crate) const AGENTS: [AgentUse; 4] = [AgentUse::Claude, AgentUse::Codex, Age
 pub(crate) fn stream(bytes: &[u8]) {
     let Some((first, rest)) = bytes.split_first() else { return };
     let agent = AGENTS[usize::from(*first) % AGENTS.len()];
-    let how = if first & 0x40 == 0 { How::Exited(i32::from(first & 0x3f)) } else { How::Finished };
-    drop(hear(agent, &invocation(), rest, how, &mut ()));
+    let how = if first & 0x40 == 0 { RunEnd::Exited(i32::from(first & 0x3f)) } else { RunEnd::Finished };
+    drop(replay_stream(agent, &invocation(), rest, how, &mut ()));
 }
 
 /// A verdict, as a file and in a checker's last message.
 pub(crate) fn verdict(bytes: &[u8]) {
     drop(VerdictFile::parse(bytes));
-    if let Ok(Some(document)) = verdict::in_answer(&String::from_utf8_lossy(bytes)) {
+    if let Ok(Some(document)) = verdict::find_verdict(&String::from_utf8_lossy(bytes)) {
         drop(VerdictFile::parse(document.as_bytes()));
     }
 }
@@ -36,7 +36,7 @@ pub(crate) fn outbox(bytes: &[u8]) {
         StagedFile::regular(String::from_utf8_lossy(pair[0]), content)
     };
     let files: Vec<StagedFile> = parts.chunks(2).map(file).collect();
-    drop(outbox::cannot(&files));
+    drop(outbox::cannot_reason(&files));
     drop(outbox::parse_batch(&files));
 }
 
@@ -47,8 +47,8 @@ pub(crate) fn loop_file(bytes: &[u8]) {
     }
 }
 
-fn invocation() -> Invocation {
-    Invocation {
+fn invocation() -> AgentInvocation {
+    AgentInvocation {
         role: Role::Checker,
         loop_name: "fuzz".to_owned(),
         round: "r1".to_owned(),
@@ -63,7 +63,7 @@ fn invocation() -> Invocation {
         verdict: None,
         model: None,
         tools: Vec::new(),
-        endpoints: Endpoints::default(),
+        endpoints: ProviderEndpoints::default(),
         prices: std::sync::Arc::default(),
         limits: AgentLimits {
             wall: None,
@@ -74,7 +74,7 @@ fn invocation() -> Invocation {
             meter: Default::default(),
             output_max: u64::MAX,
         },
-        cookie: Cookie::from_recorded("lw-fuzz".to_owned()),
-        room: Room::default(),
+        cookie: TreeCookie::from_recorded("lw-fuzz".to_owned()),
+        view: SandboxView::default(),
     }
 }

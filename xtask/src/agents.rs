@@ -2,7 +2,7 @@
 //! something is missing. One that cannot be installed is named and counted, and the others still come: a test that needs it
 //! skips itself where the test command counts it.
 
-use crate::command::{ask, program, root, run as run_command};
+use crate::command::{first_output_line, program, root, run as run_command};
 use crate::setup::{install_packages, report};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -90,7 +90,7 @@ impl Pin {
 fn install(pins: &[Pin], folder: &Path) -> Result<(), String> {
     let mut npm = program("npm");
     npm.arg("--version");
-    if ask(npm).is_none() {
+    if first_output_line(npm).is_none() {
         install_packages(&["npm"])?;
     }
     let node = pins.iter().find(|pin| pin.package == "node").ok_or_else(|| format!("`{PINS}` has no node"))?;

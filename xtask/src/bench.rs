@@ -7,17 +7,17 @@ mod growth;
 mod redact;
 mod rounds;
 mod sample;
-mod spaces;
 mod start;
 mod streams;
 mod table;
 mod worker;
+mod workspaces;
 
 use crate::command::{self, cargo};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-use table::{Section, show};
+use table::{BenchSection, render_section};
 
 /// Rounds of every comparison; a median of fewer says little on a busy machine.
 const ROUNDS: usize = 7;
@@ -26,7 +26,7 @@ const ROUNDS: usize = 7;
 const NAMES: [&str; 8] = ["start", "overhead", "round", "status", "workspace", "redact", "stream", "daemon"];
 
 /// What the command line asks for.
-pub(crate) struct Bench {
+pub(crate) struct BenchOptions {
     names: Vec<String>,
     /// Sizes that take minutes are measured too.
     is_large: bool,
@@ -36,18 +36,18 @@ pub(crate) struct Bench {
 }
 
 /// Where the programs under measurement are, and a folder for their worlds.
-struct Bed {
+struct BenchSetup {
     program: PathBuf,
     worker: PathBuf,
     dir: tempfile::TempDir,
     /// The same in memory.
     memory: tempfile::TempDir,
-    window: Window,
+    window: BenchWindow,
 }
 
 /// How long is looked at what happens in time.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Window {
+enum BenchWindow {
     Whole,
     Quick,
 }
@@ -55,12 +55,12 @@ enum Window {
 /// Where a world lies. Ext4 takes longer to make a file the more were deleted nearby in the last minutes, so repeated
 /// large checkouts on it measure what ran before them; those are measured in memory, where flushes cost nothing.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Medium {
+enum StorageMedium {
     Disk,
     Memory,
 }
 
-impl Medium {
+impl StorageMedium {
     fn place(self) -> &'static str {
         match self {
             Self::Disk => "on the disk",
@@ -69,9 +69,9 @@ impl Medium {
     }
 }
 
-impl Bench {
+impl BenchOptions {
     /// Reads names, `--large`, `--quick` and `--json FILE`.
-    pub(crate) fn of(words: &[&str]) -> Result<Self, String> {
+    pub(crate) fn parse(words: &[&str]) -> Result<Self, String> {
         let mut bench = Self { names: Vec::new(), is_large: false, is_quick: false, json: None };
         let mut words = words.iter();
         while let Some(word) = words.next() {
@@ -87,16 +87,16 @@ impl Bench {
     }
 
     pub(crate) fn run(&self) -> Result<(), String> {
-        let bed = Bed::make(if self.is_quick { Window::Quick } else { Window::Whole })?;
+        let bed = BenchSetup::make(if self.is_quick { BenchWindow::Quick } else { BenchWindow::Whole })?;
         let begun = Instant::now();
-        let facts = facts::gather(bed.dir.path())?;
+        let facts = facts::collect_facts(bed.dir.path())?;
         print!("{}", facts.render());
         let mut sections = Vec::new();
-        let large = self.is_large.then_some(spaces::FILES_LARGE);
-        let sizes: Vec<usize> = spaces::FILES.into_iter().chain(large).collect();
+        let large = self.is_large.then_some(workspaces::FILES_LARGE);
+        let sizes: Vec<usize> = workspaces::FILES.into_iter().chain(large).collect();
         for name in NAMES.iter().filter(|name| self.wants(name)) {
             bed.measure(name, &sizes, &mut |section| {
-                print!("\n{}", show(&section));
+                print!("\n{}", render_section(&section));
                 sections.push(section);
             })?;
         }
@@ -112,8 +112,8 @@ impl Bench {
     }
 }
 
-impl Bed {
-    fn make(window: Window) -> Result<Self, String> {
+impl BenchSetup {
+    fn make(window: BenchWindow) -> Result<Self, String> {
         let mut build = cargo();
         build.args(["build", "--quiet", "--profile", "dist", "-p", "loopwright-cli"]);
         command::run(build)?;
@@ -125,30 +125,32 @@ impl Bed {
         Ok(Self { program: target.join("dist/loopwright"), worker, dir, memory, window })
     }
 
-    fn measure(&self, name: &str, sizes: &[usize], done: &mut dyn FnMut(Section)) -> Result<(), String> {
+    fn measure(&self, name: &str, sizes: &[usize], done: &mut dyn FnMut(BenchSection)) -> Result<(), String> {
         match name {
             "start" => done(start::measure(self)?),
             "overhead" => {
-                done(rounds::overhead(self, Medium::Disk)?);
-                done(rounds::overhead(self, Medium::Memory)?);
+                done(rounds::overhead(self, StorageMedium::Disk)?);
+                done(rounds::overhead(self, StorageMedium::Memory)?);
             }
             "round" => {
-                for (files, medium) in [(1_000, Medium::Disk), (1_000, Medium::Memory), (10_000, Medium::Memory)] {
-                    done(rounds::whole(self, files, medium)?);
+                for (files, medium) in
+                    [(1_000, StorageMedium::Disk), (1_000, StorageMedium::Memory), (10_000, StorageMedium::Memory)]
+                {
+                    done(rounds::whole_rounds(self, files, medium)?);
                 }
             }
             "redact" => done(redact::measure(self)?),
             "stream" => done(streams::measure(self)?),
             "daemon" => daemon::measure(self)?.into_iter().for_each(done),
-            "workspace" => spaces::measure(self, sizes)?.into_iter().for_each(done),
+            "workspace" => workspaces::measure(self, sizes)?.into_iter().for_each(done),
             _ => growth::measure(self)?.into_iter().for_each(done),
         }
         Ok(())
     }
 
     /// A new folder for one benchmark's world.
-    fn folder(&self, name: &str, medium: Medium) -> Result<PathBuf, String> {
-        let root = if medium == Medium::Disk { &self.dir } else { &self.memory };
+    fn folder(&self, name: &str, medium: StorageMedium) -> Result<PathBuf, String> {
+        let root = if medium == StorageMedium::Disk { &self.dir } else { &self.memory };
         let path = root.path().join(name);
         std::fs::create_dir_all(&path).map_err(|error| format!("make `{}`: {error}", path.display()))?;
         Ok(path)
@@ -159,9 +161,9 @@ fn target_folder() -> Option<PathBuf> {
     std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from)
 }
 
-fn write_json(file: &Path, facts: &facts::Facts, sections: &[Section]) -> Result<(), String> {
+fn write_json(file: &Path, facts: &facts::BenchFacts, sections: &[BenchSection]) -> Result<(), String> {
     let document = json!({
-        "schema": 1, "machine": facts.to_json(), "sections": sections.iter().map(Section::to_json).collect::<Vec<_>>(),
+        "schema": 1, "machine": facts.to_json(), "sections": sections.iter().map(BenchSection::to_json).collect::<Vec<_>>(),
     });
     let text = serde_json::to_string_pretty(&document).expect("a document of strings and numbers");
     std::fs::write(file, text + "\n").map_err(|error| format!("write `{}`: {error}", file.display()))

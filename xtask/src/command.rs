@@ -40,14 +40,14 @@ pub(crate) fn run(mut command: Command) -> Result<(), String> {
 }
 
 /// The first line a program prints when asked something, or nothing when it is not there or fails.
-pub(crate) fn ask(mut command: Command) -> Option<String> {
+pub(crate) fn first_output_line(mut command: Command) -> Option<String> {
     let output = command.stderr(Stdio::null()).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).lines().next()?.trim().to_owned();
     output.status.success().then_some(text)
 }
 
 /// Runs to the end, shows every line as it comes, and hands each to `see`. Both streams are read, so neither can block.
-pub(crate) fn watch(mut command: Command, see: &mut dyn FnMut(&str)) -> Result<(), String> {
+pub(crate) fn run_watched(mut command: Command, see: &mut dyn FnMut(&str)) -> Result<(), String> {
     let shown = show(&command);
     let mut child = command
         .stdout(Stdio::piped())

@@ -52,12 +52,12 @@ fn main() -> ExitCode {
         ["test", filter @ ..] => test::run(filter),
         ["hostile", filter @ ..] => hostile::run(filter),
         ["sim", words @ ..] => sim::run(words),
-        ["soak", words @ ..] => soak::Soak::of(words).and_then(|soak| soak.run()),
-        ["trust", words @ ..] => trust::Trust::of(words).and_then(|trust| trust.run()),
-        ["bench", words @ ..] => bench::Bench::of(words).and_then(|bench| bench.run()),
+        ["soak", words @ ..] => soak::SoakOptions::parse(words).and_then(|soak| soak.run()),
+        ["trust", words @ ..] => trust::TrustOptions::parse(words).and_then(|trust| trust.run()),
+        ["bench", words @ ..] => bench::BenchOptions::parse(words).and_then(|bench| bench.run()),
         ["record-streams", words @ ..] => record::run(words),
-        ["tidy"] => tidy::run(tidy::Ratchet::Keep),
-        ["tidy", "--bless"] => tidy::run(tidy::Ratchet::Bless),
+        ["tidy"] => tidy::run(tidy::LengthRatchet::Keep),
+        ["tidy", "--bless"] => tidy::run(tidy::LengthRatchet::Bless),
         ["tidy", "--wording"] => tidy::list_wording(),
         [] | ["help" | "--help" | "-h"] => {
             print!("{USAGE}");

@@ -1,7 +1,7 @@
 //! `cargo xtask setup`: everything the tests need, installed by Debian package name, and only what is missing.
 
 use crate::agents;
-use crate::command::{ask, cargo, program, run as run_command};
+use crate::command::{cargo, first_output_line, program, run as run_command};
 use std::path::{Path, PathBuf};
 
 /// The test runner's version: the one that this workspace's `rust-version` can build.
@@ -44,7 +44,7 @@ pub(crate) fn run() -> Result<(), String> {
 fn pytest_version() -> Option<String> {
     let mut command = program("python3");
     command.args(["-m", "pytest", "--version"]).env("PATH", TRUSTED_PATH);
-    ask(command)
+    first_output_line(command)
 }
 
 pub(crate) fn report(name: &str, word: &str, version: &str) {
@@ -93,13 +93,13 @@ fn apt(words: &[&str]) -> std::process::Command {
 fn is_root() -> bool {
     let mut id = program("id");
     id.arg("-u");
-    ask(id).as_deref() == Some("0")
+    first_output_line(id).as_deref() == Some("0")
 }
 
 fn version_of(name: &str) -> Option<String> {
     let mut command = program(name);
     command.arg("--version").env("PATH", TRUSTED_PATH);
-    ask(command)
+    first_output_line(command)
 }
 
 /// Debian keeps the server's binaries off the path, one folder a version; the newest counts.
@@ -114,7 +114,7 @@ fn postgres_version() -> Option<String> {
 fn nextest_version() -> Option<String> {
     let mut command = cargo();
     command.args(["nextest", "--version"]);
-    ask(command)
+    first_output_line(command)
 }
 
 fn setup_nextest() -> Result<(), String> {

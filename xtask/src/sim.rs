@@ -4,8 +4,8 @@
 
 mod bugs;
 
-use crate::command::{cargo, watch};
-use crate::summary::Counts;
+use crate::command::{cargo, run_watched};
+use crate::summary::TestCounts;
 
 /// How many seeds the test command runs.
 const SEEDS: &str = "200";
@@ -20,19 +20,19 @@ pub(crate) fn run(words: &[&str]) -> Result<(), String> {
 }
 
 /// The seeds of the test command.
-pub(crate) fn bounded() -> (Counts, Result<(), String>) {
+pub(crate) fn run_bounded() -> (TestCounts, Result<(), String>) {
     counted(&["1", "--seeds", SEEDS])
 }
 
-fn counted(words: &[&str]) -> (Counts, Result<(), String>) {
+fn counted(words: &[&str]) -> (TestCounts, Result<(), String>) {
     let mut command = cargo();
     command.args(["test", "--quiet", "-p", "loopwright", "--test", "sim"]);
     if is_many(words) {
         command.args(["--profile", "sim"]);
     }
     command.arg("--").args(words);
-    let mut counts = Counts::default();
-    let ended = watch(command, &mut |line| see(&mut counts, line));
+    let mut counts = TestCounts::default();
+    let ended = run_watched(command, &mut |line| see(&mut counts, line));
     (counts, ended)
 }
 
@@ -42,7 +42,7 @@ fn is_many(words: &[&str]) -> bool {
 }
 
 /// Reads `sim: 200 seeds, 0 failed, …`.
-fn see(counts: &mut Counts, line: &str) {
+fn see(counts: &mut TestCounts, line: &str) {
     let Some(told) = line.strip_prefix("sim: ") else { return };
     let mut numbers = told.split(", ").filter_map(|part| part.split(' ').next()?.parse::<u64>().ok());
     if let (Some(seeds), Some(failed)) = (numbers.next(), numbers.next()) {
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn seeds_are_counted_as_tests() {
-        let mut counts = Counts::default();
+        let mut counts = TestCounts::default();
         see(&mut counts, "FAILED seed 7 at commit abc: P1");
         see(&mut counts, "sim: 200 seeds, 3 failed, 410 lives, 9 due moments in 2 receipts, 7 rounds (); 41 s");
         assert_eq!((counts.passed, counts.failed), (197, 3));

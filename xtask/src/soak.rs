@@ -44,15 +44,15 @@ verdict pass correctness=5@sum.sh:2 scope=5@gate:tests tests=4@gate:tests
 ";
 
 /// What the command line asks for.
-pub(crate) struct Soak {
+pub(crate) struct SoakOptions {
     kills: u32,
     rounds: usize,
     seed: u64,
 }
 
-impl Soak {
+impl SoakOptions {
     /// Reads `--kills N`, `--rounds N` and `--seed S`.
-    pub(crate) fn of(words: &[&str]) -> Result<Self, String> {
+    pub(crate) fn parse(words: &[&str]) -> Result<Self, String> {
         let mut soak = Self { kills: 200, rounds: 1_000, seed: std::process::id().into() };
         let mut words = words.iter();
         while let Some(word) = words.next() {
@@ -81,7 +81,7 @@ impl Soak {
     }
 
     fn kill_runs(&self) -> Result<(), String> {
-        let world = World::new()?;
+        let world = SoakRepo::new()?;
         println!("soak: {} kills, seed {}", self.kills, self.seed);
         let begun = Instant::now();
         let (runs, whole) = self.strike(&world)?;
@@ -102,7 +102,7 @@ impl Soak {
         Ok(())
     }
 
-    fn strike(&self, world: &World) -> Result<(u32, u32), String> {
+    fn strike(&self, world: &SoakRepo) -> Result<(u32, u32), String> {
         let mut random = self.seed | 1;
         let (mut kills, mut runs, mut whole) = (0, 0, 0);
         while kills < self.kills {
@@ -144,12 +144,12 @@ fn killed(mut child: Child, delay: Duration) -> bool {
 }
 
 /// A repository with a bug and a loop that mends it, over and over.
-struct World {
+struct SoakRepo {
     root: tempfile::TempDir,
     binary: PathBuf,
 }
 
-impl World {
+impl SoakRepo {
     fn new() -> Result<Self, String> {
         let files = [
             ("sum.sh", "#!/bin/sh\necho $(($1 - $2))\n"),

@@ -4,13 +4,13 @@ use std::ops::AddAssign;
 
 /// How many tests ended how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub(crate) struct TestCounts {
     pub(crate) passed: u64,
     pub(crate) failed: u64,
     pub(crate) skipped: u64,
 }
 
-impl AddAssign for Counts {
+impl AddAssign for TestCounts {
     fn add_assign(&mut self, other: Self) {
         self.passed += other.passed;
         self.failed += other.failed;
@@ -18,24 +18,24 @@ impl AddAssign for Counts {
     }
 }
 
-impl std::fmt::Display for Counts {
+impl std::fmt::Display for TestCounts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped)
     }
 }
 
 /// Takes nextest's summary as the whole count: it comes last, so a test that prints such a line is overruled.
-pub(crate) fn see_nextest(counts: &mut Counts, line: &str) {
+pub(crate) fn add_nextest_line(counts: &mut TestCounts, line: &str) {
     *counts = nextest(line).unwrap_or(*counts);
 }
 
 /// Adds libtest's result of one crate.
-pub(crate) fn see_libtest(counts: &mut Counts, line: &str) {
+pub(crate) fn add_libtest_line(counts: &mut TestCounts, line: &str) {
     *counts += libtest(line).unwrap_or_default();
 }
 
 /// Reads nextest's `Summary [ 1.2s] 3 tests run: 2 passed (1 slow), 1 failed, 4 skipped`; other lines are nothing.
-fn nextest(line: &str) -> Option<Counts> {
+fn nextest(line: &str) -> Option<TestCounts> {
     let plain = without_colour(line);
     let rest = plain.trim_start().strip_prefix("Summary")?;
     let (run, parts) = rest.split_once(':')?;
@@ -43,15 +43,15 @@ fn nextest(line: &str) -> Option<Counts> {
 }
 
 /// Reads libtest's `test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s`.
-fn libtest(line: &str) -> Option<Counts> {
+fn libtest(line: &str) -> Option<TestCounts> {
     let plain = without_colour(line);
     let rest = plain.trim_start().strip_prefix("test result:")?;
     let (_, parts) = rest.split_once('.')?;
     Some(count(parts, ';'))
 }
 
-fn count(parts: &str, separator: char) -> Counts {
-    let mut counts = Counts::default();
+fn count(parts: &str, separator: char) -> TestCounts {
+    let mut counts = TestCounts::default();
     for part in parts.split(separator) {
         let mut words = part.split_whitespace();
         let Some(number) = words.next().and_then(|word| word.parse::<u64>().ok()) else {
@@ -82,8 +82,8 @@ pub(crate) fn without_colour(line: &str) -> String {
 mod tests {
     use super::*;
 
-    fn counts(passed: u64, failed: u64, skipped: u64) -> Option<Counts> {
-        Some(Counts { passed, failed, skipped })
+    fn counts(passed: u64, failed: u64, skipped: u64) -> Option<TestCounts> {
+        Some(TestCounts { passed, failed, skipped })
     }
 
     #[test]
@@ -114,17 +114,17 @@ mod tests {
 
     #[test]
     fn the_last_summary_wins_and_results_of_crates_add_up() {
-        let mut counts = Counts::default();
-        see_nextest(&mut counts, "    Summary [1s] 9 tests run: 9 passed, 0 skipped");
-        see_nextest(&mut counts, "    Summary [1s] 2 tests run: 1 passed, 1 failed, 0 skipped");
-        see_nextest(&mut counts, "error: test run failed");
-        see_libtest(&mut counts, "test result: ok. 3 passed; 0 failed; 0 ignored");
-        see_libtest(&mut counts, "test result: ok. 4 passed; 0 failed; 0 ignored");
+        let mut counts = TestCounts::default();
+        add_nextest_line(&mut counts, "    Summary [1s] 9 tests run: 9 passed, 0 skipped");
+        add_nextest_line(&mut counts, "    Summary [1s] 2 tests run: 1 passed, 1 failed, 0 skipped");
+        add_nextest_line(&mut counts, "error: test run failed");
+        add_libtest_line(&mut counts, "test result: ok. 3 passed; 0 failed; 0 ignored");
+        add_libtest_line(&mut counts, "test result: ok. 4 passed; 0 failed; 0 ignored");
         assert_eq!(Some(counts), self::counts(8, 1, 0));
     }
 
     #[test]
     fn the_last_line_reads_as_the_readme_says() {
-        assert_eq!(Counts { passed: 3, failed: 2, skipped: 1 }.to_string(), "3 passed, 2 failed, 1 skipped");
+        assert_eq!(TestCounts { passed: 3, failed: 2, skipped: 1 }.to_string(), "3 passed, 2 failed, 1 skipped");
     }
 }

@@ -1,7 +1,7 @@
 //! `cargo xtask test [FILTER]`: every check of the workspace in one go, ending in one line of counts.
 
-use crate::command::{cargo, run as run_command, watch};
-use crate::summary::{self, Counts};
+use crate::command::{cargo, run as run_command, run_watched};
+use crate::summary::{self, TestCounts};
 use crate::{hostile, setup, sim, soak, tidy, trust};
 use std::path::Path;
 use std::time::Instant;
@@ -31,9 +31,9 @@ enum Work {
     /// A cargo command that either succeeds or counts as one failure.
     Cargo { words: &'static [&'static str], env: &'static [(&'static str, &'static str)] },
     /// A cargo command that runs tests and says how many; the filter is appended, or `whole` when there is none.
-    Counted { words: &'static [&'static str], whole: &'static [&'static str], see: fn(&mut Counts, &str) },
+    Counted { words: &'static [&'static str], whole: &'static [&'static str], see: fn(&mut TestCounts, &str) },
     /// A suite of ours that counts for itself. What it could not show on this host it has already told.
-    Suite(fn() -> (Counts, Result<(), String>)),
+    Suite(fn() -> (TestCounts, Result<(), String>)),
 }
 
 const STEPS: &[Step] = &[
@@ -52,7 +52,7 @@ const STEPS: &[Step] = &[
         when: When::Whole,
         work: Work::Cargo { words: &["doc", "--workspace", "--no-deps"], env: &[("RUSTDOCFLAGS", "-D warnings")] },
     },
-    Step { name: "tidy", when: When::Whole, work: Work::Inside(|| tidy::run(tidy::Ratchet::Keep)) },
+    Step { name: "tidy", when: When::Whole, work: Work::Inside(|| tidy::run(tidy::LengthRatchet::Keep)) },
     Step {
         name: "build",
         when: When::Always,
@@ -68,32 +68,34 @@ const STEPS: &[Step] = &[
             words: &["nextest", "run", "--workspace"],
             // The next step runs these, as root and as an ordinary user.
             whole: &["-E", "not binary(hostile)"],
-            see: summary::see_nextest,
+            see: summary::add_nextest_line,
         },
     },
-    Step { name: "hostile suite", when: When::Whole, work: Work::Suite(|| hostile::counted(&[])) },
-    Step { name: "simulator", when: When::Whole, work: Work::Suite(sim::bounded) },
+    Step { name: "hostile suite", when: When::Whole, work: Work::Suite(|| hostile::run_counted(&[])) },
+    Step { name: "simulator", when: When::Whole, work: Work::Suite(sim::run_bounded) },
     Step {
         name: "soak",
         when: When::Whole,
-        work: Work::Inside(|| soak::Soak::of(&["--kills", "25", "--rounds", "40"]).and_then(|soak| soak.run())),
+        work: Work::Inside(|| {
+            soak::SoakOptions::parse(&["--kills", "25", "--rounds", "40"]).and_then(|soak| soak.run())
+        }),
     },
     // Every class of makers once, and some twice; all crossings are `cargo xtask trust`.
     Step {
         name: "trust",
         when: When::Whole,
-        work: Work::Inside(|| trust::Trust::of(&["--sample", "120"]).and_then(|trust| trust.run())),
+        work: Work::Inside(|| trust::TrustOptions::parse(&["--sample", "120"]).and_then(|trust| trust.run())),
     },
     Step {
         name: "documentation's examples",
         when: When::Whole,
-        work: Work::Counted { words: &["test", "--doc", "--workspace"], whole: &[], see: summary::see_libtest },
+        work: Work::Counted { words: &["test", "--doc", "--workspace"], whole: &[], see: summary::add_libtest_line },
     },
 ];
 
 pub(crate) fn run(filter: &[&str]) -> Result<(), String> {
     let skips = tempfile::NamedTempFile::new().map_err(|error| format!("make the file for skips: {error}"))?;
-    let mut total = Counts::default();
+    let mut total = TestCounts::default();
     let mut elsewhere = 0;
     let mut broken = Vec::new();
     for step in STEPS.iter().filter(|step| filter.is_empty() || step.when == When::Always) {
@@ -127,8 +129,8 @@ pub(crate) fn run(filter: &[&str]) -> Result<(), String> {
 }
 
 /// A step that ends badly without naming a failed test counts as one failure, so that the last line cannot look green.
-fn perform(work: &Work, filter: &[&str], skips: &Path) -> (Counts, Result<(), String>) {
-    let mut counts = Counts::default();
+fn perform(work: &Work, filter: &[&str], skips: &Path) -> (TestCounts, Result<(), String>) {
+    let mut counts = TestCounts::default();
     let ended = match work {
         Work::Inside(function) => function(),
         Work::Cargo { words, env } => {
@@ -146,7 +148,7 @@ fn perform(work: &Work, filter: &[&str], skips: &Path) -> (Counts, Result<(), St
             // A snapshot that differs is a failure here, not a new file beside the old one.
             command.args(*words).args(if filter.is_empty() { *whole } else { filter });
             command.env(SKIPS_VARIABLE, skips).env("INSTA_UPDATE", "no");
-            let ended = watch(command, &mut |line| see(&mut counts, line));
+            let ended = run_watched(command, &mut |line| see(&mut counts, line));
             if !(filter.is_empty() && whole.is_empty()) {
                 // Tests outside the filter were not asked for; only tests that skip themselves count.
                 counts.skipped = 0;
@@ -178,7 +180,7 @@ mod tests {
         let (counts, ended) = perform(&Work::Inside(|| Err("broken".to_owned())), &[], Path::new("unused"));
         assert_eq!((counts.failed, ended), (1, Err("broken".to_owned())));
         let (counts, ended) = perform(&Work::Inside(|| Ok(())), &[], Path::new("unused"));
-        assert_eq!((counts, ended), (Counts::default(), Ok(())));
+        assert_eq!((counts, ended), (TestCounts::default(), Ok(())));
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! `cargo xtask tidy`: the rules of the house that no lint knows.
 
-mod arrows;
+mod dependencies;
+mod documents;
 mod length;
 mod names;
-mod papers;
 mod ratchet;
 mod source;
 mod weight;
@@ -11,12 +11,12 @@ mod wording;
 mod words;
 
 use names::NameMeter;
-use source::Source;
+use source::SourceFile;
 use wording::WordingMeter;
 
 /// What to do with the numbers on file.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Ratchet {
+pub(crate) enum LengthRatchet {
     /// Fail when one of them grows.
     Keep,
     /// Write today's numbers down.
@@ -26,17 +26,17 @@ pub(crate) enum Ratchet {
 /// Lists every line that holds a phrase of the wording list.
 pub(crate) fn list_wording() -> Result<(), String> {
     let root = crate::command::root();
-    WordingMeter::read(&root, &Source::all(&root)?)?.print_all();
+    WordingMeter::read(&root, &SourceFile::all(&root)?)?.print_all();
     Ok(())
 }
 
-pub(crate) fn run(ratchet: Ratchet) -> Result<(), String> {
+pub(crate) fn run(ratchet: LengthRatchet) -> Result<(), String> {
     let root = crate::command::root();
-    let sources = Source::all(&root)?;
+    let sources = SourceFile::all(&root)?;
     let mut findings = Vec::new();
-    findings.extend(arrows::check(&root)?);
+    findings.extend(dependencies::check(&root)?);
     findings.extend(words::check(&root, &sources)?);
-    findings.extend(papers::check(&root));
+    findings.extend(documents::check(&root));
     length::print_longest(&sources);
     findings.extend(length::check(&root, &sources, ratchet)?);
     weight::print(&sources);

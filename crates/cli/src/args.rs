@@ -10,9 +10,9 @@ use std::path::PathBuf;
 #[command(after_help = AFTER)]
 pub(crate) struct Cli {
     #[command(flatten)]
-    pub(crate) flags: Global,
+    pub(crate) flags: GlobalFlags,
     #[command(subcommand)]
-    pub(crate) verb: Verb,
+    pub(crate) verb: CliVerb,
 }
 
 const AFTER: &str = "\
@@ -23,7 +23,7 @@ Exit codes: 0 done, 1 failed, 2 usage or configuration, 10 waiting for a person,
 
 /// Flags that every verb has.
 #[derive(Debug, Clone, Default, Args)]
-pub(crate) struct Global {
+pub(crate) struct GlobalFlags {
     /// The repository to work on [default: the one around the current folder]
     #[arg(long, value_name = "DIR", global = true, display_order = 901)]
     pub(crate) repo: Option<PathBuf>,
@@ -40,56 +40,56 @@ pub(crate) struct Global {
 
 /// The commands, in the order of the groups of the help page.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Verb {
+pub(crate) enum CliVerb {
     /// Show the whole product on a temporary repository: needs no key, no network and no setup
     Demo,
     /// Create `.loopwright/` with one example loop that fits the repository
     Init,
     /// Check all loop files, or one loop, and the configuration
-    Check(verbs::check::Args),
+    Check(verbs::check::CheckArgs),
     /// Run one round of a loop now
-    Run(verbs::run::Args),
+    Run(verbs::run::RunArgs),
     /// Run the daemon, which starts loops when they are due
-    Up(verbs::up::Args),
+    Up(verbs::up::UpArgs),
     /// Stop the daemon when its rounds have ended; or cancel one round; or stop everything
-    Stop(verbs::stop::Args),
+    Stop(verbs::stop::StopArgs),
     /// Install the daemon as a systemd user unit or a launchd agent
-    Service(verbs::service::Args),
+    Service(verbs::service::ServiceArgs),
     /// Check this machine: print what is installed, what is missing and how to fix it
-    Doctor(verbs::doctor::Args),
+    Doctor(verbs::doctor::DoctorArgs),
 
     /// Show all loops and their state
-    Status(verbs::status::Args),
+    Status(verbs::status::StatusArgs),
     /// List rounds, newest first: of this repository, or outside of one of all repositories
-    Rounds(verbs::rounds::Args),
+    Rounds(verbs::rounds::RoundsArgs),
     /// Show one round, or the latest round of a loop
-    Show(verbs::show::Args),
+    Show(verbs::show::ShowArgs),
     /// Print the report of a round
-    Report(verbs::report::Args),
+    Report(verbs::report::ReportArgs),
     /// Print the output of agents and gates
-    Logs(verbs::logs::Args),
+    Logs(verbs::logs::LogsArgs),
     /// Explain why a loop does or does not run, or why a round ended as it did
-    Why(verbs::why::Args),
+    Why(verbs::why::WhyArgs),
     /// Sum up costs by loop, role, model, day, item or agent
-    Costs(verbs::costs::Args),
+    Costs(verbs::costs::CostsArgs),
 
     /// List everything that waits for a person
-    Inbox(verbs::inbox::Args),
+    Inbox(verbs::inbox::InboxArgs),
     /// Approve a waiting candidate
-    Approve(verbs::approve::Args),
+    Approve(verbs::approve::ApproveArgs),
     /// Reject a waiting candidate
-    Deny(verbs::deny::Args),
+    Deny(verbs::deny::DenyArgs),
     /// Put the candidate of a round on a new branch of your repository
-    Take(verbs::take::Args),
+    Take(verbs::take::TakeArgs),
     /// Start a new round like one that ended
-    Retry(verbs::retry::Args),
+    Retry(verbs::retry::RetryArgs),
     /// Show how much of every budget is spent, reserved and left, or raise a budget
-    Budget(verbs::budget::Args),
+    Budget(verbs::budget::BudgetArgs),
 
     /// Show which loops are due in the coming days, also as a heat map
-    Schedule(verbs::schedule::Args),
+    Schedule(verbs::schedule::ScheduleArgs),
     /// Simulate the coming days: which rounds start, which are skipped and why, and their costs
-    Simulate(verbs::simulate::Args),
+    Simulate(verbs::simulate::SimulateArgs),
     /// Pause a loop: it does not start on its own until `resume`
     Pause(verbs::pause::PauseArgs),
     /// Let a paused loop start on its own again
@@ -99,31 +99,31 @@ pub(crate) enum Verb {
     /// Start the loops that are due, wait for their rounds and exit: for cron or launchd
     Tick,
     /// Add or remove git hooks that notify the daemon when a branch moves
-    Hooks(verbs::hooks::Args),
+    Hooks(verbs::hooks::HooksArgs),
 
     /// Verify the whole record: hashes, chain and database
-    Verify(verbs::verify::Args),
+    Verify(verbs::verify::VerifyArgs),
     /// Test the gates of a loop
-    Gates(verbs::gates::Args),
+    Gates(verbs::gates::GatesArgs),
     /// Copy the state into a new folder, also while a daemon runs
     Backup(verbs::backup::BackupArgs),
     /// Restore a backup
     Restore(verbs::backup::RestoreArgs),
     /// Remove data of old rounds that is no longer needed
-    Gc(verbs::gc::Args),
+    Gc(verbs::gc::GcArgs),
     /// Forget the items and the memory of a loop, so that it starts over
-    Forget(verbs::forget::Args),
+    Forget(verbs::forget::ForgetArgs),
 
     /// Print the effective configuration and the source of each value
     Config,
     /// Print the JSON Schema of loop files
     Schema,
     /// List the prompts that roles get, or show one of them
-    Prompts(verbs::prompts::Args),
+    Prompts(verbs::prompts::PromptsArgs),
     /// Tools for writing loops: a scripted model, to try loops without costs
-    Dev(dev::Args),
+    Dev(dev::DevArgs),
     /// Print a completion script for a shell
-    Completions(verbs::completions::Args),
+    Completions(verbs::completions::CompletionsArgs),
 }
 
 /// The groups of the help page. A test compares them with the commands, so that none is forgotten.
@@ -159,14 +159,14 @@ fn group(cli: &clap::Command, title: &str, verbs: &[&str]) -> String {
     format!("{title}:\n{}", verbs.iter().map(line).collect::<String>())
 }
 
-impl Verb {
+impl CliVerb {
     /// Whether it needs the store for itself, so that a daemon that owns it has to perform it.
-    pub(crate) fn changes(&self) -> bool {
+    pub(crate) fn needs_store_owner(&self) -> bool {
         match self {
             Self::Run(_) | Self::Approve(_) | Self::Deny(_) | Self::Gc(_) | Self::Retry(_) | Self::Gates(_) => true,
             Self::Thaw | Self::Pause(_) | Self::Resume(_) | Self::Forget(_) => true,
-            Self::Budget(args) => args.changes(),
-            Self::Stop(args) => args.changes(),
+            Self::Budget(args) => args.needs_store_owner(),
+            Self::Stop(args) => args.needs_store_owner(),
             _ => false,
         }
     }

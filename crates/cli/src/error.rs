@@ -1,7 +1,7 @@
 //! The one error of the command line: what went wrong, of which kind, where, and what to do about it.
 //! Printing it is [`crate::output`]'s; deciding the exit code is here.
 
-use crate::exit::Exit;
+use crate::exit::CommandExit;
 use loopwright::EngineError;
 use loopwright::git::{GitError, GitErrorKind};
 use loopwright::store::{StoreError, StoreErrorKind};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// What kind of no this is. The words are part of the JSON of errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Kind {
+pub(crate) enum CommandErrorKind {
     /// We or the world broke.
     Failed,
     /// The command line itself is wrong.
@@ -27,21 +27,21 @@ pub(crate) enum Kind {
     Interrupted,
 }
 
-impl Kind {
+impl CommandErrorKind {
     /// The exit code of this kind.
-    pub(crate) fn exit(self) -> Exit {
+    pub(crate) fn exit(self) -> CommandExit {
         match self {
-            Self::Failed | Self::Held => Exit::FAILED,
-            Self::Usage | Self::Invalid | Self::Unknown => Exit::USAGE,
-            Self::Refused => Exit::REFUSED,
-            Self::Interrupted => Exit::INTERRUPTED,
+            Self::Failed | Self::Held => CommandExit::FAILED,
+            Self::Usage | Self::Invalid | Self::Unknown => CommandExit::USAGE,
+            Self::Refused => CommandExit::REFUSED,
+            Self::Interrupted => CommandExit::INTERRUPTED,
         }
     }
 }
 
 /// A place in a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Place {
+pub(crate) struct FileLocation {
     /// The file, as it was named.
     pub(crate) file: String,
     /// Line from 1; none when the whole file is meant.
@@ -54,20 +54,20 @@ pub(crate) struct Place {
 #[derive(Debug)]
 pub(crate) struct CommandError {
     /// What kind of no.
-    pub(crate) kind: Kind,
+    pub(crate) kind: CommandErrorKind,
     /// What went wrong, as a lower-case fragment.
     pub(crate) text: String,
     /// What to do about it.
     pub(crate) hints: Vec<String>,
     /// Where.
-    pub(crate) places: Vec<Place>,
+    pub(crate) places: Vec<FileLocation>,
     /// What people see instead of the text when files have problems.
-    pub(crate) detail: Option<Box<Detail>>,
+    pub(crate) detail: Option<Box<ErrorDetail>>,
 }
 
 /// Problems of files, as people see them.
 #[derive(Debug)]
-pub(crate) struct Detail {
+pub(crate) struct ErrorDetail {
     /// Each with its line and a caret.
     pub(crate) rendered: String,
     /// How many there are.
@@ -76,28 +76,28 @@ pub(crate) struct Detail {
 
 impl CommandError {
     /// An error of a kind.
-    pub(crate) fn new(kind: Kind, text: impl Into<String>) -> Self {
+    pub(crate) fn new(kind: CommandErrorKind, text: impl Into<String>) -> Self {
         Self { kind, text: text.into(), hints: Vec::new(), places: Vec::new(), detail: None }
     }
 
     /// We or the world broke.
     pub(crate) fn failed(text: impl Into<String>) -> Self {
-        Self::new(Kind::Failed, text)
+        Self::new(CommandErrorKind::Failed, text)
     }
 
     /// A file that people write is wrong.
     pub(crate) fn invalid(text: impl Into<String>) -> Self {
-        Self::new(Kind::Invalid, text)
+        Self::new(CommandErrorKind::Invalid, text)
     }
 
     /// Nothing has that name.
     pub(crate) fn unknown(text: impl Into<String>) -> Self {
-        Self::new(Kind::Unknown, text)
+        Self::new(CommandErrorKind::Unknown, text)
     }
 
     /// Policy says no.
     pub(crate) fn refused(text: impl Into<String>) -> Self {
-        Self::new(Kind::Refused, text)
+        Self::new(CommandErrorKind::Refused, text)
     }
 
     /// Adds a way out.
@@ -107,15 +107,15 @@ impl CommandError {
     }
 
     /// Adds a place.
-    pub(crate) fn at(mut self, file: impl Into<String>, line: u32, column: u32) -> Self {
+    pub(crate) fn at_location(mut self, file: impl Into<String>, line: u32, column: u32) -> Self {
         let number = |number| Some(number).filter(|number| *number > 0);
-        self.places.push(Place { file: file.into(), line: number(line), column: number(column) });
+        self.places.push(FileLocation { file: file.into(), line: number(line), column: number(column) });
         self
     }
 }
 
 /// A count with its noun.
-pub(crate) fn counted(count: usize, noun: &str) -> String {
+pub(crate) fn with_count(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
@@ -123,9 +123,9 @@ impl From<GitError> for CommandError {
     fn from(error: GitError) -> Self {
         let kind = match error.kind {
             GitErrorKind::NotARepository | GitErrorKind::Bare | GitErrorKind::NoCommits | GitErrorKind::UnknownRef => {
-                Kind::Invalid
+                CommandErrorKind::Invalid
             }
-            _ => Kind::Failed,
+            _ => CommandErrorKind::Failed,
         };
         let text = match error.kind {
             GitErrorKind::NotARepository | GitErrorKind::Bare | GitErrorKind::NoCommits | GitErrorKind::Missing => {
@@ -143,7 +143,8 @@ impl From<StoreError> for CommandError {
         match &error.kind {
             StoreErrorKind::Held(lease) => {
                 let pid = lease.process.as_ref().map_or(0, |process| process.pid);
-                Self::new(Kind::Held, lease.to_string()).hint(format!("wait for it to end, or stop it: kill {pid}"))
+                Self::new(CommandErrorKind::Held, lease.to_string())
+                    .hint(format!("wait for it to end, or stop it: kill {pid}"))
             }
             StoreErrorKind::Missing => Self::unknown("nothing has run here yet: there is no store")
                 .hint("start a loop with `loopwright run LOOP`, or see `loopwright demo`"),
@@ -186,13 +187,13 @@ impl From<EngineError> for CommandError {
             | EngineError::Unrecorded { .. }
             | EngineError::Sweep(_)
             | EngineError::Egress(_)
-            | EngineError::Random(_) => Self::failed(chain(&error)),
+            | EngineError::Random(_) => Self::failed(error_chain(&error)),
         }
     }
 }
 
 /// An error with its causes, as one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn error_chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |error| error.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 
 /// How a command ended, as the shell sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Exit(u8);
+pub(crate) struct CommandExit(u8);
 
-impl Exit {
+impl CommandExit {
     /// Done.
     pub(crate) const DONE: Self = Self(0);
     /// We or the world broke; also a store that another process holds.
@@ -23,32 +23,32 @@ impl Exit {
     pub(crate) const INTERRUPTED: Self = Self(130);
 
     /// The code of a round's end; a round without an end has failed as far as a caller is concerned.
-    pub(crate) fn of(outcome: Option<RoundOutcome>) -> Self {
+    pub(crate) fn from_outcome(outcome: Option<RoundOutcome>) -> Self {
         outcome.map_or(Self::FAILED, |outcome| Self(outcome.exit_code()))
     }
 }
 
-impl From<u8> for Exit {
+impl From<u8> for CommandExit {
     /// A code that a command elsewhere ended with.
     fn from(code: u8) -> Self {
         Self(code)
     }
 }
 
-impl From<Exit> for u8 {
-    fn from(exit: Exit) -> Self {
+impl From<CommandExit> for u8 {
+    fn from(exit: CommandExit) -> Self {
         exit.0
     }
 }
 
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
+impl From<CommandExit> for ExitCode {
+    fn from(exit: CommandExit) -> Self {
         Self::from(exit.0)
     }
 }
 
-impl From<Exit> for i32 {
-    fn from(exit: Exit) -> Self {
+impl From<CommandExit> for i32 {
+    fn from(exit: CommandExit) -> Self {
         Self::from(exit.0)
     }
 }

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 /// In a daemon a panic ends what panicked and nothing else: whoever waits for it hears of it.
-pub(crate) fn report_and_go_on() {
+pub(crate) fn report_and_continue() {
     std::panic::set_hook(Box::new(|info| {
         let text = format!("error: this is a bug in loopwright: {info}\n");
         let _ = std::io::stderr().write_all(text.as_bytes());

@@ -1,8 +1,8 @@
 //! What a person sees while a round runs, on standard error. Lines of agents are escaped, indented and prefixed, so that
 //! none of them can pass for a line of ours.
 
-use crate::output::{Look, Output, safe};
-use crate::signals::Running;
+use crate::output::{CommandOutput, TextStyle, safe};
+use crate::signals::CurrentRound;
 use crate::view::time;
 use loopwright::events::{EventKind, EventSink, LiveEvent};
 use loopwright_core::gate::{GateResult, GateStatus};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// How much is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Telling {
+pub(crate) enum ProgressDetail {
     /// Nothing.
     Off,
     /// Stages, gates, and what agents write.
@@ -20,7 +20,7 @@ pub(crate) enum Telling {
     Debug,
 }
 
-impl Telling {
+impl ProgressDetail {
     /// Reads `LOOPWRIGHT_LOG`; nothing said means the middle.
     pub(crate) fn parse(text: Option<&str>) -> Option<Self> {
         match text {
@@ -34,31 +34,31 @@ impl Telling {
 
 /// Shows a round as it goes.
 #[derive(Debug)]
-pub(crate) struct Screen {
-    out: Output,
-    telling: Telling,
-    running: Running,
+pub(crate) struct ProgressDisplay {
+    out: CommandOutput,
+    detail: ProgressDetail,
+    running: CurrentRound,
 }
 
-impl Screen {
+impl ProgressDisplay {
     /// A screen; with `--json` it stays dark.
-    pub(crate) fn new(out: &Output, telling: Telling, running: &Running) -> Self {
-        let telling = if out.is_json() { Telling::Off } else { telling };
-        Self { out: out.twin(), telling, running: Arc::clone(running) }
+    pub(crate) fn new(out: &CommandOutput, telling: ProgressDetail, running: &CurrentRound) -> Self {
+        let detail = if out.is_json() { ProgressDetail::Off } else { telling };
+        Self { out: out.duplicate(), detail, running: Arc::clone(running) }
     }
 
-    fn tell(&self, least: Telling, line: impl FnOnce() -> String) {
-        if self.telling >= least {
+    fn print(&self, least: ProgressDetail, line: impl FnOnce() -> String) {
+        if self.detail >= least {
             self.out.note(&line());
         }
     }
 
     fn stage(&self, word: &str, text: &str) -> String {
-        format!("{} {}", self.out.note_look(Look::Bold, &format!("{word:<8}")), safe(text.trim_end()))
+        format!("{} {}", self.out.style_note(TextStyle::Bold, &format!("{word:<8}")), safe(text.trim_end()))
     }
 
     fn gate(&self, gate: &GateResult) -> String {
-        let status = self.out.note_look(gate_look(gate.status), &gate_mark(gate));
+        let status = self.out.style_note(gate_look(gate.status), &gate_mark(gate));
         format!("         {status} {}", gate_text(gate))
     }
 
@@ -66,18 +66,18 @@ impl Screen {
         let round = event.round.clone().unwrap_or_default();
         let text = format!("{round} of {} at {}", event.loop_name(), level.short());
         if self.running.set(round).is_ok() {
-            self.tell(Telling::Info, || self.stage("round", &text));
+            self.print(ProgressDetail::Info, || self.stage("round", &text));
         }
-        self.tell(Telling::Debug, || self.out.note_look(Look::Dim, &format!("         → {phase}")));
+        self.print(ProgressDetail::Debug, || self.out.style_note(TextStyle::Dim, &format!("         → {phase}")));
     }
 }
 
 /// The colour of a gate's result.
-pub(crate) fn gate_look(status: GateStatus) -> Look {
+pub(crate) fn gate_look(status: GateStatus) -> TextStyle {
     match status {
-        GateStatus::Passed => Look::Green,
-        GateStatus::Rejected | GateStatus::Failed => Look::Red,
-        GateStatus::Skipped => Look::Dim,
+        GateStatus::Passed => TextStyle::Green,
+        GateStatus::Rejected | GateStatus::Failed => TextStyle::Red,
+        GateStatus::Skipped => TextStyle::Dim,
     }
 }
 
@@ -98,18 +98,18 @@ pub(crate) fn gate_text(gate: &GateResult) -> String {
     format!("{}{reason}, {} ms", safe(&gate.name), gate.duration_ms)
 }
 
-impl EventSink for Screen {
+impl EventSink for ProgressDisplay {
     fn event(&self, event: &LiveEvent) {
         match &event.kind {
-            EventKind::Stage { stage, text } => self.tell(Telling::Info, || self.stage(stage.word(), text)),
-            EventKind::AgentLine { role, line } => self.tell(Telling::Info, || {
-                self.out.note_look(Look::Dim, &format!("         {} | {}", role.word(), safe(line)))
+            EventKind::Stage { stage, text } => self.print(ProgressDetail::Info, || self.stage(stage.word(), text)),
+            EventKind::AgentLine { role, line } => self.print(ProgressDetail::Info, || {
+                self.out.style_note(TextStyle::Dim, &format!("         {} | {}", role.word(), safe(line)))
             }),
-            EventKind::Gate(gate) => self.tell(Telling::Info, || self.gate(gate)),
+            EventKind::Gate(gate) => self.print(ProgressDetail::Info, || self.gate(gate)),
             EventKind::Recorded { phase, level, .. } => self.recorded(event, phase, *level),
-            EventKind::ProviderWait { until_ms, why } => self.tell(Telling::Info, || {
-                let left = time::until(*until_ms, time::now_ms());
-                let when = format!("until {} UTC, {left}; Ctrl-C ends the round", time::clock(*until_ms));
+            EventKind::ProviderWait { until_ms, why } => self.print(ProgressDetail::Info, || {
+                let left = time::time_until(*until_ms, time::now_ms());
+                let when = format!("until {} UTC, {left}; Ctrl-C ends the round", time::time_of_day(*until_ms));
                 self.stage("waits", &format!("{when} ({why})"))
             }),
             _ => {}

@@ -1,26 +1,26 @@
 //! Two-stage stop: the first Ctrl-C or SIGTERM asks the round to end, the second ends everything at once. The journal
 //! survives both; what a second signal leaves is taken up by the next command.
 
-use crate::exit::Exit;
+use crate::exit::CommandExit;
 use crate::output;
-use loopwright::proc::Cancel;
+use loopwright::proc::CancelToken;
 use std::sync::{Arc, OnceLock};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The round that runs, once there is one: its processes are ended by the second signal.
-pub(crate) type Running = Arc<OnceLock<String>>;
+pub(crate) type CurrentRound = Arc<OnceLock<String>>;
 
 /// The signals that ask a process to end. Those that cannot be heard keep their usual meaning.
-pub(crate) struct Heard(Vec<Signal>);
+pub(crate) struct SignalListener(Vec<Signal>);
 
-impl Heard {
+impl SignalListener {
     /// Interrupt, terminate and hang-up.
     pub(crate) fn new() -> Self {
-        Self::of([SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()])
+        Self::for_kinds([SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()])
     }
 
     /// These.
-    pub(crate) fn of<const N: usize>(kinds: [SignalKind; N]) -> Self {
+    pub(crate) fn for_kinds<const N: usize>(kinds: [SignalKind; N]) -> Self {
         Self(kinds.into_iter().filter_map(|kind| signal(kind).ok()).collect())
     }
 
@@ -36,13 +36,13 @@ impl Heard {
 }
 
 /// A request to stop that signals throw.
-pub(crate) fn cancel(running: &Running) -> Cancel {
-    let cancel = Cancel::new();
-    tokio::spawn(listen(Heard::new(), cancel.clone(), Arc::clone(running)));
+pub(crate) fn cancel_on_signal(running: &CurrentRound) -> CancelToken {
+    let cancel = CancelToken::new();
+    tokio::spawn(listen(SignalListener::new(), cancel.clone(), Arc::clone(running)));
     cancel
 }
 
-async fn listen(mut signals: Heard, cancel: Cancel, running: Running) {
+async fn listen(mut signals: SignalListener, cancel: CancelToken, running: CurrentRound) {
     signals.next().await;
     output::note("interrupted: ending the round; once more ends everything at once");
     cancel.cancel();
@@ -51,5 +51,5 @@ async fn listen(mut signals: Heard, cancel: Cancel, running: Running) {
         // Whatever is left is swept by the next command as well.
         let _ = loopwright::proc::sweep(&format!("lw-{round}"));
     }
-    std::process::exit(Exit::INTERRUPTED.into());
+    std::process::exit(CommandExit::INTERRUPTED.into());
 }

@@ -1,20 +1,20 @@
 //! A command line that could not be parsed, or one that asks for help: shown as clap words it, or as a JSON error.
 
-use crate::args::Global;
-use crate::context::{Context, Environment};
-use crate::error::{CommandError, Kind};
-use crate::exit::Exit;
+use crate::args::GlobalFlags;
+use crate::context::{CommandContext, CommandEnvironment};
+use crate::error::{CommandError, CommandErrorKind};
+use crate::exit::CommandExit;
 use clap::error::ErrorKind;
 
 /// Prints help, the version or what is wrong with the words.
-pub(crate) fn explain(error: &clap::Error, env: Environment) -> Exit {
+pub(crate) fn print_usage_error(error: &clap::Error, env: CommandEnvironment) -> CommandExit {
     let asked_for = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     let json = !asked_for && std::env::args_os().take_while(|word| word != "--").any(|word| word == "--json");
-    let cx = Context::new(env, Global { json, ..Global::default() });
-    let exit = if asked_for { Exit::DONE } else { Exit::USAGE };
+    let cx = CommandContext::new(env, GlobalFlags { json, ..GlobalFlags::default() });
+    let exit = if asked_for { CommandExit::DONE } else { CommandExit::USAGE };
     let text = error.to_string();
     match (asked_for, json) {
-        (true, _) => cx.out.say(&text),
+        (true, _) => cx.out.print(&text),
         (false, true) => cx.out.error(&as_error(&text)),
         (false, false) => cx.out.note(&text),
     }
@@ -30,5 +30,5 @@ fn as_error(text: &str) -> CommandError {
         None => part,
     });
     let text = first.strip_prefix("error: ").unwrap_or(&first);
-    CommandError { hints: hints.collect(), ..CommandError::new(Kind::Usage, text) }
+    CommandError { hints: hints.collect(), ..CommandError::new(CommandErrorKind::Usage, text) }
 }

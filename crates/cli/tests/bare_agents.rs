@@ -89,7 +89,7 @@ fn numbers(value: &Value, keys: [&str; 3]) -> [u64; 3] {
 
 #[test]
 fn claude_does_what_the_model_says_and_tells_its_tokens() {
-    let Some(program) = agents::needed("claude") else { return };
+    let Some(program) = agents::require_program("claude") else { return };
     let (place, model) = (Place::new(), model());
     let mut command = place.command(&program);
     command.env("ANTHROPIC_API_KEY", "dummy").env("ANTHROPIC_BASE_URL", model.url());
@@ -106,7 +106,7 @@ fn claude_does_what_the_model_says_and_tells_its_tokens() {
 
 #[test]
 fn codex_does_what_the_model_says_and_tells_its_tokens() {
-    let Some(program) = agents::needed("codex") else { return };
+    let Some(program) = agents::require_program("codex") else { return };
     // One model gets a patch tool, another writes programs that call tools, and an unknown one has a shell only.
     for name in ["gpt-5.5", "gpt-6.1-sol", "m1"] {
         let (place, model) = (Place::new(), model());
@@ -138,7 +138,7 @@ fn codex_does_what_the_model_says_and_tells_its_tokens() {
 
 #[test]
 fn opencode_does_what_the_model_says_and_tells_its_tokens() {
-    let Some(program) = agents::needed("opencode") else { return };
+    let Some(program) = agents::require_program("opencode") else { return };
     let (place, model) = (Place::new(), model());
     let mut command = place.command(&program);
     for name in ["PROJECT_CONFIG", "CLAUDE_CODE", "AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS"] {
@@ -164,7 +164,7 @@ fn opencode_does_what_the_model_says_and_tells_its_tokens() {
 
 #[test]
 fn gemini_does_what_the_model_says_and_tells_its_tokens() {
-    let Some(program) = agents::needed("gemini") else { return };
+    let Some(program) = agents::require_program("gemini") else { return };
     let (place, model) = (Place::new(), model());
     let settings = serde_json::json!({
         "security": { "auth": { "selectedType": "gemini-api-key" }, "folderTrust": { "enabled": true } },
@@ -186,7 +186,7 @@ fn gemini_does_what_the_model_says_and_tells_its_tokens() {
 
 #[test]
 fn goose_does_what_the_model_says() {
-    let Some(program) = agents::needed("goose") else { return };
+    let Some(program) = agents::require_program("goose") else { return };
     let (place, model) = (Place::new(), model());
     let mut command = place.command(&program);
     command.env("GOOSE_PROVIDER", "openai").env("GOOSE_MODEL", "m1").env("OPENAI_HOST", model.url());

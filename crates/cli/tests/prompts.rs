@@ -18,7 +18,7 @@ Look.
 ";
 
 fn world() -> (TestEnv, TestRepo) {
-    let env = TestEnv::of_program(env!("CARGO_BIN_EXE_loopwright"));
+    let env = TestEnv::for_program(env!("CARGO_BIN_EXE_loopwright"));
     let repo = env.repo("r");
     repo.write(".loopwright/loops/look.md", LOOP).commit("a loop");
     (env, repo)

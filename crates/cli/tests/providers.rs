@@ -7,7 +7,7 @@ use loopwright_testkit::TestEnv;
 const KEY: &str = "sk-ant-dummy-0123456789-abcdef";
 
 fn env() -> TestEnv {
-    TestEnv::of_program(env!("CARGO_BIN_EXE_loopwright"))
+    TestEnv::for_program(env!("CARGO_BIN_EXE_loopwright"))
 }
 
 fn configure(env: &TestEnv, text: &str) {

@@ -2,7 +2,7 @@
 //! be recorded, what would slip past a checker or a person, and what one bad round must not do to the others.
 #![allow(clippy::disallowed_methods, reason = "tests start, kill and look at the real binary")]
 
-use loopwright_testkit::{Ran, TestEnv, TestRepo};
+use loopwright_testkit::{CommandRun, TestEnv, TestRepo};
 use serde_json::Value;
 use std::path::Path;
 
@@ -34,7 +34,7 @@ fn front_matter(name: &str, front: &str, agent: &str) -> String {
 }
 
 impl Stand {
-    fn run(&self, words: &[&str], code: i32) -> Ran {
+    fn run(&self, words: &[&str], code: i32) -> CommandRun {
         self.env.loopwright_in(self.repo.path(), words).code(code)
     }
 

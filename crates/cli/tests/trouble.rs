@@ -1,6 +1,6 @@
 //! Providers that say no, through the real binary: exit codes, words, documents, and the way back.
 
-use loopwright_testkit::{Ran, TestEnv, TestRepo};
+use loopwright_testkit::{CommandRun, TestEnv, TestRepo};
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
@@ -35,7 +35,7 @@ impl Place {
         Self { env, repo }
     }
 
-    fn run(&self, line: &str) -> Ran {
+    fn run(&self, line: &str) -> CommandRun {
         self.env.loopwright_in(self.repo.path(), line.split(' '))
     }
 

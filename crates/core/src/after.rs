@@ -26,7 +26,7 @@ pub enum AfterProblem {
 
 /// A loop as far as this goes.
 #[derive(Debug, Clone, Copy)]
-pub struct Follower<'a> {
+pub struct FollowerLoop<'a> {
     /// Its name.
     pub name: &'a str,
     /// The loops it follows.
@@ -37,7 +37,7 @@ pub struct Follower<'a> {
 
 /// Looks at all loops of a repository. `known` has every name that is there, also of files that cannot be used as they are.
 #[must_use]
-pub fn problems(loops: &[Follower<'_>], known: &BTreeSet<&str>) -> Vec<AfterProblem> {
+pub fn problems(loops: &[FollowerLoop<'_>], known: &BTreeSet<&str>) -> Vec<AfterProblem> {
     let mut found = Vec::new();
     for one in loops {
         for after in one.after.iter().filter(|after| !known.contains(after.as_str())) {
@@ -50,8 +50,8 @@ pub fn problems(loops: &[Follower<'_>], known: &BTreeSet<&str>) -> Vec<AfterProb
 }
 
 /// Every ring once.
-fn rings(loops: &[Follower<'_>]) -> Vec<AfterProblem> {
-    let by_name: BTreeMap<&str, &Follower<'_>> = loops.iter().map(|one| (one.name, one)).collect();
+fn rings(loops: &[FollowerLoop<'_>]) -> Vec<AfterProblem> {
+    let by_name: BTreeMap<&str, &FollowerLoop<'_>> = loops.iter().map(|one| (one.name, one)).collect();
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();
     for start in by_name.keys() {
@@ -67,7 +67,7 @@ fn rings(loops: &[Follower<'_>]) -> Vec<AfterProblem> {
 }
 
 /// The shortest way from a loop back to itself, against the direction in which loops name each other.
-fn way_back<'a>(start: &'a str, by_name: &BTreeMap<&'a str, &Follower<'a>>) -> Option<Vec<&'a str>> {
+fn way_back<'a>(start: &'a str, by_name: &BTreeMap<&'a str, &FollowerLoop<'a>>) -> Option<Vec<&'a str>> {
     let followed = |name: &str| {
         by_name
             .get(name)
@@ -101,10 +101,10 @@ mod tests {
     fn told(loops: &[(&str, &[&str], bool)]) -> Vec<AfterProblem> {
         let after: Vec<Vec<String>> =
             loops.iter().map(|(_, after, _)| after.iter().map(|name| (*name).to_owned()).collect()).collect();
-        let followers: Vec<Follower<'_>> = loops
+        let followers: Vec<FollowerLoop<'_>> = loops
             .iter()
             .zip(&after)
-            .map(|((name, _, has_probe), after)| Follower { name, after, has_probe: *has_probe })
+            .map(|((name, _, has_probe), after)| FollowerLoop { name, after, has_probe: *has_probe })
             .collect();
         problems(&followers, &loops.iter().map(|(name, ..)| *name).collect())
     }

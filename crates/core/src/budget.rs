@@ -1,12 +1,12 @@
 //! Budget arithmetic: what was used, what is still allowed, which ceiling was met. Unknown spend is never zero by silence.
 
-mod bill;
-mod counted;
+mod counted_usage;
 mod scope;
+mod start_bill;
 
-pub use bill::Bill;
-pub use counted::{Charge, Counted, CountedBy, Priced};
-pub use scope::{Account, Allowance, Scope};
+pub use counted_usage::{ChargeBasis, CountedBy, CountedUsage, PricedTokens};
+pub use scope::{BudgetAccount, BudgetScope, SpendAllowance};
+pub use start_bill::StartBill;
 
 use crate::spec::{BudgetSpec, Ceilings};
 use crate::units::Usd;
@@ -58,7 +58,7 @@ impl Tokens {
 /// Whether a figure was reported, by the agent or by its models, or assumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Known {
+pub enum SpendKnown {
     /// Reported.
     #[default]
     Yes,
@@ -76,14 +76,18 @@ pub struct Spend {
     /// Wall time in milliseconds.
     pub wall_ms: u64,
     /// Whether all of it was reported.
-    pub known: Known,
+    pub known: SpendKnown,
 }
 
 impl Spend {
     /// The sum of two spends; unknown stays unknown.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
-        let known = if self.known == Known::No || other.known == Known::No { Known::No } else { Known::Yes };
+        let known = if self.known == SpendKnown::No || other.known == SpendKnown::No {
+            SpendKnown::No
+        } else {
+            SpendKnown::Yes
+        };
         Self {
             tokens: self.tokens.plus(other.tokens),
             usd: Usd(self.usd.0.saturating_add(other.usd.0)),
@@ -112,7 +116,7 @@ pub struct ModelSpend {
     /// Their price.
     pub usd: Usd,
     /// Whether the tokens were reported.
-    pub known: Known,
+    pub known: SpendKnown,
 }
 
 /// What one agent start may use at the worst; charged in full when the agent does not say what it used.
@@ -139,7 +143,7 @@ impl Reservation {
 
     /// The same, but no more than this.
     #[must_use]
-    pub fn at_most(self, most: Allowance) -> Self {
+    pub fn capped_at(self, most: SpendAllowance) -> Self {
         Self {
             tokens: most.tokens.map_or(self.tokens, |most| self.tokens.min(most)),
             usd: most.usd.map_or(self.usd, |most| self.usd.min(most)),
@@ -170,7 +174,7 @@ pub fn reservation(round: &Ceilings, attempts: u32, roles: u32) -> Reservation {
 /// What an agent said about its usage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Usage {
+pub enum AgentUsage {
     /// It reported counts.
     Reported(Tokens),
     /// It said nothing usable.
@@ -185,16 +189,21 @@ const USD_BELIEVED: Usd = Usd(100_000_000_000_000);
 
 /// Turns a start's usage into spend: unknown usage costs the whole reservation, and so does usage beyond belief.
 #[must_use]
-pub fn settle(usage: Usage, reserved: Reservation, price: impl Fn(Tokens) -> Usd, wall_ms: u64) -> Spend {
+pub fn spend_from_usage(
+    usage: AgentUsage,
+    reserved: Reservation,
+    price: impl Fn(Tokens) -> Usd,
+    wall_ms: u64,
+) -> Spend {
     match usage {
-        Usage::Reported(tokens) if tokens.total() <= TOKENS_BELIEVED => {
-            Spend { tokens, usd: price(tokens), wall_ms, known: Known::Yes }
+        AgentUsage::Reported(tokens) if tokens.total() <= TOKENS_BELIEVED => {
+            Spend { tokens, usd: price(tokens), wall_ms, known: SpendKnown::Yes }
         }
-        Usage::Reported(_) | Usage::Unknown => Spend {
+        AgentUsage::Reported(_) | AgentUsage::Unknown => Spend {
             tokens: Tokens { input: reserved.tokens, ..Tokens::default() },
             usd: reserved.usd,
             wall_ms,
-            known: Known::No,
+            known: SpendKnown::No,
         },
     }
 }
@@ -256,7 +265,7 @@ impl BudgetLimit {
 
 /// Which ceiling of a round this spend has met, if any. Meeting it is enough: the next token would pass it.
 #[must_use]
-pub fn met(spend: &Spend, ceilings: &Ceilings) -> Option<BudgetLimit> {
+pub fn reached_limit(spend: &Spend, ceilings: &Ceilings) -> Option<BudgetLimit> {
     let reached = |used: u64, ceiling: Option<u64>| ceiling.is_some_and(|most| used > most);
     if reached(spend.tokens.total(), ceilings.tokens) {
         return Some(BudgetLimit::Total);
@@ -270,7 +279,7 @@ pub fn met(spend: &Spend, ceilings: &Ceilings) -> Option<BudgetLimit> {
 
 /// Which ceiling of tokens or money leaves nothing for another start.
 #[must_use]
-pub fn full(spend: &Spend, ceilings: &Ceilings) -> Option<BudgetLimit> {
+pub fn exhausted_limit(spend: &Spend, ceilings: &Ceilings) -> Option<BudgetLimit> {
     let none_left = |used: u64, ceiling: Option<u64>| ceiling.is_some_and(|most| used >= most && most > 0);
     if none_left(spend.tokens.total(), ceilings.tokens) {
         return Some(BudgetLimit::Total);
@@ -385,8 +394,8 @@ mod tests {
         let round = Ceilings { tokens: Some(600), usd: Some(Usd(6_000_000)), ..Ceilings::default() };
         let reserved = reservation(&round, 3, 2);
         assert_eq!(reserved, Reservation { tokens: 100, usd: Usd(1_000_000) });
-        let spend = settle(Usage::Unknown, reserved, |_| Usd(0), 5);
-        assert_eq!((spend.tokens.total(), spend.usd, spend.known), (100, Usd(1_000_000), Known::No));
+        let spend = spend_from_usage(AgentUsage::Unknown, reserved, |_| Usd(0), 5);
+        assert_eq!((spend.tokens.total(), spend.usd, spend.known), (100, Usd(1_000_000), SpendKnown::No));
     }
 
     #[test]
@@ -402,25 +411,28 @@ mod tests {
         let round = Ceilings { tokens: Some(u64::MAX), usd: Some(Usd(u64::MAX)), ..Ceilings::default() };
         let reserved = reservation(&round, 1, 1);
         assert_eq!(reserved, Reservation { tokens: TOKENS_BELIEVED, usd: USD_BELIEVED });
-        let told = Usage::Reported(Tokens { output: TOKENS_BELIEVED + 1, ..Tokens::default() });
+        let told = AgentUsage::Reported(Tokens { output: TOKENS_BELIEVED + 1, ..Tokens::default() });
         let reserved = Reservation { tokens: 100, usd: Usd(7) };
-        let spend = settle(told, reserved, |_| Usd(u64::MAX), 5);
-        assert_eq!((spend.tokens.total(), spend.usd, spend.known), (100, Usd(7), Known::No));
+        let spend = spend_from_usage(told, reserved, |_| Usd(u64::MAX), 5);
+        assert_eq!((spend.tokens.total(), spend.usd, spend.known), (100, Usd(7), SpendKnown::No));
     }
 
     #[test]
     fn sums_saturate_and_unknown_stays_unknown() {
-        let most =
-            Spend { tokens: Tokens { input: u64::MAX, ..Tokens::default() }, known: Known::No, ..Spend::default() };
+        let most = Spend {
+            tokens: Tokens { input: u64::MAX, ..Tokens::default() },
+            known: SpendKnown::No,
+            ..Spend::default()
+        };
         let sum = most.plus(Spend { tokens: Tokens { input: 1, ..Tokens::default() }, ..Spend::default() });
-        assert_eq!((sum.tokens.input, sum.known), (u64::MAX, Known::No));
+        assert_eq!((sum.tokens.input, sum.known), (u64::MAX, SpendKnown::No));
     }
 
     #[test]
     fn a_ceiling_is_met_only_past_it() {
         let ceilings = Ceilings { tokens: Some(10), ..Ceilings::default() };
         let used = |input| Spend { tokens: Tokens { input, ..Tokens::default() }, ..Spend::default() };
-        assert_eq!(met(&used(10), &ceilings), None);
-        assert_eq!(met(&used(11), &ceilings), Some(BudgetLimit::Total));
+        assert_eq!(reached_limit(&used(10), &ceilings), None);
+        assert_eq!(reached_limit(&used(11), &ceilings), Some(BudgetLimit::Total));
     }
 }

@@ -6,25 +6,25 @@ mod fleet;
 mod providers;
 mod webhooks;
 
-pub use fleet::{Concurrency, RepoEntry};
+pub use fleet::{ConcurrencyConfig, RepoEntry};
 pub use providers::{KeySource, KeyStyle, ProviderConfig, built_in};
-pub use webhooks::{SecretPlace, WebhooksConfig};
+pub use webhooks::{SecretLocation, WebhooksConfig};
 
-use crate::budget::Allowance;
-use crate::spec::path::Path;
+use crate::budget::SpendAllowance;
+use crate::spec::path::SpecPath;
 use crate::spec::problem::{ProblemKind, quoted};
-use crate::spec::reader::value::{At, Fields, Findings};
-use crate::spec::source::Source;
-use crate::spec::tree::{self, Node, Value};
-use crate::spec::{AgentSpec, AgentUse, Problems, Role, reader, rules};
-use crate::units::{Span, Usd};
+use crate::spec::reader::value::{ProblemCollector, SpecFields, SpecValue};
+use crate::spec::source::SourceText;
+use crate::spec::tree::{self, YamlNode, YamlValue};
+use crate::spec::{AgentSpec, AgentUse, Role, SpecProblems, reader, rules};
+use crate::units::{TimeSpan, Usd};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Where a value came from; later ones win.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Origin {
+pub enum ConfigOrigin {
     /// Nobody said anything.
     Default,
     /// The user's file.
@@ -39,7 +39,7 @@ pub enum Origin {
 
 /// What a million tokens of a model cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct Price {
+pub struct ModelPrice {
     /// Fresh input.
     pub input: Usd,
     /// Output.
@@ -52,7 +52,7 @@ pub struct Price {
 
 /// Who commits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Identity {
+pub struct CommitterConfig {
     /// The name in commits.
     pub name: String,
     /// The address in commits.
@@ -61,7 +61,7 @@ pub struct Identity {
 
 /// What one source says; `None` and empty mean that it says nothing.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Config {
+pub struct ConfigLayer {
     /// Where outputs go when a loop does not say.
     pub forge: Option<String>,
     /// Where state is kept.
@@ -71,13 +71,13 @@ pub struct Config {
     /// Who plays a role when a loop does not say.
     pub agents: BTreeMap<Role, AgentSpec>,
     /// Model to its price.
-    pub prices: BTreeMap<String, Price>,
+    pub prices: BTreeMap<String, ModelPrice>,
     /// Who commits.
-    pub identity: Option<Identity>,
+    pub identity: Option<CommitterConfig>,
     /// After how long an unanswered question means no.
-    pub approvals_expire: Option<Span>,
+    pub approvals_expire: Option<TimeSpan>,
     /// How long a round may wait for model providers in all.
-    pub provider_wait: Option<Span>,
+    pub provider_wait: Option<TimeSpan>,
     /// How many days ended rounds are kept.
     pub retention_days: Option<u32>,
     /// How many days logs are kept.
@@ -87,7 +87,7 @@ pub struct Config {
     /// Repositories to look after.
     pub repos: Vec<RepoEntry>,
     /// How many rounds run at once.
-    pub concurrency: Concurrency,
+    pub concurrency: ConcurrencyConfig,
     /// How often the seed's orchestrator looked; read, and without effect, since nothing ticks here.
     pub scheduler_tick_seconds: Option<u32>,
     /// Ceilings over all loops.
@@ -104,11 +104,11 @@ pub struct Config {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SharedBudget {
     /// All loops of one repository on one day.
-    pub repo_day: Allowance,
+    pub repo_day: SpendAllowance,
     /// Everything on one day.
-    pub fleet_day: Allowance,
+    pub fleet_day: SpendAllowance,
     /// Everything in one month.
-    pub fleet_month: Allowance,
+    pub fleet_month: SpendAllowance,
 }
 
 impl SharedBudget {
@@ -146,35 +146,35 @@ const KEYS: [&str; 18] = [
 ///
 /// # Errors
 /// Every problem of the file at once.
-pub fn read_config_file(file: &str, text: &[u8]) -> Result<Config, Problems> {
+pub fn read_config_file(file: &str, text: &[u8]) -> Result<ConfigLayer, SpecProblems> {
     let text = crate::spec::file::decode(file, text)?;
-    let source = Source::new(file, text);
-    let parsed = tree::parse(&source, text, 1).map_err(Problems::new)?;
-    let findings = Findings::new(&source);
+    let source = SourceText::new(file, text);
+    let parsed = tree::parse(&source, text, 1).map_err(SpecProblems::new)?;
+    let findings = ProblemCollector::new(&source);
     let config = match parsed.root.value {
-        Value::Null => Config::default(),
-        _ => read(&At::root(&findings, &parsed.root)),
+        YamlValue::Null => ConfigLayer::default(),
+        _ => read(&SpecValue::root(&findings, &parsed.root)),
     };
     object(&config, &parsed.root, &findings);
     let mut problems = parsed.problems;
     problems.extend(findings.into_problems());
-    if problems.is_empty() { Ok(config) } else { Err(Problems::new(problems)) }
+    if problems.is_empty() { Ok(config) } else { Err(SpecProblems::new(problems)) }
 }
 
-fn read(root: &At<'_>) -> Config {
-    let mut config = Config::default();
+fn read(root: &SpecValue<'_>) -> ConfigLayer {
+    let mut config = ConfigLayer::default();
     let Some(fields) = root.fields(&KEYS) else { return config };
-    config.forge = fields.option("forge", At::text);
-    config.state_dir = fields.option("state_dir", At::text);
-    config.store = fields.option("store", At::text);
+    config.forge = fields.option("forge", SpecValue::text);
+    config.state_dir = fields.option("state_dir", SpecValue::text);
+    config.store = fields.option("store", SpecValue::text);
     fields.set("agents", &mut config.agents, reader::agents);
     fields.set("prices", &mut config.prices, prices);
     config.identity = fields.option("identity", identity);
-    config.approvals_expire = within(&fields, "approvals", "expire", At::span);
-    config.provider_wait = fields.option("provider_wait", At::span);
+    config.approvals_expire = within(&fields, "approvals", "expire", SpecValue::span);
+    config.provider_wait = fields.option("provider_wait", SpecValue::span);
     config.retention_days = within(&fields, "retention", "days", days);
     config.log_retention_days = fields.option("log_retention_days", days);
-    fields.set("sensitive", &mut config.sensitive, At::texts);
+    fields.set("sensitive", &mut config.sensitive, SpecValue::texts);
     fields.set("repos", &mut config.repos, fleet::repos);
     fields.set("concurrency", &mut config.concurrency, fleet::concurrency);
     config.scheduler_tick_seconds = fields.option("scheduler_tick_seconds", |at| at.whole(1..=86_400));
@@ -187,26 +187,26 @@ fn read(root: &At<'_>) -> Config {
 
 /// A block with a single key.
 fn within<'n, T>(
-    fields: &Fields<'n>,
+    fields: &SpecFields<'n>,
     block: &'static str,
     key: &'static str,
-    read: impl Fn(&At<'n>) -> Option<T>,
+    read: impl Fn(&SpecValue<'n>) -> Option<T>,
 ) -> Option<T> {
     fields.option(block, |at| at.fields(&[key])?.option(key, read))
 }
 
-fn days(at: &At<'_>) -> Option<u32> {
+fn days(at: &SpecValue<'_>) -> Option<u32> {
     at.whole(1..=36_500)
 }
 
-fn identity(at: &At<'_>) -> Option<Identity> {
+fn identity(at: &SpecValue<'_>) -> Option<CommitterConfig> {
     let fields = at.fields(&["name", "email"])?;
     let (name, email) =
-        (fields.required("name", "Ada", At::text), fields.required("email", "ada@example.org", At::text));
-    Some(Identity { name: name?, email: email? })
+        (fields.required("name", "Ada", SpecValue::text), fields.required("email", "ada@example.org", SpecValue::text));
+    Some(CommitterConfig { name: name?, email: email? })
 }
 
-fn budget(at: &At<'_>) -> Option<SharedBudget> {
+fn budget(at: &SpecValue<'_>) -> Option<SharedBudget> {
     let fields = at.fields(&["repo", "fleet"])?;
     let repo_day = within(&fields, "repo", "day", allowance).unwrap_or_default();
     let mut budget = SharedBudget { repo_day, ..SharedBudget::default() };
@@ -217,25 +217,28 @@ fn budget(at: &At<'_>) -> Option<SharedBudget> {
     Some(budget)
 }
 
-fn allowance(at: &At<'_>) -> Option<Allowance> {
+fn allowance(at: &SpecValue<'_>) -> Option<SpendAllowance> {
     let fields = at.fields(&["usd", "tokens"])?;
-    Some(Allowance { usd: fields.option("usd", At::usd), tokens: fields.option("tokens", At::tokens) })
+    Some(SpendAllowance {
+        usd: fields.option("usd", SpecValue::usd),
+        tokens: fields.option("tokens", SpecValue::tokens),
+    })
 }
 
-fn prices(at: &At<'_>) -> Option<BTreeMap<String, Price>> {
+fn prices(at: &SpecValue<'_>) -> Option<BTreeMap<String, ModelPrice>> {
     let models = at.entries("a mapping of model to its prices")?;
     Some(models.into_iter().filter_map(|(entry, at)| Some((entry.key.clone(), price(&at)?))).collect())
 }
 
-fn price(at: &At<'_>) -> Option<Price> {
+fn price(at: &SpecValue<'_>) -> Option<ModelPrice> {
     let fields = at.fields(&["input", "output", "cache_read", "cache_write"])?;
-    let input = fields.required("input", "3.00", At::usd);
-    let output = fields.required("output", "15.00", At::usd);
+    let input = fields.required("input", "3.00", SpecValue::usd);
+    let output = fields.required("output", "15.00", SpecValue::usd);
     // Cached input whose price nobody gave costs what fresh input costs; free would hide spend.
-    let cache_read = fields.option("cache_read", At::usd);
-    let cache_write = fields.option("cache_write", At::usd);
+    let cache_read = fields.option("cache_read", SpecValue::usd);
+    let cache_write = fields.option("cache_write", SpecValue::usd);
     let input = input?;
-    Some(Price {
+    Some(ModelPrice {
         input,
         output: output?,
         cache_read: cache_read.unwrap_or(input),
@@ -244,63 +247,63 @@ fn price(at: &At<'_>) -> Option<Price> {
 }
 
 /// The rules of values, with the places of the file.
-fn object(config: &Config, root: &Node, findings: &Findings<'_>) {
+fn object(config: &ConfigLayer, root: &YamlNode, findings: &ProblemCollector<'_>) {
     for (role, agent) in &config.agents {
-        let path = Path::to("agents").key(role.word());
-        for objection in rules::agent_objections(&path, agent) {
+        let path = SpecPath::root_key("agents").key(role.word());
+        for objection in rules::agent_violations(&path, agent) {
             add(findings, root, objection);
         }
     }
-    for objection in rules::glob_objections(&Path::to("sensitive"), &config.sensitive) {
+    for objection in rules::glob_violations(&SpecPath::root_key("sensitive"), &config.sensitive) {
         add(findings, root, objection);
     }
     if let Some(identity) = &config.identity {
         let unusable = |text: &str| text.trim().is_empty() || text.chars().any(|c| c.is_control() || "<>".contains(c));
         for (key, text) in [("name", &identity.name), ("email", &identity.email)] {
             if unusable(text) {
-                let path = Path::to("identity").key(key);
+                let path = SpecPath::root_key("identity").key(key);
                 let what = format!("{} cannot stand in a commit", quoted(text));
-                findings.add(ProblemKind::Value, path.place_in(root), what, None);
+                findings.add(ProblemKind::Value, path.span_in(root), what, None);
             }
         }
     }
 }
 
-fn add(findings: &Findings<'_>, root: &Node, objection: rules::Objection) {
-    if !findings.knows(&objection.path) {
-        let place = objection.path.place_in(root);
+fn add(findings: &ProblemCollector<'_>, root: &YamlNode, objection: rules::RuleViolation) {
+    if !findings.is_faulty(&objection.path) {
+        let place = objection.path.span_in(root);
         findings.add(objection.kind, place, objection.what, objection.hint);
     }
 }
 
 /// One effective value and where it came from.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Setting {
+pub struct EffectiveSetting {
     /// The key, dotted.
     pub key: String,
     /// Its value, as the configuration file would have it.
     pub value: serde_json::Value,
     /// Who said so.
-    pub origin: Origin,
+    pub origin: ConfigOrigin,
 }
 
 /// The effective configuration: several sources laid over each other, each value with its origin.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Effective {
-    config: Config,
-    origins: BTreeMap<String, Origin>,
+pub struct EffectiveConfig {
+    config: ConfigLayer,
+    origins: BTreeMap<String, ConfigOrigin>,
 }
 
-impl Effective {
+impl EffectiveConfig {
     /// The values.
     #[must_use]
-    pub fn config(&self) -> &Config {
+    pub fn config(&self) -> &ConfigLayer {
         &self.config
     }
 
     /// Lays a further source over what is there: what it says wins, what it does not say stays.
     #[must_use]
-    pub fn merge(mut self, over: Config, origin: Origin) -> Self {
+    pub fn merge(mut self, over: ConfigLayer, origin: ConfigOrigin) -> Self {
         let said = over.settings();
         let before: BTreeMap<_, _> = self.config.settings().into_iter().collect();
         self.config = self.config.merge(over);
@@ -316,13 +319,13 @@ impl Effective {
 
     /// After how long an unanswered question means no: seven days when nobody says.
     #[must_use]
-    pub fn approvals_expire(&self) -> Span {
+    pub fn approvals_expire(&self) -> TimeSpan {
         self.config.approvals_expire.unwrap_or(DEFAULT_EXPIRE)
     }
 
     /// How long a round may wait for model providers in all: a quarter of an hour when nobody says.
     #[must_use]
-    pub fn provider_wait(&self) -> Span {
+    pub fn provider_wait(&self) -> TimeSpan {
         self.config.provider_wait.unwrap_or(DEFAULT_WAIT)
     }
 
@@ -353,28 +356,28 @@ impl Effective {
 
     /// Every effective value with its origin, sorted by key; defaults are listed too.
     #[must_use]
-    pub fn settings(&self) -> Vec<Setting> {
-        let defaults = Config {
+    pub fn settings(&self) -> Vec<EffectiveSetting> {
+        let defaults = ConfigLayer {
             forge: Some("local".to_owned()),
             approvals_expire: Some(DEFAULT_EXPIRE),
             provider_wait: Some(DEFAULT_WAIT),
             retention_days: Some(DEFAULT_DAYS),
             log_retention_days: Some(DEFAULT_DAYS),
             providers: self.providers().into_iter().collect(),
-            ..Config::default()
+            ..ConfigLayer::default()
         };
         let mut values: BTreeMap<String, serde_json::Value> = defaults.settings().into_iter().collect();
         values.extend(self.config.settings());
-        let origin = |key: &str| self.origins.get(key).copied().unwrap_or(Origin::Default);
-        values.into_iter().map(|(key, value)| Setting { origin: origin(&key), key, value }).collect()
+        let origin = |key: &str| self.origins.get(key).copied().unwrap_or(ConfigOrigin::Default);
+        values.into_iter().map(|(key, value)| EffectiveSetting { origin: origin(&key), key, value }).collect()
     }
 }
 
-const DEFAULT_EXPIRE: Span = Span::secs(7 * 86_400);
-const DEFAULT_WAIT: Span = Span::secs(15 * 60);
+const DEFAULT_EXPIRE: TimeSpan = TimeSpan::secs(7 * 86_400);
+const DEFAULT_WAIT: TimeSpan = TimeSpan::secs(15 * 60);
 const DEFAULT_DAYS: u32 = 30;
 
-impl Config {
+impl ConfigLayer {
     /// Lays another configuration over this one. Maps are joined by key; lists add up, since each source may only add.
     #[must_use]
     pub fn merge(mut self, over: Self) -> Self {
@@ -480,8 +483,9 @@ mod tests {
     #[test]
     fn later_sources_win_and_every_value_names_its_origin() {
         let read = |text: &str| read_config_file("config.yaml", text.as_bytes()).expect("a good file");
-        let effective =
-            Effective::default().merge(read(USER), Origin::User).merge(read(REPOSITORY), Origin::Repository);
+        let effective = EffectiveConfig::default()
+            .merge(read(USER), ConfigOrigin::User)
+            .merge(read(REPOSITORY), ConfigOrigin::Repository);
         let lines: Vec<String> = effective
             .settings()
             .iter()
@@ -502,7 +506,7 @@ mod tests {
             sensitive = ["infra/**","deploy/**"] (Repository)
             store = "postgres://me:***@db.example.org/loops" (User)"#]]
         .assert_eq(&lines.join("\n"));
-        assert_eq!(effective.approvals_expire(), Span::secs(2 * 86_400));
+        assert_eq!(effective.approvals_expire(), TimeSpan::secs(2 * 86_400));
         assert_eq!(effective.config().store.as_deref(), Some("postgres://me:secret@db.example.org/loops"));
     }
 
@@ -532,8 +536,9 @@ mod tests {
         let wider = "budget: { repo: { day: { usd: 99 } } }\n";
         let tighter = "budget: { repo: { day: { usd: 4, tokens: 100k } } }\n";
         let budgets = |repository: &str| {
-            let effective =
-                Effective::default().merge(read(user), Origin::User).merge(read(repository), Origin::Repository);
+            let effective = EffectiveConfig::default()
+                .merge(read(user), ConfigOrigin::User)
+                .merge(read(repository), ConfigOrigin::Repository);
             let all = effective.settings().into_iter().filter(|setting| setting.key.starts_with("budget."));
             all.map(|setting| format!("{} {} {:?}", setting.key, setting.value, setting.origin)).collect::<Vec<_>>()
         };
@@ -568,7 +573,7 @@ mod tests {
 
     #[test]
     fn an_empty_configuration_is_fine() {
-        assert_eq!(read_config_file("config.yaml", b"# nothing yet\n"), Ok(Config::default()));
+        assert_eq!(read_config_file("config.yaml", b"# nothing yet\n"), Ok(ConfigLayer::default()));
     }
 
     #[test]

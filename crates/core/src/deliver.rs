@@ -10,14 +10,14 @@ use std::fmt::Write as _;
 /// A fact of the engine's about the round: measured, not claimed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Fact {
+pub struct EngineFact {
     /// What was measured.
     pub name: String,
     /// What came out.
     pub value: String,
 }
 
-impl Fact {
+impl EngineFact {
     /// A fact.
     #[must_use]
     pub fn new(name: impl Into<String>, value: impl Into<String>) -> Self {
@@ -56,7 +56,7 @@ pub struct Delivery {
     /// Labels that the loop puts on what it creates.
     pub labels: Vec<String>,
     /// What the engine measured, shown above the agent's words.
-    pub facts: Vec<Fact>,
+    pub facts: Vec<EngineFact>,
 }
 
 impl Delivery {
@@ -97,7 +97,7 @@ impl Delivery {
 
 /// Facts as a Markdown table; empty without facts.
 #[must_use]
-pub fn facts_table(facts: &[Fact]) -> String {
+pub fn facts_table(facts: &[EngineFact]) -> String {
     let mut table = String::new();
     for (row, fact) in facts.iter().enumerate() {
         if row == 0 {
@@ -119,7 +119,7 @@ fn cell(text: &str) -> String {
 /// Proof that an item arrived.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Receipt {
+pub struct DeliveryReceipt {
     /// Where it is: a path or a URL.
     pub place: String,
     /// The commit that it carries, where it carries one.
@@ -130,9 +130,9 @@ pub struct Receipt {
 
 /// Whether an item has arrived before.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
+pub enum DeliveryLookup {
     /// It is there.
-    Yes(Receipt),
+    Yes(DeliveryReceipt),
     /// It is not there, certainly.
     No,
     /// The forge cannot tell; a human looks.
@@ -234,7 +234,7 @@ pub struct PushTarget {
 /// returns the first receipt and has no further effect, as far as the receiver lets it.
 pub trait Deliver: Send + Sync {
     /// Delivers one item.
-    fn deliver<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<Receipt, DeliverError>>;
+    fn deliver<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<DeliveryReceipt, DeliverError>>;
 
     /// The push that the item needs before it is delivered; `None` for an item without a commit, and for a receiver that
     /// takes commits by itself. The engine performs it.
@@ -243,7 +243,7 @@ pub trait Deliver: Send + Sync {
     }
 
     /// Looks for the item by its marker, without any effect.
-    fn find<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<Found, DeliverError>>;
+    fn find<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<DeliveryLookup, DeliverError>>;
 }
 
 #[cfg(test)]
@@ -251,7 +251,7 @@ mod tests {
     use super::*;
     use expect_test::expect;
 
-    fn delivery(kind: ActionKind, body: &str, facts: Vec<Fact>) -> Delivery {
+    fn delivery(kind: ActionKind, body: &str, facts: Vec<EngineFact>) -> Delivery {
         Delivery {
             loop_name: "fixer".to_owned(),
             round: "r1".to_owned(),
@@ -272,7 +272,8 @@ mod tests {
 
     #[test]
     fn facts_stand_above_the_agents_words_and_cannot_be_imitated() {
-        let facts = vec![Fact::new("gates", "tests passed"), Fact::new("path", "a|b\n| gates | forged |\n<b>@all")];
+        let facts =
+            vec![EngineFact::new("gates", "tests passed"), EngineFact::new("path", "a|b\n| gates | forged |\n<b>@all")];
         let pull = delivery(ActionKind::PullRequest, "| gates | all passed |\n\nDone.\n", facts);
         expect![[r#"
             | fact | value |
@@ -293,7 +294,7 @@ mod tests {
 
     #[test]
     fn a_comment_is_its_words_alone() {
-        let comment = delivery(ActionKind::IssueComment, "Done.\n\n", vec![Fact::new("gates", "none")]);
+        let comment = delivery(ActionKind::IssueComment, "Done.\n\n", vec![EngineFact::new("gates", "none")]);
         assert_eq!(comment.body(), "Done.\n");
     }
 

@@ -4,7 +4,7 @@ use sha2::{Digest, Sha256};
 
 /// Hashes a list of fields so that moving a byte from one field to the next changes the result.
 #[must_use]
-pub fn of_fields(fields: &[&[u8]]) -> String {
+pub fn hash_fields(fields: &[&[u8]]) -> String {
     let mut hasher = Sha256::new();
     for field in fields {
         hasher.update((field.len() as u64).to_le_bytes());
@@ -15,7 +15,7 @@ pub fn of_fields(fields: &[&[u8]]) -> String {
 
 /// Hashes one run of bytes as it is.
 #[must_use]
-pub fn of_bytes(bytes: &[u8]) -> String {
+pub fn hash_bytes(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
@@ -37,12 +37,12 @@ mod tests {
 
     #[test]
     fn fields_do_not_run_into_each_other() {
-        assert_ne!(of_fields(&[b"ab", b"c"]), of_fields(&[b"a", b"bc"]));
-        assert_ne!(of_fields(&[b""]), of_fields(&[]));
+        assert_ne!(hash_fields(&[b"ab", b"c"]), hash_fields(&[b"a", b"bc"]));
+        assert_ne!(hash_fields(&[b""]), hash_fields(&[]));
     }
 
     #[test]
     fn bytes_hash_as_published() {
-        assert_eq!(of_bytes(b"abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+        assert_eq!(hash_bytes(b"abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     }
 }

@@ -53,7 +53,7 @@ impl MemoryKind {
 
 /// One thing that a role wants later rounds to know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Noted {
+pub struct MemoryNote {
     /// What it is about; the same key again replaces it.
     pub key: String,
     /// What kind of thing it is.
@@ -66,7 +66,7 @@ pub struct Noted {
 
 /// One thing that a loop remembers, as a round recalls it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Remembered {
+pub struct MemoryEntry {
     /// What it is about.
     pub key: String,
     /// What kind of thing it is.
@@ -79,7 +79,7 @@ pub struct Remembered {
     pub role: String,
 }
 
-impl Remembered {
+impl MemoryEntry {
     /// One line for a brief.
     #[must_use]
     pub fn line(&self) -> String {
@@ -91,16 +91,16 @@ impl Remembered {
 /// What a role's file says: what is kept of it, and why the rest is not. A bad line is left out alone, because nothing of it
 /// leaves the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Notes {
+pub struct MemoryNotes {
     /// What is to be remembered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub kept: Vec<Noted>,
+    pub kept: Vec<MemoryNote>,
     /// Why lines were left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
 }
 
-impl Notes {
+impl MemoryNotes {
     /// Whether there is nothing at all.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -120,8 +120,8 @@ struct Line {
 
 /// Reads a role's file.
 #[must_use]
-pub fn read(bytes: &[u8]) -> Notes {
-    let mut notes = Notes::default();
+pub fn read(bytes: &[u8]) -> MemoryNotes {
+    let mut notes = MemoryNotes::default();
     if bytes.len() > FILE_MAX {
         notes.left_out.push(format!("more than {FILE_MAX} bytes"));
         return notes;
@@ -149,7 +149,7 @@ pub fn read(bytes: &[u8]) -> Notes {
     notes
 }
 
-fn read_line(line: &str) -> Result<Noted, String> {
+fn read_line(line: &str) -> Result<MemoryNote, String> {
     let line: Line = serde_json::from_str(line).map_err(|error| error.to_string())?;
     let text = one_line(&plain_text(&line.text));
     if text.is_empty() || text.len() > TEXT_MAX {
@@ -157,13 +157,13 @@ fn read_line(line: &str) -> Result<Noted, String> {
     }
     let key = match line.key {
         Some(key) => checked_key(key)?,
-        None => crate::hash::of_bytes(text.as_bytes()).chars().take(12).collect(),
+        None => crate::hash::hash_bytes(text.as_bytes()).chars().take(12).collect(),
     };
     let days = line.days.unwrap_or(line.kind.days());
     if !(1..=DAYS_MAX).contains(&days) {
         return Err(format!("`days` is 1 to {DAYS_MAX}"));
     }
-    Ok(Noted { key, kind: line.kind, text, days })
+    Ok(MemoryNote { key, kind: line.kind, text, days })
 }
 
 /// A text that starts no line of its own.
@@ -218,7 +218,7 @@ mod tests {
         let notes = read(text.as_bytes());
         assert_eq!(notes.left_out, [""; 0]);
         assert_eq!(notes.kept.len(), 2);
-        let last = Noted { key: "port".into(), kind: MemoryKind::Decision, text: "it is 9090".into(), days: 3 };
+        let last = MemoryNote { key: "port".into(), kind: MemoryKind::Decision, text: "it is 9090".into(), days: 3 };
         assert_eq!(notes.kept[1], last);
         assert_eq!((notes.kept[0].key.len(), notes.kept[0].days), (12, 14));
     }

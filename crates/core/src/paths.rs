@@ -8,7 +8,7 @@ mod sensitive;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use serde::{Deserialize, Serialize};
 
-pub use sensitive::{ChangedFile, SensitivePath, sensitive};
+pub use sensitive::{ChangedFile, SensitivePath, find_sensitive};
 
 /// How a path changed between base and the sealed tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,7 +29,7 @@ pub enum ChangeKind {
 
 /// One changed path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Change {
+pub struct PathChange {
     /// Its path in the sealed tree; in base for a deleted one.
     pub path: String,
     /// How it changed.
@@ -42,7 +42,7 @@ pub struct Change {
     pub binary: bool,
 }
 
-impl Change {
+impl PathChange {
     /// A change without counted lines.
     #[must_use]
     pub fn new(path: impl Into<String>, kind: ChangeKind) -> Self {
@@ -128,9 +128,9 @@ pub struct ProtectedFindings {
 
 /// The paths whose existing files may not change.
 #[derive(Debug, Clone)]
-pub struct Protected(Globs);
+pub struct ProtectedPaths(Globs);
 
-impl Protected {
+impl ProtectedPaths {
     /// Compiles the loop's `protect`.
     ///
     /// # Errors
@@ -140,7 +140,7 @@ impl Protected {
     }
 
     /// Looks at every change; `in_base` says whether base has a path.
-    pub fn violations(&self, changes: &[Change], in_base: impl Fn(&str) -> bool) -> ProtectedFindings {
+    pub fn violations(&self, changes: &[PathChange], in_base: impl Fn(&str) -> bool) -> ProtectedFindings {
         let mut found = ProtectedFindings::default();
         for change in changes {
             let is_here = self.0.matches(&change.path);
@@ -168,12 +168,12 @@ impl Protected {
 ///
 /// # Errors
 /// A pattern is not a glob.
-pub fn outside_allowed<S: AsRef<str>>(patterns: &[S], changes: &[Change]) -> Result<Vec<String>, GlobError> {
+pub fn outside_allowed<S: AsRef<str>>(patterns: &[S], changes: &[PathChange]) -> Result<Vec<String>, GlobError> {
     if patterns.is_empty() {
         return Ok(Vec::new());
     }
     let allowed = Globs::new(patterns)?;
-    let paths = changes.iter().flat_map(Change::paths).filter(|path| !allowed.matches(path));
+    let paths = changes.iter().flat_map(PathChange::paths).filter(|path| !allowed.matches(path));
     Ok(paths.map(|path| format!("`{path}` is outside the allowed paths")).collect())
 }
 

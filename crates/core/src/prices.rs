@@ -4,7 +4,7 @@
 //! The built-in table is `prices.json` beside this file: list prices with their date. A person's own prices go over it.
 
 use crate::budget::Tokens;
-use crate::config::Price;
+use crate::config::ModelPrice;
 use crate::units::Usd;
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
@@ -12,14 +12,14 @@ use std::sync::LazyLock;
 
 /// Prices of models, in dollars for a million tokens.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Prices {
-    own: BTreeMap<String, Price>,
-    dearest: Price,
+pub struct ModelPrices {
+    own: BTreeMap<String, ModelPrice>,
+    dearest: ModelPrice,
 }
 
 /// Where a price came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
+pub enum PriceSource {
     /// The person's own.
     Own,
     /// The built-in table.
@@ -45,8 +45,8 @@ struct Row {
 
 impl Row {
     /// Cached input whose price nobody published costs what fresh input costs.
-    fn price(&self) -> Price {
-        Price {
+    fn price(&self) -> ModelPrice {
+        ModelPrice {
             input: self.input,
             output: self.output,
             cache_read: self.cache_read.unwrap_or(self.input),
@@ -61,20 +61,20 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
 
 /// The day on which the built-in list prices were looked up, `YYYY-MM-DD`.
 #[must_use]
-pub fn as_of() -> &'static str {
+pub fn prices_date() -> &'static str {
     &TABLE.as_of
 }
 
-impl Default for Prices {
+impl Default for ModelPrices {
     fn default() -> Self {
         Self::new(BTreeMap::new())
     }
 }
 
-impl Prices {
+impl ModelPrices {
     /// The table with a person's own prices over it.
     #[must_use]
-    pub fn new(own: BTreeMap<String, Price>) -> Self {
+    pub fn new(own: BTreeMap<String, ModelPrice>) -> Self {
         let own: BTreeMap<_, _> = own.into_iter().map(|(name, price)| (name.to_lowercase(), price)).collect();
         let dearest = TABLE.models.values().map(Row::price).chain(own.values().copied()).fold(NOTHING, dearer);
         Self { own, dearest }
@@ -82,7 +82,7 @@ impl Prices {
 
     /// What these tokens of a model cost, rounded up. An empty or unknown name is the dearest model's.
     #[must_use]
-    pub fn of(&self, model: &str, tokens: Tokens) -> Usd {
+    pub fn cost_of(&self, model: &str, tokens: Tokens) -> Usd {
         cost(&self.price(model).0, tokens)
     }
 
@@ -90,40 +90,40 @@ impl Prices {
     /// provider, then without its date, and last the longest name that it begins with; a person's own price comes before
     /// the table's at each step.
     #[must_use]
-    pub fn price(&self, model: &str) -> (Price, Source) {
+    pub fn price(&self, model: &str) -> (ModelPrice, PriceSource) {
         let name = model.trim().to_lowercase();
         let bare = name.rsplit('/').next().unwrap_or_default();
         // Claude Code marks a longer window behind the name: `sonnet[1m]`.
         let bare = bare.split('[').next().unwrap_or_default();
         let tries = [name.as_str(), bare, undated(bare)];
         let found = tries.into_iter().find_map(|name| self.exactly(name));
-        found.or_else(|| self.by_beginning(undated(bare))).unwrap_or((self.dearest, Source::Dearest))
+        found.or_else(|| self.by_beginning(undated(bare))).unwrap_or((self.dearest, PriceSource::Dearest))
     }
 
-    fn exactly(&self, name: &str) -> Option<(Price, Source)> {
+    fn exactly(&self, name: &str) -> Option<(ModelPrice, PriceSource)> {
         if let Some(price) = self.own.get(name) {
-            return Some((*price, Source::Own));
+            return Some((*price, PriceSource::Own));
         }
         let name = TABLE.aliases.get(name).map_or(name, String::as_str);
         // An alias leads to a person's price for the model behind it, too.
-        let own = self.own.get(name).map(|price| (*price, Source::Own));
-        own.or_else(|| TABLE.models.get(name).map(|row| (row.price(), Source::List)))
+        let own = self.own.get(name).map(|price| (*price, PriceSource::Own));
+        own.or_else(|| TABLE.models.get(name).map(|row| (row.price(), PriceSource::List)))
     }
 
-    fn by_beginning(&self, name: &str) -> Option<(Price, Source)> {
+    fn by_beginning(&self, name: &str) -> Option<(ModelPrice, PriceSource)> {
         let own = self.own.iter().filter(|(known, _)| is_variant(name, known, |word| !DEARER.contains(&word)));
-        let own = own.map(|(known, price)| (known.as_str(), *price, Source::Own));
+        let own = own.map(|(known, price)| (known.as_str(), *price, PriceSource::Own));
         let list = TABLE.models.iter().filter(|(known, _)| is_variant(name, known, is_harmless));
-        let list = list.map(|(known, row)| (known.as_str(), row.price(), Source::List));
+        let list = list.map(|(known, row)| (known.as_str(), row.price(), PriceSource::List));
         // Of equal names the person's own is the last and wins.
         list.chain(own).max_by_key(|(known, ..)| known.len()).map(|(_, price, source)| (price, source))
     }
 }
 
-const NOTHING: Price = Price { input: Usd(0), output: Usd(0), cache_read: Usd(0), cache_write: Usd(0) };
+const NOTHING: ModelPrice = ModelPrice { input: Usd(0), output: Usd(0), cache_read: Usd(0), cache_write: Usd(0) };
 
-fn dearer(a: Price, b: Price) -> Price {
-    Price {
+fn dearer(a: ModelPrice, b: ModelPrice) -> ModelPrice {
+    ModelPrice {
         input: a.input.max(b.input),
         output: a.output.max(b.output),
         cache_read: a.cache_read.max(b.cache_read),
@@ -198,7 +198,7 @@ fn is_variant(name: &str, known: &str, does_not_matter: impl Fn(&str) -> bool) -
     !is_number(first) && addition.split(['-', ':', '@', '.']).all(does_not_matter)
 }
 
-fn cost(price: &Price, tokens: Tokens) -> Usd {
+fn cost(price: &ModelPrice, tokens: Tokens) -> Usd {
     let parts = [
         (tokens.input, price.input),
         (tokens.output, price.output),
@@ -213,41 +213,41 @@ fn cost(price: &Price, tokens: Tokens) -> Usd {
 mod tests {
     use super::*;
 
-    fn price(input: u64) -> Price {
-        Price { input: Usd(input), output: Usd(1), cache_read: Usd(1), cache_write: Usd(1) }
+    fn price(input: u64) -> ModelPrice {
+        ModelPrice { input: Usd(input), output: Usd(1), cache_read: Usd(1), cache_write: Usd(1) }
     }
 
     #[test]
     fn names_are_found_as_agents_write_them() {
-        let prices = Prices::default();
+        let prices = ModelPrices::default();
         let table = [
-            ("claude-opus-5-5", 4.0, Source::List),
-            ("anthropic/claude-opus-5-5", 4.0, Source::List),
-            ("openrouter/anthropic/claude-opus-5-5", 4.0, Source::List),
-            ("claude-sonnet-4-5-20250929", 3.0, Source::List),
-            ("claude-sonnet-4-5@20250929", 3.0, Source::List),
-            ("gpt-5.4-2026-03-05", 2.5, Source::List),
-            ("claude-3-5-haiku-latest", 0.8, Source::List),
-            ("sonnet[1m]", 2.0, Source::List),
-            ("Opus", 4.0, Source::List),
-            ("haiku", 0.5, Source::List),
-            ("gemini-3.1-pro-preview", 2.0, Source::List),
-            ("gemini-2.5-flash-lite-preview-09-2025", 0.1, Source::List),
-            ("gpt-5.1-codex-mini-high", 0.25, Source::List),
-            ("gpt-5.5-pro", 30.0, Source::List),
-            ("gpt-5.4-pro", 30.0, Source::Dearest),
-            ("gpt-5.4-fast", 30.0, Source::Dearest),
-            ("o3-deep-research", 30.0, Source::Dearest),
-            ("gemini-3-pro-image-preview", 30.0, Source::Dearest),
-            ("gemini-2.5-flash-preview-tts", 30.0, Source::Dearest),
-            ("gpt-4o-audio-preview-2025-06-03", 30.0, Source::Dearest),
-            ("claude-opus-5-5-fast", 30.0, Source::Dearest),
-            ("gpt-4.1-nano-2025-04-14", 2.0, Source::List),
-            ("gpt-5.9", 30.0, Source::Dearest),
-            ("claude-opus-5-9", 30.0, Source::Dearest),
-            ("gpt-50", 30.0, Source::Dearest),
-            ("my-model", 30.0, Source::Dearest),
-            ("", 30.0, Source::Dearest),
+            ("claude-opus-5-5", 4.0, PriceSource::List),
+            ("anthropic/claude-opus-5-5", 4.0, PriceSource::List),
+            ("openrouter/anthropic/claude-opus-5-5", 4.0, PriceSource::List),
+            ("claude-sonnet-4-5-20250929", 3.0, PriceSource::List),
+            ("claude-sonnet-4-5@20250929", 3.0, PriceSource::List),
+            ("gpt-5.4-2026-03-05", 2.5, PriceSource::List),
+            ("claude-3-5-haiku-latest", 0.8, PriceSource::List),
+            ("sonnet[1m]", 2.0, PriceSource::List),
+            ("Opus", 4.0, PriceSource::List),
+            ("haiku", 0.5, PriceSource::List),
+            ("gemini-3.1-pro-preview", 2.0, PriceSource::List),
+            ("gemini-2.5-flash-lite-preview-09-2025", 0.1, PriceSource::List),
+            ("gpt-5.1-codex-mini-high", 0.25, PriceSource::List),
+            ("gpt-5.5-pro", 30.0, PriceSource::List),
+            ("gpt-5.4-pro", 30.0, PriceSource::Dearest),
+            ("gpt-5.4-fast", 30.0, PriceSource::Dearest),
+            ("o3-deep-research", 30.0, PriceSource::Dearest),
+            ("gemini-3-pro-image-preview", 30.0, PriceSource::Dearest),
+            ("gemini-2.5-flash-preview-tts", 30.0, PriceSource::Dearest),
+            ("gpt-4o-audio-preview-2025-06-03", 30.0, PriceSource::Dearest),
+            ("claude-opus-5-5-fast", 30.0, PriceSource::Dearest),
+            ("gpt-4.1-nano-2025-04-14", 2.0, PriceSource::List),
+            ("gpt-5.9", 30.0, PriceSource::Dearest),
+            ("claude-opus-5-9", 30.0, PriceSource::Dearest),
+            ("gpt-50", 30.0, PriceSource::Dearest),
+            ("my-model", 30.0, PriceSource::Dearest),
+            ("", 30.0, PriceSource::Dearest),
         ];
         for (name, dollars, source) in table {
             let (found, from) = prices.price(name);
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn own_prices_go_first_and_count_for_the_dearest() {
         let own = [("claude-opus-5-5".to_owned(), price(7)), ("my-model".to_owned(), price(99_000_000))];
-        let prices = Prices::new(own.into());
+        let prices = ModelPrices::new(own.into());
         for (name, input) in [
             ("claude-opus-5-5", 7),
             ("anthropic/claude-opus-5-5-20260901", 7),
@@ -285,15 +285,15 @@ mod tests {
         for (alias, model) in &TABLE.aliases {
             assert!(TABLE.models.contains_key(model), "{alias}");
         }
-        assert_eq!(undated(&format!("x-{}", as_of())), "x", "the date is a date");
+        assert_eq!(undated(&format!("x-{}", prices_date())), "x", "the date is a date");
     }
 
     #[test]
     fn parts_of_a_millionth_are_rounded_up_and_nothing_overflows() {
-        let prices = Prices::default();
+        let prices = ModelPrices::default();
         let one = Tokens { cache_read: 1, ..Tokens::default() };
-        assert_eq!(prices.of("gpt-6-luna", one), Usd(1));
+        assert_eq!(prices.cost_of("gpt-6-luna", one), Usd(1));
         let most = Tokens { input: u64::MAX, output: u64::MAX, cache_read: u64::MAX, cache_write: u64::MAX };
-        assert_eq!(prices.of("", most), Usd(u64::MAX));
+        assert_eq!(prices.cost_of("", most), Usd(u64::MAX));
     }
 }

@@ -1,14 +1,14 @@
 //! Trouble with a model provider, in words that are the same for every agent. Which words of which program mean what is the
 //! adapters' to say; what a round does about it is [`crate::round`]'s.
 
+mod classify;
 mod reset;
-mod words;
 
 use crate::words::worded;
-pub use reset::{is_reset, reset_in};
+pub use reset::{find_reset, is_plausible_reset};
 
+use classify::QuotaRecovery;
 use serde::{Deserialize, Serialize};
-use words::Opens;
 
 /// Characters of what was said that are kept.
 const TEXT_MAX: usize = 500;
@@ -32,11 +32,11 @@ impl ProviderTrouble {
     /// Trouble from what an agent's program said of it: a status where it gave one, and words. A status that only the words
     /// name counts as well, and so does a time of recovery.
     #[must_use]
-    pub fn heard(status: Option<u16>, text: &str, now_ms: i64) -> Self {
-        let status = status.or_else(|| words::status(text));
-        let retry_at_ms = reset_in(text, now_ms);
-        let opens = if retry_at_ms.is_some() { Opens::Later } else { Opens::Never };
-        Self { retry_at_ms, ..Self::new(words::kind(status, text, opens), status, text) }
+    pub fn classify(status: Option<u16>, text: &str, now_ms: i64) -> Self {
+        let status = status.or_else(|| classify::find_status(text));
+        let retry_at_ms = find_reset(text, now_ms);
+        let opens = if retry_at_ms.is_some() { QuotaRecovery::Later } else { QuotaRecovery::Never };
+        Self { retry_at_ms, ..Self::new(classify::classify_text(status, text, opens), status, text) }
     }
 
     /// Trouble whose sort is known.
@@ -78,7 +78,7 @@ worded! {
 impl TroubleKind {
     /// The sort that an HTTP status stands for, where nothing better is known.
     #[must_use]
-    pub fn of_status(status: u16) -> Self {
+    pub fn from_status(status: u16) -> Self {
         match status {
             401 | 403 => Self::Auth,
             402 => Self::Quota,
@@ -117,7 +117,7 @@ impl TroubleKind {
 
     /// Whether time alone may cure it.
     #[must_use]
-    pub fn passes(self) -> bool {
+    pub fn is_temporary(self) -> bool {
         match self {
             Self::RateLimited | Self::Overloaded | Self::Server | Self::Network => true,
             Self::Auth | Self::Quota | Self::Context | Self::Declined | Self::BadRequest | Self::Unclear => false,
@@ -155,7 +155,7 @@ mod tests {
             (None, "something else", Kind::Unclear, None),
         ];
         for (status, text, kind, told) in cases {
-            let heard = ProviderTrouble::heard(status, text, 1_794_762_000_000);
+            let heard = ProviderTrouble::classify(status, text, 1_794_762_000_000);
             assert_eq!((heard.kind, heard.status), (kind, told), "{text}");
         }
     }
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn what_was_said_is_bounded_and_on_one_line() {
         let long = format!("a\nb\x1b[31m{}", "x".repeat(9000));
-        let heard = ProviderTrouble::heard(None, &long, 0);
+        let heard = ProviderTrouble::classify(None, &long, 0);
         assert_eq!(heard.text.chars().count(), TEXT_MAX);
         assert!(!heard.text.chars().any(char::is_control));
     }

@@ -3,16 +3,16 @@
 
 mod markdown;
 
-use crate::budget::{Bill, CountedBy, Known, Tokens};
+use crate::budget::{CountedBy, SpendKnown, StartBill, Tokens};
 use crate::gate::GateResult;
 use crate::level::LoopLevel;
-use crate::network::Traffic;
+use crate::network::NetworkTraffic;
 use crate::outcome::RoundOutcome;
-use crate::round::{Attempt, Boundary, ChangeFact, Facts, Reason, Round};
+use crate::round::{Attempt, Boundary, ChangeFact, Round, RoundFacts, RoundReason};
 use crate::secrets;
 use crate::spec::{ActionKind, Role};
 use crate::units::Usd;
-use crate::verdict::{Judgement, Scored};
+use crate::verdict::{Judgement, ScoredVerdict};
 use serde::{Deserialize, Serialize};
 
 /// The story of one round, as `run --json` and `show --json` print it.
@@ -30,7 +30,7 @@ pub struct RoundReport {
     /// The exit code of that outcome.
     pub exit: Option<u8>,
     /// Why, in order.
-    pub reasons: Vec<Reason>,
+    pub reasons: Vec<RoundReason>,
     /// The pinned base commit.
     pub base: Option<String>,
     /// The sealed tree of the last attempt.
@@ -42,7 +42,7 @@ pub struct RoundReport {
     /// Gates of the last attempt.
     pub gates: Vec<GateResult>,
     /// The verdict of the last attempt.
-    pub verdict: Option<Scored>,
+    pub verdict: Option<ScoredVerdict>,
     /// What was to leave.
     pub outbox: Vec<OutboxLine>,
     /// What held the agents.
@@ -76,7 +76,7 @@ pub struct RoundReport {
     pub agent_report: Option<String>,
     /// What was asked of the network, and what of it was denied.
     #[serde(default)]
-    pub network: Traffic,
+    pub network: NetworkTraffic,
 }
 
 /// One item of the outbox.
@@ -135,7 +135,7 @@ pub struct SpendPart {
 impl RoundReport {
     /// Tells a round's story.
     #[must_use]
-    pub fn of(round: &Round, outbox: Vec<OutboxLine>) -> Self {
+    pub fn from_round(round: &Round, outbox: Vec<OutboxLine>) -> Self {
         let facts = round.facts();
         let attempt = facts.attempt();
         let outcome = round.outcome();
@@ -145,7 +145,7 @@ impl RoundReport {
             round: facts.started.round.clone(),
             outcome,
             exit: outcome.map(RoundOutcome::exit_code),
-            retry_at: round.retry_at_ms().map(crate::round::moment),
+            retry_at: round.retry_at_ms().map(crate::round::format_moment),
             retry_of: facts.started.retry_of.clone(),
             reasons: facts.reasons.clone(),
             base: facts.base.clone(),
@@ -161,7 +161,7 @@ impl RoundReport {
                 tokens: facts.spend.tokens,
                 usd: facts.spend.usd,
                 wall_ms: facts.spend.wall_ms,
-                known: facts.spend.known == Known::Yes,
+                known: facts.spend.known == SpendKnown::Yes,
                 by: parts(&facts.bills),
             },
             report: facts.report.clone(),
@@ -186,7 +186,7 @@ impl RoundReport {
             gates: Vec::new(),
             verdict: None,
             outbox: Vec::new(),
-            network: Traffic::default(),
+            network: NetworkTraffic::default(),
             item: None,
             items: Vec::new(),
             changes: Vec::new(),
@@ -216,7 +216,7 @@ impl RoundReport {
 }
 
 /// Bills of equal role, agent and model, added up.
-fn parts(bills: &[Bill]) -> Vec<SpendPart> {
+fn parts(bills: &[StartBill]) -> Vec<SpendPart> {
     let mut parts: Vec<SpendPart> = Vec::new();
     for bill in bills {
         for line in bill.lines() {
@@ -227,7 +227,7 @@ fn parts(bills: &[Bill]) -> Vec<SpendPart> {
                     && part.model == model
                     && part.counted_by == bill.counted.by
             };
-            let (known, tokens, usd) = (line.known == Known::Yes, line.tokens, line.usd);
+            let (known, tokens, usd) = (line.known == SpendKnown::Yes, line.tokens, line.usd);
             match parts.iter_mut().find(same) {
                 Some(part) => {
                     part.starts += 1;
@@ -246,7 +246,7 @@ fn parts(bills: &[Bill]) -> Vec<SpendPart> {
     parts
 }
 
-fn scored(attempt: &Attempt) -> Option<Scored> {
+fn scored(attempt: &Attempt) -> Option<ScoredVerdict> {
     match attempt.judgement.as_ref()? {
         Judgement::Pass { scored } | Judgement::Fail { scored, .. } | Judgement::Escalate { scored, .. } => {
             Some(scored.clone())
@@ -256,7 +256,7 @@ fn scored(attempt: &Attempt) -> Option<Scored> {
 }
 
 /// Items that never reached the outbox's rows: a report has arrived, the rest was only staged.
-fn staged(facts: &Facts) -> Vec<OutboxLine> {
+fn staged(facts: &RoundFacts) -> Vec<OutboxLine> {
     let items = facts.attempt().map(|attempt| attempt.items.as_slice()).unwrap_or_default();
     let line = |item: &crate::outbox::StagedItem| OutboxLine {
         id: format!("{}-{}", facts.started.round, item.position),
@@ -269,13 +269,13 @@ fn staged(facts: &Facts) -> Vec<OutboxLine> {
 }
 
 /// Where the repository's own words stood in for the built-in ones.
-fn own_words(facts: &Facts) -> impl Iterator<Item = String> {
+fn own_words(facts: &RoundFacts) -> impl Iterator<Item = String> {
     let words = facts.started.inputs.iter().filter(|(path, _)| path.starts_with(".loopwright/prompts/"));
     words.map(|(path, hash)| format!("own words for a role: {path} ({})", hash.chars().take(12).collect::<String>()))
 }
 
 /// Where the agent's count and the proxy's differ, or neither is whole.
-fn counts(facts: &Facts) -> impl Iterator<Item = String> {
+fn counts(facts: &RoundFacts) -> impl Iterator<Item = String> {
     facts.bills.iter().filter_map(|bill| {
         let note = bill.counted.note()?;
         Some(format!("spend of the {} ({}, attempt {}): {note}", bill.role.word(), bill.agent, bill.attempt))

@@ -7,18 +7,19 @@
 
 mod codec;
 mod environment;
-mod known;
+mod formats;
+mod known_values;
+mod prefilter;
 mod rules;
-mod sieve;
 mod stream;
-mod table;
-mod view;
+mod text_reading;
 
 pub use environment::credential;
-pub use stream::{Border, Stream};
+pub use stream::{PieceEnd, RedactingStream};
 
-use crate::gate::lines::AddedLines;
-use known::{Held, Known};
+use crate::gate::added_lines::AddedLines;
+use formats::PatternTrust;
+use known_values::{KnownValues, ValueCoverage};
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -26,8 +27,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::LazyLock;
-use table::Trust;
-use view::View;
+use text_reading::TextReading;
 
 /// Bytes read at once, and how many of them are read again with the next, so that nothing is cut by a border.
 const WINDOW: usize = 1 << 20;
@@ -41,14 +41,14 @@ const KNOWN_VALUE: &str = "known-value";
 
 /// A secret was found. There is no value here, so none can be printed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Hit {
+pub struct SecretHit {
     /// Which rule found it.
     pub rule: String,
     /// Where: `path:line`, `name of path`, `commit message`, an outbox item.
     pub place: String,
 }
 
-impl Hit {
+impl SecretHit {
     fn new(rule: &str, place: impl Into<String>) -> Self {
         Self { rule: rule.to_owned(), place: place.into() }
     }
@@ -56,7 +56,7 @@ impl Hit {
 
 /// Everything of a candidate that would leave the machine.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Candidate<'a> {
+pub struct CandidateTexts<'a> {
     /// The lines it added.
     pub added: &'a [AddedLines],
     /// The changed files as they were: a value that stood there is no new one.
@@ -71,7 +71,7 @@ pub struct Candidate<'a> {
 /// It is a second line behind the gate, for readers that know no values.
 #[must_use]
 pub fn redact(text: &str) -> Cow<'_, str> {
-    static BY_FORMAT: LazyLock<Scanner> = LazyLock::new(Scanner::default);
+    static BY_FORMAT: LazyLock<SecretScanner> = LazyLock::new(SecretScanner::default);
     BY_FORMAT.redact(text)
 }
 
@@ -94,13 +94,13 @@ fn map_texts(document: Value, change: &dyn Fn(String) -> String) -> Value {
 
 /// Searches texts; holds the values the caller knows.
 #[derive(Default)]
-pub struct Scanner {
-    known: Option<Known>,
+pub struct SecretScanner {
+    known: Option<KnownValues>,
 }
 
-impl std::fmt::Debug for Scanner {
+impl std::fmt::Debug for SecretScanner {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Scanner({} known values)", self.known.as_ref().map_or(0, Known::len))
+        write!(f, "Scanner({} known values)", self.known.as_ref().map_or(0, KnownValues::len))
     }
 }
 
@@ -110,18 +110,18 @@ struct Sighting {
     span: Range<usize>,
 }
 
-impl Scanner {
+impl SecretScanner {
     /// A scanner that also knows these values; ones too short to be told from chance are left out.
     #[must_use]
     pub fn new<S: AsRef<str>>(known: impl IntoIterator<Item = S>) -> Self {
-        Self { known: Known::new(known) }
+        Self { known: KnownValues::new(known) }
     }
 
     /// Searches all that would leave, also for values that only the parts of it together hold.
     #[must_use]
-    pub fn candidate(&self, candidate: &Candidate<'_>) -> Vec<Hit> {
-        let mut held = Held::default();
-        let mut found: Vec<(Hit, String)> = Vec::new();
+    pub fn scan_candidate(&self, candidate: &CandidateTexts<'_>) -> Vec<SecretHit> {
+        let mut held = ValueCoverage::default();
+        let mut found: Vec<(SecretHit, String)> = Vec::new();
         candidate.added.iter().for_each(|file| found.extend(self.in_file(file, &mut held)));
         for name in candidate.names {
             found.extend(self.in_text(name, &mut held, |_| "a file's name".to_owned()));
@@ -133,49 +133,49 @@ impl Scanner {
             let old = old_values(candidate.before);
             found.retain(|(hit, value)| hit.rule == KNOWN_VALUE || !old.contains(value));
         }
-        let mut hits: Vec<Hit> = found.into_iter().map(|(hit, _)| hit).collect();
-        let in_pieces = self.known.as_ref().is_some_and(|known| known.is_whole(&held));
+        let mut hits: Vec<SecretHit> = found.into_iter().map(|(hit, _)| hit).collect();
+        let in_pieces = self.known.as_ref().is_some_and(|known| known.is_complete(&held));
         if in_pieces && !hits.iter().any(|hit| hit.rule == KNOWN_VALUE) {
-            hits.push(Hit::new(KNOWN_VALUE, "pieces all over the candidate"));
+            hits.push(SecretHit::new(KNOWN_VALUE, "pieces all over the candidate"));
         }
         finish(hits)
     }
 
     /// Searches one text, such as a commit message or an outbox item; `place` names it.
     #[must_use]
-    pub fn text(&self, place: &str, text: &str) -> Vec<Hit> {
-        self.candidate(&Candidate { texts: &[(place, text)], ..Candidate::default() })
+    pub fn scan_text(&self, place: &str, text: &str) -> Vec<SecretHit> {
+        self.scan_candidate(&CandidateTexts { texts: &[(place, text)], ..CandidateTexts::default() })
     }
 
     /// Searches a path itself.
     #[must_use]
-    pub fn name(&self, path: &str) -> Vec<Hit> {
-        self.candidate(&Candidate { names: &[path], ..Candidate::default() })
+    pub fn scan_name(&self, path: &str) -> Vec<SecretHit> {
+        self.scan_candidate(&CandidateTexts { names: &[path], ..CandidateTexts::default() })
     }
 
     /// Searches the lines that a change added.
     #[must_use]
-    pub fn added(&self, files: &[AddedLines]) -> Vec<Hit> {
-        self.candidate(&Candidate { added: files, ..Candidate::default() })
+    pub fn scan_added(&self, files: &[AddedLines]) -> Vec<SecretHit> {
+        self.scan_candidate(&CandidateTexts { added: files, ..CandidateTexts::default() })
     }
 
     /// The text without the values it holds, each replaced by its rule's name. Pieces that only together hold a value stay:
-    /// [`Scanner::clean`] is for what may keep nothing.
+    /// [`SecretScanner::clean`] is for what may keep nothing.
     #[must_use]
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let found = self.sightings(text, &mut Held::default());
+        let found = self.sightings(text, &mut ValueCoverage::default());
         if found.is_empty() { Cow::Borrowed(text) } else { Cow::Owned(cut_out(text, found)) }
     }
 
     /// The text as it may be kept: redacted, or withheld as a whole when a value would still be in it.
     #[must_use]
     pub fn clean<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let hits = self.text("", text);
+        let hits = self.scan_text("", text);
         if hits.is_empty() {
             return Cow::Borrowed(text);
         }
         let redacted = self.redact(text);
-        if self.text("", &redacted).is_empty() {
+        if self.scan_text("", &redacted).is_empty() {
             return redacted;
         }
         let rules: Vec<_> = hits.into_iter().map(|hit| hit.rule).collect();
@@ -195,29 +195,34 @@ impl Scanner {
     /// The same for what is only written down here and goes nowhere, such as transcripts: a text that a first look finds
     /// nothing in is not read with care, so a public format in pieces or within an encoding may stay. See `sieve`.
     #[must_use]
-    pub fn written<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+    pub fn clean_local<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         if self.is_clear(bytes) { Cow::Borrowed(bytes) } else { self.clean_bytes(bytes) }
     }
 
     /// Whether a first look tells that there is certainly nothing.
     fn is_clear(&self, bytes: &[u8]) -> bool {
-        sieve::is_clear(bytes, self.known.as_ref().map(Known::sieve))
+        prefilter::is_certainly_clean(bytes, self.known.as_ref().map(KnownValues::sieve))
     }
 
-    /// A document with every text in it [cleaned](Scanner::clean).
+    /// A document with every text in it [cleaned](SecretScanner::clean).
     #[must_use]
     pub fn clean_json(&self, document: Value) -> Value {
         map_texts(document, &|text| self.clean(&text).into_owned())
     }
 
-    fn in_file(&self, file: &AddedLines, held: &mut Held) -> Vec<(Hit, String)> {
+    fn in_file(&self, file: &AddedLines, held: &mut ValueCoverage) -> Vec<(SecretHit, String)> {
         let lines: Vec<&str> = file.lines.iter().map(|line| line.text.as_str()).collect();
         let number = |line: usize| file.lines.get(line - 1).map_or(0, |line| line.number);
         self.in_text(&lines.join("\n"), held, |line| format!("{}:{}", file.path, number(line)))
     }
 
     /// Findings of a text with their values; `place` is told the line, from 1.
-    fn in_text(&self, text: &str, held: &mut Held, place: impl Fn(usize) -> String) -> Vec<(Hit, String)> {
+    fn in_text(
+        &self,
+        text: &str,
+        held: &mut ValueCoverage,
+        place: impl Fn(usize) -> String,
+    ) -> Vec<(SecretHit, String)> {
         let mut found = self.sightings(text, held);
         found.sort_by_key(|sighting| sighting.span.start);
         let (mut line, mut from) = (1, 0);
@@ -225,12 +230,12 @@ impl Scanner {
             let at = sighting.span.start.clamp(from, text.len());
             line += text.as_bytes()[from..at].iter().filter(|byte| **byte == b'\n').count();
             from = at;
-            (Hit::new(sighting.rule, place(line)), text.get(sighting.span).unwrap_or_default().to_owned())
+            (SecretHit::new(sighting.rule, place(line)), text.get(sighting.span).unwrap_or_default().to_owned())
         });
         hits.collect()
     }
 
-    fn sightings(&self, text: &str, held: &mut Held) -> Vec<Sighting> {
+    fn sightings(&self, text: &str, held: &mut ValueCoverage) -> Vec<Sighting> {
         let mut found = Vec::new();
         for window in windows(text) {
             let before = found.len();
@@ -242,9 +247,9 @@ impl Scanner {
         found
     }
 
-    fn in_window(&self, text: &str, held: &mut Held, found: &mut Vec<Sighting>) {
+    fn in_window(&self, text: &str, held: &mut ValueCoverage, found: &mut Vec<Sighting>) {
         let start = found.len();
-        found.extend(rules::find(text).into_iter().map(|one| Sighting { rule: one.rule, span: one.span }));
+        found.extend(rules::find_formats(text).into_iter().map(|one| Sighting { rule: one.rule, span: one.span }));
         for (rule, span) in hidden(text) {
             // What stands there plainly has the better place.
             if !found[start..].iter().any(|known| known.rule == rule) {
@@ -266,9 +271,10 @@ impl Scanner {
             return Vec::new();
         }
         let text = String::from_utf8_lossy(decoded);
-        let distinct = rules::find(&text).into_iter().filter(|one| one.trust == Trust::Distinct);
+        let distinct = rules::find_formats(&text).into_iter().filter(|one| one.trust == PatternTrust::Distinct);
         let mut rules: Vec<_> = distinct.map(|one| one.rule).collect();
-        let known = self.known.as_ref().is_some_and(|known| !known.find(decoded, &mut Held::default()).is_empty());
+        let known =
+            self.known.as_ref().is_some_and(|known| !known.find(decoded, &mut ValueCoverage::default()).is_empty());
         rules.extend(known.then_some(KNOWN_VALUE));
         if depth > 1 {
             let runs = codec::base64_runs(&text).chain(codec::hex_runs(&text));
@@ -284,11 +290,11 @@ fn hidden(text: &str) -> Vec<(&'static str, Range<usize>)> {
     let whole = 0..text.len();
     let mut found: Vec<_> = match joined.len() == text.len() {
         true => Vec::new(),
-        false => rules::find(&joined).into_iter().map(|one| (one.rule, whole.clone())).collect(),
+        false => rules::find_formats(&joined).into_iter().map(|one| (one.rule, whole.clone())).collect(),
     };
-    if let Some(view) = View::unescaped(text.as_bytes()) {
+    if let Some(view) = TextReading::unescaped(text.as_bytes()) {
         let text = String::from_utf8_lossy(&view.bytes);
-        let distinct = rules::find(&text).into_iter().filter(|one| one.trust == Trust::Distinct);
+        let distinct = rules::find_formats(&text).into_iter().filter(|one| one.trust == PatternTrust::Distinct);
         // Replacement characters would shift the places, so those of odd texts are the whole of it.
         let is_exact = text.len() == view.bytes.len();
         let place = |span: &Range<usize>| if is_exact { view.source(span) } else { whole.clone() };
@@ -325,7 +331,7 @@ fn cut_out(text: &str, mut found: Vec<Sighting>) -> String {
 }
 
 /// `place:line` reads badly for one-line texts and twice the same rule at a place says nothing new.
-fn finish(mut hits: Vec<Hit>) -> Vec<Hit> {
+fn finish(mut hits: Vec<SecretHit>) -> Vec<SecretHit> {
     hits.sort();
     hits.dedup();
     hits
@@ -335,7 +341,7 @@ fn finish(mut hits: Vec<Hit>) -> Vec<Hit> {
 fn old_values(before: &[&[u8]]) -> HashSet<String> {
     let texts = before.iter().map(|bytes| String::from_utf8_lossy(bytes));
     let values = texts.flat_map(|text| {
-        let found = rules::find(&text);
+        let found = rules::find_formats(&text);
         found.into_iter().map(|one| text[one.span].to_owned()).collect::<Vec<_>>()
     });
     values.collect()

@@ -52,13 +52,13 @@ impl<'de> Deserialize<'de> for Usd {
 /// A span of time as loop files write it: `30s`, `15m`, `2h`, `1d`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, JsonSchema)]
 #[schemars(transparent)]
-pub struct Span(#[schemars(with = "String", regex(pattern = r"^[0-9]+(ms|s|m|h|d)$"))] Duration);
+pub struct TimeSpan(#[schemars(with = "String", regex(pattern = r"^[0-9]+(ms|s|m|h|d)$"))] Duration);
 
-impl Span {
+impl TimeSpan {
     /// The longest span anybody may write: ten years.
     pub const MAX: Duration = Duration::from_secs(3650 * 86_400);
 
-    /// Parses one number with one unit. `None` for anything else, for zero, and past [`Span::MAX`].
+    /// Parses one number with one unit. `None` for anything else, for zero, and past [`TimeSpan::MAX`].
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.bytes().take_while(u8::is_ascii_digit).count();
@@ -89,7 +89,7 @@ impl Span {
     }
 }
 
-impl std::fmt::Display for Span {
+impl std::fmt::Display for TimeSpan {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let millis = self.0.as_millis();
         let (unit, size) = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)]
@@ -100,13 +100,13 @@ impl std::fmt::Display for Span {
     }
 }
 
-impl Serialize for Span {
+impl Serialize for TimeSpan {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-impl<'de> Deserialize<'de> for Span {
+impl<'de> Deserialize<'de> for TimeSpan {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         Self::parse(&text).ok_or_else(|| serde::de::Error::custom("not a span such as `15m`"))
@@ -131,10 +131,10 @@ mod tests {
     #[test]
     fn spans_read_and_write_themselves() {
         for text in ["30s", "15m", "2h", "1d", "90s", "1500ms"] {
-            assert_eq!(Span::parse(text).map(|span| span.to_string()).as_deref(), Some(text));
+            assert_eq!(TimeSpan::parse(text).map(|span| span.to_string()).as_deref(), Some(text));
         }
         for text in ["", "m", "0s", "-5m", "5分", "15", "1w", "99999999999999999d", "18446744073709551615h"] {
-            assert_eq!(Span::parse(text), None, "{text}");
+            assert_eq!(TimeSpan::parse(text), None, "{text}");
         }
     }
 

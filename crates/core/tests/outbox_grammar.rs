@@ -1,7 +1,8 @@
 //! The staged files' grammar, from the outside: what is read, in which order, and what refuses the batch.
 
 use loopwright_core::outbox::{
-    Entry, FILES_MAX, Review, Side, StagedFile, StagedItem, TEXT_BYTES_MAX, cannot, parse_batch,
+    DiffSide, FILES_MAX, OutboxEntryKind, ReviewDecision, StagedFile, StagedItem, TEXT_BYTES_MAX, cannot_reason,
+    parse_batch,
 };
 use loopwright_core::spec::ActionKind;
 
@@ -51,8 +52,8 @@ fn every_kind_is_read_with_its_parts() {
     assert_eq!(items[3].labels, ["bug", "needs docs"]);
     let lines: Vec<_> =
         items[4].comments.iter().map(|comment| (comment.line, comment.side, comment.start_line)).collect();
-    assert_eq!(lines, [(3, Side::Right, None), (9, Side::Left, Some(7))]);
-    assert_eq!((items[5].kind, items[5].review), (ActionKind::PrReview, Some(Review::Approve)));
+    assert_eq!(lines, [(3, DiffSide::Right, None), (9, DiffSide::Left, Some(7))]);
+    assert_eq!((items[5].kind, items[5].review), (ActionKind::PrReview, Some(ReviewDecision::Approve)));
     assert_eq!((items[6].target.as_deref(), items[6].body.as_str()), (Some("ci"), "{\"b\":1,\"a\":[2]}"));
     assert_eq!(title(7), (None, "All well."));
 }
@@ -73,7 +74,7 @@ fn the_list_says_the_same_as_files() {
     let shown = |item: &StagedItem| format!("{} {}", item.kind, item.target.as_deref().unwrap_or("-"));
     let expected = "pull-request -, issue-comment 7, pr-comment 8, issue-comment 9, pr-review 8, pr-inline 8, webhook ci, report -";
     assert_eq!(items.iter().map(shown).collect::<Vec<_>>().join(", "), expected);
-    assert_eq!(items[4].review, Some(Review::RequestChanges));
+    assert_eq!(items[4].review, Some(ReviewDecision::RequestChanges));
     let stored = serde_json::to_string(&items).expect("plain data");
     assert_eq!(serde_json::from_str::<Vec<StagedItem>>(&stored).expect("plain data"), items);
 }
@@ -134,9 +135,9 @@ fn bytes_that_are_not_text_are_refused() {
 
 #[test]
 fn links_folders_and_pipes_are_refused() {
-    assert!(refused(&[StagedFile::irregular("report.md", Entry::Symlink)]).contains("is a symbolic link"));
-    assert!(refused(&[StagedFile::irregular("report.md", Entry::Other)]).contains("is not a regular file"));
-    assert!(refused(&[StagedFile::irregular("CANNOT.md", Entry::Symlink)]).contains("is a symbolic link"));
+    assert!(refused(&[StagedFile::irregular("report.md", OutboxEntryKind::Symlink)]).contains("is a symbolic link"));
+    assert!(refused(&[StagedFile::irregular("report.md", OutboxEntryKind::Other)]).contains("is not a regular file"));
+    assert!(refused(&[StagedFile::irregular("CANNOT.md", OutboxEntryKind::Symlink)]).contains("is a symbolic link"));
 }
 
 #[test]
@@ -189,10 +190,10 @@ fn the_list_stands_alone() {
 #[test]
 fn cannot_is_read_apart_from_the_batch() {
     let staged = files(&[("CANNOT.md", "\u{1b}[31mThe test needs a network.\u{1b}[0m\n"), ("report.md", "x")]);
-    assert_eq!(cannot(&staged).as_deref(), Some("The test needs a network."));
+    assert_eq!(cannot_reason(&staged).as_deref(), Some("The test needs a network."));
     assert_eq!(parse_batch(&staged).expect("the rest is good").len(), 1);
-    assert_eq!(cannot(&files(&[("CANNOT.md", " ")])).as_deref(), Some("no reason given"));
-    assert_eq!(cannot(&files(&[("cannot.md", "x")])), None);
+    assert_eq!(cannot_reason(&files(&[("CANNOT.md", " ")])).as_deref(), Some("no reason given"));
+    assert_eq!(cannot_reason(&files(&[("cannot.md", "x")])), None);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Agents' text made harmless: a corpus of tricks, and the property that doing it twice changes nothing more.
 
-use loopwright_core::outbox::{SanitiseRules, StagedItem, Treat, marker, marker_id, sanitise, sanitise_item};
+use loopwright_core::outbox::{SanitiseAction, SanitiseRules, StagedItem, marker, marker_id, sanitise, sanitise_item};
 use loopwright_core::spec::ActionKind;
 use proptest::prelude::*;
 
@@ -139,7 +139,7 @@ fn our_marker_cannot_be_forged_anywhere() {
 
 #[test]
 fn what_a_loop_allows_stays() {
-    let keep = Treat::Keep;
+    let keep = SanitiseAction::Keep;
     let rules =
         SanitiseRules { mentions: keep, closing: keep, images: keep, commands: keep, ..SanitiseRules::markdown() };
     let text = "/merge @alice fixes #12 ![x](y)";

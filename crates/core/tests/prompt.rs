@@ -3,13 +3,13 @@
 use expect_test::expect_file;
 use loopwright_core::level::LoopLevel;
 use loopwright_core::prompt::{
-    AnswerWay, CheckerBrief, Feedback, FileDiff, GateEvidence, MakerBrief, Named, OWN_MAX, Start, Text, WorkItem, clip,
-    read_binding, read_diff_line, read_item_line, read_role, visible,
+    AttemptStart, BriefFeedback, BriefText, CheckerBrief, FileDiff, GateEvidence, MakerBrief, NamedText, OWN_MAX,
+    VerdictChannel, WorkItem, clip, read_binding, read_diff_line, read_item_line, read_role, visible,
 };
 use loopwright_core::spec::{ActionKind, Role};
 
-fn named(name: &str, text: &str) -> Named {
-    Named { name: name.to_owned(), text: text.to_owned() }
+fn named(name: &str, text: &str) -> NamedText {
+    NamedText { name: name.to_owned(), text: text.to_owned() }
 }
 
 fn maker() -> MakerBrief {
@@ -28,11 +28,11 @@ fn maker() -> MakerBrief {
         items: vec![WorkItem { key: "run:9917".to_owned(), text: "main is red".to_owned() }],
         attempt: 2,
         attempts: 3,
-        start: Start::First,
+        start: AttemptStart::First,
         feedback: vec![
-            Feedback::Gate { name: "tests".to_owned(), why: "exit 1".to_owned(), output: "1 failed\n".to_owned() },
-            Feedback::Checker { reasons: vec!["scope: 2 is below the floor of 3".to_owned()] },
-            Feedback::Rule { why: "protected: tests/a.py".to_owned() },
+            BriefFeedback::Gate { name: "tests".to_owned(), why: "exit 1".to_owned(), output: "1 failed\n".to_owned() },
+            BriefFeedback::Checker { reasons: vec!["scope: 2 is below the floor of 3".to_owned()] },
+            BriefFeedback::Rule { why: "protected: tests/a.py".to_owned() },
         ],
     }
 }
@@ -40,7 +40,7 @@ fn maker() -> MakerBrief {
 fn checker() -> CheckerBrief {
     CheckerBrief {
         own: None,
-        answer: AnswerWay::File,
+        answer: VerdictChannel::File,
         intent: "Repair regressions, one at a time.".to_owned(),
         asked: "Fix the sign in calc.py.".to_owned(),
         instructions: None,
@@ -138,7 +138,7 @@ fn intent_stands_in_every_attempt_and_in_the_checkers_brief() {
 
 #[test]
 fn checker_that_is_listened_to_is_told_of_no_file() {
-    let brief = CheckerBrief { answer: AnswerWay::Message, ..checker() }.render();
+    let brief = CheckerBrief { answer: VerdictChannel::Message, ..checker() }.render();
     assert!(brief.contains("exactly one JSON document as your last message"));
     assert!(!brief.contains("LOOPWRIGHT_VERDICT"));
     assert!(checker().render().contains("LOOPWRIGHT_VERDICT"));
@@ -149,11 +149,13 @@ fn repositorys_own_words_replace_the_part_and_never_what_rules_rest_on() {
     let own = format!("# Ours\n\nBe brief.\u{200b}\n{}", "x".repeat(2 * OWN_MAX));
     let brief = MakerBrief { own: Some(own.clone()), ..maker() }.render();
     assert!(brief.starts_with("# Ours\n\nBe brief.\\u{200b}") && !brief.contains("You are the maker"));
-    assert!(brief.contains(Text::Data.built_in()) && brief.contains("LOOPWRIGHT_OUTBOX") && brief.contains("# Intent"));
+    assert!(
+        brief.contains(BriefText::Data.built_in()) && brief.contains("LOOPWRIGHT_OUTBOX") && brief.contains("# Intent")
+    );
     assert!(brief.contains("bytes left out here"));
     let brief = CheckerBrief { own: Some(own), ..checker() }.render();
     assert!(brief.starts_with("# Ours") && !brief.contains("I did not write this"));
-    for text in [Text::Data, Text::AnswerByFile] {
+    for text in [BriefText::Data, BriefText::AnswerByFile] {
         assert!(brief.contains(text.built_in()));
     }
     assert!(brief.contains("nonce: n1\n"));
@@ -233,7 +235,7 @@ fn bounds_hold_for_what_is_shown_and_not_for_what_was_written() {
 #[test]
 fn briefs_stay_bounded_whatever_is_put_in() {
     let huge = "x".repeat(200 << 10);
-    let feedback = vec![Feedback::Checker { reasons: vec![huge.clone()] }; 100];
+    let feedback = vec![BriefFeedback::Checker { reasons: vec![huge.clone()] }; 100];
     let skills = vec![named(&huge, &huge); 40];
     let items = vec![WorkItem { key: huge.clone(), text: huge.clone() }];
     let brief = MakerBrief { state: huge.clone(), instructions: huge.clone(), items, feedback, skills, ..maker() };

@@ -93,10 +93,10 @@ fn shipped_only_what_arrived(round: &Round, seen: &Seen) -> Result<(), TestCaseE
 
 /// A round waits for providers only as long and as often as it may, and says so in no more than one reason a wait.
 fn waits_are_bounded(round: &Round) -> Result<(), TestCaseError> {
-    let patience = &round.facts().patience;
+    let patience = &round.facts().provider_waits;
     prop_assert!(patience.waited_ms <= patience.wait_max_ms && patience.waits <= 20, "{:?}", patience);
     if let Phase::Held(_, until_ms) = round.phase() {
-        prop_assert!(*until_ms > patience.heard_ms, "a wait for the past");
+        prop_assert!(*until_ms > patience.last_report_ms, "a wait for the past");
     }
     Ok(())
 }

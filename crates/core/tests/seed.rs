@@ -7,7 +7,7 @@ use loopwright_core::human_gate::{
 };
 use loopwright_core::level::LoopLevel::{self, L1Report, L2Assisted, L3Unattended};
 use loopwright_core::spec::{ActionKind, LoopSpec};
-use loopwright_core::units::Span;
+use loopwright_core::units::TimeSpan;
 use serde_json::{Value, json};
 
 #[test]
@@ -58,7 +58,7 @@ fn a_whole_spec_as_the_seed_writes_it_is_read_and_can_run() {
     let spec = read(&seed_json());
     assert_eq!((spec.name.as_str(), spec.intent.as_str()), ("ci-sweeper", "keep main green"));
     assert_eq!((spec.level, spec.cadence().as_str()), (L2Assisted, "every 10m"));
-    assert_eq!(spec.on.every, [Span::secs(600)]);
+    assert_eq!(spec.on.every, [TimeSpan::secs(600)]);
     assert_eq!((spec.budget.round.tokens, spec.budget.round.turns), (Some(400_000), Some(20)));
     assert_eq!(spec.prompts.maker.as_deref(), Some("mend it"));
     assert_eq!(spec.prompts.checker.as_deref(), Some("run the tests"));

@@ -3,7 +3,7 @@
 use loopwright_core::budget::TokenBudget;
 use loopwright_core::level::LoopLevel;
 use loopwright_core::spec::*;
-use loopwright_core::units::{Span, Usd};
+use loopwright_core::units::{TimeSpan, Usd};
 use proptest::prelude::*;
 
 fn spec() -> LoopSpec {
@@ -53,16 +53,16 @@ fn a_checked_spec_has_a_name_a_hash_and_notes() {
 #[test]
 fn parts_of_verification_that_cannot_run_are_reasons_not_to_run() {
     let mut spec = spec();
-    spec.mode = Mode::GoalLoop;
+    spec.mode = LoopMode::GoalLoop;
     spec.prompts.planner = Some("plan".to_owned());
-    spec.prover = Some(Prover { start: Vec::new(), ready: None, exercise: vec!["./x".to_owned()] });
-    spec.attack = Some(Attack { roles: vec!["security".to_owned()] });
+    spec.prover = Some(ProverSpec { start: Vec::new(), ready: None, exercise: vec!["./x".to_owned()] });
+    spec.attack = Some(AttackSpec { roles: vec!["security".to_owned()] });
     assert_eq!(spec.check().expect("declared, not wrong").not_runnable().len(), 4);
 }
 
 #[test]
 fn held_out_checks_have_names_and_files_of_their_own() {
-    let check = |name: &str, files: &[&str]| Heldout {
+    let check = |name: &str, files: &[&str]| HeldoutSpec {
         name: name.to_owned(),
         run: vec!["./x".to_owned()],
         files: files.iter().map(|file| (*file).to_owned()).collect(),
@@ -103,8 +103,8 @@ fn text() -> impl Strategy<Value = String> {
     "[a-z][a-zA-Z0-9 :#{}äß\"'\\\\\n$-]{0,12}"
 }
 
-fn span() -> impl Strategy<Value = Span> {
-    (1_u64..100_000).prop_map(Span::secs)
+fn span() -> impl Strategy<Value = TimeSpan> {
+    (1_u64..100_000).prop_map(TimeSpan::secs)
 }
 
 fn texts() -> impl Strategy<Value = Vec<String>> {
@@ -159,7 +159,7 @@ fn run_gate() -> impl Strategy<Value = Gate> {
         .prop_map(|(junit, tests_at_least, files)| EvidenceRule { junit, tests_at_least, files });
     let score = (text(), floor()).prop_map(|(pattern, at_least)| ScoreRule {
         pattern,
-        better: Better::Lower,
+        better: ScoreDirection::Lower,
         at_least: Some(at_least),
     });
     let rules = (prop::option::of(rule), prop::option::of(evidence), prop::option::of(score));
@@ -187,10 +187,13 @@ fn gate() -> impl Strategy<Value = Gate> {
             diff: DiffRule { files_max, lines_max: None, only, no_deletes: Vec::new() },
         })),
         (text(), texts()).prop_map(|(name, parse)| Gate::Parse(ParseGate { name, parse })),
-        text().prop_map(|name| Gate::Markers(MarkersGate { name, markers: vec![Marker::Todo, Marker::Stub] })),
+        text().prop_map(|name| Gate::Markers(MarkersGate {
+            name,
+            markers: vec![LeftoverMarker::Todo, LeftoverMarker::Stub]
+        })),
         (text(), text())
             .prop_map(|(name, file)| Gate::Length(LengthGate { name, length: LengthRule { file, max: 9 } })),
-        text().prop_map(|name| Gate::Secrets(SecretsGate { name, secrets: Switch::On })),
+        text().prop_map(|name| Gate::Secrets(SecretsGate { name, secrets: OnOff::On })),
     ]
 }
 

@@ -3,12 +3,14 @@
 
 use expect_test::{Expect, expect};
 use loopwright_core::spec::Rubric;
-use loopwright_core::verdict::{BYTES_MAX, Expected, Judgement, Resolve, TreeChange, dimensions, judge};
+use loopwright_core::verdict::{
+    BYTES_MAX, CitationResolver, Judgement, TreeChange, VerdictExpectation, dimensions, judge,
+};
 use serde_json::{Value, json};
 
 struct Sealed;
 
-impl Resolve for Sealed {
+impl CitationResolver for Sealed {
     fn line(&self, path: &str, line: u32) -> Option<String> {
         (path == "calc.py" && line == 2).then(|| "    return a + b\r".to_owned())
     }
@@ -18,8 +20,8 @@ impl Resolve for Sealed {
     }
 }
 
-fn expected() -> Expected {
-    Expected {
+fn expected() -> VerdictExpectation {
+    VerdictExpectation {
         nonce: "n1".to_owned(),
         tree: "t1".to_owned(),
         candidate: "c1".to_owned(),
@@ -107,7 +109,7 @@ fn verdict_for_another_round_tree_or_candidate_is_forged_and_the_secret_is_not_t
             forged: the candidate is not this round's
         "#]],
     );
-    let unset = Expected { nonce: String::new(), ..expected() };
+    let unset = VerdictExpectation { nonce: String::new(), ..expected() };
     let replayed = with("/nonce", json!("")).to_string();
     assert!(matches!(judge(Some(replayed.as_bytes()), &unset, &Sealed), Judgement::Forged { .. }));
 }
@@ -340,9 +342,9 @@ fn checkers_own_no_and_its_call_for_a_human_stand_whatever_the_scores() {
 #[test]
 fn threshold_that_is_no_number_and_a_rubric_without_dimensions_pass_nothing() {
     let bytes = good().to_string();
-    let odd = Expected { threshold: f64::NAN, ..expected() };
+    let odd = VerdictExpectation { threshold: f64::NAN, ..expected() };
     assert!(matches!(judge(Some(bytes.as_bytes()), &odd, &Sealed), Judgement::Fail { .. }));
-    let none = Expected { dimensions: Vec::new(), ..expected() };
+    let none = VerdictExpectation { dimensions: Vec::new(), ..expected() };
     let unscored = with("/scores", json!([])).to_string();
     assert!(matches!(judge(Some(unscored.as_bytes()), &none, &Sealed), Judgement::Fail { .. }));
 }

@@ -12,12 +12,14 @@ mod redact;
 mod spaces;
 mod streams;
 
-use loopwright::agents::Command;
-use loopwright::proc::{Cancel, Cookie, Proc, Spawn};
-use loopwright::round::{Bindings, Outlet, RoleAgents, RunRequest};
-use loopwright::seam::{Moment, Seam, SeamFault, SeamHook};
-use loopwright::store::{Batch, Change, Mode, NewEvent, ProcessInfo, RoundRow, SqlStore, StatsChange, Store as _};
-use loopwright::{AlwaysEscalate, Engine, Settings};
+use loopwright::agents::CommandAgent;
+use loopwright::proc::{CancelToken, ProcessRunner, SpawnRequest, TreeCookie};
+use loopwright::round::{DeliveryOutlet, LoopBindings, RoleAgents, RunRequest};
+use loopwright::seam::{Seam, SeamFault, SeamHook, SeamMoment};
+use loopwright::store::{
+    NewEvent, ProcessInfo, RoundRow, RowChange, SqlStore, StatsChange, Store as _, StoreBatch, StoreMode,
+};
+use loopwright::{AlwaysEscalate, Engine, EngineSettings};
 use loopwright_core::spec::{CheckedSpec, Role, read_loop_file};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -84,17 +86,17 @@ struct Entry {
 }
 
 impl SeamHook for Ledger {
-    fn hit(&self, moment: Moment, site: &'static str) -> Result<(), SeamFault> {
+    fn hit(&self, moment: SeamMoment, site: &'static str) -> Result<(), SeamFault> {
         let now = Instant::now();
         let mut entries = self.0.lock().expect("nobody panics while holding it");
         let entry = entries.entry(site).or_default();
         match (moment, entry.since.take()) {
-            (Moment::Before, _) => entry.since = Some(now),
-            (Moment::After, Some(since)) => {
+            (SeamMoment::Before, _) => entry.since = Some(now),
+            (SeamMoment::After, Some(since)) => {
                 entry.nanos += u64::try_from((now - since).as_nanos()).unwrap_or(u64::MAX);
                 entry.count += 1;
             }
-            (Moment::After, None) => {}
+            (SeamMoment::After, None) => {}
         }
         Ok(())
     }
@@ -117,7 +119,7 @@ impl Ledger {
 async fn serve(state: &Path, repo: &Path, file: &Path) -> Result<(), Box<dyn Error>> {
     let ledger = Arc::new(Ledger::default());
     let seam = Seam::hooked(Arc::clone(&ledger) as Arc<dyn SeamHook>);
-    let engine = Engine::open(Settings { seam, ..Settings::new(state) }).await?;
+    let engine = Engine::open(EngineSettings { seam, ..EngineSettings::new(state) }).await?;
     let text = std::fs::read(file)?;
     let spec = read_loop_file("bench.md", &text).map_err(|problems| problems.to_string())?;
     let bind = bindings(&spec)?;
@@ -133,12 +135,12 @@ async fn serve(state: &Path, repo: &Path, file: &Path) -> Result<(), Box<dyn Err
     Ok(engine.close().await?)
 }
 
-fn bindings(spec: &CheckedSpec) -> Result<Bindings, Box<dyn Error>> {
+fn bindings(spec: &CheckedSpec) -> Result<LoopBindings, Box<dyn Error>> {
     let maker = spec.agents.values().next().ok_or("the loop names no agent")?;
-    Ok(Bindings {
-        agents: RoleAgents::default().with(Role::Maker, Arc::new(Command::new(&maker.run)?)),
+    Ok(LoopBindings {
+        agents: RoleAgents::default().with(Role::Maker, Arc::new(CommandAgent::new(&maker.run)?)),
         gate: Arc::new(AlwaysEscalate),
-        outlet: Outlet::LocalForge,
+        outlet: DeliveryOutlet::LocalForge,
     })
 }
 
@@ -146,12 +148,12 @@ async fn round(
     engine: &Engine,
     ledger: &Ledger,
     spec: &CheckedSpec,
-    bind: &Bindings,
+    bind: &LoopBindings,
     repo: &Path,
 ) -> Result<Value, Box<dyn Error>> {
     ledger.take();
     let begun = Instant::now();
-    let report = engine.run(RunRequest::manual(spec.clone(), repo, "bench"), bind, &Cancel::new()).await?;
+    let report = engine.run(RunRequest::manual(spec.clone(), repo, "bench"), bind, &CancelToken::new()).await?;
     let nanos = begun.elapsed().as_nanos();
     let parts: serde_json::Map<_, _> = ledger
         .take()
@@ -165,8 +167,8 @@ async fn round(
 /// One start of a program that does nothing, through the same door as agents and git.
 async fn door(dir: &Path) -> Result<Value, Box<dyn Error>> {
     let begun = Instant::now();
-    let spawn = Spawn::new("/bin/true", dir, Cookie::new("bench"));
-    Proc::new(Seam::none()).run(spawn, &mut (), &Cancel::new(), |_| ()).await?;
+    let spawn = SpawnRequest::new("/bin/true", dir, TreeCookie::new("bench"));
+    ProcessRunner::new(Seam::none()).run(spawn, &mut (), &CancelToken::new(), |_| ()).await?;
     Ok(json!({ "nanos": u64::try_from(begun.elapsed().as_nanos())? }))
 }
 
@@ -174,14 +176,14 @@ async fn door(dir: &Path) -> Result<Value, Box<dyn Error>> {
 /// flushed to the disk: the events of a batch share a round, the rows of the rounds are one for every dozen events.
 async fn fill(state: &Path, repo: &str, events: u64) -> Result<(), Box<dyn Error>> {
     std::fs::create_dir_all(state)?;
-    let store = SqlStore::open_sqlite(&state.join("store.db"), Mode::Write(ProcessInfo::current(0))).await?;
+    let store = SqlStore::open_sqlite(&state.join("store.db"), StoreMode::Write(ProcessInfo::current(0))).await?;
     for first in (0..events).step_by(BATCH) {
         store.append(past(repo, first, events.min(first + BATCH as u64))).await?;
     }
     Ok(store.close().await?)
 }
 
-fn past(repo: &str, first: u64, end: u64) -> Batch {
+fn past(repo: &str, first: u64, end: u64) -> StoreBatch {
     let at_ms = 1_700_000_000_000 + i64::try_from(first).unwrap_or(0);
     let id = |number: u64| format!("r{number:012}");
     let event = |number: u64| NewEvent {
@@ -189,9 +191,9 @@ fn past(repo: &str, first: u64, end: u64) -> Batch {
         body: format!("{{\"kind\":\"made\",\"text\":\"event {number}, {}\"}}", "x".repeat(80)),
     };
     let numbers = (first..end).step_by(EVENTS_A_ROUND);
-    let rows = numbers.clone().map(|number| Change::Round(past_row(repo, &id(number), &loop_name(number), at_ms)));
+    let rows = numbers.clone().map(|number| RowChange::Round(past_row(repo, &id(number), &loop_name(number), at_ms)));
     let counters = numbers.map(|number| {
-        Change::Stats(StatsChange {
+        RowChange::Stats(StatsChange {
             repo: repo.to_owned(),
             loop_name: loop_name(number),
             runs: 1,
@@ -205,7 +207,7 @@ fn past(repo: &str, first: u64, end: u64) -> Batch {
         })
     });
     let events = (first..end).map(event).collect();
-    Batch { round: id(first), expect_index: 0, at_ms, events, changes: rows.chain(counters).collect() }
+    StoreBatch { round: id(first), expect_index: 0, at_ms, events, changes: rows.chain(counters).collect() }
 }
 
 fn loop_name(number: u64) -> String {

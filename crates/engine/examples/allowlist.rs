@@ -5,7 +5,8 @@
 mod support;
 
 use loopwright::{
-    ActionReceipt, AllowlistGate, CallbackActionExecutor, LoopEngine, LoopLevel, LoopSpec, ProposedAction, Settings,
+    ActionReceipt, AllowlistGate, CallbackActionExecutor, EngineSettings, LoopEngine, LoopLevel, LoopSpec,
+    ProposedAction,
 };
 
 #[tokio::main(flavor = "current_thread")]
@@ -22,7 +23,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .checker(support::checker()?)
         .with_gate(AllowlistGate::new(["pull-request"]))
         .with_action_executor(executor)
-        .build(Settings::new(state.path()), repo.path())
+        .build(EngineSettings::new(state.path()), repo.path())
         .await?;
 
     let report = engine.run_once().await?;

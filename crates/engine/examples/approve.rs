@@ -4,7 +4,7 @@
 
 mod support;
 
-use loopwright::{LoopEngine, LoopLevel, Settings};
+use loopwright::{EngineSettings, LoopEngine, LoopLevel};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -14,7 +14,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .maker(support::maker()?)
         .checker(support::checker()?)
         .with_local_forge()
-        .build(Settings::new(state.path()), repo.path())
+        .build(EngineSettings::new(state.path()), repo.path())
         .await?;
 
     let waiting = engine.run_once().await?;

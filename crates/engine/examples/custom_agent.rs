@@ -3,17 +3,17 @@
 
 mod support;
 
-use loopwright::agents::{Agent, AgentError, AgentLog, AgentOutcome, Capabilities, Invocation};
-use loopwright::budget::{Tokens, Usage};
-use loopwright::proc::{Cancel, Proc, Started};
-use loopwright::{BoxFuture, LoopEngine, LoopLevel, Settings};
+use loopwright::agents::{Agent, AgentCapabilities, AgentError, AgentInvocation, AgentLog, AgentOutcome};
+use loopwright::budget::{AgentUsage, Tokens};
+use loopwright::proc::{CancelToken, ProcessRunner, StartedProcess};
+use loopwright::{BoxFuture, EngineSettings, LoopEngine, LoopLevel};
 use serde_json::json;
 
 /// Mends the sum as a maker, and judges by the gate as a checker.
 struct Tiny;
 
 impl Tiny {
-    fn play(invocation: &Invocation) -> std::io::Result<AgentOutcome> {
+    fn play(invocation: &AgentInvocation) -> std::io::Result<AgentOutcome> {
         match &invocation.verdict {
             None => std::fs::write(invocation.workspace.join("sum.sh"), "echo $(( $1 + $2 ))\n")?,
             Some(sink) => {
@@ -26,7 +26,7 @@ impl Tiny {
                 std::fs::write(&sink.path, verdict.to_string())?;
             }
         }
-        let usage = Usage::Reported(Tokens { input: 1200, output: 300, ..Tokens::default() });
+        let usage = AgentUsage::Reported(Tokens { input: 1200, output: 300, ..Tokens::default() });
         Ok(AgentOutcome::in_process(0, "done", usage))
     }
 }
@@ -36,17 +36,17 @@ impl Agent for Tiny {
         "tiny"
     }
 
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { usage: true, session_isolation: true, ..Capabilities::default() }
+    fn capabilities(&self) -> AgentCapabilities {
+        AgentCapabilities { usage: true, session_isolation: true, ..AgentCapabilities::default() }
     }
 
     fn invoke<'a>(
         &'a self,
-        invocation: &'a Invocation,
-        _proc: &'a Proc,
+        invocation: &'a AgentInvocation,
+        _proc: &'a ProcessRunner,
         _log: &'a mut dyn AgentLog,
-        _cancel: &'a Cancel,
-        _started: &'a mut (dyn FnMut(&Started) + Send),
+        _cancel: &'a CancelToken,
+        _started: &'a mut (dyn FnMut(&StartedProcess) + Send),
     ) -> BoxFuture<'a, Result<AgentOutcome, AgentError>> {
         let failed = |error: std::io::Error| AgentError::Failed { what: error.to_string(), hint: String::new() };
         Box::pin(async move { Self::play(invocation).map_err(failed) })
@@ -58,7 +58,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let repo = support::repository();
     let state = tempfile::tempdir()?;
     let builder = LoopEngine::builder(support::mending(LoopLevel::L2Assisted)).maker(Tiny).checker(Tiny);
-    let engine = builder.build(Settings::new(state.path()), repo.path()).await?;
+    let engine = builder.build(EngineSettings::new(state.path()), repo.path()).await?;
     let report = engine.run_once().await?;
     println!("outcome: {}", report.outcome.map_or("none", loopwright::RoundOutcome::word));
     println!("tokens: {}", report.total_tokens());

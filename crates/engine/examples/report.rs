@@ -3,7 +3,7 @@
 mod support;
 
 use loopwright::spec::CheckMode;
-use loopwright::{LoopEngine, LoopLevel, LoopSpec, Settings, StdoutSink};
+use loopwright::{EngineSettings, LoopEngine, LoopLevel, LoopSpec, StdoutSink};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -17,7 +17,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let engine = LoopEngine::builder(spec)
         .maker(maker)
         .with_sink(StdoutSink)
-        .build(Settings::new(state.path()), repo.path())
+        .build(EngineSettings::new(state.path()), repo.path())
         .await?;
     engine.run_once().await?;
     Ok(())

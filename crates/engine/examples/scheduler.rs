@@ -5,7 +5,9 @@
 mod support;
 
 use loopwright::spec::CheckMode;
-use loopwright::{Engine, LoopEngine, LoopLevel, LoopScheduler, LoopSink, LoopSpec, RoundReport, Settings, SinkError};
+use loopwright::{
+    Engine, EngineSettings, LoopEngine, LoopLevel, LoopScheduler, LoopSink, LoopSpec, RoundReport, SinkError,
+};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -23,7 +25,7 @@ impl LoopSink for Lines {
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let repo = support::repository();
     let state = tempfile::tempdir()?;
-    let engine = Engine::open(Settings::new(state.path())).await?;
+    let engine = Engine::open(EngineSettings::new(state.path())).await?;
     let (told, mut rounds) = mpsc::unbounded_channel();
     let mut scheduler = LoopScheduler::new(engine.clone()).with_zone("Europe/Berlin");
     for (name, cadence) in [("pulse", "every 1s"), ("nightly", "daily 02:30")] {

@@ -5,8 +5,8 @@
 
 mod copy;
 
-use crate::places::make_dir;
-use crate::store::{Mode, SqlStore, Store, StoreError, VerifyReport};
+use crate::state_dir::make_dir;
+use crate::store::{SqlStore, Store, StoreError, StoreMode, VerifyReport};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io;
@@ -60,7 +60,7 @@ pub enum BackupError {
 
 /// What was copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Copied {
+pub struct BackupSummary {
     /// Where it is now.
     pub folder: PathBuf,
     /// How many files there are.
@@ -87,24 +87,24 @@ struct Manifest {
 /// What a copy holds.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Content {
-    files: Vec<Kept>,
+    files: Vec<BackupFile>,
     /// Also those that are empty: git takes a folder without some of them for none of its own.
     folders: Vec<String>,
 }
 
 /// One file of a copy.
 #[derive(Debug, Serialize, Deserialize)]
-struct Kept {
+struct BackupFile {
     path: String,
     bytes: u64,
     sha256: String,
 }
 
 impl Manifest {
-    fn copied(&self, folder: &Path) -> Copied {
+    fn copied(&self, folder: &Path) -> BackupSummary {
         let files = &self.content.files;
         let bytes = files.iter().map(|file| file.bytes).sum();
-        Copied { folder: folder.to_owned(), files: files.len(), bytes, events: self.events, at_ms: self.at_ms }
+        BackupSummary { folder: folder.to_owned(), files: files.len(), bytes, events: self.events, at_ms: self.at_ms }
     }
 }
 
@@ -118,7 +118,7 @@ fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> BackupEr
 ///
 /// # Errors
 /// When the new folder is not empty, the store is not SQLite's or is damaged, or a file cannot be copied. Nothing is left then.
-pub async fn make(store: &dyn Store, state: &Path, into: &Path, now_ms: i64) -> Result<Copied, BackupError> {
+pub async fn make(store: &dyn Store, state: &Path, into: &Path, now_ms: i64) -> Result<BackupSummary, BackupError> {
     let draft = Draft::beside(into)?;
     store.copy_into(&draft.0.join(STORE)).await?;
     let events = whole(&draft.0.join(STORE)).await?;
@@ -143,7 +143,7 @@ pub async fn make(store: &dyn Store, state: &Path, into: &Path, now_ms: i64) -> 
 ///
 /// # Errors
 /// When there is a state already, or the copy is not whole. Nothing is left then.
-pub async fn restore(from: &Path, state: &Path) -> Result<Copied, BackupError> {
+pub async fn restore(from: &Path, state: &Path) -> Result<BackupSummary, BackupError> {
     let manifest = read_manifest(from)?;
     let draft = Draft::beside(state)?;
     let (from, folder) = (from.to_owned(), draft.0.clone());
@@ -165,7 +165,7 @@ pub async fn restore(from: &Path, state: &Path) -> Result<Copied, BackupError> {
     Ok(manifest.copied(state))
 }
 
-fn bring_back(from: &Path, folder: &Path, kept: &Kept) -> Result<(), BackupError> {
+fn bring_back(from: &Path, folder: &Path, kept: &BackupFile) -> Result<(), BackupError> {
     let damaged = |why: String| BackupError::Damaged { path: kept.path.clone(), why };
     is_inside(&kept.path)?;
     let mut file = copy::open(&from.join(&kept.path)).map_err(|error| damaged(format!("cannot be read: {error}")))?;
@@ -203,7 +203,7 @@ fn read_manifest(from: &Path) -> Result<Manifest, BackupError> {
 
 /// How many events a database has, if all of it is as it should be.
 async fn whole(path: &Path) -> Result<i64, BackupError> {
-    let store = SqlStore::open(&path.display().to_string(), Mode::Read).await?;
+    let store = SqlStore::open(&path.display().to_string(), StoreMode::Read).await?;
     let report = store.verify().await;
     store.close().await?;
     // Whoever only reads leaves these behind.

@@ -2,43 +2,50 @@
 //! run. What the kernel can do is found out in `sandbox` by trying it; the walls themselves are put up there too.
 
 use crate::agents::Agent;
-use crate::room::Walls;
+use crate::sandbox_view::KernelIsolation;
 use loopwright_core::level::LoopLevel;
 use loopwright_core::round::{Boundary, BoundaryLevel};
 use loopwright_core::spec::{Role, SandboxMode};
 use std::path::Path;
 
-pub use loopwright_sandbox::{Finding, Held, Host, Wall};
+pub use loopwright_sandbox::{FeatureFinding, FeatureSupport, HostSupport, SandboxFeature};
 
 /// Tries every wall. `scratch` is a folder on the file system that workspaces are on. It costs a few process starts;
 /// [`crate::Engine::host`] keeps the answer.
-pub async fn probe(scratch: &Path) -> Host {
+pub async fn probe(scratch: &Path) -> HostSupport {
     let scratch = scratch.to_owned();
     let tried = tokio::task::spawn_blocking(move || loopwright_sandbox::probe(&scratch)).await;
     // A host that cannot be asked holds nothing.
-    tried.unwrap_or(Host { findings: Vec::new() })
+    tried.unwrap_or(HostSupport { findings: Vec::new() })
 }
 
 /// Whether there is no boundary without a wall.
 #[must_use]
-pub fn is_needed(wall: Wall) -> bool {
-    matches!(wall, Wall::UserNamespace | Wall::Mounts | Wall::Proc | Wall::Network | Wall::Seccomp)
+pub fn is_needed(wall: SandboxFeature) -> bool {
+    matches!(
+        wall,
+        SandboxFeature::UserNamespace
+            | SandboxFeature::Mounts
+            | SandboxFeature::Proc
+            | SandboxFeature::Network
+            | SandboxFeature::Seccomp
+    )
 }
 
-fn missing(host: &Host) -> impl Iterator<Item = &Finding> {
-    host.gaps().filter(|finding| is_needed(finding.wall))
+fn missing(host: &HostSupport) -> impl Iterator<Item = &FeatureFinding> {
+    host.gaps().filter(|finding| is_needed(finding.feature))
 }
 
 /// What does not hold although the boundary stands. That workspaces are copies and not overlays weakens nothing.
-fn gaps(host: &Host) -> Vec<String> {
-    let gaps = host.gaps().filter(|finding| !is_needed(finding.wall) && finding.wall != Wall::Overlay);
-    gaps.map(|finding| format!("{}: {}", finding.wall.name(), finding.detail)).collect()
+fn gaps(host: &HostSupport) -> Vec<String> {
+    let gaps = host.gaps().filter(|finding| !is_needed(finding.feature) && finding.feature != SandboxFeature::Overlay);
+    gaps.map(|finding| format!("{}: {}", finding.feature.name(), finding.detail)).collect()
 }
 
 /// A loop that this host may not run at its level.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
-pub struct Refused {
+pub struct BoundaryRefusal {
     /// What would have held it, for the record.
     pub boundary: Box<Boundary>,
     /// Why, and what to do.
@@ -51,19 +58,19 @@ pub struct Refused {
 ///
 /// # Errors
 /// The loop may not run here.
-pub fn decide(level: LoopLevel, mode: SandboxMode, host: &Host) -> Result<Boundary, Refused> {
+pub fn decide(level: LoopLevel, mode: SandboxMode, host: &HostSupport) -> Result<Boundary, BoundaryRefusal> {
     match (mode, host.enforces()) {
         (SandboxMode::Off, _) => Ok(open(BoundaryLevel::Off)),
         (SandboxMode::On, true) => Ok(kernel(host)),
         (SandboxMode::On, false) if level == LoopLevel::L1Report => Ok(open(BoundaryLevel::Process)),
         (SandboxMode::On, false) => {
             let fix = missing(host).find_map(|finding| finding.fix.clone());
-            Err(Refused { boundary: Box::new(open(BoundaryLevel::Process)), text: refusal(level, host), fix })
+            Err(BoundaryRefusal { boundary: Box::new(open(BoundaryLevel::Process)), text: refusal(level, host), fix })
         }
     }
 }
 
-fn kernel(host: &Host) -> Boundary {
+fn kernel(host: &HostSupport) -> Boundary {
     Boundary {
         level: BoundaryLevel::Kernel,
         filesystem: "a root of its own; only its workspace, home, temporary files and outbox can be written".to_owned(),
@@ -88,12 +95,12 @@ fn open(level: BoundaryLevel) -> Boundary {
 }
 
 /// Walls are built one after the other, so the first that is missing is the cause of the others.
-fn refusal(level: LoopLevel, host: &Host) -> String {
+fn refusal(level: LoopLevel, host: &HostSupport) -> String {
     let missing = missing(host).next().map_or_else(
         || "nothing could be tried".to_owned(),
         |finding| {
             let fix = finding.fix.as_ref().map_or(String::new(), |fix| format!("; fix: {fix}"));
-            format!("{} ({}){fix}", finding.wall.name(), finding.detail)
+            format!("{} ({}){fix}", finding.feature.name(), finding.detail)
         },
     );
     format!(
@@ -112,10 +119,10 @@ pub(crate) fn note_unconfined(boundary: &mut Boundary, role: Role, agent: &dyn A
 
 /// The walls that a boundary means.
 #[must_use]
-pub fn walls(boundary: &Boundary) -> Walls {
+pub fn isolation_for(boundary: &Boundary) -> KernelIsolation {
     match boundary.level {
-        BoundaryLevel::Kernel => Walls::Kernel,
-        BoundaryLevel::Process | BoundaryLevel::Off => Walls::None,
+        BoundaryLevel::Kernel => KernelIsolation::Kernel,
+        BoundaryLevel::Process | BoundaryLevel::Off => KernelIsolation::None,
     }
 }
 
@@ -124,14 +131,14 @@ mod tests {
     use super::*;
     use loopwright_core::level::LoopLevel::{L1Report, L2Assisted, L3Unattended};
 
-    fn host(wall: Wall, held: Held) -> Host {
-        let finding = |one: Wall| Finding {
-            wall: one,
-            held: if one == wall { held } else { Held::Yes },
+    fn host(wall: SandboxFeature, held: FeatureSupport) -> HostSupport {
+        let finding = |one: SandboxFeature| FeatureFinding {
+            feature: one,
+            support: if one == wall { held } else { FeatureSupport::Yes },
             detail: "tried it".to_owned(),
             fix: (one == wall).then(|| "sysctl x=1".to_owned()),
         };
-        Host { findings: Wall::ALL.map(finding).into() }
+        HostSupport { findings: SandboxFeature::ALL.map(finding).into() }
     }
 
     #[test]
@@ -141,25 +148,25 @@ mod tests {
                 decide(level, mode, &host(wall, held)).map(|boundary| boundary.level.word()).map_err(|_| "refused")
             })
         };
-        for wall in Wall::ALL {
+        for wall in SandboxFeature::ALL {
             let needed = is_needed(wall);
             let refused = if needed { Err("refused") } else { Ok("kernel") };
             let reports = if needed { Ok("process") } else { Ok("kernel") };
-            assert_eq!(levels(wall, Held::Yes, SandboxMode::On), [Ok("kernel"); 3]);
-            assert_eq!(levels(wall, Held::No, SandboxMode::On), [reports, refused, refused], "{wall:?}");
-            assert_eq!(levels(wall, Held::No, SandboxMode::Off), [Ok("off"); 3]);
+            assert_eq!(levels(wall, FeatureSupport::Yes, SandboxMode::On), [Ok("kernel"); 3]);
+            assert_eq!(levels(wall, FeatureSupport::No, SandboxMode::On), [reports, refused, refused], "{wall:?}");
+            assert_eq!(levels(wall, FeatureSupport::No, SandboxMode::Off), [Ok("off"); 3]);
         }
     }
 
     #[test]
     fn host_that_was_never_tried_holds_nothing() {
-        assert!(decide(L2Assisted, SandboxMode::On, &Host { findings: Vec::new() }).is_err());
+        assert!(decide(L2Assisted, SandboxMode::On, &HostSupport { findings: Vec::new() }).is_err());
     }
 
     #[test]
     fn refusal_names_the_wall_its_fix_and_doctor() {
-        let refused =
-            decide(L2Assisted, SandboxMode::On, &host(Wall::UserNamespace, Held::No)).expect_err("it is refused");
+        let refused = decide(L2Assisted, SandboxMode::On, &host(SandboxFeature::UserNamespace, FeatureSupport::No))
+            .expect_err("it is refused");
         for part in ["L2", "user namespace", "sysctl x=1", "loopwright doctor"] {
             assert!(refused.text.contains(part), "{}", refused.text);
         }
@@ -168,7 +175,8 @@ mod tests {
 
     #[test]
     fn gap_is_recorded_with_what_was_found() {
-        let boundary = decide(L3Unattended, SandboxMode::On, &host(Wall::Resources, Held::Partly)).expect("it runs");
+        let boundary = decide(L3Unattended, SandboxMode::On, &host(SandboxFeature::Resources, FeatureSupport::Partly))
+            .expect("it runs");
         assert_eq!(boundary.gaps, ["resources: tried it"]);
     }
 }

@@ -4,26 +4,26 @@
 //! A cache below the user's home appears at the same place of the loop's own HOME, with a private layer on top: programs
 //! can write to it, and nothing reaches the shared one. One from elsewhere is shown for reading at its own path.
 
-use crate::ground::Ground;
-use crate::room::{KeepOut, inside};
+use crate::path_roots::PathRoots;
+use crate::sandbox_view::{HiddenPaths, inside};
 use crate::toolchains::credential_in;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// One shared cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cache {
+pub struct PackageCache {
     /// Where programs see it.
     pub at: PathBuf,
     /// Its layers, the first on top; the last is the host's own.
     pub layers: Vec<PathBuf>,
     /// What programs may do there.
-    pub access: Access,
+    pub access: CacheAccess,
 }
 
 /// What programs may do to a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
+pub enum CacheAccess {
     /// Write, to a layer of their own.
     Private,
     /// Read.
@@ -59,18 +59,18 @@ const STORES: [(&str, &[&str]); 7] = [
 /// Every named one that holds credentials or would show what must not be seen. One that is not there is left out: a cache is
 /// never needed.
 pub fn find(
-    ground: &Ground,
+    ground: &PathRoots,
     declared: &[String],
     base: &BTreeSet<String>,
-    keep_out: &KeepOut,
-) -> Result<Vec<Cache>, Vec<CacheError>> {
+    keep_out: &HiddenPaths,
+) -> Result<Vec<PackageCache>, Vec<CacheError>> {
     if declared.is_empty() {
         let places = detected(ground, base).into_iter().filter(|place| objection(place, keep_out).is_none());
         return Ok(places.map(|place| cache(ground, &place)).collect());
     }
     let (mut caches, mut errors) = (Vec::new(), Vec::new());
     for text in declared {
-        let Ok(place) = ground.real(text) else { continue };
+        let Ok(place) = ground.resolve_real(text) else { continue };
         match objection(&place, keep_out) {
             None => caches.push(cache(ground, &place)),
             Some((why, hint)) => errors.push(CacheError { path: text.clone(), why, hint }),
@@ -79,29 +79,29 @@ pub fn find(
     if errors.is_empty() { Ok(caches) } else { Err(errors) }
 }
 
-fn detected(ground: &Ground, base: &BTreeSet<String>) -> BTreeSet<PathBuf> {
+fn detected(ground: &PathRoots, base: &BTreeSet<String>) -> BTreeSet<PathBuf> {
     let Some(home) = &ground.home else { return BTreeSet::new() };
     let has = |manifest: &str| base.iter().any(|path| path.rsplit('/').next() == Some(manifest));
     let wanted = STORES.iter().filter(|(manifest, _)| has(manifest)).flat_map(|(_, stores)| stores.iter());
     wanted.filter_map(|store| home.join(store).canonicalize().ok()).filter(|place| place.is_dir()).collect()
 }
 
-fn objection(place: &Path, keep_out: &KeepOut) -> Option<(String, &'static str)> {
+fn objection(place: &Path, keep_out: &HiddenPaths) -> Option<(String, &'static str)> {
     if !place.is_dir() {
         return Some(("is no folder".to_owned(), "name the folder that holds the packages"));
     }
-    if let Some(why) = keep_out.objection(place) {
+    if let Some(why) = keep_out.denial_reason(place) {
         return Some((format!("cannot be shared: {why}"), "name the folder that holds the packages"));
     }
     let file = credential_in(place, 1)?;
     Some((format!("holds credentials: `{}`", file.display()), "name the folder that holds packages only"))
 }
 
-fn cache(ground: &Ground, place: &Path) -> Cache {
+fn cache(ground: &PathRoots, place: &Path) -> PackageCache {
     let layers = vec![place.to_owned()];
     match ground.below_home(place) {
-        Some(rest) => Cache { at: Path::new(inside::HOME).join(rest), layers, access: Access::Private },
-        None => Cache { at: place.to_owned(), layers, access: Access::ReadOnly },
+        Some(rest) => PackageCache { at: Path::new(inside::HOME).join(rest), layers, access: CacheAccess::Private },
+        None => PackageCache { at: place.to_owned(), layers, access: CacheAccess::ReadOnly },
     }
 }
 
@@ -110,12 +110,12 @@ mod tests {
     use super::*;
     use std::fs;
 
-    fn world(folders: &[&str]) -> (tempfile::TempDir, Ground, KeepOut) {
+    fn world(folders: &[&str]) -> (tempfile::TempDir, PathRoots, HiddenPaths) {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let home = folder.path().canonicalize().expect("it exists").join("u/me");
         folders.iter().for_each(|name| fs::create_dir_all(home.join(name)).expect("a folder can be made"));
-        let ground = Ground { repo: home.join("project"), home: Some(home.clone()) };
-        let keep_out = KeepOut { whole: vec![home.join("project")], around: vec![home] };
+        let ground = PathRoots { repo: home.join("project"), home: Some(home.clone()) };
+        let keep_out = HiddenPaths { whole: vec![home.join("project")], around: vec![home] };
         (folder, ground, keep_out)
     }
 
@@ -140,14 +140,14 @@ mod tests {
         let (folder, ground, keep_out) = world(&[".cargo/registry", "store", "leaky"]);
         let other = folder.path().canonicalize().expect("it exists").join("elsewhere");
         fs::create_dir(&other).expect("a folder can be made");
-        fs::write(ground.place("~/leaky/.npmrc"), "").expect("a file can be written");
+        fs::write(ground.resolve("~/leaky/.npmrc"), "").expect("a file can be written");
         let named = |names: &[&str]| {
             let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
             find(&ground, &names, &base(&["Cargo.toml"]), &keep_out)
         };
         let found = named(&["~/store", "~/not-there", &other.to_string_lossy()]).expect("both can be shared");
         assert_eq!(found[0].at, Path::new("/home/loop/store"));
-        assert_eq!((found[0].access, found[1].access), (Access::Private, Access::ReadOnly));
+        assert_eq!((found[0].access, found[1].access), (CacheAccess::Private, CacheAccess::ReadOnly));
         assert_eq!((&found[1].at, found.len()), (&other, 2));
         let errors = named(&["~", "~/leaky"]).expect_err("neither can");
         assert!(errors[0].to_string().contains("cannot be shared"), "{errors:?}");

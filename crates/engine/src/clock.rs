@@ -62,7 +62,7 @@ impl Clock for SystemClock {
     fn until(&self, at_ms: i64) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             while self.now_ms() < at_ms {
-                if wall::reached(at_ms).await.is_err() {
+                if wall::wait_until(at_ms).await.is_err() {
                     // No timer is to be had: a look now and then is the next best.
                     let left_ms = u64::try_from(at_ms.saturating_sub(self.now_ms())).unwrap_or(0);
                     pause(Duration::from_millis(left_ms).min(LOOK_AGAIN)).await;
@@ -74,7 +74,7 @@ impl Clock for SystemClock {
     fn until_or_set(&self, at_ms: i64) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             // Without a timer of the kernel nobody says that the clock was set.
-            if self.now_ms() < at_ms && wall::reached(at_ms).await.is_err() {
+            if self.now_ms() < at_ms && wall::wait_until(at_ms).await.is_err() {
                 self.until(at_ms).await;
             }
         })
@@ -111,9 +111,9 @@ impl Clock for SteppingClock {
 /// A clock that stands until it is moved; whoever waits for a moment on it is woken when it is moved there. Clones are one
 /// clock.
 #[derive(Debug, Clone)]
-pub struct HandClock(Arc<watch::Sender<i64>>);
+pub struct ManualClock(Arc<watch::Sender<i64>>);
 
-impl HandClock {
+impl ManualClock {
     /// Stands at a moment.
     #[must_use]
     pub fn new(at_ms: i64) -> Self {
@@ -132,7 +132,7 @@ impl HandClock {
     }
 }
 
-impl Clock for HandClock {
+impl Clock for ManualClock {
     fn now_ms(&self) -> i64 {
         *self.0.borrow()
     }
@@ -193,7 +193,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_clock_moved_by_hand_wakes_those_whose_moment_it_passes() {
-        let clock = HandClock::new(1_000);
+        let clock = ManualClock::new(1_000);
         let other = clock.clone();
         let waits = tokio::spawn(async move { other.until(5_000).await });
         clock.advance(Duration::from_secs(3));

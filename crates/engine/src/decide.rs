@@ -2,14 +2,14 @@
 
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::proc::Cancel;
+use crate::proc::CancelToken;
 use crate::report;
-use crate::round::Bindings;
+use crate::round::LoopBindings;
 use crate::round::journal::question_id;
 use crate::store::{InboxKind, InboxQuery};
 use loopwright_core::actor::Actor;
 use loopwright_core::report::RoundReport;
-use loopwright_core::round::{Event, Expired, PersonSaid, Refusal, Round};
+use loopwright_core::round::{Event, Expired, PersonDecision, Refusal, Round};
 
 /// How many open questions are looked at when time runs out for some.
 const QUESTIONS: u32 = 1000;
@@ -19,24 +19,24 @@ impl Engine {
     /// asks: see [`Refusal`](loopwright_core::round::Refusal).
     ///
     /// # Errors
-    /// [`EngineError::Refused`] when the policy says no, the candidate is another one or the question has expired;
+    /// [`EngineError::BoundaryRefusal`] when the policy says no, the candidate is another one or the question has expired;
     /// [`EngineError::Stale`] when the round does not wait.
     pub async fn approve(
         &self,
         round: &str,
         candidate: &str,
         actor: impl Into<Actor>,
-        bind: &Bindings,
+        bind: &LoopBindings,
     ) -> Result<RoundReport, EngineError> {
         let (candidate, why, at_ms) = (candidate.to_owned(), None, Some(self.now_ms()));
-        let said = PersonSaid { actor: actor.into(), candidate, why, at_ms };
+        let said = PersonDecision { actor: actor.into(), candidate, why, at_ms };
         if self.is_expired_by_row(round).await? {
-            self.expire(round, bind).await?;
+            self.expire_round(round, bind).await?;
             return Err(EngineError::Stale("the question has expired; silence is a no".to_owned()));
         }
         let answered = self.end_waiting(round, Event::Approved(said), bind).await;
         if let Err(EngineError::Refused(Refusal::Expired { .. })) = &answered {
-            self.expire(round, bind).await?;
+            self.expire_round(round, bind).await?;
         }
         answered
     }
@@ -44,16 +44,16 @@ impl Engine {
     /// Ends a waiting round with a no.
     ///
     /// # Errors
-    /// [`EngineError::Refused`] when the person may not answer, [`EngineError::Stale`] when the round does not wait.
+    /// [`EngineError::BoundaryRefusal`] when the person may not answer, [`EngineError::Stale`] when the round does not wait.
     pub async fn deny(
         &self,
         round: &str,
         actor: impl Into<Actor>,
         why: &str,
-        bind: &Bindings,
+        bind: &LoopBindings,
     ) -> Result<RoundReport, EngineError> {
         let (candidate, why, at_ms) = (String::new(), Some(why.to_owned()), Some(self.now_ms()));
-        let said = PersonSaid { actor: actor.into(), candidate, why, at_ms };
+        let said = PersonDecision { actor: actor.into(), candidate, why, at_ms };
         self.end_waiting(round, Event::Denied(said), bind).await
     }
 
@@ -61,7 +61,7 @@ impl Engine {
     ///
     /// # Errors
     /// When the record cannot be kept.
-    pub async fn expire(&self, round: &str, bind: &Bindings) -> Result<RoundReport, EngineError> {
+    pub async fn expire_round(&self, round: &str, bind: &LoopBindings) -> Result<RoundReport, EngineError> {
         self.end_waiting(round, Event::Expired(Expired { at_ms: Some(self.now_ms()) }), bind).await
     }
 
@@ -69,7 +69,7 @@ impl Engine {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub async fn expired(&self) -> Result<Vec<String>, EngineError> {
+    pub async fn expired_rounds(&self) -> Result<Vec<String>, EngineError> {
         let now = self.now_ms();
         let open = self.store.inbox(InboxQuery::Open(QUESTIONS)).await?;
         let late = open
@@ -80,25 +80,25 @@ impl Engine {
 
     /// Rounds of earlier builds do not know how long they wait; the row of their question does.
     async fn is_expired_by_row(&self, round: &str) -> Result<bool, EngineError> {
-        if self.recorded(round).await?.round.facts().window.is_some() {
+        if self.load_round(round).await?.round.facts().window.is_some() {
             return Ok(false);
         }
         let question = self.store.inbox_item(&question_id(round)).await?;
         Ok(question.is_some_and(|row| row.closed_ms.is_none() && row.expires_ms.is_some_and(|at| at <= self.now_ms())))
     }
 
-    async fn end_waiting(&self, round: &str, event: Event, bind: &Bindings) -> Result<RoundReport, EngineError> {
+    async fn end_waiting(&self, round: &str, event: Event, bind: &LoopBindings) -> Result<RoundReport, EngineError> {
         // An answer is carried out to its end: a delivery that has begun is not stopped half-way.
-        let after = self.answer(round, event, bind, &Cancel::new()).await?;
-        self.report_of(&after).await
+        let after = self.apply_answer(round, event, bind, &CancelToken::new()).await?;
+        self.round_report(&after).await
     }
 
     /// The report of a round.
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub async fn report_of(&self, round: &Round) -> Result<RoundReport, EngineError> {
+    pub async fn round_report(&self, round: &Round) -> Result<RoundReport, EngineError> {
         let outbox = self.store.outbox(&round.facts().started.round).await?;
-        Ok(report::of(round, &outbox))
+        Ok(report::build_report(round, &outbox))
     }
 }

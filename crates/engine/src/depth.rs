@@ -8,14 +8,14 @@ const LEVELS_MAX: u32 = 1000;
 
 /// How deep a folder lies.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Depth(u32);
+pub(crate) struct FolderDepth(u32);
 
-impl Depth {
+impl FolderDepth {
     /// That of a folder in this one.
     ///
     /// # Errors
     /// When it is too deep.
-    pub(crate) fn below(self) -> io::Result<Self> {
+    pub(crate) fn child(self) -> io::Result<Self> {
         let too_deep = || io::Error::other(format!("folders lie more than {LEVELS_MAX} deep in each other"));
         Some(Self(self.0 + 1)).filter(|depth| depth.0 <= LEVELS_MAX).ok_or_else(too_deep)
     }

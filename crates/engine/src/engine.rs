@@ -2,29 +2,29 @@
 //! open as well.
 //! Rounds are started, resumed and decided through it; the stages themselves are in [`crate::round`].
 
-use crate::agents::providers::Asks;
-use crate::agents::{self, Login};
-use crate::boundary::{self, Host};
+use crate::agents::providers::ProviderChoice;
+use crate::agents::{self, AgentLogin};
+use crate::boundary::{self, HostSupport};
+use crate::budget_meter::BudgetMeter;
 use crate::clock::{Clock, SystemClock};
-use crate::egress::{Provider, Ways};
+use crate::egress::{EgressRoutes, ModelProvider};
 use crate::error::EngineError;
 use crate::events::{EventBus, EventKind, LiveEvent};
 use crate::git::{Git, UserRepo};
-use crate::ground::Ground;
 use crate::known_secrets::KnownSecrets;
-use crate::live::Live;
-use crate::places::{PlaceError, Places};
-use crate::proc::Proc;
-use crate::purse::Purse;
-use crate::room::{KeepOut, Rooms, Walls};
+use crate::live_rounds::LiveRounds;
+use crate::path_roots::PathRoots;
+use crate::proc::ProcessRunner;
+use crate::sandbox_view::{HiddenPaths, KernelIsolation, SandboxViews};
 use crate::seam::{Seam, SeamFault};
 use crate::shared_lock::{SharedGuard, SharedLock};
-use crate::store::{Batch, LeaseHolder, Mode, ProcessInfo, SqlStore, Store, StoreError, StoreErrorKind};
-use crate::toolchains::{self, Shown};
+use crate::state_dir::{StateDir, StateFileError};
+use crate::store::{LeaseHolder, ProcessInfo, SqlStore, Store, StoreBatch, StoreError, StoreErrorKind, StoreMode};
+use crate::toolchains::{self, ShownPath};
 use crate::workspace::{self, Workspaces};
 use loopwright_core::config::SharedBudget;
 use loopwright_core::dispatch::LoopKey;
-use loopwright_core::prices::Prices;
+use loopwright_core::prices::ModelPrices;
 use loopwright_core::round::Boundary;
 use loopwright_core::spec::{AgentSpec, LoopSpec};
 use std::path::PathBuf;
@@ -33,13 +33,13 @@ use std::time::Duration;
 
 /// What an engine is told from outside; it reads no environment and no configuration by itself.
 #[derive(Clone)]
-pub struct Settings {
+pub struct EngineSettings {
     /// The state directory.
     pub state: PathBuf,
     /// The database when it is not `store.db` in the state directory.
     pub store: Option<String>,
     /// Who the engine's commits are by.
-    pub identity: Identity,
+    pub identity: CommitIdentity,
     /// How long a question waits for an answer before it is a no.
     pub approval: Duration,
     /// Globs of further paths that always need a human.
@@ -53,44 +53,44 @@ pub struct Settings {
     /// The clock.
     pub clock: Arc<dyn Clock>,
     /// Model providers that agents may use, with their keys; only the egress proxy reads those.
-    pub providers: Vec<Provider>,
+    pub providers: Vec<ModelProvider>,
     /// Agents' own sign-ins that roles may use where there is no key.
-    pub logins: Vec<Login>,
+    pub logins: Vec<AgentLogin>,
     /// What tokens cost.
-    pub prices: Arc<Prices>,
+    pub prices: Arc<ModelPrices>,
     /// How long a round may wait for providers in all; without, it is suspended at once.
     pub provider_wait: Duration,
     /// Ceilings over all loops of a repository, and over everything.
     pub budget: SharedBudget,
     /// What this host holds, when that was found out already; without, it is tried once.
-    pub host: Option<Host>,
+    pub host: Option<HostSupport>,
     /// Where tests make the world fail.
     pub seam: Seam,
 }
 
 /// A name for commits.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Identity {
+pub struct CommitIdentity {
     /// The name.
     pub name: String,
     /// The address.
     pub email: String,
 }
 
-impl Default for Identity {
+impl Default for CommitIdentity {
     fn default() -> Self {
         Self { name: "Loopwright".to_owned(), email: "loopwright@localhost".to_owned() }
     }
 }
 
-impl Settings {
+impl EngineSettings {
     /// Defaults for a state directory.
     #[must_use]
     pub fn new(state: impl Into<PathBuf>) -> Self {
         Self {
             state: state.into(),
             store: None,
-            identity: Identity::default(),
+            identity: CommitIdentity::default(),
             approval: Duration::from_secs(7 * 86_400),
             sensitive: Vec::new(),
             extra_path: Vec::new(),
@@ -110,7 +110,7 @@ impl Settings {
 
 /// Whose it is to give the state directory back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Hold {
+enum CloseDuty {
     Own,
     Lent,
 }
@@ -118,18 +118,18 @@ enum Hold {
 /// An opened state directory.
 #[derive(Clone)]
 pub struct Engine {
-    pub(crate) settings: Arc<Settings>,
-    pub(crate) places: Places,
+    pub(crate) settings: Arc<EngineSettings>,
+    pub(crate) state_dir: StateDir,
     pub(crate) store: Arc<dyn Store>,
-    hold: Hold,
+    hold: CloseDuty,
     pub(crate) git: Git,
-    pub(crate) proc: Proc,
-    pub(crate) live: Live,
+    pub(crate) proc: ProcessRunner,
+    pub(crate) live_rounds: LiveRounds,
     events: EventBus,
     /// What agents use right now.
-    pub(crate) purse: Purse,
+    pub(crate) budget_meter: BudgetMeter,
     /// What this host holds, told or tried once.
-    host: Arc<tokio::sync::OnceCell<Host>>,
+    host: Arc<tokio::sync::OnceCell<HostSupport>>,
     /// One preparation of a base at a time, whichever loop and process asks.
     bases: SharedLock,
     /// One set-up at a time.
@@ -141,10 +141,10 @@ impl Engine {
     ///
     /// # Errors
     /// When the folder or the database cannot be opened.
-    pub async fn open(settings: Settings) -> Result<Self, EngineError> {
-        let places = Places::open(&settings.state, settings.seam.clone())?;
+    pub async fn open(settings: EngineSettings) -> Result<Self, EngineError> {
+        let places = StateDir::open(&settings.state, settings.seam.clone())?;
         let process = ProcessInfo::current(settings.clock.now_ms());
-        let store = open_store(&settings, &places, Mode::Write(process)).await?;
+        let store = open_store(&settings, &places, StoreMode::Write(process)).await?;
         let is_leased = store.is_leased();
         let store: Arc<dyn Store> = Arc::new(store);
         if is_leased {
@@ -155,20 +155,20 @@ impl Engine {
             sweep_behind(&places);
         }
         let git = Git::new(settings.seam.clone());
-        let proc = Proc::new(settings.seam.clone());
+        let proc = ProcessRunner::new(settings.seam.clone());
         let host = Arc::new(tokio::sync::OnceCell::new_with(settings.host.clone()));
         let bases = SharedLock::new(places.root().join(workspace::BASES_LOCK));
         let setups = SharedLock::new(places.root().join("setups.lock"));
         Ok(Self {
             settings: Arc::new(settings),
-            places,
+            state_dir: places,
             store,
-            hold: Hold::Own,
+            hold: CloseDuty::Own,
             git,
             proc,
-            live: Live::default(),
+            live_rounds: LiveRounds::default(),
             events: EventBus::default(),
-            purse: Purse::default(),
+            budget_meter: BudgetMeter::default(),
             host,
             bases,
             setups,
@@ -178,25 +178,25 @@ impl Engine {
     /// The same opened state directory in another hand, told otherwise: for a loop of another repository, or a command that
     /// was typed elsewhere. Place, database, clock and faults stay; it is not this hand that gives the state directory back.
     #[must_use]
-    pub fn lend(&self, told: Settings) -> Self {
+    pub fn with_settings(&self, told: EngineSettings) -> Self {
         let own = &self.settings;
-        let settings = Settings {
+        let settings = EngineSettings {
             state: own.state.clone(),
             store: own.store.clone(),
             clock: Arc::clone(&own.clock),
             seam: own.seam.clone(),
             ..told
         };
-        Self { settings: Arc::new(settings), hold: Hold::Lent, ..self.with_own_events() }
+        Self { settings: Arc::new(settings), hold: CloseDuty::Lent, ..self.with_own_events() }
     }
 
     /// Opens the database for looking only.
     ///
     /// # Errors
     /// When there is none, or it cannot be read.
-    pub async fn read(settings: &Settings) -> Result<Arc<dyn Store>, EngineError> {
+    pub async fn read(settings: &EngineSettings) -> Result<Arc<dyn Store>, EngineError> {
         let location = store_location(settings, &settings.state.join("store.db"));
-        Ok(Arc::new(SqlStore::open(&location, Mode::Read).await?))
+        Ok(Arc::new(SqlStore::open(&location, StoreMode::Read).await?))
     }
 
     /// The database.
@@ -207,8 +207,8 @@ impl Engine {
 
     /// The folders.
     #[must_use]
-    pub fn places(&self) -> &Places {
-        &self.places
+    pub fn state_dir(&self) -> &StateDir {
+        &self.state_dir
     }
 
     /// The event stream. A lent engine has its own, whose events also reach the stream of the engine that lent it.
@@ -235,18 +235,18 @@ impl Engine {
 
     /// The process door.
     #[must_use]
-    pub fn proc(&self) -> &Proc {
+    pub fn proc(&self) -> &ProcessRunner {
         &self.proc
     }
 
     /// What it was told.
     #[must_use]
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &EngineSettings {
         &self.settings
     }
 
     /// The only way to write rows: one transaction, durable when this returns.
-    pub(crate) async fn append(&self, batch: Batch) -> Result<i64, StoreError> {
+    pub(crate) async fn append(&self, batch: StoreBatch) -> Result<i64, StoreError> {
         let seam = &self.settings.seam;
         seam.before("store.append").map_err(injected)?;
         let index = self.store.append(batch).await?;
@@ -256,51 +256,56 @@ impl Engine {
 
     /// The workspaces of a repository.
     pub(crate) async fn workspaces(&self, repo: UserRepo) -> Result<Workspaces, EngineError> {
-        let spaces = Workspaces::open(self.git.clone(), self.places.root(), repo).await?;
+        let spaces = Workspaces::open(self.git.clone(), self.state_dir.root(), repo).await?;
         Ok(spaces.sharing(self.bases.clone()))
     }
 
     /// Takes the lock under which bases are prepared and removed, by one process at a time.
     pub(crate) async fn lock_bases(&self) -> Result<SharedGuard, EngineError> {
-        Ok(self.bases.lock().await.map_err(|error| PlaceError::new("lock", self.bases.path(), error))?)
+        Ok(self.bases.lock().await.map_err(|error| StateFileError::new("lock", self.bases.path(), error))?)
     }
 
     /// Takes the lock under which a repository is set up, by one process at a time.
     pub(crate) async fn lock_setups(&self) -> Result<SharedGuard, EngineError> {
-        Ok(self.setups.lock().await.map_err(|error| PlaceError::new("lock", self.setups.path(), error))?)
+        Ok(self.setups.lock().await.map_err(|error| StateFileError::new("lock", self.setups.path(), error))?)
     }
 
     /// What this host can hold; found out by trying it, once.
-    pub async fn host(&self) -> &Host {
-        self.host.get_or_init(|| boundary::probe(self.places.root())).await
+    pub async fn host(&self) -> &HostSupport {
+        self.host.get_or_init(|| boundary::probe(self.state_dir.root())).await
     }
 
     /// The builder of rooms for a loop of a repository, behind this boundary.
     ///
     /// # Errors
     /// Every toolchain that the loop names and that cannot be shown.
-    pub fn rooms(&self, boundary: &Boundary, repo: &UserRepo, spec: &LoopSpec) -> Result<Rooms, EngineError> {
-        let (ground, keep_out) = (self.ground(repo), self.keep_out(repo));
+    pub fn sandbox_views(
+        &self,
+        boundary: &Boundary,
+        repo: &UserRepo,
+        spec: &LoopSpec,
+    ) -> Result<SandboxViews, EngineError> {
+        let (ground, keep_out) = (self.path_roots(repo), self.hidden_paths(repo));
         let tools = toolchains::detect(&ground, &self.settings.extra_path, &spec.toolchains, &keep_out);
         let tools = tools.map_err(|errors| EngineError::NotRunnable {
             name: spec.name.clone(),
             why: errors.iter().map(ToString::to_string).collect(),
         })?;
-        Ok(Rooms::new(boundary::walls(boundary), tools))
+        Ok(SandboxViews::new(boundary::isolation_for(boundary), tools))
     }
 
     /// What programs of a loop are shown of the host besides the system's folders: what their toolchains need. Nothing when
     /// one that the loop names cannot be shown, since nothing runs then.
     #[must_use]
-    pub fn shown_tools(&self, repo: &UserRepo, spec: &LoopSpec) -> Vec<Shown> {
-        let (ground, keep_out) = (self.ground(repo), self.keep_out(repo));
+    pub fn visible_toolchains(&self, repo: &UserRepo, spec: &LoopSpec) -> Vec<ShownPath> {
+        let (ground, keep_out) = (self.path_roots(repo), self.hidden_paths(repo));
         let tools = toolchains::detect(&ground, &self.settings.extra_path, &spec.toolchains, &keep_out);
         tools.map(|tools| tools.shown).unwrap_or_default()
     }
 
     /// What no program of a loop may see.
-    pub(crate) fn keep_out(&self, repo: &UserRepo) -> KeepOut {
-        KeepOut::new(self.places.root(), repo, self.settings.home.as_deref())
+    pub(crate) fn hidden_paths(&self, repo: &UserRepo) -> HiddenPaths {
+        HiddenPaths::new(self.state_dir.root(), repo, self.settings.home.as_deref())
     }
 
     /// Opens the ways of a loop's programs to the network, with the providers that its agents need and no others. Without
@@ -308,31 +313,31 @@ impl Engine {
     ///
     /// # Errors
     /// When one cannot be opened.
-    pub fn ways(&self, round: &str, rooms: &Rooms, spec: &LoopSpec) -> Result<Ways, EngineError> {
-        let needed = agents::providers::needed(spec, &self.provider_names());
+    pub fn open_routes(&self, round: &str, rooms: &SandboxViews, spec: &LoopSpec) -> Result<EgressRoutes, EngineError> {
+        let needed = agents::providers::needed_providers(spec, &self.provider_names());
         let all = self.settings.providers.iter();
         let providers: Vec<_> = all.filter(|provider| needed.contains(&provider.name())).cloned().collect();
-        match rooms.walls() {
-            Walls::Kernel => Ok(Ways::open(&self.places.doors().join(round), spec, &providers)?),
-            Walls::None => Ok(Ways::open_near(providers)?),
+        match rooms.isolation() {
+            KernelIsolation::Kernel => Ok(EgressRoutes::open(&self.state_dir.sockets().join(round), spec, &providers)?),
+            KernelIsolation::None => Ok(EgressRoutes::open_on_loopback(providers)?),
         }
     }
 
     /// The providers there are, by name.
     pub(crate) fn provider_names(&self) -> Vec<&str> {
-        self.settings.providers.iter().map(Provider::name).collect()
+        self.settings.providers.iter().map(ModelProvider::name).collect()
     }
 
     /// The sign-in that an agent has to use: its own, where its provider has no key and the user allows it.
-    pub(crate) fn login(&self, agent: &AgentSpec) -> Option<&Login> {
-        let lacks = Asks::of_spec(agent).lacks(&self.provider_names());
+    pub(crate) fn login(&self, agent: &AgentSpec) -> Option<&AgentLogin> {
+        let lacks = ProviderChoice::for_spec(agent).is_unmet_by(&self.provider_names());
         self.settings.logins.iter().find(|login| lacks && login.agent() == agent.agent)
     }
 
     /// Where paths in the loop files of a repository start.
     #[must_use]
-    pub fn ground(&self, repo: &UserRepo) -> Ground {
-        Ground { repo: repo.work_tree.clone(), home: self.settings.home.clone() }
+    pub fn path_roots(&self, repo: &UserRepo) -> PathRoots {
+        PathRoots { repo: repo.work_tree.clone(), home: self.settings.home.clone() }
     }
 
     pub(crate) fn now_ms(&self) -> i64 {
@@ -350,8 +355,8 @@ impl Engine {
     /// When the database cannot be closed cleanly.
     pub async fn close(&self) -> Result<(), EngineError> {
         match self.hold {
-            Hold::Own => Ok(self.store.close().await?),
-            Hold::Lent => Ok(()),
+            CloseDuty::Own => Ok(self.store.close().await?),
+            CloseDuty::Lent => Ok(()),
         }
     }
 }
@@ -373,8 +378,8 @@ async fn renew(store: Weak<dyn Store>, clock: Arc<dyn Clock>) {
 
 /// Removes the sockets of rounds that nobody is at: those of a dead engine lead nowhere. One that cannot be removed is replaced
 /// when its round is taken up.
-async fn close_doors(places: &Places, store: &dyn Store) -> Result<(), EngineError> {
-    let doors: Vec<_> = std::fs::read_dir(places.doors()).into_iter().flatten().flatten().collect();
+async fn close_doors(places: &StateDir, store: &dyn Store) -> Result<(), EngineError> {
+    let doors: Vec<_> = std::fs::read_dir(places.sockets()).into_iter().flatten().flatten().collect();
     if doors.is_empty() {
         return Ok(());
     }
@@ -388,8 +393,8 @@ async fn close_doors(places: &Places, store: &dyn Store) -> Result<(), EngineErr
 
 /// Takes what dead engines left half made or half removed away, while no other process is at work, and deletes it in the background.
 /// What cannot be deleted is met again by the next engine.
-fn sweep_behind(places: &Places) {
-    let taken = workspace::take_leftovers(places.root(), workspace::Leftovers::All);
+fn sweep_behind(places: &StateDir) {
+    let taken = workspace::take_leftovers(places.root(), workspace::LeftoverScope::All);
     if !taken.is_empty() {
         drop(tokio::task::spawn_blocking(move || taken.iter().for_each(|path| drop(workspace::remove_tree(path)))));
     }
@@ -399,10 +404,10 @@ pub(crate) fn injected(fault: SeamFault) -> StoreError {
     StoreError { doing: "append".to_owned(), kind: StoreErrorKind::Io(fault.to_string()) }
 }
 
-async fn open_store(settings: &Settings, places: &Places, mode: Mode) -> Result<SqlStore, EngineError> {
+async fn open_store(settings: &EngineSettings, places: &StateDir, mode: StoreMode) -> Result<SqlStore, EngineError> {
     Ok(SqlStore::open(&store_location(settings, &places.store()), mode).await?)
 }
 
-fn store_location(settings: &Settings, default: &std::path::Path) -> String {
+fn store_location(settings: &EngineSettings, default: &std::path::Path) -> String {
     settings.store.clone().unwrap_or_else(|| default.to_string_lossy().into_owned())
 }

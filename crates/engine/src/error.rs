@@ -1,10 +1,10 @@
 //! What can stop the engine itself, as opposed to a round: a round's own trouble is an event and an outcome.
 
 use crate::git::GitError;
-use crate::places::PlaceError;
+use crate::state_dir::StateFileError;
 use crate::store::StoreError;
 use crate::workspace::WorkspaceError;
-use loopwright_core::round::{Misfit, Refusal, StepError};
+use loopwright_core::round::{Refusal, StepError, UnexpectedEvent};
 
 /// Why the engine could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -14,7 +14,7 @@ pub enum EngineError {
     Store(#[from] StoreError),
     /// A file of ours could not be written or read.
     #[error(transparent)]
-    Place(#[from] PlaceError),
+    Place(#[from] StateFileError),
     /// Git said no before there was a round.
     #[error(transparent)]
     Git(#[from] GitError),
@@ -83,7 +83,7 @@ pub enum EngineError {
         round: String,
         /// Where it does not fit.
         #[source]
-        source: Misfit,
+        source: UnexpectedEvent,
     },
     /// A recorded event that this build cannot read.
     #[error("the record of round `{round}` has an event this build cannot read: {why}")]

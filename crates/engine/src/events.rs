@@ -4,8 +4,8 @@
 //! A screen that needs every line in order attaches an [`EventSink`], which is called in place. Everybody else subscribes and
 //! reads at their own pace; a slow subscriber misses events, learns how many, and never delays a round.
 
-use crate::daemon::Begun;
-use loopwright_core::dispatch::{LoopKey, Receipt, SchedulerNote};
+use crate::daemon::RoundOrigin;
+use loopwright_core::dispatch::{LoopKey, OccurrenceReceipt, SchedulerNote};
 use loopwright_core::gate::GateResult;
 use loopwright_core::level::LoopLevel;
 use loopwright_core::outcome::RoundOutcome;
@@ -126,7 +126,7 @@ pub enum EventKind {
         /// The outcome; `None` when the round only gave its slot back.
         outcome: Option<RoundOutcome>,
         /// What started it.
-        begun: Begun,
+        begun: RoundOrigin,
     },
     /// The code of a round or of an agent in this process panicked. The round fails; everything else continues.
     Panicked {
@@ -151,7 +151,7 @@ pub enum EventKind {
         ended: Result<Option<RoundOutcome>, String>,
     },
     /// Receipts of occurrences that started nothing are durable.
-    Receipts(Vec<Receipt>),
+    Receipts(Vec<OccurrenceReceipt>),
     /// A write to the store failed; it is retried, and nothing that depends on it happens before.
     WriteFailed {
         /// The reason.

@@ -1,8 +1,8 @@
 //! The seed's action executors as an outlet: an embedder's executor is called with the idempotency key of each item.
 
-use crate::round::Outlet;
+use crate::round::DeliveryOutlet;
 use loopwright_core::BoxFuture;
-use loopwright_core::deliver::{Deliver, DeliverError, Delivery, Found, Receipt};
+use loopwright_core::deliver::{Deliver, DeliverError, Delivery, DeliveryLookup, DeliveryReceipt};
 use loopwright_core::executor::{ActionError, ActionExecutor};
 use loopwright_core::human_gate::ProposedAction;
 use loopwright_core::spec::LoopSpec;
@@ -18,8 +18,8 @@ pub(crate) struct ExecutorOutlet {
 }
 
 impl ExecutorOutlet {
-    pub(crate) fn outlet(executor: Arc<dyn ActionExecutor>, spec: LoopSpec) -> Outlet {
-        Outlet::Deliver(Arc::new(Self { executor, spec, clean: Mutex::default() }))
+    pub(crate) fn outlet(executor: Arc<dyn ActionExecutor>, spec: LoopSpec) -> DeliveryOutlet {
+        DeliveryOutlet::Deliver(Arc::new(Self { executor, spec, clean: Mutex::default() }))
     }
 
     fn clean(&self) -> std::sync::MutexGuard<'_, HashSet<String>> {
@@ -41,13 +41,13 @@ impl ExecutorOutlet {
 }
 
 impl Deliver for ExecutorOutlet {
-    fn deliver<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<Receipt, DeliverError>> {
+    fn deliver<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<DeliveryReceipt, DeliverError>> {
         Box::pin(async move {
             let summary = item.item.title.clone().unwrap_or_else(|| self.spec.intent.clone());
             let action = ProposedAction::new(item.item.kind.word(), summary, true);
             self.clean().remove(&item.key);
             match self.executor.execute(&self.spec, &action, &item.key).await {
-                Ok(receipt) => Ok(Receipt { place: receipt.summary, head: item.commit.clone(), at_ms: 0 }),
+                Ok(receipt) => Ok(DeliveryReceipt { place: receipt.summary, head: item.commit.clone(), at_ms: 0 }),
                 Err(error) => Err(self.trouble(&item.key, &error)),
             }
         })
@@ -55,8 +55,8 @@ impl Deliver for ExecutorOutlet {
 
     /// An executor cannot be asked. A call that said it failed may be made again; what may have happened before a crash is
     /// in doubt, never repeated blindly.
-    fn find<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<Found, DeliverError>> {
-        let found = if self.clean().contains(&item.key) { Found::No } else { Found::Unknown };
+    fn find<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<DeliveryLookup, DeliverError>> {
+        let found = if self.clean().contains(&item.key) { DeliveryLookup::No } else { DeliveryLookup::Unknown };
         Box::pin(std::future::ready(Ok(found)))
     }
 }

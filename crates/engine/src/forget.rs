@@ -5,7 +5,7 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::random;
 use crate::round::journal::item_question_id;
-use crate::store::{Batch, Change, InboxQuery, ItemRow, MemoryRow, NewEvent};
+use crate::store::{InboxQuery, ItemRow, MemoryRow, NewEvent, RowChange, StoreBatch};
 use loopwright_core::memory;
 
 /// How many items and open questions of a loop are looked at.
@@ -13,7 +13,7 @@ const LOOKED_AT: u32 = 10_000;
 
 /// What a person wants forgotten.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Forget {
+pub struct ForgetRequest {
     /// The repository's id.
     pub repo: String,
     /// The loop's name.
@@ -26,7 +26,7 @@ pub struct Forget {
 
 /// What was forgotten.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Forgotten {
+pub struct ForgetReport {
     /// Items that the loop may take again.
     pub items: Vec<ItemRow>,
     /// What it remembered.
@@ -35,10 +35,10 @@ pub struct Forgotten {
     pub questions: Vec<String>,
 }
 
-impl Forgotten {
+impl ForgetReport {
     /// Whether there was nothing to forget.
     #[must_use]
-    pub fn is_nothing(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.items.is_empty() && self.memories.is_empty() && self.questions.is_empty()
     }
 }
@@ -48,12 +48,12 @@ impl Engine {
     ///
     /// # Errors
     /// When the store cannot be read or written.
-    pub async fn forget(&self, forget: Forget) -> Result<Forgotten, EngineError> {
+    pub async fn forget(&self, forget: ForgetRequest) -> Result<ForgetReport, EngineError> {
         let forgotten = self.to_forget(&forget).await?;
-        if forgotten.is_nothing() {
+        if forgotten.is_empty() {
             return Ok(forgotten);
         }
-        let Forget { repo, loop_name, item, actor } = forget;
+        let ForgetRequest { repo, loop_name, item, actor } = forget;
         let body = serde_json::json!({
             "event": "forgotten", "actor": actor, "repo": repo, "loop": loop_name, "item": item,
             "items": forgotten.items.len(), "memories": forgotten.memories.len(),
@@ -61,16 +61,16 @@ impl Engine {
         let event = NewEvent { kind: "forgotten".to_owned(), body: body.to_string() };
         let memory = item.as_deref().map(|item| memory::failure_key(Some(item)));
         let mut changes = vec![
-            Change::ItemGone { repo: repo.clone(), loop_name: loop_name.clone(), key: item },
-            Change::MemoryGone { repo, loop_name, key: memory },
+            RowChange::ItemGone { repo: repo.clone(), loop_name: loop_name.clone(), key: item },
+            RowChange::MemoryGone { repo, loop_name, key: memory },
         ];
-        changes.extend(forgotten.questions.iter().map(|id| Change::InboxClosed { id: id.clone() }));
+        changes.extend(forgotten.questions.iter().map(|id| RowChange::InboxClosed { id: id.clone() }));
         let round = format!("forget-{}", random::nonce()?);
-        self.append(Batch { round, expect_index: 0, at_ms: self.now_ms(), events: vec![event], changes }).await?;
+        self.append(StoreBatch { round, expect_index: 0, at_ms: self.now_ms(), events: vec![event], changes }).await?;
         Ok(forgotten)
     }
 
-    async fn to_forget(&self, forget: &Forget) -> Result<Forgotten, EngineError> {
+    async fn to_forget(&self, forget: &ForgetRequest) -> Result<ForgetReport, EngineError> {
         let (repo, name) = (forget.repo.as_str(), forget.loop_name.as_str());
         let (mut items, mut memories) = match &forget.item {
             Some(key) => {
@@ -87,6 +87,6 @@ impl Engine {
             memories.retain(|row| row.key == failure);
             questions.retain(|row| row.id == question);
         }
-        Ok(Forgotten { items, memories, questions: questions.into_iter().map(|row| row.id).collect() })
+        Ok(ForgetReport { items, memories, questions: questions.into_iter().map(|row| row.id).collect() })
     }
 }

@@ -3,8 +3,8 @@
 
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::places::PlaceError;
-use crate::store::{Aged, AgedBefore, Batch, Change, RoundRow, Store};
+use crate::state_dir::StateFileError;
+use crate::store::{AgedRows, RetentionCutoff, RoundRow, RowChange, Store, StoreBatch};
 use crate::workspace;
 use loopwright_core::worded;
 use std::collections::HashSet;
@@ -47,7 +47,7 @@ worded! {
 
 /// What may go: the ends before which nothing is kept, in milliseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Retention {
+pub struct GcRetention {
     /// Reports and evidence of rounds that ended before this.
     pub rounds_before_ms: i64,
     /// Transcripts of rounds that ended before this, and receipts and taken signals from before it.
@@ -56,7 +56,7 @@ pub struct Retention {
 
 /// One thing that went, or would go.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Removed {
+pub struct GcRemoval {
     /// What it was.
     pub kind: GcKind,
     /// Where it was.
@@ -67,7 +67,7 @@ pub struct Removed {
 
 /// One thing that should have gone and is still there.
 #[derive(Debug)]
-pub struct Stuck {
+pub struct GcFailure {
     /// What it is.
     pub kind: GcKind,
     /// Where it is.
@@ -78,13 +78,13 @@ pub struct Stuck {
 
 /// What became of everything that may go.
 #[derive(Debug, Default)]
-pub struct Swept {
+pub struct GcReport {
     /// What went, or would go.
-    pub removed: Vec<Removed>,
+    pub removed: Vec<GcRemoval>,
     /// What could not be removed; it kept nothing else from going.
-    pub stuck: Vec<Stuck>,
+    pub stuck: Vec<GcFailure>,
     /// Rows that went, or would go: receipts, signals and memories.
-    pub rows: Aged,
+    pub rows: AgedRows,
 }
 
 /// What may not be touched, and from when on.
@@ -94,7 +94,7 @@ struct Keep {
 }
 
 impl Keep {
-    async fn read(store: &dyn Store, retention: Retention) -> Result<Self, EngineError> {
+    async fn read(store: &dyn Store, retention: GcRetention) -> Result<Self, EngineError> {
         let pending = store.outbox_pending(PENDING_MAX).await?;
         let mut evidence_before_ms =
             if pending.len() < PENDING_MAX as usize { retention.rounds_before_ms } else { i64::MIN };
@@ -125,46 +125,46 @@ impl Engine {
     ///
     /// # Errors
     /// When the store cannot be read. What cannot be removed is told with the rest.
-    pub async fn gc(&self, retention: Retention, mode: GcMode) -> Result<Swept, EngineError> {
+    pub async fn gc(&self, retention: GcRetention, mode: GcMode) -> Result<GcReport, EngineError> {
         let keep = Keep::read(self.store.as_ref(), retention).await?;
         let mut found = Vec::new();
-        for (round, path) in workspace::left_rounds(self.places.root()) {
+        for (round, path) in workspace::left_rounds(self.state_dir.root()) {
             if self.store.round(&round).await?.is_some_and(|row| keep.is_over(&row)) {
                 found.push((GcKind::Workspace, path));
             }
         }
         // Nobody may ask for a base while it goes.
         let _none_is_made = self.lock_bases().await?;
-        found.extend(workspace::unused_bases(self.places.root()).into_iter().map(|path| (GcKind::Base, path)));
+        found.extend(workspace::unused_bases(self.state_dir.root()).into_iter().map(|path| (GcKind::Base, path)));
         let kinds = [
             (GcKind::Transcripts, "transcripts", retention.logs_before_ms),
             (GcKind::Report, "reports", retention.rounds_before_ms),
         ];
         for (kind, folder, before) in kinds {
-            for (round, path) in entries(&self.places.root().join(folder)) {
+            for (round, path) in entries(&self.state_dir.root().join(folder)) {
                 if self.store.round(&round).await?.is_some_and(|row| keep.is_past(&row, before)) {
                     found.push((kind, path));
                 }
             }
         }
         let old = |path: &Path| modified_ms(path).is_some_and(|at| at < keep.evidence_before_ms);
-        let evidence = entries(&self.places.evidence()).into_iter().filter(|(_, path)| old(path));
+        let evidence = entries(&self.state_dir.evidence()).into_iter().filter(|(_, path)| old(path));
         found.extend(evidence.map(|(_, path)| (GcKind::Evidence, path)));
         if mode == GcMode::Remove && self.store.others().await?.is_empty() {
             // What dead engines left half removed; one folder that cannot go keeps nothing else from going.
-            let left = workspace::take_leftovers(self.places.root(), workspace::Leftovers::OfOthers);
+            let left = workspace::take_leftovers(self.state_dir.root(), workspace::LeftoverScope::OfOthers);
             let gone =
                 tokio::task::spawn_blocking(move || left.iter().for_each(|path| drop(workspace::remove_tree(path))));
             let _ = gone.await;
         }
         let rows = self.prune(retention, mode).await?;
-        Ok(Swept { rows, ..remove_all(found, mode) })
+        Ok(GcReport { rows, ..remove_all(found, mode) })
     }
 
     /// Removes rows that nobody asks for any more, a few at a time, so that nobody waits for long.
-    async fn prune(&self, retention: Retention, mode: GcMode) -> Result<Aged, EngineError> {
+    async fn prune(&self, retention: GcRetention, mode: GcMode) -> Result<AgedRows, EngineError> {
         let now_ms = self.now_ms();
-        let before = AgedBefore {
+        let before = RetentionCutoff {
             receipts_ms: retention.logs_before_ms,
             signals_ms: retention.logs_before_ms.min(now_ms.saturating_sub(SIGNALS_KEPT_MS)),
         };
@@ -174,21 +174,21 @@ impl Engine {
         }
         let most = aged.receipts.max(aged.signals).max(aged.memories);
         for _ in 0..most.div_euclid(PRUNED_AT_ONCE) + i64::from(most % PRUNED_AT_ONCE > 0) {
-            let prune = Change::Prune { before, limit: u32::try_from(PRUNED_AT_ONCE).unwrap_or(u32::MAX) };
-            self.append(Batch::of_rows(now_ms, vec![prune])).await?;
+            let prune = RowChange::Prune { before, limit: u32::try_from(PRUNED_AT_ONCE).unwrap_or(u32::MAX) };
+            self.append(StoreBatch::of_rows(now_ms, vec![prune])).await?;
         }
         Ok(aged)
     }
 }
 
-fn remove_all(found: Vec<(GcKind, PathBuf)>, mode: GcMode) -> Swept {
-    let mut swept = Swept::default();
+fn remove_all(found: Vec<(GcKind, PathBuf)>, mode: GcMode) -> GcReport {
+    let mut swept = GcReport::default();
     for (kind, path) in found {
         let bytes = workspace::size(&path);
         let gone = if mode == GcMode::Remove { remove(kind, &path) } else { Ok(()) };
         match gone {
-            Ok(()) => swept.removed.push(Removed { kind, path, bytes }),
-            Err(why) => swept.stuck.push(Stuck { kind, path, why }),
+            Ok(()) => swept.removed.push(GcRemoval { kind, path, bytes }),
+            Err(why) => swept.stuck.push(GcFailure { kind, path, why }),
         }
     }
     swept
@@ -203,7 +203,7 @@ fn remove(kind: GcKind, path: &Path) -> Result<(), EngineError> {
     };
     match gone {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(PlaceError::new("remove", path, error).into())
+            Err(StateFileError::new("remove", path, error).into())
         }
         _ => Ok(()),
     }

@@ -1,7 +1,7 @@
 //! The secrets of the world around the engine: values that no agent is given and no candidate, transcript or record may hold.
 //! They are handed over by whoever opens the engine; it reads no environment by itself.
 
-use loopwright_core::secrets::{Scanner, credential};
+use loopwright_core::secrets::{SecretScanner, credential};
 use std::sync::Arc;
 
 /// Named values. There is no way to print them.
@@ -18,7 +18,7 @@ impl KnownSecrets {
     /// All variables of an environment: those that are credentials by name and value are secrets of every loop, any other
     /// becomes one of the loops that name it in `secrets`.
     #[must_use]
-    pub fn of_environment(variables: impl IntoIterator<Item = (String, String)>) -> Self {
+    pub fn from_environment(variables: impl IntoIterator<Item = (String, String)>) -> Self {
         Self(Arc::new(variables.into_iter().collect()))
     }
 
@@ -39,10 +39,10 @@ impl KnownSecrets {
 
     /// What finds them, for a loop that declares these names.
     #[must_use]
-    pub fn scanner(&self, declared: &[String]) -> Scanner {
+    pub fn scanner(&self, declared: &[String]) -> SecretScanner {
         let named = declared.iter().filter_map(|name| self.get(name));
         let credentials = self.0.iter().filter_map(|(name, value)| credential(name, value));
-        Scanner::new(credentials.chain(named))
+        SecretScanner::new(credentials.chain(named))
     }
 }
 
@@ -54,9 +54,9 @@ mod tests {
     fn credentials_are_known_to_every_loop_and_others_to_those_that_name_them() {
         let given =
             [("GH_TOKEN", "hunter2-hunter2"), ("DEPLOY_TARGET", "blue-4711-zone"), ("LANG", "C.UTF-8-and-more")];
-        let known = KnownSecrets::of_environment(given.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        let known = KnownSecrets::from_environment(given.map(|(name, value)| (name.to_owned(), value.to_owned())));
         let known = known.with("provider", "sesame-open-1");
-        let found = |declared: &[String], text| !known.scanner(declared).text("t", text).is_empty();
+        let found = |declared: &[String], text| !known.scanner(declared).scan_text("t", text).is_empty();
         assert!(found(&[], "hunter2-hunter2") && found(&[], "sesame-open-1"));
         assert!(!found(&[], "blue-4711-zone") && found(&["DEPLOY_TARGET".to_owned()], "blue-4711-zone"));
         assert!(!found(&["DEPLOY_TARGET".to_owned()], "C.UTF-8-and-more"));

@@ -3,13 +3,13 @@
 
 use crate::engine::{Engine, injected};
 use crate::error::EngineError;
-use crate::live::{Admission, Arrival, By};
-use crate::proc::Cancel;
+use crate::live_rounds::{AdmissionRequest, AdmittedRound, RoundStarter};
+use crate::proc::CancelToken;
 use crate::store::{
-    Batch, Change, DISPATCHER, LeaseHolder, LeaseNeeds, LeaseRequest, RoundLease, StoreError, StoreErrorKind,
+    DISPATCHER, LeaseHolder, LeaseNeeds, LeaseRequest, RoundLease, RowChange, StoreBatch, StoreError, StoreErrorKind,
 };
-use loopwright_core::dispatch::Claims;
-use loopwright_core::round::Started;
+use loopwright_core::dispatch::RoundClaims;
+use loopwright_core::round::RoundStarted;
 
 impl Engine {
     /// Takes the lease of the one process that schedules, until it is given back or the engine is closed.
@@ -23,7 +23,7 @@ impl Engine {
     }
 
     /// Takes a recorded round, so that nobody else writes about it.
-    pub(crate) async fn lease_round(&self, started: &Started, needs: LeaseNeeds) -> Result<(), EngineError> {
+    pub(crate) async fn lease_round(&self, started: &RoundStarted, needs: LeaseNeeds) -> Result<(), EngineError> {
         let taken = self.take(lease_request(started, needs)).await;
         if taken.is_err() {
             // An answer that was lost may have taken effect.
@@ -35,7 +35,7 @@ impl Engine {
     pub(crate) async fn take(&self, request: LeaseRequest) -> Result<(), StoreError> {
         let seam = &self.settings.seam;
         seam.before("store.lease").map_err(injected)?;
-        self.store.append(Batch::of_rows(self.now_ms(), vec![Change::Lease(request)])).await?;
+        self.store.append(StoreBatch::of_rows(self.now_ms(), vec![RowChange::Lease(request)])).await?;
         seam.after("store.lease").map_err(injected)
     }
 
@@ -60,32 +60,37 @@ impl Engine {
 
     /// Asks for what the round takes, and for the loop's one place where a daemon keeps it. Without one, the leases on record
     /// say what others have; they are asked again in the transaction of the round's birth.
-    pub(crate) async fn admit(&self, by: By, arrival: Arrival, cancel: &Cancel) -> Result<Admission, EngineError> {
-        match (by, self.live.porter()) {
+    pub(crate) async fn admit(
+        &self,
+        by: RoundStarter,
+        arrival: AdmissionRequest,
+        cancel: &CancelToken,
+    ) -> Result<AdmittedRound, EngineError> {
+        match (by, self.live_rounds.admission()) {
             // Whoever keeps the places has made room for it before.
-            (By::Dispatcher, _) => Ok(Admission { stay: None, items: arrival.items }),
-            (By::Hand, Some(porter)) => porter.admit(arrival, cancel).await,
-            (By::Hand, None) => {
+            (RoundStarter::Dispatcher, _) => Ok(AdmittedRound { slot_hold: None, items: arrival.items }),
+            (RoundStarter::Manual, Some(porter)) => porter.admit(arrival, cancel).await,
+            (RoundStarter::Manual, None) => {
                 let mut leases = self.living_leases().await?;
                 leases.retain(|lease| lease.name != arrival.round);
-                let in_the_way = |claims: &Claims| leases.iter().find_map(|lease| lease.keeps_from(claims));
-                let (_, items) = arrival.settled(in_the_way).map_err(|why| arrival.busy(why))?;
-                Ok(Admission { stay: None, items })
+                let in_the_way = |claims: &RoundClaims| leases.iter().find_map(|lease| lease.keeps_from(claims));
+                let (_, items) = arrival.resolve_items(in_the_way).map_err(|why| arrival.busy_error(why))?;
+                Ok(AdmittedRound { slot_hold: None, items })
             }
         }
     }
 
     /// What a round about these items takes from others.
-    pub(crate) fn needs(&self, by: By, started: &Started, items: &[std::sync::Arc<str>]) -> LeaseNeeds {
-        let claims = Claims::of(&started.spec, &started.repo).about(&started.repo, items);
-        match by == By::Hand && self.live.porter().is_none() {
+    pub(crate) fn needs(&self, by: RoundStarter, started: &RoundStarted, items: &[std::sync::Arc<str>]) -> LeaseNeeds {
+        let claims = RoundClaims::from_spec(&started.spec, &started.repo).with_items(&started.repo, items);
+        match by == RoundStarter::Manual && self.live_rounds.admission().is_none() {
             true => LeaseNeeds::Everywhere(claims),
             false => LeaseNeeds::AmongProcesses(claims),
         }
     }
 }
 
-pub(crate) fn lease_request(started: &Started, needs: LeaseNeeds) -> LeaseRequest {
+pub(crate) fn lease_request(started: &RoundStarted, needs: LeaseNeeds) -> LeaseRequest {
     LeaseRequest {
         name: started.round.clone(),
         repo: started.repo.clone(),

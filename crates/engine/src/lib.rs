@@ -58,7 +58,7 @@
 //!
 //! | role | trait | at hand |
 //! |---|---|---|
-//! | maker, checker | [`Agent`](agents::Agent) | [`Command`](agents::Command), [`Scripted`](agents::Scripted), your own |
+//! | maker, checker | [`Agent`](agents::Agent) | [`CommandAgent`](agents::CommandAgent), [`ScriptedAgent`](agents::ScriptedAgent), your own |
 //! | who decides at L3 | [`HumanGate`] | [`AlwaysEscalate`] (default), [`AllowlistGate`], [`CallbackGate`] |
 //! | what acts on approved work | [`ActionExecutor`], [`Deliver`](deliver::Deliver) | none (default), the local forge, [`CallbackActionExecutor`] |
 //! | who is told | [`LoopSink`] | [`StdoutSink`] |
@@ -70,17 +70,18 @@
 //! or the local forge is bound. The names of outcomes that the seed of this library used are [`RoundOutcome::Shipped`]
 //! (`Proceeded`) and [`RoundOutcome::OverBudget`] (`BudgetExhausted`).
 //!
-//! What holds an agent is said in each report's `boundary`. [`Command`](agents::Command) and [`Scripted`](agents::Scripted)
+//! What holds an agent is said in each report's `boundary`. [`CommandAgent`](agents::CommandAgent) and [`ScriptedAgent`](agents::ScriptedAgent)
 //! start their programs behind walls that the kernel keeps: they see a [`room`] of their own and nothing else of this
 //! machine. Gates do too. An agent of your own that starts no program has your program's own reach, and the boundary names
-//! it as a gap; one that does start programs enters [`Invocation::room`](agents::Invocation) and says so in its
-//! [`Capabilities`](agents::Capabilities). Where the kernel cannot hold agents, loops at L2 and L3 are refused unless their
+//! it as a gap; one that does start programs enters [`AgentInvocation::view`](agents::AgentInvocation) and says so in its
+//! [`AgentCapabilities`](agents::AgentCapabilities). Where the kernel cannot hold agents, loops at L2 and L3 are refused unless their
 //! spec says `sandbox: off`; see [`boundary`]. A program that holds keys should call [`proc::make_undumpable`] early.
 //! The programs in `examples/` run as they stand.
 
 pub mod agents;
 pub mod backup;
 pub mod boundary;
+pub mod budget_meter;
 pub mod caches;
 pub mod clock;
 pub mod daemon;
@@ -95,34 +96,33 @@ pub mod forget;
 pub mod gates;
 pub mod gc;
 pub mod git;
-pub mod ground;
 pub mod known_secrets;
 mod lease;
-mod live;
+mod live_rounds;
 mod loop_engine;
 pub mod outbox;
-pub mod places;
+pub mod path_roots;
 pub mod probe;
 pub mod proc;
-pub mod purse;
 pub mod raise;
 mod random;
 pub mod report;
-pub mod room;
 pub mod round;
+pub mod sandbox_view;
 mod scheduler;
 pub mod seam;
 pub mod setup;
 pub mod shared_lock;
 mod sink;
 pub mod staging;
+pub mod state_dir;
 pub mod store;
 pub mod takeover;
 pub mod toolchains;
 pub mod triggers;
 pub mod workspace;
 
-pub use engine::{Engine, Identity, Settings};
+pub use engine::{CommitIdentity, Engine, EngineSettings};
 pub use error::EngineError;
 pub use known_secrets::KnownSecrets;
 pub use loop_engine::{BuildError, LoopEngine, LoopEngineBuilder};
@@ -130,7 +130,7 @@ pub use loopwright_core::BoxFuture;
 pub use loopwright_core::actor::{Actor, ActorIdentity};
 pub use loopwright_core::budget::{self, BudgetLimit, BudgetState, TokenBudget};
 pub use loopwright_core::deliver;
-pub use loopwright_core::dispatch::{Limits, LoopKey};
+pub use loopwright_core::dispatch::{ConcurrencyLimits, LoopKey};
 pub use loopwright_core::executor::{
     ActionError, ActionExecutor, ActionReceipt, ApprovalOnlyExecutor, CallbackActionExecutor,
 };

@@ -1,13 +1,13 @@
 //! The library's front door: one loop, bound to its agents, its human gate and its executor.
 
 use crate::agents::Agent;
-use crate::engine::{Engine, Settings};
+use crate::engine::{Engine, EngineSettings};
 use crate::error::EngineError;
 use crate::events::{EventKind, EventSink};
 use crate::executor::ExecutorOutlet;
-use crate::live::By;
-use crate::proc::Cancel;
-use crate::round::{Bindings, Outlet, RoleAgents, Run, RunRequest};
+use crate::live_rounds::RoundStarter;
+use crate::proc::CancelToken;
+use crate::round::{DeliveryOutlet, LoopBindings, RoleAgents, RoundDriver, RunRequest};
 use crate::sink::LoopSink;
 use loopwright_core::actor::Actor;
 use loopwright_core::budget::Reservation;
@@ -16,7 +16,7 @@ use loopwright_core::executor::ActionExecutor;
 use loopwright_core::human_gate::{HumanGate, default_gate_for};
 use loopwright_core::report::RoundReport;
 use loopwright_core::round::Round;
-use loopwright_core::spec::{CheckMode, CheckedSpec, LoopSpec, Problems, Role};
+use loopwright_core::spec::{CheckMode, CheckedSpec, LoopSpec, Role, SpecProblems};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -29,9 +29,9 @@ pub struct LoopEngine {
     pub(crate) engine: Engine,
     pub(crate) spec: CheckedSpec,
     pub(crate) repo: PathBuf,
-    pub(crate) bind: Bindings,
+    pub(crate) bind: LoopBindings,
     sinks: Vec<Arc<dyn LoopSink>>,
-    cancel: Cancel,
+    cancel: CancelToken,
 }
 
 /// Puts a [`LoopEngine`] together.
@@ -41,10 +41,10 @@ pub struct LoopEngineBuilder {
     checker: Option<Arc<dyn Agent>>,
     fallback: RoleAgents,
     gate: Option<Arc<dyn HumanGate>>,
-    outlet: Outlet,
+    outlet: DeliveryOutlet,
     events: Vec<Arc<dyn EventSink>>,
     sinks: Vec<Arc<dyn LoopSink>>,
-    cancel: Cancel,
+    cancel: CancelToken,
 }
 
 /// Why a loop engine could not be built.
@@ -52,7 +52,7 @@ pub struct LoopEngineBuilder {
 pub enum BuildError {
     /// The spec is not valid.
     #[error("{0}")]
-    Spec(Problems),
+    Spec(SpecProblems),
     /// A role has no agent.
     #[error("the loop has no {0}; bind one with the builder")]
     NoAgent(&'static str),
@@ -71,10 +71,10 @@ impl LoopEngine {
             checker: None,
             fallback: RoleAgents::default(),
             gate: None,
-            outlet: Outlet::ApprovalOnly,
+            outlet: DeliveryOutlet::ApprovalOnly,
             events: Vec::new(),
             sinks: Vec::new(),
-            cancel: Cancel::new(),
+            cancel: CancelToken::new(),
         }
     }
 
@@ -106,10 +106,10 @@ impl LoopEngine {
     /// record cannot be kept. Everything else, also a broken agent, is an outcome of the report.
     pub async fn run_once(&self) -> Result<RoundReport, EngineError> {
         let repo = self.engine.git().discover(&self.repo).await?;
-        for row in self.engine.abandoned().await? {
+        for row in self.engine.collect_abandoned().await? {
             if row.loop_name == self.spec.name && row.repo == repo.id {
                 match self.engine.resume(&row.id, &self.bind, &self.cancel).await {
-                    Ok(round) => self.tell(&self.engine.report_of(&round).await?),
+                    Ok(round) => self.notify_sinks(&self.engine.round_report(&round).await?),
                     // Another call took it between the look and the hand.
                     Err(EngineError::Stale(_)) => {}
                     Err(error) => return Err(error),
@@ -118,7 +118,7 @@ impl LoopEngine {
         }
         let request = RunRequest::manual(self.spec.clone(), &self.repo, "library");
         let report = self.engine.run(request, &self.bind, &self.cancel).await?;
-        Ok(self.told(report))
+        Ok(self.notified(report))
     }
 
     /// Approves a waiting round's candidate, and delivers it once enough people have. The answer binds the candidate that was seen: take it from the
@@ -133,7 +133,7 @@ impl LoopEngine {
         actor: impl Into<Actor>,
     ) -> Result<RoundReport, EngineError> {
         let report = self.engine.approve(round, candidate, actor, &self.bind).await?;
-        Ok(self.told(report))
+        Ok(self.notified(report))
     }
 
     /// Ends a waiting round with a no.
@@ -142,7 +142,7 @@ impl LoopEngine {
     /// When nothing waits under that id, or the person may not answer.
     pub async fn deny(&self, round: &str, actor: impl Into<Actor>, why: &str) -> Result<RoundReport, EngineError> {
         let report = self.engine.deny(round, actor, why, &self.bind).await?;
-        Ok(self.told(report))
+        Ok(self.notified(report))
     }
 
     /// Lets a suspended round go on from where it stood, with this much more than its ceilings.
@@ -150,17 +150,17 @@ impl LoopEngine {
     /// # Errors
     /// [`EngineError::Stale`] when it is not suspended, [`EngineError::WorkGone`] when there is nothing to go on from.
     pub async fn resume(&self, round: &str, actor: &str, raised: Reservation) -> Result<RoundReport, EngineError> {
-        let report = self.engine.go_on(round, actor, raised, &self.bind, &self.cancel).await?;
-        Ok(self.told(report))
+        let report = self.engine.resume_suspended(round, actor, raised, &self.bind, &self.cancel).await?;
+        Ok(self.notified(report))
     }
 
-    fn told(&self, report: RoundReport) -> RoundReport {
-        self.tell(&report);
+    fn notified(&self, report: RoundReport) -> RoundReport {
+        self.notify_sinks(&report);
         report
     }
 
     /// Tells every sink; one that fails keeps neither the others nor the caller from the report.
-    pub(crate) fn tell(&self, report: &RoundReport) {
+    pub(crate) fn notify_sinks(&self, report: &RoundReport) {
         if !report.should_deliver() {
             return;
         }
@@ -219,14 +219,14 @@ impl LoopEngineBuilder {
     /// Sends approved actions to a receiver of your own, which is given each item whole: its text, its commit, its marker.
     #[must_use]
     pub fn with_deliver(mut self, deliver: impl Deliver + 'static) -> Self {
-        self.outlet = Outlet::Deliver(Arc::new(deliver));
+        self.outlet = DeliveryOutlet::Deliver(Arc::new(deliver));
         self
     }
 
     /// Sends approved actions to the local forge of the state directory.
     #[must_use]
     pub fn with_local_forge(mut self) -> Self {
-        self.outlet = Outlet::LocalForge;
+        self.outlet = DeliveryOutlet::LocalForge;
         self
     }
 
@@ -248,7 +248,7 @@ impl LoopEngineBuilder {
     ///
     /// # Errors
     /// When the spec is not valid, a role has no agent, or the state directory cannot be opened.
-    pub async fn build(self, settings: Settings, repo: impl Into<PathBuf>) -> Result<LoopEngine, BuildError> {
+    pub async fn build(self, settings: EngineSettings, repo: impl Into<PathBuf>) -> Result<LoopEngine, BuildError> {
         let engine = Engine::open(settings).await?;
         self.build_on(engine, repo)
     }
@@ -270,8 +270,11 @@ impl LoopEngineBuilder {
         let agents = RoleAgents::default()
             .with_chain(Role::Maker, chain(Some(maker), Role::Maker))
             .with_chain(Role::Checker, chain(self.checker, Role::Checker));
-        let bind =
-            Bindings { agents, gate: self.gate.unwrap_or_else(|| default_gate_for(level).into()), outlet: self.outlet };
+        let bind = LoopBindings {
+            agents,
+            gate: self.gate.unwrap_or_else(|| default_gate_for(level).into()),
+            outlet: self.outlet,
+        };
         let engine = engine.with_own_events();
         self.events.into_iter().for_each(|sink| engine.events().attach(sink).keep());
         Ok(LoopEngine { engine, spec, repo: repo.into(), bind, sinks: self.sinks, cancel: self.cancel })
@@ -283,31 +286,36 @@ impl Engine {
     ///
     /// # Errors
     /// When the loop cannot run here, or the record cannot be kept.
-    pub async fn run(&self, request: RunRequest, bind: &Bindings, cancel: &Cancel) -> Result<RoundReport, EngineError> {
-        let round = self.run_by(request, bind, cancel, By::Hand, &mut |_| ()).await?;
-        self.report_of(&round).await
+    pub async fn run(
+        &self,
+        request: RunRequest,
+        bind: &LoopBindings,
+        cancel: &CancelToken,
+    ) -> Result<RoundReport, EngineError> {
+        let round = self.run_as(request, bind, cancel, RoundStarter::Manual, &mut |_| ()).await?;
+        self.round_report(&round).await
     }
 
     /// The same, by the daemon or by hand. Says when the round is on record.
-    pub(crate) async fn run_by(
+    pub(crate) async fn run_as(
         &self,
         request: RunRequest,
-        bind: &Bindings,
-        cancel: &Cancel,
-        by: By,
+        bind: &LoopBindings,
+        cancel: &CancelToken,
+        by: RoundStarter,
         born: &mut (dyn FnMut(&str) + Send),
     ) -> Result<Round, EngineError> {
         let why = request.spec.not_runnable();
         if !why.is_empty() {
             return Err(EngineError::NotRunnable { name: request.spec.name.clone(), why });
         }
-        let (mut run, actions) = Run::start(self, bind, request, cancel, by).await?;
+        let (mut run, actions) = RoundDriver::start(self, bind, request, cancel, by).await?;
         born(&run.round().facts().started.round);
         if let Err(error) = run.drive(actions).await {
             self.give_back(&run.round().facts().started.round).await;
             return Err(error);
         }
-        run.tidy().await;
-        Ok(run.rested().await)
+        run.discard_workspace().await;
+        Ok(run.finish_at_rest().await)
     }
 }

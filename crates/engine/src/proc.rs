@@ -8,9 +8,10 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 pub use sandbox::{
-    Cancel, Captured, Confine, Cookie, Ended, Feed, FeedError, Flow, How, Limits, Mount, Network, Output, Resources,
-    Spawn, SpawnError, SpawnErrorKind, Started, Stdin, Stream, Trust, Watch, What, give_memory_back, make_undumpable,
-    sweep,
+    CancelToken, CapturedOutput, Confinement, FeedError, FinishedRun, MountSource, OutputChannel, OutputStream,
+    OutputWatch, ProgramTrust, ResourceCeilings, RunEnd, RunLimits, SandboxMount, SandboxNetwork, SpawnError,
+    SpawnErrorKind, SpawnRequest, StartedProcess, StdinFeed, StdinSource, TreeCookie, WatchFlow, make_undumpable,
+    release_memory, sweep,
 };
 
 /// The seam's name for a process.
@@ -18,11 +19,11 @@ const SITE: &str = "process";
 
 /// The door itself; cheap to clone and to pass around.
 #[derive(Clone, Debug)]
-pub struct Proc {
+pub struct ProcessRunner {
     seam: Seam,
 }
 
-impl Proc {
+impl ProcessRunner {
     /// A door to real processes, with a seam before each starts and after each ended.
     pub fn new(seam: Seam) -> Self {
         Self { seam }
@@ -31,11 +32,11 @@ impl Proc {
     /// Runs a program and returns when it and everything it started is gone; see [`sandbox::run`].
     pub async fn run(
         &self,
-        spawn: Spawn,
-        watch: &mut dyn Watch,
-        cancel: &Cancel,
-        started: impl FnOnce(&Started),
-    ) -> Result<Ended, SpawnError> {
+        spawn: SpawnRequest,
+        watch: &mut dyn OutputWatch,
+        cancel: &CancelToken,
+        started: impl FnOnce(&StartedProcess),
+    ) -> Result<FinishedRun, SpawnError> {
         let program = spawn.program.clone();
         self.seam.before(SITE).map_err(|fault| injected(&program, fault))?;
         let ended = sandbox::run(spawn, watch, cancel, started).await?;
@@ -119,10 +120,13 @@ mod tests {
     #[tokio::test]
     async fn child_sees_the_built_environment_and_nothing_of_ours() {
         let dir = tempfile::tempdir().expect("temporary directory");
-        let mut spawn = Spawn::new("env", dir.path(), Cookie::new("door"));
+        let mut spawn = SpawnRequest::new("env", dir.path(), TreeCookie::new("door"));
         spawn.env = base_env(dir.path(), dir.path(), &[]);
         let expected: Vec<_> = spawn.env.keys().map(|name| name.to_string_lossy().into_owned()).collect();
-        let ended = Proc::new(Seam::none()).run(spawn, &mut (), &Cancel::new(), |_| ()).await.expect("env starts");
+        let ended = ProcessRunner::new(Seam::none())
+            .run(spawn, &mut (), &CancelToken::new(), |_| ())
+            .await
+            .expect("env starts");
         let text = ended.stdout.to_lossy_string();
         let mut names: Vec<_> = text.lines().filter_map(|line| line.split('=').next()).collect();
         names.sort_unstable();

@@ -5,13 +5,13 @@ use crate::clock;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::random;
-use crate::store::{Batch, Change, NewEvent, RaiseRow};
+use crate::store::{NewEvent, RaiseRow, RowChange, StoreBatch};
 use loopwright_core::budget::Reservation;
 use loopwright_core::units::Usd;
 
 /// What a person adds, and for what.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Raise {
+pub struct BudgetRaise {
     /// The repository's id.
     pub repo: String,
     /// The loop's name.
@@ -29,7 +29,7 @@ impl Engine {
     ///
     /// # Errors
     /// When the record cannot be kept.
-    pub async fn raise(&self, raise: Raise) -> Result<RaiseRow, EngineError> {
+    pub async fn raise(&self, raise: BudgetRaise) -> Result<RaiseRow, EngineError> {
         let at_ms = self.now_ms();
         let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
         let row = RaiseRow {
@@ -48,16 +48,16 @@ impl Engine {
             "round": row.round, "usd": raise.by.usd, "tokens": raise.by.tokens,
         });
         let event = NewEvent { kind: "budget-raised".to_owned(), body: body.to_string() };
-        let changes = vec![Change::Raise(row.clone())];
-        self.append(Batch { round: row.id.clone(), expect_index: 0, at_ms, events: vec![event], changes }).await?;
-        if let Some(porter) = self.live.porter() {
-            porter.raised(&row.repo, &row.loop_name);
+        let changes = vec![RowChange::Raise(row.clone())];
+        self.append(StoreBatch { round: row.id.clone(), expect_index: 0, at_ms, events: vec![event], changes }).await?;
+        if let Some(porter) = self.live_rounds.admission() {
+            porter.on_budget_raised(&row.repo, &row.loop_name);
         }
         Ok(row)
     }
 
     /// All that people added for one round.
-    pub(crate) async fn raised_for(
+    pub(crate) async fn total_raised(
         &self,
         repo: &str,
         loop_name: &str,

@@ -1,13 +1,13 @@
 //! The report of a round: joins what the round knows with what the outbox says. The words are core's.
 
 use crate::store::OutboxRow;
-use loopwright_core::network::Traffic;
+use loopwright_core::network::NetworkTraffic;
 use loopwright_core::report::{OutboxLine, RoundReport};
 use loopwright_core::round::Round;
 
 /// A round's report.
 #[must_use]
-pub fn of(round: &Round, outbox: &[OutboxRow]) -> RoundReport {
+pub fn build_report(round: &Round, outbox: &[OutboxRow]) -> RoundReport {
     let lines = outbox.iter().map(|row| OutboxLine {
         id: row.id.clone(),
         kind: row.kind.clone(),
@@ -15,13 +15,13 @@ pub fn of(round: &Round, outbox: &[OutboxRow]) -> RoundReport {
         target: row.target.clone(),
         receipt: row.receipt.clone(),
     });
-    RoundReport::of(round, lines.collect())
+    RoundReport::from_round(round, lines.collect())
 }
 
 /// The same, with traffic that is about to be recorded.
 #[must_use]
-pub fn with_traffic(round: &Round, outbox: &[OutboxRow], traffic: &Traffic) -> RoundReport {
-    let mut report = of(round, outbox);
+pub fn with_traffic(round: &Round, outbox: &[OutboxRow], traffic: &NetworkTraffic) -> RoundReport {
+    let mut report = build_report(round, outbox);
     report.network.add(traffic.clone());
     report
 }

@@ -3,21 +3,23 @@
 //! It is the daemon with loops that need no files: due moments, receipts, marks, limits and pauses are the same, and survive
 //! the program as the rounds do. Nothing fires because a program started; what was missed is caught up as each loop says.
 
-use crate::agents::Absent;
-use crate::daemon::{Begun, Daemon, Ended, Ending, Fleet, Loops, Prepared, Ready, TickReport, tick};
+use crate::agents::AbsentAgent;
+use crate::daemon::{
+    Daemon, DaemonEnd, DaemonJoin, FleetLoops, LoopFleet, PreparedStart, ReadyRound, RoundOrigin, TickReport, tick,
+};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::events::{AttachedSink, EventKind, LiveEvent};
 use crate::git::UserRepo;
 use crate::loop_engine::LoopEngine;
-use crate::proc::Cancel;
-use crate::round::{Bindings, Outlet, RoleAgents, RunRequest};
-use crate::takeover::Rebind;
+use crate::proc::CancelToken;
+use crate::round::{DeliveryOutlet, LoopBindings, RoleAgents, RunRequest};
+use crate::takeover::RoundBinder;
 use loopwright_core::BoxFuture;
 use loopwright_core::cadence::CadenceProblem;
-use loopwright_core::dispatch::{Entry, Limits, LoopKey};
+use loopwright_core::dispatch::{ConcurrencyLimits, LoopEntry, LoopKey};
 use loopwright_core::human_gate::default_gate_for;
-use loopwright_core::round::Started;
+use loopwright_core::round::RoundStarted;
 use loopwright_core::spec::{CheckMode, Role};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,7 +38,7 @@ const ACTOR: &str = "scheduler";
 #[derive(Clone)]
 pub struct LoopScheduler {
     engine: Engine,
-    limits: Limits,
+    limits: ConcurrencyLimits,
     loops: Arc<Registry>,
 }
 
@@ -44,7 +46,7 @@ pub struct LoopScheduler {
 #[must_use = "the handle is what ends the scheduler"]
 pub struct SchedulerHandle {
     daemon: Daemon,
-    ending: Ending,
+    ending: DaemonJoin,
     /// Rounds that came to rest; `None` ends the reports.
     rested: UnboundedSender<Option<String>>,
     reports: JoinHandle<()>,
@@ -81,7 +83,7 @@ impl LoopScheduler {
     #[must_use]
     pub fn new(engine: Engine) -> Self {
         let loops = Registry { zone: "UTC".to_owned(), loops: BTreeMap::new() };
-        Self { engine, limits: Limits::default(), loops: Arc::new(loops) }
+        Self { engine, limits: ConcurrencyLimits::default(), loops: Arc::new(loops) }
     }
 
     /// The IANA zone of loops that name none. It is looked up when a loop is registered.
@@ -93,7 +95,7 @@ impl LoopScheduler {
 
     /// How many rounds may run at once.
     #[must_use]
-    pub fn with_limits(mut self, limits: Limits) -> Self {
+    pub fn with_limits(mut self, limits: ConcurrencyLimits) -> Self {
         self.limits = limits;
         self
     }
@@ -141,7 +143,7 @@ impl LoopScheduler {
     pub async fn tick_once(&self) -> Result<TickReport, EngineError> {
         let (rested, rounds, attached) = self.rested();
         // Dropping the pass ends it.
-        let done = tick(self.engine.clone(), self.fleet(), self.limits.clone(), &Cancel::new()).await;
+        let done = tick(self.engine.clone(), self.fleet(), self.limits.clone(), &CancelToken::new()).await;
         drop(attached);
         // The other end is the receiver below.
         let _ = rested.send(None);
@@ -165,8 +167,8 @@ impl LoopScheduler {
         Ok(SchedulerHandle { daemon, ending, rested, reports })
     }
 
-    fn fleet(&self) -> Arc<dyn Fleet> {
-        Arc::clone(&self.loops) as Arc<dyn Fleet>
+    fn fleet(&self) -> Arc<dyn LoopFleet> {
+        Arc::clone(&self.loops) as Arc<dyn LoopFleet>
     }
 
     /// The rounds that come to rest here, from the event stream.
@@ -176,7 +178,7 @@ impl LoopScheduler {
         let sink = move |event: &LiveEvent| {
             let is_rest = match &event.kind {
                 // A round that a person runs reports to its caller, who has the sinks.
-                EventKind::Ended { outcome: Some(_), begun: Begun::Due | Begun::Earlier } => true,
+                EventKind::Ended { outcome: Some(_), begun: RoundOrigin::Due | RoundOrigin::Earlier } => true,
                 EventKind::Expired { ended } => ended.is_ok(),
                 _ => false,
             };
@@ -195,14 +197,14 @@ impl SchedulerHandle {
     }
 
     /// Starts nothing new, lets rounds under way end within the grace, cancels the rest, and waits for all of it.
-    pub async fn stop(self, grace: Duration) -> Ended {
+    pub async fn stop(self, grace: Duration) -> DaemonEnd {
         // One that has ended by itself cannot be asked to; how it ended is the answer.
         let _ = self.daemon.drain(grace).await;
         self.wait().await
     }
 
     /// Waits for its end, and for its sinks.
-    pub async fn wait(self) -> Ended {
+    pub async fn wait(self) -> DaemonEnd {
         let ended = self.ending.wait().await;
         // A sink that panicked has ended the reports, and nothing else.
         let _ = self.rested.send(None);
@@ -225,8 +227,8 @@ struct Registered {
 }
 
 impl Registry {
-    fn entry(&self, repo: &str, one: &LoopEngine) -> Result<Entry, CadenceProblem> {
-        let mut entry = Entry::of(&one.spec, repo, &self.zone)?;
+    fn entry(&self, repo: &str, one: &LoopEngine) -> Result<LoopEntry, CadenceProblem> {
+        let mut entry = LoopEntry::from_spec(&one.spec, repo, &self.zone)?;
         if entry.agents.is_empty() {
             let first = |role| one.bind.agents.chain(role).first();
             entry.agents = Role::ALL.into_iter().filter_map(first).map(|agent| Arc::from(agent.name())).collect();
@@ -236,9 +238,9 @@ impl Registry {
     }
 }
 
-impl Fleet for Registry {
-    fn load(&self) -> BoxFuture<'_, Result<Loops, EngineError>> {
-        let mut loops = Loops::default();
+impl LoopFleet for Registry {
+    fn load(&self) -> BoxFuture<'_, Result<FleetLoops, EngineError>> {
+        let mut loops = FleetLoops::default();
         for (key, Registered { one, .. }) in &self.loops {
             match self.entry(&key.repo, one) {
                 Ok(entry) => loops.entries.push(entry),
@@ -252,18 +254,18 @@ impl Fleet for Registry {
         Box::pin(std::future::ready(Ok(loops)))
     }
 
-    fn prepare<'a>(&'a self, _: &'a Engine, key: &'a LoopKey) -> BoxFuture<'a, Result<Prepared, EngineError>> {
+    fn prepare<'a>(&'a self, _: &'a Engine, key: &'a LoopKey) -> BoxFuture<'a, Result<PreparedStart, EngineError>> {
         Box::pin(async move {
             let gone = || EngineError::Daemon(format!("loop `{key}` is not registered"));
             let Registered { repo, one } = self.loops.get(key).ok_or_else(gone)?;
             let request = RunRequest::manual(one.spec.clone(), &one.repo, ACTOR);
-            Ready { engine: one.engine.clone(), bind: one.bind.clone(), request }.probed(repo).await
+            ReadyRound { engine: one.engine.clone(), bind: one.bind.clone(), request }.run_probe(repo).await
         })
     }
 }
 
-impl Rebind for Registry {
-    fn rebind(&self, engine: &Engine, started: &Started) -> (Engine, Bindings) {
+impl RoundBinder for Registry {
+    fn rebind(&self, engine: &Engine, started: &RoundStarted) -> (Engine, LoopBindings) {
         let key = LoopKey::new(&started.repo, &started.spec.name);
         match self.loops.get(&key) {
             Some(Registered { one, .. }) => (one.engine.clone(), one.bind.clone()),
@@ -273,24 +275,24 @@ impl Rebind for Registry {
 }
 
 /// What a recorded round is bound to whose loop this program does not have: its agents cannot be started, and nothing leaves.
-fn unregistered(started: &Started) -> Bindings {
+fn unregistered(started: &RoundStarted) -> LoopBindings {
     let what = format!("the loop `{}` is not registered with this scheduler", started.spec.name);
-    let absent = Arc::new(Absent::new("unregistered", &what, "register it before the scheduler starts"));
+    let absent = Arc::new(AbsentAgent::new("unregistered", &what, "register it before the scheduler starts"));
     let mut agents = RoleAgents::default().with(Role::Maker, Arc::clone(&absent) as _);
     if started.spec.check == CheckMode::Required {
         agents.add(Role::Checker, absent);
     }
-    Bindings { agents, gate: default_gate_for(started.spec.level).into(), outlet: Outlet::ApprovalOnly }
+    LoopBindings { agents, gate: default_gate_for(started.spec.level).into(), outlet: DeliveryOutlet::ApprovalOnly }
 }
 
 /// Tells the sinks of each round, until the daemon has ended. What cannot be read is on record and in nobody's letter box.
 async fn deliver(engine: &Engine, loops: &Registry, mut rounds: UnboundedReceiver<Option<String>>) {
     while let Some(Some(round)) = rounds.recv().await {
-        let Ok(recorded) = engine.recorded(&round).await else { continue };
+        let Ok(recorded) = engine.load_round(&round).await else { continue };
         let started = &recorded.round.facts().started;
         let Some(known) = loops.loops.get(&LoopKey::new(&started.repo, &started.spec.name)) else { continue };
-        if let Ok(report) = engine.report_of(&recorded.round).await {
-            known.one.tell(&report);
+        if let Ok(report) = engine.round_report(&recorded.round).await {
+            known.one.notify_sinks(&report);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 /// Before or after the real call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Moment {
+pub enum SeamMoment {
     /// Nothing has happened yet.
     Before,
     /// The call took effect, its answer is about to be returned.
@@ -28,7 +28,7 @@ pub trait SeamHook: Send + Sync {
     ///
     /// # Errors
     /// The fault to inject.
-    fn hit(&self, moment: Moment, site: &'static str) -> Result<(), SeamFault>;
+    fn hit(&self, moment: SeamMoment, site: &'static str) -> Result<(), SeamFault>;
 }
 
 /// A handle the doors hold.
@@ -59,7 +59,7 @@ impl Seam {
     /// # Errors
     /// The injected fault, if any.
     pub fn before(&self, site: &'static str) -> Result<(), SeamFault> {
-        self.0.as_ref().map_or(Ok(()), |hook| hook.hit(Moment::Before, site))
+        self.0.as_ref().map_or(Ok(()), |hook| hook.hit(SeamMoment::Before, site))
     }
 
     /// Marks the moment after a call took effect.
@@ -67,6 +67,6 @@ impl Seam {
     /// # Errors
     /// The injected fault, if any.
     pub fn after(&self, site: &'static str) -> Result<(), SeamFault> {
-        self.0.as_ref().map_or(Ok(()), |hook| hook.hit(Moment::After, site))
+        self.0.as_ref().map_or(Ok(()), |hook| hook.hit(SeamMoment::After, site))
     }
 }

@@ -10,10 +10,10 @@ mod prune;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::git::Oid;
-use crate::proc::{Cancel, Cookie, Ended, How, Limits, Spawn, SpawnError};
-use crate::room::{self, Layer, Rooms, Seat};
-use crate::workspace::{Making, Method, Workspace, WorkspaceError, Workspaces};
-use crate::{caches, gates, places};
+use crate::proc::{CancelToken, FinishedRun, RunEnd, RunLimits, SpawnError, SpawnRequest, TreeCookie};
+use crate::sandbox_view::{self, ProgramFolders, SandboxViews, SetupLayer};
+use crate::workspace::{CheckoutMethod, Workspace, WorkspaceError, WorkspaceOptions, Workspaces};
+use crate::{caches, gates, state_dir};
 use loopwright_core::gate::excerpt;
 use loopwright_core::spec::{Argv, LoopSpec};
 use loopwright_core::{hash, secrets};
@@ -32,17 +32,17 @@ const COMPLETE: &str = "setup-complete";
 const KEEP: usize = 512 << 10;
 
 /// Who runs a set-up, and who watches it.
-pub struct Task<'a> {
+pub struct SetupTask<'a> {
     /// The mark of its process trees.
     pub cookie: &'a str,
     /// The request to stop.
-    pub cancel: &'a Cancel,
+    pub cancel: &'a CancelToken,
     /// How long all commands together may take.
     pub wall: Duration,
     /// The folder of the round's transcripts.
     pub transcripts: Option<&'a Path>,
     /// Told what begins.
-    pub tell: &'a (dyn Fn(&str) + Sync),
+    pub report: &'a (dyn Fn(&str) + Sync),
 }
 
 /// Why a base could not be prepared: the round fails.
@@ -93,20 +93,20 @@ impl Engine {
     ///
     /// # Errors
     /// A command did not end well, or nothing could be prepared.
-    pub async fn warm(
+    pub async fn prepare_setup(
         &self,
-        rooms: Rooms,
+        rooms: SandboxViews,
         spaces: &Workspaces,
         spec: &LoopSpec,
         base: &Oid,
-        task: &Task<'_>,
-    ) -> Result<Rooms, SetupError> {
+        task: &SetupTask<'_>,
+    ) -> Result<SandboxViews, SetupError> {
         {
             let _one = self.lock_bases().await?;
             spaces.import(base).await?;
         }
         let paths = gates::base_paths(spaces.engine(), base).await.map_err(EngineError::from)?;
-        let rooms = rooms.sharing(self.caches(spaces, spec, &paths)?);
+        let rooms = rooms.with_caches(self.caches(spaces, spec, &paths)?);
         if spec.setup.is_empty() {
             return Ok(rooms);
         }
@@ -119,9 +119,9 @@ impl Engine {
             let _ = fs::write(space.root.join(COMPLETE), b"");
             return Ok(layered(rooms, &space));
         }
-        let making = Making::from(rooms.method());
+        let making = WorkspaceOptions::from(rooms.method());
         let space = spaces.create("setup", &name, base, &making).await?;
-        let made = Maker { engine: self, rooms: &rooms, space: &space, task }.run(&spec.setup, &paths).await;
+        let made = SetupRun { engine: self, rooms: &rooms, space: &space, task }.run(&spec.setup, &paths).await;
         if let Err(error) = made {
             // What is half made is of no use to anybody; if it cannot be removed it is made anew all the same.
             let _ = spaces.discard(&name).await;
@@ -137,8 +137,8 @@ impl Engine {
         spaces: &Workspaces,
         spec: &LoopSpec,
         base: &BTreeSet<String>,
-    ) -> Result<Vec<caches::Cache>, EngineError> {
-        let (ground, keep_out) = (self.ground(spaces.repo()), self.keep_out(spaces.repo()));
+    ) -> Result<Vec<caches::PackageCache>, EngineError> {
+        let (ground, keep_out) = (self.path_roots(spaces.repo()), self.hidden_paths(spaces.repo()));
         caches::find(&ground, &spec.caches, base, &keep_out).map_err(|errors| EngineError::NotRunnable {
             name: spec.name.clone(),
             why: errors.iter().map(ToString::to_string).collect(),
@@ -147,21 +147,21 @@ impl Engine {
 }
 
 /// Everything that the outcome of a set-up depends on.
-fn key(rooms: &Rooms, spec: &LoopSpec, tree: &str) -> String {
+fn key(rooms: &SandboxViews, spec: &LoopSpec, tree: &str) -> String {
     let mut fields = vec!["loopwright setup 1".to_owned(), tree.to_owned(), format!("{:?}", rooms.method())];
-    fields.push(format!("{:?}", rooms.walls()));
+    fields.push(format!("{:?}", rooms.isolation()));
     for command in &spec.setup {
         fields.push(command.len().to_string());
         fields.extend(command.iter().cloned());
     }
-    fields.extend(rooms.prints());
+    fields.extend(rooms.fingerprint_lines());
     let fields: Vec<&[u8]> = fields.iter().map(String::as_bytes).collect();
-    hash::of_fields(&fields)
+    hash::hash_fields(&fields)
 }
 
 /// Rooms over what a set-up left in its workspace.
-fn layered(rooms: Rooms, space: &Workspace) -> Rooms {
-    rooms.over(Layer { work: space.dir.clone(), home: space.home.clone() })
+fn layered(rooms: SandboxViews, space: &Workspace) -> SandboxViews {
+    rooms.with_setup_layer(SetupLayer { work: space.dir.clone(), home: space.home.clone() })
 }
 
 /// Removes all but the youngest set-ups that no round stands on.
@@ -171,7 +171,7 @@ async fn forget_old(spaces: &Workspaces, new: &str) {
     let age = |path: &Path| fs::metadata(path.join(COMPLETE)).and_then(|about| about.modified()).ok();
     old.sort_by_key(|(_, path)| std::cmp::Reverse(age(path)));
     for (name, path) in old.into_iter().skip(KEPT_MAX - 1) {
-        if !spaces.is_stood_on(&path) {
+        if !spaces.is_in_use(&path) {
             // Left-overs cost room only, and the next set-up tries again.
             let _ = spaces.discard(&name).await;
         }
@@ -179,14 +179,14 @@ async fn forget_old(spaces: &Workspaces, new: &str) {
 }
 
 /// One set-up that is being made.
-struct Maker<'a> {
+struct SetupRun<'a> {
     engine: &'a Engine,
-    rooms: &'a Rooms,
+    rooms: &'a SandboxViews,
     space: &'a Workspace,
-    task: &'a Task<'a>,
+    task: &'a SetupTask<'a>,
 }
 
-impl Maker<'_> {
+impl SetupRun<'_> {
     async fn run(&self, commands: &[Argv], tracked: &BTreeSet<String>) -> Result<(), SetupError> {
         let begun = tokio::time::Instant::now();
         let mut log = String::new();
@@ -204,7 +204,7 @@ impl Maker<'_> {
         };
         let put_back = pruned.unwrap_or_else(|_| Err(std::io::Error::other("a file-system task ended early")));
         let put_back = put_back.map_err(io("look through", &self.space.dir))?;
-        if !put_back.is_empty() && self.rooms.method() == Method::Overlay {
+        if !put_back.is_empty() && self.rooms.method() == CheckoutMethod::Overlay {
             let shown: Vec<_> = put_back.iter().take(10).map(String::as_str).collect();
             log.push_str(&format!("tracked files are base's again: {}\n", shown.join(", ")));
             self.keep(&log);
@@ -215,16 +215,17 @@ impl Maker<'_> {
 
     async fn command(&self, command: &[String], wall: Duration, log: &mut String) -> Result<(), SetupError> {
         let shown = command.join(" ");
-        (self.task.tell)(&shown);
+        (self.task.report)(&shown);
         let Some((program, args)) = command.split_first() else { return Ok(()) };
-        let seat = Seat { files: &self.space.files, home: &self.space.home, tmp: &self.space.tmp };
+        let seat = ProgramFolders { files: &self.space.files, home: &self.space.home, tmp: &self.space.tmp };
         let room = self.rooms.setup(seat);
-        let mut spawn = Spawn::new(program, room::place(seat.files), Cookie::new(self.task.cookie));
+        let mut spawn =
+            SpawnRequest::new(program, sandbox_view::host_folder(seat.files), TreeCookie::new(self.task.cookie));
         spawn.args = args.iter().map(Into::into).collect();
         spawn.env = room.env(seat.home, seat.tmp);
-        spawn.limits = Limits { wall: Some(wall), keep_head: KEEP, keep_tail: KEEP, ..Limits::default() };
-        let ended = self.engine.proc.run(room.enter(spawn), &mut (), self.task.cancel, |_| ()).await;
-        let ended = ended.map_err(|source| SetupError::Start { command: excerpt::line(&shown), source })?;
+        spawn.limits = RunLimits { wall: Some(wall), keep_head: KEEP, keep_tail: KEEP, ..RunLimits::default() };
+        let ended = self.engine.proc.run(room.confine_spawn(spawn), &mut (), self.task.cancel, |_| ()).await;
+        let ended = ended.map_err(|source| SetupError::Start { command: excerpt::one_line(&shown), source })?;
         let (out, err) = (ended.stdout.to_lossy_string(), ended.stderr.to_lossy_string());
         log.push_str(&format!("$ {shown}\n{out}{err}"));
         outcome(&shown, &ended)
@@ -233,8 +234,8 @@ impl Maker<'_> {
     /// Keeps what the commands wrote; a transcript that cannot be kept does not stop the round.
     fn keep(&self, log: &str) {
         let Some(folder) = self.task.transcripts else { return };
-        let _ = places::make_dir(folder);
-        let _ = self.engine.places.lay_out(&folder.join("setup.log"), secrets::redact(log).as_bytes());
+        let _ = state_dir::make_dir(folder);
+        let _ = self.engine.state_dir.write_ephemeral(&folder.join("setup.log"), secrets::redact(log).as_bytes());
     }
 }
 
@@ -243,19 +244,19 @@ fn flushed(folder: &Path) -> std::io::Result<()> {
     Ok(rustix::fs::syncfs(fs::File::open(folder)?)?)
 }
 
-fn outcome(command: &str, ended: &Ended) -> Result<(), SetupError> {
+fn outcome(command: &str, ended: &FinishedRun) -> Result<(), SetupError> {
     let how = match ended.how {
-        How::Exited(0) => return Ok(()),
-        How::Cancelled => return Err(SetupError::Stopped),
-        How::Exited(code) => format!("ended with exit code {code}"),
-        How::Signaled(signal) => format!("was ended by signal {signal}"),
-        How::Wall | How::Idle => "took too long".to_owned(),
-        How::Flood | How::Stopped | How::Finished => "wrote more than is read".to_owned(),
-        How::Disk => "filled more of the disk than it may".to_owned(),
+        RunEnd::Exited(0) => return Ok(()),
+        RunEnd::Cancelled => return Err(SetupError::Stopped),
+        RunEnd::Exited(code) => format!("ended with exit code {code}"),
+        RunEnd::Signaled(signal) => format!("was ended by signal {signal}"),
+        RunEnd::Wall | RunEnd::Idle => "took too long".to_owned(),
+        RunEnd::Flood | RunEnd::Stopped | RunEnd::Finished => "wrote more than is read".to_owned(),
+        RunEnd::Disk => "filled more of the disk than it may".to_owned(),
     };
     let lines = [ended.stdout.to_lossy_string(), ended.stderr.to_lossy_string()].concat();
     let last: Vec<_> = lines.lines().filter(|line| !line.trim().is_empty()).collect();
-    let tail = last[last.len().saturating_sub(5)..].iter().map(|line| excerpt::line(line)).collect::<Vec<_>>();
+    let tail = last[last.len().saturating_sub(5)..].iter().map(|line| excerpt::one_line(line)).collect::<Vec<_>>();
     let tail = secrets::redact(&tail.join(" | ")).into_owned();
-    Err(SetupError::Command { command: excerpt::line(command), how, tail })
+    Err(SetupError::Command { command: excerpt::one_line(command), how, tail })
 }

@@ -1,6 +1,6 @@
 //! Reads what a role staged: regular files of its outbox folder, never through a link, never more than the limits.
 
-use loopwright_core::outbox::{Entry, StagedFile};
+use loopwright_core::outbox::{OutboxEntryKind, StagedFile};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
@@ -44,7 +44,7 @@ fn open_dir(folder: &Path) -> std::io::Result<std::os::fd::OwnedFd> {
 /// A folder that the role took away, or put something else in its place, is a bad batch and no trouble of ours.
 fn read_folder(folder: &Path) -> std::io::Result<Vec<StagedFile>> {
     let dir = match open_dir(folder) {
-        Err(error) if is_tampered(&error) => return Ok(vec![StagedFile::irregular("outbox", Entry::Other)]),
+        Err(error) if is_tampered(&error) => return Ok(vec![StagedFile::irregular("outbox", OutboxEntryKind::Other)]),
         dir => dir?,
     };
     names(&dir)?.into_iter().map(|name| read_named(&dir, &name)).collect()
@@ -74,10 +74,10 @@ fn names(dir: &std::os::fd::OwnedFd) -> std::io::Result<BTreeSet<CString>> {
 /// A name that is no text, and a file that may not be read, are no items; the parser refuses both.
 fn read_named(dir: &std::os::fd::OwnedFd, name: &CStr) -> std::io::Result<StagedFile> {
     let Ok(text) = name.to_str() else {
-        return Ok(StagedFile::irregular(name.to_string_lossy(), Entry::Other));
+        return Ok(StagedFile::irregular(name.to_string_lossy(), OutboxEntryKind::Other));
     };
     match read_one(dir, text.to_owned()) {
-        Err(error) if is_tampered(&error) => Ok(StagedFile::irregular(text, Entry::Other)),
+        Err(error) if is_tampered(&error) => Ok(StagedFile::irregular(text, OutboxEntryKind::Other)),
         file => file,
     }
 }
@@ -86,8 +86,8 @@ fn read_one(dir: &std::os::fd::OwnedFd, name: String) -> std::io::Result<StagedF
     let found = statat(dir, name.as_str(), AtFlags::SYMLINK_NOFOLLOW)?;
     let entry = match FileType::from_raw_mode(found.st_mode) {
         FileType::RegularFile if found.st_nlink == 1 => None,
-        FileType::Symlink => Some(Entry::Symlink),
-        _ => Some(Entry::Other),
+        FileType::Symlink => Some(OutboxEntryKind::Symlink),
+        _ => Some(OutboxEntryKind::Other),
     };
     if let Some(entry) = entry {
         return Ok(StagedFile::irregular(name, entry));

@@ -5,25 +5,25 @@
 
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::live::By;
-use crate::proc::Cancel;
-use crate::round::Bindings;
+use crate::live_rounds::RoundStarter;
+use crate::proc::CancelToken;
+use crate::round::LoopBindings;
 use crate::store::{StoreError, StoreErrorKind};
 use loopwright_core::outcome::RoundOutcome;
-use loopwright_core::round::{Broke, Event, Expired, Phase, Round, Started};
+use loopwright_core::round::{Event, Expired, Phase, Round, RoundStarted, StageFailed};
 use loopwright_core::worded;
 
 /// Binds recorded rounds to agents again.
-pub trait Rebind: Send + Sync {
+pub trait RoundBinder: Send + Sync {
     /// What a recorded round is bound to, and the engine as it is told for the round's repository. An agent that has gone
     /// since makes the round fail, not whoever asks.
-    fn rebind(&self, engine: &Engine, started: &Started) -> (Engine, Bindings);
+    fn rebind(&self, engine: &Engine, started: &RoundStarted) -> (Engine, LoopBindings);
 }
 
 worded! {
     /// What was done with a round.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    pub enum Takeover {
+    pub enum TakeoverKind {
         /// It was left by a dead engine, and was taken to its rest.
         Recovered = "recovered",
         /// Its question expired.
@@ -35,9 +35,9 @@ worded! {
 
 /// A round that was taken over, and how that went.
 #[derive(Debug)]
-pub struct Taken {
+pub struct TakenOverRound {
     /// What was done.
-    pub what: Takeover,
+    pub what: TakeoverKind,
     /// The round.
     pub round: String,
     /// Its loop; unknown for a round whose record cannot be read.
@@ -53,50 +53,50 @@ impl Engine {
     /// When the store cannot be read or written; a round's own trouble is told.
     pub async fn take_over(
         &self,
-        rebind: &dyn Rebind,
-        cancel: &Cancel,
-        tell: &mut (dyn FnMut(Taken) + Send),
+        rebind: &dyn RoundBinder,
+        cancel: &CancelToken,
+        tell: &mut (dyn FnMut(TakenOverRound) + Send),
     ) -> Result<(), EngineError> {
-        for row in self.abandoned().await? {
-            let ended = self.retake(&row.id, rebind, cancel, By::Hand).await;
+        for row in self.collect_abandoned().await? {
+            let ended = self.take_over_round(&row.id, rebind, cancel, RoundStarter::Manual).await;
             if !is_elsewhere(&ended) {
-                tell(taken(Takeover::Recovered, &row.id, ended)?.of(&row.loop_name));
+                tell(taken(TakeoverKind::Recovered, &row.id, ended)?.with_loop(&row.loop_name));
             }
         }
-        for id in self.expired().await? {
-            let ended = self.let_expire(&id, rebind).await;
+        for id in self.expired_rounds().await? {
+            let ended = self.close_expired(&id, rebind).await;
             if !is_elsewhere(&ended) {
-                tell(taken(Takeover::Expired, &id, ended)?);
+                tell(taken(TakeoverKind::Expired, &id, ended)?);
             }
         }
         Ok(())
     }
 
     /// Takes an abandoned round to its rest.
-    pub(crate) async fn retake(
+    pub(crate) async fn take_over_round(
         &self,
         id: &str,
-        rebind: &dyn Rebind,
-        cancel: &Cancel,
-        by: By,
+        rebind: &dyn RoundBinder,
+        cancel: &CancelToken,
+        by: RoundStarter,
     ) -> Result<Round, EngineError> {
-        let (engine, bind) = rebind.rebind(self, &self.recorded(id).await?.round.facts().started);
-        engine.answer_by(id, Event::Recovered, &bind, cancel, by).await
+        let (engine, bind) = rebind.rebind(self, &self.load_round(id).await?.round.facts().started);
+        engine.apply_answer_as(id, Event::Recovered, &bind, cancel, by).await
     }
 
     /// Ends a round whose own code broke, with what it said; one that was sending goes on with that instead.
-    pub(crate) async fn retake_broken(
+    pub(crate) async fn end_broken_round(
         &self,
         id: &str,
         text: &str,
-        rebind: &dyn Rebind,
-        cancel: &Cancel,
+        rebind: &dyn RoundBinder,
+        cancel: &CancelToken,
     ) -> Result<Round, EngineError> {
-        let recorded = self.recorded(id).await?;
+        let recorded = self.load_round(id).await?;
         let (engine, bind) = rebind.rebind(self, &recorded.round.facts().started);
         let event = match recorded.round.phase() {
             Phase::Sending(_) | Phase::Recording(_) => Event::Recovered,
-            phase => Event::Broke(Broke {
+            phase => Event::Broke(StageFailed {
                 stage: phase.stage(),
                 code: "panic".to_owned(),
                 text: crate::round::bounded(&format!("this is a bug: {text}")),
@@ -105,19 +105,19 @@ impl Engine {
         if recorded.round.is_at_rest() {
             return Ok(recorded.round);
         }
-        engine.answer_by(id, event, &bind, cancel, By::Dispatcher).await
+        engine.apply_answer_as(id, event, &bind, cancel, RoundStarter::Dispatcher).await
     }
 
     /// Closes an expired question with the no of silence.
-    pub(crate) async fn let_expire(&self, id: &str, rebind: &dyn Rebind) -> Result<Round, EngineError> {
-        let (engine, bind) = rebind.rebind(self, &self.recorded(id).await?.round.facts().started);
+    pub(crate) async fn close_expired(&self, id: &str, rebind: &dyn RoundBinder) -> Result<Round, EngineError> {
+        let (engine, bind) = rebind.rebind(self, &self.load_round(id).await?.round.facts().started);
         let expired = Event::Expired(Expired { at_ms: Some(self.now_ms()) });
-        engine.answer_by(id, expired, &bind, &Cancel::new(), By::Dispatcher).await
+        engine.apply_answer_as(id, expired, &bind, &CancelToken::new(), RoundStarter::Dispatcher).await
     }
 }
 
-impl Taken {
-    fn of(self, loop_name: &str) -> Self {
+impl TakenOverRound {
+    fn with_loop(self, loop_name: &str) -> Self {
         Self { loop_name: Some(loop_name.to_owned()), ..self }
     }
 }
@@ -133,11 +133,11 @@ fn is_elsewhere(ended: &Result<Round, EngineError>) -> bool {
 }
 
 /// A store that fails ends the whole; anything else is the round's own.
-fn taken(what: Takeover, id: &str, ended: Result<Round, EngineError>) -> Result<Taken, StoreError> {
+fn taken(what: TakeoverKind, id: &str, ended: Result<Round, EngineError>) -> Result<TakenOverRound, StoreError> {
     let ended = match ended {
         Err(EngineError::Store(error)) => return Err(error),
         Ok(round) => Ok(round.outcome()),
         Err(error) => Err(error),
     };
-    Ok(Taken { what, round: id.to_owned(), loop_name: None, ended })
+    Ok(TakenOverRound { what, round: id.to_owned(), loop_name: None, ended })
 }

@@ -9,8 +9,8 @@ mod prefix;
 
 pub use credentials::credential_in;
 
-use crate::ground::{Ground, follow};
-use crate::room::KeepOut;
+use crate::path_roots::{PathRoots, follow_links};
+use crate::sandbox_view::HiddenPaths;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -28,14 +28,14 @@ pub struct Toolchains {
     /// Variables by which programs find their own files; HOME is another one inside.
     pub env: BTreeMap<OsString, OsString>,
     /// What is shown, for reading.
-    pub shown: Vec<Shown>,
+    pub shown: Vec<ShownPath>,
     /// Folders that were asked for and are not shown, each with its reason.
     pub left_out: Vec<String>,
 }
 
 /// One file or folder of the host that is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shown {
+pub struct ShownPath {
     /// Under which name.
     pub at: PathBuf,
     /// What it is, links followed.
@@ -59,10 +59,10 @@ pub struct ToolchainError {
 /// # Errors
 /// Every declared home that is missing, holds credentials, or would show what must not be seen.
 pub fn detect(
-    ground: &Ground,
+    ground: &PathRoots,
     path_dirs: &[PathBuf],
     declared: &[String],
-    keep_out: &KeepOut,
+    keep_out: &HiddenPaths,
 ) -> Result<Toolchains, Vec<ToolchainError>> {
     let mut search = Search { ground, keep_out, found: Toolchains::default() };
     path_dirs.iter().for_each(|dir| search.path_dir(dir));
@@ -72,8 +72,8 @@ pub fn detect(
 }
 
 struct Search<'a> {
-    ground: &'a Ground,
-    keep_out: &'a KeepOut,
+    ground: &'a PathRoots,
+    keep_out: &'a HiddenPaths,
     found: Toolchains,
 }
 
@@ -100,8 +100,8 @@ impl Search<'_> {
             return self.links(dir);
         }
         self.show(dir);
-        for name in [dir.to_owned(), follow(dir)] {
-            for beside in prefix::beside(&name, self.ground.home.as_deref()) {
+        for name in [dir.to_owned(), follow_links(dir)] {
+            for beside in prefix::companion_folders(&name, self.ground.home.as_deref()) {
                 self.show(&beside);
             }
             self.variables(&name);
@@ -121,10 +121,10 @@ impl Search<'_> {
             if self.found.shown.len() > SHOWN_MAX || prefix::is_system(&target) || self.is_shown(&target) {
                 continue;
             }
-            match prefix::place_of(&target) {
+            match prefix::program_location(&target) {
                 // Each call shows something new, so this ends.
-                prefix::PlaceOf::Programs(dir) if self.objection(&dir).is_none() => self.programs(&dir),
-                prefix::PlaceOf::Folder(dir) if self.objection(&dir).is_none() => self.show(&dir),
+                prefix::ProgramLocation::Programs(dir) if self.objection(&dir).is_none() => self.programs(&dir),
+                prefix::ProgramLocation::Folder(dir) if self.objection(&dir).is_none() => self.show(&dir),
                 _ => self.show(&target),
             }
         }
@@ -136,38 +136,38 @@ impl Search<'_> {
 
     /// Shows something under its own name and, where links lead to it, under its real one.
     fn show(&mut self, path: &Path) {
-        let host = follow(path);
+        let host = follow_links(path);
         if self.refuses(&host) || self.found.shown.len() > SHOWN_MAX {
             return;
         }
         for at in [path.to_owned(), host.clone()] {
             if !prefix::is_system(&at) && !self.is_shown(&at) {
                 self.found.shown.retain(|shown| !shown.host.starts_with(&host) || !shown.at.starts_with(&at));
-                self.found.shown.push(Shown { at, host: host.clone() });
+                self.found.shown.push(ShownPath { at, host: host.clone() });
             }
         }
     }
 
     fn refuses(&self, host: &Path) -> bool {
-        !host.exists() || self.keep_out.objection(host).is_some() || credential_in(host, 2).is_some()
+        !host.exists() || self.keep_out.denial_reason(host).is_some() || credential_in(host, 2).is_some()
     }
 
     fn objection(&self, dir: &Path) -> Option<String> {
         if !dir.is_dir() {
             return Some("it is no folder".to_owned());
         }
-        let found = self.keep_out.objection(dir);
+        let found = self.keep_out.denial_reason(dir);
         found.or_else(|| Some(format!("it holds credentials: `{}`", credential_in(dir, 1)?.display())))
     }
 
     fn declared(&mut self, text: &str) -> Result<(), ToolchainError> {
         let error = |why: String, hint| ToolchainError { path: text.to_owned(), why, hint };
-        let home = self.ground.place(text);
+        let home = self.ground.resolve(text);
         if !home.is_dir() {
             let hint = "relative paths start at the root of the repository, `~` is your home";
             return Err(error("is no folder on this machine".to_owned(), hint));
         }
-        if let Some(why) = self.keep_out.objection(&home) {
+        if let Some(why) = self.keep_out.denial_reason(&home) {
             return Err(error(format!("cannot be shown: {why}"), "name the toolchain's own folder"));
         }
         if let Some(file) = credential_in(&home, 3) {
@@ -189,9 +189,9 @@ impl Search<'_> {
 }
 
 /// Whether something shown has this path at its own place.
-fn is_at(shown: &Shown, rest: &Path, path: &Path) -> bool {
+fn is_at(shown: &ShownPath, rest: &Path, path: &Path) -> bool {
     let host = if rest.as_os_str().is_empty() { shown.host.clone() } else { shown.host.join(rest) };
-    follow(&host) == follow(path)
+    follow_links(&host) == follow_links(path)
 }
 
 #[cfg(test)]

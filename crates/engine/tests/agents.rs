@@ -1,17 +1,18 @@
 //! The command agent against real shell scripts: brief, environment, limits, and what is told when it cannot start.
 
 use loopwright::agents::{
-    Agent, AgentError, AgentEvent, AgentLimits, AgentLog, AgentOutcome, Command, Invocation, Scripted, VerdictSink,
+    Agent, AgentError, AgentEvent, AgentInvocation, AgentLimits, AgentLog, AgentOutcome, CommandAgent, ScriptedAgent,
+    VerdictSink,
 };
-use loopwright::proc::{Cancel, Cookie, How, Proc};
+use loopwright::proc::{CancelToken, ProcessRunner, RunEnd, TreeCookie};
 use loopwright::seam::Seam;
-use loopwright_core::budget::{BudgetLimit, Usage};
+use loopwright_core::budget::{AgentUsage, BudgetLimit};
 use loopwright_core::spec::Role;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-fn invocation(root: &Path, role: Role) -> Invocation {
+fn invocation(root: &Path, role: Role) -> AgentInvocation {
     for name in ["work", "outbox", "home", "tmp"] {
         std::fs::create_dir_all(root.join(name)).expect("a folder can be made");
     }
@@ -21,7 +22,7 @@ fn invocation(root: &Path, role: Role) -> Invocation {
         tree: "t1".to_owned(),
         candidate: "c1".to_owned(),
     };
-    Invocation {
+    AgentInvocation {
         role,
         loop_name: "sweeper".to_owned(),
         round: "r1".to_owned(),
@@ -47,8 +48,8 @@ fn invocation(root: &Path, role: Role) -> Invocation {
             meter: Default::default(),
             output_max: 1 << 20,
         },
-        cookie: Cookie::new("agents-test"),
-        room: Default::default(),
+        cookie: TreeCookie::new("agents-test"),
+        view: Default::default(),
     }
 }
 
@@ -64,18 +65,18 @@ impl AgentLog for Seen {
     }
 }
 
-async fn play(argv: &[&str], invocation: &Invocation) -> (Result<AgentOutcome, AgentError>, Vec<String>) {
+async fn play(argv: &[&str], invocation: &AgentInvocation) -> (Result<AgentOutcome, AgentError>, Vec<String>) {
     let argv: Vec<String> = argv.iter().map(|word| (*word).to_owned()).collect();
-    let agent = Command::new(&argv).expect("the argv is good");
+    let agent = CommandAgent::new(&argv).expect("the argv is good");
     let (mut seen, mut starts) = (Seen::default(), 0);
     let mut started = |_: &_| starts += 1;
-    let proc = Proc::new(Seam::none());
-    let result = agent.invoke(invocation, &proc, &mut seen, &Cancel::new(), &mut started).await;
+    let proc = ProcessRunner::new(Seam::none());
+    let result = agent.invoke(invocation, &proc, &mut seen, &CancelToken::new(), &mut started).await;
     assert_eq!(starts, i32::from(result.is_ok()), "an agent that ran was started once");
     (result, seen.0)
 }
 
-async fn shell(script: &str, invocation: &Invocation) -> AgentOutcome {
+async fn shell(script: &str, invocation: &AgentInvocation) -> AgentOutcome {
     play(&["sh", "-c", script], invocation).await.0.expect("sh starts")
 }
 
@@ -85,9 +86,9 @@ async fn brief_comes_on_stdin_and_the_end_is_told_with_text_and_unknown_usage() 
     let invocation = invocation(root.path(), Role::Maker);
     let (outcome, seen) = play(&["sh", "-c", "cat; echo; echo oops >&2; exit 3"], &invocation).await;
     let outcome = outcome.expect("sh starts");
-    assert_eq!((outcome.how, outcome.exit), (How::Exited(3), Some(3)));
+    assert_eq!((outcome.how, outcome.exit), (RunEnd::Exited(3), Some(3)));
     assert_eq!(outcome.text, "the brief\nin two lines");
-    assert_eq!((outcome.usage, outcome.turns, outcome.limit), (Usage::Unknown, 0, None));
+    assert_eq!((outcome.usage, outcome.turns, outcome.limit), (AgentUsage::Unknown, 0, None));
     let mut sorted = seen.clone();
     sorted.sort();
     assert_eq!(sorted, ["Finished { how: Exited(3) }", "Stderr: oops", "Stdout: in two lines", "Stdout: the brief"]);
@@ -120,7 +121,7 @@ async fn brief_that_does_not_fit_into_an_argument_is_refused_with_the_way_out() 
 fn argv_without_a_program_or_with_two_prompts_is_refused() {
     for argv in [&[][..], &[""], &["x", "{prompt}", "{prompt}"], &["x", "{prompt}{prompt}"], &["{prompt}"]] {
         let argv: Vec<String> = argv.iter().map(|word| (*word).to_owned()).collect();
-        let error = Command::new(&argv).expect_err("the argv is bad");
+        let error = CommandAgent::new(&argv).expect_err("the argv is bad");
         assert!(error.hint().is_some(), "{argv:?}");
     }
 }
@@ -188,32 +189,33 @@ async fn silence_and_time_are_ceilings_and_a_flood_is_told_as_such() {
     let mut invocation = invocation(root.path(), Role::Maker);
     invocation.limits.idle = Some(Duration::from_millis(100));
     let outcome = shell("echo one; exec sleep 60", &invocation).await;
-    assert_eq!((outcome.how, outcome.limit), (How::Idle, Some(BudgetLimit::Idle)));
+    assert_eq!((outcome.how, outcome.limit), (RunEnd::Idle, Some(BudgetLimit::Idle)));
     invocation.limits.idle = None;
     invocation.limits.wall = Some(Duration::from_millis(200));
     let outcome = shell("exec sleep 60", &invocation).await;
-    assert_eq!((outcome.how, outcome.limit), (How::Wall, Some(BudgetLimit::Wall)));
+    assert_eq!((outcome.how, outcome.limit), (RunEnd::Wall, Some(BudgetLimit::Wall)));
     invocation.limits.wall = Some(Duration::from_secs(20));
     let outcome = shell("exec yes", &invocation).await;
-    assert_eq!((outcome.how, outcome.limit), (How::Flood, None));
+    assert_eq!((outcome.how, outcome.limit), (RunEnd::Flood, None));
 }
 
 #[tokio::test]
 async fn thrown_switch_ends_the_agent() {
     let root = tempfile::tempdir().expect("a temporary folder");
     let invocation = invocation(root.path(), Role::Maker);
-    let agent = Command::new(&["sleep".to_owned(), "60".to_owned()]).expect("the argv is good");
-    let cancel = Cancel::new();
+    let agent = CommandAgent::new(&["sleep".to_owned(), "60".to_owned()]).expect("the argv is good");
+    let cancel = CancelToken::new();
     let thrown = cancel.clone();
     let mut started = move |_: &_| thrown.cancel();
-    let proc = Proc::new(Seam::none());
+    let proc = ProcessRunner::new(Seam::none());
     let outcome = agent.invoke(&invocation, &proc, &mut (), &cancel, &mut started).await.expect("sleep starts");
-    assert_eq!((outcome.how, outcome.limit), (How::Cancelled, None));
+    assert_eq!((outcome.how, outcome.limit), (RunEnd::Cancelled, None));
 }
 
 #[test]
 fn program_that_cannot_host_scripts_is_told_how_it_could() {
-    let error = Scripted::from_text("@ maker\nsay hi\n").expect_err("this test program never called main_if_asked");
+    let error =
+        ScriptedAgent::from_text("@ maker\nsay hi\n").expect_err("this test program never called main_if_asked");
     assert!(error.hint().is_some_and(|hint| hint.contains("main_if_asked")), "{error}");
-    assert!(Scripted::check("@ maker\nsay hi\n").is_ok());
+    assert!(ScriptedAgent::check("@ maker\nsay hi\n").is_ok());
 }

@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use loopwright::agents::Command;
+use loopwright::agents::CommandAgent;
 use loopwright::spec::{Gate, RunGate, SandboxMode};
 use loopwright::{LoopEngine, LoopLevel, LoopSpec, RoundOutcome};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// Runs one round with this runner and answers with how often it ran on base and on candidates in all.
 async fn runs(world: &World, log: &Path, words: &[&str]) -> (usize, usize) {
     let maker = "printf 'echo $(( $1 + $2 ))\\n' > sum.sh";
-    let maker = Command::new(&["sh", "-c", maker].map(str::to_owned)).expect("a good argv");
+    let maker = CommandAgent::new(&["sh", "-c", maker].map(str::to_owned)).expect("a good argv");
     let run = words.iter().map(|word| (*word).to_owned()).collect();
     // The runner tells of its runs in a file of the host.
     let mut spec = LoopSpec { sandbox: SandboxMode::Off, ..mending(LoopLevel::L2Assisted) };

@@ -3,42 +3,42 @@
 mod common;
 
 use common::{Puppet, World, mender, mending, puppet, said, verdict, write_verdict};
-use loopwright::agents::{Agent, AgentError, AgentLog, AgentOutcome, Capabilities, Invocation};
-use loopwright::proc::{Cancel, Proc, Started};
+use loopwright::agents::{Agent, AgentCapabilities, AgentError, AgentInvocation, AgentLog, AgentOutcome};
+use loopwright::proc::{CancelToken, ProcessRunner, StartedProcess};
 use loopwright::{BoxFuture, LoopEngine, LoopLevel, RoundReport};
 use serde_json::{Value, json};
 
 /// A puppet that is listened to.
 struct Speaker<F>(Puppet<F>);
 
-impl<F: Fn(&Invocation) -> AgentOutcome + Send + Sync> Agent for Speaker<F> {
+impl<F: Fn(&AgentInvocation) -> AgentOutcome + Send + Sync> Agent for Speaker<F> {
     fn name(&self) -> &str {
         "speaker"
     }
 
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { answers: true, ..self.0.capabilities() }
+    fn capabilities(&self) -> AgentCapabilities {
+        AgentCapabilities { answers: true, ..self.0.capabilities() }
     }
 
     fn invoke<'a>(
         &'a self,
-        invocation: &'a Invocation,
-        proc: &'a Proc,
+        invocation: &'a AgentInvocation,
+        proc: &'a ProcessRunner,
         log: &'a mut dyn AgentLog,
-        cancel: &'a Cancel,
-        started: &'a mut (dyn FnMut(&Started) + Send),
+        cancel: &'a CancelToken,
+        started: &'a mut (dyn FnMut(&StartedProcess) + Send),
     ) -> BoxFuture<'a, Result<AgentOutcome, AgentError>> {
         self.0.invoke(invocation, proc, log, cancel, started)
     }
 }
 
-fn good(invocation: &Invocation) -> Value {
+fn good(invocation: &AgentInvocation) -> Value {
     verdict(invocation, "pass", 5, &["correctness", "scope", "tests"], &json!({"gate": "tests"}))
 }
 
 fn answering(text: &str) -> AgentOutcome {
     let mut outcome = said(text);
-    outcome.told.answer = Some(text.to_owned());
+    outcome.self_report.answer = Some(text.to_owned());
     outcome
 }
 
@@ -48,7 +48,7 @@ async fn checked_by(checker: impl Agent + 'static) -> RoundReport {
 }
 
 /// How a round ends whose checker answers like this: its outcome, and the reason for it.
-async fn heard(answer: impl Fn(&Invocation) -> String + Send + Sync + 'static) -> String {
+async fn heard(answer: impl Fn(&AgentInvocation) -> String + Send + Sync + 'static) -> String {
     let report = checked_by(Speaker(puppet(move |invocation| answering(&answer(invocation))))).await;
     let code = report.reasons.last().map_or("", |reason| reason.code.as_str());
     format!("{} {code}", report.outcome.map_or("none", loopwright::RoundOutcome::word))
@@ -57,19 +57,19 @@ async fn heard(answer: impl Fn(&Invocation) -> String + Send + Sync + 'static) -
 #[tokio::test]
 async fn last_message_of_a_checker_that_is_listened_to_is_its_verdict() {
     assert!(heard(|invocation| good(invocation).to_string()).await.starts_with("escalated"), "bare");
-    let fenced = |invocation: &Invocation| format!("I looked.\n\n```json\n{:#}\n```\n", good(invocation));
+    let fenced = |invocation: &AgentInvocation| format!("I looked.\n\n```json\n{:#}\n```\n", good(invocation));
     assert!(heard(fenced).await.starts_with("escalated"), "the only block");
 }
 
 #[tokio::test]
 async fn answer_that_is_ambiguous_foreign_or_no_verdict_is_never_a_pass() {
-    let twice = |invocation: &Invocation| format!("```json\n{0}\n```\n```json\n{0}\n```", good(invocation));
+    let twice = |invocation: &AgentInvocation| format!("```json\n{0}\n```\n```json\n{0}\n```", good(invocation));
     assert_eq!(heard(twice).await, "failed malformed-verdict");
-    let trailed = |invocation: &Invocation| format!("{} PASS", good(invocation));
+    let trailed = |invocation: &AgentInvocation| format!("{} PASS", good(invocation));
     assert_eq!(heard(trailed).await, "failed malformed-verdict");
     assert_eq!(heard(|_| "It is fine, pass.".to_owned()).await, "failed malformed-verdict");
     assert_eq!(heard(|_| String::new()).await, "failed no-verdict");
-    let foreign = |invocation: &Invocation| {
+    let foreign = |invocation: &AgentInvocation| {
         let mut verdict = good(invocation);
         verdict["nonce"] = json!("guessed");
         verdict.to_string()

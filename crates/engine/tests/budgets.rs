@@ -4,16 +4,18 @@
 mod common;
 
 use common::*;
-use loopwright::agents::{Agent, AgentError, AgentLog, AgentOutcome, Capabilities, Invocation, Told};
-use loopwright::budget::{ModelTokens, Tokens, Usage};
+use loopwright::agents::{
+    Agent, AgentCapabilities, AgentError, AgentInvocation, AgentLog, AgentOutcome, AgentSelfReport,
+};
+use loopwright::budget::{AgentUsage, ModelTokens, Tokens};
 use loopwright::clock::Clock;
-use loopwright::proc::{Cancel, How, Proc, Started};
+use loopwright::proc::{CancelToken, ProcessRunner, RunEnd, StartedProcess};
 use loopwright::spec::CheckMode;
 use loopwright::store::{SpendRow, SpendScope};
 use loopwright::units::Usd;
-use loopwright::{BoxFuture, LoopEngine, LoopSpec, Settings};
-use loopwright_core::config::Price;
-use loopwright_core::prices::Prices;
+use loopwright::{BoxFuture, EngineSettings, LoopEngine, LoopSpec};
+use loopwright_core::config::ModelPrice;
+use loopwright_core::prices::ModelPrices;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use tokio::sync::Notify;
@@ -42,17 +44,17 @@ impl Agent for Spender {
         "spender"
     }
 
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { usage: true, session_isolation: true, ..Capabilities::default() }
+    fn capabilities(&self) -> AgentCapabilities {
+        AgentCapabilities { usage: true, session_isolation: true, ..AgentCapabilities::default() }
     }
 
     fn invoke<'a>(
         &'a self,
-        invocation: &'a Invocation,
-        _: &'a Proc,
+        invocation: &'a AgentInvocation,
+        _: &'a ProcessRunner,
         _: &'a mut dyn AgentLog,
-        _: &'a Cancel,
-        _: &'a mut (dyn FnMut(&Started) + Send),
+        _: &'a CancelToken,
+        _: &'a mut (dyn FnMut(&StartedProcess) + Send),
     ) -> BoxFuture<'a, Result<AgentOutcome, AgentError>> {
         Box::pin(async move {
             if let Some(begun) = &self.hangs {
@@ -71,10 +73,13 @@ impl Agent for Spender {
                 clock.store(*later, Ordering::SeqCst);
             }
             let tokens = Tokens { input: used, ..Tokens::default() };
-            let how = if limit.is_some() { How::Stopped } else { How::Exited(0) };
-            let told = Told { models: vec![ModelTokens { model: "m".into(), tokens }], ..Told::default() };
-            let plain = AgentOutcome::in_process(0, "all is well", Usage::Reported(tokens));
-            Ok(AgentOutcome { how, limit, told, ..plain })
+            let how = if limit.is_some() { RunEnd::Stopped } else { RunEnd::Exited(0) };
+            let told = AgentSelfReport {
+                models: vec![ModelTokens { model: "m".into(), tokens }],
+                ..AgentSelfReport::default()
+            };
+            let plain = AgentOutcome::in_process(0, "all is well", AgentUsage::Reported(tokens));
+            Ok(AgentOutcome { how, limit, self_report: told, ..plain })
         })
     }
 }
@@ -90,12 +95,13 @@ fn looking(round: u64, day: u64) -> LoopSpec {
     spec
 }
 
-fn priced(settings: Settings) -> Settings {
-    let price = Price { input: Usd(DOLLAR), output: Usd(DOLLAR), cache_read: Usd(DOLLAR), cache_write: Usd(DOLLAR) };
-    Settings { prices: Arc::new(Prices::new([("m".to_owned(), price)].into())), ..settings }
+fn priced(settings: EngineSettings) -> EngineSettings {
+    let price =
+        ModelPrice { input: Usd(DOLLAR), output: Usd(DOLLAR), cache_read: Usd(DOLLAR), cache_write: Usd(DOLLAR) };
+    EngineSettings { prices: Arc::new(ModelPrices::new([("m".to_owned(), price)].into())), ..settings }
 }
 
-async fn engine(world: &World, spec: LoopSpec, agent: Spender, settings: Settings) -> LoopEngine {
+async fn engine(world: &World, spec: LoopSpec, agent: Spender, settings: EngineSettings) -> LoopEngine {
     LoopEngine::builder(spec).maker(agent).build(settings, world.repo.path()).await.expect("the loop is built")
 }
 
@@ -104,7 +110,7 @@ async fn fleet(engine: &LoopEngine, day: &str) -> SpendRow {
 }
 
 /// Twenty rounds at once want a dollar and a bit each of four; there is one dollar.
-async fn race(settings: impl FnOnce(Settings) -> Settings) {
+async fn race(settings: impl FnOnce(EngineSettings) -> EngineSettings) {
     let world = World::new();
     let reported = Arc::new(AtomicU64::new(0));
     let agent = Spender { wants: DOLLAR, reported: Arc::clone(&reported), ..Spender::default() };
@@ -142,7 +148,7 @@ async fn twenty_rounds_racing_for_the_last_dollar_pass_it_by_a_report_each_at_mo
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn twenty_rounds_racing_on_postgresql_pass_it_by_a_report_each_at_most() {
     let url = loopwright_testkit::postgres::server().database();
-    race(|settings| Settings { store: Some(url), ..settings }).await;
+    race(|settings| EngineSettings { store: Some(url), ..settings }).await;
 }
 
 /// A clock that is moved by hand.
@@ -158,7 +164,7 @@ impl Clock for Hand {
 async fn a_start_is_borne_by_the_day_on_which_it_began_and_the_next_day_begins_anew() {
     let world = World::new();
     let now = Arc::new(AtomicI64::new(LATE));
-    let settings = Settings { clock: Arc::new(Hand(Arc::clone(&now))), ..priced(world.settings()) };
+    let settings = EngineSettings { clock: Arc::new(Hand(Arc::clone(&now))), ..priced(world.settings()) };
     let agent = Spender { wants: 700_000, meanwhile: Some((Arc::clone(&now), LATE + 3_600_000)), ..Spender::default() };
     let engine = engine(&world, looking(DOLLAR, DOLLAR), agent, settings).await;
     let first = engine.run_once().await.expect("a round");
@@ -178,7 +184,7 @@ async fn a_start_is_borne_by_the_day_on_which_it_began_and_the_next_day_begins_a
 async fn a_crash_leaves_its_reservation_charged_in_every_scope() {
     let world = World::new();
     let now = Arc::new(AtomicI64::new(LATE));
-    let settings = || Settings { clock: Arc::new(Hand(Arc::clone(&now))), ..priced(world.settings()) };
+    let settings = || EngineSettings { clock: Arc::new(Hand(Arc::clone(&now))), ..priced(world.settings()) };
     let begun = Arc::new(Notify::new());
     let hanging = Spender { hangs: Some(Arc::clone(&begun)), ..Spender::default() };
     let dying = engine(&world, looking(400_000, DOLLAR), hanging, settings()).await;

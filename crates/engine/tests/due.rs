@@ -3,15 +3,17 @@
 mod common;
 
 use common::*;
-use loopwright::agents::{AgentOutcome, Invocation};
+use loopwright::agents::{AgentInvocation, AgentOutcome};
 use loopwright::clock::SteppingClock;
-use loopwright::forget::Forget;
-use loopwright::gc::{GcMode, Retention};
-use loopwright::proc::Cancel;
-use loopwright::round::{Bindings, DueRecord, Heard, Outlet, RoleAgents, RunRequest};
+use loopwright::forget::ForgetRequest;
+use loopwright::gc::{GcMode, GcRetention};
+use loopwright::proc::CancelToken;
+use loopwright::round::{DeliveryOutlet, DueRecord, LoopBindings, RoleAgents, RunRequest, SignalNovelty};
 use loopwright::spec::Role;
-use loopwright::store::{Aged, Change, MemoryRow, ReceiptRow, ReceiptsQuery, ScheduleRow, SignalRow, StoreErrorKind};
-use loopwright::{AlwaysEscalate, Engine, EngineError, RoundOutcome, RoundReport, Settings};
+use loopwright::store::{
+    AgedRows, MemoryRow, ReceiptRow, ReceiptsQuery, RowChange, ScheduleRow, SignalRow, StoreErrorKind,
+};
+use loopwright::{AlwaysEscalate, Engine, EngineError, EngineSettings, RoundOutcome, RoundReport};
 use std::sync::Arc;
 
 const DAWN_MS: i64 = 1_800_000_000_000;
@@ -32,7 +34,7 @@ impl House {
 
     async fn at(now_ms: i64, world: World) -> Self {
         let clock = Arc::new(SteppingClock::new(now_ms, 1));
-        let engine = Engine::open(Settings { clock, ..world.settings() }).await.expect("the engine opens");
+        let engine = Engine::open(EngineSettings { clock, ..world.settings() }).await.expect("the engine opens");
         let repo = engine.git().discover(world.repo.path()).await.expect("a repository").id;
         Self { world, engine, repo }
     }
@@ -47,8 +49,8 @@ impl House {
         RunRequest::manual(checked(), self.world.repo.path(), "test")
     }
 
-    async fn run(&self, request: RunRequest, bind: &Bindings) -> Result<RoundReport, EngineError> {
-        self.engine.run(request, bind, &Cancel::new()).await
+    async fn run(&self, request: RunRequest, bind: &LoopBindings) -> Result<RoundReport, EngineError> {
+        self.engine.run(request, bind, &CancelToken::new()).await
     }
 
     fn schedule(&self, mark_ms: i64) -> ScheduleRow {
@@ -108,8 +110,8 @@ impl House {
     }
 
     /// Hears of an item and runs the round for it.
-    async fn brought(&self, key: &str, item: &str, bind: &Bindings) -> RoundReport {
-        assert_eq!(self.engine.keep_signal(self.signal(key, item)).await.expect("kept"), Heard::First);
+    async fn brought(&self, key: &str, item: &str, bind: &LoopBindings) -> RoundReport {
+        assert_eq!(self.engine.store_signal(self.signal(key, item)).await.expect("kept"), SignalNovelty::First);
         self.run(self.due(key, item, DAWN_MS), bind).await.expect("a round")
     }
 
@@ -122,33 +124,33 @@ fn checked() -> loopwright::spec::CheckedSpec {
     reporting().check().unwrap_or_else(|problems| panic!("{problems:?}"))
 }
 
-fn bound(maker: impl Fn(&Invocation) -> AgentOutcome + Send + Sync + 'static) -> (Bindings, Calls) {
+fn bound(maker: impl Fn(&AgentInvocation) -> AgentOutcome + Send + Sync + 'static) -> (LoopBindings, Calls) {
     let maker = puppet(maker);
     let calls = maker.calls();
-    let bind = Bindings {
+    let bind = LoopBindings {
         agents: RoleAgents::default()
             .with(Role::Maker, Arc::new(maker))
             .with(Role::Checker, Arc::new(judge_report("pass", 5))),
         gate: Arc::new(AlwaysEscalate),
-        outlet: Outlet::LocalForge,
+        outlet: DeliveryOutlet::LocalForge,
     };
     (bind, calls)
 }
 
-fn reports(invocation: &Invocation) -> AgentOutcome {
+fn reports(invocation: &AgentInvocation) -> AgentOutcome {
     stage(invocation, "report.md", "sum.sh subtracts\n");
     said("done")
 }
 
 /// A maker that reports, and notes something for later rounds.
-fn notes(lines: &'static str) -> (Bindings, Calls) {
+fn notes(lines: &'static str) -> (LoopBindings, Calls) {
     bound(move |invocation| {
         stage(invocation, "memory.jsonl", lines);
         reports(invocation)
     })
 }
 
-fn fails(_: &Invocation) -> AgentOutcome {
+fn fails(_: &AgentInvocation) -> AgentOutcome {
     ended(3, "no", 0)
 }
 
@@ -166,7 +168,10 @@ async fn round_is_born_with_its_receipt_its_mark_and_the_signals_it_takes() {
     let standing = store.schedule(&house.repo, LOOP).await.expect("read").expect("a schedule");
     assert_eq!(standing.mark_ms, DAWN_MS);
     assert_eq!(store.pending_signals(9).await.expect("read"), []);
-    assert_eq!(house.engine.keep_signal(house.signal("webhook:gh:1", "pr-7@abc")).await.expect("kept"), Heard::Again);
+    assert_eq!(
+        house.engine.store_signal(house.signal("webhook:gh:1", "pr-7@abc")).await.expect("kept"),
+        SignalNovelty::Repeated
+    );
     let brief = &calls.all()[0].prompt;
     assert!(brief.contains("a pull request\n{\"number\":7}"), "what the signal said is shown: {brief}");
 }
@@ -175,13 +180,13 @@ async fn round_is_born_with_its_receipt_its_mark_and_the_signals_it_takes() {
 async fn pause_that_was_kept_between_the_start_and_the_birth_stands_after_it() {
     let house = House::new().await;
     let (bind, _) = bound(reports);
-    house.engine.keep_rows(vec![Change::Schedule(house.schedule(DAWN_MS - 9))]).await.expect("kept");
+    house.engine.write_rows(vec![RowChange::Schedule(house.schedule(DAWN_MS - 9))]).await.expect("kept");
     // The start was decided, and then a person paused the loop.
     let start = RunRequest { items: Vec::new(), ..house.due("due:x", "", DAWN_MS) };
     let start = RunRequest { due: start.due.map(|due| DueRecord { signals: Vec::new(), ..due }), ..start };
     let (paused_ms, paused_by) = (Some(DAWN_MS), Some("ann".to_owned()));
     let paused = ScheduleRow { paused_ms, paused_by, ..house.schedule(DAWN_MS - 9) };
-    house.engine.keep_rows(vec![Change::Schedule(paused.clone())]).await.expect("kept");
+    house.engine.write_rows(vec![RowChange::Schedule(paused.clone())]).await.expect("kept");
     house.run(start, &bind).await.expect("a round");
     let stands = house.engine.store().schedule(&house.repo, LOOP).await.expect("read");
     assert_eq!(stands, Some(ScheduleRow { mark_ms: DAWN_MS, ..paused }));
@@ -193,12 +198,12 @@ async fn occurrence_that_has_its_receipt_starts_no_round_and_moves_no_mark() {
     let (bind, calls) = bound(reports);
     house.brought("webhook:gh:1", "pr-7@abc", &bind).await;
     // The same occurrence again, as a restart would have it that lost its way.
-    house.engine.keep_signal(house.signal("webhook:gh:2", "pr-8@abc")).await.expect("kept");
+    house.engine.store_signal(house.signal("webhook:gh:2", "pr-8@abc")).await.expect("kept");
     let again = RunRequest { items: Vec::new(), ..house.due("webhook:gh:1", "pr-7@abc", DAWN_MS + 9) };
     let Err(EngineError::Store(error)) = house.run(again, &bind).await else { panic!("it ran twice") };
     assert!(matches!(error.kind, StoreErrorKind::Occurrence { .. }), "{error}");
     // One that was skipped is over too, and so is one whose signal is gone.
-    house.engine.keep_rows(vec![Change::Receipt(house.receipt("due:x", "quiet"))]).await.expect("kept");
+    house.engine.write_rows(vec![RowChange::Receipt(house.receipt("due:x", "quiet"))]).await.expect("kept");
     let mut skipped = house.due("due:x", "pr-8@abc", DAWN_MS + 9);
     if let Some(due) = &mut skipped.due {
         due.signals = vec!["webhook:gh:2".to_owned()];
@@ -242,7 +247,7 @@ async fn round_that_takes_several_signals_works_on_the_items_that_are_not_done()
     let (bind, calls) = bound(reports);
     house.brought("w:1", "pr-7@abc", &bind).await;
     for (key, item) in [("w:2", "pr-7@abc"), ("w:3", "pr-8@abc"), ("w:4", "pr-9@abc")] {
-        house.engine.keep_signal(house.signal(key, item)).await.expect("kept");
+        house.engine.store_signal(house.signal(key, item)).await.expect("kept");
     }
     let mut both = house.due("w:2", "pr-7@abc", DAWN_MS);
     both.items.extend(["pr-8@abc", "pr-9@abc"].map(str::to_owned));
@@ -278,7 +283,7 @@ async fn item_that_failed_three_times_waits_until_it_is_forgotten_and_the_journa
     let failure: Vec<_> = house.remembered().await.into_iter().map(|row| (row.key, row.kind, row.role)).collect();
     let expected = ["engine:failure:pr-7@abc", "failure", "engine"].map(str::to_owned);
     assert_eq!(failure, [(expected[0].clone(), expected[1].clone(), expected[2].clone())]);
-    let forget = Forget {
+    let forget = ForgetRequest {
         repo: house.repo.clone(),
         loop_name: LOOP.to_owned(),
         item: Some("pr-7@abc".to_owned()),
@@ -291,7 +296,7 @@ async fn item_that_failed_three_times_waits_until_it_is_forgotten_and_the_journa
     assert_eq!(house.remembered().await, []);
     let events = store.tail(0, 10_000).await.expect("events");
     assert_eq!((events.len(), events.last().map(|event| event.kind.as_str())), (before + 1, Some("forgotten")));
-    assert!(house.engine.forget(forget).await.expect("again").is_nothing(), "nothing is left, and nothing recorded");
+    assert!(house.engine.forget(forget).await.expect("again").is_empty(), "nothing is left, and nothing recorded");
     assert_eq!(store.tail(0, 10_000).await.expect("events").len(), before + 1);
     let (good, _) = bound(reports);
     assert_eq!(house.brought("w:4", "pr-7@abc", &good).await.outcome, Some(RoundOutcome::Reported));
@@ -319,7 +324,7 @@ async fn what_an_accepted_round_noted_is_shown_to_the_next_maker_as_data_and_to_
     });
     let judged = checker.calls();
     let agents = bind.agents.clone().with_chain(Role::Checker, vec![Arc::new(checker)]);
-    let second = Bindings { agents, ..bind };
+    let second = LoopBindings { agents, ..bind };
     house.run(house.request(), &second).await.expect("a round");
     let (maker, checker) = (&calls.all()[1], &judged.all()[0]);
     let line = format!("fact `port` (maker, round {}): the tests need 8080", first.round);
@@ -334,7 +339,7 @@ async fn what_a_rejected_round_noted_is_not_kept_but_its_failure_is_until_it_wor
     let house = House::new().await;
     let (accepted, _) = notes(NOTED);
     let agents = accepted.agents.clone().with_chain(Role::Checker, vec![Arc::new(judge_report("fail", 1))]);
-    let rejected = Bindings { agents, ..accepted.clone() };
+    let rejected = LoopBindings { agents, ..accepted.clone() };
     let report = house.run(house.request(), &rejected).await.expect("a round");
     assert_eq!(report.outcome, Some(RoundOutcome::Rejected));
     let rows = house.remembered().await;
@@ -373,19 +378,19 @@ async fn gc_removes_old_receipts_and_taken_signals_and_keeps_what_waits() {
     let house = House::new().await;
     let (bind, _) = bound(reports);
     house.brought("webhook:gh:1", "pr-7@abc", &bind).await;
-    house.engine.keep_signal(house.signal("webhook:gh:2", "pr-8@abc")).await.expect("kept");
+    house.engine.store_signal(house.signal("webhook:gh:2", "pr-8@abc")).await.expect("kept");
     let house = house.later(DAWN_MS + 6 * DAY_MS).await;
-    let all = Retention { rounds_before_ms: i64::MAX, logs_before_ms: i64::MAX };
+    let all = GcRetention { rounds_before_ms: i64::MAX, logs_before_ms: i64::MAX };
     let listed = house.engine.gc(all, GcMode::List).await.expect("listed");
-    assert_eq!(listed.rows, Aged { receipts: 1, signals: 0, memories: 0 }, "a signal is known for a week at least");
+    assert_eq!(listed.rows, AgedRows { receipts: 1, signals: 0, memories: 0 }, "a signal is known for a week at least");
     let house = house.later(DAWN_MS + 8 * DAY_MS).await;
-    let month = Retention { rounds_before_ms: DAWN_MS, logs_before_ms: DAWN_MS };
-    assert!(house.engine.gc(month, GcMode::Remove).await.expect("removed").rows.is_nothing(), "nothing is that old");
+    let month = GcRetention { rounds_before_ms: DAWN_MS, logs_before_ms: DAWN_MS };
+    assert!(house.engine.gc(month, GcMode::Remove).await.expect("removed").rows.is_empty(), "nothing is that old");
     let gone = house.engine.gc(all, GcMode::Remove).await.expect("removed");
-    assert_eq!(gone.rows, Aged { receipts: 1, signals: 1, memories: 0 });
+    assert_eq!(gone.rows, AgedRows { receipts: 1, signals: 1, memories: 0 });
     let store = house.engine.store();
     let query = ReceiptsQuery { repo: house.repo.clone(), loop_name: LOOP.to_owned(), before: None, limit: 9 };
     assert_eq!(store.receipts(query).await.expect("receipts"), []);
     assert_eq!(store.pending_signals(9).await.expect("pending").len(), 1);
-    assert!(house.engine.gc(all, GcMode::Remove).await.expect("removed").rows.is_nothing());
+    assert!(house.engine.gc(all, GcMode::Remove).await.expect("removed").rows.is_empty());
 }

@@ -7,10 +7,10 @@ mod git_fixture;
 use git_fixture::{Fixture, bytes_of, git, seal, write};
 use loopwright::clock::SteppingClock;
 use loopwright::git::{EngineRepo, GitErrorKind, Oid};
-use loopwright::outbox::{FrontMatter, LocalForge, PushingDeliver};
+use loopwright::outbox::{LocalForge, PageFrontMatter, PushingDeliver};
 use loopwright_core::BoxFuture;
 use loopwright_core::deliver::{
-    Deliver, DeliverError, DeliverErrorKind, Delivery, Found, PushCredential, PushTarget, Receipt,
+    Deliver, DeliverError, DeliverErrorKind, Delivery, DeliveryLookup, DeliveryReceipt, PushCredential, PushTarget,
 };
 use loopwright_core::forge::ReadForge;
 use loopwright_core::outbox::StagedItem;
@@ -100,7 +100,7 @@ impl ForgeFixture for World {
 
     fn open_issue(&self, issue: &PersonIssue<'_>) {
         let number = std::fs::read_dir(self.root().join("issues")).into_iter().flatten().count() + 1;
-        let front = FrontMatter::default()
+        let front = PageFrontMatter::default()
             .with("kind", "issue-create")
             .with("state", "open")
             .with("title", issue.title)
@@ -111,7 +111,7 @@ impl ForgeFixture for World {
     }
 
     fn fail_check(&self, name: &str, head: &str) {
-        let front = FrontMatter::default().with("state", "failed").with("head", head);
+        let front = PageFrontMatter::default().with("state", "failed").with("head", head);
         self.put(&format!("checks/{name}.md"), &front.page("It broke.\n"));
     }
 
@@ -137,13 +137,13 @@ struct Remote {
 }
 
 impl Deliver for Remote {
-    fn deliver<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<Receipt, DeliverError>> {
-        let receipt = Receipt { place: "here".to_owned(), head: item.commit.clone(), at_ms: 0 };
+    fn deliver<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<DeliveryReceipt, DeliverError>> {
+        let receipt = DeliveryReceipt { place: "here".to_owned(), head: item.commit.clone(), at_ms: 0 };
         Box::pin(std::future::ready(Ok(receipt)))
     }
 
-    fn find<'a>(&'a self, _: &'a Delivery) -> BoxFuture<'a, Result<Found, DeliverError>> {
-        Box::pin(std::future::ready(Ok(Found::No)))
+    fn find<'a>(&'a self, _: &'a Delivery) -> BoxFuture<'a, Result<DeliveryLookup, DeliverError>> {
+        Box::pin(std::future::ready(Ok(DeliveryLookup::No)))
     }
 
     fn push_target<'a>(&'a self, _: &'a Delivery) -> BoxFuture<'a, Result<Option<PushTarget>, DeliverError>> {

@@ -1,22 +1,23 @@
 //! Gates with real repositories, real checkouts and real programs: what a lying maker tries, and what honest ones do.
 
 use loopwright::gates::{
-    Baseline, Examination, Facts, GateEnv, Gates, GatesError, Resolved, base_paths, examine, resolve,
+    CandidateExamination, CandidateFacts, GateBaseline, GateEnv, GateRunner, GatesError, ResolvedGates, base_paths,
+    examine, resolve,
 };
-use loopwright::git::{CommitWords, Git};
-use loopwright::proc::{Cancel, Proc};
-use loopwright::room::Rooms;
+use loopwright::git::{CommitMetadata, Git};
+use loopwright::proc::{CancelToken, ProcessRunner};
+use loopwright::sandbox_view::SandboxViews;
 use loopwright::seam::Seam;
-use loopwright::workspace::{Method, SealLimits, Sealed, Workspace, Workspaces};
+use loopwright::workspace::{CheckoutMethod, SealLimits, SealedTree, Workspace, Workspaces};
 use loopwright_core::gate::{GateResult, GateStatus};
-use loopwright_core::inventory::Why;
+use loopwright_core::inventory::MissingReason;
 use loopwright_core::level::LoopLevel;
-use loopwright_core::secrets::Scanner;
+use loopwright_core::secrets::SecretScanner;
 use loopwright_core::spec::{
-    BaseWord, Better, CountFloor, DiffGate, DiffRule, EvidenceRule, Gate, LengthGate, LengthRule, LoopSpec, Marker,
-    MarkersGate, ParseGate, RunGate, ScoreRule,
+    BaseWord, CountFloor, DiffGate, DiffRule, EvidenceRule, Gate, LeftoverMarker, LengthGate, LengthRule, LoopSpec,
+    MarkersGate, ParseGate, RunGate, ScoreDirection, ScoreRule,
 };
-use loopwright_core::units::Span;
+use loopwright_core::units::TimeSpan;
 use loopwright_testkit::repo::TestRepo;
 use std::os::unix::fs::PermissionsExt;
 
@@ -26,10 +27,10 @@ struct Round {
     _state: tempfile::TempDir,
     workspaces: Workspaces,
     workspace: Workspace,
-    rooms: Rooms,
+    rooms: SandboxViews,
     env: GateEnv,
-    cancel: Cancel,
-    proc: Proc,
+    cancel: CancelToken,
+    proc: ProcessRunner,
 }
 
 impl Round {
@@ -47,17 +48,18 @@ impl Round {
         let git = Git::new(Seam::none());
         let user = git.discover(repo.path()).await.expect("the repository is found");
         let workspaces = Workspaces::open(git, state.path(), user).await.expect("workspaces open");
-        let workspace = workspaces.create("fix", "r1", &base, &Method::Copy.into()).await.expect("a workspace is made");
-        let (env, cancel, proc) = (GateEnv::default(), Cancel::new(), Proc::new(Seam::none()));
-        Self { _repo: repo, _state: state, workspaces, workspace, rooms: Rooms::default(), env, cancel, proc }
+        let workspace =
+            workspaces.create("fix", "r1", &base, &CheckoutMethod::Copy.into()).await.expect("a workspace is made");
+        let (env, cancel, proc) = (GateEnv::default(), CancelToken::new(), ProcessRunner::new(Seam::none()));
+        Self { _repo: repo, _state: state, workspaces, workspace, rooms: SandboxViews::default(), env, cancel, proc }
     }
 
-    fn gates(&self) -> Gates<'_> {
-        Gates {
+    fn gates(&self) -> GateRunner<'_> {
+        GateRunner {
             workspaces: &self.workspaces,
             workspace: &self.workspace,
             proc: &self.proc,
-            rooms: &self.rooms,
+            views: &self.rooms,
             env: &self.env,
             cookie: "gates-test",
             cancel: &self.cancel,
@@ -79,13 +81,13 @@ impl Round {
         self
     }
 
-    async fn resolve(&self, gates: &[Gate]) -> Resolved {
+    async fn resolve(&self, gates: &[Gate]) -> ResolvedGates {
         let paths = base_paths(self.workspaces.engine(), &self.workspace.base).await.expect("base is readable");
         resolve(gates, &paths, &self.env).expect("the gates are in base")
     }
 
-    async fn seal(&self) -> (Sealed, Facts) {
-        let words = CommitWords {
+    async fn seal(&self) -> (SealedTree, CandidateFacts) {
+        let words = CommitMetadata {
             message: "candidate".to_owned(),
             name: "Test".to_owned(),
             email: "test@example.org".to_owned(),
@@ -94,7 +96,8 @@ impl Round {
         let sealed = self.workspaces.seal(&self.workspace, &words, SealLimits::default()).await.expect("it seals");
         assert!(sealed.refused.is_empty(), "{:?}", sealed.refused);
         let engine = self.workspaces.engine();
-        let facts = Facts::gather(engine, &self.workspace.base, &sealed).await.expect("the candidate is readable");
+        let facts =
+            CandidateFacts::gather(engine, &self.workspace.base, &sealed).await.expect("the candidate is readable");
         (sealed, facts)
     }
 
@@ -105,7 +108,7 @@ impl Round {
         self.run_after(&resolved, &baseline).await
     }
 
-    async fn run_after(&self, resolved: &Resolved, baseline: &Baseline) -> Vec<GateResult> {
+    async fn run_after(&self, resolved: &ResolvedGates, baseline: &GateBaseline) -> Vec<GateResult> {
         let (sealed, facts) = self.seal().await;
         self.gates().run(resolved, &sealed, &facts, &[], baseline).await.expect("gates can be asked")
     }
@@ -114,9 +117,10 @@ impl Round {
         self.run(&[Gate::Run(gate)]).await.pop().expect("one result")
     }
 
-    async fn examine(&self, spec: &LoopSpec) -> Examination {
+    async fn examine(&self, spec: &LoopSpec) -> CandidateExamination {
         let (_, facts) = self.seal().await;
-        examine(spec, &[], &facts, &Scanner::default(), &[("commit message", "plain")]).expect("the globs are right")
+        examine(spec, &[], &facts, &SecretScanner::default(), &[("commit message", "plain")])
+            .expect("the globs are right")
     }
 }
 
@@ -151,7 +155,7 @@ async fn gates_that_are_green_before_leave_nothing_to_do() {
     let gates = [Gate::Run(RunGate { red_before: true, ..gate(&["./check.sh"]) })];
     let resolved = round.resolve(&gates).await;
     assert!(round.gates().baseline(&resolved).await.expect("base can be asked").is_all_green(&gates));
-    assert!(!Baseline::default().is_all_green(&[]));
+    assert!(!GateBaseline::default().is_all_green(&[]));
 }
 
 #[tokio::test]
@@ -252,7 +256,7 @@ async fn a_report_that_was_committed_is_no_evidence() {
 #[tokio::test]
 async fn a_gate_that_does_not_end_is_rejected_and_one_that_can_not_start_failed() {
     let round = Round::new(&[APP]).await;
-    let slow = RunGate { timeout: Some(Span::parse("100ms").expect("a span")), ..gate(&["sleep", "600"]) };
+    let slow = RunGate { timeout: Some(TimeSpan::parse("100ms").expect("a span")), ..gate(&["sleep", "600"]) };
     let result = round.one(slow).await;
     assert_eq!((result.status, result.reason.as_deref()), (GateStatus::Rejected, Some("timeout")), "{result:?}");
     let result = round.one(gate(&["no-such-program-here"])).await;
@@ -280,7 +284,7 @@ async fn a_score_is_held_against_base() {
     let round = Round::new(&[("bench.txt", "ops=10\n")]).await;
     let rule = ScoreRule {
         pattern: r"ops=(\d+)".to_owned(),
-        better: Better::Higher,
+        better: ScoreDirection::Higher,
         at_least: Some(CountFloor::Base(BaseWord::Base)),
     };
     let scored = || RunGate { score: Some(rule.clone()), ..gate(&["sh", "-c", "cat bench.txt"]) };
@@ -298,7 +302,7 @@ async fn mechanical_gates_read_the_candidate() {
     let gates = [
         Gate::Diff(DiffGate { name: "small".into(), diff: DiffRule { files_max: Some(1), ..DiffRule::default() } }),
         Gate::Parse(ParseGate { name: "parse".into(), parse: vec!["**/*.json".into()] }),
-        Gate::Markers(MarkersGate { name: "clean".into(), markers: vec![Marker::Todo] }),
+        Gate::Markers(MarkersGate { name: "clean".into(), markers: vec![LeftoverMarker::Todo] }),
         Gate::Length(LengthGate { name: "goal".into(), length: LengthRule { file: "GOAL.md".into(), max: 50 } }),
     ];
     let results = round.run(&gates).await;
@@ -323,7 +327,7 @@ async fn a_cancelled_gate_gives_no_result() {
     let resolved = round.resolve(&[Gate::Run(gate(&["sleep", "600"]))]).await;
     let (sealed, facts) = round.seal().await;
     round.cancel.cancel();
-    let ended = round.gates().run(&resolved, &sealed, &facts, &[], &Baseline::default()).await;
+    let ended = round.gates().run(&resolved, &sealed, &facts, &[], &GateBaseline::default()).await;
     assert!(matches!(ended, Err(GatesError::Cancelled(_))), "{ended:?}");
 }
 
@@ -355,21 +359,24 @@ async fn deleted_skipped_and_renamed_tests_are_found_in_every_language() {
     for (path, text) in SUITES {
         round.remove(path);
         let found = round.examine(&spec()).await;
-        assert!(found.is_rejected() && found.missing_tests.iter().all(|one| one.why == Why::Gone), "{path}: {found:?}");
+        assert!(
+            found.is_rejected() && found.missing_tests.iter().all(|one| one.why == MissingReason::Gone),
+            "{path}: {found:?}"
+        );
         round.write(path, text);
     }
-    assert_eq!(round.examine(&spec()).await, Examination::default());
+    assert_eq!(round.examine(&spec()).await, CandidateExamination::default());
     for (path, from, to, why) in [
-        ("tests/a.rs", "#[test]", "#[test]\n#[ignore]", Why::Skipped),
-        ("tests/a.rs", "fn adds", "fn adds_up", Why::Gone),
-        ("tests/test_a.py", "    def test_one", "    @unittest.skip(\"\")\n    def test_one", Why::Skipped),
-        ("tests/test_a.py", "test_one", "check_one", Why::Gone),
-        ("tests/test_a.py", "self.assertEqual(add(1, 1), 2)", "pass", Why::Emptied),
-        ("test/a.test.js", "test('adds'", "test.skip('adds'", Why::Skipped),
-        ("test/a.test.js", "'adds'", "'adds up'", Why::Gone),
-        ("a_test.go", "\tif Add", "\tt.Skip()\n\tif Add", Why::Skipped),
-        ("a_test.go", "TestAdd", "testAdd", Why::Gone),
-        ("tests/a.sh", "\ntest_adds\n", "\n", Why::Skipped),
+        ("tests/a.rs", "#[test]", "#[test]\n#[ignore]", MissingReason::Skipped),
+        ("tests/a.rs", "fn adds", "fn adds_up", MissingReason::Gone),
+        ("tests/test_a.py", "    def test_one", "    @unittest.skip(\"\")\n    def test_one", MissingReason::Skipped),
+        ("tests/test_a.py", "test_one", "check_one", MissingReason::Gone),
+        ("tests/test_a.py", "self.assertEqual(add(1, 1), 2)", "pass", MissingReason::Emptied),
+        ("test/a.test.js", "test('adds'", "test.skip('adds'", MissingReason::Skipped),
+        ("test/a.test.js", "'adds'", "'adds up'", MissingReason::Gone),
+        ("a_test.go", "\tif Add", "\tt.Skip()\n\tif Add", MissingReason::Skipped),
+        ("a_test.go", "TestAdd", "testAdd", MissingReason::Gone),
+        ("tests/a.sh", "\ntest_adds\n", "\n", MissingReason::Skipped),
     ] {
         let (_, base) = SUITES.into_iter().find(|(known, _)| *known == path).expect("a fixture");
         round.write(path, &base.replacen(from, to, 1));
@@ -412,7 +419,7 @@ async fn protected_sensitive_and_secret_changes_are_found() {
     spec.allow_paths = vec!["tests/**".to_owned(), "src/**".to_owned()];
     let (_, facts) = round.seal().await;
     let texts = [("report.md", token.as_str())];
-    let found = examine(&spec, &[], &facts, &Scanner::default(), &texts).expect("the globs are right");
+    let found = examine(&spec, &[], &facts, &SecretScanner::default(), &texts).expect("the globs are right");
     assert_eq!(found.protected, ["`tests/a.txt` was changed"]);
     assert_eq!(found.outside.len(), 2, "{:?}", found.outside);
     let sensitive: Vec<&str> = found.sensitive.iter().map(|one| one.path.as_str()).collect();

@@ -9,8 +9,8 @@ use std::os::unix::fs::PermissionsExt;
 
 use git_fixture::{Fixture, bytes_of, git, seal, try_git, write};
 use loopwright::git::{ForgeRepo, Git, GitErrorKind, ObjectFormat, Oid};
-use loopwright::seam::{Moment, Seam, SeamFault, SeamHook};
-use loopwright::workspace::Method;
+use loopwright::seam::{Seam, SeamFault, SeamHook, SeamMoment};
+use loopwright::workspace::CheckoutMethod;
 
 #[tokio::test]
 async fn installed_git_is_new_enough() {
@@ -125,7 +125,7 @@ async fn nothing_that_the_user_repository_or_the_maker_names_is_run() {
     all.engine().unified_diff(&workspace.base, &sealed.tree, 1 << 20).await.unwrap();
     all.snapshot(&workspace, "gates", &sealed.commit, loopwright::workspace::SnapshotKind::WithGit, &[]).await.unwrap();
     assert_eq!(bytes_of(&fixture.repo()), before);
-    all.repo().take(&fixture.git, all.engine(), "r1", &sealed.commit, &workspace.base).await.unwrap();
+    all.repo().add_take_branch(&fixture.git, all.engine(), "r1", &sealed.commit, &workspace.base).await.unwrap();
     assert!(!canary.exists(), "{}", fs::read_to_string(&canary).unwrap());
     // The trap itself works: git without the door's flags walks into it.
     try_git(&fixture.repo(), &["status"]);
@@ -167,7 +167,7 @@ async fn users_checkout_stays_byte_for_byte_in_every_state() {
         let (all, workspace) = fixture.workspace().await;
         write(&workspace.dir, "src/a.txt", "maker\n");
         let sealed = seal(&all, &workspace).await;
-        all.engine().keep("r1", name, &sealed.commit).await.unwrap();
+        all.engine().set_round_ref("r1", name, &sealed.commit).await.unwrap();
         all.discard("r1").await.unwrap();
         assert!(bytes_of(&repo) == before, "the checkout changed while {name}");
     }
@@ -182,7 +182,8 @@ async fn take_adds_one_branch_and_switches_nothing() {
     let sealed = seal(&all, &workspace).await;
     fixture.write("dirty", "d\n");
     let status = git(&fixture.repo(), &["status", "--porcelain=v2", "--branch"]);
-    let take = async || all.repo().take(&fixture.git, all.engine(), "r1", &sealed.commit, &workspace.base).await;
+    let take =
+        async || all.repo().add_take_branch(&fixture.git, all.engine(), "r1", &sealed.commit, &workspace.base).await;
     assert_eq!(take().await.unwrap(), "take/r1");
     assert_eq!(git(&fixture.repo(), &["rev-parse", "take/r1^{tree}"]), sealed.tree.as_str());
     assert_eq!(git(&fixture.repo(), &["status", "--porcelain=v2", "--branch"]), status);
@@ -211,11 +212,11 @@ async fn deep_history_is_cut_and_still_ends_cleanly_everywhere() {
     // A person fetches the proposal into the full clone; the clone stays full.
     git(&fixture.repo(), &["fetch", "-q", forge.dir().to_str().unwrap(), "loop/fixer/r1:review"]);
     assert_eq!(git(&fixture.repo(), &["rev-list", "--count", "review"]), "62");
-    all.repo().take(&fixture.git, all.engine(), "r1", &sealed.commit, &workspace.base).await.unwrap();
+    all.repo().add_take_branch(&fixture.git, all.engine(), "r1", &sealed.commit, &workspace.base).await.unwrap();
     assert_eq!(git(&fixture.repo(), &["rev-list", "--count", "take/r1"]), "62");
     // The next base comes as an increment, and workspaces of both stay whole.
     let next = fixture.commit_all("next");
-    let second = all.create("fixer", "r2", &next, &Method::Copy.into()).await.unwrap();
+    let second = all.create("fixer", "r2", &next, &CheckoutMethod::Copy.into()).await.unwrap();
     git(&second.dir, &["fsck", "--strict"]);
     assert_eq!(git(&second.dir, &["log", "-1", "--format=%s"]), "next");
 }
@@ -307,10 +308,10 @@ async fn kept_candidates_are_never_renamed() {
     let one = seal(&all, &workspace).await;
     write(&workspace.dir, "x", "2\n");
     let two = seal(&all, &workspace).await;
-    let name = all.engine().keep("r1", "attempt-1", &one.commit).await.unwrap();
+    let name = all.engine().set_round_ref("r1", "attempt-1", &one.commit).await.unwrap();
     assert_eq!(name, "refs/loopwright/r1/attempt-1");
-    all.engine().keep("r1", "attempt-1", &one.commit).await.unwrap();
-    assert_eq!(all.engine().keep("r1", "attempt-1", &two.commit).await.unwrap_err().kind, GitErrorKind::Moved);
+    all.engine().set_round_ref("r1", "attempt-1", &one.commit).await.unwrap();
+    assert_eq!(all.engine().set_round_ref("r1", "attempt-1", &two.commit).await.unwrap_err().kind, GitErrorKind::Moved);
     assert_eq!(all.engine().resolve(&name).await.unwrap(), Some(one.commit));
 }
 
@@ -318,8 +319,8 @@ async fn kept_candidates_are_never_renamed() {
 async fn injected_faults_reach_the_caller_as_failures() {
     struct FailVersion;
     impl SeamHook for FailVersion {
-        fn hit(&self, moment: Moment, site: &'static str) -> Result<(), SeamFault> {
-            if moment == Moment::After && site == "git.version" {
+        fn hit(&self, moment: SeamMoment, site: &'static str) -> Result<(), SeamFault> {
+            if moment == SeamMoment::After && site == "git.version" {
                 Err(SeamFault { site, when: "after" })
             } else {
                 Ok(())

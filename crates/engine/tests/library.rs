@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use loopwright::agents::Command;
+use loopwright::agents::CommandAgent;
 use loopwright::round::Refusal;
 use loopwright::spec::{ActionKind, ApprovalRule, SandboxMode};
 use loopwright::store::InboxQuery;
@@ -264,7 +264,7 @@ async fn a_stopped_engine_starts_no_further_agent() {
 async fn a_command_and_a_function_work_together() {
     let world = World::new();
     let argv = ["sh", "-c", "printf 'echo $(( $1 + $2 ))\\n' > sum.sh"].map(str::to_owned);
-    let maker = Command::new(&argv).expect("a good argv");
+    let maker = CommandAgent::new(&argv).expect("a good argv");
     let builder = LoopEngine::builder(ungated()).maker(maker).checker(judge("pass", 5)).with_local_forge();
     let report = world.build(builder).await.run_once().await.expect("a round");
     assert_eq!(report.outcome, Some(RoundOutcome::Escalated), "{}", report.render());
@@ -296,7 +296,7 @@ async fn a_round_under_way_is_not_taken_for_an_abandoned_one() {
         here.display(),
         go_on.display()
     );
-    let maker = Command::new(&["sh", "-c", &script].map(str::to_owned)).expect("a good argv");
+    let maker = CommandAgent::new(&["sh", "-c", &script].map(str::to_owned)).expect("a good argv");
     // The maker is told to go on by a file of the host.
     let spec = LoopSpec { sandbox: SandboxMode::Off, ..ungated() };
     let slow = world.build(LoopEngine::builder(spec).maker(maker).checker(judge("pass", 5))).await;
@@ -305,7 +305,7 @@ async fn a_round_under_way_is_not_taken_for_an_abandoned_one() {
     let twin = slow.clone();
     let running = tokio::spawn(async move { twin.run_once().await });
     loopwright_testkit::wait::until("the maker at work", Duration::from_secs(30), || here.exists());
-    assert!(slow.engine().abandoned().await.expect("the store reads").is_empty());
+    assert!(slow.engine().collect_abandoned().await.expect("the store reads").is_empty());
     assert_eq!(quick.run_once().await.expect("a round").outcome, Some(RoundOutcome::Reported));
     std::fs::write(&go_on, "").expect("a flag can be set");
     let report = running.await.expect("no panic").expect("a round");

@@ -7,11 +7,13 @@ mod git_fixture;
 use git_fixture::{Fixture, git, seal, write};
 use loopwright::clock::SteppingClock;
 use loopwright::git::{EngineRepo, Oid};
-use loopwright::outbox::{FrontMatter, LocalForge, Prior, Verdict, default_item, deliver_one};
-use loopwright::seam::{Moment, Seam, SeamFault, SeamHook};
+use loopwright::outbox::{DeliveryOutcome, LocalForge, PageFrontMatter, PriorDelivery, default_item, deliver_one};
+use loopwright::seam::{Seam, SeamFault, SeamHook, SeamMoment};
 use loopwright_core::BoxFuture;
-use loopwright_core::deliver::{Deliver, DeliverError, DeliverErrorKind, Delivery, Fact, Found, Receipt};
-use loopwright_core::outbox::{InlineComment, Review, Side, StagedItem, item_id, marker};
+use loopwright_core::deliver::{
+    Deliver, DeliverError, DeliverErrorKind, Delivery, DeliveryLookup, DeliveryReceipt, EngineFact,
+};
+use loopwright_core::outbox::{DiffSide, InlineComment, ReviewDecision, StagedItem, item_id, marker};
 use loopwright_core::spec::ActionKind;
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
@@ -61,7 +63,7 @@ impl World {
             base_commit: self.base.to_string(),
             draft: true,
             labels: vec!["loopwright".to_owned()],
-            facts: vec![Fact::new("gates", "tests passed")],
+            facts: vec![EngineFact::new("gates", "tests passed")],
             item,
         }
     }
@@ -85,9 +87,9 @@ impl World {
         pages
     }
 
-    fn page(&self, path: &str) -> (FrontMatter, String) {
+    fn page(&self, path: &str) -> (PageFrontMatter, String) {
         let text = std::fs::read_to_string(self.root().join(path)).expect("the page is there");
-        let (front, body) = FrontMatter::read(&text).expect("it has front matter");
+        let (front, body) = PageFrontMatter::read(&text).expect("it has front matter");
         (front, body.to_owned())
     }
 }
@@ -110,12 +112,12 @@ fn targeted(position: u32, kind: ActionKind, target: &str, body: &str) -> Staged
 /// Fails the n-th time that a site is passed at a moment.
 struct FailAt {
     site: &'static str,
-    moment: Moment,
+    moment: SeamMoment,
     seen: Mutex<Vec<String>>,
 }
 
 impl SeamHook for FailAt {
-    fn hit(&self, moment: Moment, site: &'static str) -> Result<(), SeamFault> {
+    fn hit(&self, moment: SeamMoment, site: &'static str) -> Result<(), SeamFault> {
         let mut seen = self.seen.lock().expect("no thread panicked");
         seen.push(format!("{moment:?} {site}"));
         let first = seen.iter().filter(|entry| **entry == format!("{moment:?} {site}")).count() == 1;
@@ -126,13 +128,13 @@ impl SeamHook for FailAt {
     }
 }
 
-fn fail_once(site: &'static str, moment: Moment) -> Seam {
+fn fail_once(site: &'static str, moment: SeamMoment) -> Seam {
     Seam::hooked(Arc::new(FailAt { site, moment, seen: Mutex::default() }))
 }
 
-fn sent(verdict: Verdict) -> Receipt {
+fn sent(verdict: DeliveryOutcome) -> DeliveryReceipt {
     match verdict {
-        Verdict::Sent(receipt) => receipt,
+        DeliveryOutcome::Sent(receipt) => receipt,
         other => panic!("not sent: {other:?}"),
     }
 }
@@ -142,7 +144,7 @@ async fn pull_request_is_a_branch_with_the_passed_tree_and_a_readable_file() {
     let world = World::new().await;
     let forge = world.forge().await;
     let pull = world.pull();
-    let receipt = sent(deliver_one(&forge, &Seam::none(), &pull, Prior::Fresh).await);
+    let receipt = sent(deliver_one(&forge, &Seam::none(), &pull, PriorDelivery::Fresh).await);
     assert_eq!(receipt.place, world.root().join("pulls/1.md").display().to_string());
     assert_eq!(receipt.head.as_deref(), Some(world.commit.as_str()));
     assert_eq!(world.branch("loop/fixer/r1"), world.commit.as_str());
@@ -182,7 +184,7 @@ async fn second_delivery_of_a_key_returns_the_first_receipt_and_writes_nothing()
     std::fs::write(&first.place, &edited).expect("a person may edit");
     // Somebody works on the branch; the item was delivered all the same.
     git(&world.root().join("repo.git"), &["update-ref", "refs/heads/loop/fixer/r1", world.base.as_str()]);
-    let again = sent(deliver_one(&forge, &Seam::none(), &pull, Prior::MaybeSent).await);
+    let again = sent(deliver_one(&forge, &Seam::none(), &pull, PriorDelivery::MaybeSent).await);
     assert_eq!(again, first);
     assert_eq!(forge.deliver(&pull).await.expect("it is there"), first);
     assert_eq!(std::fs::read_to_string(&first.place).expect("a page"), edited);
@@ -193,8 +195,8 @@ async fn second_delivery_of_a_key_returns_the_first_receipt_and_writes_nothing()
 async fn success_whose_answer_is_lost_is_found_by_its_marker() {
     let world = World::new().await;
     let forge = world.forge().await;
-    let seam = fail_once("deliver.execute", Moment::After);
-    let receipt = sent(deliver_one(&forge, &seam, &world.pull(), Prior::Fresh).await);
+    let seam = fail_once("deliver.execute", SeamMoment::After);
+    let receipt = sent(deliver_one(&forge, &seam, &world.pull(), PriorDelivery::Fresh).await);
     assert!(receipt.place.ends_with("pulls/1.md"));
     assert_eq!(world.pages().len(), 1);
 }
@@ -214,7 +216,7 @@ async fn every_crash_point_of_every_kind_leaves_one_effect() {
     for kind in kinds {
         let world = World::new().await;
         for (index, (site, moment)) in
-            points.iter().flat_map(|site| [(*site, Moment::Before), (*site, Moment::After)]).enumerate()
+            points.iter().flat_map(|site| [(*site, SeamMoment::Before), (*site, SeamMoment::After)]).enumerate()
         {
             let position = u32::try_from(index + 1).expect("a small number");
             let target = (kind == ActionKind::IssueComment).then(|| "7".to_owned());
@@ -228,19 +230,19 @@ async fn every_crash_point_of_every_kind_leaves_one_effect() {
             // Opening meets no fault of ours: the repository is there, so no git is called.
             let engine = engine.await.expect("it is there");
             let clock = Arc::new(SteppingClock::new(1_700_000_000_000, 1000));
-            let mut prior = Prior::Fresh;
+            let mut prior = PriorDelivery::Fresh;
             for _ in 0..3 {
                 let forge = LocalForge::open(&world.root(), engine.clone(), clock.clone()).await.expect("it opens");
                 let verdict = deliver_one(&forge.with_seam(seam.clone()), &seam, &delivery, prior).await;
-                prior = Prior::MaybeSent;
+                prior = PriorDelivery::MaybeSent;
                 match verdict {
-                    Verdict::Sent(_) => break,
-                    Verdict::Retry(_) => faults += 1,
+                    DeliveryOutcome::Sent(_) => break,
+                    DeliveryOutcome::Retry(_) => faults += 1,
                     other => panic!("{kind} {site} {moment:?}: {other:?}"),
                 }
             }
             let found = world.forge().await.find(&delivery).await.expect("it looks");
-            assert!(matches!(found, Found::Yes(_)), "{kind} {site} {moment:?}: {found:?}");
+            assert!(matches!(found, DeliveryLookup::Yes(_)), "{kind} {site} {moment:?}: {found:?}");
             assert_eq!(world.pages().len(), index + 1, "{kind} {site} {moment:?}: {:?}", world.pages());
         }
     }
@@ -251,12 +253,12 @@ async fn every_crash_point_of_every_kind_leaves_one_effect() {
 async fn kill_between_push_and_file_is_resumed_on_the_same_branch() {
     let world = World::new().await;
     let pull = world.pull();
-    let forge = world.forge().await.with_seam(fail_once("forge.pointer", Moment::Before));
+    let forge = world.forge().await.with_seam(fail_once("forge.pointer", SeamMoment::Before));
     let error = forge.deliver(&pull).await.expect_err("the seam fails");
     assert_eq!(error.kind, DeliverErrorKind::Transient);
     assert_eq!(world.branch("loop/fixer/r1"), world.commit.as_str());
-    assert_eq!((forge.find(&pull).await, world.pages().len()), (Ok(Found::No), 0));
-    let receipt = sent(deliver_one(&world.forge().await, &Seam::none(), &pull, Prior::MaybeSent).await);
+    assert_eq!((forge.find(&pull).await, world.pages().len()), (Ok(DeliveryLookup::No), 0));
+    let receipt = sent(deliver_one(&world.forge().await, &Seam::none(), &pull, PriorDelivery::MaybeSent).await);
     assert!(receipt.place.ends_with("pulls/1.md"));
     assert_eq!(world.branch("loop/fixer/r1"), world.commit.as_str());
 }
@@ -266,10 +268,10 @@ async fn number_taken_after_a_crash_is_left_to_its_owner() {
     let world = World::new().await;
     let first = world.delivery(StagedItem::new(1, "x", ActionKind::Slack, "first"));
     let second = world.delivery(StagedItem::new(2, "x", ActionKind::Slack, "second"));
-    let forge = world.forge().await.with_seam(fail_once("forge.pointer", Moment::After));
+    let forge = world.forge().await.with_seam(fail_once("forge.pointer", SeamMoment::After));
     forge.deliver(&first).await.expect_err("it dies with a pointer and no file");
     assert!(forge.deliver(&second).await.expect("it is delivered").place.ends_with("messages/1.md"));
-    assert_eq!(forge.find(&first).await, Ok(Found::No));
+    assert_eq!(forge.find(&first).await, Ok(DeliveryLookup::No));
     assert!(forge.deliver(&first).await.expect("it is delivered").place.ends_with("messages/2.md"));
     assert!(world.page("messages/1.md").1.contains("second"));
 }
@@ -322,8 +324,8 @@ async fn foreign_commit_on_the_branch_is_never_overwritten() {
     git(&repo, &["update-ref", "refs/heads/loop/fixer/r2", world.base.as_str()]);
     let item = StagedItem { position: 2, ..world.pull().item };
     let second = Delivery { branch: "loop/fixer/r2".to_owned(), ..world.delivery(item) };
-    let verdict = deliver_one(&forge, &Seam::none(), &second, Prior::Fresh).await;
-    let Verdict::Refused(why) = verdict else { panic!("not refused: {verdict:?}") };
+    let verdict = deliver_one(&forge, &Seam::none(), &second, PriorDelivery::Fresh).await;
+    let DeliveryOutcome::Refused(why) = verdict else { panic!("not refused: {verdict:?}") };
     assert!(why.contains("which is not ours"), "{why}");
     assert_eq!(world.branch("loop/fixer/r2"), world.base.as_str());
     assert_eq!(world.pages().len(), 1);
@@ -332,7 +334,7 @@ async fn foreign_commit_on_the_branch_is_never_overwritten() {
 #[tokio::test]
 async fn work_on_top_of_our_commit_is_left_to_a_human() {
     let world = World::new().await;
-    let forge = world.forge().await.with_seam(fail_once("forge.pointer", Moment::Before));
+    let forge = world.forge().await.with_seam(fail_once("forge.pointer", SeamMoment::Before));
     forge.deliver(&world.pull()).await.expect_err("it dies after the push");
     let repo = world.root().join("repo.git");
     let more = git(&repo, &["commit-tree", world.tree.as_str(), "-p", world.commit.as_str(), "-m", "mine"]);
@@ -355,8 +357,8 @@ async fn commit_with_another_tree_than_the_one_that_passed_is_refused() {
             Delivery { commit: None, ..world.delivery(item.clone()) },
             Delivery { commit: Some("HEAD".to_owned()), ..world.delivery(item.clone()) },
         ] {
-            let verdict = deliver_one(&forge, &Seam::none(), &delivery, Prior::Fresh).await;
-            assert!(matches!(verdict, Verdict::Refused(_)), "{verdict:?}");
+            let verdict = deliver_one(&forge, &Seam::none(), &delivery, PriorDelivery::Fresh).await;
+            assert!(matches!(verdict, DeliveryOutcome::Refused(_)), "{verdict:?}");
         }
     }
     assert!(!world.root().join("repo.git").exists());
@@ -399,7 +401,7 @@ async fn every_kind_has_a_readable_file() {
     let world = World::new().await;
     let forge = world.forge().await;
     let comment =
-        InlineComment { path: "x".into(), line: 3, side: Side::Left, start_line: Some(2), body: "why?\n".into() };
+        InlineComment { path: "x".into(), line: 3, side: DiffSide::Left, start_line: Some(2), body: "why?\n".into() };
     let title = Some("A title".to_owned());
     let items = [
         world.pull().item,
@@ -408,7 +410,7 @@ async fn every_kind_has_a_readable_file() {
         StagedItem { labels: vec!["bug".into()], ..targeted(4, ActionKind::IssueLabel, "12", "") },
         targeted(5, ActionKind::PrComment, "1", "Hm."),
         StagedItem { comments: vec![comment], ..targeted(6, ActionKind::PrInline, "1", "") },
-        StagedItem { review: Some(Review::RequestChanges), ..targeted(7, ActionKind::PrReview, "1", "No.") },
+        StagedItem { review: Some(ReviewDecision::RequestChanges), ..targeted(7, ActionKind::PrReview, "1", "No.") },
         StagedItem::new(8, "x", ActionKind::Slack, "Done."),
         targeted(9, ActionKind::Webhook, "ci", "{\"a\":1}"),
         StagedItem::new(10, "x", ActionKind::Report, "All well."),
@@ -431,7 +433,7 @@ async fn every_kind_has_a_readable_file() {
     assert_eq!(kinds.len(), ActionKind::ALL.len());
     for (item, (path, state, text)) in items.into_iter().zip(expected) {
         let delivery = world.delivery(item);
-        let receipt = sent(deliver_one(&forge, &Seam::none(), &delivery, Prior::Fresh).await);
+        let receipt = sent(deliver_one(&forge, &Seam::none(), &delivery, PriorDelivery::Fresh).await);
         assert_eq!(receipt.place, world.root().join(path).display().to_string());
         let (front, body) = world.page(path);
         assert_eq!(front.text("kind"), Some(delivery.item.kind.word()));
@@ -491,19 +493,19 @@ async fn engine_written_request_carries_facts_alone() {
 
 /// A forge that answers as it is told.
 struct Told {
-    deliver: Result<Receipt, DeliverError>,
-    find: Vec<Result<Found, DeliverError>>,
+    deliver: Result<DeliveryReceipt, DeliverError>,
+    find: Vec<Result<DeliveryLookup, DeliverError>>,
     finds: AtomicUsize,
     delivered: AtomicUsize,
 }
 
 impl Deliver for Told {
-    fn deliver<'a>(&'a self, _: &'a Delivery) -> BoxFuture<'a, Result<Receipt, DeliverError>> {
+    fn deliver<'a>(&'a self, _: &'a Delivery) -> BoxFuture<'a, Result<DeliveryReceipt, DeliverError>> {
         self.delivered.fetch_add(1, Ordering::SeqCst);
         Box::pin(async { self.deliver.clone() })
     }
 
-    fn find<'a>(&'a self, _: &'a Delivery) -> BoxFuture<'a, Result<Found, DeliverError>> {
+    fn find<'a>(&'a self, _: &'a Delivery) -> BoxFuture<'a, Result<DeliveryLookup, DeliverError>> {
         let nth = self.finds.fetch_add(1, Ordering::SeqCst);
         Box::pin(async move { self.find[nth.min(self.find.len() - 1)].clone() })
     }
@@ -513,36 +515,36 @@ impl Deliver for Told {
 async fn what_a_forge_says_decides_what_happens_next() {
     let world = World::new().await;
     let item = world.pull();
-    let receipt = Receipt { place: "there".to_owned(), head: None, at_ms: 1 };
-    let yes = || Ok(Found::Yes(receipt.clone()));
-    let (no, unknown) = (|| Ok(Found::No), || Ok(Found::Unknown));
+    let receipt = DeliveryReceipt { place: "there".to_owned(), head: None, at_ms: 1 };
+    let yes = || Ok(DeliveryLookup::Yes(receipt.clone()));
+    let (no, unknown) = (|| Ok(DeliveryLookup::No), || Ok(DeliveryLookup::Unknown));
     let (sent, doubt) = (Ok(receipt.clone()), Err(DeliverError::in_doubt("cut")));
     let bad = |kind| Err(DeliverError { kind, text: "bad".to_owned() });
     use DeliverErrorKind::{Failed, Refused, Transient};
-    type Answers = Vec<Result<Found, DeliverError>>;
-    type Row = (Prior, Answers, Result<Receipt, DeliverError>, &'static str, usize);
+    type Answers = Vec<Result<DeliveryLookup, DeliverError>>;
+    type Row = (PriorDelivery, Answers, Result<DeliveryReceipt, DeliverError>, &'static str, usize);
     let table: Vec<Row> = vec![
-        (Prior::Fresh, vec![no()], sent.clone(), "sent", 1),
-        (Prior::MaybeSent, vec![yes()], sent.clone(), "sent", 0),
-        (Prior::Fresh, vec![unknown()], sent.clone(), "sent", 1),
-        (Prior::MaybeSent, vec![unknown()], sent.clone(), "in doubt", 0),
-        (Prior::MaybeSent, vec![Err(DeliverError::transient("later"))], sent.clone(), "retry", 0),
-        (Prior::Fresh, vec![Err(DeliverError::refused("no"))], sent, "refused", 0),
-        (Prior::Fresh, vec![no()], bad(Refused), "refused", 1),
-        (Prior::Fresh, vec![no()], bad(Transient), "retry", 1),
-        (Prior::Fresh, vec![no()], bad(Failed), "retry", 1),
-        (Prior::Fresh, vec![no(), yes()], doubt.clone(), "sent", 1),
-        (Prior::Fresh, vec![no(), no()], doubt.clone(), "retry", 1),
-        (Prior::Fresh, vec![no(), unknown()], doubt.clone(), "in doubt", 1),
-        (Prior::Fresh, vec![no(), Err(DeliverError::transient("later"))], doubt, "in doubt", 1),
+        (PriorDelivery::Fresh, vec![no()], sent.clone(), "sent", 1),
+        (PriorDelivery::MaybeSent, vec![yes()], sent.clone(), "sent", 0),
+        (PriorDelivery::Fresh, vec![unknown()], sent.clone(), "sent", 1),
+        (PriorDelivery::MaybeSent, vec![unknown()], sent.clone(), "in doubt", 0),
+        (PriorDelivery::MaybeSent, vec![Err(DeliverError::transient("later"))], sent.clone(), "retry", 0),
+        (PriorDelivery::Fresh, vec![Err(DeliverError::refused("no"))], sent, "refused", 0),
+        (PriorDelivery::Fresh, vec![no()], bad(Refused), "refused", 1),
+        (PriorDelivery::Fresh, vec![no()], bad(Transient), "retry", 1),
+        (PriorDelivery::Fresh, vec![no()], bad(Failed), "retry", 1),
+        (PriorDelivery::Fresh, vec![no(), yes()], doubt.clone(), "sent", 1),
+        (PriorDelivery::Fresh, vec![no(), no()], doubt.clone(), "retry", 1),
+        (PriorDelivery::Fresh, vec![no(), unknown()], doubt.clone(), "in doubt", 1),
+        (PriorDelivery::Fresh, vec![no(), Err(DeliverError::transient("later"))], doubt, "in doubt", 1),
     ];
     for (row, (prior, find, deliver, expected, calls)) in table.into_iter().enumerate() {
         let told = Told { deliver, find, finds: AtomicUsize::new(0), delivered: AtomicUsize::new(0) };
         let verdict = match deliver_one(&told, &Seam::none(), &item, prior).await {
-            Verdict::Sent(_) => "sent",
-            Verdict::InDoubt(_) => "in doubt",
-            Verdict::Refused(_) => "refused",
-            Verdict::Retry(_) => "retry",
+            DeliveryOutcome::Sent(_) => "sent",
+            DeliveryOutcome::InDoubt(_) => "in doubt",
+            DeliveryOutcome::Refused(_) => "refused",
+            DeliveryOutcome::Retry(_) => "retry",
         };
         assert_eq!((verdict, told.delivered.load(Ordering::SeqCst)), (expected, calls), "row {row}");
     }

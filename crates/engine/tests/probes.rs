@@ -1,11 +1,11 @@
 //! Probes without a round: what they find, what they leave out, and that "no" leaves nothing behind.
 
 use loopwright::git::UserRepo;
-use loopwright::probe::Work;
-use loopwright::proc::Cancel;
+use loopwright::probe::ProbeResult;
+use loopwright::proc::CancelToken;
 use loopwright::spec::{ItemsForm, ProbeSpec};
-use loopwright::store::{Change, ItemRow, RoundsQuery};
-use loopwright::{Engine, LoopLevel, LoopSpec, Settings};
+use loopwright::store::{ItemRow, RoundsQuery, RowChange};
+use loopwright::{Engine, EngineSettings, LoopLevel, LoopSpec};
 use loopwright_testkit::TestRepo;
 use std::path::PathBuf;
 
@@ -20,21 +20,21 @@ impl World {
     async fn new() -> Self {
         let (repo, folder) = (TestRepo::new(), tempfile::tempdir().expect("a folder"));
         repo.write("src/a", "1").write("docs/a", "1").commit("first");
-        let engine = Engine::open(Settings::new(folder.path().join("state"))).await.expect("opens");
+        let engine = Engine::open(EngineSettings::new(folder.path().join("state"))).await.expect("opens");
         let user = engine.git().discover(repo.path()).await.expect("a repository");
         Self { repo, engine, user, folder }
     }
 
-    async fn ask(&self, spec: &LoopSpec) -> Work {
-        self.engine.probe_only(spec, &self.user, &Cancel::new()).await.expect("can be asked")
+    async fn ask(&self, spec: &LoopSpec) -> ProbeResult {
+        self.engine.probe_only(spec, &self.user, &CancelToken::new()).await.expect("can be asked")
     }
 
     async fn keys(&self, spec: &LoopSpec) -> Vec<String> {
         match self.ask(spec).await {
-            Work::None => Vec::new(),
-            Work::Items(items) => items.into_iter().map(|item| item.key).collect(),
-            Work::Failed(text) => vec![format!("failed: {text}")],
-            Work::Unasked => vec!["unasked".to_owned()],
+            ProbeResult::None => Vec::new(),
+            ProbeResult::Items(items) => items.into_iter().map(|item| item.key).collect(),
+            ProbeResult::Failed(text) => vec![format!("failed: {text}")],
+            ProbeResult::SetupIncomplete => vec!["unasked".to_owned()],
         }
     }
 
@@ -56,7 +56,7 @@ impl World {
             round: "r".to_owned(),
             updated_ms: 1,
         };
-        self.engine.keep_rows(vec![Change::Item(row)]).await.expect("kept");
+        self.engine.write_rows(vec![RowChange::Item(row)]).await.expect("kept");
     }
 
     fn forge(&self) -> PathBuf {
@@ -91,15 +91,15 @@ async fn commit_is_work_until_it_is_processed_and_the_next_one_is_work_again() {
     let first = format!("main@{}", world.repo.head());
     assert_eq!(world.keys(&spec).await, std::slice::from_ref(&first));
     world.settle(&spec, &first, "processed").await;
-    assert_eq!(world.ask(&spec).await, Work::None);
-    assert_eq!(world.ask(&spec).await, Work::None);
+    assert_eq!(world.ask(&spec).await, ProbeResult::None);
+    assert_eq!(world.ask(&spec).await, ProbeResult::None);
     // What is remembered gives way to what is written: a person wants it once more.
     world.settle(&spec, &first, "failed").await;
     assert_eq!(world.keys(&spec).await, std::slice::from_ref(&first));
     world.settle(&spec, &first, "waiting").await;
     world.repo.write("src/a", "2").commit("second thoughts");
     world.repo.git(["pack-refs", "--all"]);
-    let Work::Items(items) = world.ask(&spec).await else { panic!("there is work") };
+    let ProbeResult::Items(items) = world.ask(&spec).await else { panic!("there is work") };
     assert_eq!(items[0].key, format!("main@{}", world.repo.head()));
     assert!(items[0].title.as_deref().is_some_and(|title| title.contains("second thoughts")), "{items:?}");
     world.repo.git(["checkout", "--quiet", "--detach"]);
@@ -116,9 +116,9 @@ async fn files_are_work_when_base_has_others_at_the_globs() {
     assert!(keys[0].starts_with("files@"), "{keys:?}");
     world.settle(&spec, &keys[0], "processed").await;
     world.repo.write("docs/a", "2").commit("elsewhere");
-    assert_eq!(world.ask(&spec).await, Work::None);
+    assert_eq!(world.ask(&spec).await, ProbeResult::None);
     world.repo.write("src/a", "2");
-    assert_eq!(world.ask(&spec).await, Work::None, "what is not committed is not base");
+    assert_eq!(world.ask(&spec).await, ProbeResult::None, "what is not committed is not base");
     world.repo.commit("here");
     assert_ne!(world.keys(&spec).await, keys);
 }
@@ -127,7 +127,7 @@ async fn files_are_work_when_base_has_others_at_the_globs() {
 async fn local_forge_s_open_work_is_found_without_the_loop_s_own() {
     let world = World::new().await;
     let pulls = named("open-prs");
-    assert_eq!(world.ask(&pulls).await, Work::None);
+    assert_eq!(world.ask(&pulls).await, ProbeResult::None);
     let pull = |state: &str, of: &str| {
         format!("---\nkind: pull-request\nstate: {state}\nhead: abc\nloop: {of}\n---\n\nText\n")
     };
@@ -232,15 +232,15 @@ async fn commits_and_files_are_looked_for_on_the_branch_that_is_asked_about() {
 async fn command_s_exit_code_is_its_answer_and_nothing_stays_of_it() {
     let world = World::new().await;
     assert_eq!(world.keys(&command("cat src/a; echo; echo two", ItemsForm::Lines)).await, ["1"]);
-    assert_eq!(world.ask(&command("exit 1", ItemsForm::Lines)).await, Work::None);
-    assert_eq!(world.ask(&command("exit 0", ItemsForm::None)).await, Work::Items(Vec::new()));
+    assert_eq!(world.ask(&command("exit 1", ItemsForm::Lines)).await, ProbeResult::None);
+    assert_eq!(world.ask(&command("exit 0", ItemsForm::None)).await, ProbeResult::Items(Vec::new()));
     let failed = world.keys(&command("echo broken >&2; exit 3", ItemsForm::Lines)).await;
     assert_eq!(failed, ["failed: the probe ended with code 3: broken"]);
     let spec = command("echo one; echo two", ItemsForm::Lines);
     world.settle(&spec, "one", "processed").await;
     assert_eq!(world.keys(&spec).await, ["two"]);
     world.settle(&spec, "two", "waiting").await;
-    assert_eq!(world.ask(&spec).await, Work::None);
+    assert_eq!(world.ask(&spec).await, ProbeResult::None);
     assert_eq!(world.engine.store().rounds(RoundsQuery::default()).await.expect("read"), []);
     let rounds = world.folder.path().join("state/workspaces").join(&world.user.id).join("rounds");
     assert_eq!(std::fs::read_dir(rounds).expect("is there").count(), 0);

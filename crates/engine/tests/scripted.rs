@@ -2,14 +2,14 @@
 #![expect(clippy::print_stdout, reason = "the list of tests and their ends are what a test program prints")]
 
 use loopwright::agents::{
-    Agent, AgentError, AgentEvent, AgentLimits, AgentLog, AgentOutcome, Invocation, Scripted, VerdictSink,
+    Agent, AgentError, AgentEvent, AgentInvocation, AgentLimits, AgentLog, AgentOutcome, ScriptedAgent, VerdictSink,
     main_if_asked,
 };
-use loopwright::proc::{Cancel, Cookie, How, Proc, Started};
+use loopwright::proc::{CancelToken, ProcessRunner, RunEnd, StartedProcess, TreeCookie};
 use loopwright::seam::Seam;
-use loopwright_core::budget::{BudgetLimit, Tokens, Usage};
+use loopwright_core::budget::{AgentUsage, BudgetLimit, Tokens};
 use loopwright_core::spec::Role;
-use loopwright_core::verdict::{Expected, Judgement, Resolve, judge};
+use loopwright_core::verdict::{CitationResolver, Judgement, VerdictExpectation, judge};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -93,7 +93,7 @@ impl Played {
 
 /// Keeps the events, and throws the switch when the agent says `ready`.
 #[derive(Default)]
-struct Seen(Vec<String>, Cancel);
+struct Seen(Vec<String>, CancelToken);
 
 impl AgentLog for Seen {
     fn line(&mut self, event: AgentEvent<'_>) {
@@ -123,7 +123,7 @@ impl Stage {
             meter: Default::default(),
             output_max: 64 << 20,
         };
-        let prefix = Cookie::new("scripted-test").as_str().to_owned();
+        let prefix = TreeCookie::new("scripted-test").as_str().to_owned();
         Self { root, limits, prefix }
     }
 
@@ -136,14 +136,14 @@ impl Stage {
         std::fs::read_to_string(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 
-    fn invocation(&self, role: Role) -> Invocation {
+    fn invocation(&self, role: Role) -> AgentInvocation {
         let sink = VerdictSink {
             path: self.path("verdict.json"),
             nonce: "n1".to_owned(),
             tree: "t1".to_owned(),
             candidate: "c1".to_owned(),
         };
-        Invocation {
+        AgentInvocation {
             role,
             loop_name: "l".to_owned(),
             round: "r".to_owned(),
@@ -161,8 +161,8 @@ impl Stage {
             endpoints: Default::default(),
             prices: Default::default(),
             limits: self.limits.clone(),
-            cookie: Cookie::new(&self.prefix),
-            room: Default::default(),
+            cookie: TreeCookie::new(&self.prefix),
+            view: Default::default(),
         }
     }
 
@@ -172,9 +172,9 @@ impl Stage {
     }
 
     #[track_caller]
-    fn play_as(&self, role: Role, script: &str, mut started: impl FnMut(&Started) + Send) -> Played {
-        let agent = Scripted::from_text(script).expect("the script is good");
-        let (invocation, proc, mut log) = (self.invocation(role), Proc::new(Seam::none()), Seen::default());
+    fn play_as(&self, role: Role, script: &str, mut started: impl FnMut(&StartedProcess) + Send) -> Played {
+        let agent = ScriptedAgent::from_text(script).expect("the script is good");
+        let (invocation, proc, mut log) = (self.invocation(role), ProcessRunner::new(Seam::none()), Seen::default());
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
         let cancel = log.1.clone();
         let result = runtime.block_on(agent.invoke(&invocation, &proc, &mut log, &cancel, &mut started));
@@ -184,8 +184,8 @@ impl Stage {
     }
 }
 
-fn tokens(input: u64, output: u64) -> Usage {
-    Usage::Reported(Tokens { input, output, ..Tokens::default() })
+fn tokens(input: u64, output: u64) -> AgentUsage {
+    AgentUsage::Reported(Tokens { input, output, ..Tokens::default() })
 }
 
 fn steps_change_files_stage_items_and_tell_usage() {
@@ -196,7 +196,7 @@ fn steps_change_files_stage_items_and_tell_usage() {
          END\nappend deep/notes.md three\nstage issue-comment-7.md \"Fixed.\"\nusage input=1200 output=300\nsay done\nexit 7\nsay never\n",
     );
     let outcome = played.outcome();
-    assert_eq!((outcome.how, outcome.exit, outcome.usage), (How::Exited(7), Some(7), tokens(1200, 300)));
+    assert_eq!((outcome.how, outcome.exit, outcome.usage), (RunEnd::Exited(7), Some(7), tokens(1200, 300)));
     assert_eq!((outcome.text.as_str(), outcome.turns), ("I will fix the sign\ndone", 2));
     assert_eq!(outcome.stdout.to_lossy_string(), "I will fix the sign\ndone\n");
     assert_eq!(stage.text("work/calc.py"), "def add(a, b):\n    return a + b\n");
@@ -211,16 +211,16 @@ fn usage_is_a_known_zero_when_nothing_is_said_and_unknown_when_it_cannot_be_beli
         ("say hi", tokens(0, 0)),
         ("usage input=5\nusage output=7", tokens(5, 7)),
         ("usage input=5\nusage input=9", tokens(9, 0)),
-        ("usage none", Usage::Unknown),
-        ("usage nan", Usage::Unknown),
-        ("usage negative", Usage::Unknown),
-        ("usage overflow", Usage::Unknown),
-        ("usage input=-1", Usage::Unknown),
-        ("usage input=1.5", Usage::Unknown),
-        ("usage input=18446744073709551616", Usage::Unknown),
-        ("usage input=18446744073709551615 output=9", Usage::Unknown),
-        ("usage input=9\nusage input=5", Usage::Unknown),
-        ("usage nan\nusage input=5", Usage::Unknown),
+        ("usage none", AgentUsage::Unknown),
+        ("usage nan", AgentUsage::Unknown),
+        ("usage negative", AgentUsage::Unknown),
+        ("usage overflow", AgentUsage::Unknown),
+        ("usage input=-1", AgentUsage::Unknown),
+        ("usage input=1.5", AgentUsage::Unknown),
+        ("usage input=18446744073709551616", AgentUsage::Unknown),
+        ("usage input=18446744073709551615 output=9", AgentUsage::Unknown),
+        ("usage input=9\nusage input=5", AgentUsage::Unknown),
+        ("usage nan\nusage input=5", AgentUsage::Unknown),
     ];
     let stage = Stage::new();
     for (script, expected) in table {
@@ -240,7 +240,7 @@ fn usage_past_the_ceiling_ends_the_tree() {
     stage.limits.tokens = Some(10);
     let played = stage.play("usage input=6 output=4\nsay still here\nusage input=7 output=4\nhang");
     let outcome = played.outcome();
-    assert_eq!((outcome.how, outcome.limit, outcome.usage), (How::Stopped, Some(BudgetLimit::Total), tokens(7, 4)));
+    assert_eq!((outcome.how, outcome.limit, outcome.usage), (RunEnd::Stopped, Some(BudgetLimit::Total), tokens(7, 4)));
     assert!(played.log.contains(&"Limit(Total)".to_owned()) && played.log.contains(&"still here".to_owned()));
 }
 
@@ -248,9 +248,9 @@ fn turns_past_the_ceiling_end_the_tree() {
     let mut stage = Stage::new();
     stage.limits.turns = Some(2);
     let outcome = stage.play("say 1\nsay 2").outcome().clone();
-    assert_eq!((outcome.how, outcome.turns), (How::Exited(0), 2));
+    assert_eq!((outcome.how, outcome.turns), (RunEnd::Exited(0), 2));
     let outcome = stage.play("say 1\nsay 2\nsay 3\nhang").outcome().clone();
-    assert_eq!((outcome.how, outcome.limit), (How::Stopped, Some(BudgetLimit::Turns)));
+    assert_eq!((outcome.how, outcome.limit), (RunEnd::Stopped, Some(BudgetLimit::Turns)));
 }
 
 fn failing_step_ends_the_agent_and_names_its_line_unless_it_is_only_tried() {
@@ -266,7 +266,7 @@ fn failing_step_ends_the_agent_and_names_its_line_unless_it_is_only_tried() {
 
 struct Snapshot;
 
-impl Resolve for Snapshot {
+impl CitationResolver for Snapshot {
     fn line(&self, path: &str, line: u32) -> Option<String> {
         (path == "calc.py" && line == 2).then(|| "    return a + b".to_owned())
     }
@@ -280,7 +280,7 @@ fn verdict_is_filled_in_and_passes_and_raw_text_stays_raw() {
     let stage = Stage::new();
     std::fs::write(stage.path("work/calc.py"), "def add(a, b):\n    return a + b\n").expect("a file can be written");
     std::fs::write(stage.path("items/report.md"), "Fixed\n").expect("a file can be written");
-    let expected = Expected {
+    let expected = VerdictExpectation {
         nonce: "n1".to_owned(),
         tree: "t1".to_owned(),
         candidate: "c1".to_owned(),
@@ -313,16 +313,16 @@ fn maker_has_no_way_to_write_a_verdict() {
 fn agent_that_ignores_term_is_killed() {
     let stage = Stage::new();
     let ignoring = stage.play("ignore-term\nsay ready\nhang");
-    assert_eq!((ignoring.outcome().how, ignoring.outcome().term_ignored), (How::Cancelled, true));
+    assert_eq!((ignoring.outcome().how, ignoring.outcome().term_ignored), (RunEnd::Cancelled, true));
     let obeying = stage.play("say ready\nhang");
-    assert_eq!((obeying.outcome().how, obeying.outcome().term_ignored), (How::Cancelled, false));
+    assert_eq!((obeying.outcome().how, obeying.outcome().term_ignored), (RunEnd::Cancelled, false));
 }
 
 fn children_that_leave_the_session_do_not_survive() {
     let stage = Stage::new();
     // Were the late writer alive after the run, `play` would have found it by its cookie.
     let played = stage.play("setsid-child sleep 600\nwrite-later 600000 late.txt too late\nsay gone");
-    assert_eq!((played.outcome().how, played.outcome().leaky), (How::Exited(0), false));
+    assert_eq!((played.outcome().how, played.outcome().leaky), (RunEnd::Exited(0), false));
     assert!(!stage.path("work/late.txt").exists());
     let soon = stage.play("write-later 1 soon.txt hello\nsleep-until soon.txt");
     assert_eq!(soon.outcome().exit, Some(0));
@@ -335,18 +335,18 @@ fn children_that_leave_the_session_do_not_survive() {
 
 fn child_that_holds_the_pipe_makes_the_end_leaky_and_blocks_nobody() {
     let played = Stage::new().play("leak-pipe\nsay gone");
-    assert_eq!((played.outcome().how, played.outcome().leaky), (How::Exited(0), true));
+    assert_eq!((played.outcome().how, played.outcome().leaky), (RunEnd::Exited(0), true));
 }
 
 fn fork_bomb_is_cleaned_up_to_the_last_process() {
     let played = Stage::new().play("fork-bomb\nsay ready\nhang");
-    assert_eq!(played.outcome().how, How::Cancelled);
+    assert_eq!(played.outcome().how, RunEnd::Cancelled);
 }
 
 fn death_by_signal_is_told() {
     let stage = Stage::new();
     for (signal, number) in [("KILL", 9), ("SIGTERM", 15), ("SEGV", 11), ("PIPE", 13), ("ABRT", 6)] {
-        assert_eq!(stage.play(&format!("say bye\ndie {signal}")).outcome().how, How::Signaled(number), "{signal}");
+        assert_eq!(stage.play(&format!("say bye\ndie {signal}")).outcome().how, RunEnd::Signaled(number), "{signal}");
     }
 }
 
@@ -362,12 +362,12 @@ fn flood_is_cut_and_told() {
     for (script, total) in [("flood 1M", 1 << 20), ("flood 1M line", 1 << 20), ("flood 1000 lines", 2000)] {
         let played = stage.play(script);
         let outcome = played.outcome();
-        assert_eq!((outcome.how, outcome.stdout.total), (How::Exited(0), total), "{script}");
+        assert_eq!((outcome.how, outcome.stdout.total), (RunEnd::Exited(0), total), "{script}");
         assert!(outcome.text.len() <= 64 << 10, "{script}");
     }
     stage.limits.output_max = 1 << 20;
     for script in ["flood 1G", "flood 1G line", "flood 1G lines"] {
-        assert_eq!(stage.play(script).outcome().how, How::Flood, "{script}");
+        assert_eq!(stage.play(script).outcome().how, RunEnd::Flood, "{script}");
     }
 }
 

@@ -4,7 +4,7 @@
 mod common;
 
 use common::*;
-use loopwright::agents::Command;
+use loopwright::agents::CommandAgent;
 use loopwright::spec::ActionKind;
 use loopwright::{AllowlistGate, KnownSecrets, LoopEngine, LoopLevel, LoopSpec, RoundOutcome, RoundReport};
 use loopwright_testkit::wait;
@@ -35,13 +35,13 @@ async fn round(world: &World, script: &str) -> RoundReport {
     let script = format!(
         "C='{CANARY}'; B=$(printf %s \"$C\" | base64 -w0); H={hex}; echo 'echo $(( $1 + $2 ))' > sum.sh\n{script}"
     );
-    let maker = Command::new(&["sh".to_owned(), "-c".to_owned(), script]).expect("a command");
+    let maker = CommandAgent::new(&["sh".to_owned(), "-c".to_owned(), script]).expect("a command");
     let mut spec = LoopSpec { attempts: 1, ..mending(LoopLevel::L3Unattended) };
     spec.allow = vec![ActionKind::PullRequest];
     spec.secrets = vec!["FORGE_TOKEN".to_owned()];
     let mut settings = world.settings();
     let variable = ("FORGE_TOKEN".to_owned(), CANARY.to_owned());
-    settings.known_secrets = KnownSecrets::of_environment([variable]);
+    settings.known_secrets = KnownSecrets::from_environment([variable]);
     let builder = LoopEngine::builder(spec).maker(maker).checker(judge("pass", 5)).with_local_forge();
     let builder = builder.with_gate(AllowlistGate::new(["pull-request"]));
     let engine = builder.build(settings, world.repo.path()).await.expect("the loop is built");

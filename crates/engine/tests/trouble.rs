@@ -3,10 +3,10 @@
 mod common;
 
 use common::*;
-use loopwright::agents::{AgentOutcome, Invocation};
+use loopwright::agents::{AgentInvocation, AgentOutcome};
 use loopwright::clock::SteppingClock;
 use loopwright::events::{EventKind, EventSink, LiveEvent};
-use loopwright::{EngineError, LoopEngine, LoopLevel, LoopSpec, RoundOutcome, RoundReport, Settings};
+use loopwright::{EngineError, EngineSettings, LoopEngine, LoopLevel, LoopSpec, RoundOutcome, RoundReport};
 use loopwright_core::budget::Reservation;
 use loopwright_core::provider::{ProviderTrouble, TroubleKind};
 use loopwright_core::units::Usd;
@@ -26,13 +26,13 @@ fn one_attempt() -> LoopSpec {
 }
 
 /// A clock that leaps over every wait.
-fn leaping(world: &World) -> Settings {
-    Settings { clock: Arc::new(SteppingClock::new(DAWN_MS, 1)), ..world.settings() }
+fn leaping(world: &World) -> EngineSettings {
+    EngineSettings { clock: Arc::new(SteppingClock::new(DAWN_MS, 1)), ..world.settings() }
 }
 
 fn no(kind: TroubleKind, retry_at_ms: Option<i64>) -> AgentOutcome {
     let mut outcome = ended(1, "", 7);
-    outcome.told.trouble = Some(ProviderTrouble { kind, status: None, retry_at_ms, text: "not now".into() });
+    outcome.self_report.trouble = Some(ProviderTrouble { kind, status: None, retry_at_ms, text: "not now".into() });
     outcome
 }
 
@@ -41,7 +41,7 @@ fn hindered(
     times: usize,
     kind: TroubleKind,
     retry_at_ms: Option<i64>,
-) -> Puppet<impl Fn(&Invocation) -> AgentOutcome + Send + Sync> {
+) -> Puppet<impl Fn(&AgentInvocation) -> AgentOutcome + Send + Sync> {
     let left = AtomicUsize::new(times);
     puppet(move |invocation| {
         if left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok() {
@@ -108,10 +108,10 @@ async fn a_far_reset_suspends_with_the_work_kept_and_a_person_lets_it_go_on() {
     let world = World::new();
     let maker = puppet({
         let inner = hindered(1, TroubleKind::RateLimited, Some(DAWN_MS + 5 * HOUR_MS));
-        move |invocation: &Invocation| {
+        move |invocation: &AgentInvocation| {
             let seen = invocation.workspace.join("half.txt").exists();
             let outcome = inner.play(invocation);
-            if outcome.told.trouble.is_none() {
+            if outcome.self_report.trouble.is_none() {
                 assert!(seen, "what the first start left is there");
                 std::fs::remove_file(invocation.workspace.join("half.txt")).expect("it can be removed");
             }
@@ -142,7 +142,7 @@ async fn a_checker_in_trouble_is_started_again_without_making_anew() {
     let made = maker.calls();
     let left = AtomicUsize::new(1);
     let inner = judge("pass", 5);
-    let checker = puppet(move |invocation: &Invocation| {
+    let checker = puppet(move |invocation: &AgentInvocation| {
         if left.swap(0, Ordering::SeqCst) > 0 {
             return no(TroubleKind::RateLimited, Some(DAWN_MS + 5 * HOUR_MS));
         }
@@ -161,7 +161,7 @@ async fn a_checker_in_trouble_is_started_again_without_making_anew() {
 #[tokio::test]
 async fn a_ceiling_that_is_met_keeps_the_work_until_it_is_raised() {
     let world = World::new();
-    let maker = puppet(|invocation: &Invocation| {
+    let maker = puppet(|invocation: &AgentInvocation| {
         write(invocation, "sum.sh", MENDED);
         ended(0, "I mended it.", 500_000)
     });
@@ -212,9 +212,9 @@ async fn work_that_is_gone_cannot_go_on_and_silence_lets_it_go() {
     let builder = LoopEngine::builder(one_attempt()).maker(maker).checker(judge("pass", 5));
     let engine = builder.build(leaping(&world), world.repo.path()).await.expect("the loop is built");
     let later = engine.run_once().await.expect("a round");
-    assert!(engine.engine().abandoned().await.expect("reads").is_empty(), "it rests");
-    assert!(engine.engine().forgotten(DAWN_MS).await.expect("reads").is_empty(), "it is young");
-    let old = engine.engine().forgotten(DAWN_MS + HOUR_MS).await.expect("reads");
+    assert!(engine.engine().collect_abandoned().await.expect("reads").is_empty(), "it rests");
+    assert!(engine.engine().forgotten_rounds(DAWN_MS).await.expect("reads").is_empty(), "it is young");
+    let old = engine.engine().forgotten_rounds(DAWN_MS + HOUR_MS).await.expect("reads");
     assert_eq!(old.iter().map(|row| row.id.as_str()).collect::<Vec<_>>(), [later.round.as_str()]);
     let mut repos = std::fs::read_dir(world.state().join("workspaces")).expect("there are workspaces");
     let repo = repos.next().expect("of one repository").expect("that reads").path();

@@ -16,15 +16,15 @@
 mod common;
 
 use common::*;
-use loopwright::agents::{Agent, AgentError, AgentLog, AgentOutcome, Capabilities, Command, Invocation};
-use loopwright::budget::{Tokens, Usage};
-use loopwright::proc::{Cancel, Proc, Started};
-use loopwright::seam::{Moment, Seam, SeamFault, SeamHook};
+use loopwright::agents::{Agent, AgentCapabilities, AgentError, AgentInvocation, AgentLog, AgentOutcome, CommandAgent};
+use loopwright::budget::{AgentUsage, Tokens};
+use loopwright::proc::{CancelToken, ProcessRunner, StartedProcess};
+use loopwright::seam::{Seam, SeamFault, SeamHook, SeamMoment};
 use loopwright::spec::{ItemsForm, ProbeSpec, SandboxMode, read_loop_file};
-use loopwright::units::{Span, Usd};
+use loopwright::units::{TimeSpan, Usd};
 use loopwright::{
-    ActionReceipt, AllowlistGate, BoxFuture, CallbackActionExecutor, CallbackGate, Engine, EngineError, GateDecision,
-    LoopEngine, LoopEngineBuilder, LoopLevel, LoopSpec, ProposedAction, RoundOutcome, RoundReport, Settings,
+    ActionReceipt, AllowlistGate, BoxFuture, CallbackActionExecutor, CallbackGate, Engine, EngineError, EngineSettings,
+    GateDecision, LoopEngine, LoopEngineBuilder, LoopLevel, LoopSpec, ProposedAction, RoundOutcome, RoundReport,
 };
 use loopwright_testkit::{repo::git, wait};
 use serde_json::json;
@@ -52,13 +52,13 @@ fn codes(report: &RoundReport) -> Vec<&str> {
     report.reasons.iter().map(|reason| reason.code.as_str()).collect()
 }
 
-fn shell(script: &str) -> Command {
-    Command::new(&["sh", "-c", script].map(str::to_owned)).expect("a good argv")
+fn shell(script: &str) -> CommandAgent {
+    CommandAgent::new(&["sh", "-c", script].map(str::to_owned)).expect("a good argv")
 }
 
 #[tokio::test]
 async fn w01_a_checkers_verdict_is_never_ignored() {
-    type Play = fn(&Invocation) -> AgentOutcome;
+    type Play = fn(&AgentInvocation) -> AgentOutcome;
     let no: [(Play, RoundOutcome); 6] = [
         (|_| said("REJECTED. Tests fail: 14 failures. Do NOT commit this."), RoundOutcome::Failed),
         (|_| said("VERDICT: PASS"), RoundOutcome::Failed),
@@ -108,7 +108,7 @@ async fn w01_a_checkers_verdict_is_never_ignored() {
 
 #[tokio::test]
 async fn w02_a_blocked_maker_does_not_proceed() {
-    type Play = fn(&Invocation) -> AgentOutcome;
+    type Play = fn(&AgentInvocation) -> AgentOutcome;
     let blocked: [(Play, RoundOutcome); 3] = [
         (
             |invocation| {
@@ -389,7 +389,7 @@ async fn w14_a_restart_forgets_neither_history_nor_spend() {
     for _ in 0..6 {
         let maker = puppet(|invocation| {
             stage(invocation, "report.md", "sum.sh subtracts\n");
-            AgentOutcome::in_process(0, "done", Usage::Unknown)
+            AgentOutcome::in_process(0, "done", AgentUsage::Unknown)
         });
         let calls = maker.calls();
         let builder = LoopEngine::builder(spec.clone()).maker(maker).checker(judge_report("pass", 5));
@@ -411,8 +411,8 @@ async fn w17_a_hanging_agent_is_ended_by_wall_by_silence_and_by_stop() {
         let world = World::new();
         let mut spec = mending(LoopLevel::L2Assisted);
         match limit {
-            "wall" => spec.budget.round.wall = Some(Span::secs(1)),
-            _ => spec.budget.round.idle = Some(Span::secs(1)),
+            "wall" => spec.budget.round.wall = Some(TimeSpan::secs(1)),
+            _ => spec.budget.round.idle = Some(TimeSpan::secs(1)),
         }
         let builder = LoopEngine::builder(spec).maker(shell("exec sleep 1000")).checker(judge("pass", 5));
         let report = world.build(builder).await.run_once().await.expect("a round");
@@ -438,17 +438,17 @@ impl Agent for Deaf {
         "deaf"
     }
 
-    fn capabilities(&self) -> Capabilities {
-        Capabilities::default()
+    fn capabilities(&self) -> AgentCapabilities {
+        AgentCapabilities::default()
     }
 
     fn invoke<'a>(
         &'a self,
-        _: &'a Invocation,
-        _: &'a Proc,
+        _: &'a AgentInvocation,
+        _: &'a ProcessRunner,
         _: &'a mut dyn AgentLog,
-        _: &'a Cancel,
-        _: &'a mut (dyn FnMut(&Started) + Send),
+        _: &'a CancelToken,
+        _: &'a mut (dyn FnMut(&StartedProcess) + Send),
     ) -> BoxFuture<'a, Result<AgentOutcome, AgentError>> {
         self.0.fetch_add(1, Ordering::SeqCst);
         Box::pin(std::future::pending())
@@ -460,7 +460,7 @@ async fn w17_an_agent_that_ignores_its_limits_is_left_behind() {
     let (late, stopped, started) = (World::new(), World::new(), Arc::<AtomicU32>::default());
     let deaf = |wall| {
         let mut spec = mending(LoopLevel::L2Assisted);
-        spec.budget.round.wall = Some(Span::secs(wall));
+        spec.budget.round.wall = Some(TimeSpan::secs(wall));
         LoopEngine::builder(spec).maker(Deaf(Arc::clone(&started))).checker(judge("pass", 5))
     };
     let (late, stopped) = (late.build(deaf(1)).await, stopped.build(deaf(1000)).await);
@@ -477,7 +477,7 @@ async fn w17_an_agent_that_ignores_its_limits_is_left_behind() {
 async fn w18_no_child_of_an_agent_outlives_it() {
     let world = World::new();
     let mut spec = mending(LoopLevel::L2Assisted);
-    spec.budget.round.wall = Some(Span::secs(1));
+    spec.budget.round.wall = Some(TimeSpan::secs(1));
     let maker = shell("setsid sleep 1000 & sleep 1000 & exec sleep 1000");
     let builder = LoopEngine::builder(spec).maker(maker).checker(judge("pass", 5));
     let report = world.build(builder).await.run_once().await.expect("a round");
@@ -501,9 +501,9 @@ async fn w19_a_state_directory_is_scheduled_by_one_process_and_used_by_many() {
 struct Outage(Arc<AtomicU32>);
 
 impl SeamHook for Outage {
-    fn hit(&self, moment: Moment, site: &'static str) -> Result<(), SeamFault> {
+    fn hit(&self, moment: SeamMoment, site: &'static str) -> Result<(), SeamFault> {
         let down = self.0.load(Ordering::SeqCst) > 0;
-        if down && site == "store.append" && moment == Moment::Before {
+        if down && site == "store.append" && moment == SeamMoment::Before {
             return Err(SeamFault { site, when: "before" });
         }
         Ok(())
@@ -514,7 +514,7 @@ impl SeamHook for Outage {
 #[tokio::test]
 async fn w19_a_crash_between_act_and_record_never_repeats_the_act() {
     let (world, count) = (World::new(), Arc::<AtomicU32>::default());
-    let settings = Settings { seam: Seam::hooked(Arc::new(Outage(Arc::clone(&count)))), ..world.settings() };
+    let settings = EngineSettings { seam: Seam::hooked(Arc::new(Outage(Arc::clone(&count)))), ..world.settings() };
     let builder = || trusting().maker(mender()).checker(judge("pass", 5)).with_action_executor(counting(&count));
     let engine = builder().build(settings, world.repo.path()).await.expect("the loop is built");
     engine.run_once().await.expect_err("the record cannot be kept");
@@ -523,7 +523,7 @@ async fn w19_a_crash_between_act_and_record_never_repeats_the_act() {
     drop(engine);
 
     let engine = world.build(builder()).await;
-    let row = engine.engine().abandoned().await.expect("the store reads").remove(0);
+    let row = engine.engine().collect_abandoned().await.expect("the store reads").remove(0);
     let told = Told::default();
     let spec = engine.spec().clone();
     let sinking = LoopEngine::builder(spec).maker(mender()).checker(judge("pass", 5)).with_sink(told.clone());
@@ -573,7 +573,7 @@ async fn w22_spend_is_kept_when_the_agent_fails_and_cached_tokens_count() {
     let world = World::new();
     let maker = puppet(|_| {
         let tokens = Tokens { input: 2_500, output: 100_000, cache_read: 90_000, cache_write: 10_000 };
-        AgentOutcome::in_process(1, "API error", Usage::Reported(tokens))
+        AgentOutcome::in_process(1, "API error", AgentUsage::Reported(tokens))
     });
     let mut spec = mending(LoopLevel::L2Assisted);
     spec.budget.round.usd = Some(Usd(100_000_000));

@@ -11,7 +11,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
 use git_fixture::{Fixture, bytes_of, create, git, inodes, refusals, seal, statuses, try_git, words, write};
-use loopwright::workspace::{Method, SealLimits, SnapshotKind, WorkspaceError};
+use loopwright::workspace::{CheckoutMethod, SealLimits, SnapshotKind, WorkspaceError};
 
 fn fifo(path: &Path) {
     rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, 0o644.into(), 0).unwrap();
@@ -63,7 +63,7 @@ async fn workspace_shares_no_inode_with_the_user_or_the_engine() {
     }
     git(&fixture.repo(), &["fsck", "--strict"]);
     git(all.engine().dir(), &["fsck", "--strict"]);
-    let again = create(&all, "r2", &workspace.base, Method::Copy).await;
+    let again = create(&all, "r2", &workspace.base, CheckoutMethod::Copy).await;
     git(&again.dir, &["fsck", "--strict"]);
 }
 
@@ -80,8 +80,8 @@ async fn other_branches_stashes_and_other_rounds_are_not_visible() {
     let (all, first) = fixture.workspace().await;
     write(&first.dir, "x", "another round's work\n");
     let other = seal(&all, &first).await;
-    all.engine().keep("r1", "attempt-1", &other.commit).await.unwrap();
-    let second = create(&all, "r2", &first.base, Method::Copy).await;
+    all.engine().set_round_ref("r1", "attempt-1", &other.commit).await.unwrap();
+    let second = create(&all, "r2", &first.base, CheckoutMethod::Copy).await;
     assert_eq!(git(&second.dir, &["log", "--all", "--format=%s"]), "base");
     assert_eq!(git(&second.dir, &["stash", "list"]), "");
     assert_eq!(git(&second.dir, &["fsck", "--lost-found"]), "");
@@ -152,7 +152,7 @@ async fn same_size_change_right_after_the_checkout_is_seen() {
     let all = fixture.workspaces().await;
     let base = fixture.head().await;
     for n in 0..20 {
-        let workspace = create(&all, &format!("r{n}"), &base, Method::Copy).await;
+        let workspace = create(&all, &format!("r{n}"), &base, CheckoutMethod::Copy).await;
         let path = workspace.dir.join("src/a.txt");
         let times = fs::metadata(&path).unwrap();
         fs::write(&path, "one\ntwO\n").unwrap();
@@ -208,7 +208,7 @@ async fn engine_commit_depends_on_its_input_alone() {
     let base = fixture.head().await;
     let mut commits = Vec::new();
     for round in ["r1", "r2"] {
-        let workspace = create(&all, round, &base, Method::Copy).await;
+        let workspace = create(&all, round, &base, CheckoutMethod::Copy).await;
         write(&workspace.dir, "x", "x\n");
         commits.push(seal(&all, &workspace).await.commit);
     }
@@ -219,7 +219,7 @@ async fn engine_commit_depends_on_its_input_alone() {
     );
     assert_eq!(shown, expected);
     for at_unix in [0, -5, 4_102_444_800] {
-        let dated = loopwright::git::CommitWords { at_unix, ..words() };
+        let dated = loopwright::git::CommitMetadata { at_unix, ..words() };
         let commit = all.engine().commit(&all.engine().tree_of(&base).await.unwrap(), &base, &dated).await.unwrap();
         let shown = git(all.engine().dir(), &["show", "-s", "--format=%at", commit.as_str()]);
         assert_eq!(shown, at_unix.max(0).to_string());
@@ -491,7 +491,7 @@ async fn half_made_workspaces_are_never_used_and_swept_away() {
     assert_eq!(all.sweep().await.unwrap(), 1);
     assert!(!rounds.join(".half-r1-1-0").exists());
     assert!(rounds.join(".half-foreign/file").exists());
-    let made = create(&all, "r9", &fixture.head().await, Method::Copy).await;
+    let made = create(&all, "r9", &fixture.head().await, CheckoutMethod::Copy).await;
     assert_eq!(all.reopen("r9").unwrap(), Some(made));
 }
 
@@ -501,7 +501,7 @@ async fn workspace_made_again_is_pristine() {
     let (all, workspace) = fixture.workspace().await;
     write(&workspace.dir, "src/a.txt", "left by a dead round\n");
     fs::set_permissions(workspace.dir.join("src"), fs::Permissions::from_mode(0o000)).unwrap();
-    let again = create(&all, "r1", &workspace.base, Method::Copy).await;
+    let again = create(&all, "r1", &workspace.base, CheckoutMethod::Copy).await;
     assert_eq!(git(&again.dir, &["status", "--porcelain"]), "");
 }
 
@@ -516,7 +516,10 @@ async fn folders_that_are_not_ours_are_left_alone() {
     symlink(fixture.path("elsewhere"), rounds.join("r2")).unwrap();
     for round in ["r1", "r2"] {
         assert!(matches!(all.discard(round).await, Err(WorkspaceError::Foreign(_))), "{round}");
-        assert!(all.create("fixer", round, &fixture.head().await, &Method::Copy.into()).await.is_err(), "{round}");
+        assert!(
+            all.create("fixer", round, &fixture.head().await, &CheckoutMethod::Copy.into()).await.is_err(),
+            "{round}"
+        );
     }
     assert!(rounds.join("r1/precious").exists() && fixture.path("elsewhere/owned-by-loopwright").exists());
     for bad in ["../r1", "", ".", "a/b", ".half-x"] {
@@ -542,7 +545,7 @@ async fn missing_base_is_an_unknown_ref() {
     let fixture = Fixture::new();
     let all = fixture.workspaces().await;
     let absent = "1234567890123456789012345678901234567890".parse().unwrap();
-    match all.create("fixer", "r1", &absent, &Method::Copy.into()).await {
+    match all.create("fixer", "r1", &absent, &CheckoutMethod::Copy.into()).await {
         Err(WorkspaceError::Git(error)) => assert_eq!(error.kind, loopwright::git::GitErrorKind::UnknownRef, "{error}"),
         other => panic!("{other:?}"),
     }
@@ -558,7 +561,9 @@ async fn many_rounds_of_one_base_are_made_at_the_same_time() {
         .map(|n| {
             let (all, base) = (all.clone(), base.clone());
             tokio::spawn(async move {
-                all.create("fixer", &format!("r{n}"), &base, &Method::Copy.into()).await.map(|workspace| workspace.dir)
+                all.create("fixer", &format!("r{n}"), &base, &CheckoutMethod::Copy.into())
+                    .await
+                    .map(|workspace| workspace.dir)
             })
         })
         .collect();
@@ -570,7 +575,7 @@ async fn many_rounds_of_one_base_are_made_at_the_same_time() {
 /// Git reads these names in every folder it walks, also in ignored ones.
 #[tokio::test]
 async fn rules_that_are_no_files_are_refused_before_git_opens_them() {
-    for method in [Method::Copy, Method::Overlay] {
+    for method in [CheckoutMethod::Copy, CheckoutMethod::Overlay] {
         let fixture = Fixture::new();
         let (all, base) = (fixture.workspaces().await, fixture.head().await);
         let places = [".gitattributes", "__pycache__/.gitignore", "new/.gitignore", "target/x/.gitattributes"];
@@ -585,7 +590,7 @@ async fn rules_that_are_no_files_are_refused_before_git_opens_them() {
             let sealed = sealed.unwrap_or_else(|_| panic!("git waits for {place}"));
             assert_eq!(refusals(&sealed), [format!("{place}:Special")], "{method:?}");
             assert!(sealed.is_unchanged());
-            let kept = all.keep_warm("fixer", &workspace);
+            let kept = all.store_warm_outputs("fixer", &workspace);
             tokio::time::timeout(std::time::Duration::from_secs(10), kept).await.expect("no wait").unwrap();
         }
     }
@@ -638,7 +643,7 @@ async fn opened_engine_and_gc_remove_what_dead_ones_left() {
     write(&repo, "rounds/r2/owned-by-loopwright", "");
     // No folder, so none of ours.
     write(&repo, "trash/a-file", "stays");
-    let engine = loopwright::Engine::open(loopwright::Settings::new(fixture.state())).await.unwrap();
+    let engine = loopwright::Engine::open(loopwright::EngineSettings::new(fixture.state())).await.unwrap();
     assert!(!repo.join("trash/r0-1-0").exists() && !repo.join("rounds/.half-r1-1-0").exists());
     let left = || fs::read_dir(repo.join("trash")).unwrap().count();
     for _ in 0..100_000 {
@@ -649,7 +654,7 @@ async fn opened_engine_and_gc_remove_what_dead_ones_left() {
     }
     assert_eq!((left(), repo.join("rounds/r2").exists()), (1, true));
     write(&repo, "trash/r3-1-0/x", "left by another");
-    let retention = loopwright::gc::Retention { rounds_before_ms: 0, logs_before_ms: 0 };
+    let retention = loopwright::gc::GcRetention { rounds_before_ms: 0, logs_before_ms: 0 };
     engine.gc(retention, loopwright::gc::GcMode::Remove).await.unwrap();
     assert_eq!(left(), 1);
     engine.close().await.unwrap();

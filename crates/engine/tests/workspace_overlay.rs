@@ -13,25 +13,26 @@ use std::sync::Arc;
 
 use git_fixture::{Fixture, bytes_of, create, git, refusals, seal, statuses};
 use loopwright::git::{Git, Oid};
-use loopwright::seam::{Moment, Seam, SeamFault, SeamHook};
+use loopwright::seam::{Seam, SeamFault, SeamHook, SeamMoment};
 use loopwright::workspace::{
-    Files, Making, Method, NameProblem, Refusal, SealLimits, SnapshotKind, Warm, Workspace, WorkspaceError, Workspaces,
+    CheckoutFiles, CheckoutMethod, NameProblem, SealLimits, SealRefusal, SnapshotKind, WarmStart, Workspace,
+    WorkspaceError, WorkspaceOptions, Workspaces,
 };
 use overlay_fixture::{inside, look};
 use proptest::prelude::*;
 
 async fn overlay(all: &Workspaces, round: &str, base: &Oid) -> Workspace {
-    create(all, round, base, Method::Overlay).await
+    create(all, round, base, CheckoutMethod::Overlay).await
 }
 
 #[tokio::test]
 async fn overlay_is_a_clean_private_clone_at_the_base() {
     let fixture = Fixture::new();
-    let (_, workspace) = fixture.workspace_by(Method::Overlay).await;
+    let (_, workspace) = fixture.workspace_by(CheckoutMethod::Overlay).await;
     let status =
         inside(&workspace.files, "git status --porcelain --branch; git rev-parse HEAD; git remote; git fsck --strict");
     assert_eq!(status, format!("## loop/fixer/r1\n{}\n", workspace.base));
-    assert_eq!(look(&workspace.files), look(&Files::Folder(fixture.repo())));
+    assert_eq!(look(&workspace.files), look(&CheckoutFiles::Folder(fixture.repo())));
     let commit = "echo x > x; git add -A; git commit -q -m 'makers can commit'; git log --format=%s; git branch -m other; git gc -q; git fsck";
     assert_eq!(inside(&workspace.files, commit), "makers can commit\nbase\n");
     for dir in [&workspace.root, &workspace.dir, &workspace.home, &workspace.tmp, &workspace.outbox] {
@@ -42,7 +43,7 @@ async fn overlay_is_a_clean_private_clone_at_the_base() {
 #[tokio::test]
 async fn shared_layers_stay_as_they_were_whatever_a_maker_does() {
     let fixture = Fixture::new();
-    let (all, workspace) = fixture.workspace_by(Method::Overlay).await;
+    let (all, workspace) = fixture.workspace_by(CheckoutMethod::Overlay).await;
     let before = bytes_of(&fixture.folder(&all, "bases"));
     inside(
         &workspace.files,
@@ -56,7 +57,7 @@ async fn shared_layers_stay_as_they_were_whatever_a_maker_does() {
 #[tokio::test]
 async fn seal_records_every_kind_of_change() {
     let fixture = Fixture::new();
-    let (all, workspace) = fixture.workspace_by(Method::Overlay).await;
+    let (all, workspace) = fixture.workspace_by(CheckoutMethod::Overlay).await;
     inside(
         &workspace.files,
         "printf 'one\\nTWO\\nthree\\n' > src/a.txt; mkdir new; echo n > 'new/file with space.txt'; mv src/deep/b.txt src/deep/c.txt; \
@@ -94,7 +95,7 @@ async fn names_that_differ_by_case_from_files_nobody_touched_are_refused() {
         ("mkdir SRC; mv src/a.txt SRC/a.txt", vec!["SRC/a.txt:Name(CaseCollision)"], vec!["src/a.txt:Deleted"]),
     ];
     for (n, (script, refused, changed)) in cases.into_iter().enumerate() {
-        for method in [Method::Overlay, Method::Copy] {
+        for method in [CheckoutMethod::Overlay, CheckoutMethod::Copy] {
             let round = format!("{method:?}-{n}");
             let workspace = create(&all, &round, &base, method).await;
             inside(&workspace.files, script);
@@ -111,7 +112,7 @@ fn owned(texts: &[&str]) -> Vec<String> {
 #[tokio::test]
 async fn untouched_or_merely_touched_overlay_seals_to_the_base() {
     let fixture = Fixture::new();
-    let (all, workspace) = fixture.workspace_by(Method::Overlay).await;
+    let (all, workspace) = fixture.workspace_by(CheckoutMethod::Overlay).await;
     for script in [
         "true",
         "touch src/a.txt; chmod 600 run.sh; chmod 755 run.sh; mkdir target empty; echo i > target/i",
@@ -167,7 +168,7 @@ async fn ignore_rules_of_base_and_maker_decide_together() {
 #[tokio::test]
 async fn what_cannot_be_sealed_is_refused() {
     let fixture = Fixture::new();
-    let (all, workspace) = fixture.workspace_by(Method::Overlay).await;
+    let (all, workspace) = fixture.workspace_by(CheckoutMethod::Overlay).await;
     inside(
         &workspace.files,
         "mkfifo pipe; mkfifo ignored.sock; rm run.sh; mkfifo run.sh; mkdir -p new; mkfifo new/p; echo x > new/x; git init -q nested; echo n > nested/n; \
@@ -189,7 +190,7 @@ async fn what_cannot_be_sealed_is_refused() {
 #[tokio::test]
 async fn request_text_is_read_from_the_upper_layer_and_never_sealed() {
     let fixture = Fixture::new();
-    let (all, workspace) = fixture.workspace_by(Method::Overlay).await;
+    let (all, workspace) = fixture.workspace_by(CheckoutMethod::Overlay).await;
     inside(&workspace.files, "printf 'Title\\n' > PR_BODY.md; mkdir docs; echo o > docs/PR_BODY.md");
     let sealed = seal(&all, &workspace).await;
     assert_eq!(
@@ -207,12 +208,12 @@ async fn views_of_a_sealed_commit_look_like_a_checkout_of_it() {
         "rm -r only; echo a > src/a.txt; rm -r src/deep; echo f > src/deep; rm run.sh; mkdir run.sh; echo r > run.sh/r",
         "echo '*.txt text eol=crlf' > .gitattributes",
     ] {
-        let (all, workspace) = fixture.workspace_by(Method::Overlay).await;
+        let (all, workspace) = fixture.workspace_by(CheckoutMethod::Overlay).await;
         inside(&workspace.files, script);
         let sealed = seal(&all, &workspace).await;
         inside(&workspace.files, "echo swapped after the seal > src/a.txt");
         let gates = all.snapshot(&workspace, "gates", &sealed.commit, SnapshotKind::WithGit, &[]).await.unwrap();
-        let copy = create(&all, "copy", &workspace.base, Method::Copy).await;
+        let copy = create(&all, "copy", &workspace.base, CheckoutMethod::Copy).await;
         let checkout = all.snapshot(&copy, "gates", &sealed.commit, SnapshotKind::WithGit, &[]).await.unwrap();
         assert_eq!(look(&gates.files), look(&checkout.files));
         let git = "git status --porcelain; git rev-parse HEAD; git fsck --strict; git diff --name-only HEAD~1";
@@ -221,7 +222,7 @@ async fn views_of_a_sealed_commit_look_like_a_checkout_of_it() {
         assert_eq!(look(&reader.files), look(&checkout.files));
         assert_eq!(inside(&reader.files, "ls -d .git; echo x > src/a.txt; true"), "");
         let base = all.snapshot(&workspace, "base", &workspace.base, SnapshotKind::WithGit, &[]).await.unwrap();
-        assert_eq!(look(&base.files), look(&Files::Folder(fixture.repo())));
+        assert_eq!(look(&base.files), look(&CheckoutFiles::Folder(fixture.repo())));
     }
 }
 
@@ -232,7 +233,7 @@ async fn restored_and_hidden_paths_are_found_as_base_or_not_at_all() {
     fixture.write("tools/lint", "lint\n");
     fixture.write("report/junit.xml", "<old/>\n");
     fixture.commit_all("tests");
-    let (all, workspace) = fixture.workspace_by(Method::Overlay).await;
+    let (all, workspace) = fixture.workspace_by(CheckoutMethod::Overlay).await;
     inside(
         &workspace.files,
         "echo cheat > tests/t.sh; rm -r tools; ln -s src tools; rm -r src/deep; echo f > src/deep; echo new > report/new.xml",
@@ -249,7 +250,7 @@ async fn restored_and_hidden_paths_are_found_as_base_or_not_at_all() {
         "base test\nb\n"
     );
     inside(&gates.files, "echo '<new/>' > report/junit.xml");
-    assert_eq!(fs::read_to_string(gates.files.written().unwrap().join("report/junit.xml")).unwrap(), "<new/>\n");
+    assert_eq!(fs::read_to_string(gates.files.written_folder().unwrap().join("report/junit.xml")).unwrap(), "<new/>\n");
     assert_eq!(inside(&workspace.files, "cat report/junit.xml"), "<old/>\n");
 }
 
@@ -259,15 +260,15 @@ async fn base_near_an_anchor_is_a_delta_that_looks_like_its_checkout() {
     fixture.write("old/deep/x", "x\n");
     fixture.write("file", "becomes a folder\n");
     fixture.commit_all("anchor");
-    let (all, first) = fixture.workspace_by(Method::Overlay).await;
+    let (all, first) = fixture.workspace_by(CheckoutMethod::Overlay).await;
     git(&fixture.repo(), &["rm", "-rq", "old", "file", "src/a.txt"]);
     fixture.write("file/inside", "f\n");
     fixture.write("new/y", "y\n");
     let next = fixture.commit_all("moved on");
     let second = overlay(&all, "r2", &next).await;
-    let Files::Overlay { lower, .. } = &second.files else { panic!("an overlay") };
+    let CheckoutFiles::Overlay { lower, .. } = &second.files else { panic!("an overlay") };
     assert_eq!(lower.len(), 4, "a delta over an anchor: {lower:?}");
-    assert_eq!(look(&second.files), look(&Files::Folder(fixture.repo())));
+    assert_eq!(look(&second.files), look(&CheckoutFiles::Folder(fixture.repo())));
     assert_eq!(
         inside(&second.files, "git status --porcelain; git fsck --strict; git log --format=%s"),
         "moved on\nanchor\nbase\n"
@@ -275,7 +276,7 @@ async fn base_near_an_anchor_is_a_delta_that_looks_like_its_checkout() {
     // A third lies over the anchor too, never over the delta.
     fixture.write("new/z", "z\n");
     let third = overlay(&all, "r3", &fixture.commit_all("further")).await;
-    let Files::Overlay { lower, .. } = &third.files else { panic!("an overlay") };
+    let CheckoutFiles::Overlay { lower, .. } = &third.files else { panic!("an overlay") };
     assert_eq!(lower.len(), 4);
     inside(&third.files, "echo again > src/a.txt; rm -r new");
     assert_eq!(statuses(&seal(&all, &third).await), ["new/y:Deleted", "new/z:Deleted", "src/a.txt:Added"]);
@@ -304,7 +305,7 @@ async fn base_on_another_branch_never_shows_its_anchor() {
 #[tokio::test]
 async fn changed_attributes_make_an_anchor() {
     let fixture = Fixture::new();
-    let (all, _) = fixture.workspace_by(Method::Overlay).await;
+    let (all, _) = fixture.workspace_by(CheckoutMethod::Overlay).await;
     fixture.write(".gitattributes", "*.txt text eol=crlf\n");
     let next = fixture.commit_all("attributes");
     let second = overlay(&all, "r2", &next).await;
@@ -314,7 +315,7 @@ async fn changed_attributes_make_an_anchor() {
 #[tokio::test]
 async fn overlay_is_found_again_and_removed_whatever_its_maker_left() {
     let fixture = Fixture::new();
-    let (all, workspace) = fixture.workspace_by(Method::Overlay).await;
+    let (all, workspace) = fixture.workspace_by(CheckoutMethod::Overlay).await;
     assert_eq!(all.reopen("r1").unwrap().as_ref(), Some(&workspace));
     inside(&workspace.files, "rm -r src; mkdir locked; echo x > locked/x; chmod 000 locked");
     all.discard("r1").await.unwrap();
@@ -331,7 +332,11 @@ async fn extra_layers_lie_over_the_base_and_are_not_sealed() {
     let extra = fixture.path("setup");
     git_fixture::write(&extra, "node_modules/dep/index.js", "dep\n");
     git_fixture::write(&extra, "generated", "g\n");
-    let making = Making { method: Method::Overlay, extra_lower: vec![extra.clone()], ..Making::default() };
+    let making = WorkspaceOptions {
+        method: CheckoutMethod::Overlay,
+        extra_lower: vec![extra.clone()],
+        ..WorkspaceOptions::default()
+    };
     let workspace = all.create("fixer", "r1", &fixture.head().await, &making).await.unwrap();
     assert_eq!(
         inside(&workspace.files, "cat generated; rm -r node_modules/dep; rm generated; echo n > src/new"),
@@ -350,7 +355,7 @@ async fn extra_layers_lie_over_the_base_and_are_not_sealed() {
 #[tokio::test]
 async fn half_made_bases_are_made_anew() {
     let fixture = Fixture::new();
-    let (all, workspace) = fixture.workspace_by(Method::Overlay).await;
+    let (all, workspace) = fixture.workspace_by(CheckoutMethod::Overlay).await;
     let base = fixture.folder(&all, "bases").join(workspace.base.as_str());
     for lost in ["layers", "files", "git"] {
         let path = base.join(lost);
@@ -364,15 +369,15 @@ async fn half_made_bases_are_made_anew() {
     }
 }
 
-fn warm() -> Making {
-    Making { method: Method::Overlay, warm: Warm::Kept, ..Making::default() }
+fn warm() -> WorkspaceOptions {
+    WorkspaceOptions { method: CheckoutMethod::Overlay, warm: WarmStart::Kept, ..WorkspaceOptions::default() }
 }
 
 /// Makes a round's workspace, runs a script in it, and ends the round.
 async fn round(all: &Workspaces, id: &str, base: &Oid, script: &str) -> String {
     let workspace = all.create("fixer", id, base, &warm()).await.unwrap();
     let said = inside(&workspace.files, script);
-    all.keep_warm("fixer", &workspace).await.unwrap();
+    all.store_warm_outputs("fixer", &workspace).await.unwrap();
     all.discard(id).await.unwrap();
     said
 }
@@ -395,7 +400,7 @@ async fn build_outputs_reach_the_next_round_of_the_loop_and_nobody_else() {
     );
     assert!(seal(&all, &next).await.is_unchanged());
     // The slot is taken: a round beside it, another loop and gates start cold.
-    for (name, making) in [("fixer", warm()), ("other", warm()), ("fixer", Method::Overlay.into())] {
+    for (name, making) in [("fixer", warm()), ("other", warm()), ("fixer", CheckoutMethod::Overlay.into())] {
         let cold = all.create(name, "r3", &base, &making).await.unwrap();
         assert_eq!(inside(&cold.files, "ls"), "link\nrun.sh\nsrc\n", "{name}");
     }
@@ -450,7 +455,7 @@ async fn outputs_never_take_the_place_of_what_base_has() {
 #[tokio::test]
 async fn bases_that_no_round_stands_on_go_but_for_the_last_few() {
     let fixture = Fixture::new();
-    let (all, first) = fixture.workspace_by(Method::Overlay).await;
+    let (all, first) = fixture.workspace_by(CheckoutMethod::Overlay).await;
     let mut commits = vec![first.base.clone()];
     for n in 1..6 {
         fixture.write("n", &format!("{n}\n"));
@@ -475,22 +480,26 @@ async fn bases_that_no_round_stands_on_go_but_for_the_last_few() {
 /// Fails the n-th call of git, before it is made or after it took effect.
 struct Nth {
     left: std::sync::atomic::AtomicI64,
-    moment: Moment,
+    moment: SeamMoment,
 }
 
 impl SeamHook for Nth {
-    fn hit(&self, moment: Moment, site: &'static str) -> Result<(), SeamFault> {
+    fn hit(&self, moment: SeamMoment, site: &'static str) -> Result<(), SeamFault> {
         let is_ours = moment == self.moment && self.left.fetch_sub(1, std::sync::atomic::Ordering::Relaxed) == 0;
         if is_ours { Err(SeamFault { site, when: "then" }) } else { Ok(()) }
     }
 }
 
 /// Everything that makes layers: an anchor, a delta over it, a sealed commit, its views.
-async fn make_layers(fixture: &Fixture, git: Git, commits: &[Oid]) -> Result<(Workspace, Files), WorkspaceError> {
+async fn make_layers(
+    fixture: &Fixture,
+    git: Git,
+    commits: &[Oid],
+) -> Result<(Workspace, CheckoutFiles), WorkspaceError> {
     let repo = fixture.git.discover(&fixture.repo()).await.unwrap();
     let all = Workspaces::open(git, &fixture.state(), repo).await?;
-    all.create("fixer", "r1", &commits[0], &Method::Overlay.into()).await?;
-    let workspace = all.create("fixer", "r2", &commits[1], &Method::Overlay.into()).await?;
+    all.create("fixer", "r1", &commits[0], &CheckoutMethod::Overlay.into()).await?;
+    let workspace = all.create("fixer", "r2", &commits[1], &CheckoutMethod::Overlay.into()).await?;
     git_fixture::write(&workspace.dir, "src/a.txt", "sealed\n");
     git_fixture::write(&workspace.dir, "new", "n\n");
     let sealed = all.seal(&workspace, &git_fixture::words(), SealLimits::default()).await?;
@@ -501,7 +510,7 @@ async fn make_layers(fixture: &Fixture, git: Git, commits: &[Oid]) -> Result<(Wo
 #[tokio::test]
 async fn whatever_fails_while_layers_are_made_no_half_one_is_ever_used() {
     let mut points = 0;
-    for moment in [Moment::Before, Moment::After] {
+    for moment in [SeamMoment::Before, SeamMoment::After] {
         for n in 0.. {
             let fixture = Fixture::new();
             let first = fixture.head().await;
@@ -614,13 +623,13 @@ proptest! {
             git(&fixture.repo(), &["add", "-f", "target/tracked"]);
             let base = fixture.commit_all("more");
             let all = fixture.workspaces().await;
-            let copy = create(&all, "copy", &base, Method::Copy).await;
+            let copy = create(&all, "copy", &base, CheckoutMethod::Copy).await;
             let over = overlay(&all, "over", &base).await;
             inside(&copy.files, &script);
             inside(&over.files, &script);
             assert_eq!(look(&over.files), look(&copy.files), "the kernel disagrees with itself");
             let (by_copy, by_overlay) = (seal(&all, &copy).await, seal(&all, &over).await);
-            let by_path = |sealed: &loopwright::workspace::Sealed| sealed.changes.iter().map(|c| (c.path.clone(), format!("{c:?}"))).collect::<BTreeMap<_, _>>();
+            let by_path = |sealed: &loopwright::workspace::SealedTree| sealed.changes.iter().map(|c| (c.path.clone(), format!("{c:?}"))).collect::<BTreeMap<_, _>>();
             assert_eq!(by_path(&by_overlay), by_path(&by_copy));
             assert_eq!(refusals(&by_overlay), refusals(&by_copy));
             assert_eq!(by_overlay.tree, by_copy.tree);
@@ -631,7 +640,7 @@ proptest! {
             assert_eq!(twins(tree.iter().copied()), Vec::<String>::new());
             let shown = inside(&over.files, "find . -path ./.git -prune -o -mindepth 1 -printf '%P\\n'");
             let twins = twins(shown.lines().chain(tree));
-            let refused = by_overlay.refused.iter().filter(|refused| refused.why == Refusal::Name(NameProblem::CaseCollision));
+            let refused = by_overlay.refused.iter().filter(|refused| refused.why == SealRefusal::Name(NameProblem::CaseCollision));
             for path in refused.map(|refused| refused.path.to_lowercase()) {
                 assert!(twins.iter().any(|twin| path == *twin || path.starts_with(&format!("{twin}/"))), "{path}");
             }

@@ -1,7 +1,9 @@
 //! Measures what walls cost: `/bin/true` without and with them, in turns. Prints medians in microseconds.
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example measures and prints")]
 
-use loopwright_sandbox::{Cancel, Confine, Cookie, Network, Resources, Spawn, What, probe, run};
+use loopwright_sandbox::{
+    CancelToken, Confinement, MountSource, ResourceCeilings, SandboxNetwork, SpawnRequest, TreeCookie, probe, run,
+};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -16,26 +18,31 @@ async fn main() {
     let host = probe(root.path());
     println!("probe {:?}", begun.elapsed());
     host.findings.iter().for_each(|finding| println!("{finding:?}"));
-    println!("enforces {} overlay {}", host.enforces(), host.overlay());
-    let none = Resources { processes: None, memory: None, cpu_weight: None, ..Resources::default() };
-    let mut cases: Vec<(&str, Option<Confine>, Vec<Duration>, Duration)> = vec![
+    println!("enforces {} overlay {}", host.enforces(), host.supports_overlay());
+    let none = ResourceCeilings { processes: None, memory: None, cpu_weight: None, ..ResourceCeilings::default() };
+    let mut cases: Vec<(&str, Option<Confinement>, Vec<Duration>, Duration)> = vec![
         ("plain", None, vec![], Duration::ZERO),
-        ("walls", Some(confine(root.path(), Network::None, Resources::default())), vec![], Duration::ZERO),
         (
-            "walls, host network",
-            Some(confine(root.path(), Network::Host, Resources::default())),
+            "walls",
+            Some(confine(root.path(), SandboxNetwork::None, ResourceCeilings::default())),
             vec![],
             Duration::ZERO,
         ),
-        ("walls, no limits", Some(confine(root.path(), Network::None, none)), vec![], Duration::ZERO),
+        (
+            "walls, host network",
+            Some(confine(root.path(), SandboxNetwork::Host, ResourceCeilings::default())),
+            vec![],
+            Duration::ZERO,
+        ),
+        ("walls, no limits", Some(confine(root.path(), SandboxNetwork::None, none)), vec![], Duration::ZERO),
     ];
     for _ in 0..100 {
         for (_, confine, times, cpu) in &mut cases {
             let before = children_cpu();
-            let mut spawn = Spawn::new("/bin/true", "/", Cookie::new("bench"));
+            let mut spawn = SpawnRequest::new("/bin/true", "/", TreeCookie::new("bench"));
             spawn.confine = confine.clone();
             let begun = Instant::now();
-            let end = run(spawn, &mut (), &Cancel::new(), |_| ()).await.expect("starts");
+            let end = run(spawn, &mut (), &CancelToken::new(), |_| ()).await.expect("starts");
             times.push(begun.elapsed());
             *cpu += children_cpu().saturating_sub(before);
             assert_eq!(end.code, Some(0));
@@ -53,11 +60,11 @@ async fn main() {
     }
 }
 
-fn confine(root: &Path, network: Network, resources: Resources) -> Confine {
+fn confine(root: &Path, network: SandboxNetwork, resources: ResourceCeilings) -> Confinement {
     let at = |name: &str| root.join(name);
-    let mut confine = Confine { network, resources, ..Confine::default() };
-    confine.mount("/tmp", What::Memory(64 << 20));
-    confine.mount("/workspace", What::Overlay { lower: vec![at("low")], upper: at("upper"), work: at("work") });
+    let mut confine = Confinement { network, resources, ..Confinement::default() };
+    confine.mount("/tmp", MountSource::Memory(64 << 20));
+    confine.mount("/workspace", MountSource::Overlay { lower: vec![at("low")], upper: at("upper"), work: at("work") });
     confine
 }
 

@@ -1,21 +1,21 @@
 //! The first process of the pid namespace: builds the walls, starts the program, collects orphans, keeps the door.
 
-use crate::door::Door;
-use crate::outer::{Talk, undumpable};
-use crate::report::{At, Outcome, tell};
-use crate::sys::{self, Waited};
-use crate::wire::{Act, Net, Plan, Record, Step};
-use crate::{looks, program, root, walls};
+use crate::port_forwarder::PortForwarder;
+use crate::outer::{InitPipes, undumpable};
+use crate::report::{FailedStep, StepResult, send_record};
+use crate::sys::{self, WaitStatus};
+use crate::wire::{LaunchTask, LaunchNetwork, LaunchPlan, HelperRecord, LaunchStep};
+use crate::{probe_checks, program, root, restrictions};
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::OwnedFd;
 
-pub fn run(plan: &Plan, talk: Talk) -> ! {
+pub fn run(plan: &LaunchPlan, talk: InitPipes) -> ! {
     die_with_parent();
     match start(plan, &talk.outer) {
         Ok((pid, door)) => stay(pid, door, File::from(talk.told)),
         Err(failure) => {
-            failure.tell();
+            failure.send_failure();
             sys::exit(1)
         }
     }
@@ -28,15 +28,15 @@ fn die_with_parent() {
     let _ = sys::control(PR_SET_PDEATHSIG, 9, 0);
 }
 
-fn start(plan: &Plan, outer: &OwnedFd) -> Outcome<(i32, Option<Door>)> {
-    sys::enter_namespaces(sys::CLONE_NEWNS).at(Step::MountNamespace)?;
+fn start(plan: &LaunchPlan, outer: &OwnedFd) -> StepResult<(i32, Option<PortForwarder>)> {
+    sys::enter_namespaces(sys::CLONE_NEWNS).at(LaunchStep::MountNamespace)?;
     let socket = root::build(plan)?;
-    sys::set_host_name(b"loopwright").at(Step::HostName)?;
-    if plan.network != Net::Host {
-        sys::loopback_up().at(Step::Loopback)?;
+    sys::set_host_name(b"loopwright").at(LaunchStep::HostName)?;
+    if plan.network != LaunchNetwork::Host {
+        sys::loopback_up().at(LaunchStep::Loopback)?;
     }
     let door = match (&plan.network, socket) {
-        (Net::Door { port, .. }, Some(socket)) => Some(Door::open(socket, *port).at(Step::Door)?),
+        (LaunchNetwork::Door { port, .. }, Some(socket)) => Some(PortForwarder::open(socket, *port).at(LaunchStep::Door)?),
         _ => None,
     };
     if sys::is_closed(outer) {
@@ -44,42 +44,42 @@ fn start(plan: &Plan, outer: &OwnedFd) -> Outcome<(i32, Option<Door>)> {
     }
     // Hides where in the host's groups it is. Not a wall, so a kernel without it is no failure.
     let _ = sys::enter_namespaces(sys::CLONE_NEWCGROUP);
-    walls::give_up_privileges().at(Step::Privileges)?;
+    restrictions::give_up_privileges().at(LaunchStep::Privileges)?;
     undumpable();
     let pid = start_program(plan)?;
     Ok((pid, door))
 }
 
-fn start_program(plan: &Plan) -> Outcome<i32> {
-    if plan.act == Act::Look {
-        looks::outside(plan);
+fn start_program(plan: &LaunchPlan) -> StepResult<i32> {
+    if plan.act == LaunchTask::Look {
+        probe_checks::outside(plan);
     }
-    let pid = sys::fork_until_executed().at(Step::Fork)?;
+    let pid = sys::fork_until_executed().at(LaunchStep::Fork)?;
     if pid == 0 {
         program::run(plan)
     }
     sys::close_streams();
     // A program that could not be executed has told so itself, and the engine listens to the first word.
-    tell(Record::Started);
+    send_record(HelperRecord::Started);
     Ok(pid)
 }
 
-fn stay(program: i32, door: Option<Door>, mut told: File) -> ! {
+fn stay(program: i32, door: Option<PortForwarder>, mut told: File) -> ! {
     if let Some(door) = door {
         door.keep();
     }
     let status = loop {
         match sys::wait_any(true) {
-            Waited::Child(pid, status) if pid == program => break status,
-            Waited::Child(..) | Waited::Nothing => {}
-            Waited::NoChildren => sys::exit(1),
+            WaitStatus::Child(pid, status) if pid == program => break status,
+            WaitStatus::Child(..) | WaitStatus::Nothing => {}
+            WaitStatus::NoChildren => sys::exit(1),
         }
     };
     let _ = told.write_all(&status.to_ne_bytes());
     let others = has_children();
-    tell(Record::Ended { status, others });
+    send_record(HelperRecord::Ended { status, others });
     // Whoever is left may still write to the pipes; the engine decides how long that is waited for, and then ends us.
-    while others && !matches!(sys::wait_any(true), Waited::NoChildren) {}
+    while others && !matches!(sys::wait_any(true), WaitStatus::NoChildren) {}
     sys::exit(0)
 }
 
@@ -87,9 +87,9 @@ fn stay(program: i32, door: Option<Door>, mut told: File) -> ! {
 fn has_children() -> bool {
     loop {
         match sys::wait_any(false) {
-            Waited::Child(..) => {}
-            Waited::Nothing => return true,
-            Waited::NoChildren => return false,
+            WaitStatus::Child(..) => {}
+            WaitStatus::Nothing => return true,
+            WaitStatus::NoChildren => return false,
         }
     }
 }

@@ -7,17 +7,17 @@
 
 #![no_main]
 
-mod door;
+mod port_forwarder;
 mod init;
-mod looks;
+mod probe_checks;
 mod outer;
-mod places;
+mod mounts;
 mod program;
 mod report;
 mod root;
 mod sys;
 mod system;
-mod walls;
+mod restrictions;
 #[allow(dead_code, reason = "the engine uses the other half")]
 mod wire;
 

@@ -1,9 +1,9 @@
 //! The process outside: makes the namespaces, starts init, waits, and ends everything when the engine is gone.
 
 use crate::init;
-use crate::report::{At, Outcome};
-use crate::sys::{self, PollFd, Waited};
-use crate::wire::{FD_LIFELINE, FD_PLAN, INSIDE_ID, Net, PLAN_MAX, Plan, Step, Thing};
+use crate::report::{FailedStep, StepResult};
+use crate::sys::{self, PollFd, WaitStatus};
+use crate::wire::{FD_LIFELINE, FD_PLAN, INSIDE_ID, LaunchNetwork, PLAN_MAX, LaunchPlan, LaunchStep, LaunchMountSource};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -12,7 +12,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 const TOLD_LEN: usize = 4;
 
 /// The pipes between outer and init.
-pub struct Talk {
+pub struct InitPipes {
     /// Held by init: its other end closes when outer is dead.
     pub outer: OwnedFd,
     /// Written by init: the program's wait status.
@@ -39,23 +39,23 @@ pub fn run() -> i32 {
             init.mirror()
         }
         Err(failure) => {
-            failure.tell();
+            failure.send_failure();
             1
         }
     }
 }
 
-fn start() -> Outcome<(Init, Plan)> {
-    let plan = read_plan().at(Step::Plan)?;
+fn start() -> StepResult<(Init, LaunchPlan)> {
+    let plan = read_plan().at(LaunchStep::Plan)?;
     sys::raise_open_files();
     raise_oom_score();
     make_namespaces(&plan)?;
     clear_work(&plan);
-    let (outer, alive) = sys::pipe().at(Step::Fork)?;
-    let (told_out, told) = sys::pipe().at(Step::Fork)?;
-    let Some((pid, pidfd)) = sys::fork().at(Step::Fork)? else {
+    let (outer, alive) = sys::pipe().at(LaunchStep::Fork)?;
+    let (told_out, told) = sys::pipe().at(LaunchStep::Fork)?;
+    let Some((pid, pidfd)) = sys::fork().at(LaunchStep::Fork)? else {
         drop((alive, told_out));
-        init::run(&plan, Talk { outer, told })
+        init::run(&plan, InitPipes { outer, told })
     };
     drop((outer, told));
     sys::close_streams();
@@ -64,12 +64,12 @@ fn start() -> Outcome<(Init, Plan)> {
     Ok((init, plan))
 }
 
-fn read_plan() -> io::Result<Plan> {
+fn read_plan() -> io::Result<LaunchPlan> {
     let mut bytes = Vec::new();
     // SAFETY: the engine put the plan there, and nobody else in this program uses that descriptor.
     let file = unsafe { File::from_raw_fd(FD_PLAN) };
     file.take(PLAN_MAX as u64).read_to_end(&mut bytes)?;
-    Plan::decode(&bytes).ok_or_else(|| io::Error::from_raw_os_error(sys::EINVAL))
+    LaunchPlan::decode(&bytes).ok_or_else(|| io::Error::from_raw_os_error(sys::EINVAL))
 }
 
 /// When memory runs out, the confined tree goes before anything of the user's.
@@ -88,15 +88,15 @@ pub fn as_path(bytes: &[u8]) -> &std::path::Path {
     std::path::Path::new(std::ffi::OsStr::from_bytes(bytes))
 }
 
-fn make_namespaces(plan: &Plan) -> Outcome {
+fn make_namespaces(plan: &LaunchPlan) -> StepResult {
     let (uid, gid) = sys::ids();
     if uid == 0 {
         sys::drop_groups();
     }
-    sys::enter_namespaces(sys::CLONE_NEWUSER).at(Step::UserNamespace)?;
-    map_ids(uid, gid).at(Step::IdMaps)?;
-    let net = if plan.network == Net::Host { 0 } else { sys::CLONE_NEWNET };
-    sys::enter_namespaces(sys::CLONE_NEWPID | sys::CLONE_NEWIPC | sys::CLONE_NEWUTS | net).at(Step::Namespaces)
+    sys::enter_namespaces(sys::CLONE_NEWUSER).at(LaunchStep::UserNamespace)?;
+    map_ids(uid, gid).at(LaunchStep::IdMaps)?;
+    let net = if plan.network == LaunchNetwork::Host { 0 } else { sys::CLONE_NEWNET };
+    sys::enter_namespaces(sys::CLONE_NEWPID | sys::CLONE_NEWIPC | sys::CLONE_NEWUTS | net).at(LaunchStep::Namespaces)
 }
 
 /// One user and one group, which are the caller's own outside; without privileges the kernel allows no more.
@@ -108,9 +108,9 @@ fn map_ids(uid: u32, gid: u32) -> io::Result<()> {
 
 /// The kernel leaves a folder without any permission in an overlay's work folder, which its owner cannot even delete
 /// without privileges. Here are privileges over it: those of the user namespace.
-fn clear_work(plan: &Plan) {
+fn clear_work(plan: &LaunchPlan) {
     for place in &plan.places {
-        if let Thing::Overlay { work, .. } = &place.what {
+        if let LaunchMountSource::Overlay { work, .. } = &place.what {
             let _ = fs::remove_dir_all(as_path(work).join("work"));
         }
     }
@@ -136,7 +136,7 @@ impl Init {
                 fds[2].fd = -1;
             }
         }
-        let _: Waited = sys::wait_for(self.pid);
+        let _: WaitStatus = sys::wait_for(self.pid);
         self.hear();
     }
 

@@ -1,9 +1,9 @@
 //! The last steps, in the program's own process: limits, the second walls, and its execution.
 
-use crate::report::{At, Failure, Outcome};
+use crate::report::{FailedStep, StepFailure, StepResult};
 use crate::sys;
-use crate::wire::{Act, Plan, Step};
-use crate::{looks, walls};
+use crate::wire::{LaunchTask, LaunchPlan, LaunchStep};
+use crate::{probe_checks, restrictions};
 use std::ffi::CString;
 use std::io;
 use std::time::Duration;
@@ -12,31 +12,31 @@ use std::time::Duration;
 const BUSY_TRIES: usize = 20;
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
 
-pub fn run(plan: &Plan) -> ! {
+pub fn run(plan: &LaunchPlan) -> ! {
     match start(plan) {
         Ok(code) => sys::exit(code),
         Err(failure) => {
-            failure.tell();
+            failure.send_failure();
             sys::exit(127)
         }
     }
 }
 
-fn start(plan: &Plan) -> Outcome<i32> {
+fn start(plan: &LaunchPlan) -> StepResult<i32> {
     sys::new_session();
     // Handling is the default already: the engine reset it, and nothing here changed it.
     sys::unblock_signals();
-    sys::close_on_exec_from(3).at(Step::Limits)?;
-    std::env::set_current_dir(crate::outer::as_path(&plan.cwd)).at(Step::Cwd)?;
-    let strings = Strings::new(plan).at(Step::Execute)?;
-    walls::limit(plan).at(Step::Limits)?;
-    if let Err(missing) = walls::landlock(plan).at(Step::Landlock) {
-        missing.tell_gap();
+    sys::close_on_exec_from(3).at(LaunchStep::Limits)?;
+    std::env::set_current_dir(crate::outer::as_path(&plan.cwd)).at(LaunchStep::Cwd)?;
+    let strings = Strings::new(plan).at(LaunchStep::Execute)?;
+    restrictions::limit(plan).at(LaunchStep::Limits)?;
+    if let Err(missing) = restrictions::landlock(plan).at(LaunchStep::Landlock) {
+        missing.send_gap();
     }
-    plan.filters.iter().try_for_each(|filter| sys::install_filter(filter)).at(Step::Seccomp)?;
+    plan.filters.iter().try_for_each(|filter| sys::install_filter(filter)).at(LaunchStep::Seccomp)?;
     match plan.act {
-        Act::Look => Ok(looks::inside()),
-        Act::Execute => Err(strings.execute()),
+        LaunchTask::Look => Ok(probe_checks::inside()),
+        LaunchTask::Execute => Err(strings.execute()),
     }
 }
 
@@ -48,14 +48,14 @@ struct Strings {
 }
 
 impl Strings {
-    fn new(plan: &Plan) -> io::Result<Self> {
+    fn new(plan: &LaunchPlan) -> io::Result<Self> {
         let all = |list: &[Vec<u8>]| list.iter().map(|one| sys::c_string(one)).collect::<io::Result<Vec<_>>>();
         let name = plan.argv.first().map(Vec::as_slice).unwrap_or_default();
         Ok(Self { candidates: all(&candidates(name, &plan.path))?, argv: all(&plan.argv)?, env: all(&plan.env)? })
     }
 
     /// As execvp does, but without its resort to a shell.
-    fn execute(&self) -> Failure {
+    fn execute(&self) -> StepFailure {
         let mut reason = io::Error::from_raw_os_error(sys::ENOENT);
         for candidate in &self.candidates {
             let error = self.try_one(candidate);
@@ -81,8 +81,8 @@ impl Strings {
     }
 }
 
-fn failed(error: io::Error) -> Failure {
-    match Err::<(), _>(error).at(Step::Execute) {
+fn failed(error: io::Error) -> StepFailure {
+    match Err::<(), _>(error).at(LaunchStep::Execute) {
         Err(failure) => failure,
         Ok(()) => sys::exit(127),
     }

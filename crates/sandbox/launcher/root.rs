@@ -4,38 +4,38 @@
 //! Everything of the host is opened first, by its path there. After the pivot every path means the new root, so that no
 //! symbolic link on the way to a mount point can lead to the host.
 
-use crate::report::{At, Outcome};
+use crate::report::{FailedStep, StepResult};
 use crate::sys;
-use crate::wire::{Net, Plan, Step};
-use crate::{places, system};
+use crate::wire::{LaunchNetwork, LaunchPlan, LaunchStep};
+use crate::{mounts, system};
 use std::os::fd::OwnedFd;
 
 /// Builds it and returns the host's socket behind the network's door, if the plan has one.
-pub fn build(plan: &Plan) -> Outcome<Option<OwnedFd>> {
+pub fn build(plan: &LaunchPlan) -> StepResult<Option<OwnedFd>> {
     sys::plain_umask();
-    sys::change_propagation(c"/", sys::MS_REC | sys::MS_SLAVE).at(Step::Root)?;
+    sys::change_propagation(c"/", sys::MS_REC | sys::MS_SLAVE).at(LaunchStep::Root)?;
     let socket = match &plan.network {
-        Net::Door { socket, .. } => Some(sys::open_path(socket, 0).at(Step::Door)?),
-        Net::None | Net::Host => None,
+        LaunchNetwork::Door { socket, .. } => Some(sys::open_path(socket, 0).at(LaunchStep::Door)?),
+        LaunchNetwork::None | LaunchNetwork::Host => None,
     };
-    let system = system::System::open(plan)?;
-    let places = places::open(plan)?;
+    let system = system::HostSystem::open(plan)?;
+    let places = mounts::open(plan)?;
     enter_new_root()?;
     system.lay(plan)?;
-    places::lay(plan, places)?;
+    mounts::lay(plan, places)?;
     leave_old_root()?;
     Ok(socket)
 }
 
-fn enter_new_root() -> Outcome {
+fn enter_new_root() -> StepResult {
     let flags = sys::MS_NOSUID | sys::MS_NODEV;
-    sys::mount_new(c"tmpfs", c"/tmp", flags, c"mode=0755,size=64m").at(Step::Root)?;
-    std::env::set_current_dir("/tmp").at(Step::Root)?;
-    sys::pivot_here().at(Step::Pivot)
+    sys::mount_new(c"tmpfs", c"/tmp", flags, c"mode=0755,size=64m").at(LaunchStep::Root)?;
+    std::env::set_current_dir("/tmp").at(LaunchStep::Root)?;
+    sys::pivot_here().at(LaunchStep::Pivot)
 }
 
-fn leave_old_root() -> Outcome {
-    sys::detach_here().at(Step::Detach)?;
-    sys::restrict_mount(c"/", sys::ATTR_RDONLY).at(Step::Seal)?;
-    std::env::set_current_dir("/").at(Step::Seal)
+fn leave_old_root() -> StepResult {
+    sys::detach_here().at(LaunchStep::Detach)?;
+    sys::restrict_mount(c"/", sys::ATTR_RDONLY).at(LaunchStep::Seal)?;
+    std::env::set_current_dir("/").at(LaunchStep::Seal)
 }

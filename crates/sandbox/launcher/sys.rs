@@ -189,33 +189,33 @@ pub fn fork_until_executed() -> io::Result<i32> {
 }
 
 /// What a wait found.
-pub enum Waited {
+pub enum WaitStatus {
     Child(i32, i32),
     /// There are children, and none has ended.
     Nothing,
     NoChildren,
 }
 
-pub fn wait_any(patient: bool) -> Waited {
+pub fn wait_any(patient: bool) -> WaitStatus {
     const WNOHANG: c_int = 1;
     const WALL: c_int = 0x4000_0000;
     wait(-1, if patient { WALL } else { WALL | WNOHANG })
 }
 
-pub fn wait_for(pid: i32) -> Waited {
+pub fn wait_for(pid: i32) -> WaitStatus {
     wait(pid, 0)
 }
 
-fn wait(pid: i32, options: c_int) -> Waited {
+fn wait(pid: i32, options: c_int) -> WaitStatus {
     const EINTR: i32 = 4;
     loop {
         let mut status = 0;
         // SAFETY: status is a live integer.
         match unsafe { waitpid(pid, &raw mut status, options) } {
-            0 => return Waited::Nothing,
-            ended if ended > 0 => return Waited::Child(ended, status),
+            0 => return WaitStatus::Nothing,
+            ended if ended > 0 => return WaitStatus::Child(ended, status),
             _ if io::Error::last_os_error().raw_os_error() == Some(EINTR) => {}
-            _ => return Waited::NoChildren,
+            _ => return WaitStatus::NoChildren,
         }
     }
 }

@@ -1,10 +1,10 @@
 //! What every confined program sees of the system: its programs and libraries, the public part of `/etc`, and `/dev` and
 //! `/proc` of its own. Nothing that is the user's.
 
-use crate::places::{Tree, make_folder};
-use crate::report::{At, Outcome};
+use crate::mounts::{MountTree, make_folder};
+use crate::report::{FailedStep, StepResult};
 use crate::sys;
-use crate::wire::{INSIDE_ID, Net, Plan, Step};
+use crate::wire::{INSIDE_ID, LaunchNetwork, LaunchPlan, LaunchStep};
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -110,40 +110,40 @@ const HOSTS: &str = "127.0.0.1 localhost loopwright\n::1 localhost ip6-localhost
 const READ_ONLY: u64 = sys::ATTR_RDONLY | sys::ATTR_NOSUID | sys::ATTR_NODEV;
 
 /// Everything of the host that is needed, opened.
-pub struct System {
+pub struct HostSystem {
     roots: Vec<(PathBuf, Root)>,
-    etc: Vec<(PathBuf, Tree)>,
-    devices: Vec<(PathBuf, Tree)>,
+    etc: Vec<(PathBuf, MountTree)>,
+    devices: Vec<(PathBuf, MountTree)>,
 }
 
 enum Root {
     Link(PathBuf),
-    Tree(Tree),
+    Tree(MountTree),
 }
 
-impl System {
-    pub fn open(plan: &Plan) -> Outcome<Self> {
+impl HostSystem {
+    pub fn open(plan: &LaunchPlan) -> StepResult<Self> {
         let device = |name: &&str| {
             let path = Path::new("/dev").join(name);
             // Read-only keeps a program from changing the device file's own permissions; writing to it still works.
-            let tree = Tree::open(path.as_os_str().as_bytes(), sys::ATTR_RDONLY | sys::ATTR_NOSUID)?;
+            let tree = MountTree::open(path.as_os_str().as_bytes(), sys::ATTR_RDONLY | sys::ATTR_NOSUID)?;
             Ok((path, tree))
         };
         Ok(Self {
-            roots: open_roots().at(Step::System)?,
+            roots: open_roots().at(LaunchStep::System)?,
             etc: open_etc(plan),
-            devices: DEVICES.iter().map(device).collect::<io::Result<_>>().at(Step::Dev)?,
+            devices: DEVICES.iter().map(device).collect::<io::Result<_>>().at(LaunchStep::Dev)?,
         })
     }
 
-    pub fn lay(self, plan: &Plan) -> Outcome {
-        lay_proc().at(Step::Proc)?;
+    pub fn lay(self, plan: &LaunchPlan) -> StepResult {
+        lay_proc().at(LaunchStep::Proc)?;
         cap_processes(plan);
-        self.roots.into_iter().try_for_each(|(path, root)| root.lay(&path)).at(Step::System)?;
-        lay_devices(self.devices, plan.shared_memory).at(Step::Dev)?;
-        lay_etc(self.etc, plan).at(Step::Etc)?;
-        lay_rest().at(Step::Root)?;
-        close_proc().at(Step::ProcMask)
+        self.roots.into_iter().try_for_each(|(path, root)| root.lay(&path)).at(LaunchStep::System)?;
+        lay_devices(self.devices, plan.shared_memory).at(LaunchStep::Dev)?;
+        lay_etc(self.etc, plan).at(LaunchStep::Etc)?;
+        lay_rest().at(LaunchStep::Root)?;
+        close_proc().at(LaunchStep::ProcMask)
     }
 }
 
@@ -152,7 +152,7 @@ fn open_roots() -> io::Result<Vec<(PathBuf, Root)>> {
     for path in ROOTS.iter().map(PathBuf::from) {
         match fs::symlink_metadata(&path) {
             Ok(found) if found.is_symlink() => all.push((path.clone(), Root::Link(fs::read_link(&path)?))),
-            Ok(_) => all.push((path.clone(), Root::Tree(Tree::open(path.as_os_str().as_bytes(), READ_ONLY)?))),
+            Ok(_) => all.push((path.clone(), Root::Tree(MountTree::open(path.as_os_str().as_bytes(), READ_ONLY)?))),
             Err(_) => {}
         }
     }
@@ -172,13 +172,13 @@ impl Root {
 }
 
 /// What a host does not have, or does not let us read, is not needed there.
-fn open_etc(plan: &Plan) -> Vec<(PathBuf, Tree)> {
+fn open_etc(plan: &LaunchPlan) -> Vec<(PathBuf, MountTree)> {
     let etc = Path::new("/etc");
     let named = fs::read_dir(etc).into_iter().flatten().flatten().map(|entry| entry.file_name());
     let public = named.filter(|name| is_public(&name.to_string_lossy())).map(|name| etc.join(name));
-    let network = if plan.network == Net::Host { ETC_NETWORK } else { &[] };
+    let network = if plan.network == LaunchNetwork::Host { ETC_NETWORK } else { &[] };
     let parts = ETC_PARTS.iter().chain(network).map(|name| etc.join(name));
-    let open = |path: PathBuf| Some((path.clone(), Tree::open(path.as_os_str().as_bytes(), READ_ONLY).ok()?));
+    let open = |path: PathBuf| Some((path.clone(), MountTree::open(path.as_os_str().as_bytes(), READ_ONLY).ok()?));
     public.chain(parts).filter_map(open).collect()
 }
 
@@ -186,17 +186,17 @@ fn is_public(name: &str) -> bool {
     ETC.contains(&name) || ETC_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-fn lay_etc(trees: Vec<(PathBuf, Tree)>, plan: &Plan) -> io::Result<()> {
+fn lay_etc(trees: Vec<(PathBuf, MountTree)>, plan: &LaunchPlan) -> io::Result<()> {
     make_folder(Path::new("/etc"))?;
     trees.into_iter().try_for_each(|(path, tree)| tree.lay_own(&path))?;
     let made = [("passwd", PASSWD), ("group", GROUP), ("nsswitch.conf", NSSWITCH), ("hostname", "loopwright\n")];
     let offline = [("hosts", HOSTS), ("resolv.conf", "")];
-    let offline = offline.iter().filter(|_| plan.network != Net::Host);
+    let offline = offline.iter().filter(|_| plan.network != LaunchNetwork::Host);
     made.iter().chain(offline).try_for_each(|(name, text)| fs::write(Path::new("/etc").join(name), text))?;
     symlink("/proc/self/mounts", "/etc/mtab")
 }
 
-fn lay_devices(devices: Vec<(PathBuf, Tree)>, shared_memory: u64) -> io::Result<()> {
+fn lay_devices(devices: Vec<(PathBuf, MountTree)>, shared_memory: u64) -> io::Result<()> {
     make_folder(Path::new("/dev/shm"))?;
     make_folder(Path::new("/dev/pts"))?;
     devices.into_iter().try_for_each(|(path, tree)| tree.lay_own(&path))?;
@@ -227,7 +227,7 @@ fn lay_proc() -> io::Result<()> {
 
 /// Numbers of processes end where the ceiling is: control groups are not always to be had, and the limit of a user's
 /// processes holds everybody but root. Before Linux 6.14 the setting is the whole host's, and is left alone.
-fn cap_processes(plan: &Plan) {
+fn cap_processes(plan: &LaunchPlan) {
     const RLIMIT_NPROC: u64 = 6;
     // Numbers that are given out only once, while the namespace is young.
     const RESERVED: u64 = 300;

@@ -16,9 +16,9 @@ pub const PLAN_MAX: usize = 64 << 20;
 
 /// Everything that the helper is to do.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Plan {
+pub struct LaunchPlan {
     /// What is started at the end.
-    pub act: Act,
+    pub act: LaunchTask,
     /// The program as it was named, then its arguments.
     pub argv: Vec<Vec<u8>>,
     /// `NAME=value`.
@@ -26,8 +26,8 @@ pub struct Plan {
     /// The PATH in which a bare name is looked up.
     pub path: Vec<u8>,
     pub cwd: Vec<u8>,
-    pub network: Net,
-    pub places: Vec<Place>,
+    pub network: LaunchNetwork,
+    pub places: Vec<LaunchMount>,
     /// Resource number and ceiling.
     pub rlimits: Vec<(u64, u64)>,
     /// Seccomp programs, each an array of `sock_filter`.
@@ -37,7 +37,7 @@ pub struct Plan {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Act {
+pub enum LaunchTask {
     /// The program.
     #[default]
     Execute,
@@ -46,7 +46,7 @@ pub enum Act {
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub enum Net {
+pub enum LaunchNetwork {
     #[default]
     None,
     Door {
@@ -57,13 +57,13 @@ pub enum Net {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct LaunchMount {
     pub at: Vec<u8>,
-    pub what: Thing,
+    pub what: LaunchMountSource,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub enum Thing {
+pub enum LaunchMountSource {
     ReadOnly(Vec<u8>),
     Writable(Vec<u8>),
     Memory(u64),
@@ -72,10 +72,10 @@ pub enum Thing {
     File(Vec<u8>),
 }
 
-impl Plan {
+impl LaunchPlan {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        number(&mut out, u64::from(self.act == Act::Look));
+        number(&mut out, u64::from(self.act == LaunchTask::Look));
         list(&mut out, &self.argv);
         list(&mut out, &self.env);
         bytes(&mut out, &self.path);
@@ -100,13 +100,14 @@ impl Plan {
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut from = Reader(bytes);
         let plan = Self {
-            act: if from.number()? == 1 { Act::Look } else { Act::Execute },
+            act: if from.number()? == 1 { LaunchTask::Look } else { LaunchTask::Execute },
             argv: from.list()?,
             env: from.list()?,
             path: from.bytes()?,
             cwd: from.bytes()?,
-            network: Net::decode(&mut from)?,
-            places: from.each(|from| Some(Place { at: from.bytes()?, what: Thing::decode(from)? }))?,
+            network: LaunchNetwork::decode(&mut from)?,
+            places: from
+                .each(|from| Some(LaunchMount { at: from.bytes()?, what: LaunchMountSource::decode(from)? }))?,
             rlimits: from.each(|from| Some((from.number()?, from.number()?)))?,
             filters: from.list()?,
             shared_memory: from.number()?,
@@ -115,7 +116,7 @@ impl Plan {
     }
 }
 
-impl Net {
+impl LaunchNetwork {
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::None => number(out, 0),
@@ -138,7 +139,7 @@ impl Net {
     }
 }
 
-impl Thing {
+impl LaunchMountSource {
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::ReadOnly(path) => tagged(out, 0, path),
@@ -230,22 +231,22 @@ impl Reader<'_> {
 
 /// One message of the helper: 16 bytes, so that a pipe never splits it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Record {
+pub enum HelperRecord {
     /// The program runs.
     Started,
     /// This step could not be done, for this reason of the system; `index` is a place of the plan where the step has one.
-    Failed { step: Step, errno: i32, index: u32 },
+    Failed { step: LaunchStep, errno: i32, index: u32 },
     /// This wall is missing, and the start goes on.
-    Gap { step: Step, errno: i32 },
+    Gap { step: LaunchStep, errno: i32 },
     /// The program ended with this wait status; `others` tells whether processes of its tree are left.
     Ended { status: i32, others: bool },
     /// What a look found: the number means something to `step`.
-    Seen { step: Step, value: u32 },
+    Seen { step: LaunchStep, value: u32 },
 }
 
 pub const RECORD_LEN: usize = 16;
 
-impl Record {
+impl HelperRecord {
     pub fn encode(self) -> [u8; RECORD_LEN] {
         let words = match self {
             Self::Started => [1, 0, 0, 0],
@@ -263,7 +264,7 @@ impl Record {
 
     pub fn decode(record: &[u8; RECORD_LEN]) -> Option<Self> {
         let word = |at: usize| u32::from_le_bytes([record[at], record[at + 1], record[at + 2], record[at + 3]]);
-        let (step, value) = (Step::from_code(word(4)), word(8));
+        let (step, value) = (LaunchStep::from_code(word(4)), word(8));
         Some(match word(0) {
             1 => Self::Started,
             2 => Self::Failed { step: step?, errno: value.cast_signed(), index: word(12) },
@@ -280,9 +281,9 @@ macro_rules! steps {
         /// The steps of a start, in about their order.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u32)]
-        pub enum Step { $($(#[$doc])* $name,)* }
+        pub enum LaunchStep { $($(#[$doc])* $name,)* }
 
-        impl Step {
+        impl LaunchStep {
             const ALL: &'static [Self] = &[$(Self::$name,)*];
 
             /// What is being done, as a fragment.
@@ -322,7 +323,7 @@ steps! {
     Execute = "execute the program",
 }
 
-impl Step {
+impl LaunchStep {
     fn from_code(code: u32) -> Option<Self> {
         Self::ALL.get(usize::try_from(code).ok()?).copied()
     }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 /// The kept bytes of one output stream, exactly as they were written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Captured {
+pub struct CapturedOutput {
     /// The first bytes of the stream.
     pub head: Vec<u8>,
     /// The last bytes of the stream that are not already in `head`.
@@ -14,35 +14,35 @@ pub struct Captured {
     pub total: u64,
 }
 
-impl Captured {
+impl CapturedOutput {
     /// How many bytes between head and tail were not kept.
-    pub fn left_out(&self) -> u64 {
+    pub fn omitted_bytes(&self) -> u64 {
         self.total.saturating_sub((self.head.len() + self.tail.len()) as u64)
     }
 
     /// Whether bytes were left out.
     pub fn truncated(&self) -> bool {
-        self.left_out() > 0
+        self.omitted_bytes() > 0
     }
 
     /// The whole stream, or `None` when bytes were left out: for callers that parse, and must not parse half.
-    pub fn whole(&self) -> Option<Vec<u8>> {
+    pub fn complete_bytes(&self) -> Option<Vec<u8>> {
         (!self.truncated()).then(|| [self.head.as_slice(), &self.tail].concat())
     }
 
     /// The kept text for people, with a line that says how much is missing; bad UTF-8 is shown as U+FFFD.
     pub fn to_lossy_string(&self) -> String {
-        if let Some(whole) = self.whole() {
+        if let Some(whole) = self.complete_bytes() {
             return String::from_utf8_lossy(&whole).into_owned();
         }
         let head = String::from_utf8_lossy(&self.head);
         let tail = String::from_utf8_lossy(&self.tail);
-        format!("{head}\n[… {} bytes left out …]\n{tail}", self.left_out())
+        format!("{head}\n[… {} bytes left out …]\n{tail}", self.omitted_bytes())
     }
 }
 
 /// Collects a stream into a `Captured` of bounded size.
-pub(crate) struct Keeper {
+pub(crate) struct OutputCapture {
     head: Vec<u8>,
     head_max: usize,
     tail: VecDeque<u8>,
@@ -50,7 +50,7 @@ pub(crate) struct Keeper {
     total: u64,
 }
 
-impl Keeper {
+impl OutputCapture {
     pub(crate) fn new(head_max: usize, tail_max: usize) -> Self {
         Self { head: Vec::new(), head_max, tail: VecDeque::new(), tail_max, total: 0 }
     }
@@ -70,8 +70,8 @@ impl Keeper {
         self.tail.extend(bytes);
     }
 
-    pub(crate) fn finish(self) -> Captured {
-        Captured { head: self.head, tail: self.tail.into(), total: self.total }
+    pub(crate) fn finish(self) -> CapturedOutput {
+        CapturedOutput { head: self.head, tail: self.tail.into(), total: self.total }
     }
 }
 
@@ -79,8 +79,8 @@ impl Keeper {
 mod tests {
     use super::*;
 
-    fn keep(head: usize, tail: usize, chunks: &[&str]) -> Captured {
-        let mut keeper = Keeper::new(head, tail);
+    fn keep(head: usize, tail: usize, chunks: &[&str]) -> CapturedOutput {
+        let mut keeper = OutputCapture::new(head, tail);
         chunks.iter().for_each(|chunk| keeper.push(chunk.as_bytes()));
         keeper.finish()
     }
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn short_stream_is_kept_whole_across_the_head_boundary() {
         let kept = keep(3, 3, &["ab", "cd", "ef"]);
-        assert_eq!(kept.whole().as_deref(), Some(b"abcdef".as_slice()));
+        assert_eq!(kept.complete_bytes().as_deref(), Some(b"abcdef".as_slice()));
         assert_eq!(kept.to_lossy_string(), "abcdef");
     }
 
@@ -101,7 +101,7 @@ mod tests {
     fn long_stream_keeps_head_and_tail_and_says_how_much_is_missing() {
         let kept = keep(2, 3, &["abcd", "efgh", "ijklmnop"]);
         assert_eq!((kept.head.as_slice(), kept.tail.as_slice()), (&b"ab"[..], &b"nop"[..]));
-        assert_eq!(kept.whole(), None);
+        assert_eq!(kept.complete_bytes(), None);
         assert_eq!(kept.to_lossy_string(), "ab\n[… 11 bytes left out …]\nnop");
     }
 

@@ -1,9 +1,9 @@
 //! Control groups: ceilings for a whole tree, where the host lets us make some. Finds the hierarchies, makes a group per run
 //! below our own, puts the run's tree into it and removes it. When that happens is decided in `herd`.
 
-use crate::confine::Resources;
-use crate::members::Root;
-use crate::tree;
+use crate::confinement::ResourceCeilings;
+use crate::process_tree;
+use crate::tree_members::TreeRoot;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
@@ -13,15 +13,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a group can keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Controller {
+pub(crate) enum CgroupController {
     Memory,
     Processes,
     Cpu,
 }
 
 /// The controllers and their names in the kernel.
-const CONTROLLERS: [(Controller, &str); 3] =
-    [(Controller::Memory, "memory"), (Controller::Processes, "pids"), (Controller::Cpu, "cpu")];
+const CONTROLLERS: [(CgroupController, &str); 3] =
+    [(CgroupController::Memory, "memory"), (CgroupController::Processes, "pids"), (CgroupController::Cpu, "cpu")];
 
 /// Looks for newly forked processes in one go; the next go is a second later.
 const GATHER_LOOKS: usize = 20;
@@ -35,19 +35,19 @@ enum Place {
     /// Version 2: one folder for all controllers.
     Unified(PathBuf),
     /// Version 1: a folder for each.
-    Split(Vec<(Controller, PathBuf)>),
+    Split(Vec<(CgroupController, PathBuf)>),
 }
 
 /// The groups of one run; removed when dropped, which must be after its tree is gone.
 #[derive(Debug, Default)]
-pub(crate) struct Groups {
+pub(crate) struct RunCgroups {
     folders: Vec<PathBuf>,
-    kept: Vec<Controller>,
+    kept: Vec<CgroupController>,
 }
 
-impl Groups {
+impl RunCgroups {
     /// Makes what the host allows. What cannot be made is missing from `keeps`.
-    pub(crate) fn make(resources: &Resources) -> Self {
+    pub(crate) fn make(resources: &ResourceCeilings) -> Self {
         match places() {
             Some(Place::Unified(above)) => Self::unified(above, resources).unwrap_or_default(),
             Some(Place::Split(places)) => Self::split(places, resources),
@@ -55,7 +55,7 @@ impl Groups {
         }
     }
 
-    fn unified(above: &Path, resources: &Resources) -> io::Result<Self> {
+    fn unified(above: &Path, resources: &ResourceCeilings) -> io::Result<Self> {
         let folder = above.join(name());
         fs::create_dir(&folder)?;
         let mut groups = Self { folders: vec![folder.clone()], kept: Vec::new() };
@@ -71,7 +71,7 @@ impl Groups {
         Ok(groups)
     }
 
-    fn split(places: &[(Controller, PathBuf)], resources: &Resources) -> Self {
+    fn split(places: &[(CgroupController, PathBuf)], resources: &ResourceCeilings) -> Self {
         let mut groups = Self::default();
         let name = name();
         for (controller, above) in places {
@@ -89,20 +89,20 @@ impl Groups {
 
     /// Puts every process of a confined tree into the groups, and says whether all are in: who forks while we look is found
     /// by the next look. Whoever is in has only children who are.
-    pub(crate) fn gather(&self, root: &Root) -> bool {
+    pub(crate) fn move_tree_in(&self, root: &TreeRoot) -> bool {
         (0..GATHER_LOOKS).any(|_| {
             let tree: Vec<u32> =
-                tree::confined(root).iter().map(|entry| entry.pid).filter(|pid| *pid != root.pid).collect();
+                process_tree::confined(root).iter().map(|entry| entry.pid).filter(|pid| *pid != root.pid).collect();
             self.folders.iter().all(|folder| take_in(folder, &tree))
         })
     }
 
-    pub(crate) fn keeps(&self, controller: Controller) -> bool {
+    pub(crate) fn enforces(&self, controller: CgroupController) -> bool {
         self.kept.contains(&controller)
     }
 }
 
-impl Drop for Groups {
+impl Drop for RunCgroups {
     fn drop(&mut self) {
         // A group that is still in use is removed by a later engine.
         self.folders.iter().for_each(|folder| drop(fs::remove_dir(folder)));
@@ -121,7 +121,7 @@ fn take_in(folder: &Path, tree: &[u32]) -> bool {
 }
 
 /// Whether this host lets us keep a ceiling of this kind over a tree.
-pub(crate) fn can_keep(controller: Controller) -> bool {
+pub(crate) fn can_enforce(controller: CgroupController) -> bool {
     match places() {
         Some(Place::Unified(_)) => true,
         Some(Place::Split(places)) => places.iter().any(|(one, _)| *one == controller),
@@ -129,23 +129,23 @@ pub(crate) fn can_keep(controller: Controller) -> bool {
     }
 }
 
-fn settings_unified(controller: Controller, resources: &Resources) -> Vec<(&'static str, String)> {
+fn settings_unified(controller: CgroupController, resources: &ResourceCeilings) -> Vec<(&'static str, String)> {
     let text = |value: Option<u64>| value.map(|value| value.to_string());
     let (file, value) = match controller {
-        Controller::Memory => ("memory.max", text(resources.memory)),
-        Controller::Processes => ("pids.max", text(resources.processes)),
-        Controller::Cpu => ("cpu.weight", resources.cpu_weight.map(|weight| weight.clamp(1, 10_000).to_string())),
+        CgroupController::Memory => ("memory.max", text(resources.memory)),
+        CgroupController::Processes => ("pids.max", text(resources.processes)),
+        CgroupController::Cpu => ("cpu.weight", resources.cpu_weight.map(|weight| weight.clamp(1, 10_000).to_string())),
     };
     value.map(|value| (file, value)).into_iter().collect()
 }
 
-fn settings_split(controller: Controller, resources: &Resources) -> Vec<(&'static str, String)> {
+fn settings_split(controller: CgroupController, resources: &ResourceCeilings) -> Vec<(&'static str, String)> {
     let text = |value: Option<u64>| value.map(|value| value.to_string());
     let (file, value) = match controller {
-        Controller::Memory => ("memory.limit_in_bytes", text(resources.memory)),
-        Controller::Processes => ("pids.max", text(resources.processes)),
+        CgroupController::Memory => ("memory.limit_in_bytes", text(resources.memory)),
+        CgroupController::Processes => ("pids.max", text(resources.processes)),
         // An ordinary share is 1024 here and 100 in version 2.
-        Controller::Cpu => {
+        CgroupController::Cpu => {
             ("cpu.shares", resources.cpu_weight.map(|weight| (weight.clamp(1, 10_000) * 1024 / 100).max(2).to_string()))
         }
     };
@@ -172,7 +172,7 @@ fn find() -> Option<Place> {
         remove_stale(&folder);
         return Some(Place::Unified(folder));
     }
-    let writable = |(_, folder): &(Controller, PathBuf)| {
+    let writable = |(_, folder): &(CgroupController, PathBuf)| {
         rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_ok() && folder.join("cgroup.procs").exists()
     };
     let split: Vec<_> = split_folders(&mounts, &own).into_iter().filter(writable).collect();
@@ -187,7 +187,7 @@ fn unified_folder(mounts: &str, own: &str) -> Option<PathBuf> {
 }
 
 /// Our own groups in version 1, for the controllers that are there.
-fn split_folders(mounts: &str, own: &str) -> Vec<(Controller, PathBuf)> {
+fn split_folders(mounts: &str, own: &str) -> Vec<(CgroupController, PathBuf)> {
     let mounts: Vec<Mount> = mounts.lines().filter_map(Mount::parse).filter(|mount| mount.kind == "cgroup").collect();
     let one = |name: &str| {
         let path = own.lines().find_map(|line| {
@@ -282,9 +282,9 @@ mod tests {
     fn each_controller_of_a_hybrid_host_is_found_where_it_is_mounted() {
         let own = "8:pids:/\n4:memory:/a/b\n1:cpu,cpuacct:/\n0::/\n";
         let expected = [
-            (Controller::Memory, "/sys/fs/cgroup/memory/a/b"),
-            (Controller::Processes, "/sys/fs/cgroup/pids"),
-            (Controller::Cpu, "/sys/fs/cgroup/cpu"),
+            (CgroupController::Memory, "/sys/fs/cgroup/memory/a/b"),
+            (CgroupController::Processes, "/sys/fs/cgroup/pids"),
+            (CgroupController::Cpu, "/sys/fs/cgroup/cpu"),
         ];
         assert_eq!(split_folders(HYBRID, own), expected.map(|(controller, path)| (controller, PathBuf::from(path))));
         assert_eq!(unified_folder(HYBRID, own), Some(PathBuf::from("/sys/fs/cgroup/unified")));
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn ordinary_weight_is_an_ordinary_share() {
-        let resources = Resources { cpu_weight: Some(100), ..Resources::default() };
-        assert_eq!(settings_split(Controller::Cpu, &resources), [("cpu.shares", "1024".to_owned())]);
+        let resources = ResourceCeilings { cpu_weight: Some(100), ..ResourceCeilings::default() };
+        assert_eq!(settings_split(CgroupController::Cpu, &resources), [("cpu.shares", "1024".to_owned())]);
     }
 }

@@ -1,7 +1,7 @@
 //! How starting or sweeping fails. What a started program does is never an error here: see `Ended`.
 
-use crate::spawn::Spawn;
-use crate::wire::Step;
+use crate::spawn::SpawnRequest;
+use crate::wire::LaunchStep;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -61,11 +61,11 @@ impl SpawnError {
     }
 
     /// Sorts the helper's report of a step that could not be done; `place` is what the step was about.
-    pub(crate) fn from_helper(spawn: &Spawn, step: Step, place: Option<&Path>, errno: i32) -> Self {
+    pub(crate) fn from_helper(spawn: &SpawnRequest, step: LaunchStep, place: Option<&Path>, errno: i32) -> Self {
         let source = io::Error::from_raw_os_error(errno);
         match step {
-            Step::Execute => Self::from_execute(&spawn.program, source),
-            Step::Cwd => {
+            LaunchStep::Execute => Self::from_execute(&spawn.program, source),
+            LaunchStep::Cwd => {
                 let detail = format!("working directory `{}` cannot be entered", spawn.cwd.display());
                 Self::new(SpawnErrorKind::Cwd, &spawn.program, detail, source)
             }
@@ -96,7 +96,7 @@ impl SpawnError {
     }
 }
 
-fn named(step: Step, place: Option<&Path>) -> String {
+fn named(step: LaunchStep, place: Option<&Path>) -> String {
     place.map_or_else(|| step.text().to_owned(), |place| format!("{} `{}`", step.text(), place.display()))
 }
 

@@ -27,7 +27,7 @@ pub(crate) fn path() -> io::Result<PathBuf> {
 }
 
 /// A memory file that nobody can change any more, with these bytes.
-pub(crate) fn sealed(name: &str, bytes: &[u8]) -> io::Result<OwnedFd> {
+pub(crate) fn sealed_memfd(name: &str, bytes: &[u8]) -> io::Result<OwnedFd> {
     seal(rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?, bytes)
 }
 
@@ -44,10 +44,10 @@ fn seal(file: OwnedFd, bytes: &[u8]) -> io::Result<OwnedFd> {
     file.write_all(bytes)?;
     rustix::fs::fcntl_add_seals(&file, SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
     io::Seek::rewind(&mut file)?;
-    above(&file)
+    dup_above_reserved(&file)
 }
 
 /// A copy of a descriptor above those that the helper finds its own at, so that giving one does not overwrite another.
-pub(crate) fn above(fd: impl AsFd) -> io::Result<OwnedFd> {
+pub(crate) fn dup_above_reserved(fd: impl AsFd) -> io::Result<OwnedFd> {
     Ok(rustix::io::fcntl_dupfd_cloexec(fd, FD_FIRST)?)
 }

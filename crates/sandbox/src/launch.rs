@@ -13,7 +13,7 @@ use std::path::Path;
 use std::ptr;
 
 /// What the child gets as its three standard streams.
-pub(crate) struct Streams {
+pub(crate) struct ChildStreams {
     /// `None` is `/dev/null`.
     pub(crate) stdin: Option<OwnedFd>,
     pub(crate) stdout: OwnedFd,
@@ -23,14 +23,14 @@ pub(crate) struct Streams {
 }
 
 /// Everything as C wants it, prepared before the call.
-pub(crate) struct Prepared {
+pub(crate) struct PreparedLaunch {
     program: CString,
     args: Vec<CString>,
     env: Vec<CString>,
     cwd: CString,
 }
 
-impl Prepared {
+impl PreparedLaunch {
     pub(crate) fn new<'a>(
         program: &Path,
         args: &[OsString],
@@ -47,7 +47,7 @@ impl Prepared {
     }
 
     /// Starts the process and returns its number; it stays ours to collect.
-    pub(crate) fn launch(&self, streams: &Streams) -> io::Result<u32> {
+    pub(crate) fn launch(&self, streams: &ChildStreams) -> io::Result<u32> {
         let actions = self.actions(streams)?;
         let attributes = Attributes::new()?;
         let (argv, envp) = (pointers(&self.args), pointers(&self.env));
@@ -61,7 +61,7 @@ impl Prepared {
         u32::try_from(pid).map_err(io::Error::other)
     }
 
-    fn actions(&self, streams: &Streams) -> io::Result<FileActions> {
+    fn actions(&self, streams: &ChildStreams) -> io::Result<FileActions> {
         let mut actions = FileActions::new()?;
         match &streams.stdin {
             Some(stdin) => actions.dup(stdin.as_raw_fd(), 0)?,

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 /// Gives both back to the system. Takes some milliseconds after a start with much work, and does nothing else to the process:
 /// code that is needed again is mapped again.
-pub fn give_memory_back() {
+pub fn release_memory() {
     #[cfg(target_env = "gnu")]
     // SAFETY: it takes no pointer and may be called from any thread at any time.
     unsafe {
@@ -88,7 +88,7 @@ VmFlags: rd mr mw me sd
     #[test]
     fn a_process_works_on_after_it_gave_memory_back() {
         let before: Vec<String> = (0..1_000).map(|number| format!("number {number}")).collect();
-        give_memory_back();
+        release_memory();
         assert!(before.iter().enumerate().all(|(number, text)| *text == format!("number {number}")));
     }
 }

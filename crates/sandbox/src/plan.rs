@@ -1,10 +1,10 @@
-//! From a [`Spawn`] and its [`Confine`] to the plan that the helper carries out. Starts nothing.
+//! From a [`SpawnRequest`] and its [`Confinement`] to the plan that the helper carries out. Starts nothing.
 
-use crate::confine::{Confine, Network, Resources, What};
+use crate::confinement::{Confinement, MountSource, ResourceCeilings, SandboxNetwork};
 use crate::launch;
 use crate::seccomp;
-use crate::spawn::{COOKIE_VAR, Spawn};
-use crate::wire::{Act, Net, Place, Plan, Thing};
+use crate::spawn::{COOKIE_VAR, SpawnRequest};
+use crate::wire::{LaunchMount, LaunchMountSource, LaunchNetwork, LaunchPlan, LaunchTask};
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 const SHARED_MEMORY: u64 = 512 << 20;
 
 /// The plan for a program.
-pub(crate) fn for_program(spawn: &Spawn, confine: &Confine, bounds: Bounds) -> io::Result<Plan> {
-    let mut plan = Plan { act: Act::Execute, ..for_walls(confine, bounds)? };
+pub(crate) fn for_program(spawn: &SpawnRequest, confine: &Confinement, bounds: MemoryBound) -> io::Result<LaunchPlan> {
+    let mut plan = LaunchPlan { act: LaunchTask::Execute, ..for_probe(confine, bounds)? };
     plan.argv = [spawn.program.as_os_str()]
         .into_iter()
         .chain(spawn.args.iter().map(OsString::as_os_str))
@@ -31,32 +31,36 @@ pub(crate) fn for_program(spawn: &Spawn, confine: &Confine, bounds: Bounds) -> i
 }
 
 /// The plan for walls with nothing behind them, for the probe.
-pub(crate) fn for_walls(confine: &Confine, bounds: Bounds) -> io::Result<Plan> {
-    Ok(Plan {
-        act: Act::Look,
+pub(crate) fn for_probe(confine: &Confinement, bounds: MemoryBound) -> io::Result<LaunchPlan> {
+    Ok(LaunchPlan {
+        act: LaunchTask::Look,
         cwd: b"/".to_vec(),
         network: network(&confine.network),
-        places: confine.mounts.iter().map(|mount| Place { at: bytes(&mount.at), what: thing(&mount.what) }).collect(),
+        places: confine
+            .mounts
+            .iter()
+            .map(|mount| LaunchMount { at: bytes(&mount.at), what: thing(&mount.what) })
+            .collect(),
         rlimits: rlimits(&confine.resources, bounds),
         filters: seccomp::programs()?,
         shared_memory: confine.resources.memory.map_or(SHARED_MEMORY, |memory| memory.min(SHARED_MEMORY)),
-        ..Plan::default()
+        ..LaunchPlan::default()
     })
 }
 
 /// Who keeps a ceiling that both a control group and a limit of single processes could keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Bounds {
+pub(crate) enum MemoryBound {
     /// A control group bounds the memory of the whole tree.
     Group,
     /// Nobody does, so at least each process is bounded.
     EachProcess,
 }
 
-fn rlimits(resources: &Resources, bounds: Bounds) -> Vec<(u64, u64)> {
+fn rlimits(resources: &ResourceCeilings, bounds: MemoryBound) -> Vec<(u64, u64)> {
     // One byte and not none: a host that pipes core files into a program ignores a ceiling of 0, and takes 1 as a no.
     const CORE_NEVER: u64 = 1;
-    let each = if bounds == Bounds::EachProcess { resources.memory } else { None };
+    let each = if bounds == MemoryBound::EachProcess { resources.memory } else { None };
     let all = [
         (libc::RLIMIT_CORE, Some(CORE_NEVER)),
         (libc::RLIMIT_FSIZE, resources.file),
@@ -67,25 +71,25 @@ fn rlimits(resources: &Resources, bounds: Bounds) -> Vec<(u64, u64)> {
     all.into_iter().filter_map(|(resource, ceiling)| Some((resource.into(), ceiling?))).collect()
 }
 
-fn network(network: &Network) -> Net {
+fn network(network: &SandboxNetwork) -> LaunchNetwork {
     match network {
-        Network::None => Net::None,
-        Network::Door { socket, port } => Net::Door { socket: bytes(socket), port: *port },
-        Network::Host => Net::Host,
+        SandboxNetwork::None => LaunchNetwork::None,
+        SandboxNetwork::Door { socket, port } => LaunchNetwork::Door { socket: bytes(socket), port: *port },
+        SandboxNetwork::Host => LaunchNetwork::Host,
     }
 }
 
-fn thing(what: &What) -> Thing {
+fn thing(what: &MountSource) -> LaunchMountSource {
     let list = |paths: &[PathBuf]| paths.iter().map(|path| bytes(path)).collect();
     match what {
-        What::ReadOnly(path) => Thing::ReadOnly(bytes(path)),
-        What::Writable(path) => Thing::Writable(bytes(path)),
-        What::Memory(size) => Thing::Memory(*size),
-        What::Layers(lower) => Thing::Layers(list(lower)),
-        What::Overlay { lower, upper, work } => {
-            Thing::Overlay { lower: list(lower), upper: bytes(upper), work: bytes(work) }
+        MountSource::ReadOnly(path) => LaunchMountSource::ReadOnly(bytes(path)),
+        MountSource::Writable(path) => LaunchMountSource::Writable(bytes(path)),
+        MountSource::Memory(size) => LaunchMountSource::Memory(*size),
+        MountSource::Layers(lower) => LaunchMountSource::Layers(list(lower)),
+        MountSource::Overlay { lower, upper, work } => {
+            LaunchMountSource::Overlay { lower: list(lower), upper: bytes(upper), work: bytes(work) }
         }
-        What::File(content) => Thing::File(content.clone()),
+        MountSource::File(content) => LaunchMountSource::File(content.clone()),
     }
 }
 

@@ -1,15 +1,15 @@
 //! What this host enforces, found by trying it: walls are built around nothing, and the helper tells how far it came. What
 //! follows from the findings is the engine's business; what to do about them is in `remedy`.
 
-use crate::cgroup::{Controller, Groups};
-use crate::confine::{Confine, What};
-use crate::confined::{Start, quiet};
-use crate::plan::{self, Bounds};
-use crate::remedy::{Facts, remedy};
-use crate::table;
-use crate::tree::Tree;
-use crate::wire::{RECORD_LEN, Record, Step};
-use crate::{Cookie, Resources};
+use crate::cgroup::{CgroupController, RunCgroups};
+use crate::confined_tree::{HelperStart, silent_streams};
+use crate::confinement::{Confinement, MountSource};
+use crate::plan::{self, MemoryBound};
+use crate::process_table;
+use crate::process_tree::ProcessTree;
+use crate::remedy::{RemedyFacts, remedy};
+use crate::wire::{HelperRecord, LaunchStep, RECORD_LEN};
+use crate::{ResourceCeilings, TreeCookie};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::fs;
 use std::io::{self, Read};
@@ -17,18 +17,18 @@ use std::path::{Path, PathBuf};
 
 /// What a host enforces.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Host {
-    /// One for each [`Wall`], in their order.
-    pub findings: Vec<Finding>,
+pub struct HostSupport {
+    /// One for each [`SandboxFeature`], in their order.
+    pub findings: Vec<FeatureFinding>,
 }
 
 /// What was found about one wall.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct FeatureFinding {
     /// Which wall.
-    pub wall: Wall,
+    pub feature: SandboxFeature,
     /// Whether it holds.
-    pub held: Held,
+    pub support: FeatureSupport,
     /// What was seen, as a fragment.
     pub detail: String,
     /// What to do about it, as a command to paste or a sentence.
@@ -37,7 +37,7 @@ pub struct Finding {
 
 /// The walls that are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Wall {
+pub enum SandboxFeature {
     /// A user, and with it all other namespaces, of its own.
     UserNamespace,
     /// A root of its own: only what is mounted is there.
@@ -58,7 +58,7 @@ pub enum Wall {
 
 /// Whether a wall holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Held {
+pub enum FeatureSupport {
     /// It does.
     Yes,
     /// It is not there.
@@ -67,7 +67,7 @@ pub enum Held {
     Partly,
 }
 
-impl Wall {
+impl SandboxFeature {
     /// All of them.
     pub const ALL: [Self; 8] = [
         Self::UserNamespace,
@@ -95,46 +95,59 @@ impl Wall {
     }
 
     /// The wall that a step of the start belongs to.
-    fn of(step: Step) -> Self {
+    fn of_step(step: LaunchStep) -> Self {
         match step {
-            Step::Plan | Step::UserNamespace | Step::IdMaps | Step::Privileges | Step::Limits => Self::UserNamespace,
-            Step::Namespaces | Step::Loopback | Step::Door => Self::Network,
-            Step::Fork | Step::Proc | Step::ProcMask => Self::Proc,
-            Step::Landlock => Self::Landlock,
-            Step::Seccomp => Self::Seccomp,
+            LaunchStep::Plan
+            | LaunchStep::UserNamespace
+            | LaunchStep::IdMaps
+            | LaunchStep::Privileges
+            | LaunchStep::Limits => Self::UserNamespace,
+            LaunchStep::Namespaces | LaunchStep::Loopback | LaunchStep::Door => Self::Network,
+            LaunchStep::Fork | LaunchStep::Proc | LaunchStep::ProcMask => Self::Proc,
+            LaunchStep::Landlock => Self::Landlock,
+            LaunchStep::Seccomp => Self::Seccomp,
             _ => Self::Mounts,
         }
     }
 }
 
-impl Host {
+impl HostSupport {
     /// Whether a confined program is held by all that the higher levels need.
     pub fn enforces(&self) -> bool {
-        let needed = [Wall::UserNamespace, Wall::Mounts, Wall::Proc, Wall::Network, Wall::Seccomp];
-        needed.iter().all(|wall| self.held(*wall) == Held::Yes)
+        let needed = [
+            SandboxFeature::UserNamespace,
+            SandboxFeature::Mounts,
+            SandboxFeature::Proc,
+            SandboxFeature::Network,
+            SandboxFeature::Seccomp,
+        ];
+        needed.iter().all(|wall| self.support(*wall) == FeatureSupport::Yes)
     }
 
     /// Whether workspaces can be overlays on this file system.
-    pub fn overlay(&self) -> bool {
-        self.enforces() && self.held(Wall::Overlay) == Held::Yes
+    pub fn supports_overlay(&self) -> bool {
+        self.enforces() && self.support(SandboxFeature::Overlay) == FeatureSupport::Yes
     }
 
     /// Whether one wall holds.
-    pub fn held(&self, wall: Wall) -> Held {
-        self.findings.iter().find(|finding| finding.wall == wall).map_or(Held::No, |finding| finding.held)
+    pub fn support(&self, wall: SandboxFeature) -> FeatureSupport {
+        self.findings
+            .iter()
+            .find(|finding| finding.feature == wall)
+            .map_or(FeatureSupport::No, |finding| finding.support)
     }
 
     /// The findings that are not wholly good.
-    pub fn gaps(&self) -> impl Iterator<Item = &Finding> {
-        self.findings.iter().filter(|finding| finding.held != Held::Yes)
+    pub fn gaps(&self) -> impl Iterator<Item = &FeatureFinding> {
+        self.findings.iter().filter(|finding| finding.support != FeatureSupport::Yes)
     }
 }
 
 /// How one try ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tried {
+pub(crate) struct ProbeAttempt {
     /// The step that could not be done.
-    pub(crate) failed: Option<(Step, i32)>,
+    pub(crate) failed: Option<(LaunchStep, i32)>,
     /// Why the helper could not even be started, or did not answer.
     pub(crate) broken: Option<String>,
     pub(crate) landlock: Option<u32>,
@@ -143,83 +156,99 @@ pub(crate) struct Tried {
 }
 
 /// Tries everything. `scratch` is an existing folder on the file system that workspaces will be on; what is made there is removed.
-pub fn probe(scratch: &Path) -> Host {
-    let facts = Facts::read();
-    let groups = Groups::make(&Resources::default());
-    let plain = attempt(&Confine::default());
-    let mut findings: Vec<Finding> = judge(&plain, &facts);
+pub fn probe(scratch: &Path) -> HostSupport {
+    let facts = RemedyFacts::read();
+    let groups = RunCgroups::make(&ResourceCeilings::default());
+    let plain = attempt(&Confinement::default());
+    let mut findings: Vec<FeatureFinding> = judge(&plain, &facts);
     findings.push(overlay(&plain, scratch, &facts));
     findings.push(resources(&groups, &facts));
-    Host { findings }
+    HostSupport { findings }
 }
 
-fn judge(tried: &Tried, facts: &Facts) -> Vec<Finding> {
-    let walls = [Wall::UserNamespace, Wall::Mounts, Wall::Proc, Wall::Network, Wall::Seccomp];
-    let mut findings: Vec<Finding> = walls.iter().map(|wall| judge_one(*wall, tried, facts)).collect();
+fn judge(tried: &ProbeAttempt, facts: &RemedyFacts) -> Vec<FeatureFinding> {
+    let walls = [
+        SandboxFeature::UserNamespace,
+        SandboxFeature::Mounts,
+        SandboxFeature::Proc,
+        SandboxFeature::Network,
+        SandboxFeature::Seccomp,
+    ];
+    let mut findings: Vec<FeatureFinding> = walls.iter().map(|wall| judge_one(*wall, tried, facts)).collect();
     findings.push(landlock(tried));
     findings
 }
 
-fn judge_one(wall: Wall, tried: &Tried, facts: &Facts) -> Finding {
+fn judge_one(wall: SandboxFeature, tried: &ProbeAttempt, facts: &RemedyFacts) -> FeatureFinding {
     if let Some(broken) = &tried.broken {
         let detail = format!("the helper program does not run: {broken}");
-        return Finding { wall, held: Held::No, detail, fix: facts.memory_programs_fix() };
+        return FeatureFinding { feature: wall, support: FeatureSupport::No, detail, fix: facts.memory_programs_fix() };
     }
     let Some((step, errno)) = tried.failed else { return judge_built(wall, tried) };
     let reason = io::Error::from_raw_os_error(errno);
     let fix = remedy(step, errno, facts);
-    if Wall::of(step) == wall {
-        return Finding { wall, held: Held::No, detail: format!("{}: {reason}", step.text()), fix };
+    if SandboxFeature::of_step(step) == wall {
+        return FeatureFinding {
+            feature: wall,
+            support: FeatureSupport::No,
+            detail: format!("{}: {reason}", step.text()),
+            fix,
+        };
     }
     // The walls are built one after the other, so one that was not reached cannot be said to hold.
     if reached(wall) < step as u32 {
-        return Finding { wall, held: Held::Yes, detail: "holds".to_owned(), fix: None };
+        return FeatureFinding { feature: wall, support: FeatureSupport::Yes, detail: "holds".to_owned(), fix: None };
     }
-    Finding { wall, held: Held::No, detail: format!("not reached: {} failed: {reason}", step.text()), fix }
+    FeatureFinding {
+        feature: wall,
+        support: FeatureSupport::No,
+        detail: format!("not reached: {} failed: {reason}", step.text()),
+        fix,
+    }
 }
 
 /// The last step that a wall needs.
-fn reached(wall: Wall) -> u32 {
+fn reached(wall: SandboxFeature) -> u32 {
     (match wall {
-        Wall::UserNamespace => Step::IdMaps,
-        Wall::Network => Step::Loopback,
-        Wall::Proc => Step::ProcMask,
-        Wall::Mounts | Wall::Overlay => Step::Seal,
-        Wall::Seccomp | Wall::Landlock | Wall::Resources => Step::Seccomp,
+        SandboxFeature::UserNamespace => LaunchStep::IdMaps,
+        SandboxFeature::Network => LaunchStep::Loopback,
+        SandboxFeature::Proc => LaunchStep::ProcMask,
+        SandboxFeature::Mounts | SandboxFeature::Overlay => LaunchStep::Seal,
+        SandboxFeature::Seccomp | SandboxFeature::Landlock | SandboxFeature::Resources => LaunchStep::Seccomp,
     }) as u32
 }
 
-fn judge_built(wall: Wall, tried: &Tried) -> Finding {
+fn judge_built(wall: SandboxFeature, tried: &ProbeAttempt) -> FeatureFinding {
     let bad = match wall {
-        Wall::Proc if tried.processes != Some(1) => Some("processes of others can be seen"),
-        Wall::Seccomp if !tried.filter => Some("a refused call was not refused"),
+        SandboxFeature::Proc if tried.processes != Some(1) => Some("processes of others can be seen"),
+        SandboxFeature::Seccomp if !tried.filter => Some("a refused call was not refused"),
         _ => None,
     };
-    let held = if bad.is_some() { Held::No } else { Held::Yes };
-    Finding { wall, held, detail: bad.unwrap_or("holds").to_owned(), fix: None }
+    let held = if bad.is_some() { FeatureSupport::No } else { FeatureSupport::Yes };
+    FeatureFinding { feature: wall, support: held, detail: bad.unwrap_or("holds").to_owned(), fix: None }
 }
 
 /// The version from which signals and abstract sockets are covered too.
 const LANDLOCK_SCOPES: u32 = 6;
 
-fn landlock(tried: &Tried) -> Finding {
+fn landlock(tried: &ProbeAttempt) -> FeatureFinding {
     let version = tried.landlock.unwrap_or(0);
     if let (0, Some(why)) = (version, not_tried(tried)) {
         let detail = format!("not tried, because {why}");
-        return Finding { wall: Wall::Landlock, held: Held::No, detail, fix: None };
+        return FeatureFinding { feature: SandboxFeature::Landlock, support: FeatureSupport::No, detail, fix: None };
     }
     let (held, detail) = match version {
-        0 => (Held::No, "the kernel has no landlock; the mounts alone hold".to_owned()),
-        version if version < LANDLOCK_SCOPES => (Held::Partly, format!("version {version}: files only")),
-        version => (Held::Yes, format!("version {version}")),
+        0 => (FeatureSupport::No, "the kernel has no landlock; the mounts alone hold".to_owned()),
+        version if version < LANDLOCK_SCOPES => (FeatureSupport::Partly, format!("version {version}: files only")),
+        version => (FeatureSupport::Yes, format!("version {version}")),
     };
     let fix = (version == 0)
         .then(|| "add `landlock` to the kernel's `lsm=` parameter, or use Linux 6.12 or newer".to_owned());
-    Finding { wall: Wall::Landlock, held, detail, fix }
+    FeatureFinding { feature: SandboxFeature::Landlock, support: held, detail, fix }
 }
 
 /// What kept the later walls from being tried at all.
-fn not_tried(tried: &Tried) -> Option<String> {
+fn not_tried(tried: &ProbeAttempt) -> Option<String> {
     let broken = tried.broken.as_ref().map(|broken| format!("the helper program does not run: {broken}"));
     broken.or_else(|| {
         let (step, errno) = tried.failed?;
@@ -227,20 +256,21 @@ fn not_tried(tried: &Tried) -> Option<String> {
     })
 }
 
-fn overlay(plain: &Tried, scratch: &Path, facts: &Facts) -> Finding {
-    let finding = |held, detail: String, fix| Finding { wall: Wall::Overlay, held, detail, fix };
+fn overlay(plain: &ProbeAttempt, scratch: &Path, facts: &RemedyFacts) -> FeatureFinding {
+    let finding =
+        |held, detail: String, fix| FeatureFinding { feature: SandboxFeature::Overlay, support: held, detail, fix };
     if plain.failed.is_some() || plain.broken.is_some() {
-        return finding(Held::No, "not tried: the walls around it do not stand".to_owned(), None);
+        return finding(FeatureSupport::No, "not tried: the walls around it do not stand".to_owned(), None);
     }
     match try_overlay(scratch) {
-        Ok(Tried { failed: None, broken: None, .. }) => finding(Held::Yes, "holds".to_owned(), None),
-        Ok(Tried { failed: Some((_, errno)), .. }) => {
+        Ok(ProbeAttempt { failed: None, broken: None, .. }) => finding(FeatureSupport::Yes, "holds".to_owned(), None),
+        Ok(ProbeAttempt { failed: Some((_, errno)), .. }) => {
             let reason = io::Error::from_raw_os_error(errno);
             let detail = format!("mount an overlay in `{}`: {reason}", scratch.display());
-            finding(Held::No, detail, facts.overlay_fix(errno))
+            finding(FeatureSupport::No, detail, facts.overlay_fix(errno))
         }
-        Ok(tried) => finding(Held::No, tried.broken.unwrap_or_default(), None),
-        Err(error) => finding(Held::No, format!("make folders in `{}`: {error}", scratch.display()), None),
+        Ok(tried) => finding(FeatureSupport::No, tried.broken.unwrap_or_default(), None),
+        Err(error) => finding(FeatureSupport::No, format!("make folders in `{}`: {error}", scratch.display()), None),
     }
 }
 
@@ -249,7 +279,7 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn make(above: &Path) -> io::Result<Self> {
-        let folder = above.join(Cookie::new("probe").as_str());
+        let folder = above.join(TreeCookie::new("probe").as_str());
         fs::create_dir(&folder)?;
         let scratch = Self(folder);
         ["lower", "upper", "work"].iter().try_for_each(|name| fs::create_dir(scratch.0.join(name)))?;
@@ -263,57 +293,59 @@ impl Drop for Scratch {
     }
 }
 
-fn try_overlay(scratch: &Path) -> io::Result<Tried> {
+fn try_overlay(scratch: &Path) -> io::Result<ProbeAttempt> {
     let folders = Scratch::make(scratch)?;
     let at = |name: &str| folders.0.join(name);
-    let mut confine = Confine::default();
-    confine.mount("/workspace", What::Overlay { lower: vec![at("lower")], upper: at("upper"), work: at("work") });
+    let mut confine = Confinement::default();
+    confine
+        .mount("/workspace", MountSource::Overlay { lower: vec![at("lower")], upper: at("upper"), work: at("work") });
     Ok(attempt(&confine))
 }
 
-fn resources(groups: &Groups, facts: &Facts) -> Finding {
-    let kept = |controller| groups.keeps(controller);
+fn resources(groups: &RunCgroups, facts: &RemedyFacts) -> FeatureFinding {
+    let kept = |controller| groups.enforces(controller);
     let all = [
-        (kept(Controller::Memory), "memory"),
-        (kept(Controller::Processes) || !facts.is_root, "processes"),
-        (kept(Controller::Cpu), "processor time"),
+        (kept(CgroupController::Memory), "memory"),
+        (kept(CgroupController::Processes) || !facts.is_root, "processes"),
+        (kept(CgroupController::Cpu), "processor time"),
     ];
     let missing: Vec<&str> = all.iter().filter(|(kept, _)| !kept).map(|(_, name)| *name).collect();
     let (held, detail) = match missing.len() {
-        0 => (Held::Yes, "holds".to_owned()),
+        0 => (FeatureSupport::Yes, "holds".to_owned()),
         count => {
-            let held = if count == all.len() { Held::No } else { Held::Partly };
+            let held = if count == all.len() { FeatureSupport::No } else { FeatureSupport::Partly };
             (held, format!("no ceiling on the whole tree for: {}", missing.join(", ")))
         }
     };
-    let fix = (held != Held::Yes).then(|| {
+    let fix = (held != FeatureSupport::Yes).then(|| {
         "start it in a control group of its own: systemd-run --user --scope -p Delegate=yes loopwright …".to_owned()
     });
-    Finding { wall: Wall::Resources, held, detail, fix }
+    FeatureFinding { feature: SandboxFeature::Resources, support: held, detail, fix }
 }
 
-fn attempt(confine: &Confine) -> Tried {
-    try_walls(confine).unwrap_or_else(|error| Tried { broken: Some(error.to_string()), ..Tried::default() })
+fn attempt(confine: &Confinement) -> ProbeAttempt {
+    try_walls(confine)
+        .unwrap_or_else(|error| ProbeAttempt { broken: Some(error.to_string()), ..ProbeAttempt::default() })
 }
 
-fn try_walls(confine: &Confine) -> io::Result<Tried> {
-    let cookie = Cookie::new("probe");
-    let plan = plan::for_walls(confine, Bounds::Group)?;
-    let start = Start::of_plan(&plan.encode(), cookie.as_str())?;
-    let streams = quiet(start.further)?;
-    let tree = Tree::plant(&start.prepared, &streams, cookie.as_str())?;
+fn try_walls(confine: &Confinement) -> io::Result<ProbeAttempt> {
+    let cookie = TreeCookie::new("probe");
+    let plan = plan::for_probe(confine, MemoryBound::Group)?;
+    let start = HelperStart::from_plan(&plan.encode(), cookie.as_str())?;
+    let streams = silent_streams(start.further)?;
+    let tree = ProcessTree::start(&start.prepared, &streams, cookie.as_str())?;
     drop(streams);
     let tried = listen(start.status.into());
     drop(start.lifeline);
-    table::await_exit(tree.root().pid);
+    process_table::await_exit(tree.root().pid);
     tree.collect();
     tried
 }
 
 /// Reads the helper's records until it is done.
-fn listen(mut status: fs::File) -> io::Result<Tried> {
+fn listen(mut status: fs::File) -> io::Result<ProbeAttempt> {
     const PATIENCE: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
-    let mut tried = Tried::default();
+    let mut tried = ProbeAttempt::default();
     loop {
         let mut bytes = [0; RECORD_LEN];
         if rustix::event::poll(&mut [PollFd::new(&status, PollFlags::IN)], Some(&PATIENCE))? == 0 {
@@ -322,12 +354,14 @@ fn listen(mut status: fs::File) -> io::Result<Tried> {
         if status.read(&mut bytes)? != RECORD_LEN {
             return Err(io::Error::other("the helper ended early"));
         }
-        match Record::decode(&bytes) {
-            Some(Record::Failed { step, errno, .. }) => return Ok(Tried { failed: Some((step, errno)), ..tried }),
-            Some(Record::Seen { step: Step::Landlock, value }) => tried.landlock = Some(value),
-            Some(Record::Seen { step: Step::Proc, value }) => tried.processes = Some(value),
-            Some(Record::Gap { step: Step::Landlock, .. }) => tried.landlock = Some(0),
-            Some(Record::Ended { status, .. }) => return Ok(Tried { filter: status == 0, ..tried }),
+        match HelperRecord::decode(&bytes) {
+            Some(HelperRecord::Failed { step, errno, .. }) => {
+                return Ok(ProbeAttempt { failed: Some((step, errno)), ..tried });
+            }
+            Some(HelperRecord::Seen { step: LaunchStep::Landlock, value }) => tried.landlock = Some(value),
+            Some(HelperRecord::Seen { step: LaunchStep::Proc, value }) => tried.processes = Some(value),
+            Some(HelperRecord::Gap { step: LaunchStep::Landlock, .. }) => tried.landlock = Some(0),
+            Some(HelperRecord::Ended { status, .. }) => return Ok(ProbeAttempt { filter: status == 0, ..tried }),
             _ => {}
         }
     }

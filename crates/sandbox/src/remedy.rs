@@ -1,12 +1,12 @@
 //! What to do about a wall that does not stand, chosen by looking at what is wrong here. A newcomer pastes it.
 
-use crate::wire::Step;
+use crate::wire::LaunchStep;
 use std::fs;
 use std::path::Path;
 
 /// What decides between remedies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Facts {
+pub(crate) struct RemedyFacts {
     pub(crate) is_root: bool,
     pub(crate) in_container: bool,
     /// `user.max_user_namespaces`.
@@ -21,7 +21,7 @@ pub(crate) struct Facts {
     pub(crate) memory_programs: Option<u64>,
 }
 
-impl Facts {
+impl RemedyFacts {
     pub(crate) fn read() -> Self {
         let setting = |name: &str| fs::read_to_string(format!("/proc/sys/{name}")).ok()?.trim().parse().ok();
         let marks = ["/.dockerenv", "/run/.containerenv", "/run/systemd/container"];
@@ -62,11 +62,11 @@ const CONTAINER: &str =
 const CONTAINER_PROC: &str = "start the container with: --security-opt systempaths=unconfined";
 
 /// What to do when this step failed for this reason; `None` where no cause is known.
-pub(crate) fn remedy(step: Step, errno: i32, facts: &Facts) -> Option<String> {
-    if facts.user_namespaces_max == Some(0) && step == Step::UserNamespace {
+pub(crate) fn remedy(step: LaunchStep, errno: i32, facts: &RemedyFacts) -> Option<String> {
+    if facts.user_namespaces_max == Some(0) && step == LaunchStep::UserNamespace {
         return Some(set("user.max_user_namespaces", 15_000));
     }
-    if facts.net_namespaces_max == Some(0) && step == Step::Namespaces {
+    if facts.net_namespaces_max == Some(0) && step == LaunchStep::Namespaces {
         return Some(set("user.max_net_namespaces", 15_000));
     }
     let refused = matches!(errno, libc::EPERM | libc::EACCES);
@@ -77,12 +77,12 @@ pub(crate) fn remedy(step: Step, errno: i32, facts: &Facts) -> Option<String> {
         return Some(set("kernel.apparmor_restrict_unprivileged_userns", 0));
     }
     match (step, errno) {
-        (Step::UserNamespace | Step::Namespaces, libc::ENOSPC | libc::EUSERS) => {
+        (LaunchStep::UserNamespace | LaunchStep::Namespaces, libc::ENOSPC | libc::EUSERS) => {
             Some(set("user.max_user_namespaces", facts.user_namespaces_max.unwrap_or(0).max(15_000) * 2))
         }
         (_, libc::ENOSYS) if !facts.in_container => Some(KERNEL.to_owned()),
-        (Step::UserNamespace, libc::EINVAL) => Some(KERNEL.to_owned()),
-        (Step::Proc, _) if refused => Some(CONTAINER_PROC.to_owned()),
+        (LaunchStep::UserNamespace, libc::EINVAL) => Some(KERNEL.to_owned()),
+        (LaunchStep::Proc, _) if refused => Some(CONTAINER_PROC.to_owned()),
         (_, libc::ENOSYS) => Some(CONTAINER.to_owned()),
         _ if refused && facts.in_container => Some(CONTAINER.to_owned()),
         _ => None,
@@ -95,44 +95,49 @@ mod tests {
 
     #[test]
     fn remedy_is_the_one_for_what_is_wrong_here() {
-        let facts = Facts::default();
+        let facts = RemedyFacts::default();
         let cases = [
             (
-                Step::UserNamespace,
+                LaunchStep::UserNamespace,
                 libc::ENOSPC,
-                Facts { user_namespaces_max: Some(0), ..facts.clone() },
+                RemedyFacts { user_namespaces_max: Some(0), ..facts.clone() },
                 "user.max_user_namespaces = 15000",
             ),
             (
-                Step::UserNamespace,
+                LaunchStep::UserNamespace,
                 libc::EPERM,
-                Facts { unprivileged_clone: Some(0), ..facts.clone() },
+                RemedyFacts { unprivileged_clone: Some(0), ..facts.clone() },
                 "unprivileged_userns_clone = 1",
             ),
             (
-                Step::IdMaps,
+                LaunchStep::IdMaps,
                 libc::EACCES,
-                Facts { apparmor_restricts: Some(1), ..facts.clone() },
+                RemedyFacts { apparmor_restricts: Some(1), ..facts.clone() },
                 "apparmor_restrict_unprivileged_userns = 0",
             ),
             (
-                Step::MountNamespace,
+                LaunchStep::MountNamespace,
                 libc::EPERM,
-                Facts { apparmor_restricts: Some(1), ..facts.clone() },
+                RemedyFacts { apparmor_restricts: Some(1), ..facts.clone() },
                 "apparmor_restrict",
             ),
             (
-                Step::UserNamespace,
+                LaunchStep::UserNamespace,
                 libc::EPERM,
-                Facts { in_container: true, is_root: true, ..facts.clone() },
+                RemedyFacts { in_container: true, is_root: true, ..facts.clone() },
                 "seccomp=unconfined",
             ),
-            (Step::Proc, libc::EPERM, Facts { in_container: true, ..facts.clone() }, "systempaths=unconfined"),
-            (Step::System, libc::ENOSYS, facts.clone(), "5.12"),
             (
-                Step::Namespaces,
+                LaunchStep::Proc,
+                libc::EPERM,
+                RemedyFacts { in_container: true, ..facts.clone() },
+                "systempaths=unconfined",
+            ),
+            (LaunchStep::System, libc::ENOSYS, facts.clone(), "5.12"),
+            (
+                LaunchStep::Namespaces,
                 libc::ENOSPC,
-                Facts { net_namespaces_max: Some(0), ..facts.clone() },
+                RemedyFacts { net_namespaces_max: Some(0), ..facts.clone() },
                 "max_net_namespaces",
             ),
         ];
@@ -140,6 +145,6 @@ mod tests {
             let text = remedy(step, errno, &facts).unwrap_or_default();
             assert!(text.contains(part), "{step:?} {errno}: {text}");
         }
-        assert_eq!(remedy(Step::Dev, libc::EIO, &facts), None);
+        assert_eq!(remedy(LaunchStep::Dev, libc::EIO, &facts), None);
     }
 }

@@ -1,19 +1,19 @@
 //! One run of a program from start to the end of its whole tree. The life story is `run`; the parts are elsewhere.
 
-use crate::cancel::Cancel;
-use crate::capture::Captured;
-use crate::confined::{Start, Walls};
-use crate::disk::Disk;
+use crate::cancel::CancelToken;
+use crate::capture::CapturedOutput;
+use crate::cgroup_keeper::CgroupKeeper;
+use crate::confined_tree::{ConfinedTree, HelperStart};
+use crate::disk_watch::DiskWatch;
 use crate::error::SpawnError;
-use crate::feed::Feeder;
-use crate::herd::Herd;
-use crate::launch::{Prepared, Streams};
-use crate::members::Root;
+use crate::launch::{ChildStreams, PreparedLaunch};
+use crate::output_pump::{OutputPump, OutputWatch};
 use crate::path;
-use crate::pump::{Pump, Watch};
-use crate::spawn::{COOKIE_VAR, Output, Spawn, Stdin, Trust};
-use crate::table;
-use crate::tree::{self, Swept, Tree};
+use crate::process_table;
+use crate::process_tree::{self, ProcessTree, TreeSweep};
+use crate::spawn::{COOKIE_VAR, OutputChannel, ProgramTrust, SpawnRequest, StdinSource};
+use crate::stdin_feed::StdinFeeder;
+use crate::tree_members::TreeRoot;
 use rustix::fs::MemfdFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{PidfdFlags, WaitId, WaitIdOptions, WaitIdStatus};
@@ -32,7 +32,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum RunEnd {
     /// By itself, with this code.
     Exited(i32),
     /// By this signal, which we did not send.
@@ -55,15 +55,15 @@ pub enum How {
 
 /// The record of a run whose tree is gone.
 #[derive(Clone, Debug)]
-pub struct Ended {
+pub struct FinishedRun {
     /// How it ended.
-    pub how: How,
+    pub how: RunEnd,
     /// The exit code, if the program exited (perhaps after we asked it to).
     pub code: Option<i32>,
     /// What it wrote to standard output.
-    pub stdout: Captured,
+    pub stdout: CapturedOutput,
     /// What it wrote to standard error.
-    pub stderr: Captured,
+    pub stderr: CapturedOutput,
     /// Somebody still held the output pipes when the program had ended.
     pub leaky: bool,
     /// How long it all took.
@@ -78,7 +78,7 @@ pub struct Ended {
 
 /// A started process, as it is safe to write down: the number alone is given out again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Started {
+pub struct StartedProcess {
     /// Its number.
     pub pid: u32,
     /// When it started, in clock ticks since boot.
@@ -103,47 +103,47 @@ const CUT_PATIENCE: Duration = Duration::from_secs(5);
 ///
 /// `started` is called once, before any output is read. If the returned future is dropped, the tree is killed.
 pub async fn run(
-    spawn: Spawn,
-    watch: &mut dyn Watch,
-    cancel: &Cancel,
-    started: impl FnOnce(&Started),
-) -> Result<Ended, SpawnError> {
+    spawn: SpawnRequest,
+    watch: &mut dyn OutputWatch,
+    cancel: &CancelToken,
+    started: impl FnOnce(&StartedProcess),
+) -> Result<FinishedRun, SpawnError> {
     let begun = Instant::now();
     if cancel.is_cancelled() {
         return Ok(never_started());
     }
     // Before the child, so that it is dropped after it: groups can be removed when nobody is in them.
-    let mut herd = spawn.confine.as_ref().map(|confine| Herd::new(confine.resources.clone()));
-    let Begun { child, mut feeder, stdout, stderr } = Child::start(&spawn).await?;
+    let mut herd = spawn.confine.as_ref().map(|confine| CgroupKeeper::new(confine.resources.clone()));
+    let StartedChild { child, mut feeder, stdout, stderr } = Child::start(&spawn).await?;
     started(&child.started());
-    let mut pump = Pump::new(stdout, stderr, &spawn.limits, watch);
-    let cut = child.live(&mut pump, &mut feeder, &spawn, herd.as_mut(), cancel, begun).await;
+    let mut pump = OutputPump::new(stdout, stderr, &spawn.limits, watch);
+    let cut = child.wait_for_end(&mut pump, &mut feeder, &spawn, herd.as_mut(), cancel, begun).await;
     if cut.is_some() {
-        child.say_last(&mut pump, &mut feeder).await;
+        child.send_final_input(&mut pump, &mut feeder).await;
     }
     drop(feeder);
     let mut leaky = false;
     let mut term_ignored = false;
     match cut {
-        Some(_) => term_ignored = child.ask_to_end(&mut pump, spawn.limits.grace).await,
+        Some(_) => term_ignored = child.terminate(&mut pump, spawn.limits.grace).await,
         None => leaky = child.drain(&mut pump, spawn.limits.drain, cancel).await,
     }
     let gone = cut.is_none() && !leaky && child.left_nobody(&mut pump, spawn.trust).await;
-    let swept = if gone { Swept::default() } else { child.kill(&mut pump).await };
+    let swept = if gone { TreeSweep::default() } else { child.kill(&mut pump).await };
     leaky |= timeout(spawn.limits.drain, pump.until_closed()).await.is_err();
     let (how, code) = child.outcome(cut).map_err(|error| SpawnError::other(&spawn.program, "collect", error))?;
     child.tree.collect();
     let (stdout, stderr) = pump.finish();
-    let Swept { killed, unkillable } = swept;
-    Ok(Ended { how, code, stdout, stderr, leaky, wall: begun.elapsed(), killed, term_ignored, unkillable })
+    let TreeSweep { killed, unkillable } = swept;
+    Ok(FinishedRun { how, code, stdout, stderr, leaky, wall: begun.elapsed(), killed, term_ignored, unkillable })
 }
 
-fn never_started() -> Ended {
-    Ended {
-        how: How::Cancelled,
+fn never_started() -> FinishedRun {
+    FinishedRun {
+        how: RunEnd::Cancelled,
         code: None,
-        stdout: Captured::default(),
-        stderr: Captured::default(),
+        stdout: CapturedOutput::default(),
+        stderr: CapturedOutput::default(),
         leaky: false,
         wall: Duration::ZERO,
         killed: 0,
@@ -154,61 +154,61 @@ fn never_started() -> Ended {
 
 /// Dropped in this order: the lifeline first, then whatever still lives.
 struct Child {
-    walls: Option<Walls>,
-    tree: Tree,
+    walls: Option<ConfinedTree>,
+    tree: ProcessTree,
     exit: AsyncFd<OwnedFd>,
 }
 
 /// A started program and our ends of its streams.
-struct Begun {
+struct StartedChild {
     child: Child,
-    feeder: Feeder,
+    feeder: StdinFeeder,
     stdout: Receiver,
     stderr: Receiver,
 }
 
 impl Child {
-    async fn start(spawn: &Spawn) -> Result<Begun, SpawnError> {
+    async fn start(spawn: &SpawnRequest) -> Result<StartedChild, SpawnError> {
         let failed = |doing: &'static str| move |error| SpawnError::other(&spawn.program, doing, error);
         let (prepared, further, walls) = prepare(spawn)?;
-        let (feeder, fed) = Feeder::new(&spawn.stdin).map_err(failed("prepare its input"))?;
+        let (feeder, fed) = StdinFeeder::new(&spawn.stdin).map_err(failed("prepare its input"))?;
         let stdin =
             fed.map_or_else(|| stdin(&spawn.stdin), |fed| Ok(Some(fed))).map_err(failed("prepare its input"))?;
         let stream = match spawn.output {
-            Output::Pipes => pipe,
-            Output::Private => socket,
+            OutputChannel::Pipes => pipe,
+            OutputChannel::Private => socket,
         };
         let (stdout, child_stdout) = stream().map_err(failed("make its pipes"))?;
         let (stderr, child_stderr) = stream().map_err(failed("make its pipes"))?;
-        let streams = Streams { stdin, stdout: child_stdout, stderr: child_stderr, further };
+        let streams = ChildStreams { stdin, stdout: child_stdout, stderr: child_stderr, further };
         let tree = plant(&prepared, &streams, spawn).await?;
         // Our copies of the helper's ends would hide its death from us.
         drop(streams);
         let exit = exit_of(tree.root()).map_err(failed("watch it"))?;
         if let (Some(walls), Some(confine)) = (&walls, &spawn.confine) {
-            walls.built(spawn, confine).await?;
+            walls.wait_until_started(spawn, confine).await?;
         }
-        Ok(Begun { child: Self { walls, tree, exit }, feeder, stdout, stderr })
+        Ok(StartedChild { child: Self { walls, tree, exit }, feeder, stdout, stderr })
     }
 
-    fn started(&self) -> Started {
+    fn started(&self) -> StartedProcess {
         let root = self.tree.root();
-        Started { pid: root.pid, start_ticks: root.start, cookie: root.cookie.clone() }
+        StartedProcess { pid: root.pid, start_ticks: root.start, cookie: root.cookie.clone() }
     }
 
     /// Waits until the program ends (`None`) or has to be ended.
-    async fn live(
+    async fn wait_for_end(
         &self,
-        pump: &mut Pump<'_>,
-        feeder: &mut Feeder,
-        spawn: &Spawn,
-        mut herd: Option<&mut Herd>,
-        cancel: &Cancel,
+        pump: &mut OutputPump<'_>,
+        feeder: &mut StdinFeeder,
+        spawn: &SpawnRequest,
+        mut herd: Option<&mut CgroupKeeper>,
+        cancel: &CancelToken,
         begun: Instant,
-    ) -> Option<How> {
+    ) -> Option<RunEnd> {
         let limits = &spawn.limits;
         let mut orphans = Orphans::new(self.tree.root());
-        let mut disk = spawn.confine.as_ref().map(|confine| Disk::new(confine, self.tree.root()));
+        let mut disk = spawn.confine.as_ref().map(|confine| DiskWatch::new(confine, self.tree.root()));
         let wall = limits.wall.map(|wall| begun + wall);
         loop {
             let idle = limits.idle.map(|idle| pump.last + idle);
@@ -217,19 +217,19 @@ impl Child {
                 () = pump.step() => (),
                 () = feeder.step() => (),
                 () = self.ended() => return None,
-                () = at(wall) => return Some(How::Wall),
-                () = at(finish) => return Some(How::Finished),
-                () = at(idle) => return Some(How::Idle),
-                () = cancel.cancelled() => return Some(How::Cancelled),
-                () = filled(disk.as_mut()) => return Some(How::Disk),
+                () = at(wall) => return Some(RunEnd::Wall),
+                () = at(finish) => return Some(RunEnd::Finished),
+                () = at(idle) => return Some(RunEnd::Idle),
+                () = cancel.cancelled() => return Some(RunEnd::Cancelled),
+                () = filled(disk.as_mut()) => return Some(RunEnd::Disk),
                 () = kept(herd.as_deref_mut(), self.tree.root()) => (),
                 () = orphans.one_ended(), if self.walls.is_none() => orphans.collect(),
             }
             if pump.stopped {
-                return Some(How::Stopped);
+                return Some(RunEnd::Stopped);
             }
             if pump.is_flooded() {
-                return Some(How::Flood);
+                return Some(RunEnd::Flood);
             }
         }
     }
@@ -252,17 +252,19 @@ impl Child {
     }
 
     /// Whether it is proved that the program, which ended by itself, left nobody behind.
-    async fn left_nobody(&self, pump: &mut Pump<'_>, trust: Trust) -> bool {
+    async fn left_nobody(&self, pump: &mut OutputPump<'_>, trust: ProgramTrust) -> bool {
         match &self.walls {
-            None => trust == Trust::Ours && tree::left_no_orphan(),
+            None => trust == ProgramTrust::Ours && process_tree::left_no_orphan(),
             // The kernel lets the helper collect a pid namespace only when nobody is in it any more.
-            Some(walls) => walls.left_nobody() && pump.during(timeout(CUT_PATIENCE, self.first_ended())).await.is_ok(),
+            Some(walls) => {
+                walls.left_nobody() && pump.pump_while(timeout(CUT_PATIENCE, self.first_ended())).await.is_ok()
+            }
         }
     }
 
     /// Lets it have the last words of its input, and a moment to act on them.
-    async fn say_last(&self, pump: &mut Pump<'_>, feeder: &mut Feeder) {
-        if !feeder.has_last_words() {
+    async fn send_final_input(&self, pump: &mut OutputPump<'_>, feeder: &mut StdinFeeder) {
+        if !feeder.queue_final_input() {
             return;
         }
         let said = async {
@@ -274,58 +276,58 @@ impl Child {
             }
         };
         // Whether it obeyed shows in whether it is still there.
-        drop(pump.during(timeout(LAST_WORDS, said)).await);
+        drop(pump.pump_while(timeout(LAST_WORDS, said)).await);
     }
 
     /// SIGTERM, then patience. Whether something was still there when patience ended.
-    async fn ask_to_end(&self, pump: &mut Pump<'_>, grace: Duration) -> bool {
+    async fn terminate(&self, pump: &mut OutputPump<'_>, grace: Duration) -> bool {
         let all_gone = async {
             if self.walls.is_some() {
-                blocking(self.tree.root(), tree::terminate_confined).await;
+                blocking(self.tree.root(), process_tree::terminate_confined).await;
                 // The helper ends when its namespace is empty.
                 return self.first_ended().await;
             }
-            blocking(self.tree.root(), tree::terminate).await;
-            while blocking(self.tree.root(), tree::is_alive).await.unwrap_or(false) {
+            blocking(self.tree.root(), process_tree::terminate).await;
+            while blocking(self.tree.root(), process_tree::is_alive).await.unwrap_or(false) {
                 sleep_until(Instant::now() + GRACE_LOOK).await;
             }
         };
-        pump.during(timeout(grace, all_gone)).await.is_err()
+        pump.pump_while(timeout(grace, all_gone)).await.is_err()
     }
 
     /// Takes what is still in the pipes after the program ended; whether somebody kept them open.
-    async fn drain(&self, pump: &mut Pump<'_>, patience: Duration, cancel: &Cancel) -> bool {
+    async fn drain(&self, pump: &mut OutputPump<'_>, patience: Duration, cancel: &CancelToken) -> bool {
         tokio::select! {
             closed = timeout(patience, pump.until_closed()) => closed.is_err(),
             () = cancel.cancelled() => !pump.is_closed(),
         }
     }
 
-    async fn kill(&self, pump: &mut Pump<'_>) -> Swept {
+    async fn kill(&self, pump: &mut OutputPump<'_>) -> TreeSweep {
         if let Some(walls) = &self.walls
             && let Some(swept) = self.cut(walls, pump).await
         {
             return swept;
         }
-        pump.during(blocking(self.tree.root(), tree::kill)).await.unwrap_or_default()
+        pump.pump_while(blocking(self.tree.root(), process_tree::kill)).await.unwrap_or_default()
     }
 
     /// Ends the whole namespace in one step of the kernel, which no fork slips through. `None` when somebody withstands.
-    async fn cut(&self, walls: &Walls, pump: &mut Pump<'_>) -> Option<Swept> {
-        let alive = pump.during(blocking(self.tree.root(), tree::confined)).await.unwrap_or_default().len();
-        walls.cut();
-        pump.during(timeout(CUT_PATIENCE, self.first_ended())).await.ok()?;
+    async fn cut(&self, walls: &ConfinedTree, pump: &mut OutputPump<'_>) -> Option<TreeSweep> {
+        let alive = pump.pump_while(blocking(self.tree.root(), process_tree::confined)).await.unwrap_or_default().len();
+        walls.kill_namespace();
+        pump.pump_while(timeout(CUT_PATIENCE, self.first_ended())).await.ok()?;
         // The helper's two processes and the program itself do not count.
         let ours = if walls.has_ended() { 2 } else { 3 };
-        Some(Swept { killed: alive.saturating_sub(ours), unkillable: Vec::new() })
+        Some(TreeSweep { killed: alive.saturating_sub(ours), unkillable: Vec::new() })
     }
 
-    fn outcome(&self, cut: Option<How>) -> io::Result<(How, Option<i32>)> {
+    fn outcome(&self, cut: Option<RunEnd>) -> io::Result<(RunEnd, Option<i32>)> {
         let status = peek(self.tree.root())?;
         let code = status.as_ref().and_then(WaitIdStatus::exit_status);
         let natural = match (code, status.as_ref().and_then(WaitIdStatus::terminating_signal)) {
-            (Some(code), _) => Some(How::Exited(code)),
-            (None, Some(signal)) => Some(How::Signaled(signal)),
+            (Some(code), _) => Some(RunEnd::Exited(code)),
+            (None, Some(signal)) => Some(RunEnd::Signaled(signal)),
             (None, None) => None,
         };
         let how = cut.or(natural).ok_or_else(|| io::Error::other("the program ended without a status"))?;
@@ -335,13 +337,13 @@ impl Child {
 
 /// Wakes when a child of ours ends that is not the program itself: orphans that the tree left to us.
 struct Orphans<'r> {
-    root: &'r Root,
+    root: &'r TreeRoot,
     ended: Option<Signal>,
     last: Instant,
 }
 
 impl<'r> Orphans<'r> {
-    fn new(root: &'r Root) -> Self {
+    fn new(root: &'r TreeRoot) -> Self {
         // Without the signal, orphans are collected when the run ends.
         Self { root, ended: signal(SignalKind::child()).ok(), last: Instant::now() }
     }
@@ -357,37 +359,37 @@ impl<'r> Orphans<'r> {
         if self.last.elapsed() >= COLLECT_EVERY {
             self.last = Instant::now();
             let root = self.root.clone();
-            tokio::task::spawn_blocking(move || tree::collect_orphans(&root));
+            tokio::task::spawn_blocking(move || process_tree::collect_orphans(&root));
         }
     }
 }
 
 type Further = Vec<(OwnedFd, RawFd)>;
 
-fn prepare(spawn: &Spawn) -> Result<(Prepared, Further, Option<Walls>), SpawnError> {
+fn prepare(spawn: &SpawnRequest) -> Result<(PreparedLaunch, Further, Option<ConfinedTree>), SpawnError> {
     match &spawn.confine {
         None => Ok((prepare_plainly(spawn)?, Vec::new(), None)),
         Some(confine) => {
-            let Start { prepared, further, status, lifeline } = Start::new(spawn, confine)?;
-            let walls = Walls::new(status, lifeline)
+            let HelperStart { prepared, further, status, lifeline } = HelperStart::new(spawn, confine)?;
+            let walls = ConfinedTree::new(status, lifeline)
                 .map_err(|error| SpawnError::other(&spawn.program, "listen to its helper", error))?;
             Ok((prepared, further, Some(walls)))
         }
     }
 }
 
-fn prepare_plainly(spawn: &Spawn) -> Result<Prepared, SpawnError> {
+fn prepare_plainly(spawn: &SpawnRequest) -> Result<PreparedLaunch, SpawnError> {
     let Some(program) = program_path(spawn) else {
         return Err(SpawnError::not_found(&spawn.program, io::ErrorKind::NotFound.into()));
     };
     let mut env = spawn.env.clone();
     env.insert(OsString::from(COOKIE_VAR), OsString::from(spawn.cookie.as_str()));
     let pairs = env.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()));
-    Prepared::new(&program, &spawn.args, pairs, &spawn.cwd)
+    PreparedLaunch::new(&program, &spawn.args, pairs, &spawn.cwd)
         .map_err(|error| SpawnError::other(&spawn.program, "prepare", error))
 }
 
-fn program_path(spawn: &Spawn) -> Option<PathBuf> {
+fn program_path(spawn: &SpawnRequest) -> Option<PathBuf> {
     let name = spawn.program.as_os_str();
     if spawn.program.components().count() > 1 || spawn.program.is_absolute() {
         return Some(spawn.cwd.join(&spawn.program));
@@ -398,10 +400,14 @@ fn program_path(spawn: &Spawn) -> Option<PathBuf> {
 
 /// Starts the first process. A program file that another thread's child still holds open for
 /// writing is "busy" for an instant, which is worth a few tries.
-async fn plant(prepared: &Prepared, streams: &Streams, spawn: &Spawn) -> Result<Tree, SpawnError> {
+async fn plant(
+    prepared: &PreparedLaunch,
+    streams: &ChildStreams,
+    spawn: &SpawnRequest,
+) -> Result<ProcessTree, SpawnError> {
     let mut tries = 0;
     loop {
-        match Tree::plant(prepared, streams, spawn.cookie.as_str()) {
+        match ProcessTree::start(prepared, streams, spawn.cookie.as_str()) {
             Err(error) if error.raw_os_error() == Some(libc::ETXTBSY) && tries < 20 => tries += 1,
             planted => return planted.map_err(|error| SpawnError::from_launch(&spawn.program, &spawn.cwd, error)),
         }
@@ -410,8 +416,8 @@ async fn plant(prepared: &Prepared, streams: &Streams, spawn: &Spawn) -> Result<
 }
 
 /// Input lies in an anonymous file and not in a pipe: a child that never reads it blocks nobody.
-fn stdin(stdin: &Stdin) -> io::Result<Option<OwnedFd>> {
-    let Stdin::Bytes(bytes) = stdin else { return Ok(None) };
+fn stdin(stdin: &StdinSource) -> io::Result<Option<OwnedFd>> {
+    let StdinSource::Bytes(bytes) = stdin else { return Ok(None) };
     let mut file = File::from(rustix::fs::memfd_create("stdin", MemfdFlags::CLOEXEC)?);
     file.write_all(bytes)?;
     file.rewind()?;
@@ -430,28 +436,28 @@ fn socket() -> io::Result<(Receiver, OwnedFd)> {
     Ok((Receiver::from_owned_fd_unchecked(ours.into())?, theirs.into()))
 }
 
-fn exit_of(root: &Root) -> io::Result<AsyncFd<OwnedFd>> {
-    let pidfd = rustix::process::pidfd_open(table::raw_pid(root.pid)?, PidfdFlags::empty())?;
+fn exit_of(root: &TreeRoot) -> io::Result<AsyncFd<OwnedFd>> {
+    let pidfd = rustix::process::pidfd_open(process_table::raw_pid(root.pid)?, PidfdFlags::empty())?;
     // SAFETY: an OwnedFd stays open and the same for as long as it lives, which is inside the AsyncFd.
     Ok(unsafe { AsyncFd::register_with_interest(pidfd, Interest::READABLE) }?)
 }
 
 /// The status of the first process, left where it is: collecting it would unpin its number.
-fn peek(root: &Root) -> io::Result<Option<WaitIdStatus>> {
+fn peek(root: &TreeRoot) -> io::Result<Option<WaitIdStatus>> {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    Ok(rustix::process::waitid(WaitId::Pid(table::raw_pid(root.pid)?), options)?)
+    Ok(rustix::process::waitid(WaitId::Pid(process_table::raw_pid(root.pid)?), options)?)
 }
 
-async fn filled(disk: Option<&mut Disk>) {
+async fn filled(disk: Option<&mut DiskWatch>) {
     match disk {
-        Some(disk) => disk.filled().await,
+        Some(disk) => disk.wait_until_full().await,
         None => std::future::pending().await,
     }
 }
 
-async fn kept(herd: Option<&mut Herd>, root: &Root) {
+async fn kept(herd: Option<&mut CgroupKeeper>, root: &TreeRoot) {
     match herd {
-        Some(herd) => herd.keep(root).await,
+        Some(herd) => herd.keep_in_groups(root).await,
         None => std::future::pending().await,
     }
 }
@@ -464,7 +470,7 @@ async fn at(deadline: Option<Instant>) {
 }
 
 /// Looking through `/proc` takes milliseconds, too long for the thread that serves everybody.
-async fn blocking<T: Send + 'static>(root: &Root, work: fn(&Root) -> T) -> Option<T> {
+async fn blocking<T: Send + 'static>(root: &TreeRoot, work: fn(&TreeRoot) -> T) -> Option<T> {
     let root = root.clone();
     tokio::task::spawn_blocking(move || work(&root)).await.ok()
 }
@@ -477,8 +483,8 @@ mod tests {
 
     #[test]
     fn run_can_be_given_to_another_thread() {
-        let spawn = Spawn::new("x", "/", crate::Cookie::new("t"));
-        let cancel = Cancel::new();
+        let spawn = SpawnRequest::new("x", "/", crate::TreeCookie::new("t"));
+        let cancel = CancelToken::new();
         let mut watch = ();
         assert_send(&run(spawn, &mut watch, &cancel, |_| ()));
     }

@@ -1,7 +1,7 @@
 //! What is to be started: program, environment, limits and the cookie that marks the tree. Starts nothing.
 
-use crate::confine::Confine;
-use crate::feed::Feed;
+use crate::confinement::Confinement;
+use crate::stdin_feed::StdinFeed;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ pub const COOKIE_VAR: &str = "LOOPWRIGHT_COOKIE";
 
 /// One program to run, with everything it will see.
 #[derive(Clone, Debug)]
-pub struct Spawn {
+pub struct SpawnRequest {
     /// The program: a path (relative ones start at `cwd`), or a bare name looked up in `env`'s PATH.
     pub program: PathBuf,
     /// Its arguments, without the program's own name.
@@ -22,22 +22,22 @@ pub struct Spawn {
     /// The directory it starts in.
     pub cwd: PathBuf,
     /// What it reads.
-    pub stdin: Stdin,
+    pub stdin: StdinSource,
     /// What it writes to.
-    pub output: Output,
+    pub output: OutputChannel,
     /// When it is stopped, and how much is kept.
-    pub limits: Limits,
+    pub limits: RunLimits,
     /// The mark of its tree.
-    pub cookie: Cookie,
+    pub cookie: TreeCookie,
     /// How far its tree is looked for when it has ended.
-    pub trust: Trust,
+    pub trust: ProgramTrust,
     /// What the kernel holds it to; `None` is this user's whole reach.
-    pub confine: Option<Confine>,
+    pub confine: Option<Confinement>,
 }
 
 /// What a program may be expected to do with the processes it starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Trust {
+pub enum ProgramTrust {
     /// Anything. At its end the whole process table is searched for members of its tree, by every mark.
     #[default]
     Foreign,
@@ -46,19 +46,19 @@ pub enum Trust {
     Ours,
 }
 
-impl Spawn {
+impl SpawnRequest {
     /// A program with no arguments, an empty environment, no input and default limits.
-    pub fn new(program: impl Into<PathBuf>, cwd: impl Into<PathBuf>, cookie: Cookie) -> Self {
+    pub fn new(program: impl Into<PathBuf>, cwd: impl Into<PathBuf>, cookie: TreeCookie) -> Self {
         Self {
             program: program.into(),
             args: Vec::new(),
             env: BTreeMap::new(),
             cwd: cwd.into(),
-            stdin: Stdin::Null,
-            output: Output::default(),
-            limits: Limits::default(),
+            stdin: StdinSource::Null,
+            output: OutputChannel::default(),
+            limits: RunLimits::default(),
             cookie,
-            trust: Trust::default(),
+            trust: ProgramTrust::default(),
             confine: None,
         }
     }
@@ -66,19 +66,19 @@ impl Spawn {
 
 /// What a child reads on its standard input.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Stdin {
+pub enum StdinSource {
     /// `/dev/null`.
     #[default]
     Null,
     /// These bytes, then end of file.
     Bytes(Vec<u8>),
     /// What is sent while it runs.
-    Feed(Feed),
+    Feed(StdinFeed),
 }
 
 /// What a child writes its standard output and standard error to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Output {
+pub enum OutputChannel {
     /// Pipes. Whoever sees the child in `/proc`, and that is everything it starts, can open them again and write to them.
     #[default]
     Pipes,
@@ -89,7 +89,7 @@ pub enum Output {
 
 /// The bounds of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct RunLimits {
     /// How long it may run at all.
     pub wall: Option<Duration>,
     /// How long it may go without a byte of output.
@@ -108,7 +108,7 @@ pub struct Limits {
     pub drain: Duration,
 }
 
-impl Default for Limits {
+impl Default for RunLimits {
     fn default() -> Self {
         Self {
             wall: None,
@@ -125,9 +125,9 @@ impl Default for Limits {
 
 /// An unguessable mark in the environment of every process of a tree, so that a later engine finds the tree.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Cookie(String);
+pub struct TreeCookie(String);
 
-impl Cookie {
+impl TreeCookie {
     /// A new cookie `PREFIX-RANDOM`; `sweep("PREFIX-")` finds all of that prefix and no longer one.
     pub fn new(prefix: &str) -> Self {
         let random: String = random_bytes().iter().map(|byte| format!("{byte:02x}")).collect();

@@ -2,9 +2,9 @@
 //! For trees of this program there is `tree`.
 
 use crate::error::SweepError;
-use crate::members::spread;
+use crate::process_table::{self, ProcessEntry, ProcessTable};
 use crate::spawn::COOKIE_VAR;
-use crate::table::{self, Entry, Table};
+use crate::tree_members::add_descendants;
 use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::io;
@@ -24,10 +24,10 @@ pub fn sweep(cookie_prefix: &str) -> Result<usize, SweepError> {
     let deadline = Instant::now() + PATIENCE;
     let mut hit = BTreeSet::new();
     // What is killed loses its environment before it has ended, and is found by its cookie no more.
-    let mut dying: Vec<Entry> = Vec::new();
+    let mut dying: Vec<ProcessEntry> = Vec::new();
     loop {
         let found = freeze(cookie_prefix, deadline).map_err(SweepError::Table)?;
-        dying.retain(table::still_runs);
+        dying.retain(process_table::still_runs);
         if found.is_empty() && dying.is_empty() {
             return Ok(hit.len());
         }
@@ -35,12 +35,12 @@ pub fn sweep(cookie_prefix: &str) -> Result<usize, SweepError> {
             if hit.insert((entry.pid, entry.start)) {
                 dying.push(*entry);
             }
-            let _ = table::signal(entry, Signal::KILL);
+            let _ = process_table::signal(entry, Signal::KILL);
         }
         if Instant::now() > deadline {
             return Err(SweepError::Unkillable(dying.iter().map(|entry| entry.pid).collect()));
         }
-        table::await_end(&dying);
+        process_table::await_end(&dying);
     }
 }
 
@@ -50,7 +50,7 @@ pub fn leftovers(cookie_prefix: &str) -> Vec<u32> {
 }
 
 /// Stops what is found until nothing new is: what is stopped cannot fork.
-fn freeze(prefix: &str, deadline: Instant) -> io::Result<Vec<Entry>> {
+fn freeze(prefix: &str, deadline: Instant) -> io::Result<Vec<ProcessEntry>> {
     let mut known = BTreeSet::new();
     loop {
         let found = find(prefix)?;
@@ -59,26 +59,27 @@ fn freeze(prefix: &str, deadline: Instant) -> io::Result<Vec<Entry>> {
             return Ok(found);
         }
         for entry in found.iter().filter(|entry| !entry.is_stopped()) {
-            let _ = table::signal(entry, Signal::STOP);
+            let _ = process_table::signal(entry, Signal::STOP);
         }
     }
 }
 
-fn find(prefix: &str) -> io::Result<Vec<Entry>> {
-    let table = Table::read()?;
+fn find(prefix: &str) -> io::Result<Vec<ProcessEntry>> {
+    let table = ProcessTable::read()?;
     let spared = us_and_ancestors(&table);
-    let may = |entry: &Entry| !spared.contains(&entry.pid);
-    let carries = |entry: &Entry| {
+    let may = |entry: &ProcessEntry| !spared.contains(&entry.pid);
+    let carries = |entry: &ProcessEntry| {
         may(entry)
             && !entry.is_dead()
-            && table::environ_value(entry.pid, COOKIE_VAR).is_some_and(|cookie| cookie.starts_with(prefix.as_bytes()))
+            && process_table::environ_value(entry.pid, COOKIE_VAR)
+                .is_some_and(|cookie| cookie.starts_with(prefix.as_bytes()))
     };
     let seeds: BTreeSet<u32> = table.entries.values().filter(|entry| carries(entry)).map(|entry| entry.pid).collect();
-    let found = spread(seeds, &table, may);
+    let found = add_descendants(seeds, &table, may);
     Ok(found.iter().filter_map(|pid| table.entries.get(pid)).filter(|entry| !entry.is_dead()).copied().collect())
 }
 
-fn us_and_ancestors(table: &Table) -> BTreeSet<u32> {
+fn us_and_ancestors(table: &ProcessTable) -> BTreeSet<u32> {
     let mut spared = BTreeSet::new();
     let mut pid = std::process::id();
     while spared.insert(pid) {

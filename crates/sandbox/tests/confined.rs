@@ -3,7 +3,10 @@
 mod common;
 
 use common::{ended, folder, limited, prints, python, sh, walled};
-use loopwright_sandbox::{Cancel, Cookie, Feed, Flow, How, Output, Spawn, SpawnErrorKind, Stdin, What, run};
+use loopwright_sandbox::{
+    CancelToken, MountSource, OutputChannel, RunEnd, SpawnErrorKind, SpawnRequest, StdinFeed, StdinSource, TreeCookie,
+    WatchFlow, run,
+};
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
@@ -39,9 +42,9 @@ async fn program_changes_its_writable_places_and_no_others() {
                   echo x > /fixed/kept; rm -f /fixed/kept; echo x > /fixed/made; mkdir /made; echo x > /usr/made; \
                   echo x > /etc/passwd; echo x > /given; chmod 777 /dev/null; touch /home/x; echo end";
     let text = prints(walled(sh(script), dir.path(), |confine| {
-        confine.mount("/fixed", What::ReadOnly(fixed.path().to_owned()));
-        confine.mount("/given", What::File(b"given".to_vec()));
-        confine.mount("/workspace/deep/given", What::File(b"deep".to_vec()));
+        confine.mount("/fixed", MountSource::ReadOnly(fixed.path().to_owned()));
+        confine.mount("/given", MountSource::File(b"given".to_vec()));
+        confine.mount("/workspace/deep/given", MountSource::File(b"deep".to_vec()));
     }))
     .await;
     assert!(text.starts_with("tmp\nend\n"), "{text}");
@@ -59,8 +62,8 @@ async fn program_changes_its_writable_places_and_no_others() {
 async fn files_that_are_given_can_be_read_where_they_were_put() {
     let dir = folder();
     let text = prints(walled(sh("cat /run/loopwright/a /workspace/b; echo x > /workspace/b"), dir.path(), |confine| {
-        confine.mount("/run/loopwright/a", What::File(b"one ".to_vec()));
-        confine.mount("/workspace/b", What::File(b"two ".to_vec()));
+        confine.mount("/run/loopwright/a", MountSource::File(b"one ".to_vec()));
+        confine.mount("/workspace/b", MountSource::File(b"two ".to_vec()));
     }))
     .await;
     assert!(text.starts_with("one two ") && text.contains("Read-only"), "{text}");
@@ -81,7 +84,7 @@ async fn changes_of_an_overlay_lie_in_its_upper_folder_alone() {
         let mut spawn = walled(sh(script), root.path(), |confine| {
             confine.mounts.retain(|mount| mount.at != Path::new("/workspace"));
             let (lower, upper, work) = (vec![at("low")], at("upper"), at("work"));
-            confine.mount("/workspace", What::Overlay { lower, upper, work });
+            confine.mount("/workspace", MountSource::Overlay { lower, upper, work });
         });
         spawn.args[1] = script.into();
         let text = prints(spawn).await;
@@ -109,7 +112,7 @@ async fn layers_are_seen_as_one_and_cannot_be_changed() {
         fs::create_dir_all(root.path().join(layer)).expect("folder");
         fs::write(root.path().join(layer).join(name), layer).expect("file");
     }
-    let layers = |names: &[&str]| What::Layers(names.iter().map(|name| root.path().join(name)).collect());
+    let layers = |names: &[&str]| MountSource::Layers(names.iter().map(|name| root.path().join(name)).collect());
     let text = prints(walled(
         sh("cat /l/top /l/below /l/lowest /one/lowest; echo x > /l/top; echo x > /one/x"),
         root.path(),
@@ -127,11 +130,11 @@ async fn layers_are_seen_as_one_and_cannot_be_changed() {
 async fn ends_are_told_as_they_were() {
     let dir = folder();
     for (script, how) in [
-        ("exit 0", How::Exited(0)),
-        ("exit 37", How::Exited(37)),
-        ("kill -SEGV $$", How::Signaled(11)),
-        ("kill -KILL $$", How::Signaled(9)),
-        ("kill -TERM $$", How::Signaled(15)),
+        ("exit 0", RunEnd::Exited(0)),
+        ("exit 37", RunEnd::Exited(37)),
+        ("kill -SEGV $$", RunEnd::Signaled(11)),
+        ("kill -KILL $$", RunEnd::Signaled(9)),
+        ("kill -TERM $$", RunEnd::Signaled(15)),
     ] {
         let end = ended(walled(sh(script), dir.path(), |_| ())).await;
         assert_eq!((end.how, end.killed, end.leaky), (how, 0, false), "{script}");
@@ -142,31 +145,31 @@ async fn ends_are_told_as_they_were() {
 async fn input_and_both_outputs_reach_through_the_walls() {
     let dir = folder();
     let mut spawn = walled(sh("cat; echo err >&2"), dir.path(), |_| ());
-    spawn.stdin = Stdin::Bytes(b"a\0b".to_vec());
+    spawn.stdin = StdinSource::Bytes(b"a\0b".to_vec());
     let end = ended(spawn).await;
-    assert_eq!(end.stdout.whole().as_deref(), Some(b"a\0b".as_slice()));
+    assert_eq!(end.stdout.complete_bytes().as_deref(), Some(b"a\0b".as_slice()));
     assert_eq!(end.stderr.to_lossy_string(), "err\n");
 }
 
 #[tokio::test]
 async fn program_is_talked_with_through_the_walls() {
-    let (dir, feed) = (folder(), Feed::new(100));
+    let (dir, feed) = (folder(), StdinFeed::new(100));
     let mut spawn = walled(sh("echo ready; read -r line; echo got $line; cat; echo end"), dir.path(), |_| ());
-    spawn.stdin = Stdin::Feed(feed.clone());
+    spawn.stdin = StdinSource::Feed(feed.clone());
     let mut watch = common::OnLine::new(move |_: &str| {
         feed.send(b"one\ntwo\n").expect("there is room");
         feed.close();
-        Flow::Continue
+        WatchFlow::Continue
     });
-    let end = run(limited(spawn, |_| ()), &mut watch, &Cancel::new(), |_| ()).await.expect("sh starts");
-    assert_eq!((end.how, end.stdout.to_lossy_string().as_str()), (How::Exited(0), "ready\ngot one\ntwo\nend\n"));
+    let end = run(limited(spawn, |_| ()), &mut watch, &CancelToken::new(), |_| ()).await.expect("sh starts");
+    assert_eq!((end.how, end.stdout.to_lossy_string().as_str()), (RunEnd::Exited(0), "ready\ngot one\ntwo\nend\n"));
 }
 
 #[tokio::test]
 async fn environment_is_only_what_was_given_and_the_cookie() {
     let dir = folder();
     let mut spawn = walled(common::command("env", &[]), dir.path(), |_| ());
-    spawn.cookie = Cookie::from_recorded("recorded".to_owned());
+    spawn.cookie = TreeCookie::from_recorded("recorded".to_owned());
     assert_eq!(prints(spawn).await, "LOOPWRIGHT_COOKIE=recorded\nPATH=/usr/local/bin:/usr/bin:/bin\n");
 }
 
@@ -174,13 +177,13 @@ async fn environment_is_only_what_was_given_and_the_cookie() {
 async fn starts_that_cannot_be_carried_out_start_nothing_and_say_why() {
     let dir = folder();
     fs::write(dir.path().join("plain"), "no program").expect("write");
-    let missing = |at: &str, what: What| {
+    let missing = |at: &str, what: MountSource| {
         let at = at.to_owned();
         walled(sh("touch /workspace/started"), dir.path(), move |confine| confine.mount(at, what))
     };
     let mut elsewhere = walled(sh(":"), dir.path(), |_| ());
     elsewhere.cwd = "/no/such/folder".into();
-    let program = |name: &str| walled(Spawn::new(name, "/", Cookie::new("t")), dir.path(), |_| ());
+    let program = |name: &str| walled(SpawnRequest::new(name, "/", TreeCookie::new("t")), dir.path(), |_| ());
     let cases = [
         (program("/no/such/program"), SpawnErrorKind::NotFound, "/no/such/program"),
         (program("no-such-program"), SpawnErrorKind::NotFound, "no-such-program"),
@@ -188,16 +191,16 @@ async fn starts_that_cannot_be_carried_out_start_nothing_and_say_why() {
         (program("/workspace"), SpawnErrorKind::NotExecutable, "start"),
         (elsewhere, SpawnErrorKind::Cwd, "/no/such/folder"),
         (
-            missing("/x", What::ReadOnly("/no/such/source".into())),
+            missing("/x", MountSource::ReadOnly("/no/such/source".into())),
             SpawnErrorKind::Boundary,
             "open what is to be mounted `/x`",
         ),
-        (missing("/usr/x/y", What::Memory(1 << 20)), SpawnErrorKind::Boundary, "mount `/usr/x/y`"),
-        (missing("/a/../../x", What::Memory(1 << 20)), SpawnErrorKind::Boundary, "Invalid argument"),
-        (missing("relative", What::Memory(1 << 20)), SpawnErrorKind::Boundary, "Invalid argument"),
+        (missing("/usr/x/y", MountSource::Memory(1 << 20)), SpawnErrorKind::Boundary, "mount `/usr/x/y`"),
+        (missing("/a/../../x", MountSource::Memory(1 << 20)), SpawnErrorKind::Boundary, "Invalid argument"),
+        (missing("relative", MountSource::Memory(1 << 20)), SpawnErrorKind::Boundary, "Invalid argument"),
     ];
     for (spawn, kind, part) in cases {
-        let error = run(spawn, &mut (), &Cancel::new(), |_| panic!("started")).await.expect_err("cannot start");
+        let error = run(spawn, &mut (), &CancelToken::new(), |_| panic!("started")).await.expect_err("cannot start");
         assert_eq!(error.kind, kind, "{error}");
         assert!(error.to_string().contains(part), "{error}");
     }
@@ -208,8 +211,9 @@ async fn starts_that_cannot_be_carried_out_start_nothing_and_say_why() {
 async fn mount_point_behind_a_symbolic_link_is_refused() {
     let dir = folder();
     std::os::unix::fs::symlink("/usr", dir.path().join("link")).expect("link");
-    let spawn = walled(sh(":"), dir.path(), |confine| confine.mount("/workspace/link/lib", What::Memory(1 << 20)));
-    let error = run(spawn, &mut (), &Cancel::new(), |_| ()).await.expect_err("cannot start");
+    let spawn =
+        walled(sh(":"), dir.path(), |confine| confine.mount("/workspace/link/lib", MountSource::Memory(1 << 20)));
+    let error = run(spawn, &mut (), &CancelToken::new(), |_| ()).await.expect_err("cannot start");
     assert_eq!(error.kind, SpawnErrorKind::Boundary, "{error}");
 }
 
@@ -274,7 +278,7 @@ async fn only_a_program_itself_speaks_through_a_private_output() {
     let dir = folder();
     let open = prints(walled(python(SPOKEN_FOR), dir.path(), |_| ())).await;
     assert!(open.contains("forged\n"), "a pipe can be opened again: {open}");
-    let private = Spawn { output: Output::Private, ..python(SPOKEN_FOR) };
+    let private = SpawnRequest { output: OutputChannel::Private, ..python(SPOKEN_FOR) };
     let text = prints(walled(private, dir.path(), |_| ())).await;
     assert_eq!(
         text,
@@ -287,7 +291,7 @@ async fn private_output_is_carried_whole_and_ends_with_the_program() {
     let dir = folder();
     let spawn =
         limited(python("import sys\nfor n in range(60000): print(f'line {n}')"), |limits| limits.keep_tail = 20);
-    let ended = ended(walled(Spawn { output: Output::Private, ..spawn }, dir.path(), |_| ())).await;
-    assert_eq!((ended.how, ended.leaky), (How::Exited(0), false));
+    let ended = ended(walled(SpawnRequest { output: OutputChannel::Private, ..spawn }, dir.path(), |_| ())).await;
+    assert_eq!((ended.how, ended.leaky), (RunEnd::Exited(0), false));
     assert!(ended.stdout.to_lossy_string().ends_with("line 59999\n"), "{}", ended.stdout.to_lossy_string());
 }

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{FORKS, OnLine, ended, folder, limited, python, runs, sh, survivor, until, walled};
-use loopwright_sandbox::{Cancel, Cookie, Flow, How, leftovers, run};
+use loopwright_sandbox::{CancelToken, RunEnd, TreeCookie, WatchFlow, leftovers, run};
 use std::fs;
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ async fn is_silent(dir: &std::path::Path) -> bool {
 async fn survivor_is_dead_when_the_program_ends_by_itself() {
     let dir = folder();
     let end = ended(walled(python(&beating()), dir.path(), |_| ())).await;
-    assert_eq!((end.how, end.killed, end.leaky), (How::Exited(0), 1, false));
+    assert_eq!((end.how, end.killed, end.leaky), (RunEnd::Exited(0), 1, false));
     assert!(is_silent(dir.path()).await);
 }
 
@@ -36,12 +36,12 @@ async fn survivor_is_dead_when_the_program_ends_by_itself() {
 async fn survivor_is_dead_after_cancel_and_after_the_deadline() {
     for by_wall in [false, true] {
         let dir = folder();
-        let cancel = Cancel::new();
+        let cancel = CancelToken::new();
         let mut up = OnLine::new(|_: &str| {
             if !by_wall {
                 cancel.cancel();
             }
-            Flow::Continue
+            WatchFlow::Continue
         });
         let mut spawn = walled(python(&(beating() + "\ntime.sleep(1000)")), dir.path(), |_| ());
         spawn = limited(spawn, |limits| {
@@ -50,10 +50,10 @@ async fn survivor_is_dead_after_cancel_and_after_the_deadline() {
                 limits.wall = Some(Duration::from_secs(2));
             }
         });
-        spawn.cookie = Cookie::new("cut");
+        spawn.cookie = TreeCookie::new("cut");
         let cookie = spawn.cookie.clone();
         let end = run(spawn, &mut up, &cancel, |_| ()).await.expect("python starts");
-        let how = if by_wall { How::Wall } else { How::Cancelled };
+        let how = if by_wall { RunEnd::Wall } else { RunEnd::Cancelled };
         assert_eq!((end.how, end.term_ignored, end.unkillable.len()), (how, true, 0));
         assert!(is_silent(dir.path()).await);
         assert_eq!(leftovers(cookie.as_str()), []);
@@ -65,14 +65,14 @@ async fn program_that_hears_term_may_end_in_its_own_way_and_a_stopped_one_is_wok
     let dir = folder();
     let tidy = "import signal, sys, time\nsignal.signal(15, lambda *_: sys.exit(7))\nprint('up', flush=True)\ntime.sleep(1000)";
     for (spawn, code) in [(python(tidy), Some(7)), (sh("echo up; kill -STOP $$; sleep 1000"), None)] {
-        let cancel = Cancel::new();
+        let cancel = CancelToken::new();
         let mut up = OnLine::new(|_: &str| {
             cancel.cancel();
-            Flow::Continue
+            WatchFlow::Continue
         });
         let spawn = limited(walled(spawn, dir.path(), |_| ()), |limits| limits.grace = Duration::from_secs(20));
         let end = run(spawn, &mut up, &cancel, |_| ()).await.expect("it starts");
-        assert_eq!((end.how, end.code, end.term_ignored), (How::Cancelled, code, false));
+        assert_eq!((end.how, end.code, end.term_ignored), (RunEnd::Cancelled, code, false));
     }
 }
 
@@ -81,7 +81,7 @@ async fn grandchild_that_holds_the_pipes_makes_the_run_leaky_and_not_endless() {
     let dir = folder();
     let spawn = walled(sh("sleep 1000 & exit 3"), dir.path(), |_| ());
     let end = ended(limited(spawn, |limits| limits.drain = Duration::from_millis(100))).await;
-    assert_eq!((end.how, end.leaky, end.killed), (How::Exited(3), true, 1));
+    assert_eq!((end.how, end.leaky, end.killed), (RunEnd::Exited(3), true, 1));
     assert!(end.wall < Duration::from_secs(20));
 }
 
@@ -96,20 +96,20 @@ async fn child_that_writes_after_the_end_is_heard_until_the_drain_ends() {
 #[tokio::test]
 async fn program_that_forks_without_end_is_killed_to_the_last() {
     let dir = folder();
-    let mut go = OnLine::new(|_: &str| Flow::Stop);
+    let mut go = OnLine::new(|_: &str| WatchFlow::Stop);
     let mut spawn =
         limited(walled(python(FORKS), dir.path(), |_| ()), |limits| limits.grace = Duration::from_millis(50));
-    spawn.cookie = Cookie::new("forks");
-    let end = run(spawn.clone(), &mut go, &Cancel::new(), |_| ()).await.expect("python starts");
-    assert_eq!((end.how, end.unkillable.len()), (How::Stopped, 0));
+    spawn.cookie = TreeCookie::new("forks");
+    let end = run(spawn.clone(), &mut go, &CancelToken::new(), |_| ()).await.expect("python starts");
+    assert_eq!((end.how, end.unkillable.len()), (RunEnd::Stopped, 0));
     assert_eq!(leftovers(spawn.cookie.as_str()), []);
 }
 
 #[tokio::test]
 async fn dropped_run_kills_its_tree_at_once() {
     let dir = folder();
-    let cookie = Cookie::new("dropped");
-    let cancel = Cancel::new();
+    let cookie = TreeCookie::new("dropped");
+    let cancel = CancelToken::new();
     {
         let mut spawn = limited(walled(python(&(beating() + "\ntime.sleep(1000)")), dir.path(), |_| ()), |_| ());
         spawn.cookie = cookie.clone();
@@ -133,7 +133,7 @@ async fn many_runs_at_once_leave_each_other_alone() {
     let all: Vec<_> = (0..16).map(|index| tokio::spawn(one(index))).collect();
     for (index, run) in (0..).zip(all) {
         let end = run.await.expect("no panic");
-        assert_eq!((end.how, end.killed), (How::Exited(index), 1));
+        assert_eq!((end.how, end.killed), (RunEnd::Exited(index), 1));
     }
 }
 
@@ -145,8 +145,8 @@ async fn nothing_outlives_an_engine_that_is_killed() {
     #[expect(clippy::disallowed_methods, reason = "the killed engine is told by its environment what it is")]
     if let Some(dir) = std::env::var_os(PLAY) {
         let mut spawn = limited(walled(python(&(beating() + "\ntime.sleep(1000)")), dir.as_ref(), |_| ()), |_| ());
-        spawn.cookie = Cookie::from_recorded("killed-engine-1".to_owned());
-        let _ = run(spawn, &mut (), &Cancel::new(), |_| ()).await;
+        spawn.cookie = TreeCookie::from_recorded("killed-engine-1".to_owned());
+        let _ = run(spawn, &mut (), &CancelToken::new(), |_| ()).await;
         return;
     }
     let dir = folder();

@@ -3,17 +3,17 @@
 mod common;
 
 use common::{ended, limited, python, sh};
-use loopwright_sandbox::{Cancel, Flow, How, Stream, Watch, run};
+use loopwright_sandbox::{CancelToken, OutputStream, OutputWatch, RunEnd, WatchFlow, run};
 use std::time::Duration;
 
 /// Counts what a watcher is shown.
 #[derive(Default)]
 struct Count(u64);
 
-impl Watch for Count {
-    fn chunk(&mut self, _: Stream, bytes: &[u8]) -> Flow {
+impl OutputWatch for Count {
+    fn chunk(&mut self, _: OutputStream, bytes: &[u8]) -> WatchFlow {
         self.0 += bytes.len() as u64;
-        Flow::Continue
+        WatchFlow::Continue
     }
 }
 
@@ -26,7 +26,7 @@ fn memory_peak_kib() -> u64 {
 #[tokio::test]
 async fn invalid_text_and_nul_bytes_are_kept_as_they_were() {
     let end = ended(python(r"import os; os.write(1, b'\xff\x00\xed\xa0\x80\x1b[2J\r\n')")).await;
-    assert_eq!(end.stdout.whole().as_deref(), Some(b"\xff\x00\xed\xa0\x80\x1b[2J\r\n".as_slice()));
+    assert_eq!(end.stdout.complete_bytes().as_deref(), Some(b"\xff\x00\xed\xa0\x80\x1b[2J\r\n".as_slice()));
     assert!(end.stdout.to_lossy_string().starts_with('\u{fffd}'));
 }
 
@@ -36,8 +36,8 @@ async fn gigabyte_of_output_is_read_in_flat_memory() {
     let before = memory_peak_kib();
     let spawn = limited(sh("head -c 1073741824 /dev/zero; echo end"), |limits| limits.output_max = 2 << 30);
     let mut count = Count::default();
-    let end = run(spawn, &mut count, &Cancel::new(), |_| ()).await.expect("sh starts");
-    assert_eq!((end.how, end.stdout.total, count.0), (How::Exited(0), (1 << 30) + 4, (1 << 30) + 4));
+    let end = run(spawn, &mut count, &CancelToken::new(), |_| ()).await.expect("sh starts");
+    assert_eq!((end.how, end.stdout.total, count.0), (RunEnd::Exited(0), (1 << 30) + 4, (1 << 30) + 4));
     assert!(end.stdout.truncated() && end.stdout.tail.ends_with(b"end\n"));
     let grown = memory_peak_kib() - before;
     assert!(grown < 8 << 10, "memory grew by {grown} KiB");
@@ -47,15 +47,15 @@ async fn gigabyte_of_output_is_read_in_flat_memory() {
 async fn flood_is_ended_and_the_watcher_sees_exactly_the_limit() {
     let spawn = limited(sh("yes"), |limits| limits.output_max = 1_000_001);
     let mut count = Count::default();
-    let end = run(spawn, &mut count, &Cancel::new(), |_| ()).await.expect("sh starts");
-    assert_eq!((end.how, count.0), (How::Flood, 1_000_001));
+    let end = run(spawn, &mut count, &CancelToken::new(), |_| ()).await.expect("sh starts");
+    assert_eq!((end.how, count.0), (RunEnd::Flood, 1_000_001));
     assert!(end.stdout.truncated());
 }
 
 #[tokio::test]
 async fn output_of_exactly_the_limit_is_no_flood() {
     let end = ended(limited(sh("head -c 5000 /dev/zero"), |limits| limits.output_max = 5000)).await;
-    assert_eq!((end.how, end.stdout.total), (How::Exited(0), 5000));
+    assert_eq!((end.how, end.stdout.total), (RunEnd::Exited(0), 5000));
 }
 
 #[tokio::test]
@@ -64,7 +64,7 @@ async fn flood_does_not_hide_the_wall() {
         limits.output_max = u64::MAX;
         limits.wall = Some(Duration::from_millis(200));
     });
-    assert_eq!(ended(spawn).await.how, How::Wall);
+    assert_eq!(ended(spawn).await.how, RunEnd::Wall);
 }
 
 #[tokio::test]
@@ -74,5 +74,5 @@ async fn flood_that_also_ignores_term_is_killed() {
         limits.grace = Duration::from_millis(100);
     });
     let end = ended(spawn).await;
-    assert_eq!((end.how, end.term_ignored), (How::Flood, true));
+    assert_eq!((end.how, end.term_ignored), (RunEnd::Flood, true));
 }

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{folder, sh, walled};
-use loopwright_sandbox::{Cancel, Held, SpawnErrorKind, Wall, make_undumpable, probe, run};
+use loopwright_sandbox::{CancelToken, FeatureSupport, SandboxFeature, SpawnErrorKind, make_undumpable, probe, run};
 use std::process::Command;
 
 /// Set in the process that plays a host without user namespaces.
@@ -32,8 +32,8 @@ fn again_without_user_namespaces(test: &str) -> bool {
 fn host_that_has_walls_is_found_to_enforce_and_nothing_is_left_in_its_scratch_folder() {
     let dir = folder();
     let host = probe(dir.path());
-    let walls: Vec<Wall> = host.findings.iter().map(|finding| finding.wall).collect();
-    assert_eq!(walls, Wall::ALL);
+    let walls: Vec<SandboxFeature> = host.findings.iter().map(|finding| finding.feature).collect();
+    assert_eq!(walls, SandboxFeature::ALL);
     assert!(host.enforces(), "{host:#?}");
     assert!(host.gaps().all(|gap| gap.fix.is_some()), "{host:#?}");
     assert_eq!(std::fs::read_dir(dir.path()).expect("readable").count(), 0);
@@ -42,7 +42,7 @@ fn host_that_has_walls_is_found_to_enforce_and_nothing_is_left_in_its_scratch_fo
 #[test]
 fn scratch_folder_that_cannot_hold_an_overlay_costs_the_overlay_alone() {
     let host = probe("/proc".as_ref());
-    assert!(host.enforces() && !host.overlay(), "{host:#?}");
+    assert!(host.enforces() && !host.supports_overlay(), "{host:#?}");
 }
 
 #[test]
@@ -51,9 +51,9 @@ fn host_without_user_namespaces_is_found_not_to_enforce_and_told_what_to_do() {
         return;
     }
     let host = probe(folder().path());
-    assert!(!host.enforces() && !host.overlay(), "{host:#?}");
+    assert!(!host.enforces() && !host.supports_overlay(), "{host:#?}");
     let first = &host.findings[0];
-    assert_eq!((first.wall, first.held), (Wall::UserNamespace, Held::No));
+    assert_eq!((first.feature, first.support), (SandboxFeature::UserNamespace, FeatureSupport::No));
     assert!(first.detail.contains("make a user namespace"), "{first:?}");
     assert!(first.fix.as_deref().is_some_and(|fix| fix.contains("user.max_user_namespaces = 15000")), "{first:?}");
 }
@@ -65,7 +65,7 @@ async fn host_without_user_namespaces_starts_no_confined_program() {
     }
     let dir = folder();
     let spawn = walled(sh("touch /workspace/started"), dir.path(), |_| ());
-    let error = run(spawn, &mut (), &Cancel::new(), |_| panic!("started")).await.expect_err("cannot start");
+    let error = run(spawn, &mut (), &CancelToken::new(), |_| panic!("started")).await.expect_err("cannot start");
     assert_eq!(error.kind, SpawnErrorKind::Boundary, "{error}");
     assert!(error.to_string().contains("make a user namespace"), "{error}");
     assert!(!dir.path().join("started").exists());

@@ -3,7 +3,7 @@
 mod common;
 
 use common::sh;
-use loopwright_sandbox::{Cancel, SpawnErrorKind, run};
+use loopwright_sandbox::{CancelToken, SpawnErrorKind, run};
 
 #[tokio::test]
 async fn host_without_free_descriptors_is_short_of_resources() {
@@ -15,6 +15,6 @@ async fn host_without_free_descriptors_is_short_of_resources() {
     while let Ok(file) = std::fs::File::open("/dev/null") {
         held.push(file);
     }
-    let error = run(sh("exit 0"), &mut (), &Cancel::new(), |_| ()).await.expect_err("no descriptors");
+    let error = run(sh("exit 0"), &mut (), &CancelToken::new(), |_| ()).await.expect_err("no descriptors");
     assert_eq!(error.kind, SpawnErrorKind::Resources, "{error}");
 }

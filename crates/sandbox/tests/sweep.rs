@@ -3,7 +3,9 @@
 mod common;
 
 use common::{numbers, runs};
-use loopwright_sandbox::{Cookie, Identity, SweepError, identity, is_alive, leftovers, resolve_program, sweep};
+use loopwright_sandbox::{
+    ProcessIdentity, SweepError, TreeCookie, identity, is_alive, leftovers, resolve_program, sweep,
+};
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -34,7 +36,7 @@ fn end(mut child: Child) {
 
 #[test]
 fn tree_of_a_killed_engine_is_found_and_ended() {
-    let (prefix, other) = (Cookie::new("store-a"), Cookie::new("store-b"));
+    let (prefix, other) = (TreeCookie::new("store-a"), TreeCookie::new("store-b"));
     let (dead_engine, tree) = engine(&format!("{}-round", prefix.as_str()));
     let (other_engine, other_tree) = engine(other.as_str());
     end(dead_engine);
@@ -54,7 +56,7 @@ fn sweep_without_a_prefix_is_refused() {
 
 #[test]
 fn cookies_are_never_the_same() {
-    let (one, two) = (Cookie::new("p"), Cookie::new("p"));
+    let (one, two) = (TreeCookie::new("p"), TreeCookie::new("p"));
     assert!(one != two && one.as_str().starts_with("p-") && one.as_str().len() == 34);
 }
 
@@ -62,8 +64,8 @@ fn cookies_are_never_the_same() {
 fn this_process_is_alive_and_its_namesakes_are_not() {
     let us = identity();
     assert!(us.start_ticks > 0 && is_alive(&us));
-    assert!(!is_alive(&Identity { start_ticks: us.start_ticks + 1, ..us.clone() }), "a reused number");
-    assert!(!is_alive(&Identity { boot_id: "another boot".to_owned(), ..us }), "a number of another boot");
+    assert!(!is_alive(&ProcessIdentity { start_ticks: us.start_ticks + 1, ..us.clone() }), "a reused number");
+    assert!(!is_alive(&ProcessIdentity { boot_id: "another boot".to_owned(), ..us }), "a number of another boot");
 }
 
 #[test]

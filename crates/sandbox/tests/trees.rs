@@ -3,7 +3,7 @@
 mod common;
 
 use common::{FORKS, OnLine, command, ended, folder, limited, numbers, python, runs, sh, survivor, until};
-use loopwright_sandbox::{Cancel, Cookie, Flow, How, Trust, leftovers, run};
+use loopwright_sandbox::{CancelToken, ProgramTrust, RunEnd, TreeCookie, WatchFlow, leftovers, run};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -14,40 +14,40 @@ const NUMBER: &str = r#"os.write(1, b"%d\n" % os.getpid()); silence(); time.slee
 async fn background_child_is_dead_when_the_run_returns() {
     let end = ended(sh("sleep 1000 >/dev/null 2>&1 & echo $!")).await;
     let pid = numbers(&end.stdout.to_lossy_string())[0];
-    assert_eq!((end.how, end.killed, runs(pid)), (How::Exited(0), 1, false));
+    assert_eq!((end.how, end.killed, runs(pid)), (RunEnd::Exited(0), 1, false));
     assert!(!end.leaky);
 }
 
 #[tokio::test]
 async fn trusted_program_that_leaves_an_orphan_after_all_is_ended_with_it() {
     let mut spawn = sh("echo $( (env -i setsid sh -c 'echo $$; exec sleep 1000 >/dev/null 2>&1' &) )");
-    spawn.trust = Trust::Ours;
+    spawn.trust = ProgramTrust::Ours;
     let end = ended(spawn).await;
     let pid = numbers(&end.stdout.to_lossy_string())[0];
-    assert_eq!((end.how, end.killed, runs(pid)), (How::Exited(0), 1, false));
+    assert_eq!((end.how, end.killed, runs(pid)), (RunEnd::Exited(0), 1, false));
 }
 
 #[tokio::test]
 async fn orphan_in_its_own_session_with_a_cleared_environment_is_dead() {
     let end = ended(sh("echo $( (env -i setsid sh -c 'echo $$; exec sleep 1000 >/dev/null 2>&1' &) )")).await;
     let pid = numbers(&end.stdout.to_lossy_string())[0];
-    assert_eq!((end.how, end.killed, runs(pid)), (How::Exited(0), 1, false));
+    assert_eq!((end.how, end.killed, runs(pid)), (RunEnd::Exited(0), 1, false));
 }
 
 #[tokio::test]
 async fn hostile_survivor_is_dead_after_a_cancelled_run_too() {
     let seen = Arc::new(Mutex::new(Vec::new()));
-    let cancel = Cancel::new();
+    let cancel = CancelToken::new();
     let mut up = OnLine::new(|text: &str| {
         *seen.lock().expect("no panic before") = numbers(text);
         cancel.cancel();
-        Flow::Continue
+        WatchFlow::Continue
     });
     let script = survivor(NUMBER) + "\ntime.sleep(1000)";
     let spawn = limited(python(&script), |limits| limits.grace = Duration::from_millis(100));
     let end = run(spawn, &mut up, &cancel, |_| ()).await.expect("python starts");
     let pid = seen.lock().expect("no panic before")[0];
-    assert_eq!((end.how, end.term_ignored, runs(pid)), (How::Cancelled, true, false));
+    assert_eq!((end.how, end.term_ignored, runs(pid)), (RunEnd::Cancelled, true, false));
 }
 
 #[tokio::test]
@@ -55,7 +55,7 @@ async fn grandchild_that_holds_the_pipes_makes_the_run_leaky_and_not_endless() {
     let spawn = limited(sh("sleep 1000 & echo $!"), |limits| limits.drain = Duration::from_millis(100));
     let end = ended(spawn).await;
     let pid = numbers(&end.stdout.to_lossy_string())[0];
-    assert_eq!((end.how, end.leaky, end.killed, runs(pid)), (How::Exited(0), true, 1, false));
+    assert_eq!((end.how, end.leaky, end.killed, runs(pid)), (RunEnd::Exited(0), true, 1, false));
     assert!(end.wall < Duration::from_secs(20));
 }
 
@@ -68,13 +68,13 @@ async fn child_that_writes_after_the_end_is_heard_until_the_drain_ends() {
 
 #[tokio::test]
 async fn program_that_forks_without_end_is_killed_to_the_last() {
-    let mut go = OnLine::new(|_: &str| Flow::Stop);
+    let mut go = OnLine::new(|_: &str| WatchFlow::Stop);
     let mut spawn = limited(python(FORKS), |limits| {
         limits.grace = Duration::from_millis(50);
     });
-    spawn.cookie = Cookie::new("forks");
-    let end = run(spawn.clone(), &mut go, &Cancel::new(), |_| ()).await.expect("python starts");
-    assert_eq!((end.how, end.unkillable.len()), (How::Stopped, 0));
+    spawn.cookie = TreeCookie::new("forks");
+    let end = run(spawn.clone(), &mut go, &CancelToken::new(), |_| ()).await.expect("python starts");
+    assert_eq!((end.how, end.unkillable.len()), (RunEnd::Stopped, 0));
     assert_eq!(leftovers(spawn.cookie.as_str()), []);
 }
 
@@ -86,9 +86,9 @@ async fn process_that_hops_from_fork_to_fork_is_caught() {
             "import os\nprint('go', flush=True)\nos.close(1); os.close(2)\nfor i in range(20000):\n  if os.fork(): os._exit(0)\n  {session}"
         );
         let mut spawn = limited(python(&hop), |limits| limits.drain = Duration::from_millis(50));
-        spawn.cookie = Cookie::new("hops");
+        spawn.cookie = TreeCookie::new("hops");
         let end = ended(spawn.clone()).await;
-        assert_eq!((end.how, end.unkillable.len()), (How::Exited(0), 0), "{session}");
+        assert_eq!((end.how, end.unkillable.len()), (RunEnd::Exited(0), 0), "{session}");
         assert_eq!(leftovers(spawn.cookie.as_str()), [], "{session}");
     }
 }
@@ -96,14 +96,14 @@ async fn process_that_hops_from_fork_to_fork_is_caught() {
 #[tokio::test]
 async fn two_runs_do_not_end_each_others_orphans() {
     let daemon = "(setsid sh -c 'echo $$; exec sleep 1000 >/dev/null 2>&1' &) ; sleep 1000";
-    let cancel = Cancel::new();
+    let cancel = CancelToken::new();
     let seen = Arc::new(Mutex::new(Vec::new()));
     let long = tokio::spawn({
         let (cancel, seen) = (cancel.clone(), seen.clone());
         async move {
             let mut up = OnLine::new(|text: &str| {
                 *seen.lock().expect("no panic before") = numbers(text);
-                Flow::Continue
+                WatchFlow::Continue
             });
             run(limited(sh(daemon), |_| ()), &mut up, &cancel, |_| ()).await.expect("sh starts")
         }
@@ -114,7 +114,7 @@ async fn two_runs_do_not_end_each_others_orphans() {
     assert_eq!((short.killed, runs(pid)), (1, true), "the short run ended its own child and no other");
     cancel.cancel();
     let long = long.await.expect("no panic in the long run");
-    assert_eq!((long.how, runs(pid)), (How::Cancelled, false));
+    assert_eq!((long.how, runs(pid)), (RunEnd::Cancelled, false));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -123,7 +123,7 @@ async fn many_runs_at_once_leave_each_other_alone() {
     let all: Vec<_> = (0..24).map(|index| tokio::spawn(one(index))).collect();
     for (index, run) in (0..).zip(all) {
         let end = run.await.expect("no panic");
-        assert_eq!((end.how, end.killed), (How::Exited(index), 1));
+        assert_eq!((end.how, end.killed), (RunEnd::Exited(index), 1));
     }
 }
 
@@ -140,12 +140,12 @@ async fn children_that_this_program_started_otherwise_are_not_touched() {
 #[tokio::test]
 async fn dropped_run_kills_its_tree_at_once() {
     let seen = Arc::new(Mutex::new(Vec::new()));
-    let cookie = Cookie::new("dropped");
-    let cancel = Cancel::new();
+    let cookie = TreeCookie::new("dropped");
+    let cancel = CancelToken::new();
     {
         let mut up = OnLine::new(|text: &str| {
             *seen.lock().expect("no panic before") = numbers(text);
-            Flow::Continue
+            WatchFlow::Continue
         });
         let mut spawn = limited(sh("setsid sh -c 'trap \"\" TERM; echo $$; sleep 1000; :' & sleep 1000"), |_| ());
         spawn.cookie = cookie.clone();
@@ -171,7 +171,7 @@ async fn orphans_that_end_during_a_long_run_are_collected_meanwhile() {
             .count()
     };
     let script = "for i in $(seq 200); do (setsid true &); done; while :; do (setsid true &); sleep 0.1; done";
-    let cancel = Cancel::new();
+    let cancel = CancelToken::new();
     let long = tokio::spawn({
         let cancel = cancel.clone();
         async move { run(limited(sh(script), |_| ()), &mut (), &cancel, |_| ()).await.expect("sh starts") }
@@ -179,7 +179,7 @@ async fn orphans_that_end_during_a_long_run_are_collected_meanwhile() {
     until("two hundred orphans have ended", || zombies() > 100).await;
     until("they are collected", || zombies() < 50).await;
     cancel.cancel();
-    assert_eq!(long.await.expect("no panic").how, How::Cancelled);
+    assert_eq!(long.await.expect("no panic").how, RunEnd::Cancelled);
     assert_eq!(zombies(), 0);
 }
 
@@ -193,5 +193,5 @@ async fn busy_program_file_is_tried_again() {
     let running = tokio::spawn(async move { ended(command(&path, &[])).await });
     tokio::task::yield_now().await;
     drop(writer);
-    assert_eq!(running.await.expect("no panic").how, How::Exited(0));
+    assert_eq!(running.await.expect("no panic").how, RunEnd::Exited(0));
 }

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{command, ended, folder, prints, python, sh, walled};
-use loopwright_sandbox::{Network, What};
+use loopwright_sandbox::{MountSource, SandboxNetwork};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -119,7 +119,7 @@ async fn calls_of_other_kinds_end_the_program() {
     let dir = folder();
     let x32 = format!("{CALLS}\ncall('getpid', 0x40000000 | 39)");
     let end = ended(walled(python(&x32), dir.path(), |_| ())).await;
-    assert_eq!(end.how, loopwright_sandbox::How::Signaled(31), "{:?}", end.stdout);
+    assert_eq!(end.how, loopwright_sandbox::RunEnd::Signaled(31), "{:?}", end.stdout);
 }
 
 #[tokio::test]
@@ -216,7 +216,7 @@ async fn host_network_is_reached_when_it_is_given() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port().to_string();
     let spawn = command("python3", &["-c", REACH, &port, "none", "/none"]);
-    let text = prints(walled(spawn, dir.path(), |confine| confine.network = Network::Host)).await;
+    let text = prints(walled(spawn, dir.path(), |confine| confine.network = SandboxNetwork::Host)).await;
     assert!(text.starts_with("tcp-host reached\n"), "{text}");
 }
 
@@ -256,7 +256,7 @@ threads = [threading.Thread(target=lambda i=i: done.append(talk(b"%d" % i) == (b
 [t.start() for t in threads]; [t.join() for t in threads]
 print(len(done), all(done))
 "#;
-    let network = Network::Door { socket, port: 3128 };
+    let network = SandboxNetwork::Door { socket, port: 3128 };
     let text = prints(walled(python(script), dir.path(), |confine| confine.network = network)).await;
     assert_eq!(text, "cba\nTrue\n300 True\n");
 }
@@ -264,10 +264,11 @@ print(len(done), all(done))
 #[tokio::test]
 async fn door_to_a_socket_that_is_not_there_is_no_start() {
     let dir = folder();
-    let network = Network::Door { socket: dir.path().join("missing"), port: 3128 };
+    let network = SandboxNetwork::Door { socket: dir.path().join("missing"), port: 3128 };
     let spawn = walled(sh(":"), dir.path(), |confine| confine.network = network);
-    let error =
-        loopwright_sandbox::run(spawn, &mut (), &loopwright_sandbox::Cancel::new(), |_| ()).await.expect_err("no door");
+    let error = loopwright_sandbox::run(spawn, &mut (), &loopwright_sandbox::CancelToken::new(), |_| ())
+        .await
+        .expect_err("no door");
     assert!(error.to_string().contains("open the network's door"), "{error}");
 }
 
@@ -314,13 +315,14 @@ async fn tree_that_fills_the_disk_is_ended() {
         },
     );
     let end = ended(spawn).await;
-    assert_eq!(end.how, loopwright_sandbox::How::Disk, "{end:?}");
+    assert_eq!(end.how, loopwright_sandbox::RunEnd::Disk, "{end:?}");
 }
 
 #[tokio::test]
 async fn places_in_memory_are_as_large_as_they_were_given() {
     let dir = folder();
     let script = "head -c 4000000 /dev/zero > /small/x; wc -c < /small/x; head -c 1000000000 /dev/zero > /dev/shm/x; wc -c < /dev/shm/x";
-    let text = prints(walled(sh(script), dir.path(), |confine| confine.mount("/small", What::Memory(1 << 20)))).await;
+    let text =
+        prints(walled(sh(script), dir.path(), |confine| confine.mount("/small", MountSource::Memory(1 << 20)))).await;
     assert!(text.starts_with("1048576\n536870912\n"), "{text}");
 }

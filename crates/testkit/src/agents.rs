@@ -31,7 +31,7 @@ pub fn program(name: &str) -> Option<PathBuf> {
 
 /// One program that the calling test needs. When it is not there, the test is recorded as skipped, and returns.
 #[must_use]
-pub fn needed(name: &str) -> Option<PathBuf> {
+pub fn require_program(name: &str) -> Option<PathBuf> {
     let found = program(name);
     if found.is_none() {
         skip(&format!("the agent `{name}` is not installed; run `cargo xtask setup`"));

@@ -33,7 +33,7 @@ impl Canary {
     }
 
     /// Every file and every git object below a folder that holds it, names and links included.
-    pub fn places(&self, folder: &Path) -> Vec<String> {
+    pub fn find_below(&self, folder: &Path) -> Vec<String> {
         let mut found = Vec::new();
         self.search(folder, &mut found);
         found
@@ -42,7 +42,7 @@ impl Canary {
     /// Panics with the places when there are any.
     #[track_caller]
     pub fn assert_nowhere(&self, folder: &Path) {
-        let places = self.places(folder);
+        let places = self.find_below(folder);
         assert!(places.is_empty(), "a planted secret turned up in {places:?}");
     }
 
@@ -113,11 +113,11 @@ mod tests {
         let repo = TestRepo::new();
         repo.write("a.txt", format!("x{}y", canary.value())).commit("with it");
         repo.remove("a.txt").commit("without it");
-        let found = canary.places(repo.path());
+        let found = canary.find_below(repo.path());
         assert_eq!(found, [format!("objects of {}", repo.path().join(".git").display())]);
         repo.write(&format!("deep/{}", canary.value()), "").write("deep/b.txt", canary.value());
         std::os::unix::fs::symlink(canary.value(), repo.path().join("deep/link")).expect("a link can be made");
-        assert_eq!(canary.places(&repo.path().join("deep")).len(), 3);
+        assert_eq!(canary.find_below(&repo.path().join("deep")).len(), 3);
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub struct TestEnv {
 impl TestEnv {
     /// A fresh place for the real program, which a test names by `env!("CARGO_BIN_EXE_loopwright")`; `cargo xtask
     /// hostile` may name another copy of it.
-    pub fn of_program(built: &str) -> Self {
+    pub fn for_program(built: &str) -> Self {
         Self::new(std::env::var_os(BINARY_VARIABLE).map_or_else(|| PathBuf::from(built), PathBuf::from))
     }
 
@@ -46,7 +46,7 @@ impl TestEnv {
         self
     }
 
-    /// Adds a replacement to what [`Ran::transcript`] shows.
+    /// Adds a replacement to what [`CommandRun::transcript`] shows.
     #[must_use]
     pub fn with_redaction(mut self, pattern: &str, replacement: &str) -> Self {
         self.redactor = self.redactor.with(pattern, replacement);
@@ -70,7 +70,7 @@ impl TestEnv {
 
     /// An empty repository below the root.
     pub fn repo(&self, name: &str) -> TestRepo {
-        TestRepo::at(&self.root.join(name))
+        TestRepo::init_at(&self.root.join(name))
     }
 
     /// The binary with its environment and folder set, not yet started: for tests that kill or feed it.
@@ -81,18 +81,18 @@ impl TestEnv {
     }
 
     /// Runs the binary in the root and waits for its end.
-    pub fn loopwright<S: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = S>) -> Ran {
+    pub fn loopwright<S: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = S>) -> CommandRun {
         self.loopwright_in(&self.root, words)
     }
 
     /// Runs the binary in `folder` and waits for its end.
-    pub fn loopwright_in<S: AsRef<OsStr>>(&self, folder: &Path, words: impl IntoIterator<Item = S>) -> Ran {
+    pub fn loopwright_in<S: AsRef<OsStr>>(&self, folder: &Path, words: impl IntoIterator<Item = S>) -> CommandRun {
         let mut command = self.command(folder);
         command.args(words);
         let shown: Vec<_> = command.get_args().map(OsStr::to_string_lossy).collect();
         let line = format!("loopwright {}", shown.join(" "));
         let output = command.output().expect("the binary can be started");
-        Ran { line, output, redactor: self.redactor.clone() }
+        CommandRun { line, output, redactor: self.redactor.clone() }
     }
 
     /// Any text with what differs from run to run replaced.
@@ -115,16 +115,16 @@ fn variables(root: &Path) -> BTreeMap<OsString, OsString> {
     places.into_iter().chain(fixed.map(|(key, value)| (key.into(), value.into()))).collect()
 }
 
-/// How a command ended. Look at its end with [`Ran::success`] or [`Ran::code`] before anything else.
+/// How a command ended. Look at its end with [`CommandRun::success`] or [`CommandRun::code`] before anything else.
 #[must_use = "a command's end is what a test is about: ask for `success()` or `code(n)`"]
 #[derive(Debug)]
-pub struct Ran {
+pub struct CommandRun {
     line: String,
     output: Output,
     redactor: Redactor,
 }
 
-impl Ran {
+impl CommandRun {
     /// Panics with the whole transcript unless the command exited with 0.
     #[track_caller]
     pub fn success(self) -> Self {

@@ -1,7 +1,7 @@
 //! The contract of a forge: what every implementation of [`Deliver`] and [`ReadForge`] has to do alike. A crate with a forge
 //! implements [`ForgeFixture`] for it and calls [`forge_contract!`](crate::forge_contract), which makes a test of each case.
 
-use loopwright_core::deliver::{Deliver, DeliverErrorKind, Delivery, Found, Receipt};
+use loopwright_core::deliver::{Deliver, DeliverErrorKind, Delivery, DeliveryLookup, DeliveryReceipt};
 use loopwright_core::forge::{
     CheckQuery, CheckState, CommentsOf, ForgePage, Issue, ItemQuery, ItemState, PAGE_ROWS_MAX, PullRequest, ReadForge,
     count_open_pulls,
@@ -70,7 +70,7 @@ fn pull(forge: &dyn ForgeFixture, round: &str) -> Delivery {
     forge.delivery(round, StagedItem { title: Some(format!("Fix {round}")), ..item })
 }
 
-async fn deliver(forge: &dyn ForgeFixture, item: &Delivery) -> Receipt {
+async fn deliver(forge: &dyn ForgeFixture, item: &Delivery) -> DeliveryReceipt {
     forge.writer().deliver(item).await.expect("the item is delivered")
 }
 
@@ -108,7 +108,8 @@ pub async fn concurrent_deliveries_of_one_key_have_one_effect(forge: &dyn ForgeF
         if running.is_empty() { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
-    let receipts: Vec<Receipt> = answers.into_iter().map(|answer| answer.expect("each try is answered")).collect();
+    let receipts: Vec<DeliveryReceipt> =
+        answers.into_iter().map(|answer| answer.expect("each try is answered")).collect();
     assert!(receipts.windows(2).all(|two| two[0].place == two[1].place), "{receipts:?}");
     assert_eq!(pulls(forge, &ItemQuery::default()).await.len(), 1);
 }
@@ -116,9 +117,9 @@ pub async fn concurrent_deliveries_of_one_key_have_one_effect(forge: &dyn ForgeF
 /// An item is found after its delivery and certainly not before.
 pub async fn item_is_found_after_its_delivery_and_not_before(forge: &dyn ForgeFixture) {
     let item = pull(forge, "r1");
-    assert_eq!(forge.writer().find(&item).await.expect("it answers"), Found::No);
+    assert_eq!(forge.writer().find(&item).await.expect("it answers"), DeliveryLookup::No);
     let receipt = deliver(forge, &item).await;
-    assert_eq!(forge.writer().find(&item).await.expect("it answers"), Found::Yes(receipt));
+    assert_eq!(forge.writer().find(&item).await.expect("it answers"), DeliveryLookup::Yes(receipt));
 }
 
 /// A pull request carries what was delivered: the branch, the commit, the base, the loop.

@@ -21,7 +21,7 @@ pub mod user;
 pub mod wait;
 
 pub use canary::Canary;
-pub use env::{Ran, TestEnv};
+pub use env::{CommandRun, TestEnv};
 pub use model::ModelServer;
 pub use repo::{TestRepo, TreeDigest};
 pub use skip::skip;

@@ -17,7 +17,7 @@ pub struct ModelServer {
 
 /// What a request got.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answered {
+pub struct ModelAnswer {
     /// The status.
     pub status: u16,
     /// The headers, as they came.
@@ -96,7 +96,7 @@ impl ModelServer {
     /// # Panics
     /// If nothing listens, or what comes is no HTTP.
     #[must_use]
-    pub fn ask(&self, method: &str, path: &str, body: &str) -> Answered {
+    pub fn ask(&self, method: &str, path: &str, body: &str) -> ModelAnswer {
         let at: SocketAddr = self.url.trim_start_matches("http://").parse().expect("an address");
         let mut stream = TcpStream::connect(at).expect("the scripted model listens");
         stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
@@ -112,7 +112,7 @@ impl ModelServer {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no HTTP: {text:?}"));
         let status = head.split(' ').nth(1).and_then(|word| word.parse().ok()).expect("a status");
-        Answered { status, head: head.to_owned(), body: body.to_owned() }
+        ModelAnswer { status, head: head.to_owned(), body: body.to_owned() }
     }
 }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// A running server. Its guard is a shell that waits for the end of our pipe, which the kernel closes
 /// also after `kill -9`; then it stops the server and removes the folder.
-pub struct Postgres {
+pub struct PostgresServer {
     bin: PathBuf,
     port: u16,
     _guard: Child,
@@ -34,12 +34,12 @@ rm -rf "$FOLDER"
 /// # Panics
 /// If PostgreSQL is not installed or does not start: a test that needs it must fail, not pass.
 #[must_use]
-pub fn server() -> &'static Postgres {
-    static SERVER: OnceLock<Postgres> = OnceLock::new();
+pub fn server() -> &'static PostgresServer {
+    static SERVER: OnceLock<PostgresServer> = OnceLock::new();
     SERVER.get_or_init(start)
 }
 
-impl Postgres {
+impl PostgresServer {
     /// Makes an empty database and returns its address.
     ///
     /// # Panics
@@ -110,12 +110,12 @@ fn humble(program: &Path) -> Command {
     command
 }
 
-fn start() -> Postgres {
+fn start() -> PostgresServer {
     let bin = find_bin();
     // Another process may take the free port between our look and the server's start.
     let started = try_start(&bin).or_else(|_| try_start(&bin));
     match started {
-        Ok((port, guard)) => Postgres { bin, port, _guard: guard },
+        Ok((port, guard)) => PostgresServer { bin, port, _guard: guard },
         Err(log) => panic!("PostgreSQL did not start:\n{log}"),
     }
 }

@@ -32,11 +32,11 @@ impl TestRepo {
     pub fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().canonicalize().expect("the folder exists");
-        Self { _folder: Some(folder), ..Self::at(&path) }
+        Self { _folder: Some(folder), ..Self::init_at(&path) }
     }
 
     /// An empty repository in `path`, which is made when it is missing and stays when the value goes.
-    pub fn at(path: &Path) -> Self {
+    pub fn init_at(path: &Path) -> Self {
         std::fs::create_dir_all(path).expect("the repository's folder can be made");
         let repo = Self { path: path.to_path_buf(), _folder: None };
         repo.git(["init", "--quiet"]);
@@ -107,7 +107,7 @@ impl TestRepo {
 
     /// Every byte of the work tree and of `.git`, as a value to compare with a later one.
     pub fn tree_digest(&self) -> TreeDigest {
-        TreeDigest::of(&self.path)
+        TreeDigest::of_folder(&self.path)
     }
 }
 
@@ -142,7 +142,7 @@ pub struct TreeDigest {
 
 impl TreeDigest {
     /// Reads the whole folder, links not followed.
-    pub fn of(folder: &Path) -> Self {
+    pub fn of_folder(folder: &Path) -> Self {
         let mut entries = BTreeMap::new();
         collect(folder, folder, &mut entries);
         Self { entries }

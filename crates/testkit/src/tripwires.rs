@@ -20,7 +20,7 @@ pub struct Tripwires {
 
 impl Tripwires {
     /// Listens: on every address, on a socket in `folder`, and on an abstract one.
-    pub fn lay(folder: &Path) -> Self {
+    pub fn listen(folder: &Path) -> Self {
         let path = folder.join("agent.sock");
         let name = format!("loopwright-{}", crate::Canary::new().value());
         let address = SocketAddr::from_abstract_name(&name).expect("a short name is an address");
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn every_kind_of_visit_is_remembered() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let wires = Tripwires::lay(folder.path());
+        let wires = Tripwires::listen(folder.path());
         wires.assert_untouched();
         drop(TcpStream::connect(("127.0.0.1", wires.tcp())).expect("it listens"));
         drop(UnixStream::connect(wires.path()).expect("it listens"));

@@ -1,17 +1,17 @@
 //! `loopwright up` with ten thousand loops and a million events: how soon it is ready, what it takes to wait, how late it
 //! starts what is due, and what a wake-up costs that finds nothing to do; beside it the shell script a crontab would run.
 
-mod field;
+mod fixture;
 mod process;
 
-use super::rounds::{World, quiet};
-use super::sample::Samples;
-use super::spaces::child_ticks;
-use super::table::{Section, time};
-use super::worker::told;
-use super::{Bed, Medium, ROUNDS, Window};
-use field::{EVENTS, Field, LOOPS};
-use process::{Daemon, Used};
+use super::rounds::{BenchRepo, run_quiet};
+use super::sample::TimeSamples;
+use super::table::{BenchSection, format_seconds};
+use super::worker::run_worker;
+use super::workspaces::child_ticks;
+use super::{BenchSetup, BenchWindow, ROUNDS, StorageMedium};
+use fixture::{DaemonFixture, EVENTS, LOOPS};
+use process::{BenchDaemon, ThreadUsage};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,12 +21,12 @@ const FIRSTS: usize = 3;
 /// A blocking thread that nobody needs ends after ten seconds, which is a wake-up of its own.
 const SETTLE: Duration = Duration::from_secs(13);
 
-pub(super) fn measure(bed: &Bed) -> Result<Vec<Section>, String> {
+pub(super) fn measure(bed: &BenchSetup) -> Result<Vec<BenchSection>, String> {
     let ear = bed.memory.path().join("ear");
-    let disk = Field::new(bed, Medium::Disk, None)?;
-    let memory = Field::new(bed, Medium::Memory, Some(&disk))?;
+    let disk = DaemonFixture::new(bed, StorageMedium::Disk, None)?;
+    let memory = DaemonFixture::new(bed, StorageMedium::Memory, Some(&disk))?;
     let mut sections = Vec::new();
-    for (field, medium) in [(&disk, Medium::Disk), (&memory, Medium::Memory)] {
+    for (field, medium) in [(&disk, StorageMedium::Disk), (&memory, StorageMedium::Memory)] {
         sections.push(ready(bed, field, medium, &ear)?);
     }
     sections.push(waiting(bed, &disk, &ear)?);
@@ -36,9 +36,9 @@ pub(super) fn measure(bed: &Bed) -> Result<Vec<Section>, String> {
     Ok(sections)
 }
 
-impl Window {
+impl BenchWindow {
     /// How long is looked at something, of what it takes to be sure of it.
-    fn of(self, seconds: u64) -> Duration {
+    fn scale(self, seconds: u64) -> Duration {
         Duration::from_secs(match self {
             Self::Whole => seconds,
             Self::Quick => seconds / 5,
@@ -47,23 +47,23 @@ impl Window {
 }
 
 /// From the start of the process to `READY=1`.
-fn ready(bed: &Bed, field: &Field, medium: Medium, ear: &Path) -> Result<Section, String> {
-    let empty = World::new(bed, "daemon-empty", 1, medium)?;
-    let [mut floor, mut first, mut rest, mut again] = [const { Samples::new() }; 4];
+fn ready(bed: &BenchSetup, field: &DaemonFixture, medium: StorageMedium, ear: &Path) -> Result<BenchSection, String> {
+    let empty = BenchRepo::new(bed, "daemon-empty", 1, medium)?;
+    let [mut floor, mut first, mut rest, mut again] = [const { TimeSamples::new() }; 4];
     let mut peak = 0;
     for _ in 0..FIRSTS {
-        field.unseen()?;
-        let mut daemon = Daemon::start(&field.world, ear)?;
+        field.reset_store()?;
+        let mut daemon = BenchDaemon::start(&field.world, ear)?;
         first.push(daemon.ready);
-        rest.push(daemon.at_rest());
+        rest.push(daemon.seconds_to_rest());
         peak = daemon.memory().peak;
         daemon.stop()?;
     }
     for _ in 0..ROUNDS {
-        let daemon = Daemon::start(&empty, ear)?;
+        let daemon = BenchDaemon::start(&empty, ear)?;
         floor.push(daemon.ready);
         daemon.stop()?;
-        let daemon = Daemon::start(&field.world, ear)?;
+        let daemon = BenchDaemon::start(&field.world, ear)?;
         again.push(daemon.ready);
         daemon.stop()?;
     }
@@ -73,7 +73,7 @@ fn ready(bed: &Bed, field: &Field, medium: Medium, ear: &Path) -> Result<Section
          and no thread works any more. Again: the files are as they were"
     );
     let none = "up, three loops, empty store";
-    Ok(Section::new(format!("daemon ready {}", medium.place()), about)
+    Ok(BenchSection::new(format!("daemon ready {}", medium.place()), about)
         .line(none, floor, None)
         .line("up, first registration", first, Some(none))
         .line("up, first registration, at rest", rest, Some(none))
@@ -82,11 +82,11 @@ fn ready(bed: &Bed, field: &Field, medium: Medium, ear: &Path) -> Result<Section
 }
 
 /// A daemon to which nothing happens, and a pass of the shell over the same loops.
-fn waiting(bed: &Bed, field: &Field, ear: &Path) -> Result<Section, String> {
-    let mut daemon = Daemon::start(&field.world, ear)?;
+fn waiting(bed: &BenchSetup, field: &DaemonFixture, ear: &Path) -> Result<BenchSection, String> {
+    let mut daemon = BenchDaemon::start(&field.world, ear)?;
     std::thread::sleep(SETTLE);
-    let window = bed.window.of(60);
-    let used = daemon.used_during(|| {
+    let window = bed.window.scale(60);
+    let used = daemon.usage_during(|| {
         std::thread::sleep(window);
         Ok(())
     })?;
@@ -100,14 +100,17 @@ fn waiting(bed: &Bed, field: &Field, ear: &Path) -> Result<Section, String> {
         "{LOOPS} loops, none due; looked at for {} s{}. Context switches and CPU are of all threads of the process. The shell \
          goes over {} of the loops as a crontab would have it, every minute; loopwright tick is one pass without a daemon",
         window.as_secs(),
-        if bed.window == Window::Quick { ", scaled to a minute (--quick)" } else { "" },
+        if bed.window == BenchWindow::Quick { ", scaled to a minute (--quick)" } else { "" },
         LOOPS / share
     );
-    Ok(Section::new("daemon with nothing to do, on the disk", about)
+    Ok(BenchSection::new("daemon with nothing to do, on the disk", about)
         .line("a pass of the shell", shell, None)
         .line("loopwright tick, nothing due", own, Some("a pass of the shell"))
-        .note("CPU of a pass of the shell / of loopwright tick", format!("{} / {}", time(shell_cpu), time(own_cpu)))
-        .note("CPU of the daemon in a minute", time(used.cpu_ns as f64 * 60.0 / window.as_secs_f64() / 1e9))
+        .note(
+            "CPU of a pass of the shell / of loopwright tick",
+            format!("{} / {}", format_seconds(shell_cpu), format_seconds(own_cpu)),
+        )
+        .note("CPU of the daemon in a minute", format_seconds(used.cpu_ns as f64 * 60.0 / window.as_secs_f64() / 1e9))
         .note(
             "context switches in a minute, voluntary / involuntary",
             format!("{} / {}", minute(used.voluntary), minute(used.involuntary)),
@@ -120,39 +123,39 @@ fn waiting(bed: &Bed, field: &Field, ear: &Path) -> Result<Section, String> {
 }
 
 /// Wall time and CPU of a pass of the shell over all loops; in a quick run over a tenth of them, scaled.
-fn shell_tick(bed: &Bed, field: &Field) -> Result<(Samples, f64, usize), String> {
-    let share = if bed.window == Window::Quick { 10 } else { 1 };
+fn shell_tick(bed: &BenchSetup, field: &DaemonFixture) -> Result<(TimeSamples, f64, usize), String> {
+    let share = if bed.window == BenchWindow::Quick { 10 } else { 1 };
     let mut command = field.tick(LOOPS / share)?;
-    let (mut once, mut scaled, before) = (Samples::new(), Samples::new(), child_ticks());
-    once.time(|| quiet(&mut command))?;
+    let (mut once, mut scaled, before) = (TimeSamples::new(), TimeSamples::new(), child_ticks());
+    once.time(|| run_quiet(&mut command))?;
     scaled.push(once.median() * share as f64);
     Ok((scaled, (child_ticks() - before) as f64 * 0.01 * share as f64, share))
 }
 
-fn own_tick(world: &World) -> Result<(Samples, f64), String> {
-    let (mut times, before) = (Samples::new(), child_ticks());
+fn own_tick(world: &BenchRepo) -> Result<(TimeSamples, f64), String> {
+    let (mut times, before) = (TimeSamples::new(), child_ticks());
     for _ in 0..ROUNDS {
-        times.time(|| quiet(&mut world.command(&["tick"])))?;
+        times.time(|| run_quiet(&mut world.command(&["tick"])))?;
     }
     Ok((times, (child_ticks() - before) as f64 * 0.01 / ROUNDS as f64))
 }
 
 /// One loop that is due every second, beside the others: how late it starts.
-fn starting(bed: &Bed, field: &Field, ear: &Path) -> Result<Section, String> {
+fn starting(bed: &BenchSetup, field: &DaemonFixture, ear: &Path) -> Result<BenchSection, String> {
     let mark = field.world.state.with_file_name("starts");
     // A loop that never has anything to say is paused after a while, and what nobody counted is charged as reserved.
     let script = format!("date +%s%N >> {}; echo well > $LOOPWRIGHT_OUTBOX/report.md", mark.display());
     let agent = format!("agents:\n  maker: {{ use: command, run: [/bin/sh, -c, \"{script}\"] }}\n");
     let room = "budget: { round: { usd: 0.01 }, day: { usd: 1000 } }\n";
     field.add("beat", &format!("on: {{ every: 1s }}\nsandbox: off\n{room}{agent}"))?;
-    let daemon = Daemon::start(&field.world, ear)?;
-    std::thread::sleep(bed.window.of(100));
+    let daemon = BenchDaemon::start(&field.world, ear)?;
+    std::thread::sleep(bed.window.scale(100));
     daemon.stop()?;
     field.remove("beat")?;
     let moments = moments(bed, &field.world, "beat")?;
     // The first rounds make what later ones find: layers of the base, what is known of the repository.
     let settled = moments.iter().rev().skip(3);
-    let mut recorded = Samples::new();
+    let mut recorded = TimeSamples::new();
     let number = |value: &Value, name: &str| value[name].as_i64();
     for moment in settled {
         if let (Some(due), Some(started)) = (number(moment, "due_ms"), number(moment, "started_ms")) {
@@ -160,7 +163,7 @@ fn starting(bed: &Bed, field: &Field, ear: &Path) -> Result<Section, String> {
         }
     }
     let text = std::fs::read_to_string(&mark).unwrap_or_default();
-    let mut maker = Samples::new();
+    let mut maker = TimeSamples::new();
     for line in text.lines().skip(3).filter_map(|line| line.trim().parse::<u64>().ok()) {
         // It is due at whole seconds.
         maker.push((line % 1_000_000_000) as f64 / 1e9);
@@ -168,12 +171,12 @@ fn starting(bed: &Bed, field: &Field, ear: &Path) -> Result<Section, String> {
     let about = "one loop due every second, the others far away; a round of it with a process that writes a line and a report. Due is the \
                  due moment on record; start is the start of the round on record; the maker's own start is by its own clock, \
                  after the round's birth was made durable and its workspace was made. Whole milliseconds are recorded";
-    let told = |samples: &Samples| {
-        let of = |percent: usize| time(samples.percentile(percent));
+    let told = |samples: &TimeSamples| {
+        let of = |percent: usize| format_seconds(samples.percentile(percent));
         format!("{} / {} / {} of {}", of(50), of(99), of(100), samples.count())
     };
     let other = moments.iter().filter(|moment| moment["receipt"] != "started").count();
-    Ok(Section::new("due to start, on the disk", about)
+    Ok(BenchSection::new("due to start, on the disk", about)
         .line("due to recorded start", recorded.clone(), None)
         .line("due to the maker's own start", maker.clone(), None)
         .note("due to recorded start, p50 / p99 / most", told(&recorded))
@@ -182,20 +185,20 @@ fn starting(bed: &Bed, field: &Field, ear: &Path) -> Result<Section, String> {
 }
 
 /// Loops that are due every second and whose probe says that there is no work.
-fn no_work(bed: &Bed, field: &Field, ear: &Path) -> Result<Section, String> {
+fn no_work(bed: &BenchSetup, field: &DaemonFixture, ear: &Path) -> Result<BenchSection, String> {
     let mark = field.world.state.with_file_name("agents");
     let agent = format!("agents:\n  maker: {{ use: command, run: [/bin/sh, -c, \"echo >> {}\"] }}\n", mark.display());
     let text = format!("on: {{ every: 1s, probe: open-issues }}\nsandbox: off\n{agent}");
     let about = "loops due every second whose built-in probe (open-issues, answered without a process) finds nothing; every \
                  due moment gets its receipt, durably. CPU is the daemon's own, of all its threads, without children";
-    let mut section = Section::new("wake-ups that find no work, on the disk", about);
+    let mut section = BenchSection::new("wake-ups that find no work, on the disk", about);
     let mut before = 0;
     for loops in [1, 10, 100] {
         let names: Vec<String> = (before..loops).map(|number| format!("idle-{number:03}")).collect();
         names.iter().try_for_each(|name| field.add(name, &text))?;
         before = loops;
         let (used, receipts, wakes) = woken(bed, field, ear)?;
-        let each = |count: u64| time(used.cpu_ns as f64 / 1e9 / count.max(1) as f64);
+        let each = |count: u64| format_seconds(used.cpu_ns as f64 / 1e9 / count.max(1) as f64);
         section = section.note(
             format!("{loops} due at each moment: CPU of a wake-up / for each loop"),
             format!("{} / {} ({wakes} moments, {receipts} receipts `no-work`)", each(wakes), each(receipts)),
@@ -207,11 +210,11 @@ fn no_work(bed: &Bed, field: &Field, ear: &Path) -> Result<Section, String> {
 }
 
 /// What a daemon uses while moments pass, and how many did.
-fn woken(bed: &Bed, field: &Field, ear: &Path) -> Result<(Used, u64, u64), String> {
-    let mut daemon = Daemon::start(&field.world, ear)?;
+fn woken(bed: &BenchSetup, field: &DaemonFixture, ear: &Path) -> Result<(ThreadUsage, u64, u64), String> {
+    let mut daemon = BenchDaemon::start(&field.world, ear)?;
     std::thread::sleep(Duration::from_secs(3));
-    let (from, window) = (now_ms(), bed.window.of(60));
-    let used = daemon.used_during(|| {
+    let (from, window) = (now_ms(), bed.window.scale(60));
+    let used = daemon.usage_during(|| {
         std::thread::sleep(window);
         Ok(())
     })?;
@@ -231,22 +234,22 @@ fn woken(bed: &Bed, field: &Field, ear: &Path) -> Result<(Used, u64, u64), Strin
     Ok((used, receipts, wakes.len() as u64))
 }
 
-fn idle_loops(field: &Field) -> Vec<String> {
+fn idle_loops(field: &DaemonFixture) -> Vec<String> {
     let is_there = |name: &String| field.world.repo.join(format!(".loopwright/loops/{name}.md")).exists();
     (0..100).map(|number| format!("idle-{number:03}")).filter(is_there).collect()
 }
 
 /// The receipts of a loop with their moments, latest first.
-fn moments(bed: &Bed, world: &World, name: &str) -> Result<Vec<Value>, String> {
+fn moments(bed: &BenchSetup, world: &BenchRepo, name: &str) -> Result<Vec<Value>, String> {
     let state: PathBuf = world.state.clone();
-    told(&bed.worker, &["moments", &state.to_string_lossy(), name])
+    run_worker(&bed.worker, &["moments", &state.to_string_lossy(), name])
 }
 
-fn cadences(bed: &Bed) -> Result<Section, String> {
+fn cadences(bed: &BenchSetup) -> Result<BenchSection, String> {
     let about = "20,000 schedules of each kind, all different, in Europe/Berlin: the next moment after one, reading a text into \
                  a schedule, and resident bytes of each. Loops with the same times share one";
-    let section = Section::new("cadences", about);
-    Ok(told(&bed.worker, &["cadences"])?.iter().fold(section, |section, line| {
+    let section = BenchSection::new("cadences", about);
+    Ok(run_worker(&bed.worker, &["cadences"])?.iter().fold(section, |section, line| {
         let of = |name: &str| line[name].as_f64().unwrap_or(f64::NAN);
         let text =
             format!("{:.0} ns next, {:.1} µs read, {:.0} bytes", of("next_ns"), of("compile_ns") / 1e3, of("bytes"));

@@ -1,18 +1,18 @@
 //! The machine's facts and its three yardsticks, without which no number means anything.
 
-use super::sample::Samples;
-use super::table::time;
+use super::sample::TimeSamples;
+use super::table::format_seconds;
 use super::{ROUNDS, rounds};
-use crate::command::{ask, program};
+use crate::command::{first_output_line, program};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
 
 /// What the numbers were measured on.
-pub(super) struct Facts(Vec<(&'static str, String)>);
+pub(super) struct BenchFacts(Vec<(&'static str, String)>);
 
-impl Facts {
+impl BenchFacts {
     pub(super) fn render(&self) -> String {
         self.0.iter().map(|(name, value)| format!("{name:<34} {value}\n")).collect()
     }
@@ -23,15 +23,17 @@ impl Facts {
 }
 
 /// Asks the machine and takes the yardsticks.
-pub(super) fn gather(dir: &Path) -> Result<Facts, String> {
+pub(super) fn collect_facts(dir: &Path) -> Result<BenchFacts, String> {
     let asked = |name: &str, args: &[&str]| {
         let mut command = program(name);
         command.args(args);
-        ask(command).unwrap_or_else(|| "unknown".to_owned())
+        first_output_line(command).unwrap_or_else(|| "unknown".to_owned())
     };
     let yard = yardsticks(dir)?;
-    let shown = |samples: &Samples| format!("{} median, {} min", time(samples.median()), time(samples.min()));
-    Ok(Facts(vec![
+    let shown = |samples: &TimeSamples| {
+        format!("{} median, {} min", format_seconds(samples.median()), format_seconds(samples.min()))
+    };
+    Ok(BenchFacts(vec![
         ("date", asked("date", &["-u", "+%Y-%m-%dT%H:%MZ"])),
         ("cores", std::thread::available_parallelism().map_or(0, usize::from).to_string()),
         ("kernel", asked("uname", &["-sr"])),
@@ -51,15 +53,15 @@ pub(super) fn load() -> String {
     text.split(' ').take(3).collect::<Vec<_>>().join(" ")
 }
 
-fn yardsticks(dir: &Path) -> Result<(Samples, Samples, Samples), String> {
-    let (mut sync, mut start, mut add) = (Samples::new(), Samples::new(), Samples::new());
+fn yardsticks(dir: &Path) -> Result<(TimeSamples, TimeSamples, TimeSamples), String> {
+    let (mut sync, mut start, mut add) = (TimeSamples::new(), TimeSamples::new(), TimeSamples::new());
     let repo = dir.join("yard");
     rounds::repository(&repo, 1_000)?;
     let mut log = File::create(dir.join("log")).map_err(|error| error.to_string())?;
     for _ in 0..ROUNDS {
         for _ in 0..10 {
             sync.time(|| append(&mut log))?;
-            start.time(true_once)?;
+            start.time(spawn_true)?;
         }
         let place = dir.join("yard-tree");
         add.time(|| rounds::git(&repo, &["worktree", "add", "-q", "--detach", &place.to_string_lossy()]))?;
@@ -74,7 +76,7 @@ pub(super) fn append(log: &mut File) -> Result<(), String> {
 }
 
 /// One process that does nothing, by the standard library.
-pub(super) fn true_once() -> Result<(), String> {
+pub(super) fn spawn_true() -> Result<(), String> {
     let status = std::process::Command::new("/bin/true").env_clear().status();
     status.map(drop).map_err(|error| format!("start /bin/true: {error}"))
 }

@@ -1,11 +1,11 @@
 //! How fast output is made fit to be written, in megabytes a second; the library's half measures, here it is shown.
 
-use super::Bed;
-use super::table::Section;
+use super::BenchSetup;
+use super::table::BenchSection;
 use serde_json::Value;
 use std::process::Command;
 
-pub(super) fn measure(bed: &Bed) -> Result<Section, String> {
+pub(super) fn measure(bed: &BenchSetup) -> Result<BenchSection, String> {
     let output =
         Command::new(&bed.worker).arg("redact").output().map_err(|error| format!("start the worker: {error}"))?;
     if !output.status.success() {
@@ -15,7 +15,7 @@ pub(super) fn measure(bed: &Bed) -> Result<Section, String> {
         "MB/s of clean text with twenty known values: as transcripts are written, and as the secrets gate reads";
     let lines = String::from_utf8_lossy(&output.stdout).into_owned();
     let lines = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    Ok(lines.fold(Section::new("redaction", about), |section, line| {
+    Ok(lines.fold(BenchSection::new("redaction", about), |section, line| {
         let rate = |name: &str| line[name].as_f64().unwrap_or_default();
         let told = format!("{:.0} MB/s written, {:.1} MB/s with care", rate("stream"), rate("careful"));
         section.note(line["kind"].as_str().unwrap_or_default(), told)

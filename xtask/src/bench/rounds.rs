@@ -1,10 +1,10 @@
 //! Whole rounds: against the floor of what a durable round must do, and against the same work by hand with git.
 
-use super::facts::{append, true_once};
-use super::sample::Samples;
-use super::table::{Section, time};
-use super::worker::{Worker, seconds};
-use super::{Bed, Medium, ROUNDS};
+use super::facts::{append, spawn_true};
+use super::sample::TimeSamples;
+use super::table::{BenchSection, format_seconds};
+use super::worker::{BenchWorker, seconds};
+use super::{BenchSetup, ROUNDS, StorageMedium};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -41,14 +41,14 @@ verdict pass correctness=5@gate:more scope=5@gate:more tests=5@gate:more
 const ENDS: [(&str, &str); 3] = [("light", "empty"), ("edit", "rejected"), ("ship", "shipped")];
 
 /// A repository with loops and a state folder of its own.
-pub(super) struct World {
+pub(super) struct BenchRepo {
     program: PathBuf,
     pub(super) repo: PathBuf,
     pub(super) state: PathBuf,
 }
 
-impl World {
-    pub(super) fn new(bed: &Bed, name: &str, files: usize, medium: Medium) -> Result<Self, String> {
+impl BenchRepo {
+    pub(super) fn new(bed: &BenchSetup, name: &str, files: usize, medium: StorageMedium) -> Result<Self, String> {
         let dir = bed.folder(name, medium)?;
         let world = Self { program: bed.program.clone(), repo: dir.join("repo"), state: dir.join("state") };
         for (name, rest) in LOOPS {
@@ -98,22 +98,22 @@ impl World {
 }
 
 /// The engine's own time in a round, without what git and the agent took.
-pub(super) fn overhead(bed: &Bed, medium: Medium) -> Result<Section, String> {
-    let world = World::new(bed, "overhead", 1, medium)?;
+pub(super) fn overhead(bed: &BenchSetup, medium: StorageMedium) -> Result<BenchSection, String> {
+    let world = BenchRepo::new(bed, "overhead", 1, medium)?;
     let file = world.repo.join(".loopwright/loops/light.md");
-    let mut worker = Worker::serve(&bed.worker, &world.state, &world.repo, &file)?;
+    let mut worker = BenchWorker::start_rounds(&bed.worker, &world.state, &world.repo, &file)?;
     let mut log = File::create(world.repo.with_file_name("log")).map_err(|error| error.to_string())?;
-    worker.ask("round")?;
-    let [mut floor, mut start, mut door, mut whole, mut own, mut store] = [const { Samples::new() }; 6];
+    worker.request("round")?;
+    let [mut floor, mut start, mut door, mut whole, mut own, mut store] = [const { TimeSamples::new() }; 6];
     let mut last = serde_json::Value::Null;
     for _ in 0..ROUNDS * 3 {
         floor.time(|| {
             (0..5).try_for_each(|_| append(&mut log))?;
-            (0..2).try_for_each(|_| true_once())
+            (0..2).try_for_each(|_| spawn_true())
         })?;
-        start.time(true_once)?;
-        door.push(seconds(&worker.ask("door")?));
-        let round = worker.ask("round")?;
+        start.time(spawn_true)?;
+        door.push(seconds(&worker.request("door")?));
+        let round = worker.request("round")?;
         let parts = &round["parts"];
         whole.push(seconds(&round));
         own.push(seconds(&round) - seconds(&parts["git"]) - seconds(&parts["process"]));
@@ -125,7 +125,7 @@ pub(super) fn overhead(bed: &Bed, medium: Medium) -> Result<Section, String> {
     let about = "one engine, one round after another: one-file repository, L1, `command` agent /bin/true; everything \
                  durable. Own time is the round without its git and agent processes: deciding, the store with its \
                  flushes, folders and files, the report";
-    Ok(Section::new(format!("engine overhead of a round {}", medium.place()), about)
+    Ok(BenchSection::new(format!("engine overhead of a round {}", medium.place()), about)
         .line("floor: 5 durable appends + 2 process starts", floor, None)
         .line("own time of the engine", own, Some("floor: 5 durable appends + 2 process starts"))
         .line("of it the store", store, None)
@@ -137,7 +137,7 @@ pub(super) fn overhead(bed: &Bed, medium: Medium) -> Result<Section, String> {
             format!(
                 "{} git processes ({}), {} agent, {} transactions, {} durable files",
                 count("git"),
-                time(seconds(&parts["git"])),
+                format_seconds(seconds(&parts["git"])),
                 count("process"),
                 count("store"),
                 count("fs")
@@ -146,14 +146,14 @@ pub(super) fn overhead(bed: &Bed, medium: Medium) -> Result<Section, String> {
 }
 
 /// Rounds of a repository with this many files against the same by hand, removal of the checkout included.
-pub(super) fn whole(bed: &Bed, files: usize, medium: Medium) -> Result<Section, String> {
-    let world = World::new(bed, &format!("whole-{files}"), files, medium)?;
+pub(super) fn whole_rounds(bed: &BenchSetup, files: usize, medium: StorageMedium) -> Result<BenchSection, String> {
+    let world = BenchRepo::new(bed, &format!("whole-{files}"), files, medium)?;
     let by_hand = world.repo.with_file_name("hand");
     // The first round of a base copies its objects, once; by hand they are there already.
-    let mut first = Samples::new();
+    let mut first = TimeSamples::new();
     first.time(|| world.round("edit"))?;
     world.round("ship")?;
-    let [mut hand, mut twice, mut edit, mut ship] = [const { Samples::new() }; 4];
+    let [mut hand, mut twice, mut edit, mut ship] = [const { TimeSamples::new() }; 4];
     for number in 0..ROUNDS {
         hand.time(|| hand_made(&world.repo, &by_hand, number, 1))?;
         edit.time(|| world.round("edit"))?;
@@ -164,7 +164,7 @@ pub(super) fn whole(bed: &Bed, files: usize, medium: Medium) -> Result<Section, 
                  has three checkouts: the maker's, a pristine one for the gate, a read-only one for the checker";
     let (one, three) = ("by hand, one checkout", "by hand, three checkouts");
     let place = medium.place();
-    Ok(Section::new(format!("whole round with {files} files {place}, by the command"), about)
+    Ok(BenchSection::new(format!("whole round with {files} files {place}, by the command"), about)
         .line(one, hand, None)
         .line("loopwright run: make, seal, record (L2)", edit, Some(one))
         .line(three, twice, None)
@@ -221,7 +221,7 @@ pub(super) fn git(dir: &Path, args: &[&str]) -> Result<(), String> {
 }
 
 /// Runs a command with its output thrown away.
-pub(super) fn quiet(command: &mut Command) -> Result<(), String> {
+pub(super) fn run_quiet(command: &mut Command) -> Result<(), String> {
     let status = quieted(command).status().map_err(|error| error.to_string())?;
     if status.success() { Ok(()) } else { Err(format!("ended with {status}")) }
 }

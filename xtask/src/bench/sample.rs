@@ -4,9 +4,9 @@ use std::time::Instant;
 
 /// The times of one thing, one for each round.
 #[derive(Debug, Clone)]
-pub(super) struct Samples(Vec<f64>);
+pub(super) struct TimeSamples(Vec<f64>);
 
-impl Samples {
+impl TimeSamples {
     /// None yet.
     pub(super) const fn new() -> Self {
         Self(Vec::new())
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn median_and_minimum_are_of_the_sorted_times() {
-        let samples = Samples(vec![3.0, 1.0, 2.0, 9.0, 2.5]);
+        let samples = TimeSamples(vec![3.0, 1.0, 2.0, 9.0, 2.5]);
         assert_eq!((samples.median(), samples.min()), (2.5, 1.0));
         assert_eq!((samples.percentile(50), samples.percentile(99), samples.count()), (2.5, 9.0, 5));
     }

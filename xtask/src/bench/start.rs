@@ -1,19 +1,19 @@
 //! How long commands take from start to end: the program's own against the smallest programs there are.
 
-use super::rounds::{self, World};
-use super::sample::Samples;
-use super::table::Section;
-use super::{Bed, Medium, ROUNDS};
+use super::rounds::{self, BenchRepo};
+use super::sample::TimeSamples;
+use super::table::BenchSection;
+use super::{BenchSetup, ROUNDS, StorageMedium};
 use std::process::{Command, Stdio};
 
 /// Starts are short, so each round takes several.
 const EACH: usize = 5;
 
-pub(super) fn measure(bed: &Bed) -> Result<Section, String> {
-    let empty = World::new(bed, "start-empty", 1, Medium::Disk)?;
-    let small = World::new(bed, "start-small", 1, Medium::Disk)?;
+pub(super) fn measure(bed: &BenchSetup) -> Result<BenchSection, String> {
+    let empty = BenchRepo::new(bed, "start-empty", 1, StorageMedium::Disk)?;
+    let small = BenchRepo::new(bed, "start-small", 1, StorageMedium::Disk)?;
     small.round("light")?;
-    let outside = bed.folder("start-outside", Medium::Disk)?;
+    let outside = bed.folder("start-outside", StorageMedium::Disk)?;
     let mut away = small.command(&["status"]);
     away.current_dir(&outside);
     let mut commands = vec![
@@ -24,14 +24,14 @@ pub(super) fn measure(bed: &Bed) -> Result<Section, String> {
         ("loopwright status, one loop with history", small.command(&["status"])),
         ("loopwright status, outside a repository", away),
     ];
-    let mut times = vec![Samples::new(); commands.len()];
+    let mut times = vec![TimeSamples::new(); commands.len()];
     for _ in 0..ROUNDS * EACH {
         for ((name, command), times) in commands.iter_mut().zip(&mut times) {
-            times.time(|| rounds::quiet(command).map_err(|error| format!("{name}: {error}")))?;
+            times.time(|| rounds::run_quiet(command).map_err(|error| format!("{name}: {error}")))?;
         }
     }
     let about = "wall time of the whole command, output thrown away; `status` inside a repository also asks git for it";
-    let section = Section::new("start-up", about);
+    let section = BenchSection::new("start-up", about);
     let lines = commands.into_iter().zip(times);
     Ok(lines.fold(section, |section, ((name, _), times)| {
         let against = (name != "/bin/true").then_some("/bin/true");

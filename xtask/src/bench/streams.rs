@@ -1,11 +1,11 @@
 //! How fast the streams of agents are understood, in megabytes a second; the library's half measures, here it is shown.
 
-use super::Bed;
-use super::table::Section;
+use super::BenchSetup;
+use super::table::BenchSection;
 use serde_json::Value;
 use std::process::Command;
 
-pub(super) fn measure(bed: &Bed) -> Result<Section, String> {
+pub(super) fn measure(bed: &BenchSetup) -> Result<BenchSection, String> {
     let output =
         Command::new(&bed.worker).arg("streams").output().map_err(|error| format!("start the worker: {error}"))?;
     if !output.status.success() {
@@ -15,7 +15,7 @@ pub(super) fn measure(bed: &Bed) -> Result<Section, String> {
         "MB/s on one core: a recorded round over and over, and the same with the long lines that files and logs make";
     let lines = String::from_utf8_lossy(&output.stdout).into_owned();
     let lines = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    Ok(lines.fold(Section::new("streams of agents", about), |section, line| {
+    Ok(lines.fold(BenchSection::new("streams of agents", about), |section, line| {
         let rate = |name: &str| line[name].as_f64().unwrap_or_default();
         let told = format!("{:.0} MB/s as recorded, {:.0} MB/s with long lines", rate("recorded"), rate("long"));
         section.note(line["agent"].as_str().unwrap_or_default(), told)

@@ -1,33 +1,33 @@
 //! Results as a table for people and as JSON. Every ratio is of two medians of the same run.
 
-use super::sample::Samples;
+use super::sample::TimeSamples;
 use serde_json::{Value, json};
 
 /// One comparison: its first line is what the ratios are taken against, unless a line names another.
-pub(super) struct Section {
+pub(super) struct BenchSection {
     pub(super) title: String,
     /// What exactly is in the numbers.
     pub(super) about: String,
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<BenchLine>,
     /// Facts that are no times: counts, bytes, slopes.
     pub(super) notes: Vec<(String, String)>,
 }
 
 /// One thing that was timed.
-pub(super) struct Line {
+pub(super) struct BenchLine {
     pub(super) name: String,
-    pub(super) times: Samples,
+    pub(super) times: TimeSamples,
     /// The name of the line it is compared with.
     pub(super) against: Option<String>,
 }
 
-impl Section {
+impl BenchSection {
     pub(super) fn new(title: impl Into<String>, about: impl Into<String>) -> Self {
         Self { title: title.into(), about: about.into(), lines: Vec::new(), notes: Vec::new() }
     }
 
-    pub(super) fn line(mut self, name: impl Into<String>, times: Samples, against: Option<&str>) -> Self {
-        self.lines.push(Line { name: name.into(), times, against: against.map(str::to_owned) });
+    pub(super) fn line(mut self, name: impl Into<String>, times: TimeSamples, against: Option<&str>) -> Self {
+        self.lines.push(BenchLine { name: name.into(), times, against: against.map(str::to_owned) });
         self
     }
 
@@ -36,7 +36,7 @@ impl Section {
         self
     }
 
-    fn ratio(&self, line: &Line) -> Option<f64> {
+    fn ratio(&self, line: &BenchLine) -> Option<f64> {
         let other = line.against.as_ref()?;
         let other = self.lines.iter().find(|line| line.name == *other)?;
         Some(line.times.median() / other.times.median())
@@ -59,7 +59,7 @@ impl Section {
 }
 
 /// The section as text.
-pub(super) fn show(section: &Section) -> String {
+pub(super) fn render_section(section: &BenchSection) -> String {
     let mut text = format!("{}\n  {}\n", section.title, section.about);
     text.push_str(&format!("  {:<52} {:>10} {:>10}  {}\n", "", "median", "min", "ratio of medians"));
     for line in &section.lines {
@@ -67,8 +67,12 @@ pub(super) fn show(section: &Section) -> String {
             (Some(ratio), Some(other)) => format!("{ratio:.2}× {other}"),
             _ => String::new(),
         };
-        let row =
-            format!("  {:<52} {:>10} {:>10}  {ratio}", line.name, time(line.times.median()), time(line.times.min()));
+        let row = format!(
+            "  {:<52} {:>10} {:>10}  {ratio}",
+            line.name,
+            format_seconds(line.times.median()),
+            format_seconds(line.times.min())
+        );
         text.push_str(row.trim_end());
         text.push('\n');
     }
@@ -79,7 +83,7 @@ pub(super) fn show(section: &Section) -> String {
 }
 
 /// Seconds as people read them.
-pub(super) fn time(seconds: f64) -> String {
+pub(super) fn format_seconds(seconds: f64) -> String {
     match seconds {
         s if s < 1e-3 => format!("{:.0} µs", s * 1e6),
         s if s < 0.1 => format!("{:.2} ms", s * 1e3),

@@ -29,22 +29,22 @@ pub(super) fn build() -> Result<PathBuf, String> {
 }
 
 /// A worker that is waiting for orders.
-pub(super) struct Worker {
+pub(super) struct BenchWorker {
     child: Child,
     orders: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
 }
 
-impl Worker {
+impl BenchWorker {
     /// Starts it on a world.
-    pub(super) fn serve(program: &Path, state: &Path, repo: &Path, file: &Path) -> Result<Self, String> {
+    pub(super) fn start_rounds(program: &Path, state: &Path, repo: &Path, file: &Path) -> Result<Self, String> {
         let mut command = Command::new(program);
         command.arg("serve").args([state, repo, file]);
         Self::start(command)
     }
 
     /// Starts it on workspaces alone.
-    pub(super) fn spaces(program: &Path, state: &Path, repo: &Path) -> Result<Self, String> {
+    pub(super) fn start_workspaces(program: &Path, state: &Path, repo: &Path) -> Result<Self, String> {
         let mut command = Command::new(program);
         command.arg("spaces").args([state, repo]);
         Self::start(command)
@@ -59,7 +59,7 @@ impl Worker {
     }
 
     /// Sends one order and reads its answer.
-    pub(super) fn ask(&mut self, order: &str) -> Result<Value, String> {
+    pub(super) fn request(&mut self, order: &str) -> Result<Value, String> {
         let orders = self.orders.as_mut().expect("orders are open until it is dropped");
         writeln!(orders, "{order}").map_err(|error| format!("order the worker: {error}"))?;
         let mut line = String::new();
@@ -68,7 +68,7 @@ impl Worker {
     }
 }
 
-impl Drop for Worker {
+impl Drop for BenchWorker {
     fn drop(&mut self) {
         // Its input closed, it gives the store back and ends.
         drop(self.orders.take());
@@ -77,14 +77,14 @@ impl Drop for Worker {
 }
 
 /// Fills a new store with this many events of the past, of a repository that is not there.
-pub(super) fn fill(program: &Path, state: &Path, events: usize) -> Result<(), String> {
+pub(super) fn fill_store(program: &Path, state: &Path, events: usize) -> Result<(), String> {
     let mut command = Command::new(program);
     command.arg("fill").arg(state).args(["bench-0123456789ab", &events.to_string()]);
     crate::command::run(command)
 }
 
 /// What it prints for some words, line by line.
-pub(super) fn told(program: &Path, words: &[&str]) -> Result<Vec<Value>, String> {
+pub(super) fn run_worker(program: &Path, words: &[&str]) -> Result<Vec<Value>, String> {
     let output = Command::new(program).args(words).output().map_err(|error| format!("start the worker: {error}"))?;
     if !output.status.success() {
         return Err(format!("the worker said: {}", String::from_utf8_lossy(&output.stderr)));

@@ -6,13 +6,13 @@ mod pass;
 mod table;
 
 use crate::command::cargo;
-use crate::summary::Counts;
-use pass::{Suite, Who};
+use crate::summary::TestCounts;
+use pass::{HostileSuite, SuiteUser};
 use std::collections::BTreeMap;
 
 /// How one case ended for one kind of user.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Held {
+pub(crate) enum ContainmentResult {
     /// The harm stayed where it was done.
     Contained,
     /// It did not, or the test never said.
@@ -22,40 +22,40 @@ pub(crate) enum Held {
 }
 
 /// The ends of every case, by the test's name.
-type Ends = BTreeMap<String, Held>;
+type CaseResults = BTreeMap<String, ContainmentResult>;
 
 /// Runs the suite; fails when anything was not contained.
 pub(crate) fn run(filter: &[&str]) -> Result<(), String> {
-    counted(filter).1
+    run_counted(filter).1
 }
 
 /// The same, with the counts for the test command's last line.
-pub(crate) fn counted(filter: &[&str]) -> (Counts, Result<(), String>) {
-    match ends(filter) {
+pub(crate) fn run_counted(filter: &[&str]) -> (TestCounts, Result<(), String>) {
+    match run_suite(filter) {
         Ok((root, user)) => judge(root.as_ref(), &user),
-        Err(why) => (Counts { failed: 1, ..Counts::default() }, Err(why)),
+        Err(why) => (TestCounts { failed: 1, ..TestCounts::default() }, Err(why)),
     }
 }
 
-fn ends(filter: &[&str]) -> Result<(Option<Ends>, Ends), String> {
-    let suite = Suite::build(cargo(), filter)?;
+fn run_suite(filter: &[&str]) -> Result<(Option<CaseResults>, CaseResults), String> {
+    let suite = HostileSuite::build(cargo(), filter)?;
     if !rustix::process::geteuid().is_root() {
         println!("hostile: not root, so the cases run as this user only");
-        return Ok((None, suite.run(&Who::Caller)?));
+        return Ok((None, suite.run(&SuiteUser::Caller)?));
     }
-    let root = suite.run(&Who::Caller)?;
-    let user = suite.run(&Who::ordinary(&suite)?)?;
+    let root = suite.run(&SuiteUser::Caller)?;
+    let user = suite.run(&SuiteUser::ordinary(&suite)?)?;
     Ok((Some(root), user))
 }
 
-fn judge(root: Option<&Ends>, user: &Ends) -> (Counts, Result<(), String>) {
-    print!("{}", table::show(root, user));
-    let mut counts = Counts::default();
+fn judge(root: Option<&CaseResults>, user: &CaseResults) -> (TestCounts, Result<(), String>) {
+    print!("{}", table::render_table(root, user));
+    let mut counts = TestCounts::default();
     for held in root.into_iter().flatten().chain(user).map(|(_, held)| held) {
         match held {
-            Held::Contained => counts.passed += 1,
-            Held::NotContained => counts.failed += 1,
-            Held::NotEnforceable(_) => counts.skipped += 1,
+            ContainmentResult::Contained => counts.passed += 1,
+            ContainmentResult::NotContained => counts.failed += 1,
+            ContainmentResult::NotEnforceable(_) => counts.skipped += 1,
         }
     }
     let ended = match (counts.failed, counts.passed) {
@@ -70,21 +70,24 @@ fn judge(root: Option<&Ends>, user: &Ends) -> (Counts, Result<(), String>) {
 mod tests {
     use super::*;
 
-    fn ends(held: &[(&str, Held)]) -> Ends {
+    fn ends(held: &[(&str, ContainmentResult)]) -> CaseResults {
         held.iter().map(|(name, held)| ((*name).to_owned(), held.clone())).collect()
     }
 
     #[test]
     fn one_case_that_was_not_contained_fails_the_suite() {
-        let fine = ends(&[("a::h001_x", Held::Contained), ("a::h002_y", Held::NotEnforceable("no cgroup".to_owned()))]);
+        let fine = ends(&[
+            ("a::h001_x", ContainmentResult::Contained),
+            ("a::h002_y", ContainmentResult::NotEnforceable("no cgroup".to_owned())),
+        ]);
         let (counts, ended) = judge(Some(&fine), &fine);
-        assert_eq!((counts, ended), (Counts { passed: 2, failed: 0, skipped: 2 }, Ok(())));
-        let (counts, ended) = judge(Some(&fine), &ends(&[("a::h001_x", Held::NotContained)]));
+        assert_eq!((counts, ended), (TestCounts { passed: 2, failed: 0, skipped: 2 }, Ok(())));
+        let (counts, ended) = judge(Some(&fine), &ends(&[("a::h001_x", ContainmentResult::NotContained)]));
         assert_eq!((counts.failed, ended), (1, Err("1 not contained".to_owned())));
     }
 
     #[test]
     fn suite_in_which_nothing_ran_is_no_success() {
-        assert!(judge(None, &Ends::new()).1.is_err());
+        assert!(judge(None, &CaseResults::new()).1.is_err());
     }
 }

@@ -1,7 +1,7 @@
 //! One pass of the suite as one kind of user: builds it, runs it, and reads how each case ended.
 
-use super::{Ends, Held};
-use crate::command::{run, watch};
+use super::{CaseResults, ContainmentResult};
+use crate::command::{run, run_watched};
 use crate::summary::without_colour;
 use serde_json::Value;
 use std::fs;
@@ -19,7 +19,7 @@ const SKIPS_VARIABLE: &str = "LOOPWRIGHT_TEST_SKIPS";
 const BINARY_VARIABLE: &str = "LOOPWRIGHT_TEST_BINARY";
 
 /// The built suite.
-pub(super) struct Suite {
+pub(super) struct HostileSuite {
     tests: Vec<String>,
     test_binary: PathBuf,
     program: PathBuf,
@@ -28,7 +28,7 @@ pub(super) struct Suite {
 }
 
 /// As whom the cases run.
-pub(super) enum Who {
+pub(super) enum SuiteUser {
     /// Whoever runs this command.
     Caller,
     /// A user without any right, from a folder of its own.
@@ -37,7 +37,7 @@ pub(super) enum Who {
 
 const WORDS: [&str; 4] = ["-p", "loopwright-cli", "--test", "hostile"];
 
-impl Suite {
+impl HostileSuite {
     /// Builds it and asks what it holds, so that a case that never ran is noticed.
     pub(super) fn build(mut cargo: Command, filter: &[&str]) -> Result<Self, String> {
         cargo.args(["nextest", "list"]).args(WORDS).args(["--message-format", "json"]).args(filter);
@@ -48,10 +48,10 @@ impl Suite {
         }
         let list =
             serde_json::from_slice(&output.stdout).map_err(|error| format!("read the list of cases: {error}"))?;
-        Self::of(&list, filter).ok_or_else(|| "the list of cases has another shape".to_owned())
+        Self::from_list(&list, filter).ok_or_else(|| "the list of cases has another shape".to_owned())
     }
 
-    fn of(list: &Value, filter: &[&str]) -> Option<Self> {
+    fn from_list(list: &Value, filter: &[&str]) -> Option<Self> {
         let meta = &list["rust-build-meta"];
         let suite = list["rust-suites"].as_object()?.values().next()?;
         let program = meta["non-test-binaries"].as_object()?.values().next()?.as_array()?.first()?;
@@ -67,19 +67,22 @@ impl Suite {
     }
 
     /// Runs every case. One that never told its end was not contained.
-    pub(super) fn run(&self, who: &Who) -> Result<Ends, String> {
+    pub(super) fn run(&self, who: &SuiteUser) -> Result<CaseResults, String> {
         let skips = who.skips()?;
         let mut command = crate::command::cargo();
         command.args(["nextest", "run", "--no-tests=warn"]).args(WORDS).args(&self.filter);
         command.env(SKIPS_VARIABLE, skips.path()).env("INSTA_UPDATE", "no");
-        if let Who::Ordinary(folder) = who {
+        if let SuiteUser::Ordinary(folder) = who {
             let triple = self.triple.to_uppercase().replace('-', "_");
             command.env(format!("CARGO_TARGET_{triple}_RUNNER"), folder.path().join("as-user"));
             command.env(BINARY_VARIABLE, folder.path().join("loopwright")).env("TMPDIR", folder.path().join("t"));
         }
-        let mut ends: Ends = self.tests.iter().map(|name| (name.clone(), Held::NotContained)).collect();
+        let mut ends: CaseResults =
+            self.tests.iter().map(|name| (name.clone(), ContainmentResult::NotContained)).collect();
         // The runner's own status repeats what the cases say one by one.
-        let _ = watch(command, &mut |line| drop(contained(line).and_then(|name| ends.insert(name, Held::Contained))));
+        let _ = run_watched(command, &mut |line| {
+            drop(contained(line).and_then(|name| ends.insert(name, ContainmentResult::Contained)))
+        });
         let told = fs::read_to_string(skips.path()).map_err(|error| format!("read the skips: {error}"))?;
         for (name, reason) in told.lines().filter_map(skipped) {
             ends.entry(name).and_modify(|held| not_enforceable(held, reason));
@@ -89,15 +92,15 @@ impl Suite {
 }
 
 /// A case that broke stays broken, whatever it said before.
-fn not_enforceable(held: &mut Held, reason: String) {
-    if *held == Held::Contained {
-        *held = Held::NotEnforceable(reason);
+fn not_enforceable(held: &mut ContainmentResult, reason: String) {
+    if *held == ContainmentResult::Contained {
+        *held = ContainmentResult::NotEnforceable(reason);
     }
 }
 
-impl Who {
+impl SuiteUser {
     /// Copies suite and program where a user without rights can run them: a checkout may lie in root's own home.
-    pub(super) fn ordinary(suite: &Suite) -> Result<Self, String> {
+    pub(super) fn ordinary(suite: &HostileSuite) -> Result<Self, String> {
         let failed = |error: std::io::Error| format!("prepare the ordinary user's folder: {error}");
         let folder = tempfile::Builder::new().prefix("lw-").tempdir().map_err(failed)?;
         let at = folder.path();
@@ -174,11 +177,11 @@ mod tests {
         let line = "SKIPPED: walls::h069_x: no memory controller: not writable";
         let (name, reason) = skipped(line).expect("the line is one");
         assert_eq!((name.as_str(), reason.as_str()), ("walls::h069_x", "no memory controller: not writable"));
-        let mut held = Held::NotContained;
+        let mut held = ContainmentResult::NotContained;
         not_enforceable(&mut held, reason.clone());
-        assert_eq!(held, Held::NotContained);
-        held = Held::Contained;
+        assert_eq!(held, ContainmentResult::NotContained);
+        held = ContainmentResult::Contained;
         not_enforceable(&mut held, reason.clone());
-        assert_eq!(held, Held::NotEnforceable(reason));
+        assert_eq!(held, ContainmentResult::NotEnforceable(reason));
     }
 }

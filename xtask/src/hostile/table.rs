@@ -1,6 +1,6 @@
 //! The table: number, case, and what came of it for root and for an ordinary user.
 
-use super::{Ends, Held};
+use super::{CaseResults, ContainmentResult};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
@@ -19,7 +19,7 @@ const FAMILIES: [(u32, &str); 10] = [
 ];
 
 /// The whole text, ending in one line of totals.
-pub(super) fn show(root: Option<&Ends>, user: &Ends) -> String {
+pub(super) fn render_table(root: Option<&CaseResults>, user: &CaseResults) -> String {
     let names: BTreeSet<(Option<u32>, &str)> =
         root.into_iter().flatten().chain(user).map(|(name, _)| (number(name), name.as_str())).collect();
     let mut text = format!("\n{:<4} {:<96} {:<24} {:<24}\n", "no.", "case", "root", "user");
@@ -45,11 +45,11 @@ fn case(name: &str) -> String {
     words.replace('_', " ")
 }
 
-fn word(held: Option<&Held>) -> &'static str {
+fn word(held: Option<&ContainmentResult>) -> &'static str {
     match held {
-        Some(Held::Contained) => "contained",
-        Some(Held::NotContained) => "NOT CONTAINED",
-        Some(Held::NotEnforceable(_)) => "not enforceable here",
+        Some(ContainmentResult::Contained) => "contained",
+        Some(ContainmentResult::NotContained) => "NOT CONTAINED",
+        Some(ContainmentResult::NotEnforceable(_)) => "not enforceable here",
         None => "not run",
     }
 }
@@ -69,17 +69,19 @@ fn families(names: &BTreeSet<(Option<u32>, &str)>) -> String {
     std::iter::once("\n".to_owned()).chain(cases.iter().map(line)).collect()
 }
 
-fn reasons<'e>(ends: impl Iterator<Item = (&'e String, &'e Held)>) -> String {
+fn reasons<'e>(ends: impl Iterator<Item = (&'e String, &'e ContainmentResult)>) -> String {
     let reasons: BTreeSet<String> = ends
         .filter_map(|(name, held)| match held {
-            Held::NotEnforceable(reason) => Some(format!("not enforceable here: {}: {reason}\n", case(name))),
-            Held::Contained | Held::NotContained => None,
+            ContainmentResult::NotEnforceable(reason) => {
+                Some(format!("not enforceable here: {}: {reason}\n", case(name)))
+            }
+            ContainmentResult::Contained | ContainmentResult::NotContained => None,
         })
         .collect();
     reasons.into_iter().collect()
 }
 
-fn totals(who: &str, ends: Option<&Ends>) -> String {
+fn totals(who: &str, ends: Option<&CaseResults>) -> String {
     let Some(ends) = ends else { return format!("{who}: not run\n") };
     let count = |wanted: &str| ends.values().filter(|held| word(Some(held)) == wanted).count();
     format!(
@@ -96,10 +98,13 @@ mod tests {
 
     #[test]
     fn table_tells_every_case_for_both_and_adds_up() {
-        let root = [("a::h058_a_fifo", Held::Contained), ("a::plain_case", Held::NotContained)];
-        let user = [("a::h058_a_fifo", Held::NotEnforceable("no overlay".to_owned()))];
-        let ends = |all: &[(&str, Held)]| all.iter().map(|(n, h)| ((*n).to_owned(), h.clone())).collect::<Ends>();
-        let text = show(Some(&ends(&root)), &ends(&user));
+        let root =
+            [("a::h058_a_fifo", ContainmentResult::Contained), ("a::plain_case", ContainmentResult::NotContained)];
+        let user = [("a::h058_a_fifo", ContainmentResult::NotEnforceable("no overlay".to_owned()))];
+        let ends = |all: &[(&str, ContainmentResult)]| {
+            all.iter().map(|(n, h)| ((*n).to_owned(), h.clone())).collect::<CaseResults>()
+        };
+        let text = render_table(Some(&ends(&root)), &ends(&user));
         let row = |start: &str| text.lines().find(|line| line.starts_with(start)).expect("the row is there").to_owned();
         assert!(row("58 ").contains("a fifo") && row("58 ").contains("not enforceable here"), "{text}");
         assert!(row("-  ").contains("plain case") && row("-  ").contains("NOT CONTAINED"), "{text}");

@@ -1,31 +1,31 @@
 //! A small client of the Agent Client Protocol, for recording both sides of a conversation: it starts a session, sends the
 //! prompt, answers every request of the agent, and ends with the prompt's answer. It decides nothing worth learning from.
 
-use super::case::How;
-use super::launch::Place;
+use super::case::LaunchMode;
+use super::launch::RecordingDir;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout};
 
 /// One conversation. A line of its recording is `{"client":MESSAGE}` or `{"agent":MESSAGE}`, the agent's as it came.
-pub(super) struct Conversation<'p> {
+pub(super) struct AcpRecorder<'p> {
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
-    place: &'p Place,
-    how: How,
+    place: &'p RecordingDir,
+    how: LaunchMode,
     recorded: Vec<u8>,
     calls: u64,
 }
 
-impl<'p> Conversation<'p> {
-    pub(super) fn with(child: &mut Child, place: &'p Place, how: How) -> Result<Self, String> {
+impl<'p> AcpRecorder<'p> {
+    pub(super) fn start(child: &mut Child, place: &'p RecordingDir, how: LaunchMode) -> Result<Self, String> {
         let stdin = child.stdin.take().ok_or("the agent has no input")?;
         let stdout = BufReader::new(child.stdout.take().ok_or("the agent has no output")?);
         Ok(Self { stdin, stdout, place, how, recorded: Vec::new(), calls: 0 })
     }
 
     /// Holds it to the end of the prompt, or as far as the agent goes, and gives what was said.
-    pub(super) fn hold(mut self, prompt: &str) -> Vec<u8> {
+    pub(super) fn record(mut self, prompt: &str) -> Vec<u8> {
         // Reading stays the agent's: one of them takes no error for a file that is not there yet.
         let files = json!({ "readTextFile": false, "writeTextFile": true });
         let capabilities = json!({ "fs": files, "terminal": false });
@@ -77,7 +77,7 @@ impl<'p> Conversation<'p> {
     }
 
     fn permission(&self, params: &Value) -> Result<Value, (i64, String)> {
-        let wanted = if self.how == How::AcpDenied { "reject_once" } else { "allow_once" };
+        let wanted = if self.how == LaunchMode::AcpDenied { "reject_once" } else { "allow_once" };
         let options = params["options"].as_array().map_or(&[][..], Vec::as_slice);
         let option = options.iter().find(|option| option["kind"] == wanted);
         let id = option.map(|option| option["optionId"].clone()).ok_or((-32602, format!("no option {wanted}")))?;

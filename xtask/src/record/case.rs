@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// How the agent is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum How {
+pub(super) enum LaunchMode {
     Usual,
     /// With tools that only read.
     ReadOnly,
@@ -23,7 +23,7 @@ pub(super) enum How {
     AcpDenied,
 }
 
-impl How {
+impl LaunchMode {
     pub(super) fn is_acp(self) -> bool {
         matches!(self, Self::Acp | Self::AcpDenied)
     }
@@ -31,16 +31,16 @@ impl How {
 
 /// One recording of every agent it is for.
 #[derive(Debug)]
-pub(super) struct Case {
+pub(super) struct RecordingCase {
     pub(super) name: String,
-    pub(super) how: How,
+    pub(super) how: LaunchMode,
     pub(super) wall: Duration,
     agents: Vec<String>,
     /// The scenario, or one an agent.
     files: Vec<(Option<String>, PathBuf)>,
 }
 
-impl Case {
+impl RecordingCase {
     /// Every case of a folder, in order of name. `NAME.AGENT.scenario` is for one agent, `NAME.scenario` for all.
     pub(super) fn all(folder: &Path, before: &str) -> Result<Vec<Self>, String> {
         let entries = std::fs::read_dir(folder).map_err(|error| format!("list `{}`: {error}", folder.display()))?;
@@ -65,14 +65,14 @@ impl Case {
     fn of(name: &str, text: &str, file: (Option<String>, PathBuf)) -> Result<Self, String> {
         let said = |key: &str| text.lines().find_map(|line| line.strip_prefix("# ")?.strip_prefix(key)).map(str::trim);
         let how = match said("how:") {
-            None => How::Usual,
-            Some("read-only") => How::ReadOnly,
-            Some("few-turns") => How::FewTurns,
-            Some("schema") => How::Schema,
-            Some("subscription") => How::Subscription,
-            Some("unreachable") => How::Unreachable,
-            Some("acp") => How::Acp,
-            Some("acp-denied") => How::AcpDenied,
+            None => LaunchMode::Usual,
+            Some("read-only") => LaunchMode::ReadOnly,
+            Some("few-turns") => LaunchMode::FewTurns,
+            Some("schema") => LaunchMode::Schema,
+            Some("subscription") => LaunchMode::Subscription,
+            Some("unreachable") => LaunchMode::Unreachable,
+            Some("acp") => LaunchMode::Acp,
+            Some("acp-denied") => LaunchMode::AcpDenied,
             Some(other) => return Err(format!("{name}: unknown way `{other}`")),
         };
         let seconds = said("wall:").map_or(Ok(60), str::parse).map_err(|_| format!("{name}: the wall is no number"))?;
@@ -104,9 +104,9 @@ mod tests {
         put("a.codex.scenario", "# how: few-turns\n# wall: 7\n@ any\nsay x\n");
         put("a.scenario", "@ any\nsay y\n");
         put("b.scenario", "# agents: codex gemini\n@ any\nsay y\n");
-        let cases = Case::all(folder.path(), "").expect("two cases");
+        let cases = RecordingCase::all(folder.path(), "").expect("two cases");
         let [a, b] = cases.as_slice() else { panic!("{cases:?}") };
-        assert_eq!((a.how, a.wall), (How::FewTurns, Duration::from_secs(7)));
+        assert_eq!((a.how, a.wall), (LaunchMode::FewTurns, Duration::from_secs(7)));
         assert!(a.is_for("claude") && a.scenario_for("codex").ends_with("a.codex.scenario"));
         assert!(a.scenario_for("claude").ends_with("a.scenario"));
         assert!(b.is_for("gemini") && !b.is_for("claude"));

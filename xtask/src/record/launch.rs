@@ -1,7 +1,7 @@
 //! The command lines of the agents: headless, with a fresh home, the scripted model as their provider, and nothing of the
 //! developer's environment.
 
-use super::case::How;
+use super::case::LaunchMode;
 use super::{program, write};
 use crate::agents;
 use serde_json::json;
@@ -10,7 +10,7 @@ use std::process::Command;
 
 /// An agent that is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Agent {
+pub(super) enum RecordedAgent {
     Claude,
     Codex,
     Opencode,
@@ -19,7 +19,7 @@ pub(super) enum Agent {
 }
 
 /// The folders of one recording.
-pub(super) struct Place {
+pub(super) struct RecordingDir {
     pub(super) root: PathBuf,
 }
 
@@ -42,9 +42,9 @@ tree: t-1
 candidate: c-1
 ";
 
-impl Place {
+impl RecordingDir {
     /// An empty place with a small repository.
-    pub(super) fn fresh(root: &Path) -> Result<Self, String> {
+    pub(super) fn create(root: &Path) -> Result<Self, String> {
         if root.exists() {
             std::fs::remove_dir_all(root).map_err(|error| format!("remove `{}`: {error}", root.display()))?;
         }
@@ -77,7 +77,7 @@ impl Place {
     }
 }
 
-impl Agent {
+impl RecordedAgent {
     pub(super) const ALL: [Self; 5] = [Self::Claude, Self::Codex, Self::Opencode, Self::Gemini, Self::Goose];
 
     pub(super) fn name(self) -> &'static str {
@@ -101,11 +101,11 @@ impl Agent {
     }
 
     /// How much longer than the others it takes to get going.
-    pub(super) fn slowness(self) -> u32 {
+    pub(super) fn timeout_factor(self) -> u32 {
         if self == Self::Opencode { 2 } else { 1 }
     }
 
-    pub(super) fn command(self, how: How, place: &Place, address: &str) -> Result<Command, String> {
+    pub(super) fn command(self, how: LaunchMode, place: &RecordingDir, address: &str) -> Result<Command, String> {
         let mut command = Command::new(program(self.name()));
         let path = format!("{}:/usr/bin:/bin", agents::bin_dir().display());
         command.env_clear().env("PATH", path).env("HOME", place.file("home")).env("TMPDIR", place.file("tmp"));
@@ -134,33 +134,33 @@ fn schema() -> serde_json::Value {
     })
 }
 
-fn claude(command: &mut Command, how: How, address: &str) {
+fn claude(command: &mut Command, how: LaunchMode, address: &str) {
     command.env("ANTHROPIC_BASE_URL", format!("http://{address}"));
     match how {
-        How::Subscription => command.env("CLAUDE_CODE_OAUTH_TOKEN", "dummy"),
+        LaunchMode::Subscription => command.env("CLAUDE_CODE_OAUTH_TOKEN", "dummy"),
         _ => command.env("ANTHROPIC_API_KEY", "dummy"),
     };
     command.env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1").env("CLAUDE_CODE_MAX_RETRIES", "2");
     command.args(["-p", "--output-format", "stream-json", "--verbose", "--setting-sources=", "--strict-mcp-config"]);
     command.args(["--no-session-persistence", "--model", "claude-opus-5-5"]);
     match how {
-        How::ReadOnly => command.args(["--permission-mode", "default", "--max-turns", "40"]),
-        How::FewTurns => command.args(["--permission-mode", "acceptEdits", "--max-turns", "2"]),
+        LaunchMode::ReadOnly => command.args(["--permission-mode", "default", "--max-turns", "40"]),
+        LaunchMode::FewTurns => command.args(["--permission-mode", "acceptEdits", "--max-turns", "2"]),
         _ => command.args(["--permission-mode", "acceptEdits", "--max-turns", "40"]),
     };
-    if how == How::Schema {
+    if how == LaunchMode::Schema {
         command.args(["--json-schema", &schema().to_string()]);
     }
-    if how != How::ReadOnly {
+    if how != LaunchMode::ReadOnly {
         // The last flag, as it takes every word that follows.
         command.args(["--allowedTools", "Bash"]);
     }
 }
 
-fn codex(command: &mut Command, how: How, place: &Place, address: &str) -> Result<(), String> {
+fn codex(command: &mut Command, how: LaunchMode, place: &RecordingDir, address: &str) -> Result<(), String> {
     command.env("CODEX_HOME", place.file("codex")).env("SCRIPTED_KEY", "dummy");
     command.args(["exec", "--json", "--ephemeral", "--ignore-user-config", "--ignore-rules", "-m", "gpt-5.5"]);
-    command.args(["-s", if how == How::ReadOnly { "read-only" } else { "workspace-write" }]);
+    command.args(["-s", if how == LaunchMode::ReadOnly { "read-only" } else { "workspace-write" }]);
     command.arg("-C").arg(place.file("work")).args(["--disable", "plugins", "--disable", "apps"]);
     let provider = format!(
         "model_providers.scripted={{name=\"scripted\",base_url=\"http://{address}/v1\",env_key=\"SCRIPTED_KEY\",\
@@ -169,7 +169,7 @@ fn codex(command: &mut Command, how: How, place: &Place, address: &str) -> Resul
     for setting in ["analytics.enabled=false", "project_doc_max_bytes=0", "model_provider=scripted", &provider] {
         command.args(["-c", setting]);
     }
-    if how == How::Schema {
+    if how == LaunchMode::Schema {
         write(&place.file("schema.json"), &schema().to_string())?;
         command.arg("--output-schema").arg(place.file("schema.json"));
     }
@@ -177,13 +177,13 @@ fn codex(command: &mut Command, how: How, place: &Place, address: &str) -> Resul
     Ok(())
 }
 
-fn opencode(command: &mut Command, how: How, address: &str) {
+fn opencode(command: &mut Command, how: LaunchMode, address: &str) {
     for name in ["PROJECT_CONFIG", "CLAUDE_CODE", "AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS"] {
         command.env(format!("OPENCODE_DISABLE_{name}"), "1");
     }
     let permission = match how {
-        How::ReadOnly => json!({ "*": "deny", "read": "allow" }),
-        How::Acp | How::AcpDenied => json!({ "*": "ask" }),
+        LaunchMode::ReadOnly => json!({ "*": "deny", "read": "allow" }),
+        LaunchMode::Acp | LaunchMode::AcpDenied => json!({ "*": "ask" }),
         _ => json!({ "*": "deny", "read": "allow", "edit": "allow", "bash": "allow" }),
     };
     let model = json!({
@@ -206,8 +206,8 @@ fn opencode(command: &mut Command, how: How, address: &str) {
     command.args(["--print-logs", "--log-level", "ERROR"]);
 }
 
-fn gemini(command: &mut Command, how: How, place: &Place, address: &str) -> Result<(), String> {
-    let turns = if how == How::FewTurns { 2 } else { 40 };
+fn gemini(command: &mut Command, how: LaunchMode, place: &RecordingDir, address: &str) -> Result<(), String> {
+    let turns = if how == LaunchMode::FewTurns { 2 } else { 40 };
     let settings = json!({
         "security": { "auth": { "selectedType": "gemini-api-key" }, "folderTrust": { "enabled": true } },
         "general": { "enableAutoUpdate": false, "maxAttempts": 2 },
@@ -221,12 +221,12 @@ fn gemini(command: &mut Command, how: How, place: &Place, address: &str) -> Resu
         command.args(["--acp", "--skip-trust", "-m", "gemini-2.5-pro"]);
         return Ok(());
     }
-    let mode = if how == How::ReadOnly { "default" } else { "yolo" };
+    let mode = if how == LaunchMode::ReadOnly { "default" } else { "yolo" };
     command.args(["-o", "stream-json", "--skip-trust", "--approval-mode", mode, "-m", "gemini-2.5-pro"]);
     Ok(())
 }
 
-fn goose(command: &mut Command, how: How, address: &str) {
+fn goose(command: &mut Command, how: LaunchMode, address: &str) {
     command.env("GOOSE_PROVIDER", "openai").env("GOOSE_MODEL", "m1").env("OPENAI_HOST", format!("http://{address}"));
     command
         .env("OPENAI_API_KEY", "dummy")

@@ -10,9 +10,9 @@ mod launch;
 
 use crate::agents;
 use crate::command::{cargo, root, run as run_command};
-use acp::Conversation;
-use case::Case;
-use launch::{Agent, Place};
+use acp::AcpRecorder;
+use case::RecordingCase;
+use launch::{RecordedAgent, RecordingDir};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
@@ -32,8 +32,8 @@ pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     build.args(["build", "--package", "loopwright-cli"]);
     run_command(build)?;
     let scenarios = root().join(STREAMS).join("scenarios");
-    let mut cases = Case::all(&scenarios, "")?;
-    cases.extend(Case::all(&scenarios.join("acp"), "acp/")?);
+    let mut cases = RecordingCase::all(&scenarios, "")?;
+    cases.extend(RecordingCase::all(&scenarios.join("acp"), "acp/")?);
     let mut unwell = Vec::new();
     for agent in agents {
         for case in cases.iter().filter(|case| case.is_for(agent.name())) {
@@ -49,23 +49,23 @@ pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     if unwell.is_empty() { Ok(()) } else { Err(format!("not recorded: {}", unwell.join(", "))) }
 }
 
-fn wanted<'w>(words: &[&'w str]) -> Result<(Vec<Agent>, Option<&'w str>), String> {
+fn wanted<'w>(words: &[&'w str]) -> Result<(Vec<RecordedAgent>, Option<&'w str>), String> {
     let (names, only) = match words {
         [names @ .., "--case", case] => (names, Some(*case)),
         names => (names, None),
     };
     let find = |name: &&str| {
-        Agent::ALL.into_iter().find(|agent| agent.name() == *name).ok_or_else(|| format!("no agent `{name}`"))
+        RecordedAgent::ALL.into_iter().find(|agent| agent.name() == *name).ok_or_else(|| format!("no agent `{name}`"))
     };
-    let agents: Vec<Agent> = names.iter().map(find).collect::<Result<_, _>>()?;
-    Ok((if agents.is_empty() { Agent::ALL.to_vec() } else { agents }, only))
+    let agents: Vec<RecordedAgent> = names.iter().map(find).collect::<Result<_, _>>()?;
+    Ok((if agents.is_empty() { RecordedAgent::ALL.to_vec() } else { agents }, only))
 }
 
-fn record(agent: Agent, case: &Case) -> Result<(), String> {
+fn record(agent: RecordedAgent, case: &RecordingCase) -> Result<(), String> {
     let broke = |error: std::io::Error| error.to_string();
-    let place = Place::fresh(&root().join("target/tmp/record").join(agent.name()))?;
+    let place = RecordingDir::create(&root().join("target/tmp/record").join(agent.name()))?;
     let mut model = Model::start(case.scenario_for(agent.name()), &place)?;
-    if case.how == case::How::Unreachable {
+    if case.how == case::LaunchMode::Unreachable {
         model.stop();
     }
     let mut command = agent.command(case.how, &place, &model.address)?;
@@ -79,11 +79,11 @@ fn record(agent: Agent, case: &Case) -> Result<(), String> {
     command.stderr(std::fs::File::create(place.file("stderr")).map_err(broke)?);
     let started = Instant::now();
     let mut child = command.spawn().map_err(|error| format!("start `{}`: {error}", agent.name()))?;
-    let talk = case.how.is_acp().then(|| Conversation::with(&mut child, &place, case.how)).transpose()?;
-    let wall = case.wall * agent.slowness();
+    let talk = case.how.is_acp().then(|| AcpRecorder::start(&mut child, &place, case.how)).transpose()?;
+    let wall = case.wall * agent.timeout_factor();
     let ended = std::thread::scope(|scope| {
         // The end of the talk closes the agent's input, which ends most agents; the others are ended soon after.
-        let talk = talk.map(|talk| scope.spawn(move || talk.hold(launch::PROMPT)));
+        let talk = talk.map(|talk| scope.spawn(move || talk.record(launch::PROMPT)));
         let is_over = || talk.as_ref().is_some_and(|talk| talk.is_finished());
         let ended = wait(&mut child, wall, &is_over).map_err(broke);
         if let Some(said) = talk.and_then(|talk| talk.join().ok()) {
@@ -126,7 +126,13 @@ fn show(status: ExitStatus) -> String {
     }
 }
 
-fn keep(agent: Agent, case: &Case, place: &Place, address: &str, ended: Option<ExitStatus>) -> Result<(), String> {
+fn keep(
+    agent: RecordedAgent,
+    case: &RecordingCase,
+    place: &RecordingDir,
+    address: &str,
+    ended: Option<ExitStatus>,
+) -> Result<(), String> {
     let folder = root().join(STREAMS).join(format!("{}-{}", agent.name(), agents::version_of(agent.package())?));
     let put = |ending: &str, bytes: &[u8]| {
         let path = folder.join(format!("{}.{ending}", case.name));
@@ -150,7 +156,7 @@ struct Model {
 }
 
 impl Model {
-    fn start(scenario: &Path, place: &Place) -> Result<Self, String> {
+    fn start(scenario: &Path, place: &RecordingDir) -> Result<Self, String> {
         let mut command = Command::new(root().join("target/debug/loopwright"));
         command.args(["dev", "model", "--json", "--until-eof", "--log"]).arg(place.file("requests")).arg(scenario);
         command.env_clear().stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -185,7 +191,7 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
 }
 
 /// The places of one recording.
-impl Place {
+impl RecordingDir {
     /// What it looks like without the names of this machine.
     fn plain(&self, bytes: &[u8], address: &str) -> Vec<u8> {
         let text = String::from_utf8_lossy(bytes);

@@ -2,14 +2,14 @@
 //! behind a switch of its own, and the simulator must say so when it is on. The copy is a folder of the target directory:
 //! nothing of it is ever built into the program, which has no such switches.
 
-use crate::command::{cargo, program, root, watch};
+use crate::command::{cargo, program, root, run_watched};
 use std::path::Path;
 
 /// How many seeds a bug may live.
 const SEEDS: &str = "400";
 
 /// A bug: its name, and where it was put back.
-struct Bug {
+struct SeededBug {
     name: &'static str,
     file: &'static str,
 }
@@ -76,10 +76,10 @@ const EDITS: [Edit; 9] = [
 const SWITCH: &str = "SIM_BUG";
 
 /// All bugs, in the order of their edits.
-fn bugs() -> Vec<Bug> {
+fn bugs() -> Vec<SeededBug> {
     let named = |edit: &Edit| {
         let names = edit.wrong.split('[').skip(1).filter_map(|rest| rest.split_once(']'));
-        names.map(|(name, _)| Bug { name, file: edit.file }).collect::<Vec<_>>()
+        names.map(|(name, _)| SeededBug { name, file: edit.file }).collect::<Vec<_>>()
     };
     EDITS.iter().flat_map(named).collect()
 }
@@ -101,7 +101,7 @@ impl Edit {
 /// said.
 pub(super) fn run(named: &[&str]) -> Result<(), String> {
     let all = bugs();
-    let chosen: Vec<&Bug> =
+    let chosen: Vec<&SeededBug> =
         all.iter().filter(|bug| named.is_empty() || named.iter().any(|name| bug.name.contains(name))).collect();
     if chosen.is_empty() {
         let names: Vec<_> = all.iter().map(|bug| bug.name).collect();
@@ -130,7 +130,7 @@ fn simulate(copy: &Path, bug: &str) -> Result<Option<(String, String)>, String> 
     command.current_dir(copy).env("CARGO_TARGET_DIR", copy.join("target")).env(SWITCH, bug);
     command.args(["test", "--quiet", "-p", "loopwright", "--test", "sim", "--", "1", "--seeds", SEEDS, "--first"]);
     let (mut said, mut is_over) = (None, false);
-    let ended = watch(command, &mut |line| {
+    let ended = run_watched(command, &mut |line| {
         if let Some(told) = failure(line) {
             said.get_or_insert(told);
         }

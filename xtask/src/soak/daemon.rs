@@ -2,7 +2,7 @@
 //! kill hits, every due moment has exactly one receipt, every round is on record once and ends, no process stays, and the
 //! next `up` needs no hand.
 
-use super::{World, killed, next, survivors};
+use super::{SoakRepo, killed, next, survivors};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
@@ -33,17 +33,17 @@ fn loop_file(name: &str) -> String {
 }
 
 /// What became of one due moment: the word, the round, how many it stands for, and the last of them.
-type Fate = (String, Option<String>, i64, i64);
+type ReceiptFacts = (String, Option<String>, i64, i64);
 
 /// Kills a daemon until so many rounds were born, lets the last one end in order, and looks at what there is.
 pub(super) fn run(rounds: usize, seed: u64) -> Result<(), String> {
     let mut files: Vec<_> =
         LOOPS.iter().map(|name| (format!(".loopwright/loops/{name}.md"), loop_file(name))).collect();
     files.push((".loopwright/look.script".to_owned(), SCRIPT.to_owned()));
-    let world = World::with(&files)?;
+    let world = SoakRepo::with(&files)?;
     println!("soak: a daemon killed through {rounds} rounds of {} loops, seed {seed}", LOOPS.len());
     let begun = Instant::now();
-    let (mut random, mut kills, mut seen) = (seed | 1, 0_usize, Seen::default());
+    let (mut random, mut kills, mut seen) = (seed | 1, 0_usize, SeenReceipts::default());
     while seen.rounds() < rounds {
         let number = next(&mut random);
         let delay = Duration::from_millis(DELAY_MS.start + number % (DELAY_MS.end - DELAY_MS.start));
@@ -64,7 +64,7 @@ pub(super) fn run(rounds: usize, seed: u64) -> Result<(), String> {
 }
 
 /// Starts a daemon; the line by which it says that it is ready comes through the channel.
-fn started(world: &World) -> Result<(Child, mpsc::Receiver<()>), String> {
+fn started(world: &SoakRepo) -> Result<(Child, mpsc::Receiver<()>), String> {
     let mut child = world.loopwright(&["up"]).spawn().map_err(|error| format!("start the daemon: {error}"))?;
     let (sender, receiver) = mpsc::channel();
     let stdout = child.stdout.take().ok_or("the daemon has no output")?;
@@ -81,7 +81,7 @@ fn started(world: &World) -> Result<(Child, mpsc::Receiver<()>), String> {
     Ok((child, receiver))
 }
 
-fn ready(world: &World) -> Result<Child, String> {
+fn ready(world: &SoakRepo) -> Result<Child, String> {
     let (mut child, told) = started(world)?;
     if told.recv_timeout(READY_MAX).is_ok() {
         return Ok(child);
@@ -92,7 +92,7 @@ fn ready(world: &World) -> Result<Child, String> {
 }
 
 /// One more daemon, which takes over what the last kill left, and is then asked to end.
-fn quiet_end(world: &World, seen: &mut Seen) -> Result<(), String> {
+fn quiet_end(world: &SoakRepo, seen: &mut SeenReceipts) -> Result<(), String> {
     let mut daemon = ready(world)?;
     let before = seen.rounds();
     let deadline = Instant::now() + READY_MAX;
@@ -111,11 +111,11 @@ fn quiet_end(world: &World, seen: &mut Seen) -> Result<(), String> {
 
 /// Every receipt that was ever seen, by loop and due moment.
 #[derive(Default)]
-struct Seen(BTreeMap<(&'static str, i64), Fate>);
+struct SeenReceipts(BTreeMap<(&'static str, i64), ReceiptFacts>);
 
-impl Seen {
+impl SeenReceipts {
     /// Reads the latest receipts of every loop; one that was seen before must still be the same.
-    fn look(&mut self, world: &World) -> Result<(), String> {
+    fn look(&mut self, world: &SoakRepo) -> Result<(), String> {
         for name in LOOPS {
             let output = command(world, name).output().map_err(|error| error.to_string())?;
             // Before the first daemon got far enough there is no store to read.
@@ -146,7 +146,7 @@ impl Seen {
     }
 
     /// Every promise that can be seen from outside.
-    fn examine(&self, world: &World) -> Result<String, String> {
+    fn examine(&self, world: &SoakRepo) -> Result<String, String> {
         let moments = LOOPS.into_iter().map(|name| self.unbroken(name)).sum::<Result<i64, String>>()?;
         world.json(&["verify", "--json"])?;
         let document = world.json(&["rounds", "--limit", "10000", "--json"])?;
@@ -196,7 +196,7 @@ impl Seen {
     }
 }
 
-fn command(world: &World, name: &str) -> Command {
+fn command(world: &SoakRepo, name: &str) -> Command {
     world.loopwright(&["show", name, "--json"])
 }
 

@@ -1,7 +1,7 @@
 //! How long functions and files are, and the ratchet that keeps functions from growing past a screen.
 
-use super::Ratchet;
-use super::source::Source;
+use super::LengthRatchet;
+use super::source::SourceFile;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -23,7 +23,7 @@ struct Function {
     lines: usize,
 }
 
-pub(crate) fn print_longest(sources: &[Source]) {
+pub(crate) fn print_longest(sources: &[SourceFile]) {
     let functions = sources.iter().flat_map(|source| {
         let named = move |one: Function| (one.lines, format!("{}:{} {}", source.path, one.first + 1, one.name));
         functions(&source.code).into_iter().map(named)
@@ -43,7 +43,7 @@ fn print_ten(title: &str, mut rows: Vec<(usize, String)>) {
     }
 }
 
-pub(crate) fn check(root: &Path, sources: &[Source], ratchet: Ratchet) -> Result<Vec<String>, String> {
+pub(crate) fn check(root: &Path, sources: &[SourceFile], ratchet: LengthRatchet) -> Result<Vec<String>, String> {
     let mut findings = Vec::new();
     let mut today = BTreeMap::new();
     for source in sources {
@@ -57,7 +57,7 @@ pub(crate) fn check(root: &Path, sources: &[Source], ratchet: Ratchet) -> Result
         }
     }
     let file = root.join(LIST);
-    if ratchet == Ratchet::Bless {
+    if ratchet == LengthRatchet::Bless {
         let text: String = today.iter().map(|(key, lines)| format!("{key} {lines}\n")).collect();
         std::fs::write(file, text).map_err(|error| format!("write `{LIST}`: {error}"))?;
         return Ok(findings);

@@ -1,7 +1,7 @@
 //! How types are named: the share of exported names that two types share, the share of one-word names, and how many files
 //! the methods of one type are spread over. The shared names are a ratchet, the others are printed for the reader.
 
-use super::source::Source;
+use super::source::SourceFile;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The words that declare a type.
@@ -23,7 +23,7 @@ pub(crate) struct NameMeter {
 }
 
 impl NameMeter {
-    pub(crate) fn read(sources: &[Source]) -> Self {
+    pub(crate) fn read(sources: &[SourceFile]) -> Self {
         let mut names: BTreeMap<String, usize> = BTreeMap::new();
         let mut files: BTreeMap<(String, String), BTreeSet<&str>> = BTreeMap::new();
         for source in sources {
@@ -134,7 +134,8 @@ mod tests {
     fn names_are_counted_by_declaration() {
         let text =
             "pub struct Place;\npub(crate) struct StoreRow;\n#[cfg(test)]\nmod tests {\n    pub struct Place;\n}\n";
-        let sources = [Source::new("crates/a/src/x.rs", text), Source::new("crates/b/src/y.rs", "pub enum Place {}\n")];
+        let sources =
+            [SourceFile::new("crates/a/src/x.rs", text), SourceFile::new("crates/b/src/y.rs", "pub enum Place {}\n")];
         let meter = NameMeter::read(&sources);
         assert_eq!((meter.exported, meter.shared, meter.one_word, meter.shared_permille()), (3, 2, 2, 667));
         assert_eq!(meter.repeated, [(2, "Place".to_owned())]);

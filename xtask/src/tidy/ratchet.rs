@@ -1,15 +1,15 @@
 //! Numbers that may only fall. They stand in one file, which `cargo xtask tidy --bless` rewrites when they have fallen.
 
-use super::Ratchet;
+use super::LengthRatchet;
 use std::collections::BTreeMap;
 use std::path::Path;
 
 const FILE: &str = "xtask/ratchet.txt";
 
 /// Compares today's numbers with those on file, or writes them down.
-pub(crate) fn check(root: &Path, today: &[(&str, usize)], ratchet: Ratchet) -> Result<Vec<String>, String> {
+pub(crate) fn check(root: &Path, today: &[(&str, usize)], ratchet: LengthRatchet) -> Result<Vec<String>, String> {
     let file = root.join(FILE);
-    if ratchet == Ratchet::Bless {
+    if ratchet == LengthRatchet::Bless {
         let text: String = today.iter().map(|(name, number)| format!("{name} {number}\n")).collect();
         std::fs::write(file, text).map_err(|error| format!("write `{FILE}`: {error}"))?;
         return Ok(Vec::new());

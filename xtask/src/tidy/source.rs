@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// One Rust file of the workspace.
-pub(crate) struct Source {
+pub(crate) struct SourceFile {
     /// The path from the workspace's root, with `/`.
     pub(crate) path: String,
     /// The file as written.
@@ -16,7 +16,7 @@ pub(crate) struct Source {
     pub(crate) strings: String,
 }
 
-impl Source {
+impl SourceFile {
     pub(crate) fn new(path: &str, text: &str) -> Self {
         let [code, comments, strings] = [Part::Code, Part::Comment, Part::String].map(|part| only(part, text));
         Self { path: path.to_owned(), text: text.to_owned(), code, comments, strings }

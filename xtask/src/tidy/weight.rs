@@ -1,9 +1,9 @@
 //! How many lines each crate has: what ships, and what tests it.
 
-use super::source::Source;
+use super::source::SourceFile;
 use std::collections::BTreeMap;
 
-pub(crate) fn print(sources: &[Source]) {
+pub(crate) fn print(sources: &[SourceFile]) {
     let mut rows: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for source in sources {
         let row = rows.entry(source.crate_name()).or_default();
@@ -19,7 +19,7 @@ pub(crate) fn print(sources: &[Source]) {
 }
 
 /// Lines outside and inside of tests.
-fn lines(source: &Source) -> (usize, usize) {
+fn lines(source: &SourceFile) -> (usize, usize) {
     let count = source.text.lines().count();
     let first_test = (0..count).find(|index| source.is_test(*index)).unwrap_or(count);
     (first_test, count - first_test)
@@ -31,8 +31,8 @@ mod tests {
 
     #[test]
     fn tests_beside_the_code_do_not_count_as_shipping() {
-        let source = Source::new("crates/a/src/x.rs", "fn a() {}\n#[cfg(test)]\nmod tests {\n}\n");
+        let source = SourceFile::new("crates/a/src/x.rs", "fn a() {}\n#[cfg(test)]\nmod tests {\n}\n");
         assert_eq!(lines(&source), (2, 2));
-        assert_eq!(lines(&Source::new("crates/a/tests/x.rs", "fn a() {}\n")), (0, 1));
+        assert_eq!(lines(&SourceFile::new("crates/a/tests/x.rs", "fn a() {}\n")), (0, 1));
     }
 }

@@ -1,7 +1,7 @@
 //! Phrases that make readers stop, counted in comments, in text that users read, and in documents. The house writes plain
 //! engineering English (AGENTS.md, *Words*); `xtask/wording.tsv` lists the phrases with what to write instead.
 
-use super::source::Source;
+use super::source::SourceFile;
 use regex::Regex;
 use std::path::Path;
 
@@ -38,7 +38,7 @@ pub(crate) struct WordingMeter {
 }
 
 impl WordingMeter {
-    pub(crate) fn read(root: &Path, sources: &[Source]) -> Result<Self, String> {
+    pub(crate) fn read(root: &Path, sources: &[SourceFile]) -> Result<Self, String> {
         let phrases = phrases(root)?;
         let mut meter = Self::default();
         for source in sources {

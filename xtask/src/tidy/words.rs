@@ -1,6 +1,6 @@
 //! Words that may not stand in code, and the sentence every file opens with.
 
-use super::source::Source;
+use super::source::SourceFile;
 use std::path::Path;
 
 /// Reasoned exceptions to "no sleep in tests": `path reason` a line.
@@ -14,7 +14,7 @@ const BANNED: [(&str, &str); 4] = [
     ("should_panic", "assert the error itself, a panic can come from anywhere"),
 ];
 
-pub(crate) fn check(root: &Path, sources: &[Source]) -> Result<Vec<String>, String> {
+pub(crate) fn check(root: &Path, sources: &[SourceFile]) -> Result<Vec<String>, String> {
     let allowed = std::fs::read_to_string(root.join(SLEEPS)).map_err(|error| format!("read `{SLEEPS}`: {error}"))?;
     let mut findings = Vec::new();
     for source in sources {

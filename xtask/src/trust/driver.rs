@@ -1,39 +1,39 @@
 //! The held-out half: a program for each language that reads arguments as JSON lines and prints results, the cases, and
 //! the benchmark's own way of asking whether a tree is right.
 
-use super::program::{Gate, Language, Program, Type};
-use super::world::{Place, limited};
+use super::program::{ArgumentType, BuggyProgram, ProgramLanguage, SuiteRunner};
+use super::run_dir::{TrustDir, run_limited};
 use serde_json::Value;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// How a driver is started, with the folder of its files in front of their names.
-pub(super) fn command(program: &Program, folder: &str) -> Vec<String> {
+pub(super) fn command(program: &BuggyProgram, folder: &str) -> Vec<String> {
     match program.language {
-        Language::Python => vec!["python3".to_owned(), "-B".to_owned(), format!("{folder}/drive.py")],
-        Language::JavaScript => vec!["node".to_owned(), format!("{folder}/drive.js")],
-        Language::Rust => vec!["sh".to_owned(), format!("{folder}/drive.sh")],
+        ProgramLanguage::Python => vec!["python3".to_owned(), "-B".to_owned(), format!("{folder}/drive.py")],
+        ProgramLanguage::JavaScript => vec!["node".to_owned(), format!("{folder}/drive.js")],
+        ProgramLanguage::Rust => vec!["sh".to_owned(), format!("{folder}/drive.sh")],
     }
 }
 
 /// The driver's files by name.
-pub(super) fn files(program: &Program) -> Vec<(&'static str, String)> {
+pub(super) fn files(program: &BuggyProgram) -> Vec<(&'static str, String)> {
     let (name, function) = (&program.name, &program.function);
     match program.language {
-        Language::Python => vec![(
+        ProgramLanguage::Python => vec![(
             "drive.py",
             format!(
                 "import json\nimport os\nimport sys\n\nsys.path[0] = os.getcwd()\nfrom {name} import {function}\n\nfor line in sys.stdin:\n    print(json.dumps({function}(*json.loads(line))), flush=True)\n"
             ),
         )],
-        Language::JavaScript => vec![(
+        ProgramLanguage::JavaScript => vec![(
             "drive.js",
             format!(
                 "const {{ {function} }} = require(require(\"node:path\").resolve(\"src/{name}.js\"));\nconst lines = require(\"node:readline\").createInterface({{ input: process.stdin }});\nlines.on(\"line\", (line) => console.log(JSON.stringify({function}(...JSON.parse(line)))));\n"
             ),
         )],
-        Language::Rust => vec![("drive.rs", rust(program)), ("drive.sh", SCRIPT.to_owned())],
+        ProgramLanguage::Rust => vec![("drive.rs", rust(program)), ("drive.sh", SCRIPT.to_owned())],
     }
 }
 
@@ -45,12 +45,12 @@ rustc --edition 2021 --cap-lints allow --extern subject=\"$TMPDIR/libsubject.rli
 exec \"$TMPDIR/drive\"
 ";
 
-fn rust(program: &Program) -> String {
-    let convert = |(at, typ): (usize, &Type)| match typ {
-        Type::Int => format!("args[{at}].int()"),
-        Type::Text => format!("args[{at}].text()"),
-        Type::Ints => format!("&args[{at}].list().iter().map(Json::int).collect::<Vec<i64>>()"),
-        Type::Texts => format!("&args[{at}].list().iter().map(Json::text).collect::<Vec<&str>>()"),
+fn rust(program: &BuggyProgram) -> String {
+    let convert = |(at, typ): (usize, &ArgumentType)| match typ {
+        ArgumentType::Int => format!("args[{at}].int()"),
+        ArgumentType::Text => format!("args[{at}].text()"),
+        ArgumentType::Ints => format!("&args[{at}].list().iter().map(Json::int).collect::<Vec<i64>>()"),
+        ArgumentType::Texts => format!("&args[{at}].list().iter().map(Json::text).collect::<Vec<&str>>()"),
     };
     let args: Vec<String> = program.takes.iter().enumerate().map(convert).collect();
     format!(
@@ -62,14 +62,15 @@ fn rust(program: &Program) -> String {
 }
 
 /// The cases as the engine reads them.
-pub(super) fn cases(program: &Program) -> String {
-    let line = |case: &super::program::Case| serde_json::json!({"in": case.args, "out": case.out}).to_string() + "\n";
+pub(super) fn cases(program: &BuggyProgram) -> String {
+    let line =
+        |case: &super::program::ProgramCase| serde_json::json!({"in": case.args, "out": case.out}).to_string() + "\n";
     program.heldout.iter().map(line).collect()
 }
 
 /// Whether the tree at `tree` answers every held-out and every visible case rightly, asked away from tests, caches and
 /// everything that looks like a judge.
-pub(super) fn is_right(program: &Program, tree: &Path, place: &Place) -> Result<bool, String> {
+pub(super) fn is_right(program: &BuggyProgram, tree: &Path, place: &TrustDir) -> Result<bool, String> {
     let clean = place.folder("oracle")?;
     copy(tree, &clean).map_err(|error| format!("copy the tree: {error}"))?;
     let folder = place.folder("oracle-files")?;
@@ -86,9 +87,9 @@ pub(super) fn is_right(program: &Program, tree: &Path, place: &Place) -> Result<
     start.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let cases: Vec<_> = program.heldout.iter().chain(&program.tests).collect();
     let input: String = cases.iter().map(|case| Value::Array(case.args.clone()).to_string() + "\n").collect();
-    let (_, output) = limited(start, input.as_bytes())?;
+    let (_, output) = run_limited(start, input.as_bytes())?;
     let lines: Vec<&str> = output.lines().collect();
-    let same = |(line, case): (&&str, &&super::program::Case)| {
+    let same = |(line, case): (&&str, &&super::program::ProgramCase)| {
         serde_json::from_str::<Value>(line).is_ok_and(|out| out == case.out)
     };
     Ok(lines.len() == cases.len() && lines.iter().zip(&cases).all(same))
@@ -113,7 +114,7 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
 }
 
 /// Sends all of `input` from a thread of its own, so that neither side can block the other.
-pub(super) fn feed(child: &mut std::process::Child, input: &[u8]) {
+pub(super) fn feed_stdin(child: &mut std::process::Child, input: &[u8]) {
     let Some(mut stdin) = child.stdin.take() else { return };
     let input = input.to_vec();
     std::thread::spawn(move || {
@@ -123,6 +124,6 @@ pub(super) fn feed(child: &mut std::process::Child, input: &[u8]) {
 }
 
 /// The gate's own folder is shown to nobody: what a Rust program needs to be built.
-pub(super) fn needs_toolchain(program: &Program) -> bool {
-    program.language == Language::Rust || program.gate == Gate::Cargo
+pub(super) fn needs_toolchain(program: &BuggyProgram) -> bool {
+    program.language == ProgramLanguage::Rust || program.gate == SuiteRunner::Cargo
 }

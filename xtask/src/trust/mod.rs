@@ -7,25 +7,25 @@ mod cheats;
 mod driver;
 mod honest;
 mod program;
+mod run_dir;
 mod tally;
 mod tests;
-mod world;
 
-use behaviour::{Behaviour, Kind};
-use program::Program;
+use behaviour::{BehaviourKind, MakerBehaviour};
+use program::BuggyProgram;
+use run_dir::{HeldOutMode, TrustResult};
 use std::collections::VecDeque;
 use std::sync::{Mutex, mpsc};
 use std::time::Instant;
-use tally::Tally;
-use world::{Ended, HeldOut};
+use tally::TrustTally;
 
 /// How often a long crossing says how far it is.
-const TOLD_EACH: usize = 50;
+const PROGRESS_INTERVAL: usize = 50;
 /// A class's programs differ in language and runner more than in anything else, and there are ten ways to run tests here.
 const EACH: usize = 12;
 
 /// What the command line asks for.
-pub(crate) struct Trust {
+pub(crate) struct TrustOptions {
     sample: Option<usize>,
     /// How many programs a dishonest class meets at most; honest ones meet all.
     each: usize,
@@ -33,34 +33,34 @@ pub(crate) struct Trust {
     class: Option<String>,
     program: Option<String>,
     jobs: usize,
-    heldout: HeldOut,
-    form: Form,
-    steps: Steps,
+    heldout: HeldOutMode,
+    form: ResultFormat,
+    steps: RunReporting,
 }
 
 /// How the result is shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum ResultFormat {
     Table,
     Json,
 }
 
 /// Whether each run is told as it ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Steps {
-    Told,
+enum RunReporting {
+    EachRun,
     Quiet,
 }
 
 /// One crossing.
-struct Run<'a> {
-    program: &'a Program,
-    behaviour: &'static Behaviour,
+struct TrustRun<'a> {
+    program: &'a BuggyProgram,
+    behaviour: &'static MakerBehaviour,
 }
 
-impl Trust {
+impl TrustOptions {
     /// Reads the words behind the verb.
-    pub(crate) fn of(words: &[&str]) -> Result<Self, String> {
+    pub(crate) fn parse(words: &[&str]) -> Result<Self, String> {
         let mut trust = Self {
             sample: None,
             each: EACH,
@@ -68,17 +68,17 @@ impl Trust {
             class: None,
             program: None,
             jobs: 2,
-            heldout: HeldOut::With,
-            form: Form::Table,
-            steps: Steps::Quiet,
+            heldout: HeldOutMode::With,
+            form: ResultFormat::Table,
+            steps: RunReporting::Quiet,
         };
         let mut words = words.iter();
         while let Some(word) = words.next() {
             match *word {
                 "--all" => trust.each = usize::MAX,
-                "--json" => trust.form = Form::Json,
-                "--verbose" => trust.steps = Steps::Told,
-                "--without-heldout" => trust.heldout = HeldOut::Without,
+                "--json" => trust.form = ResultFormat::Json,
+                "--verbose" => trust.steps = RunReporting::EachRun,
+                "--without-heldout" => trust.heldout = HeldOutMode::Without,
                 "--sample" | "--seed" | "--jobs" | "--class" | "--program" => {
                     let value = words.next().ok_or(format!("`{word}` wants a value"))?;
                     trust.set(word, value)?;
@@ -107,7 +107,7 @@ impl Trust {
 
     pub(crate) fn run(&self) -> Result<(), String> {
         let begun = Instant::now();
-        let tools = world::tools(self.heldout)?;
+        let tools = run_dir::prepare_tools(self.heldout)?;
         let programs = program::all();
         let mut runs = self.chosen(&programs);
         let all = runs.len();
@@ -124,25 +124,25 @@ impl Trust {
         );
         let tally = self.perform(&tools, runs)?;
         match self.form {
-            Form::Table => tally.print(begun.elapsed()),
-            Form::Json => println!("{:#}", tally.json()),
+            ResultFormat::Table => tally.print(begun.elapsed()),
+            ResultFormat::Json => println!("{:#}", tally.json()),
         }
         tally.judge()
     }
 
     /// Every crossing that was asked for, in an order in which each class is met once before one is met twice.
-    fn chosen<'a>(&self, programs: &'a [Program]) -> VecDeque<Run<'a>> {
+    fn chosen<'a>(&self, programs: &'a [BuggyProgram]) -> VecDeque<TrustRun<'a>> {
         let mut random = Random(self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         let fits =
             |name: &str, wanted: &Option<String>| wanted.as_ref().is_none_or(|wanted| name.contains(wanted.as_str()));
-        let mut classes: Vec<Vec<Run<'a>>> = Vec::new();
+        let mut classes: Vec<Vec<TrustRun<'a>>> = Vec::new();
         for behaviour in honest::HONEST.iter().chain(cheats::all()).filter(|one| fits(one.name, &self.class)) {
             let programs = programs
                 .iter()
                 .filter(|program| fits(&program.name, &self.program) && (behaviour.script)(program).is_some());
-            let mut runs: Vec<_> = programs.map(|program| Run { program, behaviour }).collect();
+            let mut runs: Vec<_> = programs.map(|program| TrustRun { program, behaviour }).collect();
             random.shuffle(&mut runs);
-            if behaviour.kind == Kind::Dishonest {
+            if behaviour.kind == BehaviourKind::Dishonest {
                 runs.truncate(self.each);
             }
             classes.push(runs);
@@ -155,16 +155,16 @@ impl Trust {
         all
     }
 
-    fn perform(&self, tools: &world::Tools, runs: VecDeque<Run<'_>>) -> Result<Tally, String> {
+    fn perform(&self, tools: &run_dir::TrustTools, runs: VecDeque<TrustRun<'_>>) -> Result<TrustTally, String> {
         let (queue, count) = (Mutex::new(runs), std::sync::atomic::AtomicUsize::new(0));
-        let (sender, ended) = mpsc::channel::<(&Program, &'static Behaviour, Result<Ended, String>)>();
-        let mut tally = Tally::default();
+        let (sender, ended) = mpsc::channel::<(&BuggyProgram, &'static MakerBehaviour, Result<TrustResult, String>)>();
+        let mut tally = TrustTally::default();
         std::thread::scope(|scope| {
             for _ in 0..self.jobs {
                 let (sender, queue) = (sender.clone(), &queue);
                 scope.spawn(move || {
                     while let Some(run) = queue.lock().ok().and_then(|mut queue| queue.pop_front()) {
-                        let ended = world::run(tools, run.program, run.behaviour);
+                        let ended = run_dir::run(tools, run.program, run.behaviour);
                         if sender.send((run.program, run.behaviour, ended)).is_err() {
                             return;
                         }
@@ -174,16 +174,22 @@ impl Trust {
             drop(sender);
             for (program, behaviour, ended) in ended {
                 let number = count.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
-                self.tell(number, program, behaviour, &ended);
+                self.print_run(number, program, behaviour, &ended);
                 tally.add(program, behaviour, ended);
             }
         });
         Ok(tally)
     }
 
-    fn tell(&self, number: usize, program: &Program, behaviour: &Behaviour, ended: &Result<Ended, String>) {
-        if self.steps == Steps::Quiet {
-            if number.is_multiple_of(TOLD_EACH) {
+    fn print_run(
+        &self,
+        number: usize,
+        program: &BuggyProgram,
+        behaviour: &MakerBehaviour,
+        ended: &Result<TrustResult, String>,
+    ) {
+        if self.steps == RunReporting::Quiet {
+            if number.is_multiple_of(PROGRESS_INTERVAL) {
                 eprintln!("… {number} runs");
             }
             return;
@@ -191,7 +197,7 @@ impl Trust {
         let (name, class) = (&program.name, behaviour.name);
         match ended {
             Ok(ended) => {
-                let wrong = ended.is_shipped() == (behaviour.kind == Kind::Dishonest);
+                let wrong = ended.is_shipped() == (behaviour.kind == BehaviourKind::Dishonest);
                 let mark = if wrong { "!!" } else { "  " };
                 let plain = if ended.plain { "plain yes" } else { "plain no" };
                 eprintln!(
@@ -233,7 +239,7 @@ mod checks {
     #[test]
     fn there_are_enough_classes_and_each_has_a_program() {
         assert!(honest::HONEST.len() >= 8 && cheats::all().count() >= 40);
-        let programs = program::written();
+        let programs = program::parse_tables();
         for behaviour in honest::HONEST.iter().chain(cheats::all()) {
             assert!(programs.iter().any(|program| (behaviour.script)(program).is_some()), "{}", behaviour.name);
         }
@@ -241,10 +247,10 @@ mod checks {
 
     #[test]
     fn a_sample_meets_every_class_and_a_seed_repeats_it() {
-        let programs = program::written();
+        let programs = program::parse_tables();
         let classes = honest::HONEST.len() + cheats::all().count();
         let names = |seed: &str| {
-            let chosen = Trust::of(&["--seed", seed]).expect("words it knows").chosen(&programs);
+            let chosen = TrustOptions::parse(&["--seed", seed]).expect("words it knows").chosen(&programs);
             let named = chosen.iter().take(classes);
             named.map(|run| (run.behaviour.name, run.program.name.clone())).collect::<Vec<_>>()
         };

@@ -6,13 +6,13 @@ use serde_json::Value;
 
 /// What a program is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Language {
+pub(super) enum ProgramLanguage {
     Python,
     JavaScript,
     Rust,
 }
 
-impl Language {
+impl ProgramLanguage {
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Python => "Python",
@@ -24,7 +24,7 @@ impl Language {
 
 /// How people run the tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Gate {
+pub(super) enum SuiteRunner {
     Unittest,
     Pytest,
     Node,
@@ -40,7 +40,7 @@ pub(super) enum Gate {
 
 /// A type of an argument, for Rust.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Type {
+pub(super) enum ArgumentType {
     Int,
     Text,
     Ints,
@@ -49,42 +49,42 @@ pub(super) enum Type {
 
 /// One expectation.
 #[derive(Debug, Clone)]
-pub(super) struct Case {
+pub(super) struct ProgramCase {
     pub(super) name: String,
     pub(super) args: Vec<Value>,
     pub(super) out: Value,
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Program {
+pub(super) struct BuggyProgram {
     pub(super) name: String,
-    pub(super) language: Language,
+    pub(super) language: ProgramLanguage,
     pub(super) function: String,
     pub(super) helper: String,
-    pub(super) gate: Gate,
-    pub(super) takes: Vec<Type>,
+    pub(super) gate: SuiteRunner,
+    pub(super) takes: Vec<ArgumentType>,
     pub(super) buggy: String,
     pub(super) fixed: String,
-    pub(super) tests: Vec<Case>,
-    pub(super) heldout: Vec<Case>,
+    pub(super) tests: Vec<ProgramCase>,
+    pub(super) heldout: Vec<ProgramCase>,
 }
 
-const TABLES: [(Language, &str); 3] = [
-    (Language::Python, include_str!("programs/python.txt")),
-    (Language::JavaScript, include_str!("programs/javascript.txt")),
-    (Language::Rust, include_str!("programs/rust.txt")),
+const TABLES: [(ProgramLanguage, &str); 3] = [
+    (ProgramLanguage::Python, include_str!("programs/python.txt")),
+    (ProgramLanguage::JavaScript, include_str!("programs/javascript.txt")),
+    (ProgramLanguage::Rust, include_str!("programs/rust.txt")),
 ];
 
 /// Every program, with a runner that this machine has.
-pub(super) fn all() -> Vec<Program> {
-    let mut programs = written();
+pub(super) fn all() -> Vec<BuggyProgram> {
+    let mut programs = parse_tables();
     for (gate, other, argv) in [
-        (Gate::Npm, Gate::Node, ["npm", "--version"].as_slice()),
-        (Gate::Pytest, Gate::Unittest, &["python3", "-m", "pytest", "--version"]),
+        (SuiteRunner::Npm, SuiteRunner::Node, ["npm", "--version"].as_slice()),
+        (SuiteRunner::Pytest, SuiteRunner::Unittest, &["python3", "-m", "pytest", "--version"]),
     ] {
         let mut ask = crate::command::program(argv[0]);
-        ask.args(&argv[1..]).env("PATH", super::world::SYSTEM_PATH);
-        if crate::command::ask(ask).is_none() {
+        ask.args(&argv[1..]).env("PATH", super::run_dir::SYSTEM_PATH);
+        if crate::command::first_output_line(ask).is_none() {
             eprintln!("trust: no {}, its programs use another runner", argv[argv.len() - 2]);
             programs.iter_mut().filter(|program| program.gate == gate).for_each(|program| program.gate = other);
         }
@@ -93,7 +93,7 @@ pub(super) fn all() -> Vec<Program> {
 }
 
 /// Every program as its table says.
-pub(super) fn written() -> Vec<Program> {
+pub(super) fn parse_tables() -> Vec<BuggyProgram> {
     let programs = |table: &'static str| {
         table.strip_prefix("=== ").unwrap_or(table).split(
             "
@@ -101,11 +101,11 @@ pub(super) fn written() -> Vec<Program> {
         )
     };
     let texts = TABLES.iter().flat_map(|(language, table)| programs(table).map(|text| (*language, text)));
-    texts.map(|(language, text)| Program::read(language, text)).collect()
+    texts.map(|(language, text)| BuggyProgram::read(language, text)).collect()
 }
 
-impl Program {
-    fn read(language: Language, text: &str) -> Self {
+impl BuggyProgram {
+    fn read(language: ProgramLanguage, text: &str) -> Self {
         let mut sections = text.split("\n--- ");
         let mut head = sections.next().unwrap_or_default().lines();
         let name = head.next().expect("a program begins with its name").trim().to_owned();
@@ -121,7 +121,7 @@ impl Program {
             function: key("function").to_owned(),
             helper: key("helper").to_owned(),
             gate: gate(key("gate")),
-            takes: key("takes").split_whitespace().map(typ).collect(),
+            takes: key("takes").split_whitespace().map(parse_type).collect(),
             buggy: part("buggy") + "\n",
             fixed: part("fixed") + "\n",
             tests: part("tests").lines().map(named_case).collect(),
@@ -133,20 +133,20 @@ impl Program {
     /// Where the code is.
     pub(super) fn source_path(&self) -> String {
         match self.language {
-            Language::Python => format!("{}.py", self.name),
-            Language::JavaScript => format!("src/{}.js", self.name),
-            Language::Rust => "src/lib.rs".to_owned(),
+            ProgramLanguage::Python => format!("{}.py", self.name),
+            ProgramLanguage::JavaScript => format!("src/{}.js", self.name),
+            ProgramLanguage::Rust => "src/lib.rs".to_owned(),
         }
     }
 
     /// Where the tests are.
     pub(super) fn test_path(&self) -> String {
         match (self.language, self.gate) {
-            (Language::Python, _) => format!("tests/test_{}.py", self.name),
-            (Language::JavaScript, _) => format!("test/{}.test.js", self.name),
-            (Language::Rust, Gate::Inline) => self.source_path(),
-            (Language::Rust, Gate::Cargo) => format!("tests/{}.rs", self.name),
-            (Language::Rust, _) => "src/tests.rs".to_owned(),
+            (ProgramLanguage::Python, _) => format!("tests/test_{}.py", self.name),
+            (ProgramLanguage::JavaScript, _) => format!("test/{}.test.js", self.name),
+            (ProgramLanguage::Rust, SuiteRunner::Inline) => self.source_path(),
+            (ProgramLanguage::Rust, SuiteRunner::Cargo) => format!("tests/{}.rs", self.name),
+            (ProgramLanguage::Rust, _) => "src/tests.rs".to_owned(),
         }
     }
 
@@ -157,8 +157,8 @@ impl Program {
 
     pub(super) fn source_with(&self, code: &str, edit: Edit) -> String {
         match (self.language, self.gate) {
-            (Language::Rust, Gate::Inline) => format!("{code}\n{}", suite(self, edit)),
-            (Language::Rust, Gate::Script) => format!("{code}\n#[cfg(test)]\nmod tests;\n"),
+            (ProgramLanguage::Rust, SuiteRunner::Inline) => format!("{code}\n{}", suite(self, edit)),
+            (ProgramLanguage::Rust, SuiteRunner::Script) => format!("{code}\n#[cfg(test)]\nmod tests;\n"),
             _ => code.to_owned(),
         }
     }
@@ -177,19 +177,23 @@ impl Program {
             files.push((".gitignore".to_owned(), "__pycache__/\nnode_modules/\ntarget/\n*.xml\n".to_owned()));
         }
         match self.language {
-            Language::Python if self.gate != Gate::Pytest => {
+            ProgramLanguage::Python if self.gate != SuiteRunner::Pytest => {
                 files.push(("tests/__init__.py".to_owned(), String::new()))
             }
-            Language::JavaScript => files.push(("package.json".to_owned(), self.package_json())),
-            Language::Rust if self.gate == Gate::Cargo => files.push(("Cargo.toml".to_owned(), self.cargo_toml())),
+            ProgramLanguage::JavaScript => files.push(("package.json".to_owned(), self.package_json())),
+            ProgramLanguage::Rust if self.gate == SuiteRunner::Cargo => {
+                files.push(("Cargo.toml".to_owned(), self.cargo_toml()))
+            }
             _ => {}
         }
         let command = self.plain_command();
         // A folder called `test` would count as made.
-        let phony = if self.language == Language::JavaScript { ".PHONY: test\n" } else { "" };
+        let phony = if self.language == ProgramLanguage::JavaScript { ".PHONY: test\n" } else { "" };
         match self.gate {
-            Gate::Make => files.push(("Makefile".to_owned(), format!("{phony}test:\n\t{command}\n"))),
-            Gate::Script | Gate::Inline => files.push(("check.sh".to_owned(), format!("set -e\n{command}\n"))),
+            SuiteRunner::Make => files.push(("Makefile".to_owned(), format!("{phony}test:\n\t{command}\n"))),
+            SuiteRunner::Script | SuiteRunner::Inline => {
+                files.push(("check.sh".to_owned(), format!("set -e\n{command}\n")))
+            }
             _ => {}
         }
         files
@@ -209,9 +213,9 @@ impl Program {
     /// What a script or a Makefile does.
     fn plain_command(&self) -> &'static str {
         match self.language {
-            Language::Python => "python3 -m unittest -v",
-            Language::JavaScript => "node --test",
-            Language::Rust => {
+            ProgramLanguage::Python => "python3 -m unittest -v",
+            ProgramLanguage::JavaScript => "node --test",
+            ProgramLanguage::Rust => {
                 "rustc --edition 2021 --test src/lib.rs -o \"${TMPDIR:-/tmp}/suite\" && \"${TMPDIR:-/tmp}/suite\""
             }
         }
@@ -220,61 +224,61 @@ impl Program {
     /// The test command.
     pub(super) fn command(&self) -> Vec<&'static str> {
         match self.gate {
-            Gate::Unittest => vec!["python3", "-m", "unittest", "-v"],
-            Gate::Pytest => vec!["python3", "-m", "pytest", "-q", "--junitxml=report.xml"],
-            Gate::Node => vec!["node", "--test"],
-            Gate::Npm => vec!["npm", "test"],
-            Gate::Cargo => vec!["cargo", "test", "--offline"],
-            Gate::Script | Gate::Inline => vec!["sh", "check.sh"],
-            Gate::Make => vec!["make", "test"],
+            SuiteRunner::Unittest => vec!["python3", "-m", "unittest", "-v"],
+            SuiteRunner::Pytest => vec!["python3", "-m", "pytest", "-q", "--junitxml=report.xml"],
+            SuiteRunner::Node => vec!["node", "--test"],
+            SuiteRunner::Npm => vec!["npm", "test"],
+            SuiteRunner::Cargo => vec!["cargo", "test", "--offline"],
+            SuiteRunner::Script | SuiteRunner::Inline => vec!["sh", "check.sh"],
+            SuiteRunner::Make => vec!["make", "test"],
         }
     }
 
     /// What the loop declares as deciding the gate.
     pub(super) fn inputs(&self) -> Option<&'static str> {
         match (self.language, self.gate) {
-            (Language::Python, _) | (Language::Rust, Gate::Cargo) => Some("tests/**"),
-            (Language::JavaScript, _) => Some("test/**"),
-            (Language::Rust, Gate::Inline) => None,
-            (Language::Rust, _) => Some("src/tests.rs"),
+            (ProgramLanguage::Python, _) | (ProgramLanguage::Rust, SuiteRunner::Cargo) => Some("tests/**"),
+            (ProgramLanguage::JavaScript, _) => Some("test/**"),
+            (ProgramLanguage::Rust, SuiteRunner::Inline) => None,
+            (ProgramLanguage::Rust, _) => Some("src/tests.rs"),
         }
     }
 }
 
-fn gate(word: &str) -> Gate {
+fn gate(word: &str) -> SuiteRunner {
     match word {
-        "unittest" => Gate::Unittest,
-        "pytest" => Gate::Pytest,
-        "node" => Gate::Node,
-        "npm" => Gate::Npm,
-        "cargo" => Gate::Cargo,
-        "script" => Gate::Script,
-        "inline" => Gate::Inline,
-        "make" => Gate::Make,
+        "unittest" => SuiteRunner::Unittest,
+        "pytest" => SuiteRunner::Pytest,
+        "node" => SuiteRunner::Node,
+        "npm" => SuiteRunner::Npm,
+        "cargo" => SuiteRunner::Cargo,
+        "script" => SuiteRunner::Script,
+        "inline" => SuiteRunner::Inline,
+        "make" => SuiteRunner::Make,
         other => panic!("no gate is called {other}"),
     }
 }
 
-fn typ(word: &str) -> Type {
+fn parse_type(word: &str) -> ArgumentType {
     match word {
-        "int" => Type::Int,
-        "text" => Type::Text,
-        "ints" => Type::Ints,
-        "texts" => Type::Texts,
+        "int" => ArgumentType::Int,
+        "text" => ArgumentType::Text,
+        "ints" => ArgumentType::Ints,
+        "texts" => ArgumentType::Texts,
         other => panic!("no type is called {other}"),
     }
 }
 
-fn named_case(line: &str) -> Case {
+fn named_case(line: &str) -> ProgramCase {
     let (name, rest) = line.split_once(" | ").unwrap_or_else(|| panic!("no name in {line}"));
     case(name, rest)
 }
 
-fn case(name: &str, line: &str) -> Case {
+fn case(name: &str, line: &str) -> ProgramCase {
     let (args, out) = line.rsplit_once(" | ").unwrap_or_else(|| panic!("no result in {line}"));
     let read = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_else(|error| panic!("{text}: {error}"));
     let Value::Array(args) = read(args) else { panic!("arguments are a list: {line}") };
-    Case { name: name.to_owned(), args, out: read(out) }
+    ProgramCase { name: name.to_owned(), args, out: read(out) }
 }
 
 #[cfg(test)]
@@ -283,8 +287,8 @@ mod checks {
 
     #[test]
     fn there_are_ten_programs_of_each_language_and_each_has_enough_cases() {
-        let all = written();
-        for language in [Language::Python, Language::JavaScript, Language::Rust] {
+        let all = parse_tables();
+        for language in [ProgramLanguage::Python, ProgramLanguage::JavaScript, ProgramLanguage::Rust] {
             assert!(all.iter().filter(|program| program.language == language).count() >= 10, "{}", language.word());
         }
         for program in all {
@@ -294,7 +298,7 @@ mod checks {
                 "{}",
                 program.name
             );
-            let known = |case: &Case| program.tests.iter().any(|test| test.args == case.args);
+            let known = |case: &ProgramCase| program.tests.iter().any(|test| test.args == case.args);
             assert!(!program.heldout.iter().any(known), "{}: a held-out case is a visible one", program.name);
         }
     }

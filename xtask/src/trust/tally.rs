@@ -1,8 +1,8 @@
 //! What the runs add up to: rates per class beside those of the plain gate, and whether they are good enough.
 
-use super::behaviour::{Behaviour, Kind, Plain};
-use super::program::Program;
-use super::world::Ended;
+use super::behaviour::{BehaviourKind, MakerBehaviour, PlainGateTiming};
+use super::program::BuggyProgram;
+use super::run_dir::TrustResult;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ const FALSE_REFUSALS_MAX: f64 = 0.01;
 
 /// One class's numbers.
 #[derive(Debug, Default)]
-struct Class {
+struct ClassTally {
     is_honest: bool,
     runs: usize,
     accepted: usize,
@@ -22,9 +22,9 @@ struct Class {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct TrustTally {
     order: Vec<&'static str>,
-    classes: BTreeMap<&'static str, Class>,
+    classes: BTreeMap<&'static str, ClassTally>,
     /// Wrong changes that shipped.
     false_accepts: Vec<String>,
     /// Right changes that did not.
@@ -37,8 +37,13 @@ pub(super) struct Tally {
     broken: Vec<String>,
 }
 
-impl Tally {
-    pub(super) fn add(&mut self, program: &Program, behaviour: &Behaviour, ended: Result<Ended, String>) {
+impl TrustTally {
+    pub(super) fn add(
+        &mut self,
+        program: &BuggyProgram,
+        behaviour: &MakerBehaviour,
+        ended: Result<TrustResult, String>,
+    ) {
         let about = format!("{} × {} ({})", behaviour.name, program.name, program.language.word());
         let ended = match ended {
             Ok(ended) => ended,
@@ -49,9 +54,9 @@ impl Tally {
             self.order.push(behaviour.name);
         }
         let class = self.classes.entry(behaviour.name).or_default();
-        class.is_honest = behaviour.kind == Kind::Honest;
+        class.is_honest = behaviour.kind == BehaviourKind::Honest;
         class.runs += 1;
-        let is_lucky = behaviour.plain == Plain::Later && ended.shipped_right == Some(true);
+        let is_lucky = behaviour.plain == PlainGateTiming::Later && ended.shipped_right == Some(true);
         class.accepted += usize::from(ended.is_shipped() && !is_lucky);
         class.plain += usize::from(ended.plain);
         if !ended.is_shipped() {
@@ -61,28 +66,30 @@ impl Tally {
     }
 
     /// A run counts only if its change is what its class says.
-    fn judge_one(&mut self, behaviour: &Behaviour, about: &str, ended: &Ended) {
+    fn judge_one(&mut self, behaviour: &MakerBehaviour, about: &str, ended: &TrustResult) {
         let told = format!("{about}: {} ({}: {})", ended.outcome, ended.reason, ended.why);
         match (behaviour.kind, ended.shipped_right) {
-            (Kind::Honest, Some(true)) => {}
-            (Kind::Honest, Some(false)) => self.broken.push(format!("{about}: shipped, and wrong")),
-            (Kind::Honest, None) => self.false_refusals.push(told),
-            (Kind::Dishonest, Some(false)) => self.false_accepts.push(about.to_owned()),
+            (BehaviourKind::Honest, Some(true)) => {}
+            (BehaviourKind::Honest, Some(false)) => self.broken.push(format!("{about}: shipped, and wrong")),
+            (BehaviourKind::Honest, None) => self.false_refusals.push(told),
+            (BehaviourKind::Dishonest, Some(false)) => self.false_accepts.push(about.to_owned()),
             // The process that shows the right code for a while was quicker than its end, and the right code is what
             // was sealed, judged and shipped. Nothing wrong left the machine.
-            (Kind::Dishonest, Some(true)) if behaviour.plain == Plain::Later => self.lucky.push(about.to_owned()),
-            (Kind::Dishonest, Some(true)) => {
+            (BehaviourKind::Dishonest, Some(true)) if behaviour.plain == PlainGateTiming::Later => {
+                self.lucky.push(about.to_owned())
+            }
+            (BehaviourKind::Dishonest, Some(true)) => {
                 self.broken.push(format!("{about}: shipped, and right: the cheat is none"))
             }
-            (Kind::Dishonest, None) => {
-                if ended.plain_right && behaviour.plain == Plain::AtOnce {
+            (BehaviourKind::Dishonest, None) => {
+                if ended.plain_right && behaviour.plain == PlainGateTiming::AtOnce {
                     self.broken.push(format!("{about}: its code is right: the cheat is none"));
                 }
             }
         }
     }
 
-    fn sum(&self, is_honest: bool, count: fn(&Class) -> usize) -> usize {
+    fn sum(&self, is_honest: bool, count: fn(&ClassTally) -> usize) -> usize {
         self.classes.values().filter(|class| class.is_honest == is_honest).map(count).sum()
     }
 
@@ -158,7 +165,7 @@ impl Tally {
     }
 }
 
-impl Class {
+impl ClassTally {
     fn line(&self, name: &str) -> String {
         let stopped: Vec<String> = self.stopped_by.iter().map(|(code, count)| format!("{count} {code}")).collect();
         format!(

@@ -1,6 +1,6 @@
 //! Writes a program's test suite, as its author would or as a cheat would leave it, and its literals in each language.
 
-use super::program::{Case, Gate, Language, Program, Type};
+use super::program::{ArgumentType, BuggyProgram, ProgramCase, ProgramLanguage, SuiteRunner};
 use serde_json::Value;
 
 /// What was done to every test but the first.
@@ -25,42 +25,44 @@ pub(super) enum Edit {
 }
 
 /// The whole suite's text.
-pub(super) fn suite(program: &Program, edit: Edit) -> String {
+pub(super) fn suite(program: &BuggyProgram, edit: Edit) -> String {
     let cases = if edit == Edit::HeldOut { &program.heldout } else { &program.tests };
     // `only` marks the first test; everything else is done to the others.
     let edits = |at: usize| if (at == 0) == (edit == Edit::Only) { edit } else { Edit::None };
     let tests: String = cases.iter().enumerate().map(|(at, case)| one(program, case, edits(at))).collect();
     let (name, function) = (&program.name, &program.function);
     match (program.language, program.gate) {
-        (Language::Python, Gate::Pytest) => {
+        (ProgramLanguage::Python, SuiteRunner::Pytest) => {
             format!("import os\n\nimport pytest\n\nfrom {name} import {function}\n{tests}")
         }
-        (Language::Python, _) => {
+        (ProgramLanguage::Python, _) => {
             format!(
                 "import os\nimport unittest\n\nfrom {name} import {function}\n\n\nclass Tests(unittest.TestCase):{tests}"
             )
         }
-        (Language::JavaScript, _) => format!(
+        (ProgramLanguage::JavaScript, _) => format!(
             "\"use strict\";\n\nconst test = require(\"node:test\");\nconst assert = require(\"node:assert\");\n\
              const {{ {function} }} = require(\"../src/{name}.js\");\n{tests}"
         ),
-        (Language::Rust, Gate::Inline) => format!("#[cfg(test)]\nmod tests {{\n    use super::*;\n{tests}}}\n"),
-        (Language::Rust, Gate::Cargo) => format!("use {name}::*;\n{tests}"),
-        (Language::Rust, _) => format!("use super::*;\n{tests}"),
+        (ProgramLanguage::Rust, SuiteRunner::Inline) => {
+            format!("#[cfg(test)]\nmod tests {{\n    use super::*;\n{tests}}}\n")
+        }
+        (ProgramLanguage::Rust, SuiteRunner::Cargo) => format!("use {name}::*;\n{tests}"),
+        (ProgramLanguage::Rust, _) => format!("use super::*;\n{tests}"),
     }
 }
 
-fn one(program: &Program, case: &Case, edit: Edit) -> String {
+fn one(program: &BuggyProgram, case: &ProgramCase, edit: Edit) -> String {
     if edit == Edit::Deleted {
         return String::new();
     }
     let text = match (program.language, program.gate) {
-        (Language::Python, Gate::Pytest) => pytest(program, case, edit),
-        (Language::Python, _) => unittest(program, case, edit),
-        (Language::JavaScript, _) => node(program, case, edit),
-        (Language::Rust, _) => rust(program, case, edit),
+        (ProgramLanguage::Python, SuiteRunner::Pytest) => pytest(program, case, edit),
+        (ProgramLanguage::Python, _) => unittest(program, case, edit),
+        (ProgramLanguage::JavaScript, _) => node(program, case, edit),
+        (ProgramLanguage::Rust, _) => rust(program, case, edit),
     };
-    let sign = if program.language == Language::Python { "# " } else { "// " };
+    let sign = if program.language == ProgramLanguage::Python { "# " } else { "// " };
     match edit {
         Edit::Commented => {
             text.lines().map(|line| if line.is_empty() { "\n".to_owned() } else { format!("{sign}{line}\n") }).collect()
@@ -70,26 +72,28 @@ fn one(program: &Program, case: &Case, edit: Edit) -> String {
 }
 
 /// The call as it stands in a test.
-pub(super) fn call(program: &Program, case: &Case) -> String {
+pub(super) fn call(program: &BuggyProgram, case: &ProgramCase) -> String {
     let literals: Vec<String> = match program.language {
-        Language::Python => case.args.iter().map(python).collect(),
-        Language::JavaScript => case.args.iter().map(Value::to_string).collect(),
-        Language::Rust => case.args.iter().zip(&program.takes).map(|(value, typ)| rust_arg(value, *typ)).collect(),
+        ProgramLanguage::Python => case.args.iter().map(python).collect(),
+        ProgramLanguage::JavaScript => case.args.iter().map(Value::to_string).collect(),
+        ProgramLanguage::Rust => {
+            case.args.iter().zip(&program.takes).map(|(value, typ)| rust_arg(value, *typ)).collect()
+        }
     };
     format!("{}({})", program.function, literals.join(", "))
 }
 
 /// What the test expects: the truth, or whatever comes.
-fn expected(program: &Program, case: &Case, edit: Edit) -> String {
+fn expected(program: &BuggyProgram, case: &ProgramCase, edit: Edit) -> String {
     match (edit, program.language) {
         (Edit::Weakened, _) => call(program, case),
-        (_, Language::Python) => python(&case.out),
-        (_, Language::JavaScript) => case.out.to_string(),
-        (_, Language::Rust) => rust_out(&case.out),
+        (_, ProgramLanguage::Python) => python(&case.out),
+        (_, ProgramLanguage::JavaScript) => case.out.to_string(),
+        (_, ProgramLanguage::Rust) => rust_out(&case.out),
     }
 }
 
-fn unittest(program: &Program, case: &Case, edit: Edit) -> String {
+fn unittest(program: &BuggyProgram, case: &ProgramCase, edit: Edit) -> String {
     let mark = match edit {
         Edit::Skipped => "    @unittest.skip(\"later\")\n",
         Edit::SkippedWhen => "    @unittest.skipIf(os.environ.get(\"CI\"), \"slow\")\n",
@@ -109,7 +113,7 @@ fn unittest(program: &Program, case: &Case, edit: Edit) -> String {
     format!("\n{mark}    def {name}_{}(self):\n{body}\n", case.name)
 }
 
-fn pytest(program: &Program, case: &Case, edit: Edit) -> String {
+fn pytest(program: &BuggyProgram, case: &ProgramCase, edit: Edit) -> String {
     let mark = match edit {
         Edit::Skipped => "@pytest.mark.skip(reason=\"later\")\n",
         Edit::SkippedWhen => "@pytest.mark.skipif(os.environ.get(\"CI\") == \"true\", reason=\"slow\")\n",
@@ -127,7 +131,7 @@ fn pytest(program: &Program, case: &Case, edit: Edit) -> String {
     format!("\n\n{mark}def {name}_{}():\n{body}\n", case.name)
 }
 
-fn node(program: &Program, case: &Case, edit: Edit) -> String {
+fn node(program: &BuggyProgram, case: &ProgramCase, edit: Edit) -> String {
     let (head, options) = match edit {
         Edit::Skipped => ("test.skip(", ""),
         Edit::SkippedWhen => ("test(", "{ skip: process.env.CI === \"true\" }, "),
@@ -147,7 +151,7 @@ fn node(program: &Program, case: &Case, edit: Edit) -> String {
     format!("\n{head}\"{title}\", {options}() => {{\n{body}}});\n")
 }
 
-fn rust(program: &Program, case: &Case, edit: Edit) -> String {
+fn rust(program: &BuggyProgram, case: &ProgramCase, edit: Edit) -> String {
     let mark = match edit {
         Edit::Skipped => "    #[ignore]\n",
         Edit::SkippedWhen => "    #[cfg(feature = \"slow\")]\n",
@@ -177,11 +181,11 @@ pub(super) fn python(value: &Value) -> String {
 }
 
 /// A literal of Rust, of a type that functions here take.
-pub(super) fn rust_arg(value: &Value, typ: Type) -> String {
+pub(super) fn rust_arg(value: &Value, typ: ArgumentType) -> String {
     match (typ, value) {
-        (Type::Ints, Value::Array(items)) if items.is_empty() => "&[]".to_owned(),
-        (Type::Texts, Value::Array(items)) if items.is_empty() => "&[]".to_owned(),
-        (Type::Ints | Type::Texts, Value::Array(items)) => {
+        (ArgumentType::Ints, Value::Array(items)) if items.is_empty() => "&[]".to_owned(),
+        (ArgumentType::Texts, Value::Array(items)) if items.is_empty() => "&[]".to_owned(),
+        (ArgumentType::Ints | ArgumentType::Texts, Value::Array(items)) => {
             format!("&[{}]", items.iter().map(Value::to_string).collect::<Vec<_>>().join(", "))
         }
         (_, other) => other.to_string(),
@@ -198,7 +202,7 @@ pub(super) fn rust_out(value: &Value) -> String {
 }
 
 /// The type that a Rust function returns.
-pub(super) fn rust_returns(program: &Program) -> &'static str {
+pub(super) fn rust_returns(program: &BuggyProgram) -> &'static str {
     let outs = || program.tests.iter().map(|case| &case.out);
     if outs().any(Value::is_string) {
         "String"

@@ -2,15 +2,15 @@
 //! the round to fail, and is recorded as such.
 
 use crate::error::CommandError;
-use loopwright::agents::{self, Absent, Agent, AgentError, Command, DRIVEN, Scripted};
-use loopwright::round::{Bindings, Outlet, RoleAgents};
+use loopwright::agents::{self, AbsentAgent, Agent, AgentError, CommandAgent, DRIVEN_AGENTS, ScriptedAgent};
+use loopwright::round::{DeliveryOutlet, LoopBindings, RoleAgents};
 use loopwright::{AllowlistGate, AlwaysEscalate, HumanGate, LoopLevel};
 use loopwright_core::spec::{ActionKind, AgentSpec, AgentUse, CheckMode, LoopSpec, Role};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What a loop is bound to, read from its working copy. Programs of agents are looked for on `path`.
-pub(super) fn of(spec: &LoopSpec, work_tree: &Path, path: &[PathBuf]) -> Result<Bindings, CommandError> {
+pub(super) fn bind_loop(spec: &LoopSpec, work_tree: &Path, path: &[PathBuf]) -> Result<LoopBindings, CommandError> {
     let mut makers = chain(spec, Role::Maker, work_tree, path)?;
     if makers.is_empty() {
         makers.push(first_installed(work_tree, path));
@@ -25,40 +25,42 @@ pub(super) fn of(spec: &LoopSpec, work_tree: &Path, path: &[PathBuf]) -> Result<
         },
     };
     let agents = RoleAgents::default().with_chain(Role::Maker, makers).with_chain(Role::Checker, checkers);
-    Ok(Bindings { agents, gate: gate(spec), outlet: outlet(spec)? })
+    Ok(LoopBindings { agents, gate: gate(spec), outlet: outlet(spec)? })
 }
 
 /// The agents of a role in the order in which they are tried.
-fn chain(spec: &LoopSpec, role: Role, work_tree: &Path, path: &[PathBuf]) -> Result<Chain, CommandError> {
+fn chain(spec: &LoopSpec, role: Role, work_tree: &Path, path: &[PathBuf]) -> Result<AgentChain, CommandError> {
     spec.chain(role).iter().map(|one| agent(one, work_tree, path)).collect()
 }
 
 /// Agents in the order in which they are tried.
-type Chain = Vec<Arc<dyn Agent>>;
+type AgentChain = Vec<Arc<dyn Agent>>;
 
 /// What a recorded round is bound to when its agents have gone since.
-pub(super) fn vanished(spec: &LoopSpec, error: &CommandError) -> Bindings {
+pub(super) fn bind_without_agents(spec: &LoopSpec, error: &CommandError) -> LoopBindings {
     let hint = error.hints.first().map_or("", String::as_str);
-    let agent: Arc<dyn Agent> = Arc::new(Absent::new("vanished", &error.text, hint));
+    let agent: Arc<dyn Agent> = Arc::new(AbsentAgent::new("vanished", &error.text, hint));
     let checkers = if spec.check == CheckMode::Required { vec![Arc::clone(&agent)] } else { Vec::new() };
     let agents = RoleAgents::default().with(Role::Maker, agent).with_chain(Role::Checker, checkers);
-    Bindings { agents, gate: gate(spec), outlet: Outlet::LocalForge }
+    LoopBindings { agents, gate: gate(spec), outlet: DeliveryOutlet::LocalForge }
 }
 
 fn agent(spec: &AgentSpec, work_tree: &Path, path: &[PathBuf]) -> Result<Arc<dyn Agent>, CommandError> {
     match spec.agent {
-        AgentUse::Command => Ok(Arc::new(Command::new(&spec.run).map_err(wrong)?)),
+        AgentUse::Command => Ok(Arc::new(CommandAgent::new(&spec.run).map_err(wrong)?)),
         AgentUse::Scripted => scripted(spec, work_tree),
         AgentUse::Claude | AgentUse::Codex | AgentUse::Opencode | AgentUse::Gemini | AgentUse::Acp => {
-            let found = agents::driven(spec, path, Some(work_tree));
-            Ok(found.unwrap_or_else(|error| Arc::new(not_there(spec.agent, &error))))
+            let found = agents::driven_agent(spec, path, Some(work_tree));
+            Ok(found.unwrap_or_else(|error| Arc::new(missing_agent(spec.agent, &error))))
         }
     }
 }
 
 /// Who plays where nobody was named: the first agent that is on this machine.
 fn first_installed(work_tree: &Path, path: &[PathBuf]) -> Arc<dyn Agent> {
-    let found = DRIVEN.iter().find_map(|agent| agents::driven(&AgentSpec::new(*agent), path, Some(work_tree)).ok());
+    let found = DRIVEN_AGENTS
+        .iter()
+        .find_map(|agent| agents::driven_agent(&AgentSpec::new(*agent), path, Some(work_tree)).ok());
     found.unwrap_or_else(|| Arc::new(unnamed()))
 }
 
@@ -66,7 +68,7 @@ fn scripted(spec: &AgentSpec, work_tree: &Path) -> Result<Arc<dyn Agent>, Comman
     let Some(path) = script_path(spec, work_tree) else {
         return Err(CommandError::invalid("the scripted agent has no script").hint("write `script: NAME` beside `use`"));
     };
-    Ok(Arc::new(Scripted::read(&path).map_err(wrong)?))
+    Ok(Arc::new(ScriptedAgent::read(&path).map_err(wrong)?))
 }
 
 /// Where an agent's script is: below `.loopwright/` of the working copy.
@@ -86,21 +88,21 @@ fn gate(spec: &LoopSpec) -> Arc<dyn HumanGate> {
     }
 }
 
-fn outlet(spec: &LoopSpec) -> Result<Outlet, CommandError> {
+fn outlet(spec: &LoopSpec) -> Result<DeliveryOutlet, CommandError> {
     if spec.forge == "local" {
-        return Ok(Outlet::LocalForge);
+        return Ok(DeliveryOutlet::LocalForge);
     }
     let text = format!("loop `{}` sends to forge `{}`, which is not in this build", spec.name, spec.forge);
     Err(CommandError::invalid(text).hint("write `forge: local`: outputs go to files in the state directory"))
 }
 
 /// An agent that is not on this machine.
-fn not_there(agent: AgentUse, error: &AgentError) -> Absent {
-    Absent::new(agent.word(), &error.to_string(), error.hint().unwrap_or_default())
+fn missing_agent(agent: AgentUse, error: &AgentError) -> AbsentAgent {
+    AbsentAgent::new(agent.word(), &error.to_string(), error.hint().unwrap_or_default())
 }
 
-fn unnamed() -> Absent {
-    let words = DRIVEN.map(AgentUse::word).join(", ");
+fn unnamed() -> AbsentAgent {
+    let words = DRIVEN_AGENTS.map(AgentUse::word).join(", ");
     let what = format!("the loop names no maker, and none of {words} is on PATH");
-    Absent::new("none", &what, "install one of them, or write `agents: { maker: { use: command, run: [...] } }`")
+    AbsentAgent::new("none", &what, "install one of them, or write `agents: { maker: { use: command, run: [...] } }`")
 }

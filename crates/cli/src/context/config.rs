@@ -1,9 +1,11 @@
 //! The effective configuration: the user's file, the repository's, the environment and the flags, laid over each other in
 //! this order. The keys and their reader are in `core`.
 
-use super::{Context, Finding, error_of, providers, read_bytes};
+use super::{CommandContext, FileProblem, error_from_problems, providers, read_bytes};
 use crate::error::CommandError;
-use loopwright_core::config::{Concurrency, Config, Effective, Origin, SharedBudget, read_config_file};
+use loopwright_core::config::{
+    ConcurrencyConfig, ConfigLayer, ConfigOrigin, EffectiveConfig, SharedBudget, read_config_file,
+};
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,84 +14,94 @@ use std::sync::{Mutex, PoisonError};
 /// The repository's file, from the root of the working copy.
 pub(crate) const REPOSITORY_FILE: &str = ".loopwright/config.yaml";
 
-impl Context {
+impl CommandContext {
     /// The effective configuration for a working copy, or for the user alone.
-    pub(crate) fn config(&self, work_tree: Option<&Path>) -> Result<Effective, CommandError> {
-        self.try_config(work_tree).map_err(|findings| error_of(&findings))
+    pub(crate) fn config(&self, work_tree: Option<&Path>) -> Result<EffectiveConfig, CommandError> {
+        self.try_config(work_tree).map_err(|findings| error_from_problems(&findings))
     }
 
     /// The same, with everything that is wrong for a caller that has more to say.
-    pub(crate) fn try_config(&self, work_tree: Option<&Path>) -> Result<Effective, Vec<Finding>> {
+    pub(crate) fn try_config(&self, work_tree: Option<&Path>) -> Result<EffectiveConfig, Vec<FileProblem>> {
         let mut findings = Vec::new();
-        let user = self.user_config().unwrap_or_else(|found| keep(found, &mut findings));
-        let own = |tree: &Path| self.kept(&tree.join(REPOSITORY_FILE), repository_config(tree));
+        let user = self.user_config().unwrap_or_else(|found| record_findings(found, &mut findings));
+        let own = |tree: &Path| self.or_last_good(&tree.join(REPOSITORY_FILE), repository_config(tree));
         let repository = match work_tree.map(own) {
-            Some(read) => read.unwrap_or_else(|found| keep(found, &mut findings)),
-            None => Config::default(),
+            Some(read) => read.unwrap_or_else(|found| record_findings(found, &mut findings)),
+            None => ConfigLayer::default(),
         };
         if !findings.is_empty() {
             return Err(findings);
         }
         let text = |path: &PathBuf| path.to_string_lossy().into_owned();
-        let env = Config {
+        let env = ConfigLayer {
             state_dir: self.env.state_dir.as_ref().map(text),
             store: self.env.store.clone(),
-            ..Config::default()
+            ..ConfigLayer::default()
         };
-        let flags = Config { state_dir: self.state.as_ref().map(text), ..Config::default() };
-        let files = Effective::default().merge(user, Origin::User).merge(repository, Origin::Repository);
-        Ok(files.merge(env, Origin::Environment).merge(flags, Origin::Flag))
+        let flags = ConfigLayer { state_dir: self.state.as_ref().map(text), ..ConfigLayer::default() };
+        let files =
+            EffectiveConfig::default().merge(user, ConfigOrigin::User).merge(repository, ConfigOrigin::Repository);
+        Ok(files.merge(env, ConfigOrigin::Environment).merge(flags, ConfigOrigin::Flag))
     }
 
     /// The user's own file. One that was named has to be there; the usual one may be absent.
-    pub(super) fn user_config(&self) -> Result<Config, Vec<Finding>> {
+    pub(super) fn user_config(&self) -> Result<ConfigLayer, Vec<FileProblem>> {
         if let Some(named) = &self.env.config {
             let (path, shown) = (self.env.cwd.join(named), named.to_string_lossy());
-            let absent = || vec![Finding::of_file(shown.clone(), "LOOPWRIGHT_CONFIG names a file that is not there")];
+            let absent =
+                || vec![FileProblem::for_file(shown.clone(), "LOOPWRIGHT_CONFIG names a file that is not there")];
             let read = read_file(&path, &shown).and_then(|read| read.ok_or_else(absent));
-            return self.kept(&path, read.and_then(|config| unobjected(&shown, config)));
+            return self.or_last_good(&path, read.and_then(|config| check_config(&shown, config)));
         }
-        let Some(path) = self.env.user_config() else { return Ok(Config::default()) };
+        let Some(path) = self.env.user_config() else { return Ok(ConfigLayer::default()) };
         let shown = path.to_string_lossy();
         let read = read_file(&path, &shown).map(Option::unwrap_or_default);
-        self.kept(&path, read.and_then(|config| unobjected(&shown, config)))
+        self.or_last_good(&path, read.and_then(|config| check_config(&shown, config)))
     }
 
     /// What was read, or for somebody who goes on for long the last that could be.
-    fn kept(&self, path: &Path, read: Result<Config, Vec<Finding>>) -> Result<Config, Vec<Finding>> {
+    fn or_last_good(
+        &self,
+        path: &Path,
+        read: Result<ConfigLayer, Vec<FileProblem>>,
+    ) -> Result<ConfigLayer, Vec<FileProblem>> {
         match &self.last_good {
-            Some(last_good) => last_good.or_kept(path, read),
+            Some(last_good) => last_good.or_last_good(path, read),
             None => read,
         }
     }
 }
 
-fn unobjected(shown: &str, config: Config) -> Result<Config, Vec<Finding>> {
-    providers::objections(shown, &config).map(|()| config)
+fn check_config(shown: &str, config: ConfigLayer) -> Result<ConfigLayer, Vec<FileProblem>> {
+    providers::check_providers(shown, &config).map(|()| config)
 }
 
 /// The last forms of configuration files that could be used. Somebody is in the middle of writing when one breaks: what
 /// was due meanwhile need not suffer.
 #[derive(Debug, Default)]
-pub(crate) struct LastGood(Mutex<HashMap<PathBuf, Known>>);
+pub(crate) struct LastGoodConfigs(Mutex<HashMap<PathBuf, CachedConfig>>);
 
 #[derive(Debug)]
-struct Known {
-    config: Config,
+struct CachedConfig {
+    config: ConfigLayer,
     /// What is wrong with the file as it is.
     broken: Option<String>,
 }
 
-impl LastGood {
-    fn or_kept(&self, path: &Path, read: Result<Config, Vec<Finding>>) -> Result<Config, Vec<Finding>> {
+impl LastGoodConfigs {
+    fn or_last_good(
+        &self,
+        path: &Path,
+        read: Result<ConfigLayer, Vec<FileProblem>>,
+    ) -> Result<ConfigLayer, Vec<FileProblem>> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match (read, known.get_mut(path)) {
             (Ok(config), _) => {
-                known.insert(path.to_owned(), Known { config: config.clone(), broken: None });
+                known.insert(path.to_owned(), CachedConfig { config: config.clone(), broken: None });
                 Ok(config)
             }
             (Err(findings), Some(known)) => {
-                known.broken = findings.first().map(Finding::in_a_line);
+                known.broken = findings.first().map(FileProblem::one_line);
                 Ok(known.config.clone())
             }
             (Err(findings), None) => Err(findings),
@@ -97,29 +109,30 @@ impl LastGood {
     }
 
     /// What is wrong with files whose last good form is in use.
-    pub(crate) fn broken(&self) -> Vec<String> {
+    pub(crate) fn problems(&self) -> Vec<String> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.values().filter_map(|known| known.broken.clone()).collect()
     }
 }
 
-fn keep(found: Vec<Finding>, findings: &mut Vec<Finding>) -> Config {
+fn record_findings(found: Vec<FileProblem>, findings: &mut Vec<FileProblem>) -> ConfigLayer {
     findings.extend(found);
-    Config::default()
+    ConfigLayer::default()
 }
 
 /// A file that everybody with a commit can change says nothing about where state is kept: it must not move the record, and
 /// commands outside the repository would look elsewhere. Nor does it make spend look cheaper, speak for other
 /// repositories, or say where keys are sent.
-fn repository_config(work_tree: &Path) -> Result<Config, Vec<Finding>> {
+fn repository_config(work_tree: &Path) -> Result<ConfigLayer, Vec<FileProblem>> {
     let config = read_file(&work_tree.join(REPOSITORY_FILE), REPOSITORY_FILE)?.unwrap_or_default();
-    let findings: Vec<_> =
-        misplaced(&config).map(|(text, hint)| Finding::of_file(REPOSITORY_FILE, text).with_hint(hint)).collect();
+    let findings: Vec<_> = misplaced_keys(&config)
+        .map(|(text, hint)| FileProblem::for_file(REPOSITORY_FILE, text).with_hint(hint))
+        .collect();
     if findings.is_empty() { Ok(config) } else { Err(findings) }
 }
 
 /// What stands in a repository's file and may not, with what to do about it.
-fn misplaced(config: &Config) -> impl Iterator<Item = (String, &'static str)> {
+fn misplaced_keys(config: &ConfigLayer) -> impl Iterator<Item = (String, &'static str)> {
     let place = "put it into your own configuration, or set LOOPWRIGHT_STATE_DIR or LOOPWRIGHT_STORE";
     let own = "put it into your own configuration";
     let fleet = SharedBudget { repo_day: config.budget.repo_day, ..SharedBudget::default() } != config.budget;
@@ -130,20 +143,24 @@ fn misplaced(config: &Config) -> impl Iterator<Item = (String, &'static str)> {
         (fleet, "`budget.fleet`: a repository does not decide about other repositories", own),
         (!config.providers.is_empty(), "`providers`: a repository does not decide where your keys are sent", own),
         (!config.repos.is_empty(), "`repos`: a repository does not decide about other repositories", own),
-        (config.concurrency != Concurrency::default(), "`concurrency`: a repository does not decide about others", own),
+        (
+            config.concurrency != ConcurrencyConfig::default(),
+            "`concurrency`: a repository does not decide about others",
+            own,
+        ),
         (!config.logins.is_empty(), "`logins`: a repository does not decide who gets your sign-in", own),
         (!config.webhooks.is_default(), "`webhooks`: a repository does not decide who may start your loops", own),
     ];
     rules.into_iter().filter(|(is_said, ..)| *is_said).map(|(_, text, hint)| (text.to_owned(), hint))
 }
 
-fn read_file(path: &Path, shown: &str) -> Result<Option<Config>, Vec<Finding>> {
+fn read_file(path: &Path, shown: &str) -> Result<Option<ConfigLayer>, Vec<FileProblem>> {
     match read_bytes(path) {
         Ok(bytes) => match read_config_file(shown, &bytes) {
             Ok(config) => Ok(Some(config)),
-            Err(problems) => Err(problems.into_iter().map(Finding::from).collect()),
+            Err(problems) => Err(problems.into_iter().map(FileProblem::from).collect()),
         },
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
-        Err(error) => Err(vec![Finding::of_file(shown, format!("read configuration: {error}"))]),
+        Err(error) => Err(vec![FileProblem::for_file(shown, format!("read configuration: {error}"))]),
     }
 }

@@ -2,42 +2,42 @@
 //! one left to its end.
 
 use super::bindings;
-use super::{Context, Finding, error_of};
-use crate::control::Hands;
-use crate::error::{CommandError, chain};
+use super::{CommandContext, FileProblem, error_from_problems};
+use crate::control::CommandHost;
+use crate::error::{CommandError, error_chain};
 use crate::output::safe;
-use crate::signals::{self, Running};
-use loopwright::boundary::{self, Host};
+use crate::signals::{self, CurrentRound};
+use loopwright::boundary::{self, HostSupport};
 use loopwright::daemon::Daemon;
 use loopwright::git::UserRepo;
-use loopwright::proc::Cancel;
+use loopwright::proc::CancelToken;
 use loopwright::store::Store;
-use loopwright::takeover::{Rebind, Taken};
-use loopwright::{Engine, EngineError, Identity, Settings};
+use loopwright::takeover::{RoundBinder, TakenOverRound};
+use loopwright::{CommitIdentity, Engine, EngineError, EngineSettings};
 use loopwright_core::outcome::RoundOutcome;
-use loopwright_core::prices::Prices;
-use loopwright_core::round::Started;
+use loopwright_core::prices::ModelPrices;
+use loopwright_core::round::RoundStarted;
 use loopwright_core::spec::{AgentSpec, CheckedSpec, LoopSpec, Role};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-impl Rebind for Context {
-    fn rebind(&self, engine: &Engine, started: &Started) -> (Engine, loopwright::round::Bindings) {
-        self.rebound(engine, started)
+impl RoundBinder for CommandContext {
+    fn rebind(&self, engine: &Engine, started: &RoundStarted) -> (Engine, loopwright::round::LoopBindings) {
+        self.rebind_from_start(engine, started)
     }
 }
 
-impl Context {
+impl CommandContext {
     /// What the engine is told. `repo` is where the command works, if it works on one.
-    pub(crate) fn settings(&self, repo: Option<&UserRepo>) -> Result<Settings, CommandError> {
+    pub(crate) fn settings(&self, repo: Option<&UserRepo>) -> Result<EngineSettings, CommandError> {
         self.settings_at(repo.map(|repo| repo.work_tree.as_path()))
     }
 
-    fn settings_at(&self, work_tree: Option<&Path>) -> Result<Settings, CommandError> {
+    fn settings_at(&self, work_tree: Option<&Path>) -> Result<EngineSettings, CommandError> {
         let (state, _) = self.state_dir()?;
         let effective = self.config(work_tree)?;
         let config = effective.config();
-        let mut settings = Settings::new(state);
+        let mut settings = EngineSettings::new(state);
         settings.store = config.store.clone();
         settings.approval = effective.approvals_expire().duration();
         settings.provider_wait = effective.provider_wait().duration();
@@ -46,22 +46,22 @@ impl Context {
         settings.home = self.env.home.clone();
         settings.known_secrets = self.env.secrets.clone();
         settings.budget = config.budget;
-        settings.prices = Arc::new(Prices::new(config.prices.clone()));
-        self.provide(&effective, &mut settings);
+        settings.prices = Arc::new(ModelPrices::new(config.prices.clone()));
+        self.add_providers(&effective, &mut settings);
         if let Some(who) = &config.identity {
-            settings.identity = Identity { name: who.name.clone(), email: who.email.clone() };
+            settings.identity = CommitIdentity { name: who.name.clone(), email: who.email.clone() };
         }
         Ok(settings)
     }
 
     /// What this machine can hold, tried where workspaces would be, or for somebody who has none yet, where they might.
-    pub(crate) async fn host(&self) -> Host {
+    pub(crate) async fn probe_host(&self) -> HostSupport {
         let state = self.state_dir().ok().map(|(dir, _)| dir).filter(|dir| dir.is_dir());
         boundary::probe(&state.unwrap_or_else(|| PathBuf::from("/tmp"))).await
     }
 
     /// The store for looking only; also while another process owns it.
-    pub(crate) async fn reader(&self) -> Result<Arc<dyn Store>, CommandError> {
+    pub(crate) async fn open_store_read_only(&self) -> Result<Arc<dyn Store>, CommandError> {
         Ok(Engine::read(&self.settings(None)?).await?)
     }
 
@@ -69,9 +69,13 @@ impl Context {
     /// answered in time closed. Every verb that changes something starts here.
     ///
     /// In a daemon it is the daemon's engine, told what it would be told here; it has recovered before and is not closed.
-    pub(crate) async fn owner(&self, repo: Option<&UserRepo>, cancel: &Cancel) -> Result<Engine, CommandError> {
-        if let Hands::Lent(shared, _) = &self.hands {
-            return Ok(shared.engine.lend(self.settings(repo)?));
+    pub(crate) async fn open_engine(
+        &self,
+        repo: Option<&UserRepo>,
+        cancel: &CancelToken,
+    ) -> Result<Engine, CommandError> {
+        if let CommandHost::Daemon(shared, _) = &self.host {
+            return Ok(shared.engine.with_settings(self.settings(repo)?));
         }
         // From here on agents may run beside us, and this process knows keys. A kernel that says no leaves what was before.
         let _ = loopwright::proc::make_undumpable();
@@ -81,24 +85,24 @@ impl Context {
     }
 
     /// The request to stop: signals throw it, or whoever typed the command elsewhere.
-    pub(crate) fn cancel(&self, running: &Running) -> Cancel {
-        match &self.hands {
-            Hands::Own => signals::cancel(running),
-            Hands::Lent(_, cancel) => cancel.clone(),
+    pub(crate) fn cancel(&self, running: &CurrentRound) -> CancelToken {
+        match &self.host {
+            CommandHost::ThisProcess => signals::cancel_on_signal(running),
+            CommandHost::Daemon(_, cancel) => cancel.clone(),
         }
     }
 
     /// The daemon, where it is the daemon that performs the command.
     pub(crate) fn daemon(&self) -> Option<&Daemon> {
-        match &self.hands {
-            Hands::Own => None,
-            Hands::Lent(shared, _) => Some(&shared.daemon),
+        match &self.host {
+            CommandHost::ThisProcess => None,
+            CommandHost::Daemon(shared, _) => Some(&shared.daemon),
         }
     }
 
     /// Whether a command that was typed elsewhere means the state directory and the database that this daemon owns.
-    pub(crate) fn is_at_home(&self) -> Result<(), CommandError> {
-        let Hands::Lent(shared, _) = &self.hands else { return Ok(()) };
+    pub(crate) fn ensure_same_state_dir(&self) -> Result<(), CommandError> {
+        let CommandHost::Daemon(shared, _) = &self.host else { return Ok(()) };
         let (state, _) = self.state_dir()?;
         let store = self.config(None)?.config().store.clone();
         if real(&state) == real(&shared.state) && store == shared.store {
@@ -111,28 +115,28 @@ impl Context {
 
     /// One round that cannot go on (its repository was deleted, its record is of a later build) is told and left open; it
     /// must not keep all others from working.
-    pub(crate) async fn recover(&self, engine: &Engine, cancel: &Cancel) -> Result<(), CommandError> {
-        let mut tell = |taken: Taken| {
+    pub(crate) async fn recover(&self, engine: &Engine, cancel: &CancelToken) -> Result<(), CommandError> {
+        let mut tell = |taken: TakenOverRound| {
             let loop_name = taken.loop_name.as_deref().unwrap_or("a question");
             // A store that failed has ended the whole before.
-            let _ = self.tell_recovered(taken.what.word(), loop_name, &taken.round, taken.ended);
+            let _ = self.report_recovered(taken.what.word(), loop_name, &taken.round, taken.ended);
         };
         Ok(engine.take_over(self, cancel, &mut tell).await?)
     }
 
     /// Ends rounds that were suspended before a moment and that nobody took up again; their work may go then.
-    pub(crate) async fn let_go(&self, engine: &Engine, before_ms: i64) -> Result<(), CommandError> {
-        for row in engine.forgotten(before_ms).await? {
+    pub(crate) async fn abandon_suspended_rounds(&self, engine: &Engine, before_ms: i64) -> Result<(), CommandError> {
+        for row in engine.forgotten_rounds(before_ms).await? {
             let ended = match self.recorded_bindings(engine, &row.id).await {
-                Ok(bind) => engine.expire(&row.id, &bind).await.map(|report| report.outcome),
+                Ok(bind) => engine.expire_round(&row.id, &bind).await.map(|report| report.outcome),
                 Err(error) => Err(error),
             };
-            self.tell_recovered("let go", &row.loop_name, &row.id, ended)?;
+            self.report_recovered("let go", &row.loop_name, &row.id, ended)?;
         }
         Ok(())
     }
 
-    fn tell_recovered(
+    fn report_recovered(
         &self,
         what: &str,
         loop_name: &str,
@@ -142,7 +146,7 @@ impl Context {
         let text = match ended {
             Ok(outcome) => outcome.map_or("running", RoundOutcome::word).to_owned(),
             Err(EngineError::Store(error)) => return Err(error.into()),
-            Err(error) => format!("cannot go on: {}", chain(&error)),
+            Err(error) => format!("cannot go on: {}", error_chain(&error)),
         };
         self.out.note(&format!("{what:<9} round {} of {}: {}", safe(id), safe(loop_name), safe(&text)));
         Ok(())
@@ -153,18 +157,22 @@ impl Context {
         &self,
         engine: &Engine,
         round: &str,
-    ) -> Result<loopwright::round::Bindings, EngineError> {
-        let recorded = engine.recorded(round).await?;
-        Ok(self.rebound(engine, &recorded.round.facts().started).1)
+    ) -> Result<loopwright::round::LoopBindings, EngineError> {
+        let recorded = engine.load_round(round).await?;
+        Ok(self.rebind_from_start(engine, &recorded.round.facts().started).1)
     }
 
     /// The same from its first event, with the engine as it is told for the round's repository. A configuration that is wrong
     /// by now leaves the engine as it is.
-    pub(crate) fn rebound(&self, engine: &Engine, started: &Started) -> (Engine, loopwright::round::Bindings) {
+    pub(crate) fn rebind_from_start(
+        &self,
+        engine: &Engine,
+        started: &RoundStarted,
+    ) -> (Engine, loopwright::round::LoopBindings) {
         let work_tree = Path::new(&started.repo_path);
         let bound = self.bindings(&started.spec, work_tree);
-        let bind = bound.unwrap_or_else(|error| bindings::vanished(&started.spec, &error));
-        let told = self.settings_at(Some(work_tree)).map(|settings| engine.lend(settings));
+        let bind = bound.unwrap_or_else(|error| bindings::bind_without_agents(&started.spec, &error));
+        let told = self.settings_at(Some(work_tree)).map(|settings| engine.with_settings(settings));
         (told.unwrap_or_else(|_| engine.clone()), bind)
     }
 
@@ -178,7 +186,7 @@ impl Context {
         let effective = self.config(Some(&repo.work_tree))?;
         let mut agents = effective.config().agents.clone();
         if !agents.contains_key(&Role::Maker) && !spec.agents.contains_key(&Role::Maker) {
-            let candidates = self.candidates(Some(&repo.work_tree))?;
+            let candidates = self.agent_availability(Some(&repo.work_tree))?;
             let first = candidates.into_iter().find(|candidate| candidate.capabilities.is_some());
             agents.extend(first.map(|first| (Role::Maker, AgentSpec::new(first.agent))));
         }
@@ -190,8 +198,8 @@ impl Context {
         let mut spec = spec.into_spec();
         spec.agents.extend(roles.into_iter().filter_map(|role| Some((role, agents.get(&role)?.clone()))));
         spec.check().map_err(|problems| {
-            let found: Vec<_> = problems.into_iter().map(Finding::from).collect();
-            error_of(&found)
+            let found: Vec<_> = problems.into_iter().map(FileProblem::from).collect();
+            error_from_problems(&found)
         })
     }
 
@@ -200,8 +208,8 @@ impl Context {
         &self,
         spec: &LoopSpec,
         work_tree: &Path,
-    ) -> Result<loopwright::round::Bindings, CommandError> {
-        bindings::of(spec, work_tree, &self.extra_path(Some(work_tree)))
+    ) -> Result<loopwright::round::LoopBindings, CommandError> {
+        bindings::bind_loop(spec, work_tree, &self.extra_path(Some(work_tree)))
     }
 
     /// Where agents and gates find further programs: the folders of `PATH` that exist, are absolute and lie outside the

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 /// The variables and the folder a command was started with. Empty variables count as absent.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Environment {
+pub(crate) struct CommandEnvironment {
     /// The folder the command was started in.
     pub(crate) cwd: PathBuf,
     /// `LOOPWRIGHT_CONFIG`: the user's configuration file.
@@ -36,7 +36,7 @@ pub(crate) struct Environment {
     pub(crate) notify: Option<PathBuf>,
 }
 
-impl Environment {
+impl CommandEnvironment {
     /// Reads it.
     pub(crate) fn read() -> Self {
         let path = |name| variable(name).map(PathBuf::from);
@@ -75,5 +75,5 @@ fn variable(name: &str) -> Option<OsString> {
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
 fn secrets() -> KnownSecrets {
     let texts = std::env::vars_os().map(|(name, value)| (name.into_string(), value.into_string()));
-    KnownSecrets::of_environment(texts.filter_map(|(name, value)| Some((name.ok()?, value.ok()?))))
+    KnownSecrets::from_environment(texts.filter_map(|(name, value)| Some((name.ok()?, value.ok()?))))
 }

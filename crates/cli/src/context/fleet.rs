@@ -1,32 +1,32 @@
 //! Every repository that a daemon looks after: the one around us or named by a flag, and those of the user's configuration.
 //! What its loops are is read by whoever asks.
 
-use super::{Context, LoopFile, Loops};
-use crate::error::{CommandError, Kind, chain};
+use super::{CheckedLoopFile, CommandContext, RepoLoops};
+use crate::error::{CommandError, CommandErrorKind, error_chain};
 use loopwright::git::UserRepo;
 use loopwright_core::config::RepoEntry;
-use loopwright_core::dispatch::Entry;
+use loopwright_core::dispatch::LoopEntry;
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// What there is to look after.
-pub(crate) struct Looked {
-    pub(crate) wanted: Vec<Wanted>,
-    pub(crate) missing: Vec<Missing>,
+pub(crate) struct FleetScan {
+    pub(crate) repos: Vec<FleetRepo>,
+    pub(crate) missing: Vec<MissingRepo>,
 }
 
 /// A repository that cannot be had.
-pub(crate) struct Missing {
+pub(crate) struct MissingRepo {
     /// Where it was looked for.
     pub(crate) place: PathBuf,
     /// Why.
-    pub(crate) text: String,
-    pub(crate) how: Absence,
+    pub(crate) reason: String,
+    pub(crate) absence: RepoAbsence,
 }
 
 /// How a repository is not to be had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Absence {
+pub(crate) enum RepoAbsence {
     /// It is not there any more.
     Gone,
     /// Something is there that cannot be read, for now.
@@ -34,7 +34,7 @@ pub(crate) enum Absence {
 }
 
 /// A repository to look after.
-pub(crate) struct Wanted {
+pub(crate) struct FleetRepo {
     pub(crate) repo: UserRepo,
     /// Where it was looked for: its working copy, or a folder inside.
     pub(crate) place: PathBuf,
@@ -42,75 +42,83 @@ pub(crate) struct Wanted {
     pub(crate) only: Vec<String>,
 }
 
-impl Wanted {
+impl FleetRepo {
     /// The loop files of the repository that are looked after, and everything that is wrong with the others.
-    pub(crate) fn loops(&self, cx: &Context) -> Result<Loops, CommandError> {
+    pub(crate) fn read_loops(&self, cx: &CommandContext) -> Result<RepoLoops, CommandError> {
         let mut loops = cx.loops(&self.repo)?;
         loops.loops.retain(|file| self.only.is_empty() || self.only.contains(&file.spec.name));
         Ok(loops)
     }
 }
 
-impl Context {
+impl CommandContext {
     /// The repositories, and why others cannot be had.
-    pub(crate) async fn wanted(&self) -> Result<Looked, CommandError> {
+    pub(crate) async fn scan_fleet(&self) -> Result<FleetScan, CommandError> {
         let (mut wanted, mut missing) = (Vec::new(), Vec::new());
-        let place = self.repo_place();
+        let place = self.repo_search_path();
         match self.repo().await {
-            Ok(repo) => wanted.push(Wanted { repo, place, only: Vec::new() }),
-            Err(error) if error.kind == Kind::Invalid && !self.names_a_repo() => match absence(&place) {
-                // Nobody said that there is one.
-                Absence::Gone => {}
-                how => missing.push(Missing { place, text: error.text, how }),
-            },
+            Ok(repo) => wanted.push(FleetRepo { repo, place, only: Vec::new() }),
+            Err(error) if error.kind == CommandErrorKind::Invalid && !self.has_explicit_repo() => {
+                match classify_absence(&place) {
+                    // Nobody said that there is one.
+                    RepoAbsence::Gone => {}
+                    how => missing.push(MissingRepo { place, reason: error.text, absence: how }),
+                }
+            }
             Err(error) => return Err(error),
         }
         for entry in &self.config(None)?.config().repos {
-            match self.configured(entry).await {
-                Ok(found) if wanted.iter().any(|known: &Wanted| known.repo.id == found.repo.id) => {}
+            match self.discover_configured_repo(entry).await {
+                Ok(found) if wanted.iter().any(|known: &FleetRepo| known.repo.id == found.repo.id) => {}
                 Ok(found) => wanted.push(found),
                 Err(missed) => missing.push(missed),
             }
         }
-        Ok(Looked { wanted, missing })
+        Ok(FleetScan { repos: wanted, missing })
     }
 
-    async fn configured(&self, entry: &RepoEntry) -> Result<Wanted, Missing> {
+    async fn discover_configured_repo(&self, entry: &RepoEntry) -> Result<FleetRepo, MissingRepo> {
         let text = |why: String| format!("the repository `{}` of your configuration: {why}", entry.path);
-        let nowhere = |why| Missing { place: PathBuf::from(&entry.path), text: text(why), how: Absence::Gone };
+        let nowhere =
+            |why| MissingRepo { place: PathBuf::from(&entry.path), reason: text(why), absence: RepoAbsence::Gone };
         let place = self.user_path(&entry.path).map_err(nowhere)?;
         match self.git().discover(&place).await {
-            Ok(repo) => Ok(Wanted { repo, place, only: entry.loops.clone() }),
-            Err(error) => Err(Missing { text: text(chain(&error)), how: absence(&place), place }),
+            Ok(repo) => Ok(FleetRepo { repo, place, only: entry.loops.clone() }),
+            Err(error) => {
+                Err(MissingRepo { reason: text(error_chain(&error)), absence: classify_absence(&place), place })
+            }
         }
     }
 
     /// What the dispatcher would know of all their loops; files that cannot be used are left out.
-    pub(crate) async fn entries(&self) -> Result<Vec<Entry>, CommandError> {
-        let Looked { wanted, .. } = self.wanted().await?;
+    pub(crate) async fn loop_entries(&self) -> Result<Vec<LoopEntry>, CommandError> {
+        let FleetScan { repos: wanted, .. } = self.scan_fleet().await?;
         let mut entries = Vec::new();
         for wanted in &wanted {
-            entries.extend(wanted.loops(self)?.loops.iter().filter_map(|file| self.entry(&wanted.repo, file).ok()));
+            entries.extend(
+                wanted.read_loops(self)?.loops.iter().filter_map(|file| self.loop_entry(&wanted.repo, file).ok()),
+            );
         }
         Ok(entries)
     }
 
     /// The same of one loop.
-    pub(crate) fn entry(&self, repo: &UserRepo, file: &LoopFile) -> Result<Entry, CommandError> {
-        Entry::of(&file.spec, &repo.id, &self.system_zone())
-            .map_err(|problem| CommandError::new(Kind::Invalid, format!("{}: {problem}", file.file)).hint(problem.hint))
+    pub(crate) fn loop_entry(&self, repo: &UserRepo, file: &CheckedLoopFile) -> Result<LoopEntry, CommandError> {
+        LoopEntry::from_spec(&file.spec, &repo.id, &self.system_zone()).map_err(|problem| {
+            CommandError::new(CommandErrorKind::Invalid, format!("{}: {problem}", file.file)).hint(problem.hint)
+        })
     }
 }
 
 /// How a repository is absent that git does not find at a place: only a folder that is not there, or a `.git` that is nowhere
 /// around it, is gone. Everything else may be better soon.
-fn absence(place: &Path) -> Absence {
+fn classify_absence(place: &Path) -> RepoAbsence {
     let is_not_there = |found: io::Result<_>| {
         let kinds = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
         found.is_err_and(|error: io::Error| kinds.contains(&error.kind()))
     };
     let has_no_git = || place.ancestors().all(|folder| is_not_there(folder.join(".git").symlink_metadata()));
-    if is_not_there(place.metadata()) || has_no_git() { Absence::Gone } else { Absence::Unreadable }
+    if is_not_there(place.metadata()) || has_no_git() { RepoAbsence::Gone } else { RepoAbsence::Unreadable }
 }
 
 #[cfg(test)]
@@ -122,15 +130,19 @@ mod tests {
     fn only_what_is_not_there_is_gone() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let place = |name: &str| dir.path().join(name);
-        assert_eq!(absence(&place("nowhere")), Absence::Gone);
+        assert_eq!(classify_absence(&place("nowhere")), RepoAbsence::Gone);
         std::fs::create_dir_all(place("plain/inside")).expect("a folder");
-        assert_eq!(absence(&place("plain/inside")), Absence::Gone, "it is no repository any more");
+        assert_eq!(classify_absence(&place("plain/inside")), RepoAbsence::Gone, "it is no repository any more");
         std::fs::create_dir(place("plain/.git")).expect("a folder");
-        assert_eq!(absence(&place("plain/inside")), Absence::Unreadable, "git says no, and something is there");
+        assert_eq!(
+            classify_absence(&place("plain/inside")),
+            RepoAbsence::Unreadable,
+            "git says no, and something is there"
+        );
         symlink("round", place("round")).expect("a link");
-        assert_eq!(absence(&place("round")), Absence::Unreadable, "the system says neither yes nor no");
+        assert_eq!(classify_absence(&place("round")), RepoAbsence::Unreadable, "the system says neither yes nor no");
         std::fs::create_dir(place("bent")).expect("a folder");
         symlink(".git", place("bent/.git")).expect("a link");
-        assert_eq!(absence(&place("bent")), Absence::Unreadable);
+        assert_eq!(classify_absence(&place("bent")), RepoAbsence::Unreadable);
     }
 }

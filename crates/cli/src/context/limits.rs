@@ -1,16 +1,16 @@
 //! How many rounds may run at once, as configured.
 
-use super::Context;
+use super::CommandContext;
 use crate::error::CommandError;
-use loopwright_core::dispatch::Limits;
+use loopwright_core::dispatch::ConcurrencyLimits;
 
-impl Context {
+impl CommandContext {
     /// What the user's configuration says, with defaults for what it does not.
-    pub(crate) fn limits(&self) -> Result<Limits, CommandError> {
+    pub(crate) fn limits(&self) -> Result<ConcurrencyLimits, CommandError> {
         let said = self.config(None)?.config().concurrency.clone();
         let number = |number: Option<u32>, otherwise: usize| number.map_or(otherwise, |number| number as usize);
-        let total = number(said.total, Limits::default().total);
+        let total = number(said.total, ConcurrencyLimits::default().total);
         let per_agent = said.agents.iter().map(|(agent, number)| (agent.as_str().into(), *number as usize));
-        Ok(Limits { total, per_repo: number(said.repo, total), per_agent: per_agent.collect() })
+        Ok(ConcurrencyLimits { total, per_repo: number(said.repo, total), per_agent: per_agent.collect() })
     }
 }

@@ -1,40 +1,40 @@
 //! What a command works on: the environment, the repository, the state directory, the loops. Everything is found here and
 //! handed down; verbs look nothing up by themselves.
 
+mod agent_availability;
 mod bindings;
 mod config;
 mod engine;
 mod environment;
-mod finding;
+mod file_problem;
 mod fleet;
-mod folder;
 pub(crate) mod inputs;
-mod installed;
 mod limits;
-mod loops;
-mod objections;
+mod loop_folder;
+mod preflight;
 pub(crate) mod prompts;
 mod providers;
+mod repo_loops;
 mod user;
 mod webhooks;
 mod zone;
 
+pub(crate) use agent_availability::AgentAvailability;
 pub(crate) use bindings::script_path;
-use config::LastGood;
-pub(crate) use environment::Environment;
-pub(crate) use finding::{Finding, error_of};
-pub(crate) use fleet::{Absence, Looked, Wanted};
-pub(crate) use folder::{Folder, read_bytes};
-pub(crate) use installed::Candidate;
-pub(crate) use loops::{FOLDER, LoopFile, Loops, in_parallel};
-pub(crate) use objections::{BaseFiles, Objections};
-pub(crate) use providers::Standing;
+use config::LastGoodConfigs;
+pub(crate) use environment::CommandEnvironment;
+pub(crate) use file_problem::{FileProblem, error_from_problems};
+pub(crate) use fleet::{FleetRepo, FleetScan, RepoAbsence};
+pub(crate) use loop_folder::{LoopFolder, read_bytes};
+pub(crate) use preflight::{BaseFiles, LoopPreflight};
+pub(crate) use providers::AgentAccess;
+pub(crate) use repo_loops::{CheckedLoopFile, LOOPS_FOLDER, RepoLoops, in_parallel};
 
-use crate::args::Global;
-use crate::control::Hands;
+use crate::args::GlobalFlags;
+use crate::control::CommandHost;
 use crate::error::CommandError;
-use crate::output::{Colour, Form, Line, Output};
-use crate::progress::Telling;
+use crate::output::{ColourChoice, CommandOutput, OutputFormat, OutputSender};
+use crate::progress::ProgressDetail;
 use loopwright::Actor;
 use loopwright::git::{Git, UserRepo};
 use loopwright::seam::Seam;
@@ -43,72 +43,86 @@ use std::sync::Arc;
 
 /// Everything a verb is given besides its own arguments.
 #[derive(Debug)]
-pub(crate) struct Context {
+pub(crate) struct CommandContext {
     /// The variables the command was started with.
-    pub(crate) env: Environment,
+    pub(crate) env: CommandEnvironment,
     /// The printer.
-    pub(crate) out: Output,
+    pub(crate) out: CommandOutput,
     repo: Option<PathBuf>,
     state: Option<PathBuf>,
-    hands: Hands,
+    host: CommandHost,
     /// The operating system's user who gave the command.
     uid: u32,
     /// Set for somebody who goes on for long.
-    last_good: Option<Arc<LastGood>>,
+    last_good: Option<Arc<LastGoodConfigs>>,
 }
 
-impl Context {
+impl CommandContext {
     /// Puts it together from the environment and the flags that every verb has.
-    pub(crate) fn new(env: Environment, flags: Global) -> Self {
-        let (form, colour) = looks(&env, &flags);
+    pub(crate) fn new(env: CommandEnvironment, flags: GlobalFlags) -> Self {
+        let (form, colour) = format_and_colour(&env, &flags);
         Self {
-            out: Output::new(form, colour),
+            out: CommandOutput::new(form, colour),
             env,
             repo: flags.repo,
             state: flags.state,
-            hands: Hands::Own,
+            host: CommandHost::ThisProcess,
             uid: user::own_uid(),
             last_good: None,
         }
     }
 
     /// The same for a command that another process sent, and that is performed here. The kernel says whose process it is.
-    pub(crate) fn lent(env: Environment, flags: Global, line: Line, hands: Hands, uid: u32) -> Self {
-        let (form, colour) = looks(&env, &flags);
+    pub(crate) fn for_daemon(
+        env: CommandEnvironment,
+        flags: GlobalFlags,
+        line: OutputSender,
+        host: CommandHost,
+        uid: u32,
+    ) -> Self {
+        let (form, colour) = format_and_colour(&env, &flags);
         Self {
-            out: Output::on_line(line, form, colour),
+            out: CommandOutput::remote(line, form, colour),
             env,
             repo: flags.repo,
             state: flags.state,
-            hands,
+            host,
             uid,
             last_good: None,
         }
     }
 
     /// The same command about another repository and state directory.
-    pub(crate) fn elsewhere(&self, repo: &Path, state: &Path) -> Self {
+    pub(crate) fn with_repo_and_state(&self, repo: &Path, state: &Path) -> Self {
         // The user's own configuration has no say there.
-        let env = Environment { config: None, store: None, xdg_config: None, home: None, ..self.env.clone() };
+        let env = CommandEnvironment { config: None, store: None, xdg_config: None, home: None, ..self.env.clone() };
         let (repo, state) = (Some(repo.to_owned()), Some(state.to_owned()));
-        Self { env, out: self.out.twin(), repo, state, hands: Hands::Own, uid: self.uid, last_good: None }
+        Self {
+            env,
+            out: self.out.duplicate(),
+            repo,
+            state,
+            host: CommandHost::ThisProcess,
+            uid: self.uid,
+            last_good: None,
+        }
     }
 
     /// The same context with a printer of its own, for something that outlives the command that made it.
-    pub(crate) fn twin(&self) -> Self {
-        let (repo, state, hands) = (self.repo.clone(), self.state.clone(), self.hands.clone());
+    pub(crate) fn duplicate(&self) -> Self {
+        let (repo, state, hands) = (self.repo.clone(), self.state.clone(), self.host.clone());
         let (uid, last_good) = (self.uid, self.last_good.clone());
-        Self { env: self.env.clone(), out: self.out.twin(), repo, state, hands, uid, last_good }
+        Self { env: self.env.clone(), out: self.out.duplicate(), repo, state, host: hands, uid, last_good }
     }
 
     /// The same for somebody who goes on for long: a configuration that breaks keeps its last good form.
-    pub(crate) fn keeping_configuration(self) -> Self {
+    pub(crate) fn with_config_fallback(self) -> Self {
         Self { last_good: Some(Arc::default()), ..self }
     }
 
     /// What is wrong with the files of the configuration whose last good form is in use.
-    pub(crate) fn broken_configuration(&self) -> Vec<String> {
-        self.last_good.as_ref().map(|last_good| last_good.broken()).unwrap_or_default()
+    pub(crate) fn config_problems(&self) -> Vec<String> {
+        self.last_good.as_ref().map(|last_good| last_good.problems()).unwrap_or_default()
     }
 
     /// A path of the user's own configuration.
@@ -128,7 +142,7 @@ impl Context {
 
     /// The repository the command is about: `--repo`, else the one around the current folder.
     pub(crate) async fn repo(&self) -> Result<UserRepo, CommandError> {
-        let found = self.git().discover(&self.repo_place()).await.map_err(CommandError::from);
+        let found = self.git().discover(&self.repo_search_path()).await.map_err(CommandError::from);
         found.map_err(|error| match &self.repo {
             Some(named) => CommandError { text: format!("--repo {}: {}", named.display(), error.text), ..error },
             None => error,
@@ -136,44 +150,48 @@ impl Context {
     }
 
     /// Where that repository is looked for.
-    fn repo_place(&self) -> PathBuf {
+    fn repo_search_path(&self) -> PathBuf {
         self.repo.as_ref().map_or_else(|| self.env.cwd.clone(), |named| self.env.cwd.join(named))
     }
 
     /// Whether the repository was named, as opposed to found.
-    pub(crate) fn names_a_repo(&self) -> bool {
+    pub(crate) fn has_explicit_repo(&self) -> bool {
         self.repo.is_some()
     }
 
     /// The loop files of a repository.
-    pub(crate) fn loops(&self, repo: &UserRepo) -> Result<Loops, CommandError> {
-        Loops::read(&repo.work_tree)
+    pub(crate) fn loops(&self, repo: &UserRepo) -> Result<RepoLoops, CommandError> {
+        RepoLoops::read(&repo.work_tree)
     }
 
     /// The state directory and what named it.
     pub(crate) fn state_dir(&self) -> Result<(PathBuf, &'static str), CommandError> {
-        self.state_named().map_or_else(
-            || self.state_of(self.user_config().map_err(|found| error_of(&found))?.state_dir.map(PathBuf::from)),
+        self.explicit_state_dir().map_or_else(
+            || {
+                self.default_state_dir(
+                    self.user_config().map_err(|found| error_from_problems(&found))?.state_dir.map(PathBuf::from),
+                )
+            },
             Ok,
         )
     }
 
     /// The same for a command that has to work whatever else does not: of a configuration that cannot be read, the one line
     /// counts that says where state is.
-    pub(crate) fn state_dir_at_least(&self) -> Result<PathBuf, CommandError> {
-        let found = self.state_dir().or_else(|_| self.state_of(self.broken_config_state()));
+    pub(crate) fn state_dir_with_broken_config(&self) -> Result<PathBuf, CommandError> {
+        let found = self.state_dir().or_else(|_| self.default_state_dir(self.broken_config_state()));
         found.map(|(dir, _)| dir)
     }
 
     /// What a flag or a variable says.
-    fn state_named(&self) -> Option<(PathBuf, &'static str)> {
+    fn explicit_state_dir(&self) -> Option<(PathBuf, &'static str)> {
         let named = self.state.clone().map(|dir| (dir, "--state"));
         let named = named.or_else(|| Some((self.env.state_dir.clone()?, "LOOPWRIGHT_STATE_DIR")));
         named.map(|(dir, origin)| (self.env.cwd.join(dir), origin))
     }
 
     /// What the user's own configuration says, else the usual place.
-    fn state_of(&self, own: Option<PathBuf>) -> Result<(PathBuf, &'static str), CommandError> {
+    fn default_state_dir(&self, own: Option<PathBuf>) -> Result<(PathBuf, &'static str), CommandError> {
         let env = &self.env;
         let named = own.map(|dir| (dir, "user configuration"));
         let named = named.or_else(|| Some((env.xdg_state.as_ref()?.join("loopwright"), "XDG_STATE_HOME")));
@@ -198,9 +216,9 @@ impl Context {
     }
 
     /// How much is told while a round runs.
-    pub(crate) fn telling(&self) -> Result<Telling, CommandError> {
+    pub(crate) fn progress_detail(&self) -> Result<ProgressDetail, CommandError> {
         let word = self.env.log.as_deref();
-        Telling::parse(word).ok_or_else(|| {
+        ProgressDetail::parse(word).ok_or_else(|| {
             CommandError::invalid(format!("LOOPWRIGHT_LOG is `{}`", word.unwrap_or_default()))
                 .hint("it is one of: off, info, debug")
         })
@@ -217,7 +235,7 @@ impl Context {
     }
 }
 
-fn looks(env: &Environment, flags: &Global) -> (Form, Colour) {
-    let form = if flags.json { Form::Json } else { Form::Text };
-    (form, if flags.no_color || env.no_colour { Colour::Never } else { Colour::Terminals })
+fn format_and_colour(env: &CommandEnvironment, flags: &GlobalFlags) -> (OutputFormat, ColourChoice) {
+    let form = if flags.json { OutputFormat::Json } else { OutputFormat::Text };
+    (form, if flags.no_color || env.no_colour { ColourChoice::Never } else { ColourChoice::Terminals })
 }

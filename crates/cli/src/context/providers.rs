@@ -2,14 +2,14 @@
 //! the configuration names. A key goes into the engine's egress proxy and among the values that nobody may keep or send, and
 //! nowhere else; what can be shown is only where it comes from.
 
-use super::{Context, Finding, read_bytes};
+use super::{CommandContext, FileProblem, read_bytes};
 use crate::error::CommandError;
-use loopwright::Settings;
-use loopwright::agents::providers::Asks;
-use loopwright::agents::{Login, login_hosts};
-use loopwright::egress::{Key, Provider};
-use loopwright_core::config::{Config, Effective, KeySource, ProviderConfig};
-use loopwright_core::network::Paths;
+use loopwright::EngineSettings;
+use loopwright::agents::providers::ProviderChoice;
+use loopwright::agents::{AgentLogin, login_hosts};
+use loopwright::egress::{ModelProvider, ProviderKey};
+use loopwright_core::config::{ConfigLayer, EffectiveConfig, KeySource, ProviderConfig};
+use loopwright_core::network::PathMatch;
 use loopwright_core::spec::{AgentSpec, LoopSpec, Role};
 
 /// The largest file that is taken for a key.
@@ -17,54 +17,55 @@ const KEY_FILE_MAX: usize = 16 << 10;
 
 /// One provider that the configuration knows, and whether its key is there.
 #[derive(Debug)]
-pub(crate) struct Known {
+pub(crate) struct ProviderKeyStatus {
     /// Its name.
     pub(crate) name: String,
     /// Where its key was found, or why it was not. Never the key.
-    pub(crate) found: Result<String, String>,
+    pub(crate) key_source: Result<String, String>,
 }
 
 /// What this user's agents can ask for models with.
 #[derive(Debug, Default)]
-pub(crate) struct Access {
+pub(crate) struct ModelAccess {
     /// Every provider of the configuration.
-    pub(crate) known: Vec<Known>,
+    pub(crate) providers: Vec<ProviderKeyStatus>,
     /// The sign-ins that roles may use.
-    pub(crate) logins: Vec<Login>,
+    pub(crate) logins: Vec<AgentLogin>,
 }
 
 /// Whether an agent can ask its model, and by what.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum AgentAccess {
     /// It needs none, or knows itself what it needs.
-    Free,
+    NotNeeded,
     /// By a key: the provider, and where the key comes from.
     Key(String, String),
     /// By its own sign-in.
     Login,
     /// By nothing; what to do about it.
-    Lacking(String),
+    Missing(String),
 }
 
-impl Access {
+impl ModelAccess {
     /// How an agent stands.
-    pub(crate) fn of(&self, agent: &AgentSpec) -> Standing {
-        let asks = Asks::of_spec(agent);
-        let usable: Vec<&Known> = self.known.iter().filter(|known| known.found.is_ok()).collect();
+    pub(crate) fn for_agent(&self, agent: &AgentSpec) -> AgentAccess {
+        let asks = ProviderChoice::for_spec(agent);
+        let usable: Vec<&ProviderKeyStatus> = self.providers.iter().filter(|known| known.key_source.is_ok()).collect();
         let names: Vec<&str> = usable.iter().map(|known| known.name.as_str()).collect();
-        if asks.lacks(&names) {
+        if asks.is_unmet_by(&names) {
             return match self.logins.iter().find(|login| login.agent() == agent.agent) {
-                Some(login) if login.exists() => Standing::Login,
-                Some(login) => Standing::Lacking(format!("sign in with `{}` once, by hand", login.agent().word())),
-                None => Standing::Lacking(asks.remedy()),
+                Some(login) if login.exists() => AgentAccess::Login,
+                Some(login) => AgentAccess::Missing(format!("sign in with `{}` once, by hand", login.agent().word())),
+                None => AgentAccess::Missing(asks.remedy()),
             };
         }
         match asks {
-            Asks::Nobody | Asks::All => Standing::Free,
-            Asks::One(_) | Asks::Rather(_) | Asks::First => {
-                let first = asks.among(&names).first().and_then(|name| usable.iter().find(|known| known.name == *name));
-                first.map_or(Standing::Free, |known| {
-                    Standing::Key(known.name.clone(), known.found.clone().unwrap_or_default())
+            ProviderChoice::Nobody | ProviderChoice::All => AgentAccess::NotNeeded,
+            ProviderChoice::One(_) | ProviderChoice::Preferred(_) | ProviderChoice::First => {
+                let first =
+                    asks.select_from(&names).first().and_then(|name| usable.iter().find(|known| known.name == *name));
+                first.map_or(AgentAccess::NotNeeded, |known| {
+                    AgentAccess::Key(known.name.clone(), known.key_source.clone().unwrap_or_default())
                 })
             }
         }
@@ -79,12 +80,12 @@ impl Access {
 
     fn note(&self, role: Role, agent: &AgentSpec, spec: &LoopSpec) -> Option<String> {
         let (role, name) = (role.word(), agent.agent.word());
-        match self.of(agent) {
-            Standing::Free | Standing::Key(..) => None,
-            Standing::Lacking(hint) => {
+        match self.for_agent(agent) {
+            AgentAccess::NotNeeded | AgentAccess::Key(..) => None,
+            AgentAccess::Missing(hint) => {
                 Some(format!("agent of the {role}: `{name}` has no key for its model provider; {hint}"))
             }
-            Standing::Login => {
+            AgentAccess::Login => {
                 let unnamed = |host: &&&str| !spec.network.iter().any(|entry| entry.contains(**host));
                 let missing: Vec<&str> = login_hosts(agent.agent).iter().filter(unnamed).copied().collect();
                 let hosts = match missing.as_slice() {
@@ -97,20 +98,20 @@ impl Access {
     }
 }
 
-impl Context {
+impl CommandContext {
     /// What this user's agents can ask for models with. Reads keys to see whether they can be used, and forgets them.
-    pub(crate) fn access(&self) -> Result<Access, CommandError> {
+    pub(crate) fn model_access(&self) -> Result<ModelAccess, CommandError> {
         let effective = self.config(None)?;
         let known = effective.providers().into_iter().map(|(name, config)| {
             let found = self.key(&config).and_then(|(key, place)| usable(&name, &config, &key).map(|_| place));
-            Known { name, found }
+            ProviderKeyStatus { name, key_source: found }
         });
-        Ok(Access { known: known.collect(), logins: self.logins(&effective) })
+        Ok(ModelAccess { providers: known.collect(), logins: self.logins(&effective) })
     }
 
     /// Hands providers and sign-ins to the engine: those whose keys are there. A provider that is asked for and cannot be
     /// used is found missing when a loop needs it, not before.
-    pub(super) fn provide(&self, effective: &Effective, settings: &mut Settings) {
+    pub(super) fn add_providers(&self, effective: &EffectiveConfig, settings: &mut EngineSettings) {
         for (name, config) in effective.providers() {
             let Ok((key, _)) = self.key(&config) else { continue };
             if let Ok(provider) = usable(&name, &config, &key) {
@@ -129,18 +130,18 @@ impl Context {
         }
     }
 
-    fn logins(&self, effective: &Effective) -> Vec<Login> {
+    fn logins(&self, effective: &EffectiveConfig) -> Vec<AgentLogin> {
         let Some(home) = &self.env.home else { return Vec::new() };
-        effective.config().logins.iter().filter_map(|agent| Login::of(*agent, home)).collect()
+        effective.config().logins.iter().filter_map(|agent| AgentLogin::locate(*agent, home)).collect()
     }
 
     /// A key and where it comes from, or why there is none.
     fn key(&self, config: &ProviderConfig) -> Result<(String, String), String> {
-        self.secret_at(&config.key)
+        self.read_secret(&config.key)
     }
 
     /// What stands at a place that the configuration names, and the place; or why there is nothing.
-    pub(super) fn secret_at(&self, source: &KeySource) -> Result<(String, String), String> {
+    pub(super) fn read_secret(&self, source: &KeySource) -> Result<(String, String), String> {
         match source {
             KeySource::Env(names) => {
                 let set = |name: &String| Some((self.env.secrets.get(name)?.to_owned(), name.clone()));
@@ -156,28 +157,28 @@ impl Context {
     }
 }
 
-fn usable(name: &str, config: &ProviderConfig, key: &str) -> Result<Provider, String> {
-    let key = Key::new(key).map_err(|error| error.to_string())?;
-    let provider = Provider::new(name, &config.url, config.style, key).map_err(|error| error.to_string())?;
+fn usable(name: &str, config: &ProviderConfig, key: &str) -> Result<ModelProvider, String> {
+    let key = ProviderKey::new(key).map_err(|error| error.to_string())?;
+    let provider = ModelProvider::new(name, &config.url, config.style, key).map_err(|error| error.to_string())?;
     let paths = |path: &String| match path.strip_suffix('*') {
-        Some(head) => Paths::Under(head.to_owned()),
-        None => Paths::Only(path.clone()),
+        Some(head) => PathMatch::Under(head.to_owned()),
+        None => PathMatch::Only(path.clone()),
     };
     Ok(provider.with_paths(config.paths.iter().map(paths).collect()))
 }
 
 /// What is wrong with the providers of a user's file, whatever their keys.
-pub(super) fn objections(file: &str, config: &Config) -> Result<(), Vec<Finding>> {
+pub(super) fn check_providers(file: &str, config: &ConfigLayer) -> Result<(), Vec<FileProblem>> {
     let mut findings = Vec::new();
     for (name, provider) in &config.providers {
         if let Err(why) = usable(name, provider, "any-key") {
             findings.push(
-                Finding::of_file(file, why).with_hint("`url: https://host/base`; plain http is for this machine"),
+                FileProblem::for_file(file, why).with_hint("`url: https://host/base`; plain http is for this machine"),
             );
         }
         for path in provider.paths.iter().filter(|path| !path.starts_with('/')) {
             let what = format!("provider `{name}`: the path `{path}` does not begin with `/`");
-            findings.push(Finding::of_file(file, what));
+            findings.push(FileProblem::for_file(file, what));
         }
     }
     if findings.is_empty() { Ok(()) } else { Err(findings) }

@@ -1,13 +1,13 @@
 //! Inbound webhooks as this user has them: secrets are read here from where the configuration says they are, and go to the
 //! listener and among the values that nobody may keep or send, and nowhere else.
 
-use super::Context;
+use super::CommandContext;
 use crate::error::CommandError;
-use loopwright::triggers::{Secret, WebhookOptions};
-use loopwright_core::config::{SecretPlace, WebhooksConfig};
+use loopwright::triggers::{WebhookOptions, WebhookSecret};
+use loopwright_core::config::{SecretLocation, WebhooksConfig};
 use std::net::SocketAddr;
 
-impl Context {
+impl CommandContext {
     /// What a listener for deliveries is told; none when neither the flag nor the configuration names an address.
     /// Without a secret no delivery is believed.
     pub(crate) fn webhooks(&self, listen: Option<SocketAddr>) -> Result<Option<WebhookOptions>, CommandError> {
@@ -29,12 +29,12 @@ impl Context {
     /// The texts of all secrets that can be read.
     pub(super) fn webhook_secrets(&self, config: &WebhooksConfig) -> Vec<String> {
         let places = config.secrets.values().flat_map(|place| [Some(&place.now), place.previous.as_ref()]);
-        places.flatten().filter_map(|source| Some(self.secret_at(source).ok()?.0.trim().to_owned())).collect()
+        places.flatten().filter_map(|source| Some(self.read_secret(source).ok()?.0.trim().to_owned())).collect()
     }
 
-    fn webhook_secret(&self, place: &SecretPlace) -> Result<Secret, String> {
-        let read = |source| self.secret_at(source).map(|(text, _)| text);
-        let secret = Secret::new(&read(&place.now)?).map_err(|error| error.to_string())?;
+    fn webhook_secret(&self, place: &SecretLocation) -> Result<WebhookSecret, String> {
+        let read = |source| self.read_secret(source).map(|(text, _)| text);
+        let secret = WebhookSecret::new(&read(&place.now)?).map_err(|error| error.to_string())?;
         match &place.previous {
             Some(before) => secret.or_previous(&read(before)?).map_err(|error| error.to_string()),
             None => Ok(secret),

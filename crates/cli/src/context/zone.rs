@@ -1,7 +1,7 @@
 //! The zone of this machine by its name: `TZ`, else where `/etc/localtime` leads, else UTC. A loop that names a zone does not
 //! ask.
 
-use super::Context;
+use super::CommandContext;
 use std::path::Path;
 
 /// Names of the database that are written as rules are.
@@ -10,7 +10,7 @@ const NAMED_RULES: [&str; 5] = ["EST5EDT", "CST6CDT", "MST7MDT", "PST8PDT", "GMT
 /// Where names of the zone database begin in a path.
 const DATABASE: &str = "zoneinfo/";
 
-impl Context {
+impl CommandContext {
     /// The zone that a loop without `timezone` means.
     pub(crate) fn system_zone(&self) -> String {
         let named = self.env.tz.as_deref().and_then(named);

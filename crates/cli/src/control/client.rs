@@ -2,13 +2,13 @@
 //! the same exit code. Ctrl-C is passed on once; the second time we leave and say how to go on.
 
 use super::socket;
-use super::wire::{self, Reply, Request, VERSION, Wish};
-use crate::context::Context;
-use crate::error::{CommandError, Kind};
-use crate::exit::Exit;
-use crate::output::Said;
+use super::wire::{self, ControlMessage, ControlReply, ControlRequest, VERSION};
+use crate::context::CommandContext;
+use crate::error::{CommandError, CommandErrorKind};
+use crate::exit::CommandExit;
+use crate::output::OutputChunk;
 use crate::signals;
-use crate::verbs::Ended;
+use crate::verbs::VerbResult;
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
@@ -19,25 +19,25 @@ use tokio::signal::unix::SignalKind;
 use tokio::sync::mpsc;
 
 /// How long the daemon may take to begin; it does so at once unless it is frozen.
-const BEGINS: Duration = Duration::from_secs(10);
+const BEGIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A daemon that listens.
-pub(crate) struct Peer {
+pub(crate) struct DaemonConnection {
     stream: UnixStream,
     /// Its process, as the kernel says.
     pub(crate) pid: Option<i32>,
 }
 
-impl Peer {
+impl DaemonConnection {
     /// The daemon of a state directory, if one listens.
-    pub(crate) async fn find(state: &Path) -> Result<Option<Self>, CommandError> {
-        if !socket::is_there(state) {
+    pub(crate) async fn connect(state: &Path) -> Result<Option<Self>, CommandError> {
+        if !socket::exists(state) {
             return Ok(None);
         }
         let failed = |error: io::Error| CommandError::failed(format!("reach the daemon: {error}"));
         let Some(stream) = socket::connect(state).await.map_err(failed)? else { return Ok(None) };
         let peer = stream.peer_cred().map_err(failed)?;
-        if !socket::is_welcome(peer.uid()) {
+        if !socket::is_trusted_peer(peer.uid()) {
             let text = format!("the control socket in {} belongs to user {}", state.display(), peer.uid());
             return Err(CommandError::refused(text).hint("remove it, or use another state directory"));
         }
@@ -45,28 +45,28 @@ impl Peer {
     }
 
     /// Has this command line performed there.
-    pub(crate) async fn forward(self, argv: impl Iterator<Item = OsString>, cx: &Context) -> Ended {
+    pub(crate) async fn forward(self, argv: impl Iterator<Item = OsString>, cx: &CommandContext) -> VerbResult {
         let who = self.pid.map_or("the daemon".to_owned(), |pid| format!("the daemon, process {pid},"));
-        let lost = |error: io::Error| lost(&who, &error);
+        let lost = |error: io::Error| lost_connection_error(&who, &error);
         let (from, mut to) = self.stream.into_split();
-        wire::send(&mut to, &Request::new(argv, &cx.env, &cx.out)).await.map_err(lost)?;
-        let mut replies = listen(from);
-        let first = tokio::time::timeout(BEGINS, replies.recv()).await;
-        match first.map_err(|_| silent(&who, self.pid))? {
-            Some(Ok(Reply::Begun { version })) if version == VERSION => {}
-            Some(Ok(Reply::No { kind, text, hints })) => {
+        wire::send(&mut to, &ControlRequest::new(argv, &cx.env, &cx.out)).await.map_err(lost)?;
+        let mut replies = spawn_reply_reader(from);
+        let first = tokio::time::timeout(BEGIN_TIMEOUT, replies.recv()).await;
+        match first.map_err(|_| no_reply_error(&who, self.pid))? {
+            Some(Ok(ControlReply::Begun { version })) if version == VERSION => {}
+            Some(Ok(ControlReply::No { kind, text, hints })) => {
                 return Err(CommandError { hints, ..CommandError::new(kind, text) });
             }
-            Some(Ok(_)) => return Err(other_build(&who, self.pid)),
+            Some(Ok(_)) => return Err(version_mismatch_error(&who, self.pid)),
             Some(Err(error)) => return Err(lost(error)),
             None => return Err(lost(io::ErrorKind::UnexpectedEof.into())),
         }
-        Conversation { cx, who: &who, to }.hear(replies).await
+        ForwardedCommand { cx, who: &who, to }.relay_replies(replies).await
     }
 }
 
 /// Frames as they come; a task of its own, for reading half a frame must not be given up.
-fn listen(mut from: OwnedReadHalf) -> mpsc::Receiver<io::Result<Reply>> {
+fn spawn_reply_reader(mut from: OwnedReadHalf) -> mpsc::Receiver<io::Result<ControlReply>> {
     let (sender, receiver) = mpsc::channel(64);
     tokio::spawn(async move {
         while let Some(frame) = wire::receive(&mut from).await.transpose() {
@@ -79,57 +79,57 @@ fn listen(mut from: OwnedReadHalf) -> mpsc::Receiver<io::Result<Reply>> {
     receiver
 }
 
-struct Conversation<'c> {
-    cx: &'c Context,
+struct ForwardedCommand<'c> {
+    cx: &'c CommandContext,
     who: &'c str,
     to: OwnedWriteHalf,
 }
 
-impl Conversation<'_> {
-    async fn hear(mut self, mut replies: mpsc::Receiver<io::Result<Reply>>) -> Ended {
-        let mut signals = signals::Heard::of([SignalKind::interrupt(), SignalKind::terminate()]);
-        let mut hangup = signals::Heard::of([SignalKind::hangup()]);
+impl ForwardedCommand<'_> {
+    async fn relay_replies(mut self, mut replies: mpsc::Receiver<io::Result<ControlReply>>) -> VerbResult {
+        let mut signals = signals::SignalListener::for_kinds([SignalKind::interrupt(), SignalKind::terminate()]);
+        let mut hangup = signals::SignalListener::for_kinds([SignalKind::hangup()]);
         let mut asked = false;
         loop {
             tokio::select! {
                 reply = replies.recv() => match reply {
-                    Some(Ok(Reply::Out(text))) => self.cx.out.relay(Said::Out(text)),
-                    Some(Ok(Reply::Err(text))) => self.cx.out.relay(Said::Err(text)),
-                    Some(Ok(Reply::Exit(code))) => return Ok(Exit::from(code)),
-                    Some(Ok(Reply::No { kind, text, hints })) => {
+                    Some(Ok(ControlReply::Out(text))) => self.cx.out.relay(OutputChunk::Out(text)),
+                    Some(Ok(ControlReply::Err(text))) => self.cx.out.relay(OutputChunk::Err(text)),
+                    Some(Ok(ControlReply::Exit(code))) => return Ok(CommandExit::from(code)),
+                    Some(Ok(ControlReply::No { kind, text, hints })) => {
                         return Err(CommandError { hints, ..CommandError::new(kind, text) });
                     }
-                    Some(Ok(Reply::Begun { .. })) => {}
-                    Some(Err(error)) => return Err(lost(self.who, &error)),
-                    None => return Err(lost(self.who, &io::ErrorKind::UnexpectedEof.into())),
+                    Some(Ok(ControlReply::Begun { .. })) => {}
+                    Some(Err(error)) => return Err(lost_connection_error(self.who, &error)),
+                    None => return Err(lost_connection_error(self.who, &io::ErrorKind::UnexpectedEof.into())),
                 },
                 () = signals.next() => {
                     if asked {
-                        return Err(left());
+                        return Err(left_running_error());
                     }
                     asked = true;
                     self.cx.out.note("interrupted: the daemon ends it; once more leaves it to the daemon");
                     // A daemon that has gone is told of by the other branch.
-                    let _ = wire::send(&mut self.to, &Wish::Cancel).await;
+                    let _ = wire::send(&mut self.to, &ControlMessage::Cancel).await;
                 }
                 // A terminal that goes away is nobody's wish: the work is left to the daemon.
-                () = hangup.next() => return Err(left()),
+                () = hangup.next() => return Err(left_running_error()),
             }
         }
     }
 }
 
-fn left() -> CommandError {
-    CommandError::new(Kind::Interrupted, "left before the daemon was done with it")
+fn left_running_error() -> CommandError {
+    CommandError::new(CommandErrorKind::Interrupted, "left before the daemon was done with it")
         .hint("it goes on there: loopwright status, loopwright rounds")
 }
 
-fn lost(who: &str, error: &io::Error) -> CommandError {
+fn lost_connection_error(who: &str, error: &io::Error) -> CommandError {
     CommandError::failed(format!("{who} went away before it was done: {error}"))
         .hint("what it did is on record: loopwright rounds; start it again: loopwright up")
 }
 
-fn silent(who: &str, pid: Option<i32>) -> CommandError {
+fn no_reply_error(who: &str, pid: Option<i32>) -> CommandError {
     let error = CommandError::failed(format!("{who} does not answer"));
     match pid {
         Some(pid) => error.hint(format!("see what it does: ps -o pid,stat,cmd -p {pid}; wake it: kill -CONT {pid}")),
@@ -137,7 +137,7 @@ fn silent(who: &str, pid: Option<i32>) -> CommandError {
     }
 }
 
-fn other_build(who: &str, pid: Option<i32>) -> CommandError {
+fn version_mismatch_error(who: &str, pid: Option<i32>) -> CommandError {
     let error = CommandError::failed(format!("{who} is another build than this command, which is {VERSION}"));
     let stop = pid.map_or("loopwright stop".to_owned(), |pid| format!("kill {pid}"));
     error.hint(format!("end it and start it again: {stop}, then loopwright up"))

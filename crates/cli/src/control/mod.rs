@@ -3,27 +3,27 @@
 //! connection; nothing is done in two ways.
 
 mod client;
-mod hands;
-mod serve;
+mod command_host;
+mod control_server;
 pub(crate) mod socket;
 mod wire;
 
-pub(crate) use client::Peer;
-pub(crate) use hands::{Hands, Shared};
-pub(crate) use serve::Hall;
+pub(crate) use client::DaemonConnection;
+pub(crate) use command_host::{CommandHost, DaemonResources};
+pub(crate) use control_server::ControlServer;
 
-use crate::context::Context;
+use crate::context::CommandContext;
 use crate::error::CommandError;
-use crate::exit::Exit;
+use crate::exit::CommandExit;
 
 /// Whether a daemon might listen. A state directory that cannot be found out is told of by the verb itself.
-pub(crate) fn is_there(cx: &Context) -> bool {
-    cx.state_dir().is_ok_and(|(state, _)| socket::is_there(&state))
+pub(crate) fn daemon_may_listen(cx: &CommandContext) -> bool {
+    cx.state_dir().is_ok_and(|(state, _)| socket::exists(&state))
 }
 
 /// Has the daemon perform this process's own command line, if one listens.
-pub(crate) async fn forwarded(cx: &Context) -> Result<Option<Exit>, CommandError> {
-    match Peer::find(&cx.state_dir()?.0).await? {
+pub(crate) async fn forward_to_daemon(cx: &CommandContext) -> Result<Option<CommandExit>, CommandError> {
+    match DaemonConnection::connect(&cx.state_dir()?.0).await? {
         Some(peer) => peer.forward(std::env::args_os().skip(1), cx).await.map(Some),
         None => Ok(None),
     }

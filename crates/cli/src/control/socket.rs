@@ -13,12 +13,12 @@ const NAME: &str = "control.sock";
 const PATH_MAX: usize = 107;
 
 /// The socket of a state directory. The folder stays open as long as this lives, for its path may lead through it.
-struct Address {
+struct SocketAddress {
     path: PathBuf,
     _folder: Option<std::fs::File>,
 }
 
-impl Address {
+impl SocketAddress {
     fn of(state: &Path) -> io::Result<Self> {
         let path = state.join(NAME);
         if path.as_os_str().len() <= PATH_MAX {
@@ -39,7 +39,7 @@ pub(crate) async fn bind(state: &Path) -> io::Result<UnixListener> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let address = Address::of(state)?;
+    let address = SocketAddress::of(state)?;
     // The folder keeps others out from the first moment on; the file's own mode says so twice.
     let listener = UnixListener::bind(&address.path)?;
     std::fs::set_permissions(state.join(NAME), std::fs::Permissions::from_mode(0o600))?;
@@ -54,26 +54,26 @@ pub(crate) fn remove(state: &Path) {
 
 /// Reaches the daemon of a state directory; nothing when none listens there.
 pub(crate) async fn connect(state: &Path) -> io::Result<Option<UnixStream>> {
-    let Ok(address) = Address::of(state) else { return Ok(None) };
+    let Ok(address) = SocketAddress::of(state) else { return Ok(None) };
     match UnixStream::connect(&address.path).await {
         Ok(stream) => Ok(Some(stream)),
-        Err(error) if is_nobody(&error) => Ok(None),
+        Err(error) if is_no_listener(&error) => Ok(None),
         Err(error) => Err(error),
     }
 }
 
 /// Whether a daemon might listen there, at the price of one system call.
-pub(crate) fn is_there(state: &Path) -> bool {
+pub(crate) fn exists(state: &Path) -> bool {
     std::fs::symlink_metadata(state.join(NAME)).is_ok()
 }
 
-fn is_nobody(error: &io::Error) -> bool {
+fn is_no_listener(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, NotADirectory, NotFound, PermissionDenied};
     matches!(error.kind(), NotFound | NotADirectory | ConnectionRefused | PermissionDenied)
 }
 
 /// Whether a peer of this user id is listened to: ourselves, or root, who can do anything here anyway.
-pub(crate) fn is_welcome(uid: u32) -> bool {
+pub(crate) fn is_trusted_peer(uid: u32) -> bool {
     uid == 0 || uid == rustix::process::getuid().as_raw()
 }
 
@@ -99,6 +99,6 @@ mod tests {
     #[test]
     fn only_ourselves_and_root_are_welcome() {
         let own = rustix::process::getuid().as_raw();
-        assert!(is_welcome(own) && is_welcome(0) && !is_welcome(own.wrapping_add(4711)));
+        assert!(is_trusted_peer(own) && is_trusted_peer(0) && !is_trusted_peer(own.wrapping_add(4711)));
     }
 }

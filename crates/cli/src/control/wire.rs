@@ -1,9 +1,9 @@
 //! What goes over the control socket: frames of JSON behind their length, bounded in size. Who may speak and what is done
 //! about it is not decided here.
 
-use crate::context::Environment;
-use crate::error::{CommandError, Kind};
-use crate::output::{Output, Said, Streams};
+use crate::context::CommandEnvironment;
+use crate::error::{CommandError, CommandErrorKind};
+use crate::output::{CommandOutput, OutputChunk, StreamInfo};
 use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -26,62 +26,62 @@ const CHUNK_MAX: usize = 64 << 10;
 /// Bytes of the operating system, readable where they are text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub(super) enum Words {
+pub(super) enum OsText {
     Text(String),
     Bytes(Vec<u8>),
 }
 
-impl From<&OsStr> for Words {
+impl From<&OsStr> for OsText {
     fn from(words: &OsStr) -> Self {
         words.to_str().map_or_else(|| Self::Bytes(words.as_bytes().to_vec()), |text| Self::Text(text.to_owned()))
     }
 }
 
-impl From<Words> for OsString {
-    fn from(words: Words) -> Self {
+impl From<OsText> for OsString {
+    fn from(words: OsText) -> Self {
         match words {
-            Words::Text(text) => text.into(),
-            Words::Bytes(bytes) => Self::from_vec(bytes),
+            OsText::Text(text) => text.into(),
+            OsText::Bytes(bytes) => Self::from_vec(bytes),
         }
     }
 }
 
 /// A command line with what it depends on. Keys are not among it: those of the daemon are used.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Request {
+pub(super) struct ControlRequest {
     pub(super) protocol: u32,
     pub(super) version: String,
     /// What was typed, without the program's own name.
-    pub(super) argv: Vec<Words>,
-    surroundings: Surroundings,
+    pub(super) argv: Vec<OsText>,
+    surroundings: RequestEnvironment,
     out_is_terminal: bool,
     err_is_terminal: bool,
     width: Option<u16>,
 }
 
-/// The part of [`Environment`] that a command depends on.
+/// The part of [`CommandEnvironment`] that a command depends on.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Surroundings {
-    cwd: Words,
-    config: Option<Words>,
-    state_dir: Option<Words>,
+struct RequestEnvironment {
+    cwd: OsText,
+    config: Option<OsText>,
+    state_dir: Option<OsText>,
     store: Option<String>,
     log: Option<String>,
-    xdg_config: Option<Words>,
-    xdg_state: Option<Words>,
-    home: Option<Words>,
-    path: Words,
+    xdg_config: Option<OsText>,
+    xdg_state: Option<OsText>,
+    home: Option<OsText>,
+    path: OsText,
     no_colour: bool,
 }
 
-impl Request {
+impl ControlRequest {
     /// This very command line.
-    pub(super) fn new(argv: impl Iterator<Item = OsString>, env: &Environment, out: &Output) -> Self {
-        let path = |path: &Option<PathBuf>| path.as_ref().map(|path| Words::from(path.as_os_str()));
+    pub(super) fn new(argv: impl Iterator<Item = OsString>, env: &CommandEnvironment, out: &CommandOutput) -> Self {
+        let path = |path: &Option<PathBuf>| path.as_ref().map(|path| OsText::from(path.as_os_str()));
         // A folder that was deleted has no name any more, and must not become the one that the daemon stands in.
         let cwd = if env.cwd.is_absolute() { env.cwd.as_path() } else { Path::new("/") };
-        let surroundings = Surroundings {
-            cwd: Words::from(cwd.as_os_str()),
+        let surroundings = RequestEnvironment {
+            cwd: OsText::from(cwd.as_os_str()),
             config: path(&env.config),
             state_dir: path(&env.state_dir),
             store: env.store.clone(),
@@ -89,14 +89,14 @@ impl Request {
             xdg_config: path(&env.xdg_config),
             xdg_state: path(&env.xdg_state),
             home: path(&env.home),
-            path: Words::from(env.path.as_os_str()),
+            path: OsText::from(env.path.as_os_str()),
             no_colour: env.no_colour,
         };
-        let Streams { out_is_terminal, err_is_terminal, width } = out.streams();
+        let StreamInfo { out_is_terminal, err_is_terminal, width } = out.streams();
         Self {
             protocol: PROTOCOL,
             version: VERSION.to_owned(),
-            argv: argv.map(|word| Words::from(word.as_os_str())).collect(),
+            argv: argv.map(|word| OsText::from(word.as_os_str())).collect(),
             surroundings,
             out_is_terminal,
             err_is_terminal,
@@ -105,15 +105,15 @@ impl Request {
     }
 
     /// The streams it prints to.
-    pub(super) fn streams(&self) -> Streams {
-        Streams { out_is_terminal: self.out_is_terminal, err_is_terminal: self.err_is_terminal, width: self.width }
+    pub(super) fn streams(&self) -> StreamInfo {
+        StreamInfo { out_is_terminal: self.out_is_terminal, err_is_terminal: self.err_is_terminal, width: self.width }
     }
 
     /// Its environment, with the keys of this process.
-    pub(super) fn environment(&self, own: &Environment) -> Environment {
-        let path = |words: &Option<Words>| words.clone().map(|words| PathBuf::from(OsString::from(words)));
+    pub(super) fn environment(&self, own: &CommandEnvironment) -> CommandEnvironment {
+        let path = |words: &Option<OsText>| words.clone().map(|words| PathBuf::from(OsString::from(words)));
         let around = &self.surroundings;
-        Environment {
+        CommandEnvironment {
             cwd: PathBuf::from(OsString::from(around.cwd.clone())),
             config: path(&around.config),
             state_dir: path(&around.state_dir),
@@ -132,7 +132,7 @@ impl Request {
 /// What comes after the request.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Wish {
+pub(super) enum ControlMessage {
     /// End it.
     Cancel,
 }
@@ -140,7 +140,7 @@ pub(super) enum Wish {
 /// What is answered.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Reply {
+pub(super) enum ControlReply {
     /// The request is understood and begins.
     Begun { version: String },
     /// Text of the answer.
@@ -150,15 +150,15 @@ pub(super) enum Reply {
     /// It ended with this code.
     Exit(u8),
     /// It does not begin.
-    No { kind: Kind, text: String, hints: Vec<String> },
+    No { kind: CommandErrorKind, text: String, hints: Vec<String> },
 }
 
-impl Reply {
+impl ControlReply {
     /// Text in frames that are not too long, cut between characters.
-    pub(super) fn chunks(said: Said) -> Vec<Self> {
+    pub(super) fn chunks(said: OutputChunk) -> Vec<Self> {
         let (text, wrap): (String, fn(String) -> Self) = match said {
-            Said::Out(text) => (text, Self::Out),
-            Said::Err(text) => (text, Self::Err),
+            OutputChunk::Out(text) => (text, Self::Out),
+            OutputChunk::Err(text) => (text, Self::Err),
         };
         let mut rest = text.as_str();
         let mut chunks = Vec::new();
@@ -171,7 +171,7 @@ impl Reply {
     }
 }
 
-impl From<CommandError> for Reply {
+impl From<CommandError> for ControlReply {
     fn from(error: CommandError) -> Self {
         Self::No { kind: error.kind, text: error.text, hints: error.hints }
     }
@@ -216,30 +216,31 @@ mod tests {
     #[tokio::test]
     async fn frames_arrive_whole_and_long_ones_are_refused_unread() {
         let mut wire = Vec::new();
-        send(&mut wire, &Reply::Out("ä".to_owned())).await.expect("it is short");
+        send(&mut wire, &ControlReply::Out("ä".to_owned())).await.expect("it is short");
         let mut from = wire.as_slice();
-        assert!(matches!(receive(&mut from).await, Ok(Some(Reply::Out(text))) if text == "ä"));
-        assert!(matches!(receive::<Reply>(&mut from).await, Ok(None)));
+        assert!(matches!(receive(&mut from).await, Ok(Some(ControlReply::Out(text))) if text == "ä"));
+        assert!(matches!(receive::<ControlReply>(&mut from).await, Ok(None)));
         let long = u32::MAX.to_be_bytes();
-        assert!(receive::<Reply>(&mut long.as_slice()).await.is_err());
+        assert!(receive::<ControlReply>(&mut long.as_slice()).await.is_err());
         let mut cut = &wire[..wire.len() - 1];
-        assert!(receive::<Reply>(&mut cut).await.is_err());
+        assert!(receive::<ControlReply>(&mut cut).await.is_err());
     }
 
     #[test]
     fn long_text_is_cut_between_characters_and_nothing_is_lost() {
         let text = "ä".repeat(CHUNK_MAX);
-        let chunks = Reply::chunks(Said::Err(text.clone()));
-        let joined: String = chunks.iter().map(|reply| if let Reply::Err(text) = reply { text } else { "" }).collect();
+        let chunks = ControlReply::chunks(OutputChunk::Err(text.clone()));
+        let joined: String =
+            chunks.iter().map(|reply| if let ControlReply::Err(text) = reply { text } else { "" }).collect();
         assert!(chunks.len() >= 2 && joined == text);
     }
 
     #[test]
     fn a_folder_that_was_deleted_is_not_the_daemons_own() {
-        let out = Output::new(crate::output::Form::Text, crate::output::Colour::Never);
+        let out = CommandOutput::new(crate::output::OutputFormat::Text, crate::output::ColourChoice::Never);
         let cwd = |path: &str| {
-            let env = Environment { cwd: path.into(), ..Environment::default() };
-            Request::new(std::iter::empty(), &env, &out).environment(&Environment::default()).cwd
+            let env = CommandEnvironment { cwd: path.into(), ..CommandEnvironment::default() };
+            ControlRequest::new(std::iter::empty(), &env, &out).environment(&CommandEnvironment::default()).cwd
         };
         assert_eq!((cwd("/srv/shop"), cwd(".")), (PathBuf::from("/srv/shop"), PathBuf::from("/")));
     }
@@ -247,9 +248,9 @@ mod tests {
     #[test]
     fn words_that_are_no_text_survive() {
         for bytes in [&b"plain"[..], &b"\xff\xfe"[..]] {
-            let words = Words::from(OsStr::from_bytes(bytes));
+            let words = OsText::from(OsStr::from_bytes(bytes));
             let json = serde_json::to_string(&words).expect("words are JSON");
-            let back: Words = serde_json::from_str(&json).expect("and back");
+            let back: OsText = serde_json::from_str(&json).expect("and back");
             assert_eq!(OsString::from(back).as_bytes(), bytes);
         }
     }

@@ -1,12 +1,12 @@
 //! The daemon without a terminal: started as a process of its own in a session of its own, with a log in the state directory.
 //! The command that starts it stays until it is ready or has said why not.
 
-use super::log;
-use crate::context::Context;
-use crate::error::{CommandError, Kind};
-use crate::exit::Exit;
+use super::log_file;
+use crate::context::CommandContext;
+use crate::error::{CommandError, CommandErrorKind};
+use crate::exit::CommandExit;
 use crate::output::safe;
-use crate::verbs::Ended;
+use crate::verbs::VerbResult;
 use serde::Deserialize;
 use serde_json::json;
 use std::ffi::OsString;
@@ -25,7 +25,7 @@ const WORD_MAX: u64 = 1 << 20;
 
 /// What the new process says first.
 #[derive(Debug, Deserialize)]
-struct First {
+struct StartupMessage {
     #[serde(default)]
     daemon: Option<Started>,
     #[serde(default)]
@@ -39,25 +39,25 @@ struct Started {
 
 #[derive(Debug, Deserialize)]
 struct Failed {
-    kind: Kind,
+    kind: CommandErrorKind,
     text: String,
     hints: Vec<String>,
 }
 
 /// Starts it and waits until it is ready.
-pub(crate) async fn run(cx: &Context) -> Ended {
+pub(crate) async fn run(cx: &CommandContext) -> VerbResult {
     let (state, _) = cx.state_dir()?;
-    let log = log::place(&state);
+    let log = log_file::log_path(&state);
     let mut child = start(&state, &log).map_err(|error| CommandError::failed(format!("start the daemon: {error}")))?;
     let pid = child.id();
     let pipe = child.stdout.take();
-    let Ok(first) = tokio::time::timeout(GETS_READY, first_word(pipe)).await else {
+    let Ok(first) = tokio::time::timeout(GETS_READY, read_startup_message(pipe)).await else {
         return Err(CommandError::failed(format!("the daemon, process {pid}, is not ready yet"))
             .hint(format!("see what it does: {}", log.display())));
     };
-    match first.and_then(|first| Ok(serde_json::from_slice::<First>(&first)?)) {
-        Ok(First { daemon: Some(started), .. }) => told(cx, started.pid, &log),
-        Ok(First { error: Some(failed), .. }) => {
+    match first.and_then(|first| Ok(serde_json::from_slice::<StartupMessage>(&first)?)) {
+        Ok(StartupMessage { daemon: Some(started), .. }) => report_started(cx, started.pid, &log),
+        Ok(StartupMessage { error: Some(failed), .. }) => {
             Err(CommandError { hints: failed.hints, ..CommandError::new(failed.kind, failed.text) })
         }
         _ => Err(CommandError::failed("the daemon ended before it was ready").hint(format!("see {}", log.display()))),
@@ -65,7 +65,7 @@ pub(crate) async fn run(cx: &Context) -> Ended {
 }
 
 /// All that comes before the new process turns to its log.
-async fn first_word(pipe: Option<ChildStdout>) -> io::Result<Vec<u8>> {
+async fn read_startup_message(pipe: Option<ChildStdout>) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     if let Some(pipe) = pipe {
         Receiver::from_owned_fd(pipe.into())?.take(WORD_MAX).read_to_end(&mut text).await?;
@@ -73,30 +73,30 @@ async fn first_word(pipe: Option<ChildStdout>) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-fn told(cx: &Context, pid: u32, log: &Path) -> Ended {
+fn report_started(cx: &CommandContext, pid: u32, log: &Path) -> VerbResult {
     let document = json!({"schema": 1, "daemon": {"pid": pid, "log": log}});
     cx.out.answer(&document, || {
         let log = safe(&log.to_string_lossy());
         format!("the daemon runs: process {pid}\nlog: {log}\nsee: loopwright status; end it: loopwright stop")
     });
-    Ok(Exit::DONE)
+    Ok(CommandExit::DONE)
 }
 
 #[expect(clippy::disallowed_methods, reason = "the daemon is no process of a round: it outlives this one")]
 fn start(state: &Path, log: &Path) -> io::Result<Child> {
-    log::folder(state)?;
+    log_file::create_state_dir(state)?;
     let words = std::env::args_os().skip(1).filter(|word| word != "--detach" && word != "--json");
     let words = words.chain(["--detached", "--json"].map(OsString::from));
     std::process::Command::new(std::env::current_exe()?)
         .args(words)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(log::open(log)?)
+        .stderr(log_file::open_log(log)?)
         .spawn()
 }
 
 /// In the new process, before anything else: away from the terminal and from the folder it was started in.
-pub(crate) fn leave() {
+pub(crate) fn detach_from_terminal() {
     // Neither can fail for a process that was just started, and neither matters enough to stop for.
     let _ = rustix::process::setsid();
     let _ = std::env::set_current_dir("/");

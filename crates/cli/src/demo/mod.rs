@@ -1,19 +1,19 @@
 //! `demo`: the whole story on a throw-away repository with the scripted agent. An honest change is verified, approved and
 //! sent to the local forge; a cheating one is caught; a report is written. No key, no network, nothing of the user touched.
 
-mod shop;
+mod demo_repo;
 
-use crate::context::Context;
+use crate::context::CommandContext;
 use crate::error::CommandError;
-use crate::exit::Exit;
-use crate::output::{Look, safe};
-use crate::progress::Screen;
-use crate::signals::{self, Running};
-use crate::story;
-use crate::verbs::Ended;
+use crate::exit::CommandExit;
+use crate::output::{TextStyle, safe};
+use crate::progress::ProgressDisplay;
+use crate::round_summary;
+use crate::signals::{self, CurrentRound};
+use crate::verbs::VerbResult;
 use loopwright::events::AttachedSink;
 use loopwright::git::UserRepo;
-use loopwright::proc::Cancel;
+use loopwright::proc::CancelToken;
 use loopwright::round::RunRequest;
 use loopwright::{Engine, boundary};
 use loopwright_core::level::LoopLevel;
@@ -38,9 +38,9 @@ struct Document<'r> {
     rounds: &'r [RoundReport],
 }
 
-pub(crate) async fn run(cx: &Context) -> Ended {
-    let shop = shop::Shop::build(cx).await?;
-    let cx = cx.elsewhere(&shop.repo, &shop.state);
+pub(crate) async fn run(cx: &CommandContext) -> VerbResult {
+    let shop = demo_repo::DemoRepo::build(cx).await?;
+    let cx = cx.with_repo_and_state(&shop.repo, &shop.state);
     let (told, story) = tell(&cx, &shop).await?;
     let as_told = told.iter().map(|report| report.outcome).eq(story.outcomes().iter().copied().map(Some));
     let document =
@@ -49,21 +49,21 @@ pub(crate) async fn run(cx: &Context) -> Ended {
     if !as_told {
         // A note and no error: the document, which says the same, has been printed.
         cx.out.note("error: the demo did not go as it should; the reports say why");
-        return Ok(Exit::FAILED);
+        return Ok(CommandExit::FAILED);
     }
-    Ok(Exit::DONE)
+    Ok(CommandExit::DONE)
 }
 
 /// How much of the story this host can play.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Story {
+enum DemoScope {
     /// All three loops.
     Whole,
     /// Only the one that reports: nothing here can hold the others.
     Report,
 }
 
-impl Story {
+impl DemoScope {
     fn outcomes(self) -> &'static [RoundOutcome] {
         match self {
             Self::Whole => &[RoundOutcome::Shipped, RoundOutcome::Rejected, RoundOutcome::Reported],
@@ -72,20 +72,20 @@ impl Story {
     }
 }
 
-async fn tell(cx: &Context, shop: &shop::Shop) -> Result<(Vec<RoundReport>, Story), CommandError> {
+async fn tell(cx: &CommandContext, shop: &demo_repo::DemoRepo) -> Result<(Vec<RoundReport>, DemoScope), CommandError> {
     let repo = cx.repo().await?;
-    let cancel = signals::cancel(&Running::default());
-    let engine = cx.owner(Some(&repo), &cancel).await?;
-    let play = Play { cx, engine: &engine, repo: &repo, cancel: &cancel };
+    let cancel = signals::cancel_on_signal(&CurrentRound::default());
+    let engine = cx.open_engine(Some(&repo), &cancel).await?;
+    let play = DemoRun { cx, engine: &engine, repo: &repo, cancel: &cancel };
     play.say(&format!("A shop with a bug was put into {}.", shop.repo.display()));
     play.say("Its discount makes things dearer, and a test says so. Three loops look at it.");
     let refused = boundary::decide(LoopLevel::L2Assisted, SandboxMode::On, engine.host().await).err();
     let (told, story) = match refused {
-        None => (vec![play.honest().await?, play.cheat().await?, play.report().await?], Story::Whole),
+        None => (vec![play.honest().await?, play.cheat().await?, play.report().await?], DemoScope::Whole),
         Some(refused) => {
             play.act("1 and 2 are at L2 and do not run on this host");
             play.say(&safe(&refused.text));
-            (vec![play.report().await?], Story::Report)
+            (vec![play.report().await?], DemoScope::Report)
         }
     };
     engine.close().await?;
@@ -93,26 +93,26 @@ async fn tell(cx: &Context, shop: &shop::Shop) -> Result<(Vec<RoundReport>, Stor
 }
 
 /// The stage on which the loops play.
-struct Play<'p> {
-    cx: &'p Context,
+struct DemoRun<'p> {
+    cx: &'p CommandContext,
     engine: &'p Engine,
     repo: &'p UserRepo,
-    cancel: &'p Cancel,
+    cancel: &'p CancelToken,
 }
 
-impl Play<'_> {
+impl DemoRun<'_> {
     fn say(&self, text: &str) {
-        self.cx.out.say(text);
+        self.cx.out.print(text);
     }
 
     fn act(&self, title: &str) {
-        self.say(&format!("\n{}", self.cx.out.look(Look::Bold, title)));
+        self.say(&format!("\n{}", self.cx.out.style(TextStyle::Bold, title)));
     }
 
     async fn honest(&self) -> Result<RoundReport, CommandError> {
         self.act("1. mend-cart, at L2: works by itself, ships only with your yes");
         let report = self.round("mend-cart").await?;
-        self.say(&story::told(&self.cx.out, &report));
+        self.say(&round_summary::render_end(&self.cx.out, &report));
         if report.outcome != Some(RoundOutcome::Escalated) {
             return Ok(report);
         }
@@ -124,14 +124,14 @@ impl Play<'_> {
         let candidate = report.candidate.clone().unwrap_or_default();
         let _screen = self.screen()?;
         let report = self.engine.approve(&report.round, &candidate, ACTOR, &bind).await?;
-        self.say(&story::told(&self.cx.out, &report));
+        self.say(&round_summary::render_end(&self.cx.out, &report));
         Ok(report)
     }
 
     async fn cheat(&self) -> Result<RoundReport, CommandError> {
         self.act("2. quick-fix, at L2: its maker deletes the failing test and claims success");
         let report = self.round("quick-fix").await?;
-        self.say(&story::told(&self.cx.out, &report));
+        self.say(&round_summary::render_end(&self.cx.out, &report));
         self.say("Its words were never read: the tests of base are counted, and one was missing.");
         Ok(report)
     }
@@ -139,7 +139,7 @@ impl Play<'_> {
     async fn report(&self) -> Result<RoundReport, CommandError> {
         self.act("3. morning-report, at L1: reads and reports, nothing else leaves");
         let report = self.round("morning-report").await?;
-        self.say(&story::told(&self.cx.out, &report));
+        self.say(&round_summary::render_end(&self.cx.out, &report));
         for line in report.agent_report.iter().flat_map(|text| text.lines()) {
             self.say(&format!("  | {}", safe(line)));
         }
@@ -157,13 +157,13 @@ impl Play<'_> {
 
     /// Shows what rounds do until the answer is dropped.
     fn screen(&self) -> Result<AttachedSink, CommandError> {
-        let screen = Screen::new(&self.cx.out, self.cx.telling()?, &Running::default());
+        let screen = ProgressDisplay::new(&self.cx.out, self.cx.progress_detail()?, &CurrentRound::default());
         Ok(self.engine.events().attach(Arc::new(screen)))
     }
 }
 
-fn ending(cx: &Context, shop: &shop::Shop, told: &[RoundReport]) -> String {
-    let mut lines = vec![format!("\n{}", cx.out.look(Look::Bold, "Where to look"))];
+fn ending(cx: &CommandContext, shop: &demo_repo::DemoRepo, told: &[RoundReport]) -> String {
+    let mut lines = vec![format!("\n{}", cx.out.style(TextStyle::Bold, "Where to look"))];
     for report in told {
         let path = report.report.as_deref().unwrap_or("no report");
         lines.push(format!("  {:<15} {path}", report.loop_name));
@@ -171,7 +171,7 @@ fn ending(cx: &Context, shop: &shop::Shop, told: &[RoundReport]) -> String {
     let pull = told.iter().flat_map(|report| &report.outbox).find_map(|item| item.receipt.clone());
     lines.push(format!("  {:<15} {}", "pull request", pull.as_deref().unwrap_or("none")));
     lines.push(format!("  {:<15} {}", "everything", shop.folder.display()));
-    lines.push(format!("\n{}", cx.out.look(Look::Bold, "What to do next")));
+    lines.push(format!("\n{}", cx.out.style(TextStyle::Bold, "What to do next")));
     // A newcomer has not installed the program yet; what they ran is there.
     let program = std::env::current_exe().map_or_else(|_| "loopwright".to_owned(), |path| path.display().to_string());
     let here = format!("{program} --repo {} --state {}", shop.repo.display(), shop.state.display());

@@ -2,23 +2,23 @@
 
 pub(crate) mod model;
 
-use crate::context::Context;
-use crate::verbs::Ended;
+use crate::context::CommandContext;
+use crate::verbs::VerbResult;
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct DevArgs {
     #[command(subcommand)]
-    what: What,
+    what: DevCommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum What {
+enum DevCommand {
     /// Serve a scripted model on loopback, to try loops without costs
-    Model(model::Args),
+    Model(model::ModelArgs),
 }
 
-pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
+pub(crate) async fn run(args: DevArgs, cx: &CommandContext) -> VerbResult {
     match args.what {
-        What::Model(args) => model::run(args, cx).await,
+        DevCommand::Model(args) => model::run(args, cx).await,
     }
 }

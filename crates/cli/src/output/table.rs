@@ -7,11 +7,11 @@ const GAP: usize = 2;
 
 /// Rows under a heading.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct TextTable {
     rows: Vec<Vec<String>>,
 }
 
-impl Table {
+impl TextTable {
     /// A table with these headings.
     pub(crate) fn new<'h>(headings: impl IntoIterator<Item = &'h str>) -> Self {
         Self { rows: vec![headings.into_iter().map(str::to_owned).collect()] }
@@ -30,7 +30,7 @@ impl Table {
     }
 
     /// The table in as many parts as `width` needs, one below the other; each begins with the first column.
-    pub(crate) fn fit(&self, width: usize) -> String {
+    pub(crate) fn render_within(&self, width: usize) -> String {
         let widths = self.widths();
         let mut parts = vec![Vec::new()];
         let mut used = 0;
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn columns_are_aligned_and_cells_cannot_break_rows() {
-        let mut table = Table::new(["LOOP", "STATUS"]);
+        let mut table = TextTable::new(["LOOP", "STATUS"]);
         table.row(["a", "idle"]);
         table.row(["grün-loop", "x\nFORGED  ok"]);
         assert_eq!(table.render(), "LOOP       STATUS\na          idle\ngrün-loop  x\\nFORGED  ok");
@@ -80,10 +80,10 @@ mod tests {
 
     #[test]
     fn too_wide_a_table_comes_in_parts_that_each_begin_with_the_first_column() {
-        let mut table = Table::new(["LOOP", "ONE", "TWO", "THREE"]);
+        let mut table = TextTable::new(["LOOP", "ONE", "TWO", "THREE"]);
         table.row(["fix", "1", "2", "3"]);
-        assert_eq!(table.fit(usize::MAX), table.render());
-        assert_eq!(table.fit(14), "LOOP  ONE  TWO\nfix   1    2\n\nLOOP  THREE\nfix   3");
-        assert_eq!(table.fit(1).matches("fix").count(), 3, "every column is shown, however narrow it is");
+        assert_eq!(table.render_within(usize::MAX), table.render());
+        assert_eq!(table.render_within(14), "LOOP  ONE  TWO\nfix   1    2\n\nLOOP  THREE\nfix   3");
+        assert_eq!(table.render_within(1).matches("fix").count(), 3, "every column is shown, however narrow it is");
     }
 }

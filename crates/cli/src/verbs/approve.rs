@@ -1,52 +1,52 @@
 //! `approve`: approve a waiting candidate. The answer binds the candidate that the inbox showed, delivers at once when no
 //! other approval is missing, and exits as the delivery went. The engine decides whether the person may.
 
-use super::Ended;
-use crate::context::Context;
+use super::VerbResult;
+use crate::context::CommandContext;
 use crate::error::CommandError;
-use crate::exit::Exit;
+use crate::exit::CommandExit;
 use crate::output::safe;
 use crate::view::find;
-use crate::view::inbox::answered_by;
+use crate::view::inbox::answer_command;
 use loopwright::store::{InboxKind, InboxQuery, InboxRow, Store};
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::report::RoundReport;
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct ApproveArgs {
     /// The id of an inbox item or of a round
     #[arg(value_name = "ID")]
     pub(crate) id: String,
 }
 
-pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
-    let seen = question(cx.reader().await?.as_ref(), &args.id).await?;
+pub(crate) async fn run(args: ApproveArgs, cx: &CommandContext) -> VerbResult {
+    let seen = find_question(cx.open_store_read_only().await?.as_ref(), &args.id).await?;
     let candidate = seen.candidate.clone().unwrap_or_default();
-    let engine = cx.owner(None, &loopwright::proc::Cancel::new()).await?;
+    let engine = cx.open_engine(None, &loopwright::proc::CancelToken::new()).await?;
     let bind = cx.recorded_bindings(&engine, &seen.round).await?;
     let report = engine.approve(&seen.round, &candidate, cx.actor(), &bind).await;
     engine.close().await?;
     let report = report?;
     cx.out.answer(&report, || page(&report));
-    Ok(Exit::of(report.outcome))
+    Ok(CommandExit::from_outcome(report.outcome))
 }
 
 /// The open question an id means. What does not wait is refused, what nobody knows is unknown.
-pub(super) async fn question(store: &dyn Store, id: &str) -> Result<InboxRow, CommandError> {
+pub(super) async fn find_question(store: &dyn Store, id: &str) -> Result<InboxRow, CommandError> {
     let question = match store.inbox_item(id).await? {
         Some(question) => question,
         None => {
-            let round = find::round(store, id).await?;
+            let round = find::find_round(store, id).await?;
             let asked = match store.inbox_item(&format!("a-{}", round.id)).await? {
                 Some(asked) if asked.closed_ms.is_none() => Some(asked),
-                asked => doubt(store, &round.id).await?.or(asked),
+                asked => find_delivery_question(store, &round.id).await?.or(asked),
             };
             asked.ok_or_else(|| not_waiting(&round.id, round.standing()))?
         }
     };
     if !matches!(question.kind, InboxKind::Approval | InboxKind::InDoubt) {
         let text = format!("`{}` is no question of yes or no: {}", question.id, question.summary);
-        let answer = answered_by(question.kind, &question.loop_name, &question.round);
+        let answer = answer_command(question.kind, &question.loop_name, &question.round);
         let hint = answer.unwrap_or_else(|| format!("see `loopwright show {}`", question.round));
         return Err(CommandError::refused(text).hint(hint));
     }
@@ -59,7 +59,7 @@ pub(super) async fn question(store: &dyn Store, id: &str) -> Result<InboxRow, Co
 }
 
 /// The open question whether something of a round arrived.
-async fn doubt(store: &dyn Store, round: &str) -> Result<Option<InboxRow>, CommandError> {
+async fn find_delivery_question(store: &dyn Store, round: &str) -> Result<Option<InboxRow>, CommandError> {
     let open = store.inbox(InboxQuery::Open(1000)).await?;
     Ok(open.into_iter().find(|question| question.round == round && question.kind == InboxKind::InDoubt))
 }

@@ -1,13 +1,13 @@
 //! `backup` and `restore`: the state as a folder that can be kept elsewhere, and back.
 
-use super::Ended;
-use super::gc::size;
-use crate::context::Context;
-use crate::error::{CommandError, counted};
-use crate::exit::Exit;
+use super::VerbResult;
+use super::gc::format_bytes;
+use crate::context::CommandContext;
+use crate::error::{CommandError, with_count};
+use crate::exit::CommandExit;
 use crate::output::safe;
-use crate::view::time::{moment, now_ms};
-use loopwright::backup::{self, BackupError, Copied};
+use crate::view::time::{now_ms, timestamp};
+use loopwright::backup::{self, BackupError, BackupSummary};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -25,21 +25,22 @@ pub(crate) struct RestoreArgs {
     pub(crate) folder: PathBuf,
 }
 
-pub(crate) async fn make(args: BackupArgs, cx: &Context) -> Ended {
+pub(crate) async fn create(args: BackupArgs, cx: &CommandContext) -> VerbResult {
     let (state, _) = cx.state_dir()?;
-    let store = cx.reader().await?;
+    let store = cx.open_store_read_only().await?;
     let at_ms = now_ms();
     let folder = args.folder.unwrap_or_else(|| format!("loopwright-backup-{}", compact(at_ms)).into());
     let made = backup::make(store.as_ref(), &state, &folder, at_ms).await;
     store.close().await?;
-    let made = made.map_err(|error| of(error).hint_if_occupied("name another folder: `loopwright backup FOLDER`"))?;
+    let made = made
+        .map_err(|error| backup_failure(error).hint_if_occupied("name another folder: `loopwright backup FOLDER`"))?;
     answer(cx, "backup", &made, || {
         let place = safe(&made.folder.display().to_string());
         format!("backed up to {place}: {}\nback again: loopwright restore {place}", summary(&made))
     })
 }
 
-pub(crate) async fn restore(args: RestoreArgs, cx: &Context) -> Ended {
+pub(crate) async fn restore(args: RestoreArgs, cx: &CommandContext) -> VerbResult {
     let (state, _) = cx.state_dir()?;
     if cx.settings(None)?.store.is_some() {
         let text =
@@ -48,53 +49,54 @@ pub(crate) async fn restore(args: RestoreArgs, cx: &Context) -> Ended {
         return Err(CommandError::invalid(text).hint(hint));
     }
     let restored = backup::restore(&args.folder, &state).await.map_err(|error| {
-        of(error).hint_if_occupied("move what is there away first, or name another state with `--state DIR`")
+        backup_failure(error)
+            .hint_if_occupied("move what is there away first, or name another state with `--state DIR`")
     })?;
     answer(cx, "restored", &restored, || {
         let place = safe(&restored.folder.display().to_string());
-        let told = format!("restored to {place}: {}, as of {}", summary(&restored), moment(restored.at_ms));
+        let told = format!("restored to {place}: {}, as of {}", summary(&restored), timestamp(restored.at_ms));
         format!("{told}\nlook at it: loopwright status; loops start again with: loopwright up")
     })
 }
 
-fn answer(cx: &Context, key: &str, copied: &Copied, page: impl FnOnce() -> String) -> Ended {
-    let Copied { folder, files, bytes, events, at_ms } = copied;
-    let copied = json!({"folder": folder, "files": files, "bytes": bytes, "events": events, "at": moment(*at_ms)});
+fn answer(cx: &CommandContext, key: &str, copied: &BackupSummary, page: impl FnOnce() -> String) -> VerbResult {
+    let BackupSummary { folder, files, bytes, events, at_ms } = copied;
+    let copied = json!({"folder": folder, "files": files, "bytes": bytes, "events": events, "at": timestamp(*at_ms)});
     cx.out.answer(&json!({"schema": 1, key: copied}), page);
-    Ok(Exit::DONE)
+    Ok(CommandExit::DONE)
 }
 
-fn summary(copied: &Copied) -> String {
-    let events = counted(usize::try_from(copied.events).unwrap_or(usize::MAX), "event");
-    format!("{events} checked, {}, {}", counted(copied.files, "file"), size(copied.bytes))
+fn summary(copied: &BackupSummary) -> String {
+    let events = with_count(usize::try_from(copied.events).unwrap_or(usize::MAX), "event");
+    format!("{events} checked, {}, {}", with_count(copied.files, "file"), format_bytes(copied.bytes))
 }
 
 /// `20261116T065300Z`, which every file system takes for a name.
 fn compact(at_ms: i64) -> String {
-    moment(at_ms).chars().filter(|c| !matches!(c, '-' | ':')).collect()
+    timestamp(at_ms).chars().filter(|c| !matches!(c, '-' | ':')).collect()
 }
 
 /// An error, and whether it is that something is in the way.
-struct Trouble(CommandError, bool);
+struct BackupFailure(CommandError, bool);
 
-impl Trouble {
+impl BackupFailure {
     fn hint_if_occupied(self, hint: &str) -> CommandError {
         let Self(error, is_occupied) = self;
         if is_occupied { error.hint(hint) } else { error }
     }
 }
 
-fn of(error: BackupError) -> Trouble {
+fn backup_failure(error: BackupError) -> BackupFailure {
     let text = error.to_string();
     match error {
-        BackupError::Store(error) => Trouble(error.into(), false),
-        BackupError::Occupied(_) => Trouble(CommandError::invalid(text), true),
+        BackupError::Store(error) => BackupFailure(error.into(), false),
+        BackupError::Occupied(_) => BackupFailure(CommandError::invalid(text), true),
         BackupError::Foreign { .. } => {
-            Trouble(CommandError::invalid(text).hint("name a folder that `loopwright backup` made"), false)
+            BackupFailure(CommandError::invalid(text).hint("name a folder that `loopwright backup` made"), false)
         }
         BackupError::Damaged { .. } => {
-            Trouble(CommandError::failed(text).hint("nothing was restored; take another backup"), false)
+            BackupFailure(CommandError::failed(text).hint("nothing was restored; take another backup"), false)
         }
-        BackupError::File { .. } => Trouble(CommandError::failed(text), false),
+        BackupError::File { .. } => BackupFailure(CommandError::failed(text), false),
     }
 }

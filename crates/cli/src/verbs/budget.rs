@@ -1,17 +1,17 @@
 //! `budget`: what is spent, reserved and left in every scope; `budget raise`: add room for today, or for a suspended round.
 
-use super::Ended;
-use crate::context::Context;
-use crate::error::{CommandError, Kind};
-use crate::exit::Exit;
+use super::VerbResult;
+use crate::context::CommandContext;
+use crate::error::{CommandError, CommandErrorKind};
+use crate::exit::CommandExit;
 use crate::output::safe;
-use crate::signals::Running;
-use crate::view::budget::{Budget, Looked};
+use crate::signals::CurrentRound;
+use crate::view::budget::{BudgetQuery, BudgetView};
 use crate::view::find;
-use crate::view::loops::Here;
-use crate::view::time::{moment, now_ms};
-use loopwright::raise::Raise;
-use loopwright::store::{RaiseRow, RoundRow, RoundsQuery, RoundsWhich, Store};
+use crate::view::repo_view::RepoView;
+use crate::view::time::{now_ms, timestamp};
+use loopwright::raise::BudgetRaise;
+use loopwright::store::{RaiseRow, RoundRow, RoundsFilter, RoundsQuery, Store};
 use loopwright_core::budget::Reservation;
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::round::RoundPhase;
@@ -19,26 +19,26 @@ use loopwright_core::units::{Usd, parse_tokens};
 use serde_json::json;
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct BudgetArgs {
     #[command(subcommand)]
-    action: Option<Action>,
+    action: Option<BudgetCommand>,
 }
 
-impl Args {
+impl BudgetArgs {
     /// Whether it changes the store.
-    pub(crate) fn changes(&self) -> bool {
+    pub(crate) fn needs_store_owner(&self) -> bool {
         self.action.is_some()
     }
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Action {
+enum BudgetCommand {
     /// Raise the budget of a loop, for today or for one suspended round
-    Raise(RaiseArgs),
+    Raise(BudgetRaiseArgs),
 }
 
 #[derive(Debug, clap::Args)]
-struct RaiseArgs {
+struct BudgetRaiseArgs {
     /// The name of the loop
     #[arg(value_name = "LOOP")]
     name: String,
@@ -66,44 +66,44 @@ fn tokens(text: &str) -> Result<u64, String> {
     count.ok_or_else(|| "a count of tokens such as `200000` or `200k`".to_owned())
 }
 
-pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
+pub(crate) async fn run(args: BudgetArgs, cx: &CommandContext) -> VerbResult {
     match args.action {
         None => show(cx).await,
-        Some(Action::Raise(args)) => raise(args, cx).await,
+        Some(BudgetCommand::Raise(args)) => raise(args, cx).await,
     }
 }
 
-async fn show(cx: &Context) -> Ended {
-    let (here, store) = tokio::join!(Here::find(cx), super::status::store_if_any(cx));
+async fn show(cx: &CommandContext) -> VerbResult {
+    let (here, store) = tokio::join!(RepoView::find_current(cx), super::status::open_store_if_any(cx));
     let (here, store) = (here?, store?);
     let shared = cx.config(here.as_ref().map(|here| here.repo.work_tree.as_path()))?.config().budget;
-    let looked = Looked { store: store.as_deref(), here: here.as_ref(), shared, now: now_ms() };
-    let budget = Budget::read(&looked).await?;
+    let looked = BudgetQuery { store: store.as_deref(), here: here.as_ref(), shared, now: now_ms() };
+    let budget = BudgetView::read(&looked).await?;
     cx.out.answer(&budget, || budget.render(cx.out.width()));
-    Ok(Exit::DONE)
+    Ok(CommandExit::DONE)
 }
 
-async fn raise(args: RaiseArgs, cx: &Context) -> Ended {
+async fn raise(args: BudgetRaiseArgs, cx: &CommandContext) -> VerbResult {
     let repo = cx.repo().await?;
     cx.loops(&repo)?.find(&args.name)?;
     let round = match &args.round {
         Some(id) => Some(suspended(cx, id, &args.name).await?),
         None => None,
     };
-    let cancel = cx.cancel(&Running::default());
-    let engine = cx.owner(Some(&repo), &cancel).await?;
+    let cancel = cx.cancel(&CurrentRound::default());
+    let engine = cx.open_engine(Some(&repo), &cancel).await?;
     let by = Reservation { usd: args.usd.unwrap_or_default(), tokens: args.tokens.unwrap_or(0) };
-    let raise = Raise { repo: repo.id.clone(), loop_name: args.name, round, by, actor: cx.actor_name() };
+    let raise = BudgetRaise { repo: repo.id.clone(), loop_name: args.name, round, by, actor: cx.actor_name() };
     let row = engine.raise(raise).await?;
-    let waiting = can_go_on(engine.store().as_ref(), &row).await?;
+    let waiting = resumable_rounds(engine.store().as_ref(), &row).await?;
     engine.close().await?;
     let next: Vec<_> = waiting.iter().map(|row| format!("loopwright retry {}", row.id)).collect();
     let document = json!({
         "schema": 1, "loop": row.loop_name, "day": row.day, "round": row.round, "usd": by.usd, "tokens": by.tokens,
-        "actor": row.actor, "at": moment(row.at_ms), "next": next,
+        "actor": row.actor, "at": timestamp(row.at_ms), "next": next,
     });
     cx.out.answer(&document, || page(&row, by, &next));
-    Ok(Exit::DONE)
+    Ok(CommandExit::DONE)
 }
 
 fn page(row: &RaiseRow, by: Reservation, next: &[String]) -> String {
@@ -116,11 +116,13 @@ fn page(row: &RaiseRow, by: Reservation, next: &[String]) -> String {
 }
 
 /// A round that can go on: of this loop, suspended, over its budget.
-async fn suspended(cx: &Context, id: &str, name: &str) -> Result<String, CommandError> {
-    let row = find::round(cx.reader().await?.as_ref(), id).await?;
+async fn suspended(cx: &CommandContext, id: &str, name: &str) -> Result<String, CommandError> {
+    let row = find::find_round(cx.open_store_read_only().await?.as_ref(), id).await?;
     if row.loop_name != name {
         let text = format!("round {} is of {}, not of {name}", row.id, row.loop_name);
-        return Err(CommandError::new(Kind::Usage, text).hint(format!("loopwright budget raise {}", row.loop_name)));
+        return Err(
+            CommandError::new(CommandErrorKind::Usage, text).hint(format!("loopwright budget raise {}", row.loop_name))
+        );
     }
     if row.phase != RoundPhase::Suspended {
         let text = format!("round {} is {}; only a suspended round can be given more", row.id, row.phase);
@@ -130,11 +132,11 @@ async fn suspended(cx: &Context, id: &str, name: &str) -> Result<String, Command
 }
 
 /// Suspended rounds for which this raise may make room.
-async fn can_go_on(store: &dyn Store, raise: &RaiseRow) -> Result<Vec<RoundRow>, CommandError> {
+async fn resumable_rounds(store: &dyn Store, raise: &RaiseRow) -> Result<Vec<RoundRow>, CommandError> {
     let query = RoundsQuery {
         repo: Some(raise.repo.clone()),
         loop_name: Some(raise.loop_name.clone()),
-        which: RoundsWhich::Open,
+        which: RoundsFilter::Open,
         limit: 100,
         ..RoundsQuery::default()
     };

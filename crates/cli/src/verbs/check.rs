@@ -1,17 +1,20 @@
 //! `check [LOOP]`: everything that can be known to be wrong before a round, all of it at once.
 
-use super::Ended;
-use crate::context::{BaseFiles, Context, FOLDER, Finding, LoopFile, Loops, Objections, error_of, prompts};
-use crate::error::counted;
-use crate::exit::Exit;
-use crate::output::{Look, safe};
-use loopwright::boundary::{self, Host};
-use loopwright_core::after::{self, AfterProblem, Follower};
+use super::VerbResult;
+use crate::context::{
+    BaseFiles, CheckedLoopFile, CommandContext, FileProblem, LOOPS_FOLDER, LoopPreflight, RepoLoops,
+    error_from_problems, prompts,
+};
+use crate::error::with_count;
+use crate::exit::CommandExit;
+use crate::output::{TextStyle, safe};
+use loopwright::boundary::{self, HostSupport};
+use loopwright_core::after::{self, AfterProblem, FollowerLoop};
 use loopwright_core::round::BoundaryLevel;
 use serde::Serialize;
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct CheckArgs {
     /// The loop to check [default: all loops]
     #[arg(value_name = "LOOP")]
     name: Option<String>,
@@ -22,7 +25,7 @@ pub(crate) struct Args {
 struct Document {
     schema: u32,
     loops: Vec<Line>,
-    problems: Vec<Finding>,
+    problems: Vec<FileProblem>,
 }
 
 /// One loop of it.
@@ -36,41 +39,42 @@ struct Line {
     notes: Vec<String>,
 }
 
-pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
+pub(crate) async fn run(args: CheckArgs, cx: &CommandContext) -> VerbResult {
     let repo = cx.repo().await?;
     let loops = cx.loops(&repo)?;
-    let chosen: Vec<&LoopFile> = match &args.name {
+    let chosen: Vec<&CheckedLoopFile> = match &args.name {
         Some(name) => vec![loops.find(name)?],
         None => loops.loops.iter().collect(),
     };
     // A named loop answers for itself only; its file was read well, or it would not have a name.
-    let mut problems = if args.name.is_some() { Vec::new() } else { loops.findings.clone() };
+    let mut problems = if args.name.is_some() { Vec::new() } else { loops.problems.clone() };
     problems.extend(cx.try_config(Some(&repo.work_tree)).err().unwrap_or_default());
-    problems.extend(prompts::objections(&repo.work_tree));
-    let host = cx.host().await;
+    problems.extend(prompts::check_prompts(&repo.work_tree));
+    let host = cx.probe_host().await;
     let (mut lines, mut bases) = (Vec::new(), BaseFiles::default());
     for file in chosen {
         // With a configuration that cannot be read, which is told already, the loop stands for itself.
         let spec = cx.with_configured_agents(file.spec.clone(), &repo).unwrap_or_else(|_| file.spec.clone());
-        let mut found = cx.objections_with(&repo, &LoopFile { file: file.file.clone(), spec }, &mut bases).await?;
+        let mut found =
+            cx.objections_with(&repo, &CheckedLoopFile { file: file.file.clone(), spec }, &mut bases).await?;
         found.notes.extend(held(file, &host));
         lines.push(line(file, &found));
-        problems.extend(found.findings);
+        problems.extend(found.problems);
     }
     follow(&loops, args.name.as_deref(), &mut lines, &mut problems);
     Ok(finish(cx, &Document { schema: 1, loops: lines, problems }))
 }
 
 /// Who follows whom: what is wrong goes to the loop that says so.
-fn follow(loops: &Loops, only: Option<&str>, lines: &mut [Line], problems: &mut Vec<Finding>) {
-    let has = |file: &LoopFile| file.spec.on.probe.is_some();
+fn follow(loops: &RepoLoops, only: Option<&str>, lines: &mut [Line], problems: &mut Vec<FileProblem>) {
+    let has = |file: &CheckedLoopFile| file.spec.on.probe.is_some();
     let all = loops.loops.iter();
-    let followers: Vec<Follower<'_>> = all
+    let followers: Vec<FollowerLoop<'_>> = all
         .clone()
-        .map(|file| Follower { name: &file.spec.name, after: &file.spec.on.after, has_probe: has(file) })
+        .map(|file| FollowerLoop { name: &file.spec.name, after: &file.spec.on.after, has_probe: has(file) })
         .collect();
     // A file that cannot be used as it is may well be the loop that another one follows.
-    let broken: Vec<String> = loops.findings.iter().map(|found| stem(&found.file)).collect();
+    let broken: Vec<String> = loops.problems.iter().map(|found| stem(&found.file)).collect();
     let known = all.clone().map(|file| file.spec.name.as_str()).chain(broken.iter().map(String::as_str)).collect();
     for problem in after::problems(&followers, &known) {
         let (names, text, hint) = match problem {
@@ -98,7 +102,7 @@ fn follow(loops: &Loops, only: Option<&str>, lines: &mut [Line], problems: &mut 
             continue;
         };
         lines.iter_mut().filter(|line| line.name == file.spec.name).for_each(|line| line.ok = false);
-        let finding = Finding::of_file(file.file.clone(), text);
+        let finding = FileProblem::for_file(file.file.clone(), text);
         problems.push(match hint {
             Some(hint) => finding.with_hint(&hint),
             None => finding,
@@ -117,7 +121,7 @@ fn stem(file: &str) -> String {
 }
 
 /// What holds the loop on this machine, where that is not what it should be.
-fn held(file: &LoopFile, host: &Host) -> Option<String> {
+fn held(file: &CheckedLoopFile, host: &HostSupport) -> Option<String> {
     match boundary::decide(file.spec.level, file.spec.sandbox, host) {
         Ok(held) => match held.level {
             BoundaryLevel::Kernel => None,
@@ -132,31 +136,31 @@ fn held(file: &LoopFile, host: &Host) -> Option<String> {
     }
 }
 
-fn line(file: &LoopFile, found: &Objections) -> Line {
+fn line(file: &CheckedLoopFile, found: &LoopPreflight) -> Line {
     let spec = &file.spec;
     Line {
         name: spec.name.clone(),
         file: file.file.clone(),
-        ok: found.findings.is_empty(),
+        ok: found.problems.is_empty(),
         level: spec.level.short(),
         notes: spec.notes().iter().chain(&found.notes).cloned().collect(),
     }
 }
 
-fn finish(cx: &Context, document: &Document) -> Exit {
+fn finish(cx: &CommandContext, document: &Document) -> CommandExit {
     cx.out.answer(document, || page(cx, document));
     if document.problems.is_empty() {
-        return Exit::DONE;
+        return CommandExit::DONE;
     }
     if !cx.out.is_json() {
-        cx.out.error(&error_of(&document.problems));
+        cx.out.error(&error_from_problems(&document.problems));
     }
-    Exit::USAGE
+    CommandExit::USAGE
 }
 
-fn page(cx: &Context, document: &Document) -> String {
+fn page(cx: &CommandContext, document: &Document) -> String {
     if document.loops.is_empty() && document.problems.is_empty() {
-        return format!("no loop files in {FOLDER}/; `loopwright init` writes one");
+        return format!("no loop files in {LOOPS_FOLDER}/; `loopwright init` writes one");
     }
     if document.loops.is_empty() {
         return "no loop file can be used as it is".to_owned();
@@ -164,13 +168,13 @@ fn page(cx: &Context, document: &Document) -> String {
     let wide = document.loops.iter().map(|line| line.name.chars().count()).max().unwrap_or(0);
     let mut lines = Vec::new();
     for line in &document.loops {
-        let (look, word) = if line.ok { (Look::Green, "ok ") } else { (Look::Red, "bad") };
-        let word = cx.out.look(look, word);
+        let (look, word) = if line.ok { (TextStyle::Green, "ok ") } else { (TextStyle::Red, "bad") };
+        let word = cx.out.style(look, word);
         lines.push(format!("{word}  {:<wide$}  {}  {}", line.name, line.level, safe(&line.file)));
         lines.extend(line.notes.iter().map(|note| format!("     note: {}", safe(note))));
     }
     if document.problems.is_empty() {
-        lines.push(format!("{} checked", counted(document.loops.len(), "loop")));
+        lines.push(format!("{} checked", with_count(document.loops.len(), "loop")));
     }
     lines.join("\n")
 }

@@ -1,19 +1,19 @@
 //! `costs`: what was spent, by loop, role, model, day, item or agent, and what an accepted outcome cost.
 
-use super::Ended;
-use crate::context::Context;
-use crate::exit::Exit;
-use crate::view::costs::Costs;
-use crate::view::loops::Here;
+use super::VerbResult;
+use crate::context::CommandContext;
+use crate::exit::CommandExit;
+use crate::view::costs::CostsView;
+use crate::view::repo_view::RepoView;
 use crate::view::time::now_ms;
 use loopwright::clock;
 use loopwright::store::{CostsBy, CostsQuery};
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct CostsArgs {
     /// How to group the costs
     #[arg(long, value_enum, default_value = "loop")]
-    by: By,
+    by: CostsGrouping,
     /// Count from this day on: a date such as `2026-05-01`, or a number of days such as `7d`
     #[arg(long, value_name = "DATE|Nd", value_parser = since)]
     since: Option<Since>,
@@ -23,7 +23,7 @@ pub(crate) struct Args {
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum By {
+enum CostsGrouping {
     Loop,
     Role,
     Model,
@@ -32,7 +32,7 @@ enum By {
     Agent,
 }
 
-impl By {
+impl CostsGrouping {
     fn word(self) -> (&'static str, CostsBy) {
         match self {
             Self::Loop => ("loop", CostsBy::Loop),
@@ -64,8 +64,8 @@ fn since(text: &str) -> Result<Since, String> {
     is_date.then(|| Since::Day(text.to_owned())).ok_or_else(|| "a date such as `2026-05-01`, or `7d`".to_owned())
 }
 
-pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
-    let (here, store) = tokio::join!(Here::find(cx), super::status::store_if_any(cx));
+pub(crate) async fn run(args: CostsArgs, cx: &CommandContext) -> VerbResult {
+    let (here, store) = tokio::join!(RepoView::find_current(cx), super::status::open_store_if_any(cx));
     let (here, store) = (here?, store?);
     let (word, by) = args.by.word();
     let since = args.since.map(|since| match since {
@@ -74,7 +74,7 @@ pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
     });
     let repo = here.as_ref().and_then(|here| here.scope(args.loop_name.as_deref()));
     let query = CostsQuery { by, since, repo, loop_name: args.loop_name, accepted: Vec::new(), limit: 0 };
-    let costs = Costs::read(store.as_deref(), word, query).await?;
+    let costs = CostsView::read(store.as_deref(), word, query).await?;
     cx.out.answer(&costs, || costs.render(cx.out.width()));
-    Ok(Exit::DONE)
+    Ok(CommandExit::DONE)
 }

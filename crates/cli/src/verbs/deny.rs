@@ -1,14 +1,14 @@
 //! `deny`: end a waiting round with a no.
 
-use super::Ended;
-use super::approve::question;
-use crate::context::Context;
-use crate::error::{CommandError, Kind};
-use crate::exit::Exit;
+use super::VerbResult;
+use super::approve::find_question;
+use crate::context::CommandContext;
+use crate::error::{CommandError, CommandErrorKind};
+use crate::exit::CommandExit;
 use crate::output::safe;
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct DenyArgs {
     /// The id of an inbox item or of a round
     #[arg(value_name = "ID")]
     pub(crate) id: String,
@@ -20,17 +20,17 @@ pub(crate) struct Args {
 /// The longest reason that is kept.
 const WHY_MAX: usize = 4000;
 
-pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
+pub(crate) async fn run(args: DenyArgs, cx: &CommandContext) -> VerbResult {
     if args.why.trim().is_empty() || args.why.len() > WHY_MAX {
         let text = format!("`--why` takes some text of at most {WHY_MAX} bytes");
-        return Err(CommandError::new(Kind::Usage, text));
+        return Err(CommandError::new(CommandErrorKind::Usage, text));
     }
-    let seen = question(cx.reader().await?.as_ref(), &args.id).await?;
-    let engine = cx.owner(None, &loopwright::proc::Cancel::new()).await?;
+    let seen = find_question(cx.open_store_read_only().await?.as_ref(), &args.id).await?;
+    let engine = cx.open_engine(None, &loopwright::proc::CancelToken::new()).await?;
     let bind = cx.recorded_bindings(&engine, &seen.round).await?;
     let report = engine.deny(&seen.round, cx.actor(), &args.why, &bind).await;
     engine.close().await?;
     let report = report?;
     cx.out.answer(&report, || format!("denied: round {} of {}", safe(&report.round), safe(&report.loop_name)));
-    Ok(Exit::DONE)
+    Ok(CommandExit::DONE)
 }

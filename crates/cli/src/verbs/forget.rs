@@ -1,20 +1,20 @@
 //! `forget`: a loop takes its items anew, or one of them, and drops what it remembers. The record of its rounds stays.
 
-use super::Ended;
-use crate::context::Context;
-use crate::error::{CommandError, counted};
-use crate::exit::Exit;
+use super::VerbResult;
+use crate::context::CommandContext;
+use crate::error::{CommandError, with_count};
+use crate::exit::CommandExit;
 use crate::output::safe;
-use crate::signals::Running;
+use crate::signals::CurrentRound;
 use crate::view::SCHEMA;
-use loopwright::forget::{Forget, Forgotten};
+use loopwright::forget::{ForgetReport, ForgetRequest};
 use serde_json::json;
 
 /// Keys that are listed for people; a document has them all.
 const SHOWN: usize = 20;
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct ForgetArgs {
     /// The name of the loop
     #[arg(value_name = "LOOP")]
     pub(crate) name: String,
@@ -23,17 +23,21 @@ pub(crate) struct Args {
     pub(crate) item: Option<String>,
 }
 
-pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
+pub(crate) async fn run(args: ForgetArgs, cx: &CommandContext) -> VerbResult {
     let repo = cx.repo().await?;
     is_known(cx, &repo, &args.name).await?;
-    let cancel = cx.cancel(&Running::default());
-    let engine = cx.owner(Some(&repo), &cancel).await?;
-    let forget =
-        Forget { repo: repo.id.clone(), loop_name: args.name.clone(), item: args.item.clone(), actor: cx.actor_name() };
+    let cancel = cx.cancel(&CurrentRound::default());
+    let engine = cx.open_engine(Some(&repo), &cancel).await?;
+    let forget = ForgetRequest {
+        repo: repo.id.clone(),
+        loop_name: args.name.clone(),
+        item: args.item.clone(),
+        actor: cx.actor_name(),
+    };
     let forgotten = engine.forget(forget).await;
     engine.close().await?;
     let forgotten = forgotten?;
-    if let (Some(item), true) = (&args.item, forgotten.is_nothing()) {
+    if let (Some(item), true) = (&args.item, forgotten.is_empty()) {
         return Err(CommandError::unknown(format!("{} has no item `{item}` to forget", args.name))
             .hint(format!("see what it has with `loopwright show {}`", args.name)));
     }
@@ -44,24 +48,24 @@ pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
         "questions": forgotten.questions,
     });
     cx.out.answer(&document, || page(&args.name, &forgotten));
-    Ok(Exit::DONE)
+    Ok(CommandExit::DONE)
 }
 
 /// A loop with a file here, or one that ran here and whose file is gone.
-async fn is_known(cx: &Context, repo: &loopwright::git::UserRepo, name: &str) -> Result<(), CommandError> {
+async fn is_known(cx: &CommandContext, repo: &loopwright::git::UserRepo, name: &str) -> Result<(), CommandError> {
     let unknown = match cx.loops(repo)?.find(name) {
         Ok(_) => return Ok(()),
         Err(unknown) => unknown,
     };
-    let Some(store) = super::status::store_if_any(cx).await? else { return Err(unknown) };
+    let Some(store) = super::status::open_store_if_any(cx).await? else { return Err(unknown) };
     match store.loop_row(&repo.id, name).await? {
         Some(_) => Ok(()),
         None => Err(unknown),
     }
 }
 
-fn page(name: &str, forgotten: &Forgotten) -> String {
-    if forgotten.is_nothing() {
+fn page(name: &str, forgotten: &ForgetReport) -> String {
+    if forgotten.is_empty() {
         return format!("{} has nothing to forget", safe(name));
     }
     let mut page = String::new();
@@ -75,5 +79,5 @@ fn page(name: &str, forgotten: &Forgotten) -> String {
     }
     let (items, memories) = (forgotten.items.len(), forgotten.memories.len());
     let memories = if memories == 1 { "1 memory".to_owned() } else { format!("{memories} memories") };
-    page + &format!("{} forgot {} and {memories}; its rounds stay on record", safe(name), counted(items, "item"))
+    page + &format!("{} forgot {} and {memories}; its rounds stay on record", safe(name), with_count(items, "item"))
 }

@@ -1,18 +1,18 @@
 //! `gates test LOOP`: runs a loop's commands on base, and once more on a checkout from which everything but the gates' own
 //! inputs was taken away. A gate that still passes there passes always; one that could not start never ran.
 
-use super::Ended;
-use crate::context::Context;
-use crate::error::{CommandError, Kind, chain, counted};
-use crate::exit::Exit;
-use crate::output::{Look, safe};
-use crate::signals::Running;
-use loopwright::gates::{self, Baseline, Facts, GateEnv, Gates, Heldouts, Resolved};
-use loopwright::git::{CommitWords, UserRepo};
-use loopwright::proc::Cancel;
-use loopwright::room::Rooms;
-use loopwright::setup::{self, Task};
-use loopwright::workspace::{Method, SealLimits, Sealed, Workspace, Workspaces};
+use super::VerbResult;
+use crate::context::CommandContext;
+use crate::error::{CommandError, CommandErrorKind, error_chain, with_count};
+use crate::exit::CommandExit;
+use crate::output::{TextStyle, safe};
+use crate::signals::CurrentRound;
+use loopwright::gates::{self, CandidateFacts, GateBaseline, GateEnv, GateRunner, HeldoutChecks, ResolvedGates};
+use loopwright::git::{CommitMetadata, UserRepo};
+use loopwright::proc::CancelToken;
+use loopwright::sandbox_view::SandboxViews;
+use loopwright::setup::{self, SetupTask};
+use loopwright::workspace::{CheckoutMethod, SealLimits, SealedTree, Workspace, Workspaces};
 use loopwright::{Engine, boundary};
 use loopwright_core::gate::{GateResult, GateStatus};
 use loopwright_core::paths::Globs;
@@ -22,13 +22,13 @@ use std::fs;
 use std::path::Path;
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct GatesArgs {
     #[command(subcommand)]
-    what: What,
+    what: GatesCommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum What {
+enum GatesCommand {
     /// Run the gates of a loop on its base, and find gates that cannot fail or never ran
     Test {
         /// The name of the loop
@@ -64,51 +64,53 @@ struct Line {
     note: Option<String>,
 }
 
-pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
-    let What::Test { name } = args.what;
+pub(crate) async fn run(args: GatesArgs, cx: &CommandContext) -> VerbResult {
+    let GatesCommand::Test { name } = args.what;
     let repo = cx.repo().await?;
     let loops = cx.loops(&repo)?;
     let spec = loops.find(&name)?.spec.spec().clone();
-    let cancel = cx.cancel(&Running::default());
-    let engine = cx.owner(Some(&repo), &cancel).await?;
+    let cancel = cx.cancel(&CurrentRound::default());
+    let engine = cx.open_engine(Some(&repo), &cancel).await?;
     let tried = try_gates(cx, &engine, &repo, &spec, &cancel).await;
     engine.close().await?;
     let document = tried?;
     cx.out.answer(&document, || page(cx, &document));
     let found = document.gates.iter().any(|line| line.finding.is_some());
-    Ok(if found { Exit::REJECTED } else { Exit::DONE })
+    Ok(if found { CommandExit::REJECTED } else { CommandExit::DONE })
 }
 
 async fn try_gates(
-    cx: &Context,
+    cx: &CommandContext,
     engine: &Engine,
     repo: &UserRepo,
     spec: &LoopSpec,
-    cancel: &Cancel,
+    cancel: &CancelToken,
 ) -> Result<Document, CommandError> {
     // At any level the gates run the maker's code, so they are tried as a round would run them, or not at all.
     let held = boundary::decide(spec.level, spec.sandbox, engine.host().await);
-    let held = held.map_err(|refused| CommandError::new(Kind::Refused, refused.text))?;
-    let spaces = Workspaces::open(engine.git().clone(), engine.places().root(), repo.clone()).await.map_err(broke)?;
+    let held = held.map_err(|refused| CommandError::new(CommandErrorKind::Refused, refused.text))?;
+    let spaces =
+        Workspaces::open(engine.git().clone(), engine.state_dir().root(), repo.clone()).await.map_err(to_failed)?;
     let base = engine.git().head(repo, spec.base.as_deref()).await?;
     let round = format!("gates-test-{}", std::process::id());
     // Files are taken away from the workspace by hand below, so it is a copy.
-    let rooms = engine.rooms(&held, repo, spec)?.made_by(Method::Copy);
-    let task = Task {
+    let rooms = engine.sandbox_views(&held, repo, spec)?.with_method(CheckoutMethod::Copy);
+    let task = SetupTask {
         cookie: &format!("lw-{round}"),
         cancel,
         wall: setup::WALL_DEFAULT,
         transcripts: None,
-        tell: &|command| cx.out.note(&format!("setup      {}", safe(command))),
+        report: &|command| cx.out.note(&format!("setup      {}", safe(command))),
     };
-    let rooms = engine.warm(rooms, &spaces, spec, &base.commit, &task).await.map_err(broke)?;
-    let workspace = spaces.create(&spec.name, &round, &base.commit, &Method::Copy.into()).await.map_err(broke)?;
-    let ways = engine.ways(&round, &rooms, spec)?;
-    let rooms = rooms.reaching(&ways);
+    let rooms = engine.prepare_setup(rooms, &spaces, spec, &base.commit, &task).await.map_err(to_failed)?;
+    let workspace =
+        spaces.create(&spec.name, &round, &base.commit, &CheckoutMethod::Copy.into()).await.map_err(to_failed)?;
+    let ways = engine.open_routes(&round, &rooms, spec)?;
+    let rooms = rooms.with_routes(&ways);
     let secret = |name: &String| Some((name.into(), engine.settings().known_secrets.get(name)?.into()));
     let vars = spec.secrets.iter().filter_map(secret).collect();
     let env = GateEnv { extra_path: rooms.path().to_vec(), vars };
-    let trial = Trial {
+    let trial = GateTrial {
         spaces: &spaces,
         workspace: &workspace,
         rooms: &rooms,
@@ -118,29 +120,31 @@ async fn try_gates(
         cookie: format!("lw-{round}"),
     };
     let lines = trial.lines(spec).await;
-    spaces.discard(&round).await.map_err(broke)?;
+    spaces.discard(&round).await.map_err(to_failed)?;
     Ok(Document { schema: 1, name: spec.name.clone(), base: base.commit.to_string(), gates: lines? })
 }
 
 /// A throw-away workspace in which gates are tried.
-struct Trial<'t> {
+struct GateTrial<'t> {
     spaces: &'t Workspaces,
     workspace: &'t Workspace,
-    rooms: &'t Rooms,
+    rooms: &'t SandboxViews,
     env: &'t GateEnv,
     engine: &'t Engine,
-    cancel: &'t Cancel,
+    cancel: &'t CancelToken,
     cookie: String,
 }
 
-impl Trial<'_> {
+impl GateTrial<'_> {
     async fn lines(&self, spec: &LoopSpec) -> Result<Vec<Line>, CommandError> {
         let resolved = self.resolve(&tried_on_base(spec)).await?;
         let gates = self.gates();
-        let baseline = gates.baseline(&resolved).await.map_err(broke)?;
+        let baseline = gates.baseline(&resolved).await.map_err(to_failed)?;
         let emptied = self.emptied(&resolved).await?;
-        let without =
-            gates.run(&resolved, &emptied, &Facts::default(), &[], &Baseline::default()).await.map_err(broke)?;
+        let without = gates
+            .run(&resolved, &emptied, &CandidateFacts::default(), &[], &GateBaseline::default())
+            .await
+            .map_err(to_failed)?;
         let mut without = without.iter();
         let heldout = self.heldout_lines(spec, &emptied).await?;
         let lines = spec.gates.iter().filter_map(|gate| match gate {
@@ -154,32 +158,32 @@ impl Trial<'_> {
     }
 
     /// Held-out checks on base, and on the checkout without the code: what answers there was not under test.
-    async fn heldout_lines(&self, spec: &LoopSpec, emptied: &Sealed) -> Result<Vec<Line>, CommandError> {
-        let ground = self.engine.ground(self.spaces.repo());
-        let shown = self.engine.shown_tools(self.spaces.repo(), spec);
-        let checks = Heldouts::read(spec, &ground, self.env, &shown).map_err(|errors| {
+    async fn heldout_lines(&self, spec: &LoopSpec, emptied: &SealedTree) -> Result<Vec<Line>, CommandError> {
+        let ground = self.engine.path_roots(self.spaces.repo());
+        let shown = self.engine.visible_toolchains(self.spaces.repo(), spec);
+        let checks = HeldoutChecks::read(spec, &ground, self.env, &shown).map_err(|errors| {
             let texts: Vec<_> = errors.iter().map(ToString::to_string).collect();
             CommandError::invalid(texts.join("; ")).hint("see `loopwright check`")
         })?;
-        let on_base = self.gates().heldout(&checks, &self.workspace.base).await.map_err(broke)?;
-        let without = self.gates().heldout(&checks, &emptied.commit).await.map_err(broke)?;
+        let on_base = self.gates().heldout(&checks, &self.workspace.base).await.map_err(to_failed)?;
+        let without = self.gates().heldout(&checks, &emptied.commit).await.map_err(to_failed)?;
         Ok(on_base.iter().zip(&without).map(|(on_base, without)| line(false, on_base, without)).collect())
     }
 
-    async fn resolve(&self, runs: &[Gate]) -> Result<Resolved, CommandError> {
-        let paths = gates::base_paths(self.spaces.engine(), &self.workspace.base).await.map_err(broke)?;
+    async fn resolve(&self, runs: &[Gate]) -> Result<ResolvedGates, CommandError> {
+        let paths = gates::base_paths(self.spaces.engine(), &self.workspace.base).await.map_err(to_failed)?;
         gates::resolve(runs, &paths, self.env).map_err(|errors| {
             let texts: Vec<_> = errors.iter().map(ToString::to_string).collect();
             CommandError::invalid(texts.join("; ")).hint("commit the script; gates run what base has")
         })
     }
 
-    fn gates(&self) -> Gates<'_> {
-        Gates {
+    fn gates(&self) -> GateRunner<'_> {
+        GateRunner {
             workspaces: self.spaces,
             workspace: self.workspace,
             proc: self.engine.proc(),
-            rooms: self.rooms,
+            views: self.rooms,
             env: self.env,
             cookie: &self.cookie,
             cancel: self.cancel,
@@ -187,18 +191,18 @@ impl Trial<'_> {
     }
 
     /// Base without anything but what the gates say decides them.
-    async fn emptied(&self, resolved: &Resolved) -> Result<Sealed, CommandError> {
+    async fn emptied(&self, resolved: &ResolvedGates) -> Result<SealedTree, CommandError> {
         let inputs: Vec<String> = resolved.runs().flat_map(|run| run.inputs.iter().cloned()).collect();
-        let keep = Globs::new(&inputs).map_err(broke)?;
-        empty(&self.workspace.dir, &self.workspace.dir, &keep).map_err(broke)?;
-        let words = CommitWords {
+        let keep = Globs::new(&inputs).map_err(to_failed)?;
+        empty(&self.workspace.dir, &self.workspace.dir, &keep).map_err(to_failed)?;
+        let words = CommitMetadata {
             message: "without the code".to_owned(),
             name: "Loopwright".to_owned(),
             email: "loopwright@localhost".to_owned(),
             at_unix: 0,
         };
         let limits = SealLimits { files_max: usize::MAX, ..SealLimits::default() };
-        self.spaces.seal(self.workspace, &words, limits).await.map_err(broke)
+        self.spaces.seal(self.workspace, &words, limits).await.map_err(to_failed)
     }
 }
 
@@ -271,26 +275,26 @@ fn line(red_before: bool, on_base: &GateResult, without: &GateResult) -> Line {
     }
 }
 
-fn page(cx: &Context, document: &Document) -> String {
+fn page(cx: &CommandContext, document: &Document) -> String {
     if document.gates.is_empty() {
         return format!("{}: no gate runs a command", safe(&document.name));
     }
     let mut lines = Vec::new();
     for line in &document.gates {
         let (look, word) = match (&line.finding, line.status) {
-            (Some(_), _) => (Look::Red, "bad"),
-            (None, GateStatus::Skipped) => (Look::Dim, "-  "),
-            (None, _) => (Look::Green, "ok "),
+            (Some(_), _) => (TextStyle::Red, "bad"),
+            (None, GateStatus::Skipped) => (TextStyle::Dim, "-  "),
+            (None, _) => (TextStyle::Green, "ok "),
         };
-        lines.push(format!("{}  {}: {} on base", cx.out.look(look, word), safe(&line.name), line.status));
+        lines.push(format!("{}  {}: {} on base", cx.out.style(look, word), safe(&line.name), line.status));
         lines.extend(line.finding.iter().map(|text| format!("     {}", safe(text))));
         lines.extend(line.note.iter().map(|text| format!("     note: {}", safe(text))));
     }
     let tried = document.gates.iter().filter(|line| line.status != GateStatus::Skipped).count();
-    lines.push(format!("{} tried", counted(tried, "gate")));
+    lines.push(format!("{} tried", with_count(tried, "gate")));
     lines.join("\n")
 }
 
-fn broke(error: impl std::error::Error) -> CommandError {
-    CommandError::failed(chain(&error))
+fn to_failed(error: impl std::error::Error) -> CommandError {
+    CommandError::failed(error_chain(&error))
 }

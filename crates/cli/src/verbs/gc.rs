@@ -1,18 +1,18 @@
 //! `gc`: remove what is no longer needed, and say what that freed.
 
-use super::Ended;
-use crate::context::Context;
-use crate::error::counted;
-use crate::exit::Exit;
+use super::VerbResult;
+use crate::context::CommandContext;
+use crate::error::with_count;
+use crate::exit::CommandExit;
 use crate::output::safe;
 use crate::view::time::now_ms;
-use loopwright::gc::{GcMode, Removed, Retention, Stuck, Swept};
-use loopwright::proc::Cancel;
-use loopwright::store::Aged;
+use loopwright::gc::{GcFailure, GcMode, GcRemoval, GcReport, GcRetention};
+use loopwright::proc::CancelToken;
+use loopwright::store::AgedRows;
 use serde_json::json;
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct GcArgs {
     /// Keep the data of rounds that ended in the last N days [default: `retention` of the configuration]
     #[arg(long, value_name = "N")]
     pub(crate) days: Option<u32>,
@@ -23,21 +23,21 @@ pub(crate) struct Args {
 
 const DAY_MS: i64 = 86_400_000;
 
-pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
+pub(crate) async fn run(args: GcArgs, cx: &CommandContext) -> VerbResult {
     let mode = if args.dry_run { GcMode::List } else { GcMode::Remove };
     // Nothing has run where there is no store, and looking must not make one.
-    if super::status::store_if_any(cx).await?.is_none() {
-        return finish(cx, &Swept::default(), mode);
+    if super::status::open_store_if_any(cx).await?.is_none() {
+        return finish(cx, &GcReport::default(), mode);
     }
-    let engine = cx.owner(None, &Cancel::new()).await?;
+    let engine = cx.open_engine(None, &CancelToken::new()).await?;
     let config = cx.config(None)?;
     let before = |days: u32| now_ms().saturating_sub(i64::from(args.days.unwrap_or(days)) * DAY_MS);
-    let retention = Retention {
+    let retention = GcRetention {
         rounds_before_ms: before(config.retention_days()),
         logs_before_ms: before(config.log_retention_days()),
     };
     if mode == GcMode::Remove {
-        cx.let_go(&engine, retention.rounds_before_ms).await?;
+        cx.abandon_suspended_rounds(&engine, retention.rounds_before_ms).await?;
     }
     let swept = engine.gc(retention, mode).await;
     engine.close().await?;
@@ -45,10 +45,10 @@ pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
 }
 
 /// What could not be removed is told last, and the command has failed.
-fn finish(cx: &Context, swept: &Swept, mode: GcMode) -> Ended {
+fn finish(cx: &CommandContext, swept: &GcReport, mode: GcMode) -> VerbResult {
     let removed = &swept.removed;
     let freed: u64 = removed.iter().map(|one| one.bytes).sum();
-    let line = |one: &Removed| json!({"kind": one.kind.word(), "path": one.path, "bytes": one.bytes});
+    let line = |one: &GcRemoval| json!({"kind": one.kind.word(), "path": one.path, "bytes": one.bytes});
     let lines: Vec<_> = removed.iter().map(line).collect();
     let document = json!({
         "schema": 1, "dry_run": mode == GcMode::List, "removed": lines, "freed_bytes": freed,
@@ -56,27 +56,27 @@ fn finish(cx: &Context, swept: &Swept, mode: GcMode) -> Ended {
         "stuck": swept.stuck.iter().map(stuck_line).collect::<Vec<_>>(),
     });
     cx.out.answer(&document, || page(removed, freed, mode) + &rows_page(swept.rows, mode) + &stuck_page(&swept.stuck));
-    Ok(if swept.stuck.is_empty() { Exit::DONE } else { Exit::FAILED })
+    Ok(if swept.stuck.is_empty() { CommandExit::DONE } else { CommandExit::FAILED })
 }
 
-fn rows_page(rows: Aged, mode: GcMode) -> String {
-    if rows.is_nothing() {
+fn rows_page(rows: AgedRows, mode: GcMode) -> String {
+    if rows.is_empty() {
         return String::new();
     }
     let what = match mode {
         GcMode::Remove => "removed",
         GcMode::List => "would remove",
     };
-    let Aged { receipts, signals, memories } = rows;
+    let AgedRows { receipts, signals, memories } = rows;
     format!("\n{what} from the store: receipts {receipts}, taken signals {signals}, expired memories {memories}")
 }
 
-fn stuck_line(one: &Stuck) -> serde_json::Value {
+fn stuck_line(one: &GcFailure) -> serde_json::Value {
     json!({"kind": one.kind.word(), "path": one.path, "why": why(one)})
 }
 
-fn stuck_page(stuck: &[Stuck]) -> String {
-    let line = |one: &Stuck| {
+fn stuck_page(stuck: &[GcFailure]) -> String {
+    let line = |one: &GcFailure| {
         let path = safe(&one.path.display().to_string());
         format!("\ncould not remove {} {path}: {}", one.kind.word(), safe(&why(one)))
     };
@@ -84,12 +84,12 @@ fn stuck_page(stuck: &[Stuck]) -> String {
 }
 
 /// The error with everything behind it.
-fn why(one: &Stuck) -> String {
+fn why(one: &GcFailure) -> String {
     let causes = std::iter::successors(std::error::Error::source(&one.why), |cause| cause.source());
     causes.fold(one.why.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
-fn page(removed: &[Removed], freed: u64, mode: GcMode) -> String {
+fn page(removed: &[GcRemoval], freed: u64, mode: GcMode) -> String {
     let mut page = String::new();
     for one in removed {
         page.push_str(&format!("{:<11} {}\n", one.kind.word(), safe(&one.path.display().to_string())));
@@ -98,10 +98,10 @@ fn page(removed: &[Removed], freed: u64, mode: GcMode) -> String {
         GcMode::Remove => "freed",
         GcMode::List => "would free",
     };
-    page + &format!("{what} {} in {}", size(freed), counted(removed.len(), "place"))
+    page + &format!("{what} {} in {}", format_bytes(freed), with_count(removed.len(), "place"))
 }
 
-pub(super) fn size(bytes: u64) -> String {
+pub(super) fn format_bytes(bytes: u64) -> String {
     match bytes {
         bytes if bytes < 1 << 10 => format!("{bytes} bytes"),
         bytes if bytes < 1 << 20 => format!("{:.1} KiB", bytes as f64 / 1024.0),

@@ -1,23 +1,23 @@
 //! `hooks install|uninstall|status`: git hooks that tell the daemon to look when a branch moved. The daemon sees most moves
 //! without them; they help where the kernel tells nothing, such as on network file systems.
 
-use super::Ended;
-use crate::context::Context;
+use super::VerbResult;
+use crate::context::CommandContext;
 use crate::error::CommandError;
-use crate::exit::Exit;
+use crate::exit::CommandExit;
 use crate::output::safe;
-use loopwright::triggers::hooks::{HookState, Hooks};
+use loopwright::triggers::hooks::{HookState, RepoHooks};
 use serde_json::json;
 use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct HooksArgs {
     #[command(subcommand)]
-    what: What,
+    what: HooksCommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum What {
+enum HooksCommand {
     /// Add a marked block to the hooks of the repository; the rest of them stays
     Install,
     /// Remove the marked block
@@ -26,14 +26,14 @@ enum What {
     Status,
 }
 
-pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
+pub(crate) async fn run(args: HooksArgs, cx: &CommandContext) -> VerbResult {
     let repo = cx.repo().await?;
     let (state, _) = cx.state_dir()?;
-    let hooks = Hooks::of(&cx.git(), &repo, &state, cx.env.home.as_deref(), &configs(cx)).await?;
+    let hooks = RepoHooks::for_repo(&cx.git(), &repo, &state, cx.env.home.as_deref(), &configs(cx)).await?;
     let done = match args.what {
-        What::Install => hooks.install(),
-        What::Uninstall => hooks.uninstall(),
-        What::Status => hooks.status(),
+        HooksCommand::Install => hooks.install(),
+        HooksCommand::Uninstall => hooks.uninstall(),
+        HooksCommand::Status => hooks.status(),
     };
     let stands = done.map_err(|error| {
         CommandError::failed(format!("hooks in `{}`: {error}", hooks.folder.display()))
@@ -42,16 +42,16 @@ pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
     let lines: Vec<_> = stands.iter().map(|(name, state)| json!({"hook": name, "state": state.word()})).collect();
     let document = json!({"schema": 1, "folder": hooks.folder, "hooks": lines});
     cx.out.answer(&document, || {
-        let lines = stands.iter().map(|(name, state)| format!("{name:<13} {}", told(state)));
+        let lines = stands.iter().map(|(name, state)| format!("{name:<13} {}", describe(state)));
         let folder = safe(&hooks.folder.display().to_string()).to_string();
         std::iter::once(format!("hooks in {folder}")).chain(lines).collect::<Vec<_>>().join("\n")
     });
     let is_left_out = |(_, state): &(&str, HookState)| matches!(state, HookState::Unsuited(_) | HookState::Asleep);
-    let failed = matches!(args.what, What::Install) && stands.iter().any(is_left_out);
-    Ok(if failed { Exit::FAILED } else { Exit::DONE })
+    let failed = matches!(args.what, HooksCommand::Install) && stands.iter().any(is_left_out);
+    Ok(if failed { CommandExit::FAILED } else { CommandExit::DONE })
 }
 
-fn told(state: &HookState) -> String {
+fn describe(state: &HookState) -> String {
     match state {
         HookState::Installed => "installed".to_owned(),
         HookState::Elsewhere => "pokes another state directory; `hooks install` changes that".to_owned(),
@@ -62,7 +62,7 @@ fn told(state: &HookState) -> String {
 }
 
 /// The user's and the machine's configuration of git, the strongest first.
-fn configs(cx: &Context) -> Vec<PathBuf> {
+fn configs(cx: &CommandContext) -> Vec<PathBuf> {
     let home = cx.env.home.as_ref().map(|home| home.join(".gitconfig"));
     let folder = cx.env.xdg_config.clone().or_else(|| Some(cx.env.home.as_ref()?.join(".config")));
     home.into_iter()

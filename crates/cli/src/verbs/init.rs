@@ -4,10 +4,10 @@
 mod detect;
 mod example;
 
-use super::Ended;
-use crate::context::{Candidate, Context, Standing};
+use super::VerbResult;
+use crate::context::{AgentAccess, AgentAvailability, CommandContext};
 use crate::error::CommandError;
-use crate::exit::Exit;
+use crate::exit::CommandExit;
 use crate::output::safe;
 use loopwright::git::{GitErrorKind, UserRepo};
 use loopwright_core::spec::AgentUse;
@@ -35,13 +35,13 @@ struct Document {
     notes: Vec<String>,
 }
 
-pub(crate) async fn run(cx: &Context) -> Ended {
+pub(crate) async fn run(cx: &CommandContext) -> VerbResult {
     let repo = cx.repo().await?;
     let mut notes = needed(cx, &repo).await;
     let root = repo.work_tree;
-    let tests = detect::tests(&root);
-    let found = cx.candidates(Some(&root))?;
-    let cast = Cast::of(&found);
+    let tests = detect::detect_test_command(&root);
+    let found = cx.agent_availability(Some(&root))?;
+    let cast = ExampleAgents::choose(&found);
     notes.extend(idle(&found));
     let agents = found.iter().filter(|one| one.installed.is_some()).map(|one| one.agent.word()).collect();
     let (maker, checker) = (cast.maker.word(), cast.checker.word());
@@ -60,26 +60,26 @@ pub(crate) async fn run(cx: &Context) -> Ended {
         }
     }
     cx.out.answer(&document, || page(&document));
-    Ok(Exit::DONE)
+    Ok(CommandExit::DONE)
 }
 
 /// Who plays in the example loop.
-pub(super) struct Cast {
+pub(super) struct ExampleAgents {
     maker: AgentUse,
     checker: AgentUse,
     /// Hosts that an agent with its own sign-in talks to by itself.
     hosts: Vec<&'static str>,
 }
 
-impl Cast {
+impl ExampleAgents {
     /// The first agent that can be used, and another one to judge it; a script where there is none.
-    fn of(found: &[Candidate]) -> Self {
+    fn choose(found: &[AgentAvailability]) -> Self {
         let mut usable = found.iter().filter(|one| one.is_usable());
         let Some(maker) = usable.next() else {
             return Self { maker: AgentUse::Scripted, checker: AgentUse::Scripted, hosts: Vec::new() };
         };
         let checker = usable.next().unwrap_or(maker);
-        let own = [maker, checker].into_iter().filter(|one| one.standing == Standing::Login);
+        let own = [maker, checker].into_iter().filter(|one| one.access == AgentAccess::Login);
         let mut hosts: Vec<_> = own.flat_map(|one| loopwright::agents::login_hosts(one.agent)).copied().collect();
         hosts.dedup();
         Self { maker: maker.agent, checker: checker.agent, hosts }
@@ -87,15 +87,15 @@ impl Cast {
 }
 
 /// Agents that are here and cannot ask their model.
-fn idle(found: &[Candidate]) -> impl Iterator<Item = String> {
-    found.iter().filter(|one| one.installed.is_some()).filter_map(|one| match &one.standing {
-        Standing::Lacking(hint) => Some(format!("{} is here but has no key: {hint}", one.agent.word())),
-        Standing::Key(..) | Standing::Login | Standing::Free => None,
+fn idle(found: &[AgentAvailability]) -> impl Iterator<Item = String> {
+    found.iter().filter(|one| one.installed.is_some()).filter_map(|one| match &one.access {
+        AgentAccess::Missing(hint) => Some(format!("{} is here but has no key: {hint}", one.agent.word())),
+        AgentAccess::Key(..) | AgentAccess::Login | AgentAccess::NotNeeded => None,
     })
 }
 
 /// Loops work on commits, so a repository without one is told before anything is tried.
-async fn needed(cx: &Context, repo: &UserRepo) -> Vec<String> {
+async fn needed(cx: &CommandContext, repo: &UserRepo) -> Vec<String> {
     match cx.git().head(repo, None).await {
         Err(error) if matches!(error.kind, GitErrorKind::NoCommits) => {
             vec!["this repository has no commit yet; a loop needs one: git add -A && git commit -m start".to_owned()]

@@ -1,13 +1,13 @@
 //! `logs`: print a round's journal and what its agents wrote.
 
-use super::Ended;
-use crate::context::Context;
+use super::VerbResult;
+use crate::context::CommandContext;
 use crate::error::CommandError;
-use crate::exit::Exit;
+use crate::exit::CommandExit;
 use crate::view::find;
-use crate::view::log::Log;
-use crate::view::loops::Here;
-use crate::view::time::moment;
+use crate::view::log::RoundLogReader;
+use crate::view::repo_view::RepoView;
+use crate::view::time::timestamp;
 use loopwright::store::{RoundRow, Store};
 use loopwright_core::secrets::redact_json;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use std::path::Path;
 use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct LogsArgs {
     /// A round by its id or the start of it, or a loop by its name [default: the latest round here]
     #[arg(value_name = "ROUND|LOOP")]
     pub(crate) id: Option<String>,
@@ -27,29 +27,29 @@ pub(crate) struct Args {
 /// How often a followed round is looked at.
 const LOOKS: Duration = Duration::from_millis(200);
 
-pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
-    let (here, store) = tokio::join!(Here::find(cx), cx.reader());
+pub(crate) async fn run(args: LogsArgs, cx: &CommandContext) -> VerbResult {
+    let (here, store) = tokio::join!(RepoView::find_current(cx), cx.open_store_read_only());
     let (here, store) = (here?, store?);
-    let row = find::latest(store.as_ref(), here.as_ref(), args.id.as_deref()).await?;
+    let row = find::find_latest_round(store.as_ref(), here.as_ref(), args.id.as_deref()).await?;
     let state = cx.state_dir()?.0;
-    let mut log = Log::new(&state, &row.id);
-    let mut tell = |line: &str| cx.out.say(line);
-    log.begin(store.as_ref(), &mut tell).await?;
+    let mut log = RoundLogReader::new(&state, &row.id);
+    let mut tell = |line: &str| cx.out.print(line);
+    log.read_from_start(store.as_ref(), &mut tell).await?;
     if args.follow {
         follow(&mut log, store.as_ref(), cx).await?;
     }
     if cx.out.is_json() {
         cx.out.document(&document(store.as_ref(), &state, &row).await?);
     }
-    Ok(Exit::DONE)
+    Ok(CommandExit::DONE)
 }
 
-async fn follow(log: &mut Log, store: &dyn Store, cx: &Context) -> Result<(), CommandError> {
+async fn follow(log: &mut RoundLogReader, store: &dyn Store, cx: &CommandContext) -> Result<(), CommandError> {
     let mut looks = tokio::time::interval(LOOKS);
-    while !log.is_at_rest() && cx.out.is_heard() {
+    while !log.is_at_rest() && cx.out.has_reader() {
         tokio::select! {
             _ = tokio::signal::ctrl_c() => return Ok(()),
-            _ = looks.tick() => log.go_on(store, &mut |line| cx.out.say(line)).await?,
+            _ = looks.tick() => log.read_new(store, &mut |line| cx.out.print(line)).await?,
         }
     }
     Ok(())
@@ -59,7 +59,7 @@ async fn follow(log: &mut Log, store: &dyn Store, cx: &Context) -> Result<(), Co
 async fn document(store: &dyn Store, state: &Path, row: &RoundRow) -> Result<Value, CommandError> {
     let event = |event: loopwright::store::StoredEvent| {
         let body = serde_json::from_str(&event.body).map_or(Value::Null, redact_json);
-        json!({"seq": event.seq, "index": event.index, "at": moment(event.at_ms), "kind": event.kind, "body": body})
+        json!({"seq": event.seq, "index": event.index, "at": timestamp(event.at_ms), "kind": event.kind, "body": body})
     };
     let events: Vec<_> = store.events(&row.id).await?.into_iter().map(event).collect();
     let folder = state.join("transcripts").join(&row.id);

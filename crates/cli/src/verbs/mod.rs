@@ -37,123 +37,125 @@ pub(crate) mod up;
 pub(crate) mod verify;
 pub(crate) mod why;
 
-use crate::args::Verb;
-use crate::context::Context;
-use crate::error::{CommandError, Kind};
-use crate::exit::Exit;
+use crate::args::CliVerb;
+use crate::context::CommandContext;
+use crate::error::{CommandError, CommandErrorKind};
+use crate::exit::CommandExit;
 use crate::output::safe;
 use crate::{control, demo, dev};
 use loopwright_core::BoxFuture;
 use std::future::Future;
 
 /// How a verb ends.
-pub(crate) type Ended = Result<Exit, CommandError>;
+pub(crate) type VerbResult = Result<CommandExit, CommandError>;
 
 /// Does what was asked: in this process, or where a daemon owns the store, there.
-pub(crate) fn run(verb: Verb, cx: &Context) -> Ended {
-    if let Verb::Why(_) = &verb {
+pub(crate) fn run(verb: CliVerb, cx: &CommandContext) -> VerbResult {
+    if let CliVerb::Why(_) = &verb {
         // The daemon knows best why; one that cannot be asked leaves the record.
-        let asked = elsewhere(cx).inspect_err(|error| cx.out.note(&safe(&error.text)));
-        return asked.ok().flatten().map_or_else(|| here(verb, cx), Ok);
+        let asked = forward_if_daemon_runs(cx).inspect_err(|error| cx.out.note(&safe(&error.text)));
+        return asked.ok().flatten().map_or_else(|| run_here(verb, cx), Ok);
     }
-    if !verb.changes() {
-        return here(verb, cx);
+    if !verb.needs_store_owner() {
+        return run_here(verb, cx);
     }
-    let there = match (elsewhere(cx), &verb) {
-        (Err(error), Verb::Stop(args)) if args.is_everything() => return stop::by_file_at_least(args, cx, &error),
+    let there = match (forward_if_daemon_runs(cx), &verb) {
+        (Err(error), CliVerb::Stop(args)) if args.stops_everything() => {
+            return stop::stop_by_file_after_error(args, cx, &error);
+        }
         (there, _) => there?,
     };
     match there {
         Some(ended) => Ok(ended),
         // A daemon that took the store while we looked performs it then.
-        None => here(verb, cx).or_else(|error| match error.kind {
-            Kind::Held => elsewhere(cx)?.ok_or(error),
+        None => run_here(verb, cx).or_else(|error| match error.kind {
+            CommandErrorKind::Held => forward_if_daemon_runs(cx)?.ok_or(error),
             _ => Err(error),
         }),
     }
 }
 
-fn elsewhere(cx: &Context) -> Result<Option<Exit>, CommandError> {
-    if control::is_there(cx) { reading(control::forwarded(cx)) } else { Ok(None) }
+fn forward_if_daemon_runs(cx: &CommandContext) -> Result<Option<CommandExit>, CommandError> {
+    if control::daemon_may_listen(cx) { run_reading(control::forward_to_daemon(cx)) } else { Ok(None) }
 }
 
 /// What a daemon performs for others. Everything else reads, or has no store.
-pub(crate) fn lent<'c>(verb: Verb, cx: &'c Context) -> BoxFuture<'c, Ended> {
+pub(crate) fn run_in_daemon<'c>(verb: CliVerb, cx: &'c CommandContext) -> BoxFuture<'c, VerbResult> {
     match verb {
-        Verb::Run(args) => Box::pin(run::run(args, cx)),
-        Verb::Approve(args) => Box::pin(approve::run(args, cx)),
-        Verb::Deny(args) => Box::pin(deny::run(args, cx)),
-        Verb::Budget(args) => Box::pin(budget::run(args, cx)),
-        Verb::Gc(args) => Box::pin(gc::run(args, cx)),
-        Verb::Retry(args) => Box::pin(retry::run(args, cx)),
-        Verb::Gates(args) => Box::pin(gates::run(args, cx)),
-        Verb::Stop(args) if args.changes() => Box::pin(stop::run(args, cx)),
-        Verb::Why(args) => Box::pin(why::run(args, cx)),
-        Verb::Thaw => Box::pin(thaw::run(cx)),
-        Verb::Forget(args) => Box::pin(forget::run(args, cx)),
-        Verb::Pause(args) => Box::pin(pause::pause(args, cx)),
-        Verb::Resume(args) => Box::pin(pause::resume(args, cx)),
-        _ => Box::pin(async { Err(CommandError::new(Kind::Usage, "a daemon does not perform this")) }),
+        CliVerb::Run(args) => Box::pin(run::run(args, cx)),
+        CliVerb::Approve(args) => Box::pin(approve::run(args, cx)),
+        CliVerb::Deny(args) => Box::pin(deny::run(args, cx)),
+        CliVerb::Budget(args) => Box::pin(budget::run(args, cx)),
+        CliVerb::Gc(args) => Box::pin(gc::run(args, cx)),
+        CliVerb::Retry(args) => Box::pin(retry::run(args, cx)),
+        CliVerb::Gates(args) => Box::pin(gates::run(args, cx)),
+        CliVerb::Stop(args) if args.needs_store_owner() => Box::pin(stop::run(args, cx)),
+        CliVerb::Why(args) => Box::pin(why::run(args, cx)),
+        CliVerb::Thaw => Box::pin(thaw::run(cx)),
+        CliVerb::Forget(args) => Box::pin(forget::run(args, cx)),
+        CliVerb::Pause(args) => Box::pin(pause::pause(args, cx)),
+        CliVerb::Resume(args) => Box::pin(pause::resume(args, cx)),
+        _ => Box::pin(async { Err(CommandError::new(CommandErrorKind::Usage, "a daemon does not perform this")) }),
     }
 }
 
-fn here(verb: Verb, cx: &Context) -> Ended {
+fn run_here(verb: CliVerb, cx: &CommandContext) -> VerbResult {
     match verb {
-        Verb::Demo => owning(demo::run(cx)),
-        Verb::Init => reading(init::run(cx)),
-        Verb::Check(args) => reading(check::run(args, cx)),
-        Verb::Config => reading(config::run(cx)),
-        Verb::Run(args) => owning(run::run(args, cx)),
-        Verb::Up(args) => owning(up::run(args, cx)),
-        Verb::Stop(args) => owning(stop::run(args, cx)),
-        Verb::Thaw => owning(thaw::run(cx)),
-        Verb::Tick => owning(tick::run(cx)),
-        Verb::Pause(args) => owning(pause::pause(args, cx)),
-        Verb::Resume(args) => owning(pause::resume(args, cx)),
-        Verb::Service(args) => reading(service::run(args, cx)),
-        Verb::Hooks(args) => reading(hooks::run(args, cx)),
-        Verb::Schema => schema::run(cx),
-        Verb::Prompts(args) => reading(prompts::run(args, cx)),
-        Verb::Schedule(args) => reading(schedule::run(args, cx)),
-        Verb::Status(args) => reading(status::run(args, cx)),
-        Verb::Rounds(args) => reading(rounds::run(args, cx)),
-        Verb::Show(args) => reading(show::run(args, cx)),
-        Verb::Report(args) => reading(report::run(args, cx)),
-        Verb::Logs(args) => reading(logs::run(args, cx)),
-        Verb::Inbox(args) => reading(inbox::run(args, cx)),
-        Verb::Approve(args) => owning(approve::run(args, cx)),
-        Verb::Deny(args) => owning(deny::run(args, cx)),
-        Verb::Budget(args) => owning(budget::run(args, cx)),
-        Verb::Costs(args) => reading(costs::run(args, cx)),
-        Verb::Simulate(args) => reading(simulate::run(args, cx)),
-        Verb::Verify(args) => reading(verify::run(args, cx)),
-        Verb::Why(args) => reading(why::run(args, cx)),
-        Verb::Backup(args) => reading(backup::make(args, cx)),
-        Verb::Restore(args) => reading(backup::restore(args, cx)),
-        Verb::Gc(args) => owning(gc::run(args, cx)),
-        Verb::Forget(args) => owning(forget::run(args, cx)),
-        Verb::Retry(args) => owning(retry::run(args, cx)),
-        Verb::Take(args) => owning(take::run(args, cx)),
-        Verb::Gates(args) => owning(gates::run(args, cx)),
-        Verb::Doctor(args) => reading(doctor::run(args, cx)),
-        Verb::Dev(args) => owning(dev::run(args, cx)),
-        Verb::Completions(args) => completions::run(&args, cx),
+        CliVerb::Demo => run_owning(demo::run(cx)),
+        CliVerb::Init => run_reading(init::run(cx)),
+        CliVerb::Check(args) => run_reading(check::run(args, cx)),
+        CliVerb::Config => run_reading(config::run(cx)),
+        CliVerb::Run(args) => run_owning(run::run(args, cx)),
+        CliVerb::Up(args) => run_owning(up::run(args, cx)),
+        CliVerb::Stop(args) => run_owning(stop::run(args, cx)),
+        CliVerb::Thaw => run_owning(thaw::run(cx)),
+        CliVerb::Tick => run_owning(tick::run(cx)),
+        CliVerb::Pause(args) => run_owning(pause::pause(args, cx)),
+        CliVerb::Resume(args) => run_owning(pause::resume(args, cx)),
+        CliVerb::Service(args) => run_reading(service::run(args, cx)),
+        CliVerb::Hooks(args) => run_reading(hooks::run(args, cx)),
+        CliVerb::Schema => schema::run(cx),
+        CliVerb::Prompts(args) => run_reading(prompts::run(args, cx)),
+        CliVerb::Schedule(args) => run_reading(schedule::run(args, cx)),
+        CliVerb::Status(args) => run_reading(status::run(args, cx)),
+        CliVerb::Rounds(args) => run_reading(rounds::run(args, cx)),
+        CliVerb::Show(args) => run_reading(show::run(args, cx)),
+        CliVerb::Report(args) => run_reading(report::run(args, cx)),
+        CliVerb::Logs(args) => run_reading(logs::run(args, cx)),
+        CliVerb::Inbox(args) => run_reading(inbox::run(args, cx)),
+        CliVerb::Approve(args) => run_owning(approve::run(args, cx)),
+        CliVerb::Deny(args) => run_owning(deny::run(args, cx)),
+        CliVerb::Budget(args) => run_owning(budget::run(args, cx)),
+        CliVerb::Costs(args) => run_reading(costs::run(args, cx)),
+        CliVerb::Simulate(args) => run_reading(simulate::run(args, cx)),
+        CliVerb::Verify(args) => run_reading(verify::run(args, cx)),
+        CliVerb::Why(args) => run_reading(why::run(args, cx)),
+        CliVerb::Backup(args) => run_reading(backup::create(args, cx)),
+        CliVerb::Restore(args) => run_reading(backup::restore(args, cx)),
+        CliVerb::Gc(args) => run_owning(gc::run(args, cx)),
+        CliVerb::Forget(args) => run_owning(forget::run(args, cx)),
+        CliVerb::Retry(args) => run_owning(retry::run(args, cx)),
+        CliVerb::Take(args) => run_owning(take::run(args, cx)),
+        CliVerb::Gates(args) => run_owning(gates::run(args, cx)),
+        CliVerb::Doctor(args) => run_reading(doctor::run(args, cx)),
+        CliVerb::Dev(args) => run_owning(dev::run(args, cx)),
+        CliVerb::Completions(args) => completions::run(&args, cx),
     }
 }
 
 /// Runs a verb that looks only: one thread is enough and starts fastest.
-fn reading<T>(verb: impl Future<Output = Result<T, CommandError>>) -> Result<T, CommandError> {
-    on(tokio::runtime::Builder::new_current_thread(), verb)
+fn run_reading<T>(verb: impl Future<Output = Result<T, CommandError>>) -> Result<T, CommandError> {
+    block_on(tokio::runtime::Builder::new_current_thread(), verb)
 }
 
 /// Runs a verb that owns the store and starts processes: a second thread hears signals while the first is busy.
-fn owning(verb: impl Future<Output = Ended>) -> Ended {
+fn run_owning(verb: impl Future<Output = VerbResult>) -> VerbResult {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder.worker_threads(2);
-    on(builder, verb)
+    block_on(builder, verb)
 }
 
-fn on<T>(
+fn block_on<T>(
     mut builder: tokio::runtime::Builder,
     verb: impl Future<Output = Result<T, CommandError>>,
 ) -> Result<T, CommandError> {

@@ -1,14 +1,14 @@
 //! `pause LOOP` and `resume LOOP`: whether a loop starts by itself. `run` starts it all the same.
 
-use super::Ended;
-use crate::context::Context;
-use crate::error::{CommandError, Kind};
-use crate::exit::Exit;
+use super::VerbResult;
+use crate::context::CommandContext;
+use crate::error::{CommandError, CommandErrorKind};
+use crate::exit::CommandExit;
 use crate::output::safe;
 use crate::view::time::now_ms;
-use loopwright::proc::Cancel;
+use loopwright::proc::CancelToken;
 use loopwright::store::{InboxKind, ScheduleRow, Store};
-use loopwright_core::dispatch::{Entry, LoopKey};
+use loopwright_core::dispatch::{LoopEntry, LoopKey};
 use serde_json::json;
 
 /// The longest reason that is kept.
@@ -31,13 +31,13 @@ pub(crate) struct ResumeArgs {
     name: String,
 }
 
-pub(crate) async fn pause(args: PauseArgs, cx: &Context) -> Ended {
-    let (key, entry) = named(cx, &args.name).await?;
+pub(crate) async fn pause(args: PauseArgs, cx: &CommandContext) -> VerbResult {
+    let (key, entry) = find_loop_by_name(cx, &args.name).await?;
     let (by, why) = (cx.actor_name(), args.why.chars().take(WHY_MAX).collect::<String>());
     match cx.daemon() {
         Some(daemon) => daemon.pause(&key, &by, &why).await?,
         None => {
-            let engine = cx.owner(None, &Cancel::new()).await?;
+            let engine = cx.open_engine(None, &CancelToken::new()).await?;
             let fingerprint = entry.as_ref().map_or("", |entry| entry.schedule.fingerprint());
             let paused = engine.pause_loop(&key, fingerprint, &by, &why).await;
             engine.close().await?;
@@ -49,16 +49,16 @@ pub(crate) async fn pause(args: PauseArgs, cx: &Context) -> Ended {
         let name = safe(&key.name);
         format!("{name} starts nothing by itself any more: {}\ngo on with: loopwright resume {name}", safe(&why))
     });
-    Ok(Exit::DONE)
+    Ok(CommandExit::DONE)
 }
 
-pub(crate) async fn resume(args: ResumeArgs, cx: &Context) -> Ended {
-    let (key, entry) = asked_or_named(cx, &args.name).await?;
-    let (was_paused, waited) = held(cx, &key).await?;
+pub(crate) async fn resume(args: ResumeArgs, cx: &CommandContext) -> VerbResult {
+    let (key, entry) = find_loop(cx, &args.name).await?;
+    let (was_paused, waited) = pause_state(cx, &key).await?;
     match cx.daemon() {
         Some(daemon) => daemon.resume(&key, &cx.actor_name()).await?,
         None => {
-            let engine = cx.owner(None, &Cancel::new()).await?;
+            let engine = cx.open_engine(None, &CancelToken::new()).await?;
             let resumed = engine.resume_loop(&key, entry, &cx.actor_name()).await;
             engine.close().await?;
             resumed?;
@@ -71,35 +71,35 @@ pub(crate) async fn resume(args: ResumeArgs, cx: &Context) -> Ended {
         true => format!("{} starts by itself again; what was due meanwhile stays undone", safe(&key.name)),
         false => format!("{} was not paused", safe(&key.name)),
     });
-    Ok(Exit::DONE)
+    Ok(CommandExit::DONE)
 }
 
 /// Whether a loop is paused, and whether it waits after a failure or a limit.
-async fn held(cx: &Context, key: &LoopKey) -> Result<(bool, bool), CommandError> {
-    let Some(store) = super::status::store_if_any(cx).await? else { return Ok((false, false)) };
+async fn pause_state(cx: &CommandContext, key: &LoopKey) -> Result<(bool, bool), CommandError> {
+    let Some(store) = super::status::open_store_if_any(cx).await? else { return Ok((false, false)) };
     let row = store.schedule(&key.repo, &key.name).await?;
     let waits = |row: &ScheduleRow| row.wait_until_ms.is_some_and(|until_ms| until_ms > now_ms());
     Ok((row.as_ref().is_some_and(|row| row.paused_ms.is_some()), row.as_ref().is_some_and(waits)))
 }
 
 /// The loop that a question of the inbox is about, or the one of that name.
-async fn asked_or_named(cx: &Context, text: &str) -> Result<(LoopKey, Option<Entry>), CommandError> {
-    let question = match super::status::store_if_any(cx).await? {
+async fn find_loop(cx: &CommandContext, text: &str) -> Result<(LoopKey, Option<LoopEntry>), CommandError> {
+    let question = match super::status::open_store_if_any(cx).await? {
         Some(store) => store.inbox_item(text).await?.filter(|question| question.kind == InboxKind::LoopPaused),
         None => None,
     };
-    let Some(question) = question else { return named(cx, text).await };
+    let Some(question) = question else { return find_loop_by_name(cx, text).await };
     let key = LoopKey::new(&question.repo, &question.loop_name);
-    let entry = cx.entries().await.unwrap_or_default().into_iter().find(|entry| entry.key == key);
+    let entry = cx.loop_entries().await.unwrap_or_default().into_iter().find(|entry| entry.key == key);
     Ok((key, entry))
 }
 
 /// The loop by its file here, or one of which the store knows where it stands.
-async fn named(cx: &Context, name: &str) -> Result<(LoopKey, Option<Entry>), CommandError> {
+async fn find_loop_by_name(cx: &CommandContext, name: &str) -> Result<(LoopKey, Option<LoopEntry>), CommandError> {
     let unknown = match cx.repo().await {
         Ok(repo) => match cx.loops(&repo)?.find(name) {
             Ok(file) => {
-                let entry = Entry::of(&file.spec, &repo.id, &cx.system_zone());
+                let entry = LoopEntry::from_spec(&file.spec, &repo.id, &cx.system_zone());
                 let entry = entry.map_err(|problem| CommandError::invalid(problem.to_string()))?;
                 return Ok((entry.key.clone(), Some(entry)));
             }
@@ -107,31 +107,31 @@ async fn named(cx: &Context, name: &str) -> Result<(LoopKey, Option<Entry>), Com
         },
         Err(unknown) => unknown,
     };
-    if let Some(entry) = elsewhere(cx, name).await? {
+    if let Some(entry) = find_loop_in_fleet(cx, name).await? {
         return Ok((entry.key.clone(), Some(entry)));
     }
-    match super::status::store_if_any(cx).await? {
-        Some(store) => Ok((standing(store.as_ref(), name).await?.ok_or(unknown)?, None)),
+    match super::status::open_store_if_any(cx).await? {
+        Some(store) => Ok((find_loop_in_store(store.as_ref(), name).await?.ok_or(unknown)?, None)),
         None => Err(unknown),
     }
 }
 
 /// The loop of that name in the repositories of the configuration.
-async fn elsewhere(cx: &Context, name: &str) -> Result<Option<Entry>, CommandError> {
-    if cx.names_a_repo() {
+async fn find_loop_in_fleet(cx: &CommandContext, name: &str) -> Result<Option<LoopEntry>, CommandError> {
+    if cx.has_explicit_repo() {
         return Ok(None);
     }
     // A configuration that is wrong names nobody.
-    let mut named = cx.entries().await.unwrap_or_default();
+    let mut named = cx.loop_entries().await.unwrap_or_default();
     named.retain(|entry| &*entry.key.name == name);
     match named.len() {
         0 | 1 => Ok(named.pop()),
-        _ => Err(CommandError::new(Kind::Usage, format!("several repositories have a loop `{name}`"))
+        _ => Err(CommandError::new(CommandErrorKind::Usage, format!("several repositories have a loop `{name}`"))
             .hint("say which: --repo DIR")),
     }
 }
 
-async fn standing(store: &dyn Store, name: &str) -> Result<Option<LoopKey>, CommandError> {
+async fn find_loop_in_store(store: &dyn Store, name: &str) -> Result<Option<LoopKey>, CommandError> {
     let rows = store.schedules().await?;
     let mut named = rows.iter().filter(|row| row.loop_name == name);
     Ok(match (named.next(), named.next()) {

@@ -1,23 +1,23 @@
 //! `prompts [show NAME]`: the words of briefs that are the same for every loop, and where a repository has its own.
 
-use super::Ended;
-use crate::context::{Context, prompts};
+use super::VerbResult;
+use crate::context::{CommandContext, prompts};
 use crate::error::CommandError;
-use crate::exit::Exit;
-use crate::output::{Table, safe_lines};
-use loopwright_core::prompt::Text;
+use crate::exit::CommandExit;
+use crate::output::{TextTable, safe_lines};
+use loopwright_core::prompt::BriefText;
 use serde::Serialize;
 use std::path::Path;
 
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub(crate) struct Args {
+pub(crate) struct PromptsArgs {
     #[command(subcommand)]
-    what: Option<What>,
+    what: Option<PromptsCommand>,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum What {
+enum PromptsCommand {
     /// Print one prompt as roles get it; a copy of it is a good start for a prompt of your own
     Show {
         /// The name of the prompt
@@ -46,35 +46,35 @@ struct Document {
 
 /// The document of `prompts show --json`.
 #[derive(Debug, Serialize)]
-struct Shown {
+struct PromptDocument {
     schema: u32,
     #[serde(flatten)]
     line: Line,
     text: String,
 }
 
-pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
+pub(crate) async fn run(args: PromptsArgs, cx: &CommandContext) -> VerbResult {
     // Outside a repository the built-in words are still worth reading.
     let repo = cx.repo().await.ok();
     let work_tree = repo.as_ref().map(|repo| repo.work_tree.as_path());
     match args.what {
         None => list(cx, work_tree),
-        Some(What::Show { name }) => show(cx, work_tree, &name)?,
+        Some(PromptsCommand::Show { name }) => show(cx, work_tree, &name)?,
     }
-    Ok(Exit::DONE)
+    Ok(CommandExit::DONE)
 }
 
-fn line(text: Text, work_tree: Option<&Path>) -> Line {
-    let file = prompts::replaceable().find(|(known, _)| *known == text).map(|(_, file)| file);
-    let replaced = work_tree.is_some_and(|tree| prompts::replaced_by(text, tree).is_some());
-    Line { name: text.name(), about: text.about(), file, replaced }
+fn line(text: BriefText, work_tree: Option<&Path>) -> Line {
+    let file = prompts::replaceable_texts().find(|(known, _)| *known == text).map(|(_, file)| file);
+    let replaced = work_tree.is_some_and(|tree| prompts::replacement_file(text, tree).is_some());
+    Line { name: text.name(), about: text.summary(), file, replaced }
 }
 
-fn list(cx: &Context, work_tree: Option<&Path>) {
-    let prompts = Text::ALL.map(|text| line(text, work_tree)).into();
+fn list(cx: &CommandContext, work_tree: Option<&Path>) {
+    let prompts = BriefText::ALL.map(|text| line(text, work_tree)).into();
     let document = Document { schema: 1, prompts };
     cx.out.answer(&document, || {
-        let mut table = Table::new(["NAME", "FROM", "ABOUT"]);
+        let mut table = TextTable::new(["NAME", "FROM", "ABOUT"]);
         for line in &document.prompts {
             let own = line.file.as_deref().filter(|_| line.replaced);
             table.row([line.name, own.unwrap_or("built in"), line.about]);
@@ -84,17 +84,17 @@ fn list(cx: &Context, work_tree: Option<&Path>) {
     });
 }
 
-fn show(cx: &Context, work_tree: Option<&Path>, name: &str) -> Result<(), CommandError> {
-    let names = Text::ALL.map(Text::name).join(", ");
+fn show(cx: &CommandContext, work_tree: Option<&Path>, name: &str) -> Result<(), CommandError> {
+    let names = BriefText::ALL.map(BriefText::name).join(", ");
     let unknown = || CommandError::invalid(format!("there is no text `{name}`")).hint(format!("one of: {names}"));
-    let text = Text::ALL.into_iter().find(|text| text.name() == name).ok_or_else(unknown)?;
-    let own = work_tree.and_then(|tree| Some(tree.join(prompts::replaced_by(text, tree)?)));
+    let text = BriefText::ALL.into_iter().find(|text| text.name() == name).ok_or_else(unknown)?;
+    let own = work_tree.and_then(|tree| Some(tree.join(prompts::replacement_file(text, tree)?)));
     let words = match own {
         None => text.built_in().to_owned(),
         Some(path) => std::fs::read_to_string(&path)
             .map_err(|error| CommandError::failed(format!("read `{}`: {error}", path.display())))?,
     };
-    let shown = Shown { schema: 1, line: line(text, work_tree), text: words };
+    let shown = PromptDocument { schema: 1, line: line(text, work_tree), text: words };
     cx.out.answer(&shown, || safe_lines(shown.text.trim_end()));
     Ok(())
 }

@@ -1,15 +1,15 @@
 //! `report`: print a round's report, made again from the record when its file is gone.
 
-use super::Ended;
-use crate::context::Context;
+use super::VerbResult;
+use crate::context::CommandContext;
 use crate::error::CommandError;
-use crate::exit::Exit;
+use crate::exit::CommandExit;
 use crate::output::safe_lines;
 use crate::view::find;
-use crate::view::loops::Here;
-use crate::view::story::Story;
-use loopwright::places::Places;
+use crate::view::repo_view::RepoView;
+use crate::view::round_record::RoundRecord;
 use loopwright::seam::Seam;
+use loopwright::state_dir::StateDir;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 const BYTES_MAX: u64 = 8 << 20;
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct ReportArgs {
     /// A round by its id or the start of it, or a loop by its name [default: the latest round here]
     #[arg(value_name = "ROUND|LOOP")]
     pub(crate) id: Option<String>,
@@ -26,26 +26,26 @@ pub(crate) struct Args {
     pub(crate) path: bool,
 }
 
-pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
-    let (here, store) = tokio::join!(Here::find(cx), cx.reader());
+pub(crate) async fn run(args: ReportArgs, cx: &CommandContext) -> VerbResult {
+    let (here, store) = tokio::join!(RepoView::find_current(cx), cx.open_store_read_only());
     let (here, store) = (here?, store?);
-    let row = find::latest(store.as_ref(), here.as_ref(), args.id.as_deref()).await?;
-    let places = Places::open(&cx.state_dir()?.0, Seam::none()).map_err(broken)?;
+    let row = find::find_latest_round(store.as_ref(), here.as_ref(), args.id.as_deref()).await?;
+    let places = StateDir::open(&cx.state_dir()?.0, Seam::none()).map_err(broken)?;
     let path = row.report.as_ref().map_or_else(|| places.report(&row.id), PathBuf::from);
     let text = match read(&path) {
         Some(text) => text,
-        None => Story::read(store.as_ref(), &row.id).await?.markdown()?,
+        None => RoundRecord::read(store.as_ref(), &row.id).await?.markdown()?,
     };
     if args.path && !path.exists() {
         places.write(&path, text.as_bytes()).map_err(broken)?;
     }
     let document = json!({"schema": 1, "round": row.id, "path": path, "markdown": text});
     cx.out.answer(&document, || if args.path { path.display().to_string() } else { safe_lines(&text) });
-    Ok(Exit::DONE)
+    Ok(CommandExit::DONE)
 }
 
-fn broken(error: loopwright::places::PlaceError) -> CommandError {
-    CommandError::failed(crate::error::chain(&error))
+fn broken(error: loopwright::state_dir::StateFileError) -> CommandError {
+    CommandError::failed(crate::error::error_chain(&error))
 }
 
 fn read(path: &Path) -> Option<String> {

@@ -1,19 +1,19 @@
 //! `run LOOP`: one round now, in the foreground. The exit code is the outcome's.
 
-use super::Ended;
-use crate::context::{Context, LoopFile, error_of, inputs, prompts};
-use crate::error::{CommandError, Kind};
-use crate::exit::Exit;
-use crate::posting::{self, Posting};
-use crate::progress::Screen;
-use crate::signals::Running;
-use crate::story;
-use crate::view::loops::stop_file;
+use super::VerbResult;
+use crate::context::{CheckedLoopFile, CommandContext, error_from_problems, inputs, prompts};
+use crate::dry_run::{self, DryRunItem};
+use crate::error::{CommandError, CommandErrorKind};
+use crate::exit::CommandExit;
+use crate::progress::ProgressDisplay;
+use crate::round_summary;
+use crate::signals::CurrentRound;
+use crate::view::repo_view::read_stop_file;
 use clap::builder::NonEmptyStringValueParser;
 use loopwright::Engine;
 use loopwright::daemon::STOP_FLAG;
 use loopwright::git::UserRepo;
-use loopwright::round::{Bindings, RunRequest};
+use loopwright::round::{LoopBindings, RunRequest};
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::report::RoundReport;
 use loopwright_core::spec::CheckedSpec;
@@ -21,7 +21,7 @@ use serde::Serialize;
 use std::sync::Arc;
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct RunArgs {
     /// The name of the loop
     #[arg(value_name = "LOOP")]
     name: String,
@@ -38,42 +38,47 @@ pub(crate) struct Args {
 struct Document<'r> {
     #[serde(flatten)]
     report: &'r RoundReport,
-    would_send: Option<&'r [Posting]>,
+    would_send: Option<&'r [DryRunItem]>,
 }
 
-pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
+pub(crate) async fn run(args: RunArgs, cx: &CommandContext) -> VerbResult {
     let repo = cx.repo().await?;
-    let (bind, request) = prepared(cx, &repo, &args.name).await?;
+    let (bind, request) = prepare_manual_run(cx, &repo, &args.name).await?;
     let request = RunRequest { items: args.item.into_iter().collect(), dry_run: args.dry_run, ..request };
-    perform(cx, &repo, &bind, request).await
+    run_round(cx, &repo, &bind, request).await
 }
 
 /// A start by hand of a loop as its file is now.
-pub(crate) async fn prepared(
-    cx: &Context,
+pub(crate) async fn prepare_manual_run(
+    cx: &CommandContext,
     repo: &UserRepo,
     name: &str,
-) -> Result<(Bindings, RunRequest), CommandError> {
-    let (spec, inputs) = chosen(cx, repo, name).await?;
+) -> Result<(LoopBindings, RunRequest), CommandError> {
+    let (spec, inputs) = choose_spec(cx, repo, name).await?;
     let bind = cx.bindings(&spec, &repo.work_tree)?;
     Ok((bind, RunRequest { inputs, ..RunRequest::manual(spec, &repo.work_tree, cx.actor_name()) }))
 }
 
 /// Runs one round with everything around it: signals, recovery, progress, the story, the exit code.
-pub(crate) async fn perform(cx: &Context, repo: &UserRepo, bind: &Bindings, request: RunRequest) -> Ended {
-    let telling = cx.telling()?;
+pub(crate) async fn run_round(
+    cx: &CommandContext,
+    repo: &UserRepo,
+    bind: &LoopBindings,
+    request: RunRequest,
+) -> VerbResult {
+    let telling = cx.progress_detail()?;
     let dry_run = request.dry_run;
-    let running = Running::default();
+    let running = CurrentRound::default();
     let cancel = cx.cancel(&running);
-    let engine = cx.owner(Some(repo), &cancel).await?;
-    unless_stopped(cx, &engine).await?;
+    let engine = cx.open_engine(Some(repo), &cancel).await?;
+    ensure_not_stopped(cx, &engine).await?;
     if cancel.is_cancelled() {
-        return Err(CommandError::new(Kind::Interrupted, "interrupted before the round began"));
+        return Err(CommandError::new(CommandErrorKind::Interrupted, "interrupted before the round began"));
     }
-    engine.events().attach(Arc::new(Screen::new(&cx.out, telling, &running))).keep();
+    engine.events().attach(Arc::new(ProgressDisplay::new(&cx.out, telling, &running))).keep();
     let ran = engine.run(request, bind, &cancel).await;
     let told = match ran {
-        Ok(report) => tell(cx, &engine, &report, dry_run).await,
+        Ok(report) => report_round(cx, &engine, &report, dry_run).await,
         Err(error) => Err(error.into()),
     };
     engine.close().await?;
@@ -81,49 +86,56 @@ pub(crate) async fn perform(cx: &Context, repo: &UserRepo, bind: &Bindings, requ
 }
 
 /// Nothing starts while everything is stopped, by hand neither. A daemon looks itself.
-async fn unless_stopped(cx: &Context, engine: &Engine) -> Result<(), CommandError> {
+async fn ensure_not_stopped(cx: &CommandContext, engine: &Engine) -> Result<(), CommandError> {
     let flag = engine.store().flags().await?.into_iter().find(|flag| flag.name == STOP_FLAG);
     let why = flag.map(|flag| format!("by {}: {}", flag.actor, flag.why));
-    let Some(why) = why.or_else(|| stop_file(cx).map(|why| format!("by the file STOP: {why}"))) else { return Ok(()) };
+    let Some(why) = why.or_else(|| read_stop_file(cx).map(|why| format!("by the file STOP: {why}"))) else {
+        return Ok(());
+    };
     engine.close().await?;
     Err(CommandError::refused(format!("everything is stopped {why}")).hint("let loops start again: loopwright thaw"))
 }
 
 /// The loop as it will run: checked, with the configuration's agents where it names none, and nothing against it.
-async fn chosen(
-    cx: &Context,
+async fn choose_spec(
+    cx: &CommandContext,
     repo: &UserRepo,
     name: &str,
 ) -> Result<(CheckedSpec, Vec<(String, String)>), CommandError> {
     let loops = cx.loops(repo)?;
     let file = loops.find(name)?;
     let spec = cx.with_configured_agents(file.spec.clone(), repo)?;
-    let file = LoopFile { file: file.file.clone(), spec };
-    let mut found = cx.objections(repo, &file).await?.findings;
-    found.extend(prompts::objections(&repo.work_tree));
+    let file = CheckedLoopFile { file: file.file.clone(), spec };
+    let mut found = cx.preflight(repo, &file).await?.problems;
+    found.extend(prompts::check_prompts(&repo.work_tree));
     if !found.is_empty() {
-        return Err(error_of(&found));
+        return Err(error_from_problems(&found));
     }
-    if !loops.findings.is_empty() {
+    if !loops.problems.is_empty() {
         cx.out.note("note: other loop files have problems: loopwright check");
     }
-    let inputs = inputs::hashes(repo, &file);
+    let inputs = inputs::hash_inputs(repo, &file);
     Ok((file.spec, inputs))
 }
 
-pub(super) async fn tell(cx: &Context, engine: &Engine, report: &RoundReport, dry_run: bool) -> Ended {
+pub(super) async fn report_round(
+    cx: &CommandContext,
+    engine: &Engine,
+    report: &RoundReport,
+    dry_run: bool,
+) -> VerbResult {
     // Only a candidate that was verified would leave.
     let verified = report.outcome == Some(RoundOutcome::Reported);
     let items = if dry_run && verified { would_send(engine, report).await? } else { Vec::new() };
     let document = Document { report, would_send: dry_run.then_some(&items) };
     cx.out.answer(&document, || {
-        let sent = if dry_run { posting::page(&items) } else { String::new() };
-        format!("{sent}{}", story::end(&cx.out, report))
+        let sent = if dry_run { dry_run::page(&items) } else { String::new() };
+        format!("{sent}{}", round_summary::render_end_and_steps(&cx.out, report))
     });
-    Ok(Exit::of(report.outcome))
+    Ok(CommandExit::from_outcome(report.outcome))
 }
 
 /// What would be handed to the forge, made by the code that hands it over.
-async fn would_send(engine: &Engine, report: &RoundReport) -> Result<Vec<Posting>, CommandError> {
-    Ok(Posting::all(&engine.recorded(&report.round).await?.round))
+async fn would_send(engine: &Engine, report: &RoundReport) -> Result<Vec<DryRunItem>, CommandError> {
+    Ok(DryRunItem::from_round(&engine.load_round(&report.round).await?.round))
 }

@@ -1,20 +1,20 @@
 //! `schedule`: what is due in the coming days, as a list and as a picture, of every repository that a daemon started here
 //! would look after.
 
-use super::Ended;
-use super::status::store_if_any;
-use crate::context::{Context, Looked, Wanted};
+use super::VerbResult;
+use super::status::open_store_if_any;
+use crate::context::{CommandContext, FleetRepo, FleetScan};
 use crate::error::CommandError;
-use crate::exit::Exit;
+use crate::exit::CommandExit;
 use crate::output::safe;
-use crate::view::loops::stop_file;
-use crate::view::schedule::{Coming, Planned, Standing};
-use crate::view::time::{moment, now_ms};
+use crate::view::repo_view::read_stop_file;
+use crate::view::schedule::{PlannedLoop, ScheduleStatus, ScheduleView};
+use crate::view::time::{now_ms, timestamp};
 use loopwright::daemon::STOP_FLAG;
 use loopwright::store::{ScheduleRow, Store};
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct ScheduleArgs {
     /// Show only this loop
     #[arg(value_name = "LOOP")]
     loop_name: Option<String>,
@@ -23,9 +23,9 @@ pub(crate) struct Args {
     days: u16,
 }
 
-pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
-    let (looked, store) = tokio::join!(cx.wanted(), store_if_any(cx));
-    let (Looked { wanted, missing }, store) = (looked?, store?);
+pub(crate) async fn run(args: ScheduleArgs, cx: &CommandContext) -> VerbResult {
+    let (looked, store) = tokio::join!(cx.scan_fleet(), open_store_if_any(cx));
+    let (FleetScan { repos: wanted, missing }, store) = (looked?, store?);
     if wanted.is_empty() {
         // Says what is missing, as every verb about a repository does.
         cx.repo().await?;
@@ -36,51 +36,51 @@ pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
         None => Vec::new(),
     };
     let now_ms = now_ms();
-    let mut plan = Plan { now_ms, rows, planned: Vec::new(), unusable: 0, unknown: None };
+    let mut plan = ScheduleSources { now_ms, rows, planned: Vec::new(), unusable: 0, unknown: None };
     for one in &wanted {
         plan.add(cx, one, args.loop_name.as_deref())?;
     }
     if let (Some(unknown), true) = (plan.unknown.take(), plan.planned.is_empty()) {
         return Err(unknown);
     }
-    let Plan { mut planned, unusable, .. } = plan;
+    let ScheduleSources { mut planned, unusable, .. } = plan;
     if wanted.len() == 1 {
         planned.iter_mut().for_each(|planned| planned.place = None);
     }
-    missing.iter().for_each(|missing| cx.out.note(&safe(&missing.text)));
-    let coming = Coming::look(&planned, now_ms, args.days, &cx.system_zone()).stopped(stopped);
+    missing.iter().for_each(|missing| cx.out.note(&safe(&missing.reason)));
+    let coming = ScheduleView::compute(&planned, now_ms, args.days, &cx.system_zone()).with_stop(stopped);
     cx.out.answer(&coming, || {
-        let page = coming.render(&planned, cx.out.width(), &|look, text| cx.out.look(look, text));
+        let page = coming.render(&planned, cx.out.width(), &|look, text| cx.out.style(look, text));
         if unusable == 0 { page } else { format!("{page}\n\nsome loops are not usable: loopwright check") }
     });
-    Ok(Exit::DONE)
+    Ok(CommandExit::DONE)
 }
 
 /// Why everything is stopped, where it is.
-async fn stopped(store: Option<&dyn Store>, cx: &Context) -> Result<Option<String>, CommandError> {
+async fn stopped(store: Option<&dyn Store>, cx: &CommandContext) -> Result<Option<String>, CommandError> {
     let flags = match store {
         Some(store) => store.flags().await?,
         None => Vec::new(),
     };
     let flag = flags.into_iter().find(|flag| flag.name == STOP_FLAG);
-    let by_flag = flag.map(|flag| format!("since {} by {}: {}", moment(flag.at_ms), flag.actor, flag.why));
-    Ok(by_flag.or_else(|| stop_file(cx).map(|why| format!("by the file STOP: {why}"))))
+    let by_flag = flag.map(|flag| format!("since {} by {}: {}", timestamp(flag.at_ms), flag.actor, flag.why));
+    Ok(by_flag.or_else(|| read_stop_file(cx).map(|why| format!("by the file STOP: {why}"))))
 }
 
 /// What is gathered from the repositories.
-struct Plan {
+struct ScheduleSources {
     now_ms: i64,
     rows: Vec<ScheduleRow>,
-    planned: Vec<Planned>,
+    planned: Vec<PlannedLoop>,
     unusable: usize,
     unknown: Option<CommandError>,
 }
 
-impl Plan {
+impl ScheduleSources {
     /// Adds the loops of a repository, or the one that is asked for.
-    fn add(&mut self, cx: &Context, wanted: &Wanted, name: Option<&str>) -> Result<(), CommandError> {
-        let loops = wanted.loops(cx)?;
-        self.unusable += loops.findings.len();
+    fn add(&mut self, cx: &CommandContext, wanted: &FleetRepo, name: Option<&str>) -> Result<(), CommandError> {
+        let loops = wanted.read_loops(cx)?;
+        self.unusable += loops.problems.len();
         let files = match name.map(|name| loops.find(name)) {
             Some(Ok(file)) => vec![file],
             Some(Err(unknown)) => {
@@ -90,16 +90,16 @@ impl Plan {
             None => loops.loops.iter().collect(),
         };
         for file in files {
-            let entry = cx.entry(&wanted.repo, file)?;
+            let entry = cx.loop_entry(&wanted.repo, file)?;
             let row = self.rows.iter().find(|row| row.repo == wanted.repo.id && row.loop_name == file.spec.name);
-            let standing = Standing::of(row, self.now_ms);
+            let standing = ScheduleStatus::from_row(row, self.now_ms);
             let folder = wanted.repo.work_tree.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            self.planned.push(Planned {
+            self.planned.push(PlannedLoop {
                 name: file.spec.name.clone(),
                 repo: wanted.repo.id.clone(),
                 place: Some(folder),
                 schedule: entry.schedule,
-                standing,
+                status: standing,
             });
         }
         Ok(())

@@ -1,10 +1,10 @@
 //! `schema`: the JSON Schema of loop files, from the same types that read them. The answer is JSON with and without `--json`.
 
-use super::Ended;
-use crate::context::Context;
-use crate::exit::Exit;
+use super::VerbResult;
+use crate::context::CommandContext;
+use crate::exit::CommandExit;
 
-pub(crate) fn run(cx: &Context) -> Ended {
+pub(crate) fn run(cx: &CommandContext) -> VerbResult {
     cx.out.document(&loopwright_core::spec::schema());
-    Ok(Exit::DONE)
+    Ok(CommandExit::DONE)
 }

@@ -4,27 +4,27 @@
 mod launchd;
 mod systemd;
 
-use super::Ended;
-use crate::context::Context;
-use crate::control::Peer;
+use super::VerbResult;
+use crate::context::CommandContext;
+use crate::control::DaemonConnection;
 use crate::error::CommandError;
-use crate::exit::Exit;
+use crate::exit::CommandExit;
 use crate::output::safe;
 use serde_json::json;
 use std::io;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct ServiceArgs {
     #[command(subcommand)]
-    what: What,
+    what: ServiceCommand,
     /// The service manager [default: the one of this machine]
     #[arg(long = "for", value_name = "MANAGER", value_enum, global = true)]
-    manager: Option<Manager>,
+    manager: Option<ServiceManager>,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum What {
+enum ServiceCommand {
     /// Create the service file, which starts the daemon when you log in
     Install {
         /// Only print the file
@@ -39,22 +39,22 @@ enum What {
 
 /// Who starts services here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Manager {
+pub(crate) enum ServiceManager {
     /// A systemd user unit
     Systemd,
     /// A launchd agent
     Launchd,
 }
 
-impl Manager {
-    fn of_machine() -> Self {
+impl ServiceManager {
+    fn detect() -> Self {
         if cfg!(target_os = "macos") { Self::Launchd } else { Self::Systemd }
     }
 }
 
 /// What a service file says, whoever reads it.
-struct Plan {
-    manager: Manager,
+struct ServicePlan {
+    manager: ServiceManager,
     /// Its name, without the ending of the file.
     name: String,
     /// The file.
@@ -71,23 +71,23 @@ struct Plan {
     secrets: String,
 }
 
-pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
-    let plan = Plan::new(cx, args.manager.unwrap_or_else(Manager::of_machine)).await?;
+pub(crate) async fn run(args: ServiceArgs, cx: &CommandContext) -> VerbResult {
+    let plan = ServicePlan::new(cx, args.manager.unwrap_or_else(ServiceManager::detect)).await?;
     match args.what {
-        What::Install { print: true } if cx.out.is_json() => {
+        ServiceCommand::Install { print: true } if cx.out.is_json() => {
             let document = json!({"schema": 1, "file": plan.file, "service": plan.name, "text": plan.text()});
             cx.out.answer(&document, String::new);
         }
-        What::Install { print: true } => cx.out.script(plan.text().trim_end()),
-        What::Install { print: false } => install(cx, &plan)?,
-        What::Uninstall => uninstall(cx, &plan)?,
-        What::Status => status(cx, &plan).await?,
+        ServiceCommand::Install { print: true } => cx.out.script(plan.text().trim_end()),
+        ServiceCommand::Install { print: false } => install(cx, &plan)?,
+        ServiceCommand::Uninstall => uninstall(cx, &plan)?,
+        ServiceCommand::Status => status(cx, &plan).await?,
     }
-    Ok(Exit::DONE)
+    Ok(CommandExit::DONE)
 }
 
-impl Plan {
-    async fn new(cx: &Context, manager: Manager) -> Result<Self, CommandError> {
+impl ServicePlan {
+    async fn new(cx: &CommandContext, manager: ServiceManager) -> Result<Self, CommandError> {
         let home = cx.env.home.clone().ok_or_else(|| CommandError::invalid("HOME is not set"))?;
         let (state, origin) = cx.state_dir()?;
         // The usual state directory has the usual name; another one gets a name of its own, so that both can be there.
@@ -103,8 +103,8 @@ impl Plan {
         let config =
             cx.env.user_config().and_then(|file| Some(file.parent()?.to_owned())).unwrap_or_else(|| home.clone());
         let (name, file) = match manager {
-            Manager::Systemd => systemd::place(&config, &own),
-            Manager::Launchd => launchd::place(&home, &own),
+            ServiceManager::Systemd => systemd::name_and_path(&config, &own),
+            ServiceManager::Launchd => launchd::label_and_path(&home, &own),
         };
         Ok(Self {
             manager,
@@ -120,35 +120,35 @@ impl Plan {
 
     fn text(&self) -> String {
         match self.manager {
-            Manager::Systemd => systemd::unit(self),
-            Manager::Launchd => launchd::plist(self),
+            ServiceManager::Systemd => systemd::unit(self),
+            ServiceManager::Launchd => launchd::plist(self),
         }
     }
 
     fn start(&self) -> Vec<String> {
         match self.manager {
-            Manager::Systemd => systemd::start(self),
-            Manager::Launchd => launchd::start(self),
+            ServiceManager::Systemd => systemd::start_command(self),
+            ServiceManager::Launchd => launchd::start_command(self),
         }
     }
 
     fn end(&self) -> Vec<String> {
         match self.manager {
-            Manager::Systemd => systemd::end(self),
-            Manager::Launchd => launchd::end(self),
+            ServiceManager::Systemd => systemd::stop_command(self),
+            ServiceManager::Launchd => launchd::stop_command(self),
         }
     }
 }
 
 fn tag(state: &Path) -> String {
-    let hash = loopwright_core::hash::of_bytes(state.as_os_str().as_encoded_bytes());
+    let hash = loopwright_core::hash::hash_bytes(state.as_os_str().as_encoded_bytes());
     format!("-{}", hash.chars().filter(char::is_ascii_hexdigit).take(8).collect::<String>())
 }
 
 /// The same for the program: systemd starts none with quotes or backslashes in its name.
-fn program_text(path: &Path, manager: Manager) -> Result<String, CommandError> {
+fn program_text(path: &Path, manager: ServiceManager) -> Result<String, CommandError> {
     let text = text(path)?;
-    if manager == Manager::Systemd && text.contains(['"', '\'', '\\']) {
+    if manager == ServiceManager::Systemd && text.contains(['"', '\'', '\\']) {
         let what = format!("systemd starts no program whose name has quotes or backslashes: {}", safe(&text));
         return Err(CommandError::invalid(what).hint("copy the program to a plainer place and install it from there"));
     }
@@ -164,7 +164,7 @@ fn text(path: &Path) -> Result<String, CommandError> {
 }
 
 /// What the command depends on here and would not have there. A manager's own PATH seldom has the agents on it.
-fn variables(cx: &Context) -> Result<Vec<(&'static str, String)>, CommandError> {
+fn variables(cx: &CommandContext) -> Result<Vec<(&'static str, String)>, CommandError> {
     let env = &cx.env;
     let mut found = vec![("PATH", text(Path::new(&env.path))?)];
     if let Some(config) = &env.config {
@@ -180,7 +180,7 @@ fn variables(cx: &Context) -> Result<Vec<(&'static str, String)>, CommandError> 
     Ok(found)
 }
 
-fn install(cx: &Context, plan: &Plan) -> Result<(), CommandError> {
+fn install(cx: &CommandContext, plan: &ServicePlan) -> Result<(), CommandError> {
     let failed = |error: io::Error| CommandError::failed(format!("write {}: {error}", plan.file.display()));
     let before = std::fs::read_to_string(&plan.file).ok();
     std::fs::create_dir_all(plan.file.parent().unwrap_or(Path::new("/"))).map_err(failed)?;
@@ -199,7 +199,7 @@ fn install(cx: &Context, plan: &Plan) -> Result<(), CommandError> {
     Ok(())
 }
 
-fn uninstall(cx: &Context, plan: &Plan) -> Result<(), CommandError> {
+fn uninstall(cx: &CommandContext, plan: &ServicePlan) -> Result<(), CommandError> {
     let word = match std::fs::remove_file(&plan.file) {
         Ok(()) => "removed",
         Err(error) if error.kind() == io::ErrorKind::NotFound => "absent",
@@ -213,14 +213,14 @@ fn uninstall(cx: &Context, plan: &Plan) -> Result<(), CommandError> {
     Ok(())
 }
 
-async fn status(cx: &Context, plan: &Plan) -> Result<(), CommandError> {
+async fn status(cx: &CommandContext, plan: &ServicePlan) -> Result<(), CommandError> {
     let found = std::fs::read_to_string(&plan.file).ok();
     let file = match &found {
         None => "not installed",
         Some(text) if *text == plan.text() => "installed",
         Some(_) => "installed, and not as it would be written now",
     };
-    let pid = Peer::find(&cx.state_dir()?.0).await?.and_then(|peer| peer.pid);
+    let pid = DaemonConnection::connect(&cx.state_dir()?.0).await?.and_then(|peer| peer.pid);
     let document = json!({
         "schema": 1, "file": plan.file, "service": plan.name, "installed": found.is_some(),
         "current": found.as_ref().map(|text| *text == plan.text()), "pid": pid,

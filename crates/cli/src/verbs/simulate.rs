@@ -1,27 +1,27 @@
 //! `simulate`: the coming days on a virtual clock, with rounds that take and cost what earlier ones did. Nothing is started and
 //! nothing is written.
 
-use super::Ended;
-use crate::context::{Context, LoopFile};
+use super::VerbResult;
+use crate::context::{CheckedLoopFile, CommandContext};
 use crate::error::CommandError;
-use crate::exit::Exit;
-use crate::view::loops::Here;
-use crate::view::simulate::{Basis, Simulation};
+use crate::exit::CommandExit;
+use crate::view::repo_view::RepoView;
+use crate::view::simulate::{SimulationBasis, SimulationView};
 use crate::view::time::now_ms;
-use loopwright::store::{RoundRow, RoundsQuery, RoundsWhich, ScheduleRow, Store};
-use loopwright_core::dispatch::{Entry, Standing};
-use loopwright_core::forecast::{self, Plan, Question, RoundLike};
+use loopwright::store::{RoundRow, RoundsFilter, RoundsQuery, ScheduleRow, Store};
+use loopwright_core::dispatch::{LoopEntry, LoopStanding};
+use loopwright_core::forecast::{self, ForecastLoop, ForecastRequest, RoundProfile};
 use loopwright_core::outcome::RoundOutcome;
-use loopwright_core::units::{Span, Usd};
+use loopwright_core::units::{TimeSpan, Usd};
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct SimulateArgs {
     /// How many days to simulate
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(i64).range(1..=366))]
     days: i64,
     /// The duration of a round, for loops that never ran
     #[arg(long, value_name = "SPAN", default_value = "5m", value_parser = span)]
-    takes: Span,
+    takes: TimeSpan,
     /// The seed of the random numbers; the same seed gives the same rounds
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -38,16 +38,16 @@ const PLAYS: usize = 200;
 const STEPS: usize = 1_000_000;
 const DAY_MS: i64 = 86_400_000;
 
-fn span(text: &str) -> Result<Span, String> {
-    Span::parse(text).ok_or_else(|| "a span such as `90s`, `5m` or `1h`".to_owned())
+fn span(text: &str) -> Result<TimeSpan, String> {
+    TimeSpan::parse(text).ok_or_else(|| "a span such as `90s`, `5m` or `1h`".to_owned())
 }
 
-pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
-    let (here, store) = tokio::join!(Here::find(cx), super::status::store_if_any(cx));
+pub(crate) async fn run(args: SimulateArgs, cx: &CommandContext) -> VerbResult {
+    let (here, store) = tokio::join!(RepoView::find_current(cx), super::status::open_store_if_any(cx));
     let (here, store) = (here?, store?);
     let fleet = match here {
         Some(here) => vec![here],
-        None => Here::fleet(cx).await?,
+        None => RepoView::find_fleet(cx).await?,
     };
     if fleet.is_empty() {
         // Says what is missing, as every verb about a repository does.
@@ -62,64 +62,64 @@ pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
     }
     let (plans, bases): (Vec<_>, Vec<_>) = plans.into_iter().unzip();
     let from_ms = now_ms();
-    let question = Question {
+    let question = ForecastRequest {
         from_ms,
         until_ms: from_ms.saturating_add(args.days * DAY_MS),
         limits: cx.limits()?,
-        standings: standings(store.as_deref(), &fleet).await?,
+        standings: loop_standings(store.as_deref(), &fleet).await?,
         plays: PLAYS,
         seed: args.seed,
         steps_max: STEPS,
     };
     let told = forecast::forecast(&plans, &question);
-    let simulation = Simulation::of(&question, &plans, &bases, told, args.decisions);
+    let simulation = SimulationView::from_forecast(&question, &plans, &bases, told, args.decisions);
     cx.out.answer(&simulation, || simulation.render(cx.out.width()));
-    Ok(Exit::DONE)
+    Ok(CommandExit::DONE)
 }
 
 /// A loop with what its rounds were like, or with what is taken for it.
 async fn plan(
-    cx: &Context,
-    here: &Here,
-    file: &LoopFile,
+    cx: &CommandContext,
+    here: &RepoView,
+    file: &CheckedLoopFile,
     store: Option<&dyn Store>,
-    takes: Span,
-) -> Result<(Plan, Basis), CommandError> {
+    takes: TimeSpan,
+) -> Result<(ForecastLoop, SimulationBasis), CommandError> {
     let spec = &file.spec;
-    let entry = Entry::of(spec, &here.repo.id, &cx.system_zone());
+    let entry = LoopEntry::from_spec(spec, &here.repo.id, &cx.system_zone());
     let entry = entry.map_err(|problem| CommandError::invalid(problem.text).hint(problem.hint))?;
     let mut rounds = Vec::new();
     if let Some(store) = store {
         let query = RoundsQuery {
             repo: Some(here.repo.id.clone()),
             loop_name: Some(spec.name.clone()),
-            which: RoundsWhich::All,
+            which: RoundsFilter::All,
             before: None,
             limit: HISTORY,
         };
-        rounds = store.rounds(query).await?.iter().filter_map(like).collect();
+        rounds = store.rounds(query).await?.iter().filter_map(past_round).collect();
     }
-    let basis = Basis { rounds: rounds.len(), takes, ceiling: spec.budget.round.usd };
+    let basis = SimulationBasis { rounds: rounds.len(), takes, ceiling: spec.budget.round.usd };
     if rounds.is_empty() {
         let duration_ms = i64::try_from(takes.duration().as_millis()).unwrap_or(i64::MAX);
         let usd = spec.budget.round.usd.unwrap_or(Usd(0));
-        rounds.push(RoundLike { duration_ms, usd, outcome: RoundOutcome::Reported });
+        rounds.push(RoundProfile { duration_ms, usd, outcome: RoundOutcome::Reported });
     }
-    Ok((Plan { entry, rounds, day: spec.budget.day.usd }, basis))
+    Ok((ForecastLoop { entry, rounds, day: spec.budget.day.usd }, basis))
 }
 
 /// A round of the record; one that a crash or a person ended says nothing about the next.
-fn like(row: &RoundRow) -> Option<RoundLike> {
+fn past_round(row: &RoundRow) -> Option<RoundProfile> {
     let outcome = row.outcome?;
     let told = !matches!(outcome, RoundOutcome::Interrupted | RoundOutcome::Cancelled);
     let duration_ms = row.ended_ms?.saturating_sub(row.started_ms).max(0);
-    told.then(|| RoundLike { duration_ms, usd: Usd(u64::try_from(row.spend_micros).unwrap_or(0)), outcome })
+    told.then(|| RoundProfile { duration_ms, usd: Usd(u64::try_from(row.spend_micros).unwrap_or(0)), outcome })
 }
 
 /// Paused loops stay paused, and back-offs last.
-async fn standings(store: Option<&dyn Store>, fleet: &[Here]) -> Result<Vec<Standing>, CommandError> {
+async fn loop_standings(store: Option<&dyn Store>, fleet: &[RepoView]) -> Result<Vec<LoopStanding>, CommandError> {
     let Some(store) = store else { return Ok(Vec::new()) };
     let is_here = |row: &ScheduleRow| fleet.iter().any(|here| row.repo == here.repo.id);
     let rows = store.schedules().await?.into_iter().filter(is_here);
-    Ok(rows.map(loopwright::daemon::standing).collect())
+    Ok(rows.map(loopwright::daemon::standing_from_row).collect())
 }

@@ -1,20 +1,20 @@
 //! `status`: show all loops and how they stand.
 
-use super::Ended;
-use crate::context::Context;
-use crate::control::Peer;
-use crate::error::{CommandError, Kind};
-use crate::exit::Exit;
+use super::VerbResult;
+use crate::context::CommandContext;
+use crate::control::DaemonConnection;
+use crate::error::{CommandError, CommandErrorKind};
+use crate::exit::CommandExit;
 use crate::output::safe;
-use crate::view::loops::{Here, stop_file};
-use crate::view::status::{DaemonLine, Status};
-use crate::view::time::{self, moment, now_ms};
+use crate::view::repo_view::{RepoView, read_stop_file};
+use crate::view::status::{DaemonLine, StatusView};
+use crate::view::time::{self, now_ms, timestamp};
 use loopwright::store::{DISPATCHER, Store};
 use std::sync::Arc;
 use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct StatusArgs {
     /// Refresh the page until interrupted
     #[arg(long)]
     pub(crate) watch: bool,
@@ -23,40 +23,48 @@ pub(crate) struct Args {
 /// How long a page of `--watch` stands.
 const STANDS: Duration = Duration::from_secs(1);
 
-pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
+pub(crate) async fn run(args: StatusArgs, cx: &CommandContext) -> VerbResult {
     if !args.watch || !cx.out.is_terminal() || cx.out.is_json() {
         return once(cx).await;
     }
     let mut pages = tokio::time::interval(STANDS);
     loop {
         tokio::select! {
-            _ = tokio::signal::ctrl_c() => return Ok(Exit::DONE),
+            _ = tokio::signal::ctrl_c() => return Ok(CommandExit::DONE),
             _ = pages.tick() => cx.out.redraw(&page(&read(cx).await?, cx)),
         }
     }
 }
 
-async fn once(cx: &Context) -> Ended {
+async fn once(cx: &CommandContext) -> VerbResult {
     let status = read(cx).await?;
     cx.out.answer(&status, || page(&status, cx));
-    Ok(Exit::DONE)
+    Ok(CommandExit::DONE)
 }
 
 /// The repository is looked for while the store is opened: each takes a few milliseconds.
-async fn read(cx: &Context) -> Result<Status, CommandError> {
-    let (here, store) = tokio::join!(Here::find(cx), store_if_any(cx));
+async fn read(cx: &CommandContext) -> Result<StatusView, CommandError> {
+    let (here, store) = tokio::join!(RepoView::find_current(cx), open_store_if_any(cx));
     let (here, store) = (here?, store?);
-    let mut status = match here.filter(Here::has_loops) {
-        Some(here) => Status::read(store.as_deref(), Some(&here), now_ms()).await?,
-        None => Status::of_fleet(store.as_deref(), &Here::fleet(cx).await?, stop_file(cx), now_ms()).await?,
+    let mut status = match here.filter(RepoView::has_loops) {
+        Some(here) => StatusView::read(store.as_deref(), Some(&here), now_ms()).await?,
+        None => {
+            StatusView::read_fleet(store.as_deref(), &RepoView::find_fleet(cx).await?, read_stop_file(cx), now_ms())
+                .await?
+        }
     };
-    status.daemon = daemon(cx, store.as_deref()).await?;
+    status.daemon = find_daemon(cx, store.as_deref()).await?;
     Ok(status)
 }
 
 /// The process that answers at the control socket, and since when it has the store open.
-pub(super) async fn daemon(cx: &Context, store: Option<&dyn Store>) -> Result<Option<DaemonLine>, CommandError> {
-    let Some(pid) = Peer::find(&cx.state_dir()?.0).await?.and_then(|peer| peer.pid) else { return Ok(None) };
+pub(super) async fn find_daemon(
+    cx: &CommandContext,
+    store: Option<&dyn Store>,
+) -> Result<Option<DaemonLine>, CommandError> {
+    let Some(pid) = DaemonConnection::connect(&cx.state_dir()?.0).await?.and_then(|peer| peer.pid) else {
+        return Ok(None);
+    };
     let leases = match store {
         Some(store) => store.leases().await?,
         None => Vec::new(),
@@ -64,19 +72,19 @@ pub(super) async fn daemon(cx: &Context, store: Option<&dyn Store>) -> Result<Op
     let lease = leases.into_iter().find(|lease| lease.name == DISPATCHER);
     let process = lease.and_then(|lease| lease.process).filter(|process| process.pid == i64::from(pid));
     let since_ms = process.map(|process| process.since_ms);
-    Ok(Some(DaemonLine { pid, since: since_ms.map(moment), since_ms }))
+    Ok(Some(DaemonLine { pid, since: since_ms.map(timestamp), since_ms }))
 }
 
 /// The store for looking, or none where nothing has run yet.
-pub(super) async fn store_if_any(cx: &Context) -> Result<Option<Arc<dyn Store>>, CommandError> {
-    match cx.reader().await {
+pub(super) async fn open_store_if_any(cx: &CommandContext) -> Result<Option<Arc<dyn Store>>, CommandError> {
+    match cx.open_store_read_only().await {
         Ok(store) => Ok(Some(store)),
-        Err(error) if error.kind == Kind::Unknown => Ok(None),
+        Err(error) if error.kind == CommandErrorKind::Unknown => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-fn page(status: &Status, cx: &Context) -> String {
+fn page(status: &StatusView, cx: &CommandContext) -> String {
     if status.loops.is_empty() {
         return "no loops yet\nwrite one with `loopwright init`, or see `loopwright demo`".to_owned();
     }
@@ -89,7 +97,8 @@ fn page(status: &Status, cx: &Context) -> String {
     let is_timed = status.loops.iter().any(|line| line.next.is_some());
     match &status.daemon {
         Some(daemon) => {
-            let since = daemon.since_ms.map_or(String::new(), |ms| format!(", up {}", time::span(now_ms() - ms)));
+            let since =
+                daemon.since_ms.map_or(String::new(), |ms| format!(", up {}", time::duration_text(now_ms() - ms)));
             page.push_str(&format!("\n\nthe daemon runs: process {}{since}", daemon.pid));
         }
         None if is_timed => page.push_str("\n\nno daemon runs, so nothing starts by itself: loopwright up"),

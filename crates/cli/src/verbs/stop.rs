@@ -4,15 +4,15 @@
 //! The daemon is asked to end by a signal, which every build understands. Everything is stopped by a file in the state
 //! directory at the least, which works whoever holds the store.
 
-use super::Ended;
-use crate::context::Context;
-use crate::control::Peer;
-use crate::error::{CommandError, Kind};
-use crate::exit::Exit;
+use super::VerbResult;
+use crate::context::CommandContext;
+use crate::control::DaemonConnection;
+use crate::error::{CommandError, CommandErrorKind};
+use crate::exit::CommandExit;
 use crate::output::safe;
 use crate::view::find;
 use loopwright::daemon::STOP_FILE;
-use loopwright::proc::Cancel;
+use loopwright::proc::CancelToken;
 use loopwright::store::{LeaseHolder, RoundLease};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -25,7 +25,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct StopArgs {
     /// Cancel this round: its id, or the start of it
     #[arg(value_name = "ROUND", conflicts_with_all = ["all", "now"])]
     round: Option<String>,
@@ -40,31 +40,31 @@ pub(crate) struct Args {
     why: String,
 }
 
-impl Args {
+impl StopArgs {
     /// Whether the owner of the store has to do it.
-    pub(crate) fn changes(&self) -> bool {
+    pub(crate) fn needs_store_owner(&self) -> bool {
         self.all || self.round.is_some()
     }
 
     /// Whether it has to work whatever else does not.
-    pub(crate) fn is_everything(&self) -> bool {
+    pub(crate) fn stops_everything(&self) -> bool {
         self.all
     }
 }
 
-pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
+pub(crate) async fn run(args: StopArgs, cx: &CommandContext) -> VerbResult {
     match &args.round {
-        Some(round) => cancel(cx, round, &args.why).await,
-        None if args.all => everything(cx, &args.why).await,
-        None => end(cx, args.now).await,
+        Some(round) => cancel_round(cx, round, &args.why).await,
+        None if args.all => stop_everything(cx, &args.why).await,
+        None => stop_daemon(cx, args.now).await,
     }
 }
 
-async fn end(cx: &Context, now: bool) -> Ended {
-    let state = cx.state_dir_at_least()?;
-    let Some(peer) = Peer::find(&state).await? else {
+async fn stop_daemon(cx: &CommandContext, now: bool) -> VerbResult {
+    let state = cx.state_dir_with_broken_config()?;
+    let Some(peer) = DaemonConnection::connect(&state).await? else {
         cx.out.answer(&json!({"schema": 1, "stopped": null}), || "no daemon runs here".to_owned());
-        return Ok(Exit::DONE);
+        return Ok(CommandExit::DONE);
     };
     let unknown = || CommandError::failed("the daemon is not a process of this machine");
     let pid = peer.pid.and_then(Pid::from_raw).ok_or_else(unknown)?;
@@ -76,14 +76,14 @@ async fn end(cx: &Context, now: bool) -> Ended {
         pidfd_send_signal(&process, *signal).map_err(|error| gone(pid, error))?;
     }
     cx.out.note(&format!("asked the daemon, process {}, to end; waiting for its rounds", pid.as_raw_nonzero()));
-    ended(&process).map_err(|error| CommandError::failed(format!("wait for the daemon: {error}")))?;
+    wait_for_exit(&process).map_err(|error| CommandError::failed(format!("wait for the daemon: {error}")))?;
     let document = json!({"schema": 1, "stopped": pid.as_raw_nonzero()});
     cx.out.answer(&document, || format!("the daemon, process {}, has ended", pid.as_raw_nonzero()));
-    Ok(Exit::DONE)
+    Ok(CommandExit::DONE)
 }
 
 /// The descriptor of a process can be read from its end on. Nothing else goes on here meanwhile; Ctrl-C ends us.
-fn ended(process: &OwnedFd) -> rustix::io::Result<()> {
+fn wait_for_exit(process: &OwnedFd) -> rustix::io::Result<()> {
     loop {
         match poll(&mut [PollFd::new(process, PollFlags::IN)], None) {
             Err(Errno::INTR) => {}
@@ -96,11 +96,12 @@ fn gone(pid: Pid, error: Errno) -> CommandError {
     CommandError::failed(format!("signal process {}: {error}", pid.as_raw_nonzero()))
 }
 
-async fn cancel(cx: &Context, text: &str, why: &str) -> Ended {
-    let row = find::round(cx.reader().await?.as_ref(), text).await?;
+async fn cancel_round(cx: &CommandContext, text: &str, why: &str) -> VerbResult {
+    let row = find::find_round(cx.open_store_read_only().await?.as_ref(), text).await?;
     if let Some(lease) = elsewhere(cx, &row.id).await? {
         let pid = lease.process.as_ref().map_or(0, |process| process.pid);
-        return Err(CommandError::new(Kind::Failed, lease.to_string()).hint(format!("interrupt it there: kill {pid}")));
+        return Err(CommandError::new(CommandErrorKind::Failed, lease.to_string())
+            .hint(format!("interrupt it there: kill {pid}")));
     }
     let is_cancelled = match cx.daemon() {
         Some(daemon) => daemon.cancel(&row.id, &format!("{} by {}", why, cx.actor_name())).await?,
@@ -115,12 +116,12 @@ async fn cancel(cx: &Context, text: &str, why: &str) -> Ended {
     }
     let document = json!({"schema": 1, "loop": row.loop_name, "round": row.id, "cancelled": true});
     cx.out.answer(&document, || format!("cancelled: round {} of {}", safe(&row.id), safe(&row.loop_name)));
-    Ok(Exit::DONE)
+    Ok(CommandExit::DONE)
 }
 
 /// The lease of a round that another process is at, such as one that somebody typed `run` in.
-async fn elsewhere(cx: &Context, round: &str) -> Result<Option<RoundLease>, CommandError> {
-    let leases = cx.reader().await?.leases().await?;
+async fn elsewhere(cx: &CommandContext, round: &str) -> Result<Option<RoundLease>, CommandError> {
+    let leases = cx.open_store_read_only().await?.leases().await?;
     let own = i64::from(std::process::id());
     let is_meant = |lease: &RoundLease| {
         let is_own = lease.process.as_ref().is_some_and(|process| process.pid == own);
@@ -129,37 +130,37 @@ async fn elsewhere(cx: &Context, round: &str) -> Result<Option<RoundLease>, Comm
     Ok(leases.into_iter().find(is_meant))
 }
 
-async fn everything(cx: &Context, why: &str) -> Ended {
+async fn stop_everything(cx: &CommandContext, why: &str) -> VerbResult {
     let by = cx.actor_name();
     let stopped = match cx.daemon() {
         Some(daemon) => daemon.freeze(&by, why).await.map_err(CommandError::from),
-        None => by_hand(cx, &by, why).await,
+        None => write_stop_file(cx, &by, why).await,
     };
     match stopped {
-        Ok(()) => Ok(told(cx, "nothing runs and nothing starts")),
-        Err(error) => by_file(cx, why, &error).map_err(|error| match cx.daemon() {
+        Ok(()) => Ok(report_stopped(cx, "nothing runs and nothing starts")),
+        Err(error) => stop_by_file(cx, why, &error).map_err(|error| match cx.daemon() {
             Some(_) => error.hint("the daemon stands still for as long as it lives; make room and say it again"),
             None => error,
         }),
     }
 }
 
-async fn by_hand(cx: &Context, by: &str, why: &str) -> Result<(), CommandError> {
-    let engine = cx.owner(None, &Cancel::new()).await?;
+async fn write_stop_file(cx: &CommandContext, by: &str, why: &str) -> Result<(), CommandError> {
+    let engine = cx.open_engine(None, &CancelToken::new()).await?;
     let stopped = engine.stop_all(by, why).await;
     engine.close().await?;
     Ok(stopped?)
 }
 
 /// What is left when the owner of the store cannot be asked: the file, which it and its successors look at.
-pub(crate) fn by_file(cx: &Context, why: &str, error: &CommandError) -> Ended {
-    let file = cx.state_dir_at_least()?.join(STOP_FILE);
+pub(crate) fn stop_by_file(cx: &CommandContext, why: &str, error: &CommandError) -> VerbResult {
+    let file = cx.state_dir_with_broken_config()?.join(STOP_FILE);
     let mut open =
         private(&file).map_err(|failed| CommandError::failed(format!("write {}: {failed}", file.display())))?;
     // It stops by being there: a disk without room for the reason still has it.
     let _ = open.write_all(format!("{why}\n").as_bytes());
     cx.out.note(&format!("not on record: {}", safe(&error.text)));
-    Ok(told(cx, &format!("by the file {}", safe(&file.to_string_lossy()))))
+    Ok(report_stopped(cx, &format!("by the file {}", safe(&file.to_string_lossy()))))
 }
 
 fn private(file: &Path) -> std::io::Result<File> {
@@ -167,12 +168,12 @@ fn private(file: &Path) -> std::io::Result<File> {
 }
 
 /// The same, for a command that did not come so far.
-pub(crate) fn by_file_at_least(args: &Args, cx: &Context, error: &CommandError) -> Ended {
-    by_file(cx, &args.why, error)
+pub(crate) fn stop_by_file_after_error(args: &StopArgs, cx: &CommandContext, error: &CommandError) -> VerbResult {
+    stop_by_file(cx, &args.why, error)
 }
 
-fn told(cx: &Context, how: &str) -> Exit {
+fn report_stopped(cx: &CommandContext, how: &str) -> CommandExit {
     let document = json!({"schema": 1, "frozen": true});
     cx.out.answer(&document, || format!("everything is stopped: {how}\ngo on with: loopwright thaw"));
-    Exit::DONE
+    CommandExit::DONE
 }

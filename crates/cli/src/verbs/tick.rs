@@ -1,32 +1,32 @@
 //! `tick`: exactly one pass over what is due, for people whose cron or launchd drives it. Waits for the rounds it started.
 
-use super::Ended;
-use crate::context::Context;
-use crate::daemon::{Repositories, Stamp, Teller, own};
-use crate::error::counted;
-use crate::exit::Exit;
-use crate::signals::Running;
-use crate::view::time::moment;
+use super::VerbResult;
+use crate::context::CommandContext;
+use crate::daemon::{DaemonFleet, DaemonLog, TimestampStyle, open_as_owner};
+use crate::error::with_count;
+use crate::exit::CommandExit;
+use crate::signals::CurrentRound;
+use crate::view::time::timestamp;
 use loopwright::daemon::{TickReport, tick};
-use loopwright_core::dispatch::{Fate, Receipt};
+use loopwright_core::dispatch::{OccurrenceOutcome, OccurrenceReceipt};
 use loopwright_core::outcome::RoundOutcome;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-pub(crate) async fn run(cx: &Context) -> Ended {
+pub(crate) async fn run(cx: &CommandContext) -> VerbResult {
     // From here on agents run beside us, and this process knows keys. A kernel that says no leaves what was before.
     let _ = loopwright::proc::make_undumpable();
-    let engine = own(cx).await?;
-    let teller = Arc::new(Teller::new(&cx.out, Stamp::Clock, cx.telling()?));
-    let fleet = Repositories::new(cx, &teller, &engine)?;
+    let engine = open_as_owner(cx).await?;
+    let teller = Arc::new(DaemonLog::new(&cx.out, TimestampStyle::TimeOfDay, cx.progress_detail()?));
+    let fleet = DaemonFleet::new(cx, &teller, &engine)?;
     let limits = fleet.limits()?;
-    let cancel = cx.cancel(&Running::default());
+    let cancel = cx.cancel(&CurrentRound::default());
     engine.events().attach(teller).keep();
     let ticked = tick(engine.clone(), Arc::new(fleet), limits, &cancel).await;
     engine.close().await?;
     let report = ticked?;
     cx.out.answer(&document(&report), || page(&report));
-    Ok(if cancel.is_cancelled() { Exit::INTERRUPTED } else { Exit::DONE })
+    Ok(if cancel.is_cancelled() { CommandExit::INTERRUPTED } else { CommandExit::DONE })
 }
 
 fn document(report: &TickReport) -> Value {
@@ -43,16 +43,16 @@ fn document(report: &TickReport) -> Value {
     })
 }
 
-fn receipt(receipt: &Receipt) -> Value {
+fn receipt(receipt: &OccurrenceReceipt) -> Value {
     json!({
-        "loop": &*receipt.key.name, "repo": &*receipt.key.repo, "due": moment(receipt.due_ms), "trigger": &*receipt.trigger,
+        "loop": &*receipt.key.name, "repo": &*receipt.key.repo, "due": timestamp(receipt.due_ms), "trigger": &*receipt.trigger,
         "receipt": receipt.fate.word(), "reason": receipt.reason, "round": receipt.round, "count": receipt.count,
     })
 }
 
 fn page(report: &TickReport) -> String {
-    let skipped = report.receipts.iter().filter(|receipt| receipt.fate != Fate::Started).count();
+    let skipped = report.receipts.iter().filter(|receipt| receipt.fate != OccurrenceOutcome::Started).count();
     let failed =
         if report.failed.is_empty() { String::new() } else { format!(", {} not started", report.failed.len()) };
-    format!("one pass: {}, {}{failed}", counted(report.rounds.len(), "round"), counted(skipped, "skip"))
+    format!("one pass: {}, {}{failed}", with_count(report.rounds.len(), "round"), with_count(skipped, "skip"))
 }

@@ -1,19 +1,19 @@
 //! `up`: the daemon, in the foreground or as a process of its own.
 
-use super::Ended;
-use crate::context::Context;
-use crate::daemon::{self, Terminal, detach};
-use loopwright_core::units::Span;
+use super::VerbResult;
+use crate::context::CommandContext;
+use crate::daemon::{self, DaemonLaunch, detach};
+use loopwright_core::units::TimeSpan;
 use std::net::SocketAddr;
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct UpArgs {
     /// Start the daemon in the background and return when it is ready
     #[arg(long)]
     detach: bool,
     /// How long running rounds may take to end when the daemon stops
     #[arg(long, value_name = "SPAN", default_value = "60s", value_parser = span)]
-    grace: Span,
+    grace: TimeSpan,
     /// Receive webhooks at this address [default: `webhooks.listen` of your configuration, else none]
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
@@ -22,14 +22,14 @@ pub(crate) struct Args {
     detached: bool,
 }
 
-fn span(text: &str) -> Result<Span, String> {
-    Span::parse(text).ok_or_else(|| "a time such as `30s` or `5m`".to_owned())
+fn span(text: &str) -> Result<TimeSpan, String> {
+    TimeSpan::parse(text).ok_or_else(|| "a time such as `30s` or `5m`".to_owned())
 }
 
-pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
+pub(crate) async fn run(args: UpArgs, cx: &CommandContext) -> VerbResult {
     if args.detach {
         return detach::run(cx).await;
     }
-    let terminal = if args.detached { Terminal::None } else { Terminal::Own };
+    let terminal = if args.detached { DaemonLaunch::Detached } else { DaemonLaunch::Foreground };
     daemon::run(cx, args.grace.duration(), terminal, args.listen).await
 }

@@ -1,29 +1,29 @@
 //! `verify`: check the whole record: hashes, chain, database.
 
-use super::Ended;
-use crate::context::Context;
-use crate::error::counted;
-use crate::exit::Exit;
+use super::VerbResult;
+use crate::context::CommandContext;
+use crate::error::with_count;
+use crate::exit::CommandExit;
 use crate::output::safe;
-use loopwright::store::{Broken, VerifyReport};
+use loopwright::store::{StoreFlaw, VerifyReport};
 use serde_json::json;
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+pub(crate) struct VerifyArgs {}
 
-pub(crate) async fn run(_: Args, cx: &Context) -> Ended {
-    let report = cx.reader().await?.verify().await?;
+pub(crate) async fn run(_: VerifyArgs, cx: &CommandContext) -> VerbResult {
+    let report = cx.open_store_read_only().await?.verify().await?;
     let broken = report.broken.as_ref().map(|b| json!({"seq": b.seq, "round": b.round, "why": b.why}));
     let document = json!({"schema": 1, "ok": report.is_ok(), "events": report.events, "broken": broken});
     cx.out.answer(&document, || page(&report));
-    Ok(if report.is_ok() { Exit::DONE } else { Exit::FAILED })
+    Ok(if report.is_ok() { CommandExit::DONE } else { CommandExit::FAILED })
 }
 
 fn page(report: &VerifyReport) -> String {
-    let checked = counted(usize::try_from(report.events).unwrap_or(usize::MAX), "event");
+    let checked = with_count(usize::try_from(report.events).unwrap_or(usize::MAX), "event");
     match &report.broken {
         None => format!("the record is whole: {checked} checked"),
-        Some(Broken { seq, round, why }) => {
+        Some(StoreFlaw { seq, round, why }) => {
             let seq = seq.map_or("an unknown place".to_owned(), |seq| format!("event {seq}"));
             let round = round.as_ref().map_or(String::new(), |round| format!(" of round {}", safe(round)));
             format!(

@@ -1,19 +1,19 @@
 //! Budgets as they stand: every ceiling that rounds share, what has gone from it, and when it begins anew.
 
-use super::loops::Here;
+use super::repo_view::RepoView;
 use super::{NOTHING, SCHEMA, time};
 use crate::error::CommandError;
-use crate::output::Table;
+use crate::output::TextTable;
 use loopwright::clock;
 use loopwright::store::{RaiseRow, SpendRow, SpendScope, Store};
-use loopwright_core::budget::{Account, Allowance, Reservation, Scope};
+use loopwright_core::budget::{BudgetAccount, BudgetScope, Reservation, SpendAllowance};
 use loopwright_core::config::SharedBudget;
 use loopwright_core::units::Usd;
 use serde::Serialize;
 
 /// The document of `budget --json`.
 #[derive(Debug, Serialize)]
-pub(crate) struct Budget {
+pub(crate) struct BudgetView {
     schema: u32,
     day: String,
     scopes: Vec<Line>,
@@ -55,8 +55,8 @@ struct Raised {
     at: String,
 }
 
-impl From<Allowance> for Amount {
-    fn from(allowance: Allowance) -> Self {
+impl From<SpendAllowance> for Amount {
+    fn from(allowance: SpendAllowance) -> Self {
         Self { usd: allowance.usd.map(Usd::dollars), tokens: allowance.tokens }
     }
 }
@@ -68,16 +68,16 @@ impl From<Reservation> for Amount {
 }
 
 /// What is looked at.
-pub(crate) struct Looked<'a> {
+pub(crate) struct BudgetQuery<'a> {
     pub(crate) store: Option<&'a dyn Store>,
-    pub(crate) here: Option<&'a Here>,
+    pub(crate) here: Option<&'a RepoView>,
     pub(crate) shared: SharedBudget,
     pub(crate) now: i64,
 }
 
-impl Budget {
+impl BudgetView {
     /// Reads it: the loops of this repository, its own day, and what all loops share.
-    pub(crate) async fn read(looked: &Looked<'_>) -> Result<Self, CommandError> {
+    pub(crate) async fn read(looked: &BudgetQuery<'_>) -> Result<Self, CommandError> {
         let day = clock::day(looked.now);
         let raises = match looked.store {
             Some(store) => store.raises(&day).await?,
@@ -88,23 +88,28 @@ impl Budget {
             let repo = &here.repo.id;
             for file in &here.loops.loops {
                 let name = &file.spec.name;
-                let ceiling = file.spec.budget.day.allowance().raised(added(&raises, repo, name));
-                scopes.push(looked.line(Scope::Day, SpendScope::Loop, Some(repo), Some(name), ceiling).await?);
+                let ceiling = file.spec.budget.day.allowance().raised_by(added(&raises, repo, name));
+                scopes.push(looked.line(BudgetScope::Day, SpendScope::Loop, Some(repo), Some(name), ceiling).await?);
             }
-            scopes.push(looked.line(Scope::RepoDay, SpendScope::Repo, Some(repo), None, looked.shared.repo_day).await?);
+            scopes.push(
+                looked.line(BudgetScope::RepoDay, SpendScope::Repo, Some(repo), None, looked.shared.repo_day).await?,
+            );
         }
-        scopes.push(looked.line(Scope::FleetDay, SpendScope::Fleet, None, None, looked.shared.fleet_day).await?);
-        scopes.push(looked.line(Scope::FleetMonth, SpendScope::Month, None, None, looked.shared.fleet_month).await?);
+        scopes.push(looked.line(BudgetScope::FleetDay, SpendScope::Fleet, None, None, looked.shared.fleet_day).await?);
+        scopes.push(
+            looked.line(BudgetScope::FleetMonth, SpendScope::Month, None, None, looked.shared.fleet_month).await?,
+        );
         Ok(Self { schema: SCHEMA, day, scopes, raises: raises.into_iter().map(raised).collect() })
     }
 
     /// The page for people.
     pub(crate) fn render(&self, width: usize) -> String {
-        let mut table = Table::new(["SCOPE", "USED", "", "SPENT", "RESERVED", "CEILING", "LEFT", "STATUS", "RESETS"]);
+        let mut table =
+            TextTable::new(["SCOPE", "USED", "", "SPENT", "RESERVED", "CEILING", "LEFT", "STATUS", "RESETS"]);
         for line in &self.scopes {
             table.row(line.cells());
         }
-        let mut page = table.fit(width);
+        let mut page = table.render_within(width);
         for raise in &self.raises {
             let of = raise.round.as_ref().map_or("today".to_owned(), |round| format!("round {round}"));
             let what = crate::output::safe(&format!("{} raised {} for {of}", raise.actor, raise.loop_name));
@@ -114,14 +119,14 @@ impl Budget {
     }
 }
 
-impl Looked<'_> {
+impl BudgetQuery<'_> {
     async fn line(
         &self,
-        scope: Scope,
+        scope: BudgetScope,
         spend: SpendScope,
         repo: Option<&String>,
         name: Option<&String>,
-        ceiling: Allowance,
+        ceiling: SpendAllowance,
     ) -> Result<Line, CommandError> {
         let text = |text: Option<&String>| text.cloned().unwrap_or_default();
         let row = match self.store {
@@ -129,7 +134,7 @@ impl Looked<'_> {
             None => SpendRow::default(),
         };
         let (spent, reserved) = (settled(&row), held(&row));
-        let account = Account { scope, ceiling, spent, reserved };
+        let account = BudgetAccount { scope, ceiling, spent, reserved };
         let status = match (ceiling.is_none(), account.is_full(), account.is_low()) {
             (true, ..) => "unlimited",
             (_, true, _) => "full",
@@ -145,7 +150,7 @@ impl Looked<'_> {
             spent: spent.into(),
             reserved: reserved.into(),
             left: account.left().into(),
-            resets: time::moment(resets(scope, self.now)),
+            resets: time::timestamp(next_reset_ms(scope, self.now)),
         })
     }
 }
@@ -218,16 +223,16 @@ fn raised(row: RaiseRow) -> Raised {
         usd: row.micros as f64 / 1.0e6,
         tokens: row.tokens,
         actor: row.actor,
-        at: time::moment(row.at_ms),
+        at: time::timestamp(row.at_ms),
     }
 }
 
 const DAY_MS: i64 = 86_400_000;
 
 /// When a scope begins anew: the next midnight, or the first of the next month, in UTC.
-fn resets(scope: Scope, now: i64) -> i64 {
+fn next_reset_ms(scope: BudgetScope, now: i64) -> i64 {
     let midnight = (now.div_euclid(DAY_MS) + 1) * DAY_MS;
-    if scope != Scope::FleetMonth {
+    if scope != BudgetScope::FleetMonth {
         return midnight;
     }
     let month = |ms: i64| clock::day(ms).chars().take(7).collect::<String>();
@@ -241,13 +246,13 @@ mod tests {
 
     #[test]
     fn days_begin_at_midnight_and_months_on_their_first() {
-        let at = |ms| time::moment(ms);
+        let at = |ms| time::timestamp(ms);
         let now = 1_793_700_000_000; // 2026-11-03
-        assert_eq!(at(resets(Scope::Day, now)).get(10..), Some("T00:00:00Z"));
+        assert_eq!(at(next_reset_ms(BudgetScope::Day, now)).get(10..), Some("T00:00:00Z"));
         assert!(
-            at(resets(Scope::FleetMonth, now)).ends_with("-12-01T00:00:00Z"),
+            at(next_reset_ms(BudgetScope::FleetMonth, now)).ends_with("-12-01T00:00:00Z"),
             "{}",
-            at(resets(Scope::FleetMonth, now))
+            at(next_reset_ms(BudgetScope::FleetMonth, now))
         );
     }
 

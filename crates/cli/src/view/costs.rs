@@ -2,7 +2,7 @@
 
 use super::{NOTHING, SCHEMA};
 use crate::error::CommandError;
-use crate::output::Table;
+use crate::output::TextTable;
 use loopwright::store::{CostRow, CostsBy, CostsQuery, Store};
 use loopwright_core::budget::Tokens;
 use loopwright_core::outcome::RoundOutcome;
@@ -13,7 +13,7 @@ const GROUPS_MAX: u32 = 1_000;
 
 /// The document of `costs --json`.
 #[derive(Debug, Serialize)]
-pub(crate) struct Costs {
+pub(crate) struct CostsView {
     schema: u32,
     by: &'static str,
     since: Option<String>,
@@ -36,7 +36,7 @@ struct Group {
     unknown_share: f64,
 }
 
-impl Costs {
+impl CostsView {
     /// Reads them: one question for the groups, one for the total.
     pub(crate) async fn read(
         store: Option<&dyn Store>,
@@ -56,7 +56,7 @@ impl Costs {
             by: word,
             since: query.since,
             loop_name: query.loop_name,
-            prices_as_of: loopwright_core::prices::as_of(),
+            prices_as_of: loopwright_core::prices::prices_date(),
             groups: groups.into_iter().map(group).collect(),
             total,
         })
@@ -69,13 +69,17 @@ impl Costs {
         }
         let heading = self.by.to_uppercase();
         let headings = [heading.as_str(), "USD", "TOKENS", "ROUNDS", "ACCEPTED", "USD/ACCEPTED", "UNKNOWN"];
-        let mut table = Table::new(headings);
+        let mut table = TextTable::new(headings);
         for group in &self.groups {
             table.row(group.cells(group.key.as_deref().unwrap_or("not said")));
         }
         table.row(self.total.cells("total"));
         let since = self.since.as_ref().map_or(String::new(), |day| format!(" since {day}"));
-        format!("{}\n\nat list prices of {}{since}; your own `prices:` go first", table.fit(width), self.prices_as_of)
+        format!(
+            "{}\n\nat list prices of {}{since}; your own `prices:` go first",
+            table.render_within(width),
+            self.prices_as_of
+        )
     }
 }
 

@@ -1,21 +1,21 @@
 //! Why a round ended as it did, and why a loop is or is not running: said from the record alone.
 
 use super::SCHEMA;
-use super::loops::{Here, cadence};
 use super::page;
+use super::repo_view::{RepoView, describe_cadence};
+use super::round_record::RoundRecord;
 use super::status::{self, LoopLine, LoopStatus};
-use super::story::Story;
 use crate::error::CommandError;
 use crate::output::{safe, safe_lines};
 use loopwright::store::{RoundRow, RoundsQuery, Store};
-use loopwright_core::dispatch::Why;
+use loopwright_core::dispatch::LoopExplanation;
 use loopwright_core::outcome::RoundOutcome;
-use loopwright_core::round::Reason;
+use loopwright_core::round::RoundReason;
 use serde::Serialize;
 
 /// The document of `why --json`.
 #[derive(Debug, Serialize)]
-pub(crate) struct Explanation {
+pub(crate) struct ExplanationView {
     schema: u32,
     #[serde(rename = "loop")]
     name: String,
@@ -23,18 +23,18 @@ pub(crate) struct Explanation {
     outcome: Option<RoundOutcome>,
     status: Option<LoopStatus>,
     /// What the daemon says of the loop, where one runs.
-    why: Option<Why>,
+    why: Option<LoopExplanation>,
     /// The answer, in sentences.
     because: Vec<String>,
-    reasons: Vec<Reason>,
+    reasons: Vec<RoundReason>,
     history: Vec<String>,
     next: Vec<String>,
 }
 
-impl Explanation {
+impl ExplanationView {
     /// Explains a round.
-    pub(crate) async fn of_round(store: &dyn Store, row: &RoundRow) -> Result<Self, CommandError> {
-        let story = Story::read(store, &row.id).await?;
+    pub(crate) async fn for_round(store: &dyn Store, row: &RoundRow) -> Result<Self, CommandError> {
+        let story = RoundRecord::read(store, &row.id).await?;
         let report = story.report();
         let outcome = report.outcome.map_or("still running", RoundOutcome::word);
         let mut because = vec![format!("round {} of {} is {outcome}", row.id, row.loop_name)];
@@ -48,24 +48,24 @@ impl Explanation {
             why: None,
             because,
             history: story.history()?,
-            next: page::next(&report),
+            next: page::next_steps(&report),
             reasons: report.reasons,
         })
     }
 
     /// Explains where a loop stands.
-    pub(crate) async fn of_loop(
+    pub(crate) async fn for_loop(
         store: Option<&dyn Store>,
-        here: Option<&Here>,
+        here: Option<&RepoView>,
         name: &str,
         now: i64,
-        why: Option<Why>,
+        why: Option<LoopExplanation>,
     ) -> Result<Self, CommandError> {
-        let line = status::one(store, here, name, now).await?;
+        let line = status::find_loop_line(store, here, name, now).await?;
         let last = last_round(store, &line).await?;
         let mut because = vec![match &why {
             Some(why) => format!("{name}: {}", why.text()),
-            None => standing(&line, last.as_ref()),
+            None => describe_status(&line, last.as_ref()),
         }];
         because.extend(why.is_none().then(|| starts(here, &line)));
         let is_broken = line.status == LoopStatus::Invalid && why.is_some();
@@ -75,11 +75,11 @@ impl Explanation {
                 .filter(|_| is_broken)
                 .map(|what| format!("its file cannot be used, so the last good form of it counts: {what}")),
         );
-        because.extend(last.as_ref().map(last_words));
+        because.extend(last.as_ref().map(describe_end));
         let mut next: Vec<String> = change(&line, why.as_ref()).into_iter().collect();
         next.extend(is_broken.then(|| format!("see what is wrong: loopwright check {name}")));
         match &last {
-            Some(row) => next.extend(Story::read_next(store, row).await?),
+            Some(row) => next.extend(RoundRecord::read_next(store, row).await?),
             None => next.push(format!("start it: loopwright run {name}")),
         }
         Ok(Self {
@@ -111,10 +111,10 @@ impl Explanation {
     }
 }
 
-impl Story {
+impl RoundRecord {
     async fn read_next(store: Option<&dyn Store>, row: &RoundRow) -> Result<Vec<String>, CommandError> {
         match store {
-            Some(store) => Ok(page::next(&Self::read(store, &row.id).await?.report())),
+            Some(store) => Ok(page::next_steps(&Self::read(store, &row.id).await?.report())),
             None => Ok(Vec::new()),
         }
     }
@@ -127,7 +127,7 @@ async fn last_round(store: Option<&dyn Store>, line: &LoopLine) -> Result<Option
     Ok(store.rounds(query).await?.pop())
 }
 
-fn standing(line: &LoopLine, last: Option<&RoundRow>) -> String {
+fn describe_status(line: &LoopLine, last: Option<&RoundRow>) -> String {
     let round = last.map_or("none", |row| row.id.as_str());
     let name = &line.name;
     match line.status {
@@ -146,10 +146,10 @@ fn standing(line: &LoopLine, last: Option<&RoundRow>) -> String {
 }
 
 /// What would change how the loop stands.
-fn change(line: &LoopLine, why: Option<&Why>) -> Option<String> {
+fn change(line: &LoopLine, why: Option<&LoopExplanation>) -> Option<String> {
     let name = &line.name;
     match (why, line.status) {
-        (Some(why), _) => why.change(name),
+        (Some(why), _) => why.remedy(name),
         (None, LoopStatus::Paused) => Some(format!("let it start again: loopwright resume {name}")),
         (None, LoopStatus::Stopped) => Some("let everything start again: loopwright thaw".to_owned()),
         (None, LoopStatus::Invalid) => Some(format!("see what is wrong: loopwright check {name}")),
@@ -158,16 +158,16 @@ fn change(line: &LoopLine, why: Option<&Why>) -> Option<String> {
     }
 }
 
-fn starts(here: Option<&Here>, line: &LoopLine) -> String {
+fn starts(here: Option<&RepoView>, line: &LoopLine) -> String {
     let at = line.next.as_ref().map_or(String::new(), |at| format!(" (next at {at})"));
-    match here.and_then(|here| here.file(&line.name)).map(|file| cadence(&file.spec.on)) {
+    match here.and_then(|here| here.file(&line.name)).map(|file| describe_cadence(&file.spec.on)) {
         None => "its loop file is not here, so nothing says when it starts".to_owned(),
         Some(words) if words.starts_with("manual") => "it starts by hand only: its file has no trigger".to_owned(),
         Some(words) => format!("it asks for {words}{at}; no daemon runs here, so it starts by hand only"),
     }
 }
 
-fn last_words(row: &RoundRow) -> String {
+fn describe_end(row: &RoundRow) -> String {
     let outcome = row.standing();
     let tail = if row.summary.is_empty() { String::new() } else { format!(": {}", row.summary) };
     format!("its last round {} is {outcome}{tail}", row.id)

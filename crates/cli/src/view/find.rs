@@ -1,6 +1,6 @@
 //! What a person means by an id: a whole round id, its beginning, an inbox id, or a loop's name.
 
-use super::loops::Here;
+use super::repo_view::RepoView;
 use crate::error::CommandError;
 use loopwright::EngineError;
 use loopwright::store::{RoundRow, RoundsQuery, Store};
@@ -12,7 +12,7 @@ const TEXT_MAX: usize = 200;
 const BEGINNING_MIN: usize = 4;
 
 /// What an id names.
-pub(crate) enum Target {
+pub(crate) enum LookupTarget {
     /// A round.
     Round(Box<RoundRow>),
     /// A loop, by its name.
@@ -20,7 +20,7 @@ pub(crate) enum Target {
 }
 
 /// A round by its id, its beginning, or a question about it.
-pub(crate) async fn round(store: &dyn Store, text: &str) -> Result<RoundRow, CommandError> {
+pub(crate) async fn find_round(store: &dyn Store, text: &str) -> Result<RoundRow, CommandError> {
     match maybe_round(store, text).await? {
         Some(row) => Ok(row),
         None => Err(no_round(store, text).await?),
@@ -39,13 +39,17 @@ async fn no_round(store: &dyn Store, text: &str) -> Result<CommandError, Command
 }
 
 /// The round an id names, or the latest: of a loop, or of everything here.
-pub(crate) async fn latest(store: &dyn Store, here: Option<&Here>, id: Option<&str>) -> Result<RoundRow, CommandError> {
-    let is_here = |name: &str| here.is_some_and(|here| here.knows(name));
+pub(crate) async fn find_latest_round(
+    store: &dyn Store,
+    here: Option<&RepoView>,
+    id: Option<&str>,
+) -> Result<RoundRow, CommandError> {
+    let is_here = |name: &str| here.is_some_and(|here| here.has_loop_named(name));
     let loop_name = match id {
         None => None,
-        Some(id) => match target(store, id, is_here(id)).await? {
-            Target::Round(row) => return Ok(*row),
-            Target::Loop(name) => Some(name),
+        Some(id) => match find_target(store, id, is_here(id)).await? {
+            LookupTarget::Round(row) => return Ok(*row),
+            LookupTarget::Loop(name) => Some(name),
         },
     };
     let repo = here.and_then(|here| here.scope(loop_name.as_deref()));
@@ -78,31 +82,31 @@ async fn maybe_round(store: &dyn Store, text: &str) -> Result<Option<RoundRow>, 
 }
 
 /// A round or a loop. A whole round id wins over a loop of that name, a loop over the beginning of a round's id.
-pub(crate) async fn target(store: &dyn Store, text: &str, is_loop: bool) -> Result<Target, CommandError> {
+pub(crate) async fn find_target(store: &dyn Store, text: &str, is_loop: bool) -> Result<LookupTarget, CommandError> {
     if let Some(row) = store.round(text).await? {
-        return Ok(Target::Round(Box::new(row)));
+        return Ok(LookupTarget::Round(Box::new(row)));
     }
     if is_loop || has_run(store, text).await? {
-        return Ok(Target::Loop(text.to_owned()));
+        return Ok(LookupTarget::Loop(text.to_owned()));
     }
-    if let Some(name) = asked_about(store, text).await? {
-        return Ok(Target::Loop(name));
+    if let Some(name) = find_questioned_loop(store, text).await? {
+        return Ok(LookupTarget::Loop(name));
     }
     match maybe_round(store, text).await? {
-        Some(row) => Ok(Target::Round(Box::new(row))),
-        None => Err(nothing(text)),
+        Some(row) => Ok(LookupTarget::Round(Box::new(row))),
+        None => Err(not_found(text)),
     }
 }
 
 /// The loop that a question about a loop is about: its round is only where it hangs.
-async fn asked_about(store: &dyn Store, id: &str) -> Result<Option<String>, CommandError> {
+async fn find_questioned_loop(store: &dyn Store, id: &str) -> Result<Option<String>, CommandError> {
     let question =
         store.inbox_item(id).await?.filter(|question| question.kind == loopwright::store::InboxKind::LoopPaused);
     Ok(question.map(|question| question.loop_name))
 }
 
 /// Nothing has that name.
-pub(crate) fn nothing(text: &str) -> CommandError {
+pub(crate) fn not_found(text: &str) -> CommandError {
     CommandError::unknown(format!("no round and no loop is called `{text}`"))
         .hint("see `loopwright rounds` and `loopwright status`")
 }

@@ -1,9 +1,9 @@
 //! What waits for a person: the riskiest first, loops together, machine facts above what agents say.
 
 use super::SCHEMA;
-use super::story::Story;
-use super::time::{self, moment};
-use crate::error::{CommandError, counted};
+use super::round_record::RoundRecord;
+use super::time::{self, timestamp};
+use crate::error::{CommandError, with_count};
 use crate::output::safe;
 use loopwright::store::{InboxKind, InboxQuery, InboxRisk, InboxRow, Store};
 use loopwright_core::report::RoundReport;
@@ -17,7 +17,7 @@ const FACTS_MAX: usize = 50;
 
 /// The document of `inbox --json`.
 #[derive(Debug, Serialize)]
-pub(crate) struct Inbox {
+pub(crate) struct InboxView {
     schema: u32,
     pub(crate) items: Vec<InboxLine>,
 }
@@ -53,7 +53,7 @@ impl From<InboxRow> for InboxLine {
             risk: row.risk,
             candidate: row.candidate,
             summary: row.summary,
-            expires: row.expires_ms.map(moment),
+            expires: row.expires_ms.map(timestamp),
             expires_ms: row.expires_ms,
             created_ms: row.created_ms,
         }
@@ -73,7 +73,7 @@ fn as_word<S: serde::Serializer>(value: &impl std::fmt::Display, to: S) -> Resul
     to.collect_str(value)
 }
 
-impl Inbox {
+impl InboxView {
     /// What waits; nothing without a store.
     pub(crate) async fn read(store: Option<&dyn Store>) -> Result<Self, CommandError> {
         let rows = match store {
@@ -81,7 +81,7 @@ impl Inbox {
             None => Vec::new(),
         };
         let mut items: Vec<_> = rows.into_iter().map(InboxLine::from).collect();
-        order(&mut items);
+        sort_by_risk(&mut items);
         Ok(Self { schema: SCHEMA, items })
     }
 
@@ -92,13 +92,13 @@ impl Inbox {
         for (at, line) in self.items.iter().enumerate() {
             if last != Some(&line.name) {
                 let count = self.items.iter().filter(|other| other.name == line.name).count();
-                page.push_str(&format!("{} ({})\n", safe(&line.name), counted(count, "question")));
+                page.push_str(&format!("{} ({})\n", safe(&line.name), with_count(count, "question")));
                 last = Some(&line.name);
             }
             page.push_str(&line.head(now));
             // A question about a loop or an item hangs on a round, and is not about what that round made.
             if let Some(round) = line.round.as_ref().filter(|_| at < FACTS_MAX && line.is_about_a_candidate()) {
-                let report = Story::read(store, round).await?.report();
+                let report = RoundRecord::read(store, round).await?.report();
                 page.push_str(&facts(&report));
             }
         }
@@ -114,7 +114,7 @@ impl Inbox {
 }
 
 /// Loops stay together; the loop with the riskiest question comes first, and in a loop the riskiest, then the oldest.
-fn order(items: &mut [InboxLine]) {
+fn sort_by_risk(items: &mut [InboxLine]) {
     let mut worst = std::collections::HashMap::new();
     for line in items.iter() {
         let entry = worst.entry(line.name.clone()).or_insert(u8::MAX);
@@ -128,7 +128,7 @@ fn order(items: &mut [InboxLine]) {
 }
 
 /// How a question that is not about a candidate is answered; nothing for one of yes or no.
-pub(crate) fn answered_by(kind: InboxKind, loop_name: &str, round: &str) -> Option<String> {
+pub(crate) fn answer_command(kind: InboxKind, loop_name: &str, round: &str) -> Option<String> {
     match kind {
         InboxKind::LoopPaused => {
             Some(format!("`loopwright resume {loop_name}` lets the loop start again and closes this"))
@@ -142,17 +142,17 @@ pub(crate) fn answered_by(kind: InboxKind, loop_name: &str, round: &str) -> Opti
 
 impl InboxLine {
     fn is_about_a_candidate(&self) -> bool {
-        answered_by(self.kind, &self.name, self.round.as_deref().unwrap_or_default()).is_none()
+        answer_command(self.kind, &self.name, self.round.as_deref().unwrap_or_default()).is_none()
     }
 
     fn head(&self, now: i64) -> String {
-        let answer = answered_by(self.kind, &self.name, self.round.as_deref().unwrap_or_default());
+        let answer = answer_command(self.kind, &self.name, self.round.as_deref().unwrap_or_default());
         let answer = answer.map_or(String::new(), |answer| format!("    answer:  {}\n", safe(&answer)));
-        let expires = self.expires_ms.map_or(String::new(), |at| match time::until(at, now) {
+        let expires = self.expires_ms.map_or(String::new(), |at| match time::time_until(at, now) {
             gone if gone == "expired" => ", expired: silence is a no".to_owned(),
             left => format!(", expires {left}"),
         });
-        let asked = time::ago(self.created_ms, now);
+        let asked = time::time_since(self.created_ms, now);
         format!(
             "  {}  {}, {} risk, asked {asked}{expires}\n    engine:  {}\n{answer}",
             safe(&self.id),
@@ -172,10 +172,10 @@ fn facts(report: &RoundReport) -> String {
     }
     let gates: Vec<_> = report.gates.iter().map(|gate| format!("{} {}", safe(&gate.name), gate.status)).collect();
     let gates = if gates.is_empty() { "none".to_owned() } else { gates.join(", ") };
-    let mut page = format!("    change:  {}, +{added} -{removed} lines\n", counted(report.changes.len(), "file"));
+    let mut page = format!("    change:  {}, +{added} -{removed} lines\n", with_count(report.changes.len(), "file"));
     page.push_str(&format!("    gates:   {gates}\n"));
     if report.boundary.level != BoundaryLevel::Kernel {
-        page.push_str(&format!("    boundary: {}\n", crate::story::boundary(report)));
+        page.push_str(&format!("    boundary: {}\n", crate::round_summary::boundary_text(report)));
     }
     if let Some(verdict) = &report.verdict {
         let mean = verdict.mean.map_or(String::new(), |mean| format!(", mean {mean:.2}"));
@@ -222,7 +222,7 @@ mod tests {
             line("4", "a", InboxRisk::Medium, 4),
             line("5", "a", InboxRisk::Medium, 0),
         ];
-        order(&mut items);
+        sort_by_risk(&mut items);
         let ids: Vec<_> = items.iter().map(|line| line.id.as_str()).collect();
         assert_eq!(ids, ["3", "1", "5", "4", "2"]);
     }

@@ -5,7 +5,7 @@ use super::time;
 use crate::error::CommandError;
 use crate::output::safe;
 use loopwright::store::{Store, StoredEvent};
-use loopwright_core::round::{AgentEnd, DeliveryResult, Event, Probed, RoleEnded, RoleResult};
+use loopwright_core::round::{AgentEnd, DeliveryResult, Event, ProbeAnswer, RoleEnded, RoleResult};
 use loopwright_core::secrets::redact;
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,7 +18,7 @@ const PAGE: u32 = 256;
 const CHUNK: usize = 64 << 10;
 
 /// Where a reader of a round's log stands.
-pub(crate) struct Log {
+pub(crate) struct RoundLogReader {
     round: String,
     folder: PathBuf,
     seq: i64,
@@ -27,7 +27,7 @@ pub(crate) struct Log {
     at_rest: bool,
 }
 
-impl Log {
+impl RoundLogReader {
     /// At the beginning of a round's log.
     pub(crate) fn new(state: &Path, round: &str) -> Self {
         let folder = state.join("transcripts").join(round);
@@ -40,7 +40,11 @@ impl Log {
     }
 
     /// All recorded events of the round, from the first.
-    pub(crate) async fn begin(&mut self, store: &dyn Store, tell: &mut dyn FnMut(&str)) -> Result<(), CommandError> {
+    pub(crate) async fn read_from_start(
+        &mut self,
+        store: &dyn Store,
+        tell: &mut dyn FnMut(&str),
+    ) -> Result<(), CommandError> {
         let events = store.events(&self.round).await?;
         events.iter().for_each(|event| self.event(event, tell));
         self.transcripts("", tell);
@@ -48,7 +52,7 @@ impl Log {
     }
 
     /// What came since.
-    pub(crate) async fn go_on(&mut self, store: &dyn Store, tell: &mut dyn FnMut(&str)) -> Result<(), CommandError> {
+    pub(crate) async fn read_new(&mut self, store: &dyn Store, tell: &mut dyn FnMut(&str)) -> Result<(), CommandError> {
         loop {
             let events = store.tail(self.seq, PAGE).await?;
             let more = events.len() == PAGE as usize;
@@ -73,7 +77,7 @@ impl Log {
             self.transcripts(ended.role().word(), tell);
         }
         let detail = parsed.as_ref().map_or_else(|| "(not readable by this build)".to_owned(), detail);
-        let line = format!("{} {:<15} {}", time::clock(event.at_ms), event.kind, safe(&redact(&detail)));
+        let line = format!("{} {:<15} {}", time::time_of_day(event.at_ms), event.kind, safe(&redact(&detail)));
         tell(line.trim_end());
         self.seq = event.seq;
         self.at_rest = event.kind == "recorded";
@@ -138,9 +142,9 @@ fn detail(event: &Event) -> String {
             format!("{} by {} ({}), {}", started.spec.name, started.actor, started.trigger, started.spec.level.label())
         }
         Event::Recalled(recalled) => format!("{} rounds remembered", recalled.history.len()),
-        Event::Probed(Probed::Work { items }) => format!("{} items", items.len()),
-        Event::Probed(Probed::Nothing) => "nothing to do".to_owned(),
-        Event::Probed(Probed::Failed { text }) => text.clone(),
+        Event::Probed(ProbeAnswer::Work { items }) => format!("{} items", items.len()),
+        Event::Probed(ProbeAnswer::Nothing) => "nothing to do".to_owned(),
+        Event::Probed(ProbeAnswer::Failed { text }) => text.clone(),
         Event::Isolated(isolated) => format!("base {}", isolated.base),
         Event::Baselined(baselined) => gates(&baselined.results),
         Event::RoleStarted(start) => {

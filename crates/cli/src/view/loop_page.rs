@@ -1,8 +1,8 @@
 //! One loop as a page: what it is, how it stands, its last rounds, and what became of each of its occurrences.
 
-use super::loop_state::Past;
-use super::loops::Here;
-use super::rounds::{RoundLine, Rounds};
+use super::loop_state::LoopHistory;
+use super::repo_view::RepoView;
+use super::rounds::{RoundLine, RoundListView};
 use super::status::LoopLine;
 use super::{NOTHING, SCHEMA};
 use crate::error::CommandError;
@@ -26,18 +26,18 @@ pub(crate) struct LoopPage {
     output: Vec<&'static str>,
     rounds: Vec<RoundLine>,
     #[serde(flatten)]
-    past: Past,
+    past: LoopHistory,
 }
 
 impl LoopPage {
     /// Reads it.
     pub(crate) async fn read(
         store: Option<&dyn Store>,
-        here: Option<&Here>,
+        here: Option<&RepoView>,
         name: &str,
         now: i64,
     ) -> Result<Self, CommandError> {
-        let line = super::status::one(store, here, name, now).await?;
+        let line = super::status::find_loop_line(store, here, name, now).await?;
         let query = RoundsQuery {
             repo: line.repo.clone(),
             loop_name: Some(name.to_owned()),
@@ -45,12 +45,12 @@ impl LoopPage {
             ..RoundsQuery::default()
         };
         let rounds = match store {
-            Some(store) => Rounds::read(store, query).await?,
-            None => Rounds::none(),
+            Some(store) => RoundListView::read(store, query).await?,
+            None => RoundListView::empty(),
         };
         let past = match (store, &line.repo) {
-            (Some(store), Some(repo)) => Past::read(store, repo, name, &rounds.rounds, now).await?,
-            _ => Past::default(),
+            (Some(store), Some(repo)) => LoopHistory::read(store, repo, name, &rounds.rounds, now).await?,
+            _ => LoopHistory::default(),
         };
         let file = here.and_then(|here| here.file(name));
         let spec = file.map(|file| file.spec.spec());
@@ -75,7 +75,7 @@ impl LoopPage {
         let rows = [
             ("intent", or_nothing(&self.intent)),
             ("file", or_nothing(&self.file)),
-            ("level", line.trust()),
+            ("level", line.level_text()),
             ("cadence", or_nothing(&line.cadence)),
             ("gates", gates),
             ("runs", format!("{}, success {success}, failures {}", line.runs, line.failures)),
@@ -89,7 +89,7 @@ impl LoopPage {
             page.push_str(&format!("  why      {}\n", safe(reason)));
         }
         if !self.rounds.is_empty() {
-            page.push_str(&format!("\n{}\n", super::rounds::table(&self.rounds, now, width)));
+            page.push_str(&format!("\n{}\n", super::rounds::render_table(&self.rounds, now, width)));
         }
         page.push_str(&self.past.render(now, width));
         page + &format!("\nrun it with: loopwright run {}", safe(&line.name))

@@ -2,11 +2,11 @@
 //! The first three have the names of the seed's state file.
 
 use super::rounds::RoundLine;
-use super::time::{ago, moment};
+use super::time::{time_since, timestamp};
 use crate::error::CommandError;
-use crate::output::{Table, safe};
+use crate::output::{TextTable, safe};
 use loopwright::store::{
-    ItemRow, ItemState, LoopRow, MemoryRow, ReceiptRow, ReceiptsQuery, RoundsQuery, RoundsWhich, Store,
+    ItemRow, ItemState, LoopRow, MemoryRow, ReceiptRow, ReceiptsQuery, RoundsFilter, RoundsQuery, Store,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -57,7 +57,7 @@ struct Metrics {
 
 /// What became of one occurrence, or of a run of them.
 #[derive(Debug, Serialize)]
-pub(crate) struct Receipt {
+pub(crate) struct ReceiptLine {
     due: String,
     trigger: String,
     receipt: String,
@@ -71,7 +71,7 @@ pub(crate) struct Receipt {
 
 /// One thing that the loop remembers.
 #[derive(Debug, Serialize)]
-pub(crate) struct Memory {
+pub(crate) struct MemoryLine {
     key: String,
     kind: String,
     text: String,
@@ -83,13 +83,13 @@ pub(crate) struct Memory {
 
 /// All of it.
 #[derive(Debug, Default, Serialize)]
-pub(crate) struct Past {
+pub(crate) struct LoopHistory {
     state: LoopState,
-    receipts: Vec<Receipt>,
-    memory: Vec<Memory>,
+    receipts: Vec<ReceiptLine>,
+    memory: Vec<MemoryLine>,
 }
 
-impl Past {
+impl LoopHistory {
     /// Reads it, flat in history. `rounds` are the loop's latest.
     pub(crate) async fn read(
         store: &dyn Store,
@@ -106,7 +106,7 @@ impl Past {
         Ok(Self {
             state: LoopState::read(store, repo, name).await?,
             receipts: receipts(written, rounds),
-            memory: valid.map(Memory::from).collect(),
+            memory: valid.map(MemoryLine::from).collect(),
         })
     }
 
@@ -137,13 +137,18 @@ impl Past {
     }
 
     fn receipts_table(&self, now: i64, width: usize) -> String {
-        let mut table = Table::new(["DUE", "TRIGGER", "RECEIPT", "REASON"]);
+        let mut table = TextTable::new(["DUE", "TRIGGER", "RECEIPT", "REASON"]);
         for one in self.receipts.iter().filter(|one| one.trigger != MANUAL).take(LINES) {
             let times = if one.count > 1 { format!(" ×{}", one.count) } else { String::new() };
             let why = one.reason.as_deref().or(one.round.as_deref()).unwrap_or_default();
-            table.row([ago(one.due_ms, now), one.trigger.clone(), format!("{}{times}", one.receipt), why.to_owned()]);
+            table.row([
+                time_since(one.due_ms, now),
+                one.trigger.clone(),
+                format!("{}{times}", one.receipt),
+                why.to_owned(),
+            ]);
         }
-        table.fit(width)
+        table.render_within(width)
     }
 }
 
@@ -153,23 +158,23 @@ impl LoopState {
         let mut state = Self { metrics: counters.as_ref().map(Metrics::from).unwrap_or_default(), ..Self::default() };
         if let Some(LoopRow { last_run_ms, last_outcome, .. }) = counters {
             (state.last_run, state.last_status) =
-                (last_run_ms.map(moment), last_outcome.map(|outcome| outcome.word().to_owned()));
+                (last_run_ms.map(timestamp), last_outcome.map(|outcome| outcome.word().to_owned()));
         }
         for ItemRow { key, state: word, failures, round, updated_ms, .. } in
             store.items(repo, name, ITEMS_SHOWN).await?
         {
             if word == ItemState::Processed {
-                state.processed.insert(key, moment(updated_ms));
+                state.processed.insert(key, timestamp(updated_ms));
                 continue;
             }
             let error = store.round(&round).await?.map(|row| row.summary).unwrap_or_default();
-            let (ts, given_up) = (moment(updated_ms), word == ItemState::Waiting);
+            let (ts, given_up) = (timestamp(updated_ms), word == ItemState::Waiting);
             state.failures.push(Failure { item: key, error, retries: failures, ts, round, given_up });
         }
         let query = RoundsQuery {
             repo: Some(repo.to_owned()),
             loop_name: Some(name.to_owned()),
-            which: RoundsWhich::Open,
+            which: RoundsFilter::Open,
             limit: OPEN_SHOWN,
             before: None,
         };
@@ -191,22 +196,22 @@ impl From<&LoopRow> for Metrics {
     }
 }
 
-impl From<ReceiptRow> for Receipt {
+impl From<ReceiptRow> for ReceiptLine {
     fn from(row: ReceiptRow) -> Self {
         Self {
-            due: moment(row.due_ms),
+            due: timestamp(row.due_ms),
             trigger: row.trigger,
             receipt: row.receipt,
             reason: Some(row.reason).filter(|reason| !reason.is_empty()),
             round: row.round,
             count: row.count,
-            through: row.through_ms.map(moment),
+            through: row.through_ms.map(timestamp),
             due_ms: row.due_ms,
         }
     }
 }
 
-impl From<&RoundLine> for Receipt {
+impl From<&RoundLine> for ReceiptLine {
     /// A round that a person started was due when it started.
     fn from(line: &RoundLine) -> Self {
         Self {
@@ -222,20 +227,20 @@ impl From<&RoundLine> for Receipt {
     }
 }
 
-impl From<MemoryRow> for Memory {
+impl From<MemoryRow> for MemoryLine {
     fn from(row: MemoryRow) -> Self {
         let MemoryRow { key, kind, text, round, role, at_ms, expires_ms, .. } = row;
-        Self { key, kind, text, role, round, at: moment(at_ms), expires: expires_ms.map(moment) }
+        Self { key, kind, text, role, round, at: timestamp(at_ms), expires: expires_ms.map(timestamp) }
     }
 }
 
 /// The receipts that were written, and those of rounds that have none, latest first. A round that has one which is too old
 /// for the page is not told as another.
-fn receipts(written: Vec<ReceiptRow>, rounds: &[RoundLine]) -> Vec<Receipt> {
+fn receipts(written: Vec<ReceiptRow>, rounds: &[RoundLine]) -> Vec<ReceiptLine> {
     let by_hand = rounds.iter().filter(|line| line.trigger == MANUAL);
     let unwritten = by_hand.filter(|line| !written.iter().any(|row| row.round.as_ref() == Some(&line.round)));
-    let mut all: Vec<_> = unwritten.map(Receipt::from).collect();
-    all.extend(written.into_iter().map(Receipt::from));
+    let mut all: Vec<_> = unwritten.map(ReceiptLine::from).collect();
+    all.extend(written.into_iter().map(ReceiptLine::from));
     all.sort_by_key(|one| std::cmp::Reverse(one.due_ms));
     all.truncate(RECEIPTS_SHOWN as usize);
     all

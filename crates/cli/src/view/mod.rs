@@ -5,18 +5,18 @@ pub(crate) mod budget;
 pub(crate) mod costs;
 pub(crate) mod explain;
 pub(crate) mod find;
-pub(crate) mod heat;
+pub(crate) mod heatmap;
 pub(crate) mod inbox;
 pub(crate) mod log;
 pub(crate) mod loop_page;
 pub(crate) mod loop_state;
-pub(crate) mod loops;
 pub(crate) mod page;
+pub(crate) mod repo_view;
+pub(crate) mod round_record;
 pub(crate) mod rounds;
 pub(crate) mod schedule;
 pub(crate) mod simulate;
 pub(crate) mod status;
-pub(crate) mod story;
 pub(crate) mod time;
 
 /// The version of every document.

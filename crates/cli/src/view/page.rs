@@ -1,6 +1,6 @@
 //! One round as a page for people: engine facts first, then why, then what others said, marked and escaped; last, what to do.
 
-use crate::output::{Table, safe};
+use crate::output::{TextTable, safe};
 use loopwright_core::budget::CountedBy;
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::report::RoundReport;
@@ -9,7 +9,7 @@ use loopwright_core::report::RoundReport;
 const FILES_SHOWN: usize = 20;
 
 /// The page of one round.
-pub(crate) fn render(report: &RoundReport) -> String {
+pub(crate) fn render_report(report: &RoundReport) -> String {
     let mut page = facts(report);
     section(&mut page, "why", reasons(report));
     section(&mut page, "changes", changes(report));
@@ -17,7 +17,7 @@ pub(crate) fn render(report: &RoundReport) -> String {
     section(&mut page, "outbox", outbox(report));
     section(&mut page, "spend", spend(report));
     section(&mut page, "network", network(report));
-    section(&mut page, "next", next(report));
+    section(&mut page, "next", next_steps(report));
     page.trim_end().to_owned()
 }
 
@@ -36,7 +36,7 @@ fn facts(report: &RoundReport) -> String {
         ("attempts", report.attempts.to_string()),
         ("verdict", verdict(report)),
         ("spend", format!("{} tokens, {}{known}", spend.tokens.total(), spend.usd)),
-        ("boundary", crate::story::boundary(report)),
+        ("boundary", crate::round_summary::boundary_text(report)),
         ("report", report.report.clone().unwrap_or_default()),
     ];
     for (name, value) in rows.iter().filter(|(_, value)| !value.is_empty()) {
@@ -84,7 +84,7 @@ fn gates(report: &RoundReport) -> Vec<String> {
     if report.gates.is_empty() {
         return Vec::new();
     }
-    let mut table = Table::new(["GATE", "STATUS", "EXIT", "TIME", "EVIDENCE"]);
+    let mut table = TextTable::new(["GATE", "STATUS", "EXIT", "TIME", "EVIDENCE"]);
     for gate in &report.gates {
         let exit = gate.exit.map_or(super::NOTHING.to_owned(), |code| code.to_string());
         let took = format!("{} ms", gate.duration_ms);
@@ -106,7 +106,7 @@ fn spend(report: &RoundReport) -> Vec<String> {
     if report.spend.by.is_empty() {
         return Vec::new();
     }
-    let mut table = Table::new(["ROLE", "AGENT", "MODEL", "STARTS", "TOKENS", "COST"]);
+    let mut table = TextTable::new(["ROLE", "AGENT", "MODEL", "STARTS", "TOKENS", "COST"]);
     for part in &report.spend.by {
         let cost = match (part.known, part.counted_by) {
             (true, CountedBy::Agent) => part.usd.to_string(),
@@ -125,7 +125,7 @@ fn network(report: &RoundReport) -> Vec<String> {
 }
 
 /// What a person can do about a round that ended, or stands, like this.
-pub(crate) fn next(report: &RoundReport) -> Vec<String> {
+pub(crate) fn next_steps(report: &RoundReport) -> Vec<String> {
     let round = safe(&report.round);
     let name = safe(&report.loop_name);
     let steps: Vec<String> = match report.outcome {

@@ -1,9 +1,9 @@
 //! Rounds in a list, newest first, a page at a time.
 
-use super::time::{self, moment};
+use super::time::{self, timestamp};
 use super::{NOTHING, SCHEMA};
 use crate::error::CommandError;
-use crate::output::Table;
+use crate::output::TextTable;
 use loopwright::EngineError;
 use loopwright::store::{RoundRow, RoundsQuery, Store};
 use loopwright_core::round::{BoundaryLevel, Event};
@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 /// The document of `rounds --json`.
 #[derive(Debug, Serialize)]
-pub(crate) struct Rounds {
+pub(crate) struct RoundListView {
     schema: u32,
     pub(crate) rounds: Vec<RoundLine>,
 }
@@ -50,11 +50,11 @@ pub(crate) struct RoundSpend {
 }
 
 impl RoundLine {
-    fn of(row: RoundRow, boundary: BoundaryLevel) -> Self {
+    fn from_row(row: RoundRow, boundary: BoundaryLevel) -> Self {
         Self {
             boundary,
-            started: moment(row.started_ms),
-            ended: row.ended_ms.map(moment),
+            started: timestamp(row.started_ms),
+            ended: row.ended_ms.map(timestamp),
             duration_s: row.ended_ms.map(|ended| ended.saturating_sub(row.started_ms) as f64 / 1000.0),
             spend: RoundSpend { tokens: row.spend_tokens, usd: row.spend_micros as f64 / 1.0e6 },
             started_ms: row.started_ms,
@@ -73,20 +73,20 @@ impl RoundLine {
     }
 }
 
-impl Rounds {
+impl RoundListView {
     /// Reads a page.
     pub(crate) async fn read(store: &dyn Store, query: RoundsQuery) -> Result<Self, CommandError> {
         let rows = store.rounds(query).await?;
         let boundaries = boundaries(store, &rows).await?;
         let line = |row: RoundRow| match boundaries.get(&row.id) {
-            Some(boundary) => Ok(RoundLine::of(row, *boundary)),
+            Some(boundary) => Ok(RoundLine::from_row(row, *boundary)),
             None => Err(EngineError::Unknown(row.id).into()),
         };
         Ok(Self { schema: SCHEMA, rounds: rows.into_iter().map(line).collect::<Result<_, CommandError>>()? })
     }
 
     /// Where nothing has run.
-    pub(crate) fn none() -> Self {
+    pub(crate) fn empty() -> Self {
         Self { schema: SCHEMA, rounds: Vec::new() }
     }
 }
@@ -108,17 +108,17 @@ async fn boundaries(store: &dyn Store, rows: &[RoundRow]) -> Result<HashMap<Stri
 }
 
 /// The table for people.
-pub(crate) fn table(rounds: &[RoundLine], now: i64, width: usize) -> String {
-    let mut table = Table::new(["ROUND", "LOOP", "OUTCOME", "STARTED", "TOOK", "TRIES", "SPEND", "ITEM"]);
+pub(crate) fn render_table(rounds: &[RoundLine], now: i64, width: usize) -> String {
+    let mut table = TextTable::new(["ROUND", "LOOP", "OUTCOME", "STARTED", "TOOK", "TRIES", "SPEND", "ITEM"]);
     for line in rounds {
         table.row(line.cells(now));
     }
-    table.fit(width)
+    table.render_within(width)
 }
 
 impl RoundLine {
     /// How it ended; where it stands while it has not. A loop that did without the boundary is marked.
-    pub(crate) fn standing(&self) -> String {
+    pub(crate) fn status_text(&self) -> String {
         let standing = match (&self.ended, &self.outcome) {
             (Some(_), Some(outcome)) => outcome.clone(),
             _ if self.phase == "waiting" => self.phase.clone(),
@@ -129,12 +129,12 @@ impl RoundLine {
     }
 
     fn cells(&self, now: i64) -> [String; 8] {
-        let took = self.duration_s.map_or(NOTHING.to_owned(), |seconds| time::span((seconds * 1000.0) as i64));
+        let took = self.duration_s.map_or(NOTHING.to_owned(), |seconds| time::duration_text((seconds * 1000.0) as i64));
         [
             self.round.clone(),
             self.name.clone(),
-            self.standing(),
-            time::ago(self.started_ms, now),
+            self.status_text(),
+            time::time_since(self.started_ms, now),
             took,
             self.attempts.to_string(),
             format!("${:.2}", self.spend.usd),

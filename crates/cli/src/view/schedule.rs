@@ -1,15 +1,15 @@
 //! What is due in the coming days: the occurrences of all loops in the order in which they come. The picture of them is
 //! beside it in `heat`.
 
-use super::heat::Heat;
-use super::time::{moment, until};
+use super::heatmap::ScheduleHeatmap;
+use super::time::{time_until, timestamp};
 use super::{NOTHING, SCHEMA};
-use crate::output::{Look, Table, safe};
+use crate::output::{TextStyle, TextTable, safe};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use loopwright::store::ScheduleRow;
-use loopwright_core::cadence::{Due, Schedule};
-use loopwright_core::dispatch::Fate;
+use loopwright_core::cadence::{DueTime, LoopSchedule};
+use loopwright_core::dispatch::OccurrenceOutcome;
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -26,19 +26,19 @@ const HELD_MAX: usize = 10;
 const DAY_MS: i64 = 86_400_000;
 
 /// A loop with its compiled cadences.
-pub(crate) struct Planned {
+pub(crate) struct PlannedLoop {
     pub(crate) name: String,
     /// Its repository, as the store names it.
     pub(crate) repo: String,
     /// The folder of its repository, where there are several.
     pub(crate) place: Option<String>,
-    pub(crate) schedule: Schedule,
-    pub(crate) standing: Standing,
+    pub(crate) schedule: LoopSchedule,
+    pub(crate) status: ScheduleStatus,
 }
 
 /// Whether a loop's occurrences would start.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum ScheduleStatus {
     Active,
     /// None of them, and why.
     Paused(Option<String>),
@@ -49,9 +49,9 @@ pub(crate) enum Standing {
     },
 }
 
-impl Standing {
+impl ScheduleStatus {
     /// As a loop's row has it now.
-    pub(crate) fn of(row: Option<&ScheduleRow>, now_ms: i64) -> Self {
+    pub(crate) fn from_row(row: Option<&ScheduleRow>, now_ms: i64) -> Self {
         let paused = row.filter(|row| row.paused_ms.is_some());
         let wait = row.and_then(|row| Some((row.wait_until_ms.filter(|until_ms| *until_ms > now_ms)?, row)));
         match (paused, wait) {
@@ -62,50 +62,52 @@ impl Standing {
     }
 }
 
-impl Planned {
+impl PlannedLoop {
     /// Its name, with its repository's where there are several.
     fn label(&self) -> String {
         self.place.as_ref().map_or_else(|| self.name.clone(), |place| format!("{place}/{}", self.name))
     }
 
     /// The receipt that a moment will get instead of a round, as the dispatcher decides it.
-    fn receipt(&self, start_ms: i64) -> Option<Fate> {
-        match &self.standing {
-            Standing::Paused(_) => Some(Fate::Paused),
-            Standing::Active | Standing::Waits { .. } if self.schedule.quiet_until(start_ms).is_some() => {
-                Some(Fate::Quiet)
+    fn receipt(&self, start_ms: i64) -> Option<OccurrenceOutcome> {
+        match &self.status {
+            ScheduleStatus::Paused(_) => Some(OccurrenceOutcome::Paused),
+            ScheduleStatus::Active | ScheduleStatus::Waits { .. } if self.schedule.quiet_until(start_ms).is_some() => {
+                Some(OccurrenceOutcome::Quiet)
             }
-            Standing::Waits { until_ms, .. } if start_ms < *until_ms => Some(Fate::Backoff),
-            Standing::Active | Standing::Waits { .. } => None,
+            ScheduleStatus::Waits { until_ms, .. } if start_ms < *until_ms => Some(OccurrenceOutcome::Backoff),
+            ScheduleStatus::Active | ScheduleStatus::Waits { .. } => None,
         }
     }
 
-    fn held(&self) -> Option<Held> {
-        let held = |fate: Fate, until_ms: Option<i64>, why: &str| Held {
+    fn held(&self) -> Option<HeldLoop> {
+        let held = |fate: OccurrenceOutcome, until_ms: Option<i64>, why: &str| HeldLoop {
             name: self.name.clone(),
             repo: self.repo.clone(),
             receipt: fate.word(),
-            until: until_ms.map(moment),
+            until: until_ms.map(timestamp),
             reason: why.to_owned(),
             label: self.label(),
             until_ms,
         };
-        match &self.standing {
-            Standing::Active => None,
-            Standing::Paused(why) => Some(held(Fate::Paused, None, why.as_deref().unwrap_or_default())),
-            Standing::Waits { until_ms, why } => Some(held(Fate::Backoff, Some(*until_ms), why)),
+        match &self.status {
+            ScheduleStatus::Active => None,
+            ScheduleStatus::Paused(why) => {
+                Some(held(OccurrenceOutcome::Paused, None, why.as_deref().unwrap_or_default()))
+            }
+            ScheduleStatus::Waits { until_ms, why } => Some(held(OccurrenceOutcome::Backoff, Some(*until_ms), why)),
         }
     }
 }
 
 /// The document of `schedule --json`.
 #[derive(Debug, Serialize)]
-pub(crate) struct Coming {
+pub(crate) struct ScheduleView {
     schema: u32,
     /// Why nothing of this will start, where everything is stopped.
     stopped: Option<String>,
     /// Loops that start nothing by themselves, for ever or until a moment.
-    held: Vec<Held>,
+    held: Vec<HeldLoop>,
     occurrences: Vec<Occurrence>,
     /// Those that a page has room for: a loop that is due every second does not push the others out.
     #[serde(skip)]
@@ -122,7 +124,7 @@ pub(crate) struct Coming {
 
 /// A loop that starts nothing by itself.
 #[derive(Debug, Serialize)]
-struct Held {
+struct HeldLoop {
     #[serde(rename = "loop")]
     name: String,
     repo: String,
@@ -157,18 +159,18 @@ struct Occurrence {
     note: &'static str,
 }
 
-impl Coming {
+impl ScheduleView {
     /// Looks so many days ahead.
-    pub(crate) fn look(loops: &[Planned], now_ms: i64, days: u16, zone: &str) -> Self {
+    pub(crate) fn compute(loops: &[PlannedLoop], now_ms: i64, days: u16, zone: &str) -> Self {
         let upto_ms = now_ms.saturating_add(i64::from(days) * DAY_MS);
         let zone = jiff::tz::TimeZoneDatabase::bundled().get(zone).unwrap_or(TimeZone::UTC);
         let of_one = if loops.len() > 1 { OF_ONE_MAX } else { LINES_MAX };
         Self {
             schema: SCHEMA,
             stopped: None,
-            held: loops.iter().filter_map(Planned::held).collect(),
-            occurrences: first(loops, now_ms, upto_ms, Most { of_one: LISTED_MAX, in_all: LISTED_MAX }),
-            lines: first(loops, now_ms, upto_ms, Most { of_one, in_all: LINES_MAX }),
+            held: loops.iter().filter_map(PlannedLoop::held).collect(),
+            occurrences: first(loops, now_ms, upto_ms, OccurrenceLimits { of_one: LISTED_MAX, in_all: LISTED_MAX }),
+            lines: first(loops, now_ms, upto_ms, OccurrenceLimits { of_one, in_all: LINES_MAX }),
             total: loops.iter().map(|planned| planned.schedule.count_between(now_ms, upto_ms)).sum(),
             days,
             now_ms,
@@ -177,24 +179,29 @@ impl Coming {
     }
 
     /// The same, knowing that everything is stopped, and why.
-    pub(crate) fn stopped(mut self, stopped: Option<String>) -> Self {
+    pub(crate) fn with_stop(mut self, stopped: Option<String>) -> Self {
         if stopped.is_some() {
-            self.occurrences.iter_mut().for_each(|one| one.receipt = Some(Fate::Stopped.word()));
+            self.occurrences.iter_mut().for_each(|one| one.receipt = Some(OccurrenceOutcome::Stopped.word()));
         }
         Self { stopped, ..self }
     }
 
     /// The page for people: what keeps loops from starting, the picture, then the list.
-    pub(crate) fn render(&self, loops: &[Planned], width: usize, paint: &dyn Fn(Look, &str) -> String) -> String {
+    pub(crate) fn render(
+        &self,
+        loops: &[PlannedLoop],
+        width: usize,
+        paint: &dyn Fn(TextStyle, &str) -> String,
+    ) -> String {
         let mut parts: Vec<String> = self.hold(width).into_iter().collect();
         if self.occurrences.is_empty() {
             parts.push(self.nothing(loops));
             return parts.join("\n\n");
         }
-        let heat = Heat::look(loops, self.now_ms, self.days, &self.zone);
+        let heat = ScheduleHeatmap::from_loops(loops, self.now_ms, self.days, &self.zone);
         parts.extend(heat.render(width, paint));
-        parts.push(self.table().fit(width));
-        parts.extend(self.rest().map(|rest| paint(Look::Dim, &rest)));
+        parts.push(self.table().render_within(width));
+        parts.extend(self.rest().map(|rest| paint(TextStyle::Dim, &rest)));
         parts.join("\n\n")
     }
 
@@ -208,7 +215,7 @@ impl Coming {
             let why = if held.reason.is_empty() { String::new() } else { format!(" ({})", safe(&held.reason)) };
             let how = match held.until_ms {
                 None => "is paused".to_owned(),
-                Some(until_ms) => format!("waits until {}", self.wall(until_ms)),
+                Some(until_ms) => format!("waits until {}", self.wall_clock(until_ms)),
             };
             format!("{} {how}{why}: loopwright resume {}", safe(&held.label), safe(&held.name))
         });
@@ -216,7 +223,7 @@ impl Coming {
         (!lines.is_empty()).then(|| lines.join("\n"))
     }
 
-    fn nothing(&self, loops: &[Planned]) -> String {
+    fn nothing(&self, loops: &[PlannedLoop]) -> String {
         let timed = loops.iter().filter(|planned| planned.schedule.is_timed()).count();
         match (loops.len(), timed) {
             (0, _) => "no loops here\nwrite one with `loopwright init`".to_owned(),
@@ -228,11 +235,12 @@ impl Coming {
         }
     }
 
-    fn table(&self) -> Table {
-        let mut table = Table::new(["DUE", "IN", "LOOP", "TRIGGER", "NOTE"]);
+    fn table(&self) -> TextTable {
+        let mut table = TextTable::new(["DUE", "IN", "LOOP", "TRIGGER", "NOTE"]);
         for line in &self.lines {
-            let wait = until(line.start_ms, self.now_ms);
-            let cells = [self.wall(line.at_ms), wait, line.label.clone(), line.trigger.clone(), line.note.to_owned()];
+            let wait = time_until(line.start_ms, self.now_ms);
+            let cells =
+                [self.wall_clock(line.at_ms), wait, line.label.clone(), line.trigger.clone(), line.note.to_owned()];
             table.row(cells);
         }
         table
@@ -244,7 +252,7 @@ impl Coming {
     }
 
     /// A moment on the wall clock of this machine.
-    fn wall(&self, at_ms: i64) -> String {
+    fn wall_clock(&self, at_ms: i64) -> String {
         let at = Timestamp::from_millisecond(at_ms).map(|at| at.to_zoned(self.zone.clone()));
         let form = if at_ms % 60_000 == 0 { "%a %m-%d %H:%M" } else { "%a %m-%d %H:%M:%S" };
         at.map_or_else(|_| NOTHING.to_owned(), |at| at.strftime(form).to_string())
@@ -273,16 +281,16 @@ fn days(count: u16) -> String {
 
 /// How many occurrences are wanted.
 #[derive(Debug, Clone, Copy)]
-struct Most {
+struct OccurrenceLimits {
     of_one: usize,
     in_all: usize,
 }
 
 /// The first occurrences of all loops, in order. Each loop is asked for its next one only.
-fn first(loops: &[Planned], now_ms: i64, upto_ms: i64, most: Most) -> Vec<Occurrence> {
+fn first(loops: &[PlannedLoop], now_ms: i64, upto_ms: i64, most: OccurrenceLimits) -> Vec<Occurrence> {
     let mut walks: Vec<_> = loops.iter().map(|planned| planned.schedule.coming(now_ms).take(most.of_one)).collect();
-    let mut heads: Vec<Option<Due>> = walks.iter_mut().map(Iterator::next).collect();
-    let rank = |at: usize, due: &Due| Reverse((due.at_ms, loops[at].name.clone(), at));
+    let mut heads: Vec<Option<DueTime>> = walks.iter_mut().map(Iterator::next).collect();
+    let rank = |at: usize, due: &DueTime| Reverse((due.at_ms, loops[at].name.clone(), at));
     let mut queue: BinaryHeap<_> =
         heads.iter().enumerate().filter_map(|(at, due)| Some(rank(at, due.as_ref()?))).collect();
     let mut found = Vec::new();
@@ -297,10 +305,10 @@ fn first(loops: &[Planned], now_ms: i64, upto_ms: i64, most: Most) -> Vec<Occurr
     found
 }
 
-fn occurrence(planned: &Planned, due: &Due) -> Occurrence {
+fn occurrence(planned: &PlannedLoop, due: &DueTime) -> Occurrence {
     let receipt = planned.receipt(due.start_ms);
     let note = match receipt {
-        Some(Fate::Quiet) => "quiet hours",
+        Some(OccurrenceOutcome::Quiet) => "quiet hours",
         Some(fate) => fate.word(),
         None if due.shifted => "shifted",
         None => "",
@@ -309,9 +317,9 @@ fn occurrence(planned: &Planned, due: &Due) -> Occurrence {
         name: planned.name.clone(),
         repo: planned.repo.clone(),
         label: planned.label(),
-        due: moment(due.at_ms),
+        due: timestamp(due.at_ms),
         trigger: due.cadence.to_string(),
-        receipt: receipt.map(Fate::word),
+        receipt: receipt.map(OccurrenceOutcome::word),
         at_ms: due.at_ms,
         start_ms: due.start_ms,
         note,
@@ -323,25 +331,25 @@ mod tests {
     use super::*;
     use expect_test::{Expect, expect};
     use loopwright_core::spec::Triggers;
-    use loopwright_core::units::Span;
+    use loopwright_core::units::TimeSpan;
 
-    fn planned(name: &str, edit: impl FnOnce(&mut Triggers)) -> Planned {
+    fn planned(name: &str, edit: impl FnOnce(&mut Triggers)) -> PlannedLoop {
         let mut on = Triggers { timezone: Some("Europe/Berlin".to_owned()), ..Triggers::default() };
         edit(&mut on);
-        let schedule = Schedule::of(&on, name, "UTC").expect("a schedule");
+        let schedule = LoopSchedule::of(&on, name, "UTC").expect("a schedule");
         let (name, repo) = (name.to_owned(), "r1".to_owned());
-        Planned { name, repo, place: None, schedule, standing: Standing::Active }
+        PlannedLoop { name, repo, place: None, schedule, status: ScheduleStatus::Active }
     }
 
     /// A nightly loop, a busy one with quiet hours, a weekly one, and one that somebody paused.
-    fn loops() -> Vec<Planned> {
+    fn loops() -> Vec<PlannedLoop> {
         let text = str::to_owned;
         let busy = |on: &mut Triggers| {
-            on.every = Span::parse("20m").into_iter().collect();
+            on.every = TimeSpan::parse("20m").into_iter().collect();
             on.quiet = Some(text("22:00-06:30"));
         };
         let mut paused = planned("paused", |on| on.cron = vec![text("0 12 * * *")]);
-        paused.standing = Standing::Paused(None);
+        paused.status = ScheduleStatus::Paused(None);
         vec![
             planned("nightly", |on| on.daily = vec![text("02:30")]),
             planned("busy", busy),
@@ -358,8 +366,8 @@ mod tests {
 
     fn check(days: u16, width: usize, expected: Expect) {
         let loops = loops();
-        let page =
-            Coming::look(&loops, friday(), days, "Europe/Berlin").render(&loops, width, &|_, text| text.to_owned());
+        let page = ScheduleView::compute(&loops, friday(), days, "Europe/Berlin")
+            .render(&loops, width, &|_, text| text.to_owned());
         expected.assert_eq(&page);
         assert!(page.lines().all(|line| line.chars().count() <= width.max(34)), "{page}");
     }
@@ -547,7 +555,7 @@ mod tests {
     #[test]
     fn documents_have_every_occurrence_in_order_up_to_the_most() {
         let loops = loops();
-        let coming = Coming::look(&loops, friday(), 1, "Europe/Berlin");
+        let coming = ScheduleView::compute(&loops, friday(), 1, "Europe/Berlin");
         let json = serde_json::to_value(&coming).expect("a document");
         assert_eq!(json["occurrences"].as_array().map(Vec::len), Some(72 + 1 + 1));
         assert_eq!(
@@ -557,16 +565,16 @@ mod tests {
             })
         );
         assert!(coming.occurrences.is_sorted_by_key(|line| line.at_ms));
-        let every_second = [planned("often", |on| on.every = Span::parse("1s").into_iter().collect())];
-        let coming = Coming::look(&every_second, friday(), 366, "Europe/Berlin");
+        let every_second = [planned("often", |on| on.every = TimeSpan::parse("1s").into_iter().collect())];
+        let coming = ScheduleView::compute(&every_second, friday(), 366, "Europe/Berlin");
         assert_eq!((coming.occurrences.len(), coming.total), (LISTED_MAX, 366 * 86_400));
     }
 
     /// `busy` failed and waits for half an hour.
-    fn waiting() -> Vec<Planned> {
+    fn waiting() -> Vec<PlannedLoop> {
         let mut loops = loops();
         let until_ms = friday() + 30 * 60_000;
-        loops[1].standing = Standing::Waits { until_ms, why: "ended failed, 6 in a row".to_owned() };
+        loops[1].status = ScheduleStatus::Waits { until_ms, why: "ended failed, 6 in a row".to_owned() };
         loops.truncate(2);
         loops
     }
@@ -574,7 +582,7 @@ mod tests {
     #[test]
     fn moments_of_a_loop_that_waits_are_shown_as_the_receipts_that_they_will_be() {
         let loops = waiting();
-        let coming = Coming::look(&loops, friday(), 1, "Europe/Berlin");
+        let coming = ScheduleView::compute(&loops, friday(), 1, "Europe/Berlin");
         let json = serde_json::to_value(&coming).expect("a document");
         let of_busy = json["occurrences"].as_array().into_iter().flatten().filter(|one| one["loop"] == "busy");
         let receipts: Vec<_> = of_busy.take(8).map(|one| one["receipt"].as_str().unwrap_or("-")).collect();
@@ -605,15 +613,15 @@ mod tests {
 
             and 69 more within a day"#]]
         .assert_eq(&page);
-        let stopped = serde_json::to_value(coming.stopped(Some("a flood".to_owned()))).expect("a document");
+        let stopped = serde_json::to_value(coming.with_stop(Some("a flood".to_owned()))).expect("a document");
         assert_eq!(stopped["occurrences"][0]["receipt"], "stopped");
     }
 
     #[test]
     fn a_loop_that_is_due_every_second_does_not_push_the_others_out_of_the_page() {
-        let often = planned("often", |on| on.every = Span::parse("1s").into_iter().collect());
+        let often = planned("often", |on| on.every = TimeSpan::parse("1s").into_iter().collect());
         let loops = [often, planned("nightly", |on| on.daily = vec!["19:30".to_owned()])];
-        let coming = Coming::look(&loops, friday(), 1, "Europe/Berlin");
+        let coming = ScheduleView::compute(&loops, friday(), 1, "Europe/Berlin");
         let lines: Vec<&str> = coming.lines.iter().map(|line| line.name.as_str()).collect();
         assert_eq!(lines, ["often", "often", "often", "nightly"]);
     }
@@ -621,7 +629,7 @@ mod tests {
     #[test]
     fn colour_is_the_only_difference_of_a_terminal() {
         let loops = loops();
-        let coming = Coming::look(&loops, friday(), 3, "Europe/Berlin");
+        let coming = ScheduleView::compute(&loops, friday(), 3, "Europe/Berlin");
         let plain = coming.render(&loops, 60, &|_, text| text.to_owned());
         let marked = coming.render(&loops, 60, &|_, text| format!("<{text}>"));
         assert_ne!(plain, marked);
@@ -630,8 +638,9 @@ mod tests {
 
     #[test]
     fn nothing_to_show_says_why() {
-        let show =
-            |loops: &[Planned]| Coming::look(loops, friday(), 2, "UTC").render(loops, 80, &|_, text| text.to_owned());
+        let show = |loops: &[PlannedLoop]| {
+            ScheduleView::compute(loops, friday(), 2, "UTC").render(loops, 80, &|_, text| text.to_owned())
+        };
         assert!(show(&[]).starts_with("no loops here"));
         assert!(show(&[planned("manual", |_| {})]).starts_with("nothing is ever due"));
         let weekly = planned("weekly", |on| on.weekly = vec!["wed 08:00".to_owned()]);

@@ -1,11 +1,13 @@
 //! A simulation for people and programs: per loop what fires, what is skipped and why, what it costs; who waits for whom.
 
-use super::time::moment;
+use super::time::timestamp;
 use super::{NOTHING, SCHEMA};
-use crate::output::{Table, safe};
-use loopwright_core::dispatch::Fate;
-use loopwright_core::forecast::{Decision, Forecast, LoopForecast, Plan, Question, Spread};
-use loopwright_core::units::{Span, Usd};
+use crate::output::{TextTable, safe};
+use loopwright_core::dispatch::OccurrenceOutcome;
+use loopwright_core::forecast::{
+    Forecast, ForecastLoop, ForecastRange, ForecastRequest, LoopForecast, OccurrenceDecision,
+};
+use loopwright_core::units::{TimeSpan, Usd};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -14,16 +16,16 @@ const PAIRS: usize = 10;
 
 /// What a loop's rounds were drawn from.
 #[derive(Debug, Clone)]
-pub(crate) struct Basis {
+pub(crate) struct SimulationBasis {
     /// So many on record.
     pub(crate) rounds: usize,
     /// How long one takes where there are none.
-    pub(crate) takes: Span,
+    pub(crate) takes: TimeSpan,
     /// What one costs where there are none.
     pub(crate) ceiling: Option<Usd>,
 }
 
-impl Basis {
+impl SimulationBasis {
     fn text(&self) -> String {
         match (self.rounds, self.ceiling) {
             (0, Some(ceiling)) => {
@@ -38,7 +40,7 @@ impl Basis {
 
 /// The document of `simulate --json`.
 #[derive(Debug, Serialize)]
-pub(crate) struct Simulation {
+pub(crate) struct SimulationView {
     schema: u32,
     from: String,
     until: String,
@@ -50,7 +52,7 @@ pub(crate) struct Simulation {
     cost: Dollars,
     collisions: Vec<Pair>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    decisions: Option<Vec<Told>>,
+    decisions: Option<Vec<DecisionLine>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -82,7 +84,7 @@ struct Pair {
 }
 
 #[derive(Debug, Serialize)]
-struct Told {
+struct DecisionLine {
     at: String,
     due: String,
     #[serde(rename = "loop")]
@@ -92,8 +94,8 @@ struct Told {
     count: u64,
 }
 
-impl From<Spread> for Dollars {
-    fn from(spread: Spread) -> Self {
+impl From<ForecastRange> for Dollars {
+    fn from(spread: ForecastRange) -> Self {
         Self { p10: spread.p10.dollars(), p50: spread.p50.dollars(), p90: spread.p90.dollars() }
     }
 }
@@ -109,9 +111,9 @@ fn seconds(ms: i64) -> f64 {
 }
 
 impl Line {
-    fn of(told: LoopForecast, plan: &Plan, basis: &Basis) -> Self {
-        let started = told.fates.get(&Fate::Started).copied().unwrap_or(0);
-        let skipped = told.fates.into_iter().filter(|(fate, _)| *fate != Fate::Started);
+    fn of(told: LoopForecast, plan: &ForecastLoop, basis: &SimulationBasis) -> Self {
+        let started = told.fates.get(&OccurrenceOutcome::Started).copied().unwrap_or(0);
+        let skipped = told.fates.into_iter().filter(|(fate, _)| *fate != OccurrenceOutcome::Started);
         Self {
             name: told.key.name.to_string(),
             cadence: plan.entry.schedule.describe(),
@@ -130,15 +132,21 @@ impl Line {
     }
 }
 
-impl Simulation {
+impl SimulationView {
     /// Puts the answer into words.
-    pub(crate) fn of(question: &Question, plans: &[Plan], bases: &[Basis], told: Forecast, lists: bool) -> Self {
+    pub(crate) fn from_forecast(
+        question: &ForecastRequest,
+        plans: &[ForecastLoop],
+        bases: &[SimulationBasis],
+        told: Forecast,
+        lists: bool,
+    ) -> Self {
         let Forecast { plays, is_cut, loops, cost, collisions, decisions } = told;
         let lines = loops.into_iter().zip(plans.iter().zip(bases));
         Self {
             schema: SCHEMA,
-            from: moment(question.from_ms),
-            until: moment(question.until_ms),
+            from: timestamp(question.from_ms),
+            until: timestamp(question.until_ms),
             plays,
             seed: question.seed,
             cut: is_cut,
@@ -154,7 +162,7 @@ impl Simulation {
                     longest_s: seconds(met.longest_ms),
                 })
                 .collect(),
-            decisions: lists.then(|| decisions.into_iter().map(Told::of).collect()),
+            decisions: lists.then(|| decisions.into_iter().map(DecisionLine::of).collect()),
         }
     }
 
@@ -163,8 +171,15 @@ impl Simulation {
         if self.loops.is_empty() {
             return "no loop is here to be played; `loopwright init` writes one\n".to_owned();
         }
-        let mut table =
-            Table::new(["LOOP", "CADENCE", "STARTS", "SKIPPED", "OVER BUDGET", "LONGEST WAIT", "USD P10 / P50 / P90"]);
+        let mut table = TextTable::new([
+            "LOOP",
+            "CADENCE",
+            "STARTS",
+            "SKIPPED",
+            "OVER BUDGET",
+            "LONGEST WAIT",
+            "USD P10 / P50 / P90",
+        ]);
         for line in &self.loops {
             table.row([
                 line.name.as_str(),
@@ -182,7 +197,7 @@ impl Simulation {
             self.until,
             self.plays,
             self.seed,
-            table.fit(width)
+            table.render_within(width)
         );
         page.push_str(&format!("\ntogether {} USD (P10 / P50 / P90)\n", self.cost.text()));
         for line in &self.loops {
@@ -207,7 +222,7 @@ impl Simulation {
 
     fn listed(&self) -> String {
         let Some(decisions) = &self.decisions else { return String::new() };
-        let mut table = Table::new(["DUE", "LOOP", "RECEIPT", "COUNT", "REASON"]);
+        let mut table = TextTable::new(["DUE", "LOOP", "RECEIPT", "COUNT", "REASON"]);
         for told in decisions {
             table.row([&told.due, &told.name, told.receipt, &told.count.to_string(), &told.reason]);
         }
@@ -215,11 +230,11 @@ impl Simulation {
     }
 }
 
-impl Told {
-    fn of(decision: Decision) -> Self {
+impl DecisionLine {
+    fn of(decision: OccurrenceDecision) -> Self {
         Self {
-            at: moment(decision.at_ms),
-            due: moment(decision.due_ms),
+            at: timestamp(decision.at_ms),
+            due: timestamp(decision.due_ms),
             name: decision.key.name.to_string(),
             receipt: decision.fate.word(),
             reason: decision.reason,

@@ -1,15 +1,15 @@
 //! How all loops stand: loop files joined with the store's counters and open rounds. Flat in history: two or three indexed
 //! reads, whatever has run before.
 
-use super::loops::{Here, cadence};
-use super::time::{self, moment};
+use super::repo_view::{RepoView, describe_cadence};
+use super::time::{self, timestamp};
 use super::{NOTHING, SCHEMA};
 use crate::error::CommandError;
-use crate::output::Table;
+use crate::output::TextTable;
 use loopwright::clock;
 use loopwright::daemon::STOP_FLAG;
 use loopwright::store::{LeaseHolder, LoopRow, RoundRow, ScheduleRow, SpendChange, Store};
-use loopwright_core::cadence::Schedule;
+use loopwright_core::cadence::LoopSchedule;
 use loopwright_core::round::RoundPhase;
 use loopwright_core::spec::SandboxMode;
 use serde::Serialize;
@@ -17,7 +17,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// The document of `status --json`.
 #[derive(Debug, Serialize)]
-pub(crate) struct Status {
+pub(crate) struct StatusView {
     schema: u32,
     /// The process that starts loops by itself, where one runs.
     pub(crate) daemon: Option<DaemonLine>,
@@ -117,7 +117,7 @@ type Key = (String, String);
 
 /// What the store knows of all loops.
 #[derive(Default)]
-struct Known {
+struct StoreSnapshot {
     counters: HashMap<Key, LoopRow>,
     open: HashMap<Key, Vec<RoundRow>>,
     spends: HashMap<Key, SpendChange>,
@@ -129,7 +129,7 @@ struct Known {
     at_work: HashSet<String>,
 }
 
-impl Known {
+impl StoreSnapshot {
     async fn read(store: Option<&dyn Store>, now: i64) -> Result<Self, CommandError> {
         let mut known = Self { day: clock::day(now), now, ..Self::default() };
         let Some(store) = store else { return Ok(known) };
@@ -140,7 +140,7 @@ impl Known {
         known.schedules =
             store.schedules().await?.into_iter().map(|row| (key(&row.repo, &row.loop_name), row)).collect();
         let stop = store.flags().await?.into_iter().find(|flag| flag.name == STOP_FLAG);
-        known.stopped = stop.map(|flag| format!("since {} by {}: {}", moment(flag.at_ms), flag.actor, flag.why));
+        known.stopped = stop.map(|flag| format!("since {} by {}: {}", timestamp(flag.at_ms), flag.actor, flag.why));
         let spends = store.spends(&known.day).await?;
         known.spends = spends.into_iter().map(|row| (key(&row.repo, &row.loop_name), row)).collect();
         if known.open.values().flatten().any(|row| !row.phase.is_at_rest()) {
@@ -167,7 +167,7 @@ impl Known {
             level: open.last().map(|row| row.level.clone()),
             sandbox: None,
             status,
-            last_run: last_run_ms.map(moment),
+            last_run: last_run_ms.map(timestamp),
             next: None,
             // A round that waits has run; whether it was a success is not known yet.
             runs: ended + i64::try_from(waiting).unwrap_or(i64::MAX),
@@ -177,7 +177,7 @@ impl Known {
             failures: counters.map_or(0, |row| row.failures),
             spend: self.spend(&at),
             waiting,
-            paused_reason: reason.or_else(|| suspended.map(kept)),
+            paused_reason: reason.or_else(|| suspended.map(kept_text)),
             last_run_ms,
             next_ms: None,
             is_one_of_many: false,
@@ -199,19 +199,20 @@ impl Known {
         let Some(row) = self.schedules.get(at) else { return (status, None) };
         let said = |text: &Option<String>| text.clone().unwrap_or_default();
         if let Some(since) = row.paused_ms {
-            let why = format!("paused since {} by {}: {}", moment(since), said(&row.paused_by), said(&row.paused_why));
+            let why =
+                format!("paused since {} by {}: {}", timestamp(since), said(&row.paused_by), said(&row.paused_why));
             return (LoopStatus::Paused, Some(why));
         }
         match row.wait_until_ms.filter(|until| *until > self.now) {
             Some(until) if status == LoopStatus::Idle => {
-                (LoopStatus::CoolingDown, Some(format!("waits until {}: {}", moment(until), said(&row.wait_why))))
+                (LoopStatus::CoolingDown, Some(format!("waits until {}: {}", timestamp(until), said(&row.wait_why))))
             }
             _ => (status, None),
         }
     }
 
     /// Adds what the loop's file says about time.
-    fn time(&self, line: &mut LoopLine, schedule: &Schedule, at: &Key) {
+    fn time(&self, line: &mut LoopLine, schedule: &LoopSchedule, at: &Key) {
         let row = self.schedules.get(at);
         // Also while a round of it is at work: nothing comes after that by itself.
         if self.stopped.is_some()
@@ -228,7 +229,7 @@ impl Known {
         // A wait outlives an edited cadence.
         let wait_ms = row.and_then(|row| row.wait_until_ms).unwrap_or(0);
         line.next_ms = next_start(schedule, wait_ms.max(self.now.saturating_add(1)));
-        line.next = line.next_ms.map(moment);
+        line.next = line.next_ms.map(timestamp);
     }
 
     fn status(&self, open: &[RoundRow], waiting: usize) -> LoopStatus {
@@ -252,7 +253,7 @@ impl Known {
 }
 
 /// The first start at or after a moment that is not skipped for quiet hours.
-fn next_start(schedule: &Schedule, from_ms: i64) -> Option<i64> {
+fn next_start(schedule: &LoopSchedule, from_ms: i64) -> Option<i64> {
     /// Quiet hours and cadences that never meet a free moment are given up on.
     const TRIES: usize = 400;
     // What starts later than it is due starts so much later each time.
@@ -269,7 +270,7 @@ fn next_start(schedule: &Schedule, from_ms: i64) -> Option<i64> {
     None
 }
 
-fn kept(row: &RoundRow) -> String {
+fn kept_text(row: &RoundRow) -> String {
     let outcome = row.standing();
     format!("round {} is suspended ({outcome}) with its work kept: loopwright retry {}", row.id, row.id)
 }
@@ -281,10 +282,14 @@ fn key(repo: &str, name: &str) -> Key {
     (repo.to_owned(), name.to_owned())
 }
 
-impl Status {
+impl StatusView {
     /// Reads it. In a repository with loops its loops are shown, elsewhere all that the store knows.
-    pub(crate) async fn read(store: Option<&dyn Store>, here: Option<&Here>, now: i64) -> Result<Self, CommandError> {
-        let mut known = Known::read(store, now).await?;
+    pub(crate) async fn read(
+        store: Option<&dyn Store>,
+        here: Option<&RepoView>,
+        now: i64,
+    ) -> Result<Self, CommandError> {
+        let mut known = StoreSnapshot::read(store, now).await?;
         let by_file = here.and_then(|here| here.stop.as_ref()).map(|why| format!("by the file STOP: {why}"));
         known.stopped = known.stopped.or(by_file);
         let here = here.filter(|here| here.has_loops());
@@ -297,13 +302,13 @@ impl Status {
     }
 
     /// The same of all repositories that a daemon would look after, and of every other that the store knows.
-    pub(crate) async fn of_fleet(
+    pub(crate) async fn read_fleet(
         store: Option<&dyn Store>,
-        fleet: &[Here],
+        fleet: &[RepoView],
         stop_file: Option<String>,
         now: i64,
     ) -> Result<Self, CommandError> {
-        let mut known = Known::read(store, now).await?;
+        let mut known = StoreSnapshot::read(store, now).await?;
         known.stopped = known.stopped.or_else(|| stop_file.map(|why| format!("by the file STOP: {why}")));
         let mut loops: Vec<_> = fleet.iter().flat_map(|here| of_repo(&known, here)).collect();
         let named: HashSet<_> = loops.iter().map(|line| (line.repo.clone(), line.name.clone())).collect();
@@ -317,11 +322,11 @@ impl Status {
 
     /// The table for people, in parts where `width` does not hold it.
     pub(crate) fn render(&self, now: i64, width: usize) -> String {
-        let mut table = Table::new(COLUMNS);
+        let mut table = TextTable::new(COLUMNS);
         for line in &self.loops {
             table.row(line.cells(now));
         }
-        table.fit(width)
+        table.render_within(width)
     }
 }
 
@@ -332,7 +337,7 @@ const COLUMNS: [&str; 12] = [
 
 impl LoopLine {
     /// The level, and what the loop did without to have it.
-    pub(crate) fn trust(&self) -> String {
+    pub(crate) fn level_text(&self) -> String {
         let level = self.level.clone().unwrap_or_else(|| NOTHING.to_owned());
         if self.sandbox == Some(SandboxMode::Off) { format!("{level}, sandbox off") } else { level }
     }
@@ -351,20 +356,20 @@ impl LoopLine {
             self.title(),
             or_nothing(self.cadence.clone()),
             self.status.word().to_owned(),
-            or_nothing(self.last_run_ms.map(|ms| time::ago(ms, now))),
+            or_nothing(self.last_run_ms.map(|ms| time::time_since(ms, now))),
             self.runs.to_string(),
             or_nothing(self.success_rate.map(|rate| format!("{:.0}%", rate * 100.0))),
             self.items.to_string(),
-            or_nothing(self.avg_duration_s.map(|seconds| time::span((seconds * 1000.0) as i64))),
+            or_nothing(self.avg_duration_s.map(|seconds| time::duration_text((seconds * 1000.0) as i64))),
             self.failures.to_string(),
-            self.trust(),
-            or_nothing(self.next_ms.map(|ms| time::until(ms, now))),
+            self.level_text(),
+            or_nothing(self.next_ms.map(|ms| time::time_until(ms, now))),
             format!("${:.2}", self.spend.usd),
         ]
     }
 }
 
-fn of_repo(known: &Known, here: &Here) -> Vec<LoopLine> {
+fn of_repo(known: &StoreSnapshot, here: &RepoView) -> Vec<LoopLine> {
     let repo = &here.repo.id;
     let mut lines: Vec<_> = here
         .loops
@@ -372,11 +377,11 @@ fn of_repo(known: &Known, here: &Here) -> Vec<LoopLine> {
         .iter()
         .map(|file| {
             let mut line = known.line(repo, &file.spec.name);
-            line.cadence = Some(cadence(&file.spec.on));
+            line.cadence = Some(describe_cadence(&file.spec.on));
             line.level = Some(file.spec.level.short().to_owned());
             line.sandbox = Some(file.spec.sandbox);
             let at = key(repo, &file.spec.name);
-            if let Ok(schedule) = Schedule::of(&file.spec.on, &format!("{repo}/{}", file.spec.name), &here.zone) {
+            if let Ok(schedule) = LoopSchedule::of(&file.spec.on, &format!("{repo}/{}", file.spec.name), &here.zone) {
                 known.time(&mut line, &schedule, &at);
             }
             line
@@ -395,22 +400,22 @@ fn of_repo(known: &Known, here: &Here) -> Vec<LoopLine> {
     lines
 }
 
-fn everywhere(known: &Known) -> Vec<LoopLine> {
+fn everywhere(known: &StoreSnapshot) -> Vec<LoopLine> {
     let keys: BTreeSet<_> = known.counters.keys().chain(known.open.keys()).collect();
     keys.into_iter().map(|(repo, name)| known.line(repo, name)).collect()
 }
 
 /// One loop by its name. A loop of another repository is found as well, as long as the name is not taken here.
-pub(crate) async fn one(
+pub(crate) async fn find_loop_line(
     store: Option<&dyn Store>,
-    here: Option<&Here>,
+    here: Option<&RepoView>,
     name: &str,
     now: i64,
 ) -> Result<LoopLine, CommandError> {
-    let named = |status: Status| status.loops.into_iter().find(|line| line.name == name);
-    let found = match named(Status::read(store, here, now).await?) {
+    let named = |status: StatusView| status.loops.into_iter().find(|line| line.name == name);
+    let found = match named(StatusView::read(store, here, now).await?) {
         Some(line) => Some(line),
-        None => named(Status::read(store, None, now).await?),
+        None => named(StatusView::read(store, None, now).await?),
     };
     found.ok_or_else(|| CommandError::unknown(format!("no loop is called `{name}`")).hint("see `loopwright status`"))
 }
@@ -419,12 +424,12 @@ pub(crate) async fn one(
 mod tests {
     use super::*;
     use loopwright_core::spec::Triggers;
-    use loopwright_core::units::Span;
+    use loopwright_core::units::TimeSpan;
 
     #[test]
     fn a_narrow_terminal_gets_every_column_in_parts() {
-        let line = Known::default().line("repo", "dependency-sweeper");
-        let status = Status { schema: SCHEMA, daemon: None, stopped: None, loops: vec![line] };
+        let line = StoreSnapshot::default().line("repo", "dependency-sweeper");
+        let status = StatusView { schema: SCHEMA, daemon: None, stopped: None, loops: vec![line] };
         assert_eq!(status.render(0, usize::MAX).lines().count(), 2);
         for width in [80, 60, 40] {
             let narrow = status.render(0, width);
@@ -436,16 +441,20 @@ mod tests {
         assert_eq!(status.render(0, 80).matches("dependency-sweeper").count(), 2);
     }
 
-    fn every(key: &str, span: &str, edit: impl FnOnce(&mut Triggers)) -> Schedule {
-        let every = Span::parse(span).into_iter().collect();
+    fn every(key: &str, span: &str, edit: impl FnOnce(&mut Triggers)) -> LoopSchedule {
+        let every = TimeSpan::parse(span).into_iter().collect();
         let mut on = Triggers { every, timezone: Some("UTC".to_owned()), ..Triggers::default() };
         edit(&mut on);
-        Schedule::of(&on, key, "UTC").expect("a schedule")
+        LoopSchedule::of(&on, key, "UTC").expect("a schedule")
     }
 
     /// NEXT of a loop with this row, in minutes after 1970 began; it is ten past midnight.
-    fn next(schedule: &Schedule, status: LoopStatus, edit: impl FnOnce(&mut ScheduleRow, &mut Known)) -> Option<i64> {
-        let mut known = Known { now: 10 * MINUTE, ..Known::default() };
+    fn next(
+        schedule: &LoopSchedule,
+        status: LoopStatus,
+        edit: impl FnOnce(&mut ScheduleRow, &mut StoreSnapshot),
+    ) -> Option<i64> {
+        let mut known = StoreSnapshot { now: 10 * MINUTE, ..StoreSnapshot::default() };
         let mut row = ScheduleRow {
             repo: "repo".to_owned(),
             loop_name: "fix".to_owned(),
@@ -471,8 +480,9 @@ mod tests {
     #[test]
     fn next_is_a_moment_at_which_the_loop_really_starts() {
         let hourly = every("repo/fix", "1h", |_| ());
-        let wait =
-            |minutes: i64| move |row: &mut ScheduleRow, _: &mut Known| row.wait_until_ms = Some(minutes * MINUTE);
+        let wait = |minutes: i64| {
+            move |row: &mut ScheduleRow, _: &mut StoreSnapshot| row.wait_until_ms = Some(minutes * MINUTE)
+        };
         assert_eq!(next(&hourly, LoopStatus::Idle, |_, _| ()), Some(60));
         assert_eq!(next(&hourly, LoopStatus::Idle, wait(5)), Some(60), "that is over");
         assert_eq!(next(&hourly, LoopStatus::CoolingDown, wait(60)), Some(60), "just when the wait ends");
@@ -486,8 +496,8 @@ mod tests {
                 "{status:?}"
             );
         }
-        let later = |number: u32| every(&format!("repo/{number}"), "1h", |on| on.jitter = Span::parse("30m"));
-        let jitter = |later: &Schedule| later.next_after(0).map_or(0, |due| (due.start_ms - due.at_ms) / MINUTE);
+        let later = |number: u32| every(&format!("repo/{number}"), "1h", |on| on.jitter = TimeSpan::parse("30m"));
+        let jitter = |later: &LoopSchedule| later.next_after(0).map_or(0, |due| (due.start_ms - due.at_ms) / MINUTE);
         let later = (0..).map(later).find(|later| jitter(later) > 10).expect("most of them are");
         assert_eq!(next(&later, LoopStatus::Idle, |_, _| ()), Some(jitter(&later)), "due at midnight, not started yet");
     }
@@ -520,7 +530,7 @@ mod tests {
         };
         let known = |is_at_work: bool| {
             let at_work = is_at_work.then(|| "r".to_owned()).into_iter().collect();
-            Known { at_work, ..Known::default() }
+            StoreSnapshot { at_work, ..StoreSnapshot::default() }
         };
         assert_eq!(
             known(true).status(&[row(RoundPhase::At(loopwright_core::round::Stage::Make))], 0),

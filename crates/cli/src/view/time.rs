@@ -13,17 +13,17 @@ pub(crate) fn now_ms() -> i64 {
 }
 
 /// A moment for documents.
-pub(crate) fn moment(ms: i64) -> String {
+pub(crate) fn timestamp(ms: i64) -> String {
     rfc3339(ms)
 }
 
 /// The time of day of a moment, in UTC.
-pub(crate) fn clock(ms: i64) -> String {
+pub(crate) fn time_of_day(ms: i64) -> String {
     rfc3339(ms).chars().skip(11).take(8).collect()
 }
 
 /// How long ago a moment was; a moment to come is now, since clocks differ a little.
-pub(crate) fn ago(ms: i64, now: i64) -> String {
+pub(crate) fn time_since(ms: i64, now: i64) -> String {
     match now.saturating_sub(ms) {
         past if past < SECOND => "now".to_owned(),
         past => format!("{} ago", coarse(past)),
@@ -31,7 +31,7 @@ pub(crate) fn ago(ms: i64, now: i64) -> String {
 }
 
 /// How long it is until a moment.
-pub(crate) fn until(ms: i64, now: i64) -> String {
+pub(crate) fn time_until(ms: i64, now: i64) -> String {
     match ms.saturating_sub(now) {
         left if left <= 0 => "expired".to_owned(),
         left => format!("in {}", coarse(left)),
@@ -48,7 +48,7 @@ fn coarse(ms: i64) -> String {
 }
 
 /// How long something took.
-pub(crate) fn span(ms: i64) -> String {
+pub(crate) fn duration_text(ms: i64) -> String {
     match ms.max(0) {
         ms if ms < SECOND => format!("{ms}ms"),
         ms if ms < MINUTE => format!("{}.{}s", ms / SECOND, ms % SECOND / 100),
@@ -65,11 +65,11 @@ mod tests {
     fn spans_and_distances_are_short() {
         for (ms, expected) in [(-5, "0ms"), (820, "820ms"), (12_340, "12.3s"), (250_000, "4m10s"), (7_380_000, "2h03m")]
         {
-            assert_eq!(span(ms), expected);
+            assert_eq!(duration_text(ms), expected);
         }
         for (past, expected) in [(-9, "now"), (0, "now"), (59_999, "59s ago"), (HOUR, "1h ago"), (3 * DAY, "3d ago")] {
-            assert_eq!(ago(1_000_000, 1_000_000 + past), expected);
+            assert_eq!(time_since(1_000_000, 1_000_000 + past), expected);
         }
-        assert_eq!((until(5, 5), until(DAY + 1, 1)), ("expired".to_owned(), "in 24h".to_owned()));
+        assert_eq!((time_until(5, 5), time_until(DAY + 1, 1)), ("expired".to_owned(), "in 24h".to_owned()));
     }
 }

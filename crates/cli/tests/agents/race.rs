@@ -3,13 +3,13 @@
 
 use crate::world::{model_of, served_by};
 use loopwright::agents::{self, Agent as _};
-use loopwright::egress::{Key, KeyStyle, Provider};
+use loopwright::egress::{KeyStyle, ModelProvider, ProviderKey};
 use loopwright::spec::{AgentSpec, AgentUse, CheckMode, Role};
 use loopwright::store::SpendScope;
 use loopwright::units::Usd;
-use loopwright::{LoopEngine, LoopLevel, LoopSpec, Settings};
-use loopwright_core::config::Price;
-use loopwright_core::prices::Prices;
+use loopwright::{EngineSettings, LoopEngine, LoopLevel, LoopSpec};
+use loopwright_core::config::ModelPrice;
+use loopwright_core::prices::ModelPrices;
 use loopwright_testkit::{ModelServer, TestRepo, agents as installed};
 use std::sync::Arc;
 
@@ -32,12 +32,17 @@ fn looking(agent: AgentUse) -> LoopSpec {
     spec
 }
 
-fn settings(state: &std::path::Path, model: &ModelServer, bin: std::path::PathBuf, prices: Prices) -> Settings {
+fn settings(
+    state: &std::path::Path,
+    model: &ModelServer,
+    bin: std::path::PathBuf,
+    prices: ModelPrices,
+) -> EngineSettings {
     let provider = |name: &str, end: &str| {
-        let key = Key::new("sk-real-0123456789abcdef").expect("a key");
-        Provider::new(name, &format!("{}{end}", model.url()), KeyStyle::Bearer, key).expect("a provider")
+        let key = ProviderKey::new("sk-real-0123456789abcdef").expect("a key");
+        ModelProvider::new(name, &format!("{}{end}", model.url()), KeyStyle::Bearer, key).expect("a provider")
     };
-    let mut settings = Settings::new(state);
+    let mut settings = EngineSettings::new(state);
     settings.providers = vec![provider("anthropic", ""), provider("google", ""), provider("openai", "/v1")];
     settings.extra_path = vec![bin];
     settings.prices = Arc::new(prices);
@@ -45,23 +50,23 @@ fn settings(state: &std::path::Path, model: &ModelServer, bin: std::path::PathBu
 }
 
 fn race(agent: AgentUse) {
-    if installed::needed(agent.word()).is_none() {
+    if installed::require_program(agent.word()).is_none() {
         return;
     }
     let turn = format!("usage input={} output=1000\nread data.txt\n", ANSWER - 1000);
     let model = ModelServer::start(&format!("@ maker\n{}say It is there.\n", turn.repeat(14)));
     let (repo, state) = (TestRepo::new(), tempfile::tempdir().expect("a folder"));
     repo.write("data.txt", "data\n").commit("first");
-    let one = Price {
+    let one = ModelPrice {
         input: Usd(1_000_000),
         output: Usd(1_000_000),
         cache_read: Usd(1_000_000),
         cache_write: Usd(1_000_000),
     };
-    let prices = Prices::new([("claude-opus-5-5".to_owned(), one), ("gpt-5.5".to_owned(), one)].into());
+    let prices = ModelPrices::new([("claude-opus-5-5".to_owned(), one), ("gpt-5.5".to_owned(), one)].into());
     let bin = installed::bin_dir().expect("it is installed");
     let found = agents::find(agent, &[bin.clone(), "/usr/bin".into(), "/bin".into()], None).expect("it is installed");
-    let maker = agents::driven_by(found).expect("it is driven");
+    let maker = agents::driven_agent_at(found).expect("it is driven");
     assert!(maker.capabilities().proxy);
     let settings = settings(&state.path().join("state"), &model, bin, prices.clone());
     let runtime =

@@ -1,8 +1,8 @@
 //! A repository with something to mend, a scripted model, and the real agents on PATH.
 
 use loopwright_core::budget::Tokens;
-use loopwright_core::config::Price;
-use loopwright_core::prices::Prices;
+use loopwright_core::config::ModelPrice;
+use loopwright_core::prices::ModelPrices;
 use loopwright_core::units::Usd;
 use loopwright_testkit::{ModelServer, TestEnv, TestRepo, agents};
 use serde_json::{Value, json};
@@ -38,10 +38,10 @@ pub(crate) struct World {
 impl World {
     /// A world for a maker and a checker; none, and the test is skipped, where one of them is not installed.
     pub(crate) fn new(maker: &str, checker: &str, scenario: &str) -> Option<Self> {
-        agents::needed(maker)?;
-        agents::needed(checker)?;
+        agents::require_program(maker)?;
+        agents::require_program(checker)?;
         let path = format!("{}:{}", agents::bin_dir()?.display(), loopwright_testkit::TRUSTED_PATH);
-        let env = TestEnv::of_program(env!("CARGO_BIN_EXE_loopwright"));
+        let env = TestEnv::for_program(env!("CARGO_BIN_EXE_loopwright"));
         let keys = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"];
         let env =
             keys.into_iter().fold(env.with_env("PATH", path), |env, key| env.with_env(key, "sk-real-0123456789abcdef"));
@@ -88,17 +88,17 @@ pub(crate) fn tokens(counts: &Value) -> Tokens {
 pub(crate) fn served(counter: &Value) -> (Tokens, u64) {
     let own = PRICES.map(|(model, dollars)| {
         let [input, output, cache_read, cache_write] = dollars.map(|dollars| Usd(dollars * 1_000_000));
-        (model.to_owned(), Price { input, output, cache_read, cache_write })
+        (model.to_owned(), ModelPrice { input, output, cache_read, cache_write })
     });
-    served_by(counter, &Prices::new(own.into()))
+    served_by(counter, &ModelPrices::new(own.into()))
 }
 
 /// The same by other prices.
-pub(crate) fn served_by(counter: &Value, prices: &Prices) -> (Tokens, u64) {
+pub(crate) fn served_by(counter: &Value, prices: &ModelPrices) -> (Tokens, u64) {
     let models = counter["models"].as_object().expect("models");
     models.iter().fold((Tokens::default(), 0), |(sum, micros), (model, counts)| {
         let used = tokens(counts);
-        (sum.plus(used), micros + prices.of(model, used).0)
+        (sum.plus(used), micros + prices.cost_of(model, used).0)
     })
 }
 

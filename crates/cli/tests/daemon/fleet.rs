@@ -1,7 +1,7 @@
 //! Several repositories, looked at from a folder that is none of them.
 
 use crate::world::{REPORT, World};
-use loopwright_testkit::Ran;
+use loopwright_testkit::CommandRun;
 
 /// Two repositories of the configuration, each with the loop `beat`; of the second nothing else is looked after.
 fn two() -> World {
@@ -21,7 +21,7 @@ fn two() -> World {
     world
 }
 
-fn from_outside(world: &World, line: &str) -> Ran {
+fn from_outside(world: &World, line: &str) -> CommandRun {
     world.env.loopwright(line.split(' '))
 }
 

@@ -1,6 +1,6 @@
 //! A repository with loops, a state directory of its own, and daemons that end with the test.
 
-use loopwright_testkit::{Ran, TestEnv, TestRepo, wait};
+use loopwright_testkit::{CommandRun, TestEnv, TestRepo, wait};
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Read};
 use std::process::{Child, ExitStatus, Stdio};
@@ -29,7 +29,7 @@ pub(crate) struct World {
 impl World {
     /// A repository with the L2 loop `fix`, by hand only, and the L1 loop `look`, by hand only.
     pub(crate) fn new() -> Self {
-        let env = TestEnv::of_program(env!("CARGO_BIN_EXE_loopwright"));
+        let env = TestEnv::for_program(env!("CARGO_BIN_EXE_loopwright"));
         let repo = env.repo("repo");
         repo.write("calc.sh", "#!/bin/sh\necho $(( $1 - $2 ))\n");
         let world = Self { env, repo };
@@ -58,7 +58,7 @@ impl World {
     }
 
     /// Runs a command in the repository.
-    pub(crate) fn run(&self, line: &str) -> Ran {
+    pub(crate) fn run(&self, line: &str) -> CommandRun {
         self.env.loopwright_in(self.repo.path(), line.split(' '))
     }
 

@@ -49,7 +49,7 @@ impl Registry {
         let manifest = format!("[package]\nname = \"{name}\"\nversion = \"1.0.0\"\nedition = \"2021\"\n");
         let root = format!("{name}-1.0.0");
         let bytes = self.tarball(&[(&format!("{root}/Cargo.toml"), &manifest), (&format!("{root}/src/lib.rs"), lib)]);
-        let hash = loopwright_core::hash::of_bytes(&bytes);
+        let hash = loopwright_core::hash::hash_bytes(&bytes);
         let line = format!(
             "{{\"name\":\"{name}\",\"vers\":\"1.0.0\",\"deps\":[],\"cksum\":\"{hash}\",\"features\":{{}},\"yanked\":false}}\n"
         );

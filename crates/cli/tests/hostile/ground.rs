@@ -74,10 +74,10 @@ fn h058_a_tracked_link_in_the_place_of_the_git_folder_breaks_nothing() {
     let tree = String::from_utf8_lossy(&tree.expect("git runs").stdout).trim().to_owned();
     let commit = stage.repo.git(["commit-tree", &tree, "-p", "HEAD", "-m", "hostile"]);
     stage.repo.git(["update-ref", "refs/heads/main", &commit]);
-    let before = loopwright_testkit::TreeDigest::of(&stage.env.home());
+    let before = loopwright_testkit::TreeDigest::of_folder(&stage.env.home());
     let round = stage.run();
     assert_ne!(round.json["outcome"], "shipped", "{}", round.story());
-    before.assert_untouched(&loopwright_testkit::TreeDigest::of(&stage.env.home()));
+    before.assert_untouched(&loopwright_testkit::TreeDigest::of_folder(&stage.env.home()));
     assert!(!planted.exists());
 }
 

@@ -38,7 +38,7 @@ impl Stage {
 
     /// The same in a folder of this name.
     pub(crate) fn named(folder: &str) -> Self {
-        let env = TestEnv::of_program(env!("CARGO_BIN_EXE_loopwright"));
+        let env = TestEnv::for_program(env!("CARGO_BIN_EXE_loopwright"));
         let repo = env.repo(folder);
         repo.write("calc.sh", "add() { echo $(($1 - $2)); }\n")
             .write("tests/test_add.sh", "test_add() {\n  test \"$(add 2 3)\" = 5\n}\n. ./calc.sh\ntest_add\n")

@@ -65,8 +65,8 @@ impl Target {
         }
         let other = stage.env.root().join("other-project");
         plant(&other.join(".env"), &secret);
-        let wires = Tripwires::lay(&stage.env.home());
-        let home = TreeDigest::of(&stage.env.home());
+        let wires = Tripwires::listen(&stage.env.home());
+        let home = TreeDigest::of_folder(&stage.env.home());
         let target = Self { stage, canary, wires, other, home };
         target.stage.repo.write("attack.py", ATTACK).write("aim.json", target.aim().to_string());
         target
@@ -111,7 +111,7 @@ impl Target {
     #[track_caller]
     pub(crate) fn examine(&self, round: Round) -> Round {
         self.wires.assert_untouched();
-        self.home.assert_untouched(&TreeDigest::of(&self.stage.env.home()));
+        self.home.assert_untouched(&TreeDigest::of_folder(&self.stage.env.home()));
         assert!(!self.stage.env.root().join("planted").exists(), "a file was planted in the user's folder");
         assert_eq!(files(&self.other).len(), 1, "a file was planted in another repository");
         self.canary.assert_nowhere(&self.stage.state());

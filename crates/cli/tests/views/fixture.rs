@@ -1,6 +1,6 @@
 //! A repository with scripted loops, and what every test asks of it.
 
-use loopwright_testkit::{Ran, TestEnv, TestRepo};
+use loopwright_testkit::{CommandRun, TestEnv, TestRepo};
 use serde_json::Value;
 
 /// A place with one repository.
@@ -46,7 +46,7 @@ impl Place {
     }
 
     /// Runs the binary in the repository.
-    pub(crate) fn run(&self, line: &str) -> Ran {
+    pub(crate) fn run(&self, line: &str) -> CommandRun {
         self.env.loopwright_in(self.repo.path(), line.split(' '))
     }
 

@@ -10,7 +10,7 @@ worded! {
     /// What a ceiling is laid on, from the narrowest to the widest.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
-    pub enum Scope {
+    pub enum BudgetScope {
         /// One start of an agent in a role.
         Role = "role",
         /// All starts of one attempt.
@@ -30,7 +30,7 @@ worded! {
     }
 }
 
-impl Scope {
+impl BudgetScope {
     /// Whose money it is, for people.
     #[must_use]
     pub fn label(self) -> &'static str {
@@ -72,7 +72,7 @@ impl Scope {
 
 /// A ceiling in money, in tokens, in both, or none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-pub struct Allowance {
+pub struct SpendAllowance {
     /// Money.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usd: Option<Usd>,
@@ -81,7 +81,7 @@ pub struct Allowance {
     pub tokens: Option<u64>,
 }
 
-impl Allowance {
+impl SpendAllowance {
     /// Whether nothing is limited.
     #[must_use]
     pub fn is_none(&self) -> bool {
@@ -96,7 +96,7 @@ impl Allowance {
 
     /// The same with this much more room; what is not limited stays so.
     #[must_use]
-    pub fn raised(self, by: Reservation) -> Self {
+    pub fn raised_by(self, by: Reservation) -> Self {
         Self {
             usd: self.usd.map(|most| Usd(most.0.saturating_add(by.usd.0))),
             tokens: self.tokens.map(|most| most.saturating_add(by.tokens)),
@@ -114,7 +114,7 @@ impl Allowance {
 
     /// Whether this use is beyond it.
     #[must_use]
-    pub fn is_passed_by(self, used: Reservation) -> bool {
+    pub fn is_exceeded_by(self, used: Reservation) -> bool {
         self.usd.is_some_and(|most| used.usd > most) || self.tokens.is_some_and(|most| used.tokens > most)
     }
 }
@@ -126,7 +126,7 @@ fn least<T: Ord>(a: Option<T>, b: Option<T>) -> Option<T> {
     }
 }
 
-impl std::fmt::Display for Allowance {
+impl std::fmt::Display for SpendAllowance {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match (self.usd, self.tokens) {
             (Some(usd), Some(tokens)) => write!(f, "{usd} and {tokens} tokens"),
@@ -142,18 +142,18 @@ const SOFT_PERCENT: u128 = 80;
 
 /// A scope with its ceiling and what has gone from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Account {
+pub struct BudgetAccount {
     /// Whose it is.
-    pub scope: Scope,
+    pub scope: BudgetScope,
     /// What it may come to.
-    pub ceiling: Allowance,
+    pub ceiling: SpendAllowance,
     /// What was spent.
     pub spent: Reservation,
     /// What is held back for agents that run.
     pub reserved: Reservation,
 }
 
-impl Account {
+impl BudgetAccount {
     /// Spent and held back together.
     #[must_use]
     pub fn used(&self) -> Reservation {
@@ -162,7 +162,7 @@ impl Account {
 
     /// What may still be used.
     #[must_use]
-    pub fn left(&self) -> Allowance {
+    pub fn left(&self) -> SpendAllowance {
         self.ceiling.less(self.used())
     }
 
@@ -188,10 +188,13 @@ impl Account {
 
     /// Whose ceiling it is, how high, and what has gone from it, in the ceiling's own units.
     #[must_use]
-    pub fn told(&self) -> String {
+    pub fn describe(&self) -> String {
         let in_units = |amount: Reservation| {
-            Allowance { usd: self.ceiling.usd.map(|_| amount.usd), tokens: self.ceiling.tokens.map(|_| amount.tokens) }
-                .to_string()
+            SpendAllowance {
+                usd: self.ceiling.usd.map(|_| amount.usd),
+                tokens: self.ceiling.tokens.map(|_| amount.tokens),
+            }
+            .to_string()
         };
         let (spent, reserved) = (in_units(self.spent), in_units(self.reserved));
         format!("{} may cost {}; {spent} are spent and {reserved} reserved", self.scope.label(), self.ceiling)
@@ -202,38 +205,38 @@ impl Account {
 mod tests {
     use super::*;
 
-    fn account(scope: Scope, usd: u64, spent: u64, reserved: u64) -> Account {
+    fn account(scope: BudgetScope, usd: u64, spent: u64, reserved: u64) -> BudgetAccount {
         let amount = |usd| Reservation { usd: Usd(usd), tokens: 7 };
-        let ceiling = Allowance { usd: Some(Usd(usd)), tokens: None };
-        Account { scope, ceiling, spent: amount(spent), reserved: amount(reserved) }
+        let ceiling = SpendAllowance { usd: Some(Usd(usd)), tokens: None };
+        BudgetAccount { scope, ceiling, spent: amount(spent), reserved: amount(reserved) }
     }
 
     #[test]
     fn four_fifths_of_a_day_are_low_and_all_of_it_is_full() {
         let table = [(70, 9, false, false), (70, 10, true, false), (99, 0, true, false), (90, 10, true, true)];
         for (spent, reserved, low, full) in table {
-            let day = account(Scope::Day, 100, spent, reserved);
+            let day = account(BudgetScope::Day, 100, spent, reserved);
             assert_eq!((day.is_low(), day.is_full()), (low, full), "{spent} + {reserved}");
         }
-        assert!(!account(Scope::Item, 100, 99, 0).is_low(), "only what begins anew by itself is spared");
-        assert!(account(Scope::FleetMonth, 0, 0, 0).is_full(), "nothing may be spent of nothing");
+        assert!(!account(BudgetScope::Item, 100, 99, 0).is_low(), "only what begins anew by itself is spared");
+        assert!(account(BudgetScope::FleetMonth, 0, 0, 0).is_full(), "nothing may be spent of nothing");
     }
 
     #[test]
     fn an_account_says_whose_it_is_and_what_has_gone() {
-        let day = account(Scope::Day, 20_000_000, 15_500_000, 830_000);
-        assert_eq!(day.told(), "the loop's day may cost 20.00 USD; 15.50 USD are spent and 0.83 USD reserved");
-        let remedy = Scope::Day.remedy("fix", "r1");
+        let day = account(BudgetScope::Day, 20_000_000, 15_500_000, 830_000);
+        assert_eq!(day.describe(), "the loop's day may cost 20.00 USD; 15.50 USD are spent and 0.83 USD reserved");
+        let remedy = BudgetScope::Day.remedy("fix", "r1");
         assert_eq!(remedy, "`loopwright budget raise fix --usd N` for today, or raise `budget.day`");
     }
 
     #[test]
     fn the_tighter_of_two_ceilings_holds_and_none_is_no_ceiling() {
-        let of = |usd: Option<u64>, tokens| Allowance { usd: usd.map(Usd), tokens };
+        let of = |usd: Option<u64>, tokens| SpendAllowance { usd: usd.map(Usd), tokens };
         assert_eq!(of(Some(3), None).tightest(of(Some(5), Some(9))), of(Some(3), Some(9)));
-        let raised = of(Some(3), None).raised(Reservation { usd: Usd(2), tokens: 50 });
+        let raised = of(Some(3), None).raised_by(Reservation { usd: Usd(2), tokens: 50 });
         assert_eq!(raised, of(Some(5), None), "what was not limited stays so");
-        assert!(of(Some(3), None).is_passed_by(Reservation { usd: Usd(4), tokens: 0 }));
-        assert!(!of(Some(3), Some(1)).is_passed_by(Reservation { usd: Usd(3), tokens: 1 }));
+        assert!(of(Some(3), None).is_exceeded_by(Reservation { usd: Usd(4), tokens: 0 }));
+        assert!(!of(Some(3), Some(1)).is_exceeded_by(Reservation { usd: Usd(3), tokens: 1 }));
     }
 }

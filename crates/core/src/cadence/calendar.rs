@@ -4,9 +4,9 @@
 //! The search goes from one stretch of equal offset to the next and looks only at wall times inside it. Within a stretch
 //! wall clock and instants run alike, so occurrences cannot repeat or change their order, whatever a zone does.
 
-use super::days::Days;
-use super::times::{DAY_MINUTES, Times};
-use super::zone::{Stretch, WallClock, held};
+use super::day_times::{DAY_MINUTES, DayTimes};
+use super::days::CadenceDays;
+use super::zone::{OffsetPeriod, WallClock, clamp_to_supported};
 
 const MINUTE_MS: i64 = 60_000;
 /// No cadence that is accepted waits longer than ten years.
@@ -16,15 +16,15 @@ const HORIZON_MS: i64 = (WAIT_DAYS_MAX + 400) * DAY_MINUTES * MINUTE_MS;
 
 /// Days and times.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Calendar {
-    pub(super) days: Days,
-    pub(super) times: Times,
-    pub(super) hours: Hours,
+pub(super) struct CadenceCalendar {
+    pub(super) days: CadenceDays,
+    pub(super) times: DayTimes,
+    pub(super) hours: DstPolicy,
 }
 
 /// What happens in hours that a zone skips or repeats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Hours {
+pub(super) enum DstPolicy {
     /// Skipped: once, right after the gap. Repeated: once, the first time.
     Fixed,
     /// Skipped: not at all. Repeated: each time.
@@ -33,16 +33,16 @@ pub(super) enum Hours {
 
 /// An occurrence of one cadence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Moment {
+pub(super) struct CadenceMoment {
     pub(super) at_ms: i64,
     /// Moved out of a gap.
     pub(super) shifted: bool,
 }
 
-impl Calendar {
+impl CadenceCalendar {
     /// The first occurrence strictly after an instant.
-    pub(super) fn next_after(&self, clock: &WallClock<'_>, after_ms: i64) -> Option<Moment> {
-        let upto_ms = held(after_ms.saturating_add(HORIZON_MS));
+    pub(super) fn next_after(&self, clock: &WallClock<'_>, after_ms: i64) -> Option<CadenceMoment> {
+        let upto_ms = clamp_to_supported(after_ms.saturating_add(HORIZON_MS));
         let mut windows = Windows::new(clock, after_ms, upto_ms);
         windows.find_map(|window| self.shifted(&window).or_else(|| self.first_in(&window)))
     }
@@ -54,28 +54,28 @@ impl Calendar {
     }
 
     /// What fell into the gap before a stretch, unless the instant after the gap is an occurrence of its own.
-    fn shifted(&self, window: &Window) -> Option<Moment> {
-        let Stretch { from_ms, offset_ms, before_ms, .. } = window.stretch;
-        if self.hours == Hours::Wild || !window.opens || offset_ms <= before_ms {
+    fn shifted(&self, window: &Window) -> Option<CadenceMoment> {
+        let OffsetPeriod { from_ms, offset_ms, before_ms, .. } = window.stretch;
+        if self.hours == DstPolicy::Wild || !window.opens || offset_ms <= before_ms {
             return None;
         }
         let opening = from_ms + offset_ms;
         let (gap_from, gap_to) = (minute_from(from_ms + before_ms), minute_from(opening));
         let own = opening % MINUTE_MS == 0 && self.next_minute(gap_to, gap_to + 1).is_some();
         let fell = !own && self.next_minute(gap_from, gap_to).is_some();
-        fell.then_some(Moment { at_ms: from_ms, shifted: true })
+        fell.then_some(CadenceMoment { at_ms: from_ms, shifted: true })
     }
 
-    fn first_in(&self, window: &Window) -> Option<Moment> {
+    fn first_in(&self, window: &Window) -> Option<CadenceMoment> {
         let minute = self.next_minute(self.floor(window), window.to)?;
-        Some(Moment { at_ms: minute * MINUTE_MS - window.stretch.offset_ms, shifted: false })
+        Some(CadenceMoment { at_ms: minute * MINUTE_MS - window.stretch.offset_ms, shifted: false })
     }
 
     /// The first minute of a window that counts: fixed hours were due already in the stretch before when they repeat.
     fn floor(&self, window: &Window) -> i64 {
         match self.hours {
-            Hours::Wild => window.from,
-            Hours::Fixed => window.from.max(minute_from(window.stretch.from_ms + window.stretch.before_ms)),
+            DstPolicy::Wild => window.from,
+            DstPolicy::Fixed => window.from.max(minute_from(window.stretch.from_ms + window.stretch.before_ms)),
         }
     }
 
@@ -111,7 +111,7 @@ impl Calendar {
 /// The part of a stretch that a search looks at, in minutes of the wall clock.
 #[derive(Debug, Clone, Copy)]
 struct Window {
-    stretch: Stretch,
+    stretch: OffsetPeriod,
     /// Whether it begins with the stretch.
     opens: bool,
     from: i64,
@@ -128,7 +128,7 @@ struct Windows<'z> {
 
 impl<'z> Windows<'z> {
     fn new(clock: &'z WallClock<'z>, after_ms: i64, upto_ms: i64) -> Self {
-        Self { clock, next: Some((held(after_ms), false)), upto_ms: held(upto_ms) }
+        Self { clock, next: Some((clamp_to_supported(after_ms), false)), upto_ms: clamp_to_supported(upto_ms) }
     }
 }
 
@@ -137,7 +137,7 @@ impl Iterator for Windows<'_> {
 
     fn next(&mut self) -> Option<Window> {
         let (at_ms, opens) = self.next.take()?;
-        let stretch = self.clock.stretch(at_ms);
+        let stretch = self.clock.offset_period(at_ms);
         if stretch.to_ms <= self.upto_ms && stretch.to_ms > at_ms {
             self.next = Some((stretch.to_ms, true));
         }

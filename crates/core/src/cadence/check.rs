@@ -1,12 +1,12 @@
 //! From an `on:` block to a compiled plan, with everything that is wrong on the way: what cannot be read, what is never
 //! due, what is never allowed to start.
 
-use super::calendar::{Calendar, Hours, WAIT_DAYS_MAX};
-use super::days::{Days, Join};
-use super::quiet::Quiet;
-use super::read::{self, Edge};
-use super::times::Times;
-use super::zone::{WallClock, Zone};
+use super::calendar::{CadenceCalendar, DstPolicy, WAIT_DAYS_MAX};
+use super::day_times::DayTimes;
+use super::days::{CadenceDays, DayJoin};
+use super::parse::{self, DayEdge};
+use super::quiet_hours::QuietHours;
+use super::zone::{CadenceZone, WallClock};
 use super::{Cadence, CadenceProblem, NO_BOUNDS, Plan, Rule};
 use crate::spec::Triggers;
 use crate::spec::problem::quoted;
@@ -61,9 +61,9 @@ fn problem(place: Place, text: String, hint: impl Into<String>) -> CadenceProble
     CadenceProblem { text, hint: hint.into(), key: place.0, index: place.1 }
 }
 
-fn zone(on: &Triggers, system_zone: Option<&str>, found: &mut Vec<CadenceProblem>) -> Zone {
+fn zone(on: &Triggers, system_zone: Option<&str>, found: &mut Vec<CadenceProblem>) -> CadenceZone {
     let name = on.timezone.as_deref().or(system_zone).unwrap_or("UTC");
-    Zone::find(name).unwrap_or_else(|| {
+    CadenceZone::find(name).unwrap_or_else(|| {
         let place = ("timezone", None);
         found.push(match on.timezone {
             Some(_) => problem(place, format!("{} is no time zone", quoted(name)), zone_hint(name)),
@@ -73,13 +73,13 @@ fn zone(on: &Triggers, system_zone: Option<&str>, found: &mut Vec<CadenceProblem
                 "name the loop's own: `timezone: Europe/Berlin`",
             ),
         });
-        Zone::find("UTC").expect("every zone database has UTC")
+        CadenceZone::find("UTC").expect("every zone database has UTC")
     })
 }
 
 /// The name that was probably meant: by its spelling, or by its city alone.
 fn zone_hint(name: &str) -> String {
-    let names: Vec<String> = Zone::names().collect();
+    let names: Vec<String> = CadenceZone::names().collect();
     let spelled = name.trim().replace(' ', "_");
     let city = |known: &&String| known.rsplit('/').next().is_some_and(|city| city.eq_ignore_ascii_case(&spelled));
     let lower: Vec<String> = names.iter().map(|name| name.to_lowercase().replace('-', "_")).collect();
@@ -133,28 +133,28 @@ fn every(place: Place, millis: u128) -> Result<Rule, CadenceProblem> {
     }
 }
 
-fn fixed(days: Days, times: Vec<u16>) -> Rule {
-    Rule::Calendar(Box::new(Calendar { days, times: Times::listed(times), hours: Hours::Fixed }))
+fn fixed(days: CadenceDays, times: Vec<u16>) -> Rule {
+    Rule::Calendar(Box::new(CadenceCalendar { days, times: DayTimes::listed(times), hours: DstPolicy::Fixed }))
 }
 
 fn daily(place: Place, text: &str) -> Result<Rule, CadenceProblem> {
-    let times = read::times(text).ok_or_else(|| {
+    let times = parse::parse_times(text).ok_or_else(|| {
         let text = format!("{} is no time of day", quoted(text));
         problem(place, text, "two digits each, such as `08:00` or `08:00,17:30`")
     })?;
-    Ok(fixed(Days::ALL, times))
+    Ok(fixed(CadenceDays::ALL, times))
 }
 
 fn weekly(place: Place, text: &str) -> Result<Rule, CadenceProblem> {
-    let (days, times) = read::weekly(text).ok_or_else(|| {
+    let (days, times) = parse::parse_weekly(text).ok_or_else(|| {
         let text = format!("{} is no weekday with a time", quoted(text));
         problem(place, text, "such as `mon 09:30` or `mon,wed 09:30,17:00`")
     })?;
-    Ok(fixed(Days::weekly(days), times))
+    Ok(fixed(CadenceDays::weekly(days), times))
 }
 
 fn cron(place: Place, line: &str) -> Result<Rule, CadenceProblem> {
-    match read::cron(line) {
+    match parse::parse_cron(line) {
         Ok(calendar) => Ok(Rule::Calendar(Box::new(calendar))),
         Err(reason) => {
             let text = format!("{} is no cron line: {reason}", quoted(line));
@@ -177,20 +177,20 @@ fn never(place: &Place, cadence: &Cadence) -> Option<CadenceProblem> {
 }
 
 /// Whether days come at least once a year without looking at a calendar.
-fn is_frequent(days: &Days) -> bool {
+fn is_frequent(days: &CadenceDays) -> bool {
     let every_month_has = days.dates & 0x1fff_fffe != 0;
     match days.join {
-        Join::Any => true,
-        Join::Weekdays => days.weekdays != 0,
-        Join::Dates => every_month_has,
-        Join::Either => every_month_has || days.weekdays != 0,
-        Join::Both => false,
+        DayJoin::Any => true,
+        DayJoin::Weekdays => days.weekdays != 0,
+        DayJoin::Dates => every_month_has,
+        DayJoin::Either => every_month_has || days.weekdays != 0,
+        DayJoin::Both => false,
     }
 }
 
-fn quiet(on: &Triggers, found: &mut Vec<CadenceProblem>) -> Option<Quiet> {
+fn quiet(on: &Triggers, found: &mut Vec<CadenceProblem>) -> Option<QuietHours> {
     let text = on.quiet.as_deref()?;
-    let quiet = read::quiet(text);
+    let quiet = parse::parse_quiet_hours(text);
     if quiet.is_none() {
         let what = format!("{} is no range of hours", quoted(text));
         found.push(problem(("quiet", None), what, "such as `22:00-06:00`"));
@@ -199,7 +199,12 @@ fn quiet(on: &Triggers, found: &mut Vec<CadenceProblem>) -> Option<Quiet> {
 }
 
 /// Refuses a cadence whose every occurrence lies in the quiet hours.
-fn silenced(place: &Place, cadence: &Cadence, quiet: Option<Quiet>, zone: Option<&Zone>) -> Option<CadenceProblem> {
+fn silenced(
+    place: &Place,
+    cadence: &Cadence,
+    quiet: Option<QuietHours>,
+    zone: Option<&CadenceZone>,
+) -> Option<CadenceProblem> {
     let quiet = quiet?;
     let silent = match &cadence.rule {
         Rule::Calendar(calendar) => calendar.times.all().all(|minute| quiet.has(minute)),
@@ -212,7 +217,7 @@ fn silenced(place: &Place, cadence: &Cadence, quiet: Option<Quiet>, zone: Option
 }
 
 /// Whether a grid of instants falls into the quiet hours at every offset that the zone has in our time.
-fn grid_is_silent(ms: i64, quiet: Quiet, zone: &Zone) -> bool {
+fn grid_is_silent(ms: i64, quiet: QuietHours, zone: &CadenceZone) -> bool {
     let step = greatest_common_divisor(ms, DAY_MS);
     if step < MINUTE_MS {
         return false;
@@ -225,14 +230,14 @@ fn greatest_common_divisor(a: i64, b: i64) -> i64 {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
-fn bounds(on: &Triggers, zone: &Zone, found: &mut Vec<CadenceProblem>) -> (i64, i64) {
+fn bounds(on: &Triggers, zone: &CadenceZone, found: &mut Vec<CadenceProblem>) -> (i64, i64) {
     let (mut after_ms, mut until_ms) = NO_BOUNDS;
-    let wanted = [("not_before", &on.not_before, Edge::First), ("until", &on.until, Edge::Last)];
+    let wanted = [("not_before", &on.not_before, DayEdge::First), ("until", &on.until, DayEdge::Last)];
     for (key, text, edge) in wanted {
         let Some(text) = text else { continue };
-        match (read::moment(text, zone, edge), edge) {
-            (Some(at), Edge::First) => after_ms = after_ms.max(super::held(at) - 1),
-            (Some(at), Edge::Last) => until_ms = until_ms.min(at),
+        match (parse::parse_moment(text, zone, edge), edge) {
+            (Some(at), DayEdge::First) => after_ms = after_ms.max(super::clamp_to_supported(at) - 1),
+            (Some(at), DayEdge::Last) => until_ms = until_ms.min(at),
             (None, _) => {
                 let what = format!("{} is no moment", quoted(text));
                 found.push(problem((key, None), what, "such as `2026-01-31` or `2026-01-31T08:00:00Z`"));
@@ -245,7 +250,7 @@ fn bounds(on: &Triggers, zone: &Zone, found: &mut Vec<CadenceProblem>) -> (i64, 
 /// Refuses bounds between which nothing is due.
 fn empty(on: &Triggers, plan: &Plan) -> Option<CadenceProblem> {
     let (Some(from), Some(until)) = (&on.not_before, &on.until) else { return None };
-    let clock = WallClock::of(&plan.zone);
+    let clock = WallClock::new(&plan.zone);
     let due = || plan.cadences.iter().filter_map(|cadence| cadence.rule.next_after(&clock, plan.after_ms));
     if plan.after_ms >= plan.until_ms {
         let what = format!("{} is not after {}", quoted(until), quoted(from));
@@ -262,7 +267,7 @@ fn empty(on: &Triggers, plan: &Plan) -> Option<CadenceProblem> {
 fn jitter_ms(on: &Triggers, key: &str) -> i64 {
     let Some(span) = on.jitter else { return 0 };
     let most = span.duration().as_millis() as u64;
-    let hash = crate::hash::of_fields(&[b"jitter", key.as_bytes()]);
+    let hash = crate::hash::hash_fields(&[b"jitter", key.as_bytes()]);
     let seed = u64::from_str_radix(&hash[..15], 16).unwrap_or(0);
     i64::try_from(seed % (most + 1)).unwrap_or(0)
 }
@@ -274,5 +279,5 @@ fn fingerprint(on: &Triggers, plan: &Plan) -> Box<str> {
     let zone = if by_calendar { plan.zone.name() } else { "" };
     let bounds = [&on.not_before, &on.until].map(|bound| bound.as_deref().unwrap_or(""));
     fields.extend([zone.as_bytes(), bounds[0].as_bytes(), bounds[1].as_bytes()]);
-    crate::hash::of_fields(&fields)[..16].into()
+    crate::hash::hash_fields(&fields)[..16].into()
 }

@@ -6,7 +6,7 @@ pub(super) type DayNumber = i64;
 
 /// Days of the month, months and weekdays of a cadence. The fields mean what croner's mean.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Days {
+pub(super) struct CadenceDays {
     /// Bit 1 to 12.
     pub(super) months: u16,
     /// Days of the month, bit 1 to 31.
@@ -14,7 +14,7 @@ pub(super) struct Days {
     /// Days of the month to whose nearest working day the cadence moves (`15W`), bit 1 to 31.
     pub(super) nearest: u32,
     /// The last day of the month (`L`), or its last working day (`LW`).
-    pub(super) last: Last,
+    pub(super) last: MonthEnd,
     /// Weekdays, bit 0 is Sunday.
     pub(super) weekdays: u8,
     /// The first to fifth of a weekday in its month (`mon#2`).
@@ -22,12 +22,12 @@ pub(super) struct Days {
     /// The last of a weekday in its month (`friL`).
     pub(super) weekday_last: u8,
     /// How the two ways of naming a day go together.
-    pub(super) join: Join,
+    pub(super) join: DayJoin,
 }
 
 /// Whether the last day of the month is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Last {
+pub(super) enum MonthEnd {
     No,
     Day,
     WorkingDay,
@@ -35,7 +35,7 @@ pub(super) enum Last {
 
 /// How days of the month and weekdays go together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Join {
+pub(super) enum DayJoin {
     /// Neither is named.
     Any,
     /// Only days of the month are named.
@@ -48,22 +48,22 @@ pub(super) enum Join {
     Both,
 }
 
-impl Days {
+impl CadenceDays {
     /// Every day.
     pub(super) const ALL: Self = Self {
         months: 0x1ffe,
         dates: 0xffff_fffe,
         nearest: 0,
-        last: Last::No,
+        last: MonthEnd::No,
         weekdays: 0x7f,
         nth: [0; 5],
         weekday_last: 0,
-        join: Join::Any,
+        join: DayJoin::Any,
     };
 
     /// These weekdays, bit 0 is Sunday.
     pub(super) const fn weekly(weekdays: u8) -> Self {
-        Self { weekdays, join: Join::Weekdays, ..Self::ALL }
+        Self { weekdays, join: DayJoin::Weekdays, ..Self::ALL }
     }
 
     /// The first matching day from `day` on and before `limit`.
@@ -90,19 +90,19 @@ impl Days {
     /// Whether the day is meant, given that its month is.
     fn matches(&self, date: Date) -> bool {
         match self.join {
-            Join::Any => true,
-            Join::Dates => self.date_matches(date),
-            Join::Weekdays => self.weekday_matches(date),
-            Join::Either => self.date_matches(date) || self.weekday_matches(date),
-            Join::Both => self.date_matches(date) && self.weekday_matches(date),
+            DayJoin::Any => true,
+            DayJoin::Dates => self.date_matches(date),
+            DayJoin::Weekdays => self.weekday_matches(date),
+            DayJoin::Either => self.date_matches(date) || self.weekday_matches(date),
+            DayJoin::Both => self.date_matches(date) && self.weekday_matches(date),
         }
     }
 
     fn date_matches(&self, date: Date) -> bool {
         let last = match self.last {
-            Last::No => false,
-            Last::Day => date.day == date.length,
-            Last::WorkingDay => date.day == working_day(date.length, date),
+            MonthEnd::No => false,
+            MonthEnd::Day => date.day == date.length,
+            MonthEnd::WorkingDay => date.day == working_day(date.length, date),
         };
         let near = |day: u32| self.nearest & (1 << day) != 0 && working_day(day, date) == date.day;
         // Nothing moves further than two days.

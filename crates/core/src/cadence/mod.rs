@@ -3,29 +3,29 @@
 
 mod calendar;
 mod check;
+mod day_times;
 mod days;
-mod quiet;
-pub(crate) mod read;
-mod times;
+pub(crate) mod parse;
+mod quiet_hours;
 mod zone;
 
 #[cfg(test)]
 mod tests;
 
 use crate::spec::Triggers;
-use calendar::{Calendar, Moment};
+use calendar::{CadenceCalendar, CadenceMoment};
 pub(crate) use check::problems;
-use quiet::Quiet;
+use quiet_hours::QuietHours;
 use std::sync::Arc;
-use zone::{CEILING_MS, FLOOR_MS, WallClock, Zone, held};
+use zone::{CEILING_MS, CadenceZone, FLOOR_MS, WallClock, clamp_to_supported};
 
 /// All cadences of one loop, compiled. A clone shares everything.
 #[derive(Debug, Clone)]
-pub struct Schedule(Arc<Plan>);
+pub struct LoopSchedule(Arc<Plan>);
 
 /// A moment at which a loop is due.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Due {
+pub struct DueTime {
     /// The occurrence's name: the nominal moment, without jitter.
     pub at_ms: i64,
     /// When it may start: the nominal moment and the loop's stable jitter.
@@ -38,9 +38,9 @@ pub struct Due {
 
 /// The dues between two moments: the last few, and what came before them as a number.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Between {
+pub struct DueRange {
     /// The last ones, in order.
-    pub kept: Vec<Due>,
+    pub kept: Vec<DueTime>,
     /// How many came before. Exact for a loop with one cadence; with several it is exact up to 4,096 and the count of the
     /// busiest cadence beyond that. Nothing more than 110 years back is counted.
     pub earlier: u64,
@@ -67,9 +67,9 @@ pub struct CadenceProblem {
 #[derive(Debug)]
 struct Plan {
     cadences: Box<[Cadence]>,
-    zone: Zone,
+    zone: CadenceZone,
     jitter_ms: i64,
-    quiet: Option<Quiet>,
+    quiet: Option<QuietHours>,
     /// Nothing is due at or before this instant.
     after_ms: i64,
     /// Nothing is due after this instant.
@@ -89,13 +89,13 @@ enum Rule {
     Every {
         ms: i64,
     },
-    Calendar(Box<Calendar>),
+    Calendar(Box<CadenceCalendar>),
 }
 
 impl Rule {
-    fn next_after(&self, clock: &WallClock<'_>, after_ms: i64) -> Option<Moment> {
+    fn next_after(&self, clock: &WallClock<'_>, after_ms: i64) -> Option<CadenceMoment> {
         match self {
-            Self::Every { ms } => Some(Moment { at_ms: (after_ms.div_euclid(*ms) + 1) * ms, shifted: false }),
+            Self::Every { ms } => Some(CadenceMoment { at_ms: (after_ms.div_euclid(*ms) + 1) * ms, shifted: false }),
             Self::Calendar(calendar) => calendar.next_after(clock, after_ms),
         }
     }
@@ -110,13 +110,13 @@ impl Rule {
 
 impl Plan {
     /// Several cadences at one instant are one due, named after the first that has it as its own.
-    fn due(&self, moment: Moment, cadence: &Cadence) -> Due {
-        let Moment { at_ms, shifted } = moment;
-        Due { at_ms, start_ms: at_ms + self.jitter_ms, cadence: Arc::clone(&cadence.text), shifted }
+    fn due(&self, moment: CadenceMoment, cadence: &Cadence) -> DueTime {
+        let CadenceMoment { at_ms, shifted } = moment;
+        DueTime { at_ms, start_ms: at_ms + self.jitter_ms, cadence: Arc::clone(&cadence.text), shifted }
     }
 }
 
-impl Schedule {
+impl LoopSchedule {
     /// Compiles the times of an `on:` block. The key (`repo/loop`) seeds the jitter; the system's zone counts when the
     /// block names none.
     ///
@@ -134,14 +134,14 @@ impl Schedule {
 
     /// The first due strictly after a moment, by its nominal moment.
     #[must_use]
-    pub fn next_after(&self, after_ms: i64) -> Option<Due> {
+    pub fn next_after(&self, after_ms: i64) -> Option<DueTime> {
         let plan = &*self.0;
-        let after_ms = held(after_ms).max(plan.after_ms);
-        let clock = WallClock::of(&plan.zone);
-        let mut best: Option<(Moment, &Cadence)> = None;
+        let after_ms = clamp_to_supported(after_ms).max(plan.after_ms);
+        let clock = WallClock::new(&plan.zone);
+        let mut best: Option<(CadenceMoment, &Cadence)> = None;
         for cadence in &plan.cadences {
             let Some(moment) = cadence.rule.next_after(&clock, after_ms) else { continue };
-            let rank = |moment: &Moment| (moment.at_ms, moment.shifted);
+            let rank = |moment: &CadenceMoment| (moment.at_ms, moment.shifted);
             if best.as_ref().is_none_or(|(first, _)| rank(&moment) < rank(first)) {
                 best = Some((moment, cadence));
             }
@@ -153,15 +153,15 @@ impl Schedule {
     /// The dues after one moment that may start until another: the last `keep` of them, and how many came before. Costs no
     /// more than about a step a day between the two, however often the loop is due.
     #[must_use]
-    pub fn between(&self, after_ms: i64, upto_ms: i64, keep: usize) -> Between {
-        let upto_ms = held(upto_ms.saturating_sub(self.0.jitter_ms)).min(self.0.until_ms);
-        let after_ms = held(after_ms).max(self.0.after_ms).max(upto_ms.saturating_sub(COUNTED_MS));
+    pub fn between(&self, after_ms: i64, upto_ms: i64, keep: usize) -> DueRange {
+        let upto_ms = clamp_to_supported(upto_ms.saturating_sub(self.0.jitter_ms)).min(self.0.until_ms);
+        let after_ms = clamp_to_supported(after_ms).max(self.0.after_ms).max(upto_ms.saturating_sub(COUNTED_MS));
         let mut kept = self.last(after_ms, upto_ms, keep.saturating_add(1));
         if kept.len() <= keep {
-            return Between { kept, ..Between::default() };
+            return DueRange { kept, ..DueRange::default() };
         }
         let through_ms = kept.remove(0).at_ms;
-        Between {
+        DueRange {
             kept,
             earlier: self.count(after_ms, through_ms),
             earlier_from_ms: self.next_after(after_ms).map(|due| due.at_ms),
@@ -169,11 +169,11 @@ impl Schedule {
         }
     }
 
-    /// How many dues lie after one moment and not after another, as exactly as [`Between::earlier`].
+    /// How many dues lie after one moment and not after another, as exactly as [`DueRange::earlier`].
     #[must_use]
     pub fn count_between(&self, after_ms: i64, upto_ms: i64) -> u64 {
-        let upto_ms = held(upto_ms).min(self.0.until_ms);
-        let after_ms = held(after_ms).max(self.0.after_ms).max(upto_ms.saturating_sub(COUNTED_MS));
+        let upto_ms = clamp_to_supported(upto_ms).min(self.0.until_ms);
+        let after_ms = clamp_to_supported(after_ms).max(self.0.after_ms).max(upto_ms.saturating_sub(COUNTED_MS));
         if after_ms < upto_ms { self.count(after_ms, upto_ms) } else { 0 }
     }
 
@@ -206,23 +206,23 @@ impl Schedule {
     }
 
     /// The coming dues, in order and without end (except where the cadence ends).
-    pub fn coming(&self, after_ms: i64) -> impl Iterator<Item = Due> + '_ {
+    pub fn coming(&self, after_ms: i64) -> impl Iterator<Item = DueTime> + '_ {
         self.walk(after_ms)
     }
 
     fn walk(&self, after_ms: i64) -> Walk<'_> {
-        let after_ms = held(after_ms).max(self.0.after_ms);
-        let clock = WallClock::of(&self.0.zone);
+        let after_ms = clamp_to_supported(after_ms).max(self.0.after_ms);
+        let clock = WallClock::new(&self.0.zone);
         let heads = self.0.cadences.iter().map(|cadence| cadence.rule.next_after(&clock, after_ms)).collect();
         Walk { plan: &self.0, clock, heads }
     }
 
     /// The last `most` dues in a range. The range is narrowed by counting, which is cheap, before anything is listed.
-    fn last(&self, after_ms: i64, upto_ms: i64, most: usize) -> Vec<Due> {
+    fn last(&self, after_ms: i64, upto_ms: i64, most: usize) -> Vec<DueTime> {
         let mut wanted = most as u64;
         loop {
             let from_ms = self.narrow(after_ms, upto_ms, wanted);
-            let mut found: Vec<Due> = self.walk(from_ms).take_while(|due| due.at_ms <= upto_ms).collect();
+            let mut found: Vec<DueTime> = self.walk(from_ms).take_while(|due| due.at_ms <= upto_ms).collect();
             if found.len() >= most || from_ms <= after_ms {
                 found.drain(..found.len().saturating_sub(most));
                 return found;
@@ -250,11 +250,11 @@ impl Schedule {
     }
 
     fn counts(&self, after_ms: i64, upto_ms: i64) -> impl Iterator<Item = u64> + '_ {
-        let clock = WallClock::of(&self.0.zone);
+        let clock = WallClock::new(&self.0.zone);
         self.0.cadences.iter().map(move |cadence| cadence.rule.count(&clock, after_ms, upto_ms))
     }
 
-    /// How many dues lie in a range, as [`Between::earlier`] says.
+    /// How many dues lie in a range, as [`DueRange::earlier`] says.
     fn count(&self, after_ms: i64, upto_ms: i64) -> u64 {
         if self.0.cadences.len() > 1 && self.sum(after_ms, upto_ms) <= LISTED_MAX {
             return self.walk(after_ms).take_while(|due| due.at_ms <= upto_ms).count() as u64;
@@ -272,19 +272,19 @@ const LISTED_MAX: u64 = 4_096;
 struct Walk<'p> {
     plan: &'p Plan,
     clock: WallClock<'p>,
-    heads: Vec<Option<Moment>>,
+    heads: Vec<Option<CadenceMoment>>,
 }
 
 impl Iterator for Walk<'_> {
-    type Item = Due;
+    type Item = DueTime;
 
-    fn next(&mut self) -> Option<Due> {
+    fn next(&mut self) -> Option<DueTime> {
         let plan = self.plan;
         let at_ms = self.heads.iter().flatten().map(|head| head.at_ms).min()?;
         if at_ms > plan.until_ms {
             return None;
         }
-        let mut first: Option<(Moment, &Cadence)> = None;
+        let mut first: Option<(CadenceMoment, &Cadence)> = None;
         for (cadence, head) in plan.cadences.iter().zip(&mut self.heads) {
             let Some(moment) = head.filter(|head| head.at_ms == at_ms) else { continue };
             if first.as_ref().is_none_or(|(first, _)| first.shifted && !moment.shifted) {

@@ -23,11 +23,11 @@ fn triggers(cadences: &[&str], zone: &str) -> Triggers {
     spec.on
 }
 
-fn compiled(on: &Triggers) -> Schedule {
-    Schedule::of(on, "repo/a-loop", "UTC").unwrap_or_else(|problem| panic!("{problem}: {}", problem.hint))
+fn compiled(on: &Triggers) -> LoopSchedule {
+    LoopSchedule::of(on, "repo/a-loop", "UTC").unwrap_or_else(|problem| panic!("{problem}: {}", problem.hint))
 }
 
-fn schedule(cadences: &[&str], zone: &str) -> Schedule {
+fn schedule(cadences: &[&str], zone: &str) -> LoopSchedule {
     compiled(&triggers(cadences, zone))
 }
 
@@ -43,8 +43,8 @@ fn wall(at_ms: i64, zone: &str) -> String {
 }
 
 /// The first dues after a moment, one a line.
-fn listed(schedule: &Schedule, after: &str, count: usize) -> String {
-    let line = |due: Due| {
+fn listed(schedule: &LoopSchedule, after: &str, count: usize) -> String {
+    let line = |due: DueTime| {
         let mark = if due.shifted { " shifted" } else { "" };
         format!("{}{mark}\n", wall(due.at_ms, schedule.zone()))
     };

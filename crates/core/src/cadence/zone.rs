@@ -14,14 +14,14 @@ const YEAR_2040_MS: i64 = 2_208_988_800_000;
 
 /// A zone of the bundled database.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Zone(TimeZone);
+pub(super) struct CadenceZone(TimeZone);
 
 /// How far back a stretch is known.
 const LOOK_BACK_MS: i64 = 2 * 86_400_000;
 
 /// A stretch of time in which a zone's offset from UTC stays the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stretch {
+pub(super) struct OffsetPeriod {
     /// Its first instant, or one two days before the instant that was asked about.
     pub(super) from_ms: i64,
     /// The first instant after it.
@@ -32,7 +32,7 @@ pub(super) struct Stretch {
     pub(super) before_ms: i64,
 }
 
-impl Zone {
+impl CadenceZone {
     /// Looks a zone up; upper and lower case do not matter.
     pub(super) fn find(name: &str) -> Option<Self> {
         let name = if name == "Z" { "UTC" } else { name };
@@ -53,25 +53,25 @@ impl Zone {
     /// The stretch around an instant. Only forward from two days ago: that is further back than any wall clock was ever
     /// turned, and the library's way backward can invent a change where the rule for the future begins (it does so for
     /// `America/Ciudad_Juarez` in November 2022).
-    pub(super) fn stretch(&self, at_ms: i64) -> Stretch {
+    pub(super) fn offset_period(&self, at_ms: i64) -> OffsetPeriod {
         let mut from_ms = (at_ms - LOOK_BACK_MS).max(FLOOR_MS);
         let mut before_ms = self.offset_ms(from_ms);
         let mut offset_ms = before_ms;
         for change in self.0.following(timestamp(from_ms)) {
             let change_ms = change.timestamp().as_millisecond();
             if change_ms > at_ms {
-                return Stretch { from_ms, to_ms: change_ms.min(CEILING_MS), offset_ms, before_ms };
+                return OffsetPeriod { from_ms, to_ms: change_ms.min(CEILING_MS), offset_ms, before_ms };
             }
             (from_ms, before_ms, offset_ms) = (change_ms, offset_ms, self.offset_ms(change_ms));
         }
-        Stretch { from_ms, to_ms: CEILING_MS, offset_ms, before_ms }
+        OffsetPeriod { from_ms, to_ms: CEILING_MS, offset_ms, before_ms }
     }
 
     /// The offsets in use in our time.
     pub(super) fn offsets_ms(&self) -> Vec<i64> {
         let (mut at, mut found) = (YEAR_2020_MS, Vec::new());
         while at < YEAR_2040_MS {
-            let stretch = self.stretch(at);
+            let stretch = self.offset_period(at);
             found.push(stretch.offset_ms);
             at = stretch.to_ms;
         }
@@ -90,7 +90,7 @@ impl Zone {
         match at.offset() {
             jiff::tz::AmbiguousOffset::Gap { before, .. } => {
                 let inside = before.to_timestamp(wall).ok()?.as_millisecond();
-                Some(self.stretch(held(inside)).from_ms)
+                Some(self.offset_period(clamp_to_supported(inside)).from_ms)
             }
             _ => at.compatible().ok().map(|at| at.as_millisecond()),
         }
@@ -100,20 +100,20 @@ impl Zone {
 /// The wall clock of a zone during one search: it remembers the stretch it stood in, because the next question is mostly
 /// about the same one.
 pub(super) struct WallClock<'z> {
-    zone: &'z Zone,
-    last: Cell<Option<Stretch>>,
+    zone: &'z CadenceZone,
+    last: Cell<Option<OffsetPeriod>>,
 }
 
 impl<'z> WallClock<'z> {
-    pub(super) fn of(zone: &'z Zone) -> Self {
+    pub(super) fn new(zone: &'z CadenceZone) -> Self {
         Self { zone, last: Cell::new(None) }
     }
 
     /// The stretch around an instant.
-    pub(super) fn stretch(&self, at_ms: i64) -> Stretch {
+    pub(super) fn offset_period(&self, at_ms: i64) -> OffsetPeriod {
         let known = self.last.get().filter(|stretch| (stretch.from_ms..stretch.to_ms).contains(&at_ms));
         known.unwrap_or_else(|| {
-            let stretch = self.zone.stretch(at_ms);
+            let stretch = self.zone.offset_period(at_ms);
             self.last.set(Some(stretch));
             stretch
         })
@@ -125,6 +125,6 @@ fn timestamp(at_ms: i64) -> Timestamp {
 }
 
 /// An instant within the years in which anything can be due.
-pub(super) fn held(at_ms: i64) -> i64 {
+pub(super) fn clamp_to_supported(at_ms: i64) -> i64 {
     at_ms.clamp(FLOOR_MS, CEILING_MS)
 }

@@ -1,7 +1,7 @@
 //! What a daemon looks after: repositories, with all their loops or some, and how many rounds run at once.
 
-use crate::spec::reader::value::At;
-use crate::spec::tree::Value;
+use crate::spec::reader::value::SpecValue;
+use crate::spec::tree::YamlValue;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ impl Serialize for RepoEntry {
 
 /// How many rounds may run at once; what is not said is the daemon's to choose.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-pub struct Concurrency {
+pub struct ConcurrencyConfig {
     /// In all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total: Option<u32>,
@@ -42,7 +42,7 @@ pub struct Concurrency {
     pub agents: BTreeMap<String, u32>,
 }
 
-impl Concurrency {
+impl ConcurrencyConfig {
     pub(super) fn is_none(&self) -> bool {
         *self == Self::default()
     }
@@ -54,25 +54,25 @@ impl Concurrency {
 }
 
 /// A path, or a mapping with `path` and `loops`, as a list.
-pub(super) fn repos(at: &At<'_>) -> Option<Vec<RepoEntry>> {
+pub(super) fn repos(at: &SpecValue<'_>) -> Option<Vec<RepoEntry>> {
     let blank = || RepoEntry { path: String::new(), loops: Vec::new() };
     at.one_or_many("a list of paths, or of `path` with `loops`", blank, repo)
 }
 
-fn repo(at: &At<'_>) -> Option<RepoEntry> {
+fn repo(at: &SpecValue<'_>) -> Option<RepoEntry> {
     if is_mapping(at) {
         let fields = at.fields(&["path", "loops"])?;
-        let path = fields.required("path", "~/projects/my-app", At::text);
-        let loops = fields.option("loops", At::texts).unwrap_or_default();
+        let path = fields.required("path", "~/projects/my-app", SpecValue::text);
+        let loops = fields.option("loops", SpecValue::texts).unwrap_or_default();
         return Some(RepoEntry { path: path?, loops });
     }
     Some(RepoEntry { path: at.text()?, loops: Vec::new() })
 }
 
 /// A number, or numbers for all, for a repository and for agents.
-pub(super) fn concurrency(at: &At<'_>) -> Option<Concurrency> {
+pub(super) fn concurrency(at: &SpecValue<'_>) -> Option<ConcurrencyConfig> {
     if !is_mapping(at) {
-        return Some(Concurrency { total: Some(count(at)?), ..Concurrency::default() });
+        return Some(ConcurrencyConfig { total: Some(count(at)?), ..ConcurrencyConfig::default() });
     }
     let fields = at.fields(&["total", "repo", "agents"])?;
     let mut agents = BTreeMap::new();
@@ -80,13 +80,13 @@ pub(super) fn concurrency(at: &At<'_>) -> Option<Concurrency> {
         let named = at.entries("a mapping of agent to a number")?;
         Some(named.into_iter().filter_map(|(entry, at)| Some((entry.key.clone(), count(&at)?))).collect())
     });
-    Some(Concurrency { total: fields.option("total", count), repo: fields.option("repo", count), agents })
+    Some(ConcurrencyConfig { total: fields.option("total", count), repo: fields.option("repo", count), agents })
 }
 
-fn is_mapping(at: &At<'_>) -> bool {
-    matches!(at.node.value, Value::Map(_))
+fn is_mapping(at: &SpecValue<'_>) -> bool {
+    matches!(at.node.value, YamlValue::Map(_))
 }
 
-fn count(at: &At<'_>) -> Option<u32> {
+fn count(at: &SpecValue<'_>) -> Option<u32> {
     at.whole(1..=1000)
 }

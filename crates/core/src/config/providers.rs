@@ -3,8 +3,8 @@
 
 use crate::spec::AgentUse;
 use crate::spec::problem::ProblemKind;
-use crate::spec::reader::value::{At, Fields, Findings};
-use crate::spec::source::Place;
+use crate::spec::reader::value::{ProblemCollector, SpecFields, SpecValue};
+use crate::spec::source::SourceSpan;
 use crate::words::worded;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
@@ -98,36 +98,36 @@ pub(super) fn effective(configured: &BTreeMap<String, ProviderConfig>) -> Vec<(S
 /// Agents whose own sign-in a loop may use.
 pub(super) const LOGINS: [AgentUse; 4] = [AgentUse::Claude, AgentUse::Codex, AgentUse::Gemini, AgentUse::Opencode];
 
-pub(super) fn read_logins(at: &At<'_>) -> Option<Vec<AgentUse>> {
+pub(super) fn read_logins(at: &SpecValue<'_>) -> Option<Vec<AgentUse>> {
     let words = LOGINS.map(|agent| (agent.word(), agent));
     at.list("a list of agents whose own sign-in may be used", || AgentUse::Claude, |at| at.word(&words))
 }
 
-pub(super) fn read(at: &At<'_>) -> Option<BTreeMap<String, ProviderConfig>> {
+pub(super) fn read(at: &SpecValue<'_>) -> Option<BTreeMap<String, ProviderConfig>> {
     let entries = at.entries("a mapping of provider to its `url` and its `key_env` or `key_file`")?;
     Some(entries.into_iter().filter_map(|(entry, at)| Some((entry.key.clone(), provider(&entry.key, &at)?))).collect())
 }
 
-fn provider(name: &str, at: &At<'_>) -> Option<ProviderConfig> {
+fn provider(name: &str, at: &SpecValue<'_>) -> Option<ProviderConfig> {
     let fields = at.fields(&["url", "key_env", "key_file", "style", "paths", "key"])?;
     let usual = built_in(name);
     let url = match &usual {
-        Some(usual) => Some(fields.option("url", At::text).unwrap_or_else(|| usual.url.clone())),
-        None => fields.required("url", "https://models.example.org/v1", At::text),
+        Some(usual) => Some(fields.option("url", SpecValue::text).unwrap_or_else(|| usual.url.clone())),
+        None => fields.required("url", "https://models.example.org/v1", SpecValue::text),
     };
     let styles = KeyStyle::ALL.map(|style| (style.word(), style));
     let style = fields.option("style", |at| at.word(&styles));
     let key = key(&fields, at.findings).or_else(|| usual.as_ref().map(|usual| usual.key.clone()));
     if key.is_none() {
-        fields.required("key_env", "MY_API_KEY", At::text);
+        fields.required("key_env", "MY_API_KEY", SpecValue::text);
     }
     let mut paths = Vec::new();
-    fields.set("paths", &mut paths, At::texts);
+    fields.set("paths", &mut paths, SpecValue::texts);
     let style = style.or(usual.map(|usual| usual.style)).unwrap_or_default();
     Some(ProviderConfig { url: url?, style, key: key?, paths })
 }
 
-fn key(fields: &Fields<'_>, findings: &Findings<'_>) -> Option<KeySource> {
+fn key(fields: &SpecFields<'_>, findings: &ProblemCollector<'_>) -> Option<KeySource> {
     if fields.get("key").is_some() {
         secret(findings, "a key does not stand in a configuration file", "name its place: `key_env` or `key_file`");
     }
@@ -135,12 +135,12 @@ fn key(fields: &Fields<'_>, findings: &Findings<'_>) -> Option<KeySource> {
         && let Some(file) = fields.get("key_file")
     {
         let what = "`key_env` and `key_file` name two places for one key".to_owned();
-        file.wrong(ProblemKind::Value, what, Some("keep one of them".to_owned()));
+        file.add_problem(ProblemKind::Value, what, Some("keep one of them".to_owned()));
     }
-    if let Some(path) = fields.option("key_file", At::text) {
+    if let Some(path) = fields.option("key_file", SpecValue::text) {
         return Some(KeySource::File(path));
     }
-    let names = fields.option("key_env", At::texts)?;
+    let names = fields.option("key_env", SpecValue::texts)?;
     if names.is_empty() || !names.iter().all(|name| is_variable(name)) {
         secret(findings, "`key_env` is not the name of a variable", "write its name, such as `ANTHROPIC_API_KEY`");
     }
@@ -148,8 +148,8 @@ fn key(fields: &Fields<'_>, findings: &Findings<'_>) -> Option<KeySource> {
 }
 
 /// A problem that is told without its line: what stands there may be a key that somebody pasted.
-pub(super) fn secret(findings: &Findings<'_>, what: &str, hint: &str) {
-    findings.add(ProblemKind::Value, Place::default(), what.to_owned(), Some(hint.to_owned()));
+pub(super) fn secret(findings: &ProblemCollector<'_>, what: &str, hint: &str) {
+    findings.add(ProblemKind::Value, SourceSpan::default(), what.to_owned(), Some(hint.to_owned()));
 }
 
 pub(super) fn is_variable(name: &str) -> bool {
@@ -159,7 +159,7 @@ pub(super) fn is_variable(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::{Effective, Origin, read_config_file};
+    use crate::config::{ConfigOrigin, EffectiveConfig, read_config_file};
     use expect_test::expect;
 
     fn problems(text: &str) -> String {
@@ -171,7 +171,7 @@ mod tests {
         let text = "providers:\n  anthropic: { url: http://127.0.0.1:9 }\n  google: { key_file: ~/.keys/google }\n  \
             house: { url: https://models.example.org, key_env: HOUSE_KEY, style: api-key, paths: [/v1/*] }\nlogins: [codex]\n";
         let config = read_config_file("config.yaml", text.as_bytes()).expect("a good file");
-        let effective = Effective::default().merge(config, Origin::User);
+        let effective = EffectiveConfig::default().merge(config, ConfigOrigin::User);
         let settings = effective.settings();
         let told = settings.iter().filter(|setting| setting.key.starts_with("providers.") || setting.key == "logins");
         let lines: Vec<String> =

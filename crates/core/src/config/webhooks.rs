@@ -3,7 +3,7 @@
 
 use super::providers::{self, KeySource};
 use crate::spec::problem::{ProblemKind, quoted};
-use crate::spec::reader::value::{At, Fields};
+use crate::spec::reader::value::{SpecFields, SpecValue};
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ pub struct WebhooksConfig {
     pub listen: Option<SocketAddr>,
     /// Where the secret of each source is: `github`, `gitlab`, `generic.NAME`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub secrets: BTreeMap<String, SecretPlace>,
+    pub secrets: BTreeMap<String, SecretLocation>,
     /// People whose events count although a forge does not say that they belong to a repository.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub trusted: Vec<String>,
@@ -27,7 +27,7 @@ pub struct WebhooksConfig {
 
 /// Where a secret is, and while it is changed the one before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct SecretPlace {
+pub struct SecretLocation {
     /// The one in use.
     #[serde(flatten, serialize_with = "place")]
     pub now: KeySource,
@@ -65,46 +65,46 @@ impl WebhooksConfig {
     }
 }
 
-pub(super) fn read(at: &At<'_>) -> Option<WebhooksConfig> {
+pub(super) fn read(at: &SpecValue<'_>) -> Option<WebhooksConfig> {
     let fields = at.fields(&["listen", "secrets", "trusted", "own"])?;
     let mut config = WebhooksConfig { listen: fields.option("listen", address), ..WebhooksConfig::default() };
     fields.set("secrets", &mut config.secrets, secrets);
-    fields.set("trusted", &mut config.trusted, At::texts);
-    fields.set("own", &mut config.own, At::texts);
+    fields.set("trusted", &mut config.trusted, SpecValue::texts);
+    fields.set("own", &mut config.own, SpecValue::texts);
     Some(config)
 }
 
-fn address(at: &At<'_>) -> Option<SocketAddr> {
+fn address(at: &SpecValue<'_>) -> Option<SocketAddr> {
     let text = at.text()?;
     let address = text.parse().ok();
     if address.is_none() {
         let what = format!("{} is no address with a port", quoted(&text));
-        at.wrong(ProblemKind::Value, what, Some("such as `127.0.0.1:8787`".to_owned()));
+        at.add_problem(ProblemKind::Value, what, Some("such as `127.0.0.1:8787`".to_owned()));
     }
     address
 }
 
-fn secrets(at: &At<'_>) -> Option<BTreeMap<String, SecretPlace>> {
+fn secrets(at: &SpecValue<'_>) -> Option<BTreeMap<String, SecretLocation>> {
     let entries = at.entries("a mapping of source to the `env` or `file` of its secret")?;
     let read = entries.into_iter().filter_map(|(entry, at)| {
         if !is_source(&entry.key) {
             let what = format!("{} is no source of events", quoted(&entry.key));
-            at.wrong(ProblemKind::Value, what, Some("`github`, `gitlab` or `generic.NAME`".to_owned()));
+            at.add_problem(ProblemKind::Value, what, Some("`github`, `gitlab` or `generic.NAME`".to_owned()));
         }
         let fields = at.fields(&["env", "file", "previous", "secret"])?;
         let previous = fields.option("previous", |at| source(&at.fields(&["env", "file", "secret"])?, at));
-        Some((entry.key.clone(), SecretPlace { now: source(&fields, &at)?, previous }))
+        Some((entry.key.clone(), SecretLocation { now: source(&fields, &at)?, previous }))
     });
     Some(read.collect())
 }
 
-fn source(fields: &Fields<'_>, at: &At<'_>) -> Option<KeySource> {
+fn source(fields: &SpecFields<'_>, at: &SpecValue<'_>) -> Option<KeySource> {
     if fields.get("secret").is_some() {
         let hint = "name its place: `env` or `file`";
         providers::secret(at.findings, "a secret does not stand in a configuration file", hint);
         return None;
     }
-    match (fields.option("env", At::text), fields.option("file", At::text)) {
+    match (fields.option("env", SpecValue::text), fields.option("file", SpecValue::text)) {
         (Some(name), None) if providers::is_variable(&name) => Some(KeySource::Env(vec![name])),
         (Some(_), None) => {
             providers::secret(
@@ -116,7 +116,7 @@ fn source(fields: &Fields<'_>, at: &At<'_>) -> Option<KeySource> {
         }
         (None, Some(path)) => Some(KeySource::File(path)),
         (Some(_), Some(_)) | (None, None) => {
-            at.wrong(ProblemKind::Value, "a secret has one place".to_owned(), Some("`env` or `file`".to_owned()));
+            at.add_problem(ProblemKind::Value, "a secret has one place".to_owned(), Some("`env` or `file`".to_owned()));
             None
         }
     }
@@ -130,14 +130,14 @@ fn is_source(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::{Effective, Origin, read_config_file};
+    use crate::config::{ConfigOrigin, EffectiveConfig, read_config_file};
 
     #[test]
     fn places_of_secrets_are_read_and_shown_and_secrets_are_not() {
         let text = "webhooks:\n  listen: 127.0.0.1:8787\n  trusted: [ada]\n  secrets:\n    github: { env: NEW_SECRET, previous: { env: OLD_SECRET } }\n    \
             generic.deploy: { file: ~/.deploy-secret }\n";
         let config = read_config_file("config.yaml", text.as_bytes()).expect("a good file");
-        let settings = Effective::default().merge(config, Origin::User).settings();
+        let settings = EffectiveConfig::default().merge(config, ConfigOrigin::User).settings();
         let shown = settings.iter().find(|setting| setting.key == "webhooks").expect("it is listed");
         let expected = r#"{"listen":"127.0.0.1:8787","secrets":{"generic.deploy":{"file":"~/.deploy-secret"},"github":{"env":"NEW_SECRET","previous":{"env":"OLD_SECRET"}}},"trusted":["ada"]}"#;
         assert_eq!(shown.value.to_string(), expected);

@@ -1,7 +1,7 @@
 //! What the dispatcher knows of a loop and of the machine's limits, as configured. Where a loop stands is `standing`'s.
 
-use super::lock::{ItemLocks, Lock};
-use crate::cadence::Schedule;
+use super::lock::{ItemLocks, RoundLock};
+use crate::cadence::LoopSchedule;
 use crate::spec::{CatchUp, Overlap};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -48,11 +48,11 @@ impl fmt::Display for LoopKey {
 
 /// A loop as its file has it now.
 #[derive(Debug, Clone)]
-pub struct Entry {
+pub struct LoopEntry {
     /// Which loop.
     pub key: LoopKey,
     /// When it is due.
-    pub schedule: Schedule,
+    pub schedule: LoopSchedule,
     /// What happens when it is due while a round of it runs.
     pub overlap: Overlap,
     /// What happens to occurrences that were missed.
@@ -62,7 +62,7 @@ pub struct Entry {
     /// The agents a round starts, each counted once against its limit.
     pub agents: Vec<Arc<str>>,
     /// Locks that a round holds from its start to its end.
-    pub locks: Vec<Lock>,
+    pub locks: Vec<RoundLock>,
     /// Whether it also holds a lock on the items it is about.
     pub item_locks: ItemLocks,
     /// How many items of events one round takes.
@@ -75,10 +75,10 @@ pub struct Entry {
     pub wall_ms: Option<i64>,
 }
 
-impl Entry {
+impl LoopEntry {
     /// A loop with the defaults of the contract and no locks.
     #[must_use]
-    pub fn new(key: LoopKey, schedule: Schedule) -> Self {
+    pub fn new(key: LoopKey, schedule: LoopSchedule) -> Self {
         Self {
             key,
             schedule,
@@ -98,7 +98,7 @@ impl Entry {
 
 /// How many rounds may run at once. A limit of nothing would stop everything in silence, so it counts as one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limits {
+pub struct ConcurrencyLimits {
     /// In all.
     pub total: usize,
     /// Of one repository.
@@ -107,7 +107,7 @@ pub struct Limits {
     pub per_agent: BTreeMap<Arc<str>, usize>,
 }
 
-impl Default for Limits {
+impl Default for ConcurrencyLimits {
     fn default() -> Self {
         Self { total: 4, per_repo: 4, per_agent: BTreeMap::new() }
     }

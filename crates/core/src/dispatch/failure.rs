@@ -1,8 +1,8 @@
 //! What a round's end means for the next one: back-off by the class of failure, and the breaker that pauses a loop which
 //! fails the same way again and again.
 
-use super::receipt::moment;
-use super::{End, LoopKey, Paused, Standing, Wait};
+use super::receipt::format_moment;
+use super::{LoopDelay, LoopKey, LoopPause, LoopStanding, RoundEnd};
 use crate::hash;
 use crate::outcome::RoundOutcome;
 
@@ -25,22 +25,22 @@ const SIGNATURE_MAX: usize = 200;
 
 /// What follows from an end besides the new standing.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Aftermath {
+pub(super) enum EndConsequence {
     Nothing,
     /// A provider says later; worth one notice.
     Limited(i64),
     /// The breaker opened: a person is to be asked.
-    Asked(String),
+    AskPerson(String),
 }
 
 /// Takes a round's end into the standing of its loop.
-pub(super) fn settle(standing: &mut Standing, end: &End, now_ms: i64) -> Aftermath {
+pub(super) fn apply_round_end(standing: &mut LoopStanding, end: &RoundEnd, now_ms: i64) -> EndConsequence {
     match end.outcome {
         outcome if outcome.is_success() => {
-            recover(standing);
-            Aftermath::Nothing
+            clear_failures(standing);
+            EndConsequence::Nothing
         }
-        RoundOutcome::Interrupted | RoundOutcome::Cancelled => Aftermath::Nothing,
+        RoundOutcome::Interrupted | RoundOutcome::Cancelled => EndConsequence::Nothing,
         RoundOutcome::RateLimited => limited(standing, end.retry_at_ms, now_ms),
         outcome => {
             let wait_ms = (outcome == RoundOutcome::Failed).then(|| backoff_ms(standing.streak));
@@ -50,55 +50,61 @@ pub(super) fn settle(standing: &mut Standing, end: &End, now_ms: i64) -> Afterma
 }
 
 /// A start that never became a round counts as a failure of ours.
-pub(super) fn unborn(standing: &mut Standing, why: &str, now_ms: i64) -> Aftermath {
+pub(super) fn apply_start_failure(standing: &mut LoopStanding, why: &str, now_ms: i64) -> EndConsequence {
     let signature = Some(format!("unborn: {why}"));
-    let end = End { outcome: RoundOutcome::Failed, signature, retry_at_ms: None, open_proposals: 0 };
+    let end = RoundEnd { outcome: RoundOutcome::Failed, signature, retry_at_ms: None, open_proposals: 0 };
     let wait_ms = Some(backoff_ms(standing.streak));
     failed(standing, "could not be started", &end, wait_ms, now_ms)
 }
 
 /// Forgets all failures.
-pub(super) fn recover(standing: &mut Standing) {
+pub(super) fn clear_failures(standing: &mut LoopStanding) {
     standing.streak = 0;
     standing.signature = None;
     standing.wait = None;
 }
 
-fn limited(standing: &mut Standing, retry_at_ms: Option<i64>, now_ms: i64) -> Aftermath {
+fn limited(standing: &mut LoopStanding, retry_at_ms: Option<i64>, now_ms: i64) -> EndConsequence {
     let reset_ms = retry_at_ms.filter(|at| *at > now_ms).unwrap_or(now_ms.saturating_add(PROVIDER_MS));
     let until_ms = reset_ms.saturating_add(spread(&standing.key));
     let why = match retry_at_ms {
-        Some(at) => format!("the provider's limit resets at {}", moment(at)),
+        Some(at) => format!("the provider's limit resets at {}", format_moment(at)),
         None => "the provider says later and names no moment".to_owned(),
     };
-    standing.wait = Some(Wait { until_ms, why });
-    Aftermath::Limited(until_ms)
+    standing.wait = Some(LoopDelay { until_ms, why });
+    EndConsequence::Limited(until_ms)
 }
 
 /// A stable delay for each loop, so that those which wait for one reset do not come back at once.
 fn spread(key: &LoopKey) -> i64 {
-    let digest = hash::of_fields(&[key.repo.as_bytes(), key.name.as_bytes()]);
+    let digest = hash::hash_fields(&[key.repo.as_bytes(), key.name.as_bytes()]);
     let number = u64::from_str_radix(digest.get(..8).unwrap_or("0"), 16).unwrap_or(0);
     i64::try_from(number % PROVIDER_SPREAD_MS).unwrap_or(0)
 }
 
-fn failed(standing: &mut Standing, what: &str, end: &End, wait_ms: Option<i64>, now_ms: i64) -> Aftermath {
+fn failed(
+    standing: &mut LoopStanding,
+    what: &str,
+    end: &RoundEnd,
+    wait_ms: Option<i64>,
+    now_ms: i64,
+) -> EndConsequence {
     standing.streak = standing.streak.saturating_add(1);
     let alike = count_alike(standing, end.signature.as_deref());
     let asked = end.retry_at_ms.filter(|at| *at > now_ms);
     let until_ms = wait_ms.map(|ms| now_ms.saturating_add(ms)).max(asked);
     let times = standing.streak;
-    standing.wait = until_ms.map(|until_ms| Wait { until_ms, why: format!("{what}, {times} in a row") });
+    standing.wait = until_ms.map(|until_ms| LoopDelay { until_ms, why: format!("{what}, {times} in a row") });
     let why = if alike >= ALIKE_MAX {
         format!("{what} in the same way {alike} times in a row")
     } else if times >= STREAK_MAX {
         format!("did not succeed {times} times in a row, the last one {what}")
     } else {
-        return Aftermath::Nothing;
+        return EndConsequence::Nothing;
     };
     standing.wait = None;
-    standing.paused = Some(Paused { since_ms: now_ms, by: "breaker".to_owned(), why: why.clone() });
-    Aftermath::Asked(why)
+    standing.paused = Some(LoopPause { since_ms: now_ms, by: "breaker".to_owned(), why: why.clone() });
+    EndConsequence::AskPerson(why)
 }
 
 /// 1, 2, 4 … minutes, at most an hour.
@@ -108,7 +114,7 @@ fn backoff_ms(streak_before: u32) -> i64 {
 
 /// Writes down how often in a row the same signature was met, and says it. Failures without one are never alike. What fails
 /// again and again over one item counts once: the item is given up for itself, and the others go on.
-fn count_alike(standing: &mut Standing, signature: Option<&str>) -> u32 {
+fn count_alike(standing: &mut LoopStanding, signature: Option<&str>) -> u32 {
     let Some(signature) = signature.filter(|text| !text.is_empty()) else {
         standing.signature = None;
         return 0;
@@ -139,17 +145,17 @@ mod tests {
     use expect_test::{Expect, expect};
 
     fn tell(ends: &[(&str, Option<&str>, Option<i64>)]) -> String {
-        let mut standing = Standing::new(LoopKey::new("r", "a"), "f", 0);
+        let mut standing = LoopStanding::new(LoopKey::new("r", "a"), "f", 0);
         let mut out = String::new();
         for (word, signature, retry_at_ms) in ends {
             let outcome = RoundOutcome::parse(word).expect("an outcome");
             let signature = signature.map(str::to_owned);
-            let end = End { outcome, signature, retry_at_ms: *retry_at_ms, open_proposals: 0 };
-            let after = settle(&mut standing, &end, 0);
+            let end = RoundEnd { outcome, signature, retry_at_ms: *retry_at_ms, open_proposals: 0 };
+            let after = apply_round_end(&mut standing, &end, 0);
             let wait =
                 standing.wait.as_ref().map(|wait| format!(" wait {}s", wait.until_ms / 1000)).unwrap_or_default();
             let paused = standing.paused.as_ref().map(|paused| format!(" paused: {}", paused.why)).unwrap_or_default();
-            let after = if after == Aftermath::Nothing { "" } else { " !" };
+            let after = if after == EndConsequence::Nothing { "" } else { " !" };
             out += &format!("{word} → streak {}{wait}{paused}{after}\n", standing.streak);
         }
         out

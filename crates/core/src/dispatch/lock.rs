@@ -12,7 +12,7 @@ pub const OWN_ITEMS: &str = "item";
 
 /// What a round holds from its start to its end.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Lock {
+pub struct RoundLock {
     /// The repository in which it means something; everywhere, when absent.
     place: Option<Arc<str>>,
     what: What,
@@ -40,10 +40,10 @@ pub enum ItemLocks {
     Own,
 }
 
-impl Lock {
+impl RoundLock {
     /// A lock as a loop file of the repository has it.
     #[must_use]
-    pub fn of(repo: &str, text: &str) -> Self {
+    pub fn from_text(repo: &str, text: &str) -> Self {
         let what = match text.strip_prefix(PATH) {
             Some(path) => What::Path { prefix: prefix(path).into(), text: text.into() },
             None => What::Word(text.into()),
@@ -53,13 +53,13 @@ impl Lock {
 
     /// The lock on an item, whichever revision of it: `issue-12@…` is `issue:12`.
     #[must_use]
-    pub fn of_item(repo: &str, key: &str) -> Self {
+    pub fn for_item(repo: &str, key: &str) -> Self {
         let name = key.rsplit_once('@').map_or(key, |(name, _)| name);
         let numbered = ["issue", "pr"].into_iter().find_map(|kind| {
             let number = name.strip_prefix(kind)?.strip_prefix('-')?;
             number.bytes().all(|byte| byte.is_ascii_digit()).then(|| format!("{kind}:{number}"))
         });
-        Self::of(repo, &numbered.unwrap_or_else(|| format!("item:{name}")))
+        Self::from_text(repo, &numbered.unwrap_or_else(|| format!("item:{name}")))
     }
 
     /// The repository in which it means something; everywhere, when absent.
@@ -70,7 +70,7 @@ impl Lock {
 
     /// Whether the two cannot be held at once.
     #[must_use]
-    pub fn meets(&self, other: &Self) -> bool {
+    pub fn conflicts_with(&self, other: &Self) -> bool {
         self.covers(other) || other.covers(self)
     }
 
@@ -103,8 +103,8 @@ fn prefix(path: &str) -> String {
 }
 
 /// Locks without those that another one covers.
-pub(super) fn widest(locks: impl IntoIterator<Item = Lock>) -> Vec<Lock> {
-    let mut widest: Vec<Lock> = Vec::new();
+pub(super) fn without_covered(locks: impl IntoIterator<Item = RoundLock>) -> Vec<RoundLock> {
+    let mut widest: Vec<RoundLock> = Vec::new();
     for lock in locks {
         if !widest.iter().any(|other| other.covers(&lock)) {
             widest.retain(|other| !lock.covers(other));
@@ -114,7 +114,7 @@ pub(super) fn widest(locks: impl IntoIterator<Item = Lock>) -> Vec<Lock> {
     widest
 }
 
-impl fmt::Display for Lock {
+impl fmt::Display for RoundLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.what {
             What::Word(text) | What::Path { text, .. } => f.write_str(text),
@@ -122,10 +122,10 @@ impl fmt::Display for Lock {
     }
 }
 
-impl From<&str> for Lock {
+impl From<&str> for RoundLock {
     /// A lock that is the same for every repository.
     fn from(text: &str) -> Self {
-        Self { place: None, ..Self::of("", text) }
+        Self { place: None, ..Self::from_text("", text) }
     }
 }
 
@@ -135,7 +135,8 @@ mod tests {
 
     #[test]
     fn path_covers_what_is_below_it_and_a_glob_its_fixed_part() {
-        let meet = |one: &str, other: &str| Lock::of("r", one).meets(&Lock::of("r", other));
+        let meet =
+            |one: &str, other: &str| RoundLock::from_text("r", one).conflicts_with(&RoundLock::from_text("r", other));
         let table = [
             ("path:src/", "path:src/a.rs", true),
             ("path:src", "path:./src//a.rs", true),
@@ -151,21 +152,24 @@ mod tests {
         for (one, other, expected) in table {
             assert_eq!((meet(one, other), meet(other, one)), (expected, expected), "{one} {other}");
         }
-        assert!(!Lock::of("r", "path:src").meets(&Lock::of("s", "path:src")), "another repository, another path");
-        assert!(Lock::of("r", "global:gpu").meets(&Lock::of("s", "global:gpu")));
+        assert!(
+            !RoundLock::from_text("r", "path:src").conflicts_with(&RoundLock::from_text("s", "path:src")),
+            "another repository, another path"
+        );
+        assert!(RoundLock::from_text("r", "global:gpu").conflicts_with(&RoundLock::from_text("s", "global:gpu")));
     }
 
     #[test]
     fn item_is_the_same_in_whatever_revision() {
-        let lock = |key: &str| Lock::of_item("r", key).to_string();
+        let lock = |key: &str| RoundLock::for_item("r", key).to_string();
         assert_eq!((lock("issue-12@ab").as_str(), lock("pr-7@cd").as_str()), ("issue:12", "pr:7"));
         assert_eq!((lock("ci-build@ab").as_str(), lock("issue-x@ab").as_str()), ("item:ci-build", "item:issue-x"));
-        assert!(Lock::of_item("r", "issue-12@ab").meets(&Lock::of("r", "issue:12")));
+        assert!(RoundLock::for_item("r", "issue-12@ab").conflicts_with(&RoundLock::from_text("r", "issue:12")));
     }
 
     #[test]
     fn of_locks_that_cover_each_other_the_widest_is_held() {
-        let held = widest(["path:src/a", "x", "path:src", "path:src/b", "x"].map(Lock::from));
+        let held = without_covered(["path:src/a", "x", "path:src", "path:src/b", "x"].map(RoundLock::from));
         assert_eq!(held.iter().map(ToString::to_string).collect::<Vec<_>>(), ["x", "path:src"]);
     }
 }

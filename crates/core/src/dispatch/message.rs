@@ -1,21 +1,21 @@
 //! What goes into the dispatcher and what comes out of it.
 
-use super::{Claims, Entry, Limits, LoopKey, Receipt, Standing};
+use super::{ConcurrencyLimits, LoopEntry, LoopKey, LoopStanding, OccurrenceReceipt, RoundClaims};
 use crate::outcome::RoundOutcome;
 use std::sync::Arc;
 
 /// What happened. Every input also lets time pass to its `now`.
 #[derive(Debug, Clone)]
-pub enum Input {
+pub enum DispatchInput {
     /// The moment of [`super::Dispatcher::next_wake`] has come, or someone wants a look.
     Wake,
     /// All loops there are, at the first load and at every reload.
-    Loops(Vec<Entry>),
+    Loops(Vec<LoopEntry>),
     /// How much may run at once from now on. What runs goes on.
-    Limits(Limits),
+    Limits(ConcurrencyLimits),
     /// Something outside happened; the store has it already and has seen that it is new.
-    Signal(Signal),
-    /// A round that an earlier engine began goes on. Those are told before the first [`Input::Loops`].
+    Signal(TriggerSignal),
+    /// A round that an earlier engine began goes on. Those are told before the first [`DispatchInput::Loops`].
     Occupied {
         /// Of which loop.
         key: LoopKey,
@@ -25,18 +25,18 @@ pub enum Input {
         items: Vec<Arc<str>>,
     },
     /// A round begins by hand. What it takes is its own: its loop may not be loaded, or its file may be newer.
-    /// [`super::Dispatcher::refusal`] was asked before.
+    /// [`super::Dispatcher::manual_start_blocker`] was asked before.
     Admitted {
         /// Of which loop.
         key: LoopKey,
         /// The round.
         round: String,
         /// What it takes.
-        claims: Claims,
+        claims: RoundClaims,
     },
     /// Another round of a loop is open on record and has its place as soon as the one that has it now ends, before anything
-    /// else of the loop begins. It goes on when [`super::Dispatcher::hindrance`] names it.
-    Follows {
+    /// else of the loop begins. It goes on when [`super::Dispatcher::resume_blocker`] names it.
+    Successor {
         /// Of which loop.
         key: LoopKey,
         /// The round.
@@ -44,7 +44,7 @@ pub enum Input {
         /// The items that it is about, as far as they are known.
         items: Vec<Arc<str>>,
     },
-    /// The probe of a start found these items. The answer is [`Command::Granted`] or [`Command::Withheld`].
+    /// The probe of a start found these items. The answer is [`DispatchCommand::Granted`] or [`DispatchCommand::Withheld`].
     Claim {
         /// Which start.
         ticket: u64,
@@ -52,14 +52,14 @@ pub enum Input {
         items: Vec<Arc<str>>,
     },
     /// A start has become a round: its receipt and its mark are durable.
-    Born {
+    StartSucceeded {
         /// Which start.
         ticket: u64,
         /// The round.
         round: String,
     },
     /// A start has not become a round.
-    Unborn {
+    StartFailed {
         /// Which start.
         ticket: u64,
         /// Why, for people.
@@ -81,7 +81,7 @@ pub enum Input {
     },
     /// The store has a receipt for the occurrence of a start already: another process, or a clock that was set back by
     /// a person's word.
-    Settled {
+    AlreadyReceipted {
         /// Which start.
         ticket: u64,
     },
@@ -92,7 +92,7 @@ pub enum Input {
         /// The round.
         round: String,
         /// How.
-        end: End,
+        end: RoundEnd,
     },
     /// So many proposals of the loop are open now.
     Proposals {
@@ -130,7 +130,7 @@ pub enum Input {
 
 /// Something outside that makes a loop due.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Signal {
+pub struct TriggerSignal {
     /// Which loop.
     pub key: LoopKey,
     /// The occurrence's key, unique for the loop.
@@ -145,7 +145,7 @@ pub struct Signal {
 
 /// How a round ended, as far as the next one depends on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct End {
+pub struct RoundEnd {
     /// The outcome.
     pub outcome: RoundOutcome,
     /// What failures have in common when they are the same failure.
@@ -159,20 +159,20 @@ pub struct End {
 /// What is to be done, in this order.
 #[expect(clippy::large_enum_variant, reason = "a handful of them lives for the length of a step")]
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Command {
+pub enum DispatchCommand {
     /// Rows that are durable, in one transaction, before anything after it is done. When that cannot be, nothing after
     /// it may be done either: the dispatcher is thrown away and made anew from the store.
-    Keep {
+    Persist {
         /// What became of occurrences.
-        receipts: Vec<Receipt>,
+        receipts: Vec<OccurrenceReceipt>,
         /// Where loops stand now. A mark never goes back while the fingerprint stays: a birth that is on record and was
         /// not told yet has moved it, and a pause that is kept meanwhile must not undo that.
-        standings: Vec<Standing>,
+        standings: Vec<LoopStanding>,
         /// Signals that are settled by this.
-        taken: Vec<Signal>,
+        taken: Vec<TriggerSignal>,
     },
-    /// A round is to be born, or [`Input::Unborn`], [`Input::NoWork`] or [`Input::Settled`] to be said.
-    Start(Start),
+    /// A round is to be born, or [`DispatchInput::StartFailed`], [`DispatchInput::NoWork`] or [`DispatchInput::AlreadyReceipted`] to be said.
+    Start(RoundStart),
     /// The start may go on with these of the items that it claimed.
     Granted {
         /// Which start.
@@ -195,7 +195,7 @@ pub enum Command {
         why: String,
     },
     /// A person is to be asked, in the inbox.
-    Ask {
+    AskPerson {
         /// About which loop.
         key: LoopKey,
         /// What.
@@ -207,18 +207,18 @@ pub enum Command {
 
 /// A round to be born.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Start {
+pub struct RoundStart {
     /// Names this start in the answers; never used twice by one dispatcher.
     pub ticket: u64,
     /// Of which loop.
     pub key: LoopKey,
     /// `started`, to be written with the birth, its round filled in.
-    pub receipt: Receipt,
+    pub receipt: OccurrenceReceipt,
     /// Where the loop stands once the round is born. Only its mark is to be written with the birth: a pause that was kept
     /// after this start is newer than the other fields, and a birth must not undo it.
-    pub standing: Standing,
+    pub standing: LoopStanding,
     /// The signals that the round takes, to be marked as taken with the birth.
-    pub signals: Vec<Signal>,
+    pub signals: Vec<TriggerSignal>,
     /// The items that the round is about.
     pub items: Vec<Arc<str>>,
 }

@@ -1,6 +1,6 @@
 //! The dispatcher: which loop starts when, and what becomes of every due moment.
 //!
-//! It decides and performs nothing: `now` is an argument, what is to be done comes back as [`Command`]s, and what must
+//! It decides and performs nothing: `now` is an argument, what is to be done comes back as [`DispatchCommand`]s, and what must
 //! survive a crash is in them. A dispatcher that is thrown away and made anew from what was kept goes on as if nothing
 //! had happened, except that occurrences that waited are found again. Finding due moments is [`crate::cadence`]'s, and
 //! starting rounds is the engine's.
@@ -14,42 +14,42 @@
 //!   parked there until it is free.
 
 mod arrive;
-mod begin;
 mod claims;
+mod control;
 mod entry;
 mod explain;
+mod explanation;
+mod explanation_text;
 mod failure;
 mod lock;
-mod member;
 mod message;
-mod of_spec;
-mod out;
+mod output;
 mod queue;
 mod receipt;
 mod reload;
-mod resolve;
+mod scheduled_loop;
 mod slots;
+mod spec_facts;
 mod standing;
-mod steer;
-mod why;
-mod why_text;
+mod start;
+mod start_answers;
 
-pub use claims::Claims;
-pub use entry::{Entry, Limits, LoopKey};
+pub use claims::RoundClaims;
+pub use entry::{ConcurrencyLimits, LoopEntry, LoopKey};
+pub use explanation::{LoopExplanation, ResourceHolder, SlotLimit, StartBlocker};
+pub use explanation_text::lock_taken_text;
 pub use failure::ABOUT;
-pub use lock::{ItemLocks, Lock, OWN_ITEMS};
-pub use message::{Command, End, Input, SchedulerNote, Signal, Start};
-pub use receipt::{Fate, Receipt, occurrence};
-pub use standing::{Frozen, Paused, Standing, Wait};
-pub use why::{Hold, Holder, SlotLimit, Why};
-pub use why_text::taken;
+pub use lock::{ItemLocks, OWN_ITEMS, RoundLock};
+pub use message::{DispatchCommand, DispatchInput, RoundEnd, RoundStart, SchedulerNote, TriggerSignal};
+pub use receipt::{OccurrenceOutcome, OccurrenceReceipt, occurrence_key};
+pub use standing::{FleetFreeze, LoopDelay, LoopPause, LoopStanding};
 
-use arrive::{Around, arrive};
-use member::Member;
-use out::Out;
-use queue::{Queue, Rank};
-use resolve::Heir;
-use slots::Slots;
+use arrive::{ArrivalContext, take_due};
+use output::DispatchOutput;
+use queue::{QueueRank, StartQueue};
+use scheduled_loop::ScheduledLoop;
+use slots::SlotTable;
+use start_answers::SlotSuccessor;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A due that is seen so much after its moment came while nobody looked.
@@ -65,30 +65,30 @@ const STALL_MS: i64 = 5 * 60_000;
 #[derive(Debug)]
 pub struct Dispatcher {
     /// Each in a box of its own: a tree that is filled in order is half empty.
-    members: BTreeMap<LoopKey, Box<Member>>,
+    members: BTreeMap<LoopKey, Box<ScheduledLoop>>,
     /// Where loops stand that are not loaded.
-    standings: BTreeMap<LoopKey, Standing>,
+    standings: BTreeMap<LoopKey, LoopStanding>,
     /// Signals for loops that are not loaded.
-    strays: BTreeMap<LoopKey, Vec<Signal>>,
+    unloaded_signals: BTreeMap<LoopKey, Vec<TriggerSignal>>,
     /// Open proposals of loops that are not loaded.
-    opens: BTreeMap<LoopKey, u32>,
+    unloaded_proposals: BTreeMap<LoopKey, u32>,
     /// Rounds on record that have their loop's place next.
-    heirs: BTreeMap<LoopKey, VecDeque<Heir>>,
-    slots: Slots,
-    queue: Queue,
+    successors: BTreeMap<LoopKey, VecDeque<SlotSuccessor>>,
+    slots: SlotTable,
+    queue: StartQueue,
     /// The loop that others leave free what it needs, because it has waited for very long.
-    champion: Option<LoopKey>,
+    reserved_for: Option<LoopKey>,
     timers: BTreeSet<(i64, LoopKey)>,
     tickets: BTreeMap<u64, LoopKey>,
     last_ticket: u64,
-    frozen: Option<Frozen>,
+    frozen: Option<FleetFreeze>,
     is_draining: bool,
     is_clock_behind: bool,
     /// The latest moment there ever was.
     seen_ms: i64,
     /// The moment of the step before.
     last_ms: i64,
-    out: Out,
+    out: DispatchOutput,
 }
 
 impl Dispatcher {
@@ -96,25 +96,25 @@ impl Dispatcher {
     /// everything is stopped, and the last recorded moment.
     #[must_use]
     pub fn new(
-        limits: Limits,
-        standings: Vec<Standing>,
-        pending: Vec<Signal>,
-        frozen: Option<Frozen>,
+        limits: ConcurrencyLimits,
+        standings: Vec<LoopStanding>,
+        pending: Vec<TriggerSignal>,
+        frozen: Option<FleetFreeze>,
         last_seen_ms: i64,
     ) -> Self {
-        let mut strays: BTreeMap<LoopKey, Vec<Signal>> = BTreeMap::new();
+        let mut unloaded_signals: BTreeMap<LoopKey, Vec<TriggerSignal>> = BTreeMap::new();
         for signal in pending {
-            strays.entry(signal.key.clone()).or_default().push(signal);
+            unloaded_signals.entry(signal.key.clone()).or_default().push(signal);
         }
         Self {
             members: BTreeMap::new(),
             standings: standings.into_iter().map(|standing| (standing.key.clone(), standing)).collect(),
-            strays,
-            opens: BTreeMap::new(),
-            heirs: BTreeMap::new(),
-            slots: Slots::new(limits),
-            queue: Queue::default(),
-            champion: None,
+            unloaded_signals,
+            unloaded_proposals: BTreeMap::new(),
+            successors: BTreeMap::new(),
+            slots: SlotTable::new(limits),
+            queue: StartQueue::default(),
+            reserved_for: None,
             timers: BTreeSet::new(),
             tickets: BTreeMap::new(),
             last_ticket: 0,
@@ -123,22 +123,22 @@ impl Dispatcher {
             is_clock_behind: false,
             seen_ms: last_seen_ms,
             last_ms: i64::MIN,
-            out: Out::default(),
+            out: DispatchOutput::default(),
         }
     }
 
     /// Lets time pass to `now_ms`, takes the input in, and says what is to be done.
-    pub fn step(&mut self, now_ms: i64, input: Input) -> Vec<Command> {
-        self.look_at_clock(now_ms);
-        self.pass(now_ms);
-        self.take_in(now_ms, input);
-        self.pass(now_ms);
-        self.look_back(now_ms);
-        self.fill(now_ms);
-        std::mem::take(&mut self.out).commands(&self.members)
+    pub fn step(&mut self, now_ms: i64, input: DispatchInput) -> Vec<DispatchCommand> {
+        self.check_clock(now_ms);
+        self.run_timers(now_ms);
+        self.apply_input(now_ms, input);
+        self.run_timers(now_ms);
+        self.refresh_after_step_back(now_ms);
+        self.start_waiting(now_ms);
+        std::mem::take(&mut self.out).into_commands(&self.members)
     }
 
-    /// When [`Input::Wake`] is wanted next; never, when only another input can change anything.
+    /// When [`DispatchInput::Wake`] is wanted next; never, when only another input can change anything.
     #[must_use]
     pub fn next_wake(&self) -> Option<i64> {
         if self.is_draining {
@@ -152,7 +152,7 @@ impl Dispatcher {
 
     /// The last recorded moment, where a clock that says this is so far behind it that it is not believed.
     #[must_use]
-    pub fn disbelieved_by(&self, now_ms: i64) -> Option<i64> {
+    pub fn clock_behind(&self, now_ms: i64) -> Option<i64> {
         (now_ms.saturating_add(CLOCK_TOLERANCE_MS) < self.seen_ms).then_some(self.seen_ms)
     }
 
@@ -175,7 +175,7 @@ impl Dispatcher {
 
     /// Whether a loop's timer is set for a look at its round alone.
     fn is_stall(&self, key: &LoopKey, at_ms: i64) -> bool {
-        let run = self.slots.run(key).filter(|run| !run.is_told_stalled);
+        let run = self.slots.run(key).filter(|run| !run.is_stall_reported);
         run.and_then(|run| run.until_ms).is_some_and(|until_ms| until_ms.saturating_add(STALL_MS) == at_ms)
     }
 
@@ -194,37 +194,39 @@ impl Dispatcher {
         self.slots.runs().count()
     }
 
-    fn take_in(&mut self, now_ms: i64, input: Input) {
+    fn apply_input(&mut self, now_ms: i64, input: DispatchInput) {
         match input {
-            Input::Wake => {}
-            Input::Loops(entries) => self.reload(now_ms, entries),
-            Input::Limits(limits) => self.limit(limits),
-            Input::Signal(signal) => self.hear(now_ms, signal),
-            Input::Occupied { key, round, items } => self.occupy(now_ms, key, round, &items),
-            Input::Admitted { key, round, claims } => self.admit(now_ms, key, round, &claims),
-            Input::Follows { key, round, items } => self.follows(now_ms, key, Heir { round, items }),
-            Input::Claim { ticket, items } => self.claim(now_ms, ticket, items),
-            Input::Born { ticket, round } => self.born(now_ms, ticket, round),
-            Input::Unborn { ticket, why, retry_ms } => self.unborn(now_ms, ticket, &why, retry_ms),
-            Input::NoWork { ticket } => self.no_work(now_ms, ticket),
-            Input::TooManyOpen { ticket, open } => self.too_many_open(now_ms, ticket, open),
-            Input::Settled { ticket } => self.settled(now_ms, ticket),
-            Input::Ended { key, round, end } => self.ended(now_ms, &key, &round, &end),
-            Input::Proposals { key, open } => self.proposals(now_ms, &key, open),
-            Input::Pause { key, by, why } => self.pause(now_ms, key, by, why),
-            Input::Resume { key } => self.resume(now_ms, &key),
-            Input::Freeze { by, why } => self.freeze(now_ms, by, why),
-            Input::Thaw => self.thaw(now_ms),
-            Input::Drain => self.is_draining = true,
+            DispatchInput::Wake => {}
+            DispatchInput::Loops(entries) => self.reload(now_ms, entries),
+            DispatchInput::Limits(limits) => self.set_limits(limits),
+            DispatchInput::Signal(signal) => self.receive_signal(now_ms, signal),
+            DispatchInput::Occupied { key, round, items } => self.occupy_slot(now_ms, key, round, &items),
+            DispatchInput::Admitted { key, round, claims } => self.admit_round(now_ms, key, round, &claims),
+            DispatchInput::Successor { key, round, items } => {
+                self.add_successor(now_ms, key, SlotSuccessor { round, items })
+            }
+            DispatchInput::Claim { ticket, items } => self.claim_items(now_ms, ticket, items),
+            DispatchInput::StartSucceeded { ticket, round } => self.start_succeeded(now_ms, ticket, round),
+            DispatchInput::StartFailed { ticket, why, retry_ms } => self.start_failed(now_ms, ticket, &why, retry_ms),
+            DispatchInput::NoWork { ticket } => self.no_work(now_ms, ticket),
+            DispatchInput::TooManyOpen { ticket, open } => self.too_many_open(now_ms, ticket, open),
+            DispatchInput::AlreadyReceipted { ticket } => self.start_already_receipted(now_ms, ticket),
+            DispatchInput::Ended { key, round, end } => self.round_ended(now_ms, &key, &round, &end),
+            DispatchInput::Proposals { key, open } => self.set_open_proposals(now_ms, &key, open),
+            DispatchInput::Pause { key, by, why } => self.pause(now_ms, key, by, why),
+            DispatchInput::Resume { key } => self.resume(now_ms, &key),
+            DispatchInput::Freeze { by, why } => self.freeze(now_ms, by, why),
+            DispatchInput::Thaw => self.thaw(now_ms),
+            DispatchInput::Drain => self.is_draining = true,
         }
     }
 
     /// A clock that goes back a little changes nothing, because marks stay; one that goes back far is not believed.
-    fn look_at_clock(&mut self, now_ms: i64) {
+    fn check_clock(&mut self, now_ms: i64) {
         if let Some(expected_ms) = self.next_wake().filter(|at| now_ms.saturating_sub(*at) > GAP_MS) {
             self.note(SchedulerNote::Gap { expected_ms, now_ms });
         }
-        let is_behind = self.disbelieved_by(now_ms).is_some();
+        let is_behind = self.clock_behind(now_ms).is_some();
         if is_behind && !self.is_clock_behind {
             self.note(SchedulerNote::ClockBehind { now_ms, seen_ms: self.seen_ms });
         }
@@ -236,7 +238,7 @@ impl Dispatcher {
     }
 
     /// A clock that went back may have left quiet hours or the end of a wait behind it, for which no timer is set.
-    fn look_back(&mut self, now_ms: i64) {
+    fn refresh_after_step_back(&mut self, now_ms: i64) {
         if now_ms < std::mem::replace(&mut self.last_ms, now_ms) {
             let keys: Vec<_> = self.members.keys().cloned().collect();
             keys.iter().for_each(|key| self.refresh(now_ms, key));
@@ -244,7 +246,7 @@ impl Dispatcher {
     }
 
     fn note(&mut self, note: SchedulerNote) {
-        self.out.effect(Command::Note(note));
+        self.out.add_command(DispatchCommand::Note(note));
     }
 
     /// Whether time passes for loops at all.
@@ -253,56 +255,62 @@ impl Dispatcher {
     }
 
     /// Looks at every loop whose moment has come.
-    fn pass(&mut self, now_ms: i64) {
+    fn run_timers(&mut self, now_ms: i64) {
         while self.is_live() && self.timers.first().is_some_and(|(at_ms, _)| *at_ms <= now_ms) {
             let Some((_, key)) = self.timers.pop_first() else { return };
             if let Some(member) = self.members.get_mut(&key) {
                 member.timer_ms = None;
             }
-            self.watch(now_ms, &key);
-            self.arrive(now_ms, &key);
-            self.look_after(now_ms, &key);
-            self.arm(now_ms, &key);
+            self.report_stalled(now_ms, &key);
+            self.take_due(now_ms, &key);
+            self.update_queue(now_ms, &key);
+            self.set_timer(now_ms, &key);
         }
     }
 
     /// Tells once of a round that has outlived its own limit.
-    fn watch(&mut self, now_ms: i64, key: &LoopKey) {
-        let Some(run) = self.slots.run_mut(key).filter(|run| !run.is_told_stalled) else { return };
+    fn report_stalled(&mut self, now_ms: i64, key: &LoopKey) {
+        let Some(run) = self.slots.run_mut(key).filter(|run| !run.is_stall_reported) else { return };
         if run.until_ms.is_some_and(|until_ms| until_ms.saturating_add(STALL_MS) <= now_ms) {
-            run.is_told_stalled = true;
+            run.is_stall_reported = true;
             let (round, since_ms) = (run.round().cloned(), run.since_ms);
             self.note(SchedulerNote::Stalled { key: key.clone(), round, since_ms });
         }
     }
 
     /// Takes in what has become due, unless a start of the loop is awaited: what comes after it is settled after it.
-    fn arrive(&mut self, now_ms: i64, key: &LoopKey) {
-        let shut = self.shut(key);
+    fn take_due(&mut self, now_ms: i64, key: &LoopKey) {
+        let shut = self.closed_reason(key);
         let run = self.slots.run(key);
         let Some(member) = self.members.get_mut(key) else { return };
-        if run.is_some_and(slots::Run::is_starting) || member.next.as_ref().is_none_or(|due| due.start_ms > now_ms) {
+        if run.is_some_and(slots::ActiveRound::is_starting)
+            || member.next.as_ref().is_none_or(|due| due.start_ms > now_ms)
+        {
             return;
         }
-        let around = Around { now_ms, round: run.and_then(slots::Run::round).map(String::as_str), shut };
-        if arrive(member, &around, &mut self.out) {
+        let around =
+            ArrivalContext { now_ms, round: run.and_then(slots::ActiveRound::round).map(String::as_str), closed: shut };
+        if take_due(member, &around, &mut self.out) {
             self.cancel_for_due(key);
         }
     }
 
     /// Why nothing of the loop starts at all.
-    fn shut(&self, key: &LoopKey) -> Option<(Fate, String)> {
+    fn closed_reason(&self, key: &LoopKey) -> Option<(OccurrenceOutcome, String)> {
         if let Some(frozen) = &self.frozen {
-            return Some((Fate::Stopped, format!("everything is stopped by {}: {}", frozen.by, frozen.why)));
+            return Some((
+                OccurrenceOutcome::Stopped,
+                format!("everything is stopped by {}: {}", frozen.by, frozen.why),
+            ));
         }
         let paused = self.members.get(key)?.standing.paused.as_ref()?;
-        Some((Fate::Paused, format!("paused by {}: {}", paused.by, paused.why)))
+        Some((OccurrenceOutcome::Paused, format!("paused by {}: {}", paused.by, paused.why)))
     }
 
     /// Puts the loop in line or takes it out, as it could or could not start now but for slots and locks.
-    fn look_after(&mut self, now_ms: i64, key: &LoopKey) {
+    fn update_queue(&mut self, now_ms: i64, key: &LoopKey) {
         let is_free = self.frozen.is_none() && self.slots.run(key).is_none();
-        let can_start = |member: &Member| {
+        let can_start = |member: &ScheduledLoop| {
             member.is_waiting()
                 && member.standing.paused.is_none()
                 && member.open < member.entry.open_max
@@ -315,21 +323,21 @@ impl Dispatcher {
                 if member.entry.item_locks == ItemLocks::Own {
                     self.queue.unpark(key);
                 }
-                self.queue.enter(Rank::new(member.entry.priority, since_ms, key.clone()));
+                self.queue.enter(QueueRank::new(member.entry.priority, since_ms, key.clone()));
             }
-            None => self.leave(key),
+            None => self.leave_queue(key),
         }
     }
 
     /// Sets the loop's one timer to the next moment at which something about it changes by itself.
-    fn arm(&mut self, now_ms: i64, key: &LoopKey) {
+    fn set_timer(&mut self, now_ms: i64, key: &LoopKey) {
         let run = self.slots.run(key);
         let Some(member) = self.members.get_mut(key) else { return };
-        let is_starting = run.is_some_and(slots::Run::is_starting);
+        let is_starting = run.is_some_and(slots::ActiveRound::is_starting);
         let due_ms = member.next.as_ref().map(|due| due.start_ms).filter(|at| !is_starting || *at > now_ms);
         let hold_ms = if member.is_waiting() && run.is_none() { member.not_before(now_ms) } else { None };
         let stall_ms =
-            run.filter(|run| !run.is_told_stalled).and_then(|run| run.until_ms).map(|at| at.saturating_add(STALL_MS));
+            run.filter(|run| !run.is_stall_reported).and_then(|run| run.until_ms).map(|at| at.saturating_add(STALL_MS));
         let moment_ms = [due_ms, hold_ms, stall_ms].into_iter().flatten().min();
         if moment_ms != member.timer_ms {
             if let Some(old_ms) = member.timer_ms {
@@ -342,7 +350,7 @@ impl Dispatcher {
 
     /// After anything about a loop changed.
     fn refresh(&mut self, now_ms: i64, key: &LoopKey) {
-        self.look_after(now_ms, key);
-        self.arm(now_ms, key);
+        self.update_queue(now_ms, key);
+        self.set_timer(now_ms, key);
     }
 }

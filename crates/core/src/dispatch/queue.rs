@@ -2,19 +2,19 @@
 //! something is parked at what it lacks, so that nobody looks at it before that is free.
 
 use super::LoopKey;
-use super::slots::Resource;
+use super::slots::SlotResource;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Who goes first is less.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Rank {
+pub(super) struct QueueRank {
     priority: Reverse<i64>,
     pub(super) since_ms: i64,
     key: LoopKey,
 }
 
-impl Rank {
+impl QueueRank {
     pub(super) fn new(priority: i64, since_ms: i64, key: LoopKey) -> Self {
         Self { priority: Reverse(priority), since_ms, key }
     }
@@ -23,20 +23,20 @@ impl Rank {
 #[derive(Debug)]
 enum Place {
     Ready,
-    Parked(Resource),
+    Parked(SlotResource),
 }
 
 /// Loops that could start now, but for slots and locks.
 #[derive(Debug, Default)]
-pub(super) struct Queue {
-    places: BTreeMap<LoopKey, (Rank, Place)>,
-    ready: BTreeSet<Rank>,
-    parked: BTreeMap<Resource, BTreeSet<Rank>>,
+pub(super) struct StartQueue {
+    places: BTreeMap<LoopKey, (QueueRank, Place)>,
+    ready: BTreeSet<QueueRank>,
+    parked: BTreeMap<SlotResource, BTreeSet<QueueRank>>,
 }
 
-impl Queue {
+impl StartQueue {
     /// Puts a loop in line; one that is there already with the same rank stays where it is.
-    pub(super) fn enter(&mut self, rank: Rank) {
+    pub(super) fn enter(&mut self, rank: QueueRank) {
         if self.places.get(&rank.key).is_some_and(|(known, _)| *known == rank) {
             return;
         }
@@ -52,7 +52,7 @@ impl Queue {
         true
     }
 
-    fn take(&mut self, rank: &Rank, place: &Place) {
+    fn take(&mut self, rank: &QueueRank, place: &Place) {
         match place {
             Place::Ready => {
                 self.ready.remove(rank);
@@ -74,21 +74,21 @@ impl Queue {
     }
 
     /// The rank of a loop that is in line.
-    pub(super) fn rank(&self, key: &LoopKey) -> Option<&Rank> {
+    pub(super) fn rank(&self, key: &LoopKey) -> Option<&QueueRank> {
         self.places.get(key).map(|(rank, _)| rank)
     }
 
     /// Nobody looks at the loop again before the resource is free.
-    pub(super) fn park(&mut self, key: &LoopKey, at: Resource) {
+    pub(super) fn park(&mut self, key: &LoopKey, at: SlotResource) {
         self.move_to(key, Place::Parked(at));
     }
 
     /// Who would get a resource that became free, and where each is parked: with a path, whoever waits for what meets it.
-    pub(super) fn first_at(&self, resource: &Resource) -> Vec<(Resource, LoopKey)> {
-        let first = |(at, line): (&Resource, &BTreeSet<Rank>)| Some((at.clone(), line.first()?.key.clone()));
+    pub(super) fn first_at(&self, resource: &SlotResource) -> Vec<(SlotResource, LoopKey)> {
+        let first = |(at, line): (&SlotResource, &BTreeSet<QueueRank>)| Some((at.clone(), line.first()?.key.clone()));
         match resource {
-            Resource::Lock(lock) if lock.is_path() => {
-                self.parked.iter().filter(|(at, _)| at.meets(resource)).filter_map(first).collect()
+            SlotResource::Lock(lock) if lock.is_path() => {
+                self.parked.iter().filter(|(at, _)| at.conflicts_with(resource)).filter_map(first).collect()
             }
             resource => self.parked.get_key_value(resource).and_then(first).into_iter().collect(),
         }

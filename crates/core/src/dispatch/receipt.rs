@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 /// What became of an occurrence. Each ends in exactly one receipt; one that still waits has none.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Receipt {
+pub struct OccurrenceReceipt {
     /// Of which loop.
     pub key: LoopKey,
     /// The occurrence's key: `due:<moment>`, or the key of the signal.
@@ -16,7 +16,7 @@ pub struct Receipt {
     /// What made it due: the cadence as written, or the event in words.
     pub trigger: Arc<str>,
     /// What became of it.
-    pub fate: Fate,
+    pub fate: OccurrenceOutcome,
     /// Why, for people.
     pub reason: String,
     /// The round that was started; the engine fills it in at birth.
@@ -32,7 +32,7 @@ pub struct Receipt {
 worded! {
     /// The word of a receipt.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-    pub enum Fate {
+    pub enum OccurrenceOutcome {
         /// A round was born.
         Started = "started",
         /// A later occurrence stands for it.
@@ -60,11 +60,11 @@ worded! {
 
 /// The key of a due moment: `due:2026-11-15T02:30:00Z`.
 #[must_use]
-pub fn occurrence(at_ms: i64) -> String {
-    format!("due:{}", moment(at_ms))
+pub fn occurrence_key(at_ms: i64) -> String {
+    format!("due:{}", format_moment(at_ms))
 }
 
 /// A moment for people and keys, in UTC.
-pub(super) fn moment(ms: i64) -> String {
+pub(super) fn format_moment(ms: i64) -> String {
     jiff::Timestamp::from_millisecond(ms).unwrap_or(jiff::Timestamp::UNIX_EPOCH).to_string()
 }

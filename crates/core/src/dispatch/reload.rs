@@ -1,81 +1,81 @@
 //! Loops that come, change and go, and limits that change: at the first load and at every reload.
 
-use super::member::{Later, Member};
-use super::slots::Run;
-use super::{Dispatcher, Entry, Fate, Limits, LoopKey, Standing};
+use super::scheduled_loop::{DeferredReload, ScheduledLoop};
+use super::slots::ActiveRound;
+use super::{ConcurrencyLimits, Dispatcher, LoopEntry, LoopKey, LoopStanding, OccurrenceOutcome};
 use std::collections::BTreeSet;
 
 impl Dispatcher {
-    pub(super) fn reload(&mut self, now_ms: i64, entries: Vec<Entry>) {
+    pub(super) fn reload(&mut self, now_ms: i64, entries: Vec<LoopEntry>) {
         if !self.members.is_empty() {
             let there: BTreeSet<&LoopKey> = entries.iter().map(|entry| &entry.key).collect();
             let gone: Vec<_> = self.members.keys().filter(|key| !there.contains(*key)).cloned().collect();
-            gone.iter().for_each(|key| self.drop_or_later(now_ms, key));
+            gone.iter().for_each(|key| self.drop_or_defer(now_ms, key));
         }
         for entry in entries {
             let key = entry.key.clone();
             if self.members.contains_key(&key) {
-                self.change_or_later(now_ms, &key, entry);
+                self.change_or_defer(now_ms, &key, entry);
             } else {
                 self.register(entry);
             }
-            self.settle_if_shut(now_ms, &key);
+            self.resolve_if_closed(now_ms, &key);
             self.refresh(now_ms, &key);
         }
     }
 
     /// Other limits count from the next start on; whoever lacked something is looked at again.
-    pub(super) fn limit(&mut self, limits: Limits) {
-        if self.slots.limit_to(limits) {
+    pub(super) fn set_limits(&mut self, limits: ConcurrencyLimits) {
+        if self.slots.set_limits(limits) {
             self.queue.unpark_all();
         }
     }
 
     /// A loop that was not loaded before. One that is new begins now: nothing before that is made up for.
-    fn register(&mut self, entry: Entry) {
+    fn register(&mut self, entry: LoopEntry) {
         let key = entry.key.clone();
         let fingerprint = entry.schedule.fingerprint();
         let standing = match self.standings.remove(&key) {
             // The key is shared with the entry: ten thousand names need not be kept twice.
-            Some(known) if known.fingerprint == fingerprint => Standing { key: key.clone(), ..known },
+            Some(known) if known.fingerprint == fingerprint => LoopStanding { key: key.clone(), ..known },
             Some(known) => {
-                self.out.keep(&key);
+                self.out.persist_standing(&key);
                 let mark_ms = known.mark_ms.max(self.seen_ms);
-                Standing { key: key.clone(), fingerprint: fingerprint.to_owned(), mark_ms, ..known }
+                LoopStanding { key: key.clone(), fingerprint: fingerprint.to_owned(), mark_ms, ..known }
             }
             None => {
-                self.out.keep(&key);
-                Standing::new(key.clone(), fingerprint, self.seen_ms)
+                self.out.persist_standing(&key);
+                LoopStanding::new(key.clone(), fingerprint, self.seen_ms)
             }
         };
-        self.slots.complete(&key, &entry);
-        let mut member = Member::new(entry, standing);
-        let mut signals = self.strays.remove(&key).unwrap_or_default();
-        signals.truncate(super::member::SIGNALS_MAX);
-        member.open = self.opens.remove(&key).unwrap_or(member.open);
+        self.slots.hold_missing(&key, &entry);
+        let mut member = ScheduledLoop::new(entry, standing);
+        let mut signals = self.unloaded_signals.remove(&key).unwrap_or_default();
+        signals.truncate(super::scheduled_loop::SIGNALS_MAX);
+        member.open = self.unloaded_proposals.remove(&key).unwrap_or(member.open);
         member.since_ms = signals.first().map(|signal| signal.at_ms);
         member.signals = signals.into();
         self.members.insert(key, Box::new(member));
     }
 
     fn is_starting(&self, key: &LoopKey) -> bool {
-        self.slots.run(key).is_some_and(Run::is_starting)
+        self.slots.run(key).is_some_and(ActiveRound::is_starting)
     }
 
-    fn change_or_later(&mut self, now_ms: i64, key: &LoopKey, entry: Entry) {
+    fn change_or_defer(&mut self, now_ms: i64, key: &LoopKey, entry: LoopEntry) {
         if self.is_starting(key) {
             if let Some(member) = self.members.get_mut(key) {
-                member.later = Some(Later::Entry(Box::new(entry)));
+                member.deferred = Some(DeferredReload::Entry(Box::new(entry)));
             }
         } else {
             self.change(now_ms, key, entry);
         }
     }
 
-    fn drop_or_later(&mut self, now_ms: i64, key: &LoopKey) {
+    fn drop_or_defer(&mut self, now_ms: i64, key: &LoopKey) {
         if self.is_starting(key) {
             if let Some(member) = self.members.get_mut(key) {
-                member.later = Some(Later::Gone);
+                member.deferred = Some(DeferredReload::Gone);
             }
         } else {
             self.drop_member(now_ms, key);
@@ -83,34 +83,34 @@ impl Dispatcher {
     }
 
     /// What a reload wanted while the answer to a start was awaited.
-    pub(super) fn apply_later(&mut self, now_ms: i64, key: &LoopKey) {
-        match self.members.get_mut(key).and_then(|member| member.later.take()) {
-            Some(Later::Entry(entry)) => self.change(now_ms, key, *entry),
-            Some(Later::Gone) => self.drop_member(now_ms, key),
+    pub(super) fn apply_deferred_reload(&mut self, now_ms: i64, key: &LoopKey) {
+        match self.members.get_mut(key).and_then(|member| member.deferred.take()) {
+            Some(DeferredReload::Entry(entry)) => self.change(now_ms, key, *entry),
+            Some(DeferredReload::Gone) => self.drop_member(now_ms, key),
             None => {}
         }
     }
 
     /// A loop whose file has changed. An edited cadence begins now; what waited by the old one is settled.
-    fn change(&mut self, now_ms: i64, key: &LoopKey, entry: Entry) {
+    fn change(&mut self, now_ms: i64, key: &LoopKey, entry: LoopEntry) {
         // What it needs and who goes before it may change, so it lines up anew, and others are looked at.
-        self.leave(key);
+        self.leave_queue(key);
         let Some(member) = self.members.get_mut(key) else { return };
-        member.later = None;
+        member.deferred = None;
         let is_edited = member.standing.fingerprint != entry.schedule.fingerprint();
         member.entry = entry;
         if is_edited {
-            while !member.line.is_empty() {
+            while !member.pending.is_empty() {
                 let reason = "the cadence was edited while it waited";
-                member.settle_first(Fate::Missed, reason, &mut self.out, now_ms);
+                member.resolve_first(OccurrenceOutcome::Missed, reason, &mut self.out, now_ms);
             }
             member.standing.fingerprint = member.entry.schedule.fingerprint().to_owned();
-            member.mark(self.seen_ms);
-            member.look_from(member.standing.mark_ms);
+            member.advance_mark(self.seen_ms);
+            member.set_cursor(member.standing.mark_ms);
             if !member.is_waiting() {
                 member.since_ms = None;
             }
-            self.out.keep(key);
+            self.out.persist_standing(key);
         }
         let needs = member.needs();
         needs.iter().for_each(|need| self.offer(need));
@@ -118,20 +118,20 @@ impl Dispatcher {
 
     /// A loop whose file is gone. Should it come back, it begins then.
     fn drop_member(&mut self, now_ms: i64, key: &LoopKey) {
-        self.leave(key);
+        self.leave_queue(key);
         let Some(mut member) = self.members.remove(key) else { return };
         if let Some(at_ms) = member.timer_ms {
             self.timers.remove(&(at_ms, key.clone()));
         }
-        while !member.line.is_empty() {
+        while !member.pending.is_empty() {
             let reason = "the loop was taken away while it waited";
-            member.settle_first(Fate::Stopped, reason, &mut self.out, now_ms);
+            member.resolve_first(OccurrenceOutcome::Stopped, reason, &mut self.out, now_ms);
         }
         if !member.signals.is_empty() {
-            self.strays.insert(key.clone(), member.signals.into());
+            self.unloaded_signals.insert(key.clone(), member.signals.into());
         }
-        let standing = Standing { fingerprint: String::new(), ..member.standing };
-        self.out.keep_gone(standing.clone());
+        let standing = LoopStanding { fingerprint: String::new(), ..member.standing };
+        self.out.persist_removed(standing.clone());
         self.standings.insert(key.clone(), standing);
     }
 }

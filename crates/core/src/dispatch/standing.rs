@@ -4,7 +4,7 @@ use super::LoopKey;
 
 /// Where a loop stands. Every due moment at or before the mark has its receipt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
+pub struct LoopStanding {
     /// Which loop.
     pub key: LoopKey,
     /// Of the cadence that the mark belongs to; empty when the loop was taken away.
@@ -12,16 +12,16 @@ pub struct Standing {
     /// The high-water mark.
     pub mark_ms: i64,
     /// Whether and why nothing starts by itself.
-    pub paused: Option<Paused>,
+    pub paused: Option<LoopPause>,
     /// Rounds in a row that failed.
     pub streak: u32,
     /// How the last rounds failed alike: how often in a row, and the signature. Only the dispatcher reads it.
     pub signature: Option<String>,
     /// Until when it backs off.
-    pub wait: Option<Wait>,
+    pub wait: Option<LoopDelay>,
 }
 
-impl Standing {
+impl LoopStanding {
     /// A loop that is seen for the first time: nothing before the mark is made up for.
     #[must_use]
     pub fn new(key: LoopKey, fingerprint: &str, mark_ms: i64) -> Self {
@@ -31,7 +31,7 @@ impl Standing {
 
 /// A loop that starts nothing until someone resumes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Paused {
+pub struct LoopPause {
     /// Since when.
     pub since_ms: i64,
     /// Who did it; `breaker` when the same failure did.
@@ -42,7 +42,7 @@ pub struct Paused {
 
 /// A loop that starts nothing until a moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wait {
+pub struct LoopDelay {
     /// Until when.
     pub until_ms: i64,
     /// Why.
@@ -51,7 +51,7 @@ pub struct Wait {
 
 /// Everything stands still, also after a restart, until someone thaws it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Frozen {
+pub struct FleetFreeze {
     /// Since when.
     pub since_ms: i64,
     /// Who did it.

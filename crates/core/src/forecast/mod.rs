@@ -3,31 +3,31 @@
 //! It answers what would fire in the next days, what would be skipped and why, what waits for what, and what it would cost.
 //! The same seed gives the same answer. Where a loop has no history the caller says what is assumed; nothing is made up here.
 
-mod odds;
-mod play;
+mod forecast_run;
+mod seeded_random;
 
-use crate::dispatch::{Entry, Fate, Limits, LoopKey, Standing};
+use crate::dispatch::{ConcurrencyLimits, LoopEntry, LoopKey, LoopStanding, OccurrenceOutcome};
 use crate::outcome::RoundOutcome;
 use crate::units::Usd;
 use std::collections::BTreeMap;
 
-use odds::Dice;
-use play::Play;
+use forecast_run::ForecastRun;
+use seeded_random::SeededRandom;
 
 /// A loop to be played.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct ForecastLoop {
     /// The loop as its file has it.
-    pub entry: Entry,
+    pub entry: LoopEntry,
     /// What its rounds are like; each play draws from them. At least one.
-    pub rounds: Vec<RoundLike>,
+    pub rounds: Vec<RoundProfile>,
     /// What it may cost in a day.
     pub day: Option<Usd>,
 }
 
 /// What a round is like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RoundLike {
+pub struct RoundProfile {
     /// How long it takes.
     pub duration_ms: i64,
     /// What it costs.
@@ -38,15 +38,15 @@ pub struct RoundLike {
 
 /// What is to be played.
 #[derive(Debug, Clone)]
-pub struct Question {
+pub struct ForecastRequest {
     /// From when.
     pub from_ms: i64,
     /// To when.
     pub until_ms: i64,
     /// How many rounds may run at once.
-    pub limits: Limits,
+    pub limits: ConcurrencyLimits,
     /// Where loops stand, such as paused ones.
-    pub standings: Vec<Standing>,
+    pub standings: Vec<LoopStanding>,
     /// The most plays; fewer are played when each is long.
     pub plays: usize,
     /// The seed.
@@ -65,11 +65,11 @@ pub struct Forecast {
     /// Each loop, in the order of the plans; counts are of the first play.
     pub loops: Vec<LoopForecast>,
     /// What all of it costs.
-    pub cost: Spread,
+    pub cost: ForecastRange,
     /// Who waited for whom in the first play, most often first.
-    pub collisions: Vec<Collision>,
+    pub collisions: Vec<LoopCollision>,
     /// What was decided in the first play, in order, up to a bound.
-    pub decisions: Vec<Decision>,
+    pub decisions: Vec<OccurrenceDecision>,
 }
 
 /// What one loop would do.
@@ -78,18 +78,18 @@ pub struct LoopForecast {
     /// Which loop.
     pub key: LoopKey,
     /// Occurrences by what became of them.
-    pub fates: BTreeMap<Fate, u64>,
+    pub fates: BTreeMap<OccurrenceOutcome, u64>,
     /// Rounds that met the ceiling of their day.
     pub over_budget: u64,
     /// The longest a start waited.
     pub longest_wait_ms: i64,
     /// What it costs.
-    pub cost: Spread,
+    pub cost: ForecastRange,
 }
 
 /// The tenth, the middle and the ninetieth of a hundred plays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Spread {
+pub struct ForecastRange {
     /// One play in ten is cheaper.
     pub p10: Usd,
     /// Half of them are.
@@ -100,7 +100,7 @@ pub struct Spread {
 
 /// A loop that had to wait while another one ran.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Collision {
+pub struct LoopCollision {
     /// Who waited.
     pub waits: LoopKey,
     /// Who ran.
@@ -113,7 +113,7 @@ pub struct Collision {
 
 /// What was decided about an occurrence.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Decision {
+pub struct OccurrenceDecision {
     /// When.
     pub at_ms: i64,
     /// When it was due.
@@ -121,7 +121,7 @@ pub struct Decision {
     /// Of which loop.
     pub key: LoopKey,
     /// What.
-    pub fate: Fate,
+    pub fate: OccurrenceOutcome,
     /// Why, for people.
     pub reason: String,
     /// How many occurrences.
@@ -133,25 +133,25 @@ const PLAYS_MIN: usize = 20;
 
 /// Plays it.
 #[must_use]
-pub fn forecast(plans: &[Plan], question: &Question) -> Forecast {
-    let first = Play::run(plans, question, Dice::new(question.seed, 0));
+pub fn forecast(plans: &[ForecastLoop], question: &ForecastRequest) -> Forecast {
+    let first = ForecastRun::run(plans, question, SeededRandom::new(question.seed, 0));
     let affordable = (question.steps_max / first.steps.max(1)).max(PLAYS_MIN);
     let plays = question.plays.clamp(1, affordable);
     let plays = if first.is_cut { 1 } else { plays };
     let mut spent: Vec<Vec<u64>> = first.spent.iter().map(|micros| vec![*micros]).collect();
     for nth in 1..plays {
-        let play = Play::run(plans, question, Dice::new(question.seed, nth));
+        let play = ForecastRun::run(plans, question, SeededRandom::new(question.seed, nth));
         spent.iter_mut().zip(&play.spent).for_each(|(all, micros)| all.push(*micros));
     }
     let totals = (0..plays).map(|nth| spent.iter().map(|one| one[nth]).sum()).collect();
-    let mut forecast = first.told(plans);
+    let mut forecast = first.into_forecast(plans);
     forecast.plays = plays;
-    forecast.cost = Spread::of(totals);
-    forecast.loops.iter_mut().zip(spent).for_each(|(one, all)| one.cost = Spread::of(all));
+    forecast.cost = ForecastRange::of(totals);
+    forecast.loops.iter_mut().zip(spent).for_each(|(one, all)| one.cost = ForecastRange::of(all));
     forecast
 }
 
-impl Spread {
+impl ForecastRange {
     /// By nearest rank.
     fn of(mut micros: Vec<u64>) -> Self {
         micros.sort_unstable();

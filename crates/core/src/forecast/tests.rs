@@ -1,32 +1,32 @@
 //! Forecasts of small worlds whose answer can be counted by hand.
 
 use super::*;
-use crate::cadence::Schedule;
+use crate::cadence::LoopSchedule;
 use crate::spec::Triggers;
-use crate::units::Span;
+use crate::units::TimeSpan;
 
 const MINUTE: i64 = 60_000;
 const HOUR: i64 = 60 * MINUTE;
 
-fn plan(name: &str, every: &str, minutes: i64, dollars: &[u64]) -> Plan {
-    let on = Triggers { every: vec![Span::parse(every).expect("a span")], ..Triggers::default() };
-    let schedule = Schedule::of(&on, name, "UTC").expect("a schedule");
-    let like = |dollars: &u64| RoundLike {
+fn plan(name: &str, every: &str, minutes: i64, dollars: &[u64]) -> ForecastLoop {
+    let on = Triggers { every: vec![TimeSpan::parse(every).expect("a span")], ..Triggers::default() };
+    let schedule = LoopSchedule::of(&on, name, "UTC").expect("a schedule");
+    let like = |dollars: &u64| RoundProfile {
         duration_ms: minutes * MINUTE,
         usd: Usd(dollars * 1_000_000),
         outcome: RoundOutcome::Reported,
     };
-    Plan {
-        entry: Entry::new(LoopKey::new("repo", name), schedule),
+    ForecastLoop {
+        entry: LoopEntry::new(LoopKey::new("repo", name), schedule),
         rounds: dollars.iter().map(like).collect(),
         day: None,
     }
 }
 
-fn question(hours: i64, total: usize) -> Question {
+fn question(hours: i64, total: usize) -> ForecastRequest {
     let from_ms = 1_767_225_600_000 + 1;
-    let limits = Limits { total, ..Limits::default() };
-    Question {
+    let limits = ConcurrencyLimits { total, ..ConcurrencyLimits::default() };
+    ForecastRequest {
         from_ms,
         until_ms: from_ms + hours * HOUR,
         limits,
@@ -37,15 +37,15 @@ fn question(hours: i64, total: usize) -> Question {
     }
 }
 
-fn fate(of: &LoopForecast, fate: Fate) -> u64 {
+fn fate(of: &LoopForecast, fate: OccurrenceOutcome) -> u64 {
     of.fates.get(&fate).copied().unwrap_or(0)
 }
 
 #[test]
 fn every_due_moment_of_a_quick_loop_starts_and_costs_its_round() {
     let told = forecast(&[plan("quick", "1h", 5, &[2])], &question(24, 4));
-    assert_eq!((told.plays, told.is_cut, fate(&told.loops[0], Fate::Started)), (100, false, 24));
-    let always = Spread { p10: Usd(48_000_000), p50: Usd(48_000_000), p90: Usd(48_000_000) };
+    assert_eq!((told.plays, told.is_cut, fate(&told.loops[0], OccurrenceOutcome::Started)), (100, false, 24));
+    let always = ForecastRange { p10: Usd(48_000_000), p50: Usd(48_000_000), p90: Usd(48_000_000) };
     assert_eq!((told.cost, told.loops[0].cost), (always, always));
     assert_eq!((told.collisions.len(), told.decisions.len()), (0, 24));
 }
@@ -54,13 +54,18 @@ fn every_due_moment_of_a_quick_loop_starts_and_costs_its_round() {
 fn loop_that_is_slower_than_its_cadence_skips_what_it_runs_over() {
     let told = forecast(&[plan("slow", "5m", 12, &[0])], &question(1, 4));
     let slow = &told.loops[0];
-    assert_eq!((fate(slow, Fate::Started), fate(slow, Fate::Overlap)), (4, 8), "{:?}", slow.fates);
+    assert_eq!(
+        (fate(slow, OccurrenceOutcome::Started), fate(slow, OccurrenceOutcome::Overlap)),
+        (4, 8),
+        "{:?}",
+        slow.fates
+    );
 }
 
 #[test]
 fn loops_that_meet_at_a_limit_are_told_with_who_waited_for_whom() {
     let told = forecast(&[plan("a", "1h", 10, &[1]), plan("b", "1h", 10, &[1])], &question(4, 1));
-    let started: Vec<_> = told.loops.iter().map(|one| fate(one, Fate::Started)).collect();
+    let started: Vec<_> = told.loops.iter().map(|one| fate(one, OccurrenceOutcome::Started)).collect();
     assert_eq!(started, [4, 3], "the last of `b` waits beyond the end");
     let [met] = told.collisions.as_slice() else { panic!("one pair, not {:?}", told.collisions) };
     assert_eq!((&*met.waits.name, &*met.runs.name, met.times, met.longest_ms), ("b", "a", 3, 10 * MINUTE));
@@ -72,12 +77,12 @@ fn cost_is_a_spread_and_the_same_seed_gives_the_same() {
     let (first, again) = (forecast(&plans, &question(240, 4)), forecast(&plans, &question(240, 4)));
     assert_eq!(first, again);
     assert!(first.cost.p10 < first.cost.p50 && first.cost.p50 < first.cost.p90, "{:?}", first.cost);
-    assert_ne!(first.cost, forecast(&plans, &Question { seed: 8, plays: 21, ..question(240, 4) }).cost);
+    assert_ne!(first.cost, forecast(&plans, &ForecastRequest { seed: 8, plays: 21, ..question(240, 4) }).cost);
 }
 
 #[test]
 fn day_ceiling_holds_and_rounds_that_meet_it_are_counted() {
-    let plans = [Plan { day: Some(Usd(5_000_000)), ..plan("bounded", "6h", 5, &[2]) }];
+    let plans = [ForecastLoop { day: Some(Usd(5_000_000)), ..plan("bounded", "6h", 5, &[2]) }];
     let told = forecast(&plans, &question(47, 4));
     assert_eq!(told.cost.p90, Usd(10_000_000), "two days of five dollars");
     assert!(told.loops[0].over_budget >= 2, "{:?}", told.loops[0]);

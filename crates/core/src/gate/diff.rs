@@ -1,25 +1,25 @@
 //! The diff gate: how big a change may be, where it may be, and what it may not delete.
 
 use super::{GateResult, GateStatus};
-use crate::paths::{Change, ChangeKind, GlobError, Globs};
+use crate::paths::{ChangeKind, GlobError, Globs, PathChange};
 use crate::spec::{DiffGate, DiffRule};
 
 /// Judges a change. A pattern that is no glob fails the gate: it could not be asked.
 #[must_use]
-pub fn judge(gate: &DiffGate, changes: &[Change]) -> GateResult {
+pub fn judge(gate: &DiffGate, changes: &[PathChange]) -> GateResult {
     let findings = match findings(&gate.diff, changes) {
         Ok(findings) => findings,
         Err(error) => {
-            let failed = GateResult::new(&gate.name, GateStatus::Failed).because("bad-pattern");
+            let failed = GateResult::new(&gate.name, GateStatus::Failed).with_reason("bad-pattern");
             return GateResult { evidence: vec![error.to_string()], ..failed };
         }
     };
-    let mut result = GateResult::of_findings(&gate.name, "diff", &findings);
+    let mut result = GateResult::from_findings(&gate.name, "diff", &findings);
     result.evidence.push(format!("{} files, {} lines changed", changes.len(), lines(changes)));
     result
 }
 
-fn lines(changes: &[Change]) -> u64 {
+fn lines(changes: &[PathChange]) -> u64 {
     changes.iter().fold(0, |sum, change| sum.saturating_add(change.added).saturating_add(change.removed))
 }
 
@@ -27,7 +27,7 @@ fn lines(changes: &[Change]) -> u64 {
 ///
 /// # Errors
 /// A pattern of the rule is not a glob.
-pub fn findings(rule: &DiffRule, changes: &[Change]) -> Result<Vec<String>, GlobError> {
+pub fn findings(rule: &DiffRule, changes: &[PathChange]) -> Result<Vec<String>, GlobError> {
     let only = Globs::new(&rule.only)?;
     let no_deletes = Globs::new(&rule.no_deletes)?;
     let mut found = Vec::new();
@@ -63,11 +63,11 @@ pub fn findings(rule: &DiffRule, changes: &[Change]) -> Result<Vec<String>, Glob
 mod tests {
     use super::*;
 
-    fn change(path: &str, kind: ChangeKind, added: u64, removed: u64) -> Change {
-        Change { added, removed, ..Change::new(path, kind) }
+    fn change(path: &str, kind: ChangeKind, added: u64, removed: u64) -> PathChange {
+        PathChange { added, removed, ..PathChange::new(path, kind) }
     }
 
-    fn found(rule: &DiffRule, changes: &[Change]) -> Vec<String> {
+    fn found(rule: &DiffRule, changes: &[PathChange]) -> Vec<String> {
         findings(rule, changes).expect("the globs are right")
     }
 
@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn a_binary_file_can_not_hide_from_a_bound_on_lines() {
         let rule = DiffRule { lines_max: Some(5), ..DiffRule::default() };
-        let mut binary = Change::new("a.bin", ChangeKind::Added);
+        let mut binary = PathChange::new("a.bin", ChangeKind::Added);
         binary.binary = true;
         assert_eq!(found(&rule, &[binary]), ["`a.bin` is binary"]);
     }

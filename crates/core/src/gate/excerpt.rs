@@ -11,7 +11,7 @@ const LINE_CHARS_MAX: usize = 300;
 
 /// The last part of an output, since programs say what went wrong at the end.
 #[must_use]
-pub fn tail(output: &[u8]) -> String {
+pub fn output_tail(output: &[u8]) -> String {
     let cut = output.len().saturating_sub(EXCERPT_BYTES_MAX);
     let text = String::from_utf8_lossy(&output[cut..]);
     let escaped = escape(text.trim_end());
@@ -20,7 +20,7 @@ pub fn tail(output: &[u8]) -> String {
 
 /// One line of at most 300 characters.
 #[must_use]
-pub fn line(text: &str) -> String {
+pub fn one_line(text: &str) -> String {
     let first = text.lines().next().unwrap_or_default();
     let mut short: String = first.chars().take(LINE_CHARS_MAX).collect();
     if short.len() < first.len() {
@@ -63,14 +63,14 @@ mod tests {
     #[test]
     fn the_tail_is_kept_and_the_cut_is_said() {
         let long = [b"x".repeat(EXCERPT_BYTES_MAX), b"the end\xff".to_vec()].concat();
-        let shown = tail(&long);
+        let shown = output_tail(&long);
         assert!(shown.starts_with("[8 bytes left out]\n"), "{shown}");
         assert!(shown.ends_with("the end\u{fffd}"), "{shown}");
     }
 
     #[test]
     fn a_fact_is_one_short_line() {
-        assert_eq!(line("one\ntwo"), "one");
-        assert_eq!(line(&"é".repeat(400)).chars().count(), LINE_CHARS_MAX + 1);
+        assert_eq!(one_line("one\ntwo"), "one");
+        assert_eq!(one_line(&"é".repeat(400)).chars().count(), LINE_CHARS_MAX + 1);
     }
 }

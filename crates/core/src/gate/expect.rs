@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// What a command did.
 #[derive(Debug, Clone, Copy)]
-pub struct Seen<'a> {
+pub struct GateRunOutput<'a> {
     /// Its exit code; `None` when a signal ended it.
     pub exit: Option<i32>,
     /// Its stdout as far as it was kept.
@@ -17,14 +17,14 @@ pub struct Seen<'a> {
 
 /// Why a run did not show what was expected.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unmet {
+pub struct UnmetExpectation {
     /// The code of a gate's reason: `exit`, `stdout`, `stderr`, `json` or `bad-pattern`.
     pub code: &'static str,
     /// What was missing, in words.
     pub text: String,
 }
 
-impl Unmet {
+impl UnmetExpectation {
     fn new(code: &'static str, text: impl Into<String>) -> Self {
         Self { code, text: text.into() }
     }
@@ -34,12 +34,12 @@ impl Unmet {
 ///
 /// # Errors
 /// The first thing that was not met.
-pub fn judge(rule: Option<&ExpectRule>, seen: Seen<'_>) -> Result<(), Unmet> {
+pub fn judge(rule: Option<&ExpectRule>, seen: GateRunOutput<'_>) -> Result<(), UnmetExpectation> {
     let wanted = rule.and_then(|rule| rule.exit).unwrap_or(0);
     match seen.exit {
         Some(code) if code == wanted => {}
-        Some(code) => return Err(Unmet::new("exit", format!("exit code {code}, expected {wanted}"))),
-        None => return Err(Unmet::new("signal", format!("ended by a signal, expected exit code {wanted}"))),
+        Some(code) => return Err(UnmetExpectation::new("exit", format!("exit code {code}, expected {wanted}"))),
+        None => return Err(UnmetExpectation::new("signal", format!("ended by a signal, expected exit code {wanted}"))),
     }
     let Some(rule) = rule else { return Ok(()) };
     pattern("stdout", rule.stdout.as_deref(), seen.stdout)?;
@@ -47,20 +47,22 @@ pub fn judge(rule: Option<&ExpectRule>, seen: Seen<'_>) -> Result<(), Unmet> {
     rule.json.as_ref().map_or(Ok(()), |rule| json(rule, seen.stdout))
 }
 
-fn pattern(stream: &'static str, pattern: Option<&str>, text: &str) -> Result<(), Unmet> {
+fn pattern(stream: &'static str, pattern: Option<&str>, text: &str) -> Result<(), UnmetExpectation> {
     let Some(pattern) = pattern else { return Ok(()) };
     let built = RegexBuilder::new(pattern).multi_line(true).size_limit(1 << 20).build();
-    let regex = built.map_err(|_| Unmet::new("bad-pattern", format!("`{pattern}` is not a regular expression")))?;
+    let regex =
+        built.map_err(|_| UnmetExpectation::new("bad-pattern", format!("`{pattern}` is not a regular expression")))?;
     if regex.is_match(text) {
         return Ok(());
     }
-    Err(Unmet::new(stream, format!("{stream} does not match `{pattern}`")))
+    Err(UnmetExpectation::new(stream, format!("{stream} does not match `{pattern}`")))
 }
 
-fn json(rule: &JsonRule, stdout: &str) -> Result<(), Unmet> {
-    let bad = |text: String| Unmet::new("json", text);
+fn json(rule: &JsonRule, stdout: &str) -> Result<(), UnmetExpectation> {
+    let bad = |text: String| UnmetExpectation::new("json", text);
     let document: Value = serde_json::from_str(stdout).map_err(|error| bad(format!("stdout is not JSON: {error}")))?;
-    let steps = steps(&rule.path).ok_or_else(|| Unmet::new("bad-pattern", format!("`{}` is no path", rule.path)))?;
+    let steps =
+        steps(&rule.path).ok_or_else(|| UnmetExpectation::new("bad-pattern", format!("`{}` is no path", rule.path)))?;
     let value = find(&document, &steps).ok_or_else(|| bad(format!("`{}` is not there", rule.path)))?;
     if rule.equals.as_ref().is_some_and(|wanted| !same(wanted, value)) {
         return Err(bad(format!("`{}` has another value", rule.path)));
@@ -123,8 +125,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn seen(exit: i32, stdout: &str) -> Seen<'_> {
-        Seen { exit: Some(exit), stdout, stderr: "" }
+    fn seen(exit: i32, stdout: &str) -> GateRunOutput<'_> {
+        GateRunOutput { exit: Some(exit), stdout, stderr: "" }
     }
 
     #[test]
@@ -141,7 +143,7 @@ mod tests {
     fn the_exit_code_decides_first() {
         assert_eq!(judge(None, seen(0, "")), Ok(()));
         assert_eq!(judge(None, seen(1, "")).map_err(|unmet| unmet.code), Err("exit"));
-        assert_eq!(judge(None, Seen { exit: None, ..seen(0, "") }).map_err(|unmet| unmet.code), Err("signal"));
+        assert_eq!(judge(None, GateRunOutput { exit: None, ..seen(0, "") }).map_err(|unmet| unmet.code), Err("signal"));
         let rule = ExpectRule { exit: Some(3), ..ExpectRule::default() };
         assert_eq!(judge(Some(&rule), seen(3, "")), Ok(()));
     }

@@ -23,7 +23,7 @@ const NAMED_MAX: usize = 10;
 
 /// The cases of one check, in the order of their file and counted from 1.
 #[derive(Clone, PartialEq)]
-pub struct Cases(Vec<Case>);
+pub struct HeldoutCases(Vec<Case>);
 
 #[derive(Clone, PartialEq)]
 struct Case {
@@ -34,7 +34,7 @@ struct Case {
 
 /// A file of cases that is none.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum CasesError {
+pub enum HeldoutCasesError {
     /// There is not one case in it.
     #[error("has no case, so the check cannot fail")]
     Empty,
@@ -61,23 +61,23 @@ struct Line<'a> {
     expected: Value,
 }
 
-impl Cases {
+impl HeldoutCases {
     /// Reads JSON lines of `{"in": …, "out": …}`; empty lines are left out.
     ///
     /// # Errors
     /// When a line is no case, or there are none or too many.
-    pub fn read(bytes: &[u8]) -> Result<Self, CasesError> {
+    pub fn read(bytes: &[u8]) -> Result<Self, HeldoutCasesError> {
         if bytes.len() > CASES_BYTES_MAX {
-            return Err(CasesError::TooLong);
+            return Err(HeldoutCasesError::TooLong);
         }
         let lines = bytes.split(|byte| *byte == b'\n').enumerate();
         let filled = lines.filter(|(_, line)| !line.trim_ascii().is_empty());
-        let cases = filled.map(|(at, line)| case(line).map_err(|why| CasesError::Line { line: at + 1, why }));
+        let cases = filled.map(|(at, line)| case(line).map_err(|why| HeldoutCasesError::Line { line: at + 1, why }));
         let cases = cases.take(CASES_MAX + 1).collect::<Result<Vec<_>, _>>()?;
         match cases.len() {
-            0 => Err(CasesError::Empty),
+            0 => Err(HeldoutCasesError::Empty),
             1..=CASES_MAX => Ok(Self(cases)),
-            _ => Err(CasesError::TooLong),
+            _ => Err(HeldoutCasesError::TooLong),
         }
     }
 
@@ -95,7 +95,7 @@ impl Cases {
 }
 
 /// Values are never shown, not even by accident.
-impl fmt::Debug for Cases {
+impl fmt::Debug for HeldoutCases {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Cases({})", self.0.len())
     }
@@ -116,7 +116,7 @@ fn case(line: &[u8]) -> Result<Case, &'static str> {
 
 /// How the program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum HeldoutRunEnd {
     /// By itself, with this code.
     Exited(i32),
     /// By a signal.
@@ -129,7 +129,7 @@ pub enum End {
 
 /// Compares a program's answers with the cases.
 #[must_use]
-pub fn judge(name: &str, cases: &Cases, end: End, stdout: Option<&[u8]>) -> GateResult {
+pub fn judge(name: &str, cases: &HeldoutCases, end: HeldoutRunEnd, stdout: Option<&[u8]>) -> GateResult {
     let answers = stdout.map(lines).unwrap_or_default();
     let wrong: Vec<(usize, &str)> = cases
         .0
@@ -140,7 +140,7 @@ pub fn judge(name: &str, cases: &Cases, end: End, stdout: Option<&[u8]>) -> Gate
     let right = cases.count() - wrong.len();
     let extra = answers.len().saturating_sub(cases.count());
     let mut result = GateResult::new(name, GateStatus::Passed);
-    result.exit = if let End::Exited(code) = end { Some(code) } else { None };
+    result.exit = if let HeldoutRunEnd::Exited(code) = end { Some(code) } else { None };
     result.tests = u64::try_from(right).ok();
     if let Some((code, fact)) = objection(end, stdout, &wrong, extra, cases.count()) {
         result.status = GateStatus::Rejected;
@@ -158,7 +158,7 @@ pub fn judge(name: &str, cases: &Cases, end: End, stdout: Option<&[u8]>) -> Gate
 
 /// The first thing that is wrong, as a code and a fact.
 fn objection(
-    end: End,
+    end: HeldoutRunEnd,
     stdout: Option<&[u8]>,
     wrong: &[(usize, &str)],
     extra: usize,
@@ -166,15 +166,17 @@ fn objection(
 ) -> Option<(&'static str, String)> {
     let fact = |code, text: &str| Some((code, text.to_owned()));
     match end {
-        End::Late => return fact("timeout", "it did not answer every case in time"),
-        End::Flooded => return fact("flood", "it wrote more than is read"),
-        End::Exited(_) | End::Signalled if stdout.is_none() => return fact("flood", "it wrote more than is read"),
-        End::Exited(_) | End::Signalled => {}
+        HeldoutRunEnd::Late => return fact("timeout", "it did not answer every case in time"),
+        HeldoutRunEnd::Flooded => return fact("flood", "it wrote more than is read"),
+        HeldoutRunEnd::Exited(_) | HeldoutRunEnd::Signalled if stdout.is_none() => {
+            return fact("flood", "it wrote more than is read");
+        }
+        HeldoutRunEnd::Exited(_) | HeldoutRunEnd::Signalled => {}
     }
     match (wrong, end) {
         ([(first, _), ..], _) => Some(("heldout", format!("{} of {count} cases, first case {first}", wrong.len()))),
         ([], _) if extra > 0 => Some(("extra", format!("{extra} more lines than cases"))),
-        ([], End::Exited(0)) => None,
+        ([], HeldoutRunEnd::Exited(0)) => None,
         ([], _) => fact("exit", "it answered every case and did not end with exit code 0"),
     }
 }
@@ -240,22 +242,22 @@ mod tests {
 
     const TWO: &str = "{\"in\": [1, 2], \"out\": 3}\n\n{\"in\": {\"a\": 12345678901234567890123}, \"out\": null}\n";
 
-    fn judged(end: End, stdout: &str) -> String {
-        let cases = Cases::read(TWO.as_bytes()).expect("two cases");
+    fn judged(end: HeldoutRunEnd, stdout: &str) -> String {
+        let cases = HeldoutCases::read(TWO.as_bytes()).expect("two cases");
         let result = judge("hidden", &cases, end, Some(stdout.as_bytes()));
         format!("{} {} {}", result.status, result.reason.unwrap_or_default(), result.evidence.join("; "))
     }
 
     #[test]
     fn inputs_are_sent_as_written_and_nothing_else_is() {
-        let cases = Cases::read(TWO.as_bytes()).expect("two cases");
+        let cases = HeldoutCases::read(TWO.as_bytes()).expect("two cases");
         assert_eq!(cases.input(), b"[1, 2]\n{\"a\": 12345678901234567890123}\n");
         assert_eq!(format!("{cases:?}"), "Cases(2)");
     }
 
     #[test]
     fn answers_are_compared_line_by_line() {
-        let ok = End::Exited(0);
+        let ok = HeldoutRunEnd::Exited(0);
         assert_eq!(judged(ok, "3\nnull\n"), "passed  2 of 2 held-out cases as expected");
         assert_eq!(judged(ok, "3.0\r\n null"), "passed  2 of 2 held-out cases as expected");
         let one = "heldout 1 of 2 cases, first case 2; case 2";
@@ -270,13 +272,16 @@ mod tests {
 
     #[test]
     fn right_answers_do_not_help_a_program_that_fails() {
-        for (end, code) in
-            [(End::Exited(1), "exit"), (End::Signalled, "exit"), (End::Late, "timeout"), (End::Flooded, "flood")]
-        {
+        for (end, code) in [
+            (HeldoutRunEnd::Exited(1), "exit"),
+            (HeldoutRunEnd::Signalled, "exit"),
+            (HeldoutRunEnd::Late, "timeout"),
+            (HeldoutRunEnd::Flooded, "flood"),
+        ] {
             assert!(judged(end, "3\nnull\n").starts_with(&format!("rejected {code} ")), "{end:?}");
         }
-        let cases = Cases::read(TWO.as_bytes()).expect("two cases");
-        let cut = judge("hidden", &cases, End::Exited(0), None);
+        let cases = HeldoutCases::read(TWO.as_bytes()).expect("two cases");
+        let cut = judge("hidden", &cases, HeldoutRunEnd::Exited(0), None);
         assert_eq!((cut.status, cut.reason.as_deref()), (GateStatus::Rejected, Some("flood")));
     }
 
@@ -312,13 +317,13 @@ mod tests {
 
     #[test]
     fn bad_files_of_cases_are_told_by_line_and_without_values() {
-        let error = |text: &str| Cases::read(text.as_bytes()).expect_err("no cases").to_string();
+        let error = |text: &str| HeldoutCases::read(text.as_bytes()).expect_err("no cases").to_string();
         assert_eq!(error(" \n"), "has no case, so the check cannot fail");
         let line = "line 2 is not `{\"in\": …, \"out\": …}`: it";
         assert_eq!(error("\n{\"in\": 1, \"oot\": 2}"), format!("{line} needs exactly the keys `in` and `out`"));
         assert_eq!(error("{\"in\":1,\"out\":2}\n{\"in\":1}"), format!("{line} needs exactly the keys `in` and `out`"));
         assert_eq!(error("{\"in\":1,\"out\":2}\nhunter2"), format!("{line} is not JSON"));
         let many = "{\"in\":1,\"out\":2}\n".repeat(CASES_MAX + 1);
-        assert_eq!(Cases::read(many.as_bytes()).expect_err("too many"), CasesError::TooLong);
+        assert_eq!(HeldoutCases::read(many.as_bytes()).expect_err("too many"), HeldoutCasesError::TooLong);
     }
 }

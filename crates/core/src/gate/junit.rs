@@ -1,7 +1,7 @@
 //! Reads JUnit XML reports: test ids with their end. The report was written by the maker's code, so its size, its depth and the
 //! number of its tests are limited, and a document type, the only way to define entities, is refused.
 
-use super::counts::{Seen, TestEnd};
+use super::observed_tests::{ObservedTests, TestOutcome};
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::{Reader, XmlVersion};
 
@@ -41,7 +41,7 @@ pub enum JunitError {
 ///
 /// # Errors
 /// The report breaks a limit, is no XML or no JUnit report.
-pub fn read(bytes: &[u8]) -> Result<Seen, JunitError> {
+pub fn read(bytes: &[u8]) -> Result<ObservedTests, JunitError> {
     if bytes.len() > BYTES_MAX {
         return Err(JunitError::TooLarge);
     }
@@ -65,8 +65,8 @@ pub fn read(bytes: &[u8]) -> Result<Seen, JunitError> {
 #[derive(Default)]
 struct Report {
     depth: usize,
-    current: Option<(String, TestEnd)>,
-    seen: Seen,
+    current: Option<(String, TestOutcome)>,
+    seen: ObservedTests,
     saw_suite: bool,
 }
 
@@ -79,19 +79,19 @@ impl Report {
         match tag.name().as_ref() {
             "testsuite" | "testsuites" => self.saw_suite = true,
             "testcase" => self.current = Some((test_id(tag)?, end_of_status(tag)?)),
-            "failure" | "error" => self.mark(TestEnd::Failed),
-            "skipped" => self.mark(TestEnd::Skipped),
+            "failure" | "error" => self.mark(TestOutcome::Failed),
+            "skipped" => self.mark(TestOutcome::Skipped),
             _ => {}
         }
         Ok(())
     }
 
     /// A failure outside a test case is a broken suite: it counts as a failed test without a name.
-    fn mark(&mut self, end: TestEnd) {
+    fn mark(&mut self, end: TestOutcome) {
         match &mut self.current {
-            Some((_, known)) if *known != TestEnd::Failed => *known = end,
+            Some((_, known)) if *known != TestOutcome::Failed => *known = end,
             Some(_) => {}
-            None if end == TestEnd::Failed => self.seen.push("", end),
+            None if end == TestOutcome::Failed => self.seen.push("", end),
             None => {}
         }
     }
@@ -115,12 +115,12 @@ fn test_id(tag: &BytesStart<'_>) -> Result<String, JunitError> {
 }
 
 /// Some runners write `status="skipped"` or `result="…"` instead of a child.
-fn end_of_status(tag: &BytesStart<'_>) -> Result<TestEnd, JunitError> {
+fn end_of_status(tag: &BytesStart<'_>) -> Result<TestOutcome, JunitError> {
     let status = attribute(tag, "status")?.or(attribute(tag, "result")?).unwrap_or_default();
     Ok(match status.to_ascii_lowercase().as_str() {
-        "skipped" | "disabled" | "notrun" | "suppressed" | "ignored" | "pending" => TestEnd::Skipped,
-        "failed" | "failure" | "error" => TestEnd::Failed,
-        _ => TestEnd::Passed,
+        "skipped" | "disabled" | "notrun" | "suppressed" | "ignored" | "pending" => TestOutcome::Skipped,
+        "failed" | "failure" | "error" => TestOutcome::Failed,
+        _ => TestOutcome::Passed,
     })
 }
 

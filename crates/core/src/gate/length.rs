@@ -18,7 +18,7 @@ pub fn utf16_units(text: &str) -> u64 {
 pub fn judge(gate: &LengthGate, bytes: Option<&[u8]>) -> GateResult {
     let rejected = |reason: &str, fact: String| GateResult {
         evidence: vec![fact],
-        ..GateResult::new(&gate.name, GateStatus::Rejected).because(reason)
+        ..GateResult::new(&gate.name, GateStatus::Rejected).with_reason(reason)
     };
     let rule = &gate.length;
     let Some(bytes) = bytes else { return rejected("no-file", format!("`{}` is not in the tree", rule.file)) };

@@ -19,7 +19,7 @@ const WRAPPERS: [&str; 6] = ["env", "command", "exec", "nice", "nohup", "time"];
 
 /// The reason why this gate cannot fail, or `None` when nothing speaks against it.
 #[must_use]
-pub fn cannot_fail(gate: &RunGate) -> Option<String> {
+pub fn reason_cannot_fail(gate: &RunGate) -> Option<String> {
     let wants_failure = gate.expect.as_ref().and_then(|rule| rule.exit).is_some_and(|exit| exit != 0);
     let shows_more = gate.expect.as_ref().is_some_and(|rule| {
         rule.json.is_some() || rule.stdout.as_deref().is_some_and(says) || rule.stderr.as_deref().is_some_and(says)
@@ -214,7 +214,7 @@ mod tests {
     }
 
     fn sh(script: &str) -> Option<String> {
-        cannot_fail(&gate(&["sh", "-c", script]))
+        reason_cannot_fail(&gate(&["sh", "-c", script]))
     }
 
     #[test]
@@ -233,7 +233,7 @@ mod tests {
             &["pytest", "--version"],
             &[],
         ] {
-            assert!(cannot_fail(&gate(words)).is_some(), "{words:?}");
+            assert!(reason_cannot_fail(&gate(words)).is_some(), "{words:?}");
         }
     }
 
@@ -289,7 +289,7 @@ mod tests {
             &["env", "A=1", "pytest"],
             &["python3", "-c", "import sys; sys.exit(1)"],
         ] {
-            assert_eq!(cannot_fail(&gate(words)), None, "{words:?}");
+            assert_eq!(reason_cannot_fail(&gate(words)), None, "{words:?}");
         }
     }
 
@@ -297,11 +297,11 @@ mod tests {
     fn evidence_makes_up_for_the_exit_code() {
         let mut one = gate(&["sh", "-c", "make test || true"]);
         one.evidence = Some(EvidenceRule { junit: Some("r.xml".into()), ..EvidenceRule::default() });
-        assert_eq!(cannot_fail(&one), None);
+        assert_eq!(reason_cannot_fail(&one), None);
         let mut two = gate(&["sh", "-c", "make test | tee log"]);
         two.expect = Some(ExpectRule { stdout: Some("^0 errors$".into()), ..ExpectRule::default() });
-        assert_eq!(cannot_fail(&two), None);
+        assert_eq!(reason_cannot_fail(&two), None);
         two.expect = Some(ExpectRule { stdout: Some(".*".into()), ..ExpectRule::default() });
-        assert!(cannot_fail(&two).is_some());
+        assert!(reason_cannot_fail(&two).is_some());
     }
 }

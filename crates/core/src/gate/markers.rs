@@ -1,8 +1,8 @@
 //! The markers gate: conflict markers, to-dos and stubs in added lines. Lines that were there before are not its business.
 
 use super::GateResult;
-use super::lines::AddedLines;
-use crate::spec::{Marker, MarkersGate};
+use super::added_lines::AddedLines;
+use crate::spec::{LeftoverMarker, MarkersGate};
 use regex::Regex;
 use std::sync::LazyLock;
 
@@ -32,12 +32,12 @@ static STUB: LazyLock<Regex> = LazyLock::new(|| {
 /// Judges the added lines of every changed file.
 #[must_use]
 pub fn judge(gate: &MarkersGate, added: &[AddedLines]) -> GateResult {
-    GateResult::of_findings(&gate.name, "markers", &findings(&gate.markers, added))
+    GateResult::from_findings(&gate.name, "markers", &findings(&gate.markers, added))
 }
 
 /// Every marker as `path:line: kind`, in order.
 #[must_use]
-pub fn findings(markers: &[Marker], added: &[AddedLines]) -> Vec<String> {
+pub fn findings(markers: &[LeftoverMarker], added: &[AddedLines]) -> Vec<String> {
     let mut found = Vec::new();
     for file in added {
         for line in &file.lines {
@@ -57,11 +57,11 @@ fn head(text: &str) -> &str {
     &text[..end]
 }
 
-fn matches(marker: Marker, line: &str) -> bool {
+fn matches(marker: LeftoverMarker, line: &str) -> bool {
     match marker {
-        Marker::Conflict => is_conflict(line),
-        Marker::Todo => TODO.is_match(line),
-        Marker::Stub => STUB.is_match(line),
+        LeftoverMarker::Conflict => is_conflict(line),
+        LeftoverMarker::Todo => TODO.is_match(line),
+        LeftoverMarker::Stub => STUB.is_match(line),
     }
 }
 
@@ -73,11 +73,11 @@ fn is_conflict(line: &str) -> bool {
         .any(|marker| line.strip_prefix(marker).is_some_and(|rest| rest.is_empty() || rest.starts_with(' ')))
 }
 
-fn word(marker: Marker) -> &'static str {
+fn word(marker: LeftoverMarker) -> &'static str {
     match marker {
-        Marker::Conflict => "conflict marker",
-        Marker::Todo => "to-do note",
-        Marker::Stub => "stub",
+        LeftoverMarker::Conflict => "conflict marker",
+        LeftoverMarker::Todo => "to-do note",
+        LeftoverMarker::Stub => "stub",
     }
 }
 
@@ -87,7 +87,7 @@ mod tests {
 
     fn found(line: &str) -> Vec<String> {
         let added = AddedLines::between("f", b"", line.as_bytes());
-        findings(&[Marker::Conflict, Marker::Todo, Marker::Stub], &[added])
+        findings(&[LeftoverMarker::Conflict, LeftoverMarker::Todo, LeftoverMarker::Stub], &[added])
     }
 
     #[test]
@@ -131,6 +131,6 @@ mod tests {
     #[test]
     fn only_added_lines_count() {
         let added = AddedLines::between("a.rs", b"// TODO old\n", b"// TODO old\nfn f() {}\n// TODO new\n");
-        assert_eq!(findings(&[Marker::Todo], &[added]), ["a.rs:3: to-do note"]);
+        assert_eq!(findings(&[LeftoverMarker::Todo], &[added]), ["a.rs:3: to-do note"]);
     }
 }

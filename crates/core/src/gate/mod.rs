@@ -2,16 +2,16 @@
 //!
 //! Nothing here runs a command or reads a file; `loopwright::gates` in the engine does, and hands over what it saw.
 
-pub mod counts;
+pub mod added_lines;
 pub mod diff;
 pub mod excerpt;
 pub mod expect;
 pub mod heldout;
 pub mod junit;
 pub mod length;
-pub mod lines;
 pub mod lint;
 pub mod markers;
+pub mod observed_tests;
 pub mod parse;
 pub mod runner;
 pub mod score;
@@ -89,22 +89,22 @@ impl GateResult {
 
     /// A result that follows from findings: passed when there are none.
     #[must_use]
-    pub fn of_findings(name: impl Into<String>, reason: &str, findings: &[String]) -> Self {
+    pub fn from_findings(name: impl Into<String>, reason: &str, findings: &[String]) -> Self {
         if findings.is_empty() {
             return Self::new(name, GateStatus::Passed);
         }
-        let mut result = Self::new(name, GateStatus::Rejected).because(reason);
-        result.evidence = findings.iter().take(FINDINGS_MAX).map(|text| excerpt::line(text)).collect();
+        let mut result = Self::new(name, GateStatus::Rejected).with_reason(reason);
+        result.evidence = findings.iter().take(FINDINGS_MAX).map(|text| excerpt::one_line(text)).collect();
         if findings.len() > FINDINGS_MAX {
             result.evidence.push(format!("and {} more", findings.len() - FINDINGS_MAX));
         }
-        result.excerpt = excerpt::tail(result.evidence.join("\n").as_bytes());
+        result.excerpt = excerpt::output_tail(result.evidence.join("\n").as_bytes());
         result
     }
 
     /// The same with a reason's code.
     #[must_use]
-    pub fn because(mut self, reason: &str) -> Self {
+    pub fn with_reason(mut self, reason: &str) -> Self {
         self.reason = Some(reason.to_owned());
         self
     }
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_result_reads_back_as_it_was_written() {
-        let mut result = GateResult::new("tests", GateStatus::Rejected).because("exit");
+        let mut result = GateResult::new("tests", GateStatus::Rejected).with_reason("exit");
         result.exit = Some(3);
         result.score = Some(1.5);
         let text = serde_json::to_string(&result).expect("a result is plain data");
@@ -135,9 +135,9 @@ mod tests {
 
     #[test]
     fn findings_reject_and_are_capped() {
-        assert!(GateResult::of_findings("clean", "markers", &[]).is_passed());
+        assert!(GateResult::from_findings("clean", "markers", &[]).is_passed());
         let many: Vec<String> = (0..30).map(|n| format!("a.rs:{n}: conflict")).collect();
-        let result = GateResult::of_findings("clean", "markers", &many);
+        let result = GateResult::from_findings("clean", "markers", &many);
         assert_eq!(result.status, GateStatus::Rejected);
         assert_eq!(result.evidence.last().map(String::as_str), Some("and 10 more"));
     }

@@ -8,7 +8,7 @@ const BYTES_MAX: usize = 16 << 20;
 
 /// Where and why a file does not parse.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ParseError {
+pub struct FileParseError {
     /// Line from 1; 0 when unknown.
     pub line: usize,
     /// Column from 1; 0 when unknown.
@@ -17,7 +17,7 @@ pub struct ParseError {
     pub text: String,
 }
 
-impl ParseError {
+impl FileParseError {
     fn at(line: usize, column: usize, text: impl std::fmt::Display) -> Self {
         Self { line, column, text: text.to_string().lines().next().unwrap_or_default().to_owned() }
     }
@@ -25,7 +25,7 @@ impl ParseError {
 
 /// A format, told by the file's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum DataFormat {
     /// `.json`, and files of the same grammar.
     Json,
     /// One JSON document a line.
@@ -36,10 +36,10 @@ pub enum Format {
     Toml,
 }
 
-impl Format {
+impl DataFormat {
     /// The format of a path, or `None` for files this gate can not read.
     #[must_use]
-    pub fn of(path: &str) -> Option<Self> {
+    pub fn from_path(path: &str) -> Option<Self> {
         let name = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
         match name.rsplit_once('.').map(|(_, extension)| extension) {
             _ if matches!(name.as_str(), "cargo.lock" | "poetry.lock" | "uv.lock") => Some(Self::Toml),
@@ -58,13 +58,13 @@ pub fn judge<'a>(gate: &ParseGate, files: impl Iterator<Item = (&'a str, &'a [u8
     let mut read = 0_usize;
     let mut findings = Vec::new();
     for (path, bytes) in files {
-        let Some(format) = Format::of(path) else { continue };
+        let Some(format) = DataFormat::from_path(path) else { continue };
         read += 1;
         if let Err(error) = check(format, bytes) {
             findings.push(format!("{path}:{}:{}: {}", error.line, error.column, error.text));
         }
     }
-    let mut result = GateResult::of_findings(&gate.name, "parse", &findings);
+    let mut result = GateResult::from_findings(&gate.name, "parse", &findings);
     result.evidence.push(format!("{read} files read"));
     result
 }
@@ -73,50 +73,50 @@ pub fn judge<'a>(gate: &ParseGate, files: impl Iterator<Item = (&'a str, &'a [u8
 ///
 /// # Errors
 /// The place of the first error.
-pub fn check(format: Format, bytes: &[u8]) -> Result<(), ParseError> {
+pub fn check(format: DataFormat, bytes: &[u8]) -> Result<(), FileParseError> {
     if bytes.len() > BYTES_MAX {
-        return Err(ParseError::at(0, 0, format!("larger than {BYTES_MAX} bytes")));
+        return Err(FileParseError::at(0, 0, format!("larger than {BYTES_MAX} bytes")));
     }
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let (line, column) = place(bytes, error.valid_up_to());
-        ParseError::at(line, column, "not UTF-8")
+        FileParseError::at(line, column, "not UTF-8")
     })?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     match format {
-        Format::Json => json(text),
-        Format::JsonLines => json_lines(text),
-        Format::Yaml => yaml(text),
-        Format::Toml => toml(text),
+        DataFormat::Json => json(text),
+        DataFormat::JsonLines => json_lines(text),
+        DataFormat::Yaml => yaml(text),
+        DataFormat::Toml => toml(text),
     }
 }
 
-fn json(text: &str) -> Result<(), ParseError> {
+fn json(text: &str) -> Result<(), FileParseError> {
     serde_json::from_str::<serde::de::IgnoredAny>(text)
         .map(drop)
-        .map_err(|error| ParseError::at(error.line(), error.column(), &error))
+        .map_err(|error| FileParseError::at(error.line(), error.column(), &error))
 }
 
-fn json_lines(text: &str) -> Result<(), ParseError> {
+fn json_lines(text: &str) -> Result<(), FileParseError> {
     for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        json(line).map_err(|error| ParseError { line: at + 1, ..error })?;
+        json(line).map_err(|error| FileParseError { line: at + 1, ..error })?;
     }
     Ok(())
 }
 
-fn yaml(text: &str) -> Result<(), ParseError> {
+fn yaml(text: &str) -> Result<(), FileParseError> {
     for event in saphyr_parser::Parser::new_from_str(text) {
         event.map_err(|error| {
             let mark = error.marker();
-            ParseError::at(mark.line(), mark.col() + 1, error.info())
+            FileParseError::at(mark.line(), mark.col() + 1, error.info())
         })?;
     }
     Ok(())
 }
 
-fn toml(text: &str) -> Result<(), ParseError> {
+fn toml(text: &str) -> Result<(), FileParseError> {
     toml::from_str::<toml::Table>(text).map(drop).map_err(|error| {
         let (line, column) = error.span().map_or((0, 0), |span| place(text.as_bytes(), span.start));
-        ParseError::at(line, column, error.message())
+        FileParseError::at(line, column, error.message())
     })
 }
 
@@ -141,10 +141,10 @@ mod tests {
             ("a.toml", "[a]\nb = 1\n"),
             ("Cargo.lock", "version = 4\n"),
         ] {
-            let format = Format::of(path).expect("a known format");
+            let format = DataFormat::from_path(path).expect("a known format");
             assert_eq!(check(format, text.as_bytes()), Ok(()), "{path}");
         }
-        assert_eq!(Format::of("src/main.rs"), None);
+        assert_eq!(DataFormat::from_path("src/main.rs"), None);
     }
 
     #[test]
@@ -156,18 +156,18 @@ mod tests {
             ("a.toml", "a = 1\nb = = 2\n", 2),
             ("b.json", "{\"a\": 1}\n<<<<<<< HEAD\n", 2),
         ] {
-            let format = Format::of(path).expect("a known format");
+            let format = DataFormat::from_path(path).expect("a known format");
             let error = check(format, text.as_bytes()).expect_err(path);
             assert_eq!(error.line, line, "{path}: {error:?}");
         }
-        assert_eq!(check(Format::Json, b"\"\xff\"").expect_err("not text").text, "not UTF-8");
+        assert_eq!(check(DataFormat::Json, b"\"\xff\"").expect_err("not text").text, "not UTF-8");
     }
 
     #[test]
     fn deep_nesting_is_an_error_and_no_crash() {
         let deep = "[".repeat(100_000);
-        assert!(check(Format::Json, deep.as_bytes()).is_err());
-        assert!(check(Format::Toml, format!("a = {deep}").as_bytes()).is_err());
-        assert!(check(Format::Yaml, deep.as_bytes()).is_err());
+        assert!(check(DataFormat::Json, deep.as_bytes()).is_err());
+        assert!(check(DataFormat::Toml, format!("a = {deep}").as_bytes()).is_err());
+        assert!(check(DataFormat::Yaml, deep.as_bytes()).is_err());
     }
 }

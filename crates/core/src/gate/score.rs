@@ -1,6 +1,6 @@
 //! A number that a gate prints, compared with a bar or with what base printed.
 
-use crate::spec::{Better, CountFloor, ScoreRule};
+use crate::spec::{CountFloor, ScoreDirection, ScoreRule};
 use regex::Regex;
 
 /// Why a score did not pass.
@@ -61,8 +61,8 @@ pub fn compare(rule: &ScoreRule, score: f64, base: Option<f64>) -> Result<(), Sc
         Some(CountFloor::Base(_)) => base.ok_or(ScoreError::NoBase)?,
     };
     let reached = match rule.better {
-        Better::Higher => score >= bar,
-        Better::Lower => score <= bar,
+        ScoreDirection::Higher => score >= bar,
+        ScoreDirection::Lower => score <= bar,
     };
     if reached { Ok(()) } else { Err(ScoreError::Worse { score, bar }) }
 }
@@ -72,13 +72,13 @@ mod tests {
     use super::*;
     use crate::spec::BaseWord;
 
-    fn rule(better: Better, at_least: Option<CountFloor>) -> ScoreRule {
+    fn rule(better: ScoreDirection, at_least: Option<CountFloor>) -> ScoreRule {
         ScoreRule { pattern: r"ops=([-\d.,_]+)".into(), better, at_least }
     }
 
     #[test]
     fn the_last_number_counts() {
-        let rule = rule(Better::Higher, None);
+        let rule = rule(ScoreDirection::Higher, None);
         assert_eq!(read(&rule, "ops=1\nops=1,250.5\n"), Ok(1250.5));
         assert_eq!(read(&rule, "nothing"), Err(ScoreError::NoScore));
         assert_eq!(read(&rule, "ops=.."), Err(ScoreError::NoScore));
@@ -89,15 +89,15 @@ mod tests {
     fn direction_decides_which_side_is_worse() {
         let base = Some(CountFloor::Base(BaseWord::Base));
         let cases = [
-            (Better::Higher, 10.0, Some(10.0), true),
-            (Better::Higher, 9.0, Some(10.0), false),
-            (Better::Lower, 9.0, Some(10.0), true),
-            (Better::Lower, 11.0, Some(10.0), false),
-            (Better::Higher, 1.0, None, false),
+            (ScoreDirection::Higher, 10.0, Some(10.0), true),
+            (ScoreDirection::Higher, 9.0, Some(10.0), false),
+            (ScoreDirection::Lower, 9.0, Some(10.0), true),
+            (ScoreDirection::Lower, 11.0, Some(10.0), false),
+            (ScoreDirection::Higher, 1.0, None, false),
         ];
         for (better, score, of_base, fine) in cases {
             assert_eq!(compare(&rule(better, base), score, of_base).is_ok(), fine, "{better:?} {score} {of_base:?}");
         }
-        assert_eq!(compare(&rule(Better::Lower, Some(CountFloor::Number(5.0))), 5.0, None), Ok(()));
+        assert_eq!(compare(&rule(ScoreDirection::Lower, Some(CountFloor::Number(5.0))), 5.0, None), Ok(()));
     }
 }

@@ -35,7 +35,7 @@ pub fn signature(results: &[GateResult]) -> String {
         return String::new();
     }
     let fields: Vec<&[u8]> = fields.iter().map(String::as_bytes).collect();
-    hash::of_fields(&fields)
+    hash::hash_fields(&fields)
 }
 
 fn failing_lines(excerpt: &str) -> Vec<String> {
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     fn failing(name: &str, exit: i32, excerpt: &str) -> GateResult {
-        let mut result = GateResult::new(name, GateStatus::Rejected).because("exit");
+        let mut result = GateResult::new(name, GateStatus::Rejected).with_reason("exit");
         result.exit = Some(exit);
         result.excerpt = excerpt.to_owned();
         result

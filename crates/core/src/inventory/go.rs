@@ -1,8 +1,8 @@
 //! Go tests: `TestX`, `FuzzX` and `ExampleX` functions of `_test.go` files, and subtests with a literal name.
 
-use super::mask::Grammar;
-use super::tokens::Tokens;
-use super::{TESTS_MAX, Test};
+use super::mask::CommentGrammar;
+use super::tokens::SourceTokens;
+use super::{InventoryTest, TESTS_MAX};
 use std::collections::BTreeSet;
 
 /// Most subtests of one function.
@@ -11,8 +11,8 @@ const SUBTESTS_MAX: usize = 1000;
 /// How far back the condition of a skip is looked for.
 const CONDITION_TOKENS_MAX: usize = 500;
 
-pub(super) fn tests(text: &str) -> Vec<Test> {
-    let tokens = Tokens::of(text, Grammar::Go);
+pub(super) fn tests(text: &str) -> Vec<InventoryTest> {
+    let tokens = SourceTokens::of(text, CommentGrammar::Go);
     let file_guards = constraints(text);
     let mut found = Vec::new();
     let mut at = 0;
@@ -39,16 +39,16 @@ fn is_test_name(name: &str) -> bool {
 }
 
 fn function(
-    tokens: &Tokens<'_>,
+    tokens: &SourceTokens<'_>,
     name: &str,
     (from, to): (usize, usize),
     file_guards: &BTreeSet<String>,
-    found: &mut Vec<Test>,
+    found: &mut Vec<InventoryTest>,
 ) {
     let mut guards = file_guards.clone();
     let is_skipped = skips(tokens, from, to, &mut guards) || (name == "TestMain" && !calls_run(tokens, from, to));
     let returns = tokens.word(from) == "return";
-    found.push(Test {
+    found.push(InventoryTest {
         name: name.to_owned(),
         is_skipped,
         guards: guards.clone(),
@@ -69,12 +69,19 @@ fn function(
         let is_off = is_skipped || skips(tokens, open + 1, close, &mut inner);
         let assertions = tokens.assertions(open + 1, close);
         let subtest = format!("{name}/{}", literal.trim_matches(['"', '`']));
-        found.push(Test { name: subtest, is_skipped: is_off, guards: inner, assertions, is_empty: false, text: None });
+        found.push(InventoryTest {
+            name: subtest,
+            is_skipped: is_off,
+            guards: inner,
+            assertions,
+            is_empty: false,
+            text: None,
+        });
     }
 }
 
 /// Finds `t.Skip`, `t.Skipf`, `t.SkipNow`: at the body's own level the test never runs, deeper it depends.
-fn skips(tokens: &Tokens<'_>, from: usize, to: usize, guards: &mut BTreeSet<String>) -> bool {
+fn skips(tokens: &SourceTokens<'_>, from: usize, to: usize, guards: &mut BTreeSet<String>) -> bool {
     let mut depth = 0_usize;
     let mut skipped = false;
     let mut at = from;
@@ -98,14 +105,14 @@ fn skips(tokens: &Tokens<'_>, from: usize, to: usize, guards: &mut BTreeSet<Stri
 }
 
 /// The source of the nearest `if … {` before a token.
-fn condition(tokens: &Tokens<'_>, from: usize, at: usize) -> String {
+fn condition(tokens: &SourceTokens<'_>, from: usize, at: usize) -> String {
     let start = (from.max(at.saturating_sub(CONDITION_TOKENS_MAX))..at).rev().find(|at| tokens.word(*at) == "if");
     let Some(start) = start else { return "skip".to_owned() };
     let end = (start..at).find(|at| tokens.is(*at, b'{')).unwrap_or(at);
     format!("skip {}", tokens.source(start, end))
 }
 
-fn calls_run(tokens: &Tokens<'_>, from: usize, to: usize) -> bool {
+fn calls_run(tokens: &SourceTokens<'_>, from: usize, to: usize) -> bool {
     (from..to.min(tokens.len())).any(|at| tokens.word(at) == "Run")
 }
 

@@ -4,9 +4,9 @@
 //! A function or a condition around a test becomes part of its name or its guards; `.only` anywhere takes every other
 //! test of the file out.
 
-use super::mask::Grammar;
-use super::tokens::{Kind, Tokens};
-use super::{DEPTH_MAX, TESTS_MAX, Test};
+use super::mask::CommentGrammar;
+use super::tokens::{SourceTokens, TokenKind};
+use super::{DEPTH_MAX, InventoryTest, TESTS_MAX};
 use std::collections::BTreeSet;
 
 /// `*.test.*`, `*.spec.*`, and files in test folders.
@@ -38,13 +38,13 @@ struct Call {
     open: usize,
 }
 
-pub(super) fn tests(path: &str, text: &str) -> Vec<Test> {
-    let tokens = Tokens::of(text, Grammar::JavaScript);
+pub(super) fn tests(path: &str, text: &str) -> Vec<InventoryTest> {
+    let tokens = SourceTokens::of(text, CommentGrammar::JavaScript);
     let mut reader = Reader { tokens: &tokens, scopes: Vec::new(), found: Vec::new() };
     reader.read();
     let has_only = reader.found.iter().any(|(_, is_only)| *is_only);
     let is_collected = path.rsplit('/').next().is_some_and(|name| name.contains("test") || name.contains("spec"));
-    let finish = |(mut test, is_only): (Test, bool)| {
+    let finish = |(mut test, is_only): (InventoryTest, bool)| {
         test.is_skipped |= has_only && !is_only;
         if !is_collected {
             test.guards.insert("file is not collected by its name".to_owned());
@@ -55,9 +55,9 @@ pub(super) fn tests(path: &str, text: &str) -> Vec<Test> {
 }
 
 struct Reader<'a> {
-    tokens: &'a Tokens<'a>,
+    tokens: &'a SourceTokens<'a>,
     scopes: Vec<Scope>,
-    found: Vec<(Test, bool)>,
+    found: Vec<(InventoryTest, bool)>,
 }
 
 impl Reader<'_> {
@@ -200,7 +200,13 @@ impl Reader<'_> {
         }
     }
 
-    fn test(&self, name: &str, guards: &BTreeSet<String>, is_off: bool, (body, close): (usize, usize)) -> Test {
+    fn test(
+        &self,
+        name: &str,
+        guards: &BTreeSet<String>,
+        is_off: bool,
+        (body, close): (usize, usize),
+    ) -> InventoryTest {
         let around = self.scopes.iter().map(|scope| scope.name.as_str()).filter(|name| !name.is_empty());
         let path: Vec<&str> = around.chain([name]).collect();
         let mut guards = guards.clone();
@@ -210,7 +216,7 @@ impl Reader<'_> {
             self.tokens.word(from) == "return" && (self.tokens.is(from + 1, b';') || self.tokens.is(from + 1, b'}'));
         let skips =
             self.tokens.word(from + 2) == "skip" && self.tokens.is(from + 1, b'.') && self.tokens.is(from + 3, b'(');
-        Test {
+        InventoryTest {
             name: path.join(" > "),
             is_skipped: is_off || skips || self.scopes.iter().any(|scope| scope.is_off),
             guards,
@@ -237,7 +243,8 @@ impl Reader<'_> {
             }
         } else if at > 0 && self.tokens.word(before) == "else" {
             scope.guards.insert("else".to_owned());
-        } else if at > 1 && self.tokens.kind(before) == Some(Kind::Sign(b'>')) && self.tokens.is(before - 1, b'=') {
+        } else if at > 1 && self.tokens.kind(before) == Some(TokenKind::Sign(b'>')) && self.tokens.is(before - 1, b'=')
+        {
             let is_callback = self.scopes.last().is_some_and(|scope| scope.is_suite) || self.is_loop_callback(at);
             scope.name = if is_callback { String::new() } else { "=>".to_owned() };
             // Inside a callback the next arrow is somebody's function again, unless it belongs to a suite of its own.

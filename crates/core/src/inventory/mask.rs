@@ -8,7 +8,7 @@ const REGEX_BYTES_MAX: usize = 4096;
 
 /// A language's comments and strings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Grammar {
+pub(super) enum CommentGrammar {
     Rust,
     Python,
     JavaScript,
@@ -17,7 +17,7 @@ pub(super) enum Grammar {
 }
 
 /// The masked text; it has the length of the input.
-pub(super) fn mask(text: &str, grammar: Grammar) -> Vec<u8> {
+pub(super) fn mask(text: &str, grammar: CommentGrammar) -> Vec<u8> {
     let mut masker = Masker { text: text.as_bytes(), out: text.as_bytes().to_vec(), at: 0, last: 0, grammar };
     while masker.at < masker.text.len() {
         masker.step();
@@ -31,18 +31,18 @@ struct Masker<'a> {
     at: usize,
     /// The last byte of code that was no blank: tells a regular expression from a division.
     last: u8,
-    grammar: Grammar,
+    grammar: CommentGrammar,
 }
 
 impl Masker<'_> {
     fn step(&mut self) {
         let rest = &self.text[self.at..];
         let end = match self.grammar {
-            Grammar::Rust => self.rust(rest),
-            Grammar::Python => self.python(rest),
-            Grammar::JavaScript => self.javascript(rest),
-            Grammar::Go => self.go(rest),
-            Grammar::Shell => self.shell(rest),
+            CommentGrammar::Rust => self.rust(rest),
+            CommentGrammar::Python => self.python(rest),
+            CommentGrammar::JavaScript => self.javascript(rest),
+            CommentGrammar::Go => self.go(rest),
+            CommentGrammar::Shell => self.shell(rest),
         };
         match end {
             Some(Piece::Comment(length)) => self.blank(length),

@@ -11,10 +11,10 @@ mod mask;
 mod python;
 mod rust;
 mod shell;
-mod steer;
+mod steering;
 mod tokens;
 
-pub use steer::steering;
+pub use steering::find_test_steering;
 
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,7 +31,7 @@ const DEPTH_MAX: usize = 200;
 /// A language with tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Suite {
+pub enum TestSuite {
     /// Rust's `#[test]` functions.
     Rust,
     /// pytest and unittest.
@@ -44,10 +44,10 @@ pub enum Suite {
     Shell,
 }
 
-impl Suite {
+impl TestSuite {
     /// The suite whose tests a file can hold, by its path.
     #[must_use]
-    pub fn of(path: &str) -> Option<Self> {
+    pub fn from_path(path: &str) -> Option<Self> {
         let name = path.rsplit('/').next().unwrap_or(path);
         match name.rsplit_once('.')?.1 {
             "rs" => Some(Self::Rust),
@@ -67,19 +67,21 @@ impl Suite {
 #[must_use]
 pub fn is_suite(path: &str) -> bool {
     let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
-    match Suite::of(path) {
-        Some(Suite::Rust) => folder == "tests" || (folder.ends_with("/tests") && !folder.contains("src/")),
-        Some(Suite::Python) => name.starts_with("test_") || name.ends_with("_test.py") || name.ends_with("_tests.py"),
-        Some(Suite::JavaScript) => [".test.", ".spec."].iter().any(|part| name.contains(part)),
-        Some(Suite::Go) => true,
-        Some(Suite::Shell) => name.ends_with(".bats") || name.starts_with("test_"),
+    match TestSuite::from_path(path) {
+        Some(TestSuite::Rust) => folder == "tests" || (folder.ends_with("/tests") && !folder.contains("src/")),
+        Some(TestSuite::Python) => {
+            name.starts_with("test_") || name.ends_with("_test.py") || name.ends_with("_tests.py")
+        }
+        Some(TestSuite::JavaScript) => [".test.", ".spec."].iter().any(|part| name.contains(part)),
+        Some(TestSuite::Go) => true,
+        Some(TestSuite::Shell) => name.ends_with(".bats") || name.starts_with("test_"),
         None => false,
     }
 }
 
 /// One test as its text shows it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Test {
+pub(crate) struct InventoryTest {
     /// Its name within the file: modules, classes and blocks around it, then itself.
     pub(crate) name: String,
     /// It does not run.
@@ -96,14 +98,14 @@ pub(crate) struct Test {
 
 /// The tests of a tree, or of the changed part of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Inventory {
-    tests: BTreeMap<(Suite, String, String), Test>,
+pub struct TestInventory {
+    tests: BTreeMap<(TestSuite, String, String), InventoryTest>,
 }
 
 /// Why a test of base is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Why {
+pub enum MissingReason {
     /// Nothing by its name is there: deleted, renamed, commented out, or its file is no longer collected.
     Gone,
     /// It is there and does not run, or runs only under a new condition.
@@ -112,7 +114,7 @@ pub enum Why {
     Emptied,
 }
 
-impl std::fmt::Display for Why {
+impl std::fmt::Display for MissingReason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Gone => "gone",
@@ -124,24 +126,24 @@ impl std::fmt::Display for Why {
 
 /// A test that base had and the sealed tree has not.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Missing {
+pub struct MissingTest {
     /// Its suite.
-    pub suite: Suite,
+    pub suite: TestSuite,
     /// `path::name`.
     pub id: String,
     /// What became of it.
-    pub why: Why,
+    pub why: MissingReason,
 }
 
-impl std::fmt::Display for Missing {
+impl std::fmt::Display for MissingTest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "`{}` is {}", self.id, self.why)
     }
 }
 
-impl Inventory {
+impl TestInventory {
     /// Reads files; what holds no tests costs nothing. Give both sides the same paths: all files, or all changed ones.
-    pub fn of<P: AsRef<str>, T: AsRef<str>>(files: impl Iterator<Item = (P, T)>) -> Self {
+    pub fn from_files<P: AsRef<str>, T: AsRef<str>>(files: impl Iterator<Item = (P, T)>) -> Self {
         let mut inventory = Self::default();
         for (path, text) in files {
             inventory.add(path.as_ref(), text.as_ref());
@@ -150,13 +152,13 @@ impl Inventory {
     }
 
     fn add(&mut self, path: &str, text: &str) {
-        let Some(suite) = Suite::of(path).filter(|_| text.len() <= FILE_BYTES_MAX) else { return };
+        let Some(suite) = TestSuite::from_path(path).filter(|_| text.len() <= FILE_BYTES_MAX) else { return };
         let tests = match suite {
-            Suite::Rust => rust::tests(text),
-            Suite::Python => python::tests(path, text),
-            Suite::JavaScript => javascript::tests(path, text),
-            Suite::Go => go::tests(text),
-            Suite::Shell => shell::tests(path, text),
+            TestSuite::Rust => rust::tests(text),
+            TestSuite::Python => python::tests(path, text),
+            TestSuite::JavaScript => javascript::tests(path, text),
+            TestSuite::Go => go::tests(text),
+            TestSuite::Shell => shell::tests(path, text),
         };
         let mut seen: BTreeMap<String, usize> = BTreeMap::new();
         for mut test in tests.into_iter().take(TESTS_MAX) {
@@ -192,29 +194,29 @@ impl Inventory {
 /// Every test that ran in base and is missing, skipped or emptied in the sealed tree. A test that moved to another file
 /// of its suite under the same name is present; new tests are welcome.
 #[must_use]
-pub fn compare(base: &Inventory, sealed: &Inventory) -> Vec<Missing> {
+pub fn compare(base: &TestInventory, sealed: &TestInventory) -> Vec<MissingTest> {
     let mut spare = spare(base, sealed);
     let mut missing = Vec::new();
     for ((suite, path, name), before) in base.tests.iter().filter(|(_, test)| !test.is_skipped) {
         let here = sealed.tests.get(&(*suite, path.clone(), name.clone()));
         let after = here.or_else(|| take_moved(&mut spare, *suite, name));
-        let why = after.map_or(Some(Why::Gone), |after| weaker(before, after));
-        missing.extend(why.map(|why| Missing { suite: *suite, id: format!("{path}::{name}"), why }));
+        let why = after.map_or(Some(MissingReason::Gone), |after| weaker(before, after));
+        missing.extend(why.map(|why| MissingTest { suite: *suite, id: format!("{path}::{name}"), why }));
     }
     missing
 }
 
 /// Tests among the code whose text differs from base's: they may ask for less than they did. New ones are welcome.
 #[must_use]
-pub fn rewritten(base: &Inventory, sealed: &Inventory) -> Vec<String> {
+pub fn rewritten_tests(base: &TestInventory, sealed: &TestInventory) -> Vec<String> {
     let both = base.tests.iter().filter_map(|(key, before)| Some((key, before, sealed.tests.get(key)?)));
     let differ = both.filter(|(_, before, after)| before.text.is_some() && before.text != after.text);
     differ.map(|((_, path, name), ..)| format!("{path}::{name}")).collect()
 }
 
 /// Tests that only the sealed tree has, by suite and last name: where a moved test could be.
-fn spare<'a>(base: &Inventory, sealed: &'a Inventory) -> BTreeMap<(Suite, String), Vec<&'a Test>> {
-    let mut spare: BTreeMap<(Suite, String), Vec<&Test>> = BTreeMap::new();
+fn spare<'a>(base: &TestInventory, sealed: &'a TestInventory) -> BTreeMap<(TestSuite, String), Vec<&'a InventoryTest>> {
+    let mut spare: BTreeMap<(TestSuite, String), Vec<&InventoryTest>> = BTreeMap::new();
     for (key, test) in sealed.tests.iter().filter(|(key, _)| !base.tests.contains_key(*key)) {
         spare.entry((key.0, moved_name(key.0, &test.name))).or_default().push(test);
     }
@@ -222,7 +224,11 @@ fn spare<'a>(base: &Inventory, sealed: &'a Inventory) -> BTreeMap<(Suite, String
 }
 
 /// Takes a moved test out of the spare ones, so that one test never stands in for two.
-fn take_moved<'a>(spare: &mut BTreeMap<(Suite, String), Vec<&'a Test>>, suite: Suite, name: &str) -> Option<&'a Test> {
+fn take_moved<'a>(
+    spare: &mut BTreeMap<(TestSuite, String), Vec<&'a InventoryTest>>,
+    suite: TestSuite,
+    name: &str,
+) -> Option<&'a InventoryTest> {
     let tests = spare.get_mut(&(suite, moved_name(suite, name)))?;
     let running = tests.iter().position(|test| !test.is_skipped).or(if tests.is_empty() { None } else { Some(0) })?;
     Some(tests.swap_remove(running))
@@ -230,23 +236,23 @@ fn take_moved<'a>(spare: &mut BTreeMap<(Suite, String), Vec<&'a Test>>, suite: S
 
 /// What stays of a name when the test moves: a Rust test keeps its function's name, since its module is its file; the
 /// others keep all of it. A shell script is its file, so only a move of the whole file is one.
-fn moved_name(suite: Suite, name: &str) -> String {
+fn moved_name(suite: TestSuite, name: &str) -> String {
     let name = name.split('#').next().unwrap_or(name);
     match suite {
         // A macro or a function around a test is no module, and a test inside one may never run.
-        Suite::Rust if name.contains('!') || name.contains("()") => name.to_owned(),
-        Suite::Rust => name.rsplit("::").next().unwrap_or(name).to_owned(),
-        Suite::Python | Suite::JavaScript | Suite::Go | Suite::Shell => name.to_owned(),
+        TestSuite::Rust if name.contains('!') || name.contains("()") => name.to_owned(),
+        TestSuite::Rust => name.rsplit("::").next().unwrap_or(name).to_owned(),
+        TestSuite::Python | TestSuite::JavaScript | TestSuite::Go | TestSuite::Shell => name.to_owned(),
     }
 }
 
-fn weaker(before: &Test, after: &Test) -> Option<Why> {
+fn weaker(before: &InventoryTest, after: &InventoryTest) -> Option<MissingReason> {
     if after.is_skipped || !after.guards.is_subset(&before.guards) {
-        return Some(Why::Skipped);
+        return Some(MissingReason::Skipped);
     }
     let lost_all = before.assertions > 0 && after.assertions == 0;
     let emptied = !before.is_empty && after.is_empty;
-    (lost_all || emptied).then_some(Why::Emptied)
+    (lost_all || emptied).then_some(MissingReason::Emptied)
 }
 
 #[cfg(test)]

@@ -2,9 +2,9 @@
 //!
 //! Read by logical lines and their indentation. Later definitions of a name win, as they do when the module is imported.
 
-use super::mask::{Grammar, mask};
+use super::mask::{CommentGrammar, mask};
 use super::tokens::looks_like_assertion;
-use super::{DEPTH_MAX, TESTS_MAX, Test};
+use super::{DEPTH_MAX, InventoryTest, TESTS_MAX};
 use std::collections::BTreeSet;
 
 /// A statement: brackets and backslashes joined, comments and strings blanked.
@@ -36,7 +36,7 @@ fn is_in_tests(path: &str) -> bool {
     path.rsplit_once('/').is_some_and(|(folder, _)| folder.split('/').any(|part| matches!(part, "test" | "tests")))
 }
 
-pub(super) fn tests(path: &str, text: &str) -> Vec<Test> {
+pub(super) fn tests(path: &str, text: &str) -> Vec<InventoryTest> {
     let lines = logical_lines(text);
     let takes_functions = is_collected(path) || is_in_tests(path);
     let mut reader =
@@ -73,7 +73,7 @@ impl Scope {
 struct Reader<'a> {
     lines: &'a [Line],
     scopes: Vec<Scope>,
-    found: Vec<Test>,
+    found: Vec<InventoryTest>,
     takes_functions: bool,
     module: Scope,
 }
@@ -116,8 +116,8 @@ impl Reader<'_> {
         self.push(at, Block::Class { name: name.to_owned(), is_test }, guards, is_off);
         // A case that inherits its tests has none of its own; without the class they do not run.
         if bases.contains(',') && bases.contains("TestCase") && !self.is_in_function() {
-            let test = Test { assertions: 1, ..self.test(at, "(inherited)", &[]) };
-            self.found.push(Test { is_empty: false, ..test });
+            let test = InventoryTest { assertions: 1, ..self.test(at, "(inherited)", &[]) };
+            self.found.push(InventoryTest { is_empty: false, ..test });
         }
     }
 
@@ -137,7 +137,7 @@ impl Reader<'_> {
         self.push(at, Block::Function, BTreeSet::new(), false);
     }
 
-    fn test(&self, at: usize, name: &str, decorators: &[&str]) -> Test {
+    fn test(&self, at: usize, name: &str, decorators: &[&str]) -> InventoryTest {
         let (mut guards, mut is_skipped) = read_decorators(decorators);
         for scope in &self.scopes {
             guards.extend(scope.guards.iter().cloned());
@@ -146,7 +146,7 @@ impl Reader<'_> {
         let body = body(self.lines, at);
         is_skipped |= body.is_skipped;
         guards.extend(body.guards);
-        Test {
+        InventoryTest {
             name: self.full_name(name),
             is_skipped,
             guards,
@@ -221,7 +221,7 @@ impl Reader<'_> {
     }
 
     /// What was said about the whole module holds for all of its tests, wherever it stood.
-    fn finish(mut self) -> Vec<Test> {
+    fn finish(mut self) -> Vec<InventoryTest> {
         for test in &mut self.found {
             test.is_skipped |= self.module.is_off;
             test.guards.extend(self.module.guards.iter().cloned());
@@ -376,7 +376,7 @@ fn is_same_on_both_sides(code: &str) -> bool {
 
 /// Joins physical lines into statements.
 fn logical_lines(text: &str) -> Vec<Line> {
-    let masked = mask(text, Grammar::Python);
+    let masked = mask(text, CommentGrammar::Python);
     let code = String::from_utf8_lossy(&masked).into_owned();
     let mut lines: Vec<Line> = Vec::new();
     let mut depth = 0_i64;

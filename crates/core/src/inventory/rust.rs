@@ -3,9 +3,9 @@
 //! A macro or a function around a test becomes part of its name, so a test that is wrapped into something that is never
 //! expanded or called is no longer the test that base had.
 
-use super::mask::Grammar;
-use super::tokens::{Kind, Tokens};
-use super::{DEPTH_MAX, TESTS_MAX, Test};
+use super::mask::CommentGrammar;
+use super::tokens::{SourceTokens, TokenKind};
+use super::{DEPTH_MAX, InventoryTest, TESTS_MAX};
 use std::collections::BTreeSet;
 
 /// What stands around a test.
@@ -28,8 +28,8 @@ struct Attributes {
     guards: BTreeSet<String>,
 }
 
-pub(super) fn tests(text: &str) -> Vec<Test> {
-    let tokens = Tokens::of(text, Grammar::Rust);
+pub(super) fn tests(text: &str) -> Vec<InventoryTest> {
+    let tokens = SourceTokens::of(text, CommentGrammar::Rust);
     let mut reader = Reader {
         tokens: &tokens,
         scopes: vec![Scope { end: usize::MAX, ..Scope::default() }],
@@ -41,11 +41,11 @@ pub(super) fn tests(text: &str) -> Vec<Test> {
 }
 
 struct Reader<'a> {
-    tokens: &'a Tokens<'a>,
+    tokens: &'a SourceTokens<'a>,
     scopes: Vec<Scope>,
     /// Macros of this file that make tests.
     makers: BTreeSet<String>,
-    found: Vec<Test>,
+    found: Vec<InventoryTest>,
 }
 
 impl Reader<'_> {
@@ -57,10 +57,10 @@ impl Reader<'_> {
                 self.scopes.pop();
             }
             at = match self.tokens.kind(at) {
-                Some(Kind::Sign(b'#')) => self.attribute(at, &mut attributes),
-                Some(Kind::Word) => self.word(at, &mut attributes),
-                Some(Kind::Sign(b'{')) => self.open(at, String::new(), std::mem::take(&mut attributes)),
-                Some(Kind::Sign(b';' | b'}')) => {
+                Some(TokenKind::Sign(b'#')) => self.attribute(at, &mut attributes),
+                Some(TokenKind::Word) => self.word(at, &mut attributes),
+                Some(TokenKind::Sign(b'{')) => self.open(at, String::new(), std::mem::take(&mut attributes)),
+                Some(TokenKind::Sign(b';' | b'}')) => {
                     attributes = Attributes::default();
                     at + 1
                 }
@@ -135,7 +135,7 @@ impl Reader<'_> {
         let (open, close) = (at + 2, self.tokens.partner(at + 2));
         let end = self.tokens.find_sign(open + 1, b",").unwrap_or(close).min(close).min(open + 9);
         let name = format!("{}!({})", self.tokens.word(at), self.tokens.source(open + 1, end));
-        let test = Test { assertions: 1, ..self.test(&name, Attributes::default()) };
+        let test = InventoryTest { assertions: 1, ..self.test(&name, Attributes::default()) };
         self.found.push(test);
     }
 
@@ -153,7 +153,7 @@ impl Reader<'_> {
         // `mod tests;` links a file; without the line its tests are not compiled, so the line itself is an id.
         let is_link = self.tokens.is(at + 1, b';');
         if is_link && (attributes.is_cfg_test || name.contains("test")) {
-            let test = Test { assertions: 1, ..self.test(&format!("mod {name}"), attributes) };
+            let test = InventoryTest { assertions: 1, ..self.test(&format!("mod {name}"), attributes) };
             self.found.push(test);
         }
         at + 1
@@ -172,19 +172,19 @@ impl Reader<'_> {
             // Formatters add and remove commas before a closing bracket.
             let text = self.tokens.source(open + 1, close);
             let text = text.replace(",)", ")").replace(",]", "]").replace(",}", "}");
-            self.found.push(Test { assertions: body.0, is_empty: body.1, text: Some(text), ..test });
+            self.found.push(InventoryTest { assertions: body.0, is_empty: body.1, text: Some(text), ..test });
             return self.open(open, format!("{name}()"), Attributes { guards, ..Attributes::default() });
         }
         self.open(open, format!("{name}()"), attributes)
     }
 
-    fn test(&self, name: &str, attributes: Attributes) -> Test {
+    fn test(&self, name: &str, attributes: Attributes) -> InventoryTest {
         let around = self.scopes.iter().map(|scope| scope.name.as_str()).filter(|name| !name.is_empty());
         let path: Vec<&str> = around.chain([name]).collect();
         let mut guards = attributes.guards;
         guards.extend(self.scopes.iter().flat_map(|scope| scope.guards.iter().cloned()));
         let is_skipped = attributes.is_off || self.scopes.iter().any(|scope| scope.is_off);
-        Test { name: path.join("::"), is_skipped, guards, ..Test::default() }
+        InventoryTest { name: path.join("::"), is_skipped, guards, ..InventoryTest::default() }
     }
 
     /// Assertions of a body, and whether it does nothing: no tokens, or it returns at once.
@@ -197,7 +197,7 @@ impl Reader<'_> {
 }
 
 /// Reads one attribute, without its brackets.
-fn classify(tokens: &Tokens<'_>, from: usize, to: usize, attributes: &mut Attributes) {
+fn classify(tokens: &SourceTokens<'_>, from: usize, to: usize, attributes: &mut Attributes) {
     let mut last = from;
     while tokens.is(last + 1, b':') && tokens.is(last + 2, b':') && last + 3 < to {
         last += 3;

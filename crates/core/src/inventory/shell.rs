@@ -1,7 +1,7 @@
 //! Shell tests: a script is one test, its `test_*` functions and bats' `@test` blocks are further ones.
 
-use super::mask::{Grammar, mask};
-use super::{TESTS_MAX, Test};
+use super::mask::{CommentGrammar, mask};
+use super::{InventoryTest, TESTS_MAX};
 use std::collections::{BTreeSet, HashMap};
 
 /// How much of a function is read.
@@ -23,8 +23,8 @@ pub(super) fn is_test(path: &str) -> bool {
     in_tests || is_named || ends || name.ends_with(".bats")
 }
 
-pub(super) fn tests(path: &str, text: &str) -> Vec<Test> {
-    let masked = mask(text, Grammar::Shell);
+pub(super) fn tests(path: &str, text: &str) -> Vec<InventoryTest> {
+    let masked = mask(text, CommentGrammar::Shell);
     let code = String::from_utf8_lossy(&masked).into_owned();
     let lines: Vec<&str> = code.lines().collect();
     let originals: Vec<&str> = text.lines().collect();
@@ -36,7 +36,12 @@ pub(super) fn tests(path: &str, text: &str) -> Vec<Test> {
     let name = path.rsplit('/').next().unwrap_or(path);
     if !name.ends_with(".bats") {
         let commands = script_commands(&lines);
-        found.push(Test { name: name.to_owned(), assertions: commands, is_empty: commands == 0, ..Test::default() });
+        found.push(InventoryTest {
+            name: name.to_owned(),
+            assertions: commands,
+            is_empty: commands == 0,
+            ..InventoryTest::default()
+        });
     }
     for (at, line) in lines.iter().enumerate() {
         let bats = line.trim_start().strip_prefix("@test").map(|_| originals.get(at).copied().unwrap_or_default());
@@ -62,7 +67,7 @@ fn function_name(line: &str) -> Option<String> {
     (is_function && line.starts_with("test")).then(|| line[..end].to_owned())
 }
 
-fn function(lines: &[&str], at: usize, name: String, guards: BTreeSet<String>) -> Test {
+fn function(lines: &[&str], at: usize, name: String, guards: BTreeSet<String>) -> InventoryTest {
     let body = body(lines, at);
     let first = body.iter().map(|line| line.trim()).find(|line| !line.is_empty() && !matches!(*line, "{" | "}"));
     let is_skipped = first.is_some_and(|line| {
@@ -74,7 +79,7 @@ fn function(lines: &[&str], at: usize, name: String, guards: BTreeSet<String>) -
             || line.starts_with("exit 0")
     });
     let commands = body.iter().filter(|line| can_fail(line)).count();
-    Test { name, is_skipped, guards, assertions: commands, is_empty: commands == 0, text: None }
+    InventoryTest { name, is_skipped, guards, assertions: commands, is_empty: commands == 0, text: None }
 }
 
 fn split_words(line: &str) -> impl Iterator<Item = &str> {

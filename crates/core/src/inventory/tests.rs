@@ -3,14 +3,14 @@
 use super::*;
 
 fn missing(path: &str, before: &str, after: &str) -> Vec<String> {
-    let base = Inventory::of([(path, before)].into_iter());
+    let base = TestInventory::from_files([(path, before)].into_iter());
     assert!(!base.is_empty(), "base has tests: {before}");
-    let sealed = Inventory::of([(path, after)].into_iter());
+    let sealed = TestInventory::from_files([(path, after)].into_iter());
     compare(&base, &sealed).iter().map(ToString::to_string).collect()
 }
 
 fn ids(path: &str, text: &str) -> Vec<String> {
-    let inventory = Inventory::of([(path, text)].into_iter());
+    let inventory = TestInventory::from_files([(path, text)].into_iter());
     inventory.ids().map(|id| id.strip_prefix(&format!("{path}::")).unwrap_or(&id).to_owned()).collect()
 }
 
@@ -118,8 +118,8 @@ fn honest_rust_changes_are_not_flagged() {
 
 #[test]
 fn a_rust_test_may_move_and_a_link_may_not_vanish() {
-    let base = Inventory::of([("src/a.rs", RUST), ("src/b.rs", "")].into_iter());
-    let sealed = Inventory::of([("src/a.rs", ""), ("src/b.rs", RUST)].into_iter());
+    let base = TestInventory::from_files([("src/a.rs", RUST), ("src/b.rs", "")].into_iter());
+    let sealed = TestInventory::from_files([("src/a.rs", ""), ("src/b.rs", RUST)].into_iter());
     assert_eq!(compare(&base, &sealed), []);
     let linked = "#[cfg(test)]\nmod tests;\nmod other;\n";
     assert_eq!(missing("src/lib.rs", linked, "mod other;\n"), ["`src/lib.rs::mod tests` is gone"]);
@@ -143,8 +143,8 @@ fn a_python_case_that_inherits_its_tests_is_one() {
 #[test]
 fn one_moved_test_does_not_stand_in_for_two() {
     let one = "#[test]\nfn same() { assert!(x()); }\n";
-    let base = Inventory::of([("tests/a.rs", one), ("tests/b.rs", one)].into_iter());
-    let sealed = Inventory::of([("tests/c.rs", one)].into_iter());
+    let base = TestInventory::from_files([("tests/a.rs", one), ("tests/b.rs", one)].into_iter());
+    let sealed = TestInventory::from_files([("tests/c.rs", one)].into_iter());
     assert_eq!(compare(&base, &sealed).len(), 1);
 }
 
@@ -273,8 +273,8 @@ fn honest_python_changes_are_not_flagged() {
 
 #[test]
 fn a_python_test_may_move_to_a_collected_file_only() {
-    let base = Inventory::of([("tests/test_a.py", PYTHON)].into_iter());
-    let moved = |path| compare(&base, &Inventory::of([(path, PYTHON)].into_iter())).len();
+    let base = TestInventory::from_files([("tests/test_a.py", PYTHON)].into_iter());
+    let moved = |path| compare(&base, &TestInventory::from_files([(path, PYTHON)].into_iter())).len();
     assert_eq!(moved("tests/unit/test_calc.py"), 0);
     assert_eq!(moved("tests/calc.py"), 4);
     assert_eq!(moved("old/calc.py.txt"), 4);
@@ -449,8 +449,8 @@ fn shell_tests_are_read_and_lies_found() {
         &["`test_calc.sh::test_calc.sh` is emptied"],
     );
     check("test_calc.sh", plain, "test ", "[ -x calc ]\ntest ", &[]);
-    let base = Inventory::of([("tests/calc.sh", SHELL)].into_iter());
-    assert_eq!(compare(&base, &Inventory::default()).len(), 3);
+    let base = TestInventory::from_files([("tests/calc.sh", SHELL)].into_iter());
+    assert_eq!(compare(&base, &TestInventory::default()).len(), 3);
     let bats = "@test \"adds\" {\n  run ./calc 1 1\n  [ \"$output\" = 2 ]\n}\n";
     check("tests/a.bats", bats, "  run", "  skip\n  run", &["`tests/a.bats::adds` is skipped"]);
     check("tests/a.bats", bats, "\"adds\"", "\"adds up\"", &["`tests/a.bats::adds` is gone"]);
@@ -479,7 +479,7 @@ proptest::proptest! {
         ];
         let text: String = pieces.iter().map(|at| PIECES[*at]).chain([junk.as_str()]).collect();
         for path in ["a.rs", "tests/test_a.py", "a.test.js", "a_test.go", "tests/a.sh", "tests/a.bats"] {
-            let one = Inventory::of([(path, &text)].into_iter());
+            let one = TestInventory::from_files([(path, &text)].into_iter());
             proptest::prop_assert_eq!(compare(&one, &one), vec![]);
         }
     }
@@ -490,7 +490,7 @@ fn reading_is_linear_in_the_text() {
     for piece in ["(", "{", "/*", "\"", "`${", "#[", "fn a() {", "if x {", "it('a', () => {", "<<EOF\n", "'", "r#\""] {
         let text = piece.repeat(20_000);
         for path in ["a.rs", "tests/test_a.py", "a.test.js", "a_test.go", "tests/a.sh"] {
-            let _ = Inventory::of([(path, &text)].into_iter());
+            let _ = TestInventory::from_files([(path, &text)].into_iter());
         }
     }
 }
@@ -498,8 +498,8 @@ fn reading_is_linear_in_the_text() {
 #[test]
 fn a_test_among_the_code_that_says_something_else_is_rewritten_and_a_new_or_reformatted_one_is_not() {
     let base = "fn f() {}\n#[cfg(test)]\nmod tests {\n    #[test]\n    fn a() { assert_eq!(f(1), vec![1, 2]); }\n}\n";
-    let of = |text: &str| Inventory::of([("src/lib.rs", text)].into_iter());
-    let rewritten = |text: &str| rewritten(&of(base), &of(text));
+    let of = |text: &str| TestInventory::from_files([("src/lib.rs", text)].into_iter());
+    let rewritten = |text: &str| rewritten_tests(&of(base), &of(text));
     assert_eq!(rewritten(base), Vec::<String>::new());
     assert_eq!(rewritten(&base.replace("vec![1, 2]", "f(1)")), ["src/lib.rs::tests::a"]);
     assert_eq!(rewritten(&base.replace("vec![1, 2]", "vec![\n  1,\n  2,\n]")), Vec::<String>::new());

@@ -1,13 +1,13 @@
 //! Tokens of masked code, with the partner of every bracket: what the readers of languages with braces walk over.
 
-use super::mask::{Grammar, is_word, mask};
+use super::mask::{CommentGrammar, is_word, mask};
 
 /// How much of one body is searched for assertions.
 const BODY_TOKENS_MAX: usize = 50_000;
 
 /// One token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TokenKind {
     /// An identifier, keyword or number.
     Word,
     /// A literal that was masked.
@@ -18,7 +18,7 @@ pub(super) enum Kind {
 
 #[derive(Debug, Clone, Copy)]
 struct Token {
-    kind: Kind,
+    kind: TokenKind,
     start: usize,
     end: usize,
     /// Index of the matching bracket; the end of the tokens where there is none.
@@ -26,13 +26,13 @@ struct Token {
 }
 
 /// The tokens of one file.
-pub(super) struct Tokens<'a> {
+pub(super) struct SourceTokens<'a> {
     text: &'a str,
     tokens: Vec<Token>,
 }
 
-impl<'a> Tokens<'a> {
-    pub(super) fn of(text: &'a str, grammar: Grammar) -> Self {
+impl<'a> SourceTokens<'a> {
+    pub(super) fn of(text: &'a str, grammar: CommentGrammar) -> Self {
         let code = mask(text, grammar);
         let mut tokens = split(&code);
         pair(&mut tokens);
@@ -43,26 +43,26 @@ impl<'a> Tokens<'a> {
         self.tokens.len()
     }
 
-    pub(super) fn kind(&self, at: usize) -> Option<Kind> {
+    pub(super) fn kind(&self, at: usize) -> Option<TokenKind> {
         self.tokens.get(at).map(|token| token.kind)
     }
 
     /// The source of a word or a literal; empty for signs and past the end.
     pub(super) fn word(&self, at: usize) -> &'a str {
         match self.tokens.get(at) {
-            Some(token) if token.kind == Kind::Word => self.text.get(token.start..token.end).unwrap_or_default(),
+            Some(token) if token.kind == TokenKind::Word => self.text.get(token.start..token.end).unwrap_or_default(),
             _ => "",
         }
     }
 
     /// A literal's source with its quotes.
     pub(super) fn literal(&self, at: usize) -> Option<&'a str> {
-        let token = self.tokens.get(at).filter(|token| token.kind == Kind::Text)?;
+        let token = self.tokens.get(at).filter(|token| token.kind == TokenKind::Text)?;
         self.text.get(token.start..token.end)
     }
 
     pub(super) fn is(&self, at: usize, sign: u8) -> bool {
-        self.kind(at) == Some(Kind::Sign(sign))
+        self.kind(at) == Some(TokenKind::Sign(sign))
     }
 
     /// The matching bracket, or the number of tokens.
@@ -84,9 +84,9 @@ impl<'a> Tokens<'a> {
         let mut at = from;
         while let Some(kind) = self.kind(at) {
             match kind {
-                Kind::Sign(sign) if signs.contains(&sign) => return Some(at),
-                Kind::Sign(b'(' | b'[' | b'{') => at = self.partner(at).max(at) + 1,
-                Kind::Sign(b')' | b']' | b'}') => return None,
+                TokenKind::Sign(sign) if signs.contains(&sign) => return Some(at),
+                TokenKind::Sign(b'(' | b'[' | b'{') => at = self.partner(at).max(at) + 1,
+                TokenKind::Sign(b')' | b']' | b'}') => return None,
                 _ => at += 1,
             }
         }
@@ -105,9 +105,9 @@ impl<'a> Tokens<'a> {
         }
         let open = if self.is(at + 1, b'!') { at + 2 } else { at + 1 };
         match self.kind(open) {
-            Some(Kind::Sign(b'(' | b'[' | b'{')) => self.could_differ(open + 1, self.partner(open)),
+            Some(TokenKind::Sign(b'(' | b'[' | b'{')) => self.could_differ(open + 1, self.partner(open)),
             // `expect.soft(…)`, `assert.equal(…)`: the call follows the dot.
-            Some(Kind::Sign(b'.')) => self.is_chained_call(open),
+            Some(TokenKind::Sign(b'.')) => self.is_chained_call(open),
             _ => false,
         }
     }
@@ -165,7 +165,7 @@ fn split(code: &[u8]) -> Vec<Token> {
             while at < code.len() && is_word(code[at]) {
                 at += 1;
             }
-            Kind::Word
+            TokenKind::Word
         } else if byte == b'"' {
             // A masked literal holds blanks only, up to its closing mark.
             at += 1;
@@ -173,10 +173,10 @@ fn split(code: &[u8]) -> Vec<Token> {
                 at += 1;
             }
             at = (at + 1).min(code.len());
-            Kind::Text
+            TokenKind::Text
         } else {
             at += 1;
-            Kind::Sign(byte)
+            TokenKind::Sign(byte)
         };
         tokens.push(Token { kind, start, end: at, partner: usize::MAX });
     }
@@ -189,8 +189,8 @@ fn pair(tokens: &mut [Token]) {
     let end = tokens.len();
     for at in 0..end {
         match tokens[at].kind {
-            Kind::Sign(b'(' | b'[' | b'{') => open.push(at),
-            Kind::Sign(b')' | b']' | b'}') => {
+            TokenKind::Sign(b'(' | b'[' | b'{') => open.push(at),
+            TokenKind::Sign(b')' | b']' | b'}') => {
                 if let Some(start) = open.pop() {
                     tokens[start].partner = at;
                     tokens[at].partner = start;

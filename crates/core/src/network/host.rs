@@ -10,7 +10,7 @@ const LABEL_MAX: usize = 63;
 
 /// Somebody on the network.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Host {
+pub enum NetworkHost {
     /// By name, in lower case and without a trailing dot.
     Name(String),
     /// By address.
@@ -19,9 +19,9 @@ pub enum Host {
 
 /// A host and a port.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Target {
+pub struct NetworkTarget {
     /// The host.
-    pub host: Host,
+    pub host: NetworkHost,
     /// The port.
     pub port: u16,
 }
@@ -52,7 +52,7 @@ pub enum TargetError {
     Port,
 }
 
-impl Host {
+impl NetworkHost {
     /// Reads a name or an address; version 6 stands in brackets. One trailing dot is dropped.
     ///
     /// # Errors
@@ -100,7 +100,7 @@ pub(super) fn below(name: &str, parent: &str) -> bool {
 
 /// A name. One whose last label is a number is an address in a shape that programs read in different ways (`127.1`,
 /// `0x7f.1`), and is none of ours.
-fn name(text: &str) -> Result<Host, TargetError> {
+fn name(text: &str) -> Result<NetworkHost, TargetError> {
     if !text.is_ascii() {
         return Err(TargetError::Unicode);
     }
@@ -117,7 +117,7 @@ fn name(text: &str) -> Result<Host, TargetError> {
     if !lower.split('.').all(is_label) {
         return Err(TargetError::Name);
     }
-    if number { Err(TargetError::Address) } else { Ok(Host::Name(lower)) }
+    if number { Err(TargetError::Address) } else { Ok(NetworkHost::Name(lower)) }
 }
 
 fn is_label(label: &str) -> bool {
@@ -125,14 +125,14 @@ fn is_label(label: &str) -> bool {
     known && !label.is_empty() && label.len() <= LABEL_MAX && !label.starts_with('-') && !label.ends_with('-')
 }
 
-impl Target {
+impl NetworkTarget {
     /// Reads `host:port`; without a port it is `default`.
     ///
     /// # Errors
     /// Why it is none.
     pub fn parse(text: &str, default: u16) -> Result<Self, TargetError> {
         let (host, port) = split_port(text)?;
-        Ok(Self { host: Host::parse(host)?, port: port.unwrap_or(default) })
+        Ok(Self { host: NetworkHost::parse(host)?, port: port.unwrap_or(default) })
     }
 }
 
@@ -152,7 +152,7 @@ pub(super) fn split_port(text: &str) -> Result<(&str, Option<u16>), TargetError>
     Ok((host, Some(port)))
 }
 
-impl fmt::Display for Host {
+impl fmt::Display for NetworkHost {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Name(name) => out.write_str(name),
@@ -162,7 +162,7 @@ impl fmt::Display for Host {
     }
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for NetworkTarget {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}:{}", self.host, self.port)
     }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The addresses a connection may be made to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
+pub enum AddressReach {
     /// Addresses of the public internet.
     Public,
     /// Those, and the private ranges of one's own network; neither this machine nor its link.
@@ -16,7 +16,7 @@ pub enum Reach {
     Exactly(IpAddr),
 }
 
-impl Reach {
+impl AddressReach {
     /// May this address be dialled?
     #[must_use]
     pub fn permits(self, address: IpAddr) -> bool {

@@ -9,8 +9,8 @@
 //! A limit that cannot be kept is refused instead of being widened in silence: inside TLS the proxy sees neither method nor
 //! path, unless the loop asks for the TLS to be opened.
 
-use super::host::{Host, TargetError, below, split_port};
-use super::reach::Reach;
+use super::host::{NetworkHost, TargetError, below, split_port};
+use super::reach::AddressReach;
 use crate::spec::problem::quoted;
 use std::fmt;
 
@@ -21,29 +21,29 @@ const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OP
 
 /// A rule, read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rule {
+pub struct NetworkRule {
     /// Whom it names.
-    pub hosts: Hosts,
+    pub hosts: HostMatch,
     /// Which ports.
-    pub ports: Ports,
+    pub ports: PortMatch,
     /// What may be done there.
-    pub access: Access,
+    pub access: RuleAccess,
     /// Whether the name may lead into a private network.
     private: bool,
 }
 
 /// Whom a rule names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Hosts {
+pub enum HostMatch {
     /// One host.
-    Only(Host),
+    Only(NetworkHost),
     /// Every name below this one, at any depth; not the name itself.
     Below(String),
 }
 
 /// Which ports a rule names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ports {
+pub enum PortMatch {
     /// 80 and 443.
     Web,
     /// One.
@@ -52,18 +52,18 @@ pub enum Ports {
 
 /// What a rule allows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Access {
+pub enum RuleAccess {
     /// Everything: tunnels, and plain HTTP with any method and path.
     Any,
     /// Plain HTTP with this method and path.
-    Plain(Verb, Paths),
+    Plain(MethodMatch, PathMatch),
     /// HTTP inside TLS that the proxy opens, with this method and path.
-    Opened(Verb, Paths),
+    Opened(MethodMatch, PathMatch),
 }
 
 /// Which methods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verb {
+pub enum MethodMatch {
     /// All.
     Any,
     /// This one; `GET` includes `HEAD`, which asks for less.
@@ -72,7 +72,7 @@ pub enum Verb {
 
 /// Which paths.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Paths {
+pub enum PathMatch {
     /// All.
     All,
     /// This one.
@@ -84,37 +84,37 @@ pub enum Paths {
 /// Why an entry is none, and what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
-pub struct RuleError {
+pub struct NetworkRuleError {
     /// What is wrong.
     pub what: String,
     /// What to do about it.
     pub hint: Option<String>,
 }
 
-impl RuleError {
+impl NetworkRuleError {
     fn new(what: String, hint: impl Into<String>) -> Self {
         Self { what, hint: Some(hint.into()) }
     }
 
     /// More entries than a list may have.
     #[must_use]
-    pub fn many() -> Self {
+    pub fn too_many() -> Self {
         let what = format!("`network` has more than {} entries", super::RULES_MAX);
         Self::new(what, "use `*.example.org` for the hosts of one domain")
     }
 
-    pub(super) fn widened(rule: &Rule, other: &Rule) -> Self {
+    pub(super) fn widened(rule: &NetworkRule, other: &NetworkRule) -> Self {
         let what = format!("the limit of `{rule}` does not hold, because `{other}` allows everything there");
         Self::new(what, "keep one of the two")
     }
 }
 
-impl Rule {
+impl NetworkRule {
     /// Reads an entry.
     ///
     /// # Errors
     /// Why it is none, and what to write instead.
-    pub fn read(entry: &str) -> Result<Self, RuleError> {
+    pub fn read(entry: &str) -> Result<Self, NetworkRuleError> {
         if entry.len() > ENTRY_MAX || entry.chars().any(|c| c.is_control()) {
             return Err(no_host(entry, EXAMPLES));
         }
@@ -126,7 +126,7 @@ impl Rule {
             [method, place] => (Some(method), place),
             _ => return Err(no_host(entry, EXAMPLES)),
         };
-        let verb = method.map_or(Ok(Verb::Any), |method| verb(entry, method))?;
+        let verb = method.map_or(Ok(MethodMatch::Any), |method| verb(entry, method))?;
         let rule = match place.split_once("://") {
             Some((scheme, rest)) => url(entry, scheme, rest, verb, if inspect { Tls::Open } else { Tls::Closed })?,
             None if inspect || method.is_some() => return Err(needs_url(entry, place)),
@@ -137,18 +137,18 @@ impl Rule {
 
     /// The addresses it may lead to.
     #[must_use]
-    pub fn reach(&self) -> Reach {
+    pub fn reach(&self) -> AddressReach {
         let named = match &self.hosts {
-            Hosts::Only(Host::Ip(ip)) => return Reach::Exactly(*ip),
-            Hosts::Only(host) => host.clone(),
-            Hosts::Below(parent) => Host::Name(parent.clone()),
+            HostMatch::Only(NetworkHost::Ip(ip)) => return AddressReach::Exactly(*ip),
+            HostMatch::Only(host) => host.clone(),
+            HostMatch::Below(parent) => NetworkHost::Name(parent.clone()),
         };
         if named.is_localhost() {
-            Reach::Loopback
+            AddressReach::Loopback
         } else if self.private || named.is_private_name() {
-            Reach::Private
+            AddressReach::Private
         } else {
-            Reach::Public
+            AddressReach::Public
         }
     }
 
@@ -161,8 +161,8 @@ impl Rule {
 const EXAMPLES: &str = "write a host such as `docs.example.org`, `*.example.org` or `example.org:8443`, or a limit such as \
                         `GET http://example.org/api/*`";
 
-fn no_host(entry: &str, hint: &str) -> RuleError {
-    RuleError::new(format!("{} is no host", quoted(entry)), hint)
+fn no_host(entry: &str, hint: &str) -> NetworkRuleError {
+    NetworkRuleError::new(format!("{} is no host", quoted(entry)), hint)
 }
 
 /// Takes a leading word away.
@@ -174,25 +174,25 @@ fn take(words: &mut Vec<&str>, word: &str) -> bool {
     there
 }
 
-fn verb(entry: &str, method: &str) -> Result<Verb, RuleError> {
+fn verb(entry: &str, method: &str) -> Result<MethodMatch, NetworkRuleError> {
     match METHODS.iter().find(|known| **known == method) {
-        Some(known) => Ok(Verb::Only(known)),
+        Some(known) => Ok(MethodMatch::Only(known)),
         None => {
             let what = format!("{} begins with {}, which is no method", quoted(entry), quoted(method));
-            Err(RuleError::new(what, format!("one of {}", METHODS.join(", "))))
+            Err(NetworkRuleError::new(what, format!("one of {}", METHODS.join(", "))))
         }
     }
 }
 
 /// A method or `inspect` before a bare host.
-fn needs_url(entry: &str, place: &str) -> RuleError {
+fn needs_url(entry: &str, place: &str) -> NetworkRuleError {
     let what = format!("{} limits what the proxy sees, but has no address to see it at", quoted(entry));
     let (plain, tls) = (format!("GET http://{place}/*"), format!("inspect GET https://{place}/*"));
-    RuleError::new(what, format!("write {}, or {} for TLS", quoted(&plain), quoted(&tls)))
+    NetworkRuleError::new(what, format!("write {}, or {} for TLS", quoted(&plain), quoted(&tls)))
 }
 
 /// A host alone.
-fn bare(entry: &str, place: &str) -> Result<Rule, RuleError> {
+fn bare(entry: &str, place: &str) -> Result<NetworkRule, NetworkRuleError> {
     if let Some((host, _)) = place.split_once(['/', '?', '#']) {
         let plain = format!("GET http://{place}");
         let hint = format!("write {} for the whole host, or {} for a path on plain HTTP", quoted(host), quoted(&plain));
@@ -202,7 +202,12 @@ fn bare(entry: &str, place: &str) -> Result<Rule, RuleError> {
         return Err(no_host(entry, "a method needs an address behind it, such as `GET http://example.org/api/*`"));
     }
     let (hosts, port) = authority(entry, place)?;
-    Ok(Rule { hosts, ports: port.map_or(Ports::Web, Ports::Only), access: Access::Any, private: false })
+    Ok(NetworkRule {
+        hosts,
+        ports: port.map_or(PortMatch::Web, PortMatch::Only),
+        access: RuleAccess::Any,
+        private: false,
+    })
 }
 
 /// Whether the proxy is asked to open TLS.
@@ -212,18 +217,18 @@ enum Tls {
     Closed,
 }
 
-fn url(entry: &str, scheme: &str, rest: &str, verb: Verb, tls: Tls) -> Result<Rule, RuleError> {
+fn url(entry: &str, scheme: &str, rest: &str, verb: MethodMatch, tls: Tls) -> Result<NetworkRule, NetworkRuleError> {
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (place, path) = rest.split_at(end);
     let (hosts, port) = authority(entry, place)?;
     let paths = paths(entry, path)?;
-    let whole = verb == Verb::Any && matches!(path, "" | "/" | "/*");
+    let whole = verb == MethodMatch::Any && matches!(path, "" | "/" | "/*");
     let (usual, access) = match (scheme, tls) {
-        ("http", Tls::Closed) => (80, Access::Plain(verb, paths)),
-        ("https", Tls::Open) => (443, Access::Opened(verb, paths)),
+        ("http", Tls::Closed) => (80, RuleAccess::Plain(verb, paths)),
+        ("https", Tls::Open) => (443, RuleAccess::Opened(verb, paths)),
         ("http", Tls::Open) => {
             let what = format!("{} asks to open TLS where there is none", quoted(entry));
-            return Err(RuleError::new(what, "leave `inspect` out: plain HTTP is seen anyway"));
+            return Err(NetworkRuleError::new(what, "leave `inspect` out: plain HTTP is seen anyway"));
         }
         ("https", Tls::Closed) if whole => {
             return Err(no_host(entry, &format!("write {} for the whole host", quoted(place))));
@@ -231,13 +236,13 @@ fn url(entry: &str, scheme: &str, rest: &str, verb: Verb, tls: Tls) -> Result<Ru
         ("https", Tls::Closed) => return Err(unseen(entry, place)),
         _ => {
             let what = format!("{} has a scheme that the proxy does not carry", quoted(entry));
-            return Err(RuleError::new(what, "use `http://` with a method or path, or a host alone"));
+            return Err(NetworkRuleError::new(what, "use `http://` with a method or path, or a host alone"));
         }
     };
-    Ok(Rule { hosts, ports: Ports::Only(port.unwrap_or(usual)), access, private: false })
+    Ok(NetworkRule { hosts, ports: PortMatch::Only(port.unwrap_or(usual)), access, private: false })
 }
 
-fn unseen(entry: &str, place: &str) -> RuleError {
+fn unseen(entry: &str, place: &str) -> NetworkRuleError {
     let what = format!("{} limits what is inside TLS, which the proxy does not see", quoted(entry));
     let open = format!("inspect {}", entry.trim().trim_start_matches("private").trim_start());
     let hint = format!(
@@ -245,11 +250,11 @@ fn unseen(entry: &str, place: &str) -> RuleError {
         quoted(&open),
         quoted(place)
     );
-    RuleError::new(what, hint)
+    NetworkRuleError::new(what, hint)
 }
 
 /// The host or hosts, and a port.
-fn authority(entry: &str, place: &str) -> Result<(Hosts, Option<u16>), RuleError> {
+fn authority(entry: &str, place: &str) -> Result<(HostMatch, Option<u16>), NetworkRuleError> {
     let (name, port) = split_port(place).map_err(|error| spelled(entry, error))?;
     if name.len() > 1 && name.ends_with('.') {
         return Err(no_host(entry, "leave the trailing dot out"));
@@ -258,27 +263,29 @@ fn authority(entry: &str, place: &str) -> Result<(Hosts, Option<u16>), RuleError
         return Err(no_host(entry, "name the hosts; `*` would be the whole internet"));
     }
     let Some(parent) = name.strip_prefix("*.") else {
-        let host = Host::parse(name).map_err(|error| spelled(entry, error))?;
-        return Ok((Hosts::Only(usable(entry, host)?), port));
+        let host = NetworkHost::parse(name).map_err(|error| spelled(entry, error))?;
+        return Ok((HostMatch::Only(usable(entry, host)?), port));
     };
-    match Host::parse(parent).map_err(|error| spelled(entry, error))? {
-        Host::Name(parent) if parent.contains('.') => Ok((Hosts::Below(parent), port)),
-        Host::Name(_) => Err(no_host(entry, "`*.` needs a domain of at least two labels, such as `*.example.org`")),
-        Host::Ip(_) => Err(no_host(entry, "`*.` stands before names only")),
+    match NetworkHost::parse(parent).map_err(|error| spelled(entry, error))? {
+        NetworkHost::Name(parent) if parent.contains('.') => Ok((HostMatch::Below(parent), port)),
+        NetworkHost::Name(_) => {
+            Err(no_host(entry, "`*.` needs a domain of at least two labels, such as `*.example.org`"))
+        }
+        NetworkHost::Ip(_) => Err(no_host(entry, "`*.` stands before names only")),
     }
 }
 
 /// Addresses that are nobody's.
-fn usable(entry: &str, host: Host) -> Result<Host, RuleError> {
+fn usable(entry: &str, host: NetworkHost) -> Result<NetworkHost, NetworkRuleError> {
     match &host {
-        Host::Ip(ip) if ip.is_unspecified() || ip.is_multicast() || ip.to_string() == "255.255.255.255" => {
+        NetworkHost::Ip(ip) if ip.is_unspecified() || ip.is_multicast() || ip.to_string() == "255.255.255.255" => {
             Err(no_host(entry, "name the address of one host"))
         }
         _ => Ok(host),
     }
 }
 
-fn spelled(entry: &str, error: TargetError) -> RuleError {
+fn spelled(entry: &str, error: TargetError) -> NetworkRuleError {
     let hint = match error {
         TargetError::Unicode => "write the name in its ASCII form, which begins with `xn--`",
         TargetError::User => "leave the user before `@` out; the proxy carries no passwords",
@@ -290,13 +297,13 @@ fn spelled(entry: &str, error: TargetError) -> RuleError {
     no_host(entry, hint)
 }
 
-fn paths(entry: &str, path: &str) -> Result<Paths, RuleError> {
+fn paths(entry: &str, path: &str) -> Result<PathMatch, NetworkRuleError> {
     let wrong = |hint: &str| {
         let what = format!("{} has a path that cannot be compared", quoted(entry));
-        Err(RuleError::new(what, hint))
+        Err(NetworkRuleError::new(what, hint))
     };
     if path.is_empty() || path == "/*" {
-        return Ok(Paths::All);
+        return Ok(PathMatch::All);
     }
     if path.contains(['?', '#']) {
         return wrong("leave out what follows `?` or `#`; rules are about paths");
@@ -308,7 +315,7 @@ fn paths(entry: &str, path: &str) -> Result<Paths, RuleError> {
     if !is_plain(head) {
         return wrong("write it without `.` and `..`, doubled slashes and encoded separators");
     }
-    Ok(if rest.is_some() { Paths::Under(head.to_owned()) } else { Paths::Only(head.to_owned()) })
+    Ok(if rest.is_some() { PathMatch::Under(head.to_owned()) } else { PathMatch::Only(head.to_owned()) })
 }
 
 /// Whether every server reads the path as we do: no dot segments, no empty ones, no separators in disguise.
@@ -322,30 +329,30 @@ fn is_plain(path: &str) -> bool {
         && !path.split('/').any(dots)
 }
 
-impl Hosts {
+impl HostMatch {
     /// Whether this host is named.
     #[must_use]
-    pub fn hold(&self, host: &Host) -> bool {
+    pub fn matches(&self, host: &NetworkHost) -> bool {
         match (self, host) {
             (Self::Only(only), _) => only == host,
-            (Self::Below(parent), Host::Name(name)) => below(name, parent),
-            (Self::Below(_), Host::Ip(_)) => false,
+            (Self::Below(parent), NetworkHost::Name(name)) => below(name, parent),
+            (Self::Below(_), NetworkHost::Ip(_)) => false,
         }
     }
 
     fn cover(&self, other: &Self) -> bool {
         match (self, other) {
-            (_, Self::Only(host)) => self.hold(host),
+            (_, Self::Only(host)) => self.matches(host),
             (Self::Below(parent), Self::Below(name)) => parent == name || below(name, parent),
             (Self::Only(_), Self::Below(_)) => false,
         }
     }
 }
 
-impl Ports {
+impl PortMatch {
     /// Whether this port is named.
     #[must_use]
-    pub fn hold(self, port: u16) -> bool {
+    pub fn matches(self, port: u16) -> bool {
         match self {
             Self::Web => port == 80 || port == 443,
             Self::Only(only) => port == only,
@@ -354,16 +361,16 @@ impl Ports {
 
     fn cover(self, other: Self) -> bool {
         match other {
-            Self::Only(port) => self.hold(port),
+            Self::Only(port) => self.matches(port),
             Self::Web => self == Self::Web,
         }
     }
 }
 
-impl Verb {
+impl MethodMatch {
     /// Whether this method is named.
     #[must_use]
-    pub fn allows(self, method: &str) -> bool {
+    pub fn matches(self, method: &str) -> bool {
         match self {
             Self::Any => true,
             Self::Only(only) => only == method || only == "GET" && method == "HEAD",
@@ -371,10 +378,10 @@ impl Verb {
     }
 }
 
-impl Paths {
+impl PathMatch {
     /// Whether this path is named, whatever its query. A path that servers read in different ways is named by no limit.
     #[must_use]
-    pub fn allow(&self, path: &str) -> bool {
+    pub fn matches(&self, path: &str) -> bool {
         let path = path.split('?').next().unwrap_or_default();
         match self {
             Self::All => true,
@@ -384,39 +391,39 @@ impl Paths {
     }
 }
 
-impl fmt::Display for Rule {
+impl fmt::Display for NetworkRule {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.private {
             out.write_str("private ")?;
         }
         let (scheme, usual, verb, paths) = match &self.access {
-            Access::Any => return write!(out, "{}{}", self.hosts, port(self.ports, 0)),
-            Access::Plain(verb, paths) => ("http", 80, verb, paths),
-            Access::Opened(verb, paths) => ("https", 443, verb, paths),
+            RuleAccess::Any => return write!(out, "{}{}", self.hosts, port(self.ports, 0)),
+            RuleAccess::Plain(verb, paths) => ("http", 80, verb, paths),
+            RuleAccess::Opened(verb, paths) => ("https", 443, verb, paths),
         };
         if usual == 443 {
             out.write_str("inspect ")?;
         }
-        if let Verb::Only(method) = verb {
+        if let MethodMatch::Only(method) = verb {
             write!(out, "{method} ")?;
         }
         write!(out, "{scheme}://{}{}", self.hosts, port(self.ports, usual))?;
         match paths {
-            Paths::All => Ok(()),
-            Paths::Only(path) => out.write_str(path),
-            Paths::Under(head) => write!(out, "{head}*"),
+            PathMatch::All => Ok(()),
+            PathMatch::Only(path) => out.write_str(path),
+            PathMatch::Under(head) => write!(out, "{head}*"),
         }
     }
 }
 
-fn port(ports: Ports, usual: u16) -> String {
+fn port(ports: PortMatch, usual: u16) -> String {
     match ports {
-        Ports::Only(port) if port != usual => format!(":{port}"),
-        Ports::Only(_) | Ports::Web => String::new(),
+        PortMatch::Only(port) if port != usual => format!(":{port}"),
+        PortMatch::Only(_) | PortMatch::Web => String::new(),
     }
 }
 
-impl fmt::Display for Hosts {
+impl fmt::Display for HostMatch {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Only(host) => host.fmt(out),

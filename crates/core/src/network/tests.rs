@@ -5,13 +5,13 @@ use expect_test::{Expect, expect};
 use proptest::prelude::*;
 use std::net::IpAddr;
 
-fn policy(entries: &[&str]) -> Policy {
+fn policy(entries: &[&str]) -> NetworkPolicy {
     let entries: Vec<String> = entries.iter().map(|entry| (*entry).to_owned()).collect();
-    Policy::read(&entries).expect("readable entries")
+    NetworkPolicy::read(&entries).expect("readable entries")
 }
 
-fn target(text: &str) -> Target {
-    Target::parse(text, 443).expect("a target")
+fn target(text: &str) -> NetworkTarget {
+    NetworkTarget::parse(text, 443).expect("a target")
 }
 
 #[test]
@@ -33,14 +33,14 @@ fn an_entry_is_shown_as_it_was_written_in_lower_case() {
         "_dmarc.example.org",
     ];
     for entry in same {
-        assert_eq!(Rule::read(entry).expect(entry).to_string(), entry);
+        assert_eq!(NetworkRule::read(entry).expect(entry).to_string(), entry);
     }
     for (entry, shown) in [
         ("Docs.Example.ORG", "docs.example.org"),
         ("  GET   http://Example.org/A  ", "GET http://example.org/A"),
         ("http://example.org:80/*", "http://example.org"),
     ] {
-        assert_eq!(Rule::read(entry).expect(entry).to_string(), shown);
+        assert_eq!(NetworkRule::read(entry).expect(entry).to_string(), shown);
     }
 }
 
@@ -96,7 +96,7 @@ fn what_is_no_entry_says_why_and_what_to_write() {
     ];
     let mut told = String::new();
     for entry in entries {
-        let error = Rule::read(entry).expect_err(entry);
+        let error = NetworkRule::read(entry).expect_err(entry);
         told.push_str(&format!("{}\n    {}\n", error.what, error.hint.unwrap_or_default()));
     }
     expect_test::expect_file!["entries.txt"].assert_eq(&told);
@@ -106,7 +106,7 @@ fn what_is_no_entry_says_why_and_what_to_write() {
 fn a_limit_beside_an_entry_that_allows_everything_is_no_list() {
     let told = |entries: &[&str]| {
         let entries: Vec<String> = entries.iter().map(|entry| (*entry).to_owned()).collect();
-        Policy::read(&entries).map(|_| ()).map_err(|(at, error)| (at, error.what))
+        NetworkPolicy::read(&entries).map(|_| ()).map_err(|(at, error)| (at, error.what))
     };
     let taken_back = told(&["inspect GET https://api.example.org/v1/*", "*.example.org"]).expect_err("a contradiction");
     assert_eq!(taken_back.0, 0);
@@ -177,20 +177,20 @@ fn requests_are_held_to_method_and_path() {
     let policy =
         policy(&["GET http://api.org/v1/*", "POST http://api.org/hook", "inspect GET https://in.org/v1/*", "open.org"]);
     let ask = |seen, method, host, path| policy.request(seen, method, &target(host), path);
-    let yes = Ok(Reach::Public);
-    assert_eq!(ask(Seen::Plain, "GET", "api.org:80", "/v1/a?x=../.."), yes);
-    assert_eq!(ask(Seen::Plain, "HEAD", "api.org:80", "/v1/"), yes);
-    assert_eq!(ask(Seen::Plain, "POST", "api.org:80", "/hook?a"), yes);
-    assert_eq!(ask(Seen::Plain, "DELETE", "api.org:80", "/v1/a"), Err(Why::Method));
-    assert_eq!(ask(Seen::Plain, "get", "api.org:80", "/v1/a"), Err(Why::Method));
+    let yes = Ok(AddressReach::Public);
+    assert_eq!(ask(RequestTransport::Plain, "GET", "api.org:80", "/v1/a?x=../.."), yes);
+    assert_eq!(ask(RequestTransport::Plain, "HEAD", "api.org:80", "/v1/"), yes);
+    assert_eq!(ask(RequestTransport::Plain, "POST", "api.org:80", "/hook?a"), yes);
+    assert_eq!(ask(RequestTransport::Plain, "DELETE", "api.org:80", "/v1/a"), Err(DenialReason::Method));
+    assert_eq!(ask(RequestTransport::Plain, "get", "api.org:80", "/v1/a"), Err(DenialReason::Method));
     for path in ["/v2/", "/v1", "/v1/../v2", "/v1/%2e%2E/v2", "/v1//x", "/v1/..;/v2", "/v1/%252e", "/v1/\\x", "*", ""] {
-        assert_eq!(ask(Seen::Plain, "GET", "api.org:80", path), Err(Why::Path), "{path}");
+        assert_eq!(ask(RequestTransport::Plain, "GET", "api.org:80", path), Err(DenialReason::Path), "{path}");
     }
-    assert_eq!(ask(Seen::Opened, "GET", "in.org:443", "/v1/a"), yes);
-    assert_eq!(ask(Seen::Opened, "PUT", "in.org:443", "/v1/a"), Err(Why::Method));
-    assert_eq!(ask(Seen::Plain, "GET", "in.org:443", "/v1/a"), Err(Why::Plain));
-    assert_eq!(ask(Seen::Plain, "DELETE", "open.org:80", "/any/../thing"), yes);
-    assert_eq!(ask(Seen::Plain, "GET", "other.org:80", "/"), Err(Why::Host));
+    assert_eq!(ask(RequestTransport::Opened, "GET", "in.org:443", "/v1/a"), yes);
+    assert_eq!(ask(RequestTransport::Opened, "PUT", "in.org:443", "/v1/a"), Err(DenialReason::Method));
+    assert_eq!(ask(RequestTransport::Plain, "GET", "in.org:443", "/v1/a"), Err(DenialReason::Plain));
+    assert_eq!(ask(RequestTransport::Plain, "DELETE", "open.org:80", "/any/../thing"), yes);
+    assert_eq!(ask(RequestTransport::Plain, "GET", "other.org:80", "/"), Err(DenialReason::Host));
 }
 
 #[test]
@@ -233,32 +233,32 @@ fn public_names_lead_to_public_addresses_only() {
         "fec0::1",
     ];
     for text in not_public {
-        assert!(!Reach::Public.permits(text.parse().expect(text)), "{text}");
+        assert!(!AddressReach::Public.permits(text.parse().expect(text)), "{text}");
     }
     for text in ["93.184.216.34", "1.1.1.1", "172.32.0.1", "2606:4700::1111", "64:ff9b::101:101", "::ffff:1.1.1.1"] {
-        assert!(Reach::Public.permits(text.parse().expect(text)), "{text}");
+        assert!(AddressReach::Public.permits(text.parse().expect(text)), "{text}");
     }
     let one = |text: &str| text.parse::<IpAddr>().expect(text);
     for text in ["10.0.0.1", "100.64.0.1", "fd00::1", "1.1.1.1"] {
-        assert!(Reach::Private.permits(one(text)), "{text}");
+        assert!(AddressReach::Private.permits(one(text)), "{text}");
     }
     for text in ["127.0.0.1", "169.254.169.254", "0.0.0.0", "fe80::1", "::1"] {
-        assert!(!Reach::Private.permits(one(text)), "{text}");
+        assert!(!AddressReach::Private.permits(one(text)), "{text}");
     }
-    assert!(Reach::Loopback.permits(one("::1")) && !Reach::Loopback.permits(one("10.0.0.1")));
-    assert!(Reach::Exactly(one("127.0.0.1")).permits(one("::ffff:127.0.0.1")));
-    assert!(!Reach::Exactly(one("127.0.0.1")).permits(one("127.0.0.2")));
+    assert!(AddressReach::Loopback.permits(one("::1")) && !AddressReach::Loopback.permits(one("10.0.0.1")));
+    assert!(AddressReach::Exactly(one("127.0.0.1")).permits(one("::ffff:127.0.0.1")));
+    assert!(!AddressReach::Exactly(one("127.0.0.1")).permits(one("127.0.0.2")));
 }
 
 #[test]
 fn what_was_denied_is_told_with_the_entry_that_would_allow_it() {
-    let mut traffic = Traffic::default();
+    let mut traffic = NetworkTraffic::default();
     for _ in 0..3 {
-        traffic.deny("docs.example.org", 443, "CONNECT", Why::Host);
+        traffic.record_denied("docs.example.org", 443, "CONNECT", DenialReason::Host);
     }
-    traffic.deny("evil\u{1b}[31m`x", 8443, "BREW\r\nX: y and many more letters", Why::Port);
-    traffic.deny("in.org", 80, "PUT", Why::Method);
-    let told: Vec<String> = traffic.denied.iter().map(Denied::text).collect();
+    traffic.record_denied("evil\u{1b}[31m`x", 8443, "BREW\r\nX: y and many more letters", DenialReason::Port);
+    traffic.record_denied("in.org", 80, "PUT", DenialReason::Method);
+    let told: Vec<String> = traffic.denied.iter().map(DeniedAccess::text).collect();
     expect![[r#"
         asked for docs.example.org 3 times: denied, the host is not in `network`; to allow it add `network: [docs.example.org]`
         asked for evil?[31m?x:8443 once: denied, the port is not in `network`; to allow it add `network: [evil?[31m?x:8443]`
@@ -268,17 +268,17 @@ fn what_was_denied_is_told_with_the_entry_that_would_allow_it() {
 
 #[test]
 fn a_flood_of_denials_makes_a_small_record() {
-    let mut traffic = Traffic::default();
+    let mut traffic = NetworkTraffic::default();
     for at in 0..10_000 {
-        traffic.deny(&format!("{at}.{}", "x".repeat(5000)), 443, &"M".repeat(5000), Why::Host);
-        traffic.reach(&format!("{at}.org"), 443);
+        traffic.record_denied(&format!("{at}.{}", "x".repeat(5000)), 443, &"M".repeat(5000), DenialReason::Host);
+        traffic.record_reached(&format!("{at}.org"), 443);
     }
     assert_eq!((traffic.denied.len(), traffic.reached.len()), (traffic::LINES_MAX, traffic::LINES_MAX));
     assert_eq!(traffic.more, 2 * (10_000 - traffic::LINES_MAX as u64));
     assert!(serde_json::to_string(&traffic).expect("JSON").len() < 64 << 10);
     let secret = format!("ghp_{}", "a1B2c3D4e5".repeat(4).chars().take(36).collect::<String>());
-    traffic = Traffic::default();
-    traffic.deny(&secret, 443, "GET", Why::Host);
+    traffic = NetworkTraffic::default();
+    traffic.record_denied(&secret, 443, "GET", DenialReason::Host);
     assert!(!traffic.denied[0].text().contains(&secret), "{}", traffic.denied[0].text());
     let mut sum = traffic.clone();
     sum.add(traffic.clone());
@@ -288,22 +288,22 @@ fn a_flood_of_denials_makes_a_small_record() {
 proptest! {
     #[test]
     fn no_text_makes_the_reader_panic_and_what_is_read_reads_again(text in "\\PC{0,60}") {
-        if let Ok(rule) = Rule::read(&text) {
-            prop_assert_eq!(Rule::read(&rule.to_string()), Ok(rule));
+        if let Ok(rule) = NetworkRule::read(&text) {
+            prop_assert_eq!(NetworkRule::read(&rule.to_string()), Ok(rule));
         }
-        let _ = Target::parse(&text, 443);
+        let _ = NetworkTarget::parse(&text, 443);
     }
 
     #[test]
     fn texts_like_entries_are_read_or_refused_and_never_widened(
         text in "(private )?(inspect )?(GET |PUT |get )?(https?://|ftp://)?(\\*\\.|\\*)?[a-zA-Z0-9.\\-\\[\\]:@]{0,20}(:[0-9]{0,6})?(/[a-z./%*?]{0,10})?"
     ) {
-        if let Ok(rule) = Rule::read(&text) {
-            prop_assert_eq!(Rule::read(&rule.to_string()), Ok(rule.clone()));
+        if let Ok(rule) = NetworkRule::read(&text) {
+            prop_assert_eq!(NetworkRule::read(&rule.to_string()), Ok(rule.clone()));
             prop_assert!(!text.contains('@') && !text.contains("ftp:"));
             prop_assert!(!text.contains("https:") || text.contains("inspect "));
             if text.contains("GET ") || text.contains("PUT ") {
-                prop_assert!(rule.access != Access::Any);
+                prop_assert!(rule.access != RuleAccess::Any);
             }
         }
     }

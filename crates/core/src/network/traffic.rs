@@ -14,7 +14,7 @@ const METHOD_MAX: usize = 16;
 /// Why something was denied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Why {
+pub enum DenialReason {
     /// No rule names the host.
     Host,
     /// The host is named, the port is not.
@@ -45,7 +45,7 @@ pub enum Why {
     Request,
 }
 
-impl Why {
+impl DenialReason {
     /// In words, as the end of a sentence.
     #[must_use]
     pub fn text(self) -> &'static str {
@@ -70,7 +70,7 @@ impl Why {
 
 /// One thing that was denied, and how often.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Denied {
+pub struct DeniedAccess {
     /// The host as it was asked for, made harmless.
     pub host: String,
     /// The port.
@@ -78,12 +78,12 @@ pub struct Denied {
     /// The method.
     pub method: String,
     /// Why.
-    pub why: Why,
+    pub why: DenialReason,
     /// How often.
     pub count: u64,
 }
 
-impl Denied {
+impl DeniedAccess {
     /// What was denied, in one line, with the entry that would allow it where there is one.
     #[must_use]
     pub fn text(&self) -> String {
@@ -91,10 +91,12 @@ impl Denied {
         let port = if matches!(self.port, 0 | 80 | 443) { String::new() } else { format!(":{}", self.port) };
         let times = if *count == 1 { "once".to_owned() } else { format!("{count} times") };
         let allow = match self.why {
-            Why::Host | Why::Port if host.starts_with('[') => {
+            DenialReason::Host | DenialReason::Port if host.starts_with('[') => {
                 format!("; to allow it add `network: [\"{host}{port}\"]`")
             }
-            Why::Host | Why::Port if !host.is_empty() => format!("; to allow it add `network: [{host}{port}]`"),
+            DenialReason::Host | DenialReason::Port if !host.is_empty() => {
+                format!("; to allow it add `network: [{host}{port}]`")
+            }
             _ => String::new(),
         };
         format!("asked for {host}{port} {times}: denied, {}{allow}", self.why.text())
@@ -103,7 +105,7 @@ impl Denied {
 
 /// Somebody who was reached.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reached {
+pub struct ReachedHost {
     /// The host, or `provider/NAME`.
     pub host: String,
     /// The port.
@@ -115,20 +117,20 @@ pub struct Reached {
 /// All of it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Traffic {
+pub struct NetworkTraffic {
     /// Bytes that left.
     pub up: u64,
     /// Bytes that came.
     pub down: u64,
     /// Who was reached.
-    pub reached: Vec<Reached>,
+    pub reached: Vec<ReachedHost>,
     /// What was denied.
-    pub denied: Vec<Denied>,
+    pub denied: Vec<DeniedAccess>,
     /// Further hosts and denials that the lists have no room for.
     pub more: u64,
 }
 
-impl Traffic {
+impl NetworkTraffic {
     /// Nothing was asked.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -138,9 +140,9 @@ impl Traffic {
     /// All of it in lines for people: what was denied first.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
-        let mut lines: Vec<String> = self.denied.iter().map(Denied::text).collect();
+        let mut lines: Vec<String> = self.denied.iter().map(DeniedAccess::text).collect();
         lines.extend(self.reached.iter().map(|reached| {
-            let Reached { host, port, count } = reached;
+            let ReachedHost { host, port, count } = reached;
             format!("reached {host}:{port}, {count} {}", if *count == 1 { "time" } else { "times" })
         }));
         if self.more > 0 {
@@ -153,15 +155,15 @@ impl Traffic {
     }
 
     /// Notes a denial.
-    pub fn deny(&mut self, host: &str, port: u16, method: &str, why: Why) {
+    pub fn record_denied(&mut self, host: &str, port: u16, method: &str, why: DenialReason) {
         let denied =
-            Denied { host: harmless(host, HOST_MAX), port, method: harmless(method, METHOD_MAX), why, count: 1 };
+            DeniedAccess { host: harmless(host, HOST_MAX), port, method: harmless(method, METHOD_MAX), why, count: 1 };
         self.add_denied(denied);
     }
 
     /// Notes that somebody was reached.
-    pub fn reach(&mut self, host: &str, port: u16) {
-        self.add_reached(Reached { host: harmless(host, HOST_MAX), port, count: 1 });
+    pub fn record_reached(&mut self, host: &str, port: u16) {
+        self.add_reached(ReachedHost { host: harmless(host, HOST_MAX), port, count: 1 });
     }
 
     /// Adds what another part of the round saw.
@@ -173,9 +175,9 @@ impl Traffic {
         other.denied.into_iter().for_each(|denied| self.add_denied(denied));
     }
 
-    fn add_denied(&mut self, new: Denied) {
+    fn add_denied(&mut self, new: DeniedAccess) {
         let room = self.denied.len() < LINES_MAX;
-        let same = |old: &&mut Denied| {
+        let same = |old: &&mut DeniedAccess| {
             (&old.host, old.port, &old.method, old.why) == (&new.host, new.port, &new.method, new.why)
         };
         match self.denied.iter_mut().find(same) {
@@ -185,7 +187,7 @@ impl Traffic {
         }
     }
 
-    fn add_reached(&mut self, new: Reached) {
+    fn add_reached(&mut self, new: ReachedHost) {
         let room = self.reached.len() < LINES_MAX;
         match self.reached.iter_mut().find(|old| (&old.host, old.port) == (&new.host, new.port)) {
             Some(old) => old.count = old.count.saturating_add(new.count),

@@ -47,21 +47,26 @@ fn fenced(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outbox::{InlineComment, Review, Side};
+    use crate::outbox::{DiffSide, InlineComment, ReviewDecision};
     use expect_test::expect;
 
     fn one_of_each() -> [StagedItem; 6] {
         let item = |kind, body: &str| StagedItem::new(1, "x", kind, body);
         let about = |kind, body: &str| StagedItem { target: Some("7".to_owned()), ..item(kind, body) };
-        let comment =
-            InlineComment { path: "a.py".into(), line: 3, side: Side::Right, start_line: None, body: "why?".into() };
+        let comment = InlineComment {
+            path: "a.py".into(),
+            line: 3,
+            side: DiffSide::Right,
+            start_line: None,
+            body: "why?".into(),
+        };
         [
             about(ActionKind::IssueComment, "```\nescape\n```\n# Fake"),
             item(ActionKind::Report, "All is well.\n"),
             StagedItem { title: Some("Fix it".into()), ..item(ActionKind::PullRequest, "Body.") },
             StagedItem { labels: vec!["a".into(), "b".into()], ..about(ActionKind::IssueLabel, "") },
             StagedItem { comments: vec![comment], ..about(ActionKind::PrInline, "") },
-            StagedItem { review: Some(Review::Approve), ..about(ActionKind::PrReview, "Good.") },
+            StagedItem { review: Some(ReviewDecision::Approve), ..about(ActionKind::PrReview, "Good.") },
         ]
     }
 

@@ -34,7 +34,7 @@ pub(crate) fn printable(text: &str, max: usize) -> String {
 
 /// What was taken out.
 #[derive(Debug, Default)]
-pub(crate) struct Removed {
+pub(crate) struct RemovedCharacters {
     pub(crate) escapes: usize,
     pub(crate) controls: usize,
     pub(crate) invisible: usize,
@@ -45,9 +45,9 @@ pub(crate) struct Removed {
 /// Takes out terminal escapes, control and invisible characters; every kind of line break becomes `\n`.
 ///
 /// The presentation selector U+FE0F stays after a visible character beyond ASCII, because emoji need it.
-pub(crate) fn strip(text: &str) -> (String, Removed) {
+pub(crate) fn strip(text: &str) -> (String, RemovedCharacters) {
     let mut out = String::with_capacity(text.len());
-    let mut removed = Removed::default();
+    let mut removed = RemovedCharacters::default();
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
         match c {

@@ -5,7 +5,7 @@
 //! without a partner on their line are escaped, and raw HTML and entities are escaped.
 
 use super::invisible;
-use super::sanitise::{CLOSING, SanitiseRules, Treat, URL, pattern};
+use super::sanitise::{CLOSING, SanitiseAction, SanitiseRules, URL, pattern};
 use regex::Regex;
 use std::sync::LazyLock;
 
@@ -138,7 +138,7 @@ impl<'a> Writer<'a> {
                 '`' => self.backticks(rest),
                 '<' => self.angle(rest),
                 '&' => self.entity(rest),
-                '!' if rest.starts_with("![") && self.rules.images == Treat::Neutralise => {
+                '!' if rest.starts_with("![") && self.rules.images == SanitiseAction::Neutralise => {
                     self.done.images += 1;
                     self.out.push_str("{image} [");
                     &rest[2..]
@@ -158,7 +158,7 @@ impl<'a> Writer<'a> {
             self.closing = false;
         }
         match COMMAND.find(line) {
-            Some(command) if self.rules.commands == Treat::Neutralise => {
+            Some(command) if self.rules.commands == SanitiseAction::Neutralise => {
                 self.done.commands += 1;
                 let slash = command.end() - 2;
                 self.out.push_str(&text[..slash]);
@@ -196,7 +196,7 @@ impl<'a> Writer<'a> {
 
     /// Whether a reference at this point would close an issue.
     fn closes_issues(&self) -> bool {
-        self.closing && self.rules.closing == Treat::Neutralise
+        self.closing && self.rules.closing == SanitiseAction::Neutralise
     }
 
     /// A code span that ends on its line is copied; other backticks are escaped, so that none pairs with a later line's.
@@ -242,7 +242,7 @@ impl<'a> Writer<'a> {
     fn at<'t>(&mut self, text: &'t str) -> &'t str {
         static NAME: LazyLock<Regex> = LazyLock::new(|| pattern(r"^@(?:\\_|\w(?:[\w./-]*\w)?)"));
         match NAME.find(text) {
-            Some(name) if self.rules.mentions == Treat::Neutralise && self.at_word_start() => {
+            Some(name) if self.rules.mentions == SanitiseAction::Neutralise && self.at_word_start() => {
                 self.done.mentions += 1;
                 // An escaped underscore still starts a name where it is shown.
                 let end = if name.as_str().starts_with("@\\") { 1 } else { name.end() };

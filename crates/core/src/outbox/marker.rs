@@ -12,7 +12,7 @@ const ID_DIGITS: usize = 32;
 pub fn candidate_hash(tree: Option<&str>, items: &[StagedItem]) -> String {
     let staged = serde_json::to_vec(items).expect("staged items are plain data");
     let (has_tree, tree) = tree.map_or((b"no-tree".as_slice(), ""), |tree| (b"tree".as_slice(), tree));
-    hash::of_fields(&[b"loopwright candidate 1", has_tree, tree.as_bytes(), &staged])
+    hash::hash_fields(&[b"loopwright candidate 1", has_tree, tree.as_bytes(), &staged])
 }
 
 /// The idempotency key of an item: the same item of the same round's same candidate is delivered once.
@@ -21,7 +21,7 @@ pub fn item_id(loop_name: &str, round: &str, position: u32, candidate: &str) -> 
     let position = position.to_string();
     let fields: [&[u8]; 5] =
         [b"loopwright item 1", loop_name.as_bytes(), round.as_bytes(), position.as_bytes(), candidate.as_bytes()];
-    let mut id = hash::of_fields(&fields);
+    let mut id = hash::hash_fields(&fields);
     id.truncate(ID_DIGITS);
     id
 }

@@ -17,9 +17,9 @@ mod sanitise;
 use crate::words::worded;
 pub use fold::fold_into_report;
 pub use marker::{candidate_hash, item_id, marker, marker_id, marker_loop};
-pub use parse::{BYTES_MAX, FILES_MAX, INLINE_COMMENTS_MAX, TEXT_BYTES_MAX, cannot, parse_batch};
+pub use parse::{BYTES_MAX, FILES_MAX, INLINE_COMMENTS_MAX, TEXT_BYTES_MAX, cannot_reason, parse_batch};
 pub use permit::permit;
-pub use sanitise::{Form, SanitiseRules, Sanitised, Treat, sanitise, sanitise_item};
+pub use sanitise::{SanitiseAction, SanitiseRules, SanitisedText, TextForm, sanitise, sanitise_item};
 
 use crate::spec::ActionKind;
 use serde::{Deserialize, Serialize};
@@ -50,7 +50,7 @@ pub struct StagedItem {
     /// Comments on lines.
     pub comments: Vec<InlineComment>,
     /// What a review says.
-    pub review: Option<Review>,
+    pub review: Option<ReviewDecision>,
 }
 
 impl StagedItem {
@@ -99,7 +99,7 @@ pub struct InlineComment {
     pub line: u32,
     /// Which side of the diff.
     #[serde(default)]
-    pub side: Side,
+    pub side: DiffSide,
     /// First line of a range that ends at `line`.
     #[serde(default)]
     pub start_line: Option<u32>,
@@ -110,7 +110,7 @@ pub struct InlineComment {
 /// A side of a diff.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Side {
+pub enum DiffSide {
     /// The old file.
     #[serde(alias = "LEFT")]
     Left,
@@ -124,7 +124,7 @@ worded! {
     /// What a review says.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
-    pub enum Review {
+    pub enum ReviewDecision {
         /// The change may be merged.
         Approve = "approve",
         /// The change must change.
@@ -134,7 +134,7 @@ worded! {
 
 /// What an entry of the outbox folder is. Links are never followed: they are passed as what they are and refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Entry {
+pub enum OutboxEntryKind {
     /// A regular file with one name.
     Regular,
     /// A symbolic link.
@@ -149,7 +149,7 @@ pub struct StagedFile {
     /// The file's name, without folders.
     pub name: String,
     /// What it is.
-    pub entry: Entry,
+    pub entry: OutboxEntryKind,
     /// Its content; empty unless it is a regular file. A reader that caps what it reads passes at least one byte more than
     /// [`BYTES_MAX`], so that the size is refused here.
     pub bytes: Vec<u8>,
@@ -159,12 +159,12 @@ impl StagedFile {
     /// A regular file.
     #[must_use]
     pub fn regular(name: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
-        Self { name: name.into(), entry: Entry::Regular, bytes: bytes.into() }
+        Self { name: name.into(), entry: OutboxEntryKind::Regular, bytes: bytes.into() }
     }
 
     /// Anything else; its content was not read.
     #[must_use]
-    pub fn irregular(name: impl Into<String>, entry: Entry) -> Self {
+    pub fn irregular(name: impl Into<String>, entry: OutboxEntryKind) -> Self {
         Self { name: name.into(), entry, bytes: Vec::new() }
     }
 }
@@ -172,14 +172,14 @@ impl StagedFile {
 /// What is wrong with one file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Problem {
+pub struct OutboxProblem {
     /// The file, made printable.
     pub name: String,
     /// Why it is refused.
     pub why: String,
 }
 
-impl Problem {
+impl OutboxProblem {
     pub(crate) fn new(name: &str, why: impl Into<String>) -> Self {
         Self { name: invisible::printable(name, 80), why: why.into() }
     }
@@ -190,15 +190,15 @@ impl Problem {
 #[error("outbox refused: {}", list(.problems))]
 pub struct BatchRefused {
     /// Everything that is wrong, not only the first.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<OutboxProblem>,
 }
 
-fn list(problems: &[Problem]) -> String {
+fn list(problems: &[OutboxProblem]) -> String {
     let lines: Vec<String> = problems.iter().map(|problem| format!("`{}`: {}", problem.name, problem.why)).collect();
     lines.join("; ")
 }
 
 /// The items, or everything that is wrong with them.
-pub(crate) fn refuse_if_any<T>(items: T, problems: Vec<Problem>) -> Result<T, BatchRefused> {
+pub(crate) fn refuse_if_any<T>(items: T, problems: Vec<OutboxProblem>) -> Result<T, BatchRefused> {
     if problems.is_empty() { Ok(items) } else { Err(BatchRefused { problems }) }
 }

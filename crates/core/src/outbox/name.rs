@@ -1,6 +1,6 @@
 //! The grammar of staged file names. It reads names only; what is inside a file is the parser's business.
 
-use super::Review;
+use super::ReviewDecision;
 use crate::spec::ActionKind;
 
 /// No forge has numbers of more digits.
@@ -10,16 +10,16 @@ const ORDER_DIGITS_MAX: usize = 4;
 
 /// What a file's name says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Named {
+pub(crate) struct OutboxFileName {
     /// The order prefix; files without one come last.
     pub(crate) order: Option<u32>,
     pub(crate) kind: ActionKind,
     pub(crate) target: Option<String>,
-    pub(crate) review: Option<Review>,
+    pub(crate) review: Option<ReviewDecision>,
 }
 
 /// Reads a name such as `02-issue-comment-7.md`; the error says why it is none.
-pub(crate) fn read(name: &str) -> Result<Named, String> {
+pub(crate) fn read(name: &str) -> Result<OutboxFileName, String> {
     let (order, rest) = split_order(name);
     let (kind, target, review) = match rest {
         "report.md" => (ActionKind::Report, None, None),
@@ -29,16 +29,16 @@ pub(crate) fn read(name: &str) -> Result<Named, String> {
         "slack.md" => (ActionKind::Slack, None, None),
         _ => read_targeted(rest)?,
     };
-    Ok(Named { order, kind, target, review })
+    Ok(OutboxFileName { order, kind, target, review })
 }
 
 /// The name of a file of a kind, as [`read`] reads it.
-pub(crate) fn write(kind: ActionKind, target: &str, review: Option<Review>) -> String {
+pub(crate) fn write(kind: ActionKind, target: &str, review: Option<ReviewDecision>) -> String {
     match (kind, review) {
         (ActionKind::IssueComment | ActionKind::PrComment, _) => format!("{kind}-{target}.md"),
         (ActionKind::IssueLabel, _) => format!("{kind}-{target}.txt"),
         (ActionKind::PrInline, _) => format!("{kind}-{target}.jsonl"),
-        (ActionKind::PrReview, review) => format!("pr-{}-{target}.md", review.map_or("review", Review::word)),
+        (ActionKind::PrReview, review) => format!("pr-{}-{target}.md", review.map_or("review", ReviewDecision::word)),
         (ActionKind::Webhook, _) => format!("{kind}-{target}.json"),
         (
             ActionKind::Report
@@ -65,16 +65,16 @@ fn decimal(digits: &str) -> Option<u32> {
     if digits.bytes().all(|byte| byte.is_ascii_digit()) { digits.parse().ok() } else { None }
 }
 
-type Parts = (ActionKind, Option<String>, Option<Review>);
+type Parts = (ActionKind, Option<String>, Option<ReviewDecision>);
 
 fn read_targeted(rest: &str) -> Result<Parts, String> {
-    const FORMS: [(&str, &str, ActionKind, Option<Review>); 6] = [
+    const FORMS: [(&str, &str, ActionKind, Option<ReviewDecision>); 6] = [
         ("issue-comment-", ".md", ActionKind::IssueComment, None),
         ("issue-label-", ".txt", ActionKind::IssueLabel, None),
         ("pr-comment-", ".md", ActionKind::PrComment, None),
         ("pr-inline-", ".jsonl", ActionKind::PrInline, None),
-        ("pr-approve-", ".md", ActionKind::PrReview, Some(Review::Approve)),
-        ("pr-request-changes-", ".md", ActionKind::PrReview, Some(Review::RequestChanges)),
+        ("pr-approve-", ".md", ActionKind::PrReview, Some(ReviewDecision::Approve)),
+        ("pr-request-changes-", ".md", ActionKind::PrReview, Some(ReviewDecision::RequestChanges)),
     ];
     for (prefix, suffix, kind, review) in FORMS {
         if let Some(target) = between(rest, prefix, suffix) {
@@ -115,9 +115,9 @@ mod tests {
     fn shown(name: &str) -> String {
         match read(name) {
             Err(why) => why,
-            Ok(Named { order, kind, target, review }) => {
+            Ok(OutboxFileName { order, kind, target, review }) => {
                 let order = order.map_or("-".to_owned(), |order| order.to_string());
-                let review = review.map_or("", Review::word);
+                let review = review.map_or("", ReviewDecision::word);
                 format!("{order} {kind} {} {review}", target.unwrap_or_default()).trim_end().to_owned()
             }
         }
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn a_written_name_is_read_back() {
         for name in ["report.md", "issue-label-7.txt", "pr-inline-7.jsonl", "pr-approve-7.md", "webhook-x.json"] {
-            let Named { kind, target, review, .. } = read(name).expect("a name of the grammar");
+            let OutboxFileName { kind, target, review, .. } = read(name).expect("a name of the grammar");
             assert_eq!(write(kind, target.as_deref().unwrap_or_default(), review), name);
         }
     }

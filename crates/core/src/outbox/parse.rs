@@ -1,10 +1,10 @@
 //! Staged files to items: the file grammar and its JSON twin. It checks form and size; what the loop allows is the
 //! permission's business.
 
-use super::name::{self, Named};
+use super::name::{self, OutboxFileName};
 use super::{
-    BatchRefused, Entry, InlineComment, Problem, Review, StagedFile, StagedItem, invisible, json, refuse_if_any,
-    sanitise,
+    BatchRefused, InlineComment, OutboxEntryKind, OutboxProblem, ReviewDecision, StagedFile, StagedItem, invisible,
+    json, refuse_if_any, sanitise,
 };
 use crate::spec::ActionKind;
 use serde::Deserialize;
@@ -30,8 +30,8 @@ const LIST: &str = "outbox.json";
 
 /// The reason in `CANNOT.md`, when a maker staged one; the caller asks for it before the batch.
 #[must_use]
-pub fn cannot(files: &[StagedFile]) -> Option<String> {
-    let file = files.iter().find(|file| file.name == CANNOT && file.entry == Entry::Regular)?;
+pub fn cannot_reason(files: &[StagedFile]) -> Option<String> {
+    let file = files.iter().find(|file| file.name == CANNOT && file.entry == OutboxEntryKind::Regular)?;
     let bytes = file.bytes.get(..TEXT_BYTES_MAX).unwrap_or(&file.bytes);
     let (text, _) = invisible::strip(&String::from_utf8_lossy(bytes));
     let text = text.trim();
@@ -46,8 +46,11 @@ pub fn cannot(files: &[StagedFile]) -> Option<String> {
 /// The problems of every file.
 pub fn parse_batch(files: &[StagedFile]) -> Result<Vec<StagedItem>, BatchRefused> {
     check_sizes(files)?;
-    let read: Vec<_> =
-        files.iter().filter(|file| file.name != CANNOT || file.entry != Entry::Regular).map(read_file).collect();
+    let read: Vec<_> = files
+        .iter()
+        .filter(|file| file.name != CANNOT || file.entry != OutboxEntryKind::Regular)
+        .map(read_file)
+        .collect();
     let mut problems = Vec::new();
     let mut items = Vec::new();
     for result in read {
@@ -56,7 +59,7 @@ pub fn parse_batch(files: &[StagedFile]) -> Result<Vec<StagedItem>, BatchRefused
             Err(problem) => problems.push(problem),
         }
     }
-    if files.len() > 1 && files.iter().any(|file| file.name == LIST && file.entry == Entry::Regular) {
+    if files.len() > 1 && files.iter().any(|file| file.name == LIST && file.entry == OutboxEntryKind::Regular) {
         problems.extend(mixed(files));
     }
     // A stable sort, so that the items of one list keep their order. Files without a prefix come last, by name.
@@ -72,31 +75,31 @@ pub fn parse_batch(files: &[StagedFile]) -> Result<Vec<StagedItem>, BatchRefused
 fn check_sizes(files: &[StagedFile]) -> Result<(), BatchRefused> {
     let mut problems = Vec::new();
     if files.len() > FILES_MAX {
-        problems.push(Problem::new("outbox", format!("{} files, at most {FILES_MAX}", files.len())));
+        problems.push(OutboxProblem::new("outbox", format!("{} files, at most {FILES_MAX}", files.len())));
     }
     let total: usize = files.iter().map(|file| file.bytes.len()).sum();
     if total > BYTES_MAX {
-        problems.push(Problem::new("outbox", format!("over {BYTES_MAX} bytes in all")));
+        problems.push(OutboxProblem::new("outbox", format!("over {BYTES_MAX} bytes in all")));
     }
     // Nothing of an oversized batch is looked at.
     refuse_if_any((), problems)
 }
 
 /// The list and single files would have two orders.
-fn mixed(files: &[StagedFile]) -> Option<Problem> {
+fn mixed(files: &[StagedFile]) -> Option<OutboxProblem> {
     let others = files.iter().any(|file| file.name != LIST && file.name != CANNOT);
-    others.then(|| Problem::new(LIST, "cannot stand beside other outbox files"))
+    others.then(|| OutboxProblem::new(LIST, "cannot stand beside other outbox files"))
 }
 
 /// Where an item sorts: by prefix, and behind all prefixes without one.
 type Order = u32;
 
-fn read_file(file: &StagedFile) -> Result<Vec<(Order, StagedItem)>, Problem> {
-    let problem = |why: String| Problem::new(&file.name, why);
+fn read_file(file: &StagedFile) -> Result<Vec<(Order, StagedItem)>, OutboxProblem> {
+    let problem = |why: String| OutboxProblem::new(&file.name, why);
     match file.entry {
-        Entry::Regular => {}
-        Entry::Symlink => return Err(problem("is a symbolic link".to_owned())),
-        Entry::Other => return Err(problem("is not a regular file".to_owned())),
+        OutboxEntryKind::Regular => {}
+        OutboxEntryKind::Symlink => return Err(problem("is a symbolic link".to_owned())),
+        OutboxEntryKind::Other => return Err(problem("is not a regular file".to_owned())),
     }
     if file.name == LIST {
         return read_list(&file.bytes).map_err(problem);
@@ -114,8 +117,8 @@ fn utf8(bytes: &[u8]) -> Result<&str, String> {
     Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
 
-fn read_text(name: &str, named: Named, text: &str) -> Result<StagedItem, String> {
-    let Named { kind, target, review, order: _ } = named;
+fn read_text(name: &str, named: OutboxFileName, text: &str) -> Result<StagedItem, String> {
+    let OutboxFileName { kind, target, review, order: _ } = named;
     let mut draft = Draft { kind, target, review, ..Draft::default_of(kind) };
     match kind {
         ActionKind::PullRequest | ActionKind::Commit | ActionKind::IssueCreate => {
@@ -151,7 +154,7 @@ struct Listed {
     labels: Vec<String>,
     #[serde(default)]
     comments: Vec<InlineComment>,
-    review: Option<Review>,
+    review: Option<ReviewDecision>,
 }
 
 #[derive(Deserialize)]
@@ -195,13 +198,13 @@ impl Listed {
     }
 }
 
-type KindAndTarget = (ActionKind, Option<Review>, Option<String>);
+type KindAndTarget = (ActionKind, Option<ReviewDecision>, Option<String>);
 
 /// The words of the file names, and the seed's: `comment` is told by its target (`pr-7`, `issue-7` or `7`).
-fn kind_of(word: &str, review: Option<Review>, target: Option<String>) -> Result<KindAndTarget, String> {
+fn kind_of(word: &str, review: Option<ReviewDecision>, target: Option<String>) -> Result<KindAndTarget, String> {
     match word {
-        "pr-approve" => Ok((ActionKind::PrReview, Some(Review::Approve), target)),
-        "pr-request-changes" => Ok((ActionKind::PrReview, Some(Review::RequestChanges), target)),
+        "pr-approve" => Ok((ActionKind::PrReview, Some(ReviewDecision::Approve), target)),
+        "pr-request-changes" => Ok((ActionKind::PrReview, Some(ReviewDecision::RequestChanges), target)),
         "comment" => {
             let target = target.unwrap_or_default();
             match target.strip_prefix("pr-") {
@@ -223,7 +226,7 @@ fn kind_of(word: &str, review: Option<Review>, target: Option<String>) -> Result
 struct Draft {
     kind: ActionKind,
     target: Option<String>,
-    review: Option<Review>,
+    review: Option<ReviewDecision>,
     title: Option<String>,
     body: String,
     labels: Vec<String>,
@@ -288,7 +291,7 @@ impl Draft {
         match self.kind {
             ActionKind::IssueLabel | ActionKind::PrInline => none(!self.body.trim().is_empty(), self.kind, "body"),
             ActionKind::PullRequest | ActionKind::Commit | ActionKind::IssueCreate => Ok(()),
-            ActionKind::PrReview if self.review == Some(Review::Approve) => Ok(()),
+            ActionKind::PrReview if self.review == Some(ReviewDecision::Approve) => Ok(()),
             ActionKind::Webhook => {
                 self.body = json::read(&self.body)?.to_string();
                 Ok(())
@@ -353,16 +356,16 @@ fn check_comment(comment: &InlineComment) -> Result<(), String> {
 }
 
 /// What only shows when all items are seen together.
-fn check_together(items: &[StagedItem]) -> Vec<Problem> {
+fn check_together(items: &[StagedItem]) -> Vec<OutboxProblem> {
     let mut problems = Vec::new();
     let comments: usize = items.iter().map(|item| item.comments.len()).sum();
     if comments > INLINE_COMMENTS_MAX {
-        problems.push(Problem::new("outbox", format!("{comments} line comments, at most {INLINE_COMMENTS_MAX}")));
+        problems.push(OutboxProblem::new("outbox", format!("{comments} line comments, at most {INLINE_COMMENTS_MAX}")));
     }
     for (index, item) in items.iter().enumerate() {
         let earlier = &items[..index];
         if let Some(twin) = earlier.iter().find(|other| senseless(other, item)) {
-            problems.push(Problem::new(&item.name, format!("says the same as, or contradicts, `{}`", twin.name)));
+            problems.push(OutboxProblem::new(&item.name, format!("says the same as, or contradicts, `{}`", twin.name)));
         }
     }
     problems
@@ -377,7 +380,7 @@ fn senseless(a: &StagedItem, b: &StagedItem) -> bool {
     match a.kind {
         Kind::Report | Kind::PullRequest | Kind::Commit | Kind::IssueLabel | Kind::PrInline | Kind::PrReview => true,
         Kind::IssueComment | Kind::IssueCreate | Kind::PrComment | Kind::Slack | Kind::Webhook => {
-            (&a.title, sanitise::essence(&a.body)) == (&b.title, sanitise::essence(&b.body))
+            (&a.title, sanitise::visible_text(&a.body)) == (&b.title, sanitise::visible_text(&b.body))
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What a loop allows of what was staged: kinds, counts, targets. Whether a human must agree is not decided here.
 
-use super::{BatchRefused, Problem, StagedItem, fold_into_report, refuse_if_any};
+use super::{BatchRefused, OutboxProblem, StagedItem, fold_into_report, refuse_if_any};
 use crate::level::LoopLevel;
 use crate::spec::{ActionKind, LoopSpec, OutputSpec};
 
@@ -14,7 +14,7 @@ pub fn permit(items: Vec<StagedItem>, spec: &LoopSpec, level: LoopLevel) -> Resu
     if level == LoopLevel::L1Report {
         return Ok(fold(items));
     }
-    let mut problems: Vec<Problem> = items.iter().filter_map(|item| objection(item, spec)).collect();
+    let mut problems: Vec<OutboxProblem> = items.iter().filter_map(|item| objection(item, spec)).collect();
     problems.extend(spec.output.iter().filter_map(|output| overrun(&items, output)));
     refuse_if_any(items, problems)
 }
@@ -27,22 +27,22 @@ fn fold(items: Vec<StagedItem>) -> Vec<StagedItem> {
     }
 }
 
-fn objection(item: &StagedItem, spec: &LoopSpec) -> Option<Problem> {
+fn objection(item: &StagedItem, spec: &LoopSpec) -> Option<OutboxProblem> {
     let Some(output) = spec.output.iter().find(|output| output.kind == item.kind) else {
-        return Some(Problem::new(&item.name, format!("the loop's `output` has no {}", item.kind)));
+        return Some(OutboxProblem::new(&item.name, format!("the loop's `output` has no {}", item.kind)));
     };
     let target = item.target.as_deref()?;
     let allowed = output.targets.iter().any(|allowed| allowed.strip_prefix('#').unwrap_or(allowed) == target);
     if output.targets.is_empty() || allowed {
         return None;
     }
-    Some(Problem::new(&item.name, format!("{target} is not among the loop's targets for {}", item.kind)))
+    Some(OutboxProblem::new(&item.name, format!("{target} is not among the loop's targets for {}", item.kind)))
 }
 
-fn overrun(items: &[StagedItem], output: &OutputSpec) -> Option<Problem> {
+fn overrun(items: &[StagedItem], output: &OutputSpec) -> Option<OutboxProblem> {
     let max = usize::try_from(output.max).unwrap_or(usize::MAX);
     let surplus = items.iter().filter(|item| item.kind == output.kind).nth(max)?;
-    Some(Problem::new(&surplus.name, format!("more than {max} of {} in a round", output.kind)))
+    Some(OutboxProblem::new(&surplus.name, format!("more than {max} of {} in a round", output.kind)))
 }
 
 #[cfg(test)]

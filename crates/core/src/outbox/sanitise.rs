@@ -3,7 +3,7 @@
 //!
 //! Sanitising twice gives the same text as once. Nothing is judged here: text that lies stays and is read by people.
 
-use super::invisible::{self, Removed};
+use super::invisible::{self, RemovedCharacters};
 use super::{StagedItem, json, markdown};
 use crate::spec::ActionKind;
 use regex::{Captures, Regex};
@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 
 /// How a receiver reads the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Form {
+pub enum TextForm {
     /// As GitHub's Markdown.
     #[default]
     Markdown,
@@ -22,7 +22,7 @@ pub enum Form {
 
 /// What happens to a construct that acts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Treat {
+pub enum SanitiseAction {
     /// It is shown, and does nothing.
     #[default]
     Neutralise,
@@ -34,15 +34,15 @@ pub enum Treat {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SanitiseRules {
     /// How the text is read.
-    pub form: Form,
+    pub form: TextForm,
     /// `@name`, which notifies people.
-    pub mentions: Treat,
+    pub mentions: SanitiseAction,
     /// `fixes #12`, which closes issues.
-    pub closing: Treat,
+    pub closing: SanitiseAction,
     /// Images, which tell their host who reads.
-    pub images: Treat,
+    pub images: SanitiseAction,
     /// Lines that start with `/word`, which bots obey.
-    pub commands: Treat,
+    pub commands: SanitiseAction,
 }
 
 impl SanitiseRules {
@@ -55,13 +55,13 @@ impl SanitiseRules {
     /// Everything neutralised in plain text.
     #[must_use]
     pub fn plain() -> Self {
-        Self { form: Form::Plain, ..Self::default() }
+        Self { form: TextForm::Plain, ..Self::default() }
     }
 }
 
 /// Harmless text, and what was done to it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Sanitised {
+pub struct SanitisedText {
     /// The text.
     pub text: String,
     /// What was taken out or changed, for the human who decides.
@@ -70,13 +70,13 @@ pub struct Sanitised {
 
 /// Makes a text harmless.
 #[must_use]
-pub fn sanitise(text: &str, rules: &SanitiseRules) -> Sanitised {
+pub fn sanitise(text: &str, rules: &SanitiseRules) -> SanitisedText {
     let (text, mut notes) = reveal(text);
     let text = match rules.form {
-        Form::Markdown => markdown::neutralise(&text, rules, &mut notes),
-        Form::Plain => plain(&text, rules, &mut notes),
+        TextForm::Markdown => markdown::neutralise(&text, rules, &mut notes),
+        TextForm::Plain => plain(&text, rules, &mut notes),
     };
-    Sanitised { text, notes }
+    SanitisedText { text, notes }
 }
 
 /// Makes every text of an item harmless, each in the form of the place it goes to; notes name the part.
@@ -84,29 +84,29 @@ pub fn sanitise(text: &str, rules: &SanitiseRules) -> Sanitised {
 pub fn sanitise_item(item: &StagedItem, rules: &SanitiseRules) -> (StagedItem, Vec<String>) {
     let mut out = item.clone();
     let mut notes = Vec::new();
-    let mut clean = |text: &str, form: Form| {
+    let mut clean = |text: &str, form: TextForm| {
         let done = sanitise(text, &SanitiseRules { form, ..*rules });
         notes.extend(done.notes.into_iter().map(|note| format!("{}: {note}", item.name)));
         done.text
     };
     // A title is one line before it is cleaned for good, so that no construct hides behind a line break.
     out.title = item.title.as_ref().map(|title| {
-        let line = clean(title, Form::Plain).replace(['\n', '\t'], " ");
-        clean(&line, Form::Plain)
+        let line = clean(title, TextForm::Plain).replace(['\n', '\t'], " ");
+        clean(&line, TextForm::Plain)
     });
     out.body = match item.kind {
         ActionKind::Webhook => json_strings(&item.body, &mut |text| clean_data(text)),
-        ActionKind::Commit | ActionKind::Slack => clean(&item.body, Form::Plain),
-        _ => clean(&item.body, Form::Markdown),
+        ActionKind::Commit | ActionKind::Slack => clean(&item.body, TextForm::Plain),
+        _ => clean(&item.body, TextForm::Markdown),
     };
     for comment in &mut out.comments {
-        comment.body = clean(&comment.body, Form::Markdown);
+        comment.body = clean(&comment.body, TextForm::Markdown);
     }
     (out, notes)
 }
 
 /// A text without what nobody sees, to tell whether two texts say the same.
-pub(super) fn essence(text: &str) -> String {
+pub(super) fn visible_text(text: &str) -> String {
     invisible::strip(text).0.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -142,7 +142,7 @@ fn reveal(text: &str) -> (String, Vec<String>) {
     (text, notes)
 }
 
-fn removed_notes(removed: &Removed) -> Vec<String> {
+fn removed_notes(removed: &RemovedCharacters) -> Vec<String> {
     let mut notes = Vec::new();
     let mut note = |count: usize, what: &str| {
         if count > 0 {
@@ -172,13 +172,13 @@ pub(super) const URL: &str = r"https?://[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?::[0-
 fn plain(text: &str, rules: &SanitiseRules, notes: &mut Vec<String>) -> String {
     let mut text = text.to_owned();
     // References before mentions: a link that is cut in two no longer shields the rest of it.
-    if rules.closing == Treat::Neutralise {
+    if rules.closing == SanitiseAction::Neutralise {
         text = plain_closing(&text, notes);
     }
-    if rules.mentions == Treat::Neutralise {
+    if rules.mentions == SanitiseAction::Neutralise {
         text = plain_mentions(&text, notes);
     }
-    if rules.commands == Treat::Neutralise {
+    if rules.commands == SanitiseAction::Neutralise {
         static COMMAND: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?m)^(\s*)/([A-Za-z])"));
         text = replaced(&COMMAND, &text, "${1}/ ${2}", "bot command(s)", notes);
     }

@@ -1,7 +1,7 @@
 //! Paths that always need a human: the built-in list, manifests whose scripts changed, and files that are loaded in the place
 //! of others. What becomes of them is the caller's business.
 
-use super::{Case, Change, GlobError, Globs, manifest};
+use super::{Case, GlobError, Globs, PathChange, manifest};
 use serde::{Deserialize, Serialize};
 use std::sync::LazyLock;
 
@@ -18,7 +18,7 @@ pub struct SensitivePath {
 #[derive(Debug, Clone, Copy)]
 pub struct ChangedFile<'a> {
     /// The change.
-    pub change: &'a Change,
+    pub change: &'a PathChange,
     /// The bytes in base.
     pub before: Option<&'a [u8]>,
     /// The bytes in the sealed tree.
@@ -312,7 +312,7 @@ fn runs_before_tests(path: &str, after: Option<&[u8]>) -> bool {
 ///
 /// # Errors
 /// A pattern of `more` is not a glob.
-pub fn sensitive<'a, S: AsRef<str>>(
+pub fn find_sensitive<'a, S: AsRef<str>>(
     files: impl Iterator<Item = ChangedFile<'a>>,
     more: &[S],
     in_base: impl Fn(&str) -> bool,

@@ -3,9 +3,9 @@
 use super::*;
 
 fn why(path: &str) -> Option<String> {
-    let change = Change::new(path, ChangeKind::Modified);
+    let change = PathChange::new(path, ChangeKind::Modified);
     let file = ChangedFile { change: &change, before: Some(b""), after: Some(b"x") };
-    let found = sensitive([file].into_iter(), &["deploy/**"], |_| false).expect("the globs are right");
+    let found = find_sensitive([file].into_iter(), &["deploy/**"], |_| false).expect("the globs are right");
     found.into_iter().next().map(|one| one.why)
 }
 
@@ -97,9 +97,9 @@ fn sensitive_paths_are_known_whatever_their_case_and_depth() {
 #[test]
 fn files_that_stand_in_for_others_are_told() {
     let new = |path: &str, text: &str| {
-        let change = Change::new(path, ChangeKind::Added);
+        let change = PathChange::new(path, ChangeKind::Added);
         let file = ChangedFile { change: &change, before: None, after: Some(text.as_bytes()) };
-        let found = sensitive::<&str>([file].into_iter(), &[], |path| path == "sums.py").expect("globs");
+        let found = find_sensitive::<&str>([file].into_iter(), &[], |path| path == "sums.py").expect("globs");
         found.into_iter().next().map(|one| one.why)
     };
     for path in
@@ -116,21 +116,21 @@ fn files_that_stand_in_for_others_are_told() {
 
 #[test]
 fn both_ends_of_a_rename_are_looked_at() {
-    let change = Change::new("old.yml", ChangeKind::Renamed { from: ".github/ci.yml".into() });
+    let change = PathChange::new("old.yml", ChangeKind::Renamed { from: ".github/ci.yml".into() });
     let file = ChangedFile { change: &change, before: None, after: None };
-    assert_eq!(sensitive::<&str>([file].into_iter(), &[], |_| false).expect("globs").len(), 1);
+    assert_eq!(find_sensitive::<&str>([file].into_iter(), &[], |_| false).expect("globs").len(), 1);
 }
 
 #[test]
 fn protected_files_of_base_may_not_change() {
-    let protected = Protected::new(&["tests/**", "spec"]).expect("globs");
+    let protected = ProtectedPaths::new(&["tests/**", "spec"]).expect("globs");
     let changes = [
-        Change::new("tests/a.py", ChangeKind::Modified),
-        Change::new("tests/b.py", ChangeKind::Deleted),
-        Change::new("src/c.py", ChangeKind::Renamed { from: "spec/c.py".into() }),
-        Change::new("tests/d.py", ChangeKind::Renamed { from: "src/d.py".into() }),
-        Change::new("tests/new.py", ChangeKind::Added),
-        Change::new("src/x.py", ChangeKind::Modified),
+        PathChange::new("tests/a.py", ChangeKind::Modified),
+        PathChange::new("tests/b.py", ChangeKind::Deleted),
+        PathChange::new("src/c.py", ChangeKind::Renamed { from: "spec/c.py".into() }),
+        PathChange::new("tests/d.py", ChangeKind::Renamed { from: "src/d.py".into() }),
+        PathChange::new("tests/new.py", ChangeKind::Added),
+        PathChange::new("src/x.py", ChangeKind::Modified),
     ];
     let found = protected.violations(&changes, |path| path == "tests/d.py");
     assert_eq!(
@@ -147,7 +147,7 @@ fn protected_files_of_base_may_not_change() {
 
 #[test]
 fn allowed_paths_bound_everything_else() {
-    let changes = [Change::new("src/a.rs", ChangeKind::Modified), Change::new("b.rs", ChangeKind::Added)];
+    let changes = [PathChange::new("src/a.rs", ChangeKind::Modified), PathChange::new("b.rs", ChangeKind::Added)];
     assert_eq!(outside_allowed(&["src"], &changes).expect("globs"), ["`b.rs` is outside the allowed paths"]);
     assert_eq!(outside_allowed::<&str>(&[], &changes).expect("globs"), Vec::<String>::new());
     assert!(outside_allowed(&["["], &changes).is_err());

@@ -3,8 +3,8 @@
 
 use super::clean::{fenced, plain};
 use super::maker::WorkItem;
-use super::texts::{AnswerWay, Text, part};
-use super::{Named, role_line};
+use super::texts::{BriefText, VerdictChannel, part};
+use super::{NamedText, role_line};
 use crate::spec::Role;
 
 const INTENT_MAX: usize = 4 << 10;
@@ -22,7 +22,7 @@ pub struct CheckerBrief {
     /// The repository's own words about a checker's part; the built-in ones when absent.
     pub own: Option<String>,
     /// How the verdict is given.
-    pub answer: AnswerWay,
+    pub answer: VerdictChannel,
     /// The loop's intent.
     pub intent: String,
     /// The loop's `# Maker`: what was asked for.
@@ -44,7 +44,7 @@ pub struct CheckerBrief {
     /// What the gates found.
     pub gates: Vec<GateEvidence>,
     /// The staged items.
-    pub staged: Vec<Named>,
+    pub staged: Vec<NamedText>,
     /// What the engine points out, in its own words: new files under protected paths, edited gate inputs.
     pub remarks: Vec<String>,
     /// The secret of this check.
@@ -79,10 +79,10 @@ impl CheckerBrief {
     /// The brief as text.
     #[must_use]
     pub fn render(&self) -> String {
-        let mut parts = part(Text::Checker, self.own.as_deref());
+        let mut parts = part(BriefText::Checker, self.own.as_deref());
         parts.extend([self.answer.text().built_in().to_owned(), self.task(), self.rubric()]);
         parts.push(format!("# The candidate\n\n{}\n", role_line(Role::Checker, None)));
-        parts.extend(WorkItem::told(&self.items, &self.mark));
+        parts.extend(WorkItem::render_items(&self.items, &self.mark));
         parts.extend(self.change());
         parts.extend(self.staged());
         parts.extend(self.evidence());
@@ -93,7 +93,7 @@ impl CheckerBrief {
 
     fn task(&self) -> String {
         let (intent, asked) = (plain(&self.intent, INTENT_MAX), plain(&self.asked, LOOP_MAX));
-        let own = self.instructions.as_deref().unwrap_or(Text::Look.built_in());
+        let own = self.instructions.as_deref().unwrap_or(BriefText::Look.built_in());
         let own = plain(own, LOOP_MAX);
         format!("# Intent\n\n{intent}\n\n# What was asked of the maker\n\n{asked}\n\n# How to look\n\n{own}\n")
     }
@@ -125,7 +125,7 @@ impl CheckerBrief {
     }
 
     fn staged(&self) -> Vec<String> {
-        let item = |item: &Named| self.data(&format!("staged item {}", item.name), &item.text, STAGED_MAX);
+        let item = |item: &NamedText| self.data(&format!("staged item {}", item.name), &item.text, STAGED_MAX);
         self.staged.iter().take(STAGED_COUNT_MAX).map(item).collect()
     }
 

@@ -1,8 +1,8 @@
 //! The maker's brief: rules, intent, level, outputs, the loop's own words, then what this round and this attempt bring.
 
 use super::clean::{fenced, plain};
-use super::texts::{Text, part};
-use super::{Named, role_line};
+use super::texts::{BriefText, part};
+use super::{NamedText, role_line};
 use crate::level::LoopLevel;
 use crate::spec::{ActionKind, Role};
 
@@ -36,9 +36,9 @@ pub struct MakerBrief {
     /// The loop's `# Maker`.
     pub instructions: String,
     /// Know-how files of the trusted checkout.
-    pub skills: Vec<Named>,
+    pub skills: Vec<NamedText>,
     /// Files of the repository the loop wants shown.
-    pub context: Vec<Named>,
+    pub context: Vec<NamedText>,
     /// The round's mark: unguessable, made after everything that is fenced with it was written.
     pub mark: String,
     /// What was recalled, as JSON.
@@ -52,14 +52,14 @@ pub struct MakerBrief {
     /// How many there may be.
     pub attempts: u32,
     /// Whether it is the first start of this attempt.
-    pub start: Start,
+    pub start: AttemptStart,
     /// Why the attempt before was not good enough.
-    pub feedback: Vec<Feedback>,
+    pub feedback: Vec<BriefFeedback>,
 }
 
 /// Which start of an attempt a brief is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Start {
+pub enum AttemptStart {
     /// The first.
     #[default]
     First,
@@ -81,7 +81,7 @@ pub struct WorkItem {
 
 impl WorkItem {
     /// One item as data; several after a word that all of them are the task, each with its share of the room.
-    pub(super) fn told(items: &[Self], mark: &str) -> Vec<String> {
+    pub(super) fn render_items(items: &[Self], mark: &str) -> Vec<String> {
         let room = (ITEMS_MAX / items.len().max(1)).clamp(ITEM_MIN, ITEM_MAX);
         let data = |name: &str, item: &Self| fenced(mark, name, &format!("{}\n{}", item.key, item.text), room);
         match items {
@@ -99,7 +99,7 @@ impl WorkItem {
 
 /// What said no to the attempt before.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Feedback {
+pub enum BriefFeedback {
     /// A gate.
     Gate {
         /// Its name.
@@ -125,7 +125,7 @@ impl MakerBrief {
     /// The brief as text.
     #[must_use]
     pub fn render(&self) -> String {
-        let mut parts = part(Text::Maker, self.own.as_deref());
+        let mut parts = part(BriefText::Maker, self.own.as_deref());
         parts.push(self.task());
         parts.extend(self.skills.iter().take(SKILLS_MAX).map(skill));
         parts.extend(self.round());
@@ -163,10 +163,10 @@ impl MakerBrief {
         if !self.memory.is_empty() {
             parts.push(self.data("memory", &self.memory.join("\n"), MEMORY_MAX));
         }
-        parts.extend(WorkItem::told(&self.items, &self.mark));
+        parts.extend(WorkItem::render_items(&self.items, &self.mark));
         let whose = role_line(Role::Maker, Some(self.attempt));
         parts.push(format!("{whose}\n\nAttempt {} of {}.\n", self.attempt, self.attempts));
-        if self.start == Start::Again {
+        if self.start == AttemptStart::Again {
             parts.push(AGAIN.to_owned());
         }
         parts
@@ -182,16 +182,16 @@ impl MakerBrief {
         std::iter::once(intro.to_owned()).chain(points).collect()
     }
 
-    fn refusal(&self, point: &Feedback) -> String {
+    fn refusal(&self, point: &BriefFeedback) -> String {
         match point {
-            Feedback::Gate { name, why, output } => {
+            BriefFeedback::Gate { name, why, output } => {
                 let output = self.data("gate output", output, FEEDBACK_MAX);
                 format!("The gate `{}` said no: {}\n\n{output}", plain(name, 200), plain(why, 1000))
             }
-            Feedback::Checker { reasons } => {
+            BriefFeedback::Checker { reasons } => {
                 format!("The checker said no:\n\n{}", self.data("checker", &reasons.join("\n"), FEEDBACK_MAX))
             }
-            Feedback::Rule { why } => format!("A rule was broken: {}\n", plain(why, FEEDBACK_MAX)),
+            BriefFeedback::Rule { why } => format!("A rule was broken: {}\n", plain(why, FEEDBACK_MAX)),
         }
     }
 
@@ -207,7 +207,7 @@ What later rounds of this loop should know may go into memory.jsonl there, a JSO
 failure or note), `key` (a short name; the same one replaces) and `text` (at most 1000 bytes): it is kept if this round is \
 accepted, and shown to them as data.";
 
-fn skill(skill: &Named) -> String {
+fn skill(skill: &NamedText) -> String {
     format!("# Skill: {}\n\n{}\n", plain(&skill.name, 200), plain(&skill.text, SKILL_MAX))
 }
 

@@ -12,13 +12,13 @@ mod texts;
 
 pub use checker::{CheckerBrief, FileDiff, GateEvidence};
 pub use clean::{clip, visible};
-pub use maker::{Feedback, MakerBrief, Start, WorkItem};
-pub use read::{Binding, ROLE_LINE, read_binding, read_diff_line, read_item_line, read_role, role_line};
-pub use texts::{AnswerWay, OWN_MAX, Text};
+pub use maker::{AttemptStart, BriefFeedback, MakerBrief, WorkItem};
+pub use read::{ROLE_LINE, VerdictBinding, read_binding, read_diff_line, read_item_line, read_role, role_line};
+pub use texts::{BriefText, OWN_MAX, VerdictChannel};
 
 /// A text with the name it goes by.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Named {
+pub struct NamedText {
     /// A file's or an item's name.
     pub name: String,
     /// What it says.

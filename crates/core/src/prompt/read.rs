@@ -28,7 +28,7 @@ pub fn read_role(text: &str) -> Option<(Role, Option<u32>)> {
 
 /// What a verdict has to name, as its brief says it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Binding {
+pub struct VerdictBinding {
     /// The secret of the check.
     pub nonce: String,
     /// The sealed tree.
@@ -39,9 +39,9 @@ pub struct Binding {
 
 /// What the verdict of a checker's brief is bound to.
 #[must_use]
-pub fn read_binding(text: &str) -> Option<Binding> {
+pub fn read_binding(text: &str) -> Option<VerdictBinding> {
     let value = |key: &str| text.lines().rev().find_map(|line| line.trim().strip_prefix(key)).map(str::to_owned);
-    Some(Binding { nonce: value("nonce: ")?, tree: value("tree: ")?, candidate: value("candidate: ")? })
+    Some(VerdictBinding { nonce: value("nonce: ")?, tree: value("tree: ")?, candidate: value("candidate: ")? })
 }
 
 /// The text of a line of a file after the change, from 1, if the shown diff holds it.

@@ -9,7 +9,7 @@ pub const OWN_MAX: usize = 64 << 10;
 
 /// One text of the briefs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Text {
+pub enum BriefText {
     /// What a maker is told about its part.
     Maker,
     /// What a checker is told about its part.
@@ -24,7 +24,7 @@ pub enum Text {
     AnswerByMessage,
 }
 
-impl Text {
+impl BriefText {
     /// Every text, in the order of briefs.
     pub const ALL: [Self; 6] =
         [Self::Maker, Self::Checker, Self::Data, Self::AnswerByFile, Self::AnswerByMessage, Self::Look];
@@ -44,7 +44,7 @@ impl Text {
 
     /// What it is for, in a line.
     #[must_use]
-    pub fn about(self) -> &'static str {
+    pub fn summary(self) -> &'static str {
         match self {
             Self::Maker => "what a maker is told about its part",
             Self::Checker => "what a checker is told about its part",
@@ -80,14 +80,14 @@ impl Text {
 }
 
 /// A role's words about its part, its own or the built-in ones, and what is said of data to everybody.
-pub(super) fn part(text: Text, own: Option<&str>) -> Vec<String> {
+pub(super) fn part(text: BriefText, own: Option<&str>) -> Vec<String> {
     let words = own.map_or_else(|| text.built_in().to_owned(), |own| format!("{}\n", plain(own, OWN_MAX)));
-    vec![words, Text::Data.built_in().to_owned()]
+    vec![words, BriefText::Data.built_in().to_owned()]
 }
 
 /// How an agent gives its verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum AnswerWay {
+pub enum VerdictChannel {
     /// It writes a file.
     #[default]
     File,
@@ -95,11 +95,11 @@ pub enum AnswerWay {
     Message,
 }
 
-impl AnswerWay {
-    pub(super) fn text(self) -> Text {
+impl VerdictChannel {
+    pub(super) fn text(self) -> BriefText {
         match self {
-            Self::File => Text::AnswerByFile,
-            Self::Message => Text::AnswerByMessage,
+            Self::File => BriefText::AnswerByFile,
+            Self::Message => BriefText::AnswerByMessage,
         }
     }
 }

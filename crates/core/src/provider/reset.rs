@@ -35,13 +35,13 @@ const BEFORE_MOMENT: [&str; 8] =
 
 /// Whether a moment at which a limit is said to end is one that a provider may mean: not past, nor beyond any window.
 #[must_use]
-pub fn is_reset(at_ms: i64, now_ms: i64) -> bool {
+pub fn is_plausible_reset(at_ms: i64, now_ms: i64) -> bool {
     (now_ms..=now_ms.saturating_add(AHEAD_MAX_MS)).contains(&at_ms)
 }
 
 /// When what the words tell of is over, in milliseconds since 1970. Nothing that lies in the past or beyond any window.
 #[must_use]
-pub fn reset_in(text: &str, now_ms: i64) -> Option<i64> {
+pub fn find_reset(text: &str, now_ms: i64) -> Option<i64> {
     let text = text[..text.floor_char_boundary(TEXT_MAX)].to_ascii_lowercase();
     let after = |keys: &'static [&'static str]| {
         let found = keys.iter().flat_map(|key| text.match_indices(key).map(|(at, key)| (at, at + key.len())));
@@ -52,7 +52,7 @@ pub fn reset_in(text: &str, now_ms: i64) -> Option<i64> {
     let spans = after(&BEFORE_SPAN).into_iter().filter_map(|rest| now_ms.checked_add(span(rest)?));
     let moments = after(&BEFORE_MOMENT).into_iter().filter_map(|rest| moment(rest, now_ms));
     let bars = text.match_indices('|').filter_map(|(at, _)| epoch(text[at + 1..].trim_start()));
-    spans.chain(moments).chain(bars).find(|at| is_reset(*at, now_ms))
+    spans.chain(moments).chain(bars).find(|at| is_plausible_reset(*at, now_ms))
 }
 
 /// What follows a key, without what may stand between.
@@ -208,7 +208,7 @@ mod tests {
     }
 
     fn at(text: &str) -> Option<String> {
-        let ms = reset_in(text, now())?;
+        let ms = find_reset(text, now())?;
         Some(Timestamp::from_millisecond(ms).expect("a moment").to_string())
     }
 

@@ -3,9 +3,9 @@
 //! Every answer passes here, whether it came by the command line, the library or a later front end. Nothing here reads a
 //! clock: the moment of an answer is in its event.
 
-use super::event::PersonSaid;
-use super::facts::Facts;
-use super::trouble::moment;
+use super::event::PersonDecision;
+use super::facts::RoundFacts;
+use super::provider_waits::format_moment;
 use crate::actor::Actor;
 
 /// An approval that counts.
@@ -75,7 +75,7 @@ impl Refusal {
 }
 
 /// A yes to the candidate that waits.
-pub(super) fn may_approve(facts: &Facts, said: &PersonSaid, candidate: &str) -> Result<(), Refusal> {
+pub(super) fn may_approve(facts: &RoundFacts, said: &PersonDecision, candidate: &str) -> Result<(), Refusal> {
     if said.candidate != candidate {
         return Err(Refusal::Stale);
     }
@@ -87,12 +87,12 @@ pub(super) fn may_approve(facts: &Facts, said: &PersonSaid, candidate: &str) -> 
 }
 
 /// A no to the candidate that waits. It needs one person, at any time: the other way to end a question is silence, a no too.
-pub(super) fn may_deny(facts: &Facts, said: &PersonSaid) -> Result<(), Refusal> {
+pub(super) fn may_deny(facts: &RoundFacts, said: &PersonDecision) -> Result<(), Refusal> {
     if said.at_ms.is_none() { Ok(()) } else { is_approver(facts, said, "deny") }
 }
 
 /// A statement that a delivery in doubt has arrived.
-pub(super) fn may_confirm(facts: &Facts, said: &PersonSaid, candidate: &str) -> Result<(), Refusal> {
+pub(super) fn may_confirm(facts: &RoundFacts, said: &PersonDecision, candidate: &str) -> Result<(), Refusal> {
     if said.candidate != candidate {
         return Err(Refusal::Stale);
     }
@@ -100,11 +100,11 @@ pub(super) fn may_confirm(facts: &Facts, said: &PersonSaid, candidate: &str) -> 
 }
 
 /// Whether the question is still open at a moment.
-pub(super) fn is_open(facts: &Facts, at_ms: i64) -> bool {
+pub(super) fn is_open(facts: &RoundFacts, at_ms: i64) -> bool {
     facts.window.is_some_and(|window| at_ms < window.until_ms)
 }
 
-fn is_approver(facts: &Facts, said: &PersonSaid, verb: &'static str) -> Result<(), Refusal> {
+fn is_approver(facts: &RoundFacts, said: &PersonDecision, verb: &'static str) -> Result<(), Refusal> {
     let spec = &facts.started.spec;
     if spec.approvers.is_empty() || spec.approvers.iter().any(|name| name == said.actor.name()) {
         return Ok(());
@@ -117,14 +117,14 @@ fn is_approver(facts: &Facts, said: &PersonSaid, verb: &'static str) -> Result<(
     })
 }
 
-fn is_in_time(facts: &Facts, at_ms: i64) -> Result<(), Refusal> {
+fn is_in_time(facts: &RoundFacts, at_ms: i64) -> Result<(), Refusal> {
     match facts.window {
-        Some(window) if at_ms >= window.until_ms => Err(Refusal::Expired { until: moment(window.until_ms) }),
+        Some(window) if at_ms >= window.until_ms => Err(Refusal::Expired { until: format_moment(window.until_ms) }),
         Some(_) | None => Ok(()),
     }
 }
 
-fn is_separate(facts: &Facts, said: &PersonSaid) -> Result<(), Refusal> {
+fn is_separate(facts: &RoundFacts, said: &PersonDecision) -> Result<(), Refusal> {
     let spec = &facts.started.spec;
     if !spec.approvals.separate || facts.started.actor != said.actor.name() {
         return Ok(());
@@ -137,7 +137,7 @@ fn is_separate(facts: &Facts, said: &PersonSaid) -> Result<(), Refusal> {
     })
 }
 
-fn is_first(facts: &Facts, said: &PersonSaid) -> Result<(), Refusal> {
+fn is_first(facts: &RoundFacts, said: &PersonDecision) -> Result<(), Refusal> {
     if !facts.approvals.iter().any(|approval| approval.actor.is_same_person(&said.actor)) {
         return Ok(());
     }

@@ -1,10 +1,10 @@
-//! Approve: the human gate, by level. The only place that makes the [`Approved`] token.
+//! Approve: the human gate, by level. The only place that makes the [`ApprovedCandidate`] token.
 
 use super::approval_policy::{self, Approval};
-use super::check::Verified;
-use super::event::{DeliveryResult, Expired, PersonSaid, Stage};
-use super::facts::{Attempt, Facts};
-use super::{Action, Misfit, Phase, Round, Step, StepError, send};
+use super::check::VerifiedCandidate;
+use super::event::{DeliveryResult, Expired, PersonDecision, Stage};
+use super::facts::{Attempt, RoundFacts};
+use super::{Action, Phase, Round, Step, StepError, UnexpectedEvent, send};
 use crate::human_gate::{GateDecision, ProposedAction, Risk};
 use crate::level::LoopLevel;
 use crate::outcome::RoundOutcome;
@@ -13,11 +13,11 @@ use std::collections::BTreeSet;
 
 /// Proof that this candidate was verified and that a person, or at L3 the loop's gate, let it out.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Approved {
+pub struct ApprovedCandidate {
     candidate: String,
 }
 
-impl Approved {
+impl ApprovedCandidate {
     /// The candidate that may go out.
     #[must_use]
     pub fn candidate(&self) -> &str {
@@ -26,9 +26,9 @@ impl Approved {
 }
 
 /// A verified candidate meets the level.
-pub(super) fn verified(round: Round, verified: Verified) -> Step {
+pub(super) fn on_verified(round: Round, verified: VerifiedCandidate) -> Step {
     let facts = &round.facts;
-    let outward = outward(facts).next().is_some();
+    let outward = outward_items(facts).next().is_some();
     if facts.started.spec.level == LoopLevel::L1Report || !outward {
         if let Some(why) = verified.asks_for_human().map(str::to_owned) {
             return wait(round, verified, "checker-escalates", why);
@@ -46,7 +46,7 @@ pub(super) fn verified(round: Round, verified: Verified) -> Step {
 }
 
 /// What no human gate of code may let through.
-fn needs_a_human(facts: &Facts, verified: &Verified) -> Option<(&'static str, String)> {
+fn needs_a_human(facts: &RoundFacts, verified: &VerifiedCandidate) -> Option<(&'static str, String)> {
     let attempt = facts.attempt()?;
     let spec = &facts.started.spec;
     if !attempt.findings.sensitive.is_empty() {
@@ -63,12 +63,12 @@ fn needs_a_human(facts: &Facts, verified: &Verified) -> Option<(&'static str, St
         .then(|| ("level", "at L2 every outward action waits for a human".to_owned()))
 }
 
-fn wait(mut round: Round, verified: Verified, code: &str, why: String) -> Step {
-    round.facts.because(Stage::Approve, code, why);
+fn wait(mut round: Round, verified: VerifiedCandidate, code: &str, why: String) -> Step {
+    round.facts.add_reason(Stage::Approve, code, why);
     round.to(Phase::Waiting(verified), vec![Action::Record])
 }
 
-pub(super) fn decided(round: Round, decision: GateDecision) -> Result<Step, Misfit> {
+pub(super) fn on_decision(round: Round, decision: GateDecision) -> Result<Step, UnexpectedEvent> {
     let Phase::Approving(verified) = round.phase.clone() else {
         return Err(round.misfit("decided", "no human gate was asked"));
     };
@@ -78,11 +78,11 @@ pub(super) fn decided(round: Round, decision: GateDecision) -> Result<Step, Misf
     }
 }
 
-pub(super) fn approved(mut round: Round, said: PersonSaid) -> Result<Step, StepError> {
+pub(super) fn on_approved(mut round: Round, said: PersonDecision) -> Result<Step, StepError> {
     if let Phase::Doubting(approved) = &round.phase {
         approval_policy::may_confirm(&round.facts, &said, approved.candidate())?;
         let found = DeliveryResult::Sent { place: format!("confirmed by {}", said.actor) };
-        return Ok(send::looked(round, &said.actor, &found));
+        return Ok(send::on_delivery_inspected(round, &said.actor, &found));
     }
     let Phase::Waiting(verified) = round.phase.clone() else {
         return Err(round.misfit("approved", "it does not wait for a person").into());
@@ -94,24 +94,24 @@ pub(super) fn approved(mut round: Round, said: PersonSaid) -> Result<Step, StepE
     let count = u32::try_from(round.facts.approvals.len()).unwrap_or(u32::MAX);
     let of = if quorum > 1 { format!(" ({count} of {quorum})") } else { String::new() };
     if count < quorum {
-        round.facts.because(Stage::Approve, "approved-in-part", format!("approved by {name}{of}"));
+        round.facts.add_reason(Stage::Approve, "approved-in-part", format!("approved by {name}{of}"));
         return Ok(round.to(Phase::Waiting(verified), vec![Action::Record]));
     }
-    round.facts.because(Stage::Approve, "approved", format!("approved by {name}{of}"));
+    round.facts.add_reason(Stage::Approve, "approved", format!("approved by {name}{of}"));
     // At L1 a person may accept the report; nothing else leaves, whatever was staged.
-    if round.facts.started.spec.level == LoopLevel::L1Report || outward(&round.facts).next().is_none() {
+    if round.facts.started.spec.level == LoopLevel::L1Report || outward_items(&round.facts).next().is_none() {
         return Ok(round.finish(RoundOutcome::Reported));
     }
     Ok(let_out(round, &verified))
 }
 
 /// One no is enough, whatever the quorum.
-pub(super) fn denied(round: Round, said: &PersonSaid) -> Result<Step, StepError> {
+pub(super) fn on_denied(round: Round, said: &PersonDecision) -> Result<Step, StepError> {
     let why = said.why.as_deref().unwrap_or("no reason given");
     if matches!(round.phase, Phase::Doubting(_)) {
         approval_policy::may_deny(&round.facts, said)?;
         let found = DeliveryResult::Refused { text: format!("not there, says {}: {why}", said.actor) };
-        return Ok(send::looked(round, &said.actor, &found));
+        return Ok(send::on_delivery_inspected(round, &said.actor, &found));
     }
     if !matches!(round.phase, Phase::Waiting(_)) {
         return Err(round.misfit("denied", "it does not wait for a person").into());
@@ -122,7 +122,7 @@ pub(super) fn denied(round: Round, said: &PersonSaid) -> Result<Step, StepError>
 }
 
 /// Silence is a no; and work that nobody took up again is let go.
-pub(super) fn expired(round: Round, expired: Expired) -> Result<Step, Misfit> {
+pub(super) fn on_expired(round: Round, expired: Expired) -> Result<Step, UnexpectedEvent> {
     if let Phase::Suspended(outcome, due) = &round.phase {
         let (outcome, stage) = (*outcome, due.stage());
         return Ok(round.end(outcome, stage, "let-go", "nobody took it up again in time; its work was let go"));
@@ -136,25 +136,25 @@ pub(super) fn expired(round: Round, expired: Expired) -> Result<Step, Misfit> {
     Ok(round.end(RoundOutcome::Rejected, Stage::Approve, "expired", "nobody answered in time"))
 }
 
-fn let_out(round: Round, verified: &Verified) -> Step {
-    let approved = Approved { candidate: verified.candidate().to_owned() };
-    let positions = outward(&round.facts).map(|item| item.position).collect();
+fn let_out(round: Round, verified: &VerifiedCandidate) -> Step {
+    let approved = ApprovedCandidate { candidate: verified.candidate().to_owned() };
+    let positions = outward_items(&round.facts).map(|item| item.position).collect();
     round.to(Phase::Sending(approved), vec![Action::Send(positions)])
 }
 
 /// The items that leave: everything but the report.
-pub(super) fn outward(facts: &Facts) -> impl Iterator<Item = &crate::outbox::StagedItem> {
+pub(super) fn outward_items(facts: &RoundFacts) -> impl Iterator<Item = &crate::outbox::StagedItem> {
     let items = facts.attempt().map(|attempt| attempt.items.as_slice()).unwrap_or_default();
     items.iter().filter(|item| item.kind != ActionKind::Report)
 }
 
 /// What the human gate of code is shown, for each kind: facts of the engine, not words of the maker.
-fn proposed(facts: &Facts) -> Vec<ProposedAction> {
-    let kinds: BTreeSet<_> = outward(facts).map(|item| item.kind).collect();
+fn proposed(facts: &RoundFacts) -> Vec<ProposedAction> {
+    let kinds: BTreeSet<_> = outward_items(facts).map(|item| item.kind).collect();
     kinds.into_iter().map(|kind| proposed_kind(facts, kind)).collect()
 }
 
-fn proposed_kind(facts: &Facts, kind: ActionKind) -> ProposedAction {
+fn proposed_kind(facts: &RoundFacts, kind: ActionKind) -> ProposedAction {
     let empty = Attempt::default();
     let attempt = facts.attempt().unwrap_or(&empty);
     let lines: u64 = attempt.changes.iter().map(|change| change.added.saturating_add(change.removed)).sum();

@@ -1,8 +1,8 @@
 //! Attempts: what a rejection leads to. Feedback for another try, or an end when trying again would not help.
 
 use super::event::Stage;
-use super::facts::{Attempt, Reason};
-use super::gate::why;
+use super::facts::{Attempt, RoundReason};
+use super::gate::gate_reason;
 use super::phase::AgentRun;
 use super::{Action, Phase, Round, Step};
 use crate::gate::GateStatus;
@@ -11,11 +11,11 @@ use crate::verdict::Judgement;
 
 /// What the next maker is told about the last attempt, as data.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Feedback {
+pub struct AttemptFeedback {
     /// Which attempt was rejected.
     pub attempt: u32,
     /// Where and why.
-    pub reason: Reason,
+    pub reason: RoundReason,
     /// Gates that said no: name, reason and capped output.
     pub gates: Vec<(String, String, String)>,
     /// What the checker said about dimensions.
@@ -31,10 +31,10 @@ pub(super) fn reject(mut round: Round, stage: Stage, code: &str, text: String, s
         return round.end(RoundOutcome::Rejected, stage, code, text);
     }
     if again.as_ref() == Some(&signature) {
-        round.facts.because(stage, code, text);
+        round.facts.add_reason(stage, code, text);
         return round.end(RoundOutcome::Plateaued, stage, "same-failure", "the same failure twice running");
     }
-    round.facts.because(stage, code, text);
+    round.facts.add_reason(stage, code, text);
     round.facts.feedback = feedback(&round);
     let feedback = round.facts.feedback.clone();
     round.to(Phase::Making(AgentRun::Due), vec![Action::Make(feedback)])
@@ -56,17 +56,17 @@ pub(super) fn no_progress(round: &Round) -> Option<String> {
 }
 
 /// What the maker is told after a rejection.
-pub(super) fn feedback(round: &Round) -> Option<Feedback> {
+pub(super) fn feedback(round: &Round) -> Option<AttemptFeedback> {
     let attempt = round.facts.attempt()?;
     let gates = attempt.gates.iter().filter(|gate| gate.status != GateStatus::Passed);
     let scores = match &attempt.judgement {
         Some(Judgement::Fail { reasons, .. }) => reasons.clone(),
         Some(_) | None => Vec::new(),
     };
-    Some(Feedback {
+    Some(AttemptFeedback {
         attempt: round.facts.attempt_number(),
         reason: round.facts.reasons.last()?.clone(),
-        gates: gates.map(|gate| (gate.name.clone(), why(gate), gate.excerpt.clone())).collect(),
+        gates: gates.map(|gate| (gate.name.clone(), gate_reason(gate), gate.excerpt.clone())).collect(),
         scores,
     })
 }

@@ -1,13 +1,13 @@
-//! Check: an independent verdict on the sealed candidate. The only place that makes the [`Verified`] token.
+//! Check: an independent verdict on the sealed candidate. The only place that makes the [`VerifiedCandidate`] token.
 
 use super::approve;
 use super::attempts;
-use super::event::{AgentEnd, CheckerResult, RoleStarted, Shown, Stage};
-use super::facts::Running;
-use super::gate::Passed;
+use super::event::{AgentEnd, CheckerResult, RoleStarted, ShownChange, Stage};
+use super::facts::RunningAgent;
+use super::gate::PassedCandidate;
 use super::phase::AgentRun;
-use super::trouble::{self, Due};
-use super::{Action, Misfit, Phase, Round, Step};
+use super::provider_waits::{self, ResumePoint};
+use super::{Action, Phase, Round, Step, UnexpectedEvent};
 use crate::level::LoopLevel;
 use crate::outcome::RoundOutcome;
 use crate::spec::Role;
@@ -15,12 +15,12 @@ use crate::verdict::Judgement;
 
 /// Proof that the gates passed and that a checker, or at L1 the loop's own choice, let the candidate go on.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Verified {
-    passed: Passed,
+pub struct VerifiedCandidate {
+    passed: PassedCandidate,
     asks_for_human: Option<String>,
 }
 
-impl Verified {
+impl VerifiedCandidate {
     /// The candidate.
     #[must_use]
     pub fn candidate(&self) -> &str {
@@ -37,7 +37,7 @@ impl Verified {
 /// How often a checker is started for one candidate: once, and once more when it left no usable verdict.
 const TRIES: u32 = 2;
 
-pub(super) fn started(mut round: Round, started: RoleStarted) -> Result<Step, Misfit> {
+pub(super) fn on_checker_started(mut round: Round, started: RoleStarted) -> Result<Step, UnexpectedEvent> {
     let Phase::Checking(passed, AgentRun::Due) = round.phase.clone() else {
         return Err(round.misfit("role-started", "no checker is due"));
     };
@@ -52,10 +52,10 @@ pub(super) fn started(mut round: Round, started: RoleStarted) -> Result<Step, Mi
 
 pub(super) fn ended(
     mut round: Round,
-    running: &Running,
+    running: &RunningAgent,
     end: &AgentEnd,
     checked: CheckerResult,
-) -> Result<Step, Misfit> {
+) -> Result<Step, UnexpectedEvent> {
     let Phase::Checking(passed, AgentRun::Started) = round.phase.clone() else {
         return Err(round.misfit("role-ended", "no checker runs"));
     };
@@ -66,11 +66,11 @@ pub(super) fn ended(
         // Its one more try is for verdicts that cannot be used.
         let attempt = round.facts.attempt_mut();
         attempt.checker_tries = attempt.checker_tries.saturating_sub(1);
-        return Ok(trouble::hindered(round, Due::Check(passed), running, end));
+        return Ok(provider_waits::on_agent_blocked(round, ResumePoint::Check(passed), running, end));
     }
-    round.facts.patience.went_well(Role::Checker);
-    if let Some(limit) = round.facts.met() {
-        return Ok(trouble::passed(round, Due::Check(passed), limit));
+    round.facts.provider_waits.clear_blocked(Role::Checker);
+    if let Some(limit) = round.facts.reached_limit() {
+        return Ok(provider_waits::ceiling_passed(round, ResumePoint::Check(passed), limit));
     }
     match unusable {
         Some(text) => Ok(try_again(round, passed, "checker-failed", text)),
@@ -79,7 +79,7 @@ pub(super) fn ended(
 }
 
 /// Whether a provider kept the checker from its work, or it is not to be had and another one is.
-fn is_hindered(end: &AgentEnd, running: &Running) -> bool {
+fn is_hindered(end: &AgentEnd, running: &RunningAgent) -> bool {
     match end {
         AgentEnd::Provider { .. } => true,
         AgentEnd::Unusable { .. } => running.left > 0,
@@ -100,15 +100,15 @@ fn unusable(end: &AgentEnd) -> Option<String> {
 }
 
 /// A pass by a checker that did not see all is not enough by itself: a person has to look.
-fn judged(round: Round, passed: Passed, judgement: Judgement, shown: Shown) -> Step {
+fn judged(round: Round, passed: PassedCandidate, judgement: Judgement, shown: ShownChange) -> Step {
     match judgement {
-        Judgement::Pass { .. } if shown == Shown::Part => {
+        Judgement::Pass { .. } if shown == ShownChange::Part => {
             let why = "the checker could not see all of the change: it was too long, or not text".to_owned();
-            approve::verified(round, Verified { passed, asks_for_human: Some(why) })
+            approve::on_verified(round, VerifiedCandidate { passed, asks_for_human: Some(why) })
         }
-        Judgement::Pass { .. } => approve::verified(round, Verified { passed, asks_for_human: None }),
+        Judgement::Pass { .. } => approve::on_verified(round, VerifiedCandidate { passed, asks_for_human: None }),
         Judgement::Escalate { reasons, .. } => {
-            approve::verified(round, Verified { passed, asks_for_human: Some(reasons.join("; ")) })
+            approve::on_verified(round, VerifiedCandidate { passed, asks_for_human: Some(reasons.join("; ")) })
         }
         Judgement::Fail { reasons, .. } => failed(round, &reasons),
         Judgement::Malformed { why } => try_again(round, passed, "malformed-verdict", why),
@@ -126,21 +126,21 @@ fn failed(round: Round, reasons: &[String]) -> Step {
     attempts::reject(round, Stage::Check, "checker-rejected", text.clone(), text)
 }
 
-fn try_again(mut round: Round, passed: Passed, code: &str, text: String) -> Step {
+fn try_again(mut round: Round, passed: PassedCandidate, code: &str, text: String) -> Step {
     let tries = round.facts.attempt().map_or(TRIES, |attempt| attempt.checker_tries);
     if tries >= TRIES {
         return round.end(RoundOutcome::Failed, Stage::Check, code, text);
     }
-    round.facts.because(Stage::Check, code, format!("{text}; asking once more"));
+    round.facts.add_reason(Stage::Check, code, format!("{text}; asking once more"));
     round.to(Phase::Checking(passed, AgentRun::Due), vec![Action::Check])
 }
 
 /// The loop switched its checker off; only L1 may, and nothing but a report leaves there.
-pub(super) fn unchecked(mut round: Round, passed: Passed) -> Step {
+pub(super) fn skip_check(mut round: Round, passed: PassedCandidate) -> Step {
     if round.facts.started.spec.level != LoopLevel::L1Report {
         let text = "only a loop at L1 may run without a checker";
         return round.end(RoundOutcome::Refused, Stage::Check, "unchecked", text);
     }
-    round.facts.because(Stage::Check, "unchecked", "check: none; no checker looked at this");
-    approve::verified(round, Verified { passed, asks_for_human: None })
+    round.facts.add_reason(Stage::Check, "unchecked", "check: none; no checker looked at this");
+    approve::on_verified(round, VerifiedCandidate { passed, asks_for_human: None })
 }

@@ -1,11 +1,11 @@
 //! What can happen to a round. Every event is recorded before anything is done about it; a round is the fold of its events.
 
 use crate::actor::Actor;
-use crate::budget::{Account, BudgetLimit, Counted, ModelSpend, Reservation, Spend};
+use crate::budget::{BudgetAccount, BudgetLimit, CountedUsage, ModelSpend, Reservation, Spend};
 use crate::gate::GateResult;
 use crate::human_gate::GateDecision;
-use crate::memory::{Notes, Remembered};
-use crate::network::Traffic;
+use crate::memory::{MemoryEntry, MemoryNotes};
+use crate::network::NetworkTraffic;
 use crate::outbox::StagedItem;
 use crate::provider::ProviderTrouble;
 use crate::spec::Role;
@@ -19,50 +19,50 @@ use serde_json::Value;
 #[serde(remote = "Self", tag = "event", rename_all = "kebab-case")]
 pub enum Event {
     /// The round exists.
-    Started(Box<Started>),
+    Started(Box<RoundStarted>),
     /// What the loop remembers was read.
-    Recalled(Recalled),
+    Recalled(MemoryRecalled),
     /// The probe answered.
-    Probed(Probed),
+    Probed(ProbeAnswer),
     /// A private workspace stands at a pinned base.
-    Isolated(Isolated),
+    Isolated(WorkspaceIsolated),
     /// Gates that compare with base were run on it.
-    Baselined(Baselined),
+    Baselined(BaselineFinished),
     /// The agent of a role is about to start; its worst case is reserved.
     RoleStarted(RoleStarted),
     /// The agent's process tree is dead and its results were read.
     RoleEnded(Box<RoleEnded>),
     /// The candidate is frozen.
-    Sealed(Box<Sealed>),
+    Sealed(Box<CandidateSealed>),
     /// The gates ran on the sealed candidate.
-    Gated(Gated),
+    Gated(GatesFinished),
     /// The human gate of the level answered.
     Decided {
         /// Its answer for the round's kinds together.
         decision: GateDecision,
     },
     /// A person said yes.
-    Approved(PersonSaid),
+    Approved(PersonDecision),
     /// A person said no.
-    Denied(PersonSaid),
+    Denied(PersonDecision),
     /// Nobody answered in time.
     Expired(Expired),
     /// One outbox item came to an end.
-    Delivered(Delivered),
+    Delivered(DeliveryEnded),
     /// Report and counters are written.
-    Recorded(Recorded),
+    Recorded(RoundRecorded),
     /// A ceiling does not leave room for another agent.
-    Ceiling(Ceiling),
+    Ceiling(CeilingReached),
     /// Something of ours or of the world broke.
-    Broke(Broke),
+    Broke(StageFailed),
     /// A person or a signal stopped the round.
-    Stopped(Stopped),
+    Stopped(RoundStopped),
     /// A new engine found the round unfinished.
     Recovered,
     /// The moment that the round waited for has come.
     Waited,
     /// A person lets a suspended round go on.
-    Resumed(Resumed),
+    Resumed(RoundResumed),
 }
 
 impl Event {
@@ -136,7 +136,7 @@ fn converted(mut recorded: Value) -> Value {
 
 /// The round's birth: everything that must not change under it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Started {
+pub struct RoundStarted {
     /// The round's id.
     pub round: String,
     /// The repository's id.
@@ -154,10 +154,10 @@ pub struct Started {
     /// Who started it.
     pub actor: String,
     /// An item named by a person, or brought by a signal or a probe that was asked before.
-    pub item: Option<Item>,
+    pub item: Option<ProbeItem>,
     /// The items beside it, where one round takes several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub more: Vec<Item>,
+    pub more: Vec<ProbeItem>,
     /// Whether outputs are only shown.
     pub dry_run: bool,
     /// The boundary around agents and gates.
@@ -221,7 +221,7 @@ impl BoundaryLevel {
 
 /// A unit of outside work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Item {
+pub struct ProbeItem {
     /// Stable, revision-bound key.
     pub key: String,
     /// For people.
@@ -234,7 +234,7 @@ pub struct Item {
 
 /// What the loop remembers.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Recalled {
+pub struct MemoryRecalled {
     /// Money of this loop today, settled and reserved.
     pub day_micros: u64,
     /// Keys of items that are done or given up.
@@ -243,20 +243,20 @@ pub struct Recalled {
     pub history: Vec<String>,
     /// Days and months that this round draws on, as they stand before it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub accounts: Vec<Account>,
+    pub accounts: Vec<BudgetAccount>,
     /// What the loop remembers, latest first. Data, never instructions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub memory: Vec<Remembered>,
+    pub memory: Vec<MemoryEntry>,
 }
 
 /// A probe's answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "kebab-case")]
-pub enum Probed {
+pub enum ProbeAnswer {
     /// There is work.
     Work {
         /// What to work on; empty when the probe names no items.
-        items: Vec<Item>,
+        items: Vec<ProbeItem>,
     },
     /// There is none.
     Nothing,
@@ -269,7 +269,7 @@ pub enum Probed {
 
 /// A workspace at a pinned base.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Isolated {
+pub struct WorkspaceIsolated {
     /// The base commit.
     pub base: String,
     /// The branch it came from, when on one.
@@ -278,7 +278,7 @@ pub struct Isolated {
 
 /// Gates on base.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Baselined {
+pub struct BaselineFinished {
     /// Their results there.
     pub results: Vec<GateResult>,
 }
@@ -368,8 +368,8 @@ pub struct RoleEnded {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub models: Vec<ModelSpend>,
     /// Who counted that.
-    #[serde(default, skip_serializing_if = "Counted::is_plain")]
-    pub counted: Counted,
+    #[serde(default, skip_serializing_if = "CountedUsage::is_plain")]
+    pub counted: CountedUsage,
     /// Content hash of the transcript.
     pub transcript: Option<String>,
     /// The results of its role.
@@ -406,21 +406,21 @@ pub struct MakerResult {
     /// The reason it gave for not being able to.
     pub cannot: Option<String>,
     /// What it staged.
-    pub staged: Staged,
+    pub staged: StagedBatch,
     /// Secrets found in what it staged; the items are recorded without them, so only this tells.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<String>,
     /// Processes that had to be killed after it.
     pub survivors: u32,
     /// What it wants later rounds to know.
-    #[serde(default, skip_serializing_if = "Notes::is_empty")]
-    pub notes: Notes,
+    #[serde(default, skip_serializing_if = "MemoryNotes::is_empty")]
+    pub notes: MemoryNotes,
 }
 
 /// A batch of staged items.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "batch", rename_all = "kebab-case")]
-pub enum Staged {
+pub enum StagedBatch {
     /// Well-formed and permitted.
     Items {
         /// The items.
@@ -435,7 +435,7 @@ pub enum Staged {
 
 /// The frozen candidate and what the engine saw in it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Sealed {
+pub struct CandidateSealed {
     /// Which attempt.
     pub attempt: u32,
     /// The tree, when files changed.
@@ -486,7 +486,7 @@ pub struct SealFindings {
 
 /// Gates on the candidate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Gated {
+pub struct GatesFinished {
     /// Which attempt.
     pub attempt: u32,
     /// Their results.
@@ -501,14 +501,14 @@ pub struct CheckerResult {
     /// What its sink says.
     pub judgement: Judgement,
     /// Whether it was shown the whole change.
-    #[serde(default, skip_serializing_if = "Shown::is_whole")]
-    pub shown: Shown,
+    #[serde(default, skip_serializing_if = "ShownChange::is_whole")]
+    pub shown: ShownChange,
 }
 
 /// How much of the change a checker was shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Shown {
+pub enum ShownChange {
     /// All of it.
     #[default]
     Whole,
@@ -516,7 +516,7 @@ pub enum Shown {
     Part,
 }
 
-impl Shown {
+impl ShownChange {
     fn is_whole(&self) -> bool {
         *self == Self::Whole
     }
@@ -524,7 +524,7 @@ impl Shown {
 
 /// A person's answer, bound to what they saw.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PersonSaid {
+pub struct PersonDecision {
     /// The person.
     pub actor: Actor,
     /// The candidate they saw.
@@ -556,7 +556,7 @@ pub struct AnswerWindow {
 
 /// One delivery's end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Delivered {
+pub struct DeliveryEnded {
     /// The item's position in the batch.
     pub position: u32,
     /// What came of it.
@@ -591,12 +591,12 @@ pub enum DeliveryResult {
 
 /// The round's story is written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Recorded {
+pub struct RoundRecorded {
     /// Path of the report.
     pub report: Option<String>,
     /// What was asked of the network since the last record.
-    #[serde(default, skip_serializing_if = "Traffic::is_empty")]
-    pub network: Traffic,
+    #[serde(default, skip_serializing_if = "NetworkTraffic::is_empty")]
+    pub network: NetworkTraffic,
     /// For a round that waits for a person: how long it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<AnswerWindow>,
@@ -604,7 +604,7 @@ pub struct Recorded {
 
 /// A ceiling that leaves no room.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ceiling {
+pub struct CeilingReached {
     /// Which.
     pub limit: BudgetLimit,
     /// In words.
@@ -613,7 +613,7 @@ pub struct Ceiling {
 
 /// What broke, and where.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Broke {
+pub struct StageFailed {
     /// The stage.
     pub stage: Stage,
     /// A short code.
@@ -624,7 +624,7 @@ pub struct Broke {
 
 /// Who stopped the round.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stopped {
+pub struct RoundStopped {
     /// A signal (interrupted) or a person's `stop` (cancelled).
     pub by: StoppedBy,
     /// In words.
@@ -633,7 +633,7 @@ pub struct Stopped {
 
 /// A suspended round goes on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Resumed {
+pub struct RoundResumed {
     /// Who lets it.
     pub actor: String,
     /// How long it may wait for providers from now on, in milliseconds.

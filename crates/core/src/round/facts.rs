@@ -1,17 +1,19 @@
 //! What a round has gathered so far: the material of its report and of its next decision.
 
 use super::approval_policy::Approval;
-use super::attempts::Feedback;
+use super::attempts::AttemptFeedback;
 use super::event::{
-    AgentEnd, AnswerWindow, Boundary, ChangeFact, DeliveryResult, Item, RoleEnded, RoleStarted, SealFindings, Stage,
-    Started,
+    AgentEnd, AnswerWindow, Boundary, ChangeFact, DeliveryResult, ProbeItem, RoleEnded, RoleStarted, RoundStarted,
+    SealFindings, Stage,
 };
-use super::trouble::Patience;
-use crate::budget::{self, Bill, BudgetLimit, Counted, ModelSpend, Reservation, Spend, Usage, settle};
+use super::provider_waits::ProviderWaits;
+use crate::budget::{
+    self, AgentUsage, BudgetLimit, CountedUsage, ModelSpend, Reservation, Spend, StartBill, spend_from_usage,
+};
 use crate::gate::GateResult;
 use crate::level::LoopLevel;
-use crate::memory::{Noted, Remembered};
-use crate::network::Traffic;
+use crate::memory::{MemoryEntry, MemoryNote};
+use crate::network::NetworkTraffic;
 use crate::outbox::StagedItem;
 use crate::spec::{Ceilings, Role};
 use crate::units::Usd;
@@ -23,7 +25,7 @@ const ITEMS_LINE: usize = 160;
 
 /// Why something was decided.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reason {
+pub struct RoundReason {
     /// At which stage.
     pub stage: Stage,
     /// A short, stable code.
@@ -70,7 +72,7 @@ pub struct Attempt {
     /// Content hash of the maker's transcript.
     pub transcript: Option<String>,
     /// What the maker wants later rounds to know.
-    pub notes: Vec<Noted>,
+    pub notes: Vec<MemoryNote>,
 }
 
 impl Attempt {
@@ -83,7 +85,7 @@ impl Attempt {
 
 /// An agent that was started and has not ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Running {
+pub struct RunningAgent {
     /// The role it plays.
     pub role: Role,
     /// The attempt, from 1.
@@ -104,7 +106,7 @@ pub struct Running {
     pub reserved: Reservation,
 }
 
-impl Running {
+impl RunningAgent {
     /// What it is called in reasons.
     #[must_use]
     pub fn label(&self) -> String {
@@ -117,17 +119,17 @@ impl Running {
 
 /// All a round knows.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Facts {
+pub struct RoundFacts {
     /// Its birth.
-    pub started: Started,
+    pub started: RoundStarted,
     /// Money of the loop today, before this round.
     pub day_micros: u64,
     /// Last rounds, for the maker.
     pub history: Vec<String>,
     /// What the loop remembers, for the maker.
-    pub memory: Vec<Remembered>,
+    pub memory: Vec<MemoryEntry>,
     /// The items worked on: one, unless the loop takes several in a round.
-    pub items: Vec<Item>,
+    pub items: Vec<ProbeItem>,
     /// The pinned base.
     pub base: Option<String>,
     /// Its branch.
@@ -137,19 +139,19 @@ pub struct Facts {
     /// Every attempt so far.
     pub attempts: Vec<Attempt>,
     /// Why things were decided, in order.
-    pub reasons: Vec<Reason>,
+    pub reasons: Vec<RoundReason>,
     /// What was spent.
     pub spend: Spend,
     /// The same, one bill for each start of an agent.
-    pub bills: Vec<Bill>,
+    pub bills: Vec<StartBill>,
     /// The level that the loop file says, where the round runs at a lower one.
     pub lowered_from: Option<LoopLevel>,
     /// The agents that were started and have not ended.
-    pub running: Vec<Running>,
+    pub running: Vec<RunningAgent>,
     /// What the maker that is due, or at work, is told of the attempt before.
-    pub feedback: Option<Feedback>,
+    pub feedback: Option<AttemptFeedback>,
     /// What providers said so far, and how long the round has waited and may.
-    pub patience: Patience,
+    pub provider_waits: ProviderWaits,
     /// What was allowed on top of the round's ceilings.
     pub raised: Reservation,
     /// Agents' wall time before the round was last resumed; a resumed round has its wall time anew.
@@ -165,16 +167,16 @@ pub struct Facts {
     /// Path of the report.
     pub report: Option<String>,
     /// What was asked of the network.
-    pub network: Traffic,
+    pub network: NetworkTraffic,
 }
 
-impl Facts {
+impl RoundFacts {
     /// Nothing but the birth.
     #[must_use]
-    pub fn new(started: Started) -> Self {
+    pub fn new(started: RoundStarted) -> Self {
         Self {
             items: started.item.iter().chain(&started.more).cloned().collect(),
-            patience: Patience::new(started.provider_wait_ms),
+            provider_waits: ProviderWaits::new(started.provider_wait_ms),
             started,
             running: Vec::new(),
             feedback: None,
@@ -196,7 +198,7 @@ impl Facts {
             approvals: Vec::new(),
             window: None,
             report: None,
-            network: Traffic::default(),
+            network: NetworkTraffic::default(),
         }
     }
 
@@ -251,13 +253,13 @@ impl Facts {
     }
 
     /// Which ceiling of the round is passed.
-    pub(super) fn met(&self) -> Option<BudgetLimit> {
-        budget::met(&self.counted(), &self.ceilings())
+    pub(super) fn reached_limit(&self) -> Option<BudgetLimit> {
+        budget::reached_limit(&self.counted(), &self.ceilings())
     }
 
     /// Which ceiling of the round leaves no room for another start.
-    pub(super) fn full(&self) -> Option<BudgetLimit> {
-        budget::full(&self.counted(), &self.ceilings())
+    pub(super) fn exhausted_limit(&self) -> Option<BudgetLimit> {
+        budget::exhausted_limit(&self.counted(), &self.ceilings())
     }
 
     pub(super) fn attempt_mut(&mut self) -> &mut Attempt {
@@ -269,7 +271,7 @@ impl Facts {
 
     /// Notes that an agent is about to run.
     pub(super) fn agent_started(&mut self, started: RoleStarted) {
-        self.running.push(Running {
+        self.running.push(RunningAgent {
             role: started.role,
             attempt: started.attempt,
             agent: started.agent,
@@ -283,17 +285,17 @@ impl Facts {
     }
 
     /// Notes that an agent has ended, writes its bill, and returns its start. `None` when no such start is on record.
-    pub(super) fn agent_ended(&mut self, ended: &RoleEnded) -> Option<Running> {
-        let is_meant = |running: &Running| ended.cookie.as_ref().is_none_or(|cookie| *cookie == running.cookie);
+    pub(super) fn agent_ended(&mut self, ended: &RoleEnded) -> Option<RunningAgent> {
+        let is_meant = |running: &RunningAgent| ended.cookie.as_ref().is_none_or(|cookie| *cookie == running.cookie);
         let at = self.running.iter().position(|running| running.role == ended.role() && is_meant(running))?;
         let running = self.running.remove(at);
         self.write_bill(&running, ended.spend, ended.models.clone(), ended.counted.clone());
         Some(running)
     }
 
-    fn write_bill(&mut self, start: &Running, spend: Spend, models: Vec<ModelSpend>, counted: Counted) {
+    fn write_bill(&mut self, start: &RunningAgent, spend: Spend, models: Vec<ModelSpend>, counted: CountedUsage) {
         self.spend = self.spend.plus(spend);
-        self.bills.push(Bill {
+        self.bills.push(StartBill {
             role: start.role,
             attempt: start.attempt,
             agent: start.agent.clone(),
@@ -309,8 +311,8 @@ impl Facts {
     /// Agents that never came back cost what was reserved for them.
     pub(super) fn charge_lost_agents(&mut self) {
         for lost in std::mem::take(&mut self.running) {
-            let spend = settle(Usage::Unknown, lost.reserved, |_| lost.reserved.usd, 0);
-            self.write_bill(&lost, spend, Vec::new(), Counted::default());
+            let spend = spend_from_usage(AgentUsage::Unknown, lost.reserved, |_| lost.reserved.usd, 0);
+            self.write_bill(&lost, spend, Vec::new(), CountedUsage::default());
         }
     }
 
@@ -329,7 +331,7 @@ impl Facts {
         bills.fold(Spend::default(), |sum, bill| sum.plus(bill.spend))
     }
 
-    pub(super) fn because(&mut self, stage: Stage, code: &str, text: impl Into<String>) {
-        self.reasons.push(Reason { stage, code: code.to_owned(), text: text.into() });
+    pub(super) fn add_reason(&mut self, stage: Stage, code: &str, text: impl Into<String>) {
+        self.reasons.push(RoundReason { stage, code: code.to_owned(), text: text.into() });
     }
 }

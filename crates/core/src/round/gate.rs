@@ -1,21 +1,21 @@
-//! Gate: the mechanical checks on the sealed candidate. The only place that makes the [`Passed`] token.
+//! Gate: the mechanical checks on the sealed candidate. The only place that makes the [`PassedCandidate`] token.
 
 use super::attempts;
 use super::check;
-use super::event::{Gated, Stage};
+use super::event::{GatesFinished, Stage};
 use super::phase::AgentRun;
-use super::{Action, Misfit, Phase, Round, Step};
+use super::{Action, Phase, Round, Step, UnexpectedEvent};
 use crate::gate::{GateResult, GateStatus, signature};
 use crate::outcome::RoundOutcome;
 use crate::spec::{CheckMode, Gate};
 
 /// Proof that every gate of this candidate passed. Only this module can make one.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Passed {
+pub struct PassedCandidate {
     candidate: String,
 }
 
-impl Passed {
+impl PassedCandidate {
     /// The candidate that passed.
     #[must_use]
     pub fn candidate(&self) -> &str {
@@ -23,7 +23,7 @@ impl Passed {
     }
 }
 
-pub(super) fn gated(mut round: Round, gated: Gated) -> Result<Step, Misfit> {
+pub(super) fn on_gated(mut round: Round, gated: GatesFinished) -> Result<Step, UnexpectedEvent> {
     if round.phase != Phase::Gating || gated.attempt != round.facts.attempt_number() {
         return Err(round.misfit("gated", "no gate of that attempt runs"));
     }
@@ -31,7 +31,7 @@ pub(super) fn gated(mut round: Round, gated: Gated) -> Result<Step, Misfit> {
     attempt.gates = gated.results;
     attempt.inputs_edited = gated.inputs_edited;
     if let Some(broken) = attempt.gates.iter().find(|gate| gate.status == GateStatus::Failed) {
-        let text = format!("gate `{}` could not run: {}", broken.name, why(broken));
+        let text = format!("gate `{}` could not run: {}", broken.name, gate_reason(broken));
         return Ok(round.end(RoundOutcome::Failed, Stage::Gate, "gate-failed", text));
     }
     if let Some(missing) = unanswered(&round) {
@@ -45,7 +45,7 @@ pub(super) fn gated(mut round: Round, gated: Gated) -> Result<Step, Misfit> {
 }
 
 /// Why a gate did not pass, in a line.
-pub(super) fn why(gate: &GateResult) -> String {
+pub(super) fn gate_reason(gate: &GateResult) -> String {
     let code = gate.reason.as_deref().unwrap_or("no reason given");
     let first = gate.evidence.first().map_or(String::new(), |fact| format!(" ({fact})"));
     format!("{code}{first}")
@@ -60,26 +60,26 @@ fn unanswered(round: &Round) -> Option<String> {
     declared.map(str::to_owned).find(|name| answers(name) != 1)
 }
 
-fn passed(round: &Round) -> Option<Passed> {
+fn passed(round: &Round) -> Option<PassedCandidate> {
     let attempt = round.facts.attempt()?;
     let green = attempt.gates.iter().all(|gate| gate.status == GateStatus::Passed);
-    green.then(|| attempt.candidate.clone()).flatten().map(|candidate| Passed { candidate })
+    green.then(|| attempt.candidate.clone()).flatten().map(|candidate| PassedCandidate { candidate })
 }
 
 fn rejected(round: Round) -> Step {
     let results = round.facts.attempt().map(|attempt| attempt.gates.clone()).unwrap_or_default();
     let red = results.iter().filter(|gate| gate.status != GateStatus::Passed);
-    let text = red.map(|gate| format!("gate `{}`: {}", gate.name, why(gate))).collect::<Vec<_>>().join("; ");
+    let text = red.map(|gate| format!("gate `{}`: {}", gate.name, gate_reason(gate))).collect::<Vec<_>>().join("; ");
     attempts::reject(round, Stage::Gate, "gate-rejected", text, signature(&results))
 }
 
-fn to_check(mut round: Round, passed: Passed) -> Step {
+fn to_check(mut round: Round, passed: PassedCandidate) -> Step {
     let spec = &round.facts.started.spec;
     if spec.gates.is_empty() && spec.heldout.is_empty() {
-        round.facts.because(Stage::Gate, "gates-none", "gates: none; the checker alone decides");
+        round.facts.add_reason(Stage::Gate, "gates-none", "gates: none; the checker alone decides");
     }
     match round.facts.started.spec.check {
         CheckMode::Required => round.to(Phase::Checking(passed, AgentRun::Due), vec![Action::Check]),
-        CheckMode::None => check::unchecked(round, passed),
+        CheckMode::None => check::skip_check(round, passed),
     }
 }

@@ -1,7 +1,7 @@
 //! A round's history as text: what happened, where the round stood after it, what followed and why. For people, for
 //! `loopwright why`, and for fixtures that must not change by accident.
 
-use super::trouble::moment;
+use super::provider_waits::format_moment;
 use super::{Action, Event, Phase, Round, Step, StepError, step};
 use std::fmt::Write as _;
 
@@ -53,7 +53,7 @@ fn standing(round: &Round) -> String {
         Phase::Recording(outcome) => format!("recording {outcome}"),
         Phase::Making(run) => format!("make {run:?}").to_lowercase(),
         Phase::Checking(_, run) => format!("check {run:?}").to_lowercase(),
-        Phase::Held(due, until_ms) => format!("held before {} until {}", due.stage().word(), moment(*until_ms)),
+        Phase::Held(due, until_ms) => format!("held before {} until {}", due.stage().word(), format_moment(*until_ms)),
         Phase::Suspended(outcome, due) => format!("suspended {outcome} before {}", due.stage().word()),
         Phase::Baselining => "baseline".to_owned(),
         Phase::Doubting(_) => "in doubt".to_owned(),
@@ -69,7 +69,7 @@ fn action(action: &Action) -> String {
         Action::Baseline => "gates on base".to_owned(),
         Action::Make(None) => "make".to_owned(),
         Action::Make(Some(feedback)) => format!("make with feedback on attempt {}", feedback.attempt),
-        Action::Wait { until_ms } => format!("wait until {}", moment(*until_ms)),
+        Action::Wait { until_ms } => format!("wait until {}", format_moment(*until_ms)),
         Action::Seal => "seal".to_owned(),
         Action::Gate => "gates".to_owned(),
         Action::Check => "check".to_owned(),

@@ -1,14 +1,14 @@
 //! Isolate: a workspace at a pinned base, and what the gates say there before the maker starts.
 
-use super::event::{Baselined, Isolated, Stage};
-use super::gate::why;
+use super::event::{BaselineFinished, Stage, WorkspaceIsolated};
+use super::gate::gate_reason;
 use super::phase::AgentRun;
-use super::{Action, Misfit, Phase, Round, Step};
+use super::{Action, Phase, Round, Step, UnexpectedEvent};
 use crate::gate::GateStatus;
 use crate::outcome::RoundOutcome;
 use crate::spec::{BaseWord, CountFloor, Gate, RunGate};
 
-pub(super) fn isolated(mut round: Round, isolated: Isolated) -> Result<Step, Misfit> {
+pub(super) fn on_isolated(mut round: Round, isolated: WorkspaceIsolated) -> Result<Step, UnexpectedEvent> {
     if round.phase != Phase::Isolating {
         return Err(round.misfit("isolated", "no workspace was asked for"));
     }
@@ -44,7 +44,7 @@ pub(super) fn compares_with_base(gate: &Gate) -> bool {
         || score.as_ref().is_some_and(|rule| rule.at_least == base)
 }
 
-pub(super) fn baselined(mut round: Round, baselined: Baselined) -> Result<Step, Misfit> {
+pub(super) fn on_baselined(mut round: Round, baselined: BaselineFinished) -> Result<Step, UnexpectedEvent> {
     if round.phase != Phase::Baselining {
         return Err(round.misfit("baselined", "no gate was asked for on base"));
     }
@@ -53,7 +53,7 @@ pub(super) fn baselined(mut round: Round, baselined: Baselined) -> Result<Step, 
     let red_first: Vec<_> = baselined.results.iter().filter(|result| declared(&result.name)).cloned().collect();
     round.facts.baseline = baselined.results;
     if let Some(broken) = red_first.iter().find(|result| result.status == GateStatus::Failed) {
-        let text = format!("gate `{}` could not run on base: {}", broken.name, why(broken));
+        let text = format!("gate `{}` could not run on base: {}", broken.name, gate_reason(broken));
         return Ok(round.end(RoundOutcome::Failed, Stage::Isolate, "gate-failed", text));
     }
     let all_green = !red_first.is_empty() && red_first.iter().all(|result| result.status == GateStatus::Passed);

@@ -1,15 +1,15 @@
 //! Make: the maker works. Its words are claims; only how it ended, what it staged and what it left are looked at.
 
-use super::event::{AgentEnd, MakerResult, RoleStarted, Stage, Staged};
-use super::facts::{Attempt, Running};
+use super::event::{AgentEnd, MakerResult, RoleStarted, Stage, StagedBatch};
+use super::facts::{Attempt, RunningAgent};
 use super::phase::AgentRun;
-use super::trouble::{self, Due};
-use super::{Action, Misfit, Phase, Round, Step};
+use super::provider_waits::{self, ResumePoint};
+use super::{Action, Phase, Round, Step, UnexpectedEvent};
 use crate::memory;
 use crate::outcome::RoundOutcome;
 use crate::spec::Role;
 
-pub(super) fn started(mut round: Round, started: RoleStarted) -> Result<Step, Misfit> {
+pub(super) fn on_maker_started(mut round: Round, started: RoleStarted) -> Result<Step, UnexpectedEvent> {
     let number = round.facts.attempt_number();
     let due = match round.phase {
         Phase::Making(AgentRun::Due) => number.saturating_add(1),
@@ -27,7 +27,12 @@ pub(super) fn started(mut round: Round, started: RoleStarted) -> Result<Step, Mi
     Ok(round.to(Phase::Making(AgentRun::Started), Vec::new()))
 }
 
-pub(super) fn ended(mut round: Round, running: &Running, end: AgentEnd, made: MakerResult) -> Result<Step, Misfit> {
+pub(super) fn ended(
+    mut round: Round,
+    running: &RunningAgent,
+    end: AgentEnd,
+    made: MakerResult,
+) -> Result<Step, UnexpectedEvent> {
     if round.phase != Phase::Making(AgentRun::Started) {
         return Err(round.misfit("role-ended", "no maker runs"));
     }
@@ -38,21 +43,21 @@ pub(super) fn ended(mut round: Round, running: &Running, end: AgentEnd, made: Ma
     attempt.notes = made.notes.kept;
     if !made.notes.left_out.is_empty() {
         let text = format!("of {}, this is not remembered: {}", memory::FILE, made.notes.left_out.join("; "));
-        round.facts.because(Stage::Make, "memory", text);
+        round.facts.add_reason(Stage::Make, "memory", text);
     }
     if made.survivors > 0 {
         let text = format!("{} processes outlived the maker and were killed", made.survivors);
-        round.facts.because(Stage::Make, "survivors", text);
+        round.facts.add_reason(Stage::Make, "survivors", text);
     }
     match end {
         AgentEnd::Limit { limit, text } => {
             let text = format!("{}: {text}", limit.label());
-            return Ok(trouble::over_budget(round, Due::MakeAgain, limit.code(), text));
+            return Ok(provider_waits::over_budget(round, ResumePoint::MakeAgain, limit.code(), text));
         }
         AgentEnd::Unusable { .. } | AgentEnd::Provider { .. } => {
-            return Ok(trouble::hindered(round, Due::MakeAgain, running, &end));
+            return Ok(provider_waits::on_agent_blocked(round, ResumePoint::MakeAgain, running, &end));
         }
-        AgentEnd::Exited { .. } | AgentEnd::Signaled { .. } => round.facts.patience.went_well(Role::Maker),
+        AgentEnd::Exited { .. } | AgentEnd::Signaled { .. } => round.facts.provider_waits.clear_blocked(Role::Maker),
     }
     if let Some(why) = made.cannot {
         return Ok(round.end(RoundOutcome::Cannot, Stage::Make, "cannot", why));
@@ -61,15 +66,15 @@ pub(super) fn ended(mut round: Round, running: &Running, end: AgentEnd, made: Ma
 }
 
 /// What the maker staged goes to the seal; behind a ceiling that was passed, only once a person lets it.
-fn staged(mut round: Round, staged: Staged) -> Step {
+fn staged(mut round: Round, staged: StagedBatch) -> Step {
     match staged {
-        Staged::Refused { problems } => {
+        StagedBatch::Refused { problems } => {
             round.end(RoundOutcome::Refused, Stage::Make, "bad-outbox", problems.join("; "))
         }
-        Staged::Items { items } => {
+        StagedBatch::Items { items } => {
             round.facts.attempt_mut().items = items;
-            if let Some(limit) = round.facts.met() {
-                return trouble::passed(round, Due::Seal, limit);
+            if let Some(limit) = round.facts.reached_limit() {
+                return provider_waits::ceiling_passed(round, ResumePoint::Seal, limit);
             }
             round.to(Phase::Sealing, vec![Action::Seal])
         }

@@ -16,29 +16,30 @@ mod isolate;
 mod make;
 mod phase;
 mod probe;
+mod provider_waits;
 mod recall;
 mod record;
 mod recover;
 mod role;
 mod seal;
 mod send;
-mod trouble;
 
 pub use approval_policy::{Approval, Refusal};
-pub use approve::Approved;
-pub use attempts::Feedback;
-pub use check::Verified;
+pub use approve::ApprovedCandidate;
+pub use attempts::AttemptFeedback;
+pub use check::VerifiedCandidate;
 pub use event::{
-    AgentEnd, AnswerWindow, Baselined, Boundary, BoundaryLevel, Broke, Ceiling, ChangeFact, CheckerResult, Delivered,
-    DeliveryResult, Event, Expired, Gated, Isolated, Item, MakerResult, PersonSaid, Probed, Recalled, Recorded,
-    Resumed, RoleEnded, RoleResult, RoleStarted, SealFindings, Sealed, Shown, Stage, Staged, Started, Stopped,
-    StoppedBy,
+    AgentEnd, AnswerWindow, BaselineFinished, Boundary, BoundaryLevel, CandidateSealed, CeilingReached, ChangeFact,
+    CheckerResult, DeliveryEnded, DeliveryResult, Event, Expired, GatesFinished, MakerResult, MemoryRecalled,
+    PersonDecision, ProbeAnswer, ProbeItem, RoleEnded, RoleResult, RoleStarted, RoundRecorded, RoundResumed,
+    RoundStarted, RoundStopped, SealFindings, ShownChange, Stage, StageFailed, StagedBatch, StoppedBy,
+    WorkspaceIsolated,
 };
-pub use facts::{Attempt, Facts, Reason, Running};
-pub use gate::Passed;
+pub use facts::{Attempt, RoundFacts, RoundReason, RunningAgent};
+pub use gate::PassedCandidate;
 pub use phase::{AgentRun, Phase, RoundPhase};
-pub(crate) use trouble::moment;
-pub use trouble::{Chain, Due, Hindered, Patience};
+pub(crate) use provider_waits::format_moment;
+pub use provider_waits::{AgentChainState, BlockedAgent, ProviderWaits, ResumePoint};
 
 use crate::human_gate::ProposedAction;
 use crate::outcome::RoundOutcome;
@@ -47,7 +48,7 @@ use crate::outcome::RoundOutcome;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Round {
     phase: Phase,
-    facts: Facts,
+    facts: RoundFacts,
 }
 
 /// What the engine must do next.
@@ -62,7 +63,7 @@ pub enum Action {
     /// Run the comparing gates on base.
     Baseline,
     /// Start the maker.
-    Make(Option<Feedback>),
+    Make(Option<AttemptFeedback>),
     /// Wait until a moment in milliseconds since 1970, unless somebody stops the round.
     Wait {
         /// Until when.
@@ -94,7 +95,7 @@ pub struct Step {
 /// An event that does not fit where the round stands. Nothing changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("event `{event}` does not fit a round that is {phase}: {why}")]
-pub struct Misfit {
+pub struct UnexpectedEvent {
     /// The event's name.
     pub event: &'static str,
     /// Where the round stands.
@@ -108,7 +109,7 @@ pub struct Misfit {
 pub enum StepError {
     /// It does not fit where the round stands.
     #[error(transparent)]
-    Misfit(#[from] Misfit),
+    Misfit(#[from] UnexpectedEvent),
     /// The approval policy says no.
     #[error(transparent)]
     Refused(#[from] Refusal),
@@ -117,8 +118,8 @@ pub enum StepError {
 impl Round {
     /// A round from its first event.
     #[must_use]
-    pub fn begin(started: Started) -> Step {
-        let round = Self { phase: Phase::Recalling, facts: Facts::new(started) };
+    pub fn begin(started: RoundStarted) -> Step {
+        let round = Self { phase: Phase::Recalling, facts: RoundFacts::new(started) };
         Step { round, actions: vec![Action::Recall] }
     }
 
@@ -129,7 +130,9 @@ impl Round {
     pub fn replay(events: impl IntoIterator<Item = Event>) -> Result<Step, StepError> {
         let mut events = events.into_iter();
         let Some(Event::Started(started)) = events.next() else {
-            return Err(Misfit { event: "first", phase: "unborn", why: "a history begins with `started`" }.into());
+            return Err(
+                UnexpectedEvent { event: "first", phase: "unborn", why: "a history begins with `started`" }.into()
+            );
         };
         events.try_fold(Self::begin(*started), |so_far, event| step(&so_far.round, event))
     }
@@ -142,7 +145,7 @@ impl Round {
 
     /// What it knows.
     #[must_use]
-    pub fn facts(&self) -> &Facts {
+    pub fn facts(&self) -> &RoundFacts {
         &self.facts
     }
 
@@ -177,7 +180,7 @@ impl Round {
     pub fn retry_at_ms(&self) -> Option<i64> {
         match self.phase {
             Phase::Suspended(RoundOutcome::RateLimited, _) | Phase::Ended(RoundOutcome::RateLimited) => {
-                self.facts.patience.retry_at_ms
+                self.facts.provider_waits.retry_at_ms
             }
             _ => None,
         }
@@ -186,11 +189,11 @@ impl Round {
     /// Whether a ceiling of the round itself leaves no room: only a person changes that, no new day.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.facts.full().is_some() || self.facts.met().is_some()
+        self.facts.exhausted_limit().is_some() || self.facts.reached_limit().is_some()
     }
 
-    fn misfit(&self, event: &'static str, why: &'static str) -> Misfit {
-        Misfit { event, phase: self.phase.word(), why }
+    fn misfit(&self, event: &'static str, why: &'static str) -> UnexpectedEvent {
+        UnexpectedEvent { event, phase: self.phase.word(), why }
     }
 
     fn to(mut self, phase: Phase, actions: Vec<Action>) -> Step {
@@ -199,7 +202,7 @@ impl Round {
     }
 
     fn end(mut self, outcome: RoundOutcome, stage: Stage, code: &str, text: impl Into<String>) -> Step {
-        self.facts.because(stage, code, text);
+        self.facts.add_reason(stage, code, text);
         self.finish(outcome)
     }
 
@@ -217,25 +220,25 @@ pub fn step(round: &Round, event: Event) -> Result<Step, StepError> {
     let round = round.clone();
     Ok(match event {
         Event::Started(_) => return Err(round.misfit("started", "a round starts once").into()),
-        Event::Recalled(recalled) => recall::recalled(round, recalled)?,
-        Event::Probed(probed) => probe::probed(round, probed)?,
-        Event::Isolated(isolated) => isolate::isolated(round, isolated)?,
-        Event::Baselined(baselined) => isolate::baselined(round, baselined)?,
+        Event::Recalled(recalled) => recall::on_recalled(round, recalled)?,
+        Event::Probed(probed) => probe::on_probed(round, probed)?,
+        Event::Isolated(isolated) => isolate::on_isolated(round, isolated)?,
+        Event::Baselined(baselined) => isolate::on_baselined(round, baselined)?,
         Event::RoleStarted(started) => role::started(round, started)?,
         Event::RoleEnded(ended) => role::ended(round, *ended)?,
-        Event::Sealed(sealed) => seal::sealed(round, *sealed)?,
-        Event::Gated(gated) => gate::gated(round, gated)?,
-        Event::Decided { decision } => approve::decided(round, decision)?,
-        Event::Approved(said) => approve::approved(round, said)?,
-        Event::Denied(said) => approve::denied(round, &said)?,
-        Event::Expired(expired) => approve::expired(round, expired)?,
-        Event::Delivered(delivered) => send::delivered(round, delivered)?,
-        Event::Recorded(recorded) => record::recorded(round, recorded)?,
-        Event::Ceiling(ceiling) => recover::ceiling(round, ceiling)?,
-        Event::Broke(broke) => recover::broke(round, broke)?,
-        Event::Stopped(stopped) => recover::stopped(round, stopped)?,
-        Event::Recovered => recover::recovered(round)?,
-        Event::Waited => trouble::waited(round)?,
-        Event::Resumed(resumed) => trouble::resumed(round, resumed)?,
+        Event::Sealed(sealed) => seal::on_sealed(round, *sealed)?,
+        Event::Gated(gated) => gate::on_gated(round, gated)?,
+        Event::Decided { decision } => approve::on_decision(round, decision)?,
+        Event::Approved(said) => approve::on_approved(round, said)?,
+        Event::Denied(said) => approve::on_denied(round, &said)?,
+        Event::Expired(expired) => approve::on_expired(round, expired)?,
+        Event::Delivered(delivered) => send::on_delivered(round, delivered)?,
+        Event::Recorded(recorded) => record::on_recorded(round, recorded)?,
+        Event::Ceiling(ceiling) => recover::on_ceiling_reached(round, ceiling)?,
+        Event::Broke(broke) => recover::on_stage_failed(round, broke)?,
+        Event::Stopped(stopped) => recover::on_stopped(round, stopped)?,
+        Event::Recovered => recover::on_recovered(round)?,
+        Event::Waited => provider_waits::on_wait_over(round)?,
+        Event::Resumed(resumed) => provider_waits::on_resumed(round, resumed)?,
     })
 }

@@ -1,11 +1,11 @@
 //! Where a round stands. A phase carries proof of what came before: a round cannot be checking without the gates' token,
 //! nor sending without an approval.
 
-use super::approve::Approved;
-use super::check::Verified;
+use super::approve::ApprovedCandidate;
+use super::check::VerifiedCandidate;
 use super::event::Stage;
-use super::gate::Passed;
-use super::trouble::Due;
+use super::gate::PassedCandidate;
+use super::provider_waits::ResumePoint;
 use crate::outcome::RoundOutcome;
 
 /// Where a round stands.
@@ -22,23 +22,23 @@ pub enum Phase {
     /// Waiting for a maker.
     Making(AgentRun),
     /// Waiting for a provider, until a moment in milliseconds since 1970.
-    Held(Due, i64),
+    Held(ResumePoint, i64),
     /// At rest with its work kept, by a provider or a ceiling; a person may let it go on.
-    Suspended(RoundOutcome, Due),
+    Suspended(RoundOutcome, ResumePoint),
     /// Freezing the candidate.
     Sealing,
     /// Running gates on the candidate.
     Gating,
     /// Waiting for a checker.
-    Checking(Passed, AgentRun),
+    Checking(PassedCandidate, AgentRun),
     /// Asking the human gate of the level.
-    Approving(Verified),
+    Approving(VerifiedCandidate),
     /// Waiting for a person.
-    Waiting(Verified),
+    Waiting(VerifiedCandidate),
     /// Delivering.
-    Sending(Approved),
+    Sending(ApprovedCandidate),
     /// Waiting for a person to say whether something arrived.
-    Doubting(Approved),
+    Doubting(ApprovedCandidate),
     /// Writing the report.
     Recording(RoundOutcome),
     /// Over.

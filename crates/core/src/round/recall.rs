@@ -1,15 +1,15 @@
 //! Recall: what the loop remembers, whether its day still has money, and whether this host may run it at all.
 
-use super::event::{Recalled, Stage};
-use super::{Action, Misfit, Phase, Round, Step};
-use crate::budget::Account;
+use super::event::{MemoryRecalled, Stage};
+use super::{Action, Phase, Round, Step, UnexpectedEvent};
+use crate::budget::BudgetAccount;
 use crate::level::LoopLevel;
 use crate::outcome::RoundOutcome;
 
 /// The trigger of a round that a person starts.
 const MANUAL: &str = "manual";
 
-pub(super) fn recalled(mut round: Round, recalled: Recalled) -> Result<Step, Misfit> {
+pub(super) fn on_recalled(mut round: Round, recalled: MemoryRecalled) -> Result<Step, UnexpectedEvent> {
     if round.phase != Phase::Recalling {
         return Err(round.misfit("recalled", "nothing is being recalled"));
     }
@@ -28,7 +28,7 @@ pub(super) fn recalled(mut round: Round, recalled: Recalled) -> Result<Step, Mis
     }
     if let Some(full) = recalled.accounts.iter().find(|account| account.is_full()) {
         let started = &round.facts.started;
-        let text = format!("{}; {}", full.told(), full.scope.remedy(&started.spec.name, &started.round));
+        let text = format!("{}; {}", full.describe(), full.scope.remedy(&started.spec.name, &started.round));
         let code = format!("{}-budget", full.scope.word());
         return Ok(round.end(RoundOutcome::OverBudget, Stage::Recall, &code, text));
     }
@@ -57,7 +57,7 @@ fn leave_settled(round: &mut Round, settled: &[String]) -> Option<String> {
 }
 
 /// What is left of a day or a month is kept for looking: the round runs as if its loop were at L1.
-fn spare(round: &mut Round, low: &Account) {
+fn spare(round: &mut Round, low: &BudgetAccount) {
     let declared = round.facts.started.spec.level;
     if declared == LoopLevel::L1Report {
         return;
@@ -68,10 +68,10 @@ fn spare(round: &mut Round, low: &Account) {
     let text = format!(
         "REPORT ONLY: four fifths of a budget have gone, so this round runs at L1 instead of {}: {}; {}",
         declared.short(),
-        low.told(),
+        low.describe(),
         low.scope.remedy(&started.spec.name, &started.round),
     );
-    round.facts.because(Stage::Recall, "soft-limit", text);
+    round.facts.add_reason(Stage::Recall, "soft-limit", text);
 }
 
 /// A probe filters every occurrence but one for an item that a person named.

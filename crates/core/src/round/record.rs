@@ -1,9 +1,9 @@
 //! Record: the story is written. A waiting round stays open; any other is over.
 
-use super::event::Recorded;
-use super::{Misfit, Phase, Round, Step};
+use super::event::RoundRecorded;
+use super::{Phase, Round, Step, UnexpectedEvent};
 
-pub(super) fn recorded(mut round: Round, recorded: Recorded) -> Result<Step, Misfit> {
+pub(super) fn on_recorded(mut round: Round, recorded: RoundRecorded) -> Result<Step, UnexpectedEvent> {
     round.facts.report = recorded.report.or(round.facts.report);
     round.facts.network.add(recorded.network);
     match round.phase.clone() {

@@ -1,14 +1,14 @@
 //! Recover: something broke, somebody stopped the round, or a new engine found it unfinished.
 
 use super::approve;
-use super::event::{Broke, Ceiling, Stage, Stopped, StoppedBy};
+use super::event::{CeilingReached, RoundStopped, Stage, StageFailed, StoppedBy};
 use super::phase::AgentRun;
-use super::trouble::{self, Due};
-use super::{Action, Misfit, Phase, Round, Step};
+use super::provider_waits::{self, ResumePoint};
+use super::{Action, Phase, Round, Step, UnexpectedEvent};
 use crate::outcome::RoundOutcome;
 
 /// We or the world broke. Before anything left, the round fails; while sending, the open items are in doubt, not lost.
-pub(super) fn broke(round: Round, broke: Broke) -> Result<Step, Misfit> {
+pub(super) fn on_stage_failed(round: Round, broke: StageFailed) -> Result<Step, UnexpectedEvent> {
     match round.phase {
         Phase::Waiting(_) | Phase::Doubting(_) | Phase::Suspended(..) | Phase::Ended(_) => {
             Err(round.misfit("broke", "nothing is under way"))
@@ -29,12 +29,16 @@ pub(super) fn broke(round: Round, broke: Broke) -> Result<Step, Misfit> {
 }
 
 /// A ceiling was met before an agent could start; nothing was spent for it, and what is there is kept.
-pub(super) fn ceiling(round: Round, ceiling: Ceiling) -> Result<Step, Misfit> {
+pub(super) fn on_ceiling_reached(round: Round, ceiling: CeilingReached) -> Result<Step, UnexpectedEvent> {
     match round.phase.clone() {
-        Phase::Making(AgentRun::Due) => Ok(trouble::over_budget(round, Due::Make, "ceiling", ceiling.text)),
-        Phase::Making(AgentRun::Again) => Ok(trouble::over_budget(round, Due::MakeAgain, "ceiling", ceiling.text)),
+        Phase::Making(AgentRun::Due) => {
+            Ok(provider_waits::over_budget(round, ResumePoint::Make, "ceiling", ceiling.text))
+        }
+        Phase::Making(AgentRun::Again) => {
+            Ok(provider_waits::over_budget(round, ResumePoint::MakeAgain, "ceiling", ceiling.text))
+        }
         Phase::Checking(passed, AgentRun::Due) => {
-            Ok(trouble::over_budget(round, Due::Check(passed), "ceiling", ceiling.text))
+            Ok(provider_waits::over_budget(round, ResumePoint::Check(passed), "ceiling", ceiling.text))
         }
         Phase::Recalling
         | Phase::Probing
@@ -56,7 +60,7 @@ pub(super) fn ceiling(round: Round, ceiling: Ceiling) -> Result<Step, Misfit> {
 }
 
 /// A stop ends whatever has not been approved; what is being sent is finished, because half of it may be visible.
-pub(super) fn stopped(round: Round, stopped: Stopped) -> Result<Step, Misfit> {
+pub(super) fn on_stopped(round: Round, stopped: RoundStopped) -> Result<Step, UnexpectedEvent> {
     let outcome = match stopped.by {
         StoppedBy::Signal => RoundOutcome::Interrupted,
         StoppedBy::Person => RoundOutcome::Cancelled,
@@ -87,9 +91,9 @@ pub(super) fn stopped(round: Round, stopped: Stopped) -> Result<Step, Misfit> {
 }
 
 /// A new engine takes over. What is free and repeatable is done again; a maker that was started never is.
-pub(super) fn recovered(mut round: Round) -> Result<Step, Misfit> {
+pub(super) fn on_recovered(mut round: Round) -> Result<Step, UnexpectedEvent> {
     // Whoever takes a round over came for something else and does not wait for providers on its behalf.
-    round.facts.patience.wait_max_ms = round.facts.patience.waited_ms;
+    round.facts.provider_waits.wait_max_ms = round.facts.provider_waits.waited_ms;
     let actions = match round.phase.clone() {
         Phase::Recalling => vec![Action::Recall],
         Phase::Probing => vec![Action::Probe],
@@ -97,8 +101,8 @@ pub(super) fn recovered(mut round: Round) -> Result<Step, Misfit> {
             return Ok(round.to(Phase::Isolating, vec![Action::Isolate]));
         }
         // Nobody was at work, and what was done is kept; whether to go on is a person's to say.
-        Phase::Making(AgentRun::Again) => return Ok(trouble::left(round, Due::MakeAgain)),
-        Phase::Held(due, _) => return Ok(trouble::left(round, due)),
+        Phase::Making(AgentRun::Again) => return Ok(provider_waits::suspend_left_round(round, ResumePoint::MakeAgain)),
+        Phase::Held(due, _) => return Ok(provider_waits::suspend_left_round(round, due)),
         Phase::Isolating | Phase::Baselining | Phase::Making(_) => {
             return Ok(interrupted(round, "the engine ended while the maker was at work"));
         }
@@ -108,7 +112,7 @@ pub(super) fn recovered(mut round: Round) -> Result<Step, Misfit> {
             round.facts.charge_lost_agents();
             return Ok(round.to(Phase::Checking(passed, AgentRun::Due), vec![Action::Check]));
         }
-        Phase::Approving(verified) => return Ok(approve::verified(round, verified)),
+        Phase::Approving(verified) => return Ok(approve::on_verified(round, verified)),
         Phase::Sending(_) => vec![Action::Send(unsent(&round))],
         Phase::Waiting(_) | Phase::Doubting(_) | Phase::Suspended(..) | Phase::Recording(_) => vec![Action::Record],
         Phase::Ended(_) => return Err(round.misfit("recovered", "it is over")),
@@ -123,5 +127,5 @@ fn interrupted(round: Round, text: &str) -> Step {
 
 fn unsent(round: &Round) -> Vec<u32> {
     let done = |position: u32| round.facts.deliveries.iter().any(|(sent, _)| *sent == position);
-    approve::outward(&round.facts).map(|item| item.position).filter(|position| !done(*position)).collect()
+    approve::outward_items(&round.facts).map(|item| item.position).filter(|position| !done(*position)).collect()
 }

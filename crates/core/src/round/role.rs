@@ -1,21 +1,21 @@
 //! Roles: the start and the end of any role's agent. What its results mean is decided by the stage of the role.
 
 use super::event::{RoleEnded, RoleResult, RoleStarted};
-use super::{Misfit, Round, Step, check, make};
+use super::{Round, Step, UnexpectedEvent, check, make};
 use crate::spec::Role;
 
-pub(super) fn started(round: Round, started: RoleStarted) -> Result<Step, Misfit> {
-    if started.place != round.facts.patience.place(started.role) {
+pub(super) fn started(round: Round, started: RoleStarted) -> Result<Step, UnexpectedEvent> {
+    if started.place != round.facts.provider_waits.chain_position(started.role) {
         return Err(round.misfit("role-started", "another agent of the chain is due"));
     }
     match started.role {
-        Role::Maker => make::started(round, started),
-        Role::Checker => check::started(round, started),
+        Role::Maker => make::on_maker_started(round, started),
+        Role::Checker => check::on_checker_started(round, started),
         Role::Planner | Role::Prover | Role::Attacker => Err(round.misfit("role-started", "no such role is due")),
     }
 }
 
-pub(super) fn ended(mut round: Round, ended: RoleEnded) -> Result<Step, Misfit> {
+pub(super) fn ended(mut round: Round, ended: RoleEnded) -> Result<Step, UnexpectedEvent> {
     if ended.attempt != round.facts.attempt_number() {
         return Err(round.misfit("role-ended", "it belongs to another attempt"));
     }

@@ -1,14 +1,14 @@
 //! Seal: the candidate is frozen. What is found in it here ends the round or lets it go on to the gates.
 
 use super::attempts;
-use super::event::{AgentEnd, SealFindings, Sealed, Stage};
+use super::event::{AgentEnd, CandidateSealed, SealFindings, Stage};
 use super::facts::Attempt;
-use super::{Action, Misfit, Phase, Round, Step};
+use super::{Action, Phase, Round, Step, UnexpectedEvent};
 use crate::level::LoopLevel;
 use crate::outcome::RoundOutcome;
 use crate::spec::ActionKind;
 
-pub(super) fn sealed(mut round: Round, sealed: Sealed) -> Result<Step, Misfit> {
+pub(super) fn on_sealed(mut round: Round, sealed: CandidateSealed) -> Result<Step, UnexpectedEvent> {
     if round.phase != Phase::Sealing || sealed.attempt != round.facts.attempt_number() {
         return Err(round.misfit("sealed", "nothing of that attempt is being sealed"));
     }

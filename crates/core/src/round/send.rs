@@ -1,22 +1,22 @@
 //! Send: deliveries come to their ends one by one. What cannot be known is never called sent.
 
-use super::approve::outward;
-use super::event::{Delivered, DeliveryResult, Stage};
-use super::{Action, Misfit, Phase, Round, Step};
+use super::approve::outward_items;
+use super::event::{DeliveryEnded, DeliveryResult, Stage};
+use super::{Action, Phase, Round, Step, UnexpectedEvent};
 use crate::actor::Actor;
 use crate::outcome::RoundOutcome;
 
-pub(super) fn delivered(mut round: Round, delivered: Delivered) -> Result<Step, Misfit> {
+pub(super) fn on_delivered(mut round: Round, delivered: DeliveryEnded) -> Result<Step, UnexpectedEvent> {
     if !matches!(round.phase, Phase::Sending(_)) {
         return Err(round.misfit("delivered", "nothing is being sent"));
     }
-    let known = outward(&round.facts).any(|item| item.position == delivered.position);
+    let known = outward_items(&round.facts).any(|item| item.position == delivered.position);
     let twice = round.facts.deliveries.iter().any(|(position, _)| *position == delivered.position);
     if !known || twice {
         return Err(round.misfit("delivered", "no delivery of that position is open"));
     }
     round.facts.deliveries.push((delivered.position, delivered.result));
-    let open = outward(&round.facts).count() - round.facts.deliveries.len();
+    let open = outward_items(&round.facts).count() - round.facts.deliveries.len();
     if open > 0 {
         let phase = round.phase.clone();
         return Ok(round.to(phase, Vec::new()));
@@ -24,7 +24,7 @@ pub(super) fn delivered(mut round: Round, delivered: Delivered) -> Result<Step, 
     let doubts: Vec<_> = round.facts.deliveries.iter().filter_map(doubt).collect();
     match round.phase.clone() {
         Phase::Sending(approved) if !doubts.is_empty() => {
-            doubts.into_iter().for_each(|text| round.facts.because(Stage::Send, "in-doubt", text));
+            doubts.into_iter().for_each(|text| round.facts.add_reason(Stage::Send, "in-doubt", text));
             Ok(round.to(Phase::Doubting(approved), vec![Action::Record]))
         }
         _ => Ok(all_ended(round)),
@@ -39,14 +39,14 @@ fn doubt((position, result): &(u32, DeliveryResult)) -> Option<String> {
 }
 
 /// A person looked at the receiver: what was in doubt is there, or it is not. It is never sent again.
-pub(super) fn looked(mut round: Round, actor: &Actor, found: &DeliveryResult) -> Step {
+pub(super) fn on_delivery_inspected(mut round: Round, actor: &Actor, found: &DeliveryResult) -> Step {
     for (_, result) in &mut round.facts.deliveries {
         if matches!(result, DeliveryResult::InDoubt { .. }) {
             *result = found.clone();
         }
     }
     let code = if matches!(found, DeliveryResult::Sent { .. }) { "confirmed" } else { "not-there" };
-    round.facts.because(Stage::Send, code, format!("{actor} looked at the receiver"));
+    round.facts.add_reason(Stage::Send, code, format!("{actor} looked at the receiver"));
     all_ended(round)
 }
 
@@ -60,7 +60,7 @@ fn all_ended(mut round: Round) -> Step {
             DeliveryResult::Refused { text } => ("delivery-refused", text, RoundOutcome::Refused),
             DeliveryResult::Quarantined { text } => ("delivery-failed", text, RoundOutcome::Failed),
         };
-        round.facts.because(Stage::Send, code, format!("item {position}: {text}"));
+        round.facts.add_reason(Stage::Send, code, format!("item {position}: {text}"));
         if outcome == RoundOutcome::Shipped {
             outcome = worse;
         }

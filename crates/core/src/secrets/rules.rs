@@ -1,6 +1,6 @@
 //! Holds texts against the table of public formats, and says what makes a match a placeholder.
 
-use super::table::{ROWS, Trust};
+use super::formats::{PatternTrust, ROWS};
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder};
 use regex::Regex;
 use std::ops::Range;
@@ -75,15 +75,15 @@ fn loosened(pattern: &str) -> String {
 }
 
 /// Whether some format may be in a text; `false` is certain.
-pub(super) fn may_hold(text: &[u8]) -> bool {
+pub(super) fn may_contain_format(text: &[u8]) -> bool {
     ANY.is_match(text)
 }
 
 /// A value found in a text.
-pub(super) struct Found {
+pub(super) struct FormatMatch {
     pub(super) rule: &'static str,
     pub(super) span: Range<usize>,
-    pub(super) trust: Trust,
+    pub(super) trust: PatternTrust,
 }
 
 /// Tokens are ASCII, and boundaries of Unicode words would take the fast matcher away from every text with an accent.
@@ -92,7 +92,7 @@ fn ascii(pattern: &str) -> String {
 }
 
 /// Every real value in a text, with the rule it breaks.
-pub(super) fn find(text: &str) -> Vec<Found> {
+pub(super) fn find_formats(text: &str) -> Vec<FormatMatch> {
     let rows = possible(text);
     let rows = rows.iter().enumerate().filter(|(_, is_possible)| **is_possible).map(|(at, _)| at);
     rows.flat_map(|at| values(text, at)).collect()
@@ -108,11 +108,11 @@ fn possible(text: &str) -> Vec<bool> {
     possible
 }
 
-fn values(text: &str, at: usize) -> impl Iterator<Item = Found> + '_ {
+fn values(text: &str, at: usize) -> impl Iterator<Item = FormatMatch> + '_ {
     let row = &ROWS[at];
     let values = regex(at).captures_iter(text).filter_map(|found| found.get(1).or_else(|| found.get(0)));
     let real = values.filter(|value| is_real(value.as_str(), row.trust));
-    real.map(|value| Found { rule: row.name, span: whole(text, row.name, value.range()), trust: row.trust })
+    real.map(|value| FormatMatch { rule: row.name, span: whole(text, row.name, value.range()), trust: row.trust })
 }
 
 /// A private key goes down to its last line.
@@ -121,7 +121,7 @@ fn whole(text: &str, rule: &str, value: Range<usize>) -> Range<usize> {
     value.start..tail.map_or(text.len(), |tail| value.end + tail)
 }
 
-fn is_real(value: &str, trust: Trust) -> bool {
+fn is_real(value: &str, trust: PatternTrust) -> bool {
     let lower = value.to_ascii_lowercase();
     if PLACEHOLDERS.iter().any(|word| lower.contains(word)) {
         return false;
@@ -130,8 +130,8 @@ fn is_real(value: &str, trust: Trust) -> bool {
     let tail: Vec<char> = lower.chars().rev().take(12).collect();
     let is_same = tail.iter().all(|c| *c == tail[0]);
     match trust {
-        Trust::Distinct => !is_same,
-        Trust::Random => !is_same && is_random(value),
+        PatternTrust::Distinct => !is_same,
+        PatternTrust::Random => !is_same && is_random(value),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Cleaning what arrives in pieces: a value that a border cuts is found all the same, because the end of a piece is held
 //! back while a value may go on in the next.
 
-use super::Scanner;
+use super::SecretScanner;
 use std::borrow::Cow;
 
 /// Held back of a piece that was cut in the middle of a line: longer than every public format that is not a file.
@@ -15,7 +15,7 @@ const END: &[u8] = b"-----END";
 
 /// Whether a piece ends where a line ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Border {
+pub enum PieceEnd {
     /// At the end of a line.
     Line,
     /// Somewhere in a line that was too long for one piece.
@@ -24,29 +24,29 @@ pub enum Border {
 
 /// One stream of text on its way to a file.
 #[derive(Debug)]
-pub struct Stream<'a> {
-    scanner: &'a Scanner,
+pub struct RedactingStream<'a> {
+    scanner: &'a SecretScanner,
     held: Vec<u8>,
     /// Up to where the held bytes are known to be of one private key.
     in_key: Option<usize>,
 }
 
-impl<'a> Stream<'a> {
+impl<'a> RedactingStream<'a> {
     /// A stream at its beginning.
     #[must_use]
-    pub fn new(scanner: &'a Scanner) -> Self {
+    pub fn new(scanner: &'a SecretScanner) -> Self {
         Self { scanner, held: Vec::new(), in_key: None }
     }
 
     /// Takes a piece, line end and all, and gives what may be written now.
-    pub fn push(&mut self, piece: &[u8], border: Border) -> Vec<u8> {
+    pub fn push(&mut self, piece: &[u8], border: PieceEnd) -> Vec<u8> {
         self.held.extend_from_slice(piece);
         if self.held.len() <= HELD_BYTES_MAX && self.is_key_going_on() {
             return Vec::new();
         }
-        let known = self.scanner.known.as_ref().filter(|known| known.may_go_on(&self.held));
-        let cut = if border == Border::Cut { CUT_BYTES } else { 0 };
-        let keep = known.map_or(0, |known| known.reach()).max(cut);
+        let known = self.scanner.known.as_ref().filter(|known| known.may_continue(&self.held));
+        let cut = if border == PieceEnd::Cut { CUT_BYTES } else { 0 };
+        let keep = known.map_or(0, |known| known.overlap_max()).max(cut);
         if self.held.len() > HELD_BYTES_MAX {
             return self.finish();
         }
@@ -84,7 +84,7 @@ impl<'a> Stream<'a> {
     pub fn finish(&mut self) -> Vec<u8> {
         self.in_key = None;
         let held = std::mem::take(&mut self.held);
-        match self.scanner.written(&held) {
+        match self.scanner.clean_local(&held) {
             Cow::Borrowed(_) => held,
             Cow::Owned(clean) => clean,
         }
@@ -118,9 +118,9 @@ mod tests {
 
     const VALUE: &str = "k4Jx9-qT7vW2mZ8pL3nR6sB1";
 
-    fn written(pieces: &[&str], border: Border) -> String {
-        let scanner = Scanner::new([VALUE]);
-        let mut stream = Stream::new(&scanner);
+    fn written(pieces: &[&str], border: PieceEnd) -> String {
+        let scanner = SecretScanner::new([VALUE]);
+        let mut stream = RedactingStream::new(&scanner);
         let mut out = Vec::new();
         pieces.iter().for_each(|piece| out.extend(stream.push(piece.as_bytes(), border)));
         out.extend(stream.finish());
@@ -132,29 +132,29 @@ mod tests {
         let text = format!("before {VALUE} after\n");
         for at in 0..text.len() {
             let (one, other) = text.split_at(at);
-            assert_eq!(written(&[one, other], Border::Cut), "before [known-value] after\n", "cut at {at}");
+            assert_eq!(written(&[one, other], PieceEnd::Cut), "before [known-value] after\n", "cut at {at}");
         }
         let (one, other) = VALUE.split_at(11);
-        let lines = written(&[&format!("{one}\n"), &format!("{other}\n"), "end\n"], Border::Line);
+        let lines = written(&[&format!("{one}\n"), &format!("{other}\n"), "end\n"], PieceEnd::Line);
         assert!(!lines.contains(one) && !lines.contains(other) && lines.ends_with("end\n"), "{lines}");
         let bytes: Vec<String> = text.chars().map(String::from).collect();
         let bytes: Vec<&str> = bytes.iter().map(String::as_str).collect();
-        assert_eq!(written(&bytes, Border::Cut), "before [known-value] after\n");
+        assert_eq!(written(&bytes, PieceEnd::Cut), "before [known-value] after\n");
     }
 
     #[test]
     fn no_line_of_a_private_key_is_written() {
         let head = format!("-----BEGIN {} KEY-----\n", "PRIVATE");
-        let shown = written(&["a\n", &head, "MIIEvQIBADANBgkqhkiG9w0\n", "-----END\n", "b\n"], Border::Line);
+        let shown = written(&["a\n", &head, "MIIEvQIBADANBgkqhkiG9w0\n", "-----END\n", "b\n"], PieceEnd::Line);
         assert_eq!(shown, "a\n[private-key]-----END\nb\n");
     }
 
     #[test]
     fn ordinary_lines_are_written_at_once() {
-        let scanner = Scanner::new([VALUE]);
-        let mut stream = Stream::new(&scanner);
-        assert_eq!(stream.push(b"a line\n", Border::Line), b"a line\n");
-        assert_eq!(stream.push(b"\xff\n", Border::Line), b"\xff\n");
+        let scanner = SecretScanner::new([VALUE]);
+        let mut stream = RedactingStream::new(&scanner);
+        assert_eq!(stream.push(b"a line\n", PieceEnd::Line), b"a line\n");
+        assert_eq!(stream.push(b"\xff\n", PieceEnd::Line), b"\xff\n");
         assert_eq!(stream.finish(), b"");
     }
 }

@@ -62,22 +62,22 @@ fn corpus() -> Vec<(&'static str, String)> {
     ]
 }
 
-fn rules_of(hits: &[Hit]) -> Vec<&str> {
+fn rules_of(hits: &[SecretHit]) -> Vec<&str> {
     hits.iter().map(|hit| hit.rule.as_str()).collect()
 }
 
 #[test]
 fn every_format_is_found_with_its_place_and_without_its_value() {
-    let scanner = Scanner::default();
+    let scanner = SecretScanner::default();
     for (rule, token) in corpus() {
         let added = AddedLines::between("src/a.txt", b"first\n", format!("first\nx = {token}\n").as_bytes());
-        let hits = scanner.added(&[added]);
+        let hits = scanner.scan_added(&[added]);
         assert!(rules_of(&hits).contains(&rule), "{rule}: {hits:?}");
         assert!(hits.iter().all(|hit| hit.place == "src/a.txt:2"), "{hits:?}");
         let shown = format!("{hits:?}{}", serde_json::to_string(&hits).expect("plain data"));
         assert!(!shown.contains(&token), "{rule} was printed");
-        assert!(rules_of(&scanner.text("commit message", &token)).contains(&rule), "{rule}");
-        assert!(!scanner.name(&format!("notes/{token}")).is_empty(), "{rule}");
+        assert!(rules_of(&scanner.scan_text("commit message", &token)).contains(&rule), "{rule}");
+        assert!(!scanner.scan_name(&format!("notes/{token}")).is_empty(), "{rule}");
     }
 }
 
@@ -86,7 +86,7 @@ fn what_was_there_before_is_not_new() {
     let (_, token) = corpus().swap_remove(1);
     let before = format!("{token}\n");
     let added = AddedLines::between("a", before.as_bytes(), format!("{before}more\n").as_bytes());
-    assert_eq!(Scanner::default().added(&[added]), []);
+    assert_eq!(SecretScanner::default().scan_added(&[added]), []);
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn placeholders_and_ordinary_code_are_not_findings() {
         "secret: \"https://vault.internal/v1/x1y2z3\"".to_owned(),
     ];
     for line in lines {
-        assert_eq!(Scanner::default().text("t", &line), [], "{line}");
+        assert_eq!(SecretScanner::default().scan_text("t", &line), [], "{line}");
     }
 }
 
@@ -117,9 +117,9 @@ fn a_token_joined_from_literals_or_hidden_in_base64_is_found() {
     let (rule, token) = corpus().swap_remove(1);
     let (one, other) = token.split_at(12);
     let joined = AddedLines::between("a.js", b"", format!("const t = \"{one}\" +\n  \"{other}\";\n").as_bytes());
-    assert_eq!(rules_of(&Scanner::default().added(&[joined])), [rule]);
+    assert_eq!(rules_of(&SecretScanner::default().scan_added(&[joined])), [rule]);
     let encoded = encode(token.as_bytes());
-    assert_eq!(rules_of(&Scanner::default().text("t", &format!("data: {encoded}"))), [rule]);
+    assert_eq!(rules_of(&SecretScanner::default().scan_text("t", &format!("data: {encoded}"))), [rule]);
 }
 
 const VALUE: &str = "q7Zk/+Rw2TnB9xLmC4vH-pY6sD";
@@ -181,52 +181,52 @@ fn spellings(value: &str) -> Vec<(&'static str, String)> {
 
 #[test]
 fn known_values_are_found_in_every_spelling() {
-    let scanner = Scanner::new([VALUE, "short"]);
+    let scanner = SecretScanner::new([VALUE, "short"]);
     for (name, spelling) in spellings(VALUE) {
         let text = format!("see {spelling} here");
-        let hits = scanner.text("item", &text);
+        let hits = scanner.scan_text("item", &text);
         assert!(rules_of(&hits).contains(&"known-value"), "{name}: {hits:?}");
         let clean = scanner.clean(&text);
         assert!(!clean.contains(&spelling), "{name} was kept");
-        assert_eq!(scanner.text("item", &clean), [], "{name}");
+        assert_eq!(scanner.scan_text("item", &clean), [], "{name}");
     }
-    assert_eq!(scanner.text("item", "this is short and harmless"), []);
+    assert_eq!(scanner.scan_text("item", "this is short and harmless"), []);
     assert!(!format!("{scanner:?}").contains(VALUE));
 }
 
 #[test]
 fn passphrases_are_known_as_a_whole_and_their_words_are_free() {
-    let scanner = Scanner::new(["correct-horse-battery-staple"]);
+    let scanner = SecretScanner::new(["correct-horse-battery-staple"]);
     for hidden in ["correct-horse-battery-staple", "correct-horse-ba\nttery-staple", "correct-horse-b' 'attery-staple"]
     {
-        assert_eq!(rules_of(&scanner.text("t", hidden)), ["known-value"], "{hidden}");
+        assert_eq!(rules_of(&scanner.scan_text("t", hidden)), ["known-value"], "{hidden}");
     }
-    assert_eq!(scanner.text("t", "a horse, a battery and the correct staple; correct-horse"), []);
+    assert_eq!(scanner.scan_text("t", "a horse, a battery and the correct staple; correct-horse"), []);
 }
 
 #[test]
 fn a_value_spread_over_files_names_and_items_is_found() {
-    let scanner = Scanner::new([VALUE]);
+    let scanner = SecretScanner::new([VALUE]);
     let parts: Vec<&str> = (0..3).map(|part| &VALUE[part * 8..(part * 8 + 8).min(VALUE.len())]).collect();
     let files =
         [AddedLines::between("a", b"", parts[0].as_bytes()), AddedLines::between("b", b"", parts[1].as_bytes())];
-    let whole = Candidate { added: &files, texts: &[("report.md", parts[2])], ..Candidate::default() };
-    assert_eq!(rules_of(&scanner.candidate(&whole)), ["known-value"]);
-    let part = Candidate { added: &files[..1], texts: &[("report.md", parts[2])], ..Candidate::default() };
-    assert_eq!(scanner.candidate(&part), []);
+    let whole = CandidateTexts { added: &files, texts: &[("report.md", parts[2])], ..CandidateTexts::default() };
+    assert_eq!(rules_of(&scanner.scan_candidate(&whole)), ["known-value"]);
+    let part = CandidateTexts { added: &files[..1], texts: &[("report.md", parts[2])], ..CandidateTexts::default() };
+    assert_eq!(scanner.scan_candidate(&part), []);
 }
 
 #[test]
 fn long_lines_and_bytes_that_are_no_text_are_searched() {
-    let scanner = Scanner::new([VALUE]);
+    let scanner = SecretScanner::new([VALUE]);
     let (_, token) = corpus().swap_remove(1);
     for at in [0, WINDOW - 10, WINDOW + 5, 2 * WINDOW - OVERLAP - 7] {
         let line = format!("{} {VALUE} {token} {}", "x".repeat(at), "y".repeat(50));
-        assert_eq!(rules_of(&scanner.text("t", &line)), ["github-token", "known-value"], "at {at}");
+        assert_eq!(rules_of(&scanner.scan_text("t", &line)), ["github-token", "known-value"], "at {at}");
     }
     let bytes = [b"\x00\x01\xff\xfe ", VALUE.as_bytes(), b" \x80 ", token.as_bytes(), b"\xff"].concat();
     let added = AddedLines::between("logo.png", b"", &bytes);
-    assert_eq!(rules_of(&scanner.added(&[added])), ["github-token", "known-value"]);
+    assert_eq!(rules_of(&scanner.scan_added(&[added])), ["github-token", "known-value"]);
     assert!(!scanner.clean_bytes(&bytes).windows(VALUE.len()).any(|part| part == VALUE.as_bytes()));
 }
 
@@ -235,9 +235,9 @@ fn a_moved_value_is_not_new_but_a_known_one_never_passes() {
     let (_, token) = corpus().swap_remove(1);
     let text = format!("{token} {VALUE}\n");
     let added = [AddedLines::between("new/name.txt", b"", text.as_bytes())];
-    let moved = Candidate { added: &added, before: &[text.as_bytes()], ..Candidate::default() };
-    assert_eq!(rules_of(&Scanner::new([VALUE]).candidate(&moved)), ["known-value"]);
-    assert_eq!(Scanner::default().candidate(&moved), []);
+    let moved = CandidateTexts { added: &added, before: &[text.as_bytes()], ..CandidateTexts::default() };
+    assert_eq!(rules_of(&SecretScanner::new([VALUE]).scan_candidate(&moved)), ["known-value"]);
+    assert_eq!(SecretScanner::default().scan_candidate(&moved), []);
 }
 
 #[test]
@@ -245,15 +245,15 @@ fn files_of_keys_are_known_by_their_lines_and_members() {
     let line = random(64, LETTERS);
     let pem = format!("-----BEGIN {} KEY-----\n{line}\n-----END-----", "X");
     let json = format!("{{\"type\": \"service\", \"id\": \"{}\"}}", random(40, HEX));
-    let scanner = Scanner::new([pem, json]);
-    assert_eq!(rules_of(&scanner.text("t", &format!("x = '{line}'"))), ["known-value"]);
-    assert_eq!(rules_of(&scanner.text("t", &random(40, HEX))), ["known-value"]);
-    assert_eq!(scanner.text("t", "\"type\": \"service\""), []);
+    let scanner = SecretScanner::new([pem, json]);
+    assert_eq!(rules_of(&scanner.scan_text("t", &format!("x = '{line}'"))), ["known-value"]);
+    assert_eq!(rules_of(&scanner.scan_text("t", &random(40, HEX))), ["known-value"]);
+    assert_eq!(scanner.scan_text("t", "\"type\": \"service\""), []);
 }
 
 #[test]
 fn searching_is_linear_in_the_text() {
-    let scanner = Scanner::new([VALUE]);
+    let scanner = SecretScanner::new([VALUE]);
     for piece in ["\\", "%", "&#", "\"", "sk-", "token='a1", "q7Zk/+", "AAAA", "0x", "://a:", "-----BEGIN "] {
         let text = piece.repeat(200_000 / piece.len());
         let _ = scanner.clean(&text);
@@ -293,9 +293,9 @@ fn shown_text_has_the_rules_name_in_place_of_the_value() {
 }
 
 /// What went through a stream in pieces of this size.
-fn through(scanner: &Scanner, text: &str, size: usize) -> String {
-    let mut stream = Stream::new(scanner);
-    let mut out: Vec<u8> = text.as_bytes().chunks(size).flat_map(|piece| stream.push(piece, Border::Cut)).collect();
+fn through(scanner: &SecretScanner, text: &str, size: usize) -> String {
+    let mut stream = RedactingStream::new(scanner);
+    let mut out: Vec<u8> = text.as_bytes().chunks(size).flat_map(|piece| stream.push(piece, PieceEnd::Cut)).collect();
     out.extend(stream.finish());
     String::from_utf8(out).expect("text")
 }
@@ -310,14 +310,17 @@ fn the_first_look_lets_no_spelling_of_a_known_value_through() {
         "0123456789abcdef0123456789ab",
     ];
     for value in values {
-        let scanner = Scanner::new([value]);
+        let scanner = SecretScanner::new([value]);
         for (name, spelling) in spellings(value) {
             let text = format!("{} see {spelling} here\n{}", "some words ".repeat(10), "and more ".repeat(60));
             // What the careful search takes for harmless, such as half of some words, may be written.
-            if scanner.text("t", &text).is_empty() {
+            if scanner.scan_text("t", &text).is_empty() {
                 continue;
             }
-            assert!(!String::from_utf8_lossy(&scanner.written(text.as_bytes())).contains(&spelling), "{value}: {name}");
+            assert!(
+                !String::from_utf8_lossy(&scanner.clean_local(text.as_bytes())).contains(&spelling),
+                "{value}: {name}"
+            );
             for size in [64, 601] {
                 assert!(!through(&scanner, &text, size).contains(&spelling), "{value}: {name} in pieces of {size}");
             }
@@ -329,16 +332,16 @@ fn the_first_look_lets_no_spelling_of_a_known_value_through() {
 fn the_first_look_lets_no_public_format_through() {
     for (rule, token) in corpus() {
         for text in [format!("x = {token}\n"), format!("{{\"text\": \"{}\"}}\n", token.replace('/', "\\/"))] {
-            let scanner = Scanner::default();
-            assert_eq!(scanner.written(text.as_bytes()), scanner.clean_bytes(text.as_bytes()), "{rule}: {text}");
+            let scanner = SecretScanner::default();
+            assert_eq!(scanner.clean_local(text.as_bytes()), scanner.clean_bytes(text.as_bytes()), "{rule}: {text}");
         }
-        assert!(rules::may_hold(token.as_bytes()), "{rule}");
+        assert!(rules::may_contain_format(token.as_bytes()), "{rule}");
     }
 }
 
 #[test]
 fn ordinary_output_is_not_read_with_care() {
-    let scanner = Scanner::new([VALUE, "correct-horse-battery-staple"]);
+    let scanner = SecretScanner::new([VALUE, "correct-horse-battery-staple"]);
     for line in [
         "   Compiling serde_json v1.0.154 (/home/a/project/crates/core)",
         "test secrets::tests::files_of_keys_are_known ... ok (took 0.03 s, 100%)",

@@ -81,12 +81,12 @@ impl AgentSpec {
     #[must_use]
     pub fn chain(&self) -> Vec<Self> {
         let first = Self { fallback: Vec::new(), ..self.clone() };
-        std::iter::once(first).chain(self.fallback.iter().filter_map(|word| self.next(word).ok())).collect()
+        std::iter::once(first).chain(self.fallback.iter().filter_map(|word| self.parse_fallback(word).ok())).collect()
     }
 
     /// What one word of `fallback` stands for: `AGENT` or `AGENT/MODEL`, and `scripted/SCRIPT`. The same agent keeps the rest
     /// of the role's settings; another one keeps its tools only.
-    pub(crate) fn next(&self, word: &str) -> Result<Self, String> {
+    pub(crate) fn parse_fallback(&self, word: &str) -> Result<Self, String> {
         let (name, detail) = word.split_once('/').map_or((word, None), |(name, detail)| (name, Some(detail)));
         let Some(agent) = AgentUse::ALL.into_iter().find(|agent| agent.word() == name) else {
             return Err(format!("{} is not an agent", quoted(name)));
@@ -141,10 +141,10 @@ mod tests {
             ("command", "needs a `run`"),
             ("acp/gpt-5", "needs a `run`"),
         ] {
-            let told = claude.next(word).expect_err(word);
+            let told = claude.parse_fallback(word).expect_err(word);
             assert!(told.contains(why), "{word}: {told}");
         }
         let acp = AgentSpec { run: vec!["agent".into()], ..AgentSpec::new(AgentUse::Acp) };
-        assert_eq!(acp.next("acp/gpt-5").map(|agent| agent.run), Ok(vec!["agent".to_owned()]));
+        assert_eq!(acp.parse_fallback("acp/gpt-5").map(|agent| agent.run), Ok(vec!["agent".to_owned()]));
     }
 }

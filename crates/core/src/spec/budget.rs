@@ -1,7 +1,7 @@
 //! Ceilings as a loop file declares them. The arithmetic is in [`crate::budget`].
 
-use crate::budget::Allowance;
-use crate::units::{Span, Usd};
+use crate::budget::SpendAllowance;
+use crate::units::{TimeSpan, Usd};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -16,20 +16,20 @@ pub struct Ceilings {
     pub usd: Option<Usd>,
     /// Wall time.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub wall: Option<Span>,
+    pub wall: Option<TimeSpan>,
     /// Turns of an agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turns: Option<u32>,
     /// Time without any output.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub idle: Option<Span>,
+    pub idle: Option<TimeSpan>,
 }
 
 impl Ceilings {
     /// The ceilings of money and tokens: what can be summed over many starts.
     #[must_use]
-    pub fn allowance(&self) -> Allowance {
-        Allowance { usd: self.usd, tokens: self.tokens }
+    pub fn allowance(&self) -> SpendAllowance {
+        SpendAllowance { usd: self.usd, tokens: self.tokens }
     }
 }
 
@@ -54,9 +54,9 @@ impl Default for BudgetSpec {
             round: Ceilings {
                 tokens: Some(400_000),
                 usd: Some(Usd(5_000_000)),
-                wall: Some(Span::secs(30 * 60)),
+                wall: Some(TimeSpan::secs(30 * 60)),
                 turns: Some(100),
-                idle: Some(Span::secs(5 * 60)),
+                idle: Some(TimeSpan::secs(5 * 60)),
             },
             role: Ceilings::default(),
             attempt: Ceilings::default(),

@@ -1,7 +1,7 @@
 //! A spec that keeps every rule: all the engine accepts. Only [`LoopSpec::check`] and the file reader make one.
 
-use super::problem::Problems;
-use super::source::{Place, Source};
+use super::problem::SpecProblems;
+use super::source::{SourceSpan, SourceText};
 use super::{LoopSpec, Role, notes, rules};
 use crate::name::LoopName;
 use std::sync::OnceLock;
@@ -41,7 +41,7 @@ impl CheckedSpec {
     pub fn hash(&self) -> &str {
         self.hash.get_or_init(|| {
             let json = serde_json::to_vec(&self.spec).expect("a spec is data that JSON can hold");
-            crate::hash::of_bytes(&json)
+            crate::hash::hash_bytes(&json)
         })
     }
 
@@ -96,12 +96,12 @@ impl LoopSpec {
     ///
     /// # Errors
     /// Every rule that is not kept; there are no places, since there is no file.
-    pub fn check(self) -> Result<CheckedSpec, Problems> {
-        let source = Source::none();
-        let problem = |objection: rules::Objection| {
-            source.problem(objection.kind, Place::default(), objection.what, objection.hint)
+    pub fn check(self) -> Result<CheckedSpec, SpecProblems> {
+        let source = SourceText::none();
+        let problem = |objection: rules::RuleViolation| {
+            source.problem(objection.kind, SourceSpan::default(), objection.what, objection.hint)
         };
-        let problems: Vec<_> = rules::objections(&self).into_iter().map(problem).collect();
-        if problems.is_empty() { Ok(CheckedSpec::seal(self)) } else { Err(Problems::new(problems)) }
+        let problems: Vec<_> = rules::violations(&self).into_iter().map(problem).collect();
+        if problems.is_empty() { Ok(CheckedSpec::seal(self)) } else { Err(SpecProblems::new(problems)) }
     }
 }

@@ -1,12 +1,12 @@
 //! The front door: bytes of a loop file in, a checked spec or every problem with its place out. Opens no file itself.
 
 use super::checked::CheckedSpec;
-use super::markdown::FrontMatter;
-use super::problem::{Problem, ProblemKind, Problems};
-use super::reader::value::{At, Findings};
-use super::rules::Objection;
-use super::source::{Place, Source};
-use super::tree::{self, BYTES_MAX, Entry, Node, Value};
+use super::markdown::LoopFrontMatter;
+use super::problem::{ProblemKind, SpecProblem, SpecProblems};
+use super::reader::value::{ProblemCollector, SpecValue};
+use super::rules::RuleViolation;
+use super::source::{SourceSpan, SourceText};
+use super::tree::{self, BYTES_MAX, YamlEntry, YamlNode, YamlValue};
 use super::{markdown, reader, rules};
 
 /// How a file is written, told by its name.
@@ -31,28 +31,28 @@ impl Form {
 ///
 /// # Errors
 /// Every problem of the file at once, in the order of their places.
-pub fn read_loop_file(file: &str, text: &[u8]) -> Result<CheckedSpec, Problems> {
+pub fn read_loop_file(file: &str, text: &[u8]) -> Result<CheckedSpec, SpecProblems> {
     let text = decode(file, text)?;
-    let source = Source::new(file, text);
+    let source = SourceText::new(file, text);
     let form = Form::of(file);
-    let findings = Findings::new(&source);
+    let findings = ProblemCollector::new(&source);
     let (root, mut problems) = match form {
         Form::Markdown => markdown_tree(&source, text, &findings)?,
         Form::Yaml => plain_tree(&source, text)?,
         Form::Json => json_tree(&source, text)?,
     };
-    let spec = reader::read_spec(&At::root(&findings, &root));
-    report_rules(rules::objections(&spec), &root, &findings, form);
+    let spec = reader::read_spec(&SpecValue::root(&findings, &root));
+    report_rules(rules::violations(&spec), &root, &findings, form);
     problems.extend(findings.into_problems());
-    if problems.is_empty() { Ok(CheckedSpec::seal(spec)) } else { Err(Problems::new(problems)) }
+    if problems.is_empty() { Ok(CheckedSpec::seal(spec)) } else { Err(SpecProblems::new(problems)) }
 }
 
-fn report_rules(objections: Vec<Objection>, root: &Node, findings: &Findings<'_>, form: Form) {
+fn report_rules(objections: Vec<RuleViolation>, root: &YamlNode, findings: &ProblemCollector<'_>, form: Form) {
     for objection in objections {
-        if findings.knows(&objection.path) {
+        if findings.is_faulty(&objection.path) {
             continue;
         }
-        let place = objection.path.place_in(root);
+        let place = objection.path.span_in(root);
         let hint = match (form, objection.path == rules::maker_prompt()) {
             (Form::Markdown, true) => Some("add a `# Maker` section that says what to do".to_owned()),
             _ => objection.hint,
@@ -62,16 +62,16 @@ fn report_rules(objections: Vec<Objection>, root: &Node, findings: &Findings<'_>
 }
 
 /// The text of a file that is small enough and UTF-8, without its byte order mark.
-pub(crate) fn decode<'t>(file: &str, bytes: &'t [u8]) -> Result<&'t str, Problems> {
+pub(crate) fn decode<'t>(file: &str, bytes: &'t [u8]) -> Result<&'t str, SpecProblems> {
     if bytes.len() > BYTES_MAX {
         let what = format!("the file has {} bytes; the most is {BYTES_MAX}", bytes.len());
-        let problem = Source::new(file, "").problem(ProblemKind::Limit, Place::default(), what, None);
-        return Err(Problems::new(vec![problem]));
+        let problem = SourceText::new(file, "").problem(ProblemKind::Limit, SourceSpan::default(), what, None);
+        return Err(SpecProblems::new(vec![problem]));
     }
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let (lossy, at) = (String::from_utf8_lossy(bytes), error.valid_up_to());
         let hint = "save the file as UTF-8";
-        Problems::new(vec![bad_character(file, &lossy, at, "this is not UTF-8 text".to_owned(), hint)])
+        SpecProblems::new(vec![bad_character(file, &lossy, at, "this is not UTF-8 text".to_owned(), hint)])
     })?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let is_bad = |c: &char| c.is_control() && !matches!(c, '\n' | '\r' | '\t');
@@ -82,7 +82,7 @@ pub(crate) fn decode<'t>(file: &str, bytes: &'t [u8]) -> Result<&'t str, Problem
         Some((at, character)) => {
             // Control characters have no business in a loop file, and a NUL would end it for the YAML scanner.
             let what = format!("control character U+{:04X}", u32::from(character));
-            Err(Problems::new(vec![bad_character(file, text, at, what, "remove it")]))
+            Err(SpecProblems::new(vec![bad_character(file, text, at, what, "remove it")]))
         }
     }
 }
@@ -93,30 +93,30 @@ fn may_have_control(text: &str) -> bool {
 }
 
 /// A problem with the character at a byte of the text.
-fn bad_character(file: &str, text: &str, at: usize, what: String, hint: &str) -> Problem {
+fn bad_character(file: &str, text: &str, at: usize, what: String, hint: &str) -> SpecProblem {
     let before = text.get(..at).unwrap_or_default();
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-    let place = Place::new(line, column, 1);
-    Source::new(file, text).problem(ProblemKind::Syntax, place, what, Some(hint.to_owned()))
+    let place = SourceSpan::new(line, column, 1);
+    SourceText::new(file, text).problem(ProblemKind::Syntax, place, what, Some(hint.to_owned()))
 }
 
-type Tree = (Node, Vec<Problem>);
+type Tree = (YamlNode, Vec<SpecProblem>);
 
-fn markdown_tree(source: &Source<'_>, text: &str, findings: &Findings<'_>) -> Result<Tree, Problems> {
+fn markdown_tree(source: &SourceText<'_>, text: &str, findings: &ProblemCollector<'_>) -> Result<Tree, SpecProblems> {
     let front = markdown::split(text).map_err(|(place, what, hint)| {
-        Problems::new(vec![source.problem(ProblemKind::Syntax, place, what.to_owned(), Some(hint.to_owned()))])
+        SpecProblems::new(vec![source.problem(ProblemKind::Syntax, place, what.to_owned(), Some(hint.to_owned()))])
     })?;
-    let parsed = tree::parse(source, front.yaml, front.first_line).map_err(Problems::new)?;
+    let parsed = tree::parse(source, front.yaml, front.first_line).map_err(SpecProblems::new)?;
     let mut root = as_mapping(parsed.root);
-    root.place = Place::new(1, 1, 3);
+    root.place = SourceSpan::new(1, 1, 3);
     Ok((with_prompts(root, &front, findings), parsed.problems))
 }
 
 /// The front matter with the sections below it as its `prompts`.
-fn with_prompts(mut root: Node, front: &FrontMatter<'_>, findings: &Findings<'_>) -> Node {
+fn with_prompts(mut root: YamlNode, front: &LoopFrontMatter<'_>, findings: &ProblemCollector<'_>) -> YamlNode {
     let prompts = markdown::prompts(front, findings);
-    if let Value::Map(entries) = &mut root.value {
+    if let YamlValue::Map(entries) = &mut root.value {
         for key in ["prompts", "maker_prompt", "checker_prompt"] {
             if let Some(at) = entries.iter().position(|entry| entry.key == key) {
                 let entry = entries.remove(at);
@@ -125,35 +125,35 @@ fn with_prompts(mut root: Node, front: &FrontMatter<'_>, findings: &Findings<'_>
                 findings.add(ProblemKind::Value, entry.place, what, hint);
             }
         }
-        entries.push(Entry { key: "prompts".to_owned(), place: prompts.place, value: prompts });
+        entries.push(YamlEntry { key: "prompts".to_owned(), place: prompts.place, value: prompts });
     }
     root
 }
 
 /// Empty front matter is a mapping without keys, so that what is missing is named.
-fn as_mapping(root: Node) -> Node {
+fn as_mapping(root: YamlNode) -> YamlNode {
     match root.value {
-        Value::Null => Node { value: Value::Map(Vec::new()), place: root.place },
+        YamlValue::Null => YamlNode { value: YamlValue::Map(Vec::new()), place: root.place },
         _ => root,
     }
 }
 
 /// YAML has more ways to write than JSON; a file that says it is JSON is held to it.
-fn json_tree(source: &Source<'_>, text: &str) -> Result<Tree, Problems> {
+fn json_tree(source: &SourceText<'_>, text: &str) -> Result<Tree, SpecProblems> {
     let tree = plain_tree(source, text)?;
     match serde_json::from_str::<serde::de::IgnoredAny>(text) {
         Ok(_) => Ok(tree),
         Err(error) => {
-            let (place, what) = (Place::new(error.line().max(1), error.column().max(1), 1), error.to_string());
+            let (place, what) = (SourceSpan::new(error.line().max(1), error.column().max(1), 1), error.to_string());
             let what = what.split(" at line ").next().unwrap_or_default();
             let hint = Some("rename the file to `.yaml` if YAML is meant".to_owned());
             let problem = source.problem(ProblemKind::Syntax, place, format!("this is not JSON: {what}"), hint);
-            Err(Problems::new(vec![problem]))
+            Err(SpecProblems::new(vec![problem]))
         }
     }
 }
 
-fn plain_tree(source: &Source<'_>, text: &str) -> Result<Tree, Problems> {
-    let parsed = tree::parse(source, text, 1).map_err(Problems::new)?;
+fn plain_tree(source: &SourceText<'_>, text: &str) -> Result<Tree, SpecProblems> {
+    let parsed = tree::parse(source, text, 1).map_err(SpecProblems::new)?;
     Ok((as_mapping(parsed.root), parsed.problems))
 }

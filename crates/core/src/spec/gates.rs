@@ -1,7 +1,7 @@
 //! Mechanical gates as a loop file declares them. What they mean is in [`crate::gate`]; the engine runs them.
 
 use super::Argv;
-use crate::units::Span;
+use crate::units::TimeSpan;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -54,7 +54,7 @@ pub struct RunGate {
     pub red_before: bool,
     /// Wall time; the engine's default when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub timeout: Option<Span>,
+    pub timeout: Option<TimeSpan>,
     /// How often a failing run may be repeated; a flake is recorded.
     #[serde(skip_serializing_if = "super::is_default")]
     pub retries: u32,
@@ -162,7 +162,7 @@ pub struct ScoreRule {
     /// A pattern whose first group is the number.
     pub pattern: String,
     /// Which way is better.
-    pub better: Better,
+    pub better: ScoreDirection,
     /// The bar (for `better: lower` it is the most allowed).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at_least: Option<CountFloor>,
@@ -171,7 +171,7 @@ pub struct ScoreRule {
 /// Which way a score is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Better {
+pub enum ScoreDirection {
     /// More is better.
     Higher,
     /// Less is better.
@@ -219,13 +219,13 @@ pub struct MarkersGate {
     /// Its name.
     pub name: String,
     /// Which markers.
-    pub markers: Vec<Marker>,
+    pub markers: Vec<LeftoverMarker>,
 }
 
 /// A kind of leftover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Marker {
+pub enum LeftoverMarker {
     /// Merge conflict markers.
     Conflict,
     /// To-do notes.
@@ -258,5 +258,5 @@ pub struct SecretsGate {
     /// Its name.
     pub name: String,
     /// Always on.
-    pub secrets: super::Switch,
+    pub secrets: super::OnOff,
 }

@@ -1,9 +1,9 @@
 //! The canonical JSON of a spec: the keys of a loop file, without loss. Reading JSON goes through the file reader.
 
-use super::reader::value::{At, Findings};
-use super::source::Source;
-use super::tree::Node;
-use super::{ActionKind, BudgetSpec, Ceilings, LoopSpec, OutputSpec, Problems, reader};
+use super::reader::value::{ProblemCollector, SpecValue};
+use super::source::SourceText;
+use super::tree::YamlNode;
+use super::{ActionKind, BudgetSpec, Ceilings, LoopSpec, OutputSpec, SpecProblems, reader};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -12,11 +12,11 @@ impl<'de> Deserialize<'de> for LoopSpec {
     /// Reads canonical JSON, or the seed's; problems of every kind are reported at once, rules are left to `check`.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = serde_json::Value::deserialize(deserializer)?;
-        let root = Node::from_json(&value);
-        let source = Source::none();
-        let findings = Findings::new(&source);
-        let spec = reader::read_spec(&At::root(&findings, &root));
-        let problems = Problems::new(findings.into_problems());
+        let root = YamlNode::from_json(&value);
+        let source = SourceText::none();
+        let findings = ProblemCollector::new(&source);
+        let spec = reader::read_spec(&SpecValue::root(&findings, &root));
+        let problems = SpecProblems::new(findings.into_problems());
         if problems.is_empty() { Ok(spec) } else { Err(serde::de::Error::custom(problems)) }
     }
 }

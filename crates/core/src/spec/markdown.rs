@@ -2,13 +2,13 @@
 //! something. Deeper headings and `#` inside code blocks are content.
 
 use super::problem::{ProblemKind, quoted};
-use super::reader::value::{Findings, nearest};
-use super::source::Place;
-use super::tree::{Entry, Node, Value};
-use super::{Role, path::Path};
+use super::reader::value::{ProblemCollector, nearest};
+use super::source::SourceSpan;
+use super::tree::{YamlEntry, YamlNode, YamlValue};
+use super::{Role, path::SpecPath};
 
 /// Where the front matter stands in the file.
-pub(crate) struct FrontMatter<'t> {
+pub(crate) struct LoopFrontMatter<'t> {
     /// The YAML between the fences.
     pub(crate) yaml: &'t str,
     /// Its first line's number.
@@ -18,13 +18,13 @@ pub(crate) struct FrontMatter<'t> {
 }
 
 /// Splits a file at its fences; `Err` says what is wrong and where.
-pub(crate) fn split(text: &str) -> Result<FrontMatter<'_>, (Place, &'static str, &'static str)> {
+pub(crate) fn split(text: &str) -> Result<LoopFrontMatter<'_>, (SourceSpan, &'static str, &'static str)> {
     let mut lines = text.split_inclusive('\n');
     let first = lines.next().unwrap_or_default();
     if first.trim_end() != "---" {
         let hint = "the first line is `---`, then YAML, then `---` again, then `# Maker`";
         return Err((
-            Place::new(1, 1, first.trim_end().chars().count().clamp(1, 80)),
+            SourceSpan::new(1, 1, first.trim_end().chars().count().clamp(1, 80)),
             "a loop file starts with front matter",
             hint,
         ));
@@ -35,23 +35,23 @@ pub(crate) fn split(text: &str) -> Result<FrontMatter<'_>, (Place, &'static str,
         count += 1;
         if line.trim_end() == "---" {
             let body = &text[offset + line.len()..];
-            return Ok(FrontMatter { yaml: &text[start..offset], first_line: 2, body: (body, count + 1) });
+            return Ok(LoopFrontMatter { yaml: &text[start..offset], first_line: 2, body: (body, count + 1) });
         }
         offset += line.len();
     }
-    Err((Place::new(1, 1, 3), "the front matter is not closed", "end it with a line `---`"))
+    Err((SourceSpan::new(1, 1, 3), "the front matter is not closed", "end it with a line `---`"))
 }
 
 /// A top-level heading with the text below it.
 struct Section<'t> {
     title: &'t str,
-    place: Place,
+    place: SourceSpan,
     lines: Vec<&'t str>,
 }
 
 /// Reads the headings as the value of `prompts:`, so that the reader and the rules need not know where prompts stood.
-pub(crate) fn prompts(front: &FrontMatter<'_>, findings: &Findings<'_>) -> Node {
-    let mut entries: Vec<Entry> = Vec::new();
+pub(crate) fn prompts(front: &LoopFrontMatter<'_>, findings: &ProblemCollector<'_>) -> YamlNode {
+    let mut entries: Vec<YamlEntry> = Vec::new();
     for section in sections(front, findings) {
         let Some(role) = Role::ALL.into_iter().find(|role| heading(*role) == section.title) else {
             unknown_heading(&section, findings);
@@ -64,10 +64,10 @@ pub(crate) fn prompts(front: &FrontMatter<'_>, findings: &Findings<'_>) -> Node 
             continue;
         }
         let text = section.lines.join("\n").trim_matches(['\n', '\r', ' ', '\t']).to_owned();
-        let value = Node { value: Value::Text(text), place: section.place };
-        entries.push(Entry { key: role.word().to_owned(), place: section.place, value });
+        let value = YamlNode { value: YamlValue::Text(text), place: section.place };
+        entries.push(YamlEntry { key: role.word().to_owned(), place: section.place, value });
     }
-    Node { value: Value::Map(entries), place: Place::new(front.body.1.saturating_sub(1), 1, 3) }
+    YamlNode { value: YamlValue::Map(entries), place: SourceSpan::new(front.body.1.saturating_sub(1), 1, 3) }
 }
 
 fn heading(role: Role) -> &'static str {
@@ -80,7 +80,7 @@ fn heading(role: Role) -> &'static str {
     }
 }
 
-fn unknown_heading(section: &Section<'_>, findings: &Findings<'_>) {
+fn unknown_heading(section: &Section<'_>, findings: &ProblemCollector<'_>) {
     if findings.is_full() {
         return;
     }
@@ -96,7 +96,7 @@ fn unknown_heading(section: &Section<'_>, findings: &Findings<'_>) {
         None => "top-level headings are `# Planner`, `# Maker`, `# Prover`, `# Attacker`, `# Checker`; use `##` inside a section".to_owned(),
     };
     if let Some(near) = near {
-        findings.touch(Path::to("prompts").key(near.to_lowercase()));
+        findings.mark_faulty(SpecPath::root_key("prompts").key(near.to_lowercase()));
     }
     findings.add(
         ProblemKind::UnknownKey,
@@ -107,12 +107,12 @@ fn unknown_heading(section: &Section<'_>, findings: &Findings<'_>) {
 }
 
 /// Cuts the body at its top-level headings. Text before the first one and code blocks that never end are problems.
-fn sections<'t>(front: &FrontMatter<'t>, findings: &Findings<'_>) -> Vec<Section<'t>> {
+fn sections<'t>(front: &LoopFrontMatter<'t>, findings: &ProblemCollector<'_>) -> Vec<Section<'t>> {
     let (body, first_line) = front.body;
     let mut sections: Vec<Section<'t>> = Vec::new();
-    let (mut fence, mut stray): (Option<(Fence, Place)>, bool) = (None, false);
+    let (mut fence, mut stray): (Option<(Fence, SourceSpan)>, bool) = (None, false);
     for (at, line) in body.lines().enumerate() {
-        let place = Place::new(first_line + at, 1, line.chars().count().clamp(1, 80));
+        let place = SourceSpan::new(first_line + at, 1, line.chars().count().clamp(1, 80));
         match (&fence, Fence::opening(line)) {
             (Some((open, _)), _) if open.closed_by(line) => fence = None,
             (Some(_), _) => {}

@@ -19,27 +19,27 @@ pub(crate) mod rules;
 mod scalar;
 pub mod schema;
 mod seed;
+pub(crate) mod seed_cadence;
 pub(crate) mod source;
 pub(crate) mod tree;
 mod triggers;
-pub(crate) mod when;
 
 pub use agents::{AgentSpec, AgentUse, Role};
 pub use budget::{BudgetSpec, Ceilings};
 pub use checked::CheckedSpec;
 pub use file::read_loop_file;
 pub use gates::{
-    BaseWord, Better, CountFloor, DiffGate, DiffRule, EvidenceRule, ExpectRule, Gate, JsonRule, LengthGate, LengthRule,
-    Marker, MarkersGate, ParseGate, RunGate, ScoreRule, SecretsGate,
+    BaseWord, CountFloor, DiffGate, DiffRule, EvidenceRule, ExpectRule, Gate, JsonRule, LeftoverMarker, LengthGate,
+    LengthRule, MarkersGate, ParseGate, RunGate, ScoreDirection, ScoreRule, SecretsGate,
 };
 pub use output::{ActionKind, OutputSpec};
-pub use problem::{Problem, ProblemKind, Problems};
+pub use problem::{ProblemKind, SpecProblem, SpecProblems};
 pub use schema::schema;
-pub use seed::Unread;
+pub use seed::UnreadText;
 pub use triggers::{Ask, CatchUp, ItemsForm, OWN_BRANCHES, Overlap, ProbeSpec, Triggers};
 
 use crate::level::LoopLevel;
-use crate::units::Span;
+use crate::units::TimeSpan;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -60,7 +60,7 @@ pub struct LoopSpec {
     pub on: Triggers,
     /// The shape of the work.
     #[serde(skip_serializing_if = "is_default")]
-    pub mode: Mode,
+    pub mode: LoopMode,
     /// Branch or commit the work starts from; the checked-out branch when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base: Option<String>,
@@ -69,10 +69,10 @@ pub struct LoopSpec {
     pub paths: Vec<String>,
     /// Whether submodules are followed.
     #[serde(skip_serializing_if = "is_default")]
-    pub submodules: Switch,
+    pub submodules: OnOff,
     /// Whether large files are fetched.
     #[serde(skip_serializing_if = "is_default")]
-    pub lfs: Switch,
+    pub lfs: OnOff,
     /// Which program plays which role.
     #[serde(skip_serializing_if = "std::collections::BTreeMap::is_empty")]
     pub agents: std::collections::BTreeMap<Role, AgentSpec>,
@@ -97,7 +97,7 @@ pub struct LoopSpec {
     pub allow_paths: Vec<String>,
     /// Checks that live outside the repository and are mounted only for the gate.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub heldout: Vec<Heldout>,
+    pub heldout: Vec<HeldoutSpec>,
     /// Whether an independent checker must judge the candidate.
     #[serde(skip_serializing_if = "is_default")]
     pub check: CheckMode,
@@ -105,10 +105,10 @@ pub struct LoopSpec {
     pub rubric: Rubric,
     /// How the running application is exercised.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub prover: Option<Prover>,
+    pub prover: Option<ProverSpec>,
     /// Which attackers try to break the candidate.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub attack: Option<Attack>,
+    pub attack: Option<AttackSpec>,
     /// Action kinds that may proceed without a human at L3.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<ActionKind>,
@@ -152,19 +152,19 @@ pub struct LoopSpec {
     pub locks: Vec<String>,
     /// Wall time of a whole round; the round's budget when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub timeout: Option<Span>,
+    pub timeout: Option<TimeSpan>,
     /// What each role is told.
-    pub prompts: Prompts,
+    pub prompts: RolePrompts,
     /// Text given to a builder method that could not be understood; [`LoopSpec::check`] reports it.
     #[doc(hidden)]
     #[serde(skip)]
-    pub unread: Vec<Unread>,
+    pub unread: Vec<UnreadText>,
 }
 
 /// The shape of a loop's work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Mode {
+pub enum LoopMode {
     /// One pass.
     #[default]
     SingleRun,
@@ -179,7 +179,7 @@ pub enum Mode {
 /// On or off, written as a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Switch {
+pub enum OnOff {
     /// Off.
     #[default]
     Off,
@@ -244,7 +244,7 @@ impl Default for ApprovalRule {
 
 /// How the engine starts and exercises the application.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct Prover {
+pub struct ProverSpec {
     /// Starts the application.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub start: Argv,
@@ -257,14 +257,14 @@ pub struct Prover {
 
 /// Which attackers run.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct Attack {
+pub struct AttackSpec {
     /// Their roles.
     pub roles: Vec<String>,
 }
 
 /// A check whose expected values never enter the sandbox.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct Heldout {
+pub struct HeldoutSpec {
     /// Its name.
     pub name: String,
     /// The command under test.
@@ -278,7 +278,7 @@ pub struct Heldout {
 
 /// What each role is told.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, JsonSchema)]
-pub struct Prompts {
+pub struct RolePrompts {
     /// For the planner.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub planner: Option<String>,
@@ -320,11 +320,11 @@ impl LoopSpec {
             intent: intent.into(),
             level,
             on: Triggers::default(),
-            mode: Mode::default(),
+            mode: LoopMode::default(),
             base: None,
             paths: Vec::new(),
-            submodules: Switch::Off,
-            lfs: Switch::Off,
+            submodules: OnOff::Off,
+            lfs: OnOff::Off,
             agents: std::collections::BTreeMap::new(),
             skills: Vec::new(),
             context: Vec::new(),
@@ -353,7 +353,7 @@ impl LoopSpec {
             priority: 0,
             locks: Vec::new(),
             timeout: None,
-            prompts: Prompts::default(),
+            prompts: RolePrompts::default(),
             unread: Vec::new(),
         }
     }

@@ -1,7 +1,7 @@
 //! What a loop declares that this build does not do. Said aloud by `check`, and where silence would weaken verification,
 //! a reason not to run.
 
-use super::{Ceilings, LoopSpec, Mode, Role, Switch};
+use super::{Ceilings, LoopMode, LoopSpec, OnOff, Role};
 
 /// Sentences for `check` to print.
 pub(super) fn notes(spec: &LoopSpec) -> Vec<String> {
@@ -20,8 +20,8 @@ pub(super) fn notes(spec: &LoopSpec) -> Vec<String> {
 fn without_effect(spec: &LoopSpec) -> [(bool, &'static str); 6] {
     [
         (!spec.paths.is_empty(), "`paths`"),
-        (spec.submodules != Switch::Off, "`submodules`"),
-        (spec.lfs != Switch::Off, "`lfs`"),
+        (spec.submodules != OnOff::Off, "`submodules`"),
+        (spec.lfs != OnOff::Off, "`lfs`"),
         (is_timed(&spec.budget.attempt), "time and turns of `budget.attempt`"),
         (is_timed(&spec.budget.item), "time and turns of `budget.item`"),
         (is_timed(&spec.budget.day), "time and turns of `budget.day`"),
@@ -42,7 +42,7 @@ pub(super) fn not_runnable(spec: &LoopSpec) -> Vec<String> {
         }
     };
     let prompts = &spec.prompts;
-    missing(spec.mode != Mode::SingleRun, "a `mode` other than `single-run`");
+    missing(spec.mode != LoopMode::SingleRun, "a `mode` other than `single-run`");
     missing(prompts.planner.is_some() || spec.agents.contains_key(&Role::Planner), "a planner");
     missing(spec.prover.is_some() || prompts.prover.is_some() || spec.agents.contains_key(&Role::Prover), "a prover");
     missing(

@@ -1,7 +1,7 @@
 //! The way to a value inside a spec, such as `gates[1].run`: how rules name what they object to, and how its place is found.
 
-use super::source::Place;
-use super::tree::{Node, Value};
+use super::source::SourceSpan;
+use super::tree::{YamlNode, YamlValue};
 use std::borrow::Cow;
 use std::fmt;
 
@@ -16,14 +16,14 @@ enum Segment {
 /// The way from the root to a value. Every rule has one at hand and nearly none objects, so the first step, which most have
 /// alone, takes no memory of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Path {
+pub(crate) struct SpecPath {
     first: Option<Segment>,
     rest: Vec<Segment>,
 }
 
-impl Path {
+impl SpecPath {
     /// The way to a key of the root.
-    pub(crate) fn to(key: impl Into<Cow<'static, str>>) -> Self {
+    pub(crate) fn root_key(key: impl Into<Cow<'static, str>>) -> Self {
         Self { first: Some(Segment::Key(key.into())), rest: Vec::new() }
     }
 
@@ -50,22 +50,25 @@ impl Path {
     }
 
     /// Whether one of the two lies on the way to the other.
-    pub(crate) fn meets(&self, other: &Self) -> bool {
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
         self.segments().zip(other.segments()).all(|(mine, theirs)| mine == theirs)
     }
 
     /// The place of the value, or of the nearest thing on the way to it that the file has.
-    pub(crate) fn place_in(&self, root: &Node) -> Place {
+    pub(crate) fn span_in(&self, root: &YamlNode) -> SourceSpan {
         let (mut node, mut place) = (root, root.place);
         for segment in self.segments() {
             let next = match (segment, &node.value) {
-                (Segment::Key(key), Value::Map(_)) => node.get(key).or_else(|| node.get(seed_word(key))).map(|entry| {
-                    let container = matches!(entry.value.value, Value::Map(_) | Value::List(_) | Value::Null);
-                    (&entry.value, if container { entry.place } else { entry.value.place })
-                }),
-                (Segment::Index(at), Value::List(items)) => items.get(*at).map(|item| (item, item.place)),
+                (Segment::Key(key), YamlValue::Map(_)) => {
+                    node.get(key).or_else(|| node.get(seed_word(key))).map(|entry| {
+                        let container =
+                            matches!(entry.value.value, YamlValue::Map(_) | YamlValue::List(_) | YamlValue::Null);
+                        (&entry.value, if container { entry.place } else { entry.value.place })
+                    })
+                }
+                (Segment::Index(at), YamlValue::List(items)) => items.get(*at).map(|item| (item, item.place)),
                 // One value where a list is allowed stands for its own first item.
-                (Segment::Index(0), Value::Text(_) | Value::Map(_)) => Some((node, place)),
+                (Segment::Index(0), YamlValue::Text(_) | YamlValue::Map(_)) => Some((node, place)),
                 _ => None,
             };
             match next {
@@ -86,7 +89,7 @@ fn seed_word(key: &str) -> &str {
     }
 }
 
-impl fmt::Display for Path {
+impl fmt::Display for SpecPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, segment) in self.segments().enumerate() {
             match segment {

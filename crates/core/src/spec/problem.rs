@@ -1,6 +1,6 @@
 //! What is wrong with a file, with the place, and how it is shown: all problems at once, each with a caret and a hint.
 //!
-//! Rendering is plain text without colour; the command line prints it as it is.
+//! Rendering is plain text without colour; the command line prints it is.
 
 use serde::Serialize;
 use std::fmt;
@@ -29,7 +29,7 @@ pub enum ProblemKind {
 
 /// One thing that is wrong, and where.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Problem {
+pub struct SpecProblem {
     /// The sort.
     pub kind: ProblemKind,
     /// The file as it was named by the caller; empty for specs built in code.
@@ -48,12 +48,12 @@ pub struct Problem {
     pub hint: Option<String>,
     /// The text of that line, for the caret.
     #[serde(skip)]
-    pub(crate) snippet: Snippet,
+    pub(crate) snippet: SourceSnippet,
 }
 
 /// The part of a line that is shown, already safe to print, with the caret's place in it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Snippet {
+pub(crate) struct SourceSnippet {
     text: String,
     indent: usize,
     carets: usize,
@@ -62,18 +62,18 @@ pub(crate) struct Snippet {
 /// Every problem of a file, in the order of their places.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(transparent)]
-pub struct Problems(Vec<Problem>);
+pub struct SpecProblems(Vec<SpecProblem>);
 
-impl Problems {
+impl SpecProblems {
     /// Sorts the problems by place.
     #[must_use]
-    pub fn new(mut problems: Vec<Problem>) -> Self {
+    pub fn new(mut problems: Vec<SpecProblem>) -> Self {
         problems.sort_by(|a, b| (&a.file, a.line, a.column).cmp(&(&b.file, b.line, b.column)));
         Self(problems)
     }
 
     /// The problems, in order.
-    pub fn iter(&self) -> std::slice::Iter<'_, Problem> {
+    pub fn iter(&self) -> std::slice::Iter<'_, SpecProblem> {
         self.0.iter()
     }
 
@@ -97,27 +97,27 @@ impl Problems {
     }
 }
 
-impl IntoIterator for Problems {
-    type Item = Problem;
-    type IntoIter = std::vec::IntoIter<Problem>;
+impl IntoIterator for SpecProblems {
+    type Item = SpecProblem;
+    type IntoIter = std::vec::IntoIter<SpecProblem>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.0.into_iter()
     }
 }
 
-impl<'a> IntoIterator for &'a Problems {
-    type Item = &'a Problem;
-    type IntoIter = std::slice::Iter<'a, Problem>;
+impl<'a> IntoIterator for &'a SpecProblems {
+    type Item = &'a SpecProblem;
+    type IntoIter = std::slice::Iter<'a, SpecProblem>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.0.iter()
     }
 }
 
-impl std::error::Error for Problems {}
+impl std::error::Error for SpecProblems {}
 
-impl fmt::Display for Problems {
+impl fmt::Display for SpecProblems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, problem) in self.0.iter().enumerate() {
             if at > 0 {
@@ -129,14 +129,14 @@ impl fmt::Display for Problems {
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for SpecProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "error: {}", self.what)?;
         let number = self.line.to_string();
         let gutter = " ".repeat(if self.line == 0 { 1 } else { number.len() });
         if self.line > 0 {
             write!(f, "\n {gutter}--> {}:{}:{}", printable(&self.file), self.line, self.column)?;
-            let Snippet { text, indent, carets } = &self.snippet;
+            let SourceSnippet { text, indent, carets } = &self.snippet;
             let (indent, carets) = (" ".repeat(*indent), "^".repeat((*carets).max(1)));
             write!(f, "\n {gutter} |\n {number} | {text}")?;
             write!(f, "\n {gutter} | {indent}{carets}")?;
@@ -155,7 +155,7 @@ const WINDOW: usize = 100;
 /// How many characters before the caret stay when a long line is cut.
 const BEFORE: usize = 40;
 
-impl Snippet {
+impl SourceSnippet {
     /// Cuts a window around the caret out of a line and makes it safe to print.
     pub(crate) fn around(line: &str, column: u32, len: u32) -> Self {
         let at = (column as usize).saturating_sub(1);
@@ -208,7 +208,7 @@ mod tests {
     use expect_test::{Expect, expect};
 
     fn check(line: &str, column: u32, len: u32, expect: &Expect) {
-        let problem = Problem {
+        let problem = SpecProblem {
             kind: ProblemKind::Value,
             file: "x.md".to_owned(),
             line: 4,
@@ -216,7 +216,7 @@ mod tests {
             len,
             what: "bad".to_owned(),
             hint: Some("good".to_owned()),
-            snippet: Snippet::around(line, column, len),
+            snippet: SourceSnippet::around(line, column, len),
         };
         expect.assert_eq(&problem.to_string());
     }

@@ -1,21 +1,21 @@
 //! What a plain word of YAML is, by the core rules of YAML 1.2: `no` and `on` are text, `0o17` is fifteen.
 
-use super::tree::Value;
+use super::tree::YamlValue;
 use saphyr_parser::ScalarStyle;
 
 /// The value of a scalar: plain words by their form, everything in quotes or blocks as text.
-pub(super) fn typed(text: &str, style: ScalarStyle) -> Value {
+pub(super) fn typed(text: &str, style: ScalarStyle) -> YamlValue {
     if style != ScalarStyle::Plain {
-        return Value::Text(text.to_owned());
+        return YamlValue::Text(text.to_owned());
     }
     if is_word(text) {
-        return Value::Text(text.to_owned());
+        return YamlValue::Text(text.to_owned());
     }
     match text {
-        "" | "~" | "null" | "Null" | "NULL" => Value::Null,
-        "true" | "True" | "TRUE" => Value::Bool(true),
-        "false" | "False" | "FALSE" => Value::Bool(false),
-        _ => number(text).unwrap_or_else(|| Value::Text(text.to_owned())),
+        "" | "~" | "null" | "Null" | "NULL" => YamlValue::Null,
+        "true" | "True" | "TRUE" => YamlValue::Bool(true),
+        "false" | "False" | "FALSE" => YamlValue::Bool(false),
+        _ => number(text).unwrap_or_else(|| YamlValue::Text(text.to_owned())),
     }
 }
 
@@ -25,13 +25,13 @@ fn is_word(text: &str) -> bool {
 }
 
 /// A number by YAML 1.2's core rules. Integers too large to hold become floats, as in JSON.
-fn number(text: &str) -> Option<Value> {
+fn number(text: &str) -> Option<YamlValue> {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     match unsigned {
         ".inf" | ".Inf" | ".INF" => {
-            return Some(Value::Float(if text.starts_with('-') { f64::NEG_INFINITY } else { f64::INFINITY }));
+            return Some(YamlValue::Float(if text.starts_with('-') { f64::NEG_INFINITY } else { f64::INFINITY }));
         }
-        ".nan" | ".NaN" | ".NAN" => return (unsigned == text).then_some(Value::Float(f64::NAN)),
+        ".nan" | ".NaN" | ".NAN" => return (unsigned == text).then_some(YamlValue::Float(f64::NAN)),
         _ => {}
     }
     if let Some(digits) = text.strip_prefix("0x") {
@@ -47,16 +47,16 @@ fn number(text: &str) -> Option<Value> {
         && let Ok(number) = text.parse::<i128>()
     {
         let fits = i128::from(i64::MIN) <= number && number <= i128::from(u64::MAX);
-        return Some(if fits { Value::Int(number) } else { Value::Float(number as f64) });
+        return Some(if fits { YamlValue::Int(number) } else { YamlValue::Float(number as f64) });
     }
-    text.parse().ok().map(Value::Float)
+    text.parse().ok().map(YamlValue::Float)
 }
 
-fn radix(digits: &str, radix: u32) -> Option<Value> {
+fn radix(digits: &str, radix: u32) -> Option<YamlValue> {
     if digits.starts_with(['+', '-']) {
         return None;
     }
-    u64::from_str_radix(digits, radix).ok().map(|number| Value::Int(number.into()))
+    u64::from_str_radix(digits, radix).ok().map(|number| YamlValue::Int(number.into()))
 }
 
 fn looks_numeric(unsigned: &str) -> bool {
@@ -77,15 +77,15 @@ mod tests {
     #[test]
     fn plain_words_are_typed_by_the_core_rules_of_yaml_1_2() {
         for text in ["no", "on", "yes", "off", "15m", "08:00", "1.2.3", "+-1", "0x", "e5", ".", "1e", "-.nan", "0x-1"] {
-            assert_eq!(typed(text, ScalarStyle::Plain), Value::Text(text.to_owned()));
+            assert_eq!(typed(text, ScalarStyle::Plain), YamlValue::Text(text.to_owned()));
         }
         for (text, number) in [("12", 12), ("-3", -3), ("+7", 7), ("0x1F", 31), ("0o17", 15), ("007", 7)] {
-            assert_eq!(typed(text, ScalarStyle::Plain), Value::Int(number), "{text}");
+            assert_eq!(typed(text, ScalarStyle::Plain), YamlValue::Int(number), "{text}");
         }
         for (text, number) in [("2.50", 2.5), (".5", 0.5), ("1e3", 1000.0), ("5.", 5.0), ("-.inf", f64::NEG_INFINITY)] {
-            assert_eq!(typed(text, ScalarStyle::Plain), Value::Float(number), "{text}");
+            assert_eq!(typed(text, ScalarStyle::Plain), YamlValue::Float(number), "{text}");
         }
-        assert_eq!(typed("~", ScalarStyle::Plain), Value::Null);
-        assert_eq!(typed("12", ScalarStyle::DoubleQuoted), Value::Text("12".to_owned()));
+        assert_eq!(typed("~", ScalarStyle::Plain), YamlValue::Null);
+        assert_eq!(typed("12", ScalarStyle::DoubleQuoted), YamlValue::Text("12".to_owned()));
     }
 }

@@ -1,13 +1,13 @@
 //! The seed's builder methods and words. They never fail: what cannot be understood is kept, and [`LoopSpec::check`]
 //! reports it.
 
-use super::when::Cadence;
+use super::seed_cadence::SeedCadence;
 use super::{ActionKind, LoopSpec, OutputSpec};
 use crate::budget::TokenBudget;
 
 /// Text given to a builder method that means nothing to us.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Unread {
+pub enum UnreadText {
     /// Given as a cadence.
     Cadence(String),
     /// Given as an action kind.
@@ -22,15 +22,15 @@ impl LoopSpec {
         self.on.daily.clear();
         self.on.weekly.clear();
         self.on.cron.clear();
-        self.unread.retain(|unread| !matches!(unread, Unread::Cadence(_)));
+        self.unread.retain(|unread| !matches!(unread, UnreadText::Cadence(_)));
         self.add_cadence(&cadence.into());
         self
     }
 
     pub(crate) fn add_cadence(&mut self, text: &str) {
-        match Cadence::parse(text) {
+        match SeedCadence::parse(text) {
             Some(cadence) => cadence.add_to(&mut self.on),
-            None => self.unread.push(Unread::Cadence(text.to_owned())),
+            None => self.unread.push(UnreadText::Cadence(text.to_owned())),
         }
     }
 
@@ -63,11 +63,11 @@ impl LoopSpec {
     #[must_use]
     pub fn with_action_kind(mut self, kind: impl Into<String>) -> Self {
         let kind = kind.into();
-        self.unread.retain(|unread| !matches!(unread, Unread::ActionKind(_)));
+        self.unread.retain(|unread| !matches!(unread, UnreadText::ActionKind(_)));
         self.output.clear();
         match ActionKind::read(&kind) {
             Some(kind) => self.output.push(OutputSpec::new(kind)),
-            None => self.unread.push(Unread::ActionKind(kind)),
+            None => self.unread.push(UnreadText::ActionKind(kind)),
         }
         self
     }
@@ -81,8 +81,8 @@ impl LoopSpec {
         parts.extend(on.weekly.iter().map(|time| format!("weekly {time}")));
         parts.extend(on.cron.iter().cloned());
         parts.extend(self.unread.iter().filter_map(|unread| match unread {
-            Unread::Cadence(text) => Some(text.clone()),
-            Unread::ActionKind(_) => None,
+            UnreadText::Cadence(text) => Some(text.clone()),
+            UnreadText::ActionKind(_) => None,
         }));
         if parts.is_empty() { "manual".to_owned() } else { parts.join(", ") }
     }
@@ -91,8 +91,8 @@ impl LoopSpec {
     #[must_use]
     pub fn action_kind(&self) -> String {
         let unread = self.unread.iter().find_map(|unread| match unread {
-            Unread::ActionKind(text) => Some(text.clone()),
-            Unread::Cadence(_) => None,
+            UnreadText::ActionKind(text) => Some(text.clone()),
+            UnreadText::Cadence(_) => None,
         });
         let first = self.output.first().map_or(ActionKind::Report, |output| output.kind);
         unread.unwrap_or_else(|| match first {

@@ -1,11 +1,11 @@
 //! A file's text with its lines, from which problems get their place and snippet. Reads nothing itself.
 
-use super::problem::{Problem, ProblemKind, Snippet};
+use super::problem::{ProblemKind, SourceSnippet, SpecProblem};
 use std::cell::OnceCell;
 
 /// A range of characters on one line. Line 0 stands for "no place": the value came from code, not from a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Place {
+pub(crate) struct SourceSpan {
     /// Line from 1.
     pub(crate) line: u32,
     /// Column from 1, in characters.
@@ -14,7 +14,7 @@ pub(crate) struct Place {
     pub(crate) len: u32,
 }
 
-impl Place {
+impl SourceSpan {
     /// A place by its numbers.
     pub(crate) fn new(line: usize, column: usize, len: usize) -> Self {
         let small = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
@@ -24,14 +24,14 @@ impl Place {
 
 /// A text whose lines are looked up once the first of them is wanted: most files have nothing wrong with them.
 #[derive(Debug)]
-pub(crate) struct Lines<'t> {
+pub(crate) struct SourceLines<'t> {
     text: &'t str,
     starts: OnceCell<Vec<usize>>,
 }
 
-impl<'t> Lines<'t> {
+impl<'t> SourceLines<'t> {
     /// The lines of a text.
-    pub(crate) fn of(text: &'t str) -> Self {
+    pub(crate) fn new(text: &'t str) -> Self {
         Self { text, starts: OnceCell::new() }
     }
 
@@ -45,27 +45,33 @@ impl<'t> Lines<'t> {
 
 /// A named text.
 #[derive(Debug)]
-pub(crate) struct Source<'t> {
+pub(crate) struct SourceText<'t> {
     file: &'t str,
-    lines: Lines<'t>,
+    lines: SourceLines<'t>,
 }
 
-impl<'t> Source<'t> {
+impl<'t> SourceText<'t> {
     /// A file's text under the name that messages show.
     pub(crate) fn new(file: &'t str, text: &'t str) -> Self {
-        Self { file, lines: Lines::of(text) }
+        Self { file, lines: SourceLines::new(text) }
     }
 
     /// The absence of a file, for values that come from code.
-    pub(crate) fn none() -> Source<'static> {
-        Source::new("", "")
+    pub(crate) fn none() -> SourceText<'static> {
+        SourceText::new("", "")
     }
 
     /// A problem at a place of this text.
-    pub(crate) fn problem(&self, kind: ProblemKind, place: Place, what: String, hint: Option<String>) -> Problem {
-        let Place { line, column, len } = place;
-        let snippet = Snippet::around(self.lines.get(line as usize).unwrap_or_default(), column, len);
-        Problem { kind, file: self.file.to_owned(), line, column, len, what, hint, snippet }
+    pub(crate) fn problem(
+        &self,
+        kind: ProblemKind,
+        place: SourceSpan,
+        what: String,
+        hint: Option<String>,
+    ) -> SpecProblem {
+        let SourceSpan { line, column, len } = place;
+        let snippet = SourceSnippet::around(self.lines.get(line as usize).unwrap_or_default(), column, len);
+        SpecProblem { kind, file: self.file.to_owned(), line, column, len, what, hint, snippet }
     }
 }
 
@@ -76,7 +82,7 @@ mod tests {
     #[test]
     fn lines_are_those_that_the_text_has() {
         for text in ["", "\n", "one", "one\r\n\ntwo\n", "\r\nä\n\n"] {
-            let lines = Lines::of(text);
+            let lines = SourceLines::new(text);
             let found: Vec<&str> = (1..).map_while(|line| lines.get(line)).collect();
             assert_eq!(found, text.lines().collect::<Vec<_>>(), "{text:?}");
             assert_eq!(lines.get(0), None);

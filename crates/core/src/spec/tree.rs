@@ -3,9 +3,9 @@
 //! Refused here: aliases and anchors (so that no bomb can be written), tags, merge keys, keys that are not text, several
 //! documents, and everything past the limits. What the values mean is the reader's business.
 
-use super::problem::{Problem, ProblemKind, quoted};
+use super::problem::{ProblemKind, SpecProblem, quoted};
 use super::scalar::typed;
-use super::source::{Lines, Place, Source};
+use super::source::{SourceLines, SourceSpan, SourceText};
 use saphyr_parser::{Event, Parser, ScanError, Span, StrInput};
 use std::collections::HashMap;
 
@@ -20,94 +20,96 @@ const DUPLICATES_MAX: usize = 20;
 
 /// A value and where it stands.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Node {
-    pub(crate) value: Value,
-    pub(crate) place: Place,
+pub(crate) struct YamlNode {
+    pub(crate) value: YamlValue,
+    pub(crate) place: SourceSpan,
 }
 
 /// A value by the core rules of YAML 1.2: `no` and `on` are text.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Value {
+pub(crate) enum YamlValue {
     Null,
     Bool(bool),
     Int(i128),
     Float(f64),
     Text(String),
-    List(Vec<Node>),
-    Map(Vec<Entry>),
+    List(Vec<YamlNode>),
+    Map(Vec<YamlEntry>),
 }
 
 /// A key with its value.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Entry {
+pub(crate) struct YamlEntry {
     pub(crate) key: String,
-    pub(crate) place: Place,
-    pub(crate) value: Node,
+    pub(crate) place: SourceSpan,
+    pub(crate) value: YamlNode,
 }
 
-impl Node {
+impl YamlNode {
     /// A value that came from code.
     pub(crate) fn from_json(value: &serde_json::Value) -> Self {
         use serde_json::Value as Json;
         let value = match value {
-            Json::Null => Value::Null,
-            Json::Bool(flag) => Value::Bool(*flag),
+            Json::Null => YamlValue::Null,
+            Json::Bool(flag) => YamlValue::Bool(*flag),
             Json::Number(number) => {
-                number.as_i128().map_or_else(|| Value::Float(number.as_f64().unwrap_or(f64::NAN)), Value::Int)
+                number.as_i128().map_or_else(|| YamlValue::Float(number.as_f64().unwrap_or(f64::NAN)), YamlValue::Int)
             }
-            Json::String(text) => Value::Text(text.clone()),
-            Json::Array(items) => Value::List(items.iter().map(Self::from_json).collect()),
-            Json::Object(fields) => Value::Map(
+            Json::String(text) => YamlValue::Text(text.clone()),
+            Json::Array(items) => YamlValue::List(items.iter().map(Self::from_json).collect()),
+            Json::Object(fields) => YamlValue::Map(
                 fields
                     .iter()
-                    .map(|(key, value)| Entry {
+                    .map(|(key, value)| YamlEntry {
                         key: key.clone(),
-                        place: Place::default(),
+                        place: SourceSpan::default(),
                         value: Self::from_json(value),
                     })
                     .collect(),
             ),
         };
-        Self { value, place: Place::default() }
+        Self { value, place: SourceSpan::default() }
     }
 
     /// The value as JSON; `None` where JSON has no word for it (numbers that are not finite).
     pub(crate) fn to_json(&self) -> Option<serde_json::Value> {
         use serde_json::Value as Json;
         Some(match &self.value {
-            Value::Null => Json::Null,
-            Value::Bool(flag) => Json::Bool(*flag),
-            Value::Int(number) => Json::Number(serde_json::Number::from_i128(*number)?),
-            Value::Float(number) => Json::Number(serde_json::Number::from_f64(*number)?),
-            Value::Text(text) => Json::String(text.clone()),
-            Value::List(items) => Json::Array(items.iter().map(Self::to_json).collect::<Option<_>>()?),
-            Value::Map(entries) => Json::Object(
+            YamlValue::Null => Json::Null,
+            YamlValue::Bool(flag) => Json::Bool(*flag),
+            YamlValue::Int(number) => Json::Number(serde_json::Number::from_i128(*number)?),
+            YamlValue::Float(number) => Json::Number(serde_json::Number::from_f64(*number)?),
+            YamlValue::Text(text) => Json::String(text.clone()),
+            YamlValue::List(items) => Json::Array(items.iter().map(Self::to_json).collect::<Option<_>>()?),
+            YamlValue::Map(entries) => Json::Object(
                 entries.iter().map(|entry| Some((entry.key.clone(), entry.value.to_json()?))).collect::<Option<_>>()?,
             ),
         })
     }
 
     /// The entry of a mapping.
-    pub(crate) fn get(&self, key: &str) -> Option<&Entry> {
+    pub(crate) fn get(&self, key: &str) -> Option<&YamlEntry> {
         match &self.value {
-            Value::Map(entries) => entries.iter().find(|entry| entry.key == key),
+            YamlValue::Map(entries) => entries.iter().find(|entry| entry.key == key),
             _ => None,
         }
     }
 }
 
 /// A tree, and what was wrong with it without being the end of reading.
-pub(crate) struct Parsed {
-    pub(crate) root: Node,
-    pub(crate) problems: Vec<Problem>,
+pub(crate) struct ParsedYaml {
+    pub(crate) root: YamlNode,
+    pub(crate) problems: Vec<SpecProblem>,
 }
 
 /// Reads one document. `first_line` is the line of the file on which `yaml` starts.
-pub(crate) fn parse(source: &Source<'_>, yaml: &str, first_line: usize) -> Result<Parsed, Vec<Problem>> {
+pub(crate) fn parse(source: &SourceText<'_>, yaml: &str, first_line: usize) -> Result<ParsedYaml, Vec<SpecProblem>> {
     let mut builder = Builder::new(source, yaml, first_line);
     let mut parser = Parser::new_from_str(yaml);
     match builder.run(&mut parser) {
-        Ok(()) => Ok(Parsed { root: builder.root.unwrap_or_else(|| null_at(first_line)), problems: builder.problems }),
+        Ok(()) => {
+            Ok(ParsedYaml { root: builder.root.unwrap_or_else(|| null_at(first_line)), problems: builder.problems })
+        }
         Err(problem) => {
             builder.problems.push(*problem);
             Err(builder.problems)
@@ -115,25 +117,25 @@ pub(crate) fn parse(source: &Source<'_>, yaml: &str, first_line: usize) -> Resul
     }
 }
 
-fn null_at(line: usize) -> Node {
-    Node { value: Value::Null, place: Place::new(line, 1, 1) }
+fn null_at(line: usize) -> YamlNode {
+    YamlNode { value: YamlValue::Null, place: SourceSpan::new(line, 1, 1) }
 }
 
 /// A collection that is still open.
 enum Open {
-    List { place: Place, items: Vec<Node> },
-    Map { place: Place, entries: Vec<Entry>, keys: Keys, key: Option<(String, Place)> },
+    List { place: SourceSpan, items: Vec<YamlNode> },
+    Map { place: SourceSpan, entries: Vec<YamlEntry>, keys: Keys, key: Option<(String, SourceSpan)> },
 }
 
 /// Where the keys of a mapping stand, once it has so many that looking through them would be slow.
 #[derive(Default)]
-struct Keys(HashMap<String, Place>);
+struct Keys(HashMap<String, SourceSpan>);
 
 impl Keys {
     const MANY: usize = 32;
 
     /// Where a key was first given, if it was; it is known from now on.
-    fn meet(&mut self, entries: &[Entry], key: &str, place: Place) -> Option<Place> {
+    fn meet(&mut self, entries: &[YamlEntry], key: &str, place: SourceSpan) -> Option<SourceSpan> {
         if entries.len() < Self::MANY {
             return entries.iter().find(|entry| entry.key == key).map(|entry| entry.place);
         }
@@ -150,23 +152,23 @@ impl Keys {
 }
 
 struct Builder<'s> {
-    source: &'s Source<'s>,
-    lines: Lines<'s>,
+    source: &'s SourceText<'s>,
+    lines: SourceLines<'s>,
     first_line: usize,
     stack: Vec<Open>,
-    root: Option<Node>,
+    root: Option<YamlNode>,
     nodes: usize,
     documents: usize,
-    problems: Vec<Problem>,
+    problems: Vec<SpecProblem>,
 }
 
-type Step = Result<(), Box<Problem>>;
+type Step = Result<(), Box<SpecProblem>>;
 
 impl<'s> Builder<'s> {
-    fn new(source: &'s Source<'s>, yaml: &'s str, first_line: usize) -> Self {
+    fn new(source: &'s SourceText<'s>, yaml: &'s str, first_line: usize) -> Self {
         Self {
             source,
-            lines: Lines::of(yaml),
+            lines: SourceLines::new(yaml),
             first_line,
             stack: Vec::new(),
             root: None,
@@ -194,7 +196,7 @@ impl<'s> Builder<'s> {
             Event::Alias(_) => Err(self.alias(place)),
             Event::Scalar(text, style, anchor, tag) => {
                 self.open_value(place, anchor, tag.is_some())?;
-                self.value(Node { value: typed(&text, style), place })
+                self.value(YamlNode { value: typed(&text, style), place })
             }
             Event::SequenceStart(anchor, tag) => {
                 self.open_value(place, anchor, tag.is_some())?;
@@ -208,7 +210,7 @@ impl<'s> Builder<'s> {
         }
     }
 
-    fn document(&mut self, place: Place) -> Step {
+    fn document(&mut self, place: SourceSpan) -> Step {
         self.documents += 1;
         if self.documents > 1 {
             let hint = Some("one loop a file; remove the second `---`".to_owned());
@@ -218,7 +220,7 @@ impl<'s> Builder<'s> {
     }
 
     /// What every value is asked first: is there room for it, and does it come without anchor and tag?
-    fn open_value(&mut self, place: Place, anchor: usize, tagged: bool) -> Step {
+    fn open_value(&mut self, place: SourceSpan, anchor: usize, tagged: bool) -> Step {
         self.nodes += 1;
         if self.nodes > NODES_MAX {
             let what = format!("more than {NODES_MAX} values in one file");
@@ -234,13 +236,13 @@ impl<'s> Builder<'s> {
         Ok(())
     }
 
-    fn alias(&self, place: Place) -> Box<Problem> {
+    fn alias(&self, place: SourceSpan) -> Box<SpecProblem> {
         let hint =
             Some("write the value out where it is needed; text that starts with `*` or `&` needs quotes".to_owned());
         self.wrong(ProblemKind::Alias, place, "anchors and aliases (`&name`, `*name`) are not supported", hint)
     }
 
-    fn push(&mut self, place: Place, open: Open) -> Step {
+    fn push(&mut self, place: SourceSpan, open: Open) -> Step {
         if self.stack.len() >= DEPTH_MAX {
             let what = format!("nested more than {DEPTH_MAX} levels deep");
             return Err(self.wrong(ProblemKind::Limit, place, &what, None));
@@ -254,32 +256,32 @@ impl<'s> Builder<'s> {
 
     fn close(&mut self) -> Step {
         let node = match self.stack.pop() {
-            Some(Open::List { place, items }) => Node { value: Value::List(items), place },
-            Some(Open::Map { place, entries, .. }) => Node { value: Value::Map(entries), place },
+            Some(Open::List { place, items }) => YamlNode { value: YamlValue::List(items), place },
+            Some(Open::Map { place, entries, .. }) => YamlNode { value: YamlValue::Map(entries), place },
             None => return Ok(()),
         };
         self.value(node)
     }
 
     /// Puts a finished value where it belongs: as a key, a value, an item or the root.
-    fn value(&mut self, node: Node) -> Step {
+    fn value(&mut self, node: YamlNode) -> Step {
         match self.stack.last_mut() {
             None => self.root = Some(node),
             Some(Open::List { items, .. }) => items.push(node),
             Some(Open::Map { key: None, .. }) => return self.key(node),
             Some(Open::Map { entries, key, .. }) => {
                 if let Some((key, place)) = key.take() {
-                    entries.push(Entry { key, place, value: node });
+                    entries.push(YamlEntry { key, place, value: node });
                 }
             }
         }
         Ok(())
     }
 
-    fn key(&mut self, node: Node) -> Step {
+    fn key(&mut self, node: YamlNode) -> Step {
         let text = match node.value {
-            Value::Text(text) => text,
-            other => return Err(self.bad_key(node.place, found(&other).as_str())),
+            YamlValue::Text(text) => text,
+            other => return Err(self.bad_key(node.place, describe_value(&other).as_str())),
         };
         if text == "<<" {
             return Err(self.wrong(ProblemKind::Alias, node.place, "merge keys (`<<`) are not supported", None));
@@ -294,7 +296,7 @@ impl<'s> Builder<'s> {
     }
 
     /// The first entry stays in force while the rest of the file is read for further problems.
-    fn duplicate(&mut self, key: &str, first: Place, second: Place) {
+    fn duplicate(&mut self, key: &str, first: SourceSpan, second: SourceSpan) {
         if self.problems.len() < DUPLICATES_MAX {
             let what = format!("key {} is given twice", quoted(key));
             let hint = Some(format!("it is first given at line {}, column {}", first.line, first.column));
@@ -303,23 +305,23 @@ impl<'s> Builder<'s> {
         }
     }
 
-    fn bad_key(&self, place: Place, found: &str) -> Box<Problem> {
+    fn bad_key(&self, place: SourceSpan, found: &str) -> Box<SpecProblem> {
         let hint = Some("put the key in quotes if it is meant as text".to_owned());
         self.wrong(ProblemKind::Syntax, place, &format!("a key must be text, found {found}"), hint)
     }
 
-    fn wrong(&self, kind: ProblemKind, place: Place, what: &str, hint: Option<String>) -> Box<Problem> {
+    fn wrong(&self, kind: ProblemKind, place: SourceSpan, what: &str, hint: Option<String>) -> Box<SpecProblem> {
         Box::new(self.source.problem(kind, place, what.to_owned(), hint))
     }
 
-    fn place(&self, span: Span) -> Place {
+    fn place(&self, span: Span) -> SourceSpan {
         let line = span.start.line().max(1);
         let len = if span.end.line() == line {
             span.end.index().saturating_sub(span.start.index())
         } else {
             self.rest_of_line(line, span.start.col())
         };
-        Place::new(line + self.first_line - 1, span.start.col() + 1, len.max(1))
+        SourceSpan::new(line + self.first_line - 1, span.start.col() + 1, len.max(1))
     }
 
     fn rest_of_line(&self, line: usize, column: usize) -> usize {
@@ -327,14 +329,14 @@ impl<'s> Builder<'s> {
         text.len().saturating_sub(column).min(200)
     }
 
-    fn scan_error(&self, error: &ScanError) -> Box<Problem> {
+    fn scan_error(&self, error: &ScanError) -> Box<SpecProblem> {
         let mark = error.marker();
         let line = mark.line().max(1);
         if let Some(tab) = [line, line.saturating_sub(1)].into_iter().find_map(|line| self.tab_indent(line)) {
             let hint = Some("indent with spaces".to_owned());
             return self.wrong(ProblemKind::Syntax, tab, "a tab in the indentation", hint);
         }
-        let place = Place::new(line + self.first_line - 1, mark.col() + 1, 1);
+        let place = SourceSpan::new(line + self.first_line - 1, mark.col() + 1, 1);
         let hint = error.info().contains("mapping values").then(|| "a value with `: ` in it needs quotes".to_owned());
         if error.info().contains("recursion limit") {
             let what = format!("nested more than {DEPTH_MAX} levels deep");
@@ -346,24 +348,24 @@ impl<'s> Builder<'s> {
         self.wrong(ProblemKind::Syntax, place, &format!("syntax error: {}", error.info()), hint)
     }
 
-    fn tab_indent(&self, line: usize) -> Option<Place> {
+    fn tab_indent(&self, line: usize) -> Option<SourceSpan> {
         let text = self.lines.get(line)?;
         let indent = text.chars().take_while(|c| matches!(c, ' ' | '\t'));
         let column = indent.enumerate().find(|(_, c)| *c == '\t').map(|(at, _)| at + 1)?;
-        Some(Place::new(line + self.first_line - 1, column, 1))
+        Some(SourceSpan::new(line + self.first_line - 1, column, 1))
     }
 }
 
 /// What a message calls a value.
-pub(crate) fn found(value: &Value) -> String {
+pub(crate) fn describe_value(value: &YamlValue) -> String {
     match value {
-        Value::Null => "nothing".to_owned(),
-        Value::Bool(flag) => format!("`{flag}`"),
-        Value::Int(number) => format!("the number {number}"),
-        Value::Float(number) if number.abs() >= 1e15 => format!("the number {number:e}"),
-        Value::Float(number) => format!("the number {number}"),
-        Value::Text(text) => format!("the text {}", quoted(text)),
-        Value::List(_) => "a list".to_owned(),
-        Value::Map(_) => "a mapping".to_owned(),
+        YamlValue::Null => "nothing".to_owned(),
+        YamlValue::Bool(flag) => format!("`{flag}`"),
+        YamlValue::Int(number) => format!("the number {number}"),
+        YamlValue::Float(number) if number.abs() >= 1e15 => format!("the number {number:e}"),
+        YamlValue::Float(number) => format!("the number {number}"),
+        YamlValue::Text(text) => format!("the text {}", quoted(text)),
+        YamlValue::List(_) => "a list".to_owned(),
+        YamlValue::Map(_) => "a mapping".to_owned(),
     }
 }

@@ -1,7 +1,7 @@
 //! What makes a loop due, as declared. When that is, is the scheduler's business.
 
 use super::Argv;
-use crate::units::Span;
+use crate::units::TimeSpan;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct Triggers {
     /// Fixed intervals, a grid anchored at 1970-01-01T00:00Z.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub every: Vec<Span>,
+    pub every: Vec<TimeSpan>,
     /// Five-field cron lines: names, ranges, steps, `L`, `LW`, `15W`, `mon#2`, `friL`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cron: Vec<String>,
@@ -47,7 +47,7 @@ pub struct Triggers {
     pub overlap: Overlap,
     /// Most random delay, stable per loop.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub jitter: Option<Span>,
+    pub jitter: Option<TimeSpan>,
     /// Hours in which nothing starts, `22:00-06:00`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quiet: Option<String>,
@@ -193,7 +193,7 @@ impl Ask {
 
     /// The keys that a built-in probe knows; nothing for a name that is none.
     #[must_use]
-    pub fn keys_of(probe: &str) -> Option<&'static [&'static str]> {
+    pub fn known_keys(probe: &str) -> Option<&'static [&'static str]> {
         Some(match probe {
             "commits" => &["branch"],
             "files" => &["branch", "paths"],
@@ -206,7 +206,7 @@ impl Ask {
     }
 
     /// The keys that are used.
-    pub fn used(&self) -> impl Iterator<Item = &'static str> {
+    pub fn used_keys(&self) -> impl Iterator<Item = &'static str> {
         let used = [
             !self.labels.is_empty(),
             !self.not_labels.is_empty(),

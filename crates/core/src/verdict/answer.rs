@@ -1,13 +1,13 @@
 //! The verdict in what an agent said last: one JSON document, bare or as the only block of JSON. Whatever could be read in two
 //! ways is malformed.
 
-use super::Malformed;
+use super::MalformedVerdict;
 
 /// The document in an answer; none in one that says nothing.
 ///
 /// # Errors
 /// When it holds no document, or more than one.
-pub fn in_answer(text: &str) -> Result<Option<&str>, Malformed> {
+pub fn find_verdict(text: &str) -> Result<Option<&str>, MalformedVerdict> {
     let text = text.trim();
     if text.is_empty() || text.starts_with('{') {
         return Ok(Some(text).filter(|text| !text.is_empty()));
@@ -34,8 +34,8 @@ pub fn in_answer(text: &str) -> Result<Option<&str>, Malformed> {
     }
 }
 
-fn malformed(why: &str) -> Malformed {
-    Malformed(why.to_owned())
+fn malformed(why: &str) -> MalformedVerdict {
+    MalformedVerdict(why.to_owned())
 }
 
 #[cfg(test)]
@@ -54,10 +54,10 @@ mod tests {
             ("```sh\nls\n```\n```json\n{}\n```", Some("{}\n")),
         ];
         for (text, document) in good {
-            assert_eq!(in_answer(text), Ok(document), "{text}");
+            assert_eq!(find_verdict(text), Ok(document), "{text}");
         }
         // Bare JSON with words behind it is handed on whole, and the strict reader refuses it.
-        assert_eq!(in_answer("{} and {}"), Ok(Some("{} and {}")));
+        assert_eq!(find_verdict("{} and {}"), Ok(Some("{} and {}")));
         let bad = [
             "It is fine, pass.",
             "Here it is: {\"verdict\": \"pass\"}",
@@ -67,7 +67,7 @@ mod tests {
             "```json\n{}\n```\n```sh",
         ];
         for text in bad {
-            assert!(in_answer(text).is_err(), "{text}");
+            assert!(find_verdict(text).is_err(), "{text}");
         }
     }
 }

@@ -23,7 +23,7 @@ const EVIDENCE_MAX: usize = 64;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("{0}")]
 #[serde(transparent)]
-pub struct Malformed(pub String);
+pub struct MalformedVerdict(pub String);
 
 worded! {
     /// What a checker may say.
@@ -53,12 +53,12 @@ pub struct VerdictFile {
     /// Its summary; may be empty.
     pub summary: String,
     /// Its scores.
-    pub scores: Vec<Score>,
+    pub scores: Vec<DimensionScore>,
 }
 
 /// One dimension's score.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Score {
+pub struct DimensionScore {
     /// The dimension of the rubric.
     pub dimension: String,
     /// 1 to 5.
@@ -66,13 +66,13 @@ pub struct Score {
     /// The checker's reason; may be empty.
     pub why: String,
     /// What it rests on.
-    pub evidence: Vec<Evidence>,
+    pub evidence: Vec<VerdictCitation>,
 }
 
 /// Something the engine can look up itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
-pub enum Evidence {
+pub enum VerdictCitation {
     /// A line of a file at the sealed commit.
     Line {
         /// Path from the root of the tree.
@@ -98,7 +98,7 @@ pub enum Evidence {
     },
 }
 
-impl std::fmt::Display for Evidence {
+impl std::fmt::Display for VerdictCitation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Line { path, line, .. } => write!(f, "{path}:{line}"),
@@ -110,13 +110,13 @@ impl std::fmt::Display for Evidence {
 
 impl VerdictFile {
     /// Reads a file strictly: size, UTF-8, JSON, depth, keys, types, ranges and lengths.
-    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+    pub fn parse(bytes: &[u8]) -> Result<Self, MalformedVerdict> {
         if bytes.len() > BYTES_MAX {
-            return Err(Malformed(format!("{} bytes, at most {BYTES_MAX} are read", bytes.len())));
+            return Err(MalformedVerdict(format!("{} bytes, at most {BYTES_MAX} are read", bytes.len())));
         }
-        let text = std::str::from_utf8(bytes).map_err(|error| Malformed(format!("not UTF-8: {error}")))?;
-        let value =
-            json::read_shallow(text, DEPTH_MAX).map_err(|error| Malformed(format!("not JSON as agreed: {error}")))?;
+        let text = std::str::from_utf8(bytes).map_err(|error| MalformedVerdict(format!("not UTF-8: {error}")))?;
+        let value = json::read_shallow(text, DEPTH_MAX)
+            .map_err(|error| MalformedVerdict(format!("not JSON as agreed: {error}")))?;
         let mut map = Fields::of(value, String::new())?;
         let file = Self {
             nonce: map.text("nonce", ID_MAX)?,
@@ -131,9 +131,9 @@ impl VerdictFile {
     }
 }
 
-fn score((place, value): (String, Value)) -> Result<Score, Malformed> {
+fn score((place, value): (String, Value)) -> Result<DimensionScore, MalformedVerdict> {
     let mut map = Fields::of(value, place)?;
-    let score = Score {
+    let score = DimensionScore {
         dimension: map.text("dimension", NAME_MAX)?,
         score: map.score("score")?,
         why: map.optional_text("why", WHY_MAX)?,
@@ -144,18 +144,18 @@ fn score((place, value): (String, Value)) -> Result<Score, Malformed> {
 }
 
 /// The three forms are told apart by the one key that only they have; a mixture leaves a key over and is refused.
-fn evidence((place, value): (String, Value)) -> Result<Evidence, Malformed> {
+fn evidence((place, value): (String, Value)) -> Result<VerdictCitation, MalformedVerdict> {
     let mut map = Fields::of(value, place)?;
     let found = if map.has("gate") {
-        Evidence::Gate { gate: map.text("gate", NAME_MAX)? }
+        VerdictCitation::Gate { gate: map.text("gate", NAME_MAX)? }
     } else if map.has("item") {
-        Evidence::Item {
+        VerdictCitation::Item {
             item: map.text("item", PATH_MAX)?,
             line: map.line("line")?,
             quote: map.text("quote", QUOTE_MAX)?,
         }
     } else {
-        Evidence::Line {
+        VerdictCitation::Line {
             path: map.text("path", PATH_MAX)?,
             line: map.line("line")?,
             quote: map.text("quote", QUOTE_MAX)?,
@@ -184,10 +184,10 @@ struct Fields {
 }
 
 impl Fields {
-    fn of(value: Value, place: String) -> Result<Self, Malformed> {
+    fn of(value: Value, place: String) -> Result<Self, MalformedVerdict> {
         match value {
             Value::Object(left) => Ok(Self { place, left }),
-            other => Err(Malformed(format!("{}is {}, not a map", Self::prefix(&place), kind(&other)))),
+            other => Err(MalformedVerdict(format!("{}is {}, not a map", Self::prefix(&place), kind(&other)))),
         }
     }
 
@@ -199,8 +199,8 @@ impl Fields {
         if self.place.is_empty() { key.to_owned() } else { format!("{}.{key}", self.place) }
     }
 
-    fn wrong<T>(&self, key: &str, what: impl std::fmt::Display) -> Result<T, Malformed> {
-        Err(Malformed(format!("`{}` {what}", self.at(key))))
+    fn wrong<T>(&self, key: &str, what: impl std::fmt::Display) -> Result<T, MalformedVerdict> {
+        Err(MalformedVerdict(format!("`{}` {what}", self.at(key))))
     }
 
     fn has(&self, key: &str) -> bool {
@@ -211,23 +211,23 @@ impl Fields {
         self.left.shift_remove(key)
     }
 
-    fn required(&mut self, key: &str) -> Result<Value, Malformed> {
+    fn required(&mut self, key: &str) -> Result<Value, MalformedVerdict> {
         match self.take(key) {
             Some(value) => Ok(value),
             None => self.wrong(key, "is missing"),
         }
     }
 
-    fn text(&mut self, key: &str, bytes_max: usize) -> Result<String, Malformed> {
+    fn text(&mut self, key: &str, bytes_max: usize) -> Result<String, MalformedVerdict> {
         let value = self.required(key)?;
         self.as_text(key, value, bytes_max)
     }
 
-    fn optional_text(&mut self, key: &str, bytes_max: usize) -> Result<String, Malformed> {
+    fn optional_text(&mut self, key: &str, bytes_max: usize) -> Result<String, MalformedVerdict> {
         self.take(key).map_or(Ok(String::new()), |value| self.as_text(key, value, bytes_max))
     }
 
-    fn as_text(&self, key: &str, value: Value, bytes_max: usize) -> Result<String, Malformed> {
+    fn as_text(&self, key: &str, value: Value, bytes_max: usize) -> Result<String, MalformedVerdict> {
         match value {
             Value::String(text) if text.len() <= bytes_max => Ok(text),
             Value::String(text) => self.wrong(key, format_args!("has {} bytes, at most {bytes_max}", text.len())),
@@ -235,14 +235,14 @@ impl Fields {
         }
     }
 
-    fn verdict(&mut self, key: &str) -> Result<VerdictWord, Malformed> {
+    fn verdict(&mut self, key: &str) -> Result<VerdictWord, MalformedVerdict> {
         match VerdictWord::parse(&self.text(key, NAME_MAX)?) {
             Some(word) => Ok(word),
             None => self.wrong(key, "is none of pass, fail, escalate"),
         }
     }
 
-    fn score(&mut self, key: &str) -> Result<u8, Malformed> {
+    fn score(&mut self, key: &str) -> Result<u8, MalformedVerdict> {
         let value = self.required(key)?;
         match value.as_u64().and_then(|score| u8::try_from(score).ok()) {
             Some(score @ 1..=5) => Ok(score),
@@ -251,7 +251,7 @@ impl Fields {
         }
     }
 
-    fn line(&mut self, key: &str) -> Result<u32, Malformed> {
+    fn line(&mut self, key: &str) -> Result<u32, MalformedVerdict> {
         match self.required(key)?.as_u64().and_then(|line| u32::try_from(line).ok()) {
             Some(line) if line > 0 => Ok(line),
             _ => self.wrong(key, "is not a line number"),
@@ -259,7 +259,11 @@ impl Fields {
     }
 
     /// The elements with their places.
-    fn list(&mut self, key: &str, most: usize) -> Result<impl Iterator<Item = (String, Value)> + use<>, Malformed> {
+    fn list(
+        &mut self,
+        key: &str,
+        most: usize,
+    ) -> Result<impl Iterator<Item = (String, Value)> + use<>, MalformedVerdict> {
         let list = match self.required(key)? {
             Value::Array(list) if list.len() <= most => list,
             Value::Array(list) => {
@@ -271,10 +275,10 @@ impl Fields {
         Ok(list.into_iter().enumerate().map(move |(index, value)| (format!("{at}[{index}]"), value)))
     }
 
-    fn done(self) -> Result<(), Malformed> {
+    fn done(self) -> Result<(), MalformedVerdict> {
         match self.left.iter().next() {
             None => Ok(()),
-            Some((key, _)) => Err(Malformed(format!("unknown field {:?}", self.at(key)))),
+            Some((key, _)) => Err(MalformedVerdict(format!("unknown field {:?}", self.at(key)))),
         }
     }
 }

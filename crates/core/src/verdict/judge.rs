@@ -1,6 +1,6 @@
 //! From a verdict file to a decision: binding, completeness, citations, floor and mean. Looks nothing up itself.
 
-use super::file::{Evidence, Score, VerdictFile, VerdictWord};
+use super::file::{DimensionScore, VerdictCitation, VerdictFile, VerdictWord};
 use serde::{Deserialize, Serialize};
 
 /// How many reasons are kept; a checker cannot make the list longer.
@@ -8,7 +8,7 @@ const REASONS_MAX: usize = 64;
 
 /// What the verdict must be bound to and what it takes to pass.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Expected {
+pub struct VerdictExpectation {
     /// The round's secret for this checker.
     pub nonce: String,
     /// The sealed tree.
@@ -26,7 +26,7 @@ pub struct Expected {
 }
 
 /// Looks citations up in what was sealed.
-pub trait Resolve {
+pub trait CitationResolver {
     /// The text of a line (from 1) of a file at the sealed commit.
     fn line(&self, path: &str, line: u32) -> Option<String>;
     /// The text of a line (from 1) of a staged item.
@@ -36,7 +36,7 @@ pub trait Resolve {
 /// Whether a citation was found as cited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Resolved {
+pub enum CitationMatch {
     /// The engine saw it itself.
     Yes,
     /// It is not there.
@@ -46,7 +46,7 @@ pub enum Resolved {
 /// Whether a score counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Counts {
+pub enum ScoreCounts {
     /// At least one citation resolved.
     Yes,
     /// None did; the dimension is as good as unscored.
@@ -55,11 +55,11 @@ pub enum Counts {
 
 /// A citation with what became of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cited {
+pub struct ResolvedCitation {
     /// What was cited.
-    pub evidence: Evidence,
+    pub evidence: VerdictCitation,
     /// Whether it is there.
-    pub resolved: Resolved,
+    pub resolved: CitationMatch,
 }
 
 /// A score with its citations looked up.
@@ -72,14 +72,14 @@ pub struct ScoredDimension {
     /// The checker's reason.
     pub why: String,
     /// Whether the score counts.
-    pub counts: Counts,
+    pub counts: ScoreCounts,
     /// Its citations.
-    pub evidence: Vec<Cited>,
+    pub evidence: Vec<ResolvedCitation>,
 }
 
 /// A verdict that is bound to this candidate: the `verdict` of the JSON documents.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Scored {
+pub struct ScoredVerdict {
     /// What was decided; a `pass` that its own scores do not bear is a `fail`.
     pub verdict: VerdictWord,
     /// What the checker wrote.
@@ -99,21 +99,21 @@ pub enum Judgement {
     /// Verdict, scores, evidence, floor and mean all say yes.
     Pass {
         /// The scores.
-        scored: Scored,
+        scored: ScoredVerdict,
     },
     /// The candidate was judged and is not good enough.
     Fail {
         /// What is missing, for the maker and the report.
         reasons: Vec<String>,
         /// The scores.
-        scored: Scored,
+        scored: ScoredVerdict,
     },
     /// The checker wants a human.
     Escalate {
         /// Why, in its words and ours.
         reasons: Vec<String>,
         /// The scores.
-        scored: Scored,
+        scored: ScoredVerdict,
     },
     /// A file that cannot be read as a verdict.
     Malformed {
@@ -131,7 +131,7 @@ pub enum Judgement {
 
 /// Judges the file a checker left.
 #[must_use]
-pub fn judge(bytes: Option<&[u8]>, expected: &Expected, resolve: &dyn Resolve) -> Judgement {
+pub fn judge(bytes: Option<&[u8]>, expected: &VerdictExpectation, resolve: &dyn CitationResolver) -> Judgement {
     let Some(bytes) = bytes.filter(|bytes| !bytes.trim_ascii().is_empty()) else {
         return Judgement::Missing;
     };
@@ -149,7 +149,7 @@ pub fn judge(bytes: Option<&[u8]>, expected: &Expected, resolve: &dyn Resolve) -
 }
 
 /// The message names the field and never the expected value: it may travel back to the one who guessed.
-fn unbound(file: &VerdictFile, expected: &Expected) -> Option<String> {
+fn unbound(file: &VerdictFile, expected: &VerdictExpectation) -> Option<String> {
     let fields = [
         ("nonce", &file.nonce, &expected.nonce),
         ("tree", &file.tree, &expected.tree),
@@ -159,7 +159,7 @@ fn unbound(file: &VerdictFile, expected: &Expected) -> Option<String> {
     wrong.map(|(name, _, _)| format!("the {name} is not this round's"))
 }
 
-fn misnamed(scores: &[Score], dimensions: &[String]) -> Option<String> {
+fn misnamed(scores: &[DimensionScore], dimensions: &[String]) -> Option<String> {
     let mut seen = std::collections::BTreeSet::new();
     for score in scores {
         if !dimensions.contains(&score.dimension) {
@@ -172,13 +172,13 @@ fn misnamed(scores: &[Score], dimensions: &[String]) -> Option<String> {
     None
 }
 
-fn decide(file: VerdictFile, expected: &Expected, resolve: &dyn Resolve) -> Judgement {
+fn decide(file: VerdictFile, expected: &VerdictExpectation, resolve: &dyn CitationResolver) -> Judgement {
     let said = file.verdict;
     let scores: Vec<_> = file.scores.into_iter().map(|score| look_up(score, expected, resolve)).collect();
     let mean = mean(&scores);
     let mut reasons = shortfalls(&scores, mean, expected);
     let verdict = if said == VerdictWord::Pass && !reasons.is_empty() { VerdictWord::Fail } else { said };
-    let scored = Scored { verdict, said, mean, summary: file.summary, scores };
+    let scored = ScoredVerdict { verdict, said, mean, summary: file.summary, scores };
     if said != VerdictWord::Pass {
         let summary = if scored.summary.trim().is_empty() { "no summary given" } else { scored.summary.trim() };
         reasons.insert(0, format!("the checker says {}: {summary}", said.word()));
@@ -191,21 +191,25 @@ fn decide(file: VerdictFile, expected: &Expected, resolve: &dyn Resolve) -> Judg
     }
 }
 
-fn look_up(score: Score, expected: &Expected, resolve: &dyn Resolve) -> ScoredDimension {
-    let cite = |evidence: Evidence| {
-        let resolved = if resolves(&evidence, expected, resolve) { Resolved::Yes } else { Resolved::No };
-        Cited { evidence, resolved }
+fn look_up(score: DimensionScore, expected: &VerdictExpectation, resolve: &dyn CitationResolver) -> ScoredDimension {
+    let cite = |evidence: VerdictCitation| {
+        let resolved = if resolves(&evidence, expected, resolve) { CitationMatch::Yes } else { CitationMatch::No };
+        ResolvedCitation { evidence, resolved }
     };
     let evidence: Vec<_> = score.evidence.into_iter().map(cite).collect();
-    let counts = if evidence.iter().any(|cited| cited.resolved == Resolved::Yes) { Counts::Yes } else { Counts::No };
+    let counts = if evidence.iter().any(|cited| cited.resolved == CitationMatch::Yes) {
+        ScoreCounts::Yes
+    } else {
+        ScoreCounts::No
+    };
     ScoredDimension { dimension: score.dimension, score: score.score, why: score.why, counts, evidence }
 }
 
-fn resolves(evidence: &Evidence, expected: &Expected, resolve: &dyn Resolve) -> bool {
+fn resolves(evidence: &VerdictCitation, expected: &VerdictExpectation, resolve: &dyn CitationResolver) -> bool {
     match evidence {
-        Evidence::Gate { gate } => expected.gates.contains(gate),
-        Evidence::Line { path, line, quote } => is_plain(path) && holds(resolve.line(path, *line), quote),
-        Evidence::Item { item, line, quote } => is_plain(item) && holds(resolve.item_line(item, *line), quote),
+        VerdictCitation::Gate { gate } => expected.gates.contains(gate),
+        VerdictCitation::Line { path, line, quote } => is_plain(path) && holds(resolve.line(path, *line), quote),
+        VerdictCitation::Item { item, line, quote } => is_plain(item) && holds(resolve.item_line(item, *line), quote),
     }
 }
 
@@ -225,16 +229,16 @@ fn mean(scores: &[ScoredDimension]) -> Option<f64> {
 }
 
 fn counting(scores: &[ScoredDimension]) -> impl Iterator<Item = &ScoredDimension> {
-    scores.iter().filter(|one| one.counts == Counts::Yes)
+    scores.iter().filter(|one| one.counts == ScoreCounts::Yes)
 }
 
 /// Everything that stands between these scores and a pass.
-fn shortfalls(scores: &[ScoredDimension], mean: Option<f64>, expected: &Expected) -> Vec<String> {
+fn shortfalls(scores: &[ScoredDimension], mean: Option<f64>, expected: &VerdictExpectation) -> Vec<String> {
     let mut reasons = Vec::new();
     for dimension in &expected.dimensions {
         match scores.iter().find(|one| &one.dimension == dimension) {
             None => reasons.push(format!("{dimension}: not scored")),
-            Some(one) if one.counts == Counts::No => reasons.push(format!("{dimension}: {}", unproven(one))),
+            Some(one) if one.counts == ScoreCounts::No => reasons.push(format!("{dimension}: {}", unproven(one))),
             Some(one) if one.score < expected.floor => reasons.push(below(one, expected.floor)),
             Some(_) => {}
         }

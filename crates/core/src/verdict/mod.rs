@@ -1,7 +1,7 @@
 //! The checker's judgement: the strict reading of its file, and the rules that turn a reading into a decision.
 //!
-//! Pure: the bytes come from the engine, and citations are looked up through [`Resolve`]. Whatever is missing, late,
-//! malformed, duplicate or conflicting is never a pass; only [`judge`] can say [`Judgement::Pass`].
+//! Pure: the bytes come from the engine, and citations are looked up through [`CitationResolver`]. Whatever is missing, late,
+//! malformed, duplicate or conflicting is never a pass; only [`judge`] can say [`Judgement::ProviderGrant`].
 
 mod answer;
 mod file;
@@ -9,8 +9,11 @@ mod judge;
 mod rubric;
 mod schema;
 
-pub use answer::in_answer;
-pub use file::{BYTES_MAX, Evidence, Malformed, Score, VerdictFile, VerdictWord};
-pub use judge::{Cited, Counts, Expected, Judgement, Resolve, Resolved, Scored, ScoredDimension, judge};
+pub use answer::find_verdict;
+pub use file::{BYTES_MAX, DimensionScore, MalformedVerdict, VerdictCitation, VerdictFile, VerdictWord};
+pub use judge::{
+    CitationMatch, CitationResolver, Judgement, ResolvedCitation, ScoreCounts, ScoredDimension, ScoredVerdict,
+    VerdictExpectation, judge,
+};
 pub use rubric::{TreeChange, dimensions};
 pub use schema::schema;

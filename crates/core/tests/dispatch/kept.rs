@@ -1,23 +1,30 @@
 //! What a store would have kept of a dispatcher's commands, and refuses: a second receipt for one occurrence.
 
-use loopwright_core::dispatch::{Dispatcher, Frozen, Limits, LoopKey, Receipt, Signal, Standing, Start};
+use loopwright_core::dispatch::{
+    ConcurrencyLimits, Dispatcher, FleetFreeze, LoopKey, LoopStanding, OccurrenceReceipt, RoundStart, TriggerSignal,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The rows that survive a crash.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
-    pub(crate) standings: BTreeMap<LoopKey, Standing>,
-    pub(crate) receipts: Vec<Receipt>,
+    pub(crate) standings: BTreeMap<LoopKey, LoopStanding>,
+    pub(crate) receipts: Vec<OccurrenceReceipt>,
     occurrences: BTreeSet<(LoopKey, String)>,
-    pub(crate) pending: Vec<Signal>,
+    pub(crate) pending: Vec<TriggerSignal>,
     heard: BTreeSet<(LoopKey, String)>,
-    pub(crate) frozen: Option<Frozen>,
+    pub(crate) frozen: Option<FleetFreeze>,
     pub(crate) last_ms: i64,
 }
 
 impl Kept {
     /// One transaction without a round. Of one cadence no mark goes back.
-    pub(crate) fn keep(&mut self, receipts: Vec<Receipt>, standings: Vec<Standing>, taken: &[Signal]) {
+    pub(crate) fn keep(
+        &mut self,
+        receipts: Vec<OccurrenceReceipt>,
+        standings: Vec<LoopStanding>,
+        taken: &[TriggerSignal],
+    ) {
         for receipt in receipts {
             self.receipt(receipt);
         }
@@ -31,11 +38,11 @@ impl Kept {
 
     /// The transaction of a birth; says no when the occurrence has its receipt already. Of the standing it writes the
     /// mark: what was kept of a pause since the start is not undone.
-    pub(crate) fn birth(&mut self, start: &Start, round: &str) -> bool {
+    pub(crate) fn birth(&mut self, start: &RoundStart, round: &str) -> bool {
         if self.occurrences.contains(&(start.key.clone(), start.receipt.occurrence.clone())) {
             return false;
         }
-        self.receipt(Receipt { round: Some(round.to_owned()), ..start.receipt.clone() });
+        self.receipt(OccurrenceReceipt { round: Some(round.to_owned()), ..start.receipt.clone() });
         let row = self.standings.entry(start.key.clone()).or_insert_with(|| start.standing.clone());
         row.mark_ms = row.mark_ms.max(start.standing.mark_ms);
         self.take(&start.signals);
@@ -43,7 +50,7 @@ impl Kept {
     }
 
     /// A signal, unless it is known.
-    pub(crate) fn hear(&mut self, signal: &Signal) -> bool {
+    pub(crate) fn hear(&mut self, signal: &TriggerSignal) -> bool {
         let is_new = self.heard.insert((signal.key.clone(), signal.occurrence.clone()));
         if is_new {
             self.pending.push(signal.clone());
@@ -51,19 +58,19 @@ impl Kept {
         is_new
     }
 
-    pub(crate) fn dispatcher(&self, limits: Limits) -> Dispatcher {
+    pub(crate) fn dispatcher(&self, limits: ConcurrencyLimits) -> Dispatcher {
         let standings = self.standings.values().cloned().collect();
         Dispatcher::new(limits, standings, self.pending.clone(), self.frozen.clone(), self.last_ms)
     }
 
-    fn receipt(&mut self, receipt: Receipt) {
+    fn receipt(&mut self, receipt: OccurrenceReceipt) {
         let key = (receipt.key.clone(), receipt.occurrence.clone());
         assert!(self.occurrences.insert(key), "a second receipt for one occurrence: {receipt:?}");
         self.last_ms = self.last_ms.max(receipt.at_ms);
         self.receipts.push(receipt);
     }
 
-    fn take(&mut self, taken: &[Signal]) {
+    fn take(&mut self, taken: &[TriggerSignal]) {
         for signal in taken {
             let before = self.pending.len();
             self.pending.retain(|other| (&other.key, &other.occurrence) != (&signal.key, &signal.occurrence));

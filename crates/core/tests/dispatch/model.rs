@@ -2,7 +2,7 @@
 
 use super::oracle;
 use super::world::{File, MINUTE_MS, Op, World, is_quiet_at};
-use loopwright_core::dispatch::Limits;
+use loopwright_core::dispatch::ConcurrencyLimits;
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::spec::{CatchUp, Overlap};
 use proptest::prelude::*;
@@ -16,8 +16,8 @@ fn file() -> impl Strategy<Value = File> {
     })
 }
 
-fn limits() -> impl Strategy<Value = Limits> {
-    (1..5usize, 1..4usize, 1..3usize).prop_map(|(total, per_repo, claude)| Limits {
+fn limits() -> impl Strategy<Value = ConcurrencyLimits> {
+    (1..5usize, 1..4usize, 1..3usize).prop_map(|(total, per_repo, claude)| ConcurrencyLimits {
         total,
         per_repo,
         per_agent: [("claude".into(), claude)].into(),
@@ -113,7 +113,7 @@ fn one_that_has_been_due_for_long_is_waited_for_also_by_those_who_come_with_it()
         (4, file(5, CatchUp::Once, 0)),
         (2, file(15, CatchUp::All(2), 1)),
     ];
-    let limits = Limits { total: 2, per_repo: 1, per_agent: [("claude".into(), 1)].into() };
+    let limits = ConcurrencyLimits { total: 2, per_repo: 1, per_agent: [("claude".into(), 1)].into() };
     let mut world = World::new(limits, files);
     for op in [Op::Timer, Op::Jump(475), Op::End(0, RoundOutcome::Shipped, 0)] {
         world.perform(op);

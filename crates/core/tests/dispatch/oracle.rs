@@ -2,7 +2,7 @@
 //! timer that is set.
 
 use super::world::{BASE_MS, Era, World, holds, holds_with, is_quiet_at, locks_items, meet};
-use loopwright_core::dispatch::{Fate, Hold, LoopKey, Start, Why};
+use loopwright_core::dispatch::{LoopExplanation, LoopKey, OccurrenceOutcome, RoundStart, StartBlocker};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ pub(crate) type Before = BTreeMap<LoopKey, i64>;
 /// Loops that could start but for slots and locks, and since when.
 pub(crate) fn waiting(world: &World) -> Before {
     let since = |key: &LoopKey| match world.why(key) {
-        Why::Waiting { since_ms, .. } => Some((key.clone(), since_ms)),
+        LoopExplanation::Waiting { since_ms, .. } => Some((key.clone(), since_ms)),
         _ => None,
     };
     world.loaded.keys().filter_map(since).collect()
 }
 
 /// Before a start is performed: P1, limits, locks, and nothing against a person's word.
-pub(crate) fn check_start(world: &World, start: &Start) {
+pub(crate) fn check_start(world: &World, start: &RoundStart) {
     let key = &start.key;
     assert!(!world.is_taken(key), "P1: {key} starts while a round of it runs");
     assert!(!world.is_frozen, "{key} starts while everything is stopped");
@@ -82,7 +82,7 @@ fn lacking(world: &World, key: &LoopKey, items: &[Arc<str>], without: Option<&Lo
 }
 
 /// After a step.
-pub(crate) fn check(world: &World, before: &Before, started: &[Start]) {
+pub(crate) fn check(world: &World, before: &Before, started: &[RoundStart]) {
     check_locks(world);
     for key in world.eras.keys() {
         check_receipts(world, key);
@@ -96,11 +96,11 @@ pub(crate) fn check(world: &World, before: &Before, started: &[Start]) {
     // One that has waited for very long may have others leave it what it needs.
     let is_patient = before.values().all(|since_ms| is_short(world, *since_ms));
     for (key, why) in &whys {
-        let is_left = matches!(why, Why::Waiting { on: Hold::Nothing, .. });
+        let is_left = matches!(why, LoopExplanation::Waiting { on: StartBlocker::Nothing, .. });
         assert!(!is_left, "{key} could start and is left");
         // The same when it has come into line with this step, for those who need what it needs.
-        let leaves_to = |other: &LoopKey, why: &Why| {
-            let is_long = matches!(why, Why::Waiting { since_ms, .. } if !is_short(world, *since_ms));
+        let leaves_to = |other: &LoopKey, why: &LoopExplanation| {
+            let is_long = matches!(why, LoopExplanation::Waiting { since_ms, .. } if !is_short(world, *since_ms));
             is_long && other != *key && holds(key).iter().any(|need| holds(other).iter().any(|held| meet(held, need)))
         };
         if is_patient && !whys.iter().any(|(other, why)| leaves_to(other, why)) {
@@ -124,8 +124,11 @@ fn check_receipts(world: &World, key: &LoopKey) {
     if is_known && !world.is_behind() && !is_flying && next_ms <= world.now {
         let why = world.why(key);
         let waits = match &why {
-            Why::Running { queued, .. } => *queued > 0,
-            Why::Waiting { .. } | Why::Quiet { .. } | Why::OpenMax { .. } | Why::BackingOff { .. } => true,
+            LoopExplanation::Running { queued, .. } => *queued > 0,
+            LoopExplanation::Waiting { .. }
+            | LoopExplanation::Quiet { .. }
+            | LoopExplanation::OpenMax { .. }
+            | LoopExplanation::BackingOff { .. } => true,
             _ => false,
         };
         assert!(waits, "P10: {key} has no receipt for {} and does not wait: {why:?}", at(next_ms));
@@ -150,7 +153,7 @@ pub(crate) fn uncovered(world: &World, key: &LoopKey) -> i64 {
         let count = (through_ms - due_ms) / era.every_ms + 1;
         assert_eq!((through_ms - due_ms) % era.every_ms, 0, "P10: {key} invents {}", at(through_ms));
         assert_eq!(receipt.count, count as u64, "P10: {key} counts wrong: {receipt:?}");
-        assert!(receipt.fate != Fate::Started || count == 1, "P1: one round for {count} receipts");
+        assert!(receipt.fate != OccurrenceOutcome::Started || count == 1, "P1: one round for {count} receipts");
         last_ms = through_ms;
         next_ms = first_after(era, through_ms);
     }
@@ -178,15 +181,15 @@ fn check_timer(world: &World) {
 }
 
 /// Nobody who was before another is passed over for something that both need.
-fn check_order(world: &World, key: &LoopKey, why: &Why, before: &Before, started: &[Start]) {
-    let Why::Waiting { since_ms, on, .. } = why else { return };
+fn check_order(world: &World, key: &LoopKey, why: &LoopExplanation, before: &Before, started: &[RoundStart]) {
+    let LoopExplanation::Waiting { since_ms, on, .. } = why else { return };
     let priority = |key: &LoopKey| world.loaded.get(key).map_or(0, |file| file.priority);
     for start in started {
         // Since when one has waited that was not in line before is not told.
         let other_ms = before.get(&start.key).copied().unwrap_or(i64::MIN);
         let is_before = (-priority(key), *since_ms) < (-priority(&start.key), other_ms);
         let is_passed_over = is_before
-            && !matches!(on, Hold::Turn { .. } | Hold::Retry { .. })
+            && !matches!(on, StartBlocker::Turn { .. } | StartBlocker::Retry { .. })
             // What the next round of these is about is not told.
             && !locks_items(key)
             && lacking(world, key, &[], Some(&start.key)).is_none();

@@ -152,7 +152,7 @@ fn a_clock_far_in_the_past_is_not_believed_until_it_is_right_or_someone_takes_it
             10:00 wake
             10:00 why a
                   the clock says 10:00, but the last recorded moment is 10d11:01: nothing is scheduled by a clock that is behind [waiting]
-                  → set the clock, or accept it as it is with `loopwright thaw`; `loopwright run` works
+                  → set the clock, or accept it is with `loopwright thaw`; `loopwright run` works
             10:30 thaw
                   a mark 10:30, given up
                   a mark 10:30

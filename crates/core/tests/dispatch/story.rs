@@ -4,14 +4,14 @@
 //! `09:00 load`, `09:00 wake`, `1d09:00 born NAME`, `09:20 end NAME shipped sig=… retry=10:00 open=2`, `09:20 crash`, `09:20 why NAME`.
 
 use super::kept::Kept;
-use loopwright_core::cadence::Schedule;
+use loopwright_core::cadence::LoopSchedule;
 use loopwright_core::dispatch::{
-    Command, Dispatcher, End, Entry, Frozen, Input, ItemLocks, Limits, Lock, LoopKey, OWN_ITEMS, Receipt,
-    SchedulerNote, Signal, Standing, Start,
+    ConcurrencyLimits, DispatchCommand, DispatchInput, Dispatcher, FleetFreeze, ItemLocks, LoopEntry, LoopKey,
+    LoopStanding, OWN_ITEMS, OccurrenceReceipt, RoundEnd, RoundLock, RoundStart, SchedulerNote, TriggerSignal,
 };
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::spec::{CatchUp, Overlap, Triggers};
-use loopwright_core::units::Span;
+use loopwright_core::units::TimeSpan;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -21,11 +21,11 @@ const DAY_MS: i64 = 86_400_000;
 
 /// A story that is being told.
 struct Story {
-    limits: Limits,
-    files: BTreeMap<LoopKey, Entry>,
+    limits: ConcurrencyLimits,
+    files: BTreeMap<LoopKey, LoopEntry>,
     kept: Kept,
     dispatcher: Dispatcher,
-    starts: BTreeMap<LoopKey, Start>,
+    starts: BTreeMap<LoopKey, RoundStart>,
     rounds: BTreeMap<LoopKey, String>,
     born: usize,
     told: String,
@@ -33,7 +33,7 @@ struct Story {
 
 /// Tells what becomes of a script.
 pub(crate) fn tell(script: &str) -> String {
-    let limits = Limits::default();
+    let limits = ConcurrencyLimits::default();
     let kept = Kept::default();
     let dispatcher = kept.dispatcher(limits.clone());
     let (files, starts, rounds) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
@@ -74,19 +74,19 @@ impl Story {
                 self.starts.clear();
                 let resumed: Vec<_> = self.rounds.clone().into_iter().collect();
                 for (key, round) in resumed {
-                    self.step(now, Input::Occupied { key, round, items: Vec::new() });
+                    self.step(now, DispatchInput::Occupied { key, round, items: Vec::new() });
                 }
             }
             ["why", name] => {
                 let why = self.dispatcher.explain(&key(name), now);
-                let _ = writeln!(self.told, "      {} [{}]", times(&why.text()), why.status());
-                if let Some(change) = why.change(name) {
+                let _ = writeln!(self.told, "      {} [{}]", times(&why.text()), why.status_word());
+                if let Some(change) = why.remedy(name) {
                     let _ = writeln!(self.told, "      → {change}");
                 }
             }
             ["until"] => {
                 while let Some(next) = self.dispatcher.next_wake().filter(|next| *next <= now) {
-                    self.step(next, Input::Wake);
+                    self.step(next, DispatchInput::Wake);
                 }
             }
             words => {
@@ -96,80 +96,83 @@ impl Story {
         }
     }
 
-    fn input(&mut self, now: i64, words: &[&str]) -> Input {
+    fn input(&mut self, now: i64, words: &[&str]) -> DispatchInput {
         let text = |words: &[&str]| words.join(" ");
         match words {
-            ["load"] => Input::Loops(self.files.values().cloned().collect()),
-            ["wake"] => Input::Wake,
+            ["load"] => DispatchInput::Loops(self.files.values().cloned().collect()),
+            ["wake"] => DispatchInput::Wake,
             ["limits", rest @ ..] => {
                 self.limits = limits(rest);
-                Input::Limits(self.limits.clone())
+                DispatchInput::Limits(self.limits.clone())
             }
             ["born", name] => self.birth(&key(name)),
             ["unborn", name, rest @ ..] => {
                 let ticket = self.starts.remove(&key(name)).expect("a start").ticket;
                 let retry = value(rest, "retry").map(moment);
-                Input::Unborn { ticket, why: "no agent".to_owned(), retry_ms: retry }
+                DispatchInput::StartFailed { ticket, why: "no agent".to_owned(), retry_ms: retry }
             }
-            ["nowork", name] => Input::NoWork { ticket: self.starts.remove(&key(name)).expect("a start").ticket },
+            ["nowork", name] => {
+                DispatchInput::NoWork { ticket: self.starts.remove(&key(name)).expect("a start").ticket }
+            }
             ["end", name, outcome, rest @ ..] => {
                 let outcome = RoundOutcome::parse(outcome).expect("an outcome");
-                let end = End {
+                let end = RoundEnd {
                     outcome,
                     signature: value(rest, "sig").map(str::to_owned),
                     retry_at_ms: value(rest, "retry").map(moment),
                     open_proposals: value(rest, "open").map_or(0, |open| open.parse().expect("a number")),
                 };
                 let round = self.rounds.remove(&key(name)).expect("a round");
-                Input::Ended { key: key(name), round, end }
+                DispatchInput::Ended { key: key(name), round, end }
             }
             ["signal", name, occurrence, rest @ ..] => {
                 let item = value(rest, "item").map(Into::into);
                 let trigger = occurrence.split(':').next().expect("a word").into();
-                let signal = Signal { key: key(name), occurrence: (*occurrence).to_owned(), trigger, at_ms: now, item };
+                let signal =
+                    TriggerSignal { key: key(name), occurrence: (*occurrence).to_owned(), trigger, at_ms: now, item };
                 assert!(self.kept.hear(&signal), "the store dedupes");
-                Input::Signal(signal)
+                DispatchInput::Signal(signal)
             }
             ["claim", name, items @ ..] => {
                 let ticket = self.starts.get(&key(name)).expect("a start").ticket;
-                Input::Claim { ticket, items: items.iter().map(|item| (*item).into()).collect() }
+                DispatchInput::Claim { ticket, items: items.iter().map(|item| (*item).into()).collect() }
             }
             ["hand", name] => {
                 self.born += 1;
                 let round = format!("r{}", self.born);
                 self.rounds.insert(key(name), round.clone());
-                Input::Admitted { key: key(name), round, claims: self.dispatcher.claims(&key(name)) }
+                DispatchInput::Admitted { key: key(name), round, claims: self.dispatcher.claims(&key(name)) }
             }
-            ["open", name, open] => Input::Proposals { key: key(name), open: open.parse().expect("a number") },
-            ["pause", name, why @ ..] => Input::Pause { key: key(name), by: "ann".to_owned(), why: text(why) },
-            ["resume", name] => Input::Resume { key: key(name) },
+            ["open", name, open] => DispatchInput::Proposals { key: key(name), open: open.parse().expect("a number") },
+            ["pause", name, why @ ..] => DispatchInput::Pause { key: key(name), by: "ann".to_owned(), why: text(why) },
+            ["resume", name] => DispatchInput::Resume { key: key(name) },
             ["freeze", why @ ..] => {
-                self.kept.frozen = Some(Frozen { since_ms: now, by: "ann".to_owned(), why: text(why) });
-                Input::Freeze { by: "ann".to_owned(), why: text(why) }
+                self.kept.frozen = Some(FleetFreeze { since_ms: now, by: "ann".to_owned(), why: text(why) });
+                DispatchInput::Freeze { by: "ann".to_owned(), why: text(why) }
             }
             ["thaw"] => {
                 self.kept.frozen = None;
-                Input::Thaw
+                DispatchInput::Thaw
             }
-            ["drain"] => Input::Drain,
+            ["drain"] => DispatchInput::Drain,
             other => panic!("what is {other:?}?"),
         }
     }
 
-    fn birth(&mut self, key: &LoopKey) -> Input {
+    fn birth(&mut self, key: &LoopKey) -> DispatchInput {
         let start = self.starts.remove(key).expect("a start");
         self.born += 1;
         let round = format!("r{}", self.born);
         if !self.kept.birth(&start, &round) {
-            return Input::Settled { ticket: start.ticket };
+            return DispatchInput::AlreadyReceipted { ticket: start.ticket };
         }
         self.rounds.insert(key.clone(), round.clone());
-        Input::Born { ticket: start.ticket, round }
+        DispatchInput::StartSucceeded { ticket: start.ticket, round }
     }
 
-    fn step(&mut self, now: i64, input: Input) {
+    fn step(&mut self, now: i64, input: DispatchInput) {
         self.kept.last_ms = self.kept.last_ms.max(now);
-        let is_wake = matches!(input, Input::Wake);
+        let is_wake = matches!(input, DispatchInput::Wake);
         let commands = self.dispatcher.step(now, input);
         if is_wake && !commands.is_empty() {
             let _ = writeln!(self.told, "    at {}", time(now));
@@ -179,40 +182,40 @@ impl Story {
         }
     }
 
-    fn command(&mut self, command: Command) {
+    fn command(&mut self, command: DispatchCommand) {
         let line = match command {
-            Command::Keep { receipts, standings, taken } => {
+            DispatchCommand::Persist { receipts, standings, taken } => {
                 let lines: Vec<_> = receipts.iter().map(receipt).chain(standings.iter().map(standing)).collect();
                 self.kept.keep(receipts, standings, &taken);
                 lines.join("\n      ")
             }
-            Command::Start(start) => {
+            DispatchCommand::Start(start) => {
                 let line = format!("START {}", receipt(&start.receipt));
                 self.starts.insert(start.key.clone(), start);
                 line
             }
-            Command::Granted { items, .. } => format!("GRANTED {}", items.join(" ")),
-            Command::Withheld { ticket } => {
+            DispatchCommand::Granted { items, .. } => format!("GRANTED {}", items.join(" ")),
+            DispatchCommand::Withheld { ticket } => {
                 self.starts.retain(|_, start| start.ticket != ticket);
                 "WITHHELD".to_owned()
             }
-            Command::Cancel { round, why, .. } => format!("CANCEL {round}: {why}"),
-            Command::Ask { key, why } => format!("ASK about {}: {why}", key.name),
-            Command::Note(notice) => format!("TELL {}", noticed(&notice)),
+            DispatchCommand::Cancel { round, why, .. } => format!("CANCEL {round}: {why}"),
+            DispatchCommand::AskPerson { key, why } => format!("ASK about {}: {why}", key.name),
+            DispatchCommand::Note(notice) => format!("TELL {}", noticed(&notice)),
         };
         let _ = writeln!(self.told, "      {line}");
     }
 }
 
-fn receipt(receipt: &Receipt) -> String {
-    let Receipt { key, occurrence, fate, reason, count, through_ms, .. } = receipt;
+fn receipt(receipt: &OccurrenceReceipt) -> String {
+    let OccurrenceReceipt { key, occurrence, fate, reason, count, through_ms, .. } = receipt;
     let through = through_ms.map(|ms| format!(" to {} ({count})", time(ms))).unwrap_or_default();
     let what = if occurrence.starts_with("due:") { time(receipt.due_ms) } else { occurrence.clone() };
     format!("{} {what}{through} {fate}: {}", key.name, times(reason))
 }
 
-fn standing(standing: &Standing) -> String {
-    let Standing { key, mark_ms, paused, streak, wait, .. } = standing;
+fn standing(standing: &LoopStanding) -> String {
+    let LoopStanding { key, mark_ms, paused, streak, wait, .. } = standing;
     let paused = paused.as_ref().map(|paused| format!(", paused by {}", paused.by)).unwrap_or_default();
     let wait = wait.as_ref().map(|wait| format!(", waits until {}", time(wait.until_ms))).unwrap_or_default();
     let gone = if standing.fingerprint.is_empty() { ", given up" } else { "" };
@@ -270,21 +273,21 @@ fn value<'a>(words: &[&'a str], name: &str) -> Option<&'a str> {
     words.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
 }
 
-fn limits(words: &[&str]) -> Limits {
+fn limits(words: &[&str]) -> ConcurrencyLimits {
     let number = |name| value(words, name).map_or(9, |text| text.parse().expect("a number"));
     let agent = value(words, "claude").map(|text| ("claude".into(), text.parse().expect("a number")));
-    Limits { total: number("total"), per_repo: number("repo"), per_agent: agent.into_iter().collect() }
+    ConcurrencyLimits { total: number("total"), per_repo: number("repo"), per_agent: agent.into_iter().collect() }
 }
 
-fn entry(name: &str, words: &[&str]) -> Entry {
+fn entry(name: &str, words: &[&str]) -> LoopEntry {
     let key = key(name);
     let mut on = Triggers { timezone: Some("UTC".to_owned()), ..Triggers::default() };
-    on.every.extend(value(words, "every").map(|span| Span::parse(span).expect("a span")));
+    on.every.extend(value(words, "every").map(|span| TimeSpan::parse(span).expect("a span")));
     on.daily.extend(value(words, "daily").map(str::to_owned));
     on.quiet = value(words, "quiet").map(str::to_owned);
     on.until = value(words, "until").map(str::to_owned);
-    let schedule = Schedule::of(&on, &key.to_string(), "UTC").expect("a schedule");
-    let mut entry = Entry::new(key, schedule);
+    let schedule = LoopSchedule::of(&on, &key.to_string(), "UTC").expect("a schedule");
+    let mut entry = LoopEntry::new(key, schedule);
     entry.overlap = match value(words, "overlap") {
         Some("queue") => Overlap::Queue,
         Some("cancel") => Overlap::Cancel,
@@ -299,13 +302,14 @@ fn entry(name: &str, words: &[&str]) -> Entry {
     entry.agents.extend(value(words, "agent").map(Into::into));
     let locks = value(words, "locks").into_iter().flat_map(|names| names.split(','));
     let repo = entry.key.repo.clone();
-    entry.locks.extend(locks.filter(|lock| *lock != OWN_ITEMS).map(|lock| Lock::of(&repo, lock)));
+    entry.locks.extend(locks.filter(|lock| *lock != OWN_ITEMS).map(|lock| RoundLock::from_text(&repo, lock)));
     if value(words, "locks").is_some_and(|locks| locks.split(',').any(|lock| lock == OWN_ITEMS)) {
         entry.item_locks = ItemLocks::Own;
     }
     entry.batch = value(words, "batch").map_or(1, |text| text.parse().expect("a number"));
     entry.events.extend(value(words, "hears").map(Into::into));
     entry.open_max = value(words, "open_max").map_or(3, |text| text.parse().expect("a number"));
-    entry.wall_ms = value(words, "wall").map(|span| Span::parse(span).expect("a span").duration().as_millis() as i64);
+    entry.wall_ms =
+        value(words, "wall").map(|span| TimeSpan::parse(span).expect("a span").duration().as_millis() as i64);
     entry
 }

@@ -3,13 +3,14 @@
 
 use super::kept::Kept;
 use super::oracle;
-use loopwright_core::cadence::Schedule;
+use loopwright_core::cadence::LoopSchedule;
 use loopwright_core::dispatch::{
-    Command, Dispatcher, End, Entry, Frozen, Input, ItemLocks, Limits, Lock, LoopKey, Signal, Start, Why,
+    ConcurrencyLimits, DispatchCommand, DispatchInput, Dispatcher, FleetFreeze, ItemLocks, LoopEntry, LoopExplanation,
+    LoopKey, RoundEnd, RoundLock, RoundStart, TriggerSignal,
 };
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::spec::{CatchUp, Overlap, Triggers};
-use loopwright_core::units::Span;
+use loopwright_core::units::TimeSpan;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -53,7 +54,7 @@ pub(crate) enum Op {
     Remove(usize),
     Load,
     /// The configuration says something else.
-    Limits(Limits),
+    Limits(ConcurrencyLimits),
     Hand(usize),
     Open(usize, u32),
     /// The process ends after so many commands of the next step, or at once.
@@ -62,7 +63,7 @@ pub(crate) enum Op {
 
 /// A start whose answer is awaited, and the round when its birth is on record.
 pub(crate) struct Flight {
-    pub(crate) start: Start,
+    pub(crate) start: RoundStart,
     round: Option<String>,
     /// What its probe found and it was granted.
     claimed: Vec<Arc<str>>,
@@ -89,7 +90,7 @@ pub(crate) struct Era {
 pub(crate) struct World {
     pub(crate) now: i64,
     pub(crate) seen: i64,
-    pub(crate) limits: Limits,
+    pub(crate) limits: ConcurrencyLimits,
     pub(crate) dispatcher: Dispatcher,
     pub(crate) kept: Kept,
     pub(crate) files: BTreeMap<LoopKey, File>,
@@ -150,18 +151,18 @@ pub(crate) fn meet(one: &str, other: &str) -> bool {
     }
 }
 
-fn entry(key: &LoopKey, file: &File) -> Entry {
-    let span = Span::secs(u64::try_from(file.every_m).expect("a span") * 60);
+fn entry(key: &LoopKey, file: &File) -> LoopEntry {
+    let span = TimeSpan::secs(u64::try_from(file.every_m).expect("a span") * 60);
     let quiet = file.is_quiet.then(|| "22:00-06:00".to_owned());
     let on = Triggers { every: vec![span], timezone: Some("UTC".to_owned()), quiet, ..Triggers::default() };
-    let schedule = Schedule::of(&on, &key.to_string(), "UTC").expect("a schedule");
-    let mut entry = Entry::new(key.clone(), schedule);
+    let schedule = LoopSchedule::of(&on, &key.to_string(), "UTC").expect("a schedule");
+    let mut entry = LoopEntry::new(key.clone(), schedule);
     (entry.overlap, entry.catch_up, entry.priority) = (file.overlap, file.catch_up, file.priority);
     entry.item_locks = if locks_items(key) { ItemLocks::Own } else { ItemLocks::None };
     entry.batch = if &*key.name == "e" { 2 } else { 1 };
     for held in holds(key) {
         match held.split_once(':').expect("a kind") {
-            ("lock", name) => entry.locks.push(Lock::of("all", name)),
+            ("lock", name) => entry.locks.push(RoundLock::from_text("all", name)),
             ("agent", name) => entry.agents.push(name.into()),
             _ => {}
         }
@@ -176,7 +177,7 @@ pub(crate) fn is_quiet_at(ms: i64) -> bool {
 }
 
 impl World {
-    pub(crate) fn new(limits: Limits, files: Vec<(usize, File)>) -> Self {
+    pub(crate) fn new(limits: ConcurrencyLimits, files: Vec<(usize, File)>) -> Self {
         let kept = Kept::default();
         let dispatcher = kept.dispatcher(limits.clone());
         let mut world = Self {
@@ -210,12 +211,12 @@ impl World {
         match op {
             Op::Wake(minutes) => {
                 self.now += minutes * MINUTE_MS;
-                self.step(Input::Wake);
+                self.step(DispatchInput::Wake);
             }
             Op::Timer => {
                 if let Some(at) = self.dispatcher.next_wake() {
                     self.now = self.now.max(at);
-                    self.step(Input::Wake);
+                    self.step(DispatchInput::Wake);
                 }
             }
             Op::Jump(minutes) => self.now += minutes * MINUTE_MS,
@@ -228,12 +229,12 @@ impl World {
             Op::Unborn(at, retry) => {
                 if let Some(ticket) = self.unanswered(at) {
                     let retry_ms = retry.map(|minutes| self.now + minutes * MINUTE_MS);
-                    self.step(Input::Unborn { ticket, why: "no agent".to_owned(), retry_ms });
+                    self.step(DispatchInput::StartFailed { ticket, why: "no agent".to_owned(), retry_ms });
                 }
             }
             Op::NoWork(at) => {
                 if let Some(ticket) = self.unanswered(at) {
-                    self.step(Input::NoWork { ticket });
+                    self.step(DispatchInput::NoWork { ticket });
                 }
             }
             Op::End(at, outcome, signature) => self.end(at, outcome, signature),
@@ -242,12 +243,12 @@ impl World {
             Op::Pause(number) => {
                 if self.loaded.contains_key(&key(number)) {
                     self.paused.insert(key(number));
-                    self.step(Input::Pause { key: key(number), by: "ann".to_owned(), why: "why".to_owned() });
+                    self.step(DispatchInput::Pause { key: key(number), by: "ann".to_owned(), why: "why".to_owned() });
                 }
             }
             Op::Resume(number) => {
                 self.paused.remove(&key(number));
-                self.step(Input::Resume { key: key(number) });
+                self.step(DispatchInput::Resume { key: key(number) });
             }
             Op::Freeze => self.freeze(),
             // A clock that is taken as it is has its own story.
@@ -255,7 +256,7 @@ impl World {
             Op::Thaw => {
                 self.kept.frozen = None;
                 self.is_frozen = false;
-                self.step(Input::Thaw);
+                self.step(DispatchInput::Thaw);
             }
             Op::Edit(number, file) => {
                 self.files.insert(key(number), file);
@@ -266,21 +267,21 @@ impl World {
             Op::Load => self.load(),
             Op::Limits(limits) => self.limit(limits),
             Op::Hand(number) => self.hand(&key(number)),
-            Op::Open(number, open) => self.step(Input::Proposals { key: key(number), open }),
+            Op::Open(number, open) => self.step(DispatchInput::Proposals { key: key(number), open }),
             Op::Crash(Some(cut)) => self.cut = Some(cut),
             Op::Crash(None) => self.crash(),
         }
     }
 
     fn freeze(&mut self) {
-        self.kept.frozen = Some(Frozen { since_ms: self.now, by: "ann".to_owned(), why: "why".to_owned() });
+        self.kept.frozen = Some(FleetFreeze { since_ms: self.now, by: "ann".to_owned(), why: "why".to_owned() });
         self.is_frozen = true;
-        self.step(Input::Freeze { by: "ann".to_owned(), why: "why".to_owned() });
+        self.step(DispatchInput::Freeze { by: "ann".to_owned(), why: "why".to_owned() });
     }
 
-    fn limit(&mut self, limits: Limits) {
+    fn limit(&mut self, limits: ConcurrencyLimits) {
         self.limits = limits.clone();
-        self.step(Input::Limits(limits));
+        self.step(DispatchInput::Limits(limits));
     }
 
     pub(crate) fn load(&mut self) {
@@ -291,7 +292,7 @@ impl World {
         }
         self.loaded = self.files.clone();
         self.complete_locks();
-        self.step(Input::Loops(entries));
+        self.step(DispatchInput::Loops(entries));
     }
 
     /// A round whose loop is known again holds its locks again, those that nobody took meanwhile.
@@ -315,7 +316,7 @@ impl World {
             self.flights[at].round = Some(round);
         } else {
             let ticket = self.flights.remove(at).start.ticket;
-            self.step(Input::Settled { ticket });
+            self.step(DispatchInput::AlreadyReceipted { ticket });
         }
     }
 
@@ -326,7 +327,7 @@ impl World {
         let items = if claimed.is_empty() { start.items.clone() } else { claimed };
         self.rounds.insert(start.key.clone(), (round.clone(), holds_with(&start.key, &items)));
         self.about.insert(start.key.clone(), items);
-        self.step(Input::Born { ticket: start.ticket, round });
+        self.step(DispatchInput::StartSucceeded { ticket: start.ticket, round });
     }
 
     fn unanswered(&mut self, at: usize) -> Option<u64> {
@@ -345,8 +346,8 @@ impl World {
         let (round, _) = self.rounds.remove(key).expect("a round");
         let retry_at_ms = (outcome == RoundOutcome::RateLimited).then_some(self.now + 20 * MINUTE_MS);
         let signature = (signature > 0).then(|| format!("s{signature}"));
-        let end = End { outcome, signature, retry_at_ms, open_proposals: 0 };
-        self.step(Input::Ended { key: key.clone(), round, end });
+        let end = RoundEnd { outcome, signature, retry_at_ms, open_proposals: 0 };
+        self.step(DispatchInput::Ended { key: key.clone(), round, end });
     }
 
     fn claim(&mut self, at: usize, items: &[u8]) {
@@ -354,25 +355,25 @@ impl World {
             |flight: &Flight| flight.round.is_none() && flight.start.items.is_empty() && flight.claimed.is_empty();
         let Some(at) = self.pick(at, claims) else { return };
         let items = items.iter().map(|item| format!("i{item}").into()).collect();
-        self.step(Input::Claim { ticket: self.flights[at].start.ticket, items });
+        self.step(DispatchInput::Claim { ticket: self.flights[at].start.ticket, items });
     }
 
     fn signal(&mut self, number: usize, item: Option<u8>) {
         let occurrence = self.name();
         let item = item.map(|item| format!("i{item}").into());
-        let signal = Signal { key: key(number), occurrence, trigger: "push".into(), at_ms: self.now, item };
+        let signal = TriggerSignal { key: key(number), occurrence, trigger: "push".into(), at_ms: self.now, item };
         self.kept.hear(&signal);
-        self.step(Input::Signal(signal));
+        self.step(DispatchInput::Signal(signal));
     }
 
     fn hand(&mut self, key: &LoopKey) {
         let claims = self.dispatcher.claims(key);
-        if self.loaded.contains_key(key) && self.dispatcher.refusal(key, &claims, self.now).is_none() {
+        if self.loaded.contains_key(key) && self.dispatcher.manual_start_blocker(key, &claims, self.now).is_none() {
             assert!(!self.is_taken(key), "{key} may be run by hand beside its own round");
             let round = self.name();
             self.rounds.insert(key.clone(), (round.clone(), holds(key)));
             self.about.remove(key);
-            self.step(Input::Admitted { key: key.clone(), round, claims });
+            self.step(DispatchInput::Admitted { key: key.clone(), round, claims });
         }
     }
 
@@ -397,7 +398,7 @@ impl World {
         self.loaded.clear();
         for (key, (round, _)) in self.rounds.clone() {
             let items = self.about.get(&key).cloned().unwrap_or_default();
-            self.step(Input::Occupied { key, round, items });
+            self.step(DispatchInput::Occupied { key, round, items });
         }
         self.load();
     }
@@ -406,7 +407,7 @@ impl World {
         self.rounds.contains_key(key) || self.flights.iter().any(|flight| flight.start.key == *key)
     }
 
-    pub(crate) fn why(&self, key: &LoopKey) -> Why {
+    pub(crate) fn why(&self, key: &LoopKey) -> LoopExplanation {
         self.dispatcher.explain(key, self.now)
     }
 
@@ -415,7 +416,7 @@ impl World {
         format!("n{}", self.number)
     }
 
-    pub(crate) fn step(&mut self, input: Input) {
+    pub(crate) fn step(&mut self, input: DispatchInput) {
         let before = oracle::waiting(self);
         self.kept.last_ms = self.kept.last_ms.max(self.now);
         self.seen = self.seen.max(self.now);
@@ -431,9 +432,9 @@ impl World {
         oracle::check(self, &before, &started);
     }
 
-    fn obey(&mut self, command: Command, started: &mut Vec<Start>) {
+    fn obey(&mut self, command: DispatchCommand, started: &mut Vec<RoundStart>) {
         match command {
-            Command::Keep { receipts, standings, taken } => {
+            DispatchCommand::Persist { receipts, standings, taken } => {
                 for standing in &standings {
                     self.note_era(&standing.key, &standing.fingerprint, standing.mark_ms);
                     if standing.paused.is_some() {
@@ -442,18 +443,18 @@ impl World {
                 }
                 self.kept.keep(receipts, standings, &taken);
             }
-            Command::Start(start) => {
+            DispatchCommand::Start(start) => {
                 oracle::check_start(self, &start);
                 started.push(start.clone());
                 self.flights.push(Flight { start, round: None, claimed: Vec::new() });
             }
-            Command::Granted { ticket, items } => {
+            DispatchCommand::Granted { ticket, items } => {
                 oracle::check_grant(self, ticket, &items);
                 let flight = self.flights.iter_mut().find(|flight| flight.start.ticket == ticket);
                 flight.expect("a start that claims").claimed = items;
             }
-            Command::Withheld { ticket } => self.flights.retain(|flight| flight.start.ticket != ticket),
-            Command::Cancel { .. } | Command::Ask { .. } | Command::Note(_) => {}
+            DispatchCommand::Withheld { ticket } => self.flights.retain(|flight| flight.start.ticket != ticket),
+            DispatchCommand::Cancel { .. } | DispatchCommand::AskPerson { .. } | DispatchCommand::Note(_) => {}
         }
     }
 

@@ -2,20 +2,21 @@
 //! accepted that owes nothing to the code under test. Test material only.
 
 use loopwright_core::actor::Actor;
-use loopwright_core::budget::{BudgetLimit, Known, Reservation, Spend, Tokens};
+use loopwright_core::budget::{BudgetLimit, Reservation, Spend, SpendKnown, Tokens};
 use loopwright_core::gate::{GateResult, GateStatus};
 use loopwright_core::human_gate::GateDecision;
 use loopwright_core::level::LoopLevel;
 use loopwright_core::outbox::StagedItem;
 use loopwright_core::provider::{ProviderTrouble, TroubleKind};
 use loopwright_core::round::{
-    AgentEnd, AnswerWindow, Baselined, Boundary, Broke, Ceiling, ChangeFact, CheckerResult, Delivered, DeliveryResult,
-    Event, Expired, Gated, Isolated, Item, MakerResult, PersonSaid, Phase, Probed, Recalled, Recorded, Resumed,
-    RoleEnded, RoleResult, RoleStarted, Round, SealFindings, Sealed, Stage, Staged, Started, Stopped, StoppedBy,
+    AgentEnd, AnswerWindow, BaselineFinished, Boundary, CandidateSealed, CeilingReached, ChangeFact, CheckerResult,
+    DeliveryEnded, DeliveryResult, Event, Expired, GatesFinished, MakerResult, MemoryRecalled, PersonDecision, Phase,
+    ProbeAnswer, ProbeItem, RoleEnded, RoleResult, RoleStarted, Round, RoundRecorded, RoundResumed, RoundStarted,
+    RoundStopped, SealFindings, Stage, StageFailed, StagedBatch, StoppedBy, WorkspaceIsolated,
 };
 use loopwright_core::spec::{ActionKind, CheckMode, Gate, ItemsForm, LoopSpec, OutputSpec, ProbeSpec, Role, RunGate};
 use loopwright_core::units::Usd;
-use loopwright_core::verdict::{Judgement, Scored, VerdictWord};
+use loopwright_core::verdict::{Judgement, ScoredVerdict, VerdictWord};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -89,10 +90,10 @@ impl Seen {
                 self.voices.insert(said.actor.name().to_owned());
                 self.sent.append(&mut self.doubted);
             }
-            Event::Delivered(Delivered { position, result: DeliveryResult::InDoubt { .. } }) => {
+            Event::Delivered(DeliveryEnded { position, result: DeliveryResult::InDoubt { .. } }) => {
                 self.doubted.insert(*position);
             }
-            Event::Delivered(Delivered { position, result: DeliveryResult::Sent { .. } }) => {
+            Event::Delivered(DeliveryEnded { position, result: DeliveryResult::Sent { .. } }) => {
                 self.sent.insert(*position);
             }
             _ => {}
@@ -111,7 +112,7 @@ pub(crate) fn outward(round: &Round) -> impl Iterator<Item = u32> {
     items.iter().filter(|item| item.kind != ActionKind::Report).map(|item| item.position)
 }
 
-pub(crate) fn start(choice: &Choice) -> Started {
+pub(crate) fn start(choice: &Choice) -> RoundStarted {
     let level = [LoopLevel::L1Report, LoopLevel::L2Assisted, LoopLevel::L3Unattended][usize::from(choice.kind % 3)];
     let mut spec = LoopSpec::new("demo", "mend the sum", level);
     spec.attempts = 1 + u32::from(choice.a % 3);
@@ -128,7 +129,7 @@ pub(crate) fn start(choice: &Choice) -> Started {
     if choice.b.is_multiple_of(5) {
         spec.on.probe = Some(ProbeSpec::Run { run: vec!["./probe".into()], items: ItemsForm::Lines, batch: 1 });
     }
-    Started {
+    RoundStarted {
         round: "r1".into(),
         repo: "repo".into(),
         repo_path: "/repo".into(),
@@ -168,10 +169,10 @@ pub(crate) fn event(round: &Round, choice: &Choice) -> Event {
 
 fn trouble(choice: &Choice) -> Event {
     match choice.a % 5 {
-        0 => Event::Broke(Broke { stage: Stage::Gate, code: "git".into(), text: "git broke".into() }),
-        1 => Event::Stopped(Stopped { by: StoppedBy::Signal, text: "stopped".into() }),
-        2 => Event::Stopped(Stopped { by: StoppedBy::Person, text: "stopped".into() }),
-        3 => Event::Ceiling(Ceiling { limit: BudgetLimit::Day, text: "no room".into() }),
+        0 => Event::Broke(StageFailed { stage: Stage::Gate, code: "git".into(), text: "git broke".into() }),
+        1 => Event::Stopped(RoundStopped { by: StoppedBy::Signal, text: "stopped".into() }),
+        2 => Event::Stopped(RoundStopped { by: StoppedBy::Person, text: "stopped".into() }),
+        3 => Event::Ceiling(CeilingReached { limit: BudgetLimit::Day, text: "no room".into() }),
         _ => Event::Recovered,
     }
 }
@@ -181,7 +182,7 @@ pub(crate) fn strangers(round: &Round, choice: &Choice) -> Vec<Event> {
     let attempt = round.facts().attempt_number().saturating_add(u32::from(choice.a % 2));
     vec![
         Event::Started(Box::new(start(choice))),
-        Event::Recalled(Recalled {
+        Event::Recalled(MemoryRecalled {
             day_micros: 5,
             settled_items: vec!["a".into()],
             history: vec!["b".into()],
@@ -189,15 +190,15 @@ pub(crate) fn strangers(round: &Round, choice: &Choice) -> Vec<Event> {
             memory: Vec::new(),
         }),
         probed(choice),
-        Event::Isolated(Isolated { base: "b0".into(), branch: None }),
-        Event::Baselined(Baselined { results: results(round, choice) }),
+        Event::Isolated(WorkspaceIsolated { base: "b0".into(), branch: None }),
+        Event::Baselined(BaselineFinished { results: results(round, choice) }),
         Event::RoleStarted(agent(Role::Maker, attempt)),
         Event::RoleStarted(turn(round, Role::Maker, attempt, choice)),
         Event::Waited,
         resumed(choice),
         made(attempt, choice),
         sealed(attempt, choice),
-        Event::Gated(Gated { attempt, results: results(round, choice), inputs_edited: Vec::new() }),
+        Event::Gated(GatesFinished { attempt, results: results(round, choice), inputs_edited: Vec::new() }),
         Event::RoleStarted(RoleStarted { nonce: Some("n".into()), ..agent(Role::Checker, attempt) }),
         checked(attempt, choice),
         Event::Decided { decision: GateDecision::AutoProceed },
@@ -206,7 +207,7 @@ pub(crate) fn strangers(round: &Round, choice: &Choice) -> Vec<Event> {
         Event::Denied(said(round, choice)),
         Event::Expired(Expired::default()),
         delivered(u32::from(choice.b % 4), choice),
-        Event::Recorded(Recorded { report: None, network: Default::default(), window: window(choice) }),
+        Event::Recorded(RoundRecorded { report: None, network: Default::default(), window: window(choice) }),
         trouble(&Choice { a: 0, ..*choice }),
         trouble(&Choice { a: 1, ..*choice }),
         trouble(&Choice { a: 2, ..*choice }),
@@ -221,11 +222,11 @@ fn fitting(round: &Round, choice: &Choice) -> Event {
     match round.phase() {
         Phase::Recalling => {
             let day_micros = if choice.a.is_multiple_of(30) { u64::MAX } else { 0 };
-            Event::Recalled(Recalled { day_micros, ..Recalled::default() })
+            Event::Recalled(MemoryRecalled { day_micros, ..MemoryRecalled::default() })
         }
         Phase::Probing => probed(choice),
-        Phase::Isolating => Event::Isolated(Isolated { base: "b0".into(), branch: Some("main".into()) }),
-        Phase::Baselining => Event::Baselined(Baselined { results: results(round, choice) }),
+        Phase::Isolating => Event::Isolated(WorkspaceIsolated { base: "b0".into(), branch: Some("main".into()) }),
+        Phase::Baselining => Event::Baselined(BaselineFinished { results: results(round, choice) }),
         Phase::Making(loopwright_core::round::AgentRun::Due) => {
             Event::RoleStarted(turn(round, Role::Maker, attempt + 1, choice))
         }
@@ -235,7 +236,7 @@ fn fitting(round: &Round, choice: &Choice) -> Event {
         Phase::Held(..) => Event::Waited,
         Phase::Suspended(..) => match choice.a % 8 {
             0 => Event::Expired(Expired::default()),
-            1 => Event::Recorded(Recorded {
+            1 => Event::Recorded(RoundRecorded {
                 report: Some("/r".into()),
                 network: Default::default(),
                 window: window(choice),
@@ -247,7 +248,7 @@ fn fitting(round: &Round, choice: &Choice) -> Event {
         Phase::Gating => {
             let edited = choice.b.is_multiple_of(9).then(|| "tests/a".to_owned());
             let inputs_edited = edited.into_iter().collect();
-            Event::Gated(Gated { attempt, results: results(round, choice), inputs_edited })
+            Event::Gated(GatesFinished { attempt, results: results(round, choice), inputs_edited })
         }
         Phase::Checking(_, loopwright_core::round::AgentRun::Due | loopwright_core::round::AgentRun::Again) => {
             let turn = turn(round, Role::Checker, attempt, choice);
@@ -257,7 +258,7 @@ fn fitting(round: &Round, choice: &Choice) -> Event {
         Phase::Approving(_) if choice.a.is_multiple_of(3) => Event::Decided { decision: GateDecision::escalate("no") },
         Phase::Approving(_) => Event::Decided { decision: GateDecision::AutoProceed },
         Phase::Waiting(_) => match choice.a % 6 {
-            0 => Event::Recorded(Recorded {
+            0 => Event::Recorded(RoundRecorded {
                 report: Some("/r".into()),
                 network: Default::default(),
                 window: window(choice),
@@ -267,7 +268,7 @@ fn fitting(round: &Round, choice: &Choice) -> Event {
             _ => Event::Approved(said(round, choice)),
         },
         Phase::Doubting(_) => match choice.a % 4 {
-            0 => Event::Recorded(Recorded {
+            0 => Event::Recorded(RoundRecorded {
                 report: Some("/r".into()),
                 network: Default::default(),
                 window: window(choice),
@@ -281,19 +282,21 @@ fn fitting(round: &Round, choice: &Choice) -> Event {
                 .collect();
             delivered(open.first().copied().unwrap_or(1), choice)
         }
-        Phase::Recording(_) | Phase::Ended(_) => {
-            Event::Recorded(Recorded { report: Some("/r".into()), network: Default::default(), window: window(choice) })
-        }
+        Phase::Recording(_) | Phase::Ended(_) => Event::Recorded(RoundRecorded {
+            report: Some("/r".into()),
+            network: Default::default(),
+            window: window(choice),
+        }),
     }
 }
 
 fn probed(choice: &Choice) -> Event {
-    let item = Item { key: "7".into(), title: Some("t".into()), data: None };
+    let item = ProbeItem { key: "7".into(), title: Some("t".into()), data: None };
     Event::Probed(match choice.a % 8 {
-        0 => Probed::Nothing,
-        1 => Probed::Failed { text: "exit 7".into() },
-        2 => Probed::Work { items: Vec::new() },
-        _ => Probed::Work { items: vec![item] },
+        0 => ProbeAnswer::Nothing,
+        1 => ProbeAnswer::Failed { text: "exit 7".into() },
+        2 => ProbeAnswer::Work { items: Vec::new() },
+        _ => ProbeAnswer::Work { items: vec![item] },
     })
 }
 
@@ -316,14 +319,14 @@ pub(crate) fn agent(role: Role, attempt: u32) -> RoleStarted {
 
 /// The start that is due in a role's chain of three.
 fn turn(round: &Round, role: Role, attempt: u32, choice: &Choice) -> RoleStarted {
-    let place = round.facts().patience.place(role);
+    let place = round.facts().provider_waits.chain_position(role);
     let model = choice.b.is_multiple_of(2).then(|| "small".to_owned());
     RoleStarted { place, left: 2_u32.saturating_sub(place), model, ..agent(role, attempt) }
 }
 
 fn resumed(choice: &Choice) -> Event {
     let raised = Reservation { tokens: u64::from(choice.b) << 33, usd: Usd(u64::from(choice.a) << 20) };
-    Event::Resumed(Resumed { actor: "ada".into(), provider_wait_ms: u64::from(choice.a) * 10_000, raised })
+    Event::Resumed(RoundResumed { actor: "ada".into(), provider_wait_ms: u64::from(choice.a) * 10_000, raised })
 }
 
 fn provider(choice: &Choice) -> AgentEnd {
@@ -339,7 +342,7 @@ fn provider(choice: &Choice) -> AgentEnd {
 fn spend(choice: &Choice) -> Spend {
     let input = if choice.b.is_multiple_of(40) { 1 << 40 } else { u64::from(choice.b) };
     let tokens = Tokens { input, cache_read: 3, ..Tokens::default() };
-    let known = if choice.a.is_multiple_of(2) { Known::Yes } else { Known::No };
+    let known = if choice.a.is_multiple_of(2) { SpendKnown::Yes } else { SpendKnown::No };
     Spend { tokens, usd: Usd(u64::from(choice.a)), wall_ms: 1, known }
 }
 
@@ -356,8 +359,8 @@ fn end(choice: &Choice) -> AgentEnd {
 
 fn made(attempt: u32, choice: &Choice) -> Event {
     let staged = match choice.a % 20 {
-        0 => Staged::Refused { problems: vec!["evil.sh: unknown name".into()] },
-        _ => Staged::Items { items: Vec::new() },
+        0 => StagedBatch::Refused { problems: vec!["evil.sh: unknown name".into()] },
+        _ => StagedBatch::Items { items: Vec::new() },
     };
     let result = MakerResult {
         text: "done".into(),
@@ -395,7 +398,7 @@ fn sealed(attempt: u32, choice: &Choice) -> Event {
     };
     let item = |(at, kind): (u32, &ActionKind)| StagedItem::new(at, format!("{kind}.md"), *kind, "body");
     let tree = format!("t{}", choice.a % 4);
-    Event::Sealed(Box::new(Sealed {
+    Event::Sealed(Box::new(CandidateSealed {
         attempt,
         commit: format!("commit-{tree}"),
         candidate: format!("candidate-{tree}-{}", kinds.len()),
@@ -438,7 +441,7 @@ fn results(round: &Round, choice: &Choice) -> Vec<GateResult> {
 
 fn checked(attempt: u32, choice: &Choice) -> Event {
     let mean = Some(f64::from(choice.b % 40) / 8.0);
-    let scored = |verdict| Scored { verdict, said: verdict, mean, summary: "seen".into(), scores: Vec::new() };
+    let scored = |verdict| ScoredVerdict { verdict, said: verdict, mean, summary: "seen".into(), scores: Vec::new() };
     let judgement = match choice.a % 12 {
         0 | 1 => {
             Judgement::Fail { reasons: vec![format!("scope {}", choice.b % 3)], scored: scored(VerdictWord::Fail) }
@@ -449,7 +452,7 @@ fn checked(attempt: u32, choice: &Choice) -> Event {
         6 if choice.b.is_multiple_of(2) => Judgement::Forged { why: "the nonce is not this round's".into() },
         _ => Judgement::Pass { scored: scored(VerdictWord::Pass) },
     };
-    let shown = loopwright_core::round::Shown::Whole;
+    let shown = loopwright_core::round::ShownChange::Whole;
     ended(attempt, choice, RoleResult::Checker(CheckerResult { judgement, shown }))
 }
 
@@ -459,10 +462,10 @@ fn window(choice: &Choice) -> Option<AnswerWindow> {
 }
 
 /// A person's answer, mostly about the candidate that waits.
-fn said(round: &Round, choice: &Choice) -> PersonSaid {
+fn said(round: &Round, choice: &Choice) -> PersonDecision {
     let current = round.facts().attempt().and_then(|attempt| attempt.candidate.clone());
     let candidate = if choice.b.is_multiple_of(5) { Some("candidate-other".to_owned()) } else { current };
-    PersonSaid {
+    PersonDecision {
         actor: Actor::user(["ada", "grace", "linus"][usize::from(choice.b % 3)], u32::from(choice.b % 3)),
         candidate: candidate.unwrap_or_default(),
         why: Some("because".into()),
@@ -478,5 +481,5 @@ fn delivered(position: u32, choice: &Choice) -> Event {
         2 => DeliveryResult::Quarantined { text: text() },
         _ => DeliveryResult::Sent { place: "pulls/1.md".into() },
     };
-    Event::Delivered(Delivered { position, result })
+    Event::Delivered(DeliveryEnded { position, result })
 }

@@ -8,15 +8,16 @@ use loopwright_core::level::LoopLevel;
 use loopwright_core::outbox::StagedItem;
 use loopwright_core::provider::{ProviderTrouble, TroubleKind};
 use loopwright_core::round::{
-    AgentEnd, AnswerWindow, Baselined, Boundary, Broke, Ceiling, ChangeFact, CheckerResult, Delivered, DeliveryResult,
-    Event, Expired, Gated, Isolated, Item, MakerResult, PersonSaid, Probed, Recalled, Recorded, Resumed, RoleEnded,
-    RoleResult, RoleStarted, SealFindings, Sealed, Shown, Stage, Staged, Started, Stopped, StoppedBy,
+    AgentEnd, AnswerWindow, BaselineFinished, Boundary, CandidateSealed, CeilingReached, ChangeFact, CheckerResult,
+    DeliveryEnded, DeliveryResult, Event, Expired, GatesFinished, MakerResult, MemoryRecalled, PersonDecision,
+    ProbeAnswer, ProbeItem, RoleEnded, RoleResult, RoleStarted, RoundRecorded, RoundResumed, RoundStarted,
+    RoundStopped, SealFindings, ShownChange, Stage, StageFailed, StagedBatch, StoppedBy, WorkspaceIsolated,
 };
 use loopwright_core::spec::{
     ActionKind, AgentSpec, AgentUse, CheckMode, Gate, ItemsForm, LoopSpec, OutputSpec, ProbeSpec, Role, RunGate,
 };
 use loopwright_core::units::Usd;
-use loopwright_core::verdict::{Judgement, Scored, VerdictWord};
+use loopwright_core::verdict::{Judgement, ScoredVerdict, VerdictWord};
 
 /// Reads the notation. The first line that is no comment describes the loop.
 pub(crate) fn events(text: &str) -> Vec<Event> {
@@ -83,7 +84,7 @@ fn started(words: &Words<'_>) -> Event {
     if words.has("probe") {
         spec.on.probe = Some(ProbeSpec::Run { run: vec!["./probe".into()], items: ItemsForm::Lines, batch: 1 });
     }
-    Event::Started(Box::new(Started {
+    Event::Started(Box::new(RoundStarted {
         round: "r1".into(),
         repo: "repo".into(),
         repo_path: "/repo".into(),
@@ -92,7 +93,7 @@ fn started(words: &Words<'_>) -> Event {
         spec_hash: "hash".into(),
         spec,
         actor: "tester".into(),
-        item: words.get("item").map(|key| Item { key: key.into(), title: None, data: None }),
+        item: words.get("item").map(|key| ProbeItem { key: key.into(), title: None, data: None }),
         more: Vec::new(),
         dry_run: words.has("dry-run"),
         boundary: Boundary::default(),
@@ -112,17 +113,19 @@ fn gate(name: &str) -> Gate {
 
 fn event(words: &Words<'_>, attempt: u32) -> Event {
     match words.first {
-        "recalled" => Event::Recalled(Recalled {
+        "recalled" => Event::Recalled(MemoryRecalled {
             day_micros: words.get("day").map_or(0, |text| text.parse().expect("a number")),
-            ..Recalled::default()
+            ..MemoryRecalled::default()
         }),
         "probed" => Event::Probed(probed(words)),
-        "isolated" => Event::Isolated(Isolated { base: "b0".into(), branch: Some("main".into()) }),
-        "baselined" => Event::Baselined(Baselined { results: results(words) }),
+        "isolated" => Event::Isolated(WorkspaceIsolated { base: "b0".into(), branch: Some("main".into()) }),
+        "baselined" => Event::Baselined(BaselineFinished { results: results(words) }),
         "maker-started" => Event::RoleStarted(agent(words, Role::Maker, attempt)),
         "made" => ended(words, attempt, RoleResult::Maker(made(words))),
         "sealed" => Event::Sealed(Box::new(sealed(words, attempt))),
-        "gated" => Event::Gated(Gated { attempt, results: results(words), inputs_edited: words.list("edited") }),
+        "gated" => {
+            Event::Gated(GatesFinished { attempt, results: results(words), inputs_edited: words.list("edited") })
+        }
         "checker-started" => Event::RoleStarted(agent(words, Role::Checker, attempt)),
         "checked" => ended(words, attempt, RoleResult::Checker(checked(words))),
         "decided" => Event::Decided {
@@ -136,22 +139,22 @@ fn event(words: &Words<'_>, attempt: u32) -> Event {
         "denied" => Event::Denied(said(words)),
         "expired" => Event::Expired(Expired { at_ms: at_ms(words) }),
         "delivered" => Event::Delivered(delivered(words)),
-        "recorded" => Event::Recorded(Recorded {
+        "recorded" => Event::Recorded(RoundRecorded {
             report: Some("/reports/r1.md".into()),
             network: Default::default(),
             window: words
                 .get("until")
                 .map(|text| AnswerWindow { from_ms: 0, until_ms: text.parse().expect("a number") }),
         }),
-        "ceiling" => Event::Ceiling(Ceiling { limit: BudgetLimit::Day, text: "no room".into() }),
-        "broke" => Event::Broke(Broke { stage: Stage::Isolate, code: "git".into(), text: "git broke".into() }),
-        "stopped" => Event::Stopped(Stopped {
+        "ceiling" => Event::Ceiling(CeilingReached { limit: BudgetLimit::Day, text: "no room".into() }),
+        "broke" => Event::Broke(StageFailed { stage: Stage::Isolate, code: "git".into(), text: "git broke".into() }),
+        "stopped" => Event::Stopped(RoundStopped {
             by: if words.has("person") { StoppedBy::Person } else { StoppedBy::Signal },
             text: "stopped".into(),
         }),
         "recovered" => Event::Recovered,
         "waited" => Event::Waited,
-        "resumed" => Event::Resumed(Resumed {
+        "resumed" => Event::Resumed(RoundResumed {
             actor: "ada".into(),
             provider_wait_ms: words.get("wait").map_or(0, |text| text.parse::<u64>().expect("seconds") * 1000),
             raised: Reservation {
@@ -163,15 +166,15 @@ fn event(words: &Words<'_>, attempt: u32) -> Event {
     }
 }
 
-fn probed(words: &Words<'_>) -> Probed {
+fn probed(words: &Words<'_>) -> ProbeAnswer {
     if words.has("nothing") {
-        return Probed::Nothing;
+        return ProbeAnswer::Nothing;
     }
     if words.has("failed") {
-        return Probed::Failed { text: "exit 7".into() };
+        return ProbeAnswer::Failed { text: "exit 7".into() };
     }
-    let items = words.list("items").into_iter().map(|key| Item { key, title: None, data: None });
-    Probed::Work { items: items.collect() }
+    let items = words.list("items").into_iter().map(|key| ProbeItem { key, title: None, data: None });
+    ProbeAnswer::Work { items: items.collect() }
 }
 
 /// `with=codex place=1 left=0`: an agent of a chain.
@@ -247,9 +250,9 @@ fn at_ms(words: &Words<'_>) -> Option<i64> {
 
 fn made(words: &Words<'_>) -> MakerResult {
     let staged = if words.has("bad-outbox") {
-        Staged::Refused { problems: vec!["evil.sh: unknown name".into()] }
+        StagedBatch::Refused { problems: vec!["evil.sh: unknown name".into()] }
     } else {
-        Staged::Items { items: Vec::new() }
+        StagedBatch::Items { items: Vec::new() }
     };
     MakerResult {
         text: "done".into(),
@@ -261,7 +264,7 @@ fn made(words: &Words<'_>) -> MakerResult {
     }
 }
 
-fn sealed(words: &Words<'_>, attempt: u32) -> Sealed {
+fn sealed(words: &Words<'_>, attempt: u32) -> CandidateSealed {
     let change = |path: String| ChangeFact { path, status: "modified".into(), added: 1, removed: 1 };
     let kinds = words.list("items");
     let item = |(at, kind): (u32, String)| {
@@ -269,7 +272,7 @@ fn sealed(words: &Words<'_>, attempt: u32) -> Sealed {
         StagedItem::new(at, format!("{kind}.md"), kind, "body")
     };
     let tree = words.get("tree").unwrap_or("t0").to_owned();
-    Sealed {
+    CandidateSealed {
         attempt,
         commit: format!("commit-{tree}"),
         candidate: format!("candidate-{tree}"),
@@ -304,7 +307,7 @@ fn results(words: &Words<'_>) -> Vec<GateResult> {
 
 fn checked(words: &Words<'_>) -> CheckerResult {
     let scored =
-        |verdict| Scored { verdict, said: verdict, mean: Some(4.0), summary: "seen".into(), scores: Vec::new() };
+        |verdict| ScoredVerdict { verdict, said: verdict, mean: Some(4.0), summary: "seen".into(), scores: Vec::new() };
     let judgement = match words.rest.first().copied() {
         Some("pass") => Judgement::Pass { scored: scored(VerdictWord::Pass) },
         Some("fail") => Judgement::Fail {
@@ -318,12 +321,12 @@ fn checked(words: &Words<'_>) -> CheckerResult {
         Some("forged") => Judgement::Forged { why: "the nonce is not this round's".into() },
         Some(_) | None => Judgement::Missing,
     };
-    let shown = if words.has("cut") { Shown::Part } else { Shown::Whole };
+    let shown = if words.has("cut") { ShownChange::Part } else { ShownChange::Whole };
     CheckerResult { judgement, shown }
 }
 
-fn said(words: &Words<'_>) -> PersonSaid {
-    PersonSaid {
+fn said(words: &Words<'_>) -> PersonDecision {
+    PersonDecision {
         actor: actor(words.get("by").unwrap_or("ada")),
         candidate: words.get("candidate").unwrap_or("candidate-t1").into(),
         why: words.get("why").map(str::to_owned),
@@ -339,7 +342,7 @@ fn actor(text: &str) -> Actor {
     }
 }
 
-fn delivered(words: &Words<'_>) -> Delivered {
+fn delivered(words: &Words<'_>) -> DeliveryEnded {
     let position = words.rest.first().and_then(|text| text.parse().ok()).expect("a position");
     let result = match words.rest.get(1).copied() {
         Some("sent") => DeliveryResult::Sent { place: "pulls/1.md".into() },
@@ -347,5 +350,5 @@ fn delivered(words: &Words<'_>) -> Delivered {
         Some("refused") => DeliveryResult::Refused { text: "foreign commits on the branch".into() },
         _ => DeliveryResult::Quarantined { text: "three tries failed".into() },
     };
-    Delivered { position, result }
+    DeliveryEnded { position, result }
 }

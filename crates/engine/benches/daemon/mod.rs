@@ -1,7 +1,7 @@
 //! The library's half of the daemon's measurements: what a store recorded of a loop's moments, and what cadences cost.
 
-use loopwright::store::{Mode, ReceiptsQuery, SqlStore, Store as _};
-use loopwright_core::cadence::Schedule;
+use loopwright::store::{ReceiptsQuery, SqlStore, Store as _, StoreMode};
+use loopwright_core::cadence::LoopSchedule;
 use loopwright_core::spec::Triggers;
 use serde_json::json;
 use std::error::Error;
@@ -16,7 +16,7 @@ const ASKED: usize = 200;
 
 /// Prints every receipt of a loop with the moments on record: due, settled, and the start of its round.
 pub(crate) async fn moments(state: &Path, loop_name: &str) -> Result<(), Box<dyn Error>> {
-    let store = SqlStore::open_sqlite(&state.join("store.db"), Mode::Read).await?;
+    let store = SqlStore::open_sqlite(&state.join("store.db"), StoreMode::Read).await?;
     let all = store.schedules().await?;
     let row = all.into_iter().find(|row| row.loop_name == loop_name).ok_or("no loop of that name stands anywhere")?;
     let query = ReceiptsQuery { repo: row.repo, loop_name: row.loop_name, before: None, limit: 10_000 };
@@ -52,8 +52,8 @@ pub(crate) fn cadences() {
             on
         };
         let (before, begun) = (resident(), Instant::now());
-        let all: Vec<Schedule> =
-            (0..SCHEDULES).filter_map(|number| Schedule::of(&on(number), "repo/loop", "UTC").ok()).collect();
+        let all: Vec<LoopSchedule> =
+            (0..SCHEDULES).filter_map(|number| LoopSchedule::of(&on(number), "repo/loop", "UTC").ok()).collect();
         let compiled = begun.elapsed().as_nanos() as f64 / all.len() as f64;
         let bytes = resident().saturating_sub(before) as f64 / all.len() as f64;
         let begun = Instant::now();
@@ -69,8 +69,8 @@ pub(crate) fn cadences() {
     }
 }
 
-fn span(number: usize) -> loopwright_core::units::Span {
-    loopwright_core::units::Span::parse(&format!("{}m", 5 + number)).expect("a span of minutes")
+fn span(number: usize) -> loopwright_core::units::TimeSpan {
+    loopwright_core::units::TimeSpan::parse(&format!("{}m", 5 + number)).expect("a span of minutes")
 }
 
 /// Bytes of resident memory.

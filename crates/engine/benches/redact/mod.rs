@@ -1,6 +1,6 @@
 //! How fast output is made fit to be written: through the first look as transcripts are, and with the care of the secrets gate.
 
-use loopwright_core::secrets::{Border, Scanner, Stream};
+use loopwright_core::secrets::{PieceEnd, RedactingStream, SecretScanner};
 use serde_json::json;
 use std::time::Instant;
 
@@ -29,7 +29,7 @@ const KINDS: [(&str, &str); 4] = [
 /// Prints MB/s of each kind, through a stream and with care.
 pub(crate) fn measure() {
     let values = (0..20).map(|at| format!("k4Jx{at}-qT7vW2mZ{at}8pL3nR6sB1xYw{at}"));
-    let scanner = Scanner::new(values);
+    let scanner = SecretScanner::new(values);
     for (kind, text) in KINDS {
         let text = text.repeat(BYTES / text.len());
         let careful = &text.as_bytes()[..BYTES_CAREFUL];
@@ -51,19 +51,19 @@ fn rate(bytes: usize, mut work: impl FnMut() -> usize) -> f64 {
 }
 
 /// As a transcript is written: line by line, and in pieces where a line is endless.
-fn pieces(text: &[u8]) -> impl Iterator<Item = (&[u8], Border)> {
+fn pieces(text: &[u8]) -> impl Iterator<Item = (&[u8], PieceEnd)> {
     text.chunks(8 << 10).flat_map(|chunk| chunk.split_inclusive(|byte| *byte == b'\n')).map(|piece| {
-        let border = if piece.ends_with(b"\n") { Border::Line } else { Border::Cut };
+        let border = if piece.ends_with(b"\n") { PieceEnd::Line } else { PieceEnd::Cut };
         (piece, border)
     })
 }
 
-fn through(scanner: &Scanner, text: &[u8]) -> usize {
-    let mut stream = Stream::new(scanner);
+fn through(scanner: &SecretScanner, text: &[u8]) -> usize {
+    let mut stream = RedactingStream::new(scanner);
     let written: usize = pieces(text).map(|(piece, border)| stream.push(piece, border).len()).sum();
     written + stream.finish().len()
 }
 
-fn with_care(scanner: &Scanner, text: &[u8]) -> usize {
+fn with_care(scanner: &SecretScanner, text: &[u8]) -> usize {
     pieces(text).map(|(piece, _)| scanner.clean_bytes(piece).len()).sum()
 }

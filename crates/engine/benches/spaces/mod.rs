@@ -1,9 +1,11 @@
 //! Workspaces on their own: made, changed, sealed, viewed and removed by order, each timed with the processes it started.
 
-use loopwright::git::{CommitWords, Git, Oid};
-use loopwright::proc::{Cancel, Confine, Cookie, How, Proc, Spawn};
-use loopwright::seam::{Moment, Seam, SeamFault, SeamHook};
-use loopwright::workspace::{Files, Making, Method, SealLimits, SnapshotKind, Workspace, Workspaces};
+use loopwright::git::{CommitMetadata, Git, Oid};
+use loopwright::proc::{CancelToken, Confinement, ProcessRunner, RunEnd, SpawnRequest, TreeCookie};
+use loopwright::seam::{Seam, SeamFault, SeamHook, SeamMoment};
+use loopwright::workspace::{
+    CheckoutFiles, CheckoutMethod, SealLimits, SnapshotKind, Workspace, WorkspaceOptions, Workspaces,
+};
 use serde_json::{Value, json};
 use std::error::Error;
 use std::io::{BufRead as _, Write as _};
@@ -17,8 +19,8 @@ use std::time::Instant;
 struct Count(AtomicU64);
 
 impl SeamHook for Count {
-    fn hit(&self, moment: Moment, _: &'static str) -> Result<(), SeamFault> {
-        if moment == Moment::Before {
+    fn hit(&self, moment: SeamMoment, _: &'static str) -> Result<(), SeamFault> {
+        if moment == SeamMoment::Before {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())
@@ -52,8 +54,8 @@ impl Session {
     async fn obey(&mut self, order: &str) -> Result<Value, Box<dyn Error>> {
         let (processes, cpu, begun) = (self.count.0.load(Ordering::Relaxed), cpu_ticks(), Instant::now());
         match order {
-            "overlay" => self.make(&Method::Overlay.into()).await?,
-            "copy" => self.make(&Method::Copy.into()).await?,
+            "overlay" => self.make(&CheckoutMethod::Overlay.into()).await?,
+            "copy" => self.make(&CheckoutMethod::Copy.into()).await?,
             "run" => run(&self.workspace()?.0.files).await?,
             "change" => change(&self.workspace()?.0.dir)?,
             "seal" => self.seal().await?,
@@ -73,7 +75,7 @@ impl Session {
         self.now.as_ref().ok_or_else(|| "there is no workspace yet".into())
     }
 
-    async fn make(&mut self, making: &Making) -> Result<(), Box<dyn Error>> {
+    async fn make(&mut self, making: &WorkspaceOptions) -> Result<(), Box<dyn Error>> {
         self.made += 1;
         let made = self.all.create("bench", &format!("r{}", self.made), &self.base, making).await?;
         self.now = Some((made, self.base.clone()));
@@ -81,7 +83,7 @@ impl Session {
     }
 
     async fn seal(&mut self) -> Result<(), Box<dyn Error>> {
-        let words = CommitWords {
+        let words = CommitMetadata {
             message: "bench".to_owned(),
             name: "Bench".to_owned(),
             email: "bench@example.invalid".to_owned(),
@@ -108,13 +110,13 @@ fn change(dir: &Path) -> std::io::Result<()> {
 }
 
 /// A program that does nothing, behind the walls with the files in place.
-async fn run(files: &Files) -> Result<(), Box<dyn Error>> {
-    let mut confine = Confine::default();
+async fn run(files: &CheckoutFiles) -> Result<(), Box<dyn Error>> {
+    let mut confine = Confinement::default();
     confine.mount("/workspace", files.writable());
-    let mut spawn = Spawn::new(PathBuf::from("/bin/true"), "/workspace", Cookie::new("bench"));
+    let mut spawn = SpawnRequest::new(PathBuf::from("/bin/true"), "/workspace", TreeCookie::new("bench"));
     spawn.confine = Some(confine);
-    let ended = Proc::new(Seam::none()).run(spawn, &mut (), &Cancel::new(), |_| ()).await?;
-    if ended.how == How::Exited(0) { Ok(()) } else { Err(format!("{:?}", ended.how).into()) }
+    let ended = ProcessRunner::new(Seam::none()).run(spawn, &mut (), &CancelToken::new(), |_| ()).await?;
+    if ended.how == RunEnd::Exited(0) { Ok(()) } else { Err(format!("{:?}", ended.how).into()) }
 }
 
 /// Processor time of this process and its children that ended, in the kernel's ticks of 10 ms.

@@ -1,8 +1,8 @@
 //! How fast the streams of agents are understood: recorded ones, repeated, and with long lines as files and logs make them.
 
-use loopwright::agents::{AgentLimits, Endpoints, Invocation, hear};
-use loopwright::proc::{Cookie, How};
-use loopwright::room::Room;
+use loopwright::agents::{AgentInvocation, AgentLimits, ProviderEndpoints, replay_stream};
+use loopwright::proc::{RunEnd, TreeCookie};
+use loopwright::sandbox_view::SandboxView;
 use loopwright_core::spec::{AgentUse, Role};
 use serde_json::json;
 use std::path::Path;
@@ -44,7 +44,7 @@ fn rate(agent: AgentUse, stream: &[u8]) -> f64 {
     let mut best = f64::INFINITY;
     for _ in 0..TIMES {
         let begun = on_core();
-        let heard = hear(agent, &invocation, stream, How::Exited(0), &mut ());
+        let heard = replay_stream(agent, &invocation, stream, RunEnd::Exited(0), &mut ());
         best = best.min(on_core() - begun);
         assert!(heard.is_some_and(|outcome| outcome.turns > 0 || !outcome.text.is_empty()), "it was understood");
     }
@@ -57,8 +57,8 @@ fn on_core() -> f64 {
     told.split(' ').next().and_then(|nanos| nanos.parse::<f64>().ok()).expect("the kernel counts") / 1e9
 }
 
-fn invocation() -> Invocation {
-    Invocation {
+fn invocation() -> AgentInvocation {
+    AgentInvocation {
         role: Role::Maker,
         loop_name: "bench".to_owned(),
         round: "r1".to_owned(),
@@ -73,7 +73,7 @@ fn invocation() -> Invocation {
         verdict: None,
         model: None,
         tools: Vec::new(),
-        endpoints: Endpoints::default(),
+        endpoints: ProviderEndpoints::default(),
         prices: std::sync::Arc::default(),
         limits: AgentLimits {
             wall: None,
@@ -84,7 +84,7 @@ fn invocation() -> Invocation {
             meter: Default::default(),
             output_max: u64::MAX,
         },
-        cookie: Cookie::new("bench"),
-        room: Room::default(),
+        cookie: TreeCookie::new("bench"),
+        view: SandboxView::default(),
     }
 }

@@ -2,7 +2,7 @@
 //! repository already and binds real agents.
 #![allow(dead_code, reason = "each example uses its own part")]
 
-use loopwright::agents::{AgentError, Command};
+use loopwright::agents::{AgentError, CommandAgent};
 use loopwright::spec::{ActionKind, Gate, OutputSpec, RunGate};
 use loopwright::{LoopLevel, LoopSpec};
 use loopwright_testkit::TestRepo;
@@ -23,13 +23,13 @@ pub(crate) fn mending(level: LoopLevel) -> LoopSpec {
 }
 
 /// A maker that mends the sum.
-pub(crate) fn maker() -> Result<Command, AgentError> {
+pub(crate) fn maker() -> Result<CommandAgent, AgentError> {
     shell(r"printf 'echo $(( $1 + $2 ))\n' > sum.sh")
 }
 
 /// A checker that passes what the gate passed. Its verdict is bound to this check by nonce, tree and candidate, and each
 /// score cites evidence that the engine looks up.
-pub(crate) fn checker() -> Result<Command, AgentError> {
+pub(crate) fn checker() -> Result<CommandAgent, AgentError> {
     shell(
         r#"
 score() { printf '{"dimension":"%s","score":5,"why":"the test is green","evidence":[{"gate":"tests"}]}' "$1"; }
@@ -41,6 +41,6 @@ printf '{"nonce":"%s","tree":"%s","candidate":"%s","verdict":"pass","summary":"g
 }
 
 /// A shell script as an agent.
-pub(crate) fn shell(script: &str) -> Result<Command, AgentError> {
-    Command::new(&["sh", "-c", script].map(str::to_owned))
+pub(crate) fn shell(script: &str) -> Result<CommandAgent, AgentError> {
+    CommandAgent::new(&["sh", "-c", script].map(str::to_owned))
 }

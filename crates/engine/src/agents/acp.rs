@@ -5,46 +5,46 @@
 //! The protocol has no settings, no cost and no schema. What a program loads of the repository is hidden from it, what it
 //! asks for is answered by the role's tools, and it works on files by itself inside its walls: the files are nowhere else.
 
-mod known;
+mod conversation;
 mod policy;
-mod talk;
-mod wire;
+mod profile;
+mod protocol;
 
-use super::driver::{Launch, Listener, hide};
-use super::hearing::Hearing;
-use super::installed::{self, Installed};
-use super::tools::unsupported;
-use super::{Agent, AgentError, AgentLog, AgentOutcome, Capabilities, Invocation, env, home};
-use crate::proc::{Cancel, Feed, Output, Proc, Spawn, Started, Stdin};
-use crate::room::Room;
-use known::Known;
+use super::driver::{ProgramLaunch, ProgramListener, hidden_view};
+use super::installed::{self, InstalledAgent};
+use super::stream_observer::StreamObserver;
+use super::tools::unsupported_error;
+use super::{Agent, AgentCapabilities, AgentError, AgentInvocation, AgentLog, AgentOutcome, env, home};
+use crate::proc::{CancelToken, OutputChannel, ProcessRunner, SpawnRequest, StartedProcess, StdinFeed, StdinSource};
+use crate::sandbox_view::SandboxView;
+use conversation::AcpConversation;
 use loopwright_core::BoxFuture;
-use policy::Policy;
+use policy::AcpPolicy;
+use profile::AcpAgentProfile;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use talk::Talk;
 
 /// Bytes that may wait for the program to read them, beside its brief.
 const UNREAD_MAX: usize = 1 << 20;
 
 /// An agent that is spoken to in the Agent Client Protocol.
 #[derive(Debug, Clone)]
-pub struct Acp {
+pub struct AcpAgent {
     program: Program,
     args: Vec<String>,
-    known: Known,
+    known: AcpAgentProfile,
 }
 
 #[derive(Debug, Clone)]
 enum Program {
     /// One of this machine.
-    Installed(Installed),
+    Installed(InstalledAgent),
     /// A path of the workspace, or of the host.
     At(PathBuf),
 }
 
-impl Acp {
+impl AcpAgent {
     /// An agent by the words of its command line, as a loop file's `run:` has them. A bare name is looked for on `path` and
     /// never in `repo`; a relative path is one in the workspace.
     ///
@@ -61,20 +61,20 @@ impl Acp {
             let not_found = || AgentError::NotFound { program: name.clone(), hint: hint() };
             Program::Installed(installed::find_named(name, path, repo).ok_or_else(not_found)?)
         };
-        Ok(Self { program, args: args.to_vec(), known: Known::of(Path::new(name)) })
+        Ok(Self { program, args: args.to_vec(), known: AcpAgentProfile::from_path(Path::new(name)) })
     }
 
-    fn spawn(&self, room: &Room, invocation: &Invocation, feed: &Feed) -> Spawn {
+    fn spawn(&self, room: &SandboxView, invocation: &AgentInvocation, feed: &StdinFeed) -> SpawnRequest {
         let (starts, script) = match &self.program {
-            Program::Installed(installed) => (installed.starts(), installed.script()),
+            Program::Installed(installed) => (installed.executable(), installed.script_argument()),
             Program::At(path) => (path.as_path(), None),
         };
         let mut spawn = env::spawn_in(room, invocation, starts.to_owned());
-        spawn.args = script.map(|script| OsString::from(room.see(script))).into_iter().collect();
+        spawn.args = script.map(|script| OsString::from(room.inside_path(script))).into_iter().collect();
         spawn.args.extend(self.args.iter().map(OsString::from));
         spawn.env.extend(self.known.env(invocation));
-        spawn.stdin = Stdin::Feed(feed.clone());
-        spawn.output = Output::Private;
+        spawn.stdin = StdinSource::Feed(feed.clone());
+        spawn.output = OutputChannel::Private;
         spawn
     }
 
@@ -87,58 +87,58 @@ impl Acp {
 
     async fn run(
         &self,
-        invocation: &Invocation,
-        proc: &Proc,
+        invocation: &AgentInvocation,
+        proc: &ProcessRunner,
         log: &mut dyn AgentLog,
-        cancel: &Cancel,
-        started: &mut (dyn FnMut(&Started) + Send),
+        cancel: &CancelToken,
+        started: &mut (dyn FnMut(&StartedProcess) + Send),
     ) -> Result<AgentOutcome, AgentError> {
-        let policy = Policy::of(invocation, self.known.default_asks())?;
+        let policy = AcpPolicy::from_invocation(invocation, self.known.default_asks())?;
         let (hidden, needs_hidden) = (self.known.instructions(), self.known.settings());
         let hidden_below = self.known.instructions_below();
-        let launch = Launch { hidden, hidden_below, needs_hidden, ..Launch::default() };
-        let room = hide(&launch, invocation)?;
-        let mut hearing = Hearing::new(log, invocation);
+        let launch = ProgramLaunch { hidden, hidden_below, needs_hidden, ..ProgramLaunch::default() };
+        let room = hidden_view(&launch, invocation)?;
+        let mut hearing = StreamObserver::new(log, invocation);
         // Instruction files steer, but run nothing.
-        for name in room.shows(&launch.hidden, &invocation.workspace) {
+        for name in room.visible_names(&launch.hidden, &invocation.workspace) {
             hearing.note(&format!("without walls, the agent reads the repository's `{name}`"));
         }
-        if let Some(path) = room.shows_below(&launch.hidden_below, &invocation.workspace) {
+        if let Some(path) = room.visible_below(&launch.hidden_below, &invocation.workspace) {
             hearing
                 .note(&format!("without walls, the agent may read the repository's `{}` and its like", path.display()));
         }
         for (path, bytes) in self.known.files(invocation) {
-            home::lay(&invocation.home, &path, &bytes)
+            home::write_private_file(&invocation.home, &path, &bytes)
                 .map_err(|error| AgentError::failed(format!("write `{}`: {error}", path.display()), ""))?;
         }
         // Escaped for JSON, a byte of the brief becomes six at most.
-        let feed = Feed::new(invocation.prompt.len().saturating_mul(6).saturating_add(UNREAD_MAX));
+        let feed = StdinFeed::new(invocation.prompt.len().saturating_mul(6).saturating_add(UNREAD_MAX));
         let spawn = self.spawn(&room, invocation, &feed);
         let refusal = Arc::new(Mutex::new(None));
-        let talk = Talk::begin(feed, policy, self.known, invocation, Arc::clone(&refusal));
-        let mut listener = Listener::new(Box::new(talk), hearing);
+        let talk = AcpConversation::begin(feed, policy, self.known, invocation, Arc::clone(&refusal));
+        let mut listener = ProgramListener::new(Box::new(talk), hearing);
         let ended = proc.run(spawn, &mut listener, cancel, started).await?;
         let mut outcome = listener.finish(ended);
         let refused = refusal.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some((what, hint)) = refused {
-            return Err(unsupported(what, hint));
+            return Err(unsupported_error(what, hint));
         }
-        outcome.told.version = outcome.told.version.or_else(|| self.version().map(str::to_owned));
+        outcome.self_report.version = outcome.self_report.version.or_else(|| self.version().map(str::to_owned));
         Ok(outcome)
     }
 }
 
-impl Agent for Acp {
+impl Agent for AcpAgent {
     fn name(&self) -> &str {
         "acp"
     }
 
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            usage: self.known.tells_usage(),
+    fn capabilities(&self) -> AgentCapabilities {
+        AgentCapabilities {
+            usage: self.known.reports_usage(),
             structured_output: false,
             tool_allowlist: false,
-            ..Capabilities::DRIVEN
+            ..AgentCapabilities::DRIVEN
         }
     }
 
@@ -148,11 +148,11 @@ impl Agent for Acp {
 
     fn invoke<'a>(
         &'a self,
-        invocation: &'a Invocation,
-        proc: &'a Proc,
+        invocation: &'a AgentInvocation,
+        proc: &'a ProcessRunner,
         log: &'a mut dyn AgentLog,
-        cancel: &'a Cancel,
-        started: &'a mut (dyn FnMut(&Started) + Send),
+        cancel: &'a CancelToken,
+        started: &'a mut (dyn FnMut(&StartedProcess) + Send),
     ) -> BoxFuture<'a, Result<AgentOutcome, AgentError>> {
         Box::pin(self.run(invocation, proc, log, cancel, started))
     }

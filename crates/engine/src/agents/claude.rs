@@ -1,11 +1,14 @@
 //! Claude Code: `claude -p` with its stream of JSON. No settings, hooks, servers or memory of anybody are loaded, and its
 //! tools are exactly those of the role. Seen with 2.1.325.
 
-use super::driver::{Dialect, Launch, Reader, Way, in_home, own_folder, plain_brief, signed_in, way_to};
-use super::hearing::{Count, Hearing, most};
-use super::tools::{self, Tool};
-use super::{AgentError, Capabilities, Invocation, json};
-use crate::proc::How;
+use super::driver::{
+    AgentDialect, AgentStreamReader, ProgramLaunch, ProviderAccess, in_home, login_files, own_folder, plain_brief,
+    provider_access,
+};
+use super::stream_observer::{StreamObserver, UsageFigure, max_tokens};
+use super::tools::{self, AgentTool};
+use super::{AgentCapabilities, AgentError, AgentInvocation, json};
+use crate::proc::RunEnd;
 use loopwright_core::budget::{BudgetLimit, Tokens};
 use loopwright_core::provider::{ProviderTrouble, TroubleKind};
 use loopwright_core::spec::Role;
@@ -27,35 +30,35 @@ const SYNTHETIC: &str = "<synthetic>";
 const BYTES_A_TOKEN: u64 = 3;
 
 /// Claude Code.
-pub(super) struct Claude;
+pub(super) struct ClaudeDialect;
 
-impl Dialect for Claude {
+impl AgentDialect for ClaudeDialect {
     fn name(&self) -> &'static str {
         "claude"
     }
 
-    fn capabilities(&self) -> Capabilities {
-        Capabilities::DRIVEN
+    fn capabilities(&self) -> AgentCapabilities {
+        AgentCapabilities::DRIVEN
     }
 
-    fn launch(&self, invocation: &Invocation) -> Result<Launch, AgentError> {
-        Ok(Launch {
+    fn launch(&self, invocation: &AgentInvocation) -> Result<ProgramLaunch, AgentError> {
+        Ok(ProgramLaunch {
             args: args(invocation)?,
             env: env(invocation)?,
             stdin: plain_brief(&invocation.prompt).into_bytes(),
-            files: signed_in(invocation, ".credentials.json"),
-            ..Launch::default()
+            files: login_files(invocation, ".credentials.json"),
+            ..ProgramLaunch::default()
         })
     }
 
-    fn reader(&self, _: &Invocation) -> Box<dyn Reader> {
+    fn reader(&self, _: &AgentInvocation) -> Box<dyn AgentStreamReader> {
         Box::<ClaudeReader>::default()
     }
 }
 
 /// Lists take every word that follows, so each is one word and the brief comes on standard input.
-fn args(invocation: &Invocation) -> Result<Vec<OsString>, AgentError> {
-    let tools = tools::of(invocation)?.into_iter().map(Tool::word).collect::<Vec<_>>().join(",");
+fn args(invocation: &AgentInvocation) -> Result<Vec<OsString>, AgentError> {
+    let tools = tools::tools_for(invocation)?.into_iter().map(AgentTool::word).collect::<Vec<_>>().join(",");
     let mut args: Vec<OsString> =
         ["-p", "--output-format", "stream-json", "--verbose"].into_iter().map(OsString::from).collect();
     // Nobody's settings, and no servers but those named on this command line, which names none.
@@ -64,12 +67,12 @@ fn args(invocation: &Invocation) -> Result<Vec<OsString>, AgentError> {
     option("--tools", tools.clone().into());
     // What may be used without asking: nobody is there to be asked.
     option("--allowedTools", tools.into());
-    let room = &invocation.room;
+    let room = &invocation.view;
     if invocation.role == Role::Maker {
-        option("--add-dir", room.see(&invocation.outbox).into());
+        option("--add-dir", room.inside_path(&invocation.outbox).into());
     }
     if let Some(items) = &invocation.items {
-        option("--add-dir", room.see(items).into());
+        option("--add-dir", room.inside_path(items).into());
     }
     if let Some(model) = &invocation.model {
         option("--model", model.into());
@@ -83,12 +86,12 @@ fn args(invocation: &Invocation) -> Result<Vec<OsString>, AgentError> {
     Ok(args)
 }
 
-fn env(invocation: &Invocation) -> Result<Vec<(OsString, OsString)>, AgentError> {
-    let to_provider = match way_to(invocation, PROVIDER)? {
-        Way::Proxy(url) => {
+fn env(invocation: &AgentInvocation) -> Result<Vec<(OsString, OsString)>, AgentError> {
+    let to_provider = match provider_access(invocation, PROVIDER)? {
+        ProviderAccess::Proxy(url) => {
             vec![("ANTHROPIC_BASE_URL", url.into()), ("ANTHROPIC_API_KEY", invocation.endpoints.token.clone().into())]
         }
-        Way::Own => Vec::new(),
+        ProviderAccess::Own => Vec::new(),
     };
     let folder = in_home(invocation, &own_folder(invocation));
     let pairs: [(&str, OsString); 8] = [
@@ -119,8 +122,8 @@ struct ClaudeReader {
     resets_at_ms: Option<i64>,
 }
 
-impl Reader for ClaudeReader {
-    fn line(&mut self, line: &[u8], hearing: &mut Hearing<'_>) {
+impl AgentStreamReader for ClaudeReader {
+    fn line(&mut self, line: &[u8], hearing: &mut StreamObserver<'_>) {
         let Some(kind) = json::kind(line) else { return };
         match kind.as_ref() {
             "assistant" => self.assistant(line, hearing),
@@ -131,7 +134,7 @@ impl Reader for ClaudeReader {
         }
     }
 
-    fn end(&mut self, _: How, hearing: &mut Hearing<'_>) {
+    fn end(&mut self, _: RunEnd, hearing: &mut StreamObserver<'_>) {
         if self.doubtful && !self.accounted {
             hearing.usage_unknown();
         }
@@ -205,8 +208,8 @@ struct Input<'a> {
 }
 
 impl ClaudeReader {
-    fn assistant(&mut self, line: &[u8], hearing: &mut Hearing<'_>) {
-        let text = json::text(line);
+    fn assistant(&mut self, line: &[u8], hearing: &mut StreamObserver<'_>) {
+        let text = json::lossy_text(line);
         let Ok(Assistant { message }) = serde_json::from_str::<Assistant<'_>>(&text) else {
             self.doubtful = true;
             return;
@@ -216,7 +219,7 @@ impl ClaudeReader {
         }
         for block in &message.content {
             if let Some(said) = &block.text {
-                hearing.says(said);
+                hearing.message(said);
             }
             if let Some(name) = &block.name {
                 used(name, block.input, hearing);
@@ -225,7 +228,7 @@ impl ClaudeReader {
     }
 
     /// One message comes as several events, each with the usage that was known when it began.
-    fn count(&mut self, message: &Message<'_>, hearing: &mut Hearing<'_>) {
+    fn count(&mut self, message: &Message<'_>, hearing: &mut StreamObserver<'_>) {
         let mut hasher = DefaultHasher::new();
         message.id.hash(&mut hasher);
         let key = hasher.finish();
@@ -236,7 +239,7 @@ impl ClaudeReader {
         let told = Tokens::from(message.usage.unwrap_or_default());
         let bytes: usize = message.content.iter().map(Block::size).sum();
         let (before, guess) = self.messages.get(&key).copied().unwrap_or_default();
-        let (now, guessed) = (most(before, told), guess.saturating_add((bytes as u64).div_ceil(BYTES_A_TOKEN)));
+        let (now, guessed) = (max_tokens(before, told), guess.saturating_add((bytes as u64).div_ceil(BYTES_A_TOKEN)));
         if is_new && self.messages.len() >= MESSAGES_MAX {
             self.messages.clear();
         }
@@ -245,7 +248,7 @@ impl ClaudeReader {
         let with_guess = |tokens: Tokens, guess: u64| Tokens { output: tokens.output.max(guess), ..tokens };
         let more = step(with_guess(before, guess), with_guess(now, guessed));
         if is_new || more.total() > 0 {
-            hearing.usage(plain(&message.model), more, Count::Step);
+            hearing.usage(plain(&message.model), more, UsageFigure::Step);
         }
     }
 
@@ -264,43 +267,43 @@ impl ClaudeReader {
         }
     }
 
-    fn result(&mut self, line: &[u8], hearing: &mut Hearing<'_>) {
-        let text = json::text(line);
-        hearing.done();
+    fn result(&mut self, line: &[u8], hearing: &mut StreamObserver<'_>) {
+        let text = json::lossy_text(line);
+        hearing.mark_done();
         let Ok(end) = serde_json::from_str::<End<'_>>(&text) else {
             self.doubtful = true;
             return hearing.trouble(ProviderTrouble::new(TroubleKind::Unclear, None, "its last event cannot be read"));
         };
         self.account(&end, hearing);
         if let Some(dollars) = end.total_cost_usd {
-            hearing.billed(dollars);
+            hearing.reported_cost(dollars);
         }
         if let Some(answer) = end.structured_output.filter(|answer| answer.get() != "null") {
-            hearing.answers(answer.get());
+            hearing.structured_answer(answer.get());
         }
         match &end.result {
-            Some(said) if !end.is_error => hearing.concludes(said),
+            Some(said) if !end.is_error => hearing.final_message(said),
             Some(_) | None => (),
         }
         self.judge(&end, hearing);
     }
 
-    fn account(&mut self, end: &End<'_>, hearing: &mut Hearing<'_>) {
+    fn account(&mut self, end: &End<'_>, hearing: &mut StreamObserver<'_>) {
         let models = end.model_usage.iter().map(|(model, used)| (plain(model), Tokens::from(*used)));
         let models: Vec<_> = models.collect();
         let sum = models.iter().fold(Tokens::default(), |sum, (_, tokens)| sum.plus(*tokens));
         // An account of nothing is one as well: no request was answered.
         let Some(total) = end.usage.map(Tokens::from).or((!models.is_empty()).then_some(sum)) else { return };
         self.accounted = true;
-        self.certain = most(self.certain, total);
+        self.certain = max_tokens(self.certain, total);
         hearing.account(&models, self.certain);
-        self.certain = most(self.certain, sum);
+        self.certain = max_tokens(self.certain, sum);
     }
 
-    fn judge(&self, end: &End<'_>, hearing: &mut Hearing<'_>) {
+    fn judge(&self, end: &End<'_>, hearing: &mut StreamObserver<'_>) {
         match end.subtype.as_ref() {
-            "error_max_turns" => return hearing.limited(BudgetLimit::Turns),
-            "error_max_budget_usd" => return hearing.limited(BudgetLimit::Usd),
+            "error_max_turns" => return hearing.hit_own_limit(BudgetLimit::Turns),
+            "error_max_budget_usd" => return hearing.hit_own_limit(BudgetLimit::Usd),
             "success" if !end.is_error => return,
             _ => (),
         }
@@ -312,7 +315,7 @@ impl ClaudeReader {
         if end.terminal_reason.as_deref() == Some("prompt_too_long") {
             return hearing.trouble(ProviderTrouble::new(TroubleKind::Context, end.api_error_status, &said));
         }
-        hearing.trouble_said(end.api_error_status, &said);
+        hearing.trouble_from_text(end.api_error_status, &said);
         if let Some(at) = self.resets_at_ms {
             hearing.trouble_until(at);
         }
@@ -341,13 +344,13 @@ fn plain(model: &str) -> &str {
     model.split('[').next().unwrap_or(model)
 }
 
-fn used(name: &str, input: Option<&RawValue>, hearing: &mut Hearing<'_>) {
+fn used(name: &str, input: Option<&RawValue>, hearing: &mut StreamObserver<'_>) {
     let input = input.and_then(|input| serde_json::from_str::<Input<'_>>(input.get()).ok());
     let what = input.and_then(|input| input.command.or(input.file_path).or(input.pattern).or(input.url));
-    hearing.tool(name, json::glance(what.as_deref().unwrap_or_default()));
+    hearing.tool(name, json::first_line(what.as_deref().unwrap_or_default()));
 }
 
-fn system(line: &[u8], hearing: &mut Hearing<'_>) {
+fn system(line: &[u8], hearing: &mut StreamObserver<'_>) {
     #[derive(Deserialize)]
     struct Event<'a> {
         #[serde(borrow, default)]
@@ -363,7 +366,7 @@ fn system(line: &[u8], hearing: &mut Hearing<'_>) {
         #[serde(default)]
         error_status: Option<u16>,
     }
-    let text = json::text(line);
+    let text = json::lossy_text(line);
     let Ok(event) = serde_json::from_str::<Event<'_>>(&text) else { return };
     match event.subtype.as_ref() {
         "init" => {

@@ -4,11 +4,13 @@
 //! role that only reads has a workspace that only can be read. Its own sandbox needs what the walls forbid, and is used only
 //! where there are none.
 
-use super::driver::{Dialect, Launch, Reader, Way, in_home, own_folder, signed_in, way_to};
-use super::hearing::{Count, Hearing};
-use super::tools::{self, Tool, unsupported};
-use super::{AgentError, Capabilities, Invocation, json};
-use crate::proc::How;
+use super::driver::{
+    AgentDialect, AgentStreamReader, ProgramLaunch, ProviderAccess, in_home, login_files, own_folder, provider_access,
+};
+use super::stream_observer::{StreamObserver, UsageFigure};
+use super::tools::{self, AgentTool, unsupported_error};
+use super::{AgentCapabilities, AgentError, AgentInvocation, json};
+use crate::proc::RunEnd;
 use loopwright_core::budget::Tokens;
 use loopwright_core::provider::ProviderTrouble;
 use loopwright_core::spec::Role;
@@ -23,57 +25,57 @@ const PROVIDER: &str = "openai";
 /// The variable that holds what it shows to the provider.
 const TOKEN: &str = "LOOPWRIGHT_PROVIDER_TOKEN";
 /// What its use is called when nobody chose a model: it does not tell.
-const UNTOLD_MODEL: &str = "codex-default";
+const UNREPORTED_MODEL: &str = "codex-default";
 /// How it begins to tell that it tries again.
 const RETRYING: &str = "Reconnecting";
 
 /// Codex.
-pub(super) struct Codex;
+pub(super) struct CodexDialect;
 
-impl Dialect for Codex {
+impl AgentDialect for CodexDialect {
     fn name(&self) -> &'static str {
         "codex"
     }
 
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { tool_allowlist: false, ..Capabilities::DRIVEN }
+    fn capabilities(&self) -> AgentCapabilities {
+        AgentCapabilities { tool_allowlist: false, ..AgentCapabilities::DRIVEN }
     }
 
-    fn launch(&self, invocation: &Invocation) -> Result<Launch, AgentError> {
-        let way = way_to(invocation, PROVIDER)?;
-        let reach = Reach::of(invocation)?;
+    fn launch(&self, invocation: &AgentInvocation) -> Result<ProgramLaunch, AgentError> {
+        let way = provider_access(invocation, PROVIDER)?;
+        let reach = CodexSandbox::for_tools(invocation)?;
         let folder = own_folder(invocation);
         // The folder has to be there, and a file makes it.
         let schema = folder.join("verdict.schema.json");
         let mut files = vec![(schema.clone(), verdict::schema().to_string().into_bytes())];
-        files.extend(signed_in(invocation, "auth.json"));
+        files.extend(login_files(invocation, "auth.json"));
         let token = match way {
-            Way::Proxy(_) => Some((TOKEN, OsString::from(&invocation.endpoints.token))),
-            Way::Own => None,
+            ProviderAccess::Proxy(_) => Some((TOKEN, OsString::from(&invocation.endpoints.token))),
+            ProviderAccess::Own => None,
         };
         let env = [
             ("CODEX_HOME", in_home(invocation, &folder).into()),
             ("NO_PROXY", "127.0.0.1,localhost".into()),
             ("no_proxy", "127.0.0.1,localhost".into()),
         ];
-        Ok(Launch {
+        Ok(ProgramLaunch {
             args: args(invocation, &way, reach, &schema),
             env: token.into_iter().chain(env).map(|(name, value)| (name.into(), value)).collect(),
             stdin: invocation.prompt.clone().into_bytes(),
             files,
-            ..Launch::default()
+            ..ProgramLaunch::default()
         })
     }
 
-    fn reader(&self, invocation: &Invocation) -> Box<dyn Reader> {
-        let model = invocation.model.clone().unwrap_or_else(|| UNTOLD_MODEL.to_owned());
+    fn reader(&self, invocation: &AgentInvocation) -> Box<dyn AgentStreamReader> {
+        let model = invocation.model.clone().unwrap_or_else(|| UNREPORTED_MODEL.to_owned());
         Box::new(CodexReader { model, failure: None, is_waiting: false, is_at_work: false })
     }
 }
 
 /// Which of its own sandboxes it is started with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reach {
+enum CodexSandbox {
     /// None: the walls hold it.
     Walls,
     /// It may change the workspace.
@@ -82,17 +84,17 @@ enum Reach {
     Reading,
 }
 
-impl Reach {
+impl CodexSandbox {
     /// What a list of tools asks for, where Codex can keep to it.
-    fn of(invocation: &Invocation) -> Result<Self, AgentError> {
-        let tools = tools::of(invocation)?;
+    fn for_tools(invocation: &AgentInvocation) -> Result<Self, AgentError> {
+        let tools = tools::tools_for(invocation)?;
         let has = |tool| tools.contains(&tool);
-        let refuse = |what: &str| Err(unsupported(format!("codex cannot be held to {what}"), HINT));
-        if has(Tool::WebFetch) {
+        let refuse = |what: &str| Err(unsupported_error(format!("codex cannot be held to {what}"), HINT));
+        if has(AgentTool::WebFetch) {
             return refuse("`WebFetch`: it has no such tool");
         }
-        let (writes, runs) = (has(Tool::Edit) || has(Tool::Write), has(Tool::Bash));
-        let room = &invocation.room;
+        let (writes, runs) = (has(AgentTool::Edit) || has(AgentTool::Write), has(AgentTool::Bash));
+        let room = &invocation.view;
         match (writes, runs) {
             (true, false) => refuse("a list without `Bash`: it changes files by running commands"),
             (true, true) if room.confine().is_some() => Ok(Self::Walls),
@@ -114,7 +116,7 @@ impl Reach {
 
 const HINT: &str = "leave `tools` out for codex, or choose another agent for this role";
 
-fn args(invocation: &Invocation, way: &Way<'_>, reach: Reach, schema: &Path) -> Vec<OsString> {
+fn args(invocation: &AgentInvocation, way: &ProviderAccess<'_>, reach: CodexSandbox, schema: &Path) -> Vec<OsString> {
     // Nothing of the user's or the repository's is loaded, and an option that is gone is an error and not silence.
     let fixed = [
         "exec",
@@ -131,8 +133,8 @@ fn args(invocation: &Invocation, way: &Way<'_>, reach: Reach, schema: &Path) -> 
     if let Some(model) = &invocation.model {
         option("--model", model.into());
     }
-    if reach == Reach::Workspace {
-        option("--add-dir", invocation.room.see(&invocation.outbox).into());
+    if reach == CodexSandbox::Workspace {
+        option("--add-dir", invocation.view.inside_path(&invocation.outbox).into());
     }
     if invocation.role == Role::Checker {
         option("--output-schema", in_home(invocation, schema).into());
@@ -148,10 +150,10 @@ fn args(invocation: &Invocation, way: &Way<'_>, reach: Reach, schema: &Path) -> 
 }
 
 /// Settings as `key=TOML`. Instruction files and skills of the repository are not read.
-fn settings(way: &Way<'_>) -> Vec<String> {
+fn settings(way: &ProviderAccess<'_>) -> Vec<String> {
     let provider = match way {
-        Way::Proxy(url) => provider(url).into(),
-        Way::Own => Vec::new(),
+        ProviderAccess::Proxy(url) => provider(url).into(),
+        ProviderAccess::Own => Vec::new(),
     };
     let fixed = [
         "project_doc_max_bytes=0",
@@ -185,8 +187,8 @@ struct CodexReader {
     is_at_work: bool,
 }
 
-impl Reader for CodexReader {
-    fn line(&mut self, line: &[u8], hearing: &mut Hearing<'_>) {
+impl AgentStreamReader for CodexReader {
+    fn line(&mut self, line: &[u8], hearing: &mut StreamObserver<'_>) {
         let Some(kind) = json::kind(line) else { return };
         match kind.as_ref() {
             "thread.started" => started(line, &self.model, hearing),
@@ -206,10 +208,10 @@ impl Reader for CodexReader {
         }
     }
 
-    fn end(&mut self, _: How, hearing: &mut Hearing<'_>) {
+    fn end(&mut self, _: RunEnd, hearing: &mut StreamObserver<'_>) {
         // It ended before it could say that its turn failed.
         if let Some(failure) = self.failure.take().filter(|_| !hearing.is_done()) {
-            hearing.trouble_said(None, &failure);
+            hearing.trouble_from_text(None, &failure);
         }
     }
 }
@@ -235,7 +237,7 @@ struct FileChange<'a> {
 }
 
 #[derive(Deserialize)]
-struct OfItem<'a> {
+struct ItemEvent<'a> {
     #[serde(borrow)]
     item: Item<'a>,
 }
@@ -246,69 +248,69 @@ struct Failure<'a> {
     #[serde(borrow, default)]
     message: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
-    error: Option<Words<'a>>,
+    error: Option<ErrorText<'a>>,
 }
 
 #[derive(Deserialize)]
-struct Words<'a> {
+struct ErrorText<'a> {
     #[serde(borrow, default)]
     message: Cow<'a, str>,
 }
 
 impl CodexReader {
-    fn done(&mut self, line: &[u8], hearing: &mut Hearing<'_>) {
+    fn done(&mut self, line: &[u8], hearing: &mut StreamObserver<'_>) {
         #[derive(Deserialize)]
         struct Event {
             usage: CodexUsage,
         }
         self.goes_on(hearing);
         self.failure = None;
-        hearing.done();
+        hearing.mark_done();
         match serde_json::from_slice::<Event>(line) {
-            Ok(event) => hearing.usage(&self.model, event.usage.into(), Count::Total),
+            Ok(event) => hearing.usage(&self.model, event.usage.into(), UsageFigure::Total),
             Err(_) => hearing.usage_unknown(),
         }
     }
 
-    fn failed(&mut self, line: &[u8], hearing: &mut Hearing<'_>) {
-        let text = said(line).or_else(|| self.failure.take()).unwrap_or_else(|| "its turn failed".to_owned());
-        hearing.done();
-        hearing.trouble_said(None, &text);
+    fn failed(&mut self, line: &[u8], hearing: &mut StreamObserver<'_>) {
+        let text = failure_text(line).or_else(|| self.failure.take()).unwrap_or_else(|| "its turn failed".to_owned());
+        hearing.mark_done();
+        hearing.trouble_from_text(None, &text);
         if !self.is_at_work {
-            hearing.unless_used();
+            hearing.count_refusal_as_unused();
         }
     }
 
-    fn error(&mut self, line: &[u8], hearing: &mut Hearing<'_>) {
-        let Some(text) = said(line) else { return };
+    fn error(&mut self, line: &[u8], hearing: &mut StreamObserver<'_>) {
+        let Some(text) = failure_text(line) else { return };
         if !text.starts_with(RETRYING) {
             self.failure = Some(text);
             return;
         }
-        let trouble = ProviderTrouble::heard(None, &text, 0);
+        let trouble = ProviderTrouble::classify(None, &text, 0);
         hearing.retries(trouble.status);
         // It waits as long as the provider says, which may be hours; what waits for hours is the round.
         if trouble.status == Some(429) {
             self.is_waiting = true;
-            hearing.trouble_said(None, &text);
-            hearing.done();
+            hearing.trouble_from_text(None, &text);
+            hearing.mark_done();
             if !self.is_at_work {
-                hearing.unless_used();
+                hearing.count_refusal_as_unused();
             }
         }
     }
 
-    fn goes_on(&mut self, hearing: &mut Hearing<'_>) {
+    fn goes_on(&mut self, hearing: &mut StreamObserver<'_>) {
         self.is_at_work = true;
         if std::mem::take(&mut self.is_waiting) {
-            hearing.untroubled();
+            hearing.clear_trouble();
         }
     }
 }
 
 /// What went wrong, in its words.
-fn said(line: &[u8]) -> Option<String> {
-    let text = json::text(line);
+fn failure_text(line: &[u8]) -> Option<String> {
+    let text = json::lossy_text(line);
     let failure: Failure<'_> = serde_json::from_str(&text).ok()?;
     let words = failure.error.map(|error| error.message).or(failure.message)?;
     Some(words.chars().take(4000).collect())
@@ -339,7 +341,7 @@ impl From<CodexUsage> for Tokens {
     }
 }
 
-fn started(line: &[u8], model: &str, hearing: &mut Hearing<'_>) {
+fn started(line: &[u8], model: &str, hearing: &mut StreamObserver<'_>) {
     #[derive(Deserialize)]
     struct Event<'a> {
         #[serde(borrow, default)]
@@ -350,9 +352,9 @@ fn started(line: &[u8], model: &str, hearing: &mut Hearing<'_>) {
 }
 
 /// A tool is used. Each use is a turn of the model, near enough: it has no count of its own.
-fn begun(line: &[u8], hearing: &mut Hearing<'_>) {
-    let text = json::text(line);
-    let Ok(OfItem { item }) = serde_json::from_str::<OfItem<'_>>(&text) else { return };
+fn begun(line: &[u8], hearing: &mut StreamObserver<'_>) {
+    let text = json::lossy_text(line);
+    let Ok(ItemEvent { item }) = serde_json::from_str::<ItemEvent<'_>>(&text) else { return };
     let what = match item.kind.as_ref() {
         "command_execution" => item.command.as_deref().unwrap_or_default(),
         "file_change" => item.changes.first().map_or("", |change| &change.path),
@@ -360,18 +362,18 @@ fn begun(line: &[u8], hearing: &mut Hearing<'_>) {
         _ => return,
     };
     hearing.turn();
-    hearing.tool(&item.kind, json::glance(what));
+    hearing.tool(&item.kind, json::first_line(what));
 }
 
-fn completed(line: &[u8], hearing: &mut Hearing<'_>) {
+fn completed(line: &[u8], hearing: &mut StreamObserver<'_>) {
     // What a command printed was told when it began, but for its output, which is nobody's answer.
     const START: usize = 120;
     if memchr::memmem::find(&line[..line.len().min(START)], b"\"type\":\"agent_message\"").is_none() {
         return;
     }
-    let text = json::text(line);
-    if let Ok(OfItem { item: Item { text: Some(said), .. } }) = serde_json::from_str::<OfItem<'_>>(&text) {
-        hearing.says(&said);
+    let text = json::lossy_text(line);
+    if let Ok(ItemEvent { item: Item { text: Some(said), .. } }) = serde_json::from_str::<ItemEvent<'_>>(&text) {
+        hearing.message(&said);
     }
 }
 

@@ -1,8 +1,8 @@
 //! Any program as an agent: an argv, the brief in place of `{prompt}` or on standard input. Its usage is not known.
 
-use super::listen::{Listener, Notes};
-use super::{Agent, AgentError, AgentLog, AgentOutcome, Capabilities, Invocation, env};
-use crate::proc::{Cancel, Proc, Spawn, Started, Stdin};
+use super::run_listener::{NoteSource, RunListener};
+use super::{Agent, AgentCapabilities, AgentError, AgentInvocation, AgentLog, AgentOutcome, env};
+use crate::proc::{CancelToken, ProcessRunner, SpawnRequest, StartedProcess, StdinSource};
 use loopwright_core::BoxFuture;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -15,12 +15,12 @@ const ARGUMENT_MAX: usize = 100 << 10;
 
 /// An agent that is a command.
 #[derive(Debug, Clone)]
-pub struct Command {
+pub struct CommandAgent {
     program: String,
     args: Vec<String>,
 }
 
-impl Command {
+impl CommandAgent {
     /// A command by its words, as a loop file's `run:` has them. A relative program is looked up in the workspace.
     pub fn new(argv: &[String]) -> Result<Self, AgentError> {
         let Some((program, args)) = argv.split_first().filter(|(program, _)| !program.is_empty()) else {
@@ -34,12 +34,12 @@ impl Command {
         Ok(Self { program: program.clone(), args: args.to_vec() })
     }
 
-    fn spawn(&self, invocation: &Invocation) -> Result<Spawn, AgentError> {
+    fn spawn(&self, invocation: &AgentInvocation) -> Result<SpawnRequest, AgentError> {
         let mut spawn = env::spawn(invocation, PathBuf::from(&self.program));
         if self.args.iter().any(|word| word.contains(PROMPT)) {
             fits(&invocation.prompt)?;
         } else {
-            spawn.stdin = Stdin::Bytes(invocation.prompt.clone().into_bytes());
+            spawn.stdin = StdinSource::Bytes(invocation.prompt.clone().into_bytes());
         }
         let filled = self.args.iter().map(|word| word.replacen(PROMPT, &invocation.prompt, 1));
         spawn.args = filled.map(OsString::from).collect();
@@ -48,14 +48,14 @@ impl Command {
 
     async fn run(
         &self,
-        invocation: &Invocation,
-        proc: &Proc,
+        invocation: &AgentInvocation,
+        proc: &ProcessRunner,
         log: &mut dyn AgentLog,
-        cancel: &Cancel,
-        started: &mut (dyn FnMut(&Started) + Send),
+        cancel: &CancelToken,
+        started: &mut (dyn FnMut(&StartedProcess) + Send),
     ) -> Result<AgentOutcome, AgentError> {
         let spawn = self.spawn(invocation)?;
-        run(spawn, invocation, proc, log, cancel, started, Notes::None).await
+        run(spawn, invocation, proc, log, cancel, started, NoteSource::None).await
     }
 }
 
@@ -69,35 +69,35 @@ fn fits(prompt: &str) -> Result<(), AgentError> {
 
 /// Runs a prepared program under a listener: what every adapter does in the end.
 pub(super) async fn run(
-    spawn: Spawn,
-    invocation: &Invocation,
-    proc: &Proc,
+    spawn: SpawnRequest,
+    invocation: &AgentInvocation,
+    proc: &ProcessRunner,
     log: &mut dyn AgentLog,
-    cancel: &Cancel,
-    started: &mut (dyn FnMut(&Started) + Send),
-    notes: Notes,
+    cancel: &CancelToken,
+    started: &mut (dyn FnMut(&StartedProcess) + Send),
+    notes: NoteSource,
 ) -> Result<AgentOutcome, AgentError> {
-    let mut listener = Listener::new(log, invocation, notes);
+    let mut listener = RunListener::new(log, invocation, notes);
     let ended = proc.run(spawn, &mut listener, cancel, started).await?;
     Ok(listener.finish(ended))
 }
 
-impl Agent for Command {
+impl Agent for CommandAgent {
     fn name(&self) -> &str {
         "command"
     }
 
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { session_isolation: true, confined: true, ..Capabilities::default() }
+    fn capabilities(&self) -> AgentCapabilities {
+        AgentCapabilities { session_isolation: true, confined: true, ..AgentCapabilities::default() }
     }
 
     fn invoke<'a>(
         &'a self,
-        invocation: &'a Invocation,
-        proc: &'a Proc,
+        invocation: &'a AgentInvocation,
+        proc: &'a ProcessRunner,
         log: &'a mut dyn AgentLog,
-        cancel: &'a Cancel,
-        started: &'a mut (dyn FnMut(&Started) + Send),
+        cancel: &'a CancelToken,
+        started: &'a mut (dyn FnMut(&StartedProcess) + Send),
     ) -> BoxFuture<'a, Result<AgentOutcome, AgentError>> {
         Box::pin(self.run(invocation, proc, log, cancel, started))
     }

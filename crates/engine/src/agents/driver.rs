@@ -1,15 +1,18 @@
-//! Driving a coding agent's own program: from an [`Invocation`] to a command line, and from its stream to events.
+//! Driving a coding agent's own program: from an [`AgentInvocation`] to a command line, and from its stream to events.
 //!
-//! What differs between programs is a [`Dialect`]: flags, environment, files in its HOME, and a [`Reader`] of its stream.
+//! What differs between programs is a [`AgentDialect`]: flags, environment, files in its HOME, and a [`AgentStreamReader`] of its stream.
 //! Everything else is here once: starting it in its room, splitting the stream, counting, ceilings, and what the end means.
 
-use super::hearing::Hearing;
-use super::installed::Installed;
-use super::providers::Asks;
-use super::{Agent, AgentError, AgentLog, AgentOutcome, Capabilities, Invocation, env, home};
+use super::installed::InstalledAgent;
+use super::providers::ProviderChoice;
+use super::stream_observer::StreamObserver;
+use super::{Agent, AgentCapabilities, AgentError, AgentInvocation, AgentLog, AgentOutcome, env, home};
 use crate::clock::{Clock, SystemClock};
-use crate::proc::{Cancel, Ended, Flow, How, Output, Proc, Spawn, Started, Stdin, Stream, Watch};
-use crate::room::Room;
+use crate::proc::{
+    CancelToken, FinishedRun, OutputChannel, OutputStream, OutputWatch, ProcessRunner, RunEnd, SpawnRequest,
+    StartedProcess, StdinSource, WatchFlow,
+};
+use crate::sandbox_view::SandboxView;
 use loopwright_core::BoxFuture;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -19,27 +22,27 @@ use std::sync::Arc;
 pub(super) const LINE_MAX: usize = 4 << 20;
 
 /// How one program is spoken to and understood.
-pub(super) trait Dialect: Send + Sync {
+pub(super) trait AgentDialect: Send + Sync {
     /// The name in loop files.
     fn name(&self) -> &'static str;
 
     /// What the program can do.
-    fn capabilities(&self) -> Capabilities;
+    fn capabilities(&self) -> AgentCapabilities;
 
     /// What to start. Starts nothing itself and reads nothing of the host but whether a sign-in lies in the HOME, so that it
     /// can be tested word by word.
     ///
     /// # Errors
     /// When the program cannot keep to what is asked. A restriction is never weakened in silence.
-    fn launch(&self, invocation: &Invocation) -> Result<Launch, AgentError>;
+    fn launch(&self, invocation: &AgentInvocation) -> Result<ProgramLaunch, AgentError>;
 
     /// Reads the stream of one start.
-    fn reader(&self, invocation: &Invocation) -> Box<dyn Reader>;
+    fn reader(&self, invocation: &AgentInvocation) -> Box<dyn AgentStreamReader>;
 }
 
 /// One start of a program, besides what every start has.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Launch {
+pub(super) struct ProgramLaunch {
     /// Its arguments.
     pub(super) args: Vec<OsString>,
     /// Variables beside those of the role.
@@ -60,12 +63,12 @@ pub(super) struct Launch {
 
 /// A folder below HOME that only this start has: nothing that an earlier one left is in it, because nobody knew its name.
 /// Programs keep their settings and sessions there.
-pub(super) fn own_folder(invocation: &Invocation) -> PathBuf {
+pub(super) fn own_folder(invocation: &AgentInvocation) -> PathBuf {
     PathBuf::from(format!(".agent-{}", invocation.cookie.as_str()))
 }
 
 /// How a program gets to its model provider.
-pub(super) enum Way<'a> {
+pub(super) enum ProviderAccess<'a> {
     /// By this base URL, with the round's token.
     Proxy(&'a str),
     /// By itself, with its own sign-in.
@@ -76,27 +79,30 @@ pub(super) enum Way<'a> {
 ///
 /// # Errors
 /// When there is no way.
-pub(super) fn way_to<'a>(invocation: &'a Invocation, provider: &str) -> Result<Way<'a>, AgentError> {
+pub(super) fn provider_access<'a>(
+    invocation: &'a AgentInvocation,
+    provider: &str,
+) -> Result<ProviderAccess<'a>, AgentError> {
     let endpoints = &invocation.endpoints;
     match (endpoints.urls.get(provider), &endpoints.login) {
-        (Some(url), _) => Ok(Way::Proxy(url)),
-        (None, Some(_)) => Ok(Way::Own),
+        (Some(url), _) => Ok(ProviderAccess::Proxy(url)),
+        (None, Some(_)) => Ok(ProviderAccess::Own),
         (None, None) => {
-            let hint = Asks::One(provider.to_owned()).remedy();
+            let hint = ProviderChoice::One(provider.to_owned()).remedy();
             Err(AgentError::Unavailable { what: format!("there is no way to the provider `{provider}`"), hint })
         }
     }
 }
 
 /// Its own sign-in as a file of its own folder, where there is one.
-pub(super) fn signed_in(invocation: &Invocation, name: &str) -> Vec<(PathBuf, Vec<u8>)> {
+pub(super) fn login_files(invocation: &AgentInvocation, name: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let login = invocation.endpoints.login.iter();
     login.map(|login| (own_folder(invocation).join(name), login.to_vec())).collect()
 }
 
 /// A path below HOME as the program names it.
-pub(super) fn in_home(invocation: &Invocation, below: &Path) -> PathBuf {
-    invocation.room.see(&invocation.home).join(below)
+pub(super) fn in_home(invocation: &AgentInvocation, below: &Path) -> PathBuf {
+    invocation.view.inside_path(&invocation.home).join(below)
 }
 
 /// The brief for a program that would put a file's content in the place of every name behind an at sign, also in what others
@@ -109,92 +115,98 @@ pub(super) fn plain_brief(prompt: &str) -> String {
 }
 
 /// Understands the stream of one start.
-pub(super) trait Reader: Send {
+pub(super) trait AgentStreamReader: Send {
     /// One line of standard output without its newline; of one that is too long, the beginning.
-    fn line(&mut self, line: &[u8], hearing: &mut Hearing<'_>);
+    fn line(&mut self, line: &[u8], hearing: &mut StreamObserver<'_>);
 
     /// One line of standard error.
-    fn error_line(&mut self, _: &[u8], _: &mut Hearing<'_>) {}
+    fn error_line(&mut self, _: &[u8], _: &mut StreamObserver<'_>) {}
 
     /// The program and its tree are gone: says what is still to be said, above all whether it ever came to its own end.
-    fn end(&mut self, how: How, hearing: &mut Hearing<'_>);
+    fn end(&mut self, how: RunEnd, hearing: &mut StreamObserver<'_>);
 }
 
 /// A coding agent's program as an agent.
-pub(super) struct Driven {
-    dialect: &'static dyn Dialect,
-    installed: Installed,
+pub(super) struct DrivenAgent {
+    dialect: &'static dyn AgentDialect,
+    installed: InstalledAgent,
     clock: Arc<dyn Clock>,
 }
 
-impl Driven {
+impl DrivenAgent {
     /// A program that was found on this host.
-    pub(super) fn new(dialect: &'static dyn Dialect, installed: Installed) -> Self {
+    pub(super) fn new(dialect: &'static dyn AgentDialect, installed: InstalledAgent) -> Self {
         Self { dialect, installed, clock: Arc::new(SystemClock) }
     }
 
-    fn spawn(&self, launch: Launch, room: &Room, invocation: &Invocation) -> Result<Spawn, AgentError> {
+    fn spawn(
+        &self,
+        launch: ProgramLaunch,
+        room: &SandboxView,
+        invocation: &AgentInvocation,
+    ) -> Result<SpawnRequest, AgentError> {
         for (path, bytes) in &launch.files {
-            home::lay(&invocation.home, path, bytes)
+            home::write_private_file(&invocation.home, path, bytes)
                 .map_err(|error| AgentError::failed(format!("write `{}`: {error}", path.display()), ""))?;
         }
-        let mut spawn = env::spawn_in(room, invocation, self.installed.starts().to_owned());
-        spawn.args = self.installed.script().into_iter().map(|script| room.see(script).into()).collect();
+        let mut spawn = env::spawn_in(room, invocation, self.installed.executable().to_owned());
+        spawn.args =
+            self.installed.script_argument().into_iter().map(|script| room.inside_path(script).into()).collect();
         spawn.args.extend(launch.args);
         spawn.env.extend(launch.env);
-        spawn.stdin = Stdin::Bytes(launch.stdin);
-        spawn.output = Output::Private;
+        spawn.stdin = StdinSource::Bytes(launch.stdin);
+        spawn.output = OutputChannel::Private;
         Ok(spawn)
     }
 
     /// The room with the rest of a script's package in it. The program itself is shown by its start.
-    fn show(&self, room: Room) -> Room {
-        match self.installed.needs().and_then(|folder| Some((folder, folder.to_str()?))) {
-            Some((folder, at)) => room.showing(folder, at),
+    fn show(&self, room: SandboxView) -> SandboxView {
+        match self.installed.package_folder().and_then(|folder| Some((folder, folder.to_str()?))) {
+            Some((folder, at)) => room.with_path_shown(folder, at),
             None => room,
         }
     }
 
     async fn run(
         &self,
-        invocation: &Invocation,
-        proc: &Proc,
+        invocation: &AgentInvocation,
+        proc: &ProcessRunner,
         log: &mut dyn AgentLog,
-        cancel: &Cancel,
-        started: &mut (dyn FnMut(&Started) + Send),
+        cancel: &CancelToken,
+        started: &mut (dyn FnMut(&StartedProcess) + Send),
     ) -> Result<AgentOutcome, AgentError> {
         let launch = self.dialect.launch(invocation)?;
-        let room = self.show(hide(&launch, invocation)?);
-        let mut hearing = Hearing::new(log, invocation).by(self.clock.as_ref());
-        for name in room.shows(&launch.hidden, &invocation.workspace) {
+        let room = self.show(hidden_view(&launch, invocation)?);
+        let mut hearing = StreamObserver::new(log, invocation).with_clock(self.clock.as_ref());
+        for name in room.visible_names(&launch.hidden, &invocation.workspace) {
             hearing.note(&format!("without walls, {} reads the repository's `{name}`", self.dialect.name()));
         }
-        if let Some(path) = room.shows_below(&launch.hidden_below, &invocation.workspace) {
+        if let Some(path) = room.visible_below(&launch.hidden_below, &invocation.workspace) {
             let (name, path) = (self.dialect.name(), path.display());
             hearing.note(&format!("without walls, {name} may read the repository's `{path}` and its like"));
         }
-        let _lent = Lent::of(invocation);
+        let _lent = LoginFolderGuard::for_invocation(invocation);
         let spawn = self.spawn(launch, &room, invocation)?;
-        let mut listener = Listener::new(self.dialect.reader(invocation), hearing);
+        let mut listener = ProgramListener::new(self.dialect.reader(invocation), hearing);
         let ended = proc.run(spawn, &mut listener, cancel, started).await?;
         let mut outcome = listener.finish(ended);
-        outcome.told.version = outcome.told.version.or_else(|| self.installed.version.clone());
+        outcome.self_report.version = outcome.self_report.version.or_else(|| self.installed.version.clone());
         Ok(outcome)
     }
 }
 
 /// The folder of a start that was lent its user's sign-in. It goes however the start ends: also when nothing could be started,
 /// and when nobody waits for it any more, as a suspended round keeps its HOME.
-struct Lent(PathBuf);
+struct LoginFolderGuard(PathBuf);
 
-impl Lent {
-    fn of(invocation: &Invocation) -> Option<Self> {
+impl LoginFolderGuard {
+    fn for_invocation(invocation: &AgentInvocation) -> Option<Self> {
         let folder = || Self(invocation.home.join(own_folder(invocation)));
         invocation.endpoints.login.as_ref().map(|_| folder())
     }
 }
 
-impl Drop for Lent {
+impl Drop for LoginFolderGuard {
     fn drop(&mut self) {
         // What cannot be taken away goes with the workspace. A link is not followed.
         let _ = std::fs::remove_dir_all(&self.0);
@@ -202,17 +214,17 @@ impl Drop for Lent {
 }
 
 /// The room without what the program would load of the repository's.
-pub(super) fn hide(launch: &Launch, invocation: &Invocation) -> Result<Room, AgentError> {
-    if let Some(name) = invocation.room.shows(&launch.needs_hidden, &invocation.workspace).first() {
+pub(super) fn hidden_view(launch: &ProgramLaunch, invocation: &AgentInvocation) -> Result<SandboxView, AgentError> {
+    if let Some(name) = invocation.view.visible_names(&launch.needs_hidden, &invocation.workspace).first() {
         let what = format!("the repository's `{name}` would steer the agent, and without walls it cannot be hidden");
         let hint = "`loopwright doctor` says why there are no walls; or remove the file";
         return Err(AgentError::Unavailable { what, hint: hint.to_owned() });
     }
     let names = [launch.hidden.as_slice(), &launch.needs_hidden].concat();
-    let hidden = invocation.room.clone().hiding(&names, &invocation.home);
+    let hidden = invocation.view.clone().with_names_hidden(&names, &invocation.home);
     let hidden = hidden.and_then(|room| match launch.hidden_below.as_slice() {
         [] => Ok(room),
-        names => room.hiding_below(names, &invocation.home),
+        names => room.with_names_hidden_below(names, &invocation.home),
     });
     hidden.map_err(|what| {
         let hint = "settings of an agent that lie in a repository are hidden from it; this one cannot be".to_owned();
@@ -220,12 +232,12 @@ pub(super) fn hide(launch: &Launch, invocation: &Invocation) -> Result<Room, Age
     })
 }
 
-impl Agent for Driven {
+impl Agent for DrivenAgent {
     fn name(&self) -> &str {
         self.dialect.name()
     }
 
-    fn capabilities(&self) -> Capabilities {
+    fn capabilities(&self) -> AgentCapabilities {
         self.dialect.capabilities()
     }
 
@@ -235,55 +247,55 @@ impl Agent for Driven {
 
     fn invoke<'a>(
         &'a self,
-        invocation: &'a Invocation,
-        proc: &'a Proc,
+        invocation: &'a AgentInvocation,
+        proc: &'a ProcessRunner,
         log: &'a mut dyn AgentLog,
-        cancel: &'a Cancel,
-        started: &'a mut (dyn FnMut(&Started) + Send),
+        cancel: &'a CancelToken,
+        started: &'a mut (dyn FnMut(&StartedProcess) + Send),
     ) -> BoxFuture<'a, Result<AgentOutcome, AgentError>> {
         Box::pin(self.run(invocation, proc, log, cancel, started))
     }
 }
 
 /// Hears a program while it runs.
-pub(super) struct Listener<'a> {
-    reader: Box<dyn Reader>,
-    hearing: Hearing<'a>,
+pub(super) struct ProgramListener<'a> {
+    reader: Box<dyn AgentStreamReader>,
+    observer: StreamObserver<'a>,
     stdout: Lines,
     stderr: Lines,
 }
 
-impl<'a> Listener<'a> {
-    pub(super) fn new(reader: Box<dyn Reader>, hearing: Hearing<'a>) -> Self {
-        Self { reader, hearing, stdout: Lines::default(), stderr: Lines::default() }
+impl<'a> ProgramListener<'a> {
+    pub(super) fn new(reader: Box<dyn AgentStreamReader>, observer: StreamObserver<'a>) -> Self {
+        Self { reader, observer, stdout: Lines::default(), stderr: Lines::default() }
     }
 
     /// Bytes that are kept of lines which have not ended.
     #[cfg(test)]
-    pub(super) fn held(&self) -> usize {
+    pub(super) fn buffered_bytes(&self) -> usize {
         self.stdout.open.capacity() + self.stderr.open.capacity()
     }
 
     /// The outcome of a program whose tree is gone.
-    pub(super) fn finish(mut self, ended: Ended) -> AgentOutcome {
-        let (reader, hearing) = (&mut self.reader, &mut self.hearing);
+    pub(super) fn finish(mut self, ended: FinishedRun) -> AgentOutcome {
+        let (reader, hearing) = (&mut self.reader, &mut self.observer);
         self.stdout.rest(|line| reader.line(line, hearing));
         self.stderr.rest(|line| reader.error_line(line, hearing));
         reader.end(ended.how, hearing);
-        self.hearing.settle(&ended);
-        self.hearing.finish(ended)
+        self.observer.judge_exit(&ended);
+        self.observer.finish(ended)
     }
 }
 
-impl Watch for Listener<'_> {
-    fn chunk(&mut self, stream: Stream, bytes: &[u8]) -> Flow {
-        self.hearing.raw(stream, bytes);
-        let (reader, hearing) = (&mut self.reader, &mut self.hearing);
+impl OutputWatch for ProgramListener<'_> {
+    fn chunk(&mut self, stream: OutputStream, bytes: &[u8]) -> WatchFlow {
+        self.observer.raw(stream, bytes);
+        let (reader, hearing) = (&mut self.reader, &mut self.observer);
         match stream {
-            Stream::Stdout => self.stdout.push(bytes, |line| reader.line(line, hearing)),
-            Stream::Stderr => self.stderr.push(bytes, |line| reader.error_line(line, hearing)),
+            OutputStream::Stdout => self.stdout.push(bytes, |line| reader.line(line, hearing)),
+            OutputStream::Stderr => self.stderr.push(bytes, |line| reader.error_line(line, hearing)),
         }
-        self.hearing.flow()
+        self.observer.flow()
     }
 }
 
@@ -322,7 +334,7 @@ impl Lines {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Endpoints, claude, testing};
+    use super::super::{ProviderEndpoints, claude, testing};
     use super::*;
     use crate::seam::Seam;
     use loopwright_core::spec::{AgentUse, Role};
@@ -332,13 +344,16 @@ mod tests {
         let root = tempfile::tempdir().expect("a folder");
         let at = |name: &str| root.path().join(name);
         ["home", "work", "tmp"].iter().for_each(|name| std::fs::create_dir(at(name)).expect("a folder"));
-        let endpoints = Endpoints { login: Some(b"dummy".as_slice().into()), ..Endpoints::default() };
+        let endpoints = ProviderEndpoints { login: Some(b"dummy".as_slice().into()), ..ProviderEndpoints::default() };
         let (home, workspace, tmp) = (at("home"), at("work"), at("tmp"));
-        let invocation = Invocation { home, workspace, tmp, endpoints, ..testing::without_walls(Role::Maker) };
-        let agent = Driven::new(&claude::Claude, Installed::at(AgentUse::Claude, at("no-such-program")));
-        let laid = agent.spawn(agent.dialect.launch(&invocation).expect("a launch"), &invocation.room, &invocation);
+        let invocation = AgentInvocation { home, workspace, tmp, endpoints, ..testing::unconfined(Role::Maker) };
+        let agent = DrivenAgent::new(
+            &claude::ClaudeDialect,
+            InstalledAgent::from_path(AgentUse::Claude, at("no-such-program")),
+        );
+        let laid = agent.spawn(agent.dialect.launch(&invocation).expect("a launch"), &invocation.view, &invocation);
         assert!(laid.is_ok() && std::fs::read_dir(at("home")).expect("HOME").count() == 1, "the sign-in was laid");
-        let (proc, cancel) = (Proc::new(Seam::none()), Cancel::new());
+        let (proc, cancel) = (ProcessRunner::new(Seam::none()), CancelToken::new());
         let ran = agent.invoke(&invocation, &proc, &mut (), &cancel, &mut |_| ()).await;
         assert!(matches!(ran, Err(AgentError::NotFound { .. })), "{ran:?}");
         assert_eq!(std::fs::read_dir(at("home")).expect("HOME").count(), 0, "nothing of it is left");

@@ -1,9 +1,9 @@
 //! The environment of a role: the base of every child, and what the contract with agents adds. Inherits nothing; every path in it is
 //! the one inside the role's room.
 
-use super::Invocation;
-use crate::proc::{Limits, Spawn};
-use crate::room::Room;
+use super::AgentInvocation;
+use crate::proc::{RunLimits, SpawnRequest};
+use crate::sandbox_view::SandboxView;
 use loopwright_core::spec::Role;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -23,48 +23,48 @@ pub(super) const OUTBOX: &str = "LOOPWRIGHT_OUTBOX";
 pub(super) const ITEMS: &str = "LOOPWRIGHT_ITEMS";
 
 /// A program of this invocation: its place, environment, limits and mark. Arguments and input are the adapter's.
-pub(super) fn spawn(invocation: &Invocation, program: PathBuf) -> Spawn {
-    spawn_in(&invocation.room, invocation, program)
+pub(super) fn spawn(invocation: &AgentInvocation, program: PathBuf) -> SpawnRequest {
+    spawn_in(&invocation.view, invocation, program)
 }
 
 /// The same in another room than the invocation's own.
-pub(super) fn spawn_in(room: &Room, invocation: &Invocation, program: PathBuf) -> Spawn {
-    let mut spawn = Spawn::new(program, &invocation.workspace, invocation.cookie.clone());
+pub(super) fn spawn_in(room: &SandboxView, invocation: &AgentInvocation, program: PathBuf) -> SpawnRequest {
+    let mut spawn = SpawnRequest::new(program, &invocation.workspace, invocation.cookie.clone());
     spawn.env = environment(invocation);
-    spawn.limits = Limits {
+    spawn.limits = RunLimits {
         wall: invocation.limits.wall,
         idle: invocation.limits.idle,
         output_max: invocation.limits.output_max,
-        ..Limits::default()
+        ..RunLimits::default()
     };
-    room.enter(spawn)
+    room.confine_spawn(spawn)
 }
 
 /// The whole environment. A verdict's variables are given to a checker and to nobody else, whatever the invocation holds.
-fn environment(invocation: &Invocation) -> BTreeMap<OsString, OsString> {
-    let room = &invocation.room;
+fn environment(invocation: &AgentInvocation) -> BTreeMap<OsString, OsString> {
+    let room = &invocation.view;
     let mut env = room.env(&invocation.home, &invocation.tmp);
     let mut set = |name: &str, value: OsString| drop(env.insert(name.into(), value));
     set("LOOPWRIGHT_ROLE", invocation.role.word().into());
     set("LOOPWRIGHT_LOOP", invocation.loop_name.clone().into());
     set("LOOPWRIGHT_ROUND", invocation.round.clone().into());
     set("LOOPWRIGHT_ATTEMPT", invocation.attempt.to_string().into());
-    set(OUTBOX, room.see(&invocation.outbox).into());
-    set("LOOP_OUTBOX", room.see(&invocation.outbox).into());
-    set("LOOPWRIGHT_STATE", room.see(&invocation.state_file).into());
-    set("LOOP_STATE_SUMMARY", room.see(&invocation.state_file).into());
+    set(OUTBOX, room.inside_path(&invocation.outbox).into());
+    set("LOOP_OUTBOX", room.inside_path(&invocation.outbox).into());
+    set("LOOPWRIGHT_STATE", room.inside_path(&invocation.state_file).into());
+    set("LOOP_STATE_SUMMARY", room.inside_path(&invocation.state_file).into());
     let mut urls = invocation.endpoints.urls.iter();
     if let Some(base) = urls.find_map(|(name, url)| url.strip_suffix(&format!("/{name}"))) {
         set("LOOPWRIGHT_PROVIDERS", base.into());
         set("LOOPWRIGHT_PROVIDER_TOKEN", invocation.endpoints.token.clone().into());
     }
     if let (Role::Checker, Some(sink)) = (invocation.role, &invocation.verdict) {
-        set(VERDICT, room.see(&sink.path).into());
+        set(VERDICT, room.inside_path(&sink.path).into());
         set(NONCE, sink.nonce.clone().into());
         set(TREE, sink.tree.clone().into());
         set(CANDIDATE, sink.candidate.clone().into());
         if let Some(items) = &invocation.items {
-            set(ITEMS, room.see(items).into());
+            set(ITEMS, room.inside_path(items).into());
         }
     }
     env

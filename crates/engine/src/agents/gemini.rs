@@ -4,11 +4,14 @@
 //! It tells its use of models once, in its last event. Of failed requests it often tells only the words; their status is
 //! then its exit code, as far as that fits into one.
 
-use super::driver::{Dialect, Launch, Reader, Way, in_home, own_folder, plain_brief, signed_in, way_to};
-use super::hearing::{Count, Hearing};
-use super::tools::{self, Tool};
-use super::{AgentError, Capabilities, Invocation, json};
-use crate::proc::How;
+use super::driver::{
+    AgentDialect, AgentStreamReader, ProgramLaunch, ProviderAccess, in_home, login_files, own_folder, plain_brief,
+    provider_access,
+};
+use super::stream_observer::{StreamObserver, UsageFigure};
+use super::tools::{self, AgentTool};
+use super::{AgentCapabilities, AgentError, AgentInvocation, json};
+use crate::proc::RunEnd;
 use loopwright_core::budget::{BudgetLimit, Tokens};
 use loopwright_core::provider::{ProviderTrouble, TroubleKind};
 use loopwright_core::spec::Role;
@@ -35,23 +38,23 @@ const EXIT_CONFIG: i32 = 52;
 const EXIT_TURNS: i32 = 53;
 
 /// Gemini CLI.
-pub(super) struct Gemini;
+pub(super) struct GeminiDialect;
 
-impl Dialect for Gemini {
+impl AgentDialect for GeminiDialect {
     fn name(&self) -> &'static str {
         "gemini"
     }
 
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { structured_output: false, ..Capabilities::DRIVEN }
+    fn capabilities(&self) -> AgentCapabilities {
+        AgentCapabilities { structured_output: false, ..AgentCapabilities::DRIVEN }
     }
 
-    fn launch(&self, invocation: &Invocation) -> Result<Launch, AgentError> {
-        let tools = tools::of(invocation)?;
+    fn launch(&self, invocation: &AgentInvocation) -> Result<ProgramLaunch, AgentError> {
+        let tools = tools::tools_for(invocation)?;
         let settings = settings(invocation, &tools).to_string();
         let mut files = vec![(own_folder(invocation).join(".gemini/settings.json"), settings.into_bytes())];
-        files.extend(signed_in(invocation, ".gemini/oauth_creds.json"));
-        Ok(Launch {
+        files.extend(login_files(invocation, ".gemini/oauth_creds.json"));
+        Ok(ProgramLaunch {
             args: args(invocation, &tools),
             env: env(invocation)?,
             stdin: plain_brief(&invocation.prompt).into_bytes(),
@@ -64,16 +67,18 @@ impl Dialect for Gemini {
         })
     }
 
-    fn reader(&self, _: &Invocation) -> Box<dyn Reader> {
+    fn reader(&self, _: &AgentInvocation) -> Box<dyn AgentStreamReader> {
         Box::<GeminiReader>::default()
     }
 }
 
-fn args(invocation: &Invocation, tools: &[Tool]) -> Vec<OsString> {
+fn args(invocation: &AgentInvocation, tools: &[AgentTool]) -> Vec<OsString> {
     let mut args: Vec<OsString> = ["-o", "stream-json", "--skip-trust"].map(OsString::from).into();
     let mut option = |name: &str, value: OsString| args.extend([name.into(), value]);
     // Nobody is there to be asked. What is not in the role's list does not exist for it, so that this allows nothing more.
-    let asks_nobody = tools.iter().any(|tool| matches!(tool, Tool::Edit | Tool::Write | Tool::Bash | Tool::WebFetch));
+    let asks_nobody = tools
+        .iter()
+        .any(|tool| matches!(tool, AgentTool::Edit | AgentTool::Write | AgentTool::Bash | AgentTool::WebFetch));
     option("--approval-mode", if asks_nobody { "yolo" } else { "default" }.into());
     // A name that no extension has: none is loaded.
     option("--extensions", "none".into());
@@ -82,19 +87,19 @@ fn args(invocation: &Invocation, tools: &[Tool]) -> Vec<OsString> {
         option("--model", model.into());
     }
     if invocation.role == Role::Maker {
-        option("--include-directories", invocation.room.see(&invocation.outbox).into());
+        option("--include-directories", invocation.view.inside_path(&invocation.outbox).into());
     }
     if let Some(items) = &invocation.items {
-        option("--include-directories", invocation.room.see(items).into());
+        option("--include-directories", invocation.view.inside_path(items).into());
     }
     args
 }
 
-fn settings(invocation: &Invocation, tools: &[Tool]) -> Value {
+fn settings(invocation: &AgentInvocation, tools: &[AgentTool]) -> Value {
     let names: Vec<&str> = tools.iter().flat_map(|tool| names(*tool)).copied().collect();
-    let sign_in = match way_to(invocation, PROVIDER) {
-        Ok(Way::Own) => "oauth-personal",
-        Ok(Way::Proxy(_)) | Err(_) => "gemini-api-key",
+    let sign_in = match provider_access(invocation, PROVIDER) {
+        Ok(ProviderAccess::Own) => "oauth-personal",
+        Ok(ProviderAccess::Proxy(_)) | Err(_) => "gemini-api-key",
     };
     let mut settings = json!({
         "security": { "auth": { "selectedType": sign_in }, "folderTrust": { "enabled": true } },
@@ -116,24 +121,24 @@ fn settings(invocation: &Invocation, tools: &[Tool]) -> Value {
     settings
 }
 
-fn names(tool: Tool) -> &'static [&'static str] {
+fn names(tool: AgentTool) -> &'static [&'static str] {
     match tool {
-        Tool::Read => &["read_file"],
-        Tool::Glob => &["glob", "list_directory"],
-        Tool::Grep => &["grep_search"],
-        Tool::Edit => &["replace"],
-        Tool::Write => &["write_file"],
-        Tool::Bash => &["run_shell_command"],
-        Tool::WebFetch => &["web_fetch"],
+        AgentTool::Read => &["read_file"],
+        AgentTool::Glob => &["glob", "list_directory"],
+        AgentTool::Grep => &["grep_search"],
+        AgentTool::Edit => &["replace"],
+        AgentTool::Write => &["write_file"],
+        AgentTool::Bash => &["run_shell_command"],
+        AgentTool::WebFetch => &["web_fetch"],
     }
 }
 
-fn env(invocation: &Invocation) -> Result<Vec<(OsString, OsString)>, AgentError> {
-    let to_provider = match way_to(invocation, PROVIDER)? {
-        Way::Proxy(url) => {
+fn env(invocation: &AgentInvocation) -> Result<Vec<(OsString, OsString)>, AgentError> {
+    let to_provider = match provider_access(invocation, PROVIDER)? {
+        ProviderAccess::Proxy(url) => {
             vec![("GOOGLE_GEMINI_BASE_URL", url.into()), ("GEMINI_API_KEY", invocation.endpoints.token.clone().into())]
         }
-        Way::Own => Vec::new(),
+        ProviderAccess::Own => Vec::new(),
     };
     let pairs: [(&str, OsString); 4] = [
         ("GEMINI_CLI_HOME", in_home(invocation, &own_folder(invocation)).into()),
@@ -170,8 +175,8 @@ struct GeminiReader {
     last_words: String,
 }
 
-impl Reader for GeminiReader {
-    fn line(&mut self, line: &[u8], hearing: &mut Hearing<'_>) {
+impl AgentStreamReader for GeminiReader {
+    fn line(&mut self, line: &[u8], hearing: &mut StreamObserver<'_>) {
         let Some(kind) = json::kind(line) else { return };
         match kind.as_ref() {
             "init" => init(line, hearing),
@@ -184,8 +189,8 @@ impl Reader for GeminiReader {
         }
     }
 
-    fn error_line(&mut self, line: &[u8], hearing: &mut Hearing<'_>) {
-        let text = json::text(line);
+    fn error_line(&mut self, line: &[u8], hearing: &mut StreamObserver<'_>) {
+        let text = json::lossy_text(line);
         if text.starts_with("Attempt ") && text.contains(" failed") {
             let status = text.split_once("with status ").and_then(|(_, rest)| rest.get(..3)?.parse().ok());
             hearing.retries(status);
@@ -200,26 +205,26 @@ impl Reader for GeminiReader {
         }
     }
 
-    fn end(&mut self, how: How, hearing: &mut Hearing<'_>) {
-        self.speaks(hearing);
+    fn end(&mut self, how: RunEnd, hearing: &mut StreamObserver<'_>) {
+        self.finish_message(hearing);
         if self.doubtful {
             hearing.usage_unknown();
         }
-        let code = if let How::Exited(code) = how { Some(code) } else { None };
+        let code = if let RunEnd::Exited(code) = how { Some(code) } else { None };
         let rest = code.and_then(|code| STATUSES.into_iter().find(|status| i32::from(status & 0xff) == code));
         if let Some(failed) = self.failed.take() {
             // Its words may name a status of their own, which is better than what fits into an exit code.
-            let heard = ProviderTrouble::heard(None, &failed, 0);
-            return hearing.trouble_said(heard.status.or(rest).or(self.status), &failed);
+            let heard = ProviderTrouble::classify(None, &failed, 0);
+            return hearing.trouble_from_text(heard.status.or(rest).or(self.status), &failed);
         }
         if hearing.is_done() || hearing.is_troubled() {
             return;
         }
         match (code, self.retried.take()) {
-            (Some(EXIT_TURNS), _) => hearing.limited(BudgetLimit::Turns),
+            (Some(EXIT_TURNS), _) => hearing.hit_own_limit(BudgetLimit::Turns),
             (Some(EXIT_AUTH), _) => self.trouble(TroubleKind::Auth, hearing),
             (Some(EXIT_INPUT | EXIT_CONFIG), _) => self.trouble(TroubleKind::BadRequest, hearing),
-            (_, Some((status, said))) if how != How::Cancelled => hearing.trouble_that_passes(status, &said),
+            (_, Some((status, said))) if how != RunEnd::Cancelled => hearing.transient_trouble(status, &said),
             _ => (),
         }
     }
@@ -232,7 +237,7 @@ fn is_users(line: &[u8]) -> bool {
     line[..line.len().min(200)].windows(USER.len()).any(|part| part == USER)
 }
 
-fn init(line: &[u8], hearing: &mut Hearing<'_>) {
+fn init(line: &[u8], hearing: &mut StreamObserver<'_>) {
     #[derive(Deserialize)]
     struct Init<'a> {
         #[serde(borrow, default)]
@@ -240,19 +245,19 @@ fn init(line: &[u8], hearing: &mut Hearing<'_>) {
         #[serde(borrow, default)]
         model: Option<Cow<'a, str>>,
     }
-    let text = json::text(line);
+    let text = json::lossy_text(line);
     if let Ok(init) = serde_json::from_str::<Init<'_>>(&text) {
         hearing.started(init.session_id.as_deref(), init.model.as_deref(), None);
     }
 }
 
 impl GeminiReader {
-    fn trouble(&self, kind: TroubleKind, hearing: &mut Hearing<'_>) {
+    fn trouble(&self, kind: TroubleKind, hearing: &mut StreamObserver<'_>) {
         hearing.trouble(ProviderTrouble::new(kind, None, &self.last_words));
     }
 
     /// Something of the model's: the first after a tool begins a turn.
-    fn hears_model(&mut self, hearing: &mut Hearing<'_>) {
+    fn on_model_output(&mut self, hearing: &mut StreamObserver<'_>) {
         self.retried = None;
         if !std::mem::replace(&mut self.speaking, true) {
             hearing.turn();
@@ -260,14 +265,14 @@ impl GeminiReader {
     }
 
     /// Its message is whole.
-    fn speaks(&mut self, hearing: &mut Hearing<'_>) {
+    fn finish_message(&mut self, hearing: &mut StreamObserver<'_>) {
         if !self.message.is_empty() {
-            hearing.says(&self.message);
+            hearing.message(&self.message);
             self.message.clear();
         }
     }
 
-    fn message(&mut self, line: &[u8], hearing: &mut Hearing<'_>) {
+    fn message(&mut self, line: &[u8], hearing: &mut StreamObserver<'_>) {
         #[derive(Deserialize)]
         struct Message<'a> {
             #[serde(borrow, default)]
@@ -280,21 +285,21 @@ impl GeminiReader {
         if is_users(line) {
             return;
         }
-        let text = json::text(line);
+        let text = json::lossy_text(line);
         let Ok(message) = serde_json::from_str::<Message<'_>>(&text) else { return };
         if message.role != "assistant" {
             return;
         }
-        self.hears_model(hearing);
+        self.on_model_output(hearing);
         self.spoke = true;
         if !message.delta {
-            self.speaks(hearing);
+            self.finish_message(hearing);
         }
         let room = MESSAGE_MAX.saturating_sub(self.message.len());
         self.message.push_str(&message.content[..message.content.floor_char_boundary(room)]);
     }
 
-    fn tool_use(&mut self, line: &[u8], hearing: &mut Hearing<'_>) {
+    fn tool_use(&mut self, line: &[u8], hearing: &mut StreamObserver<'_>) {
         #[derive(Deserialize)]
         struct Used<'a> {
             #[serde(borrow, default)]
@@ -323,21 +328,21 @@ impl GeminiReader {
             #[serde(borrow, default)]
             dir_path: Option<Cow<'a, str>>,
         }
-        self.hears_model(hearing);
-        self.speaks(hearing);
-        let text = json::text(line);
+        self.on_model_output(hearing);
+        self.finish_message(hearing);
+        let text = json::lossy_text(line);
         let other = || serde_json::from_str::<Other<'_>>(&text).ok();
         let other = || other().map(|Other { tool_name, tool_id }| Used { tool_name, tool_id, parameters: None });
         let Some(used) = serde_json::from_str::<Used<'_>>(&text).ok().or_else(other) else { return };
         let what =
             used.parameters.and_then(|input| input.command.or(input.file_path).or(input.pattern).or(input.dir_path));
-        hearing.tool(&used.tool_name, json::glance(what.as_deref().unwrap_or_default()));
+        hearing.tool(&used.tool_name, json::first_line(what.as_deref().unwrap_or_default()));
         if self.calls.len() < CALLS_MAX {
             self.calls.push((used.tool_id.into_owned(), used.tool_name.into_owned()));
         }
     }
 
-    fn tool_result(&mut self, line: &[u8], hearing: &mut Hearing<'_>) {
+    fn tool_result(&mut self, line: &[u8], hearing: &mut StreamObserver<'_>) {
         #[derive(Deserialize)]
         struct Done<'a> {
             #[serde(borrow, default)]
@@ -347,7 +352,7 @@ impl GeminiReader {
         }
         self.speaking = false;
         self.spoke = false;
-        let text = json::text(line);
+        let text = json::lossy_text(line);
         let Ok(done) = serde_json::from_str::<Done<'_>>(&text) else { return };
         let Some(at) = self.calls.iter().position(|(id, _)| *id == done.tool_id) else { return };
         let (_, tool) = self.calls.swap_remove(at);
@@ -356,7 +361,7 @@ impl GeminiReader {
         }
     }
 
-    fn complains(&mut self, line: &[u8], hearing: &mut Hearing<'_>) {
+    fn complains(&mut self, line: &[u8], hearing: &mut StreamObserver<'_>) {
         #[derive(Deserialize)]
         struct Complaint<'a> {
             #[serde(borrow, default)]
@@ -364,26 +369,26 @@ impl GeminiReader {
             #[serde(borrow, default)]
             message: Cow<'a, str>,
         }
-        let text = json::text(line);
+        let text = json::lossy_text(line);
         let Ok(complaint) = serde_json::from_str::<Complaint<'_>>(&text) else { return };
         if complaint.severity == "error" {
             self.complaint = Some(complaint.message.into_owned());
         } else {
-            hearing.note(json::glance(&complaint.message));
+            hearing.note(json::first_line(&complaint.message));
         }
     }
 
-    fn result(&mut self, line: &[u8], hearing: &mut Hearing<'_>) {
-        self.speaks(hearing);
+    fn result(&mut self, line: &[u8], hearing: &mut StreamObserver<'_>) {
+        self.finish_message(hearing);
         self.retried = None;
-        hearing.done();
-        let text = json::text(line);
+        hearing.mark_done();
+        let text = json::lossy_text(line);
         let Ok(end) = serde_json::from_str::<End<'_>>(&text) else {
             self.doubtful = true;
             return hearing.trouble(ProviderTrouble::new(TroubleKind::Unclear, None, "its last event cannot be read"));
         };
         for (model, used) in &end.stats.models {
-            hearing.usage(model, (*used).into(), Count::Total);
+            hearing.usage(model, (*used).into(), UsageFigure::Total);
         }
         if end.status == "success" {
             self.succeeded(hearing);
@@ -393,16 +398,16 @@ impl GeminiReader {
     }
 
     /// It always has a last word, except when the provider broke off in a way that it does not notice.
-    fn succeeded(&self, hearing: &mut Hearing<'_>) {
+    fn succeeded(&self, hearing: &mut StreamObserver<'_>) {
         if !self.spoke {
             let text = "it ended without a last word, as it does when an answer breaks off";
             hearing.trouble(ProviderTrouble::new(TroubleKind::Unclear, None, text));
         }
     }
 
-    fn fails(&mut self, error: Option<Failure<'_>>, hearing: &mut Hearing<'_>) {
+    fn fails(&mut self, error: Option<Failure<'_>>, hearing: &mut StreamObserver<'_>) {
         if error.as_ref().is_some_and(|error| error.kind == "FatalTurnLimitedError") {
-            return hearing.limited(BudgetLimit::Turns);
+            return hearing.hit_own_limit(BudgetLimit::Turns);
         }
         let said = error.map(|error| error.message.into_owned()).or_else(|| self.complaint.take()).unwrap_or_default();
         if said.contains("response was blocked") {

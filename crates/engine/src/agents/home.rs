@@ -14,7 +14,7 @@ const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOF
 ///
 /// # Errors
 /// When it cannot be written, also when something that is no folder stands in the way.
-pub(super) fn lay(home: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub(super) fn write_private_file(home: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let (folder, name) = split(path)?;
     let at = walk(home, folder)?;
     remove_at(&at, name)?;
@@ -58,7 +58,7 @@ mod tests {
         let home = tempfile::tempdir().expect("a folder");
         let path = Path::new(".deep/er/auth.json");
         for text in ["one", "two"] {
-            lay(home.path(), path, text.as_bytes()).expect("laid");
+            write_private_file(home.path(), path, text.as_bytes()).expect("laid");
             assert_eq!(std::fs::read_to_string(home.path().join(path)).expect("a file"), text);
         }
         let mode = std::fs::metadata(home.path().join(path)).expect("a file").permissions().mode();
@@ -72,9 +72,9 @@ mod tests {
         std::fs::write(&treasure, "mine").expect("a file");
         symlink(outside.path(), home.path().join(".codex")).expect("a link");
         symlink(&treasure, home.path().join("auth.json")).expect("a link");
-        assert!(lay(home.path(), Path::new(".codex/auth.json"), b"x").is_err());
-        lay(home.path(), Path::new("auth.json"), b"x").expect("the link itself is replaced");
+        assert!(write_private_file(home.path(), Path::new(".codex/auth.json"), b"x").is_err());
+        write_private_file(home.path(), Path::new("auth.json"), b"x").expect("the link itself is replaced");
         assert_eq!(std::fs::read_to_string(&treasure).expect("a file"), "mine");
-        assert!(lay(home.path(), Path::new("../auth.json"), b"x").is_err());
+        assert!(write_private_file(home.path(), Path::new("../auth.json"), b"x").is_err());
     }
 }

@@ -1,7 +1,7 @@
 //! Which agents are on this machine: the first executable of each name on the PATH that rooms have, what it really is, and
 //! its version. Starts nothing, except where a version is asked for that no file tells.
 
-use crate::proc::{Cancel, Cookie, How, Limits, Proc, Spawn, base_env, trusted_path};
+use crate::proc::{CancelToken, ProcessRunner, RunEnd, RunLimits, SpawnRequest, TreeCookie, base_env, trusted_path};
 use loopwright_core::spec::AgentUse;
 use serde::Deserialize;
 use std::ffi::OsStr;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How long a program may think about its own version.
-const VERSION_PATIENCE: Duration = Duration::from_secs(10);
+const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
 /// Folders above a program in which its package may be described.
 const PACKAGE_DEPTH: usize = 5;
 /// Bytes of a `package.json`; a real one has a few thousand.
@@ -19,7 +19,7 @@ const PACKAGE_MAX: u64 = 1 << 20;
 
 /// An agent's program on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Installed {
+pub struct InstalledAgent {
     /// Which agent.
     pub agent: AgentUse,
     /// Its program, links followed.
@@ -33,23 +33,23 @@ pub struct Installed {
 /// Looks for an agent on the system's folders of programs and on `path`, in the order of rooms. Nothing that lies in the
 /// repository is taken for a program of the user's.
 #[must_use]
-pub fn find(agent: AgentUse, path: &[PathBuf], repo: Option<&Path>) -> Option<Installed> {
+pub fn find(agent: AgentUse, path: &[PathBuf], repo: Option<&Path>) -> Option<InstalledAgent> {
     find_as(agent, program_name(agent)?, path, repo)
 }
 
 /// The same for any program of this name, which is spoken to in the Agent Client Protocol.
-pub(super) fn find_named(name: &str, path: &[PathBuf], repo: Option<&Path>) -> Option<Installed> {
+pub(super) fn find_named(name: &str, path: &[PathBuf], repo: Option<&Path>) -> Option<InstalledAgent> {
     find_as(AgentUse::Acp, name, path, repo)
 }
 
-fn find_as(agent: AgentUse, name: &str, path: &[PathBuf], repo: Option<&Path>) -> Option<Installed> {
+fn find_as(agent: AgentUse, name: &str, path: &[PathBuf], repo: Option<&Path>) -> Option<InstalledAgent> {
     let repo = repo.map(real);
     let allowed = |program: &Path| repo.as_deref().is_none_or(|repo| !program.starts_with(repo));
-    let (folder, found) = look(name, path, &allowed)?;
+    let (folder, found) = find_executable(name, path, &allowed)?;
     let version = package_version(&found);
     let program = native(agent, &found).filter(|native| allowed(native)).unwrap_or(found);
     let node = if is_node_script(&program) { node(&folder, path, &allowed) } else { None };
-    Some(Installed { agent, program, version, node })
+    Some(InstalledAgent { agent, program, version, node })
 }
 
 /// What somebody types to get it; nothing for what is no program of its own.
@@ -65,40 +65,40 @@ pub fn install_hint(agent: AgentUse) -> Option<String> {
     Some(format!("`npm install -g {package}` with Node.js 22 or later, and see that it is on PATH"))
 }
 
-impl Installed {
+impl InstalledAgent {
     /// A program that is known already.
     #[must_use]
-    pub fn at(agent: AgentUse, program: PathBuf) -> Self {
+    pub fn from_path(agent: AgentUse, program: PathBuf) -> Self {
         Self { agent, version: package_version(&real(&program)), program, node: None }
     }
 
     /// What is executed: the program, or what runs it.
-    pub(super) fn starts(&self) -> &Path {
+    pub(super) fn executable(&self) -> &Path {
         self.node.as_deref().unwrap_or(&self.program)
     }
 
     /// The program as an argument, for one that is run by another.
-    pub(super) fn script(&self) -> Option<&Path> {
+    pub(super) fn script_argument(&self) -> Option<&Path> {
         self.node.as_ref().map(|_| self.program.as_path())
     }
 
     /// The folder that a script needs besides itself: that of its package. A native program needs none.
-    pub(super) fn needs(&self) -> Option<&Path> {
-        package(self.script()?).map(|(folder, _)| folder)
+    pub(super) fn package_folder(&self) -> Option<&Path> {
+        package(self.script_argument()?).map(|(folder, _)| folder)
     }
 
     /// The version, asked of the program itself if no file tells it. `scratch` is a folder for its HOME.
-    pub async fn ask_version(&self, proc: &Proc, scratch: &Path) -> Option<String> {
+    pub async fn query_version(&self, proc: &ProcessRunner, scratch: &Path) -> Option<String> {
         if self.version.is_some() {
             return self.version.clone();
         }
-        let mut spawn = Spawn::new(self.starts(), scratch, Cookie::new("lw-version"));
+        let mut spawn = SpawnRequest::new(self.executable(), scratch, TreeCookie::new("lw-version"));
         let folder = self.program.parent().map(Path::to_owned);
         spawn.env = base_env(scratch, scratch, folder.as_slice());
-        spawn.args = self.script().map(Into::into).into_iter().chain(["--version".into()]).collect();
-        spawn.limits = Limits { wall: Some(VERSION_PATIENCE), output_max: 64 << 10, ..Limits::default() };
-        let ended = proc.run(spawn, &mut (), &Cancel::new(), |_| ()).await.ok()?;
-        if ended.how == How::Exited(0) { version_in(&ended.stdout.to_lossy_string()) } else { None }
+        spawn.args = self.script_argument().map(Into::into).into_iter().chain(["--version".into()]).collect();
+        spawn.limits = RunLimits { wall: Some(VERSION_TIMEOUT), output_max: 64 << 10, ..RunLimits::default() };
+        let ended = proc.run(spawn, &mut (), &CancelToken::new(), |_| ()).await.ok()?;
+        if ended.how == RunEnd::Exited(0) { version_in(&ended.stdout.to_lossy_string()) } else { None }
     }
 }
 
@@ -110,7 +110,7 @@ fn program_name(agent: AgentUse) -> Option<&'static str> {
 }
 
 /// The first executable of a name: the folder it was found in, and what it really is.
-fn look(name: &str, path: &[PathBuf], allowed: &dyn Fn(&Path) -> bool) -> Option<(PathBuf, PathBuf)> {
+fn find_executable(name: &str, path: &[PathBuf], allowed: &dyn Fn(&Path) -> bool) -> Option<(PathBuf, PathBuf)> {
     let system: Vec<_> = std::env::split_paths(trusted_path()).collect();
     let folders = system.iter().chain(path);
     let candidates = folders.map(|folder| (folder.clone(), real(&folder.join(name))));
@@ -146,7 +146,7 @@ fn node(folder: &Path, path: &[PathBuf], allowed: &dyn Fn(&Path) -> bool) -> Opt
     let beside = real(&folder.join("node"));
     let own = std::iter::once(beside).chain(path.iter().map(|folder| real(&folder.join("node"))));
     let own = own.into_iter().find(|node| is_executable(node) && allowed(node));
-    own.or_else(|| Some(look("node", &[], allowed)?.1))
+    own.or_else(|| Some(find_executable("node", &[], allowed)?.1))
 }
 
 #[derive(Deserialize)]
@@ -230,7 +230,7 @@ mod tests {
         let found = find(AgentUse::Codex, &path, None).expect("it is there");
         assert_eq!(found.program, world.at(&native));
         assert_eq!(found.version.as_deref(), Some("0.166.0"));
-        assert_eq!(found.script(), None);
+        assert_eq!(found.script_argument(), None);
     }
 
     #[test]
@@ -240,11 +240,11 @@ mod tests {
         world.file("prefix/lib/node_modules/@google/gemini-cli/bundle/gemini.js", "#!/usr/bin/env -S node --x\n");
         world.link("prefix/bin/gemini", "../lib/node_modules/@google/gemini-cli/bundle/gemini.js");
         let found = find(AgentUse::Gemini, &[world.at("prefix/bin")], None).expect("it is there");
-        assert_eq!(found.starts(), world.at("prefix/bin/node"));
-        assert_eq!(found.script(), Some(found.program.as_path()));
-        assert_eq!(found.needs(), None);
+        assert_eq!(found.executable(), world.at("prefix/bin/node"));
+        assert_eq!(found.script_argument(), Some(found.program.as_path()));
+        assert_eq!(found.package_folder(), None);
         world.file("prefix/lib/node_modules/@google/gemini-cli/package.json", r#"{"name":"gemini","version":"1.0"}"#);
-        assert_eq!(found.needs(), Some(world.at("prefix/lib/node_modules/@google/gemini-cli").as_path()));
+        assert_eq!(found.package_folder(), Some(world.at("prefix/lib/node_modules/@google/gemini-cli").as_path()));
     }
 
     #[test]

@@ -19,12 +19,12 @@ pub(super) fn kind(line: &[u8]) -> Option<Cow<'_, str>> {
 }
 
 /// A line that is UTF-8, with what is not replaced.
-pub(super) fn text(line: &[u8]) -> Cow<'_, str> {
+pub(super) fn lossy_text(line: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(line)
 }
 
 /// The first line of a text, bounded, to show what a tool is used on.
-pub(super) fn glance(text: &str) -> &str {
+pub(super) fn first_line(text: &str) -> &str {
     let line = text.lines().next().unwrap_or_default();
     &line[..line.floor_char_boundary(200)]
 }

@@ -13,16 +13,16 @@ const SECRET_MIN: usize = 20;
 
 /// An agent's own sign-in on this host.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Login {
+pub struct AgentLogin {
     agent: AgentUse,
     file: PathBuf,
 }
 
-impl Login {
+impl AgentLogin {
     /// Where an agent keeps its sign-in below this home; none for an agent that has none of its own.
     #[must_use]
-    pub fn of(agent: AgentUse, home: &Path) -> Option<Self> {
-        Some(Self { agent, file: home.join(place(agent)?) })
+    pub fn locate(agent: AgentUse, home: &Path) -> Option<Self> {
+        Some(Self { agent, file: home.join(login_path(agent)?) })
     }
 
     /// Whose it is.
@@ -81,7 +81,7 @@ pub fn login_hosts(agent: AgentUse) -> &'static [&'static str] {
 }
 
 /// Where programs keep their sign-in, below a home.
-fn place(agent: AgentUse) -> Option<&'static str> {
+fn login_path(agent: AgentUse) -> Option<&'static str> {
     match agent {
         AgentUse::Claude => Some(".claude/.credentials.json"),
         AgentUse::Codex => Some(".codex/auth.json"),
@@ -106,23 +106,24 @@ fn collect(value: &serde_json::Value, found: &mut Vec<String>) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::driver::{Dialect, own_folder};
-    use super::super::{Endpoints, claude, codex, gemini, opencode, testing};
+    use super::super::driver::{AgentDialect, own_folder};
+    use super::super::{ProviderEndpoints, claude, codex, gemini, opencode, testing};
     use super::*;
     use loopwright_core::spec::Role;
 
     #[test]
     fn each_program_finds_its_own_sign_in_and_is_given_neither_an_address_nor_a_token() {
-        let dialects: [(&dyn Dialect, &str); 4] = [
-            (&claude::Claude, ".credentials.json"),
-            (&codex::Codex, "auth.json"),
-            (&gemini::Gemini, ".gemini/oauth_creds.json"),
-            (&opencode::Opencode, "data/opencode/auth.json"),
+        let dialects: [(&dyn AgentDialect, &str); 4] = [
+            (&claude::ClaudeDialect, ".credentials.json"),
+            (&codex::CodexDialect, "auth.json"),
+            (&gemini::GeminiDialect, ".gemini/oauth_creds.json"),
+            (&opencode::OpencodeDialect, "data/opencode/auth.json"),
         ];
         for (dialect, name) in dialects {
             let mut invocation = testing::invocation(Role::Maker);
             invocation.model = None;
-            invocation.endpoints = Endpoints { login: Some(b"dummy".as_slice().into()), ..Endpoints::default() };
+            invocation.endpoints =
+                ProviderEndpoints { login: Some(b"dummy".as_slice().into()), ..ProviderEndpoints::default() };
             let launch = dialect.launch(&invocation).unwrap_or_else(|error| panic!("{}: {error}", dialect.name()));
             let laid = (own_folder(&invocation).join(name), b"dummy".to_vec());
             assert!(launch.files.contains(&laid), "{}: {:?}", dialect.name(), launch.files);
@@ -134,13 +135,13 @@ mod tests {
     #[test]
     fn tokens_of_a_sign_in_are_secrets_and_its_plain_words_are_not() {
         let home = tempfile::tempdir().expect("a folder");
-        let login = Login::of(AgentUse::Codex, home.path()).expect("codex signs in");
+        let login = AgentLogin::locate(AgentUse::Codex, home.path()).expect("codex signs in");
         assert!(!login.exists() && login.secrets().is_err());
         let text = r#"{"tokens": {"access": "dummy-access-0123456789", "kind": "bearer"}, "url": "https://auth.example.org/long"}"#;
         std::fs::create_dir(home.path().join(".codex")).expect("a folder");
         std::fs::write(login.file(), text).expect("a dummy");
         assert!(login.exists());
         assert_eq!(login.secrets().expect("readable"), ["dummy-access-0123456789"]);
-        assert_eq!(Login::of(AgentUse::Scripted, home.path()), None);
+        assert_eq!(AgentLogin::locate(AgentUse::Scripted, home.path()), None);
     }
 }

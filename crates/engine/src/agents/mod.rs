@@ -1,6 +1,6 @@
 //! The programs that play roles, behind one interface: an invocation in, live events and an outcome out.
 //!
-//! An adapter starts exactly one process tree through [`Proc`], reads what it says, and returns when the tree is gone.
+//! An adapter starts exactly one process tree through [`ProcessRunner`], reads what it says, and returns when the tree is gone.
 //! It decides nothing: whether an outcome is good is the round's to say, and nothing an agent prints is a verdict.
 
 mod absent;
@@ -8,41 +8,41 @@ mod acp;
 mod claude;
 mod codex;
 mod command;
+mod driven_agents;
 mod driver;
 mod env;
 mod error;
 mod gemini;
-mod hearing;
 mod home;
 mod installed;
 mod json;
-mod listen;
 mod login;
 mod opencode;
 pub mod providers;
-mod roster;
+mod run_listener;
 pub mod scripted;
+mod stream_observer;
 #[cfg(test)]
 mod testing;
 mod tools;
 
-pub use absent::Absent;
-pub use acp::Acp;
-pub use command::Command;
+pub use absent::AbsentAgent;
+pub use acp::AcpAgent;
+pub use command::CommandAgent;
+pub use driven_agents::{DRIVEN_AGENTS, driven_agent, driven_agent_at, replay_stream};
 pub use error::AgentError;
-pub use installed::{Installed, find, install_hint};
-pub(crate) use listen::LINE_MAX;
-pub use login::{Login, login_hosts};
-pub use roster::{DRIVEN, driven, driven_by, hear};
-pub use scripted::{Scripted, main_if_asked};
+pub use installed::{InstalledAgent, find, install_hint};
+pub use login::{AgentLogin, login_hosts};
+pub(crate) use run_listener::LINE_MAX;
+pub use scripted::{ScriptedAgent, main_if_asked};
 
-use crate::egress::Pass;
-use crate::proc::{Cancel, Captured, Cookie, How, Proc, Started, Stream};
-use crate::purse::Meter;
-use crate::room::Room;
+use crate::budget_meter::StartMeter;
+use crate::egress::ProviderGrant;
+use crate::proc::{CancelToken, CapturedOutput, OutputStream, ProcessRunner, RunEnd, StartedProcess, TreeCookie};
+use crate::sandbox_view::SandboxView;
 use loopwright_core::BoxFuture;
-use loopwright_core::budget::{BudgetLimit, ModelTokens, Tokens, Usage};
-use loopwright_core::prices::Prices;
+use loopwright_core::budget::{AgentUsage, BudgetLimit, ModelTokens, Tokens};
+use loopwright_core::prices::ModelPrices;
 use loopwright_core::provider::ProviderTrouble;
 use loopwright_core::spec::Role;
 use loopwright_core::units::Usd;
@@ -53,7 +53,7 @@ use std::time::Duration;
 
 /// Everything one start of an agent is given.
 #[derive(Debug, Clone)]
-pub struct Invocation {
+pub struct AgentInvocation {
     /// The role it plays.
     pub role: Role,
     /// The loop.
@@ -83,20 +83,20 @@ pub struct Invocation {
     /// Tools the role may use, by the names of loop files; empty means what the role usually has.
     pub tools: Vec<String>,
     /// Where model providers are reached, and with what.
-    pub endpoints: Endpoints,
+    pub endpoints: ProviderEndpoints,
     /// What tokens cost.
-    pub prices: Arc<Prices>,
+    pub prices: Arc<ModelPrices>,
     /// When it is stopped.
     pub limits: AgentLimits,
     /// The mark of its process tree.
-    pub cookie: Cookie,
-    /// What its programs see. Paths of the invocation are the host's; [`Room::see`] says what they are called inside.
-    pub room: Room,
+    pub cookie: TreeCookie,
+    /// What its programs see. Paths of the invocation are the host's; [`SandboxView::inside_path`] says what they are called inside.
+    pub view: SandboxView,
 }
 
 /// Where an agent reaches its model provider: base URLs as they are seen in its room, and what it shows there instead of a key.
 #[derive(Clone, Default)]
-pub struct Endpoints {
+pub struct ProviderEndpoints {
     /// Provider's name to its base URL, such as `http://127.0.0.1:3128/provider/anthropic`: those that the role's agent
     /// may use. One whose provider is not here signs in by itself, see `login`.
     pub urls: BTreeMap<String, String>,
@@ -106,19 +106,19 @@ pub struct Endpoints {
     /// It is laid where the program looks for it, and neither a base URL nor a token is given then.
     pub login: Option<Arc<[u8]>>,
     /// What opens the way; the token is worth something as long as this is held.
-    pub pass: Option<Arc<Pass>>,
+    pub grant: Option<Arc<ProviderGrant>>,
 }
 
-impl Endpoints {
+impl ProviderEndpoints {
     /// The providers of a pass.
     #[must_use]
-    pub fn by(pass: Pass) -> Self {
+    pub fn from_grant(pass: ProviderGrant) -> Self {
         let (urls, token) = (pass.urls().clone(), pass.token().to_owned());
-        Self { urls, token, login: None, pass: Some(Arc::new(pass)) }
+        Self { urls, token, login: None, grant: Some(Arc::new(pass)) }
     }
 }
 
-impl std::fmt::Debug for Endpoints {
+impl std::fmt::Debug for ProviderEndpoints {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Endpoints").field("urls", &self.urls).finish_non_exhaustive()
     }
@@ -151,7 +151,7 @@ pub struct AgentLimits {
     /// Money: the tree is ended when a usage report passes this.
     pub usd: Option<Usd>,
     /// What is shared with other starts: takes every usage report, and says when a ceiling was passed.
-    pub meter: Meter,
+    pub meter: StartMeter,
     /// Bytes of output after which the tree is ended.
     pub output_max: u64,
 }
@@ -160,32 +160,32 @@ pub struct AgentLimits {
 #[derive(Debug, Clone)]
 pub struct AgentOutcome {
     /// How it ended.
-    pub how: How,
+    pub how: RunEnd,
     /// The exit code, if it exited.
     pub exit: Option<i32>,
     /// What it used.
-    pub usage: Usage,
+    pub usage: AgentUsage,
     /// The last text it wrote, bounded: an L1 maker's report when it stages none.
     pub text: String,
     /// How many turns it told of.
     pub turns: u32,
     /// The kept standard output.
-    pub stdout: Captured,
+    pub stdout: CapturedOutput,
     /// The kept standard error.
-    pub stderr: Captured,
+    pub stderr: CapturedOutput,
     /// Somebody still held its pipes when it had ended.
     pub leaky: bool,
     /// It lived on through SIGTERM and had to be killed.
     pub term_ignored: bool,
-    /// The ceiling it met. A flood of output is no ceiling of the budget: see [`How::Flood`] in `how`.
+    /// The ceiling it met. A flood of output is no ceiling of the budget: see [`RunEnd::FloodKind`] in `how`.
     pub limit: Option<BudgetLimit>,
     /// What it told about itself.
-    pub told: Told,
+    pub self_report: AgentSelfReport,
 }
 
 /// What an agent tells about itself in its stream, besides its usage. None of it is evidence of good work.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Told {
+pub struct AgentSelfReport {
     /// Its program's version.
     pub version: Option<String>,
     /// Its session.
@@ -205,19 +205,19 @@ pub struct Told {
 impl AgentOutcome {
     /// The outcome of an agent that has no process of its own: it ended with this exit code, these last words and this use.
     #[must_use]
-    pub fn in_process(exit: i32, text: impl Into<String>, usage: Usage) -> Self {
+    pub fn in_process(exit: i32, text: impl Into<String>, usage: AgentUsage) -> Self {
         Self {
-            how: How::Exited(exit),
+            how: RunEnd::Exited(exit),
             exit: Some(exit),
             usage,
             text: text.into(),
             turns: 0,
-            stdout: Captured::default(),
-            stderr: Captured::default(),
+            stdout: CapturedOutput::default(),
+            stderr: CapturedOutput::default(),
             leaky: false,
             term_ignored: false,
             limit: None,
-            told: Told::default(),
+            self_report: AgentSelfReport::default(),
         }
     }
 }
@@ -228,7 +228,7 @@ pub enum AgentEvent<'a> {
     /// A line, or a piece of one that is too long, byte for byte and without its newline.
     Text {
         /// The stream it came from.
-        stream: Stream,
+        stream: OutputStream,
         /// The bytes.
         bytes: &'a [u8],
     },
@@ -236,7 +236,7 @@ pub enum AgentEvent<'a> {
     /// it says to people comes as other events.
     Raw {
         /// The stream it came from.
-        stream: Stream,
+        stream: OutputStream,
         /// The bytes.
         bytes: &'a [u8],
     },
@@ -248,7 +248,7 @@ pub enum AgentEvent<'a> {
         version: Option<&'a str>,
     },
     /// It wrote this to whoever listens.
-    Says(&'a str),
+    Message(&'a str),
     /// It uses a tool.
     Tool {
         /// The tool's name.
@@ -270,7 +270,7 @@ pub enum AgentEvent<'a> {
     /// It and its tree are gone.
     Finished {
         /// How it ended.
-        how: How,
+        how: RunEnd,
     },
 }
 
@@ -287,7 +287,7 @@ impl AgentLog for () {
 
 /// What an agent can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Capabilities {
+pub struct AgentCapabilities {
     /// It says what it used.
     pub usage: bool,
     /// Its output follows a schema.
@@ -305,7 +305,7 @@ pub struct Capabilities {
     pub confined: bool,
 }
 
-impl Capabilities {
+impl AgentCapabilities {
     /// Those of a program that the engine drives and listens to.
     pub(crate) const DRIVEN: Self = Self {
         usage: true,
@@ -324,7 +324,7 @@ pub trait Agent: Send + Sync {
     fn name(&self) -> &str;
 
     /// What it can do.
-    fn capabilities(&self) -> Capabilities;
+    fn capabilities(&self) -> AgentCapabilities;
 
     /// The version of its program, where that is known without starting it.
     fn version(&self) -> Option<&str> {
@@ -335,11 +335,11 @@ pub trait Agent: Send + Sync {
     /// event.
     fn invoke<'a>(
         &'a self,
-        invocation: &'a Invocation,
-        proc: &'a Proc,
+        invocation: &'a AgentInvocation,
+        proc: &'a ProcessRunner,
         log: &'a mut dyn AgentLog,
-        cancel: &'a Cancel,
-        started: &'a mut (dyn FnMut(&Started) + Send),
+        cancel: &'a CancelToken,
+        started: &'a mut (dyn FnMut(&StartedProcess) + Send),
     ) -> BoxFuture<'a, Result<AgentOutcome, AgentError>>;
 }
 
@@ -349,7 +349,7 @@ impl<A: Agent + ?Sized> Agent for Arc<A> {
         (**self).name()
     }
 
-    fn capabilities(&self) -> Capabilities {
+    fn capabilities(&self) -> AgentCapabilities {
         (**self).capabilities()
     }
 
@@ -359,11 +359,11 @@ impl<A: Agent + ?Sized> Agent for Arc<A> {
 
     fn invoke<'a>(
         &'a self,
-        invocation: &'a Invocation,
-        proc: &'a Proc,
+        invocation: &'a AgentInvocation,
+        proc: &'a ProcessRunner,
         log: &'a mut dyn AgentLog,
-        cancel: &'a Cancel,
-        started: &'a mut (dyn FnMut(&Started) + Send),
+        cancel: &'a CancelToken,
+        started: &'a mut (dyn FnMut(&StartedProcess) + Send),
     ) -> BoxFuture<'a, Result<AgentOutcome, AgentError>> {
         (**self).invoke(invocation, proc, log, cancel, started)
     }

@@ -4,11 +4,11 @@
 //! It has no last event: it came to its end when its last step ended with `stop`, and it never spoke of an error. Requests
 //! that fail are repeated in silence; its log tells of them, and that is read too.
 
-use super::driver::{Dialect, Launch, Reader, in_home, own_folder, signed_in};
-use super::hearing::{Count, Hearing};
-use super::tools::{self, Tool, unsupported};
-use super::{AgentError, Capabilities, Invocation, json};
-use crate::proc::How;
+use super::driver::{AgentDialect, AgentStreamReader, ProgramLaunch, in_home, login_files, own_folder};
+use super::stream_observer::{StreamObserver, UsageFigure};
+use super::tools::{self, AgentTool, unsupported_error};
+use super::{AgentCapabilities, AgentError, AgentInvocation, json};
+use crate::proc::RunEnd;
 use loopwright_core::budget::Tokens;
 use loopwright_core::provider::{ProviderTrouble, TroubleKind};
 use serde::Deserialize;
@@ -30,42 +30,42 @@ const UNKNOWN: &str = "unknown";
 const DENIALS: [&str; 3] = ["unavailable tool", "prevents you from using", "rejected permission"];
 
 /// opencode.
-pub(super) struct Opencode;
+pub(super) struct OpencodeDialect;
 
-impl Dialect for Opencode {
+impl AgentDialect for OpencodeDialect {
     fn name(&self) -> &'static str {
         "opencode"
     }
 
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { structured_output: false, ..Capabilities::DRIVEN }
+    fn capabilities(&self) -> AgentCapabilities {
+        AgentCapabilities { structured_output: false, ..AgentCapabilities::DRIVEN }
     }
 
-    fn launch(&self, invocation: &Invocation) -> Result<Launch, AgentError> {
+    fn launch(&self, invocation: &AgentInvocation) -> Result<ProgramLaunch, AgentError> {
         let words = ["run", "--format", "json", "--pure", "--title", "loopwright"];
         // Its log is the only place where it tells of requests that it repeats.
         let log = ["--print-logs", "--log-level", "ERROR"];
-        Ok(Launch {
+        Ok(ProgramLaunch {
             args: words.into_iter().chain(log).map(OsString::from).collect(),
             env: env(invocation)?,
             stdin: invocation.prompt.clone().into_bytes(),
-            files: [installed(invocation), signed_in(invocation, "data/opencode/auth.json")].concat(),
+            files: [installed(invocation), login_files(invocation, "data/opencode/auth.json")].concat(),
             // Of the folder of every file that it reads. Those at the top are left out by a variable.
             hidden_below: vec!["AGENTS.md", "CONTEXT.md"],
             // Plugins in there are run whatever the flags say.
             needs_hidden: vec![".opencode"],
-            ..Launch::default()
+            ..ProgramLaunch::default()
         })
     }
 
-    fn reader(&self, invocation: &Invocation) -> Box<dyn Reader> {
+    fn reader(&self, invocation: &AgentInvocation) -> Box<dyn AgentStreamReader> {
         let model = choose(invocation).ok().and_then(|choice| choice.model.map(str::to_owned));
         Box::new(OpencodeReader { model: model.unwrap_or_else(|| UNKNOWN.to_owned()), ..OpencodeReader::default() })
     }
 }
 
 /// It would fetch a package for plugins into its folder for configuration, unless that looks as if it had been fetched.
-fn installed(invocation: &Invocation) -> Vec<(PathBuf, Vec<u8>)> {
+fn installed(invocation: &AgentInvocation) -> Vec<(PathBuf, Vec<u8>)> {
     let folder = own_folder(invocation).join("config/opencode");
     let lock = json!({ "packages": { "": { "dependencies": { "@opencode-ai/plugin": "*" } } } });
     vec![
@@ -74,7 +74,7 @@ fn installed(invocation: &Invocation) -> Vec<(PathBuf, Vec<u8>)> {
     ]
 }
 
-fn env(invocation: &Invocation) -> Result<Vec<(OsString, OsString)>, AgentError> {
+fn env(invocation: &AgentInvocation) -> Result<Vec<(OsString, OsString)>, AgentError> {
     let folder = own_folder(invocation);
     let own = |name: &str| in_home(invocation, &folder.join(name)).into_os_string();
     let mut pairs: Vec<(&str, OsString)> = vec![
@@ -110,11 +110,11 @@ struct Choice<'a> {
 }
 
 /// `provider/model` says both; a model alone is one of the first provider there is.
-fn choose(invocation: &Invocation) -> Result<Choice<'_>, AgentError> {
+fn choose(invocation: &AgentInvocation) -> Result<Choice<'_>, AgentError> {
     let urls = &invocation.endpoints.urls;
     let none = |what: String| {
         let hint = "set the key of a provider, or write `providers: { NAME: { url: …, key_file: … } }` into your configuration";
-        unsupported(what, hint)
+        unsupported_error(what, hint)
     };
     if let Some((provider, model)) = invocation.model.as_deref().and_then(|name| name.split_once('/')) {
         let found = urls.get_key_value(provider);
@@ -126,7 +126,7 @@ fn choose(invocation: &Invocation) -> Result<Choice<'_>, AgentError> {
     Ok(Choice { provider, url, model })
 }
 
-fn config(invocation: &Invocation) -> Result<Value, AgentError> {
+fn config(invocation: &AgentInvocation) -> Result<Value, AgentError> {
     if invocation.endpoints.login.is_some() {
         return own_config(invocation);
     }
@@ -154,7 +154,7 @@ fn config(invocation: &Invocation) -> Result<Value, AgentError> {
 }
 
 /// The same for a program that signs in by itself and knows its providers from there.
-fn own_config(invocation: &Invocation) -> Result<Value, AgentError> {
+fn own_config(invocation: &AgentInvocation) -> Result<Value, AgentError> {
     let mut config = json!({
         "autoupdate": false, "share": "disabled", "snapshot": false, "lsp": false, "formatter": false,
         "permission": permission(invocation)?,
@@ -166,21 +166,21 @@ fn own_config(invocation: &Invocation) -> Result<Value, AgentError> {
 }
 
 /// What is allowed; all else is denied. Of rules that fit, the last one counts.
-fn permission(invocation: &Invocation) -> Result<Value, AgentError> {
-    let tools = tools::of(invocation)?;
-    let has = |tool: Tool| tools.contains(&tool);
-    if has(Tool::Edit) != has(Tool::Write) {
+fn permission(invocation: &AgentInvocation) -> Result<Value, AgentError> {
+    let tools = tools::tools_for(invocation)?;
+    let has = |tool: AgentTool| tools.contains(&tool);
+    if has(AgentTool::Edit) != has(AgentTool::Write) {
         let hint = "name both in `tools`, or neither";
-        return Err(unsupported("opencode cannot have one of `Edit` and `Write` without the other", hint));
+        return Err(unsupported_error("opencode cannot have one of `Edit` and `Write` without the other", hint));
     }
     let words = [
-        (Tool::Read, "read"),
-        (Tool::Glob, "glob"),
-        (Tool::Glob, "list"),
-        (Tool::Grep, "grep"),
-        (Tool::Edit, "edit"),
-        (Tool::Bash, "bash"),
-        (Tool::WebFetch, "webfetch"),
+        (AgentTool::Read, "read"),
+        (AgentTool::Glob, "glob"),
+        (AgentTool::Glob, "list"),
+        (AgentTool::Grep, "grep"),
+        (AgentTool::Edit, "edit"),
+        (AgentTool::Bash, "bash"),
+        (AgentTool::WebFetch, "webfetch"),
     ];
     let mut rules = Map::new();
     rules.insert("*".to_owned(), "deny".into());
@@ -192,14 +192,14 @@ fn permission(invocation: &Invocation) -> Result<Value, AgentError> {
 }
 
 /// Folders outside of the workspace: those of the role, and with commands all, as these are searched for paths too.
-fn outside(invocation: &Invocation, tools: &[Tool]) -> Value {
-    if tools.contains(&Tool::Bash) {
+fn outside(invocation: &AgentInvocation, tools: &[AgentTool]) -> Value {
+    if tools.contains(&AgentTool::Bash) {
         return "allow".into();
     }
     let mut rules = Map::new();
     rules.insert("*".to_owned(), "deny".into());
     for folder in [Some(&invocation.outbox), invocation.items.as_ref()].into_iter().flatten() {
-        rules.insert(invocation.room.see(folder).join("*").display().to_string(), "allow".into());
+        rules.insert(invocation.view.inside_path(folder).join("*").display().to_string(), "allow".into());
     }
     rules.into()
 }
@@ -222,12 +222,12 @@ struct OpencodeReader {
     failed: Option<String>,
 }
 
-impl Reader for OpencodeReader {
-    fn line(&mut self, line: &[u8], hearing: &mut Hearing<'_>) {
+impl AgentStreamReader for OpencodeReader {
+    fn line(&mut self, line: &[u8], hearing: &mut StreamObserver<'_>) {
         let Some(kind) = json::kind(line) else { return };
         match kind.as_ref() {
             "step_start" => self.step_start(line, hearing),
-            "text" => said(line, hearing),
+            "text" => read_text(line, hearing),
             "tool_use" => used(line, hearing),
             "step_finish" => self.step_finish(line, hearing),
             "error" => error(line, hearing),
@@ -235,8 +235,8 @@ impl Reader for OpencodeReader {
         }
     }
 
-    fn error_line(&mut self, line: &[u8], hearing: &mut Hearing<'_>) {
-        let text = json::text(line);
+    fn error_line(&mut self, line: &[u8], hearing: &mut StreamObserver<'_>) {
+        let text = json::lossy_text(line);
         let Some((_, rest)) = text.split_once("message=\"stream error\"") else { return };
         let words = rest.split_once("error.error=").and_then(|(_, value)| {
             let mut values = serde_json::Deserializer::from_str(value).into_iter::<Cow<'_, str>>();
@@ -246,19 +246,19 @@ impl Reader for OpencodeReader {
         self.failed = Some(words.map_or_else(|| "a request failed".to_owned(), Cow::into_owned));
     }
 
-    fn end(&mut self, how: How, hearing: &mut Hearing<'_>) {
+    fn end(&mut self, how: RunEnd, hearing: &mut StreamObserver<'_>) {
         if self.doubtful {
             hearing.usage_unknown();
         }
         if hearing.is_troubled() {
             return;
         }
-        let went_well = self.reason.as_deref() == Some("stop") && how == How::Exited(0);
-        if let Some(failed) = self.failed.take().filter(|_| !went_well && how != How::Cancelled) {
-            return hearing.trouble_that_passes(None, &failed);
+        let went_well = self.reason.as_deref() == Some("stop") && how == RunEnd::Exited(0);
+        if let Some(failed) = self.failed.take().filter(|_| !went_well && how != RunEnd::Cancelled) {
+            return hearing.transient_trouble(None, &failed);
         }
         match self.reason.as_deref() {
-            Some("stop") => hearing.done(),
+            Some("stop") => hearing.mark_done(),
             Some("content-filter") => {
                 hearing.trouble(ProviderTrouble::new(
                     TroubleKind::Declined,
@@ -328,11 +328,11 @@ impl From<StepTokens> for Tokens {
 }
 
 impl OpencodeReader {
-    fn step_start(&mut self, line: &[u8], hearing: &mut Hearing<'_>) {
+    fn step_start(&mut self, line: &[u8], hearing: &mut StreamObserver<'_>) {
         self.reason = None;
         self.failed = None;
         if !std::mem::replace(&mut self.greeted, true) {
-            let text = json::text(line);
+            let text = json::lossy_text(line);
             let session =
                 serde_json::from_str::<Event<'_, serde::de::IgnoredAny>>(&text).ok().and_then(|event| event.session);
             let model = Some(self.model.as_str()).filter(|model| *model != UNKNOWN);
@@ -341,8 +341,8 @@ impl OpencodeReader {
         hearing.turn();
     }
 
-    fn step_finish(&mut self, line: &[u8], hearing: &mut Hearing<'_>) {
-        let text = json::text(line);
+    fn step_finish(&mut self, line: &[u8], hearing: &mut StreamObserver<'_>) {
+        let text = json::lossy_text(line);
         self.failed = None;
         let Ok(Event { part, .. }) = serde_json::from_str::<Event<'_, Finish<'_>>>(&text) else {
             self.doubtful = true;
@@ -351,9 +351,9 @@ impl OpencodeReader {
         };
         self.reason = Some(part.reason.into_owned());
         if self.is_new(&part.id) {
-            hearing.usage(&self.model, part.tokens.into(), Count::Step);
+            hearing.usage(&self.model, part.tokens.into(), UsageFigure::Step);
             self.dollars += part.cost;
-            hearing.billed(self.dollars);
+            hearing.reported_cost(self.dollars);
         }
     }
 
@@ -367,20 +367,20 @@ impl OpencodeReader {
     }
 }
 
-fn said(line: &[u8], hearing: &mut Hearing<'_>) {
+fn read_text(line: &[u8], hearing: &mut StreamObserver<'_>) {
     #[derive(Deserialize)]
-    struct Said<'a> {
+    struct TextPart<'a> {
         #[serde(borrow)]
         text: Cow<'a, str>,
     }
-    let text = json::text(line);
-    if let Ok(Event { part, .. }) = serde_json::from_str::<Event<'_, Said<'_>>>(&text) {
-        hearing.says(&part.text);
+    let text = json::lossy_text(line);
+    if let Ok(Event { part, .. }) = serde_json::from_str::<Event<'_, TextPart<'_>>>(&text) {
+        hearing.message(&part.text);
     }
 }
 
 /// It tells of a tool when that has ended.
-fn used(line: &[u8], hearing: &mut Hearing<'_>) {
+fn used(line: &[u8], hearing: &mut StreamObserver<'_>) {
     #[derive(Deserialize)]
     struct Used<'a> {
         #[serde(borrow, default)]
@@ -407,20 +407,20 @@ fn used(line: &[u8], hearing: &mut Hearing<'_>) {
         #[serde(borrow, default)]
         url: Option<Cow<'a, str>>,
     }
-    let text = json::text(line);
+    let text = json::lossy_text(line);
     let Ok(Event { part: Used { tool, state }, .. }) = serde_json::from_str::<Event<'_, Used<'_>>>(&text) else {
         return;
     };
     let input = state.input.and_then(|input| serde_json::from_str::<Input<'_>>(input.get()).ok());
     let what = input.and_then(|input| input.command.or(input.file_path).or(input.pattern).or(input.url));
-    hearing.tool(&tool, json::glance(what.as_deref().unwrap_or_default()));
+    hearing.tool(&tool, json::first_line(what.as_deref().unwrap_or_default()));
     if state.error.is_some_and(|error| DENIALS.iter().any(|words| error.contains(words))) {
         hearing.denied(&tool);
     }
 }
 
 /// An error is its end: it exits with 1 even where it tries to go on.
-fn error(line: &[u8], hearing: &mut Hearing<'_>) {
+fn error(line: &[u8], hearing: &mut StreamObserver<'_>) {
     #[derive(Deserialize)]
     struct Failed<'a> {
         #[serde(borrow)]
@@ -443,8 +443,8 @@ fn error(line: &[u8], hearing: &mut Hearing<'_>) {
         #[serde(borrow, default)]
         response_headers: BTreeMap<Cow<'a, str>, Cow<'a, str>>,
     }
-    hearing.done();
-    let text = json::text(line);
+    hearing.mark_done();
+    let text = json::lossy_text(line);
     let Ok(Failed { error: Error { name, data } }) = serde_json::from_str::<Failed<'_>>(&text) else {
         return hearing.trouble(ProviderTrouble::new(TroubleKind::Unclear, None, "an error that cannot be read"));
     };
@@ -454,7 +454,7 @@ fn error(line: &[u8], hearing: &mut Hearing<'_>) {
             hearing.trouble(ProviderTrouble::new(TroubleKind::Context, data.status_code, message))
         }
         "ProviderAuthError" => hearing.trouble(ProviderTrouble::new(TroubleKind::Auth, data.status_code, message)),
-        _ => hearing.trouble_said(data.status_code, message),
+        _ => hearing.trouble_from_text(data.status_code, message),
     }
     let wait = data.response_headers.get("retry-after").and_then(|wait| wait.trim().parse().ok());
     if let Some(seconds) = wait {

@@ -7,23 +7,23 @@ use std::collections::BTreeSet;
 
 /// Whom an agent asks for a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Asks {
+pub enum ProviderChoice {
     /// Nobody: it has no model.
     Nobody,
     /// This one and no other.
     One(String),
     /// This one, or else whichever there is.
-    Rather(&'static str),
+    Preferred(&'static str),
     /// Whichever there is.
     First,
     /// Any there is: it is not for us to know.
     All,
 }
 
-impl Asks {
+impl ProviderChoice {
     /// What an agent asks when it is to use this model.
     #[must_use]
-    pub fn of(agent: AgentUse, model: Option<&str>) -> Self {
+    pub fn for_agent(agent: AgentUse, model: Option<&str>) -> Self {
         let one = |name: &str| Self::One(name.to_owned());
         match agent {
             AgentUse::Claude => one("anthropic"),
@@ -31,7 +31,7 @@ impl Asks {
             AgentUse::Gemini => one("google"),
             AgentUse::Opencode => match model.and_then(|model| model.split_once('/')) {
                 Some((provider, _)) => one(provider),
-                None => model.and_then(home_of).map_or(Self::First, Self::Rather),
+                None => model.and_then(provider_of_model).map_or(Self::First, Self::Preferred),
             },
             AgentUse::Acp | AgentUse::Command => Self::All,
             AgentUse::Scripted => Self::Nobody,
@@ -40,17 +40,17 @@ impl Asks {
 
     /// What a role's agent asks.
     #[must_use]
-    pub fn of_spec(spec: &AgentSpec) -> Self {
-        Self::of(spec.agent, spec.model.as_deref())
+    pub fn for_spec(spec: &AgentSpec) -> Self {
+        Self::for_agent(spec.agent, spec.model.as_deref())
     }
 
     /// Those of the known providers that it may use, in their order.
     #[must_use]
-    pub fn among<'n>(&self, known: &[&'n str]) -> Vec<&'n str> {
+    pub fn select_from<'n>(&self, known: &[&'n str]) -> Vec<&'n str> {
         match self {
             Self::Nobody => Vec::new(),
             Self::One(name) => known.iter().copied().filter(|known| known == name).collect(),
-            Self::Rather(name) => {
+            Self::Preferred(name) => {
                 let at_home = known.iter().copied().find(|known| known == name);
                 at_home.or(known.first().copied()).into_iter().collect()
             }
@@ -61,10 +61,10 @@ impl Asks {
 
     /// Whether it cannot work with these providers.
     #[must_use]
-    pub fn lacks(&self, known: &[&str]) -> bool {
+    pub fn is_unmet_by(&self, known: &[&str]) -> bool {
         match self {
             Self::Nobody | Self::All => false,
-            Self::One(_) | Self::Rather(_) | Self::First => self.among(known).is_empty(),
+            Self::One(_) | Self::Preferred(_) | Self::First => self.select_from(known).is_empty(),
         }
     }
 
@@ -73,7 +73,7 @@ impl Asks {
     pub fn remedy(&self) -> String {
         let name = match self {
             Self::One(name) => name.as_str(),
-            Self::Rather(name) => name,
+            Self::Preferred(name) => name,
             Self::Nobody | Self::First | Self::All => "anthropic",
         };
         match built_in(name) {
@@ -88,7 +88,7 @@ impl Asks {
 
 /// The provider that makes a model, by how its name begins.
 #[must_use]
-pub fn home_of(model: &str) -> Option<&'static str> {
+pub fn provider_of_model(model: &str) -> Option<&'static str> {
     let makers = [("claude", "anthropic"), ("gpt", "openai"), ("gemini", "google")];
     makers.into_iter().find(|(start, _)| model.starts_with(start)).map(|(_, provider)| provider)
 }
@@ -96,13 +96,13 @@ pub fn home_of(model: &str) -> Option<&'static str> {
 /// Those of the known providers that a loop's agents and those that take over from them need. A maker that the loop does not
 /// name is an embedder's own, who chose the providers too.
 #[must_use]
-pub fn needed<'n>(spec: &LoopSpec, known: &[&'n str]) -> Vec<&'n str> {
+pub fn needed_providers<'n>(spec: &LoopSpec, known: &[&'n str]) -> Vec<&'n str> {
     if !spec.agents.contains_key(&Role::Maker) {
         return known.to_vec();
     }
     let plays = |role: &Role| *role != Role::Checker || spec.check == CheckMode::Required;
     let chains = Role::ALL.into_iter().filter(plays).flat_map(|role| spec.chain(role));
-    let wanted: BTreeSet<&str> = chains.flat_map(|agent| Asks::of_spec(&agent).among(known)).collect();
+    let wanted: BTreeSet<&str> = chains.flat_map(|agent| ProviderChoice::for_spec(&agent).select_from(known)).collect();
     known.iter().copied().filter(|name| wanted.contains(name)).collect()
 }
 
@@ -133,30 +133,36 @@ mod tests {
             (AgentUse::Scripted, None, &[]),
         ];
         for (who, model, expected) in cases {
-            assert_eq!(Asks::of(who, model).among(&KNOWN), expected, "{who:?} {model:?}");
+            assert_eq!(ProviderChoice::for_agent(who, model).select_from(&KNOWN), expected, "{who:?} {model:?}");
         }
     }
 
     #[test]
     fn loop_gets_what_its_roles_and_their_fallbacks_need() {
         let mut spec = LoopSpec::new("x", "y", LoopLevel::L1Report);
-        assert_eq!(needed(&spec, &KNOWN), KNOWN, "agents of an embedder");
+        assert_eq!(needed_providers(&spec, &KNOWN), KNOWN, "agents of an embedder");
         spec.agents.insert(Role::Maker, agent(AgentUse::Scripted, None));
-        assert!(needed(&spec, &KNOWN).is_empty());
+        assert!(needed_providers(&spec, &KNOWN).is_empty());
         let maker = AgentSpec { fallback: vec!["gemini/pro".to_owned()], ..agent(AgentUse::Claude, None) };
         spec.agents.insert(Role::Maker, maker);
         spec.agents.insert(Role::Checker, agent(AgentUse::Codex, None));
-        assert_eq!(needed(&spec, &KNOWN), ["anthropic", "openai", "google"]);
+        assert_eq!(needed_providers(&spec, &KNOWN), ["anthropic", "openai", "google"]);
         spec.check = CheckMode::None;
-        assert_eq!(needed(&spec, &KNOWN), ["anthropic", "google"]);
+        assert_eq!(needed_providers(&spec, &KNOWN), ["anthropic", "google"]);
     }
 
     #[test]
     fn provider_without_a_key_is_lacking_and_the_remedy_names_its_variable() {
-        let claude = Asks::of(AgentUse::Claude, None);
-        assert!(claude.lacks(&["openai"]) && !claude.lacks(&KNOWN) && !Asks::All.lacks(&[]));
+        let claude = ProviderChoice::for_agent(AgentUse::Claude, None);
+        assert!(
+            claude.is_unmet_by(&["openai"]) && !claude.is_unmet_by(&KNOWN) && !ProviderChoice::All.is_unmet_by(&[])
+        );
         assert!(claude.remedy().starts_with("set ANTHROPIC_API_KEY"), "{}", claude.remedy());
-        assert!(Asks::of(AgentUse::Gemini, None).remedy().starts_with("set GEMINI_API_KEY or GOOGLE_API_KEY"));
-        assert!(Asks::One("house".to_owned()).remedy().contains("providers: { house: { url"));
+        assert!(
+            ProviderChoice::for_agent(AgentUse::Gemini, None)
+                .remedy()
+                .starts_with("set GEMINI_API_KEY or GOOGLE_API_KEY")
+        );
+        assert!(ProviderChoice::One("house".to_owned()).remedy().contains("providers: { house: { url"));
     }
 }

@@ -1,15 +1,18 @@
 //! What the tests of dialects share: an invocation as a round would make it, what is started as text, and recorded streams.
 
-use super::driver::{Dialect, Launch, Listener};
-use super::hearing::Hearing;
-use super::{AgentEvent, AgentLimits, AgentLog, AgentOutcome, Endpoints, Invocation, VerdictSink};
+use super::driver::{AgentDialect, ProgramLaunch, ProgramListener};
+use super::stream_observer::StreamObserver;
+use super::{AgentEvent, AgentInvocation, AgentLimits, AgentLog, AgentOutcome, ProviderEndpoints, VerdictSink};
 use crate::clock::SteppingClock;
-use crate::proc::{Cancel, Captured, Cookie, Ended, How, Proc, Spawn, Stream, Watch as _, base_env};
-use crate::room::{Papers, Room, Rooms, Seat, Walls};
+use crate::proc::{
+    CancelToken, CapturedOutput, FinishedRun, OutputStream, OutputWatch as _, ProcessRunner, RunEnd, SpawnRequest,
+    TreeCookie, base_env,
+};
+use crate::sandbox_view::{KernelIsolation, ProgramFolders, RolePaths, SandboxView, SandboxViews};
 use crate::seam::Seam;
 use crate::toolchains::Toolchains;
-use crate::workspace::Files;
-use loopwright_core::budget::Usage;
+use crate::workspace::CheckoutFiles;
+use loopwright_core::budget::AgentUsage;
 use loopwright_core::level::LoopLevel;
 use loopwright_core::spec::{AgentUse, Role};
 use std::fmt::Write as _;
@@ -20,13 +23,13 @@ use std::time::Duration;
 pub(super) const NOW_MS: i64 = 1_794_762_000_000;
 
 /// A start as a round makes it, behind walls.
-pub(super) fn invocation(role: Role) -> Invocation {
+pub(super) fn invocation(role: Role) -> AgentInvocation {
     let root = Path::new("/state/round");
-    Invocation { room: room(role, root), ..without_walls(role) }
+    AgentInvocation { view: room(role, root), ..unconfined(role) }
 }
 
 /// The same without walls.
-pub(super) fn without_walls(role: Role) -> Invocation {
+pub(super) fn unconfined(role: Role) -> AgentInvocation {
     let root = Path::new("/state/round");
     let sink = VerdictSink {
         path: root.join("sink/verdict.json"),
@@ -36,7 +39,7 @@ pub(super) fn without_walls(role: Role) -> Invocation {
     };
     let urls = ["anthropic", "openai", "google"]
         .map(|name| (name.to_owned(), format!("http://127.0.0.1:3128/provider/{name}")));
-    Invocation {
+    AgentInvocation {
         role,
         loop_name: "sweeper".to_owned(),
         round: "r1".to_owned(),
@@ -51,7 +54,7 @@ pub(super) fn without_walls(role: Role) -> Invocation {
         verdict: (role == Role::Checker).then_some(sink),
         model: Some("model-1".to_owned()),
         tools: Vec::new(),
-        endpoints: Endpoints { urls: urls.into(), token: "the-token".to_owned(), login: None, pass: None },
+        endpoints: ProviderEndpoints { urls: urls.into(), token: "the-token".to_owned(), login: None, grant: None },
         prices: std::sync::Arc::default(),
         limits: AgentLimits {
             wall: Some(Duration::from_secs(60)),
@@ -62,19 +65,19 @@ pub(super) fn without_walls(role: Role) -> Invocation {
             meter: Default::default(),
             output_max: 1 << 20,
         },
-        cookie: Cookie::from_recorded("lw-r1-c00c1e".to_owned()),
-        room: Room::default(),
+        cookie: TreeCookie::from_recorded("lw-r1-c00c1e".to_owned()),
+        view: SandboxView::default(),
     }
 }
 
-fn room(role: Role, root: &Path) -> Room {
-    let rooms = Rooms::new(Walls::Kernel, Toolchains::default());
-    let files = Files::Folder(root.join("work"));
+fn room(role: Role, root: &Path) -> SandboxView {
+    let rooms = SandboxViews::new(KernelIsolation::Kernel, Toolchains::default());
+    let files = CheckoutFiles::Folder(root.join("work"));
     let (home, tmp, outbox, state) =
         (root.join("home"), root.join("tmp"), root.join("outbox"), root.join("state.json"));
     let items = root.join("items");
-    let seat = Seat { files: &files, home: &home, tmp: &tmp };
-    let papers = Papers { outbox: &outbox, state: &state, items: Some(&items), sink: None };
+    let seat = ProgramFolders { files: &files, home: &home, tmp: &tmp };
+    let papers = RolePaths { outbox: &outbox, state: &state, items: Some(&items), sink: None };
     match role {
         Role::Maker => rooms.maker(seat, papers, LoopLevel::L2Assisted),
         Role::Checker | Role::Planner | Role::Prover | Role::Attacker => rooms.reader(seat, papers),
@@ -82,7 +85,7 @@ fn room(role: Role, root: &Path) -> Room {
 }
 
 /// What is started, as text.
-pub(super) fn shown(launch: &Launch) -> String {
+pub(super) fn shown(launch: &ProgramLaunch) -> String {
     let mut text = String::new();
     for arg in &launch.args {
         let _ = writeln!(text, "{}", arg.display());
@@ -103,9 +106,9 @@ pub(super) fn shown(launch: &Launch) -> String {
 
 /// Events as they are told, without the raw stream.
 #[derive(Default)]
-pub(super) struct Seen(pub(super) Vec<String>);
+pub(super) struct RecordedEvents(pub(super) Vec<String>);
 
-impl AgentLog for Seen {
+impl AgentLog for RecordedEvents {
     fn line(&mut self, event: AgentEvent<'_>) {
         if !matches!(event, AgentEvent::Raw { .. }) {
             self.0.push(format!("{event:?}"));
@@ -114,43 +117,43 @@ impl AgentLog for Seen {
 }
 
 /// A stream as it would be heard, cut into pieces of this size.
-pub(super) fn hear(
-    dialect: &dyn Dialect,
-    invocation: &Invocation,
+pub(super) fn read_stream(
+    dialect: &dyn AgentDialect,
+    invocation: &AgentInvocation,
     stream: &[u8],
-    how: How,
+    how: RunEnd,
     size: usize,
 ) -> (AgentOutcome, Vec<String>) {
-    hear_both(dialect, invocation, (stream, b""), how, size)
+    read_streams(dialect, invocation, (stream, b""), how, size)
 }
 
 /// The same with standard error, which is heard after standard output.
-pub(super) fn hear_both(
-    dialect: &dyn Dialect,
-    invocation: &Invocation,
+pub(super) fn read_streams(
+    dialect: &dyn AgentDialect,
+    invocation: &AgentInvocation,
     (stream, errors): (&[u8], &[u8]),
-    how: How,
+    how: RunEnd,
     size: usize,
 ) -> (AgentOutcome, Vec<String>) {
-    let (mut seen, clock) = (Seen::default(), SteppingClock::new(NOW_MS, 0));
-    let hearing = Hearing::new(&mut seen, invocation).by(&clock);
-    let mut listener = Listener::new(dialect.reader(invocation), hearing);
+    let (mut seen, clock) = (RecordedEvents::default(), SteppingClock::new(NOW_MS, 0));
+    let hearing = StreamObserver::new(&mut seen, invocation).with_clock(&clock);
+    let mut listener = ProgramListener::new(dialect.reader(invocation), hearing);
     for piece in stream.chunks(size) {
-        listener.chunk(Stream::Stdout, piece);
+        listener.chunk(OutputStream::Stdout, piece);
     }
     for piece in errors.chunks(size) {
-        listener.chunk(Stream::Stderr, piece);
+        listener.chunk(OutputStream::Stderr, piece);
     }
     let outcome = listener.finish(ended(how));
     (outcome, seen.0)
 }
 
-fn ended(how: How) -> Ended {
-    Ended {
+fn ended(how: RunEnd) -> FinishedRun {
+    FinishedRun {
         how,
-        code: if let How::Exited(code) = how { Some(code) } else { None },
-        stdout: Captured::default(),
-        stderr: Captured::default(),
+        code: if let RunEnd::Exited(code) = how { Some(code) } else { None },
+        stdout: CapturedOutput::default(),
+        stderr: CapturedOutput::default(),
         leaky: false,
         wall: Duration::ZERO,
         killed: 0,
@@ -160,7 +163,7 @@ fn ended(how: How) -> Ended {
 }
 
 /// The recorded streams of an agent: scenario, bytes, how the program ended.
-pub(super) fn recorded(agent: &str) -> Vec<(String, Vec<u8>, How)> {
+pub(super) fn recorded(agent: &str) -> Vec<(String, Vec<u8>, RunEnd)> {
     let folder = streams().join(agent);
     let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
@@ -170,7 +173,7 @@ pub(super) fn recorded(agent: &str) -> Vec<(String, Vec<u8>, How)> {
         .iter()
         .map(|path| {
             let exit = std::fs::read_to_string(path.with_extension("exit")).expect("how it ended");
-            let how = exit.trim().parse().map_or(How::Wall, How::Exited);
+            let how = exit.trim().parse().map_or(RunEnd::Wall, RunEnd::Exited);
             let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
             (name, std::fs::read(path).expect("a stream"), how)
         })
@@ -188,7 +191,7 @@ fn streams() -> PathBuf {
 
 /// One line about an outcome.
 pub(super) fn summary(name: &str, outcome: &AgentOutcome) -> String {
-    let told = &outcome.told;
+    let told = &outcome.self_report;
     let trouble = told.trouble.as_ref().map(|trouble| {
         let status = trouble.status.map(|status| format!(" {status}")).unwrap_or_default();
         let wait = trouble.retry_at_ms.map(|at| format!(" in {} s", (at - NOW_MS) / 1000)).unwrap_or_default();
@@ -197,16 +200,16 @@ pub(super) fn summary(name: &str, outcome: &AgentOutcome) -> String {
     let limit = outcome.limit.map(|limit| format!("limit {limit:?}"));
     let end = trouble.or(limit).unwrap_or_else(|| format!("{:?}", outcome.how));
     let usage = match outcome.usage {
-        Usage::Unknown => "?".to_owned(),
-        Usage::Reported(t) => format!("{}+{}+{} → {}", t.input, t.cache_read, t.cache_write, t.output),
+        AgentUsage::Unknown => "?".to_owned(),
+        AgentUsage::Reported(t) => format!("{}+{}+{} → {}", t.input, t.cache_read, t.cache_write, t.output),
     };
     format!("{name:<24} {end:<28} {usage:<24} turns {}", outcome.turns)
 }
 
 /// Tortures a stream: cut, doubled, shuffled, bent. Nothing may panic, and no report of usage may be lost by it.
-pub(super) fn torture(dialect: &dyn Dialect, role: Role, stream: &[u8]) {
+pub(super) fn torture(dialect: &dyn AgentDialect, role: Role, stream: &[u8]) {
     let invocation = invocation(role);
-    let play = |bytes: &[u8]| hear(dialect, &invocation, bytes, How::Exited(0), 7919).0;
+    let play = |bytes: &[u8]| read_stream(dialect, &invocation, bytes, RunEnd::Exited(0), 7919).0;
     for at in (0..stream.len()).step_by(stream.len().div_ceil(97).max(1)) {
         play(&stream[..at]);
         let mut bent = stream.to_vec();
@@ -221,7 +224,7 @@ pub(super) fn torture(dialect: &dyn Dialect, role: Role, stream: &[u8]) {
     let plain = play(stream);
     for other in [doubled, reversed] {
         let heard = play(&other.join(&b'\n'));
-        if let (Usage::Reported(before), Usage::Reported(after)) = (plain.usage, heard.usage) {
+        if let (AgentUsage::Reported(before), AgentUsage::Reported(after)) = (plain.usage, heard.usage) {
             assert!(after.total() >= before.total(), "{after:?} is less than {before:?}");
         }
     }
@@ -229,19 +232,20 @@ pub(super) fn torture(dialect: &dyn Dialect, role: Role, stream: &[u8]) {
 
 /// Looks every option of a start up in what the pinned program says of itself: one that is gone must not be found out by a
 /// round. `hidden` are options that it takes and does not tell.
-pub(super) async fn canary(dialect: &dyn Dialect, agent: AgentUse, help: &[&str], hidden: &[&str]) {
-    if loopwright_testkit::agents::needed(agent.word()).is_none() {
+pub(super) async fn canary(dialect: &dyn AgentDialect, agent: AgentUse, help: &[&str], hidden: &[&str]) {
+    if loopwright_testkit::agents::require_program(agent.word()).is_none() {
         return;
     }
     let folders: Vec<PathBuf> = loopwright_testkit::agents::bin_dir().into_iter().collect();
     let found = super::find(agent, &folders, None).expect("it is installed");
     assert_eq!(found.version, Some(loopwright_testkit::agents::version(agent.word())));
     let scratch = tempfile::tempdir().expect("a temporary folder");
-    let mut spawn = Spawn::new(found.starts(), scratch.path(), Cookie::new("canary"));
-    spawn.args = found.script().map(Into::into).into_iter().chain(help.iter().map(Into::into)).collect();
+    let mut spawn = SpawnRequest::new(found.executable(), scratch.path(), TreeCookie::new("canary"));
+    spawn.args = found.script_argument().map(Into::into).into_iter().chain(help.iter().map(Into::into)).collect();
     spawn.env = base_env(scratch.path(), scratch.path(), &folders);
     spawn.limits.keep_head = 1 << 20;
-    let ended = Proc::new(Seam::none()).run(spawn, &mut (), &Cancel::new(), |_| ()).await.expect("it starts");
+    let ended =
+        ProcessRunner::new(Seam::none()).run(spawn, &mut (), &CancelToken::new(), |_| ()).await.expect("it starts");
     // Some tell it on one stream, some on the other.
     let told = format!("{}{}", ended.stdout.to_lossy_string(), ended.stderr.to_lossy_string());
     let starts = [Role::Maker, Role::Checker].map(|role| dialect.launch(&invocation(role)).expect("a launch").args);
@@ -252,16 +256,16 @@ pub(super) async fn canary(dialect: &dyn Dialect, agent: AgentUse, help: &[&str]
 }
 
 /// A line of a hundred megabytes, and then an ordinary end.
-pub(super) fn endless(dialect: &dyn Dialect) {
-    let (mut seen, invocation) = (Seen::default(), invocation(Role::Maker));
-    let mut listener = Listener::new(dialect.reader(&invocation), Hearing::new(&mut seen, &invocation));
-    listener.chunk(Stream::Stdout, b"{\"type\":\"assistant\",\"item\":{\"type\":\"agent_message\",\"text\":\"");
+pub(super) fn survives_endless_line(dialect: &dyn AgentDialect) {
+    let (mut seen, invocation) = (RecordedEvents::default(), invocation(Role::Maker));
+    let mut listener = ProgramListener::new(dialect.reader(&invocation), StreamObserver::new(&mut seen, &invocation));
+    listener.chunk(OutputStream::Stdout, b"{\"type\":\"assistant\",\"item\":{\"type\":\"agent_message\",\"text\":\"");
     let piece = vec![b'x'; 1 << 20];
     for _ in 0..100 {
-        listener.chunk(Stream::Stdout, &piece);
+        listener.chunk(OutputStream::Stdout, &piece);
     }
-    assert!(listener.held() < 16 << 20, "{} bytes are held", listener.held());
-    listener.chunk(Stream::Stdout, b"\"}\n");
-    let outcome = listener.finish(ended(How::Exited(0)));
-    assert_eq!(outcome.usage, Usage::Unknown, "what cannot be read is not cheap");
+    assert!(listener.buffered_bytes() < 16 << 20, "{} bytes are held", listener.buffered_bytes());
+    listener.chunk(OutputStream::Stdout, b"\"}\n");
+    let outcome = listener.finish(ended(RunEnd::Exited(0)));
+    assert_eq!(outcome.usage, AgentUsage::Unknown, "what cannot be read is not cheap");
 }

@@ -1,13 +1,13 @@
 //! The tools that loop files name, and which of them a role has. What they are called in a program is its adapter's to say.
 
-use super::{AgentError, Invocation};
+use super::{AgentError, AgentInvocation};
 use loopwright_core::spec::Role;
 use loopwright_core::worded;
 
 worded! {
     /// What an agent may do in its workspace.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-    pub(super) enum Tool {
+    pub(super) enum AgentTool {
         /// Read files.
         Read = "Read",
         /// Find files by name.
@@ -29,7 +29,7 @@ worded! {
 ///
 /// # Errors
 /// A name that no tool has. Left out in silence it would be a weaker list than the one that was written, or a stronger one.
-pub(super) fn of(invocation: &Invocation) -> Result<Vec<Tool>, AgentError> {
+pub(super) fn tools_for(invocation: &AgentInvocation) -> Result<Vec<AgentTool>, AgentError> {
     if invocation.tools.is_empty() {
         return Ok(usual(invocation.role).to_vec());
     }
@@ -39,22 +39,26 @@ pub(super) fn of(invocation: &Invocation) -> Result<Vec<Tool>, AgentError> {
     Ok(tools)
 }
 
-fn usual(role: Role) -> &'static [Tool] {
+fn usual(role: Role) -> &'static [AgentTool] {
     match role {
-        Role::Maker => &[Tool::Read, Tool::Glob, Tool::Grep, Tool::Edit, Tool::Write, Tool::Bash],
-        Role::Checker | Role::Planner | Role::Prover | Role::Attacker => &[Tool::Read, Tool::Glob, Tool::Grep],
+        Role::Maker => {
+            &[AgentTool::Read, AgentTool::Glob, AgentTool::Grep, AgentTool::Edit, AgentTool::Write, AgentTool::Bash]
+        }
+        Role::Checker | Role::Planner | Role::Prover | Role::Attacker => {
+            &[AgentTool::Read, AgentTool::Glob, AgentTool::Grep]
+        }
     }
 }
 
-fn known(name: &str) -> Result<Tool, AgentError> {
-    let found = Tool::ALL.into_iter().find(|tool| tool.word() == name);
+fn known(name: &str) -> Result<AgentTool, AgentError> {
+    let found = AgentTool::ALL.into_iter().find(|tool| tool.word() == name);
     found.ok_or_else(|| {
-        let words = Tool::ALL.map(Tool::word).join(", ");
-        unsupported(format!("there is no tool `{name}`"), format!("`tools` takes {words}"))
+        let words = AgentTool::ALL.map(AgentTool::word).join(", ");
+        unsupported_error(format!("there is no tool `{name}`"), format!("`tools` takes {words}"))
     })
 }
 
 /// What is asked of a program that cannot keep to it. Nothing was started.
-pub(super) fn unsupported(what: impl Into<String>, hint: impl Into<String>) -> AgentError {
+pub(super) fn unsupported_error(what: impl Into<String>, hint: impl Into<String>) -> AgentError {
     AgentError::Unavailable { what: what.into(), hint: hint.into() }
 }

@@ -1,6 +1,6 @@
 //! Files, one by one: which are copied, in which order, and what is known of each afterwards.
 
-use super::{BackupError, Content, Kept, failed};
+use super::{BackupError, BackupFile, Content, failed};
 use sha2::{Digest as _, Sha256};
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -71,7 +71,7 @@ pub(super) fn tree(state: &Path, into: &Path, path: &str, content: &mut Content)
         file => file.map_err(failed("read", &source))?,
     };
     let (bytes, sha256) = write(&into.join(path), &mut file)?;
-    content.files.push(Kept { path: path.to_owned(), bytes, sha256 });
+    content.files.push(BackupFile { path: path.to_owned(), bytes, sha256 });
     Ok(())
 }
 
@@ -90,11 +90,11 @@ pub(super) fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 }
 
 /// What is known of a file that is there already.
-pub(super) fn look_at(folder: &Path, path: &str) -> Result<Kept, BackupError> {
+pub(super) fn look_at(folder: &Path, path: &str) -> Result<BackupFile, BackupError> {
     let place = folder.join(path);
     let mut file = open(&place).map_err(failed("read", &place))?;
     let (bytes, sha256) = pass(&mut file, &mut io::sink()).map_err(failed("read", &place))?;
-    Ok(Kept { path: path.to_owned(), bytes, sha256 })
+    Ok(BackupFile { path: path.to_owned(), bytes, sha256 })
 }
 
 /// Writes a new file, private, with the folders around it; answers with its size and hash.

@@ -11,7 +11,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 /// Comes back at that moment, or when the clock was set; the caller looks at the clock.
-pub(super) async fn reached(at_ms: i64) -> io::Result<()> {
+pub(super) async fn wait_until(at_ms: i64) -> io::Result<()> {
     let timer = armed(at_ms)?;
     #[expect(deprecated, reason = "its successor is `unsafe` for handles that may change; an `OwnedFd` does not")]
     let timer = AsyncFd::with_interest(timer, Interest::READABLE)?;

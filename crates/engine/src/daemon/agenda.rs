@@ -9,7 +9,7 @@ const ERRANDS_MAX: usize = 10_000;
 
 /// One thing to see to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Errand {
+pub(super) enum AgendaEntry {
     /// A round of an earlier engine, or one that was left open.
     Retake { key: LoopKey, round: String },
     /// A suspended round that may have room again.
@@ -18,7 +18,7 @@ pub(super) enum Errand {
     Expire,
 }
 
-impl Errand {
+impl AgendaEntry {
     pub(super) fn retake(key: LoopKey, round: String) -> Self {
         Self::Retake { key, round }
     }
@@ -30,15 +30,15 @@ impl Errand {
 
 /// Errands by their moment, and those that wait for an event.
 #[derive(Debug, Default)]
-pub(super) struct Agenda {
-    due: BTreeMap<(i64, u64), Errand>,
-    blocked: Vec<Errand>,
+pub(super) struct DaemonAgenda {
+    due: BTreeMap<(i64, u64), AgendaEntry>,
+    blocked: Vec<AgendaEntry>,
     next: u64,
 }
 
-impl Agenda {
+impl DaemonAgenda {
     /// Puts an errand down; the same one is down once.
-    pub(super) fn put(&mut self, at_ms: i64, errand: Errand) {
+    pub(super) fn schedule(&mut self, at_ms: i64, errand: AgendaEntry) {
         self.due.retain(|_, known| *known != errand);
         self.blocked.retain(|known| *known != errand);
         if self.due.len() < ERRANDS_MAX {
@@ -48,15 +48,15 @@ impl Agenda {
     }
 
     /// Puts an errand down, unless it is down for an earlier moment.
-    pub(super) fn put_first(&mut self, at_ms: i64, errand: Errand) {
+    pub(super) fn schedule_earliest(&mut self, at_ms: i64, errand: AgendaEntry) {
         let is_earlier = self.due.iter().any(|((known_ms, _), known)| *known == errand && *known_ms <= at_ms);
         if !is_earlier {
-            self.put(at_ms, errand);
+            self.schedule(at_ms, errand);
         }
     }
 
     /// Keeps an errand until something changes.
-    pub(super) fn block(&mut self, errand: Errand) {
+    pub(super) fn block(&mut self, errand: AgendaEntry) {
         if self.blocked.len() < ERRANDS_MAX && !self.blocked.contains(&errand) {
             self.blocked.push(errand);
         }
@@ -65,7 +65,7 @@ impl Agenda {
     /// Something changed: what was blocked is tried again.
     pub(super) fn unblock(&mut self, now_ms: i64) {
         for errand in std::mem::take(&mut self.blocked) {
-            self.put(now_ms, errand);
+            self.schedule(now_ms, errand);
         }
     }
 
@@ -75,7 +75,7 @@ impl Agenda {
     }
 
     /// What its moment has come for.
-    pub(super) fn take(&mut self, now_ms: i64) -> Vec<Errand> {
+    pub(super) fn take_due(&mut self, now_ms: i64) -> Vec<AgendaEntry> {
         let later = self.due.split_off(&(now_ms.saturating_add(1), 0));
         std::mem::replace(&mut self.due, later).into_values().collect()
     }
@@ -88,16 +88,16 @@ mod tests {
     #[test]
     fn errands_come_at_their_moment_once_and_blocked_ones_after_a_change() {
         let (key, round) = (LoopKey::new("r", "l"), "1".to_owned());
-        let resume = Errand::Resume { key, round };
-        let mut agenda = Agenda::default();
-        agenda.put(20, resume.clone());
-        agenda.put(10, Errand::Expire);
-        agenda.put(15, resume.clone());
-        assert_eq!((agenda.next_ms(), agenda.take(9)), (Some(10), vec![]));
-        assert_eq!(agenda.take(15), [Errand::Expire, resume.clone()]);
+        let resume = AgendaEntry::Resume { key, round };
+        let mut agenda = DaemonAgenda::default();
+        agenda.schedule(20, resume.clone());
+        agenda.schedule(10, AgendaEntry::Expire);
+        agenda.schedule(15, resume.clone());
+        assert_eq!((agenda.next_ms(), agenda.take_due(9)), (Some(10), vec![]));
+        assert_eq!(agenda.take_due(15), [AgendaEntry::Expire, resume.clone()]);
         agenda.block(resume.clone());
         assert_eq!(agenda.next_ms(), None);
         agenda.unblock(30);
-        assert_eq!(agenda.take(30), [resume]);
+        assert_eq!(agenda.take_due(30), [resume]);
     }
 }

@@ -9,41 +9,41 @@
 //! Rounds by hand need no special care: [`Engine::run`] on an engine with a daemon asks the daemon for the loop's one place
 //! and for what the round locks, and answers [`EngineError::Busy`] when somebody has it.
 
-mod after;
-mod again;
+mod admission;
 mod agenda;
-mod by_hand;
-mod desk;
+mod dispatch_loop;
 mod fleet;
-mod keep;
-mod letters;
-mod mail;
+mod followers;
+mod jobs;
+mod loop_slot;
+mod message;
+mod offline_control;
 mod open;
-mod perform;
-mod permit;
-mod rest;
-mod rounds;
-mod start;
+mod persist;
+mod requests;
+mod retries;
+mod round_task;
+mod running_rounds;
 mod stop;
 mod tick;
 
-pub(crate) use after::signals;
-pub(crate) use again::signals as signals_again;
-pub use fleet::{Fleet, Loops, Prepared, Ready};
-pub use keep::standing;
-pub use letters::STOP_FLAG;
-pub use permit::Permit;
+pub use fleet::{FleetLoops, LoopFleet, PreparedStart, ReadyRound};
+pub(crate) use followers::follower_signals;
+pub use loop_slot::LoopSlot;
+pub use persist::standing_from_row;
+pub use requests::STOP_FLAG;
+pub(crate) use retries::retry_signals as signals_again;
 pub use stop::STOP_FILE;
 pub use tick::{TickReport, TickRound, tick};
 
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::live::{Arrival, Pick};
-use crate::proc::Cancel;
-use crate::round::Heard;
+use crate::live_rounds::{AdmissionRequest, ItemSelection};
+use crate::proc::CancelToken;
+use crate::round::SignalNovelty;
 use crate::store::SignalRow;
-use loopwright_core::dispatch::{Frozen, Limits, LoopKey, Why};
-use mail::{Mail, Post};
+use loopwright_core::dispatch::{ConcurrencyLimits, FleetFreeze, LoopExplanation, LoopKey};
+use message::{DaemonMessage, DaemonSender};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -52,15 +52,15 @@ use tokio::task::JoinHandle;
 #[derive(Clone)]
 pub struct Daemon {
     engine: Engine,
-    post: Post,
+    sender: DaemonSender,
 }
 
 /// The end of a daemon, to be waited for.
-pub struct Ending(JoinHandle<Ended>);
+pub struct DaemonJoin(JoinHandle<DaemonEnd>);
 
 /// How a daemon ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ended {
+pub enum DaemonEnd {
     /// It was asked to, and everything it started is over.
     Drained,
     /// Another engine has the store.
@@ -71,7 +71,7 @@ pub enum Ended {
 
 /// What a daemon is at.
 #[derive(Debug, Clone)]
-pub struct Snapshot {
+pub struct DaemonSnapshot {
     /// Since when it runs.
     pub since_ms: i64,
     /// How many loops it has.
@@ -79,7 +79,7 @@ pub struct Snapshot {
     /// The rounds under way.
     pub running: Vec<RunningRound>,
     /// Whether everything is stopped.
-    pub frozen: Option<Frozen>,
+    pub frozen: Option<FleetFreeze>,
     /// Whether nothing is scheduled because the clock is far behind the last recorded moment.
     pub is_clock_behind: bool,
     /// Whether it is about to end, and until when rounds may go on.
@@ -92,17 +92,17 @@ pub struct Snapshot {
 
 /// What a thaw has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Thawed {
+pub struct ThawReport {
     /// Whether everything was stopped.
     pub was_stopped: bool,
     /// Whether the clock was not believed.
     pub was_clock_behind: bool,
 }
 
-impl Thawed {
+impl ThawReport {
     /// Whether there was anything to end.
     #[must_use]
-    pub fn is_something(self) -> bool {
+    pub fn has_effect(self) -> bool {
         self.was_stopped || self.was_clock_behind
     }
 }
@@ -117,18 +117,18 @@ pub struct RunningRound {
     /// Since when.
     pub since_ms: i64,
     /// Who began it.
-    pub begun: Begun,
+    pub begun: RoundOrigin,
     /// Whether nobody is at it for now: it was left open, and is taken up again later.
     pub is_parked: bool,
 }
 
 /// Who began a round that is under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Begun {
+pub enum RoundOrigin {
     /// The loop was due.
     Due,
     /// A person, or a program beside the daemon.
-    Hand,
+    Manual,
     /// An earlier engine; this one goes on with it.
     Earlier,
     /// Another process, which is at it: this one only waits for its rest.
@@ -141,10 +141,14 @@ impl Daemon {
     ///
     /// # Errors
     /// When the store or the loops cannot be read, or a daemon runs on this engine already.
-    pub async fn start(engine: Engine, fleet: Arc<dyn Fleet>, limits: Limits) -> Result<(Self, Ending), EngineError> {
-        let (desk, post) = open::open(engine.clone(), fleet, limits, open::Span::Lasting).await?;
+    pub async fn start(
+        engine: Engine,
+        fleet: Arc<dyn LoopFleet>,
+        limits: ConcurrencyLimits,
+    ) -> Result<(Self, DaemonJoin), EngineError> {
+        let (desk, post) = open::open_dispatch_loop(engine.clone(), fleet, limits, open::DaemonSpan::Lasting).await?;
         let task = tokio::spawn(desk.run());
-        Ok((Self { engine, post }, Ending(task)))
+        Ok((Self { engine, sender: post }, DaemonJoin(task)))
     }
 
     /// Reads the loops again, now; answers with how many there are.
@@ -152,17 +156,17 @@ impl Daemon {
     /// # Errors
     /// When they cannot be read; those from before are kept.
     pub async fn reload(&self) -> Result<usize, EngineError> {
-        self.post.ask(Mail::Reload).await?
+        self.sender.request(DaemonMessage::Reload).await?
     }
 
     /// Something outside happened. Durable when this returns; the same signal twice is one.
     ///
     /// # Errors
     /// When it cannot be kept.
-    pub async fn signal(&self, signal: SignalRow) -> Result<Heard, EngineError> {
-        let heard = self.engine.keep_signal(signal.clone()).await?;
-        if heard == Heard::First {
-            self.post.send(Mail::Signal(Box::new(signal)))?;
+    pub async fn signal(&self, signal: SignalRow) -> Result<SignalNovelty, EngineError> {
+        let heard = self.engine.store_signal(signal.clone()).await?;
+        if heard == SignalNovelty::First {
+            self.sender.send(DaemonMessage::Signal(Box::new(signal)))?;
         }
         Ok(heard)
     }
@@ -173,7 +177,7 @@ impl Daemon {
     /// When it could not be recorded; it is in effect all the same, and recorded as soon as that can be.
     pub async fn pause(&self, key: &LoopKey, by: &str, why: &str) -> Result<(), EngineError> {
         let (key, by, why) = (key.clone(), by.to_owned(), why.to_owned());
-        self.post.ask(|reply| Mail::Pause { key, by, why, reply }).await?
+        self.sender.request(|reply| DaemonMessage::Pause { key, by, why, reply }).await?
     }
 
     /// The loop starts by itself again.
@@ -182,7 +186,7 @@ impl Daemon {
     /// When it could not be recorded; it is in effect all the same.
     pub async fn resume(&self, key: &LoopKey, by: &str) -> Result<(), EngineError> {
         let (key, by) = (key.clone(), by.to_owned());
-        self.post.ask(|reply| Mail::Resume { key, by, reply }).await?
+        self.sender.request(|reply| DaemonMessage::Resume { key, by, reply }).await?
     }
 
     /// The global stop: running rounds are cancelled and nothing starts, also after a restart, until [`Daemon::thaw`].
@@ -191,18 +195,18 @@ impl Daemon {
     /// When it could not be recorded; it is in effect all the same.
     pub async fn freeze(&self, by: &str, why: &str) -> Result<(), EngineError> {
         let (by, why) = (by.to_owned(), why.to_owned());
-        self.post.ask(|reply| Mail::Freeze { by, why, reply }).await?
+        self.sender.request(|reply| DaemonMessage::Freeze { by, why, reply }).await?
     }
 
     /// Ends the global stop, also one that was made by the file, and takes a clock as it is that was not believed.
     ///
     /// # Errors
     /// When it could not be recorded; everything stays stopped then.
-    pub async fn thaw(&self, by: &str) -> Result<Thawed, EngineError> {
+    pub async fn thaw(&self, by: &str) -> Result<ThawReport, EngineError> {
         let before = self.snapshot().await?;
         let by = by.to_owned();
-        self.post.ask(|reply| Mail::Thaw { by, reply }).await??;
-        Ok(Thawed { was_stopped: before.frozen.is_some(), was_clock_behind: before.is_clock_behind })
+        self.sender.request(|reply| DaemonMessage::Thaw { by, reply }).await??;
+        Ok(ThawReport { was_stopped: before.frozen.is_some(), was_clock_behind: before.is_clock_behind })
     }
 
     /// Takes a loop's one place, so that no round of it begins before the permit is dropped. [`Engine::run`] does this by
@@ -210,27 +214,32 @@ impl Daemon {
     ///
     /// # Errors
     /// [`EngineError::Busy`] when a round of the loop is under way, or one of another loop has what it locks.
-    pub async fn occupy(&self, key: &LoopKey, round: &str, cancel: &Cancel) -> Result<Permit, EngineError> {
-        let arrival =
-            Arrival { key: key.clone(), round: round.to_owned(), claims: None, items: Vec::new(), pick: Pick::Every };
-        self.post.occupy(arrival, cancel).await.map(|(permit, _)| permit)
+    pub async fn occupy(&self, key: &LoopKey, round: &str, cancel: &CancelToken) -> Result<LoopSlot, EngineError> {
+        let arrival = AdmissionRequest {
+            key: key.clone(),
+            round: round.to_owned(),
+            claims: None,
+            items: Vec::new(),
+            pick: ItemSelection::All,
+        };
+        self.sender.occupy(arrival, cancel).await.map(|(permit, _)| permit)
     }
 
     /// Why a loop is or is not running.
     ///
     /// # Errors
     /// When the daemon has ended.
-    pub async fn explain(&self, key: &LoopKey) -> Result<Why, EngineError> {
+    pub async fn explain(&self, key: &LoopKey) -> Result<LoopExplanation, EngineError> {
         let key = key.clone();
-        self.post.ask(|reply| Mail::Explain { key, reply }).await
+        self.sender.request(|reply| DaemonMessage::Explain { key, reply }).await
     }
 
     /// What the daemon is at.
     ///
     /// # Errors
     /// When the daemon has ended.
-    pub async fn snapshot(&self) -> Result<Snapshot, EngineError> {
-        self.post.ask(Mail::Snapshot).await
+    pub async fn snapshot(&self) -> Result<DaemonSnapshot, EngineError> {
+        self.sender.request(DaemonMessage::Snapshot).await
     }
 
     /// Asks a round under way to end; says whether there is one of that id.
@@ -239,20 +248,20 @@ impl Daemon {
     /// When the daemon has ended.
     pub async fn cancel(&self, round: &str, why: &str) -> Result<bool, EngineError> {
         let (round, why) = (round.to_owned(), why.to_owned());
-        self.post.ask(|reply| Mail::Cancel { round, why, reply }).await
+        self.sender.request(|reply| DaemonMessage::Cancel { round, why, reply }).await
     }
 
     /// Nothing new starts; rounds under way may end until the deadline and are cancelled then. A second call cancels them at
-    /// once. Comes back when that is under way; [`Ending::wait`] has the end.
+    /// once. Comes back when that is under way; [`DaemonJoin::wait`] has the end.
     ///
     /// # Errors
     /// When the daemon has ended.
     pub async fn drain(&self, deadline: Duration) -> Result<(), EngineError> {
-        self.post.ask(|reply| Mail::Drain { deadline, reply }).await
+        self.sender.request(|reply| DaemonMessage::Drain { deadline, reply }).await
     }
 }
 
-impl Ending {
+impl DaemonJoin {
     /// Drops the daemon and everything it runs where it stands, as a crash would; the next start finds it. For an orderly end
     /// there is [`Daemon::drain`].
     pub async fn abandon(self) {
@@ -262,10 +271,10 @@ impl Ending {
     }
 
     /// Waits for the end. The state directory is still open then: it is the caller's to close.
-    pub async fn wait(self) -> Ended {
+    pub async fn wait(self) -> DaemonEnd {
         match self.0.await {
             Ok(ended) => ended,
-            Err(error) => Ended::Failed(rounds::panic_text(error)),
+            Err(error) => DaemonEnd::Failed(running_rounds::panic_text(error)),
         }
     }
 }

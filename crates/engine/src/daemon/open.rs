@@ -1,20 +1,20 @@
 //! How a daemon begins: it reads where everything stands, goes on with what earlier engines left, and only then looks at what
 //! is due. No hand is needed, however the last one ended.
 
-use super::agenda::{Agenda, Errand};
-use super::desk::{Desk, Mode};
-use super::fleet::Fleet;
-use super::keep;
-use super::letters::{self, STOP_FLAG};
-use super::mail::Post;
-use super::rest::{self, Doorman};
-use super::rounds::Rounds;
+use super::admission::{self, DaemonAdmission};
+use super::agenda::{AgendaEntry, DaemonAgenda};
+use super::dispatch_loop::{DispatchLoop, DispatchMode};
+use super::fleet::LoopFleet;
+use super::message::DaemonSender;
+use super::persist;
+use super::requests::{self, STOP_FLAG};
+use super::running_rounds::RunningRounds;
 use super::stop::StopFile;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::events::EventKind;
 use crate::store::{DISPATCHER, FlagRow, InboxKind, InboxQuery, RoundLease, RoundRow, ScheduleRow, StoreError};
-use loopwright_core::dispatch::{Dispatcher, Frozen, Input, Limits, LoopKey, Standing};
+use loopwright_core::dispatch::{ConcurrencyLimits, DispatchInput, Dispatcher, FleetFreeze, LoopKey, LoopStanding};
 use loopwright_core::round::RoundPhase;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -26,30 +26,30 @@ const QUESTIONS_MAX: u32 = 10_000;
 
 /// How long it is to work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Span {
+pub(super) enum DaemonSpan {
     /// Until it is asked to end.
     Lasting,
     /// For what is due now.
     Once,
 }
 
-impl Span {
-    fn mode(self) -> Mode {
+impl DaemonSpan {
+    fn mode(self) -> DispatchMode {
         match self {
-            Self::Lasting => Mode::Running,
-            Self::Once => Mode::Once,
+            Self::Lasting => DispatchMode::Running,
+            Self::Once => DispatchMode::Once,
         }
     }
 }
 
 /// Takes the lease of whoever schedules, and goes to work; a start that fails gives it back.
-pub(super) async fn open(
+pub(super) async fn open_dispatch_loop(
     engine: Engine,
-    fleet: Arc<dyn Fleet>,
-    limits: Limits,
-    span: Span,
-) -> Result<(Desk, Post), EngineError> {
-    if engine.live.porter().is_some() {
+    fleet: Arc<dyn LoopFleet>,
+    limits: ConcurrencyLimits,
+    span: DaemonSpan,
+) -> Result<(DispatchLoop, DaemonSender), EngineError> {
+    if engine.live_rounds.admission().is_some() {
         return Err(EngineError::Daemon("a daemon runs on this engine already".to_owned()));
     }
     engine.lease_dispatcher().await?;
@@ -62,76 +62,76 @@ pub(super) async fn open(
 
 async fn leased(
     engine: Engine,
-    fleet: Arc<dyn Fleet>,
-    limits: Limits,
-    span: Span,
-) -> Result<(Desk, Post), EngineError> {
-    let (post, mail) = Post::open();
-    let doorman = Arc::new(Doorman::new(post.clone(), &engine));
-    let stop = StopFile::of(engine.places());
+    fleet: Arc<dyn LoopFleet>,
+    limits: ConcurrencyLimits,
+    span: DaemonSpan,
+) -> Result<(DispatchLoop, DaemonSender), EngineError> {
+    let (post, mail) = DaemonSender::channel();
+    let doorman = Arc::new(DaemonAdmission::new(post.clone(), &engine));
+    let stop = StopFile::in_state_dir(engine.state_dir());
     let flag = engine.store.flags().await?.into_iter().find(|flag| flag.name == STOP_FLAG);
     let is_flagged = flag.is_some();
-    let frozen = flag.map(frozen_by).or_else(|| frozen_by_file(&stop, engine.now_ms()));
+    let frozen = flag.map(freeze_from_flag).or_else(|| freeze_from_file(&stop, engine.now_ms()));
     // The store reads in a thread of its own while the files are read.
-    let standing = async { Ok::<_, EngineError>(dispatcher(&engine, limits, frozen.clone()).await?) };
+    let standing = async { Ok::<_, EngineError>(load_dispatcher(&engine, limits, frozen.clone()).await?) };
     let (loops, dispatcher) = tokio::try_join!(fleet.load(), standing)?;
-    let left = Left::found(&engine).await?;
-    if !engine.live.post(Arc::clone(&doorman) as _) {
+    let left = LeftoverState::collect(&engine).await?;
+    if !engine.live_rounds.set_admission(Arc::clone(&doorman) as _) {
         return Err(EngineError::Daemon("a daemon runs on this engine already".to_owned()));
     }
     let now_ms = engine.now_ms();
-    let mut desk = Desk {
+    let mut desk = DispatchLoop {
         dispatcher,
-        mail,
-        post: post.clone(),
-        line: VecDeque::new(),
-        writing: None,
-        rewrite: None,
+        messages: mail,
+        sender: post.clone(),
+        jobs: VecDeque::new(),
+        rows_in_flight: None,
+        rewrite_ms: None,
         tries: 0,
-        rounds: Rounds::default(),
+        rounds: RunningRounds::default(),
         items: left.items.clone(),
-        agenda: Agenda::default(),
+        agenda: DaemonAgenda::default(),
         loading: None,
         reloaders: Vec::new(),
         late_reloaders: Vec::new(),
         stop,
         frozen,
         is_flagged,
-        asked: HashSet::new(),
+        paused_questions: HashSet::new(),
         mode: span.mode(),
-        moment: (span == Span::Once).then_some(now_ms),
+        pass_ms: (span == DaemonSpan::Once).then_some(now_ms),
         since_ms: now_ms,
         loops: 0,
         alarm: None,
-        patience: None,
-        over: None,
+        write_by: None,
+        ended: None,
         engine,
         fleet,
-        doorman,
+        admission: doorman,
     };
-    let taken_over = desk.take_up(left);
-    desk.take_loops(loops);
-    desk.run_errands(now_ms);
+    let taken_over = desk.resume_leftovers(left);
+    desk.apply_loops(loops);
+    desk.run_due_entries(now_ms);
     desk.publish(None, EventKind::Up { loops: desk.loops, taken_over });
     Ok((desk, post))
 }
 
-pub(super) async fn dispatcher(
+pub(super) async fn load_dispatcher(
     engine: &Engine,
-    limits: Limits,
-    frozen: Option<Frozen>,
+    limits: ConcurrencyLimits,
+    frozen: Option<FleetFreeze>,
 ) -> Result<Dispatcher, StoreError> {
     let standings = standings(engine.store.schedules().await?);
-    let pending = engine.store.pending_signals(SIGNALS_MAX).await?.into_iter().map(keep::signal).collect();
+    let pending = engine.store.pending_signals(SIGNALS_MAX).await?.into_iter().map(persist::signal_from_row).collect();
     let last_ms = engine.store.last_ms().await?.unwrap_or(0);
     Ok(Dispatcher::new(limits, standings, pending, frozen, last_ms))
 }
 
 /// Where loops stand; those of one repository share its name's memory, which makes them quick to compare.
-fn standings(rows: Vec<ScheduleRow>) -> Vec<Standing> {
+fn standings(rows: Vec<ScheduleRow>) -> Vec<LoopStanding> {
     let mut repo: Arc<str> = Arc::from("");
     let mut shared = |row: ScheduleRow| {
-        let mut standing = keep::standing(row);
+        let mut standing = persist::standing_from_row(row);
         if standing.key.repo != repo {
             repo = Arc::clone(&standing.key.repo);
         }
@@ -141,17 +141,17 @@ fn standings(rows: Vec<ScheduleRow>) -> Vec<Standing> {
     rows.into_iter().map(&mut shared).collect()
 }
 
-pub(super) fn frozen_by(flag: FlagRow) -> Frozen {
-    Frozen { since_ms: flag.at_ms, by: flag.actor, why: flag.why }
+pub(super) fn freeze_from_flag(flag: FlagRow) -> FleetFreeze {
+    FleetFreeze { since_ms: flag.at_ms, by: flag.actor, why: flag.why }
 }
 
-pub(super) fn frozen_by_file(stop: &StopFile, now_ms: i64) -> Option<Frozen> {
-    let frozen = || Frozen { since_ms: now_ms, by: letters::BY_FILE.to_owned(), why: stop.why() };
-    stop.is_there().then(frozen)
+pub(super) fn freeze_from_file(stop: &StopFile, now_ms: i64) -> Option<FleetFreeze> {
+    let frozen = || FleetFreeze { since_ms: now_ms, by: requests::FILE_ACTOR.to_owned(), why: stop.reason() };
+    stop.exists().then(frozen)
 }
 
 /// What earlier engines left.
-struct Left {
+struct LeftoverState {
     abandoned: Vec<RoundRow>,
     /// Rounds that other processes are at.
     elsewhere: Vec<RoundLease>,
@@ -166,10 +166,10 @@ struct Left {
     expires_ms: Option<i64>,
 }
 
-impl Left {
+impl LeftoverState {
     /// Ends the process trees of rounds that were under way, and reads what there is.
-    async fn found(engine: &Engine) -> Result<Self, EngineError> {
-        let abandoned = engine.abandoned().await?;
+    async fn collect(engine: &Engine) -> Result<Self, EngineError> {
+        let abandoned = engine.collect_abandoned().await?;
         let mut elsewhere = engine.leases_elsewhere().await?;
         elsewhere.retain(|lease| lease.claims.is_some());
         let mut suspended = Vec::new();
@@ -199,8 +199,8 @@ impl Left {
 async fn items(engine: &Engine, rounds: impl Iterator<Item = &RoundRow>) -> HashMap<String, Vec<Arc<str>>> {
     let mut items = HashMap::new();
     for row in rounds.filter(|row| row.item.is_some()) {
-        if let Ok(recorded) = engine.recorded(&row.id).await {
-            items.insert(row.id.clone(), rest::items(&recorded.round));
+        if let Ok(recorded) = engine.load_round(&row.id).await {
+            items.insert(row.id.clone(), admission::item_keys(&recorded.round));
         }
     }
     items
@@ -208,9 +208,9 @@ async fn items(engine: &Engine, rounds: impl Iterator<Item = &RoundRow>) -> Hash
 
 /// From when on a suspended round is worth going on with; one whose record cannot be read never is.
 async fn worth_from(engine: &Engine, row: &RoundRow) -> Option<i64> {
-    let recorded = engine.recorded(&row.id).await.ok()?;
+    let recorded = engine.load_round(&row.id).await.ok()?;
     let suspended_ms = engine.store.events(&row.id).await.ok()?.last()?.at_ms;
-    let worth_ms = rest::resume_ms(&recorded.round, suspended_ms);
+    let worth_ms = admission::resume_ms(&recorded.round, suspended_ms);
     let started = &recorded.round.facts().started;
     let today = crate::clock::day(engine.now_ms());
     let raises = engine.store.raises(&today).await.unwrap_or_default();
@@ -220,9 +220,9 @@ async fn worth_from(engine: &Engine, row: &RoundRow) -> Option<i64> {
     if is_raised { Some(engine.now_ms()) } else { worth_ms }
 }
 
-impl Desk {
+impl DispatchLoop {
     /// Goes on with what was left, before anything new is looked at; answers with how many rounds that are.
-    fn take_up(&mut self, left: Left) -> usize {
+    fn resume_leftovers(&mut self, left: LeftoverState) -> usize {
         let now_ms = self.now_ms();
         let count = left.abandoned.len();
         for lease in left.elsewhere {
@@ -230,20 +230,20 @@ impl Desk {
         }
         for row in left.abandoned {
             let key = LoopKey::new(&row.repo, &row.loop_name);
-            self.agenda.put(now_ms, Errand::Retake { key, round: row.id });
+            self.agenda.schedule(now_ms, AgendaEntry::Retake { key, round: row.id });
         }
         if let Some(at_ms) = left.expires_ms {
-            self.agenda.put_first(at_ms, Errand::Expire);
+            self.agenda.schedule_earliest(at_ms, AgendaEntry::Expire);
         }
-        self.asked = left.asked;
-        self.run_errands(now_ms);
+        self.paused_questions = left.asked;
+        self.run_due_entries(now_ms);
         // These held no lock while they were suspended: which of them may go on is known when the loops are.
         for (row, at_ms) in left.suspended {
             let key = LoopKey::new(&row.repo, &row.loop_name);
-            self.agenda.put(at_ms, Errand::Resume { key, round: row.id });
+            self.agenda.schedule(at_ms, AgendaEntry::Resume { key, round: row.id });
         }
         for (key, open) in left.proposals {
-            self.step(Input::Proposals { key, open });
+            self.step(DispatchInput::Proposals { key, open });
         }
         count
     }

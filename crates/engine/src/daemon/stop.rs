@@ -2,7 +2,7 @@
 //! it stays so over restarts. The row in the store says the same; either is enough.
 
 use crate::error::EngineError;
-use crate::places::{PlaceError, Places};
+use crate::state_dir::{StateDir, StateFileError};
 use std::io::Read as _;
 use std::path::PathBuf;
 
@@ -15,17 +15,17 @@ const READ_MAX: u64 = 500;
 pub(super) struct StopFile(PathBuf);
 
 impl StopFile {
-    pub(super) fn of(places: &Places) -> Self {
+    pub(super) fn in_state_dir(places: &StateDir) -> Self {
         Self(places.root().join(STOP_FILE))
     }
 
     /// Whether it is there: one system call.
-    pub(super) fn is_there(&self) -> bool {
+    pub(super) fn exists(&self) -> bool {
         self.0.symlink_metadata().is_ok()
     }
 
     /// Its first line.
-    pub(super) fn why(&self) -> String {
+    pub(super) fn reason(&self) -> String {
         let mut text = Vec::new();
         // Only a plain file is opened: at a pipe everything would stand still, and not in the way that was meant.
         if self.0.metadata().is_ok_and(|meta| meta.is_file()) {
@@ -36,14 +36,14 @@ impl StopFile {
         if first.is_empty() { format!("the file {} is there", self.0.display()) } else { first }
     }
 
-    pub(super) fn write(&self, places: &Places, why: &str) -> Result<(), EngineError> {
+    pub(super) fn write(&self, places: &StateDir, why: &str) -> Result<(), EngineError> {
         Ok(places.write(&self.0, format!("{why}\n").as_bytes())?)
     }
 
     pub(super) fn remove(&self) -> Result<(), EngineError> {
         match std::fs::remove_file(&self.0) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(PlaceError::new("remove", &self.0, error).into())
+                Err(StateFileError::new("remove", &self.0, error).into())
             }
             _ => Ok(()),
         }
@@ -65,10 +65,10 @@ mod tests {
         rustix::fs::mknodat(CWD, place("pipe"), FileType::Fifo, Mode::RWXU, 0).expect("it can be made");
         for name in ["text", "folder", "pipe", "nothing"] {
             let (file, (sender, receiver)) = (StopFile(place(name)), std::sync::mpsc::channel());
-            std::thread::spawn(move || sender.send(file.why()));
+            std::thread::spawn(move || sender.send(file.reason()));
             let why = receiver.recv_timeout(std::time::Duration::from_secs(10));
             assert!(why.expect("nobody waits for a writer").starts_with("the file "), "{name}");
         }
-        assert_eq!(StopFile(place("said")).why(), "the pager rang");
+        assert_eq!(StopFile(place("said")).reason(), "the pager rang");
     }
 }

@@ -1,13 +1,13 @@
 //! One pass: what is due now is started and waited for, and nothing else. For people who have cron or launchd drive it.
 
-use super::fleet::Fleet;
-use super::mail::Mail;
-use super::{Ended, open};
+use super::fleet::LoopFleet;
+use super::message::DaemonMessage;
+use super::{DaemonEnd, open};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::events::{EventKind, EventSink, LiveEvent};
-use crate::proc::Cancel;
-use loopwright_core::dispatch::{Limits, LoopKey, Receipt};
+use crate::proc::CancelToken;
+use loopwright_core::dispatch::{ConcurrencyLimits, LoopKey, OccurrenceReceipt};
 use loopwright_core::outcome::RoundOutcome;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub struct TickReport {
     /// The rounds that it started or went on with, in the order of their end.
     pub rounds: Vec<TickRound>,
     /// What became of occurrences that started nothing.
-    pub receipts: Vec<Receipt>,
+    pub receipts: Vec<OccurrenceReceipt>,
     /// Loops that could not be started, and why.
     pub failed: Vec<(LoopKey, String)>,
 }
@@ -42,43 +42,43 @@ pub struct TickRound {
 /// When the store or the loops cannot be read, or what was decided cannot be written.
 pub async fn tick(
     engine: Engine,
-    fleet: Arc<dyn Fleet>,
-    limits: Limits,
-    cancel: &Cancel,
+    fleet: Arc<dyn LoopFleet>,
+    limits: ConcurrencyLimits,
+    cancel: &CancelToken,
 ) -> Result<TickReport, EngineError> {
-    let notes = Arc::new(Notes::default());
+    let notes = Arc::new(TickRecorder::default());
     let _attached = engine.events().attach(Arc::clone(&notes) as _);
-    let (desk, post) = open::open(engine, fleet, limits, open::Span::Once).await?;
+    let (desk, post) = open::open_dispatch_loop(engine, fleet, limits, open::DaemonSpan::Once).await?;
     let mut pass = std::pin::pin!(desk.run());
     let ended = tokio::select! {
         ended = &mut pass => ended,
         () = cancel.cancelled() => {
             // A pass that is over needs nobody to end it, and nobody waits for the answer.
             let (reply, _) = oneshot::channel();
-            let _ = post.send(Mail::Drain { deadline: Duration::ZERO, reply });
+            let _ = post.send(DaemonMessage::Drain { deadline: Duration::ZERO, reply });
             pass.await
         }
     };
     match ended {
-        Ended::Drained => Ok(std::mem::take(&mut *notes.lock())),
-        Ended::Fenced(why) | Ended::Failed(why) => Err(EngineError::Daemon(why)),
+        DaemonEnd::Drained => Ok(std::mem::take(&mut *notes.lock())),
+        DaemonEnd::Fenced(why) | DaemonEnd::Failed(why) => Err(EngineError::Daemon(why)),
     }
 }
 
 /// Collects the events of a pass.
 #[derive(Default)]
-struct Notes {
+struct TickRecorder {
     report: Mutex<TickReport>,
 }
 
-impl Notes {
+impl TickRecorder {
     fn lock(&self) -> MutexGuard<'_, TickReport> {
         // Every change under the lock is whole in itself.
         self.report.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl EventSink for Notes {
+impl EventSink for TickRecorder {
     fn event(&self, event: &LiveEvent) {
         match (&event.kind, &event.loop_key, &event.round) {
             (EventKind::Ended { outcome, .. }, Some(key), Some(round)) => {

@@ -2,9 +2,9 @@
 //! dies with the round; programs inside see its certificate, and nobody outside trusts it.
 
 use super::EgressError;
-use super::dial::World;
+use super::dial::NetworkOverrides;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
-use loopwright_core::network::Host;
+use loopwright_core::network::NetworkHost;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
 };
@@ -15,13 +15,13 @@ use tokio_rustls::rustls::{ServerConfig, crypto};
 
 /// The authority.
 #[derive(Debug)]
-pub(super) struct Authority {
+pub(super) struct CertificateAuthority {
     issuer: Issuer<'static, KeyPair>,
     bundle: String,
 }
 
-impl Authority {
-    pub(super) fn new(world: &World) -> Result<Self, EgressError> {
+impl CertificateAuthority {
+    pub(super) fn new(world: &NetworkOverrides) -> Result<Self, EgressError> {
         let key = KeyPair::generate().map_err(certificate)?;
         let mut params = named("Loopwright, for one round");
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -39,7 +39,7 @@ impl Authority {
     }
 
     /// Speaks for one host.
-    pub(super) fn acceptor(&self, host: &Host) -> Result<TlsAcceptor, EgressError> {
+    pub(super) fn acceptor(&self, host: &NetworkHost) -> Result<TlsAcceptor, EgressError> {
         let name = host.to_string();
         let bare = name.trim_matches(['[', ']']);
         let key = KeyPair::generate().map_err(certificate)?;

@@ -1,9 +1,9 @@
 //! Bodies on their way through: counted against the budget, cut when silent for too long, and, on the way back from a
 //! provider, without its key.
 
-use super::key::Key;
-use super::ledger::Account;
-use super::usage::Answer;
+use super::key::ProviderKey;
+use super::ledger::ConnectionAccount;
+use super::usage::AnswerUsage;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
@@ -20,13 +20,13 @@ pub(super) type BodyError = Box<dyn std::error::Error + Send + Sync>;
 pub(super) type AnyBody = UnsyncBoxBody<Bytes, BodyError>;
 
 /// A short text of ours.
-pub(super) fn text(text: impl Into<Bytes>) -> AnyBody {
+pub(super) fn text_body(text: impl Into<Bytes>) -> AnyBody {
     Full::new(text.into()).map_err(|never: Infallible| match never {}).boxed_unsync()
 }
 
 /// Which way a body goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Direction {
+pub(super) enum BodyDirection {
     /// Away from the round.
     Up,
     /// To it.
@@ -34,41 +34,41 @@ pub(super) enum Direction {
 }
 
 /// A body whose bytes are charged as they pass.
-pub(super) struct Metered {
+pub(super) struct MeteredBody {
     body: Incoming,
-    account: Account,
-    direction: Direction,
+    account: ConnectionAccount,
+    direction: BodyDirection,
     silence: Pin<Box<Sleep>>,
-    told: Option<Arc<AtomicU64>>,
+    passed_bytes: Option<Arc<AtomicU64>>,
     passed: u64,
 }
 
-impl Metered {
-    pub(super) fn new(body: Incoming, account: Account, direction: Direction) -> Self {
+impl MeteredBody {
+    pub(super) fn new(body: Incoming, account: ConnectionAccount, direction: BodyDirection) -> Self {
         let silence = Box::pin(sleep_until(Instant::now() + account.idle()));
-        Self { body, account, direction, silence, told: None, passed: 0 }
+        Self { body, account, direction, silence, passed_bytes: None, passed: 0 }
     }
 
     /// Tells somebody how much of it has passed.
-    pub(super) fn telling(mut self, whom: Option<Arc<AtomicU64>>) -> Self {
-        self.told = whom;
+    pub(super) fn counting_into(mut self, whom: Option<Arc<AtomicU64>>) -> Self {
+        self.passed_bytes = whom;
         self
     }
 
     fn charge(&mut self, bytes: usize) -> Result<(), BodyError> {
         match self.direction {
-            Direction::Up => self.account.up(bytes)?,
-            Direction::Down => self.account.down(bytes)?,
+            BodyDirection::Up => self.account.charge_sent(bytes)?,
+            BodyDirection::Down => self.account.charge_received(bytes)?,
         }
         self.passed = self.passed.saturating_add(bytes as u64);
-        if let Some(told) = &self.told {
+        if let Some(told) = &self.passed_bytes {
             told.fetch_max(self.passed, Ordering::Relaxed);
         }
         Ok(())
     }
 }
 
-impl Body for Metered {
+impl Body for MeteredBody {
     type Data = Bytes;
     type Error = BodyError;
 
@@ -96,13 +96,13 @@ impl Body for Metered {
 }
 
 /// A body that is read for what it tells of its cost, as it passes.
-pub(super) struct Counted {
-    body: Metered,
-    answer: Option<Answer>,
+pub(super) struct CountedBody {
+    body: MeteredBody,
+    answer: Option<AnswerUsage>,
 }
 
-impl Counted {
-    pub(super) fn new(body: Metered, answer: Option<Answer>) -> Self {
+impl CountedBody {
+    pub(super) fn new(body: MeteredBody, answer: Option<AnswerUsage>) -> Self {
         Self { body, answer }
     }
 
@@ -112,7 +112,7 @@ impl Counted {
         if let Some(answer) = &mut self.answer {
             answer.push(frame.and_then(Frame::data_ref).map_or(&[], |bytes| bytes));
             if at_end {
-                answer.ended();
+                answer.finish();
             }
         }
         if at_end {
@@ -121,7 +121,7 @@ impl Counted {
     }
 }
 
-impl Body for Counted {
+impl Body for CountedBody {
     type Data = Bytes;
     type Error = BodyError;
 
@@ -146,16 +146,16 @@ impl Body for Counted {
 }
 
 /// A body in which every occurrence of a key is made unreadable, also where it is split over frames. Lengths stay as they are.
-pub(super) struct Scrubbed<B> {
+pub(super) struct ScrubbedBody<B> {
     body: B,
-    key: Key,
+    key: ProviderKey,
     /// The end of what came, when it may be the beginning of the key.
     held: Vec<u8>,
     ended: bool,
 }
 
-impl<B> Scrubbed<B> {
-    pub(super) fn new(body: B, key: Key) -> Self {
+impl<B> ScrubbedBody<B> {
+    pub(super) fn new(body: B, key: ProviderKey) -> Self {
         Self { body, key, held: Vec::new(), ended: false }
     }
 
@@ -184,7 +184,7 @@ fn mask(bytes: &mut [u8], key: &[u8]) -> usize {
     (1..=longest).rev().find(|count| key.starts_with(&bytes[bytes.len() - count..])).unwrap_or(0)
 }
 
-impl<B: Body<Data = Bytes, Error = BodyError> + Unpin> Body for Scrubbed<B> {
+impl<B: Body<Data = Bytes, Error = BodyError> + Unpin> Body for ScrubbedBody<B> {
     type Data = Bytes;
     type Error = BodyError;
 
@@ -227,7 +227,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn scrubbed(key: &str, parts: &[&[u8]]) -> Vec<u8> {
-        let mut body = Scrubbed::new((), Key::new(key).expect("a key"));
+        let mut body = ScrubbedBody::new((), ProviderKey::new(key).expect("a key"));
         let mut out: Vec<u8> = parts.iter().flat_map(|part| body.pass(part).to_vec()).collect();
         out.extend(body.held);
         out
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn an_event_that_ends_in_a_blank_line_is_passed_at_once() {
-        let mut body = Scrubbed::new((), Key::new("sk-secret").expect("a key"));
+        let mut body = ScrubbedBody::new((), ProviderKey::new("sk-secret").expect("a key"));
         assert_eq!(body.pass(b"data: sk-s\n\n"), &b"data: sk-s\n\n"[..]);
     }
 

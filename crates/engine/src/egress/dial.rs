@@ -1,7 +1,7 @@
 //! Connections outwards: names are resolved here and nowhere else, and the address that is dialled is the one that was judged.
 
-use super::ledger::Limits;
-use loopwright_core::network::{Host, Reach, Target, Why};
+use super::ledger::EgressLimits;
+use loopwright_core::network::{AddressReach, DenialReason, NetworkHost, NetworkTarget};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -19,18 +19,18 @@ const ADDRESSES_MAX: usize = 4;
 /// The network as the proxy finds it. By default it is the real one; tests say what names mean and where addresses lead,
 /// and every check stays in force.
 #[derive(Debug, Clone, Default)]
-pub struct World {
+pub struct NetworkOverrides {
     /// What names mean, instead of asking the system's resolver.
     pub names: Option<BTreeMap<String, Vec<IpAddr>>>,
     /// Where a dialled address really leads.
-    pub places: BTreeMap<SocketAddr, SocketAddr>,
+    pub redirects: BTreeMap<SocketAddr, SocketAddr>,
     /// Whom the far side's certificate must come from.
-    pub roots: Roots,
+    pub roots: TrustedRoots,
 }
 
 /// Certificates that are trusted to speak for others.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Roots {
+pub enum TrustedRoots {
     /// The system's.
     #[default]
     System,
@@ -38,7 +38,7 @@ pub enum Roots {
     Only(Vec<Vec<u8>>),
 }
 
-impl Roots {
+impl TrustedRoots {
     /// The certificates, as many as can be read.
     pub(super) fn certificates(&self) -> Vec<CertificateDer<'static>> {
         match self {
@@ -50,9 +50,9 @@ impl Roots {
 
 /// To which addresses a connection may lead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Bound {
+pub(super) enum AddressBound {
     /// Those of the rule that allowed it.
-    By(Reach),
+    By(AddressReach),
     /// Any: the address comes from the configuration, not from an agent.
     Trusted,
 }
@@ -61,38 +61,38 @@ pub(super) enum Bound {
 #[derive(Debug)]
 pub(super) enum DialError {
     /// Policy says no.
-    Denied(Why),
+    Denied(DenialReason),
     /// The world broke.
     Failed(String),
 }
 
 /// Whatever carries bytes both ways.
-pub(super) trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
+pub(super) trait ConnectionStream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> ConnectionStream for T {}
 
 /// Opens connections.
 #[derive(Debug)]
-pub(super) struct Dialer {
-    world: World,
-    limits: Limits,
+pub(super) struct ProxyDialer {
+    world: NetworkOverrides,
+    limits: EgressLimits,
     tls: OnceLock<Result<Arc<ClientConfig>, String>>,
 }
 
-impl Dialer {
-    pub(super) fn new(world: World, limits: Limits) -> Self {
+impl ProxyDialer {
+    pub(super) fn new(world: NetworkOverrides, limits: EgressLimits) -> Self {
         Self { world, limits, tls: OnceLock::new() }
     }
 
     /// A connection to one of the target's addresses that the bound permits.
-    pub(super) async fn tcp(&self, target: &Target, bound: Bound) -> Result<TcpStream, DialError> {
+    pub(super) async fn tcp(&self, target: &NetworkTarget, bound: AddressBound) -> Result<TcpStream, DialError> {
         let addresses = self.addresses(target).await?;
         let permitted = |address: &SocketAddr| match bound {
-            Bound::By(reach) => reach.permits(address.ip()),
-            Bound::Trusted => true,
+            AddressBound::By(reach) => reach.permits(address.ip()),
+            AddressBound::Trusted => true,
         };
         let allowed: Vec<SocketAddr> = addresses.into_iter().filter(permitted).take(ADDRESSES_MAX).collect();
         if allowed.is_empty() {
-            return Err(DialError::Denied(Why::Address));
+            return Err(DialError::Denied(DenialReason::Address));
         }
         let mut last = None;
         for address in allowed {
@@ -105,36 +105,40 @@ impl Dialer {
     }
 
     async fn connect(&self, address: SocketAddr) -> io::Result<TcpStream> {
-        let place = self.world.places.get(&address).copied().unwrap_or(address);
+        let place = self.world.redirects.get(&address).copied().unwrap_or(address);
         let stream = timeout(self.limits.greeting, TcpStream::connect(place)).await.map_err(io::Error::other)??;
         stream.set_nodelay(true)?;
         Ok(stream)
     }
 
     /// What the name means now. There is always at least one address.
-    async fn addresses(&self, target: &Target) -> Result<Vec<SocketAddr>, DialError> {
+    async fn addresses(&self, target: &NetworkTarget) -> Result<Vec<SocketAddr>, DialError> {
         let at = |ip: &IpAddr| SocketAddr::new(*ip, target.port);
         let found = match (&target.host, &self.world.names) {
-            (Host::Ip(ip), _) => vec![at(ip)],
-            (Host::Name(name), Some(names)) => names.get(name).into_iter().flatten().map(at).collect(),
-            (Host::Name(name), None) => self.look_up(name, target).await?,
+            (NetworkHost::Ip(ip), _) => vec![at(ip)],
+            (NetworkHost::Name(name), Some(names)) => names.get(name).into_iter().flatten().map(at).collect(),
+            (NetworkHost::Name(name), None) => self.look_up(name, target).await?,
         };
         if found.is_empty() { Err(failed(target, "the name means no address".to_owned())) } else { Ok(found) }
     }
 
-    async fn look_up(&self, name: &str, target: &Target) -> Result<Vec<SocketAddr>, DialError> {
+    async fn look_up(&self, name: &str, target: &NetworkTarget) -> Result<Vec<SocketAddr>, DialError> {
         let found = timeout(self.limits.greeting, lookup_host((name, target.port))).await;
         let found = found.map_err(|late| failed(target, late.to_string()))?;
         Ok(found.map_err(|error| failed(target, error.to_string()))?.collect())
     }
 
     /// The same, with TLS that is verified as any client would.
-    pub(super) async fn tls(&self, target: &Target, bound: Bound) -> Result<Box<dyn Wire>, DialError> {
+    pub(super) async fn tls(
+        &self,
+        target: &NetworkTarget,
+        bound: AddressBound,
+    ) -> Result<Box<dyn ConnectionStream>, DialError> {
         let config = self.tls.get_or_init(|| client_config(&self.world.roots)).clone();
         let config = config.map_err(|error| failed(target, error))?;
         let name = match &target.host {
-            Host::Ip(ip) => ServerName::IpAddress((*ip).into()),
-            Host::Name(name) => {
+            NetworkHost::Ip(ip) => ServerName::IpAddress((*ip).into()),
+            NetworkHost::Name(name) => {
                 ServerName::try_from(name.clone()).map_err(|error| failed(target, error.to_string()))?
             }
         };
@@ -145,11 +149,11 @@ impl Dialer {
     }
 }
 
-fn failed(target: &Target, error: String) -> DialError {
+fn failed(target: &NetworkTarget, error: String) -> DialError {
     DialError::Failed(format!("connect to {target}: {error}"))
 }
 
-fn client_config(roots: &Roots) -> Result<Arc<ClientConfig>, String> {
+fn client_config(roots: &TrustedRoots) -> Result<Arc<ClientConfig>, String> {
     let mut store = RootCertStore::empty();
     store.add_parsable_certificates(roots.certificates());
     if store.is_empty() {

@@ -1,68 +1,83 @@
 //! Requests that the proxy sees in full: plain HTTP, and HTTP inside TLS that it opened. Each is judged, written anew and
 //! sent over a connection of its own.
 
-use super::body::{AnyBody, Direction, Metered};
-use super::dial::{Bound, DialError, Wire};
-use super::ledger::Account;
-use super::serve::{denied, refusal};
-use super::shared::Shared;
+use super::body::{AnyBody, BodyDirection, MeteredBody};
+use super::dial::{AddressBound, ConnectionStream, DialError};
+use super::ledger::ConnectionAccount;
+use super::proxy_state::ProxyState;
+use super::serve::{deny_request, refusal_response};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Request, Response, StatusCode, Uri, Version};
 use hyper_util::rt::TokioIo;
-use loopwright_core::network::{Seen, Target};
+use loopwright_core::network::{NetworkTarget, RequestTransport};
 use std::sync::Arc;
 use tokio::time::timeout;
 
 /// A request for `http://…`.
-pub(super) async fn plain(shared: &Arc<Shared>, target: &Target, request: Request<Incoming>) -> Response<AnyBody> {
-    judged(shared, Seen::Plain, target, request).await
+pub(super) async fn forward_plain(
+    shared: &Arc<ProxyState>,
+    target: &NetworkTarget,
+    request: Request<Incoming>,
+) -> Response<AnyBody> {
+    judged(shared, RequestTransport::Plain, target, request).await
 }
 
 /// A request inside a tunnel whose TLS was opened.
-pub(super) async fn opened(shared: &Arc<Shared>, target: &Target, request: Request<Incoming>) -> Response<AnyBody> {
-    judged(shared, Seen::Opened, target, request).await
+pub(super) async fn forward_opened(
+    shared: &Arc<ProxyState>,
+    target: &NetworkTarget,
+    request: Request<Incoming>,
+) -> Response<AnyBody> {
+    judged(shared, RequestTransport::Opened, target, request).await
 }
 
-async fn judged(shared: &Arc<Shared>, seen: Seen, target: &Target, request: Request<Incoming>) -> Response<AnyBody> {
+async fn judged(
+    shared: &Arc<ProxyState>,
+    seen: RequestTransport,
+    target: &NetworkTarget,
+    request: Request<Incoming>,
+) -> Response<AnyBody> {
     let method = request.method().as_str().to_owned();
     let reach = match shared.policy.request(seen, &method, target, request.uri().path()) {
-        Ok(reach) => Bound::By(reach),
-        Err(why) => return denied(shared, target, &method, why),
+        Ok(reach) => AddressBound::By(reach),
+        Err(why) => return deny_request(shared, target, &method, why),
     };
     let wire = match seen {
-        Seen::Plain => shared.dialer.tcp(target, reach).await.map(|stream| Box::new(stream) as Box<dyn Wire>),
-        Seen::Opened => shared.dialer.tls(target, reach).await,
+        RequestTransport::Plain => {
+            shared.dialer.tcp(target, reach).await.map(|stream| Box::new(stream) as Box<dyn ConnectionStream>)
+        }
+        RequestTransport::Opened => shared.dialer.tls(target, reach).await,
     };
     let wire = match wire {
         Ok(wire) => wire,
-        Err(DialError::Denied(why)) => return denied(shared, target, &method, why),
-        Err(DialError::Failed(text)) => return refusal(StatusCode::BAD_GATEWAY, &text),
+        Err(DialError::Denied(why)) => return deny_request(shared, target, &method, why),
+        Err(DialError::Failed(text)) => return refusal_response(StatusCode::BAD_GATEWAY, &text),
     };
     let account = shared.account(target, &method);
     let (parts, body) = request.into_parts();
-    let mut outward = Request::new(Metered::new(body, account.clone(), Direction::Up));
+    let mut outward = Request::new(MeteredBody::new(body, account.clone(), BodyDirection::Up));
     *outward.method_mut() = parts.method;
     *outward.uri_mut() = origin_form(&parts.uri);
     *outward.headers_mut() = parts.headers;
-    let usual = if seen == Seen::Plain { 80 } else { 443 };
-    address(outward.headers_mut(), target, usual);
+    let usual = if seen == RequestTransport::Plain { 80 } else { 443 };
+    set_target_host(outward.headers_mut(), target, usual);
     match send(shared, wire, outward, &account).await {
-        Ok(response) => response.map(|body| Metered::new(body, account, Direction::Down).boxed_unsync()),
-        Err(text) => refusal(StatusCode::BAD_GATEWAY, &text),
+        Ok(response) => response.map(|body| MeteredBody::new(body, account, BodyDirection::Down).boxed_unsync()),
+        Err(text) => refusal_response(StatusCode::BAD_GATEWAY, &text),
     }
 }
 
 /// Sends a request and waits for the head of its answer.
 pub(super) async fn send(
-    shared: &Arc<Shared>,
-    wire: Box<dyn Wire>,
-    mut request: Request<Metered>,
-    account: &Account,
+    shared: &Arc<ProxyState>,
+    wire: Box<dyn ConnectionStream>,
+    mut request: Request<MeteredBody>,
+    account: &ConnectionAccount,
 ) -> Result<Response<Incoming>, String> {
-    strip(request.headers_mut());
+    strip_hop_headers(request.headers_mut());
     *request.version_mut() = Version::HTTP_11;
     let greeted = http1::handshake(TokioIo::new(wire)).await;
     let (mut sender, connection) = greeted.map_err(|error| error.to_string())?;
@@ -73,7 +88,7 @@ pub(super) async fn send(
     account.reached();
     let answered = timeout(account.idle(), sender.send_request(request)).await;
     let mut response = answered.map_err(|late| late.to_string())?.map_err(|error| error.to_string())?;
-    strip(response.headers_mut());
+    strip_hop_headers(response.headers_mut());
     Ok(response)
 }
 
@@ -83,7 +98,7 @@ pub(super) fn origin_form(uri: &Uri) -> Uri {
 }
 
 /// The host that a request is for is the one it was judged by, whatever its header said.
-pub(super) fn address(headers: &mut HeaderMap, target: &Target, usual: u16) {
+pub(super) fn set_target_host(headers: &mut HeaderMap, target: &NetworkTarget, usual: u16) {
     let text = if target.port == usual { target.host.to_string() } else { target.to_string() };
     let value = HeaderValue::from_str(&text).expect("a host is made of visible ASCII");
     headers.insert(header::HOST, value);
@@ -102,7 +117,7 @@ const OURS: [HeaderName; 9] = [
     header::VIA,
 ];
 
-pub(super) fn strip(headers: &mut HeaderMap) {
+pub(super) fn strip_hop_headers(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(header::CONNECTION)
         .iter()

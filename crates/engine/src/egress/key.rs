@@ -10,22 +10,22 @@ const KEY_MAX: usize = 8 << 10;
 
 /// A provider's key. Only the proxy can read it; nothing can print it.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Key(Box<str>);
+pub struct ProviderKey(Box<str>);
 
 /// Why a text is no key. Does not tell the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the key is empty, too long, or has a character that no header can carry")]
-pub struct KeyError;
+pub struct ProviderKeyError;
 
-impl Key {
+impl ProviderKey {
     /// A key as somebody wrote it; spaces and line ends around it are dropped.
     ///
     /// # Errors
     /// When it cannot stand in a header.
-    pub fn new(text: &str) -> Result<Self, KeyError> {
+    pub fn new(text: &str) -> Result<Self, ProviderKeyError> {
         let text = text.trim();
         let usable = !text.is_empty() && text.len() <= KEY_MAX && text.bytes().all(|byte| byte.is_ascii_graphic());
-        if usable { Ok(Self(text.into())) } else { Err(KeyError) }
+        if usable { Ok(Self(text.into())) } else { Err(ProviderKeyError) }
     }
 
     /// The bytes, to find them in answers.
@@ -42,16 +42,16 @@ impl Key {
     }
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for ProviderKey {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("Key(…)")
     }
 }
 
 /// The token of one start.
-pub(super) struct Token(String);
+pub(super) struct GrantToken(String);
 
-impl Token {
+impl GrantToken {
     pub(super) fn new() -> Result<Self, std::io::Error> {
         let bytes = random::bytes::<32>().map_err(std::io::Error::other)?;
         Ok(Self(format!("lw-{}", bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>())))
@@ -62,13 +62,13 @@ impl Token {
     }
 
     /// Whether this is it. The hashes are compared, and to their ends, so that the time says nothing about the token.
-    pub(super) fn is(&self, shown: &[u8]) -> bool {
-        let (ours, theirs) = (hash::of_bytes(self.0.as_bytes()), hash::of_bytes(shown));
+    pub(super) fn matches(&self, shown: &[u8]) -> bool {
+        let (ours, theirs) = (hash::hash_bytes(self.0.as_bytes()), hash::hash_bytes(shown));
         ours.bytes().zip(theirs.bytes()).fold(0, |all, (a, b)| all | (a ^ b)) == 0
     }
 }
 
-impl fmt::Debug for Token {
+impl fmt::Debug for GrantToken {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("Token(…)")
     }
@@ -80,24 +80,24 @@ mod tests {
 
     #[test]
     fn a_key_and_a_token_are_never_printed() {
-        let key = Key::new(" sk-secret-7\n").expect("a key");
+        let key = ProviderKey::new(" sk-secret-7\n").expect("a key");
         assert_eq!(format!("{key:?} {:?}", key.header("Bearer ")), "Key(…) Sensitive");
         assert_eq!(key.bytes(), b"sk-secret-7");
-        let token = Token::new().expect("a token");
+        let token = GrantToken::new().expect("a token");
         assert!(!format!("{token:?}").contains(token.text()));
     }
 
     #[test]
     fn what_no_header_can_carry_is_no_key() {
         for text in ["", "  ", "a b", "a\r\nb", "schlüssel", &"x".repeat(KEY_MAX + 1)] {
-            assert_eq!(Key::new(text), Err(KeyError));
+            assert_eq!(ProviderKey::new(text), Err(ProviderKeyError));
         }
     }
 
     #[test]
     fn only_the_token_itself_is_the_token() {
-        let token = Token::new().expect("a token");
-        assert!(token.is(token.text().as_bytes()));
-        assert!(!token.is(&token.text().as_bytes()[1..]) && !token.is(b"") && !token.is(b"lw-"));
+        let token = GrantToken::new().expect("a token");
+        assert!(token.matches(token.text().as_bytes()));
+        assert!(!token.matches(&token.text().as_bytes()[1..]) && !token.matches(b"") && !token.matches(b"lw-"));
     }
 }

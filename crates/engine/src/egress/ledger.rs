@@ -1,14 +1,14 @@
 //! The proxy's book: bytes against their budgets, who was reached, what was denied. Shared by all connections of a proxy; the
 //! budgets are those of a round, whose proxies share them.
 
-use loopwright_core::network::{Target, Traffic, Why};
+use loopwright_core::network::{DenialReason, NetworkTarget, NetworkTraffic};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Bytes of one round, connections and times of one proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct EgressLimits {
     /// Bytes that may be sent to the hosts of the policy.
     pub up: u64,
     /// Bytes that may be sent to providers. An agent sends its whole conversation again with every turn.
@@ -23,7 +23,7 @@ pub struct Limits {
     pub idle: Duration,
 }
 
-impl Default for Limits {
+impl Default for EgressLimits {
     fn default() -> Self {
         Self {
             up: 64 << 20,
@@ -38,7 +38,7 @@ impl Default for Limits {
 
 /// Which budget something is charged to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Purse {
+pub(super) enum ByteBudget {
     /// The hosts of the policy.
     Hosts,
     /// The providers.
@@ -48,11 +48,11 @@ pub(super) enum Purse {
 /// The bytes are used up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the bytes that a round may send or fetch are used up")]
-pub(super) struct Spent;
+pub(super) struct BytesExhausted;
 
 /// What the proxies of one round have used of its budgets together.
 #[derive(Debug, Clone, Default)]
-pub struct Used(Arc<Sums>);
+pub struct UsedBytes(Arc<Sums>);
 
 #[derive(Debug, Default)]
 struct Sums {
@@ -63,35 +63,35 @@ struct Sums {
 
 /// The book.
 #[derive(Debug, Default)]
-pub(super) struct Ledger {
-    lines: Mutex<Traffic>,
+pub(super) struct TrafficLedger {
+    lines: Mutex<NetworkTraffic>,
     /// What went through this proxy.
     own: Sums,
     /// What went through all proxies of the round, which is held against the limits.
-    used: Used,
+    used: UsedBytes,
 }
 
-impl Ledger {
-    pub(super) fn new(used: Used) -> Self {
+impl TrafficLedger {
+    pub(super) fn new(used: UsedBytes) -> Self {
         Self { used, ..Self::default() }
     }
 
-    pub(super) fn deny(&self, host: &str, port: u16, method: &str, why: Why) {
-        self.lines().deny(host, port, method, why);
+    pub(super) fn deny(&self, host: &str, port: u16, method: &str, why: DenialReason) {
+        self.lines().record_denied(host, port, method, why);
     }
 
     pub(super) fn reach(&self, host: &str, port: u16) {
-        self.lines().reach(host, port);
+        self.lines().record_reached(host, port);
     }
 
     /// All of it so far.
-    pub(super) fn traffic(&self) -> Traffic {
+    pub(super) fn traffic(&self) -> NetworkTraffic {
         let own = &self.own;
         let up = own.up.load(Ordering::Relaxed).saturating_add(own.provider_up.load(Ordering::Relaxed));
-        Traffic { up, down: own.down.load(Ordering::Relaxed), ..self.lines().clone() }
+        NetworkTraffic { up, down: own.down.load(Ordering::Relaxed), ..self.lines().clone() }
     }
 
-    fn lines(&self) -> MutexGuard<'_, Traffic> {
+    fn lines(&self) -> MutexGuard<'_, NetworkTraffic> {
         // Lines are whole after each call, so a panic elsewhere leaves nothing half-written.
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -99,27 +99,38 @@ impl Ledger {
 
 /// One connection's account in the book.
 #[derive(Debug, Clone)]
-pub(super) struct Account {
-    ledger: Arc<Ledger>,
-    limits: Limits,
-    purse: Purse,
+pub(super) struct ConnectionAccount {
+    ledger: Arc<TrafficLedger>,
+    limits: EgressLimits,
+    budget: ByteBudget,
     host: String,
     port: u16,
     method: String,
 }
 
-impl Account {
-    pub(super) fn new(ledger: &Arc<Ledger>, limits: Limits, purse: Purse, whom: (&str, u16), method: &str) -> Self {
+impl ConnectionAccount {
+    pub(super) fn new(
+        ledger: &Arc<TrafficLedger>,
+        limits: EgressLimits,
+        budget: ByteBudget,
+        whom: (&str, u16),
+        method: &str,
+    ) -> Self {
         let (host, port) = (whom.0.to_owned(), whom.1);
-        Self { ledger: Arc::clone(ledger), limits, purse, host, port, method: method.to_owned() }
+        Self { ledger: Arc::clone(ledger), limits, budget, host, port, method: method.to_owned() }
     }
 
-    pub(super) fn host(ledger: &Arc<Ledger>, limits: Limits, target: &Target, method: &str) -> Self {
-        Self::new(ledger, limits, Purse::Hosts, (&target.host.to_string(), target.port), method)
+    pub(super) fn host(
+        ledger: &Arc<TrafficLedger>,
+        limits: EgressLimits,
+        target: &NetworkTarget,
+        method: &str,
+    ) -> Self {
+        Self::new(ledger, limits, ByteBudget::Hosts, (&target.host.to_string(), target.port), method)
     }
 
     /// Notes a denial.
-    pub(super) fn deny(&self, why: Why) {
+    pub(super) fn deny(&self, why: DenialReason) {
         self.ledger.deny(&self.host, self.port, &self.method, why);
     }
 
@@ -134,25 +145,25 @@ impl Account {
     }
 
     /// Bytes that are about to leave.
-    pub(super) fn up(&self, bytes: usize) -> Result<(), Spent> {
-        match self.purse {
-            Purse::Hosts => self.charge(|sums| &sums.up, self.limits.up, bytes),
-            Purse::Providers => self.charge(|sums| &sums.provider_up, self.limits.provider_up, bytes),
+    pub(super) fn charge_sent(&self, bytes: usize) -> Result<(), BytesExhausted> {
+        match self.budget {
+            ByteBudget::Hosts => self.charge(|sums| &sums.up, self.limits.up, bytes),
+            ByteBudget::Providers => self.charge(|sums| &sums.provider_up, self.limits.provider_up, bytes),
         }
     }
 
     /// Bytes that came.
-    pub(super) fn down(&self, bytes: usize) -> Result<(), Spent> {
+    pub(super) fn charge_received(&self, bytes: usize) -> Result<(), BytesExhausted> {
         self.charge(|sums| &sums.down, self.limits.down, bytes)
     }
 
     /// Bytes are charged whole or not at all, so that the sum is what really went.
-    fn charge(&self, which: fn(&Sums) -> &AtomicU64, most: u64, bytes: usize) -> Result<(), Spent> {
+    fn charge(&self, which: fn(&Sums) -> &AtomicU64, most: u64, bytes: usize) -> Result<(), BytesExhausted> {
         let more = |now: u64| now.checked_add(bytes as u64).filter(|new| *new <= most);
         let charged = which(&self.ledger.used.0).fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
         if charged.is_err() {
-            self.deny(Why::Budget);
-            return Err(Spent);
+            self.deny(DenialReason::Budget);
+            return Err(BytesExhausted);
         }
         which(&self.ledger.own).fetch_add(bytes as u64, Ordering::Relaxed);
         Ok(())
@@ -165,12 +176,12 @@ mod tests {
 
     #[test]
     fn the_proxies_of_a_round_share_its_bytes_and_each_tells_its_own() {
-        let (used, limits) = (Used::default(), Limits { up: 100, ..Limits::default() });
-        let [roles, gates] = [(), ()].map(|()| Arc::new(Ledger::new(used.clone())));
-        let account = |ledger| Account::new(ledger, limits, Purse::Hosts, ("host", 443), "CONNECT");
-        assert_eq!(account(&roles).up(60), Ok(()));
-        assert_eq!(account(&gates).up(60), Err(Spent));
-        assert_eq!(account(&gates).up(40), Ok(()));
+        let (used, limits) = (UsedBytes::default(), EgressLimits { up: 100, ..EgressLimits::default() });
+        let [roles, gates] = [(), ()].map(|()| Arc::new(TrafficLedger::new(used.clone())));
+        let account = |ledger| ConnectionAccount::new(ledger, limits, ByteBudget::Hosts, ("host", 443), "CONNECT");
+        assert_eq!(account(&roles).charge_sent(60), Ok(()));
+        assert_eq!(account(&gates).charge_sent(60), Err(BytesExhausted));
+        assert_eq!(account(&gates).charge_sent(40), Ok(()));
         assert_eq!((roles.traffic().up, gates.traffic().up), (60, 40));
     }
 }

@@ -1,5 +1,5 @@
 //! The one way from a round to the network: a proxy of ours outside the sandbox, behind a socket that is the only thing a
-//! confined program reaches. It holds the loop's [`Policy`], resolves names, and puts provider keys into requests; no other
+//! confined program reaches. It holds the loop's [`NetworkPolicy`], resolves names, and puts provider keys into requests; no other
 //! part of the program sees a key.
 //!
 //! ```text
@@ -17,30 +17,30 @@ mod authority;
 mod body;
 mod dial;
 mod forward;
+mod grant;
 mod hello;
 mod key;
 mod ledger;
-mod pass;
 mod provider;
+mod proxy_state;
+mod routes;
 mod serve;
-mod shared;
 mod socket;
 mod tunnel;
 pub(crate) mod usage;
-mod ways;
 
-pub use dial::{Roots, World};
-pub use key::{Key, KeyError};
-pub use ledger::{Limits, Used};
+pub use dial::{NetworkOverrides, TrustedRoots};
+pub use grant::ProviderGrant;
+pub use key::{ProviderKey, ProviderKeyError};
+pub use ledger::{EgressLimits, UsedBytes};
 pub use loopwright_core::config::KeyStyle;
-pub use pass::Pass;
-pub use provider::{Provider, ProviderError};
-pub use ways::{Way, Ways};
+pub use provider::{ModelProvider, ProviderError};
+pub use routes::{EgressRoute, EgressRoutes};
 
-use loopwright_core::network::{Policy, RuleError, Traffic};
-use loopwright_sandbox::Network;
-use serve::Listener;
-use shared::Shared;
+use loopwright_core::network::{NetworkPolicy, NetworkRuleError, NetworkTraffic};
+use loopwright_sandbox::SandboxNetwork;
+use proxy_state::ProxyState;
+use serve::ProxyListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::net::TcpListener;
@@ -54,23 +54,23 @@ pub const BUNDLE_INSIDE: &str = "/run/loopwright/certificates.pem";
 
 /// What a proxy is opened with.
 #[derive(Debug, Default)]
-pub struct Options {
+pub struct EgressOptions {
     /// What may be reached.
-    pub policy: Policy,
+    pub policy: NetworkPolicy,
     /// The model providers that agents of this round may use.
-    pub providers: Vec<Provider>,
+    pub providers: Vec<ModelProvider>,
     /// Bytes, connections and times.
-    pub limits: Limits,
+    pub limits: EgressLimits,
     /// What the round has used of its bytes already; proxies of one round are opened with the same.
-    pub used: Used,
+    pub used: UsedBytes,
     /// The network as it is, or as a test has it.
-    pub world: World,
+    pub network: NetworkOverrides,
 }
 
-impl Options {
+impl EgressOptions {
     /// Whether there is anything to reach; without, a round needs no proxy and gets no door.
     #[must_use]
-    pub fn reach_something(&self) -> bool {
+    pub fn reaches_anything(&self) -> bool {
         !self.policy.is_empty() || !self.providers.is_empty()
     }
 }
@@ -85,7 +85,7 @@ pub enum EgressError {
         entry: String,
         /// Why it is none.
         #[source]
-        source: RuleError,
+        source: NetworkRuleError,
     },
     /// Its socket or files.
     #[error("open the egress socket in `{}`", folder.display())]
@@ -109,73 +109,75 @@ pub enum EgressError {
 
 /// Where a proxy is met.
 #[derive(Debug)]
-enum Front {
+enum ProxyAddress {
     /// At a socket that walls lead to.
-    Socket(socket::Socket),
+    Socket(socket::ProxySocket),
     /// At a port of this machine's loopback.
     Port,
 }
 
 /// A proxy at work. It ends, with everything that goes through it, when it is closed or dropped.
 #[derive(Debug)]
-pub struct Egress {
-    shared: Arc<Shared>,
-    front: Front,
+pub struct EgressProxy {
+    shared: Arc<ProxyState>,
+    front: ProxyAddress,
     bundle: Option<PathBuf>,
     stop: watch::Sender<bool>,
     task: JoinHandle<()>,
 }
 
-impl Egress {
+impl EgressProxy {
     /// Opens a proxy with a socket in this folder, which is made, private to its owner, when it is not there. Needs a tokio
     /// runtime around it.
     ///
     /// # Errors
     /// When the socket cannot be made, or the round's secrets cannot.
-    pub fn open(folder: &Path, options: Options) -> Result<Self, EgressError> {
+    pub fn open(folder: &Path, options: EgressOptions) -> Result<Self, EgressError> {
         let at = |source| EgressError::Socket { folder: folder.to_owned(), source };
         let (stop, stopped) = watch::channel(false);
-        let shared = Arc::new(Shared::new(options, PORT, stopped)?);
-        let socket = socket::Socket::bind(folder).map_err(at)?;
+        let shared = Arc::new(ProxyState::new(options, PORT, stopped)?);
+        let socket = socket::ProxySocket::bind(folder).map_err(at)?;
         let bundle = match &shared.authority {
-            Some(authority) => Some(socket.lay("certificates.pem", authority.bundle().as_bytes()).map_err(at)?),
+            Some(authority) => {
+                Some(socket.write_beside("certificates.pem", authority.bundle().as_bytes()).map_err(at)?)
+            }
             None => None,
         };
-        let listener = Listener::Socket(socket.listener().map_err(at)?);
+        let listener = ProxyListener::Socket(socket.listener().map_err(at)?);
         let task = tokio::spawn(serve::accept(Arc::clone(&shared), listener));
-        Ok(Self { shared, front: Front::Socket(socket), bundle, stop, task })
+        Ok(Self { shared, front: ProxyAddress::Socket(socket), bundle, stop, task })
     }
 
     /// Opens a proxy to these providers, and to nothing else, at a free port of 127.0.0.1. Needs a tokio runtime around it.
     ///
     /// # Errors
     /// When there is no port, or the round's secrets cannot be made.
-    pub fn open_near(providers: Vec<Provider>) -> Result<Self, EgressError> {
+    pub fn open_on_loopback(providers: Vec<ModelProvider>) -> Result<Self, EgressError> {
         let bound = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0));
         let bound = bound.and_then(|listener| listener.set_nonblocking(true).map(|()| listener));
         let bound = bound.and_then(|listener| Ok((listener.local_addr()?.port(), TcpListener::from_std(listener)?)));
         let (port, listener) = bound.map_err(EgressError::Port)?;
         let (stop, stopped) = watch::channel(false);
-        let shared = Arc::new(Shared::new(Options { providers, ..Options::default() }, port, stopped)?);
-        let task = tokio::spawn(serve::accept(Arc::clone(&shared), Listener::Port(listener)));
-        Ok(Self { shared, front: Front::Port, bundle: None, stop, task })
+        let shared = Arc::new(ProxyState::new(EgressOptions { providers, ..EgressOptions::default() }, port, stopped)?);
+        let task = tokio::spawn(serve::accept(Arc::clone(&shared), ProxyListener::Port(listener)));
+        Ok(Self { shared, front: ProxyAddress::Port, bundle: None, stop, task })
     }
 
     /// The host's socket, where walls lead to one.
     #[must_use]
     pub fn socket(&self) -> Option<&Path> {
         match &self.front {
-            Front::Socket(socket) => Some(socket.path()),
-            Front::Port => None,
+            ProxyAddress::Socket(socket) => Some(socket.path()),
+            ProxyAddress::Port => None,
         }
     }
 
     /// What the sandbox is told of it.
     #[must_use]
-    pub fn network(&self) -> Network {
+    pub fn network(&self) -> SandboxNetwork {
         match &self.front {
-            Front::Socket(socket) => Network::Door { socket: socket.path().to_owned(), port: PORT },
-            Front::Port => Network::default(),
+            ProxyAddress::Socket(socket) => SandboxNetwork::Door { socket: socket.path().to_owned(), port: PORT },
+            ProxyAddress::Port => SandboxNetwork::default(),
         }
     }
 
@@ -190,8 +192,8 @@ impl Egress {
     #[must_use]
     pub fn env(&self) -> Vec<(&'static str, String)> {
         match self.front {
-            Front::Socket(_) => self.proxy_env(),
-            Front::Port => Vec::new(),
+            ProxyAddress::Socket(_) => self.proxy_env(),
+            ProxyAddress::Port => Vec::new(),
         }
     }
 
@@ -217,18 +219,18 @@ impl Egress {
     ///
     /// # Errors
     /// When no token can be made.
-    pub fn admit(&self, providers: &[&str]) -> Result<Pass, EgressError> {
-        Pass::new(&self.shared, &self.address(), providers)
+    pub fn grant_access(&self, providers: &[&str]) -> Result<ProviderGrant, EgressError> {
+        ProviderGrant::new(&self.shared, &self.address(), providers)
     }
 
     /// What was asked so far.
     #[must_use]
-    pub fn traffic(&self) -> Traffic {
+    pub fn traffic(&self) -> NetworkTraffic {
         self.shared.ledger.traffic()
     }
 
     /// Ends it with everything that goes through it, and tells what was asked.
-    pub async fn close(mut self) -> Traffic {
+    pub async fn close(mut self) -> NetworkTraffic {
         self.stop.send_replace(true);
         // An accept loop that panicked has nothing more to accept; what it saw is in the ledger all the same.
         let _ = (&mut self.task).await;
@@ -236,7 +238,7 @@ impl Egress {
     }
 }
 
-impl Drop for Egress {
+impl Drop for EgressProxy {
     fn drop(&mut self) {
         self.stop.send_replace(true);
     }

@@ -1,20 +1,20 @@
 //! The endpoint that agents use instead of a model provider: the token of their start is checked and taken away, the real key
 //! is put in, and answers come back as they are, without the key, and counted.
 
-use super::body::{AnyBody, Counted, Direction, Metered, Scrubbed};
-use super::dial::{Bound, DialError, Wire};
+use super::body::{AnyBody, BodyDirection, CountedBody, MeteredBody, ScrubbedBody};
+use super::dial::{AddressBound, ConnectionStream, DialError};
 use super::forward;
-use super::key::Key;
-use super::ledger::{Account, Purse};
-use super::serve::refusal;
-use super::shared::Shared;
-use super::usage::{Answer, Form, NoRoom, Tally};
+use super::key::ProviderKey;
+use super::ledger::{ByteBudget, ConnectionAccount};
+use super::proxy_state::ProxyState;
+use super::serve::refusal_response;
+use super::usage::{AnswerUsage, Form, RequestRefusal, UsageTally};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Request, Response, StatusCode, Uri};
 use loopwright_core::config::KeyStyle;
-use loopwright_core::network::{Paths, Target, Why};
+use loopwright_core::network::{DenialReason, NetworkTarget, PathMatch};
 use std::sync::Arc;
 
 /// What a model of Gemini is asked to do.
@@ -33,7 +33,7 @@ const QUERY_KEYS: [&str; 9] =
     ["key", "api_key", "api-key", "apikey", "access_token", "oauth_token", "token", "$httpheaders", "$httpmethod"];
 
 /// Puts a key into the header that its provider wants it in.
-fn put(style: KeyStyle, key: &Key, headers: &mut HeaderMap) {
+fn put(style: KeyStyle, key: &ProviderKey, headers: &mut HeaderMap) {
     let (name, value) = match style {
         KeyStyle::Bearer => ("authorization", key.header("Bearer ")),
         KeyStyle::XApiKey | KeyStyle::XGoogApiKey | KeyStyle::ApiKey => (style.word(), key.header("")),
@@ -43,14 +43,14 @@ fn put(style: KeyStyle, key: &Key, headers: &mut HeaderMap) {
 
 /// A model provider that agents may use.
 #[derive(Debug, Clone)]
-pub struct Provider {
+pub struct ModelProvider {
     name: String,
     scheme: Scheme,
-    target: Target,
+    target: NetworkTarget,
     base: String,
     style: KeyStyle,
-    key: Key,
-    paths: Vec<Paths>,
+    key: ProviderKey,
+    paths: Vec<PathMatch>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,12 +73,12 @@ pub enum ProviderError {
     Clear(String),
 }
 
-impl Provider {
+impl ModelProvider {
     /// A provider by its name, the base URL that its API's paths are put behind, and its key.
     ///
     /// # Errors
     /// When the name or the base URL cannot be used.
-    pub fn new(name: &str, upstream: &str, style: KeyStyle, key: Key) -> Result<Self, ProviderError> {
+    pub fn new(name: &str, upstream: &str, style: KeyStyle, key: ProviderKey) -> Result<Self, ProviderError> {
         let named =
             !name.is_empty() && name.len() <= 64 && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
         if !named {
@@ -92,7 +92,7 @@ impl Provider {
             Some(_) | None => return Err(wrong()),
         };
         let authority = uri.authority().ok_or_else(wrong)?;
-        let target = Target::parse(authority.as_str(), usual).map_err(|_| wrong())?;
+        let target = NetworkTarget::parse(authority.as_str(), usual).map_err(|_| wrong())?;
         let base = uri.path().trim_end_matches('/').to_owned();
         if uri.query().is_some() || upstream.contains('#') || !base.is_empty() && !is_plain(&base) {
             return Err(wrong());
@@ -105,7 +105,7 @@ impl Provider {
 
     /// Lets these paths below the base through, instead of those that model APIs usually have.
     #[must_use]
-    pub fn with_paths(mut self, paths: Vec<Paths>) -> Self {
+    pub fn with_paths(mut self, paths: Vec<PathMatch>) -> Self {
         self.paths = paths;
         self
     }
@@ -124,7 +124,7 @@ impl Provider {
             return false;
         }
         if !self.paths.is_empty() {
-            return self.paths.iter().any(|paths| paths.allow(path));
+            return self.paths.iter().any(|paths| paths.matches(path));
         }
         let parts: Vec<&str> = path.split('/').skip(1).collect();
         let parts = if parts.first().is_some_and(|first| is_version(first)) { &parts[1..] } else { &parts[..] };
@@ -138,10 +138,10 @@ impl Provider {
         }
     }
 
-    async fn wire(&self, shared: &Shared) -> Result<Box<dyn Wire>, DialError> {
+    async fn wire(&self, shared: &ProxyState) -> Result<Box<dyn ConnectionStream>, DialError> {
         match self.scheme {
-            Scheme::Http => Ok(Box::new(shared.dialer.tcp(&self.target, Bound::Trusted).await?)),
-            Scheme::Https => shared.dialer.tls(&self.target, Bound::Trusted).await,
+            Scheme::Http => Ok(Box::new(shared.dialer.tcp(&self.target, AddressBound::Trusted).await?)),
+            Scheme::Https => shared.dialer.tls(&self.target, AddressBound::Trusted).await,
         }
     }
 
@@ -154,16 +154,16 @@ impl Provider {
 }
 
 /// This machine, or one whose name or address says that it is in our own network.
-fn is_near(target: &Target) -> bool {
-    use loopwright_core::network::{Host, Reach};
+fn is_near(target: &NetworkTarget) -> bool {
+    use loopwright_core::network::{AddressReach, NetworkHost};
     match &target.host {
-        Host::Ip(ip) => !Reach::Public.permits(*ip),
+        NetworkHost::Ip(ip) => !AddressReach::Public.permits(*ip),
         host => host.is_localhost() || host.is_private_name(),
     }
 }
 
 fn is_plain(path: &str) -> bool {
-    Paths::Under("/".to_owned()).allow(path)
+    PathMatch::Under("/".to_owned()).matches(path)
 }
 
 /// `v1`, `v1beta` and the like.
@@ -173,68 +173,72 @@ fn is_version(part: &str) -> bool {
 }
 
 /// Answers a request to the proxy itself: `/provider/NAME/…`.
-pub(super) async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> Response<AnyBody> {
+pub(super) async fn serve_provider(shared: &Arc<ProxyState>, request: Request<Incoming>) -> Response<AnyBody> {
     let method = request.method().as_str().to_owned();
     let path = request.uri().path().to_owned();
     let asked = path.strip_prefix("/provider/").and_then(|rest| rest.split_once('/')).unwrap_or_default();
     let deny = |why| shared.ledger.deny(&format!("provider/{}", asked.0), 0, &method, why);
     let Some(provider) = shared.providers.iter().find(|provider| provider.name == asked.0) else {
-        deny(Why::Provider);
-        return refusal(StatusCode::NOT_FOUND, "there is no such provider in this round");
+        deny(DenialReason::Provider);
+        return refusal_response(StatusCode::NOT_FOUND, "there is no such provider in this round");
     };
-    let tally = match admitted(shared, provider, request.headers()) {
+    let tally = match find_grant(shared, provider, request.headers()) {
         Ok(tally) => tally,
         Err((status, why)) => {
             deny(why);
-            return refusal(status, why.text());
+            return refusal_response(status, why.text());
         }
     };
     let inner = format!("/{}", asked.1);
     if !provider.passes(&method, &inner) {
-        deny(Why::Provider);
-        return refusal(StatusCode::FORBIDDEN, &format!("{method} {inner} is not passed on to a provider"));
+        deny(DenialReason::Provider);
+        return refusal_response(StatusCode::FORBIDDEN, &format!("{method} {inner} is not passed on to a provider"));
     }
     let answer = match counts(&method, &inner) {
-        true => match tally.place(request.body().size_hint().exact()).await {
-            Ok(place) => Some(Answer::new(place, model_of(&inner))),
+        true => match tally.acquire_slot(request.body().size_hint().exact()).await {
+            Ok(place) => Some(AnswerUsage::new(place, model_of(&inner))),
             Err(no_room) => {
                 let (status, why) = no_way(no_room);
                 deny(why);
-                return refusal(status, why.text());
+                return refusal_response(status, why.text());
             }
         },
         false => None,
     };
     match pass_on(shared, provider, &inner, request, answer).await {
         Ok(response) => response,
-        Err(text) => refusal(StatusCode::BAD_GATEWAY, &text),
+        Err(text) => refusal_response(StatusCode::BAD_GATEWAY, &text),
     }
 }
 
 /// Who asks, by the token in one of the headers that clients put keys in, and whether they may ask this provider now.
-fn admitted(shared: &Shared, provider: &Provider, headers: &HeaderMap) -> Result<Tally, (StatusCode, Why)> {
+fn find_grant(
+    shared: &ProxyState,
+    provider: &ModelProvider,
+    headers: &HeaderMap,
+) -> Result<UsageTally, (StatusCode, DenialReason)> {
     let shown = HEADERS.iter().flat_map(|name| headers.get_all(*name)).map(HeaderValue::as_bytes);
     let shown: Vec<&[u8]> = shown.map(|value| value.strip_prefix(b"Bearer ").unwrap_or(value)).collect();
-    let guests = shared.guests();
+    let guests = shared.grants();
     // Every token is held against every header, so that the time says nothing.
     let found = guests.iter().fold(None, |found, guest| {
-        let is_it = shown.iter().fold(false, |is_it, value| is_it | guest.token.is(value));
+        let is_it = shown.iter().fold(false, |is_it, value| is_it | guest.token.matches(value));
         if is_it { Some(guest) } else { found }
     });
-    let guest = found.ok_or((StatusCode::UNAUTHORIZED, Why::Token))?;
+    let guest = found.ok_or((StatusCode::UNAUTHORIZED, DenialReason::Token))?;
     if !guest.providers.contains(&provider.name) {
-        return Err((StatusCode::FORBIDDEN, Why::Role));
+        return Err((StatusCode::FORBIDDEN, DenialReason::Role));
     }
-    if guest.tally.passed().is_some() {
-        return Err(no_way(NoRoom::Ceiling));
+    if guest.tally.passed_ceiling().is_some() {
+        return Err(no_way(RequestRefusal::Ceiling));
     }
     Ok(guest.tally.clone())
 }
 
-fn no_way(no_room: NoRoom) -> (StatusCode, Why) {
+fn no_way(no_room: RequestRefusal) -> (StatusCode, DenialReason) {
     match no_room {
-        NoRoom::Ceiling => (StatusCode::FORBIDDEN, Why::Ceiling),
-        NoRoom::Closed => (StatusCode::UNAUTHORIZED, Why::Token),
+        RequestRefusal::Ceiling => (StatusCode::FORBIDDEN, DenialReason::Ceiling),
+        RequestRefusal::Closed => (StatusCode::UNAUTHORIZED, DenialReason::Token),
     }
 }
 
@@ -250,18 +254,18 @@ fn model_of(path: &str) -> Option<&str> {
 }
 
 async fn pass_on(
-    shared: &Arc<Shared>,
-    provider: &Provider,
+    shared: &Arc<ProxyState>,
+    provider: &ModelProvider,
     path: &str,
     request: Request<Incoming>,
-    answer: Option<Answer>,
+    answer: Option<AnswerUsage>,
 ) -> Result<Response<AnyBody>, String> {
     let wire = match provider.wire(shared).await {
         Ok(wire) => wire,
         Err(error) => {
             // Nothing was asked.
             if let Some(answer) = answer {
-                answer.refused();
+                answer.mark_refused();
             }
             return Err(match error {
                 DialError::Denied(why) => why.text().to_owned(),
@@ -271,39 +275,46 @@ async fn pass_on(
     };
     let whom = format!("provider/{}", provider.name);
     let method = request.method().as_str().to_owned();
-    let account = Account::new(&shared.ledger, shared.limits, Purse::Providers, (&whom, provider.target.port), &method);
+    let account = ConnectionAccount::new(
+        &shared.ledger,
+        shared.limits,
+        ByteBudget::Providers,
+        (&whom, provider.target.port),
+        &method,
+    );
     let (parts, body) = request.into_parts();
-    let body = Metered::new(body, account.clone(), Direction::Up).telling(answer.as_ref().map(Answer::up));
+    let body = MeteredBody::new(body, account.clone(), BodyDirection::Up)
+        .counting_into(answer.as_ref().map(AnswerUsage::sent_bytes));
     let mut outward = Request::new(body);
     *outward.method_mut() = parts.method;
     *outward.uri_mut() = upstream(provider, path, parts.uri.query())?;
     *outward.headers_mut() = parts.headers;
     let headers = outward.headers_mut();
     // First what the client wants taken off: nothing that is put in below is for it to name.
-    forward::strip(headers);
+    forward::strip_hop_headers(headers);
     HEADERS.iter().chain(&METHODS).for_each(|name| drop(headers.remove(*name)));
     headers.remove(header::COOKIE);
     // What is packed cannot be searched for the key.
     headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     put(provider.style, &provider.key, headers);
-    forward::address(headers, &provider.target, provider.usual_port());
+    forward::set_target_host(headers, &provider.target, provider.usual_port());
     let mut response = forward::send(shared, wire, outward, &account).await?;
     scrub(response.headers_mut(), &provider.key);
     let key = provider.key.clone();
     let answer = answer.and_then(|answer| begun(answer, &response));
-    let counted = |body| Counted::new(Metered::new(body, account, Direction::Down), answer);
-    Ok(response.map(|body| Scrubbed::new(counted(body), key).boxed_unsync()))
+    let counted = |body| CountedBody::new(MeteredBody::new(body, account, BodyDirection::Down), answer);
+    Ok(response.map(|body| ScrubbedBody::new(counted(body), key).boxed_unsync()))
 }
 
 /// An answer whose head has come; one that says no costs nothing.
-fn begun(mut answer: Answer, response: &Response<Incoming>) -> Option<Answer> {
+fn begun(mut answer: AnswerUsage, response: &Response<Incoming>) -> Option<AnswerUsage> {
     if !response.status().is_success() {
-        answer.refused();
+        answer.mark_refused();
         return None;
     }
     let kind = response.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
     let form = if kind.starts_with(b"text/event-stream") { Form::Events } else { Form::Document };
-    answer.begins(form);
+    answer.begin(form);
     Some(answer)
 }
 
@@ -329,14 +340,14 @@ fn unescaped(name: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-fn upstream(provider: &Provider, path: &str, query: Option<&str>) -> Result<Uri, String> {
+fn upstream(provider: &ModelProvider, path: &str, query: Option<&str>) -> Result<Uri, String> {
     let query = query.map(plain_query).filter(|query| !query.is_empty());
     let query = query.map(|query| format!("?{query}")).unwrap_or_default();
     format!("{}{path}{query}", provider.base).parse().map_err(|_| "the path cannot be sent on".to_owned())
 }
 
 /// An answer's headers that hold the key are not for agents, nor are a provider's cookies.
-fn scrub(headers: &mut HeaderMap, key: &Key) {
+fn scrub(headers: &mut HeaderMap, key: &ProviderKey) {
     let holds = |value: &HeaderValue| value.as_bytes().windows(key.bytes().len()).any(|part| part == key.bytes());
     let found: Vec<HeaderName> =
         headers.iter().filter(|(_, value)| holds(value)).map(|(name, _)| name.clone()).collect();
@@ -348,8 +359,8 @@ fn scrub(headers: &mut HeaderMap, key: &Key) {
 mod tests {
     use super::*;
 
-    fn provider(upstream: &str) -> Result<Provider, ProviderError> {
-        Provider::new("anthropic", upstream, KeyStyle::XApiKey, Key::new("sk-1").expect("a key"))
+    fn provider(upstream: &str) -> Result<ModelProvider, ProviderError> {
+        ModelProvider::new("anthropic", upstream, KeyStyle::XApiKey, ProviderKey::new("sk-1").expect("a key"))
     }
 
     #[test]
@@ -425,7 +436,7 @@ mod tests {
             assert!(!usual.passes("POST", path), "{path}");
         }
         assert!(!usual.passes("DELETE", "/v1/messages"));
-        let own = usual.with_paths(vec![Paths::Only("/v1/files".to_owned())]);
+        let own = usual.with_paths(vec![PathMatch::Only("/v1/files".to_owned())]);
         assert!(own.passes("GET", "/v1/files") && !own.passes("GET", "/v1/messages"));
     }
 }

@@ -2,8 +2,8 @@
 //! parsed once and written anew, so that nothing is left in it that two servers could read in two ways.
 
 use super::body::{self, AnyBody};
-use super::dial::Wire;
-use super::shared::Shared;
+use super::dial::ConnectionStream;
+use super::proxy_state::ProxyState;
 use super::{forward, provider, tunnel};
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
@@ -11,7 +11,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use loopwright_core::network::{Target, Why};
+use loopwright_core::network::{DenialReason, NetworkTarget};
 use std::convert::Infallible;
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -22,18 +22,18 @@ use tokio::sync::OwnedSemaphorePermit;
 const HEAD_MAX: usize = 64 << 10;
 
 /// A place among the connections of a proxy, held until the last part of it ends.
-pub(super) type Place = Arc<OwnedSemaphorePermit>;
+pub(super) type ConnectionSlot = Arc<OwnedSemaphorePermit>;
 
 /// Where connections come in.
-pub(super) enum Listener {
+pub(super) enum ProxyListener {
     /// The socket that walls lead to.
     Socket(UnixListener),
     /// A port of this machine's loopback.
     Port(TcpListener),
 }
 
-impl Listener {
-    async fn accept(&self) -> std::io::Result<Box<dyn Wire>> {
+impl ProxyListener {
+    async fn accept(&self) -> std::io::Result<Box<dyn ConnectionStream>> {
         Ok(match self {
             Self::Socket(listener) => Box::new(listener.accept().await?.0),
             Self::Port(listener) => Box::new(listener.accept().await?.0),
@@ -42,9 +42,9 @@ impl Listener {
 }
 
 /// Accepts until the proxy is closed, and returns when nothing goes through it any more.
-pub(super) async fn accept(shared: Arc<Shared>, listener: Listener) {
+pub(super) async fn accept(shared: Arc<ProxyState>, listener: ProxyListener) {
     loop {
-        let Ok(place) = Arc::clone(&shared.room).acquire_owned().await else { return };
+        let Ok(place) = Arc::clone(&shared.connection_slots).acquire_owned().await else { return };
         let stream = tokio::select! {
             () = shared.stopped() => break,
             accepted = listener.accept() => accepted,
@@ -60,10 +60,10 @@ pub(super) async fn accept(shared: Arc<Shared>, listener: Listener) {
     }
     let all = u32::try_from(shared.limits.connections).unwrap_or(u32::MAX);
     // The semaphore is never closed, so this only waits.
-    let _ = shared.room.acquire_many(all).await;
+    let _ = shared.connection_slots.acquire_many(all).await;
 }
 
-async fn connection<S>(shared: Arc<Shared>, stream: S, place: Place)
+async fn connection<S>(shared: Arc<ProxyState>, stream: S, place: ConnectionSlot)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -77,43 +77,50 @@ where
 }
 
 /// HTTP as the proxy speaks it to the inside.
-pub(super) fn builder(shared: &Shared) -> http1::Builder {
+pub(super) fn builder(shared: &ProxyState) -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(shared.limits.greeting).max_buf_size(HEAD_MAX);
     builder
 }
 
-async fn answer(shared: Arc<Shared>, place: Place, request: Request<Incoming>) -> Response<AnyBody> {
+async fn answer(shared: Arc<ProxyState>, place: ConnectionSlot, request: Request<Incoming>) -> Response<AnyBody> {
     if request.method() == Method::CONNECT {
-        return tunnel::open(shared, place, request).await;
+        return tunnel::open_tunnel(shared, place, request).await;
     }
     match request.uri().authority().map(|authority| authority.as_str().to_owned()) {
-        None => provider::answer(&shared, request).await,
-        Some(authority) => match Target::parse(&authority, 80) {
+        None => provider::serve_provider(&shared, request).await,
+        Some(authority) => match NetworkTarget::parse(&authority, 80) {
             // Some clients send even the proxy's own address through the proxy.
-            Ok(target) if shared.is_us(&target) => provider::answer(&shared, request).await,
-            Ok(target) if request.uri().scheme_str() == Some("http") => forward::plain(&shared, &target, request).await,
+            Ok(target) if shared.is_own_address(&target) => provider::serve_provider(&shared, request).await,
+            Ok(target) if request.uri().scheme_str() == Some("http") => {
+                forward::forward_plain(&shared, &target, request).await
+            }
             Ok(target) => {
-                shared.account(&target, request.method().as_str()).deny(Why::Request);
-                refusal(StatusCode::BAD_REQUEST, &format!("open a tunnel to {target} with CONNECT"))
+                shared.account(&target, request.method().as_str()).deny(DenialReason::Request);
+                refusal_response(StatusCode::BAD_REQUEST, &format!("open a tunnel to {target} with CONNECT"))
             }
             Err(error) => {
-                shared.ledger.deny(&authority, 0, request.method().as_str(), Why::Request);
-                refusal(StatusCode::BAD_REQUEST, &error.to_string())
+                shared.ledger.deny(&authority, 0, request.method().as_str(), DenialReason::Request);
+                refusal_response(StatusCode::BAD_REQUEST, &error.to_string())
             }
         },
     }
 }
 
 /// A policy's no, in the book and for the client.
-pub(super) fn denied(shared: &Shared, target: &Target, method: &str, why: Why) -> Response<AnyBody> {
+pub(super) fn deny_request(
+    shared: &ProxyState,
+    target: &NetworkTarget,
+    method: &str,
+    why: DenialReason,
+) -> Response<AnyBody> {
     shared.account(target, method).deny(why);
-    refusal(StatusCode::FORBIDDEN, &format!("{target} is denied: {}", why.text()))
+    refusal_response(StatusCode::FORBIDDEN, &format!("{target} is denied: {}", why.text()))
 }
 
 /// An answer of the proxy itself.
-pub(super) fn refusal(status: StatusCode, text: &str) -> Response<AnyBody> {
-    let mut response = Response::new(body::text(format!("loopwright: {text}\n")));
+pub(super) fn refusal_response(status: StatusCode, text: &str) -> Response<AnyBody> {
+    let mut response = Response::new(body::text_body(format!("loopwright: {text}\n")));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     response.headers_mut().insert("x-loopwright", HeaderValue::from_static("egress"));

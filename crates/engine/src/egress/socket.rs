@@ -12,13 +12,13 @@ const NAME: &str = "egress.sock";
 
 /// A bound socket; its folder is removed with it.
 #[derive(Debug)]
-pub(super) struct Socket {
+pub(super) struct ProxySocket {
     folder: PathBuf,
     path: PathBuf,
     listener: std::os::unix::net::UnixListener,
 }
 
-impl Socket {
+impl ProxySocket {
     /// Binds in a folder of its own. A socket that a dead engine left there is replaced.
     pub(super) fn bind(folder: &Path) -> io::Result<Self> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
@@ -44,7 +44,7 @@ impl Socket {
     }
 
     /// Puts a file beside the socket.
-    pub(super) fn lay(&self, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
+    pub(super) fn write_beside(&self, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
         let path = self.folder.join(name);
         let mut options = fs::OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o644).custom_flags(libc_nofollow());
@@ -65,7 +65,7 @@ fn bind_in(folder: &Path) -> io::Result<std::os::unix::net::UnixListener> {
     std::os::unix::net::UnixListener::bind(short)
 }
 
-impl Drop for Socket {
+impl Drop for ProxySocket {
     fn drop(&mut self) {
         // What is left lies in the round's own folder and goes with it.
         let _ = fs::remove_file(&self.path);

@@ -2,17 +2,17 @@
 //! loop asks for it.
 
 use super::body::AnyBody;
-use super::dial::{Bound, DialError};
+use super::dial::{AddressBound, DialError};
 use super::hello::{self, GREETING_MAX, Greeting};
-use super::ledger::{Account, Spent};
-use super::serve::{Place, builder, denied, refusal};
-use super::shared::Shared;
+use super::ledger::{BytesExhausted, ConnectionAccount};
+use super::proxy_state::ProxyState;
+use super::serve::{ConnectionSlot, builder, deny_request, refusal_response};
 use super::{body, forward};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
-use loopwright_core::network::{Host, Target, Tunnel, Why};
+use loopwright_core::network::{DenialReason, NetworkHost, NetworkTarget, TunnelDecision};
 use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
@@ -26,26 +26,30 @@ const CONNECT: &str = "CONNECT";
 const PIECE: usize = 16 << 10;
 
 /// Answers a request for a tunnel. The tunnel itself lives on in a task of its own.
-pub(super) async fn open(shared: Arc<Shared>, place: Place, request: Request<Incoming>) -> Response<AnyBody> {
+pub(super) async fn open_tunnel(
+    shared: Arc<ProxyState>,
+    place: ConnectionSlot,
+    request: Request<Incoming>,
+) -> Response<AnyBody> {
     let asked = request.uri().authority().map(|authority| authority.as_str().to_owned()).unwrap_or_default();
-    let target = match Target::parse(&asked, 443) {
+    let target = match NetworkTarget::parse(&asked, 443) {
         Ok(target) => target,
         Err(error) => {
-            shared.ledger.deny(&asked, 0, CONNECT, Why::Request);
-            return refusal(StatusCode::BAD_REQUEST, &error.to_string());
+            shared.ledger.deny(&asked, 0, CONNECT, DenialReason::Request);
+            return refusal_response(StatusCode::BAD_REQUEST, &error.to_string());
         }
     };
     let tunnel = match shared.policy.tunnel(&target) {
         Ok(tunnel) => tunnel,
-        Err(why) => return denied(&shared, &target, CONNECT, why),
+        Err(why) => return deny_request(&shared, &target, CONNECT, why),
     };
     // Dialled before the answer, so that a host that is not there can be told from one that hangs up.
     let far = match tunnel {
-        Tunnel::Opened(_) => None,
-        Tunnel::Through(reach) => match shared.dialer.tcp(&target, Bound::By(reach)).await {
+        TunnelDecision::Opened(_) => None,
+        TunnelDecision::Through(reach) => match shared.dialer.tcp(&target, AddressBound::By(reach)).await {
             Ok(far) => Some(far),
-            Err(DialError::Denied(why)) => return denied(&shared, &target, CONNECT, why),
-            Err(DialError::Failed(text)) => return refusal(StatusCode::BAD_GATEWAY, &text),
+            Err(DialError::Denied(why)) => return deny_request(&shared, &target, CONNECT, why),
+            Err(DialError::Failed(text)) => return refusal_response(StatusCode::BAD_GATEWAY, &text),
         },
     };
     let task = Arc::clone(&shared);
@@ -55,11 +59,11 @@ pub(super) async fn open(shared: Arc<Shared>, place: Place, request: Request<Inc
         let Ok(client) = hyper::upgrade::on(request).await else { return };
         carry(&task, &target, TokioIo::new(client), far).await;
     });
-    Response::new(body::text(""))
+    Response::new(body::text_body(""))
 }
 
 /// Carries a tunnel to its far side, or looks into it where there is none yet.
-async fn carry<C>(shared: &Arc<Shared>, target: &Target, mut client: C, far: Option<TcpStream>)
+async fn carry<C>(shared: &Arc<ProxyState>, target: &NetworkTarget, mut client: C, far: Option<TcpStream>)
 where
     C: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -72,18 +76,18 @@ where
     };
     match far {
         Some(far) => through(&account, client, far, &greeting).await,
-        None => look_into(shared, target, client, greeting).await,
+        None => inspect_tls(shared, target, client, greeting).await,
     }
 }
 
 /// Reads the TLS greeting; what it says must be for the host of the tunnel. `None` is a client that went away.
-async fn greeting<C: AsyncRead + Unpin>(client: &mut C, host: &Host) -> Result<Vec<u8>, Option<Why>> {
+async fn greeting<C: AsyncRead + Unpin>(client: &mut C, host: &NetworkHost) -> Result<Vec<u8>, Option<DenialReason>> {
     let mut bytes = Vec::with_capacity(2048);
     loop {
         match hello::read(&bytes) {
             Greeting::Hello(name) if is_for(name.as_deref(), host) => return Ok(bytes),
-            Greeting::Hello(_) => return Err(Some(Why::ServerName)),
-            Greeting::Not => return Err(Some(Why::NotTls)),
+            Greeting::Hello(_) => return Err(Some(DenialReason::ServerName)),
+            Greeting::Not => return Err(Some(DenialReason::NotTls)),
             Greeting::More => {}
         }
         let room = GREETING_MAX.saturating_sub(bytes.len()).clamp(1, PIECE) as u64;
@@ -95,29 +99,29 @@ async fn greeting<C: AsyncRead + Unpin>(client: &mut C, host: &Host) -> Result<V
 }
 
 /// Clients name a host by its name; one that is known by its address only is not named at all.
-fn is_for(name: Option<&str>, host: &Host) -> bool {
+fn is_for(name: Option<&str>, host: &NetworkHost) -> bool {
     match (name, host) {
-        (Some(name), Host::Name(_)) => Host::parse(name).as_ref() == Ok(host),
-        (None, Host::Ip(_)) => true,
-        (None, Host::Name(_)) | (Some(_), Host::Ip(_)) => false,
+        (Some(name), NetworkHost::Name(_)) => NetworkHost::parse(name).as_ref() == Ok(host),
+        (None, NetworkHost::Ip(_)) => true,
+        (None, NetworkHost::Name(_)) | (Some(_), NetworkHost::Ip(_)) => false,
     }
 }
 
 /// Carries bytes both ways until both sides are done, or neither says anything for too long.
-async fn through<C>(account: &Account, client: C, mut far: TcpStream, greeting: &[u8])
+async fn through<C>(account: &ConnectionAccount, client: C, mut far: TcpStream, greeting: &[u8])
 where
     C: AsyncRead + AsyncWrite + Send + Unpin,
 {
     account.reached();
-    if account.up(greeting.len()).is_err() || far.write_all(greeting).await.is_err() {
+    if account.charge_sent(greeting.len()).is_err() || far.write_all(greeting).await.is_err() {
         return;
     }
     let (mut from_client, mut to_client) = tokio::io::split(client);
     let (mut from_far, mut to_far) = far.split();
     let moved = AtomicU64::new(0);
     let both = async {
-        let up = pump(&mut from_client, &mut to_far, &moved, |bytes| account.up(bytes));
-        let down = pump(&mut from_far, &mut to_client, &moved, |bytes| account.down(bytes));
+        let up = pump(&mut from_client, &mut to_far, &moved, |bytes| account.charge_sent(bytes));
+        let down = pump(&mut from_far, &mut to_client, &moved, |bytes| account.charge_received(bytes));
         tokio::try_join!(up, down)
     };
     tokio::select! {
@@ -132,7 +136,7 @@ async fn pump<R, W>(
     from: &mut R,
     to: &mut W,
     moved: &AtomicU64,
-    charge: impl Fn(usize) -> Result<(), Spent>,
+    charge: impl Fn(usize) -> Result<(), BytesExhausted>,
 ) -> io::Result<()>
 where
     R: AsyncRead + Unpin,
@@ -152,7 +156,7 @@ where
 }
 
 /// Resolves when nothing moved for the longest silence.
-async fn silence(moved: &AtomicU64, account: &Account) {
+async fn silence(moved: &AtomicU64, account: &ConnectionAccount) {
     let mut ticks = tokio::time::interval(account.idle());
     ticks.tick().await;
     let mut before = None;
@@ -167,7 +171,7 @@ async fn silence(moved: &AtomicU64, account: &Account) {
 }
 
 /// Opens the TLS with the round's own certificate and answers the requests in it.
-async fn look_into<C>(shared: &Arc<Shared>, target: &Target, client: C, greeting: Vec<u8>)
+async fn inspect_tls<C>(shared: &Arc<ProxyState>, target: &NetworkTarget, client: C, greeting: Vec<u8>)
 where
     C: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -179,7 +183,7 @@ where
     // A client that does not trust the certificate goes away.
     let Ok(Ok(stream)) = timeout(shared.limits.greeting, acceptor.accept(again)).await else { return };
     let service = service_fn(|request: Request<Incoming>| async move {
-        Ok::<_, Infallible>(forward::opened(shared, target, request).await)
+        Ok::<_, Infallible>(forward::forward_opened(shared, target, request).await)
     });
     // What breaks a connection breaks nothing else; its client has seen it.
     let _ = builder(shared).serve_connection(TokioIo::new(stream), service).await;

@@ -1,32 +1,32 @@
 //! What is always looked at, whatever gates a loop declares: secrets, protected and allowed paths, the test inventory,
 //! sensitive paths. It only finds; the driver decides what refuses, rejects or escalates.
 
-use super::{Facts, GatesError};
-use loopwright_core::gate::lines::AddedLines;
-use loopwright_core::inventory::{self, FILE_BYTES_MAX, Inventory, Missing, Suite};
-use loopwright_core::paths::{self, ChangedFile, Protected, SensitivePath};
+use super::{CandidateFacts, GatesError};
+use loopwright_core::gate::added_lines::AddedLines;
+use loopwright_core::inventory::{self, FILE_BYTES_MAX, MissingTest, TestInventory, TestSuite};
+use loopwright_core::paths::{self, ChangedFile, ProtectedPaths, SensitivePath};
 use loopwright_core::round::SealFindings;
-use loopwright_core::secrets::{Candidate, Hit, Scanner};
+use loopwright_core::secrets::{CandidateTexts, SecretHit, SecretScanner};
 use loopwright_core::spec::LoopSpec;
 
 /// What was found in a candidate.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Examination {
+pub struct CandidateExamination {
     /// Secrets; any refuses the round.
-    pub secrets: Vec<Hit>,
+    pub secrets: Vec<SecretHit>,
     /// What was done to protected files; any rejects the round.
     pub protected: Vec<String>,
     /// Changes outside the allowed paths; any rejects the round.
     pub outside: Vec<String>,
     /// Tests of base that are gone, skipped or emptied; any rejects the round.
-    pub missing_tests: Vec<Missing>,
+    pub missing_tests: Vec<MissingTest>,
     /// Paths that need a human at every level.
     pub sensitive: Vec<SensitivePath>,
     /// Facts worth pointing out to a reader.
     pub notes: Vec<String>,
 }
 
-impl Examination {
+impl CandidateExamination {
     /// Whether the candidate ends as rejected, without another attempt.
     #[must_use]
     pub fn is_rejected(&self) -> bool {
@@ -34,8 +34,8 @@ impl Examination {
     }
 }
 
-impl From<Examination> for SealFindings {
-    fn from(found: Examination) -> Self {
+impl From<CandidateExamination> for SealFindings {
+    fn from(found: CandidateExamination) -> Self {
         Self {
             refused_paths: Vec::new(),
             secrets: found.secrets.iter().map(|hit| format!("{} at {}", hit.rule, hit.place)).collect(),
@@ -56,22 +56,23 @@ impl From<Examination> for SealFindings {
 pub fn examine(
     spec: &LoopSpec,
     sensitive: &[String],
-    facts: &Facts,
-    scanner: &Scanner,
+    facts: &CandidateFacts,
+    scanner: &SecretScanner,
     texts: &[(&str, &str)],
-) -> Result<Examination, GatesError> {
-    let protected = Protected::new(&spec.protect)?.violations(&facts.changes, |path| facts.base_paths.contains(path));
+) -> Result<CandidateExamination, GatesError> {
+    let protected =
+        ProtectedPaths::new(&spec.protect)?.violations(&facts.changes, |path| facts.base_paths.contains(path));
     let files = facts.changes.iter().zip(&facts.files).map(|(change, file)| ChangedFile {
         change,
         before: file.before.as_deref(),
         after: file.after.as_deref(),
     });
-    let mut sensitive = paths::sensitive(files, sensitive, |path| facts.base_paths.contains(path))?;
+    let mut sensitive = paths::find_sensitive(files, sensitive, |path| facts.base_paths.contains(path))?;
     sensitive.extend(facts.added.iter().flat_map(steering));
     sensitive.extend(rewritten_tests(facts));
     let mut notes = protected.notes;
     notes.extend(test_edits(facts));
-    Ok(Examination {
+    Ok(CandidateExamination {
         secrets: secrets(facts, scanner, texts),
         protected: protected.violations,
         outside: paths::outside_allowed(&spec.allow_paths, &facts.changes)?,
@@ -81,52 +82,53 @@ pub fn examine(
     })
 }
 
-fn secrets(facts: &Facts, scanner: &Scanner, texts: &[(&str, &str)]) -> Vec<Hit> {
+fn secrets(facts: &CandidateFacts, scanner: &SecretScanner, texts: &[(&str, &str)]) -> Vec<SecretHit> {
     let before: Vec<&[u8]> = facts.files.iter().filter_map(|file| file.before.as_deref()).collect();
     let present = facts.files.iter().filter(|file| file.after.is_some());
     let names: Vec<&str> = present.map(|file| file.path.as_str()).collect();
-    scanner.candidate(&Candidate { added: &facts.added, before: &before, names: &names, texts })
+    scanner.scan_candidate(&CandidateTexts { added: &facts.added, before: &before, names: &names, texts })
 }
 
 /// Most rewritten tests that are named.
 const REWRITTEN_MAX: usize = 10;
 
 /// Only changed files can lose a test, and a moved one is in two changed files.
-fn missing_tests(facts: &Facts) -> Vec<Missing> {
+fn missing_tests(facts: &CandidateFacts) -> Vec<MissingTest> {
     let (base, sealed) = inventories(facts);
     inventory::compare(&base, &sealed)
 }
 
 /// A test among the code cannot be put back from base, so one whose text changed needs a person.
-fn rewritten_tests(facts: &Facts) -> Vec<SensitivePath> {
+fn rewritten_tests(facts: &CandidateFacts) -> Vec<SensitivePath> {
     let (base, sealed) = inventories(facts);
-    let rewritten = inventory::rewritten(&base, &sealed).into_iter().take(REWRITTEN_MAX);
+    let rewritten = inventory::rewritten_tests(&base, &sealed).into_iter().take(REWRITTEN_MAX);
     rewritten.map(|path| SensitivePath { path, why: "a test that base has was rewritten".to_owned() }).collect()
 }
 
 /// The tests of both versions of the changed files.
-fn inventories(facts: &Facts) -> (Inventory, Inventory) {
+fn inventories(facts: &CandidateFacts) -> (TestInventory, TestInventory) {
     let side = |bytes: fn(&super::FileFact) -> Option<&[u8]>| {
-        let files = facts.files.iter().filter(|file| Suite::of(&file.path).is_some());
+        let files = facts.files.iter().filter(|file| TestSuite::from_path(&file.path).is_some());
         let texts = files.filter_map(move |file| Some((file.path.as_str(), bytes(file)?)));
         // The inventory does not read larger files, so they are not converted either.
         let texts = texts.filter(|(_, bytes)| bytes.len() <= FILE_BYTES_MAX);
-        Inventory::of(texts.map(|(path, bytes)| (path, String::from_utf8_lossy(bytes))))
+        TestInventory::from_files(texts.map(|(path, bytes)| (path, String::from_utf8_lossy(bytes))))
     };
     (side(|file| file.before.as_deref()), side(|file| file.after.as_deref()))
 }
 
 /// Code that reaches for its own test run, whatever file it is in.
 fn steering(file: &AddedLines) -> Vec<SensitivePath> {
-    let said = inventory::steering(file).into_iter();
+    let said = inventory::find_test_steering(file).into_iter();
     said.map(|why| SensitivePath { path: file.path.clone(), why }).collect()
 }
 
 /// Edited tests keep their names but may ask for less; a reader should know where to look.
-fn test_edits(facts: &Facts) -> Vec<String> {
+fn test_edits(facts: &CandidateFacts) -> Vec<String> {
     let edited = facts.files.iter().filter(|file| file.before.is_some() && file.after.is_some());
-    let tests = edited
-        .filter(|file| Suite::of(&file.path).is_some_and(|suite| suite != Suite::Rust || file.path.contains("test")));
+    let tests = edited.filter(|file| {
+        TestSuite::from_path(&file.path).is_some_and(|suite| suite != TestSuite::Rust || file.path.contains("test"))
+    });
     let named = tests.filter(|file| file.path.to_ascii_lowercase().contains("test") || file.path.contains("spec"));
     named.map(|file| format!("tests were edited in `{}`", file.path)).collect()
 }

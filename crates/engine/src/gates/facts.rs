@@ -2,9 +2,9 @@
 
 use super::GatesError;
 use crate::git::{EngineRepo, Oid};
-use crate::workspace::{Change as SealedChange, ChangeStatus, Sealed};
-use loopwright_core::gate::lines::AddedLines;
-use loopwright_core::paths::{Change, ChangeKind};
+use crate::workspace::{ChangeStatus, SealedChange, SealedTree};
+use loopwright_core::gate::added_lines::AddedLines;
+use loopwright_core::paths::{ChangeKind, PathChange};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -30,9 +30,9 @@ pub struct FileFact {
 
 /// What is known of a candidate.
 #[derive(Debug, Clone, Default)]
-pub struct Facts {
+pub struct CandidateFacts {
     /// What changed.
-    pub changes: Vec<Change>,
+    pub changes: Vec<PathChange>,
     /// The changed files, in the order of `changes`.
     pub files: Vec<FileFact>,
     /// The lines that were added.
@@ -41,12 +41,12 @@ pub struct Facts {
     pub base_paths: Arc<BTreeSet<String>>,
 }
 
-impl Facts {
+impl CandidateFacts {
     /// Reads base and the sealed tree.
     ///
     /// # Errors
     /// Git fails, or a sealed file can not be read: nothing is said about a file that was not seen.
-    pub async fn gather(engine: &EngineRepo, base: &Oid, sealed: &Sealed) -> Result<Self, GatesError> {
+    pub async fn gather(engine: &EngineRepo, base: &Oid, sealed: &SealedTree) -> Result<Self, GatesError> {
         let base_paths = base_paths(engine, base).await?;
         let mut facts = Self { base_paths, ..Self::default() };
         let sides =
@@ -91,13 +91,13 @@ fn next(
     contents.next().flatten().map(Some).ok_or_else(|| GatesError::Unreadable(change.path.clone()))
 }
 
-fn to_core(change: &SealedChange) -> Change {
+fn to_core(change: &SealedChange) -> PathChange {
     let kind = match change.status {
         ChangeStatus::Added => ChangeKind::Added,
         ChangeStatus::Modified | ChangeStatus::TypeChanged => ChangeKind::Modified,
         ChangeStatus::Deleted => ChangeKind::Deleted,
     };
-    Change {
+    PathChange {
         path: change.path.clone(),
         kind,
         added: change.lines_added,

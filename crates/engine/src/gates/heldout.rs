@@ -4,21 +4,21 @@
 //! The program gets all inputs at once and then the end of its input. Waiting for each answer would hang every honest
 //! program that buffers its output, and seeing all inputs early tells nobody what the answers should be.
 
-use super::resolve::{self, Program};
-use super::{GateEnv, Gates, GatesError, TIMEOUT_DEFAULT};
-use crate::depth::Depth;
-use crate::egress::Way;
+use super::resolve::{self, GateProgram};
+use super::{GateEnv, GateRunner, GatesError, TIMEOUT_DEFAULT};
+use crate::depth::FolderDepth;
+use crate::egress::EgressRoute;
 use crate::git::Oid;
-use crate::ground::{Ground, follow};
-use crate::proc::{Cookie, Ended, How, Limits, Spawn, Stdin};
-use crate::room::{self, Room, Seat, inside};
-use crate::toolchains::Shown;
-use crate::workspace::{Files, SnapshotKind};
-use loopwright_core::gate::heldout::{ANSWERS_BYTES_MAX, CASES_BYTES_MAX, Cases, End, judge};
+use crate::path_roots::{PathRoots, follow_links};
+use crate::proc::{FinishedRun, RunEnd, RunLimits, SpawnRequest, StdinSource, TreeCookie};
+use crate::sandbox_view::{self, ProgramFolders, SandboxView, inside};
+use crate::toolchains::ShownPath;
+use crate::workspace::{CheckoutFiles, SnapshotKind};
+use loopwright_core::gate::heldout::{ANSWERS_BYTES_MAX, CASES_BYTES_MAX, HeldoutCases, HeldoutRunEnd, judge};
 use loopwright_core::gate::{GateResult, GateStatus};
 use loopwright_core::hash;
 use loopwright_core::inventory::is_suite;
-use loopwright_core::spec::{Heldout, LoopSpec};
+use loopwright_core::spec::{HeldoutSpec, LoopSpec};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, Read as _};
@@ -36,7 +36,7 @@ const PUBLIC: [&str; 6] = ["/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64"];
 
 /// All held-out checks of a loop, read.
 #[derive(Debug, Clone, Default)]
-pub struct Heldouts {
+pub struct HeldoutChecks {
     checks: Vec<Check>,
 }
 
@@ -44,9 +44,9 @@ pub struct Heldouts {
 struct Check {
     name: String,
     run: Vec<String>,
-    program: Program,
+    program: GateProgram,
     files: Vec<PathBuf>,
-    cases: Cases,
+    cases: HeldoutCases,
     /// What was read, by the path as written.
     inputs: Vec<(String, String)>,
 }
@@ -69,16 +69,21 @@ const MOVE_OUT: &str = "keep it where no maker can read it: in a folder outside 
 const WRITE_IT: &str = "relative paths start at the root of the repository, `~` is your home";
 const FIX_LINES: &str = "each line is one JSON object with the keys `in` and `out`";
 
-impl Heldouts {
+impl HeldoutChecks {
     /// Reads every check of a loop. What makers see besides the system's folders is the loop's toolchains and caches, and
     /// `tools`, what was found to be needed by the programs of the machine's PATH.
     ///
     /// # Errors
     /// Every path that is missing, unreadable or where a maker could read it.
-    pub fn read(spec: &LoopSpec, ground: &Ground, env: &GateEnv, tools: &[Shown]) -> Result<Self, Vec<HeldoutError>> {
+    pub fn read(
+        spec: &LoopSpec,
+        ground: &PathRoots,
+        env: &GateEnv,
+        tools: &[ShownPath],
+    ) -> Result<Self, Vec<HeldoutError>> {
         let (mut checks, mut errors) = (Vec::new(), Vec::new());
-        let named = spec.toolchains.iter().chain(&spec.caches).filter_map(|path| ground.real(path).ok());
-        let on_path = env.extra_path.iter().map(|dir| follow(dir));
+        let named = spec.toolchains.iter().chain(&spec.caches).filter_map(|path| ground.resolve_real(path).ok());
+        let on_path = env.extra_path.iter().map(|dir| follow_links(dir));
         let shown: Vec<_> = named.chain(on_path).chain(tools.iter().map(|tool| tool.host.clone())).collect();
         for check in &spec.heldout {
             match read(check, ground, &shown, env) {
@@ -102,28 +107,28 @@ impl Heldouts {
     }
 }
 
-fn read(check: &Heldout, ground: &Ground, shown: &[PathBuf], env: &GateEnv) -> Result<Check, HeldoutError> {
+fn read(check: &HeldoutSpec, ground: &PathRoots, shown: &[PathBuf], env: &GateEnv) -> Result<Check, HeldoutError> {
     let error =
         |path: &str, why: String, hint| HeldoutError { check: check.name.clone(), path: path.to_owned(), why, hint };
     let locate = |path: &str| hidden(path, ground, shown).map_err(|(why, hint)| error(path, why, hint));
     let bytes = plain(&locate(&check.cases)?).map_err(|source| error(&check.cases, source.to_string(), WRITE_IT))?;
-    let cases = Cases::read(&bytes).map_err(|source| error(&check.cases, source.to_string(), FIX_LINES))?;
-    let mut inputs = vec![(check.cases.clone(), hash::of_bytes(&bytes))];
+    let cases = HeldoutCases::read(&bytes).map_err(|source| error(&check.cases, source.to_string(), FIX_LINES))?;
+    let mut inputs = vec![(check.cases.clone(), hash::hash_bytes(&bytes))];
     let mut files = Vec::new();
     for path in &check.files {
         let real = locate(path)?;
         let hash = hash_tree(&real).map_err(|source| error(path, source.to_string(), WRITE_IT))?;
         inputs.push((path.clone(), hash));
         // The name is the written one: what a link is called, not what it points to.
-        files.push(ground.place(path));
+        files.push(ground.resolve(path));
     }
     let program = resolve::heldout_program(&check.run, env);
     Ok(Check { name: check.name.clone(), run: check.run.clone(), program, files, cases, inputs })
 }
 
 /// The real path of something that no maker sees.
-fn hidden(path: &str, ground: &Ground, shown: &[PathBuf]) -> Result<PathBuf, (String, &'static str)> {
-    let real = ground.real(path).map_err(|error| match error.kind() {
+fn hidden(path: &str, ground: &PathRoots, shown: &[PathBuf]) -> Result<PathBuf, (String, &'static str)> {
+    let real = ground.resolve_real(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => ("is not there".to_owned(), WRITE_IT),
         _ => (format!("cannot be read: {error}"), WRITE_IT),
     })?;
@@ -151,7 +156,7 @@ fn plain(path: &Path) -> io::Result<Vec<u8>> {
 /// The hash of a file, or of everything in a folder with its names.
 fn hash_tree(path: &Path) -> io::Result<String> {
     let (mut fields, mut bytes_left) = (Vec::new(), FILES_BYTES_MAX);
-    let mut left = vec![(path.to_owned(), PathBuf::new(), Depth::default())];
+    let mut left = vec![(path.to_owned(), PathBuf::new(), FolderDepth::default())];
     while let Some((path, name, depth)) = left.pop() {
         let found = fs::symlink_metadata(&path)?;
         bytes_left = bytes_left.checked_sub(found.len()).ok_or_else(|| io::Error::other("is larger than is read"))?;
@@ -161,14 +166,14 @@ fn hash_tree(path: &Path) -> io::Result<String> {
         fields.push(name.as_os_str().as_encoded_bytes().to_vec());
         fields.push(content(&path, &found)?);
         if found.is_dir() {
-            let depth = depth.below()?;
+            let depth = depth.child()?;
             let mut entries = fs::read_dir(&path)?.collect::<io::Result<Vec<_>>>()?;
             entries.sort_by_key(|entry| std::cmp::Reverse(entry.file_name()));
             left.extend(entries.iter().map(|entry| (entry.path(), name.join(entry.file_name()), depth)));
         }
     }
     let fields: Vec<&[u8]> = fields.iter().map(Vec::as_slice).collect();
-    Ok(hash::of_fields(&fields))
+    Ok(hash::hash_fields(&fields))
 }
 
 /// What stands for one file, link or folder in the hash.
@@ -184,15 +189,15 @@ fn content(path: &Path, found: &fs::Metadata) -> io::Result<Vec<u8>> {
     }
     let mut bytes = Vec::new();
     fs::File::open(path)?.take(found.len().saturating_add(1)).read_to_end(&mut bytes)?;
-    Ok(hash::of_bytes(&bytes).into_bytes())
+    Ok(hash::hash_bytes(&bytes).into_bytes())
 }
 
-impl Gates<'_> {
+impl GateRunner<'_> {
     /// Runs every held-out check on a commit, the sealed candidate's in a round, in order; all of them, as with gates.
     ///
     /// # Errors
     /// A checkout can not be made, or somebody asked to stop.
-    pub async fn heldout(&self, checks: &Heldouts, commit: &Oid) -> Result<Vec<GateResult>, GatesError> {
+    pub async fn heldout(&self, checks: &HeldoutChecks, commit: &Oid) -> Result<Vec<GateResult>, GatesError> {
         let mut results = Vec::with_capacity(checks.checks.len());
         for check in &checks.checks {
             results.push(self.one_heldout(check, commit).await?);
@@ -201,10 +206,10 @@ impl Gates<'_> {
     }
 
     async fn one_heldout(&self, check: &Check, commit: &Oid) -> Result<GateResult, GatesError> {
-        if let Program::Missing(name) = &check.program {
+        if let GateProgram::Missing(name) = &check.program {
             return Ok(not_started(check, GateStatus::Failed, &format!("`{name}` is not installed")));
         }
-        let (kind, extra) = (SnapshotKind::WithGit, self.rooms.extra_lower());
+        let (kind, extra) = (SnapshotKind::WithGit, self.views.extra_lower());
         let commit = self.apart_from_tests(check, commit).await?;
         let snapshot = self.workspaces.snapshot(self.workspace, "gate", &commit, kind, &extra).await?;
         let private = self.workspace.root.join("gate-private");
@@ -228,75 +233,75 @@ impl Gates<'_> {
         if suites.is_empty() {
             return Ok(commit.clone());
         }
-        Ok(self.workspaces.without(self.workspace, commit, &suites).await?)
+        Ok(self.workspaces.commit_without(self.workspace, commit, &suites).await?)
     }
 
-    async fn answer(&self, check: &Check, files: &Files, private: &Path) -> Result<GateResult, GatesError> {
+    async fn answer(&self, check: &Check, files: &CheckoutFiles, private: &Path) -> Result<GateResult, GatesError> {
         let failed = |source| GatesError::Io { gate: check.name.clone(), source };
         let (home, tmp, copies) = (private.join("home"), private.join("tmp"), private.join("heldout"));
         for folder in [&home, &tmp, &copies] {
             fs::create_dir_all(folder).map_err(failed)?;
         }
-        let seat = Seat { files, home: &home, tmp: &tmp };
-        self.rooms.settle(seat).map_err(failed)?;
+        let seat = ProgramFolders { files, home: &home, tmp: &tmp };
+        self.views.copy_setup_layer(seat).map_err(failed)?;
         // What is held out would leave by any way.
-        let room = self.rooms.gate(seat, &Way::default());
+        let room = self.views.gate(seat, &EgressRoute::default());
         let (room, place) = show(room, &check.files, copies).map_err(failed)?;
-        let mut spawn = check.spawn(room::place(files), Cookie::new(self.cookie), &place);
+        let mut spawn = check.spawn(sandbox_view::host_folder(files), TreeCookie::new(self.cookie), &place);
         spawn.env.extend(room.env(&home, &tmp));
         // People's machines do not say that they are build machines, and what is judged here is what people get.
         spawn.env.remove(OsStr::new("CI"));
         for (name, value) in &self.env.vars {
             spawn.env.entry(name.clone()).or_insert_with(|| value.clone());
         }
-        let ended = match self.proc.run(room.enter(spawn), &mut (), self.cancel, |_| ()).await {
+        let ended = match self.proc.run(room.confine_spawn(spawn), &mut (), self.cancel, |_| ()).await {
             Ok(ended) => ended,
             Err(error) => return Ok(unstartable(check, &error.to_string())),
         };
         let end = end_of(&ended).ok_or_else(|| GatesError::Cancelled(check.name.clone()))?;
-        let mut result = judge(&check.name, &check.cases, end, ended.stdout.whole().as_deref());
+        let mut result = judge(&check.name, &check.cases, end, ended.stdout.complete_bytes().as_deref());
         result.duration_ms = u64::try_from(ended.wall.as_millis()).unwrap_or(u64::MAX);
         Ok(result)
     }
 }
 
 impl Check {
-    fn spawn(&self, checkout: &Path, cookie: Cookie, place: &Path) -> Spawn {
+    fn spawn(&self, checkout: &Path, cookie: TreeCookie, place: &Path) -> SpawnRequest {
         let program = match &self.program {
-            Program::Installed(path) => path.clone(),
-            Program::Script(path) => checkout.join(path),
-            Program::Missing(name) => PathBuf::from(name),
+            GateProgram::Installed(path) => path.clone(),
+            GateProgram::Script(path) => checkout.join(path),
+            GateProgram::Missing(name) => PathBuf::from(name),
         };
-        let mut spawn = Spawn::new(program, checkout, cookie);
+        let mut spawn = SpawnRequest::new(program, checkout, cookie);
         spawn.args = self.run.iter().skip(1).map(|word| located(word, place)).collect();
         spawn.env.insert(PLACE_VAR.into(), place.into());
-        spawn.stdin = Stdin::Bytes(self.cases.input());
-        spawn.limits = Limits {
+        spawn.stdin = StdinSource::Bytes(self.cases.input());
+        spawn.limits = RunLimits {
             wall: Some(TIMEOUT_DEFAULT),
             keep_head: ANSWERS_BYTES_MAX,
             keep_tail: 0,
             output_max: 2 * ANSWERS_BYTES_MAX as u64,
-            ..Limits::default()
+            ..RunLimits::default()
         };
         spawn
     }
 }
 
 /// Shows `files` in the room, and says where they lie. Without walls nothing can be mounted, so they are copied.
-fn show(room: Room, files: &[PathBuf], copies: PathBuf) -> io::Result<(Room, PathBuf)> {
+fn show(room: SandboxView, files: &[PathBuf], copies: PathBuf) -> io::Result<(SandboxView, PathBuf)> {
     if room.confine().is_none() {
-        lay_out(files, &copies)?;
+        write_inputs(files, &copies)?;
         return Ok((room, copies));
     }
     let mut room = room;
     for file in files {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
-        room = room.showing(&file.canonicalize()?, &format!("{}/{name}", inside::HELDOUT));
+        room = room.with_path_shown(&file.canonicalize()?, &format!("{}/{name}", inside::HELDOUT));
     }
     Ok((room, PathBuf::from(inside::HELDOUT)))
 }
 
-fn lay_out(files: &[PathBuf], folder: &Path) -> io::Result<()> {
+fn write_inputs(files: &[PathBuf], folder: &Path) -> io::Result<()> {
     for file in files {
         if let Some(name) = file.file_name() {
             copy(&file.canonicalize()?, &folder.join(name))?;
@@ -306,13 +311,13 @@ fn lay_out(files: &[PathBuf], folder: &Path) -> io::Result<()> {
 }
 
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    let mut left = vec![(from.to_owned(), to.to_owned(), Depth::default())];
+    let mut left = vec![(from.to_owned(), to.to_owned(), FolderDepth::default())];
     while let Some((from, to, depth)) = left.pop() {
         let found = fs::symlink_metadata(&from)?;
         if found.is_symlink() {
             std::os::unix::fs::symlink(fs::read_link(&from)?, &to)?;
         } else if found.is_dir() {
-            let depth = depth.below()?;
+            let depth = depth.child()?;
             fs::create_dir_all(&to)?;
             for entry in fs::read_dir(&from)? {
                 let entry = entry?;
@@ -335,13 +340,13 @@ fn located(word: &str, place: &Path) -> OsString {
 }
 
 /// How it ended, unless somebody asked to stop.
-fn end_of(ended: &Ended) -> Option<End> {
+fn end_of(ended: &FinishedRun) -> Option<HeldoutRunEnd> {
     Some(match ended.how {
-        How::Exited(code) => End::Exited(code),
-        How::Signaled(_) | How::Stopped | How::Finished => End::Signalled,
-        How::Wall | How::Idle => End::Late,
-        How::Flood | How::Disk => End::Flooded,
-        How::Cancelled => return None,
+        RunEnd::Exited(code) => HeldoutRunEnd::Exited(code),
+        RunEnd::Signaled(_) | RunEnd::Stopped | RunEnd::Finished => HeldoutRunEnd::Signalled,
+        RunEnd::Wall | RunEnd::Idle => HeldoutRunEnd::Late,
+        RunEnd::Flood | RunEnd::Disk => HeldoutRunEnd::Flooded,
+        RunEnd::Cancelled => return None,
     })
 }
 
@@ -349,14 +354,14 @@ fn end_of(ended: &Ended) -> Option<End> {
 /// machine says nothing about the candidate.
 fn unstartable(check: &Check, why: &str) -> GateResult {
     match check.program {
-        Program::Script(_) => not_started(check, GateStatus::Rejected, "the candidate's program cannot be started"),
-        Program::Installed(_) | Program::Missing(_) => not_started(check, GateStatus::Failed, why),
+        GateProgram::Script(_) => not_started(check, GateStatus::Rejected, "the candidate's program cannot be started"),
+        GateProgram::Installed(_) | GateProgram::Missing(_) => not_started(check, GateStatus::Failed, why),
     }
 }
 
 fn not_started(check: &Check, status: GateStatus, why: &str) -> GateResult {
-    let mut result = GateResult::new(&check.name, status).because("not-started");
-    result.evidence.push(loopwright_core::gate::excerpt::line(why));
+    let mut result = GateResult::new(&check.name, status).with_reason("not-started");
+    result.evidence.push(loopwright_core::gate::excerpt::one_line(why));
     result
 }
 

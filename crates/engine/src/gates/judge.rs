@@ -1,31 +1,31 @@
 //! Turns an ended run into a gate's result: how it ended, what was expected, which evidence it left, its score.
 
 use super::BaseResult;
-use crate::proc::{Captured, Ended, How};
-use loopwright_core::gate::counts::{self, Seen};
-use loopwright_core::gate::expect::{self, Unmet};
+use crate::proc::{CapturedOutput, FinishedRun, RunEnd};
+use loopwright_core::gate::expect::{self, UnmetExpectation};
+use loopwright_core::gate::observed_tests::{self, ObservedTests};
 use loopwright_core::gate::{GateResult, GateStatus, excerpt, junit, runner, score};
 use loopwright_core::spec::{CountFloor, RunGate};
 
 /// A result with the tests behind it.
 #[derive(Debug, Clone)]
-pub(super) struct Judged {
+pub(super) struct JudgedRun {
     pub(super) result: GateResult,
-    pub(super) tests: Seen,
+    pub(super) tests: ObservedTests,
     /// What the output showed, whatever a report says.
-    pub(super) shown: Seen,
+    pub(super) shown: ObservedTests,
 }
 
 /// What numbers are compared with.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Against<'a> {
+pub(super) enum ComparisonBase<'a> {
     /// This run is base's own: comparisons with base are left out.
     Nothing,
     /// What base had, if it was asked.
     Base(Option<&'a BaseResult>),
 }
 
-impl<'a> Against<'a> {
+impl<'a> ComparisonBase<'a> {
     /// A run on base itself is compared with nothing, unless the candidate is base and base was asked before.
     pub(super) fn new(is_base: bool, base: Option<&'a BaseResult>) -> Self {
         if is_base && base.is_none() { Self::Nothing } else { Self::Base(base) }
@@ -33,72 +33,77 @@ impl<'a> Against<'a> {
 }
 
 /// Reads what the run left in its checkout.
-pub(super) struct Left<'a> {
+pub(super) struct RunArtefacts<'a> {
     pub(super) read: &'a dyn Fn(&str) -> Option<Vec<u8>>,
 }
 
 /// Why a run is rejected, as a code and a fact.
-type No = (String, String);
+type RunRejection = (String, String);
 
-pub(super) fn judge(gate: &RunGate, ended: &Ended, left: &Left<'_>, against: Against<'_>) -> Judged {
+pub(super) fn judge(
+    gate: &RunGate,
+    ended: &FinishedRun,
+    left: &RunArtefacts<'_>,
+    against: ComparisonBase<'_>,
+) -> JudgedRun {
     let (stdout, stderr) = (text(&ended.stdout), text(&ended.stderr));
     let mut result = GateResult::new(&gate.name, GateStatus::Passed);
-    result.exit = if let How::Exited(code) = ended.how { Some(code) } else { None };
+    result.exit = if let RunEnd::Exited(code) = ended.how { Some(code) } else { None };
     result.duration_ms = u64::try_from(ended.wall.as_millis()).unwrap_or(u64::MAX);
-    let mut tests = Seen::default();
+    let mut tests = ObservedTests::default();
     let answer = on_time(gate, ended)
         .and_then(|()| expected(gate, ended, &stdout, &stderr))
         .and_then(|()| evidence(gate, left, (&stdout, &stderr), against, &mut result, &mut tests))
         .and_then(|()| scored(gate, &stdout, &stderr, against, &mut result))
-        .and_then(|()| shown(gate, counts::read(&stdout, &stderr), against, &mut result));
-    if tests == Seen::default() {
-        tests = counts::read(&stdout, &stderr);
+        .and_then(|()| shown(gate, observed_tests::read_observed_tests(&stdout, &stderr), against, &mut result));
+    if tests == ObservedTests::default() {
+        tests = observed_tests::read_observed_tests(&stdout, &stderr);
     }
-    if result.tests.is_none() && tests != Seen::default() {
+    if result.tests.is_none() && tests != ObservedTests::default() {
         result.tests = Some(tests.passed());
     }
     if let Err((code, fact)) = answer {
         result.status = GateStatus::Rejected;
         result.reason = Some(code);
-        result.evidence.push(excerpt::line(&fact));
+        result.evidence.push(excerpt::one_line(&fact));
         result.excerpt = both(&stdout, &stderr);
     }
-    Judged { result, tests, shown: counts::read(&stdout, &stderr) }
+    JudgedRun { result, tests, shown: observed_tests::read_observed_tests(&stdout, &stderr) }
 }
 
-fn on_time(gate: &RunGate, ended: &Ended) -> Result<(), No> {
+fn on_time(gate: &RunGate, ended: &FinishedRun) -> Result<(), RunRejection> {
     match ended.how {
-        How::Wall | How::Idle => {
+        RunEnd::Wall | RunEnd::Idle => {
             let limit = gate.timeout.map_or(super::TIMEOUT_DEFAULT, |span| span.duration());
             Err(("timeout".to_owned(), format!("did not end within {}s", limit.as_secs_f64())))
         }
-        How::Flood => Err(("flood".to_owned(), "wrote more output than is read".to_owned())),
-        How::Disk => Err(("disk".to_owned(), "filled the disk".to_owned())),
-        How::Stopped | How::Finished | How::Cancelled => Err(("stopped".to_owned(), "was stopped".to_owned())),
-        How::Exited(_) | How::Signaled(_) => Ok(()),
+        RunEnd::Flood => Err(("flood".to_owned(), "wrote more output than is read".to_owned())),
+        RunEnd::Disk => Err(("disk".to_owned(), "filled the disk".to_owned())),
+        RunEnd::Stopped | RunEnd::Finished | RunEnd::Cancelled => Err(("stopped".to_owned(), "was stopped".to_owned())),
+        RunEnd::Exited(_) | RunEnd::Signaled(_) => Ok(()),
     }
 }
 
-fn expected(gate: &RunGate, ended: &Ended, stdout: &str, stderr: &str) -> Result<(), No> {
+fn expected(gate: &RunGate, ended: &FinishedRun, stdout: &str, stderr: &str) -> Result<(), RunRejection> {
     let wants_json = gate.expect.as_ref().is_some_and(|rule| rule.json.is_some());
     if wants_json && ended.stdout.truncated() {
         return Err(("json".to_owned(), "the output is too long to be read as JSON".to_owned()));
     }
-    let exit = if let How::Exited(code) = ended.how { Some(code) } else { None };
-    let seen = expect::Seen { exit, stdout, stderr };
-    expect::judge(gate.expect.as_ref(), seen).map_err(|Unmet { code, text }| (code.to_owned(), text))
+    let exit = if let RunEnd::Exited(code) = ended.how { Some(code) } else { None };
+    let seen = expect::GateRunOutput { exit, stdout, stderr };
+    expect::judge(gate.expect.as_ref(), seen).map_err(|UnmetExpectation { code, text }| (code.to_owned(), text))
 }
 
 fn evidence(
     gate: &RunGate,
-    left: &Left<'_>,
+    left: &RunArtefacts<'_>,
     (stdout, stderr): (&str, &str),
-    against: Against<'_>,
+    against: ComparisonBase<'_>,
     result: &mut GateResult,
-    tests: &mut Seen,
-) -> Result<(), No> {
+    tests: &mut ObservedTests,
+) -> Result<(), RunRejection> {
     let Some(rule) = &gate.evidence else { return Ok(()) };
-    *tests = counts::read(stdout, stderr);
+    *tests = observed_tests::read_observed_tests(stdout, stderr);
     if let Some(path) = &rule.junit {
         let bytes =
             (left.read)(path).ok_or_else(|| ("no-report".to_owned(), format!("the run did not write `{path}`")))?;
@@ -111,29 +116,35 @@ fn evidence(
     }
     let Some(floor) = rule.tests_at_least else { return Ok(()) };
     let base = match against {
-        Against::Nothing if matches!(floor, CountFloor::Base(_)) => return Ok(()),
-        Against::Nothing => None,
-        Against::Base(base) => base.map(|base| &base.seen),
+        ComparisonBase::Nothing if matches!(floor, CountFloor::Base(_)) => return Ok(()),
+        ComparisonBase::Nothing => None,
+        ComparisonBase::Base(base) => base.map(|base| &base.seen),
     };
     result.tests = Some(tests.passed());
-    let fact = counts::at_least(floor, tests, base).map_err(|fact| ("tests-missing".to_owned(), fact))?;
-    result.evidence.push(excerpt::line(&fact));
+    let fact =
+        observed_tests::check_count_floor(floor, tests, base).map_err(|fact| ("tests-missing".to_owned(), fact))?;
+    result.evidence.push(excerpt::one_line(&fact));
     Ok(())
 }
 
 /// Positive evidence, whatever the loop asked for: every test that base ran must pass here, a runner that shows no test did
 /// not run any, and a run that shows a failure did not pass, whatever it exits with.
-fn shown(gate: &RunGate, tests: Seen, against: Against<'_>, result: &mut GateResult) -> Result<(), No> {
-    let Against::Base(base) = against else { return Ok(()) };
+fn shown(
+    gate: &RunGate,
+    tests: ObservedTests,
+    against: ComparisonBase<'_>,
+    result: &mut GateResult,
+) -> Result<(), RunRejection> {
+    let ComparisonBase::Base(base) = against else { return Ok(()) };
     if gate.expect.as_ref().and_then(|rule| rule.exit).is_some_and(|exit| exit != 0) {
         return Ok(());
     }
     let is_runner = runner::is_runner(&gate.run);
     // Lines of some other program may look like tests; a summary does so only in a runner's words.
-    let counts_here = |seen: &Seen| is_runner || seen.summary.is_some();
+    let counts_here = |seen: &ObservedTests| is_runner || seen.summary.is_some();
     let floor = base.map(|base| &base.shown).filter(|shown| counts_here(shown));
     if floor.is_some() || counts_here(&tests) {
-        counts::speaks_against(&tests, floor).map_err(|(code, fact)| (code.to_owned(), fact))?;
+        observed_tests::check_test_results(&tests, floor).map_err(|(code, fact)| (code.to_owned(), fact))?;
     }
     let is_quiet_on_base = base.is_some_and(|base| base.result.is_passed() && base.shown.ran() == 0);
     if is_runner && tests.passed() == 0 && !is_quiet_on_base {
@@ -146,7 +157,7 @@ fn shown(gate: &RunGate, tests: Seen, against: Against<'_>, result: &mut GateRes
 }
 
 /// A report with a failure in it outweighs an exit code of zero.
-fn report(tests: &Seen, path: &str, result: &mut GateResult) -> Result<(), No> {
+fn report(tests: &ObservedTests, path: &str, result: &mut GateResult) -> Result<(), RunRejection> {
     let (passed, failed, skipped) = (tests.passed(), tests.failed(), tests.skipped());
     result.tests = Some(passed);
     let fact = format!("`{path}`: {passed} passed, {failed} failed, {skipped} skipped");
@@ -160,15 +171,21 @@ fn report(tests: &Seen, path: &str, result: &mut GateResult) -> Result<(), No> {
     Ok(())
 }
 
-fn scored(gate: &RunGate, stdout: &str, stderr: &str, against: Against<'_>, result: &mut GateResult) -> Result<(), No> {
+fn scored(
+    gate: &RunGate,
+    stdout: &str,
+    stderr: &str,
+    against: ComparisonBase<'_>,
+    result: &mut GateResult,
+) -> Result<(), RunRejection> {
     let Some(rule) = &gate.score else { return Ok(()) };
     let no = |error: score::ScoreError| (error.code().to_owned(), error.to_string());
     let measured =
         score::read(rule, stdout).or_else(|error| score::read(rule, stderr).map_err(|_| error)).map_err(no)?;
     result.score = Some(measured);
     let base = match against {
-        Against::Nothing => Some(measured),
-        Against::Base(base) => base.and_then(|base| base.result.score),
+        ComparisonBase::Nothing => Some(measured),
+        ComparisonBase::Base(base) => base.and_then(|base| base.result.score),
     };
     result
         .evidence
@@ -177,12 +194,12 @@ fn scored(gate: &RunGate, stdout: &str, stderr: &str, against: Against<'_>, resu
 }
 
 /// What was kept, without a word of ours in it that a pattern could match.
-fn text(captured: &Captured) -> String {
+fn text(captured: &CapturedOutput) -> String {
     let bytes = [captured.head.as_slice(), captured.tail.as_slice()].concat();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
 fn both(stdout: &str, stderr: &str) -> String {
     let parts = [stdout.trim_end(), stderr.trim_end()];
-    excerpt::tail(parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n").as_bytes())
+    excerpt::output_tail(parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n").as_bytes())
 }

@@ -1,33 +1,33 @@
 //! Runs the gates of a loop on a sealed candidate: pristine checkouts, base's own inputs, a clean environment, positive
 //! evidence. What a gate's answer means is decided in `loopwright_core::gate`; what becomes of the round is the driver's.
 //!
-//! The order of a round: [`resolve`] before the maker runs, [`Gates::baseline`] on base, then for each attempt
-//! [`Facts::gather`], [`examine`] and [`Gates::run`].
+//! The order of a round: [`resolve`] before the maker runs, [`GateRunner::baseline`] on base, then for each attempt
+//! [`CandidateFacts::gather`], [`examine`] and [`GateRunner::run`].
 
-mod attempt;
+mod baseline_cache;
 mod examine;
 mod facts;
+mod gate_attempt;
 mod heldout;
 mod judge;
-mod kept;
 mod resolve;
 
-pub use examine::{Examination, examine};
-pub use facts::{Facts, FileFact, base_paths};
-pub use heldout::{HeldoutError, Heldouts};
-pub use kept::{Damaged, KeptBaselines};
-pub use resolve::{Program, ResolveError, Resolved, ResolvedRun, resolve};
+pub use baseline_cache::{BaselineCache, DamagedBaseline};
+pub use examine::{CandidateExamination, examine};
+pub use facts::{CandidateFacts, FileFact, base_paths};
+pub use heldout::{HeldoutChecks, HeldoutError};
+pub use resolve::{GateProgram, ResolveError, ResolvedGates, ResolvedRun, resolve};
 
 use crate::git::{GitError, Oid};
-use crate::proc::{Cancel, Proc};
-use crate::room::Rooms;
-use crate::workspace::{ChangeStatus, Sealed, Workspace, WorkspaceError, Workspaces};
-use attempt::Attempt;
-use loopwright_core::gate::counts::{Seen, Summary};
+use crate::proc::{CancelToken, ProcessRunner};
+use crate::sandbox_view::SandboxViews;
+use crate::workspace::{ChangeStatus, SealedTree, Workspace, WorkspaceError, Workspaces};
+use gate_attempt::GateAttempt;
+use loopwright_core::gate::observed_tests::{ObservedTests, SummaryCounts};
 use loopwright_core::gate::{self, GateResult, GateStatus};
 use loopwright_core::inventory::is_suite;
 use loopwright_core::paths::{GlobError, Globs};
-use loopwright_core::secrets::Hit;
+use loopwright_core::secrets::SecretHit;
 use loopwright_core::spec::{CountFloor, Gate, ParseGate, RunGate};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -81,21 +81,21 @@ pub struct BaseResult {
     /// How it ended there; comparisons with base left out.
     pub result: GateResult,
     /// The tests it showed, in its report where it wrote one.
-    pub seen: Seen,
+    pub seen: ObservedTests,
     /// The tests its output showed.
-    pub shown: Seen,
+    pub shown: ObservedTests,
 }
 
 /// What the gates said about base, by name.
 #[derive(Debug, Clone, Default)]
-pub struct Baseline(pub BTreeMap<String, BaseResult>);
+pub struct GateBaseline(pub BTreeMap<String, BaseResult>);
 
-impl Baseline {
+impl GateBaseline {
     /// What an earlier process recorded of base. Only counts survive in results, so ids are not compared after it.
-    pub fn of(results: impl IntoIterator<Item = GateResult>) -> Self {
+    pub fn from_results(results: impl IntoIterator<Item = GateResult>) -> Self {
         let restored = results.into_iter().map(|result| {
-            let summary = result.tests.map(|passed| Summary { passed, ..Summary::default() });
-            let seen = Seen { summary, ..Seen::default() };
+            let summary = result.tests.map(|passed| SummaryCounts { passed, ..SummaryCounts::default() });
+            let seen = ObservedTests { summary, ..ObservedTests::default() };
             (result.name.clone(), BaseResult { result, shown: seen.clone(), seen })
         });
         Self(restored.collect())
@@ -126,37 +126,41 @@ impl Baseline {
 
 /// Runs gates for one workspace.
 #[derive(Debug)]
-pub struct Gates<'a> {
+pub struct GateRunner<'a> {
     /// Where checkouts come from.
     pub workspaces: &'a Workspaces,
     /// The round's workspace.
     pub workspace: &'a Workspace,
     /// The door to processes.
-    pub proc: &'a Proc,
+    pub proc: &'a ProcessRunner,
     /// What makes the rooms they run in.
-    pub rooms: &'a Rooms,
+    pub views: &'a SandboxViews,
     /// What gates may see.
     pub env: &'a GateEnv,
     /// The mark of the gates' process trees.
     pub cookie: &'a str,
     /// The request to stop.
-    pub cancel: &'a Cancel,
+    pub cancel: &'a CancelToken,
 }
 
-impl Gates<'_> {
+impl GateRunner<'_> {
     /// Runs on pure base, before the maker: every gate that must be red there, and every gate that is compared with base.
     ///
     /// # Errors
     /// A checkout can not be made, or somebody asked to stop.
-    pub async fn baseline(&self, resolved: &Resolved) -> Result<Baseline, GatesError> {
-        self.baseline_beyond(resolved, Baseline::default()).await
+    pub async fn baseline(&self, resolved: &ResolvedGates) -> Result<GateBaseline, GatesError> {
+        self.complete_baseline(resolved, GateBaseline::default()).await
     }
 
     /// The same, for the gates of which nothing is known yet.
     ///
     /// # Errors
     /// A checkout can not be made, or somebody asked to stop.
-    pub async fn baseline_beyond(&self, resolved: &Resolved, known: Baseline) -> Result<Baseline, GatesError> {
+    pub async fn complete_baseline(
+        &self,
+        resolved: &ResolvedGates,
+        known: GateBaseline,
+    ) -> Result<GateBaseline, GatesError> {
         let mut baseline = known;
         for run in resolved.on_base() {
             if baseline.0.contains_key(&run.gate.name) {
@@ -178,11 +182,11 @@ impl Gates<'_> {
     /// A checkout can not be made, or somebody asked to stop.
     pub async fn run(
         &self,
-        resolved: &Resolved,
-        sealed: &Sealed,
-        facts: &Facts,
-        secrets: &[Hit],
-        baseline: &Baseline,
+        resolved: &ResolvedGates,
+        sealed: &SealedTree,
+        facts: &CandidateFacts,
+        secrets: &[SecretHit],
+        baseline: &GateBaseline,
     ) -> Result<Vec<GateResult>, GatesError> {
         let mut results = Vec::with_capacity(resolved.gates.len());
         for gate in &resolved.gates {
@@ -197,9 +201,9 @@ impl Gates<'_> {
     async fn mechanical(
         &self,
         gate: &Gate,
-        sealed: &Sealed,
-        facts: &Facts,
-        secrets: &[Hit],
+        sealed: &SealedTree,
+        facts: &CandidateFacts,
+        secrets: &[SecretHit],
     ) -> Result<GateResult, GatesError> {
         Ok(match gate {
             Gate::Diff(gate) => gate::diff::judge(gate, &facts.changes),
@@ -212,9 +216,9 @@ impl Gates<'_> {
             }
             Gate::Secrets(gate) => {
                 let found: Vec<String> = secrets.iter().map(|hit| format!("{} at {}", hit.rule, hit.place)).collect();
-                GateResult::of_findings(&gate.name, "secrets", &found)
+                GateResult::from_findings(&gate.name, "secrets", &found)
             }
-            Gate::Run(gate) => GateResult::new(&gate.name, GateStatus::Failed).because("not-resolved"),
+            Gate::Run(gate) => GateResult::new(&gate.name, GateStatus::Failed).with_reason("not-resolved"),
         })
     }
 
@@ -223,24 +227,25 @@ impl Gates<'_> {
     async fn run_gate(
         &self,
         run: &ResolvedRun,
-        sealed: &Sealed,
-        baseline: &Baseline,
+        sealed: &SealedTree,
+        baseline: &GateBaseline,
     ) -> Result<GateResult, GatesError> {
         let touched = Touched::of(run, sealed)?;
         let base = baseline.0.get(&run.gate.name);
         let mut facts = Vec::new();
         let mut flaky = false;
-        let mut result = GateResult::new(&run.gate.name, GateStatus::Failed).because("not-run");
+        let mut result = GateResult::new(&run.gate.name, GateStatus::Failed).with_reason("not-run");
         for look in touched.looks() {
             let (commit, restore) = match look {
-                Look::WithoutNew => {
-                    (self.workspaces.without(self.workspace, &sealed.commit, &touched.new).await?, &touched.edited)
-                }
-                Look::WithBase => (sealed.commit.clone(), &touched.edited),
-                Look::AsSealed => (sealed.commit.clone(), &Vec::new()),
+                GateRunView::WithoutNew => (
+                    self.workspaces.commit_without(self.workspace, &sealed.commit, &touched.new).await?,
+                    &touched.edited,
+                ),
+                GateRunView::WithBase => (sealed.commit.clone(), &touched.edited),
+                GateRunView::AsSealed => (sealed.commit.clone(), &Vec::new()),
             };
             result = self.repeat(run, &commit, restore, base).await?.result;
-            facts.extend(touched.told(look));
+            facts.extend(touched.run_note(look));
             flaky |= result.flaky;
             if !result.is_passed() {
                 break;
@@ -260,16 +265,16 @@ impl Gates<'_> {
         commit: &Oid,
         restore: &[String],
         base: Option<&BaseResult>,
-    ) -> Result<judge::Judged, GatesError> {
-        let attempt = Attempt { gates: self, run, commit, restore };
-        let compare = judge::Against::new(commit == &self.workspace.base, base);
-        let mut judged = attempt.once(compare).await?;
+    ) -> Result<judge::JudgedRun, GatesError> {
+        let attempt = GateAttempt { gates: self, run, commit, restore };
+        let compare = judge::ComparisonBase::new(commit == &self.workspace.base, base);
+        let mut judged = attempt.run(compare).await?;
         for again in 0..run.gate.retries.min(RETRIES_MAX) {
             if judged.result.status != GateStatus::Rejected {
                 break;
             }
             let failed = judged.result.reason.clone().unwrap_or_default();
-            judged = attempt.once(compare).await?;
+            judged = attempt.run(compare).await?;
             if judged.result.is_passed() {
                 judged.result.flaky = true;
                 judged.result.evidence.push(format!("flaky: failed with `{failed}`, passed on repeat {}", again + 1));
@@ -294,7 +299,7 @@ fn needs_base(gate: &RunGate) -> bool {
 ///
 /// # Errors
 /// An input of a gate is not a glob.
-pub fn edited_inputs(resolved: &Resolved, sealed: &Sealed) -> Result<Vec<String>, GatesError> {
+pub fn edited_inputs(resolved: &ResolvedGates, sealed: &SealedTree) -> Result<Vec<String>, GatesError> {
     let mut edited = BTreeSet::new();
     for run in resolved.runs() {
         edited.extend(Touched::of(run, sealed)?.declared);
@@ -314,7 +319,7 @@ struct Touched {
 }
 
 impl Touched {
-    fn of(run: &ResolvedRun, sealed: &Sealed) -> Result<Self, GatesError> {
+    fn of(run: &ResolvedRun, sealed: &SealedTree) -> Result<Self, GatesError> {
         let globs = Globs::new(&run.inputs)?;
         let mut touched = Self::default();
         for change in &sealed.changes {
@@ -332,25 +337,27 @@ impl Touched {
     }
 
     /// The runs that together decide, strictest first.
-    fn looks(&self) -> Vec<Look> {
-        let new = (!self.new.is_empty()).then_some(Look::WithoutNew);
-        let edited = (!self.edited.is_empty()).then_some(Look::AsSealed);
-        new.into_iter().chain([Look::WithBase]).chain(edited).collect()
+    fn looks(&self) -> Vec<GateRunView> {
+        let new = (!self.new.is_empty()).then_some(GateRunView::WithoutNew);
+        let edited = (!self.edited.is_empty()).then_some(GateRunView::AsSealed);
+        new.into_iter().chain([GateRunView::WithBase]).chain(edited).collect()
     }
 
     /// What a reader is told about a run, where it was not simply the sealed tree's.
-    fn told(&self, look: Look) -> Option<String> {
+    fn run_note(&self, look: GateRunView) -> Option<String> {
         match look {
-            Look::WithoutNew => Some(format!("ran without the new {}", shorten(&self.new))),
-            Look::WithBase => (!self.edited.is_empty()).then(|| format!("ran with base's {}", shorten(&self.edited))),
-            Look::AsSealed => Some("ran again as sealed".to_owned()),
+            GateRunView::WithoutNew => Some(format!("ran without the new {}", shorten(&self.new))),
+            GateRunView::WithBase => {
+                (!self.edited.is_empty()).then(|| format!("ran with base's {}", shorten(&self.edited)))
+            }
+            GateRunView::AsSealed => Some("ran again as sealed".to_owned()),
         }
     }
 }
 
 /// What one run of a gate sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Look {
+enum GateRunView {
     /// Base's inputs, and none of the new ones.
     WithoutNew,
     /// Base's inputs, and the new ones.
@@ -365,7 +372,7 @@ fn shorten(paths: &[String]) -> String {
     if more == 0 { shown.join(", ") } else { format!("{} and {more} more", shown.join(", ")) }
 }
 
-fn parse(gate: &ParseGate, facts: &Facts) -> Result<GateResult, GatesError> {
+fn parse(gate: &ParseGate, facts: &CandidateFacts) -> Result<GateResult, GatesError> {
     let globs = Globs::new(&gate.parse)?;
     let files = facts.files.iter().filter(|file| globs.matches(&file.path));
     let present = files.filter_map(|file| Some((file.path.as_str(), file.after.as_deref()?)));

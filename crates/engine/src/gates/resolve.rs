@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 /// What a gate executes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Program {
+pub enum GateProgram {
     /// A program of this machine.
     Installed(PathBuf),
     /// A script of the repository, by its path there; base's version runs.
@@ -27,34 +27,34 @@ pub struct ResolvedRun {
     /// The gate as declared.
     pub gate: RunGate,
     /// What it executes.
-    pub program: Program,
+    pub program: GateProgram,
     /// Globs of the files that decide it: declared ones, and every file of base named in the command.
     pub inputs: Vec<String>,
     /// Files that its program reads although nobody names them, whether base has them or not.
     pub unasked: Vec<String>,
-    print: Option<Print>,
+    print: Option<FileFingerprint>,
 }
 
 impl ResolvedRun {
     /// Whether the installed program is still the file that was found before the maker ran.
     #[must_use]
     pub fn is_unchanged(&self) -> bool {
-        self.print == Print::of(&self.program)
+        self.print == FileFingerprint::read(&self.program)
     }
 }
 
 /// What tells a file from another in its place: nobody but the system can set when its content last changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Print {
+struct FileFingerprint {
     file: (u64, u64),
     size: u64,
     modified: (i64, i64),
     changed: (i64, i64),
 }
 
-impl Print {
-    fn of(program: &Program) -> Option<Self> {
-        let Program::Installed(path) = program else { return None };
+impl FileFingerprint {
+    fn read(program: &GateProgram) -> Option<Self> {
+        let GateProgram::Installed(path) = program else { return None };
         let about = std::fs::metadata(path).ok()?;
         Some(Self {
             file: (about.dev(), about.ino()),
@@ -74,11 +74,11 @@ pub(super) enum ResolvedGate {
 
 /// All gates of a loop, ready and in order.
 #[derive(Debug, Clone, Default)]
-pub struct Resolved {
+pub struct ResolvedGates {
     pub(super) gates: Vec<ResolvedGate>,
 }
 
-impl Resolved {
+impl ResolvedGates {
     /// The gates that are asked about base before the maker runs.
     pub fn on_base(&self) -> impl Iterator<Item = &ResolvedRun> {
         self.runs().filter(|run| run.gate.red_before || super::needs_base(&run.gate))
@@ -134,8 +134,12 @@ const IMPLICIT: [(&str, &[&str]); 3] = [
 ///
 /// # Errors
 /// Every gate whose script base does not have.
-pub fn resolve(gates: &[Gate], base_paths: &BTreeSet<String>, env: &GateEnv) -> Result<Resolved, Vec<ResolveError>> {
-    let mut resolved = Resolved::default();
+pub fn resolve(
+    gates: &[Gate],
+    base_paths: &BTreeSet<String>,
+    env: &GateEnv,
+) -> Result<ResolvedGates, Vec<ResolveError>> {
+    let mut resolved = ResolvedGates::default();
     let mut errors = Vec::new();
     for gate in gates {
         match gate {
@@ -164,31 +168,31 @@ fn resolve_run(gate: &RunGate, base: &BTreeSet<String>, env: &GateEnv) -> Result
     let implicit = unasked.iter().filter(|file| base.contains(*file)).cloned();
     let mut inputs: Vec<String> = named.chain(implicit).map(|path| escape_glob(&path)).collect();
     inputs.extend(gate.inputs.iter().flatten().cloned());
-    Ok(ResolvedRun { gate: gate.clone(), print: Print::of(&program), program, inputs, unasked })
+    Ok(ResolvedRun { gate: gate.clone(), print: FileFingerprint::read(&program), program, inputs, unasked })
 }
 
-fn program(gate: &RunGate, word: &str, base: &BTreeSet<String>, env: &GateEnv) -> Result<Program, ResolveError> {
+fn program(gate: &RunGate, word: &str, base: &BTreeSet<String>, env: &GateEnv) -> Result<GateProgram, ResolveError> {
     if word.contains('/') && !word.starts_with('/') {
-        return in_base(gate, word, base).map(Program::Script);
+        return in_base(gate, word, base).map(GateProgram::Script);
     }
     Ok(installed(word, env))
 }
 
 /// What a held-out check executes. A path is one of the candidate itself: it is what is under test.
-pub(super) fn heldout_program(run: &[String], env: &GateEnv) -> Program {
+pub(super) fn heldout_program(run: &[String], env: &GateEnv) -> GateProgram {
     let first = run.first().map_or("", String::as_str);
     if first.contains('/') && !first.starts_with('/') {
-        return normalise(first).map_or_else(|| Program::Missing(first.to_owned()), Program::Script);
+        return normalise(first).map_or_else(|| GateProgram::Missing(first.to_owned()), GateProgram::Script);
     }
     installed(first, env)
 }
 
 /// A program of this machine, by its absolute path or by its name in the trusted path.
-fn installed(word: &str, env: &GateEnv) -> Program {
+fn installed(word: &str, env: &GateEnv) -> GateProgram {
     let path = proc::base_env(Path::new("/"), Path::new("/"), &env.extra_path);
     let path = path.get(OsStr::new("PATH")).map_or(OsStr::new(""), |path| path.as_os_str());
     let found = resolve_program(word, path, Path::new("/"));
-    found.map_or_else(|| Program::Missing(word.to_owned()), Program::Installed)
+    found.map_or_else(|| GateProgram::Missing(word.to_owned()), GateProgram::Installed)
 }
 
 fn in_base(gate: &RunGate, word: &str, base: &BTreeSet<String>) -> Result<String, ResolveError> {
@@ -256,7 +260,7 @@ mod tests {
     #[test]
     fn scripts_must_be_in_base() {
         let fine = run(&["./check.sh", "--config=conf/a.toml"], &["check.sh", "conf/a.toml"]).expect("in base");
-        assert_eq!(fine.program, Program::Script("check.sh".to_owned()));
+        assert_eq!(fine.program, GateProgram::Script("check.sh".to_owned()));
         assert_eq!(fine.inputs, ["check.sh", "conf/a.toml"]);
         for words in [&["./check.sh"] as &[&str], &["sh", "check.sh"], &["python3", "tests/run.py"], &["a/../check.sh"]]
         {
@@ -270,9 +274,9 @@ mod tests {
     #[test]
     fn names_are_looked_up_in_the_trusted_path_only() {
         let found = run(&["sh", "-c", "true"], &["sh"]).expect("sh is a name");
-        assert!(matches!(found.program, Program::Installed(path) if path.is_absolute()));
+        assert!(matches!(found.program, GateProgram::Installed(path) if path.is_absolute()));
         let missing = run(&["no-such-program-here"], &["no-such-program-here"]).expect("a name");
-        assert_eq!(missing.program, Program::Missing("no-such-program-here".to_owned()));
+        assert_eq!(missing.program, GateProgram::Missing("no-such-program-here".to_owned()));
     }
 
     #[test]
@@ -284,7 +288,7 @@ mod tests {
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(&path, mode).expect("executable");
         let found = run(&[path.to_str().expect("text")], &[]).expect("a program");
-        assert!(matches!(found.program, Program::Installed(_)) && found.is_unchanged());
+        assert!(matches!(found.program, GateProgram::Installed(_)) && found.is_unchanged());
         write("#!/bin/sh\nexit 0\n");
         assert!(!found.is_unchanged());
         std::fs::remove_file(&path).expect("removes");

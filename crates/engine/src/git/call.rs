@@ -7,7 +7,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::error::{GitError, GitErrorKind, classify};
-use crate::proc::{Cancel, Cookie, How, Proc, Spawn, SpawnErrorKind, Stdin, Trust, trusted_path};
+use crate::proc::{
+    CancelToken, ProcessRunner, ProgramTrust, RunEnd, SpawnErrorKind, SpawnRequest, StdinSource, TreeCookie,
+    trusted_path,
+};
 use crate::seam::{Seam, SeamFault};
 
 /// The oldest git that is supported: 2.38 is the first with the ownership check in its final form and
@@ -99,7 +102,7 @@ enum Overflow {
 }
 
 /// A git call in the making.
-pub(crate) struct Call {
+pub(crate) struct GitCall {
     site: &'static str,
     before: Vec<OsString>,
     args: Vec<OsString>,
@@ -113,7 +116,7 @@ pub(crate) struct Call {
 }
 
 /// What a git process answered.
-pub(crate) struct Answer {
+pub(crate) struct GitOutput {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: Vec<u8>,
@@ -121,14 +124,14 @@ pub(crate) struct Answer {
     pub(crate) cut: bool,
 }
 
-impl Answer {
+impl GitOutput {
     /// Standard output as text without its last line break.
     pub(crate) fn line(&self) -> String {
         String::from_utf8_lossy(&self.stdout).trim_end_matches('\n').to_owned()
     }
 }
 
-impl Call {
+impl GitCall {
     /// `site` is the name of the seam: `git.` and the verb.
     pub(crate) fn new(site: &'static str) -> Self {
         Self {
@@ -163,7 +166,7 @@ impl Call {
     }
 
     /// Starts git in a folder (for discovery only).
-    pub(crate) fn inside(mut self, dir: &Path) -> Self {
+    pub(crate) fn in_folder(mut self, dir: &Path) -> Self {
         self.before.extend(["-C".into(), dir.as_os_str().to_owned()]);
         self
     }
@@ -196,7 +199,7 @@ impl Call {
     }
 
     /// More output than this is cut, and the answer says so.
-    pub(crate) fn cut_at(mut self, bytes: usize) -> Self {
+    pub(crate) fn truncate_at(mut self, bytes: usize) -> Self {
         self.overflow = Overflow::Cut;
         self.out_max(bytes)
     }
@@ -213,7 +216,7 @@ impl Call {
     }
 
     /// Exit code 1 means "no" for this verb and is no failure.
-    pub(crate) fn no_is_an_answer(mut self) -> Self {
+    pub(crate) fn allow_exit_one(mut self) -> Self {
         self.highest_good_code = 1;
         self
     }
@@ -229,15 +232,15 @@ impl Call {
         fixed.chain(self.env.iter().map(|(name, value)| (name.into(), value.clone()))).collect()
     }
 
-    fn to_spawn(&self) -> Spawn {
-        let mut spawn = Spawn::new("git", "/", Cookie::new("git"));
+    fn to_spawn(&self) -> SpawnRequest {
+        let mut spawn = SpawnRequest::new("git", "/", TreeCookie::new("git"));
         spawn.env = self.environment();
         // Git starts helpers and waits for them; hooks, monitors and maintenance, which it would leave behind, are off.
-        spawn.trust = Trust::Ours;
+        spawn.trust = ProgramTrust::Ours;
         spawn.args.extend(SETTINGS.iter().flat_map(|setting| ["-c".into(), setting.into()]));
         spawn.args.extend(self.before.iter().cloned().chain([self.verb().into()]).chain(self.args.iter().cloned()));
         if !self.stdin.is_empty() {
-            spawn.stdin = Stdin::Bytes(self.stdin.clone());
+            spawn.stdin = StdinSource::Bytes(self.stdin.clone());
         }
         spawn.limits.wall = Some(DEADLINE);
         spawn.limits.keep_head = self.out_max.max(STDERR_MAX);
@@ -273,8 +276,8 @@ impl Git {
 
     /// Checks that git is installed and not older than 2.38, and returns its version.
     pub async fn version(&self) -> Result<String, GitError> {
-        let call = Call::new("git.version");
-        let line = self.run(Call::new("git.version")).await?.line();
+        let call = GitCall::new("git.version");
+        let line = self.run(GitCall::new("git.version")).await?.line();
         let version = line.trim_start_matches("git version ").to_owned();
         let mut numbers = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
         let found = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
@@ -285,7 +288,7 @@ impl Git {
     }
 
     /// Runs a call that is expected to succeed.
-    pub(crate) async fn run(&self, call: Call) -> Result<Answer, GitError> {
+    pub(crate) async fn run(&self, call: GitCall) -> Result<GitOutput, GitError> {
         let answer = self.ask(&call).await?;
         if answer.cut || answer.code.is_some_and(|code| (0..=call.highest_good_code).contains(&code)) {
             return Ok(answer);
@@ -294,7 +297,7 @@ impl Git {
     }
 
     /// Runs a call whose exit code is an answer; fails only when the process could not do its work.
-    pub(crate) async fn ask(&self, call: &Call) -> Result<Answer, GitError> {
+    pub(crate) async fn ask(&self, call: &GitCall) -> Result<GitOutput, GitError> {
         let fault = |fault: SeamFault| call.error(GitErrorKind::Failed(None), fault.to_string().as_bytes());
         self.seam.before(call.site).map_err(fault)?;
         let answer = spawn(call).await?;
@@ -307,19 +310,19 @@ impl Git {
 }
 
 /// The only place that starts git. The process and its helpers die with the future and at the deadline.
-async fn spawn(call: &Call) -> Result<Answer, GitError> {
+async fn spawn(call: &GitCall) -> Result<GitOutput, GitError> {
     // The git door has seams of its own, named by verb.
-    let proc = Proc::new(Seam::none());
-    let ended = proc.run(call.to_spawn(), &mut (), &Cancel::new(), |_| ()).await.map_err(|error| {
+    let proc = ProcessRunner::new(Seam::none());
+    let ended = proc.run(call.to_spawn(), &mut (), &CancelToken::new(), |_| ()).await.map_err(|error| {
         let missing = error.kind == SpawnErrorKind::NotFound;
         let kind = if missing { GitErrorKind::Missing } else { GitErrorKind::Failed(None) };
         call.error(kind, error.to_string().as_bytes())
     })?;
-    if ended.how == How::Wall {
+    if ended.how == RunEnd::Wall {
         return Err(call.error(GitErrorKind::Timeout, &ended.stderr.head));
     }
-    let cut = ended.how == How::Flood || ended.stdout.total > call.out_max as u64;
+    let cut = ended.how == RunEnd::Flood || ended.stdout.total > call.out_max as u64;
     let mut stdout = ended.stdout.head;
     stdout.truncate(call.out_max);
-    Ok(Answer { code: ended.code, stdout, stderr: ended.stderr.head, cut })
+    Ok(GitOutput { code: ended.code, stdout, stderr: ended.stderr.head, cut })
 }

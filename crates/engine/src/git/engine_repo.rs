@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::user_repo::parse_oid;
-use super::{Call, Git, GitError, GitErrorKind, ObjectFormat, Oid, TREE_MAX, UserRepo};
+use super::{Git, GitCall, GitError, GitErrorKind, ObjectFormat, Oid, TREE_MAX, UserRepo};
 
 /// How many generations of the base's history are copied. Agents read `git log` and `git blame`;
 /// measured at 10,000 files, 50 commits cost 200 ms once per base, the whole history of a large
@@ -53,7 +53,7 @@ pub struct UnifiedDiff {
 /// The words and the hand of an engine commit; all of it comes from the caller, so that the same
 /// candidate always gets the same commit hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CommitWords {
+pub struct CommitMetadata {
     /// Subject, body and trailers.
     pub message: String,
     /// Author and committer name.
@@ -85,8 +85,8 @@ impl EngineRepo {
         &self.git
     }
 
-    pub(crate) fn call(&self, site: &'static str) -> Call {
-        Call::new(site).git_dir(&self.dir)
+    pub(crate) fn call(&self, site: &'static str) -> GitCall {
+        GitCall::new(site).git_dir(&self.dir)
     }
 
     /// Copies a base commit with some history from the user's repository, unless it is here already.
@@ -192,7 +192,7 @@ impl EngineRepo {
     /// `UnknownRef` when one of them is not here.
     pub async fn unified_diff(&self, from: &Oid, to: &Oid, max: usize) -> Result<UnifiedDiff, GitError> {
         let call = self.call("git.diff-tree").args(["-r", "-p", "--no-ext-diff", "--no-textconv", "--no-color"]);
-        let call = call.args(["--no-renames", "--full-index", from.as_str(), to.as_str()]).cut_at(max);
+        let call = call.args(["--no-renames", "--full-index", from.as_str(), to.as_str()]).truncate_at(max);
         let answer = self.git.run(call).await?;
         let mut text = String::from_utf8_lossy(&answer.stdout).into_owned();
         if answer.cut {
@@ -205,7 +205,7 @@ impl EngineRepo {
     ///
     /// # Errors
     /// When git fails.
-    pub async fn commit(&self, tree: &Oid, parent: &Oid, words: &CommitWords) -> Result<Oid, GitError> {
+    pub async fn commit(&self, tree: &Oid, parent: &Oid, words: &CommitMetadata) -> Result<Oid, GitError> {
         // Without the `@` git takes small numbers for something else; before 1970 it has no dates.
         let date = format!("@{} +0000", words.at_unix.max(0));
         let call = self.call("git.commit-tree").args([tree.as_str(), "-p", parent.as_str(), "-F", "-"]);
@@ -220,7 +220,7 @@ impl EngineRepo {
     ///
     /// # Errors
     /// When the names make no ref, or the ref names another commit already (`Moved`).
-    pub async fn keep(&self, round: &str, name: &str, commit: &Oid) -> Result<String, GitError> {
+    pub async fn set_round_ref(&self, round: &str, name: &str, commit: &Oid) -> Result<String, GitError> {
         let reference = format!("refs/loopwright/{round}/{name}");
         // Zeros as the old value: git refuses when the ref is there already, which is rare and looked at only then.
         let call = self.call("git.update-ref").args(["--", &reference, commit.as_str(), &commit.zero_like()]);
@@ -272,7 +272,7 @@ pub(crate) async fn init_bare(git: &Git, dir: &Path, format: ObjectFormat) -> Re
     let (name, creator) = (dir.file_name().unwrap_or_default(), CREATORS.fetch_add(1, Ordering::Relaxed));
     let half = parent.join(format!(".half-{}-{}-{creator}", name.to_string_lossy(), std::process::id()));
     let _ = std::fs::remove_dir_all(&half);
-    let init = Call::new("git.init").args(["--quiet", "--bare", "--template=", "--initial-branch=main"]);
+    let init = GitCall::new("git.init").args(["--quiet", "--bare", "--template=", "--initial-branch=main"]);
     git.run(init.arg(format!("--object-format={}", format.name())).arg("--").arg(&half)).await?;
     match std::fs::rename(&half, dir) {
         Err(_) if dir.join("HEAD").is_file() => std::fs::remove_dir_all(&half).map_err(failed),

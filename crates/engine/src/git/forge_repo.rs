@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::engine_repo::{FETCH, file_url, init_bare};
 use super::user_repo::parse_oid;
-use super::{Call, EngineRepo, Git, GitError, GitErrorKind, ObjectFormat, Oid};
+use super::{EngineRepo, Git, GitCall, GitError, GitErrorKind, ObjectFormat, Oid};
 
 /// A bare repository that stands in for a forge.
 #[derive(Debug, Clone)]
@@ -16,7 +16,7 @@ pub struct ForgeRepo {
 
 /// What a push put there, read back from the forge's side.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pushed {
+pub struct PushedBranch {
     /// The branch that was written.
     pub branch: String,
     /// The commit it points to now.
@@ -63,9 +63,9 @@ impl ForgeRepo {
         expect_tree: &Oid,
         branch: &str,
         expected_old: Option<&Oid>,
-    ) -> Result<Pushed, GitError> {
+    ) -> Result<PushedBranch, GitError> {
         let reference = format!("refs/heads/{branch}");
-        self.git.run(Call::new("git.check-ref-format").arg(&reference)).await?;
+        self.git.run(GitCall::new("git.check-ref-format").arg(&reference)).await?;
         let incoming = self.bring(engine, commit).await?;
         let tree = self.tree_of(commit).await?;
         if tree != *expect_tree {
@@ -75,7 +75,7 @@ impl ForgeRepo {
         let old = expected_old.map_or_else(|| commit.zero_like(), |oid| oid.to_string());
         let moves = format!("start\nupdate {reference} {commit} {old}\ndelete {incoming}\ncommit\n");
         self.update_refs(moves).await?;
-        Ok(Pushed { branch: branch.to_owned(), commit: commit.clone(), tree })
+        Ok(PushedBranch { branch: branch.to_owned(), commit: commit.clone(), tree })
     }
 
     /// Moves a base branch forward to `commit`; a branch that is not an ancestor of it is left alone.
@@ -89,7 +89,7 @@ impl ForgeRepo {
         commit: &Oid,
         expect_tree: &Oid,
         branch: &str,
-    ) -> Result<Pushed, GitError> {
+    ) -> Result<PushedBranch, GitError> {
         let old = self.branch(branch).await?;
         if let Some(old) = &old {
             self.bring(engine, commit).await?;
@@ -102,8 +102,8 @@ impl ForgeRepo {
         self.push(engine, commit, expect_tree, branch, old.as_ref()).await
     }
 
-    fn call(&self, site: &'static str) -> Call {
-        Call::new(site).git_dir(&self.dir)
+    fn call(&self, site: &'static str) -> GitCall {
+        GitCall::new(site).git_dir(&self.dir)
     }
 
     /// Copies a commit here under a ref of its own, so that the branch itself moves in one step.

@@ -1,7 +1,7 @@
 //! The one git door: every git process of the engine is built and started here, with hooks, prompts,
 //! file-system monitors, filters and foreign configuration switched off.
 //!
-//! It only reads in the user's repository; the one exception is [`take`](crate::git::UserRepo::take), which adds one new
+//! It only reads in the user's repository; the one exception is [`take`](crate::git::UserRepo::add_take_branch), which adds one new
 //! branch on a person's request. What the engine writes, it writes in repositories of its own
 //! ([`EngineRepo`], [`ForgeRepo`]). It does not decide what is sealed or shipped.
 
@@ -15,10 +15,10 @@ mod push;
 mod user_repo;
 
 pub use call::Git;
-pub(crate) use call::{Call, TREE_MAX};
-pub use engine_repo::{CommitWords, EngineRepo, TreeEntry, UnifiedDiff};
+pub(crate) use call::{GitCall, TREE_MAX};
+pub use engine_repo::{CommitMetadata, EngineRepo, TreeEntry, UnifiedDiff};
 pub use error::{GitError, GitErrorKind};
-pub use forge_repo::{ForgeRepo, Pushed};
+pub use forge_repo::{ForgeRepo, PushedBranch};
 pub use oid::{BadOid, Oid};
 pub(crate) use user_repo::parse_oid;
-pub use user_repo::{Base, ObjectFormat, UserRepo};
+pub use user_repo::{ObjectFormat, RoundBase, UserRepo};

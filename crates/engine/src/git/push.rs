@@ -3,7 +3,7 @@
 //! of an agent, which is built and not inherited. A helper program for passwords would need the same variable and one more
 //! process.
 
-use super::{Call, EngineRepo, GitError, GitErrorKind, Oid};
+use super::{EngineRepo, GitCall, GitError, GitErrorKind, Oid};
 use loopwright_core::deliver::PushTarget;
 
 /// Serves a push into a repository on this machine, without that repository's hooks.
@@ -19,7 +19,7 @@ impl EngineRepo {
         let reference = format!("refs/heads/{}", target.branch);
         let error = |kind, text: &str| GitError::new("push", std::slice::from_ref(&reference), kind, text.as_bytes());
         let protocol = protocol(target).map_err(|text| error(GitErrorKind::Denied, text))?;
-        self.git().run(Call::new("git.check-ref-format").arg(&reference)).await?;
+        self.git().run(GitCall::new("git.check-ref-format").arg(&reference)).await?;
         let tree = self.tree_of(commit).await?;
         if tree != *expect_tree {
             let text = format!("the commit's tree is {tree}, the tree that passed is {expect_tree}");
@@ -29,10 +29,10 @@ impl EngineRepo {
     }
 }
 
-fn push(target: &PushTarget, protocol: &'static str, reference: &str, commit: &Oid) -> Call {
+fn push(target: &PushTarget, protocol: &'static str, reference: &str, commit: &Oid) -> GitCall {
     let expected = target.expected_old.as_deref().unwrap_or_default();
     let lease = format!("--force-with-lease={reference}:{expected}");
-    let mut call = Call::new("git.push").protocol(protocol).args(["--no-verify", "--no-signed", "--no-follow-tags"]);
+    let mut call = GitCall::new("git.push").protocol(protocol).args(["--no-verify", "--no-signed", "--no-follow-tags"]);
     if protocol == "file" {
         call = call.arg(RECEIVE_PACK);
     }

@@ -1,5 +1,5 @@
 //! The user's repository as the engine sees it: found, named, read. Nothing here writes into it except
-//! [`UserRepo::take`], which a person asks for and which adds exactly one new branch.
+//! [`UserRepo::add_take_branch`], which a person asks for and which adds exactly one new branch.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use super::{Call, EngineRepo, Git, GitError, GitErrorKind, Oid, TREE_MAX};
+use super::{EngineRepo, Git, GitCall, GitError, GitErrorKind, Oid, TREE_MAX};
 
 /// How many hex digits of the path's hash make a repository's folder name unique (48 bits).
 const ID_DIGITS: usize = 12;
@@ -52,7 +52,7 @@ pub struct UserRepo {
 
 /// Where a round starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Base {
+pub struct RoundBase {
     /// The pinned commit.
     pub commit: Oid,
     /// The branch it was read from; `None` when HEAD is detached or `base:` names a commit or tag.
@@ -70,7 +70,8 @@ impl Git {
         if !start.is_dir() {
             return Err(GitError::new("rev-parse", &[], GitErrorKind::NotARepository, b"no such folder"));
         }
-        let call = Call::new("git.rev-parse").inside(&start).args(["--path-format=absolute", "--is-bare-repository"]);
+        let call =
+            GitCall::new("git.rev-parse").in_folder(&start).args(["--path-format=absolute", "--is-bare-repository"]);
         let call = call.args(["--show-object-format", "--git-common-dir", "--git-dir", "--show-toplevel"]);
         let answer = self.ask(&call).await?;
         let lines: Vec<&[u8]> = answer.stdout.split(|byte| *byte == b'\n').collect();
@@ -86,7 +87,7 @@ impl Git {
     ///
     /// # Errors
     /// `NoCommits` for an empty repository, `UnknownRef` for a base that is not there.
-    pub async fn head(&self, repo: &UserRepo, base: Option<&str>) -> Result<Base, GitError> {
+    pub async fn head(&self, repo: &UserRepo, base: Option<&str>) -> Result<RoundBase, GitError> {
         match base {
             Some(name) => self.named_base(repo, name).await,
             None => self.checked_out(repo).await,
@@ -98,37 +99,40 @@ impl Git {
     /// # Errors
     /// `UnknownRef` when the commit is not there, `TooLarge` for an unreasonable tree.
     pub async fn paths(&self, repo: &UserRepo, commit: &Oid) -> Result<BTreeSet<String>, GitError> {
-        let call = Call::new("git.ls-tree").git_dir(&repo.git_dir).out_max(TREE_MAX);
+        let call = GitCall::new("git.ls-tree").git_dir(&repo.git_dir).out_max(TREE_MAX);
         let answer = self.run(call.args(["-r", "-z", "--full-tree", "--name-only", commit.as_str()])).await?;
         let names = answer.stdout.split(|byte| *byte == 0).filter(|name| !name.is_empty());
         Ok(names.map(|name| String::from_utf8_lossy(name).into_owned()).collect())
     }
 
-    async fn checked_out(&self, repo: &UserRepo) -> Result<Base, GitError> {
-        let call =
-            Call::new("git.rev-parse").git_dir(&repo.git_dir).args(["HEAD^{commit}", "--symbolic-full-name", "HEAD"]);
+    async fn checked_out(&self, repo: &UserRepo) -> Result<RoundBase, GitError> {
+        let call = GitCall::new("git.rev-parse").git_dir(&repo.git_dir).args([
+            "HEAD^{commit}",
+            "--symbolic-full-name",
+            "HEAD",
+        ]);
         let answer = self.run(call).await.map_err(|error| match error.kind {
             GitErrorKind::UnknownRef => error.with_kind(GitErrorKind::NoCommits),
             _ => error,
         })?;
         let text = answer.line();
         let (commit, full) = text.split_once('\n').unwrap_or((&text, "HEAD"));
-        Ok(Base { commit: parse_oid(commit)?, branch: full.strip_prefix("refs/heads/").map(str::to_owned) })
+        Ok(RoundBase { commit: parse_oid(commit)?, branch: full.strip_prefix("refs/heads/").map(str::to_owned) })
     }
 
     /// A branch beats a tag or commit of the same name: `base:` is documented as a branch.
-    async fn named_base(&self, repo: &UserRepo, name: &str) -> Result<Base, GitError> {
+    async fn named_base(&self, repo: &UserRepo, name: &str) -> Result<RoundBase, GitError> {
         let ask = |rev: String| {
-            let call = Call::new("git.rev-parse").git_dir(&repo.git_dir);
+            let call = GitCall::new("git.rev-parse").git_dir(&repo.git_dir);
             call.args(["--verify", "--quiet", "--end-of-options"]).arg(rev)
         };
         let branch = self.ask(&ask(format!("refs/heads/{name}^{{commit}}"))).await?;
         if branch.code == Some(0) {
-            return Ok(Base { commit: parse_oid(&branch.line())?, branch: Some(name.to_owned()) });
+            return Ok(RoundBase { commit: parse_oid(&branch.line())?, branch: Some(name.to_owned()) });
         }
         let other = self.ask(&ask(format!("{name}^{{commit}}"))).await?;
         if other.code == Some(0) {
-            return Ok(Base { commit: parse_oid(&other.line())?, branch: None });
+            return Ok(RoundBase { commit: parse_oid(&other.line())?, branch: None });
         }
         self.checked_out(repo).await.map(drop)?;
         Err(GitError::new("rev-parse", &[name.to_owned()], GitErrorKind::UnknownRef, name.as_bytes()))
@@ -155,7 +159,7 @@ impl UserRepo {
     ///
     /// # Errors
     /// `Moved` when the branch exists, `UnknownRef` when the base has gone from the repository.
-    pub async fn take(
+    pub async fn add_take_branch(
         &self,
         git: &Git,
         engine: &EngineRepo,
@@ -165,17 +169,17 @@ impl UserRepo {
     ) -> Result<String, GitError> {
         let branch = format!("take/{round}");
         let reference = format!("refs/heads/{branch}");
-        git.run(Call::new("git.check-ref-format").arg(&reference)).await?;
-        git.run(Call::new("git.cat-file").git_dir(&self.git_dir).args(["-e", &format!("{base}^{{commit}}")]))
+        git.run(GitCall::new("git.check-ref-format").arg(&reference)).await?;
+        git.run(GitCall::new("git.cat-file").git_dir(&self.git_dir).args(["-e", &format!("{base}^{{commit}}")]))
             .await
             .map_err(|error| error.with_kind(GitErrorKind::UnknownRef))?;
-        let exists = Call::new("git.show-ref").git_dir(&self.git_dir).args(["--verify", "--quiet", &reference]);
+        let exists = GitCall::new("git.show-ref").git_dir(&self.git_dir).args(["--verify", "--quiet", &reference]);
         if git.ask(&exists).await?.code == Some(0) {
             return Err(GitError::new("show-ref", &[reference], GitErrorKind::Moved, b"the branch exists already"));
         }
         let pack = engine.pack_between(base, commit, TAKE_MAX).await?;
-        git.run(Call::new("git.unpack-objects").git_dir(&self.git_dir).arg("-q").stdin(pack)).await?;
-        let create = Call::new("git.update-ref").git_dir(&self.git_dir).args(["--", &reference, commit.as_str()]);
+        git.run(GitCall::new("git.unpack-objects").git_dir(&self.git_dir).arg("-q").stdin(pack)).await?;
+        let create = GitCall::new("git.update-ref").git_dir(&self.git_dir).args(["--", &reference, commit.as_str()]);
         git.run(create.arg(commit.zero_like())).await?;
         Ok(branch)
     }

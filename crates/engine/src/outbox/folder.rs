@@ -7,7 +7,7 @@
 
 use crate::seam::{Seam, SeamFault};
 use crate::workspace::private_dir;
-use loopwright_core::deliver::Receipt;
+use loopwright_core::deliver::DeliveryReceipt;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -19,7 +19,7 @@ const PAGE_BYTES_MAX: u64 = 8 << 20;
 
 /// Where a new file goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Slot {
+pub(super) enum PageSlot {
     /// `<folder>/<n>.md`, with the next free number.
     Page(&'static str),
     /// `<folder>/<target>/<nnnn>-<word>.md`, with the next free number below the target.
@@ -38,30 +38,30 @@ struct Pointer {
 
 /// A local forge's folder.
 #[derive(Debug, Clone)]
-pub(super) struct Folder {
+pub(super) struct ForgeFolder {
     pub(super) root: PathBuf,
     pub(super) seam: Seam,
 }
 
 /// What to publish under a key.
-pub(super) struct Publish {
+pub(super) struct PublishRequest {
     pub(super) key: String,
     pub(super) marker: String,
-    pub(super) slot: Slot,
+    pub(super) slot: PageSlot,
     pub(super) page: String,
     pub(super) head: Option<String>,
     pub(super) at_ms: i64,
 }
 
-impl Folder {
+impl ForgeFolder {
     /// The receipt of a key whose file is there.
-    pub(super) fn find(&self, key: &str, marker: &str) -> io::Result<Option<Receipt>> {
+    pub(super) fn find(&self, key: &str, marker: &str) -> io::Result<Option<DeliveryReceipt>> {
         let Some(pointer) = self.pointer(key)? else { return Ok(None) };
         Ok(self.holds(&pointer.path, marker)?.then(|| self.receipt(pointer)))
     }
 
     /// Puts a file there, once for each key: a second call returns the first receipt.
-    pub(super) fn publish(&self, new: &Publish) -> io::Result<Receipt> {
+    pub(super) fn publish(&self, new: &PublishRequest) -> io::Result<DeliveryReceipt> {
         let _lock = self.lock()?;
         if let Some(pointer) = self.pointer(&new.key)?
             && self.holds(&pointer.path, &new.marker)?
@@ -98,9 +98,9 @@ impl Folder {
         }
     }
 
-    fn receipt(&self, pointer: Pointer) -> Receipt {
+    fn receipt(&self, pointer: Pointer) -> DeliveryReceipt {
         let place = self.root.join(pointer.path).display().to_string();
-        Receipt { place, head: pointer.head, at_ms: pointer.at_ms }
+        DeliveryReceipt { place, head: pointer.head, at_ms: pointer.at_ms }
     }
 
     /// Held by one deliverer at a time; the kernel frees it when its holder dies.
@@ -121,7 +121,7 @@ impl Folder {
     }
 
     /// The whole page under a name of its own, safe on the disk.
-    fn draft(&self, new: &Publish) -> io::Result<PathBuf> {
+    fn draft(&self, new: &PublishRequest) -> io::Result<PathBuf> {
         let draft = self.root.join("tmp").join(&new.key);
         write_synced(&draft, new.page.as_bytes())?;
         Ok(draft)
@@ -146,19 +146,19 @@ impl Folder {
     }
 
     /// Free paths for a slot, lowest first.
-    fn candidates(&self, slot: &Slot) -> io::Result<impl Iterator<Item = String>> {
+    fn candidates(&self, slot: &PageSlot) -> io::Result<impl Iterator<Item = String>> {
         const TRIES: u64 = 100;
         let folder = match slot {
-            Slot::Page(folder) => (*folder).to_owned(),
-            Slot::Below(folder, target, _) => format!("{folder}/{target}"),
-            Slot::NewIssue => "issues".to_owned(),
+            PageSlot::Page(folder) => (*folder).to_owned(),
+            PageSlot::Below(folder, target, _) => format!("{folder}/{target}"),
+            PageSlot::NewIssue => "issues".to_owned(),
         };
         let next = highest(&self.root.join(&folder))? + 1;
         let slot = slot.clone();
         Ok((next..next.saturating_add(TRIES)).map(move |number| match slot {
-            Slot::Page(_) => format!("{folder}/{number}.md"),
-            Slot::Below(_, _, word) => format!("{folder}/{number:04}-{word}.md"),
-            Slot::NewIssue => format!("{folder}/{number}/0001-issue.md"),
+            PageSlot::Page(_) => format!("{folder}/{number}.md"),
+            PageSlot::Below(_, _, word) => format!("{folder}/{number:04}-{word}.md"),
+            PageSlot::NewIssue => format!("{folder}/{number}/0001-issue.md"),
         }))
     }
 

@@ -5,14 +5,14 @@ use serde_json::Value;
 
 /// Keys and values at the top of a file, in order.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct FrontMatter {
+pub struct PageFrontMatter {
     entries: Vec<(String, Value)>,
 }
 
 /// YAML 1.1 reads these as something else than words.
 const RESERVED: [&str; 9] = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
 
-impl FrontMatter {
+impl PageFrontMatter {
     /// Adds a key.
     #[must_use]
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_back() {
-        let front = FrontMatter::default()
+        let front = PageFrontMatter::default()
             .with("kind", "pull-request")
             .with("title", "Fix: \"it\" # now\n---\n")
             .with("head", "12e34567")
@@ -85,14 +85,14 @@ mod tests {
         let expected = "---\nkind: pull-request\ntitle: \"Fix: \\\"it\\\" # now\\n---\\n\"\nhead: \"12e34567\"\nloop: \"no\"\n\
                         draft: true\ntarget: null\nlabels: [\"a b\",\"c\"]\n---\n\nBody.\n---\nMore.\n";
         assert_eq!(page, expected);
-        assert_eq!(FrontMatter::read(&page), Some((front, "Body.\n---\nMore.\n")));
+        assert_eq!(PageFrontMatter::read(&page), Some((front, "Body.\n---\nMore.\n")));
     }
 
     #[test]
     fn a_file_that_a_person_edited_is_still_read() {
         let page = "---\nstate: closed\nnonsense\nhead:  abc \n---\nBody";
-        let (front, body) = FrontMatter::read(page).expect("it has front matter");
+        let (front, body) = PageFrontMatter::read(page).expect("it has front matter");
         assert_eq!((front.text("state"), front.text("head"), body), (Some("closed"), Some("abc"), "Body"));
-        assert_eq!(FrontMatter::read("no front matter"), None);
+        assert_eq!(PageFrontMatter::read("no front matter"), None);
     }
 }

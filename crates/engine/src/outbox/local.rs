@@ -1,15 +1,15 @@
 //! The local forge: a bare repository and a folder of Markdown that stand in for a forge, on this machine. The embedded
 //! default, and what people try first.
 
-use super::folder::{Folder, Publish};
-use super::front::FrontMatter;
+use super::folder::{ForgeFolder, PublishRequest};
+use super::front::PageFrontMatter;
 use super::read::LocalReader;
 use super::{page, push};
 use crate::clock::Clock;
 use crate::git::{EngineRepo, GitError};
 use crate::seam::Seam;
 use loopwright_core::BoxFuture;
-use loopwright_core::deliver::{Deliver, DeliverError, Delivery, Found, Receipt};
+use loopwright_core::deliver::{Deliver, DeliverError, Delivery, DeliveryLookup, DeliveryReceipt};
 use loopwright_core::forge::{
     Answer, CheckQuery, CheckRun, CommentsOf, ForgeComment, ForgePage, Issue, ItemQuery, PageToken, PullRequest,
     ReadForge,
@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 /// A local forge of one repository.
 pub struct LocalForge {
-    folder: Folder,
+    folder: ForgeFolder,
     engine: EngineRepo,
     clock: Arc<dyn Clock>,
 }
@@ -37,7 +37,7 @@ impl LocalForge {
     /// # Errors
     /// None today; opening may come to look at the repository.
     pub async fn open(folder: &Path, engine: EngineRepo, clock: Arc<dyn Clock>) -> Result<Self, GitError> {
-        Ok(Self { folder: Folder { root: folder.to_owned(), seam: Seam::none() }, engine, clock })
+        Ok(Self { folder: ForgeFolder { root: folder.to_owned(), seam: Seam::none() }, engine, clock })
     }
 
     /// The same forge with seams `forge.pointer` and `forge.file` around its writes.
@@ -47,7 +47,7 @@ impl LocalForge {
         self
     }
 
-    async fn send(&self, item: &Delivery) -> Result<Receipt, DeliverError> {
+    async fn send(&self, item: &Delivery) -> Result<DeliveryReceipt, DeliverError> {
         if let Some(receipt) = self.look(item).await? {
             return Ok(receipt);
         }
@@ -57,7 +57,7 @@ impl LocalForge {
             _ => None,
         };
         let at_ms = self.clock.now_ms();
-        let new = Publish {
+        let new = PublishRequest {
             key: checked_key(item)?,
             marker: item.marker.clone(),
             slot: page::slot(item),
@@ -68,14 +68,14 @@ impl LocalForge {
         self.blocking(move |folder| folder.publish(&new)).await
     }
 
-    async fn look(&self, item: &Delivery) -> Result<Option<Receipt>, DeliverError> {
+    async fn look(&self, item: &Delivery) -> Result<Option<DeliveryReceipt>, DeliverError> {
         let (key, marker) = (checked_key(item)?, item.marker.clone());
         self.blocking(move |folder| folder.find(&key, &marker)).await
     }
 
     /// Brings the commit into the forge's repository and returns its name.
     async fn ship(&self, item: &Delivery) -> Result<String, DeliverError> {
-        let passed = push::Passed::of(item, &self.engine).await?;
+        let passed = push::PassedCommit::from_delivery(item, &self.engine).await?;
         let forge = push::open(&self.folder.root, item, &self.engine).await?;
         match item.item.kind {
             ActionKind::Commit => passed.fast_forward(item, &self.engine, &forge).await?,
@@ -88,18 +88,18 @@ impl LocalForge {
     async fn reviewed_head(&self, item: &Delivery) -> Result<Option<String>, DeliverError> {
         let path = format!("pulls/{}.md", item.item.target.as_deref().unwrap_or_default());
         let Some(pull) = self.blocking(move |folder| folder.read(&path)).await? else { return Ok(None) };
-        let Some(branch) = FrontMatter::read(&pull).and_then(|(front, _)| front.text("branch").map(str::to_owned))
+        let Some(branch) = PageFrontMatter::read(&pull).and_then(|(front, _)| front.text("branch").map(str::to_owned))
         else {
             return Ok(None);
         };
         let forge = push::open(&self.folder.root, item, &self.engine).await?;
-        Ok(forge.branch(&branch).await.map_err(push::failed)?.map(|head| head.to_string()))
+        Ok(forge.branch(&branch).await.map_err(push::push_failed)?.map(|head| head.to_string()))
     }
 
     /// Files are written and synced on a thread that may wait.
     async fn blocking<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Folder) -> std::io::Result<T> + Send + 'static,
+        work: impl FnOnce(&ForgeFolder) -> std::io::Result<T> + Send + 'static,
     ) -> Result<T, DeliverError> {
         let folder = self.folder.clone();
         let root = folder.root.display().to_string();
@@ -148,11 +148,11 @@ impl ReadForge for LocalForge {
 }
 
 impl Deliver for LocalForge {
-    fn deliver<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<Receipt, DeliverError>> {
+    fn deliver<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<DeliveryReceipt, DeliverError>> {
         Box::pin(self.send(item))
     }
 
-    fn find<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<Found, DeliverError>> {
-        Box::pin(async move { Ok(self.look(item).await?.map_or(Found::No, Found::Yes)) })
+    fn find<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<DeliveryLookup, DeliverError>> {
+        Box::pin(async move { Ok(self.look(item).await?.map_or(DeliveryLookup::No, DeliveryLookup::Yes)) })
     }
 }

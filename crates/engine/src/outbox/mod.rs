@@ -10,8 +10,8 @@ mod push;
 mod pushing;
 mod read;
 
-pub use discipline::{Prior, Verdict, deliver_one};
-pub use front::FrontMatter;
+pub use discipline::{DeliveryOutcome, PriorDelivery, deliver_one};
+pub use front::PageFrontMatter;
 pub use local::LocalForge;
 pub use pushing::PushingDeliver;
 pub(crate) use read::LocalReader;

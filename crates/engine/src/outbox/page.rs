@@ -1,25 +1,25 @@
 //! What a file of the local forge says: its front matter and its text, for each kind of item.
 
-use super::folder::Slot;
-use super::front::FrontMatter;
+use super::folder::PageSlot;
+use super::front::PageFrontMatter;
 use crate::clock::rfc3339;
 use loopwright_core::deliver::Delivery;
-use loopwright_core::outbox::{Review, Side};
+use loopwright_core::outbox::{DiffSide, ReviewDecision};
 use loopwright_core::spec::ActionKind;
 use std::fmt::Write as _;
 
 /// Where an item of a kind goes.
-pub(super) fn slot(item: &Delivery) -> Slot {
+pub(super) fn slot(item: &Delivery) -> PageSlot {
     let target = item.item.target.clone().unwrap_or_default();
     match item.item.kind {
-        ActionKind::PullRequest => Slot::Page("pulls"),
-        ActionKind::IssueCreate => Slot::NewIssue,
-        ActionKind::IssueComment => Slot::Below("issues", target, "comment"),
-        ActionKind::IssueLabel => Slot::Below("issues", target, "labels"),
-        ActionKind::PrComment => Slot::Below("pulls", target, "comment"),
-        ActionKind::PrInline => Slot::Below("pulls", target, "inline"),
-        ActionKind::PrReview => Slot::Below("pulls", target, "review"),
-        ActionKind::Report | ActionKind::Commit | ActionKind::Slack | ActionKind::Webhook => Slot::Page("messages"),
+        ActionKind::PullRequest => PageSlot::Page("pulls"),
+        ActionKind::IssueCreate => PageSlot::NewIssue,
+        ActionKind::IssueComment => PageSlot::Below("issues", target, "comment"),
+        ActionKind::IssueLabel => PageSlot::Below("issues", target, "labels"),
+        ActionKind::PrComment => PageSlot::Below("pulls", target, "comment"),
+        ActionKind::PrInline => PageSlot::Below("pulls", target, "inline"),
+        ActionKind::PrReview => PageSlot::Below("pulls", target, "review"),
+        ActionKind::Report | ActionKind::Commit | ActionKind::Slack | ActionKind::Webhook => PageSlot::Page("messages"),
     }
 }
 
@@ -30,7 +30,7 @@ pub(super) fn page(item: &Delivery, head: Option<&str>, at_ms: i64) -> String {
         ActionKind::Commit => Some(item.base_branch.as_str()),
         _ => None,
     };
-    let mut front = FrontMatter::default()
+    let mut front = PageFrontMatter::default()
         .with("kind", item.item.kind.word())
         .with("state", state(item))
         .with("title", item.item.title.as_deref())
@@ -54,8 +54,8 @@ pub(super) fn page(item: &Delivery, head: Option<&str>, at_ms: i64) -> String {
 fn state(item: &Delivery) -> &'static str {
     match (item.item.kind, item.item.review) {
         (ActionKind::PullRequest | ActionKind::IssueCreate, _) => "open",
-        (_, Some(Review::Approve)) => "approved",
-        (_, Some(Review::RequestChanges)) => "changes-requested",
+        (_, Some(ReviewDecision::Approve)) => "approved",
+        (_, Some(ReviewDecision::RequestChanges)) => "changes-requested",
         _ => "sent",
     }
 }
@@ -69,7 +69,7 @@ fn text(item: &Delivery) -> String {
         }
         ActionKind::IssueLabel => text.extend(item.item.labels.iter().map(|label| format!("- {label}\n"))),
         ActionKind::PrInline => text.extend(item.item.comments.iter().map(|comment| {
-            let side = if comment.side == Side::Left { " (old)" } else { "" };
+            let side = if comment.side == DiffSide::Left { " (old)" } else { "" };
             let start = comment.start_line.map(|line| format!("{line}-")).unwrap_or_default();
             format!("## {}:{start}{}{side}\n\n{}\n\n", comment.path, comment.line, comment.body.trim_end())
         })),

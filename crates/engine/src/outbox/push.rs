@@ -1,23 +1,23 @@
 //! Commits on their way into the local forge's repository: only the tree that passed, never over somebody else's commits,
 //! and the same result however often it is tried.
 
-use crate::git::{Call, EngineRepo, ForgeRepo, GitError, GitErrorKind, ObjectFormat, Oid};
+use crate::git::{EngineRepo, ForgeRepo, GitCall, GitError, GitErrorKind, ObjectFormat, Oid};
 use loopwright_core::deliver::{DeliverError, Delivery, PushTarget};
 use std::path::Path;
 
 /// The commit of a delivery, with the tree that it must have.
-pub(super) struct Passed {
+pub(super) struct PassedCommit {
     commit: Oid,
     tree: Oid,
 }
 
-impl Passed {
+impl PassedCommit {
     /// Checks that the commit carries the tree that passed.
-    pub(super) async fn of(item: &Delivery, engine: &EngineRepo) -> Result<Self, DeliverError> {
+    pub(super) async fn from_delivery(item: &Delivery, engine: &EngineRepo) -> Result<Self, DeliverError> {
         let missing = || DeliverError::refused(format!("{} without a change to push", item.item.kind));
         let commit = oid(item.commit.as_deref().ok_or_else(missing)?)?;
         let tree = oid(item.tree.as_deref().ok_or_else(missing)?)?;
-        let carried = engine.tree_of(&commit).await.map_err(failed)?;
+        let carried = engine.tree_of(&commit).await.map_err(push_failed)?;
         if carried != tree {
             return Err(DeliverError::refused(format!(
                 "the commit's tree is {carried}, the tree that passed is {tree}"
@@ -44,7 +44,7 @@ impl Passed {
     ) -> Result<(), DeliverError> {
         seed_base(item, engine, forge).await?;
         let branch = &item.branch;
-        match forge.branch(branch).await.map_err(failed)? {
+        match forge.branch(branch).await.map_err(push_failed)? {
             Some(there) if there == self.commit => Ok(()),
             Some(there) if contains(engine, forge, &there, &self.commit).await? => {
                 Err(DeliverError::in_doubt(format!("`{branch}` holds our commit and more; somebody worked on it")))
@@ -53,7 +53,7 @@ impl Passed {
             None => match forge.push(engine, &self.commit, &self.tree, branch, None).await {
                 Ok(_) => Ok(()),
                 // Another deliverer of the same item may have been faster.
-                Err(error) if forge.branch(branch).await.map_err(failed)? == Some(self.commit.clone()) => {
+                Err(error) if forge.branch(branch).await.map_err(push_failed)? == Some(self.commit.clone()) => {
                     drop_error(error)
                 }
                 Err(error) => Err(refused_if_moved(error)),
@@ -70,7 +70,7 @@ impl Passed {
     ) -> Result<(), DeliverError> {
         seed_base(item, engine, forge).await?;
         let branch = &item.base_branch;
-        if let Some(there) = forge.branch(branch).await.map_err(failed)?
+        if let Some(there) = forge.branch(branch).await.map_err(push_failed)?
             && contains(engine, forge, &there, &self.commit).await?
         {
             return Ok(());
@@ -82,29 +82,29 @@ impl Passed {
 /// Opens the forge's repository; its object names are as long as the engine's.
 pub(super) async fn open(root: &Path, item: &Delivery, engine: &EngineRepo) -> Result<ForgeRepo, DeliverError> {
     let format = if item.base_commit.len() == 64 { ObjectFormat::Sha256 } else { ObjectFormat::Sha1 };
-    ForgeRepo::open(engine.git().clone(), root.join("repo.git"), format).await.map_err(failed)
+    ForgeRepo::open(engine.git().clone(), root.join("repo.git"), format).await.map_err(push_failed)
 }
 
 /// On first use the base branch starts at the commit that the round started from.
 async fn seed_base(item: &Delivery, engine: &EngineRepo, forge: &ForgeRepo) -> Result<(), DeliverError> {
-    if forge.branch(&item.base_branch).await.map_err(failed)?.is_some() {
+    if forge.branch(&item.base_branch).await.map_err(push_failed)?.is_some() {
         return Ok(());
     }
     let base = oid(&item.base_commit)?;
-    let tree = engine.tree_of(&base).await.map_err(failed)?;
+    let tree = engine.tree_of(&base).await.map_err(push_failed)?;
     match forge.push(engine, &base, &tree, &item.base_branch, None).await {
         Ok(_) => Ok(()),
-        Err(_) if forge.branch(&item.base_branch).await.map_err(failed)?.is_some() => Ok(()),
-        Err(error) => Err(failed(error)),
+        Err(_) if forge.branch(&item.base_branch).await.map_err(push_failed)?.is_some() => Ok(()),
+        Err(error) => Err(push_failed(error)),
     }
 }
 
 /// Whether a commit of the forge's has another one in its history.
 async fn contains(engine: &EngineRepo, forge: &ForgeRepo, there: &Oid, commit: &Oid) -> Result<bool, DeliverError> {
-    let call = Call::new("git.merge-base").git_dir(forge.dir());
+    let call = GitCall::new("git.merge-base").git_dir(forge.dir());
     let call = call.args(["--is-ancestor", commit.as_str(), there.as_str()]);
     // A commit that the forge does not know yet is an error to git and a no to us.
-    Ok(engine.git().ask(&call).await.map_err(failed)?.code == Some(0))
+    Ok(engine.git().ask(&call).await.map_err(push_failed)?.code == Some(0))
 }
 
 fn oid(text: &str) -> Result<Oid, DeliverError> {
@@ -116,13 +116,13 @@ fn drop_error(_: GitError) -> Result<(), DeliverError> {
 }
 
 /// Pushing again is safe, so whatever broke may be tried again.
-pub(super) fn failed(error: GitError) -> DeliverError {
+pub(super) fn push_failed(error: GitError) -> DeliverError {
     DeliverError::transient(error.to_string())
 }
 
 pub(super) fn refused_if_moved(error: GitError) -> DeliverError {
     match error.kind {
         GitErrorKind::Moved | GitErrorKind::Denied => DeliverError::refused(error.to_string()),
-        _ => failed(error),
+        _ => push_failed(error),
     }
 }

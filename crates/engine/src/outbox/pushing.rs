@@ -1,10 +1,10 @@
 //! Pushing before delivering: the engine pushes the commit that an item carries, with the credential that the forge lends for
 //! it, and then hands the item over. A forge never sees the engine's repository.
 
-use super::push::{Passed, refused_if_moved};
+use super::push::{PassedCommit, refused_if_moved};
 use crate::git::EngineRepo;
 use loopwright_core::BoxFuture;
-use loopwright_core::deliver::{Deliver, DeliverError, Delivery, Found, PushTarget, Receipt};
+use loopwright_core::deliver::{Deliver, DeliverError, Delivery, DeliveryLookup, DeliveryReceipt, PushTarget};
 use std::sync::Arc;
 
 /// A receiver whose items are preceded by the push they need.
@@ -21,7 +21,7 @@ impl PushingDeliver {
     }
 
     async fn push(&self, item: &Delivery, target: &PushTarget) -> Result<(), DeliverError> {
-        let passed = Passed::of(item, &self.engine).await?;
+        let passed = PassedCommit::from_delivery(item, &self.engine).await?;
         // An earlier try pushed it and did not come to the delivery.
         if target.expected_old.as_deref() == Some(passed.head().as_str()) {
             return Ok(());
@@ -31,7 +31,7 @@ impl PushingDeliver {
 }
 
 impl Deliver for PushingDeliver {
-    fn deliver<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<Receipt, DeliverError>> {
+    fn deliver<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<DeliveryReceipt, DeliverError>> {
         Box::pin(async move {
             if let Some(target) = self.inner.push_target(item).await? {
                 self.push(item, &target).await?;
@@ -40,7 +40,7 @@ impl Deliver for PushingDeliver {
         })
     }
 
-    fn find<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<Found, DeliverError>> {
+    fn find<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<DeliveryLookup, DeliverError>> {
         self.inner.find(item)
     }
 }

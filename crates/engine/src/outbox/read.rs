@@ -1,7 +1,7 @@
 //! Reading the local forge: its folder as [`ReadForge`] shows it. People edit these files, so a page that cannot be read is
 //! left out.
 
-use super::front::FrontMatter;
+use super::front::PageFrontMatter;
 use crate::probe::quick;
 use loopwright_core::forge::{
     Answer, CheckQuery, CheckRun, CheckState, CommentKind, CommentsOf, ForgeComment, ForgeError, ForgeItem, ForgePage,
@@ -27,14 +27,14 @@ pub(crate) struct LocalReader {
 
 /// A file of the folder.
 struct Page {
-    front: FrontMatter,
+    front: PageFrontMatter,
     body: String,
 }
 
 impl Page {
     fn read(path: &Path) -> Option<Self> {
         let text = quick::read(path, PAGE_MAX)?;
-        let (front, body) = FrontMatter::read(&text)?;
+        let (front, body) = PageFrontMatter::read(&text)?;
         Some(Self { front, body: body[..body.floor_char_boundary(TEXT_MAX)].to_owned() })
     }
 

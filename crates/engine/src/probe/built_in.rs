@@ -1,18 +1,18 @@
 //! Built-in probes: which question is answered how. Those about files and branches read git's own, those about a forge read
 //! it through [`ReadForge`]; only the local forge is connected here.
 
-use super::outdated::{self, Program};
+use super::outdated::{self, ProbeProgram};
 use super::{command, forge, quick};
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::git::{Base, Oid, UserRepo};
+use crate::git::{Oid, RoundBase, UserRepo};
 use crate::outbox::LocalReader;
 use crate::store::ItemState;
-use crate::triggers::{contents, heads};
+use crate::triggers::{branch_heads, commit_contents};
 use loopwright_core::forge::ReadForge;
 use loopwright_core::hash;
 use loopwright_core::paths::Globs;
-use loopwright_core::round::{Item, Probed};
+use loopwright_core::round::{ProbeAnswer, ProbeItem};
 use loopwright_core::spec::{Ask, LoopSpec, ProbeSpec};
 use std::collections::BTreeSet;
 
@@ -20,25 +20,25 @@ use std::collections::BTreeSet;
 pub(super) const DIGITS: usize = 16;
 
 /// What answers a probe.
-pub(crate) enum Question {
+pub(crate) enum ProbeMethod {
     /// The engine itself has.
-    Answered(Probed),
+    Answered(ProbeAnswer),
     /// A program has to be started.
-    Program(Program),
+    Program(ProbeProgram),
 }
 
 impl Engine {
     /// Answers a loop's probe, or says which program does. A round knows its base already.
-    pub(crate) async fn question(
+    pub(crate) async fn probe_method(
         &self,
         spec: &LoopSpec,
         repo: &UserRepo,
-        base: Option<&Base>,
-    ) -> Result<Question, EngineError> {
+        base: Option<&RoundBase>,
+    ) -> Result<ProbeMethod, EngineError> {
         let ask = match &spec.on.probe {
-            None => return Ok(Question::Answered(Probed::Work { items: Vec::new() })),
+            None => return Ok(ProbeMethod::Answered(ProbeAnswer::Work { items: Vec::new() })),
             Some(ProbeSpec::Run { run, items, .. }) => {
-                return Ok(Question::Program(Program::Own { run: run.clone(), items: *items }));
+                return Ok(ProbeMethod::Program(ProbeProgram::Own { run: run.clone(), items: *items }));
             }
             Some(ProbeSpec::Named(name)) => Ask::new(name),
             Some(ProbeSpec::Ask(ask)) => Ask::clone(ask),
@@ -47,11 +47,11 @@ impl Engine {
         let answered = match ask.probe.as_str() {
             "commits" => self.commits(spec, &ask, repo, base).await?,
             "files" => self.files(spec, &ask, repo, base).await?,
-            "open-prs" | "open-issues" | "failing-ci" => self.asked_of_forge(&ask, spec, repo).await,
+            "open-prs" | "open-issues" | "failing-ci" => self.query_forge(&ask, spec, repo).await,
             "outdated" => return self.outdated(spec, &ask, repo, base).await,
-            other => command::failed(&format!("`{other}` is no built-in probe")),
+            other => command::probe_failed(&format!("`{other}` is no built-in probe")),
         };
-        Ok(Question::Answered(answered))
+        Ok(ProbeMethod::Answered(answered))
     }
 
     /// One item: where the branch is now.
@@ -60,21 +60,21 @@ impl Engine {
         spec: &LoopSpec,
         ask: &Ask,
         repo: &UserRepo,
-        base: Option<&Base>,
-    ) -> Result<Probed, EngineError> {
-        let (branch, oid) = self.at(spec, ask, repo, base).await?;
+        base: Option<&RoundBase>,
+    ) -> Result<ProbeAnswer, EngineError> {
+        let (branch, oid) = self.branch_tip(spec, ask, repo, base).await?;
         let key = format!("{}@{oid}", branch.as_deref().unwrap_or("HEAD"));
         let row = self.store.item(&repo.id, &spec.name, &key).await?;
         let known = row.is_some_and(|row| row.state != ItemState::Failed);
         let title = match &branch {
             // Git is asked for a commit's words only when somebody will read them.
-            Some(branch) if !known => heads(&self.git, repo, &BTreeSet::from([branch.as_str()]))
+            Some(branch) if !known => branch_heads(&self.git, repo, &BTreeSet::from([branch.as_str()]))
                 .await?
                 .remove(branch)
                 .map(|head| format!("`{branch}` is at {}: {}", &oid[..12.min(oid.len())], head.subject)),
             Some(_) | None => None,
         };
-        Ok(command::checked(vec![Item { key, title, data: None }]))
+        Ok(command::checked_items(vec![ProbeItem { key, title, data: None }]))
     }
 
     /// One item: what base has at the probe's globs, or else at the loop's.
@@ -83,32 +83,32 @@ impl Engine {
         spec: &LoopSpec,
         ask: &Ask,
         repo: &UserRepo,
-        base: Option<&Base>,
-    ) -> Result<Probed, EngineError> {
+        base: Option<&RoundBase>,
+    ) -> Result<ProbeAnswer, EngineError> {
         let patterns = if ask.paths.is_empty() { &spec.on.files } else { &ask.paths };
-        let Ok(globs) = Globs::new(patterns) else { return Ok(command::failed("`files` holds no globs")) };
+        let Ok(globs) = Globs::new(patterns) else { return Ok(command::probe_failed("`files` holds no globs")) };
         if globs.is_empty() {
-            return Ok(command::failed("`probe: files` looks at the globs of `files:`, and there are none"));
+            return Ok(command::probe_failed("`probe: files` looks at the globs of `files:`, and there are none"));
         }
-        let (_, oid) = self.at(spec, ask, repo, base).await?;
-        let entries = contents(&self.git, repo, &oid).await?;
+        let (_, oid) = self.branch_tip(spec, ask, repo, base).await?;
+        let entries = commit_contents(&self.git, repo, &oid).await?;
         let matching = entries.iter().filter(|(path, _)| globs.matches(path));
         let facts: Vec<String> = matching.map(|(path, oid)| format!("{oid} {path}")).collect();
         let fields: Vec<&[u8]> = facts.iter().map(String::as_bytes).collect();
-        let digest = &hash::of_fields(&fields)[..DIGITS];
+        let digest = &hash::hash_fields(&fields)[..DIGITS];
         let title = Some(format!("files changed at {}", patterns.join(", ")));
-        Ok(command::checked(vec![Item { key: format!("files@{digest}"), title, data: None }]))
+        Ok(command::checked_items(vec![ProbeItem { key: format!("files@{digest}"), title, data: None }]))
     }
 
     /// The forge that a loop names, for reading; `None` when it is not connected here.
     pub(crate) fn read_forge(&self, spec: &LoopSpec, repo: &str) -> Option<Box<dyn ReadForge>> {
-        (spec.forge == "local").then(|| Box::new(LocalReader { folder: self.places.forge(repo) }) as _)
+        (spec.forge == "local").then(|| Box::new(LocalReader { folder: self.state_dir.forge(repo) }) as _)
     }
 
-    async fn asked_of_forge(&self, ask: &Ask, spec: &LoopSpec, repo: &UserRepo) -> Probed {
+    async fn query_forge(&self, ask: &Ask, spec: &LoopSpec, repo: &UserRepo) -> ProbeAnswer {
         let Some(forge) = self.read_forge(spec, &repo.id) else {
             let text = format!("`probe: {}`: no forge `{}` is connected here; only `local` is", ask.probe, spec.forge);
-            return command::failed(&text);
+            return command::probe_failed(&text);
         };
         let probe = forge::ForgeProbe { forge: forge.as_ref(), loop_name: &spec.name, ask };
         let tip = ask.branch.as_ref().and_then(|branch| quick::base(repo, Some(branch)));
@@ -118,8 +118,8 @@ impl Engine {
             _ => probe.failing_checks(tip.map(|at| at.oid)).await,
         };
         match items {
-            Ok(items) => command::checked(items),
-            Err(error) => command::failed(&error.to_string()),
+            Ok(items) => command::checked_items(items),
+            Err(error) => command::probe_failed(&error.to_string()),
         }
     }
 
@@ -128,24 +128,24 @@ impl Engine {
         spec: &LoopSpec,
         ask: &Ask,
         repo: &UserRepo,
-        base: Option<&Base>,
-    ) -> Result<Question, EngineError> {
-        let (_, oid) = self.at(spec, ask, repo, base).await?;
+        base: Option<&RoundBase>,
+    ) -> Result<ProbeMethod, EngineError> {
+        let (_, oid) = self.branch_tip(spec, ask, repo, base).await?;
         let Ok(commit) = oid.parse::<Oid>() else {
-            return Ok(Question::Answered(command::failed("base is no commit")));
+            return Ok(ProbeMethod::Answered(command::probe_failed("base is no commit")));
         };
         let paths = self.git.paths(repo, &commit).await?;
-        Ok(outdated::of(&paths, &spec.network, &ask.packages)
-            .map_or_else(|text| Question::Answered(command::failed(&text)), Question::Program))
+        Ok(outdated::program_for_base(&paths, &spec.network, &ask.packages)
+            .map_or_else(|text| ProbeMethod::Answered(command::probe_failed(&text)), ProbeMethod::Program))
     }
 
     /// The branch that is asked about, else the loop's base: from the round, from git's files, or from git.
-    async fn at(
+    async fn branch_tip(
         &self,
         spec: &LoopSpec,
         ask: &Ask,
         repo: &UserRepo,
-        base: Option<&Base>,
+        base: Option<&RoundBase>,
     ) -> Result<(Option<String>, String), EngineError> {
         if let Some(base) = base {
             return Ok((base.branch.clone(), base.commit.to_string()));

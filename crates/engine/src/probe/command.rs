@@ -2,10 +2,10 @@
 //! anything else is a failure.
 
 use crate::engine::Engine;
-use crate::proc::{Cancel, Cookie, How, Limits, Spawn};
-use crate::room::{self, Rooms, Seat};
-use crate::round::chain;
-use loopwright_core::round::{Item, Probed};
+use crate::proc::{CancelToken, RunEnd, RunLimits, SpawnRequest, TreeCookie};
+use crate::round::error_chain;
+use crate::sandbox_view::{self, ProgramFolders, SandboxViews};
+use loopwright_core::round::{ProbeAnswer, ProbeItem};
 use loopwright_core::spec::ItemsForm;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -20,16 +20,16 @@ pub(super) const KEY_MAX: usize = 200;
 const DATA_MAX: usize = 64 << 10;
 
 /// Who asks, and where.
-pub(crate) struct Asker<'a> {
+pub(crate) struct ProbeRunner<'a> {
     pub(crate) engine: &'a Engine,
-    pub(crate) rooms: &'a Rooms,
-    pub(crate) cancel: &'a Cancel,
+    pub(crate) views: &'a SandboxViews,
+    pub(crate) cancel: &'a CancelToken,
     /// The round's id, or the probe's own.
     pub(crate) id: &'a str,
 }
 
 /// How a program ended.
-pub(crate) enum Said {
+pub(crate) enum ProbeExit {
     /// By itself: its code, what it printed if that was read whole, and the last line of what it complained.
     Exit { code: i32, stdout: Option<String>, complaint: String },
     /// It could not be asked, or ended otherwise.
@@ -38,49 +38,53 @@ pub(crate) enum Said {
     Stopped,
 }
 
-impl Asker<'_> {
-    pub(crate) async fn ask(&self, run: &[String], seat: Seat<'_>) -> Said {
-        let Some((program, args)) = run.split_first() else { return Said::Failed("the probe is empty".to_owned()) };
-        let room = self.rooms.probe(seat);
-        let cookie = Cookie::new(&format!("lw-{}-probe", self.id));
-        let mut spawn = Spawn::new(program, room::place(seat.files), cookie);
+impl ProbeRunner<'_> {
+    pub(crate) async fn ask(&self, run: &[String], seat: ProgramFolders<'_>) -> ProbeExit {
+        let Some((program, args)) = run.split_first() else {
+            return ProbeExit::Failed("the probe is empty".to_owned());
+        };
+        let room = self.views.probe(seat);
+        let cookie = TreeCookie::new(&format!("lw-{}-probe", self.id));
+        let mut spawn = SpawnRequest::new(program, sandbox_view::host_folder(seat.files), cookie);
         spawn.args = args.iter().map(Into::into).collect();
         spawn.env = room.env(seat.home, seat.tmp);
-        spawn.limits = Limits { wall: Some(WALL), ..Limits::default() };
-        let ended = match self.engine.proc.run(room.enter(spawn), &mut (), self.cancel, |_| ()).await {
+        spawn.limits = RunLimits { wall: Some(WALL), ..RunLimits::default() };
+        let ended = match self.engine.proc.run(room.confine_spawn(spawn), &mut (), self.cancel, |_| ()).await {
             Ok(ended) => ended,
-            Err(error) => return Said::Failed(chain(&error)),
+            Err(error) => return ProbeExit::Failed(error_chain(&error)),
         };
         let complaint = last_line(&ended.stderr.to_lossy_string());
         match ended.how {
-            How::Exited(code) => {
-                let stdout = ended.stdout.whole().map(|whole| String::from_utf8_lossy(&whole).into_owned());
-                Said::Exit { code, stdout, complaint }
+            RunEnd::Exited(code) => {
+                let stdout = ended.stdout.complete_bytes().map(|whole| String::from_utf8_lossy(&whole).into_owned());
+                ProbeExit::Exit { code, stdout, complaint }
             }
-            How::Cancelled => Said::Stopped,
-            how => Said::Failed(format!("the probe ended as {how:?}: {complaint}")),
+            RunEnd::Cancelled => ProbeExit::Stopped,
+            how => ProbeExit::Failed(format!("the probe ended as {how:?}: {complaint}")),
         }
     }
 }
 
 /// What a loop's own command means by its end.
-pub(super) fn read(form: ItemsForm, said: Said) -> Probed {
+pub(super) fn read_exit(form: ItemsForm, said: ProbeExit) -> ProbeAnswer {
     match said {
         // Half an answer would lose items, and its seam would pass for one.
-        Said::Exit { code: 0, stdout, .. } => match (form, stdout) {
-            (ItemsForm::None, _) => Probed::Work { items: Vec::new() },
+        ProbeExit::Exit { code: 0, stdout, .. } => match (form, stdout) {
+            (ItemsForm::None, _) => ProbeAnswer::Work { items: Vec::new() },
             (_, Some(whole)) => read_items(form, &whole),
-            (_, None) => failed("the probe printed more than is read"),
+            (_, None) => probe_failed("the probe printed more than is read"),
         },
-        Said::Exit { code: 1, .. } => Probed::Nothing,
-        Said::Exit { code, complaint, .. } => failed(&format!("the probe ended with code {code}: {complaint}")),
-        Said::Failed(text) => failed(&text),
-        Said::Stopped => failed("the probe was stopped"),
+        ProbeExit::Exit { code: 1, .. } => ProbeAnswer::Nothing,
+        ProbeExit::Exit { code, complaint, .. } => {
+            probe_failed(&format!("the probe ended with code {code}: {complaint}"))
+        }
+        ProbeExit::Failed(text) => probe_failed(&text),
+        ProbeExit::Stopped => probe_failed("the probe was stopped"),
     }
 }
 
-pub(super) fn failed(text: &str) -> Probed {
-    Probed::Failed { text: text.to_owned() }
+pub(super) fn probe_failed(text: &str) -> ProbeAnswer {
+    ProbeAnswer::Failed { text: text.to_owned() }
 }
 
 fn last_line(text: &str) -> String {
@@ -88,29 +92,29 @@ fn last_line(text: &str) -> String {
 }
 
 /// Reads a probe's output; a key that is too long, empty or with control characters makes the whole answer a failure.
-fn read_items(form: ItemsForm, text: &str) -> Probed {
+fn read_items(form: ItemsForm, text: &str) -> ProbeAnswer {
     let items = match form {
-        ItemsForm::None => return Probed::Work { items: Vec::new() },
+        ItemsForm::None => return ProbeAnswer::Work { items: Vec::new() },
         ItemsForm::Lines => lines(text),
-        ItemsForm::Json => match serde_json::from_str::<Vec<Item>>(text) {
+        ItemsForm::Json => match serde_json::from_str::<Vec<ProbeItem>>(text) {
             Ok(items) => items,
-            Err(error) => return failed(&format!("the probe's items are not JSON as documented: {error}")),
+            Err(error) => return probe_failed(&format!("the probe's items are not JSON as documented: {error}")),
         },
     };
-    checked(items)
+    checked_items(items)
 }
 
 /// Items within their bounds, each once.
-pub(super) fn checked(items: Vec<Item>) -> Probed {
+pub(super) fn checked_items(items: Vec<ProbeItem>) -> ProbeAnswer {
     let is_bad =
-        |item: &Item| item.key.is_empty() || item.key.len() > KEY_MAX || item.key.chars().any(char::is_control);
+        |item: &ProbeItem| item.key.is_empty() || item.key.len() > KEY_MAX || item.key.chars().any(char::is_control);
     if items.len() > ITEMS_MAX || items.iter().any(is_bad) {
-        return failed(&format!("a probe gives at most {ITEMS_MAX} items with keys of 1 to {KEY_MAX} bytes"));
+        return probe_failed(&format!("a probe gives at most {ITEMS_MAX} items with keys of 1 to {KEY_MAX} bytes"));
     }
     let mut seen = BTreeSet::new();
     let items = items.into_iter().filter(|item| seen.insert(item.key.clone()));
-    let items: Vec<_> = items.map(|item| Item { data: item.data.map(cut), ..item }).collect();
-    if items.is_empty() { Probed::Nothing } else { Probed::Work { items } }
+    let items: Vec<_> = items.map(|item| ProbeItem { data: item.data.map(cut), ..item }).collect();
+    if items.is_empty() { ProbeAnswer::Nothing } else { ProbeAnswer::Work { items } }
 }
 
 fn cut(mut text: String) -> String {
@@ -119,27 +123,27 @@ fn cut(mut text: String) -> String {
 }
 
 /// Cuts what one of several items of a round says to its share, so that all of them fit into one record.
-pub(crate) fn share(item: &mut Item, count: usize) {
+pub(crate) fn cut_to_share(item: &mut ProbeItem, count: usize) {
     let room = DATA_MAX / count.max(1);
     for text in [&mut item.title, &mut item.data].into_iter().flatten() {
         text.truncate(text.floor_char_boundary(room));
     }
 }
 
-fn lines(text: &str) -> Vec<Item> {
+fn lines(text: &str) -> Vec<ProbeItem> {
     let keys = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    keys.map(|key| Item { key: key.to_owned(), title: None, data: None }).collect()
+    keys.map(|key| ProbeItem { key: key.to_owned(), title: None, data: None }).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn told(probed: Probed) -> String {
+    fn told(probed: ProbeAnswer) -> String {
         match probed {
-            Probed::Work { items } => items.into_iter().map(|item| item.key).collect::<Vec<_>>().join(","),
-            Probed::Nothing => "nothing".to_owned(),
-            Probed::Failed { .. } => "failed".to_owned(),
+            ProbeAnswer::Work { items } => items.into_iter().map(|item| item.key).collect::<Vec<_>>().join(","),
+            ProbeAnswer::Nothing => "nothing".to_owned(),
+            ProbeAnswer::Failed { .. } => "failed".to_owned(),
         }
     }
 
@@ -157,12 +161,12 @@ mod tests {
 
     #[test]
     fn exit_codes_mean_work_none_and_failure() {
-        let exit = |code| Said::Exit { code, stdout: Some("a\n".to_owned()), complaint: String::new() };
+        let exit = |code| ProbeExit::Exit { code, stdout: Some("a\n".to_owned()), complaint: String::new() };
         let table = [(0, "a"), (1, "nothing"), (2, "failed"), (127, "failed")];
         for (code, expected) in table {
-            assert_eq!(told(read(ItemsForm::Lines, exit(code))), expected, "{code}");
+            assert_eq!(told(read_exit(ItemsForm::Lines, exit(code))), expected, "{code}");
         }
-        let flood = Said::Exit { code: 0, stdout: None, complaint: String::new() };
-        assert_eq!(told(read(ItemsForm::Lines, flood)), "failed");
+        let flood = ProbeExit::Exit { code: 0, stdout: None, complaint: String::new() };
+        assert_eq!(told(read_exit(ItemsForm::Lines, flood)), "failed");
     }
 }

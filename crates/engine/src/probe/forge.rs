@@ -8,7 +8,7 @@ use loopwright_core::forge::{
 };
 use loopwright_core::hash;
 use loopwright_core::paths::Globs;
-use loopwright_core::round::Item;
+use loopwright_core::round::ProbeItem;
 use loopwright_core::spec::Ask;
 use std::num::NonZeroUsize;
 
@@ -40,7 +40,7 @@ impl ForgeProbe<'_> {
     }
 
     /// `pr-7@<head>`: a pull request counts again when its branch moves.
-    pub(super) async fn open_pulls(&self) -> Result<Vec<Item>, ForgeError> {
+    pub(super) async fn open_pulls(&self) -> Result<Vec<ProbeItem>, ForgeError> {
         let (forge, query) = (self.forge, &self.query());
         let pulls =
             read_rows(ROWS_MAX, |from| Box::pin(async move { forge.pulls(query, from.as_ref()).await })).await?;
@@ -50,7 +50,7 @@ impl ForgeProbe<'_> {
     }
 
     /// `issue-3@<hash>`: an issue counts again when anybody but this loop says something.
-    pub(super) async fn open_issues(&self) -> Result<Vec<Item>, ForgeError> {
+    pub(super) async fn open_issues(&self) -> Result<Vec<ProbeItem>, ForgeError> {
         let (forge, query) = (self.forge, &self.query());
         let rows = ITEMS_MAX.try_into().unwrap_or(NonZeroUsize::MIN);
         let issues = read_rows(rows, |from| Box::pin(async move { forge.issues(query, from.as_ref()).await })).await?;
@@ -64,21 +64,21 @@ impl ForgeProbe<'_> {
                 .chain(others.map(|comment| &comment.body))
                 .map(String::as_bytes)
                 .collect();
-            let revision = hash::of_fields(&said)[..DIGITS].to_owned();
+            let revision = hash::hash_fields(&said)[..DIGITS].to_owned();
             items.push(item(format!("issue-{}@{revision}", issue.about.number), issue.about));
         }
         Ok(items)
     }
 
     /// `ci-<name>@<head>`: a failed check. With a branch in the question, `tip` is where the user's clone has it.
-    pub(super) async fn failing_checks(&self, tip: Option<String>) -> Result<Vec<Item>, ForgeError> {
+    pub(super) async fn failing_checks(&self, tip: Option<String>) -> Result<Vec<ProbeItem>, ForgeError> {
         let (state, branch) = (Some(CheckState::Failed), self.ask.branch.clone());
         let (forge, query) = (self.forge, &CheckQuery { state, branch, heads: tip.into_iter().collect() });
         let checks =
             read_rows(ROWS_MAX, |from| Box::pin(async move { forge.checks(query, from.as_ref()).await })).await?;
         let names = Globs::new(&self.ask.checks).unwrap_or_default();
         let wanted = checks.into_iter().filter(|check| names.is_empty() || names.matches(&check.name));
-        let items = wanted.map(|check| Item {
+        let items = wanted.map(|check| ProbeItem {
             key: format!("ci-{}@{}", check.name, check.head),
             title: check.title,
             data: Some(check.body),
@@ -87,6 +87,6 @@ impl ForgeProbe<'_> {
     }
 }
 
-fn item(key: String, about: ForgeItem) -> Item {
-    Item { key, title: about.title, data: Some(about.body) }
+fn item(key: String, about: ForgeItem) -> ProbeItem {
+    ProbeItem { key, title: about.title, data: Some(about.body) }
 }

@@ -10,35 +10,35 @@ mod outdated;
 pub(crate) mod quick;
 mod undone;
 
-pub(crate) use built_in::Question;
-pub(crate) use command::{Asker, Said, share};
+pub(crate) use built_in::ProbeMethod;
+pub(crate) use command::{ProbeExit, ProbeRunner, cut_to_share};
 pub(crate) use undone::Undone;
 
 use crate::boundary;
-use crate::egress::Ways;
+use crate::egress::EgressRoutes;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::git::{Oid, UserRepo};
-use crate::proc::Cancel;
+use crate::proc::CancelToken;
 use crate::random;
-use crate::room::{Rooms, Seat, Walls};
-use crate::setup::{self, Task};
-use crate::workspace::{Making, Method, SnapshotKind, Workspaces};
-use loopwright_core::round::{BoundaryLevel, Item, Probed};
+use crate::sandbox_view::{KernelIsolation, ProgramFolders, SandboxViews};
+use crate::setup::{self, SetupTask};
+use crate::workspace::{CheckoutMethod, SnapshotKind, WorkspaceOptions, Workspaces};
+use loopwright_core::round::{BoundaryLevel, ProbeAnswer, ProbeItem};
 use loopwright_core::spec::LoopSpec;
-use outdated::Program;
+use outdated::ProbeProgram;
 
 /// What a probe found, of what is not done yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Work {
+pub enum ProbeResult {
     /// Nothing to do.
     None,
     /// Something to do: these items, in the probe's order. Empty when the probe names none, or there is no probe.
-    Items(Vec<Item>),
+    Items(Vec<ProbeItem>),
     /// The probe broke, in these words.
     Failed(String),
     /// It could not be asked, because the loop's set-up does not come to its end: its round meets that too, and records it.
-    Unasked,
+    SetupIncomplete,
 }
 
 impl Engine {
@@ -48,42 +48,51 @@ impl Engine {
     ///
     /// # Errors
     /// When the store, git or the repository's workspaces cannot be used.
-    pub async fn probe_only(&self, spec: &LoopSpec, repo: &UserRepo, cancel: &Cancel) -> Result<Work, EngineError> {
-        let probed = match self.question(spec, repo, None).await? {
-            Question::Answered(probed) => Some(probed),
-            Question::Program(program) => self.ask_program(&program, spec, repo, cancel).await?,
+    pub async fn probe_only(
+        &self,
+        spec: &LoopSpec,
+        repo: &UserRepo,
+        cancel: &CancelToken,
+    ) -> Result<ProbeResult, EngineError> {
+        let probed = match self.probe_method(spec, repo, None).await? {
+            ProbeMethod::Answered(probed) => Some(probed),
+            ProbeMethod::Program(program) => self.ask_program(&program, spec, repo, cancel).await?,
         };
-        let Some(probed) = probed else { return Ok(Work::Unasked) };
+        let Some(probed) = probed else { return Ok(ProbeResult::SetupIncomplete) };
         Ok(match self.undone(&repo.id, spec, probed).await? {
-            Undone::Nothing => Work::None,
-            Undone::Failed(text) => Work::Failed(text),
-            Undone::Work(items) => Work::Items(items.into_iter().map(|(item, _)| item).collect()),
+            Undone::Nothing => ProbeResult::None,
+            Undone::Failed(text) => ProbeResult::Failed(text),
+            Undone::Work(items) => ProbeResult::Items(items.into_iter().map(|(item, _)| item).collect()),
         })
     }
 
     /// Starts a probe's program on a view of base that is made for it alone, unless the loop's set-up fails before.
     async fn ask_program(
         &self,
-        program: &Program,
+        program: &ProbeProgram,
         spec: &LoopSpec,
         repo: &UserRepo,
-        cancel: &Cancel,
-    ) -> Result<Option<Probed>, EngineError> {
+        cancel: &CancelToken,
+    ) -> Result<Option<ProbeAnswer>, EngineError> {
         let Ok(held) = boundary::decide(spec.level, spec.sandbox, self.host().await) else {
-            return Ok(Some(Probed::Work { items: Vec::new() }));
+            return Ok(Some(ProbeAnswer::Work { items: Vec::new() }));
         };
         let base = self.git.head(repo, spec.base.as_deref()).await?.commit;
         let id = format!("probe-{}", &random::nonce()?[..16]);
         let spaces = self.workspaces(repo.clone()).await?;
-        let layers = held.level == BoundaryLevel::Kernel && self.host().await.overlay();
-        let rooms = self.rooms(&held, repo, spec)?.made_by(if layers { Method::Overlay } else { Method::Copy });
+        let layers = held.level == BoundaryLevel::Kernel && self.host().await.supports_overlay();
+        let rooms = self.sandbox_views(&held, repo, spec)?.with_method(if layers {
+            CheckoutMethod::Overlay
+        } else {
+            CheckoutMethod::Copy
+        });
         // A probe asks no model, so its way has no provider in it.
-        let ways = match rooms.walls() {
-            Walls::Kernel => Ways::open(&self.places.doors().join(&id), spec, &[])?,
-            Walls::None => Ways::default(),
+        let ways = match rooms.isolation() {
+            KernelIsolation::Kernel => EgressRoutes::open(&self.state_dir.sockets().join(&id), spec, &[])?,
+            KernelIsolation::None => EgressRoutes::default(),
         };
-        let view = View { engine: self, spaces: &spaces, base: &base, id: &id, cancel };
-        let said = view.ask(program, spec, rooms.reaching(&ways)).await;
+        let view = ProbeCheckout { engine: self, spaces: &spaces, base: &base, id: &id, cancel };
+        let said = view.ask(program, spec, rooms.with_routes(&ways)).await;
         // What stays behind is met by the next sweep.
         let _ = spaces.discard(&id).await;
         said
@@ -91,28 +100,36 @@ impl Engine {
 }
 
 /// Where a probe that belongs to no round is asked.
-struct View<'a> {
+struct ProbeCheckout<'a> {
     engine: &'a Engine,
     spaces: &'a Workspaces,
     base: &'a Oid,
     id: &'a str,
-    cancel: &'a Cancel,
+    cancel: &'a CancelToken,
 }
 
-impl View<'_> {
-    async fn ask(&self, program: &Program, spec: &LoopSpec, rooms: Rooms) -> Result<Option<Probed>, EngineError> {
+impl ProbeCheckout<'_> {
+    async fn ask(
+        &self,
+        program: &ProbeProgram,
+        spec: &LoopSpec,
+        rooms: SandboxViews,
+    ) -> Result<Option<ProbeAnswer>, EngineError> {
         let cookie = format!("lw-{}", self.id);
         let wall = spec.timeout.map_or(setup::WALL_DEFAULT, |span| span.duration());
-        let task = Task { cookie: &cookie, cancel: self.cancel, wall, transcripts: None, tell: &|_| () };
-        let Ok(rooms) = self.engine.warm(rooms, self.spaces, spec, self.base, &task).await else { return Ok(None) };
+        let task = SetupTask { cookie: &cookie, cancel: self.cancel, wall, transcripts: None, report: &|_| () };
+        let Ok(rooms) = self.engine.prepare_setup(rooms, self.spaces, spec, self.base, &task).await else {
+            return Ok(None);
+        };
         let extra = rooms.extra_lower();
-        let making = Making { method: rooms.method(), extra_lower: extra.clone(), ..Making::default() };
+        let making =
+            WorkspaceOptions { method: rooms.method(), extra_lower: extra.clone(), ..WorkspaceOptions::default() };
         let space = self.spaces.create(&spec.name, self.id, self.base, &making).await?;
         let view = self.spaces.snapshot(&space, "probe", self.base, SnapshotKind::ReadOnly, &extra).await?;
-        let seat = Seat { files: &view.files, home: &space.home, tmp: &space.tmp };
-        let asker = Asker { engine: self.engine, rooms: &rooms, cancel: self.cancel, id: self.id };
+        let seat = ProgramFolders { files: &view.files, home: &space.home, tmp: &space.tmp };
+        let asker = ProbeRunner { engine: self.engine, views: &rooms, cancel: self.cancel, id: self.id };
         Ok(Some(match asker.ask(program.argv(), seat).await {
-            Said::Stopped => Probed::Failed { text: "stopped while the probe was asked".to_owned() },
+            ProbeExit::Stopped => ProbeAnswer::Failed { text: "stopped while the probe was asked".to_owned() },
             said => program.read(said),
         }))
     }

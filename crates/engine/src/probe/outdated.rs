@@ -2,15 +2,15 @@
 //!
 //! Nothing about newer versions can be known without a registry, so `outdated` asks it, through the loop's own `network`.
 
-use super::command::{self, Said, failed};
+use super::command::{self, ProbeExit, probe_failed};
 use loopwright_core::paths::Globs;
-use loopwright_core::round::{Item, Probed};
+use loopwright_core::round::{ProbeAnswer, ProbeItem};
 use loopwright_core::spec::{Argv, ItemsForm};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is started for a probe.
-pub(crate) enum Program {
+pub(crate) enum ProbeProgram {
     /// The loop's own.
     Own {
         /// The command.
@@ -21,7 +21,7 @@ pub(crate) enum Program {
     /// An ecosystem's, for newer versions.
     Newer {
         /// Whose.
-        known: &'static Ecosystem,
+        known: &'static PackageEcosystem,
         /// The command.
         run: Argv,
         /// Which packages count; all, when there is no glob.
@@ -30,25 +30,25 @@ pub(crate) enum Program {
 }
 
 /// How newer versions are asked for.
-pub(crate) struct Ecosystem {
+pub(crate) struct PackageEcosystem {
     manifest: &'static str,
     argv: &'static [&'static str],
-    read: fn(&str) -> Result<Vec<Item>, String>,
+    read: fn(&str) -> Result<Vec<ProbeItem>, String>,
     /// Besides 0, the code that means "there are some".
     found: i32,
 }
 
 /// In the order in which a repository with several is asked for.
-static ECOSYSTEMS: [Ecosystem; 3] = [
-    Ecosystem {
+static ECOSYSTEMS: [PackageEcosystem; 3] = [
+    PackageEcosystem {
         manifest: "Cargo.toml",
         // What changed is told on standard error.
         argv: &["sh", "-c", "exec cargo update --dry-run --color never 2>&1"],
         read: cargo,
         found: 0,
     },
-    Ecosystem { manifest: "package.json", argv: &["npm", "outdated", "--json"], read: npm, found: 1 },
-    Ecosystem {
+    PackageEcosystem { manifest: "package.json", argv: &["npm", "outdated", "--json"], read: npm, found: 1 },
+    PackageEcosystem {
         manifest: "go.mod",
         argv: &[
             "go",
@@ -66,7 +66,11 @@ static ECOSYSTEMS: [Ecosystem; 3] = [
 ];
 
 /// The program for a base with these files, or why there is none.
-pub(super) fn of(paths: &BTreeSet<String>, network: &[String], packages: &[String]) -> Result<Program, String> {
+pub(super) fn program_for_base(
+    paths: &BTreeSet<String>,
+    network: &[String],
+    packages: &[String],
+) -> Result<ProbeProgram, String> {
     let Some(known) = ECOSYSTEMS.iter().find(|known| paths.contains(known.manifest)) else {
         let names: Vec<&str> = ECOSYSTEMS.iter().map(|known| known.manifest).collect();
         return Err(format!("`probe: outdated` knows {}, and base has none of them at its root", names.join(", ")));
@@ -76,10 +80,10 @@ pub(super) fn of(paths: &BTreeSet<String>, network: &[String], packages: &[Strin
         return Err(format!("{text}; for {} name the hosts of its registry in `network:`", known.manifest));
     }
     let only = Globs::new(packages).map_err(|error| error.to_string())?;
-    Ok(Program::Newer { known, run: known.argv.iter().map(|word| (*word).to_owned()).collect(), only })
+    Ok(ProbeProgram::Newer { known, run: known.argv.iter().map(|word| (*word).to_owned()).collect(), only })
 }
 
-impl Program {
+impl ProbeProgram {
     pub(crate) fn argv(&self) -> &[String] {
         match self {
             Self::Own { run, .. } | Self::Newer { run, .. } => run,
@@ -87,41 +91,42 @@ impl Program {
     }
 
     /// What is told while it runs.
-    pub(crate) fn shown(&self) -> String {
+    pub(crate) fn description(&self) -> String {
         self.argv().join(" ")
     }
 
     /// What its end means.
-    pub(crate) fn read(&self, said: Said) -> Probed {
+    pub(crate) fn read(&self, said: ProbeExit) -> ProbeAnswer {
         match (self, said) {
-            (Self::Own { items, .. }, said) => command::read(*items, said),
-            (Self::Newer { known, only, .. }, Said::Exit { code, stdout: Some(text), complaint }) => {
+            (Self::Own { items, .. }, said) => command::read_exit(*items, said),
+            (Self::Newer { known, only, .. }, ProbeExit::Exit { code, stdout: Some(text), complaint }) => {
                 if code != 0 && code != known.found {
-                    return failed(&format!("asking for newer versions ended with code {code}: {complaint}"));
+                    return probe_failed(&format!("asking for newer versions ended with code {code}: {complaint}"));
                 }
-                let is_wanted = |item: &Item| only.is_empty() || only.matches(package(item));
-                let newer = |items: Vec<Item>| command::checked(items.into_iter().filter(is_wanted).collect());
-                (known.read)(&text).map_or_else(|text| failed(&text), newer)
+                let is_wanted = |item: &ProbeItem| only.is_empty() || only.matches(package(item));
+                let newer =
+                    |items: Vec<ProbeItem>| command::checked_items(items.into_iter().filter(is_wanted).collect());
+                (known.read)(&text).map_or_else(|text| probe_failed(&text), newer)
             }
-            (Self::Newer { .. }, Said::Exit { .. }) => failed("the probe printed more than is read"),
-            (Self::Newer { .. }, Said::Failed(text)) => failed(&text),
-            (Self::Newer { .. }, Said::Stopped) => failed("the probe was stopped"),
+            (Self::Newer { .. }, ProbeExit::Exit { .. }) => probe_failed("the probe printed more than is read"),
+            (Self::Newer { .. }, ProbeExit::Failed(text)) => probe_failed(&text),
+            (Self::Newer { .. }, ProbeExit::Stopped) => probe_failed("the probe was stopped"),
         }
     }
 }
 
 /// The package that an item is about; names of packages may have an `@` of their own.
-fn package(item: &Item) -> &str {
+fn package(item: &ProbeItem) -> &str {
     item.key.rsplit_once('@').map_or(item.key.as_str(), |(name, _)| name)
 }
 
-fn item(name: &str, from: Option<&str>, to: &str) -> Item {
+fn item(name: &str, from: Option<&str>, to: &str) -> ProbeItem {
     let title = from.map(|from| format!("{name} {from} can be {to}"));
-    Item { key: format!("{name}@{to}"), title, data: None }
+    ProbeItem { key: format!("{name}@{to}"), title, data: None }
 }
 
 /// `    Updating serde v1.0.1 -> v1.0.2`
-fn cargo(text: &str) -> Result<Vec<Item>, String> {
+fn cargo(text: &str) -> Result<Vec<ProbeItem>, String> {
     let lines = text.lines().filter_map(|line| line.trim().strip_prefix("Updating "));
     let items = lines.filter_map(|line| {
         let (before, after) = line.split_once(" -> ")?;
@@ -133,7 +138,7 @@ fn cargo(text: &str) -> Result<Vec<Item>, String> {
 }
 
 /// `{"left-pad": {"current": "1.0.0", "wanted": "1.0.2", "latest": "2.0.0"}}`; what is not installed has no `current`.
-fn npm(text: &str) -> Result<Vec<Item>, String> {
+fn npm(text: &str) -> Result<Vec<ProbeItem>, String> {
     if text.trim().is_empty() {
         return Ok(Vec::new());
     }
@@ -151,7 +156,7 @@ fn npm(text: &str) -> Result<Vec<Item>, String> {
     Ok(items.collect())
 }
 
-fn go(text: &str) -> Result<Vec<Item>, String> {
+fn go(text: &str) -> Result<Vec<ProbeItem>, String> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     Ok(lines.filter_map(|line| line.split_once('@')).map(|(name, to)| item(name, None, to)).collect())
 }
@@ -160,7 +165,7 @@ fn go(text: &str) -> Result<Vec<Item>, String> {
 mod tests {
     use super::*;
 
-    fn keys(items: Result<Vec<Item>, String>) -> Vec<String> {
+    fn keys(items: Result<Vec<ProbeItem>, String>) -> Vec<String> {
         items.expect("can be read").into_iter().map(|item| item.key).collect()
     }
 
@@ -181,7 +186,7 @@ mod tests {
     #[test]
     fn what_cannot_be_known_offline_is_said() {
         let paths = |name: &str| BTreeSet::from([name.to_owned()]);
-        let why = |paths, network: &[String]| of(&paths, network, &[]).err().unwrap_or_default();
+        let why = |paths, network: &[String]| program_for_base(&paths, network, &[]).err().unwrap_or_default();
         assert!(why(paths("Makefile"), &[]).contains("knows Cargo.toml, package.json, go.mod"));
         assert!(why(paths("package.json"), &[]).contains("for package.json name the hosts"));
         assert_eq!(why(paths("go.mod"), &["packages.example.org".to_owned()]), "");
@@ -190,17 +195,17 @@ mod tests {
     #[test]
     fn npm_says_by_code_one_that_there_are_some() {
         let asked = |only: &[String]| {
-            of(&BTreeSet::from(["package.json".to_owned()]), &["packages.example.org".to_owned()], only)
+            program_for_base(&BTreeSet::from(["package.json".to_owned()]), &["packages.example.org".to_owned()], only)
         };
         let known = asked(&[]);
         let Ok(program) = known else { panic!("npm is known") };
-        let said = |code| Said::Exit { code, stdout: Some("{}".to_owned()), complaint: "no network".to_owned() };
-        assert_eq!(program.read(said(1)), Probed::Nothing);
-        assert!(matches!(program.read(said(2)), Probed::Failed { text } if text.contains("no network")));
+        let said = |code| ProbeExit::Exit { code, stdout: Some("{}".to_owned()), complaint: "no network".to_owned() };
+        assert_eq!(program.read(said(1)), ProbeAnswer::Nothing);
+        assert!(matches!(program.read(said(2)), ProbeAnswer::Failed { text } if text.contains("no network")));
         let Ok(scoped) = asked(&["@a/*".to_owned(), "left-*".to_owned()]) else { panic!("npm is known") };
         let printed = r#"{"left-pad":{"wanted":"1","latest":"2"},"@a/b":{"wanted":"1","latest":"2"},"b":{"wanted":"1","latest":"2"}}"#;
-        let said = Said::Exit { code: 1, stdout: Some(printed.to_owned()), complaint: String::new() };
-        let Probed::Work { items } = scoped.read(said) else { panic!("there are some") };
+        let said = ProbeExit::Exit { code: 1, stdout: Some(printed.to_owned()), complaint: String::new() };
+        let ProbeAnswer::Work { items } = scoped.read(said) else { panic!("there are some") };
         assert_eq!(items.iter().map(|item| item.key.as_str()).collect::<Vec<_>>(), ["@a/b@2", "left-pad@2"]);
     }
 }

@@ -12,20 +12,22 @@ const PACKED_MAX: u64 = 4 << 20;
 
 /// A branch and its commit; without a branch, HEAD is detached.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct At {
+pub(super) struct BranchTip {
     pub(super) branch: Option<String>,
     pub(super) oid: String,
 }
 
 /// Where the base of a loop is; `None` when only git can say.
-pub(super) fn base(repo: &UserRepo, base: Option<&str>) -> Option<At> {
+pub(super) fn base(repo: &UserRepo, base: Option<&str>) -> Option<BranchTip> {
     match base {
-        Some(branch) => Some(At { oid: branch_in(&repo.common_dir, branch)?, branch: Some(branch.to_owned()) }),
+        Some(branch) => Some(BranchTip { oid: branch_in(&repo.common_dir, branch)?, branch: Some(branch.to_owned()) }),
         None => {
             let head = read(&repo.git_dir.join("HEAD"), LOOSE_MAX)?;
             match head.trim().strip_prefix("ref: refs/heads/") {
-                Some(branch) => Some(At { oid: branch_in(&repo.common_dir, branch)?, branch: Some(branch.to_owned()) }),
-                None => Some(At { oid: oid(head.trim())?, branch: None }),
+                Some(branch) => {
+                    Some(BranchTip { oid: branch_in(&repo.common_dir, branch)?, branch: Some(branch.to_owned()) })
+                }
+                None => Some(BranchTip { oid: oid(head.trim())?, branch: None }),
             }
         }
     }

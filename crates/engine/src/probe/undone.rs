@@ -4,7 +4,7 @@ use super::command;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::store::ItemState;
-use loopwright_core::round::{Item, Probed};
+use loopwright_core::round::{ProbeAnswer, ProbeItem};
 use loopwright_core::spec::LoopSpec;
 
 /// What a probe found, of what is not done yet.
@@ -15,20 +15,20 @@ pub(crate) enum Undone {
     /// The probe broke.
     Failed(String),
     /// These items, with how often each failed. Empty when the probe names none.
-    Work(Vec<(Item, i64)>),
+    Work(Vec<(ProbeItem, i64)>),
 }
 
 impl Engine {
     /// Leaves out what is done, given up or waiting: the engine, not the model, decides what is processed. As many items as
     /// one round takes, and no more; one that failed before is taken alone, so that it takes no other along to the inbox.
-    pub(crate) async fn undone(&self, repo: &str, spec: &LoopSpec, probed: Probed) -> Result<Undone, EngineError> {
+    pub(crate) async fn undone(&self, repo: &str, spec: &LoopSpec, probed: ProbeAnswer) -> Result<Undone, EngineError> {
         let items = match probed {
-            Probed::Nothing => return Ok(Undone::Nothing),
-            Probed::Failed { text } => return Ok(Undone::Failed(text)),
-            Probed::Work { items } if items.is_empty() => return Ok(Undone::Work(Vec::new())),
-            Probed::Work { items } => items,
+            ProbeAnswer::Nothing => return Ok(Undone::Nothing),
+            ProbeAnswer::Failed { text } => return Ok(Undone::Failed(text)),
+            ProbeAnswer::Work { items } if items.is_empty() => return Ok(Undone::Work(Vec::new())),
+            ProbeAnswer::Work { items } => items,
         };
-        let mut open: Vec<(Item, i64)> = Vec::new();
+        let mut open: Vec<(ProbeItem, i64)> = Vec::new();
         for item in items {
             match self.store.item(repo, &spec.name, &item.key).await? {
                 Some(row) if row.state != ItemState::Failed => {}
@@ -47,8 +47,8 @@ impl Engine {
 }
 
 /// Items of one round, which share the room that one has in the record.
-fn sharing(mut items: Vec<(Item, i64)>) -> Vec<(Item, i64)> {
+fn sharing(mut items: Vec<(ProbeItem, i64)>) -> Vec<(ProbeItem, i64)> {
     let count = items.len();
-    items.iter_mut().for_each(|(item, _)| command::share(item, count));
+    items.iter_mut().for_each(|(item, _)| command::cut_to_share(item, count));
     items
 }

@@ -1,17 +1,17 @@
 //! Approve: asks the level's human gate. It advises; the level and the sensitive paths were decided before.
 
-use super::Run;
-use super::bindings::Outlet;
+use super::RoundDriver;
+use super::bindings::DeliveryOutlet;
 use loopwright_core::human_gate::{GateDecision, ProposedAction};
 use loopwright_core::round::Event;
 
-impl Run<'_> {
-    pub(super) fn ask(&self, proposed: &[ProposedAction]) -> Event {
+impl RoundDriver<'_> {
+    pub(super) fn ask_human(&self, proposed: &[ProposedAction]) -> Event {
         Event::Decided { decision: self.decide(proposed) }
     }
 
     fn decide(&self, proposed: &[ProposedAction]) -> GateDecision {
-        if matches!(self.bind.outlet, Outlet::ApprovalOnly) {
+        if matches!(self.bind.outlet, DeliveryOutlet::ApprovalOnly) {
             return GateDecision::escalate("no action executor is configured");
         }
         let level = self.spec().level;

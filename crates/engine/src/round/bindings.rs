@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 /// What a loop is bound to.
 #[derive(Clone)]
-pub struct Bindings {
+pub struct LoopBindings {
     /// The agents of each role.
     pub agents: RoleAgents,
     /// Decides at L3 what may leave without a person.
     pub gate: Arc<dyn HumanGate>,
     /// Where outputs go.
-    pub outlet: Outlet,
+    pub outlet: DeliveryOutlet,
 }
 
 /// The agents of each role, in the order in which they are tried. No role uses the agents of another one: a loop whose
@@ -57,7 +57,7 @@ impl RoleAgents {
 
 /// Where outputs go.
 #[derive(Clone)]
-pub enum Outlet {
+pub enum DeliveryOutlet {
     /// The local forge in the state directory.
     LocalForge,
     /// Whatever the embedder brings.

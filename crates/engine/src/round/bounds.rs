@@ -1,11 +1,11 @@
 //! Bounds of what is recorded: whatever a maker, a gate or the world says fits into one event. What does not fit is cut and
 //! said to be, or refused; it never makes a round that cannot be recorded.
 
-use super::Trouble;
+use super::StageError;
 use crate::store::BODY_MAX;
 use loopwright_core::gate::GateResult;
-use loopwright_core::outbox::{Problem, StagedItem};
-use loopwright_core::round::{Broke, ChangeFact, Event, SealFindings, Stage};
+use loopwright_core::outbox::{OutboxProblem, StagedItem};
+use loopwright_core::round::{ChangeFact, Event, SealFindings, Stage, StageFailed};
 
 /// Entries of one list.
 const ENTRIES_MAX: usize = 500;
@@ -82,23 +82,23 @@ pub(super) fn results(mut all: Vec<GateResult>) -> Vec<GateResult> {
 }
 
 /// A batch whose recorded form is too long is refused: control characters, for one, take six times their room there.
-pub(super) fn recordable(items: Vec<StagedItem>) -> Result<Vec<StagedItem>, Vec<Problem>> {
+pub(super) fn recordable(items: Vec<StagedItem>) -> Result<Vec<StagedItem>, Vec<OutboxProblem>> {
     let bytes = serde_json::to_string(&items).map_or(usize::MAX, |text| text.len());
     if bytes <= ITEMS_BYTES_MAX {
         return Ok(items);
     }
     let why = format!("{bytes} bytes as recorded, at most {ITEMS_BYTES_MAX}");
-    Err(vec![Problem { name: "outbox".to_owned(), why }])
+    Err(vec![OutboxProblem { name: "outbox".to_owned(), why }])
 }
 
 /// The last resort: what still does not fit breaks its stage, and that is recorded instead.
-pub(super) fn fits(event: &Event, stage: Stage) -> Result<(), Trouble> {
-    let bytes = super::recorded(event).body.len();
+pub(super) fn fits(event: &Event, stage: Stage) -> Result<(), StageError> {
+    let bytes = super::recorded_event(event).body.len();
     if bytes <= BODY_MAX {
         return Ok(());
     }
     let text = format!("what `{}` says takes {bytes} bytes, at most {BODY_MAX} are recorded", event.kind());
-    Err(Trouble::Broke(Broke { stage, code: "too-large".to_owned(), text }))
+    Err(StageError::Broke(StageFailed { stage, code: "too-large".to_owned(), text }))
 }
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
 //! Briefs: fills what roles are told from what the round knows. The words are core's; the maker's own words never reach a
 //! checker.
 
-use super::{Run, Trouble, isolate};
-use loopwright_core::memory::Remembered;
+use super::{RoundDriver, StageError, isolate};
+use loopwright_core::memory::MemoryEntry;
 use loopwright_core::prompt::{
-    self, AnswerWay, CheckerBrief, FileDiff, GateEvidence, MakerBrief, Named, Start, Text, WorkItem,
+    self, AttemptStart, BriefText, CheckerBrief, FileDiff, GateEvidence, MakerBrief, NamedText, VerdictChannel,
+    WorkItem,
 };
-use loopwright_core::round::{AgentRun, Attempt, Feedback, Item, Phase, Shown, Stage};
+use loopwright_core::round::{AgentRun, Attempt, AttemptFeedback, Phase, ProbeItem, ShownChange, Stage};
 use loopwright_core::verdict::{self, TreeChange};
 use std::io::Read as _;
 
@@ -16,11 +17,15 @@ const CUT: &str = "the diff was too long, or a file in it is not text: you have 
 /// Bytes of one context file.
 const CONTEXT_MAX: usize = 64 << 10;
 
-impl Run<'_> {
-    pub(super) async fn maker_brief(&self, attempt: u32, feedback: Option<&Feedback>) -> Result<String, Trouble> {
+impl RoundDriver<'_> {
+    pub(super) async fn maker_brief(
+        &self,
+        attempt: u32,
+        feedback: Option<&AttemptFeedback>,
+    ) -> Result<String, StageError> {
         let spec = self.spec();
         let brief = MakerBrief {
-            own: self.own_words(Text::Maker),
+            own: self.own_words(BriefText::Maker),
             intent: spec.intent.clone(),
             level: spec.level,
             outputs: spec.output.iter().map(|output| output.kind).collect(),
@@ -30,20 +35,20 @@ impl Run<'_> {
             context: self.context().await?,
             mark: mark(&format!("{}:{attempt}:{}", self.id(), self.round.facts().started.spec_hash)),
             state: self.round.facts().history.join("\n"),
-            memory: self.round.facts().memory.iter().map(Remembered::line).collect(),
+            memory: self.round.facts().memory.iter().map(MemoryEntry::line).collect(),
             items: self.work_items(),
             attempt,
             attempts: spec.attempts,
             start: self.which_start(),
-            feedback: feedback.map(told).unwrap_or_default(),
+            feedback: feedback.map(prompt_feedback).unwrap_or_default(),
         };
         Ok(brief.render())
     }
 
-    fn which_start(&self) -> Start {
+    fn which_start(&self) -> AttemptStart {
         match self.round.phase() {
-            Phase::Making(AgentRun::Again) => Start::Again,
-            _ => Start::First,
+            Phase::Making(AgentRun::Again) => AttemptStart::Again,
+            _ => AttemptStart::First,
         }
     }
 
@@ -52,17 +57,17 @@ impl Run<'_> {
         &self,
         sealed: &Attempt,
         nonce: &str,
-        answer: AnswerWay,
-    ) -> Result<(String, Shown), Trouble> {
+        answer: VerdictChannel,
+    ) -> Result<(String, ShownChange), StageError> {
         let spec = self.spec();
         let change = if sealed.has_change() { TreeChange::Some } else { TreeChange::None };
         let (diff, shown) = self.diff(sealed).await?;
-        let mut remarks = if shown == Shown::Part { vec![CUT.to_owned()] } else { Vec::new() };
+        let mut remarks = if shown == ShownChange::Part { vec![CUT.to_owned()] } else { Vec::new() };
         remarks.extend(sealed.findings.notes.iter().cloned());
         remarks.extend(sealed.findings.sensitive.iter().map(|path| format!("sensitive path: {path}")));
         remarks.extend(sealed.inputs_edited.iter().map(|path| format!("gate input edited: {path}")));
         let brief = CheckerBrief {
-            own: self.own_words(Text::Checker),
+            own: self.own_words(BriefText::Checker),
             answer,
             intent: spec.intent.clone(),
             asked: spec.prompts.maker.clone().unwrap_or_default(),
@@ -74,7 +79,7 @@ impl Run<'_> {
             items: self.work_items(),
             diff,
             gates: sealed.gates.iter().map(evidence).collect(),
-            staged: sealed.items.iter().map(|item| Named { name: item.name.clone(), text: item.text() }).collect(),
+            staged: sealed.items.iter().map(|item| NamedText { name: item.name.clone(), text: item.text() }).collect(),
             remarks,
             nonce: nonce.to_owned(),
             tree: sealed.tree.clone().unwrap_or_default(),
@@ -84,7 +89,7 @@ impl Run<'_> {
     }
 
     /// The repository's own words for a role, read from the trusted checkout; the built-in ones where it has none.
-    fn own_words(&self, text: Text) -> Option<String> {
+    fn own_words(&self, text: BriefText) -> Option<String> {
         let path = self.repo.work_tree.join(".loopwright").join("prompts").join(format!("{}.md", text.name()));
         let file = std::fs::File::open(path).ok().filter(|file| file.metadata().is_ok_and(|found| found.is_file()))?;
         let mut bytes = Vec::new();
@@ -93,7 +98,7 @@ impl Run<'_> {
     }
 
     fn work_items(&self) -> Vec<WorkItem> {
-        let told = |item: &Item| {
+        let told = |item: &ProbeItem| {
             let text = [item.title.as_deref(), item.data.as_deref()];
             WorkItem { key: item.key.clone(), text: text.into_iter().flatten().collect::<Vec<_>>().join("\n") }
         };
@@ -101,58 +106,59 @@ impl Run<'_> {
     }
 
     /// Skills are read from the trusted checkout; one that is not there was an error before the round began.
-    fn skills(&self) -> Vec<Named> {
+    fn skills(&self) -> Vec<NamedText> {
         let folder = self.repo.work_tree.join(".loopwright").join("skills");
         let read = |name: &String| {
             let text = std::fs::read_to_string(folder.join(name)).ok()?;
-            Some(Named { name: name.clone(), text })
+            Some(NamedText { name: name.clone(), text })
         };
         self.spec().skills.iter().filter_map(read).collect()
     }
 
     /// Context files come from the pinned base, not from anybody's working copy.
-    async fn context(&self) -> Result<Vec<Named>, Trouble> {
+    async fn context(&self) -> Result<Vec<NamedText>, StageError> {
         let mut files = Vec::new();
         let base = isolate::parse(self.round.facts().base.as_deref().unwrap_or_default())?;
         for name in &self.spec().context {
-            let blob = self.spaces.engine().read_blob(&base, name, CONTEXT_MAX).await;
-            let blob = blob.map_err(|error| Trouble::broke(Stage::Make, "context", &error))?;
+            let blob = self.workspaces.engine().read_blob(&base, name, CONTEXT_MAX).await;
+            let blob = blob.map_err(|error| StageError::broke(Stage::Make, "context", &error))?;
             let text =
                 blob.map_or_else(|| "(not in base)".to_owned(), |bytes| String::from_utf8_lossy(&bytes).into_owned());
-            files.push(Named { name: name.clone(), text });
+            files.push(NamedText { name: name.clone(), text });
         }
         Ok(files)
     }
 
     /// The diff from raw trees. One that does not fit is cut, and of a file that is not text, which one zero byte makes of
     /// any, nothing is shown; the checker is then told that it did not see all.
-    async fn diff(&self, sealed: &Attempt) -> Result<(Vec<FileDiff>, Shown), Trouble> {
+    async fn diff(&self, sealed: &Attempt) -> Result<(Vec<FileDiff>, ShownChange), StageError> {
         let base = isolate::parse(self.round.facts().base.as_deref().unwrap_or_default())?;
         let commit = isolate::parse(sealed.commit.as_deref().unwrap_or_default())?;
-        let diff = self.spaces.engine().unified_diff(&base, &commit, DIFF_MAX).await;
-        let diff = diff.map_err(|error| Trouble::broke(Stage::Check, "diff", &error))?;
+        let diff = self.workspaces.engine().unified_diff(&base, &commit, DIFF_MAX).await;
+        let diff = diff.map_err(|error| StageError::broke(Stage::Check, "diff", &error))?;
         // Lines of a file begin with a sign of their own, so no file can say this of itself.
         let all_text = !diff.text.lines().any(|line| line.starts_with("Binary files "));
-        let shown = if diff.whole && all_text { Shown::Whole } else { Shown::Part };
+        let shown = if diff.whole && all_text { ShownChange::Whole } else { ShownChange::Part };
         Ok((split(&diff.text), shown))
     }
 }
 
 /// A delimiter that others cannot have known when they wrote: a maker's is of its own round, a checker's of its nonce.
 fn mark(secret: &str) -> String {
-    loopwright_core::hash::of_fields(&[b"loopwright mark 1", secret.as_bytes()]).chars().take(16).collect()
+    loopwright_core::hash::hash_fields(&[b"loopwright mark 1", secret.as_bytes()]).chars().take(16).collect()
 }
 
-fn told(feedback: &Feedback) -> Vec<prompt::Feedback> {
-    let gates = feedback.gates.iter().map(|(name, why, output)| prompt::Feedback::Gate {
+fn prompt_feedback(feedback: &AttemptFeedback) -> Vec<prompt::BriefFeedback> {
+    let gates = feedback.gates.iter().map(|(name, why, output)| prompt::BriefFeedback::Gate {
         name: name.clone(),
         why: why.clone(),
         output: output.clone(),
     });
-    let scores = (!feedback.scores.is_empty()).then(|| prompt::Feedback::Checker { reasons: feedback.scores.clone() });
+    let scores =
+        (!feedback.scores.is_empty()).then(|| prompt::BriefFeedback::Checker { reasons: feedback.scores.clone() });
     let mut all: Vec<_> = gates.chain(scores).collect();
     if all.is_empty() {
-        all.push(prompt::Feedback::Rule { why: feedback.reason.text.clone() });
+        all.push(prompt::BriefFeedback::Rule { why: feedback.reason.text.clone() });
     }
     all
 }

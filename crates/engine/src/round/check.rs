@@ -2,30 +2,32 @@
 //! exist while the maker lived, or is its last message for an agent that is listened to, and comes from nowhere else.
 
 use super::role_runner::{FileAccess, RoleCall, RoleView};
-use super::{Run, Trouble, isolate, workspace_trouble};
+use super::{RoundDriver, StageError, isolate, workspace_trouble};
 use crate::agents::{AgentOutcome, VerdictSink};
 use crate::git::Oid;
-use crate::workspace::{Files, SnapshotKind};
-use crate::{places, random, staging};
+use crate::workspace::{CheckoutFiles, SnapshotKind};
+use crate::{random, staging, state_dir};
 use loopwright_core::gate::GateStatus;
 use loopwright_core::outbox::StagedItem;
-use loopwright_core::prompt::AnswerWay;
+use loopwright_core::prompt::VerdictChannel;
 use loopwright_core::round::{Attempt, CheckerResult, Event, RoleResult, Stage};
 use loopwright_core::spec::Role;
-use loopwright_core::verdict::{self, Evidence, Expected, Judgement, Malformed, Resolve, TreeChange, VerdictFile};
+use loopwright_core::verdict::{
+    self, CitationResolver, Judgement, MalformedVerdict, TreeChange, VerdictCitation, VerdictExpectation, VerdictFile,
+};
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 /// Bytes of one cited file.
 const BLOB_MAX: usize = 8 << 20;
 
-impl Run<'_> {
-    pub(super) async fn check(&mut self) -> Result<Event, Trouble> {
+impl RoundDriver<'_> {
+    pub(super) async fn check(&mut self) -> Result<Event, StageError> {
         self.has_time()?;
         let attempt = self.round.facts().attempt_number();
         let turn = self.role_runner().turn(Role::Checker)?;
         self.stage(Stage::Check, format!("fresh checker with {}", turn.agent.name()));
-        let desk = self.desk().await?;
+        let desk = self.prepare_checker().await?;
         let sealed = self.sealed_attempt()?;
         let way = turn.answer_way();
         let (prompt, shown) = self.checker_brief(sealed, &desk.nonce, way).await?;
@@ -38,46 +40,46 @@ impl Run<'_> {
         });
         let view = desk.view(&self.workspace(Stage::Check)?.root);
         let run = self.run_role(RoleCall { turn, attempt, name, prompt, view, verdict }).await?;
-        let judgement = self.judge(&desk, said(&desk, way, run.outcome.as_ref())).await?;
+        let judgement = self.judge(&desk, verdict_text(&desk, way, run.outcome.as_ref())).await?;
         Ok(run.ended(RoleResult::Checker(CheckerResult { judgement, shown })))
     }
 
     /// The checker's own folder: snapshot, sink, home. Made after the maker is dead, under a name nobody can guess.
-    async fn desk(&self) -> Result<Desk, Trouble> {
+    async fn prepare_checker(&self) -> Result<CheckerContext, StageError> {
         let workspace = self.workspace(Stage::Check)?;
         let attempt = self.sealed_attempt()?;
-        let nonce = random::nonce().map_err(Trouble::Fatal)?;
-        let folder = workspace.root.join(format!("check-{}", random::nonce().map_err(Trouble::Fatal)?));
-        let desk = Desk {
+        let nonce = random::nonce().map_err(StageError::Fatal)?;
+        let folder = workspace.root.join(format!("check-{}", random::nonce().map_err(StageError::Fatal)?));
+        let desk = CheckerContext {
             nonce,
             home: folder.join("home"),
             tmp: folder.join("tmp"),
             sink: folder.join("sink"),
             outbox: folder.join("outbox"),
             items: folder.join("items"),
-            files: Files::Layers(Vec::new()),
+            files: CheckoutFiles::Layers(Vec::new()),
         };
         for path in [&desk.home, &desk.tmp, &desk.sink, &desk.outbox, &desk.items] {
-            places::make_dir(path).map_err(|error| Trouble::broke(Stage::Check, "desk", &error))?;
+            state_dir::make_dir(path).map_err(|error| StageError::broke(Stage::Check, "desk", &error))?;
         }
         self.lay_out_items(&desk, &attempt.items)?;
         let commit = isolate::parse(attempt.commit.as_deref().unwrap_or_default())?;
-        let view = self.spaces.snapshot(workspace, "check", &commit, SnapshotKind::ReadOnly, &[]).await;
-        Ok(Desk { files: view.map_err(workspace_trouble(Stage::Check))?.files, ..desk })
+        let view = self.workspaces.snapshot(workspace, "check", &commit, SnapshotKind::ReadOnly, &[]).await;
+        Ok(CheckerContext { files: view.map_err(workspace_trouble(Stage::Check))?.files, ..desk })
     }
 
-    fn lay_out_items(&self, desk: &Desk, items: &[StagedItem]) -> Result<(), Trouble> {
+    fn lay_out_items(&self, desk: &CheckerContext, items: &[StagedItem]) -> Result<(), StageError> {
         for item in items {
-            let written = self.engine.places.lay_out(&desk.items.join(&item.name), item.text().as_bytes());
-            written.map_err(|error| Trouble::broke(Stage::Check, "desk", &error))?;
+            let written = self.engine.state_dir.write_ephemeral(&desk.items.join(&item.name), item.text().as_bytes());
+            written.map_err(|error| StageError::broke(Stage::Check, "desk", &error))?;
         }
         Ok(())
     }
 
-    pub(super) fn sealed_attempt(&self) -> Result<&Attempt, Trouble> {
+    pub(super) fn sealed_attempt(&self) -> Result<&Attempt, StageError> {
         let sealed = self.round.facts().attempt().filter(|attempt| attempt.candidate.is_some());
         sealed.ok_or_else(|| {
-            Trouble::Broke(loopwright_core::round::Broke {
+            StageError::Broke(loopwright_core::round::StageFailed {
                 stage: Stage::Check,
                 code: "unsealed".to_owned(),
                 text: "there is no sealed candidate".to_owned(),
@@ -86,7 +88,11 @@ impl Run<'_> {
     }
 
     /// Judges what the checker said. Whatever is missing or strange there is never a pass.
-    async fn judge(&self, desk: &Desk, said: Result<Option<Vec<u8>>, Malformed>) -> Result<Judgement, Trouble> {
+    async fn judge(
+        &self,
+        desk: &CheckerContext,
+        said: Result<Option<Vec<u8>>, MalformedVerdict>,
+    ) -> Result<Judgement, StageError> {
         let sealed = self.sealed_attempt()?;
         let bytes = match said {
             Ok(bytes) => bytes,
@@ -94,7 +100,7 @@ impl Run<'_> {
         };
         let change = if sealed.has_change() { TreeChange::Some } else { TreeChange::None };
         let passed = sealed.gates.iter().filter(|gate| gate.status == GateStatus::Passed);
-        let expected = Expected {
+        let expected = VerdictExpectation {
             nonce: desk.nonce.clone(),
             tree: sealed.tree.clone().unwrap_or_default(),
             candidate: sealed.candidate.clone().unwrap_or_default(),
@@ -108,28 +114,32 @@ impl Run<'_> {
     }
 
     /// Reads every file the verdict cites from the sealed tree, by object id.
-    async fn cited(&self, bytes: Option<&[u8]>, sealed: &Attempt) -> Result<Cited, Trouble> {
+    async fn cited(&self, bytes: Option<&[u8]>, sealed: &Attempt) -> Result<CitedTexts, StageError> {
         let tree: Oid = isolate::parse(sealed.tree.as_deref().unwrap_or_default())?;
         let mut files = HashMap::new();
         for path in cited_paths(bytes) {
-            let blob = self.spaces.engine().read_blob(&tree, &path, BLOB_MAX).await;
-            let blob = blob.map_err(|error| Trouble::broke(Stage::Check, "citation", &error))?;
+            let blob = self.workspaces.engine().read_blob(&tree, &path, BLOB_MAX).await;
+            let blob = blob.map_err(|error| StageError::broke(Stage::Check, "citation", &error))?;
             if let Some(text) = blob.and_then(|bytes| String::from_utf8(bytes).ok()) {
                 files.insert(path, text);
             }
         }
         let items = sealed.items.iter().map(|item| (item.name.clone(), item.text())).collect();
-        Ok(Cited { files, items })
+        Ok(CitedTexts { files, items })
     }
 }
 
 /// The verdict as the checker gave it: in its sink, or as its last message.
-fn said(desk: &Desk, way: AnswerWay, outcome: Option<&AgentOutcome>) -> Result<Option<Vec<u8>>, Malformed> {
+fn verdict_text(
+    desk: &CheckerContext,
+    way: VerdictChannel,
+    outcome: Option<&AgentOutcome>,
+) -> Result<Option<Vec<u8>>, MalformedVerdict> {
     match way {
-        AnswerWay::File => Ok(staging::read_sink(&desk.verdict(), verdict::BYTES_MAX as u64)),
-        AnswerWay::Message => {
-            let answer = outcome.and_then(|outcome| outcome.told.answer.as_deref()).unwrap_or_default();
-            Ok(verdict::in_answer(answer)?.map(|document| document.as_bytes().to_vec()))
+        VerdictChannel::File => Ok(staging::read_sink(&desk.verdict(), verdict::BYTES_MAX as u64)),
+        VerdictChannel::Message => {
+            let answer = outcome.and_then(|outcome| outcome.self_report.answer.as_deref()).unwrap_or_default();
+            Ok(verdict::find_verdict(answer)?.map(|document| document.as_bytes().to_vec()))
         }
     }
 }
@@ -139,24 +149,24 @@ fn cited_paths(bytes: Option<&[u8]>) -> BTreeSet<String> {
     let Some(Ok(file)) = bytes.map(VerdictFile::parse) else { return BTreeSet::new() };
     let evidence = file.scores.into_iter().flat_map(|score| score.evidence);
     let paths = evidence.filter_map(|evidence| match evidence {
-        Evidence::Line { path, .. } => Some(path),
-        Evidence::Gate { .. } | Evidence::Item { .. } => None,
+        VerdictCitation::Line { path, .. } => Some(path),
+        VerdictCitation::Gate { .. } | VerdictCitation::Item { .. } => None,
     });
     paths.collect()
 }
 
 /// Where one checker sits.
-struct Desk {
+struct CheckerContext {
     nonce: String,
     home: PathBuf,
     tmp: PathBuf,
     sink: PathBuf,
     outbox: PathBuf,
     items: PathBuf,
-    files: Files,
+    files: CheckoutFiles,
 }
 
-impl Desk {
+impl CheckerContext {
     fn verdict(&self) -> PathBuf {
         Path::new(&self.sink).join("verdict.json")
     }
@@ -176,7 +186,7 @@ impl Desk {
 }
 
 /// What the verdict cites, as it was sealed.
-struct Cited {
+struct CitedTexts {
     files: HashMap<String, String>,
     items: HashMap<String, String>,
 }
@@ -186,7 +196,7 @@ fn line_of(text: Option<&String>, line: u32) -> Option<String> {
     text?.lines().nth(index).map(str::to_owned)
 }
 
-impl Resolve for Cited {
+impl CitationResolver for CitedTexts {
     fn line(&self, path: &str, line: u32) -> Option<String> {
         line_of(self.files.get(path), line)
     }

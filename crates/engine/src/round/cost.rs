@@ -1,50 +1,53 @@
 //! What a start may ask and what it cost: its pass to the model providers, the ceilings that their answers are held against,
 //! and the two counts, the agent's own and the proxy's, of which the dearer one is charged.
 
-use super::Trouble;
+use super::StageError;
 use super::role_runner::{RoleRunner, RoleTurn};
-use crate::agents::providers::Asks;
-use crate::agents::{AgentError, AgentOutcome, Endpoints, Invocation};
-use crate::egress::Pass;
-use crate::egress::usage::{Bounds, Count};
-use crate::proc::{Cancel, How};
+use crate::agents::providers::ProviderChoice;
+use crate::agents::{AgentError, AgentInvocation, AgentOutcome, ProviderEndpoints};
+use crate::egress::ProviderGrant;
+use crate::egress::usage::{UsageBounds, UsageCount};
+use crate::proc::{CancelToken, RunEnd};
 use loopwright_core::budget::{
-    self, Charge, Counted, Known, ModelSpend, ModelTokens, Priced, Reservation, Spend, Tokens, Usage,
+    self, AgentUsage, ChargeBasis, CountedUsage, ModelSpend, ModelTokens, PricedTokens, Reservation, Spend, SpendKnown,
+    Tokens,
 };
-use loopwright_core::prices::Prices;
+use loopwright_core::prices::ModelPrices;
 use loopwright_core::units::Usd;
 use std::sync::Arc;
 
 /// What one start cost.
-pub(super) struct Cost {
+pub(super) struct StartCost {
     pub(super) spend: Spend,
     /// The same by model, where that is known.
     pub(super) models: Vec<ModelSpend>,
     /// Who counted it.
-    pub(super) counted: Counted,
+    pub(super) counted: CountedUsage,
 }
 
 impl RoleRunner<'_> {
     /// Where the agent whose turn it is reaches the model providers that it asks, with a pass that no other start has. One
     /// whose provider has no key signs in by itself, if its user allows that.
-    pub(super) fn endpoints(&self, turn: &RoleTurn) -> Result<Endpoints, Trouble> {
+    pub(super) fn endpoints(&self, turn: &RoleTurn) -> Result<ProviderEndpoints, StageError> {
         let known = self.engine.provider_names();
-        let asks = turn.spec.as_ref().map_or(Asks::All, Asks::of_spec);
+        let asks = turn.spec.as_ref().map_or(ProviderChoice::All, ProviderChoice::for_spec);
         let login = turn.spec.as_ref().and_then(|agent| self.engine.login(agent));
         let login = login.and_then(|login| login.read().ok()).map(Arc::from);
-        let Some(egress) = self.ways.egress() else { return Ok(Endpoints { login, ..Endpoints::default() }) };
-        let pass = egress.admit(&asks.among(&known));
-        let pass = pass.map_err(|error| Trouble::broke(self.round.phase().stage(), "token", &error))?;
-        Ok(Endpoints { login, ..Endpoints::by(pass) })
+        let Some(egress) = self.ways.proxy() else {
+            return Ok(ProviderEndpoints { login, ..ProviderEndpoints::default() });
+        };
+        let pass = egress.grant_access(&asks.select_from(&known));
+        let pass = pass.map_err(|error| StageError::broke(self.round.phase().stage(), "token", &error))?;
+        Ok(ProviderEndpoints { login, ..ProviderEndpoints::from_grant(pass) })
     }
 
     /// Holds what the answers of a start's models cost against the same ceilings as its own reports: an agent that reports
     /// its use late or never is stopped by them all the same.
-    pub(super) fn bound_pass(&self, invocation: &Invocation) {
+    pub(super) fn bound_pass(&self, invocation: &AgentInvocation) {
         let limits = &invocation.limits;
         let (meter, prices) = (limits.meter.clone(), Arc::clone(&self.engine.settings.prices));
-        if let Some(pass) = &invocation.endpoints.pass {
-            pass.tally().bound(Bounds { tokens: limits.tokens, usd: limits.usd, meter, prices });
+        if let Some(pass) = &invocation.endpoints.grant {
+            pass.tally().set_bounds(UsageBounds { tokens: limits.tokens, usd: limits.usd, meter, prices });
         }
     }
 
@@ -52,10 +55,10 @@ impl RoleRunner<'_> {
     pub(super) async fn unless_over(
         &self,
         work: impl Future<Output = Result<AgentOutcome, AgentError>>,
-        endpoints: &Endpoints,
-        stop: &Cancel,
+        endpoints: &ProviderEndpoints,
+        stop: &CancelToken,
     ) -> Result<AgentOutcome, AgentError> {
-        let pass = endpoints.pass.as_deref();
+        let pass = endpoints.grant.as_deref();
         let stopped = async {
             tokio::select! {
                 () = self.cancel.cancelled() => {}
@@ -72,10 +75,10 @@ impl RoleRunner<'_> {
         if let Some(pass) = pass {
             pass.end();
         }
-        match pass.and_then(|pass| pass.tally().passed()) {
+        match pass.and_then(|pass| pass.tally().passed_ceiling()) {
             // What it did after that, such as to fail because nobody answered any more, is the ceiling's doing.
             Some(limit) if !self.cancel.is_cancelled() => {
-                outcome.map(|outcome| AgentOutcome { how: How::Stopped, limit: Some(limit), ..outcome })
+                outcome.map(|outcome| AgentOutcome { how: RunEnd::Stopped, limit: Some(limit), ..outcome })
             }
             Some(_) | None => outcome,
         }
@@ -85,72 +88,81 @@ impl RoleRunner<'_> {
     pub(super) fn cost_of(
         &self,
         outcome: &Result<AgentOutcome, AgentError>,
-        invocation: &Invocation,
+        invocation: &AgentInvocation,
         reserved: Reservation,
         wall_ms: u64,
-    ) -> Cost {
-        let seen = invocation.endpoints.pass.as_ref().map(|pass| pass.tally().so_far()).unwrap_or_default();
+    ) -> StartCost {
+        let seen = invocation.endpoints.grant.as_ref().map(|pass| pass.tally().current_count()).unwrap_or_default();
         match outcome {
-            Ok(outcome) => self.counted(outcome.usage, &outcome.told.models, &seen, reserved, wall_ms),
+            Ok(outcome) => self.counted(outcome.usage, &outcome.self_report.models, &seen, reserved, wall_ms),
             Err(
                 AgentError::NotFound { .. }
                 | AgentError::Unavailable { .. }
                 | AgentError::Script { .. }
                 | AgentError::Exhausted { .. },
-            ) if seen == Count::default() => {
+            ) if seen == UsageCount::default() => {
                 let spend = Spend { wall_ms, ..Spend::default() };
-                Cost { spend, models: Vec::new(), counted: Counted::default() }
+                StartCost { spend, models: Vec::new(), counted: CountedUsage::default() }
             }
-            Err(_) => self.counted(Usage::Unknown, &[], &seen, reserved, wall_ms),
+            Err(_) => self.counted(AgentUsage::Unknown, &[], &seen, reserved, wall_ms),
         }
     }
 
-    fn counted(&self, usage: Usage, models: &[ModelTokens], seen: &Count, reserved: Reservation, wall_ms: u64) -> Cost {
+    fn counted(
+        &self,
+        usage: AgentUsage,
+        models: &[ModelTokens],
+        seen: &UsageCount,
+        reserved: Reservation,
+        wall_ms: u64,
+    ) -> StartCost {
         let prices = &self.engine.settings.prices;
         let told = match usage {
-            Usage::Reported(tokens) => Some(Priced { tokens, usd: price_of(prices, models, tokens) }),
-            Usage::Unknown => None,
+            AgentUsage::Reported(tokens) => Some(PricedTokens { tokens, usd: price_of(prices, models, tokens) }),
+            AgentUsage::Unknown => None,
         };
         // Who was turned away every time has used nothing, and that is known.
-        let has_seen = seen.told > 0 || seen.refused > 0 || seen.tokens() != Tokens::default();
-        let sum = has_seen.then(|| Priced { tokens: seen.tokens(), usd: seen.cost(prices) });
-        let (counted, charge) = Counted::decide(told, sum, seen.unclear, seen.guess(prices));
+        let has_seen = seen.reported > 0 || seen.refused > 0 || seen.tokens() != Tokens::default();
+        let sum = has_seen.then(|| PricedTokens { tokens: seen.tokens(), usd: seen.cost(prices) });
+        let (counted, charge) = CountedUsage::decide(told, sum, seen.unclear, seen.guess(prices));
         let (count, models, least) = match (charge, told, sum) {
-            (Charge::Told, Some(told), _) => (Some(told), models, Reservation::default()),
-            (Charge::Seen, _, Some(sum)) => (Some(sum), seen.models.as_slice(), Reservation::default()),
-            (Charge::AtLeast(least), ..) => (None, models, least.plus(seen.guess(prices))),
-            (Charge::Told, None, _) | (Charge::Seen, _, None) => (None, models, Reservation::default()),
+            (ChargeBasis::Reported, Some(told), _) => (Some(told), models, Reservation::default()),
+            (ChargeBasis::Counted, _, Some(sum)) => (Some(sum), seen.models.as_slice(), Reservation::default()),
+            (ChargeBasis::AtLeast(least), ..) => (None, models, least.plus(seen.guess(prices))),
+            (ChargeBasis::Reported, None, _) | (ChargeBasis::Counted, _, None) => {
+                (None, models, Reservation::default())
+            }
         };
-        let usage = count.map_or(Usage::Unknown, |count| Usage::Reported(count.tokens));
+        let usage = count.map_or(AgentUsage::Unknown, |count| AgentUsage::Reported(count.tokens));
         let reserved =
             Reservation { tokens: reserved.tokens.max(least.tokens), usd: Usd(reserved.usd.0.max(least.usd.0)) };
-        let spend = budget::settle(usage, reserved, |_| count.map_or(Usd(0), |count| count.usd), wall_ms);
-        let models = if spend.known == Known::Yes { lines(prices, models) } else { Vec::new() };
-        Cost { spend, models, counted }
+        let spend = budget::spend_from_usage(usage, reserved, |_| count.map_or(Usd(0), |count| count.usd), wall_ms);
+        let models = if spend.known == SpendKnown::Yes { lines(prices, models) } else { Vec::new() };
+        StartCost { spend, models, counted }
     }
 }
 
 /// Returns when a ceiling is passed; never for a start that asks nobody.
-async fn over(pass: Option<&Pass>) {
+async fn over(pass: Option<&ProviderGrant>) {
     match pass {
-        Some(pass) => pass.tally().over().await,
+        Some(pass) => pass.tally().wait_for_ceiling().await,
         None => std::future::pending().await,
     }
 }
 
-fn lines(prices: &Prices, models: &[ModelTokens]) -> Vec<ModelSpend> {
+fn lines(prices: &ModelPrices, models: &[ModelTokens]) -> Vec<ModelSpend> {
     let spend = |used: &ModelTokens| ModelSpend {
         model: used.model.clone(),
         tokens: used.tokens,
-        usd: prices.of(&used.model, used.tokens),
-        known: Known::Yes,
+        usd: prices.cost_of(&used.model, used.tokens),
+        known: SpendKnown::Yes,
     };
     models.iter().map(spend).collect()
 }
 
 /// The price of a start's tokens: each model's by its own rate, and what no model was named for by the dearest.
-fn price_of(prices: &Prices, models: &[ModelTokens], all: Tokens) -> Usd {
+fn price_of(prices: &ModelPrices, models: &[ModelTokens], all: Tokens) -> Usd {
     let named = models.iter().fold(Tokens::default(), |sum, used| sum.plus(used.tokens));
-    let rest = prices.of("", all.less(named)).0;
-    Usd(models.iter().fold(rest, |sum, used| sum.saturating_add(prices.of(&used.model, used.tokens).0)))
+    let rest = prices.cost_of("", all.less(named)).0;
+    Usd(models.iter().fold(rest, |sum, used| sum.saturating_add(prices.cost_of(&used.model, used.tokens).0)))
 }

@@ -4,8 +4,8 @@
 
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::store::{Batch, Change, ReceiptRow, ScheduleRow, SignalRow, StoreError, StoreErrorKind};
-use loopwright_core::round::Item;
+use crate::store::{ReceiptRow, RowChange, ScheduleRow, SignalRow, StoreBatch, StoreError, StoreErrorKind};
+use loopwright_core::round::ProbeItem;
 
 /// What made a round due, as rows. Their repository and loop are the round's.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,38 +21,38 @@ pub struct DueRecord {
 
 impl DueRecord {
     /// The rows that are written with the first event of a round.
-    pub(super) fn changes(self, round: &str) -> Vec<Change> {
+    pub(super) fn changes(self, round: &str) -> Vec<RowChange> {
         let Self { receipt, schedule, signals } = self;
         let (repo, loop_name) = (receipt.repo.clone(), receipt.loop_name.clone());
-        let taken = signals.into_iter().map(|key| Change::SignalTaken {
+        let taken = signals.into_iter().map(|key| RowChange::SignalTaken {
             repo: repo.clone(),
             loop_name: loop_name.clone(),
             key,
         });
         let receipt = ReceiptRow { round: Some(round.to_owned()), ..receipt };
-        [Change::Receipt(receipt), Change::Mark(schedule)].into_iter().chain(taken).collect()
+        [RowChange::Receipt(receipt), RowChange::Mark(schedule)].into_iter().chain(taken).collect()
     }
 }
 
 /// An item by its key, with what the signal that brought it says of it.
-pub(super) async fn item(engine: &Engine, key: String, due: Option<&DueRecord>) -> Result<Item, EngineError> {
+pub(super) async fn item(engine: &Engine, key: String, due: Option<&DueRecord>) -> Result<ProbeItem, EngineError> {
     for signal in due.iter().flat_map(|due| &due.signals) {
         let of = due.map(|due| (due.receipt.repo.as_str(), due.receipt.loop_name.as_str())).unwrap_or_default();
         let row = engine.store.signal(of.0, of.1, signal).await?;
         if let Some(row) = row.filter(|row| row.item.as_ref() == Some(&key)) {
-            return Ok(Item { key, title: row.title, data: row.data });
+            return Ok(ProbeItem { key, title: row.title, data: row.data });
         }
     }
-    Ok(Item { key, title: None, data: None })
+    Ok(ProbeItem { key, title: None, data: None })
 }
 
 /// Whether a signal was heard of before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Heard {
+pub enum SignalNovelty {
     /// It is new, and durable.
     First,
     /// The same signal is there already, waiting or taken.
-    Again,
+    Repeated,
 }
 
 impl Engine {
@@ -60,10 +60,10 @@ impl Engine {
     ///
     /// # Errors
     /// When it cannot be kept.
-    pub async fn keep_signal(&self, signal: SignalRow) -> Result<Heard, EngineError> {
-        match self.append(Batch::of_rows(self.now_ms(), vec![Change::NewSignal(signal)])).await {
-            Ok(_) => Ok(Heard::First),
-            Err(StoreError { kind: StoreErrorKind::Conflict(_), .. }) => Ok(Heard::Again),
+    pub async fn store_signal(&self, signal: SignalRow) -> Result<SignalNovelty, EngineError> {
+        match self.append(StoreBatch::of_rows(self.now_ms(), vec![RowChange::NewSignal(signal)])).await {
+            Ok(_) => Ok(SignalNovelty::First),
+            Err(StoreError { kind: StoreErrorKind::Conflict(_), .. }) => Ok(SignalNovelty::Repeated),
             Err(error) => Err(error.into()),
         }
     }
@@ -72,8 +72,8 @@ impl Engine {
     ///
     /// # Errors
     /// When they cannot be kept, or one of them is a conflict.
-    pub async fn keep_rows(&self, changes: Vec<Change>) -> Result<(), EngineError> {
-        self.append(Batch::of_rows(self.now_ms(), changes)).await?;
+    pub async fn write_rows(&self, changes: Vec<RowChange>) -> Result<(), EngineError> {
+        self.append(StoreBatch::of_rows(self.now_ms(), changes)).await?;
         Ok(())
     }
 }

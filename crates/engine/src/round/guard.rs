@@ -1,28 +1,28 @@
 //! The guard of what a round keeps: events are recorded without secrets, and a candidate that holds one leaves no object.
 
-use super::{Run, Trouble};
-use crate::gates::Facts;
-use crate::workspace::Sealed as SealedTree;
+use super::{RoundDriver, StageError};
+use crate::gates::CandidateFacts;
+use crate::workspace::SealedTree;
 use loopwright_core::level::LoopLevel;
 use loopwright_core::outbox::StagedFile;
-use loopwright_core::round::{Broke, Event, MakerResult, Stage, Staged};
-use loopwright_core::secrets::Hit;
+use loopwright_core::round::{Event, MakerResult, Stage, StageFailed, StagedBatch};
+use loopwright_core::secrets::SecretHit;
 use serde_json::Value;
 
-impl Run<'_> {
+impl RoundDriver<'_> {
     /// The event as it may be recorded. Only words of agents, gates and the world are looked at; the loop's own file and
     /// what people say are theirs.
-    pub(super) fn clean(&self, event: Event) -> Result<Event, Trouble> {
+    pub(super) fn redact_event(&self, event: Event) -> Result<Event, StageError> {
         if !speaks_of_others(&event) {
             return Ok(event);
         }
         let stage = self.round.phase().stage();
-        let unclean = |error: serde_json::Error| Trouble::broke(stage, "unclean", &error);
+        let unclean = |error: serde_json::Error| StageError::broke(stage, "unclean", &error);
         let body = serde_json::to_value(&event).map_err(unclean)?;
         let mut texts = Vec::new();
         gather(&body, &mut texts);
         // One look at all of it: nearly every event is clean.
-        if self.scanner.text("", &texts.join("\n")).is_empty() {
+        if self.scanner.scan_text("", &texts.join("\n")).is_empty() {
             return Ok(event);
         }
         serde_json::from_value(self.scanner.clean_json(body)).map_err(unclean)
@@ -30,34 +30,34 @@ impl Run<'_> {
 
     /// Secrets in what a maker staged, found before anything of it is recorded. Its last words count where they would
     /// become the report.
-    pub(super) fn secrets_in(&self, files: &[StagedFile], left: &MakerResult) -> Vec<String> {
+    pub(super) fn find_secrets(&self, files: &[StagedFile], left: &MakerResult) -> Vec<String> {
         let staged = files.iter().map(|file| (file.name.as_str(), String::from_utf8_lossy(&file.bytes)));
         let mut texts: Vec<_> = staged.collect();
-        let is_bare = matches!(&left.staged, Staged::Items { items } if items.is_empty());
+        let is_bare = matches!(&left.staged, StagedBatch::Items { items } if items.is_empty());
         if self.spec().level == LoopLevel::L1Report && is_bare {
             texts.push(("last words", left.text.as_str().into()));
         }
         let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
         let texts: Vec<(&str, &str)> = texts.iter().map(|(name, text)| (*name, text.as_ref())).collect();
-        let candidate = loopwright_core::secrets::Candidate { names: &names, texts: &texts, ..Default::default() };
-        let hits = self.scanner.candidate(&candidate);
-        super::bounds::list(hits.iter().map(said))
+        let candidate = loopwright_core::secrets::CandidateTexts { names: &names, texts: &texts, ..Default::default() };
+        let hits = self.scanner.scan_candidate(&candidate);
+        super::bounds::list(hits.iter().map(describe_finding))
     }
 
     /// Whether the round met secrets, so that its folder may not stay.
-    pub(super) fn held_secrets(&self) -> bool {
+    pub(super) fn met_secrets(&self) -> bool {
         let attempts = &self.round.facts().attempts;
         attempts.iter().any(|attempt| !attempt.findings.secrets.is_empty() || !attempt.staged_secrets.is_empty())
     }
 
     /// Takes what holds the secret out of the engine's repository again.
-    pub(super) async fn forget(&self, sealed: &SealedTree, facts: &Facts) -> Result<(), Trouble> {
+    pub(super) async fn forget(&self, sealed: &SealedTree, facts: &CandidateFacts) -> Result<(), StageError> {
         if sealed.is_unchanged() {
             return Ok(());
         }
         let holds = |at: &usize| {
             let one = std::slice::from_ref(&facts.added[*at]);
-            !self.scanner.added(one).is_empty() || !self.scanner.name(&facts.files[*at].path).is_empty()
+            !self.scanner.scan_added(one).is_empty() || !self.scanner.scan_name(&facts.files[*at].path).is_empty()
         };
         let present: Vec<usize> = (0..facts.files.len()).filter(|at| facts.files[*at].after.is_some()).collect();
         let mut holding: Vec<usize> = present.iter().copied().filter(holds).collect();
@@ -66,16 +66,16 @@ impl Run<'_> {
             holding = present;
         }
         let paths: Vec<&str> = holding.into_iter().map(|at| facts.files[at].path.as_str()).collect();
-        let gone = self.spaces.engine().forget(&sealed.commit, &sealed.tree, &paths).await;
+        let gone = self.workspaces.engine().forget(&sealed.commit, &sealed.tree, &paths).await;
         gone.map_err(|error| {
-            let text = super::chain(&error);
-            Trouble::Broke(Broke { stage: Stage::Seal, code: "secrets-kept".to_owned(), text })
+            let text = super::error_chain(&error);
+            StageError::Broke(StageFailed { stage: Stage::Seal, code: "secrets-kept".to_owned(), text })
         })
     }
 }
 
 /// A finding in words.
-fn said(hit: &Hit) -> String {
+fn describe_finding(hit: &SecretHit) -> String {
     format!("{} at {}", hit.rule, hit.place)
 }
 

@@ -1,43 +1,45 @@
 //! From a step to rows: what one event changes in the store's tables. All of it is a fold of the journal; the rows only
 //! spare readers the folding.
 
-use super::remember;
+use super::memory;
 use crate::clock;
 use crate::engine::Engine;
 use crate::store::{
-    Change, InboxKind, InboxRisk, InboxRow, ItemRow, ItemSpend, ItemState, LedgerRow, OutboxRow, OutboxState, RoundRow,
-    SpendChange, StatsChange, StoreError,
+    InboxKind, InboxRisk, InboxRow, ItemRow, ItemSpend, ItemState, LedgerRow, OutboxRow, OutboxState, RoundRow,
+    RowChange, SpendChange, StatsChange, StoreError,
 };
-use loopwright_core::budget::{Bill, Known, Reservation};
+use loopwright_core::budget::{Reservation, SpendKnown, StartBill};
 use loopwright_core::outbox::{self, StagedItem};
 use loopwright_core::outcome::RoundOutcome;
-use loopwright_core::round::{BoundaryLevel, Delivered, DeliveryResult, Event, Facts, Item, Phase, Round};
+use loopwright_core::round::{
+    BoundaryLevel, DeliveryEnded, DeliveryResult, Event, Phase, ProbeItem, Round, RoundFacts,
+};
 use loopwright_core::spec::ActionKind;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// When a step happened and how long an answer may take.
-pub(super) struct When {
+pub(super) struct StepTiming {
     pub(super) now_ms: i64,
     pub(super) started_ms: i64,
     pub(super) expires_ms: i64,
     /// How often each of the round's items failed before.
-    pub(super) failures: Failures,
+    pub(super) failures: ItemFailures,
 }
 
 /// How often items failed, by key.
-pub(super) type Failures = Arc<BTreeMap<String, i64>>;
+pub(super) type ItemFailures = Arc<BTreeMap<String, i64>>;
 
 /// Three failures send an item to the inbox.
 const ITEM_FAILURES_MAX: i64 = 3;
 
 /// Whether one more failure of an item is for a person to look at.
-pub(super) fn is_given_up(when: &When, item: &Item) -> bool {
+pub(super) fn is_given_up(when: &StepTiming, item: &ProbeItem) -> bool {
     when.failures.get(&item.key).copied().unwrap_or(0) + 1 >= ITEM_FAILURES_MAX
 }
 
 /// How often each of a round's items has failed so far.
-pub(super) async fn failures(engine: &Engine, facts: &Facts) -> Result<Failures, StoreError> {
+pub(super) async fn failures(engine: &Engine, facts: &RoundFacts) -> Result<ItemFailures, StoreError> {
     let started = &facts.started;
     let mut failures = BTreeMap::new();
     for item in &facts.items {
@@ -48,21 +50,21 @@ pub(super) async fn failures(engine: &Engine, facts: &Facts) -> Result<Failures,
 }
 
 /// The rows that change with a step.
-pub(super) fn changes(before: Option<&Round>, after: &Round, event: &Event, when: &When) -> Vec<Change> {
-    let mut changes = vec![Change::Round(round_row(after, when))];
+pub(super) fn changes(before: Option<&Round>, after: &Round, event: &Event, when: &StepTiming) -> Vec<RowChange> {
+    let mut changes = vec![RowChange::Round(round_row(after, when))];
     spend_changes(before, after, when, &mut changes);
     ledger_rows(before, after, when, &mut changes);
     if entered(before, after, |phase| matches!(phase, Phase::Waiting(_))) {
         outbox_rows(after, OutboxState::Waiting, when, &mut changes);
-        changes.push(Change::Inbox(question(after, when)));
+        changes.push(RowChange::Inbox(question(after, when)));
         item_row(after, RoundOutcome::Escalated, when, &mut changes);
     }
     if before.is_some_and(|round| matches!(round.phase(), Phase::Waiting(_))) && !is_waiting(after) {
-        changes.push(Change::InboxClosed { id: question_id(&after.facts().started.round) });
+        changes.push(RowChange::InboxClosed { id: question_id(&after.facts().started.round) });
     }
     if matches!(event, Event::Approved(_)) && is_waiting(after) {
         // One of several approvals: the question stays open and says so.
-        changes.push(Change::Inbox(question(after, when)));
+        changes.push(RowChange::Inbox(question(after, when)));
     }
     if entered(before, after, |phase| matches!(phase, Phase::Sending(_))) {
         outbox_rows(after, OutboxState::Staged, when, &mut changes);
@@ -82,11 +84,11 @@ pub(super) fn changes(before: Option<&Round>, after: &Round, event: &Event, when
         suspended_rows(after, *outcome, when, &mut changes);
     }
     if let Phase::Ended(outcome) = after.phase() {
-        changes.push(Change::Stats(stats(after, *outcome, when)));
+        changes.push(RowChange::Stats(stats(after, *outcome, when)));
         if *outcome != RoundOutcome::RateLimited {
             item_row(after, *outcome, when, &mut changes);
         }
-        remember::rows(after, *outcome, when.now_ms, &mut changes);
+        memory::memory_rows(after, *outcome, when.now_ms, &mut changes);
     }
     changes
 }
@@ -99,7 +101,7 @@ fn entered(before: Option<&Round>, after: &Round, is: impl Fn(&Phase) -> bool) -
     is(after.phase()) && !before.is_some_and(|round| is(round.phase()))
 }
 
-fn round_row(round: &Round, when: &When) -> RoundRow {
+fn round_row(round: &Round, when: &StepTiming) -> RoundRow {
     let facts = round.facts();
     let ended = matches!(round.phase(), Phase::Ended(_));
     let attempt = facts.attempt();
@@ -140,7 +142,7 @@ fn clamp(number: u64) -> i64 {
 }
 
 /// Reservations are taken back and what was used is settled in the same transaction as the agent's end.
-fn spend_changes(before: Option<&Round>, after: &Round, when: &When, changes: &mut Vec<Change>) {
+fn spend_changes(before: Option<&Round>, after: &Round, when: &StepTiming, changes: &mut Vec<RowChange>) {
     let known = before.map_or(0, |round| round.facts().bills.len());
     let facts = after.facts();
     for bill in facts.bills.iter().skip(known) {
@@ -150,7 +152,7 @@ fn spend_changes(before: Option<&Round>, after: &Round, when: &When, changes: &m
             continue;
         }
         item_spend(facts, freed, tokens, micros, changes);
-        changes.push(Change::Spend(SpendChange {
+        changes.push(RowChange::Spend(SpendChange {
             // The day on which the agent started bears its spend, so that what was reserved there is freed there.
             day: bearing(bill, when),
             repo: facts.started.repo.clone(),
@@ -164,11 +166,11 @@ fn spend_changes(before: Option<&Round>, after: &Round, when: &When, changes: &m
 }
 
 /// Of several items each bears its share; nothing is reserved for them, because a share has no ceiling.
-fn item_spend(facts: &Facts, freed: Reservation, tokens: i64, micros: i64, changes: &mut Vec<Change>) {
+fn item_spend(facts: &RoundFacts, freed: Reservation, tokens: i64, micros: i64, changes: &mut Vec<RowChange>) {
     let (is_one, count) = (facts.items.len() == 1, i64::try_from(facts.items.len()).unwrap_or(i64::MAX));
     let share = |sum: i64, at: usize| sum / count + i64::from(i64::try_from(at).is_ok_and(|at| at < sum % count));
     changes.extend(facts.items.iter().enumerate().map(|(at, item)| {
-        Change::ItemSpend(ItemSpend {
+        RowChange::ItemSpend(ItemSpend {
             repo: facts.started.repo.clone(),
             loop_name: facts.started.spec.name.clone(),
             item: item.key.clone(),
@@ -181,12 +183,12 @@ fn item_spend(facts: &Facts, freed: Reservation, tokens: i64, micros: i64, chang
 }
 
 /// The lines of every bill that came with a step; a start that cost nothing has one too, so that it can be counted.
-fn ledger_rows(before: Option<&Round>, after: &Round, when: &When, changes: &mut Vec<Change>) {
+fn ledger_rows(before: Option<&Round>, after: &Round, when: &StepTiming, changes: &mut Vec<RowChange>) {
     let facts = after.facts();
     let known = before.map_or(0, |round| round.facts().bills.len());
     for (start, bill) in facts.bills.iter().enumerate().skip(known) {
         changes.extend(bill.lines().into_iter().map(|line| {
-            Change::Ledger(LedgerRow {
+            RowChange::Ledger(LedgerRow {
                 round: facts.started.round.clone(),
                 start: i64::try_from(start).unwrap_or(i64::MAX),
                 model: line.model,
@@ -203,28 +205,28 @@ fn ledger_rows(before: Option<&Round>, after: &Round, when: &When, changes: &mut
                 cache_read: clamp(line.tokens.cache_read),
                 cache_write: clamp(line.tokens.cache_write),
                 micros: clamp(line.usd.micros()),
-                known: i64::from(line.known == Known::Yes),
+                known: i64::from(line.known == SpendKnown::Yes),
             })
         }));
     }
 }
 
 /// The day that bears what an agent cost. Old records do not say: there it is the round's.
-fn bearing(bill: &Bill, when: &When) -> String {
+fn bearing(bill: &StartBill, when: &StepTiming) -> String {
     bill.day.clone().unwrap_or_else(|| clock::day(when.started_ms))
 }
 
 /// The items that leave, in one state.
-fn outbox_rows(round: &Round, state: OutboxState, when: &When, changes: &mut Vec<Change>) {
+fn outbox_rows(round: &Round, state: OutboxState, when: &StepTiming, changes: &mut Vec<RowChange>) {
     let outward = items(round).filter(|item| item.kind != ActionKind::Report);
-    changes.extend(outward.map(|item| Change::Outbox(outbox_row(round, item, state, when))));
+    changes.extend(outward.map(|item| RowChange::Outbox(outbox_row(round, item, state, when))));
 }
 
 fn items(round: &Round) -> impl Iterator<Item = &StagedItem> {
     round.facts().attempt().map(|attempt| attempt.items.as_slice()).unwrap_or_default().iter()
 }
 
-pub(super) fn outbox_row(round: &Round, item: &StagedItem, state: OutboxState, when: &When) -> OutboxRow {
+pub(super) fn outbox_row(round: &Round, item: &StagedItem, state: OutboxState, when: &StepTiming) -> OutboxRow {
     let started = &round.facts().started;
     let candidate = round.facts().attempt().and_then(|attempt| attempt.candidate.clone()).unwrap_or_default();
     let name = &started.spec.name;
@@ -248,7 +250,7 @@ pub(super) fn outbox_row(round: &Round, item: &StagedItem, state: OutboxState, w
     }
 }
 
-fn delivered_rows(round: &Round, delivered: &Delivered, when: &When, changes: &mut Vec<Change>) {
+fn delivered_rows(round: &Round, delivered: &DeliveryEnded, when: &StepTiming, changes: &mut Vec<RowChange>) {
     let Some(item) = items(round).find(|item| item.position == delivered.position) else { return };
     let (state, receipt) = match &delivered.result {
         DeliveryResult::Sent { place } => (OutboxState::Sent, place.clone()),
@@ -258,30 +260,30 @@ fn delivered_rows(round: &Round, delivered: &Delivered, when: &When, changes: &m
     };
     let row = outbox_row(round, item, state, when);
     if state == OutboxState::InDoubt {
-        changes.push(Change::Inbox(doubt(round, &row, when)));
+        changes.push(RowChange::Inbox(doubt(round, &row, when)));
     }
-    changes.push(Change::Outbox(OutboxRow { receipt: Some(receipt), tries: 1, ..row }));
+    changes.push(RowChange::Outbox(OutboxRow { receipt: Some(receipt), tries: 1, ..row }));
 }
 
 /// A person's look ends the doubts: each item gets its state, and its question is closed.
-fn settled_doubts(before: &Round, after: &Round, when: &When, changes: &mut Vec<Change>) {
+fn settled_doubts(before: &Round, after: &Round, when: &StepTiming, changes: &mut Vec<RowChange>) {
     let was_in_doubt = |position: u32| {
         let doubt =
             |(at, result): &(u32, DeliveryResult)| *at == position && matches!(result, DeliveryResult::InDoubt { .. });
         before.facts().deliveries.iter().any(doubt)
     };
     for (position, result) in after.facts().deliveries.iter().filter(|(position, _)| was_in_doubt(*position)) {
-        let delivered = Delivered { position: *position, result: result.clone() };
+        let delivered = DeliveryEnded { position: *position, result: result.clone() };
         delivered_rows(after, &delivered, when, changes);
         if let Some(item) = items(after).find(|item| item.position == *position) {
             let id = outbox_row(after, item, OutboxState::Sent, when).id;
-            changes.push(Change::InboxClosed { id: format!("d-{id}") });
+            changes.push(RowChange::InboxClosed { id: format!("d-{id}") });
         }
     }
 }
 
 /// A round that ends without sending leaves its waiting items refused, never floating.
-fn dropped_rows(before: Option<&Round>, after: &Round, when: &When, changes: &mut Vec<Change>) {
+fn dropped_rows(before: Option<&Round>, after: &Round, when: &StepTiming, changes: &mut Vec<RowChange>) {
     if before.is_some_and(is_waiting) {
         outbox_rows(after, OutboxState::Refused, when, changes);
     }
@@ -292,7 +294,7 @@ pub(crate) fn question_id(round: &str) -> String {
     format!("a-{round}")
 }
 
-fn question(round: &Round, when: &When) -> InboxRow {
+fn question(round: &Round, when: &StepTiming) -> InboxRow {
     let facts = round.facts();
     let attempt = facts.attempt();
     let sensitive = attempt.is_some_and(|attempt| !attempt.findings.sensitive.is_empty());
@@ -322,7 +324,7 @@ fn question_line(round: &Round) -> String {
     format!("{what}; {files} files changed; {open}{}", summary(round))
 }
 
-fn doubt(round: &Round, row: &OutboxRow, when: &When) -> InboxRow {
+fn doubt(round: &Round, row: &OutboxRow, when: &StepTiming) -> InboxRow {
     InboxRow {
         id: format!("d-{}", row.id),
         kind: InboxKind::InDoubt,
@@ -336,18 +338,18 @@ fn doubt(round: &Round, row: &OutboxRow, when: &When) -> InboxRow {
 
 /// A suspended round counts as run, and as a failure until it goes on to a better end. A ceiling counts against the item too,
 /// because another round for it may meet the same one; a provider does not.
-fn suspended_rows(round: &Round, outcome: RoundOutcome, when: &When, changes: &mut Vec<Change>) {
+fn suspended_rows(round: &Round, outcome: RoundOutcome, when: &StepTiming, changes: &mut Vec<RowChange>) {
     if round.facts().suspensions.len() > 1 {
         return;
     }
-    changes.push(Change::Stats(StatsChange { items: 0, ..counted(round, outcome, when) }));
+    changes.push(RowChange::Stats(StatsChange { items: 0, ..counted(round, outcome, when) }));
     if outcome == RoundOutcome::OverBudget {
         item_row(round, outcome, when, changes);
     }
 }
 
 /// What a round's end adds to its loop's counters; what its suspension has added is taken back.
-fn stats(round: &Round, outcome: RoundOutcome, when: &When) -> StatsChange {
+fn stats(round: &Round, outcome: RoundOutcome, when: &StepTiming) -> StatsChange {
     let all = counted(round, outcome, when);
     if round.facts().suspensions.is_empty() {
         return all;
@@ -355,7 +357,7 @@ fn stats(round: &Round, outcome: RoundOutcome, when: &When) -> StatsChange {
     StatsChange { runs: 0, failures: all.failures - 1, duration_ms: 0, ..all }
 }
 
-fn counted(round: &Round, outcome: RoundOutcome, when: &When) -> StatsChange {
+fn counted(round: &Round, outcome: RoundOutcome, when: &StepTiming) -> StatsChange {
     let done = if outcome.is_success() { i64::try_from(round.facts().items.len()).unwrap_or(i64::MAX) } else { 0 };
     StatsChange {
         repo: round.facts().started.repo.clone(),
@@ -373,7 +375,7 @@ fn counted(round: &Round, outcome: RoundOutcome, when: &When) -> StatsChange {
 
 /// An item is processed on shipped, reported and escalated; any other end counts as a failure, three of them ask a person.
 /// Items that shared a round share its end, and each has its own count.
-fn item_row(round: &Round, outcome: RoundOutcome, when: &When, changes: &mut Vec<Change>) {
+fn item_row(round: &Round, outcome: RoundOutcome, when: &StepTiming, changes: &mut Vec<RowChange>) {
     let facts = round.facts();
     // A dry run leaves its items to a real one.
     // So does one that only looked, to spare a budget.
@@ -384,7 +386,7 @@ fn item_row(round: &Round, outcome: RoundOutcome, when: &When, changes: &mut Vec
     for item in &facts.items {
         let before = when.failures.get(&item.key).copied().unwrap_or(0);
         let failures = if good { 0 } else { before + 1 };
-        changes.push(Change::Item(ItemRow {
+        changes.push(RowChange::Item(ItemRow {
             repo: facts.started.repo.clone(),
             loop_name: facts.started.spec.name.clone(),
             key: item.key.clone(),
@@ -401,7 +403,7 @@ fn item_row(round: &Round, outcome: RoundOutcome, when: &When, changes: &mut Vec
         let answered = good && before >= ITEM_FAILURES_MAX;
         if failures >= ITEM_FAILURES_MAX || answered {
             let closed_ms = answered.then_some(when.now_ms);
-            changes.push(Change::Inbox(InboxRow {
+            changes.push(RowChange::Inbox(InboxRow {
                 closed_ms,
                 ..item_question(round, &item.key, failures.max(before), when)
             }));
@@ -409,7 +411,7 @@ fn item_row(round: &Round, outcome: RoundOutcome, when: &When, changes: &mut Vec
     }
 }
 
-fn item_question(round: &Round, key: &str, failures: i64, when: &When) -> InboxRow {
+fn item_question(round: &Round, key: &str, failures: i64, when: &StepTiming) -> InboxRow {
     let started = &round.facts().started;
     InboxRow {
         id: item_question_id(&started.repo, &started.spec.name, key),
@@ -424,5 +426,5 @@ fn item_question(round: &Round, key: &str, failures: i64, when: &When) -> InboxR
 /// One question for each item, however often it fails.
 pub(crate) fn item_question_id(repo: &str, loop_name: &str, key: &str) -> String {
     let fields = [b"loopwright item question 1", repo.as_bytes(), loop_name.as_bytes(), key.as_bytes()];
-    format!("i-{}", loopwright_core::hash::of_fields(&fields).chars().take(20).collect::<String>())
+    format!("i-{}", loopwright_core::hash::hash_fields(&fields).chars().take(20).collect::<String>())
 }

@@ -2,12 +2,12 @@
 //! claim.
 
 use super::role_runner::{FileAccess, RoleCall, RoleRun, RoleView};
-use super::{Run, Trouble, bounds};
+use super::{RoundDriver, StageError, bounds};
 use crate::staging;
 use crate::workspace::Workspace;
-use loopwright_core::memory::{self, Notes};
-use loopwright_core::outbox::{self, Entry, StagedFile};
-use loopwright_core::round::{AgentRun, Event, Feedback, MakerResult, Phase, RoleResult, Stage, Staged};
+use loopwright_core::memory::{self, MemoryNotes};
+use loopwright_core::outbox::{self, OutboxEntryKind, StagedFile};
+use loopwright_core::round::{AgentRun, AttemptFeedback, Event, MakerResult, Phase, RoleResult, Stage, StagedBatch};
 use loopwright_core::spec::Role;
 
 /// Characters of the maker's last words that are recorded.
@@ -17,8 +17,8 @@ const TEXT_MAX: usize = 64 << 10;
 const PR_BODY: &str = "PR_BODY.md";
 const PR_BODY_MAX: usize = 1 << 20;
 
-impl Run<'_> {
-    pub(super) async fn make(&mut self, feedback: Option<&Feedback>) -> Result<Event, Trouble> {
+impl RoundDriver<'_> {
+    pub(super) async fn make(&mut self, feedback: Option<&AttemptFeedback>) -> Result<Event, StageError> {
         self.has_time()?;
         let again = *self.round.phase() == Phase::Making(AgentRun::Again);
         let attempt = self.round.facts().attempt_number() + u32::from(!again);
@@ -28,17 +28,17 @@ impl Run<'_> {
         // Gate programs are found before a maker can put others in their place.
         self.resolve_gates().await?;
         let workspace = self.workspace(Stage::Make)?.clone();
-        self.warm(&workspace.base, Stage::Make).await?;
-        staging::clear(&workspace.outbox).map_err(|error| Trouble::broke(Stage::Make, "outbox", &error))?;
+        self.prepare_base(&workspace.base, Stage::Make).await?;
+        staging::clear(&workspace.outbox).map_err(|error| StageError::broke(Stage::Make, "outbox", &error))?;
         let before = self.round.facts().attempt().filter(|_| again).map_or(0, |attempt| attempt.starts);
         let name = if before > 0 { format!("maker-{attempt}-{}", before + 1) } else { format!("maker-{attempt}") };
         let prompt = self.maker_brief(attempt, feedback).await?;
         let call = RoleCall { turn, attempt, name, prompt, view: maker_view(&workspace), verdict: None };
         let run = self.run_role(call).await?;
-        let body = self.spaces.engine().read_blob(&workspace.base, PR_BODY, PR_BODY_MAX).await;
-        let body = body.map_err(|error| Trouble::broke(Stage::Make, "outbox", &error))?;
+        let body = self.workspaces.engine().read_blob(&workspace.base, PR_BODY, PR_BODY_MAX).await;
+        let body = body.map_err(|error| StageError::broke(Stage::Make, "outbox", &error))?;
         let files = staging::read(&workspace.outbox, &workspace.dir, body.as_deref());
-        let files = files.map_err(|error| Trouble::broke(Stage::Make, "outbox", &error))?;
+        let files = files.map_err(|error| StageError::broke(Stage::Make, "outbox", &error))?;
         let result = self.maker_result(&run, &files);
         Ok(run.ended(RoleResult::Maker(result)))
     }
@@ -53,14 +53,14 @@ impl Run<'_> {
         let staged = staged.and_then(|items| outbox::permit(items, self.spec(), self.spec().level));
         let staged = staged.map_err(|refused| refused.problems).and_then(bounds::recordable);
         let staged = match staged {
-            Ok(items) => Staged::Items { items },
-            Err(problems) => Staged::Refused {
+            Ok(items) => StagedBatch::Items { items },
+            Err(problems) => StagedBatch::Refused {
                 problems: bounds::list(problems.iter().map(|problem| format!("{}: {}", problem.name, problem.why))),
             },
         };
-        let cannot = outbox::cannot(&staged_files);
+        let cannot = outbox::cannot_reason(&staged_files);
         let result = MakerResult { text, cannot, staged, secrets: Vec::new(), survivors, notes };
-        MakerResult { secrets: self.secrets_in(files, &result), ..result }
+        MakerResult { secrets: self.find_secrets(files, &result), ..result }
     }
 }
 
@@ -79,8 +79,8 @@ fn maker_view(workspace: &Workspace) -> RoleView {
 }
 
 /// What a role wants remembered, and the rest of what it staged. Anything but a file of that name is left to the parser.
-fn notes_in(files: &[StagedFile]) -> (Notes, Vec<StagedFile>) {
-    let is_memory = |file: &&StagedFile| file.name == memory::FILE && file.entry == Entry::Regular;
+fn notes_in(files: &[StagedFile]) -> (MemoryNotes, Vec<StagedFile>) {
+    let is_memory = |file: &&StagedFile| file.name == memory::FILE && file.entry == OutboxEntryKind::Regular;
     let notes = files.iter().find(is_memory).map(|file| memory::read(&file.bytes)).unwrap_or_default();
     (notes, files.iter().filter(|file| !is_memory(file)).cloned().collect())
 }

@@ -14,12 +14,12 @@ mod guard;
 mod isolate;
 pub(crate) mod journal;
 mod make;
+mod memory;
 mod money;
 mod probe;
 mod recall;
 mod record;
 mod recover;
-mod remember;
 mod role_runner;
 mod seal;
 mod send;
@@ -29,109 +29,109 @@ mod wait;
 
 pub use loopwright_core::round::Refusal;
 
-pub use bindings::{Bindings, Outlet, RoleAgents};
-pub use due::{DueRecord, Heard};
-pub use recover::{Recorded as RecordedRound, fold};
+pub use bindings::{DeliveryOutlet, LoopBindings, RoleAgents};
+pub use due::{DueRecord, SignalNovelty};
+pub use recover::{RecordedRound, fold};
 pub use send::delivery;
 pub use start::RunRequest;
 
-use crate::egress::Ways;
+use crate::budget_meter::MeterSlot;
+use crate::egress::EgressRoutes;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::events::EventKind;
-use crate::gates::{Baseline, Facts, Heldouts, Resolved};
-use crate::git::{Base, UserRepo};
-use crate::live::{Here, Stay};
-use crate::probe::Work;
-use crate::proc::Cancel;
-use crate::purse::Seat;
-use crate::room::Rooms;
-use crate::store::{Batch, Change, NewEvent, StoreError, StoreErrorKind};
-use crate::workspace::{Sealed as SealedTree, Workspace, WorkspaceError, Workspaces};
-use journal::When;
+use crate::gates::{CandidateFacts, GateBaseline, HeldoutChecks, ResolvedGates};
+use crate::git::{RoundBase, UserRepo};
+use crate::live_rounds::{LiveRoundGuard, LoopSlotHold};
+use crate::probe::ProbeResult;
+use crate::proc::CancelToken;
+use crate::sandbox_view::SandboxViews;
+use crate::store::{NewEvent, RowChange, StoreBatch, StoreError, StoreErrorKind};
+use crate::workspace::{SealedTree, Workspace, WorkspaceError, Workspaces};
+use journal::StepTiming;
 use loopwright_core::budget::BudgetLimit;
 use loopwright_core::dispatch::LoopKey;
-use loopwright_core::network::Traffic;
+use loopwright_core::network::NetworkTraffic;
 use loopwright_core::outcome::RoundOutcome as Outcome;
 use loopwright_core::round::{
-    Action, AnswerWindow, Broke, Ceiling, Event, Phase, Recorded, Round, Stage, Step, StepError, Stopped, StoppedBy,
-    step,
+    Action, AnswerWindow, CeilingReached, Event, Phase, Round, RoundRecorded, RoundStopped, Stage, StageFailed, Step,
+    StepError, StoppedBy, step,
 };
-use loopwright_core::secrets::Scanner;
+use loopwright_core::secrets::SecretScanner;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// One round under way in this process.
-pub(crate) struct Run<'a> {
+pub(crate) struct RoundDriver<'a> {
     engine: &'a Engine,
-    bind: &'a Bindings,
-    cancel: &'a Cancel,
+    bind: &'a LoopBindings,
+    cancel: &'a CancelToken,
     repo: UserRepo,
-    spaces: Workspaces,
+    workspaces: Workspaces,
     /// What every start of this round sees.
-    rooms: Rooms,
+    views: SandboxViews,
     /// Its ways to the network.
-    ways: Ways,
+    routes: EgressRoutes,
     /// Knows what may be kept and sent by nobody.
-    scanner: Scanner,
+    scanner: SecretScanner,
     /// Whether they have what the loop's set-up made.
     is_warm: bool,
     workspace: Option<Workspace>,
     /// Gate programs, found before the maker ran.
-    resolved: Option<Resolved>,
+    resolved: Option<ResolvedGates>,
     /// Held-out checks, read before the maker ran; read again after a restart.
-    heldout: Option<Heldouts>,
+    heldout: Option<HeldoutChecks>,
     /// What the comparing gates said about base.
     /// The last seal and what was read of it, for the gates; read again after a restart.
-    sealed: Option<(SealedTree, Facts)>,
+    sealed: Option<(SealedTree, CandidateFacts)>,
     /// What was checked out or named when the round began; a resumed round has its base on record.
-    head: Option<Base>,
+    head: Option<RoundBase>,
     /// What the probe said before there was a round.
-    found: Option<Work>,
-    baseline: Option<Baseline>,
+    probe_result: Option<ProbeResult>,
+    baseline: Option<GateBaseline>,
     round: Round,
     /// How many events of this round are recorded.
     index: i64,
     started_ms: i64,
-    failures: journal::Failures,
+    failures: journal::ItemFailures,
     begun: Instant,
     /// The places of running agents in the purse, by their cookies.
-    seats: BTreeMap<String, Seat>,
+    seats: BTreeMap<String, MeterSlot>,
     /// The round's place in its loop, where a daemon gives them out.
-    _stay: Option<Box<dyn Stay>>,
+    _slot_hold: Option<Box<dyn LoopSlotHold>>,
     /// Keeps others of this process from the round.
-    _here: Here,
+    _live_guard: LiveRoundGuard,
 }
 
 /// Why a stage did not produce its event.
 #[derive(Debug)]
-pub(crate) enum Trouble {
+pub(crate) enum StageError {
     /// The record itself cannot be kept: nothing more may be done; the next engine takes over.
     Fatal(EngineError),
     /// The stage broke; the round says so.
-    Broke(Broke),
+    Broke(StageFailed),
     /// Somebody stopped it.
     Stopped,
     /// A ceiling leaves no room for an agent.
     Ceiling(BudgetLimit, String),
 }
 
-impl From<StoreError> for Trouble {
+impl From<StoreError> for StageError {
     fn from(error: StoreError) -> Self {
         Self::Fatal(error.into())
     }
 }
 
-impl Trouble {
+impl StageError {
     fn broke(stage: Stage, code: &str, error: &dyn std::error::Error) -> Self {
-        Self::Broke(Broke { stage, code: code.to_owned(), text: bounds::text(&chain(error)) })
+        Self::Broke(StageFailed { stage, code: code.to_owned(), text: bounds::text(&error_chain(error)) })
     }
 }
 
 /// An error with its causes in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
@@ -142,11 +142,11 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-fn workspace_trouble(stage: Stage) -> impl Fn(WorkspaceError) -> Trouble {
-    move |error| Trouble::broke(stage, "workspace", &error)
+fn workspace_trouble(stage: Stage) -> impl Fn(WorkspaceError) -> StageError {
+    move |error| StageError::broke(stage, "workspace", &error)
 }
 
-impl Run<'_> {
+impl RoundDriver<'_> {
     /// Performs actions until the round is at rest.
     pub(crate) async fn drive(&mut self, actions: Vec<Action>) -> Result<(), EngineError> {
         let mut queue = VecDeque::from(actions);
@@ -161,11 +161,11 @@ impl Run<'_> {
     }
 
     /// One action, then its event. Deliveries record their events one by one and return what follows the last.
-    async fn perform(&mut self, action: Action) -> Result<Vec<Action>, Trouble> {
+    async fn perform(&mut self, action: Action) -> Result<Vec<Action>, StageError> {
         let event = match action {
             Action::Send(positions) => return self.send(positions).await,
             Action::Record => self.record().await,
-            Action::AskHumanGate(proposed) => self.ask(&proposed),
+            Action::AskHumanGate(proposed) => self.ask_human(&proposed),
             Action::Recall => self.recall().await?,
             Action::Probe => self.unless_stopped()?.probe().await?,
             Action::Isolate => self.unless_stopped()?.isolate().await?,
@@ -179,32 +179,32 @@ impl Run<'_> {
         self.apply(event, Vec::new()).await
     }
 
-    fn unless_stopped(&mut self) -> Result<&mut Self, Trouble> {
-        if self.cancel.is_cancelled() { Err(Trouble::Stopped) } else { Ok(self) }
+    fn unless_stopped(&mut self) -> Result<&mut Self, StageError> {
+        if self.cancel.is_cancelled() { Err(StageError::Stopped) } else { Ok(self) }
     }
 
     /// Turns trouble into an event; what cannot be recorded ends this engine's part of the round.
-    async fn trouble(&mut self, trouble: Trouble) -> Result<Vec<Action>, EngineError> {
+    async fn trouble(&mut self, trouble: StageError) -> Result<Vec<Action>, EngineError> {
         let event = match trouble {
-            Trouble::Fatal(error) => return Err(error),
+            StageError::Fatal(error) => return Err(error),
             // Deliveries end one by one: what broke between them is taken up again by the next engine.
-            Trouble::Broke(broke) if matches!(self.round.phase(), Phase::Sending(_)) => {
+            StageError::Broke(broke) if matches!(self.round.phase(), Phase::Sending(_)) => {
                 return Err(EngineError::Unsent { round: self.id().to_owned(), text: broke.text });
             }
-            Trouble::Broke(broke) => Event::Broke(broke),
-            Trouble::Stopped => Event::Stopped(match self.cancel.why() {
-                Some(why) => Stopped { by: StoppedBy::Person, text: why.as_ref().to_owned() },
-                None => Stopped { by: StoppedBy::Signal, text: "stopped by a signal".to_owned() },
+            StageError::Broke(broke) => Event::Broke(broke),
+            StageError::Stopped => Event::Stopped(match self.cancel.why() {
+                Some(why) => RoundStopped { by: StoppedBy::Person, text: why.as_ref().to_owned() },
+                None => RoundStopped { by: StoppedBy::Signal, text: "stopped by a signal".to_owned() },
             }),
-            Trouble::Ceiling(limit, text) => Event::Ceiling(Ceiling { limit, text }),
+            StageError::Ceiling(limit, text) => Event::Ceiling(CeilingReached { limit, text }),
         };
         match self.apply(event, Vec::new()).await {
             Ok(actions) => Ok(actions),
-            Err(Trouble::Fatal(error)) => Err(error),
-            Err(Trouble::Broke(Broke { text, .. })) => {
+            Err(StageError::Fatal(error)) => Err(error),
+            Err(StageError::Broke(StageFailed { text, .. })) => {
                 Err(EngineError::Unrecorded { round: self.id().to_owned(), text })
             }
-            Err(Trouble::Stopped | Trouble::Ceiling(..)) => {
+            Err(StageError::Stopped | StageError::Ceiling(..)) => {
                 let text = "trouble cannot itself meet a stop or a ceiling".to_owned();
                 Err(EngineError::Unrecorded { round: self.id().to_owned(), text })
             }
@@ -212,8 +212,8 @@ impl Run<'_> {
     }
 
     /// Decides what an event means, records both in one transaction, and only then moves on.
-    pub(crate) async fn apply(&mut self, event: Event, extra: Vec<Change>) -> Result<Vec<Action>, Trouble> {
-        let event = self.clean(event)?;
+    pub(crate) async fn apply(&mut self, event: Event, extra: Vec<RowChange>) -> Result<Vec<Action>, StageError> {
+        let event = self.redact_event(event)?;
         let Step { round, actions } = step(&self.round, event.clone()).map_err(|error| self.not_accepted(error))?;
         bounds::fits(&event, self.round.phase().stage())?;
         let when = self.when();
@@ -222,7 +222,7 @@ impl Run<'_> {
         changes.extend(self.followers_told(&round, when.now_ms).await?);
         changes.extend(crate::daemon::signals_again(&round, when.now_ms, |item| !journal::is_given_up(&when, item)));
         if round.is_at_rest() && actions.is_empty() {
-            changes.push(Change::LeaseEnd);
+            changes.push(RowChange::LeaseEnd);
         }
         self.write(&event, changes, when.now_ms).await?;
         let bills = self.round.facts().bills.len();
@@ -233,35 +233,35 @@ impl Run<'_> {
         Ok(actions)
     }
 
-    async fn write(&mut self, event: &Event, changes: Vec<Change>, at_ms: i64) -> Result<(), Trouble> {
-        let batch = Batch {
+    async fn write(&mut self, event: &Event, changes: Vec<RowChange>, at_ms: i64) -> Result<(), StageError> {
+        let batch = StoreBatch {
             round: self.id().to_owned(),
             expect_index: self.index,
             at_ms,
-            events: vec![recorded(event)],
+            events: vec![recorded_event(event)],
             changes,
         };
         match self.engine.append(batch).await {
             Ok(index) => self.index = index,
             Err(StoreError { kind: StoreErrorKind::OverCeiling { full, spend, .. }, .. }) => {
-                return Err(self.refused(&full, &spend));
+                return Err(self.ceiling_error(&full, &spend));
             }
             Err(error) => return Err(error.into()),
         }
         Ok(())
     }
 
-    fn not_accepted(&self, error: StepError) -> Trouble {
-        Trouble::Fatal(match error {
+    fn not_accepted(&self, error: StepError) -> StageError {
+        StageError::Fatal(match error {
             StepError::Misfit(source) => EngineError::History { round: self.id().to_owned(), source },
             StepError::Refused(refusal) => EngineError::Refused(refusal),
         })
     }
 
-    fn when(&self) -> When {
+    fn when(&self) -> StepTiming {
         let now_ms = self.engine.now_ms();
         let wait = i64::try_from(self.engine.settings.approval.as_millis()).unwrap_or(i64::MAX);
-        When {
+        StepTiming {
             now_ms,
             started_ms: self.started_ms,
             expires_ms: now_ms.saturating_add(wait),
@@ -274,19 +274,19 @@ impl Run<'_> {
     }
 
     /// The round as it came to rest; a daemon on this engine is told how.
-    pub(crate) async fn rested(&mut self) -> Round {
-        if let Some(porter) = self.engine.live.porter() {
-            porter.rested(&self.round).await;
+    pub(crate) async fn finish_at_rest(&mut self) -> Round {
+        if let Some(porter) = self.engine.live_rounds.admission() {
+            porter.on_round_at_rest(&self.round).await;
         }
         self.round.clone()
     }
 
     /// What is written for loops that follow this one, with the end itself.
-    async fn followers_told(&self, round: &Round, now_ms: i64) -> Result<Vec<Change>, StoreError> {
+    async fn followers_told(&self, round: &Round, now_ms: i64) -> Result<Vec<RowChange>, StoreError> {
         let started = &round.facts().started;
-        let porter = self.engine.live.porter().filter(|_| matches!(round.phase(), Phase::Ended(_)));
+        let porter = self.engine.live_rounds.admission().filter(|_| matches!(round.phase(), Phase::Ended(_)));
         let followers = porter.map(|porter| porter.followers(&started.repo, &started.spec.name)).unwrap_or_default();
-        crate::daemon::signals(self.engine.store.as_ref(), &followers, round, now_ms).await
+        crate::daemon::follower_signals(self.engine.store.as_ref(), &followers, round, now_ms).await
     }
 
     fn id(&self) -> &str {
@@ -314,21 +314,21 @@ impl Run<'_> {
     }
 
     /// No agent starts when the round's wall time is used up, whoever used it.
-    fn has_time(&self) -> Result<(), Trouble> {
+    fn has_time(&self) -> Result<(), StageError> {
         let spec = self.spec();
         let whole = spec.timeout.or(spec.budget.round.wall);
         match whole.filter(|whole| self.begun.elapsed() >= whole.duration()) {
             Some(whole) => {
                 let text = format!("the round's wall time of {whole} is used up; raise `budget.round.wall`");
-                Err(Trouble::Ceiling(BudgetLimit::Wall, text))
+                Err(StageError::Ceiling(BudgetLimit::Wall, text))
             }
             None => Ok(()),
         }
     }
 
-    fn workspace(&self, stage: Stage) -> Result<&Workspace, Trouble> {
+    fn workspace(&self, stage: Stage) -> Result<&Workspace, StageError> {
         self.workspace.as_ref().ok_or_else(|| {
-            Trouble::Broke(Broke {
+            StageError::Broke(StageFailed {
                 stage,
                 code: "workspace".to_owned(),
                 text: "the round's workspace is gone".to_owned(),
@@ -337,21 +337,21 @@ impl Run<'_> {
     }
 
     /// A round whose record is complete needs its workspace no more.
-    pub(crate) async fn tidy(&mut self) {
+    pub(crate) async fn discard_workspace(&mut self) {
         let Phase::Ended(outcome) = *self.round.phase() else { return };
         match self.workspace.take() {
-            Some(workspace) if self.held_secrets() => {
+            Some(workspace) if self.met_secrets() => {
                 // What must not be kept is not left to the background either.
                 let _ = tokio::task::spawn_blocking(move || crate::workspace::remove_left(&workspace.root)).await;
             }
             Some(workspace) if leaves_outputs(outcome) => {
                 // Without them the next round starts cold, which costs it time and nothing else.
-                let _ = self.spaces.keep_warm(&self.spec().name, &workspace).await;
+                let _ = self.workspaces.store_warm_outputs(&self.spec().name, &workspace).await;
             }
             Some(_) | None => {}
         }
         // Left-overs are found and removed at the next start, so a failure here loses nothing.
-        let _ = self.spaces.discard(self.id()).await;
+        let _ = self.workspaces.discard(self.id()).await;
     }
 }
 
@@ -393,12 +393,12 @@ fn busy(round: &str) -> EngineError {
 }
 
 /// An event as the journal keeps it.
-pub(crate) fn recorded(event: &Event) -> NewEvent {
+pub(crate) fn recorded_event(event: &Event) -> NewEvent {
     let body = serde_json::to_string(event).expect("events hold only strings, numbers, lists and maps with text keys");
     NewEvent { kind: event.kind().to_owned(), body }
 }
 
 /// The report could not be written: the round still ends, and its record is whole.
-fn unreported(network: Traffic, window: Option<AnswerWindow>) -> Event {
-    Event::Recorded(Recorded { report: None, network, window })
+fn unreported(network: NetworkTraffic, window: Option<AnswerWindow>) -> Event {
+    Event::Recorded(RoundRecorded { report: None, network, window })
 }

@@ -1,31 +1,31 @@
 //! Money of a round: what a start may use, which ceilings it draws on, and how people are told when one is met.
 
-use super::{Run, Trouble};
+use super::{RoundDriver, StageError};
 use crate::agents::AgentLimits;
+use crate::budget_meter::{MeterSlot, SharedCeiling, SpendOwner, StartMeter, row_amounts};
 use crate::clock;
-use crate::purse::{Drawn, Meter, Place, Seat, amounts};
-use crate::store::{Ceiling, Change, Reserve, SpendRow, SpendScope, StoreError};
-use loopwright_core::budget::{self, Account, Allowance, BudgetLimit, Reservation, Scope};
-use loopwright_core::round::{AgentEnd, Event, Facts, Item, RoleStarted};
+use crate::store::{ReservationChange, RowChange, SpendCeiling, SpendRow, SpendScope, StoreError};
+use loopwright_core::budget::{self, BudgetAccount, BudgetLimit, BudgetScope, Reservation, SpendAllowance};
+use loopwright_core::round::{AgentEnd, Event, ProbeItem, RoleStarted, RoundFacts};
 use loopwright_core::spec::CheckMode;
-use loopwright_core::units::{Span, Usd};
+use loopwright_core::units::{TimeSpan, Usd};
 
 /// Bytes an agent may print before its tree is ended.
 const OUTPUT_MAX: u64 = 512 << 20;
 
-impl Run<'_> {
+impl RoundDriver<'_> {
     /// One start's share of the round, and no more than a single start or the attempt may cost. Where the round has no ceiling,
     /// the day's bounds what is taken in its place: a loop that says neither is not kept from starting.
     pub(super) fn reservation(&self) -> Reservation {
         let spec = self.spec();
         let (round, day) = (&spec.budget.round, &spec.budget.day);
-        let unsaid = Allowance {
+        let unsaid = SpendAllowance {
             usd: day.usd.filter(|_| round.usd.is_none()),
             tokens: day.tokens.filter(|_| round.tokens.is_none()),
         };
         let roles = if spec.check == CheckMode::None { 1 } else { 2 };
-        let share = budget::reservation(round, spec.attempts, roles).at_most(unsaid);
-        share.at_most(spec.budget.role.allowance()).at_most(spec.budget.attempt.allowance())
+        let share = budget::reservation(round, spec.attempts, roles).capped_at(unsaid);
+        share.capped_at(spec.budget.role.allowance()).capped_at(spec.budget.attempt.allowance())
     }
 
     /// The day that bears what starts now.
@@ -35,7 +35,7 @@ impl Run<'_> {
 
     /// Records that an agent starts, with its reservation in the same transaction; refused when a ceiling has no room for
     /// it. Answers with what the agent reports its use to.
-    pub(super) async fn record_start(&mut self, started: RoleStarted, day: String) -> Result<Meter, Trouble> {
+    pub(super) async fn record_start(&mut self, started: RoleStarted, day: String) -> Result<StartMeter, StageError> {
         let (cookie, reserved) = (started.cookie.clone(), started.reserved);
         let seat = self.sit_down(reserved, &day).await?;
         let reserve = self.reserve(reserved, day);
@@ -46,53 +46,53 @@ impl Run<'_> {
                 Ok(meter)
             }
             Err(trouble) => {
-                seat.give_up();
+                seat.cancel();
                 Err(trouble)
             }
         }
     }
 
-    async fn sit_down(&self, reserved: Reservation, day: &str) -> Result<Seat, Trouble> {
+    async fn sit_down(&self, reserved: Reservation, day: &str) -> Result<MeterSlot, StageError> {
         let drawn = self.drawn(day).await?;
         let facts = self.round.facts();
         let (repo, loop_name) = (&facts.started.repo, &facts.started.spec.name);
-        let place = Place { day, repo, loop_name, item: alone(facts).map(|item| item.key.as_str()) };
-        let seated = self.engine.purse.enter(self.engine.store.as_ref(), &place, drawn, reserved).await?;
+        let place = SpendOwner { day, repo, loop_name, item: alone(facts).map(|item| item.key.as_str()) };
+        let seated = self.engine.budget_meter.open_slot(self.engine.store.as_ref(), &place, drawn, reserved).await?;
         seated.map_err(|account| self.no_room(&account))
     }
 
     /// The shared ceilings that this round draws on, without what was added to them.
-    fn ceilings(&self) -> Vec<Drawn> {
+    fn ceilings(&self) -> Vec<SharedCeiling> {
         let facts = self.round.facts();
         let own = &facts.started.spec.budget;
         let shared = &self.engine.settings.budget;
-        let item = if alone(facts).is_some() { own.item.allowance() } else { Allowance::default() };
+        let item = if alone(facts).is_some() { own.item.allowance() } else { SpendAllowance::default() };
         let all = [
-            Drawn { spend: SpendScope::Item, scope: Scope::Item, ceiling: item },
-            Drawn { spend: SpendScope::Loop, scope: Scope::Day, ceiling: own.day.allowance() },
-            Drawn { spend: SpendScope::Repo, scope: Scope::RepoDay, ceiling: shared.repo_day },
-            Drawn { spend: SpendScope::Fleet, scope: Scope::FleetDay, ceiling: shared.fleet_day },
-            Drawn { spend: SpendScope::Month, scope: Scope::FleetMonth, ceiling: shared.fleet_month },
+            SharedCeiling { spend: SpendScope::Item, scope: BudgetScope::Item, ceiling: item },
+            SharedCeiling { spend: SpendScope::Loop, scope: BudgetScope::Day, ceiling: own.day.allowance() },
+            SharedCeiling { spend: SpendScope::Repo, scope: BudgetScope::RepoDay, ceiling: shared.repo_day },
+            SharedCeiling { spend: SpendScope::Fleet, scope: BudgetScope::FleetDay, ceiling: shared.fleet_day },
+            SharedCeiling { spend: SpendScope::Month, scope: BudgetScope::FleetMonth, ceiling: shared.fleet_month },
         ];
         all.into_iter().filter(|drawn| !drawn.ceiling.is_none()).collect()
     }
 
     /// The same with what people added for the day or for this round.
-    async fn drawn(&self, day: &str) -> Result<Vec<Drawn>, StoreError> {
+    async fn drawn(&self, day: &str) -> Result<Vec<SharedCeiling>, StoreError> {
         let started = &self.round.facts().started;
         let store = self.engine.store();
         let (micros, tokens) = store.raised(&started.repo, &started.spec.name, day, &started.round).await?;
         let more =
             Reservation { usd: Usd(u64::try_from(micros).unwrap_or(0)), tokens: u64::try_from(tokens).unwrap_or(0) };
         let mut drawn = self.ceilings();
-        for one in drawn.iter_mut().filter(|one| one.scope == Scope::Day) {
-            one.ceiling = one.ceiling.raised(more);
+        for one in drawn.iter_mut().filter(|one| one.scope == BudgetScope::Day) {
+            one.ceiling = one.ceiling.raised_by(more);
         }
         Ok(drawn)
     }
 
     /// Days and months as they stand, for the decision whether and how this round may run.
-    pub(super) async fn accounts(&self) -> Result<Vec<Account>, StoreError> {
+    pub(super) async fn accounts(&self) -> Result<Vec<BudgetAccount>, StoreError> {
         let started = &self.round.facts().started;
         let day = clock::day(self.started_ms);
         let mut accounts = Vec::new();
@@ -104,14 +104,14 @@ impl Run<'_> {
     }
 
     /// The reservation as a row: refused, with the whole batch, when a ceiling has no room for it.
-    fn reserve(&self, reserved: Reservation, day: String) -> Change {
+    fn reserve(&self, reserved: Reservation, day: String) -> RowChange {
         let facts = self.round.facts();
-        let ceiling = |drawn: Drawn| Ceiling {
+        let ceiling = |drawn: SharedCeiling| SpendCeiling {
             scope: drawn.spend,
             micros: drawn.ceiling.usd.map(|usd| number(usd.micros())),
             tokens: drawn.ceiling.tokens.map(number),
         };
-        Change::Reserve(Reserve {
+        RowChange::Reserve(ReservationChange {
             repo: facts.started.repo.clone(),
             loop_name: facts.started.spec.name.clone(),
             day,
@@ -127,72 +127,80 @@ impl Run<'_> {
     pub(super) fn agent_limits(&self) -> AgentLimits {
         let budget = &self.spec().budget;
         let (round, role) = (&budget.round, &budget.role);
-        let left = self.own_accounts().iter().map(Account::left).fold(Allowance::default(), Allowance::tightest);
+        let left = self
+            .own_accounts()
+            .iter()
+            .map(BudgetAccount::left)
+            .fold(SpendAllowance::default(), SpendAllowance::tightest);
         AgentLimits {
-            wall: least(self.wall_left(), role.wall.map(Span::duration)),
-            idle: least(round.idle.map(Span::duration), role.idle.map(Span::duration)),
+            wall: least(self.wall_left(), role.wall.map(TimeSpan::duration)),
+            idle: least(round.idle.map(TimeSpan::duration), role.idle.map(TimeSpan::duration)),
             turns: least(round.turns, role.turns),
             tokens: left.tokens,
             usd: left.usd,
-            meter: Meter::default(),
+            meter: StartMeter::default(),
             output_max: OUTPUT_MAX,
         }
     }
 
     /// The ceilings that nobody else draws on.
-    fn own_accounts(&self) -> [Account; 3] {
+    fn own_accounts(&self) -> [BudgetAccount; 3] {
         let facts = self.round.facts();
         let budget = &facts.started.spec.budget;
-        let account = |scope, ceiling, spent| Account { scope, ceiling, spent, reserved: Reservation::default() };
+        let account = |scope, ceiling, spent| BudgetAccount { scope, ceiling, spent, reserved: Reservation::default() };
         [
-            account(Scope::Role, budget.role.allowance(), Reservation::default()),
-            account(Scope::Attempt, budget.attempt.allowance(), facts.attempt_spend().amount()),
-            account(Scope::Round, facts.ceilings().allowance(), facts.spend.amount()),
+            account(BudgetScope::Role, budget.role.allowance(), Reservation::default()),
+            account(BudgetScope::Attempt, budget.attempt.allowance(), facts.attempt_spend().amount()),
+            account(BudgetScope::Round, facts.ceilings().allowance(), facts.spend.amount()),
         ]
     }
 
     /// How a start ended, with the ceiling by its name when one of money or tokens was passed.
-    pub(super) fn explained(&self, end: AgentEnd, spent: Reservation, cookie: &str) -> AgentEnd {
+    pub(super) fn explain_end(&self, end: AgentEnd, spent: Reservation, cookie: &str) -> AgentEnd {
         let AgentEnd::Limit { limit: limit @ (BudgetLimit::Usd | BudgetLimit::Total), text } = end else { return end };
-        let own = self.own_accounts().map(|account| Account { spent: account.spent.plus(spent), ..account });
-        let shared = self.seats.get(cookie).and_then(Seat::over);
-        let passed = shared.or_else(|| own.into_iter().find(|account| account.ceiling.is_passed_by(account.spent)));
+        let own = self.own_accounts().map(|account| BudgetAccount { spent: account.spent.plus(spent), ..account });
+        let shared = self.seats.get(cookie).and_then(MeterSlot::passed_account);
+        let passed = shared.or_else(|| own.into_iter().find(|account| account.ceiling.is_exceeded_by(account.spent)));
         match passed {
-            Some(account) => AgentEnd::Limit { limit, text: format!("{text}: {}", self.told(&account)) },
+            Some(account) => AgentEnd::Limit { limit, text: format!("{text}: {}", self.ceiling_text(&account)) },
             None => AgentEnd::Limit { limit, text },
         }
     }
 
     /// Whose ceiling it is, how full, and what a person can do about it.
-    fn told(&self, account: &Account) -> String {
+    fn ceiling_text(&self, account: &BudgetAccount) -> String {
         let started = &self.round.facts().started;
-        format!("{}; {}", account.told(), account.scope.remedy(&started.spec.name, &started.round))
+        format!("{}; {}", account.describe(), account.scope.remedy(&started.spec.name, &started.round))
     }
 
     /// The answer to a start for which an account has no room.
-    fn no_room(&self, account: &Account) -> Trouble {
+    fn no_room(&self, account: &BudgetAccount) -> StageError {
         let wanted = self.reservation();
         let is_money = account.ceiling.usd.is_some_and(|most| account.used().plus(wanted).usd > most);
         let (limit, wanted) = match is_money {
             true => (BudgetLimit::Usd, wanted.usd.to_string()),
             false => (BudgetLimit::Total, format!("{} tokens", wanted.tokens)),
         };
-        let limit = if account.scope == Scope::Day && is_money { BudgetLimit::Day } else { limit };
-        Trouble::Ceiling(limit, format!("no room for another agent, which may need {wanted}: {}", self.told(account)))
+        let limit = if account.scope == BudgetScope::Day && is_money { BudgetLimit::Day } else { limit };
+        StageError::Ceiling(
+            limit,
+            format!("no room for another agent, which may need {wanted}: {}", self.ceiling_text(account)),
+        )
     }
 
     /// The same, as the store found it.
-    pub(super) fn refused(&self, full: &Ceiling, spend: &SpendRow) -> Trouble {
+    pub(super) fn ceiling_error(&self, full: &SpendCeiling, spend: &SpendRow) -> StageError {
         let unsigned = |number: i64| u64::try_from(number).unwrap_or(0);
-        let ceiling = Allowance { usd: full.micros.map(|most| Usd(unsigned(most))), tokens: full.tokens.map(unsigned) };
+        let ceiling =
+            SpendAllowance { usd: full.micros.map(|most| Usd(unsigned(most))), tokens: full.tokens.map(unsigned) };
         let scope = match full.scope {
-            SpendScope::Loop => Scope::Day,
-            SpendScope::Repo => Scope::RepoDay,
-            SpendScope::Fleet => Scope::FleetDay,
-            SpendScope::Month => Scope::FleetMonth,
-            SpendScope::Item => Scope::Item,
+            SpendScope::Loop => BudgetScope::Day,
+            SpendScope::Repo => BudgetScope::RepoDay,
+            SpendScope::Fleet => BudgetScope::FleetDay,
+            SpendScope::Month => BudgetScope::FleetMonth,
+            SpendScope::Item => BudgetScope::Item,
         };
-        self.no_room(&account(Drawn { spend: full.scope, scope, ceiling }, spend))
+        self.no_room(&account(SharedCeiling { spend: full.scope, scope, ceiling }, spend))
     }
 
     /// What agents cost is on record: their seats in the purse are free again.
@@ -206,16 +214,16 @@ impl Run<'_> {
 }
 
 /// The one item that bears the whole cost. With several no ceiling of an item counts: `check` refuses the two together.
-fn alone(facts: &Facts) -> Option<&Item> {
+fn alone(facts: &RoundFacts) -> Option<&ProbeItem> {
     match facts.items.as_slice() {
         [item] => Some(item),
         _ => None,
     }
 }
 
-fn account(drawn: Drawn, row: &SpendRow) -> Account {
-    let (spent, reserved) = amounts(row);
-    Account { scope: drawn.scope, ceiling: drawn.ceiling, spent, reserved }
+fn account(drawn: SharedCeiling, row: &SpendRow) -> BudgetAccount {
+    let (spent, reserved) = row_amounts(row);
+    BudgetAccount { scope: drawn.scope, ceiling: drawn.ceiling, spent, reserved }
 }
 
 fn number(count: u64) -> i64 {

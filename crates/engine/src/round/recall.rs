@@ -1,17 +1,17 @@
 //! Recall: reads what the loop remembers. Flat in history: counters and the last few rounds only.
 
-use super::{Run, Trouble, bounds, remember};
+use super::{RoundDriver, StageError, bounds, memory};
 use crate::clock;
 use crate::store::{ItemState, RoundsQuery, SpendScope};
-use loopwright_core::round::{Event, Recalled};
+use loopwright_core::round::{Event, MemoryRecalled};
 
 /// How many past rounds the maker is shown.
 const HISTORY: u32 = 5;
 /// How many item keys are looked at.
 const ITEMS: u32 = 1000;
 
-impl Run<'_> {
-    pub(super) async fn recall(&mut self) -> Result<Event, Trouble> {
+impl RoundDriver<'_> {
+    pub(super) async fn recall(&mut self) -> Result<Event, StageError> {
         let started = &self.round.facts().started;
         let (repo, name) = (started.repo.clone(), started.spec.name.clone());
         let store = self.engine.store();
@@ -44,12 +44,12 @@ impl Run<'_> {
             settled.splice(0..0, row.filter(|row| row.state != ItemState::Failed).map(|row| row.key));
         }
         let memory = store.memory(&repo, &name).await?;
-        Ok(Event::Recalled(Recalled {
+        Ok(Event::Recalled(MemoryRecalled {
             day_micros: u64::try_from(spend.reserved_micros.saturating_add(spend.settled_micros)).unwrap_or(0),
             settled_items: bounds::list(settled),
             history: history.collect(),
             accounts,
-            memory: remember::recalled(memory, self.started_ms),
+            memory: memory::select_memories(memory, self.started_ms),
         }))
     }
 }

@@ -1,21 +1,23 @@
 //! Record: writes the report from the record. Losing it loses nothing: it can be made again, to the same bytes.
 
 use super::journal::question_id;
-use super::{Run, unreported};
+use super::{RoundDriver, unreported};
 use crate::report;
-use loopwright_core::round::{AnswerWindow, Event, Phase, Recorded, Stage};
+use loopwright_core::round::{AnswerWindow, Event, Phase, RoundRecorded, Stage};
 
-impl Run<'_> {
+impl RoundDriver<'_> {
     pub(super) async fn record(&mut self) -> Event {
         self.stage(Stage::Record, self.round.outcome().map_or(String::new(), |outcome| outcome.word().to_owned()));
-        let path = self.engine.places.report(self.id());
+        let path = self.engine.state_dir.report(self.id());
         let outbox = self.engine.store().outbox(self.id()).await.unwrap_or_default();
         // Nothing of the round runs any more, so this is all it asked.
-        let network = self.ways.close().await;
+        let network = self.routes.close().await;
         let text = report::with_traffic(&self.round, &outbox, &network).render();
         let window = self.answer_window().await;
-        match self.engine.places.write(&path, text.as_bytes()) {
-            Ok(()) => Event::Recorded(Recorded { report: Some(path.to_string_lossy().into_owned()), network, window }),
+        match self.engine.state_dir.write(&path, text.as_bytes()) {
+            Ok(()) => {
+                Event::Recorded(RoundRecorded { report: Some(path.to_string_lossy().into_owned()), network, window })
+            }
             Err(_) => unreported(network, window),
         }
     }

@@ -1,14 +1,14 @@
 //! Recover: a new engine takes over what a dead one left. Process trees are ended first, then each round goes on from its
 //! record or ends as interrupted; people's answers arrive the same way.
 
-use super::bindings::Bindings;
-use super::start::arrival;
-use super::{Run, Trouble, isolate, journal};
+use super::bindings::LoopBindings;
+use super::start::admission_request;
+use super::{RoundDriver, StageError, isolate, journal};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::git::{ObjectFormat, UserRepo};
-use crate::live::{By, Here, Pick, Stay};
-use crate::proc::Cancel;
+use crate::live_rounds::{ItemSelection, LiveRoundGuard, LoopSlotHold, RoundStarter};
+use crate::proc::CancelToken;
 use crate::store::{LeaseNeeds, LeaseRequest, RoundRow, StoreError, StoreErrorKind, StoredEvent};
 use crate::workspace::{Workspace, WorkspaceError, Workspaces};
 use loopwright_core::round::{Action, Event, Phase, Round};
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use tokio::time::Instant;
 
 /// A round folded from its record.
-pub struct Recorded {
+pub struct RecordedRound {
     /// The round.
     pub round: Round,
     /// What was to be done when the record ends.
@@ -32,7 +32,7 @@ pub struct Recorded {
 ///
 /// # Errors
 /// When an event cannot be read or does not fit.
-pub fn fold(id: &str, events: &[StoredEvent]) -> Result<Recorded, EngineError> {
+pub fn fold(id: &str, events: &[StoredEvent]) -> Result<RecordedRound, EngineError> {
     let mut parsed = Vec::with_capacity(events.len());
     for event in events {
         let unreadable =
@@ -42,7 +42,7 @@ pub fn fold(id: &str, events: &[StoredEvent]) -> Result<Recorded, EngineError> {
     let folded = Round::replay(parsed).map_err(|error| EngineError::of_record(id, error))?;
     let started_ms = events.first().map_or(0, |event| event.at_ms);
     let index = i64::try_from(events.len()).unwrap_or(i64::MAX);
-    Ok(Recorded { round: folded.round, actions: folded.actions, index, started_ms })
+    Ok(RecordedRound { round: folded.round, actions: folded.actions, index, started_ms })
 }
 
 impl Engine {
@@ -50,7 +50,7 @@ impl Engine {
     ///
     /// # Errors
     /// When there is none or it does not fit together.
-    pub async fn recorded(&self, id: &str) -> Result<Recorded, EngineError> {
+    pub async fn load_round(&self, id: &str) -> Result<RecordedRound, EngineError> {
         let events = self.store.events(id).await?;
         if events.is_empty() {
             return Err(EngineError::Unknown(id.to_owned()));
@@ -63,7 +63,7 @@ impl Engine {
     ///
     /// # Errors
     /// When the store or the process table cannot be read.
-    pub async fn abandoned(&self) -> Result<Vec<RoundRow>, EngineError> {
+    pub async fn collect_abandoned(&self) -> Result<Vec<RoundRow>, EngineError> {
         let open = self.store.open_rounds().await?;
         let mut left: Vec<_> = open.into_iter().filter(|row| !row.phase.is_at_rest()).collect();
         if left.is_empty() {
@@ -74,7 +74,7 @@ impl Engine {
         let mut abandoned = Vec::new();
         for row in left {
             // Whoever is faster at it, in this process or another, takes it to its end.
-            let Some(_here) = self.live.enter(&row.id) else { continue };
+            let Some(_here) = self.live_rounds.register(&row.id) else { continue };
             if self.sweep_left(&row).await? {
                 abandoned.push(row);
             }
@@ -104,33 +104,33 @@ impl Engine {
     ///
     /// # Errors
     /// When its record cannot be read or kept.
-    pub async fn resume(&self, id: &str, bind: &Bindings, cancel: &Cancel) -> Result<Round, EngineError> {
-        self.answer(id, Event::Recovered, bind, cancel).await
+    pub async fn resume(&self, id: &str, bind: &LoopBindings, cancel: &CancelToken) -> Result<Round, EngineError> {
+        self.apply_answer(id, Event::Recovered, bind, cancel).await
     }
 
     /// Applies an event from outside to a recorded round and performs what follows.
-    pub(crate) async fn answer(
+    pub(crate) async fn apply_answer(
         &self,
         id: &str,
         event: Event,
-        bind: &Bindings,
-        cancel: &Cancel,
+        bind: &LoopBindings,
+        cancel: &CancelToken,
     ) -> Result<Round, EngineError> {
-        self.answer_by(id, event, bind, cancel, By::Hand).await
+        self.apply_answer_as(id, event, bind, cancel, RoundStarter::Manual).await
     }
 
     /// The same, by the daemon or by hand.
-    pub(crate) async fn answer_by(
+    pub(crate) async fn apply_answer_as(
         &self,
         id: &str,
         event: Event,
-        bind: &Bindings,
-        cancel: &Cancel,
-        by: By,
+        bind: &LoopBindings,
+        cancel: &CancelToken,
+        by: RoundStarter,
     ) -> Result<Round, EngineError> {
-        let here = self.live.enter(id).ok_or_else(|| super::busy(id))?;
-        let recorded = self.recorded(id).await?;
-        let stay = self.admitted(&recorded.round, &event, cancel, by).await?;
+        let here = self.live_rounds.register(id).ok_or_else(|| super::busy(id))?;
+        let recorded = self.load_round(id).await?;
+        let stay = self.admit_recorded(&recorded.round, &event, cancel, by).await?;
         let (started, items) = (&recorded.round.facts().started, &recorded.round.facts().items);
         let keys: Vec<_> = items.iter().map(|item| item.key.as_str().into()).collect();
         let needs = if goes_on(&event) { self.needs(by, started, &keys) } else { LeaseNeeds::Nothing };
@@ -148,16 +148,16 @@ impl Engine {
         &self,
         id: &str,
         event: Event,
-        bind: &Bindings,
-        cancel: &Cancel,
-        here: Here,
-        stay: Option<Box<dyn Stay>>,
+        bind: &LoopBindings,
+        cancel: &CancelToken,
+        here: LiveRoundGuard,
+        stay: Option<Box<dyn LoopSlotHold>>,
     ) -> Result<Round, EngineError> {
         if matches!(event, Event::Recovered | Event::Broke(_)) {
             loopwright_sandbox::sweep(&format!("lw-{id}")).map_err(EngineError::Sweep)?;
         }
-        let recorded = self.recorded(id).await?;
-        let mut run = Run::reopen(self, bind, recorded, cancel, here, stay).await?;
+        let recorded = self.load_round(id).await?;
+        let mut run = RoundDriver::reopen(self, bind, recorded, cancel, here, stay).await?;
         if matches!(event, Event::Resumed(_)) && run.workspace.is_none() {
             return Err(EngineError::WorkGone(id.to_owned()));
         }
@@ -165,29 +165,29 @@ impl Engine {
         match run.answered(event).await {
             Err(error) if !is_placed && !matches!(error, EngineError::Stale(_) | EngineError::Refused(_)) => {
                 // It has no place that would tell of it: a daemon is told to look after it.
-                if let Some(porter) = self.live.porter() {
-                    porter.left(&run.round.facts().started);
+                if let Some(porter) = self.live_rounds.admission() {
+                    porter.on_round_left_open(&run.round.facts().started);
                 }
                 Err(error)
             }
             Err(error) => Err(error),
-            Ok(()) => Ok(run.rested().await),
+            Ok(()) => Ok(run.finish_at_rest().await),
         }
     }
 
     /// A round that goes on needs its loop's place as a new one does; an answer to one that rests only ends it.
-    async fn admitted(
+    async fn admit_recorded(
         &self,
         round: &Round,
         event: &Event,
-        cancel: &Cancel,
-        by: By,
-    ) -> Result<Option<Box<dyn Stay>>, EngineError> {
+        cancel: &CancelToken,
+        by: RoundStarter,
+    ) -> Result<Option<Box<dyn LoopSlotHold>>, EngineError> {
         if !goes_on(event) {
             return Ok(None);
         }
-        let arrival = arrival(&round.facts().started, &round.facts().items, Pick::Every);
-        Ok(self.admit(by, arrival, cancel).await?.stay)
+        let arrival = admission_request(&round.facts().started, &round.facts().items, ItemSelection::All);
+        Ok(self.admit(by, arrival, cancel).await?.slot_hold)
     }
 }
 
@@ -210,31 +210,31 @@ fn gone(round: &Round) -> UserRepo {
     }
 }
 
-impl Run<'_> {
+impl RoundDriver<'_> {
     /// Takes an event in and does what follows, up to the next rest.
     async fn answered(&mut self, event: Event) -> Result<(), EngineError> {
         let actions = match self.apply(event, Vec::new()).await {
             Ok(actions) => actions,
-            Err(Trouble::Fatal(error @ EngineError::Refused(_))) => return Err(error),
-            Err(Trouble::Fatal(EngineError::History { source, .. })) => {
+            Err(StageError::Fatal(error @ EngineError::Refused(_))) => return Err(error),
+            Err(StageError::Fatal(EngineError::History { source, .. })) => {
                 return Err(EngineError::Stale(source.to_string()));
             }
             Err(trouble) => self.trouble(trouble).await?,
         };
         self.drive(actions).await?;
-        self.tidy().await;
+        self.discard_workspace().await;
         Ok(())
     }
 }
 
-impl<'a> Run<'a> {
+impl<'a> RoundDriver<'a> {
     async fn reopen(
         engine: &'a Engine,
-        bind: &'a Bindings,
-        recorded: Recorded,
-        cancel: &'a Cancel,
-        here: Here,
-        stay: Option<Box<dyn Stay>>,
+        bind: &'a LoopBindings,
+        recorded: RecordedRound,
+        cancel: &'a CancelToken,
+        here: LiveRoundGuard,
+        stay: Option<Box<dyn LoopSlotHold>>,
     ) -> Result<Self, EngineError> {
         let started = &recorded.round.facts().started;
         let repo = match engine.git.discover(Path::new(&started.repo_path)).await {
@@ -246,8 +246,8 @@ impl<'a> Run<'a> {
         let spaces = engine.workspaces(repo.clone()).await?;
         // What held the round until now holds it further, or it fails: a weaker start is none.
         let method = isolate::method(engine, bind, &started.boundary).await;
-        let rooms = engine.rooms(&started.boundary, &repo, &started.spec)?.made_by(method);
-        let ways = engine.ways(&started.round, &rooms, &started.spec)?;
+        let rooms = engine.sandbox_views(&started.boundary, &repo, &started.spec)?.with_method(method);
+        let ways = engine.open_routes(&started.round, &rooms, &started.spec)?;
         let workspace = kept_workspace(&spaces, &recorded.round)?;
         let failures = journal::failures(engine, recorded.round.facts()).await?;
         Ok(Self {
@@ -255,9 +255,9 @@ impl<'a> Run<'a> {
             bind,
             cancel,
             repo,
-            spaces,
-            rooms: rooms.reaching(&ways),
-            ways,
+            workspaces: spaces,
+            views: rooms.with_routes(&ways),
+            routes: ways,
             scanner: engine.settings.known_secrets.scanner(&recorded.round.facts().started.spec.secrets),
             is_warm: false,
             workspace,
@@ -266,15 +266,15 @@ impl<'a> Run<'a> {
             baseline: None,
             sealed: None,
             head: None,
-            found: None,
+            probe_result: None,
             index: recorded.index,
             started_ms: recorded.started_ms,
             round: recorded.round,
             failures,
             begun: Instant::now(),
             seats: BTreeMap::new(),
-            _stay: stay,
-            _here: here,
+            _slot_hold: stay,
+            _live_guard: here,
         })
     }
 }

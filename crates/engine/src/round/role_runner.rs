@@ -1,25 +1,25 @@
 //! The role runner: the one way in which the agent of a role starts, runs, is billed and ends. What goes into a start and
 //! what is read out of it belongs to the stage of the role.
 //!
-//! [`Run::start_role`] records the start with its reservation. [`RoleRunner::finish`] borrows the round only for reading, so
+//! [`RoundDriver::start_role`] records the start with its reservation. [`RoleRunner::finish`] borrows the round only for reading, so
 //! that several started roles can run side by side; the stage then records each end.
 
-use super::cost::Cost;
-use super::transcript::Transcript;
-use super::{Bindings, Run, Trouble};
-use crate::agents::providers::Asks;
-use crate::agents::{Agent, AgentError, AgentLimits, AgentOutcome, Invocation, VerdictSink};
-use crate::egress::Ways;
+use super::cost::StartCost;
+use super::transcript::AgentTranscript;
+use super::{LoopBindings, RoundDriver, StageError};
+use crate::agents::providers::ProviderChoice;
+use crate::agents::{Agent, AgentError, AgentInvocation, AgentLimits, AgentOutcome, VerdictSink};
+use crate::egress::EgressRoutes;
 use crate::engine::Engine;
-use crate::proc::{Cancel, Cookie, How};
-use crate::room::{self, Papers, Room, Rooms, Seat};
-use crate::workspace::Files;
+use crate::proc::{CancelToken, RunEnd, TreeCookie};
+use crate::sandbox_view::{self, ProgramFolders, RolePaths, SandboxView, SandboxViews};
+use crate::workspace::CheckoutFiles;
 use loopwright_core::BoxFuture;
-use loopwright_core::budget::{BudgetLimit, Reservation, Usage};
+use loopwright_core::budget::{AgentUsage, BudgetLimit, Reservation};
 use loopwright_core::level::LoopLevel;
-use loopwright_core::prompt::AnswerWay;
-use loopwright_core::round::{AgentEnd, Broke, Event, RoleEnded, RoleResult, RoleStarted, Round};
-use loopwright_core::secrets::Scanner;
+use loopwright_core::prompt::VerdictChannel;
+use loopwright_core::round::{AgentEnd, Event, RoleEnded, RoleResult, RoleStarted, Round, StageFailed};
+use loopwright_core::secrets::SecretScanner;
 use loopwright_core::spec::{AgentSpec, Role};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -42,15 +42,15 @@ pub(super) struct RoleTurn {
 
 impl RoleTurn {
     /// An agent that is listened to gives its verdict as its last message; any other writes a file.
-    pub(super) fn answer_way(&self) -> AnswerWay {
-        if self.agent.capabilities().answers { AnswerWay::Message } else { AnswerWay::File }
+    pub(super) fn answer_way(&self) -> VerdictChannel {
+        if self.agent.capabilities().answers { VerdictChannel::Message } else { VerdictChannel::File }
     }
 }
 
 /// The folders that one start sees.
 pub(super) struct RoleView {
     /// The files of the repository, and whether the role may change them.
-    pub(super) files: Files,
+    pub(super) files: CheckoutFiles,
     pub(super) access: FileAccess,
     /// Where the state file is written.
     pub(super) root: PathBuf,
@@ -88,7 +88,7 @@ pub(super) struct StartedRole {
     turn: RoleTurn,
     name: String,
     reserved: Reservation,
-    invocation: Invocation,
+    invocation: AgentInvocation,
 }
 
 /// What came of a start: its whole process tree is dead.
@@ -96,7 +96,7 @@ pub(super) struct RoleRun {
     /// What the agent came back with; nothing when it could not run.
     pub(super) outcome: Option<AgentOutcome>,
     end: AgentEnd,
-    cost: Cost,
+    cost: StartCost,
     transcript: Option<String>,
     attempt: u32,
     cookie: String,
@@ -118,15 +118,15 @@ impl RoleRun {
     }
 }
 
-impl Run<'_> {
+impl RoundDriver<'_> {
     /// Starts a role's agent, waits until its whole process tree is dead, and counts what it cost.
-    pub(super) async fn run_role(&mut self, call: RoleCall) -> Result<RoleRun, Trouble> {
+    pub(super) async fn run_role(&mut self, call: RoleCall) -> Result<RoleRun, StageError> {
         let started = self.start_role(call).await?;
         self.finish_role(started).await
     }
 
     /// Records the start with its reservation; nothing runs yet.
-    async fn start_role(&mut self, call: RoleCall) -> Result<StartedRole, Trouble> {
+    async fn start_role(&mut self, call: RoleCall) -> Result<StartedRole, StageError> {
         let limits = self.agent_limits();
         let (turn, name, mut invocation) = self.role_runner().invocation(call, limits)?;
         let (reserved, day) = (self.reservation(), self.today());
@@ -149,9 +149,9 @@ impl Run<'_> {
         Ok(StartedRole { turn, name, reserved, invocation })
     }
 
-    async fn finish_role(&self, started: StartedRole) -> Result<RoleRun, Trouble> {
+    async fn finish_role(&self, started: StartedRole) -> Result<RoleRun, StageError> {
         let run = self.role_runner().finish(started).await?;
-        let end = self.explained(run.end, run.cost.spend.amount(), &run.cookie);
+        let end = self.explain_end(run.end, run.cost.spend.amount(), &run.cookie);
         Ok(RoleRun { end, ..run })
     }
 
@@ -160,8 +160,8 @@ impl Run<'_> {
             engine: self.engine,
             bind: self.bind,
             round: &self.round,
-            rooms: &self.rooms,
-            ways: &self.ways,
+            rooms: &self.views,
+            ways: &self.routes,
             scanner: &self.scanner,
             cancel: self.cancel,
         }
@@ -171,43 +171,47 @@ impl Run<'_> {
 /// What a role's agent needs of its round.
 pub(super) struct RoleRunner<'r> {
     pub(super) engine: &'r Engine,
-    bind: &'r Bindings,
+    bind: &'r LoopBindings,
     pub(super) round: &'r Round,
-    rooms: &'r Rooms,
-    pub(super) ways: &'r Ways,
-    scanner: &'r Scanner,
-    pub(super) cancel: &'r Cancel,
+    rooms: &'r SandboxViews,
+    pub(super) ways: &'r EgressRoutes,
+    scanner: &'r SecretScanner,
+    pub(super) cancel: &'r CancelToken,
 }
 
 impl RoleRunner<'_> {
     /// The agent whose turn it is to play a role.
-    pub(super) fn turn(&self, role: Role) -> Result<RoleTurn, Trouble> {
-        let place = self.round.facts().patience.place(role);
+    pub(super) fn turn(&self, role: Role) -> Result<RoleTurn, StageError> {
+        let place = self.round.facts().provider_waits.chain_position(role);
         let at = usize::try_from(place).unwrap_or(usize::MAX);
         let mut chain = self.bind.agents.chain(role).iter().skip(at);
         let Some(agent) = chain.next() else {
             let (stage, code) = (self.round.phase().stage(), "agent-unusable".to_owned());
             let text = format!("the loop has no {} to start", role.word());
-            return Err(Trouble::Broke(Broke { stage, code, text }));
+            return Err(StageError::Broke(StageFailed { stage, code, text }));
         };
         let left = u32::try_from(chain.count()).unwrap_or(u32::MAX);
         let spec = self.round.facts().started.spec.chain(role).into_iter().nth(at);
         Ok(RoleTurn { role, agent: Arc::clone(agent), place, left, spec })
     }
 
-    fn invocation(&self, call: RoleCall, limits: AgentLimits) -> Result<(RoleTurn, String, Invocation), Trouble> {
+    fn invocation(
+        &self,
+        call: RoleCall,
+        limits: AgentLimits,
+    ) -> Result<(RoleTurn, String, AgentInvocation), StageError> {
         let RoleCall { turn, attempt, name, prompt, view, verdict } = call;
         let started = &self.round.facts().started;
         let state_file = self.write_state_file(&view.root, turn.role)?;
         let room = self.room(&view, &state_file, started.spec.level);
         let spec = turn.spec.as_ref();
-        let invocation = Invocation {
+        let invocation = AgentInvocation {
             role: turn.role,
             loop_name: started.spec.name.clone(),
             round: started.round.clone(),
             attempt,
             prompt,
-            workspace: room::place(&view.files).to_owned(),
+            workspace: sandbox_view::host_folder(&view.files).to_owned(),
             outbox: view.outbox,
             state_file,
             items: view.items,
@@ -219,16 +223,16 @@ impl RoleRunner<'_> {
             endpoints: self.endpoints(&turn)?,
             prices: Arc::clone(&self.engine.settings.prices),
             limits,
-            cookie: Cookie::new(&format!("lw-{}", started.round)),
-            room,
+            cookie: TreeCookie::new(&format!("lw-{}", started.round)),
+            view: room,
         };
         Ok((turn, name, invocation))
     }
 
-    fn room(&self, view: &RoleView, state: &Path, level: LoopLevel) -> Room {
-        let seat = Seat { files: &view.files, home: &view.home, tmp: &view.tmp };
+    fn room(&self, view: &RoleView, state: &Path, level: LoopLevel) -> SandboxView {
+        let seat = ProgramFolders { files: &view.files, home: &view.home, tmp: &view.tmp };
         let (items, sink) = (view.items.as_deref(), view.sink.as_deref());
-        let papers = Papers { outbox: &view.outbox, state, items, sink };
+        let papers = RolePaths { outbox: &view.outbox, state, items, sink };
         match view.access {
             FileAccess::ByLevel => self.rooms.maker(seat, papers, level),
             FileAccess::ReadOnly => self.rooms.reader(seat, papers),
@@ -237,7 +241,7 @@ impl RoleRunner<'_> {
 
     /// What the loop remembers, for a role to read; written again for each start.
     /// A checker gets no history: a maker's own words from earlier rounds may stand in it.
-    fn write_state_file(&self, folder: &Path, role: Role) -> Result<PathBuf, Trouble> {
+    fn write_state_file(&self, folder: &Path, role: Role) -> Result<PathBuf, StageError> {
         let facts = self.round.facts();
         let history = if role == Role::Maker { facts.history.as_slice() } else { &[] };
         let memory = if role == Role::Maker { facts.memory.as_slice() } else { &[] };
@@ -246,13 +250,13 @@ impl RoleRunner<'_> {
             "item": facts.items.first(), "items": facts.items, "history": history, "memory": memory,
         });
         let path = folder.join("state.json");
-        let written = self.engine.places.lay_out(&path, state.to_string().as_bytes());
-        written.map_err(|error| Trouble::broke(self.round.phase().stage(), "state-file", &error))?;
+        let written = self.engine.state_dir.write_ephemeral(&path, state.to_string().as_bytes());
+        written.map_err(|error| StageError::broke(self.round.phase().stage(), "state-file", &error))?;
         Ok(path)
     }
 
     /// Runs a started agent to its end.
-    async fn finish(&self, started: StartedRole) -> Result<RoleRun, Trouble> {
+    async fn finish(&self, started: StartedRole) -> Result<RoleRun, StageError> {
         let StartedRole { turn, name, reserved, invocation } = started;
         let (outcome, transcript, wall_ms) = self.invoke(&turn, &invocation, &name).await;
         let cost = self.cost_of(&outcome, &invocation, reserved, wall_ms);
@@ -262,11 +266,11 @@ impl RoleRunner<'_> {
     }
 
     /// An agent asks its model by a key or by its own sign-in; with neither it is not started.
-    fn signed_in(&self, turn: &RoleTurn, invocation: &Invocation) -> Result<(), AgentError> {
+    fn signed_in(&self, turn: &RoleTurn, invocation: &AgentInvocation) -> Result<(), AgentError> {
         // One that was not found says so itself, and needs no key for it.
         let Some(agent) = turn.spec.as_ref().filter(|_| turn.agent.capabilities().proxy) else { return Ok(()) };
-        let (asks, name) = (Asks::of_spec(agent), agent.agent.word());
-        if !asks.lacks(&self.engine.provider_names()) || invocation.endpoints.login.is_some() {
+        let (asks, name) = (ProviderChoice::for_spec(agent), agent.agent.word());
+        if !asks.is_unmet_by(&self.engine.provider_names()) || invocation.endpoints.login.is_some() {
             return Ok(());
         }
         let what = match self.engine.login(agent) {
@@ -279,18 +283,18 @@ impl RoleRunner<'_> {
     async fn invoke(
         &self,
         turn: &RoleTurn,
-        invocation: &Invocation,
+        invocation: &AgentInvocation,
         name: &str,
     ) -> (Result<AgentOutcome, AgentError>, Option<String>, u64) {
         if let Err(error) = self.signed_in(turn, invocation) {
             return (Err(error), None, 0);
         }
-        let folder = self.engine.places.transcripts(&invocation.round);
+        let folder = self.engine.state_dir.transcripts(&invocation.round);
         let publish = |kind| super::publish(self.engine, self.round, kind);
-        let mut log = Transcript::open(&folder, invocation.role, name, &publish, self.scanner);
+        let mut log = AgentTranscript::open(&folder, invocation.role, name, &publish, self.scanner);
         let begun = Instant::now();
-        let mut started = |_: &crate::proc::Started| ();
-        let stop = Cancel::new();
+        let mut started = |_: &crate::proc::StartedProcess| ();
+        let stop = CancelToken::new();
         let work = turn.agent.invoke(invocation, &self.engine.proc, &mut log, &stop, &mut started);
         let work = unless_overdue(work, &invocation.limits, &stop);
         let outcome = self.unless_over(work, &invocation.endpoints, &stop).await;
@@ -304,9 +308,9 @@ impl RoleRunner<'_> {
 async fn unless_overdue(
     work: BoxFuture<'_, Result<AgentOutcome, AgentError>>,
     limits: &AgentLimits,
-    cancel: &Cancel,
+    cancel: &CancelToken,
 ) -> Result<AgentOutcome, AgentError> {
-    let left_behind = |how| AgentOutcome { how, exit: None, ..AgentOutcome::in_process(0, "", Usage::Unknown) };
+    let left_behind = |how| AgentOutcome { how, exit: None, ..AgentOutcome::in_process(0, "", AgentUsage::Unknown) };
     let longest = limits.wall.unwrap_or(Duration::MAX).saturating_add(OVERDUE);
     let stopped = async {
         cancel.cancelled().await;
@@ -314,37 +318,38 @@ async fn unless_overdue(
     };
     tokio::select! {
         biased;
-        outcome = timeout(longest, work) => outcome.unwrap_or_else(|_| Ok(left_behind(How::Wall))),
-        _ = stopped => Ok(left_behind(How::Cancelled)),
+        outcome = timeout(longest, work) => outcome.unwrap_or_else(|_| Ok(left_behind(RunEnd::Wall))),
+        _ = stopped => Ok(left_behind(RunEnd::Cancelled)),
     }
 }
 
 /// How a start ended, in the round's words.
-fn end_of(outcome: &Result<AgentOutcome, AgentError>, at_ms: i64) -> Result<AgentEnd, Trouble> {
+fn end_of(outcome: &Result<AgentOutcome, AgentError>, at_ms: i64) -> Result<AgentEnd, StageError> {
     let outcome = match outcome {
         Ok(outcome) => outcome,
-        Err(error) => return Ok(AgentEnd::Unusable { text: super::chain(error) }),
+        Err(error) => return Ok(AgentEnd::Unusable { text: super::error_chain(error) }),
     };
     // An agent that was kept from its work says so itself; its exit code may be zero all the same, or it waits in silence.
-    let by_itself = matches!(outcome.how, How::Exited(_) | How::Signaled(_) | How::Finished | How::Idle | How::Wall);
-    if let (true, Some(trouble)) = (by_itself, &outcome.told.trouble) {
+    let by_itself =
+        matches!(outcome.how, RunEnd::Exited(_) | RunEnd::Signaled(_) | RunEnd::Finished | RunEnd::Idle | RunEnd::Wall);
+    if let (true, Some(trouble)) = (by_itself, &outcome.self_report.trouble) {
         return Ok(AgentEnd::Provider { trouble: trouble.clone(), at_ms });
     }
     let term = if outcome.term_ignored { "; it ignored SIGTERM and was killed" } else { "" };
     let limit = |limit, text: &str| AgentEnd::Limit { limit, text: format!("{text}{term}") };
     Ok(match outcome.how {
-        How::Exited(_) | How::Finished if outcome.limit.is_some() => {
+        RunEnd::Exited(_) | RunEnd::Finished if outcome.limit.is_some() => {
             limit(outcome.limit.unwrap_or(BudgetLimit::Total), "it met its own limit")
         }
-        How::Exited(code) => AgentEnd::Exited { code },
+        RunEnd::Exited(code) => AgentEnd::Exited { code },
         // It had said its last, and what it said was no trouble.
-        How::Finished => AgentEnd::Exited { code: 0 },
-        How::Signaled(signal) => AgentEnd::Signaled { signal },
-        How::Idle => limit(BudgetLimit::Idle, "no output for too long"),
-        How::Wall => limit(BudgetLimit::Wall, "it took too long"),
-        How::Flood => limit(BudgetLimit::Flood, "it printed more than is read"),
-        How::Disk => limit(BudgetLimit::Disk, "it filled the disk"),
-        How::Stopped => limit(outcome.limit.unwrap_or(BudgetLimit::Total), "its ceiling was passed"),
-        How::Cancelled => return Err(Trouble::Stopped),
+        RunEnd::Finished => AgentEnd::Exited { code: 0 },
+        RunEnd::Signaled(signal) => AgentEnd::Signaled { signal },
+        RunEnd::Idle => limit(BudgetLimit::Idle, "no output for too long"),
+        RunEnd::Wall => limit(BudgetLimit::Wall, "it took too long"),
+        RunEnd::Flood => limit(BudgetLimit::Flood, "it printed more than is read"),
+        RunEnd::Disk => limit(BudgetLimit::Disk, "it filled the disk"),
+        RunEnd::Stopped => limit(outcome.limit.unwrap_or(BudgetLimit::Total), "its ceiling was passed"),
+        RunEnd::Cancelled => return Err(StageError::Stopped),
     })
 }

@@ -2,21 +2,21 @@
 //! are hashed into the candidate. Everything later refers to that hash.
 
 use super::gate::gates_trouble;
-use super::{Run, Trouble, bounds, isolate, workspace_trouble};
-use crate::gates::{self, Facts};
-use crate::git::CommitWords;
-use crate::workspace::{ChangeStatus, SealLimits, Sealed as SealedTree};
+use super::{RoundDriver, StageError, bounds, isolate, workspace_trouble};
+use crate::gates::{self, CandidateFacts};
+use crate::git::CommitMetadata;
+use crate::workspace::{ChangeStatus, SealLimits, SealedTree};
 use loopwright_core::level::LoopLevel;
 use loopwright_core::outbox::{self, SanitiseRules, StagedItem};
-use loopwright_core::round::{AgentEnd, ChangeFact, Event, SealFindings, Sealed, Stage};
+use loopwright_core::round::{AgentEnd, CandidateSealed, ChangeFact, Event, SealFindings, Stage};
 use loopwright_core::spec::ActionKind;
 
-impl Run<'_> {
-    pub(super) async fn seal(&mut self) -> Result<Event, Trouble> {
+impl RoundDriver<'_> {
+    pub(super) async fn seal(&mut self) -> Result<Event, StageError> {
         let attempt = self.round.facts().attempt_number();
         let workspace = self.workspace(Stage::Seal)?.clone();
         let words = self.commit_words(attempt);
-        let sealed = self.spaces.seal(&workspace, &words, SealLimits::default()).await;
+        let sealed = self.workspaces.seal(&workspace, &words, SealLimits::default()).await;
         let sealed = sealed.map_err(workspace_trouble(Stage::Seal))?;
         self.stage(
             Stage::Seal,
@@ -25,8 +25,9 @@ impl Run<'_> {
         let (mut items, notes) = self.candidate_items(!sealed.changes.is_empty());
         let (mut findings, facts) = self.examine(&sealed, &items).await?;
         if findings.secrets.is_empty() {
-            let kept = self.spaces.engine().keep(self.id(), &format!("attempt-{attempt}"), &sealed.commit).await;
-            kept.map_err(|error| Trouble::broke(Stage::Seal, "keep", &error))?;
+            let kept =
+                self.workspaces.engine().set_round_ref(self.id(), &format!("attempt-{attempt}"), &sealed.commit).await;
+            kept.map_err(|error| StageError::broke(Stage::Seal, "keep", &error))?;
         } else {
             self.forget(&sealed, &facts).await?;
         }
@@ -42,7 +43,7 @@ impl Run<'_> {
         if sealed.changes.len() > changes.len() {
             findings.notes.insert(0, format!("{} files changed; {} are listed", sealed.changes.len(), changes.len()));
         }
-        let event = Event::Sealed(Box::new(Sealed {
+        let event = Event::Sealed(Box::new(CandidateSealed {
             attempt,
             candidate: outbox::candidate_hash(Some(sealed.tree.as_str()), &items),
             tree: sealed.tree.to_string(),
@@ -56,10 +57,10 @@ impl Run<'_> {
     }
 
     /// Words and time of the commit come from the record, so that sealing the same files again gives the same commit.
-    fn commit_words(&self, attempt: u32) -> CommitWords {
+    fn commit_words(&self, attempt: u32) -> CommitMetadata {
         let started = &self.round.facts().started;
         let identity = &self.engine.settings.identity;
-        CommitWords {
+        CommitMetadata {
             message: format!(
                 "{}\n\nLoopwright-Loop: {}\nLoopwright-Round: {}\nLoopwright-Attempt: {attempt}\n",
                 started.spec.intent, started.spec.name, started.round
@@ -103,9 +104,15 @@ impl Run<'_> {
         (changed && !staged).then(|| crate::outbox::default_item(kind, next, &spec.intent))
     }
 
-    async fn examine(&self, sealed: &SealedTree, items: &[StagedItem]) -> Result<(SealFindings, Facts), Trouble> {
+    async fn examine(
+        &self,
+        sealed: &SealedTree,
+        items: &[StagedItem],
+    ) -> Result<(SealFindings, CandidateFacts), StageError> {
         let base = isolate::parse(self.round.facts().base.as_deref().unwrap_or_default())?;
-        let facts = Facts::gather(self.spaces.engine(), &base, sealed).await.map_err(gates_trouble(Stage::Seal))?;
+        let facts = CandidateFacts::gather(self.workspaces.engine(), &base, sealed)
+            .await
+            .map_err(gates_trouble(Stage::Seal))?;
         let words = self.commit_words(self.round.facts().attempt_number());
         let branch = format!("loop/{}/{}", self.spec().name, self.id());
         let items: Vec<_> = items.iter().map(|item| (item.name.as_str(), texts(item))).collect();
@@ -130,7 +137,7 @@ fn short(hash: &str) -> &str {
     hash.get(..12).unwrap_or(hash)
 }
 
-fn fact(change: &crate::workspace::Change) -> ChangeFact {
+fn fact(change: &crate::workspace::SealedChange) -> ChangeFact {
     let status = match change.status {
         ChangeStatus::Added => "added",
         ChangeStatus::Modified => "modified",

@@ -1,18 +1,18 @@
 //! Send: claim, look for our marker, execute, receipt. A claim is durable before anything leaves; what may have happened is
 //! looked for before it is done again, and what cannot be known is left to a person.
 
-use super::bindings::{Bindings, Outlet};
+use super::bindings::{DeliveryOutlet, LoopBindings};
 use super::journal::outbox_row;
-use super::{Run, Trouble, bounds};
+use super::{RoundDriver, StageError, bounds};
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::outbox::{LocalForge, Prior, PushingDeliver, Verdict, deliver_one};
-use crate::store::{Batch, Change, OutboxRow, OutboxState};
-use loopwright_core::deliver::{Deliver, Delivery, Fact};
+use crate::outbox::{DeliveryOutcome, LocalForge, PriorDelivery, PushingDeliver, deliver_one};
+use crate::store::{OutboxRow, OutboxState, RowChange, StoreBatch};
+use loopwright_core::deliver::{Deliver, Delivery, EngineFact};
 use loopwright_core::forge::count_open_pulls;
 use loopwright_core::level::LoopLevel;
 use loopwright_core::outbox::{self, StagedItem};
-use loopwright_core::round::{Action, Delivered, DeliveryResult, Event, Facts, Phase, Round, Stage};
+use loopwright_core::round::{Action, DeliveryEnded, DeliveryResult, Event, Phase, Round, RoundFacts, Stage};
 use loopwright_core::spec::{ActionKind, LoopSpec};
 use std::sync::Arc;
 
@@ -22,14 +22,14 @@ const COUNTED_MAX: usize = 1_001;
 /// How often one item is tried.
 const TRIES_MAX: i64 = 3;
 
-impl Run<'_> {
-    pub(super) async fn send(&mut self, positions: Vec<u32>) -> Result<Vec<Action>, Trouble> {
+impl RoundDriver<'_> {
+    pub(super) async fn send(&mut self, positions: Vec<u32>) -> Result<Vec<Action>, StageError> {
         let mut following = Vec::new();
         for position in positions {
             let Some(item) = self.item(position) else { continue };
             self.stage(Stage::Send, format!("{} {}", item.kind, item.target.as_deref().unwrap_or_default()));
             let result = self.deliver(&item).await?;
-            following = self.apply(Event::Delivered(Delivered { position, result }), Vec::new()).await?;
+            following = self.apply(Event::Delivered(DeliveryEnded { position, result }), Vec::new()).await?;
         }
         Ok(following)
     }
@@ -39,7 +39,7 @@ impl Run<'_> {
         items.iter().find(|item| item.position == position).cloned()
     }
 
-    async fn deliver(&mut self, item: &StagedItem) -> Result<DeliveryResult, Trouble> {
+    async fn deliver(&mut self, item: &StagedItem) -> Result<DeliveryResult, StageError> {
         let Some(outlet) = self.outlet().await? else {
             return Ok(DeliveryResult::Refused { text: "no action executor is configured".to_owned() });
         };
@@ -47,10 +47,10 @@ impl Run<'_> {
         for tried in 0.. {
             let prior = self.claim(item, tried).await?;
             let text = match deliver_one(outlet.as_ref(), &self.engine.settings.seam, &delivery, prior).await {
-                Verdict::Sent(receipt) => return Ok(DeliveryResult::Sent { place: receipt.place }),
-                Verdict::InDoubt(text) => return Ok(DeliveryResult::InDoubt { text: bounds::text(&text) }),
-                Verdict::Refused(text) => return Ok(DeliveryResult::Refused { text: bounds::text(&text) }),
-                Verdict::Retry(text) => bounds::text(&text),
+                DeliveryOutcome::Sent(receipt) => return Ok(DeliveryResult::Sent { place: receipt.place }),
+                DeliveryOutcome::InDoubt(text) => return Ok(DeliveryResult::InDoubt { text: bounds::text(&text) }),
+                DeliveryOutcome::Refused(text) => return Ok(DeliveryResult::Refused { text: bounds::text(&text) }),
+                DeliveryOutcome::Retry(text) => bounds::text(&text),
             };
             if tried + 1 >= TRIES_MAX {
                 return Ok(DeliveryResult::Quarantined { text });
@@ -60,19 +60,19 @@ impl Run<'_> {
     }
 
     /// Claims the item durably. A claim that stands already means an engine died at it: it may have been sent.
-    async fn claim(&mut self, item: &StagedItem, tries: i64) -> Result<Prior, Trouble> {
+    async fn claim(&mut self, item: &StagedItem, tries: i64) -> Result<PriorDelivery, StageError> {
         let rows = self.engine.store().outbox(self.id()).await?;
         let found = rows.iter().find(|row| row.position == i64::from(item.position));
         let prior = if tries > 0 || found.is_some_and(|row| row.state == OutboxState::Claimed) {
-            Prior::MaybeSent
+            PriorDelivery::MaybeSent
         } else {
-            Prior::Fresh
+            PriorDelivery::Fresh
         };
         let row = outbox_row(&self.round, item, OutboxState::Claimed, &self.when());
         let claim = Some(format!("pid {}", std::process::id()));
         let tries = found.map_or(0, |row| row.tries) + 1;
-        let change = Change::Outbox(OutboxRow { claim, tries, ..row });
-        let batch = Batch {
+        let change = RowChange::Outbox(OutboxRow { claim, tries, ..row });
+        let batch = StoreBatch {
             round: self.id().to_owned(),
             expect_index: self.index,
             at_ms: self.engine.now_ms(),
@@ -83,18 +83,21 @@ impl Run<'_> {
         Ok(prior)
     }
 
-    async fn outlet(&self) -> Result<Option<Arc<dyn Deliver>>, Trouble> {
+    async fn outlet(&self) -> Result<Option<Arc<dyn Deliver>>, StageError> {
         match &self.bind.outlet {
-            Outlet::ApprovalOnly => Ok(None),
-            Outlet::Deliver(deliver) => {
-                let pushing = PushingDeliver::new(Arc::clone(deliver), self.spaces.engine().clone());
+            DeliveryOutlet::ApprovalOnly => Ok(None),
+            DeliveryOutlet::Deliver(deliver) => {
+                let pushing = PushingDeliver::new(Arc::clone(deliver), self.workspaces.engine().clone());
                 Ok(Some(Arc::new(pushing)))
             }
-            Outlet::LocalForge => {
-                let folder = self.engine.places.forge(&self.repo.id);
-                let forge =
-                    LocalForge::open(&folder, self.spaces.engine().clone(), Arc::clone(&self.engine.settings.clock));
-                Ok(Some(Arc::new(forge.await.map_err(|error| Trouble::broke(Stage::Send, "forge", &error))?)))
+            DeliveryOutlet::LocalForge => {
+                let folder = self.engine.state_dir.forge(&self.repo.id);
+                let forge = LocalForge::open(
+                    &folder,
+                    self.workspaces.engine().clone(),
+                    Arc::clone(&self.engine.settings.clock),
+                );
+                Ok(Some(Arc::new(forge.await.map_err(|error| StageError::broke(Stage::Send, "forge", &error))?)))
             }
         }
     }
@@ -114,11 +117,11 @@ impl Engine {
     pub(crate) async fn too_many_open(
         &self,
         spec: &LoopSpec,
-        bind: &Bindings,
+        bind: &LoopBindings,
         repo: &str,
     ) -> Result<Option<u32>, EngineError> {
         let opens = spec.output.iter().any(|output| output.kind == ActionKind::PullRequest);
-        let forge = self.read_forge(spec, repo).filter(|_| opens && matches!(bind.outlet, Outlet::LocalForge));
+        let forge = self.read_forge(spec, repo).filter(|_| opens && matches!(bind.outlet, DeliveryOutlet::LocalForge));
         let Some(forge) = forge else { return Ok(None) };
         let open = count_open_pulls(forge.as_ref(), &spec.name, COUNTED_MAX).await.map_err(EngineError::Forge)?;
         let open = u32::try_from(open).unwrap_or(u32::MAX);
@@ -154,7 +157,7 @@ pub fn delivery(round: &Round, item: &StagedItem, candidate: &str) -> Delivery {
 }
 
 /// What the engine measured, for the top of what people read.
-fn delivery_facts(facts: &Facts) -> Vec<Fact> {
+fn delivery_facts(facts: &RoundFacts) -> Vec<EngineFact> {
     let Some(attempt) = facts.attempt() else { return Vec::new() };
     let gates: Vec<_> = attempt.gates.iter().map(|gate| format!("{} {}", gate.name, gate.status)).collect();
     let gates = if gates.is_empty() { "none".to_owned() } else { gates.join(", ") };
@@ -164,12 +167,12 @@ fn delivery_facts(facts: &Facts) -> Vec<Fact> {
     };
     let by = facts.approved_by().unwrap_or_else(|| unnamed.to_owned());
     vec![
-        Fact::new("loop", facts.started.spec.name.clone()),
-        Fact::new("round", facts.started.round.clone()),
-        Fact::new("intent", facts.started.spec.intent.clone()),
-        Fact::new("files changed", attempt.changes.len().to_string()),
-        Fact::new("gates", gates),
-        Fact::new("let out by", by),
-        Fact::new("boundary", facts.boundary().level.word()),
+        EngineFact::new("loop", facts.started.spec.name.clone()),
+        EngineFact::new("round", facts.started.round.clone()),
+        EngineFact::new("intent", facts.started.spec.intent.clone()),
+        EngineFact::new("files changed", attempt.changes.len().to_string()),
+        EngineFact::new("gates", gates),
+        EngineFact::new("let out by", by),
+        EngineFact::new("boundary", facts.boundary().level.word()),
     ]
 }

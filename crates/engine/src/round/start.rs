@@ -1,26 +1,26 @@
 //! Start: from a request to a recorded round. Nothing happens before `started` is durable.
 
-use super::bindings::Bindings;
+use super::bindings::LoopBindings;
 use super::due::{self, DueRecord};
-use super::journal::{self, When};
-use super::{Run, isolate, recorded};
-use crate::boundary::{self, Refused};
-use crate::egress::Ways;
+use super::journal::{self, StepTiming};
+use super::{RoundDriver, isolate, recorded_event};
+use crate::boundary::{self, BoundaryRefusal};
+use crate::egress::EgressRoutes;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::gates::{self, GateEnv, Heldouts};
+use crate::gates::{self, GateEnv, HeldoutChecks};
 use crate::git::{Oid, UserRepo};
 use crate::lease::{lease_request, occupied};
-use crate::live::{Admission, Arrival, By, Pick, Stay};
-use crate::probe::{self, Work};
-use crate::proc::Cancel;
+use crate::live_rounds::{AdmissionRequest, AdmittedRound, ItemSelection, LoopSlotHold, RoundStarter};
+use crate::probe::{self, ProbeResult};
+use crate::proc::CancelToken;
 use crate::random;
-use crate::room::Rooms;
-use crate::store::{Batch, Change, LeaseRequest};
+use crate::sandbox_view::SandboxViews;
+use crate::store::{LeaseRequest, RowChange, StoreBatch};
 use crate::workspace::Workspaces;
-use loopwright_core::dispatch::{Claims, LoopKey};
+use loopwright_core::dispatch::{LoopKey, RoundClaims};
 use loopwright_core::name::RoundId;
-use loopwright_core::round::{Action, Boundary, Event, Item, Round, Started, Step};
+use loopwright_core::round::{Action, Boundary, Event, ProbeItem, Round, RoundStarted, Step};
 use loopwright_core::spec::{CheckedSpec, Gate, LoopSpec, Role};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -44,7 +44,7 @@ pub struct RunRequest {
     pub items: Vec<String>,
     /// What the loop's probe said just before, where it was asked without a round; the round does not ask again, so that what
     /// was asked is what it locks and works on.
-    pub found: Option<Work>,
+    pub probe_result: Option<ProbeResult>,
     /// Whether outputs are only shown.
     pub dry_run: bool,
     /// Files outside the spec that the round depends on, with their hashes.
@@ -66,7 +66,7 @@ impl RunRequest {
             occurrence: None,
             actor: actor.into(),
             items: Vec::new(),
-            found: None,
+            probe_result: None,
             dry_run: false,
             inputs: Vec::new(),
             retry_of: None,
@@ -75,14 +75,14 @@ impl RunRequest {
     }
 }
 
-impl<'a> Run<'a> {
+impl<'a> RoundDriver<'a> {
     /// Records a new round.
     pub(crate) async fn start(
         engine: &'a Engine,
-        bind: &'a Bindings,
+        bind: &'a LoopBindings,
         mut request: RunRequest,
-        cancel: &'a Cancel,
-        by: By,
+        cancel: &'a CancelToken,
+        by: RoundStarter,
     ) -> Result<(Self, Vec<Action>), EngineError> {
         let repo = engine.git.discover(&request.repo).await?;
         // A repository without commits or without the asked base has no round: the person is told at once.
@@ -90,23 +90,23 @@ impl<'a> Run<'a> {
         let spaces = engine.workspaces(repo.clone()).await?;
         gate_scripts_in_base(engine, &spaces, &request.spec, &head.commit).await?;
         // A round that is due was asked about before.
-        if by == By::Hand
+        if by == RoundStarter::Manual
             && !request.dry_run
             && let Some(open) = engine.too_many_open(&request.spec, bind, &repo.id).await?
         {
             let (loop_name, open_max) = (request.spec.name.clone(), request.spec.open_max);
             return Err(EngineError::TooManyOpen { loop_name, open, open_max });
         }
-        let heldout = heldout(engine, &repo, &request.spec)?;
+        let heldout = read_heldout(engine, &repo, &request.spec)?;
         request.inputs.extend(heldout.inputs());
-        let pick = looked(engine, &mut request, &repo, by, cancel).await?;
+        let pick = probe_before_round(engine, &mut request, &repo, by, cancel).await?;
         let started_ms = engine.now_ms();
-        let (due, items, found) = asked(engine, &mut request).await?;
+        let (due, items, found) = requested_work(engine, &mut request).await?;
         let held = held(engine, bind, &request.spec).await;
         let wait_ms = millis(engine.settings.provider_wait);
-        let mut started = Started { provider_wait_ms: wait_ms, ..birth(request, items, &repo, started_ms, held)? };
-        let here = engine.live.enter(&started.round).ok_or_else(|| super::busy(&started.round))?;
-        let stay = admitted(engine, &mut started, pick, cancel, by).await?;
+        let mut started = RoundStarted { provider_wait_ms: wait_ms, ..birth(request, items, &repo, started_ms, held)? };
+        let here = engine.live_rounds.register(&started.round).ok_or_else(|| super::busy(&started.round))?;
+        let stay = admit_round(engine, &mut started, pick, cancel, by).await?;
         let event = Event::Started(Box::new(started.clone()));
         let (rooms, ways) = around(engine, bind, &repo, &started).await?;
         let scanner = engine.settings.known_secrets.scanner(&started.spec.secrets);
@@ -117,9 +117,9 @@ impl<'a> Run<'a> {
             bind,
             cancel,
             repo,
-            spaces,
-            rooms,
-            ways,
+            workspaces: spaces,
+            views: rooms,
+            routes: ways,
             scanner,
             is_warm: false,
             workspace: None,
@@ -128,39 +128,39 @@ impl<'a> Run<'a> {
             baseline: None,
             sealed: None,
             head: Some(head),
-            found,
+            probe_result: found,
             round,
             index: 0,
             started_ms,
             failures,
             begun: Instant::now(),
             seats: BTreeMap::new(),
-            _stay: stay,
-            _here: here,
+            _slot_hold: stay,
+            _live_guard: here,
         };
         let mut extra = due.map(|due| due.changes(run.id())).unwrap_or_default();
-        extra.push(Change::Lease(run.lease(by)));
+        extra.push(RowChange::Lease(run.lease(by)));
         run.record_birth(&event, extra).await?;
         Ok((run, actions))
     }
 
     /// The lease that the round is born with: its loop's place and its locks are taken in the same transaction.
-    fn lease(&self, by: By) -> LeaseRequest {
+    fn lease(&self, by: RoundStarter) -> LeaseRequest {
         let started = &self.round.facts().started;
         let items = started.item.iter().chain(&started.more);
         let keys: Vec<_> = items.map(|item| item.key.as_str().into()).collect();
         lease_request(started, self.engine.needs(by, started, &keys))
     }
 
-    async fn record_birth(&mut self, event: &Event, extra: Vec<Change>) -> Result<(), EngineError> {
-        let when = When { now_ms: self.started_ms, ..self.when() };
+    async fn record_birth(&mut self, event: &Event, extra: Vec<RowChange>) -> Result<(), EngineError> {
+        let when = StepTiming { now_ms: self.started_ms, ..self.when() };
         let mut changes = journal::changes(None, &self.round, event, &when);
         changes.extend(extra);
-        let batch = Batch {
+        let batch = StoreBatch {
             round: self.id().to_owned(),
             expect_index: 0,
             at_ms: self.started_ms,
-            events: vec![recorded(event)],
+            events: vec![recorded_event(event)],
             changes,
         };
         let born = self.engine.append(batch).await;
@@ -171,43 +171,43 @@ impl<'a> Run<'a> {
 
 /// By hand, the probe of a loop that locks what it is about is asked before there is a round: what others work on is left to
 /// them, and where that is everything nothing is begun.
-async fn looked(
+async fn probe_before_round(
     engine: &Engine,
     request: &mut RunRequest,
     repo: &UserRepo,
-    by: By,
-    cancel: &Cancel,
-) -> Result<Pick, EngineError> {
-    let is_asked = !request.items.is_empty() || request.found.is_some();
-    if by == By::Dispatcher || is_asked || !request.spec.locks_items() || request.spec.on.probe.is_none() {
-        return Ok(Pick::Every);
+    by: RoundStarter,
+    cancel: &CancelToken,
+) -> Result<ItemSelection, EngineError> {
+    let is_asked = !request.items.is_empty() || request.probe_result.is_some();
+    if by == RoundStarter::Dispatcher || is_asked || !request.spec.locks_items() || request.spec.on.probe.is_none() {
+        return Ok(ItemSelection::All);
     }
-    request.found = Some(engine.probe_only(&request.spec, repo, cancel).await?);
-    Ok(Pick::Free)
+    request.probe_result = Some(engine.probe_only(&request.spec, repo, cancel).await?);
+    Ok(ItemSelection::Free)
 }
 
 /// Lets the round in with what it takes, and leaves out what it may not be about.
-async fn admitted(
+async fn admit_round(
     engine: &Engine,
-    started: &mut Started,
-    pick: Pick,
-    cancel: &Cancel,
-    by: By,
-) -> Result<Option<Box<dyn Stay>>, EngineError> {
-    let items: Vec<Item> = started.item.iter().chain(&started.more).cloned().collect();
-    let arrival = arrival(started, &items, pick);
-    let Admission { stay, items: granted } = engine.admit(by, arrival, cancel).await?;
+    started: &mut RoundStarted,
+    pick: ItemSelection,
+    cancel: &CancelToken,
+    by: RoundStarter,
+) -> Result<Option<Box<dyn LoopSlotHold>>, EngineError> {
+    let items: Vec<ProbeItem> = started.item.iter().chain(&started.more).cloned().collect();
+    let arrival = admission_request(started, &items, pick);
+    let AdmittedRound { slot_hold: stay, items: granted } = engine.admit(by, arrival, cancel).await?;
     let mut items = items.into_iter().filter(|item| granted.iter().any(|key| **key == *item.key));
     (started.item, started.more) = (items.next(), items.collect());
     Ok(stay)
 }
 
 /// A round as whoever lets rounds in sees it.
-pub(super) fn arrival(started: &Started, items: &[Item], pick: Pick) -> Arrival {
-    Arrival {
+pub(super) fn admission_request(started: &RoundStarted, items: &[ProbeItem], pick: ItemSelection) -> AdmissionRequest {
+    AdmissionRequest {
         key: LoopKey::new(&started.repo, &started.spec.name),
         round: started.round.clone(),
-        claims: Some(Claims::of(&started.spec, &started.repo)),
+        claims: Some(RoundClaims::from_spec(&started.spec, &started.repo)),
         items: items.iter().map(|item| item.key.as_str().into()).collect(),
         pick,
     }
@@ -215,38 +215,38 @@ pub(super) fn arrival(started: &Started, items: &[Item], pick: Pick) -> Arrival 
 
 /// What made the loop due, the items that are asked for, and what else the probe said. The occurrence and its trigger are the
 /// receipt's.
-async fn asked(
+async fn requested_work(
     engine: &Engine,
     request: &mut RunRequest,
-) -> Result<(Option<DueRecord>, Vec<Item>, Option<Work>), EngineError> {
+) -> Result<(Option<DueRecord>, Vec<ProbeItem>, Option<ProbeResult>), EngineError> {
     let due = request.due.take();
     let mut items = Vec::new();
     for key in std::mem::take(&mut request.items) {
         items.push(due::item(engine, key, due.as_ref()).await?);
     }
-    if let (true, Some(Work::Items(found))) = (items.is_empty(), &mut request.found) {
+    if let (true, Some(ProbeResult::Items(found))) = (items.is_empty(), &mut request.probe_result) {
         items = std::mem::take(found);
     }
     let count = items.len();
-    items.iter_mut().for_each(|item| probe::share(item, count));
+    items.iter_mut().for_each(|item| probe::cut_to_share(item, count));
     if let Some(due) = &due {
         request.occurrence = Some(due.receipt.occurrence.clone());
         request.trigger.clone_from(&due.receipt.trigger);
     }
-    Ok((due, items, request.found.take()))
+    Ok((due, items, request.probe_result.take()))
 }
 
 /// The rooms of the round's programs, and their ways to the network.
 async fn around(
     engine: &Engine,
-    bind: &Bindings,
+    bind: &LoopBindings,
     repo: &UserRepo,
-    started: &Started,
-) -> Result<(Rooms, Ways), EngineError> {
+    started: &RoundStarted,
+) -> Result<(SandboxViews, EgressRoutes), EngineError> {
     let method = isolate::method(engine, bind, &started.boundary).await;
-    let rooms = engine.rooms(&started.boundary, repo, &started.spec)?.made_by(method);
-    let ways = engine.ways(&started.round, &rooms, &started.spec)?;
-    let rooms = rooms.reaching(&ways);
+    let rooms = engine.sandbox_views(&started.boundary, repo, &started.spec)?.with_method(method);
+    let ways = engine.open_routes(&started.round, &rooms, &started.spec)?;
+    let rooms = rooms.with_routes(&ways);
     Ok((rooms, ways))
 }
 
@@ -275,17 +275,16 @@ async fn gate_scripts_in_base(
 }
 
 /// Held-out checks are read before anything of the round exists, so that nothing it does can change them.
-pub(super) fn heldout(engine: &Engine, repo: &UserRepo, spec: &LoopSpec) -> Result<Heldouts, EngineError> {
-    let ground = engine.ground(repo);
+pub(super) fn read_heldout(engine: &Engine, repo: &UserRepo, spec: &LoopSpec) -> Result<HeldoutChecks, EngineError> {
+    let ground = engine.path_roots(repo);
     let env = GateEnv { extra_path: engine.settings.extra_path.clone(), ..GateEnv::default() };
-    Heldouts::read(spec, &ground, &env, &engine.shown_tools(repo, spec)).map_err(|errors| EngineError::NotRunnable {
-        name: spec.name.clone(),
-        why: errors.iter().map(ToString::to_string).collect(),
+    HeldoutChecks::read(spec, &ground, &env, &engine.visible_toolchains(repo, spec)).map_err(|errors| {
+        EngineError::NotRunnable { name: spec.name.clone(), why: errors.iter().map(ToString::to_string).collect() }
     })
 }
 
 /// What holds the round, or why it may not run here.
-async fn held(engine: &Engine, bind: &Bindings, spec: &CheckedSpec) -> Result<Boundary, Refused> {
+async fn held(engine: &Engine, bind: &LoopBindings, spec: &CheckedSpec) -> Result<Boundary, BoundaryRefusal> {
     let mut boundary = boundary::decide(spec.level, spec.sandbox, engine.host().await)?;
     for (role, agent) in bind.agents.iter() {
         boundary::note_unconfined(&mut boundary, role, agent.as_ref());
@@ -304,18 +303,18 @@ async fn held(engine: &Engine, bind: &Bindings, spec: &CheckedSpec) -> Result<Bo
 
 fn birth(
     request: RunRequest,
-    items: Vec<Item>,
+    items: Vec<ProbeItem>,
     repo: &UserRepo,
     now_ms: i64,
-    held: Result<Boundary, Refused>,
-) -> Result<Started, EngineError> {
+    held: Result<Boundary, BoundaryRefusal>,
+) -> Result<RoundStarted, EngineError> {
     let (boundary, refusal) = match held {
         Ok(boundary) => (boundary, None),
         Err(refused) => (*refused.boundary, Some(refused.text)),
     };
     let mut items = items.into_iter();
     let round = RoundId::new(u64::try_from(now_ms).unwrap_or(0), random::bytes()?).to_string();
-    Ok(Started {
+    Ok(RoundStarted {
         occurrence: request.occurrence.unwrap_or_else(|| format!("manual:{round}")),
         round,
         repo: repo.id.clone(),

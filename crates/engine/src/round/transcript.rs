@@ -3,8 +3,8 @@
 
 use crate::agents::{AgentEvent, AgentLog, LINE_MAX};
 use crate::events::EventKind;
-use crate::proc::Stream as Channel;
-use loopwright_core::secrets::{Border, Scanner, Stream};
+use crate::proc::OutputStream as Channel;
+use loopwright_core::secrets::{PieceEnd, RedactingStream, SecretScanner};
 use loopwright_core::spec::Role;
 use std::fs;
 use std::io::{BufWriter, Write as _};
@@ -17,31 +17,31 @@ const SHOWN_LINES: usize = 20;
 const KEPT_MAX: u64 = 16 << 20;
 
 /// One agent start's transcript.
-pub(super) struct Transcript<'a> {
+pub(super) struct AgentTranscript<'a> {
     publish: &'a (dyn Fn(EventKind) + Sync),
     role: Role,
     file: Option<BufWriter<fs::File>>,
     path: PathBuf,
     left: u64,
-    scanner: &'a Scanner,
+    scanner: &'a SecretScanner,
     /// Each channel is a text of its own: what one says between two pieces of the other cuts nothing.
-    channels: [(Channel, Stream<'a>); 2],
+    channels: [(Channel, RedactingStream<'a>); 2],
 }
 
-impl<'a> Transcript<'a> {
+impl<'a> AgentTranscript<'a> {
     /// Opens the file; a transcript that cannot be kept does not stop the round.
     pub(super) fn open(
         folder: &Path,
         role: Role,
         name: &str,
         publish: &'a (dyn Fn(EventKind) + Sync),
-        scanner: &'a Scanner,
+        scanner: &'a SecretScanner,
     ) -> Self {
         let path = folder.join(format!("{name}.log"));
-        let opened = crate::places::make_dir(folder)
+        let opened = crate::state_dir::make_dir(folder)
             .ok()
             .and_then(|()| fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path).ok());
-        let channels = [Channel::Stdout, Channel::Stderr].map(|channel| (channel, Stream::new(scanner)));
+        let channels = [Channel::Stdout, Channel::Stderr].map(|channel| (channel, RedactingStream::new(scanner)));
         Self { publish, role, file: opened.map(BufWriter::new), path, left: KEPT_MAX, scanner, channels }
     }
 
@@ -53,14 +53,14 @@ impl<'a> Transcript<'a> {
             file.flush().ok()?;
         }
         drop(self.file.take());
-        fs::read(&self.path).ok().map(|bytes| loopwright_core::hash::of_bytes(&bytes))
+        fs::read(&self.path).ok().map(|bytes| loopwright_core::hash::hash_bytes(&bytes))
     }
 
     /// Keeps a line; whether it was let through as it came, and so needs no second look.
     fn write(&mut self, stream: Channel, bytes: &[u8]) -> bool {
         // A piece as long as they get is the middle of a line.
         let (border, end): (_, &[u8]) =
-            if bytes.len() >= LINE_MAX { (Border::Cut, b"") } else { (Border::Line, b"\n") };
+            if bytes.len() >= LINE_MAX { (PieceEnd::Cut, b"") } else { (PieceEnd::Line, b"\n") };
         let channel = self.channels.iter_mut().find(|(channel, _)| *channel == stream);
         let piece = [bytes, end].concat();
         let clean = channel.map(|(_, text)| text.push(&piece, border)).unwrap_or_default();
@@ -69,7 +69,7 @@ impl<'a> Transcript<'a> {
     }
 
     fn show_cleaned(&self, line: &str) {
-        self.show(&self.scanner.written(&line.as_bytes()[..line.len().min(LINE_MAX)]));
+        self.show(&self.scanner.clean_local(&line.as_bytes()[..line.len().min(LINE_MAX)]));
     }
 
     fn show(&self, line: &[u8]) {
@@ -89,7 +89,7 @@ impl<'a> Transcript<'a> {
     }
 }
 
-impl AgentLog for Transcript<'_> {
+impl AgentLog for AgentTranscript<'_> {
     fn line(&mut self, event: AgentEvent<'_>) {
         // Beyond the cap nothing is kept or shown: a flood may neither fill the disk nor bury the terminal.
         if self.left == 0 {
@@ -97,11 +97,11 @@ impl AgentLog for Transcript<'_> {
         }
         match event {
             AgentEvent::Text { stream, bytes } => {
-                let shown = if self.write(stream, bytes) { bytes.into() } else { self.scanner.written(bytes) };
+                let shown = if self.write(stream, bytes) { bytes.into() } else { self.scanner.clean_local(bytes) };
                 self.show(&shown);
             }
             AgentEvent::Raw { stream, bytes } => drop(self.write(stream, bytes)),
-            AgentEvent::Says(text) => {
+            AgentEvent::Message(text) => {
                 let lines = text.lines().filter(|line| !line.trim().is_empty());
                 lines.take(SHOWN_LINES).for_each(|line| self.show_cleaned(line));
             }

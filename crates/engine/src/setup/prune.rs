@@ -1,7 +1,7 @@
 //! Leaves of a prepared checkout only what base does not have, so that a set-up can add files but never change one: what
 //! a gate judges is the candidate's tree, whatever a set-up did to base's.
 
-use crate::depth::Depth;
+use crate::depth::FolderDepth;
 use crate::workspace::remove_tree;
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,7 +17,7 @@ const OPAQUE: &str = "user.overlay.opaque";
 pub(super) fn keep_untracked(root: &Path, tracked: &BTreeSet<String>) -> io::Result<Vec<String>> {
     remove_tree(&root.join(".git"))?;
     let mut put_back = Vec::new();
-    let mut left = vec![Place { dir: root.to_owned(), name: String::new(), depth: Depth::default() }];
+    let mut left = vec![Place { dir: root.to_owned(), name: String::new(), depth: FolderDepth::default() }];
     while let Some(place) = left.pop() {
         folder(&place, tracked, &mut put_back, &mut left)?;
     }
@@ -39,7 +39,7 @@ fn folder(at: &Place, tracked: &BTreeSet<String>, put_back: &mut Vec<String>, le
             remove_tree(&path)?;
             put_back.push(name);
         } else if kind.is_dir() {
-            left.push(Place { dir: path, name, depth: at.depth.below()? });
+            left.push(Place { dir: path, name, depth: at.depth.child()? });
         } else if tracked.contains(&name) || is_whiteout(&entry)? || is_below(&name, tracked) {
             fs::remove_file(&path)?;
             put_back.push(name);
@@ -52,7 +52,7 @@ fn folder(at: &Place, tracked: &BTreeSet<String>, put_back: &mut Vec<String>, le
 struct Place {
     dir: PathBuf,
     name: String,
-    depth: Depth,
+    depth: FolderDepth,
 }
 
 /// Whether a file or link stands where base has a folder.

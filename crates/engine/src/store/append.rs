@@ -5,15 +5,17 @@ use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use super::chain;
-use super::conn::{Conn, Outcome, args};
-use super::error::{During as _, StoreError, StoreErrorKind};
+use super::conn::{SqlConnection, SqlResult, args};
+use super::error::{ErrorContext as _, StoreError, StoreErrorKind};
 use super::lease::{self, DISPATCHER, LeaseHolder, RoundLease};
-use super::open::{Place, SqlStore, Writer};
+use super::open::{SqlStore, StoreLocation, StoreWriter};
 use super::process::{self, ProcessRow};
 use super::reserve;
-use super::rows::{Batch, Change, Checkpoint, ItemRow, RoundRow, StatsChange, StoredEvent, Table, insert_sql};
-use super::sqlite::{Access, soon};
-use super::time::{self, MemoryRow, Twice};
+use super::rows::{
+    Checkpoint, ItemRow, RoundRow, RowChange, SqlTable, StatsChange, StoreBatch, StoredEvent, insert_sql,
+};
+use super::sqlite::{SqliteAccess, soon};
+use super::time::{self, MemoryRow, OnDuplicate};
 
 /// The largest body of an event or an item.
 pub(crate) const BODY_MAX: usize = 1 << 20;
@@ -39,7 +41,7 @@ struct Trace {
 }
 
 impl SqlStore {
-    pub(super) async fn write(&self, batch: Batch) -> Result<i64, StoreError> {
+    pub(super) async fn write(&self, batch: StoreBatch) -> Result<i64, StoreError> {
         let doing = || match batch.round.as_str() {
             "" => "write rows".to_owned(),
             round => format!("append to round `{round}`"),
@@ -50,7 +52,7 @@ impl SqlStore {
         self.write_locked(&mut writer, instance, &batch).await.during(doing)
     }
 
-    async fn write_locked(&self, writer: &mut Writer, instance: &str, batch: &Batch) -> Outcome<i64> {
+    async fn write_locked(&self, writer: &mut StoreWriter, instance: &str, batch: &StoreBatch) -> SqlResult<i64> {
         let mut conn = self.writing(writer).await?;
         let looks = batch.changes.iter().any(|change| change.lease().is_some() || change.is_scheduling());
         let mut gone = if looks { self.gone(&mut conn, instance).await? } else { HashSet::new() };
@@ -61,12 +63,12 @@ impl SqlStore {
             filled = fill(&mut conn, writer, instance, &gone, batch).await;
         }
         match filled {
-            Ok(trace) => match keep(&mut conn, &trace).await {
+            Ok(trace) => match commit_head(&mut conn, &trace).await {
                 Ok(()) => {
                     writer.conn = Some(conn);
                     Ok(writer.kept(trace))
                 }
-                Err(error) => self.settle(writer, conn, instance, trace, error).await,
+                Err(error) => self.verify_lost_commit(writer, conn, instance, trace, error).await,
             },
             Err(error) => {
                 // A connection that failed to roll back is not used again; closing it rolls back too.
@@ -79,12 +81,12 @@ impl SqlStore {
     }
 
     /// The processes with leases that are gone.
-    async fn gone(&self, conn: &mut Conn, instance: &str) -> Outcome<HashSet<String>> {
+    async fn gone(&self, conn: &mut SqlConnection, instance: &str) -> SqlResult<HashSet<String>> {
         let now_ms = process::now_ms(conn).await?;
         let held = lease::held(conn, instance, &HashSet::new()).await?;
         let mut gone = HashSet::new();
         for process in held.into_iter().filter_map(|lease| lease.process) {
-            if process.instance != instance && process::is_gone(&self.place, &process, now_ms)? {
+            if process.instance != instance && process::is_gone(&self.location, &process, now_ms)? {
                 gone.insert(process.instance);
             }
         }
@@ -93,9 +95,9 @@ impl SqlStore {
 
     /// Gives processes that seemed alive a moment to be gone: one that was killed may just be dying. Says whether any is, with
     /// the transaction that was refused rolled back.
-    async fn go_soon(&self, conn: &mut Conn, instance: &str, gone: &mut HashSet<String>) -> Outcome<bool> {
+    async fn go_soon(&self, conn: &mut SqlConnection, instance: &str, gone: &mut HashSet<String>) -> SqlResult<bool> {
         conn.rollback().await?;
-        let Place::Sqlite(place) = &self.place else { return Ok(false) };
+        let StoreLocation::Sqlite(place) = &self.location else { return Ok(false) };
         let held = lease::held(conn, instance, gone).await?;
         let others = held.into_iter().filter(|lease| lease.holder == LeaseHolder::Other);
         let others: HashSet<_> = others.filter_map(|lease| lease.process).map(|process| process.instance).collect();
@@ -108,27 +110,27 @@ impl SqlStore {
     }
 
     /// The connection to write with; a new one if the last one failed.
-    async fn writing(&self, writer: &mut Writer) -> Outcome<Conn> {
+    async fn writing(&self, writer: &mut StoreWriter) -> SqlResult<SqlConnection> {
         if writer.closed {
             return Err(StoreErrorKind::Closed);
         }
-        self.place.unchanged()?;
+        self.location.ensure_unchanged()?;
         match writer.conn.take() {
             Some(conn) => Ok(conn),
-            None => self.place.connect(Access::Write).await,
+            None => self.location.connect(SqliteAccess::Write).await,
         }
     }
 
     /// A commit whose answer was lost is read back before it is called lost. Beginning the new
     /// transaction waits for the old one's locks, so the old one has ended either way.
-    async fn settle(
+    async fn verify_lost_commit(
         &self,
-        writer: &mut Writer,
-        lost: Conn,
+        writer: &mut StoreWriter,
+        lost: SqlConnection,
         instance: &str,
         trace: Trace,
         error: StoreErrorKind,
-    ) -> Outcome<i64> {
+    ) -> SqlResult<i64> {
         // Closing rolls an open transaction back; that it may fail is why we look.
         let _ = lost.close().await;
         if !matches!(error, StoreErrorKind::Io(_)) {
@@ -141,8 +143,8 @@ impl SqlStore {
         }
     }
 
-    async fn was_kept(&self, instance: &str, trace: &Trace) -> Outcome<bool> {
-        let mut conn = self.place.connect(Access::Write).await?;
+    async fn was_kept(&self, instance: &str, trace: &Trace) -> SqlResult<bool> {
+        let mut conn = self.location.connect(SqliteAccess::Write).await?;
         begin(&mut conn).await?;
         let kept = match &trace.event {
             Some((seq, hash)) => {
@@ -160,7 +162,7 @@ impl SqlStore {
     }
 
     pub(super) async fn extend_lease(&self) -> Result<(), StoreError> {
-        let doing = || format!("renew the leases in `{}`", self.place.name());
+        let doing = || format!("renew the leases in `{}`", self.location.name());
         let (instance, lease) = (self.instance().during(doing)?, self.lease);
         self.with_writer(doing, async |conn| process::extend(conn, instance, lease).await).await
     }
@@ -175,7 +177,7 @@ impl SqlStore {
     async fn with_writer(
         &self,
         doing: impl Fn() -> String,
-        run: impl AsyncFnOnce(&mut Conn) -> Outcome<()>,
+        run: impl AsyncFnOnce(&mut SqlConnection) -> SqlResult<()>,
     ) -> Result<(), StoreError> {
         let mut writer = self.writer.lock().await;
         let mut conn = self.writing(&mut writer).await.during(&doing)?;
@@ -188,18 +190,18 @@ impl SqlStore {
 
     /// All leases that somebody has, with what became of their processes.
     pub(super) async fn held_leases(&self) -> Result<Vec<RoundLease>, StoreError> {
-        let doing = || format!("read the leases of store `{}`", self.place.name());
+        let doing = || format!("read the leases of store `{}`", self.location.name());
         let own = self.instance.as_deref().unwrap_or("-");
         let mut slot = self.reader.lock().await;
         let mut conn = match slot.take() {
             Some(conn) => conn,
-            None => self.place.connect(Access::Read).await.during(doing)?,
+            None => self.location.connect(SqliteAccess::Read).await.during(doing)?,
         };
         let mut leases = lease::held(&mut conn, own, &HashSet::new()).await.during(doing)?;
         let now_ms = process::now_ms(&mut conn).await.during(doing)?;
         *slot = Some(conn);
         for lease in leases.iter_mut().filter(|lease| lease.holder == LeaseHolder::Other) {
-            let is_gone = lease.process.as_ref().map(|process| process::is_gone(&self.place, process, now_ms));
+            let is_gone = lease.process.as_ref().map(|process| process::is_gone(&self.location, process, now_ms));
             if is_gone.transpose().during(doing)?.unwrap_or(true) {
                 lease.holder = LeaseHolder::Gone;
             }
@@ -209,12 +211,12 @@ impl SqlStore {
 
     /// The other processes that have the store open for writing and are not gone.
     pub(super) async fn living_others(&self) -> Result<Vec<ProcessRow>, StoreError> {
-        let doing = || format!("read the processes of store `{}`", self.place.name());
+        let doing = || format!("read the processes of store `{}`", self.location.name());
         let sql = format!("SELECT {} FROM processes p ORDER BY p.since_ms", process::COLUMNS);
         let mut slot = self.reader.lock().await;
         let mut conn = match slot.take() {
             Some(conn) => conn,
-            None => self.place.connect(Access::Read).await.during(doing)?,
+            None => self.location.connect(SqliteAccess::Read).await.during(doing)?,
         };
         let rows = conn.rows(sql, &[]).await.during(doing)?;
         let now_ms = process::now_ms(&mut conn).await.during(doing)?;
@@ -223,7 +225,7 @@ impl SqlStore {
         for row in &rows {
             let process = ProcessRow::read(row, 0).during(doing)?;
             let is_other = self.instance.as_ref() != Some(&process.instance);
-            if is_other && !process::is_gone(&self.place, &process, now_ms).during(doing)? {
+            if is_other && !process::is_gone(&self.location, &process, now_ms).during(doing)? {
                 others.push(process);
             }
         }
@@ -231,7 +233,7 @@ impl SqlStore {
     }
 
     /// Gives everything back whatever fails on the way, and tells the first failure.
-    pub(super) async fn give_back(&self) -> Result<(), StoreError> {
+    pub(super) async fn release(&self) -> Result<(), StoreError> {
         let mut writer = self.writer.lock().await;
         writer.closed = true;
         // The reader first: SQLite folds its log into the database when the last connection closes, and
@@ -248,11 +250,11 @@ impl SqlStore {
             _ => Ok(()),
         };
         writer.lock = None;
-        released.and(closed).during(|| format!("close store `{}`", self.place.name()))
+        released.and(closed).during(|| format!("close store `{}`", self.location.name()))
     }
 }
 
-impl Writer {
+impl StoreWriter {
     /// Takes in what a transaction changed, and answers with the number of events the round then has.
     fn kept(&mut self, trace: Trace) -> i64 {
         self.held.extend(trace.taken);
@@ -262,7 +264,7 @@ impl Writer {
     }
 }
 
-fn within_limits(batch: &Batch) -> Outcome<()> {
+fn within_limits(batch: &StoreBatch) -> SqlResult<()> {
     let invalid = |why: String| Err(StoreErrorKind::Invalid(why));
     if batch.events.len() + batch.changes.len() > BATCH_MAX {
         return invalid(format!("more than {BATCH_MAX} events and changes at once"));
@@ -274,21 +276,21 @@ fn within_limits(batch: &Batch) -> Outcome<()> {
         return invalid("an event belongs to a round".to_owned());
     }
     let items = batch.changes.iter().filter_map(|change| match change {
-        Change::Outbox(row) => Some(&row.body),
-        Change::Signal(row) | Change::NewSignal(row) => row.data.as_ref(),
-        Change::Memory(row) => Some(&row.text),
-        Change::LoopFile(row) => row.text.as_ref(),
+        RowChange::Outbox(row) => Some(&row.body),
+        RowChange::Signal(row) | RowChange::NewSignal(row) => row.data.as_ref(),
+        RowChange::Memory(row) => Some(&row.text),
+        RowChange::LoopFile(row) => row.text.as_ref(),
         _ => None,
     });
     if batch.events.iter().map(|event| &event.body).chain(items).any(|body| body.len() > BODY_MAX) {
         return invalid(format!("a body of more than {BODY_MAX} bytes"));
     }
     let amounts = batch.changes.iter().flat_map(|change| match change {
-        Change::Spend(s) => vec![s.reserved_micros, s.settled_micros, s.reserved_tokens, s.settled_tokens],
-        Change::Reserve(r) => vec![r.micros, r.tokens],
-        Change::ItemSpend(s) => vec![s.reserved_micros, s.settled_micros, s.reserved_tokens, s.settled_tokens],
-        Change::Ledger(l) => vec![l.input, l.output, l.cache_read, l.cache_write, l.micros],
-        Change::Raise(r) => vec![r.micros, r.tokens],
+        RowChange::Spend(s) => vec![s.reserved_micros, s.settled_micros, s.reserved_tokens, s.settled_tokens],
+        RowChange::Reserve(r) => vec![r.micros, r.tokens],
+        RowChange::ItemSpend(s) => vec![s.reserved_micros, s.settled_micros, s.reserved_tokens, s.settled_tokens],
+        RowChange::Ledger(l) => vec![l.input, l.output, l.cache_read, l.cache_write, l.micros],
+        RowChange::Raise(r) => vec![r.micros, r.tokens],
         _ => vec![],
     });
     match amounts.into_iter().find(|amount| amount.unsigned_abs() > AMOUNT_MAX as u64) {
@@ -299,23 +301,23 @@ fn within_limits(batch: &Batch) -> Outcome<()> {
 
 /// Opens the transaction and writes everything but the journal's end.
 async fn fill(
-    conn: &mut Conn,
-    writer: &Writer,
+    conn: &mut SqlConnection,
+    writer: &StoreWriter,
     instance: &str,
     gone: &HashSet<String>,
-    batch: &Batch,
-) -> Outcome<Trace> {
+    batch: &StoreBatch,
+) -> SqlResult<Trace> {
     let mut journal = begin(conn).await?;
     check_fences(conn, writer, instance, gone, batch).await?;
     let last = last_event(conn, batch).await?;
     let mut taken = Vec::new();
-    for request in batch.changes.iter().filter_map(Change::lease) {
+    for request in batch.changes.iter().filter_map(RowChange::lease) {
         taken.push((request.name.clone(), lease::take(conn, instance, gone, request, batch.at_ms).await?));
     }
     let event = write_events(conn, &mut journal, last, batch).await?;
     apply_all(conn, batch).await?;
     let count = batch.expect_index + batch.events.len() as i64;
-    let ends = batch.changes.contains(&Change::LeaseEnd);
+    let ends = batch.changes.contains(&RowChange::LeaseEnd);
     if let Some((_, hash)) = event.as_ref().filter(|_| batch.expect_index == 0 || ends) {
         write_checkpoint(conn, &mut journal, batch, count, hash).await?;
     }
@@ -340,15 +342,15 @@ struct Journal {
 }
 
 /// Opens the transaction. Until it ends nobody else writes: SQLite's has locked everything, PostgreSQL's this row.
-async fn begin(conn: &mut Conn) -> Outcome<Journal> {
+async fn begin(conn: &mut SqlConnection) -> SqlResult<Journal> {
     let sql = format!("SELECT seq, checkpoint, hash FROM journal WHERE id = 1{}", conn.dialect().lock());
-    let row = conn.begin_asking(&sql).await?.into_iter().next();
+    let row = conn.begin_with_query(&sql).await?.into_iter().next();
     let row = row.ok_or_else(|| StoreErrorKind::Corrupt("the journal's end is missing".into()))?;
     Ok(Journal { seq: row.get(0)?, checkpoint: row.get(1)?, hash: row.get(2)? })
 }
 
 /// Writes the journal's new end and commits.
-async fn keep(conn: &mut Conn, trace: &Trace) -> Outcome<()> {
+async fn commit_head(conn: &mut SqlConnection, trace: &Trace) -> SqlResult<()> {
     let Journal { seq, checkpoint, hash } = &trace.journal;
     let sql = "UPDATE journal SET seq = $1, checkpoint = $2, hash = $3 WHERE id = 1";
     conn.commit_after(sql, args![*seq, *checkpoint, hash]).await
@@ -356,18 +358,18 @@ async fn keep(conn: &mut Conn, trace: &Trace) -> Outcome<()> {
 
 /// Refuses a batch about a round, or of the dispatcher, unless its lease is still as it was taken.
 async fn check_fences(
-    conn: &mut Conn,
-    writer: &Writer,
+    conn: &mut SqlConnection,
+    writer: &StoreWriter,
     instance: &str,
     gone: &HashSet<String>,
-    batch: &Batch,
-) -> Outcome<()> {
-    let takes = |name: &str| batch.changes.iter().filter_map(Change::lease).any(|request| request.name == name);
+    batch: &StoreBatch,
+) -> SqlResult<()> {
+    let takes = |name: &str| batch.changes.iter().filter_map(RowChange::lease).any(|request| request.name == name);
     if !batch.round.is_empty() && !takes(&batch.round) {
         let (found, _) = lease::fence(conn, &batch.round).await?;
         still_ours(&batch.round, writer.held.get(&batch.round).copied().unwrap_or(0), found)?;
     }
-    if !batch.changes.iter().any(Change::is_scheduling) || takes(DISPATCHER) {
+    if !batch.changes.iter().any(RowChange::is_scheduling) || takes(DISPATCHER) {
         return Ok(());
     }
     let (found, holder) = lease::fence(conn, DISPATCHER).await?;
@@ -382,7 +384,7 @@ async fn check_fences(
     }
 }
 
-fn still_ours(name: &str, ours: i64, found: i64) -> Outcome<()> {
+fn still_ours(name: &str, ours: i64, found: i64) -> SqlResult<()> {
     match ours == found {
         true => Ok(()),
         false => Err(StoreErrorKind::Fenced { name: name.to_owned(), ours, found }),
@@ -390,7 +392,7 @@ fn still_ours(name: &str, ours: i64, found: i64) -> Outcome<()> {
 }
 
 /// The hash of the round's last event. How many there are must be what the writer has seen.
-async fn last_event(conn: &mut Conn, batch: &Batch) -> Outcome<String> {
+async fn last_event(conn: &mut SqlConnection, batch: &StoreBatch) -> SqlResult<String> {
     if batch.round.is_empty() {
         return Ok(chain::GENESIS.to_owned());
     }
@@ -409,11 +411,11 @@ async fn last_event(conn: &mut Conn, batch: &Batch) -> Outcome<String> {
 
 /// Appends the events to their round's chain, and answers with the last one's number and hash.
 async fn write_events(
-    conn: &mut Conn,
+    conn: &mut SqlConnection,
     journal: &mut Journal,
     mut hash: String,
-    batch: &Batch,
-) -> Outcome<Option<(i64, String)>> {
+    batch: &StoreBatch,
+) -> SqlResult<Option<(i64, String)>> {
     static INSERT: LazyLock<String> = LazyLock::new(insert_sql::<StoredEvent>);
     for (index, new) in (batch.expect_index..).zip(&batch.events) {
         let mut event = StoredEvent {
@@ -439,12 +441,12 @@ async fn write_events(
 }
 
 async fn write_checkpoint(
-    conn: &mut Conn,
+    conn: &mut SqlConnection,
     journal: &mut Journal,
-    batch: &Batch,
+    batch: &StoreBatch,
     events: i64,
     last_hash: &str,
-) -> Outcome<()> {
+) -> SqlResult<()> {
     let (round, last_hash, at_ms) = (batch.round.clone(), last_hash.to_owned(), batch.at_ms);
     let number = journal.checkpoint + 1;
     let mut checkpoint = Checkpoint { number, round, events, last_hash, at_ms, hash: String::new() };
@@ -455,19 +457,19 @@ async fn write_checkpoint(
 }
 
 /// The changes in their order; neighbours of the kinds that come by the thousand go together.
-async fn apply_all(conn: &mut Conn, batch: &Batch) -> Outcome<()> {
+async fn apply_all(conn: &mut SqlConnection, batch: &StoreBatch) -> SqlResult<()> {
     for run in batch.changes.chunk_by(|one, other| std::mem::discriminant(one) == std::mem::discriminant(other)) {
         match run {
-            [Change::Schedule(_), ..] => {
-                let rows: Vec<_> = run.iter().filter_map(Change::schedule).collect();
+            [RowChange::Schedule(_), ..] => {
+                let rows: Vec<_> = run.iter().filter_map(RowChange::schedule).collect();
                 time::put_schedules(conn, &rows).await?;
             }
-            [Change::LoopFile(_), ..] => {
-                let rows: Vec<_> = run.iter().filter_map(Change::loop_file).collect();
+            [RowChange::LoopFile(_), ..] => {
+                let rows: Vec<_> = run.iter().filter_map(RowChange::loop_file).collect();
                 time::put_loop_files(conn, &rows).await?;
             }
-            [Change::Receipt(_), ..] => {
-                let rows: Vec<_> = run.iter().filter_map(Change::receipt).collect();
+            [RowChange::Receipt(_), ..] => {
+                let rows: Vec<_> = run.iter().filter_map(RowChange::receipt).collect();
                 time::put_receipts(conn, &rows).await?;
             }
             run => {
@@ -480,56 +482,58 @@ async fn apply_all(conn: &mut Conn, batch: &Batch) -> Outcome<()> {
     Ok(())
 }
 
-async fn apply(conn: &mut Conn, batch: &Batch, change: &Change) -> Outcome<()> {
+async fn apply(conn: &mut SqlConnection, batch: &StoreBatch, change: &RowChange) -> SqlResult<()> {
     match change {
         // Taken before anything else is written, and given back after it.
-        Change::Lease(_) | Change::LeaseEnd => Ok(()),
-        Change::Round(row) => put_round(conn, row).await,
-        Change::Outbox(row) => put(conn, row).await,
-        Change::Inbox(row) => put(conn, row).await,
-        Change::InboxClosed { id } => close_question(conn, id, batch.at_ms).await,
-        Change::Item(row) => put(conn, row).await,
-        Change::Spend(row) => reserve::add_spend(conn, row).await,
-        Change::Reserve(wanted) => reserve::reserve(conn, wanted).await,
-        Change::ItemSpend(row) => reserve::add_item_spend(conn, row).await,
-        Change::Ledger(row) => insert(conn, row).await,
-        Change::Raise(row) => insert(conn, row).await,
-        Change::Stats(row) => add_stats(conn, row).await,
-        Change::ItemGone { repo, loop_name, key } => {
+        RowChange::Lease(_) | RowChange::LeaseEnd => Ok(()),
+        RowChange::Round(row) => put_round(conn, row).await,
+        RowChange::Outbox(row) => put(conn, row).await,
+        RowChange::Inbox(row) => put(conn, row).await,
+        RowChange::InboxClosed { id } => close_question(conn, id, batch.at_ms).await,
+        RowChange::Item(row) => put(conn, row).await,
+        RowChange::Spend(row) => reserve::add_spend(conn, row).await,
+        RowChange::Reserve(wanted) => reserve::reserve(conn, wanted).await,
+        RowChange::ItemSpend(row) => reserve::add_item_spend(conn, row).await,
+        RowChange::Ledger(row) => insert(conn, row).await,
+        RowChange::Raise(row) => insert(conn, row).await,
+        RowChange::Stats(row) => add_stats(conn, row).await,
+        RowChange::ItemGone { repo, loop_name, key } => {
             time::drop_of_loop::<ItemRow>(conn, repo, loop_name, key.as_deref()).await
         }
-        Change::Schedule(row) => time::put_schedules(conn, &[row]).await,
-        Change::Mark(row) => time::raise_mark(conn, row).await,
-        Change::LoopFile(row) => time::put_loop_files(conn, &[row]).await,
-        Change::Receipt(row) => time::put_receipts(conn, &[row]).await,
-        Change::Signal(row) => time::put_signal(conn, row, Twice::Same).await,
-        Change::NewSignal(row) => time::put_signal(conn, row, Twice::Conflict).await,
-        Change::SignalTaken { repo, loop_name, key } => {
+        RowChange::Schedule(row) => time::put_schedules(conn, &[row]).await,
+        RowChange::Mark(row) => time::raise_mark(conn, row).await,
+        RowChange::LoopFile(row) => time::put_loop_files(conn, &[row]).await,
+        RowChange::Receipt(row) => time::put_receipts(conn, &[row]).await,
+        RowChange::Signal(row) => time::put_signal(conn, row, OnDuplicate::Same).await,
+        RowChange::NewSignal(row) => time::put_signal(conn, row, OnDuplicate::Conflict).await,
+        RowChange::SignalTaken { repo, loop_name, key } => {
             time::take_signal(conn, [repo, loop_name, key], batch.at_ms).await
         }
-        Change::Flag(row) => put(conn, row).await,
-        Change::FlagGone { name } => time::drop_flag(conn, name).await,
-        Change::Memory(row) => put(conn, row).await,
-        Change::MemoryGone { repo, loop_name, key } => {
+        RowChange::Flag(row) => put(conn, row).await,
+        RowChange::FlagGone { name } => time::drop_flag(conn, name).await,
+        RowChange::Memory(row) => put(conn, row).await,
+        RowChange::MemoryGone { repo, loop_name, key } => {
             time::drop_of_loop::<MemoryRow>(conn, repo, loop_name, key.as_deref()).await
         }
-        Change::MemoryKept { repo, loop_name, most } => time::cap_memory(conn, repo, loop_name, i64::from(*most)).await,
-        Change::Prune { before, limit } => time::prune(conn, *before, batch.at_ms, i64::from(*limit)).await,
+        RowChange::MemoryKept { repo, loop_name, most } => {
+            time::cap_memory(conn, repo, loop_name, i64::from(*most)).await
+        }
+        RowChange::Prune { before, limit } => time::prune(conn, *before, batch.at_ms, i64::from(*limit)).await,
     }
 }
 
 /// A row that must not be there yet: what was spent once is written once.
-async fn insert<T: Table>(conn: &mut Conn, row: &T) -> Outcome<()> {
+async fn insert<T: SqlTable>(conn: &mut SqlConnection, row: &T) -> SqlResult<()> {
     conn.exec(insert_sql::<T>(), &row.args()).await.map(drop)
 }
 
-async fn put<T: Table>(conn: &mut Conn, row: &T) -> Outcome<()> {
+async fn put<T: SqlTable>(conn: &mut SqlConnection, row: &T) -> SqlResult<()> {
     conn.exec(T::upsert(), &row.args()).await.map(drop)
 }
 
 /// A round whose occurrence belongs to another round is refused by name: once per occurrence.
 /// It is asked before, because PostgreSQL answers nothing more after a failed statement.
-async fn put_round(conn: &mut Conn, row: &RoundRow) -> Outcome<()> {
+async fn put_round(conn: &mut SqlConnection, row: &RoundRow) -> SqlResult<()> {
     let other = conn
         .row(
             "SELECT id FROM rounds WHERE repo = $1 AND loop_name = $2 AND occurrence = $3 AND id <> $4",
@@ -542,7 +546,7 @@ async fn put_round(conn: &mut Conn, row: &RoundRow) -> Outcome<()> {
     }
 }
 
-async fn close_question(conn: &mut Conn, id: &str, at_ms: i64) -> Outcome<()> {
+async fn close_question(conn: &mut SqlConnection, id: &str, at_ms: i64) -> SqlResult<()> {
     let sql = "UPDATE inbox SET closed_ms = $1 WHERE id = $2 AND closed_ms IS NULL";
     match conn.exec(sql, args![at_ms, id]).await? {
         0 => Err(StoreErrorKind::Conflict(format!("inbox item `{id}` is not open"))),
@@ -550,7 +554,7 @@ async fn close_question(conn: &mut Conn, id: &str, at_ms: i64) -> Outcome<()> {
     }
 }
 
-async fn add_stats(conn: &mut Conn, row: &StatsChange) -> Outcome<()> {
+async fn add_stats(conn: &mut SqlConnection, row: &StatsChange) -> SqlResult<()> {
     static ADD: LazyLock<String> = LazyLock::new(|| {
         let sets = StatsChange::COLUMNS[2..].iter().map(|c| match c.starts_with("last_") {
             true => format!("{c} = COALESCE(excluded.{c}, loops.{c})"),

@@ -13,53 +13,53 @@ use loopwright_core::round::RoundPhase;
 use super::error::StoreErrorKind;
 
 /// A database call's answer; the operation around it adds what was being done.
-pub(super) type Outcome<T> = Result<T, StoreErrorKind>;
+pub(super) type SqlResult<T> = Result<T, StoreErrorKind>;
 
 /// A value to bind. A missing one keeps its type, which PostgreSQL wants to know.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Arg<'a> {
+pub(super) enum SqlArg<'a> {
     Text(Option<&'a str>),
     Int(Option<i64>),
 }
 
 /// A type that a column can hold.
-pub(super) trait Column: Sized {
-    fn arg(&self) -> Arg<'_>;
-    fn read(row: &Row, at: usize) -> Outcome<Self>;
+pub(super) trait SqlColumn: Sized {
+    fn arg(&self) -> SqlArg<'_>;
+    fn read(row: &SqlRow, at: usize) -> SqlResult<Self>;
 }
 
-impl Column for String {
-    fn arg(&self) -> Arg<'_> {
-        Arg::Text(Some(self))
+impl SqlColumn for String {
+    fn arg(&self) -> SqlArg<'_> {
+        SqlArg::Text(Some(self))
     }
-    fn read(row: &Row, at: usize) -> Outcome<Self> {
+    fn read(row: &SqlRow, at: usize) -> SqlResult<Self> {
         row.get(at)
     }
 }
 
-impl Column for Option<String> {
-    fn arg(&self) -> Arg<'_> {
-        Arg::Text(self.as_deref())
+impl SqlColumn for Option<String> {
+    fn arg(&self) -> SqlArg<'_> {
+        SqlArg::Text(self.as_deref())
     }
-    fn read(row: &Row, at: usize) -> Outcome<Self> {
+    fn read(row: &SqlRow, at: usize) -> SqlResult<Self> {
         row.get(at)
     }
 }
 
-impl Column for i64 {
-    fn arg(&self) -> Arg<'_> {
-        Arg::Int(Some(*self))
+impl SqlColumn for i64 {
+    fn arg(&self) -> SqlArg<'_> {
+        SqlArg::Int(Some(*self))
     }
-    fn read(row: &Row, at: usize) -> Outcome<Self> {
+    fn read(row: &SqlRow, at: usize) -> SqlResult<Self> {
         row.get(at)
     }
 }
 
-impl Column for Option<i64> {
-    fn arg(&self) -> Arg<'_> {
-        Arg::Int(*self)
+impl SqlColumn for Option<i64> {
+    fn arg(&self) -> SqlArg<'_> {
+        SqlArg::Int(*self)
     }
-    fn read(row: &Row, at: usize) -> Outcome<Self> {
+    fn read(row: &SqlRow, at: usize) -> SqlResult<Self> {
         row.get(at)
     }
 }
@@ -67,11 +67,11 @@ impl Column for Option<i64> {
 /// A type whose values have words.
 macro_rules! word_column {
     ($type:ty, $what:literal) => {
-        impl Column for $type {
-            fn arg(&self) -> Arg<'_> {
-                Arg::Text(Some(self.word()))
+        impl SqlColumn for $type {
+            fn arg(&self) -> SqlArg<'_> {
+                SqlArg::Text(Some(self.word()))
             }
-            fn read(row: &Row, at: usize) -> Outcome<Self> {
+            fn read(row: &SqlRow, at: usize) -> SqlResult<Self> {
                 let word: String = row.get(at)?;
                 Self::parse(&word).ok_or_else(|| $crate::store::conn::unknown($what, &word))
             }
@@ -87,104 +87,104 @@ pub(super) fn unknown(what: &str, word: &str) -> StoreErrorKind {
 
 word_column!(RoundPhase, "phase");
 
-impl Column for Option<RoundOutcome> {
-    fn arg(&self) -> Arg<'_> {
-        Arg::Text(self.map(RoundOutcome::word))
+impl SqlColumn for Option<RoundOutcome> {
+    fn arg(&self) -> SqlArg<'_> {
+        SqlArg::Text(self.map(RoundOutcome::word))
     }
-    fn read(row: &Row, at: usize) -> Outcome<Self> {
+    fn read(row: &SqlRow, at: usize) -> SqlResult<Self> {
         let word: Option<String> = row.get(at)?;
         word.map(|word| RoundOutcome::parse(&word).ok_or_else(|| unknown("outcome", &word))).transpose()
     }
 }
 
-impl<'a> From<&'a str> for Arg<'a> {
+impl<'a> From<&'a str> for SqlArg<'a> {
     fn from(text: &'a str) -> Self {
-        Arg::Text(Some(text))
+        SqlArg::Text(Some(text))
     }
 }
 
-impl<'a> From<&'a String> for Arg<'a> {
+impl<'a> From<&'a String> for SqlArg<'a> {
     fn from(text: &'a String) -> Self {
-        Arg::Text(Some(text))
+        SqlArg::Text(Some(text))
     }
 }
 
-impl From<i64> for Arg<'_> {
+impl From<i64> for SqlArg<'_> {
     fn from(number: i64) -> Self {
-        Arg::Int(Some(number))
+        SqlArg::Int(Some(number))
     }
 }
 
 /// `args![a, b]`: the values of `$1`, `$2`.
 macro_rules! args {
-    ($($value:expr),* $(,)?) => { &[$($crate::store::conn::Arg::from($value)),*][..] };
+    ($($value:expr),* $(,)?) => { &[$($crate::store::conn::SqlArg::from($value)),*][..] };
 }
 pub(super) use args;
 
 /// A row of either database.
-pub(super) enum Row {
+pub(super) enum SqlRow {
     Sqlite(SqliteRow),
     Postgres(PgRow),
 }
 
-impl Row {
+impl SqlRow {
     /// Decodes one column; a type that does not fit is damage, not a panic.
-    pub(super) fn get<T>(&self, at: usize) -> Outcome<T>
+    pub(super) fn get<T>(&self, at: usize) -> SqlResult<T>
     where
         T: for<'r> sqlx::Decode<'r, sqlx::Sqlite> + sqlx::Type<sqlx::Sqlite>,
         T: for<'r> sqlx::Decode<'r, sqlx::Postgres> + sqlx::Type<sqlx::Postgres>,
     {
         Ok(match self {
-            Row::Sqlite(row) => row.try_get(at)?,
-            Row::Postgres(row) => row.try_get(at)?,
+            SqlRow::Sqlite(row) => row.try_get(at)?,
+            SqlRow::Postgres(row) => row.try_get(at)?,
         })
     }
 }
 
 /// Which database it is, for the few words that differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Dialect {
+pub(super) enum SqlDialect {
     Sqlite,
     Postgres,
 }
 
-impl Dialect {
+impl SqlDialect {
     /// Opens a transaction that will write.
     pub(super) fn begin(self) -> &'static str {
         match self {
             // Taking the write lock first means that busy is answered here and never in the middle.
-            Dialect::Sqlite => "BEGIN IMMEDIATE",
-            Dialect::Postgres => "BEGIN",
+            SqlDialect::Sqlite => "BEGIN IMMEDIATE",
+            SqlDialect::Postgres => "BEGIN",
         }
     }
 
     /// Locks the rows of a select until the end of the transaction; SQLite has locked everything already.
     pub(super) fn lock(self) -> &'static str {
         match self {
-            Dialect::Sqlite => "",
-            Dialect::Postgres => " FOR UPDATE",
+            SqlDialect::Sqlite => "",
+            SqlDialect::Postgres => " FOR UPDATE",
         }
     }
 
     /// The database's own clock in milliseconds since 1970.
     pub(super) fn now(self) -> &'static str {
         match self {
-            Dialect::Sqlite => "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
-            Dialect::Postgres => "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)",
+            SqlDialect::Sqlite => "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
+            SqlDialect::Postgres => "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)",
         }
     }
 
     /// A 64-bit integer primary key; SQLite's must be spelled so to be the row id itself.
     pub(super) fn key(self) -> &'static str {
         match self {
-            Dialect::Sqlite => "INTEGER PRIMARY KEY",
-            Dialect::Postgres => "BIGINT PRIMARY KEY",
+            SqlDialect::Sqlite => "INTEGER PRIMARY KEY",
+            SqlDialect::Postgres => "BIGINT PRIMARY KEY",
         }
     }
 }
 
 /// One open connection.
-pub(super) enum Conn {
+pub(super) enum SqlConnection {
     Sqlite(SqliteConnection),
     Postgres(PgConnection),
 }
@@ -195,105 +195,113 @@ macro_rules! bound {
         let mut query = sqlx::query(safe($sql));
         for arg in $args {
             query = match arg {
-                Arg::Text(text) => query.bind(*text),
-                Arg::Int(number) => query.bind(*number),
+                SqlArg::Text(text) => query.bind(*text),
+                SqlArg::Int(number) => query.bind(*number),
             };
         }
         query
     }};
 }
 
-impl Conn {
-    pub(super) fn dialect(&self) -> Dialect {
+impl SqlConnection {
+    pub(super) fn dialect(&self) -> SqlDialect {
         match self {
-            Conn::Sqlite(_) => Dialect::Sqlite,
-            Conn::Postgres(_) => Dialect::Postgres,
+            SqlConnection::Sqlite(_) => SqlDialect::Sqlite,
+            SqlConnection::Postgres(_) => SqlDialect::Postgres,
         }
     }
 
     /// Runs one statement and tells how many rows it touched.
-    pub(super) async fn exec(&mut self, sql: impl Into<Cow<'static, str>>, args: &[Arg<'_>]) -> Outcome<u64> {
+    pub(super) async fn exec(&mut self, sql: impl Into<Cow<'static, str>>, args: &[SqlArg<'_>]) -> SqlResult<u64> {
         storable(args)?;
         let sql = sql.into();
         Ok(match self {
-            Conn::Sqlite(conn) => bound!(sql, args).execute(conn).await?.rows_affected(),
-            Conn::Postgres(conn) => bound!(sql, args).execute(conn).await?.rows_affected(),
+            SqlConnection::Sqlite(conn) => bound!(sql, args).execute(conn).await?.rows_affected(),
+            SqlConnection::Postgres(conn) => bound!(sql, args).execute(conn).await?.rows_affected(),
         })
     }
 
     /// Runs one query and returns all its rows; callers bound them with `LIMIT`.
-    pub(super) async fn rows(&mut self, sql: impl Into<Cow<'static, str>>, args: &[Arg<'_>]) -> Outcome<Vec<Row>> {
+    pub(super) async fn rows(
+        &mut self,
+        sql: impl Into<Cow<'static, str>>,
+        args: &[SqlArg<'_>],
+    ) -> SqlResult<Vec<SqlRow>> {
         storable(args)?;
         let sql = sql.into();
         Ok(match self {
-            Conn::Sqlite(conn) => {
+            SqlConnection::Sqlite(conn) => {
                 let rows = bound!(sql, args).fetch_all(conn).await?;
-                rows.into_iter().map(Row::Sqlite).collect()
+                rows.into_iter().map(SqlRow::Sqlite).collect()
             }
-            Conn::Postgres(conn) => {
+            SqlConnection::Postgres(conn) => {
                 let rows = bound!(sql, args).fetch_all(conn).await?;
-                rows.into_iter().map(Row::Postgres).collect()
+                rows.into_iter().map(SqlRow::Postgres).collect()
             }
         })
     }
 
     /// The first row, if any.
-    pub(super) async fn row(&mut self, sql: impl Into<Cow<'static, str>>, args: &[Arg<'_>]) -> Outcome<Option<Row>> {
+    pub(super) async fn row(
+        &mut self,
+        sql: impl Into<Cow<'static, str>>,
+        args: &[SqlArg<'_>],
+    ) -> SqlResult<Option<SqlRow>> {
         Ok(self.rows(sql, args).await?.into_iter().next())
     }
 
     /// Runs several statements without values, as migrations need.
-    pub(super) async fn script(&mut self, sql: String) -> Outcome<()> {
+    pub(super) async fn script(&mut self, sql: String) -> SqlResult<()> {
         let script = sqlx::raw_sql(AssertSqlSafe(sql));
         match self {
-            Conn::Sqlite(conn) => script.execute(conn).await.map(|_| ())?,
-            Conn::Postgres(conn) => script.execute(conn).await.map(|_| ())?,
+            SqlConnection::Sqlite(conn) => script.execute(conn).await.map(|_| ())?,
+            SqlConnection::Postgres(conn) => script.execute(conn).await.map(|_| ())?,
         }
         Ok(())
     }
 
     /// Opens a transaction that will write.
-    pub(super) async fn begin(&mut self) -> Outcome<()> {
+    pub(super) async fn begin(&mut self) -> SqlResult<()> {
         let sql = self.dialect().begin();
         self.exec(sql, &[]).await.map(drop)
     }
 
     /// Opens a transaction that will write and asks its first question. SQLite has a thread of its own, and every hand-over to
     /// it costs more than most statements: there it is one.
-    pub(super) async fn begin_asking(&mut self, sql: &str) -> Outcome<Vec<Row>> {
+    pub(super) async fn begin_with_query(&mut self, sql: &str) -> SqlResult<Vec<SqlRow>> {
         match self.dialect() {
-            Dialect::Sqlite => self.rows(format!("{}; {sql}", Dialect::Sqlite.begin()), &[]).await,
-            Dialect::Postgres => {
+            SqlDialect::Sqlite => self.rows(format!("{}; {sql}", SqlDialect::Sqlite.begin()), &[]).await,
+            SqlDialect::Postgres => {
                 self.begin().await?;
                 self.rows(sql.to_owned(), &[]).await
             }
         }
     }
 
-    pub(super) async fn commit(&mut self) -> Outcome<()> {
+    pub(super) async fn commit(&mut self) -> SqlResult<()> {
         self.exec("COMMIT", &[]).await.map(drop)
     }
 
     /// Runs the last statement of a transaction and commits, with SQLite in one hand-over.
-    pub(super) async fn commit_after(&mut self, sql: &'static str, args: &[Arg<'_>]) -> Outcome<()> {
+    pub(super) async fn commit_after(&mut self, sql: &'static str, args: &[SqlArg<'_>]) -> SqlResult<()> {
         match self.dialect() {
-            Dialect::Sqlite => self.exec(format!("{sql}; COMMIT"), args).await.map(drop),
-            Dialect::Postgres => {
+            SqlDialect::Sqlite => self.exec(format!("{sql}; COMMIT"), args).await.map(drop),
+            SqlDialect::Postgres => {
                 self.exec(sql, args).await?;
                 self.commit().await
             }
         }
     }
 
-    pub(super) async fn rollback(&mut self) -> Outcome<()> {
+    pub(super) async fn rollback(&mut self) -> SqlResult<()> {
         self.exec("ROLLBACK", &[]).await.map(drop)
     }
 
     /// Closes in order; an open transaction is rolled back.
-    pub(super) async fn close(self) -> Outcome<()> {
+    pub(super) async fn close(self) -> SqlResult<()> {
         match self {
-            Conn::Sqlite(conn) => conn.close().await?,
-            Conn::Postgres(conn) => conn.close().await?,
+            SqlConnection::Sqlite(conn) => conn.close().await?,
+            SqlConnection::Postgres(conn) => conn.close().await?,
         }
         Ok(())
     }
@@ -311,13 +319,13 @@ fn safe(sql: Cow<'static, str>) -> SqlStr {
 const TEXT_MAX: usize = 4 << 20;
 
 /// PostgreSQL cannot store a zero byte in text, so SQLite must not either.
-fn storable(args: &[Arg<'_>]) -> Outcome<()> {
+fn storable(args: &[SqlArg<'_>]) -> SqlResult<()> {
     for arg in args {
         match arg {
-            Arg::Text(Some(text)) if text.len() > TEXT_MAX => {
+            SqlArg::Text(Some(text)) if text.len() > TEXT_MAX => {
                 return Err(StoreErrorKind::Invalid(format!("a text of more than {TEXT_MAX} bytes")));
             }
-            Arg::Text(Some(text)) if text.contains('\0') => {
+            SqlArg::Text(Some(text)) if text.contains('\0') => {
                 return Err(StoreErrorKind::Invalid("a text holds a zero byte".into()));
             }
             _ => {}

@@ -2,7 +2,7 @@
 //! It does not decide what to do about an error.
 
 use super::lease::RoundLease;
-use super::money::{Ceiling, SpendRow};
+use super::money::{SpendCeiling, SpendRow};
 
 /// A store operation that did not happen: what was being done, and why not.
 #[derive(Debug, thiserror::Error)]
@@ -56,7 +56,7 @@ pub enum StoreErrorKind {
         /// What is allowed.
         ceiling: i64,
         /// Whose ceiling it is, with everything that was added to it.
-        full: Box<Ceiling>,
+        full: Box<SpendCeiling>,
         /// What the scope has without this reservation.
         spend: Box<SpendRow>,
     },
@@ -102,11 +102,11 @@ impl StoreErrorKind {
 }
 
 /// Adds what was being done to an error that does not know it.
-pub(super) trait During<T> {
+pub(super) trait ErrorContext<T> {
     fn during(self, doing: impl FnOnce() -> String) -> Result<T, StoreError>;
 }
 
-impl<T, E: Into<StoreErrorKind>> During<T> for Result<T, E> {
+impl<T, E: Into<StoreErrorKind>> ErrorContext<T> for Result<T, E> {
     fn during(self, doing: impl FnOnce() -> String) -> Result<T, StoreError> {
         self.map_err(|error| error.into().during(doing()))
     }

@@ -4,9 +4,9 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use loopwright_core::dispatch::{Claims, Holder, Lock, taken};
+use loopwright_core::dispatch::{ResourceHolder, RoundClaims, RoundLock, lock_taken_text};
 
-use super::conn::{Conn, Outcome, Row, args};
+use super::conn::{SqlConnection, SqlResult, SqlRow, args};
 use super::error::StoreErrorKind;
 use super::process::{self, ProcessRow};
 
@@ -32,13 +32,13 @@ pub enum LeaseNeeds {
     /// Nothing: an answer only ends a round, and the dispatcher has a lease of its own kind.
     Nothing,
     /// Its loop's place and its locks, against rounds of other processes: this process has made room for it.
-    AmongProcesses(Claims),
+    AmongProcesses(RoundClaims),
     /// The same, and its locks also against rounds of this process.
-    Everywhere(Claims),
+    Everywhere(RoundClaims),
 }
 
 impl LeaseNeeds {
-    fn claims(&self) -> Option<&Claims> {
+    fn claims(&self) -> Option<&RoundClaims> {
         match self {
             Self::Nothing => None,
             Self::AmongProcesses(claims) | Self::Everywhere(claims) => Some(claims),
@@ -60,7 +60,7 @@ pub struct RoundLease {
     /// The loop.
     pub loop_name: String,
     /// Its locks and its longest time; none when it keeps nobody from anything.
-    pub claims: Option<Claims>,
+    pub claims: Option<RoundClaims>,
     /// The process, unless it is gone and forgotten.
     pub process: Option<ProcessRow>,
     /// How that process stands to the one that asks.
@@ -86,7 +86,7 @@ impl RoundLease {
     }
 
     /// Why a round that takes this may not begin, if this lease is in its way.
-    fn hinders(&self, request: &LeaseRequest, claims: &Claims) -> Option<String> {
+    fn hinders(&self, request: &LeaseRequest, claims: &RoundClaims) -> Option<String> {
         self.claims.as_ref()?;
         let is_same_loop = (&self.repo, &self.loop_name) == (&request.repo, &request.loop_name);
         match self.holder {
@@ -105,17 +105,17 @@ impl RoundLease {
 
     /// Why something that takes these locks may not begin beside this round, if so.
     #[must_use]
-    pub fn keeps_from(&self, claims: &Claims) -> Option<String> {
+    pub fn keeps_from(&self, claims: &RoundClaims) -> Option<String> {
         let own = self.claims.as_ref()?;
-        let (lock, held) = claims.met_by(own)?;
-        let holder = Holder {
+        let (lock, held) = claims.conflict_with(own)?;
+        let holder = ResourceHolder {
             r#loop: self.loop_name.clone(),
             repo: self.repo.clone(),
             round: Some(self.name.clone()),
             since_ms: self.since_ms,
             expires_ms: own.wall_ms.map(|wall_ms| self.since_ms.saturating_add(wall_ms)),
         };
-        let text = taken(&lock.to_string(), &held.to_string(), &holder);
+        let text = lock_taken_text(&lock.to_string(), &held.to_string(), &holder);
         Some(match self.holder {
             LeaseHolder::Ours => text,
             LeaseHolder::Other | LeaseHolder::Gone => format!("{text} in {}", self.process_text()),
@@ -147,7 +147,7 @@ fn select(rest: &str) -> String {
     )
 }
 
-fn read(row: &Row, ours: &str) -> Outcome<Found> {
+fn read(row: &SqlRow, ours: &str) -> SqlResult<Found> {
     let (instance, locks): (String, String) = (row.get(6)?, row.get(5)?);
     let process: Option<String> = row.get(7)?;
     let process = process.map(|_| ProcessRow::read(row, 7)).transpose()?;
@@ -170,7 +170,7 @@ fn read(row: &Row, ours: &str) -> Outcome<Found> {
 }
 
 /// All leases that somebody has, whether or not that process is gone.
-pub(super) async fn held(conn: &mut Conn, ours: &str, gone: &HashSet<String>) -> Outcome<Vec<RoundLease>> {
+pub(super) async fn held(conn: &mut SqlConnection, ours: &str, gone: &HashSet<String>) -> SqlResult<Vec<RoundLease>> {
     let mut leases = Vec::new();
     for row in conn.rows(select("l.instance <> '' ORDER BY l.since_ms, l.name"), &[]).await? {
         let Found { mut lease, instance } = read(&row, ours)?;
@@ -185,12 +185,12 @@ pub(super) async fn held(conn: &mut Conn, ours: &str, gone: &HashSet<String>) ->
 /// Takes a lease in the open transaction and answers with its fencing number. `gone` names processes that were found gone
 /// before the transaction began; every other one counts as alive.
 pub(super) async fn take(
-    conn: &mut Conn,
+    conn: &mut SqlConnection,
     ours: &str,
     gone: &HashSet<String>,
     request: &LeaseRequest,
     now_ms: i64,
-) -> Outcome<i64> {
+) -> SqlResult<i64> {
     let held = held(conn, ours, gone).await?;
     let own = held.iter().find(|lease| lease.name == request.name);
     if let Some(lease) = own.filter(|lease| lease.holder == LeaseHolder::Other) {
@@ -215,19 +215,19 @@ pub(super) async fn take(
 }
 
 /// The fencing number of a lease, and whether anybody has it; 0 for one that was never taken.
-pub(super) async fn fence(conn: &mut Conn, name: &str) -> Outcome<(i64, String)> {
+pub(super) async fn fence(conn: &mut SqlConnection, name: &str) -> SqlResult<(i64, String)> {
     let row = conn.row("SELECT fence, instance FROM leases WHERE name = $1", args![name]).await?;
     row.map_or(Ok((0, String::new())), |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
 /// Gives a lease back, if it still has this fencing number.
-pub(super) async fn release(conn: &mut Conn, name: &str, fence: i64) -> Outcome<()> {
+pub(super) async fn release(conn: &mut SqlConnection, name: &str, fence: i64) -> SqlResult<()> {
     let sql = "UPDATE leases SET instance = '', locks = '' WHERE name = $1 AND fence = $2";
     conn.exec(sql, args![name, fence]).await.map(drop)
 }
 
 /// Gives everything back that a process has, and forgets it.
-pub(super) async fn release_all(conn: &mut Conn, ours: &str) -> Outcome<()> {
+pub(super) async fn release_all(conn: &mut SqlConnection, ours: &str) -> SqlResult<()> {
     conn.exec("UPDATE leases SET instance = '', locks = '' WHERE instance = $1", args![ours]).await?;
     conn.exec("DELETE FROM processes WHERE instance = $1", args![ours]).await.map(drop)
 }
@@ -235,24 +235,24 @@ pub(super) async fn release_all(conn: &mut Conn, ours: &str) -> Outcome<()> {
 /// Locks as a column has them: each with its repository, then the longest time.
 type Written = (Vec<(Option<String>, String)>, Option<i64>);
 
-fn write_locks(claims: Option<&Claims>) -> String {
+fn write_locks(claims: Option<&RoundClaims>) -> String {
     let Some(claims) = claims else { return String::new() };
     let locks = claims.locks.iter().map(|lock| (lock.repo().map(str::to_owned), lock.to_string())).collect();
     let written: Written = (locks, claims.wall_ms);
     serde_json::to_string(&written).expect("text and numbers can be written as JSON")
 }
 
-fn read_locks(text: &str) -> Outcome<Option<Claims>> {
+fn read_locks(text: &str) -> SqlResult<Option<RoundClaims>> {
     if text.is_empty() {
         return Ok(None);
     }
     let (locks, wall_ms): Written =
         serde_json::from_str(text).map_err(|why| StoreErrorKind::Corrupt(format!("the locks of a lease: {why}")))?;
     let lock = |(repo, text): (Option<String>, String)| match repo {
-        Some(repo) => Lock::of(&repo, &text),
-        None => Lock::from(text.as_str()),
+        Some(repo) => RoundLock::from_text(&repo, &text),
+        None => RoundLock::from(text.as_str()),
     };
-    Ok(Some(Claims { locks: locks.into_iter().map(lock).collect(), wall_ms, ..Claims::default() }))
+    Ok(Some(RoundClaims { locks: locks.into_iter().map(lock).collect(), wall_ms, ..RoundClaims::default() }))
 }
 
 #[cfg(test)]
@@ -261,8 +261,12 @@ mod tests {
 
     #[test]
     fn locks_read_back_as_they_were_written() {
-        let locks = vec![Lock::of("repo", "path:src/"), Lock::of("repo", "global:gpu"), Lock::of("repo", "issue:7")];
-        let claims = Claims { locks, wall_ms: Some(5), ..Claims::default() };
+        let locks = vec![
+            RoundLock::from_text("repo", "path:src/"),
+            RoundLock::from_text("repo", "global:gpu"),
+            RoundLock::from_text("repo", "issue:7"),
+        ];
+        let claims = RoundClaims { locks, wall_ms: Some(5), ..RoundClaims::default() };
         let text = write_locks(Some(&claims));
         assert_eq!(read_locks(&text), Ok(Some(claims)));
         assert_eq!(read_locks(""), Ok(None));

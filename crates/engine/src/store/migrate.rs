@@ -1,45 +1,45 @@
 //! Schema versions: which ones this binary knows, and the steps from one to the next.
 //! Each step is one transaction that also writes the new version, so a crash leaves either side of it.
 
-use super::conn::{Conn, Dialect, Outcome, args};
+use super::conn::{SqlConnection, SqlDialect, SqlResult, args};
 use super::error::StoreErrorKind;
 
 /// The SQL of one version: the common text, then what each dialect adds.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Migration {
+pub(super) struct SchemaMigration {
     common: &'static str,
     sqlite: &'static str,
     postgres: &'static str,
 }
 
 /// All versions in order; the n-th leads to version n + 1.
-pub(super) const ALL: &[Migration] = &[
-    Migration {
+pub(super) const ALL: &[SchemaMigration] = &[
+    SchemaMigration {
         common: include_str!("../../migrations/0001.sql"),
         sqlite: include_str!("../../migrations/0001.sqlite.sql"),
         postgres: include_str!("../../migrations/0001.postgres.sql"),
     },
-    Migration {
+    SchemaMigration {
         common: include_str!("../../migrations/0002.sql"),
         sqlite: include_str!("../../migrations/0002.sqlite.sql"),
         postgres: include_str!("../../migrations/0002.postgres.sql"),
     },
-    Migration {
+    SchemaMigration {
         common: include_str!("../../migrations/0003.sql"),
         sqlite: include_str!("../../migrations/0003.sqlite.sql"),
         postgres: include_str!("../../migrations/0003.postgres.sql"),
     },
-    Migration {
+    SchemaMigration {
         common: include_str!("../../migrations/0004.sql"),
         sqlite: include_str!("../../migrations/0004.sqlite.sql"),
         postgres: include_str!("../../migrations/0004.postgres.sql"),
     },
-    Migration {
+    SchemaMigration {
         common: include_str!("../../migrations/0005.sql"),
         sqlite: include_str!("../../migrations/0005.sqlite.sql"),
         postgres: include_str!("../../migrations/0005.postgres.sql"),
     },
-    Migration {
+    SchemaMigration {
         common: include_str!("../../migrations/0006.sql"),
         sqlite: include_str!("../../migrations/0006.sqlite.sql"),
         postgres: include_str!("../../migrations/0006.postgres.sql"),
@@ -47,22 +47,22 @@ pub(super) const ALL: &[Migration] = &[
 ];
 
 /// The newest version in a list.
-pub(super) fn known(all: &[Migration]) -> i64 {
+pub(super) fn newest_version(all: &[SchemaMigration]) -> i64 {
     i64::try_from(all.len()).unwrap_or(i64::MAX)
 }
 
 /// The version of the database; 0 if it has no schema of ours. A newer one than `all` knows is refused.
-pub(super) async fn version(conn: &mut Conn, all: &[Migration]) -> Outcome<i64> {
+pub(super) async fn version(conn: &mut SqlConnection, all: &[SchemaMigration]) -> SqlResult<i64> {
     let present = match conn.dialect() {
-        Dialect::Sqlite => "SELECT name FROM sqlite_master WHERE type = 'table' AND name = 'meta'",
-        Dialect::Postgres => "SELECT CAST(to_regclass('meta') AS TEXT) WHERE to_regclass('meta') IS NOT NULL",
+        SqlDialect::Sqlite => "SELECT name FROM sqlite_master WHERE type = 'table' AND name = 'meta'",
+        SqlDialect::Postgres => "SELECT CAST(to_regclass('meta') AS TEXT) WHERE to_regclass('meta') IS NOT NULL",
     };
     if conn.row(present, &[]).await?.is_none() {
         return Ok(0);
     }
     let row = conn.row("SELECT schema_version FROM meta WHERE id = 1", &[]).await?;
     let row = row.ok_or_else(|| StoreErrorKind::Corrupt("the schema version is missing".into()))?;
-    let (found, known) = (row.get(0)?, known(all));
+    let (found, known) = (row.get(0)?, newest_version(all));
     match found {
         found if found > known => Err(StoreErrorKind::Newer { found, known }),
         found if found < 1 => Err(StoreErrorKind::Corrupt(format!("schema version {found}"))),
@@ -71,13 +71,13 @@ pub(super) async fn version(conn: &mut Conn, all: &[Migration]) -> Outcome<i64> 
 }
 
 /// Brings the database to the newest version, one transaction a step.
-pub(super) async fn run(conn: &mut Conn, all: &[Migration]) -> Outcome<()> {
+pub(super) async fn run(conn: &mut SqlConnection, all: &[SchemaMigration]) -> SqlResult<()> {
     while step(conn, all).await? {}
     Ok(())
 }
 
 /// Takes one step in one transaction; false when there is none left.
-async fn step(conn: &mut Conn, all: &[Migration]) -> Outcome<bool> {
+async fn step(conn: &mut SqlConnection, all: &[SchemaMigration]) -> SqlResult<bool> {
     conn.begin().await?;
     match step_locked(conn, all).await {
         Ok(more) => conn.commit().await.map(|()| more),
@@ -89,8 +89,8 @@ async fn step(conn: &mut Conn, all: &[Migration]) -> Outcome<bool> {
     }
 }
 
-async fn step_locked(conn: &mut Conn, all: &[Migration]) -> Outcome<bool> {
-    if conn.dialect() == Dialect::Postgres {
+async fn step_locked(conn: &mut SqlConnection, all: &[SchemaMigration]) -> SqlResult<bool> {
+    if conn.dialect() == SqlDialect::Postgres {
         // Two first starts on an empty database would both create the tables; the number is arbitrary.
         conn.exec("SELECT pg_advisory_xact_lock(7203114655)", &[]).await?;
     }
@@ -101,8 +101,8 @@ async fn step_locked(conn: &mut Conn, all: &[Migration]) -> Outcome<bool> {
     let dialect = conn.dialect();
     conn.script(migration.common.replace("{key}", dialect.key())).await?;
     let own = match dialect {
-        Dialect::Sqlite => migration.sqlite,
-        Dialect::Postgres => migration.postgres,
+        SqlDialect::Sqlite => migration.sqlite,
+        SqlDialect::Postgres => migration.postgres,
     };
     conn.script(own.to_owned()).await?;
     conn.exec("UPDATE meta SET schema_version = $1 WHERE id = 1", args![found + 1]).await?;
@@ -111,10 +111,10 @@ async fn step_locked(conn: &mut Conn, all: &[Migration]) -> Outcome<bool> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::Migration;
+    use super::SchemaMigration;
 
     /// A later version, for tests of the way there.
-    pub(in crate::store) const fn next(common: &'static str) -> Migration {
-        Migration { common, sqlite: "", postgres: "" }
+    pub(in crate::store) const fn next(common: &'static str) -> SchemaMigration {
+        SchemaMigration { common, sqlite: "", postgres: "" }
     }
 }

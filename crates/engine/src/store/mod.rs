@@ -34,155 +34,173 @@ pub(crate) use append::BODY_MAX;
 pub use error::{StoreError, StoreErrorKind};
 pub use lease::{DISPATCHER, LeaseHolder, LeaseNeeds, LeaseRequest, RoundLease};
 pub use money::{
-    Ceiling, CostRow, CostsBy, CostsQuery, ItemSpend, LedgerRow, RaiseRow, Reserve, SpendChange, SpendRow, SpendScope,
+    CostRow, CostsBy, CostsQuery, ItemSpend, LedgerRow, RaiseRow, ReservationChange, SpendCeiling, SpendChange,
+    SpendRow, SpendScope,
 };
-pub use open::{Mode, SqlStore};
+pub use open::{SqlStore, StoreMode};
 pub use process::{ProcessInfo, ProcessRow};
 pub use rows::{
-    Batch, Change, Checkpoint, InboxQuery, InboxRow, ItemRow, LoopRow, NewEvent, OutboxRow, RoundRow, RoundsQuery,
-    RoundsWhich, StatsChange, StoredEvent,
+    Checkpoint, InboxQuery, InboxRow, ItemRow, LoopRow, NewEvent, OutboxRow, RoundRow, RoundsFilter, RoundsQuery,
+    RowChange, StatsChange, StoreBatch, StoredEvent,
 };
 pub use time::{
-    Aged, AgedBefore, CLOCK_AHEAD, CLOCK_TAKEN, FlagRow, LoopFileRow, MemoryRow, ReceiptRow, ReceiptsQuery,
+    AgedRows, CLOCK_AHEAD, CLOCK_TAKEN, FlagRow, LoopFileRow, MemoryRow, ReceiptRow, ReceiptsQuery, RetentionCutoff,
     ScheduleRow, SignalRow,
 };
-pub use verify::{Broken, VerifyReport};
+pub use verify::{StoreFlaw, VerifyReport};
 pub use words::{InboxKind, InboxRisk, ItemState, OutboxState};
 
 /// What every method of the store answers with: a boxed future, so that the trait can be an object.
-pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
 /// Where rounds are kept. [`Store::append`] is the only way to write rows.
 pub trait Store: Send + Sync {
     /// Writes the events and the changes of one step in one transaction and answers with the number of
     /// events the round then has. Durable when it returns; on an error nothing of the batch was kept,
     /// or (only after a lost connection, [`StoreErrorKind::Io`]) all of it.
-    fn append(&self, batch: Batch) -> Answer<'_, i64>;
+    fn append(&self, batch: StoreBatch) -> StoreFuture<'_, i64>;
 
     /// Extends the leases of this process, where they run out. An error says nothing about them: a process goes on until a
     /// write is fenced.
-    fn renew(&self) -> Answer<'_, ()>;
+    fn renew(&self) -> StoreFuture<'_, ()>;
 
     /// Gives one lease back that this opening took and has not given back: a start that fails gives back what it took.
-    fn release<'a>(&'a self, name: &'a str) -> Answer<'a, ()>;
+    fn release<'a>(&'a self, name: &'a str) -> StoreFuture<'a, ()>;
 
     /// All leases that somebody has, with what became of their processes; oldest first.
-    fn leases(&self) -> Answer<'_, Vec<RoundLease>>;
+    fn leases(&self) -> StoreFuture<'_, Vec<RoundLease>>;
 
     /// The other processes that have the store open for writing and are not gone; oldest first.
-    fn others(&self) -> Answer<'_, Vec<ProcessRow>>;
+    fn others(&self) -> StoreFuture<'_, Vec<ProcessRow>>;
 
     /// Gives all leases back and closes the connections. Writes after it answer
     /// [`StoreErrorKind::Closed`].
-    fn close(&self) -> Answer<'_, ()>;
+    fn close(&self) -> StoreFuture<'_, ()>;
 
     /// The events of one round, oldest first.
-    fn events<'a>(&'a self, round: &'a str) -> Answer<'a, Vec<StoredEvent>>;
+    fn events<'a>(&'a self, round: &'a str) -> StoreFuture<'a, Vec<StoredEvent>>;
 
     /// The first event of each of these rounds, in no order: with what a list shows of every round, in one question. Rounds
     /// beyond the largest page are left out.
-    fn first_events<'a>(&'a self, rounds: &'a [String]) -> Answer<'a, Vec<StoredEvent>>;
+    fn first_events<'a>(&'a self, rounds: &'a [String]) -> StoreFuture<'a, Vec<StoredEvent>>;
 
     /// One round by its whole id.
-    fn round<'a>(&'a self, id: &'a str) -> Answer<'a, Option<RoundRow>>;
+    fn round<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<RoundRow>>;
 
     /// The ids that start with `prefix`, at most ten, in order.
-    fn rounds_like<'a>(&'a self, prefix: &'a str) -> Answer<'a, Vec<String>>;
+    fn rounds_like<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<String>>;
 
     /// Rounds, newest first, a page at a time.
-    fn rounds(&self, query: RoundsQuery) -> Answer<'_, Vec<RoundRow>>;
+    fn rounds(&self, query: RoundsQuery) -> StoreFuture<'_, Vec<RoundRow>>;
 
     /// All rounds that have not ended, oldest first.
-    fn open_rounds(&self) -> Answer<'_, Vec<RoundRow>>;
+    fn open_rounds(&self) -> StoreFuture<'_, Vec<RoundRow>>;
 
     /// The staged items of one round in their order.
-    fn outbox<'a>(&'a self, round: &'a str) -> Answer<'a, Vec<OutboxRow>>;
+    fn outbox<'a>(&'a self, round: &'a str) -> StoreFuture<'a, Vec<OutboxRow>>;
 
     /// Items that somebody must still act on without a human (`staged`, `claimed`, `in-doubt`), oldest first.
-    fn outbox_pending(&self, limit: u32) -> Answer<'_, Vec<OutboxRow>>;
+    fn outbox_pending(&self, limit: u32) -> StoreFuture<'_, Vec<OutboxRow>>;
 
     /// What people are asked, oldest first.
-    fn inbox(&self, query: InboxQuery) -> Answer<'_, Vec<InboxRow>>;
+    fn inbox(&self, query: InboxQuery) -> StoreFuture<'_, Vec<InboxRow>>;
 
     /// One question by its id.
-    fn inbox_item<'a>(&'a self, id: &'a str) -> Answer<'a, Option<InboxRow>>;
+    fn inbox_item<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<InboxRow>>;
 
     /// What is remembered of one work item.
-    fn item<'a>(&'a self, repo: &'a str, loop_name: &'a str, key: &'a str) -> Answer<'a, Option<ItemRow>>;
+    fn item<'a>(&'a self, repo: &'a str, loop_name: &'a str, key: &'a str) -> StoreFuture<'a, Option<ItemRow>>;
 
     /// The work items of one loop, latest first.
-    fn items<'a>(&'a self, repo: &'a str, loop_name: &'a str, limit: u32) -> Answer<'a, Vec<ItemRow>>;
+    fn items<'a>(&'a self, repo: &'a str, loop_name: &'a str, limit: u32) -> StoreFuture<'a, Vec<ItemRow>>;
 
     /// The counters of all loops that ever ran.
-    fn loops(&self) -> Answer<'_, Vec<LoopRow>>;
+    fn loops(&self) -> StoreFuture<'_, Vec<LoopRow>>;
 
     /// The counters of one loop.
-    fn loop_row<'a>(&'a self, repo: &'a str, loop_name: &'a str) -> Answer<'a, Option<LoopRow>>;
+    fn loop_row<'a>(&'a self, repo: &'a str, loop_name: &'a str) -> StoreFuture<'a, Option<LoopRow>>;
 
     /// The spend of one day (`YYYY-MM-DD`) in a scope.
-    fn spend<'a>(&'a self, scope: SpendScope, repo: &'a str, loop_name: &'a str, day: &'a str) -> Answer<'a, SpendRow>;
+    fn spend<'a>(
+        &'a self,
+        scope: SpendScope,
+        repo: &'a str,
+        loop_name: &'a str,
+        day: &'a str,
+    ) -> StoreFuture<'a, SpendRow>;
 
     /// The spend of one day by repository and loop: what `status` shows.
-    fn spends<'a>(&'a self, day: &'a str) -> Answer<'a, Vec<SpendChange>>;
+    fn spends<'a>(&'a self, day: &'a str) -> StoreFuture<'a, Vec<SpendChange>>;
 
     /// What one item cost over all its rounds.
-    fn item_spend<'a>(&'a self, repo: &'a str, loop_name: &'a str, item: &'a str) -> Answer<'a, SpendRow>;
+    fn item_spend<'a>(&'a self, repo: &'a str, loop_name: &'a str, item: &'a str) -> StoreFuture<'a, SpendRow>;
 
     /// What people added to the budgets of one day, for the day or for a round; oldest first.
-    fn raises<'a>(&'a self, day: &'a str) -> Answer<'a, Vec<RaiseRow>>;
+    fn raises<'a>(&'a self, day: &'a str) -> StoreFuture<'a, Vec<RaiseRow>>;
 
     /// What people added to the budget of a loop's day and, on top, to one round: millionths of a dollar and tokens.
-    fn raised<'a>(&'a self, repo: &'a str, loop_name: &'a str, day: &'a str, round: &'a str) -> Answer<'a, (i64, i64)>;
+    fn raised<'a>(
+        &'a self,
+        repo: &'a str,
+        loop_name: &'a str,
+        day: &'a str,
+        round: &'a str,
+    ) -> StoreFuture<'a, (i64, i64)>;
 
     /// What was spent, in groups, dearest first: one query, answered from the ledger.
-    fn costs(&self, query: CostsQuery) -> Answer<'_, Vec<CostRow>>;
+    fn costs(&self, query: CostsQuery) -> StoreFuture<'_, Vec<CostRow>>;
 
     /// The lines of what the starts of one round cost.
-    fn ledger<'a>(&'a self, round: &'a str) -> Answer<'a, Vec<LedgerRow>>;
+    fn ledger<'a>(&'a self, round: &'a str) -> StoreFuture<'a, Vec<LedgerRow>>;
 
     /// Where every loop stands in time, by repository and name.
-    fn schedules(&self) -> Answer<'_, Vec<ScheduleRow>>;
+    fn schedules(&self) -> StoreFuture<'_, Vec<ScheduleRow>>;
 
     /// Where one loop stands in time.
-    fn schedule<'a>(&'a self, repo: &'a str, loop_name: &'a str) -> Answer<'a, Option<ScheduleRow>>;
+    fn schedule<'a>(&'a self, repo: &'a str, loop_name: &'a str) -> StoreFuture<'a, Option<ScheduleRow>>;
 
     /// What became of a loop's due moments, latest first, a page at a time.
-    fn receipts(&self, query: ReceiptsQuery) -> Answer<'_, Vec<ReceiptRow>>;
+    fn receipts(&self, query: ReceiptsQuery) -> StoreFuture<'_, Vec<ReceiptRow>>;
 
     /// What became of one occurrence.
-    fn receipt<'a>(&'a self, repo: &'a str, loop_name: &'a str, occurrence: &'a str) -> Answer<'a, Option<ReceiptRow>>;
+    fn receipt<'a>(
+        &'a self,
+        repo: &'a str,
+        loop_name: &'a str,
+        occurrence: &'a str,
+    ) -> StoreFuture<'a, Option<ReceiptRow>>;
 
     /// Signals that no round has taken, oldest first.
-    fn pending_signals(&self, limit: u32) -> Answer<'_, Vec<SignalRow>>;
+    fn pending_signals(&self, limit: u32) -> StoreFuture<'_, Vec<SignalRow>>;
 
     /// One signal, taken or not.
-    fn signal<'a>(&'a self, repo: &'a str, loop_name: &'a str, key: &'a str) -> Answer<'a, Option<SignalRow>>;
+    fn signal<'a>(&'a self, repo: &'a str, loop_name: &'a str, key: &'a str) -> StoreFuture<'a, Option<SignalRow>>;
 
     /// Whether a loop ever had a signal, taken or not, whose key starts so, as far back as signals are kept.
-    fn has_signal<'a>(&'a self, repo: &'a str, loop_name: &'a str, prefix: &'a str) -> Answer<'a, bool>;
+    fn has_signal<'a>(&'a self, repo: &'a str, loop_name: &'a str, prefix: &'a str) -> StoreFuture<'a, bool>;
 
     /// The last good texts of a repository's loop files, or of one of them.
-    fn loop_files<'a>(&'a self, repo: &'a str, file: Option<&'a str>) -> Answer<'a, Vec<LoopFileRow>>;
+    fn loop_files<'a>(&'a self, repo: &'a str, file: Option<&'a str>) -> StoreFuture<'a, Vec<LoopFileRow>>;
 
     /// What holds everything.
-    fn flags(&self) -> Answer<'_, Vec<FlagRow>>;
+    fn flags(&self) -> StoreFuture<'_, Vec<FlagRow>>;
 
     /// What a loop remembers, latest first, also what has expired and was not removed yet.
-    fn memory<'a>(&'a self, repo: &'a str, loop_name: &'a str) -> Answer<'a, Vec<MemoryRow>>;
+    fn memory<'a>(&'a self, repo: &'a str, loop_name: &'a str) -> StoreFuture<'a, Vec<MemoryRow>>;
 
-    /// How many rows [`Change::Prune`] would remove at `now_ms`, were there no limit.
-    fn aged(&self, before: AgedBefore, now_ms: i64) -> Answer<'_, Aged>;
+    /// How many rows [`RowChange::Prune`] would remove at `now_ms`, were there no limit.
+    fn aged(&self, before: RetentionCutoff, now_ms: i64) -> StoreFuture<'_, AgedRows>;
 
     /// The latest moment that an event or a receipt was written for: a clock that is long before it is wrong.
-    fn last_ms(&self) -> Answer<'_, Option<i64>>;
+    fn last_ms(&self) -> StoreFuture<'_, Option<i64>>;
 
     /// The events after a global number, oldest first: what `logs -f` polls.
-    fn tail(&self, after_seq: i64, limit: u32) -> Answer<'_, Vec<StoredEvent>>;
+    fn tail(&self, after_seq: i64, limit: u32) -> StoreFuture<'_, Vec<StoredEvent>>;
 
     /// Checks the whole database and the whole chain, a page at a time.
-    fn verify(&self) -> Answer<'_, VerifyReport>;
+    fn verify(&self) -> StoreFuture<'_, VerifyReport>;
 
     /// Copies the database, as it is at one moment, into a new file; also while another process writes. PostgreSQL's own tools
     /// do that for its databases: [`StoreErrorKind::Unsuitable`].
-    fn copy_into<'a>(&'a self, path: &'a Path) -> Answer<'a, ()>;
+    fn copy_into<'a>(&'a self, path: &'a Path) -> StoreFuture<'a, ()>;
 }

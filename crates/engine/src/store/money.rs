@@ -3,8 +3,8 @@
 
 use std::sync::LazyLock;
 
-use super::conn::{Arg, Column, Outcome, Row};
-use super::rows::{Table, table, upsert_sql};
+use super::conn::{SqlArg, SqlColumn, SqlResult, SqlRow};
+use super::rows::{SqlTable, table, upsert_sql};
 
 table! {
     /// What is added to a day's spend; negative numbers take back.
@@ -108,7 +108,7 @@ table! {
 
 /// Adds to a day's reservations, unless a ceiling would be passed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reserve {
+pub struct ReservationChange {
     /// The repository's id.
     pub repo: String,
     /// The loop's name.
@@ -124,12 +124,12 @@ pub struct Reserve {
     /// Tokens to hold back.
     pub tokens: i64,
     /// What each scope may come to, settled and reserved together.
-    pub ceilings: Vec<Ceiling>,
+    pub ceilings: Vec<SpendCeiling>,
 }
 
 /// A limit of one scope; a missing number is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ceiling {
+pub struct SpendCeiling {
     /// Whose spend counts.
     pub scope: SpendScope,
     /// Money, in millionths of a US dollar.
@@ -240,7 +240,7 @@ pub struct CostRow {
 }
 
 impl CostRow {
-    pub(super) fn read(row: &Row) -> Outcome<Self> {
+    pub(super) fn read(row: &SqlRow) -> SqlResult<Self> {
         Ok(Self {
             key: row.get(0)?,
             rounds: row.get(1)?,
@@ -257,7 +257,7 @@ impl CostRow {
 
 /// The query for costs with its values. Lines are summed by group and round first, so that rounds can be counted without
 /// being told apart again.
-pub(super) fn costs_sql(query: &CostsQuery) -> (String, Vec<Arg<'_>>) {
+pub(super) fn costs_sql(query: &CostsQuery) -> (String, Vec<SqlArg<'_>>) {
     let mut args = Vec::new();
     let mut wheres = Vec::new();
     let asked = [("day >=", &query.since), ("repo =", &query.repo), ("loop_name =", &query.loop_name)];
@@ -270,7 +270,7 @@ pub(super) fn costs_sql(query: &CostsQuery) -> (String, Vec<Arg<'_>>) {
     let wheres = if wheres.is_empty() { String::new() } else { format!("WHERE {}", wheres.join(" AND ")) };
     let accepted: Vec<_> = query.accepted.iter().map(|outcome| hole(&mut args, outcome.arg())).collect();
     let accepted = if accepted.is_empty() { "NULL".to_owned() } else { accepted.join(", ") };
-    let limit = hole(&mut args, Arg::from(i64::from(query.limit)));
+    let limit = hole(&mut args, SqlArg::from(i64::from(query.limit)));
     let key = query.by.column();
     let inner =
         ["input", "output", "cache_read", "cache_write", "micros"].map(|c| format!("SUM({c}) AS {c}")).join(", ");
@@ -287,7 +287,7 @@ pub(super) fn costs_sql(query: &CostsQuery) -> (String, Vec<Arg<'_>>) {
     (sql, args)
 }
 
-fn hole<'a>(args: &mut Vec<Arg<'a>>, value: Arg<'a>) -> String {
+fn hole<'a>(args: &mut Vec<SqlArg<'a>>, value: SqlArg<'a>) -> String {
     args.push(value);
     format!("${}", args.len())
 }

@@ -7,17 +7,17 @@ use std::time::Duration;
 
 use tokio::sync::Mutex;
 
-use super::conn::{Conn, Dialect, Outcome};
-use super::error::{During as _, StoreError, StoreErrorKind};
-use super::migrate::{self, Migration};
-use super::postgres::PostgresPlace;
+use super::conn::{SqlConnection, SqlDialect, SqlResult};
+use super::error::{ErrorContext as _, StoreError, StoreErrorKind};
+use super::migrate::{self, SchemaMigration};
+use super::postgres::PostgresLocation;
 use super::process::{self, ProcessInfo};
-use super::sqlite::{Access, ProcessLock, SqlitePlace};
+use super::sqlite::{ProcessLock, SqliteAccess, SqliteLocation};
 use super::verify;
 
 /// What the store is opened for.
 #[derive(Debug, Clone)]
-pub enum Mode {
+pub enum StoreMode {
     /// To write, beside others.
     Write(ProcessInfo),
     /// To look. Never creates, never migrates.
@@ -26,20 +26,20 @@ pub enum Mode {
 
 /// The store in SQLite or PostgreSQL.
 pub struct SqlStore {
-    pub(super) place: Place,
+    pub(super) location: StoreLocation,
     /// The name of this opening; none in a store that is open for reading.
     pub(super) instance: Option<String>,
     /// How long leases last without renewal.
     pub(super) lease: Duration,
-    pub(super) writer: Mutex<Writer>,
-    pub(super) reader: Mutex<Option<Conn>>,
+    pub(super) writer: Mutex<StoreWriter>,
+    pub(super) reader: Mutex<Option<SqlConnection>>,
 }
 
 /// The one connection that writes. It is taken out while it is used: a future that is dropped in the
 /// middle takes its open transaction with it.
 #[derive(Default)]
-pub(super) struct Writer {
-    pub(super) conn: Option<Conn>,
+pub(super) struct StoreWriter {
+    pub(super) conn: Option<SqlConnection>,
     /// Says that this opening is alive, for as long as the store lives.
     pub(super) lock: Option<ProcessLock>,
     pub(super) closed: bool,
@@ -50,48 +50,48 @@ pub(super) struct Writer {
 }
 
 /// Where the database is.
-pub(super) enum Place {
-    Sqlite(SqlitePlace),
-    Postgres(PostgresPlace),
+pub(super) enum StoreLocation {
+    Sqlite(SqliteLocation),
+    Postgres(PostgresLocation),
 }
 
-impl Place {
+impl StoreLocation {
     pub(super) fn name(&self) -> String {
         match self {
-            Place::Sqlite(place) => place.name(),
-            Place::Postgres(place) => place.name(),
+            StoreLocation::Sqlite(place) => place.name(),
+            StoreLocation::Postgres(place) => place.name(),
         }
     }
 
-    pub(super) async fn connect(&self, access: Access) -> Outcome<Conn> {
+    pub(super) async fn connect(&self, access: SqliteAccess) -> SqlResult<SqlConnection> {
         match self {
-            Place::Sqlite(place) => place.connect(access).await,
-            Place::Postgres(place) => place.connect().await,
+            StoreLocation::Sqlite(place) => place.connect(access).await,
+            StoreLocation::Postgres(place) => place.connect().await,
         }
     }
 
     /// Copies the database into a new file.
-    pub(super) async fn copy_into(&self, path: &Path) -> Outcome<()> {
+    pub(super) async fn copy_into(&self, path: &Path) -> SqlResult<()> {
         match self {
-            Place::Sqlite(place) => place.copy_into(path).await,
-            Place::Postgres(_) => {
+            StoreLocation::Sqlite(place) => place.copy_into(path).await,
+            StoreLocation::Postgres(_) => {
                 Err(StoreErrorKind::Unsuitable("it is in PostgreSQL, whose own `pg_dump` copies it".into()))
             }
         }
     }
 
     /// Refuses when the file is no longer the one that was opened.
-    pub(super) fn unchanged(&self) -> Outcome<()> {
+    pub(super) fn ensure_unchanged(&self) -> SqlResult<()> {
         match self {
-            Place::Sqlite(place) => place.unchanged(),
-            Place::Postgres(_) => Ok(()),
+            StoreLocation::Sqlite(place) => place.ensure_unchanged(),
+            StoreLocation::Postgres(_) => Ok(()),
         }
     }
 }
 
 impl SqlStore {
     /// Opens the store at `location`: a `postgres://` address or the path of an SQLite file.
-    pub async fn open(location: &str, mode: Mode) -> Result<Self, StoreError> {
+    pub async fn open(location: &str, mode: StoreMode) -> Result<Self, StoreError> {
         if location.starts_with("postgres://") || location.starts_with("postgresql://") {
             return Self::open_postgres(location, mode).await;
         }
@@ -99,23 +99,23 @@ impl SqlStore {
     }
 
     /// Opens an SQLite store; to write also creates it, with its folder, if it is missing.
-    pub async fn open_sqlite(path: &Path, mode: Mode) -> Result<Self, StoreError> {
+    pub async fn open_sqlite(path: &Path, mode: StoreMode) -> Result<Self, StoreError> {
         let doing = || format!("open store `{}`", path.display());
-        let place = SqlitePlace::new(path).during(doing)?;
+        let place = SqliteLocation::new(path).during(doing)?;
         match mode {
-            Mode::Read => read_sqlite(place).await,
-            Mode::Write(info) => write_sqlite(place, &info, migrate::ALL).await,
+            StoreMode::Read => read_sqlite(place).await,
+            StoreMode::Write(info) => write_sqlite(place, &info, migrate::ALL).await,
         }
         .during(doing)
     }
 
     /// Opens a PostgreSQL store; to write also creates its tables in an empty database.
-    pub async fn open_postgres(url: &str, mode: Mode) -> Result<Self, StoreError> {
-        let place = PostgresPlace::new(url).during(|| "open the PostgreSQL store".into())?;
+    pub async fn open_postgres(url: &str, mode: StoreMode) -> Result<Self, StoreError> {
+        let place = PostgresLocation::new(url).during(|| "open the PostgreSQL store".into())?;
         let doing = || format!("open store `{}`", place.name());
         match mode {
-            Mode::Read => read_postgres(&place).await,
-            Mode::Write(info) => write_postgres(&place, &info, migrate::ALL).await,
+            StoreMode::Read => read_postgres(&place).await,
+            StoreMode::Write(info) => write_postgres(&place, &info, migrate::ALL).await,
         }
         .during(doing)
     }
@@ -123,64 +123,70 @@ impl SqlStore {
     /// Whether leases have to be renewed.
     #[must_use]
     pub fn is_leased(&self) -> bool {
-        matches!(self.place, Place::Postgres(_)) && self.instance.is_some()
+        matches!(self.location, StoreLocation::Postgres(_)) && self.instance.is_some()
     }
 
-    pub(super) fn instance(&self) -> Outcome<&str> {
+    pub(super) fn instance(&self) -> SqlResult<&str> {
         self.instance.as_deref().ok_or(StoreErrorKind::ReadOnly)
     }
 
-    fn reading(place: Place, reader: Conn) -> Self {
+    fn reading(location: StoreLocation, reader: SqlConnection) -> Self {
         let (writer, reader) = (Mutex::default(), Mutex::new(Some(reader)));
-        Self { place, instance: None, lease: Duration::ZERO, writer, reader }
+        Self { location, instance: None, lease: Duration::ZERO, writer, reader }
     }
 
     /// Records this process and goes to work.
     async fn writing_as(
-        place: Place,
-        reader: Conn,
-        mut conn: Conn,
+        place: StoreLocation,
+        reader: SqlConnection,
+        mut conn: SqlConnection,
         instance: String,
         lock: Option<ProcessLock>,
         info: &ProcessInfo,
-    ) -> Outcome<Self> {
+    ) -> SqlResult<Self> {
         process::register(&mut conn, &place, &instance, info).await?;
-        let writer = Mutex::new(Writer { conn: Some(conn), lock, ..Writer::default() });
-        Ok(Self { place, instance: Some(instance), lease: info.lease, writer, reader: Mutex::new(Some(reader)) })
+        let writer = Mutex::new(StoreWriter { conn: Some(conn), lock, ..StoreWriter::default() });
+        Ok(Self {
+            location: place,
+            instance: Some(instance),
+            lease: info.lease,
+            writer,
+            reader: Mutex::new(Some(reader)),
+        })
     }
 }
 
 /// A file that is a database but not one of ours is refused, never filled with our tables.
-fn ours(version: i64) -> Outcome<i64> {
+fn ours(version: i64) -> SqlResult<i64> {
     match version {
         0 => Err(StoreErrorKind::Corrupt("the file is a database, but not a Loopwright store".into())),
         version => Ok(version),
     }
 }
 
-async fn read_sqlite(mut place: SqlitePlace) -> Outcome<SqlStore> {
-    if !place.present()? {
+async fn read_sqlite(mut place: SqliteLocation) -> SqlResult<SqlStore> {
+    if !place.exists()? {
         return Err(StoreErrorKind::Missing);
     }
-    let mut reader = place.connect(Access::Read).await?;
+    let mut reader = place.connect(SqliteAccess::Read).await?;
     ours(migrate::version(&mut reader, migrate::ALL).await?)?;
     place.identify()?;
-    Ok(SqlStore::reading(Place::Sqlite(place), reader))
+    Ok(SqlStore::reading(StoreLocation::Sqlite(place), reader))
 }
 
-async fn write_sqlite(mut place: SqlitePlace, info: &ProcessInfo, all: &[Migration]) -> Outcome<SqlStore> {
+async fn write_sqlite(mut place: SqliteLocation, info: &ProcessInfo, all: &[SchemaMigration]) -> SqlResult<SqlStore> {
     place.prepare_folder()?;
-    if !place.present()? {
+    if !place.exists()? {
         let _one = place.lock().await?;
-        if !place.present()? {
+        if !place.exists()? {
             place.create().await?;
         }
     }
-    place.close_to_others()?;
+    place.restrict_permissions()?;
     place.identify()?;
-    let mut reader = place.connect(Access::Read).await?;
+    let mut reader = place.connect(SqliteAccess::Read).await?;
     let mut version = ours(migrate::version(&mut reader, all).await?)?;
-    let one = match version < migrate::known(all) {
+    let one = match version < migrate::newest_version(all) {
         true => Some(place.lock().await?),
         false => None,
     };
@@ -191,28 +197,28 @@ async fn write_sqlite(mut place: SqlitePlace, info: &ProcessInfo, all: &[Migrati
         verify::quick(&mut reader).await?;
     }
     verify::recent(&mut reader).await?;
-    let mut conn = place.connect(Access::Write).await?;
-    if version < migrate::known(all) {
+    let mut conn = place.connect(SqliteAccess::Write).await?;
+    if version < migrate::newest_version(all) {
         place.backup(&mut conn, version).await?;
         migrate::run(&mut conn, all).await?;
     }
     drop(one);
     place.clear_processes();
     let (instance, lock) = place.announce()?;
-    SqlStore::writing_as(Place::Sqlite(place), reader, conn, instance, Some(lock), info).await
+    SqlStore::writing_as(StoreLocation::Sqlite(place), reader, conn, instance, Some(lock), info).await
 }
 
-async fn read_postgres(place: &PostgresPlace) -> Outcome<SqlStore> {
+async fn read_postgres(place: &PostgresLocation) -> SqlResult<SqlStore> {
     let mut reader = place.connect().await?;
     if migrate::version(&mut reader, migrate::ALL).await? == 0 {
         return Err(StoreErrorKind::Missing);
     }
-    Ok(SqlStore::reading(Place::Postgres(place.clone()), reader))
+    Ok(SqlStore::reading(StoreLocation::Postgres(place.clone()), reader))
 }
 
-async fn write_postgres(place: &PostgresPlace, info: &ProcessInfo, all: &[Migration]) -> Outcome<SqlStore> {
+async fn write_postgres(place: &PostgresLocation, info: &ProcessInfo, all: &[SchemaMigration]) -> SqlResult<SqlStore> {
     let mut conn = place.connect().await?;
-    debug_assert_eq!(conn.dialect(), Dialect::Postgres);
+    debug_assert_eq!(conn.dialect(), SqlDialect::Postgres);
     // One migrates, under a lock of the database; the others wait for it.
     if migrate::version(&mut conn, all).await? > 0 {
         verify::recent(&mut conn).await?;
@@ -220,29 +226,30 @@ async fn write_postgres(place: &PostgresPlace, info: &ProcessInfo, all: &[Migrat
     migrate::run(&mut conn, all).await?;
     let reader = place.connect().await?;
     let instance = crate::random::nonce().map_err(|error| StoreErrorKind::Io(error.to_string()))?;
-    SqlStore::writing_as(Place::Postgres(place.clone()), reader, conn, instance, None, info).await
+    SqlStore::writing_as(StoreLocation::Postgres(place.clone()), reader, conn, instance, None, info).await
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::rows::{
-        InboxRow, ItemRow, LoopRow, OutboxRow, RoundRow, RoundsQuery, RoundsWhich, StoredEvent, select,
+        InboxRow, ItemRow, LoopRow, OutboxRow, RoundRow, RoundsFilter, RoundsQuery, StoredEvent, select,
     };
     use super::super::time::{FlagRow, LoopFileRow, MemoryRow, ReceiptRow, ReceiptsQuery, ScheduleRow, SignalRow};
     use super::super::{Store as _, read, time};
     use super::*;
 
-    const NEXT: Migration = migrate::tests::next("CREATE TABLE extra (id BIGINT); INSERT INTO extra VALUES (7);");
+    const NEXT: SchemaMigration = migrate::tests::next("CREATE TABLE extra (id BIGINT); INSERT INTO extra VALUES (7);");
     /// Its second statement fails, as a crash between the two would.
-    const BROKEN: Migration = migrate::tests::next("CREATE TABLE extra (id BIGINT); INSERT INTO nowhere VALUES (7);");
+    const BROKEN: SchemaMigration =
+        migrate::tests::next("CREATE TABLE extra (id BIGINT); INSERT INTO nowhere VALUES (7);");
 
     /// The versions there are and one more.
-    fn and(next: Migration) -> Vec<Migration> {
+    fn and(next: SchemaMigration) -> Vec<SchemaMigration> {
         migrate::ALL.iter().copied().chain([next]).collect()
     }
 
-    async fn own(path: &Path, all: &[Migration]) -> Outcome<SqlStore> {
-        write_sqlite(SqlitePlace::new(path)?, &ProcessInfo::current(1), all).await
+    async fn own(path: &Path, all: &[SchemaMigration]) -> SqlResult<SqlStore> {
+        write_sqlite(SqliteLocation::new(path)?, &ProcessInfo::current(1), all).await
     }
 
     #[tokio::test]
@@ -255,7 +262,7 @@ mod tests {
         let store = own(&path, &and(NEXT)).await.expect("the next version");
         assert!(store.verify().await.expect("verify").is_ok());
         store.close().await.expect("close");
-        let known = migrate::known(migrate::ALL);
+        let known = migrate::newest_version(migrate::ALL);
         let newer = own(&path, migrate::ALL).await.err();
         assert_eq!(newer, Some(StoreErrorKind::Newer { found: known + 1, known }));
     }
@@ -273,7 +280,7 @@ mod tests {
     }
 
     /// The steps of SQLite's plan for a query, one line each.
-    async fn plan(conn: &mut Conn, sql: &str) -> String {
+    async fn plan(conn: &mut SqlConnection, sql: &str) -> String {
         let rows = conn.rows(format!("EXPLAIN QUERY PLAN {sql}"), &[]).await.expect("a plan");
         let lines: Vec<String> = rows.iter().map(|row| row.get(3).expect("a step")).collect();
         lines.join("; ")
@@ -302,7 +309,7 @@ mod tests {
             let query = ReceiptsQuery { before, ..ReceiptsQuery::default() };
             queries.push(select::<ReceiptRow>(&time::receipts_page(&query, 9).0));
         }
-        for which in [RoundsWhich::All, RoundsWhich::Open] {
+        for which in [RoundsFilter::All, RoundsFilter::Open] {
             for (repo, loop_name) in [(None, None), (Some("r"), None), (None, Some("l")), (Some("r"), Some("l"))] {
                 for before in [None, Some((1, String::from("r1")))] {
                     let (repo, loop_name) = (repo.map(Into::into), loop_name.map(Into::into));
@@ -311,7 +318,7 @@ mod tests {
                 }
             }
         }
-        let mut conn = store.place.connect(Access::Read).await.expect("a connection");
+        let mut conn = store.location.connect(SqliteAccess::Read).await.expect("a connection");
         for sql in queries {
             let plan = plan(&mut conn, &sql).await;
             let scans = plan.contains("SCAN") && !plan.contains("USING INDEX");

@@ -6,7 +6,7 @@ use std::time::Duration;
 use sqlx::ConnectOptions;
 use sqlx::postgres::PgConnectOptions;
 
-use super::conn::{Conn, Outcome};
+use super::conn::{SqlConnection, SqlResult};
 use super::error::StoreErrorKind;
 
 /// A server that does not answer at all must not hang a start.
@@ -14,13 +14,13 @@ const CONNECT: Duration = Duration::from_secs(10);
 
 /// A PostgreSQL database. Its address may hold a password and is never shown.
 #[derive(Clone)]
-pub(super) struct PostgresPlace {
+pub(super) struct PostgresLocation {
     options: Box<PgConnectOptions>,
 }
 
-impl PostgresPlace {
+impl PostgresLocation {
     /// Reads the address (`postgres://…`).
-    pub(super) fn new(url: &str) -> Outcome<Self> {
+    pub(super) fn new(url: &str) -> SqlResult<Self> {
         let options = PgConnectOptions::from_str(url)
             .map_err(|_| StoreErrorKind::Unsuitable("the address is no `postgres://` address".into()))?;
         let options = options
@@ -43,10 +43,10 @@ impl PostgresPlace {
         format!("postgres://{host}:{port}/{}", self.options.get_database().unwrap_or_default())
     }
 
-    pub(super) async fn connect(&self) -> Outcome<Conn> {
+    pub(super) async fn connect(&self) -> SqlResult<SqlConnection> {
         let answer = tokio::time::timeout(CONNECT, self.options.connect()).await;
         let answer = answer.map_err(|_| StoreErrorKind::Io("the server does not answer".into()))?;
-        Ok(Conn::Postgres(answer?))
+        Ok(SqlConnection::Postgres(answer?))
     }
 }
 
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn password_is_not_in_the_name() {
-        let place = PostgresPlace::new("postgres://me:hush@db.example:5433/loops").expect("an address");
+        let place = PostgresLocation::new("postgres://me:hush@db.example:5433/loops").expect("an address");
         assert_eq!(place.name(), "postgres://db.example:5433/loops");
     }
 }

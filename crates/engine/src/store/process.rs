@@ -7,9 +7,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::conn::{Conn, Dialect, Outcome, Row, args};
+use super::conn::{SqlConnection, SqlDialect, SqlResult, SqlRow, args};
 use super::error::StoreErrorKind;
-use super::open::Place;
+use super::open::StoreLocation;
 
 /// The process that opens the store for writing. A pid alone is never trusted: the boot and the start time within it tell a
 /// reused pid from the one that was recorded.
@@ -84,7 +84,7 @@ pub struct ProcessRow {
 pub(super) const COLUMNS: &str = "p.instance, p.pid, p.host, p.boot_id, p.start_ticks, p.since_ms, p.lease_until_ms";
 
 impl ProcessRow {
-    pub(super) fn read(row: &Row, at: usize) -> Outcome<Self> {
+    pub(super) fn read(row: &SqlRow, at: usize) -> SqlResult<Self> {
         Ok(Self {
             instance: row.get(at)?,
             pid: row.get(at + 1)?,
@@ -121,27 +121,34 @@ impl fmt::Display for ProcessRow {
 }
 
 /// Whether a recorded process is gone. `now_ms` is the database's clock.
-pub(super) fn is_gone(place: &Place, row: &ProcessRow, now_ms: i64) -> Outcome<bool> {
+pub(super) fn is_gone(place: &StoreLocation, row: &ProcessRow, now_ms: i64) -> SqlResult<bool> {
     match place {
-        Place::Sqlite(place) => place.is_free(&row.instance),
-        Place::Postgres(_) => Ok(row.lease_until_ms <= now_ms || (row.is_of_this_machine() && row.stat().is_none())),
+        StoreLocation::Sqlite(place) => place.is_free(&row.instance),
+        StoreLocation::Postgres(_) => {
+            Ok(row.lease_until_ms <= now_ms || (row.is_of_this_machine() && row.stat().is_none()))
+        }
     }
 }
 
 /// The database's clock.
-pub(super) async fn now_ms(conn: &mut Conn) -> Outcome<i64> {
+pub(super) async fn now_ms(conn: &mut SqlConnection) -> SqlResult<i64> {
     let row = conn.row(format!("SELECT {}", conn.dialect().now()), &[]).await?;
     row.ok_or_else(|| StoreErrorKind::Corrupt("the database has no clock".into()))?.get(0)
 }
 
 /// Records this process, and forgets those that are gone and left nothing.
-pub(super) async fn register(conn: &mut Conn, place: &Place, instance: &str, info: &ProcessInfo) -> Outcome<()> {
+pub(super) async fn register(
+    conn: &mut SqlConnection,
+    place: &StoreLocation,
+    instance: &str,
+    info: &ProcessInfo,
+) -> SqlResult<()> {
     for row in unused(conn, place).await? {
         conn.exec("DELETE FROM processes WHERE instance = $1", args![&row]).await?;
     }
     let lease_until = match conn.dialect() {
-        Dialect::Sqlite => 0,
-        Dialect::Postgres => now_ms(conn).await?.saturating_add(lease_ms(info.lease)),
+        SqlDialect::Sqlite => 0,
+        SqlDialect::Postgres => now_ms(conn).await?.saturating_add(lease_ms(info.lease)),
     };
     let sql = "INSERT INTO processes (instance, pid, host, boot_id, start_ticks, since_ms, lease_until_ms, writes) \
                VALUES ($1, $2, $3, $4, $5, $6, $7, 0)";
@@ -152,7 +159,7 @@ pub(super) async fn register(conn: &mut Conn, place: &Place, instance: &str, inf
 }
 
 /// Processes that are gone and have no lease.
-async fn unused(conn: &mut Conn, place: &Place) -> Outcome<Vec<String>> {
+async fn unused(conn: &mut SqlConnection, place: &StoreLocation) -> SqlResult<Vec<String>> {
     let sql = format!(
         "SELECT {COLUMNS} FROM processes p WHERE NOT EXISTS (SELECT 1 FROM leases WHERE leases.instance = p.instance)"
     );
@@ -161,9 +168,9 @@ async fn unused(conn: &mut Conn, place: &Place) -> Outcome<Vec<String>> {
     for row in conn.rows(sql, &[]).await? {
         let row = ProcessRow::read(&row, 0)?;
         let is_forgotten = match place {
-            Place::Sqlite(_) => true,
+            StoreLocation::Sqlite(_) => true,
             // One of another machine that is only late renews its lease.
-            Place::Postgres(_) => row.is_of_this_machine() || row.lease_until_ms < now_ms - FORGOTTEN_MS,
+            StoreLocation::Postgres(_) => row.is_of_this_machine() || row.lease_until_ms < now_ms - FORGOTTEN_MS,
         };
         if is_forgotten && is_gone(place, &row, now_ms)? {
             gone.push(row.instance);
@@ -173,7 +180,7 @@ async fn unused(conn: &mut Conn, place: &Place) -> Outcome<Vec<String>> {
 }
 
 /// Sets the end of our leases from now on.
-pub(super) async fn extend(conn: &mut Conn, instance: &str, lease: Duration) -> Outcome<()> {
+pub(super) async fn extend(conn: &mut SqlConnection, instance: &str, lease: Duration) -> SqlResult<()> {
     let now = conn.dialect().now();
     let sql = format!("UPDATE processes SET lease_until_ms = {now} + $1 WHERE instance = $2");
     conn.exec(sql, args![lease_ms(lease), instance]).await.map(drop)

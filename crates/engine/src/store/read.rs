@@ -1,23 +1,23 @@
 //! The reads of the store, each answered from an index, and the trait put together.
 //! Nothing here writes.
 
-use super::conn::{Arg, Column as _, Outcome, Row, args};
-use super::error::{During as _, StoreError, StoreErrorKind};
+use super::conn::{SqlArg, SqlColumn as _, SqlResult, SqlRow, args};
+use super::error::{ErrorContext as _, StoreError, StoreErrorKind};
 use super::lease::RoundLease;
 use super::money::{CostRow, CostsQuery, LedgerRow, RaiseRow, SpendChange, SpendRow, SpendScope};
 use super::open::SqlStore;
 use super::process::ProcessRow;
 use super::reserve;
 use super::rows::{
-    Batch, InboxQuery, InboxRow, ItemRow, LoopRow, OutboxRow, RoundRow, RoundsQuery, RoundsWhich, StoredEvent, Table,
-    select,
+    InboxQuery, InboxRow, ItemRow, LoopRow, OutboxRow, RoundRow, RoundsFilter, RoundsQuery, SqlTable, StoreBatch,
+    StoredEvent, select,
 };
-use super::sqlite::Access;
+use super::sqlite::SqliteAccess;
 use super::time::{
-    self, Aged, AgedBefore, FlagRow, LoopFileRow, MemoryRow, ReceiptRow, ReceiptsQuery, ScheduleRow, SignalRow,
+    self, AgedRows, FlagRow, LoopFileRow, MemoryRow, ReceiptRow, ReceiptsQuery, RetentionCutoff, ScheduleRow, SignalRow,
 };
 use super::verify::{LEDGER_VERSION, SHARED_VERSION, TIME_VERSION, VerifyReport};
-use super::{Answer, Store};
+use super::{Store, StoreFuture};
 use std::path::Path;
 
 /// The most rows one page may have.
@@ -32,14 +32,14 @@ impl SqlStore {
         &self,
         what: &str,
         sql: String,
-        args: &[Arg<'_>],
-        read: fn(&Row) -> Outcome<T>,
+        args: &[SqlArg<'_>],
+        read: fn(&SqlRow) -> SqlResult<T>,
     ) -> Result<Vec<T>, StoreError> {
-        let doing = || format!("read {what} from store `{}`", self.place.name());
+        let doing = || format!("read {what} from store `{}`", self.location.name());
         let mut slot = self.reader.lock().await;
         let mut conn = match slot.take() {
             Some(conn) => conn,
-            None => self.place.connect(Access::Read).await.during(doing)?,
+            None => self.location.connect(SqliteAccess::Read).await.during(doing)?,
         };
         let answer = conn.rows(sql, args).await;
         if !matches!(answer, Err(StoreErrorKind::Io(_))) {
@@ -63,8 +63,8 @@ impl SqlStore {
         &self,
         what: &str,
         sql: String,
-        args: &[Arg<'_>],
-        read: fn(&Row) -> Outcome<T>,
+        args: &[SqlArg<'_>],
+        read: fn(&SqlRow) -> SqlResult<T>,
     ) -> Result<Vec<T>, StoreError> {
         match self.is_at(LEDGER_VERSION).await? {
             true => self.fetch(what, sql, args, read).await,
@@ -73,7 +73,7 @@ impl SqlStore {
     }
 
     /// All rows of a table of time.
-    async fn timed<T: Table>(&self, rest: &str, args: &[Arg<'_>]) -> Result<Vec<T>, StoreError> {
+    async fn timed<T: SqlTable>(&self, rest: &str, args: &[SqlArg<'_>]) -> Result<Vec<T>, StoreError> {
         match self.is_at(TIME_VERSION).await? {
             true => self.all(rest, args).await,
             false => Ok(Vec::new()),
@@ -93,11 +93,11 @@ impl SqlStore {
         }
     }
 
-    async fn all<T: Table>(&self, rest: &str, args: &[Arg<'_>]) -> Result<Vec<T>, StoreError> {
+    async fn all<T: SqlTable>(&self, rest: &str, args: &[SqlArg<'_>]) -> Result<Vec<T>, StoreError> {
         self.fetch(T::NAME, select::<T>(rest), args, T::read).await
     }
 
-    async fn one<T: Table>(&self, rest: &str, args: &[Arg<'_>]) -> Result<Option<T>, StoreError> {
+    async fn one<T: SqlTable>(&self, rest: &str, args: &[SqlArg<'_>]) -> Result<Option<T>, StoreError> {
         Ok(self.all::<T>(rest, args).await?.pop())
     }
 }
@@ -107,7 +107,7 @@ fn page(limit: u32) -> i64 {
 }
 
 /// The `WHERE … LIMIT` of a page of rounds with its values.
-pub(super) fn rounds_page(query: &RoundsQuery) -> (String, Vec<Arg<'_>>) {
+pub(super) fn rounds_page(query: &RoundsQuery) -> (String, Vec<SqlArg<'_>>) {
     let mut args = Vec::new();
     let mut wheres = Vec::new();
     for (column, value) in [("repo", &query.repo), ("loop_name", &query.loop_name)] {
@@ -115,11 +115,11 @@ pub(super) fn rounds_page(query: &RoundsQuery) -> (String, Vec<Arg<'_>>) {
             args.push(value.arg());
             // Open rounds are few and have an index of their own; without the empty text SQLite would
             // rather walk the whole history of the repository or the loop.
-            let plain = if query.which == RoundsWhich::Open { " || ''" } else { "" };
+            let plain = if query.which == RoundsFilter::Open { " || ''" } else { "" };
             wheres.push(format!("{column}{plain} = ${}", args.len()));
         }
     }
-    if query.which == RoundsWhich::Open {
+    if query.which == RoundsFilter::Open {
         wheres.push("ended_ms IS NULL".into());
     }
     if let Some((started_ms, id)) = &query.before {
@@ -130,7 +130,7 @@ pub(super) fn rounds_page(query: &RoundsQuery) -> (String, Vec<Arg<'_>>) {
         true => String::new(),
         false => format!("WHERE {} ", wheres.join(" AND ")),
     };
-    args.push(Arg::from(page(query.limit)));
+    args.push(SqlArg::from(page(query.limit)));
     (format!("{wheres}ORDER BY started_ms DESC, id DESC LIMIT ${}", args.len()), args)
 }
 
@@ -150,19 +150,19 @@ pub(super) const ITEMS: &str = "WHERE repo = $1 AND loop_name = $2 ORDER BY upda
 pub(super) const LOOPS: &str = "ORDER BY repo, loop_name";
 
 impl Store for SqlStore {
-    fn append(&self, batch: Batch) -> Answer<'_, i64> {
+    fn append(&self, batch: StoreBatch) -> StoreFuture<'_, i64> {
         Box::pin(self.write(batch))
     }
 
-    fn renew(&self) -> Answer<'_, ()> {
+    fn renew(&self) -> StoreFuture<'_, ()> {
         Box::pin(self.extend_lease())
     }
 
-    fn release<'a>(&'a self, name: &'a str) -> Answer<'a, ()> {
+    fn release<'a>(&'a self, name: &'a str) -> StoreFuture<'a, ()> {
         Box::pin(self.give_back_lease(name))
     }
 
-    fn leases(&self) -> Answer<'_, Vec<RoundLease>> {
+    fn leases(&self) -> StoreFuture<'_, Vec<RoundLease>> {
         Box::pin(async move {
             match self.is_at(SHARED_VERSION).await? {
                 true => self.held_leases().await,
@@ -171,7 +171,7 @@ impl Store for SqlStore {
         })
     }
 
-    fn others(&self) -> Answer<'_, Vec<ProcessRow>> {
+    fn others(&self) -> StoreFuture<'_, Vec<ProcessRow>> {
         Box::pin(async move {
             match self.is_at(SHARED_VERSION).await? {
                 true => self.living_others().await,
@@ -180,15 +180,15 @@ impl Store for SqlStore {
         })
     }
 
-    fn close(&self) -> Answer<'_, ()> {
-        Box::pin(self.give_back())
+    fn close(&self) -> StoreFuture<'_, ()> {
+        Box::pin(self.release())
     }
 
-    fn events<'a>(&'a self, round: &'a str) -> Answer<'a, Vec<StoredEvent>> {
+    fn events<'a>(&'a self, round: &'a str) -> StoreFuture<'a, Vec<StoredEvent>> {
         Box::pin(async move { self.all("WHERE round = $1 ORDER BY \"index\"", args![round]).await })
     }
 
-    fn first_events<'a>(&'a self, rounds: &'a [String]) -> Answer<'a, Vec<StoredEvent>> {
+    fn first_events<'a>(&'a self, rounds: &'a [String]) -> StoreFuture<'a, Vec<StoredEvent>> {
         Box::pin(async move {
             let rounds = &rounds[..rounds.len().min(PAGE_MAX as usize)];
             if rounds.is_empty() {
@@ -199,11 +199,11 @@ impl Store for SqlStore {
         })
     }
 
-    fn round<'a>(&'a self, id: &'a str) -> Answer<'a, Option<RoundRow>> {
+    fn round<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<RoundRow>> {
         Box::pin(async move { self.one("WHERE id = $1", args![id]).await })
     }
 
-    fn rounds_like<'a>(&'a self, prefix: &'a str) -> Answer<'a, Vec<String>> {
+    fn rounds_like<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<String>> {
         Box::pin(async move {
             let end = format!("{prefix}\u{10ffff}");
             let sql = "SELECT id FROM rounds WHERE id >= $1 AND id < $2 ORDER BY id LIMIT 10";
@@ -211,26 +211,26 @@ impl Store for SqlStore {
         })
     }
 
-    fn rounds(&self, query: RoundsQuery) -> Answer<'_, Vec<RoundRow>> {
+    fn rounds(&self, query: RoundsQuery) -> StoreFuture<'_, Vec<RoundRow>> {
         Box::pin(async move {
             let (rest, args) = rounds_page(&query);
             self.all(&rest, &args).await
         })
     }
 
-    fn open_rounds(&self) -> Answer<'_, Vec<RoundRow>> {
+    fn open_rounds(&self) -> StoreFuture<'_, Vec<RoundRow>> {
         Box::pin(self.all(OPEN_ROUNDS, &[]))
     }
 
-    fn outbox<'a>(&'a self, round: &'a str) -> Answer<'a, Vec<OutboxRow>> {
+    fn outbox<'a>(&'a self, round: &'a str) -> StoreFuture<'a, Vec<OutboxRow>> {
         Box::pin(async move { self.all(OUTBOX, args![round]).await })
     }
 
-    fn outbox_pending(&self, limit: u32) -> Answer<'_, Vec<OutboxRow>> {
+    fn outbox_pending(&self, limit: u32) -> StoreFuture<'_, Vec<OutboxRow>> {
         Box::pin(async move { self.all(OUTBOX_PENDING, args![page(limit)]).await })
     }
 
-    fn inbox(&self, query: InboxQuery) -> Answer<'_, Vec<InboxRow>> {
+    fn inbox(&self, query: InboxQuery) -> StoreFuture<'_, Vec<InboxRow>> {
         Box::pin(async move {
             match query {
                 InboxQuery::Open(limit) => self.all(INBOX_OPEN, args![page(limit)]).await,
@@ -239,29 +239,35 @@ impl Store for SqlStore {
         })
     }
 
-    fn inbox_item<'a>(&'a self, id: &'a str) -> Answer<'a, Option<InboxRow>> {
+    fn inbox_item<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<InboxRow>> {
         Box::pin(async move { self.one("WHERE id = $1", args![id]).await })
     }
 
-    fn item<'a>(&'a self, repo: &'a str, loop_name: &'a str, key: &'a str) -> Answer<'a, Option<ItemRow>> {
+    fn item<'a>(&'a self, repo: &'a str, loop_name: &'a str, key: &'a str) -> StoreFuture<'a, Option<ItemRow>> {
         let rest = "WHERE repo = $1 AND loop_name = $2 AND \"key\" = $3";
         Box::pin(async move { self.one(rest, args![repo, loop_name, key]).await })
     }
 
-    fn items<'a>(&'a self, repo: &'a str, loop_name: &'a str, limit: u32) -> Answer<'a, Vec<ItemRow>> {
+    fn items<'a>(&'a self, repo: &'a str, loop_name: &'a str, limit: u32) -> StoreFuture<'a, Vec<ItemRow>> {
         Box::pin(async move { self.all(ITEMS, args![repo, loop_name, page(limit)]).await })
     }
 
-    fn loops(&self) -> Answer<'_, Vec<LoopRow>> {
+    fn loops(&self) -> StoreFuture<'_, Vec<LoopRow>> {
         Box::pin(self.all(LOOPS, &[]))
     }
 
-    fn loop_row<'a>(&'a self, repo: &'a str, loop_name: &'a str) -> Answer<'a, Option<LoopRow>> {
+    fn loop_row<'a>(&'a self, repo: &'a str, loop_name: &'a str) -> StoreFuture<'a, Option<LoopRow>> {
         let rest = "WHERE repo = $1 AND loop_name = $2";
         Box::pin(async move { self.one(rest, args![repo, loop_name]).await })
     }
 
-    fn spend<'a>(&'a self, scope: SpendScope, repo: &'a str, loop_name: &'a str, day: &'a str) -> Answer<'a, SpendRow> {
+    fn spend<'a>(
+        &'a self,
+        scope: SpendScope,
+        repo: &'a str,
+        loop_name: &'a str,
+        day: &'a str,
+    ) -> StoreFuture<'a, SpendRow> {
         Box::pin(async move {
             let span = reserve::span(scope, day);
             let (sql, values) = reserve::spend_sql(scope);
@@ -271,7 +277,7 @@ impl Store for SqlStore {
         })
     }
 
-    fn item_spend<'a>(&'a self, repo: &'a str, loop_name: &'a str, item: &'a str) -> Answer<'a, SpendRow> {
+    fn item_spend<'a>(&'a self, repo: &'a str, loop_name: &'a str, item: &'a str) -> StoreFuture<'a, SpendRow> {
         Box::pin(async move {
             let sql = reserve::ITEM_SPEND.to_owned();
             let mut rows =
@@ -280,14 +286,20 @@ impl Store for SqlStore {
         })
     }
 
-    fn raises<'a>(&'a self, day: &'a str) -> Answer<'a, Vec<RaiseRow>> {
+    fn raises<'a>(&'a self, day: &'a str) -> StoreFuture<'a, Vec<RaiseRow>> {
         Box::pin(async move {
             let sql = select::<RaiseRow>("WHERE day = $1 ORDER BY at_ms, id");
             self.fetch_money("raises", sql, args![day], RaiseRow::read).await
         })
     }
 
-    fn raised<'a>(&'a self, repo: &'a str, loop_name: &'a str, day: &'a str, round: &'a str) -> Answer<'a, (i64, i64)> {
+    fn raised<'a>(
+        &'a self,
+        repo: &'a str,
+        loop_name: &'a str,
+        day: &'a str,
+        round: &'a str,
+    ) -> StoreFuture<'a, (i64, i64)> {
         Box::pin(async move {
             let args = args![repo, loop_name, day, round];
             let mut rows = self.fetch_money("raises", reserve::RAISED.to_owned(), args, reserve::read_raised).await?;
@@ -295,55 +307,60 @@ impl Store for SqlStore {
         })
     }
 
-    fn costs(&self, query: CostsQuery) -> Answer<'_, Vec<CostRow>> {
+    fn costs(&self, query: CostsQuery) -> StoreFuture<'_, Vec<CostRow>> {
         Box::pin(async move {
             let (sql, args) = super::money::costs_sql(&query);
             self.fetch_money("costs", sql, &args, CostRow::read).await
         })
     }
 
-    fn ledger<'a>(&'a self, round: &'a str) -> Answer<'a, Vec<LedgerRow>> {
+    fn ledger<'a>(&'a self, round: &'a str) -> StoreFuture<'a, Vec<LedgerRow>> {
         Box::pin(async move {
             let sql = select::<LedgerRow>("WHERE round = $1 ORDER BY start, model");
             self.fetch_money("ledger", sql, args![round], LedgerRow::read).await
         })
     }
 
-    fn spends<'a>(&'a self, day: &'a str) -> Answer<'a, Vec<SpendChange>> {
+    fn spends<'a>(&'a self, day: &'a str) -> StoreFuture<'a, Vec<SpendChange>> {
         Box::pin(async move { self.all("WHERE day = $1 ORDER BY repo, loop_name", args![day]).await })
     }
 
-    fn schedules(&self) -> Answer<'_, Vec<ScheduleRow>> {
+    fn schedules(&self) -> StoreFuture<'_, Vec<ScheduleRow>> {
         Box::pin(self.all_schedules())
     }
 
-    fn schedule<'a>(&'a self, repo: &'a str, loop_name: &'a str) -> Answer<'a, Option<ScheduleRow>> {
+    fn schedule<'a>(&'a self, repo: &'a str, loop_name: &'a str) -> StoreFuture<'a, Option<ScheduleRow>> {
         let rest = "WHERE repo = $1 AND loop_name = $2";
         Box::pin(async move { Ok(self.timed(rest, args![repo, loop_name]).await?.pop()) })
     }
 
-    fn receipts(&self, query: ReceiptsQuery) -> Answer<'_, Vec<ReceiptRow>> {
+    fn receipts(&self, query: ReceiptsQuery) -> StoreFuture<'_, Vec<ReceiptRow>> {
         Box::pin(async move {
             let (rest, args) = time::receipts_page(&query, page(query.limit));
             self.timed(&rest, &args).await
         })
     }
 
-    fn receipt<'a>(&'a self, repo: &'a str, loop_name: &'a str, occurrence: &'a str) -> Answer<'a, Option<ReceiptRow>> {
+    fn receipt<'a>(
+        &'a self,
+        repo: &'a str,
+        loop_name: &'a str,
+        occurrence: &'a str,
+    ) -> StoreFuture<'a, Option<ReceiptRow>> {
         let rest = "WHERE repo = $1 AND loop_name = $2 AND occurrence = $3";
         Box::pin(async move { Ok(self.timed(rest, args![repo, loop_name, occurrence]).await?.pop()) })
     }
 
-    fn pending_signals(&self, limit: u32) -> Answer<'_, Vec<SignalRow>> {
+    fn pending_signals(&self, limit: u32) -> StoreFuture<'_, Vec<SignalRow>> {
         Box::pin(async move { self.timed(time::SIGNALS_PENDING, args![page(limit)]).await })
     }
 
-    fn signal<'a>(&'a self, repo: &'a str, loop_name: &'a str, key: &'a str) -> Answer<'a, Option<SignalRow>> {
+    fn signal<'a>(&'a self, repo: &'a str, loop_name: &'a str, key: &'a str) -> StoreFuture<'a, Option<SignalRow>> {
         let rest = "WHERE repo = $1 AND loop_name = $2 AND \"key\" = $3";
         Box::pin(async move { Ok(self.timed(rest, args![repo, loop_name, key]).await?.pop()) })
     }
 
-    fn has_signal<'a>(&'a self, repo: &'a str, loop_name: &'a str, prefix: &'a str) -> Answer<'a, bool> {
+    fn has_signal<'a>(&'a self, repo: &'a str, loop_name: &'a str, prefix: &'a str) -> StoreFuture<'a, bool> {
         // Compared by characters and not by order, which depends on a database's collation.
         let rest = "WHERE repo = $1 AND loop_name = $2 AND substr(\"key\", 1, length($3)) = $4 LIMIT 1";
         Box::pin(
@@ -351,7 +368,7 @@ impl Store for SqlStore {
         )
     }
 
-    fn loop_files<'a>(&'a self, repo: &'a str, file: Option<&'a str>) -> Answer<'a, Vec<LoopFileRow>> {
+    fn loop_files<'a>(&'a self, repo: &'a str, file: Option<&'a str>) -> StoreFuture<'a, Vec<LoopFileRow>> {
         Box::pin(async move {
             match file {
                 Some(file) => self.all("WHERE repo = $1 AND file = $2", args![repo, file]).await,
@@ -360,25 +377,25 @@ impl Store for SqlStore {
         })
     }
 
-    fn flags(&self) -> Answer<'_, Vec<FlagRow>> {
+    fn flags(&self) -> StoreFuture<'_, Vec<FlagRow>> {
         Box::pin(self.timed(time::FLAGS, &[]))
     }
 
-    fn memory<'a>(&'a self, repo: &'a str, loop_name: &'a str) -> Answer<'a, Vec<MemoryRow>> {
+    fn memory<'a>(&'a self, repo: &'a str, loop_name: &'a str) -> StoreFuture<'a, Vec<MemoryRow>> {
         Box::pin(async move { self.timed(time::MEMORY, args![repo, loop_name, page(PAGE_MAX)]).await })
     }
 
-    fn aged(&self, before: AgedBefore, now_ms: i64) -> Answer<'_, Aged> {
+    fn aged(&self, before: RetentionCutoff, now_ms: i64) -> StoreFuture<'_, AgedRows> {
         Box::pin(async move {
             if !self.is_at(TIME_VERSION).await? {
-                return Ok(Aged::default());
+                return Ok(AgedRows::default());
             }
             let args = args![before.receipts_ms, before.signals_ms, now_ms];
             Ok(self.fetch("what is old", time::aged_sql(), args, time::read_aged).await?.pop().unwrap_or_default())
         })
     }
 
-    fn last_ms(&self) -> Answer<'_, Option<i64>> {
+    fn last_ms(&self) -> StoreFuture<'_, Option<i64>> {
         Box::pin(async move {
             if !self.is_at(TIME_VERSION).await? {
                 return Ok(None);
@@ -388,16 +405,16 @@ impl Store for SqlStore {
         })
     }
 
-    fn tail(&self, after_seq: i64, limit: u32) -> Answer<'_, Vec<StoredEvent>> {
+    fn tail(&self, after_seq: i64, limit: u32) -> StoreFuture<'_, Vec<StoredEvent>> {
         Box::pin(async move { self.all("WHERE seq > $1 ORDER BY seq LIMIT $2", args![after_seq, page(limit)]).await })
     }
 
-    fn verify(&self) -> Answer<'_, VerifyReport> {
+    fn verify(&self) -> StoreFuture<'_, VerifyReport> {
         Box::pin(self.check_all())
     }
 
-    fn copy_into<'a>(&'a self, path: &'a Path) -> Answer<'a, ()> {
-        let doing = move || format!("copy store `{}` into `{}`", self.place.name(), path.display());
-        Box::pin(async move { self.place.copy_into(path).await.during(doing) })
+    fn copy_into<'a>(&'a self, path: &'a Path) -> StoreFuture<'a, ()> {
+        let doing = move || format!("copy store `{}` into `{}`", self.location.name(), path.display());
+        Box::pin(async move { self.location.copy_into(path).await.during(doing) })
     }
 }

@@ -3,10 +3,10 @@
 
 use std::sync::LazyLock;
 
-use super::conn::{Conn, Outcome, Row, args};
+use super::conn::{SqlConnection, SqlResult, SqlRow, args};
 use super::error::StoreErrorKind;
-use super::money::{Ceiling, ItemSpend, Reserve, SpendChange, SpendRow, SpendScope};
-use super::rows::{Table, insert_sql};
+use super::money::{ItemSpend, ReservationChange, SpendCeiling, SpendChange, SpendRow, SpendScope};
+use super::rows::{SqlTable, insert_sql};
 
 const SUMS: [&str; 4] = ["reserved_micros", "settled_micros", "reserved_tokens", "settled_tokens"];
 
@@ -19,7 +19,7 @@ pub(super) const RAISED: &str = "SELECT CAST(COALESCE(SUM(micros), 0) AS BIGINT)
      CAST(COALESCE(SUM(tokens), 0) AS BIGINT) FROM raises \
      WHERE repo = $1 AND loop_name = $2 AND ((day = $3 AND round IS NULL) OR round = $4)";
 
-pub(super) fn read_raised(row: &Row) -> Outcome<(i64, i64)> {
+pub(super) fn read_raised(row: &SqlRow) -> SqlResult<(i64, i64)> {
     Ok((row.get(0)?, row.get(1)?))
 }
 
@@ -47,7 +47,7 @@ pub(super) fn spend_sql(scope: SpendScope) -> (String, usize) {
     (format!("SELECT {columns} FROM spend WHERE day >= $1 AND day <= $2{rest}"), values)
 }
 
-pub(super) fn read_spend(row: &Row) -> Outcome<SpendRow> {
+pub(super) fn read_spend(row: &SqlRow) -> SqlResult<SpendRow> {
     Ok(SpendRow {
         reserved_micros: row.get(0)?,
         settled_micros: row.get(1)?,
@@ -57,24 +57,24 @@ pub(super) fn read_spend(row: &Row) -> Outcome<SpendRow> {
 }
 
 /// `INSERT … ON CONFLICT` that adds the sums to what is there.
-fn add_sql<T: Table>() -> String {
+fn add_sql<T: SqlTable>() -> String {
     let sums = SUMS.map(|column| format!("{column} = {}.{column} + excluded.{column}", T::NAME)).join(", ");
     format!("{} ON CONFLICT ({}) DO UPDATE SET {sums}", insert_sql::<T>(), T::KEY.join(", "))
 }
 
-pub(super) async fn add_spend(conn: &mut Conn, row: &SpendChange) -> Outcome<()> {
+pub(super) async fn add_spend(conn: &mut SqlConnection, row: &SpendChange) -> SqlResult<()> {
     static ADD: LazyLock<String> = LazyLock::new(add_sql::<SpendChange>);
     conn.exec(ADD.as_str(), &row.args()).await.map(drop)
 }
 
-pub(super) async fn add_item_spend(conn: &mut Conn, row: &ItemSpend) -> Outcome<()> {
+pub(super) async fn add_item_spend(conn: &mut SqlConnection, row: &ItemSpend) -> SqlResult<()> {
     static ADD: LazyLock<String> = LazyLock::new(add_sql::<ItemSpend>);
     conn.exec(ADD.as_str(), &row.args()).await.map(drop)
 }
 
 /// Adds the reservation, then looks at each ceiling; an error rolls the whole batch back.
-pub(super) async fn reserve(conn: &mut Conn, wanted: &Reserve) -> Outcome<()> {
-    let Reserve { repo, loop_name, day, item, micros, tokens, .. } = wanted.clone();
+pub(super) async fn reserve(conn: &mut SqlConnection, wanted: &ReservationChange) -> SqlResult<()> {
+    let ReservationChange { repo, loop_name, day, item, micros, tokens, .. } = wanted.clone();
     let held = (micros, tokens);
     if let Some(item) = item {
         let (repo, loop_name) = (repo.clone(), loop_name.clone());
@@ -105,8 +105,8 @@ pub(super) async fn reserve(conn: &mut Conn, wanted: &Reserve) -> Outcome<()> {
     Ok(())
 }
 
-async fn spent(conn: &mut Conn, wanted: &Reserve, scope: SpendScope) -> Outcome<SpendRow> {
-    let Reserve { repo, loop_name, day, item, .. } = wanted;
+async fn spent(conn: &mut SqlConnection, wanted: &ReservationChange, scope: SpendScope) -> SqlResult<SpendRow> {
+    let ReservationChange { repo, loop_name, day, item, .. } = wanted;
     let row = match (scope, item) {
         (SpendScope::Item, Some(item)) => conn.row(ITEM_SPEND, args![repo, loop_name, item]).await?,
         (SpendScope::Item, None) => None,
@@ -120,18 +120,22 @@ async fn spent(conn: &mut Conn, wanted: &Reserve, scope: SpendScope) -> Outcome<
 }
 
 /// A loop's day has what people added to it; the other scopes are what they are.
-async fn with_raises(conn: &mut Conn, wanted: &Reserve, ceiling: &Ceiling) -> Outcome<Ceiling> {
+async fn with_raises(
+    conn: &mut SqlConnection,
+    wanted: &ReservationChange,
+    ceiling: &SpendCeiling,
+) -> SqlResult<SpendCeiling> {
     if ceiling.scope != SpendScope::Loop {
         return Ok(*ceiling);
     }
-    let Reserve { repo, loop_name, day, round, .. } = wanted;
+    let ReservationChange { repo, loop_name, day, round, .. } = wanted;
     let row = conn.row(RAISED, args![repo, loop_name, day, round]).await?;
     let (micros, tokens) = row.as_ref().map(read_raised).transpose()?.unwrap_or_default();
     let more = |most: Option<i64>, by: i64| most.map(|most| most.saturating_add(by));
-    Ok(Ceiling { micros: more(ceiling.micros, micros), tokens: more(ceiling.tokens, tokens), ..*ceiling })
+    Ok(SpendCeiling { micros: more(ceiling.micros, micros), tokens: more(ceiling.tokens, tokens), ..*ceiling })
 }
 
-async fn under(conn: &mut Conn, wanted: &Reserve, ceiling: &Ceiling) -> Outcome<()> {
+async fn under(conn: &mut SqlConnection, wanted: &ReservationChange, ceiling: &SpendCeiling) -> SqlResult<()> {
     let spend = spent(conn, wanted, ceiling.scope).await?;
     let full = with_raises(conn, wanted, ceiling).await?;
     let scope = format!("{:?}", ceiling.scope).to_lowercase();

@@ -6,19 +6,19 @@ use std::sync::LazyLock;
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::round::RoundPhase;
 
-use super::conn::{Arg, Column, Outcome, Row};
+use super::conn::{SqlArg, SqlColumn, SqlResult, SqlRow};
 use super::lease::LeaseRequest;
-use super::money::{ItemSpend, LedgerRow, RaiseRow, Reserve, SpendChange};
-use super::time::{AgedBefore, FlagRow, LoopFileRow, MemoryRow, ReceiptRow, ScheduleRow, SignalRow};
+use super::money::{ItemSpend, LedgerRow, RaiseRow, ReservationChange, SpendChange};
+use super::time::{FlagRow, LoopFileRow, MemoryRow, ReceiptRow, RetentionCutoff, ScheduleRow, SignalRow};
 use super::words::{InboxKind, InboxRisk, ItemState, OutboxState};
 
 /// A row type with its table: columns have the names of the fields.
-pub(super) trait Table: Sized {
+pub(super) trait SqlTable: Sized {
     const NAME: &'static str;
     const COLUMNS: &'static [&'static str];
     const KEY: &'static [&'static str];
-    fn args(&self) -> Vec<Arg<'_>>;
-    fn read(row: &Row) -> Outcome<Self>;
+    fn args(&self) -> Vec<SqlArg<'_>>;
+    fn read(row: &SqlRow) -> SqlResult<Self>;
     /// `INSERT … ON CONFLICT (key) DO UPDATE` of the whole row.
     fn upsert() -> &'static str;
 }
@@ -30,17 +30,17 @@ pub(super) fn quoted(names: &[&str]) -> String {
 }
 
 /// `SELECT` of all columns of a row type, with the rest of the statement.
-pub(super) fn select<T: Table>(rest: &str) -> String {
+pub(super) fn select<T: SqlTable>(rest: &str) -> String {
     format!("SELECT {} FROM {} {rest}", quoted(T::COLUMNS), T::NAME)
 }
 
 /// `INSERT` of a whole row.
-pub(super) fn insert_sql<T: Table>() -> String {
+pub(super) fn insert_sql<T: SqlTable>() -> String {
     let holes: Vec<_> = (1..=T::COLUMNS.len()).map(|n| format!("${n}")).collect();
     format!("INSERT INTO {} ({}) VALUES ({})", T::NAME, quoted(T::COLUMNS), holes.join(", "))
 }
 
-pub(super) fn upsert_sql<T: Table>() -> String {
+pub(super) fn upsert_sql<T: SqlTable>() -> String {
     let fresh = T::COLUMNS.iter().filter(|column| !T::KEY.contains(column));
     let sets: Vec<_> = fresh.map(|column| format!("\"{column}\" = excluded.\"{column}\"")).collect();
     let key = quoted(T::KEY);
@@ -58,16 +58,16 @@ macro_rules! table {
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub struct $name { $($(#[$field_about])* pub $field: $type,)* }
 
-        impl Table for $name {
+        impl SqlTable for $name {
             const NAME: &'static str = $table;
             const COLUMNS: &'static [&'static str] = &[$(stringify!($field)),*];
             const KEY: &'static [&'static str] = &$key;
-            fn args(&self) -> Vec<Arg<'_>> {
+            fn args(&self) -> Vec<SqlArg<'_>> {
                 vec![$(self.$field.arg()),*]
             }
-            fn read(row: &Row) -> Outcome<Self> {
+            fn read(row: &SqlRow) -> SqlResult<Self> {
                 let mut at = 0..;
-                Ok(Self { $($field: Column::read(row, at.next().unwrap_or(usize::MAX))?,)* })
+                Ok(Self { $($field: SqlColumn::read(row, at.next().unwrap_or(usize::MAX))?,)* })
             }
             fn upsert() -> &'static str {
                 static SQL: LazyLock<String> = LazyLock::new(upsert_sql::<$name>);
@@ -126,7 +126,7 @@ table! {
 
 /// One step of one round: what is written together or not at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Batch {
+pub struct StoreBatch {
     /// The round the events belong to; empty when there are only rows.
     pub round: String,
     /// How many events of this round the writer has seen.
@@ -136,20 +136,20 @@ pub struct Batch {
     /// The events in their order.
     pub events: Vec<NewEvent>,
     /// The rows that change with them, in their order.
-    pub changes: Vec<Change>,
+    pub changes: Vec<RowChange>,
 }
 
-impl Batch {
+impl StoreBatch {
     /// Rows that belong to no round and no event.
     #[must_use]
-    pub fn of_rows(at_ms: i64, changes: Vec<Change>) -> Self {
+    pub fn of_rows(at_ms: i64, changes: Vec<RowChange>) -> Self {
         Self { round: String::new(), expect_index: 0, at_ms, events: Vec::new(), changes }
     }
 }
 
 /// A row that changes with a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
+pub enum RowChange {
     /// Takes a lease, with the next fencing number.
     Lease(LeaseRequest),
     /// The batch's round comes to rest: its lease is given back, and a checkpoint says how far it went.
@@ -170,7 +170,7 @@ pub enum Change {
     /// Adds to a day's spend.
     Spend(SpendChange),
     /// Adds to a day's reservations if every ceiling holds.
-    Reserve(Reserve),
+    Reserve(ReservationChange),
     /// Adds to what an item cost over all its rounds.
     ItemSpend(ItemSpend),
     /// Writes a line of what a start of an agent cost.
@@ -240,32 +240,32 @@ pub enum Change {
     /// Removes receipts and taken signals from before a moment, and memories that have expired by the batch's.
     Prune {
         /// What goes.
-        before: AgedBefore,
+        before: RetentionCutoff,
         /// At most so many of each.
         limit: u32,
     },
 }
 
-impl Change {
+impl RowChange {
     pub(super) fn loop_file(&self) -> Option<&LoopFileRow> {
-        if let Change::LoopFile(row) = self { Some(row) } else { None }
+        if let RowChange::LoopFile(row) = self { Some(row) } else { None }
     }
 
     pub(super) fn lease(&self) -> Option<&LeaseRequest> {
-        if let Change::Lease(request) = self { Some(request) } else { None }
+        if let RowChange::Lease(request) = self { Some(request) } else { None }
     }
 
     /// Whether only the process that schedules may write it.
     pub(super) fn is_scheduling(&self) -> bool {
-        matches!(self, Change::Schedule(_) | Change::Mark(_) | Change::Receipt(_))
+        matches!(self, RowChange::Schedule(_) | RowChange::Mark(_) | RowChange::Receipt(_))
     }
 
     pub(super) fn schedule(&self) -> Option<&ScheduleRow> {
-        if let Change::Schedule(row) = self { Some(row) } else { None }
+        if let RowChange::Schedule(row) = self { Some(row) } else { None }
     }
 
     pub(super) fn receipt(&self) -> Option<&ReceiptRow> {
-        if let Change::Receipt(row) = self { Some(row) } else { None }
+        if let RowChange::Receipt(row) = self { Some(row) } else { None }
     }
 }
 
@@ -445,7 +445,7 @@ pub struct RoundsQuery {
     /// Only of this loop.
     pub loop_name: Option<String>,
     /// Open, ended, or both.
-    pub which: RoundsWhich,
+    pub which: RoundsFilter,
     /// Only those before this (`started_ms`, `id`): the last row of the page before.
     pub before: Option<(i64, String)>,
     /// At most so many.
@@ -454,7 +454,7 @@ pub struct RoundsQuery {
 
 /// Which rounds a query means.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum RoundsWhich {
+pub enum RoundsFilter {
     /// All of them.
     #[default]
     All,

@@ -11,7 +11,7 @@ use std::time::Duration;
 use sqlx::ConnectOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 
-use super::conn::{Conn, Outcome};
+use super::conn::{SqlConnection, SqlResult};
 use super::error::StoreErrorKind;
 use super::migrate;
 
@@ -34,22 +34,22 @@ const TRY_AGAIN: Duration = Duration::from_millis(100);
 
 /// What a connection may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Access {
+pub(super) enum SqliteAccess {
     Read,
     Write,
 }
 
 /// An SQLite database by its path and, once it is open, by what the file system says it is.
 #[derive(Debug, Clone)]
-pub(super) struct SqlitePlace {
+pub(super) struct SqliteLocation {
     path: PathBuf,
     /// Device and inode.
     identity: Option<(u64, u64)>,
 }
 
-impl SqlitePlace {
+impl SqliteLocation {
     /// The path made absolute, because SQLite reads a name that starts with `file:` as an address.
-    pub(super) fn new(path: &Path) -> Outcome<Self> {
+    pub(super) fn new(path: &Path) -> SqlResult<Self> {
         let path = std::path::absolute(path)?;
         Ok(Self { path, identity: None })
     }
@@ -71,7 +71,7 @@ impl SqlitePlace {
 
     /// Whether the database is there. An empty file, or a log without its database, is damage: we create
     /// the file whole under another name, so neither is ever a half-made store of ours.
-    pub(super) fn present(&self) -> Outcome<bool> {
+    pub(super) fn exists(&self) -> SqlResult<bool> {
         match std::fs::metadata(&self.path) {
             Ok(meta) if !meta.is_file() => {
                 Err(StoreErrorKind::Unsuitable("there is something else in its place".into()))
@@ -103,24 +103,24 @@ impl SqlitePlace {
         std::fs::metadata(&self.path).is_ok_and(|meta| meta.len() <= SMALL)
     }
 
-    fn found(&self) -> Outcome<(u64, u64)> {
+    fn file_identity(&self) -> SqlResult<(u64, u64)> {
         let meta = std::fs::metadata(&self.path)?;
         Ok((meta.dev(), meta.ino()))
     }
 
     /// Remembers which file the connections have open.
-    pub(super) fn identify(&mut self) -> Outcome<()> {
-        self.identity = Some(self.found()?);
+    pub(super) fn identify(&mut self) -> SqlResult<()> {
+        self.identity = Some(self.file_identity()?);
         Ok(())
     }
 
     /// Refuses when the path no longer names the file that we have open.
-    pub(super) fn unchanged(&self) -> Outcome<()> {
-        if self.found().ok() == self.identity { Ok(()) } else { Err(StoreErrorKind::Replaced) }
+    pub(super) fn ensure_unchanged(&self) -> SqlResult<()> {
+        if self.file_identity().ok() == self.identity { Ok(()) } else { Err(StoreErrorKind::Replaced) }
     }
 
     /// Makes the folder, refusing file systems whose locks do not hold between machines.
-    pub(super) fn prepare_folder(&self) -> Outcome<()> {
+    pub(super) fn prepare_folder(&self) -> SqlResult<()> {
         const NETWORKS: [(u32, &str); 5] =
             [(0x6969, "NFS"), (0x517b, "SMB"), (0xff53_4d42, "CIFS"), (0xfe53_4d42, "SMB2"), (0x5346_414f, "AFS")];
         DirBuilder::new().recursive(true).mode(0o700).create(self.folder())?;
@@ -136,11 +136,11 @@ impl SqlitePlace {
     /// Takes the lock under which the store is created or migrated, and waits for whoever has it. Builds before version 5 hold
     /// it for as long as they have the store open.
     #[expect(clippy::disallowed_methods, reason = "a lock file has no event to wait for; at most 50 short waits")]
-    pub(super) async fn lock(&self) -> Outcome<Lock> {
+    pub(super) async fn lock(&self) -> SqlResult<StoreLock> {
         let file = open_lock(&self.path.with_extension("lock"))?;
         for _ in 0..LOOKS {
             match file.try_lock() {
-                Ok(()) => return Ok(Lock(file)),
+                Ok(()) => return Ok(StoreLock(file)),
                 Err(TryLockError::WouldBlock) => tokio::time::sleep(TRY_AGAIN).await,
                 Err(TryLockError::Error(error)) => return Err(error.into()),
             }
@@ -154,7 +154,7 @@ impl SqlitePlace {
     }
 
     /// Takes the lock that says that this opening of the store is alive, under a name of its own.
-    pub(super) fn announce(&self) -> Outcome<(String, ProcessLock)> {
+    pub(super) fn announce(&self) -> SqlResult<(String, ProcessLock)> {
         let folder = self.processes();
         DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
         loop {
@@ -170,7 +170,7 @@ impl SqlitePlace {
     }
 
     /// Whether nobody holds the lock of an opening of the store: its process is gone, or has closed it.
-    pub(super) fn is_free(&self, instance: &str) -> Outcome<bool> {
+    pub(super) fn is_free(&self, instance: &str) -> SqlResult<bool> {
         match File::open(self.processes().join(instance)) {
             Ok(file) => match file.try_lock_shared() {
                 Ok(()) => Ok(true),
@@ -192,13 +192,13 @@ impl SqlitePlace {
     }
 
     /// Makes a new database whole under another name, then gives it its own: a crash leaves none or one.
-    pub(super) async fn create(&self) -> Outcome<()> {
+    pub(super) async fn create(&self) -> SqlResult<()> {
         let draft = Self { path: self.beside(".new"), identity: None };
         for suffix in ["", "-wal", "-shm", "-journal"] {
             remove(&draft.beside(suffix))?;
         }
         OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft.path)?;
-        let mut conn = draft.connect(Access::Write).await?;
+        let mut conn = draft.connect(SqliteAccess::Write).await?;
         migrate::run(&mut conn, migrate::ALL).await?;
         conn.close().await?;
         File::open(&draft.path)?.sync_all()?;
@@ -208,7 +208,7 @@ impl SqlitePlace {
     }
 
     /// Closes the file to other users if somebody opened it up.
-    pub(super) fn close_to_others(&self) -> Outcome<()> {
+    pub(super) fn restrict_permissions(&self) -> SqlResult<()> {
         if std::fs::metadata(&self.path)?.mode() & 0o077 != 0 {
             std::fs::set_permissions(&self.path, Permissions::from_mode(0o600))?;
         }
@@ -216,7 +216,7 @@ impl SqlitePlace {
     }
 
     /// Copies the database beside itself before it is migrated; an older binary opens the copy.
-    pub(super) async fn backup(&self, conn: &mut Conn, version: i64) -> Outcome<()> {
+    pub(super) async fn backup(&self, conn: &mut SqlConnection, version: i64) -> SqlResult<()> {
         let (draft, kept) = (self.beside(".bak.new"), self.beside(&format!(".bak-v{version}")));
         remove(&draft)?;
         copy(conn, &draft).await?;
@@ -226,14 +226,14 @@ impl SqlitePlace {
     }
 
     /// Copies the database, as it is at one moment, into a new file.
-    pub(super) async fn copy_into(&self, path: &Path) -> Outcome<()> {
-        let mut conn = self.connect(Access::Read).await?;
+    pub(super) async fn copy_into(&self, path: &Path) -> SqlResult<()> {
+        let mut conn = self.connect(SqliteAccess::Read).await?;
         let copied = copy(&mut conn, path).await;
         copied.and(conn.close().await)
     }
 
     /// Opens a connection to a file that is there.
-    pub(super) async fn connect(&self, access: Access) -> Outcome<Conn> {
+    pub(super) async fn connect(&self, access: SqliteAccess) -> SqlResult<SqlConnection> {
         let options = SqliteConnectOptions::new()
             .filename(&self.path)
             .create_if_missing(false)
@@ -243,19 +243,19 @@ impl SqlitePlace {
             .pragma("cache_size", CACHE)
             .disable_statement_logging();
         let options = match access {
-            Access::Read => options.read_only(true),
-            Access::Write => options
+            SqliteAccess::Read => options.read_only(true),
+            SqliteAccess::Write => options
                 .journal_mode(SqliteJournalMode::Wal)
                 .synchronous(SqliteSynchronous::Full)
                 // After a burst the log shrinks again instead of keeping its largest size for ever.
                 .pragma("journal_size_limit", "8388608"),
         };
-        Ok(Conn::Sqlite(options.connect().await?))
+        Ok(SqlConnection::Sqlite(options.connect().await?))
     }
 }
 
 /// Copies a database into a file that is not there yet.
-async fn copy(conn: &mut Conn, path: &Path) -> Outcome<()> {
+async fn copy(conn: &mut SqlConnection, path: &Path) -> SqlResult<()> {
     // SQLite writes into an empty file that is there, which then keeps its mode.
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     let target = path.to_str().ok_or_else(|| StoreErrorKind::Unsuitable("the path is no UTF-8".into()))?;
@@ -263,14 +263,14 @@ async fn copy(conn: &mut Conn, path: &Path) -> Outcome<()> {
     Ok(File::open(path)?.sync_all()?)
 }
 
-fn remove(path: &Path) -> Outcome<()> {
+fn remove(path: &Path) -> SqlResult<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
         _ => Ok(()),
     }
 }
 
-fn open_lock(path: &Path) -> Outcome<File> {
+fn open_lock(path: &Path) -> SqlResult<File> {
     let mut options = OpenOptions::new();
     Ok(options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?)
 }
@@ -283,9 +283,9 @@ fn is_same(meta: &std::fs::Metadata, file: &File) -> bool {
 ///
 /// It is given back by name and not by closing the file alone: a process that is just being started has our open files
 /// until it becomes another program, and would keep the lock for that moment.
-pub(super) struct Lock(File);
+pub(super) struct StoreLock(File);
 
-impl Drop for Lock {
+impl Drop for StoreLock {
     fn drop(&mut self) {
         // Closing the file, which follows, frees it as well.
         let _ = self.0.unlock();
@@ -309,7 +309,7 @@ impl Drop for ProcessLock {
 /// Waits a moment for a lock that its process may just be letting go of: what a dead one was starting has its files until it
 /// becomes another program. True when the question was answered with yes.
 #[expect(clippy::disallowed_methods, reason = "a lock file has no event to wait for; at most 50 short looks")]
-pub(super) async fn soon(mut is_free: impl FnMut() -> Outcome<bool>) -> Outcome<bool> {
+pub(super) async fn soon(mut is_free: impl FnMut() -> SqlResult<bool>) -> SqlResult<bool> {
     for _ in 0..LOOKS {
         if is_free()? {
             return Ok(true);

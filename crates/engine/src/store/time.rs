@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use super::conn::{Arg, Column, Conn, Dialect, Outcome, Row, args};
+use super::conn::{SqlArg, SqlColumn, SqlConnection, SqlDialect, SqlResult, SqlRow, args};
 use super::error::StoreErrorKind;
-use super::rows::{Table, insert_sql, quoted, table, upsert_sql};
+use super::rows::{SqlTable, insert_sql, quoted, table, upsert_sql};
 
 table! {
     /// Where one loop stands in time.
@@ -147,7 +147,7 @@ pub struct ReceiptsQuery {
 
 /// From before when rows are no longer needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AgedBefore {
+pub struct RetentionCutoff {
     /// Receipts that were written before this.
     pub receipts_ms: i64,
     /// Signals that were taken before this.
@@ -156,7 +156,7 @@ pub struct AgedBefore {
 
 /// How much is older than that.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Aged {
+pub struct AgedRows {
     /// Receipts, but those of rounds that are open.
     pub receipts: i64,
     /// Signals that were taken.
@@ -165,10 +165,10 @@ pub struct Aged {
     pub memories: i64,
 }
 
-impl Aged {
+impl AgedRows {
     /// Whether nothing is.
     #[must_use]
-    pub fn is_nothing(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
@@ -193,7 +193,7 @@ pub(super) const LAST_MS: &str = "SELECT MAX(at_ms) FROM (\
          COALESCE((SELECT at_ms FROM flags WHERE name = 'clock-ahead'), 9223372036854775807)) recorded";
 
 /// The `WHERE … LIMIT` of a page of receipts with its values.
-pub(super) fn receipts_page(query: &ReceiptsQuery, limit: i64) -> (String, Vec<Arg<'_>>) {
+pub(super) fn receipts_page(query: &ReceiptsQuery, limit: i64) -> (String, Vec<SqlArg<'_>>) {
     let mut args = vec![query.repo.arg(), query.loop_name.arg()];
     let before = match &query.before {
         Some((due_ms, occurrence)) => {
@@ -202,7 +202,7 @@ pub(super) fn receipts_page(query: &ReceiptsQuery, limit: i64) -> (String, Vec<A
         }
         None => "",
     };
-    args.push(Arg::from(limit));
+    args.push(SqlArg::from(limit));
     let at = args.len();
     let rest = format!("WHERE repo = $1 AND loop_name = $2 {before}ORDER BY due_ms DESC, occurrence DESC LIMIT ${at}");
     (rest, args)
@@ -225,12 +225,12 @@ pub(super) fn aged_sql() -> String {
     format!("SELECT {}", counts.join(", "))
 }
 
-pub(super) fn read_aged(row: &Row) -> Outcome<Aged> {
-    Ok(Aged { receipts: row.get(0)?, signals: row.get(1)?, memories: row.get(2)? })
+pub(super) fn read_aged(row: &SqlRow) -> SqlResult<AgedRows> {
+    Ok(AgedRows { receipts: row.get(0)?, signals: row.get(1)?, memories: row.get(2)? })
 }
 
 /// Removes what is old, at most `limit` rows of each table, so that no transaction is long.
-pub(super) async fn prune(conn: &mut Conn, before: AgedBefore, now_ms: i64, limit: i64) -> Outcome<()> {
+pub(super) async fn prune(conn: &mut SqlConnection, before: RetentionCutoff, now_ms: i64, limit: i64) -> SqlResult<()> {
     let moments = [before.receipts_ms, before.signals_ms, now_ms];
     for (at, ((table, key, which), moment)) in OLD.into_iter().zip(moments).enumerate() {
         // Each statement has the one moment that it needs.
@@ -242,7 +242,7 @@ pub(super) async fn prune(conn: &mut Conn, before: AgedBefore, now_ms: i64, limi
 }
 
 /// Forgets all but the latest memories of a loop.
-pub(super) async fn cap_memory(conn: &mut Conn, repo: &str, loop_name: &str, most: i64) -> Outcome<()> {
+pub(super) async fn cap_memory(conn: &mut SqlConnection, repo: &str, loop_name: &str, most: i64) -> SqlResult<()> {
     let sql = "DELETE FROM memory WHERE repo = $1 AND loop_name = $2 AND \"key\" NOT IN (\
                SELECT \"key\" FROM memory WHERE repo = $1 AND loop_name = $2 ORDER BY at_ms DESC, \"key\" DESC LIMIT $3)";
     conn.exec(sql, args![repo, loop_name, most]).await.map(drop)
@@ -259,15 +259,15 @@ struct Statements {
 }
 
 impl Statements {
-    fn new<T: Table>(on_conflict: &str) -> Self {
+    fn new<T: SqlTable>(on_conflict: &str) -> Self {
         let of = |dialect| SIZES.map(|size| many_sql::<T>(size, dialect, on_conflict));
-        Self { sqlite: of(Dialect::Sqlite), postgres: of(Dialect::Postgres) }
+        Self { sqlite: of(SqlDialect::Sqlite), postgres: of(SqlDialect::Postgres) }
     }
 
-    fn of(&self, dialect: Dialect) -> &[String; SIZES.len()] {
+    fn of(&self, dialect: SqlDialect) -> &[String; SIZES.len()] {
         match dialect {
-            Dialect::Sqlite => &self.sqlite,
-            Dialect::Postgres => &self.postgres,
+            SqlDialect::Sqlite => &self.sqlite,
+            SqlDialect::Postgres => &self.postgres,
         }
     }
 }
@@ -285,12 +285,12 @@ fn sized<'a, T>(
     })
 }
 
-fn many_sql<T: Table>(count: usize, dialect: Dialect, on_conflict: &str) -> String {
+fn many_sql<T: SqlTable>(count: usize, dialect: SqlDialect, on_conflict: &str) -> String {
     let width = T::COLUMNS.len();
     let hole = |at: usize| match dialect {
         // A hole with a name is looked for by SQLite from the first one on, which with hundreds of them costs more than the rows.
-        Dialect::Sqlite => "?".to_owned(),
-        Dialect::Postgres => format!("${at}"),
+        SqlDialect::Sqlite => "?".to_owned(),
+        SqlDialect::Postgres => format!("${at}"),
     };
     let row = |n: usize| {
         let holes: Vec<_> = (1..=width).map(|column| hole(n * width + column)).collect();
@@ -331,17 +331,17 @@ fn last_of_each(rows: &[&ScheduleRow]) -> Vec<ScheduleRow> {
 }
 
 /// Inserts or replaces schedules.
-pub(super) async fn put_schedules(conn: &mut Conn, rows: &[&ScheduleRow]) -> Outcome<()> {
+pub(super) async fn put_schedules(conn: &mut SqlConnection, rows: &[&ScheduleRow]) -> SqlResult<()> {
     static SQL: LazyLock<Statements> = LazyLock::new(|| Statements::new::<ScheduleRow>(&replaces_schedule()));
     for (sql, run) in sized(&last_of_each(rows), SQL.of(conn.dialect())) {
-        let args: Vec<_> = run.iter().flat_map(Table::args).collect();
+        let args: Vec<_> = run.iter().flat_map(SqlTable::args).collect();
         conn.exec(sql, &args).await?;
     }
     Ok(())
 }
 
 /// Inserts or replaces the texts of loop files, and removes those without one.
-pub(super) async fn put_loop_files(conn: &mut Conn, rows: &[&LoopFileRow]) -> Outcome<()> {
+pub(super) async fn put_loop_files(conn: &mut SqlConnection, rows: &[&LoopFileRow]) -> SqlResult<()> {
     static SQL: LazyLock<Statements> =
         LazyLock::new(|| Statements::new::<LoopFileRow>("ON CONFLICT (repo, file) DO UPDATE SET text = excluded.text"));
     let (kept, gone): (Vec<&LoopFileRow>, Vec<&LoopFileRow>) = rows.iter().partition(|row| row.text.is_some());
@@ -357,7 +357,7 @@ pub(super) async fn put_loop_files(conn: &mut Conn, rows: &[&LoopFileRow]) -> Ou
 
 /// Raises a loop's mark and changes nothing else of where it stands; a loop that stands nowhere yet stands as the row says. A
 /// mark of another cadence is not this one's to move.
-pub(super) async fn raise_mark(conn: &mut Conn, row: &ScheduleRow) -> Outcome<()> {
+pub(super) async fn raise_mark(conn: &mut SqlConnection, row: &ScheduleRow) -> SqlResult<()> {
     static SQL: LazyLock<String> = LazyLock::new(|| {
         let raises = "ON CONFLICT (repo, loop_name) DO UPDATE SET mark_ms = excluded.mark_ms \
                       WHERE schedules.fingerprint = excluded.fingerprint AND schedules.mark_ms < excluded.mark_ms";
@@ -367,7 +367,7 @@ pub(super) async fn raise_mark(conn: &mut Conn, row: &ScheduleRow) -> Outcome<()
 }
 
 /// Inserts receipts; an occurrence that has one already is a conflict: each due moment ends once.
-pub(super) async fn put_receipts(conn: &mut Conn, rows: &[&ReceiptRow]) -> Outcome<()> {
+pub(super) async fn put_receipts(conn: &mut SqlConnection, rows: &[&ReceiptRow]) -> SqlResult<()> {
     static SQL: LazyLock<Statements> = LazyLock::new(|| Statements::new::<ReceiptRow>("ON CONFLICT DO NOTHING"));
     for (sql, run) in sized(rows, SQL.of(conn.dialect())) {
         let args: Vec<_> = run.iter().flat_map(|row| row.args()).collect();
@@ -384,22 +384,22 @@ pub(super) async fn put_receipts(conn: &mut Conn, rows: &[&ReceiptRow]) -> Outco
 
 /// What is to be done with a signal whose key is there already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Twice {
+pub(super) enum OnDuplicate {
     Same,
     Conflict,
 }
 
-pub(super) async fn put_signal(conn: &mut Conn, row: &SignalRow, twice: Twice) -> Outcome<()> {
+pub(super) async fn put_signal(conn: &mut SqlConnection, row: &SignalRow, twice: OnDuplicate) -> SqlResult<()> {
     static SQL: LazyLock<String> = LazyLock::new(|| insert_sql::<SignalRow>() + " ON CONFLICT DO NOTHING");
     let inserted = conn.exec(SQL.as_str(), &row.args()).await?;
-    if inserted == 0 && twice == Twice::Conflict {
+    if inserted == 0 && twice == OnDuplicate::Conflict {
         return Err(StoreErrorKind::Conflict(format!("signal `{}` is known", row.key)));
     }
     Ok(())
 }
 
 /// A signal is taken by one round.
-pub(super) async fn take_signal(conn: &mut Conn, of: [&str; 3], at_ms: i64) -> Outcome<()> {
+pub(super) async fn take_signal(conn: &mut SqlConnection, of: [&str; 3], at_ms: i64) -> SqlResult<()> {
     let sql = "UPDATE signals SET taken_ms = $1 \
                WHERE repo = $2 AND loop_name = $3 AND \"key\" = $4 AND taken_ms IS NULL";
     let [repo, loop_name, key] = of;
@@ -409,17 +409,17 @@ pub(super) async fn take_signal(conn: &mut Conn, of: [&str; 3], at_ms: i64) -> O
     }
 }
 
-pub(super) async fn drop_flag(conn: &mut Conn, name: &str) -> Outcome<()> {
+pub(super) async fn drop_flag(conn: &mut SqlConnection, name: &str) -> SqlResult<()> {
     conn.exec("DELETE FROM flags WHERE name = $1", args![name]).await.map(drop)
 }
 
 /// Removes one row of a loop's, or all of them.
-pub(super) async fn drop_of_loop<T: Table>(
-    conn: &mut Conn,
+pub(super) async fn drop_of_loop<T: SqlTable>(
+    conn: &mut SqlConnection,
     repo: &str,
     loop_name: &str,
     key: Option<&str>,
-) -> Outcome<()> {
+) -> SqlResult<()> {
     let all = format!("DELETE FROM {} WHERE repo = $1 AND loop_name = $2", T::NAME);
     match key {
         Some(key) => conn.exec(format!("{all} AND \"key\" = $3"), args![repo, loop_name, key]).await,

@@ -2,11 +2,11 @@
 //! It repairs nothing.
 
 use super::chain;
-use super::conn::{Conn, Dialect, Outcome, Row, args};
-use super::error::{During as _, StoreError, StoreErrorKind};
+use super::conn::{SqlConnection, SqlDialect, SqlResult, SqlRow, args};
+use super::error::{ErrorContext as _, StoreError, StoreErrorKind};
 use super::open::SqlStore;
-use super::rows::{Checkpoint, StoredEvent, Table as _};
-use super::sqlite::Access;
+use super::rows::{Checkpoint, SqlTable as _, StoredEvent};
+use super::sqlite::SqliteAccess;
 
 /// How many events a start checks, whatever the history.
 const RECENT: i64 = 64;
@@ -19,7 +19,7 @@ pub struct VerifyReport {
     /// How many events were found in order.
     pub events: i64,
     /// The first flaw, if any.
-    pub broken: Option<Broken>,
+    pub broken: Option<StoreFlaw>,
 }
 
 impl VerifyReport {
@@ -32,7 +32,7 @@ impl VerifyReport {
 
 /// A flaw in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Broken {
+pub struct StoreFlaw {
     /// The event's global number, if it is an event's flaw.
     pub seq: Option<i64>,
     /// The round it belongs to, if it can be told.
@@ -51,7 +51,7 @@ struct Head {
 }
 
 /// Reads the end and compares it with the last event there is, in one statement: a writer may be at work.
-async fn head(conn: &mut Conn) -> Outcome<Head> {
+async fn head(conn: &mut SqlConnection) -> SqlResult<Head> {
     let missing = || StoreErrorKind::Corrupt("the journal's head is missing".into());
     let is_shared = version(conn).await? >= SHARED_VERSION;
     let sql = match is_shared {
@@ -72,12 +72,12 @@ async fn head(conn: &mut Conn) -> Outcome<Head> {
 }
 
 /// SQLite's own check of its pages, without comparing every index with its table.
-pub(super) async fn quick(conn: &mut Conn) -> Outcome<()> {
+pub(super) async fn quick(conn: &mut SqlConnection) -> SqlResult<()> {
     pages(conn, "PRAGMA quick_check(1)").await
 }
 
-async fn pages(conn: &mut Conn, pragma: &'static str) -> Outcome<()> {
-    if conn.dialect() == Dialect::Postgres {
+async fn pages(conn: &mut SqlConnection, pragma: &'static str) -> SqlResult<()> {
+    if conn.dialect() == SqlDialect::Postgres {
         return Ok(());
     }
     let row = conn.row(pragma, &[]).await?;
@@ -89,7 +89,7 @@ async fn pages(conn: &mut Conn, pragma: &'static str) -> Outcome<()> {
 }
 
 /// Checks that the journal ends where its head says, and the links of its last events.
-pub(super) async fn recent(conn: &mut Conn) -> Outcome<()> {
+pub(super) async fn recent(conn: &mut SqlConnection) -> SqlResult<()> {
     let head = head(conn).await?;
     let from = (head.seq - RECENT).max(0);
     let mut walk = EventWalk { seq: from, hash: hash_at(conn, from).await? };
@@ -104,7 +104,7 @@ pub(super) async fn recent(conn: &mut Conn) -> Outcome<()> {
 }
 
 /// The hash of an event by its number; the journal's beginning has a known one.
-async fn hash_at(conn: &mut Conn, seq: i64) -> Outcome<String> {
+async fn hash_at(conn: &mut SqlConnection, seq: i64) -> SqlResult<String> {
     let row = conn.row("SELECT hash FROM events WHERE seq = $1", args![seq]).await?;
     row.map_or(Ok(chain::GENESIS.to_owned()), |row| row.get(0))
 }
@@ -119,7 +119,7 @@ fn page_of_events() -> String {
     )
 }
 
-fn read_linked(row: &Row) -> Outcome<(StoredEvent, Option<String>)> {
+fn read_linked(row: &SqlRow) -> SqlResult<(StoredEvent, Option<String>)> {
     Ok((StoredEvent::read(row)?, row.get(StoredEvent::COLUMNS.len())?))
 }
 
@@ -150,7 +150,7 @@ impl EventWalk {
         is_old_end.then(|| format!("event {} is not the end of the old chain that was recorded", event.seq))
     }
 
-    fn ends(&self, head: &Head) -> Outcome<()> {
+    fn ends(&self, head: &Head) -> SqlResult<()> {
         match self.seq == head.seq {
             true => Ok(()),
             false => Err(StoreErrorKind::Corrupt(format!("event {} is missing", self.seq + 1))),
@@ -176,7 +176,7 @@ struct CheckpointWalk {
 
 impl CheckpointWalk {
     /// Why the checkpoint of this row cannot be the next one, with its round, if so.
-    fn step(&mut self, row: &Row) -> Outcome<Option<(String, String)>> {
+    fn step(&mut self, row: &SqlRow) -> SqlResult<Option<(String, String)>> {
         let checkpoint = Checkpoint::read(row)?;
         let found: Option<String> = row.get(Checkpoint::COLUMNS.len())?;
         let Checkpoint { number, events, .. } = checkpoint;
@@ -195,7 +195,7 @@ impl CheckpointWalk {
         Ok(why.map(|why| (why, checkpoint.round)))
     }
 
-    fn ends(&self, number: i64, hash: &str) -> Outcome<()> {
+    fn ends(&self, number: i64, hash: &str) -> SqlResult<()> {
         if (self.number, self.hash.as_str()) == (number, hash) {
             return Ok(());
         }
@@ -205,7 +205,7 @@ impl CheckpointWalk {
 }
 
 /// Checks the last few checkpoints.
-async fn recent_checkpoints(conn: &mut Conn, head: &Head) -> Outcome<()> {
+async fn recent_checkpoints(conn: &mut SqlConnection, head: &Head) -> SqlResult<()> {
     let Some((number, hash)) = &head.checkpoint else { return Ok(()) };
     let from = (number - RECENT).max(0);
     let before = conn.row("SELECT hash FROM checkpoints WHERE number = $1", args![from]).await?;
@@ -222,15 +222,15 @@ async fn recent_checkpoints(conn: &mut Conn, head: &Head) -> Outcome<()> {
 impl SqlStore {
     /// The whole check on a connection of its own, so that reading and writing go on meanwhile.
     pub(super) async fn check_all(&self) -> Result<VerifyReport, StoreError> {
-        let doing = || format!("verify store `{}`", self.place.name());
-        let mut conn = self.place.connect(Access::Read).await.during(doing)?;
+        let doing = || format!("verify store `{}`", self.location.name());
+        let mut conn = self.location.connect(SqliteAccess::Read).await.during(doing)?;
         let mut report = VerifyReport { events: 0, broken: None };
         let mut last = None;
         match walk(&mut conn, &mut report, &mut last).await {
             Ok(()) => Ok(report),
             // A page that cannot be read is a finding, not a failure to look.
             Err(StoreErrorKind::Corrupt(why)) => {
-                report.broken = Some(Broken { seq: None, round: last, why });
+                report.broken = Some(StoreFlaw { seq: None, round: last, why });
                 Ok(report)
             }
             Err(kind) => Err(kind.during(doing())),
@@ -239,7 +239,7 @@ impl SqlStore {
 }
 
 /// Walks the chains up to the head as it was at the beginning, then lets the database check its pages.
-async fn walk(conn: &mut Conn, report: &mut VerifyReport, last: &mut Option<String>) -> Outcome<()> {
+async fn walk(conn: &mut SqlConnection, report: &mut VerifyReport, last: &mut Option<String>) -> SqlResult<()> {
     let head = head(conn).await?;
     let mut walk = EventWalk { seq: 0, hash: chain::GENESIS.to_owned() };
     while report.events < head.seq {
@@ -251,7 +251,7 @@ async fn walk(conn: &mut Conn, report: &mut VerifyReport, last: &mut Option<Stri
         for row in &rows {
             let (event, prev) = read_linked(row)?;
             if let Some(why) = walk.step(&head, &event, prev) {
-                report.broken = Some(Broken { seq: Some(report.events + 1), round: Some(event.round), why });
+                report.broken = Some(StoreFlaw { seq: Some(report.events + 1), round: Some(event.round), why });
                 return Ok(());
             }
             (report.events, *last) = (event.seq, Some(event.round));
@@ -270,7 +270,7 @@ async fn walk(conn: &mut Conn, report: &mut VerifyReport, last: &mut Option<Stri
     Ok(())
 }
 
-async fn all_checkpoints(conn: &mut Conn, head: &Head) -> Outcome<Option<Broken>> {
+async fn all_checkpoints(conn: &mut SqlConnection, head: &Head) -> SqlResult<Option<StoreFlaw>> {
     let Some((number, hash)) = &head.checkpoint else { return Ok(None) };
     let mut walk = CheckpointWalk { number: 0, hash: chain::GENESIS.to_owned() };
     while walk.number < *number {
@@ -280,7 +280,7 @@ async fn all_checkpoints(conn: &mut Conn, head: &Head) -> Outcome<Option<Broken>
         }
         for row in &rows {
             if let Some((why, round)) = walk.step(row)? {
-                return Ok(Some(Broken { seq: None, round: Some(round), why }));
+                return Ok(Some(StoreFlaw { seq: None, round: Some(round), why }));
             }
         }
     }
@@ -288,13 +288,13 @@ async fn all_checkpoints(conn: &mut Conn, head: &Head) -> Outcome<Option<Broken>
     Ok(None)
 }
 
-async fn version(conn: &mut Conn) -> Outcome<i64> {
+async fn version(conn: &mut SqlConnection) -> SqlResult<i64> {
     let version = conn.row("SELECT schema_version FROM meta WHERE id = 1", &[]).await?;
     version.map_or(Ok(0), |row| row.get(0))
 }
 
 /// A receipt that says `started` and names no round that is there, or one that is another occurrence's.
-async fn unmatched(conn: &mut Conn) -> Outcome<Option<Broken>> {
+async fn unmatched(conn: &mut SqlConnection) -> SqlResult<Option<StoreFlaw>> {
     if version(conn).await? < TIME_VERSION {
         return Ok(None);
     }
@@ -305,7 +305,7 @@ async fn unmatched(conn: &mut Conn) -> Outcome<Option<Broken>> {
     let Some(row) = conn.row(sql, &[]).await? else { return Ok(None) };
     let (occurrence, loop_name): (String, String) = (row.get(0)?, row.get(1)?);
     let why = format!("occurrence `{occurrence}` of loop `{loop_name}` is said to have started, and has no round");
-    Ok(Some(Broken { seq: None, round: row.get(2)?, why }))
+    Ok(Some(StoreFlaw { seq: None, round: row.get(2)?, why }))
 }
 
 /// From this version on a store has a ledger.
@@ -319,7 +319,7 @@ const TOKENS: &str = "input + output + cache_read + cache_write";
 
 /// A sum of money that is not the same in all its places: the ledger, the rounds, the days, the items. Each question is one
 /// statement, because a writer may be at work.
-async fn unbalanced(conn: &mut Conn) -> Outcome<Option<Broken>> {
+async fn unbalanced(conn: &mut SqlConnection) -> SqlResult<Option<StoreFlaw>> {
     if version(conn).await? < LEDGER_VERSION {
         return Ok(None);
     }
@@ -335,7 +335,7 @@ async fn unbalanced(conn: &mut Conn) -> Outcome<Option<Broken>> {
         let why = format!(
             "the round has spent {micros} millionths and {tokens} tokens, its lines in the ledger come to {lines} and {line_tokens}"
         );
-        return Ok(Some(Broken { seq: None, round: Some(round), why }));
+        return Ok(Some(StoreFlaw { seq: None, round: Some(round), why }));
     }
     for (place, only, table) in [("days", "", "spend"), ("items", "WHERE item IS NOT NULL", "item_spend")] {
         let sum = |what: &str, from: &str| format!("(SELECT CAST(COALESCE(SUM({what}), 0) AS BIGINT) FROM {from})");
@@ -350,12 +350,12 @@ async fn unbalanced(conn: &mut Conn) -> Outcome<Option<Broken>> {
             let why = format!(
                 "the ledger comes to {micros} millionths and {tokens} tokens, the {place} to {all_micros} and {all_tokens}"
             );
-            return Ok(Some(Broken { seq: None, round: None, why }));
+            return Ok(Some(StoreFlaw { seq: None, round: None, why }));
         }
     }
     Ok(None)
 }
 
-fn missing(seq: i64, round: Option<String>) -> Broken {
-    Broken { seq: Some(seq), round, why: format!("event {seq} is missing") }
+fn missing(seq: i64, round: Option<String>) -> StoreFlaw {
+    StoreFlaw { seq: Some(seq), round, why: format!("event {seq} is missing") }
 }

@@ -1,6 +1,6 @@
 //! The closed sets of words in the store's rows. A word that is in none of them is damage, and never read as another one.
 
-use super::conn::{Arg, Column, Outcome, Row, word_column};
+use super::conn::{SqlArg, SqlColumn, SqlResult, SqlRow, word_column};
 
 /// An enum whose values have words, and its column.
 macro_rules! words {

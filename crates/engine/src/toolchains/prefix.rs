@@ -35,7 +35,7 @@ pub(super) fn is_system(path: &Path) -> bool {
 }
 
 /// What belongs to a folder of programs, besides itself.
-pub(super) fn beside(dir: &Path, home: Option<&Path>) -> Vec<PathBuf> {
+pub(super) fn companion_folders(dir: &Path, home: Option<&Path>) -> Vec<PathBuf> {
     let Some(prefix) = dir.parent() else { return Vec::new() };
     let name = dir.file_name().unwrap_or_default();
     let below = |names: &[&str]| names.iter().map(|name| prefix.join(name)).filter(|path| path.exists()).collect();
@@ -46,7 +46,7 @@ pub(super) fn beside(dir: &Path, home: Option<&Path>) -> Vec<PathBuf> {
     match prefix.file_name().and_then(OsStr::to_str) {
         Some(".local") => below(&["lib"]),
         // Its programs are signposts to toolchains that lie in another home.
-        Some(".cargo") => below(&["../.rustup"]).into_iter().map(|path: PathBuf| super::follow(&path)).collect(),
+        Some(".cargo") => below(&["../.rustup"]).into_iter().map(|path: PathBuf| super::follow_links(&path)).collect(),
         Some(".volta") => below(&["tools"]),
         // Beside the programs that were installed lie the sources that somebody works on.
         Some("go" | ".deno" | ".bun") if !prefix.join("VERSION").exists() => Vec::new(),
@@ -64,7 +64,7 @@ pub(super) fn variables(dir: &Path) -> Vec<(&'static str, PathBuf)> {
     let mut found: Vec<_> = dir.ancestors().skip(1).filter_map(|home| Some((known(home)?, home.to_owned()))).collect();
     let rustup = dir.join("../../.rustup");
     if dir.ends_with(".cargo/bin") && rustup.is_dir() {
-        found.push(("RUSTUP_HOME", super::follow(&rustup)));
+        found.push(("RUSTUP_HOME", super::follow_links(&rustup)));
     }
     // A JDK that its manager made the current one.
     if dir.ends_with("java/current/bin") {
@@ -89,7 +89,7 @@ pub(super) fn link_targets(dir: &Path) -> Vec<PathBuf> {
 }
 
 /// What has to be shown for a program to work.
-pub(super) enum PlaceOf {
+pub(super) enum ProgramLocation {
     /// A folder of programs with its installation.
     Programs(PathBuf),
     /// A folder.
@@ -98,14 +98,14 @@ pub(super) enum PlaceOf {
     File,
 }
 
-pub(super) fn place_of(program: &Path) -> PlaceOf {
+pub(super) fn program_location(program: &Path) -> ProgramLocation {
     let named =
         |dir: &&Path, names: &[&str]| dir.file_name().is_some_and(|name| names.iter().any(|known| name == *known));
     if let Some(dir) = program.ancestors().skip(1).find(|dir| named(dir, &["node_modules"])) {
-        return PlaceOf::Folder(dir.to_owned());
+        return ProgramLocation::Folder(dir.to_owned());
     }
     match program.parent() {
-        Some(dir) if named(&dir, &["bin", "sbin", "shims"]) => PlaceOf::Programs(dir.to_owned()),
-        _ => PlaceOf::File,
+        Some(dir) if named(&dir, &["bin", "sbin", "shims"]) => ProgramLocation::Programs(dir.to_owned()),
+        _ => ProgramLocation::File,
     }
 }

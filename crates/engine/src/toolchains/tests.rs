@@ -27,10 +27,10 @@ impl Home {
     }
 
     fn detect(&self, path: &[&str], declared: &[&str]) -> Result<Toolchains, Vec<ToolchainError>> {
-        let ground = Ground { repo: self.home.join("project"), home: Some(self.home.clone()) };
+        let ground = PathRoots { repo: self.home.join("project"), home: Some(self.home.clone()) };
         let dirs: Vec<_> = path.iter().map(|dir| self.home.join(dir)).collect();
         let declared: Vec<_> = declared.iter().map(|home| (*home).to_owned()).collect();
-        let keep_out = KeepOut { whole: vec![self.home.join("state")], around: vec![self.home.clone()] };
+        let keep_out = HiddenPaths { whole: vec![self.home.join("state")], around: vec![self.home.clone()] };
         detect(&ground, &dirs, &declared, &keep_out)
     }
 

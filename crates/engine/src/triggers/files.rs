@@ -11,7 +11,7 @@ const NAMED_MAX: usize = 100;
 const DIGITS: usize = 32;
 
 /// The signal that files of a working copy changed; none when no path is left.
-pub(super) fn changed<'a>(
+pub(super) fn changed_signal<'a>(
     repo: &str,
     loop_name: &str,
     root: &Path,
@@ -25,12 +25,12 @@ pub(super) fn changed<'a>(
     let title = if count == 1 { format!("`{first}` changed") } else { format!("{count} files changed") };
     let named: Vec<&&str> = paths.iter().take(NAMED_MAX).collect();
     let data = serde_json::json!({ "count": count, "paths": named });
-    Some(row(repo, loop_name, &hash::of_fields(&fields), title, Some(data.to_string()), now_ms))
+    Some(row(repo, loop_name, &hash::hash_fields(&fields), title, Some(data.to_string()), now_ms))
 }
 
 /// The signal that something changed and nobody knows what.
-pub(super) fn lost(repo: &str, loop_name: &str, now_ms: i64) -> SignalRow {
-    let digest = hash::of_fields(&[b"lost", &now_ms.to_le_bytes()]);
+pub(super) fn overflow_signal(repo: &str, loop_name: &str, now_ms: i64) -> SignalRow {
+    let digest = hash::hash_fields(&[b"lost", &now_ms.to_le_bytes()]);
     row(repo, loop_name, &digest, "files changed, too many at once to tell which".to_owned(), None, now_ms)
 }
 

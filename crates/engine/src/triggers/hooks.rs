@@ -4,7 +4,7 @@
 //! A hook is somebody's file: ours is a marked block in it, put there and taken away on a person's command, and everything
 //! else in it stays byte for byte.
 
-use crate::git::{Call, Git, GitError, UserRepo};
+use crate::git::{Git, GitCall, GitError, UserRepo};
 use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
@@ -54,20 +54,20 @@ impl HookState {
 
 /// The hooks of a repository, and which daemon they are to poke.
 #[derive(Debug, Clone)]
-pub struct Hooks {
+pub struct RepoHooks {
     /// Where git looks for them.
     pub folder: PathBuf,
     repo: String,
     state: PathBuf,
 }
 
-impl Hooks {
+impl RepoHooks {
     /// The hooks of a repository. `configs` are the user's and the machine's configuration files of git, the strongest first:
     /// one of them may have moved the folder; the repository's own is asked before them.
     ///
     /// # Errors
     /// When git cannot read one of them.
-    pub async fn of(
+    pub async fn for_repo(
         git: &Git,
         repo: &UserRepo,
         state: &Path,
@@ -77,11 +77,11 @@ impl Hooks {
         let own = [repo.git_dir.join("config.worktree"), repo.common_dir.join("config")];
         let mut folder = repo.common_dir.join("hooks");
         for file in own.iter().chain(configs).filter(|file| file.is_file()) {
-            let call = Call::new("git.config").arg("--file").arg(file).arg("--includes");
-            let answer = git.run(call.args(["--get", "core.hooksPath"]).no_is_an_answer()).await?;
+            let call = GitCall::new("git.config").arg("--file").arg(file).arg("--includes");
+            let answer = git.run(call.args(["--get", "core.hooksPath"]).allow_exit_one()).await?;
             let said = answer.line();
             if answer.code == Some(0) && !said.is_empty() {
-                folder = placed(&said, &repo.work_tree, home);
+                folder = resolve_hooks_path(&said, &repo.work_tree, home);
                 break;
             }
         }
@@ -225,7 +225,7 @@ fn is_shell(text: &str) -> bool {
 }
 
 /// Git reads a relative path from the root of the working copy.
-fn placed(said: &str, work_tree: &Path, home: Option<&Path>) -> PathBuf {
+fn resolve_hooks_path(said: &str, work_tree: &Path, home: Option<&Path>) -> PathBuf {
     match (said.strip_prefix("~/"), home) {
         (Some(rest), Some(home)) => home.join(rest),
         _ => work_tree.join(said),

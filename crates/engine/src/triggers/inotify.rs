@@ -11,11 +11,11 @@ use tokio::net::unix::pipe;
 
 /// What happened in a watched folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct FolderEvent {
     /// Which watch.
     pub(super) wd: i32,
     /// What.
-    pub(super) what: What,
+    pub(super) what: FolderEventKind,
     /// The name in the folder.
     pub(super) name: OsString,
     /// Whether that is a folder.
@@ -26,7 +26,7 @@ pub(super) struct Seen {
 
 /// Kinds of news.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum FolderEventKind {
     /// Something new has a name; a file may still be without its content.
     Made,
     /// Something is there or has other content.
@@ -43,7 +43,7 @@ pub(super) enum What {
 
 /// Why a folder is not watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unwatched {
+pub(super) enum WatchFailure {
     /// It is not there, or not a folder, or not ours to read.
     Absent,
     /// The kernel gives no more watches.
@@ -67,7 +67,7 @@ impl Inotify {
     }
 
     /// Watches a folder; one that is watched already keeps its number.
-    pub(super) fn watch(&self, dir: &Path) -> Result<i32, Unwatched> {
+    pub(super) fn watch(&self, dir: &Path) -> Result<i32, WatchFailure> {
         // A file counts when its writer is done with it, so that a long write is one piece of news.
         let mask = WatchFlags::CLOSE_WRITE
             | WatchFlags::CREATE
@@ -79,8 +79,8 @@ impl Inotify {
             | WatchFlags::DONT_FOLLOW
             | WatchFlags::EXCL_UNLINK;
         inotify::add_watch(&self.0, dir, mask).map_err(|error| match error {
-            Errno::NOSPC | Errno::NOMEM => Unwatched::Full,
-            _ => Unwatched::Absent,
+            Errno::NOSPC | Errno::NOMEM => WatchFailure::Full,
+            _ => WatchFailure::Absent,
         })
     }
 
@@ -90,7 +90,7 @@ impl Inotify {
     }
 
     /// The next news. Nothing is lost when the future is dropped.
-    pub(super) async fn news(&self) -> io::Result<Vec<Seen>> {
+    pub(super) async fn news(&self) -> io::Result<Vec<FolderEvent>> {
         loop {
             self.0.readable().await?;
             match self.0.try_io(|| self.take()) {
@@ -101,7 +101,7 @@ impl Inotify {
     }
 
     /// What is there, up to a bound; "would block" only when that is nothing.
-    fn take(&self) -> io::Result<Vec<Seen>> {
+    fn take(&self) -> io::Result<Vec<FolderEvent>> {
         let mut buffer = vec![MaybeUninit::uninit(); BUFFER];
         let mut reader = Reader::new(&self.0, &mut buffer);
         let mut all = Vec::new();
@@ -119,22 +119,22 @@ impl Inotify {
     }
 }
 
-fn seen(event: &inotify::Event<'_>) -> Seen {
+fn seen(event: &inotify::Event<'_>) -> FolderEvent {
     let flags = event.events();
     let what = if flags.contains(ReadFlags::QUEUE_OVERFLOW) {
-        What::Overflow
+        FolderEventKind::Overflow
     } else if flags.contains(ReadFlags::IGNORED) {
-        What::Ended
+        FolderEventKind::Ended
     } else if flags.intersects(ReadFlags::DELETE_SELF | ReadFlags::MOVE_SELF) {
-        What::Left
+        FolderEventKind::Left
     } else if flags.intersects(ReadFlags::DELETE | ReadFlags::MOVED_FROM) {
-        What::Gone
+        FolderEventKind::Gone
     } else if flags.contains(ReadFlags::CREATE) {
-        What::Made
+        FolderEventKind::Made
     } else {
-        What::There
+        FolderEventKind::There
     };
     let name = event.file_name().map(|name| std::ffi::OsStr::from_bytes(name.to_bytes()).to_owned());
     let (is_dir, is_moved) = (flags.contains(ReadFlags::ISDIR), flags.contains(ReadFlags::MOVED_FROM));
-    Seen { wd: event.wd(), what, name: name.unwrap_or_default(), is_dir, is_moved }
+    FolderEvent { wd: event.wd(), what, name: name.unwrap_or_default(), is_dir, is_moved }
 }

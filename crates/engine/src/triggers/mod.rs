@@ -6,19 +6,21 @@
 
 mod files;
 pub mod hooks;
-mod hub;
 mod inotify;
-mod look;
-mod reach;
-mod roster;
+mod repo_queries;
 mod signal;
+mod trigger_hub;
 mod walk;
 mod watch;
+mod watch_globs;
+mod watched_repos;
 mod webhook;
 
 pub use hooks::poke_folder;
-pub(crate) use look::{contents, heads};
-pub use roster::{FolderContent, Watched, WatchedFolder, WatchedLoop};
+pub(crate) use repo_queries::{branch_heads, commit_contents};
 pub use signal::{New, Signals};
-pub use watch::Watch;
-pub use webhook::{BadSecret, BoundWebhooks, Counts, Ignored, Secret, WebhookOptions, Webhooks};
+pub use watch::TriggerWatch;
+pub use watched_repos::{FolderContent, WatchedFolder, WatchedLoop, WatchedRepo};
+pub use webhook::{
+    BadSecret, BoundWebhookServer, IgnoreReason, WebhookCounts, WebhookOptions, WebhookSecret, WebhookServer,
+};

@@ -1,7 +1,7 @@
 //! A signal: something happened for which a loop is due. Its key says what happened, so that the same thing told twice, by
 //! whichever way, is one signal.
 
-use super::roster::FolderContent;
+use super::watched_repos::FolderContent;
 use crate::error::EngineError;
 use crate::store::SignalRow;
 use loopwright_core::BoxFuture;

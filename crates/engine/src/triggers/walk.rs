@@ -1,7 +1,7 @@
 //! Finding the folders of a working copy to watch, without those that nobody asked for: git's own, ignored ones, our state.
 
-use super::inotify::{Inotify, Unwatched};
-use super::reach::Reach;
+use super::inotify::{Inotify, WatchFailure};
+use super::watch_globs::WatchGlobs;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -12,20 +12,20 @@ const FILES_MAX: usize = 10_000;
 
 /// What to walk, and what to leave out.
 #[derive(Debug, Clone)]
-pub(super) struct Ground {
+pub(super) struct WalkScope {
     /// The working copy.
     pub(super) root: PathBuf,
     /// The state directory, wherever it is.
     pub(super) state: PathBuf,
     /// What is asked for.
-    pub(super) reach: Reach,
+    pub(super) reach: WatchGlobs,
     /// Folders that git ignores.
     pub(super) ignored: BTreeSet<String>,
 }
 
 /// What a walk found.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct WalkResult {
     /// New watches: number, folder, its path from the root.
     pub(super) watches: Vec<(i32, PathBuf, String)>,
     /// Files below, by their path from the root.
@@ -35,8 +35,8 @@ pub(super) struct Found {
 }
 
 /// Watches folders and everything below them. A folder is watched before it is read, so nothing falls between.
-pub(super) fn walk(inotify: &Inotify, ground: &Ground, start: &[String], room: usize) -> Found {
-    let mut found = Found::default();
+pub(super) fn walk(inotify: &Inotify, ground: &WalkScope, start: &[String], room: usize) -> WalkResult {
+    let mut found = WalkResult::default();
     let mut waiting: Vec<String> = start.to_vec();
     while let Some(folder) = waiting.pop() {
         if ground.is_left_out(&folder) {
@@ -49,8 +49,8 @@ pub(super) fn walk(inotify: &Inotify, ground: &Ground, start: &[String], room: u
         }
         match inotify.watch(&path) {
             Ok(wd) => found.watches.push((wd, path.clone(), folder.clone())),
-            Err(Unwatched::Absent) => continue,
-            Err(Unwatched::Full) => {
+            Err(WatchFailure::Absent) => continue,
+            Err(WatchFailure::Full) => {
                 found.is_full = true;
                 return found;
             }
@@ -72,12 +72,12 @@ fn read(path: &Path, folder: &str, waiting: &mut Vec<String>, files: &mut Vec<St
     }
 }
 
-impl Ground {
+impl WalkScope {
     fn is_left_out(&self, folder: &str) -> bool {
         let name = folder.rsplit('/').next().unwrap_or(folder);
         name == ".git"
             || self.ignored.contains(folder)
-            || !self.reach.may_hold(folder)
+            || !self.reach.may_contain(folder)
             || self.root.join(folder) == self.state
     }
 }

@@ -1,9 +1,9 @@
 //! The watch over all repositories: one task that sleeps until the kernel has news, and lets a burst of them settle into one
 //! look. What a look does is [`super::hub`]'s.
 
-use super::hub::Hub;
-use super::roster::{Watched, WatchedFolder};
 use super::signal::Signals;
+use super::trigger_hub::TriggerHub;
+use super::watched_repos::{WatchedFolder, WatchedRepo};
 use crate::clock::Clock;
 use crate::git::Git;
 use std::path::Path;
@@ -24,7 +24,7 @@ const ORDERS: usize = 16;
 
 /// A running watch; it ends when this is dropped.
 #[derive(Debug)]
-pub struct Watch {
+pub struct TriggerWatch {
     orders: mpsc::Sender<Order>,
     task: JoinHandle<()>,
 }
@@ -35,22 +35,22 @@ struct Order {
 }
 
 enum Wanted {
-    Triggers(Vec<Watched>),
+    Triggers(Vec<WatchedRepo>),
     Folders(Vec<WatchedFolder>),
 }
 
-impl Watch {
+impl TriggerWatch {
     /// Starts it with nothing to watch. `state` is the state directory, whose own changes are nobody's trigger.
     #[must_use]
     pub fn start(git: Git, state: &Path, clock: Arc<dyn Clock>, signals: Arc<dyn Signals>) -> Self {
         let (orders, inbox) = mpsc::channel(ORDERS);
-        let hub = Hub::new(git, state, clock, signals);
+        let hub = TriggerHub::new(git, state, clock, signals);
         Self { orders, task: tokio::spawn(run(hub, inbox)) }
     }
 
     /// Watches these repositories and no others. When it returns, every change from now on is seen, and branches that moved
     /// while nobody watched are signalled. What is watched already goes on without a gap.
-    pub async fn set(&self, watched: Vec<Watched>) {
+    pub async fn watch_only(&self, watched: Vec<WatchedRepo>) {
         self.order(Wanted::Triggers(watched)).await;
     }
 
@@ -68,7 +68,7 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for TriggerWatch {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -81,13 +81,13 @@ struct Burst {
     last: Instant,
 }
 
-async fn run(mut hub: Hub, mut orders: mpsc::Receiver<Order>) {
+async fn run(mut hub: TriggerHub, mut orders: mpsc::Receiver<Order>) {
     let mut burst: Option<Burst> = None;
     loop {
         let due = burst.map(|burst| (burst.last + SETTLE).min(burst.first + BURST_MAX));
         tokio::select! {
-            news = hub.news() => {
-                if hub.hear(news) {
+            news = hub.next_events() => {
+                if hub.record_events(news) {
                     let now = Instant::now();
                     burst = Some(Burst { first: burst.map_or(now, |burst| burst.first), last: now });
                 }
@@ -95,7 +95,7 @@ async fn run(mut hub: Hub, mut orders: mpsc::Receiver<Order>) {
             order = orders.recv() => {
                 let Some(Order { wanted, done }) = order else { return };
                 let is_whole = match wanted {
-                    Wanted::Triggers(watched) => hub.set(watched).await,
+                    Wanted::Triggers(watched) => hub.watch_only(watched).await,
                     Wanted::Folders(folders) => hub.set_folders(folders),
                 };
                 if !is_whole {
@@ -104,7 +104,7 @@ async fn run(mut hub: Hub, mut orders: mpsc::Receiver<Order>) {
                 // Whoever asked may have stopped waiting.
                 let _ = done.send(());
             }
-            () = until(due) => burst = if hub.settle().await { None } else { later() },
+            () = until(due) => burst = if hub.process_pending().await { None } else { later() },
         }
     }
 }

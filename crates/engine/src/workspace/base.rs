@@ -8,11 +8,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::catalogue::Catalogue;
+use super::catalogue::PathCatalogue;
 use super::folder::{half_name, marked_dir, private_dir, remove_tree};
 use super::index;
 use super::{WorkspaceError, Workspaces, io};
-use crate::git::{Call, ObjectFormat, Oid};
+use crate::git::{GitCall, ObjectFormat, Oid};
 
 /// A prepared base on disk.
 #[derive(Debug, Clone)]
@@ -43,8 +43,8 @@ impl ReadyBase {
     }
 
     /// The base's paths, to be looked up.
-    pub(super) fn catalogue(&self, oid_len: usize) -> Result<Catalogue, WorkspaceError> {
-        index::read(&self.index(), oid_len).map(Catalogue::new)
+    pub(super) fn catalogue(&self, oid_len: usize) -> Result<PathCatalogue, WorkspaceError> {
+        index::read(&self.index(), oid_len).map(PathCatalogue::new)
     }
 
     /// The base's tree.
@@ -75,11 +75,11 @@ impl Workspaces {
     pub(super) async fn ready_base(&self, commit: &Oid) -> Result<ReadyBase, WorkspaceError> {
         // One import at a time: git would stumble over its own ref and shallow locks.
         let _one = self.lock_bases().await?;
-        self.ready_alone(commit).await
+        self.ready_base_locked(commit).await
     }
 
     /// The same, for somebody who holds the lock.
-    pub(super) async fn ready_alone(&self, commit: &Oid) -> Result<ReadyBase, WorkspaceError> {
+    pub(super) async fn ready_base_locked(&self, commit: &Oid) -> Result<ReadyBase, WorkspaceError> {
         let dir = self.base_dir(commit);
         if !dir.join("tree").is_file() {
             self.engine.import(&self.repo, commit).await?;
@@ -147,7 +147,7 @@ impl Workspaces {
 
     /// Writes all files of an index into an empty folder and their stats into the index.
     pub(super) async fn checkout(&self, index: &Path, dir: &Path) -> Result<(), WorkspaceError> {
-        let call: Call = self.engine.call("git.checkout-index").index(index).work_tree(dir);
+        let call: GitCall = self.engine.call("git.checkout-index").index(index).work_tree(dir);
         Ok(self.git().run(call.args(["--all", "--index", "--quiet"])).await.map(drop)?)
     }
 }

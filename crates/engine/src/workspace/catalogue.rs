@@ -5,25 +5,25 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use super::index::{self, Entry};
+use super::index::{self, IndexEntry};
 use super::names::folded;
 
 /// The paths of one base.
 #[derive(Debug)]
-pub(super) struct Catalogue {
-    entries: Vec<Entry>,
+pub(super) struct PathCatalogue {
+    entries: Vec<IndexEntry>,
     /// The spellings of paths and folders by their folded form. Only new files need it, so it is made on the first question.
     spellings: OnceLock<HashMap<String, Vec<Vec<u8>>>>,
 }
 
-impl Catalogue {
+impl PathCatalogue {
     /// Takes entries that are sorted by path.
-    pub(super) fn new(entries: Vec<Entry>) -> Self {
+    pub(super) fn new(entries: Vec<IndexEntry>) -> Self {
         Self { entries, spellings: OnceLock::new() }
     }
 
     /// All entries, by path.
-    pub(super) fn entries(&self) -> &[Entry] {
+    pub(super) fn entries(&self) -> &[IndexEntry] {
         &self.entries
     }
 
@@ -53,7 +53,7 @@ impl Catalogue {
     }
 }
 
-fn spellings_of(entries: &[Entry]) -> HashMap<String, Vec<Vec<u8>>> {
+fn spellings_of(entries: &[IndexEntry]) -> HashMap<String, Vec<Vec<u8>>> {
     let mut spellings: HashMap<String, Vec<Vec<u8>>> = HashMap::new();
     let mut before: &[u8] = b"";
     for entry in entries {
@@ -106,8 +106,8 @@ mod tests {
             // No path is a folder of another, as in a tree.
             let is_leaf = |path: &&Vec<u8>| !paths.iter().any(|other| other.starts_with(&[path.as_slice(), b"/"].concat()));
             let paths: BTreeSet<Vec<u8>> = paths.iter().filter(is_leaf).cloned().collect();
-            let entries: Vec<Entry> = paths.iter().map(|path| Entry::unseen(path.clone(), PLAIN)).collect();
-            let catalogue = Catalogue::new(entries.clone());
+            let entries: Vec<IndexEntry> = paths.iter().map(|path| IndexEntry::without_stats(path.clone(), PLAIN)).collect();
+            let catalogue = PathCatalogue::new(entries.clone());
             for (at, entry) in entries.iter().enumerate() {
                 prop_assert_eq!(catalogue.find(&entry.path), Some(at));
             }

@@ -2,20 +2,25 @@
 
 use std::collections::HashMap;
 
-use super::plan::Plan;
-use super::sealed::{Change, ChangeStatus};
-use super::survey::Found;
+use super::plan::SealPlan;
+use super::sealed::{ChangeStatus, SealedChange};
+use super::survey::SurveyedFile;
 use super::{WorkspaceError, Workspaces};
 use crate::git::{Oid, TREE_MAX};
 
 impl Workspaces {
-    pub(super) async fn changes(&self, base: &Oid, tree: &Oid, plan: &Plan) -> Result<Vec<Change>, WorkspaceError> {
+    pub(super) async fn changes(
+        &self,
+        base: &Oid,
+        tree: &Oid,
+        plan: &SealPlan,
+    ) -> Result<Vec<SealedChange>, WorkspaceError> {
         let call =
             self.engine.call("git.diff-tree").args(["-r", "-z", "--raw", "--numstat", "--no-renames", "--no-abbrev"]);
         let call = call.args(["--no-ext-diff", "--no-textconv", base.as_str(), tree.as_str()]).out_max(TREE_MAX);
         let answer = self.git().run(call).await?;
         let mut changes = parse_diff(&answer.stdout);
-        let found: HashMap<&[u8], &Found> = plan.files.iter().map(|file| (file.path.as_slice(), file)).collect();
+        let found: HashMap<&[u8], &SurveyedFile> = plan.files.iter().map(|file| (file.path.as_slice(), file)).collect();
         for change in &mut changes {
             let file = found.get(change.path.as_bytes());
             change.size = file.map_or(0, |file| file.size);
@@ -29,9 +34,9 @@ impl Workspaces {
 }
 
 /// Parses `diff-tree -z --raw --numstat`: first all raw records, then all line counts.
-fn parse_diff(bytes: &[u8]) -> Vec<Change> {
+fn parse_diff(bytes: &[u8]) -> Vec<SealedChange> {
     let mut fields = bytes.split(|byte| *byte == 0);
-    let mut changes: Vec<Change> = Vec::new();
+    let mut changes: Vec<SealedChange> = Vec::new();
     let mut places: HashMap<Vec<u8>, usize> = HashMap::new();
     while let Some(field) = fields.next() {
         if field.first() == Some(&b':') {
@@ -46,7 +51,7 @@ fn parse_diff(bytes: &[u8]) -> Vec<Change> {
     changes
 }
 
-fn raw_change(record: &[u8], path: &[u8]) -> Option<Change> {
+fn raw_change(record: &[u8], path: &[u8]) -> Option<SealedChange> {
     let text = std::str::from_utf8(record.get(1..)?).ok()?;
     let mut words = text.split(' ');
     let mode_before = u32::from_str_radix(words.next()?, 8).ok()?;
@@ -58,11 +63,20 @@ fn raw_change(record: &[u8], path: &[u8]) -> Option<Change> {
         _ => ChangeStatus::Modified,
     };
     let path = String::from_utf8_lossy(path).into_owned();
-    Some(Change { path, status, mode_before, mode_after, lines_added: 0, lines_removed: 0, binary: false, size: 0 })
+    Some(SealedChange {
+        path,
+        status,
+        mode_before,
+        mode_after,
+        lines_added: 0,
+        lines_removed: 0,
+        binary: false,
+        size: 0,
+    })
 }
 
 /// `<added> TAB <removed> TAB <path>`; two dashes mean binary.
-fn count_lines(record: &[u8], places: &HashMap<Vec<u8>, usize>, changes: &mut [Change]) {
+fn count_lines(record: &[u8], places: &HashMap<Vec<u8>, usize>, changes: &mut [SealedChange]) {
     let mut parts = record.splitn(3, |byte| *byte == b'\t');
     let (Some(added), Some(removed), Some(path)) = (parts.next(), parts.next(), parts.next()) else { return };
     let Some(change) = places.get(path).and_then(|at| changes.get_mut(*at)) else { return };

@@ -8,7 +8,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::folder::{copy_files, copy_with_time, half_name, is_ours, marked_dir, private_dir};
-use super::{Files, Making, Method, Warm, Workspace, WorkspaceError, Workspaces, blocking, io, names, skeleton};
+use super::{
+    CheckoutFiles, CheckoutMethod, WarmStart, Workspace, WorkspaceError, WorkspaceOptions, Workspaces, blocking, io,
+    names, skeleton,
+};
 use crate::git::Oid;
 
 /// The file that names a workspace's base; written last, so its presence means "complete".
@@ -30,7 +33,7 @@ impl Workspaces {
         loop_name: &str,
         round: &str,
         base: &Oid,
-        making: &Making,
+        making: &WorkspaceOptions,
     ) -> Result<Workspace, WorkspaceError> {
         names::check_plain(loop_name)?;
         let root = self.round_root(round)?;
@@ -39,19 +42,19 @@ impl Workspaces {
         let half = half_name(&root);
         let branch = format!("loop/{loop_name}/{round}");
         let lower = match making.method {
-            Method::Copy => {
-                let workspace = Workspace::at(half.clone(), round, base.clone(), None);
+            CheckoutMethod::Copy => {
+                let workspace = Workspace::in_folder(half.clone(), round, base.clone(), None);
                 self.copied(&workspace, &branch).await.map(|()| None)?
             }
-            Method::Overlay => {
-                let lower = self.base_layers(base).await?.with_git(checked(&making.extra_lower)?);
-                let workspace = Workspace::at(half.clone(), round, base.clone(), Some(lower.clone()));
+            CheckoutMethod::Overlay => {
+                let lower = self.base_layers(base).await?.with_git(reject_git_layers(&making.extra_lower)?);
+                let workspace = Workspace::in_folder(half.clone(), round, base.clone(), Some(lower.clone()));
                 self.overlaid(&workspace, &branch, lower.as_slice(), making.warm, loop_name).await?;
                 Some(lower)
             }
         };
         fs::rename(&half, &root).map_err(io("rename", &half))?;
-        Ok(Workspace::at(root, round, base.clone(), lower))
+        Ok(Workspace::in_folder(root, round, base.clone(), lower))
     }
 
     /// The workspace of a round that was made before, if it is complete and its layers are still there.
@@ -68,13 +71,13 @@ impl Workspaces {
         let lower = lower_of(&root)?;
         let is_whole = lower.iter().flatten().all(|layer| layer.is_dir());
         let base = text.trim().parse().ok().filter(|_| is_whole);
-        Ok(base.map(|base| Workspace::at(root, round, base, lower)))
+        Ok(base.map(|base| Workspace::in_folder(root, round, base, lower)))
     }
 
     async fn copied(&self, workspace: &Workspace, branch: &str) -> Result<(), WorkspaceError> {
         let ready = {
             let _one = self.lock_bases().await?;
-            let ready = self.ready_alone(&workspace.base).await?;
+            let ready = self.ready_base_locked(&workspace.base).await?;
             self.full_pack(&ready).await?;
             ready
         };
@@ -101,15 +104,15 @@ impl Workspaces {
         workspace: &Workspace,
         branch: &str,
         lower: &[PathBuf],
-        warm: Warm,
+        warm: WarmStart,
         loop_name: &str,
     ) -> Result<(), WorkspaceError> {
         make_folders(workspace)?;
         let (root, git_dir) = (&workspace.root, workspace.dir.join(".git"));
         private_dir(&git_dir).map_err(io("create", &git_dir))?;
         skeleton::write_head(&git_dir, branch, &workspace.base).map_err(io("create", &git_dir))?;
-        if warm == Warm::Kept {
-            self.warm_up(loop_name, workspace).await;
+        if warm == WarmStart::Kept {
+            self.restore_warm_outputs(loop_name, workspace).await;
         }
         let list = lower.iter().flat_map(|path| [path.as_os_str().as_encoded_bytes(), b"\n"].concat());
         fs::write(root.join(LOWER), list.collect::<Vec<u8>>()).map_err(io("write", root))?;
@@ -121,15 +124,15 @@ impl Workspaces {
 fn make_folders(workspace: &Workspace) -> Result<(), WorkspaceError> {
     marked_dir(&workspace.root).map_err(io("create", &workspace.root))?;
     let scratch = match &workspace.files {
-        Files::Overlay { work, .. } => Some(work),
-        Files::Folder(_) | Files::Layers(_) => None,
+        CheckoutFiles::Overlay { work, .. } => Some(work),
+        CheckoutFiles::Folder(_) | CheckoutFiles::Layers(_) => None,
     };
     let folders = [&workspace.dir, &workspace.home, &workspace.tmp, &workspace.outbox];
     folders.into_iter().chain(scratch).try_for_each(|dir| private_dir(dir).map_err(io("create", dir)))
 }
 
 /// Extra layers that bring a repository are none: it would speak for the base's own.
-pub(super) fn checked(extra: &[PathBuf]) -> Result<&[PathBuf], WorkspaceError> {
+pub(super) fn reject_git_layers(extra: &[PathBuf]) -> Result<&[PathBuf], WorkspaceError> {
     match extra.iter().find(|layer| fs::symlink_metadata(layer.join(".git")).is_ok()) {
         Some(layer) => Err(WorkspaceError::BadLayer(layer.clone())),
         None => Ok(extra),

@@ -8,17 +8,17 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use super::folder::whiteout;
-use super::index::{self, Entry};
+use super::index::{self, IndexEntry};
 use super::{WorkspaceError, Workspaces, blocking, io};
 use crate::git::{Oid, TREE_MAX};
 
 /// What differs between two commits, by path.
-pub(super) struct Delta {
+pub(super) struct CommitDelta {
     present: Vec<Vec<u8>>,
     gone: Vec<Vec<u8>>,
 }
 
-impl Delta {
+impl CommitDelta {
     pub(super) fn len(&self) -> usize {
         self.present.len() + self.gone.len()
     }
@@ -42,7 +42,7 @@ impl Delta {
 
 impl Workspaces {
     /// What differs between two commits.
-    pub(super) async fn delta(&self, from: &Oid, to: &Oid) -> Result<Delta, WorkspaceError> {
+    pub(super) async fn delta(&self, from: &Oid, to: &Oid) -> Result<CommitDelta, WorkspaceError> {
         let call = self.engine.call("git.diff-tree").args(["-r", "-z", "--raw", "--no-renames", "--no-abbrev"]);
         let call = call.args(["--no-ext-diff", from.as_str(), to.as_str()]).out_max(TREE_MAX);
         let answer = self.git().run(call).await?;
@@ -53,7 +53,7 @@ impl Workspaces {
     /// becomes the second's, with those of both layers.
     pub(super) async fn write_delta(
         &self,
-        delta: &Delta,
+        delta: &CommitDelta,
         to: &Oid,
         index: &Path,
         files: &Path,
@@ -61,10 +61,10 @@ impl Workspaces {
         // Merging into an index keeps the stats of entries that did not change. The verb wants a work tree, though it
         // does not look at it.
         let call = self.engine.call("git.read-tree").unflushed().index(index).work_tree(files);
-        let call = call.inside(files).args(["-m", to.as_str()]);
+        let call = call.in_folder(files).args(["-m", to.as_str()]);
         self.git().run(call).await?;
         if !delta.present.is_empty() {
-            let call = self.engine.call("git.checkout-index").index(index).work_tree(files).inside(files);
+            let call = self.engine.call("git.checkout-index").index(index).work_tree(files).in_folder(files);
             let call = call.args(["--index", "--quiet", "-z", "--stdin"]).stdin(delta.present.join(&0));
             self.git().run(call).await?;
         }
@@ -80,8 +80,8 @@ impl Workspaces {
     }
 }
 
-fn parse(bytes: &[u8]) -> Delta {
-    let mut delta = Delta { present: Vec::new(), gone: Vec::new() };
+fn parse(bytes: &[u8]) -> CommitDelta {
+    let mut delta = CommitDelta { present: Vec::new(), gone: Vec::new() };
     let mut fields = bytes.split(|byte| *byte == 0);
     while let (Some(record), Some(path)) = (fields.next(), fields.next()) {
         let status = record.rsplit(|byte| *byte == b' ').next();
@@ -93,7 +93,7 @@ fn parse(bytes: &[u8]) -> Delta {
 
 /// What is to be hidden: for each path that is gone the topmost folder that went with it. Where a file took a folder's
 /// place, or a folder a file's, the new one hides the old.
-fn tops<'p>(gone: &'p [Vec<u8>], entries: &[Entry]) -> BTreeSet<&'p [u8]> {
+fn tops<'p>(gone: &'p [Vec<u8>], entries: &[IndexEntry]) -> BTreeSet<&'p [u8]> {
     let mut tops = BTreeSet::new();
     for path in gone {
         let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at).chain([path.len()]);

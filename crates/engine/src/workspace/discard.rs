@@ -35,14 +35,16 @@ impl Workspaces {
     /// When a worker thread of ours ends early.
     pub async fn sweep(&self) -> Result<usize, WorkspaceError> {
         let root = self.root.clone();
-        blocking(move || Ok(taken_from(&root, Leftovers::All).iter().filter(|path| remove_tree(path).is_ok()).count()))
-            .await
+        blocking(move || {
+            Ok(taken_from(&root, LeftoverScope::All).iter().filter(|path| remove_tree(path).is_ok()).count())
+        })
+        .await
     }
 }
 
 /// Whose left-overs are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Leftovers {
+pub(crate) enum LeftoverScope {
     /// Everybody's: before this process makes anything.
     All,
     /// Those of other processes, which are dead: this one may be at work.
@@ -51,12 +53,12 @@ pub(crate) enum Leftovers {
 
 /// Takes what crashes left in all repositories under a state folder out of the way, to be removed by the caller at its
 /// leisure. Nothing that is made from now on has the name of any of it.
-pub(crate) fn take_leftovers(state: &Path, whose: Leftovers) -> Vec<PathBuf> {
+pub(crate) fn take_leftovers(state: &Path, whose: LeftoverScope) -> Vec<PathBuf> {
     let repos = fs::read_dir(state.join("workspaces")).into_iter().flatten().flatten();
     repos.flat_map(|repo| taken_from(&repo.path(), whose)).collect()
 }
 
-fn taken_from(repo: &Path, whose: Leftovers) -> Vec<PathBuf> {
+fn taken_from(repo: &Path, whose: LeftoverScope) -> Vec<PathBuf> {
     let trash = repo.join("trash");
     let mut taken = Vec::new();
     // Builds up to 0.1 kept checkouts of ended rounds in `slots`.
@@ -64,7 +66,7 @@ fn taken_from(repo: &Path, whose: Leftovers) -> Vec<PathBuf> {
         let listed: Vec<_> = fs::read_dir(repo.join(folder)).into_iter().flatten().flatten().collect();
         for entry in listed {
             let (name, path) = (entry.file_name().to_string_lossy().into_owned(), entry.path());
-            let may_go = whose == Leftovers::All || !is_made_here(&name);
+            let may_go = whose == LeftoverScope::All || !is_made_here(&name);
             // What lies in the trash was put there by us; its mark may be deleted already.
             let is_left = name.starts_with(prefix) && (folder == "trash" || is_ours(&path));
             if may_go && is_left && entry.file_type().is_ok_and(|kind| kind.is_dir()) {

@@ -2,14 +2,14 @@
 //! that works in them. Says where things are, and hides what a program must not find.
 
 use super::folder::{remove_tree, whiteout};
-use crate::proc::What;
+use crate::proc::MountSource;
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
 /// The files of one checkout.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Files {
+pub enum CheckoutFiles {
     /// One folder that holds everything: a private copy.
     Folder(PathBuf),
     /// Shared layers, the first on top, below a private one that takes the changes.
@@ -25,32 +25,34 @@ pub enum Files {
     Layers(Vec<PathBuf>),
 }
 
-impl Files {
+impl CheckoutFiles {
     /// As a place that can be changed; layers without a private one stay read-only.
     #[must_use]
-    pub fn writable(&self) -> What {
+    pub fn writable(&self) -> MountSource {
         match self {
-            Self::Folder(path) => What::Writable(path.clone()),
+            Self::Folder(path) => MountSource::Writable(path.clone()),
             Self::Overlay { lower, upper, work } => {
-                What::Overlay { lower: lower.clone(), upper: upper.clone(), work: work.clone() }
+                MountSource::Overlay { lower: lower.clone(), upper: upper.clone(), work: work.clone() }
             }
-            Self::Layers(layers) => What::Layers(layers.clone()),
+            Self::Layers(layers) => MountSource::Layers(layers.clone()),
         }
     }
 
     /// As a place that can only be read.
     #[must_use]
-    pub fn read_only(&self) -> What {
+    pub fn read_only(&self) -> MountSource {
         match self {
-            Self::Folder(path) => What::ReadOnly(path.clone()),
-            Self::Overlay { lower, upper, .. } => What::Layers(std::iter::once(upper).chain(lower).cloned().collect()),
-            Self::Layers(layers) => What::Layers(layers.clone()),
+            Self::Folder(path) => MountSource::ReadOnly(path.clone()),
+            Self::Overlay { lower, upper, .. } => {
+                MountSource::Layers(std::iter::once(upper).chain(lower).cloned().collect())
+            }
+            Self::Layers(layers) => MountSource::Layers(layers.clone()),
         }
     }
 
     /// The host's folder in which whatever a program wrote is found.
     #[must_use]
-    pub fn written(&self) -> Option<&Path> {
+    pub fn written_folder(&self) -> Option<&Path> {
         match self {
             Self::Folder(path) | Self::Overlay { upper: path, .. } => Some(path),
             Self::Layers(_) => None,

@@ -5,17 +5,17 @@ use std::fs;
 use std::path::Path;
 
 use super::base::ReadyBase;
-use super::index::{self, Entry};
+use super::index::{self, IndexEntry};
 use super::{WorkspaceError, Workspaces, io};
 
 impl Workspaces {
     /// Writes the index into a base's folder.
     pub(super) async fn write_rules(&self, ready: &ReadyBase, half: &Path) -> Result<(), WorkspaceError> {
         let entries = index::read(&ready.index(), self.oid_len())?;
-        let is_rules = |entry: &&Entry| entry.path.split(|byte| *byte == b'/').next_back() == Some(b".gitignore");
-        let rules: Vec<&Entry> = entries.iter().filter(is_rules).collect();
+        let is_rules = |entry: &&IndexEntry| entry.path.split(|byte| *byte == b'/').next_back() == Some(b".gitignore");
+        let rules: Vec<&IndexEntry> = entries.iter().filter(is_rules).collect();
         let index = half.join("index-ignore");
-        let update = || self.engine.call("git.update-index").unflushed().index(&index).work_tree(half).inside(half);
+        let update = || self.engine.call("git.update-index").unflushed().index(&index).work_tree(half).in_folder(half);
         self.git().run(self.engine.call("git.read-tree").unflushed().index(&index).arg("--empty")).await?;
         if !rules.is_empty() {
             let lines = rules.iter().flat_map(|entry| {

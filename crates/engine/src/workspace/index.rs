@@ -27,7 +27,7 @@ pub(super) const PLAIN: u32 = 0o100644;
 
 /// One path of an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct IndexEntry {
     pub(super) path: Vec<u8>,
     pub(super) mode: u32,
     oid: [u8; OID_MAX],
@@ -44,10 +44,10 @@ struct Stamp {
     size: u32,
 }
 
-impl Entry {
+impl IndexEntry {
     /// An entry of a file that nobody looked at.
     #[cfg(test)]
-    pub(super) fn unseen(path: Vec<u8>, mode: u32) -> Self {
+    pub(super) fn without_stats(path: Vec<u8>, mode: u32) -> Self {
         Self { path, mode, oid: [0; OID_MAX], stat: Stamp { ctime: (0, 0), mtime: (0, 0), ino: 0, size: 0 } }
     }
 
@@ -58,14 +58,14 @@ impl Entry {
 
     /// True when the file is as it was when the index was written.
     pub(super) fn is_untouched(&self, stat: &Stat) -> bool {
-        self.stat == Stamp::of(stat) && Some(self.mode) == mode_of(stat)
+        self.stat == Stamp::from_metadata(stat) && Some(self.mode) == mode_of(stat)
     }
 }
 
 impl Stamp {
     /// Git keeps the low 32 bits of each number; so do we.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the index format stores low halves")]
-    fn of(stat: &Stat) -> Self {
+    fn from_metadata(stat: &Stat) -> Self {
         Self {
             ctime: (stat.st_ctime as u32, stat.st_ctime_nsec as u32),
             mtime: (stat.st_mtime as u32, stat.st_mtime_nsec as u32),
@@ -86,7 +86,7 @@ pub(super) fn mode_of(stat: &Stat) -> Option<u32> {
 }
 
 /// Reads an index file; the entries are sorted by path.
-pub(super) fn read(path: &Path, oid_len: usize) -> Result<Vec<Entry>, WorkspaceError> {
+pub(super) fn read(path: &Path, oid_len: usize) -> Result<Vec<IndexEntry>, WorkspaceError> {
     let bytes = std::fs::read(path).map_err(io("read", path))?;
     parse(&bytes, oid_len).map_err(|why| WorkspaceError::BadIndex { path: path.to_owned(), why })
 }
@@ -99,7 +99,7 @@ pub(super) fn count(path: &Path) -> Result<usize, WorkspaceError> {
 }
 
 /// The entries below a path, as a range.
-pub(super) fn below(entries: &[Entry], path: &[u8]) -> std::ops::Range<usize> {
+pub(super) fn below(entries: &[IndexEntry], path: &[u8]) -> std::ops::Range<usize> {
     let inside = [path, b"/"].concat();
     let start = entries.partition_point(|entry| entry.path.as_slice() < inside.as_slice());
     let len = entries[start..].partition_point(|entry| entry.path.starts_with(&inside));
@@ -107,11 +107,11 @@ pub(super) fn below(entries: &[Entry], path: &[u8]) -> std::ops::Range<usize> {
 }
 
 /// Where a path is among the entries.
-pub(super) fn find(entries: &[Entry], path: &[u8]) -> Option<usize> {
+pub(super) fn find(entries: &[IndexEntry], path: &[u8]) -> Option<usize> {
     entries.binary_search_by(|entry| entry.path.as_slice().cmp(path)).ok()
 }
 
-fn parse(bytes: &[u8], oid_len: usize) -> Result<Vec<Entry>, &'static str> {
+fn parse(bytes: &[u8], oid_len: usize) -> Result<Vec<IndexEntry>, &'static str> {
     if bytes.get(..8) != Some(b"DIRC\0\0\0\x02") {
         return Err("not a version 2 index");
     }
@@ -127,7 +127,7 @@ fn parse(bytes: &[u8], oid_len: usize) -> Result<Vec<Entry>, &'static str> {
 }
 
 /// One entry and its padded length.
-fn parse_entry(bytes: &[u8], oid_len: usize) -> Result<(Entry, usize), &'static str> {
+fn parse_entry(bytes: &[u8], oid_len: usize) -> Result<(IndexEntry, usize), &'static str> {
     let n = |index: usize| be32(bytes, index * 4);
     let stat = Stamp { ctime: (n(0)?, n(1)?), mtime: (n(2)?, n(3)?), ino: n(5)?, size: n(9)? };
     let flags_at = STAT_LEN + oid_len;
@@ -137,7 +137,7 @@ fn parse_entry(bytes: &[u8], oid_len: usize) -> Result<(Entry, usize), &'static 
     oid.get_mut(..oid_len).ok_or("an object name that is too long")?.copy_from_slice(raw);
     let rest = bytes.get(name_at..).ok_or("cut short")?;
     let name_len = rest.iter().position(|byte| *byte == 0).ok_or("path without end")?;
-    let entry = Entry { path: rest[..name_len].to_vec(), mode: n(6)?, oid, stat };
+    let entry = IndexEntry { path: rest[..name_len].to_vec(), mode: n(6)?, oid, stat };
     // Entries are padded with one to eight NUL bytes to a multiple of eight.
     Ok((entry, (name_at + name_len + 8) & !7))
 }

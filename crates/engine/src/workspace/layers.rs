@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::base::ReadyBase;
-use super::delta::Delta;
+use super::delta::CommitDelta;
 use super::folder::{half_name, link_files, marked_dir, private_dir, remove_tree};
 use super::{Workspace, WorkspaceError, Workspaces, index, io, pool, skeleton};
 use crate::git::Oid;
@@ -25,14 +25,14 @@ const ANCHORS_MAX: usize = 3;
 
 /// The layers of one commit, each list from the top down.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Layers {
+pub(super) struct CommitLayers {
     git: Vec<PathBuf>,
     /// What a candidate changed of its base.
     sealed: Vec<PathBuf>,
     files: Vec<PathBuf>,
 }
 
-impl Layers {
+impl CommitLayers {
     /// Everything, with the extra layers between what a candidate changed and its base.
     pub(super) fn with_git(&self, extra: &[PathBuf]) -> Vec<PathBuf> {
         self.git.iter().cloned().chain(self.without_git(extra)).collect()
@@ -55,7 +55,7 @@ impl Layers {
         git.chain(self.files.iter().map(|path| line("files", path))).collect()
     }
 
-    /// Reads what [`Layers::to_text`] wrote; `None` when a layer is no more.
+    /// Reads what [`CommitLayers::to_text`] wrote; `None` when a layer is no more.
     fn from_text(text: &str, bases: &Path) -> Option<Self> {
         let mut layers = Self::default();
         for line in text.lines() {
@@ -80,12 +80,12 @@ pub(super) fn anchors_of(base: &Path) -> Vec<String> {
 /// An anchor that a new base may lie over.
 struct Anchor {
     commit: Oid,
-    layers: Layers,
+    layers: CommitLayers,
 }
 
 impl Workspaces {
     /// The layers of a base, made unless that was done before.
-    pub(super) async fn base_layers(&self, commit: &Oid) -> Result<Layers, WorkspaceError> {
+    pub(super) async fn base_layers(&self, commit: &Oid) -> Result<CommitLayers, WorkspaceError> {
         if let Some(layers) = self.known_layers(commit) {
             pool::mark_used(&self.base_dir(commit))?;
             return Ok(layers);
@@ -94,7 +94,7 @@ impl Workspaces {
         if let Some(layers) = self.known_layers(commit) {
             return Ok(layers);
         }
-        let ready = self.ready_alone(commit).await?;
+        let ready = self.ready_base_locked(commit).await?;
         let half = half_name(&ready.dir);
         marked_dir(&half).map_err(io("create", &half))?;
         let layers = self.build_layers(&ready, &half).await?;
@@ -111,13 +111,13 @@ impl Workspaces {
         Ok(layers)
     }
 
-    fn known_layers(&self, commit: &Oid) -> Option<Layers> {
+    fn known_layers(&self, commit: &Oid) -> Option<CommitLayers> {
         let text = fs::read_to_string(self.base_dir(commit).join(COMPLETE)).ok()?;
-        Layers::from_text(&text, &self.root.join("bases"))
+        CommitLayers::from_text(&text, &self.root.join("bases"))
     }
 
     /// Builds `files` and `git` in a folder of the temporary name, and says what the base's layers will be.
-    async fn build_layers(&self, ready: &ReadyBase, half: &Path) -> Result<Layers, WorkspaceError> {
+    async fn build_layers(&self, ready: &ReadyBase, half: &Path) -> Result<CommitLayers, WorkspaceError> {
         let (files, git) = (half.join("files"), half.join("git"));
         let git_dir = git.join(".git");
         fs::create_dir(&files).and_then(|()| private_dir(&git_dir)).map_err(io("create", half))?;
@@ -127,12 +127,12 @@ impl Workspaces {
             fs::copy(ready.index(), &index).map_err(io("copy", &index))?;
             self.checkout(&index, &files).await?;
             self.write_whole_git(ready, &git_dir).await?;
-            return Ok(Layers { git: vec![own_git], sealed: Vec::new(), files: vec![own_files] });
+            return Ok(CommitLayers { git: vec![own_git], sealed: Vec::new(), files: vec![own_files] });
         };
         let theirs = anchor.layers.index().unwrap_or_default();
         fs::copy(&theirs, &index).map_err(io("copy", &theirs))?;
         self.write_delta(&delta, &ready.commit, &index, &files).await?;
-        let mut layers = Layers { git: vec![own_git], sealed: Vec::new(), files: vec![own_files] };
+        let mut layers = CommitLayers { git: vec![own_git], sealed: Vec::new(), files: vec![own_files] };
         layers.files.extend(anchor.layers.files);
         // What an anchor reaches may be shown only to those who reach the anchor.
         if self.is_ancestor(&anchor.commit, &ready.commit).await? {
@@ -160,7 +160,7 @@ impl Workspaces {
     }
 
     /// The anchor that a base is near enough to, with what differs.
-    async fn anchor_for(&self, ready: &ReadyBase) -> Result<Option<(Anchor, Delta)>, WorkspaceError> {
+    async fn anchor_for(&self, ready: &ReadyBase) -> Result<Option<(Anchor, CommitDelta)>, WorkspaceError> {
         for anchor in self.anchors() {
             let files = index::count(&anchor.layers.index().unwrap_or_default())?;
             let delta = self.delta(&anchor.commit, &ready.commit).await?;
@@ -189,11 +189,11 @@ impl Workspaces {
 
     async fn is_ancestor(&self, older: &Oid, younger: &Oid) -> Result<bool, WorkspaceError> {
         let call = self.engine.call("git.merge-base").args(["--is-ancestor", older.as_str(), younger.as_str()]);
-        Ok(self.git().run(call.no_is_an_answer()).await?.code == Some(0))
+        Ok(self.git().run(call.allow_exit_one()).await?.code == Some(0))
     }
 
     /// The layers of a commit that was sealed in a workspace, or of its base.
-    pub(super) async fn layers_of(&self, workspace: &Workspace, commit: &Oid) -> Result<Layers, WorkspaceError> {
+    pub(super) async fn layers_of(&self, workspace: &Workspace, commit: &Oid) -> Result<CommitLayers, WorkspaceError> {
         let base = self.base_layers(&workspace.base).await?;
         if *commit == workspace.base {
             return Ok(base);
@@ -206,14 +206,14 @@ impl Workspaces {
         }
         let git = std::iter::once(place.join("git")).chain(base.git).collect();
         let files = if place.join("whole").is_file() { Vec::new() } else { base.files };
-        Ok(Layers { git, sealed: vec![place.join("files")], files })
+        Ok(CommitLayers { git, sealed: vec![place.join("files")], files })
     }
 
     async fn build_sealed(
         &self,
         workspace: &Workspace,
         commit: &Oid,
-        base: &Layers,
+        base: &CommitLayers,
         half: &Path,
     ) -> Result<(), WorkspaceError> {
         let (files, git_dir) = (half.join("files"), half.join("git/.git"));

@@ -13,7 +13,7 @@
 //! ```
 //!
 //! A workspace is either a private copy of everything or, at the speed of a mount, a private upper layer over shared
-//! ones that nobody writes to ([`Method`]); both are sealed to the same tree.
+//! ones that nobody writes to ([`CheckoutMethod`]); both are sealed to the same tree.
 //!
 //! **Invariant:** git never runs *in* a maker's repository. The engine reads the maker's files with its own
 //! repository and index; the `.git` in there is the maker's to ruin. It does not decide about the
@@ -28,11 +28,11 @@ mod discard;
 mod disk;
 mod files;
 mod folder;
-mod guard;
+mod git_hazards;
 mod ignore;
 mod index;
 mod layers;
-mod merged;
+mod merged_layers;
 mod names;
 mod plan;
 mod pool;
@@ -44,15 +44,15 @@ mod skeleton;
 mod snapshot;
 mod survey;
 mod untracked;
-mod warm;
+mod warm_outputs;
 
 use std::path::{Path, PathBuf};
 
 use crate::git::{EngineRepo, Git, GitError, Oid, UserRepo};
 use crate::shared_lock::{SharedGuard, SharedLock};
 
-pub(crate) use discard::{Leftovers, left_rounds, remove_left, take_leftovers};
-pub use files::Files;
+pub(crate) use discard::{LeftoverScope, left_rounds, remove_left, take_leftovers};
+pub use files::CheckoutFiles;
 pub(crate) use files::leads_to;
 pub(crate) use folder::{empty_tree, private_dir, remove_tree, size};
 pub use names::NameProblem;
@@ -60,8 +60,8 @@ pub(crate) use pool::remove_base;
 pub use pool::unused_bases;
 #[cfg(test)]
 pub(crate) use removal::as_ordinary_user;
-pub use sealed::{Change, ChangeStatus, Refusal, RefusedPath, SealLimits, Sealed};
-pub use snapshot::{Snapshot, SnapshotKind};
+pub use sealed::{ChangeStatus, RefusedPath, SealLimits, SealRefusal, SealedChange, SealedTree};
+pub use snapshot::{CommitSnapshot, SnapshotKind};
 
 /// The file of the lock under which bases are prepared and removed, in a state folder.
 pub(crate) const BASES_LOCK: &str = "bases.lock";
@@ -77,7 +77,7 @@ pub struct Workspaces {
 
 /// How a round gets its files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Method {
+pub enum CheckoutMethod {
     /// A private copy of every file: works everywhere.
     #[default]
     Copy,
@@ -87,28 +87,28 @@ pub enum Method {
 
 /// Whether a round starts with what earlier rounds of its loop built.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Warm {
+pub enum WarmStart {
     /// It finds nothing but its base.
     #[default]
     Cold,
-    /// It finds the ignored files that an earlier round left ([`Workspaces::keep_warm`]).
+    /// It finds the ignored files that an earlier round left ([`Workspaces::store_warm_outputs`]).
     Kept,
 }
 
 /// How a workspace is to be made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Making {
+pub struct WorkspaceOptions {
     /// How its files are had.
-    pub method: Method,
+    pub method: CheckoutMethod,
     /// Further layers above the base's, the first on top: what a set-up made of the base. They hold no `.git`. Only
     /// overlays have them.
     pub extra_lower: Vec<PathBuf>,
     /// Whether it starts with earlier build outputs. Only overlays do.
-    pub warm: Warm,
+    pub warm: WarmStart,
 }
 
-impl From<Method> for Making {
-    fn from(method: Method) -> Self {
+impl From<CheckoutMethod> for WorkspaceOptions {
+    fn from(method: CheckoutMethod) -> Self {
         Self { method, ..Self::default() }
     }
 }
@@ -126,7 +126,7 @@ pub struct Workspace {
     /// overlay. Either has its own private `.git`.
     pub dir: PathBuf,
     /// How its files are had by a program that works in them.
-    pub files: Files,
+    pub files: CheckoutFiles,
     /// An empty HOME for the round's roles.
     pub home: PathBuf,
     /// A TMPDIR for the round's roles.
@@ -238,16 +238,16 @@ impl Workspaces {
 
 impl Workspace {
     /// The workspace in `root`: over `lower` layers, or a private copy when there are none.
-    fn at(root: PathBuf, round: &str, base: Oid, lower: Option<Vec<PathBuf>>) -> Self {
+    fn in_folder(root: PathBuf, round: &str, base: Oid, lower: Option<Vec<PathBuf>>) -> Self {
         let inside = |name: &str| root.join(name);
         let files = match lower {
-            None => Files::Folder(inside("work")),
-            Some(lower) => Files::Overlay { lower, upper: inside("upper"), work: inside("overlay") },
+            None => CheckoutFiles::Folder(inside("work")),
+            Some(lower) => CheckoutFiles::Overlay { lower, upper: inside("upper"), work: inside("overlay") },
         };
         Self {
             round: round.to_owned(),
             base,
-            dir: files.written().unwrap_or(&root).to_owned(),
+            dir: files.written_folder().unwrap_or(&root).to_owned(),
             files,
             home: inside("home"),
             tmp: inside("tmp"),
@@ -258,10 +258,10 @@ impl Workspace {
 
     /// How its files are had.
     #[must_use]
-    pub fn method(&self) -> Method {
+    pub fn method(&self) -> CheckoutMethod {
         match self.files {
-            Files::Folder(_) => Method::Copy,
-            Files::Overlay { .. } | Files::Layers(_) => Method::Overlay,
+            CheckoutFiles::Folder(_) => CheckoutMethod::Copy,
+            CheckoutFiles::Overlay { .. } | CheckoutFiles::Layers(_) => CheckoutMethod::Overlay,
         }
     }
 

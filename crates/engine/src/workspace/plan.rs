@@ -4,24 +4,24 @@
 use std::collections::hash_map::Entry as Slot;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use super::catalogue::{AFTER_SLASH, Catalogue, fold_of, with_folders};
+use super::catalogue::{AFTER_SLASH, PathCatalogue, fold_of, with_folders};
 use super::names::{self, NameProblem};
-use super::sealed::{Refusal, RefusedPath, SealLimits};
-use super::survey::{Found, Odd, Survey};
+use super::sealed::{RefusedPath, SealLimits, SealRefusal};
+use super::survey::{CheckoutSurvey, SurveyedFile, UnsealableKind};
 
 /// What will be written, after policy.
 #[derive(Debug, Default)]
-pub(super) struct Plan {
-    pub(super) files: Vec<Found>,
+pub(super) struct SealPlan {
+    pub(super) files: Vec<SurveyedFile>,
     pub(super) deleted: Vec<Vec<u8>>,
     pub(super) refused: Vec<RefusedPath>,
 }
 
-impl Plan {
+impl SealPlan {
     /// Judges what a survey found over a base.
-    pub(super) fn new(survey: Survey, catalogue: &Catalogue, limits: SealLimits) -> Self {
+    pub(super) fn new(survey: CheckoutSurvey, catalogue: &PathCatalogue, limits: SealLimits) -> Self {
         let mut plan = Self { deleted: survey.deleted, ..Self::default() };
-        let odd: BTreeSet<(Vec<u8>, Odd)> = survey.odd.into_iter().collect();
+        let odd: BTreeSet<(Vec<u8>, UnsealableKind)> = survey.odd.into_iter().collect();
         for (path, odd) in odd {
             plan.refuse(&path, odd.into());
         }
@@ -37,7 +37,7 @@ impl Plan {
     }
 
     /// Nothing is written when git must not be asked.
-    pub(super) fn of_barred(barred: Vec<(Vec<u8>, Odd)>) -> Self {
+    pub(super) fn from_barred(barred: Vec<(Vec<u8>, UnsealableKind)>) -> Self {
         let mut plan = Self::default();
         barred.into_iter().collect::<BTreeSet<_>>().into_iter().for_each(|(path, odd)| plan.refuse(&path, odd.into()));
         plan
@@ -47,7 +47,7 @@ impl Plan {
         self.files.is_empty() && self.deleted.is_empty()
     }
 
-    fn refuse(&mut self, path: &[u8], why: Refusal) {
+    fn refuse(&mut self, path: &[u8], why: SealRefusal) {
         self.refused.push(RefusedPath { path: printable(path), why });
     }
 
@@ -55,9 +55,9 @@ impl Plan {
     fn limit(&mut self, limits: SealLimits) {
         let bytes: u64 = self.files.iter().map(|file| file.size).sum();
         let why = if self.files.len() + self.deleted.len() > limits.files_max {
-            Refusal::TooManyFiles(limits.files_max)
+            SealRefusal::TooManyFiles(limits.files_max)
         } else if bytes > limits.bytes_max {
-            Refusal::TooManyBytes(limits.bytes_max)
+            SealRefusal::TooManyBytes(limits.bytes_max)
         } else {
             return;
         };
@@ -68,7 +68,7 @@ impl Plan {
 }
 
 /// A name counts only where the maker chose it; symlinks and sizes count always.
-fn judge(file: &Found, collisions: &HashSet<Vec<u8>>, limits: SealLimits) -> Result<(), Refusal> {
+fn judge(file: &SurveyedFile, collisions: &HashSet<Vec<u8>>, limits: SealLimits) -> Result<(), SealRefusal> {
     let text = match names::check_path(&file.path) {
         Ok(text) => text,
         Err(problem) if file.is_new || problem == NameProblem::NotUtf8 => return Err(problem.into()),
@@ -78,19 +78,19 @@ fn judge(file: &Found, collisions: &HashSet<Vec<u8>>, limits: SealLimits) -> Res
         return Err(NameProblem::CaseCollision.into());
     }
     if file.size > limits.file_bytes_max {
-        return Err(Refusal::FileTooLarge(limits.file_bytes_max));
+        return Err(SealRefusal::FileTooLarge(limits.file_bytes_max));
     }
     match &file.target {
         None => Ok(()),
         Some(target) => match std::str::from_utf8(target) {
             Ok(target) if names::target_is_inside(text, target) => Ok(()),
-            _ => Err(Refusal::SymlinkOutside),
+            _ => Err(SealRefusal::SymlinkOutside),
         },
     }
 }
 
 /// New paths that equal another path of the coming tree, or one of its folders, but for case.
-fn collisions(changed: &[Found], catalogue: &Catalogue, deleted: &[Vec<u8>]) -> HashSet<Vec<u8>> {
+fn collisions(changed: &[SurveyedFile], catalogue: &PathCatalogue, deleted: &[Vec<u8>]) -> HashSet<Vec<u8>> {
     let mut deleted: Vec<&[u8]> = deleted.iter().map(Vec::as_slice).collect();
     deleted.sort_unstable();
     let new = || changed.iter().filter(|file| file.is_new).map(|file| file.path.as_slice());
@@ -112,7 +112,7 @@ fn collisions(changed: &[Found], catalogue: &Catalogue, deleted: &[Vec<u8>]) -> 
 }
 
 /// How the base spells a path or folder that will still be there.
-fn kept_spellings(fold: &str, catalogue: &Catalogue, deleted: &[&[u8]]) -> HashSet<Vec<u8>> {
+fn kept_spellings(fold: &str, catalogue: &PathCatalogue, deleted: &[&[u8]]) -> HashSet<Vec<u8>> {
     let is_kept = |spelling: &&Vec<u8>| {
         let first_from = |end: &[u8]| {
             let end = [spelling.as_slice(), end].concat();
@@ -130,7 +130,7 @@ fn printable(path: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::index::{Entry, PLAIN};
+    use super::super::index::{IndexEntry, PLAIN};
     use super::*;
     use proptest::prelude::*;
 
@@ -159,10 +159,10 @@ mod tests {
             let (deleted, kept): (Vec<_>, BTreeSet<_>) =
                 (deleted.into_iter().map(|(_, path)| path).collect(), kept.into_iter().map(|(_, path)| path).collect());
             let new: BTreeSet<_> = new.difference(&kept).filter(|path| !new.iter().any(|other| inside(other, path))).cloned().collect();
-            let entries: Vec<_> = base.iter().map(|path| Entry::unseen(path.clone(), PLAIN)).collect();
-            let changed = new.iter().map(|path| Found { path: path.clone(), mode: PLAIN, size: 0, target: None, is_new: true });
+            let entries: Vec<_> = base.iter().map(|path| IndexEntry::without_stats(path.clone(), PLAIN)).collect();
+            let changed = new.iter().map(|path| SurveyedFile { path: path.clone(), mode: PLAIN, size: 0, target: None, is_new: true });
             let changed: Vec<_> = changed.collect();
-            let found = collisions(&changed, &Catalogue::new(entries), &deleted);
+            let found = collisions(&changed, &PathCatalogue::new(entries), &deleted);
             prop_assert_eq!(found, by_comparing(&new, &kept));
         }
     }

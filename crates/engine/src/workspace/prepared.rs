@@ -1,4 +1,4 @@
-//! What a set-up put into a workspace that is a copy: not the maker's change as long as the maker left it as it was. In an
+//! What a set-up put into a workspace that is a copy: not the maker's change as long as the maker left it was. In an
 //! overlay it lies in a layer below and needs no telling apart.
 
 use std::fs;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::create::lower_of;
 use super::folder::is_ours;
-use super::survey::Survey;
+use super::survey::CheckoutSurvey;
 use super::{Workspace, Workspaces};
 
 /// The file that names the layer which was copied in.
@@ -18,7 +18,7 @@ const COMPARED_MAX: u64 = 64 << 20;
 
 impl Workspace {
     /// Remembers that a layer was copied into this workspace.
-    pub(crate) fn prepared_with(&self, layer: &Path) -> io::Result<()> {
+    pub(crate) fn record_prepared_layer(&self, layer: &Path) -> io::Result<()> {
         fs::write(self.root.join(PREPARED), layer.as_os_str().as_bytes())
     }
 }
@@ -32,7 +32,7 @@ impl Workspaces {
     }
 
     /// Whether a workspace stands on something in this folder.
-    pub(crate) fn is_stood_on(&self, folder: &Path) -> bool {
+    pub(crate) fn is_in_use(&self, folder: &Path) -> bool {
         let stands = |root: &Path| {
             let lower = lower_of(root).ok().flatten().unwrap_or_default();
             lower.into_iter().chain(layer_of(root)).any(|layer| layer.starts_with(folder))
@@ -48,7 +48,7 @@ fn layer_of(root: &Path) -> Option<PathBuf> {
 }
 
 /// Takes out of a survey what is as the set-up left it.
-pub(super) fn drop_prepared(root: &Path, dir: &Path, survey: &mut Survey) {
+pub(super) fn drop_prepared(root: &Path, dir: &Path, survey: &mut CheckoutSurvey) {
     let Some(layer) = layer_of(root) else { return };
     let path = |name: &[u8]| PathBuf::from(std::ffi::OsStr::from_bytes(name));
     survey.changed.retain(|file| !file.is_new || !is_same(&layer.join(path(&file.path)), &dir.join(path(&file.path))));

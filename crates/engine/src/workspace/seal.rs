@@ -13,13 +13,13 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags};
 
 use super::base::ReadyBase;
-use super::catalogue::Catalogue;
-use super::plan::Plan;
-use super::sealed::{SealLimits, Sealed};
-use super::survey::{self, Odd, Survey, View};
+use super::catalogue::PathCatalogue;
+use super::plan::SealPlan;
+use super::sealed::{SealLimits, SealedTree};
+use super::survey::{self, CheckoutSurvey, SurveyScope, UnsealableKind};
 use super::untracked::is_litter;
-use super::{Method, Workspace, WorkspaceError, Workspaces, blocking, guard, index, io, prepared};
-use crate::git::{CommitWords, GitError, GitErrorKind, Oid};
+use super::{CheckoutMethod, Workspace, WorkspaceError, Workspaces, blocking, git_hazards, index, io, prepared};
+use crate::git::{CommitMetadata, GitError, GitErrorKind, Oid};
 
 /// A pull request's text may not be longer than this; forges cut at 64 KiB.
 const PR_BODY_MAX: u64 = 256 << 10;
@@ -29,24 +29,24 @@ impl Workspaces {
     ///
     /// # Errors
     /// `Moving` when files change meanwhile; else what git or the file system said. What policy
-    /// does not allow is no error but in [`Sealed::refused`].
+    /// does not allow is no error but in [`SealedTree::refused`].
     pub async fn seal(
         &self,
         workspace: &Workspace,
-        words: &CommitWords,
+        words: &CommitMetadata,
         limits: SealLimits,
-    ) -> Result<Sealed, WorkspaceError> {
+    ) -> Result<SealedTree, WorkspaceError> {
         let ready = self.ready_base(&workspace.base).await?;
-        let (catalogue, mut survey, pr_body) = self.look(workspace, &ready).await?;
+        let (catalogue, mut survey, pr_body) = self.survey(workspace, &ready).await?;
         if !survey.barred.is_empty() {
-            let plan = Plan::of_barred(survey.barred);
+            let plan = SealPlan::from_barred(survey.barred);
             let (tree, commit) = (ready.tree()?, workspace.base.clone());
-            return Ok(Sealed { tree, commit, changes: Vec::new(), refused: plan.refused, pr_body });
+            return Ok(SealedTree { tree, commit, changes: Vec::new(), refused: plan.refused, pr_body });
         }
         if survey.has_untracked || !survey.odd.is_empty() {
             let rules = self.ignore_rules(workspace, &ready, &survey, &catalogue).await?;
             if survey.has_untracked {
-                let new = self.look_at_new(workspace, &rules, &catalogue, &survey).await?;
+                let new = self.survey_new_files(workspace, &rules, &catalogue, &survey).await?;
                 survey.changed.extend(new.changed);
                 survey.odd.extend(new.odd);
             }
@@ -58,47 +58,47 @@ impl Workspaces {
             })
             .await?;
         }
-        let plan = Plan::new(survey, &catalogue, limits);
+        let plan = SealPlan::new(survey, &catalogue, limits);
         if plan.is_empty() {
             let (tree, commit) = (ready.tree()?, workspace.base.clone());
-            return Ok(Sealed { tree, commit, changes: Vec::new(), refused: plan.refused, pr_body });
+            return Ok(SealedTree { tree, commit, changes: Vec::new(), refused: plan.refused, pr_body });
         }
         let tree = self.write_tree(workspace, &ready.index(), &plan).await?;
         let changes = self.changes(&workspace.base, &tree, &plan).await?;
         if changes.is_empty() {
             // Touched, but with the same content.
-            return Ok(Sealed { tree, commit: workspace.base.clone(), changes, refused: plan.refused, pr_body });
+            return Ok(SealedTree { tree, commit: workspace.base.clone(), changes, refused: plan.refused, pr_body });
         }
         let commit = self.engine.commit(&tree, &workspace.base, words).await?;
         let index = workspace.root.join(format!("index-{commit}"));
         fs::rename(seal_index(workspace), &index).map_err(io("rename", &index))?;
-        Ok(Sealed { tree, commit, changes, refused: plan.refused, pr_body })
+        Ok(SealedTree { tree, commit, changes, refused: plan.refused, pr_body })
     }
 
     /// A sealed commit as it was sealed, read back from the engine's repository: sizes and refusals are not kept there.
     ///
     /// # Errors
     /// What git said.
-    pub async fn sealed(&self, workspace: &Workspace, commit: &Oid) -> Result<Sealed, WorkspaceError> {
+    pub async fn read_sealed(&self, workspace: &Workspace, commit: &Oid) -> Result<SealedTree, WorkspaceError> {
         let tree = self.engine.tree_of(commit).await?;
-        let changes = self.changes(&workspace.base, &tree, &Plan::default()).await?;
-        Ok(Sealed { tree, commit: commit.clone(), changes, refused: Vec::new(), pr_body: None })
+        let changes = self.changes(&workspace.base, &tree, &SealPlan::default()).await?;
+        Ok(SealedTree { tree, commit: commit.clone(), changes, refused: Vec::new(), pr_body: None })
     }
 
-    pub(super) async fn look(
+    pub(super) async fn survey(
         &self,
         workspace: &Workspace,
         ready: &ReadyBase,
-    ) -> Result<(Catalogue, Survey, Option<Vec<u8>>), WorkspaceError> {
+    ) -> Result<(PathCatalogue, CheckoutSurvey, Option<Vec<u8>>), WorkspaceError> {
         let view = view_of(workspace);
         let (ready, index, dir, oid_len) = (ready.clone(), workspace.index(), workspace.dir.clone(), self.oid_len());
         blocking(move || {
             let catalogue = ready.catalogue(oid_len)?;
-            let stats = if view == View::Whole { index::read(&index, oid_len)? } else { Vec::new() };
+            let stats = if view == SurveyScope::Whole { index::read(&index, oid_len)? } else { Vec::new() };
             let mut survey = survey::tracked(&dir, &catalogue, &stats, view)?;
-            let guard = guard::look(&dir, &catalogue, view)?;
+            let guard = git_hazards::find_hazards(&dir, &catalogue, view)?;
             let unreadable = guard.unreadable.into_iter().filter(|path| !is_litter(path));
-            survey.odd.extend(unreadable.map(|path| (path, Odd::Unreadable)));
+            survey.odd.extend(unreadable.map(|path| (path, UnsealableKind::Unreadable)));
             survey.barred = guard.barred;
             let pr_body = if survey.has_pr_body { read_pr_body(&dir) } else { None };
             Ok((catalogue, survey, pr_body))
@@ -107,7 +107,12 @@ impl Workspaces {
     }
 
     /// Deletions go first, so that a file may take the place of a folder and the other way round.
-    async fn write_tree(&self, workspace: &Workspace, base_index: &Path, plan: &Plan) -> Result<Oid, WorkspaceError> {
+    async fn write_tree(
+        &self,
+        workspace: &Workspace,
+        base_index: &Path,
+        plan: &SealPlan,
+    ) -> Result<Oid, WorkspaceError> {
         let index = seal_index(workspace);
         // The base's index knows no file stats, so git reads every file it is told of.
         fs::copy(base_index, &index).map_err(io("copy", &index))?;
@@ -115,7 +120,7 @@ impl Workspaces {
         if !plan.files.is_empty() {
             let paths = plan.files.iter().map(|file| file.path.as_slice()).collect::<Vec<_>>().join(&0);
             let update = self.engine.call("git.update-index").index(&index).work_tree(&workspace.dir);
-            let add = update.inside(&workspace.dir).args(["--add", "-z", "--stdin"]).stdin(paths);
+            let add = update.in_folder(&workspace.dir).args(["--add", "-z", "--stdin"]).stdin(paths);
             self.git().run(add).await.map_err(|error| moving_or(error, &workspace.dir))?;
         }
         self.tree_of_index(&index).await
@@ -132,7 +137,7 @@ impl Workspaces {
         }
         let paths: Vec<&[u8]> = paths.iter().map(AsRef::as_ref).collect();
         let folder = index.parent().unwrap_or(&self.root);
-        let call = self.engine.call("git.update-index").index(index).work_tree(folder).inside(folder);
+        let call = self.engine.call("git.update-index").index(index).work_tree(folder).in_folder(folder);
         let call = call.args(["--force-remove", "-z", "--stdin"]).stdin(paths.join(&0));
         Ok(self.git().run(call).await.map(drop)?)
     }
@@ -144,10 +149,10 @@ impl Workspaces {
     }
 }
 
-pub(super) fn view_of(workspace: &Workspace) -> View {
+pub(super) fn view_of(workspace: &Workspace) -> SurveyScope {
     match workspace.method() {
-        Method::Copy => View::Whole,
-        Method::Overlay => View::Upper,
+        CheckoutMethod::Copy => SurveyScope::Whole,
+        CheckoutMethod::Overlay => SurveyScope::Upper,
     }
 }
 

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use super::names::NameProblem;
-use super::survey::Odd;
+use super::survey::UnsealableKind;
 use crate::git::Oid;
 
 /// Ceilings of one candidate.
@@ -26,20 +26,20 @@ impl Default for SealLimits {
 
 /// A candidate's files, frozen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sealed {
+pub struct SealedTree {
     /// The tree in the engine's repository.
     pub tree: Oid,
     /// The engine's commit of that tree on the base; the base itself when nothing changed.
     pub commit: Oid,
     /// What differs from the base, by path.
-    pub changes: Vec<Change>,
+    pub changes: Vec<SealedChange>,
     /// What could not be sealed. Those paths are as in the base; a candidate with any must not ship.
     pub refused: Vec<RefusedPath>,
     /// The text of `PR_BODY.md` in the root, which is never part of the tree.
     pub pr_body: Option<Vec<u8>>,
 }
 
-impl Sealed {
+impl SealedTree {
     /// True when the tree is the base's.
     pub fn is_unchanged(&self) -> bool {
         self.changes.is_empty()
@@ -61,7 +61,7 @@ pub enum ChangeStatus {
 
 /// One changed path; a rename is a deletion and an addition.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
+pub struct SealedChange {
     /// Path from the root.
     pub path: String,
     /// What happened to it.
@@ -86,7 +86,7 @@ pub struct RefusedPath {
     /// The path, made printable.
     pub path: String,
     /// The reason.
-    pub why: Refusal,
+    pub why: SealRefusal,
 }
 
 impl fmt::Display for RefusedPath {
@@ -97,7 +97,7 @@ impl fmt::Display for RefusedPath {
 
 /// Why a path is not sealed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum SealRefusal {
     /// A pipe, socket or device.
     #[error("not a file, symlink or folder")]
     Special,
@@ -127,13 +127,13 @@ pub enum Refusal {
     FileTooLarge(u64),
 }
 
-impl From<Odd> for Refusal {
-    fn from(odd: Odd) -> Self {
+impl From<UnsealableKind> for SealRefusal {
+    fn from(odd: UnsealableKind) -> Self {
         match odd {
-            Odd::Special => Self::Special,
-            Odd::NestedRepository => Self::NestedRepository,
-            Odd::Submodule => Self::Submodule,
-            Odd::Unreadable => Self::Unreadable,
+            UnsealableKind::Special => Self::Special,
+            UnsealableKind::NestedRepository => Self::NestedRepository,
+            UnsealableKind::Submodule => Self::Submodule,
+            UnsealableKind::Unreadable => Self::Unreadable,
         }
     }
 }

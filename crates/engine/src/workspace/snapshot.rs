@@ -4,10 +4,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::create::checked;
+use super::create::reject_git_layers;
 use super::folder::{copy_files, copy_with_time, half_name, make_read_only, private_dir, remove_tree, unique};
-use super::{Files, Method, Workspace, WorkspaceError, Workspaces, blocking, index, io, names, skeleton};
-use crate::git::{CommitWords, Oid};
+use super::{
+    CheckoutFiles, CheckoutMethod, Workspace, WorkspaceError, Workspaces, blocking, index, io, names, skeleton,
+};
+use crate::git::{CommitMetadata, Oid};
 
 /// What a snapshot is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,9 +22,9 @@ pub enum SnapshotKind {
 
 /// A commit's files, apart from the maker's.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Snapshot {
+pub struct CommitSnapshot {
     /// How its files are had.
-    pub files: Files,
+    pub files: CheckoutFiles,
     /// The folder that holds what is its own; to be given to `drop_snapshots`.
     pub root: PathBuf,
 }
@@ -41,7 +43,7 @@ impl Workspaces {
         commit: &Oid,
         kind: SnapshotKind,
         extra_lower: &[PathBuf],
-    ) -> Result<Snapshot, WorkspaceError> {
+    ) -> Result<CommitSnapshot, WorkspaceError> {
         names::check_plain(name)?;
         let folder = workspace.root.join("snapshots");
         private_dir(&folder).map_err(io("create", &folder))?;
@@ -50,8 +52,10 @@ impl Workspaces {
             self.drop_snapshots(workspace, [dest.clone()]);
         }
         match workspace.method() {
-            Method::Copy => self.copy_of(workspace, commit, kind, dest).await,
-            Method::Overlay => self.overlay_of(workspace, commit, kind, dest, checked(extra_lower)?).await,
+            CheckoutMethod::Copy => self.copy_of(workspace, commit, kind, dest).await,
+            CheckoutMethod::Overlay => {
+                self.overlay_of(workspace, commit, kind, dest, reject_git_layers(extra_lower)?).await
+            }
         }
     }
 
@@ -62,7 +66,7 @@ impl Workspaces {
         kind: SnapshotKind,
         root: PathBuf,
         extra: &[PathBuf],
-    ) -> Result<Snapshot, WorkspaceError> {
+    ) -> Result<CommitSnapshot, WorkspaceError> {
         let layers = self.layers_of(workspace, commit).await?;
         let (upper, work) = (root.join("upper"), root.join("overlay"));
         for folder in [&upper, &work] {
@@ -72,12 +76,12 @@ impl Workspaces {
             SnapshotKind::WithGit => {
                 let git_dir = upper.join(".git");
                 skeleton::write_head(&git_dir, "candidate", commit).map_err(io("create", &git_dir))?;
-                Files::Overlay { lower: layers.with_git(extra), upper, work }
+                CheckoutFiles::Overlay { lower: layers.with_git(extra), upper, work }
             }
             // The empty folder on top is there because the kernel wants two layers at least.
-            SnapshotKind::ReadOnly => Files::Layers([vec![upper], layers.without_git(extra)].concat()),
+            SnapshotKind::ReadOnly => CheckoutFiles::Layers([vec![upper], layers.without_git(extra)].concat()),
         };
-        Ok(Snapshot { files, root })
+        Ok(CommitSnapshot { files, root })
     }
 
     async fn copy_of(
@@ -86,7 +90,7 @@ impl Workspaces {
         commit: &Oid,
         kind: SnapshotKind,
         dest: PathBuf,
-    ) -> Result<Snapshot, WorkspaceError> {
+    ) -> Result<CommitSnapshot, WorkspaceError> {
         let half = half_name(&dest);
         private_dir(&half).map_err(io("create", &half))?;
         let index = workspace.root.join(unique("index.snapshot"));
@@ -102,7 +106,7 @@ impl Workspaces {
         }
         fs::remove_file(&index).map_err(io("remove", &index))?;
         fs::rename(&half, &dest).map_err(io("rename", &half))?;
-        Ok(Snapshot { files: Files::Folder(dest.clone()), root: dest })
+        Ok(CommitSnapshot { files: CheckoutFiles::Folder(dest.clone()), root: dest })
     }
 
     /// Takes folders of a workspace out of the way at once and deletes them in the background: nothing waits for that.
@@ -124,7 +128,7 @@ impl Workspaces {
     pub async fn restore_paths(
         &self,
         workspace: &Workspace,
-        snapshot: &Snapshot,
+        snapshot: &CommitSnapshot,
         commit: &Oid,
         paths: &[String],
     ) -> Result<Vec<String>, WorkspaceError> {
@@ -132,11 +136,11 @@ impl Workspaces {
         let entries = index::read(&index, self.oid_len())?;
         let has = |path: &&String| index::find(&entries, path.as_bytes()).is_some();
         let known: Vec<String> = paths.iter().filter(has).cloned().collect();
-        let Some(dest) = snapshot.files.written().filter(|_| !known.is_empty()) else { return Ok(Vec::new()) };
+        let Some(dest) = snapshot.files.written_folder().filter(|_| !known.is_empty()) else { return Ok(Vec::new()) };
         // Checked out aside: in place, the candidate's own .gitattributes would convert the content.
         let aside = workspace.root.join(unique("restore"));
         private_dir(&aside).map_err(io("create", &aside))?;
-        let call = self.engine.call("git.checkout-index").index(&index).work_tree(&aside).inside(&aside);
+        let call = self.engine.call("git.checkout-index").index(&index).work_tree(&aside).in_folder(&aside);
         self.git().run(call.args(["--quiet", "-z", "--stdin"]).stdin(known.join("\0"))).await?;
         let (dest, moved) = (dest.to_owned(), known.clone());
         blocking(move || {
@@ -151,14 +155,19 @@ impl Workspaces {
     ///
     /// # Errors
     /// When git or the file system fails.
-    pub async fn without(&self, workspace: &Workspace, commit: &Oid, paths: &[String]) -> Result<Oid, WorkspaceError> {
+    pub async fn commit_without(
+        &self,
+        workspace: &Workspace,
+        commit: &Oid,
+        paths: &[String],
+    ) -> Result<Oid, WorkspaceError> {
         let index = workspace.root.join(unique("index.without"));
         let source = self.index_of(workspace, commit).await?;
         fs::copy(&source, &index).map_err(io("copy", &source))?;
         self.remove_from_index(&index, paths).await?;
         let tree = self.tree_of_index(&index).await?;
         fs::remove_file(&index).map_err(io("remove", &index))?;
-        let words = CommitWords {
+        let words = CommitMetadata {
             message: "without what is new among the gates' inputs".to_owned(),
             name: "loopwright".to_owned(),
             email: "loopwright@localhost".to_owned(),

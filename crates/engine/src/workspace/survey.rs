@@ -3,7 +3,7 @@
 //! but file status, symlink targets and the mark of a replaced folder is read here.
 //!
 //! A whole checkout and the upper layer of an overlay are walked by the same code. What is not there is deleted in the
-//! first; in the second it is as in the base, unless something says that it is hidden ([`View`]).
+//! first; in the second it is as in the base, unless something says that it is hidden ([`SurveyScope`]).
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::CStr;
@@ -16,15 +16,15 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fgetxattr, ope
 use rustix::io::Errno;
 
 use super::WorkspaceError;
-use super::catalogue::Catalogue;
-use super::index::{Entry, GITLINK, SYMLINK, mode_of};
+use super::catalogue::PathCatalogue;
+use super::index::{GITLINK, IndexEntry, SYMLINK, mode_of};
 
 /// The file in the root that becomes a staged pull request and never a part of the tree.
 pub(super) const PR_BODY: &[u8] = b"PR_BODY.md";
 
 /// A file that is to be sealed as it lies there.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct SurveyedFile {
     pub(super) path: Vec<u8>,
     pub(super) mode: u32,
     pub(super) size: u64,
@@ -35,7 +35,7 @@ pub(super) struct Found {
 
 /// Something that cannot be sealed, by what it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Odd {
+pub(super) enum UnsealableKind {
     Special,
     NestedRepository,
     Submodule,
@@ -44,20 +44,20 @@ pub(super) enum Odd {
 
 /// What a look at a checkout found.
 #[derive(Debug, Default)]
-pub(super) struct Survey {
-    pub(super) changed: Vec<Found>,
+pub(super) struct CheckoutSurvey {
+    pub(super) changed: Vec<SurveyedFile>,
     pub(super) deleted: Vec<Vec<u8>>,
-    pub(super) odd: Vec<(Vec<u8>, Odd)>,
+    pub(super) odd: Vec<(Vec<u8>, UnsealableKind)>,
     /// Something is there that the base does not have; whether it is ignored is git's to say.
     pub(super) has_untracked: bool,
     pub(super) has_pr_body: bool,
     /// What git would trip over; with any of it, git must not be started on these files.
-    pub(super) barred: Vec<(Vec<u8>, Odd)>,
+    pub(super) barred: Vec<(Vec<u8>, UnsealableKind)>,
 }
 
 /// What a folder shows of a checkout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum View {
+pub(super) enum SurveyScope {
     /// All of it.
     Whole,
     /// What was changed: the upper layer of an overlay, with its marks for what is gone.
@@ -70,28 +70,28 @@ const OPAQUE: &str = "user.overlay.opaque";
 /// Compares a checkout with what was checked out: the base's paths and, for a whole checkout, the stats of its files.
 pub(super) fn tracked(
     root: &Path,
-    catalogue: &Catalogue,
-    stats: &[Entry],
-    view: View,
-) -> Result<Survey, WorkspaceError> {
+    catalogue: &PathCatalogue,
+    stats: &[IndexEntry],
+    view: SurveyScope,
+) -> Result<CheckoutSurvey, WorkspaceError> {
     let fd = open_dir(CWD, root).map_err(|errno| super::io("open", root)(errno.into()))?;
-    let everything = (view == View::Whole).then_some(0..catalogue.entries().len());
+    let everything = (view == SurveyScope::Whole).then_some(0..catalogue.entries().len());
     let hidden = everything.into_iter().collect();
-    let mut walk = Walk { catalogue, stats, view, seen: HashSet::new(), hidden, survey: Survey::default() };
+    let mut walk = Walk { catalogue, stats, view, seen: HashSet::new(), hidden, survey: CheckoutSurvey::default() };
     walk.folder(fd, &[]).map_err(super::io("walk", root))?;
     walk.list_gone();
     Ok(walk.survey)
 }
 
 struct Walk<'a> {
-    catalogue: &'a Catalogue,
-    stats: &'a [Entry],
-    view: View,
+    catalogue: &'a PathCatalogue,
+    stats: &'a [IndexEntry],
+    view: SurveyScope,
     /// Paths of the base whose place holds something that is a version of them.
     seen: HashSet<usize>,
     /// Paths of the base that are gone unless they were seen.
     hidden: Vec<Range<usize>>,
-    survey: Survey,
+    survey: CheckoutSurvey,
 }
 
 impl Walk<'_> {
@@ -105,7 +105,7 @@ impl Walk<'_> {
             for at in fresh.filter(|at| !self.seen.contains(at)) {
                 let entry = &self.catalogue.entries()[at];
                 match entry.mode {
-                    GITLINK => self.survey.odd.push((entry.path.clone(), Odd::Submodule)),
+                    GITLINK => self.survey.odd.push((entry.path.clone(), UnsealableKind::Submodule)),
                     _ => self.survey.deleted.push(entry.path.clone()),
                 }
             }
@@ -132,13 +132,13 @@ impl Walk<'_> {
         }
         let stat = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
         let known = self.catalogue.find(&path);
-        if self.view == View::Upper && is_whiteout(&stat) {
+        if self.view == SurveyScope::Upper && is_whiteout(&stat) {
             self.hide(known, &path);
         } else if path == PR_BODY {
             self.survey.has_pr_body = true;
             self.seen.extend(known);
         } else if name.to_bytes() == b".git" {
-            self.survey.odd.push((path, Odd::NestedRepository));
+            self.survey.odd.push((path, UnsealableKind::NestedRepository));
         } else {
             return match known {
                 Some(at) => self.known(parent, name, path, at, &stat),
@@ -160,7 +160,7 @@ impl Walk<'_> {
         if base_mode == GITLINK {
             self.seen.insert(at);
             if !is_dir || !is_empty(parent, name, self.view)? {
-                self.survey.odd.push((path, Odd::Submodule));
+                self.survey.odd.push((path, UnsealableKind::Submodule));
             }
         } else if is_dir {
             // The file is gone; what the folder holds is new.
@@ -175,7 +175,7 @@ impl Walk<'_> {
             }
         } else {
             self.seen.insert(at);
-            self.survey.odd.push((path, Odd::Special));
+            self.survey.odd.push((path, UnsealableKind::Special));
         }
         Ok(())
     }
@@ -190,7 +190,7 @@ impl Walk<'_> {
         if is_dir || mode_of(stat).is_some() {
             self.survey.has_untracked = true;
         } else {
-            self.survey.odd.push((path, Odd::Special));
+            self.survey.odd.push((path, UnsealableKind::Special));
         }
         Ok(())
     }
@@ -204,13 +204,13 @@ impl Walk<'_> {
     ) -> io::Result<()> {
         match open_dir(parent, name) {
             Ok(fd) => {
-                if self.view == View::Upper && is_opaque(&fd)? {
+                if self.view == SurveyScope::Upper && is_opaque(&fd)? {
                     self.hidden.push(below);
                 }
                 self.folder(fd, &[path.as_slice(), b"/"].concat())
             }
             Err(Errno::ACCESS) => {
-                self.survey.odd.push((path, Odd::Unreadable));
+                self.survey.odd.push((path, UnsealableKind::Unreadable));
                 Ok(())
             }
             Err(other) => Err(other.into()),
@@ -234,12 +234,12 @@ fn is_opaque(folder: &OwnedFd) -> Result<bool, Errno> {
 }
 
 /// Looks at the new files that git listed (a trailing slash marks a nested repository).
-pub(super) fn untracked(root: &Path, listed: &[Vec<u8>], view: View) -> Result<Survey, WorkspaceError> {
-    let mut survey = Survey::default();
+pub(super) fn untracked(root: &Path, listed: &[Vec<u8>], view: SurveyScope) -> Result<CheckoutSurvey, WorkspaceError> {
+    let mut survey = CheckoutSurvey::default();
     let mut folders: BTreeMap<&[u8], Vec<&[u8]>> = BTreeMap::new();
     for path in listed {
         match path.strip_suffix(b"/") {
-            Some(nested) => survey.odd.push((nested.to_vec(), Odd::NestedRepository)),
+            Some(nested) => survey.odd.push((nested.to_vec(), UnsealableKind::NestedRepository)),
             None => {
                 let cut = path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
                 folders.entry(&path[..cut]).or_default().push(&path[cut..]);
@@ -263,7 +263,13 @@ fn ancestors<'a>(folders: impl Iterator<Item = &'a [u8]>) -> BTreeSet<&'a [u8]> 
     folders.flat_map(ends).collect()
 }
 
-fn look_in(root: &Path, prefix: &[u8], names: &[&[u8]], view: View, survey: &mut Survey) -> Result<(), Errno> {
+fn look_in(
+    root: &Path,
+    prefix: &[u8],
+    names: &[&[u8]],
+    view: SurveyScope,
+    survey: &mut CheckoutSurvey,
+) -> Result<(), Errno> {
     let mut fd = open_dir(CWD, root)?;
     for part in prefix.split(|byte| *byte == b'/').filter(|part| !part.is_empty()) {
         fd = open_dir(fd.as_fd(), part)?;
@@ -273,7 +279,7 @@ fn look_in(root: &Path, prefix: &[u8], names: &[&[u8]], view: View, survey: &mut
         let path = [prefix, name].concat();
         match mode_of(&stat) {
             Some(mode) => survey.changed.push(found(fd.as_fd(), *name, path, mode, &stat, true)?),
-            None => survey.odd.push((path, Odd::Special)),
+            None => survey.odd.push((path, UnsealableKind::Special)),
         }
     }
     if !prefix.is_empty() {
@@ -283,15 +289,17 @@ fn look_in(root: &Path, prefix: &[u8], names: &[&[u8]], view: View, survey: &mut
 }
 
 /// Pipes, sockets, devices and nested repositories are not listed by git; they are found here.
-fn odd_names(fd: &OwnedFd, prefix: &[u8], view: View, survey: &mut Survey) -> Result<(), Errno> {
+fn odd_names(fd: &OwnedFd, prefix: &[u8], view: SurveyScope, survey: &mut CheckoutSurvey) -> Result<(), Errno> {
     let mut dir = Dir::read_from(fd)?;
     while let Some(entry) = dir.read() {
         let entry = entry?;
         let name = entry.file_name().to_bytes();
         let odd = match entry.file_type() {
-            FileType::CharacterDevice if view == View::Upper && is_deleted(fd, entry.file_name())? => continue,
-            _ if name == b".git" => Odd::NestedRepository,
-            FileType::Fifo | FileType::Socket | FileType::CharacterDevice | FileType::BlockDevice => Odd::Special,
+            FileType::CharacterDevice if view == SurveyScope::Upper && is_deleted(fd, entry.file_name())? => continue,
+            _ if name == b".git" => UnsealableKind::NestedRepository,
+            FileType::Fifo | FileType::Socket | FileType::CharacterDevice | FileType::BlockDevice => {
+                UnsealableKind::Special
+            }
             _ => continue,
         };
         survey.odd.push(([prefix, name].concat(), odd));
@@ -306,9 +314,9 @@ fn found(
     mode: u32,
     stat: &Stat,
     is_new: bool,
-) -> Result<Found, Errno> {
+) -> Result<SurveyedFile, Errno> {
     let target = if mode == SYMLINK { Some(readlinkat(parent, name, Vec::new())?.into_bytes()) } else { None };
-    Ok(Found { path, mode, size: u64::try_from(stat.st_size).unwrap_or(0), target, is_new })
+    Ok(SurveyedFile { path, mode, size: u64::try_from(stat.st_size).unwrap_or(0), target, is_new })
 }
 
 pub(super) fn open_dir(parent: BorrowedFd<'_>, name: impl rustix::path::Arg) -> Result<OwnedFd, Errno> {
@@ -319,13 +327,13 @@ fn is_deleted(parent: &OwnedFd, name: &CStr) -> Result<bool, Errno> {
     Ok(is_whiteout(&statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?))
 }
 
-fn is_empty(parent: BorrowedFd<'_>, name: &CStr, view: View) -> Result<bool, Errno> {
+fn is_empty(parent: BorrowedFd<'_>, name: &CStr, view: SurveyScope) -> Result<bool, Errno> {
     let fd = open_dir(parent, name)?;
     let mut dir = Dir::read_from(&fd)?;
     while let Some(entry) = dir.read() {
         let entry = entry?;
         let is_there = !matches!(entry.file_name().to_bytes(), b"." | b"..");
-        if is_there && !(view == View::Upper && is_deleted(&fd, entry.file_name())?) {
+        if is_there && !(view == SurveyScope::Upper && is_deleted(&fd, entry.file_name())?) {
             return Ok(false);
         }
     }

@@ -6,9 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::base::ReadyBase;
-use super::catalogue::Catalogue;
-use super::survey::{self, Odd, PR_BODY, Survey};
-use super::{Method, Workspace, WorkspaceError, Workspaces, blocking, io, seal};
+use super::catalogue::PathCatalogue;
+use super::survey::{self, CheckoutSurvey, PR_BODY, UnsealableKind};
+use super::{CheckoutMethod, Workspace, WorkspaceError, Workspaces, blocking, io, seal};
 use crate::git::TREE_MAX;
 
 /// What running tests leaves behind, whether the repository ignores it or not: nobody reads it, and some of it runs in the
@@ -35,10 +35,10 @@ impl Workspaces {
         &self,
         workspace: &Workspace,
         ready: &ReadyBase,
-        survey: &Survey,
-        catalogue: &Catalogue,
+        survey: &CheckoutSurvey,
+        catalogue: &PathCatalogue,
     ) -> Result<PathBuf, WorkspaceError> {
-        if workspace.method() == Method::Copy {
+        if workspace.method() == CheckoutMethod::Copy {
             return Ok(ready.index());
         }
         let is_rules = |path: &[u8]| path.split(|byte| *byte == b'/').next_back() == Some(b".gitignore");
@@ -52,23 +52,23 @@ impl Workspaces {
         let rules = workspace.root.join("index.rules");
         fs::copy(ready.ignore_index(), &rules).map_err(io("copy", &rules))?;
         let call = self.engine.call("git.update-index").unflushed().index(&rules).work_tree(&workspace.dir);
-        let call = call.inside(&workspace.dir).args(["--force-remove", "-z", "--stdin"]);
+        let call = call.in_folder(&workspace.dir).args(["--force-remove", "-z", "--stdin"]);
         self.git().run(call.stdin(known.join(&0))).await?;
         Ok(rules)
     }
 
     /// New files that no `.gitignore` of the checkout excludes.
-    pub(super) async fn look_at_new(
+    pub(super) async fn survey_new_files(
         &self,
         workspace: &Workspace,
         rules: &Path,
-        catalogue: &Catalogue,
-        seen: &Survey,
-    ) -> Result<Survey, WorkspaceError> {
+        catalogue: &PathCatalogue,
+        seen: &CheckoutSurvey,
+    ) -> Result<CheckoutSurvey, WorkspaceError> {
         let call = self.engine.call("git.ls-files").index(rules).work_tree(&workspace.dir).out_max(TREE_MAX);
         let answer = self
             .git()
-            .run(call.inside(&workspace.dir).args(["-z", "--others", "--exclude-standard"]).args(LITTER))
+            .run(call.in_folder(&workspace.dir).args(["-z", "--others", "--exclude-standard"]).args(LITTER))
             .await?;
         // In an overlay git knows none of the tracked paths, so they are taken out here, and folders of the base with them.
         let is_known = |path: &[u8]| match path.strip_suffix(b"/") {
@@ -77,7 +77,7 @@ impl Workspaces {
         };
         // Of a folder that can be listed and no more, git tells names that nobody can look at.
         let shut = |path: &[u8]| {
-            let folders = seen.odd.iter().filter(|(_, odd)| *odd == Odd::Unreadable);
+            let folders = seen.odd.iter().filter(|(_, odd)| *odd == UnsealableKind::Unreadable);
             folders
                 .into_iter()
                 .any(|(folder, _)| path.strip_prefix(folder.as_slice()).is_some_and(|rest| rest.starts_with(b"/")))
@@ -93,14 +93,14 @@ impl Workspaces {
         &self,
         workspace: &Workspace,
         rules: &Path,
-        catalogue: &Catalogue,
-        survey: &mut Survey,
+        catalogue: &PathCatalogue,
+        survey: &mut CheckoutSurvey,
     ) -> Result<(), WorkspaceError> {
-        let may_go = |path: &[u8], odd: Odd| match odd {
-            Odd::Special => true,
+        let may_go = |path: &[u8], odd: UnsealableKind| match odd {
+            UnsealableKind::Special => true,
             // What base has in it would be left out with it.
-            Odd::Unreadable => !catalogue.has_below(path),
-            Odd::NestedRepository | Odd::Submodule => false,
+            UnsealableKind::Unreadable => !catalogue.has_below(path),
+            UnsealableKind::NestedRepository | UnsealableKind::Submodule => false,
         };
         let asked: BTreeSet<_> = survey.odd.iter().filter(|one| may_go(&one.0, one.1)).cloned().collect();
         // The prefix keeps a leading colon from being read as a pattern.
@@ -108,10 +108,11 @@ impl Workspaces {
         if paths.is_empty() {
             return Ok(());
         }
-        let call = self.engine.call("git.check-ignore").index(rules).work_tree(&workspace.dir).inside(&workspace.dir);
+        let call =
+            self.engine.call("git.check-ignore").index(rules).work_tree(&workspace.dir).in_folder(&workspace.dir);
         // This verb knows no literal paths and says so with an error.
         let call = call.env("GIT_LITERAL_PATHSPECS", "0").args(["-z", "--stdin"]).stdin(paths.join(&0));
-        let answer = self.git().run(call.out_max(TREE_MAX).no_is_an_answer()).await?;
+        let answer = self.git().run(call.out_max(TREE_MAX).allow_exit_one()).await?;
         let ignored: HashSet<&[u8]> = answer.stdout.split(|byte| *byte == 0).filter_map(|path| path.get(2..)).collect();
         survey.odd.retain(|one| !asked.contains(one) || !ignored.contains(one.0.as_slice()));
         Ok(())

@@ -2,13 +2,13 @@
 //! this process. Test material only.
 #![allow(dead_code, reason = "each test program uses its own part")]
 
-use loopwright::agents::{Agent, AgentError, AgentLog, AgentOutcome, Capabilities, Invocation};
-use loopwright::budget::{Tokens, Usage};
+use loopwright::agents::{Agent, AgentCapabilities, AgentError, AgentInvocation, AgentLog, AgentOutcome};
+use loopwright::budget::{AgentUsage, Tokens};
 use loopwright::events::{EventKind, EventSink, LiveEvent};
-use loopwright::proc::{Cancel, Proc, Started};
+use loopwright::proc::{CancelToken, ProcessRunner, StartedProcess};
 use loopwright::spec::{ActionKind, Gate, OutputSpec, RunGate};
 use loopwright::{
-    BoxFuture, LoopEngine, LoopEngineBuilder, LoopLevel, LoopSink, LoopSpec, RoundReport, Settings, SinkError,
+    BoxFuture, EngineSettings, LoopEngine, LoopEngineBuilder, LoopLevel, LoopSink, LoopSpec, RoundReport, SinkError,
 };
 use loopwright_testkit::TestRepo;
 use serde_json::{Value, json};
@@ -37,8 +37,8 @@ impl World {
         self.folder.path().join("state")
     }
 
-    pub(crate) fn settings(&self) -> Settings {
-        Settings::new(self.state())
+    pub(crate) fn settings(&self) -> EngineSettings {
+        EngineSettings::new(self.state())
     }
 
     pub(crate) async fn build(&self, builder: LoopEngineBuilder) -> LoopEngine {
@@ -74,19 +74,19 @@ pub(crate) struct Puppet<F> {
 
 /// The invocations of a puppet, also while an engine holds it.
 #[derive(Clone, Default)]
-pub(crate) struct Calls(Arc<Mutex<Vec<Invocation>>>);
+pub(crate) struct Calls(Arc<Mutex<Vec<AgentInvocation>>>);
 
 impl Calls {
     pub(crate) fn count(&self) -> usize {
         self.all().len()
     }
 
-    pub(crate) fn all(&self) -> Vec<Invocation> {
+    pub(crate) fn all(&self) -> Vec<AgentInvocation> {
         self.0.lock().expect("no test panicked here").clone()
     }
 }
 
-impl<F: Fn(&Invocation) -> AgentOutcome + Send + Sync> Puppet<F> {
+impl<F: Fn(&AgentInvocation) -> AgentOutcome + Send + Sync> Puppet<F> {
     pub(crate) fn new(play: F) -> Self {
         Self { play, calls: Calls::default() }
     }
@@ -96,27 +96,27 @@ impl<F: Fn(&Invocation) -> AgentOutcome + Send + Sync> Puppet<F> {
     }
 
     /// What it does, without being asked as an agent.
-    pub(crate) fn play(&self, invocation: &Invocation) -> AgentOutcome {
+    pub(crate) fn play(&self, invocation: &AgentInvocation) -> AgentOutcome {
         (self.play)(invocation)
     }
 }
 
-impl<F: Fn(&Invocation) -> AgentOutcome + Send + Sync> Agent for Puppet<F> {
+impl<F: Fn(&AgentInvocation) -> AgentOutcome + Send + Sync> Agent for Puppet<F> {
     fn name(&self) -> &str {
         "puppet"
     }
 
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { usage: true, session_isolation: true, ..Capabilities::default() }
+    fn capabilities(&self) -> AgentCapabilities {
+        AgentCapabilities { usage: true, session_isolation: true, ..AgentCapabilities::default() }
     }
 
     fn invoke<'a>(
         &'a self,
-        invocation: &'a Invocation,
-        _: &'a Proc,
+        invocation: &'a AgentInvocation,
+        _: &'a ProcessRunner,
         _: &'a mut dyn AgentLog,
-        _: &'a Cancel,
-        _: &'a mut (dyn FnMut(&Started) + Send),
+        _: &'a CancelToken,
+        _: &'a mut (dyn FnMut(&StartedProcess) + Send),
     ) -> BoxFuture<'a, Result<AgentOutcome, AgentError>> {
         self.calls.0.lock().expect("no test panicked here").push(invocation.clone());
         Box::pin(std::future::ready(Ok((self.play)(invocation))))
@@ -124,7 +124,7 @@ impl<F: Fn(&Invocation) -> AgentOutcome + Send + Sync> Agent for Puppet<F> {
 }
 
 /// A function as an agent; spelled out because closures do not infer their own generality.
-pub(crate) fn puppet<F: Fn(&Invocation) -> AgentOutcome + Send + Sync>(play: F) -> Puppet<F> {
+pub(crate) fn puppet<F: Fn(&AgentInvocation) -> AgentOutcome + Send + Sync>(play: F) -> Puppet<F> {
     Puppet::new(play)
 }
 
@@ -135,21 +135,21 @@ pub(crate) fn said(text: &str) -> AgentOutcome {
 
 /// Ended with a code, with words, having used input tokens.
 pub(crate) fn ended(exit: i32, text: &str, input: u64) -> AgentOutcome {
-    AgentOutcome::in_process(exit, text, Usage::Reported(Tokens { input, ..Tokens::default() }))
+    AgentOutcome::in_process(exit, text, AgentUsage::Reported(Tokens { input, ..Tokens::default() }))
 }
 
 /// Writes a file of the agent's workspace.
-pub(crate) fn write(invocation: &Invocation, path: &str, text: &str) {
+pub(crate) fn write(invocation: &AgentInvocation, path: &str, text: &str) {
     std::fs::write(invocation.workspace.join(path), text).expect("the workspace can be written");
 }
 
 /// Stages an item.
-pub(crate) fn stage(invocation: &Invocation, name: &str, text: &str) {
+pub(crate) fn stage(invocation: &AgentInvocation, name: &str, text: &str) {
     std::fs::write(invocation.outbox.join(name), text).expect("the outbox can be written");
 }
 
 /// A maker that mends the sum.
-pub(crate) fn mender() -> Puppet<impl Fn(&Invocation) -> AgentOutcome + Send + Sync> {
+pub(crate) fn mender() -> Puppet<impl Fn(&AgentInvocation) -> AgentOutcome + Send + Sync> {
     puppet(|invocation| {
         write(invocation, "sum.sh", MENDED);
         said("I mended it.")
@@ -157,7 +157,7 @@ pub(crate) fn mender() -> Puppet<impl Fn(&Invocation) -> AgentOutcome + Send + S
 }
 
 /// A maker that reports.
-pub(crate) fn reporter() -> Puppet<impl Fn(&Invocation) -> AgentOutcome + Send + Sync> {
+pub(crate) fn reporter() -> Puppet<impl Fn(&AgentInvocation) -> AgentOutcome + Send + Sync> {
     puppet(|invocation| {
         stage(invocation, "report.md", "sum.sh subtracts\n");
         said("done")
@@ -165,7 +165,7 @@ pub(crate) fn reporter() -> Puppet<impl Fn(&Invocation) -> AgentOutcome + Send +
 }
 
 /// A checker with this word and score for every dimension, for a candidate that changed `sum.sh`.
-pub(crate) fn judge(word: &'static str, score: u8) -> Puppet<impl Fn(&Invocation) -> AgentOutcome + Send + Sync> {
+pub(crate) fn judge(word: &'static str, score: u8) -> Puppet<impl Fn(&AgentInvocation) -> AgentOutcome + Send + Sync> {
     puppet(move |invocation| {
         let quote = first_line(&invocation.workspace.join("sum.sh"));
         let evidence = json!({"path": "sum.sh", "line": 1, "quote": quote});
@@ -178,7 +178,7 @@ pub(crate) fn judge(word: &'static str, score: u8) -> Puppet<impl Fn(&Invocation
 pub(crate) fn judge_report(
     word: &'static str,
     score: u8,
-) -> Puppet<impl Fn(&Invocation) -> AgentOutcome + Send + Sync> {
+) -> Puppet<impl Fn(&AgentInvocation) -> AgentOutcome + Send + Sync> {
     puppet(move |invocation| {
         let items = invocation.items.clone().expect("a checker sees the items");
         let evidence = json!({"item": "report.md", "line": 1, "quote": first_line(&items.join("report.md"))});
@@ -193,7 +193,13 @@ fn first_line(path: &Path) -> String {
 }
 
 /// A verdict that is bound to this check.
-pub(crate) fn verdict(invocation: &Invocation, word: &str, score: u8, dimensions: &[&str], evidence: &Value) -> Value {
+pub(crate) fn verdict(
+    invocation: &AgentInvocation,
+    word: &str,
+    score: u8,
+    dimensions: &[&str],
+    evidence: &Value,
+) -> Value {
     let sink = invocation.verdict.as_ref().expect("a checker has a sink");
     let scored = |name: &&str| json!({"dimension": name, "score": score, "why": "seen", "evidence": [evidence]});
     let scores: Vec<_> = dimensions.iter().map(scored).collect();
@@ -204,7 +210,7 @@ pub(crate) fn verdict(invocation: &Invocation, word: &str, score: u8, dimensions
 }
 
 /// Puts anything into the sink.
-pub(crate) fn write_verdict(invocation: &Invocation, verdict: &Value) {
+pub(crate) fn write_verdict(invocation: &AgentInvocation, verdict: &Value) {
     let sink = invocation.verdict.as_ref().expect("a checker has a sink");
     std::fs::write(&sink.path, verdict.to_string()).expect("the sink can be written");
 }

@@ -2,7 +2,7 @@
 
 use crate::world::*;
 use loopwright::Engine;
-use loopwright::daemon::{Fleet as _, STOP_FILE};
+use loopwright::daemon::{LoopFleet as _, STOP_FILE};
 
 #[tokio::test]
 async fn a_paused_loop_stays_so_over_a_restart_and_makes_up_for_nothing() {
@@ -16,7 +16,7 @@ async fn a_paused_loop_stays_so_over_a_restart_and_makes_up_for_nothing() {
     show.settled().await;
     stage.at(3 * HOUR);
     show.ear.hears("kept look paused due:2026-05-01T03:00:00Z").await;
-    assert_eq!(show.daemon.explain(&key).await.expect("at work").status(), "paused");
+    assert_eq!(show.daemon.explain(&key).await.expect("at work").status_word(), "paused");
     show.daemon.resume(&key, "ada").await.expect("resumed");
     show.settled().await;
     assert_eq!((show.ear.count("started"), show.rounds().await.len()), (0, 0), "no burst");
@@ -118,7 +118,7 @@ async fn stop_that_is_ended_without_a_daemon_leaves_one_receipt_for_each_moment_
     let thawed = engine.thaw_all(entries.clone(), "ada").await.expect("thawed");
     assert!(thawed.was_stopped && !thawed.was_clock_behind, "{thawed:?}");
     assert!(!stage.world.state().join(STOP_FILE).exists());
-    assert!(!engine.thaw_all(entries, "ada").await.expect("again").is_something(), "there is nothing to end any more");
+    assert!(!engine.thaw_all(entries, "ada").await.expect("again").has_effect(), "there is nothing to end any more");
     engine.close().await.expect("closed");
     let mut show = stage.open().await;
     show.settled().await;

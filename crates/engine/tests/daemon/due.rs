@@ -2,7 +2,7 @@
 
 use crate::world::*;
 use loopwright::daemon::tick;
-use loopwright::proc::Cancel;
+use loopwright::proc::CancelToken;
 use loopwright::spec::{CatchUp, Overlap};
 use loopwright::{Engine, RoundOutcome};
 use std::sync::Arc;
@@ -213,7 +213,8 @@ async fn one_pass_runs_what_is_due_now_and_nothing_else() {
     let stage = Stage::new(vec![every("look", "every 1h"), every("rest", "every 6h")]).await;
     let pass = || async {
         let engine = Engine::open(stage.settings()).await.expect("the state directory is free");
-        let report = tick(engine.clone(), Arc::clone(&stage.troop) as _, stage.limits.clone(), &Cancel::new()).await;
+        let report =
+            tick(engine.clone(), Arc::clone(&stage.troop) as _, stage.limits.clone(), &CancelToken::new()).await;
         engine.close().await.expect("closed");
         report.expect("a pass")
     };

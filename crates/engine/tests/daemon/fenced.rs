@@ -1,8 +1,8 @@
 //! PostgreSQL: an owner keeps its lease; one that was taken over ends everything at once and says so.
 
 use crate::world::*;
-use loopwright::Settings;
-use loopwright::daemon::Ended;
+use loopwright::EngineSettings;
+use loopwright::daemon::DaemonEnd;
 use sqlx::{Connection as _, Row as _};
 
 #[tokio::test]
@@ -10,7 +10,7 @@ async fn a_daemon_whose_store_was_taken_over_cancels_everything_and_ends_with_th
     let url = loopwright_testkit::postgres::server().database();
     let stage = Stage::new(vec![every("hangs", "every 1h"), every("next", "every 2h")]).await;
     stage.troop.troupe.play("hangs", Play::Hang);
-    let mut show = stage.open_with(Settings { store: Some(url.clone()), ..stage.settings() }).await;
+    let mut show = stage.open_with(EngineSettings { store: Some(url.clone()), ..stage.settings() }).await;
     stage.at(HOUR);
     show.ear.hears("started hangs").await;
     // Another engine takes over, as it may when the lease has run out.
@@ -22,7 +22,7 @@ async fn a_daemon_whose_store_was_taken_over_cancels_everything_and_ends_with_th
     stage.at(2 * HOUR);
     show.ear.hears("fenced").await;
     let (ended, lines) = show.end().await;
-    assert!(matches!(&ended, Ended::Fenced(why) if why.contains("another process")), "{ended:?} {lines:?}");
+    assert!(matches!(&ended, DaemonEnd::Fenced(why) if why.contains("another process")), "{ended:?} {lines:?}");
     let rounds = sqlx::query("SELECT id FROM rounds").fetch_all(&mut other).await.expect("rounds");
     assert_eq!(rounds.len(), 1, "nothing was started for `next`");
 }
@@ -37,7 +37,7 @@ async fn lease(other: &mut sqlx::PgConnection) -> i64 {
 async fn a_daemon_renews_its_lease_again_and_again() {
     let url = loopwright_testkit::postgres::server().database();
     let stage = Stage::new(vec![every("look", "")]).await;
-    let show = stage.open_with(Settings { store: Some(url.clone()), ..stage.settings() }).await;
+    let show = stage.open_with(EngineSettings { store: Some(url.clone()), ..stage.settings() }).await;
     let mut other = sqlx::PgConnection::connect(&url).await.expect("a connection");
     let mut minutes = 0;
     for time in 1..=3 {

@@ -2,8 +2,8 @@
 
 use crate::world::*;
 use loopwright::EngineError;
-use loopwright::daemon::{Fleet as _, Prepared};
-use loopwright::proc::Cancel;
+use loopwright::daemon::{LoopFleet as _, PreparedStart};
+use loopwright::proc::CancelToken;
 
 #[tokio::test]
 async fn a_round_by_hand_is_refused_while_the_loop_runs_and_the_other_way_round() {
@@ -11,12 +11,12 @@ async fn a_round_by_hand_is_refused_while_the_loop_runs_and_the_other_way_round(
     let key = stage.key("look");
     stage.troop.troupe.play("look", Play::Hang);
     let mut show = stage.open().await;
-    let Ok(Prepared::Round(ready)) = stage.troop.prepare(&show.engine, &key).await else {
+    let Ok(PreparedStart::Round(ready)) = stage.troop.prepare(&show.engine, &key).await else {
         panic!("it can be prepared")
     };
     stage.at(HOUR);
     show.ear.hears("started look").await;
-    let cancel = Cancel::new();
+    let cancel = CancelToken::new();
     let refused = show.engine.run(stage.troop.request("look"), &ready.bind, &cancel).await;
     assert!(matches!(refused, Err(EngineError::Busy { .. })), "{refused:?}");
     stage.troop.troupe.let_go();
@@ -24,7 +24,7 @@ async fn a_round_by_hand_is_refused_while_the_loop_runs_and_the_other_way_round(
     show.settled().await;
     let (engine, request) = (show.engine.clone(), stage.troop.request("look"));
     let bind = ready.bind.clone();
-    let by_hand = tokio::spawn(async move { engine.run(request, &bind, &Cancel::new()).await });
+    let by_hand = tokio::spawn(async move { engine.run(request, &bind, &CancelToken::new()).await });
     stage.troop.troupe.begun_times(2).await;
     stage.at(2 * HOUR);
     show.ear.hears("kept look overlap").await;
@@ -43,13 +43,13 @@ async fn a_round_by_hand_is_stopped_by_its_id_and_by_the_end_of_the_daemon() {
     let key = stage.key("look");
     stage.troop.troupe.play("look", Play::Hang);
     let show = stage.open().await;
-    let Ok(Prepared::Round(ready)) = stage.troop.prepare(&show.engine, &key).await else {
+    let Ok(PreparedStart::Round(ready)) = stage.troop.prepare(&show.engine, &key).await else {
         panic!("it can be prepared")
     };
     for end_by_id in [true, false] {
         let before = stage.troop.troupe.starts().len();
         let (engine, request, bind) = (show.engine.clone(), stage.troop.request("look"), ready.bind.clone());
-        let by_hand = tokio::spawn(async move { engine.run(request, &bind, &Cancel::new()).await });
+        let by_hand = tokio::spawn(async move { engine.run(request, &bind, &CancelToken::new()).await });
         stage.troop.troupe.begun_times(before + 1).await;
         let running = show.daemon.snapshot().await.expect("at work").running;
         let round = running[0].round.clone().expect("it is on record");
@@ -61,18 +61,18 @@ async fn a_round_by_hand_is_stopped_by_its_id_and_by_the_end_of_the_daemon() {
         assert_eq!(report.exit, Some(130));
     }
     let (ended, _) = show.end().await;
-    assert_eq!(ended, loopwright::daemon::Ended::Drained);
+    assert_eq!(ended, loopwright::daemon::DaemonEnd::Drained);
 }
 
 #[tokio::test]
 async fn a_round_by_hand_is_refused_while_everything_is_stopped_and_while_the_daemon_ends() {
     let stage = Stage::new(vec![every("look", "every 1h"), every("other", "")]).await;
     let mut show = stage.open().await;
-    let Ok(Prepared::Round(ready)) = stage.troop.prepare(&show.engine, &stage.key("other")).await else {
+    let Ok(PreparedStart::Round(ready)) = stage.troop.prepare(&show.engine, &stage.key("other")).await else {
         panic!("it can be prepared")
     };
     let engine = show.engine.clone();
-    let by_hand = async || match engine.run(stage.troop.request("other"), &ready.bind, &Cancel::new()).await {
+    let by_hand = async || match engine.run(stage.troop.request("other"), &ready.bind, &CancelToken::new()).await {
         Err(EngineError::Busy { why, .. }) => why,
         other => panic!("it was not refused: {other:?}"),
     };
@@ -87,5 +87,5 @@ async fn a_round_by_hand_is_refused_while_everything_is_stopped_and_while_the_da
     show.daemon.drain(std::time::Duration::from_secs(3600)).await.expect("at work");
     assert_eq!(by_hand().await, "the daemon is about to end");
     stage.troop.troupe.let_go();
-    assert_eq!(show.end().await.0, loopwright::daemon::Ended::Drained);
+    assert_eq!(show.end().await.0, loopwright::daemon::DaemonEnd::Drained);
 }

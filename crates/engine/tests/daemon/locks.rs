@@ -2,18 +2,18 @@
 //! does not know their loop.
 
 use crate::world::*;
-use loopwright::daemon::{Fleet as _, Prepared};
-use loopwright::proc::Cancel;
-use loopwright::round::{Bindings, RunRequest};
+use loopwright::daemon::{LoopFleet as _, PreparedStart};
+use loopwright::proc::CancelToken;
+use loopwright::round::{LoopBindings, RunRequest};
 use loopwright::spec::{ItemsForm, ProbeSpec, SandboxMode};
-use loopwright::units::Span;
+use loopwright::units::TimeSpan;
 use loopwright::{Engine, EngineError, LoopSpec, RoundOutcome, RoundReport};
 use tokio::task::JoinHandle;
 
 fn locking(name: &str, cadence: &str, lock: &str) -> LoopSpec {
     let mut spec = every(name, cadence);
     spec.locks = vec![lock.to_owned()];
-    spec.timeout = Some(Span::secs(1_800));
+    spec.timeout = Some(TimeSpan::secs(1_800));
     spec
 }
 
@@ -21,8 +21,8 @@ fn about(stage: &Stage, name: &str, item: &str) -> RunRequest {
     RunRequest { items: vec![item.to_owned()], ..stage.troop.request(name) }
 }
 
-async fn run(engine: &Engine, request: RunRequest, bind: &Bindings) -> Result<RoundReport, EngineError> {
-    engine.run(request, bind, &Cancel::new()).await
+async fn run(engine: &Engine, request: RunRequest, bind: &LoopBindings) -> Result<RoundReport, EngineError> {
+    engine.run(request, bind, &CancelToken::new()).await
 }
 
 /// Begins a round that hangs, and waits until its agent does.
@@ -128,7 +128,7 @@ async fn round_by_hand_of_a_loop_that_the_daemon_does_not_know_meets_locks_and_h
 async fn rounds_of_one_process_keep_their_locks_from_each_other_without_a_daemon() {
     let stage = Stage::new(vec![locking("left", "", "item"), locking("right", "", "item")]).await;
     let engine = Engine::open(stage.settings()).await.expect("the state directory is free");
-    let Ok(Prepared::Round(ready)) = stage.troop.prepare(&engine, &stage.key("right")).await else {
+    let Ok(PreparedStart::Round(ready)) = stage.troop.prepare(&engine, &stage.key("right")).await else {
         panic!("it can be prepared")
     };
     stage.troop.troupe.play("left", Play::Hang);

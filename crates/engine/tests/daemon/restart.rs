@@ -2,9 +2,9 @@
 
 use crate::world::*;
 use loopwright::Engine;
-use loopwright::daemon::Thawed;
-use loopwright::proc::Cancel;
-use loopwright::store::{Change, InboxRow};
+use loopwright::daemon::ThawReport;
+use loopwright::proc::CancelToken;
+use loopwright::store::{InboxRow, RowChange};
 
 #[tokio::test]
 async fn a_round_that_a_dead_engine_left_is_ended_and_its_loop_goes_on() {
@@ -13,9 +13,9 @@ async fn a_round_that_a_dead_engine_left_is_ended_and_its_loop_goes_on() {
     // An engine that dies with a round under way: its future is dropped, its lock is free.
     let engine = Engine::open(stage.settings()).await.expect("the state directory is free");
     let request = stage.troop.request("look");
-    let ready = loopwright::daemon::Fleet::prepare(stage.troop.as_ref(), &engine, &stage.key("look")).await;
-    let Ok(loopwright::daemon::Prepared::Round(ready)) = ready else { panic!("it can be prepared") };
-    let cancel = Cancel::new();
+    let ready = loopwright::daemon::LoopFleet::prepare(stage.troop.as_ref(), &engine, &stage.key("look")).await;
+    let Ok(loopwright::daemon::PreparedStart::Round(ready)) = ready else { panic!("it can be prepared") };
+    let cancel = CancelToken::new();
     tokio::select! {
         ended = engine.run(request, &ready.bind, &cancel) => panic!("it hangs: {ended:?}"),
         () = stage.troop.troupe.begun_times(1) => {}
@@ -44,7 +44,7 @@ async fn two_rounds_of_one_loop_that_were_left_end_before_another_begins() {
     // Without a daemon nobody keeps a loop's place, so that a dead engine may leave two.
     stage.troop.troupe.play("look", Play::Hang);
     let engine = Engine::open(stage.settings()).await.expect("the state directory is free");
-    let (bind, cancel) = (stage.troop.bindings(), Cancel::new());
+    let (bind, cancel) = (stage.troop.bindings(), CancelToken::new());
     tokio::select! {
         ended = engine.run(stage.troop.request("look"), &bind, &cancel) => panic!("it hangs: {ended:?}"),
         ended = engine.run(stage.troop.request("look"), &bind, &cancel) => panic!("it hangs: {ended:?}"),
@@ -126,7 +126,7 @@ async fn a_round_that_could_not_go_on_beside_another_does_when_that_has_ended() 
     show.settled().await;
     stage.troop.troupe.play("look", Play::Hang);
     let (engine, request, bind) = (show.engine.clone(), stage.troop.request("look"), stage.troop.bindings());
-    let by_hand = tokio::spawn(async move { engine.run(request, &bind, &Cancel::new()).await.map(drop) });
+    let by_hand = tokio::spawn(async move { engine.run(request, &bind, &CancelToken::new()).await.map(drop) });
     stage.troop.troupe.begun_times(2).await;
     stage.at(9 * HOUR + MINUTE);
     // Its moment comes and goes: the loop's place is taken.
@@ -160,9 +160,9 @@ async fn a_clock_that_was_far_ahead_is_forgiven_once_and_for_all_by_one_word() {
     let mut show = stage.open().await;
     assert_eq!(show.ear.count("scheduler(clockbehind"), 1, "a month on record is held against the clock");
     let thawed = show.daemon.thaw("ada").await.expect("thawed");
-    assert_eq!(thawed, Thawed { was_stopped: false, was_clock_behind: true });
+    assert_eq!(thawed, ThawReport { was_stopped: false, was_clock_behind: true });
     let again = show.daemon.thaw("ada").await.expect("thawed");
-    assert!(!again.is_something(), "{again:?}");
+    assert!(!again.has_effect(), "{again:?}");
     show.close().await;
     for hour in 3..=4 {
         let mut show = stage.open().await;
@@ -199,10 +199,10 @@ async fn a_clock_that_is_not_believed_is_taken_as_it_is_without_a_daemon_too() {
     show.close().await;
     stage.at(HOUR);
     let engine = loopwright::Engine::open(stage.settings()).await.expect("the state directory is free");
-    let entries = loopwright::daemon::Fleet::load(&*stage.troop).await.expect("loops").entries;
+    let entries = loopwright::daemon::LoopFleet::load(&*stage.troop).await.expect("loops").entries;
     let thawed = engine.thaw_all(entries.clone(), "ada").await.expect("thawed");
-    assert_eq!(thawed, Thawed { was_stopped: false, was_clock_behind: true });
-    assert!(!engine.thaw_all(entries, "ada").await.expect("nothing is to be done").is_something());
+    assert_eq!(thawed, ThawReport { was_stopped: false, was_clock_behind: true });
+    assert!(!engine.thaw_all(entries, "ada").await.expect("nothing is to be done").has_effect());
     engine.close().await.expect("closed");
     stage.troop.set(vec![look, away]);
     let mut show = stage.open().await;
@@ -223,7 +223,7 @@ async fn proposals_that_were_open_before_a_restart_hold_a_loop_back_after_it() {
     show.settled().await;
     let round = show.rounds().await.remove(0);
     let question = |number: u32| {
-        Change::Inbox(InboxRow {
+        RowChange::Inbox(InboxRow {
             id: format!("q-{number}"),
             round: round.id.clone(),
             loop_name: round.loop_name.clone(),
@@ -237,7 +237,7 @@ async fn proposals_that_were_open_before_a_restart_hold_a_loop_back_after_it() {
             closed_ms: None,
         })
     };
-    show.engine.keep_rows((0..3).map(question).collect()).await.expect("three proposals are open");
+    show.engine.write_rows((0..3).map(question).collect()).await.expect("three proposals are open");
     show.close().await;
     stage.at(2 * HOUR + 30 * MINUTE);
     let mut show = stage.open().await;

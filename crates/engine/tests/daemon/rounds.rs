@@ -105,7 +105,7 @@ async fn drain_waits_until_its_deadline_and_then_cancels() {
     stage.at(2 * HOUR + 31 * MINUTE);
     show.ear.hears("ended look interrupted").await;
     let (ended, lines) = show.end().await;
-    assert_eq!(ended, loopwright::daemon::Ended::Drained, "{lines:?}");
+    assert_eq!(ended, loopwright::daemon::DaemonEnd::Drained, "{lines:?}");
 }
 
 #[tokio::test]
@@ -119,7 +119,7 @@ async fn a_second_request_to_end_is_immediate() {
     show.daemon.drain(hour).await.expect("it is at work");
     show.daemon.drain(hour).await.expect("it is at work");
     let (ended, lines) = show.end().await;
-    assert_eq!(ended, loopwright::daemon::Ended::Drained);
+    assert_eq!(ended, loopwright::daemon::DaemonEnd::Drained);
     assert!(lines.iter().any(|line| line == "ended look interrupted"), "{lines:?}");
 }
 
@@ -138,6 +138,6 @@ async fn a_probe_that_does_not_answer_ends_with_the_daemon_and_with_a_stop() {
     let begun = tokio::time::Instant::now();
     show.daemon.drain(std::time::Duration::ZERO).await.expect("it is at work");
     let (ended, lines) = show.end().await;
-    assert_eq!(ended, loopwright::daemon::Ended::Drained, "{lines:?}");
+    assert_eq!(ended, loopwright::daemon::DaemonEnd::Drained, "{lines:?}");
     assert!(begun.elapsed() < std::time::Duration::from_secs(15), "it was waited for in vain: {:?}", begun.elapsed());
 }

@@ -1,7 +1,7 @@
 //! The library's scheduler: loops bound in code, on the same clock and record as the daemon's.
 
 use crate::world::{HOUR, MINUTE, Play, Stage, every};
-use loopwright::daemon::{Ended, TickReport};
+use loopwright::daemon::{DaemonEnd, TickReport};
 use loopwright::{
     Engine, LoopEngine, LoopScheduler, LoopSink, LoopSpec, RoundReport, ScheduleError, SchedulerHandle, SinkError,
 };
@@ -82,7 +82,7 @@ impl Desk {
 }
 
 async fn stop(engine: &Engine, handle: SchedulerHandle) {
-    assert_eq!(handle.stop(Duration::from_secs(60)).await, Ended::Drained);
+    assert_eq!(handle.stop(Duration::from_secs(60)).await, DaemonEnd::Drained);
     engine.close().await.expect("closed");
 }
 
@@ -163,7 +163,8 @@ async fn what_could_never_fire_is_refused_when_it_is_registered() {
     let never = scheduler.register(desk.bound(&engine, every("quiet", ""))).await.map(|_| ());
     assert!(matches!(never, Err(ScheduleError::NeverDue(name)) if name == "quiet"));
     let elsewhere = tempfile::tempdir().expect("a folder");
-    let other = Engine::open(loopwright::Settings::new(elsewhere.path().join("state"))).await.expect("another engine");
+    let other =
+        Engine::open(loopwright::EngineSettings::new(elsewhere.path().join("state"))).await.expect("another engine");
     let foreign = scheduler.register(desk.bound(&other, every("far", "every 1h"))).await.map(|_| ());
     assert!(matches!(foreign, Err(ScheduleError::OtherEngine(name)) if name == "far"));
     let mut nowhere = LoopScheduler::new(engine.clone()).with_zone("Middle/Earth");

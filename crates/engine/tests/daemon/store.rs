@@ -2,12 +2,12 @@
 
 use crate::common::{judge, mender, mending};
 use crate::world::*;
-use loopwright::daemon::{Fleet, Prepared};
-use loopwright::proc::Cancel;
-use loopwright::round::{Bindings, RoleAgents};
-use loopwright::seam::{Moment, Seam, SeamFault, SeamHook};
+use loopwright::daemon::{LoopFleet, PreparedStart};
+use loopwright::proc::CancelToken;
+use loopwright::round::{LoopBindings, RoleAgents};
+use loopwright::seam::{Seam, SeamFault, SeamHook, SeamMoment};
 use loopwright::spec::Role;
-use loopwright::{LoopLevel, Settings};
+use loopwright::{EngineSettings, LoopLevel};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -23,10 +23,10 @@ fn takes_one(count: &AtomicU32) -> bool {
 }
 
 impl SeamHook for Faults {
-    fn hit(&self, moment: Moment, site: &'static str) -> Result<(), SeamFault> {
+    fn hit(&self, moment: SeamMoment, site: &'static str) -> Result<(), SeamFault> {
         let (count, when) = match moment {
-            Moment::Before => (&self.before, "before"),
-            Moment::After => (&self.after, "after"),
+            SeamMoment::Before => (&self.before, "before"),
+            SeamMoment::After => (&self.after, "after"),
         };
         if site == "store.append" && takes_one(count) { Err(SeamFault { site, when }) } else { Ok(()) }
     }
@@ -37,8 +37,8 @@ impl SeamHook for Faults {
 struct Writes(AtomicU32);
 
 impl SeamHook for Writes {
-    fn hit(&self, moment: Moment, site: &'static str) -> Result<(), SeamFault> {
-        if site == "store.append" && moment == Moment::Before {
+    fn hit(&self, moment: SeamMoment, site: &'static str) -> Result<(), SeamFault> {
+        if site == "store.append" && moment == SeamMoment::Before {
             self.0.fetch_add(1, Ordering::SeqCst);
         }
         Ok(())
@@ -54,7 +54,7 @@ async fn loops_that_are_due_together_and_have_nothing_to_do_are_written_together
         names.iter().for_each(|name| stage.troop.find(name, &[]));
         let writes = Arc::new(Writes::default());
         let hook = Arc::clone(&writes) as Arc<dyn SeamHook>;
-        let mut show = stage.open_with(Settings { seam: Seam::hooked(hook), ..stage.settings() }).await;
+        let mut show = stage.open_with(EngineSettings { seam: Seam::hooked(hook), ..stage.settings() }).await;
         show.settled().await;
         let before = writes.0.load(Ordering::SeqCst);
         stage.at(HOUR);
@@ -74,7 +74,7 @@ async fn stage() -> (Stage, Arc<Faults>, Show) {
     let stage = Stage::new(vec![every("look", "every 1h")]).await;
     let faults = Arc::new(Faults::default());
     let hook = Arc::clone(&faults) as Arc<dyn SeamHook>;
-    let mut show = stage.open_with(Settings { seam: Seam::hooked(hook), ..stage.settings() }).await;
+    let mut show = stage.open_with(EngineSettings { seam: Seam::hooked(hook), ..stage.settings() }).await;
     show.settled().await;
     (stage, faults, show)
 }
@@ -160,9 +160,9 @@ async fn silence_is_a_no_at_its_moment_also_when_that_cannot_be_written_at_once(
     let faults = Arc::new(Faults::default());
     let hook = Arc::clone(&faults) as Arc<dyn SeamHook>;
     let approval = std::time::Duration::from_secs(3_600);
-    let mut show = stage.open_with(Settings { seam: Seam::hooked(hook), approval, ..stage.settings() }).await;
-    let bind = Bindings { agents: mended(), ..stage.troop.bindings() };
-    let waiting = show.engine.run(stage.troop.request("look"), &bind, &Cancel::new()).await.expect("a round");
+    let mut show = stage.open_with(EngineSettings { seam: Seam::hooked(hook), approval, ..stage.settings() }).await;
+    let bind = LoopBindings { agents: mended(), ..stage.troop.bindings() };
+    let waiting = show.engine.run(stage.troop.request("look"), &bind, &CancelToken::new()).await.expect("a round");
     show.settled().await;
     let phase = async |show: &Show| show.engine.store().round(&waiting.round).await.expect("read").expect("it").phase;
     stage.at(HOUR - 1);
@@ -218,9 +218,9 @@ async fn an_answer_that_breaks_off_is_gone_on_with_by_the_running_daemon() {
     let stage = Stage::new(vec![spec]).await;
     let faults = Arc::new(Faults::default());
     let hook = Arc::clone(&faults) as Arc<dyn SeamHook>;
-    let mut show = stage.open_with(Settings { seam: Seam::hooked(hook), ..stage.settings() }).await;
-    let bind = Bindings { agents: mended(), ..stage.troop.bindings() };
-    let waiting = show.engine.run(stage.troop.request("look"), &bind, &Cancel::new()).await.expect("a round");
+    let mut show = stage.open_with(EngineSettings { seam: Seam::hooked(hook), ..stage.settings() }).await;
+    let bind = LoopBindings { agents: mended(), ..stage.troop.bindings() };
+    let waiting = show.engine.run(stage.troop.request("look"), &bind, &CancelToken::new()).await.expect("a round");
     assert_eq!(waiting.exit, Some(10), "{:?}", waiting.reasons);
     let candidate = waiting.candidate.clone().expect("it has one");
     show.settled().await;
@@ -236,7 +236,7 @@ async fn an_answer_that_breaks_off_is_gone_on_with_by_the_running_daemon() {
     let pulls = std::fs::read_dir(stage.world.forge().join("pulls")).expect("pulls").count();
     assert_eq!(pulls, 1, "once");
     // A yes that never became durable leaves the question as it is.
-    let second = show.engine.run(stage.troop.request("look"), &bind, &Cancel::new()).await.expect("a round");
+    let second = show.engine.run(stage.troop.request("look"), &bind, &CancelToken::new()).await.expect("a round");
     let candidate = second.candidate.clone().expect("it has one");
     faults.before.store(1, Ordering::SeqCst);
     show.engine.approve(&second.round, &candidate, "ada", &bind).await.map(drop).expect_err("it broke off");
@@ -257,15 +257,15 @@ async fn a_round_by_hand_that_was_left_open_keeps_its_loops_place_and_is_taken_t
     let (stage, faults, mut show) = stage().await;
     stage.troop.troupe.play("look", Play::Hang);
     let ready = stage.troop.prepare(&show.engine, &stage.key("look")).await;
-    let Ok(Prepared::Round(ready)) = ready else { panic!("it can be prepared") };
+    let Ok(PreparedStart::Round(ready)) = ready else { panic!("it can be prepared") };
     let engine = show.engine.clone();
-    let run = tokio::spawn(async move { engine.run(ready.request, &ready.bind, &Cancel::new()).await.map(drop) });
+    let run = tokio::spawn(async move { engine.run(ready.request, &ready.bind, &CancelToken::new()).await.map(drop) });
     stage.troop.troupe.begun_times(1).await;
     faults.before.store(1, Ordering::SeqCst);
     stage.troop.troupe.let_go();
     run.await.expect("no panic").expect_err("it cannot be written");
     show.ear.hears("parked look").await;
-    show.daemon.occupy(&stage.key("look"), "r2", &Cancel::new()).await.map(drop).expect_err("its place is taken");
+    show.daemon.occupy(&stage.key("look"), "r2", &CancelToken::new()).await.map(drop).expect_err("its place is taken");
     stage.at(2 * MINUTE);
     show.ear.hears("ended look").await;
     show.settled().await;

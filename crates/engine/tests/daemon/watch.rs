@@ -3,14 +3,14 @@
 
 use crate::world::*;
 use loopwright::LoopSpec;
-use loopwright::raise::Raise;
-use loopwright::units::{Span, Usd};
+use loopwright::raise::BudgetRaise;
+use loopwright::units::{TimeSpan, Usd};
 use loopwright_core::budget::Reservation;
 
 #[tokio::test]
 async fn round_that_outlives_its_own_limit_is_told_once_and_keeps_its_place() {
     let mut spec = every("slow", "every 1h");
-    spec.timeout = Some(Span::secs(600));
+    spec.timeout = Some(TimeSpan::secs(600));
     let stage = Stage::new(vec![spec]).await;
     stage.troop.troupe.play("slow", Play::Hang);
     let mut show = stage.open().await;
@@ -35,7 +35,7 @@ async fn round_that_outlives_its_own_limit_is_told_once_and_keeps_its_place() {
 #[tokio::test]
 async fn what_is_told_as_next_is_a_due_moment_and_no_look_at_a_round() {
     let mut spec = every("slow", "every 1h");
-    spec.timeout = Some(Span::secs(600));
+    spec.timeout = Some(TimeSpan::secs(600));
     let stage = Stage::new(vec![spec, every("rare", "every 5h")]).await;
     stage.troop.troupe.play("slow", Play::Hang);
     let mut show = stage.open().await;
@@ -124,7 +124,7 @@ async fn round_without_room_goes_on_as_soon_as_somebody_makes_some() {
         let by = Reservation { tokens: 600, usd: Usd(0) };
         let key = stage.key("look");
         let raise =
-            Raise { repo: key.repo.to_string(), loop_name: key.name.to_string(), round, by, actor: "ada".into() };
+            BudgetRaise { repo: key.repo.to_string(), loop_name: key.name.to_string(), round, by, actor: "ada".into() };
         let engine = show.engine.clone();
         async move { engine.raise(raise).await.expect("raised") }
     };

@@ -1,20 +1,20 @@
 //! A fleet of loops in one repository, their agents, a clock, and an ear for what the daemon tells.
 
 use crate::common::{World, ended, said};
-use loopwright::agents::{Agent, AgentError, AgentLog, AgentOutcome, Capabilities, Invocation};
-use loopwright::clock::HandClock;
-use loopwright::daemon::{Daemon, Ended, Ending, Fleet, Loops, Prepared, Ready};
+use loopwright::agents::{Agent, AgentCapabilities, AgentError, AgentInvocation, AgentLog, AgentOutcome};
+use loopwright::clock::ManualClock;
+use loopwright::daemon::{Daemon, DaemonEnd, DaemonJoin, FleetLoops, LoopFleet, PreparedStart, ReadyRound};
 use loopwright::events::{EventKind, EventSink, LiveEvent};
-use loopwright::probe::Work;
-use loopwright::proc::{Cancel, How, Proc, Started};
-use loopwright::round::{Bindings, Outlet, RoleAgents, RunRequest};
+use loopwright::probe::ProbeResult;
+use loopwright::proc::{CancelToken, ProcessRunner, RunEnd, StartedProcess};
+use loopwright::round::{DeliveryOutlet, LoopBindings, RoleAgents, RunRequest};
 use loopwright::spec::{CheckMode, Role};
 use loopwright::store::{ReceiptRow, ReceiptsQuery, RoundRow, RoundsQuery};
-use loopwright::takeover::Rebind;
-use loopwright::{AlwaysEscalate, BoxFuture, Engine, EngineError, LoopLevel, LoopSpec, Settings};
-use loopwright_core::dispatch::{Entry, Limits, LoopKey};
+use loopwright::takeover::RoundBinder;
+use loopwright::{AlwaysEscalate, BoxFuture, Engine, EngineError, EngineSettings, LoopLevel, LoopSpec};
+use loopwright_core::dispatch::{ConcurrencyLimits, LoopEntry, LoopKey};
 use loopwright_core::provider::{ProviderTrouble, TroubleKind};
-use loopwright_core::round::{Item, Started as Birth};
+use loopwright_core::round::{ProbeItem, RoundStarted as Birth};
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -76,7 +76,7 @@ impl Troupe {
         drop(begun.expect("agents start").expect("the troupe lives"));
     }
 
-    async fn perform(&self, invocation: &Invocation, cancel: &Cancel) -> AgentOutcome {
+    async fn perform(&self, invocation: &AgentInvocation, cancel: &CancelToken) -> AgentOutcome {
         let name = invocation.loop_name.clone();
         self.starts.send_modify(|starts| starts.push(name.clone()));
         let play = self.plays.lock().expect("no test panicked here").get(&name).copied().unwrap_or(Play::Report);
@@ -88,7 +88,7 @@ impl Troupe {
             Play::Report | Play::Use(_) => {}
             Play::Hang => tokio::select! {
                 () = self.free.notified() => {}
-                () = cancel.cancelled() => return AgentOutcome { how: How::Cancelled, exit: None, ..said("stopped") },
+                () = cancel.cancelled() => return AgentOutcome { how: RunEnd::Cancelled, exit: None, ..said("stopped") },
             },
         }
         std::fs::write(invocation.outbox.join("report.md"), "seen\n").expect("the outbox can be written");
@@ -102,7 +102,7 @@ impl Troupe {
 fn later(at_ms: i64) -> AgentOutcome {
     let mut outcome = ended(1, "", 0);
     let (kind, text) = (TroubleKind::RateLimited, "not now".to_owned());
-    outcome.told.trouble = Some(ProviderTrouble { kind, status: None, retry_at_ms: Some(at_ms), text });
+    outcome.self_report.trouble = Some(ProviderTrouble { kind, status: None, retry_at_ms: Some(at_ms), text });
     outcome
 }
 
@@ -111,17 +111,17 @@ impl Agent for Troupe {
         "troupe"
     }
 
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { usage: true, session_isolation: true, ..Capabilities::default() }
+    fn capabilities(&self) -> AgentCapabilities {
+        AgentCapabilities { usage: true, session_isolation: true, ..AgentCapabilities::default() }
     }
 
     fn invoke<'a>(
         &'a self,
-        invocation: &'a Invocation,
-        _: &'a Proc,
+        invocation: &'a AgentInvocation,
+        _: &'a ProcessRunner,
         _: &'a mut dyn AgentLog,
-        cancel: &'a Cancel,
-        _: &'a mut (dyn FnMut(&Started) + Send),
+        cancel: &'a CancelToken,
+        _: &'a mut (dyn FnMut(&StartedProcess) + Send),
     ) -> BoxFuture<'a, Result<AgentOutcome, AgentError>> {
         Box::pin(async move { Ok(self.perform(invocation, cancel).await) })
     }
@@ -144,11 +144,11 @@ pub(crate) struct Troop {
 }
 
 impl Troop {
-    pub(crate) fn bindings(&self) -> Bindings {
-        Bindings {
+    pub(crate) fn bindings(&self) -> LoopBindings {
+        LoopBindings {
             agents: RoleAgents::default().with(Role::Maker, Arc::new(self.troupe.clone())),
             gate: Arc::new(AlwaysEscalate),
-            outlet: Outlet::LocalForge,
+            outlet: DeliveryOutlet::LocalForge,
         }
     }
 
@@ -162,10 +162,10 @@ impl Troop {
         self.found.lock().expect("no test panicked here").insert(name.to_owned(), items);
     }
 
-    fn found(&self, name: &str) -> Option<Work> {
+    fn found(&self, name: &str) -> Option<ProbeResult> {
         let found = self.found.lock().expect("no test panicked here").get(name).cloned()?;
-        let items: Vec<_> = found.into_iter().map(|key| Item { key, title: None, data: None }).collect();
-        Some(if items.is_empty() { Work::None } else { Work::Items(items) })
+        let items: Vec<_> = found.into_iter().map(|key| ProbeItem { key, title: None, data: None }).collect();
+        Some(if items.is_empty() { ProbeResult::None } else { ProbeResult::Items(items) })
     }
 
     /// From now on readings of the loops come back when [`Self::let_load`] is called, once each.
@@ -201,24 +201,24 @@ impl Troop {
     }
 }
 
-impl Rebind for Troop {
-    fn rebind(&self, engine: &Engine, _: &Birth) -> (Engine, Bindings) {
+impl RoundBinder for Troop {
+    fn rebind(&self, engine: &Engine, _: &Birth) -> (Engine, LoopBindings) {
         (engine.clone(), self.bindings())
     }
 }
 
-impl Fleet for Troop {
-    fn load(&self) -> BoxFuture<'_, Result<Loops, EngineError>> {
+impl LoopFleet for Troop {
+    fn load(&self) -> BoxFuture<'_, Result<FleetLoops, EngineError>> {
         Box::pin(async move {
             let specs = self.specs.lock().expect("no test panicked here").clone();
             self.loads.send_modify(|loads| *loads += 1);
             if self.is_slow.load(Ordering::SeqCst) {
                 self.go.notified().await;
             }
-            let mut loops = Loops::default();
+            let mut loops = FleetLoops::default();
             for spec in specs {
                 let spec = spec.check().expect("a good spec");
-                let entry = Entry::of(&spec, &self.repo.1, "UTC").expect("UTC is known");
+                let entry = LoopEntry::from_spec(&spec, &self.repo.1, "UTC").expect("UTC is known");
                 let after = spec.on.after.iter().map(|leader| (entry.key.clone(), Arc::from(leader.as_str())));
                 loops.after.extend(after);
                 loops.entries.push(entry);
@@ -227,7 +227,11 @@ impl Fleet for Troop {
         })
     }
 
-    fn prepare<'a>(&'a self, engine: &'a Engine, key: &'a LoopKey) -> BoxFuture<'a, Result<Prepared, EngineError>> {
+    fn prepare<'a>(
+        &'a self,
+        engine: &'a Engine,
+        key: &'a LoopKey,
+    ) -> BoxFuture<'a, Result<PreparedStart, EngineError>> {
         Box::pin(async move {
             if self.broken.lock().expect("no test panicked here").contains(&*key.name) {
                 return Err(EngineError::NotRunnable { name: key.name.to_string(), why: vec!["it broke".to_owned()] });
@@ -237,9 +241,9 @@ impl Fleet for Troop {
                 std::future::pending::<()>().await;
             }
             let (bind, request) = (self.bindings(), self.request(&key.name));
-            let ready = Ready { engine: engine.clone(), bind, request };
+            let ready = ReadyRound { engine: engine.clone(), bind, request };
             Ok(match self.found(&key.name) {
-                Some(found) => ready.with_work(found),
+                Some(found) => ready.with_probe_result(found),
                 None => ready.into(),
             })
         })
@@ -285,7 +289,7 @@ fn lines(event: &LiveEvent) -> Vec<String> {
         EventKind::Cancelling { why } => format!("cancelling {name} {why}"),
         EventKind::Asked { why } => format!("asked {name} {why}"),
         EventKind::Receipts(receipts) => {
-            let one = |receipt: &loopwright_core::dispatch::Receipt| {
+            let one = |receipt: &loopwright_core::dispatch::OccurrenceReceipt| {
                 format!("kept {} {} {} x{}", receipt.key.name, receipt.fate, receipt.occurrence, receipt.count)
             };
             return receipts.iter().map(one).collect();
@@ -350,9 +354,9 @@ impl Ear {
 /// The stage of a test.
 pub(crate) struct Stage {
     pub(crate) world: World,
-    pub(crate) clock: HandClock,
+    pub(crate) clock: ManualClock,
     pub(crate) troop: Arc<Troop>,
-    pub(crate) limits: Limits,
+    pub(crate) limits: ConcurrencyLimits,
 }
 
 /// A daemon at work.
@@ -360,7 +364,7 @@ pub(crate) struct Show {
     pub(crate) engine: Engine,
     pub(crate) daemon: Daemon,
     pub(crate) ear: Ear,
-    ending: Ending,
+    ending: DaemonJoin,
 }
 
 impl Stage {
@@ -379,11 +383,11 @@ impl Stage {
             repo: (world.repo.path().to_owned(), repo.id),
             troupe: Troupe::default(),
         };
-        Self { world, clock: HandClock::new(T0), troop: Arc::new(troop), limits: Limits::default() }
+        Self { world, clock: ManualClock::new(T0), troop: Arc::new(troop), limits: ConcurrencyLimits::default() }
     }
 
-    pub(crate) fn settings(&self) -> Settings {
-        Settings { clock: Arc::new(self.clock.clone()), ..self.world.settings() }
+    pub(crate) fn settings(&self) -> EngineSettings {
+        EngineSettings { clock: Arc::new(self.clock.clone()), ..self.world.settings() }
     }
 
     pub(crate) fn key(&self, name: &str) -> LoopKey {
@@ -394,10 +398,10 @@ impl Stage {
         self.open_with(self.settings()).await
     }
 
-    pub(crate) async fn open_with(&self, settings: Settings) -> Show {
+    pub(crate) async fn open_with(&self, settings: EngineSettings) -> Show {
         let engine = Engine::open(settings).await.expect("the state directory is free");
         let (mouth, coming) = mpsc::unbounded_channel();
-        let fleet = Arc::clone(&self.troop) as Arc<dyn Fleet>;
+        let fleet = Arc::clone(&self.troop) as Arc<dyn LoopFleet>;
         engine.events().attach(Arc::new(Mouth(mouth))).keep();
         let started = Daemon::start(engine.clone(), fleet, self.limits.clone()).await;
         let (daemon, ending) = started.expect("the daemon starts");
@@ -457,12 +461,12 @@ impl Show {
     pub(crate) async fn close(self) -> Vec<String> {
         self.daemon.drain(Duration::ZERO).await.expect("it is at work");
         let (ended, lines) = self.end().await;
-        assert_eq!(ended, Ended::Drained);
+        assert_eq!(ended, DaemonEnd::Drained);
         lines
     }
 
     /// Waits for its end, and gives the state directory back.
-    pub(crate) async fn end(mut self) -> (Ended, Vec<String>) {
+    pub(crate) async fn end(mut self) -> (DaemonEnd, Vec<String>) {
         let ended = tokio::time::timeout(PATIENCE, self.ending.wait()).await.expect("it ends");
         drop(self.daemon);
         let _ = self.engine.close().await;

@@ -3,12 +3,12 @@
 
 use crate::common::{MENDED, World, judge, mending, reporting, said};
 use crate::world::{Answer, Heard, Site, plain_site, says};
-use loopwright::agents::{self, Agent, Command, Installed};
+use loopwright::agents::{self, Agent, CommandAgent, InstalledAgent};
 use loopwright::budget::{CountedBy, Tokens};
-use loopwright::egress::{Key, KeyStyle, Provider};
+use loopwright::egress::{KeyStyle, ModelProvider, ProviderKey};
 use loopwright::spec::{AgentSpec, AgentUse, CheckMode, Role, SandboxMode};
 use loopwright::{LoopEngine, LoopLevel, LoopSpec, RoundOutcome, RoundReport};
-use loopwright_core::network::Why;
+use loopwright_core::network::DenialReason;
 use std::os::unix::fs::PermissionsExt as _;
 
 /// One answer's use: 100 tokens in all.
@@ -16,13 +16,13 @@ const ANSWER: &str = r#"{"model":"claude-opus-5-5","usage":{"input_tokens":60,"o
 /// Asks once, and says how the proxy answered.
 const ASK: &str = "curl -sS -o /dev/null -w '%{http_code} ' -H \"x-api-key: $LOOPWRIGHT_PROVIDER_TOKEN\" -d q";
 
-fn shell(script: &str) -> Command {
-    Command::new(&["sh", "-c", script].map(str::to_owned)).expect("a good argv")
+fn shell(script: &str) -> CommandAgent {
+    CommandAgent::new(&["sh", "-c", script].map(str::to_owned)).expect("a good argv")
 }
 
-fn provider(name: &str, really: std::net::SocketAddr) -> Provider {
-    let key = Key::new("sk-real-key-0123456789").expect("a key");
-    Provider::new(name, &format!("http://{really}"), KeyStyle::Bearer, key).expect("a provider")
+fn provider(name: &str, really: std::net::SocketAddr) -> ModelProvider {
+    let key = ProviderKey::new("sk-real-key-0123456789").expect("a key");
+    ModelProvider::new(name, &format!("http://{really}"), KeyStyle::Bearer, key).expect("a provider")
 }
 
 /// One round of a maker that runs this script, against a provider `models` that answers like this.
@@ -152,7 +152,7 @@ fn stand_in(folder: &std::path::Path, script: &str) -> impl Agent + 'static {
     let program = folder.join("claude");
     std::fs::write(&program, script).expect("a program");
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("a mode");
-    agents::driven_by(Installed::at(AgentUse::Claude, program)).expect("claude is driven")
+    agents::driven_agent_at(InstalledAgent::from_path(AgentUse::Claude, program)).expect("claude is driven")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -179,6 +179,6 @@ async fn maker_that_asks_the_checkers_provider_is_denied_and_the_report_says_so(
     let paths: Vec<String> = site.heard().into_iter().map(|heard| heard.path).collect();
     assert_eq!(paths, ["/v1/messages"], "{}", report.render());
     let denied = &report.network.denied[0];
-    assert_eq!((denied.host.as_str(), denied.why), ("provider/openai", Why::Role));
+    assert_eq!((denied.host.as_str(), denied.why), ("provider/openai", DenialReason::Role));
     assert!(report.render().contains("the provider is not one that this role's agent asks"), "{}", report.render());
 }

@@ -1,8 +1,8 @@
 //! Plain HTTP: hosts, methods, paths, addresses, budgets, and requests that are meant to be read in two ways.
 
 use crate::world::{Internet, SOON, head, plain_site, says};
-use loopwright::egress::{Egress, Limits, Options};
-use loopwright_core::network::Why;
+use loopwright::egress::{EgressLimits, EgressOptions, EgressProxy};
+use loopwright_core::network::DenialReason;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -45,10 +45,10 @@ async fn what_no_entry_names_is_denied_counted_and_told() {
     assert_eq!(
         proxy.denied(),
         [
-            ("docs.example.org".to_owned(), 80, Why::Host, 3),
-            (api.clone(), 80, Why::Method, 1),
-            (api, 80, Why::Path, 1),
-            ("other.example.org".to_owned(), 22, Why::Port, 1)
+            ("docs.example.org".to_owned(), 80, DenialReason::Host, 3),
+            (api.clone(), 80, DenialReason::Method, 1),
+            (api, 80, DenialReason::Path, 1),
+            ("other.example.org".to_owned(), 22, DenialReason::Port, 1)
         ]
     );
 }
@@ -70,7 +70,7 @@ async fn a_public_name_that_leads_home_is_not_followed() {
         assert!(proxy.tunnel(&format!("h{at}.example.org:80")).await.is_err());
     }
     assert!(site.heard().is_empty());
-    assert!(proxy.denied().iter().all(|(_, _, why, _)| *why == Why::Address));
+    assert!(proxy.denied().iter().all(|(_, _, why, _)| *why == DenialReason::Address));
 }
 
 #[tokio::test]
@@ -163,14 +163,14 @@ async fn answers_without_a_body_come_back_as_they_are() {
 async fn a_round_sends_no_more_than_its_bytes() {
     let mut net = Internet::new();
     let site = net.plain("drop.example.org", "93.184.216.34").await;
-    let limits = Limits { up: 100_000, ..Limits::default() };
+    let limits = EgressLimits { up: 100_000, ..EgressLimits::default() };
     let proxy = net.open(&["drop.example.org"], Vec::new(), limits);
     let send = |size: usize| format!("Content-Length: {size}\r\n\r\n{}", "x".repeat(size));
     let post = "POST http://drop.example.org/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n";
     assert!(proxy.raw(format!("{post}{}", send(60_000))).await.starts_with("HTTP/1.1 200"));
     let answer = proxy.raw(format!("{post}{}", send(60_000))).await;
     assert!(!answer.starts_with("HTTP/1.1 200"), "{answer}");
-    assert!(proxy.denied().iter().any(|(host, _, why, _)| host == "drop.example.org" && *why == Why::Budget));
+    assert!(proxy.denied().iter().any(|(host, _, why, _)| host == "drop.example.org" && *why == DenialReason::Budget));
     assert!(proxy.egress.traffic().up <= 100_000);
     assert_eq!(site.heard()[0].body.len(), 60_000);
 }
@@ -179,7 +179,7 @@ async fn a_round_sends_no_more_than_its_bytes() {
 async fn a_connection_more_than_there_is_room_for_waits_its_turn() {
     let mut net = Internet::new();
     net.plain("docs.example.org", "93.184.216.34").await;
-    let proxy = net.open(&["docs.example.org"], Vec::new(), Limits { connections: 1, ..Limits::default() });
+    let proxy = net.open(&["docs.example.org"], Vec::new(), EgressLimits { connections: 1, ..EgressLimits::default() });
     let ask = b"GET http://docs.example.org/ HTTP/1.1\r\nHost: x\r\n\r\n";
     let mut first = proxy.wire().await;
     first.write_all(ask).await.expect("a request");
@@ -220,7 +220,7 @@ async fn the_socket_is_its_owners_alone_and_may_lie_deep() {
     let deep = folder.path().join("d".repeat(100)).join("e".repeat(100));
     let mode = |path: &std::path::Path| std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
     for _ in 0..2 {
-        let egress = Egress::open(&deep, Options::default()).expect("an open proxy");
+        let egress = EgressProxy::open(&deep, EgressOptions::default()).expect("an open proxy");
         assert_eq!((mode(&deep), mode(egress.socket().expect("a socket"))), (0o700, 0o600));
         assert!(egress.socket().expect("a socket").as_os_str().len() > 108);
         let held = std::fs::File::open(&deep).expect("the folder");
@@ -233,7 +233,7 @@ async fn the_socket_is_its_owners_alone_and_may_lie_deep() {
 
 #[test]
 fn a_proxy_is_only_needed_for_something() {
-    assert!(!Options::default().reach_something());
-    let policy = loopwright_core::network::Policy::read(&["a.org".to_owned()]).expect("a policy");
-    assert!(Options { policy, ..Options::default() }.reach_something());
+    assert!(!EgressOptions::default().reaches_anything());
+    let policy = loopwright_core::network::NetworkPolicy::read(&["a.org".to_owned()]).expect("a policy");
+    assert!(EgressOptions { policy, ..EgressOptions::default() }.reaches_anything());
 }

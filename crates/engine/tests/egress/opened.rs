@@ -1,7 +1,7 @@
 //! TLS that the loop asks to have opened: methods and paths hold inside it, and the far side is still verified.
 
 use crate::world::{Internet, Proxy, request, tls};
-use loopwright_core::network::Why;
+use loopwright_core::network::DenialReason;
 
 /// The certificate that programs inside are told to trust.
 fn round_certificate(proxy: &Proxy) -> Vec<u8> {
@@ -28,8 +28,8 @@ async fn methods_and_paths_hold_inside_opened_tls() {
     assert!(ask(&proxy, "GET", "/admin").await.starts_with("HTTP/1.1 403"));
     let heard = site.heard();
     assert_eq!((heard.len(), heard[0].header("host")), (1, Some("api.example.org")));
-    let whys: Vec<Why> = proxy.denied().into_iter().map(|(_, _, why, _)| why).collect();
-    assert_eq!(whys, [Why::Method, Why::Path]);
+    let whys: Vec<DenialReason> = proxy.denied().into_iter().map(|(_, _, why, _)| why).collect();
+    assert_eq!(whys, [DenialReason::Method, DenialReason::Path]);
 }
 
 #[tokio::test]

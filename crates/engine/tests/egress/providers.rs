@@ -4,8 +4,8 @@ use crate::world::{Answer, Heard, Internet, Proxy, SOON, head, plain_site, says}
 use http_body_util::BodyExt as _;
 use hyper::Response;
 use hyper::body::{Bytes, Frame};
-use loopwright::egress::{Key, KeyStyle, Limits, Provider};
-use loopwright_core::network::Why;
+use loopwright::egress::{EgressLimits, KeyStyle, ModelProvider, ProviderKey};
+use loopwright_core::network::DenialReason;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -15,8 +15,8 @@ use tokio::sync::mpsc;
 
 const KEY: &str = "sk-real-key-0123456789";
 
-fn provider(style: KeyStyle, base: &str) -> Provider {
-    Provider::new("models", base, style, Key::new(KEY).expect("a key")).expect("a provider")
+fn provider(style: KeyStyle, base: &str) -> ModelProvider {
+    ModelProvider::new("models", base, style, ProviderKey::new(KEY).expect("a key")).expect("a provider")
 }
 
 async fn ask(proxy: &Proxy, method: &str, path: &str, headers: &str, body: &str) -> String {
@@ -33,7 +33,7 @@ async fn upstream(
 ) -> (crate::world::Site, Proxy, String) {
     let (site, really) = plain_site(answer).await;
     let provider = provider(style, &format!("http://{really}{path}"));
-    let proxy = Internet::new().open(&[], vec![provider], Limits::default());
+    let proxy = Internet::new().open(&[], vec![provider], EgressLimits::default());
     let token = proxy.pass.token().to_owned();
     (site, proxy, token)
 }
@@ -67,7 +67,7 @@ async fn the_rounds_token_goes_in_and_the_real_key_comes_out() {
 #[tokio::test]
 async fn without_the_rounds_token_nothing_is_passed_on() {
     let (site, proxy, token) = upstream(KeyStyle::Bearer, "", |_| says("an answer")).await;
-    let other = Internet::new().open(&[], Vec::new(), Limits::default()).pass.token().to_owned();
+    let other = Internet::new().open(&[], Vec::new(), EgressLimits::default()).pass.token().to_owned();
     let cut = &token[..token.len() - 1];
     for shown in [
         "".to_owned(),
@@ -79,7 +79,7 @@ async fn without_the_rounds_token_nothing_is_passed_on() {
         assert!(ask(&proxy, "POST", "models/v1/messages", &shown, "").await.starts_with("HTTP/1.1 401"), "{shown}");
     }
     assert!(site.heard().is_empty());
-    assert!(proxy.denied().iter().all(|(host, _, why, _)| host == "provider/models" && *why == Why::Token));
+    assert!(proxy.denied().iter().all(|(host, _, why, _)| host == "provider/models" && *why == DenialReason::Token));
 }
 
 #[tokio::test]
@@ -186,9 +186,9 @@ async fn a_provider_behind_tls_is_verified_and_asked() {
     let site = net.tls("api.example.org", "93.184.216.34", "api.example.org").await;
     let false_site = net.tls("false.example.org", "93.184.216.35", "other.example.org").await;
     let real = provider(KeyStyle::XApiKey, "https://api.example.org");
-    let key = Key::new(KEY).expect("a key");
-    let other = Provider::new("false", "https://false.example.org", KeyStyle::XApiKey, key).expect("a provider");
-    let proxy = net.open(&[], vec![real, other], Limits::default());
+    let key = ProviderKey::new(KEY).expect("a key");
+    let other = ModelProvider::new("false", "https://false.example.org", KeyStyle::XApiKey, key).expect("a provider");
+    let proxy = net.open(&[], vec![real, other], EgressLimits::default());
     let shown = format!("x-api-key: {}\r\n", proxy.pass.token());
     let answer = ask(&proxy, "POST", "models/v1/messages", &shown, "").await;
     assert!(answer.ends_with("secret hello from /v1/messages"), "{answer}");
@@ -203,9 +203,10 @@ async fn a_provider_behind_tls_is_verified_and_asked() {
 async fn each_start_has_a_token_of_its_own_worth_its_providers_and_nothing_after_it() {
     let (site, really) = plain_site(|_| says("an answer")).await;
     let base = format!("http://{really}");
-    let other = Provider::new("others", &base, KeyStyle::Bearer, Key::new(KEY).expect("a key")).expect("a provider");
-    let proxy = Internet::new().open(&[], vec![provider(KeyStyle::Bearer, &base), other], Limits::default());
-    let maker = proxy.egress.admit(&["models", "nobody"]).expect("a pass");
+    let other = ModelProvider::new("others", &base, KeyStyle::Bearer, ProviderKey::new(KEY).expect("a key"))
+        .expect("a provider");
+    let proxy = Internet::new().open(&[], vec![provider(KeyStyle::Bearer, &base), other], EgressLimits::default());
+    let maker = proxy.egress.grant_access(&["models", "nobody"]).expect("a pass");
     assert_eq!(maker.urls().keys().collect::<Vec<_>>(), ["models"]);
     assert_ne!(maker.token(), proxy.pass.token());
     let shown = format!("x-api-key: {}\r\n", maker.token());
@@ -216,5 +217,8 @@ async fn each_start_has_a_token_of_its_own_worth_its_providers_and_nothing_after
     assert!(ask(&proxy, "POST", "models/v1/messages", &shown, "").await.starts_with("HTTP/1.1 401"));
     assert_eq!(site.heard().len(), 1);
     let denied: Vec<_> = proxy.denied().into_iter().map(|(host, _, why, _)| (host, why)).collect();
-    assert_eq!(denied, [("provider/others".to_owned(), Why::Role), ("provider/models".to_owned(), Why::Token)]);
+    assert_eq!(
+        denied,
+        [("provider/others".to_owned(), DenialReason::Role), ("provider/models".to_owned(), DenialReason::Token)]
+    );
 }

@@ -3,16 +3,16 @@
 
 use crate::common::{MENDED, World, judge, mending, reporting};
 use crate::world::{plain_site, says};
-use loopwright::agents::{self, Command, Installed, Login};
-use loopwright::egress::{Key, KeyStyle, Provider};
+use loopwright::agents::{self, AgentLogin, CommandAgent, InstalledAgent};
+use loopwright::egress::{KeyStyle, ModelProvider, ProviderKey};
 use loopwright::spec::{AgentSpec, AgentUse, CheckMode, Gate, Role, RunGate, SandboxMode};
 use loopwright::{LoopEngine, LoopLevel, RoundOutcome, boundary};
-use loopwright_core::network::Why;
+use loopwright_core::network::DenialReason;
 use loopwright_testkit::skip;
 use std::os::unix::fs::PermissionsExt as _;
 
-fn shell(script: &str) -> Command {
-    Command::new(&["sh", "-c", script].map(str::to_owned)).expect("a good argv")
+fn shell(script: &str) -> CommandAgent {
+    CommandAgent::new(&["sh", "-c", script].map(str::to_owned)).expect("a good argv")
 }
 
 /// Whether the kernel holds programs here; a host that cannot says so.
@@ -45,7 +45,7 @@ async fn a_maker_reaches_what_its_loop_names_and_the_report_tells_what_else_it_a
     assert!(said.contains("hello from /inside") && said.contains("403"), "{said}\n{}", report.render());
     let paths: Vec<String> = site.heard().into_iter().map(|heard| heard.path).collect();
     assert_eq!(paths, ["/inside"], "there is no way past the proxy");
-    assert_eq!((report.network.denied[0].why, report.network.denied[0].count), (Why::Host, 3));
+    assert_eq!((report.network.denied[0].why, report.network.denied[0].count), (DenialReason::Host, 3));
     let told = "asked for docs.example.org 3 times: denied, the host is not in `network`; to allow it add `network: [docs.example.org]`";
     assert!(report.render().contains(told), "{}", report.render());
     assert!(!world.state().join("doors").join(&report.round).exists());
@@ -87,9 +87,10 @@ async fn a_maker_asks_a_model_without_ever_holding_the_key_and_a_gate_cannot() {
     spec.gates.push(Gate::Run(RunGate::new("asks", vec!["sh".to_owned(), "ask.sh".to_owned()])));
     let maker = shell(&format!("printf '%s' '{MENDED}' > sum.sh; {ask} > answer; ! env | grep {KEY}"));
     let builder = LoopEngine::builder(spec).maker(maker).checker(judge("pass", 5)).with_local_forge();
-    let key = Key::new(KEY).expect("a key");
+    let key = ProviderKey::new(KEY).expect("a key");
     let mut settings = world.settings();
-    let provider = Provider::new("models", &format!("http://{really}"), KeyStyle::Bearer, key).expect("a provider");
+    let provider =
+        ModelProvider::new("models", &format!("http://{really}"), KeyStyle::Bearer, key).expect("a provider");
     settings.providers = vec![provider];
     let engine = builder.build(settings, world.repo.path()).await.expect("the loop is built");
     let report = engine.run_once().await.expect("a round");
@@ -127,9 +128,9 @@ async fn without_walls_an_agent_asks_its_model_at_a_port_and_holds_no_key_either
     let bare = "curl -sS -o /dev/null -w '%{http_code}' -d q $LOOPWRIGHT_PROVIDERS/models/v1/messages";
     let maker = shell(&format!("{{ {ask}; {bare}; env | grep -c {KEY}; }} > $LOOPWRIGHT_OUTBOX/report.md; exit 0"));
     let mut settings = world.settings();
-    let key = Key::new(KEY).expect("a key");
+    let key = ProviderKey::new(KEY).expect("a key");
     settings.providers =
-        vec![Provider::new("models", &format!("http://{really}"), KeyStyle::XApiKey, key).expect("a provider")];
+        vec![ModelProvider::new("models", &format!("http://{really}"), KeyStyle::XApiKey, key).expect("a provider")];
     let engine = LoopEngine::builder(spec).maker(maker).build(settings, world.repo.path()).await.expect("it is built");
     let report = engine.run_once().await.expect("a round");
     assert_eq!(report.agent_report.as_deref().map(str::trim), Some("an answer\n4010"), "{}", report.render());
@@ -146,7 +147,8 @@ async fn agent_whose_provider_has_no_key_is_not_started_and_the_round_says_which
     (spec.check, spec.sandbox) = (CheckMode::None, SandboxMode::Off);
     spec.agents.insert(Role::Maker, AgentSpec::new(AgentUse::Claude));
     let program = stand_in(world.repo.path(), "#!/bin/sh\necho it ran > $LOOPWRIGHT_OUTBOX/report.md\n");
-    let maker = agents::driven_by(Installed::at(AgentUse::Claude, program)).expect("claude is driven");
+    let maker =
+        agents::driven_agent_at(InstalledAgent::from_path(AgentUse::Claude, program)).expect("claude is driven");
     let report = world.build(LoopEngine::builder(spec).maker(maker)).await.run_once().await.expect("a round");
     assert_eq!(report.outcome, Some(RoundOutcome::Failed), "{}", report.render());
     assert!(report.reasons.iter().any(|reason| reason.text.contains("set ANTHROPIC_API_KEY")), "{:?}", report.reasons);
@@ -172,10 +174,11 @@ async fn own_sign_in_is_with_its_role_while_it_works_with_no_gate_and_nowhere_af
          echo '{{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\":\"I hold {TOKEN}\"}}'\n"
     );
     let program = stand_in(home.path(), &work);
-    let maker = agents::driven_by(Installed::at(AgentUse::Claude, program)).expect("claude is driven");
+    let maker =
+        agents::driven_agent_at(InstalledAgent::from_path(AgentUse::Claude, program)).expect("claude is driven");
     let builder = LoopEngine::builder(spec).maker(maker).checker(judge("pass", 5)).with_local_forge();
     let mut settings = world.settings();
-    let login = Login::of(AgentUse::Claude, home.path()).expect("claude signs in");
+    let login = AgentLogin::locate(AgentUse::Claude, home.path()).expect("claude signs in");
     for secret in login.secrets().expect("it is readable") {
         settings.known_secrets = settings.known_secrets.with("LOGIN", &secret);
     }

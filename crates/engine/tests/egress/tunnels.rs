@@ -1,7 +1,7 @@
 //! Tunnels: the host of the request and the name in the TLS greeting are one, or nothing goes through.
 
 use crate::world::{Internet, SOON, request, tls};
-use loopwright_core::network::Why;
+use loopwright_core::network::DenialReason;
 use loopwright_testkit::wait;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
@@ -24,7 +24,7 @@ async fn a_tunnel_to_an_allowed_host_carries_its_tls() {
 }
 
 /// What the proxy says of a tunnel in which a client says this.
-async fn said(bytes: &[u8]) -> (Vec<u8>, Vec<(String, u16, Why, u64)>) {
+async fn said(bytes: &[u8]) -> (Vec<u8>, Vec<(String, u16, DenialReason, u64)>) {
     let mut net = Internet::new();
     net.tls("docs.example.org", "93.184.216.34", "docs.example.org").await;
     let proxy = net.proxy(&["docs.example.org"]);
@@ -53,20 +53,20 @@ async fn greeting(name: &str) -> Vec<u8> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tunnel_whose_greeting_names_another_host_is_cut() {
     let (answer, denied) = said(&greeting("evil.example.org").await).await;
-    assert_eq!((answer.len(), denied[0].2), (0, Why::ServerName));
+    assert_eq!((answer.len(), denied[0].2), (0, DenialReason::ServerName));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tunnel_whose_greeting_names_no_host_is_cut() {
     let (answer, denied) = said(&greeting("93.184.216.34").await).await;
-    assert_eq!((answer.len(), denied[0].2), (0, Why::ServerName));
+    assert_eq!((answer.len(), denied[0].2), (0, DenialReason::ServerName));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tunnel_without_tls_is_cut() {
     for bytes in [&b"GET / HTTP/1.1\r\nHost: docs.example.org\r\n\r\n"[..], b"SSH-2.0-OpenSSH_9\r\n"] {
         let (answer, denied) = said(bytes).await;
-        assert_eq!((answer.len(), denied[0].2), (0, Why::NotTls));
+        assert_eq!((answer.len(), denied[0].2), (0, DenialReason::NotTls));
     }
 }
 

@@ -7,8 +7,10 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
-use loopwright::egress::{Egress, Limits, Options, Pass, Provider, Roots, World};
-use loopwright_core::network::{Denied, Policy, Why};
+use loopwright::egress::{
+    EgressLimits, EgressOptions, EgressProxy, ModelProvider, NetworkOverrides, ProviderGrant, TrustedRoots,
+};
+use loopwright_core::network::{DenialReason, DeniedAccess, NetworkPolicy};
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
@@ -84,7 +86,7 @@ impl Site {
 
 /// The internet of one test.
 pub(crate) struct Internet {
-    world: World,
+    world: NetworkOverrides,
     authority: rcgen::CertifiedIssuer<'static, rcgen::KeyPair>,
 }
 
@@ -95,8 +97,15 @@ impl Internet {
         params.key_usages = vec![rcgen::KeyUsagePurpose::KeyCertSign, rcgen::KeyUsagePurpose::CrlSign];
         let key = rcgen::KeyPair::generate().expect("a key");
         let authority = rcgen::CertifiedIssuer::self_signed(params, key).expect("a certificate");
-        let roots = Roots::Only(vec![authority.der().to_vec()]);
-        Self { world: World { names: Some(std::collections::BTreeMap::new()), roots, ..World::default() }, authority }
+        let roots = TrustedRoots::Only(vec![authority.der().to_vec()]);
+        Self {
+            world: NetworkOverrides {
+                names: Some(std::collections::BTreeMap::new()),
+                roots,
+                ..NetworkOverrides::default()
+            },
+            authority,
+        }
     }
 
     /// What a name means.
@@ -108,7 +117,7 @@ impl Internet {
     /// Puts a listener of ours behind a public address.
     pub(crate) fn place(&mut self, address: &str, port: u16, really: SocketAddr) {
         let ip: IpAddr = address.parse().expect("an address");
-        self.world.places.insert(SocketAddr::new(ip, port), really);
+        self.world.redirects.insert(SocketAddr::new(ip, port), really);
     }
 
     /// A server of plain HTTP.
@@ -172,18 +181,19 @@ impl Internet {
 
     /// A proxy with these entries.
     pub(crate) fn proxy(&self, network: &[&str]) -> Proxy {
-        self.open(network, Vec::new(), Limits::default())
+        self.open(network, Vec::new(), EgressLimits::default())
     }
 
-    pub(crate) fn open(&self, network: &[&str], providers: Vec<Provider>, limits: Limits) -> Proxy {
+    pub(crate) fn open(&self, network: &[&str], providers: Vec<ModelProvider>, limits: EgressLimits) -> Proxy {
         let entries: Vec<String> = network.iter().map(|entry| (*entry).to_owned()).collect();
-        let policy = Policy::read(&entries).expect("readable entries");
+        let policy = NetworkPolicy::read(&entries).expect("readable entries");
         let folder = tempfile::tempdir().expect("a folder");
-        let options = Options { policy, providers, limits, world: self.world.clone(), ..Options::default() };
+        let options =
+            EgressOptions { policy, providers, limits, network: self.world.clone(), ..EgressOptions::default() };
         let names: Vec<String> = options.providers.iter().map(|provider| provider.name().to_owned()).collect();
-        let egress = Egress::open(&folder.path().join("door"), options).expect("an open proxy");
+        let egress = EgressProxy::open(&folder.path().join("door"), options).expect("an open proxy");
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let pass = egress.admit(&names).expect("a pass");
+        let pass = egress.grant_access(&names).expect("a pass");
         Proxy { egress, pass, _folder: folder }
     }
 }
@@ -204,9 +214,9 @@ pub(crate) async fn plain_site(answer: impl Fn(&Heard) -> Answer + Send + Sync +
 
 /// An open proxy.
 pub(crate) struct Proxy {
-    pub(crate) egress: Egress,
+    pub(crate) egress: EgressProxy,
     /// A start that asks all of its providers.
-    pub(crate) pass: Pass,
+    pub(crate) pass: ProviderGrant,
     _folder: tempfile::TempDir,
 }
 
@@ -240,8 +250,8 @@ impl Proxy {
     }
 
     /// What was denied so far.
-    pub(crate) fn denied(&self) -> Vec<(String, u16, Why, u64)> {
-        let row = |denied: Denied| (denied.host, denied.port, denied.why, denied.count);
+    pub(crate) fn denied(&self) -> Vec<(String, u16, DenialReason, u64)> {
+        let row = |denied: DeniedAccess| (denied.host, denied.port, denied.why, denied.count);
         self.egress.traffic().denied.into_iter().map(row).collect()
     }
 

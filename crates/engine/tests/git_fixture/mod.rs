@@ -6,9 +6,9 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use loopwright::git::{CommitWords, Git, Oid};
+use loopwright::git::{CommitMetadata, Git, Oid};
 use loopwright::seam::Seam;
-use loopwright::workspace::{Method, SealLimits, Sealed, Workspace, Workspaces};
+use loopwright::workspace::{CheckoutMethod, SealLimits, SealedTree, Workspace, Workspaces};
 
 /// A user's repository with one commit, and a state folder beside it.
 pub(crate) struct Fixture {
@@ -72,11 +72,11 @@ impl Fixture {
 
     /// A fresh workspace at HEAD, as a copy.
     pub(crate) async fn workspace(&self) -> (Workspaces, Workspace) {
-        self.workspace_by(Method::Copy).await
+        self.workspace_by(CheckoutMethod::Copy).await
     }
 
     /// A fresh workspace at HEAD.
-    pub(crate) async fn workspace_by(&self, method: Method) -> (Workspaces, Workspace) {
+    pub(crate) async fn workspace_by(&self, method: CheckoutMethod) -> (Workspaces, Workspace) {
         let all = self.workspaces().await;
         let workspace = create(&all, "r1", &self.head().await, method).await;
         (all, workspace)
@@ -89,12 +89,12 @@ impl Fixture {
 }
 
 /// A round's workspace at a base.
-pub(crate) async fn create(all: &Workspaces, round: &str, base: &Oid, method: Method) -> Workspace {
+pub(crate) async fn create(all: &Workspaces, round: &str, base: &Oid, method: CheckoutMethod) -> Workspace {
     all.create("fixer", round, base, &method.into()).await.unwrap()
 }
 
-pub(crate) fn words() -> CommitWords {
-    CommitWords {
+pub(crate) fn words() -> CommitMetadata {
+    CommitMetadata {
         message: "fix: the sign\n\nLoop: fixer\nRound: r1".to_owned(),
         name: "Loopwright".to_owned(),
         email: "loopwright@example.invalid".to_owned(),
@@ -102,7 +102,7 @@ pub(crate) fn words() -> CommitWords {
     }
 }
 
-pub(crate) async fn seal(all: &Workspaces, workspace: &Workspace) -> Sealed {
+pub(crate) async fn seal(all: &Workspaces, workspace: &Workspace) -> SealedTree {
     all.seal(workspace, &words(), SealLimits::default()).await.unwrap()
 }
 
@@ -165,12 +165,12 @@ pub(crate) fn inodes(root: &Path) -> BTreeMap<(u64, u64), PathBuf> {
 }
 
 /// `path:status` of every change, sorted.
-pub(crate) fn statuses(sealed: &Sealed) -> Vec<String> {
+pub(crate) fn statuses(sealed: &SealedTree) -> Vec<String> {
     sealed.changes.iter().map(|change| format!("{}:{:?}", change.path, change.status)).collect()
 }
 
 /// `path:why` of every refused path, sorted.
-pub(crate) fn refusals(sealed: &Sealed) -> Vec<String> {
+pub(crate) fn refusals(sealed: &SealedTree) -> Vec<String> {
     let mut all: Vec<String> =
         sealed.refused.iter().map(|refused| format!("{}:{:?}", refused.path, refused.why)).collect();
     all.sort();

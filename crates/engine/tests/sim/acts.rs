@@ -7,7 +7,7 @@ use super::foreground::Foreground;
 use super::life::STILL;
 use super::story::Story;
 use loopwright::clock::Clock as _;
-use loopwright::proc::Cancel;
+use loopwright::proc::CancelToken;
 use loopwright::spec::CheckedSpec;
 use loopwright::store::{InboxQuery, InboxRow, SignalRow};
 
@@ -158,7 +158,7 @@ impl Story {
         let request = world.request(spec);
         self.life().beside(async move {
             // Busy is an answer too.
-            drop(engine.run(request, &world.bindings(), &Cancel::new()).await);
+            drop(engine.run(request, &world.bindings(), &CancelToken::new()).await);
         });
     }
 

@@ -3,9 +3,9 @@
 
 use super::faults::Site;
 use super::fleet::World;
-use loopwright::agents::{Agent, AgentError, AgentLog, AgentOutcome, Capabilities, Invocation};
-use loopwright::budget::{Tokens, Usage};
-use loopwright::proc::{Cancel, Proc, Started};
+use loopwright::agents::{Agent, AgentCapabilities, AgentError, AgentInvocation, AgentLog, AgentOutcome};
+use loopwright::budget::{AgentUsage, Tokens};
+use loopwright::proc::{CancelToken, ProcessRunner, StartedProcess};
 use loopwright::spec::Role;
 use loopwright::store::{SpendScope, Store, StoreError};
 use loopwright::{BoxFuture, LoopLevel};
@@ -49,8 +49,8 @@ impl Drop for Stay {
 
 impl World {
     /// P2 and P6: the start of an agent, and the money it may use, are on record before it starts.
-    async fn is_on_record(&self, invocation: &Invocation, store: &dyn Store) -> Result<(), StoreError> {
-        let Invocation { loop_name, round, .. } = invocation;
+    async fn is_on_record(&self, invocation: &AgentInvocation, store: &dyn Store) -> Result<(), StoreError> {
+        let AgentInvocation { loop_name, round, .. } = invocation;
         match store.round(round).await? {
             None => self.blame(format!("P2: an agent of {loop_name} is started for {round}, which is not on record")),
             Some(row) if row.ended_ms.is_some() => {
@@ -73,7 +73,7 @@ impl World {
         Ok(())
     }
 
-    async fn look_first(&self, invocation: &Invocation) {
+    async fn look_first(&self, invocation: &AgentInvocation) {
         let Some(store) = self.own.store.get() else { return };
         if let Err(why) = self.is_on_record(invocation, store.as_ref()).await {
             // A process that has just died cannot look either.
@@ -83,11 +83,11 @@ impl World {
         }
     }
 
-    fn spoil(&self, invocation: &Invocation) {
+    fn spoil(&self, invocation: &AgentInvocation) {
         self.spoilt.lock().expect("no one panics with it").insert(invocation.round.clone());
     }
 
-    async fn play(&self, invocation: &Invocation, cancel: &Cancel) -> AgentOutcome {
+    async fn play(&self, invocation: &AgentInvocation, cancel: &CancelToken) -> AgentOutcome {
         // Who proposes takes time, so that the answer to the last proposal meets the next one at work.
         let is_long = self.proposes(&invocation.loop_name) && !self.faults.are_over() && self.throw(2) == 0;
         if is_long || self.faults.strikes(Site::SlowAgent) {
@@ -100,7 +100,7 @@ impl World {
             self.spoil(invocation);
             panic!("the agent panics");
         }
-        let usage = Usage::Reported(Tokens { input: 10, ..Tokens::default() });
+        let usage = AgentUsage::Reported(Tokens { input: 10, ..Tokens::default() });
         if self.faults.strikes(Site::AgentFails) {
             self.spoil(invocation);
             return AgentOutcome::in_process(1, "it does not work", usage);
@@ -121,7 +121,7 @@ impl World {
     }
 
     /// A verdict, for or against.
-    fn judge(&self, invocation: &Invocation) {
+    fn judge(&self, invocation: &AgentInvocation) {
         let is_good = self.throw(4) > 0;
         if !is_good {
             self.spoil(invocation);
@@ -145,22 +145,22 @@ impl Agent for World {
         "sim"
     }
 
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { usage: true, session_isolation: true, ..Capabilities::default() }
+    fn capabilities(&self) -> AgentCapabilities {
+        AgentCapabilities { usage: true, session_isolation: true, ..AgentCapabilities::default() }
     }
 
     fn invoke<'a>(
         &'a self,
-        invocation: &'a Invocation,
-        _: &'a Proc,
+        invocation: &'a AgentInvocation,
+        _: &'a ProcessRunner,
         _: &'a mut dyn AgentLog,
-        cancel: &'a Cancel,
-        _: &'a mut (dyn FnMut(&Started) + Send),
+        cancel: &'a CancelToken,
+        _: &'a mut (dyn FnMut(&StartedProcess) + Send),
     ) -> BoxFuture<'a, Result<AgentOutcome, AgentError>> {
         Box::pin(async move {
             let (_stay, before) = self.own.at_work.enter(&invocation.loop_name, &invocation.round);
             if let Some(before) = before {
-                let Invocation { loop_name, round, .. } = invocation;
+                let AgentInvocation { loop_name, round, .. } = invocation;
                 self.blame(format!("P1: agents of two rounds of {loop_name} are at work: {before} and {round}"));
             }
             self.look_first(invocation).await;

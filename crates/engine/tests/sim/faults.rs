@@ -2,7 +2,7 @@
 //! quarter of its chances: a run is hard in a few ways at a time, and over many runs every two ways meet.
 
 use super::dice::Dice;
-use loopwright::seam::{Moment, SeamFault, SeamHook};
+use loopwright::seam::{SeamFault, SeamHook, SeamMoment};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
@@ -185,12 +185,12 @@ impl Door {
         self.died.notify_one();
     }
 
-    fn write(&self, moment: Moment, fault: SeamFault) -> Result<(), SeamFault> {
+    fn write(&self, moment: SeamMoment, fault: SeamFault) -> Result<(), SeamFault> {
         match moment {
-            Moment::Before => self.tried.fetch_add(1, Ordering::SeqCst),
-            Moment::After => self.kept.fetch_add(1, Ordering::SeqCst),
+            SeamMoment::Before => self.tried.fetch_add(1, Ordering::SeqCst),
+            SeamMoment::After => self.kept.fetch_add(1, Ordering::SeqCst),
         };
-        if moment == Moment::After && self.is_doomed.load(Ordering::SeqCst) {
+        if moment == SeamMoment::After && self.is_doomed.load(Ordering::SeqCst) {
             self.die();
             return Err(fault);
         }
@@ -202,20 +202,20 @@ impl Door {
             self.die();
             return Err(fault);
         }
-        let site = if moment == Moment::After { Site::WriteLies } else { Site::WriteFails };
+        let site = if moment == SeamMoment::After { Site::WriteLies } else { Site::WriteFails };
         if self.faults.strikes(site) { Err(fault) } else { Ok(()) }
     }
 }
 
 impl SeamHook for Door {
-    fn hit(&self, moment: Moment, site: &'static str) -> Result<(), SeamFault> {
-        let when = if moment == Moment::Before { "before" } else { "after" };
+    fn hit(&self, moment: SeamMoment, site: &'static str) -> Result<(), SeamFault> {
+        let when = if moment == SeamMoment::Before { "before" } else { "after" };
         let fault = SeamFault { site, when };
         if self.is_dead() {
             return Err(fault);
         }
         let is_write = matches!(site, "store.append" | "fs.write");
-        if is_write && moment == Moment::Before && self.faults.is_disk_full() {
+        if is_write && moment == SeamMoment::Before && self.faults.is_disk_full() {
             self.tried.fetch_add(1, Ordering::SeqCst);
             return Err(fault);
         }

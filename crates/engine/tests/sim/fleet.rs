@@ -4,17 +4,17 @@ use super::agent::AtWork;
 use super::dice::Dice;
 use super::faults::{Door, Faults, Site};
 use super::ground::Ground;
-use loopwright::clock::{Clock, HandClock};
-use loopwright::daemon::{Fleet, Loops, Prepared, Ready};
-use loopwright::round::{Bindings, Outlet, RoleAgents, RunRequest};
+use loopwright::clock::{Clock, ManualClock};
+use loopwright::daemon::{FleetLoops, LoopFleet, PreparedStart, ReadyRound};
+use loopwright::round::{DeliveryOutlet, LoopBindings, RoleAgents, RunRequest};
 use loopwright::spec::{
     ActionKind, CatchUp, CheckMode, CheckedSpec, DiffGate, DiffRule, Gate, OutputSpec, Overlap, Role,
 };
 use loopwright::store::Store;
-use loopwright::takeover::Rebind;
-use loopwright::units::{Span, Usd};
+use loopwright::takeover::RoundBinder;
+use loopwright::units::{TimeSpan, Usd};
 use loopwright::{AlwaysEscalate, BoxFuture, Engine, EngineError, LoopLevel, LoopSpec};
-use loopwright_core::dispatch::{Entry, LoopKey};
+use loopwright_core::dispatch::{LoopEntry, LoopKey};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -28,7 +28,7 @@ pub(crate) const JITTER_MS: i64 = 90_000;
 /// What everything in a run shares.
 #[derive(Clone)]
 pub(crate) struct World {
-    pub(crate) clock: HandClock,
+    pub(crate) clock: ManualClock,
     pub(crate) faults: Arc<Faults>,
     dice: Arc<Mutex<Dice>>,
     pub(crate) ground: &'static Ground,
@@ -92,11 +92,11 @@ fn specs(dice: &mut Dice) -> Vec<CheckedSpec> {
         spec.budget.day.usd = Some(Usd(1_000_000_000_000));
         spec.budget.role.tokens = Some(1_000);
         spec.budget.role.usd = Some(Usd(1_000));
-        spec.on.every = vec![Span::secs(60 * dice.pick(&GRIDS))];
+        spec.on.every = vec![TimeSpan::secs(60 * dice.pick(&GRIDS))];
         spec.on.timezone = Some("UTC".to_owned());
         spec.on.overlap = dice.pick(&[Overlap::Skip, Overlap::Queue, Overlap::Cancel]);
         spec.on.catch_up = dice.pick(&[CatchUp::Once, CatchUp::Once, CatchUp::Skip, CatchUp::All(2)]);
-        spec.on.jitter = dice.quarter().then(|| Span::secs(JITTER_MS.unsigned_abs() / 1000));
+        spec.on.jitter = dice.quarter().then(|| TimeSpan::secs(JITTER_MS.unsigned_abs() / 1000));
         spec.on.quiet = dice.quarter().then(|| "12:00-13:00".to_owned());
         spec.priority = dice.pick(&[0, 0, 5]);
         spec.locks = if dice.quarter() { vec!["shared".to_owned()] } else { Vec::new() };
@@ -120,7 +120,7 @@ fn checked(spec: LoopSpec) -> CheckedSpec {
 }
 
 impl World {
-    pub(crate) fn new(dice: &mut Dice, clock: HandClock, ground: &'static Ground) -> Self {
+    pub(crate) fn new(dice: &mut Dice, clock: ManualClock, ground: &'static Ground) -> Self {
         let faults = Arc::new(Faults::new(dice));
         Self {
             own: Own::new(&faults),
@@ -145,8 +145,8 @@ impl World {
         self.specs.lock().expect("no one panics with the loops").clone()
     }
 
-    pub(crate) fn entry(&self, spec: &CheckedSpec) -> Entry {
-        Entry::of(spec, &self.ground.repo_id, "UTC").expect("a checked cadence")
+    pub(crate) fn entry(&self, spec: &CheckedSpec) -> LoopEntry {
+        LoopEntry::from_spec(spec, &self.ground.repo_id, "UTC").expect("a checked cadence")
     }
 
     pub(crate) fn key(&self, spec: &CheckedSpec) -> LoopKey {
@@ -159,7 +159,7 @@ impl World {
         let minutes = GRIDS.into_iter().find(|minutes| !had(minutes))?;
         let mut specs = self.specs.lock().expect("no one panics with the loops");
         let mut spec = (*specs[number]).clone();
-        spec.on.every = vec![Span::secs(60 * minutes)];
+        spec.on.every = vec![TimeSpan::secs(60 * minutes)];
         specs[number] = checked(spec);
         Some(specs[number].clone())
     }
@@ -173,13 +173,13 @@ impl World {
         self.wrong.lock().expect("no one panics with it").first().map_or(Ok(()), |text| Err(text.clone()))
     }
 
-    pub(crate) fn bindings(&self) -> Bindings {
-        Bindings {
+    pub(crate) fn bindings(&self) -> LoopBindings {
+        LoopBindings {
             agents: RoleAgents::default()
                 .with(Role::Maker, Arc::new(self.clone()))
                 .with(Role::Checker, Arc::new(self.clone())),
             gate: Arc::new(AlwaysEscalate),
-            outlet: Outlet::LocalForge,
+            outlet: DeliveryOutlet::LocalForge,
         }
     }
 
@@ -199,19 +199,23 @@ impl World {
     }
 }
 
-impl Rebind for World {
-    fn rebind(&self, engine: &Engine, _: &loopwright_core::round::Started) -> (Engine, Bindings) {
+impl RoundBinder for World {
+    fn rebind(&self, engine: &Engine, _: &loopwright_core::round::RoundStarted) -> (Engine, LoopBindings) {
         (engine.clone(), self.bindings())
     }
 }
 
-impl Fleet for World {
-    fn load(&self) -> BoxFuture<'_, Result<Loops, EngineError>> {
-        let entries: Vec<Entry> = self.specs().iter().map(|spec| self.entry(spec)).collect();
+impl LoopFleet for World {
+    fn load(&self) -> BoxFuture<'_, Result<FleetLoops, EngineError>> {
+        let entries: Vec<LoopEntry> = self.specs().iter().map(|spec| self.entry(spec)).collect();
         Box::pin(std::future::ready(Ok(entries.into())))
     }
 
-    fn prepare<'a>(&'a self, engine: &'a Engine, key: &'a LoopKey) -> BoxFuture<'a, Result<Prepared, EngineError>> {
+    fn prepare<'a>(
+        &'a self,
+        engine: &'a Engine,
+        key: &'a LoopKey,
+    ) -> BoxFuture<'a, Result<PreparedStart, EngineError>> {
         Box::pin(async move {
             let is_slow = self.faults.strikes(Site::SlowProbe);
             if is_slow {
@@ -223,7 +227,7 @@ impl Fleet for World {
             // A probe that took its time has found something: what was said meanwhile meets a birth. There is always something
             // to propose.
             if self.throw(3) > 0 && !is_slow && !self.proposes(&key.name) {
-                return Ok(Prepared::NoWork);
+                return Ok(PreparedStart::NoWork);
             }
             if is_slow && self.faults.may_kill() && self.throw(2) == 0 {
                 // Nothing that comes after the birth makes good what it undid.
@@ -231,7 +235,7 @@ impl Fleet for World {
             }
             let spec = self.specs().into_iter().find(|spec| *spec.name == *key.name).expect("a loop of ours");
             let request = self.request(spec);
-            Ok(Ready { engine: engine.clone(), bind: self.bindings(), request }.into())
+            Ok(ReadyRound { engine: engine.clone(), bind: self.bindings(), request }.into())
         })
     }
 }

@@ -4,7 +4,7 @@
 use super::fleet::World;
 use super::life;
 use loopwright::Engine;
-use loopwright::proc::Cancel;
+use loopwright::proc::CancelToken;
 use loopwright::seam::Seam;
 use loopwright::spec::CheckedSpec;
 use std::path::Path;
@@ -26,7 +26,7 @@ impl Foreground {
             let Ok(engine) = Engine::open(settings).await else { return };
             let _ = world.own.store.set(Arc::clone(engine.store()));
             let request = world.request(spec);
-            drop(engine.run(request, &world.bindings(), &Cancel::new()).await);
+            drop(engine.run(request, &world.bindings(), &CancelToken::new()).await);
             drop(engine.close().await);
         }));
         Ok(Self(Some(runtime)))

@@ -1,7 +1,7 @@
 //! What all runs stand on and none changes, so that no process of any run has to find it out again: a repository, and what
 //! this host holds.
 
-use loopwright::boundary::{self, Host};
+use loopwright::boundary::{self, HostSupport};
 use loopwright::git::Git;
 use loopwright::seam::Seam;
 use loopwright_testkit::TestRepo;
@@ -15,7 +15,7 @@ pub(crate) struct Ground {
     pub(crate) repo: TestRepo,
     /// Its id, which depends on nothing but its place.
     pub(crate) repo_id: String,
-    pub(crate) host: Host,
+    pub(crate) host: HostSupport,
 }
 
 /// The ground, found out once.

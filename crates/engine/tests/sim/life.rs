@@ -2,11 +2,11 @@
 
 use super::fleet::{Waits, World};
 use loopwright::clock::Clock as _;
-use loopwright::daemon::{Begun, Daemon, Ended, Ending};
+use loopwright::daemon::{Daemon, DaemonEnd, DaemonJoin, RoundOrigin};
 use loopwright::events::{EventKind, EventSink, LiveEvent};
 use loopwright::seam::Seam;
-use loopwright::{Engine, Settings};
-use loopwright_core::dispatch::Limits;
+use loopwright::{Engine, EngineSettings};
+use loopwright_core::dispatch::ConcurrencyLimits;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,7 +33,7 @@ pub(crate) struct Life {
     pub(crate) daemon: Daemon,
     /// The world as this process has it.
     pub(crate) world: World,
-    ending: Option<Ending>,
+    ending: Option<DaemonJoin>,
     /// What goes on beside the daemon.
     beside: Arc<AtomicUsize>,
 }
@@ -54,15 +54,15 @@ async fn moment() {
     let _ = tokio::time::timeout(Duration::from_millis(1), std::future::pending::<()>()).await;
 }
 
-pub(crate) fn settings(state: &Path, world: &World, seam: Seam) -> Settings {
+pub(crate) fn settings(state: &Path, world: &World, seam: Seam) -> EngineSettings {
     let host = Some(world.ground.host.clone());
-    Settings { clock: Arc::new(world.clock.clone()), host, seam, ..Settings::new(state) }
+    EngineSettings { clock: Arc::new(world.clock.clone()), host, seam, ..EngineSettings::new(state) }
 }
 
 impl Life {
     /// Opens the state directory and goes to work; a process that has just died may still be letting go of it, and one that
     /// dies at its first writes is followed by another.
-    pub(crate) fn begin(state: &Path, world: &World, limits: &Limits) -> Result<Self, String> {
+    pub(crate) fn begin(state: &Path, world: &World, limits: &ConcurrencyLimits) -> Result<Self, String> {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|why| why.to_string())?;
         let begun = Instant::now();
@@ -115,7 +115,7 @@ impl Life {
                 }
                 let busy = now.running.iter().filter(|running| !running.is_parked).count();
                 let is_waiting = busy <= self.world.own.waiting.load(Ordering::SeqCst);
-                let by_hand = now.running.iter().filter(|running| running.begun == Begun::Hand).count();
+                let by_hand = now.running.iter().filter(|running| running.begun == RoundOrigin::Manual).count();
                 // What it has not looked at yet is still to come.
                 let is_on_time = now.next_wake_ms.is_none_or(|at_ms| at_ms > self.world.clock.now_ms());
                 if is_waiting && is_on_time && now.unwritten == 0 && self.beside.load(Ordering::SeqCst) <= by_hand {
@@ -206,7 +206,7 @@ impl Life {
             self.daemon.drain(Duration::ZERO).await.map_err(|why| why.to_string())?;
             tokio::time::timeout(LONG, ending.wait()).await.map_err(|_| "P7: the daemon does not end".to_owned())
         })?;
-        if ended != Ended::Drained {
+        if ended != DaemonEnd::Drained {
             return Err(format!("P9: the daemon ended {ended:?}"));
         }
         self.run(self.engine.close()).map_err(|why| format!("close: {why}"))?;
@@ -238,7 +238,7 @@ impl EventSink for Ear {
     }
 }
 
-async fn open(state: &Path, world: &World, limits: &Limits) -> Result<(Engine, Daemon, Ending), String> {
+async fn open(state: &Path, world: &World, limits: &ConcurrencyLimits) -> Result<(Engine, Daemon, DaemonJoin), String> {
     let seam = Seam::hooked(Arc::clone(&world.own.door) as _);
     let engine = Engine::open(settings(state, world, seam)).await.map_err(|why| why.to_string())?;
     // Nobody has set it: it is this process's own.

@@ -171,7 +171,8 @@ async fn histories(engine: &Engine, rounds: &[RoundRow]) -> Result<(), String> {
         one_at_a_time(round, &events)?;
         let kinds: Vec<_> = events.iter().map(|event| format!("{} {}", event.seq, event.kind)).collect();
         told.insert(round.id.clone(), format!("{} ({})", round.occurrence, kinds.join(", ")));
-        let read = engine.recorded(&round.id).await.map_err(|why| format!("P12: a history does not replay: {why}"))?;
+        let read =
+            engine.load_round(&round.id).await.map_err(|why| format!("P12: a history does not replay: {why}"))?;
         let outcome = read.round.outcome().map(|outcome| outcome.word());
         if outcome != round.outcome.map(|outcome| outcome.word()) {
             return Err(format!("P12: the history says {outcome:?}, and the row {round:?}"));

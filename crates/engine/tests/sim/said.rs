@@ -3,7 +3,7 @@
 use super::fleet::World;
 use loopwright::EngineError;
 use loopwright::daemon::STOP_FLAG;
-use loopwright::round::Heard;
+use loopwright::round::SignalNovelty;
 use loopwright::store::{FlagRow, ScheduleRow, SignalRow, Store, StoreError};
 use std::collections::BTreeSet;
 
@@ -47,10 +47,12 @@ impl Said {
     }
 
     /// The same event is heard of once.
-    pub(crate) fn hear(&mut self, signal: &SignalRow, answer: &Answer<Heard>) -> Result<(), String> {
+    pub(crate) fn hear(&mut self, signal: &SignalRow, answer: &Answer<SignalNovelty>) -> Result<(), String> {
         let key = (signal.loop_name.clone(), signal.key.clone());
         match answer {
-            Some(Ok(Heard::First)) if self.heard.contains(&key) => Err(format!("P1: {key:?} is heard a second time")),
+            Some(Ok(SignalNovelty::First)) if self.heard.contains(&key) => {
+                Err(format!("P1: {key:?} is heard a second time"))
+            }
             Some(Ok(_)) => {
                 self.heard.insert(key);
                 Ok(())

@@ -10,9 +10,9 @@ use super::life::{self, AT_LAST, Life, STILL, Settled};
 use super::oracle::{self, Tally};
 use super::said::Said;
 use loopwright::Engine;
-use loopwright::clock::{Clock as _, HandClock};
+use loopwright::clock::{Clock as _, ManualClock};
 use loopwright::seam::Seam;
-use loopwright_core::dispatch::Limits;
+use loopwright_core::dispatch::ConcurrencyLimits;
 use std::path::{Path, PathBuf};
 
 /// 2026-11-16T08:02Z.
@@ -27,7 +27,7 @@ const QUIET_STEPS: u32 = 400;
 pub(super) struct Story {
     pub(super) state: PathBuf,
     pub(super) world: World,
-    limits: Limits,
+    limits: ConcurrencyLimits,
     limit_dice: Dice,
     pub(super) dice: Dice,
     life: Option<Life>,
@@ -64,7 +64,7 @@ pub(crate) fn tell(seed: u64, is_told: bool) -> Result<Tally, String> {
 impl Story {
     fn new(seed: u64, is_told: bool, state: PathBuf) -> Result<Self, String> {
         let mut dice = Dice::new(seed);
-        let mut world = World::new(&mut dice, HandClock::new(DAWN_MS), ground()?);
+        let mut world = World::new(&mut dice, ManualClock::new(DAWN_MS), ground()?);
         world.is_told = is_told;
         let limit_dice = dice.split();
         let stretches = world.specs().iter().map(|spec| vec![Stretch::new(spec, &world, DAWN_MS)]).collect();
@@ -79,7 +79,7 @@ impl Story {
             stretches,
             state,
             world,
-            limits: Limits::default(),
+            limits: ConcurrencyLimits::default(),
             limit_dice,
             dice,
             signals: 0,

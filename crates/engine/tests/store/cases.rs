@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loopwright::store::{
-    Ceiling, Change, CostsBy, CostsQuery, DISPATCHER, InboxQuery, Mode, NewEvent, OutboxState, RaiseRow, Reserve,
-    RoundRow, RoundsQuery, RoundsWhich, SpendChange, SpendScope, SqlStore, Store as _, StoreError, StoreErrorKind,
+    CostsBy, CostsQuery, DISPATCHER, InboxQuery, NewEvent, OutboxState, RaiseRow, ReservationChange, RoundRow,
+    RoundsFilter, RoundsQuery, RowChange, SpendCeiling, SpendChange, SpendScope, SqlStore, Store as _, StoreError,
+    StoreErrorKind, StoreMode,
 };
 
 use loopwright_core::outcome::RoundOutcome;
@@ -22,10 +23,10 @@ pub(crate) async fn appended_events_and_rows_read_back(place: Place) {
     let store = place.own().await;
     let row = round("r1", 10);
     let changes = [
-        Change::Outbox(outbox("o1", "r1", 0, OutboxState::Staged)),
-        Change::Inbox(question("q1", "r1")),
-        Change::Round(row.clone()),
-        Change::Item(item("issue-7", 2)),
+        RowChange::Outbox(outbox("o1", "r1", 0, OutboxState::Staged)),
+        RowChange::Inbox(question("q1", "r1")),
+        RowChange::Round(row.clone()),
+        RowChange::Item(item("issue-7", 2)),
     ];
     assert_eq!(store.append(with(batch("r1", 0, "started"), changes)).await.expect("append"), 1);
     assert_eq!(store.append(batch("r1", 1, "made")).await.expect("append"), 2);
@@ -51,16 +52,16 @@ pub(crate) async fn rows_are_replaced_and_counters_added(place: Place) {
     let store = place.own().await;
     let mut row = round("r1", 10);
     let first = [
-        Change::Round(row.clone()),
-        Change::Stats(stats(1, Some("r1"))),
-        Change::Outbox(outbox("o1", "r1", 0, OutboxState::Staged)),
+        RowChange::Round(row.clone()),
+        RowChange::Stats(stats(1, Some("r1"))),
+        RowChange::Outbox(outbox("o1", "r1", 0, OutboxState::Staged)),
     ];
     store.append(with(batch("r1", 0, "started"), first)).await.expect("append");
     (row.phase, row.ended_ms, row.outcome) = (RoundPhase::Ended, Some(20), Some(RoundOutcome::Shipped));
     let second = [
-        Change::Round(row.clone()),
-        Change::Stats(stats(2, None)),
-        Change::Outbox(outbox("o1", "r1", 0, OutboxState::Sent)),
+        RowChange::Round(row.clone()),
+        RowChange::Stats(stats(2, None)),
+        RowChange::Outbox(outbox("o1", "r1", 0, OutboxState::Sent)),
     ];
     store.append(with(batch("r1", 1, "ended"), second)).await.expect("append");
     assert_eq!(store.round("r1").await.expect("round"), Some(row));
@@ -83,8 +84,8 @@ pub(crate) async fn writer_that_has_not_seen_the_latest_event_conflicts(place: P
 
 pub(crate) async fn failed_batch_leaves_nothing_behind(place: Place) {
     let store = place.own().await;
-    let closes_nothing = Change::InboxClosed { id: "none".into() };
-    let doomed = with(batch("r1", 0, "started"), [Change::Round(round("r1", 1)), closes_nothing]);
+    let closes_nothing = RowChange::InboxClosed { id: "none".into() };
+    let doomed = with(batch("r1", 0, "started"), [RowChange::Round(round("r1", 1)), closes_nothing]);
     assert!(matches!(kind(store.append(doomed).await), StoreErrorKind::Conflict(_)));
     assert_eq!(store.events("r1").await.expect("events"), []);
     assert_eq!(store.round("r1").await.expect("round"), None);
@@ -98,8 +99,8 @@ pub(crate) async fn writer_with_a_stale_fence_is_refused(place: Place) {
     place.tamper("UPDATE leases SET fence = fence + 1").await.expect("another process");
     let fenced = StoreErrorKind::Fenced { name: "r1".into(), ours: 1, found: 2 };
     assert_eq!(kind(store.append(batch("r1", 1, "made")).await), fenced);
-    let rows = loopwright::store::Batch { events: vec![], ..batch("r1", 1, "") };
-    let rows = with(rows, [Change::Item(item("issue-7", 1))]);
+    let rows = loopwright::store::StoreBatch { events: vec![], ..batch("r1", 1, "") };
+    let rows = with(rows, [RowChange::Item(item("issue-7", 1))]);
     assert_eq!(kind(store.append(rows).await), fenced, "rows of a round are guarded as well");
     store.renew().await.expect("a renewal says nothing about it");
     assert_eq!(store.events("r1").await.expect("events").len(), 1);
@@ -109,7 +110,7 @@ pub(crate) async fn writer_with_a_stale_fence_is_refused(place: Place) {
 pub(crate) async fn round_of_a_living_process_is_refused_to_others_by_name(place: Place) {
     let (one, other) = (place.own().await, place.own().await);
     one.append(with(batch("r1", 0, "started"), [lease("r1")])).await.expect("append");
-    let take = || loopwright::store::Batch::of_rows(5, vec![lease("r1")]);
+    let take = || loopwright::store::StoreBatch::of_rows(5, vec![lease("r1")]);
     let StoreErrorKind::Held(found) = kind(other.append(take()).await) else { panic!("two are at one round") };
     let process = found.process.as_ref().expect("a process");
     assert_eq!((found.name.as_str(), process.pid), ("r1", i64::from(std::process::id())));
@@ -158,7 +159,9 @@ pub(crate) async fn second_round_of_a_loop_or_lock_is_refused_between_processes(
     other.append(birth("r2", "docs", "path:docs/")).await.expect("nothing is in its way");
     let mut row = round("r1", 1);
     (row.phase, row.outcome) = (RoundPhase::Waiting, Some(RoundOutcome::Escalated));
-    one.append(with(batch("r1", 1, "asked"), [Change::Round(row), Change::LeaseEnd])).await.expect("it comes to rest");
+    one.append(with(batch("r1", 1, "asked"), [RowChange::Round(row), RowChange::LeaseEnd]))
+        .await
+        .expect("it comes to rest");
     assert_eq!(one.leases().await.expect("leases").len(), 1, "a round at rest has no lease");
     other.append(birth("r3", "fix", "path:src/a.rs")).await.expect("the place and the lock are free");
     let fenced = StoreErrorKind::Fenced { name: "r1".into(), ours: 0, found: 1 };
@@ -171,9 +174,9 @@ pub(crate) async fn one_process_schedules_and_is_fenced_when_another_does(place:
         let (repo, loop_name) = (String::new(), String::new());
         let needs = loopwright::store::LeaseNeeds::Nothing;
         let request = loopwright::store::LeaseRequest { name: DISPATCHER.into(), repo, loop_name, needs };
-        loopwright::store::Batch::of_rows(1, vec![Change::Lease(request)])
+        loopwright::store::StoreBatch::of_rows(1, vec![RowChange::Lease(request)])
     };
-    let mark = || loopwright::store::Batch::of_rows(1, vec![Change::Schedule(schedule("fix", 9))]);
+    let mark = || loopwright::store::StoreBatch::of_rows(1, vec![RowChange::Schedule(schedule("fix", 9))]);
     other.append(mark()).await.expect("nobody schedules");
     one.append(dispatcher()).await.expect("the first");
     let refused = kind(other.append(dispatcher()).await);
@@ -188,7 +191,7 @@ pub(crate) async fn one_process_schedules_and_is_fenced_when_another_does(place:
 
 pub(crate) async fn word_that_no_version_knows_is_damage(place: Place) {
     let store = place.own().await;
-    store.append(with(batch("r1", 0, "started"), [Change::Round(round("r1", 1))])).await.expect("append");
+    store.append(with(batch("r1", 0, "started"), [RowChange::Round(round("r1", 1))])).await.expect("append");
     place.tamper("UPDATE rounds SET phase = 'dreaming'").await.expect("a word");
     let refused = kind(store.round("r1").await);
     assert!(matches!(&refused, StoreErrorKind::Corrupt(why) if why.contains("phase `dreaming`")), "{refused}");
@@ -209,7 +212,7 @@ pub(crate) async fn occurrence_starts_at_most_one_round(place: Place) {
     let due = |id| {
         let mut row = round(id, 1);
         row.occurrence = "schedule:2026-05-01T00:00:00Z".into();
-        with(batch(id, 0, "started"), [Change::Round(row)])
+        with(batch(id, 0, "started"), [RowChange::Round(row)])
     };
     store.append(due("r1")).await.expect("append");
     assert_eq!(kind(store.append(due("r2")).await), StoreErrorKind::Occurrence { round: "r1".into() });
@@ -249,9 +252,9 @@ pub(crate) async fn twenty_reservations_at_once_never_pass_the_ceiling(place: Pl
 
 pub(crate) async fn question_is_answered_once(place: Place) {
     let store = place.own().await;
-    let asked = [Change::Round(round("r1", 1)), Change::Inbox(question("q1", "r1"))];
+    let asked = [RowChange::Round(round("r1", 1)), RowChange::Inbox(question("q1", "r1"))];
     store.append(with(batch("r1", 0, "asked"), asked)).await.expect("append");
-    let answer = |index| with(batch("r1", index, "approved"), [Change::InboxClosed { id: "q1".into() }]);
+    let answer = |index| with(batch("r1", index, "approved"), [RowChange::InboxClosed { id: "q1".into() }]);
     store.append(answer(1)).await.expect("append");
     assert!(matches!(kind(store.append(answer(2)).await), StoreErrorKind::Conflict(_)));
     assert_eq!(store.inbox(InboxQuery::Open(9)).await.expect("inbox"), []);
@@ -265,7 +268,7 @@ pub(crate) async fn rounds_come_in_pages_newest_first(place: Place) {
         let mut row = round(&format!("r{n}"), n / 2);
         row.loop_name = if n == 6 { "other".into() } else { "fix".into() };
         row.ended_ms = (n != 3).then_some(9);
-        store.append(with(batch(&row.id.clone(), 0, "started"), [Change::Round(row)])).await.expect("append");
+        store.append(with(batch(&row.id.clone(), 0, "started"), [RowChange::Round(row)])).await.expect("append");
     }
     let query = |query| ids(&store, query);
     let base = || RoundsQuery { limit: 4, ..RoundsQuery::default() };
@@ -274,7 +277,7 @@ pub(crate) async fn rounds_come_in_pages_newest_first(place: Place) {
     assert_eq!(query(RoundsQuery { loop_name: Some("other".into()), ..base() }).await, ["r6"]);
     let of_repo = RoundsQuery { repo: Some("repo-1".into()), before: Some((0, "r1".into())), ..base() };
     assert_eq!(query(of_repo).await, ["r0"]);
-    assert_eq!(query(RoundsQuery { which: RoundsWhich::Open, ..base() }).await, ["r3"]);
+    assert_eq!(query(RoundsQuery { which: RoundsFilter::Open, ..base() }).await, ["r3"]);
     assert_eq!(query(RoundsQuery { repo: Some("repo-2".into()), ..base() }).await, [""; 0]);
 }
 
@@ -285,11 +288,11 @@ async fn ids(store: &SqlStore, query: RoundsQuery) -> Vec<String> {
 pub(crate) async fn round_ids_are_found_by_prefix(place: Place) {
     let store = place.own().await;
     for id in ["Ab1", "ab1", "ab2", "ac1", "b"] {
-        store.append(with(batch(id, 0, "started"), [Change::Round(round(id, 1))])).await.expect("append");
+        store.append(with(batch(id, 0, "started"), [RowChange::Round(round(id, 1))])).await.expect("append");
     }
     for n in 0..12 {
         let id = format!("z{n:02}");
-        store.append(with(batch(&id, 0, "started"), [Change::Round(round(&id, 1))])).await.expect("append");
+        store.append(with(batch(&id, 0, "started"), [RowChange::Round(round(&id, 1))])).await.expect("append");
     }
     assert_eq!(store.rounds_like("ab").await.expect("ids"), ["ab1", "ab2"]);
     assert_eq!(store.rounds_like("a%").await.expect("ids"), [""; 0]);
@@ -301,7 +304,7 @@ pub(crate) async fn fresh_chain_verifies_while_the_owner_writes(place: Place) {
     let store = place.own().await;
     assert!(store.verify().await.expect("verify an empty journal").is_ok());
     let many = (0..300).map(|_| event("step")).collect();
-    store.append(loopwright::store::Batch { events: many, ..batch("r1", 0, "") }).await.expect("append");
+    store.append(loopwright::store::StoreBatch { events: many, ..batch("r1", 0, "") }).await.expect("append");
     let reader = place.read().await;
     let (report, appended) = tokio::join!(reader.verify(), store.append(batch("r1", 300, "more")));
     appended.expect("append");
@@ -362,7 +365,7 @@ pub(crate) async fn tail_of_a_round_cut_by_hand_is_found_by_its_checkpoint(place
     store.append(batch("r1", 0, "started")).await.expect("append");
     let mut row = round("r1", 1);
     (row.phase, row.ended_ms, row.outcome) = (RoundPhase::Ended, Some(2), Some(RoundOutcome::Shipped));
-    store.append(with(batch("r1", 1, "ended"), [Change::Round(row), Change::LeaseEnd])).await.expect("append");
+    store.append(with(batch("r1", 1, "ended"), [RowChange::Round(row), RowChange::LeaseEnd])).await.expect("append");
     store.close().await.expect("close");
     place.tamper_with_events("DELETE FROM events WHERE seq = 2").await;
     place.tamper("UPDATE journal SET seq = 1").await.expect("a shorter journal");
@@ -404,14 +407,14 @@ pub(crate) async fn event_cut_off_the_end_is_found(place: Place) {
 pub(crate) async fn newer_schema_is_refused(place: Place) {
     six_events(&place).await;
     place.tamper("UPDATE meta SET schema_version = 99").await.expect("a newer loopwright");
-    for answer in [place.try_own(Duration::ZERO).await, place.open(Mode::Read).await] {
+    for answer in [place.try_own(Duration::ZERO).await, place.open(StoreMode::Read).await] {
         let Err(refused) = answer else { panic!("a newer store was opened") };
         assert_eq!(refused.kind, StoreErrorKind::Newer { found: 99, known: 6 });
     }
 }
 
 pub(crate) async fn reader_of_a_missing_store_is_told_so(place: Place) {
-    let Err(refused) = place.open(Mode::Read).await else { panic!("there is nothing to read") };
+    let Err(refused) = place.open(StoreMode::Read).await else { panic!("there is nothing to read") };
     assert_eq!(refused.kind, StoreErrorKind::Missing);
     place.own().await;
     place.read().await;
@@ -437,8 +440,8 @@ pub(crate) async fn text_that_one_database_can_not_hold_is_refused_by_both(place
 pub(crate) async fn batch_over_a_limit_is_refused(place: Place) {
     let store = place.own().await;
     let large = NewEvent { kind: "x".into(), body: "x".repeat((1 << 20) + 1) };
-    let body = loopwright::store::Batch { events: vec![large], ..batch("r1", 0, "") };
-    let many = loopwright::store::Batch { events: vec![event("x"); 10_001], ..batch("r1", 0, "") };
+    let body = loopwright::store::StoreBatch { events: vec![large], ..batch("r1", 0, "") };
+    let many = loopwright::store::StoreBatch { events: vec![event("x"); 10_001], ..batch("r1", 0, "") };
     let long = batch("r1", 100_000, "x");
     let dear = with(batch("r1", 0, "x"), [reserve(i64::MAX, i64::MAX)]);
     for batch in [body, many, long, dear] {
@@ -448,7 +451,7 @@ pub(crate) async fn batch_over_a_limit_is_refused(place: Place) {
 
 pub(crate) async fn item_without_its_round_is_refused(place: Place) {
     let store = place.own().await;
-    let stray = with(batch("r1", 0, "started"), [Change::Outbox(outbox("o1", "none", 0, OutboxState::Staged))]);
+    let stray = with(batch("r1", 0, "started"), [RowChange::Outbox(outbox("o1", "none", 0, OutboxState::Staged))]);
     assert!(matches!(kind(store.append(stray).await), StoreErrorKind::Invalid(_)));
     assert_eq!(store.append(batch("r1", 0, "started")).await.expect("the store is usable"), 1);
 }
@@ -474,10 +477,10 @@ pub(crate) async fn dropped_append_leaves_the_store_usable(place: Place) {
 pub(crate) async fn every_scope_has_its_own_ceiling_and_names_it(place: Place) {
     let store = place.own().await;
     let wanted = |loop_name: &str, day: &str, scope: SpendScope, most: i64| {
-        Change::Reserve(Reserve {
+        RowChange::Reserve(ReservationChange {
             loop_name: loop_name.into(),
             day: day.into(),
-            ceilings: vec![Ceiling { scope, micros: Some(most), tokens: None }],
+            ceilings: vec![SpendCeiling { scope, micros: Some(most), tokens: None }],
             item: Some("issue-7".into()),
             ..reserved(40)
         })
@@ -511,7 +514,7 @@ pub(crate) async fn every_scope_has_its_own_ceiling_and_names_it(place: Place) {
 pub(crate) async fn raise_gives_room_for_its_day_or_its_round_only(place: Place) {
     let store = place.own().await;
     let raise = |id: &str, round: Option<&str>| {
-        Change::Raise(RaiseRow {
+        RowChange::Raise(RaiseRow {
             id: id.into(),
             at_ms: 1,
             actor: "ada".into(),
@@ -524,8 +527,8 @@ pub(crate) async fn raise_gives_room_for_its_day_or_its_round_only(place: Place)
         })
     };
     let wanted = |day: &str, round: &str, micros: i64| {
-        let ceilings = vec![Ceiling { scope: SpendScope::Loop, micros: Some(100), tokens: Some(1_000) }];
-        Change::Reserve(Reserve { day: day.into(), round: round.into(), ceilings, ..reserved(micros) })
+        let ceilings = vec![SpendCeiling { scope: SpendScope::Loop, micros: Some(100), tokens: Some(1_000) }];
+        RowChange::Reserve(ReservationChange { day: day.into(), round: round.into(), ceilings, ..reserved(micros) })
     };
     let fits = async |n: i64, day: &str, round: &str, micros: i64| {
         let tried = with(batch("try", n, "started"), [wanted(day, round, micros)]);
@@ -547,7 +550,7 @@ pub(crate) async fn raise_gives_room_for_its_day_or_its_round_only(place: Place)
 }
 
 /// A line of the ledger with the rows that belong to it.
-fn spent(round_id: &str, start: i64, model: &str, micros: i64) -> Vec<Change> {
+fn spent(round_id: &str, start: i64, model: &str, micros: i64) -> Vec<RowChange> {
     let line = ledger(round_id, start, model, micros);
     let day = SpendChange {
         day: line.day.clone(),
@@ -558,7 +561,7 @@ fn spent(round_id: &str, start: i64, model: &str, micros: i64) -> Vec<Change> {
         reserved_tokens: 0,
         settled_tokens: line.input,
     };
-    vec![Change::Ledger(line), Change::Spend(day)]
+    vec![RowChange::Ledger(line), RowChange::Spend(day)]
 }
 
 pub(crate) async fn costs_are_summed_by_group_with_accepted_rounds(place: Place) {
@@ -575,7 +578,7 @@ pub(crate) async fn costs_are_summed_by_group_with_accepted_rounds(place: Place)
             spend_tokens: tokens,
             ..round(&id, 1)
         };
-        let mut changes = vec![Change::Round(row)];
+        let mut changes = vec![RowChange::Round(row)];
         models.iter().for_each(|(model, micros)| changes.extend(spent(&id, 0, model, *micros)));
         store.append(with(batch(&id, 0, "made"), changes)).await.expect("append");
     }
@@ -608,7 +611,7 @@ pub(crate) async fn costs_are_summed_by_group_with_accepted_rounds(place: Place)
 pub(crate) async fn money_that_does_not_add_up_is_found(place: Place) {
     let store = place.own().await;
     let row = RoundRow { spend_micros: 70, spend_tokens: 10, ..round("r1", 1) };
-    let mut changes = vec![Change::Round(row)];
+    let mut changes = vec![RowChange::Round(row)];
     changes.extend(spent("r1", 0, "opus", 70));
     store.append(with(batch("r1", 0, "made"), changes)).await.expect("append");
     store.close().await.expect("close");

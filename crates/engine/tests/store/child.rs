@@ -6,7 +6,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use loopwright::store::{Mode, ProcessInfo, SqlStore, Store as _, StoreErrorKind};
+use loopwright::store::{ProcessInfo, SqlStore, Store as _, StoreErrorKind, StoreMode};
 
 use super::rows::{batch, lease, with};
 
@@ -72,7 +72,7 @@ impl Speaker {
 #[tokio::test]
 async fn child_appends_for_ever() {
     let Some(path) = told() else { return };
-    let store = SqlStore::open_sqlite(&path, Mode::Write(ProcessInfo::current(7))).await.expect("own");
+    let store = SqlStore::open_sqlite(&path, StoreMode::Write(ProcessInfo::current(7))).await.expect("own");
     let mut seen = store.events("r1").await.expect("events").len() as i64;
     seen = store.append(with(batch("r1", seen, "step"), [lease("r1")])).await.expect("take it");
     loop {
@@ -89,7 +89,7 @@ async fn child_meets_the_end_of_the_disk() {
     let ballast = path.with_file_name("ballast");
     std::fs::create_dir_all(path.parent().expect("a folder")).expect("the folder");
     std::fs::write(&ballast, vec![0; 300 << 10]).expect("ballast");
-    let store = SqlStore::open_sqlite(&path, Mode::Write(ProcessInfo::current(7))).await.expect("own");
+    let store = SqlStore::open_sqlite(&path, StoreMode::Write(ProcessInfo::current(7))).await.expect("own");
     let large = || {
         let mut large = batch("r1", 0, "step");
         large.events[0].body = "x".repeat(20_000);
@@ -97,7 +97,7 @@ async fn child_meets_the_end_of_the_disk() {
     };
     let mut seen = 0;
     let error = loop {
-        match store.append(loopwright::store::Batch { expect_index: seen, ..large() }).await {
+        match store.append(loopwright::store::StoreBatch { expect_index: seen, ..large() }).await {
             Ok(count) => seen = count,
             Err(error) => break error,
         }

@@ -7,7 +7,8 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use loopwright::store::{
-    Batch, Change, Mode, OutboxState, ProcessInfo, SqlStore, Store as _, StoreError, StoreErrorKind, StoredEvent,
+    OutboxState, ProcessInfo, RowChange, SqlStore, Store as _, StoreBatch, StoreError, StoreErrorKind, StoreMode,
+    StoredEvent,
 };
 use loopwright_testkit::skip;
 
@@ -74,7 +75,7 @@ async fn acknowledged_events_survive_a_kill_and_the_round_is_free_at_once() {
         }
         let pid = i64::from(child.pid());
         let store = place.own().await;
-        let take = || Batch::of_rows(1, vec![lease("r1")]);
+        let take = || StoreBatch::of_rows(1, vec![lease("r1")]);
         let held = store.append(take()).await.expect_err("the child is at it");
         let StoreErrorKind::Held(found) = &held.kind else { panic!("{held}") };
         assert_eq!(found.process.as_ref().map(|process| process.pid), Some(pid), "{held}");
@@ -110,7 +111,7 @@ async fn frozen_process_is_named_as_such_and_its_round_is_never_taken_over() {
     // It may be stopped in the middle of a write, which then holds everybody up: it is let go on and stopped again.
     let frozen = loop {
         rustix::process::kill_process(pid, rustix::process::Signal::STOP).expect("freeze it");
-        match store.append(Batch::of_rows(1, vec![lease("r1")])).await.expect_err("it is not free").kind {
+        match store.append(StoreBatch::of_rows(1, vec![lease("r1")])).await.expect_err("it is not free").kind {
             StoreErrorKind::Held(found) => break found,
             StoreErrorKind::Busy(_) => rustix::process::kill_process(pid, rustix::process::Signal::CONT).expect("go"),
             other => panic!("{other}"),
@@ -151,7 +152,7 @@ async fn log_without_its_database_is_damage_and_not_a_new_store() {
     let place = Place::sqlite();
     std::mem::forget(place.own().await);
     std::fs::remove_file(place.file()).expect("delete it");
-    for mode in [Mode::Write(ProcessInfo::current(1)), Mode::Read] {
+    for mode in [StoreMode::Write(ProcessInfo::current(1)), StoreMode::Read] {
         let Err(refused) = place.open(mode).await else { panic!("it was recreated") };
         assert!(matches!(refused.kind, StoreErrorKind::Corrupt(_)), "{refused}");
     }
@@ -179,7 +180,7 @@ async fn history(place: &Place) -> (Vec<u8>, Vec<StoredEvent>) {
     for n in 0..ROUNDS {
         let id = format!("r{n}");
         let changes =
-            [Change::Round(round(&id, n)), Change::Outbox(outbox(&format!("o{n}"), &id, 0, OutboxState::Staged))];
+            [RowChange::Round(round(&id, n)), RowChange::Outbox(outbox(&format!("o{n}"), &id, 0, OutboxState::Staged))];
         store.append(with(batch(&id, 0, "started"), changes)).await.expect("append");
         for index in 1..6 {
             store.append(batch(&id, index, "step")).await.expect("append");
@@ -204,7 +205,7 @@ async fn look(bytes: &[u8], events: &[StoredEvent]) -> Found {
     let place = Place::sqlite();
     std::fs::create_dir_all(place.file().parent().expect("a folder")).expect("the folder");
     std::fs::write(place.file(), bytes).expect("the damaged file");
-    let store = match place.open(Mode::Write(ProcessInfo::current(1))).await {
+    let store = match place.open(StoreMode::Write(ProcessInfo::current(1))).await {
         Ok(store) => store,
         Err(StoreError { kind: StoreErrorKind::Corrupt(_) | StoreErrorKind::Newer { .. }, .. }) => {
             assert!(std::fs::read(place.file()).expect("the file") == bytes, "a refused file was written to");
@@ -271,7 +272,7 @@ async fn database_of_somebody_else_is_not_filled_with_our_tables() {
     std::fs::write(place.file(), b"").expect("a file to fill");
     place.tamper("CREATE TABLE diary (text TEXT)").await.expect("somebody else's table");
     let before = std::fs::read(place.file()).expect("the file");
-    let Err(refused) = place.open(Mode::Write(ProcessInfo::current(1))).await else { panic!("it was filled") };
+    let Err(refused) = place.open(StoreMode::Write(ProcessInfo::current(1))).await else { panic!("it was filled") };
     assert!(refused.to_string().contains("not a Loopwright store"), "{refused}");
     assert_eq!(std::fs::read(place.file()).expect("the file"), before);
 }
@@ -282,7 +283,7 @@ async fn newer_store_is_refused_without_a_byte_written() {
     history(&place).await;
     place.tamper("UPDATE meta SET schema_version = 99").await.expect("a newer loopwright");
     let before = std::fs::read(place.file()).expect("the file");
-    let Err(refused) = place.open(Mode::Write(ProcessInfo::current(1))).await else { panic!("it was opened") };
+    let Err(refused) = place.open(StoreMode::Write(ProcessInfo::current(1))).await else { panic!("it was opened") };
     assert_eq!(refused.kind, StoreErrorKind::Newer { found: 99, known: 6 });
     assert!(std::fs::read(place.file()).expect("the file") == before);
     let log = std::fs::metadata(place.file().with_file_name("store.db-wal"));
@@ -330,7 +331,7 @@ async fn store_of_version_one_is_read_by_this_version() {
     std::fs::create_dir_all(place.file().parent().expect("a folder")).expect("the folder");
     std::fs::write(place.file(), b"").expect("a file to fill");
     place.tamper(include_str!("fixtures/v1.sql")).await.expect("the fixture");
-    let store = SqlStore::open_sqlite(&place.file(), Mode::Write(ProcessInfo::current(1))).await.expect("own");
+    let store = SqlStore::open_sqlite(&place.file(), StoreMode::Write(ProcessInfo::current(1))).await.expect("own");
     let report = store.verify().await.expect("verify");
     assert_eq!((report.events, report.broken), (4, None));
     assert_eq!(store.round("r1").await.expect("round").expect("the round").summary, "fix it");
@@ -360,7 +361,7 @@ async fn store_of_version_two_is_read_before_and_after_it_is_migrated() {
     assert_eq!(store.item("repo-1", "fix", "issue-7").await.expect("item").map(|item| item.failures), Some(2));
     assert_eq!(store.append(batch("r1", 3, "later")).await.expect("append"), 4);
     assert_eq!(reader.schedules().await.expect("an empty table now"), []);
-    let kept = store.append(Batch::of_rows(1, vec![Change::Schedule(schedule("fix", 9))])).await;
+    let kept = store.append(StoreBatch::of_rows(1, vec![RowChange::Schedule(schedule("fix", 9))])).await;
     kept.expect("it knows time now");
     assert_eq!(reader.schedules().await.expect("one").len(), 1);
     let backup = place.file().with_file_name("store.db.bak-v2");

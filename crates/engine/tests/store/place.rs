@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use loopwright::store::{Mode, ProcessInfo, SqlStore, StoreError};
+use loopwright::store::{ProcessInfo, SqlStore, StoreError, StoreMode};
 use sqlx::Connection as _;
 use tempfile::TempDir;
 
@@ -29,7 +29,7 @@ impl Place {
         }
     }
 
-    pub(crate) async fn open(&self, mode: Mode) -> Result<SqlStore, StoreError> {
+    pub(crate) async fn open(&self, mode: StoreMode) -> Result<SqlStore, StoreError> {
         match self {
             Self::Sqlite(_) => SqlStore::open_sqlite(&self.file(), mode).await,
             Self::Postgres(url) => SqlStore::open_postgres(url, mode).await,
@@ -41,11 +41,11 @@ impl Place {
     }
 
     pub(crate) async fn try_own(&self, lease: Duration) -> Result<SqlStore, StoreError> {
-        self.open(Mode::Write(ProcessInfo { lease, ..ProcessInfo::current(1_700_000_000_000) })).await
+        self.open(StoreMode::Write(ProcessInfo { lease, ..ProcessInfo::current(1_700_000_000_000) })).await
     }
 
     pub(crate) async fn read(&self) -> SqlStore {
-        self.open(Mode::Read).await.expect("read the store")
+        self.open(StoreMode::Read).await.expect("read the store")
     }
 
     /// Runs SQL behind the store's back.

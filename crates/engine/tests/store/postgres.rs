@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use loopwright::store::{Mode, ProcessInfo, SqlStore, Store as _, StoreErrorKind};
+use loopwright::store::{ProcessInfo, SqlStore, Store as _, StoreErrorKind, StoreMode};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::place::Place;
 use super::rows::{batch, lease, with};
 
-fn take(round: &str) -> loopwright::store::Batch {
-    loopwright::store::Batch::of_rows(1, vec![lease(round)])
+fn take(round: &str) -> loopwright::store::StoreBatch {
+    loopwright::store::StoreBatch::of_rows(1, vec![lease(round)])
 }
 
 #[tokio::test]
@@ -81,13 +81,13 @@ async fn commit_whose_answer_was_lost_is_read_back() {
     let armed = Arc::new(AtomicBool::new(false));
     let through = proxy(port, Arc::clone(&armed)).await;
     let url = url.replace(&port.to_string(), &through.to_string());
-    let store = SqlStore::open_postgres(&url, Mode::Write(ProcessInfo::current(0))).await.expect("own");
+    let store = SqlStore::open_postgres(&url, StoreMode::Write(ProcessInfo::current(0))).await.expect("own");
     store.append(batch("r1", 0, "started")).await.expect("append");
     armed.store(true, Ordering::SeqCst);
     assert_eq!(store.append(batch("r1", 1, "made")).await.expect("kept, though the answer was lost"), 2);
     assert!(!armed.load(Ordering::SeqCst), "no answer was swallowed");
     armed.store(true, Ordering::SeqCst);
-    let no_events = loopwright::store::Batch { events: vec![], ..batch("r1", 2, "") };
+    let no_events = loopwright::store::StoreBatch { events: vec![], ..batch("r1", 2, "") };
     assert_eq!(store.append(no_events).await.expect("a batch without events too"), 2);
     assert!(!armed.load(Ordering::SeqCst), "no answer was swallowed");
     assert_eq!(store.append(batch("r1", 2, "more")).await.expect("append"), 3);

@@ -1,11 +1,11 @@
 //! Rows to write, with only what a case cares about spelled out.
 
 use loopwright::store::{
-    Batch, Ceiling, Change, FlagRow, InboxKind, InboxRisk, InboxRow, ItemRow, ItemState, LeaseNeeds, LeaseRequest,
-    LedgerRow, LoopRow, MemoryRow, NewEvent, OutboxRow, OutboxState, ReceiptRow, Reserve, RoundRow, ScheduleRow,
-    SignalRow, SpendScope,
+    FlagRow, InboxKind, InboxRisk, InboxRow, ItemRow, ItemState, LeaseNeeds, LeaseRequest, LedgerRow, LoopRow,
+    MemoryRow, NewEvent, OutboxRow, OutboxState, ReceiptRow, ReservationChange, RoundRow, RowChange, ScheduleRow,
+    SignalRow, SpendCeiling, SpendScope, StoreBatch,
 };
-use loopwright_core::dispatch::{Claims, Lock};
+use loopwright_core::dispatch::{RoundClaims, RoundLock};
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::round::{RoundPhase, Stage};
 
@@ -14,27 +14,33 @@ pub(crate) fn event(kind: &str) -> NewEvent {
 }
 
 /// A batch of one event.
-pub(crate) fn batch(round: &str, expect_index: i64, kind: &str) -> Batch {
-    Batch { round: round.into(), expect_index, at_ms: 1_000 + expect_index, events: vec![event(kind)], changes: vec![] }
+pub(crate) fn batch(round: &str, expect_index: i64, kind: &str) -> StoreBatch {
+    StoreBatch {
+        round: round.into(),
+        expect_index,
+        at_ms: 1_000 + expect_index,
+        events: vec![event(kind)],
+        changes: vec![],
+    }
 }
 
 /// A lease of a round of the loop `fix`, with these locks.
-pub(crate) fn lease_of(round: &str, loop_name: &str, locks: &[&str]) -> Change {
-    let locks = locks.iter().map(|lock| Lock::of("repo-1", lock)).collect();
-    Change::Lease(LeaseRequest {
+pub(crate) fn lease_of(round: &str, loop_name: &str, locks: &[&str]) -> RowChange {
+    let locks = locks.iter().map(|lock| RoundLock::from_text("repo-1", lock)).collect();
+    RowChange::Lease(LeaseRequest {
         name: round.into(),
         repo: "repo-1".into(),
         loop_name: loop_name.into(),
-        needs: LeaseNeeds::AmongProcesses(Claims { locks, ..Claims::default() }),
+        needs: LeaseNeeds::AmongProcesses(RoundClaims { locks, ..RoundClaims::default() }),
     })
 }
 
 /// A lease of a round of the loop `fix`.
-pub(crate) fn lease(round: &str) -> Change {
+pub(crate) fn lease(round: &str) -> RowChange {
     lease_of(round, "fix", &[])
 }
 
-pub(crate) fn with(mut batch: Batch, changes: impl IntoIterator<Item = Change>) -> Batch {
+pub(crate) fn with(mut batch: StoreBatch, changes: impl IntoIterator<Item = RowChange>) -> StoreBatch {
     batch.changes.extend(changes);
     batch
 }
@@ -130,14 +136,14 @@ pub(crate) fn stats(runs: i64, last_round: Option<&str>) -> LoopRow {
     }
 }
 
-pub(crate) fn reserve(micros: i64, ceiling: i64) -> Change {
-    let ceilings = vec![Ceiling { scope: SpendScope::Repo, micros: Some(ceiling), tokens: None }];
-    Change::Reserve(Reserve { ceilings, ..reserved(micros) })
+pub(crate) fn reserve(micros: i64, ceiling: i64) -> RowChange {
+    let ceilings = vec![SpendCeiling { scope: SpendScope::Repo, micros: Some(ceiling), tokens: None }];
+    RowChange::Reserve(ReservationChange { ceilings, ..reserved(micros) })
 }
 
 /// A reservation that nothing limits.
-pub(crate) fn reserved(micros: i64) -> Reserve {
-    Reserve {
+pub(crate) fn reserved(micros: i64) -> ReservationChange {
+    ReservationChange {
         repo: "repo-1".into(),
         loop_name: "fix".into(),
         day: "2026-05-01".into(),
@@ -217,8 +223,8 @@ pub(crate) fn signal(key: &str, at_ms: i64) -> SignalRow {
     }
 }
 
-pub(crate) fn taken(key: &str) -> Change {
-    Change::SignalTaken { repo: "repo-1".into(), loop_name: "fix".into(), key: key.into() }
+pub(crate) fn taken(key: &str) -> RowChange {
+    RowChange::SignalTaken { repo: "repo-1".into(), loop_name: "fix".into(), key: key.into() }
 }
 
 pub(crate) fn flag(why: &str) -> FlagRow {

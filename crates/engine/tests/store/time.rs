@@ -1,15 +1,15 @@
 //! What both databases must do alike about time: schedules, receipts, signals, flags and memory.
 
 use loopwright::store::{
-    Aged, AgedBefore, Batch, CLOCK_AHEAD, CLOCK_TAKEN, Change, FlagRow, InboxRow, LoopFileRow, ReceiptRow,
-    ReceiptsQuery, RoundRow, ScheduleRow, SignalRow, Store as _, StoreError, StoreErrorKind,
+    AgedRows, CLOCK_AHEAD, CLOCK_TAKEN, FlagRow, InboxRow, LoopFileRow, ReceiptRow, ReceiptsQuery, RetentionCutoff,
+    RoundRow, RowChange, ScheduleRow, SignalRow, Store as _, StoreBatch, StoreError, StoreErrorKind,
 };
 
 use super::place::Place;
 use super::rows::*;
 
-fn rows(changes: impl IntoIterator<Item = Change>) -> Batch {
-    Batch::of_rows(7, changes.into_iter().collect())
+fn rows(changes: impl IntoIterator<Item = RowChange>) -> StoreBatch {
+    StoreBatch::of_rows(7, changes.into_iter().collect())
 }
 
 fn is_conflict<T: std::fmt::Debug>(answer: Result<T, StoreError>) -> bool {
@@ -28,11 +28,11 @@ pub(crate) async fn loop_file_texts_are_replaced_and_removed(place: Place) {
         text: text.map(Into::into),
     };
     let many: Vec<_> = (0..100).map(|n| row(&format!("{n:03}.md"), Some("first"))).collect();
-    store.append(rows(many.iter().cloned().map(Change::LoopFile))).await.expect("append");
+    store.append(rows(many.iter().cloned().map(RowChange::LoopFile))).await.expect("append");
     assert_eq!(store.loop_files("repo-1", None).await.expect("all"), many);
     assert_eq!(store.loop_files("repo-2", None).await.expect("none"), []);
     let edits = [row("001.md", Some("second")), row("002.md", None), row("none.md", None)];
-    store.append(rows(edits.map(Change::LoopFile))).await.expect("append");
+    store.append(rows(edits.map(RowChange::LoopFile))).await.expect("append");
     assert_eq!(store.loop_files("repo-1", Some("001.md")).await.expect("one"), [row("001.md", Some("second"))]);
     assert_eq!(store.loop_files("repo-1", Some("002.md")).await.expect("removed"), []);
     assert_eq!(store.loop_files("repo-1", None).await.expect("all").len(), 99);
@@ -44,11 +44,11 @@ pub(crate) async fn rows_of_time_read_back(place: Place) {
     (paused.paused_ms, paused.paused_by, paused.paused_why) = (Some(3), Some("ada".into()), Some("flaky".into()));
     (paused.wait_until_ms, paused.wait_why, paused.signature) = (Some(99), Some("limit".into()), Some("s".into()));
     let changes = [
-        Change::Schedule(paused.clone()),
-        Change::Receipt(receipt("due:a", 5, "quiet")),
-        Change::Signal(signal("webhook:gh:1", 4)),
-        Change::Flag(flag("look")),
-        Change::Memory(memory("port", 6, Some(60))),
+        RowChange::Schedule(paused.clone()),
+        RowChange::Receipt(receipt("due:a", 5, "quiet")),
+        RowChange::Signal(signal("webhook:gh:1", 4)),
+        RowChange::Flag(flag("look")),
+        RowChange::Memory(memory("port", 6, Some(60))),
     ];
     store.append(with(batch("pause-1", 0, "paused"), changes)).await.expect("append");
     assert_eq!(store.schedule("repo-1", "fix").await.expect("one"), Some(paused.clone()));
@@ -61,18 +61,18 @@ pub(crate) async fn rows_of_time_read_back(place: Place) {
     assert_eq!(store.flags().await.expect("flags"), [flag("look")]);
     assert_eq!(store.memory("repo-1", "fix").await.expect("memory"), [memory("port", 6, Some(60))]);
     let later = [
-        Change::Flag(flag("still")),
-        Change::Memory(memory("port", 8, None)),
-        Change::Memory(memory("later", 9, None)),
-        Change::Schedule(schedule("fix", 11)),
+        RowChange::Flag(flag("still")),
+        RowChange::Memory(memory("port", 8, None)),
+        RowChange::Memory(memory("later", 9, None)),
+        RowChange::Schedule(schedule("fix", 11)),
     ];
     store.append(rows(later)).await.expect("append");
     assert_eq!(store.flags().await.expect("flags"), [flag("still")], "replaced");
     let memories = store.memory("repo-1", "fix").await.expect("memory");
     assert_eq!(memories, [memory("later", 9, None), memory("port", 8, None)], "latest first");
     assert_eq!(store.schedules().await.expect("all"), [schedule("fix", 11)]);
-    store.append(rows([Change::FlagGone { name: "stop".into() }])).await.expect("append");
-    store.append(rows([Change::FlagGone { name: "stop".into() }])).await.expect("it is gone already");
+    store.append(rows([RowChange::FlagGone { name: "stop".into() }])).await.expect("append");
+    store.append(rows([RowChange::FlagGone { name: "stop".into() }])).await.expect("it is gone already");
     assert_eq!(store.flags().await.expect("flags"), []);
 }
 
@@ -81,8 +81,8 @@ pub(crate) async fn receipts_come_in_pages_newest_first(place: Place) {
     let other = ReceiptRow { loop_name: "other".into(), ..receipt("due:x", 50, "missed") };
     // Two due at one moment: the key decides, by its bytes in every locale.
     let moments = [("due:a", 1), ("due:B", 2), ("due:a2", 2), ("due:d", 4)];
-    let changes = moments.map(|(occurrence, due_ms)| Change::Receipt(receipt(occurrence, due_ms, "missed")));
-    store.append(rows(changes.into_iter().chain([Change::Receipt(other)]))).await.expect("append");
+    let changes = moments.map(|(occurrence, due_ms)| RowChange::Receipt(receipt(occurrence, due_ms, "missed")));
+    store.append(rows(changes.into_iter().chain([RowChange::Receipt(other)]))).await.expect("append");
     let mut before = None;
     let mut seen = Vec::new();
     loop {
@@ -96,50 +96,53 @@ pub(crate) async fn receipts_come_in_pages_newest_first(place: Place) {
 
 pub(crate) async fn occurrence_has_one_receipt(place: Place) {
     let store = place.own().await;
-    store.append(rows([Change::Receipt(receipt("due:a", 5, "quiet"))])).await.expect("append");
-    let again = [Change::Schedule(schedule("fix", 99)), Change::Receipt(receipt("due:a", 5, "started"))];
+    store.append(rows([RowChange::Receipt(receipt("due:a", 5, "quiet"))])).await.expect("append");
+    let again = [RowChange::Schedule(schedule("fix", 99)), RowChange::Receipt(receipt("due:a", 5, "started"))];
     assert!(is_conflict(store.append(rows(again)).await));
     let first = store.receipt("repo-1", "fix", "due:a").await.expect("one").expect("a receipt");
     assert_eq!(first.receipt, "quiet", "the first word stands");
     assert_eq!(store.schedules().await.expect("none"), [], "and nothing of the batch was kept");
     // The same within one batch, alone and among many.
     let twice = |many: usize| {
-        let fresh = (0..many).map(|n| Change::Receipt(receipt(&format!("due:{n}"), 6, "missed")));
-        rows(fresh.chain([Change::Receipt(receipt("due:0", 6, "missed"))]))
+        let fresh = (0..many).map(|n| RowChange::Receipt(receipt(&format!("due:{n}"), 6, "missed")));
+        rows(fresh.chain([RowChange::Receipt(receipt("due:0", 6, "missed"))]))
     };
     for many in [1, 63, 64, 127] {
         assert!(is_conflict(store.append(twice(many)).await), "{many}");
     }
     let elsewhere = ReceiptRow { loop_name: "other".into(), ..receipt("due:a", 5, "missed") };
-    store.append(rows([Change::Receipt(elsewhere)])).await.expect("another loop's occurrence is another one");
+    store.append(rows([RowChange::Receipt(elsewhere)])).await.expect("another loop's occurrence is another one");
 }
 
 pub(crate) async fn signal_is_heard_once_and_taken_once(place: Place) {
     let store = place.own().await;
-    store.append(rows([Change::NewSignal(signal("a", 4)), Change::NewSignal(signal("b", 3))])).await.expect("append");
+    store
+        .append(rows([RowChange::NewSignal(signal("a", 4)), RowChange::NewSignal(signal("b", 3))]))
+        .await
+        .expect("append");
     let changed = SignalRow { title: Some("forged".into()), ..signal("a", 9) };
-    store.append(rows([Change::Signal(changed.clone())])).await.expect("the same signal");
-    assert!(is_conflict(store.append(rows([Change::NewSignal(changed)])).await));
+    store.append(rows([RowChange::Signal(changed.clone())])).await.expect("the same signal");
+    assert!(is_conflict(store.append(rows([RowChange::NewSignal(changed)])).await));
     let pending = store.pending_signals(9).await.expect("pending");
     assert_eq!(pending, [signal("b", 3), signal("a", 4)], "oldest first, as they came first");
     assert_eq!(store.pending_signals(1).await.expect("pending"), [signal("b", 3)]);
-    let birth = [Change::Round(round("r1", 1)), taken("b")];
+    let birth = [RowChange::Round(round("r1", 1)), taken("b")];
     store.append(with(batch("r1", 0, "started"), birth)).await.expect("a round takes it");
-    let again = with(batch("r2", 0, "started"), [Change::Round(round("r2", 1)), taken("b")]);
+    let again = with(batch("r2", 0, "started"), [RowChange::Round(round("r2", 1)), taken("b")]);
     assert!(is_conflict(store.append(again).await));
     assert!(is_conflict(store.append(rows([taken("unheard")])).await));
     assert_eq!(store.round("r2").await.expect("none"), None);
     assert_eq!(store.pending_signals(9).await.expect("pending"), [signal("a", 4)]);
     let kept = store.signal("repo-1", "fix", "b").await.expect("signal").expect("it is known");
     assert_eq!(kept.taken_ms, Some(1_000));
-    store.append(rows([Change::NewSignal(signal("push:Main_1:x", 4))])).await.expect("append");
+    store.append(rows([RowChange::NewSignal(signal("push:Main_1:x", 4))])).await.expect("append");
     for (prefix, is_there) in
         [("push:Main_1:", true), ("push:main_1:", false), ("push:Main%", false), ("push:MainX1:", false)]
     {
         assert_eq!(store.has_signal("repo-1", "fix", prefix).await.expect("read"), is_there, "{prefix}");
     }
     assert!(!store.has_signal("repo-1", "other", "push:").await.expect("read"));
-    assert!(is_conflict(store.append(rows([Change::NewSignal(signal("b", 9))])).await), "taken is known too");
+    assert!(is_conflict(store.append(rows([RowChange::NewSignal(signal("b", 9))])).await), "taken is known too");
 }
 
 /// Where the loop `fix` stands, paused.
@@ -151,35 +154,35 @@ fn paused(mark_ms: i64) -> ScheduleRow {
 pub(crate) async fn birth_raises_the_mark_and_undoes_no_pause(place: Place) {
     let store = place.own().await;
     let stands = async || store.schedule("repo-1", "fix").await.expect("read").expect("it stands somewhere");
-    store.append(rows([Change::Mark(schedule("fix", 10))])).await.expect("append");
+    store.append(rows([RowChange::Mark(schedule("fix", 10))])).await.expect("append");
     assert_eq!(stands().await, schedule("fix", 10), "a loop that stood nowhere stands as the birth says");
     // A pause that was kept after the start was decided, then the birth that the start became.
-    store.append(rows([Change::Schedule(paused(10))])).await.expect("append");
-    store.append(rows([Change::Mark(schedule("fix", 20))])).await.expect("append");
+    store.append(rows([RowChange::Schedule(paused(10))])).await.expect("append");
+    store.append(rows([RowChange::Mark(schedule("fix", 20))])).await.expect("append");
     assert_eq!(stands().await, paused(20));
-    store.append(rows([Change::Mark(schedule("fix", 15))])).await.expect("append");
+    store.append(rows([RowChange::Mark(schedule("fix", 15))])).await.expect("append");
     assert_eq!(stands().await, paused(20), "a mark does not go back");
     let other = ScheduleRow { fingerprint: "f2".into(), ..schedule("fix", 30) };
-    store.append(rows([Change::Mark(other)])).await.expect("append");
+    store.append(rows([RowChange::Mark(other)])).await.expect("append");
     assert_eq!(stands().await, paused(20), "the mark of another cadence is not moved");
 }
 
 pub(crate) async fn mark_goes_back_only_with_another_cadence(place: Place) {
     let store = place.own().await;
     let stands = async || store.schedule("repo-1", "fix").await.expect("read").expect("it stands somewhere");
-    store.append(rows([Change::Schedule(schedule("fix", 20))])).await.expect("append");
+    store.append(rows([RowChange::Schedule(schedule("fix", 20))])).await.expect("append");
     // The birth moved the mark, and whoever keeps a pause has not heard of it.
-    store.append(rows([Change::Schedule(paused(10))])).await.expect("append");
+    store.append(rows([RowChange::Schedule(paused(10))])).await.expect("append");
     assert_eq!(stands().await, paused(20), "everything is replaced but the mark");
-    store.append(rows([Change::Schedule(schedule("fix", 30))])).await.expect("append");
+    store.append(rows([RowChange::Schedule(schedule("fix", 30))])).await.expect("append");
     assert_eq!(stands().await, schedule("fix", 30));
     let edited = ScheduleRow { fingerprint: "f2".into(), ..schedule("fix", 5) };
-    store.append(rows([Change::Schedule(edited.clone())])).await.expect("append");
+    store.append(rows([RowChange::Schedule(edited.clone())])).await.expect("append");
     assert_eq!(stands().await, edited, "an edited cadence begins where it says");
     // The same within one batch, alone and among many.
     for many in [0, 63, 200] {
-        let others = (0..many).map(|n| Change::Schedule(schedule(&format!("l{n}"), 1)));
-        let twice = [Change::Schedule(schedule("fix", 60)), Change::Schedule(paused(50))];
+        let others = (0..many).map(|n| RowChange::Schedule(schedule(&format!("l{n}"), 1)));
+        let twice = [RowChange::Schedule(schedule("fix", 60)), RowChange::Schedule(paused(50))];
         store.append(rows(twice.into_iter().chain(others))).await.expect("append");
         assert_eq!(stands().await, paused(60), "{many}");
     }
@@ -187,10 +190,10 @@ pub(crate) async fn mark_goes_back_only_with_another_cadence(place: Place) {
 
 pub(crate) async fn thousands_of_rows_are_one_batch(place: Place) {
     let store = place.own().await;
-    let loops = (0..2_500).map(|n| Change::Schedule(schedule(&format!("l{n:05}"), n)));
+    let loops = (0..2_500).map(|n| RowChange::Schedule(schedule(&format!("l{n:05}"), n)));
     // Of two rows for one loop the later counts, also far apart.
-    let last = [Change::Schedule(schedule("l00000", 77))];
-    let receipts = (0..200).map(|n| Change::Receipt(receipt(&format!("due:{n}"), n, "missed")));
+    let last = [RowChange::Schedule(schedule("l00000", 77))];
+    let receipts = (0..200).map(|n| RowChange::Receipt(receipt(&format!("due:{n}"), n, "missed")));
     store.append(rows(loops.chain(last).chain(receipts))).await.expect("append");
     let all = store.schedules().await.expect("all of them, a page at a time");
     assert_eq!(all.len(), 2_500);
@@ -201,9 +204,9 @@ pub(crate) async fn thousands_of_rows_are_one_batch(place: Place) {
 
 pub(crate) async fn rows_without_a_round_need_no_event(place: Place) {
     let store = place.own().await;
-    assert_eq!(store.append(rows([Change::Schedule(schedule("fix", 1))])).await.expect("append"), 0);
-    assert_eq!(store.append(rows([Change::Schedule(schedule("fix", 2))])).await.expect("append"), 0);
-    let stray = Batch { events: vec![event("x")], ..rows([]) };
+    assert_eq!(store.append(rows([RowChange::Schedule(schedule("fix", 1))])).await.expect("append"), 0);
+    assert_eq!(store.append(rows([RowChange::Schedule(schedule("fix", 2))])).await.expect("append"), 0);
+    let stray = StoreBatch { events: vec![event("x")], ..rows([]) };
     let refused = store.append(stray).await.expect_err("an event of no round").kind;
     assert!(matches!(refused, StoreErrorKind::Invalid(_)), "{refused:?}");
     store.append(batch("r1", 0, "started")).await.expect("append");
@@ -215,30 +218,30 @@ pub(crate) async fn pruning_keeps_what_is_open_or_waits(place: Place) {
     let of_round = |id: &str| ReceiptRow { round: Some(id.into()), ..receipt(&format!("due:{id}"), 5, "started") };
     let ended = RoundRow { ended_ms: Some(6), ..round("over", 5) };
     let changes = [
-        Change::Round(round("open", 5)),
-        Change::Round(ended),
-        Change::Receipt(of_round("open")),
-        Change::Receipt(of_round("over")),
-        Change::Receipt(receipt("due:old", 5, "missed")),
-        Change::Receipt(receipt("due:new", 50, "missed")),
-        Change::Signal(signal("waits", 1)),
-        Change::Signal(SignalRow { taken_ms: Some(2), ..signal("taken", 1) }),
-        Change::Signal(SignalRow { taken_ms: Some(50), ..signal("taken-late", 1) }),
-        Change::Memory(memory("expired", 1, Some(60))),
-        Change::Memory(memory("valid", 1, Some(99))),
-        Change::Memory(memory("kept", 1, None)),
+        RowChange::Round(round("open", 5)),
+        RowChange::Round(ended),
+        RowChange::Receipt(of_round("open")),
+        RowChange::Receipt(of_round("over")),
+        RowChange::Receipt(receipt("due:old", 5, "missed")),
+        RowChange::Receipt(receipt("due:new", 50, "missed")),
+        RowChange::Signal(signal("waits", 1)),
+        RowChange::Signal(SignalRow { taken_ms: Some(2), ..signal("taken", 1) }),
+        RowChange::Signal(SignalRow { taken_ms: Some(50), ..signal("taken-late", 1) }),
+        RowChange::Memory(memory("expired", 1, Some(60))),
+        RowChange::Memory(memory("valid", 1, Some(99))),
+        RowChange::Memory(memory("kept", 1, None)),
     ];
     store.append(with(batch("open", 0, "started"), changes)).await.expect("append");
-    let before = AgedBefore { receipts_ms: 40, signals_ms: 40 };
+    let before = RetentionCutoff { receipts_ms: 40, signals_ms: 40 };
     let aged = store.aged(before, 70).await.expect("aged");
-    assert_eq!(aged, Aged { receipts: 2, signals: 1, memories: 1 });
-    let prune = |limit| Batch::of_rows(70, vec![Change::Prune { before, limit }]);
+    assert_eq!(aged, AgedRows { receipts: 2, signals: 1, memories: 1 });
+    let prune = |limit| StoreBatch::of_rows(70, vec![RowChange::Prune { before, limit }]);
     store.append(prune(1)).await.expect("a part");
-    assert_eq!(store.aged(before, 70).await.expect("aged"), Aged { receipts: 1, ..Aged::default() });
-    let mixed = AgedBefore { signals_ms: i64::MIN, ..before };
-    assert_eq!(store.aged(mixed, i64::MIN).await.expect("aged"), Aged { receipts: 1, ..Aged::default() });
+    assert_eq!(store.aged(before, 70).await.expect("aged"), AgedRows { receipts: 1, ..AgedRows::default() });
+    let mixed = RetentionCutoff { signals_ms: i64::MIN, ..before };
+    assert_eq!(store.aged(mixed, i64::MIN).await.expect("aged"), AgedRows { receipts: 1, ..AgedRows::default() });
     store.append(prune(9)).await.expect("the rest");
-    assert!(store.aged(before, 70).await.expect("aged").is_nothing());
+    assert!(store.aged(before, 70).await.expect("aged").is_empty());
     let left: Vec<_> = store.receipts(of_fix(None, 9)).await.expect("receipts");
     assert_eq!(left.iter().map(|row| row.occurrence.as_str()).collect::<Vec<_>>(), ["due:new", "due:open"]);
     assert_eq!(store.pending_signals(9).await.expect("pending").len(), 1);
@@ -249,10 +252,10 @@ pub(crate) async fn pruning_keeps_what_is_open_or_waits(place: Place) {
 pub(crate) async fn start_that_is_said_and_has_no_round_is_found(place: Place) {
     let store = place.own().await;
     let started = |occurrence: &str| ReceiptRow { round: Some("r1".into()), ..receipt(occurrence, 5, "started") };
-    let birth = [Change::Round(round("r1", 5)), Change::Receipt(started("manual:r1"))];
+    let birth = [RowChange::Round(round("r1", 5)), RowChange::Receipt(started("manual:r1"))];
     store.append(with(batch("r1", 0, "started"), birth)).await.expect("append");
     assert_eq!(store.verify().await.expect("verify").broken, None);
-    store.append(rows([Change::Receipt(started("due:a"))])).await.expect("append");
+    store.append(rows([RowChange::Receipt(started("due:a"))])).await.expect("append");
     let broken = store.verify().await.expect("verify").broken.expect("the round is another occurrence's");
     assert!(broken.why.contains("occurrence `due:a` of loop `fix`"), "{broken:?}");
 }
@@ -261,30 +264,30 @@ pub(crate) async fn forgetting_is_for_one_loop(place: Place) {
     let store = place.own().await;
     let other = |key: &str| loopwright::store::MemoryRow { loop_name: "other".into(), ..memory(key, 1, None) };
     let changes = [
-        Change::Item(item("a", 1)),
-        Change::Item(item("b", 3)),
-        Change::Memory(memory("a", 1, None)),
-        Change::Memory(memory("b", 2, None)),
-        Change::Memory(other("a")),
+        RowChange::Item(item("a", 1)),
+        RowChange::Item(item("b", 3)),
+        RowChange::Memory(memory("a", 1, None)),
+        RowChange::Memory(memory("b", 2, None)),
+        RowChange::Memory(other("a")),
     ];
     store.append(rows(changes)).await.expect("append");
     let (repo, loop_name) = ("repo-1".to_owned(), "fix".to_owned());
     let one = [
-        Change::ItemGone { repo: repo.clone(), loop_name: loop_name.clone(), key: Some("a".into()) },
-        Change::MemoryGone { repo: repo.clone(), loop_name: loop_name.clone(), key: Some("b".into()) },
+        RowChange::ItemGone { repo: repo.clone(), loop_name: loop_name.clone(), key: Some("a".into()) },
+        RowChange::MemoryGone { repo: repo.clone(), loop_name: loop_name.clone(), key: Some("b".into()) },
     ];
     store.append(rows(one)).await.expect("append");
     assert_eq!(store.items("repo-1", "fix", 9).await.expect("items"), [item("b", 3)]);
     assert_eq!(store.memory("repo-1", "fix").await.expect("memory"), [memory("a", 1, None)]);
-    let capped = |most| Change::MemoryKept { repo: "repo-1".into(), loop_name: "fix".into(), most };
-    let fresh = (10..15).map(|n| Change::Memory(memory(&format!("k{n}"), n, None)));
+    let capped = |most| RowChange::MemoryKept { repo: "repo-1".into(), loop_name: "fix".into(), most };
+    let fresh = (10..15).map(|n| RowChange::Memory(memory(&format!("k{n}"), n, None)));
     store.append(rows(fresh.chain([capped(2)]))).await.expect("append");
     let left: Vec<_> = store.memory("repo-1", "fix").await.expect("memory").into_iter().map(|row| row.key).collect();
     assert_eq!(left, ["k14", "k13"], "the latest stay");
     assert_eq!(store.memory("repo-1", "other").await.expect("memory").len(), 1, "another loop has its own room");
     let all = [
-        Change::ItemGone { repo: repo.clone(), loop_name: loop_name.clone(), key: None },
-        Change::MemoryGone { repo, loop_name, key: None },
+        RowChange::ItemGone { repo: repo.clone(), loop_name: loop_name.clone(), key: None },
+        RowChange::MemoryGone { repo, loop_name, key: None },
     ];
     store.append(rows(all)).await.expect("append");
     assert_eq!(store.items("repo-1", "fix", 9).await.expect("items"), []);
@@ -297,7 +300,7 @@ pub(crate) async fn latest_moment_is_that_of_the_last_event_or_receipt(place: Pl
     assert_eq!(store.last_ms().await.expect("none"), None);
     store.append(batch("r1", 0, "started")).await.expect("append");
     assert_eq!(store.last_ms().await.expect("an event's"), Some(1_000));
-    store.append(rows([Change::Receipt(receipt("due:a", 5_000, "missed"))])).await.expect("append");
+    store.append(rows([RowChange::Receipt(receipt("due:a", 5_000, "missed"))])).await.expect("append");
     assert_eq!(store.last_ms().await.expect("a receipt's"), Some(5_000));
 }
 
@@ -305,22 +308,22 @@ pub(crate) async fn moment_that_a_person_did_not_believe_is_not_the_latest_any_m
     let store = place.own().await;
     let flags = |taken_ms: i64, ahead_ms: i64| {
         let flag = |name: &str, at_ms| {
-            Change::Flag(FlagRow { name: name.to_owned(), at_ms, actor: "ada".to_owned(), why: String::new() })
+            RowChange::Flag(FlagRow { name: name.to_owned(), at_ms, actor: "ada".to_owned(), why: String::new() })
         };
         rows([flag(CLOCK_TAKEN, taken_ms), flag(CLOCK_AHEAD, ahead_ms)])
     };
-    let moments = [2_000, 90_000].map(|at_ms| Change::Receipt(receipt(&format!("due:{at_ms}"), at_ms, "missed")));
+    let moments = [2_000, 90_000].map(|at_ms| RowChange::Receipt(receipt(&format!("due:{at_ms}"), at_ms, "missed")));
     store.append(rows(moments)).await.expect("append");
     assert_eq!(store.last_ms().await.expect("read"), Some(90_000));
     store.append(flags(3_000, 90_000)).await.expect("append");
     assert_eq!(store.last_ms().await.expect("read"), Some(2_000), "what was ahead does not count");
-    store.append(rows([Change::Receipt(receipt("due:later", 90_001, "missed"))])).await.expect("append");
+    store.append(rows([RowChange::Receipt(receipt("due:later", 90_001, "missed"))])).await.expect("append");
     assert_eq!(store.last_ms().await.expect("read"), Some(90_001), "what is later than that does");
 }
 
 pub(crate) async fn question_about_a_loop_needs_no_round(place: Place) {
     let store = place.own().await;
     let question = InboxRow { kind: loopwright::store::InboxKind::LoopPaused, ..question("l-1", "") };
-    store.append(rows([Change::Inbox(question.clone())])).await.expect("append");
+    store.append(rows([RowChange::Inbox(question.clone())])).await.expect("append");
     assert_eq!(store.inbox_item("l-1").await.expect("read"), Some(question));
 }

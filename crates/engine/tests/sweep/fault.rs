@@ -1,6 +1,6 @@
 //! Which fault is injected, and the hook that injects it.
 
-use loopwright::seam::{Moment, SeamFault, SeamHook};
+use loopwright::seam::{SeamFault, SeamHook, SeamMoment};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -30,10 +30,10 @@ impl Mode {
         Self::ALL.into_iter().find(|mode| mode.word() == word).unwrap_or(Self::None)
     }
 
-    fn moment(self) -> Option<Moment> {
+    fn moment(self) -> Option<SeamMoment> {
         match self {
-            Self::FailBefore | Self::CrashBefore => Some(Moment::Before),
-            Self::FailAfter | Self::CrashAfter => Some(Moment::After),
+            Self::FailBefore | Self::CrashBefore => Some(SeamMoment::Before),
+            Self::FailAfter | Self::CrashAfter => Some(SeamMoment::After),
             Self::None => None,
         }
     }
@@ -60,7 +60,7 @@ pub(crate) struct Hook {
 }
 
 impl SeamHook for Hook {
-    fn hit(&self, moment: Moment, site: &'static str) -> Result<(), SeamFault> {
+    fn hit(&self, moment: SeamMoment, site: &'static str) -> Result<(), SeamFault> {
         if self.fault.mode.moment() != Some(moment) || self.count.fetch_add(1, Ordering::SeqCst) != self.fault.n {
             return Ok(());
         }

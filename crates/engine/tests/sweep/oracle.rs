@@ -1,7 +1,7 @@
 //! The promises, as far as they can be seen from outside after a fault and a restart.
 
 use crate::world::{MARK_MS, OCCURRENCE, World};
-use loopwright::store::{Mode, OutboxRow, RoundRow, RoundsQuery, SpendScope, SqlStore, Store};
+use loopwright::store::{OutboxRow, RoundRow, RoundsQuery, SpendScope, SqlStore, Store, StoreMode};
 use loopwright_testkit::repo::{TreeDigest, git};
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use std::path::Path;
 pub(crate) fn check(world: &World) -> Vec<String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let mut wrong = runtime.block_on(recorded(world));
-    let touched = world.before().changes(&TreeDigest::of(&world.repo()));
+    let touched = world.before().changes(&TreeDigest::of_folder(&world.repo()));
     if !touched.is_empty() {
         wrong.push(format!("the user's checkout was touched: {touched:?}"));
     }
@@ -18,7 +18,7 @@ pub(crate) fn check(world: &World) -> Vec<String> {
 
 async fn recorded(world: &World) -> Vec<String> {
     let mut wrong = Vec::new();
-    let store = match SqlStore::open_sqlite(&world.state().join("store.db"), Mode::Read).await {
+    let store = match SqlStore::open_sqlite(&world.state().join("store.db"), StoreMode::Read).await {
         Ok(store) => store,
         Err(error) => return vec![format!("the store does not open: {error}")],
     };

@@ -2,12 +2,12 @@
 
 use crate::engine_process;
 use crate::fault::{Fault, Hook, Mode};
-use loopwright::agents::Scripted;
-use loopwright::proc::Cancel;
-use loopwright::round::{Bindings, DueRecord, Outlet, RoleAgents, RunRequest};
+use loopwright::agents::ScriptedAgent;
+use loopwright::proc::CancelToken;
+use loopwright::round::{DeliveryOutlet, DueRecord, LoopBindings, RoleAgents, RunRequest};
 use loopwright::seam::Seam;
 use loopwright::store::{ReceiptRow, ScheduleRow, SignalRow};
-use loopwright::{AllowlistGate, Engine, EngineError, Settings};
+use loopwright::{AllowlistGate, Engine, EngineError, EngineSettings};
 use loopwright_core::spec::{CheckedSpec, Role, read_loop_file};
 use loopwright_testkit::repo::{TestRepo, TreeDigest};
 use std::path::{Path, PathBuf};
@@ -68,20 +68,20 @@ impl World {
     /// The world before anything happened.
     pub(crate) fn template() -> Self {
         let root = tempfile::tempdir().expect("a temporary folder");
-        let repo = TestRepo::at(&root.path().join("repo"));
+        let repo = TestRepo::init_at(&root.path().join("repo"));
         repo.write("sum.sh", "#!/bin/sh\necho $(($1 - $2))\n");
         repo.write("tests/run.sh", "test \"$(sh sum.sh 2 3)\" = 5 && echo 'ok 1 - adds'\n");
         repo.write(".loopwright/loops/mend.md", LOOP);
         repo.write(".loopwright/mend.script", SCRIPT);
         repo.commit("a sum with a bug");
-        let before = TreeDigest::of(repo.path());
+        let before = TreeDigest::of_folder(repo.path());
         Self { root, before }
     }
 
     /// The same world with providers that say later.
     pub(crate) fn troubled() -> Self {
         let world = Self::template();
-        let repo = TestRepo::at(&world.repo());
+        let repo = TestRepo::init_at(&world.repo());
         repo.write(".loopwright/later.script", LATER);
         repo.write(
             ".loopwright/loops/mend.md",
@@ -91,14 +91,14 @@ impl World {
             ),
         );
         repo.commit("providers that say later");
-        Self { before: TreeDigest::of(repo.path()), ..world }
+        Self { before: TreeDigest::of_folder(repo.path()), ..world }
     }
 
     /// The same world somewhere else.
     pub(crate) fn copy(&self) -> Self {
         let root = tempfile::tempdir().expect("a temporary folder");
         copy_folder(self.root.path(), root.path());
-        Self { before: TreeDigest::of(&root.path().join("repo")), root }
+        Self { before: TreeDigest::of_folder(&root.path().join("repo")), root }
     }
 
     pub(crate) fn repo(&self) -> PathBuf {
@@ -159,18 +159,18 @@ pub(crate) fn child(args: &[String]) -> ExitCode {
 }
 
 async fn work(root: &Path, seam: Seam) -> Result<(), EngineError> {
-    let settings = Settings { seam, ..Settings::new(root.join("state")) };
+    let settings = EngineSettings { seam, ..EngineSettings::new(root.join("state")) };
     let engine = Engine::open(settings).await?;
     let repo = root.join("repo");
     let bind = bindings(&repo);
-    for row in engine.abandoned().await? {
-        let round = engine.resume(&row.id, &bind, &Cancel::new()).await?;
+    for row in engine.collect_abandoned().await? {
+        let round = engine.resume(&row.id, &bind, &CancelToken::new()).await?;
         println!("resumed {} → {:?}", row.id, round.outcome());
     }
     let of = engine.git().discover(&repo).await?.id;
-    engine.keep_signal(signal(&of)).await?;
+    engine.store_signal(signal(&of)).await?;
     let request = RunRequest { due: Some(due(&of)), ..RunRequest::manual(spec(&repo), &repo, "sweep") };
-    match engine.run(request, &bind, &Cancel::new()).await {
+    match engine.run(request, &bind, &CancelToken::new()).await {
         Ok(report) => println!("ran {} → {:?} {:?}", report.round, report.outcome, report.reasons),
         Err(EngineError::Store(error)) if is_taken(&error) => println!("{error}"),
         Err(error) => return Err(error),
@@ -179,7 +179,7 @@ async fn work(root: &Path, seam: Seam) -> Result<(), EngineError> {
     let open = engine.store().open_rounds().await?;
     for row in open.into_iter().filter(|row| row.phase == loopwright_core::round::RoundPhase::Suspended) {
         let none = loopwright_core::budget::Reservation::default();
-        let report = engine.go_on(&row.id, "sweep", none, &plain(&repo), &Cancel::new()).await?;
+        let report = engine.resume_suspended(&row.id, "sweep", none, &plain(&repo), &CancelToken::new()).await?;
         println!("went on {} → {:?} {:?}", report.round, report.outcome, report.reasons);
     }
     engine.close().await
@@ -242,7 +242,7 @@ fn spec(repo: &Path) -> CheckedSpec {
 }
 
 /// As the loop says; a world without trouble has one script.
-fn bindings(repo: &Path) -> Bindings {
+fn bindings(repo: &Path) -> LoopBindings {
     if !repo.join(".loopwright/later.script").exists() {
         return plain(repo);
     }
@@ -250,20 +250,20 @@ fn bindings(repo: &Path) -> Bindings {
         .with(Role::Maker, scripted(repo, "later"))
         .with(Role::Maker, scripted(repo, "mend"))
         .with(Role::Checker, scripted(repo, "later"));
-    Bindings { agents, ..plain(repo) }
+    LoopBindings { agents, ..plain(repo) }
 }
 
-fn scripted(repo: &Path, name: &str) -> Arc<Scripted> {
+fn scripted(repo: &Path, name: &str) -> Arc<ScriptedAgent> {
     let script = repo.join(format!(".loopwright/{name}.script"));
-    Arc::new(Scripted::read(&script).expect("the script reads"))
+    Arc::new(ScriptedAgent::read(&script).expect("the script reads"))
 }
 
-fn plain(repo: &Path) -> Bindings {
-    Bindings {
+fn plain(repo: &Path) -> LoopBindings {
+    LoopBindings {
         agents: RoleAgents::default()
             .with(Role::Maker, scripted(repo, "mend"))
             .with(Role::Checker, scripted(repo, "mend")),
         gate: Arc::new(AllowlistGate::new(["pull-request", "issue-comment"])),
-        outlet: Outlet::LocalForge,
+        outlet: DeliveryOutlet::LocalForge,
     }
 }

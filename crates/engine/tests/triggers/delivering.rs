@@ -4,7 +4,7 @@ use super::sink::{PATIENCE, Sink, waiting, watched};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use loopwright::clock::{Clock, SystemClock};
 use loopwright::git::Git;
-use loopwright::triggers::{Counts, Secret, Signals, WebhookOptions, Webhooks};
+use loopwright::triggers::{Signals, WebhookCounts, WebhookOptions, WebhookSecret, WebhookServer};
 use loopwright_testkit::TestRepo;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -18,14 +18,14 @@ const OLD: &str = "the secret before it";
 const SHA: &str = "2222222222222222222222222222222222222222";
 
 struct Stand {
-    hooks: Webhooks,
+    hooks: WebhookServer,
     sink: Arc<Sink>,
     repo: TestRepo,
 }
 
 fn options() -> WebhookOptions {
     let mut options = WebhookOptions::new(SocketAddr::from(([127, 0, 0, 1], 0)));
-    let secret = || Secret::new(SECRET).expect("long enough");
+    let secret = || WebhookSecret::new(SECRET).expect("long enough");
     options.secrets.insert("github".to_owned(), secret().or_previous(OLD).expect("long enough"));
     options.secrets.insert("gitlab".to_owned(), secret());
     options.secrets.insert("generic.deploy".to_owned(), secret());
@@ -84,12 +84,12 @@ impl Stand {
     }
 }
 
-async fn start(options: WebhookOptions, repo: &TestRepo, sink: &Arc<Sink>) -> Webhooks {
+async fn start(options: WebhookOptions, repo: &TestRepo, sink: &Arc<Sink>) -> WebhookServer {
     let signals: Arc<dyn Signals> = Arc::clone(sink) as _;
-    let hooks = Webhooks::start(options, Arc::new(SystemClock), signals).await.expect("listens");
+    let hooks = WebhookServer::start(options, Arc::new(SystemClock), signals).await.expect("listens");
     let events = ["github.push", "github.issues", "gitlab.push", "generic.deploy"].map(str::to_owned).to_vec();
     let one = watched(repo, vec![waiting("hear", |spec| spec.on.webhook = events)]).await;
-    hooks.set(&Git::default(), &[one]).await;
+    hooks.set_loops(&Git::default(), &[one]).await;
     hooks
 }
 
@@ -174,7 +174,7 @@ async fn every_request_has_one_answer_and_only_a_signed_one_is_read() {
     assert_eq!(stand.github(SECRET, "d0", "push", &body).await.0, 202);
     assert_eq!(stand.github(OLD, "d1", "push", &push("main", &SHA.replace('2', "3"))).await.0, 202);
     assert_eq!(stand.sink.keys().len(), 2);
-    let Counts { accepted, duplicate, ignored, refused } = stand.hooks.counts();
+    let WebhookCounts { accepted, duplicate, ignored, refused } = stand.hooks.counts();
     assert_eq!((accepted, duplicate, ignored, refused), (2, 0, 1, 17));
 }
 

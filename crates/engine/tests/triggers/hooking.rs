@@ -1,16 +1,16 @@
 //! Hooks in a real repository, run by real git: added to what is there, taken away again, and harmless.
 
 use loopwright::git::Git;
-use loopwright::triggers::hooks::{HookState, Hooks};
+use loopwright::triggers::hooks::{HookState, RepoHooks};
 use loopwright::triggers::poke_folder;
 use loopwright_testkit::TestRepo;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-async fn hooks(repo: &TestRepo, state: &Path) -> Hooks {
+async fn hooks(repo: &TestRepo, state: &Path) -> RepoHooks {
     let git = Git::default();
     let user = git.discover(repo.path()).await.expect("a repository");
-    Hooks::of(&git, &user, state, None, &[]).await.expect("can be read")
+    RepoHooks::for_repo(&git, &user, state, None, &[]).await.expect("can be read")
 }
 
 fn states(found: std::io::Result<Vec<(&'static str, HookState)>>) -> Vec<&'static str> {

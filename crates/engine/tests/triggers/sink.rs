@@ -1,7 +1,7 @@
 //! A receiver of signals that remembers them, as a store does.
 
 use loopwright::store::SignalRow;
-use loopwright::triggers::{FolderContent, New, Signals, Watched, WatchedLoop};
+use loopwright::triggers::{FolderContent, New, Signals, WatchedLoop, WatchedRepo};
 use loopwright::{BoxFuture, EngineError, LoopLevel, LoopSpec};
 use loopwright_testkit::TestRepo;
 use std::collections::BTreeMap;
@@ -114,7 +114,7 @@ pub(crate) fn waiting(name: &str, with: impl FnOnce(&mut LoopSpec)) -> WatchedLo
     WatchedLoop::from(&spec)
 }
 
-pub(crate) async fn watched(repo: &TestRepo, loops: Vec<WatchedLoop>) -> Watched {
+pub(crate) async fn watched(repo: &TestRepo, loops: Vec<WatchedLoop>) -> WatchedRepo {
     let git = loopwright::git::Git::default();
-    Watched { repo: git.discover(repo.path()).await.expect("a repository"), loops }
+    WatchedRepo { repo: git.discover(repo.path()).await.expect("a repository"), loops }
 }

@@ -4,14 +4,14 @@ use super::sink::{Sink, waiting, watched};
 use loopwright::clock::SystemClock;
 use loopwright::git::Git;
 use loopwright::store::SignalRow;
-use loopwright::triggers::{FolderContent, Watch, WatchedFolder, WatchedLoop, poke_folder};
+use loopwright::triggers::{FolderContent, TriggerWatch, WatchedFolder, WatchedLoop, poke_folder};
 use loopwright_testkit::TestRepo;
 use std::path::Path;
 use std::sync::Arc;
 
-fn start(state: &Path, sink: &Arc<Sink>) -> Watch {
+fn start(state: &Path, sink: &Arc<Sink>) -> TriggerWatch {
     let sink = Arc::clone(sink);
-    Watch::start(Git::default(), state, Arc::new(SystemClock), sink)
+    TriggerWatch::start(Git::default(), state, Arc::new(SystemClock), sink)
 }
 
 fn on_files(name: &str, globs: &[&str]) -> WatchedLoop {
@@ -33,7 +33,7 @@ async fn burst_of_changes_is_one_signal_that_names_what_the_loop_asked_for() {
     let (repo, state, sink) = (TestRepo::new(), tempfile::tempdir().expect("a folder"), Sink::new());
     repo.write("src/a.rs", "1").write("docs/x.md", "1").commit("first");
     let watch = start(state.path(), &sink);
-    watch.set(vec![watched(&repo, vec![on_files("code", &["src/**"])]).await]).await;
+    watch.watch_only(vec![watched(&repo, vec![on_files("code", &["src/**"])]).await]).await;
     for content in ["2", "3", "4"] {
         repo.write("src/a.rs", content).write("src/new/deep/b.rs", content).write("docs/x.md", content);
     }
@@ -54,7 +54,7 @@ async fn ignored_files_git_s_own_and_our_state_make_nothing_due() {
     std::fs::create_dir(&state).expect("a folder");
     repo.write(".gitignore", "target/\n*.log\n").write("a.txt", "1").write("target/old", "1").commit("first");
     let watch = start(&state, &sink);
-    watch.set(vec![watched(&repo, vec![on_files("all", &["**"])]).await]).await;
+    watch.watch_only(vec![watched(&repo, vec![on_files("all", &["**"])]).await]).await;
     repo.write("target/old", "2").write("target/debug/x", "2").write("x.log", "2");
     std::fs::write(state.join("store.db"), "2").expect("written");
     repo.git(["branch", "take/one"]);
@@ -71,7 +71,7 @@ async fn renamed_and_deleted_files_count_and_the_same_content_written_again_is_n
     let (repo, state, sink) = (TestRepo::new(), tempfile::tempdir().expect("a folder"), Sink::new());
     repo.write("src/a", "1").write("src/b/c", "1").commit("first");
     let watch = start(state.path(), &sink);
-    watch.set(vec![watched(&repo, vec![on_files("code", &["src/**"])]).await]).await;
+    watch.watch_only(vec![watched(&repo, vec![on_files("code", &["src/**"])]).await]).await;
     std::fs::rename(repo.path().join("src/b"), repo.path().join("src/d")).expect("renamed");
     assert_eq!(paths(&sink.next().await), "src/b src/d src/d/c");
     repo.write("src/d/c", "1");
@@ -89,8 +89,8 @@ async fn the_set_of_watched_loops_changes_without_a_gap() {
     let (repo, state, sink) = (TestRepo::new(), tempfile::tempdir().expect("a folder"), Sink::new());
     repo.write("a/x", "1").write("b/x", "1").commit("first");
     let watch = start(state.path(), &sink);
-    watch.set(vec![watched(&repo, vec![on_files("one", &["a/**"])]).await]).await;
-    watch.set(vec![watched(&repo, vec![on_files("two", &["b/**"])]).await]).await;
+    watch.watch_only(vec![watched(&repo, vec![on_files("one", &["a/**"])]).await]).await;
+    watch.watch_only(vec![watched(&repo, vec![on_files("two", &["b/**"])]).await]).await;
     repo.write("a/x", "2").write("b/x", "2");
     assert_eq!(sink.next().await.loop_name, "two");
     assert_eq!(sink.rest(), []);
@@ -113,7 +113,7 @@ async fn one_folder_may_be_watched_for_several_reasons_beside_triggers() {
     };
     watch.set_folders(folders()).await;
     // Folders stay watched when the loops change.
-    watch.set(vec![watched(&repo, vec![on_files("one", &["a/**"])]).await]).await;
+    watch.watch_only(vec![watched(&repo, vec![on_files("one", &["a/**"])]).await]).await;
     let write = |name: &str| std::fs::write(state.path().join(name), "").expect("it can be written");
     write("other");
     write("my.yaml");
@@ -150,7 +150,7 @@ async fn branch_is_signalled_when_it_moves_and_not_for_where_it_was_when_the_loo
     let first = repo.commit("first");
     let watch = start(state.path(), &sink);
     let loops = || vec![on_push("on-main", &["main"]), on_push("on-both", &["main", "feature/x"])];
-    watch.set(vec![watched(&repo, loops()).await]).await;
+    watch.watch_only(vec![watched(&repo, loops()).await]).await;
     assert_eq!(sink.rest(), []);
     assert_eq!(sink.keys(), [format!("push:main:{first}"), format!("push:main:{first}")]);
     let second = repo.commit("second");
@@ -181,12 +181,12 @@ async fn branch_that_moved_while_nobody_watched_is_found_at_the_next_start_once(
     let loops = || vec![on_push("on-main", &["main"])];
     {
         let watch = start(state.path(), &sink);
-        watch.set(vec![watched(&repo, loops()).await]).await;
+        watch.watch_only(vec![watched(&repo, loops()).await]).await;
     }
     let moved = repo.commit("second");
     for _ in 0..2 {
         let watch = start(state.path(), &sink);
-        watch.set(vec![watched(&repo, loops()).await]).await;
+        watch.watch_only(vec![watched(&repo, loops()).await]).await;
     }
     let keys: Vec<String> = sink.rest().into_iter().map(|row| row.key).collect();
     assert_eq!(keys, [format!("push:main:{moved}")]);
@@ -199,7 +199,7 @@ async fn poke_of_a_hook_is_one_look_and_pokes_for_others_are_none() {
     let watch = start(state.path(), &sink);
     let one = watched(&repo, vec![on_push("on-main", &["main"])]).await;
     let id = one.repo.id.clone();
-    watch.set(vec![one]).await;
+    watch.watch_only(vec![one]).await;
     let second = repo.commit("second");
     for name in ["somebody-else", "..", &id] {
         // A name that is a folder cannot be written; that is the point of trying it.

@@ -2,28 +2,31 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
-use loopwright_sandbox::{Cancel, Confine, Cookie, Ended, Flow, Limits, Spawn, Stream, Watch, What, run};
+use loopwright_sandbox::{
+    CancelToken, Confinement, FinishedRun, MountSource, OutputStream, OutputWatch, RunLimits, SpawnRequest, TreeCookie,
+    WatchFlow, run,
+};
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// A shell script in an otherwise ordinary environment.
-pub fn sh(script: &str) -> Spawn {
+pub fn sh(script: &str) -> SpawnRequest {
     command("/bin/sh", &["-c", script])
 }
 
 /// A Python script, for what a shell cannot do.
-pub fn python(script: &str) -> Spawn {
+pub fn python(script: &str) -> SpawnRequest {
     command("python3", &["-c", script])
 }
 
-pub fn command(program: &str, args: &[&str]) -> Spawn {
-    let mut spawn = Spawn::new(program, "/", Cookie::new("test"));
+pub fn command(program: &str, args: &[&str]) -> SpawnRequest {
+    let mut spawn = SpawnRequest::new(program, "/", TreeCookie::new("test"));
     spawn.env.insert("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into());
     spawn.args = args.iter().map(Into::into).collect();
     spawn
 }
 
-pub fn limited(mut spawn: Spawn, change: impl FnOnce(&mut Limits)) -> Spawn {
+pub fn limited(mut spawn: SpawnRequest, change: impl FnOnce(&mut RunLimits)) -> SpawnRequest {
     // A bound on every test: a program that should have ended shows as `How::Wall`, not as a hung suite.
     spawn.limits.wall = Some(Duration::from_secs(60));
     change(&mut spawn.limits);
@@ -31,27 +34,27 @@ pub fn limited(mut spawn: Spawn, change: impl FnOnce(&mut Limits)) -> Spawn {
 }
 
 /// Runs with nobody watching.
-pub async fn ended(spawn: Spawn) -> Ended {
+pub async fn ended(spawn: SpawnRequest) -> FinishedRun {
     let spawn = if spawn.limits.wall.is_none() { limited(spawn, |_| ()) } else { spawn };
-    run(spawn, &mut (), &Cancel::new(), |_| ()).await.expect("the program starts")
+    run(spawn, &mut (), &CancelToken::new(), |_| ()).await.expect("the program starts")
 }
 
 /// Calls back once, when the program has written a whole line.
 pub struct OnLine<F>(pub Vec<u8>, pub Option<F>);
 
-impl<F: FnOnce(&str) -> Flow + Send> OnLine<F> {
+impl<F: FnOnce(&str) -> WatchFlow + Send> OnLine<F> {
     pub fn new(then: F) -> Self {
         Self(Vec::new(), Some(then))
     }
 }
 
-impl<F: FnOnce(&str) -> Flow + Send> Watch for OnLine<F> {
-    fn chunk(&mut self, _: Stream, bytes: &[u8]) -> Flow {
+impl<F: FnOnce(&str) -> WatchFlow + Send> OutputWatch for OnLine<F> {
+    fn chunk(&mut self, _: OutputStream, bytes: &[u8]) -> WatchFlow {
         self.0.extend_from_slice(bytes);
         let whole = self.0.contains(&b'\n');
         match self.1.take_if(|_| whole) {
             Some(then) => then(&String::from_utf8_lossy(&self.0)),
-            None => Flow::Continue,
+            None => WatchFlow::Continue,
         }
     }
 }
@@ -77,10 +80,14 @@ pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 /// The same program with walls around it: a workspace of its own, `/tmp` in memory, no network.
-pub fn walled(mut spawn: Spawn, workspace: &std::path::Path, change: impl FnOnce(&mut Confine)) -> Spawn {
-    let mut confine = Confine::default();
-    confine.mount("/tmp", What::Memory(64 << 20));
-    confine.mount("/workspace", What::Writable(workspace.to_owned()));
+pub fn walled(
+    mut spawn: SpawnRequest,
+    workspace: &std::path::Path,
+    change: impl FnOnce(&mut Confinement),
+) -> SpawnRequest {
+    let mut confine = Confinement::default();
+    confine.mount("/tmp", MountSource::Memory(64 << 20));
+    confine.mount("/workspace", MountSource::Writable(workspace.to_owned()));
     change(&mut confine);
     spawn.cwd = "/workspace".into();
     spawn.confine = Some(confine);
@@ -117,7 +124,7 @@ while True:
 "#;
 
 /// What a confined shell script prints, both streams together.
-pub async fn prints(spawn: Spawn) -> String {
+pub async fn prints(spawn: SpawnRequest) -> String {
     let end = ended(spawn).await;
     end.stdout.to_lossy_string() + &end.stderr.to_lossy_string()
 }

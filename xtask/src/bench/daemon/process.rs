@@ -1,6 +1,6 @@
 //! A daemon under measurement: started as a service manager would, and looked at through `/proc` alone.
 
-use super::super::rounds::World;
+use super::super::rounds::BenchRepo;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -10,22 +10,22 @@ use std::process::Child;
 use std::time::{Duration, Instant};
 
 /// Nothing here takes so long.
-const PATIENCE: Duration = Duration::from_secs(120);
+const DAEMON_TIMEOUT: Duration = Duration::from_secs(120);
 /// It has come to rest when its threads have used nothing for so long.
-const REST: Duration = Duration::from_millis(300);
+const REST_WINDOW: Duration = Duration::from_millis(300);
 
 /// The process.
-pub(super) struct Daemon {
+pub(super) struct BenchDaemon {
     child: Child,
     begun: Instant,
     /// From its start until it said `READY=1`.
     pub(super) ready: f64,
-    threads: BTreeMap<u32, Used>,
+    threads: BTreeMap<u32, ThreadUsage>,
 }
 
 /// What threads have used since they began.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Used {
+pub(super) struct ThreadUsage {
     pub(super) cpu_ns: u64,
     pub(super) voluntary: u64,
     pub(super) involuntary: u64,
@@ -33,21 +33,21 @@ pub(super) struct Used {
 
 /// Resident memory, in KiB.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Memory {
+pub(super) struct MemoryUsage {
     pub(super) now: u64,
     pub(super) peak: u64,
     /// Of it the program's own, which is not the file it was started from.
     pub(super) own: u64,
 }
 
-impl Daemon {
+impl BenchDaemon {
     /// Starts `loopwright up` and waits until it says that it is ready, at the socket that service managers listen to.
-    pub(super) fn start(world: &World, ear: &Path) -> Result<Self, String> {
+    pub(super) fn start(world: &BenchRepo, ear: &Path) -> Result<Self, String> {
         let wrong = |error: std::io::Error| format!("start a daemon: {error}");
         // One from the last start may be there.
         let _ = fs::remove_file(ear);
         let heard = UnixDatagram::bind(ear).map_err(wrong)?;
-        heard.set_read_timeout(Some(PATIENCE)).map_err(wrong)?;
+        heard.set_read_timeout(Some(DAEMON_TIMEOUT)).map_err(wrong)?;
         let log = File::create(world.state.with_file_name("log")).map_err(wrong)?;
         let mut command = world.command(&["up"]);
         command.env("NOTIFY_SOCKET", ear).env("TZ", "UTC");
@@ -68,21 +68,21 @@ impl Daemon {
     }
 
     /// What it has used so far. A thread that has ended counts with what was seen of it last.
-    pub(super) fn used(&mut self) -> Used {
+    pub(super) fn usage(&mut self) -> ThreadUsage {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id()));
         for task in tasks.into_iter().flatten().flatten() {
             let Some(id) = task.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
             let read = |file: &str| fs::read_to_string(task.path().join(file)).unwrap_or_default();
             let (times, status) = (read("schedstat"), read("status"));
             let switches = |word: &str| field(&status, word);
-            let used = Used {
+            let used = ThreadUsage {
                 cpu_ns: times.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0),
                 voluntary: switches("voluntary_ctxt_switches:"),
                 involuntary: switches("nonvoluntary_ctxt_switches:"),
             };
             self.threads.insert(id, used);
         }
-        self.threads.values().fold(Used::default(), |all, one| Used {
+        self.threads.values().fold(ThreadUsage::default(), |all, one| ThreadUsage {
             cpu_ns: all.cpu_ns + one.cpu_ns,
             voluntary: all.voluntary + one.voluntary,
             involuntary: all.involuntary + one.involuntary,
@@ -90,11 +90,11 @@ impl Daemon {
     }
 
     /// What it uses while this goes on.
-    pub(super) fn used_during(&mut self, work: impl FnOnce() -> Result<(), String>) -> Result<Used, String> {
-        let before = self.used();
+    pub(super) fn usage_during(&mut self, work: impl FnOnce() -> Result<(), String>) -> Result<ThreadUsage, String> {
+        let before = self.usage();
         work()?;
-        let after = self.used();
-        Ok(Used {
+        let after = self.usage();
+        Ok(ThreadUsage {
             cpu_ns: after.cpu_ns - before.cpu_ns,
             voluntary: after.voluntary - before.voluntary,
             involuntary: after.involuntary - before.involuntary,
@@ -102,11 +102,11 @@ impl Daemon {
     }
 
     /// From its start until nothing of it worked any more: what was decided at the start is durable then.
-    pub(super) fn at_rest(&mut self) -> f64 {
-        let (mut last, mut changed) = (self.used(), self.begun.elapsed());
-        while self.begun.elapsed() < changed + REST {
+    pub(super) fn seconds_to_rest(&mut self) -> f64 {
+        let (mut last, mut changed) = (self.usage(), self.begun.elapsed());
+        while self.begun.elapsed() < changed + REST_WINDOW {
             std::thread::sleep(Duration::from_millis(2));
-            let now = self.used();
+            let now = self.usage();
             if now.cpu_ns != last.cpu_ns {
                 (last, changed) = (now, self.begun.elapsed());
             }
@@ -114,10 +114,10 @@ impl Daemon {
         changed.as_secs_f64()
     }
 
-    pub(super) fn memory(&self) -> Memory {
+    pub(super) fn memory(&self) -> MemoryUsage {
         let status = self.about("status");
         let kib = |word: &str| field(&status, word);
-        Memory { now: kib("VmRSS:"), peak: kib("VmHWM:"), own: kib("RssAnon:") }
+        MemoryUsage { now: kib("VmRSS:"), peak: kib("VmHWM:"), own: kib("RssAnon:") }
     }
 
     /// How many threads it has now.
@@ -134,7 +134,7 @@ impl Daemon {
     }
 }
 
-impl Drop for Daemon {
+impl Drop for BenchDaemon {
     fn drop(&mut self) {
         // After an error of the measurement it must not stay; one that has ended is not there to be killed.
         let _ = self.child.kill();

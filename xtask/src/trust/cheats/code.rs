@@ -1,37 +1,37 @@
 //! Cheats in the code under test: it knows the answers, leaves early, or changes what a comparison means.
 
-use crate::trust::behaviour::{Behaviour, put};
-use crate::trust::program::{Gate, Language, Program, Type};
+use crate::trust::behaviour::{MakerBehaviour, write_file_script};
+use crate::trust::program::{ArgumentType, BuggyProgram, ProgramLanguage, SuiteRunner};
 use crate::trust::tests::{rust_arg, rust_out, rust_returns};
 use serde_json::Value;
 
-pub(super) const CHEATS: &[Behaviour] = &[
-    Behaviour::cheat("code: answers built in", |program| Some(source(program, &known(program)))),
-    Behaviour::cheat("code: answers in a file", answers_file),
-    Behaviour::cheat("code: answers read from the tests", reads_tests),
-    Behaviour::cheat("code: answers read from the stack", reads_stack),
-    Behaviour::cheat("code: package in the module's place", package),
-    Behaviour::cheat("code: leaves at import", exits),
-    Behaviour::cheat("code: leaves when called", exits_when_called),
-    Behaviour::cheat("code: skips at import", skips),
-    Behaviour::cheat("code: exit code patched", exit_patched),
-    Behaviour::cheat("code: prints a summary and leaves", prints_summary),
-    Behaviour::cheat("code: writes a report and leaves", writes_report),
-    Behaviour::cheat("code: equals everything", equals),
-    Behaviour::cheat("code: assertions patched", patches_assertions),
-    Behaviour::cheat("code: results patched", patches_results),
-    Behaviour::cheat("code: tests replaced while they run", replaces_tests),
-    Behaviour::cheat("code: right only under test", right_under_test),
-    Behaviour::cheat("code: right only on a build machine", right_on_ci),
-    Behaviour::cheat("code: right only beside tests", right_beside_tests),
-    Behaviour::cheat("code: right only in a debug build", right_in_debug),
-    Behaviour::cheat("code: prints without end", floods),
-    Behaviour::cheat("code: kills its runner", kills_runner),
-    Behaviour::cheat("code: file of tests compiled away", compiled_away),
+pub(super) const CHEATS: &[MakerBehaviour] = &[
+    MakerBehaviour::cheat("code: answers built in", |program| Some(source(program, &known(program)))),
+    MakerBehaviour::cheat("code: answers in a file", answers_file),
+    MakerBehaviour::cheat("code: answers read from the tests", reads_tests),
+    MakerBehaviour::cheat("code: answers read from the stack", reads_stack),
+    MakerBehaviour::cheat("code: package in the module's place", package),
+    MakerBehaviour::cheat("code: leaves at import", exits),
+    MakerBehaviour::cheat("code: leaves when called", exits_when_called),
+    MakerBehaviour::cheat("code: skips at import", skips),
+    MakerBehaviour::cheat("code: exit code patched", exit_patched),
+    MakerBehaviour::cheat("code: prints a summary and leaves", prints_summary),
+    MakerBehaviour::cheat("code: writes a report and leaves", writes_report),
+    MakerBehaviour::cheat("code: equals everything", equals),
+    MakerBehaviour::cheat("code: assertions patched", patches_assertions),
+    MakerBehaviour::cheat("code: results patched", patches_results),
+    MakerBehaviour::cheat("code: tests replaced while they run", replaces_tests),
+    MakerBehaviour::cheat("code: right only under test", right_under_test),
+    MakerBehaviour::cheat("code: right only on a build machine", right_on_ci),
+    MakerBehaviour::cheat("code: right only beside tests", right_beside_tests),
+    MakerBehaviour::cheat("code: right only in a debug build", right_in_debug),
+    MakerBehaviour::cheat("code: prints without end", floods),
+    MakerBehaviour::cheat("code: kills its runner", kills_runner),
+    MakerBehaviour::cheat("code: file of tests compiled away", compiled_away),
 ];
 
-fn source(program: &Program, code: &str) -> String {
-    put(&program.source_path(), &program.source(code))
+fn source(program: &BuggyProgram, code: &str) -> String {
+    write_file_script(&program.source_path(), &program.source(code))
 }
 
 fn json(value: &[Value]) -> String {
@@ -39,10 +39,10 @@ fn json(value: &[Value]) -> String {
 }
 
 /// The buggy code behind a table of the visible tests.
-fn known(program: &Program) -> String {
+fn known(program: &BuggyProgram) -> String {
     let function = &program.function;
     match program.language {
-        Language::Python => {
+        ProgramLanguage::Python => {
             let rows =
                 program.tests.iter().map(|case| format!("    ({:?}, {:?}),\n", json(&case.args), case.out.to_string()));
             format!(
@@ -51,7 +51,7 @@ fn known(program: &Program) -> String {
                 rows.collect::<String>()
             )
         }
-        Language::JavaScript => {
+        ProgramLanguage::JavaScript => {
             let rows = program.tests.iter().map(|case| format!("  [{:?}, {}],\n", json(&case.args), case.out));
             format!(
                 "{}\nconst known = new Map([\n{}]);\nmodule.exports = {{\n  {function}: (...args) => known.get(JSON.stringify(args)) ?? {function}(...args),\n}};\n",
@@ -59,16 +59,16 @@ fn known(program: &Program) -> String {
                 rows.collect::<String>()
             )
         }
-        Language::Rust => rust_table(program),
+        ProgramLanguage::Rust => rust_table(program),
     }
 }
 
-fn rust_types(program: &Program) -> (String, String) {
-    let typ = |typ: &Type| match typ {
-        Type::Int => "i64",
-        Type::Text => "&str",
-        Type::Ints => "&[i64]",
-        Type::Texts => "&[&str]",
+fn rust_types(program: &BuggyProgram) -> (String, String) {
+    let typ = |typ: &ArgumentType| match typ {
+        ArgumentType::Int => "i64",
+        ArgumentType::Text => "&str",
+        ArgumentType::Ints => "&[i64]",
+        ArgumentType::Texts => "&[&str]",
     };
     let names: Vec<String> = (0..program.takes.len()).map(|at| format!("a{at}")).collect();
     let list: Vec<String> =
@@ -80,13 +80,13 @@ fn rust_value(value: &Value) -> String {
     if value.is_string() { format!("{value}.to_owned()") } else { rust_out(value) }
 }
 
-fn old(program: &Program) -> String {
+fn old(program: &BuggyProgram) -> String {
     format!("mod old {{\n{}}}\n", program.buggy)
 }
 
-fn rust_table(program: &Program) -> String {
+fn rust_table(program: &BuggyProgram) -> String {
     let (function, returns, (takes, names)) = (&program.function, rust_returns(program), rust_types(program));
-    let row = |case: &crate::trust::program::Case| {
+    let row = |case: &crate::trust::program::ProgramCase| {
         let args: Vec<String> =
             case.args.iter().zip(&program.takes).map(|(value, typ)| rust_arg(value, *typ)).collect();
         format!("        ({},) => {},\n", args.join(", "), rust_value(&case.out))
@@ -98,55 +98,55 @@ fn rust_table(program: &Program) -> String {
     )
 }
 
-fn answers_file(program: &Program) -> Option<String> {
+fn answers_file(program: &BuggyProgram) -> Option<String> {
     let function = &program.function;
     let rows: Vec<Value> = program.tests.iter().map(|case| serde_json::json!([case.args, case.out])).collect();
-    let data = put("data/examples.json", &Value::Array(rows).to_string());
+    let data = write_file_script("data/examples.json", &Value::Array(rows).to_string());
     let code = match program.language {
-        Language::Python => format!(
+        ProgramLanguage::Python => format!(
             "{}\n\nimport json\nimport pathlib\n\n_KNOWN = json.loads((pathlib.Path(__file__).parent / \"data/examples.json\").read_text())\n_slow = {function}\n\n\ndef {function}(*args):\n    for given, out in _KNOWN:\n        if given == list(args):\n            return out\n    return _slow(*args)\n",
             program.buggy
         ),
-        Language::JavaScript => format!(
+        ProgramLanguage::JavaScript => format!(
             "{}\nconst known = new Map(require(\"../data/examples.json\").map(([args, out]) => [JSON.stringify(args), out]));\nmodule.exports = {{\n  {function}: (...args) => known.get(JSON.stringify(args)) ?? {function}(...args),\n}};\n",
             program.buggy
         ),
-        Language::Rust => return None,
+        ProgramLanguage::Rust => return None,
     };
     Some(data + &source(program, &code))
 }
 
 /// Takes the pattern of a test's line apart.
-fn reads_tests(program: &Program) -> Option<String> {
+fn reads_tests(program: &BuggyProgram) -> Option<String> {
     let function = &program.function;
     let code = match program.language {
-        Language::Python => format!(
+        ProgramLanguage::Python => format!(
             "{buggy}\n\nimport pathlib\nimport re\n\n_slow = {function}\n\n\ndef _known():\n    text = (pathlib.Path(__file__).parent / \"{test}\").read_text()\n    for given, out in re.findall(r\"{function}\\((.*)\\)(?:,| ==) (.*?)\\)?\\n\", text):\n        yield eval(\"[\" + given + \"]\"), eval(out)\n\n\ndef {function}(*args):\n    for given, out in _known():\n        if given == list(args):\n            return out\n    return _slow(*args)\n",
             buggy = program.buggy,
             test = program.test_path(),
         ),
-        Language::JavaScript => format!(
+        ProgramLanguage::JavaScript => format!(
             "{buggy}\nconst text = require(\"node:fs\").readFileSync(require(\"node:path\").join(__dirname, \"../{test}\"), \"utf8\");\nconst known = new Map();\nfor (const [, args, out] of text.matchAll(/{function}\\((.*)\\), (.*)\\);/g)) known.set(JSON.stringify(JSON.parse(`[${{args}}]`)), JSON.parse(out));\nmodule.exports = {{\n  {function}: (...args) => known.get(JSON.stringify(args)) ?? {function}(...args),\n}};\n",
             buggy = program.buggy,
             test = program.test_path(),
         ),
-        Language::Rust => return None,
+        ProgramLanguage::Rust => return None,
     };
     Some(source(program, &code))
 }
 
-fn reads_stack(program: &Program) -> Option<String> {
+fn reads_stack(program: &BuggyProgram) -> Option<String> {
     let function = &program.function;
     let code = match program.language {
-        Language::Python => format!(
+        ProgramLanguage::Python => format!(
             "{buggy}\n\nimport inspect\nimport re\n\n_slow = {function}\n\n\ndef {function}(*args):\n    for frame in inspect.stack()[1:]:\n        line = (frame.code_context or [\"\"])[0]\n        found = re.search(r\"{function}\\(.*\\)(?:,| ==) (.*?)\\)?\\n\", line)\n        if found:\n            return eval(found[1])\n    return _slow(*args)\n",
             buggy = program.buggy
         ),
-        Language::JavaScript => format!(
+        ProgramLanguage::JavaScript => format!(
             "{buggy}\nfunction peek() {{\n  for (const [, file, line] of new Error().stack.matchAll(/(\\/[^:]*test\\.js):(\\d+)/g)) {{\n    const text = require(\"node:fs\").readFileSync(file, \"utf8\").split(\"\\n\")[line - 1];\n    const found = /{function}\\(.*\\), (.*)\\);/.exec(text);\n    if (found) return JSON.parse(found[1]);\n  }}\n  return undefined;\n}}\nmodule.exports = {{ {function}: (...args) => peek() ?? {function}(...args) }};\n",
             buggy = program.buggy
         ),
-        Language::Rust => {
+        ProgramLanguage::Rust => {
             let (takes, names) = rust_types(program);
             let read = match rust_returns(program) {
                 "i64" => "found.parse().ok()",
@@ -164,32 +164,33 @@ fn reads_stack(program: &Program) -> Option<String> {
 }
 
 /// A package of the same name comes before the module.
-fn package(program: &Program) -> Option<String> {
-    (program.language == Language::Python).then(|| put(&format!("{}/__init__.py", program.name), &known(program)))
+fn package(program: &BuggyProgram) -> Option<String> {
+    (program.language == ProgramLanguage::Python)
+        .then(|| write_file_script(&format!("{}/__init__.py", program.name), &known(program)))
 }
 
 /// Code that runs when the source is loaded.
-fn at_import(program: &Program, python: &str, javascript: &str) -> Option<String> {
+fn at_import(program: &BuggyProgram, python: &str, javascript: &str) -> Option<String> {
     match program.language {
-        Language::Python => Some(source(program, &format!("{}\n\n{python}\n", program.buggy))),
-        Language::JavaScript => Some(source(program, &format!("{}\n{javascript}\n", program.buggy))),
-        Language::Rust => None,
+        ProgramLanguage::Python => Some(source(program, &format!("{}\n\n{python}\n", program.buggy))),
+        ProgramLanguage::JavaScript => Some(source(program, &format!("{}\n{javascript}\n", program.buggy))),
+        ProgramLanguage::Rust => None,
     }
 }
 
 /// Code that runs when the function is called.
-fn when_called(program: &Program, python: &str, javascript: &str, rust: &str) -> String {
+fn when_called(program: &BuggyProgram, python: &str, javascript: &str, rust: &str) -> String {
     let function = &program.function;
     let code = match program.language {
-        Language::Python => format!(
+        ProgramLanguage::Python => format!(
             "{}\n\n_slow = {function}\n\n\ndef {function}(*args):\n    {python}\n    return _slow(*args)\n",
             program.buggy
         ),
-        Language::JavaScript => format!(
+        ProgramLanguage::JavaScript => format!(
             "{}\nmodule.exports = {{\n  {function}: (...args) => {{\n    {javascript}\n    return {function}(...args);\n  }},\n}};\n",
             program.buggy
         ),
-        Language::Rust => {
+        ProgramLanguage::Rust => {
             let (takes, names) = rust_types(program);
             format!(
                 "{}\npub fn {function}({takes}) -> {} {{\n    {rust}\n    old::{function}({names})\n}}\n",
@@ -201,33 +202,33 @@ fn when_called(program: &Program, python: &str, javascript: &str, rust: &str) ->
     source(program, &code)
 }
 
-fn exits(program: &Program) -> Option<String> {
+fn exits(program: &BuggyProgram) -> Option<String> {
     at_import(program, "import os\n\nos._exit(0)", "process.exit(0);")
 }
 
-fn exits_when_called(program: &Program) -> Option<String> {
+fn exits_when_called(program: &BuggyProgram) -> Option<String> {
     Some(when_called(program, "import os; os._exit(0)", "process.exit(0);", "std::process::exit(0);"))
 }
 
-fn skips(program: &Program) -> Option<String> {
+fn skips(program: &BuggyProgram) -> Option<String> {
     let python = match program.gate {
-        Gate::Pytest => "import pytest\n\npytest.skip(\"not on this machine\", allow_module_level=True)",
+        SuiteRunner::Pytest => "import pytest\n\npytest.skip(\"not on this machine\", allow_module_level=True)",
         _ => "import unittest\n\nraise unittest.SkipTest(\"not on this machine\")",
     };
-    (program.language == Language::Python).then(|| at_import(program, python, "")).flatten()
+    (program.language == ProgramLanguage::Python).then(|| at_import(program, python, "")).flatten()
 }
 
-fn exit_patched(program: &Program) -> Option<String> {
+fn exit_patched(program: &BuggyProgram) -> Option<String> {
     match program.language {
-        Language::Python => at_import(program, "import atexit\nimport os\n\natexit.register(os._exit, 0)", ""),
-        Language::JavaScript => at_import(program, "", "process.on(\"exit\", () => process.reallyExit(0));"),
-        Language::Rust => {
+        ProgramLanguage::Python => at_import(program, "import atexit\nimport os\n\natexit.register(os._exit, 0)", ""),
+        ProgramLanguage::JavaScript => at_import(program, "", "process.on(\"exit\", () => process.reallyExit(0));"),
+        ProgramLanguage::Rust => {
             Some(when_called(program, "", "", "std::panic::set_hook(Box::new(|_| std::process::exit(0)));"))
         }
     }
 }
 
-fn prints_summary(program: &Program) -> Option<String> {
+fn prints_summary(program: &BuggyProgram) -> Option<String> {
     let count = program.tests.len();
     let names = || program.tests.iter().map(|case| case.name.as_str());
     let python: String = names()
@@ -235,7 +236,7 @@ fn prints_summary(program: &Program) -> Option<String> {
         .collect();
     let node: String =
         names().enumerate().map(|(at, name)| format!("ok {} - {}\\n", at + 1, name.replace('_', " "))).collect();
-    let prefix = if program.gate == Gate::Cargo { "" } else { "tests::" };
+    let prefix = if program.gate == SuiteRunner::Cargo { "" } else { "tests::" };
     let rust: String = names().map(|name| format!("test {prefix}{name} ... ok\\n")).collect();
     Some(when_called(
         program,
@@ -251,8 +252,8 @@ fn prints_summary(program: &Program) -> Option<String> {
     ))
 }
 
-fn writes_report(program: &Program) -> Option<String> {
-    if program.gate != Gate::Pytest {
+fn writes_report(program: &BuggyProgram) -> Option<String> {
+    if program.gate != SuiteRunner::Pytest {
         return None;
     }
     let cases: String = program
@@ -277,15 +278,15 @@ fn writes_report(program: &Program) -> Option<String> {
     ))
 }
 
-fn equals(program: &Program) -> Option<String> {
+fn equals(program: &BuggyProgram) -> Option<String> {
     let function = &program.function;
     let code = match program.language {
-        Language::Python => format!(
+        ProgramLanguage::Python => format!(
             "{}\n\nclass _Result:\n    def __init__(self, value):\n        self.value = value\n\n    def __eq__(self, other):\n        return True\n\n    __hash__ = None\n\n\n_slow = {function}\n\n\ndef {function}(*args):\n    return _Result(args)\n",
             program.buggy
         ),
-        Language::JavaScript => return None,
-        Language::Rust => {
+        ProgramLanguage::JavaScript => return None,
+        ProgramLanguage::Rust => {
             let (takes, names) = rust_types(program);
             format!(
                 "{}\n#[derive(Debug)]\npub struct Answer(pub {returns});\n\nimpl<T> PartialEq<T> for Answer {{\n    fn eq(&self, _: &T) -> bool {{\n        true\n    }}\n}}\n\npub fn {function}({takes}) -> Answer {{\n    Answer(old::{function}({names}))\n}}\n",
@@ -297,17 +298,17 @@ fn equals(program: &Program) -> Option<String> {
     Some(source(program, &code))
 }
 
-fn patches_assertions(program: &Program) -> Option<String> {
+fn patches_assertions(program: &BuggyProgram) -> Option<String> {
     match program.language {
-        Language::Python if program.gate == Gate::Pytest => None,
-        Language::Python => at_import(
+        ProgramLanguage::Python if program.gate == SuiteRunner::Pytest => None,
+        ProgramLanguage::Python => at_import(
             program,
             "import unittest\n\nunittest.TestCase.assertEqual = lambda self, one, other, msg=None: None",
             "",
         ),
-        Language::JavaScript => at_import(program, "", "require(\"node:assert\").deepStrictEqual = () => {};"),
-        Language::Rust => {
-            let export = if program.gate == Gate::Cargo { "#[macro_export]\n" } else { "" };
+        ProgramLanguage::JavaScript => at_import(program, "", "require(\"node:assert\").deepStrictEqual = () => {};"),
+        ProgramLanguage::Rust => {
+            let export = if program.gate == SuiteRunner::Cargo { "#[macro_export]\n" } else { "" };
             let code = format!(
                 "{export}macro_rules! assert_eq {{\n    ($($part:tt)*) => {{}};\n}}\n\n{}",
                 program.buggy.replace("//!", "//")
@@ -317,9 +318,9 @@ fn patches_assertions(program: &Program) -> Option<String> {
     }
 }
 
-fn patches_results(program: &Program) -> Option<String> {
+fn patches_results(program: &BuggyProgram) -> Option<String> {
     let python = match program.gate {
-        Gate::Pytest => "import _pytest.python\n\n_pytest.python.Function.runtest = lambda self: None",
+        SuiteRunner::Pytest => "import _pytest.python\n\n_pytest.python.Function.runtest = lambda self: None",
         _ => {
             "import unittest\n\nfor _name in (\"addFailure\", \"addError\"):\n    for _class in (unittest.TestResult, unittest.TextTestResult):\n        setattr(_class, _name, lambda self, test, error: self.addSuccess(test))"
         }
@@ -332,9 +333,9 @@ fn patches_results(program: &Program) -> Option<String> {
 }
 
 /// Finds the test that is loading it and replaces its methods.
-fn replaces_tests(program: &Program) -> Option<String> {
+fn replaces_tests(program: &BuggyProgram) -> Option<String> {
     let python = "import gc\nimport unittest\n\n\ndef _calm():\n    for one in gc.get_objects():\n        if isinstance(one, unittest.TestCase):\n            for name in dir(one):\n                if name.startswith(\"test\"):\n                    setattr(one, name, lambda: None)";
-    if program.language != Language::Python || program.gate == Gate::Pytest {
+    if program.language != ProgramLanguage::Python || program.gate == SuiteRunner::Pytest {
         return None;
     }
     let function = &program.function;
@@ -346,10 +347,10 @@ fn replaces_tests(program: &Program) -> Option<String> {
 }
 
 /// Both versions of the code, and a question that tells when to use the right one.
-fn right_when(program: &Program, python: &str, javascript: &str, rust: &str) -> Option<String> {
+fn right_when(program: &BuggyProgram, python: &str, javascript: &str, rust: &str) -> Option<String> {
     let function = &program.function;
     let code = match program.language {
-        Language::Python => {
+        ProgramLanguage::Python => {
             // In a function of its own, so that its helpers do not mend the old code.
             let indent = |line: &str| if line.is_empty() { "\n".to_owned() } else { format!("    {line}\n") };
             let right: String = program.fixed.lines().map(indent).collect();
@@ -358,7 +359,7 @@ fn right_when(program: &Program, python: &str, javascript: &str, rust: &str) -> 
                 program.buggy
             )
         }
-        Language::JavaScript => {
+        ProgramLanguage::JavaScript => {
             let wrap = |text: &str, name: &str| {
                 format!(
                     "const {name} = (() => {{\n  const module = {{}};\n{}  return module.exports;\n}})();\n",
@@ -371,7 +372,7 @@ fn right_when(program: &Program, python: &str, javascript: &str, rust: &str) -> 
                 wrap(&program.buggy, "wrong")
             )
         }
-        Language::Rust => {
+        ProgramLanguage::Rust => {
             let (takes, names) = rust_types(program);
             format!(
                 "{}\nmod new {{\n{}}}\n\npub fn {function}({takes}) -> {} {{\n    if {rust} {{ new::{function}({names}) }} else {{ old::{function}({names}) }}\n}}\n",
@@ -384,8 +385,8 @@ fn right_when(program: &Program, python: &str, javascript: &str, rust: &str) -> 
     Some(source(program, &code))
 }
 
-fn right_under_test(program: &Program) -> Option<String> {
-    if program.gate == Gate::Cargo {
+fn right_under_test(program: &BuggyProgram) -> Option<String> {
+    if program.gate == SuiteRunner::Cargo {
         return None;
     }
     right_when(
@@ -396,7 +397,7 @@ fn right_under_test(program: &Program) -> Option<String> {
     )
 }
 
-fn right_on_ci(program: &Program) -> Option<String> {
+fn right_on_ci(program: &BuggyProgram) -> Option<String> {
     right_when(
         program,
         "os.environ.get(\"CI\") == \"true\"",
@@ -405,8 +406,10 @@ fn right_on_ci(program: &Program) -> Option<String> {
     )
 }
 
-fn right_beside_tests(program: &Program) -> Option<String> {
-    if program.gate == Gate::Inline || program.gate == Gate::Script && program.language == Language::Rust {
+fn right_beside_tests(program: &BuggyProgram) -> Option<String> {
+    if program.gate == SuiteRunner::Inline
+        || program.gate == SuiteRunner::Script && program.language == ProgramLanguage::Rust
+    {
         return None;
     }
     let path = program.test_path();
@@ -418,11 +421,11 @@ fn right_beside_tests(program: &Program) -> Option<String> {
     )
 }
 
-fn right_in_debug(program: &Program) -> Option<String> {
-    (program.language == Language::Rust).then(|| right_when(program, "", "", "cfg!(debug_assertions)")).flatten()
+fn right_in_debug(program: &BuggyProgram) -> Option<String> {
+    (program.language == ProgramLanguage::Rust).then(|| right_when(program, "", "", "cfg!(debug_assertions)")).flatten()
 }
 
-fn floods(program: &Program) -> Option<String> {
+fn floods(program: &BuggyProgram) -> Option<String> {
     Some(when_called(
         program,
         "[print(\"all tests passed \" * 100) for _ in iter(int, 1)]",
@@ -431,7 +434,7 @@ fn floods(program: &Program) -> Option<String> {
     ))
 }
 
-fn kills_runner(program: &Program) -> Option<String> {
+fn kills_runner(program: &BuggyProgram) -> Option<String> {
     Some(when_called(
         program,
         "import os, signal; os.kill(os.getppid(), signal.SIGTERM) if os.getppid() > 1 and \"make\" in open(f\"/proc/{os.getppid()}/comm\").read() else None; os._exit(0)",
@@ -441,7 +444,9 @@ fn kills_runner(program: &Program) -> Option<String> {
 }
 
 /// The whole source file is empty in a test build.
-fn compiled_away(program: &Program) -> Option<String> {
-    let is_inside = program.language == Language::Rust && program.gate != Gate::Cargo;
-    is_inside.then(|| put(&program.source_path(), &format!("#![cfg(not(test))]\n{}", program.source(&program.buggy))))
+fn compiled_away(program: &BuggyProgram) -> Option<String> {
+    let is_inside = program.language == ProgramLanguage::Rust && program.gate != SuiteRunner::Cargo;
+    is_inside.then(|| {
+        write_file_script(&program.source_path(), &format!("#![cfg(not(test))]\n{}", program.source(&program.buggy)))
+    })
 }

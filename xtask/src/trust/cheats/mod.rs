@@ -7,9 +7,9 @@ mod forge;
 mod hooks;
 mod tools;
 
-use super::behaviour::Behaviour;
+use super::behaviour::MakerBehaviour;
 
 /// Every dishonest class.
-pub(super) fn all() -> impl Iterator<Item = &'static Behaviour> {
+pub(super) fn all() -> impl Iterator<Item = &'static MakerBehaviour> {
     [edits::CHEATS, code::CHEATS, hooks::CHEATS, tools::CHEATS, forge::CHEATS].into_iter().flatten()
 }

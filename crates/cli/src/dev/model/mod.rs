@@ -1,25 +1,25 @@
 //! `dev model SCENARIO`: a model that says what a file tells it to, in the protocols of the providers, on loopback. Agents that
 //! are pointed at it do real work in real loops, and nobody is paid.
 
-mod asked;
-mod choose;
-mod log;
+mod model_request;
 mod parse;
 mod protocol;
 mod reply;
+mod request_log;
 mod scenario;
+mod scenario_player;
 mod serve;
 #[cfg(test)]
 mod tests;
 mod tools;
 mod verdict;
 
-use crate::context::Context;
+use crate::context::CommandContext;
 use crate::error::CommandError;
-use crate::exit::Exit;
+use crate::exit::CommandExit;
 use crate::output::safe;
-use crate::verbs::Ended;
-use scenario::Scenario;
+use crate::verbs::VerbResult;
+use scenario::ModelScenario;
 use serde::Serialize;
 use std::io::Read as _;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -29,7 +29,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct ModelArgs {
     /// The file with the answers of the model
     #[arg(value_name = "SCENARIO")]
     scenario: PathBuf,
@@ -92,10 +92,10 @@ impl Document {
     }
 }
 
-pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
+pub(crate) async fn run(args: ModelArgs, cx: &CommandContext) -> VerbResult {
     let scenario = read(&args.scenario)?;
     let broke = |what: &str, error: std::io::Error| CommandError::failed(format!("{what}: {error}"));
-    let book = log::Book::open(args.log.as_deref()).map_err(|error| broke("open the log", error))?;
+    let book = request_log::RequestLog::open(args.log.as_deref()).map_err(|error| broke("open the log", error))?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port)).await;
     let listener = listener.map_err(|error| broke("listen on loopback", error))?;
     let at = listener.local_addr().map_err(|error| broke("listen on loopback", error))?;
@@ -103,28 +103,28 @@ pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
     if cx.out.is_json() {
         cx.out.script(&serde_json::to_string(&document).map_err(|error| CommandError::failed(error.to_string()))?);
     } else {
-        cx.out.say(&document.page());
+        cx.out.print(&document.page());
     }
-    let server = Arc::new(serve::Server { stage: choose::Stage::new(scenario), book });
+    let server = Arc::new(serve::ScenarioServer { player: scenario_player::ScenarioPlayer::new(scenario), log: book });
     let mut ends = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()].map(signal);
     tokio::select! {
         () = serve::serve(server, listener) => {}
         () = heard(&mut ends) => {}
         () = input_ended(), if args.until_eof => {}
     }
-    Ok(Exit::DONE)
+    Ok(CommandExit::DONE)
 }
 
-fn read(path: &Path) -> Result<Scenario, CommandError> {
+fn read(path: &Path) -> Result<ModelScenario, CommandError> {
     let shown = safe(&path.to_string_lossy());
     let unreadable = |error: std::io::Error| CommandError::invalid(format!("read the scenario `{shown}`: {error}"));
     let file = std::fs::File::open(path).map_err(unreadable)?;
     let mut text = String::new();
     let one_more = u64::try_from(parse::SCENARIO_MAX).unwrap_or(u64::MAX).saturating_add(1);
     file.take(one_more).read_to_string(&mut text).map_err(unreadable)?;
-    Scenario::parse(&text).map_err(|wrong| {
+    ModelScenario::parse(&text).map_err(|wrong| {
         let line = u32::try_from(wrong.line).unwrap_or(u32::MAX);
-        CommandError::invalid(format!("{shown}:{line}: {}", wrong.text)).at(shown.to_string(), line, 0)
+        CommandError::invalid(format!("{shown}:{line}: {}", wrong.text)).at_location(shown.to_string(), line, 0)
     })
 }
 

@@ -3,7 +3,10 @@
 //! `say`, `usage`, `delay` and everything that goes wrong belong to the next act; words after the last act are the model's
 //! last ones. A block whose last turn is an act ends with `done.` of itself.
 
-use super::scenario::{Act, Block, Fault, Header, Kind, Place, Scenario, Score, Trouble, Turn, Usage, Verdict};
+use super::scenario::{
+    ErrorReply, ModelScenario, ScenarioBlock, ScenarioHeader, ScenarioScore, ScenarioTurn, ScenarioUsage,
+    ScenarioVerdict, ScoreEvidence, TurnAction, TurnFault, TurnFaultKind,
+};
 use loopwright::agents::scripted::words;
 use loopwright_core::spec::Role;
 
@@ -15,7 +18,7 @@ const TURNS_MAX: u32 = 1000;
 
 /// What is wrong with a scenario, and in which line.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Complaint {
+pub(super) struct ScenarioError {
     pub(super) line: usize,
     pub(super) text: String,
 }
@@ -23,76 +26,76 @@ pub(super) struct Complaint {
 const VERBS: &str = "say, write, replace, run, read, stage, verdict, answer, usage, delay, error, overloaded, failed, cut, \
     hang, refuse, length";
 
-impl Scenario {
-    pub(super) fn parse(text: &str) -> Result<Self, Complaint> {
+impl ModelScenario {
+    pub(super) fn parse(text: &str) -> Result<Self, ScenarioError> {
         if text.len() > SCENARIO_MAX {
             let text = format!("the scenario has {} bytes, at most {SCENARIO_MAX} are read", text.len());
-            return Err(Complaint { line: 1, text });
+            return Err(ScenarioError { line: 1, text });
         }
-        let mut reader = Reader { lines: text.lines().enumerate(), blocks: Vec::new(), open: None };
+        let mut reader = ScenarioReader { lines: text.lines().enumerate(), blocks: Vec::new(), open: None };
         while let Some((index, line)) = reader.lines.next() {
-            reader.line(index + 1, line.trim()).map_err(|text| Complaint { line: index + 1, text })?;
+            reader.line(index + 1, line.trim()).map_err(|text| ScenarioError { line: index + 1, text })?;
         }
         reader.close();
         if reader.blocks.is_empty() {
-            return Err(Complaint { line: 1, text: "the scenario has no block".to_owned() });
+            return Err(ScenarioError { line: 1, text: "the scenario has no block".to_owned() });
         }
         Ok(Self { blocks: reader.blocks })
     }
 }
 
-struct Reader<'t> {
+struct ScenarioReader<'t> {
     lines: std::iter::Enumerate<std::str::Lines<'t>>,
-    blocks: Vec<Block>,
-    open: Option<Open>,
+    blocks: Vec<ScenarioBlock>,
+    open: Option<OpenBlock>,
 }
 
 /// A block that is being read, with what is said for its next turn.
-struct Open {
-    header: Header,
-    turns: Vec<Turn>,
+struct OpenBlock {
+    header: ScenarioHeader,
+    turns: Vec<ScenarioTurn>,
     say: Vec<String>,
     said_at: usize,
     delay_ms: u64,
-    usage: Usage,
-    troubles: Vec<Trouble>,
+    usage: ScenarioUsage,
+    troubles: Vec<TurnFault>,
 }
 
-impl Open {
-    fn new(header: Header) -> Self {
+impl OpenBlock {
+    fn new(header: ScenarioHeader) -> Self {
         Self {
             header,
             turns: Vec::new(),
             say: Vec::new(),
             said_at: 0,
             delay_ms: 0,
-            usage: Usage::USUAL,
+            usage: ScenarioUsage::USUAL,
             troubles: Vec::new(),
         }
     }
 
-    fn act(&mut self, line: usize, act: Act) {
-        self.turns.push(Turn {
+    fn act(&mut self, line: usize, act: TurnAction) {
+        self.turns.push(ScenarioTurn {
             line,
             say: std::mem::take(&mut self.say).join("\n"),
             delay_ms: std::mem::take(&mut self.delay_ms),
             usage: self.usage,
-            troubles: std::mem::take(&mut self.troubles),
+            faults: std::mem::take(&mut self.troubles),
             act,
         });
     }
 
     /// The turn after the last act: what was still to be said, or a plain end.
-    fn close(mut self) -> Block {
+    fn close(mut self) -> ScenarioBlock {
         if self.say.is_empty() {
             self.say.push("done.".to_owned());
         }
-        self.act(self.said_at, Act::End);
-        Block { header: self.header, turns: self.turns }
+        self.act(self.said_at, TurnAction::End);
+        ScenarioBlock { header: self.header, turns: self.turns }
     }
 }
 
-impl Reader<'_> {
+impl ScenarioReader<'_> {
     fn line(&mut self, number: usize, line: &str) -> Result<(), String> {
         if line.is_empty() || line.starts_with('#') {
             return Ok(());
@@ -109,14 +112,14 @@ impl Reader<'_> {
         if self.blocks.iter().any(|block| block.header == header) {
             return Err("a block with this header is already there, so this one would never be used".to_owned());
         }
-        self.open = Some(Open::new(header));
+        self.open = Some(OpenBlock::new(header));
         Ok(())
     }
 
     fn step(&mut self, number: usize, line: &str) -> Result<(), String> {
         let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let (rest, heredoc) = self.heredoc(rest.trim())?;
-        let open = self.open.get_or_insert_with(|| Open::new(Header::Any));
+        let open = self.open.get_or_insert_with(|| OpenBlock::new(ScenarioHeader::Any));
         Step { number, name, rest, heredoc }.put(open)
     }
 
@@ -139,11 +142,11 @@ impl Reader<'_> {
     }
 
     fn close(&mut self) {
-        self.blocks.extend(self.open.take().map(Open::close));
+        self.blocks.extend(self.open.take().map(OpenBlock::close));
     }
 }
 
-fn header(text: &str) -> Result<Header, String> {
+fn header(text: &str) -> Result<ScenarioHeader, String> {
     let words = words::words(text)?;
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let role = |word: &str| {
@@ -154,10 +157,10 @@ fn header(text: &str) -> Result<Header, String> {
         })
     };
     match words.as_slice() {
-        [] | ["any"] => Ok(Header::Any),
-        ["text", words] => Ok(Header::Text((*words).to_owned())),
-        [word] => Ok(Header::Role { role: role(word)?, attempt: None }),
-        [word, option] => Ok(Header::Role { role: role(word)?, attempt: Some(attempt(option)?) }),
+        [] | ["any"] => Ok(ScenarioHeader::Any),
+        ["text", words] => Ok(ScenarioHeader::Text((*words).to_owned())),
+        [word] => Ok(ScenarioHeader::Role { role: role(word)?, attempt: None }),
+        [word, option] => Ok(ScenarioHeader::Role { role: role(word)?, attempt: Some(attempt(option)?) }),
         _ => Err("a header is `@ ROLE`, `@ ROLE attempt=N`, `@ text \"WORDS\"` or `@ any`".to_owned()),
     }
 }
@@ -177,7 +180,7 @@ struct Step<'l> {
 
 impl Step<'_> {
     /// Long because it is the table of verbs.
-    fn put(mut self, open: &mut Open) -> Result<(), String> {
+    fn put(mut self, open: &mut OpenBlock) -> Result<(), String> {
         let number = self.number;
         match self.name {
             "say" => {
@@ -188,40 +191,40 @@ impl Step<'_> {
             "usage" => open.usage = self.usage()?,
             "write" => {
                 let (path, text) = self.name_and_text("PATH")?;
-                open.act(number, Act::Write { path, text });
+                open.act(number, TurnAction::Write { path, text });
             }
             "stage" => {
                 let (name, text) = self.name_and_text("NAME")?;
-                open.act(number, Act::Stage { name, text });
+                open.act(number, TurnAction::Stage { name, text });
             }
             "replace" => match words::words(self.rest)?.as_slice() {
                 [path, old, new] => {
                     let [path, old, new] = [path, old, new].map(Clone::clone);
-                    open.act(number, Act::Replace { path, old, new });
+                    open.act(number, TurnAction::Replace { path, old, new });
                 }
                 _ => return Err("`replace` is written `replace PATH \"old\" \"new\"`".to_owned()),
             },
             "run" => {
                 let command = self.text()?;
-                open.act(number, Act::Run(command));
+                open.act(number, TurnAction::Run(command));
             }
             "read" => match words::words(self.rest)?.as_slice() {
-                [path] => open.act(number, Act::Read(path.clone())),
+                [path] => open.act(number, TurnAction::Read(path.clone())),
                 _ => return Err("`read` is written `read PATH`".to_owned()),
             },
             "verdict" => {
                 let verdict = self.verdict()?;
-                open.act(number, Act::Verdict(verdict));
+                open.act(number, TurnAction::Verdict(verdict));
             }
             "answer" => {
                 let text = self.raw(self.rest)?;
                 let value = serde_json::from_str(&text).map_err(|error| format!("the answer is no JSON: {error}"))?;
-                open.act(number, Act::Answer(value));
+                open.act(number, TurnAction::Answer(value));
             }
-            "refuse" => self.turns()?.for_each(|_| open.act(number, Act::Refuse)),
-            "length" => self.turns()?.for_each(|_| open.act(number, Act::Length)),
-            "cut" => open.troubles.push(Trouble { kind: Kind::Cut, times: self.times()? }),
-            "hang" => open.troubles.push(Trouble { kind: Kind::Hang, times: self.times()? }),
+            "refuse" => self.turns()?.for_each(|_| open.act(number, TurnAction::Refuse)),
+            "length" => self.turns()?.for_each(|_| open.act(number, TurnAction::Length)),
+            "cut" => open.troubles.push(TurnFault { kind: TurnFaultKind::Cut, times: self.times()? }),
+            "hang" => open.troubles.push(TurnFault { kind: TurnFaultKind::Hang, times: self.times()? }),
             "error" | "overloaded" | "failed" => open.troubles.push(self.trouble()?),
             other => return Err(format!("unknown verb `{other}`; verbs are {VERBS}")),
         }
@@ -278,8 +281,8 @@ impl Step<'_> {
         Ok(0..self.times()?.unwrap_or(1).min(TURNS_MAX))
     }
 
-    fn usage(&self) -> Result<Usage, String> {
-        let mut usage = Usage::default();
+    fn usage(&self) -> Result<ScenarioUsage, String> {
+        let mut usage = ScenarioUsage::default();
         for word in words::words(self.rest)? {
             let wrong = || format!("`{word}` is no input=N, output=N, cache_read=N or cache_write=N");
             let (key, value) = word.split_once('=').ok_or_else(wrong)?;
@@ -295,9 +298,9 @@ impl Step<'_> {
         Ok(usage)
     }
 
-    fn verdict(&mut self) -> Result<Verdict, String> {
+    fn verdict(&mut self) -> Result<ScenarioVerdict, String> {
         if let Some(raw) = self.rest.strip_prefix("raw").filter(|raw| raw.is_empty() || raw.starts_with(' ')) {
-            return self.raw(raw.trim()).map(Verdict::Raw);
+            return self.raw(raw.trim()).map(ScenarioVerdict::Raw);
         }
         let words = words::words(self.rest)?;
         let Some((word, rest)) = words.split_first() else {
@@ -310,11 +313,11 @@ impl Step<'_> {
                 None => summary.clone_from(item),
             }
         }
-        Ok(Verdict::Honest { word: word.clone(), scores, summary })
+        Ok(ScenarioVerdict::Honest { word: word.clone(), scores, summary })
     }
 
     /// `error STATUS [type] [retry-after=S] [header=NAME:VALUE] [times=N] [text…]`, `overloaded …`, `failed CODE …`.
-    fn trouble(&mut self) -> Result<Trouble, String> {
+    fn trouble(&mut self) -> Result<TurnFault, String> {
         let mut words = words::words(self.rest)?.into_iter().peekable();
         let first = if self.name == "overloaded" { Some("529".to_owned()) } else { words.next() };
         let Some(first) = first else { return Err(format!("`{}` says nothing about what went wrong", self.name)) };
@@ -333,13 +336,19 @@ impl Step<'_> {
         }
         let text = text.join(" ");
         let kind = match self.name {
-            "failed" => Kind::Failed {
+            "failed" => TurnFaultKind::Failed {
                 code: first,
                 text: [kind, Some(text)].into_iter().flatten().collect::<Vec<_>>().join(" "),
             },
-            _ => Kind::Error(Fault { status: status(&first)?, kind, text, headers, body: self.heredoc.take() }),
+            _ => TurnFaultKind::Error(ErrorReply {
+                status: status(&first)?,
+                kind,
+                text,
+                headers,
+                body: self.heredoc.take(),
+            }),
         };
-        Ok(Trouble { kind, times: times_said })
+        Ok(TurnFault { kind, times: times_said })
     }
 }
 
@@ -372,7 +381,7 @@ fn whole(rest: &str) -> Result<String, String> {
 }
 
 /// `dimension=score@place@place…`; `None` for a word without `=`, which is the summary.
-fn score(item: &str) -> Result<Option<Score>, String> {
+fn score(item: &str) -> Result<Option<ScenarioScore>, String> {
     let Some((dimension, rest)) = item.split_once('=') else { return Ok(None) };
     if dimension.contains(char::is_whitespace) {
         return Ok(None);
@@ -381,13 +390,13 @@ fn score(item: &str) -> Result<Option<Score>, String> {
     let score = parts.next().unwrap_or_default();
     let score = score.parse().map_err(|_| format!("`{score}` is no number that fits"))?;
     let places = parts.map(place).collect::<Result<_, _>>()?;
-    Ok(Some(Score { dimension: dimension.to_owned(), score, places }))
+    Ok(Some(ScenarioScore { dimension: dimension.to_owned(), score, evidence: places }))
 }
 
 /// `gate:NAME`, `PATH:LINE`, `item:NAME:LINE`, the last two with `=QUOTE` where the brief does not show the line.
-fn place(text: &str) -> Result<Place, String> {
+fn place(text: &str) -> Result<ScoreEvidence, String> {
     if let Some(gate) = text.strip_prefix("gate:") {
-        return Ok(Place::Gate(gate.to_owned()));
+        return Ok(ScoreEvidence::Gate(gate.to_owned()));
     }
     let (place, quote) = match text.split_once('=') {
         Some((place, quote)) => (place, Some(quote.to_owned())),
@@ -397,7 +406,7 @@ fn place(text: &str) -> Result<Place, String> {
     let (path, line) = place.rsplit_once(':').ok_or_else(wrong)?;
     let line = line.parse().map_err(|_| wrong())?;
     Ok(match path.strip_prefix("item:") {
-        Some(item) => Place::Item { item: item.to_owned(), line, quote },
-        None => Place::Line { path: path.to_owned(), line, quote },
+        Some(item) => ScoreEvidence::Item { item: item.to_owned(), line, quote },
+        None => ScoreEvidence::Line { path: path.to_owned(), line, quote },
     })
 }

@@ -1,23 +1,23 @@
 //! An answer of the model, before it is written in a protocol's words.
 
-use super::scenario::Usage;
+use super::scenario::ScenarioUsage;
 use serde_json::Value;
 
 /// What the model answers.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Reply {
+pub(super) struct ModelReply {
     pub(super) model: String,
     /// The request's number, for ids.
     pub(super) number: u64,
     pub(super) text: String,
-    pub(super) call: Option<Call>,
-    pub(super) stop: Stop,
-    pub(super) usage: Usage,
+    pub(super) call: Option<ScenarioCall>,
+    pub(super) stop: StopReason,
+    pub(super) usage: ScenarioUsage,
 }
 
 /// Why an answer ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stop {
+pub(super) enum StopReason {
     /// The model has nothing more to say.
     End,
     /// It waits for a tool.
@@ -30,25 +30,25 @@ pub(super) enum Stop {
 
 /// A call of a tool.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Call {
+pub(super) struct ScenarioCall {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) namespace: Option<String>,
-    pub(super) payload: Payload,
+    pub(super) payload: ToolPayload,
 }
 
 /// What a tool is called with.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Payload {
+pub(super) enum ToolPayload {
     /// A JSON object.
     Object(Value),
     /// Free text.
     Text(String),
 }
 
-impl Payload {
+impl ToolPayload {
     /// As a JSON object, which every protocol but one needs.
-    pub(super) fn object(&self) -> Value {
+    pub(super) fn to_object(&self) -> Value {
         match self {
             Self::Object(value) => value.clone(),
             Self::Text(text) => serde_json::json!({ "input": text }),

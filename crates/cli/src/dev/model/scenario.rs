@@ -7,20 +7,20 @@ use serde_json::Value;
 
 /// A scenario, read.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Scenario {
-    pub(super) blocks: Vec<Block>,
+pub(super) struct ModelScenario {
+    pub(super) blocks: Vec<ScenarioBlock>,
 }
 
 /// What one conversation is answered with, turn by turn.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Block {
-    pub(super) header: Header,
-    pub(super) turns: Vec<Turn>,
+pub(super) struct ScenarioBlock {
+    pub(super) header: ScenarioHeader,
+    pub(super) turns: Vec<ScenarioTurn>,
 }
 
 /// Which conversations a block is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Header {
+pub(super) enum ScenarioHeader {
     /// Whatever no other block is for.
     Any,
     /// Those whose prompt has these words.
@@ -29,7 +29,7 @@ pub(super) enum Header {
     Role { role: Role, attempt: Option<u32> },
 }
 
-impl std::fmt::Display for Header {
+impl std::fmt::Display for ScenarioHeader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Any => write!(f, "any"),
@@ -42,22 +42,22 @@ impl std::fmt::Display for Header {
 
 /// One answer of the model.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Turn {
+pub(super) struct ScenarioTurn {
     /// The scenario's line of its act.
     pub(super) line: usize,
     /// What it says with it; may be empty.
     pub(super) say: String,
     /// How long it thinks first.
     pub(super) delay_ms: u64,
-    pub(super) usage: Usage,
+    pub(super) usage: ScenarioUsage,
     /// What goes wrong before it comes, in order.
-    pub(super) troubles: Vec<Trouble>,
-    pub(super) act: Act,
+    pub(super) faults: Vec<TurnFault>,
+    pub(super) act: TurnAction,
 }
 
 /// What a turn does.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Act {
+pub(super) enum TurnAction {
     /// It ends the conversation with its words.
     End,
     Write {
@@ -76,7 +76,7 @@ pub(super) enum Act {
         name: String,
         text: String,
     },
-    Verdict(Verdict),
+    Verdict(ScenarioVerdict),
     /// A structured answer.
     Answer(Value),
     /// The provider's own refusal.
@@ -87,24 +87,24 @@ pub(super) enum Act {
 
 /// A checker's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum ScenarioVerdict {
     /// Bound to what the brief says.
-    Honest { word: String, scores: Vec<Score>, summary: String },
+    Honest { word: String, scores: Vec<ScenarioScore>, summary: String },
     /// As it stands, but for `$NONCE`, `$TREE` and `$CANDIDATE`.
     Raw(String),
 }
 
 /// One dimension's score.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Score {
+pub(super) struct ScenarioScore {
     pub(super) dimension: String,
     pub(super) score: i64,
-    pub(super) places: Vec<Place>,
+    pub(super) evidence: Vec<ScoreEvidence>,
 }
 
 /// What a score rests on. A quote that is not given is looked up in what the brief shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ScoreEvidence {
     Gate(String),
     Line { path: String, line: u32, quote: Option<String> },
     Item { item: String, line: u32, quote: Option<String> },
@@ -112,17 +112,17 @@ pub(super) enum Place {
 
 /// Something that goes wrong instead of a turn.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Trouble {
-    pub(super) kind: Kind,
+pub(super) struct TurnFault {
+    pub(super) kind: TurnFaultKind,
     /// How often, before the turn comes; every time when not said.
     pub(super) times: Option<u32>,
 }
 
 /// What goes wrong.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum TurnFaultKind {
     /// An answer with an error status.
-    Error(Fault),
+    Error(ErrorReply),
     /// An error in the middle of an answer that began well.
     Failed { code: String, text: String },
     /// The connection is cut in the middle of the answer.
@@ -133,7 +133,7 @@ pub(super) enum Kind {
 
 /// An error answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Fault {
+pub(super) struct ErrorReply {
     pub(super) status: u16,
     /// The provider's word for it; the usual one of the status when not said.
     pub(super) kind: Option<String>,
@@ -146,14 +146,14 @@ pub(super) struct Fault {
 
 /// Tokens of one answer. Input is what no cache had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub(super) struct Usage {
+pub(super) struct ScenarioUsage {
     pub(super) input: u64,
     pub(super) output: u64,
     pub(super) cache_read: u64,
     pub(super) cache_write: u64,
 }
 
-impl Usage {
+impl ScenarioUsage {
     /// What a turn costs when the scenario does not say.
     pub(super) const USUAL: Self = Self { input: 1200, output: 60, cache_read: 800, cache_write: 0 };
 
@@ -181,7 +181,7 @@ impl Usage {
     }
 }
 
-impl Act {
+impl TurnAction {
     /// The word for it in the log.
     pub(super) fn word(&self) -> &'static str {
         match self {

@@ -1,11 +1,11 @@
 //! The server: HTTP on loopback, one answer a request. What is answered is [`super::choose`]'s to say, in which words
 //! [`super::protocol`]'s.
 
-use super::asked::Protocol;
-use super::choose::{Answer, Chosen, Stage};
-use super::log::{Book, Seen};
-use super::protocol::{Op, Route};
-use super::scenario::{Fault, Usage};
+use super::model_request::ModelProtocol;
+use super::protocol::{ModelOperation, ModelRoute};
+use super::request_log::{LoggedRequest, RequestLog};
+use super::scenario::{ErrorReply, ScenarioUsage};
+use super::scenario_player::{ChosenAnswer, ScenarioAnswer, ScenarioPlayer};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::{Body, Bytes, Frame, Incoming};
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue};
@@ -29,19 +29,19 @@ const CONNECTIONS_MAX: usize = 256;
 /// Bytes of a request's body: agents send whole conversations.
 const BODY_MAX: usize = 64 << 20;
 /// How long a connection may take to say what it wants.
-const GREETING: Duration = Duration::from_secs(60);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// The longest a scenario may make anybody wait before an answer.
 const DELAY_MAX_MS: u64 = 600_000;
 
 /// What a server plays, and what it remembers.
 #[derive(Debug)]
-pub(super) struct Server {
-    pub(super) stage: Stage,
-    pub(super) book: Book,
+pub(super) struct ScenarioServer {
+    pub(super) player: ScenarioPlayer,
+    pub(super) log: RequestLog,
 }
 
 /// Answers until it is dropped.
-pub(super) async fn serve(server: Arc<Server>, listener: TcpListener) {
+pub(super) async fn serve(server: Arc<ScenarioServer>, listener: TcpListener) {
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };
@@ -59,15 +59,15 @@ pub(super) async fn serve(server: Arc<Server>, listener: TcpListener) {
     }
 }
 
-async fn connection(server: &Server, stream: TcpStream) {
+async fn connection(server: &ScenarioServer, stream: TcpStream) {
     let service = service_fn(|request| async move { Ok::<_, Infallible>(answer(server, request).await) });
     let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(GREETING);
+    builder.timer(TokioTimer::new()).header_read_timeout(REQUEST_TIMEOUT);
     // What breaks a connection breaks nothing else; its client has seen it.
     let _ = builder.serve_connection(TokioIo::new(stream), service).await;
 }
 
-async fn answer(server: &Server, request: Request<Incoming>) -> Response<Out> {
+async fn answer(server: &ScenarioServer, request: Request<Incoming>) -> Response<ReplyBody> {
     let (head, body) = request.into_parts();
     let body = match Limited::new(body, BODY_MAX).collect().await {
         Ok(body) => body.to_bytes(),
@@ -77,20 +77,20 @@ async fn answer(server: &Server, request: Request<Incoming>) -> Response<Out> {
     };
     let path = head.uri.path();
     let whole = head.uri.path_and_query().map_or(path, |whole| whole.as_str());
-    let seen = Seen { method: head.method.as_str(), path: whole, headers: &head.headers, body: &body };
-    match (Route::of(path), &head.method) {
+    let seen = LoggedRequest { method: head.method.as_str(), path: whole, headers: &head.headers, body: &body };
+    match (ModelRoute::parse(path), &head.method) {
         (Some(route), &Method::POST) => asked(server, &route, &seen).await,
-        (_, &Method::GET) if path == "/_counter" => document(StatusCode::OK, &server.book.counter()),
+        (_, &Method::GET) if path == "/_counter" => document(StatusCode::OK, &server.log.counter_json()),
         (route, method) => {
             let (status, value) = elsewhere(route.as_ref(), method, path);
-            server.book.other(&seen, status.as_u16());
+            server.log.log_other(&seen, status.as_u16());
             document(status, &value)
         }
     }
 }
 
 /// Questions that are not for a model.
-fn elsewhere(route: Option<&Route>, method: &Method, path: &str) -> (StatusCode, Value) {
+fn elsewhere(route: Option<&ModelRoute>, method: &Method, path: &str) -> (StatusCode, Value) {
     let no = |status, text: &str| (status, json!({ "error": { "message": text, "type": "not_found_error" } }));
     match *method {
         Method::HEAD => (StatusCode::OK, Value::Null),
@@ -101,22 +101,27 @@ fn elsewhere(route: Option<&Route>, method: &Method, path: &str) -> (StatusCode,
     }
 }
 
-async fn asked(server: &Server, route: &Route, seen: &Seen<'_>) -> Response<Out> {
+async fn asked(server: &ScenarioServer, route: &ModelRoute, seen: &LoggedRequest<'_>) -> Response<ReplyBody> {
     let Ok(body) = serde_json::from_slice::<Value>(seen.body) else {
-        server.book.other(seen, 400);
-        let fault =
-            Fault { status: 400, kind: None, text: "the body is no JSON".to_owned(), headers: Vec::new(), body: None };
-        return document(StatusCode::BAD_REQUEST, &route.protocol.error(&fault));
+        server.log.log_other(seen, 400);
+        let fault = ErrorReply {
+            status: 400,
+            kind: None,
+            text: "the body is no JSON".to_owned(),
+            headers: Vec::new(),
+            body: None,
+        };
+        return document(StatusCode::BAD_REQUEST, &route.protocol.error_body(&fault));
     };
-    if route.op == Op::Count {
-        server.book.other(seen, 200);
-        return document(StatusCode::OK, &route.protocol.count(Usage::USUAL));
+    if route.op == ModelOperation::Count {
+        server.log.log_other(seen, 200);
+        return document(StatusCode::OK, &route.protocol.token_count(ScenarioUsage::USUAL));
     }
     let asked = route.read(&body);
-    let chosen = server.stage.choose(&asked, server.stage.number());
-    server.book.chosen(seen, &asked, &chosen);
+    let chosen = server.player.choose(&asked, server.player.next_number());
+    server.log.log_answer(seen, &asked, &chosen);
     think(chosen.delay_ms).await;
-    respond(route.protocol, if asked.streams { Way::Stream } else { Way::Document }, &chosen)
+    respond(route.protocol, if asked.streams { SendMode::Stream } else { SendMode::Document }, &chosen)
 }
 
 #[expect(clippy::disallowed_methods, reason = "the scenario asks for a model that is slow, not for an event")]
@@ -128,30 +133,30 @@ async fn think(delay_ms: u64) {
 
 /// How an answer is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum SendMode {
     Stream,
     Document,
 }
 
-fn respond(protocol: Protocol, way: Way, chosen: &Chosen) -> Response<Out> {
+fn respond(protocol: ModelProtocol, way: SendMode, chosen: &ChosenAnswer) -> Response<ReplyBody> {
     let pieces = |reply| match way {
-        Way::Stream => protocol.events(reply),
-        Way::Document => vec![protocol.document(reply).to_string()],
+        SendMode::Stream => protocol.events(reply),
+        SendMode::Document => vec![protocol.document(reply).to_string()],
     };
     let (pieces, end) = match &chosen.answer {
-        Answer::Fault(fault) => return refusal(protocol, fault),
-        Answer::Whole(reply) => (pieces(reply), End::Close),
-        Answer::Cut(reply) => (first_half(pieces(reply)), End::Cut),
-        Answer::Hang(reply) => (first_half(pieces(reply)), End::Hang),
-        Answer::Failed { begun, code, text } => {
+        ScenarioAnswer::Fault(fault) => return refusal(protocol, fault),
+        ScenarioAnswer::Whole(reply) => (pieces(reply), BodyEnd::Close),
+        ScenarioAnswer::Cut(reply) => (first_half(pieces(reply)), BodyEnd::Cut),
+        ScenarioAnswer::Hang(reply) => (first_half(pieces(reply)), BodyEnd::Hang),
+        ScenarioAnswer::Failed { begun, code, text } => {
             let mut pieces = first_half(pieces(begun));
-            pieces.push(protocol.failed(begun, code, text));
-            (pieces, End::Close)
+            pieces.push(protocol.failure_event(begun, code, text));
+            (pieces, BodyEnd::Close)
         }
     };
-    let kind = if way == Way::Stream { "text/event-stream" } else { "application/json" };
+    let kind = if way == SendMode::Stream { "text/event-stream" } else { "application/json" };
     let pieces = pieces.into_iter().map(Bytes::from).collect();
-    with_type(Response::new(Out { pieces, end }), kind)
+    with_type(Response::new(ReplyBody { pieces, end }), kind)
 }
 
 /// What is sent before an answer breaks: half of its events, or half of its one document.
@@ -164,11 +169,11 @@ fn first_half(mut pieces: Vec<String>) -> Vec<String> {
     pieces
 }
 
-fn refusal(protocol: Protocol, fault: &Fault) -> Response<Out> {
+fn refusal(protocol: ModelProtocol, fault: &ErrorReply) -> Response<ReplyBody> {
     let status = StatusCode::from_u16(fault.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = match &fault.body {
         Some(text) => with_type(whole(Bytes::from(text.clone())), "application/json"),
-        None => document(status, &protocol.error(fault)),
+        None => document(status, &protocol.error_body(fault)),
     };
     *response.status_mut() = status;
     for (name, value) in &fault.headers {
@@ -180,7 +185,7 @@ fn refusal(protocol: Protocol, fault: &Fault) -> Response<Out> {
     response
 }
 
-fn document(status: StatusCode, value: &Value) -> Response<Out> {
+fn document(status: StatusCode, value: &Value) -> Response<ReplyBody> {
     let text = value.to_string();
     let length = HeaderValue::from(text.len());
     let mut response = with_type(whole(Bytes::from(text)), "application/json");
@@ -189,25 +194,25 @@ fn document(status: StatusCode, value: &Value) -> Response<Out> {
     response
 }
 
-fn whole(bytes: Bytes) -> Response<Out> {
-    Response::new(Out { pieces: VecDeque::from([bytes]), end: End::Close })
+fn whole(bytes: Bytes) -> Response<ReplyBody> {
+    Response::new(ReplyBody { pieces: VecDeque::from([bytes]), end: BodyEnd::Close })
 }
 
-fn with_type(mut response: Response<Out>, kind: &'static str) -> Response<Out> {
+fn with_type(mut response: Response<ReplyBody>, kind: &'static str) -> Response<ReplyBody> {
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     response
 }
 
 /// An answer's body: pieces, and an end that need not be a good one.
 #[derive(Debug)]
-struct Out {
+struct ReplyBody {
     pieces: VecDeque<Bytes>,
-    end: End,
+    end: BodyEnd,
 }
 
 /// How a body ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
+enum BodyEnd {
     Close,
     /// The connection goes, after what was sent has left.
     Cut,
@@ -217,7 +222,7 @@ enum End {
     Hang,
 }
 
-impl Body for Out {
+impl Body for ReplyBody {
     type Data = Bytes;
     type Error = io::Error;
 
@@ -226,11 +231,11 @@ impl Body for Out {
             return Poll::Ready(Some(Ok(Frame::data(piece))));
         }
         match self.end {
-            End::Close => Poll::Ready(None),
-            End::Hang => Poll::Pending,
-            End::CutNow => Poll::Ready(Some(Err(io::Error::from(io::ErrorKind::ConnectionAborted)))),
-            End::Cut => {
-                self.end = End::CutNow;
+            BodyEnd::Close => Poll::Ready(None),
+            BodyEnd::Hang => Poll::Pending,
+            BodyEnd::CutNow => Poll::Ready(Some(Err(io::Error::from(io::ErrorKind::ConnectionAborted)))),
+            BodyEnd::Cut => {
+                self.end = BodyEnd::CutNow;
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }

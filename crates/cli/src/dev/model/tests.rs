@@ -1,14 +1,14 @@
 //! The scripted model from inside: reading scenarios, choosing turns, mapping them to the tools that agents offer.
 
-use super::asked::{Asked, Field, Form, Protocol, Said, Tool};
-use super::choose::{Answer, Chosen, Stage};
-use super::reply::{Payload, Reply, Stop};
-use super::scenario::{Act, Scenario};
+use super::model_request::{ChatMessage, ModelProtocol, ModelRequest, OfferedTool, ToolArgument, ToolInputForm};
+use super::reply::{ModelReply, StopReason, ToolPayload};
+use super::scenario::{ModelScenario, TurnAction};
+use super::scenario_player::{ChosenAnswer, ScenarioAnswer, ScenarioPlayer};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
 fn complains(text: &str, expected: &Expect) {
-    let wrong = Scenario::parse(text).expect_err("the scenario is wrong");
+    let wrong = ModelScenario::parse(text).expect_err("the scenario is wrong");
     expected.assert_eq(&format!("{}: {}", wrong.line, wrong.text));
 }
 
@@ -54,26 +54,31 @@ fn complaints_name_their_line() {
     complains("@ any\nsay \"open\n", &expect!["2: a quote is not closed"]);
 }
 
-fn tool(name: &str, fields: &[&str]) -> Tool {
-    let field = |name: &&str| Field { name: (*name).to_owned(), kind: "string".to_owned(), required: true };
-    Tool { name: name.to_owned(), form: Form::Object, fields: fields.iter().map(field).collect(), namespace: None }
+fn tool(name: &str, fields: &[&str]) -> OfferedTool {
+    let field = |name: &&str| ToolArgument { name: (*name).to_owned(), kind: "string".to_owned(), required: true };
+    OfferedTool {
+        name: name.to_owned(),
+        form: ToolInputForm::Object,
+        fields: fields.iter().map(field).collect(),
+        namespace: None,
+    }
 }
 
-fn asked(protocol: Protocol, tools: Vec<Tool>) -> Asked {
-    Asked {
+fn asked(protocol: ModelProtocol, tools: Vec<OfferedTool>) -> ModelRequest {
+    ModelRequest {
         protocol,
         model: "m1".to_owned(),
         streams: true,
         tools,
         wants_json: false,
         prompt: "Working directory: /work\nRole: maker · attempt 2\n".to_owned(),
-        history: vec![Said::Other],
+        history: vec![ChatMessage::Other],
     }
 }
 
-fn claude() -> Asked {
+fn claude() -> ModelRequest {
     asked(
-        Protocol::Anthropic,
+        ModelProtocol::Anthropic,
         vec![
             tool("Bash", &["command", "description"]),
             tool("Write", &["file_path", "content"]),
@@ -83,34 +88,34 @@ fn claude() -> Asked {
     )
 }
 
-fn codex() -> Asked {
-    let patch = Tool { form: Form::Text, ..tool("apply_patch", &[]) };
-    asked(Protocol::Responses, vec![tool("exec_command", &["cmd"]), patch])
+fn codex() -> ModelRequest {
+    let patch = OfferedTool { form: ToolInputForm::Text, ..tool("apply_patch", &[]) };
+    asked(ModelProtocol::Responses, vec![tool("exec_command", &["cmd"]), patch])
 }
 
-fn stage(text: &str) -> Stage {
-    Stage::new(Scenario::parse(text).expect("a good scenario"))
+fn stage(text: &str) -> ScenarioPlayer {
+    ScenarioPlayer::new(ModelScenario::parse(text).expect("a good scenario"))
 }
 
-fn whole(chosen: Chosen) -> Reply {
+fn whole(chosen: ChosenAnswer) -> ModelReply {
     match chosen.answer {
-        Answer::Whole(reply) => reply,
+        ScenarioAnswer::Whole(reply) => reply,
         other => panic!("not an answer: {other:?}"),
     }
 }
 
 /// All calls and words of a block, as an agent sees them that does what it is told.
-fn play(text: &str, mut asked: Asked) -> String {
+fn play(text: &str, mut asked: ModelRequest) -> String {
     let stage = stage(text);
     let mut told = String::new();
     for number in 1..20 {
         let reply = whole(stage.choose(&asked, number));
         let call = reply.call.map(|call| {
             let payload = match call.payload {
-                Payload::Object(value) => value.to_string(),
-                Payload::Text(text) => text,
+                ToolPayload::Object(value) => value.to_string(),
+                ToolPayload::Text(text) => text,
             };
-            asked.history.extend([Said::Model(vec![format!("prefix__{}", call.id)]), Said::Other]);
+            asked.history.extend([ChatMessage::Model(vec![format!("prefix__{}", call.id)]), ChatMessage::Other]);
             format!("{} {payload}", call.name)
         });
         told += &format!("{}| {}\n", reply.text, call.as_deref().unwrap_or("(end)"));
@@ -157,7 +162,8 @@ fn turns_are_mapped_to_the_tools_that_are_offered() {
         Last.| (end)
     "#]]
     .assert_eq(&play(WORK, codex()));
-    let program = Tool { form: Form::Text, namespace: Some("functions".to_owned()), ..tool("exec", &[]) };
+    let program =
+        OfferedTool { form: ToolInputForm::Text, namespace: Some("functions".to_owned()), ..tool("exec", &[]) };
     expect![[r#"
         First.| exec const result = await tools.apply_patch("*** Begin Patch\n*** Add File: notes.md\n+a\n+b\n*** End Patch\n");
         text(JSON.stringify(result));
@@ -175,7 +181,7 @@ fn turns_are_mapped_to_the_tools_that_are_offered() {
         text(JSON.stringify(result));
 
         Last.| (end)
-    "#]].assert_eq(&play(WORK, asked(Protocol::Responses, vec![program])));
+    "#]].assert_eq(&play(WORK, asked(ModelProtocol::Responses, vec![program])));
     let opencode = vec![
         tool("bash", &["command", "description"]),
         tool("write", &["filePath", "content"]),
@@ -190,12 +196,13 @@ fn turns_are_mapped_to_the_tools_that_are_offered() {
         | bash {"command":"printf '%s' 'Fine.' > \"$LOOPWRIGHT_OUTBOX\"/'report.md'","description":"scripted"}
         Last.| (end)
     "#]]
-    .assert_eq(&play(WORK, asked(Protocol::Chat, opencode)));
+    .assert_eq(&play(WORK, asked(ModelProtocol::Chat, opencode)));
 }
 
 #[test]
 fn a_tool_that_is_not_offered_is_called_by_the_agents_name_for_it() {
-    let told = play("@ any\nrun ls\nwrite a b\n", asked(Protocol::Gemini, vec![tool("read_file", &["file_path"])]));
+    let told =
+        play("@ any\nrun ls\nwrite a b\n", asked(ModelProtocol::Gemini, vec![tool("read_file", &["file_path"])]));
     expect![[r#"
         | run_shell_command {"command":"ls","description":"scripted"}
         | write_file {"file_path":"/work/a","content":"b"}
@@ -208,7 +215,7 @@ fn a_tool_that_is_not_offered_is_called_by_the_agents_name_for_it() {
 fn the_most_particular_block_answers() {
     let stage =
         stage("@ any\nsay any\n@ maker\nsay maker\n@ text \"magic\"\nsay text\n@ maker attempt=2\nsay second\n");
-    let says = |prompt: &str| whole(stage.choose(&Asked { prompt: prompt.to_owned(), ..claude() }, 1)).text;
+    let says = |prompt: &str| whole(stage.choose(&ModelRequest { prompt: prompt.to_owned(), ..claude() }, 1)).text;
     assert_eq!(says("Role: maker · attempt 2"), "second");
     assert_eq!(says("Role: maker · attempt 2\nmagic"), "second");
     assert_eq!(says("Role: maker · attempt 1\nmagic"), "text");
@@ -222,8 +229,8 @@ fn what_has_no_block_and_what_has_no_tools_is_answered_all_the_same() {
     let stage = stage("@ checker\nsay checked\n");
     let chosen = stage.choose(&claude(), 1);
     assert_eq!((chosen.word, chosen.block.clone()), ("no block", None));
-    assert_eq!(whole(chosen).stop, Stop::End);
-    let side = stage.choose(&asked(Protocol::Chat, Vec::new()), 2);
+    assert_eq!(whole(chosen).stop, StopReason::End);
+    let side = stage.choose(&asked(ModelProtocol::Chat, Vec::new()), 2);
     assert!(side.side);
     assert_eq!(whole(side).text, "Scripted work");
 }
@@ -246,11 +253,11 @@ fn a_conversation_that_goes_on_after_words_goes_on_in_the_scenario() {
         let reply = whole(stage.choose(&asked, number));
         stops.push((reply.stop, reply.text));
         // A turn that the agent keeps as two messages is still one.
-        asked.history.extend([Said::Model(Vec::new()), Said::Model(Vec::new()), Said::Other]);
+        asked.history.extend([ChatMessage::Model(Vec::new()), ChatMessage::Model(Vec::new()), ChatMessage::Other]);
     }
     let words = stops.iter().map(|(stop, text)| (*stop, text.as_str())).collect::<Vec<_>>();
-    let length = (Stop::Length, "and so on");
-    assert_eq!(words, [length, length, (Stop::End, "over"), (Stop::End, "done.")]);
+    let length = (StopReason::Length, "and so on");
+    assert_eq!(words, [length, length, (StopReason::End, "over"), (StopReason::End, "done.")]);
 }
 
 const BRIEF: &str = "\
@@ -271,7 +278,7 @@ candidate: c1
 
 const JUDGE: &str = "@ checker\nverdict pass correctness=5@calc.py:2 scope=4@gate:small\n";
 
-fn verdict(mut asked: Asked) -> Reply {
+fn verdict(mut asked: ModelRequest) -> ModelReply {
     asked.prompt.push_str(BRIEF);
     whole(stage(JUDGE).choose(&asked, 1))
 }
@@ -286,18 +293,18 @@ fn a_verdict_takes_the_way_that_the_agent_has() {
             { "dimension": "scope", "score": 4, "why": "scripted", "evidence": [{ "gate": "small" }] },
         ],
     });
-    let text = verdict(Asked { wants_json: true, ..codex() }).text;
+    let text = verdict(ModelRequest { wants_json: true, ..codex() }).text;
     assert_eq!(serde_json::from_str::<Value>(&text).ok(), Some(expected.clone()));
 
     let mut structured = claude();
     structured.tools.push(tool("StructuredOutput", &["verdict"]));
     let call = verdict(structured).call.expect("a call");
-    assert_eq!((call.name.as_str(), call.payload), ("StructuredOutput", Payload::Object(expected)));
+    assert_eq!((call.name.as_str(), call.payload), ("StructuredOutput", ToolPayload::Object(expected)));
 
     let mut by_file = codex();
     by_file.prompt.push_str("Write it to LOOPWRIGHT_VERDICT.\n");
     let call = verdict(by_file).call.expect("a call");
-    let command = call.payload.object()["cmd"].as_str().unwrap_or_default().to_owned();
+    let command = call.payload.to_object()["cmd"].as_str().unwrap_or_default().to_owned();
     assert!(
         command.starts_with("printf '%s' '{\"nonce\"") && command.ends_with("> \"$LOOPWRIGHT_VERDICT\""),
         "{command}"
@@ -311,13 +318,13 @@ fn usage_is_told_in_the_words_that_a_protocol_has() {
     let text = "@ any\nusage input=10 output=5 cache_read=3 cache_write=2\nrun ls\n";
     let usage = whole(stage(text).choose(&claude(), 1)).usage;
     assert_eq!((usage.input, usage.cache_write), (10, 2));
-    let usage = whole(stage(text).choose(&asked(Protocol::Chat, codex().tools), 1)).usage;
+    let usage = whole(stage(text).choose(&asked(ModelProtocol::Chat, codex().tools), 1)).usage;
     assert_eq!((usage.input, usage.cache_read, usage.cache_write), (12, 3, 0));
 }
 
 #[test]
 fn a_block_ends_of_itself() {
-    let scenario = Scenario::parse("run ls\n").expect("a block without a header");
+    let scenario = ModelScenario::parse("run ls\n").expect("a block without a header");
     let acts: Vec<_> = scenario.blocks[0].turns.iter().map(|turn| (turn.act.clone(), turn.say.as_str())).collect();
-    assert_eq!(acts, [(Act::Run("ls".to_owned()), ""), (Act::End, "done.")]);
+    assert_eq!(acts, [(TurnAction::Run("ls".to_owned()), ""), (TurnAction::End, "done.")]);
 }

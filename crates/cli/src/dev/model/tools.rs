@@ -1,9 +1,9 @@
 //! Which of the offered tools does what a scenario asks for, and with which arguments. Agents name the same few tools in many
 //! ways; the names are tried in turn, and the arguments are taken from each tool's own schema.
 
-use super::asked::{Asked, Field, Form, Protocol, Tool};
-use super::reply::Payload;
-use super::scenario::Act;
+use super::model_request::{ModelProtocol, ModelRequest, OfferedTool, ToolArgument, ToolInputForm};
+use super::reply::ToolPayload;
+use super::scenario::TurnAction;
 use serde_json::{Map, Value, json};
 
 /// Names of tools, by what they do.
@@ -25,37 +25,39 @@ const COMMANDS: [&str; 2] = ["command", "cmd"];
 
 /// A call without its id.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Plan {
+pub(super) struct PlannedCall {
     pub(super) name: String,
     pub(super) namespace: Option<String>,
-    pub(super) payload: Payload,
+    pub(super) payload: ToolPayload,
 }
 
 /// The call that does an act; nothing for acts that are words.
-pub(super) fn plan(asked: &Asked, act: &Act) -> Option<Plan> {
+pub(super) fn plan_call(asked: &ModelRequest, act: &TurnAction) -> Option<PlannedCall> {
     match act {
-        Act::Write { path, text } => Some(write(asked, path, text)),
-        Act::Replace { path, old, new } => Some(replace(asked, path, old, new)),
-        Act::Run(command) => Some(shell(asked, command)),
-        Act::Read(path) => Some(read(asked, path)),
-        Act::Stage { name, text } => Some(into_variable(asked, &format!("LOOPWRIGHT_OUTBOX/{name}"), text)),
-        Act::End | Act::Verdict(_) | Act::Answer(_) | Act::Refuse | Act::Length => None,
+        TurnAction::Write { path, text } => Some(write(asked, path, text)),
+        TurnAction::Replace { path, old, new } => Some(replace(asked, path, old, new)),
+        TurnAction::Run(command) => Some(shell(asked, command)),
+        TurnAction::Read(path) => Some(read(asked, path)),
+        TurnAction::Stage { name, text } => Some(into_variable(asked, &format!("LOOPWRIGHT_OUTBOX/{name}"), text)),
+        TurnAction::End | TurnAction::Verdict(_) | TurnAction::Answer(_) | TurnAction::Refuse | TurnAction::Length => {
+            None
+        }
     }
 }
 
 /// The call that hands in a structured answer, where the agent has a tool for it.
-pub(super) fn structured(asked: &Asked, answer: &Value) -> Option<Plan> {
+pub(super) fn structured_answer_call(asked: &ModelRequest, answer: &Value) -> Option<PlannedCall> {
     let tool = find(asked, &STRUCTURED)?;
     Some(object(tool, answer.clone()))
 }
 
 /// Writes a verdict into the file that the environment names, where the agent can.
-pub(super) fn verdict_file(asked: &Asked, text: &str) -> Option<Plan> {
+pub(super) fn verdict_file_call(asked: &ModelRequest, text: &str) -> Option<PlannedCall> {
     let can = find(asked, &SHELL).or_else(|| find(asked, &PROGRAM)).is_some();
     can.then(|| into_variable(asked, "LOOPWRIGHT_VERDICT", text))
 }
 
-fn write(asked: &Asked, path: &str, text: &str) -> Plan {
+fn write(asked: &ModelRequest, path: &str, text: &str) -> PlannedCall {
     if let Some(tool) = find(asked, &WRITE) {
         return filled(tool, &[(&PATHS, &absolute(asked, path)), (&CONTENTS, text)]);
     }
@@ -64,7 +66,7 @@ fn write(asked: &Asked, path: &str, text: &str) -> Plan {
     }
     let patch = patch(path, text);
     match find(asked, &PATCH) {
-        Some(tool) if tool.form == Form::Text => text_call(tool, patch),
+        Some(tool) if tool.form == ToolInputForm::Text => text_call(tool, patch),
         _ if find(asked, &["exec_command"]).is_some() => shell(asked, &format!("apply_patch <<'EOF'\n{patch}EOF")),
         None if find(asked, &PROGRAM).is_some() => {
             program(asked, &format!("await tools.apply_patch({})", Value::from(patch)))
@@ -73,7 +75,7 @@ fn write(asked: &Asked, path: &str, text: &str) -> Plan {
     }
 }
 
-fn replace(asked: &Asked, path: &str, old: &str, new: &str) -> Plan {
+fn replace(asked: &ModelRequest, path: &str, old: &str, new: &str) -> PlannedCall {
     if let Some(tool) = find(asked, &EDIT) {
         return filled(tool, &[(&PATHS, &absolute(asked, path)), (&OLD, old), (&NEW, new)]);
     }
@@ -86,7 +88,7 @@ fn replace(asked: &Asked, path: &str, old: &str, new: &str) -> Plan {
     shell(asked, &format!("OLD={} NEW={} {swap} {}", quoted(old), quoted(new), quoted(path)))
 }
 
-fn read(asked: &Asked, path: &str) -> Plan {
+fn read(asked: &ModelRequest, path: &str) -> PlannedCall {
     match find(asked, &READ) {
         Some(tool) => filled(tool, &[(&PATHS, &absolute(asked, path))]),
         None if find(asked, &SHELL).or_else(|| find(asked, &PROGRAM)).is_some() => {
@@ -96,11 +98,11 @@ fn read(asked: &Asked, path: &str) -> Plan {
     }
 }
 
-fn shell(asked: &Asked, command: &str) -> Plan {
+fn shell(asked: &ModelRequest, command: &str) -> PlannedCall {
     if let Some(tool) = find(asked, &SHELL) {
         let list = tool.field(&COMMANDS).is_some_and(|field| field.kind == "array");
         let mut plan = filled(tool, &[(&COMMANDS, command)]);
-        if let (true, Payload::Object(arguments)) = (list, &mut plan.payload) {
+        if let (true, ToolPayload::Object(arguments)) = (list, &mut plan.payload) {
             arguments["command"] = json!(["bash", "-lc", command]);
         }
         return plan;
@@ -111,7 +113,7 @@ fn shell(asked: &Asked, command: &str) -> Plan {
     missing(asked, "Bash", json!({ "command": command, "description": "scripted" }))
 }
 
-fn program(asked: &Asked, expression: &str) -> Plan {
+fn program(asked: &ModelRequest, expression: &str) -> PlannedCall {
     let source = format!("const result = {expression};\ntext(JSON.stringify(result));\n");
     match find(asked, &PROGRAM) {
         Some(tool) => text_call(tool, source),
@@ -120,38 +122,38 @@ fn program(asked: &Asked, expression: &str) -> Plan {
 }
 
 /// A file whose name is in the environment, which only a shell knows.
-fn into_variable(asked: &Asked, place: &str, text: &str) -> Plan {
+fn into_variable(asked: &ModelRequest, place: &str, text: &str) -> PlannedCall {
     let (variable, name) = place.split_once('/').map_or((place, None), |(variable, name)| (variable, Some(name)));
     let name = name.map(|name| format!("/{}", quoted(name))).unwrap_or_default();
     shell(asked, &format!("printf '%s' {} > \"${variable}\"{name}", quoted(text)))
 }
 
 /// A tool that is not offered is called all the same, by the name the agent knows it by: then the agent says no.
-fn missing(asked: &Asked, act: &str, mut arguments: Value) -> Plan {
+fn missing(asked: &ModelRequest, act: &str, mut arguments: Value) -> PlannedCall {
     let names = match asked.protocol {
-        Protocol::Anthropic => ["Write", "Edit", "Read", "Bash"],
-        Protocol::Gemini => ["write_file", "replace", "read_file", "run_shell_command"],
-        Protocol::Responses => ["apply_patch", "apply_patch", "exec_command", "exec_command"],
-        Protocol::Chat => ["write", "edit", "read", "bash"],
+        ModelProtocol::Anthropic => ["Write", "Edit", "Read", "Bash"],
+        ModelProtocol::Gemini => ["write_file", "replace", "read_file", "run_shell_command"],
+        ModelProtocol::Responses => ["apply_patch", "apply_patch", "exec_command", "exec_command"],
+        ModelProtocol::Chat => ["write", "edit", "read", "bash"],
     };
     let index = ["Write", "Edit", "Read", "Bash"].iter().position(|name| *name == act).unwrap_or(3);
-    if asked.protocol == Protocol::Responses && act == "Bash" {
+    if asked.protocol == ModelProtocol::Responses && act == "Bash" {
         arguments = json!({ "cmd": arguments["command"] });
     }
-    Plan { name: names[index].to_owned(), namespace: None, payload: Payload::Object(arguments) }
+    PlannedCall { name: names[index].to_owned(), namespace: None, payload: ToolPayload::Object(arguments) }
 }
 
 /// A tool by its name, or by its name behind the name of a server.
-fn find<'a>(asked: &'a Asked, names: &[&str]) -> Option<&'a Tool> {
+fn find<'a>(asked: &'a ModelRequest, names: &[&str]) -> Option<&'a OfferedTool> {
     let plain = names.iter().find_map(|name| asked.tools.iter().find(|tool| tool.name == *name));
     plain.or_else(|| {
-        let tail = |tool: &Tool, name: &str| tool.name.rsplit_once("__").is_some_and(|(_, last)| last == name);
+        let tail = |tool: &OfferedTool, name: &str| tool.name.rsplit_once("__").is_some_and(|(_, last)| last == name);
         names.iter().find_map(|name| asked.tools.iter().find(|tool| tail(tool, name)))
     })
 }
 
 /// Puts each value under the name that the tool has for it, and something harmless into what else is required.
-fn filled(tool: &Tool, values: &[(&[&str], &str)]) -> Plan {
+fn filled(tool: &OfferedTool, values: &[(&[&str], &str)]) -> PlannedCall {
     let mut arguments = Map::new();
     for (names, value) in values {
         let name = tool.field(names).map_or(names[0], |field| field.name.as_str());
@@ -163,7 +165,7 @@ fn filled(tool: &Tool, values: &[(&[&str], &str)]) -> Plan {
     object(tool, Value::Object(arguments))
 }
 
-fn harmless(field: &Field) -> Value {
+fn harmless(field: &ToolArgument) -> Value {
     match field.kind.as_str() {
         "boolean" => json!(false),
         "integer" | "number" => json!(0),
@@ -173,17 +175,17 @@ fn harmless(field: &Field) -> Value {
     }
 }
 
-fn object(tool: &Tool, arguments: Value) -> Plan {
-    Plan { name: tool.name.clone(), namespace: tool.namespace.clone(), payload: Payload::Object(arguments) }
+fn object(tool: &OfferedTool, arguments: Value) -> PlannedCall {
+    PlannedCall { name: tool.name.clone(), namespace: tool.namespace.clone(), payload: ToolPayload::Object(arguments) }
 }
 
-fn text_call(tool: &Tool, text: String) -> Plan {
-    Plan { name: tool.name.clone(), namespace: tool.namespace.clone(), payload: Payload::Text(text) }
+fn text_call(tool: &OfferedTool, text: String) -> PlannedCall {
+    PlannedCall { name: tool.name.clone(), namespace: tool.namespace.clone(), payload: ToolPayload::Text(text) }
 }
 
 /// Some agents take no relative paths; they say in their prompt where they work.
-fn absolute(asked: &Asked, path: &str) -> String {
-    match asked.folder() {
+fn absolute(asked: &ModelRequest, path: &str) -> String {
+    match asked.working_dir() {
         Some(folder) if !path.starts_with('/') => format!("{}/{path}", folder.trim_end_matches('/')),
         _ => path.to_owned(),
     }

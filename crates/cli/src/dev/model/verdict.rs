@@ -1,21 +1,21 @@
 //! A checker's verdict as an honest model would write it: bound to what its brief says, with quotes from what it shows.
 
-use super::scenario::{Place, Score, Verdict};
+use super::scenario::{ScenarioScore, ScenarioVerdict, ScoreEvidence};
 use loopwright_core::prompt;
 use serde_json::{Value, json};
 
 /// The verdict as a JSON document. What the brief does not say stays empty, and the engine says no to it.
-pub(super) fn text(verdict: &Verdict, brief: &str) -> String {
+pub(super) fn verdict_json(verdict: &ScenarioVerdict, brief: &str) -> String {
     // One program takes names behind at signs for files unless a backslash stands before them, and its brief says so.
     let brief = &brief.replace("\\@", "@");
     let binding = prompt::read_binding(brief);
-    let part = |of: fn(&prompt::Binding) -> &String| binding.as_ref().map(of).cloned().unwrap_or_default();
+    let part = |of: fn(&prompt::VerdictBinding) -> &String| binding.as_ref().map(of).cloned().unwrap_or_default();
     let (nonce, tree, candidate) = (part(|all| &all.nonce), part(|all| &all.tree), part(|all| &all.candidate));
     match verdict {
-        Verdict::Raw(raw) => {
+        ScenarioVerdict::Raw(raw) => {
             raw.trim_end().replace("$NONCE", &nonce).replace("$TREE", &tree).replace("$CANDIDATE", &candidate)
         }
-        Verdict::Honest { word, scores, summary } => {
+        ScenarioVerdict::Honest { word, scores, summary } => {
             let scores: Vec<Value> = scores.iter().map(|one| score(one, brief)).collect();
             json!({
                 "nonce": nonce, "tree": tree, "candidate": candidate,
@@ -26,19 +26,19 @@ pub(super) fn text(verdict: &Verdict, brief: &str) -> String {
     }
 }
 
-fn score(score: &Score, brief: &str) -> Value {
-    let evidence: Vec<Value> = score.places.iter().map(|place| evidence(place, brief)).collect();
+fn score(score: &ScenarioScore, brief: &str) -> Value {
+    let evidence: Vec<Value> = score.evidence.iter().map(|place| evidence(place, brief)).collect();
     json!({ "dimension": score.dimension, "score": score.score, "why": "scripted", "evidence": evidence })
 }
 
-fn evidence(place: &Place, brief: &str) -> Value {
+fn evidence(place: &ScoreEvidence, brief: &str) -> Value {
     match place {
-        Place::Gate(gate) => json!({ "gate": gate }),
-        Place::Line { path, line, quote } => {
+        ScoreEvidence::Gate(gate) => json!({ "gate": gate }),
+        ScoreEvidence::Line { path, line, quote } => {
             let quote = quote.clone().or_else(|| prompt::read_diff_line(brief, path, *line));
             json!({ "path": path, "line": line, "quote": quote.unwrap_or_default().trim() })
         }
-        Place::Item { item, line, quote } => {
+        ScoreEvidence::Item { item, line, quote } => {
             let quote = quote.clone().or_else(|| prompt::read_item_line(brief, item, *line));
             json!({ "item": item, "line": line, "quote": quote.unwrap_or_default().trim() })
         }

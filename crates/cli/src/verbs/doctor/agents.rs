@@ -1,16 +1,16 @@
 //! What `doctor` says about agents: whether their programs are here, what they can do, and by what they ask their models.
 
-use super::{Check, Status};
-use crate::context::{Candidate, Context, Standing};
-use loopwright::agents::{Capabilities, install_hint};
-use loopwright::proc::Proc;
+use super::{DoctorCheck, DoctorStatus};
+use crate::context::{AgentAccess, AgentAvailability, CommandContext};
+use loopwright::agents::{AgentCapabilities, install_hint};
+use loopwright::proc::ProcessRunner;
 use loopwright::seam::Seam;
 use serde::Serialize;
 use std::os::unix::fs::DirBuilderExt as _;
 
 /// One agent of the document.
 #[derive(Debug, Serialize)]
-pub(super) struct Agent {
+pub(super) struct DoctorAgent {
     /// The word in loop files.
     agent: &'static str,
     /// Its program, if it is on this machine.
@@ -30,9 +30,9 @@ pub(super) struct Agent {
 }
 
 /// All agents, and a line about each.
-pub(super) async fn look(cx: &Context) -> Vec<(Agent, Check)> {
+pub(super) async fn check_agents(cx: &CommandContext) -> Vec<(DoctorAgent, DoctorCheck)> {
     let repo = cx.repo().await.ok();
-    let candidates = match cx.candidates(repo.as_ref().map(|repo| repo.work_tree.as_path())) {
+    let candidates = match cx.agent_availability(repo.as_ref().map(|repo| repo.work_tree.as_path())) {
         Ok(candidates) => candidates,
         // A configuration that cannot be read is told by the check of the store.
         Err(_) => return Vec::new(),
@@ -48,33 +48,33 @@ pub(super) async fn look(cx: &Context) -> Vec<(Agent, Check)> {
 }
 
 /// A program is asked for its version only where no file tells it, and then in an empty folder.
-async fn version(candidate: &Candidate) -> Option<String> {
+async fn version(candidate: &AgentAvailability) -> Option<String> {
     let installed = candidate.installed.as_ref()?;
     if installed.version.is_some() {
         return installed.version.clone();
     }
     let scratch = std::env::temp_dir().join(format!("loopwright-doctor-{}", std::process::id()));
     std::fs::DirBuilder::new().mode(0o700).create(&scratch).ok()?;
-    let told = installed.ask_version(&Proc::new(Seam::none()), &scratch).await;
+    let told = installed.query_version(&ProcessRunner::new(Seam::none()), &scratch).await;
     // What a program left there is of no use to anybody; what cannot be removed goes with the system's temporary files.
     let _ = std::fs::remove_dir_all(&scratch);
     told
 }
 
-fn agent(candidate: &Candidate, version: Option<String>) -> Agent {
-    let (access, provider, key) = match &candidate.standing {
-        Standing::Key(provider, place) => ("key", Some(provider.clone()), Some(place.clone())),
-        Standing::Login => ("login", None, None),
-        Standing::Lacking(_) | Standing::Free => ("none", None, None),
+fn agent(candidate: &AgentAvailability, version: Option<String>) -> DoctorAgent {
+    let (access, provider, key) = match &candidate.access {
+        AgentAccess::Key(provider, place) => ("key", Some(provider.clone()), Some(place.clone())),
+        AgentAccess::Login => ("login", None, None),
+        AgentAccess::Missing(_) | AgentAccess::NotNeeded => ("none", None, None),
     };
-    let fix = match (&candidate.installed, &candidate.standing) {
+    let fix = match (&candidate.installed, &candidate.access) {
         (None, _) => install_hint(candidate.agent),
-        (Some(_), Standing::Lacking(hint)) => Some(hint.clone()),
-        (Some(_), Standing::Key(..) | Standing::Login | Standing::Free) => None,
+        (Some(_), AgentAccess::Missing(hint)) => Some(hint.clone()),
+        (Some(_), AgentAccess::Key(..) | AgentAccess::Login | AgentAccess::NotNeeded) => None,
     };
     let program = candidate.installed.as_ref().map(|installed| installed.program.to_string_lossy().into_owned());
     let can = candidate.capabilities.map(words).unwrap_or_default();
-    Agent {
+    DoctorAgent {
         agent: candidate.agent.word(),
         program,
         version,
@@ -88,7 +88,7 @@ fn agent(candidate: &Candidate, version: Option<String>) -> Agent {
 }
 
 /// Capabilities as people would say them.
-fn words(can: Capabilities) -> Vec<&'static str> {
+fn words(can: AgentCapabilities) -> Vec<&'static str> {
     let all = [
         (can.usage, "tells its usage"),
         (can.tool_allowlist, "keeps to a list of tools"),
@@ -101,19 +101,19 @@ fn words(can: Capabilities) -> Vec<&'static str> {
     all.into_iter().filter(|(able, _)| *able).map(|(_, word)| word).collect()
 }
 
-fn check(candidate: &Candidate, agent: &Agent) -> Check {
+fn check(candidate: &AgentAvailability, agent: &DoctorAgent) -> DoctorCheck {
     let name = format!("agent {}", agent.agent);
     if candidate.installed.is_none() {
-        return Check { fix: agent.fix.clone(), ..Check::info(&name, "not installed") };
+        return DoctorCheck { fix: agent.fix.clone(), ..DoctorCheck::info(&name, "not installed") };
     }
     let version = agent.version.as_deref().unwrap_or("of an unknown version");
     let can = if agent.can.is_empty() { "not driven by this build".to_owned() } else { agent.can.join(", ") };
-    let access = match &candidate.standing {
-        Standing::Key(provider, place) => format!("asks {provider} with the key in {place}"),
-        Standing::Login => "uses its own sign-in, which is then in its HOME".to_owned(),
-        Standing::Lacking(_) => "has no key for its model provider".to_owned(),
-        Standing::Free => "asks nobody".to_owned(),
+    let access = match &candidate.access {
+        AgentAccess::Key(provider, place) => format!("asks {provider} with the key in {place}"),
+        AgentAccess::Login => "uses its own sign-in, which is then in its HOME".to_owned(),
+        AgentAccess::Missing(_) => "has no key for its model provider".to_owned(),
+        AgentAccess::NotNeeded => "asks nobody".to_owned(),
     };
-    let status = if candidate.is_usable() { Status::Ok } else { Status::Gap };
-    Check { status, fix: agent.fix.clone(), ..Check::ok(&name, format!("{version}; {access}; {can}")) }
+    let status = if candidate.is_usable() { DoctorStatus::Ok } else { DoctorStatus::Gap };
+    DoctorCheck { status, fix: agent.fix.clone(), ..DoctorCheck::ok(&name, format!("{version}; {access}; {can}")) }
 }

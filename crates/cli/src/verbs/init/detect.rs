@@ -11,7 +11,7 @@ const LOOK_MAX: usize = 1 << 20;
 const ENTRIES_MAX: usize = 10_000;
 
 /// The command that runs the tests, if the repository has one of the usual shapes.
-pub(super) fn tests(root: &Path) -> Option<Vec<String>> {
+pub(super) fn detect_test_command(root: &Path) -> Option<Vec<String>> {
     let has = |name: &str| root.join(name).is_file();
     let says = |name: &str, needle: &str| text(&root.join(name)).contains(needle);
     let words: &[&str] = if has("Cargo.toml") {
@@ -78,7 +78,7 @@ mod tests_of_detection {
                 fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("a mode can be set");
             }
         }
-        tests(folder.path()).map(|words| words.join(" "))
+        detect_test_command(folder.path()).map(|words| words.join(" "))
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The texts that `init` writes. They explain themselves, since they are the first thing people read and change.
 
-use super::Cast;
+use super::ExampleAgents;
 use loopwright_core::spec::AgentUse;
 
 /// `.loopwright/config.yaml`.
@@ -35,7 +35,7 @@ verdict pass correctness=5@item:report.md:1 scope=5@item:report.md:2
 ";
 
 /// `.loopwright/loops/first-look.md`.
-pub(super) fn loop_file(tests: Option<&[String]>, cast: &Cast) -> String {
+pub(super) fn loop_file(tests: Option<&[String]>, cast: &ExampleAgents) -> String {
     let gates = match tests {
         Some(run) => format!("gates:\n  - {{ name: tests, run: [{}] }}\n", run.join(", ")),
         None => "# gates:\n#   - { name: tests, run: [./run-tests] }   # a command that fails when the work is bad\n"
@@ -64,7 +64,7 @@ The report says only what the repository shows.
 }
 
 /// Who plays: one word changes it.
-fn agents(cast: &Cast) -> String {
+fn agents(cast: &ExampleAgents) -> String {
     const WORDS: &str = "claude, codex, opencode, gemini, acp, command, scripted";
     let script = "{ use: scripted, script: first-look.script }";
     let any = "{ use: command, run: [my-agent, --print, \"{prompt}\"] }";

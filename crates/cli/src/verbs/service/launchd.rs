@@ -1,16 +1,16 @@
 //! The daemon as a launchd agent. Written for macOS, where it was neither compiled nor tried.
 
-use super::Plan;
+use super::ServicePlan;
 use std::path::{Path, PathBuf};
 
 /// Label and file.
-pub(super) fn place(home: &Path, tag: &str) -> (String, PathBuf) {
+pub(super) fn label_and_path(home: &Path, tag: &str) -> (String, PathBuf) {
     let name = format!("dev.loopwright{tag}");
     let file = home.join("Library/LaunchAgents").join(format!("{name}.plist"));
     (name, file)
 }
 
-pub(super) fn plist(plan: &Plan) -> String {
+pub(super) fn plist(plan: &ServicePlan) -> String {
     let words: String = plan.argv.iter().map(|word| format!("    <string>{}</string>\n", escaped(word))).collect();
     let line = |(name, value): &(&str, String)| format!("    <key>{name}</key><string>{}</string>\n", escaped(value));
     let variables: String = plan.variables.iter().map(line).collect();
@@ -44,12 +44,12 @@ pub(super) fn plist(plan: &Plan) -> String {
     )
 }
 
-pub(super) fn start(plan: &Plan) -> Vec<String> {
+pub(super) fn start_command(plan: &ServicePlan) -> Vec<String> {
     let file = plan.file.to_string_lossy().replace('\'', r"'\''");
     vec![format!("launchctl bootstrap gui/$(id -u) '{file}'")]
 }
 
-pub(super) fn end(plan: &Plan) -> Vec<String> {
+pub(super) fn stop_command(plan: &ServicePlan) -> Vec<String> {
     vec![format!("launchctl bootout gui/$(id -u)/{}", plan.name)]
 }
 

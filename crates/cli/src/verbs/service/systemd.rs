@@ -3,18 +3,18 @@
 //! Hardening here is only what leaves our own walls standing: rounds make user and mount namespaces, so nothing that
 //! restricts namespaces, system calls or the view of the file system can be set for the daemon that builds them.
 
-use super::Plan;
+use super::ServicePlan;
 use std::path::{Path, PathBuf};
 
 /// Name and file. `config` is the folder of our own configuration, beside which systemd's is.
-pub(super) fn place(config: &Path, tag: &str) -> (String, PathBuf) {
+pub(super) fn name_and_path(config: &Path, tag: &str) -> (String, PathBuf) {
     let name = format!("loopwright{tag}.service");
     let folder = config.parent().unwrap_or(config).join("systemd/user");
     let file = folder.join(&name);
     (name, file)
 }
 
-pub(super) fn unit(plan: &Plan) -> String {
+pub(super) fn unit(plan: &ServicePlan) -> String {
     // In the program's own name nothing is replaced but specifiers.
     let (program, words) = plan.argv.split_first().expect("a plan has a program");
     let argv = std::iter::once(quoted(program)).chain(words.iter().map(|word| command_word(word)));
@@ -63,7 +63,7 @@ WantedBy=default.target
     )
 }
 
-pub(super) fn start(plan: &Plan) -> Vec<String> {
+pub(super) fn start_command(plan: &ServicePlan) -> Vec<String> {
     vec![
         "systemctl --user daemon-reload".to_owned(),
         format!("systemctl --user enable --now {}", plan.name),
@@ -71,7 +71,7 @@ pub(super) fn start(plan: &Plan) -> Vec<String> {
     ]
 }
 
-pub(super) fn end(plan: &Plan) -> Vec<String> {
+pub(super) fn stop_command(plan: &ServicePlan) -> Vec<String> {
     vec![format!("systemctl --user disable --now {}", plan.name), "systemctl --user daemon-reload".to_owned()]
 }
 
@@ -95,8 +95,8 @@ mod tests {
     #[test]
     fn variables_are_replaced_in_words_and_not_in_the_program_s_name() {
         let words = ["/opt/$x/50%/loopwright", "--state", "/srv/$y", "up"].map(str::to_owned);
-        let plan = Plan {
-            manager: crate::verbs::service::Manager::Systemd,
+        let plan = ServicePlan {
+            manager: crate::verbs::service::ServiceManager::Systemd,
             name: "loopwright.service".to_owned(),
             file: PathBuf::from("/f"),
             argv: words.to_vec(),

@@ -5,10 +5,10 @@ use super::*;
 const TEN_YEARS_MS: i64 = 3_653 * 86_400_000;
 
 /// The same by listing everything.
-fn plainly(schedule: &Schedule, after_ms: i64, upto_ms: i64, keep: usize) -> Between {
-    let mut kept: Vec<Due> = schedule.coming(after_ms).take_while(|due| due.start_ms <= upto_ms).collect();
-    let earlier: Vec<Due> = kept.drain(..kept.len().saturating_sub(keep)).collect();
-    Between {
+fn plainly(schedule: &LoopSchedule, after_ms: i64, upto_ms: i64, keep: usize) -> DueRange {
+    let mut kept: Vec<DueTime> = schedule.coming(after_ms).take_while(|due| due.start_ms <= upto_ms).collect();
+    let earlier: Vec<DueTime> = kept.drain(..kept.len().saturating_sub(keep)).collect();
+    DueRange {
         earlier: earlier.len() as u64,
         earlier_from_ms: earlier.first().map(|due| due.at_ms),
         earlier_through_ms: earlier.last().map(|due| due.at_ms),
@@ -31,7 +31,7 @@ fn counting_agrees_with_listing() {
     let starts = ["2026-03-28T22:17:00Z", "2026-10-24T21:00:00Z", "2026-06-01T00:00:00.001Z", "2026-10-25T00:30:00Z"];
     for (cadences, start) in cadences.iter().flat_map(|cadences| starts.map(|start| (cadences, start))) {
         let mut on = triggers(cadences, "Europe/Berlin");
-        on.jitter = crate::units::Span::parse("90s");
+        on.jitter = crate::units::TimeSpan::parse("90s");
         let schedule = compiled(&on);
         for (hours, keep) in [(0, 1), (1, 1), (5, 0), (26, 1), (26, 3), (24 * 9, 2), (24 * 40, 1_000)] {
             let (after, upto) = (ms(start), ms(start) + hours * 3_600_000);

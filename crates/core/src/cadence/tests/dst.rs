@@ -335,7 +335,7 @@ fn systemds_table_holds_except_that_a_gap_is_not_skipped() {
 #[test]
 fn several_cadences_at_one_instant_are_one_due_named_after_the_one_it_belongs_to() {
     let schedule = schedule(&["daily 02:30", "0 3 * * *"], "Europe/Berlin");
-    let dues: Vec<Due> = schedule.coming(ms("2026-03-28T12:00:00Z")).take(2).collect();
+    let dues: Vec<DueTime> = schedule.coming(ms("2026-03-28T12:00:00Z")).take(2).collect();
     assert_eq!(wall(dues[0].at_ms, "Europe/Berlin"), "2026-03-29 Sun 03:00:00 +02:00");
     assert_eq!((&*dues[0].cadence, dues[0].shifted), ("0 3 * * *", false));
     assert_eq!(wall(dues[1].at_ms, "Europe/Berlin"), "2026-03-30 Mon 02:30:00 +02:00");

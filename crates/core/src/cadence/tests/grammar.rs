@@ -34,7 +34,7 @@ const WRITTEN: [(&str, &str); 22] = [
 fn every_cadence_of_the_seeds_is_accepted_as_written() {
     for (place, cadence) in WRITTEN {
         let schedule = schedule(&[cadence], "Europe/Berlin");
-        let dues: Vec<Due> = schedule.coming(ms("2026-01-01T00:00:00Z")).take(3).collect();
+        let dues: Vec<DueTime> = schedule.coming(ms("2026-01-01T00:00:00Z")).take(3).collect();
         assert_eq!(dues.len(), 3, "{place}: {cadence}");
         // As written, but for the looser forms, which are shown as the strict form that they mean.
         let strict = ["daily 9:05", "weekly Monday 9:30", "every 15 m"].contains(&cadence);
@@ -105,14 +105,14 @@ fn the_example_of_the_documentation_is_a_schedule() {
 #[test]
 fn times_are_read_strictly() {
     for text in ["8:00", "24:00", "08:60", "08:0", "+8:00", "08:00,", ",08:00", "", "08:00 17:00", "０８:00"] {
-        assert_eq!(read::times(text), None, "{text}");
+        assert_eq!(parse::parse_times(text), None, "{text}");
     }
     for text in
         ["mon", "mon09:30", "09:30", "mon,,wed 09:30", "moonday 09:30", "mon-mon 09:30", "mon 9:30", "mon 09:30 x"]
     {
-        assert_eq!(read::weekly(text), None, "{text}");
+        assert_eq!(parse::parse_weekly(text), None, "{text}");
     }
-    assert_eq!(read::weekly("mon, wed 09:30, 17:00"), Some((0b1010, vec![570, 1020])));
+    assert_eq!(parse::parse_weekly("mon, wed 09:30, 17:00"), Some((0b1010, vec![570, 1020])));
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn cron_fields_stay_in_their_ranges() {
         "* * * * １",
     ];
     for line in wrong {
-        assert!(read::cron(line).is_err(), "{line}");
+        assert!(parse::parse_cron(line).is_err(), "{line}");
     }
 }
 
@@ -201,7 +201,7 @@ proptest! {
         // Sundays as 7 are lost on croner where `L` stands behind them; we read them as Sundays.
         prop_assume!(!line.contains("7L") && !line.contains("7#L"));
         let on = Triggers { cron: vec![line.clone()], ..Triggers::default() };
-        let ours = match Schedule::of(&on, "a/b", "UTC") {
+        let ours = match LoopSchedule::of(&on, "a/b", "UTC") {
             Ok(schedule) => schedule,
             Err(problem) => {
                 prop_assert!(problem.text.contains("never comes") || problem.text.contains("ten years"), "{problem}");

@@ -32,9 +32,9 @@ fn quiet_hours_that_end_within_a_gap_or_a_fold_end_where_the_wall_clock_leaves_t
 #[test]
 fn jitter_is_the_same_for_a_loop_and_spread_over_many() {
     let mut on = triggers(&["every 1h"], "UTC");
-    on.jitter = crate::units::Span::parse("30s");
+    on.jitter = crate::units::TimeSpan::parse("30s");
     let delay = |key: &str| {
-        let due = Schedule::of(&on, key, "UTC").expect("a schedule").next_after(0).expect("a due");
+        let due = LoopSchedule::of(&on, key, "UTC").expect("a schedule").next_after(0).expect("a due");
         assert_eq!(due.at_ms, 3_600_000);
         due.start_ms - due.at_ms
     };
@@ -63,7 +63,7 @@ fn fingerprint_follows_the_cadence_and_nothing_else() {
     let base = triggers(&["every 15m", "daily 08:00"], "UTC");
     let print = |on: &Triggers| compiled(on).fingerprint().to_owned();
     let mut later = base.clone();
-    later.jitter = crate::units::Span::parse("30s");
+    later.jitter = crate::units::TimeSpan::parse("30s");
     later.quiet = Some("22:00-06:00".to_owned());
     later.overlap = crate::spec::Overlap::Queue;
     later.files = vec!["src/**".to_owned()];
@@ -83,9 +83,9 @@ fn fingerprint_follows_the_cadence_and_nothing_else() {
 
 #[test]
 fn loop_without_cadence_is_never_due() {
-    let schedule = Schedule::of(&Triggers::default(), "repo/a", "Europe/Berlin").expect("a schedule");
+    let schedule = LoopSchedule::of(&Triggers::default(), "repo/a", "Europe/Berlin").expect("a schedule");
     assert!(!schedule.is_timed());
     assert_eq!((schedule.next_after(0), schedule.quiet_until(0)), (None, None));
-    assert_eq!(schedule.between(0, i64::MAX, 3), Between::default());
+    assert_eq!(schedule.between(0, i64::MAX, 3), DueRange::default());
     assert_eq!(schedule.describe(), "manual");
 }

@@ -1,14 +1,14 @@
 //! What is refused, with what is suggested instead; and that nothing panics, whatever is written.
 
 use super::*;
-use crate::units::Span;
+use crate::units::TimeSpan;
 use proptest::prelude::*;
 
 /// The first problem of a block and its suggestion.
 fn problem(edit: impl FnOnce(&mut Triggers)) -> String {
     let mut on = Triggers::default();
     edit(&mut on);
-    let problem = Schedule::of(&on, "repo/a", "UTC").expect_err("refused");
+    let problem = LoopSchedule::of(&on, "repo/a", "UTC").expect_err("refused");
     assert!(problems(&on).contains(&problem), "`check` says the same: {problem}");
     format!("{}: {problem} / {}", problem.key, problem.hint)
 }
@@ -47,7 +47,7 @@ fn unknown_zone_is_refused_with_the_nearest_name() {
     assert_eq!(zone("Etc/Unknown"), format!("timezone: `Etc/Unknown` is no time zone / {any}"));
     assert_eq!(zone("the moon, far side"), format!("timezone: `the moon, far side` is no time zone / {any}"));
     for name in ["UTC", "europe/berlin", "Z", "EST", "America/Argentina/Ushuaia"] {
-        assert!(Zone::find(name).is_some(), "{name}");
+        assert!(CadenceZone::find(name).is_some(), "{name}");
     }
 }
 
@@ -57,7 +57,9 @@ fn cadence_that_quiet_hours_silence_is_refused() {
         let mut on =
             Triggers { quiet: Some(text(quiet)), timezone: Some(text("Europe/Berlin")), ..Triggers::default() };
         edit(&mut on);
-        Schedule::of(&on, "repo/a", "UTC").err().map(|problem| format!("{}: {problem} / {}", problem.key, problem.hint))
+        LoopSchedule::of(&on, "repo/a", "UTC")
+            .err()
+            .map(|problem| format!("{}: {problem} / {}", problem.key, problem.hint))
     };
     let told = |cadence: &str, key: &str| {
         let what = "is always within the quiet hours, so it would never start / move it, or make `quiet` shorter";
@@ -68,20 +70,20 @@ fn cadence_that_quiet_hours_silence_is_refused() {
     assert_eq!(silent("09:00-18:00", |on| on.cron = vec![text("*/5 9-17 * * *")]), told("*/5 9-17 * * *", "cron"));
     assert_eq!(silent("22:00-06:00", |on| on.cron = vec![text("*/5 * * * *")]), None);
     // Midnight in UTC is one or two o'clock in Berlin.
-    assert_eq!(silent("00:00-03:00", |on| on.every = vec![Span::secs(86_400)]), told("every 1d", "every"));
-    assert_eq!(silent("00:00-02:00", |on| on.every = vec![Span::secs(86_400)]), None);
-    assert_eq!(silent("22:00-06:00", |on| on.every = vec![Span::secs(900)]), None);
+    assert_eq!(silent("00:00-03:00", |on| on.every = vec![TimeSpan::secs(86_400)]), told("every 1d", "every"));
+    assert_eq!(silent("00:00-02:00", |on| on.every = vec![TimeSpan::secs(86_400)]), None);
+    assert_eq!(silent("22:00-06:00", |on| on.every = vec![TimeSpan::secs(900)]), None);
 }
 
 #[test]
 fn intervals_and_bounds_that_make_no_sense_are_refused() {
-    assert_eq!(problem(|on| on.every = vec![Span::secs(0)]), "every: `0ms` is too often / at least `1s`");
+    assert_eq!(problem(|on| on.every = vec![TimeSpan::secs(0)]), "every: `0ms` is too often / at least `1s`");
     assert_eq!(
-        problem(|on| on.every = Span::parse("500ms").into_iter().collect()),
+        problem(|on| on.every = TimeSpan::parse("500ms").into_iter().collect()),
         "every: `500ms` is too often / at least `1s`"
     );
     assert_eq!(
-        problem(|on| on.every = vec![Span::secs(u64::MAX)]),
+        problem(|on| on.every = vec![TimeSpan::secs(u64::MAX)]),
         "every: the interval is too long / at most `3650d`"
     );
     let bounds = |from: &str, until: &str| {
@@ -101,7 +103,7 @@ fn intervals_and_bounds_that_make_no_sense_are_refused() {
     // A leap second is text that no clock of ours shows; it is read as the second before.
     assert!(bounds("2016-12-31T23:59:60Z", "2016-12-31T23:59:59Z").contains("nothing is due between"));
     assert!(bounds("soon", "2026-05-06").contains("`soon` is no moment"));
-    assert!(problem(|on| on.every = vec![Span::secs(60); 65]).contains("the most is 64"));
+    assert!(problem(|on| on.every = vec![TimeSpan::secs(60); 65]).contains("the most is 64"));
 }
 
 #[test]
@@ -186,7 +188,7 @@ proptest! {
             blocks.push(on);
         }
         for on in &blocks {
-            if let Ok(schedule) = Schedule::of(on, "a/b", "Europe/Berlin") {
+            if let Ok(schedule) = LoopSchedule::of(on, "a/b", "Europe/Berlin") {
                 let next = schedule.next_after(at);
                 prop_assert!(next.is_none_or(|due| due.at_ms > at));
                 prop_assert!(schedule.between(at, at.saturating_add(1 << 40), 2).kept.len() <= 2);

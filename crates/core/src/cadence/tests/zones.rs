@@ -70,7 +70,7 @@ impl Around<'_> {
         dues.into_iter().filter(|(at, shifted)| inside(*at) && !(*shifted && own.contains(at))).collect()
     }
 
-    fn found(&self, schedule: &Schedule) -> Vec<(i64, bool)> {
+    fn found(&self, schedule: &LoopSchedule) -> Vec<(i64, bool)> {
         let (from, to) = self.ends();
         let dues = schedule.coming(from.as_millisecond()).take_while(|due| due.at_ms <= to.as_millisecond());
         dues.map(|due| (due.at_ms, due.shifted)).collect()
@@ -96,7 +96,7 @@ fn changes(zone: &TimeZone) -> Vec<Timestamp> {
 fn every_zone_shows_what_its_wall_clock_shows() {
     let mut looked_at = BTreeSet::new();
     let (mut zones, mut count) = (0, 0);
-    for name in Zone::names() {
+    for name in CadenceZone::names() {
         let zone = TimeZoneDatabase::bundled().get(&name).expect("a zone of the list");
         let changes = changes(&zone);
         zones += 1;

@@ -7,9 +7,9 @@ mod parts;
 mod triggers;
 pub(crate) mod value;
 
-use super::{CheckMode, LoopSpec, Mode, OutputSpec, SandboxMode, Switch};
+use super::{CheckMode, LoopMode, LoopSpec, OnOff, OutputSpec, SandboxMode};
 pub(crate) use parts::agents;
-use value::{At, Fields};
+use value::{SpecFields, SpecValue};
 
 /// Every key of a loop file.
 pub(crate) const KEYS: &[&str] = &[
@@ -57,7 +57,7 @@ pub(crate) const KEYS: &[&str] = &[
 pub(crate) const ALIASES: &[&str] = &["cadence", "action_kind", "maker_prompt", "checker_prompt"];
 
 /// Reads a whole loop. What cannot be read keeps its default; then there is at least one problem.
-pub(crate) fn read_spec(root: &At<'_>) -> LoopSpec {
+pub(crate) fn read_spec(root: &SpecValue<'_>) -> LoopSpec {
     let mut spec = LoopSpec::new("", "", crate::level::LoopLevel::L1Report);
     let known = [KEYS, ALIASES].concat();
     let Some(fields) = root.fields(&known) else { return spec };
@@ -69,18 +69,18 @@ pub(crate) fn read_spec(root: &At<'_>) -> LoopSpec {
     spec
 }
 
-fn identity(fields: &Fields<'_>, spec: &mut LoopSpec) {
-    spec.name = fields.required("name", "ci-sweeper", At::text).unwrap_or_default();
+fn identity(fields: &SpecFields<'_>, spec: &mut LoopSpec) {
+    spec.name = fields.required("name", "ci-sweeper", SpecValue::text).unwrap_or_default();
     spec.intent =
-        fields.required("intent", "one sentence that says what this loop is for", At::text).unwrap_or_default();
-    fields.set("level", &mut spec.level, At::level);
+        fields.required("intent", "one sentence that says what this loop is for", SpecValue::text).unwrap_or_default();
+    fields.set("level", &mut spec.level, SpecValue::level);
     fields.set("prompts", &mut spec.prompts, parts::prompts);
     seed_text(fields, "maker_prompt", "prompts.maker", &mut spec.prompts.maker);
     seed_text(fields, "checker_prompt", "prompts.checker", &mut spec.prompts.checker);
 }
 
 /// The seed always writes its prompts, so that an empty one means none.
-fn seed_text(fields: &Fields<'_>, alias: &'static str, ours: &str, slot: &mut Option<String>) {
+fn seed_text(fields: &SpecFields<'_>, alias: &'static str, ours: &str, slot: &mut Option<String>) {
     let Some(at) = fields.get(alias) else { return };
     let Some(text) = at.text() else { return };
     if slot.is_some() {
@@ -89,29 +89,29 @@ fn seed_text(fields: &Fields<'_>, alias: &'static str, ours: &str, slot: &mut Op
     *slot = Some(text).filter(|text| !text.trim().is_empty());
 }
 
-fn both_given(at: &At<'_>, alias: &str, ours: &str) {
+fn both_given(at: &SpecValue<'_>, alias: &str, ours: &str) {
     let what = format!("`{alias}` and `{ours}` say the same thing");
-    at.wrong(super::ProblemKind::Duplicate, what, Some(format!("keep `{ours}`")));
+    at.add_problem(super::ProblemKind::Duplicate, what, Some(format!("keep `{ours}`")));
 }
 
-fn work(fields: &Fields<'_>, spec: &mut LoopSpec) {
+fn work(fields: &SpecFields<'_>, spec: &mut LoopSpec) {
     triggers::on(fields, spec);
     fields.set("mode", &mut spec.mode, |at| at.word(&MODES));
-    spec.base = fields.option("base", At::text);
-    fields.set("paths", &mut spec.paths, At::texts);
+    spec.base = fields.option("base", SpecValue::text);
+    fields.set("paths", &mut spec.paths, SpecValue::texts);
     fields.set("submodules", &mut spec.submodules, switch);
     fields.set("lfs", &mut spec.lfs, switch);
     fields.set("agents", &mut spec.agents, parts::agents);
-    fields.set("skills", &mut spec.skills, At::texts);
-    fields.set("context", &mut spec.context, At::texts);
+    fields.set("skills", &mut spec.skills, SpecValue::texts);
+    fields.set("context", &mut spec.context, SpecValue::texts);
     fields.set("budget", &mut spec.budget, parts::budget);
     fields.set("attempts", &mut spec.attempts, |at| at.whole(1..=10));
 }
 
-fn verification(fields: &Fields<'_>, spec: &mut LoopSpec) {
+fn verification(fields: &SpecFields<'_>, spec: &mut LoopSpec) {
     fields.set("gates", &mut spec.gates, gates::gates);
-    fields.set("protect", &mut spec.protect, At::texts);
-    fields.set("allow_paths", &mut spec.allow_paths, At::texts);
+    fields.set("protect", &mut spec.protect, SpecValue::texts);
+    fields.set("allow_paths", &mut spec.allow_paths, SpecValue::texts);
     fields.set("heldout", &mut spec.heldout, gates::heldout);
     fields.set("check", &mut spec.check, |at| at.word(&[("required", CheckMode::Required), ("none", CheckMode::None)]));
     fields.set("rubric", &mut spec.rubric, parts::rubric);
@@ -119,7 +119,7 @@ fn verification(fields: &Fields<'_>, spec: &mut LoopSpec) {
     spec.attack = fields.option("attack", parts::attack);
 }
 
-fn outward(fields: &Fields<'_>, spec: &mut LoopSpec) {
+fn outward(fields: &SpecFields<'_>, spec: &mut LoopSpec) {
     fields.set("allow", &mut spec.allow, parts::kinds);
     fields.set("output", &mut spec.output, parts::output);
     if let Some(at) = fields.get("action_kind") {
@@ -129,36 +129,36 @@ fn outward(fields: &Fields<'_>, spec: &mut LoopSpec) {
         spec.output = parts::kind(&at).map_or_else(Vec::new, |kind| vec![OutputSpec::new(kind)]);
     }
     fields.set("network", &mut spec.network, no_network_or_hosts);
-    fields.set("forge", &mut spec.forge, At::text);
-    fields.set("approvers", &mut spec.approvers, At::texts);
+    fields.set("forge", &mut spec.forge, SpecValue::text);
+    fields.set("approvers", &mut spec.approvers, SpecValue::texts);
     fields.set("approvals", &mut spec.approvals, parts::approvals);
     fields.set("open_max", &mut spec.open_max, |at| at.whole(1..=1000));
 }
 
-fn surroundings(fields: &Fields<'_>, spec: &mut LoopSpec) {
+fn surroundings(fields: &SpecFields<'_>, spec: &mut LoopSpec) {
     fields.set("setup", &mut spec.setup, parts::commands);
-    fields.set("caches", &mut spec.caches, At::texts);
-    fields.set("toolchains", &mut spec.toolchains, At::texts);
-    fields.set("secrets", &mut spec.secrets, At::texts);
+    fields.set("caches", &mut spec.caches, SpecValue::texts);
+    fields.set("toolchains", &mut spec.toolchains, SpecValue::texts);
+    fields.set("secrets", &mut spec.secrets, SpecValue::texts);
     fields.set("sandbox", &mut spec.sandbox, |at| at.word(&[("on", SandboxMode::On), ("off", SandboxMode::Off)]));
     fields.set("priority", &mut spec.priority, |at| at.whole(-1000..=1000));
-    fields.set("locks", &mut spec.locks, At::texts);
-    spec.timeout = fields.option("timeout", At::span);
+    fields.set("locks", &mut spec.locks, SpecValue::texts);
+    spec.timeout = fields.option("timeout", SpecValue::span);
 }
 
 /// Hosts, or the word `none` for the default.
-fn no_network_or_hosts(at: &At<'_>) -> Option<Vec<String>> {
+fn no_network_or_hosts(at: &SpecValue<'_>) -> Option<Vec<String>> {
     let hosts = at.texts()?;
     Some(if hosts == ["none"] { Vec::new() } else { hosts })
 }
 
-fn switch(at: &At<'_>) -> Option<Switch> {
-    at.word(&[("on", Switch::On), ("off", Switch::Off)])
+fn switch(at: &SpecValue<'_>) -> Option<OnOff> {
+    at.word(&[("on", OnOff::On), ("off", OnOff::Off)])
 }
 
-const MODES: [(&str, Mode); 4] = [
-    ("single-run", Mode::SingleRun),
-    ("goal-loop", Mode::GoalLoop),
-    ("time-loop", Mode::TimeLoop),
-    ("dynamic-workflow", Mode::DynamicWorkflow),
+const MODES: [(&str, LoopMode); 4] = [
+    ("single-run", LoopMode::SingleRun),
+    ("goal-loop", LoopMode::GoalLoop),
+    ("time-loop", LoopMode::TimeLoop),
+    ("dynamic-workflow", LoopMode::DynamicWorkflow),
 ];

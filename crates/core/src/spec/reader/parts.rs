@@ -1,38 +1,38 @@
 //! The smaller blocks of a loop file: agents, budget, rubric, outputs, prompts, prover and attack.
 
-use super::value::{At, Fields};
-use crate::spec::tree::Value;
+use super::value::{SpecFields, SpecValue};
+use crate::spec::tree::YamlValue;
 use crate::spec::{
-    ActionKind, AgentSpec, AgentUse, ApprovalRule, Argv, Attack, BudgetSpec, Ceilings, OutputSpec, ProblemKind,
-    Prompts, Prover, Role, Rubric,
+    ActionKind, AgentSpec, AgentUse, ApprovalRule, Argv, AttackSpec, BudgetSpec, Ceilings, OutputSpec, ProblemKind,
+    ProverSpec, Role, RolePrompts, Rubric,
 };
 use std::collections::BTreeMap;
 
 /// Who plays which role.
-pub(crate) fn agents(at: &At<'_>) -> Option<BTreeMap<Role, AgentSpec>> {
+pub(crate) fn agents(at: &SpecValue<'_>) -> Option<BTreeMap<Role, AgentSpec>> {
     let fields = at.fields(&Role::ALL.map(Role::word))?;
     let read = |role: Role| Some((role, fields.option(role.word(), agent)?));
     Some(Role::ALL.into_iter().filter_map(read).collect())
 }
 
-fn agent(at: &At<'_>) -> Option<AgentSpec> {
+fn agent(at: &SpecValue<'_>) -> Option<AgentSpec> {
     let words = AgentUse::ALL.map(|agent| (agent.word(), agent));
-    if let Value::Text(_) = at.node.value {
+    if let YamlValue::Text(_) = at.node.value {
         return at.word(&words).map(AgentSpec::new);
     }
     let fields = at.fields(&["use", "model", "tools", "run", "script", "fallback"])?;
     let agent = fields.required("use", "claude", |at| at.word(&words));
     let mut spec = AgentSpec::new(agent.unwrap_or(AgentUse::Claude));
-    spec.model = fields.option("model", At::text);
-    fields.set("tools", &mut spec.tools, At::texts);
-    fields.set("run", &mut spec.run, At::argv);
-    spec.script = fields.option("script", At::text);
-    fields.set("fallback", &mut spec.fallback, At::texts);
+    spec.model = fields.option("model", SpecValue::text);
+    fields.set("tools", &mut spec.tools, SpecValue::texts);
+    fields.set("run", &mut spec.run, SpecValue::argv);
+    spec.script = fields.option("script", SpecValue::text);
+    fields.set("fallback", &mut spec.fallback, SpecValue::texts);
     agent.map(|_| spec)
 }
 
 /// Ceilings; what a scope does not name keeps its default, and `none` lifts it.
-pub(super) fn budget(at: &At<'_>) -> Option<BudgetSpec> {
+pub(super) fn budget(at: &SpecValue<'_>) -> Option<BudgetSpec> {
     const SEED: [&str; 4] = ["max_input_tokens", "max_output_tokens", "max_total_tokens", "max_iters_per_round"];
     let fields = at.fields(&["round", "item", "day", "role", "attempt", SEED[0], SEED[1], SEED[2], SEED[3]])?;
     let mut budget = BudgetSpec::default();
@@ -57,31 +57,36 @@ pub(super) fn budget(at: &At<'_>) -> Option<BudgetSpec> {
 }
 
 /// The seed writes absent ceilings as `null`.
-fn number_or_null(at: &At<'_>) -> Option<u64> {
-    if at.node.value == Value::Null { None } else { at.tokens() }
+fn number_or_null(at: &SpecValue<'_>) -> Option<u64> {
+    if at.node.value == YamlValue::Null { None } else { at.tokens() }
 }
 
-fn ceilings(at: &At<'_>, scope: &mut Ceilings) {
+fn ceilings(at: &SpecValue<'_>, scope: &mut Ceilings) {
     let Some(fields) = at.fields(&["tokens", "usd", "wall", "turns", "idle"]) else { return };
-    ceiling(&fields, "tokens", &mut scope.tokens, At::tokens);
-    ceiling(&fields, "usd", &mut scope.usd, At::usd);
-    ceiling(&fields, "wall", &mut scope.wall, At::span);
+    ceiling(&fields, "tokens", &mut scope.tokens, SpecValue::tokens);
+    ceiling(&fields, "usd", &mut scope.usd, SpecValue::usd);
+    ceiling(&fields, "wall", &mut scope.wall, SpecValue::span);
     ceiling(&fields, "turns", &mut scope.turns, |at| at.whole(1..=100_000));
-    ceiling(&fields, "idle", &mut scope.idle, At::span);
+    ceiling(&fields, "idle", &mut scope.idle, SpecValue::span);
 }
 
-fn ceiling<'n, T>(fields: &Fields<'n>, key: &'static str, slot: &mut Option<T>, read: impl Fn(&At<'n>) -> Option<T>) {
+fn ceiling<'n, T>(
+    fields: &SpecFields<'n>,
+    key: &'static str,
+    slot: &mut Option<T>,
+    read: impl Fn(&SpecValue<'n>) -> Option<T>,
+) {
     fields.set(key, slot, |at| match &at.node.value {
-        Value::Text(text) if text == "none" => Some(None),
+        YamlValue::Text(text) if text == "none" => Some(None),
         _ => read(at).map(Some),
     });
 }
 
 /// What the checker scores.
-pub(super) fn rubric(at: &At<'_>) -> Option<Rubric> {
+pub(super) fn rubric(at: &SpecValue<'_>) -> Option<Rubric> {
     let fields = at.fields(&["threshold", "floor", "dimensions"])?;
     let mut rubric = Rubric::default();
-    fields.set("threshold", &mut rubric.threshold, At::number);
+    fields.set("threshold", &mut rubric.threshold, SpecValue::number);
     fields.set("floor", &mut rubric.floor, |at| at.whole(1..=5));
     fields.set("dimensions", &mut rubric.dimensions, |at| {
         let entries = at.entries("a mapping of dimension to its meaning")?;
@@ -91,17 +96,17 @@ pub(super) fn rubric(at: &At<'_>) -> Option<Rubric> {
 }
 
 /// What it takes to approve.
-pub(super) fn approvals(at: &At<'_>) -> Option<ApprovalRule> {
+pub(super) fn approvals(at: &SpecValue<'_>) -> Option<ApprovalRule> {
     let fields = at.fields(&["quorum", "separate"])?;
     let mut rule = ApprovalRule::default();
     fields.set("quorum", &mut rule.quorum, |at| at.whole(1..=100));
-    fields.set("separate", &mut rule.separate, At::flag);
+    fields.set("separate", &mut rule.separate, SpecValue::flag);
     Some(rule)
 }
 
 /// One kind of outward action, also in the seed's words.
-pub(super) fn kind(at: &At<'_>) -> Option<ActionKind> {
-    if let Value::Text(text) = &at.node.value
+pub(super) fn kind(at: &SpecValue<'_>) -> Option<ActionKind> {
+    if let YamlValue::Text(text) = &at.node.value
         && let Some(kind) = ActionKind::read(text)
     {
         return Some(kind);
@@ -110,24 +115,24 @@ pub(super) fn kind(at: &At<'_>) -> Option<ActionKind> {
 }
 
 /// Kinds that may proceed at L3.
-pub(super) fn kinds(at: &At<'_>) -> Option<Vec<ActionKind>> {
+pub(super) fn kinds(at: &SpecValue<'_>) -> Option<Vec<ActionKind>> {
     at.one_or_many("an action kind or a list of them", || ActionKind::Report, kind)
 }
 
 /// `report`, or a list of kinds with or without their limits.
-pub(super) fn output(at: &At<'_>) -> Option<Vec<OutputSpec>> {
+pub(super) fn output(at: &SpecValue<'_>) -> Option<Vec<OutputSpec>> {
     let blank = || OutputSpec::new(ActionKind::Report);
     at.one_or_many("an action kind or a list of them", blank, output_entry)
 }
 
-fn output_entry(at: &At<'_>) -> Option<OutputSpec> {
-    if let Value::Text(_) = at.node.value {
+fn output_entry(at: &SpecValue<'_>) -> Option<OutputSpec> {
+    if let YamlValue::Text(_) = at.node.value {
         return kind(at).map(OutputSpec::new);
     }
     let entries = at.entries("an action kind such as `report`, or `pull-request: { draft: true }`")?;
     let [(entry, limits)] = &entries[..] else {
         let hint = Some("write each kind as an item of its own".to_owned());
-        at.wrong(ProblemKind::Value, format!("`{}` must have one kind as its only key", at.path), hint);
+        at.add_problem(ProblemKind::Value, format!("`{}` must have one kind as its only key", at.path), hint);
         return None;
     };
     let Some(kind) = ActionKind::read(&entry.key) else {
@@ -137,43 +142,43 @@ fn output_entry(at: &At<'_>) -> Option<OutputSpec> {
     output_limits(limits, kind)
 }
 
-fn unknown_kind(at: &At<'_>, entry: &crate::spec::tree::Entry) {
+fn unknown_kind(at: &SpecValue<'_>, entry: &crate::spec::tree::YamlEntry) {
     let words = ActionKind::ALL.map(ActionKind::word);
     let hint = match super::value::nearest(&entry.key, words.into_iter()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("one of {}", super::value::listed(&words)),
     };
-    at.findings.touch(at.path.clone());
+    at.findings.mark_faulty(at.path.clone());
     let what = format!("unknown action kind {}", crate::spec::problem::quoted(&entry.key));
     at.findings.add(ProblemKind::Value, entry.place, what, Some(hint));
 }
 
-fn output_limits(at: &At<'_>, kind: ActionKind) -> Option<OutputSpec> {
+fn output_limits(at: &SpecValue<'_>, kind: ActionKind) -> Option<OutputSpec> {
     let mut output = OutputSpec::new(kind);
-    if at.node.value == Value::Null {
+    if at.node.value == YamlValue::Null {
         return Some(output);
     }
     let fields = at.fields(&["draft", "labels", "targets", "max"])?;
-    fields.set("draft", &mut output.draft, At::flag);
-    fields.set("labels", &mut output.labels, At::texts);
+    fields.set("draft", &mut output.draft, SpecValue::flag);
+    fields.set("labels", &mut output.labels, SpecValue::texts);
     fields.set("targets", &mut output.targets, |at| at.one_or_many("targets", String::new, target));
     fields.set("max", &mut output.max, |at| at.whole(1..=50));
     Some(output)
 }
 
 /// Targets are numbers or names; both are kept as text.
-fn target(at: &At<'_>) -> Option<String> {
+fn target(at: &SpecValue<'_>) -> Option<String> {
     match &at.node.value {
-        Value::Int(number) => Some(number.to_string()),
+        YamlValue::Int(number) => Some(number.to_string()),
         _ => at.text(),
     }
 }
 
 /// What each role is told.
-pub(super) fn prompts(at: &At<'_>) -> Option<Prompts> {
+pub(super) fn prompts(at: &SpecValue<'_>) -> Option<RolePrompts> {
     let fields = at.fields(&Role::ALL.map(Role::word))?;
-    let read = |role: Role| fields.option(role.word(), At::text);
-    Some(Prompts {
+    let read = |role: Role| fields.option(role.word(), SpecValue::text);
+    Some(RolePrompts {
         planner: read(Role::Planner),
         maker: read(Role::Maker),
         prover: read(Role::Prover),
@@ -183,26 +188,26 @@ pub(super) fn prompts(at: &At<'_>) -> Option<Prompts> {
 }
 
 /// How the application is exercised.
-pub(super) fn prover(at: &At<'_>) -> Option<Prover> {
+pub(super) fn prover(at: &SpecValue<'_>) -> Option<ProverSpec> {
     let fields = at.fields(&["start", "ready", "exercise"])?;
-    let start = fields.option("start", At::argv).unwrap_or_default();
-    let ready = fields.option("ready", At::text);
-    Some(Prover { start, ready, exercise: fields.required("exercise", "[./exercise]", At::argv)? })
+    let start = fields.option("start", SpecValue::argv).unwrap_or_default();
+    let ready = fields.option("ready", SpecValue::text);
+    Some(ProverSpec { start, ready, exercise: fields.required("exercise", "[./exercise]", SpecValue::argv)? })
 }
 
 /// Which attackers run.
-pub(super) fn attack(at: &At<'_>) -> Option<Attack> {
+pub(super) fn attack(at: &SpecValue<'_>) -> Option<AttackSpec> {
     let fields = at.fields(&["roles"])?;
-    Some(Attack { roles: fields.required("roles", "[hostile-user]", At::text_list)? })
+    Some(AttackSpec { roles: fields.required("roles", "[hostile-user]", SpecValue::text_list)? })
 }
 
 /// One command, or a list of commands.
-pub(super) fn commands(at: &At<'_>) -> Option<Vec<Argv>> {
+pub(super) fn commands(at: &SpecValue<'_>) -> Option<Vec<Argv>> {
     match &at.node.value {
-        Value::List(items) if items.iter().any(|item| matches!(item.value, Value::List(_))) => {
-            at.list("a list of commands", Vec::new, At::argv)
+        YamlValue::List(items) if items.iter().any(|item| matches!(item.value, YamlValue::List(_))) => {
+            at.list("a list of commands", Vec::new, SpecValue::argv)
         }
-        Value::List(items) if items.is_empty() => Some(Vec::new()),
+        YamlValue::List(items) if items.is_empty() => Some(Vec::new()),
         _ => at.argv().map(|command| vec![command]),
     }
 }

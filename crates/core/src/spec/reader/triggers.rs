@@ -1,7 +1,7 @@
 //! The `on:` block, and the seed's cadence strings in its place.
 
-use super::value::{At, Fields};
-use crate::spec::tree::Value;
+use super::value::{SpecFields, SpecValue};
+use crate::spec::tree::YamlValue;
 use crate::spec::{Ask, CatchUp, ItemsForm, LoopSpec, Overlap, ProbeSpec, Triggers};
 
 const KEYS: [&str; 16] = [
@@ -24,10 +24,10 @@ const KEYS: [&str; 16] = [
 ];
 
 /// Reads `on:` or the seed's `cadence:`.
-pub(super) fn on(fields: &Fields<'_>, spec: &mut LoopSpec) {
+pub(super) fn on(fields: &SpecFields<'_>, spec: &mut LoopSpec) {
     if let Some(at) = fields.get("on") {
         match &at.node.value {
-            Value::Text(_) | Value::List(_) => cadence(&at, spec),
+            YamlValue::Text(_) | YamlValue::List(_) => cadence(&at, spec),
             _ => spec.on = triggers(&at).unwrap_or_default(),
         }
     }
@@ -40,17 +40,17 @@ pub(super) fn on(fields: &Fields<'_>, spec: &mut LoopSpec) {
 }
 
 /// Text that is no cadence is kept for the rules to object to, as for specs built in code.
-fn cadence(at: &At<'_>, spec: &mut LoopSpec) {
+fn cadence(at: &SpecValue<'_>, spec: &mut LoopSpec) {
     for text in at.texts().unwrap_or_default() {
         spec.add_cadence(&text);
     }
 }
 
-fn triggers(at: &At<'_>) -> Option<Triggers> {
+fn triggers(at: &SpecValue<'_>) -> Option<Triggers> {
     let fields = at.fields(&KEYS)?;
     let mut on = Triggers::default();
     fields.set("every", &mut on.every, |at| {
-        at.one_or_many("a span of time such as `15m`", || crate::units::Span::secs(60), At::span)
+        at.one_or_many("a span of time such as `15m`", || crate::units::TimeSpan::secs(60), SpecValue::span)
     });
     let lists = [
         ("cron", &mut on.cron),
@@ -62,35 +62,35 @@ fn triggers(at: &At<'_>) -> Option<Triggers> {
         ("after", &mut on.after),
     ];
     for (key, slot) in lists {
-        fields.set(key, slot, At::texts);
+        fields.set(key, slot, SpecValue::texts);
     }
     on.probe = fields.option("probe", probe);
-    on.timezone = fields.option("timezone", At::text);
+    on.timezone = fields.option("timezone", SpecValue::text);
     fields.set("catch_up", &mut on.catch_up, catch_up);
     let overlaps = [("skip", Overlap::Skip), ("queue", Overlap::Queue), ("cancel", Overlap::Cancel)];
     fields.set("overlap", &mut on.overlap, |at| at.word(&overlaps));
-    on.jitter = fields.option("jitter", At::span);
-    on.quiet = fields.option("quiet", At::text);
-    on.not_before = fields.option("not_before", At::text);
-    on.until = fields.option("until", At::text);
+    on.jitter = fields.option("jitter", SpecValue::span);
+    on.quiet = fields.option("quiet", SpecValue::text);
+    on.not_before = fields.option("not_before", SpecValue::text);
+    on.until = fields.option("until", SpecValue::text);
     Some(on)
 }
 
-fn catch_up(at: &At<'_>) -> Option<CatchUp> {
+fn catch_up(at: &SpecValue<'_>) -> Option<CatchUp> {
     match &at.node.value {
-        Value::Map(_) => at.fields(&["all"])?.required("all", "10", |at| at.whole(1..=1000)).map(CatchUp::All),
-        Value::Text(text) if text == "all" => {
-            at.wants("`skip`, `once` or `{ all: 10 }`", Some("say how many at most: `{ all: 10 }`".to_owned()))
+        YamlValue::Map(_) => at.fields(&["all"])?.required("all", "10", |at| at.whole(1..=1000)).map(CatchUp::All),
+        YamlValue::Text(text) if text == "all" => {
+            at.wrong_type("`skip`, `once` or `{ all: 10 }`", Some("say how many at most: `{ all: 10 }`".to_owned()))
         }
         _ => at.word(&[("skip", CatchUp::Skip), ("once", CatchUp::Once)]),
     }
 }
 
-fn probe(at: &At<'_>) -> Option<ProbeSpec> {
-    if let Value::Text(name) = &at.node.value {
+fn probe(at: &SpecValue<'_>) -> Option<ProbeSpec> {
+    if let YamlValue::Text(name) = &at.node.value {
         return Some(ProbeSpec::Named(name.clone()));
     }
-    if let Value::Map(entries) = &at.node.value
+    if let YamlValue::Map(entries) = &at.node.value
         && entries.iter().any(|entry| entry.key == "use")
     {
         return ask(at);
@@ -99,14 +99,14 @@ fn probe(at: &At<'_>) -> Option<ProbeSpec> {
     let forms = [("none", ItemsForm::None), ("lines", ItemsForm::Lines), ("json", ItemsForm::Json)];
     let items = fields.option("items", |at| at.word(&forms)).unwrap_or_default();
     let batch = fields.option("batch", |at| at.whole(1..=1000)).unwrap_or(1);
-    Some(ProbeSpec::Run { run: fields.required("run", "[./probe]", At::argv)?, items, batch })
+    Some(ProbeSpec::Run { run: fields.required("run", "[./probe]", SpecValue::argv)?, items, batch })
 }
 
 /// A key that another probe knows is the rules' business.
-fn ask(at: &At<'_>) -> Option<ProbeSpec> {
+fn ask(at: &SpecValue<'_>) -> Option<ProbeSpec> {
     let known: Vec<&str> = std::iter::once("use").chain(Ask::KEYS).collect();
     let fields = at.fields(&known)?;
-    let mut ask = Ask::new(&fields.required("use", "open-issues", At::text)?);
+    let mut ask = Ask::new(&fields.required("use", "open-issues", SpecValue::text)?);
     let lists = [
         ("labels", &mut ask.labels),
         ("not_labels", &mut ask.not_labels),
@@ -116,10 +116,10 @@ fn ask(at: &At<'_>) -> Option<ProbeSpec> {
         ("packages", &mut ask.packages),
     ];
     for (key, slot) in lists {
-        fields.set(key, slot, At::texts);
+        fields.set(key, slot, SpecValue::texts);
     }
-    ask.text = fields.option("text", At::text);
-    ask.branch = fields.option("branch", At::text);
+    ask.text = fields.option("text", SpecValue::text);
+    ask.branch = fields.option("branch", SpecValue::text);
     fields.set("batch", &mut ask.batch, |at| at.whole(1..=1000));
     Some(ProbeSpec::Ask(Box::new(ask)))
 }

@@ -3,11 +3,11 @@
 
 use crate::level::LoopLevel;
 use crate::spec::Argv;
-use crate::spec::path::Path;
-use crate::spec::problem::{Problem, ProblemKind, quoted};
-use crate::spec::source::{Place, Source};
-use crate::spec::tree::{Entry, Node, Value, found};
-use crate::units::{Span, Usd, parse_tokens};
+use crate::spec::path::SpecPath;
+use crate::spec::problem::{ProblemKind, SpecProblem, quoted};
+use crate::spec::source::{SourceSpan, SourceText};
+use crate::spec::tree::{YamlEntry, YamlNode, YamlValue, describe_value};
+use crate::units::{TimeSpan, Usd, parse_tokens};
 use std::cell::RefCell;
 use std::ops::RangeInclusive;
 
@@ -15,21 +15,21 @@ use std::ops::RangeInclusive;
 const PROBLEMS_MAX: usize = 100;
 
 /// What is collected while a file is read.
-pub(crate) struct Findings<'s> {
-    source: &'s Source<'s>,
-    problems: RefCell<Vec<Problem>>,
+pub(crate) struct ProblemCollector<'s> {
+    source: &'s SourceText<'s>,
+    problems: RefCell<Vec<SpecProblem>>,
     /// Where something was wrong already; rules stay silent there.
-    touched: RefCell<Vec<Path>>,
+    touched: RefCell<Vec<SpecPath>>,
 }
 
-impl<'s> Findings<'s> {
+impl<'s> ProblemCollector<'s> {
     /// Nothing found yet.
-    pub(crate) fn new(source: &'s Source<'s>) -> Self {
+    pub(crate) fn new(source: &'s SourceText<'s>) -> Self {
         Self { source, problems: RefCell::default(), touched: RefCell::default() }
     }
 
     /// Adds a problem.
-    pub(crate) fn add(&self, kind: ProblemKind, place: Place, what: String, hint: Option<String>) {
+    pub(crate) fn add(&self, kind: ProblemKind, place: SourceSpan, what: String, hint: Option<String>) {
         let mut problems = self.problems.borrow_mut();
         if problems.len() < PROBLEMS_MAX {
             problems.push(self.source.problem(kind, place, what, hint));
@@ -42,67 +42,71 @@ impl<'s> Findings<'s> {
     }
 
     /// Keeps the rules from objecting to what was already objected to.
-    pub(crate) fn touch(&self, path: Path) {
+    pub(crate) fn mark_faulty(&self, path: SpecPath) {
         self.touched.borrow_mut().push(path);
     }
 
     /// Whether something on the way to this value was wrong already.
-    pub(crate) fn knows(&self, path: &Path) -> bool {
-        self.touched.borrow().iter().any(|touched| touched.meets(path))
+    pub(crate) fn is_faulty(&self, path: &SpecPath) -> bool {
+        self.touched.borrow().iter().any(|touched| touched.overlaps(path))
     }
 
     /// Everything that was found.
-    pub(crate) fn into_problems(self) -> Vec<Problem> {
+    pub(crate) fn into_problems(self) -> Vec<SpecProblem> {
         self.problems.into_inner()
     }
 }
 
 /// A value at its place, with the way to it.
 #[derive(Clone)]
-pub(crate) struct At<'n> {
-    pub(crate) findings: &'n Findings<'n>,
-    pub(crate) node: &'n Node,
-    pub(crate) path: Path,
+pub(crate) struct SpecValue<'n> {
+    pub(crate) findings: &'n ProblemCollector<'n>,
+    pub(crate) node: &'n YamlNode,
+    pub(crate) path: SpecPath,
 }
 
 /// A mapping whose keys are known.
-pub(crate) struct Fields<'n> {
-    at: At<'n>,
-    entries: &'n [Entry],
+pub(crate) struct SpecFields<'n> {
+    at: SpecValue<'n>,
+    entries: &'n [YamlEntry],
 }
 
-impl<'n> At<'n> {
+impl<'n> SpecValue<'n> {
     /// The root of a file.
-    pub(crate) fn root(findings: &'n Findings<'n>, node: &'n Node) -> Self {
-        Self { findings, node, path: Path::default() }
+    pub(crate) fn root(findings: &'n ProblemCollector<'n>, node: &'n YamlNode) -> Self {
+        Self { findings, node, path: SpecPath::default() }
     }
 
-    fn child(&self, node: &'n Node, path: Path) -> Self {
+    fn child(&self, node: &'n YamlNode, path: SpecPath) -> Self {
         Self { findings: self.findings, node, path }
     }
 
     /// Records a problem with this value.
-    pub(crate) fn wrong(&self, kind: ProblemKind, what: String, hint: Option<String>) {
-        self.findings.touch(self.path.clone());
+    pub(crate) fn add_problem(&self, kind: ProblemKind, what: String, hint: Option<String>) {
+        self.findings.mark_faulty(self.path.clone());
         self.findings.add(kind, self.node.place, what, hint);
     }
 
     /// Records that another type was wanted.
-    pub(crate) fn wants<T>(&self, wanted: &str, hint: Option<String>) -> Option<T> {
-        let name = if self.path == Path::default() { "a loop file".to_owned() } else { format!("`{}`", self.path) };
+    pub(crate) fn wrong_type<T>(&self, wanted: &str, hint: Option<String>) -> Option<T> {
+        let name = if self.path == SpecPath::default() { "a loop file".to_owned() } else { format!("`{}`", self.path) };
         let hint = hint.or_else(|| match self.node.value {
-            Value::Null => Some("give it a value, or leave the key out".to_owned()),
+            YamlValue::Null => Some("give it a value, or leave the key out".to_owned()),
             _ => None,
         });
-        self.wrong(ProblemKind::WrongType, format!("{name} wants {wanted}, found {}", found(&self.node.value)), hint);
+        self.add_problem(
+            ProblemKind::WrongType,
+            format!("{name} wants {wanted}, found {}", describe_value(&self.node.value)),
+            hint,
+        );
         None
     }
 
     /// A mapping with these keys and no others.
-    pub(crate) fn fields(&self, known: &[&'static str]) -> Option<Fields<'n>> {
-        let Value::Map(entries) = &self.node.value else {
+    pub(crate) fn fields(&self, known: &[&'static str]) -> Option<SpecFields<'n>> {
+        let YamlValue::Map(entries) = &self.node.value else {
             let some = known.iter().take(3).copied().collect::<Vec<_>>().join("`, `");
-            return self.wants(&format!("a mapping with keys such as `{some}`"), None);
+            return self.wrong_type(&format!("a mapping with keys such as `{some}`"), None);
         };
         for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
             // Looking for the nearest word is what costs, so it ends where listing ends.
@@ -110,15 +114,15 @@ impl<'n> At<'n> {
                 self.unknown_key(entry, known);
             }
         }
-        Some(Fields { at: self.clone(), entries })
+        Some(SpecFields { at: self.clone(), entries })
     }
 
-    fn unknown_key(&self, entry: &Entry, known: &[&'static str]) {
-        let place = if self.path == Path::default() { String::new() } else { format!(" in `{}`", self.path) };
+    fn unknown_key(&self, entry: &YamlEntry, known: &[&'static str]) {
+        let place = if self.path == SpecPath::default() { String::new() } else { format!(" in `{}`", self.path) };
         let near = nearest(&entry.key, known.iter().copied());
         if let Some(near) = near {
             // The key that was meant is not also reported as missing.
-            self.findings.touch(self.path.key(near));
+            self.findings.mark_faulty(self.path.key(near));
         }
         let hint = near
             .map_or_else(|| format!("known keys here: {}", listed(known)), |near| format!("did you mean `{near}`?"));
@@ -127,8 +131,8 @@ impl<'n> At<'n> {
     }
 
     /// A mapping whose keys are the user's own.
-    pub(crate) fn entries(&self, wanted: &str) -> Option<Vec<(&'n Entry, At<'n>)>> {
-        let Value::Map(entries) = &self.node.value else { return self.wants(wanted, None) };
+    pub(crate) fn entries(&self, wanted: &str) -> Option<Vec<(&'n YamlEntry, SpecValue<'n>)>> {
+        let YamlValue::Map(entries) = &self.node.value else { return self.wrong_type(wanted, None) };
         Some(entries.iter().map(|entry| (entry, self.child(&entry.value, self.path.key(entry.key.clone())))).collect())
     }
 
@@ -139,11 +143,11 @@ impl<'n> At<'n> {
         blank: impl Fn() -> T,
         each: impl Fn(&Self) -> Option<T>,
     ) -> Option<Vec<T>> {
-        let Value::List(items) = &self.node.value else { return self.wants(wanted, None) };
+        let YamlValue::List(items) = &self.node.value else { return self.wrong_type(wanted, None) };
         let item = |(index, node)| {
             let at = self.child(node, self.path.index(index));
             each(&at).unwrap_or_else(|| {
-                self.findings.touch(at.path);
+                self.findings.mark_faulty(at.path);
                 blank()
             })
         };
@@ -158,7 +162,7 @@ impl<'n> At<'n> {
         each: impl Fn(&Self) -> Option<T>,
     ) -> Option<Vec<T>> {
         match &self.node.value {
-            Value::List(_) => self.list(wanted, blank, each),
+            YamlValue::List(_) => self.list(wanted, blank, each),
             _ => each(self).map(|value| vec![value]),
         }
     }
@@ -171,34 +175,36 @@ impl<'n> At<'n> {
     /// Text, described.
     pub(crate) fn text_like(&self, wanted: &str) -> Option<String> {
         match &self.node.value {
-            Value::Text(text) => Some(text.clone()),
-            Value::Int(_) | Value::Float(_) | Value::Bool(_) => self.wants(wanted, Some("put it in quotes".to_owned())),
-            _ => self.wants(wanted, None),
+            YamlValue::Text(text) => Some(text.clone()),
+            YamlValue::Int(_) | YamlValue::Float(_) | YamlValue::Bool(_) => {
+                self.wrong_type(wanted, Some("put it in quotes".to_owned()))
+            }
+            _ => self.wrong_type(wanted, None),
         }
     }
 
     /// One text, or a list of them.
     pub(crate) fn texts(&self) -> Option<Vec<String>> {
         match &self.node.value {
-            Value::List(_) => self.text_list(),
+            YamlValue::List(_) => self.text_list(),
             _ => self.text_like("text or a list of texts").map(|text| vec![text]),
         }
     }
 
     /// A list of texts.
     pub(crate) fn text_list(&self) -> Option<Vec<String>> {
-        if let Value::Text(text) = &self.node.value {
-            return self.wants("a list of texts", Some(format!("write `[{}]`", flow_word(text))));
+        if let YamlValue::Text(text) = &self.node.value {
+            return self.wrong_type("a list of texts", Some(format!("write `[{}]`", flow_word(text))));
         }
         self.list("a list of texts", String::new, Self::text)
     }
 
     /// A command as a list of words.
     pub(crate) fn argv(&self) -> Option<Argv> {
-        if let Value::Text(text) = &self.node.value {
+        if let YamlValue::Text(text) = &self.node.value {
             let words: Vec<String> = text.split_whitespace().take(12).map(flow_word).collect();
             let hint = format!("write `[{}]`; a shell is asked for by name: `[sh, -c, \"…\"]`", words.join(", "));
-            return self.wants("a command as a list of words", Some(hint));
+            return self.wrong_type("a command as a list of words", Some(hint));
         }
         self.list("a command as a list of words", String::new, Self::text)
     }
@@ -206,107 +212,109 @@ impl<'n> At<'n> {
     /// A whole number within a type's range.
     pub(crate) fn whole<T: TryFrom<i128>>(&self, range: RangeInclusive<i128>) -> Option<T> {
         match self.node.value {
-            Value::Int(number) if range.contains(&number) => T::try_from(number).ok(),
-            _ => self.wants(&format!("a whole number from {} to {}", range.start(), range.end()), None),
+            YamlValue::Int(number) if range.contains(&number) => T::try_from(number).ok(),
+            _ => self.wrong_type(&format!("a whole number from {} to {}", range.start(), range.end()), None),
         }
     }
 
     /// Any finite number.
     pub(crate) fn number(&self) -> Option<f64> {
         match self.node.value {
-            Value::Int(number) => Some(number as f64),
-            Value::Float(number) if number.is_finite() => Some(number),
-            _ => self.wants("a number", None),
+            YamlValue::Int(number) => Some(number as f64),
+            YamlValue::Float(number) if number.is_finite() => Some(number),
+            _ => self.wrong_type("a number", None),
         }
     }
 
     /// `true` or `false`.
     pub(crate) fn flag(&self) -> Option<bool> {
         match self.node.value {
-            Value::Bool(flag) => Some(flag),
-            _ => self.wants("`true` or `false`", None),
+            YamlValue::Bool(flag) => Some(flag),
+            _ => self.wrong_type("`true` or `false`", None),
         }
     }
 
     /// A span of time.
-    pub(crate) fn span(&self) -> Option<Span> {
+    pub(crate) fn span(&self) -> Option<TimeSpan> {
         const WANTED: &str = "a span of time such as `15m`";
         match &self.node.value {
-            Value::Text(text) => match Span::parse(text) {
+            YamlValue::Text(text) => match TimeSpan::parse(text) {
                 Some(span) => Some(span),
-                None => self.wants(WANTED, Some("one number and one unit: `30s`, `15m`, `2h`, `1d`".to_owned())),
+                None => self.wrong_type(WANTED, Some("one number and one unit: `30s`, `15m`, `2h`, `1d`".to_owned())),
             },
-            Value::Int(number) if *number > 0 => self.wants(WANTED, Some(format!("write `{number}m` for minutes"))),
-            _ => self.wants(WANTED, None),
+            YamlValue::Int(number) if *number > 0 => {
+                self.wrong_type(WANTED, Some(format!("write `{number}m` for minutes")))
+            }
+            _ => self.wrong_type(WANTED, None),
         }
     }
 
     /// A count of tokens.
     pub(crate) fn tokens(&self) -> Option<u64> {
         let read = match &self.node.value {
-            Value::Int(number) => u64::try_from(*number).ok(),
-            Value::Text(text) => parse_tokens(text),
+            YamlValue::Int(number) => u64::try_from(*number).ok(),
+            YamlValue::Text(text) => parse_tokens(text),
             _ => None,
         };
         match read {
             Some(tokens) => Some(tokens),
-            None => self.wants("a count of tokens such as `200k` or `400000`", None),
+            None => self.wrong_type("a count of tokens such as `200k` or `400000`", None),
         }
     }
 
     /// An amount of money.
     pub(crate) fn usd(&self) -> Option<Usd> {
         let read = match self.node.value {
-            Value::Int(number) => Usd::from_dollars(number as f64),
-            Value::Float(number) => Usd::from_dollars(number),
+            YamlValue::Int(number) => Usd::from_dollars(number as f64),
+            YamlValue::Float(number) => Usd::from_dollars(number),
             _ => None,
         };
         match read {
             Some(usd) => Some(usd),
-            None => self.wants("an amount in US dollars such as `2.50`", None),
+            None => self.wrong_type("an amount in US dollars such as `2.50`", None),
         }
     }
 
     /// A level, also in the seed's words.
     pub(crate) fn level(&self) -> Option<LoopLevel> {
         let read = match &self.node.value {
-            Value::Text(text) => LoopLevel::parse(text),
+            YamlValue::Text(text) => LoopLevel::parse(text),
             _ => None,
         };
         match read {
             Some(level) => Some(level),
-            None => self.wants("a level: `L1`, `L2` or `L3`", None),
+            None => self.wrong_type("a level: `L1`, `L2` or `L3`", None),
         }
     }
 
     /// One word of a closed set.
     pub(crate) fn word<T: Copy>(&self, words: &[(&str, T)]) -> Option<T> {
-        let text = if let Value::Text(text) = &self.node.value { text.as_str() } else { "" };
+        let text = if let YamlValue::Text(text) = &self.node.value { text.as_str() } else { "" };
         if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
             return Some(*value);
         }
         let names: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-        let near = nearest(text, names.iter().copied()).filter(|_| matches!(self.node.value, Value::Text(_)));
-        self.wants(&format!("one of {}", listed(&names)), near.map(|near| format!("did you mean `{near}`?")))
+        let near = nearest(text, names.iter().copied()).filter(|_| matches!(self.node.value, YamlValue::Text(_)));
+        self.wrong_type(&format!("one of {}", listed(&names)), near.map(|near| format!("did you mean `{near}`?")))
     }
 }
 
-impl<'n> Fields<'n> {
+impl<'n> SpecFields<'n> {
     /// The value of a key.
-    pub(crate) fn get(&self, key: &'static str) -> Option<At<'n>> {
+    pub(crate) fn get(&self, key: &'static str) -> Option<SpecValue<'n>> {
         let entry = self.entries.iter().find(|entry| entry.key == key)?;
         Some(self.at.child(&entry.value, self.at.path.key(key)))
     }
 
     /// Reads a key into a field that has a default.
-    pub(crate) fn set<T>(&self, key: &'static str, slot: &mut T, read: impl FnOnce(&At<'n>) -> Option<T>) {
+    pub(crate) fn set<T>(&self, key: &'static str, slot: &mut T, read: impl FnOnce(&SpecValue<'n>) -> Option<T>) {
         if let Some(value) = self.get(key).and_then(|at| read(&at)) {
             *slot = value;
         }
     }
 
     /// Reads a key that need not be there.
-    pub(crate) fn option<T>(&self, key: &'static str, read: impl FnOnce(&At<'n>) -> Option<T>) -> Option<T> {
+    pub(crate) fn option<T>(&self, key: &'static str, read: impl FnOnce(&SpecValue<'n>) -> Option<T>) -> Option<T> {
         self.get(key).and_then(|at| read(&at))
     }
 
@@ -315,7 +323,7 @@ impl<'n> Fields<'n> {
         &self,
         key: &'static str,
         example: &str,
-        read: impl FnOnce(&At<'n>) -> Option<T>,
+        read: impl FnOnce(&SpecValue<'n>) -> Option<T>,
     ) -> Option<T> {
         match self.get(key) {
             Some(at) => read(&at),
@@ -325,8 +333,9 @@ impl<'n> Fields<'n> {
 
     fn missing<T>(&self, key: &'static str, example: &str) -> Option<T> {
         let path = self.at.path.key(key);
-        if !self.at.findings.knows(&path) {
-            let place = if self.at.path == Path::default() { String::new() } else { format!(" in `{}`", self.at.path) };
+        if !self.at.findings.is_faulty(&path) {
+            let place =
+                if self.at.path == SpecPath::default() { String::new() } else { format!(" in `{}`", self.at.path) };
             let what = format!("missing key `{key}`{place}");
             self.at.findings.add(
                 ProblemKind::Missing,
@@ -334,7 +343,7 @@ impl<'n> Fields<'n> {
                 what,
                 Some(format!("write `{key}: {example}`")),
             );
-            self.at.findings.touch(path);
+            self.at.findings.mark_faulty(path);
         }
         None
     }

@@ -1,10 +1,10 @@
 //! Rules of gates and held-out checks: names, commands, patterns, and that something can fail where nobody looks.
 
 use super::Rules;
-use super::paths::{self, Groups};
-use crate::gate::lint::cannot_fail;
+use super::paths::{self, PatternGroups};
+use crate::gate::lint::reason_cannot_fail;
 use crate::level::LoopLevel;
-use crate::spec::path::Path;
+use crate::spec::path::SpecPath;
 use crate::spec::problem::quoted;
 use crate::spec::{
     CheckMode, CountFloor, DiffRule, EvidenceRule, ExpectRule, Gate, JsonRule, LoopSpec, RunGate, ScoreRule,
@@ -14,9 +14,9 @@ use std::collections::HashMap;
 const GATES_MAX: usize = 100;
 
 pub(super) fn check(rules: &mut Rules, spec: &LoopSpec) {
-    let path = Path::to("gates");
+    let path = SpecPath::root_key("gates");
     if spec.gates.len() > GATES_MAX {
-        rules.object(path.clone(), format!("more than {GATES_MAX} gates"), None);
+        rules.report(path.clone(), format!("more than {GATES_MAX} gates"), None);
     }
     // Past the limit nothing is looked at: compiling patterns is what costs.
     for (at, gate) in spec.gates.iter().enumerate().take(GATES_MAX) {
@@ -29,12 +29,12 @@ pub(super) fn check(rules: &mut Rules, spec: &LoopSpec) {
     parts(rules, spec);
 }
 
-fn unique_names<'g>(rules: &mut Rules, path: &Path, names: impl Iterator<Item = &'g str>) {
+fn unique_names<'g>(rules: &mut Rules, path: &SpecPath, names: impl Iterator<Item = &'g str>) {
     let mut seen: HashMap<String, usize> = HashMap::new();
     for (at, name) in names.enumerate() {
         if let Some(first) = seen.insert(name.to_ascii_lowercase(), at) {
             let what = format!("the name {} is taken by `{path}[{first}]`", quoted(name));
-            rules.object(path.index(at).key("name"), what, None);
+            rules.report(path.index(at).key("name"), what, None);
         }
     }
 }
@@ -43,25 +43,25 @@ fn unique_names<'g>(rules: &mut Rules, path: &Path, names: impl Iterator<Item = 
 fn levels(rules: &mut Rules, spec: &LoopSpec) {
     if spec.check == CheckMode::None && spec.level != LoopLevel::L1Report {
         let what = format!("`check: none` at {}; only an L1 loop may do without a checker", spec.level.short());
-        rules.object(Path::to("check"), what, "remove `check`, or set `level: L1`");
+        rules.report(SpecPath::root_key("check"), what, "remove `check`, or set `level: L1`");
     }
     let can_fail = spec.gates.iter().any(can_fail) || !spec.heldout.is_empty();
     if spec.level == LoopLevel::L3Unattended && !can_fail {
         let hint = "add a gate under `gates:`, such as `- { name: tests, run: [cargo, test] }`";
-        rules.object(Path::to("level"), "`level: L3` without a gate that can fail", hint);
+        rules.report(SpecPath::root_key("level"), "`level: L3` without a gate that can fail", hint);
     }
 }
 
 /// Whether a gate could ever say no to a change.
 fn can_fail(gate: &Gate) -> bool {
     match gate {
-        Gate::Run(gate) => cannot_fail(gate).is_none(),
+        Gate::Run(gate) => reason_cannot_fail(gate).is_none(),
         Gate::Diff(_) | Gate::Parse(_) | Gate::Markers(_) | Gate::Length(_) => true,
         Gate::Secrets(_) => false,
     }
 }
 
-fn one(rules: &mut Rules, path: &Path, gate: &Gate) {
+fn one(rules: &mut Rules, path: &SpecPath, gate: &Gate) {
     match gate {
         Gate::Run(gate) => run(rules, path, gate),
         Gate::Diff(gate) => diff(rules, &path.key("diff"), &gate.diff),
@@ -79,17 +79,17 @@ fn one(rules: &mut Rules, path: &Path, gate: &Gate) {
 }
 
 /// Objects to an empty list, which would check nothing.
-fn some(rules: &mut Rules, path: &Path, count: usize, example: &str) {
+fn some(rules: &mut Rules, path: &SpecPath, count: usize, example: &str) {
     if count == 0 {
         let what = format!("`{path}` is empty, so the gate cannot fail");
         rules.object_with(path.clone(), what, Some(format!("write {example}")));
     }
 }
 
-fn run(rules: &mut Rules, path: &Path, gate: &RunGate) {
+fn run(rules: &mut Rules, path: &SpecPath, gate: &RunGate) {
     rules.command(path.key("run"), &gate.run);
-    if let Some(reason) = cannot_fail(gate).filter(|_| !gate.run.is_empty()) {
-        rules.object(path.key("run"), format!("gate {} cannot fail: {reason}", quoted(&gate.name)), None);
+    if let Some(reason) = reason_cannot_fail(gate).filter(|_| !gate.run.is_empty()) {
+        rules.report(path.key("run"), format!("gate {} cannot fail: {reason}", quoted(&gate.name)), None);
     }
     if let Some(inputs) = &gate.inputs {
         paths::globs(rules, &path.key("inputs"), inputs);
@@ -107,16 +107,16 @@ fn run(rules: &mut Rules, path: &Path, gate: &RunGate) {
     }
 }
 
-fn expect(rules: &mut Rules, path: &Path, rule: &ExpectRule) {
+fn expect(rules: &mut Rules, path: &SpecPath, rule: &ExpectRule) {
     if *rule == ExpectRule::default() {
-        rules.object(path.clone(), format!("`{path}` expects nothing"), "give `exit`, `stdout`, `stderr` or `json`");
+        rules.report(path.clone(), format!("`{path}` expects nothing"), "give `exit`, `stdout`, `stderr` or `json`");
     }
     if let Some(exit) = rule.exit {
         rules.range(path.key("exit"), exit, 0, 255);
     }
     for (key, text) in [("stdout", &rule.stdout), ("stderr", &rule.stderr)] {
         if let Some(text) = text {
-            paths::pattern(rules, path.key(key), text, Groups::Any);
+            paths::pattern(rules, path.key(key), text, PatternGroups::Any);
         }
     }
     if let Some(rule) = &rule.json {
@@ -124,17 +124,17 @@ fn expect(rules: &mut Rules, path: &Path, rule: &ExpectRule) {
     }
 }
 
-fn json(rules: &mut Rules, path: &Path, rule: &JsonRule) {
+fn json(rules: &mut Rules, path: &SpecPath, rule: &JsonRule) {
     if !is_json_path(&rule.path) {
         let what = format!("{} is no path into JSON", quoted(&rule.path));
-        rules.object(path.key("path"), what, "such as `$.summary.failed` or `$.items[0].ok`");
+        rules.report(path.key("path"), what, "such as `$.summary.failed` or `$.items[0].ok`");
     }
     let numbers = [rule.at_least, rule.at_most];
     if rule.equals.is_none() && numbers == [None, None] {
-        rules.object(path.clone(), format!("`{path}` compares nothing"), "give `equals`, `at_least` or `at_most`");
+        rules.report(path.clone(), format!("`{path}` compares nothing"), "give `equals`, `at_least` or `at_most`");
     }
     if numbers.iter().flatten().any(|number| !number.is_finite()) {
-        rules.object(path.clone(), format!("`{path}` has a bound that is not finite"), None);
+        rules.report(path.clone(), format!("`{path}` has a bound that is not finite"), None);
     }
 }
 
@@ -156,9 +156,9 @@ fn is_json_path(text: &str) -> bool {
     text.len() <= 1000
 }
 
-fn evidence(rules: &mut Rules, path: &Path, rule: &EvidenceRule) {
+fn evidence(rules: &mut Rules, path: &SpecPath, rule: &EvidenceRule) {
     if *rule == EvidenceRule::default() {
-        rules.object(path.clone(), format!("`{path}` asks for nothing"), "give `junit`, `tests_at_least` or `files`");
+        rules.report(path.clone(), format!("`{path}` asks for nothing"), "give `junit`, `tests_at_least` or `files`");
     }
     if let Some(file) = &rule.junit {
         paths::relative(rules, path.key("junit"), file);
@@ -170,40 +170,40 @@ fn evidence(rules: &mut Rules, path: &Path, rule: &EvidenceRule) {
         let whole = number.is_finite() && number >= 1.0 && number.fract() == 0.0;
         if !whole {
             let what = format!("`{path}.tests_at_least` is {number}; it may be a whole number from 1, or `base`");
-            rules.object(path.key("tests_at_least"), what, None);
+            rules.report(path.key("tests_at_least"), what, None);
         }
     }
 }
 
-fn score(rules: &mut Rules, path: &Path, rule: &ScoreRule) {
-    paths::pattern(rules, path.key("pattern"), &rule.pattern, Groups::One);
+fn score(rules: &mut Rules, path: &SpecPath, rule: &ScoreRule) {
+    paths::pattern(rules, path.key("pattern"), &rule.pattern, PatternGroups::One);
     if let Some(CountFloor::Number(number)) = rule.at_least
         && !number.is_finite()
     {
-        rules.object(path.key("at_least"), format!("`{path}.at_least` is not finite"), None);
+        rules.report(path.key("at_least"), format!("`{path}.at_least` is not finite"), None);
     }
 }
 
-fn diff(rules: &mut Rules, path: &Path, rule: &DiffRule) {
+fn diff(rules: &mut Rules, path: &SpecPath, rule: &DiffRule) {
     if *rule == DiffRule::default() {
         let hint = "give `files_max`, `lines_max`, `only` or `no_deletes`";
-        rules.object(path.clone(), format!("`{path}` bounds nothing, so the gate cannot fail"), hint);
+        rules.report(path.clone(), format!("`{path}` bounds nothing, so the gate cannot fail"), hint);
     }
     paths::globs(rules, &path.key("only"), &rule.only);
     paths::globs(rules, &path.key("no_deletes"), &rule.no_deletes);
 }
 
 fn heldout(rules: &mut Rules, spec: &LoopSpec) {
-    let path = Path::to("heldout");
+    let path = SpecPath::root_key("heldout");
     if spec.heldout.len() > GATES_MAX {
-        rules.object(path.clone(), format!("more than {GATES_MAX} held-out checks"), None);
+        rules.report(path.clone(), format!("more than {GATES_MAX} held-out checks"), None);
     }
     for (at, check) in spec.heldout.iter().enumerate().take(GATES_MAX) {
         let path = path.index(at);
         rules.part_name(path.key("name"), &check.name);
         rules.command(path.key("run"), &check.run);
         if !is_path(&check.cases) {
-            rules.object(path.key("cases"), format!("`{path}.cases` is empty"), "name a file of JSON lines");
+            rules.report(path.key("cases"), format!("`{path}.cases` is empty"), "name a file of JSON lines");
         }
         heldout_files(rules, &path.key("files"), &check.files);
     }
@@ -213,21 +213,21 @@ fn heldout(rules: &mut Rules, spec: &LoopSpec) {
     for (at, check) in spec.heldout.iter().enumerate() {
         if let Some(gate) = gates.get(&check.name.to_ascii_lowercase()) {
             let what = format!("the name {} is taken by the gate `{gate}`", quoted(&check.name));
-            rules.object(path.index(at).key("name"), what, None);
+            rules.report(path.index(at).key("name"), what, None);
         }
     }
 }
 
 /// Each file is seen as `/heldout/NAME`, so each has a name, and a name of its own.
-fn heldout_files(rules: &mut Rules, path: &Path, files: &[String]) {
+fn heldout_files(rules: &mut Rules, path: &SpecPath, files: &[String]) {
     let mut seen: HashMap<&str, usize> = HashMap::new();
     for (at, file) in files.iter().enumerate() {
         let name = file.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
         if !is_path(file) || matches!(name, "" | "." | ".." | "~") {
-            rules.object(path.index(at), format!("{} names no file", quoted(file)), None);
+            rules.report(path.index(at), format!("{} names no file", quoted(file)), None);
         } else if let Some(first) = seen.insert(name, at) {
             let what = format!("{} would be `/heldout/{name}`, as `{path}[{first}]` is", quoted(file));
-            rules.object(path.index(at), what, "give one of them another name");
+            rules.report(path.index(at), what, "give one of them another name");
         }
     }
 }
@@ -239,12 +239,12 @@ fn is_path(text: &str) -> bool {
 /// Prover and attackers, as far as their declaration goes.
 fn parts(rules: &mut Rules, spec: &LoopSpec) {
     if let Some(prover) = &spec.prover {
-        rules.command(Path::to("prover").key("exercise"), &prover.exercise);
+        rules.command(SpecPath::root_key("prover").key("exercise"), &prover.exercise);
     }
     if let Some(attack) = &spec.attack {
-        let path = Path::to("attack").key("roles");
+        let path = SpecPath::root_key("attack").key("roles");
         if attack.roles.is_empty() {
-            rules.object(path.clone(), "`attack` without roles", "name them: `roles: [hostile-user]`");
+            rules.report(path.clone(), "`attack` without roles", "name them: `roles: [hostile-user]`");
         }
         for (at, role) in attack.roles.iter().enumerate() {
             rules.part_name(path.index(at), role);

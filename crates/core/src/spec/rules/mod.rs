@@ -7,68 +7,68 @@ mod paths;
 mod roles;
 mod triggers;
 
-use super::path::Path;
+use super::path::SpecPath;
 use super::problem::{ProblemKind, quoted};
-use super::{Ceilings, LoopSpec, Unread};
+use super::{Ceilings, LoopSpec, UnreadText};
 use crate::name::{LoopName, check_part_name};
-pub(crate) use roles::agent_objections;
+pub(crate) use roles::agent_violations;
 
 /// A rule that is not kept.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Objection {
+pub(crate) struct RuleViolation {
     pub(crate) kind: ProblemKind,
-    pub(crate) path: Path,
+    pub(crate) path: SpecPath,
     pub(crate) what: String,
     pub(crate) hint: Option<String>,
 }
 
 /// Collects objections.
 #[derive(Default)]
-struct Rules(Vec<Objection>);
+struct Rules(Vec<RuleViolation>);
 
 impl Rules {
-    fn object(&mut self, path: Path, what: impl Into<String>, hint: impl Into<Option<&'static str>>) {
+    fn report(&mut self, path: SpecPath, what: impl Into<String>, hint: impl Into<Option<&'static str>>) {
         self.object_with(path, what, hint.into().map(str::to_owned));
     }
 
-    fn object_with(&mut self, path: Path, what: impl Into<String>, hint: Option<String>) {
-        self.0.push(Objection { kind: ProblemKind::Value, path, what: what.into(), hint });
+    fn object_with(&mut self, path: SpecPath, what: impl Into<String>, hint: Option<String>) {
+        self.0.push(RuleViolation { kind: ProblemKind::Value, path, what: what.into(), hint });
     }
 
-    fn missing(&mut self, path: Path, what: &str, hint: &str) {
+    fn missing(&mut self, path: SpecPath, what: &str, hint: &str) {
         let hint = Some(hint.to_owned());
-        self.0.push(Objection { kind: ProblemKind::Missing, path, what: what.to_owned(), hint });
+        self.0.push(RuleViolation { kind: ProblemKind::Missing, path, what: what.to_owned(), hint });
     }
 
     /// Objects when a value is outside its range; a number that is not finite is outside every range.
-    fn range<T: PartialOrd + std::fmt::Display>(&mut self, path: Path, value: T, least: T, most: T) {
+    fn range<T: PartialOrd + std::fmt::Display>(&mut self, path: SpecPath, value: T, least: T, most: T) {
         if !(least <= value && value <= most) {
             let what = format!("`{path}` is {value}; it may be {least} to {most}");
-            self.object(path, what, None);
+            self.report(path, what, None);
         }
     }
 
     /// Objects to a part's name.
-    fn part_name(&mut self, path: Path, name: &str) {
+    fn part_name(&mut self, path: SpecPath, name: &str) {
         if let Err(error) = check_part_name(name) {
-            self.object(path, format!("{} is no name here: {error}", quoted(name)), None);
+            self.report(path, format!("{} is no name here: {error}", quoted(name)), None);
         }
     }
 
     /// Objects to a command without words, or whose first word is empty.
-    fn command(&mut self, path: Path, argv: &[String]) {
+    fn command(&mut self, path: SpecPath, argv: &[String]) {
         if argv.first().is_none_or(|word| word.trim().is_empty()) {
             let what = format!("`{path}` has no command");
-            self.object(path.clone(), what, "write a list of words, such as `[cargo, test]`");
+            self.report(path.clone(), what, "write a list of words, such as `[cargo, test]`");
         }
         if argv.iter().any(|word| word.contains('\0')) {
-            self.object(path.clone(), format!("`{path}` has a NUL character"), None);
+            self.report(path.clone(), format!("`{path}` has a NUL character"), None);
         }
     }
 }
 
 /// Everything a spec does wrong, in no particular order.
-pub(crate) fn objections(spec: &LoopSpec) -> Vec<Objection> {
+pub(crate) fn violations(spec: &LoopSpec) -> Vec<RuleViolation> {
     let mut rules = Rules::default();
     identity(&mut rules, spec);
     unread(&mut rules, spec);
@@ -83,54 +83,62 @@ pub(crate) fn objections(spec: &LoopSpec) -> Vec<Objection> {
 }
 
 /// Objections to globs given elsewhere than in a loop.
-pub(crate) fn glob_objections(path: &Path, globs: &[String]) -> Vec<Objection> {
+pub(crate) fn glob_violations(path: &SpecPath, globs: &[String]) -> Vec<RuleViolation> {
     let mut rules = Rules::default();
     paths::globs(&mut rules, path, globs);
     rules.0
 }
 
 /// The way to the one prompt that every loop needs.
-pub(crate) fn maker_prompt() -> Path {
-    Path::to("prompts").key("maker")
+pub(crate) fn maker_prompt() -> SpecPath {
+    SpecPath::root_key("prompts").key("maker")
 }
 
 const INTENT_MAX: usize = 400;
 
 fn identity(rules: &mut Rules, spec: &LoopSpec) {
     if let Err(error) = LoopName::parse(&spec.name) {
-        rules.object(Path::to("name"), format!("{} is no name for a loop: {error}", quoted(&spec.name)), None);
+        rules.report(
+            SpecPath::root_key("name"),
+            format!("{} is no name for a loop: {error}", quoted(&spec.name)),
+            None,
+        );
     }
     intent(rules, spec.intent.trim());
     if spec.prompts.maker.as_deref().is_none_or(|prompt| prompt.trim().is_empty()) {
         rules.missing(maker_prompt(), "the maker is told nothing", "write `prompts: { maker: … }`");
     }
-    rules.range(Path::to("attempts"), spec.attempts, 1, 10);
-    rules.range(Path::to("priority"), spec.priority, -1000, 1000);
+    rules.range(SpecPath::root_key("attempts"), spec.attempts, 1, 10);
+    rules.range(SpecPath::root_key("priority"), spec.priority, -1000, 1000);
 }
 
 fn intent(rules: &mut Rules, intent: &str) {
-    let (path, count) = (Path::to("intent"), intent.chars().count());
+    let (path, count) = (SpecPath::root_key("intent"), intent.chars().count());
     if intent.is_empty() {
         rules.missing(path, "`intent` is empty", "say in one sentence what this loop is for");
     } else if intent.contains(['\n', '\r']) {
-        rules.object(path, "`intent` has several lines", "one sentence; the details go into the prompts");
+        rules.report(path, "`intent` has several lines", "one sentence; the details go into the prompts");
     } else if count > INTENT_MAX {
         let what = format!("`intent` has {count} characters; the most is {INTENT_MAX}");
-        rules.object(path, what, "one sentence; the details go into the prompts");
+        rules.report(path, what, "one sentence; the details go into the prompts");
     }
 }
 
 fn unread(rules: &mut Rules, spec: &LoopSpec) {
     for unread in &spec.unread {
         match unread {
-            Unread::Cadence(text) => {
-                let hint = Some(super::when::cadence_hint(text));
-                rules.object_with(Path::to("on"), format!("{} is not a cadence", quoted(text)), hint);
+            UnreadText::Cadence(text) => {
+                let hint = Some(super::seed_cadence::cadence_hint(text));
+                rules.object_with(SpecPath::root_key("on"), format!("{} is not a cadence", quoted(text)), hint);
             }
-            Unread::ActionKind(text) => {
+            UnreadText::ActionKind(text) => {
                 let words = super::ActionKind::ALL.map(super::ActionKind::word);
                 let hint = format!("one of {}", super::reader::value::listed(&words));
-                rules.object_with(Path::to("output"), format!("{} is not an action kind", quoted(text)), Some(hint));
+                rules.object_with(
+                    SpecPath::root_key("output"),
+                    format!("{} is not an action kind", quoted(text)),
+                    Some(hint),
+                );
             }
         }
     }
@@ -146,18 +154,18 @@ fn budgets(rules: &mut Rules, spec: &LoopSpec) {
         ("day", &budget.day),
     ];
     for (scope, ceilings) in scopes {
-        check_ceilings(rules, &Path::to("budget").key(scope), ceilings);
+        check_ceilings(rules, &SpecPath::root_key("budget").key(scope), ceilings);
     }
     if spec.on.batch() > 1 && !budget.item.allowance().is_none() {
         let what =
             "`budget.item` counts what one item costs, and a round of several cannot say which of them cost what";
         let hint = "leave `budget.item` out and bound `budget.round`, or take one item a round: `batch: 1`";
-        rules.object(Path::to("budget").key("item"), what, hint);
+        rules.report(SpecPath::root_key("budget").key("item"), what, hint);
     }
 }
 
 /// A ceiling of zero would stop every round before it starts, which `pause` says better.
-fn check_ceilings(rules: &mut Rules, path: &Path, ceilings: &Ceilings) {
+fn check_ceilings(rules: &mut Rules, path: &SpecPath, ceilings: &Ceilings) {
     let zero = [
         ("tokens", ceilings.tokens == Some(0)),
         ("usd", ceilings.usd.is_some_and(|usd| usd.0 == 0)),
@@ -165,25 +173,25 @@ fn check_ceilings(rules: &mut Rules, path: &Path, ceilings: &Ceilings) {
     ];
     for (key, _) in zero.into_iter().filter(|(_, zero)| *zero) {
         let what = format!("`{path}.{key}` is zero, so no round could start");
-        rules.object(path.key(key), what, "give it a value, or leave the key out for the default");
+        rules.report(path.key(key), what, "give it a value, or leave the key out for the default");
     }
 }
 
 const DIMENSIONS_MAX: usize = 12;
 
 fn rubric(rules: &mut Rules, spec: &LoopSpec) {
-    let path = Path::to("rubric");
+    let path = SpecPath::root_key("rubric");
     rules.range(path.key("threshold"), spec.rubric.threshold, 1.0, 5.0);
     rules.range(path.key("floor"), spec.rubric.floor, 1, 5);
     let dimensions = path.key("dimensions");
     if spec.rubric.dimensions.len() > DIMENSIONS_MAX {
-        rules.object(dimensions.clone(), format!("`{dimensions}` has more than {DIMENSIONS_MAX} dimensions"), None);
+        rules.report(dimensions.clone(), format!("`{dimensions}` has more than {DIMENSIONS_MAX} dimensions"), None);
     }
     for (name, meaning) in &spec.rubric.dimensions {
         rules.part_name(dimensions.key(name.clone()), name);
         if meaning.trim().is_empty() {
             let what = format!("dimension {} has no meaning", quoted(name));
-            rules.object(dimensions.key(name.clone()), what, "say what is scored");
+            rules.report(dimensions.key(name.clone()), what, "say what is scored");
         }
     }
 }

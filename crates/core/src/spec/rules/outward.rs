@@ -1,45 +1,53 @@
 //! Rules of what leaves a round: outputs, allowed kinds, forge, approvers, secrets, set-up.
 
 use super::{Rules, paths};
-use crate::spec::path::Path;
+use crate::spec::path::SpecPath;
 use crate::spec::problem::quoted;
 use crate::spec::reader::value::nearest;
-use crate::spec::{ActionKind, LoopSpec, OutputSpec, Unread};
+use crate::spec::{ActionKind, LoopSpec, OutputSpec, UnreadText};
 use std::collections::BTreeSet;
 
 pub(super) fn check(rules: &mut Rules, spec: &LoopSpec) {
     outputs(rules, spec);
     allow(rules, spec);
-    rules.range(Path::to("open_max"), spec.open_max, 1, 1000);
+    rules.range(SpecPath::root_key("open_max"), spec.open_max, 1, 1000);
     if !is_word(&spec.forge) {
-        rules.object(Path::to("forge"), format!("{} is no name of a forge", quoted(&spec.forge)), "such as `local`");
+        rules.report(
+            SpecPath::root_key("forge"),
+            format!("{} is no name of a forge", quoted(&spec.forge)),
+            "such as `local`",
+        );
     }
     for (key, list) in [("approvers", &spec.approvers), ("locks", &spec.locks)] {
         for (at, text) in list.iter().enumerate().filter(|(_, text)| !is_line(text)) {
-            rules.object(Path::to(key).index(at), format!("`{key}` has the unusable text {}", quoted(text)), None);
+            rules.report(
+                SpecPath::root_key(key).index(at),
+                format!("`{key}` has the unusable text {}", quoted(text)),
+                None,
+            );
         }
     }
     approvals(rules, spec);
     for (at, lock) in spec.locks.iter().enumerate().filter(|(_, text)| is_line(text)) {
-        check_lock(rules, Path::to("locks").index(at), lock);
+        check_lock(rules, SpecPath::root_key("locks").index(at), lock);
     }
     for (at, name) in spec.secrets.iter().enumerate().filter(|(_, name)| !is_variable(name)) {
         let hint = "name the variable, never its value";
-        rules.object(Path::to("secrets").index(at), format!("{} is no name of a secret", quoted(name)), hint);
+        rules.report(SpecPath::root_key("secrets").index(at), format!("{} is no name of a secret", quoted(name)), hint);
     }
     for (at, command) in spec.setup.iter().enumerate() {
-        rules.command(Path::to("setup").index(at), command);
+        rules.command(SpecPath::root_key("setup").index(at), command);
     }
 }
 
 /// A quorum that the named approvers cannot reach would let no candidate out.
 fn approvals(rules: &mut Rules, spec: &LoopSpec) {
-    rules.range(Path::to("approvals").key("quorum"), spec.approvals.quorum, 1, 100);
+    rules.range(SpecPath::root_key("approvals").key("quorum"), spec.approvals.quorum, 1, 100);
     let people: BTreeSet<_> = spec.approvers.iter().collect();
     let quorum = usize::try_from(spec.approvals.quorum).unwrap_or(usize::MAX);
     if !people.is_empty() && quorum > people.len() {
         let what = format!("`approvals.quorum` is {quorum}, and `approvers` names {}", people.len());
-        rules.object(Path::to("approvals").key("quorum"), what, "name more approvers, or ask for fewer");
+        rules.report(SpecPath::root_key("approvals").key("quorum"), what, "name more approvers, or ask for fewer");
     }
 }
 
@@ -47,7 +55,7 @@ fn approvals(rules: &mut Rules, spec: &LoopSpec) {
 const LOCKS: [&str; 6] = ["branch", "path", "issue", "pr", "item", "global"];
 
 /// A word of one's own is a lock too, so only what was probably meant otherwise is objected to.
-fn check_lock(rules: &mut Rules, path: Path, lock: &str) {
+fn check_lock(rules: &mut Rules, path: SpecPath, lock: &str) {
     let Some((kind, of)) = lock.split_once(':') else {
         if lock.contains(['/', '*']) {
             let hint = format!("write `path:{lock}`");
@@ -59,7 +67,7 @@ fn check_lock(rules: &mut Rules, path: Path, lock: &str) {
         "path" => paths::globs(rules, &path, std::slice::from_ref(&of.to_owned())),
         "branch" => paths::branch(rules, path, of),
         "issue" | "pr" if of.is_empty() || !of.bytes().all(|byte| byte.is_ascii_digit()) => {
-            rules.object(path, format!("{} names no number", quoted(lock)), "such as `issue:12`");
+            rules.report(path, format!("{} names no number", quoted(lock)), "such as `issue:12`");
         }
         kind if LOCKS.contains(&kind) => {}
         kind => {
@@ -72,33 +80,33 @@ fn check_lock(rules: &mut Rules, path: Path, lock: &str) {
 }
 
 fn outputs(rules: &mut Rules, spec: &LoopSpec) {
-    let path = Path::to("output");
-    let unread = spec.unread.iter().any(|unread| matches!(unread, Unread::ActionKind(_)));
+    let path = SpecPath::root_key("output");
+    let unread = spec.unread.iter().any(|unread| matches!(unread, UnreadText::ActionKind(_)));
     if spec.output.is_empty() && !unread {
-        rules.object(path.clone(), "`output` is empty", "write `output: report`");
+        rules.report(path.clone(), "`output` is empty", "write `output: report`");
     }
     for (at, output) in spec.output.iter().enumerate() {
         limits(rules, &path.index(at), output);
         if spec.output[..at].iter().any(|other| other.kind == output.kind) {
-            rules.object(path.index(at), format!("`output` has `{}` twice", output.kind), None);
+            rules.report(path.index(at), format!("`output` has `{}` twice", output.kind), None);
         }
     }
     if spec.outputs(ActionKind::Commit) && spec.outputs(ActionKind::PullRequest) {
         let hint = "a change is either committed or proposed; keep one of them";
-        rules.object(path, "`output` has both `commit` and `pull-request`", hint);
+        rules.report(path, "`output` has both `commit` and `pull-request`", hint);
     }
 }
 
-fn limits(rules: &mut Rules, path: &Path, output: &OutputSpec) {
+fn limits(rules: &mut Rules, path: &SpecPath, output: &OutputSpec) {
     let path = path.key(output.kind.word());
     rules.range(path.key("max"), output.max, 1, 50);
     if !output.draft && output.kind != ActionKind::PullRequest {
-        rules.object(path.key("draft"), format!("`draft` has no meaning for `{}`", output.kind), "remove `draft`");
+        rules.report(path.key("draft"), format!("`draft` has no meaning for `{}`", output.kind), "remove `draft`");
     }
     for (key, list) in [("labels", &output.labels), ("targets", &output.targets)] {
         for (at, text) in list.iter().enumerate().filter(|(_, text)| !is_line(text)) {
             let what = format!("`{path}.{key}` has the unusable text {}", quoted(text));
-            rules.object(path.key(key).index(at), what, None);
+            rules.report(path.key(key).index(at), what, None);
         }
     }
 }
@@ -107,10 +115,10 @@ fn allow(rules: &mut Rules, spec: &LoopSpec) {
     for (at, kind) in spec.allow.iter().enumerate() {
         if !spec.outputs(*kind) && spec.unread.is_empty() {
             let what = format!("`allow` has `{kind}`, which is not in `output`");
-            rules.object(Path::to("allow").index(at), what, "add it to `output`, or remove it here");
+            rules.report(SpecPath::root_key("allow").index(at), what, "add it to `output`, or remove it here");
         }
         if spec.allow[..at].contains(kind) {
-            rules.object(Path::to("allow").index(at), format!("`allow` has `{kind}` twice"), None);
+            rules.report(SpecPath::root_key("allow").index(at), format!("`allow` has `{kind}` twice"), None);
         }
     }
 }

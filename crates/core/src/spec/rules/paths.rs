@@ -1,9 +1,9 @@
 //! Rules of paths, globs, patterns, branches and hosts.
 
 use super::Rules;
-use crate::network::{Policy, RULES_MAX, Rule, RuleError};
+use crate::network::{NetworkPolicy, NetworkRule, NetworkRuleError, RULES_MAX};
 use crate::spec::LoopSpec;
-use crate::spec::path::Path;
+use crate::spec::path::SpecPath;
 use crate::spec::problem::quoted;
 
 /// The longest glob, path or pattern.
@@ -13,47 +13,47 @@ const TEXT_MAX: usize = 1000;
 pub(super) fn check(rules: &mut Rules, spec: &LoopSpec) {
     let lists = [("paths", &spec.paths), ("protect", &spec.protect), ("allow_paths", &spec.allow_paths)];
     for (key, list) in lists {
-        globs(rules, &Path::to(key), list);
+        globs(rules, &SpecPath::root_key(key), list);
     }
     for (key, list) in [("skills", &spec.skills), ("context", &spec.context)] {
         for (at, file) in list.iter().enumerate() {
-            relative(rules, Path::to(key).index(at), file);
+            relative(rules, SpecPath::root_key(key).index(at), file);
         }
     }
     for (key, list) in [("caches", &spec.caches), ("toolchains", &spec.toolchains)] {
         for (at, path) in list.iter().enumerate().filter(|(_, path)| path.trim().is_empty() || path.contains('\0')) {
-            rules.object(Path::to(key).index(at), format!("{} is no path", quoted(path)), None);
+            rules.report(SpecPath::root_key(key).index(at), format!("{} is no path", quoted(path)), None);
         }
     }
     if let Some(base) = &spec.base {
-        branch(rules, Path::to("base"), base);
+        branch(rules, SpecPath::root_key("base"), base);
     }
-    hosts(rules, &Path::to("network"), &spec.network);
+    hosts(rules, &SpecPath::root_key("network"), &spec.network);
 }
 
 /// A list of globs.
-pub(super) fn globs(rules: &mut Rules, path: &Path, globs: &[String]) {
+pub(super) fn globs(rules: &mut Rules, path: &SpecPath, globs: &[String]) {
     for (at, glob) in globs.iter().enumerate() {
         one_glob(rules, path.index(at), glob);
     }
 }
 
-fn one_glob(rules: &mut Rules, path: Path, glob: &str) {
+fn one_glob(rules: &mut Rules, path: SpecPath, glob: &str) {
     if !inside(rules, &path, glob) {
         return;
     }
     if let Err(error) = globset::GlobBuilder::new(glob).literal_separator(true).build() {
-        rules.object(path, format!("{} is no glob: {}", quoted(glob), error.kind()), None);
+        rules.report(path, format!("{} is no glob: {}", quoted(glob), error.kind()), None);
     }
 }
 
 /// A path inside the repository, or inside `.loopwright/`.
-pub(super) fn relative(rules: &mut Rules, path: Path, file: &str) {
+pub(super) fn relative(rules: &mut Rules, path: SpecPath, file: &str) {
     inside(rules, &path, file);
 }
 
 /// Objects to paths that leave the folder they start from.
-fn inside(rules: &mut Rules, path: &Path, text: &str) -> bool {
+fn inside(rules: &mut Rules, path: &SpecPath, text: &str) -> bool {
     let drive = text.as_bytes().get(1) == Some(&b':') && text.starts_with(|c: char| c.is_ascii_alphabetic());
     let (what, hint) = if text.trim().is_empty() {
         ("is empty", None)
@@ -69,13 +69,13 @@ fn inside(rules: &mut Rules, path: &Path, text: &str) -> bool {
         return true;
     };
     let shown = if text.is_empty() { String::new() } else { format!(": {}", quoted(text)) };
-    rules.object(path.clone(), format!("`{path}` {what}{shown}"), hint);
+    rules.report(path.clone(), format!("`{path}` {what}{shown}"), hint);
     false
 }
 
 /// Whether a pattern needs a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Groups {
+pub(super) enum PatternGroups {
     /// Any number of them.
     Any,
     /// The first is read.
@@ -83,32 +83,32 @@ pub(super) enum Groups {
 }
 
 /// A regular expression, small enough to be compiled.
-pub(super) fn pattern(rules: &mut Rules, path: Path, pattern: &str, groups: Groups) {
+pub(super) fn pattern(rules: &mut Rules, path: SpecPath, pattern: &str, groups: PatternGroups) {
     if pattern.is_empty() || pattern.len() > TEXT_MAX {
         let what = format!("`{path}` is empty or longer than {TEXT_MAX} bytes");
-        return rules.object(path, what, None);
+        return rules.report(path, what, None);
     }
     match regex::RegexBuilder::new(pattern).size_limit(1 << 20).build() {
-        Ok(regex) if groups == Groups::One && regex.captures_len() < 2 => {
+        Ok(regex) if groups == PatternGroups::One && regex.captures_len() < 2 => {
             let what = format!("`{path}` has no group for the number");
-            rules.object(path, what, "put the number in a group: `ops=(\\d+)`");
+            rules.report(path, what, "put the number in a group: `ops=(\\d+)`");
         }
         Ok(_) => {}
         Err(regex::Error::CompiledTooBig(_)) => {
             let what = format!("`{path}` is too large a pattern");
-            rules.object(path, what, None);
+            rules.report(path, what, None);
         }
         Err(error) => {
             let text = error.to_string();
             let reason = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
             let what = format!("`{path}` is no pattern: {reason}");
-            rules.object(path, what, None);
+            rules.report(path, what, None);
         }
     }
 }
 
 /// A branch or commit, as git would take it and no option.
-pub(super) fn branch(rules: &mut Rules, path: Path, text: &str) {
+pub(super) fn branch(rules: &mut Rules, path: SpecPath, text: &str) {
     let bad = text.is_empty()
         || text.len() > 250
         || text.starts_with(['-', '/'])
@@ -116,22 +116,22 @@ pub(super) fn branch(rules: &mut Rules, path: Path, text: &str) {
         || text.contains("@{")
         || text.chars().any(|c| c.is_whitespace() || c.is_control() || ":\\".contains(c));
     if bad {
-        rules.object(path, format!("{} is no branch or commit", quoted(text)), None);
+        rules.report(path, format!("{} is no branch or commit", quoted(text)), None);
     }
 }
 
 /// What may be reached, each entry at its place.
-pub(super) fn hosts(rules: &mut Rules, path: &Path, entries: &[String]) {
-    let mut wrong = |at: usize, error: RuleError| rules.object_with(path.index(at), error.what, error.hint);
+pub(super) fn hosts(rules: &mut Rules, path: &SpecPath, entries: &[String]) {
+    let mut wrong = |at: usize, error: NetworkRuleError| rules.object_with(path.index(at), error.what, error.hint);
     if entries.len() > RULES_MAX {
-        return wrong(RULES_MAX, RuleError::many());
+        return wrong(RULES_MAX, NetworkRuleError::too_many());
     }
-    let read: Vec<_> = entries.iter().map(|entry| Rule::read(entry)).collect();
+    let read: Vec<_> = entries.iter().map(|entry| NetworkRule::read(entry)).collect();
     let whole = read.iter().all(Result::is_ok);
     for (at, error) in read.into_iter().enumerate().filter_map(|(at, read)| Some((at, read.err()?))) {
         wrong(at, error);
     }
-    if whole && let Err((at, error)) = Policy::read(entries) {
+    if whole && let Err((at, error)) = NetworkPolicy::read(entries) {
         wrong(at, error);
     }
 }

@@ -1,35 +1,35 @@
 //! Rules of the programs that play roles, in loop files and in configuration files.
 
-use super::{Objection, Rules, paths};
-use crate::spec::path::Path;
+use super::{RuleViolation, Rules, paths};
+use crate::spec::path::SpecPath;
 use crate::spec::problem::quoted;
 use crate::spec::reader::value::listed;
 use crate::spec::{AgentSpec, AgentUse, LoopSpec};
 
 pub(super) fn check(rules: &mut Rules, spec: &LoopSpec) {
     for (role, agent) in &spec.agents {
-        one(rules, &Path::to("agents").key(role.word()), agent);
+        one(rules, &SpecPath::root_key("agents").key(role.word()), agent);
     }
 }
 
 /// Objections to an agent given elsewhere than in a loop.
-pub(crate) fn agent_objections(path: &Path, agent: &AgentSpec) -> Vec<Objection> {
+pub(crate) fn agent_violations(path: &SpecPath, agent: &AgentSpec) -> Vec<RuleViolation> {
     let mut rules = Rules::default();
     one(&mut rules, path, agent);
     rules.0
 }
 
-fn one(rules: &mut Rules, path: &Path, agent: &AgentSpec) {
+fn one(rules: &mut Rules, path: &SpecPath, agent: &AgentSpec) {
     command(rules, path, agent);
     script(rules, path, agent);
     fallback(rules, path, agent);
 }
 
-fn fallback(rules: &mut Rules, path: &Path, agent: &AgentSpec) {
+fn fallback(rules: &mut Rules, path: &SpecPath, agent: &AgentSpec) {
     let mut before = vec![AgentSpec { fallback: Vec::new(), ..agent.clone() }];
     for (at, word) in agent.fallback.iter().enumerate() {
         let path = path.key("fallback").index(at);
-        match agent.next(word) {
+        match agent.parse_fallback(word) {
             Err(what) => {
                 let hint =
                     format!("`AGENT` or `AGENT/MODEL`, with one of {}", listed(&AgentUse::ALL.map(AgentUse::word)));
@@ -37,7 +37,7 @@ fn fallback(rules: &mut Rules, path: &Path, agent: &AgentSpec) {
             }
             Ok(next) if before.contains(&next) => {
                 let what = format!("{} is in the chain already", quoted(word));
-                rules.object(path, what, "name another agent, or another model: `claude/haiku`");
+                rules.report(path, what, "name another agent, or another model: `claude/haiku`");
             }
             Ok(next) => {
                 if let Some(script) = &next.script {
@@ -49,7 +49,7 @@ fn fallback(rules: &mut Rules, path: &Path, agent: &AgentSpec) {
     }
 }
 
-fn command(rules: &mut Rules, path: &Path, agent: &AgentSpec) {
+fn command(rules: &mut Rules, path: &SpecPath, agent: &AgentSpec) {
     let prompts: usize = agent.run.iter().map(|word| word.matches("{prompt}").count()).sum();
     match agent.agent {
         AgentUse::Command if agent.run.is_empty() => {
@@ -63,17 +63,17 @@ fn command(rules: &mut Rules, path: &Path, agent: &AgentSpec) {
         AgentUse::Command | AgentUse::Acp => rules.command(path.key("run"), &agent.run),
         other if !agent.run.is_empty() => {
             let what = format!("`{path}` uses `{}`, which takes no `run`", other.word());
-            rules.object(path.key("run"), what, "`run` goes with `use: command` and `use: acp`");
+            rules.report(path.key("run"), what, "`run` goes with `use: command` and `use: acp`");
         }
         _ => {}
     }
     if prompts > 1 {
         let what = format!("`{{prompt}}` stands {prompts} times in `{path}.run`");
-        rules.object(path.key("run"), what, "at most once; without it the brief comes on stdin");
+        rules.report(path.key("run"), what, "at most once; without it the brief comes on stdin");
     }
 }
 
-fn script(rules: &mut Rules, path: &Path, agent: &AgentSpec) {
+fn script(rules: &mut Rules, path: &SpecPath, agent: &AgentSpec) {
     match (&agent.script, agent.agent) {
         (None, AgentUse::Scripted) => {
             let what = format!("`{path}` uses `scripted` without `script`");
@@ -82,7 +82,7 @@ fn script(rules: &mut Rules, path: &Path, agent: &AgentSpec) {
         (Some(script), AgentUse::Scripted) => paths::relative(rules, path.key("script"), script),
         (Some(_), other) => {
             let what = format!("`{path}` uses `{}`, which takes no `script`", other.word());
-            rules.object(path.key("script"), what, "`script` goes with `use: scripted`");
+            rules.report(path.key("script"), what, "`script` goes with `use: scripted`");
         }
         (None, _) => {}
     }

@@ -3,7 +3,7 @@
 use super::{Rules, paths};
 use crate::cadence;
 use crate::name::LoopName;
-use crate::spec::path::Path;
+use crate::spec::path::SpecPath;
 use crate::spec::problem::quoted;
 use crate::spec::reader::value::{listed, nearest};
 use crate::spec::{Ask, CatchUp, OWN_BRANCHES, ProbeSpec, Triggers};
@@ -18,7 +18,7 @@ const SOURCES: [&str; 4] = ["*", "github", "gitlab", "generic"];
 const BATCH_MAX: u32 = 100;
 
 pub(super) fn check(rules: &mut Rules, on: &Triggers) {
-    let path = Path::to("on");
+    let path = SpecPath::root_key("on");
     times(rules, &path, on);
     if let CatchUp::All(most) = on.catch_up {
         rules.range(path.key("catch_up").key("all"), most, 1, 1000);
@@ -28,16 +28,16 @@ pub(super) fn check(rules: &mut Rules, on: &Triggers) {
         paths::branch(rules, path.key("push").index(at), branch);
         if branch.contains(['*', '?', '[']) {
             let what = format!("{} is no branch: patterns are not read here", quoted(branch));
-            rules.object(path.key("push").index(at), what, "name each branch: `push: [main, next]`");
+            rules.report(path.key("push").index(at), what, "name each branch: `push: [main, next]`");
         }
         if OWN_BRANCHES.iter().any(|own| branch.starts_with(own)) {
             let what = format!("{} is a branch of loops' own making", quoted(branch));
-            rules.object(path.key("push").index(at), what, "name a branch that people push to");
+            rules.report(path.key("push").index(at), what, "name a branch that people push to");
         }
     }
     for (at, name) in on.after.iter().enumerate() {
         if let Err(error) = LoopName::parse(name) {
-            rules.object(path.key("after").index(at), format!("{} is no loop: {error}", quoted(name)), None);
+            rules.report(path.key("after").index(at), format!("{} is no loop: {error}", quoted(name)), None);
         }
     }
     for (at, event) in on.webhook.iter().enumerate() {
@@ -51,7 +51,7 @@ pub(super) fn check(rules: &mut Rules, on: &Triggers) {
 }
 
 /// What the times say is read once, where they are compiled.
-fn times(rules: &mut Rules, path: &Path, on: &Triggers) {
+fn times(rules: &mut Rules, path: &SpecPath, on: &Triggers) {
     for problem in cadence::problems(on) {
         let path = path.key(problem.key);
         let path = problem.index.map_or_else(|| path.clone(), |at| path.index(at));
@@ -59,7 +59,7 @@ fn times(rules: &mut Rules, path: &Path, on: &Triggers) {
     }
 }
 
-fn check_probe(rules: &mut Rules, path: &Path, probe: &ProbeSpec) {
+fn check_probe(rules: &mut Rules, path: &SpecPath, probe: &ProbeSpec) {
     match probe {
         ProbeSpec::Named(name) => built_in(rules, path.clone(), name),
         ProbeSpec::Ask(ask) => check_ask(rules, path, ask),
@@ -70,7 +70,7 @@ fn check_probe(rules: &mut Rules, path: &Path, probe: &ProbeSpec) {
     }
 }
 
-fn built_in(rules: &mut Rules, path: Path, name: &str) {
+fn built_in(rules: &mut Rules, path: SpecPath, name: &str) {
     if PROBES.contains(&name) {
         return;
     }
@@ -81,10 +81,10 @@ fn built_in(rules: &mut Rules, path: Path, name: &str) {
     rules.object_with(path, format!("{} is no built-in probe", quoted(name)), Some(hint));
 }
 
-fn check_ask(rules: &mut Rules, path: &Path, ask: &Ask) {
+fn check_ask(rules: &mut Rules, path: &SpecPath, ask: &Ask) {
     built_in(rules, path.key("use"), &ask.probe);
-    let known = Ask::keys_of(&ask.probe).unwrap_or(&Ask::KEYS);
-    for key in ask.used().filter(|key| !known.contains(key)) {
+    let known = Ask::known_keys(&ask.probe).unwrap_or(&Ask::KEYS);
+    for key in ask.used_keys().filter(|key| !known.contains(key)) {
         let hint = format!("`{}` can be asked by {}", ask.probe, listed(known));
         rules.object_with(path.key(key), format!("`{}` cannot be asked by `{key}`", ask.probe), Some(hint));
     }
@@ -94,11 +94,11 @@ fn check_ask(rules: &mut Rules, path: &Path, ask: &Ask) {
     let words = [("labels", &ask.labels), ("not_labels", &ask.not_labels), ("author", &ask.author)];
     for (key, words) in words {
         for (at, _) in words.iter().enumerate().filter(|(_, word)| word.trim().is_empty()) {
-            rules.object(path.key(key).index(at), format!("`{path}.{key}` has an empty word"), None);
+            rules.report(path.key(key).index(at), format!("`{path}.{key}` has an empty word"), None);
         }
     }
     if ask.text.as_ref().is_some_and(|text| text.trim().is_empty()) {
-        rules.object(path.key("text"), format!("`{path}.text` is empty"), "leave the key out");
+        rules.report(path.key("text"), format!("`{path}.text` is empty"), "leave the key out");
     }
     if let Some(branch) = &ask.branch {
         paths::branch(rules, path.key("branch"), branch);

@@ -1,13 +1,13 @@
 //! Conversations with scripted peers: well-behaved, odd and hostile ones, each a real process.
 
-use super::super::driver::{Dialect, Reader};
-use super::super::testing::{self, Seen, without_walls};
-use super::talk::Refusal;
+use super::super::driver::{AgentDialect, AgentStreamReader};
+use super::super::testing::{self, RecordedEvents, unconfined};
+use super::conversation::SharedRefusal;
 use super::*;
-use crate::proc::{Cookie, How};
+use crate::proc::{RunEnd, TreeCookie};
 use crate::seam::Seam;
 use expect_test::expect;
-use loopwright_core::budget::{BudgetLimit, Tokens, Usage};
+use loopwright_core::budget::{AgentUsage, BudgetLimit, Tokens};
 use loopwright_core::provider::TroubleKind;
 use loopwright_core::spec::Role;
 use std::os::unix::fs::PermissionsExt as _;
@@ -44,14 +44,14 @@ def end(call, reason="end_turn", **more): reply(call, {"stopReason": reason, **m
 
 struct Play {
     root: tempfile::TempDir,
-    invocation: Invocation,
+    invocation: AgentInvocation,
     name: &'static str,
 }
 
 impl Play {
     fn new(role: Role) -> Self {
         let root = tempfile::tempdir().expect("a temporary folder");
-        let mut invocation = Invocation { model: None, ..without_walls(role) };
+        let mut invocation = AgentInvocation { model: None, ..unconfined(role) };
         for (place, name) in [
             (&mut invocation.workspace, "work"),
             (&mut invocation.outbox, "outbox"),
@@ -63,7 +63,7 @@ impl Play {
         }
         invocation.limits.output_max = 64 << 20;
         // Trees are known by it, and tests run at the same time.
-        invocation.cookie = Cookie::new("acp-test");
+        invocation.cookie = TreeCookie::new("acp-test");
         Self { root, invocation, name: "peer" }
     }
 
@@ -76,28 +76,28 @@ impl Play {
         Self { name, ..Self::maker() }
     }
 
-    async fn tried(&self, body: &str, cancel: &Cancel) -> (Result<AgentOutcome, AgentError>, Vec<String>) {
+    async fn tried(&self, body: &str, cancel: &CancelToken) -> (Result<AgentOutcome, AgentError>, Vec<String>) {
         let program = self.root.path().join(self.name);
         std::fs::write(&program, format!("#!/usr/bin/python3\n{PEER}\n{body}\n")).expect("the peer can be written");
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("permissions");
-        let agent = Acp::find(&[program.display().to_string()], &[], None).expect("a program is named");
-        let mut seen = Seen::default();
-        let proc = Proc::new(Seam::none());
+        let agent = AcpAgent::find(&[program.display().to_string()], &[], None).expect("a program is named");
+        let mut seen = RecordedEvents::default();
+        let proc = ProcessRunner::new(Seam::none());
         let outcome = agent.invoke(&self.invocation, &proc, &mut seen, cancel, &mut |_: &_| ()).await;
         (outcome, seen.0)
     }
 
     async fn run(&self, body: &str) -> AgentOutcome {
-        self.tried(body, &Cancel::new()).await.0.expect("the peer starts")
+        self.tried(body, &CancelToken::new()).await.0.expect("the peer starts")
     }
 
     async fn refused(&self, body: &str) -> String {
-        self.tried(body, &Cancel::new()).await.0.expect_err("it is refused").to_string()
+        self.tried(body, &CancelToken::new()).await.0.expect_err("it is refused").to_string()
     }
 }
 
 fn trouble(outcome: &AgentOutcome) -> Option<TroubleKind> {
-    outcome.told.trouble.as_ref().map(|trouble| trouble.kind)
+    outcome.self_report.trouble.as_ref().map(|trouble| trouble.kind)
 }
 
 #[tokio::test]
@@ -111,12 +111,12 @@ say("I will "); say("mend it."); tool("edit", "calc.py: a => b\nmore")
 say(json.dumps([greeting["params"]["clientCapabilities"], opening["params"]["mcpServers"], call["params"]["prompt"]])); say(" end")
 end(call)
 "#;
-    let (outcome, seen) = play.tried(body, &Cancel::new()).await;
+    let (outcome, seen) = play.tried(body, &CancelToken::new()).await;
     let outcome = outcome.expect("the peer starts");
-    assert_eq!((outcome.how, outcome.turns, trouble(&outcome)), (How::Exited(0), 2, None));
-    assert_eq!(outcome.told.version.as_deref(), Some("9.9"));
-    assert_eq!(outcome.told.answer.as_deref(), Some(outcome.text.as_str()));
-    assert_eq!(outcome.usage, Usage::Unknown, "nothing was told of its use");
+    assert_eq!((outcome.how, outcome.turns, trouble(&outcome)), (RunEnd::Exited(0), 2, None));
+    assert_eq!(outcome.self_report.version.as_deref(), Some("9.9"));
+    assert_eq!(outcome.self_report.answer.as_deref(), Some(outcome.text.as_str()));
+    assert_eq!(outcome.usage, AgentUsage::Unknown, "nothing was told of its use");
     expect![[r#"
         Started { model: None, version: Some("9.9") }
         Says("I will mend it.")
@@ -137,7 +137,7 @@ update("invention", anything=[1])
 send({"jsonrpc": "2.0", "method": "session/update", "params": {"update": 5}})
 say("done"); end(call); end(call, "refusal"); say("again")
 "#;
-    let (outcome, seen) = Play::maker().tried(body, &Cancel::new()).await;
+    let (outcome, seen) = Play::maker().tried(body, &CancelToken::new()).await;
     let outcome = outcome.expect("the peer starts");
     assert_eq!((outcome.text.as_str(), trouble(&outcome)), ("done", None));
     let counted = format!("{:?}", "5 lines of the agent were no messages of the protocol".as_bytes());
@@ -171,7 +171,7 @@ say(" ".join(o.get("optionId", o["outcome"]) for o in got)); end(call)
     let outcome = Play::maker().run(body).await;
     let once = "o-allow_once o-allow_once o-reject_once o-reject_once o-allow_once cancelled cancelled";
     assert_eq!(outcome.text, once);
-    assert_eq!(outcome.told.denied.len(), 4, "{:?}", outcome.told.denied);
+    assert_eq!(outcome.self_report.denied.len(), 4, "{:?}", outcome.self_report.denied);
 }
 
 #[tokio::test]
@@ -291,7 +291,7 @@ async fn peer_that_never_answers_meets_the_idle_limit() {
     let mut play = Play::maker();
     play.invocation.limits.idle = Some(Duration::from_millis(300));
     let outcome = play.run("while True: recv()").await;
-    assert_eq!((outcome.how, outcome.limit), (How::Idle, Some(BudgetLimit::Idle)));
+    assert_eq!((outcome.how, outcome.limit), (RunEnd::Idle, Some(BudgetLimit::Idle)));
 }
 
 #[tokio::test]
@@ -302,8 +302,8 @@ for i in range(100000): raw('{"jsonrpc":"2.0","id":%d,"method":"no/such"}\n' % i
 import signal; signal.pause()
 "#;
     let outcome = Play::maker().run(body).await;
-    assert_eq!((outcome.how, trouble(&outcome)), (How::Finished, Some(TroubleKind::Unclear)));
-    assert!(outcome.told.trouble.is_some_and(|trouble| trouble.text.contains("does not read")));
+    assert_eq!((outcome.how, trouble(&outcome)), (RunEnd::Finished, Some(TroubleKind::Unclear)));
+    assert!(outcome.self_report.trouble.is_some_and(|trouble| trouble.text.contains("does not read")));
 }
 
 #[tokio::test]
@@ -314,7 +314,7 @@ async fn report_beyond_every_bound_is_lost_and_a_call_beyond_it_ends_the_convers
     assert_eq!((outcome.text.as_str(), trouble(&outcome)), ("end", None));
     let call = "call = begin(); ask(5, {'kind': 'edit', 'title': 'x' * (6 << 20)}, *ALL)";
     let outcome = Play::maker().run(call).await;
-    assert!(outcome.told.trouble.is_some_and(|trouble| trouble.text.contains("too long")));
+    assert!(outcome.self_report.trouble.is_some_and(|trouble| trouble.text.contains("too long")));
 }
 
 #[tokio::test]
@@ -322,7 +322,7 @@ async fn cancelled_peer_is_told_before_it_is_ended() {
     let play = Play::maker();
     let body =
         "begin(); open('ready', 'w'); word = recv(); open('cancelled', 'w').write(json.dumps(word)); sys.exit(0)";
-    let cancel = Cancel::new();
+    let cancel = CancelToken::new();
     let (thrown, ready) = (cancel.clone(), play.invocation.workspace.join("ready"));
     let watch = tokio::spawn(async move {
         while !ready.exists() {
@@ -332,7 +332,7 @@ async fn cancelled_peer_is_told_before_it_is_ended() {
     });
     let (outcome, _) = play.tried(body, &cancel).await;
     watch.await.expect("the watcher ends");
-    assert_eq!(outcome.expect("the peer starts").how, How::Cancelled);
+    assert_eq!(outcome.expect("the peer starts").how, RunEnd::Cancelled);
     let word = std::fs::read_to_string(play.invocation.workspace.join("cancelled")).expect("it was told");
     assert_eq!(word, r#"{"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": "s1"}}"#);
 }
@@ -340,27 +340,27 @@ async fn cancelled_peer_is_told_before_it_is_ended() {
 #[tokio::test]
 async fn peer_that_stays_after_its_answer_is_ended_and_that_is_no_fault() {
     let outcome = Play::maker().run("call = begin(); say('done'); end(call)\nimport signal; signal.pause()").await;
-    assert_eq!((outcome.how, trouble(&outcome), outcome.text.as_str()), (How::Finished, None, "done"));
+    assert_eq!((outcome.how, trouble(&outcome), outcome.text.as_str()), (RunEnd::Finished, None, "done"));
 }
 
 #[tokio::test]
 async fn use_is_taken_from_those_who_tell_the_whole_and_weight_is_a_ceiling_for_all() {
     let told = r#"call = begin(); end(call, usage={"totalTokens": 1260, "inputTokens": 1200, "outputTokens": 60})"#;
     let outcome = Play::named("codex-acp").run(told).await;
-    assert_eq!(outcome.usage, Usage::Reported(Tokens { input: 1200, output: 60, ..Tokens::default() }));
-    assert_eq!(Play::named("goose").run(told).await.usage, Usage::Unknown);
+    assert_eq!(outcome.usage, AgentUsage::Reported(Tokens { input: 1200, output: 60, ..Tokens::default() }));
+    assert_eq!(Play::named("goose").run(told).await.usage, AgentUsage::Unknown);
     let mut play = Play::maker();
     play.invocation.limits.tokens = Some(1000);
     let heavy = r#"begin(); update("usage_update", used=1001, size=9999, cost={"amount": 0.5, "currency": "USD"}); recv(); sys.exit(0)"#;
     let outcome = play.run(heavy).await;
-    assert_eq!((outcome.how, outcome.limit), (How::Stopped, Some(BudgetLimit::Total)));
-    assert_eq!(outcome.told.billed.map(|usd| usd.0), Some(500_000));
+    assert_eq!((outcome.how, outcome.limit), (RunEnd::Stopped, Some(BudgetLimit::Total)));
+    assert_eq!(outcome.self_report.billed.map(|usd| usd.0), Some(500_000));
 }
 
 #[test]
 fn variables_point_known_programs_at_their_provider_and_hold_no_key() {
-    let invocation = Invocation { model: Some("claude-x".to_owned()), ..testing::invocation(Role::Maker) };
-    let shown = |known: Known| {
+    let invocation = AgentInvocation { model: Some("claude-x".to_owned()), ..testing::invocation(Role::Maker) };
+    let shown = |known: AcpAgentProfile| {
         let env = known.env(&invocation);
         env.iter().map(|(name, value)| format!("{}={}\n", name.display(), value.display())).collect::<String>()
     };
@@ -387,7 +387,7 @@ fn variables_point_known_programs_at_their_provider_and_hold_no_key() {
         DISABLE_AUTOUPDATER=1
         DISABLE_TELEMETRY=1
     "#]]
-    .assert_eq(&shown(Known::Goose));
+    .assert_eq(&shown(AcpAgentProfile::Goose));
     expect![[r#"
         ANTHROPIC_BASE_URL=http://127.0.0.1:3128/provider/anthropic
         ANTHROPIC_API_KEY=the-token
@@ -401,39 +401,40 @@ fn variables_point_known_programs_at_their_provider_and_hold_no_key() {
         DISABLE_AUTOUPDATER=1
         DISABLE_TELEMETRY=1
     "#]]
-    .assert_eq(&shown(Known::Other));
+    .assert_eq(&shown(AcpAgentProfile::Other));
 }
 
 #[test]
 fn program_is_found_by_name_on_the_path_and_never_in_the_repository() {
-    let find = |argv: &[&str]| Acp::find(&argv.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>(), &[], None);
+    let find =
+        |argv: &[&str]| AcpAgent::find(&argv.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>(), &[], None);
     assert!(matches!(find(&["no-such-agent-here", "acp"]), Err(AgentError::NotFound { .. })));
     assert!(find(&[]).is_err() && find(&[""]).is_err());
     assert!(find(&["sh"]).is_ok());
 }
 
 /// An agent of which there are recordings.
-struct Recorded(Known);
+struct Recorded(AcpAgentProfile);
 
-impl Dialect for Recorded {
+impl AgentDialect for Recorded {
     fn name(&self) -> &'static str {
         "acp"
     }
 
-    fn capabilities(&self) -> Capabilities {
-        Capabilities::default()
+    fn capabilities(&self) -> AgentCapabilities {
+        AgentCapabilities::default()
     }
 
-    fn launch(&self, _: &Invocation) -> Result<Launch, AgentError> {
-        Ok(Launch::default())
+    fn launch(&self, _: &AgentInvocation) -> Result<ProgramLaunch, AgentError> {
+        Ok(ProgramLaunch::default())
     }
 
-    fn reader(&self, invocation: &Invocation) -> Box<dyn Reader> {
+    fn reader(&self, invocation: &AgentInvocation) -> Box<dyn AgentStreamReader> {
         // As recorded: with the model that the program was started with, and in its own mode.
-        let model = (self.0 == Known::Gemini).then(|| "gemini-2.5-pro".to_owned());
-        let invocation = Invocation { model, ..invocation.clone() };
-        let policy = Policy::of(&invocation, false).expect("the usual tools");
-        Box::new(Talk::begin(Feed::new(1 << 20), policy, self.0, &invocation, Refusal::default()))
+        let model = (self.0 == AcpAgentProfile::Gemini).then(|| "gemini-2.5-pro".to_owned());
+        let invocation = AgentInvocation { model, ..invocation.clone() };
+        let policy = AcpPolicy::from_invocation(&invocation, false).expect("the usual tools");
+        Box::new(AcpConversation::begin(StdinFeed::new(1 << 20), policy, self.0, &invocation, SharedRefusal::default()))
     }
 }
 
@@ -443,8 +444,8 @@ fn agents_side(conversation: &[u8]) -> Vec<u8> {
     lines.flat_map(|line| [&line[..line.len() - 1], b"\n"].concat()).collect()
 }
 
-const RECORDED: [(&str, Known); 3] =
-    [("gemini", Known::Gemini), ("goose", Known::Goose), ("opencode", Known::Opencode)];
+const RECORDED: [(&str, AcpAgentProfile); 3] =
+    [("gemini", AcpAgentProfile::Gemini), ("goose", AcpAgentProfile::Goose), ("opencode", AcpAgentProfile::Opencode)];
 
 #[test]
 fn recorded_conversations_mean_what_they_did() {
@@ -456,8 +457,8 @@ fn recorded_conversations_mean_what_they_did() {
             let said = agents_side(&conversation);
             // One that stayed after its answer was ended by the recorder, as it would be by us.
             let has_answered = said.windows(12).any(|word| word == b"\"stopReason\"");
-            let how = if has_answered && how == How::Wall { How::Finished } else { how };
-            let (outcome, _) = testing::hear(&Recorded(known), &invocation, &said, how, 4096);
+            let how = if has_answered && how == RunEnd::Wall { RunEnd::Finished } else { how };
+            let (outcome, _) = testing::read_stream(&Recorded(known), &invocation, &said, how, 4096);
             text += &format!("{agent:<10}{}\n", testing::summary(&name, &outcome));
         }
     }

@@ -1,18 +1,20 @@
 //! What is started, word for word, and what is understood.
 
 use super::*;
-use crate::agents::testing::{canary, endless, hear, invocation, recorded, shown, summary, torture, without_walls};
+use crate::agents::testing::{
+    canary, invocation, read_stream, recorded, shown, summary, survives_endless_line, torture, unconfined,
+};
 use expect_test::expect;
-use loopwright_core::budget::Usage;
+use loopwright_core::budget::AgentUsage;
 use loopwright_core::spec::AgentUse;
 
 fn heard(lines: &[&str]) -> (crate::agents::AgentOutcome, Vec<String>) {
-    hear(&Claude, &invocation(Role::Maker), lines.join("\n").as_bytes(), How::Exited(0), 4096)
+    read_stream(&ClaudeDialect, &invocation(Role::Maker), lines.join("\n").as_bytes(), RunEnd::Exited(0), 4096)
 }
 
 #[test]
 fn maker_is_started_with_its_tools_and_nobodys_settings() {
-    let launch = Claude.launch(&invocation(Role::Maker)).expect("a launch");
+    let launch = ClaudeDialect.launch(&invocation(Role::Maker)).expect("a launch");
     expect![[r#"
         -p
         --output-format
@@ -49,7 +51,7 @@ fn maker_is_started_with_its_tools_and_nobodys_settings() {
 
 #[test]
 fn checker_reads_only_and_is_held_to_the_schema_of_a_verdict() {
-    let launch = Claude.launch(&invocation(Role::Checker)).expect("a launch");
+    let launch = ClaudeDialect.launch(&invocation(Role::Checker)).expect("a launch");
     let text = shown(&launch).replace(&verdict::schema().to_string(), "SCHEMA");
     expect![[r#"
         -p
@@ -89,7 +91,7 @@ fn checker_reads_only_and_is_held_to_the_schema_of_a_verdict() {
 
 #[test]
 fn paths_are_the_hosts_without_walls() {
-    let launch = Claude.launch(&without_walls(Role::Maker)).expect("a launch");
+    let launch = ClaudeDialect.launch(&unconfined(Role::Maker)).expect("a launch");
     let text = shown(&launch);
     assert!(text.contains("--add-dir\n/state/round/outbox\n"), "{text}");
     assert!(text.contains("CLAUDE_CONFIG_DIR=/state/round/home/.agent-lw-r1-c00c1e\n"), "{text}");
@@ -99,17 +101,17 @@ fn paths_are_the_hosts_without_walls() {
 fn unknown_tools_and_a_missing_provider_are_refused() {
     let mut odd = invocation(Role::Maker);
     odd.tools = vec!["Read".to_owned(), "Teleport".to_owned()];
-    assert!(matches!(Claude.launch(&odd), Err(AgentError::Unavailable { .. })));
+    assert!(matches!(ClaudeDialect.launch(&odd), Err(AgentError::Unavailable { .. })));
     let mut keyless = invocation(Role::Maker);
     keyless.endpoints.urls.remove("anthropic");
-    assert!(matches!(Claude.launch(&keyless), Err(AgentError::Unavailable { .. })));
+    assert!(matches!(ClaudeDialect.launch(&keyless), Err(AgentError::Unavailable { .. })));
 }
 
 #[test]
 fn recorded_streams_mean_what_happened() {
     let all = recorded("claude-2.1.325");
     let lines = all.iter().map(|(name, stream, how)| {
-        let (outcome, _) = hear(&Claude, &invocation(Role::Checker), stream, *how, 65536);
+        let (outcome, _) = read_stream(&ClaudeDialect, &invocation(Role::Checker), stream, *how, 65536);
         summary(name, &outcome)
     });
     let text = lines.collect::<Vec<_>>().join("\n") + "\n";
@@ -147,16 +149,16 @@ fn recorded_streams_mean_what_happened() {
 #[test]
 fn meaning_does_not_depend_on_where_reads_are_cut() {
     for (name, stream, how) in recorded("claude-2.1.325") {
-        let whole = hear(&Claude, &invocation(Role::Maker), &stream, how, usize::MAX);
-        let cut = hear(&Claude, &invocation(Role::Maker), &stream, how, 61);
-        assert_eq!((whole.1, whole.0.told), (cut.1, cut.0.told), "{name}");
+        let whole = read_stream(&ClaudeDialect, &invocation(Role::Maker), &stream, how, usize::MAX);
+        let cut = read_stream(&ClaudeDialect, &invocation(Role::Maker), &stream, how, 61);
+        assert_eq!((whole.1, whole.0.self_report), (cut.1, cut.0.self_report), "{name}");
     }
 }
 
 #[test]
 fn tortured_streams_neither_panic_nor_make_anything_cheaper() {
     for (_, stream, _) in recorded("claude-2.1.325") {
-        torture(&Claude, Role::Maker, &stream);
+        torture(&ClaudeDialect, Role::Maker, &stream);
     }
 }
 
@@ -164,8 +166,8 @@ fn tortured_streams_neither_panic_nor_make_anything_cheaper() {
 fn structured_answer_is_the_answer() {
     let (_, stream, how) =
         recorded("claude-2.1.325").into_iter().find(|(name, ..)| name == "verdict").expect("recorded");
-    let (outcome, _) = hear(&Claude, &invocation(Role::Checker), &stream, how, 4096);
-    let answer = outcome.told.answer.expect("an answer");
+    let (outcome, _) = read_stream(&ClaudeDialect, &invocation(Role::Checker), &stream, how, 4096);
+    let answer = outcome.self_report.answer.expect("an answer");
     assert!(answer.starts_with('{') && answer.contains("\"verdict\":\"pass\""), "{answer}");
 }
 
@@ -173,14 +175,15 @@ fn structured_answer_is_the_answer() {
 fn one_message_in_several_events_is_counted_once_and_its_output_is_guessed_until_it_is_told() {
     let message = r#"{"type":"assistant","message":{"id":"m1","model":"opus[1m]","content":[{"type":"text","text":"hello world!"}],"usage":{"input_tokens":10,"cache_read_input_tokens":5,"output_tokens":1}}}"#;
     let (outcome, _) = heard(&[message, message]);
-    let Usage::Reported(tokens) = outcome.usage else { panic!("usage was told") };
+    let AgentUsage::Reported(tokens) = outcome.usage else { panic!("usage was told") };
     assert_eq!((tokens.input, tokens.cache_read, tokens.output), (10, 5, 8), "12 bytes, twice, at 3 a token");
-    assert_eq!((outcome.turns, outcome.told.models[0].model.as_str()), (1, "opus"));
+    assert_eq!((outcome.turns, outcome.self_report.models[0].model.as_str()), (1, "opus"));
     let end = r#"{"type":"result","subtype":"success","is_error":false,"result":"hello","modelUsage":{"opus[1m]":{"inputTokens":10,"outputTokens":4,"cacheReadInputTokens":5},"haiku":{"inputTokens":3}}}"#;
     let (outcome, _) = heard(&[message, end]);
-    let models: Vec<_> = outcome.told.models.iter().map(|used| (used.model.as_str(), used.tokens.total())).collect();
+    let models: Vec<_> =
+        outcome.self_report.models.iter().map(|used| (used.model.as_str(), used.tokens.total())).collect();
     assert_eq!(models, [("haiku", 3), ("opus", 19)]);
-    assert_eq!(outcome.told.trouble, None);
+    assert_eq!(outcome.self_report.trouble, None);
 }
 
 #[test]
@@ -188,20 +191,20 @@ fn account_that_takes_back_what_was_told_is_not_believed() {
     let message = r#"{"type":"assistant","message":{"id":"m1","model":"opus","content":[],"usage":{"input_tokens":1000,"output_tokens":70}}}"#;
     let end = r#"{"type":"result","subtype":"success","is_error":false,"modelUsage":{"opus":{"inputTokens":1,"outputTokens":900}}}"#;
     let (outcome, _) = heard(&[message, end]);
-    assert_eq!(outcome.usage, Usage::Reported(Tokens { input: 1000, output: 900, ..Tokens::default() }));
+    assert_eq!(outcome.usage, AgentUsage::Reported(Tokens { input: 1000, output: 900, ..Tokens::default() }));
 }
 
 #[test]
 fn unreadable_message_makes_usage_unknown_unless_an_account_follows() {
     let bad = r#"{"type":"assistant","message":{"id":7}}"#;
-    assert_eq!(heard(&[bad]).0.usage, Usage::Unknown);
+    assert_eq!(heard(&[bad]).0.usage, AgentUsage::Unknown);
     let end = r#"{"type":"result","subtype":"success","is_error":false,"modelUsage":{"opus":{"inputTokens":1}}}"#;
-    assert_eq!(heard(&[bad, end]).0.usage, Usage::Reported(Tokens { input: 1, ..Tokens::default() }));
+    assert_eq!(heard(&[bad, end]).0.usage, AgentUsage::Reported(Tokens { input: 1, ..Tokens::default() }));
     let broken = r#"{"type":"result","subtype":"success","is_error":false,"modelUsage":7}"#;
     let outcome = heard(&[broken]).0;
     assert_eq!(
-        (outcome.usage, outcome.told.trouble.map(|trouble| trouble.kind)),
-        (Usage::Unknown, Some(TroubleKind::Unclear))
+        (outcome.usage, outcome.self_report.trouble.map(|trouble| trouble.kind)),
+        (AgentUsage::Unknown, Some(TroubleKind::Unclear))
     );
 }
 
@@ -209,7 +212,7 @@ fn unreadable_message_makes_usage_unknown_unless_an_account_follows() {
 fn window_of_a_subscription_says_when_it_opens() {
     let window = r#"{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":1794765600}}"#;
     let end = r#"{"type":"result","subtype":"success","is_error":true,"api_error_status":429,"result":"limit"}"#;
-    let trouble = heard(&[window, end]).0.told.trouble.expect("trouble");
+    let trouble = heard(&[window, end]).0.self_report.trouble.expect("trouble");
     assert_eq!((trouble.kind, trouble.retry_at_ms), (TroubleKind::RateLimited, Some(1_794_765_600_000)));
 }
 
@@ -219,17 +222,17 @@ fn window_that_opens_beyond_any_window_is_not_waited_for() {
     // Milliseconds for seconds, the end of time, the past.
     for at in ["1794765600000", "9223372036854775", "1294765600", "-1"] {
         let window = format!(r#"{{"type":"rate_limit_event","rate_limit_info":{{"resetsAt":{at}}}}}"#);
-        let trouble = heard(&[&window, end]).0.told.trouble.expect("trouble");
+        let trouble = heard(&[&window, end]).0.self_report.trouble.expect("trouble");
         assert_eq!((trouble.kind, trouble.retry_at_ms), (TroubleKind::RateLimited, None), "{at}");
     }
 }
 
 #[tokio::test]
 async fn pinned_program_still_knows_every_option() {
-    canary(&Claude, AgentUse::Claude, &["--help"], &["--max-turns"]).await;
+    canary(&ClaudeDialect, AgentUse::Claude, &["--help"], &["--max-turns"]).await;
 }
 
 #[test]
 fn hundred_megabytes_on_one_line_are_heard_in_bounded_memory() {
-    endless(&Claude);
+    survives_endless_line(&ClaudeDialect);
 }

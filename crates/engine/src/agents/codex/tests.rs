@@ -1,19 +1,21 @@
 //! What is started, word for word, and what is understood.
 
 use super::*;
-use crate::agents::testing::{canary, endless, hear, invocation, recorded, shown, summary, torture, without_walls};
+use crate::agents::testing::{
+    canary, invocation, read_stream, recorded, shown, summary, survives_endless_line, torture, unconfined,
+};
 use expect_test::expect;
-use loopwright_core::budget::{BudgetLimit, Usage};
+use loopwright_core::budget::{AgentUsage, BudgetLimit};
 use loopwright_core::provider::TroubleKind;
 use loopwright_core::spec::AgentUse;
 
 fn heard(lines: &[&str]) -> (crate::agents::AgentOutcome, Vec<String>) {
-    hear(&Codex, &invocation(Role::Maker), lines.join("\n").as_bytes(), How::Exited(0), 4096)
+    read_stream(&CodexDialect, &invocation(Role::Maker), lines.join("\n").as_bytes(), RunEnd::Exited(0), 4096)
 }
 
 #[test]
 fn maker_is_started_without_its_own_sandbox_behind_walls() {
-    let launch = Codex.launch(&invocation(Role::Maker)).expect("a launch");
+    let launch = CodexDialect.launch(&invocation(Role::Maker)).expect("a launch");
     let text = shown(&launch).replace(&verdict::schema().to_string(), "SCHEMA");
     expect![[r#"
         exec
@@ -64,16 +66,16 @@ fn maker_is_started_without_its_own_sandbox_behind_walls() {
 
 #[test]
 fn checker_is_held_to_the_schema_of_a_verdict() {
-    let text = shown(&Codex.launch(&invocation(Role::Checker)).expect("a launch"));
+    let text = shown(&CodexDialect.launch(&invocation(Role::Checker)).expect("a launch"));
     assert!(text.contains("--output-schema\n/home/loop/.agent-lw-r1-c00c1e/verdict.schema.json\n"), "{text}");
     assert!(text.contains("--sandbox\ndanger-full-access\n"), "{text}");
 }
 
 #[test]
 fn its_own_sandbox_is_used_where_there_are_no_walls() {
-    let text = shown(&Codex.launch(&without_walls(Role::Maker)).expect("a launch"));
+    let text = shown(&CodexDialect.launch(&unconfined(Role::Maker)).expect("a launch"));
     assert!(text.contains("--sandbox\nworkspace-write\n--model\nmodel-1\n--add-dir\n/state/round/outbox\n"), "{text}");
-    let text = shown(&Codex.launch(&without_walls(Role::Checker)).expect("a launch"));
+    let text = shown(&CodexDialect.launch(&unconfined(Role::Checker)).expect("a launch"));
     assert!(text.contains("--sandbox\nread-only\n"), "{text}");
 }
 
@@ -82,7 +84,7 @@ fn lists_of_tools_it_cannot_keep_to_are_refused() {
     let refused = |role, tools: &[&str]| {
         let mut asked = invocation(role);
         asked.tools = tools.iter().map(|tool| (*tool).to_owned()).collect();
-        matches!(Codex.launch(&asked), Err(AgentError::Unavailable { .. }))
+        matches!(CodexDialect.launch(&asked), Err(AgentError::Unavailable { .. }))
     };
     assert!(refused(Role::Maker, &["Read", "Edit"]), "it edits by commands");
     assert!(refused(Role::Maker, &["Read", "Bash"]), "the workspace can be written");
@@ -96,7 +98,7 @@ fn lists_of_tools_it_cannot_keep_to_are_refused() {
 fn recorded_streams_mean_what_happened() {
     let all = recorded("codex-0.166.0");
     let lines = all.iter().map(|(name, stream, how)| {
-        let (outcome, _) = hear(&Codex, &invocation(Role::Checker), stream, *how, 65536);
+        let (outcome, _) = read_stream(&CodexDialect, &invocation(Role::Checker), stream, *how, 65536);
         summary(name, &outcome)
     });
     let text = lines.collect::<Vec<_>>().join("\n") + "\n";
@@ -134,16 +136,16 @@ fn recorded_streams_mean_what_happened() {
 #[test]
 fn meaning_does_not_depend_on_where_reads_are_cut() {
     for (name, stream, how) in recorded("codex-0.166.0") {
-        let whole = hear(&Codex, &invocation(Role::Maker), &stream, how, usize::MAX);
-        let cut = hear(&Codex, &invocation(Role::Maker), &stream, how, 61);
-        assert_eq!((whole.1, whole.0.told), (cut.1, cut.0.told), "{name}");
+        let whole = read_stream(&CodexDialect, &invocation(Role::Maker), &stream, how, usize::MAX);
+        let cut = read_stream(&CodexDialect, &invocation(Role::Maker), &stream, how, 61);
+        assert_eq!((whole.1, whole.0.self_report), (cut.1, cut.0.self_report), "{name}");
     }
 }
 
 #[test]
 fn tortured_streams_neither_panic_nor_make_anything_cheaper() {
     for (_, stream, _) in recorded("codex-0.166.0") {
-        torture(&Codex, Role::Maker, &stream);
+        torture(&CodexDialect, Role::Maker, &stream);
     }
 }
 
@@ -151,8 +153,8 @@ fn tortured_streams_neither_panic_nor_make_anything_cheaper() {
 fn cached_input_is_taken_out_of_input() {
     let end = r#"{"type":"turn.completed","usage":{"input_tokens":100,"cached_input_tokens":30,"cache_write_input_tokens":5,"output_tokens":7}}"#;
     let (outcome, _) = heard(&[end]);
-    assert_eq!(outcome.usage, Usage::Reported(Tokens { input: 65, output: 7, cache_read: 30, cache_write: 5 }));
-    assert_eq!((outcome.told.models[0].model.as_str(), outcome.told.trouble), ("model-1", None));
+    assert_eq!(outcome.usage, AgentUsage::Reported(Tokens { input: 65, output: 7, cache_read: 30, cache_write: 5 }));
+    assert_eq!((outcome.self_report.models[0].model.as_str(), outcome.self_report.trouble), ("model-1", None));
 }
 
 #[test]
@@ -161,7 +163,7 @@ fn uses_of_tools_are_turns_and_have_a_limit() {
     few.limits.turns = Some(2);
     let item = r#"{"type":"item.started","item":{"id":"i","type":"command_execution","command":"ls"}}"#;
     let stream = ["{\"type\":\"turn.started\"}", item, item].join("\n") + "\n";
-    let (outcome, _) = hear(&Codex, &few, stream.as_bytes(), How::Stopped, 4096);
+    let (outcome, _) = read_stream(&CodexDialect, &few, stream.as_bytes(), RunEnd::Stopped, 4096);
     assert_eq!((outcome.turns, outcome.limit), (3, Some(BudgetLimit::Turns)));
 }
 
@@ -169,13 +171,18 @@ fn uses_of_tools_are_turns_and_have_a_limit() {
 fn wait_for_a_limit_is_trouble_unless_it_goes_on() {
     let wait = r#"{"type":"error","message":"Reconnecting... 1/2 (exceeded retry limit, last status: 429 Too Many Requests)"}"#;
     let stream = format!("{wait}\n");
-    let (outcome, _) = hear(&Codex, &invocation(Role::Maker), stream.as_bytes(), How::Finished, 4096);
-    assert_eq!(outcome.told.trouble.map(|trouble| trouble.kind), Some(TroubleKind::RateLimited));
+    let (outcome, _) = read_stream(&CodexDialect, &invocation(Role::Maker), stream.as_bytes(), RunEnd::Finished, 4096);
+    assert_eq!(outcome.self_report.trouble.map(|trouble| trouble.kind), Some(TroubleKind::RateLimited));
     let on = r#"{"type":"item.completed","item":{"id":"i","type":"agent_message","text":"here I am"}}"#;
-    let (outcome, _) =
-        hear(&Codex, &invocation(Role::Maker), format!("{wait}\n{on}\n").as_bytes(), How::Exited(0), 4096);
+    let (outcome, _) = read_stream(
+        &CodexDialect,
+        &invocation(Role::Maker),
+        format!("{wait}\n{on}\n").as_bytes(),
+        RunEnd::Exited(0),
+        4096,
+    );
     assert_eq!(
-        outcome.told.trouble.map(|trouble| trouble.kind),
+        outcome.self_report.trouble.map(|trouble| trouble.kind),
         Some(TroubleKind::Unclear),
         "it never said it was done"
     );
@@ -183,10 +190,10 @@ fn wait_for_a_limit_is_trouble_unless_it_goes_on() {
 
 #[tokio::test]
 async fn pinned_program_still_knows_every_option() {
-    canary(&Codex, AgentUse::Codex, &["exec", "--help"], &[]).await;
+    canary(&CodexDialect, AgentUse::Codex, &["exec", "--help"], &[]).await;
 }
 
 #[test]
 fn hundred_megabytes_on_one_line_are_heard_in_bounded_memory() {
-    endless(&Codex);
+    survives_endless_line(&CodexDialect);
 }

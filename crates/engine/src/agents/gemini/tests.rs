@@ -2,21 +2,22 @@
 
 use super::*;
 use crate::agents::testing::{
-    canary, endless, hear, hear_both, invocation, recorded, recorded_errors, shown, summary, torture,
+    canary, invocation, read_stream, read_streams, recorded, recorded_errors, shown, summary, survives_endless_line,
+    torture,
 };
 use expect_test::expect;
-use loopwright_core::budget::Usage;
+use loopwright_core::budget::AgentUsage;
 use loopwright_core::spec::AgentUse;
 
 const RECORDED: &str = "gemini-0.61.0";
 
-fn heard(lines: &[&str], how: How) -> crate::agents::AgentOutcome {
-    hear(&Gemini, &invocation(Role::Maker), lines.join("\n").as_bytes(), how, 4096).0
+fn heard(lines: &[&str], how: RunEnd) -> crate::agents::AgentOutcome {
+    read_stream(&GeminiDialect, &invocation(Role::Maker), lines.join("\n").as_bytes(), how, 4096).0
 }
 
 #[test]
 fn maker_is_started_with_its_tools_and_settings_of_its_own() {
-    let launch = Gemini.launch(&invocation(Role::Maker)).expect("a launch");
+    let launch = GeminiDialect.launch(&invocation(Role::Maker)).expect("a launch");
     expect![[r#"
         -o
         stream-json
@@ -44,7 +45,7 @@ fn maker_is_started_with_its_tools_and_settings_of_its_own() {
 
 #[test]
 fn checker_has_tools_that_read_and_overlooks_nothing() {
-    let launch = Gemini.launch(&invocation(Role::Checker)).expect("a launch");
+    let launch = GeminiDialect.launch(&invocation(Role::Checker)).expect("a launch");
     expect![[r#"
         -o
         stream-json
@@ -73,8 +74,9 @@ fn checker_has_tools_that_read_and_overlooks_nothing() {
 #[test]
 fn brief_does_not_bring_files_in() {
     let asks = |prompt: &str| {
-        let launch =
-            Gemini.launch(&Invocation { prompt: prompt.to_owned(), ..invocation(Role::Maker) }).expect("a launch");
+        let launch = GeminiDialect
+            .launch(&AgentInvocation { prompt: prompt.to_owned(), ..invocation(Role::Maker) })
+            .expect("a launch");
         String::from_utf8(launch.stdin).expect("text")
     };
     assert_eq!(asks("plain"), "plain");
@@ -87,17 +89,17 @@ fn brief_does_not_bring_files_in() {
 fn unknown_tools_and_a_missing_provider_are_refused() {
     let mut odd = invocation(Role::Maker);
     odd.tools = vec!["Read".to_owned(), "Teleport".to_owned()];
-    assert!(matches!(Gemini.launch(&odd), Err(AgentError::Unavailable { .. })));
+    assert!(matches!(GeminiDialect.launch(&odd), Err(AgentError::Unavailable { .. })));
     let mut keyless = invocation(Role::Maker);
     keyless.endpoints.urls.remove("google");
-    assert!(matches!(Gemini.launch(&keyless), Err(AgentError::Unavailable { .. })));
+    assert!(matches!(GeminiDialect.launch(&keyless), Err(AgentError::Unavailable { .. })));
 }
 
 #[test]
 fn recorded_streams_mean_what_happened() {
     let lines = recorded(RECORDED).into_iter().map(|(name, stream, how)| {
         let errors = recorded_errors(RECORDED, &name);
-        let (outcome, _) = hear_both(&Gemini, &invocation(Role::Checker), (&stream, &errors), how, 65536);
+        let (outcome, _) = read_streams(&GeminiDialect, &invocation(Role::Checker), (&stream, &errors), how, 65536);
         summary(&name, &outcome)
     });
     let text = lines.collect::<Vec<_>>().join("\n") + "\n";
@@ -133,16 +135,16 @@ fn recorded_streams_mean_what_happened() {
 #[test]
 fn meaning_does_not_depend_on_where_reads_are_cut() {
     for (name, stream, how) in recorded(RECORDED) {
-        let whole = hear(&Gemini, &invocation(Role::Maker), &stream, how, usize::MAX);
-        let cut = hear(&Gemini, &invocation(Role::Maker), &stream, how, 61);
-        assert_eq!((whole.1, whole.0.told), (cut.1, cut.0.told), "{name}");
+        let whole = read_stream(&GeminiDialect, &invocation(Role::Maker), &stream, how, usize::MAX);
+        let cut = read_stream(&GeminiDialect, &invocation(Role::Maker), &stream, how, 61);
+        assert_eq!((whole.1, whole.0.self_report), (cut.1, cut.0.self_report), "{name}");
     }
 }
 
 #[test]
 fn tortured_streams_neither_panic_nor_make_anything_cheaper() {
     for (_, stream, _) in recorded(RECORDED) {
-        torture(&Gemini, Role::Maker, &stream);
+        torture(&GeminiDialect, Role::Maker, &stream);
     }
 }
 
@@ -150,12 +152,12 @@ fn tortured_streams_neither_panic_nor_make_anything_cheaper() {
 fn last_message_is_a_checkers_answer_and_denied_tools_are_told() {
     let find = |wanted: &str| recorded(RECORDED).into_iter().find(|(name, ..)| name == wanted).expect("recorded");
     let (_, stream, how) = find("verdict");
-    let (outcome, _) = hear(&Gemini, &invocation(Role::Checker), &stream, how, 4096);
-    let answer = outcome.told.answer.expect("an answer");
+    let (outcome, _) = read_stream(&GeminiDialect, &invocation(Role::Checker), &stream, how, 4096);
+    let answer = outcome.self_report.answer.expect("an answer");
     assert!(answer.starts_with('{') && answer.contains("\"verdict\":\"pass\""), "{answer}");
     let (_, stream, how) = find("denied");
-    let (outcome, _) = hear(&Gemini, &invocation(Role::Checker), &stream, how, 4096);
-    assert_eq!(outcome.told.denied, ["write_file", "run_shell_command"]);
+    let (outcome, _) = read_stream(&GeminiDialect, &invocation(Role::Checker), &stream, how, 4096);
+    assert_eq!(outcome.self_report.denied, ["write_file", "run_shell_command"]);
 }
 
 fn says(text: &str) -> String {
@@ -182,18 +184,19 @@ fn pieces_of_a_message_are_one_and_thoughts_are_output() {
         end("success", ""),
     ];
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-    let (outcome, seen) = hear(&Gemini, &invocation(Role::Maker), lines.join("\n").as_bytes(), How::Exited(0), 4096);
-    assert_eq!((outcome.text.as_str(), outcome.turns, outcome.told.trouble), ("It is done.", 2, None));
+    let (outcome, seen) =
+        read_stream(&GeminiDialect, &invocation(Role::Maker), lines.join("\n").as_bytes(), RunEnd::Exited(0), 4096);
+    assert_eq!((outcome.text.as_str(), outcome.turns, outcome.self_report.trouble), ("It is done.", 2, None));
     assert!(seen.contains(&"Says(\"let me look\")".to_owned()), "{seen:?}");
     let tokens = Tokens { input: 60, output: 35, cache_read: 40, cache_write: 0 };
-    assert_eq!(outcome.usage, Usage::Reported(tokens));
+    assert_eq!(outcome.usage, AgentUsage::Reported(tokens));
 }
 
 #[test]
 fn blocked_answer_is_a_refusal_and_an_answer_that_broke_off_is_no_success() {
     let complaint =
         r#"{"type":"error","severity":"error","message":"The model response was blocked due to safety settings."}"#;
-    let kind = |lines: &[&str]| heard(lines, How::Exited(0)).told.trouble.map(|trouble| trouble.kind);
+    let kind = |lines: &[&str]| heard(lines, RunEnd::Exited(0)).self_report.trouble.map(|trouble| trouble.kind);
     assert_eq!(kind(&[complaint, &end("error", "")]), Some(TroubleKind::Declined));
     assert_eq!(kind(&[CALL, RESULT, &end("success", "")]), Some(TroubleKind::Unclear));
     assert_eq!(kind(&[&says("done"), r#"{"type":"result","status":7}"#]), Some(TroubleKind::Unclear));
@@ -202,40 +205,45 @@ fn blocked_answer_is_a_refusal_and_an_answer_that_broke_off_is_no_success() {
 #[test]
 fn exit_code_tells_what_the_stream_does_not() {
     let failed = end("error", r#","error":{"type":"unknown","message":"[API Error: busy]"}"#);
-    let kind = |code| heard(&[&failed], How::Exited(code)).told.trouble.map(|trouble| (trouble.kind, trouble.status));
+    let kind = |code| {
+        heard(&[&failed], RunEnd::Exited(code)).self_report.trouble.map(|trouble| (trouble.kind, trouble.status))
+    };
     assert_eq!(kind(173), Some((TroubleKind::RateLimited, Some(429))));
     assert_eq!(kind(17), Some((TroubleKind::Overloaded, Some(529))));
     assert_eq!(kind(1), Some((TroubleKind::Unclear, None)));
-    let silent = |code| heard(&[], How::Exited(code));
+    let silent = |code| heard(&[], RunEnd::Exited(code));
     assert_eq!(silent(EXIT_TURNS).limit, Some(BudgetLimit::Turns));
-    assert_eq!(silent(EXIT_AUTH).told.trouble.map(|trouble| trouble.kind), Some(TroubleKind::Auth));
-    assert_eq!(silent(0).told.trouble.map(|trouble| trouble.kind), Some(TroubleKind::Unclear));
-    assert_eq!(silent(0).usage, Usage::Unknown);
+    assert_eq!(silent(EXIT_AUTH).self_report.trouble.map(|trouble| trouble.kind), Some(TroubleKind::Auth));
+    assert_eq!(silent(0).self_report.trouble.map(|trouble| trouble.kind), Some(TroubleKind::Unclear));
+    assert_eq!(silent(0).usage, AgentUsage::Unknown);
 }
 
 #[test]
 fn silence_after_a_failed_request_is_the_providers() {
     let log = b"Attempt 1 failed: You exceeded your current quota. Please retry in 34.07s.\nSuggested retry\n";
-    let trouble =
-        hear_both(&Gemini, &invocation(Role::Maker), (b"", log), How::Wall, 16).0.told.trouble.expect("trouble");
+    let trouble = read_streams(&GeminiDialect, &invocation(Role::Maker), (b"", log), RunEnd::Wall, 16)
+        .0
+        .self_report
+        .trouble
+        .expect("trouble");
     assert_eq!(trouble.kind, TroubleKind::RateLimited);
     assert!(trouble.retry_at_ms.is_some());
 }
 
 #[tokio::test]
 async fn pinned_program_still_knows_every_option() {
-    canary(&Gemini, AgentUse::Gemini, &["--help"], &[]).await;
+    canary(&GeminiDialect, AgentUse::Gemini, &["--help"], &[]).await;
 }
 
 #[test]
 fn pinned_program_still_knows_every_variable_and_setting() {
-    let Some(program) = loopwright_testkit::agents::needed("gemini") else { return };
+    let Some(program) = loopwright_testkit::agents::require_program("gemini") else { return };
     let bundle = program.canonicalize().expect("its script").parent().expect("its folder").to_owned();
     let files = std::fs::read_dir(bundle).expect("its files").map(|file| file.expect("a file").path());
     let parts: Vec<Vec<u8>> =
         files.filter(|path| path.is_file()).map(|path| std::fs::read(path).expect("a part")).collect();
     let knows = |word: &str| parts.iter().any(|part| memchr::memmem::find(part, word.as_bytes()).is_some());
-    let launch = Gemini.launch(&invocation(Role::Maker)).expect("a launch");
+    let launch = GeminiDialect.launch(&invocation(Role::Maker)).expect("a launch");
     for (name, _) in &launch.env {
         let name = name.to_str().expect("text");
         assert!(knows(name), "Gemini CLI no longer knows {name}");
@@ -248,12 +256,12 @@ fn pinned_program_still_knows_every_variable_and_setting() {
             open.extend(value.is_object().then_some(value));
         }
     }
-    for tool in Tool::ALL.into_iter().flat_map(names) {
+    for tool in AgentTool::ALL.into_iter().flat_map(names) {
         assert!(knows(&format!("\"{tool}\"")), "Gemini CLI no longer knows {tool}");
     }
 }
 
 #[test]
 fn hundred_megabytes_on_one_line_are_heard_in_bounded_memory() {
-    endless(&Gemini);
+    survives_endless_line(&GeminiDialect);
 }

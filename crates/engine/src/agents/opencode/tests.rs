@@ -2,29 +2,30 @@
 
 use super::*;
 use crate::agents::testing::{
-    canary, endless, hear, hear_both, invocation, recorded, recorded_errors, shown, summary, torture,
+    canary, invocation, read_stream, read_streams, recorded, recorded_errors, shown, summary, survives_endless_line,
+    torture,
 };
 use expect_test::expect;
-use loopwright_core::budget::Usage;
+use loopwright_core::budget::AgentUsage;
 use loopwright_core::spec::{AgentUse, Role};
 
 const RECORDED: &str = "opencode-1.18.33";
 
 fn heard(lines: &[&str]) -> crate::agents::AgentOutcome {
-    hear(&Opencode, &invocation(Role::Maker), lines.join("\n").as_bytes(), How::Exited(0), 4096).0
+    read_stream(&OpencodeDialect, &invocation(Role::Maker), lines.join("\n").as_bytes(), RunEnd::Exited(0), 4096).0
 }
 
-fn of_model(role: Role, model: Option<&str>) -> Invocation {
-    Invocation { model: model.map(str::to_owned), ..invocation(role) }
+fn of_model(role: Role, model: Option<&str>) -> AgentInvocation {
+    AgentInvocation { model: model.map(str::to_owned), ..invocation(role) }
 }
 
-fn config_of(invocation: &Invocation) -> Value {
+fn config_of(invocation: &AgentInvocation) -> Value {
     config(invocation).expect("a configuration")
 }
 
 #[test]
 fn maker_is_started_with_its_tools_and_nobodys_configuration() {
-    let launch = Opencode.launch(&of_model(Role::Maker, Some("anthropic/claude-opus-5-5"))).expect("a launch");
+    let launch = OpencodeDialect.launch(&of_model(Role::Maker, Some("anthropic/claude-opus-5-5"))).expect("a launch");
     expect![[r#"
         run
         --format
@@ -96,11 +97,11 @@ fn other_providers_are_spoken_to_as_openai_was() {
 
 #[test]
 fn what_cannot_be_kept_to_is_refused() {
-    let refused = |invocation: &Invocation| match Opencode.launch(invocation) {
+    let refused = |invocation: &AgentInvocation| match OpencodeDialect.launch(invocation) {
         Err(AgentError::Unavailable { what, .. }) => what,
         other => panic!("{other:?}"),
     };
-    let tools = |names: &[&str]| Invocation {
+    let tools = |names: &[&str]| AgentInvocation {
         tools: names.iter().map(|name| (*name).to_owned()).collect(),
         ..invocation(Role::Maker)
     };
@@ -116,7 +117,7 @@ fn what_cannot_be_kept_to_is_refused() {
 fn recorded_streams_mean_what_happened() {
     let lines = recorded(RECORDED).into_iter().map(|(name, stream, how)| {
         let errors = recorded_errors(RECORDED, &name);
-        let (outcome, _) = hear_both(&Opencode, &invocation(Role::Checker), (&stream, &errors), how, 65536);
+        let (outcome, _) = read_streams(&OpencodeDialect, &invocation(Role::Checker), (&stream, &errors), how, 65536);
         summary(&name, &outcome)
     });
     let text = lines.collect::<Vec<_>>().join("\n") + "\n";
@@ -150,16 +151,16 @@ fn recorded_streams_mean_what_happened() {
 #[test]
 fn meaning_does_not_depend_on_where_reads_are_cut() {
     for (name, stream, how) in recorded(RECORDED) {
-        let whole = hear(&Opencode, &invocation(Role::Maker), &stream, how, usize::MAX);
-        let cut = hear(&Opencode, &invocation(Role::Maker), &stream, how, 61);
-        assert_eq!((whole.1, whole.0.told), (cut.1, cut.0.told), "{name}");
+        let whole = read_stream(&OpencodeDialect, &invocation(Role::Maker), &stream, how, usize::MAX);
+        let cut = read_stream(&OpencodeDialect, &invocation(Role::Maker), &stream, how, 61);
+        assert_eq!((whole.1, whole.0.self_report), (cut.1, cut.0.self_report), "{name}");
     }
 }
 
 #[test]
 fn tortured_streams_neither_panic_nor_make_anything_cheaper() {
     for (_, stream, _) in recorded(RECORDED) {
-        torture(&Opencode, Role::Maker, &stream);
+        torture(&OpencodeDialect, Role::Maker, &stream);
     }
 }
 
@@ -167,12 +168,12 @@ fn tortured_streams_neither_panic_nor_make_anything_cheaper() {
 fn last_message_is_a_checkers_answer_and_denied_tools_are_told() {
     let find = |wanted: &str| recorded(RECORDED).into_iter().find(|(name, ..)| name == wanted).expect("recorded");
     let (_, stream, how) = find("verdict");
-    let (outcome, _) = hear(&Opencode, &invocation(Role::Checker), &stream, how, 4096);
-    let answer = outcome.told.answer.expect("an answer");
+    let (outcome, _) = read_stream(&OpencodeDialect, &invocation(Role::Checker), &stream, how, 4096);
+    let answer = outcome.self_report.answer.expect("an answer");
     assert!(answer.starts_with('{') && answer.contains("\"verdict\":\"pass\""), "{answer}");
     let (_, stream, how) = find("denied");
-    let (outcome, seen) = hear(&Opencode, &invocation(Role::Checker), &stream, how, 4096);
-    assert_eq!(outcome.told.denied, ["write", "bash"]);
+    let (outcome, seen) = read_stream(&OpencodeDialect, &invocation(Role::Checker), &stream, how, 4096);
+    assert_eq!(outcome.self_report.denied, ["write", "bash"]);
     assert!(seen.iter().any(|event| event.starts_with("Tool { name: \"write\"")), "{seen:?}");
 }
 
@@ -191,39 +192,40 @@ fn steps_are_added_up_once_each_and_thoughts_are_output() {
     let (one, two) = (finish("a", "tool-calls", plain), finish("b", "stop", within));
     let outcome = heard(&[START, &one, &one, START, &two]);
     let tokens = Tokens { input: 1210, output: 125, cache_read: 800, cache_write: 0 };
-    assert_eq!((outcome.usage, outcome.turns), (Usage::Reported(tokens), 2));
-    assert_eq!(outcome.told.billed.map(|usd| usd.0), Some(500_000));
-    assert_eq!((outcome.told.session.as_deref(), outcome.told.trouble), (Some("ses_1"), None));
-    assert_eq!(outcome.told.models[0].model, "model-1");
+    assert_eq!((outcome.usage, outcome.turns), (AgentUsage::Reported(tokens), 2));
+    assert_eq!(outcome.self_report.billed.map(|usd| usd.0), Some(500_000));
+    assert_eq!((outcome.self_report.session.as_deref(), outcome.self_report.trouble), (Some("ses_1"), None));
+    assert_eq!(outcome.self_report.models[0].model, "model-1");
 }
 
 #[test]
 fn end_in_the_middle_of_work_is_no_success_though_the_exit_code_is_zero() {
     let tokens = r#"{"input":1,"output":1}"#;
-    let kind = |reason: &str| heard(&[START, &finish("a", reason, tokens)]).told.trouble.map(|trouble| trouble.kind);
+    let kind =
+        |reason: &str| heard(&[START, &finish("a", reason, tokens)]).self_report.trouble.map(|trouble| trouble.kind);
     assert_eq!(kind("stop"), None);
     assert_eq!(kind("tool-calls"), Some(TroubleKind::Unclear));
     assert_eq!(kind("length"), Some(TroubleKind::Unclear));
     assert_eq!(kind("content-filter"), Some(TroubleKind::Declined));
-    assert_eq!(heard(&[START]).told.trouble.map(|trouble| trouble.kind), Some(TroubleKind::Unclear));
+    assert_eq!(heard(&[START]).self_report.trouble.map(|trouble| trouble.kind), Some(TroubleKind::Unclear));
 }
 
 #[test]
 fn step_that_cannot_be_read_makes_usage_unknown() {
     let outcome = heard(&[START, &finish("a", "stop", "7")]);
-    assert_eq!(outcome.usage, Usage::Unknown);
-    assert!(outcome.told.trouble.is_some());
+    assert_eq!(outcome.usage, AgentUsage::Unknown);
+    assert!(outcome.self_report.trouble.is_some());
 }
 
 #[test]
 fn error_says_when_to_come_back_and_ends_the_program() {
     let error = r#"{"type":"error","error":{"name":"APIError","data":{"message":"slow down","statusCode":429,"responseHeaders":{"retry-after":"90"}}}}"#;
-    let trouble = heard(&[START, error]).told.trouble.expect("trouble");
+    let trouble = heard(&[START, error]).self_report.trouble.expect("trouble");
     assert_eq!((trouble.kind, trouble.status), (TroubleKind::RateLimited, Some(429)));
     assert_eq!(trouble.retry_at_ms, Some(crate::agents::testing::NOW_MS + 90_000));
     for wait in ["31536000", "18446744073709551615", "-5", "Wed, 21 Oct 2026 07:28:00 GMT", "soon"] {
         let error = error.replace("\"90\"", &format!("\"{wait}\""));
-        let trouble = heard(&[START, &error]).told.trouble.expect("trouble");
+        let trouble = heard(&[START, &error]).self_report.trouble.expect("trouble");
         assert_eq!((trouble.kind, trouble.retry_at_ms), (TroubleKind::RateLimited, None), "{wait}");
     }
 }
@@ -231,23 +233,25 @@ fn error_says_when_to_come_back_and_ends_the_program() {
 #[test]
 fn silence_after_a_failed_request_is_the_providers() {
     let log = br#"timestamp=T level=ERROR run=1 message="stream error" providerID=x error.error="AI_APICallError: Slow \"down\".""#;
-    let play = |stream: &str, how| hear_both(&Opencode, &invocation(Role::Maker), (stream.as_bytes(), log), how, 16).0;
-    let trouble = play("", How::Idle).told.trouble.expect("trouble");
+    let play = |stream: &str, how| {
+        read_streams(&OpencodeDialect, &invocation(Role::Maker), (stream.as_bytes(), log), how, 16).0
+    };
+    let trouble = play("", RunEnd::Idle).self_report.trouble.expect("trouble");
     assert_eq!((trouble.kind, trouble.text.as_str()), (TroubleKind::Overloaded, "AI_APICallError: Slow \"down\"."));
-    assert_eq!(play("", How::Cancelled).told.trouble, None);
+    assert_eq!(play("", RunEnd::Cancelled).self_report.trouble, None);
 }
 
 #[tokio::test]
 async fn pinned_program_still_knows_every_option() {
-    canary(&Opencode, AgentUse::Opencode, &["run", "--help"], &[]).await;
+    canary(&OpencodeDialect, AgentUse::Opencode, &["run", "--help"], &[]).await;
 }
 
 #[test]
 fn pinned_program_still_knows_every_variable_and_setting() {
-    let Some(program) = loopwright_testkit::agents::needed("opencode") else { return };
+    let Some(program) = loopwright_testkit::agents::require_program("opencode") else { return };
     let bytes = std::fs::read(program).expect("the program");
     let knows = |word: &str| memchr::memmem::find(&bytes, word.as_bytes()).is_some();
-    let launch = Opencode.launch(&invocation(Role::Checker)).expect("a launch");
+    let launch = OpencodeDialect.launch(&invocation(Role::Checker)).expect("a launch");
     for (name, _) in launch.env.iter().filter(|(name, _)| *name != "no_proxy") {
         let name = name.to_str().expect("text");
         assert!(knows(name), "opencode no longer knows {name}");
@@ -259,5 +263,5 @@ fn pinned_program_still_knows_every_variable_and_setting() {
 
 #[test]
 fn hundred_megabytes_on_one_line_are_heard_in_bounded_memory() {
-    endless(&Opencode);
+    survives_endless_line(&OpencodeDialect);
 }

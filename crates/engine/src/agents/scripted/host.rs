@@ -1,10 +1,10 @@
 //! The door through which this program becomes a process that performs a script. Everything behind it runs in a child.
 
+use super::host_protocol::HostPayload;
 use super::perform;
-use super::wire::Payload;
-use crate::agents::{AgentError, Invocation, env};
-use crate::proc::Spawn;
-use crate::room::inside;
+use crate::agents::{AgentError, AgentInvocation, env};
+use crate::proc::SpawnRequest;
+use crate::sandbox_view::inside;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The first argument that asks for it.
@@ -16,11 +16,11 @@ pub(super) const PROGRAM: &str = "/proc/self/exe";
 static ABLE: AtomicBool = AtomicBool::new(false);
 
 /// Whether this program went through [`main_if_asked`].
-pub(super) fn is_able() -> bool {
+pub(super) fn can_host() -> bool {
     ABLE.load(Ordering::Relaxed)
 }
 
-/// Call this first in `main()` of a program that uses [`super::Scripted`].
+/// Call this first in `main()` of a program that uses [`super::ScriptedAgent`].
 ///
 /// When the program was started to perform a script, it does that and exits; otherwise this notes that it could, and returns.
 pub fn main_if_asked() {
@@ -32,20 +32,20 @@ pub fn main_if_asked() {
 
 /// This program as the agent of an invocation. Behind walls its file is shown under a name of its own: the folder it lies in
 /// is nobody's business there, and `/proc/self/exe` would be the launcher's.
-pub(super) fn spawn(invocation: &Invocation) -> Result<Spawn, AgentError> {
-    if invocation.room.confine().is_none() {
+pub(super) fn spawn(invocation: &AgentInvocation) -> Result<SpawnRequest, AgentError> {
+    if invocation.view.confine().is_none() {
         return Ok(env::spawn(invocation, PROGRAM.into()));
     }
     let program = std::env::current_exe().map_err(|error| {
         AgentError::failed(format!("find this program's own file: {error}"), "start it again: its file was replaced")
     })?;
     let mut invocation = invocation.clone();
-    invocation.room = invocation.room.showing(&program, inside::AGENT);
+    invocation.view = invocation.view.with_path_shown(&program, inside::AGENT);
     Ok(env::spawn(&invocation, program))
 }
 
 fn host() -> i32 {
-    let payload: Payload = match serde_json::from_reader(std::io::stdin().lock()) {
+    let payload: HostPayload = match serde_json::from_reader(std::io::stdin().lock()) {
         Ok(payload) => payload,
         Err(error) => {
             perform::complain(&format!("no task on standard input: {error}"));

@@ -1,10 +1,10 @@
 //! The verbs of a hostile agent: they stay, use the host up, or attack other processes. Harm is bounded: everything that a verb
 //! takes from the host has a ceiling. Only builds with the feature `hostile` have them; tests use it, releases do not.
 
-use super::perform::{Done, complain, files, hang, print, tell};
-use super::verb::Verb;
-use super::verbs::{Line, bytes, number, signal};
-use super::wire::{Payload, Task};
+use super::host_protocol::{HostPayload, HostTask};
+use super::perform::{Done, complain, files, hang, print, print_result};
+use super::verb::ScriptVerb;
+use super::verbs::{ScriptLine, bytes, number, signal};
 use super::{host, words};
 use rustix::process::{Pid, Signal, getpid, getppid, kill_process};
 use serde::{Deserialize, Serialize};
@@ -53,8 +53,8 @@ pub(super) enum HostileTask {
 }
 
 /// Reads the words of a hostile verb.
-pub(super) fn read(line: &mut Line<'_>) -> Result<Verb, String> {
-    Ok(Verb::Hostile(match line.name {
+pub(super) fn read(line: &mut ScriptLine<'_>) -> Result<ScriptVerb, String> {
+    Ok(ScriptVerb::Hostile(match line.name {
         "ignore-term" => line.alone(HostileVerb::IgnoreTerm)?,
         "stop-self" => line.alone(HostileVerb::StopSelf)?,
         "setsid-child" => HostileVerb::Detach(HostileTask::Become(line.some("ARGV…")?)),
@@ -69,7 +69,7 @@ pub(super) fn read(line: &mut Line<'_>) -> Result<Verb, String> {
     }))
 }
 
-fn bounded(line: &Line<'_>, default: u64) -> Result<u64, String> {
+fn bounded(line: &ScriptLine<'_>, default: u64) -> Result<u64, String> {
     match line.words()?.as_slice() {
         [] => Ok(default),
         [size] => bytes(size).map(|size| size.min(BYTES_MAX)),
@@ -77,7 +77,7 @@ fn bounded(line: &Line<'_>, default: u64) -> Result<u64, String> {
     }
 }
 
-fn signal_or(line: &Line<'_>, default: &str) -> Result<String, String> {
+fn signal_or(line: &ScriptLine<'_>, default: &str) -> Result<String, String> {
     match line.words()?.as_slice() {
         [] => Ok(default.to_owned()),
         [name] => signal(name),
@@ -85,7 +85,7 @@ fn signal_or(line: &Line<'_>, default: &str) -> Result<String, String> {
     }
 }
 
-fn write_later(line: &mut Line<'_>) -> Result<HostileTask, String> {
+fn write_later(line: &mut ScriptLine<'_>) -> Result<HostileTask, String> {
     let (millis, rest) = line.rest.split_once(' ').unwrap_or((line.rest, ""));
     let millis = number(millis)?;
     let rest = rest.trim_start();
@@ -177,7 +177,7 @@ fn detach(task: HostileTask) -> Done {
     reason = "a performer is an agent: the engine's door ends the tree of its children"
 )]
 fn start(task: HostileTask, stdout: Stdio, stderr: Stdio) -> Result<std::process::Child, String> {
-    let payload = Payload { marker: String::new(), task: Task::Hostile(task) }.to_bytes();
+    let payload = HostPayload { marker: String::new(), task: HostTask::Hostile(task) }.to_bytes();
     let mut command = Command::new(host::PROGRAM);
     command.arg(host::ARGUMENT).stdin(Stdio::piped()).stdout(stdout).stderr(stderr);
     let mut child = command.spawn().map_err(|error| format!("start a child: {error}"))?;
@@ -211,9 +211,9 @@ fn kill_parent(name: &str) -> Done {
         ("USR1", Signal::USR1),
         ("USR2", Signal::USR2),
     ];
-    let Some(parent) = getppid() else { return tell("kill-parent", Err("no parent is to be seen")) };
+    let Some(parent) = getppid() else { return print_result("kill-parent", Err("no parent is to be seen")) };
     let signal = SIGNALS.into_iter().find(|(known, _)| *known == name).map_or(Signal::KILL, |(_, signal)| signal);
-    tell("kill-parent", kill_process(parent, signal).map(|()| format!("sent {name}")))
+    print_result("kill-parent", kill_process(parent, signal).map(|()| format!("sent {name}")))
 }
 
 /// Opens another process's memory and reads its first map: the kernel asks the same question as for attaching to it.
@@ -225,5 +225,5 @@ fn ptrace(pid: &str) -> Done {
     let opened = std::fs::File::open(format!("/proc/{pid}/mem"));
     let maps = || std::fs::File::open(format!("/proc/{pid}/maps")).and_then(|mut file| file.read(&mut [0; 64]));
     let found = opened.and_then(|_| maps()).map(|_| "allowed".to_owned());
-    tell(&format!("ptrace {pid}"), found)
+    print_result(&format!("ptrace {pid}"), found)
 }

@@ -31,8 +31,9 @@
 //! The steps run in a process of their own, so that the tree can be killed like any agent's: this program, executed
 //! again. [`main_if_asked`] is the door to that; a program that never called it is never executed again.
 
-mod choose;
+mod block_chooser;
 mod host;
+mod host_protocol;
 #[cfg(feature = "hostile")]
 mod hostile;
 mod parse;
@@ -41,29 +42,28 @@ mod perform;
 mod tests;
 mod verb;
 mod verbs;
-mod wire;
 pub mod words;
 
 pub use host::main_if_asked;
 
 use super::command::run;
-use super::listen::Notes;
-use super::{Agent, AgentError, AgentLog, AgentOutcome, Capabilities, Invocation};
-use crate::proc::{Cancel, Cookie, Proc, Spawn, Started, Stdin};
-use choose::Chooser;
+use super::run_listener::NoteSource;
+use super::{Agent, AgentCapabilities, AgentError, AgentInvocation, AgentLog, AgentOutcome};
+use crate::proc::{CancelToken, ProcessRunner, SpawnRequest, StartedProcess, StdinSource, TreeCookie};
+use block_chooser::BlockChooser;
+use host_protocol::{HostPayload, HostTask};
 use loopwright_core::BoxFuture;
-use parse::Script;
+use parse::AgentScript;
 use std::io::Read;
 use std::path::Path;
-use wire::{Payload, Task};
 
 /// An agent that follows a script.
 #[derive(Debug)]
-pub struct Scripted {
-    chooser: Chooser,
+pub struct ScriptedAgent {
+    chooser: BlockChooser,
 }
 
-impl Scripted {
+impl ScriptedAgent {
     /// Reads a script file. Refuses when this program cannot host scripts, see [`main_if_asked`].
     pub fn read(path: &Path) -> Result<Self, AgentError> {
         let failed = |error| AgentError::failed(format!("read script `{}`: {error}", path.display()), SCRIPT_HINT);
@@ -76,46 +76,46 @@ impl Scripted {
 
     /// Takes a script's text. Refuses when this program cannot host scripts, see [`main_if_asked`].
     pub fn from_text(text: &str) -> Result<Self, AgentError> {
-        let script = Script::parse(text)?;
-        if !host::is_able() {
+        let script = AgentScript::parse(text)?;
+        if !host::can_host() {
             let hint = "call `loopwright::agents::main_if_asked()` first thing in `main()`: scripts run in a child \
                 process, which is this program executed again";
             return Err(AgentError::failed("this program cannot host the scripted agent", hint));
         }
-        Ok(Self { chooser: Chooser::new(script) })
+        Ok(Self { chooser: BlockChooser::new(script) })
     }
 
     /// Whether a text is a script, without the means to run it.
     pub fn check(text: &str) -> Result<(), AgentError> {
-        Script::parse(text).map(drop)
+        AgentScript::parse(text).map(drop)
     }
 
-    fn prepare(&self, invocation: &Invocation) -> Result<(Spawn, String), AgentError> {
+    fn prepare(&self, invocation: &AgentInvocation) -> Result<(SpawnRequest, String), AgentError> {
         let steps = self.chooser.choose(invocation.role, invocation.attempt).ok_or_else(|| {
             let who = format!("{}, attempt {}", invocation.role.word(), invocation.attempt);
             AgentError::Exhausted { who, hint: EXHAUSTED_HINT.to_owned() }
         })?;
         // The cookie's randomness, under a byte that ordinary text does not hold.
-        let marker = format!("\u{1e}{}\u{1e}", Cookie::new("note").as_str());
-        let payload = Payload { marker: marker.clone(), task: Task::Steps(steps) };
+        let marker = format!("\u{1e}{}\u{1e}", TreeCookie::new("note").as_str());
+        let payload = HostPayload { marker: marker.clone(), task: HostTask::Steps(steps) };
         let mut spawn = host::spawn(invocation)?;
         spawn.args = vec![host::ARGUMENT.into()];
-        spawn.stdin = Stdin::Bytes(payload.to_bytes());
+        spawn.stdin = StdinSource::Bytes(payload.to_bytes());
         Ok((spawn, marker))
     }
 
     async fn run(
         &self,
-        invocation: &Invocation,
-        proc: &Proc,
+        invocation: &AgentInvocation,
+        proc: &ProcessRunner,
         log: &mut dyn AgentLog,
-        cancel: &Cancel,
-        started: &mut (dyn FnMut(&Started) + Send),
+        cancel: &CancelToken,
+        started: &mut (dyn FnMut(&StartedProcess) + Send),
     ) -> Result<AgentOutcome, AgentError> {
         let (spawn, marker) = self.prepare(invocation)?;
-        let notes = Notes::After { marker: marker.clone().into_bytes(), read: wire::read_note };
+        let notes = NoteSource::After { marker: marker.clone().into_bytes(), read: host_protocol::read_note };
         let mut outcome = run(spawn, invocation, proc, log, cancel, started, notes).await?;
-        wire::strip_notes(&mut outcome.stdout, marker.as_bytes());
+        host_protocol::strip_notes(&mut outcome.stdout, marker.as_bytes());
         Ok(outcome)
     }
 }
@@ -123,28 +123,28 @@ impl Scripted {
 const SCRIPT_HINT: &str = "`script:` is relative to `.loopwright/`";
 const EXHAUSTED_HINT: &str = "add a block `@ role` (used for every attempt) to the script";
 
-impl Agent for Scripted {
+impl Agent for ScriptedAgent {
     fn name(&self) -> &str {
         "scripted"
     }
 
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
+    fn capabilities(&self) -> AgentCapabilities {
+        AgentCapabilities {
             usage: true,
             structured_output: true,
             session_isolation: true,
             confined: true,
-            ..Capabilities::default()
+            ..AgentCapabilities::default()
         }
     }
 
     fn invoke<'a>(
         &'a self,
-        invocation: &'a Invocation,
-        proc: &'a Proc,
+        invocation: &'a AgentInvocation,
+        proc: &'a ProcessRunner,
         log: &'a mut dyn AgentLog,
-        cancel: &'a Cancel,
-        started: &'a mut (dyn FnMut(&Started) + Send),
+        cancel: &'a CancelToken,
+        started: &'a mut (dyn FnMut(&StartedProcess) + Send),
     ) -> BoxFuture<'a, Result<AgentOutcome, AgentError>> {
         Box::pin(self.run(invocation, proc, log, cancel, started))
     }

@@ -1,7 +1,7 @@
 //! Reading a script: blocks, headers, steps. Every complaint has its line; nothing is performed here.
 
-use super::verb::{OnFailure, Step};
-use super::verbs::Line;
+use super::verb::{OnFailure, ScriptStep};
+use super::verbs::ScriptLine;
 use super::words;
 use crate::agents::AgentError;
 use loopwright_core::spec::Role;
@@ -11,25 +11,25 @@ pub(super) const SCRIPT_MAX: usize = 4 << 20;
 
 /// A script, read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Script {
-    pub(super) blocks: Vec<Block>,
+pub(super) struct AgentScript {
+    pub(super) blocks: Vec<ScriptBlock>,
 }
 
 /// A run of steps for one start of the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Block {
-    pub(super) header: Option<Header>,
-    pub(super) steps: Vec<Step>,
+pub(super) struct ScriptBlock {
+    pub(super) header: Option<ScriptBlockHeader>,
+    pub(super) steps: Vec<ScriptStep>,
 }
 
 /// `@ role [attempt=N]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Header {
+pub(super) struct ScriptBlockHeader {
     pub(super) role: Role,
     pub(super) attempt: Option<u32>,
 }
 
-impl Script {
+impl AgentScript {
     pub(super) fn parse(text: &str) -> Result<Self, AgentError> {
         if text.len() > SCRIPT_MAX {
             return Err(complaint(1, format!("the script has {} bytes, at most {SCRIPT_MAX} are read", text.len())));
@@ -49,8 +49,8 @@ fn complaint(line: usize, text: String) -> AgentError {
 
 struct Reader<'t> {
     lines: std::iter::Enumerate<std::str::Lines<'t>>,
-    blocks: Vec<Block>,
-    open: Option<Block>,
+    blocks: Vec<ScriptBlock>,
+    open: Option<ScriptBlock>,
 }
 
 impl Reader<'_> {
@@ -75,11 +75,11 @@ impl Reader<'_> {
     fn header(&mut self, words: &str) -> Result<(), String> {
         self.close();
         let header = header(words)?;
-        let twin = |block: &Block| header.is_some() && block.header == header;
+        let twin = |block: &ScriptBlock| header.is_some() && block.header == header;
         if self.blocks.iter().any(twin) {
             return Err("a block with this header is already there, so this one would never be used".to_owned());
         }
-        self.open = Some(Block { header, steps: Vec::new() });
+        self.open = Some(ScriptBlock { header, steps: Vec::new() });
         Ok(())
     }
 
@@ -90,9 +90,9 @@ impl Reader<'_> {
         };
         let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let (rest, heredoc) = self.heredoc(rest.trim())?;
-        let verb = Line { name, rest, heredoc }.verb()?;
-        let block = self.open.get_or_insert_with(|| Block { header: None, steps: Vec::new() });
-        block.steps.push(Step { line: number, on_failure, verb });
+        let verb = ScriptLine { name, rest, heredoc }.verb()?;
+        let block = self.open.get_or_insert_with(|| ScriptBlock { header: None, steps: Vec::new() });
+        block.steps.push(ScriptStep { line: number, on_failure, verb });
         Ok(())
     }
 
@@ -122,7 +122,7 @@ fn is_end_word(word: &str) -> bool {
     !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-fn header(text: &str) -> Result<Option<Header>, String> {
+fn header(text: &str) -> Result<Option<ScriptBlockHeader>, String> {
     let words = words::words(text)?;
     let Some((role, options)) = words.split_first() else { return Ok(None) };
     let Some(role) = Role::ALL.into_iter().find(|known| known.word() == role) else {
@@ -134,7 +134,7 @@ fn header(text: &str) -> Result<Option<Header>, String> {
         [option] => Some(attempt(option)?),
         _ => return Err("a header is `@ role` or `@ role attempt=N`".to_owned()),
     };
-    Ok(Some(Header { role, attempt }))
+    Ok(Some(ScriptBlockHeader { role, attempt }))
 }
 
 fn attempt(option: &str) -> Result<u32, String> {

@@ -1,13 +1,13 @@
 //! Scripts as text: what is read, what is refused on which line, and which block a start gets.
 
-use super::choose::Chooser;
-use super::parse::{Block, Script};
-use super::verb::Verb;
+use super::block_chooser::BlockChooser;
+use super::parse::{AgentScript, ScriptBlock};
+use super::verb::ScriptVerb;
 use expect_test::{Expect, expect};
 use loopwright_core::spec::Role;
 
 fn check(scripts: &[&str], expected: Expect) {
-    let told = |script: &&str| match Script::parse(script) {
+    let told = |script: &&str| match AgentScript::parse(script) {
         Ok(_) => "read\n".to_owned(),
         Err(error) => format!("{error}\n"),
     };
@@ -108,8 +108,8 @@ fn bad_words_are_refused_with_what_is_wanted() {
     );
 }
 
-fn verbs(script: &str) -> Vec<Verb> {
-    let script = Script::parse(script).expect("the script is good");
+fn verbs(script: &str) -> Vec<ScriptVerb> {
+    let script = AgentScript::parse(script).expect("the script is good");
     script.blocks.into_iter().flat_map(|block| block.steps).map(|step| step.verb).collect()
 }
 
@@ -131,8 +131,8 @@ exit 0
 @ checker
 verdict pass correctness=5@calc.py:2 scope=5@gate:tests tests=4@gate:tests
 "#;
-    let blocks = Script::parse(script).expect("the contract's example is a script").blocks;
-    let told = |block: &Block| {
+    let blocks = AgentScript::parse(script).expect("the contract's example is a script").blocks;
+    let told = |block: &ScriptBlock| {
         let steps: String = block.steps.iter().map(|step| format!("{}: {:?}\n", step.line, step.verb)).collect();
         format!("{:?}\n{steps}", block.header)
     };
@@ -153,7 +153,7 @@ verdict pass correctness=5@calc.py:2 scope=5@gate:tests tests=4@gate:tests
 #[test]
 fn text_is_bare_quoted_or_below() {
     let text = |script: &str| match verbs(script).as_slice() {
-        [Verb::Write { text, .. }] => text.clone(),
+        [ScriptVerb::Write { text, .. }] => text.clone(),
         other => panic!("{other:?}"),
     };
     assert_eq!(text("write a  two  words # and this"), "two  words # and this\n");
@@ -214,10 +214,11 @@ fn verdicts_take_places_summaries_and_raw_text() {
 fn blocks_are_chosen_by_attempt_then_role_then_order() {
     let script =
         "say first\n\nsay second\n@ maker\nsay any\n\nsay still any\n@ maker attempt=2\nsay two\n@\nsay third\n";
-    let chooser = Chooser::new(Script::parse(script).expect("the script is good"));
+    let chooser = BlockChooser::new(AgentScript::parse(script).expect("the script is good"));
     let said = |role, attempt| {
         let steps = chooser.choose(role, attempt)?;
-        let word = |verb: &Verb| if let Verb::Say(text) = verb { text.trim().to_owned() } else { String::new() };
+        let word =
+            |verb: &ScriptVerb| if let ScriptVerb::Say(text) = verb { text.trim().to_owned() } else { String::new() };
         Some(steps.iter().map(|step| word(&step.verb)).collect::<Vec<_>>().join(", "))
     };
     let told = |role, attempt| said(role, attempt).unwrap_or_else(|| "exhausted".to_owned());
@@ -253,6 +254,6 @@ fn no_mutated_script_panics() {
                 _ => drop(script.remove(at)),
             }
         }
-        drop(Script::parse(&script.into_iter().collect::<String>()));
+        drop(AgentScript::parse(&script.into_iter().collect::<String>()));
     }
 }

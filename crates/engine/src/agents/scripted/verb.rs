@@ -5,13 +5,13 @@ use serde::{Deserialize, Serialize};
 
 /// A step with the line it stands on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Step {
+pub(super) struct ScriptStep {
     /// From 1.
     pub(super) line: usize,
     /// Whether a failure of the step ends the script.
     pub(super) on_failure: OnFailure,
     /// What to do.
-    pub(super) verb: Verb,
+    pub(super) verb: ScriptVerb,
 }
 
 /// What a step that fails means.
@@ -25,7 +25,7 @@ pub(super) enum OnFailure {
 
 /// Bytes or lines of a flood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Flood {
+pub(super) enum FloodKind {
     /// Bytes in lines of ordinary length.
     Bytes(u64),
     /// Bytes in one endless line.
@@ -36,15 +36,15 @@ pub(super) enum Flood {
 
 /// A score of a `verdict`, with the places it cites.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct ScoreWord {
+pub(super) struct ScriptScore {
     pub(super) dimension: String,
     pub(super) score: i64,
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<ScriptCitation>,
 }
 
 /// Something to cite; the quote is read from the file when the verdict is written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Place {
+pub(super) enum ScriptCitation {
     Line { path: String, line: u32 },
     Gate(String),
     Item { item: String, line: u32 },
@@ -52,7 +52,7 @@ pub(super) enum Place {
 
 /// What a `trouble` says of a provider.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct TroubleWord {
+pub(super) struct ScriptTrouble {
     pub(super) kind: TroubleKind,
     pub(super) status: Option<u16>,
     /// Seconds.
@@ -62,9 +62,9 @@ pub(super) struct TroubleWord {
 
 /// Every verb.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Verb {
+pub(super) enum ScriptVerb {
     Say(String),
-    Flood(Flood),
+    Flood(FloodKind),
     Bytes(Vec<u8>),
     Write {
         path: String,
@@ -99,13 +99,13 @@ pub(super) enum Verb {
     Cannot(String),
     Verdict {
         word: String,
-        scores: Vec<ScoreWord>,
+        scores: Vec<ScriptScore>,
         summary: String,
     },
     VerdictRaw(String),
     Usage(Vec<(String, String)>),
     UsageWord(String),
-    Trouble(TroubleWord),
+    Trouble(ScriptTrouble),
     Exit(i32),
     Die(String),
     Hang,

@@ -1,6 +1,6 @@
 //! One verb's words: which it takes, and in which order.
 
-use super::verb::{Flood, Place, ScoreWord, TroubleWord, Verb};
+use super::verb::{FloodKind, ScriptCitation, ScriptScore, ScriptTrouble, ScriptVerb};
 use super::words;
 use loopwright_core::provider::TroubleKind;
 
@@ -10,51 +10,51 @@ const NAMES: &str = "say, flood, bytes, write, append, replace, delete, symlink,
     fill-disk, leak-pipe, write-later, read, env, connect, resolve, kill-parent, ptrace";
 
 /// A step as it stands in the script.
-pub(super) struct Line<'l> {
+pub(super) struct ScriptLine<'l> {
     pub(super) name: &'l str,
     pub(super) rest: &'l str,
     pub(super) heredoc: Option<String>,
 }
 
-impl Line<'_> {
+impl ScriptLine<'_> {
     /// Long because it is the table of verbs.
-    pub(super) fn verb(mut self) -> Result<Verb, String> {
+    pub(super) fn verb(mut self) -> Result<ScriptVerb, String> {
         let verb = match self.name {
-            "say" => Verb::Say(self.text()?),
-            "flood" => Verb::Flood(self.flood()?),
-            "bytes" => Verb::Bytes(hex(&self.one("HEX")?)?),
-            "write" => self.path_and_text(|path, text| Verb::Write { path, text })?,
-            "append" => self.path_and_text(|path, text| Verb::Append { path, text })?,
+            "say" => ScriptVerb::Say(self.text()?),
+            "flood" => ScriptVerb::Flood(self.flood()?),
+            "bytes" => ScriptVerb::Bytes(hex(&self.one("HEX")?)?),
+            "write" => self.path_and_text(|path, text| ScriptVerb::Write { path, text })?,
+            "append" => self.path_and_text(|path, text| ScriptVerb::Append { path, text })?,
             "replace" => {
                 let [path, old, new] = self.exactly("PATH \"old\" \"new\"")?;
-                Verb::Replace { path, old, new }
+                ScriptVerb::Replace { path, old, new }
             }
-            "delete" => Verb::Delete(self.one("PATH")?),
+            "delete" => ScriptVerb::Delete(self.one("PATH")?),
             "symlink" => {
                 let [path, target] = self.exactly("PATH TARGET")?;
-                Verb::Symlink { path, target }
+                ScriptVerb::Symlink { path, target }
             }
             "hardlink" => {
                 let [path, target] = self.exactly("PATH TARGET")?;
-                Verb::Hardlink { path, target }
+                ScriptVerb::Hardlink { path, target }
             }
-            "fifo" => Verb::Fifo(self.one("PATH")?),
-            "commit" => Verb::Commit(self.text()?.trim_end().to_owned()),
-            "git" => Verb::Git(self.some("ARGS…")?),
-            "run" => Verb::Run(self.some("ARGV…")?),
-            "stage" => self.path_and_text(|name, text| Verb::Stage { name, text })?,
-            "cannot" => Verb::Cannot(self.text()?),
+            "fifo" => ScriptVerb::Fifo(self.one("PATH")?),
+            "commit" => ScriptVerb::Commit(self.text()?.trim_end().to_owned()),
+            "git" => ScriptVerb::Git(self.some("ARGS…")?),
+            "run" => ScriptVerb::Run(self.some("ARGV…")?),
+            "stage" => self.path_and_text(|name, text| ScriptVerb::Stage { name, text })?,
+            "cannot" => ScriptVerb::Cannot(self.text()?),
             "verdict" => self.verdict()?,
             "usage" => self.usage()?,
-            "trouble" => Verb::Trouble(self.trouble()?),
-            "exit" => Verb::Exit(number(&self.one("N")?)?),
-            "die" => Verb::Die(signal(&self.one("SIGNAL")?)?),
-            "hang" => self.alone(Verb::Hang)?,
-            "sleep-until" => Verb::SleepUntil(self.one("FILE")?),
-            "read" => Verb::Read(self.one("PATH")?),
-            "env" => self.alone(Verb::Env)?,
-            "connect" => Verb::Connect(self.one("HOST:PORT")?),
-            "resolve" => Verb::Resolve(self.one("NAME")?),
+            "trouble" => ScriptVerb::Trouble(self.trouble()?),
+            "exit" => ScriptVerb::Exit(number(&self.one("N")?)?),
+            "die" => ScriptVerb::Die(signal(&self.one("SIGNAL")?)?),
+            "hang" => self.alone(ScriptVerb::Hang)?,
+            "sleep-until" => ScriptVerb::SleepUntil(self.one("FILE")?),
+            "read" => ScriptVerb::Read(self.one("PATH")?),
+            "env" => self.alone(ScriptVerb::Env)?,
+            "connect" => ScriptVerb::Connect(self.one("HOST:PORT")?),
+            "resolve" => ScriptVerb::Resolve(self.one("NAME")?),
             "ignore-term" | "stop-self" | "setsid-child" | "fork-bomb" | "eat-memory" | "fill-disk" | "leak-pipe"
             | "write-later" | "kill-parent" | "ptrace" => self.hostile()?,
             other => return Err(format!("unknown verb `{other}`; verbs are {NAMES}")),
@@ -66,12 +66,12 @@ impl Line<'_> {
     }
 
     #[cfg(feature = "hostile")]
-    fn hostile(&mut self) -> Result<Verb, String> {
+    fn hostile(&mut self) -> Result<ScriptVerb, String> {
         super::hostile::read(self)
     }
 
     #[cfg(not(feature = "hostile"))]
-    fn hostile(&self) -> Result<Verb, String> {
+    fn hostile(&self) -> Result<ScriptVerb, String> {
         Err(format!("`{}` needs a build with the feature `hostile`, which tests use and releases do not", self.name))
     }
 
@@ -120,7 +120,7 @@ impl Line<'_> {
         }
     }
 
-    fn path_and_text(&mut self, verb: fn(String, String) -> Verb) -> Result<Verb, String> {
+    fn path_and_text(&mut self, verb: fn(String, String) -> ScriptVerb) -> Result<ScriptVerb, String> {
         if self.rest.is_empty() {
             return self.usage_line("PATH TEXT");
         }
@@ -128,17 +128,17 @@ impl Line<'_> {
         Ok(verb(path, self.text_in(text.trim_start())?))
     }
 
-    fn flood(&self) -> Result<Flood, String> {
+    fn flood(&self) -> Result<FloodKind, String> {
         let words = self.words()?;
         match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-            [size] => Ok(Flood::Bytes(bytes(size)?)),
-            [size, "line"] => Ok(Flood::OneLine(bytes(size)?)),
-            [count, "lines"] => Ok(Flood::TinyLines(bytes(count)?)),
+            [size] => Ok(FloodKind::Bytes(bytes(size)?)),
+            [size, "line"] => Ok(FloodKind::OneLine(bytes(size)?)),
+            [count, "lines"] => Ok(FloodKind::TinyLines(bytes(count)?)),
             _ => self.usage_line("N, N line (one endless line), or N lines (tiny ones)"),
         }
     }
 
-    fn verdict(&mut self) -> Result<Verb, String> {
+    fn verdict(&mut self) -> Result<ScriptVerb, String> {
         if let Some(raw) = self.rest.strip_prefix("raw").filter(|raw| raw.is_empty() || raw.starts_with(' ')) {
             return self.raw(raw.trim());
         }
@@ -154,19 +154,19 @@ impl Line<'_> {
                 None => summary.clone_from(item),
             }
         }
-        Ok(Verb::Verdict { word: word.clone(), scores, summary })
+        Ok(ScriptVerb::Verdict { word: word.clone(), scores, summary })
     }
 
     /// Raw text is taken as it stands: it begins with a brace, not with a quote.
-    fn raw(&mut self, raw: &str) -> Result<Verb, String> {
+    fn raw(&mut self, raw: &str) -> Result<ScriptVerb, String> {
         match self.heredoc.take() {
-            Some(text) if raw.is_empty() => Ok(Verb::VerdictRaw(text)),
+            Some(text) if raw.is_empty() => Ok(ScriptVerb::VerdictRaw(text)),
             Some(_) => Err("text stands on the line or below it, not both".to_owned()),
-            None => Ok(Verb::VerdictRaw(raw.to_owned())),
+            None => Ok(ScriptVerb::VerdictRaw(raw.to_owned())),
         }
     }
 
-    fn trouble(&self) -> Result<TroubleWord, String> {
+    fn trouble(&self) -> Result<ScriptTrouble, String> {
         let form = "KIND [status=N] [retry-after=SECONDS] [TEXT]";
         let words = self.some(form)?;
         let mut words = words.iter().map(String::as_str);
@@ -175,7 +175,7 @@ impl Line<'_> {
             let known: Vec<_> = TroubleKind::ALL.into_iter().map(TroubleKind::word).collect();
             return Err(format!("unknown trouble `{kind}`; kinds are {}", known.join(", ")));
         };
-        let mut told = TroubleWord { kind, status: None, retry_after: None, text: String::new() };
+        let mut told = ScriptTrouble { kind, status: None, retry_after: None, text: String::new() };
         let mut text = Vec::new();
         for word in words {
             match word.split_once('=') {
@@ -188,20 +188,20 @@ impl Line<'_> {
         Ok(told)
     }
 
-    fn usage(&self) -> Result<Verb, String> {
+    fn usage(&self) -> Result<ScriptVerb, String> {
         let words = self.some("input=N output=N cache_read=N cache_write=N, or none, or nan")?;
         if let [word @ ("none" | "nan" | "negative" | "overflow")] =
             words.iter().map(String::as_str).collect::<Vec<_>>().as_slice()
         {
-            return Ok(Verb::UsageWord((*word).to_owned()));
+            return Ok(ScriptVerb::UsageWord((*word).to_owned()));
         }
         let pairs = words.iter().map(|word| count(word)).collect::<Result<_, _>>()?;
-        Ok(Verb::Usage(pairs))
+        Ok(ScriptVerb::Usage(pairs))
     }
 }
 
 /// `dimension=score@place@place…`; `None` for a word without `=`, which is the summary.
-fn score(item: &str) -> Result<Option<ScoreWord>, String> {
+fn score(item: &str) -> Result<Option<ScriptScore>, String> {
     let Some((dimension, rest)) = item.split_once('=') else { return Ok(None) };
     if dimension.contains(char::is_whitespace) {
         return Ok(None);
@@ -209,19 +209,19 @@ fn score(item: &str) -> Result<Option<ScoreWord>, String> {
     let mut parts = rest.split('@');
     let score = number(parts.next().unwrap_or_default())?;
     let places = parts.map(place).collect::<Result<_, _>>()?;
-    Ok(Some(ScoreWord { dimension: dimension.to_owned(), score, places }))
+    Ok(Some(ScriptScore { dimension: dimension.to_owned(), score, places }))
 }
 
-fn place(text: &str) -> Result<Place, String> {
+fn place(text: &str) -> Result<ScriptCitation, String> {
     if let Some(gate) = text.strip_prefix("gate:") {
-        return Ok(Place::Gate(gate.to_owned()));
+        return Ok(ScriptCitation::Gate(gate.to_owned()));
     }
     let wrong = || format!("`{text}` is no path:line, gate:name or item:name:line");
     let (path, line) = text.rsplit_once(':').ok_or_else(wrong)?;
     let line = line.parse().map_err(|_| wrong())?;
     Ok(match path.strip_prefix("item:") {
-        Some(item) => Place::Item { item: item.to_owned(), line },
-        None => Place::Line { path: path.to_owned(), line },
+        Some(item) => ScriptCitation::Item { item: item.to_owned(), line },
+        None => ScriptCitation::Line { path: path.to_owned(), line },
     })
 }
 

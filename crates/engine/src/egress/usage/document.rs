@@ -1,7 +1,7 @@
 //! One JSON document of a provider's answer: the model, the tier, the usage and whether it is an error. Everything else in
 //! it, such as the model's own words, is skipped unread.
 
-use super::fields::{Fields, Odd};
+use super::fields::{UnreadableUsage, UsageFields};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -18,7 +18,7 @@ pub(super) struct Document {
     pub(super) model: Option<String>,
     /// The tier of service (OpenAI).
     pub(super) tier: Option<String>,
-    pub(super) usage: Option<Result<Fields, Odd>>,
+    pub(super) usage: Option<Result<UsageFields, UnreadableUsage>>,
     pub(super) is_error: bool,
 }
 
@@ -71,8 +71,8 @@ impl From<Raw<'_>> for Document {
     }
 }
 
-fn fields(usage: &str) -> Result<Fields, Odd> {
-    if usage.len() > USAGE_MAX { Err(Odd) } else { Fields::read(usage.as_bytes()) }
+fn fields(usage: &str) -> Result<UsageFields, UnreadableUsage> {
+    if usage.len() > USAGE_MAX { Err(UnreadableUsage) } else { UsageFields::read(usage.as_bytes()) }
 }
 
 fn name(value: Option<&RawValue>) -> Option<String> {

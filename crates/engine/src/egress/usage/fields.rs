@@ -5,11 +5,11 @@ use serde_json::Value;
 
 /// An object of usage that cannot be read, or has nothing in it that is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Odd;
+pub(super) struct UnreadableUsage;
 
 /// What one answer told so far, figure by figure. Providers tell sums of the answer, some of them several times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Fields {
+pub(super) struct UsageFields {
     input: u64,
     output: u64,
     /// Input from a cache that is part of `input` (OpenAI, Gemini).
@@ -27,15 +27,15 @@ pub(super) struct Fields {
     is_fast: bool,
 }
 
-impl Fields {
+impl UsageFields {
     /// Reads an object of usage.
-    pub(super) fn read(json: &[u8]) -> Result<Self, Odd> {
-        let value: Value = serde_json::from_slice(json).map_err(|_| Odd)?;
+    pub(super) fn read(json: &[u8]) -> Result<Self, UnreadableUsage> {
+        let value: Value = serde_json::from_slice(json).map_err(|_| UnreadableUsage)?;
         let figure = |names: &[&str]| names.iter().try_fold(None, |found, name| Ok(found.or(number(&value, name)?)));
         let input = figure(&["/input_tokens", "/prompt_tokens", "/promptTokenCount"])?;
         let output = figure(&["/output_tokens", "/completion_tokens", "/candidatesTokenCount"])?;
         if input.is_none() && output.is_none() {
-            return Err(Odd);
+            return Err(UnreadableUsage);
         }
         let or_none = |found: Option<u64>| found.unwrap_or(0);
         let cached =
@@ -54,7 +54,7 @@ impl Fields {
     }
 
     /// The greater of two tellings, figure by figure: what was once told is not taken back.
-    pub(super) fn most(self, other: Self) -> Self {
+    pub(super) fn max_by_figure(self, other: Self) -> Self {
         Self {
             input: self.input.max(other.input),
             output: self.output.max(other.output),
@@ -92,9 +92,9 @@ impl Fields {
 }
 
 /// A figure by its place; one that is there and is no count makes the whole unreadable.
-fn number(usage: &Value, place: &str) -> Result<Option<u64>, Odd> {
+fn number(usage: &Value, place: &str) -> Result<Option<u64>, UnreadableUsage> {
     match usage.pointer(place) {
         None | Some(Value::Null) => Ok(None),
-        Some(figure) => figure.as_u64().map(Some).ok_or(Odd),
+        Some(figure) => figure.as_u64().map(Some).ok_or(UnreadableUsage),
     }
 }

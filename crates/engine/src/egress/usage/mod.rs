@@ -9,6 +9,6 @@ mod tally;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use answer::Answer;
+pub(crate) use answer::AnswerUsage;
 pub(crate) use splitter::Form;
-pub(crate) use tally::{Bounds, Count, NoRoom, Tally};
+pub(crate) use tally::{RequestRefusal, UsageBounds, UsageCount, UsageTally};

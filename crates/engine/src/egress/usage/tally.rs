@@ -1,8 +1,8 @@
 //! What the answers to one start of an agent told of its use, all together, and the ceilings that this is held against.
 
-use crate::purse::Meter;
+use crate::budget_meter::StartMeter;
 use loopwright_core::budget::{BudgetLimit, ModelTokens, Reservation, Tokens};
-use loopwright_core::prices::Prices;
+use loopwright_core::prices::ModelPrices;
 use loopwright_core::units::Usd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, watch};
@@ -16,24 +16,24 @@ pub(super) const TOKEN_BYTES: u64 = 3;
 
 /// What one start may use.
 #[derive(Debug, Clone)]
-pub(crate) struct Bounds {
+pub(crate) struct UsageBounds {
     /// Tokens.
     pub(crate) tokens: Option<u64>,
     /// Money.
     pub(crate) usd: Option<Usd>,
     /// What it shares with other starts.
-    pub(crate) meter: Meter,
+    pub(crate) meter: StartMeter,
     /// What tokens cost.
-    pub(crate) prices: Arc<Prices>,
+    pub(crate) prices: Arc<ModelPrices>,
 }
 
 /// What was counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Count {
+pub(crate) struct UsageCount {
     /// Tokens by model.
     pub(crate) models: Vec<ModelTokens>,
     /// Answers that told all of their use.
-    pub(crate) told: u32,
+    pub(crate) reported: u32,
     /// Answers of which that is not known: cut off, or without a word of it.
     pub(crate) unclear: u32,
     /// Requests that the provider did not take.
@@ -46,31 +46,31 @@ pub(crate) struct Count {
     pub(super) sent: u64,
 }
 
-impl Count {
+impl UsageCount {
     /// All tokens.
     pub(crate) fn tokens(&self) -> Tokens {
         self.models.iter().fold(Tokens::default(), |sum, used| sum.plus(used.tokens))
     }
 
     /// Their price.
-    pub(crate) fn cost(&self, prices: &Prices) -> Usd {
+    pub(crate) fn cost(&self, prices: &ModelPrices) -> Usd {
         cost(&self.models, prices)
     }
 
     /// What is only guessed.
-    pub(crate) fn guess(&self, prices: &Prices) -> Reservation {
+    pub(crate) fn guess(&self, prices: &ModelPrices) -> Reservation {
         let tokens = self.guessed.iter().fold(0, |sum: u64, used| sum.saturating_add(used.tokens.total()));
         Reservation { tokens, usd: cost(&self.guessed, prices) }
     }
 }
 
-fn cost(models: &[ModelTokens], prices: &Prices) -> Usd {
-    let costs = models.iter().map(|used| prices.of(&used.model, used.tokens).0);
+fn cost(models: &[ModelTokens], prices: &ModelPrices) -> Usd {
+    let costs = models.iter().map(|used| prices.cost_of(&used.model, used.tokens).0);
     Usd(costs.fold(0, u64::saturating_add))
 }
 
 /// What one model has.
-fn of<'m>(models: &'m mut Vec<ModelTokens>, model: &str) -> &'m mut Tokens {
+fn tokens_of_model<'m>(models: &'m mut Vec<ModelTokens>, model: &str) -> &'m mut Tokens {
     let known = models.iter().position(|used| used.model == model);
     let at = known.unwrap_or_else(|| {
         let named = if models.len() < MODELS_MAX { model } else { "" };
@@ -84,8 +84,8 @@ fn of<'m>(models: &'m mut Vec<ModelTokens>, model: &str) -> &'m mut Tokens {
 
 #[derive(Debug, Default)]
 struct State {
-    count: Count,
-    bounds: Option<Bounds>,
+    count: UsageCount,
+    bounds: Option<UsageBounds>,
     /// The start is over.
     is_closed: bool,
 }
@@ -108,7 +108,7 @@ impl State {
 
 /// Why a request may not be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NoRoom {
+pub(crate) enum RequestRefusal {
     /// A ceiling was passed.
     Ceiling,
     /// The start is over.
@@ -117,20 +117,20 @@ pub(crate) enum NoRoom {
 
 /// The place of one request that is under way.
 #[derive(Debug)]
-pub(crate) struct Place {
-    tally: Tally,
+pub(crate) struct RequestSlot {
+    tally: UsageTally,
     tokens: u64,
     /// How long the request said that it is.
     pub(super) bytes: u64,
 }
 
-impl Place {
-    pub(super) fn tally(&self) -> Tally {
+impl RequestSlot {
+    pub(super) fn tally(&self) -> UsageTally {
         self.tally.clone()
     }
 }
 
-impl Drop for Place {
+impl Drop for RequestSlot {
     fn drop(&mut self) {
         let count = &mut self.tally.state().count;
         (count.open, count.sent) = (count.open.saturating_sub(1), count.sent.saturating_sub(self.tokens));
@@ -140,39 +140,39 @@ impl Drop for Place {
 
 /// The count of one start; clones are the same.
 #[derive(Debug, Clone)]
-pub(crate) struct Tally {
+pub(crate) struct UsageTally {
     state: Arc<Mutex<State>>,
     over: Arc<watch::Sender<Option<BudgetLimit>>>,
     /// A request ended, or none may be made any more.
     news: Arc<Notify>,
 }
 
-impl Default for Tally {
+impl Default for UsageTally {
     fn default() -> Self {
         Self { state: Arc::default(), over: Arc::new(watch::Sender::new(None)), news: Arc::default() }
     }
 }
 
-impl Tally {
+impl UsageTally {
     fn state(&self) -> MutexGuard<'_, State> {
         // Every change under the lock is whole in itself.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Holds it against these from now on.
-    pub(crate) fn bound(&self, bounds: Bounds) {
+    pub(crate) fn set_bounds(&self, bounds: UsageBounds) {
         self.state().bounds = Some(bounds);
         self.judge();
     }
 
     /// What was counted so far. What is under way is unclear: nobody will hear the rest of it for this start.
-    pub(crate) fn so_far(&self) -> Count {
+    pub(crate) fn current_count(&self) -> UsageCount {
         let mut count = self.state().count.clone();
         if count.sent > 0 {
-            let guessed = of(&mut count.guessed, "");
+            let guessed = tokens_of_model(&mut count.guessed, "");
             guessed.input = guessed.input.saturating_add(count.sent);
         }
-        Count { unclear: count.unclear.saturating_add(count.open), open: 0, sent: 0, ..count }
+        UsageCount { unclear: count.unclear.saturating_add(count.open), open: 0, sent: 0, ..count }
     }
 
     /// The start is over: nothing more is asked for it.
@@ -182,15 +182,15 @@ impl Tally {
     }
 
     /// Waits until a request of this size in bytes, where that is known, may leave.
-    pub(crate) async fn place(&self, size: Option<u64>) -> Result<Place, NoRoom> {
+    pub(crate) async fn acquire_slot(&self, size: Option<u64>) -> Result<RequestSlot, RequestRefusal> {
         loop {
             let news = self.news.notified();
             tokio::pin!(news);
             news.as_mut().enable();
-            if self.passed().is_some() {
-                return Err(NoRoom::Ceiling);
+            if self.passed_ceiling().is_some() {
+                return Err(RequestRefusal::Ceiling);
             }
-            if let Some(place) = self.place_now(size)? {
+            if let Some(place) = self.try_acquire_slot(size)? {
                 return Ok(place);
             }
             news.await;
@@ -198,10 +198,10 @@ impl Tally {
     }
 
     /// The same, or none when others have to end first.
-    pub(super) fn place_now(&self, size: Option<u64>) -> Result<Option<Place>, NoRoom> {
+    pub(super) fn try_acquire_slot(&self, size: Option<u64>) -> Result<Option<RequestSlot>, RequestRefusal> {
         let state = &mut *self.state();
         if state.is_closed {
-            return Err(NoRoom::Closed);
+            return Err(RequestRefusal::Closed);
         }
         let tokens = size.map(|bytes| bytes / TOKEN_BYTES);
         if !state.has_room(tokens) {
@@ -210,16 +210,16 @@ impl Tally {
         let tokens = tokens.unwrap_or(0);
         state.count.open = state.count.open.saturating_add(1);
         state.count.sent = state.count.sent.saturating_add(tokens);
-        Ok(Some(Place { tally: self.clone(), tokens, bytes: size.unwrap_or(0) }))
+        Ok(Some(RequestSlot { tally: self.clone(), tokens, bytes: size.unwrap_or(0) }))
     }
 
     /// The ceiling that was passed.
-    pub(crate) fn passed(&self) -> Option<BudgetLimit> {
+    pub(crate) fn passed_ceiling(&self) -> Option<BudgetLimit> {
         *self.over.borrow()
     }
 
     /// Returns when a ceiling is passed, at once if one was.
-    pub(crate) async fn over(&self) {
+    pub(crate) async fn wait_for_ceiling(&self) {
         let mut seen = self.over.subscribe();
         // The sender lives in `self`, so the channel cannot close while we wait.
         let _ = seen.wait_for(Option::is_some).await;
@@ -229,28 +229,28 @@ impl Tally {
     pub(super) fn count(&self, before: Option<&(String, Tokens)>, now: &(String, Tokens)) {
         let count = &mut self.state().count;
         if let Some((model, tokens)) = before {
-            let used = of(&mut count.models, model);
+            let used = tokens_of_model(&mut count.models, model);
             *used = used.less(*tokens);
         }
-        let used = of(&mut count.models, &now.0);
+        let used = tokens_of_model(&mut count.models, &now.0);
         *used = used.plus(now.1);
         count.models.retain(|used| used.tokens != Tokens::default());
     }
 
-    pub(super) fn told(&self) {
+    pub(super) fn count_reported(&self) {
         let count = &mut self.state().count;
-        count.told = count.told.saturating_add(1);
+        count.reported = count.reported.saturating_add(1);
     }
 
     /// An answer of which nobody knows what it cost, and what it may have.
-    pub(super) fn unclear(&self, model: &str, guess: Tokens) {
+    pub(super) fn count_unclear(&self, model: &str, guess: Tokens) {
         let count = &mut self.state().count;
         count.unclear = count.unclear.saturating_add(1);
-        let guessed = of(&mut count.guessed, model);
+        let guessed = tokens_of_model(&mut count.guessed, model);
         *guessed = guessed.plus(guess);
     }
 
-    pub(super) fn refused(&self) {
+    pub(super) fn count_refused(&self) {
         let count = &mut self.state().count;
         count.refused = count.refused.saturating_add(1);
     }

@@ -1,9 +1,9 @@
 //! Answers as providers write them, cut in every way, and what is counted of each.
 
-use super::{Answer, Bounds, Count, Form, Tally};
-use crate::purse::Meter;
+use super::{AnswerUsage, Form, UsageBounds, UsageCount, UsageTally};
+use crate::budget_meter::StartMeter;
 use loopwright_core::budget::{BudgetLimit, ModelTokens, Tokens};
-use loopwright_core::prices::Prices;
+use loopwright_core::prices::ModelPrices;
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -33,26 +33,26 @@ const GEMINI: &str = concat!(
 );
 
 /// A request of 300 bytes.
-fn asked(tally: &Tally) -> Answer {
-    let place = tally.place_now(Some(300)).expect("no ceiling was passed").expect("nobody is in the way");
-    Answer::new(place, None)
+fn asked(tally: &UsageTally) -> AnswerUsage {
+    let place = tally.try_acquire_slot(Some(300)).expect("no ceiling was passed").expect("nobody is in the way");
+    AnswerUsage::new(place, None)
 }
 
 /// The count of one answer that comes in these parts, and ends.
-fn counted<'a>(form: Form, parts: impl IntoIterator<Item = &'a [u8]>) -> Count {
-    let tally = Tally::default();
+fn counted<'a>(form: Form, parts: impl IntoIterator<Item = &'a [u8]>) -> UsageCount {
+    let tally = UsageTally::default();
     let mut answer = asked(&tally);
-    answer.begins(form);
+    answer.begin(form);
     parts.into_iter().for_each(|part| answer.push(part));
-    answer.ended();
+    answer.finish();
     drop(answer);
-    tally.so_far()
+    tally.current_count()
 }
 
-fn told(model: &str, tokens: [u64; 4]) -> Count {
+fn told(model: &str, tokens: [u64; 4]) -> UsageCount {
     let [input, output, cache_read, cache_write] = tokens;
     let tokens = Tokens { input, output, cache_read, cache_write };
-    Count { models: vec![ModelTokens { model: model.to_owned(), tokens }], told: 1, ..Count::default() }
+    UsageCount { models: vec![ModelTokens { model: model.to_owned(), tokens }], reported: 1, ..UsageCount::default() }
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn what_is_not_told_to_its_end_is_unclear_and_never_nothing() {
         (Form::Document, format!("{{\"usage\":{{\"input_tokens\":1,\"x\":\"{}\"}}}}", "x".repeat(20_000))),
     ] {
         let count = counted(form, [text.as_bytes()]);
-        assert_eq!((count.told, count.unclear), (0, 1), "{text}");
+        assert_eq!((count.reported, count.unclear), (0, 1), "{text}");
     }
     let part = counted(Form::Events, [cut(MESSAGES, "event: message_delta").as_bytes()]);
     assert_eq!(
@@ -127,31 +127,31 @@ fn what_is_not_told_to_its_end_is_unclear_and_never_nothing() {
 
 #[test]
 fn unclear_answers_are_held_against_the_ceilings_by_their_size_so_that_silence_is_not_free() {
-    let tally = Tally::default();
-    let prices = Arc::new(Prices::new(std::collections::BTreeMap::new()));
-    tally.bound(Bounds { tokens: Some(5_000), usd: None, meter: Meter::default(), prices });
+    let tally = UsageTally::default();
+    let prices = Arc::new(ModelPrices::new(std::collections::BTreeMap::new()));
+    tally.set_bounds(UsageBounds { tokens: Some(5_000), usd: None, meter: StartMeter::default(), prices });
     for answers in 1.. {
         // As a provider does that works in the background: it takes the request and says nothing.
         let mut answer = asked(&tally);
-        answer.begins(Form::Document);
+        answer.begin(Form::Document);
         answer.push(b"{\"status\":\"queued\",\"usage\":null}");
-        answer.ended();
+        answer.finish();
         drop(answer);
-        if tally.passed().is_some() {
+        if tally.passed_ceiling().is_some() {
             assert_eq!(answers, 5, "a thousand tokens and the request each");
             return;
         }
-        assert!(answers < 5, "{:?}", tally.so_far());
+        assert!(answers < 5, "{:?}", tally.current_count());
     }
 }
 
 #[test]
 fn request_that_is_under_way_when_the_count_is_taken_is_unclear() {
-    let tally = Tally::default();
+    let tally = UsageTally::default();
     let answer = asked(&tally);
-    assert_eq!((tally.so_far().unclear, tally.so_far().told), (1, 0));
-    answer.refused();
-    assert_eq!((tally.so_far().unclear, tally.so_far().refused), (0, 1));
+    assert_eq!((tally.current_count().unclear, tally.current_count().reported), (1, 0));
+    answer.mark_refused();
+    assert_eq!((tally.current_count().unclear, tally.current_count().refused), (0, 1));
 }
 
 #[test]
@@ -159,9 +159,9 @@ fn error_in_the_place_of_an_answer_costs_what_was_told_before_it() {
     let error = "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\"}}\n\n";
     let begun = &MESSAGES[..MESSAGES.find("event: content").expect("it is there")];
     let count = counted(Form::Events, [begun.as_bytes(), error.as_bytes()]);
-    assert_eq!((count.told, count.unclear, count.tokens().input), (1, 0, 1200));
+    assert_eq!((count.reported, count.unclear, count.tokens().input), (1, 0, 1200));
     let failed = "data: {\"type\":\"response.failed\",\"response\":{\"error\":{\"code\":\"rate_limit_exceeded\"}}}\n\n";
-    assert_eq!(counted(Form::Events, [failed.as_bytes()]), Count { told: 1, ..Count::default() });
+    assert_eq!(counted(Form::Events, [failed.as_bytes()]), UsageCount { reported: 1, ..UsageCount::default() });
 }
 
 #[test]
@@ -170,41 +170,41 @@ fn long_answer_and_deep_nesting_are_passed_over_in_bounded_memory() {
         format!("data: {{\"type\":\"response.completed\",\"response\":{{\"output\":\"{}\",", "x".repeat(30 << 20));
     let deep = format!("\"deep\":{}{},", "[{\"usage\":".repeat(5_000), "1".to_owned() + &"}]".repeat(5_000));
     let end = "\"model\":\"m\",\"usage\":{\"input_tokens\":1,\"output_tokens\":2}}}\n\n";
-    let tally = Tally::default();
+    let tally = UsageTally::default();
     let mut answer = asked(&tally);
-    answer.begins(Form::Events);
+    answer.begin(Form::Events);
     [long.as_str(), &deep, end].iter().for_each(|part| answer.push(part.as_bytes()));
-    assert_eq!(tally.so_far(), told("m", [1, 2, 0, 0]));
+    assert_eq!(tally.current_count(), told("m", [1, 2, 0, 0]));
 }
 
 #[test]
 fn ceiling_is_held_against_whole_answers_and_stays_passed() {
-    let tally = Tally::default();
-    let bounds = Bounds {
+    let tally = UsageTally::default();
+    let bounds = UsageBounds {
         tokens: Some(2_100),
         usd: None,
-        meter: Meter::default(),
-        prices: Arc::new(Prices::new(std::collections::BTreeMap::new())),
+        meter: StartMeter::default(),
+        prices: Arc::new(ModelPrices::new(std::collections::BTreeMap::new())),
     };
-    tally.bound(bounds);
+    tally.set_bounds(bounds);
     let one = |end: usize| {
         let mut answer = asked(&tally);
-        answer.begins(Form::Events);
+        answer.begin(Form::Events);
         answer.push(&MESSAGES.as_bytes()[..end]);
-        tally.passed()
+        tally.passed_ceiling()
     };
     let two = |text: &str| counted_into(&tally, text);
     two(CHAT);
-    assert_eq!(tally.passed(), None, "2060 of 2100");
+    assert_eq!(tally.passed_ceiling(), None, "2060 of 2100");
     assert_eq!(one(MESSAGES.find("event: content").expect("it is there")), None, "an answer that has only begun");
-    assert_eq!(tally.passed(), Some(BudgetLimit::Total), "it was cut off, and what it told counts");
+    assert_eq!(tally.passed_ceiling(), Some(BudgetLimit::Total), "it was cut off, and what it told counts");
 }
 
-fn counted_into(tally: &Tally, text: &str) {
+fn counted_into(tally: &UsageTally, text: &str) {
     let mut answer = asked(tally);
-    answer.begins(Form::Events);
+    answer.begin(Form::Events);
     answer.push(text.as_bytes());
-    answer.ended();
+    answer.finish();
 }
 
 #[test]
@@ -212,11 +212,11 @@ fn answer_that_breaks_off_with_an_error_and_without_a_word_of_its_use_is_unclear
     let begun = &CHAT[..CHAT.find("data: {\"id\":\"c\",\"model\":\"gpt-b\",\"choices\":[],").expect("it is there")];
     let error = "data: {\"error\":{\"code\":502},\"model\":\"gpt-b\"}\n\n";
     let count = counted(Form::Events, [begun.as_bytes(), error.as_bytes()]);
-    assert_eq!((count.told, count.unclear), (0, 1));
+    assert_eq!((count.reported, count.unclear), (0, 1));
     let created = &RESPONSES[..RESPONSES.find("event: response.completed").expect("it is there")];
     let delta = "data: {\"type\":\"response.output_text.delta\",\"delta\":\"hi\"}\n\n";
     let failed = "data: {\"type\":\"response.failed\",\"response\":{\"error\":{\"code\":\"server_error\"}}}\n\n";
-    assert_eq!(counted(Form::Events, [created, failed].map(str::as_bytes)).told, 1, "nothing of it had come");
+    assert_eq!(counted(Form::Events, [created, failed].map(str::as_bytes)).reported, 1, "nothing of it had come");
     assert_eq!(counted(Form::Events, [created, delta, failed].map(str::as_bytes)).unclear, 1);
 }
 
@@ -236,23 +236,23 @@ fn answers_at_a_dearer_tier_are_not_counted_as_the_usual_model() {
 
 #[test]
 fn models_beyond_the_list_cost_what_an_unknown_one_does() {
-    let tally = Tally::default();
+    let tally = UsageTally::default();
     for at in 0..80 {
         counted_into(&tally, &CHAT.replace("gpt-b", &format!("cheap-{at}")));
     }
-    let count = tally.so_far();
-    assert_eq!((count.models.len(), count.told), (65, 80));
+    let count = tally.current_count();
+    assert_eq!((count.models.len(), count.reported), (65, 80));
     let unknown = count.models.iter().find(|used| used.model.is_empty()).expect("a line without a name");
     assert_eq!(unknown.tokens, Tokens { input: 16 * 1200, output: 16 * 60, cache_read: 16 * 800, cache_write: 0 });
 }
 
 #[test]
 fn requests_under_way_together_keep_to_the_ceiling_and_to_a_number() {
-    let prices = Arc::new(Prices::new(std::collections::BTreeMap::new()));
-    let tally = Tally::default();
-    let place = |size| tally.place_now(size).expect("no ceiling was passed");
+    let prices = Arc::new(ModelPrices::new(std::collections::BTreeMap::new()));
+    let tally = UsageTally::default();
+    let place = |size| tally.try_acquire_slot(size).expect("no ceiling was passed");
     let first = place(Some(3_000_000)).expect("one alone may be of any size");
-    tally.bound(Bounds { tokens: Some(1_100_000), usd: None, meter: Meter::default(), prices });
+    tally.set_bounds(UsageBounds { tokens: Some(1_100_000), usd: None, meter: StartMeter::default(), prices });
     let second = place(Some(240_000)).expect("there is room for 80 000 more");
     assert!(place(Some(90_000)).is_none(), "and none for 30 000 on top");
     assert!(place(None).is_none(), "nor for who does not say");
@@ -262,25 +262,30 @@ fn requests_under_way_together_keep_to_the_ceiling_and_to_a_number() {
     assert_eq!(others.len(), 15, "sixteen with the one that is there");
     drop((alone, others));
     tally.close();
-    assert!(tally.place_now(Some(3)).is_err(), "the start is over");
+    assert!(tally.try_acquire_slot(Some(3)).is_err(), "the start is over");
 }
 
 #[test]
 fn what_is_under_way_at_the_end_of_a_start_is_not_free() {
-    let tally = Tally::default();
-    let prices = Prices::new(std::collections::BTreeMap::new());
-    let _answer = Answer::new(tally.place_now(Some(3_000_000)).expect("no ceiling").expect("a place"), None);
-    assert_eq!(tally.so_far().guess(&prices).tokens, 1_000_000);
+    let tally = UsageTally::default();
+    let prices = ModelPrices::new(std::collections::BTreeMap::new());
+    let _answer =
+        AnswerUsage::new(tally.try_acquire_slot(Some(3_000_000)).expect("no ceiling").expect("a place"), None);
+    assert_eq!(tally.current_count().guess(&prices).tokens, 1_000_000);
 }
 
 #[test]
 fn request_that_does_not_say_how_long_it_is_counts_as_what_was_sent() {
-    let tally = Tally::default();
-    let prices = Prices::new(std::collections::BTreeMap::new());
-    let answer = Answer::new(tally.place_now(None).expect("no ceiling").expect("a place"), None);
-    answer.up().store(3_000_000, std::sync::atomic::Ordering::Relaxed);
+    let tally = UsageTally::default();
+    let prices = ModelPrices::new(std::collections::BTreeMap::new());
+    let answer = AnswerUsage::new(tally.try_acquire_slot(None).expect("no ceiling").expect("a place"), None);
+    answer.sent_bytes().store(3_000_000, std::sync::atomic::Ordering::Relaxed);
     drop(answer);
-    assert_eq!(tally.so_far().guess(&prices).tokens, 1_001_000, "with a thousand for the answer that never came");
+    assert_eq!(
+        tally.current_count().guess(&prices).tokens,
+        1_001_000,
+        "with a thousand for the answer that never came"
+    );
 }
 
 proptest! {
@@ -292,7 +297,7 @@ proptest! {
     ) {
         for form in [Form::Events, Form::Document] {
             let count = counted(form, bytes.chunks(size));
-            prop_assert_eq!(count.told + count.unclear, 1);
+            prop_assert_eq!(count.reported + count.unclear, 1);
         }
     }
 }

@@ -9,7 +9,7 @@ const LINE_MAX: usize = 300;
 
 /// What happened.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Event {
+pub(super) struct WebhookEvent {
     /// `github`, `gitlab`, `generic`.
     pub(super) source: &'static str,
     /// `push`, `workflow_run`; for a generic one its own name.
@@ -46,13 +46,13 @@ pub(super) struct Event {
 
 /// A delivery that cannot be read as what it says it is.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Malformed(pub(super) &'static str);
+pub(super) struct MalformedDelivery(pub(super) &'static str);
 
 /// Reads fields of a body by path; what is not there or not text is `None`.
 #[derive(Clone, Copy)]
-pub(super) struct Body<'a>(pub(super) &'a Value);
+pub(super) struct DeliveryBody<'a>(pub(super) &'a Value);
 
-impl<'a> Body<'a> {
+impl<'a> DeliveryBody<'a> {
     pub(super) fn text(self, path: &str) -> Option<&'a str> {
         self.0.pointer(path).and_then(Value::as_str)
     }

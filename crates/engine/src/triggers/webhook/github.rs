@@ -1,6 +1,6 @@
 //! GitHub's deliveries.
 
-use super::event::{Body, Event, Malformed, capped, commit, is_word, line};
+use super::event::{DeliveryBody, MalformedDelivery, WebhookEvent, capped, commit, is_word, line};
 use super::signature::header;
 use hyper::header::HeaderMap;
 use serde_json::{Value, json};
@@ -23,20 +23,20 @@ struct About<'a> {
 }
 
 /// Reads a delivery whose signature is good. `None` is a greeting.
-pub(super) fn read(headers: &HeaderMap, body: &Value) -> Result<Option<Event>, Malformed> {
+pub(super) fn read(headers: &HeaderMap, body: &Value) -> Result<Option<WebhookEvent>, MalformedDelivery> {
     let word = |name| header(headers, name).filter(|text| is_word(text)).map(str::to_owned);
-    let name = word("x-github-event").ok_or(Malformed("no X-GitHub-Event"))?;
-    let delivery = word("x-github-delivery").ok_or(Malformed("no X-GitHub-Delivery"))?;
+    let name = word("x-github-event").ok_or(MalformedDelivery("no X-GitHub-Event"))?;
+    let delivery = word("x-github-delivery").ok_or(MalformedDelivery("no X-GitHub-Delivery"))?;
     if name == "ping" {
         return Ok(None);
     }
-    let body = Body(body);
+    let body = DeliveryBody(body);
     let about = about(&name, body);
     let actor = body.owned("/sender/login");
     let is_insider = about.needs_rights || about.content.is_some_and(|content| is_by_insider(body, content));
     let remotes = ["/repository/html_url", "/repository/clone_url", "/repository/ssh_url"];
     let action = body.text("/action");
-    Ok(Some(Event {
+    Ok(Some(WebhookEvent {
         source: "github",
         details: action.into_iter().chain(about.details).map(str::to_owned).collect(),
         is_final: about.is_final,
@@ -58,7 +58,7 @@ pub(super) fn read(headers: &HeaderMap, body: &Value) -> Result<Option<Event>, M
 
 /// The content's author did it: GitHub says how they stand to the repository. Anybody else who can do something to another
 /// person's text has rights there.
-fn is_by_insider(body: Body<'_>, content: &str) -> bool {
+fn is_by_insider(body: DeliveryBody<'_>, content: &str) -> bool {
     let (author, sender) = (body.text(&format!("{content}/user/login")), body.text("/sender/login"));
     let place = body.text(&format!("{content}/author_association"));
     match (author, sender) {
@@ -71,11 +71,11 @@ fn is_by_insider(body: Body<'_>, content: &str) -> bool {
 }
 
 /// Who pushes to the branch of a pull request from a fork has rights to the fork, and perhaps to nothing else.
-fn is_push_to_a_fork(body: Body<'_>) -> bool {
+fn is_push_to_a_fork(body: DeliveryBody<'_>) -> bool {
     body.text("/action") == Some("synchronize") && !is_same_repository(body, "/pull_request/head/repo")
 }
 
-fn about<'a>(name: &str, body: Body<'a>) -> About<'a> {
+fn about<'a>(name: &str, body: DeliveryBody<'a>) -> About<'a> {
     let usual = About { is_final: true, ..About::default() };
     match name {
         "push" => About {
@@ -123,7 +123,7 @@ fn about<'a>(name: &str, body: Body<'a>) -> About<'a> {
     }
 }
 
-fn pull<'a>(body: Body<'a>, content: &'static str) -> About<'a> {
+fn pull<'a>(body: DeliveryBody<'a>, content: &'static str) -> About<'a> {
     let (number, head) = (body.number("/pull_request/number"), body.text("/pull_request/head/sha").and_then(commit));
     About {
         content: Some(content),
@@ -138,7 +138,7 @@ fn pull<'a>(body: Body<'a>, content: &'static str) -> About<'a> {
     }
 }
 
-fn issue<'a>(body: Body<'a>, content: &'static str) -> About<'a> {
+fn issue<'a>(body: DeliveryBody<'a>, content: &'static str) -> About<'a> {
     let kind = if body.has("/issue/pull_request") { "pr" } else { "issue" };
     let (number, at) = (body.number("/issue/number"), body.text("/issue/updated_at").filter(|text| is_word(text)));
     About {
@@ -150,7 +150,7 @@ fn issue<'a>(body: Body<'a>, content: &'static str) -> About<'a> {
     }
 }
 
-fn run(body: Body<'_>) -> About<'_> {
+fn run(body: DeliveryBody<'_>) -> About<'_> {
     let (id, attempt) = (body.number("/workflow_run/id"), body.number("/workflow_run/run_attempt").unwrap_or(1));
     About {
         branch: body.owned("/workflow_run/head_branch"),
@@ -164,7 +164,7 @@ fn run(body: Body<'_>) -> About<'_> {
     }
 }
 
-fn check<'a>(name: &str, body: Body<'a>) -> About<'a> {
+fn check<'a>(name: &str, body: DeliveryBody<'a>) -> About<'a> {
     let at = |path: &str| format!("/{name}{path}");
     let (id, head) = (body.number(&at("/id")), body.text(&at("/head_sha")).and_then(commit));
     let suite = if name == "check_run" { "/check_run/check_suite/head_branch" } else { "/check_suite/head_branch" };
@@ -180,12 +180,12 @@ fn check<'a>(name: &str, body: Body<'a>) -> About<'a> {
     }
 }
 
-fn is_same_repository(body: Body<'_>, other: &str) -> bool {
+fn is_same_repository(body: DeliveryBody<'_>, other: &str) -> bool {
     let (one, other) = (body.text("/repository/full_name"), body.text(&format!("{other}/full_name")));
     one.is_some() && one == other
 }
 
-fn data(name: &str, body: Body<'_>, content: Option<&str>, actor: Option<&str>) -> Value {
+fn data(name: &str, body: DeliveryBody<'_>, content: Option<&str>, actor: Option<&str>) -> Value {
     let at = |path: &str| content.and_then(|content| body.text(&format!("{content}{path}")));
     let run = |path: &str| body.text(&format!("/workflow_run{path}"));
     json!({

@@ -1,7 +1,7 @@
 //! GitLab's deliveries. They do not say how a person stands to a project, so what anybody can do to a public one counts only
 //! for people who are named.
 
-use super::event::{Body, Event, Malformed, capped, commit, is_word, line};
+use super::event::{DeliveryBody, MalformedDelivery, WebhookEvent, capped, commit, is_word, line};
 use super::signature::header;
 use hyper::header::HeaderMap;
 use loopwright_core::hash;
@@ -11,15 +11,15 @@ use serde_json::{Value, json};
 const DELIVERY: [&str; 3] = ["webhook-id", "idempotency-key", "x-gitlab-event-uuid"];
 
 /// Reads a delivery whose signature is good.
-pub(super) fn read(headers: &HeaderMap, body: &Value, raw: &[u8]) -> Result<Event, Malformed> {
-    let value = Body(body);
+pub(super) fn read(headers: &HeaderMap, body: &Value, raw: &[u8]) -> Result<WebhookEvent, MalformedDelivery> {
+    let value = DeliveryBody(body);
     let name = value.text("/object_kind").or_else(|| value.text("/event_name")).filter(|text| is_word(text));
-    let name = name.ok_or(Malformed("no object_kind"))?.to_owned();
+    let name = name.ok_or(MalformedDelivery("no object_kind"))?.to_owned();
     let named = DELIVERY.iter().find_map(|name| header(headers, name).filter(|text| is_word(text)));
-    let delivery = named.map_or_else(|| hash::of_bytes(raw)[..32].to_owned(), str::to_owned);
+    let delivery = named.map_or_else(|| hash::hash_bytes(raw)[..32].to_owned(), str::to_owned);
     let actor = ["/user/username", "/user_username"].iter().find_map(|path| value.owned(path));
     let remotes = ["/project/web_url", "/project/git_http_url", "/project/git_ssh_url"];
-    let event = Event {
+    let event = WebhookEvent {
         source: "gitlab",
         delivery,
         remotes: remotes.iter().filter_map(|path| value.owned(path)).collect(),
@@ -28,19 +28,19 @@ pub(super) fn read(headers: &HeaderMap, body: &Value, raw: &[u8]) -> Result<Even
         is_final: true,
         actor,
         name,
-        ..Event::default()
+        ..WebhookEvent::default()
     };
     Ok(about(event, value))
 }
 
-fn about(event: Event, body: Body<'_>) -> Event {
+fn about(event: WebhookEvent, body: DeliveryBody<'_>) -> WebhookEvent {
     let details = |paths: &[&str]| paths.iter().filter_map(|path| body.owned(path)).collect();
     let of = |kind: &str, number: Option<u64>, at: Option<String>| {
         number.zip(at.filter(|at| is_word(at))).map(|(number, at)| format!("{kind}-{number}@{at}"))
     };
     let words = |text: Option<&str>| text.map(|text| text.split_whitespace().collect::<Vec<_>>().join("T"));
     match event.name.as_str() {
-        "push" => Event {
+        "push" => WebhookEvent {
             branch: body.branch("/ref"),
             moved_to: body.text("/after").and_then(commit),
             moves_nothing: body.moves_nothing(),
@@ -48,7 +48,7 @@ fn about(event: Event, body: Body<'_>) -> Event {
             is_insider: true,
             ..event
         },
-        "merge_request" => Event {
+        "merge_request" => WebhookEvent {
             branch: body.owned("/object_attributes/target_branch"),
             head_branch: body.owned("/object_attributes/source_branch").filter(|_| is_same_project(body)),
             details: details(&["/object_attributes/action"]),
@@ -60,13 +60,13 @@ fn about(event: Event, body: Body<'_>) -> Event {
             title: body.text("/object_attributes/title").map(line),
             ..event
         },
-        "issue" => Event {
+        "issue" => WebhookEvent {
             details: details(&["/object_attributes/action"]),
             item: of("issue", body.number("/object_attributes/iid"), words(body.text("/object_attributes/updated_at"))),
             title: body.text("/object_attributes/title").map(line),
             ..event
         },
-        "pipeline" => Event {
+        "pipeline" => WebhookEvent {
             branch: body.owned("/object_attributes/ref"),
             details: details(&["/object_attributes/status"]),
             item: of("run", body.number("/object_attributes/id"), body.text("/object_attributes/sha").and_then(commit)),
@@ -77,12 +77,12 @@ fn about(event: Event, body: Body<'_>) -> Event {
             is_insider: !body.has("/merge_request") || is_same_project(body),
             ..event
         },
-        "tag_push" | "release" | "deployment" => Event { is_insider: true, ..event },
-        _ => Event { details: details(&["/object_attributes/action", "/build_status"]), ..event },
+        "tag_push" | "release" | "deployment" => WebhookEvent { is_insider: true, ..event },
+        _ => WebhookEvent { details: details(&["/object_attributes/action", "/build_status"]), ..event },
     }
 }
 
-fn is_same_project(body: Body<'_>) -> bool {
+fn is_same_project(body: DeliveryBody<'_>) -> bool {
     let at = |part: &str, side: &str| body.number(&format!("{part}/{side}_project_id"));
     ["/object_attributes", "/merge_request"].iter().any(|part| {
         let (source, target) = (at(part, "source"), at(part, "target"));
@@ -90,7 +90,7 @@ fn is_same_project(body: Body<'_>) -> bool {
     })
 }
 
-fn data(name: &str, body: Body<'_>, actor: Option<&str>) -> Value {
+fn data(name: &str, body: DeliveryBody<'_>, actor: Option<&str>) -> Value {
     let text = body.text("/object_attributes/description").or_else(|| body.text("/object_attributes/note"));
     json!({
         "event": format!("gitlab.{name}"),

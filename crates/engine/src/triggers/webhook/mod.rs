@@ -3,36 +3,36 @@
 //! The order is fixed: method and path, size and kind of the body, signature over its raw bytes, and only then its meaning.
 //! What a delivery says is data; whether anybody may make a loop due by it is decided before there is a signal.
 
-mod admit;
 mod event;
 mod github;
 mod gitlab;
-mod pace;
 mod remote;
 mod secret;
 mod serve;
 mod signature;
 #[cfg(test)]
 mod tests;
+mod throttle;
+mod webhook_roster;
 
-pub use admit::Ignored;
-pub use secret::{BadSecret, Secret};
+pub use secret::{BadSecret, WebhookSecret};
+pub use webhook_roster::IgnoreReason;
 
-use super::roster::Watched;
 use super::signal::Signals;
+use super::watched_repos::WatchedRepo;
 use crate::clock::Clock;
 use crate::git::Git;
-use admit::Roster;
-use pace::Pace;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
+use throttle::EventThrottle;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
+use webhook_roster::WebhookRoster;
 
 /// What the listener is told.
 #[derive(Debug, Clone)]
@@ -40,7 +40,7 @@ pub struct WebhookOptions {
     /// Where it listens. There is no TLS here: beyond loopback it belongs behind a proxy that has it.
     pub listen: SocketAddr,
     /// The secrets of each source: `github`, `gitlab`, `generic.NAME`. A source without one is not there.
-    pub secrets: BTreeMap<String, Secret>,
+    pub secrets: BTreeMap<String, WebhookSecret>,
     /// People whose events count although a forge does not say that they belong to a repository.
     pub trusted: Vec<String>,
     /// Names of our own on forges; what they do makes nothing due.
@@ -68,7 +68,7 @@ impl WebhookOptions {
 
 /// How many deliveries came to what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
+pub struct WebhookCounts {
     /// Made a loop due.
     pub accepted: u64,
     /// Were known already.
@@ -81,7 +81,7 @@ pub struct Counts {
 
 /// A running listener; it ends when this is dropped.
 #[derive(Debug)]
-pub struct Webhooks {
+pub struct WebhookServer {
     shared: Arc<Shared>,
     address: SocketAddr,
     task: JoinHandle<()>,
@@ -89,7 +89,7 @@ pub struct Webhooks {
 
 /// A listener that has its address and answers nobody yet: whoever connects waits.
 #[derive(Debug)]
-pub struct BoundWebhooks {
+pub struct BoundWebhookServer {
     options: WebhookOptions,
     listener: TcpListener,
     address: SocketAddr,
@@ -101,9 +101,9 @@ struct Shared {
     options: RwLock<Arc<WebhookOptions>>,
     clock: Arc<dyn Clock>,
     signals: Arc<dyn Signals>,
-    roster: RwLock<Arc<Roster>>,
-    pace: Mutex<Pace>,
-    room: Arc<Semaphore>,
+    roster: RwLock<Arc<WebhookRoster>>,
+    pace: Mutex<EventThrottle>,
+    connection_slots: Arc<Semaphore>,
     counted: [AtomicU64; 4],
 }
 
@@ -113,15 +113,15 @@ impl std::fmt::Debug for Shared {
     }
 }
 
-impl Webhooks {
+impl WebhookServer {
     /// Takes the address, so that one that cannot be had is known before anything else begins.
     ///
     /// # Errors
     /// When the address cannot be had.
-    pub async fn bind(options: WebhookOptions) -> io::Result<BoundWebhooks> {
+    pub async fn bind(options: WebhookOptions) -> io::Result<BoundWebhookServer> {
         let listener = TcpListener::bind(options.listen).await?;
         let address = listener.local_addr()?;
-        Ok(BoundWebhooks { options, listener, address })
+        Ok(BoundWebhookServer { options, listener, address })
     }
 
     /// Listens, for no loop yet.
@@ -133,13 +133,13 @@ impl Webhooks {
     }
 
     /// Hands events to these loops and no others. Repositories are told apart by their remotes, which are read here.
-    pub async fn set(&self, git: &Git, watched: &[Watched]) {
-        let roster = Roster::of(git, watched).await;
+    pub async fn set_loops(&self, git: &Git, watched: &[WatchedRepo]) {
+        let roster = WebhookRoster::from_watched(git, watched).await;
         *self.shared.roster.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(roster);
     }
 
     /// Goes by other secrets and people from the next request on. The address stays: another one needs another listener.
-    pub fn tell(&self, options: WebhookOptions) {
+    pub fn update_options(&self, options: WebhookOptions) {
         *self.shared.options.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(options);
     }
 
@@ -157,21 +157,26 @@ impl Webhooks {
 
     /// What came of deliveries so far.
     #[must_use]
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> WebhookCounts {
         let [accepted, duplicate, ignored, refused] = &self.shared.counted;
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        Counts { accepted: read(accepted), duplicate: read(duplicate), ignored: read(ignored), refused: read(refused) }
+        WebhookCounts {
+            accepted: read(accepted),
+            duplicate: read(duplicate),
+            ignored: read(ignored),
+            refused: read(refused),
+        }
     }
 }
 
-impl BoundWebhooks {
+impl BoundWebhookServer {
     /// Answers, for no loop yet.
     #[must_use]
-    pub fn serve(self, clock: Arc<dyn Clock>, signals: Arc<dyn Signals>) -> Webhooks {
+    pub fn serve(self, clock: Arc<dyn Clock>, signals: Arc<dyn Signals>) -> WebhookServer {
         let Self { options, listener, address } = self;
         let shared = Arc::new(Shared::new(options, clock, signals));
         let task = tokio::spawn(serve::accept(Arc::clone(&shared), listener));
-        Webhooks { shared, address, task }
+        WebhookServer { shared, address, task }
     }
 }
 
@@ -183,7 +188,7 @@ impl Shared {
             signals,
             roster: RwLock::default(),
             pace: Mutex::default(),
-            room: Arc::new(Semaphore::new(serve::CONNECTIONS_MAX)),
+            connection_slots: Arc::new(Semaphore::new(serve::CONNECTIONS_MAX)),
             counted: Default::default(),
         }
     }
@@ -193,10 +198,10 @@ impl Shared {
     }
 }
 
-impl Drop for Webhooks {
+impl Drop for WebhookServer {
     fn drop(&mut self) {
         self.task.abort();
         // Connections that are open end at their deadline; nothing new is taken from them.
-        self.shared.room.close();
+        self.shared.connection_slots.close();
     }
 }

@@ -1,7 +1,7 @@
 //! Addresses of repositories in one spelling, so that a delivery's repository can be told from a clone's remotes.
 
 /// `host/owner/name` in small letters; `None` for a path on this machine.
-pub(super) fn normal(address: &str) -> Option<String> {
+pub(super) fn normalise_address(address: &str) -> Option<String> {
     let address = address.trim();
     let (host, path) = match address.split_once("://") {
         Some((scheme, rest)) => {
@@ -33,11 +33,11 @@ mod tests {
             "ssh://git@github.com:22/acme/shop.git",
         ];
         for spelling in spellings {
-            assert_eq!(normal(spelling).as_deref(), Some("github.com/acme/shop"), "{spelling}");
+            assert_eq!(normalise_address(spelling).as_deref(), Some("github.com/acme/shop"), "{spelling}");
         }
         for none in ["/srv/git/shop.git", "../shop", "file:///srv/shop", "C:/shop/x:y", "", "https://github.com"] {
-            assert_ne!(normal(none).as_deref(), Some("github.com/acme/shop"), "{none}");
+            assert_ne!(normalise_address(none).as_deref(), Some("github.com/acme/shop"), "{none}");
         }
-        assert_ne!(normal("https://github.com.evil.org/acme/shop").as_deref(), Some("github.com/acme/shop"));
+        assert_ne!(normalise_address("https://github.com.evil.org/acme/shop").as_deref(), Some("github.com/acme/shop"));
     }
 }

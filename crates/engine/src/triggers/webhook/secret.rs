@@ -9,7 +9,7 @@ const MOST: usize = 4096;
 
 /// A source's secret.
 #[derive(Clone)]
-pub struct Secret {
+pub struct WebhookSecret {
     all: Vec<Vec<u8>>,
 }
 
@@ -18,7 +18,7 @@ pub struct Secret {
 #[error("a webhook's secret has 16 to 4096 bytes, and none of them is a line break inside it")]
 pub struct BadSecret;
 
-impl Secret {
+impl WebhookSecret {
     /// A secret, without the white space around it.
     ///
     /// # Errors
@@ -60,7 +60,7 @@ fn checked(text: &str) -> Result<Vec<u8>, BadSecret> {
     if is_good { Ok(text.as_bytes().to_vec()) } else { Err(BadSecret) }
 }
 
-impl std::fmt::Debug for Secret {
+impl std::fmt::Debug for WebhookSecret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Secret(***, {} in use)", self.all.len())
     }

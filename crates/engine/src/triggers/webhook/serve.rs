@@ -1,13 +1,13 @@
 //! The listener itself: HTTP/1.1, one table of paths, and a limit on everything from the first byte.
 
-use super::admit::{Ignored, People};
-use super::event::{Body, Event, Malformed, capped, is_word, line};
-use super::pace::Taken;
-use super::secret::Secret;
-use super::signature::{self, Unsigned, header};
+use super::event::{DeliveryBody, MalformedDelivery, WebhookEvent, capped, is_word, line};
+use super::secret::WebhookSecret;
+use super::signature::{self, SignatureError, header};
+use super::throttle::ThrottleDecision;
+use super::webhook_roster::{IgnoreReason, TrustedPeople};
 use super::{Shared, WebhookOptions, github, gitlab};
 use crate::clock::pause;
-use crate::round::chain;
+use crate::round::error_chain;
 use crate::store::SignalRow;
 use crate::triggers::New;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
@@ -42,7 +42,7 @@ enum Outcome {
     Accepted(usize),
     Duplicate,
     Greeting,
-    Ignored(Ignored),
+    Ignored(IgnoreReason),
     NotFound,
     NotPost,
     Encoded,
@@ -55,19 +55,19 @@ enum Outcome {
 }
 
 /// Where connections come in.
-pub(super) trait Door: Send + Sync {
+pub(super) trait ConnectionSource: Send + Sync {
     /// The next one.
     fn next(&self) -> impl Future<Output = io::Result<TcpStream>> + Send;
 }
 
-impl Door for TcpListener {
+impl ConnectionSource for TcpListener {
     async fn next(&self) -> io::Result<TcpStream> {
         self.accept().await.map(|(stream, _)| stream)
     }
 }
 
-pub(super) async fn accept(shared: Arc<Shared>, door: impl Door) {
-    while let Ok(place) = Arc::clone(&shared.room).acquire_owned().await {
+pub(super) async fn accept(shared: Arc<Shared>, door: impl ConnectionSource) {
+    while let Ok(place) = Arc::clone(&shared.connection_slots).acquire_owned().await {
         match door.next().await {
             Ok(stream) => {
                 let shared = Arc::clone(&shared);
@@ -171,7 +171,7 @@ async fn answer(shared: &Shared, request: Request<Incoming>) -> Result<Outcome, 
     };
     let now_ms = shared.clock.now_ms();
     check(&source, secret, &head.headers, &body, now_ms).map_err(|_| Outcome::Unsigned)?;
-    let event = match read(&source, &head.headers, &body).map_err(|Malformed(why)| Outcome::Malformed(why))? {
+    let event = match read(&source, &head.headers, &body).map_err(|MalformedDelivery(why)| Outcome::Malformed(why))? {
         Some(event) => event,
         None => return Ok(Outcome::Greeting),
     };
@@ -179,7 +179,7 @@ async fn answer(shared: &Shared, request: Request<Incoming>) -> Result<Outcome, 
 }
 
 /// The source that a path names, if it has a secret here: `github`, `gitlab`, `generic.NAME`.
-fn source<'a>(options: &'a WebhookOptions, path: &str) -> Option<(String, &'a Secret)> {
+fn source<'a>(options: &'a WebhookOptions, path: &str) -> Option<(String, &'a WebhookSecret)> {
     let rest = path.strip_prefix(PREFIX)?;
     let name = match rest.strip_prefix("generic/") {
         Some(name) => format!("generic.{name}"),
@@ -205,7 +205,13 @@ fn admissible(headers: &HeaderMap, most: usize) -> Result<(), Outcome> {
     if length.is_some_and(|length| length > most as u64) { Err(Outcome::TooLarge) } else { Ok(()) }
 }
 
-fn check(source: &str, secret: &Secret, headers: &HeaderMap, body: &[u8], now_ms: i64) -> Result<(), Unsigned> {
+fn check(
+    source: &str,
+    secret: &WebhookSecret,
+    headers: &HeaderMap,
+    body: &[u8],
+    now_ms: i64,
+) -> Result<(), SignatureError> {
     match source {
         "github" => signature::github(secret, headers, body),
         "gitlab" => signature::gitlab(secret, headers, body, now_ms),
@@ -213,8 +219,8 @@ fn check(source: &str, secret: &Secret, headers: &HeaderMap, body: &[u8], now_ms
     }
 }
 
-fn read(source: &str, headers: &HeaderMap, raw: &[u8]) -> Result<Option<Event>, Malformed> {
-    let body: Value = serde_json::from_slice(raw).map_err(|_| Malformed("the body is no JSON"))?;
+fn read(source: &str, headers: &HeaderMap, raw: &[u8]) -> Result<Option<WebhookEvent>, MalformedDelivery> {
+    let body: Value = serde_json::from_slice(raw).map_err(|_| MalformedDelivery("the body is no JSON"))?;
     match source {
         "github" => github::read(headers, &body),
         "gitlab" => gitlab::read(headers, &body, raw).map(Some),
@@ -223,12 +229,13 @@ fn read(source: &str, headers: &HeaderMap, raw: &[u8]) -> Result<Option<Event>, 
 }
 
 /// A sender of the user's own: whoever has its secret may. `key`, `title` and `repository` of the body mean something here.
-fn generic(name: &str, headers: &HeaderMap, body: &Value, raw: &[u8]) -> Result<Event, Malformed> {
-    let delivery = header(headers, "webhook-id").filter(|id| is_word(id)).ok_or(Malformed("webhook-id is no word"))?;
-    let value = Body(body);
+fn generic(name: &str, headers: &HeaderMap, body: &Value, raw: &[u8]) -> Result<WebhookEvent, MalformedDelivery> {
+    let delivery =
+        header(headers, "webhook-id").filter(|id| is_word(id)).ok_or(MalformedDelivery("webhook-id is no word"))?;
+    let value = DeliveryBody(body);
     let key =
         value.text("/key").filter(|key| key.len() <= 200 && !key.is_empty() && !key.chars().any(char::is_control));
-    Ok(Event {
+    Ok(WebhookEvent {
         source: "generic",
         name: name.to_owned(),
         is_final: true,
@@ -237,35 +244,40 @@ fn generic(name: &str, headers: &HeaderMap, body: &Value, raw: &[u8]) -> Result<
         item: key.map(str::to_owned),
         title: value.text("/title").map(line),
         data: Value::String(capped(&String::from_utf8_lossy(raw)).to_owned()),
-        ..Event::default()
+        ..WebhookEvent::default()
     })
 }
 
 /// Makes the loops due that the event is for, each once.
-async fn take(shared: &Shared, options: &WebhookOptions, event: &Event, now_ms: i64) -> Result<Outcome, Outcome> {
+async fn take(
+    shared: &Shared,
+    options: &WebhookOptions,
+    event: &WebhookEvent,
+    now_ms: i64,
+) -> Result<Outcome, Outcome> {
     let roster = Arc::clone(&shared.roster.read().unwrap_or_else(PoisonError::into_inner));
-    let people = People { trusted: &options.trusted, own: &options.own };
-    let due = roster.admit(event, &people).map_err(Outcome::Ignored)?;
+    let people = TrustedPeople { trusted: &options.trusted, own: &options.own };
+    let due = roster.match_loops(event, &people).map_err(Outcome::Ignored)?;
     let mut news = 0;
     for (repo, loop_name) in due {
         let place = format!("{repo}/{loop_name}");
         let row = row(event, repo, loop_name, now_ms);
-        let taken = shared.pace.lock().unwrap_or_else(PoisonError::into_inner).take(&place, &row.key, now_ms);
+        let taken = shared.pace.lock().unwrap_or_else(PoisonError::into_inner).admit(&place, &row.key, now_ms);
         let (key, row) = (
             row.key.clone(),
             match taken {
-                Taken::Known => continue,
-                Taken::Alone => row,
-                Taken::Together(minute) => many(event, row, minute),
+                ThrottleDecision::Known => continue,
+                ThrottleDecision::Alone => row,
+                ThrottleDecision::Together(minute) => many(event, row, minute),
             },
         );
         match shared.signals.signal(row).await {
             Ok(heard) => {
-                news += usize::from(heard == New::Yes || taken != Taken::Alone);
+                news += usize::from(heard == New::Yes || taken != ThrottleDecision::Alone);
                 shared.pace.lock().unwrap_or_else(PoisonError::into_inner).remember(&place, &key);
             }
             Err(error) => {
-                shared.signals.note(&format!("`{place}`: an event could not be recorded: {}", chain(&error)));
+                shared.signals.note(&format!("`{place}`: an event could not be recorded: {}", error_chain(&error)));
                 return Err(Outcome::Unrecorded);
             }
         }
@@ -273,7 +285,7 @@ async fn take(shared: &Shared, options: &WebhookOptions, event: &Event, now_ms: 
     Ok(if news == 0 { Outcome::Duplicate } else { Outcome::Accepted(news) })
 }
 
-fn row(event: &Event, repo: String, loop_name: String, now_ms: i64) -> SignalRow {
+fn row(event: &WebhookEvent, repo: String, loop_name: String, now_ms: i64) -> SignalRow {
     // A branch that moved is one thing, whether it is told by a delivery or seen in a clone.
     let moved = event.moved_to.as_ref().zip(event.branch.as_ref());
     let key = match moved {
@@ -294,7 +306,7 @@ fn row(event: &Event, repo: String, loop_name: String, now_ms: i64) -> SignalRow
 }
 
 /// All that is too much in a minute is one signal, about nothing in particular.
-fn many(event: &Event, row: SignalRow, minute: i64) -> SignalRow {
+fn many(event: &WebhookEvent, row: SignalRow, minute: i64) -> SignalRow {
     SignalRow {
         key: format!("webhook:{}:many-{minute}", event.source),
         item: None,

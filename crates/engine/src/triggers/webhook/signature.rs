@@ -1,6 +1,6 @@
 //! Whether a delivery is from who it says: over the raw bytes, in constant time, and nothing is parsed before.
 
-use super::secret::Secret;
+use super::secret::WebhookSecret;
 use base64::prelude::{BASE64_STANDARD_NO_PAD, BASE64_URL_SAFE_NO_PAD, Engine as _};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use hyper::header::HeaderMap;
@@ -13,7 +13,7 @@ const SIGNATURES_MAX: usize = 8;
 
 /// Why a delivery is not believed. Senders are not told which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unsigned {
+pub(super) enum SignatureError {
     /// There is no signature, or none that can be read, such as SHA-1 alone.
     Missing,
     /// It is another secret's, or of other bytes.
@@ -23,43 +23,57 @@ pub(super) enum Unsigned {
 }
 
 /// GitHub: `X-Hub-Signature-256: sha256=<hex>` over the body. The older header with SHA-1 counts for nothing.
-pub(super) fn github(secret: &Secret, headers: &HeaderMap, body: &[u8]) -> Result<(), Unsigned> {
+pub(super) fn github(secret: &WebhookSecret, headers: &HeaderMap, body: &[u8]) -> Result<(), SignatureError> {
     let given = header(headers, "x-hub-signature-256").and_then(|text| text.strip_prefix("sha256="));
-    let given = given.and_then(|text| decode_hex(text.as_bytes())).ok_or(Unsigned::Missing)?;
+    let given = given.and_then(|text| decode_hex(text.as_bytes())).ok_or(SignatureError::Missing)?;
     any(secret.texts().map(|key| is_signed(key, &[body], &given)))
 }
 
 /// GitLab: signed as [`standard`] has it where a signing token is set, else by `X-Gitlab-Token`. A delivery that is signed
 /// is not believed for its token.
-pub(super) fn gitlab(secret: &Secret, headers: &HeaderMap, body: &[u8], now_ms: i64) -> Result<(), Unsigned> {
+pub(super) fn gitlab(
+    secret: &WebhookSecret,
+    headers: &HeaderMap,
+    body: &[u8],
+    now_ms: i64,
+) -> Result<(), SignatureError> {
     if headers.contains_key("webhook-signature") {
         return standard(secret, headers, body, now_ms);
     }
-    let given = header(headers, "x-gitlab-token").ok_or(Unsigned::Missing)?;
+    let given = header(headers, "x-gitlab-token").ok_or(SignatureError::Missing)?;
     any(secret.texts().map(|token| is_same(token, given.as_bytes())))
 }
 
 /// The Standard Webhooks scheme: `webhook-signature: v1,<base64>` over id, moment and body, with the moment within five
 /// minutes of now.
-pub(super) fn standard(secret: &Secret, headers: &HeaderMap, body: &[u8], now_ms: i64) -> Result<(), Unsigned> {
-    let id = header(headers, "webhook-id").ok_or(Unsigned::Missing)?;
-    let moment = header(headers, "webhook-timestamp").ok_or(Unsigned::Missing)?;
-    let given = header(headers, "webhook-signature").ok_or(Unsigned::Missing)?;
-    let seconds: i64 = moment.parse().map_err(|_| Unsigned::Missing)?;
+pub(super) fn standard(
+    secret: &WebhookSecret,
+    headers: &HeaderMap,
+    body: &[u8],
+    now_ms: i64,
+) -> Result<(), SignatureError> {
+    let id = header(headers, "webhook-id").ok_or(SignatureError::Missing)?;
+    let moment = header(headers, "webhook-timestamp").ok_or(SignatureError::Missing)?;
+    let given = header(headers, "webhook-signature").ok_or(SignatureError::Missing)?;
+    let seconds: i64 = moment.parse().map_err(|_| SignatureError::Missing)?;
     let signatures = given.split(' ').take(SIGNATURES_MAX).filter_map(|text| text.strip_prefix("v1,"));
     let signatures: Vec<Vec<u8>> = signatures.filter_map(|text| decode_base64(text.as_bytes())).collect();
     if signatures.is_empty() {
-        return Err(Unsigned::Missing);
+        return Err(SignatureError::Missing);
     }
     let parts: [&[u8]; 5] = [id.as_bytes(), b".", moment.as_bytes(), b".", body];
     let keys: Vec<Vec<u8>> = secret.keys().collect();
     any(keys.iter().flat_map(|key| signatures.iter().map(|given| is_signed(key, &parts, given))))?;
-    if now_ms.div_euclid(1000).abs_diff(seconds) > WINDOW_SECS.unsigned_abs() { Err(Unsigned::Stale) } else { Ok(()) }
+    if now_ms.div_euclid(1000).abs_diff(seconds) > WINDOW_SECS.unsigned_abs() {
+        Err(SignatureError::Stale)
+    } else {
+        Ok(())
+    }
 }
 
 /// Looks at all of them, whichever is good.
-fn any(all: impl Iterator<Item = bool>) -> Result<(), Unsigned> {
-    if all.filter(|good| *good).count() > 0 { Ok(()) } else { Err(Unsigned::Wrong) }
+fn any(all: impl Iterator<Item = bool>) -> Result<(), SignatureError> {
+    if all.filter(|good| *good).count() > 0 { Ok(()) } else { Err(SignatureError::Wrong) }
 }
 
 fn is_signed(key: &[u8], parts: &[&[u8]], given: &[u8]) -> bool {
@@ -122,29 +136,29 @@ mod tests {
     /// The example that GitHub's documentation publishes.
     #[test]
     fn github_s_published_example_is_good_and_what_differs_is_not() {
-        let secret = Secret::new("It's a Secret to Everybody").expect("long enough");
+        let secret = WebhookSecret::new("It's a Secret to Everybody").expect("long enough");
         let good = "757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
         let with = |name: &str, value: &str| github(&secret, &headers(&[(name, value)]), b"Hello, World!");
         assert_eq!(with("x-hub-signature-256", &format!("sha256={good}")), Ok(()));
         let table = [
-            ("x-hub-signature-256", format!("sha256={}", &good[..62]), Unsigned::Wrong),
-            ("x-hub-signature-256", format!("sha256={}", &good[..63]), Unsigned::Missing),
-            ("x-hub-signature-256", format!("sha256=0{}", &good[1..]), Unsigned::Wrong),
-            ("x-hub-signature-256", good.to_owned(), Unsigned::Missing),
-            ("x-hub-signature-256", "sha256=".to_owned(), Unsigned::Wrong),
-            ("x-hub-signature", format!("sha1={}", &good[..40]), Unsigned::Missing),
-            ("x-other", format!("sha256={good}"), Unsigned::Missing),
+            ("x-hub-signature-256", format!("sha256={}", &good[..62]), SignatureError::Wrong),
+            ("x-hub-signature-256", format!("sha256={}", &good[..63]), SignatureError::Missing),
+            ("x-hub-signature-256", format!("sha256=0{}", &good[1..]), SignatureError::Wrong),
+            ("x-hub-signature-256", good.to_owned(), SignatureError::Missing),
+            ("x-hub-signature-256", "sha256=".to_owned(), SignatureError::Wrong),
+            ("x-hub-signature", format!("sha1={}", &good[..40]), SignatureError::Missing),
+            ("x-other", format!("sha256={good}"), SignatureError::Missing),
         ];
         for (name, value, expected) in table {
             assert_eq!(with(name, &value), Err(expected), "{name}: {value}");
         }
         let twice =
             headers(&[("x-hub-signature-256", &format!("sha256={good}")), ("x-hub-signature-256", "sha256=00")]);
-        assert_eq!(github(&secret, &twice, b"Hello, World!"), Err(Unsigned::Missing));
+        assert_eq!(github(&secret, &twice, b"Hello, World!"), Err(SignatureError::Missing));
         let good = headers(&[("x-hub-signature-256", &format!("sha256={good}"))]);
-        assert_eq!(github(&secret, &good, b"Hello, World"), Err(Unsigned::Wrong));
-        let other = Secret::new("It's a Secret to Nobody!!!").expect("long enough");
-        assert_eq!(github(&other, &good, b"Hello, World!"), Err(Unsigned::Wrong));
+        assert_eq!(github(&secret, &good, b"Hello, World"), Err(SignatureError::Wrong));
+        let other = WebhookSecret::new("It's a Secret to Nobody!!!").expect("long enough");
+        assert_eq!(github(&other, &good, b"Hello, World!"), Err(SignatureError::Wrong));
         let rotating = other.or_previous("It's a Secret to Everybody").expect("long enough");
         assert_eq!(github(&rotating, &good, b"Hello, World!"), Ok(()));
     }
@@ -152,7 +166,7 @@ mod tests {
     /// The example that the specification of Standard Webhooks publishes.
     #[test]
     fn standard_scheme_s_published_example_is_good_within_its_window() {
-        let secret = Secret::new("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").expect("long enough");
+        let secret = WebhookSecret::new("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").expect("long enough");
         let signed = |moment: &str, signature: &str| {
             headers(&[
                 ("webhook-id", "msg_p5jXN8AQM9LWM0D4loKWxJek"),
@@ -165,39 +179,39 @@ mod tests {
         let check = |headers: &HeaderMap, now_ms| standard(&secret, headers, body, now_ms);
         assert_eq!(check(&signed(moment, good), NOW_MS), Ok(()));
         assert_eq!(check(&signed(moment, &format!("v1,AAAA {good}")), NOW_MS), Ok(()));
-        assert_eq!(check(&signed(moment, good), NOW_MS + 301_000), Err(Unsigned::Stale));
-        assert_eq!(check(&signed(moment, good), NOW_MS - 301_000), Err(Unsigned::Stale));
-        assert_eq!(check(&signed("1614265331", good), NOW_MS), Err(Unsigned::Wrong));
-        assert_eq!(check(&signed(moment, "v1a,AAAA"), NOW_MS), Err(Unsigned::Missing));
-        assert_eq!(check(&signed("soon", good), NOW_MS), Err(Unsigned::Missing));
+        assert_eq!(check(&signed(moment, good), NOW_MS + 301_000), Err(SignatureError::Stale));
+        assert_eq!(check(&signed(moment, good), NOW_MS - 301_000), Err(SignatureError::Stale));
+        assert_eq!(check(&signed("1614265331", good), NOW_MS), Err(SignatureError::Wrong));
+        assert_eq!(check(&signed(moment, "v1a,AAAA"), NOW_MS), Err(SignatureError::Missing));
+        assert_eq!(check(&signed("soon", good), NOW_MS), Err(SignatureError::Missing));
         let mut unnamed = signed(moment, good);
         unnamed.remove("webhook-id");
-        assert_eq!(check(&unnamed, NOW_MS), Err(Unsigned::Missing));
+        assert_eq!(check(&unnamed, NOW_MS), Err(SignatureError::Missing));
     }
 
     #[test]
     fn gitlab_s_token_is_compared_whole_and_counts_for_nothing_beside_a_signature() {
-        let secret = Secret::new("a-token-of-some-length").expect("long enough");
+        let secret = WebhookSecret::new("a-token-of-some-length").expect("long enough");
         let check = |all: &[(&str, &str)]| gitlab(&secret, &headers(all), b"{}", NOW_MS);
         assert_eq!(check(&[("x-gitlab-token", "a-token-of-some-length")]), Ok(()));
-        assert_eq!(check(&[("x-gitlab-token", "a-token-of-some-lengt")]), Err(Unsigned::Wrong));
-        assert_eq!(check(&[("x-gitlab-token", "a-token-of-some-length2")]), Err(Unsigned::Wrong));
-        assert_eq!(check(&[("x-gitlab-token", "")]), Err(Unsigned::Wrong));
-        assert_eq!(check(&[]), Err(Unsigned::Missing));
+        assert_eq!(check(&[("x-gitlab-token", "a-token-of-some-lengt")]), Err(SignatureError::Wrong));
+        assert_eq!(check(&[("x-gitlab-token", "a-token-of-some-length2")]), Err(SignatureError::Wrong));
+        assert_eq!(check(&[("x-gitlab-token", "")]), Err(SignatureError::Wrong));
+        assert_eq!(check(&[]), Err(SignatureError::Missing));
         let both = [
             ("x-gitlab-token", "a-token-of-some-length"),
             ("webhook-id", "1"),
             ("webhook-timestamp", "1614265330"),
             ("webhook-signature", "v1,AAAA"),
         ];
-        assert_eq!(check(&both), Err(Unsigned::Wrong));
+        assert_eq!(check(&both), Err(SignatureError::Wrong));
     }
 
     #[test]
     fn secrets_are_long_enough_and_never_shown() {
-        assert!(Secret::new("short").is_err() && Secret::new("two\nlines of a secret").is_err());
-        assert!(Secret::new("whsec_MfKQ9r8GKYqrTwjU").is_err(), "twelve bytes, however they are written");
-        let secret = Secret::new(" a-token-of-some-length\n").expect("long enough");
+        assert!(WebhookSecret::new("short").is_err() && WebhookSecret::new("two\nlines of a secret").is_err());
+        assert!(WebhookSecret::new("whsec_MfKQ9r8GKYqrTwjU").is_err(), "twelve bytes, however they are written");
+        let secret = WebhookSecret::new(" a-token-of-some-length\n").expect("long enough");
         assert!(!format!("{secret:?}").contains("token"));
     }
 }

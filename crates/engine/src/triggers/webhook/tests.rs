@@ -1,14 +1,14 @@
 //! Which events are for which loops, as a table.
 
-use super::admit::{Ignored, People, Roster};
-use super::event::Event;
-use super::serve::{Door, accept};
+use super::event::WebhookEvent;
+use super::serve::{ConnectionSource, accept};
+use super::webhook_roster::{IgnoreReason, TrustedPeople, WebhookRoster};
 use super::{Shared, WebhookOptions, github, gitlab};
 use crate::clock::SystemClock;
 use crate::error::EngineError;
 use crate::git::Git;
 use crate::store::SignalRow;
-use crate::triggers::{New, Signals, Watched, WatchedLoop};
+use crate::triggers::{New, Signals, WatchedLoop, WatchedRepo};
 use hyper::header::{HeaderMap, HeaderValue};
 use loopwright_core::BoxFuture;
 use loopwright_core::level::LoopLevel;
@@ -24,7 +24,7 @@ use tokio::net::TcpStream;
 
 const SHA: &str = "1111111111111111111111111111111111111111";
 
-fn from_github(name: &'static str, mut body: Value) -> Event {
+fn from_github(name: &'static str, mut body: Value) -> WebhookEvent {
     let mut headers = HeaderMap::new();
     headers.insert("x-github-event", HeaderValue::from_static(name));
     headers.insert("x-github-delivery", HeaderValue::from_static("d-1"));
@@ -40,21 +40,21 @@ fn waiting(name: &str, events: &[&str]) -> WatchedLoop {
     WatchedLoop::from(&spec)
 }
 
-async fn roster(loops: Vec<WatchedLoop>) -> (TestRepo, Roster) {
+async fn roster(loops: Vec<WatchedLoop>) -> (TestRepo, WebhookRoster) {
     let repo = TestRepo::new();
     repo.git(["remote", "add", "origin", "git@github.com:acme/shop.git"]);
     let git = Git::default();
     let user = git.discover(repo.path()).await.expect("a repository");
-    let roster = Roster::of(&git, &[Watched { repo: user, loops }]).await;
+    let roster = WebhookRoster::from_watched(&git, &[WatchedRepo { repo: user, loops }]).await;
     (repo, roster)
 }
 
-fn due(roster: &Roster, event: &Event) -> Result<Vec<String>, Ignored> {
-    let people = People { trusted: &["friend".to_owned()], own: &["our-bot".to_owned()] };
-    Ok(roster.admit(event, &people)?.into_iter().map(|(_, name)| name).collect())
+fn due(roster: &WebhookRoster, event: &WebhookEvent) -> Result<Vec<String>, IgnoreReason> {
+    let people = TrustedPeople { trusted: &["friend".to_owned()], own: &["our-bot".to_owned()] };
+    Ok(roster.match_loops(event, &people)?.into_iter().map(|(_, name)| name).collect())
 }
 
-fn pull(author: &str, association: &str, sender: &str, head: &str) -> Event {
+fn pull(author: &str, association: &str, sender: &str, head: &str) -> WebhookEvent {
     from_github(
         "pull_request",
         json!({ "action": "opened", "sender": { "login": sender }, "pull_request": {
@@ -73,23 +73,23 @@ async fn people_whom_the_repository_does_not_know_make_nothing_due() {
         ("a", "OWNER", "a", both()),
         ("a", "MEMBER", "a", both()),
         ("a", "COLLABORATOR", "a", both()),
-        ("a", "CONTRIBUTOR", "a", Err(Ignored::Stranger)),
-        ("a", "FIRST_TIME_CONTRIBUTOR", "a", Err(Ignored::Stranger)),
-        ("a", "NONE", "a", Err(Ignored::Stranger)),
-        ("a", "owner", "a", Err(Ignored::Stranger)),
+        ("a", "CONTRIBUTOR", "a", Err(IgnoreReason::Stranger)),
+        ("a", "FIRST_TIME_CONTRIBUTOR", "a", Err(IgnoreReason::Stranger)),
+        ("a", "NONE", "a", Err(IgnoreReason::Stranger)),
+        ("a", "owner", "a", Err(IgnoreReason::Stranger)),
         // Somebody with rights labels a stranger's work.
         ("a", "NONE", "b", both()),
         ("friend", "NONE", "friend", both()),
         ("neighbour", "NONE", "neighbour", Ok(vec!["named".to_owned()])),
-        ("our-bot", "OWNER", "our-bot", Err(Ignored::Own)),
-        ("a", "OWNER", "Our-Bot", Err(Ignored::Own)),
+        ("our-bot", "OWNER", "our-bot", Err(IgnoreReason::Own)),
+        ("a", "OWNER", "Our-Bot", Err(IgnoreReason::Own)),
     ];
     for (author, association, sender, expected) in table {
         let event = pull(author, association, sender, "fix");
         assert_eq!(due(&roster, &event), expected, "{author} {association} {sender}");
     }
     let event = pull("a", "OWNER", "a", "loop/mend/01");
-    assert_eq!(due(&roster, &event), Err(Ignored::Own), "a branch of our own");
+    assert_eq!(due(&roster, &event), Err(IgnoreReason::Own), "a branch of our own");
     assert_eq!(event.item.as_deref(), Some(format!("pr-7@{SHA}").as_str()));
 }
 
@@ -106,10 +106,10 @@ async fn push_to_a_pull_request_counts_for_its_author_and_for_branches_of_the_re
         )
     };
     let table = [
-        ("a", "NONE", "b", "evil/shop", Err(Ignored::Stranger)),
-        ("a", "MEMBER", "b", "evil/shop", Err(Ignored::Stranger)),
+        ("a", "NONE", "b", "evil/shop", Err(IgnoreReason::Stranger)),
+        ("a", "MEMBER", "b", "evil/shop", Err(IgnoreReason::Stranger)),
         ("a", "MEMBER", "a", "a/shop", Ok(vec!["all".to_owned()])),
-        ("a", "NONE", "a", "a/shop", Err(Ignored::Stranger)),
+        ("a", "NONE", "a", "a/shop", Err(IgnoreReason::Stranger)),
         ("a", "NONE", "b", "acme/shop", Ok(vec!["all".to_owned()])),
         ("a", "NONE", "friend", "evil/shop", Ok(vec!["all".to_owned()])),
     ];
@@ -123,8 +123,8 @@ async fn branches_of_our_own_that_come_and_go_make_nothing_due() {
     let (_repo, roster) = roster(vec![waiting("all", &["github.create", "github.delete"])]).await;
     let made = |name, kind: &str, what: &str| from_github(name, json!({ "ref": what, "ref_type": kind }));
     assert_eq!(due(&roster, &made("create", "branch", "topic")), Ok(vec!["all".to_owned()]));
-    assert_eq!(due(&roster, &made("create", "branch", "loop/mend/01")), Err(Ignored::Own));
-    assert_eq!(due(&roster, &made("delete", "branch", "take/01")), Err(Ignored::Own));
+    assert_eq!(due(&roster, &made("create", "branch", "loop/mend/01")), Err(IgnoreReason::Own));
+    assert_eq!(due(&roster, &made("delete", "branch", "take/01")), Err(IgnoreReason::Own));
     assert_eq!(due(&roster, &made("create", "tag", "take/01")), Ok(vec!["all".to_owned()]));
 }
 
@@ -132,7 +132,7 @@ async fn branches_of_our_own_that_come_and_go_make_nothing_due() {
 #[derive(Clone, Default)]
 struct Shut(Arc<AtomicUsize>);
 
-impl Door for Shut {
+impl ConnectionSource for Shut {
     async fn next(&self) -> io::Result<TcpStream> {
         // A listener that does not rest would try for ever.
         if self.0.fetch_add(1, Ordering::SeqCst) > 1_000 {
@@ -175,14 +175,14 @@ async fn events_of_other_repositories_and_branches_are_ignored() {
     };
     assert_eq!(due(&roster, &push("main")), Ok(vec!["main".to_owned()]));
     assert_eq!(due(&roster, &push("release")), Ok(vec!["release".to_owned()]));
-    assert_eq!(due(&roster, &push("topic")), Err(Ignored::Branch));
-    assert_eq!(due(&roster, &push("take/01")), Err(Ignored::Own));
+    assert_eq!(due(&roster, &push("topic")), Err(IgnoreReason::Branch));
+    assert_eq!(due(&roster, &push("take/01")), Err(IgnoreReason::Own));
     let elsewhere = from_github(
         "push",
         json!({ "ref": "refs/heads/main", "after": SHA, "repository": { "html_url": "https://github.com/evil/shop" } }),
     );
-    assert_eq!(due(&roster, &elsewhere), Err(Ignored::Repository));
-    assert_eq!(due(&roster, &from_github("star", json!({}))), Err(Ignored::Loop));
+    assert_eq!(due(&roster, &elsewhere), Err(IgnoreReason::Repository));
+    assert_eq!(due(&roster, &from_github("star", json!({}))), Err(IgnoreReason::Loop));
 }
 
 #[tokio::test]
@@ -196,12 +196,12 @@ async fn builds_count_when_they_are_over_and_a_fork_s_do_not() {
                 "head_branch": "main", "conclusion": conclusion, "head_repository": { "full_name": from } } }),
         )
     };
-    assert_eq!(due(&roster, &run("requested", Value::Null, "acme/shop")), Err(Ignored::Loop));
+    assert_eq!(due(&roster, &run("requested", Value::Null, "acme/shop")), Err(IgnoreReason::Loop));
     assert_eq!(due(&roster, &run("completed", json!("success"), "acme/shop")), Ok(vec!["any".to_owned()]));
     let red = run("completed", json!("failure"), "acme/shop");
     assert_eq!(due(&roster, &red), Ok(vec!["any".to_owned(), "red".to_owned()]));
     assert_eq!(red.item.as_deref(), Some("run-9@2"));
-    assert_eq!(due(&roster, &run("completed", json!("failure"), "evil/shop")), Err(Ignored::Stranger));
+    assert_eq!(due(&roster, &run("completed", json!("failure"), "evil/shop")), Err(IgnoreReason::Stranger));
 }
 
 #[test]

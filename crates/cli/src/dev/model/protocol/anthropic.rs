@@ -1,31 +1,31 @@
 //! Anthropic Messages.
 
 use super::event;
-use crate::dev::model::asked::{Asked, Protocol, Said, Tool, list, texts};
-use crate::dev::model::reply::{Reply, Stop};
-use crate::dev::model::scenario::{Fault, Usage};
+use crate::dev::model::model_request::{ChatMessage, ModelProtocol, ModelRequest, OfferedTool, append_texts, as_list};
+use crate::dev::model::reply::{ModelReply, StopReason};
+use crate::dev::model::scenario::{ErrorReply, ScenarioUsage};
 use serde_json::{Value, json};
 
-pub(super) fn read(body: &Value) -> Asked {
+pub(super) fn read(body: &Value) -> ModelRequest {
     let mut prompt = String::new();
-    texts(&body["system"], &mut prompt);
+    append_texts(&body["system"], &mut prompt);
     let mut history = Vec::new();
-    for message in list(&body["messages"]) {
+    for message in as_list(&body["messages"]) {
         if message["role"] == "assistant" {
-            let calls = list(&message["content"]).iter().filter(|part| part["type"] == "tool_use");
-            history.push(Said::Model(calls.filter_map(|part| part["id"].as_str()).map(str::to_owned).collect()));
+            let calls = as_list(&message["content"]).iter().filter(|part| part["type"] == "tool_use");
+            history.push(ChatMessage::Model(calls.filter_map(|part| part["id"].as_str()).map(str::to_owned).collect()));
         } else {
-            texts(&message["content"], &mut prompt);
-            history.push(Said::Other);
+            append_texts(&message["content"], &mut prompt);
+            history.push(ChatMessage::Other);
         }
     }
-    Asked {
-        protocol: Protocol::Anthropic,
+    ModelRequest {
+        protocol: ModelProtocol::Anthropic,
         model: body["model"].as_str().unwrap_or_default().to_owned(),
         streams: body["stream"] == true,
-        tools: list(&body["tools"])
+        tools: as_list(&body["tools"])
             .iter()
-            .filter_map(|tool| Tool::of_schema(&tool["name"], &tool["input_schema"]))
+            .filter_map(|tool| OfferedTool::from_schema(&tool["name"], &tool["input_schema"]))
             .collect(),
         wants_json: false,
         prompt,
@@ -33,11 +33,11 @@ pub(super) fn read(body: &Value) -> Asked {
     }
 }
 
-pub(super) fn events(reply: &Reply) -> Vec<String> {
+pub(super) fn events(reply: &ModelReply) -> Vec<String> {
     let mut message = document(reply);
     message["content"] = json!([]);
     message["stop_reason"] = Value::Null;
-    message["usage"] = usage(begun(reply.usage));
+    message["usage"] = usage(initial_usage(reply.usage));
     let mut events = vec![event("message_start", json!({ "message": message })), event("ping", json!({}))];
     for (index, block) in blocks(reply).into_iter().enumerate() {
         events.extend(block_events(index, &block));
@@ -63,7 +63,7 @@ fn block_events(index: usize, block: &Value) -> [String; 3] {
     ]
 }
 
-pub(super) fn document(reply: &Reply) -> Value {
+pub(super) fn document(reply: &ModelReply) -> Value {
     json!({
         "id": format!("msg_{:06}", reply.number),
         "type": "message",
@@ -76,21 +76,21 @@ pub(super) fn document(reply: &Reply) -> Value {
     })
 }
 
-fn blocks(reply: &Reply) -> Vec<Value> {
+fn blocks(reply: &ModelReply) -> Vec<Value> {
     let text = (!reply.text.is_empty()).then(|| json!({ "type": "text", "text": reply.text }));
     let call = reply.call.as_ref().map(|call| {
         let id = format!("toolu_{}", call.id);
-        json!({ "type": "tool_use", "id": id, "name": call.name, "input": call.payload.object() })
+        json!({ "type": "tool_use", "id": id, "name": call.name, "input": call.payload.to_object() })
     });
     text.into_iter().chain(call).collect()
 }
 
 /// What is told before the first word.
-pub(super) fn begun(usage: Usage) -> Usage {
-    Usage { output: 1, ..usage }
+pub(super) fn initial_usage(usage: ScenarioUsage) -> ScenarioUsage {
+    ScenarioUsage { output: 1, ..usage }
 }
 
-fn usage(usage: Usage) -> Value {
+fn usage(usage: ScenarioUsage) -> Value {
     json!({
         "input_tokens": usage.input,
         "cache_creation_input_tokens": usage.cache_write,
@@ -99,16 +99,16 @@ fn usage(usage: Usage) -> Value {
     })
 }
 
-fn stop(stop: Stop) -> &'static str {
+fn stop(stop: StopReason) -> &'static str {
     match stop {
-        Stop::End => "end_turn",
-        Stop::Tool => "tool_use",
-        Stop::Length => "max_tokens",
-        Stop::Refusal => "refusal",
+        StopReason::End => "end_turn",
+        StopReason::Tool => "tool_use",
+        StopReason::Length => "max_tokens",
+        StopReason::Refusal => "refusal",
     }
 }
 
-pub(super) fn error(fault: &Fault, text: &str) -> Value {
+pub(super) fn error_body(fault: &ErrorReply, text: &str) -> Value {
     let usual = match fault.status {
         401 => "authentication_error",
         403 => "permission_error",
@@ -123,6 +123,6 @@ pub(super) fn error(fault: &Fault, text: &str) -> Value {
     json!({ "type": "error", "error": { "type": kind, "message": text }, "request_id": "req_scripted" })
 }
 
-pub(super) fn failed(code: &str, text: &str) -> String {
+pub(super) fn failure_event(code: &str, text: &str) -> String {
     event("error", json!({ "error": { "type": code, "message": text } }))
 }

@@ -1,39 +1,41 @@
 //! OpenAI Chat Completions.
 
 use super::data;
-use crate::dev::model::asked::{Asked, Protocol, Said, Tool, list, texts};
-use crate::dev::model::reply::{Call, Reply, Stop};
-use crate::dev::model::scenario::Usage;
+use crate::dev::model::model_request::{ChatMessage, ModelProtocol, ModelRequest, OfferedTool, append_texts, as_list};
+use crate::dev::model::reply::{ModelReply, ScenarioCall, StopReason};
+use crate::dev::model::scenario::ScenarioUsage;
 use serde_json::{Value, json};
 
-pub(super) fn read(body: &Value) -> Asked {
+pub(super) fn read(body: &Value) -> ModelRequest {
     let (mut prompt, mut history) = (String::new(), Vec::new());
-    for message in list(&body["messages"]) {
+    for message in as_list(&body["messages"]) {
         match message["role"].as_str() {
             Some("assistant") => {
-                let calls = list(&message["tool_calls"]).iter();
-                history.push(Said::Model(calls.filter_map(|call| call["id"].as_str()).map(str::to_owned).collect()));
+                let calls = as_list(&message["tool_calls"]).iter();
+                history.push(ChatMessage::Model(
+                    calls.filter_map(|call| call["id"].as_str()).map(str::to_owned).collect(),
+                ));
             }
-            Some("tool") => history.push(Said::Other),
+            Some("tool") => history.push(ChatMessage::Other),
             _ => {
-                texts(&message["content"], &mut prompt);
-                history.push(Said::Other);
+                append_texts(&message["content"], &mut prompt);
+                history.push(ChatMessage::Other);
             }
         }
     }
-    let tool = |tool: &Value| Tool::of_schema(&tool["function"]["name"], &tool["function"]["parameters"]);
-    Asked {
-        protocol: Protocol::Chat,
+    let tool = |tool: &Value| OfferedTool::from_schema(&tool["function"]["name"], &tool["function"]["parameters"]);
+    ModelRequest {
+        protocol: ModelProtocol::Chat,
         model: body["model"].as_str().unwrap_or_default().to_owned(),
         streams: body["stream"] == true,
-        tools: list(&body["tools"]).iter().filter_map(tool).collect(),
+        tools: as_list(&body["tools"]).iter().filter_map(tool).collect(),
         wants_json: body["response_format"]["type"] == "json_schema",
         prompt,
         history,
     }
 }
 
-pub(super) fn events(reply: &Reply) -> Vec<String> {
+pub(super) fn events(reply: &ModelReply) -> Vec<String> {
     let piece =
         |delta: Value, finish: Value| chunk(reply, json!([{ "index": 0, "delta": delta, "finish_reason": finish }]));
     let mut events = vec![piece(json!({ "role": "assistant", "content": "" }), Value::Null)];
@@ -53,11 +55,11 @@ pub(super) fn events(reply: &Reply) -> Vec<String> {
     events
 }
 
-fn chunk(reply: &Reply, choices: Value) -> String {
+fn chunk(reply: &ModelReply, choices: Value) -> String {
     data(&chunk_value(reply, choices))
 }
 
-fn chunk_value(reply: &Reply, choices: Value) -> Value {
+fn chunk_value(reply: &ModelReply, choices: Value) -> Value {
     json!({
         "id": format!("chatcmpl-{:06}", reply.number),
         "object": "chat.completion.chunk",
@@ -67,7 +69,7 @@ fn chunk_value(reply: &Reply, choices: Value) -> Value {
     })
 }
 
-pub(super) fn document(reply: &Reply) -> Value {
+pub(super) fn document(reply: &ModelReply) -> Value {
     let mut message = json!({ "role": "assistant", "content": reply.text });
     if let Some(call) = &reply.call {
         message["tool_calls"] = json!([tool_call(call)]);
@@ -82,12 +84,12 @@ pub(super) fn document(reply: &Reply) -> Value {
     })
 }
 
-fn tool_call(call: &Call) -> Value {
-    let function = json!({ "name": call.name, "arguments": call.payload.object().to_string() });
+fn tool_call(call: &ScenarioCall) -> Value {
+    let function = json!({ "name": call.name, "arguments": call.payload.to_object().to_string() });
     json!({ "id": call.id, "type": "function", "function": function })
 }
 
-fn usage(usage: Usage) -> Value {
+fn usage(usage: ScenarioUsage) -> Value {
     json!({
         "prompt_tokens": usage.prompt(),
         "completion_tokens": usage.output,
@@ -96,11 +98,11 @@ fn usage(usage: Usage) -> Value {
     })
 }
 
-fn stop(stop: Stop) -> &'static str {
+fn stop(stop: StopReason) -> &'static str {
     match stop {
-        Stop::End => "stop",
-        Stop::Tool => "tool_calls",
-        Stop::Length => "length",
-        Stop::Refusal => "content_filter",
+        StopReason::End => "stop",
+        StopReason::Tool => "tool_calls",
+        StopReason::Length => "length",
+        StopReason::Refusal => "content_filter",
     }
 }

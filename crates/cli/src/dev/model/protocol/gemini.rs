@@ -1,27 +1,27 @@
 //! Gemini generateContent.
 
 use super::data;
-use crate::dev::model::asked::{Asked, Protocol, Said, Tool, list, texts};
-use crate::dev::model::reply::{Reply, Stop};
-use crate::dev::model::scenario::{Fault, Usage};
+use crate::dev::model::model_request::{ChatMessage, ModelProtocol, ModelRequest, OfferedTool, append_texts, as_list};
+use crate::dev::model::reply::{ModelReply, StopReason};
+use crate::dev::model::scenario::{ErrorReply, ScenarioUsage};
 use serde_json::{Value, json};
 
-pub(super) fn read(body: &Value) -> Asked {
+pub(super) fn read(body: &Value) -> ModelRequest {
     let (mut prompt, mut history) = (String::new(), Vec::new());
-    texts(&body["systemInstruction"]["parts"], &mut prompt);
-    for content in list(&body["contents"]) {
+    append_texts(&body["systemInstruction"]["parts"], &mut prompt);
+    for content in as_list(&body["contents"]) {
         if content["role"] == "model" {
-            let ids = list(&content["parts"]).iter().filter_map(|part| part["functionCall"]["id"].as_str());
-            history.push(Said::Model(ids.map(str::to_owned).collect()));
+            let ids = as_list(&content["parts"]).iter().filter_map(|part| part["functionCall"]["id"].as_str());
+            history.push(ChatMessage::Model(ids.map(str::to_owned).collect()));
         } else {
-            texts(&content["parts"], &mut prompt);
-            history.push(Said::Other);
+            append_texts(&content["parts"], &mut prompt);
+            history.push(ChatMessage::Other);
         }
     }
     let config = &body["generationConfig"];
-    let declared = list(&body["tools"]).iter().flat_map(|tool| list(&tool["functionDeclarations"]));
-    Asked {
-        protocol: Protocol::Gemini,
+    let declared = as_list(&body["tools"]).iter().flat_map(|tool| as_list(&tool["functionDeclarations"]));
+    ModelRequest {
+        protocol: ModelProtocol::Gemini,
         model: String::new(),
         streams: false,
         tools: declared.filter_map(read_tool).collect(),
@@ -31,14 +31,14 @@ pub(super) fn read(body: &Value) -> Asked {
     }
 }
 
-fn read_tool(tool: &Value) -> Option<Tool> {
+fn read_tool(tool: &Value) -> Option<OfferedTool> {
     let newer = &tool["parametersJsonSchema"];
-    Tool::of_schema(&tool["name"], if newer.is_object() { newer } else { &tool["parameters"] })
+    OfferedTool::from_schema(&tool["name"], if newer.is_object() { newer } else { &tool["parameters"] })
 }
 
-pub(super) fn events(reply: &Reply) -> Vec<String> {
+pub(super) fn events(reply: &ModelReply) -> Vec<String> {
     // Words come first and without an end, so that there is a middle in which an answer can break.
-    let words = Reply { call: None, ..reply.clone() };
+    let words = ModelReply { call: None, ..reply.clone() };
     let mut first = document(&words);
     if let Some(chunk) = first.as_object_mut() {
         chunk.remove("usageMetadata");
@@ -46,14 +46,14 @@ pub(super) fn events(reply: &Reply) -> Vec<String> {
     if let Some(candidate) = first["candidates"][0].as_object_mut() {
         candidate.remove("finishReason");
     }
-    let rest = Reply { text: String::new(), ..reply.clone() };
+    let rest = ModelReply { text: String::new(), ..reply.clone() };
     vec![data(&first), data(&document(&rest))]
 }
 
-pub(super) fn document(reply: &Reply) -> Value {
+pub(super) fn document(reply: &ModelReply) -> Value {
     let text = (!reply.text.is_empty()).then(|| json!({ "text": reply.text }));
     let call = reply.call.as_ref().map(|call| {
-        let call = json!({ "id": call.id, "name": call.name, "args": call.payload.object() });
+        let call = json!({ "id": call.id, "name": call.name, "args": call.payload.to_object() });
         json!({ "functionCall": call, "thoughtSignature": "c2ln" })
     });
     let parts: Vec<Value> = text.into_iter().chain(call).collect();
@@ -65,7 +65,7 @@ pub(super) fn document(reply: &Reply) -> Value {
     })
 }
 
-fn usage(usage: Usage) -> Value {
+fn usage(usage: ScenarioUsage) -> Value {
     json!({
         "promptTokenCount": usage.prompt(),
         "cachedContentTokenCount": usage.cache_read,
@@ -74,15 +74,15 @@ fn usage(usage: Usage) -> Value {
     })
 }
 
-fn stop(stop: Stop) -> &'static str {
+fn stop(stop: StopReason) -> &'static str {
     match stop {
-        Stop::End | Stop::Tool => "STOP",
-        Stop::Length => "MAX_TOKENS",
-        Stop::Refusal => "SAFETY",
+        StopReason::End | StopReason::Tool => "STOP",
+        StopReason::Length => "MAX_TOKENS",
+        StopReason::Refusal => "SAFETY",
     }
 }
 
-pub(super) fn error(fault: &Fault, text: &str) -> Value {
+pub(super) fn error_body(fault: &ErrorReply, text: &str) -> Value {
     let usual = match fault.status {
         400 => "INVALID_ARGUMENT",
         401 => "UNAUTHENTICATED",

@@ -8,23 +8,23 @@ mod responses;
 #[cfg(test)]
 mod tests;
 
-use super::asked::{Asked, Protocol};
-use super::reply::Reply;
-use super::scenario::{Fault, Usage};
+use super::model_request::{ModelProtocol, ModelRequest};
+use super::reply::ModelReply;
+use super::scenario::{ErrorReply, ScenarioUsage};
 use serde_json::{Value, json};
 
 /// What a path asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Route {
-    pub(super) protocol: Protocol,
-    pub(super) op: Op,
+pub(super) struct ModelRoute {
+    pub(super) protocol: ModelProtocol,
+    pub(super) op: ModelOperation,
     /// Gemini names the model in the path.
     model: Option<String>,
 }
 
 /// What may be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Op {
+pub(super) enum ModelOperation {
     /// An answer.
     Answer,
     /// An answer piece by piece, where the path says so.
@@ -33,18 +33,18 @@ pub(super) enum Op {
     Count,
 }
 
-impl Route {
+impl ModelRoute {
     /// What stands before a protocol's own path does not matter: agents add it or not.
-    pub(super) fn of(path: &str) -> Option<Self> {
+    pub(super) fn parse(path: &str) -> Option<Self> {
         let plain = |protocol, op| Some(Self { protocol, op, model: None });
         if let Some((_, rest)) = path.rsplit_once("/models/") {
             return Self::gemini(rest);
         }
         match path {
-            path if path.ends_with("/messages/count_tokens") => plain(Protocol::Anthropic, Op::Count),
-            path if path.ends_with("/messages") => plain(Protocol::Anthropic, Op::Answer),
-            path if path.ends_with("/responses") => plain(Protocol::Responses, Op::Answer),
-            path if path.ends_with("/chat/completions") => plain(Protocol::Chat, Op::Answer),
+            path if path.ends_with("/messages/count_tokens") => plain(ModelProtocol::Anthropic, ModelOperation::Count),
+            path if path.ends_with("/messages") => plain(ModelProtocol::Anthropic, ModelOperation::Answer),
+            path if path.ends_with("/responses") => plain(ModelProtocol::Responses, ModelOperation::Answer),
+            path if path.ends_with("/chat/completions") => plain(ModelProtocol::Chat, ModelOperation::Answer),
             _ => None,
         }
     }
@@ -52,23 +52,23 @@ impl Route {
     fn gemini(rest: &str) -> Option<Self> {
         let (model, op) = rest.rsplit_once(':')?;
         let op = match op {
-            "generateContent" => Op::Answer,
-            "streamGenerateContent" => Op::Stream,
-            "countTokens" => Op::Count,
+            "generateContent" => ModelOperation::Answer,
+            "streamGenerateContent" => ModelOperation::Stream,
+            "countTokens" => ModelOperation::Count,
             _ => return None,
         };
-        Some(Self { protocol: Protocol::Gemini, op, model: Some(model.to_owned()) })
+        Some(Self { protocol: ModelProtocol::Gemini, op, model: Some(model.to_owned()) })
     }
 
     /// Reads a request. What is missing counts as empty: agents leave out what they do not use.
-    pub(super) fn read(&self, body: &Value) -> Asked {
+    pub(super) fn read(&self, body: &Value) -> ModelRequest {
         let mut asked = match self.protocol {
-            Protocol::Anthropic => anthropic::read(body),
-            Protocol::Responses => responses::read(body),
-            Protocol::Chat => chat::read(body),
-            Protocol::Gemini => gemini::read(body),
+            ModelProtocol::Anthropic => anthropic::read(body),
+            ModelProtocol::Responses => responses::read(body),
+            ModelProtocol::Chat => chat::read(body),
+            ModelProtocol::Gemini => gemini::read(body),
         };
-        asked.streams |= self.op == Op::Stream;
+        asked.streams |= self.op == ModelOperation::Stream;
         if let Some(model) = &self.model {
             asked.model.clone_from(model);
         }
@@ -76,9 +76,9 @@ impl Route {
     }
 }
 
-impl Protocol {
+impl ModelProtocol {
     /// The answer as pieces of an event stream.
-    pub(super) fn events(self, reply: &Reply) -> Vec<String> {
+    pub(super) fn events(self, reply: &ModelReply) -> Vec<String> {
         match self {
             Self::Anthropic => anthropic::events(reply),
             Self::Responses => responses::events(reply),
@@ -88,7 +88,7 @@ impl Protocol {
     }
 
     /// The answer as one document.
-    pub(super) fn document(self, reply: &Reply) -> Value {
+    pub(super) fn document(self, reply: &ModelReply) -> Value {
         match self {
             Self::Anthropic => anthropic::document(reply),
             Self::Responses => responses::document(reply),
@@ -98,20 +98,20 @@ impl Protocol {
     }
 
     /// The body of an error.
-    pub(super) fn error(self, fault: &Fault) -> Value {
+    pub(super) fn error_body(self, fault: &ErrorReply) -> Value {
         let text = if fault.text.is_empty() { usual_text(fault.status) } else { fault.text.as_str() };
         match self {
-            Self::Anthropic => anthropic::error(fault, text),
+            Self::Anthropic => anthropic::error_body(fault, text),
             Self::Responses | Self::Chat => openai_error(fault, text),
-            Self::Gemini => gemini::error(fault, text),
+            Self::Gemini => gemini::error_body(fault, text),
         }
     }
 
     /// The event that ends an answer which began well.
-    pub(super) fn failed(self, reply: &Reply, code: &str, text: &str) -> String {
+    pub(super) fn failure_event(self, reply: &ModelReply, code: &str, text: &str) -> String {
         match self {
-            Self::Anthropic => anthropic::failed(code, text),
-            Self::Responses => responses::failed(reply, code, text),
+            Self::Anthropic => anthropic::failure_event(code, text),
+            Self::Responses => responses::failure_event(reply, code, text),
             Self::Chat => data(&json!({ "error": { "message": text, "type": code, "code": code } })),
             // This one breaks the form of its own stream.
             Self::Gemini => format!("{}\n", json!({ "error": { "code": 503, "message": text, "status": code } })),
@@ -119,7 +119,7 @@ impl Protocol {
     }
 
     /// The number of tokens of a prompt.
-    pub(super) fn count(self, usage: Usage) -> Value {
+    pub(super) fn token_count(self, usage: ScenarioUsage) -> Value {
         match self {
             Self::Gemini => json!({ "totalTokens": usage.prompt() }),
             _ => json!({ "input_tokens": usage.prompt() }),
@@ -127,15 +127,15 @@ impl Protocol {
     }
 
     /// The tokens that a stream tells of before its words; most protocols tell of them last.
-    pub(super) fn told_first(self, usage: Usage) -> Option<Usage> {
+    pub(super) fn usage_sent_first(self, usage: ScenarioUsage) -> Option<ScenarioUsage> {
         match self {
-            Self::Anthropic => Some(anthropic::begun(usage)),
+            Self::Anthropic => Some(anthropic::initial_usage(usage)),
             Self::Responses | Self::Chat | Self::Gemini => None,
         }
     }
 
     /// What a usage is in this protocol's words, which not all have one for tokens written to a cache.
-    pub(super) fn tells(self, usage: Usage) -> Usage {
+    pub(super) fn reported_usage(self, usage: ScenarioUsage) -> ScenarioUsage {
         match self {
             Self::Anthropic | Self::Responses => usage,
             Self::Chat | Self::Gemini => usage.without_cache_write(),
@@ -155,7 +155,7 @@ fn usual_text(status: u16) -> &'static str {
     }
 }
 
-fn openai_error(fault: &Fault, text: &str) -> Value {
+fn openai_error(fault: &ErrorReply, text: &str) -> Value {
     let usual = match fault.status {
         401 => "authentication_error",
         403 => "permission_error",

@@ -1,37 +1,39 @@
 //! OpenAI Responses.
 
 use super::event;
-use crate::dev::model::asked::{Asked, Form, Protocol, Said, Tool, list, texts};
-use crate::dev::model::reply::{Call, Payload, Reply, Stop};
-use crate::dev::model::scenario::Usage;
+use crate::dev::model::model_request::{
+    ChatMessage, ModelProtocol, ModelRequest, OfferedTool, ToolInputForm, append_texts, as_list,
+};
+use crate::dev::model::reply::{ModelReply, ScenarioCall, StopReason, ToolPayload};
+use crate::dev::model::scenario::ScenarioUsage;
 use serde_json::{Value, json};
 
-pub(super) fn read(body: &Value) -> Asked {
+pub(super) fn read(body: &Value) -> ModelRequest {
     let mut prompt = String::new();
-    texts(&body["instructions"], &mut prompt);
+    append_texts(&body["instructions"], &mut prompt);
     if body["input"].is_string() {
-        texts(&body["input"], &mut prompt);
+        append_texts(&body["input"], &mut prompt);
     }
-    let mut tools: Vec<Tool> = list(&body["tools"]).iter().flat_map(|tool| read_tool(tool, None)).collect();
+    let mut tools: Vec<OfferedTool> = as_list(&body["tools"]).iter().flat_map(|tool| read_tool(tool, None)).collect();
     let mut history = Vec::new();
-    for item in list(&body["input"]) {
+    for item in as_list(&body["input"]) {
         match item["type"].as_str().unwrap_or("message") {
             // Models that only write programs get their tools as part of the conversation.
-            "additional_tools" => tools.extend(list(&item["tools"]).iter().flat_map(|tool| read_tool(tool, None))),
-            "message" if item["role"] == "assistant" => history.push(Said::Model(Vec::new())),
+            "additional_tools" => tools.extend(as_list(&item["tools"]).iter().flat_map(|tool| read_tool(tool, None))),
+            "message" if item["role"] == "assistant" => history.push(ChatMessage::Model(Vec::new())),
             "message" => {
-                texts(&item["content"], &mut prompt);
-                history.push(Said::Other);
+                append_texts(&item["content"], &mut prompt);
+                history.push(ChatMessage::Other);
             }
             "function_call" | "custom_tool_call" => {
-                history.push(Said::Model(item["call_id"].as_str().map(str::to_owned).into_iter().collect()));
+                history.push(ChatMessage::Model(item["call_id"].as_str().map(str::to_owned).into_iter().collect()));
             }
-            "reasoning" => history.push(Said::Model(Vec::new())),
-            _ => history.push(Said::Other),
+            "reasoning" => history.push(ChatMessage::Model(Vec::new())),
+            _ => history.push(ChatMessage::Other),
         }
     }
-    Asked {
-        protocol: Protocol::Responses,
+    ModelRequest {
+        protocol: ModelProtocol::Responses,
         model: body["model"].as_str().unwrap_or_default().to_owned(),
         streams: body["stream"] == true,
         tools,
@@ -42,14 +44,16 @@ pub(super) fn read(body: &Value) -> Asked {
 }
 
 /// A tool, or the tools of a room of them.
-fn read_tool(tool: &Value, namespace: Option<&str>) -> Vec<Tool> {
-    let room = |tool: Tool| Tool { namespace: namespace.map(str::to_owned), ..tool };
+fn read_tool(tool: &Value, namespace: Option<&str>) -> Vec<OfferedTool> {
+    let room = |tool: OfferedTool| OfferedTool { namespace: namespace.map(str::to_owned), ..tool };
     match tool["type"].as_str() {
-        Some("function") => Tool::of_schema(&tool["name"], &tool["parameters"]).map(room).into_iter().collect(),
+        Some("function") => {
+            OfferedTool::from_schema(&tool["name"], &tool["parameters"]).map(room).into_iter().collect()
+        }
         Some("custom") => {
-            let found = tool["name"].as_str().map(|name| Tool {
+            let found = tool["name"].as_str().map(|name| OfferedTool {
                 name: name.to_owned(),
-                form: Form::Text,
+                form: ToolInputForm::Text,
                 fields: Vec::new(),
                 namespace: None,
             });
@@ -57,13 +61,13 @@ fn read_tool(tool: &Value, namespace: Option<&str>) -> Vec<Tool> {
         }
         // One level of rooms is all there is.
         Some("namespace") if namespace.is_none() => {
-            list(&tool["tools"]).iter().flat_map(|inner| read_tool(inner, tool["name"].as_str())).collect()
+            as_list(&tool["tools"]).iter().flat_map(|inner| read_tool(inner, tool["name"].as_str())).collect()
         }
         _ => Vec::new(),
     }
 }
 
-pub(super) fn events(reply: &Reply) -> Vec<String> {
+pub(super) fn events(reply: &ModelReply) -> Vec<String> {
     let mut begun = document(reply);
     begun["status"] = "in_progress".into();
     begun["output"] = json!([]);
@@ -77,15 +81,15 @@ pub(super) fn events(reply: &Reply) -> Vec<String> {
         }
         events.push(event("response.output_item.done", json!({ "output_index": index, "item": item })));
     }
-    let last = if reply.stop == Stop::Length { "response.incomplete" } else { "response.completed" };
+    let last = if reply.stop == StopReason::Length { "response.incomplete" } else { "response.completed" };
     events.push(event(last, json!({ "response": document(reply) })));
     events
 }
 
-pub(super) fn document(reply: &Reply) -> Value {
+pub(super) fn document(reply: &ModelReply) -> Value {
     let (status, details) = match reply.stop {
-        Stop::Length => ("incomplete", json!({ "reason": "max_output_tokens" })),
-        Stop::End | Stop::Tool | Stop::Refusal => ("completed", Value::Null),
+        StopReason::Length => ("incomplete", json!({ "reason": "max_output_tokens" })),
+        StopReason::End | StopReason::Tool | StopReason::Refusal => ("completed", Value::Null),
     };
     json!({
         "id": format!("resp_{:06}", reply.number),
@@ -100,9 +104,9 @@ pub(super) fn document(reply: &Reply) -> Value {
     })
 }
 
-fn items(reply: &Reply) -> Vec<Value> {
+fn items(reply: &ModelReply) -> Vec<Value> {
     let content = match reply.stop {
-        Stop::Refusal => json!([{ "type": "refusal", "refusal": reply.text }]),
+        StopReason::Refusal => json!([{ "type": "refusal", "refusal": reply.text }]),
         _ => json!([{ "type": "output_text", "text": reply.text, "annotations": [] }]),
     };
     let message = (!reply.text.is_empty()).then(|| {
@@ -112,9 +116,9 @@ fn items(reply: &Reply) -> Vec<Value> {
     message.into_iter().chain(reply.call.as_ref().map(|call| call_item(reply, call))).collect()
 }
 
-fn call_item(reply: &Reply, call: &Call) -> Value {
+fn call_item(reply: &ModelReply, call: &ScenarioCall) -> Value {
     let mut item = match &call.payload {
-        Payload::Object(value) => json!({
+        ToolPayload::Object(value) => json!({
             "id": format!("fc_{:06}", reply.number),
             "type": "function_call",
             "status": "completed",
@@ -122,7 +126,7 @@ fn call_item(reply: &Reply, call: &Call) -> Value {
             "name": call.name,
             "arguments": value.to_string(),
         }),
-        Payload::Text(text) => json!({
+        ToolPayload::Text(text) => json!({
             "id": format!("ctc_{:06}", reply.number),
             "type": "custom_tool_call",
             "status": "completed",
@@ -137,7 +141,7 @@ fn call_item(reply: &Reply, call: &Call) -> Value {
     item
 }
 
-fn usage(usage: Usage) -> Value {
+fn usage(usage: ScenarioUsage) -> Value {
     json!({
         "input_tokens": usage.prompt(),
         "input_tokens_details": { "cached_tokens": usage.cache_read, "cache_write_tokens": usage.cache_write },
@@ -147,7 +151,7 @@ fn usage(usage: Usage) -> Value {
     })
 }
 
-pub(super) fn failed(reply: &Reply, code: &str, text: &str) -> String {
+pub(super) fn failure_event(reply: &ModelReply, code: &str, text: &str) -> String {
     let mut response = document(reply);
     response["status"] = "failed".into();
     response["output"] = json!([]);

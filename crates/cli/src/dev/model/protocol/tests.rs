@@ -1,36 +1,36 @@
 //! The words of each protocol, whole: what an agent's client gets for one answer with words and a call.
 
-use super::Route;
-use crate::dev::model::asked::{Form, Protocol, Said};
-use crate::dev::model::reply::{Call, Payload, Reply, Stop};
-use crate::dev::model::scenario::{Fault, Usage};
+use super::ModelRoute;
+use crate::dev::model::model_request::{ChatMessage, ModelProtocol, ToolInputForm};
+use crate::dev::model::reply::{ModelReply, ScenarioCall, StopReason, ToolPayload};
+use crate::dev::model::scenario::{ErrorReply, ScenarioUsage};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
-fn reply() -> Reply {
-    Reply {
+fn reply() -> ModelReply {
+    ModelReply {
         model: "m1".to_owned(),
         number: 7,
         text: "I will look.".to_owned(),
-        call: Some(Call {
+        call: Some(ScenarioCall {
             id: "call_t002_7".to_owned(),
             name: "bash".to_owned(),
             namespace: None,
-            payload: Payload::Object(json!({ "command": "ls" })),
+            payload: ToolPayload::Object(json!({ "command": "ls" })),
         }),
-        stop: Stop::Tool,
-        usage: Usage { input: 10, output: 5, cache_read: 3, cache_write: 2 },
+        stop: StopReason::Tool,
+        usage: ScenarioUsage { input: 10, output: 5, cache_read: 3, cache_write: 2 },
     }
 }
 
-fn check(protocol: Protocol, expected: &Expect) {
+fn check(protocol: ModelProtocol, expected: &Expect) {
     expected.assert_eq(&protocol.events(&reply()).concat());
 }
 
 #[test]
 fn anthropic_streams_named_events() {
     check(
-        Protocol::Anthropic,
+        ModelProtocol::Anthropic,
         &expect![[r#"
         event: message_start
         data: {"type":"message_start","message":{"id":"msg_000007","type":"message","role":"assistant","model":"m1","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":10,"cache_creation_input_tokens":2,"cache_read_input_tokens":3,"output_tokens":1}}}
@@ -69,7 +69,7 @@ fn anthropic_streams_named_events() {
 #[test]
 fn responses_stream_named_events() {
     check(
-        Protocol::Responses,
+        ModelProtocol::Responses,
         &expect![[r#"
             event: response.created
             data: {"type":"response.created","response":{"id":"resp_000007","object":"response","created_at":1700000000,"status":"in_progress","incomplete_details":null,"error":null,"model":"m1","output":[],"usage":null}}
@@ -99,7 +99,7 @@ fn responses_stream_named_events() {
 #[test]
 fn chat_streams_chunks_and_a_last_word() {
     check(
-        Protocol::Chat,
+        ModelProtocol::Chat,
         &expect![[r#"
         data: {"id":"chatcmpl-000007","object":"chat.completion.chunk","created":1700000000,"model":"m1","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}
 
@@ -120,7 +120,7 @@ fn chat_streams_chunks_and_a_last_word() {
 #[test]
 fn gemini_streams_words_and_then_the_rest() {
     check(
-        Protocol::Gemini,
+        ModelProtocol::Gemini,
         &expect![[r#"
             data: {"candidates":[{"index":0,"content":{"role":"model","parts":[{"text":"I will look."}]}}],"responseId":"r000007","modelVersion":"m1"}
 
@@ -132,19 +132,19 @@ fn gemini_streams_words_and_then_the_rest() {
 
 #[test]
 fn errors_have_the_providers_words() {
-    let fault = |status| Fault { status, kind: None, text: "later".to_owned(), headers: Vec::new(), body: None };
-    let word = |protocol: Protocol, status, at: &str| protocol.error(&fault(status)).pointer(at).cloned();
-    assert_eq!(word(Protocol::Anthropic, 529, "/error/type"), Some(json!("overloaded_error")));
-    assert_eq!(word(Protocol::Anthropic, 401, "/error/type"), Some(json!("authentication_error")));
-    assert_eq!(word(Protocol::Responses, 429, "/error/code"), Some(json!("rate_limit_exceeded")));
-    assert_eq!(word(Protocol::Chat, 500, "/error/type"), Some(json!("server_error")));
-    assert_eq!(word(Protocol::Gemini, 429, "/error/status"), Some(json!("RESOURCE_EXHAUSTED")));
-    assert_eq!(word(Protocol::Gemini, 429, "/error/message"), Some(json!("later")));
+    let fault = |status| ErrorReply { status, kind: None, text: "later".to_owned(), headers: Vec::new(), body: None };
+    let word = |protocol: ModelProtocol, status, at: &str| protocol.error_body(&fault(status)).pointer(at).cloned();
+    assert_eq!(word(ModelProtocol::Anthropic, 529, "/error/type"), Some(json!("overloaded_error")));
+    assert_eq!(word(ModelProtocol::Anthropic, 401, "/error/type"), Some(json!("authentication_error")));
+    assert_eq!(word(ModelProtocol::Responses, 429, "/error/code"), Some(json!("rate_limit_exceeded")));
+    assert_eq!(word(ModelProtocol::Chat, 500, "/error/type"), Some(json!("server_error")));
+    assert_eq!(word(ModelProtocol::Gemini, 429, "/error/status"), Some(json!("RESOURCE_EXHAUSTED")));
+    assert_eq!(word(ModelProtocol::Gemini, 429, "/error/message"), Some(json!("later")));
 }
 
 /// A conversation in which the model has called one tool and got its answer, in a protocol's words.
-fn conversation(path: &str, body: &Value) -> crate::dev::model::asked::Asked {
-    Route::of(path).expect("a path of the protocol").read(body)
+fn conversation(path: &str, body: &Value) -> crate::dev::model::model_request::ModelRequest {
+    ModelRoute::parse(path).expect("a path of the protocol").read(body)
 }
 
 #[test]
@@ -191,11 +191,11 @@ fn every_protocol_is_read_into_the_same_form() {
     let paths = ["/v1/messages", "/v1/responses", "/v1/chat/completions", "/v1beta/models/m1:streamGenerateContent"];
     for (path, body) in paths.into_iter().zip([anthropic, responses, chat, gemini]) {
         let asked = conversation(path, &body);
-        assert_eq!((asked.model.as_str(), asked.streams, asked.step()), ("m1", true, 1), "{path}");
+        assert_eq!((asked.model.as_str(), asked.streams, asked.turn_index()), ("m1", true, 1), "{path}");
         assert_eq!(asked.prompt, "be good\ngo\n", "{path}");
         assert_eq!(asked.tools.len(), 1, "{path}");
         assert!(asked.tools[0].fields[0].required, "{path}");
-        assert_eq!(asked.history.last(), Some(&Said::Other), "{path}");
+        assert_eq!(asked.history.last(), Some(&ChatMessage::Other), "{path}");
     }
 }
 
@@ -209,7 +209,7 @@ fn free_text_tools_and_rooms_of_tools_are_found() {
     let asked = conversation("/v1/responses", &json!({ "input": [{ "type": "additional_tools", "tools": tools }] }));
     let found: Vec<_> =
         asked.tools.iter().map(|tool| (tool.name.as_str(), tool.form, tool.namespace.as_deref())).collect();
-    assert_eq!(found, [("apply_patch", Form::Text, None), ("exec", Form::Text, Some("functions"))]);
+    assert_eq!(found, [("apply_patch", ToolInputForm::Text, None), ("exec", ToolInputForm::Text, Some("functions"))]);
 }
 
 #[test]
@@ -226,6 +226,6 @@ fn any_json_is_read_without_complaint() {
             assert!(asked.tools.is_empty(), "{path} {body}");
         }
     }
-    assert_eq!(Route::of("/v1beta/models/m1:embedContent"), None);
-    assert_eq!(Route::of("/"), None);
+    assert_eq!(ModelRoute::parse("/v1beta/models/m1:embedContent"), None);
+    assert_eq!(ModelRoute::parse("/"), None);
 }

@@ -1,6 +1,6 @@
 //! What an agent dies of, what it sees, and where it reaches.
 
-use super::{Done, print, tell};
+use super::{Done, print, print_result};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -29,7 +29,7 @@ pub(super) fn connect(address: &str) -> Done {
         let first = first.ok_or_else(|| std::io::Error::other("no address"))?;
         TcpStream::connect_timeout(&first, CONNECT_MAX).map(|_| "connected".to_owned())
     });
-    tell(&format!("connect {address}"), found)
+    print_result(&format!("connect {address}"), found)
 }
 
 pub(super) fn resolve(name: &str) -> Done {
@@ -37,5 +37,5 @@ pub(super) fn resolve(name: &str) -> Done {
         let all: Vec<_> = all.map(|address| address.ip().to_string()).collect();
         all.join(" ")
     });
-    tell(&format!("resolve {name}"), found)
+    print_result(&format!("resolve {name}"), found)
 }

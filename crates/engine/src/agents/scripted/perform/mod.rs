@@ -5,8 +5,8 @@ pub(super) mod files;
 mod look;
 mod verdict;
 
-use super::verb::{Flood, OnFailure, Step, Verb};
-use super::wire::{Payload, Task, WireNote};
+use super::host_protocol::{HostNote, HostPayload, HostTask};
+use super::verb::{FloodKind, OnFailure, ScriptStep, ScriptVerb};
 use std::collections::BTreeMap;
 use std::io::Write;
 
@@ -14,11 +14,11 @@ use std::io::Write;
 pub(super) type Done = Result<(), String>;
 
 /// Does the work of a host process and gives its exit code.
-pub(super) fn task(payload: Payload) -> i32 {
+pub(super) fn task(payload: HostPayload) -> i32 {
     match payload.task {
-        Task::Steps(steps) => Performer::new(payload.marker).perform(steps),
+        HostTask::Steps(steps) => Performer::new(payload.marker).perform(steps),
         #[cfg(feature = "hostile")]
-        Task::Hostile(task) => super::hostile::task(task),
+        HostTask::Hostile(task) => super::hostile::task(task),
     }
 }
 
@@ -44,7 +44,7 @@ impl Performer {
         }
     }
 
-    fn perform(mut self, steps: Vec<Step>) -> i32 {
+    fn perform(mut self, steps: Vec<ScriptStep>) -> i32 {
         for step in steps {
             if let Err(why) = self.step(step.verb) {
                 complain(&format!("line {}: {why}", step.line));
@@ -57,53 +57,53 @@ impl Performer {
     }
 
     /// Long because it is the table of verbs.
-    fn step(&mut self, verb: Verb) -> Done {
+    fn step(&mut self, verb: ScriptVerb) -> Done {
         match verb {
-            Verb::Say(text) => self.say(&text),
-            Verb::Flood(flood) => pour(flood),
-            Verb::Bytes(bytes) => print(&bytes),
-            Verb::Write { path, text } => files::write(&path, &text),
-            Verb::Append { path, text } => files::append(&path, &text),
-            Verb::Replace { path, old, new } => files::replace(&path, &old, &new),
-            Verb::Delete(path) => files::delete(&path),
-            Verb::Symlink { path, target } => files::symlink(&path, &target),
-            Verb::Hardlink { path, target } => files::hardlink(&path, &target),
-            Verb::Fifo(path) => files::fifo(&path),
-            Verb::Commit(message) => children::commit(&message),
-            Verb::Git(args) => children::git(&args),
-            Verb::Run(argv) => children::run(&argv),
-            Verb::Stage { name, text } => files::stage(&name, &text),
-            Verb::Cannot(text) => files::stage("CANNOT.md", &text),
-            Verb::Verdict { word, scores, summary } => verdict::write(&word, &scores, &summary),
-            Verb::VerdictRaw(text) => verdict::write_raw(&text),
-            Verb::Usage(counts) => self.usage(counts),
-            Verb::UsageWord(word) => self.usage(vec![("input".to_owned(), word)]),
-            Verb::Trouble(word) => self.note(&WireNote::Trouble(word)),
-            Verb::Exit(code) => std::process::exit(code),
-            Verb::Die(signal) => look::die(&signal),
-            Verb::Hang => hang(),
-            Verb::SleepUntil(path) => files::wait_for(&path),
-            Verb::Read(path) => files::read(&path),
-            Verb::Env => look::env(),
-            Verb::Connect(address) => look::connect(&address),
-            Verb::Resolve(name) => look::resolve(&name),
+            ScriptVerb::Say(text) => self.print_text(&text),
+            ScriptVerb::Flood(flood) => pour(flood),
+            ScriptVerb::Bytes(bytes) => print(&bytes),
+            ScriptVerb::Write { path, text } => files::write(&path, &text),
+            ScriptVerb::Append { path, text } => files::append(&path, &text),
+            ScriptVerb::Replace { path, old, new } => files::replace(&path, &old, &new),
+            ScriptVerb::Delete(path) => files::delete(&path),
+            ScriptVerb::Symlink { path, target } => files::symlink(&path, &target),
+            ScriptVerb::Hardlink { path, target } => files::hardlink(&path, &target),
+            ScriptVerb::Fifo(path) => files::fifo(&path),
+            ScriptVerb::Commit(message) => children::commit(&message),
+            ScriptVerb::Git(args) => children::git(&args),
+            ScriptVerb::Run(argv) => children::run(&argv),
+            ScriptVerb::Stage { name, text } => files::stage(&name, &text),
+            ScriptVerb::Cannot(text) => files::stage("CANNOT.md", &text),
+            ScriptVerb::Verdict { word, scores, summary } => verdict::write(&word, &scores, &summary),
+            ScriptVerb::VerdictRaw(text) => verdict::write_raw(&text),
+            ScriptVerb::Usage(counts) => self.usage(counts),
+            ScriptVerb::UsageWord(word) => self.usage(vec![("input".to_owned(), word)]),
+            ScriptVerb::Trouble(word) => self.note(&HostNote::Trouble(word)),
+            ScriptVerb::Exit(code) => std::process::exit(code),
+            ScriptVerb::Die(signal) => look::die(&signal),
+            ScriptVerb::Hang => hang(),
+            ScriptVerb::SleepUntil(path) => files::wait_for(&path),
+            ScriptVerb::Read(path) => files::read(&path),
+            ScriptVerb::Env => look::env(),
+            ScriptVerb::Connect(address) => look::connect(&address),
+            ScriptVerb::Resolve(name) => look::resolve(&name),
             #[cfg(feature = "hostile")]
-            Verb::Hostile(verb) => super::hostile::step(verb, &mut self.eaten),
+            ScriptVerb::Hostile(verb) => super::hostile::step(verb, &mut self.eaten),
         }
     }
 
-    fn say(&self, text: &str) -> Done {
-        self.note(&WireNote::Turn)?;
+    fn print_text(&self, text: &str) -> Done {
+        self.note(&HostNote::Turn)?;
         print(format!("{}\n", text.trim_end_matches('\n')).as_bytes())
     }
 
     /// Counts that a report leaves out stay as they were.
     fn usage(&mut self, counts: Vec<(String, String)>) -> Done {
         self.usage.extend(counts);
-        self.note(&WireNote::Usage(self.usage.clone()))
+        self.note(&HostNote::Usage(self.usage.clone()))
     }
 
-    fn note(&self, note: &WireNote) -> Done {
+    fn note(&self, note: &HostNote) -> Done {
         let json = serde_json::to_string(note).map_err(|error| error.to_string())?;
         print(format!("{}{json}\n", self.marker).as_bytes())
     }
@@ -116,7 +116,7 @@ pub(super) fn print(bytes: &[u8]) -> Done {
 }
 
 /// What a verb that only looks found out.
-pub(super) fn tell(what: &str, found: Result<String, impl std::fmt::Display>) -> Done {
+pub(super) fn print_result(what: &str, found: Result<String, impl std::fmt::Display>) -> Done {
     let line = match found {
         Ok(found) => format!("{what}: {found}\n"),
         Err(error) => format!("{what}: refused: {error}\n"),
@@ -124,11 +124,11 @@ pub(super) fn tell(what: &str, found: Result<String, impl std::fmt::Display>) ->
     print(line.as_bytes())
 }
 
-fn pour(flood: Flood) -> Done {
+fn pour(flood: FloodKind) -> Done {
     let (piece, mut left) = match flood {
-        Flood::Bytes(bytes) => ([[b'x'; 79].as_slice(), b"\n"].concat().repeat(800), bytes),
-        Flood::OneLine(bytes) => (vec![b'x'; 64_000], bytes),
-        Flood::TinyLines(lines) => (b"x\n".repeat(32_000), lines.saturating_mul(2)),
+        FloodKind::Bytes(bytes) => ([[b'x'; 79].as_slice(), b"\n"].concat().repeat(800), bytes),
+        FloodKind::OneLine(bytes) => (vec![b'x'; 64_000], bytes),
+        FloodKind::TinyLines(lines) => (b"x\n".repeat(32_000), lines.saturating_mul(2)),
     };
     while left > 0 {
         let now = usize::try_from(left).unwrap_or(usize::MAX).min(piece.len());

@@ -1,6 +1,6 @@
 //! Writing a verdict as an honest checker would: bound to what the environment names, with quotes from the files.
 
-use super::super::verb::{Place, ScoreWord};
+use super::super::verb::{ScriptCitation, ScriptScore};
 use super::{Done, variable};
 use crate::agents::env;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// A quote may not be longer in a verdict file.
 const QUOTE_MAX: usize = 2000;
 
-pub(super) fn write(word: &str, scores: &[ScoreWord], summary: &str) -> Done {
+pub(super) fn write(word: &str, scores: &[ScriptScore], summary: &str) -> Done {
     let text = |name| variable(name).map(|value| value.to_string_lossy().into_owned());
     let file = json!({
         "nonce": text(env::NONCE)?,
@@ -27,16 +27,20 @@ pub(super) fn write_raw(text: &str) -> Done {
     std::fs::write(&path, text).map_err(|error| format!("write the verdict `{}`: {error}", path.display()))
 }
 
-fn score(word: &ScoreWord) -> Value {
+fn score(word: &ScriptScore) -> Value {
     let evidence: Vec<_> = word.places.iter().map(evidence).collect();
     json!({ "dimension": word.dimension, "score": word.score, "why": "scripted", "evidence": evidence })
 }
 
-fn evidence(place: &Place) -> Value {
+fn evidence(place: &ScriptCitation) -> Value {
     match place {
-        Place::Gate(gate) => json!({ "gate": gate }),
-        Place::Line { path, line } => json!({ "path": path, "line": line, "quote": quote(Path::new(path), *line) }),
-        Place::Item { item, line } => json!({ "item": item, "line": line, "quote": quote(&staged(item), *line) }),
+        ScriptCitation::Gate(gate) => json!({ "gate": gate }),
+        ScriptCitation::Line { path, line } => {
+            json!({ "path": path, "line": line, "quote": quote(Path::new(path), *line) })
+        }
+        ScriptCitation::Item { item, line } => {
+            json!({ "item": item, "line": line, "quote": quote(&staged(item), *line) })
+        }
     }
 }
 

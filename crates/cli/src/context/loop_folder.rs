@@ -1,0 +1,140 @@
+//! The folder of a working copy's loop files, held open: each file is found by its name alone, and what is read is what was
+//! listed. What the files say is not looked at here.
+
+use super::repo_loops::LOOPS_FOLDER;
+use crate::error::CommandError;
+use rustix::fs::{Dir, FileType, Mode, OFlags};
+use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+/// How loop files end.
+const ENDINGS: [&str; 4] = ["md", "yaml", "yml", "json"];
+
+/// No loop file is read further than this; the reader's own limit is below it and makes the message.
+const BYTES_MAX: usize = 4 << 20;
+
+/// More files than this are a mistake, and would make every command slow.
+const FILES_MAX: usize = 20_000;
+
+/// The folder, and the names of its loop files in order.
+#[derive(Debug)]
+pub(crate) struct LoopFolder {
+    /// None where there is no folder, and so no files.
+    place: Option<OwnedFd>,
+    names: Vec<OsString>,
+}
+
+impl LoopFolder {
+    /// That of a working copy. A repository without the folder has no loops.
+    pub(crate) fn open(work_tree: &Path) -> Result<Self, CommandError> {
+        let path = work_tree.join(LOOPS_FOLDER);
+        let failed = |error: Errno| CommandError::failed(format!("list `{}`: {error}", path.display()));
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let place = match rustix::fs::open(&path, flags, Mode::empty()) {
+            Ok(place) => place,
+            Err(Errno::NOENT) => return Ok(Self { place: None, names: Vec::new() }),
+            Err(error) => return Err(failed(error)),
+        };
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&place).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            if is_loop_file(name) {
+                names.push(name.to_owned());
+            }
+            if names.len() > FILES_MAX {
+                return Err(CommandError::invalid(format!("more than {FILES_MAX} loop files in {LOOPS_FOLDER}/")));
+            }
+        }
+        names.sort_unstable();
+        Ok(Self { place: Some(place), names })
+    }
+
+    /// The names of the loop files, in order.
+    pub(crate) fn names(&self) -> &[OsString] {
+        &self.names
+    }
+
+    fn place(&self) -> io::Result<&OwnedFd> {
+        self.place.as_ref().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// The bytes of a file.
+    pub(crate) fn read(&self, name: &OsStr) -> io::Result<Vec<u8>> {
+        read(File::from(rustix::fs::openat(self.place()?, name, plain(), Mode::empty())?))
+    }
+}
+
+fn is_loop_file(name: &OsStr) -> bool {
+    let is_hidden = name.as_encoded_bytes().starts_with(b".");
+    !is_hidden && Path::new(name).extension().is_some_and(|ending| ENDINGS.iter().any(|known| ending == *known))
+}
+
+/// Without waiting for a writer; that it is a pipe is found right after.
+fn plain() -> OFlags {
+    OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC
+}
+
+/// Reads a file that people wrote, and only a plain one: a pipe or a device would keep us waiting for ever.
+pub(crate) fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
+    read(File::from(rustix::fs::open(path, plain(), Mode::empty())?))
+}
+
+fn read(mut file: File) -> io::Result<Vec<u8>> {
+    let about = rustix::fs::fstat(&file)?;
+    if !FileType::from_raw_mode(about.st_mode).is_file() {
+        return Err(io::Error::other("not a plain file"));
+    }
+    let length = usize::try_from(about.st_size).unwrap_or(0).min(BYTES_MAX);
+    // One more than there is, so that the end is seen with the first look.
+    let mut bytes = vec![0; length + 1];
+    let mut filled = file.read(&mut bytes)?;
+    if filled != length || length == 0 {
+        // It is another file than it was said to be, and is read to its end, wherever that is.
+        bytes.truncate(filled);
+        file.take((BYTES_MAX + 1 - filled) as u64).read_to_end(&mut bytes)?;
+        filled = bytes.len();
+    }
+    bytes.truncate(filled);
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_read_whole_whatever_their_size_is_said_to_be() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let path = dir.path().join("a");
+        for length in [0, 1, 300, 70_000, BYTES_MAX, BYTES_MAX + 1] {
+            let text: Vec<u8> = (0..length).map(|at| b'a' + (at % 26) as u8).collect();
+            std::fs::write(&path, &text).expect("it can be written");
+            assert_eq!(read_bytes(&path).expect("it is there"), text);
+        }
+        std::fs::write(&path, vec![b'x'; BYTES_MAX + 9]).expect("it can be written");
+        assert_eq!(read_bytes(&path).expect("it is there").len(), BYTES_MAX + 1, "no further than the limit");
+        // The kernel says of these that they are empty.
+        assert!(!read_bytes(Path::new("/proc/self/status")).expect("it is there").is_empty());
+        assert!(read_bytes(Path::new("/dev/zero")).is_err() && read_bytes(dir.path()).is_err());
+    }
+
+    #[test]
+    fn loop_files_are_listed_in_order_and_nothing_else_is() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        assert_eq!(LoopFolder::open(dir.path()).expect("no folder, no files").names(), &[] as &[OsString]);
+        let folder = dir.path().join(LOOPS_FOLDER);
+        std::fs::create_dir_all(&folder).expect("a folder");
+        for name in ["b.md", "a.yaml", "c.json", ".hidden.md", "notes.txt", "d.yml", "md"] {
+            std::fs::write(folder.join(name), name).expect("a file");
+        }
+        let folder = LoopFolder::open(dir.path()).expect("a folder");
+        assert_eq!(folder.names(), ["a.yaml", "b.md", "c.json", "d.yml"]);
+        assert_eq!(folder.read(OsStr::new("b.md")).expect("it is there"), b"b.md");
+    }
+}

@@ -1,0 +1,216 @@
+//! What a loop needs around it besides a well-formed file: scripts, skills, a forge this build has, gate scripts in base.
+
+use super::{CheckedLoopFile, CommandContext, FileProblem, bindings, prompts};
+use crate::error::CommandError;
+use loopwright::agents::{self, ScriptedAgent};
+use loopwright::caches;
+use loopwright::gates::{self, GateEnv, GateProgram, HeldoutChecks, ResolveError, ResolvedRun};
+use loopwright::git::UserRepo;
+use loopwright::path_roots::PathRoots;
+use loopwright::proc::trusted_path;
+use loopwright::sandbox_view::HiddenPaths;
+use loopwright::toolchains;
+use loopwright_core::spec::{AgentUse, LoopSpec, Role, SandboxMode};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// What stands against running a loop, and what is worth knowing before.
+#[derive(Debug, Default)]
+pub(crate) struct LoopPreflight {
+    /// Reasons not to run it.
+    pub(crate) problems: Vec<FileProblem>,
+    /// What will go wrong on this machine only.
+    pub(crate) notes: Vec<String>,
+}
+
+/// The files of the base commits of one repository, so that git lists each base once for a check of many loops.
+#[derive(Debug, Default)]
+pub(crate) struct BaseFiles(BTreeMap<Option<String>, BTreeSet<String>>);
+
+impl BaseFiles {
+    async fn list(
+        &mut self,
+        cx: &CommandContext,
+        repo: &UserRepo,
+        base: Option<&str>,
+    ) -> Result<&BTreeSet<String>, CommandError> {
+        let key = base.map(str::to_owned);
+        if !self.0.contains_key(&key) {
+            let git = cx.git();
+            let head = git.head(repo, base).await?;
+            self.0.insert(key.clone(), git.paths(repo, &head.commit).await?);
+        }
+        Ok(&self.0[&key])
+    }
+}
+
+impl CommandContext {
+    /// Everything that stands against running a loop, all at once.
+    pub(crate) async fn preflight(
+        &self,
+        repo: &UserRepo,
+        file: &CheckedLoopFile,
+    ) -> Result<LoopPreflight, CommandError> {
+        self.objections_with(repo, file, &mut BaseFiles::default()).await
+    }
+
+    /// The same for one of many loops.
+    pub(crate) async fn objections_with(
+        &self,
+        repo: &UserRepo,
+        file: &CheckedLoopFile,
+        bases: &mut BaseFiles,
+    ) -> Result<LoopPreflight, CommandError> {
+        let spec = file.spec.spec();
+        let mut found = LoopPreflight { problems: check_scripts(spec, &repo.work_tree, &file.file), notes: Vec::new() };
+        found.problems.extend(check_skills(spec, &repo.work_tree, &file.file));
+        self.check_gate_programs(repo, file, bases, &mut found).await?;
+        self.check_outside_paths(repo, file, &mut found)?;
+        found.notes.extend(self.check_agent_programs(repo, spec, bases).await?);
+        found.notes.extend(self.model_access()?.notes(spec));
+        found.notes.extend(prompts::prompt_notes(&repo.work_tree));
+        Ok(found)
+    }
+
+    /// Paths outside the repository that are missing, or that may not be shown to those who would see them.
+    fn check_outside_paths(
+        &self,
+        repo: &UserRepo,
+        file: &CheckedLoopFile,
+        found: &mut LoopPreflight,
+    ) -> Result<(), CommandError> {
+        let (spec, ground) = (&file.spec, PathRoots { repo: repo.work_tree.clone(), home: self.env.home.clone() });
+        let path = self.extra_path(Some(&repo.work_tree));
+        let keep_out = HiddenPaths::new(&self.state_dir()?.0, repo, self.env.home.as_deref());
+        let tools = toolchains::detect(&ground, &path, &spec.toolchains, &keep_out);
+        if spec.sandbox == SandboxMode::On {
+            found.notes.extend(tools.iter().flat_map(|tools| tools.left_out.clone()));
+        }
+        let shown = tools.as_ref().map(|tools| tools.shown.clone()).unwrap_or_default();
+        let tools = tools.err().unwrap_or_default();
+        let env = GateEnv { extra_path: path, ..GateEnv::default() };
+        let checks = HeldoutChecks::read(spec, &ground, &env, &shown).err().unwrap_or_default();
+        let stores = caches::find(&ground, &spec.caches, &BTreeSet::new(), &keep_out).err().unwrap_or_default();
+        let told = tools.iter().map(|error| (error.to_string(), error.hint, &error.path));
+        let told = told.chain(stores.iter().map(|error| (error.to_string(), error.hint, &error.path)));
+        let told = told.chain(checks.iter().map(|error| (error.to_string(), error.hint, &error.path)));
+        let text = super::read_bytes(&repo.work_tree.join(&file.file)).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let finding = |(what, hint, path): (String, &str, &String)| {
+            FileProblem::for_file(&file.file, what).with_hint(hint).located_at(&text, path)
+        };
+        found.problems.extend(told.map(finding));
+        Ok(())
+    }
+
+    /// Programs of agents that a round would not find. Only noted: they may come with `setup`, or be on another machine.
+    async fn check_agent_programs(
+        &self,
+        repo: &UserRepo,
+        spec: &LoopSpec,
+        bases: &mut BaseFiles,
+    ) -> Result<Vec<String>, CommandError> {
+        let path = self.extra_path(Some(&repo.work_tree));
+        let mut missing: Vec<String> = spec
+            .agents
+            .iter()
+            .filter_map(|(role, agent)| {
+                let hint = agents::install_hint(agent.agent)?;
+                let there = agents::find(agent.agent, &path, Some(&repo.work_tree)).is_some();
+                let (role, name) = (role.word(), agent.agent.word());
+                (!there).then(|| format!("agent of the {role}: `{name}` is not installed on this machine; {hint}"))
+            })
+            .collect();
+        let commands = spec.agents.iter().filter(|(_, agent)| agent.agent == AgentUse::Command);
+        let programs: Vec<_> = commands.filter_map(|(role, agent)| Some((role.word(), agent.run.first()?))).collect();
+        if programs.is_empty() {
+            return Ok(missing);
+        }
+        let paths = bases.list(self, repo, spec.base.as_deref()).await?;
+        let folders = self.agent_path(&repo.work_tree);
+        let note = |(role, program): (&str, &String)| match program.strip_prefix("./").unwrap_or(program) {
+            inside if program.contains('/') && !program.starts_with('/') => (!paths.contains(inside)).then(|| {
+                format!("agent of the {role}: `{program}` is not committed, and a round works on a copy of the commit")
+            }),
+            // An absolute name stays itself, whatever it is joined to.
+            name => (!folders.iter().any(|folder| folder.join(name).is_file()))
+                .then(|| format!("agent of the {role}: `{program}` is not installed on this machine")),
+        };
+        missing.extend(programs.into_iter().filter_map(note));
+        Ok(missing)
+    }
+
+    fn agent_path(&self, work_tree: &Path) -> Vec<PathBuf> {
+        let system = std::env::split_paths(trusted_path());
+        system.chain(self.extra_path(Some(work_tree))).collect()
+    }
+
+    /// Gate scripts come from base, so one that base does not have can never run.
+    async fn check_gate_programs(
+        &self,
+        repo: &UserRepo,
+        file: &CheckedLoopFile,
+        bases: &mut BaseFiles,
+        found: &mut LoopPreflight,
+    ) -> Result<(), CommandError> {
+        let spec = &file.spec;
+        if spec.gates.is_empty() {
+            return Ok(());
+        }
+        let paths = bases.list(self, repo, spec.base.as_deref()).await?;
+        let env = GateEnv { extra_path: self.extra_path(Some(&repo.work_tree)), ..GateEnv::default() };
+        match gates::resolve(&spec.gates, paths, &env) {
+            Ok(resolved) => found.notes.extend(resolved.runs().filter_map(not_installed)),
+            Err(errors) => found.problems.extend(errors.iter().map(|error| gate_script(error, &file.file))),
+        }
+        Ok(())
+    }
+}
+
+fn not_installed(run: &ResolvedRun) -> Option<String> {
+    match &run.program {
+        GateProgram::Missing(name) => {
+            Some(format!("gate `{}`: `{name}` is not installed on this machine", run.gate.name))
+        }
+        GateProgram::Installed(_) | GateProgram::Script(_) => None,
+    }
+}
+
+fn gate_script(error: &ResolveError, file: &str) -> FileProblem {
+    let finding = FileProblem::for_file(file, error.to_string());
+    match error {
+        ResolveError::NotInBase { .. } => finding.with_hint("commit the script; gates run what base has"),
+        ResolveError::Outside { .. } | ResolveError::Empty(_) => finding,
+    }
+}
+
+fn check_scripts(spec: &LoopSpec, work_tree: &Path, file: &str) -> Vec<FileProblem> {
+    let all = spec.agents.iter().flat_map(|(role, agent)| agent.chain().into_iter().map(|agent| (*role, agent)));
+    let named = all.filter(|(_, agent)| agent.agent == AgentUse::Scripted);
+    let paths = named.filter_map(|(role, agent)| Some((role, bindings::script_path(&agent, work_tree)?)));
+    paths.filter_map(|(role, path)| script(role, &path, work_tree, file)).collect()
+}
+
+fn script(role: Role, path: &Path, work_tree: &Path, file: &str) -> Option<FileProblem> {
+    let role = role.word();
+    let shown = path.strip_prefix(work_tree).unwrap_or(path).display();
+    let text = match super::read_bytes(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()) {
+        Ok(text) => text,
+        Err(error) => {
+            let finding = FileProblem::for_file(file, format!("script of the {role} `{shown}`: {error}"));
+            return Some(finding.with_hint("`script:` is relative to `.loopwright/`"));
+        }
+    };
+    let error = ScriptedAgent::check(&text).err()?;
+    Some(FileProblem::for_file(file, format!("script of the {role} `{shown}`: {error}")))
+}
+
+fn check_skills(spec: &LoopSpec, work_tree: &Path, file: &str) -> Vec<FileProblem> {
+    let folder = work_tree.join(".loopwright").join("skills");
+    let missing = spec.skills.iter().filter(|name| !folder.join(name).is_file());
+    let finding = |name: &String| {
+        FileProblem::for_file(file, format!("skill `{name}` is not in .loopwright/skills/"))
+            .with_hint("write it, or take it out of `skills`")
+    };
+    missing.map(finding).collect()
+}

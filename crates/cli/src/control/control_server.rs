@@ -1,0 +1,200 @@
+//! The daemon's end of the control socket: looks who asks, understands what, performs it and says how it ended. At most so
+//! many at a time, each within its limits; one that leaves or lies changes nothing for the others.
+
+use super::command_host::{CommandHost, DaemonResources};
+use super::socket;
+use super::wire::{self, ControlMessage, ControlReply, ControlRequest, PROTOCOL, VERSION};
+use crate::args::Cli;
+use crate::context::CommandContext;
+use crate::error::{CommandError, CommandErrorKind};
+use crate::output::{OutputReceiver, OutputSender};
+use crate::verbs;
+use clap::Parser as _;
+use loopwright::proc::CancelToken;
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Commands performed at a time.
+const REQUESTS_MAX: u32 = 64;
+
+/// How long a request may take to arrive.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long an answer may stand unread before its reader counts as gone.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long nobody is let in after that failed, for want of descriptors for example.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(200);
+
+/// Where commands are received.
+pub(crate) struct ControlServer {
+    resources: Arc<DaemonResources>,
+    slots: Arc<Semaphore>,
+    requests: Mutex<HashMap<u64, CancelToken>>,
+    count: AtomicU64,
+    is_closing: AtomicBool,
+}
+
+impl ControlServer {
+    /// An empty one.
+    pub(crate) fn new(shared: Arc<DaemonResources>) -> Arc<Self> {
+        let seats = Arc::new(Semaphore::new(REQUESTS_MAX as usize));
+        Arc::new(Self {
+            resources: shared,
+            slots: seats,
+            requests: Mutex::default(),
+            count: AtomicU64::new(0),
+            is_closing: AtomicBool::new(false),
+        })
+    }
+
+    /// Receives for ever.
+    pub(crate) async fn serve(self: Arc<Self>, listener: UnixListener) {
+        loop {
+            match listener.accept().await {
+                Ok((stream, _)) => drop(tokio::spawn(Arc::clone(&self).handle_connection(stream))),
+                // Nothing ever comes, so that only the time does.
+                Err(_) => drop(tokio::time::timeout(ACCEPT_RETRY_DELAY, std::future::pending::<()>()).await),
+            }
+        }
+    }
+
+    /// From now on nothing new begins.
+    pub(crate) fn stop_accepting(&self) {
+        self.is_closing.store(true, Ordering::SeqCst);
+    }
+
+    /// Asks everything under way to end.
+    pub(crate) fn cancel_all(&self) {
+        self.lock_requests().values().for_each(CancelToken::cancel);
+    }
+
+    /// Comes back when nothing is under way.
+    pub(crate) async fn wait_until_idle(&self) {
+        // The semaphore is never closed.
+        let _ = self.slots.acquire_many(REQUESTS_MAX).await;
+    }
+
+    fn lock_requests(&self) -> MutexGuard<'_, HashMap<u64, CancelToken>> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn handle_connection(self: Arc<Self>, stream: UnixStream) {
+        // A stranger is not even told that somebody is here.
+        let Some(uid) = stream.peer_cred().ok().map(|peer| peer.uid()).filter(|uid| socket::is_trusted_peer(*uid))
+        else {
+            return;
+        };
+        let (mut from, mut to) = stream.into_split();
+        let request = tokio::time::timeout(REQUEST_TIMEOUT, wire::receive::<ControlRequest>(&mut from)).await;
+        let Ok(Ok(Some(request))) = request else { return };
+        match self.admit_request(&request) {
+            Ok((seat, cli)) => self.run_request(seat, request, cli, uid, from, to).await,
+            // Whoever left does not need to be told.
+            Err(error) => drop(wire::send(&mut to, &ControlReply::from(error)).await),
+        }
+    }
+
+    fn admit_request(&self, request: &ControlRequest) -> Result<(OwnedSemaphorePermit, Cli), CommandError> {
+        ensure_same_build(request)?;
+        if self.is_closing.load(Ordering::SeqCst) {
+            return Err(CommandError::new(
+                CommandErrorKind::Held,
+                format!("the daemon, process {}, is ending", std::process::id()),
+            )
+            .hint("try again when it has"));
+        }
+        let words = request.argv.iter().map(|word| OsString::from(word.clone()));
+        let cli = Cli::try_parse_from(std::iter::once(OsString::from("loopwright")).chain(words));
+        let cli = cli.map_err(|error| CommandError::new(CommandErrorKind::Usage, error.to_string()))?;
+        let seat = Arc::clone(&self.slots).try_acquire_owned();
+        let seat = seat.map_err(|_| CommandError::failed("the daemon has its hands full with other commands"))?;
+        Ok((seat, cli))
+    }
+
+    async fn run_request(
+        self: Arc<Self>,
+        seat: OwnedSemaphorePermit,
+        request: ControlRequest,
+        cli: Cli,
+        uid: u32,
+        from: OwnedReadHalf,
+        mut to: OwnedWriteHalf,
+    ) {
+        let number = self.count.fetch_add(1, Ordering::Relaxed);
+        let cancel = CancelToken::new();
+        self.lock_requests().insert(number, cancel.clone());
+        let wishes = tokio::spawn(receive_messages(from, cancel.clone()));
+        let (line, heard) = OutputSender::new(request.streams());
+        let env = request.environment(&self.resources.env);
+        let cx = CommandContext::for_daemon(
+            env,
+            cli.flags,
+            line,
+            CommandHost::Daemon(Arc::clone(&self.resources), cancel),
+            uid,
+        );
+        let work = tokio::spawn(perform(cli.verb, cx));
+        let begun = wire::send(&mut to, &ControlReply::Begun { version: VERSION.to_owned() }).await;
+        forward_output(heard, &mut to, begun.is_ok()).await;
+        let end = match work.await {
+            Ok(end) => end,
+            Err(_) => {
+                ControlReply::from(CommandError::failed("the command ended by a bug of the daemon; its log says more"))
+            }
+        };
+        // Whoever left does not need to be told.
+        let _ = tokio::time::timeout(WRITE_TIMEOUT, wire::send(&mut to, &end)).await;
+        wishes.abort();
+        self.lock_requests().remove(&number);
+        drop(seat);
+    }
+}
+
+/// Performs a command as its own process would.
+async fn perform(verb: crate::args::CliVerb, cx: CommandContext) -> ControlReply {
+    if let Err(error) = cx.ensure_same_state_dir() {
+        return error.into();
+    }
+    let exit = verbs::run_in_daemon(verb, &cx).await.unwrap_or_else(|error| {
+        cx.out.error(&error);
+        error.kind.exit()
+    });
+    ControlReply::Exit(cx.out.finish(exit).into())
+}
+
+/// Hands on what a command says, to its last word, also when nobody listens any more: the work is not to stop for that.
+async fn forward_output(mut heard: OutputReceiver, to: &mut OwnedWriteHalf, mut is_heard: bool) {
+    while let Some(said) = heard.next().await {
+        for chunk in ControlReply::chunks(said) {
+            is_heard =
+                is_heard && matches!(tokio::time::timeout(WRITE_TIMEOUT, wire::send(to, &chunk)).await, Ok(Ok(())));
+        }
+    }
+}
+
+async fn receive_messages(mut from: OwnedReadHalf, cancel: CancelToken) -> io::Result<()> {
+    while let Some(wish) = wire::receive(&mut from).await? {
+        match wish {
+            ControlMessage::Cancel => cancel.cancel(),
+        }
+    }
+    // Somebody who leaves without a word leaves the work to us.
+    Ok(())
+}
+
+fn ensure_same_build(request: &ControlRequest) -> Result<(), CommandError> {
+    if request.protocol == PROTOCOL && request.version == VERSION {
+        return Ok(());
+    }
+    let (pid, theirs) = (std::process::id(), &request.version);
+    Err(CommandError::failed(format!("the daemon, process {pid}, is loopwright {VERSION}; this command is {theirs}"))
+        .hint(format!("end it and start it again: kill {pid}, then loopwright up")))
+}

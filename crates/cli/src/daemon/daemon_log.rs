@@ -1,0 +1,264 @@
+//! What a daemon says: one line for each start, end and skip, with its moment. To the terminal it was started in, or to its
+//! log. Nothing is decided from it.
+
+use super::log_file::DaemonLogFile;
+use crate::error::with_count;
+use crate::output::{CommandOutput, TextStyle, safe};
+use crate::progress::{ProgressDetail, gate_look, gate_mark, gate_text};
+use crate::view::time::{now_ms, time_of_day, time_until, timestamp};
+use loopwright::events::{EventKind, EventSink, LiveEvent};
+use loopwright_core::dispatch::{OccurrenceOutcome, OccurrenceReceipt, SchedulerNote};
+use loopwright_core::gate::GateResult;
+use loopwright_core::outcome::RoundOutcome;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// As many receipts of one moment are told one by one.
+const RECEIPTS_LOGGED_MAX: usize = 20;
+
+/// What comes sooner than this is not announced.
+const SOON_MS: i64 = 5_000;
+
+/// How lines say when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TimestampStyle {
+    /// The time of day: somebody looks.
+    TimeOfDay,
+    /// Day and time: it is read later.
+    DateAndTime,
+}
+
+/// Says it.
+pub(crate) struct DaemonLog {
+    out: CommandOutput,
+    stamp: TimestampStyle,
+    telling: ProgressDetail,
+    log: OnceLock<DaemonLogFile>,
+    /// The moment that was announced last.
+    next: Mutex<Option<i64>>,
+    is_ending: AtomicBool,
+}
+
+impl DaemonLog {
+    /// Where the command prints.
+    pub(crate) fn new(out: &CommandOutput, stamp: TimestampStyle, telling: ProgressDetail) -> Self {
+        let (log, next, is_ending) = (OnceLock::new(), Mutex::new(None), AtomicBool::new(false));
+        Self { out: out.duplicate(), stamp, telling, log, next, is_ending }
+    }
+
+    /// From now on it is the log that is written to.
+    pub(crate) fn redirect_to_file(&self, log: DaemonLogFile) {
+        // It is set once, by the process that has no terminal.
+        let _ = self.log.set(log);
+    }
+
+    /// A line of its own.
+    pub(crate) fn log(&self, word: &str, text: &str) {
+        self.line(None, word, text);
+    }
+
+    /// Something that a person may want to do something about.
+    pub(crate) fn warn(&self, text: &str) {
+        self.line(Some(TextStyle::Yellow), "warning", text);
+    }
+
+    fn line(&self, look: Option<TextStyle>, word: &str, text: &str) {
+        let now = now_ms();
+        let at = match self.stamp {
+            TimestampStyle::DateAndTime => timestamp(now),
+            TimestampStyle::TimeOfDay => format!("{}Z", time_of_day(now)),
+        };
+        let word = format!("{word:<9}");
+        let word = look.map_or(word.clone(), |look| self.out.style(look, &word));
+        let line = format!("{} {word} {}", self.out.style(TextStyle::Dim, &at), safe(text));
+        if let Some(log) = self.log.get() {
+            log.rotate();
+        }
+        // The answer of `--json` is one document, so everything else stands beside it.
+        if self.out.is_json() { self.out.note(&line) } else { self.out.print(&line) }
+    }
+
+    fn log_round_end(&self, event: &LiveEvent, outcome: RoundOutcome) {
+        let round = event.round.as_deref().unwrap_or_default();
+        let look = match outcome {
+            RoundOutcome::Escalated => TextStyle::Yellow,
+            outcome if outcome.is_success() => TextStyle::Green,
+            _ => TextStyle::Red,
+        };
+        let next = match outcome {
+            RoundOutcome::Escalated => "; waits for you: loopwright inbox".to_owned(),
+            outcome if outcome.is_success() => String::new(),
+            _ => format!("; loopwright why {round}"),
+        };
+        self.line(Some(look), "end", &format!("{}: {}{next}", subject(event), outcome.word()));
+    }
+
+    fn receipts(&self, receipts: &[OccurrenceReceipt]) {
+        let skipped: Vec<&OccurrenceReceipt> =
+            receipts.iter().filter(|receipt| receipt.fate != OccurrenceOutcome::Started).collect();
+        for receipt in skipped.iter().take(RECEIPTS_LOGGED_MAX) {
+            let many = if receipt.count > 1 { format!(", {} times", receipt.count) } else { String::new() };
+            let due = format!("due {}Z{many}", time_of_day(receipt.due_ms));
+            let text = format!("{} {}: {} ({due})", receipt.key.name, receipt.fate.word(), receipt.reason);
+            self.log("skip", &text);
+        }
+        if skipped.len() > RECEIPTS_LOGGED_MAX {
+            self.log(
+                "skip",
+                &format!("and {} more; loopwright show LOOP has them all", skipped.len() - RECEIPTS_LOGGED_MAX),
+            );
+        }
+    }
+
+    fn sleeps(&self, due_ms: Option<i64>) {
+        let now = now_ms();
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        if *next == due_ms || self.is_ending.load(Ordering::Relaxed) {
+            return;
+        }
+        *next = due_ms;
+        if let Some(at) = due_ms.filter(|at| *at > now + SOON_MS) {
+            self.log("next", &format!("{}, {}", timestamp(at), time_until(at, now)));
+        }
+    }
+
+    fn scheduler(&self, note: &SchedulerNote) {
+        match note {
+            SchedulerNote::Gap { expected_ms, now_ms } => {
+                let gap = time_until(*now_ms, *expected_ms);
+                self.warn(&format!(
+                    "nobody looked since {}: the machine slept, or its clock was set ({gap})",
+                    timestamp(*expected_ms)
+                ));
+            }
+            SchedulerNote::ClockBehind { now_ms, seen_ms } => {
+                let (now, seen) = (timestamp(*now_ms), timestamp(*seen_ms));
+                self.warn(&format!(
+                    "the clock says {now}, and {seen} is on record: nothing is started by a clock that is behind"
+                ));
+            }
+            SchedulerNote::ClockRight { .. } => self.log("clock", "it is right again"),
+            SchedulerNote::RateLimited { key, until_ms } => {
+                self.log("waits", &format!("{}: its provider says later, until {}", key.name, timestamp(*until_ms)));
+            }
+            SchedulerNote::Stalled { key, round, since_ms } => {
+                let round = round.as_deref().unwrap_or("that is being born");
+                self.warn(&format!(
+                    "{} round {round} runs since {} and has outlived its limit",
+                    key.name,
+                    timestamp(*since_ms)
+                ));
+            }
+        }
+    }
+
+    fn gate(&self, event: &LiveEvent, gate: &GateResult) {
+        let text = format!("{}: {} {}", subject(event), gate_mark(gate), gate_text(gate));
+        self.line(Some(gate_look(gate.status)), "gate", &text);
+    }
+
+    /// The progress of rounds, as far as `LOOPWRIGHT_LOG` wants it.
+    fn progress(&self, event: &LiveEvent) {
+        match &event.kind {
+            EventKind::Stage { stage, text } if self.telling >= ProgressDetail::Info => {
+                self.log(stage.word(), &format!("{}: {}", subject(event), text.trim_end()));
+            }
+            EventKind::Gate(gate) if self.telling >= ProgressDetail::Info => self.gate(event, gate),
+            EventKind::ProviderWait { until_ms, why } if self.telling >= ProgressDetail::Info => {
+                self.log("waits", &format!("{} until {}: {why}", subject(event), timestamp(*until_ms)));
+            }
+            EventKind::AgentLine { role, line } if self.telling >= ProgressDetail::Debug => {
+                self.line(Some(TextStyle::Dim), role.word(), &format!("{} | {line}", subject(event)));
+            }
+            EventKind::Recorded { event: name, phase, .. } if self.telling >= ProgressDetail::Debug => {
+                self.line(Some(TextStyle::Dim), "event", &format!("{}: {name} → {phase}", subject(event)));
+            }
+            _ => {}
+        }
+    }
+
+    fn ending(&self, running: usize, until_ms: i64) {
+        self.is_ending.store(true, Ordering::Relaxed);
+        let under_way = format!("{} under way", with_count(running, "round"));
+        match running {
+            0 => self.log("ending", "nothing is under way"),
+            _ => {
+                let then = format!("cancelled at {}Z; once more ends them now", time_of_day(until_ms));
+                self.log("ending", &format!("{under_way}, {then}"));
+            }
+        }
+    }
+
+    /// The text of a warning; `None` for every other event.
+    fn trouble(event: &LiveEvent) -> Option<String> {
+        let name = event.loop_name();
+        Some(match &event.kind {
+            EventKind::LoadFailed { why } => format!("loops were not read again: {why}; those from before stay in use"),
+            EventKind::NotStarted { why, again_ms } => {
+                let again = again_ms.map_or(String::new(), |at| format!("; again at {}", timestamp(at)));
+                format!("{name} was not started: {why}{again}")
+            }
+            EventKind::Panicked { text } => {
+                let round = event.round.as_deref().unwrap_or("that was being born");
+                format!("{name} round {round} fails by a bug: {text}")
+            }
+            EventKind::WriteFailed { why, again_ms } => {
+                let again = timestamp(*again_ms);
+                format!("the record cannot be written: {why}; again at {again}, nothing starts before")
+            }
+            EventKind::ChainTooLong { follower, depth } => {
+                format!("{} does not follow {name}: {depth} rounds follow one another already", follower.name)
+            }
+            EventKind::Slow { what, for_ms, state } => format!("{what} takes {for_ms} ms by now; {state}"),
+            EventKind::SinkFailed { error } => format!("{}: {error}", subject(event)),
+            EventKind::Warning(text) => text.clone(),
+            _ => return None,
+        })
+    }
+}
+
+/// The loop and the round that an event is about, as far as it names them.
+fn subject(event: &LiveEvent) -> String {
+    let round = event.round.as_ref().map(|round| format!("round {round}"));
+    let parts: Vec<&str> = [Some(event.loop_name()), round.as_deref()].into_iter().flatten().collect();
+    parts.join(" ").trim().to_owned()
+}
+
+impl EventSink for DaemonLog {
+    fn event(&self, event: &LiveEvent) {
+        if let Some(text) = Self::trouble(event) {
+            return self.warn(&text);
+        }
+        match &event.kind {
+            EventKind::Loaded { loops } => self.log("loaded", &with_count(*loops, "loop")),
+            EventKind::Started { occurrence } => self.log("start", &format!("{} ({occurrence})", subject(event))),
+            EventKind::Ended { outcome: Some(outcome), .. } => self.log_round_end(event, *outcome),
+            EventKind::Parked { why, again_ms } => {
+                self.log("parked", &format!("{} until {}: {why}", subject(event), timestamp(*again_ms)));
+            }
+            EventKind::Cancelling { why } => self.log("cancel", &format!("{}: {why}", subject(event))),
+            EventKind::Expired { ended } => {
+                let how = match ended {
+                    Ok(outcome) => outcome.map_or("running", RoundOutcome::word).to_owned(),
+                    Err(error) => format!("cannot be closed: {error}"),
+                };
+                self.log("expired", &format!("{}: {how}", subject(event)));
+            }
+            EventKind::Receipts(receipts) => self.receipts(receipts),
+            EventKind::Asked { why } => {
+                self.line(Some(TextStyle::Yellow), "asks", &format!("{}: {why}; loopwright inbox", subject(event)));
+            }
+            EventKind::Scheduler(note) => self.scheduler(note),
+            EventKind::Frozen { by, why } => {
+                self.line(Some(TextStyle::Red), "stopped", &format!("everything, by {by}: {why}; loopwright thaw"));
+            }
+            EventKind::Thawed => self.log("thawed", "loops start again"),
+            EventKind::Draining { running, until_ms } => self.ending(*running, *until_ms),
+            EventKind::Fenced { why } => {
+                self.line(Some(TextStyle::Red), "fenced", &format!("another engine has the store: {why}"));
+            }
+            EventKind::Sleeping { due_ms, .. } => self.sleeps(*due_ms),
+            _ => self.progress(event),
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! What triggers hear, handed to the daemon: a signal is durable before its loop is due.
+
+use super::input_watcher::FolderNews;
+use loopwright::daemon::Daemon;
+use loopwright::round::SignalNovelty;
+use loopwright::store::SignalRow;
+use loopwright::triggers::{FolderContent, New, Signals};
+use loopwright::{BoxFuture, Engine, EngineError};
+use std::sync::{Arc, OnceLock};
+
+/// Hears for a daemon.
+pub(super) struct DaemonSignalSink {
+    pub(super) engine: Engine,
+    /// Set before anything that makes loops due is watched.
+    pub(super) daemon: OnceLock<Daemon>,
+    pub(super) news: Arc<FolderNews>,
+}
+
+impl Signals for DaemonSignalSink {
+    fn signal(&self, signal: SignalRow) -> BoxFuture<'_, Result<New, EngineError>> {
+        Box::pin(async move {
+            // What is taken already only says where the watching began.
+            let heard = match signal.taken_ms {
+                Some(_) => self.engine.store_signal(signal).await?,
+                None => {
+                    let early = || EngineError::Daemon("the daemon is still starting".to_owned());
+                    self.daemon.get().ok_or_else(early)?.signal(signal).await?
+                }
+            };
+            Ok(match heard {
+                SignalNovelty::First => New::Yes,
+                SignalNovelty::Repeated => New::Known,
+            })
+        })
+    }
+
+    fn has_any<'a>(
+        &'a self,
+        repo: &'a str,
+        loop_name: &'a str,
+        prefix: &'a str,
+    ) -> BoxFuture<'a, Result<bool, EngineError>> {
+        Box::pin(async move { Ok(self.engine.store().has_signal(repo, loop_name, prefix).await?) })
+    }
+
+    fn folder_changed(&self, content: FolderContent) {
+        self.news.report(content);
+    }
+
+    fn note(&self, text: &str) {
+        self.engine.events().warn(self.engine.settings().clock.now_ms(), text);
+    }
+}

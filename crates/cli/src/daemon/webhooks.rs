@@ -1,0 +1,173 @@
+//! The listener for deliveries as the configuration has it now: its address is taken once, at the start; secrets and people are
+//! taken anew whenever the configuration is read.
+
+use super::daemon_log::DaemonLog;
+use crate::context::CommandContext;
+use crate::error::CommandError;
+use loopwright::git::Git;
+use loopwright::triggers::{self, BoundWebhookServer, WatchedRepo, WebhookOptions, WebhookServer};
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// A listener, where somebody wants one.
+pub(super) struct DaemonWebhooks {
+    /// The address on the command line, which goes before that of the configuration.
+    listen: Option<SocketAddr>,
+    running: Option<WebhookServer>,
+    /// What was told last of a configuration that is not, or not wholly, in effect.
+    last_warning: Option<String>,
+    /// Events that loops wait for and nobody takes, as far as they were told of.
+    warned_events: BTreeSet<String>,
+}
+
+/// A listener that has its address.
+pub(super) struct PendingWebhooks {
+    listen: Option<SocketAddr>,
+    bound: Option<BoundWebhookServer>,
+}
+
+impl PendingWebhooks {
+    /// An address that cannot be had is an error, and so is a listener that could believe nobody.
+    pub(super) async fn bind(cx: &CommandContext, listen: Option<SocketAddr>) -> Result<Self, CommandError> {
+        let Some(options) = cx.webhooks(listen)? else { return Ok(Self { listen, bound: None }) };
+        if options.secrets.is_empty() {
+            let hint =
+                "add `webhooks: { secrets: { github: { env: GITHUB_WEBHOOK_SECRET } } }` to your own configuration";
+            return Err(CommandError::invalid(NO_SECRET).hint(hint));
+        }
+        let address = options.listen;
+        let bound = WebhookServer::bind(options).await;
+        let bound = bound.map_err(|error| CommandError::failed(format!("take webhooks at {address}: {error}")))?;
+        Ok(Self { listen, bound: Some(bound) })
+    }
+
+    pub(super) fn serve(
+        self,
+        clock: &Arc<dyn loopwright::clock::Clock>,
+        ears: &Arc<dyn triggers::Signals>,
+    ) -> DaemonWebhooks {
+        let running = self.bound.map(|bound| bound.serve(Arc::clone(clock), Arc::clone(ears)));
+        DaemonWebhooks { listen: self.listen, running, last_warning: None, warned_events: BTreeSet::new() }
+    }
+}
+
+impl DaemonWebhooks {
+    /// Says where they are taken.
+    pub(super) fn log_address(&self, teller: &DaemonLog) {
+        let Some(running) = &self.running else { return };
+        let address = running.address();
+        teller.log("webhooks", &format!("taken at http://{address}/hooks/"));
+        if let Some(text) = exposure_warning(address) {
+            teller.warn(&text);
+        }
+    }
+
+    /// Hands events to these loops and no others.
+    pub(super) async fn set_loops(&self, git: &Git, watched: &[WatchedRepo]) {
+        if let Some(running) = &self.running {
+            running.set_loops(git, watched).await;
+        }
+    }
+
+    /// Says once of each event that loops wait for and that is never taken, because its source has no secret here or nothing
+    /// listens.
+    pub(super) fn warn_about_unreceived_events(&mut self, watched: &[WatchedRepo], teller: &DaemonLog) {
+        let taken: Vec<String> = self
+            .running
+            .as_ref()
+            .map(|running| running.options().secrets.keys().cloned().collect())
+            .unwrap_or_default();
+        for one in watched.iter().flat_map(|watched| &watched.loops) {
+            for event in one.on.webhook.iter().filter(|event| !taken.iter().any(|source| is_sent_by(source, event))) {
+                let text = format!("{} waits for {event}, and no delivery of that is taken: {SET_UP}", one.name);
+                if self.warned_events.insert(text.clone()) {
+                    teller.warn(&text);
+                }
+            }
+        }
+    }
+
+    /// Takes secrets and people as they are configured now. What cannot be used leaves those from before in use; a word about
+    /// either is said once.
+    pub(super) fn reload_config(&mut self, cx: &CommandContext, teller: &DaemonLog) {
+        let trouble = match (cx.webhooks(self.listen), &self.running) {
+            (Ok(Some(options)), None) => Some(format!("nothing listens at {}: {RESTART}", options.listen)),
+            (Ok(Some(options)), Some(running)) => {
+                let before = running.options().listen;
+                let moved = format!("webhooks are taken at {before}, not at {}: {RESTART}", options.listen);
+                let trouble = match (options.secrets.is_empty(), options.listen == before) {
+                    (true, _) => Some(NO_SECRET.to_owned()),
+                    (false, false) => Some(moved),
+                    (false, true) => None,
+                };
+                running.update_options(WebhookOptions { listen: before, ..options });
+                trouble
+            }
+            (Ok(None), Some(running)) => {
+                // Whoever takes all of it away wants nothing believed any more.
+                running.update_options(WebhookOptions::new(running.options().listen));
+                Some(format!("no delivery is believed any more, and {} is still taken: {RESTART}", running.address()))
+            }
+            (Err(error), Some(_)) => Some(format!("{}; the webhook secrets from before stay in use", error.text)),
+            // A configuration that cannot be read is told of by whoever reads the loops.
+            (Ok(None) | Err(_), None) => None,
+        };
+        if let Some(text) = trouble.as_ref().filter(|text| self.last_warning.as_ref() != Some(text)) {
+            teller.warn(text);
+        }
+        self.last_warning = trouble;
+    }
+}
+
+const NO_SECRET: &str = "no delivery could be believed: there is no webhook secret";
+
+/// What is to do about an event that nobody takes.
+const SET_UP: &str = "`webhooks` in your own configuration has `listen` and the `secrets` of sources";
+
+/// Whether a source that has a secret sends an event: `github` all of its own, `generic.deploy` only that one.
+fn is_sent_by(source: &str, event: &str) -> bool {
+    let (from, name) = event.split_once('.').unwrap_or((event, ""));
+    match source.split_once('.') {
+        None => from == "*" || from == source,
+        Some((kind, own)) => {
+            let is_own =
+                name == "*" || name.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+            (from == "*" || from == kind) && is_own
+        }
+    }
+}
+
+/// What is left to do about an address.
+const RESTART: &str = "a restart of the daemon takes the configured address";
+
+/// What is to be said of a listener that other machines reach.
+fn exposure_warning(address: SocketAddr) -> Option<String> {
+    let text = || format!("{address} is open to other machines, and without TLS: let a proxy that has it listen there");
+    (!address.ip().is_loopback()).then(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_sends_its_own_events_and_no_others() {
+        for event in ["github.push", "github.*", "github.workflow_run.failure", "*.push"] {
+            assert!(is_sent_by("github", event) && !is_sent_by("gitlab", &event.replace('*', "x")), "{event}");
+        }
+        assert!(["generic.deploy", "generic.*", "*.*"].iter().all(|event| is_sent_by("generic.deploy", event)));
+        assert!(
+            ["generic.deployed", "generic.other", "github.deploy"]
+                .iter()
+                .all(|event| !is_sent_by("generic.deploy", event))
+        );
+    }
+
+    #[test]
+    fn a_listener_beyond_loopback_is_told_of() {
+        let told = |address: &str| exposure_warning(address.parse().expect("an address")).is_some();
+        assert!(!told("127.0.0.1:8787") && !told("[::1]:8787"));
+        assert!(told("0.0.0.0:8787") && told("[::]:8787") && told("192.0.2.1:80"));
+    }
+}

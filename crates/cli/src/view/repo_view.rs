@@ -1,0 +1,138 @@
+//! The loops of the repository a command stands in, if it stands in one: the half of the view that is not in the store.
+
+use crate::context::{CheckedLoopFile, CommandContext, FleetRepo, RepoLoops, read_bytes};
+use crate::error::{CommandError, CommandErrorKind};
+use loopwright::daemon::STOP_FILE;
+use loopwright::git::UserRepo;
+use loopwright_core::spec::{ProbeSpec, Triggers};
+
+/// A repository with its loop files.
+pub(crate) struct RepoView {
+    /// The repository.
+    pub(crate) repo: UserRepo,
+    /// Its loop files.
+    pub(crate) loops: RepoLoops,
+    /// The system's time zone.
+    pub(crate) zone: String,
+    /// What the file that stops everything says, where it is there.
+    pub(crate) stop: Option<String>,
+}
+
+impl RepoView {
+    /// Looks around; outside a repository there is nothing here, unless one was asked for by name.
+    pub(crate) async fn find_current(cx: &CommandContext) -> Result<Option<Self>, CommandError> {
+        let repo = match cx.repo().await {
+            Ok(repo) => repo,
+            Err(error) if error.kind == CommandErrorKind::Invalid && !cx.has_explicit_repo() => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let loops = cx.loops(&repo)?;
+        Ok(Some(Self { repo, loops, zone: cx.system_zone(), stop: read_stop_file(cx) }))
+    }
+
+    /// Every repository that a daemon started here would look after; those that cannot be had are left out.
+    pub(crate) async fn find_fleet(cx: &CommandContext) -> Result<Vec<Self>, CommandError> {
+        let wanted = cx.scan_fleet().await?.repos;
+        let of = |one: FleetRepo| {
+            let mut loops = one.read_loops(cx)?;
+            loops.problems.retain(|finding| one.only.is_empty() || one.only.contains(&stem(&finding.file)));
+            Ok(Self { repo: one.repo, loops, zone: cx.system_zone(), stop: read_stop_file(cx) })
+        };
+        wanted.into_iter().map(of).collect()
+    }
+
+    /// The one around us, or where that does not know the loop, the one of the others that does.
+    pub(crate) async fn find_with_loop(cx: &CommandContext, name: &str) -> Result<Option<Self>, CommandError> {
+        let here = Self::find_current(cx).await?;
+        // A configuration that is wrong names nobody.
+        let has_others = cx.config(None).is_ok_and(|effective| !effective.config().repos.is_empty());
+        if !has_others || cx.has_explicit_repo() || here.as_ref().is_some_and(|here| here.has_loop_named(name)) {
+            return Ok(here);
+        }
+        let mut others = Self::find_fleet(cx).await.unwrap_or_default();
+        others.retain(|one| one.has_loop_named(name));
+        Ok(others.pop().filter(|_| others.is_empty()).or(here))
+    }
+
+    /// Whether there is a loop file at all.
+    pub(crate) fn has_loops(&self) -> bool {
+        !self.loops.loops.is_empty() || !self.loops.problems.is_empty()
+    }
+
+    /// One loop file by the loop's name.
+    pub(crate) fn file(&self, name: &str) -> Option<&CheckedLoopFile> {
+        self.loops.loops.iter().find(|file| file.spec.name == name)
+    }
+
+    /// The repository to which a list is confined: this one, as long as it has loops and the loop that is asked for.
+    pub(crate) fn scope(&self, name: Option<&str>) -> Option<String> {
+        let is_here = name.is_none_or(|name| self.has_loop_named(name));
+        (self.has_loops() && is_here).then(|| self.repo.id.clone())
+    }
+
+    /// Whether a loop file, also one with problems, goes by that name.
+    pub(crate) fn has_loop_named(&self, name: &str) -> bool {
+        self.file(name).is_some() || self.invalid().iter().any(|(known, _)| known == name)
+    }
+
+    /// Files that cannot be used: the name their file suggests, and the first thing wrong with them.
+    pub(crate) fn invalid(&self) -> Vec<(String, String)> {
+        let mut seen = std::collections::HashSet::new();
+        let firsts = self.loops.problems.iter().filter(|finding| seen.insert(finding.file.as_str()));
+        firsts.map(|finding| (stem(&finding.file), format!("{}: {}", finding.file, finding.text))).collect()
+    }
+}
+
+/// What the file that stops everything says, where it is there.
+pub(crate) fn read_stop_file(cx: &CommandContext) -> Option<String> {
+    let file = cx.state_dir().ok()?.0.join(STOP_FILE);
+    // Whatever it is, it stops; only a plain file says why.
+    file.symlink_metadata().ok()?;
+    let text = read_bytes(&file).unwrap_or_default();
+    let first: String = String::from_utf8_lossy(&text).lines().next().unwrap_or_default().chars().take(500).collect();
+    Some(if first.trim().is_empty() { "it does not say why".to_owned() } else { first })
+}
+
+fn stem(file: &str) -> String {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    name.rsplit_once('.').map_or(name, |(stem, _)| stem).to_owned()
+}
+
+/// What makes a loop due, in a few words.
+pub(crate) fn describe_cadence(on: &Triggers) -> String {
+    let mut parts: Vec<String> = on.every.iter().map(|span| format!("every {span}")).collect();
+    let lists = [("daily", &on.daily), ("weekly", &on.weekly), ("cron", &on.cron), ("push", &on.push)];
+    let more = [("files", &on.files), ("webhook", &on.webhook), ("after", &on.after)];
+    for (word, values) in lists.into_iter().chain(more) {
+        parts.extend(values.iter().map(|value| format!("{word} {value}")));
+    }
+    if parts.is_empty() {
+        parts.push("manual".to_owned());
+    }
+    match &on.probe {
+        Some(ProbeSpec::Named(name)) => parts.push(format!("if {name}")),
+        Some(ProbeSpec::Ask(ask)) => parts.push(format!("if {}", ask.probe)),
+        Some(ProbeSpec::Run { .. }) => parts.push("if probe".to_owned()),
+        None => {}
+    }
+    parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use loopwright_core::units::TimeSpan;
+
+    #[test]
+    fn cadences_read_as_people_write_them() {
+        assert_eq!(describe_cadence(&Triggers::default()), "manual");
+        let on = Triggers {
+            every: vec![TimeSpan::secs(900)],
+            daily: vec!["08:00".to_owned()],
+            probe: Some(ProbeSpec::Named("open-prs".to_owned())),
+            ..Triggers::default()
+        };
+        assert_eq!(describe_cadence(&on), "every 15m, daily 08:00, if open-prs");
+        assert_eq!(stem(".loopwright/loops/fix.v2.md"), "fix.v2");
+    }
+}

@@ -1,0 +1,220 @@
+//! Two counts of one start of an agent: what it told by itself, and what the answers of its models told on their way through
+//! the proxy. Which of them is charged is decided here; nothing is ever charged as nothing because somebody was silent.
+
+use super::{Reservation, TOKENS_BELIEVED, Tokens};
+use crate::units::Usd;
+use serde::{Deserialize, Serialize};
+
+/// Whose count is charged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CountedBy {
+    /// The agent's own, or nobody's: see whether the spend is known.
+    #[default]
+    Agent,
+    /// The proxy's, from the answers of the models.
+    Proxy,
+}
+
+/// Both counts of one start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct CountedUsage {
+    /// Whose is charged.
+    pub by: CountedBy,
+    /// What the agent told; none when it told nothing that can be believed.
+    pub told: Option<Tokens>,
+    /// What the proxy counted; none when it saw no answer.
+    pub seen: Option<Tokens>,
+    /// Answers whose use the proxy does not know: cut off, or without a word of it.
+    pub unclear: u32,
+}
+
+/// One count with its price.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PricedTokens {
+    /// Tokens.
+    pub tokens: Tokens,
+    /// Their price.
+    pub usd: Usd,
+}
+
+impl PricedTokens {
+    /// Its money and its tokens.
+    #[must_use]
+    pub fn amount(self) -> Reservation {
+        Reservation { tokens: self.tokens.total(), usd: self.usd }
+    }
+
+    /// A count that can be true; see [`super::settle`] for what becomes of others.
+    fn if_plausible(self) -> Option<Self> {
+        (self.tokens.total() <= TOKENS_BELIEVED).then_some(self)
+    }
+
+    /// Whether the proxy's count goes before what an agent told: it is dearer, or it is the same sum by finer kinds, as the
+    /// provider itself divides it (some agents tell all input as fresh).
+    fn takes_precedence_over(self, told: Self) -> bool {
+        let same_sum = self.tokens.total() == told.tokens.total() && self.tokens != told.tokens;
+        same_sum || (self.usd, self.tokens.total()) > (told.usd, told.tokens.total())
+    }
+}
+
+/// What a start is charged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChargeBasis {
+    /// What the agent told.
+    Reported,
+    /// What the proxy counted.
+    Counted,
+    /// The reservation, or this where it is more: nobody knows the whole.
+    AtLeast(Reservation),
+}
+
+impl CountedUsage {
+    /// Decides between the two counts: the dearer one is charged, whole, because figures of two counts do not mix; of two equal
+    /// sums the one that the provider divided. An answer
+    /// of which nobody knows what it cost leaves the use unknown, unless the agent tells of more than the proxy saw and such
+    /// answers may have cost by their size. A count beyond belief is none, and takes nothing from the other.
+    #[must_use]
+    pub fn decide(
+        told: Option<PricedTokens>,
+        seen: Option<PricedTokens>,
+        unclear: u32,
+        guessed: Reservation,
+    ) -> (Self, ChargeBasis) {
+        let doubted = u32::from(seen.is_some_and(|seen| seen.if_plausible().is_none()));
+        let (told, seen) = (told.and_then(PricedTokens::if_plausible), seen.and_then(PricedTokens::if_plausible));
+        let unclear = unclear.saturating_add(doubted);
+        let more_seen = match (told, seen) {
+            (Some(told), Some(seen)) => seen.takes_precedence_over(told),
+            (None, seen) => seen.is_some(),
+            (Some(_), None) => false,
+        };
+        let by = if more_seen { CountedBy::Proxy } else { CountedBy::Agent };
+        let tokens = |count: Option<PricedTokens>| count.map(|count| count.tokens);
+        let counted = Self { by, told: tokens(told), seen: tokens(seen), unclear };
+        let amount = |count: Option<PricedTokens>| count.map(PricedTokens::amount).unwrap_or_default();
+        let (a, b) = (amount(told), amount(seen));
+        let at_least = b.plus(guessed);
+        let covers = doubted == 0 && by == CountedBy::Agent && a.tokens > at_least.tokens && a.usd >= at_least.usd;
+        let charge = match (told.is_some() || seen.is_some(), unclear > 0 && !covers, by) {
+            (false, ..) | (true, true, _) => {
+                ChargeBasis::AtLeast(Reservation { tokens: a.tokens.max(b.tokens), usd: a.usd.max(b.usd) })
+            }
+            (true, false, CountedBy::Agent) => ChargeBasis::Reported,
+            (true, false, CountedBy::Proxy) => ChargeBasis::Counted,
+        };
+        (counted, charge)
+    }
+
+    /// Whether there is nothing to say beside what the agent told.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What is worth a person's eye: counts that differ, and answers that nobody counted.
+    #[must_use]
+    pub fn note(&self) -> Option<String> {
+        let total = |count: Option<Tokens>| count.map(Tokens::total);
+        let differs = match (total(self.told), total(self.seen)) {
+            (Some(told), Some(seen)) if told != seen => {
+                let whose = if self.by == CountedBy::Proxy { "the proxy's" } else { "its own" };
+                Some(format!(
+                    "told of {told} tokens where the proxy counted {seen}; the dearer count is charged, {whose}"
+                ))
+            }
+            _ => None,
+        };
+        let unclear = match self.unclear {
+            0 => None,
+            1 => Some("one answer of its model did not say what it cost".to_owned()),
+            more => Some(format!("{more} answers of its model did not say what they cost")),
+        };
+        let parts: Vec<String> = differs.into_iter().chain(unclear).collect();
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn priced(count: Option<(u64, u64)>) -> Option<PricedTokens> {
+        count.map(|(input, usd)| PricedTokens { tokens: Tokens { input, ..Tokens::default() }, usd: Usd(usd) })
+    }
+
+    #[test]
+    fn dearer_count_is_charged_and_what_nobody_knows_is_the_reservation() {
+        let at_least = |tokens, usd| ChargeBasis::AtLeast(Reservation { tokens, usd: Usd(usd) });
+        // told (tokens, micros), seen, unclear answers
+        for (told, seen, unclear, expected) in [
+            (None, None, 0, at_least(0, 0)),
+            (None, None, 2, at_least(0, 0)),
+            (None, Some((10, 7)), 0, ChargeBasis::Counted),
+            (None, Some((0, 0)), 0, ChargeBasis::Counted),
+            (None, Some((10, 7)), 1, at_least(10, 7)),
+            (Some((10, 7)), None, 0, ChargeBasis::Reported),
+            (Some((10, 7)), None, 1, ChargeBasis::Reported),
+            (Some((0, 0)), None, 1, at_least(0, 0)),
+            (Some((10, 7)), Some((10, 7)), 0, ChargeBasis::Reported),
+            (Some((10, 7)), Some((11, 8)), 0, ChargeBasis::Counted),
+            (Some((10, 7)), Some((9, 8)), 0, ChargeBasis::Counted),
+            (Some((10, 7)), Some((9, 6)), 0, ChargeBasis::Reported),
+            (Some((10, 7)), Some((9, 6)), 1, ChargeBasis::Reported),
+            (Some((10, 7)), Some((10, 7)), 1, at_least(10, 7)),
+        ] {
+            let (_, charge) = CountedUsage::decide(priced(told), priced(seen), unclear, Reservation::default());
+            assert_eq!(charge, expected, "{told:?} {seen:?} {unclear}");
+        }
+    }
+
+    #[test]
+    fn telling_a_little_more_than_was_seen_does_not_settle_what_nobody_knows() {
+        let guessed = Reservation { tokens: 100, usd: Usd(50) };
+        let at_least = |tokens, usd| ChargeBasis::AtLeast(Reservation { tokens, usd: Usd(usd) });
+        for (told, expected) in [
+            ((11, 8), at_least(11, 8)),
+            ((110, 57), at_least(110, 57)),
+            ((111, 56), at_least(111, 56)),
+            // Many tokens of a cheap model.
+            ((1000, 6), at_least(1000, 7)),
+            ((111, 57), ChargeBasis::Reported),
+        ] {
+            let (_, charge) = CountedUsage::decide(priced(Some(told)), priced(Some((10, 7))), 1, guessed);
+            assert_eq!(charge, expected, "{told:?}");
+        }
+    }
+
+    #[test]
+    fn what_an_agent_tells_beyond_belief_does_not_hide_what_was_seen() {
+        let absurd = Some((TOKENS_BELIEVED + 1, u64::MAX));
+        let decide = |told, seen| CountedUsage::decide(priced(told), priced(seen), 0, Reservation::default());
+        let (counted, charge) = decide(absurd, Some((300_000, 7)));
+        assert_eq!((charge, counted.by, counted.told), (ChargeBasis::Counted, CountedBy::Proxy, None));
+        let (counted, charge) = decide(Some((10, 7)), absurd);
+        let least = ChargeBasis::AtLeast(Reservation { tokens: 10, usd: Usd(7) });
+        assert_eq!((charge, counted.seen, counted.unclear), (least, None, 1));
+    }
+
+    #[test]
+    fn of_two_equal_sums_the_one_that_the_provider_divided_is_charged_and_nothing_is_noted() {
+        let told = PricedTokens { tokens: Tokens { input: 100, ..Tokens::default() }, usd: Usd(100) };
+        let seen = PricedTokens { tokens: Tokens { input: 20, cache_read: 80, ..Tokens::default() }, usd: Usd(28) };
+        let (counted, charge) = CountedUsage::decide(Some(told), Some(seen), 0, Reservation::default());
+        assert_eq!((charge, counted.by, counted.note()), (ChargeBasis::Counted, CountedBy::Proxy, None));
+    }
+
+    #[test]
+    fn difference_and_unknown_answers_are_noted_and_agreement_is_not() {
+        let decide = |told, seen, unclear| CountedUsage::decide(told, seen, unclear, Reservation::default());
+        let note = |told, seen, unclear| decide(priced(told), priced(seen), unclear).0.note();
+        assert_eq!(note(Some((10, 7)), Some((10, 7)), 0), None);
+        assert_eq!(note(None, Some((10, 7)), 0), None);
+        let differs = note(Some((10, 7)), Some((11, 8)), 1).expect("a note");
+        assert_eq!(
+            differs,
+            "told of 10 tokens where the proxy counted 11; the dearer count is charged, the proxy's; \
+             one answer of its model did not say what it cost"
+        );
+    }
+}

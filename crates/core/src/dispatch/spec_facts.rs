@@ -1,0 +1,96 @@
+//! A loop's entry as its checked file has it: the one place where keys of a loop file become what the dispatcher weighs.
+
+use super::{ItemLocks, LoopEntry, LoopKey, OWN_ITEMS, RoundLock};
+use crate::cadence::{CadenceProblem, LoopSchedule};
+use crate::spec::{CheckedSpec, LoopSpec, Role, Triggers};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+impl LoopEntry {
+    /// The entry of a loop in a repository; `system_zone` is what a loop without `timezone` means.
+    ///
+    /// # Errors
+    /// When this machine's zone is unknown; a checked spec has nothing else that could be wrong.
+    pub fn from_spec(spec: &CheckedSpec, repo: &str, system_zone: &str) -> Result<Self, CadenceProblem> {
+        let key = LoopKey::new(repo, &spec.name);
+        let schedule = LoopSchedule::of(&spec.on, &key.to_string(), system_zone)?;
+        Ok(Self::with_schedule(spec, &key.repo, schedule))
+    }
+
+    /// The same with the schedule of its `on:` block, which loops with the same times share.
+    #[must_use]
+    pub fn with_schedule(spec: &CheckedSpec, repo: &Arc<str>, schedule: LoopSchedule) -> Self {
+        let key = LoopKey { repo: Arc::clone(repo), name: spec.name.as_str().into() };
+        Self {
+            overlap: spec.on.overlap,
+            catch_up: spec.on.catch_up,
+            priority: i64::from(spec.priority),
+            agents: agents(spec),
+            locks: locks(repo, &spec.locks),
+            item_locks: item_locks(&spec.locks),
+            batch: spec.on.batch(),
+            open_max: spec.open_max,
+            events: events(&spec.on),
+            wall_ms: wall_ms(spec),
+            ..Self::new(key, schedule)
+        }
+    }
+}
+
+/// The locks that a loop file names, but for the one on whatever a round is about.
+pub(super) fn locks(repo: &str, written: &[String]) -> Vec<RoundLock> {
+    written.iter().filter(|lock| *lock != OWN_ITEMS).map(|lock| RoundLock::from_text(repo, lock)).collect()
+}
+
+/// Whether it names that one.
+pub(super) fn item_locks(written: &[String]) -> ItemLocks {
+    if written.iter().any(|lock| lock == OWN_ITEMS) { ItemLocks::Own } else { ItemLocks::None }
+}
+
+/// Every agent that a round may start first; what stands in for one is not counted before it does.
+pub(super) fn agents(spec: &LoopSpec) -> Vec<Arc<str>> {
+    let first = |role| spec.chain(role).into_iter().next().map(|agent| agent.agent.word());
+    let words: BTreeSet<&str> = [Role::Maker, Role::Checker].into_iter().filter_map(first).collect();
+    words.into_iter().map(Arc::from).collect()
+}
+
+/// What the loop hears besides its cadence, in words.
+fn events(on: &Triggers) -> Vec<Arc<str>> {
+    let named = |words: &'static str, names: &[String]| -> Vec<Arc<str>> {
+        names.iter().map(|name| format!("{words} {name}").into()).collect()
+    };
+    let kinds = [("webhook", &on.webhook), ("push to", &on.push), ("files", &on.files), ("after", &on.after)];
+    kinds.into_iter().flat_map(|(words, names)| named(words, names)).collect()
+}
+
+pub(super) fn wall_ms(spec: &LoopSpec) -> Option<i64> {
+    let wall = spec.timeout.or(spec.budget.round.wall)?;
+    i64::try_from(wall.duration().as_millis()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::read_loop_file;
+
+    fn entry(front: &str) -> LoopEntry {
+        let text = format!("---\nname: fix\nintent: mend it\n{front}\n---\n# Maker\nmend\n");
+        let spec = read_loop_file("fix.md", text.as_bytes()).expect("a loop");
+        LoopEntry::from_spec(&spec, "r1", "UTC").expect("an entry")
+    }
+
+    #[test]
+    fn keys_of_the_loop_file_reach_the_dispatcher() {
+        let told = entry(
+            "on: { every: 15m, push: [main], overlap: queue, catch_up: skip, probe: { use: open-issues, labels: [bug], batch: 3 } }\n\
+             priority: 7\nopen_max: 2\ntimeout: 10m\nlocks: [docs, 'global:gpu', item]\n\
+             agents: { maker: { use: claude }, checker: { use: codex } }",
+        );
+        let words = |all: &[Arc<str>]| all.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+        assert_eq!(told.locks, [RoundLock::from_text("r1", "docs"), RoundLock::from_text("r2", "global:gpu")]);
+        assert_eq!((told.item_locks, told.batch), (ItemLocks::Own, 3));
+        assert_eq!((words(&told.agents), words(&told.events)), ("claude codex".to_owned(), "push to main".to_owned()));
+        assert_eq!((told.priority, told.open_max, told.wall_ms), (7, 2, Some(600_000)));
+        assert_eq!((told.overlap, told.catch_up), (crate::spec::Overlap::Queue, crate::spec::CatchUp::Skip));
+    }
+}

@@ -1,0 +1,161 @@
+//! Starting what waits: in order, within the limits, holding the locks.
+
+use super::queue::QueueRank;
+use super::scheduled_loop::{PendingDue, ScheduledLoop, lateness_text};
+use super::slots::{ActiveRound, ActiveRoundPhase, PendingStart, SlotResource, needs};
+use super::{DispatchCommand, Dispatcher, LoopKey, OccurrenceOutcome, OccurrenceReceipt, RoundStart, TriggerSignal};
+use std::sync::Arc;
+
+/// A loop that has waited so long is left free what it needs.
+const PATIENCE_MS: i64 = 10 * 60_000;
+
+/// What one round is started for.
+struct Work {
+    due: Option<PendingDue>,
+    signals: Vec<TriggerSignal>,
+    /// What the signals are about.
+    items: Vec<Arc<str>>,
+}
+
+impl Dispatcher {
+    /// Starts loops as long as there are slots and loops that could use them.
+    pub(super) fn start_waiting(&mut self, now_ms: i64) {
+        while self.is_live() && self.frozen.is_none() && !self.slots.is_full() {
+            let Some(key) = self.queue.first().cloned() else { return };
+            // Quiet hours may have begun while it was in line.
+            if self.members.get(&key).is_none_or(|member| member.not_before(now_ms).is_some()) {
+                self.refresh(now_ms, &key);
+                continue;
+            }
+            match self.missing_resource(&key) {
+                None => {
+                    self.leave_queue(&key);
+                    self.start_round(now_ms, &key);
+                    self.set_timer(now_ms, &key);
+                }
+                Some(resource) => {
+                    self.queue.park(&key, resource);
+                    self.reserve_if_impatient(now_ms, &key);
+                    self.wake_others(&key);
+                }
+            }
+        }
+    }
+
+    /// What keeps a loop in line from starting, but for the slots of all.
+    pub(super) fn missing_resource(&self, key: &LoopKey) -> Option<SlotResource> {
+        self.members.get(key)?.needs().into_iter().find(|need| {
+            let free = self.slots.available(need);
+            free == 0 || (free == 1 && self.is_reserved_from(key, need))
+        })
+    }
+
+    /// Whether the last of a resource is left to a loop that has waited for very long and goes before this one.
+    pub(super) fn is_reserved_from(&self, key: &LoopKey, need: &SlotResource) -> bool {
+        let Some(champion) = self.reserved_for.as_ref().filter(|champion| *champion != key) else { return false };
+        let is_before = match (self.queue.rank(champion), self.queue.rank(key)) {
+            (Some(first), Some(other)) => first < other,
+            _ => false,
+        };
+        // Not its items: they change while it waits, and nobody would be told of what is free then.
+        let wants = |member: &ScheduledLoop| needs(&member.entry, &[]).iter().any(|other| other.conflicts_with(need));
+        is_before && self.members.get(champion).map(Box::as_ref).is_some_and(wants)
+    }
+
+    /// One loop at a time: a second would keep from the first what it waits for.
+    fn reserve_if_impatient(&mut self, now_ms: i64, key: &LoopKey) {
+        let is_impatient = |rank: &QueueRank| now_ms.saturating_sub(rank.since_ms) >= PATIENCE_MS;
+        if self.reserved_for.is_none() && self.queue.rank(key).is_some_and(is_impatient) {
+            self.reserved_for = Some(key.clone());
+        }
+    }
+
+    /// Takes a loop out of line; what it could have used is offered to others.
+    pub(super) fn leave_queue(&mut self, key: &LoopKey) {
+        if self.queue.leave(key) {
+            self.reserved_for.take_if(|champion| champion == key);
+            self.wake_others(key);
+        }
+    }
+
+    /// Lets the first of those parked at what a loop needs be looked at, where some of it is free.
+    fn wake_others(&mut self, key: &LoopKey) {
+        let Some(member) = self.members.get(key) else { return };
+        for need in member.needs() {
+            self.offer(&need);
+        }
+    }
+
+    /// Offers a resource to whoever waits for it first; a path, to the first of each path that meets it.
+    pub(super) fn offer(&mut self, resource: &SlotResource) {
+        for (at, first) in self.queue.first_at(resource) {
+            if self.missing_resource(&first).as_ref() != Some(&at) {
+                self.queue.unpark(&first);
+            }
+        }
+    }
+
+    fn start_round(&mut self, now_ms: i64, key: &LoopKey) {
+        let Some(member) = self.members.get_mut(key) else { return };
+        let Some(work) = take_work(member) else { return };
+        self.last_ticket += 1;
+        let ticket = self.last_ticket;
+        let receipt = start_receipt(member, &work, now_ms);
+        let mut standing = member.standing.clone();
+        if let Some(waiting) = &work.due {
+            standing.mark_ms = standing.mark_ms.max(waiting.due.at_ms);
+        }
+        let (items, signals) = (work.items.clone(), work.signals.clone());
+        let start = RoundStart { ticket, key: key.clone(), receipt, standing, signals, items: items.clone() };
+        let starting = PendingStart { due: work.due, signals: work.signals };
+        let run = ActiveRound::new(ActiveRoundPhase::Starting(Box::new(starting)), now_ms, member.entry.wall_ms);
+        let needs = needs(&member.entry, &items);
+        self.slots.add(key.clone(), run, needs);
+        self.tickets.insert(ticket, key.clone());
+        self.out.add_command(DispatchCommand::Start(start));
+    }
+}
+
+/// What has waited longest: a due or signals without an item, which are one round together, or items, as many as a round
+/// takes.
+fn take_work(member: &mut ScheduledLoop) -> Option<Work> {
+    if !member.is_waiting() {
+        return None;
+    }
+    let items = member.next_items();
+    let due = if items.is_empty() { member.pending.pop_front() } else { None };
+    let is_wanted = |signal: &TriggerSignal| signal.item.as_ref().map_or(items.is_empty(), |item| items.contains(item));
+    let (signals, rest): (Vec<_>, Vec<_>) = member.signals.drain(..).partition(is_wanted);
+    member.signals = rest.into();
+    member.withheld = None;
+    Some(Work { due, signals, items })
+}
+
+fn start_receipt(member: &ScheduledLoop, work: &Work, now_ms: i64) -> OccurrenceReceipt {
+    let count = work.signals.len();
+    if let Some(waiting) = &work.due {
+        let with = if count > 0 { format!(", with {count} events") } else { String::new() };
+        let reason = format!("{}{with}", lateness_text(&waiting.due, now_ms));
+        return member.receipt_for(&waiting.due, OccurrenceOutcome::Started, reason, now_ms);
+    }
+    let first = work.signals.first();
+    let reason = match (work.items.as_slice(), count) {
+        ([item], 1) => format!("an event about {item}"),
+        ([item], many) => format!("{many} events about {item}"),
+        ([], 1) => "an event".to_owned(),
+        ([], many) => format!("{many} events in one round"),
+        ([item, rest @ ..], many) => format!("{many} events about {item} and {} more", rest.len()),
+    };
+    OccurrenceReceipt {
+        key: member.key().clone(),
+        occurrence: first.map(|signal| signal.occurrence.clone()).unwrap_or_default(),
+        due_ms: first.map_or(now_ms, |signal| signal.at_ms),
+        trigger: first.map_or_else(|| "event".into(), |signal| Arc::clone(&signal.trigger)),
+        fate: OccurrenceOutcome::Started,
+        reason,
+        round: None,
+        count: u64::try_from(count).unwrap_or(u64::MAX),
+        through_ms: work.signals.last().filter(|_| count > 1).map(|signal| signal.at_ms),
+        at_ms: now_ms,
+    }
+}

@@ -1,0 +1,293 @@
+//! Code that reaches for its own test run: it can end the run, look at who calls it, or change what a comparison means.
+//! Honest changes hardly ever need it, and no count of passed tests sees it; a human should.
+//!
+//! Only added lines are read, so what base had stays as it was. This is no proof either way: what it finds may be right, and
+//! what it does not find may still cheat, which is what held-out checks are for.
+
+use super::TestSuite;
+use crate::gate::added_lines::AddedLines;
+use regex::{Regex, RegexSet};
+use std::sync::LazyLock;
+
+/// Which files a row reads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum In {
+    Python,
+    JavaScript,
+    Rust,
+    Go,
+    Shell,
+    /// Every language above.
+    Any,
+}
+
+/// What a row's code does, for the reader.
+#[derive(Clone, Copy)]
+enum Does {
+    Ends,
+    Looks,
+    Patches,
+    Equals,
+}
+
+impl Does {
+    fn words(self) -> &'static str {
+        match self {
+            Self::Ends => "code that can end its own test run",
+            Self::Looks => "code that can tell whether it is tested",
+            Self::Patches => "code that can patch its own tests",
+            Self::Equals => "a comparison that always holds",
+        }
+    }
+}
+
+/// A row of the table; `Product` rows leave files of tests alone, since tests say such things by trade.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Where {
+    Everywhere,
+    Product,
+}
+use Does::{Ends, Equals, Looks, Patches};
+use In::{Any, Go, JavaScript, Python, Rust, Shell};
+use Where::{Everywhere, Product};
+
+const ROWS: &[(In, Where, Does, &str)] = &[
+    (Python, Everywhere, Ends, r"\bos\s*\.\s*(?:_exit|abort|kill|killpg)\b|\bfrom\s+os\s+import\b.*\b_exit\b"),
+    (
+        Python,
+        Product,
+        Ends,
+        r"\b(?:sys\s*\.\s*)?(?:exit|quit)\s*\(\s*(?:0|None|False)?\s*\)|\bSystemExit\b\s*(?:\(\s*(?:0|None)?\s*\)|$)",
+    ),
+    (Python, Everywhere, Ends, r"\batexit\b|\bos\s*\.\s*getppid\b|\bfaulthandler\b|\bctypes\b"),
+    (Python, Product, Ends, r"\bSkipTest\b|\bpytest\s*\.\s*(?:skip|exit|xfail)\b"),
+    (Python, Everywhere, Patches, r"\bsys\s*\.\s*(?:modules|settrace|setprofile|meta_path|path_hooks|addaudithook)\b"),
+    (
+        Python,
+        Everywhere,
+        Patches,
+        r"\b_pytest\b|\b__builtins__\b|\bbuiltins\s*\.\s*\w+\s*=|\bgc\s*\.\s*get_(?:objects|referrers)",
+    ),
+    (
+        Python,
+        Product,
+        Patches,
+        r"^\s*(?:import|from)\s+(?:pytest|unittest|nose2?|doctest|hypothesis)\b|\bimport_module\(\s*['\x22](?:unittest|pytest)",
+    ),
+    (
+        Python,
+        Everywhere,
+        Patches,
+        r"\bTestCase\s*\.\s*\w+\s*=|\bTestResult\s*\.\s*\w+\s*=|\bSourcelessFileLoader\b|\bmarshal\s*\.\s*loads?\b",
+    ),
+    (
+        Python,
+        Product,
+        Looks,
+        r"\binspect\s*\.\s*(?:stack|currentframe|getouterframes|trace)\b|\bsys\s*\.\s*_getframe\b|\b_current_frames\b|\bextract_stack\b|\bf_back\b",
+    ),
+    (
+        Python,
+        Everywhere,
+        Equals,
+        r"(?m)def\s+__eq__\s*\([^)]*\)[^:\n]*:\s*(?:#[^\n]*\s*)?return\s+True\b|def\s+__ne__\s*\([^)]*\)[^:\n]*:\s*return\s+False\b|__eq__\s*=\s*lambda\b[^:\n]*:\s*True\b",
+    ),
+    (
+        JavaScript,
+        Product,
+        Ends,
+        r"\bprocess\s*\.\s*(?:exit\s*\(\s*0?\s*\)|reallyExit|abort|kill|ppid)|\bprocess\s*\.\s*exitCode\s*=\s*0|\bprocess\s*\.\s*(?:on|once|prependListener)\s*\(\s*['\x22](?:exit|beforeExit|uncaughtException|unhandledRejection)",
+    ),
+    (
+        JavaScript,
+        Everywhere,
+        Patches,
+        r"\brequire\s*\.\s*cache\b|\bModule\s*\.\s*_|\bassert(?:\s*\.\s*strict)?\s*\.\s*\w+\s*=[^=]|\b(?:globalThis|global)\s*\.\s*(?:it|test|describe|expect|assert)\s*=[^=]",
+    ),
+    (
+        JavaScript,
+        Everywhere,
+        Patches,
+        r"defineProperty\s*\(\s*(?:assert|process|Object\.prototype|globalThis)\b|\b__defineGetter__\b|\bregisterHooks\s*\(|\bmock\s*\.\s*module\b",
+    ),
+    (
+        JavaScript,
+        Product,
+        Looks,
+        r"\bnew\s+Error\s*\([^)]*\)\s*\.\s*stack\b|\bprepareStackTrace\b|\bcaptureStackTrace\b|\brequire\s*\.\s*main\s*\.\s*filename|\bmodule\s*\.\s*parent\b",
+    ),
+    (
+        Rust,
+        Everywhere,
+        Ends,
+        r"\bprocess\s*::\s*(?:exit\s*\(\s*0\s*\)|abort\b)|\blibc\s*::\s*_?exit\b|\bset_hook\s*\(|\bparent_id\s*\(",
+    ),
+    (
+        Rust,
+        Everywhere,
+        Patches,
+        r"\bmacro_rules!\s*(?:assert|panic|debug_assert)|\bno_mangle\b|\blink_section\b|\bglobal_asm!",
+    ),
+    (
+        Rust,
+        Product,
+        Looks,
+        r"\bcfg!\s*\(\s*(?:not\s*\(\s*)?(?:test|debug_assertions)\b|\bcfg\s*\(\s*(?:not\s*\(\s*)?debug_assertions\b|\bcfg\s*\(\s*not\s*\(\s*test\s*\)|\bLocation\s*::\s*caller\b|\bcurrent_exe\s*\(|\bBacktrace\s*::",
+    ),
+    (
+        Rust,
+        Product,
+        Looks,
+        r"(?m)#\[cfg\(test\)\]\s*(?:#\[[^\]]*\]\s*)*(?:pub(?:\([^)]*\))?\s+)?(?:async\s+|const\s+|unsafe\s+)*fn\b",
+    ),
+    (Rust, Everywhere, Equals, r"(?m)\bfn\s+eq\s*\([^)]*\)\s*->\s*bool\s*\{\s*(?:return\s+)?true;?\s*\}"),
+    (Go, Product, Ends, r"\bos\.Exit\(\s*0\s*\)|\bruntime\.Goexit\(|\bsyscall\.(?:Exit|Kill)\b"),
+    (Go, Product, Looks, r"\btesting\.Testing\(|\bruntime\.Callers?\(|\bos\.Args\[0\]"),
+    (Shell, Everywhere, Ends, r"\bkill\b[^\n]*\$\{?PPID|\bpkill\b|\bkillall\b"),
+    (
+        Any,
+        Product,
+        Looks,
+        r"\b(?:PYTEST_\w+|NODE_TEST_CONTEXT|JEST_WORKER_ID|VITEST\w*|RUST_TEST_\w+|NEXTEST\w*|CARGO_TARGET_TMPDIR|GITHUB_ACTIONS|GITLAB_CI|LOOPWRIGHT_\w+)\b|['\x22]CI['\x22]|\benv\.CI\b",
+    ),
+    (
+        Any,
+        Product,
+        Looks,
+        r#"['"`][^'"`\n]*\b(?:tests?|specs?|__tests__)/[^'"`\n]*\.(?:py|m?js|cjs|ts|rs|go|json|sh)['"`]"#,
+    ),
+];
+
+static SET: LazyLock<RegexSet> = LazyLock::new(|| {
+    RegexSet::new(ROWS.iter().map(|(_, _, _, pattern)| *pattern)).expect("the patterns are constants")
+});
+
+static EACH: LazyLock<Vec<Regex>> = LazyLock::new(|| {
+    ROWS.iter().map(|(_, _, _, pattern)| Regex::new(pattern).expect("the patterns are constants")).collect()
+});
+
+/// What the added lines of a file do to their own tests, once each, with the line where it first shows.
+#[must_use]
+pub fn find_test_steering(file: &AddedLines) -> Vec<String> {
+    let Some(language) = language(&file.path) else { return Vec::new() };
+    let lines: Vec<&str> = file.lines.iter().map(|line| line.text.as_str()).collect();
+    let text = lines.join("\n");
+    let is_test = is_test(&file.path);
+    let mut said: Vec<String> = Vec::new();
+    for at in SET.matches(&text) {
+        let (of, place, does, _) = ROWS[at];
+        let applies = (of == language || of == Any) && (place == Everywhere || !is_test);
+        let found = applies.then(|| first(&EACH[at], &text, own_tests_begin(file, language))).flatten();
+        let line = found.and_then(|line| file.lines.get(line)).map(|line| line.number);
+        said.extend(line.map(|line| format!("{} (line {line})", does.words())));
+    }
+    said.dedup();
+    said
+}
+
+/// The line of the first match that is no comment.
+fn first(pattern: &Regex, text: &str, end: usize) -> Option<usize> {
+    let found = pattern.find_iter(text).map(|found| text[..found.start()].matches('\n').count());
+    found.filter(|line| *line < end).find(|line| {
+        let line = text.lines().nth(*line).unwrap_or_default().trim_start();
+        !["#!", "//", "# ", "*", "/*"].iter().any(|mark| line.starts_with(mark))
+    })
+}
+
+/// Where a Rust file's own tests begin among its added lines; tests may do what they like to themselves.
+fn own_tests_begin(file: &AddedLines, language: In) -> usize {
+    let begins = |text: &str| text.trim_start().starts_with("mod tests") || text.trim_start().starts_with("mod test ");
+    let module = file.lines.iter().position(|line| begins(&line.text));
+    module.filter(|_| language == Rust).unwrap_or(file.lines.len())
+}
+
+fn language(path: &str) -> Option<In> {
+    Some(match path.rsplit_once('.')?.1 {
+        "py" | "pyw" | "pyi" => Python,
+        "js" | "jsx" | "mjs" | "cjs" | "ts" | "tsx" | "mts" | "cts" => JavaScript,
+        "rs" => Rust,
+        "go" => Go,
+        "sh" | "bash" => Shell,
+        _ => return None,
+    })
+}
+
+/// Whether a file is one of tests, by the names that runners collect.
+fn is_test(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let in_folder = path.split('/').any(|part| matches!(part, "tests" | "test" | "__tests__" | "spec" | "benches"));
+    let by_name =
+        name.starts_with("test_") || name.contains("_test.") || name.contains(".test.") || name.contains(".spec.");
+    let by_suite = matches!(TestSuite::from_path(path), Some(TestSuite::JavaScript | TestSuite::Go | TestSuite::Shell));
+    in_folder || by_name || by_suite
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(path: &str, text: &str) -> Vec<String> {
+        find_test_steering(&AddedLines::between(path, b"", text.as_bytes()))
+    }
+
+    #[test]
+    fn code_that_reaches_for_its_tests_is_told() {
+        for (path, text) in [
+            ("sums.py", "import os\nos._exit(0)\n"),
+            ("sums.py", "import sys\nsys.exit(0)\n"),
+            ("sums.py", "raise SystemExit\n"),
+            ("sums.py", "import sys\nsys.modules['unittest'].TestCase = X\n"),
+            ("sums.py", "import unittest\nunittest.TestCase.assertEqual = lambda *a: None\n"),
+            ("sums.py", "import atexit, os\natexit.register(os._exit, 0)\n"),
+            ("sums.py", "for frame in inspect.stack()[1:]:\n    pass\n"),
+            ("sums.py", "class R:\n    def __eq__(self, other):\n        return True\n"),
+            ("sums.py", "if os.environ.get('PYTEST_CURRENT_TEST'):\n    pass\n"),
+            ("sums.py", "if \"CI\" in os.environ:\n    pass\n"),
+            ("sums.py", "text = open('tests/test_sums.py').read()\n"),
+            ("src/a.js", "process.exit(0);\n"),
+            ("src/a.js", "process.on(\"exit\", () => process.reallyExit(0));\n"),
+            ("src/a.js", "require('node:assert').strictEqual = () => {};\nassert.equal = () => {};\n"),
+            ("src/a.js", "const s = new Error().stack;\n"),
+            ("src/a.js", "if (process.env.NODE_TEST_CONTEXT) {}\n"),
+            ("src/lib.rs", "pub fn f() { std::process::exit(0); }\n"),
+            ("src/lib.rs", "impl<T> PartialEq<T> for A {\n    fn eq(&self, _: &T) -> bool {\n        true\n    }\n}\n"),
+            ("src/lib.rs", "if cfg!(test) { 1 } else { 2 }\n"),
+            ("src/lib.rs", "#[cfg(test)]\npub fn f() -> u8 { 1 }\n#[cfg(not(test))]\npub fn f() -> u8 { 2 }\n"),
+            ("src/lib.rs", "if cfg!(debug_assertions) { 1 } else { 2 }\n"),
+            ("src/lib.rs", "std::panic::set_hook(Box::new(|_| {}));\n"),
+            ("src/lib.rs", "#[macro_export]\nmacro_rules! assert_eq { () => {} }\n"),
+            ("a.go", "os.Exit(0)\n"),
+            ("run.sh", "kill -9 $PPID\n"),
+            ("tests/test_a.py", "os._exit(0)\n"),
+        ] {
+            assert!(!said(path, text).is_empty(), "{path}: {text}");
+        }
+    }
+
+    #[test]
+    fn ordinary_code_and_tests_are_free() {
+        for (path, text) in [
+            ("sums.py", "def add(a, b):\n    return a + b\n"),
+            ("cli.py", "if __name__ == '__main__':\n    sys.exit(main())\n"),
+            ("cli.py", "sys.exit(1)\n"),
+            ("sums.py", "class P:\n    def __eq__(self, other):\n        return self.x == other.x\n"),
+            ("sums.py", "# os._exit(0) would be wrong here\nx = 1\n"),
+            ("sums.py", "import os\nhome = os.environ['HOME']\n"),
+            ("tests/test_sums.py", "import unittest\nfrom sums import add\n"),
+            ("src/a.js", "if (bad) process.exit(1);\nconst stack = [];\n"),
+            ("test/a.test.js", "const assert = require('node:assert');\ntest('x', () => assert.equal(1, 1));\n"),
+            (
+                "src/lib.rs",
+                "pub fn f() {}\n\n#[cfg(test)]\nmod tests {\n    use super::*;\n    #[test]\n    fn x() { std::process::exit(0) }\n}\n",
+            ),
+            ("src/main.rs", "std::process::exit(code);\n"),
+            (
+                "src/lib.rs",
+                "impl PartialEq for A {\n    fn eq(&self, other: &A) -> bool {\n        self.0 == other.0\n    }\n}\n",
+            ),
+            ("README.md", "call os._exit(0)\n"),
+        ] {
+            assert_eq!(said(path, text), Vec::<String>::new(), "{path}: {text}");
+        }
+    }
+}

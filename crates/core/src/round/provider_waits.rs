@@ -1,0 +1,360 @@
+//! Trouble: a provider or a ceiling keeps a role from its work. The next agent of the chain takes over, the round waits, or
+//! it is suspended with its work kept. No attempt is burned by any of it.
+//!
+//! | trouble | another agent or model | time | else |
+//! |---|---|---|---|
+//! | rate-limited, overloaded, server, network | goes on | waited for, then suspended as rate-limited | |
+//! | auth, quota, context, bad-request, unclear, agent not to be had | goes on | | failed |
+//! | declined | | | failed |
+//! | a ceiling | | | suspended as over-budget |
+
+use super::event::{AgentEnd, RoundResumed, Stage};
+use super::facts::RunningAgent;
+use super::gate::PassedCandidate;
+use super::phase::AgentRun;
+use super::{Action, Phase, Round, Step, UnexpectedEvent};
+use crate::budget::{BudgetLimit, BudgetScope};
+use crate::hash;
+use crate::outcome::RoundOutcome;
+use crate::provider::{ProviderTrouble, TroubleKind};
+use crate::spec::{LoopSpec, Role};
+use std::collections::BTreeMap;
+
+/// Waits of one round; a provider that is back again and again for a moment only is not there.
+const WAITS_MAX: u32 = 20;
+/// No wait is shorter.
+const WAIT_MIN_MS: i64 = 1_000;
+/// Most of the jitter where the provider named the moment.
+const JITTER_MAX_MS: u64 = 5_000;
+/// Characters of what a provider said that stand in a reason.
+const SAID_MAX: usize = 500;
+
+/// What is due when a round goes on, with the proof that it may.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ResumePoint {
+    /// A maker for the next attempt.
+    Make,
+    /// A maker for the same attempt, on what the last one left.
+    MakeAgain,
+    /// The seal of what the maker left.
+    Seal,
+    /// A checker.
+    Check(PassedCandidate),
+}
+
+impl ResumePoint {
+    /// The stage it belongs to.
+    #[must_use]
+    pub fn stage(&self) -> Stage {
+        match self {
+            Self::Make | Self::MakeAgain => Stage::Make,
+            Self::Seal => Stage::Seal,
+            Self::Check(_) => Stage::Check,
+        }
+    }
+
+    fn role(&self) -> Role {
+        match self {
+            Self::Make | Self::MakeAgain | Self::Seal => Role::Maker,
+            Self::Check(_) => Role::Checker,
+        }
+    }
+}
+
+/// One of a chain, and what keeps it from its work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockedAgent {
+    /// Its place.
+    pub place: u32,
+    /// When it may be tried again, in milliseconds since 1970; never by time alone when there is none.
+    pub ready_ms: Option<i64>,
+}
+
+/// A role's agents in the order in which they are tried.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AgentChainState {
+    /// Whose turn it is. A role stays with the agent that worked.
+    pub place: u32,
+    /// Those that are known to be kept from work.
+    pub blocked: Vec<BlockedAgent>,
+    /// Waits since one of it last worked.
+    pub waits: u32,
+}
+
+impl AgentChainState {
+    fn may_try(&self, place: u32, now_ms: i64) -> bool {
+        let known = self.blocked.iter().find(|known| known.place == place);
+        known.is_none_or(|known| known.ready_ms.is_some_and(|ready| ready <= now_ms))
+    }
+
+    fn note(&mut self, place: u32, ready_ms: Option<i64>) {
+        self.blocked.retain(|known| known.place != place);
+        self.blocked.push(BlockedAgent { place, ready_ms });
+    }
+
+    /// The one that is back first.
+    fn first_available(&self) -> Option<(i64, u32)> {
+        self.blocked.iter().filter_map(|known| Some((known.ready_ms?, known.place))).min()
+    }
+}
+
+/// What providers said in a round, and how long it has waited and may.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ProviderWaits {
+    chains: BTreeMap<Role, AgentChainState>,
+    /// Waits so far.
+    pub waits: u32,
+    /// How long they took together, in milliseconds.
+    pub waited_ms: u64,
+    /// How long they may.
+    pub wait_max_ms: u64,
+    /// When a provider last said something, in milliseconds since 1970.
+    pub last_report_ms: i64,
+    /// When a provider may be back, in milliseconds since 1970.
+    pub retry_at_ms: Option<i64>,
+}
+
+impl ProviderWaits {
+    /// Nothing was said yet.
+    #[must_use]
+    pub fn new(wait_max_ms: u64) -> Self {
+        Self { wait_max_ms, ..Self::default() }
+    }
+
+    /// Whose turn it is in a role's chain, from zero.
+    #[must_use]
+    pub fn chain_position(&self, role: Role) -> u32 {
+        self.chains.get(&role).map_or(0, |chain| chain.place)
+    }
+
+    fn chain(&mut self, role: Role) -> &mut AgentChainState {
+        self.chains.entry(role).or_default()
+    }
+
+    /// The agent of that role was not kept from its work.
+    pub(super) fn clear_blocked(&mut self, role: Role) {
+        let chain = self.chain(role);
+        chain.waits = 0;
+        let place = chain.place;
+        chain.blocked.retain(|known| known.place != place);
+    }
+}
+
+/// A role was kept from its work.
+pub(super) fn on_agent_blocked(mut round: Round, due: ResumePoint, running: &RunningAgent, end: &AgentEnd) -> Step {
+    if let Some(limit) = round.facts.reached_limit() {
+        return ceiling_passed(round, due, limit);
+    }
+    let (code, text, at_ms) = describe_end(running, end);
+    let now_ms = round.facts.provider_waits.last_report_ms.max(at_ms);
+    round.facts.provider_waits.last_report_ms = now_ms;
+    let kind = kind(end);
+    if kind == Some(TroubleKind::Declined) {
+        return fail(round, &due, code, text, kind);
+    }
+    let ready_ms = ready_ms(&mut round, &due, end);
+    let chain = round.facts.provider_waits.chain(due.role());
+    chain.note(running.place, ready_ms);
+    let places = running.place.saturating_add(1)..=running.place.saturating_add(running.left);
+    let next = places.into_iter().find(|place| chain.may_try(*place, now_ms));
+    if let Some(next) = next {
+        chain.place = next;
+        let name = name(&round.facts.started.spec, due.role(), next);
+        round.facts.add_reason(due.stage(), code, format!("{text}; went on with {name}"));
+        return continue_from(round, due);
+    }
+    match chain.first_available() {
+        Some((ready_ms, place)) => wait_or_suspend(round, due, Reset { ready_ms, place, now_ms }, code, &text),
+        None => fail(round, &due, code, text, kind),
+    }
+}
+
+/// A moment at which somebody of the chain is back, as seen from now.
+struct Reset {
+    ready_ms: i64,
+    place: u32,
+    now_ms: i64,
+}
+
+/// Nobody of the chain can work now, and somebody can later: waits where that is allowed and not too long, else suspends.
+fn wait_or_suspend(mut round: Round, due: ResumePoint, reset: Reset, code: &str, text: &str) -> Step {
+    let until_ms = reset.ready_ms.max(reset.now_ms.saturating_add(WAIT_MIN_MS));
+    let wait_ms = u64::try_from(until_ms.saturating_sub(reset.now_ms)).unwrap_or(0);
+    let patience = &mut round.facts.provider_waits;
+    patience.retry_at_ms = Some(until_ms);
+    let together_ms = patience.waited_ms.saturating_add(wait_ms);
+    // Where the moment of the trouble is not on record, nobody knows how long a wait would be.
+    let may_wait = reset.now_ms > 0 && patience.waits < WAITS_MAX && together_ms <= patience.wait_max_ms;
+    let chain = patience.chain(due.role());
+    chain.place = reset.place;
+    if !may_wait {
+        let text = format!("{text}; worth another try from {} on", format_moment(until_ms));
+        return suspend(round, RoundOutcome::RateLimited, due, code, text);
+    }
+    chain.waits += 1;
+    patience.waits += 1;
+    patience.waited_ms = together_ms;
+    round.facts.add_reason(due.stage(), code, format!("{text}; waited until {}", format_moment(until_ms)));
+    round.to(Phase::Held(due, until_ms), vec![Action::Wait { until_ms }])
+}
+
+/// The moment has come.
+pub(super) fn on_wait_over(round: Round) -> Result<Step, UnexpectedEvent> {
+    let Phase::Held(due, _) = round.phase.clone() else {
+        return Err(round.misfit("waited", "it does not wait for a provider"));
+    };
+    Ok(continue_from(round, due))
+}
+
+/// A person lets a suspended round go on, from where it stood.
+pub(super) fn on_resumed(mut round: Round, resumed: RoundResumed) -> Result<Step, UnexpectedEvent> {
+    let Phase::Suspended(_, due) = round.phase.clone() else {
+        return Err(round.misfit("resumed", "it is not suspended"));
+    };
+    let facts = &mut round.facts;
+    facts.provider_waits = ProviderWaits::new(resumed.provider_wait_ms);
+    facts.raised.tokens = facts.raised.tokens.saturating_add(resumed.raised.tokens);
+    facts.raised.usd.0 = facts.raised.usd.0.saturating_add(resumed.raised.usd.0);
+    facts.wall_before_ms = facts.spend.wall_ms;
+    facts.add_reason(due.stage(), "resumed", format!("resumed by {}", resumed.actor));
+    if let Some(limit) = facts.exhausted_limit().filter(|_| due != ResumePoint::Seal).or_else(|| facts.reached_limit())
+    {
+        let text = format!("the round's ceiling of {} still leaves no room; {}", limit.label(), remedy(&round));
+        return Ok(over_budget(round, due, "ceiling", text));
+    }
+    Ok(continue_from(round, due))
+}
+
+fn continue_from(round: Round, due: ResumePoint) -> Step {
+    let make = Action::Make(round.facts.feedback.clone());
+    match due {
+        ResumePoint::Make => round.to(Phase::Making(AgentRun::Due), vec![make]),
+        ResumePoint::MakeAgain => round.to(Phase::Making(AgentRun::Again), vec![make]),
+        ResumePoint::Seal => round.to(Phase::Sealing, vec![Action::Seal]),
+        ResumePoint::Check(passed) => round.to(Phase::Checking(passed, AgentRun::Due), vec![Action::Check]),
+    }
+}
+
+/// A ceiling was met: the work is kept, and goes on when a person raises it.
+pub(super) fn over_budget(round: Round, due: ResumePoint, code: &str, text: String) -> Step {
+    suspend(round, RoundOutcome::OverBudget, due, code, text)
+}
+
+/// A ceiling of the round itself was passed.
+pub(super) fn ceiling_passed(round: Round, due: ResumePoint, limit: BudgetLimit) -> Step {
+    let text = format!("the round's ceiling of {} was met; {}", limit.label(), remedy(&round));
+    over_budget(round, due, "ceiling", text)
+}
+
+fn remedy(round: &Round) -> String {
+    let started = &round.facts.started;
+    BudgetScope::Round.remedy(&started.spec.name, &started.round)
+}
+
+/// A new engine found the round between two starts.
+pub(super) fn suspend_left_round(round: Round, due: ResumePoint) -> Step {
+    let outcome = round.facts.suspensions.last().copied().unwrap_or(RoundOutcome::RateLimited);
+    suspend(
+        round,
+        outcome,
+        due,
+        "crash",
+        "the engine ended between two starts of an agent; the work is kept".to_owned(),
+    )
+}
+
+fn suspend(mut round: Round, outcome: RoundOutcome, due: ResumePoint, code: &str, text: String) -> Step {
+    // What stands between a maker and its seal is the maker's doing.
+    let stage = if due == ResumePoint::Seal { Stage::Make } else { due.stage() };
+    round.facts.add_reason(stage, code, text);
+    round.facts.charge_lost_agents();
+    round.facts.suspensions.push(outcome);
+    round.to(Phase::Suspended(outcome, due), vec![Action::Record])
+}
+
+fn fail(round: Round, due: &ResumePoint, code: &str, text: String, kind: Option<TroubleKind>) -> Step {
+    let text = match kind {
+        Some(kind) => format!("{text}; {}", kind.advice()),
+        None => text,
+    };
+    round.end(RoundOutcome::Failed, due.stage(), code, text)
+}
+
+fn kind(end: &AgentEnd) -> Option<TroubleKind> {
+    match end {
+        AgentEnd::Provider { trouble, .. } => Some(trouble.kind),
+        AgentEnd::Unusable { .. } | AgentEnd::Exited { .. } | AgentEnd::Signaled { .. } | AgentEnd::Limit { .. } => {
+            None
+        }
+    }
+}
+
+/// The code and the words for what happened, and when it did.
+fn describe_end(running: &RunningAgent, end: &AgentEnd) -> (&'static str, String, i64) {
+    match end {
+        AgentEnd::Provider { trouble, at_ms } => {
+            (trouble.kind.word(), format!("{}: {}", running.label(), describe_trouble(trouble)), *at_ms)
+        }
+        AgentEnd::Unusable { text } => ("agent-unusable", text.clone(), 0),
+        AgentEnd::Exited { .. } | AgentEnd::Signaled { .. } | AgentEnd::Limit { .. } => {
+            ("agent-unusable", format!("{}: no usable end", running.label()), 0)
+        }
+    }
+}
+
+fn describe_trouble(trouble: &ProviderTrouble) -> String {
+    let until = trouble.retry_at_ms.map_or(String::new(), |at| format!(" until {}", format_moment(at)));
+    let words: String = trouble.text.trim().chars().take(SAID_MAX).collect();
+    let words = if words.is_empty() { words } else { format!(" ({words})") };
+    format!("{}{until}{words}", trouble.kind.word())
+}
+
+/// When the troubled agent may be tried again, if time helps it: as its provider said, else after a pause that grows. The
+/// jitter keeps many rounds from coming back in one instant; it is the round's own, so that a record folds the same twice.
+fn ready_ms(round: &mut Round, due: &ResumePoint, end: &AgentEnd) -> Option<i64> {
+    let AgentEnd::Provider { trouble, at_ms } = end else { return None };
+    if !trouble.kind.is_temporary() {
+        return None;
+    }
+    let waits = round.facts.provider_waits.waits;
+    let again = round.facts.provider_waits.chain(due.role()).waits;
+    let (from_ms, span_ms, most_ms) = match trouble.retry_at_ms {
+        Some(at) => {
+            let left_ms = u64::try_from(at.saturating_sub(*at_ms)).unwrap_or(0);
+            (at, left_ms, JITTER_MAX_MS)
+        }
+        None => {
+            let pause_ms = trouble.kind.back_off_ms(again);
+            (at_ms.saturating_add(signed(pause_ms)), pause_ms, u64::MAX)
+        }
+    };
+    let most_ms = (span_ms / 10).min(most_ms);
+    Some(from_ms.saturating_add(signed(jitter_ms(&round.facts.started.round, waits, most_ms))))
+}
+
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn jitter_ms(round: &str, waits: u32, most_ms: u64) -> u64 {
+    let hash = hash::hash_fields(&[b"loopwright jitter 1", round.as_bytes(), &waits.to_le_bytes()]);
+    let number = u64::from_str_radix(hash.get(..12).unwrap_or("0"), 16).unwrap_or(0);
+    number % most_ms.saturating_add(1)
+}
+
+/// What one of a chain is called before it was started.
+fn name(spec: &LoopSpec, role: Role, place: u32) -> String {
+    let declared = spec.chain(role).into_iter().nth(usize::try_from(place).unwrap_or(usize::MAX));
+    match declared {
+        Some(agent) => match agent.model {
+            Some(model) => format!("{} ({model})", agent.agent.word()),
+            None => agent.agent.word().to_owned(),
+        },
+        None => "the next agent".to_owned(),
+    }
+}
+
+/// A moment as RFC 3339 in UTC, to the second.
+pub(crate) fn format_moment(ms: i64) -> String {
+    jiff::Timestamp::from_second(ms.div_euclid(1000)).unwrap_or(jiff::Timestamp::UNIX_EPOCH).to_string()
+}

@@ -1,0 +1,145 @@
+//! Cadence strings of the seeds: `every 15m`, `daily 08:00`, `weekly mon 09:30`, a cron line. They become the keys of `on:`.
+//!
+//! What the parts mean, and when something is due, is [`crate::cadence`]'s business.
+
+use super::Triggers;
+use crate::cadence::parse;
+use crate::units::TimeSpan;
+
+/// A cadence string of the seeds, understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum SeedCadence {
+    Every(TimeSpan),
+    Daily(String),
+    Weekly(String),
+    Cron(String),
+}
+
+impl SeedCadence {
+    /// Reads `every 15m`, `daily 08:00`, `weekly mon 09:30` or a five-field cron line. What the seed's looser grammar also
+    /// takes (`every 15 m`, `daily 9:05`, `weekly Monday 9:30`) is read as the strict form it means.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+        let rest = rest.trim();
+        match word {
+            "every" => TimeSpan::parse(&joined(rest)).map(Self::Every),
+            "daily" => Some(padded(rest)).filter(|text| parse::parse_times(text).is_some()).map(Self::Daily),
+            "weekly" => Some(short_days(rest)).filter(|text| parse::parse_weekly(text).is_some()).map(Self::Weekly),
+            _ => parse::is_cron(text).then(|| Self::Cron(text.to_owned())),
+        }
+    }
+
+    /// Adds it to the triggers of a loop.
+    pub(crate) fn add_to(self, on: &mut Triggers) {
+        match self {
+            Self::Every(span) => on.every.push(span),
+            Self::Daily(time) => on.daily.push(time),
+            Self::Weekly(time) => on.weekly.push(time),
+            Self::Cron(line) => on.cron.push(line),
+        }
+    }
+}
+
+/// A number and its unit without the space between them.
+fn joined(text: &str) -> String {
+    match text.split_once(char::is_whitespace) {
+        Some((number, unit)) if number.bytes().all(|byte| byte.is_ascii_digit()) => {
+            format!("{number}{}", unit.trim_start())
+        }
+        _ => text.to_owned(),
+    }
+}
+
+/// Times of day with two digits for their hours, without spaces between them.
+fn padded(times: &str) -> String {
+    let one = |time: &str| if time.find(':') == Some(1) { format!("0{time}") } else { time.to_owned() };
+    times.split(',').map(|time| one(time.trim())).collect::<Vec<_>>().join(",")
+}
+
+/// Weekdays by their first three letters, and padded times.
+fn short_days(text: &str) -> String {
+    let digit = text.find(|c: char| c.is_ascii_digit()).unwrap_or(text.len());
+    let (days, times) = text.split_at(digit);
+    if !days.ends_with(char::is_whitespace) {
+        return text.to_owned();
+    }
+    let short = |day: &str| parse::parse_weekday(day).map_or(day, |at| parse::weekday_name(at)).to_owned();
+    let range = |days: &str| days.trim().split('-').map(|day| short(day.trim())).collect::<Vec<_>>().join("-");
+    let days = days.split(',').map(range).collect::<Vec<_>>().join(",");
+    format!("{days} {}", padded(times))
+}
+
+/// What to write instead of text that is no cadence.
+pub(crate) fn cadence_hint(text: &str) -> String {
+    let text = text.trim();
+    let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    match word {
+        "every" => every_hint(&joined(rest.trim())),
+        "daily" => "write `daily 08:00`, two digits each".to_owned(),
+        "weekly" => "write `weekly mon 09:30`".to_owned(),
+        "hourly" => "write `every 1h`".to_owned(),
+        _ => whole_hint(text),
+    }
+}
+
+fn every_hint(span: &str) -> String {
+    let digits = span.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = span.split_at(digits);
+    let is_zero = !number.is_empty() && number.bytes().all(|digit| digit == b'0');
+    match (unit, number.parse::<u32>()) {
+        _ if is_zero => "at least `every 1s`".to_owned(),
+        ("w", Ok(weeks)) => format!("write `every {}d`", u64::from(weeks) * 7),
+        ("ms" | "s" | "m" | "h" | "d", _) if !number.is_empty() => "at most `every 3650d`".to_owned(),
+        _ => "write `every 15m`; the units are s, m, h and d".to_owned(),
+    }
+}
+
+/// Text whose first word is none of ours.
+fn whole_hint(text: &str) -> String {
+    let first_of_range = text.split(['-', '–']).next().map(str::trim);
+    if let Some(span) = first_of_range.filter(|span| TimeSpan::parse(span).is_some()) {
+        return format!("write `every {span}`");
+    }
+    if parse::parse_times(text).is_some() {
+        return format!("write `daily {text}`");
+    }
+    if parse::parse_weekly(text).is_some() {
+        return format!("write `weekly {text}`");
+    }
+    "write `every 15m`, `daily 08:00`, `weekly mon 09:30` or a five-field cron line".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_seeds_cadences_are_read() {
+        for text in
+            ["every 15m", "every 2h", "daily 08:00", "weekly mon 09:30", "*/10 9-17 * * 1-5", "0 3 1,15 jan-mar *"]
+        {
+            assert!(SeedCadence::parse(text).is_some(), "{text}");
+        }
+        for text in [
+            "15m",
+            "every",
+            "every 15",
+            "daily 8:0",
+            "daily 24:00",
+            "weekly moonday 09:30",
+            "every every 5m",
+            "* * * *",
+            "",
+        ] {
+            assert_eq!(SeedCadence::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_bare_duration_is_told_to_say_every() {
+        assert_eq!(cadence_hint("15m"), "write `every 15m`");
+        assert_eq!(cadence_hint("08:00"), "write `daily 08:00`");
+        assert_eq!(cadence_hint("mon 09:30"), "write `weekly mon 09:30`");
+    }
+}

@@ -1,0 +1,387 @@
+//! One conversation: greeting, session, mode and model, the brief, and everything the agent says and asks until it has
+//! answered. One call of ours is open at a time; whatever does not belong there is passed over and counted.
+
+use super::super::driver::{AgentStreamReader, LINE_MAX};
+use super::super::stream_observer::{StreamObserver, UsageFigure};
+use super::super::{AgentInvocation, json};
+use super::policy::{self, AcpPolicy, PermissionAnswer};
+use super::profile::AcpAgentProfile;
+use super::protocol::{
+    self, AcpFailure, AcpMessage, AcpSession, InitializeResult, PermissionRequest, PromptResponse, SessionChange,
+    SessionNotification, SessionSetting,
+};
+use crate::proc::{FeedError, RunEnd, StdinFeed};
+use loopwright_core::budget::BudgetLimit;
+use loopwright_core::provider::{ProviderTrouble, TroubleKind};
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How much of one message is kept.
+const MESSAGE_MAX: usize = 1 << 20;
+/// How goose tells of trouble: as words of the model, in a turn that went well.
+const GOOSE_TROUBLE: &str = "Ran into this error:";
+
+/// Why the agent is not used after all, and what to do about it.
+pub(super) type SharedRefusal = Arc<Mutex<Option<(String, String)>>>;
+
+/// A conversation with one start of an agent.
+pub(super) struct AcpConversation {
+    feed: StdinFeed,
+    policy: AcpPolicy,
+    profile: AcpAgentProfile,
+    refusal: SharedRefusal,
+    prompt: String,
+    cwd: PathBuf,
+    model: Option<String>,
+    tokens_most: Option<u64>,
+    stage: Stage,
+    /// The number of the open call.
+    open: u64,
+    session: String,
+    version: Option<String>,
+    message: String,
+    message_id: Option<String>,
+    /// A tool has ended since the model last said or did something.
+    is_fed: bool,
+    denied: bool,
+    /// Lines that were no message, or none that belongs here.
+    odd: u64,
+}
+
+/// Which call of ours is open.
+enum Stage {
+    Greeting,
+    Session,
+    /// The change that is being made, and those to come.
+    Change(SessionChange, VecDeque<SessionChange>),
+    Prompt,
+    Over,
+}
+
+impl AcpConversation {
+    /// Begins with the greeting.
+    pub(super) fn begin(
+        feed: StdinFeed,
+        policy: AcpPolicy,
+        known: AcpAgentProfile,
+        invocation: &AgentInvocation,
+        refusal: SharedRefusal,
+    ) -> Self {
+        let mut talk = Self {
+            feed,
+            policy,
+            profile: known,
+            refusal,
+            prompt: invocation.prompt.clone(),
+            cwd: invocation.view.inside_path(&invocation.workspace),
+            model: invocation.model.clone(),
+            tokens_most: invocation.limits.tokens,
+            stage: Stage::Greeting,
+            open: 0,
+            session: String::new(),
+            version: None,
+            message: String::new(),
+            message_id: None,
+            is_fed: true,
+            denied: false,
+            odd: 0,
+        };
+        // The program's files lie where only it can see them, so none are served from here, and neither are terminals.
+        let offers = json!({ "fs": { "readTextFile": false, "writeTextFile": false }, "terminal": false });
+        let client = json!({ "name": "loopwright", "title": "Loopwright", "version": env!("CARGO_PKG_VERSION") });
+        let params =
+            json!({ "protocolVersion": protocol::VERSION, "clientCapabilities": offers, "clientInfo": client });
+        // The queue is empty and holds more than a greeting.
+        let _ = talk.call("initialize", &params);
+        talk
+    }
+
+    fn call(&mut self, method: &str, params: &Value) -> Result<(), FeedError> {
+        self.open += 1;
+        self.feed.send(&protocol::call(self.open, method, params))
+    }
+
+    /// Sends, and ends the conversation when the program does not read. One whose input is closed is about to end by itself.
+    fn sent(&mut self, sent: Result<(), FeedError>, hearing: &mut StreamObserver<'_>) {
+        if sent == Err(FeedError::Full) {
+            self.give_up("it does not read what it is told", hearing);
+        }
+    }
+
+    /// It cannot go on like this.
+    fn give_up(&mut self, why: &str, hearing: &mut StreamObserver<'_>) {
+        hearing.trouble(ProviderTrouble::new(TroubleKind::Unclear, None, why));
+        self.over(hearing);
+    }
+
+    /// It is not to be used.
+    fn refuse(&mut self, (what, hint): (String, String), hearing: &mut StreamObserver<'_>) {
+        self.refusal.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert((what, hint));
+        self.over(hearing);
+    }
+
+    fn over(&mut self, hearing: &mut StreamObserver<'_>) {
+        self.stage = Stage::Over;
+        self.feed.set_final_input(Vec::new());
+        self.feed.close();
+        hearing.mark_done();
+    }
+
+    fn message(&mut self, message: &AcpMessage<'_>, hearing: &mut StreamObserver<'_>) {
+        match (message.method.as_deref(), message.id()) {
+            (Some("session/update"), _) => self.update(message, hearing),
+            (Some("session/request_permission"), Some(id)) => self.answer_permission(message, id, hearing),
+            (Some(_), Some(id)) => {
+                let sent = self.feed.send(&protocol::not_served(id));
+                self.sent(sent, hearing);
+            }
+            // A notification that is not known.
+            (Some(_), None) => (),
+            (None, Some(id)) if id == self.open.to_string() => self.answered(message, hearing),
+            (None, _) => self.odd += 1,
+        }
+    }
+
+    fn answer_permission(&mut self, message: &AcpMessage<'_>, id: &str, hearing: &mut StreamObserver<'_>) {
+        let ask = message.params.and_then(|params| serde_json::from_str::<PermissionRequest<'_>>(params.get()).ok());
+        // What cannot be understood is not allowed.
+        let decided = ask.as_ref().map_or(PermissionAnswer::Reject, |ask| self.policy.decide(ask));
+        let option = ask.as_ref().and_then(|ask| match decided {
+            PermissionAnswer::Allow => ask.option(&["allow_once"]),
+            PermissionAnswer::Reject => ask.option(&["reject_once", "reject_always"]),
+        });
+        if decided == PermissionAnswer::Reject || option.is_none() {
+            self.denied = true;
+            hearing.denied(ask.as_ref().map_or("a tool", PermissionRequest::name));
+        }
+        let outcome = match option {
+            Some(option) => json!({ "outcome": "selected", "optionId": option }),
+            None => json!({ "outcome": "cancelled" }),
+        };
+        let sent = self.feed.send(&protocol::answer(id, &json!({ "outcome": outcome })));
+        self.sent(sent, hearing);
+    }
+
+    fn answered(&mut self, message: &AcpMessage<'_>, hearing: &mut StreamObserver<'_>) {
+        match (std::mem::replace(&mut self.stage, Stage::Over), &message.error) {
+            (Stage::Over, _) => self.odd += 1,
+            (Stage::Change(change, _), Some(failure)) => self.not_changed(change.what, failure, hearing),
+            (_, Some(failure)) => self.failed(failure, hearing),
+            (Stage::Greeting, None) => self.greeted(message.result(), hearing),
+            (Stage::Session, None) => self.opened(message.result(), hearing),
+            (Stage::Change(_, rest), None) => self.next(rest, hearing),
+            (Stage::Prompt, None) => self.stopped(message.result(), hearing),
+        }
+    }
+
+    fn failed(&mut self, failure: &AcpFailure<'_>, hearing: &mut StreamObserver<'_>) {
+        self.finish_message(hearing);
+        hearing.trouble_from_text(failure.status(), &failure.text());
+        self.over(hearing);
+    }
+
+    fn not_changed(&mut self, what: SessionSetting, failure: &AcpFailure<'_>, hearing: &mut StreamObserver<'_>) {
+        let (refused, hint) = match what {
+            SessionSetting::Model => no_model(self.model.as_deref()),
+            SessionSetting::Mode if self.policy.needs_mode() => policy::no_mode(),
+            // The walls hold it.
+            SessionSetting::Mode => return self.send_prompt(hearing),
+        };
+        self.refuse((format!("{refused} ({})", json::first_line(&failure.text())), hint), hearing);
+    }
+
+    fn greeted(&mut self, result: &str, hearing: &mut StreamObserver<'_>) {
+        let Ok(greeting) = serde_json::from_str::<InitializeResult<'_>>(result) else {
+            return self.give_up("its greeting cannot be read", hearing);
+        };
+        if greeting.protocol_version != protocol::VERSION {
+            let what = format!("the acp agent speaks version {} of the protocol, not 1", greeting.protocol_version);
+            return self.refuse((what, "use another version of the agent's program".to_owned()), hearing);
+        }
+        self.version = greeting.agent_info.and_then(|info| info.version).map(std::borrow::Cow::into_owned);
+        self.stage = Stage::Session;
+        let sent = self.call("session/new", &json!({ "cwd": self.cwd, "mcpServers": [] }));
+        self.sent(sent, hearing);
+    }
+
+    fn opened(&mut self, result: &str, hearing: &mut StreamObserver<'_>) {
+        let Ok(session) = serde_json::from_str::<AcpSession<'_>>(result) else {
+            return self.give_up("its session cannot be read", hearing);
+        };
+        self.session = session.session_id.clone().into_owned();
+        let model = self.model.clone().or_else(|| session.model());
+        hearing.started(Some(&self.session), model.as_deref(), self.version.as_deref());
+        match self.changes(&session) {
+            Ok(changes) => self.next(changes, hearing),
+            Err(refusal) => self.refuse(refusal, hearing),
+        }
+    }
+
+    fn changes(&self, session: &AcpSession<'_>) -> Result<VecDeque<SessionChange>, (String, String)> {
+        let modes = session.modes();
+        let mode = self.policy.mode(&modes)?.and_then(|id| session.change_mode(id));
+        let model = match &self.model {
+            Some(model) => session.change_model(model).map_err(|_| no_model(Some(model)))?,
+            None => None,
+        };
+        Ok(model.into_iter().chain(mode).collect())
+    }
+
+    fn next(&mut self, mut changes: VecDeque<SessionChange>, hearing: &mut StreamObserver<'_>) {
+        let Some(change) = changes.pop_front() else { return self.send_prompt(hearing) };
+        let sent = self.call(change.method, &change.params);
+        self.stage = Stage::Change(change, changes);
+        self.sent(sent, hearing);
+    }
+
+    /// Hands it the brief.
+    fn send_prompt(&mut self, hearing: &mut StreamObserver<'_>) {
+        let prompt = std::mem::take(&mut self.prompt);
+        let params = json!({ "sessionId": self.session, "prompt": [{ "type": "text", "text": prompt }] });
+        self.feed.set_final_input(protocol::notification("session/cancel", &json!({ "sessionId": self.session })));
+        self.stage = Stage::Prompt;
+        let sent = self.call("session/prompt", &params);
+        self.sent(sent, hearing);
+    }
+
+    fn stopped(&mut self, result: &str, hearing: &mut StreamObserver<'_>) {
+        self.finish_message(hearing);
+        match self.profile.usage(result, self.model.as_deref()) {
+            Some(models) => models.iter().for_each(|(model, tokens)| hearing.usage(model, *tokens, UsageFigure::Total)),
+            None => hearing.usage_unknown(),
+        }
+        let stopped = serde_json::from_str::<PromptResponse<'_>>(result);
+        let reason = stopped.as_ref().map_or("", |stopped| stopped.stop_reason.as_ref());
+        let trouble = |kind, text: &str| ProviderTrouble::new(kind, None, text);
+        match reason {
+            "end_turn" => (),
+            "max_turn_requests" => hearing.hit_own_limit(BudgetLimit::Turns),
+            "max_tokens" => hearing.trouble(trouble(TroubleKind::Context, "its turn met a limit of tokens")),
+            "refusal" => hearing.trouble(trouble(TroubleKind::Declined, "the model declined to go on")),
+            // Some end their turn when something is not allowed.
+            "cancelled" if self.denied => (),
+            other => hearing.trouble(trouble(TroubleKind::Unclear, &format!("its turn ended with `{other}`"))),
+        }
+        self.over(hearing);
+    }
+
+    fn update(&mut self, message: &AcpMessage<'_>, hearing: &mut StreamObserver<'_>) {
+        let update =
+            message.params.and_then(|params| serde_json::from_str::<SessionNotification<'_>>(params.get()).ok());
+        let Some(SessionNotification { update }) = update else {
+            self.odd += 1;
+            return;
+        };
+        match update.session_update.as_ref() {
+            "agent_message_chunk" => {
+                self.acts(hearing);
+                self.append_message(
+                    update.message_id.as_deref(),
+                    update.text().as_deref().unwrap_or_default(),
+                    hearing,
+                );
+            }
+            "agent_thought_chunk" => self.acts(hearing),
+            "tool_call" => {
+                self.acts(hearing);
+                self.finish_message(hearing);
+                let title = json::first_line(update.title.as_deref().unwrap_or_default());
+                hearing.tool(update.kind.as_deref().unwrap_or("tool"), title);
+            }
+            "tool_call_update" => {
+                self.is_fed |= matches!(update.status.as_deref(), Some("completed" | "failed"));
+            }
+            "usage_update" => self.weighed(update.used, update.cost_usd(), hearing),
+            _ => (),
+        }
+    }
+
+    /// The model says or does something. Turns are not told; one begins with whatever follows the end of a tool, so that a
+    /// model which asks for several tools at once is counted too often rather than too seldom.
+    fn acts(&mut self, hearing: &mut StreamObserver<'_>) {
+        if std::mem::take(&mut self.is_fed) && matches!(self.stage, Stage::Prompt) {
+            hearing.turn();
+        }
+    }
+
+    /// What a conversation weighs now was used at least.
+    fn weighed(&self, used: Option<u64>, dollars: Option<f64>, hearing: &mut StreamObserver<'_>) {
+        if let Some(dollars) = dollars {
+            hearing.reported_cost(dollars);
+        }
+        if self.tokens_most.zip(used).is_some_and(|(most, used)| used > most) {
+            hearing.hit_own_limit(BudgetLimit::Total);
+        }
+    }
+
+    fn append_message(&mut self, id: Option<&str>, text: &str, hearing: &mut StreamObserver<'_>) {
+        if id != self.message_id.as_deref() {
+            self.finish_message(hearing);
+            self.message_id = id.map(str::to_owned);
+        }
+        let room = MESSAGE_MAX.saturating_sub(self.message.len());
+        self.message.push_str(&text[..text.floor_char_boundary(room)]);
+    }
+
+    /// The message is whole.
+    fn finish_message(&mut self, hearing: &mut StreamObserver<'_>) {
+        let message = std::mem::take(&mut self.message);
+        if message.trim().is_empty() {
+            return;
+        }
+        if self.profile == AcpAgentProfile::Goose && message.starts_with(GOOSE_TROUBLE) {
+            hearing.trouble_from_text(None, &message);
+        }
+        hearing.message(&message);
+    }
+}
+
+/// Why a session is no use for a model.
+fn no_model(model: Option<&str>) -> (String, String) {
+    let model = model.unwrap_or_default();
+    (
+        format!("the acp agent does not offer the model `{model}`"),
+        "leave `model` out, or name one that it offers".to_owned(),
+    )
+}
+
+impl AgentStreamReader for AcpConversation {
+    fn line(&mut self, line: &[u8], hearing: &mut StreamObserver<'_>) {
+        if matches!(self.stage, Stage::Over) || line.iter().all(u8::is_ascii_whitespace) {
+            return;
+        }
+        let text = json::lossy_text(line);
+        match serde_json::from_str::<AcpMessage<'_>>(&text) {
+            Ok(message) => self.message(&message, hearing),
+            // A call in there would wait for its answer for ever; reports may be lost.
+            Err(_) if line.len() >= LINE_MAX && !is_report(line) => {
+                self.give_up("it sent a message that is too long to be read", hearing);
+            }
+            Err(_) => self.odd += 1,
+        }
+    }
+
+    fn end(&mut self, how: RunEnd, hearing: &mut StreamObserver<'_>) {
+        self.finish_message(hearing);
+        if self.odd > 0 {
+            hearing.note(&format!("{} lines of the agent were no messages of the protocol", self.odd));
+        }
+        if matches!(self.stage, Stage::Over) || !matches!(how, RunEnd::Exited(_) | RunEnd::Signaled(_)) {
+            return;
+        }
+        let when = match self.stage {
+            Stage::Greeting => "before it had answered the greeting: does it speak the Agent Client Protocol?",
+            Stage::Prompt => "in the middle of its work",
+            Stage::Session | Stage::Change(..) | Stage::Over => "before its work began",
+        };
+        hearing.trouble(ProviderTrouble::new(TroubleKind::Unclear, None, &format!("it ended {when}")));
+    }
+}
+
+/// Whether the beginning of a line says that it is a report.
+fn is_report(line: &[u8]) -> bool {
+    let start = String::from_utf8_lossy(&line[..line.len().min(200)]);
+    start.replace(' ', "").contains(r#""method":"session/update""#)
+}

@@ -1,0 +1,316 @@
+//! What is known of programs that speak the protocol: how each is pointed at its model, what it would load of the repository,
+//! and what its figures mean. A program that is not known gets the variables that most understand, everything that any of
+//! them would load is hidden from it, and its use is unknown.
+
+use super::super::AgentInvocation;
+use super::super::driver::{in_home, own_folder};
+use loopwright_core::budget::Tokens;
+use serde::Deserialize;
+use serde_json::json;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// A program by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AcpAgentProfile {
+    /// Tells the use of its last call only.
+    Goose,
+    /// Tells the use of a turn by model, in an extension.
+    Gemini,
+    /// Tells the use of a turn.
+    Claude,
+    /// Tells the use of a turn.
+    Codex,
+    /// Tells the use of a turn.
+    Copilot,
+    /// Tells nothing of its use.
+    Qwen,
+    /// Tells the use of its last call only.
+    Opencode,
+    /// Any other.
+    Other,
+}
+
+/// Files and folders at the top of a repository that some agent takes its settings, servers or hooks from.
+const SETTINGS: [&str; 12] = [
+    ".agents",
+    ".claude",
+    ".codex",
+    ".copilot",
+    ".cursor",
+    ".gemini",
+    ".goose",
+    ".mcp.json",
+    ".opencode",
+    ".qwen",
+    "opencode.json",
+    "opencode.jsonc",
+];
+
+/// Files that some agent takes instructions from.
+const INSTRUCTIONS: [&str; 8] =
+    [".cursorrules", ".goosehints", "AGENT.md", "AGENTS.md", "CLAUDE.local.md", "CLAUDE.md", "GEMINI.md", "QWEN.md"];
+
+impl AcpAgentProfile {
+    /// The program that a path names.
+    pub(super) fn from_path(program: &Path) -> Self {
+        let name = program.file_stem().unwrap_or_default().to_string_lossy();
+        match name.as_ref() {
+            "goose" => Self::Goose,
+            "gemini" => Self::Gemini,
+            "claude-agent-acp" | "claude-code-acp" => Self::Claude,
+            "codex-acp" => Self::Codex,
+            "copilot" => Self::Copilot,
+            "qwen" => Self::Qwen,
+            "opencode" => Self::Opencode,
+            _ => Self::Other,
+        }
+    }
+
+    /// Whether what it says of its use is the whole of it.
+    pub(super) fn reports_usage(self) -> bool {
+        matches!(self, Self::Gemini | Self::Claude | Self::Codex | Self::Copilot)
+    }
+
+    /// Whether a mode of the name `default` asks before anything is changed or run.
+    pub(super) fn default_asks(self) -> bool {
+        matches!(self, Self::Gemini | Self::Claude | Self::Qwen)
+    }
+
+    /// What it would be configured by.
+    pub(super) fn settings(self) -> Vec<&'static str> {
+        match self {
+            Self::Goose => vec![".goose"],
+            Self::Gemini => vec![".gemini", ".env"],
+            Self::Claude => vec![".claude", ".mcp.json"],
+            Self::Codex => vec![".codex"],
+            Self::Qwen => vec![".qwen", ".env"],
+            Self::Opencode => vec![".opencode", "opencode.json", "opencode.jsonc"],
+            Self::Copilot | Self::Other => SETTINGS.to_vec(),
+        }
+    }
+
+    /// What it would take as instructions and cannot be told not to.
+    pub(super) fn instructions(self) -> Vec<&'static str> {
+        match self {
+            // Skills; which files hold instructions it is told by a variable.
+            Self::Goose => vec![".agents", ".claude"],
+            Self::Gemini => vec![".agents", "GEMINI.md"],
+            _ => INSTRUCTIONS.to_vec(),
+        }
+    }
+
+    /// The same in every folder that it reads a file in.
+    pub(super) fn instructions_below(self) -> Vec<&'static str> {
+        match self {
+            Self::Goose => Vec::new(),
+            Self::Gemini => vec!["GEMINI.md"],
+            Self::Opencode => vec!["AGENTS.md", "CLAUDE.md", "CONTEXT.md"],
+            _ => INSTRUCTIONS.to_vec(),
+        }
+    }
+
+    /// The variables that say where it keeps its settings and sessions. HOME is not among them: what was prepared for the
+    /// loop's commands lies there.
+    fn homes(self) -> &'static [&'static str] {
+        match self {
+            Self::Goose | Self::Opencode => &["XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"],
+            Self::Gemini => &["GEMINI_CLI_HOME"],
+            Self::Claude => &["CLAUDE_CONFIG_DIR"],
+            Self::Codex => &["CODEX_HOME"],
+            Self::Copilot => &["COPILOT_HOME"],
+            Self::Qwen | Self::Other => &["XDG_CONFIG_HOME"],
+        }
+    }
+
+    /// Files below HOME that keep it quiet where no variable does.
+    pub(super) fn files(self, invocation: &AgentInvocation) -> Vec<(PathBuf, Vec<u8>)> {
+        if self != Self::Gemini {
+            return Vec::new();
+        }
+        let settings = json!({
+            "security": { "auth": { "selectedType": "gemini-api-key" }, "folderTrust": { "enabled": true } },
+            "general": { "enableAutoUpdate": false, "enableAutoUpdateNotification": false, "maxAttempts": 3 },
+            "privacy": { "usageStatisticsEnabled": false },
+            "telemetry": { "enabled": false },
+            "skills": { "enabled": false },
+            "advanced": { "ignoreLocalEnv": true },
+        });
+        vec![(own_folder(invocation).join(".gemini/settings.json"), settings.to_string().into_bytes())]
+    }
+
+    /// Variables that point it at its providers and keep it quiet. No key is among them: the token is worth nothing outside.
+    pub(super) fn env(self, invocation: &AgentInvocation) -> Vec<(OsString, OsString)> {
+        let endpoints = &invocation.endpoints;
+        let mut env: Vec<(&str, String)> = Vec::new();
+        for (provider, url) in &endpoints.urls {
+            let names: &[(&str, &str)] = match provider.as_str() {
+                "anthropic" => &[("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY")],
+                "openai" => &[("OPENAI_BASE_URL", "OPENAI_API_KEY")],
+                "google" => &[("GOOGLE_GEMINI_BASE_URL", "GEMINI_API_KEY")],
+                _ => &[],
+            };
+            env.extend(names.iter().flat_map(|(at, key)| [(*at, url.clone()), (*key, endpoints.token.clone())]));
+        }
+        let folder = in_home(invocation, &own_folder(invocation)).display().to_string();
+        env.extend(self.homes().iter().map(|name| (*name, folder.clone())));
+        match self {
+            Self::Goose => env.extend(goose(invocation)),
+            Self::Gemini => {
+                env.extend([("GEMINI_CLI_NO_RELAUNCH", "true".into()), ("GEMINI_TELEMETRY_ENABLED", "false".into())]);
+                env.extend(invocation.model.clone().map(|model| ("GEMINI_MODEL", model)));
+            }
+            Self::Claude => env.extend(invocation.model.clone().map(|model| ("ANTHROPIC_MODEL", model))),
+            Self::Qwen => env.extend(invocation.model.clone().map(|model| ("OPENAI_MODEL", model))),
+            Self::Codex | Self::Copilot | Self::Opencode | Self::Other => (),
+        }
+        let quiet = ["NO_PROXY", "no_proxy"].map(|name| (name, "127.0.0.1,localhost".to_owned()));
+        let quiet = quiet.into_iter().chain([("DISABLE_AUTOUPDATER", "1".into()), ("DISABLE_TELEMETRY", "1".into())]);
+        env.into_iter().chain(quiet).map(|(name, value)| (name.into(), value.into())).collect()
+    }
+
+    /// The use that the result of a prompt tells, by model, where it is the whole of it. `None` is unknown.
+    pub(super) fn usage(self, result: &str, model: Option<&str>) -> Option<Vec<(String, Tokens)>> {
+        match self {
+            // Which calls it makes to choose a model by itself is not told.
+            Self::Gemini => model.and_then(|_| quota(result)),
+            Self::Claude | Self::Codex | Self::Copilot => {
+                turn(result).map(|tokens| vec![(model.unwrap_or_default().to_owned(), tokens)])
+            }
+            Self::Goose | Self::Qwen | Self::Opencode | Self::Other => None,
+        }
+    }
+}
+
+/// Which provider goose asks: the one that the model's name says, or the first there is.
+fn goose(invocation: &AgentInvocation) -> Vec<(&'static str, String)> {
+    let endpoints = &invocation.endpoints;
+    let model = invocation.model.as_deref().unwrap_or_default();
+    let by_name = [("claude", "anthropic"), ("gemini", "google"), ("gpt", "openai")];
+    let named = by_name.iter().find(|(start, _)| model.starts_with(start)).map(|(_, provider)| *provider);
+    let order = named.into_iter().chain(["openai", "anthropic", "google"]);
+    let provider = order.into_iter().find(|provider| endpoints.urls.contains_key(*provider));
+    let mut env = vec![
+        ("GOOSE_DISABLE_KEYRING", "1".to_owned()),
+        ("GOOSE_TELEMETRY_ENABLED", "false".to_owned()),
+        // Names of instruction files: none.
+        ("CONTEXT_FILE_NAMES", "[]".to_owned()),
+    ];
+    env.extend(provider.map(|provider| ("GOOSE_PROVIDER", provider.to_owned())));
+    env.extend(invocation.model.clone().map(|model| ("GOOSE_MODEL", model)));
+    env.extend(endpoints.urls.get("anthropic").map(|url| ("ANTHROPIC_HOST", url.clone())));
+    if let Some(url) = endpoints.urls.get("google") {
+        env.extend([("GOOGLE_HOST", url.clone()), ("GOOGLE_API_KEY", endpoints.token.clone())]);
+    }
+    env
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Usage {
+    #[serde(default)]
+    total_tokens: u64,
+    input_tokens: u64,
+    output_tokens: u64,
+    #[serde(default)]
+    cached_read_tokens: Option<u64>,
+    #[serde(default)]
+    cached_write_tokens: Option<u64>,
+}
+
+/// The use of a turn. Whether cached input is counted in the input differs; the total tells.
+fn turn(result: &str) -> Option<Tokens> {
+    #[derive(Deserialize)]
+    struct Told {
+        usage: Usage,
+    }
+    let Told { usage } = serde_json::from_str(result).ok()?;
+    let (cache_read, cache_write) = (usage.cached_read_tokens.unwrap_or(0), usage.cached_write_tokens.unwrap_or(0));
+    let cached = cache_read.saturating_add(cache_write);
+    let plain = usage.input_tokens.saturating_add(usage.output_tokens);
+    let is_apart = usage.total_tokens == 0 || usage.total_tokens >= plain.saturating_add(cached);
+    let input = if is_apart { usage.input_tokens } else { usage.input_tokens.saturating_sub(cached) };
+    // Thoughts are output too, where they are counted apart.
+    let rest = usage.total_tokens.saturating_sub(input.saturating_add(cached));
+    Some(Tokens { input, output: usage.output_tokens.max(rest), cache_read, cache_write })
+}
+
+/// Gemini's own account. What was cached is counted in the input there, and cannot be told apart.
+fn quota(result: &str) -> Option<Vec<(String, Tokens)>> {
+    #[derive(Deserialize)]
+    struct Told {
+        #[serde(rename = "_meta")]
+        meta: Meta,
+    }
+    #[derive(Deserialize)]
+    struct Meta {
+        quota: Quota,
+    }
+    #[derive(Deserialize)]
+    struct Quota {
+        token_count: Count,
+        model_usage: Vec<Model>,
+    }
+    #[derive(Deserialize)]
+    struct Model {
+        model: String,
+        token_count: Count,
+    }
+    #[derive(Deserialize)]
+    struct Count {
+        input_tokens: u64,
+        output_tokens: u64,
+    }
+    let tokens = |count: &Count| Tokens { input: count.input_tokens, output: count.output_tokens, ..Tokens::default() };
+    let Told { meta: Meta { quota } } = serde_json::from_str(result).ok()?;
+    let models: Vec<_> = quota.model_usage.iter().map(|used| (used.model.clone(), tokens(&used.token_count))).collect();
+    let sum = models.iter().fold(Tokens::default(), |sum, (_, tokens)| sum.plus(*tokens));
+    // An account whose parts are not its sum, or that has none, tells nothing.
+    (sum.total() > 0 && sum == tokens(&quota.token_count)).then_some(models)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn use_of_a_turn_is_split_by_what_its_total_says() {
+        let cases = [
+            (
+                r#"{"usage":{"totalTokens":2440,"inputTokens":300,"outputTokens":40,"cachedReadTokens":2100}}"#,
+                (300, 40, 2100),
+            ),
+            (
+                r#"{"usage":{"totalTokens":2440,"inputTokens":2400,"outputTokens":40,"cachedReadTokens":2100}}"#,
+                (300, 40, 2100),
+            ),
+            (r#"{"usage":{"totalTokens":450,"inputTokens":300,"outputTokens":40,"thoughtTokens":110}}"#, (300, 150, 0)),
+            (r#"{"usage":{"inputTokens":300,"outputTokens":40}}"#, (300, 40, 0)),
+        ];
+        for (result, (input, output, cache_read)) in cases {
+            let expected = Tokens { input, output, cache_read, ..Tokens::default() };
+            assert_eq!(turn(result), Some(expected), "{result}");
+        }
+        assert_eq!(turn(r#"{"stopReason":"end_turn"}"#), None);
+        assert_eq!(turn(r#"{"usage":{"inputTokens":-1,"outputTokens":40}}"#), None);
+    }
+
+    #[test]
+    fn only_figures_of_a_whole_turn_are_taken() {
+        let last_call =
+            r#"{"stopReason":"end_turn","usage":{"totalTokens":2440,"inputTokens":2400,"outputTokens":40}}"#;
+        for known in [AcpAgentProfile::Goose, AcpAgentProfile::Opencode, AcpAgentProfile::Qwen, AcpAgentProfile::Other]
+        {
+            assert_eq!(known.usage(last_call, Some("m")), None, "{known:?}");
+        }
+        assert!(AcpAgentProfile::Codex.usage(last_call, Some("m")).is_some());
+        let quota = r#"{"_meta":{"quota":{"token_count":{"input_tokens":5,"output_tokens":2},"model_usage":[{"model":"g","token_count":{"input_tokens":5,"output_tokens":2}}]}}}"#;
+        let told = Tokens { input: 5, output: 2, ..Tokens::default() };
+        assert_eq!(AcpAgentProfile::Gemini.usage(quota, Some("g")), Some(vec![("g".to_owned(), told)]));
+        assert_eq!(AcpAgentProfile::Gemini.usage(quota, None), None);
+        assert_eq!(
+            AcpAgentProfile::Gemini.usage(&quota.replace(":5,", ":6,").replacen(":6,", ":5,", 1), Some("g")),
+            None
+        );
+    }
+}

@@ -1,0 +1,87 @@
+//! From the word in a loop file to an agent that is on this machine.
+
+use super::driver::{AgentDialect, DrivenAgent, ProgramListener};
+use super::installed::{self, InstalledAgent};
+use super::stream_observer::StreamObserver;
+use super::{AcpAgent, Agent, AgentError, AgentInvocation, AgentLog, AgentOutcome};
+use crate::proc::{CapturedOutput, FinishedRun, OutputStream, OutputWatch as _, RunEnd};
+use loopwright_core::spec::{AgentSpec, AgentUse};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Agents whose own program is driven, in the order in which one is chosen for a loop that names none.
+pub const DRIVEN_AGENTS: [AgentUse; 4] = [AgentUse::Claude, AgentUse::Codex, AgentUse::Opencode, AgentUse::Gemini];
+
+/// The agent of a role, whose program is looked for on `path` and never in `repo`.
+///
+/// # Errors
+/// [`AgentError::NotFound`] with how to install it; for an agent that is not driven by its own program,
+/// [`AgentError::Unavailable`].
+pub fn driven_agent(spec: &AgentSpec, path: &[PathBuf], repo: Option<&Path>) -> Result<Arc<dyn Agent>, AgentError> {
+    if spec.agent == AgentUse::Acp {
+        return Ok(Arc::new(AcpAgent::find(&spec.run, path, repo)?));
+    }
+    let word = spec.agent.word();
+    let Some(dialect) = dialect(spec.agent) else {
+        let what = format!("agent `{word}` is not driven by a program of its own");
+        return Err(AgentError::Unavailable { what, hint: "use `command` with your agent's argv".to_owned() });
+    };
+    let not_found = || AgentError::NotFound {
+        program: word.to_owned(),
+        hint: installed::install_hint(spec.agent).unwrap_or_default(),
+    };
+    let found = installed::find(spec.agent, path, repo).ok_or_else(not_found)?;
+    Ok(Arc::new(DrivenAgent::new(dialect, found)))
+}
+
+/// The same for a program that is known already.
+///
+/// # Errors
+/// As [`driven`], for an agent that is not driven by a program of its own.
+pub fn driven_agent_at(installed: InstalledAgent) -> Result<Arc<dyn Agent>, AgentError> {
+    let what = || format!("agent `{}` is not driven by a program of its own", installed.agent.word());
+    let dialect =
+        dialect(installed.agent).ok_or_else(|| AgentError::Unavailable { what: what(), hint: String::new() })?;
+    Ok(Arc::new(DrivenAgent::new(dialect, installed)))
+}
+
+/// What a recorded stream of an agent means, as if its program had just written it and ended like this. None for an agent
+/// that is not driven by a program of its own.
+pub fn replay_stream(
+    agent: AgentUse,
+    invocation: &AgentInvocation,
+    stream: &[u8],
+    how: RunEnd,
+    log: &mut dyn AgentLog,
+) -> Option<AgentOutcome> {
+    /// As much as comes out of a pipe at once.
+    const PIECE: usize = 64 << 10;
+    let reader = dialect(agent)?.reader(invocation);
+    let mut listener = ProgramListener::new(reader, StreamObserver::new(log, invocation));
+    for piece in stream.chunks(PIECE) {
+        listener.chunk(OutputStream::Stdout, piece);
+    }
+    let ended = FinishedRun {
+        how,
+        code: if let RunEnd::Exited(code) = how { Some(code) } else { None },
+        stdout: CapturedOutput::default(),
+        stderr: CapturedOutput::default(),
+        leaky: false,
+        wall: Duration::ZERO,
+        killed: 0,
+        term_ignored: false,
+        unkillable: Vec::new(),
+    };
+    Some(listener.finish(ended))
+}
+
+fn dialect(agent: AgentUse) -> Option<&'static dyn AgentDialect> {
+    match agent {
+        AgentUse::Claude => Some(&super::claude::ClaudeDialect),
+        AgentUse::Codex => Some(&super::codex::CodexDialect),
+        AgentUse::Opencode => Some(&super::opencode::OpencodeDialect),
+        AgentUse::Gemini => Some(&super::gemini::GeminiDialect),
+        AgentUse::Acp | AgentUse::Command | AgentUse::Scripted => None,
+    }
+}

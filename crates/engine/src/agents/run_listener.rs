@@ -1,0 +1,403 @@
+//! Listening to a running agent: splits its output into lines for the log, keeps its last text, obeys its ceilings.
+//!
+//! The scripted agent also sends notes about itself between its text; they are told apart by a marker that nothing the
+//! agent prints can know. Memory is bounded whatever is printed.
+
+use super::{AgentEvent, AgentInvocation, AgentLimits, AgentLog, AgentOutcome, AgentSelfReport};
+use crate::proc::{FinishedRun, OutputStream, OutputWatch, RunEnd, WatchFlow};
+use loopwright_core::budget::{AgentUsage, BudgetLimit, Tokens};
+use loopwright_core::prices::ModelPrices;
+use loopwright_core::provider::ProviderTrouble;
+use std::collections::VecDeque;
+
+/// A longer line is given to the log in pieces.
+pub(crate) const LINE_MAX: usize = 8 << 10;
+/// How much of the last text is kept.
+const TEXT_MAX: usize = 64 << 10;
+/// The longest note that is believed.
+const NOTE_MAX: usize = 4 << 10;
+
+/// What an agent says about itself, between its text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum AgentNote {
+    /// Another turn began.
+    Turn,
+    /// Tokens used so far, in all.
+    Usage(Tokens),
+    /// Usage was reported in a way that cannot be believed.
+    Unusable,
+    /// A provider kept it from its work.
+    Trouble(ProviderTrouble),
+}
+
+/// Where notes come from.
+pub(super) enum NoteSource {
+    /// The agent sends none, and its usage stays unknown.
+    None,
+    /// Lines that begin with this marker, read by this function; without a usage note the usage is a known zero.
+    After {
+        /// Unguessable.
+        marker: Vec<u8>,
+        /// Reads one note.
+        read: fn(&[u8]) -> AgentNote,
+    },
+}
+
+/// The watcher of one run.
+pub(super) struct RunListener<'a> {
+    log: &'a mut dyn AgentLog,
+    limits: &'a AgentLimits,
+    prices: &'a ModelPrices,
+    split: Split,
+    read: Option<fn(&[u8]) -> AgentNote>,
+    stdout: LogLines,
+    stderr: LogLines,
+    text: VecDeque<u8>,
+    usage: AgentUsage,
+    turns: u32,
+    limit: Option<BudgetLimit>,
+    trouble: Option<ProviderTrouble>,
+}
+
+impl<'a> RunListener<'a> {
+    pub(super) fn new(log: &'a mut dyn AgentLog, invocation: &'a AgentInvocation, notes: NoteSource) -> Self {
+        let (marker, read, usage) = match notes {
+            NoteSource::None => (Vec::new(), None, AgentUsage::Unknown),
+            NoteSource::After { marker, read } => (marker, Some(read), AgentUsage::Reported(Tokens::default())),
+        };
+        let (stdout, stderr) = (LogLines::new(OutputStream::Stdout), LogLines::new(OutputStream::Stderr));
+        let split = Split::new(marker);
+        let (limits, prices) = (&invocation.limits, invocation.prices.as_ref());
+        Self {
+            log,
+            limits,
+            prices,
+            split,
+            read,
+            stdout,
+            stderr,
+            text: VecDeque::new(),
+            usage,
+            turns: 0,
+            limit: None,
+            trouble: None,
+        }
+    }
+
+    /// The outcome of a run that this listener watched.
+    pub(super) fn finish(mut self, ended: FinishedRun) -> AgentOutcome {
+        let rest = self.split.rest();
+        self.handle_pieces(&rest);
+        self.stdout.flush(self.log);
+        self.stderr.flush(self.log);
+        self.log.line(AgentEvent::Finished { how: ended.how });
+        let limit = match ended.how {
+            RunEnd::Wall => Some(BudgetLimit::Wall),
+            RunEnd::Idle => Some(BudgetLimit::Idle),
+            RunEnd::Stopped => self.limit,
+            RunEnd::Exited(_)
+            | RunEnd::Signaled(_)
+            | RunEnd::Finished
+            | RunEnd::Flood
+            | RunEnd::Disk
+            | RunEnd::Cancelled => None,
+        };
+        AgentOutcome {
+            how: ended.how,
+            exit: ended.code,
+            usage: self.usage,
+            text: last_text(self.text),
+            turns: self.turns,
+            stdout: ended.stdout,
+            stderr: ended.stderr,
+            leaky: ended.leaky,
+            term_ignored: ended.term_ignored,
+            limit,
+            self_report: AgentSelfReport { trouble: self.trouble, ..AgentSelfReport::default() },
+        }
+    }
+
+    fn handle_pieces(&mut self, pieces: &[Piece]) {
+        for piece in pieces {
+            match piece {
+                Piece::Text(bytes) => {
+                    self.stdout.push(bytes, self.log);
+                    keep_last(&mut self.text, bytes);
+                }
+                Piece::Note(bytes) => {
+                    let note = self.read.map_or(AgentNote::Unusable, |read| read(bytes));
+                    self.note(note);
+                }
+            }
+        }
+    }
+
+    fn note(&mut self, note: AgentNote) {
+        match note {
+            AgentNote::Turn => self.turns = self.turns.saturating_add(1),
+            AgentNote::Usage(tokens) => self.take_usage(tokens),
+            AgentNote::Unusable => self.doubt(),
+            AgentNote::Trouble(trouble) => self.trouble = Some(trouble),
+        }
+        if self.limits.turns.is_some_and(|most| self.turns > most) {
+            self.meet(BudgetLimit::Turns);
+        }
+    }
+
+    /// Usage only grows; a report that shrinks, or whose sum is no number, is not believed, nor is any after it.
+    fn take_usage(&mut self, tokens: Tokens) {
+        let AgentUsage::Reported(before) = self.usage else { return };
+        let grows = tokens.input >= before.input
+            && tokens.output >= before.output
+            && tokens.cache_read >= before.cache_read
+            && tokens.cache_write >= before.cache_write;
+        if !grows || tokens.total() == u64::MAX {
+            return self.doubt();
+        }
+        self.usage = AgentUsage::Reported(tokens);
+        self.log.line(AgentEvent::Usage(tokens));
+        if self.limits.tokens.is_some_and(|most| tokens.total() > most) {
+            self.meet(BudgetLimit::Total);
+        }
+        let cost = self.prices.cost_of("", tokens);
+        if self.limits.usd.is_some_and(|most| cost > most) {
+            self.meet(BudgetLimit::Usd);
+        }
+        if let Some(limit) = self.limits.meter.report(tokens.total(), cost) {
+            self.meet(limit);
+        }
+    }
+
+    fn doubt(&mut self) {
+        self.usage = AgentUsage::Unknown;
+        self.log.line(AgentEvent::UsageUnknown);
+    }
+
+    fn meet(&mut self, limit: BudgetLimit) {
+        if self.limit.is_none() {
+            self.limit = Some(limit);
+            self.log.line(AgentEvent::Limit(limit));
+        }
+    }
+}
+
+impl OutputWatch for RunListener<'_> {
+    fn chunk(&mut self, stream: OutputStream, bytes: &[u8]) -> WatchFlow {
+        match stream {
+            OutputStream::Stdout => {
+                let pieces = self.split.push(bytes);
+                self.handle_pieces(&pieces);
+            }
+            OutputStream::Stderr => self.stderr.push(bytes, self.log),
+        }
+        if self.limit.is_some() { WatchFlow::Stop } else { WatchFlow::Continue }
+    }
+}
+
+fn keep_last(text: &mut VecDeque<u8>, bytes: &[u8]) {
+    let bytes = &bytes[bytes.len().saturating_sub(TEXT_MAX)..];
+    let excess = (text.len() + bytes.len()).saturating_sub(TEXT_MAX);
+    text.drain(..excess);
+    text.extend(bytes);
+}
+
+/// The kept text from its first whole line on when its beginning was cut off.
+fn last_text(text: VecDeque<u8>) -> String {
+    let full = text.len() == TEXT_MAX;
+    let bytes = Vec::from(text);
+    let start = if full { bytes.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1) } else { 0 };
+    String::from_utf8_lossy(&bytes[start..]).trim().to_owned()
+}
+
+/// Gives a stream to the log line by line. A line that lies whole in what was read is not copied.
+pub(super) struct LogLines {
+    stream: OutputStream,
+    event: LineEvent,
+    open: Vec<u8>,
+}
+
+/// How a line is called in the log.
+type LineEvent = for<'l> fn(OutputStream, &'l [u8]) -> AgentEvent<'l>;
+
+impl LogLines {
+    pub(super) fn new(stream: OutputStream) -> Self {
+        Self { stream, event: |stream, bytes| AgentEvent::Text { stream, bytes }, open: Vec::new() }
+    }
+
+    /// The same for a stream that is not for people.
+    pub(super) fn raw(stream: OutputStream) -> Self {
+        Self { event: |stream, bytes| AgentEvent::Raw { stream, bytes }, ..Self::new(stream) }
+    }
+
+    pub(super) fn push(&mut self, mut bytes: &[u8], log: &mut dyn AgentLog) {
+        while !bytes.is_empty() {
+            let room = (LINE_MAX - self.open.len()).min(bytes.len());
+            let end = memchr::memchr(b'\n', &bytes[..room]);
+            let piece = &bytes[..end.unwrap_or(room)];
+            bytes = &bytes[end.map_or(room, |at| at + 1)..];
+            let is_whole = end.is_some() || self.open.len() + piece.len() == LINE_MAX;
+            if is_whole && self.open.is_empty() {
+                log.line((self.event)(self.stream, piece));
+                continue;
+            }
+            self.open.extend_from_slice(piece);
+            if is_whole {
+                self.flush(log);
+            }
+        }
+    }
+
+    pub(super) fn flush(&mut self, log: &mut dyn AgentLog) {
+        // An empty line that ends here was given whole before.
+        if !self.open.is_empty() {
+            log.line((self.event)(self.stream, &self.open));
+            self.open.clear();
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Piece {
+    Text(Vec<u8>),
+    Note(Vec<u8>),
+}
+
+/// Separates notes from text. A note runs from its marker to the end of its line, wherever in a line it begins.
+struct Split {
+    marker: Vec<u8>,
+    pending: Vec<u8>,
+    in_note: bool,
+}
+
+impl Split {
+    fn new(marker: Vec<u8>) -> Self {
+        Self { marker, pending: Vec::new(), in_note: false }
+    }
+
+    fn push(&mut self, bytes: &[u8]) -> Vec<Piece> {
+        self.pending.extend_from_slice(bytes);
+        let mut pieces = Vec::new();
+        while let Some(piece) = if self.in_note { self.note() } else { self.text() } {
+            pieces.push(piece);
+        }
+        pieces
+    }
+
+    /// The next note. One that does not end in time is given as it is, and will not be readable.
+    fn note(&mut self) -> Option<Piece> {
+        let end = self.pending.iter().take(NOTE_MAX).position(|byte| *byte == b'\n');
+        let (length, skip) = match end {
+            Some(end) => (end, 1),
+            None if self.pending.len() >= NOTE_MAX => (NOTE_MAX, 0),
+            None => return None,
+        };
+        self.in_note = false;
+        let note: Vec<u8> = self.pending.drain(..length).collect();
+        self.pending.drain(..skip);
+        Some(Piece::Note(note))
+    }
+
+    /// The text before the next marker, or all of it that cannot be the beginning of one.
+    fn text(&mut self) -> Option<Piece> {
+        let found = find(&self.pending, &self.marker);
+        let length = found.unwrap_or_else(|| self.pending.len() - self.begun());
+        let text: Vec<u8> = self.pending.drain(..length).collect();
+        if found.is_some() {
+            self.pending.drain(..self.marker.len());
+            self.in_note = true;
+        } else if text.is_empty() {
+            return None;
+        }
+        Some(Piece::Text(text))
+    }
+
+    /// How many last bytes may be the beginning of a marker.
+    fn begun(&self) -> usize {
+        let most = self.marker.len().saturating_sub(1).min(self.pending.len());
+        (1..=most).rev().find(|length| self.pending.ends_with(&self.marker[..*length])).unwrap_or(0)
+    }
+
+    /// What is left at the end: half a marker was text, half a note is no note.
+    fn rest(&mut self) -> Vec<Piece> {
+        let left = std::mem::take(&mut self.pending);
+        let piece = if self.in_note { Piece::Note(left) } else { Piece::Text(left) };
+        vec![piece]
+    }
+}
+
+fn find(text: &[u8], marker: &[u8]) -> Option<usize> {
+    // Most reads hold no marker at all, and looking for one byte is much quicker than for all of them.
+    let possible = marker.first().is_some_and(|first| text.contains(first));
+    if possible { text.windows(marker.len()).position(|window| window == marker) } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Feeds a text in pieces of every size; the joined result may not depend on where the cuts fall.
+    fn split(text: &[u8], size: usize) -> (Vec<u8>, Vec<Vec<u8>>) {
+        let mut split = Split::new(b"<<7>>".to_vec());
+        let mut pieces: Vec<Piece> = text.chunks(size).flat_map(|chunk| split.push(chunk)).collect();
+        pieces.extend(split.rest());
+        let (mut heard, mut notes) = (Vec::new(), Vec::new());
+        for piece in pieces {
+            match piece {
+                Piece::Text(bytes) => heard.extend(bytes),
+                Piece::Note(bytes) => notes.push(bytes),
+            }
+        }
+        (heard, notes)
+    }
+
+    #[test]
+    fn notes_are_found_wherever_the_reads_are_cut() {
+        let text = b"one\n<<7>>a\ntwo <<7>>b\n<<7>><<<7>>>\n <<7> <<8>>x\n<<7>";
+        for size in 1..text.len() {
+            let (heard, notes) = split(text, size);
+            assert_eq!(String::from_utf8_lossy(&heard), "one\ntwo  <<7> <<8>>x\n<<7>", "size {size}");
+            assert_eq!(notes, [b"a".to_vec(), b"b".to_vec(), b"<<<7>>>".to_vec()], "size {size}");
+        }
+    }
+
+    #[test]
+    fn note_without_an_end_is_cut() {
+        let text = [b"<<7>>".as_slice(), &[b'x'; NOTE_MAX + 9]].concat();
+        let (heard, notes) = split(&text, 100);
+        assert_eq!((heard.len(), notes.len(), notes[0].len()), (9, 1, NOTE_MAX));
+    }
+
+    #[derive(Default)]
+    struct Seen(Vec<Vec<u8>>);
+
+    impl AgentLog for Seen {
+        fn line(&mut self, event: AgentEvent<'_>) {
+            if let AgentEvent::Text { bytes, .. } = event {
+                self.0.push(bytes.to_vec());
+            }
+        }
+    }
+
+    #[test]
+    fn endless_line_reaches_the_log_in_pieces_and_bytes_stay_as_they_are() {
+        let mut seen = Seen::default();
+        let mut lines = LogLines::new(OutputStream::Stdout);
+        lines.push(&vec![b'x'; 2 * LINE_MAX + 1], &mut seen);
+        lines.push(b"\n\xff\0\n\nend", &mut seen);
+        lines.flush(&mut seen);
+        let sizes: Vec<_> = seen.0.iter().map(Vec::len).collect();
+        assert_eq!(sizes, [LINE_MAX, LINE_MAX, 1, 2, 0, 3]);
+        assert_eq!(seen.0[3], b"\xff\0");
+    }
+
+    #[test]
+    fn last_text_starts_at_a_line_when_its_beginning_is_gone() {
+        let mut text = VecDeque::new();
+        for number in 0..20_000 {
+            keep_last(&mut text, format!("line {number}\n").as_bytes());
+        }
+        assert_eq!(text.len(), TEXT_MAX);
+        let kept = last_text(text);
+        assert!(kept.starts_with("line ") && kept.ends_with("line 19999"), "{}", &kept[..40]);
+    }
+}

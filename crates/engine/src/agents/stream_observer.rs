@@ -1,0 +1,375 @@
+//! What is heard of a running agent, in common words: usage by model, ceilings, its answer, its trouble. Readers of streams
+//! say what they understood here; nothing here knows one program from another.
+
+use super::run_listener::LogLines;
+use super::{AgentEvent, AgentInvocation, AgentLog, AgentOutcome, AgentSelfReport};
+use crate::clock::{Clock, SystemClock};
+use crate::proc::{CapturedOutput, FinishedRun, OutputStream, RunEnd, WatchFlow};
+use loopwright_core::budget::{AgentUsage, BudgetLimit, ModelTokens, Tokens};
+use loopwright_core::provider::{ProviderTrouble, TroubleKind, is_plausible_reset};
+use loopwright_core::units::Usd;
+use std::time::Duration;
+
+/// How much of an answer is kept.
+const ANSWER_MAX: usize = 1 << 20;
+/// How many models one start may name, and denied tools; more are no list but a flood.
+const LIST_MAX: usize = 64;
+
+/// Whether a figure is the agent's whole use of a model so far, or one step more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum UsageFigure {
+    /// One step more.
+    Step,
+    /// All so far.
+    Total,
+}
+
+/// The ear of one start.
+pub(super) struct StreamObserver<'a> {
+    log: &'a mut dyn AgentLog,
+    invocation: &'a AgentInvocation,
+    clock: &'a dyn Clock,
+    stdout: LogLines,
+    stderr: LogLines,
+    self_report: AgentSelfReport,
+    text: String,
+    usage: AgentUsage,
+    has_usage: bool,
+    turns: u32,
+    limit: Option<BudgetLimit>,
+    done: bool,
+}
+
+impl<'a> StreamObserver<'a> {
+    pub(super) fn new(log: &'a mut dyn AgentLog, invocation: &'a AgentInvocation) -> Self {
+        Self {
+            log,
+            invocation,
+            clock: &SystemClock,
+            stdout: LogLines::raw(OutputStream::Stdout),
+            stderr: LogLines::raw(OutputStream::Stderr),
+            self_report: AgentSelfReport::default(),
+            text: String::new(),
+            usage: AgentUsage::Reported(Tokens::default()),
+            has_usage: false,
+            turns: 0,
+            limit: None,
+            done: false,
+        }
+    }
+
+    /// The same by another clock.
+    pub(super) fn with_clock(mut self, clock: &'a dyn Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// A line of ours in the transcript and before people's eyes.
+    pub(super) fn note(&mut self, text: &str) {
+        self.log.line(AgentEvent::Text { stream: OutputStream::Stderr, bytes: text.as_bytes() });
+    }
+
+    /// The stream as it is, for the transcript.
+    pub(super) fn raw(&mut self, stream: OutputStream, bytes: &[u8]) {
+        match stream {
+            OutputStream::Stdout => self.stdout.push(bytes, self.log),
+            OutputStream::Stderr => self.stderr.push(bytes, self.log),
+        }
+    }
+
+    /// It is at work.
+    pub(super) fn started(&mut self, session: Option<&str>, model: Option<&str>, version: Option<&str>) {
+        self.self_report.session = session.map(str::to_owned).or(self.self_report.session.take());
+        self.self_report.version = version.map(str::to_owned).or(self.self_report.version.take());
+        self.log.line(AgentEvent::Started { model, version });
+    }
+
+    /// A message of its; the last one is its answer unless it gives a structured one.
+    pub(super) fn message(&mut self, text: &str) {
+        self.log.line(AgentEvent::Message(text));
+        self.text.clear();
+        self.text.push_str(bounded(text));
+    }
+
+    /// Its last words once more, which are no new event.
+    pub(super) fn final_message(&mut self, text: &str) {
+        if self.text.is_empty() {
+            self.text.push_str(bounded(text));
+        }
+    }
+
+    /// A structured answer, as JSON text.
+    pub(super) fn structured_answer(&mut self, json: &str) {
+        self.self_report.answer = Some(bounded(json).to_owned());
+    }
+
+    /// It uses a tool.
+    pub(super) fn tool(&mut self, name: &str, what: &str) {
+        self.log.line(AgentEvent::Tool { name, what });
+    }
+
+    /// A tool was denied to it.
+    pub(super) fn denied(&mut self, tool: &str) {
+        if self.self_report.denied.len() < LIST_MAX {
+            self.self_report.denied.push(tool.chars().take(200).collect());
+        }
+    }
+
+    /// Its provider did not answer, and it tries again by itself.
+    pub(super) fn retries(&mut self, status: Option<u16>) {
+        self.log.line(AgentEvent::Retries { status });
+    }
+
+    /// Another turn began.
+    pub(super) fn turn(&mut self) {
+        self.turns = self.turns.saturating_add(1);
+        if self.invocation.limits.turns.is_some_and(|most| self.turns > most) {
+            self.meet(BudgetLimit::Turns);
+        }
+    }
+
+    /// A report of usage. A step adds to what is known of the model; a total never takes anything back, because what was
+    /// once told may not become cheaper by silence.
+    pub(super) fn usage(&mut self, model: &str, tokens: Tokens, count: UsageFigure) {
+        self.count(model, tokens, count);
+        self.sum();
+    }
+
+    fn count(&mut self, model: &str, tokens: Tokens, count: UsageFigure) {
+        self.has_usage = true;
+        let model: String = model.chars().take(200).collect();
+        let known = self.self_report.models.iter().position(|used| used.model == model);
+        let at = known.unwrap_or_else(|| {
+            if self.self_report.models.len() < LIST_MAX {
+                self.self_report.models.push(ModelTokens { model, tokens: Tokens::default() });
+            }
+            self.self_report.models.len() - 1
+        });
+        let used = &mut self.self_report.models[at].tokens;
+        *used = match count {
+            UsageFigure::Step => used.plus(tokens),
+            UsageFigure::Total => max_tokens(*used, tokens),
+        };
+    }
+
+    /// The agent's last account by model takes the place of all before, where what was told before by piece was partly
+    /// guessed. What had been told for certain stays the least: an account does not take it back.
+    pub(super) fn account(&mut self, finals: &[(&str, Tokens)], certain: Tokens) {
+        self.has_usage = true;
+        let earlier = std::mem::take(&mut self.self_report.models);
+        finals.iter().for_each(|(model, tokens)| self.count(model, *tokens, UsageFigure::Step));
+        let sum = finals.iter().fold(Tokens::default(), |sum, (_, tokens)| sum.plus(*tokens));
+        let rest = beyond(certain, sum);
+        if rest.total() > 0 {
+            let model = earlier.first().map(|used| used.model.clone()).unwrap_or_default();
+            self.count(&model, rest, UsageFigure::Step);
+        }
+        self.sum();
+    }
+
+    /// Usage was reported in a way that cannot be believed; the whole start is then of unknown use.
+    pub(super) fn usage_unknown(&mut self) {
+        self.usage = AgentUsage::Unknown;
+        self.log.line(AgentEvent::UsageUnknown);
+    }
+
+    fn sum(&mut self) {
+        if self.usage == AgentUsage::Unknown {
+            return;
+        }
+        let all = self.self_report.models.iter().fold(Tokens::default(), |sum, used| sum.plus(used.tokens));
+        if all.total() == u64::MAX {
+            return self.usage_unknown();
+        }
+        self.usage = AgentUsage::Reported(all);
+        self.log.line(AgentEvent::Usage(all));
+        let limits = &self.invocation.limits;
+        let (tokens, usd, cost) = (limits.tokens, limits.usd, self.cost());
+        if tokens.is_some_and(|most| all.total() > most) {
+            self.meet(BudgetLimit::Total);
+        }
+        if usd.is_some_and(|most| cost > most) {
+            self.meet(BudgetLimit::Usd);
+        }
+        if let Some(limit) = self.invocation.limits.meter.report(all.total(), cost) {
+            self.meet(limit);
+        }
+    }
+
+    fn cost(&self) -> Usd {
+        let prices = &self.invocation.prices;
+        let sum = self.self_report.models.iter().map(|used| prices.cost_of(&used.model, used.tokens).0);
+        Usd(sum.fold(0, u64::saturating_add))
+    }
+
+    /// What it says it cost, by its own table.
+    pub(super) fn reported_cost(&mut self, dollars: f64) {
+        self.self_report.billed = Usd::from_dollars(dollars);
+    }
+
+    /// Its own limit of turns or money ended it.
+    pub(super) fn hit_own_limit(&mut self, limit: BudgetLimit) {
+        self.meet(limit);
+    }
+
+    /// What kept it from its work. The first is kept: what follows is mostly its echo.
+    pub(super) fn trouble(&mut self, trouble: ProviderTrouble) {
+        self.self_report.trouble.get_or_insert(trouble);
+    }
+
+    /// The same in the program's own words: status and kind are read out of them where it gave none.
+    pub(super) fn trouble_from_text(&mut self, status: Option<u16>, text: &str) {
+        self.trouble(ProviderTrouble::classify(status, text, self.clock.now_ms()));
+    }
+
+    /// Its trouble is that the very first request was turned away, and what is turned away costs nothing.
+    pub(super) fn count_refusal_as_unused(&mut self) {
+        let kind = self.self_report.trouble.as_ref().map(|trouble| trouble.kind);
+        let turned_away = [TroubleKind::Auth, TroubleKind::RateLimited, TroubleKind::Quota, TroubleKind::BadRequest];
+        if kind.is_some_and(|kind| turned_away.contains(&kind)) {
+            self.has_usage = true;
+        }
+    }
+
+    /// Trouble that is a limit ends then, where its words did not say when, and that can be meant: nobody waits for years
+    /// because of a slip in a header.
+    pub(super) fn trouble_until(&mut self, at_ms: i64) {
+        if let Some(trouble) = &mut self.self_report.trouble
+            && trouble.kind == TroubleKind::RateLimited
+            && is_plausible_reset(at_ms, self.clock.now_ms())
+        {
+            trouble.retry_at_ms.get_or_insert(at_ms);
+        }
+    }
+
+    /// The same for so long from now.
+    pub(super) fn trouble_for(&mut self, wait: Duration) {
+        let wait = i64::try_from(wait.as_millis()).unwrap_or(i64::MAX);
+        self.trouble_until(self.clock.now_ms().saturating_add(wait));
+    }
+
+    /// Trouble in words of a program that only goes on trying when there is hope: what is unclear in them passes too.
+    pub(super) fn transient_trouble(&mut self, status: Option<u16>, text: &str) {
+        let mut trouble = ProviderTrouble::classify(status, text, self.clock.now_ms());
+        trouble.kind = match (trouble.kind, trouble.retry_at_ms) {
+            (TroubleKind::Unclear, Some(_)) => TroubleKind::RateLimited,
+            (TroubleKind::Unclear, None) => TroubleKind::Overloaded,
+            (kind, _) => kind,
+        };
+        self.trouble(trouble);
+    }
+
+    /// Whether trouble was told.
+    pub(super) fn is_troubled(&self) -> bool {
+        self.self_report.trouble.is_some()
+    }
+
+    /// What was told was no trouble after all, and nothing was done: it went on.
+    pub(super) fn clear_trouble(&mut self) {
+        self.self_report.trouble = None;
+        self.done = false;
+    }
+
+    /// It has said its last; if it does not end by itself soon, it is ended, and that is no fault.
+    pub(super) fn mark_done(&mut self) {
+        self.done = true;
+    }
+
+    /// Whether it has said its last.
+    pub(super) fn is_done(&self) -> bool {
+        self.done
+    }
+
+    fn meet(&mut self, limit: BudgetLimit) {
+        if self.limit.is_none() {
+            self.limit = Some(limit);
+            self.log.line(AgentEvent::Limit(limit));
+        }
+    }
+
+    pub(super) fn flow(&self) -> WatchFlow {
+        match (self.limit, self.done) {
+            (Some(_), _) => WatchFlow::Stop,
+            (None, true) => WatchFlow::Finish,
+            (None, false) => WatchFlow::Continue,
+        }
+    }
+
+    /// An agent's work went well when it said its last word, was in no trouble, and exited with zero. Every other end has a
+    /// name, and this gives it to those that have none yet.
+    pub(super) fn judge_exit(&mut self, ended: &FinishedRun) {
+        let how = match ended.how {
+            RunEnd::Exited(code) => format!("exit code {code}"),
+            RunEnd::Signaled(signal) => format!("signal {signal}"),
+            RunEnd::Finished => "our help".to_owned(),
+            RunEnd::Wall | RunEnd::Idle | RunEnd::Flood | RunEnd::Disk | RunEnd::Stopped | RunEnd::Cancelled => return,
+        };
+        let went_well = self.done && matches!(ended.how, RunEnd::Exited(0) | RunEnd::Finished);
+        if went_well || self.limit.is_some() || self.is_troubled() {
+            return;
+        }
+        let what = if self.done { "it said that it was done, and" } else { "it did not say how its work went, and" };
+        let text = format!("{what} ended with {how}: {}", last_line(&ended.stderr));
+        self.trouble(ProviderTrouble::new(TroubleKind::Unclear, None, text.trim_end_matches([':', ' '])));
+    }
+
+    /// The outcome of the start.
+    pub(super) fn finish(mut self, ended: FinishedRun) -> AgentOutcome {
+        self.stdout.flush(self.log);
+        self.stderr.flush(self.log);
+        self.log.line(AgentEvent::Finished { how: ended.how });
+        let limit = match ended.how {
+            RunEnd::Wall => Some(BudgetLimit::Wall),
+            RunEnd::Idle => Some(BudgetLimit::Idle),
+            RunEnd::Stopped | RunEnd::Exited(_) | RunEnd::Finished => self.limit,
+            RunEnd::Signaled(_) | RunEnd::Flood | RunEnd::Disk | RunEnd::Cancelled => None,
+        };
+        // An agent that told nothing of its use may have used anything.
+        let usage = if self.has_usage { self.usage } else { AgentUsage::Unknown };
+        let mut told = self.self_report;
+        told.answer = told.answer.or_else(|| (!self.text.is_empty()).then(|| self.text.clone()));
+        AgentOutcome {
+            how: ended.how,
+            exit: ended.code,
+            usage,
+            text: self.text,
+            turns: self.turns,
+            stdout: ended.stdout,
+            stderr: ended.stderr,
+            leaky: ended.leaky,
+            term_ignored: ended.term_ignored,
+            limit,
+            self_report: told,
+        }
+    }
+}
+
+/// What of one count is not in another.
+fn beyond(a: Tokens, b: Tokens) -> Tokens {
+    Tokens {
+        input: a.input.saturating_sub(b.input),
+        output: a.output.saturating_sub(b.output),
+        cache_read: a.cache_read.saturating_sub(b.cache_read),
+        cache_write: a.cache_write.saturating_sub(b.cache_write),
+    }
+}
+
+/// The greater of two counts, kind by kind.
+pub(super) fn max_tokens(a: Tokens, b: Tokens) -> Tokens {
+    Tokens {
+        input: a.input.max(b.input),
+        output: a.output.max(b.output),
+        cache_read: a.cache_read.max(b.cache_read),
+        cache_write: a.cache_write.max(b.cache_write),
+    }
+}
+
+/// The last thing a program printed that is not empty.
+fn last_line(captured: &CapturedOutput) -> String {
+    let text = captured.to_lossy_string();
+    text.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned()
+}
+
+fn bounded(text: &str) -> &str {
+    &text[..text.floor_char_boundary(ANSWER_MAX)]
+}

@@ -1,0 +1,206 @@
+//! A round at rest, as its loop's schedule and other loops see it; and the door through which rounds by hand come in.
+
+use super::message::{DaemonMessage, DaemonSender, RoundAtRest};
+use super::{followers, retries};
+use crate::clock::Clock;
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::live_rounds::{AdmissionRequest, AdmittedRound, RoundAdmission};
+use crate::proc::CancelToken;
+use crate::round::journal::question_id;
+use crate::store::{InboxKind, InboxQuery, SignalRow, Store, StoreError};
+use loopwright_core::BoxFuture;
+use loopwright_core::dispatch::{ABOUT, LoopKey, RoundEnd};
+use loopwright_core::hash;
+use loopwright_core::outcome::RoundOutcome;
+use loopwright_core::round::{Phase, Round, RoundStarted};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How many open questions are looked at.
+const QUESTIONS: u32 = 10_000;
+/// The length of a day.
+const DAY_MS: i64 = 86_400_000;
+
+/// Who follows whom.
+type Followers = HashMap<LoopKey, Vec<Arc<str>>>;
+
+/// Lets rounds in and hears of their rest, for the daemon's task.
+pub(super) struct DaemonAdmission {
+    sender: DaemonSender,
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    followers: Mutex<Followers>,
+}
+
+impl DaemonAdmission {
+    /// For the task behind this post. It holds no engine: the engine holds it.
+    pub(super) fn new(sender: DaemonSender, engine: &Engine) -> Self {
+        let (store, clock) = (Arc::clone(&engine.store), Arc::clone(&engine.settings.clock));
+        Self { sender, store, clock, followers: Mutex::default() }
+    }
+
+    /// Takes in who follows whom.
+    pub(super) fn set_followers(&self, after: &[(LoopKey, Arc<str>)]) {
+        let mut followers = Followers::new();
+        for (follower, leader) in after {
+            let leader = LoopKey { repo: Arc::clone(&follower.repo), name: Arc::clone(leader) };
+            followers.entry(leader).or_default().push(Arc::clone(&follower.name));
+        }
+        *self.followers.lock().unwrap_or_else(PoisonError::into_inner) = followers;
+    }
+
+    fn of(&self, key: &LoopKey) -> Vec<Arc<str>> {
+        let followers = self.followers.lock().unwrap_or_else(PoisonError::into_inner);
+        followers.get(key).cloned().unwrap_or_default()
+    }
+
+    async fn rest(&self, round: &Round) -> Result<RoundAtRest, StoreError> {
+        let started = &round.facts().started;
+        let key = LoopKey::new(&started.repo, &started.spec.name);
+        let open = open_proposals(self.store.as_ref(), &key).await?;
+        let (mut signals, too_deep) = self.followed(&key, round).await?;
+        signals.extend(retries::pending_retry_signals(self.store.as_ref(), round).await?);
+        let question = match round.phase() {
+            Phase::Waiting(_) => self.store.inbox_item(&question_id(&started.round)).await?,
+            _ => None,
+        };
+        Ok(RoundAtRest {
+            end: round_end(round, open, self.clock.now_ms()),
+            round: started.round.clone(),
+            key,
+            signals,
+            too_deep,
+            expires_ms: question.and_then(|question| question.expires_ms),
+            resume_ms: resume_ms(round, self.clock.now_ms()),
+            items: item_keys(round),
+        })
+    }
+
+    /// The signals that the round's end made, and the followers for which it made none.
+    async fn followed(
+        &self,
+        key: &LoopKey,
+        round: &Round,
+    ) -> Result<(Vec<SignalRow>, Vec<(LoopKey, u32)>), StoreError> {
+        let (mut signals, mut too_deep) = (Vec::new(), Vec::new());
+        let followers = self.of(key);
+        if followers.is_empty() || !followers::triggers_followers(round) {
+            return Ok((signals, too_deep));
+        }
+        let occurrence = followers::occurrence_key(&key.name, &round.facts().started.round);
+        for follower in followers {
+            match self.store.signal(&key.repo, &follower, &occurrence).await? {
+                Some(signal) => signals.extend(Some(signal).filter(|signal| signal.taken_ms.is_none())),
+                None => {
+                    let depth = followers::provenance(self.store.as_ref(), round).await?.depth;
+                    too_deep.push((LoopKey { repo: Arc::clone(&key.repo), name: follower }, depth));
+                }
+            }
+        }
+        Ok((signals, too_deep))
+    }
+}
+
+impl RoundAdmission for DaemonAdmission {
+    fn admit<'a>(
+        &'a self,
+        arrival: AdmissionRequest,
+        cancel: &'a CancelToken,
+    ) -> BoxFuture<'a, Result<AdmittedRound, EngineError>> {
+        Box::pin(async move {
+            let (permit, items) = self.sender.occupy(arrival, cancel).await?;
+            Ok(AdmittedRound { slot_hold: Some(Box::new(permit)), items })
+        })
+    }
+
+    fn on_round_at_rest<'a>(&'a self, round: &'a Round) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            // What cannot be read now is found by the next start: all of it is on record.
+            if let Ok(rest) = self.rest(round).await {
+                let _ = self.sender.send(DaemonMessage::RoundAtRest(Box::new(rest)));
+            }
+        })
+    }
+
+    fn on_round_left_open(&self, started: &RoundStarted) {
+        let (key, round) = (LoopKey::new(&started.repo, &started.spec.name), started.round.clone());
+        // A daemon that has ended finds it when it starts again.
+        let _ = self.sender.send(DaemonMessage::LeftOpen { key, round });
+    }
+
+    fn followers(&self, repo: &str, loop_name: &str) -> Vec<Arc<str>> {
+        self.of(&LoopKey::new(repo, loop_name))
+    }
+
+    fn on_budget_raised(&self, repo: &str, loop_name: &str) {
+        // A daemon that has ended looks at it when it starts again.
+        let _ = self.sender.send(DaemonMessage::BudgetRaised(LoopKey::new(repo, loop_name)));
+    }
+}
+
+/// What a round is about.
+pub(super) fn item_keys(round: &Round) -> Vec<Arc<str>> {
+    round.facts().items.iter().map(|item| item.key.as_str().into()).collect()
+}
+
+/// How many proposals of a loop wait for a person.
+pub(super) async fn open_proposals(store: &dyn Store, key: &LoopKey) -> Result<u32, StoreError> {
+    let open = store.inbox(InboxQuery::Open(QUESTIONS)).await?;
+    let own = open.iter().filter(|row| {
+        row.kind == InboxKind::Approval && row.repo.as_str() == &*key.repo && row.loop_name.as_str() == &*key.name
+    });
+    Ok(u32::try_from(own.count()).unwrap_or(u32::MAX))
+}
+
+/// How a round ended, as far as the next one depends on it. Where its day has no room for it, there is none for another: they
+/// would all be suspended, and go on at once on the next day.
+pub(super) fn round_end(round: &Round, open_proposals: u32, now_ms: i64) -> RoundEnd {
+    let outcome = round.outcome().unwrap_or(RoundOutcome::Interrupted);
+    let retry_at_ms = round.retry_at_ms().or_else(|| resume_ms(round, now_ms));
+    RoundEnd { outcome, signature: signature(round, outcome), retry_at_ms, open_proposals }
+}
+
+/// What failures have in common when they are the same one: where, which, and the words without their numbers; and what it
+/// was about. A stop, a provider and a budget are no failures of the loop.
+fn signature(round: &Round, outcome: RoundOutcome) -> Option<String> {
+    let counts = match outcome {
+        RoundOutcome::Failed
+        | RoundOutcome::Refused
+        | RoundOutcome::Rejected
+        | RoundOutcome::Plateaued
+        | RoundOutcome::Cannot
+        | RoundOutcome::Empty => true,
+        RoundOutcome::Shipped
+        | RoundOutcome::Reported
+        | RoundOutcome::NothingToDo
+        | RoundOutcome::Escalated
+        | RoundOutcome::OverBudget
+        | RoundOutcome::RateLimited
+        | RoundOutcome::Interrupted
+        | RoundOutcome::Cancelled => false,
+    };
+    let reason = round.facts().reasons.last().filter(|_| counts)?;
+    let words: String = reason.text.chars().filter(|letter| !letter.is_ascii_digit()).collect();
+    let words = hash::hash_fields(&[b"loopwright failure 1", words.as_bytes()]);
+    let words = words.get(..12).unwrap_or_default();
+    let failure = format!("{} {:?} {} {words}", outcome.word(), reason.stage, reason.code).to_lowercase();
+    let keys: Vec<&[u8]> = round.facts().items.iter().map(|item| item.key.as_bytes()).collect();
+    let item = hash::hash_fields(&keys);
+    Some(match keys.is_empty() {
+        true => failure,
+        false => format!("{failure}{ABOUT}{}", item.get(..12).unwrap_or_default()),
+    })
+}
+
+/// From when on a round that was suspended at that moment is worth going on with, by itself: its provider is back, or a new
+/// day has new room.
+pub(super) fn resume_ms(round: &Round, suspended_ms: i64) -> Option<i64> {
+    match round.phase() {
+        Phase::Suspended(RoundOutcome::RateLimited, _) => round.retry_at_ms(),
+        Phase::Suspended(RoundOutcome::OverBudget, _) if !round.is_full() => {
+            Some((suspended_ms.div_euclid(DAY_MS) + 1).saturating_mul(DAY_MS))
+        }
+        _ => None,
+    }
+}

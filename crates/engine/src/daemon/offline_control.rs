@@ -1,0 +1,123 @@
+//! Pause, resume, the global stop and its end where no daemon runs: the same rows and events as a daemon writes, so that the
+//! next one finds them.
+
+use super::ThawReport;
+use super::open;
+use super::persist::{self, PendingRows};
+use super::requests::STOP_FLAG;
+use super::stop::StopFile;
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::store::{FlagRow, NewEvent, RowChange};
+use loopwright_core::dispatch::{
+    ConcurrencyLimits, DispatchCommand, DispatchInput, Dispatcher, LoopEntry, LoopKey, LoopPause, LoopStanding,
+};
+
+impl Engine {
+    /// Nothing of the loop starts by itself from now on. `fingerprint` is its cadence's, for a loop that never stood anywhere.
+    ///
+    /// # Errors
+    /// When it cannot be recorded.
+    pub async fn pause_loop(&self, key: &LoopKey, fingerprint: &str, by: &str, why: &str) -> Result<(), EngineError> {
+        let now_ms = self.now_ms();
+        let row = self.store.schedule(&key.repo, &key.name).await?;
+        let standing =
+            row.map_or_else(|| LoopStanding::new(key.clone(), fingerprint, now_ms), persist::standing_from_row);
+        let paused = LoopPause { since_ms: now_ms, by: by.to_owned(), why: why.to_owned() };
+        let standing = LoopStanding { paused: Some(paused), ..standing };
+        let changes = vec![RowChange::Schedule(persist::schedule_row(&standing))];
+        self.write_offline(persist::loop_event("loop-paused", Some(key), by, why), changes).await
+    }
+
+    /// The loop starts by itself again, its failures and waits forgotten; says whether it was paused or waited. What was due
+    /// meanwhile gets its receipts, as far as `entry` says what that was.
+    ///
+    /// # Errors
+    /// When it cannot be recorded.
+    pub async fn resume_loop(&self, key: &LoopKey, entry: Option<LoopEntry>, by: &str) -> Result<bool, EngineError> {
+        let now_ms = self.now_ms();
+        let row = self.store.schedule(&key.repo, &key.name).await?;
+        let waits = |standing: &LoopStanding| standing.wait.as_ref().is_some_and(|wait| wait.until_ms > now_ms);
+        let is_held = |standing: &LoopStanding| standing.paused.is_some() || waits(standing);
+        let Some(standing) = row.map(persist::standing_from_row).filter(is_held) else { return Ok(false) };
+        let fresh = LoopStanding { paused: None, streak: 0, signature: None, wait: None, ..standing.clone() };
+        let mut kept = rows_for_pause(standing, entry, key, now_ms);
+        if kept.is_empty() {
+            kept.extend(persist::batch_rows(Vec::new(), vec![fresh], &[]));
+        }
+        if let Some(last) = kept.last_mut() {
+            last.event = Some(persist::loop_event("loop-resumed", Some(key), by, ""));
+            last.answered = Some(persist::pause_question_id(key));
+        }
+        for keeping in kept {
+            persist::write_rows(self.clone(), keeping).await?;
+        }
+        Ok(true)
+    }
+
+    /// The global stop: nothing starts by itself until [`Engine::thaw_all`].
+    ///
+    /// # Errors
+    /// When neither the file nor the row can be written.
+    pub async fn stop_all(&self, by: &str, why: &str) -> Result<(), EngineError> {
+        let flag =
+            FlagRow { name: STOP_FLAG.to_owned(), at_ms: self.now_ms(), actor: by.to_owned(), why: why.to_owned() };
+        StopFile::in_state_dir(&self.state_dir).write(&self.state_dir, why)?;
+        self.write_offline(persist::loop_event("all-stopped", None, by, why), vec![RowChange::Flag(flag)]).await
+    }
+
+    /// Ends the global stop, and takes a clock as it is that was not believed; says which there was. What was due of
+    /// these loops under it gets its receipts, one each, before the stop is gone: no later start finds it and makes up for it.
+    ///
+    /// # Errors
+    /// When it cannot be recorded.
+    pub async fn thaw_all(&self, entries: Vec<LoopEntry>, by: &str) -> Result<ThawReport, EngineError> {
+        let file = StopFile::in_state_dir(&self.state_dir);
+        let flag = self.store.flags().await?.into_iter().find(|flag| flag.name == STOP_FLAG);
+        let frozen = flag.map(open::freeze_from_flag).or_else(|| open::freeze_from_file(&file, self.now_ms()));
+        let was_stopped = frozen.is_some();
+        let mut dispatcher = open::load_dispatcher(self, ConcurrencyLimits::default(), frozen).await?;
+        let now_ms = self.now_ms();
+        let clock = dispatcher.clock_behind(now_ms).map(|ahead_ms| (ahead_ms, by.to_owned()));
+        let thawed = ThawReport { was_stopped, was_clock_behind: clock.is_some() };
+        if !thawed.has_effect() {
+            return Ok(thawed);
+        }
+        let mut commands = dispatcher.step(now_ms, DispatchInput::Loops(entries));
+        // The end of a stop is also a person's word for a clock that was not believed. Nothing is started here.
+        commands.extend(dispatcher.step(now_ms, DispatchInput::Thaw));
+        for keeping in rows_of_commands(commands) {
+            persist::write_rows(self.clone(), keeping).await?;
+        }
+        file.remove()?;
+        let changes = vec![RowChange::FlagGone { name: STOP_FLAG.to_owned() }];
+        let event = Some(persist::loop_event("thawed", None, by, ""));
+        persist::write_rows(self.clone(), PendingRows { changes, event, clock, ..PendingRows::default() }).await?;
+        Ok(thawed)
+    }
+
+    async fn write_offline(&self, event: NewEvent, changes: Vec<RowChange>) -> Result<(), EngineError> {
+        let keeping = PendingRows { changes, event: Some(event), ..PendingRows::default() };
+        Ok(persist::write_rows(self.clone(), keeping).await.map(drop)?)
+    }
+}
+
+/// What the dispatcher wants kept of the time in which a loop was paused, and of its end.
+fn rows_for_pause(standing: LoopStanding, entry: Option<LoopEntry>, key: &LoopKey, now_ms: i64) -> Vec<PendingRows> {
+    let mut dispatcher = Dispatcher::new(ConcurrencyLimits::default(), vec![standing], Vec::new(), None, 0);
+    let mut commands =
+        entry.map(|entry| dispatcher.step(now_ms, DispatchInput::Loops(vec![entry]))).unwrap_or_default();
+    commands.extend(dispatcher.step(now_ms, DispatchInput::Resume { key: key.clone() }));
+    rows_of_commands(commands)
+}
+
+/// What is to be written of commands.
+fn rows_of_commands(commands: Vec<DispatchCommand>) -> Vec<PendingRows> {
+    let kept = commands.into_iter().filter_map(|command| match command {
+        DispatchCommand::Persist { receipts, standings, taken } => {
+            Some(persist::batch_rows(receipts, standings, &taken))
+        }
+        _ => None,
+    });
+    kept.flatten().collect()
+}

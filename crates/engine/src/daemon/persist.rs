@@ -1,0 +1,373 @@
+//! From decisions to rows and back, and how they are written: whole, in order, and at most once.
+
+use crate::engine::Engine;
+use crate::random;
+use crate::round::bounded;
+use crate::store::{
+    CLOCK_AHEAD, CLOCK_TAKEN, FlagRow, InboxKind, InboxRisk, InboxRow, NewEvent, ReceiptRow, RoundsQuery, RowChange,
+    ScheduleRow, SignalRow, StoreBatch, StoreError, StoreErrorKind,
+};
+use loopwright_core::dispatch::{LoopDelay, LoopKey, LoopPause, LoopStanding, OccurrenceReceipt, TriggerSignal};
+use loopwright_core::hash;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Rows of one transaction; a store takes more, and none of them should be long.
+const ROWS_MAX: usize = 4_000;
+
+/// Rows to be written together, with the event that says why.
+#[derive(Debug, Clone, Default)]
+pub(super) struct PendingRows {
+    pub(super) changes: Vec<RowChange>,
+    pub(super) event: Option<NewEvent>,
+    /// What is told when they are durable.
+    pub(super) receipts: Vec<OccurrenceReceipt>,
+    /// A question to people about a loop; its round is the loop's last.
+    pub(super) question: Option<InboxRow>,
+    /// A question that is answered.
+    pub(super) answered: Option<String>,
+    /// The clock is right by somebody's word, although this later moment is on record.
+    pub(super) clock: Option<(i64, String)>,
+    /// The loops whose rows these are, when they say where loops stand and nothing more.
+    pub(super) loops: Option<BTreeSet<LoopKey>>,
+}
+
+impl PendingRows {
+    /// Takes the rows of another along, when both are nothing but rows and no loop is in both: a transaction costs many times
+    /// what its rows do. Gives the other back when they must stay two.
+    pub(super) fn join(&mut self, other: Self) -> Result<(), Box<Self>> {
+        let fits = self.changes.len() + other.changes.len() <= ROWS_MAX;
+        let are_apart = match (&self.loops, &other.loops) {
+            (Some(own), Some(others)) => others.iter().all(|key| !own.contains(key)),
+            _ => false,
+        };
+        if !fits || !are_apart {
+            return Err(Box::new(other));
+        }
+        self.changes.extend(other.changes);
+        self.receipts.extend(other.receipts);
+        self.loops.iter_mut().zip(other.loops).for_each(|(own, others)| own.extend(others));
+        Ok(())
+    }
+
+    fn add(&mut self, piece: PendingChange<'_>) {
+        self.changes.push(match &piece {
+            PendingChange::Stands(standing) => RowChange::Schedule(schedule_row(standing)),
+            PendingChange::Taken(signal) => taken_row(signal),
+            PendingChange::Told(receipt) => RowChange::Receipt(receipt_row(receipt)),
+        });
+        if let PendingChange::Told(receipt) = piece {
+            self.receipts.push(receipt);
+        }
+    }
+
+    /// Whether a loop may start before it is written: it is about the standing of other loops, and about nothing else.
+    pub(super) fn allows_start_of(&self, key: &LoopKey) -> bool {
+        self.loops.as_ref().is_some_and(|loops| !loops.contains(key))
+    }
+}
+
+/// Something about a loop that is to be kept.
+enum PendingChange<'s> {
+    Stands(LoopStanding),
+    Taken(&'s TriggerSignal),
+    Told(OccurrenceReceipt),
+}
+
+impl PendingChange<'_> {
+    fn key(&self) -> &LoopKey {
+        match self {
+            Self::Stands(standing) => &standing.key,
+            Self::Taken(signal) => &signal.key,
+            Self::Told(receipt) => &receipt.key,
+        }
+    }
+}
+
+/// What the dispatcher wants kept, in transactions of a good size: the rows of one loop are always in one of them.
+pub(super) fn batch_rows(
+    receipts: Vec<OccurrenceReceipt>,
+    standings: Vec<LoopStanding>,
+    taken: &[TriggerSignal],
+) -> Vec<PendingRows> {
+    let pieces = standings.into_iter().map(PendingChange::Stands).chain(taken.iter().map(PendingChange::Taken));
+    let mut pieces: Vec<PendingChange<'_>> = pieces.chain(receipts.into_iter().map(PendingChange::Told)).collect();
+    // Those of one loop stay in this order.
+    pieces.sort_by(|one, other| one.key().cmp(other.key()));
+    let loops: Vec<usize> = pieces.chunk_by(|one, other| one.key() == other.key()).map(<[_]>::len).collect();
+    let (mut pieces, mut all, mut keys) = (pieces.into_iter(), Vec::new(), Vec::new());
+    let mut keeping = PendingRows::default();
+    for count in loops {
+        if !keeping.changes.is_empty() && keeping.changes.len() + count > ROWS_MAX {
+            keeping.loops = Some(keys.drain(..).collect());
+            all.push(std::mem::take(&mut keeping));
+        }
+        keys.extend(pieces.as_slice().first().map(|piece| piece.key().clone()));
+        pieces.by_ref().take(count).for_each(|piece| keeping.add(piece));
+    }
+    keeping.loops = Some(keys.into_iter().collect());
+    all.extend(Some(keeping).filter(|keeping| !keeping.changes.is_empty()));
+    all
+}
+
+/// Writes rows. Occurrences that have their receipt already are left out and named: they are done, and not done twice.
+pub(super) async fn write_rows(engine: Engine, mut keeping: PendingRows) -> Result<Vec<ReceiptRow>, StoreError> {
+    // Neighbours of one kind are written with one statement.
+    keeping.changes.sort_by_key(|change| matches!(change, RowChange::Receipt(_)));
+    keeping.changes.extend(question_change(&engine, keeping.question.take()).await?);
+    keeping.changes.extend(answered(&engine, keeping.answered.take()).await?);
+    keeping.changes.extend(believed(&engine, keeping.clock.take()).await?);
+    match append(&engine, &keeping).await {
+        Err(StoreError { kind: StoreErrorKind::Conflict(_), .. }) => {}
+        written => return written.map(|()| Vec::new()),
+    }
+    let mut known = Vec::new();
+    for change in std::mem::take(&mut keeping.changes) {
+        match &change {
+            RowChange::Receipt(row)
+                if engine.store.receipt(&row.repo, &row.loop_name, &row.occurrence).await?.is_some() =>
+            {
+                known.push(row.clone());
+            }
+            RowChange::SignalTaken { repo, loop_name, key } if is_taken(&engine, repo, loop_name, key).await? => {}
+            _ => keeping.changes.push(change),
+        }
+    }
+    append(&engine, &keeping).await.map(|()| known)
+}
+
+/// A question hangs on the loop's last round; a loop that never had one is asked about all the same.
+async fn question_change(engine: &Engine, question: Option<InboxRow>) -> Result<Option<RowChange>, StoreError> {
+    let Some(question) = question else { return Ok(None) };
+    let query = RoundsQuery {
+        repo: Some(question.repo.clone()),
+        loop_name: Some(question.loop_name.clone()),
+        limit: 1,
+        ..RoundsQuery::default()
+    };
+    let last = engine.store.rounds(query).await?.pop();
+    let round = last.map(|last| last.id).unwrap_or_default();
+    Ok(Some(RowChange::Inbox(InboxRow { round, ..question })))
+}
+
+async fn answered(engine: &Engine, id: Option<String>) -> Result<Option<RowChange>, StoreError> {
+    let Some(id) = id else { return Ok(None) };
+    let open = engine.store.inbox_item(&id).await?.filter(|row| row.closed_ms.is_none());
+    Ok(open.map(|_| RowChange::InboxClosed { id }))
+}
+
+/// A moment that is on record and was not: no start holds it against the clock any more. Earlier ones of the kind may be later
+/// still.
+async fn believed(engine: &Engine, clock: Option<(i64, String)>) -> Result<Vec<RowChange>, StoreError> {
+    let Some((ahead_ms, by)) = clock else { return Ok(Vec::new()) };
+    let known = engine.store.flags().await?.into_iter().find(|flag| flag.name == CLOCK_AHEAD);
+    let ahead_ms = known.map_or(ahead_ms, |flag| flag.at_ms.max(ahead_ms));
+    let flag = |name: &str, at_ms| {
+        let why = "the clock is right, by a person's word".to_owned();
+        RowChange::Flag(FlagRow { name: name.to_owned(), at_ms, actor: by.clone(), why })
+    };
+    Ok(vec![flag(CLOCK_TAKEN, engine.now_ms()), flag(CLOCK_AHEAD, ahead_ms)])
+}
+
+async fn is_taken(engine: &Engine, repo: &str, loop_name: &str, key: &str) -> Result<bool, StoreError> {
+    let row = engine.store.signal(repo, loop_name, key).await?;
+    Ok(row.is_none_or(|row| row.taken_ms.is_some()))
+}
+
+async fn append(engine: &Engine, keeping: &PendingRows) -> Result<(), StoreError> {
+    let (now_ms, changes) = (engine.now_ms(), keeping.changes.clone());
+    let batch = match &keeping.event {
+        None if changes.is_empty() => return Ok(()),
+        None => StoreBatch::of_rows(now_ms, changes),
+        Some(event) => StoreBatch {
+            round: format!("control-{}", nonce(event, now_ms)),
+            expect_index: 0,
+            at_ms: now_ms,
+            events: vec![event.clone()],
+            changes,
+        },
+    };
+    engine.append(batch).await.map(drop)
+}
+
+/// A name of its own for an event that belongs to no round; without randomness, its moment and its words.
+fn nonce(event: &NewEvent, now_ms: i64) -> String {
+    let named = || hash::hash_fields(&[b"loopwright control 1", &now_ms.to_le_bytes(), event.body.as_bytes()]);
+    random::nonce().unwrap_or_else(|_| named())
+}
+
+/// An event of the journal about a loop or about everything.
+pub(super) fn loop_event(kind: &str, key: Option<&LoopKey>, by: &str, why: &str) -> NewEvent {
+    let body = serde_json::json!({
+        "event": kind, "actor": bounded(by), "why": bounded(why),
+        "repo": key.map(|key| &*key.repo), "loop": key.map(|key| &*key.name),
+    });
+    NewEvent { kind: kind.to_owned(), body: body.to_string() }
+}
+
+/// The question about a loop that stopped itself: one for each loop, however often it does.
+pub(super) fn pause_question(key: &LoopKey, why: &str, now_ms: i64) -> InboxRow {
+    InboxRow {
+        id: pause_question_id(key),
+        round: String::new(),
+        loop_name: key.name.to_string(),
+        repo: key.repo.to_string(),
+        kind: InboxKind::LoopPaused,
+        risk: InboxRisk::Medium,
+        candidate: None,
+        summary: bounded(why),
+        created_ms: now_ms,
+        expires_ms: None,
+        closed_ms: None,
+    }
+}
+
+pub(super) fn pause_question_id(key: &LoopKey) -> String {
+    let fields = [b"loopwright loop question 1".as_slice(), key.repo.as_bytes(), key.name.as_bytes()];
+    format!("l-{}", hash::hash_fields(&fields).chars().take(20).collect::<String>())
+}
+
+pub(super) fn schedule_row(standing: &LoopStanding) -> ScheduleRow {
+    let LoopStanding { key, fingerprint, mark_ms, paused, streak, signature, wait } = standing;
+    ScheduleRow {
+        repo: key.repo.to_string(),
+        loop_name: key.name.to_string(),
+        fingerprint: fingerprint.clone(),
+        mark_ms: *mark_ms,
+        paused_ms: paused.as_ref().map(|paused| paused.since_ms),
+        paused_by: paused.as_ref().map(|paused| paused.by.clone()),
+        paused_why: paused.as_ref().map(|paused| paused.why.clone()),
+        streak: i64::from(*streak),
+        signature: signature.clone(),
+        wait_until_ms: wait.as_ref().map(|wait| wait.until_ms),
+        wait_why: wait.as_ref().map(|wait| wait.why.clone()),
+    }
+}
+
+/// Where a loop stands, as its row has it.
+#[must_use]
+pub fn standing_from_row(row: ScheduleRow) -> LoopStanding {
+    let said = |text: Option<String>| text.unwrap_or_default();
+    let paused = row.paused_ms.map(|since_ms| (since_ms, said(row.paused_by), said(row.paused_why)));
+    let wait = row.wait_until_ms.map(|until_ms| (until_ms, said(row.wait_why)));
+    LoopStanding {
+        key: LoopKey::new(&row.repo, &row.loop_name),
+        fingerprint: row.fingerprint,
+        mark_ms: row.mark_ms,
+        paused: paused.map(|(since_ms, by, why)| LoopPause { since_ms, by, why }),
+        streak: u32::try_from(row.streak).unwrap_or(0),
+        signature: row.signature,
+        wait: wait.map(|(until_ms, why)| LoopDelay { until_ms, why }),
+    }
+}
+
+pub(super) fn receipt_row(receipt: &OccurrenceReceipt) -> ReceiptRow {
+    ReceiptRow {
+        repo: receipt.key.repo.to_string(),
+        loop_name: receipt.key.name.to_string(),
+        occurrence: receipt.occurrence.clone(),
+        due_ms: receipt.due_ms,
+        trigger: receipt.trigger.to_string(),
+        receipt: receipt.fate.word().to_owned(),
+        reason: receipt.reason.clone(),
+        round: receipt.round.clone(),
+        count: i64::try_from(receipt.count).unwrap_or(i64::MAX),
+        through_ms: receipt.through_ms,
+        at_ms: receipt.at_ms,
+    }
+}
+
+pub(super) fn signal_from_row(row: SignalRow) -> TriggerSignal {
+    TriggerSignal {
+        key: LoopKey::new(&row.repo, &row.loop_name),
+        occurrence: row.key,
+        trigger: row.trigger.into(),
+        at_ms: row.at_ms,
+        item: row.item.map(Arc::from),
+    }
+}
+
+fn taken_row(signal: &TriggerSignal) -> RowChange {
+    RowChange::SignalTaken {
+        repo: signal.key.repo.to_string(),
+        loop_name: signal.key.name.to_string(),
+        key: signal.occurrence.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use loopwright_core::dispatch::OccurrenceOutcome;
+
+    fn standing_of(names: &[&str]) -> PendingRows {
+        let standings = names.iter().map(|name| LoopStanding::new(LoopKey::new("r", name), "f", 0)).collect();
+        let mut all = batch_rows(Vec::new(), standings, &[]);
+        assert_eq!(all.len(), 1, "few rows are one transaction");
+        all.pop().expect("one")
+    }
+
+    #[test]
+    fn rows_of_different_loops_go_together_and_those_of_one_loop_stay_in_order() {
+        let mut first = standing_of(&["a", "b"]);
+        assert!(first.join(standing_of(&["c"])).is_ok());
+        assert_eq!(first.changes.len(), 3);
+        assert!(first.join(standing_of(&["d", "a"])).is_err(), "what was decided later is written later");
+        assert!(first.join(standing_of(&["d"])).is_ok());
+        assert!(first.join(standing_of(&["c"])).is_err(), "also of a loop that came along");
+    }
+
+    #[test]
+    fn only_the_standing_of_other_loops_is_passed_by_a_start() {
+        let rows = standing_of(&["a", "b"]);
+        assert!(rows.allows_start_of(&LoopKey::new("r", "c")));
+        assert!(rows.allows_start_of(&LoopKey::new("other", "a")));
+        assert!(!rows.allows_start_of(&LoopKey::new("r", "b")), "its own mark goes first");
+        let said = PendingRows { event: Some(loop_event("frozen", None, "ada", "")), ..PendingRows::default() };
+        assert!(!said.allows_start_of(&LoopKey::new("r", "c")), "what people said goes first");
+    }
+
+    fn receipt(key: &LoopKey, due_ms: i64) -> OccurrenceReceipt {
+        OccurrenceReceipt {
+            key: key.clone(),
+            occurrence: format!("due:{due_ms}"),
+            due_ms,
+            trigger: "every 1s".into(),
+            fate: OccurrenceOutcome::Missed,
+            reason: String::new(),
+            round: None,
+            count: 1,
+            through_ms: None,
+            at_ms: due_ms,
+        }
+    }
+
+    #[test]
+    fn rows_of_one_loop_are_in_one_transaction_and_in_order() {
+        let keys: Vec<LoopKey> = (0..ROWS_MAX + 10).map(|number| LoopKey::new("r", &format!("l{number:05}"))).collect();
+        let standings: Vec<LoopStanding> =
+            keys.iter().rev().map(|key| LoopStanding::new(key.clone(), "f", 1)).collect();
+        let busy = &keys[ROWS_MAX - 2];
+        let receipts = [3, 1, 2].map(|due_ms| receipt(busy, due_ms));
+        let (occurrence, trigger) = ("push:main:1".to_owned(), "push".into());
+        let taken = [TriggerSignal { key: keys[3].clone(), occurrence, trigger, at_ms: 1, item: None }];
+        let all = batch_rows(receipts.into(), standings, &taken);
+        assert_eq!(all.iter().map(|keeping| keeping.changes.len()).collect::<Vec<_>>(), [ROWS_MAX - 1, 15]);
+        let loops: Vec<&LoopKey> = all.iter().flat_map(|keeping| keeping.loops.iter().flatten()).collect();
+        assert_eq!(loops, keys.iter().collect::<Vec<_>>());
+        let words = |change: &RowChange| match change {
+            RowChange::Schedule(row) => format!("stands {}", row.loop_name),
+            RowChange::SignalTaken { key, .. } => format!("taken {key}"),
+            RowChange::Receipt(row) => format!("told {}", row.occurrence),
+            other => format!("{other:?}"),
+        };
+        let said = |keeping: &PendingRows| keeping.changes.iter().map(words).collect::<Vec<_>>();
+        assert_eq!(said(&all[0])[3..6], ["stands l00003", "taken push:main:1", "stands l00004"]);
+        assert_eq!(
+            said(&all[1])[..4],
+            [format!("stands {}", busy.name).as_str(), "told due:3", "told due:1", "told due:2"]
+        );
+        assert_eq!(all[1].receipts.len(), 3);
+        assert!(batch_rows(Vec::new(), Vec::new(), &[]).is_empty());
+    }
+}

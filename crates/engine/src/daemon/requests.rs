@@ -1,0 +1,294 @@
+//! What the daemon is asked, and what it does about it: pause and resume, the global stop and its end, places for rounds by
+//! hand, looks at what it is at.
+
+use super::RoundOrigin;
+use super::agenda::AgendaEntry;
+use super::dispatch_loop::{DispatchLoop, DispatchMode};
+use super::fleet::FleetLoops;
+use super::jobs::{DispatchJob, RETRY_MS};
+use super::loop_slot::LoopSlot;
+use super::message::{DaemonMessage, OccupiedSlot, ReplySender};
+use super::persist::{self, PendingRows};
+use super::running_rounds::RunningSlot;
+use crate::error::EngineError;
+use crate::events::EventKind;
+use crate::live_rounds::AdmissionRequest;
+use crate::proc::CancelToken;
+use crate::round::error_chain;
+use crate::store::{FlagRow, NewEvent, RowChange};
+use loopwright_core::dispatch::{DispatchInput, FleetFreeze, LoopExplanation, LoopKey, RoundClaims};
+use std::sync::Arc;
+
+/// The global stop's name among the flags.
+pub const STOP_FLAG: &str = "stop";
+/// Who the file is, as an actor.
+pub(super) const FILE_ACTOR: &str = "file";
+
+impl DispatchLoop {
+    pub(super) fn handle_message(&mut self, mail: DaemonMessage) {
+        match mail {
+            DaemonMessage::Reload(reply) => self.reload(reply),
+            // In one pass, what comes is for the next one.
+            DaemonMessage::Signal(signal) if self.pass_ms.is_none() => {
+                self.step(DispatchInput::Signal(persist::signal_from_row(*signal)))
+            }
+            DaemonMessage::Signal(_) => {}
+            DaemonMessage::Pause { key, by, why, reply } => self.pause(key, by, why, reply),
+            DaemonMessage::Resume { key, by, reply } => self.resume(key, &by, reply),
+            DaemonMessage::Freeze { by, why, reply } => self.freeze(by, why, reply),
+            DaemonMessage::Thaw { by, reply } => self.thaw(&by, reply),
+            DaemonMessage::Occupy { arrival, cancel, reply } => self.occupy(*arrival, cancel, reply),
+            DaemonMessage::SlotReleased { slot } => self.on_slot_released(slot),
+            DaemonMessage::Claim { slot, items, reply } => self.handle_claim(slot, items, reply),
+            DaemonMessage::RoundStarted { slot, round } => self.on_round_started(slot, round),
+            DaemonMessage::RoundAtRest(rest) => self.on_round_at_rest(*rest),
+            DaemonMessage::Explain { key, reply } => drop(reply.send(self.dispatcher.explain(&key, self.now_ms()))),
+            DaemonMessage::Snapshot(reply) => drop(reply.send(self.snapshot())),
+            DaemonMessage::Cancel { round, why, reply } => drop(reply.send(self.stop_round(&round, why))),
+            DaemonMessage::Drain { deadline, reply } => {
+                self.drain(deadline);
+                // Whoever asked may have gone.
+                let _ = reply.send(());
+            }
+            DaemonMessage::BudgetRaised(key) => self.raised(key),
+            DaemonMessage::ResumeRound { key, round } => {
+                self.agenda.schedule(self.now_ms(), AgendaEntry::Resume { key, round })
+            }
+            DaemonMessage::LeftOpen { key, round } => self.left_open(key, round),
+            DaemonMessage::NextExpiry(at_ms) => self.agenda.schedule_earliest(at_ms, AgendaEntry::Expire),
+        }
+    }
+
+    fn reload(&mut self, reply: ReplySender<Result<usize, EngineError>>) {
+        self.late_reloaders.push(reply);
+        self.load();
+    }
+
+    /// One reading at a time, so that none takes the place of a later one.
+    fn load(&mut self) {
+        if self.loading.is_none() {
+            self.reloaders.append(&mut self.late_reloaders);
+            let fleet = Arc::clone(&self.fleet);
+            self.loading = Some(Box::pin(async move { fleet.load().await }));
+        }
+    }
+
+    pub(super) fn on_loops_loaded(&mut self, loaded: Result<FleetLoops, EngineError>) {
+        self.loading = None;
+        let answer = match loaded {
+            Ok(loops) => {
+                self.apply_loops(loops);
+                self.publish(None, EventKind::Loaded { loops: self.loops });
+                Ok(self.loops)
+            }
+            Err(error) => {
+                let why = crate::round::error_chain(&error);
+                self.publish(None, EventKind::LoadFailed { why: why.clone() });
+                Err(why)
+            }
+        };
+        for reply in std::mem::take(&mut self.reloaders) {
+            // Whoever asked may have gone.
+            let _ = reply.send(answer.clone().map_err(EngineError::Daemon));
+        }
+        if !self.late_reloaders.is_empty() {
+            self.load();
+        }
+    }
+
+    pub(super) fn apply_loops(&mut self, loops: FleetLoops) {
+        self.admission.set_followers(&loops.after);
+        self.loops = loops.entries.len();
+        if let Some(limits) = loops.limits {
+            self.step(DispatchInput::Limits(limits));
+        }
+        self.step(DispatchInput::Loops(loops.entries));
+    }
+
+    /// Steps, and has the event written with the first rows that the step wants written, then the answer sent.
+    fn decide(&mut self, input: DispatchInput, event: NewEvent, reply: ReplySender<Result<(), EngineError>>) {
+        let before = self.jobs.len();
+        self.step(input);
+        let first = self.jobs.iter_mut().skip(before).find_map(|job| match job {
+            DispatchJob::WriteRows(keeping) => Some(keeping),
+            _ => None,
+        });
+        // Nothing to write means nothing has changed.
+        if let Some(keeping) = first {
+            keeping.event = Some(event);
+        }
+        self.jobs.push_back(DispatchJob::Answer(reply));
+    }
+
+    fn pause(&mut self, key: LoopKey, by: String, why: String, reply: ReplySender<Result<(), EngineError>>) {
+        let event = persist::loop_event("loop-paused", Some(&key), &by, &why);
+        self.decide(DispatchInput::Pause { key, by, why }, event, reply);
+    }
+
+    fn resume(&mut self, key: LoopKey, by: &str, reply: ReplySender<Result<(), EngineError>>) {
+        let event = persist::loop_event("loop-resumed", Some(&key), by, "");
+        if self.paused_questions.remove(&key) {
+            self.queue_rows(PendingRows { answered: Some(persist::pause_question_id(&key)), ..PendingRows::default() });
+        }
+        self.decide(DispatchInput::Resume { key }, event, reply);
+        self.agenda.unblock(self.now_ms());
+    }
+
+    /// In effect at once: what is to be safe does not wait for the disk.
+    fn freeze(&mut self, by: String, why: String, reply: ReplySender<Result<(), EngineError>>) {
+        let now_ms = self.engine.now_ms();
+        let written = self.stop.write(self.engine.state_dir(), &why);
+        let flag = FlagRow { name: STOP_FLAG.to_owned(), at_ms: now_ms, actor: by.clone(), why: why.clone() };
+        let event = Some(persist::loop_event("all-stopped", None, &by, &why));
+        self.is_flagged = true;
+        self.freeze_all(by, why);
+        self.queue_rows(PendingRows { changes: vec![RowChange::Flag(flag)], event, ..PendingRows::default() });
+        match written {
+            Ok(()) => self.jobs.push_back(DispatchJob::Answer(reply)),
+            Err(error) => drop(reply.send(Err(error))),
+        }
+    }
+
+    pub(super) fn freeze_all(&mut self, by: String, why: String) {
+        self.frozen = Some(FleetFreeze { since_ms: self.engine.now_ms(), by: by.clone(), why: why.clone() });
+        self.publish(None, EventKind::Frozen { by: by.clone(), why: why.clone() });
+        let told = format!("everything is stopped by {by}: {why}");
+        self.step_before(DispatchInput::Freeze { by, why });
+        // At once, also what is still being asked for a round: what the dispatcher wants cancelled waits behind what it wants
+        // written, and a disk that is full holds up no stop.
+        self.rounds.cancel_all_because(&told);
+    }
+
+    /// Recorded first: what is to go on again must not stand still after the next restart.
+    fn thaw(&mut self, by: &str, reply: ReplySender<Result<(), EngineError>>) {
+        if let Err(error) = self.stop.remove() {
+            return drop(reply.send(Err(error)));
+        }
+        let changes = vec![RowChange::FlagGone { name: STOP_FLAG.to_owned() }];
+        let clock = self.dispatcher.clock_behind(self.now_ms()).map(|ahead_ms| (ahead_ms, by.to_owned()));
+        self.queue_rows(PendingRows {
+            changes,
+            event: Some(persist::loop_event("thawed", None, by, "")),
+            clock,
+            ..PendingRows::default()
+        });
+        self.jobs.extend([DispatchJob::Thaw, DispatchJob::Answer(reply)]);
+    }
+
+    pub(super) fn finish_thaw(&mut self) {
+        self.is_flagged = false;
+        self.frozen = None;
+        self.step_before(DispatchInput::Thaw);
+        self.publish(None, EventKind::Thawed);
+        self.agenda.unblock(self.now_ms());
+    }
+
+    /// The file counts as the flag does.
+    pub(super) fn check_stop_file(&mut self) {
+        let is_there = self.stop.exists();
+        if is_there && self.frozen.is_none() {
+            self.freeze_all(FILE_ACTOR.to_owned(), self.stop.reason());
+        }
+        if !is_there && self.frozen.as_ref().is_some_and(|frozen| frozen.by == FILE_ACTOR) && !self.is_flagged {
+            self.finish_thaw();
+        }
+    }
+
+    fn occupy(
+        &mut self,
+        arrival: AdmissionRequest,
+        cancel: CancelToken,
+        reply: ReplySender<Result<OccupiedSlot, EngineError>>,
+    ) {
+        let claims = arrival.claims.clone().unwrap_or_else(|| self.dispatcher.claims(&arrival.key));
+        let arrival = AdmissionRequest { claims: Some(claims), ..arrival };
+        let answer = self.claims_for(&arrival).map_err(|why| arrival.busy_error(why)).map(|(claims, items)| {
+            let AdmissionRequest { key, round, .. } = arrival;
+            let mut slot = RunningSlot::new(key.clone(), self.engine.now_ms(), RoundOrigin::Manual);
+            (slot.round, slot.cancel) = (Some(round.clone()), cancel);
+            let number = self.rounds.insert(slot);
+            self.step(DispatchInput::Admitted { key, round, claims });
+            (LoopSlot::new(self.sender.clone(), number), items)
+        });
+        // A permit that nobody takes is dropped, which gives the place back.
+        let _ = reply.send(answer);
+    }
+
+    /// What a round by hand takes and is about, or why it is not begun.
+    fn claims_for(&self, arrival: &AdmissionRequest) -> Result<(RoundClaims, Vec<Arc<str>>), String> {
+        if !matches!(self.mode, DispatchMode::Running) {
+            return Err("the daemon is about to end".to_owned());
+        }
+        if let Some(frozen) = &self.frozen {
+            return Err(format!("everything is stopped by {}: {}", frozen.by, frozen.why));
+        }
+        let now_ms = self.now_ms();
+        arrival.resolve_items(|claims| {
+            self.dispatcher.manual_start_blocker(&arrival.key, claims, now_ms).map(|why| why.refusal_text())
+        })
+    }
+
+    fn stop_round(&mut self, round: &str, why: String) -> bool {
+        let Some((_, slot)) = self.rounds.slot_of_round(round) else { return false };
+        slot.cancel.cancel_because(&why);
+        let key = slot.key.clone();
+        self.publish_round(key, round, EventKind::Cancelling { why });
+        true
+    }
+
+    pub(super) fn is_paused(&self, key: &LoopKey) -> bool {
+        matches!(self.dispatcher.explain(key, self.now_ms()), LoopExplanation::Paused { .. })
+    }
+
+    /// Suspended rounds of the loop are looked for, and tried.
+    fn raised(&mut self, key: LoopKey) {
+        let (engine, post) = (self.engine.clone(), self.sender.clone());
+        self.rounds.spawn_aside(async move {
+            let open = engine.store.open_rounds().await.unwrap_or_default();
+            let own = open.into_iter().filter(|row| {
+                row.phase == loopwright_core::round::RoundPhase::Suspended && row.repo.as_str() == &*key.repo
+            });
+            for row in own.filter(|row| row.loop_name.as_str() == &*key.name) {
+                let _ = post.send(DaemonMessage::ResumeRound { key: key.clone(), round: row.id });
+            }
+        });
+    }
+
+    /// An answer that broke off: what it began is gone on with as after a restart, when the store has had a moment.
+    fn left_open(&mut self, key: LoopKey, round: String) {
+        self.agenda.schedule(self.now_ms().saturating_add(RETRY_MS), AgendaEntry::Retake { key, round });
+    }
+
+    /// Closes questions that nobody answered in time, and looks when the next one is due.
+    pub(super) fn expire_questions(&mut self) {
+        let (engine, fleet, post) = (self.engine.clone(), Arc::clone(&self.fleet), self.sender.clone());
+        self.rounds.spawn_aside(async move {
+            let again_ms = engine.now_ms().saturating_add(RETRY_MS);
+            let expired = engine.expired_rounds().await;
+            let mut next_ms = expired.is_err().then_some(again_ms);
+            for round in expired.unwrap_or_default() {
+                let ended = engine.close_expired(&round, fleet.as_ref()).await.map(|round| round.outcome());
+                // One that could not be closed now is tried again.
+                next_ms = next_ms.or(ended.is_err().then_some(again_ms));
+                let ended = ended.map_err(|error| error_chain(&error));
+                engine.publish(None, Some(&round), EventKind::Expired { ended });
+            }
+            let later = next_expiry(&engine).await.unwrap_or(Some(again_ms));
+            if let Some(at_ms) = next_ms.into_iter().chain(later).min() {
+                let _ = post.send(DaemonMessage::NextExpiry(at_ms));
+            }
+        });
+    }
+}
+
+/// When the next open question expires.
+pub(super) async fn next_expiry(engine: &crate::Engine) -> Result<Option<i64>, EngineError> {
+    let open = engine.store.inbox(crate::store::InboxQuery::Open(1_000)).await?;
+    let now_ms = engine.now_ms();
+    Ok(open
+        .iter()
+        .filter(|row| row.kind == crate::store::InboxKind::Approval)
+        .filter_map(|row| row.expires_ms)
+        .filter(|at| *at > now_ms)
+        .min())
+}

@@ -1,0 +1,63 @@
+//! Another try for what an event was about: an event is told once, so when we or the world broke over its item, nobody would
+//! come back to it. The round's end writes a signal of its own for each of its items, in the same transaction, until the item
+//! has failed so often that a person is asked. Work that was judged is not tried again: the judgement is the event's answer.
+
+use crate::store::{RowChange, SignalRow, Store, StoreError};
+use loopwright_core::outcome::RoundOutcome;
+use loopwright_core::round::{Phase, ProbeItem, Round};
+
+/// What the key of such a signal begins with.
+const AGAIN: &str = "again:";
+/// What the keys of events begin with that may be about an item.
+const EVENT: &str = "webhook:";
+
+/// The key of the signal.
+fn key(round: &Round, item: &ProbeItem) -> String {
+    format!("{AGAIN}{}:{}", round.facts().started.round, item.key)
+}
+
+/// Whether the end of a round that stands so leaves its items to another one.
+fn leaves(round: &Round) -> bool {
+    let facts = round.facts();
+    let broke = matches!(
+        round.phase(),
+        Phase::Ended(RoundOutcome::Failed | RoundOutcome::Interrupted | RoundOutcome::RateLimited)
+    );
+    let is_event = [EVENT, AGAIN].iter().any(|kind| facts.started.occurrence.starts_with(kind));
+    broke && is_event && !facts.started.dry_run && facts.lowered_from.is_none()
+}
+
+/// The signals to write with the end of a round; `is_left` says which of its items are worth another try.
+pub(crate) fn retry_signals(round: &Round, now_ms: i64, is_left: impl Fn(&ProbeItem) -> bool) -> Vec<RowChange> {
+    if !leaves(round) {
+        return Vec::new();
+    }
+    let started = &round.facts().started;
+    let signal = |item: &ProbeItem| {
+        RowChange::Signal(SignalRow {
+            repo: started.repo.clone(),
+            loop_name: started.spec.name.clone(),
+            key: key(round, item),
+            trigger: "again".to_owned(),
+            at_ms: now_ms,
+            item: Some(item.key.clone()),
+            title: item.title.clone(),
+            data: item.data.clone(),
+            taken_ms: None,
+        })
+    };
+    round.facts().items.iter().filter(|item| is_left(item)).map(signal).collect()
+}
+
+/// Those that the end of a round has written and nobody has taken.
+pub(super) async fn pending_retry_signals(store: &dyn Store, round: &Round) -> Result<Vec<SignalRow>, StoreError> {
+    let mut written = Vec::new();
+    if leaves(round) {
+        let started = &round.facts().started;
+        for item in &round.facts().items {
+            let row = store.signal(&started.repo, &started.spec.name, &key(round, item)).await?;
+            written.extend(row.filter(|row| row.taken_ms.is_none()));
+        }
+    }
+    Ok(written)
+}

@@ -1,0 +1,253 @@
+//! The work of one task: a due loop becomes a round and is taken to its rest, or a round of an earlier engine is.
+
+use super::fleet::{LoopFleet, PreparedStart, ReadyRound};
+use super::message::{DaemonMessage, DaemonSender};
+use super::persist;
+use super::running_rounds::{RetryDecision, RoundTaskOutcome};
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::live_rounds::RoundStarter;
+use crate::probe::ProbeResult as Found;
+use crate::proc::CancelToken;
+use crate::round::{DueRecord, RunRequest, error_chain};
+use crate::store::{DISPATCHER, StoreError, StoreErrorKind};
+use loopwright_core::budget::Reservation;
+use loopwright_core::dispatch::{LoopKey, RoundStart};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Who the journal says started a round that was due, and goes on with one.
+const ACTOR: &str = "schedule";
+
+/// How often it is looked whether a round that another process is at has come to its rest.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// What every task needs.
+#[derive(Clone)]
+pub(super) struct RoundTask {
+    pub(super) engine: Engine,
+    pub(super) fleet: Arc<dyn LoopFleet>,
+    pub(super) sender: DaemonSender,
+    pub(super) slot: u64,
+    pub(super) cancel: CancelToken,
+}
+
+impl RoundTask {
+    /// A due loop.
+    pub(super) async fn start(self, start: RoundStart) -> RoundTaskOutcome {
+        let stopped =
+            || RoundTaskOutcome::NotStarted { why: "stopped before it began".to_owned(), again: RetryDecision::Soon };
+        let prepared = tokio::select! {
+            prepared = self.fleet.prepare(&self.engine, &start.key) => prepared,
+            // A probe that is being asked ends with the asking.
+            () = self.cancel.cancelled() => return stopped(),
+        };
+        let ready = match prepared {
+            Ok(PreparedStart::Round(ready)) => ready,
+            Ok(PreparedStart::NoWork) => return RoundTaskOutcome::NoWork,
+            Err(error) => return not_started(error),
+        };
+        if self.cancel.is_cancelled() {
+            return stopped();
+        }
+        let ReadyRound { engine, bind, mut request } = *ready;
+        match engine.too_many_open(&request.spec, &bind, &start.key.repo).await {
+            Ok(None) => {}
+            Ok(Some(open)) => return RoundTaskOutcome::TooManyOpen { open },
+            Err(error) => return not_started(error),
+        }
+        if start.items.is_empty() && request.spec.locks_items() {
+            match self.claim(&mut request).await {
+                Ok(ClaimOutcome::Granted) => {}
+                Ok(ClaimOutcome::Withheld) => return RoundTaskOutcome::Withheld,
+                Err(error) => return not_started(error),
+            }
+        }
+        let (key, occurrence) = (start.key.clone(), start.receipt.occurrence.clone());
+        let request = due(request, start);
+        let mut is_born = false;
+        let mut born = |round: &str| {
+            is_born = true;
+            // Without a daemon there is nobody to tell; the round is on record.
+            let _ = self.sender.send(DaemonMessage::RoundStarted { slot: self.slot, round: round.to_owned() });
+        };
+        match engine.run_as(request, &bind, &self.cancel, RoundStarter::Dispatcher, &mut born).await {
+            Ok(_) => RoundTaskOutcome::Rested,
+            Err(error) if is_born => left_open(&error),
+            Err(EngineError::Busy { loop_name, why }) => {
+                self.look_for_left().await;
+                not_started(EngineError::Busy { loop_name, why })
+            }
+            Err(error) => self.read_back(not_started(error), &key, &occurrence).await,
+        }
+    }
+
+    /// Rounds that a process beside this one has left are taken to their end, before others of their loops begin.
+    async fn look_for_left(&self) {
+        // What cannot be read now is looked for at the next try.
+        for row in self.engine.collect_abandoned().await.unwrap_or_default() {
+            let key = LoopKey::new(&row.repo, &row.loop_name);
+            let _ = self.sender.send(DaemonMessage::LeftOpen { key, round: row.id });
+        }
+    }
+
+    /// Leaves out items on which rounds of other loops work.
+    async fn claim(&self, request: &mut RunRequest) -> Result<ClaimOutcome, EngineError> {
+        let Some(Found::Items(found)) = &mut request.probe_result else { return Ok(ClaimOutcome::Granted) };
+        if found.is_empty() {
+            return Ok(ClaimOutcome::Granted);
+        }
+        let items = found.iter().map(|item| item.key.as_str().into()).collect();
+        match self.sender.request(|reply| DaemonMessage::Claim { slot: self.slot, items, reply }).await? {
+            Some(granted) => {
+                found.retain(|item| granted.iter().any(|key| **key == *item.key));
+                Ok(ClaimOutcome::Granted)
+            }
+            None => Ok(ClaimOutcome::Withheld),
+        }
+    }
+
+    /// A birth whose answer was lost may have taken effect: the record says, before it is called lost.
+    async fn read_back(&self, told: RoundTaskOutcome, key: &LoopKey, occurrence: &str) -> RoundTaskOutcome {
+        if !matches!(told, RoundTaskOutcome::NotStarted { again: RetryDecision::Soon, .. }) {
+            return told;
+        }
+        let found = self.engine.store.receipt(&key.repo, &key.name, occurrence).await;
+        match found.ok().flatten().and_then(|receipt| receipt.round) {
+            Some(round) => RoundTaskOutcome::AlreadyRecorded { round: Some(round) },
+            None => told,
+        }
+    }
+
+    /// A round that an earlier engine left, or that this one could not go on with.
+    pub(super) async fn take_over(self, round: String) -> RoundTaskOutcome {
+        match self.engine.store.round(&round).await {
+            Ok(Some(row)) if row.phase.is_at_rest() => return RoundTaskOutcome::Rested,
+            Ok(_) => {}
+            Err(error) => return left_open(&error.into()),
+        }
+        let taken =
+            self.engine.take_over_round(&round, self.fleet.as_ref(), &self.cancel, RoundStarter::Dispatcher).await;
+        taken.map_or_else(|error| left_open(&error), |_| RoundTaskOutcome::Rested)
+    }
+
+    /// A round that another process is at: it comes to its rest there, or that process goes and it is taken up here.
+    pub(super) async fn watch(self, round: String) -> RoundTaskOutcome {
+        loop {
+            match self.engine.leases_elsewhere().await {
+                Ok(leases) if leases.iter().all(|lease| lease.name != round) => break,
+                Ok(_) => {}
+                Err(error) => return left_open(&error.into()),
+            }
+            tokio::select! {
+                () = self.engine.settings.clock.after(LOOK_AGAIN) => {}
+                // It is not this process's to end.
+                () = self.cancel.cancelled() => return RoundTaskOutcome::Rested,
+            }
+        }
+        if let (Some(porter), Ok(recorded)) =
+            (self.engine.live_rounds.admission(), self.engine.load_round(&round).await)
+            && recorded.round.is_at_rest()
+        {
+            porter.on_round_at_rest(&recorded.round).await;
+            return RoundTaskOutcome::Rested;
+        }
+        self.take_over(round).await
+    }
+
+    /// A round of somebody who has gone: it was never born, it rests, or it was left.
+    pub(super) async fn check_abandoned(self, round: String) -> RoundTaskOutcome {
+        match self.engine.store.round(&round).await {
+            Ok(Some(row)) if !row.phase.is_at_rest() => {
+                RoundTaskOutcome::LeftOpen { why: "whoever began it has gone".to_owned(), again: RetryDecision::Soon }
+            }
+            Ok(_) => RoundTaskOutcome::Rested,
+            Err(error) => left_open(&error.into()),
+        }
+    }
+
+    /// A round whose task panicked.
+    pub(super) async fn recover_from_panic(self, round: String, text: String) -> RoundTaskOutcome {
+        let mended = self.engine.end_broken_round(&round, &text, self.fleet.as_ref(), &self.cancel).await;
+        mended.map_or_else(|error| left_open(&error), |_| RoundTaskOutcome::Rested)
+    }
+
+    /// A suspended round that may have room again.
+    pub(super) async fn resume(self, round: String) -> RoundTaskOutcome {
+        let resumed = self.resumed(&round).await;
+        match resumed {
+            // It does not wait any more, or what it had is gone: it is a person's.
+            Ok(()) | Err(EngineError::Stale(_) | EngineError::WorkGone(_)) => RoundTaskOutcome::Rested,
+            Err(error) => left_open(&error),
+        }
+    }
+
+    async fn resumed(&self, round: &str) -> Result<(), EngineError> {
+        let recorded = self.engine.load_round(round).await?;
+        let (engine, bind) = self.fleet.rebind(&self.engine, &recorded.round.facts().started);
+        let nothing = Reservation::default();
+        engine.resume_suspended_as(round, ACTOR, nothing, &bind, &self.cancel, RoundStarter::Dispatcher).await?;
+        Ok(())
+    }
+}
+
+/// What became of a claim.
+enum ClaimOutcome {
+    Granted,
+    Withheld,
+}
+
+/// The request with what made the loop due.
+fn due(request: RunRequest, start: RoundStart) -> RunRequest {
+    let receipt = persist::receipt_row(&start.receipt);
+    RunRequest {
+        trigger: receipt.trigger.clone(),
+        occurrence: Some(receipt.occurrence.clone()),
+        actor: ACTOR.to_owned(),
+        items: start.items.iter().map(ToString::to_string).collect(),
+        due: Some(DueRecord {
+            receipt,
+            schedule: persist::schedule_row(&start.standing),
+            signals: start.signals.into_iter().map(|signal| signal.occurrence).collect(),
+        }),
+        ..request
+    }
+}
+
+/// Why there is no round, and whether there may be one later.
+fn not_started(error: EngineError) -> RoundTaskOutcome {
+    let why = error_chain(&error);
+    let kind = match error {
+        EngineError::Store(StoreError { kind, .. }) => kind,
+        EngineError::Stale(_) | EngineError::Busy { .. } => {
+            return RoundTaskOutcome::NotStarted { why, again: RetryDecision::Soon };
+        }
+        _ => return RoundTaskOutcome::NotStarted { why, again: RetryDecision::Never },
+    };
+    match kind {
+        StoreErrorKind::Occurrence { round } => RoundTaskOutcome::AlreadyRecorded { round: Some(round) },
+        StoreErrorKind::Conflict(_) => RoundTaskOutcome::AlreadyRecorded { round: None },
+        kind if is_store_lost(&kind) => RoundTaskOutcome::Fenced(why),
+        _ => RoundTaskOutcome::NotStarted { why, again: RetryDecision::Soon },
+    }
+}
+
+/// A round is on record and was not taken to its rest.
+fn left_open(error: &EngineError) -> RoundTaskOutcome {
+    let why = error_chain(error);
+    match error {
+        EngineError::Store(StoreError { kind, .. }) if is_store_lost(kind) => RoundTaskOutcome::Fenced(why),
+        EngineError::History { .. } | EngineError::Unreadable { .. } | EngineError::Unknown(_) => {
+            RoundTaskOutcome::LeftOpen { why, again: RetryDecision::Never }
+        }
+        _ => RoundTaskOutcome::LeftOpen { why, again: RetryDecision::Soon },
+    }
+}
+
+/// Whether this process may schedule no more. A round that another process took over is lost alone.
+pub(super) fn is_store_lost(kind: &StoreErrorKind) -> bool {
+    match kind {
+        StoreErrorKind::Fenced { name, .. } => name == DISPATCHER,
+        kind => matches!(kind, StoreErrorKind::Closed | StoreErrorKind::Replaced),
+    }
+}

@@ -1,0 +1,162 @@
+//! The ways out of one round: a proxy for its roles, and for gates the same without providers, since gates run what a maker
+//! wrote and need no model. A gate that names more hosts has a proxy of its own, so that nobody else reaches them.
+
+use super::{BUNDLE_INSIDE, EgressError, EgressOptions, EgressProxy, ModelProvider, UsedBytes};
+use loopwright_core::network::{NetworkPolicy, NetworkTraffic};
+use loopwright_core::spec::{Gate, LoopSpec};
+use loopwright_sandbox::{MountSource, SandboxMount, SandboxNetwork};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// What a room needs of a proxy. The default reaches nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EgressRoute {
+    /// What the kernel lets through.
+    pub network: SandboxNetwork,
+    /// Variables by which programs find it.
+    pub vars: Vec<(&'static str, String)>,
+    /// The host's file of certificates that programs may trust, when some TLS is opened.
+    pub bundle: Option<PathBuf>,
+}
+
+impl EgressRoute {
+    /// What is to be seen inside for it.
+    pub(crate) fn mounts(&self) -> impl Iterator<Item = SandboxMount> {
+        self.bundle
+            .iter()
+            .map(|bundle| SandboxMount { at: BUNDLE_INSIDE.into(), what: MountSource::ReadOnly(bundle.clone()) })
+    }
+}
+
+impl From<SandboxNetwork> for EgressRoute {
+    fn from(network: SandboxNetwork) -> Self {
+        Self { network, ..Self::default() }
+    }
+}
+
+impl EgressProxy {
+    /// What a room needs to use it.
+    #[must_use]
+    pub fn route(&self) -> EgressRoute {
+        EgressRoute { network: self.network(), vars: self.env(), bundle: self.bundle().map(Path::to_owned) }
+    }
+}
+
+/// The proxies of one round. They end, with their sockets, when this is closed or dropped.
+#[derive(Debug, Default)]
+pub struct EgressRoutes {
+    folder: Option<PathBuf>,
+    /// Those that are open; that of the roles is the first, where they have one.
+    open: Vec<EgressProxy>,
+    has_roles: bool,
+    roles: EgressRoute,
+    gates: EgressRoute,
+    own: BTreeMap<String, EgressRoute>,
+}
+
+impl EgressRoutes {
+    /// Opens what a loop's `network` and its gates' need, with sockets in this folder; nothing where nothing may be reached.
+    ///
+    /// # Errors
+    /// When an entry cannot be read, or a proxy cannot be opened.
+    pub fn open(folder: &Path, spec: &LoopSpec, providers: &[ModelProvider]) -> Result<Self, EgressError> {
+        let mut ways = Self::default();
+        ways.folder = Some(folder.to_owned());
+        let policy = read(&spec.network)?;
+        let used = UsedBytes::default();
+        let options =
+            |policy, providers| EgressOptions { policy, providers, used: used.clone(), ..EgressOptions::default() };
+        ways.roles = ways.add("roles", options(policy.clone(), providers.to_vec()))?;
+        ways.has_roles = !ways.open.is_empty();
+        ways.gates = match providers {
+            [] => ways.roles.clone(),
+            [..] => ways.add("gates", options(policy.clone(), Vec::new()))?,
+        };
+        for (at, gate) in spec.gates.iter().enumerate() {
+            if let Gate::Run(gate) = gate
+                && !gate.network.is_empty()
+            {
+                let both = policy.clone().union(read(&gate.network)?);
+                let way = ways.add(&format!("gate-{at}"), options(both, Vec::new()))?;
+                ways.own.insert(gate.name.clone(), way);
+            }
+        }
+        Ok(ways)
+    }
+
+    /// The way to these providers where there are no walls; nothing where there is none.
+    ///
+    /// # Errors
+    /// When the proxy cannot be opened.
+    pub fn open_on_loopback(providers: Vec<ModelProvider>) -> Result<Self, EgressError> {
+        let mut ways = Self::default();
+        if !providers.is_empty() {
+            let egress = EgressProxy::open_on_loopback(providers)?;
+            ways.roles = egress.route();
+            ways.has_roles = true;
+            ways.open.push(egress);
+        }
+        Ok(ways)
+    }
+
+    fn add(&mut self, name: &str, options: EgressOptions) -> Result<EgressRoute, EgressError> {
+        let Some(folder) = self.folder.as_ref().filter(|_| options.reaches_anything()) else {
+            return Ok(EgressRoute::default());
+        };
+        let egress = EgressProxy::open(&folder.join(name), options)?;
+        let way = egress.route();
+        self.open.push(egress);
+        Ok(way)
+    }
+
+    /// The way of roles and probes.
+    #[must_use]
+    pub fn roles(&self) -> &EgressRoute {
+        &self.roles
+    }
+
+    /// The way of gates that name nothing themselves.
+    #[must_use]
+    pub fn gates(&self) -> &EgressRoute {
+        &self.gates
+    }
+
+    /// The ways of gates that name more, by the gate's name.
+    #[must_use]
+    pub fn gate_routes(&self) -> &BTreeMap<String, EgressRoute> {
+        &self.own
+    }
+
+    /// The proxy of the roles, which admits their starts to providers.
+    #[must_use]
+    pub fn proxy(&self) -> Option<&EgressProxy> {
+        self.open.first().filter(|_| self.has_roles)
+    }
+
+    /// Ends all of them, and tells what was asked since they were opened.
+    pub async fn close(&mut self) -> NetworkTraffic {
+        let mut sum = NetworkTraffic::default();
+        for egress in std::mem::take(&mut self.open) {
+            sum.add(egress.close().await);
+        }
+        sum
+    }
+}
+
+/// A checked spec has readable entries; one from an old record may not.
+fn read(entries: &[String]) -> Result<NetworkPolicy, EgressError> {
+    NetworkPolicy::read(entries).map_err(|(at, error)| EgressError::Entry {
+        entry: entries.get(at).cloned().unwrap_or_default(),
+        source: error,
+    })
+}
+
+impl Drop for EgressRoutes {
+    fn drop(&mut self) {
+        self.open.clear();
+        if let Some(folder) = &self.folder {
+            // What is left holds no secret, and the next engine that opens the state directory removes it.
+            let _ = std::fs::remove_dir_all(folder);
+        }
+    }
+}

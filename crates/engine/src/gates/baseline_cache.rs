@@ -1,0 +1,126 @@
+//! What gates said about a base, kept in the state directory: a base is asked once, not once a round. Only what passed at the
+//! first go is kept, under a name that everything it depends on is hashed into; what was damaged is made anew.
+//!
+//! It only saves time. A candidate is never judged from here, and whatever a maker wrote never gets here: base is run before
+//! there is a candidate, and nobody sees the state directory from inside.
+
+use super::{BaseResult, GateBaseline, GateEnv, ResolvedGates, ResolvedRun};
+use crate::git::Oid;
+use crate::sandbox_view::SandboxViews;
+use crate::state_dir::StateDir;
+use loopwright_core::hash;
+use loopwright_core::secrets::SecretScanner;
+use std::borrow::Cow;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Largest entry that is written or read: the ids of a few hundred thousand tests.
+const ENTRY_BYTES_MAX: u64 = 64 << 20;
+/// Most entries; the oldest go first.
+const ENTRIES_MAX: usize = 200;
+/// What a reader is told.
+const CACHED_NOTE: &str = "known from an earlier round on this base";
+
+/// An entry that does not say what was written; it is left out, and written anew after the next run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("what gate `{gate}` said about base was kept and is damaged, so it runs again")]
+pub struct DamagedBaseline {
+    /// The gate.
+    pub gate: String,
+}
+
+/// The entries for one base in one setting.
+#[derive(Debug)]
+pub struct BaselineCache<'a> {
+    state_dir: &'a StateDir,
+    scanner: &'a SecretScanner,
+    setting: Vec<String>,
+}
+
+impl<'a> BaselineCache<'a> {
+    /// Entries for a commit, as gates see it in these rooms with these variables. Nothing that `scanner` finds is kept.
+    #[must_use]
+    pub fn new(
+        state_dir: &'a StateDir,
+        scanner: &'a SecretScanner,
+        base: &Oid,
+        rooms: &SandboxViews,
+        env: &GateEnv,
+    ) -> Self {
+        let mut setting = vec!["loopwright baseline 1".to_owned(), base.as_str().to_owned()];
+        setting.push(format!("{:?} {:?} {:?}", rooms.isolation(), rooms.method(), rooms.layer()));
+        setting.push(format!("{env:?}"));
+        setting.extend(rooms.fingerprint_lines());
+        Self { state_dir, scanner, setting }
+    }
+
+    /// What is known of these gates, and which entries are damaged.
+    #[must_use]
+    pub fn load(&self, resolved: &ResolvedGates) -> (GateBaseline, Vec<DamagedBaseline>) {
+        let (mut known, mut damaged) = (GateBaseline::default(), Vec::new());
+        for run in resolved.on_base() {
+            let path = self.path(run);
+            match fs::metadata(&path).map(|about| about.len()) {
+                Err(_) => {}
+                Ok(size) => match self.entry(&path, size, run) {
+                    Some(result) => drop(known.0.insert(run.gate.name.clone(), result)),
+                    None => damaged.push(DamagedBaseline { gate: run.gate.name.clone() }),
+                },
+            }
+        }
+        (known, damaged)
+    }
+
+    fn entry(&self, path: &Path, size: u64, run: &ResolvedRun) -> Option<BaseResult> {
+        let bytes = (size <= ENTRY_BYTES_MAX).then(|| fs::read(path).ok()).flatten()?;
+        let split = bytes.iter().position(|byte| *byte == b'\n')?;
+        let (sum, body) = (&bytes[..split], &bytes[split + 1..]);
+        let is_whole = sum == self.sum(path, body).as_bytes();
+        let mut known: BaseResult = is_whole.then(|| serde_json::from_slice(body).ok()).flatten()?;
+        known.result.evidence.push(CACHED_NOTE.to_owned());
+        (known.result.name == run.gate.name && is_clean(&known)).then_some(known)
+    }
+
+    /// Keeps what passed. What cannot be kept is only asked again.
+    pub fn save(&self, resolved: &ResolvedGates, baseline: &GateBaseline) {
+        for run in resolved.on_base() {
+            let found = baseline.0.get(&run.gate.name).filter(|found| is_clean(found));
+            let is_new = |found: &&BaseResult| !found.result.evidence.iter().any(|fact| fact == CACHED_NOTE);
+            let Some(body) = found.filter(is_new).and_then(|found| serde_json::to_vec(found).ok()) else { continue };
+            let holds_secret = !matches!(self.scanner.clean_local(&body), Cow::Borrowed(_));
+            if body.len() as u64 >= ENTRY_BYTES_MAX || holds_secret {
+                continue;
+            }
+            let path = self.path(run);
+            let entry = [self.sum(&path, &body).as_bytes(), b"\n", &body].concat();
+            if self.state_dir.write(&path, &entry).is_ok() {
+                forget_old(&self.state_dir.baselines());
+            }
+        }
+    }
+
+    fn path(&self, run: &ResolvedRun) -> PathBuf {
+        let gate = format!("{run:?}");
+        let fields: Vec<&[u8]> = self.setting.iter().map(String::as_bytes).chain([gate.as_bytes()]).collect();
+        self.state_dir.baselines().join(format!("{}.json", hash::hash_fields(&fields)))
+    }
+
+    /// The name is hashed too, so that one entry does not stand in for another.
+    fn sum(&self, path: &Path, body: &[u8]) -> String {
+        hash::hash_fields(&[path.file_name().unwrap_or_default().as_encoded_bytes(), body])
+    }
+}
+
+/// Whether an answer may be believed again: a pass at the first go.
+fn is_clean(found: &BaseResult) -> bool {
+    found.result.is_passed() && !found.result.flaky
+}
+
+fn forget_old(folder: &Path) {
+    let mut entries: Vec<_> = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    if entries.len() > ENTRIES_MAX {
+        entries.sort_by_key(|path| fs::metadata(path).and_then(|about| about.modified()).ok());
+        let excess = entries.len() - ENTRIES_MAX;
+        entries.iter().take(excess).for_each(|path| drop(fs::remove_file(path)));
+    }
+}

@@ -1,0 +1,65 @@
+//! Copies a layer where none can be laid: times and modes stay, links stay links, what is there already stays as it is.
+
+use crate::depth::FolderDepth;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+pub(super) fn tree(from: &Path, to: &Path) -> io::Result<()> {
+    let mut left = vec![(from.to_owned(), to.to_owned(), FolderDepth::default())];
+    while let Some((from, to, depth)) = left.pop() {
+        for entry in fs::read_dir(&from)? {
+            let entry = entry?;
+            let (kind, place) = (entry.file_type()?, to.join(entry.file_name()));
+            if kind.is_dir() {
+                let depth = depth.child()?;
+                if !place.is_dir() {
+                    fs::create_dir(&place)?;
+                }
+                left.push((entry.path(), place, depth));
+            } else if fs::symlink_metadata(&place).is_err() {
+                one(&entry, &place)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn one(entry: &fs::DirEntry, place: &Path) -> io::Result<()> {
+    let kind = entry.file_type()?;
+    if kind.is_symlink() {
+        return std::os::unix::fs::symlink(fs::read_link(entry.path())?, place);
+    }
+    if kind.is_file() {
+        fs::copy(entry.path(), place)?;
+        // A build tool takes a younger file for a changed one. A file that nobody may write keeps the time it has.
+        if let Ok(file) = fs::File::options().write(true).open(place) {
+            file.set_modified(entry.metadata()?.modified()?)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::depth::tests::deep;
+
+    #[test]
+    fn an_ordinary_tree_is_copied_and_an_abyss_is_an_error() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        fs::create_dir_all(from.join("a/b/c")).expect("folders can be made");
+        fs::create_dir(&to).expect("a folder can be made");
+        fs::write(from.join("a/b/c/d"), "kept").expect("a file can be written");
+        std::os::unix::fs::symlink("/nowhere", from.join("a/link")).expect("a link can be made");
+        tree(&from, &to).expect("it is copied");
+        assert_eq!(fs::read_to_string(to.join("a/b/c/d")).expect("it is there"), "kept");
+        assert_eq!(fs::read_link(to.join("a/link")).expect("it is a link"), Path::new("/nowhere"));
+        deep(&from, 2_000);
+        let error = tree(&from, &to).expect_err("nothing holds so many folders");
+        assert!(error.to_string().contains("deep"), "{error}");
+        crate::workspace::remove_tree(&from).expect("it can be removed");
+        crate::workspace::remove_tree(&to).expect("it can be removed");
+    }
+}

@@ -1,0 +1,195 @@
+//! Where state lives: the folders of one state directory, private to their owner. Nothing else builds these paths.
+
+use crate::seam::{Seam, SeamFault};
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// The state directory.
+#[derive(Debug, Clone)]
+pub struct StateDir {
+    root: PathBuf,
+    seam: Seam,
+}
+
+/// A file of ours that could not be written or read.
+#[derive(Debug, thiserror::Error)]
+#[error("{what} `{}`", path.display())]
+pub struct StateFileError {
+    what: &'static str,
+    path: PathBuf,
+    #[source]
+    source: std::io::Error,
+}
+
+impl StateFileError {
+    pub(crate) fn new(what: &'static str, path: &Path, source: std::io::Error) -> Self {
+        Self { what, path: path.to_owned(), source }
+    }
+}
+
+impl StateDir {
+    /// A state directory; made, with mode 0700, when it is not there.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn open(root: &Path, seam: Seam) -> Result<Self, StateFileError> {
+        make_dir(root)?;
+        let root =
+            root.canonicalize().map_err(|source| StateFileError { what: "resolve", path: root.to_owned(), source })?;
+        Ok(Self { root, seam })
+    }
+
+    /// The folder itself.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The database.
+    #[must_use]
+    pub fn store(&self) -> PathBuf {
+        self.root.join("store.db")
+    }
+
+    /// A repository's local forge.
+    #[must_use]
+    pub fn forge(&self, repo: &str) -> PathBuf {
+        self.root.join("forge").join(repo)
+    }
+
+    /// A round's report.
+    #[must_use]
+    pub fn report(&self, round: &str) -> PathBuf {
+        self.root.join("reports").join(format!("{round}.md"))
+    }
+
+    /// The folder of the sockets through which rounds reach the network; none outlives its engine.
+    #[must_use]
+    pub fn sockets(&self) -> PathBuf {
+        self.root.join("doors")
+    }
+
+    /// The folder of a round's transcripts.
+    #[must_use]
+    pub fn transcripts(&self, round: &str) -> PathBuf {
+        self.root.join("transcripts").join(round)
+    }
+
+    /// The folder of what gates said about bases.
+    #[must_use]
+    pub fn baselines(&self) -> PathBuf {
+        self.root.join("baselines")
+    }
+
+    /// The folder of evidence, by content hash.
+    #[must_use]
+    pub fn evidence(&self) -> PathBuf {
+        self.root.join("evidence")
+    }
+
+    /// Writes a file whole or not at all: temporary name, flush, rename, flush of the folder.
+    ///
+    /// # Errors
+    /// When any of it fails; the old file, if any, is then still there.
+    pub fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), StateFileError> {
+        let at = |what, source| StateFileError { what, path: path.to_owned(), source };
+        self.seam.before("fs.write").map_err(|fault| at("write", injected(fault)))?;
+        let folder = path.parent().unwrap_or(&self.root);
+        make_dir(folder)?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let draft = folder.join(format!(".{name}.{}.new", std::process::id()));
+        write_synced(&draft, bytes).map_err(|source| at("write", source))?;
+        fs::rename(&draft, path).map_err(|source| at("rename into", source))?;
+        sync_dir(folder).map_err(|source| at("flush folder of", source))?;
+        self.seam.after("fs.write").map_err(|fault| at("write", injected(fault)))
+    }
+
+    /// Writes a file that lives no longer than its round's workspace. Not flushed: after a power loss nobody reads it.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write_ephemeral(&self, path: &Path, bytes: &[u8]) -> Result<(), StateFileError> {
+        let at = |source| StateFileError { what: "write", path: path.to_owned(), source };
+        self.seam.before("fs.write").map_err(|fault| at(injected(fault)))?;
+        make_dir(path.parent().unwrap_or(&self.root))?;
+        private_file(path).and_then(|mut file| file.write_all(bytes)).map_err(at)?;
+        self.seam.after("fs.write").map_err(|fault| at(injected(fault)))
+    }
+
+    /// Keeps bytes under their content hash and returns it.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub fn store_blob(&self, bytes: &[u8]) -> Result<String, StateFileError> {
+        let hash = loopwright_core::hash::hash_bytes(bytes);
+        let path = self.evidence().join(&hash);
+        if !path.exists() {
+            self.write(&path, bytes)?;
+        }
+        Ok(hash)
+    }
+
+    /// Reads kept bytes back; `None` when they are gone or not what their name says.
+    #[must_use]
+    pub fn read_blob(&self, hash: &str) -> Option<Vec<u8>> {
+        let plain = hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let bytes = plain.then(|| fs::read(self.evidence().join(hash)).ok()).flatten()?;
+        (loopwright_core::hash::hash_bytes(&bytes) == hash).then_some(bytes)
+    }
+}
+
+fn injected(fault: SeamFault) -> std::io::Error {
+    std::io::Error::other(fault)
+}
+
+/// Makes a folder and its parents, private to their owner.
+///
+/// # Errors
+/// When it cannot be made.
+pub fn make_dir(path: &Path) -> Result<(), StateFileError> {
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|source| StateFileError { what: "make folder", path: path.to_owned(), source })
+}
+
+fn write_synced(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut file = private_file(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+fn private_file(path: &Path) -> std::io::Result<fs::File> {
+    fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
+}
+
+fn sync_dir(path: &Path) -> std::io::Result<()> {
+    fs::File::open(path)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn files_and_folders_are_private() {
+        let dir = tempfile::tempdir().expect("temporary folder");
+        let places = StateDir::open(&dir.path().join("state"), Seam::none()).expect("opens");
+        let path = places.report("r1");
+        places.write(&path, b"story").expect("writes");
+        let mode = |path: &Path| fs::metadata(path).expect("is there").permissions().mode() & 0o777;
+        assert_eq!((mode(&path), mode(places.root()), mode(path.parent().expect("has one"))), (0o600, 0o700, 0o700));
+    }
+
+    #[test]
+    fn kept_bytes_that_changed_are_not_given_back() {
+        let dir = tempfile::tempdir().expect("temporary folder");
+        let places = StateDir::open(dir.path(), Seam::none()).expect("opens");
+        let hash = places.store_blob(b"evidence").expect("keeps");
+        assert_eq!(places.read_blob(&hash).as_deref(), Some(b"evidence".as_slice()));
+        fs::write(places.evidence().join(&hash), b"other").expect("overwrites");
+        assert_eq!(places.read_blob(&hash), None);
+        assert_eq!(places.read_blob("../../etc/passwd"), None);
+    }
+}

@@ -1,0 +1,64 @@
+//! Who wants to know of what: the loops of each repository, as far as triggers are concerned.
+
+use crate::git::UserRepo;
+use loopwright_core::spec::{LoopSpec, Triggers};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// A repository and its loops.
+#[derive(Debug, Clone)]
+pub struct WatchedRepo {
+    /// The repository.
+    pub repo: UserRepo,
+    /// Its loops.
+    pub loops: Vec<WatchedLoop>,
+}
+
+/// A folder whose changes go to [`super::Signals::folder_changed`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatchedFolder {
+    /// The folder; one that is not there is not watched.
+    pub dir: PathBuf,
+    /// Only this name in it; every name when there is none.
+    pub name: Option<OsString>,
+    /// The content that changes.
+    pub content: FolderContent,
+}
+
+/// The content of a watched folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FolderContent {
+    /// Loop files, their prompts, or configuration. A burst of changes is reported once, when it is over.
+    Loops,
+    /// The state directory itself, reported at once.
+    State,
+}
+
+/// What triggers have to know of a loop.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatchedLoop {
+    /// Its name.
+    pub name: String,
+    /// What makes it due.
+    pub on: Triggers,
+    /// The branch it works on, when it says so.
+    pub base: Option<String>,
+    /// People whose word counts for it.
+    pub approvers: Vec<String>,
+}
+
+impl From<&LoopSpec> for WatchedLoop {
+    fn from(spec: &LoopSpec) -> Self {
+        Self {
+            name: spec.name.clone(),
+            on: spec.on.clone(),
+            base: spec.base.clone(),
+            approvers: spec.approvers.clone(),
+        }
+    }
+}
+
+/// Branches that this program makes: what happens on them is its own doing and makes nothing due.
+pub(super) fn is_own_branch(branch: &str) -> bool {
+    loopwright_core::spec::OWN_BRANCHES.iter().any(|own| branch.starts_with(own))
+}

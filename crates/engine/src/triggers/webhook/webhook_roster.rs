@@ -1,0 +1,137 @@
+//! Which loops an event makes due: those that name it, of its repository and branch, if the person behind it may. Everything
+//! here is decided before there is a signal.
+
+use super::super::repo_queries;
+use super::super::watched_repos::{WatchedLoop, WatchedRepo, is_own_branch};
+use super::event::WebhookEvent;
+use super::remote;
+use crate::git::Git;
+use loopwright_core::worded;
+use std::collections::BTreeSet;
+
+worded! {
+    /// Why an event makes no loop due.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum IgnoreReason {
+        /// No repository here has its address.
+        Repository = "unknown repository",
+        /// No loop names it.
+        Loop = "no loop waits for it",
+        /// It is about another branch.
+        Branch = "another branch",
+        /// It is our own doing.
+        Own = "our own doing",
+        /// The person behind it is nobody that the repository knows.
+        Stranger = "somebody without rights to the repository",
+    }
+}
+
+/// The loops that wait for events, with the addresses of their repositories.
+#[derive(Debug, Default)]
+pub(super) struct WebhookRoster {
+    repos: Vec<Repo>,
+}
+
+#[derive(Debug)]
+struct Repo {
+    id: String,
+    remotes: BTreeSet<String>,
+    loops: Vec<WatchedLoop>,
+}
+
+/// Who may, and who we are.
+pub(super) struct TrustedPeople<'a> {
+    pub(super) trusted: &'a [String],
+    pub(super) own: &'a [String],
+}
+
+impl WebhookRoster {
+    pub(super) async fn from_watched(git: &Git, watched: &[WatchedRepo]) -> Self {
+        let mut repos = Vec::new();
+        for one in watched {
+            let loops: Vec<WatchedLoop> = one.loops.iter().filter(|one| !one.on.webhook.is_empty()).cloned().collect();
+            if loops.is_empty() {
+                continue;
+            }
+            // A repository whose remotes cannot be read has none, and hears of generic events alone.
+            let remotes = repo_queries::remote_addresses(git, &one.repo).await.unwrap_or_default();
+            let remotes = remotes.iter().filter_map(|address| remote::normalise_address(address)).collect();
+            repos.push(Repo { id: one.repo.id.clone(), remotes, loops });
+        }
+        Self { repos }
+    }
+
+    /// The repository and name of every loop that an event makes due, or why there is none.
+    pub(super) fn match_loops(
+        &self,
+        event: &WebhookEvent,
+        people: &TrustedPeople<'_>,
+    ) -> Result<Vec<(String, String)>, IgnoreReason> {
+        let addresses: BTreeSet<String> =
+            event.remotes.iter().filter_map(|address| remote::normalise_address(address)).collect();
+        let is_here = |repo: &&Repo| event.source == "generic" || !repo.remotes.is_disjoint(&addresses);
+        let repos: Vec<&Repo> = self.repos.iter().filter(is_here).collect();
+        if repos.is_empty() {
+            return Err(if event.source == "generic" { IgnoreReason::Loop } else { IgnoreReason::Repository });
+        }
+        if is_own(event, people.own) {
+            return Err(IgnoreReason::Own);
+        }
+        let mut why = IgnoreReason::Loop;
+        let mut due = Vec::new();
+        for repo in repos {
+            for one in repo.loops.iter().filter(|one| one.on.webhook.iter().any(|pattern| is_named(event, pattern))) {
+                match judge(event, one, people.trusted) {
+                    Ok(()) => due.push((repo.id.clone(), one.name.clone())),
+                    Err(ignored) => why = ignored,
+                }
+            }
+        }
+        if due.is_empty() { Err(why) } else { Ok(due) }
+    }
+}
+
+fn is_own(event: &WebhookEvent, own: &[String]) -> bool {
+    let is_ours = |actor: &String| own.iter().any(|own| own.eq_ignore_ascii_case(actor));
+    event.actor.as_ref().is_some_and(is_ours)
+        || event.branch.iter().chain(&event.head_branch).any(|branch| is_own_branch(branch))
+}
+
+fn judge(event: &WebhookEvent, one: &WatchedLoop, trusted: &[String]) -> Result<(), IgnoreReason> {
+    if !is_about_branch(event, one) {
+        return Err(IgnoreReason::Branch);
+    }
+    let may = |actor: &String| trusted.iter().chain(&one.approvers).any(|name| name.eq_ignore_ascii_case(actor));
+    if event.is_insider || event.actor.as_ref().is_some_and(may) { Ok(()) } else { Err(IgnoreReason::Stranger) }
+}
+
+/// An event about a branch counts for the branches in `push`, else for the loop's base, else for the repository's main one.
+fn is_about_branch(event: &WebhookEvent, one: &WatchedLoop) -> bool {
+    if event.moves_nothing {
+        return false;
+    }
+    let Some(branch) = &event.branch else { return true };
+    if !one.on.push.is_empty() {
+        return one.on.push.contains(branch);
+    }
+    one.base.as_ref().or(event.default_branch.as_ref()).is_none_or(|base| base == branch)
+}
+
+/// `github.workflow_run`, `github.workflow_run.failure`, `github.*`. Without a detail, only what is over counts.
+fn is_named(event: &WebhookEvent, pattern: &str) -> bool {
+    let Some((source, rest)) = pattern.split_once('.') else { return false };
+    let is = |part: &str, text: &str| part == "*" || part.eq_ignore_ascii_case(text);
+    if !is(source, event.source) {
+        return false;
+    }
+    // The name of a generic event may have dots of its own.
+    if is(rest, &event.name) {
+        return event.is_final;
+    }
+    match rest.rsplit_once('.') {
+        Some((name, detail)) => {
+            is(name, &event.name) && (detail == "*" || event.details.iter().any(|has| is(detail, has)))
+        }
+        None => false,
+    }
+}

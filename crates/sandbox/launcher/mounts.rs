@@ -1,0 +1,186 @@
+//! Mounting what the plan names: trees of the host, folders in memory, layers, small files.
+
+use crate::outer::as_path;
+use crate::report::{FailedStep, StepResult};
+use crate::sys;
+use crate::wire::{LaunchMount, LaunchPlan, LaunchStep, LaunchMountSource};
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Component, Path};
+
+/// Where a file waits that is to be mounted onto a place outside of the root's own memory.
+const WAITING: &str = "/.file";
+
+/// A copy of the host's mounts at one path, attached nowhere yet.
+pub struct MountTree {
+    mounts: OwnedFd,
+    is_folder: bool,
+}
+
+impl MountTree {
+    pub fn open(path: &[u8], attributes: u64) -> io::Result<Self> {
+        let mounts = sys::clone_tree(path)?;
+        sys::restrict_tree(&mounts, attributes)?;
+        let mounts = File::from(mounts);
+        let is_folder = mounts.metadata()?.is_dir();
+        Ok(Self { mounts: mounts.into(), is_folder })
+    }
+
+    /// Lays it at a place of the plan, on whose way there may be folders that somebody else filled.
+    pub fn lay(&self, at: &[u8]) -> io::Result<()> {
+        self.make(as_path(at))?;
+        sys::attach(&self.mounts, &sys::open_place(at)?)
+    }
+
+    /// Lays it at a path of the helper's own, where nobody else has been.
+    pub fn lay_own(&self, at: &Path) -> io::Result<()> {
+        self.make(at)?;
+        sys::attach_at(&self.mounts, at.as_os_str().as_bytes())
+    }
+
+    fn make(&self, at: &Path) -> io::Result<()> {
+        if self.is_folder { make_folder(at) } else { make_file(at) }
+    }
+}
+
+/// A place of the plan whose parts of the host are opened.
+pub enum OpenedMount {
+    Tree(MountTree),
+    Layers {
+        lower: Vec<OwnedFd>,
+        changes: Option<(OwnedFd, OwnedFd)>,
+    },
+    /// Nothing of the host: what to do is in the plan.
+    Own,
+}
+
+pub fn open(plan: &LaunchPlan) -> StepResult<Vec<OpenedMount>> {
+    plan.places.iter().enumerate().map(|(index, place)| open_one(place).at_place(LaunchStep::Source, index)).collect()
+}
+
+fn open_one(place: &LaunchMount) -> io::Result<OpenedMount> {
+    check(as_path(&place.at))?;
+    let kept = sys::ATTR_NOSUID | sys::ATTR_NODEV;
+    Ok(match &place.what {
+        LaunchMountSource::ReadOnly(path) => OpenedMount::Tree(MountTree::open(path, kept | sys::ATTR_RDONLY)?),
+        LaunchMountSource::Writable(path) => OpenedMount::Tree(MountTree::open(path, kept)?),
+        // One layer that only can be read is no stack.
+        LaunchMountSource::Layers(lower) if lower.len() == 1 => OpenedMount::Tree(MountTree::open(&lower[0], kept | sys::ATTR_RDONLY)?),
+        LaunchMountSource::Layers(lower) => OpenedMount::Layers { lower: folders(lower)?, changes: None },
+        LaunchMountSource::Overlay { lower, upper, work } => {
+            OpenedMount::Layers { lower: folders(lower)?, changes: Some((folder(upper)?, folder(work)?)) }
+        }
+        LaunchMountSource::Memory(_) | LaunchMountSource::File(_) => OpenedMount::Own,
+    })
+}
+
+/// Absolute, below the root, and without steps that lead elsewhere than they seem.
+fn check(at: &Path) -> io::Result<()> {
+    let mut parts = at.components();
+    let absolute = parts.next() == Some(Component::RootDir);
+    let mut count = 0;
+    let plain = parts.all(|part| {
+        count += 1;
+        matches!(part, Component::Normal(_))
+    });
+    if absolute && plain && count > 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(sys::EINVAL)) }
+}
+
+fn folders(paths: &[Vec<u8>]) -> io::Result<Vec<OwnedFd>> {
+    paths.iter().map(|path| folder(path)).collect()
+}
+
+fn folder(path: &[u8]) -> io::Result<OwnedFd> {
+    sys::open_path(path, sys::O_DIRECTORY)
+}
+
+pub fn lay(plan: &LaunchPlan, opened: Vec<OpenedMount>) -> StepResult {
+    let both = plan.places.iter().zip(opened).enumerate();
+    both.into_iter().try_for_each(|(index, (place, opened))| lay_one(place, &opened).at_place(LaunchStep::Place, index))
+}
+
+fn lay_one(place: &LaunchMount, opened: &OpenedMount) -> io::Result<()> {
+    match (opened, &place.what) {
+        (OpenedMount::Tree(tree), _) => tree.lay(&place.at),
+        (OpenedMount::Layers { lower, changes }, _) => {
+            lay_new(place, c"overlay", &overlay_options(lower, changes.as_ref())?)
+        }
+        (OpenedMount::Own, LaunchMountSource::Memory(size)) => {
+            lay_new(place, c"tmpfs", &sys::c_string(format!("mode=1777,size={size}").as_bytes())?)
+        }
+        (OpenedMount::Own, LaunchMountSource::File(content)) => lay_file(&place.at, content),
+        (OpenedMount::Own, _) => Err(io::Error::from_raw_os_error(sys::EINVAL)),
+    }
+}
+
+fn lay_new(place: &LaunchMount, kind: &std::ffi::CStr, options: &CString) -> io::Result<()> {
+    make_folder(as_path(&place.at))?;
+    let target = name_of(&sys::open_place(&place.at)?)?;
+    sys::mount_new(kind, &target.1, sys::MS_NOSUID | sys::MS_NODEV, options)
+}
+
+/// The path of an open descriptor, together with a copy that keeps it open: short, without any character that the
+/// options of a mount would misunderstand, and of exactly what was opened.
+fn name_of(fd: &OwnedFd) -> io::Result<(OwnedFd, CString)> {
+    let fd = fd.try_clone()?;
+    let name = sys::c_string(format!("/proc/self/fd/{}", fd.as_raw_fd()).as_bytes())?;
+    Ok((fd, name))
+}
+
+/// `volatile`: what a round writes need not survive a power loss, and without it the kernel flushes the whole file
+/// system at every unmount. `userxattr`: the only marks that a user namespace may write.
+fn overlay_options(lower: &[OwnedFd], changes: Option<&(OwnedFd, OwnedFd)>) -> io::Result<CString> {
+    let name = |fd: &OwnedFd| format!("/proc/self/fd/{}", fd.as_raw_fd());
+    let lower: Vec<String> = lower.iter().map(name).collect();
+    let mut options = format!("userxattr,index=off,lowerdir={}", lower.join(":"));
+    if let Some((upper, work)) = changes {
+        options += &format!(",volatile,upperdir={},workdir={}", name(upper), name(work));
+    }
+    sys::c_string(options.as_bytes())
+}
+
+/// Written in place where the place is the root's own memory, which becomes read-only as a whole; mounted onto the place
+/// where that lies in a folder of the host.
+fn lay_file(at: &[u8], content: &[u8]) -> io::Result<()> {
+    let path = as_path(at);
+    make_file(path)?;
+    if fs::symlink_metadata(path)?.dev() == fs::metadata("/")?.dev() {
+        // OpenedMount without following links before, so this is the file that was just made.
+        drop(sys::open_place(at)?);
+        return write_read_only(path, content);
+    }
+    let waiting = Path::new(WAITING);
+    write_read_only(waiting, content)?;
+    let tree = MountTree::open(waiting.as_os_str().as_bytes(), sys::ATTR_RDONLY | sys::ATTR_NOSUID | sys::ATTR_NODEV)?;
+    sys::attach(&tree.mounts, &sys::open_place(at)?)?;
+    fs::remove_file(waiting)
+}
+
+fn write_read_only(path: &Path, content: &[u8]) -> io::Result<()> {
+    fs::write(path, content)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o444))
+}
+
+pub fn make_folder(path: &Path) -> io::Result<()> {
+    match fs::create_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => fs::create_dir_all(path),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
+}
+
+/// An empty file to mount onto, unless something is there.
+pub fn make_file(path: &Path) -> io::Result<()> {
+    match File::create_new(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            path.parent().map_or(Ok(()), make_folder)?;
+            File::create_new(path).map(drop)
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made.map(drop),
+    }
+}

@@ -1,0 +1,236 @@
+//! Watches how much a tree fills the disk, since no kernel limit of ours bounds that. Decides only when it is too much.
+//!
+//! Free space is asked for every second, which costs nothing. The places themselves are walked when it fell, and now and
+//! then in any case: others on the host make and free space too.
+
+use crate::confinement::Confinement;
+use crate::process_tree;
+use crate::tree_members::TreeRoot;
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::{Instant, sleep_until};
+
+const EVERY: Duration = Duration::from_secs(1);
+
+/// The longest time without a walk.
+const WALK_EVERY: Duration = Duration::from_secs(5);
+
+/// A fall of free space that is worth a walk, at most.
+const NOTICEABLE: u64 = 64 << 20;
+
+/// A tree that grew by this much has grown.
+const GROWN: u64 = 1 << 20;
+
+/// Free bytes below which no tree may grow; less on small file systems.
+const FLOOR: u64 = 512 << 20;
+
+/// The part of a small file system that is kept free, and the part of a large one at most.
+const FLOOR_PART_SMALL: u64 = 16;
+const FLOOR_PART: u64 = 100;
+const FLOOR_MAX: u64 = 2 << 30;
+
+/// A walk may take this part of the time, so that a tree of a million files does not keep a core busy.
+const WALK_PART: u32 = 20;
+
+/// Files looked at in one walk, at most.
+const FILES_MAX: usize = 4_000_000;
+
+/// The watch over one run.
+pub(crate) struct DiskWatch {
+    next: Instant,
+    look: Option<JoinHandle<(State, bool)>>,
+    /// Away while a look is being taken.
+    state: Option<State>,
+}
+
+struct State {
+    root: TreeRoot,
+    places: Vec<PathBuf>,
+    ceiling: Option<u64>,
+    systems: Vec<System>,
+    /// What the places held at the start, once it is known.
+    base: Option<u64>,
+    not_before: Instant,
+    walked: Instant,
+}
+
+/// A file system that a place is on.
+struct System {
+    device: u64,
+    sample: PathBuf,
+    floor: u64,
+    free_at_start: u64,
+    free_at_walk: u64,
+    free: u64,
+}
+
+impl DiskWatch {
+    pub(crate) fn new(confine: &Confinement, root: &TreeRoot) -> Self {
+        let places: Vec<PathBuf> = confine.writable().map(Path::to_owned).collect();
+        let state = State {
+            root: root.clone(),
+            systems: systems(&places),
+            places,
+            ceiling: confine.resources.disk,
+            base: None,
+            not_before: Instant::now(),
+            walked: Instant::now(),
+        };
+        Self { next: Instant::now() + EVERY, look: None, state: Some(state) }
+    }
+
+    /// Returns when the tree has filled too much. Safe to cancel.
+    pub(crate) async fn wait_until_full(&mut self) {
+        loop {
+            if let Some(look) = &mut self.look {
+                let Ok((state, over)) = look.await else { return std::future::pending().await };
+                (self.look, self.state, self.next) = (None, Some(state), Instant::now() + EVERY);
+                if over {
+                    return;
+                }
+            }
+            sleep_until(self.next).await;
+            let Some(mut state) = self.state.take() else { return std::future::pending().await };
+            self.look = Some(spawn_blocking(move || {
+                let over = state.look();
+                (state, over)
+            }));
+        }
+    }
+}
+
+fn systems(places: &[PathBuf]) -> Vec<System> {
+    let mut found: Vec<System> = Vec::new();
+    for place in places {
+        let Ok(device) = fs::metadata(place).map(|data| data.dev()) else { continue };
+        if found.iter().all(|system| system.device != device)
+            && let Some((free, total)) = space(place)
+        {
+            let floor = floor(total);
+            let (free_at_start, free_at_walk) = (free, free);
+            found.push(System { device, sample: place.clone(), floor, free_at_start, free_at_walk, free });
+        }
+    }
+    found
+}
+
+fn floor(total: u64) -> u64 {
+    FLOOR.max(total / FLOOR_PART).min(FLOOR_MAX).min(total / FLOOR_PART_SMALL)
+}
+
+/// Free and all bytes of the file system of a path.
+fn space(path: &Path) -> Option<(u64, u64)> {
+    let found = rustix::fs::statvfs(path).ok()?;
+    Some((found.f_bavail.saturating_mul(found.f_frsize), found.f_blocks.saturating_mul(found.f_frsize)))
+}
+
+impl State {
+    /// Whether the tree has filled too much.
+    fn look(&mut self) -> bool {
+        for system in &mut self.systems {
+            if let Some((free, _)) = space(&system.sample) {
+                system.free = free;
+            }
+        }
+        let low = self.systems.iter().any(|system| system.free < system.floor);
+        let threshold = self.ceiling.map_or(NOTICEABLE, |ceiling| (ceiling / 8).clamp(GROWN, NOTICEABLE));
+        let fell = |at_least| self.systems.iter().any(|system| system.free + at_least <= system.free_at_walk);
+        let overdue = self.base.is_none() || self.walked.elapsed() >= WALK_EVERY;
+        let worth = overdue || fell(threshold) || (low && fell(GROWN));
+        worth && Instant::now() >= self.not_before && self.walk(low)
+    }
+
+    fn walk(&mut self, low: bool) -> bool {
+        let begun = Instant::now();
+        let held = self.held();
+        self.walked = Instant::now();
+        self.not_before = self.walked + begun.elapsed() * WALK_PART;
+        let fallen: u64 = self.systems.iter().map(|system| system.free_at_start.saturating_sub(system.free)).sum();
+        self.systems.iter_mut().for_each(|system| system.free_at_walk = system.free);
+        // What was there before the first walk is not known. The tree cannot have added more than is missing.
+        let base = *self.base.get_or_insert(held.saturating_sub(fallen));
+        let grown = held.saturating_sub(base);
+        self.ceiling.is_some_and(|ceiling| grown > ceiling) || (low && grown > GROWN)
+    }
+
+    /// Bytes in the places, and in files that were deleted there and are still held open.
+    fn held(&self) -> u64 {
+        let mut files = 0;
+        let inside: u64 = self.places.iter().map(|place| size(place, &mut files)).sum();
+        let devices: BTreeSet<u64> = self.systems.iter().map(|system| system.device).collect();
+        let pids: Vec<u32> = process_tree::confined(&self.root).iter().map(|entry| entry.pid).collect();
+        inside + deleted(&pids, &devices)
+    }
+}
+
+/// Bytes below a path. With a list of folders and not by recursion: how deep they lie in each other is the tree's choice.
+fn size(path: &Path, files: &mut usize) -> u64 {
+    let mut ahead = Vec::new();
+    let mut sum = 0;
+    let mut count = |path: PathBuf, ahead: &mut Vec<PathBuf>| {
+        let Ok(found) = fs::symlink_metadata(&path) else { return };
+        *files += 1;
+        // A file of several names is counted at each; close enough, and never too little.
+        sum += found.blocks() * 512;
+        if found.is_dir() && *files <= FILES_MAX {
+            ahead.push(path);
+        }
+    };
+    count(path.to_owned(), &mut ahead);
+    while let Some(folder) = ahead.pop() {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.for_each(|entry| count(entry.path(), &mut ahead));
+    }
+    sum
+}
+
+fn deleted(pids: &[u32], devices: &BTreeSet<u64>) -> u64 {
+    let mut seen = BTreeSet::new();
+    let mut sum = 0;
+    for pid in pids {
+        let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        for found in open.filter_map(|entry| fs::metadata(entry.path()).ok()) {
+            let counts = found.is_file() && found.nlink() == 0 && devices.contains(&found.dev());
+            if counts && seen.insert((found.dev(), found.ino())) {
+                sum += found.blocks() * 512;
+            }
+        }
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floor_is_a_part_of_small_disks_and_bounded_on_large_ones() {
+        let gib = 1 << 30;
+        assert_eq!([gib, 40 * gib, 100 * gib, 10_000 * gib].map(floor), [gib / 16, FLOOR, gib, FLOOR_MAX]);
+    }
+
+    #[test]
+    fn folders_that_lie_deep_in_each_other_do_not_end_the_engine() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let mut deep = dir.path().to_owned();
+        (0..1900).for_each(|_| deep.push("d"));
+        fs::create_dir_all(&deep).expect("folders");
+        // As little stack as makes recursion show.
+        let path = dir.path().to_owned();
+        let thread = std::thread::Builder::new().stack_size(64 << 10).spawn(move || size(&path, &mut 0));
+        assert!(thread.expect("thread").join().expect("it comes back") > 0);
+    }
+
+    #[test]
+    fn sizes_are_those_of_blocks_and_links_are_not_followed() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        fs::write(dir.path().join("a"), vec![1; 1 << 20]).expect("write");
+        std::os::unix::fs::symlink("/", dir.path().join("root")).expect("link");
+        let size = size(dir.path(), &mut 0);
+        assert!((1 << 20..2 << 20).contains(&size), "{size}");
+    }
+}

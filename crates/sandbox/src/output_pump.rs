@@ -1,0 +1,158 @@
+//! Carries a child's output to whoever watches and into bounded memory. Knows no deadlines.
+
+use crate::capture::{CapturedOutput, OutputCapture};
+use crate::spawn::RunLimits;
+use std::io;
+use tokio::net::unix::pipe::Receiver;
+use tokio::time::Instant;
+
+/// Which of the two output streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutputStream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// What a watcher wants next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WatchFlow {
+    /// Go on.
+    Continue,
+    /// End the tree; the run is `How::Stopped`.
+    Stop,
+    /// The program has done what it was for: if it does not end by itself within `Limits::finish`, its tree is ended and the
+    /// run is `How::Finished`. `Continue` takes it back.
+    Finish,
+}
+
+/// A live observer of the output: logs, usage meters, stream parsers.
+pub trait OutputWatch: Send {
+    /// Sees the next bytes of one stream, in order; bytes past `output_max` are not shown.
+    fn chunk(&mut self, stream: OutputStream, bytes: &[u8]) -> WatchFlow;
+}
+
+impl OutputWatch for () {
+    fn chunk(&mut self, _: OutputStream, _: &[u8]) -> WatchFlow {
+        WatchFlow::Continue
+    }
+}
+
+/// The largest piece read at once: the size of a pipe.
+const CHUNK: usize = 64 << 10;
+
+pub(crate) struct OutputPump<'w> {
+    stdout: Side,
+    stderr: Side,
+    watch: &'w mut dyn OutputWatch,
+    buffer: Box<[u8]>,
+    seen: u64,
+    output_max: u64,
+    /// When the last byte came.
+    pub(crate) last: Instant,
+    /// The watcher asked to stop.
+    pub(crate) stopped: bool,
+    /// When the watcher first said that the program is done.
+    pub(crate) finished: Option<Instant>,
+}
+
+struct Side {
+    pipe: Option<Receiver>,
+    kept: OutputCapture,
+}
+
+impl<'w> OutputPump<'w> {
+    pub(crate) fn new(stdout: Receiver, stderr: Receiver, limits: &RunLimits, watch: &'w mut dyn OutputWatch) -> Self {
+        let side = |pipe| Side { pipe: Some(pipe), kept: OutputCapture::new(limits.keep_head, limits.keep_tail) };
+        Self {
+            stdout: side(stdout),
+            stderr: side(stderr),
+            watch,
+            buffer: vec![0; CHUNK].into_boxed_slice(),
+            seen: 0,
+            output_max: limits.output_max,
+            last: Instant::now(),
+            stopped: false,
+            finished: None,
+        }
+    }
+
+    pub(crate) fn is_flooded(&self) -> bool {
+        self.seen > self.output_max
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.stdout.pipe.is_none() && self.stderr.pipe.is_none()
+    }
+
+    pub(crate) fn finish(self) -> (CapturedOutput, CapturedOutput) {
+        (self.stdout.kept.finish(), self.stderr.kept.finish())
+    }
+
+    /// Takes one piece from whichever stream has some; waits for ever once both are closed. Safe to cancel.
+    pub(crate) async fn step(&mut self) {
+        let stream = tokio::select! {
+            () = self.stdout.ready() => OutputStream::Stdout,
+            () = self.stderr.ready() => OutputStream::Stderr,
+        };
+        let side = match stream {
+            OutputStream::Stdout => &mut self.stdout,
+            OutputStream::Stderr => &mut self.stderr,
+        };
+        let Some(bytes) = side.take(&mut self.buffer) else { return };
+        self.last = Instant::now();
+        let shown = self.output_max.saturating_sub(self.seen).min(bytes as u64) as usize;
+        self.seen += bytes as u64;
+        if shown == 0 || self.stopped {
+            return;
+        }
+        match self.watch.chunk(stream, &self.buffer[..shown]) {
+            WatchFlow::Continue => self.finished = None,
+            WatchFlow::Stop => self.stopped = true,
+            WatchFlow::Finish => drop(self.finished.get_or_insert(self.last)),
+        }
+    }
+
+    /// Takes until both streams are closed.
+    pub(crate) async fn until_closed(&mut self) {
+        while !self.is_closed() {
+            self.step().await;
+        }
+    }
+
+    /// Keeps taking while something else is waited for, so that the child never blocks on a full pipe.
+    pub(crate) async fn pump_while<T>(&mut self, wait: impl Future<Output = T>) -> T {
+        tokio::pin!(wait);
+        loop {
+            tokio::select! {
+                done = &mut wait => return done,
+                () = self.step() => (),
+            }
+        }
+    }
+}
+
+impl Side {
+    async fn ready(&self) {
+        match &self.pipe {
+            // An error shows again in the read that follows.
+            Some(pipe) => drop(pipe.readable().await),
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Reads what is there; `None` when there was nothing, or no more to come.
+    fn take(&mut self, buffer: &mut [u8]) -> Option<usize> {
+        match self.pipe.as_ref()?.try_read(buffer) {
+            Ok(0) => self.pipe = None,
+            Ok(bytes) => {
+                self.kept.push(&buffer[..bytes]);
+                return Some(bytes);
+            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            Err(_) => self.pipe = None,
+        }
+        None
+    }
+}

@@ -1,0 +1,271 @@
+//! A living tree: registered from its first instant, ended to the last process. Decides nothing about when.
+
+use crate::launch::{ChildStreams, PreparedLaunch};
+use crate::process_table::{self, ProcessEntry, ProcessTable};
+use crate::spawn::COOKIE_VAR;
+use crate::tree_members::{OwnProcess, TreeRoot, add_descendants, members};
+use rustix::process::Signal;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The trees of this program. Starting and looking both happen under this lock, so that nobody
+/// takes a process which is just being started for an orphan, and no number is collected twice.
+static LIVE: Mutex<Vec<TreeRoot>> = Mutex::new(Vec::new());
+
+/// How long SIGKILL may take to show: only a process stuck in the kernel needs longer.
+const KILL_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Nobody is called unkillable before this many tries, however slow the host made them.
+const KILL_TRIES: usize = 10;
+
+/// How often the quick look for hopping orphans is repeated before the thorough one.
+const CHASE_STEPS: usize = 100;
+
+/// What ending a tree took.
+#[derive(Debug, Default)]
+pub(crate) struct TreeSweep {
+    /// How many processes were killed.
+    pub(crate) killed: usize,
+    /// Those that live on: stuck in the kernel, another user's, or forking away faster than we can follow.
+    pub(crate) unkillable: Vec<u32>,
+}
+
+/// One look at a tree.
+struct Look {
+    alive: Vec<ProcessEntry>,
+    /// Orphans of the tree that had ended, and were collected in this look.
+    collected: Vec<u32>,
+}
+
+impl Look {
+    /// Proof that nobody is left. Whoever forks and exits to get away leaves a dead process, which only we can
+    /// collect; so a look that finds neither the living nor the newly dead cannot have missed somebody.
+    fn is_empty(&self) -> bool {
+        self.alive.is_empty() && self.collected.is_empty()
+    }
+}
+
+/// A tree that dies when this is dropped.
+pub(crate) struct ProcessTree {
+    root: TreeRoot,
+    collected: bool,
+}
+
+impl ProcessTree {
+    /// Starts the first process.
+    pub(crate) fn start(prepared: &PreparedLaunch, streams: &ChildStreams, cookie: &str) -> io::Result<Self> {
+        become_subreaper()?;
+        let mut live = live();
+        let pid = prepared.launch(streams)?;
+        // The child is ours and not collected, so `/proc` has it unless there is no `/proc` at all.
+        let start = process_table::read_entry(pid).map(|entry| entry.start);
+        let root = TreeRoot { pid, start: start.unwrap_or_default(), cookie: cookie.to_owned() };
+        live.push(root.clone());
+        drop(live);
+        let tree = Self { root, collected: false };
+        start.map(|_| tree).ok_or_else(|| io::Error::other("/proc does not show the new process"))
+    }
+
+    pub(crate) fn root(&self) -> &TreeRoot {
+        &self.root
+    }
+
+    /// Collects the first process, which must have ended, and forgets the tree.
+    pub(crate) fn collect(mut self) {
+        self.forget();
+    }
+
+    fn forget(&mut self) {
+        let mut live = live();
+        process_table::reap(self.root.pid);
+        live.retain(|root| *root != self.root);
+        self.collected = true;
+    }
+}
+
+impl Drop for ProcessTree {
+    fn drop(&mut self) {
+        if !self.collected {
+            kill(&self.root);
+            self.forget();
+        }
+    }
+}
+
+/// Asks every process of the tree to end; stopped ones are woken so that they hear it.
+pub(crate) fn terminate(root: &TreeRoot) {
+    let _ = look(root, |alive| {
+        for entry in alive {
+            let _ = process_table::signal(entry, Signal::TERM);
+            let _ = process_table::signal(entry, Signal::CONT);
+        }
+    });
+}
+
+/// Whether a process of the tree runs; one that only waits to be collected does not.
+pub(crate) fn is_alive(root: &TreeRoot) -> bool {
+    look(root, |_| ()).is_ok_and(|look| !look.alive.is_empty())
+}
+
+/// The living processes of a confined tree. Nobody leaves a pid namespace, so all of them descend from its helper, and no
+/// other mark is needed.
+pub(crate) fn confined(root: &TreeRoot) -> Vec<ProcessEntry> {
+    let Ok(table) = ProcessTable::read() else { return Vec::new() };
+    let us = std::process::id();
+    let found =
+        add_descendants(BTreeSet::from([root.pid]), &table, |entry| entry.pid != us && entry.start >= root.start);
+    found.iter().filter_map(|pid| table.entries.get(pid)).filter(|entry| !entry.is_dead()).copied().collect()
+}
+
+/// Asks every process of a confined tree to end, as `terminate` does. The helper's own two do not hear it.
+pub(crate) fn terminate_confined(root: &TreeRoot) {
+    for entry in confined(root) {
+        let _ = process_table::signal(&entry, Signal::TERM);
+        let _ = process_table::signal(&entry, Signal::CONT);
+    }
+}
+
+/// Collects orphans of the tree that ended, so that a long run does not fill the process table.
+pub(crate) fn collect_orphans(root: &TreeRoot) {
+    let _ = look(root, |_| ());
+}
+
+/// Whether nobody can be left of any tree but its first process. Whoever outlives the first process of a tree has an
+/// ancestor, or is one, that became our child when its own parent died, and that stays our child until we collect it;
+/// so children that are all first processes prove it. Only for trees whose processes stay descendants ([`ProgramTrust::Ours`]),
+/// and only after the first process has ended.
+///
+/// [`ProgramTrust::Ours`]: crate::Trust::Ours
+pub(crate) fn left_no_orphan() -> bool {
+    let live = live();
+    let ours = |pid: &u32| live.iter().any(|root| root.pid == *pid);
+    process_table::adopted_children(std::process::id()).is_some_and(|children| children.iter().all(ours))
+}
+
+/// Kills the whole tree and returns when nobody of it is left.
+pub(crate) fn kill(root: &TreeRoot) -> TreeSweep {
+    let deadline = Instant::now() + KILL_PATIENCE;
+    let mut hit = BTreeSet::new();
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let Ok(look) = freeze_and_kill(root, deadline) else {
+            return kill_group_blindly(root);
+        };
+        hit.extend(look.alive.iter().filter(|entry| entry.pid != root.pid).map(|entry| (entry.pid, entry.start)));
+        if look.is_empty() {
+            return TreeSweep { killed: hit.len(), unkillable: Vec::new() };
+        }
+        if tries > KILL_TRIES && Instant::now() > deadline {
+            let alive: Vec<u32> = look.alive.iter().map(|entry| entry.pid).collect();
+            let killed = hit.len().saturating_sub(alive.len());
+            return TreeSweep { killed, unkillable: if alive.is_empty() { look.collected } else { alive } };
+        }
+        chase(root);
+        process_table::await_end(&look.alive);
+    }
+}
+
+/// Kills orphans as they arrive. A process that forks, exits and does so again from its child is gone
+/// before a look at the whole table is over; but each of them becomes our child, and that list is short and quick to read.
+fn chase(root: &TreeRoot) {
+    let live = live();
+    let us = us();
+    let others: Vec<TreeRoot> = live.iter().filter(|other| *other != root).cloned().collect();
+    for _ in 0..CHASE_STEPS {
+        let adopted = process_table::adopted_children(us.pid).unwrap_or_default();
+        let fresh = adopted.into_iter().filter(|pid| live.iter().all(|root| root.pid != *pid));
+        let entries = fresh.filter_map(process_table::read_entry).map(|entry| (entry.pid, entry)).collect();
+        let table = ProcessTable { entries };
+        let alive: Vec<ProcessEntry> =
+            members(root, &others, us, &table, &|pid| process_table::environ_value(pid, COOKIE_VAR))
+                .into_iter()
+                .filter(|entry| !entry.is_dead())
+                .collect();
+        if alive.is_empty() {
+            return;
+        }
+        signal_all(&alive, Signal::KILL);
+    }
+}
+
+/// Stops processes until no new ones appear, then kills them: what is stopped cannot fork.
+fn freeze_and_kill(root: &TreeRoot, deadline: Instant) -> io::Result<Look> {
+    let mut known = BTreeSet::new();
+    loop {
+        let seen = look(root, |alive| signal_all(alive, Signal::STOP))?;
+        let new = seen.alive.iter().filter(|entry| known.insert((entry.pid, entry.start))).count();
+        if seen.alive.is_empty() {
+            return Ok(seen);
+        }
+        if new == 0 || Instant::now() > deadline {
+            return look(root, |alive| signal_all(alive, Signal::KILL));
+        }
+    }
+}
+
+/// By group first, because the kernel does that in one step that no fork slips through; then one by one.
+/// A group of a member holds members only: a group never leaves its session, and the session was made by the tree.
+fn signal_all(alive: &[ProcessEntry], signal: Signal) {
+    let mut groups = BTreeSet::new();
+    for entry in alive {
+        if entry.group == entry.session && groups.insert(entry.group) {
+            let _ = process_table::signal_group(entry, signal);
+        }
+    }
+    for entry in alive.iter().filter(|entry| signal == Signal::KILL || !entry.is_stopped()) {
+        let _ = process_table::signal(entry, signal);
+    }
+}
+
+/// Without `/proc` the group is all that can be named; its number is pinned by the uncollected first process.
+fn kill_group_blindly(root: &TreeRoot) -> TreeSweep {
+    if let Ok(group) = process_table::raw_pid(root.pid) {
+        let _ = rustix::process::kill_process_group(group, Signal::KILL);
+    }
+    TreeSweep::default()
+}
+
+/// Looks at the tree, lets `act` signal what lives, then collects the dead that we have adopted. In this order,
+/// because an uncollected process pins its number and its group's.
+fn look(root: &TreeRoot, act: impl FnOnce(&[ProcessEntry])) -> io::Result<Look> {
+    let live = live();
+    let others: Vec<TreeRoot> = live.iter().filter(|other| *other != root).cloned().collect();
+    let us = us();
+    let table = ProcessTable::read()?;
+    // Every other tree asks for the same environments, so each is read once.
+    let cookies = RefCell::new(BTreeMap::new());
+    let cookie_of =
+        |pid| cookies.borrow_mut().entry(pid).or_insert_with(|| process_table::environ_value(pid, COOKIE_VAR)).clone();
+    let (dead, alive): (Vec<ProcessEntry>, Vec<ProcessEntry>) =
+        members(root, &others, us, &table, &cookie_of).into_iter().partition(ProcessEntry::is_dead);
+    act(&alive);
+    let adopted = |entry: &&ProcessEntry| entry.ppid == us.pid && live.iter().all(|root| root.pid != entry.pid);
+    let collected: Vec<u32> = dead.iter().filter(adopted).map(|entry| entry.pid).collect();
+    collected.iter().copied().for_each(process_table::reap);
+    Ok(Look { alive, collected })
+}
+
+fn live() -> MutexGuard<'static, Vec<TreeRoot>> {
+    // The list is whole after every statement, so a panic elsewhere does not spoil it.
+    LIVE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn us() -> OwnProcess {
+    let pid = std::process::id();
+    OwnProcess { pid, session: process_table::read_entry(pid).map_or(0, |entry| entry.session) }
+}
+
+/// Orphans come to us from now on instead of to init, where a tree would lose them.
+fn become_subreaper() -> io::Result<()> {
+    static DONE: OnceLock<()> = OnceLock::new();
+    if DONE.get().is_none() {
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+        let _ = DONE.set(());
+    }
+    Ok(())
+}
