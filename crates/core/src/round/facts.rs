@@ -289,7 +289,7 @@ impl RoundFacts {
         let is_meant = |running: &RunningAgent| ended.cookie.as_ref().is_none_or(|cookie| *cookie == running.cookie);
         let at = self.running.iter().position(|running| running.role == ended.role() && is_meant(running))?;
         let running = self.running.remove(at);
-        self.write_bill(&running, ended.spend, ended.models.clone(), ended.counted.clone());
+        self.write_bill(&running, ended.spend, ended.models.clone(), ended.counted);
         Some(running)
     }
 
