@@ -314,7 +314,7 @@ fn other_commands_work_beside_a_foreground_round_and_a_second_one_of_the_loop_na
     let _ = env.loopwright_in(repo.path(), ["gc"]).success();
     let status = env.loopwright_in(repo.path(), ["status", "--json"]).success().json();
     let mut loops = status["loops"].as_array().expect("loops").iter();
-    assert_eq!(loops.find(|line| line["name"] == "hang").expect("the loop")["status"], "running");
+    assert_eq!(loops.find(|line| line["loop"] == "hang").expect("the loop")["status"], "running");
     // It was left alone by all of them, and ends as it would have alone.
     hanging.signal("INT");
     assert_eq!(hanging.end(), Some(130));

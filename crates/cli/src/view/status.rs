@@ -529,7 +529,7 @@ mod tests {
             cookie: None,
         };
         let known = |is_at_work: bool| {
-            let at_work = is_at_work.then(|| "r".to_owned()).into_iter().collect();
+            let at_work = is_at_work.then(|| "r1".to_owned()).into_iter().collect();
             StoreSnapshot { at_work, ..StoreSnapshot::default() }
         };
         assert_eq!(

@@ -61,7 +61,7 @@ fn log_of_a_daemon_has_the_stages_of_its_rounds_and_what_agents_write_only_for_d
 fn daemon_opens_no_more_pull_requests_than_open_max_until_a_person_closes_one() {
     let world = World::new();
     let front = "level: L3\nallow: [pull-request]\nattempts: 1\nopen_max: 2\noutput: [pull-request]\non: { every: 1s }\n\
-                 budget: { day: { usd: 1000 } }\n";
+                 gates: [{ name: small, diff: { files_max: 9 } }]\nbudget: { day: { usd: 1000 } }\n";
     world.add("ship", front, crate::world::FIX);
     world.repo.commit("a loop that ships by itself");
     let daemon = world.up();

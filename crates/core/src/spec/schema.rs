@@ -43,22 +43,22 @@ const REQUIRED: [(&str, &[&str]); 14] = [
     ("JsonRule", &["path"]),
     ("ScoreRule", &["pattern", "better"]),
     ("AgentSpec", &["use"]),
-    ("Prover", &["exercise"]),
-    ("Attack", &["roles"]),
-    ("Heldout", &["name", "run", "cases"]),
+    ("ProverSpec", &["exercise"]),
+    ("AttackSpec", &["roles"]),
+    ("HeldoutSpec", &["name", "run", "cases"]),
 ];
 
 fn require(schema: &mut Value, keys: &[&str]) {
     schema["required"] = json!(keys);
     for (name, keys) in REQUIRED {
-        if let Some(definition) = definition(schema, name) {
-            definition.insert("required".to_owned(), json!(keys));
-        }
+        definition(schema, name).insert("required".to_owned(), json!(keys));
     }
 }
 
-fn definition<'s>(schema: &'s mut Value, name: &str) -> Option<&'s mut Map<String, Value>> {
-    schema.get_mut("$defs")?.get_mut(name)?.as_object_mut()
+/// The definition of a type. The names are written out here, so a type that was renamed must not be passed over.
+fn definition<'s>(schema: &'s mut Value, name: &str) -> &'s mut Map<String, Value> {
+    let found = schema.get_mut("$defs").and_then(|all| all.get_mut(name)).and_then(Value::as_object_mut);
+    found.expect("the schema has a definition of every type that is named in this file")
 }
 
 fn property<'s>(definition: &'s mut Map<String, Value>, key: &str) -> Option<&'s mut Value> {
@@ -71,7 +71,7 @@ fn add_aliases(schema: &mut Value) {
         schema["properties"][*alias] = json!({ "type": "string", "description": description });
     }
     let tokens = json!({ "type": ["integer", "null"], "minimum": 1 });
-    if let Some(properties) = definition(schema, "BudgetSpec").and_then(|budget| budget.get_mut("properties")) {
+    if let Some(properties) = definition(schema, "BudgetSpec").get_mut("properties") {
         for key in ["max_input_tokens", "max_output_tokens", "max_total_tokens"] {
             properties[key] = tokens.clone();
         }
@@ -116,22 +116,19 @@ fn add_short_forms(schema: &mut Value) {
         allow(property(root, "level"), json!({ "enum": ["l1-report", "l2-assisted", "l3-unattended"] }));
         allow(property(root, "setup"), json!({ "type": "array", "items": { "type": "string" } }));
     }
-    if let Some(on) = definition(schema, "Triggers") {
-        for key in ON_ONE_OR_MANY {
-            allow(property(on, key), json!({ "type": "string" }));
-        }
+    let on = definition(schema, "Triggers");
+    for key in ON_ONE_OR_MANY {
+        allow(property(on, key), json!({ "type": "string" }));
     }
-    if let Some(ask) = definition(schema, "Ask") {
-        for key in ["labels", "not_labels", "author", "paths", "checks", "packages"] {
-            allow(property(ask, key), json!({ "type": "string" }));
-        }
+    let ask = definition(schema, "Ask");
+    for key in ["labels", "not_labels", "author", "paths", "checks", "packages"] {
+        allow(property(ask, key), json!({ "type": "string" }));
     }
-    if let Some(ceilings) = definition(schema, "Ceilings") {
-        for key in ["tokens", "usd", "wall", "turns", "idle"] {
-            allow(property(ceilings, key), json!({ "const": "none" }));
-        }
-        allow(property(ceilings, "tokens"), json!({ "type": "string", "pattern": "^[0-9]+[kKmM]?$" }));
+    let ceilings = definition(schema, "Ceilings");
+    for key in ["tokens", "usd", "wall", "turns", "idle"] {
+        allow(property(ceilings, key), json!({ "const": "none" }));
     }
+    allow(property(ceilings, "tokens"), json!({ "type": "string", "pattern": "^[0-9]+[kKmM]?$" }));
 }
 
 /// Lets a property be something else as well; what is said about it stays beside.

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::fmt;
 
 use loopwright_core::dispatch::{ResourceHolder, RoundClaims, RoundLock, lock_taken_text};
+use loopwright_core::round::RoundPhase;
 
 use super::conn::{SqlConnection, SqlResult, SqlRow, args};
 use super::error::StoreErrorKind;
@@ -133,24 +134,28 @@ impl fmt::Display for RoundLease {
     }
 }
 
-/// What is read of a lease before it is known how its process stands to us.
+/// A lease as it is on record, before the asking process has looked for its holder.
 struct Found {
     lease: RoundLease,
     instance: String,
+    /// The round is at rest: its holder only had a report to write, or had not begun to resume it.
+    is_at_rest: bool,
 }
 
 fn select(rest: &str) -> String {
     let columns = process::COLUMNS;
     format!(
-        "SELECT l.name, l.fence, l.since_ms, l.repo, l.loop_name, l.locks, l.instance, {columns} \
-         FROM leases l LEFT JOIN processes p ON p.instance = l.instance WHERE {rest}"
+        "SELECT l.name, l.fence, l.since_ms, l.repo, l.loop_name, l.locks, l.instance, r.phase, {columns} \
+         FROM leases l LEFT JOIN processes p ON p.instance = l.instance LEFT JOIN rounds r ON r.id = l.name WHERE {rest}"
     )
 }
 
 fn read(row: &SqlRow, ours: &str) -> SqlResult<Found> {
     let (instance, locks): (String, String) = (row.get(6)?, row.get(5)?);
-    let process: Option<String> = row.get(7)?;
-    let process = process.map(|_| ProcessRow::read(row, 7)).transpose()?;
+    let phase: Option<String> = row.get(7)?;
+    let is_at_rest = phase.and_then(|word| RoundPhase::parse(&word)).is_some_and(RoundPhase::is_at_rest);
+    let process: Option<String> = row.get(8)?;
+    let process = process.map(|_| ProcessRow::read(row, 8)).transpose()?;
     let holder = match &process {
         _ if instance == ours => LeaseHolder::Ours,
         Some(_) => LeaseHolder::Other,
@@ -166,18 +171,21 @@ fn read(row: &SqlRow, ours: &str) -> SqlResult<Found> {
         process,
         holder,
     };
-    Ok(Found { lease, instance })
+    Ok(Found { lease, instance, is_at_rest })
 }
 
-/// All leases that somebody has, whether or not that process is gone.
+/// All leases that a process has, also one that is gone. A gone process's lease of a round at rest counts as released: nothing
+/// is left to recover, and the lease must not keep the loop from its next round.
 pub(super) async fn held(conn: &mut SqlConnection, ours: &str, gone: &HashSet<String>) -> SqlResult<Vec<RoundLease>> {
     let mut leases = Vec::new();
     for row in conn.rows(select("l.instance <> '' ORDER BY l.since_ms, l.name"), &[]).await? {
-        let Found { mut lease, instance } = read(&row, ours)?;
+        let Found { mut lease, instance, is_at_rest } = read(&row, ours)?;
         if gone.contains(&instance) {
             lease.holder = LeaseHolder::Gone;
         }
-        leases.push(lease);
+        if lease.holder != LeaseHolder::Gone || !is_at_rest {
+            leases.push(lease);
+        }
     }
     Ok(leases)
 }

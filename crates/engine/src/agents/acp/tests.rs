@@ -119,9 +119,9 @@ end(call)
     assert_eq!(outcome.usage, AgentUsage::Unknown, "nothing was told of its use");
     expect![[r#"
         Started { model: None, version: Some("9.9") }
-        Says("I will mend it.")
+        Message("I will mend it.")
         Tool { name: "edit", what: "calc.py: a => b" }
-        Says("[{\"fs\": {\"readTextFile\": false, \"writeTextFile\": false}, \"terminal\": false}, [], [{\"type\": \"text\", \"text\": \"the brief\"}]] end")
+        Message("[{\"fs\": {\"readTextFile\": false, \"writeTextFile\": false}, \"terminal\": false}, [], [{\"type\": \"text\", \"text\": \"the brief\"}]] end")
         UsageUnknown
         Finished { how: Exited(0) }"#]]
     .assert_eq(&seen.join("\n"));

@@ -187,7 +187,7 @@ fn pieces_of_a_message_are_one_and_thoughts_are_output() {
     let (outcome, seen) =
         read_stream(&GeminiDialect, &invocation(Role::Maker), lines.join("\n").as_bytes(), RunEnd::Exited(0), 4096);
     assert_eq!((outcome.text.as_str(), outcome.turns, outcome.self_report.trouble), ("It is done.", 2, None));
-    assert!(seen.contains(&"Says(\"let me look\")".to_owned()), "{seen:?}");
+    assert!(seen.contains(&"Message(\"let me look\")".to_owned()), "{seen:?}");
     let tokens = Tokens { input: 60, output: 35, cache_read: 40, cache_write: 0 };
     assert_eq!(outcome.usage, AgentUsage::Reported(tokens));
 }

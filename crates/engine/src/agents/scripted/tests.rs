@@ -137,7 +137,7 @@ verdict pass correctness=5@calc.py:2 scope=5@gate:tests tests=4@gate:tests
         format!("{:?}\n{steps}", block.header)
     };
     expect![[r#"
-        Some(Header { role: Maker, attempt: Some(1) })
+        Some(ScriptBlockHeader { role: Maker, attempt: Some(1) })
         3: Say("I will fix the sign\n")
         4: Replace { path: "calc.py", old: "a - b", new: "a + b" }
         5: Run(["python3", "-m", "pytest", "-q"])
@@ -145,8 +145,8 @@ verdict pass correctness=5@calc.py:2 scope=5@gate:tests tests=4@gate:tests
         10: Stage { name: "issue-comment-7.md", text: "Fixed the sign." }
         11: Usage([("input", "1200"), ("output", "300"), ("cache_read", "0")])
         12: Exit(0)
-        Some(Header { role: Checker, attempt: None })
-        15: Verdict { word: "pass", scores: [ScoreWord { dimension: "correctness", score: 5, places: [Line { path: "calc.py", line: 2 }] }, ScoreWord { dimension: "scope", score: 5, places: [Gate("tests")] }, ScoreWord { dimension: "tests", score: 4, places: [Gate("tests")] }], summary: "scripted verdict: pass" }
+        Some(ScriptBlockHeader { role: Checker, attempt: None })
+        15: Verdict { word: "pass", scores: [ScriptScore { dimension: "correctness", score: 5, places: [Line { path: "calc.py", line: 2 }] }, ScriptScore { dimension: "scope", score: 5, places: [Gate("tests")] }, ScriptScore { dimension: "tests", score: 4, places: [Gate("tests")] }], summary: "scripted verdict: pass" }
     "#]].assert_eq(&blocks.iter().map(told).collect::<String>());
 }
 
@@ -174,7 +174,7 @@ fn verdicts_take_places_summaries_and_raw_text() {
             Verdict {
                 word: "fail",
                 scores: [
-                    ScoreWord {
+                    ScriptScore {
                         dimension: "tests",
                         score: 0,
                         places: [
@@ -188,7 +188,7 @@ fn verdicts_take_places_summaries_and_raw_text() {
                             },
                         ],
                     },
-                    ScoreWord {
+                    ScriptScore {
                         dimension: "scope",
                         score: -1,
                         places: [],
