@@ -1,4 +1,4 @@
-//! `check` and `gates test`: everything wrong with loops is found before a round, all at once, with its place.
+//! `check` and `gates test`: they find every problem of loops before a round, all at once, with its location.
 
 use expect_test::{Expect, expect};
 use loopwright_testkit::{TestEnv, TestRepo};
@@ -75,7 +75,7 @@ fn good_loops_are_listed_with_their_level() {
 }
 
 #[test]
-fn problems_of_all_files_are_told_at_once() {
+fn problems_of_all_files_are_shown_at_once() {
     let env = env();
     let repo = good_repo(&env);
     repo.write(".loopwright/loops/bad.md", "---\nname: bad\nintent: x\nbudjet: 3\n---\n# Maker\nx\n");
@@ -260,7 +260,7 @@ fn gate_that_cannot_fail_is_found_by_trying_it_without_the_code() {
 }
 
 #[test]
-fn loop_files_that_are_no_files_are_problems_and_keep_nobody_waiting() {
+fn loop_files_that_are_not_regular_files_are_problems_and_do_not_block() {
     let env = env();
     let repo = good_repo(&env);
     std::fs::create_dir(repo.path().join(".loopwright/loops/folder.md")).expect("a folder can be made");

@@ -69,7 +69,7 @@ fn ready(bed: &BenchSetup, field: &DaemonFixture, medium: StorageMedium, ear: &P
     }
     let about = format!(
         "loopwright up with {LOOPS} loop files and a store of {EVENTS} events, from the start of the process until its READY=1 at \
-         NOTIFY_SOCKET. First: nothing of the repository is known yet, and every file is read; idle: its rows are durable \
+         NOTIFY_SOCKET. First: nothing of the repository is known yet, and every file is read; at rest: its rows are durable \
          and no thread works. Again: the files are unchanged"
     );
     let none = "up, three loops, empty store";

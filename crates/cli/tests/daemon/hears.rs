@@ -1,4 +1,4 @@
-//! What a daemon hears from outside: a signed delivery over real HTTP becomes a round, once.
+//! Triggers from outside: a signed webhook delivery over real HTTP becomes one round.
 
 use crate::world::{LONG, REPORT, World};
 use loopwright_testkit::wait;
@@ -49,7 +49,7 @@ fn a_delivery_makes_a_loop_due_once() {
 }
 
 #[test]
-fn secrets_that_change_count_at_once_and_unreadable_ones_leave_those_from_before() {
+fn changed_secrets_apply_at_once_and_unreadable_ones_keep_the_old() {
     let world = World::new();
     world.add("tagged", "check: none\non: { webhook: gitlab.tag_push }\n", REPORT);
     world.repo.git(["remote", "add", "origin", "git@gitlab.example.org:acme/shop.git"]);
@@ -75,7 +75,7 @@ fn secrets_that_change_count_at_once_and_unreadable_ones_leave_those_from_before
 }
 
 #[test]
-fn a_loop_that_waits_for_what_nobody_takes_is_told_of() {
+fn a_loop_that_waits_for_an_unconfigured_webhook_is_reported() {
     let world = World::new();
     world.add("deaf", "check: none\non: { webhook: generic.deploy }\n", "@ maker\nsay hello\n");
     let daemon = world.up();
@@ -118,7 +118,7 @@ fn hooks_are_installed_by_the_command() {
 }
 
 #[test]
-fn check_knows_who_follows_whom() {
+fn check_finds_unknown_and_circular_followers() {
     let world = World::new();
     world.add("one", "check: none\non: { after: [two] }\n", REPORT);
     world.add("two", "check: none\non: { after: [one, tree] }\n", REPORT);

@@ -1,4 +1,4 @@
-//! The files by which a system starts the daemon, and the words around them.
+//! The files with which a system starts the daemon, and the messages about them.
 
 use crate::world::World;
 use expect_test::expect;
@@ -92,7 +92,7 @@ fn the_launchd_agent_is_what_it_is_documented_to_be() {
 }
 
 #[test]
-fn a_service_is_installed_looked_at_and_uninstalled_without_a_manager() {
+fn a_service_is_installed_shown_and_uninstalled_without_a_manager() {
     let world = World::new();
     assert_eq!(world.json("service status")["installed"], false);
     let printed = world.json("service install --print");
@@ -114,7 +114,7 @@ fn a_service_is_installed_looked_at_and_uninstalled_without_a_manager() {
 }
 
 #[test]
-fn a_manager_is_told_when_the_daemon_is_ready_and_when_it_ends() {
+fn a_manager_is_notified_when_the_daemon_is_ready_and_when_it_ends() {
     let mut world = World::new();
     let path = world.env.root().join("notify");
     let ear = std::os::unix::net::UnixDatagram::bind(&path).expect("it can be bound");
