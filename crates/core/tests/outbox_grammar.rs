@@ -183,7 +183,7 @@ fn twins_and_contradictions_are_refused() {
 #[test]
 fn the_list_stands_alone() {
     let list = ("outbox.json", r#"[{"kind":"slack","body":"x"}]"#);
-    assert!(refused(&files(&[list, ("report.md", "x")])).contains("cannot stand beside other outbox files"));
+    assert!(refused(&files(&[list, ("report.md", "x")])).contains("cannot be combined with other outbox files"));
     assert_eq!(items(&[list, ("CANNOT.md", "no")]).len(), 1);
 }
 

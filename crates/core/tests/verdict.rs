@@ -157,9 +157,9 @@ fn wrong_shapes_are_malformed_with_their_place() {
             malformed: `scores` is missing
             malformed: `scores[1].score` is missing
             malformed: `scores[1].evidence` is missing
-            malformed: `verdict` is none of pass, fail, escalate
+            malformed: `verdict` is not pass, fail or escalate
             malformed: `verdict` is a boolean, not a string
-            malformed: `verdict` is none of pass, fail, escalate
+            malformed: `verdict` is not pass, fail or escalate
             malformed: `nonce` is null, not a string
             malformed: `summary` is null, not a string
             malformed: `scores` is a map, not a list

@@ -1,17 +1,17 @@
-//! JSON as strict as it can be read: a key twice is an error, because two readers would take two different values. Nothing
-//! after the value, no hidden characters in keys.
+//! Strict JSON parsing: a duplicate key is an error, because two readers could use two different values. There may be
+//! nothing after the value and no hidden characters in keys.
 
 use super::invisible;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// Reads one JSON value.
+/// Parses one JSON value.
 pub(crate) fn read(text: &str) -> Result<Value, String> {
     read_shallow(text, usize::MAX).map_err(|error| format!("bad JSON: {error}"))
 }
 
-/// Reads one JSON value whose lists and maps nest no deeper than this. The reader's own limit holds in any case.
+/// Parses one JSON value whose lists and maps nest no deeper than this. The parser's own limit also applies.
 pub(crate) fn read_shallow(text: &str, depth_max: usize) -> Result<Value, serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let value = Strict { depth_left: depth_max }.deserialize(&mut deserializer)?;
@@ -19,7 +19,7 @@ pub(crate) fn read_shallow(text: &str, depth_max: usize) -> Result<Value, serde_
     Ok(value)
 }
 
-/// Reads one JSON value into a type.
+/// Parses one JSON value into a type.
 pub(crate) fn read_as<T: for<'de> Deserialize<'de>>(text: &str) -> Result<T, String> {
     serde_json::from_value(read(text)?).map_err(|error| format!("bad JSON: {error}"))
 }
