@@ -97,7 +97,7 @@ impl<'a> RedactingStream<'a> {
         std::mem::replace(&mut self.held, late)
     }
 
-    /// Returns all but the last bytes, or nothing if a value crosses that border.
+    /// Returns all but the last bytes; empty if a value crosses that border.
     fn release(&mut self, keep: usize) -> Vec<u8> {
         let at = self.held.len().saturating_sub(keep);
         let (early, late) = self.held.split_at(at);
