@@ -142,7 +142,7 @@ fn every_ceiling_of_the_seeds_budget_bounds_the_round() {
 fn empty_prompts_of_the_seed_mean_none() {
     assert_eq!(with("checker_prompt", "".into()).prompts.checker, None);
     let problems = with("maker_prompt", "".into()).check().expect_err("a loop without a task");
-    assert!(problems.to_string().contains("the maker is told nothing"), "{problems}");
+    assert!(problems.to_string().contains("the maker has no prompt"), "{problems}");
 }
 
 fn action(kind: &str, verified: bool) -> ProposedAction {

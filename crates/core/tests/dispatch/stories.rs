@@ -60,8 +60,8 @@ fn misses_of_a_night_become_one_round_and_the_receipt_counts_them() {
             1d05:59 crash
             1d05:59 load
                   all 21:00 to 1d03:00 (7) missed: more than 2 were waiting (`catch_up`)
-                  once 21:00 to 1d04:00 (8) coalesced: a later occurrence stands for it
-                  skip 21:00 to 1d05:00 (9) missed: came while nobody looked (`catch_up: skip`)
+                  once 21:00 to 1d04:00 (8) coalesced: a later occurrence replaces it
+                  skip 21:00 to 1d05:00 (9) missed: was due while no scheduler was running (`catch_up: skip`)
                   all mark 1d03:00
                   once mark 1d04:00
                   skip mark 1d05:00
@@ -85,7 +85,7 @@ fn a_clock_ten_years_ahead_costs_one_receipt_and_a_loud_word() {
                   a mark 10:00
             3650d10:00 wake
                 at 3650d10:00
-                  a 10:01 to 3650d09:59 (5255999) coalesced: a later occurrence stands for it
+                  a 10:01 to 3650d09:59 (5255999) coalesced: a later occurrence replaces it
                   a mark 3650d09:59
                   TELL gap from 10:01 to 3650d10:00
                   START a 3650d10:00 started: due
@@ -152,7 +152,7 @@ fn a_clock_far_in_the_past_is_not_believed_until_it_is_right_or_someone_takes_it
             10:00 wake
             10:00 why a
                   the clock says 10:00, but the last recorded moment is 10d11:01: nothing is scheduled by a clock that is behind [waiting]
-                  → set the clock, or accept it is with `loopwright thaw`; `loopwright run` works
+                  → set the clock, or accept it with `loopwright thaw`; `loopwright run` works
             10:30 thaw
                   a mark 10:30, given up
                   a mark 10:30
@@ -420,8 +420,8 @@ fn a_round_longer_than_its_cadence_skips_queues_or_is_cancelled() {
                   CANCEL r3: the loop is due again (`overlap: cancel`)
             09:20 wake
                 at 09:20
-                  cancel 09:10 coalesced: a later occurrence stands for it
-                  queue 09:10 coalesced: a later occurrence stands for it
+                  cancel 09:10 coalesced: a later occurrence replaces it
+                  queue 09:10 coalesced: a later occurrence replaces it
                   skip 09:20 overlap: round r1 was still running
                   cancel mark 09:10
                   queue mark 09:10
@@ -513,10 +513,10 @@ fn limits_of_a_repository_and_of_an_agent_do_not_hold_up_others() {
                   START a 09:00 started: due
                   START d 09:00 started: due
             09:00 why x/b
-                  due since 09:00, waiting for one of the slots of repository `x` (1), held by a round that is being born of `a` (since 09:00) [waiting]
+                  due since 09:00, waiting for one of the slots of repository `x` (1), held by a round that is starting of `a` (since 09:00) [waiting]
                   → a round ends, or the limit is raised in the configuration; a higher `priority` goes first
             09:00 why y/c
-                  due since 09:00, waiting for one of the slots of agent `claude` (1), held by a round that is being born of `a` (since 09:00) [waiting]
+                  due since 09:00, waiting for one of the slots of agent `claude` (1), held by a round that is starting of `a` (since 09:00) [waiting]
                   → a round with claude ends, or the limit of claude is raised in the configuration
             09:00 born x/a
             09:01 end x/a shipped
@@ -591,16 +591,16 @@ fn path_below_a_locked_one_waits_and_what_lies_beside_does_not() {
                   START beside 09:00 started: due
             09:00 born beside
             09:01 why deep
-                  due since 09:00, waiting for the lock `path:src/a.rs`: `path:src/` meets it and is held by round r1 of `wide` (since 08:10, until 08:40 at the latest) [waiting]
+                  due since 09:00, waiting for the lock `path:src/a.rs`: `path:src/` conflicts with it and is held by round r1 of `wide` (since 08:10, until 08:40 at the latest) [waiting]
                   → its end, or `loopwright stop r1`
             09:02 why globs
-                  due since 09:00, waiting for the lock `path:src/**/*.rs`: `path:src/` meets it and is held by round r1 of `wide` (since 08:10, until 08:40 at the latest) [waiting]
+                  due since 09:00, waiting for the lock `path:src/**/*.rs`: `path:src/` conflicts with it and is held by round r1 of `wide` (since 08:10, until 08:40 at the latest) [waiting]
                   → its end, or `loopwright stop r1`
             09:10 end wide shipped
                   START deep 09:00 started: due, made up for: it should have started at 09:00
             09:10 born deep
             09:11 why globs
-                  due since 09:00, waiting for the lock `path:src/**/*.rs`: `path:src/a.rs` meets it and is held by round r3 of `deep` (since 09:10) [waiting]
+                  due since 09:00, waiting for the lock `path:src/**/*.rs`: `path:src/a.rs` conflicts with it and is held by round r3 of `deep` (since 09:10) [waiting]
                   → its end, or `loopwright stop r3`
             09:12 end deep shipped
                   START globs 09:00 started: due, made up for: it should have started at 09:00
@@ -734,8 +734,8 @@ fn two_locks_are_not_kept_from_a_loop_for_ever_by_loops_with_one() {
                   START one 09:00 started: due, made up for: it should have started at 09:00
             09:04 born one
             09:12 end two shipped
-                  both 09:00 coalesced: a later occurrence stands for it
-                  two 09:00 coalesced: a later occurrence stands for it
+                  both 09:00 coalesced: a later occurrence replaces it
+                  two 09:00 coalesced: a later occurrence replaces it
                   both mark 09:00
                   two mark 09:00
             09:12 why both
@@ -744,7 +744,7 @@ fn two_locks_are_not_kept_from_a_loop_for_ever_by_loops_with_one() {
             09:14 end one shipped
                   START both 09:10 started: due, made up for: it should have started at 09:10
             09:14 why two
-                  due since 09:00, waiting for the lock `y`, held by a round that is being born of `both` (since 09:14) [waiting]
+                  due since 09:00, waiting for the lock `y`, held by a round that is starting of `both` (since 09:14) [waiting]
         "#]],
     );
 }
@@ -781,7 +781,7 @@ fn quiet_hours_skip_dues_and_delay_signals_and_what_waits() {
                 at 1d00:00
                   START other 1d00:00 started: due
                 at 1d06:00
-                  a 21:00 coalesced: a later occurrence stands for it
+                  a 21:00 coalesced: a later occurrence replaces it
                   a 22:00 to 1d05:00 (8) quiet: inside quiet hours until 1d06:00
                   a mark 1d05:00
         "#]],
@@ -1297,7 +1297,7 @@ fn draining_starts_nothing_and_the_next_process_finds_what_waited() {
             09:01 drain
             09:02 end a shipped
             09:02 why b
-                  the daemon is ending and starts nothing more [stopped]
+                  the daemon is shutting down and starts nothing more [stopped]
                   → `loopwright up` starts a daemon
             09:03 crash
             09:03 load
@@ -1324,7 +1324,7 @@ fn a_loop_says_why_it_never_runs() {
                   hand mark 08:30
                   over mark 08:30
             08:30 why hand
-                  it has no cadence and hears no events: it runs by hand only [idle]
+                  it has no cadence and no event triggers: it runs only when started manually [idle]
                   → `loopwright run hand` runs it now
             08:30 why over
                   idle, next due at 09:00 (`every 1h`) [idle]
@@ -1334,7 +1334,7 @@ fn a_loop_says_why_it_never_runs() {
             09:00 born over
             09:01 end over shipped
             09:01 why over
-                  its cadence has come to its end: nothing is due any more [idle]
+                  its cadence has ended: nothing is due any more [idle]
                   → `loopwright run over` runs it now
             09:01 why nobody
                   no loop of that name is registered [invalid]

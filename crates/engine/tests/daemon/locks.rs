@@ -107,7 +107,7 @@ async fn round_by_hand_of_a_loop_that_the_daemon_does_not_know_meets_locks_and_h
     stage.at(HOUR);
     show.ear.hears("started known").await;
     let why = why(run(&show.engine, stage.troop.request("new"), &stage.troop.bindings()).await);
-    assert!(why.starts_with("the lock `path:src/a.rs` is met by `path:src/`, which is held by round"), "{why}");
+    assert!(why.starts_with("the lock `path:src/a.rs` conflicts with `path:src/`, which is held by round"), "{why}");
     stage.troop.troupe.let_go();
     show.ear.hears("ended known reported").await;
     show.settled().await;
@@ -115,7 +115,10 @@ async fn round_by_hand_of_a_loop_that_the_daemon_does_not_know_meets_locks_and_h
     let new = begun(&stage, &show.engine, stage.troop.request("new")).await;
     stage.at(2 * HOUR);
     let why = waits(&stage, &mut show, "known").await;
-    assert!(why.contains("`path:src/a.rs` meets it and is held by round") && why.contains("of `new`"), "{why}");
+    assert!(
+        why.contains("`path:src/a.rs` conflicts with it and is held by round") && why.contains("of `new`"),
+        "{why}"
+    );
     stage.troop.troupe.play("known", Play::Report);
     stage.troop.troupe.let_go();
     new.await.expect("no panic").expect("a round");

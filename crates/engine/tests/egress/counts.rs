@@ -61,7 +61,7 @@ async fn answer_without_a_word_of_its_use_leaves_the_start_charged_with_its_rese
     let ask = format!("{ASK} $LOOPWRIGHT_PROVIDERS/models/v1/messages");
     let (_, report) = round(reporting(), &format!("{ask}; exit 0"), |_| says("{}")).await;
     assert!(!report.spend.known && report.spend.tokens.total() > 1_000, "{:?}", report.spend);
-    assert!(report.notes[0].contains("one answer of its model did not say what it cost"), "{:?}", report.notes);
+    assert!(report.notes[0].contains("one answer of its model did not report its cost"), "{:?}", report.notes);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
