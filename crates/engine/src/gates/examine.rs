@@ -19,11 +19,11 @@ pub struct CandidateExamination {
     pub protected: Vec<String>,
     /// Changes outside the allowed paths; any rejects the round.
     pub outside: Vec<String>,
-    /// Tests of base that are gone, skipped or emptied; any rejects the round.
+    /// Tests of base that are missing, skipped or emptied; any rejects the round.
     pub missing_tests: Vec<MissingTest>,
     /// Paths that need a person's approval at every level.
     pub sensitive: Vec<SensitivePath>,
-    /// Facts worth pointing out to a reader.
+    /// Facts that the report points out.
     pub notes: Vec<String>,
 }
 

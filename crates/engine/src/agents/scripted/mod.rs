@@ -19,7 +19,7 @@
 //! | `verdict WORD dim=score@place… "summary"` | place: `path:line`, `gate:name`, `item:name:line`; the rest is filled in |
 //! | `verdict raw JSON` | exactly that |
 //! | `usage input=N output=N cache_read=N cache_write=N` | tokens used so far, in all; `none`, `nan`, `negative`, `overflow` make it unknown |
-//! | `trouble KIND [status=N] [retry-after=SECONDS] [TEXT]` | says that its provider kept it from its work; the script goes on |
+//! | `trouble KIND [status=N] [retry-after=SECONDS] [TEXT]` | reports trouble of its provider; the script continues |
 //! | `exit N`, `die SIGNAL`, `hang`, `stop-self`, `ignore-term` | |
 //! | `sleep-until FILE` | waits until the file is there, ten minutes at most |
 //! | `setsid-child ARGV…`, `leak-pipe`, `write-later MS PATH TEXT` | children in sessions of their own that stay behind |
@@ -29,7 +29,7 @@
 //! | `kill-parent [SIGNAL]`, `ptrace PID` | tries it and prints what came of it (`ptrace parent` too) |
 //!
 //! The steps run in a process of their own, so that the tree can be killed like any agent's: this program, executed
-//! again. [`main_if_asked`] is the door to that; a program that never called it is never executed again.
+//! again. [`main_if_asked`] is the entry point; a program that never called it is never executed again.
 
 mod block_chooser;
 mod host;
@@ -74,7 +74,7 @@ impl ScriptedAgent {
         Self::from_text(&text)
     }
 
-    /// Takes a script's text. Refuses when this program cannot host scripts, see [`main_if_asked`].
+    /// Parses a script's text. Refuses when this program cannot host scripts, see [`main_if_asked`].
     pub fn from_text(text: &str) -> Result<Self, AgentError> {
         let script = AgentScript::parse(text)?;
         if !host::can_host() {
@@ -85,7 +85,7 @@ impl ScriptedAgent {
         Ok(Self { chooser: BlockChooser::new(script) })
     }
 
-    /// Whether a text is a script, without the means to run it.
+    /// Whether a text is a valid script; this needs no host program.
     pub fn check(text: &str) -> Result<(), AgentError> {
         AgentScript::parse(text).map(drop)
     }
@@ -95,7 +95,7 @@ impl ScriptedAgent {
             let who = format!("{}, attempt {}", invocation.role.word(), invocation.attempt);
             AgentError::Exhausted { who, hint: EXHAUSTED_HINT.to_owned() }
         })?;
-        // The cookie's randomness, under a byte that ordinary text does not hold.
+        // The cookie's randomness, between bytes that ordinary text does not contain.
         let marker = format!("\u{1e}{}\u{1e}", TreeCookie::new("note").as_str());
         let payload = HostPayload { marker: marker.clone(), task: HostTask::Steps(steps) };
         let mut spawn = host::spawn(invocation)?;
