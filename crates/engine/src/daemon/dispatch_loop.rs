@@ -31,7 +31,7 @@ const STEP_MAX: Duration = Duration::from_millis(250);
 /// A write that takes longer is reported as slow while it runs.
 pub(super) const WRITE_MAX: Duration = Duration::from_secs(5);
 
-/// The most rounds whose items are remembered. Without its items, a round's resume time is not known.
+/// The most rounds whose items are remembered; other rounds resume with their items unknown.
 const ITEMS_MAX: usize = 10_000;
 
 /// The daemon's mode.

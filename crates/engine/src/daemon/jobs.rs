@@ -262,7 +262,7 @@ impl DispatchLoop {
         }
     }
 
-    /// Moves the time of the next attempt closer if the clock was set back: that time is never far away.
+    /// Tries again at once if the clock was set back: the next attempt would otherwise be far away.
     pub(super) fn check_rewrite_time(&mut self) {
         let latest_ms = self.engine.now_ms().saturating_add(REWRITE_MAX_MS);
         self.rewrite_ms = self.rewrite_ms.filter(|at_ms| *at_ms <= latest_ms);

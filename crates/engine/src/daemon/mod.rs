@@ -63,7 +63,7 @@ pub struct DaemonJoin(JoinHandle<DaemonEnd>);
 pub enum DaemonEnd {
     /// It was asked to end, and everything it started is over.
     Drained,
-    /// Another engine owns the store.
+    /// It lost the right to schedule, for this reason.
     Fenced(String),
     /// It failed.
     Failed(String),

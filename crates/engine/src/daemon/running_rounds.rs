@@ -26,7 +26,7 @@ pub(super) enum RoundTaskOutcome {
     AlreadyRecorded { round: Option<String> },
     /// The round is left open on record.
     LeftOpen { why: String, again: RetryDecision },
-    /// Another engine owns the store.
+    /// This process lost the right to schedule, for this reason.
     Fenced(String),
 }
 

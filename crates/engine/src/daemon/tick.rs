@@ -32,7 +32,7 @@ pub struct TickRound {
     pub key: LoopKey,
     /// The round.
     pub round: String,
-    /// Its outcome, if it has ended.
+    /// The outcome; `None` when the round only released its slot.
     pub outcome: Option<RoundOutcome>,
 }
 

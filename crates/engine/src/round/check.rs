@@ -1,5 +1,6 @@
 //! Check: a new process on a read-only snapshot, without the maker's text. Its verdict comes through a sink that did
-//! not exist while the maker ran or, for an agent with an output stream, as its last message. It has no other source.
+//! not exist while the maker ran or, if the engine reads the agent's answer, as its last message. There is no other
+//! source.
 
 use super::role_runner::{FileAccess, RoleCall, RoleView};
 use super::{RoundDriver, StageError, isolate, workspace_trouble};

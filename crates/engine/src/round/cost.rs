@@ -76,7 +76,7 @@ impl RoleRunner<'_> {
             pass.end();
         }
         match pass.and_then(|pass| pass.tally().passed_ceiling()) {
-            // Later errors of the agent, such as a refused request, are a result of the ceiling.
+            // Later errors of the agent, such as one after an unanswered request, are a result of the ceiling.
             Some(limit) if !self.cancel.is_cancelled() => {
                 outcome.map(|outcome| AgentOutcome { how: RunEnd::Stopped, limit: Some(limit), ..outcome })
             }

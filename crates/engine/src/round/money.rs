@@ -16,7 +16,7 @@ const OUTPUT_MAX: u64 = 512 << 20;
 
 impl RoundDriver<'_> {
     /// One start's share of the round's ceiling, and no more than a single start or the attempt may cost. If the round
-    /// has no ceiling, the share is taken from the day's; a loop with neither can still start.
+    /// has no ceiling, a default share applies, capped by the day's ceiling: a loop with neither can still start.
     pub(super) fn reservation(&self) -> Reservation {
         let spec = self.spec();
         let (round, day) = (&spec.budget.round, &spec.budget.day);

@@ -41,7 +41,7 @@ pub(super) struct RoleTurn {
 }
 
 impl RoleTurn {
-    /// An agent with an output stream gives its verdict as its last message; any other writes a file.
+    /// An agent whose answer the engine reads gives its verdict as its last message; any other writes a file.
     pub(super) fn answer_way(&self) -> VerdictChannel {
         if self.agent.capabilities().answers { VerdictChannel::Message } else { VerdictChannel::File }
     }

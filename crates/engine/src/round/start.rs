@@ -91,7 +91,7 @@ impl<'a> RoundDriver<'a> {
         let head = engine.git.head(&repo, request.spec.base.as_deref()).await?;
         let spaces = engine.workspaces(repo.clone()).await?;
         gate_scripts_in_base(engine, &spaces, &request.spec, &head.commit).await?;
-        // For a round that is due, the dispatcher checked this before.
+        // For a round that is due, the daemon's task checked this before.
         if by == RoundStarter::Manual
             && !request.dry_run
             && let Some(open) = engine.too_many_open(&request.spec, bind, &repo.id).await?

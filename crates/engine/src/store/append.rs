@@ -139,7 +139,7 @@ impl SqlStore {
         match self.was_kept(instance, &trace).await {
             Ok(true) => Ok(writer.kept(trace)),
             Ok(false) => Err(error),
-            Err(_) => Err(StoreErrorKind::Io(format!("{error}; whether it was kept could not be read back"))),
+            Err(_) => Err(StoreErrorKind::Io(format!("{error}; whether it was committed is unknown"))),
         }
     }
 

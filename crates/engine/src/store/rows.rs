@@ -341,7 +341,7 @@ table! {
     position: i64,
     /// The kind of item: a pull request, a comment, …
     kind: String,
-    /// The target of the item, such as a branch or an issue.
+    /// The number of the issue or pull request, or the name of the webhook.
     target: Option<String>,
     /// Its delivery state.
     state: OutboxState,

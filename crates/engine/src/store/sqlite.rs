@@ -308,7 +308,7 @@ impl Drop for ProcessLock {
 
 /// Waits briefly for a lock that may be released at any moment: a child that a dead process was starting has its files
 /// until it executes its program. Returns whether the lock became free.
-#[expect(clippy::disallowed_methods, reason = "a lock file has no event to wait for; at most 50 short looks")]
+#[expect(clippy::disallowed_methods, reason = "a lock file has no event to wait for; at most 50 short pauses")]
 pub(super) async fn soon(mut is_free: impl FnMut() -> SqlResult<bool>) -> SqlResult<bool> {
     for _ in 0..LOOKS {
         if is_free()? {

@@ -199,7 +199,7 @@ impl CheckpointWalk {
         if (self.number, self.hash.as_str()) == (number, hash) {
             return Ok(());
         }
-        let why = format!("the checkpoints end at {}, and not as the journal's head says, at {number}", self.number);
+        let why = format!("the checkpoints end at {}, but the journal's head says {number}", self.number);
         Err(StoreErrorKind::Corrupt(why))
     }
 }
@@ -304,7 +304,7 @@ async fn unmatched(conn: &mut SqlConnection) -> SqlResult<Option<StoreFlaw>> {
                WHERE receipts.receipt = 'started' AND rounds.id IS NULL LIMIT 1";
     let Some(row) = conn.row(sql, &[]).await? else { return Ok(None) };
     let (occurrence, loop_name): (String, String) = (row.get(0)?, row.get(1)?);
-    let why = format!("occurrence `{occurrence}` of loop `{loop_name}` is said to have started, and has no round");
+    let why = format!("occurrence `{occurrence}` of loop `{loop_name}` has the receipt `started`, but no round");
     Ok(Some(StoreFlaw { seq: None, round: row.get(2)?, why }))
 }
 

@@ -1,7 +1,7 @@
 //! External events: a small HTTP listener, by default on loopback, that turns signed deliveries into signals.
 //!
-//! The order is fixed: method and path, size and kind of the body, signature over its raw bytes, and only then its meaning.
-//! The content of a delivery is data; whether its sender may make a loop due is decided before there is a signal.
+//! The order is fixed: method and path, size and kind of the body, signature over its raw bytes, and only then its
+//! content. That content is data; whether its sender may make a loop due is decided before there is a signal.
 
 mod event;
 mod github;
