@@ -32,7 +32,7 @@ pub enum AgentError {
     /// A script has no block left for this start.
     #[error("script exhausted: no block is left for the {who}")]
     Exhausted {
-        /// The role.
+        /// The role and its attempt.
         who: String,
         /// The fix.
         hint: String,

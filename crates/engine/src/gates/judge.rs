@@ -32,7 +32,7 @@ impl<'a> ComparisonBase<'a> {
     }
 }
 
-/// Reads what the run left in its checkout.
+/// Reads the files that the run left in its checkout.
 pub(super) struct RunArtefacts<'a> {
     pub(super) read: &'a dyn Fn(&str) -> Option<Vec<u8>>,
 }

@@ -36,7 +36,7 @@ const SETTINGS: &[&str] = &[
     "core.hooksPath=/dev/null",
     "credential.helper=",
     "commit.gpgSign=false",
-    // No transport unless the call asks for the local one (see `Call::local_transport`).
+    // No transport unless the call asks for the local one (see `GitCall::local_transport`).
     "protocol.allow=never",
     "submodule.recurse=false",
     "fetch.recurseSubmodules=false",

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::{EngineRepo, Git, GitCall, GitError, GitErrorKind, Oid, TREE_MAX};
 
-/// How many hex digits of the path's hash make a repository's folder name unique (48 bits).
+/// Hex digits of the path's hash that make a repository's folder name unique (48 bits).
 const ID_DIGITS: usize = 12;
 /// The readable part of a repository's folder name is cut here.
 const SLUG_MAX: usize = 32;
@@ -154,7 +154,7 @@ impl UserRepo {
 
     /// Adds the branch `take/<round>` with a candidate to the user's repository and switches nothing.
     ///
-    /// The objects travel as a pack of what the candidate adds to its base, so neither the engine's
+    /// The objects are copied as a pack of the candidate's additions to its base, so neither the engine's
     /// shallow history nor a fetch's own files (`FETCH_HEAD`, `shallow`) can leak into the repository.
     ///
     /// # Errors

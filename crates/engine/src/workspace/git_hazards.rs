@@ -1,6 +1,6 @@
 //! Checks all of a maker's files, including ignored ones, before git reads any of them. Git opens certain names
 //! wherever it finds them, and a pipe under such a name would block it until its deadline. Git also skips unreadable
-//! folders silently. The seal decides what policy says about either.
+//! folders silently. The seal applies policy to both.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
