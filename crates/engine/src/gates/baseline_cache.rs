@@ -22,7 +22,7 @@ const ENTRIES_MAX: usize = 200;
 /// The note that a report shows for a cached result.
 const CACHED_NOTE: &str = "known from an earlier round on this base";
 
-/// A cache entry whose content does not match its checksum. It is ignored and rewritten after the next run.
+/// A cache entry that cannot be read or whose checksum does not match. It is ignored and rewritten after the next run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the cached base result of gate `{gate}` is damaged, so the gate runs again")]
 pub struct DamagedBaseline {

@@ -123,7 +123,7 @@ impl AcpAgentProfile {
         }
     }
 
-    /// Files below HOME that turn off background activity that no variable turns off.
+    /// Settings files below HOME, for settings that have no variable: the sign-in method, no updates, no telemetry.
     pub(super) fn files(self, invocation: &AgentInvocation) -> Vec<(PathBuf, Vec<u8>)> {
         if self != Self::Gemini {
             return Vec::new();
