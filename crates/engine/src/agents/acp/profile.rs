@@ -123,7 +123,7 @@ impl AcpAgentProfile {
         }
     }
 
-    /// Settings files below HOME, for settings that have no variable: the sign-in method, no updates, no telemetry.
+    /// Settings files below HOME; for Gemini: the sign-in method, no updates, no telemetry, no skills.
     pub(super) fn files(self, invocation: &AgentInvocation) -> Vec<(PathBuf, Vec<u8>)> {
         if self != Self::Gemini {
             return Vec::new();
