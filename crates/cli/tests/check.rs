@@ -96,7 +96,7 @@ fn problems_of_all_files_are_shown_at_once() {
                | ^^^^^^
                = hint: did you mean `budget`?
 
-            error: `../etc` is no name for a loop: `/` is not allowed in a name; use lower-case letters, digits, `-`, `_` and `.`
+            error: `../etc` is not a valid name for a loop: `/` is not allowed in a name; use lower-case letters, digits, `-`, `_` and `.`
               --> .loopwright/loops/worse.yaml:1:7
                |
              1 | name: ../etc
@@ -138,13 +138,13 @@ fn two_loops_of_one_name_are_both_unusable() {
         2,
         &expect![[r#"
             $ loopwright check
-            no loop file can be used as it is
+            no loop file is usable
             [stderr]
-            error: the name `good` is taken by .loopwright/loops/twin.md as well
+            error: the name `good` is also used by .loopwright/loops/twin.md
               --> .loopwright/loops/good.md
                = hint: give one of the two another `name:`
 
-            error: the name `good` is taken by .loopwright/loops/good.md as well
+            error: the name `good` is also used by .loopwright/loops/good.md
               --> .loopwright/loops/twin.md
                = hint: give one of the two another `name:`
 

@@ -207,7 +207,7 @@ fn named_configuration_that_is_not_there_is_an_error() {
         &expect![[r#"
             $ loopwright config
             [stderr]
-            error: LOOPWRIGHT_CONFIG names a file that is not there
+            error: LOOPWRIGHT_CONFIG names a file that does not exist
               --> nowhere.yaml
 
             error: 1 problem in 1 file
@@ -274,7 +274,7 @@ fn init_writes_a_loop_that_checks_and_never_overwrites() {
             wrote .loopwright/loops/first-look.md
             wrote .loopwright/first-look.script
             tests not recognised: add a gate to the loop file
-            agents none found; the example follows a script, and any command can be an agent
+            agents none found; the example uses a script, and any command can be an agent
             next: loopwright check
             next: loopwright run first-look
             [exit 0]

@@ -116,7 +116,7 @@ fn reporting_runs_with_a_warning() {
     assert_eq!((&round["outcome"], &round["boundary"]["level"]), (&"reported".into(), &"process".into()));
     let told = bare.run(&["run", "at-l1"]);
     let text = String::from_utf8_lossy(&told.stdout);
-    assert!(text.contains("this host cannot hold agents") && text.contains("loopwright doctor"), "{text}");
+    assert!(text.contains("this host cannot confine agents") && text.contains("loopwright doctor"), "{text}");
 }
 
 #[test]

@@ -37,7 +37,7 @@ fn state_of_an_earlier_build_is_complete_and_its_waiting_round_ships() {
     assert!(env.state().join("store.db.bak-v4").is_file(), "the earlier build opens the copy");
     // The round has events of the old single chain and of its own chain.
     let verified = env.loopwright(["verify"]).success().stdout();
-    assert!(verified.contains("is whole") && !verified.contains("40 events"), "{verified}");
+    assert!(verified.contains("is intact") && !verified.contains("40 events"), "{verified}");
     for (round, ..) in &before {
         let _ = env.loopwright(["show", round]).success();
         let _ = env.loopwright(["report", round]).success();

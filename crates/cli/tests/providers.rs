@@ -129,7 +129,7 @@ fn doctor_shows_for_each_agent_whether_it_is_installed_its_abilities_and_its_mod
     let lines: Vec<&str> = shown.lines().skip_while(|line| !line.contains("agent claude")).collect();
     let lines = lines.join("\n");
     for part in [
-        "ok    agent claude: 2.1.325; asks anthropic with the key in ANTHROPIC_API_KEY; tells its usage",
+        "ok    agent claude: 2.1.325; uses anthropic with the key in ANTHROPIC_API_KEY; reports its usage",
         "gap   agent codex: 0.166.0; has no key for its model provider",
         "      fix: set OPENAI_API_KEY",
         "info  agent gemini: not installed\n      fix: `npm install -g @google/gemini-cli`",
@@ -148,7 +148,7 @@ fn init_picks_the_first_agent_with_model_access_and_another_one_as_its_checker()
     let repo = env.repo("r");
     repo.write("README.md", "hello\n").commit("first");
     let ran = env.loopwright_in(repo.path(), ["init"]).code(0).transcript();
-    assert!(ran.contains("note: claude is here but has no key: set ANTHROPIC_API_KEY"), "{ran}");
+    assert!(ran.contains("note: claude is installed but has no key: set ANTHROPIC_API_KEY"), "{ran}");
     assert!(repo.read(".loopwright/loops/first-look.md").contains("maker: { use: scripted,"), "it runs at once");
     let env = env.with_env("ANTHROPIC_API_KEY", KEY).with_env("OPENAI_API_KEY", KEY);
     let repo = env.repo("s");

@@ -286,7 +286,7 @@ fn second_signal_ends_everything_at_once() {
     // The maker ignores the request to end, so that the first signal alone would take a while.
     let mut hanging = Hanging::playing(&env, &repo, "@ maker\nignore-term\nsay ready\nhang\n");
     hanging.signal("INT");
-    hanging.wait_for("once more ends everything");
+    hanging.wait_for("interrupt again to end everything");
     hanging.signal("INT");
     assert_eq!(hanging.end(), Some(130));
     // The round did not finish: the next command recovers it.

@@ -66,7 +66,7 @@ fn rate_limited_round_exits_75_is_shown_everywhere_and_resumes_its_work() {
     assert!(why.contains(&format!("loopwright retry {round}")), "{why}");
     for line in [format!("show {round}"), format!("why {round}"), "why fix".to_owned()] {
         let page = place.run(&line).success().stdout();
-        assert!(page.contains(&format!("go on from {at} on")) && page.contains("rate-limited"), "{line}: {page}");
+        assert!(page.contains(&format!("resume from {at} on")) && page.contains("rate-limited"), "{line}: {page}");
     }
     assert_eq!(place.run("inbox --json").success().json()["items"].as_array().map(Vec::len), Some(0));
     place.repo.write(
@@ -86,7 +86,7 @@ fn next_steps_name_the_moment_and_the_command() {
     let ran = place.run("run fix").code(75);
     let out = ran.stdout();
     assert!(
-        out.contains("next: go on from 20") && out.contains("from the work that is kept: loopwright retry r"),
+        out.contains("next: resume from 20") && out.contains("with the saved work: loopwright retry r"),
         "{out}"
     );
 }
@@ -209,7 +209,7 @@ fn suspended_work_is_discarded_after_its_retention() {
     let _ = place.run("gc").success();
     assert!(root.exists(), "it is young");
     let told = place.run("gc --days 0").success();
-    assert!(told.stderr().contains("let go"), "{}", told.transcript());
+    assert!(told.stderr().contains("abandoned"), "{}", told.transcript());
     assert!(!root.exists(), "its work is gone");
     let shown = place.run(&format!("show {round} --json")).success().json();
     assert_eq!(shown["outcome"], "rate-limited");
@@ -219,7 +219,7 @@ fn suspended_work_is_discarded_after_its_retention() {
 fn fallback_words_are_checked() {
     let place = Place::new(FIX, ", fallback: [codex/, scripted/nowhere.script]");
     let told = place.run("check").code(2);
-    assert!(told.transcript().contains("names nothing after the stroke"), "{}", told.transcript());
+    assert!(told.transcript().contains("names nothing after the slash"), "{}", told.transcript());
     let place = Place::new(FIX, ", fallback: [scripted/nowhere.script]");
     let told = place.run("check").code(2);
     assert!(told.transcript().contains("nowhere.script"), "{}", told.transcript());

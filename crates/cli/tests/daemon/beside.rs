@@ -87,7 +87,7 @@ fn an_interrupt_is_forwarded_and_ends_the_round_not_the_daemon() {
     client.signal("INT");
     let mut client = client;
     assert_eq!(client.ended().code(), Some(130), "{}", client.said());
-    client.wait_for("interrupted: the daemon ends it");
+    client.wait_for("interrupted: the daemon is ending it");
     client.wait_for("hang interrupted");
     assert_eq!(world.run("run look --json").success().json()["outcome"], "reported");
     daemon.stop();

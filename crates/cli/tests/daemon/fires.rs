@@ -317,7 +317,7 @@ fn any_kind_of_file_at_the_stop_files_path_stops_and_is_reported() {
     assert!(refused.stderr().contains("stopped"), "{}", refused.stderr());
     let status = world.run("status").success();
     assert!(
-        status.stdout().contains("everything is stopped by the file STOP: it does not say why"),
+        status.stdout().contains("everything is stopped by the file STOP: no reason given"),
         "{}",
         status.stdout()
     );
@@ -332,7 +332,7 @@ fn edited_files_are_reloaded_and_broken_ones_keep_their_last_good_form() {
     world.repo.write(".loopwright/loops/beat.md", good.replace("every: 1s", "every: never"));
     daemon.wait_for("its last good form stays in use");
     let why = world.run("why beat").success();
-    let told = "its file cannot be used, so the last good form of it counts: .loopwright/loops/beat.md:";
+    let told = "its file is unusable, so its last good form is in use: .loopwright/loops/beat.md:";
     assert!(why.stdout().contains(told) && why.stdout().contains("loopwright check beat"), "{}", why.stdout());
     let count = rounds_of(&world, "beat").len();
     wait::until("a further round", LONG, || rounds_of(&world, "beat").len() > count + 1);
@@ -356,7 +356,7 @@ fn a_repository_that_disappears_is_reported_and_reloaded_when_it_reappears() {
     daemon.wait_for("start     beat");
     let (here, aside) = (world.repo.path().to_owned(), world.env.root().join("aside"));
     std::fs::rename(&here, &aside).expect("it can be moved");
-    daemon.wait_for("is not there or not named any more");
+    daemon.wait_for("is gone or no longer configured");
     daemon.wait_for("loaded    0 loops");
     std::fs::rename(&aside, &here).expect("it can be moved back");
     daemon.wait_for("loaded    3 loops");
@@ -392,7 +392,7 @@ fn a_repository_or_folder_that_cannot_be_read_keeps_its_loops_until_it_is_really
     assert!(!daemon.said().contains("loaded    2 loops"), "{}", daemon.said());
     std::fs::rename(other.path().join(".git"), other.path().join("no.git")).expect("it can be moved");
     daemon.signal("HUP");
-    daemon.wait_for("is not there or not named any more");
+    daemon.wait_for("is gone or no longer configured");
     daemon.wait_for("loaded    2 loops");
     daemon.stop();
 }

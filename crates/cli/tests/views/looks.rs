@@ -45,7 +45,7 @@ fn status_before_anything_ran_shows_the_loops_and_makes_no_store() {
     let heading = "LOOP CADENCE STATUS LAST RUN RUNS SUCCESS% ITEMS AVG DUR FAILURES LEVEL NEXT SPEND";
     let words: Vec<&str> = page.lines().next().unwrap_or_default().split_whitespace().collect();
     assert_eq!(words.join(" "), heading);
-    assert!(page.contains("no daemon runs, so nothing starts by itself: loopwright up"), "{page}");
+    assert!(page.contains("no daemon runs, so nothing starts on its own: loopwright up"), "{page}");
     assert!(page.ends_with("1 not usable: loopwright check\n"), "{page}");
     assert!(!place.env.state().join("store.db").exists());
 }
@@ -207,7 +207,7 @@ fn lists_in_a_repository_are_about_its_own_loops() {
     // A loop's name in place of a round is explained, never guessed.
     for line in ["take fix", "retry fix", "approve fix", "deny fix --why no"] {
         let refused = place.run(line).code(2).stderr();
-        assert!(refused.contains("`fix` is a loop, and one of its rounds is needed"), "{refused}");
+        assert!(refused.contains("`fix` is a loop; name one of its rounds"), "{refused}");
     }
 }
 
@@ -215,7 +215,7 @@ fn lists_in_a_repository_are_about_its_own_loops() {
 fn why_explains_rounds_and_loops_from_the_record() {
     let place = Place::new();
     let idle = place.run("why fix").success().stdout();
-    assert!(idle.starts_with("fix is idle: no round of it is under way\nit starts by hand only"), "{idle}");
+    assert!(idle.starts_with("fix is idle: no round of it is running\nit only starts manually"), "{idle}");
     let round = place.round("fix", 10);
     let waiting = place.run("why fix").success().stdout();
     assert!(waiting.starts_with(&format!("fix waits for a person to answer round {round}\n")), "{waiting}");
