@@ -44,7 +44,7 @@ pub(crate) fn cancel_on_signal(running: &CurrentRound) -> CancelToken {
 
 async fn listen(mut signals: SignalListener, cancel: CancelToken, running: CurrentRound) {
     signals.next().await;
-    output::note("interrupted: ending the round; press again to end everything at once");
+    output::note("interrupted: ending the round; interrupt again to end everything at once");
     cancel.cancel();
     signals.next().await;
     if let Some(round) = running.get() {

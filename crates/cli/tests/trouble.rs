@@ -85,10 +85,7 @@ fn next_steps_name_the_moment_and_the_command() {
     let place = Place::new(LATER, "");
     let ran = place.run("run fix").code(75);
     let out = ran.stdout();
-    assert!(
-        out.contains("next: resume from 20") && out.contains("with the saved work: loopwright retry r"),
-        "{out}"
-    );
+    assert!(out.contains("next: resume from 20") && out.contains("with the saved work: loopwright retry r"), "{out}");
 }
 
 #[test]

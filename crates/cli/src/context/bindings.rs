@@ -103,6 +103,6 @@ fn missing_agent(agent: AgentUse, error: &AgentError) -> AbsentAgent {
 
 fn unnamed() -> AbsentAgent {
     let words = DRIVEN_AGENTS.map(AgentUse::word).join(", ");
-    let what = format!("the loop names no maker, and PATH has no {words}");
+    let what = format!("the loop names no maker, and PATH has none of these agents: {words}");
     AbsentAgent::new("none", &what, "install one of them, or write `agents: { maker: { use: command, run: [...] } }`")
 }

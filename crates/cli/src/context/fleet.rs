@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(
             classify_absence(&place("plain/inside")),
             RepoAbsence::Unreadable,
-            "git rejects it, and something is there"
+            "git does not accept it, and something is there"
         );
         symlink("round", place("round")).expect("a link");
         assert_eq!(classify_absence(&place("round")), RepoAbsence::Unreadable, "the system cannot resolve it");

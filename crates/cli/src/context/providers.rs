@@ -55,7 +55,7 @@ impl ModelAccess {
         if asks.is_unmet_by(&names) {
             return match self.logins.iter().find(|login| login.agent() == agent.agent) {
                 Some(login) if login.exists() => AgentAccess::Login,
-                Some(login) => AgentAccess::Missing(format!("sign in with `{}` once yourself", login.agent().word())),
+                Some(login) => AgentAccess::Missing(format!("sign in with `{}` once", login.agent().word())),
                 None => AgentAccess::Missing(asks.remedy()),
             };
         }

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 
 impl CommandContext {
     /// The options of a listener for deliveries; `None` when neither the flag nor the configuration names an address.
-    /// Without a secret, every delivery is rejected.
+    /// Without a secret, every delivery is refused.
     pub(crate) fn webhooks(&self, listen: Option<SocketAddr>) -> Result<Option<WebhookOptions>, CommandError> {
         let config = self.config(None)?.config().webhooks.clone();
         let Some(listen) = listen.or(config.listen) else { return Ok(None) };

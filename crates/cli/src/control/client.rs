@@ -109,7 +109,7 @@ impl ForwardedCommand<'_> {
                         return Err(left_running_error());
                     }
                     asked = true;
-                    self.cx.out.note("interrupted: the daemon is ending it; press again to leave now");
+                    self.cx.out.note("interrupted: the daemon is ending it; interrupt again to leave now");
                     // The other branch reports a daemon that has gone.
                     let _ = wire::send(&mut self.to, &ControlMessage::Cancel).await;
                 }
@@ -139,7 +139,7 @@ fn no_reply_error(who: &str, pid: Option<i32>) -> CommandError {
 }
 
 fn version_mismatch_error(who: &str, pid: Option<i32>) -> CommandError {
-    let error = CommandError::failed(format!("{who} is another version than this command, which is {VERSION}"));
+    let error = CommandError::failed(format!("{who} has another version than this command ({VERSION})"));
     let stop = pid.map_or("loopwright stop".to_owned(), |pid| format!("kill {pid}"));
     error.hint(format!("end it and start it again: {stop}, then loopwright up"))
 }

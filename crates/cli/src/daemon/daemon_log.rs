@@ -183,7 +183,7 @@ impl DaemonLog {
         match running {
             0 => self.log("ending", "no rounds are running"),
             _ => {
-                let then = format!("cancelled at {}Z; press again to end them now", time_of_day(until_ms));
+                let then = format!("cancelled at {}Z; another signal ends them now", time_of_day(until_ms));
                 self.log("ending", &format!("{under_way}, {then}"));
             }
         }

@@ -267,7 +267,7 @@ impl RunningDaemon {
                     }
                     None => {
                         interrupted = Some(Instant::now());
-                        self.log.log("ending", "interrupting rounds; press again to end at once");
+                        self.log.log("ending", "interrupting rounds; another signal ends them at once");
                         let _ = self.daemon.drain(Duration::ZERO).await;
                         self.control.cancel_all();
                     }
@@ -279,7 +279,7 @@ impl RunningDaemon {
 
 fn why(ended: Result<DaemonEnded, tokio::task::JoinError>) -> String {
     match ended {
-        Ok(DaemonEnded::Drained) => "the daemon ended without a request".to_owned(),
+        Ok(DaemonEnded::Drained) => "the daemon ended unexpectedly".to_owned(),
         Ok(DaemonEnded::Fenced(why)) => format!("another process schedules the loops now: {why}"),
         Ok(DaemonEnded::Failed(why)) => format!("the daemon failed: {why}"),
         Err(error) => format!("the daemon failed: {error}"),

@@ -106,9 +106,9 @@ impl DaemonWebhooks {
                 trouble
             }
             (Ok(None), Some(running)) => {
-                // If the configuration has no webhooks any more, every delivery is rejected.
+                // If the configuration has no webhooks any more, every delivery is refused.
                 running.update_options(WebhookOptions::new(running.options().listen));
-                Some(format!("every delivery is rejected now, but {} still listens: {RESTART}", running.address()))
+                Some(format!("every delivery is refused now, but {} still listens: {RESTART}", running.address()))
             }
             (Err(error), Some(_)) => Some(format!("{}; the previous webhook secrets stay in use", error.text)),
             // The code that reads the loops reports an unreadable configuration.
@@ -121,7 +121,7 @@ impl DaemonWebhooks {
     }
 }
 
-const NO_SECRET: &str = "every delivery would be rejected: there is no webhook secret";
+const NO_SECRET: &str = "every delivery would be refused: there is no webhook secret";
 
 /// The hint for an event that no source sends.
 const SET_UP: &str = "set `webhooks.listen` and `webhooks.secrets` in your own configuration";

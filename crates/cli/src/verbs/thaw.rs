@@ -1,4 +1,4 @@
-//! `thaw`: ends the global stop, also one by file, and accepts a clock that was rejected as implausible.
+//! `thaw`: ends the global stop, also one by file, and accepts a clock that seemed implausible.
 
 use super::VerbResult;
 use crate::context::CommandContext;

@@ -135,7 +135,7 @@ fn describe_status(line: &LoopLine, last: Option<&RoundRow>) -> String {
             Some(why) => format!("{name} is idle: {why}"),
             None => format!("{name} is idle: no round of it is running"),
         },
-        LoopStatus::Running => format!("{name} is running: round {round} has not ended"),
+        LoopStatus::Running => format!("{name} is running round {round}"),
         LoopStatus::Waiting => format!("{name} waits for a person to answer round {round}"),
         LoopStatus::Due => format!("{name} is due, but nothing has started it yet"),
         LoopStatus::Stopped | LoopStatus::Invalid | LoopStatus::Paused | LoopStatus::CoolingDown => {

@@ -145,7 +145,7 @@ pub(crate) fn next_steps(report: &RoundReport) -> Vec<String> {
             format!("deny:    loopwright deny {round} --why \"…\""),
         ],
         Some(RoundOutcome::Shipped | RoundOutcome::Reported) => vec![format!("loopwright report {round}")],
-        Some(RoundOutcome::NothingToDo) => vec![format!("nothing; loopwright run {name} asks again")],
+        Some(RoundOutcome::NothingToDo) => vec![format!("nothing; loopwright run {name} checks again")],
         Some(RoundOutcome::OverBudget) => {
             vec![
                 format!("see how: loopwright why {round}, loopwright logs {round}"),

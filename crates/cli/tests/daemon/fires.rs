@@ -316,11 +316,7 @@ fn any_kind_of_file_at_the_stop_files_path_stops_and_is_reported() {
     let refused = world.run("run look").code(15);
     assert!(refused.stderr().contains("stopped"), "{}", refused.stderr());
     let status = world.run("status").success();
-    assert!(
-        status.stdout().contains("everything is stopped by the file STOP: no reason given"),
-        "{}",
-        status.stdout()
-    );
+    assert!(status.stdout().contains("everything is stopped by the file STOP: no reason given"), "{}", status.stdout());
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! A scenario as data: blocks of turns, and the faults before a turn succeeds. [`super::parse`] reads the file;
-//! [`super::choose`] selects a block and a turn.
+//! [`super::scenario_player`] selects a block and a turn.
 
 use loopwright_core::spec::Role;
 use serde::Serialize;

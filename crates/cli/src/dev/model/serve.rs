@@ -1,5 +1,5 @@
-//! The server: HTTP on loopback, one answer for each request. [`super::choose`] selects the answer, [`super::protocol`]
-//! writes it.
+//! The server: HTTP on loopback, one answer for each request. [`super::scenario_player`] selects the answer,
+//! [`super::protocol`] writes it.
 
 use super::model_request::ModelProtocol;
 use super::protocol::{ModelOperation, ModelRoute};

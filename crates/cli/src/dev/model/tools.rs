@@ -128,7 +128,7 @@ fn into_variable(asked: &ModelRequest, place: &str, text: &str) -> PlannedCall {
     shell(asked, &format!("printf '%s' {} > \"${variable}\"{name}", quoted(text)))
 }
 
-/// Calls a tool that is not offered anyway, by the agent's own name for it: then the agent rejects the call.
+/// Calls a tool that is not offered anyway, by the agent's own name for it: then the agent returns an error.
 fn missing(asked: &ModelRequest, act: &str, mut arguments: Value) -> PlannedCall {
     let names = match asked.protocol {
         ModelProtocol::Anthropic => ["Write", "Edit", "Read", "Bash"],

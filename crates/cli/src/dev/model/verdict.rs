@@ -4,7 +4,7 @@ use super::scenario::{ScenarioScore, ScenarioVerdict, ScoreEvidence};
 use loopwright_core::prompt;
 use serde_json::{Value, json};
 
-/// The verdict as a JSON document. Values that the brief lacks stay empty, and the engine rejects the verdict.
+/// The verdict as a JSON document. Values that the brief lacks stay empty, and the engine does not accept it.
 pub(super) fn verdict_json(verdict: &ScenarioVerdict, brief: &str) -> String {
     // One agent treats names after an at sign as files unless a backslash precedes them, so its brief has backslashes.
     let brief = &brief.replace("\\@", "@");

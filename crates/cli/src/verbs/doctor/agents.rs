@@ -91,12 +91,12 @@ fn agent(candidate: &AgentAvailability, version: Option<String>) -> DoctorAgent 
 fn words(can: AgentCapabilities) -> Vec<&'static str> {
     let all = [
         (can.usage, "reports its usage"),
-        (can.tool_allowlist, "keeps to a list of tools"),
+        (can.tool_allowlist, "accepts a list of allowed tools"),
         (can.structured_output, "answers with a schema"),
         (can.answers && !can.structured_output, "gives its verdict as a message"),
         (can.session_isolation, "starts fresh"),
         (can.proxy, "never holds a key"),
-        (can.confined, "works confined"),
+        (can.confined, "runs confined"),
     ];
     all.into_iter().filter(|(able, _)| *able).map(|(_, word)| word).collect()
 }
@@ -109,7 +109,7 @@ fn check(candidate: &AgentAvailability, agent: &DoctorAgent) -> DoctorCheck {
     let version = agent.version.as_deref().unwrap_or("unknown version");
     let can = if agent.can.is_empty() { "not driven by this build".to_owned() } else { agent.can.join(", ") };
     let access = match &candidate.access {
-        AgentAccess::Key(provider, place) => format!("asks {provider} with the key in {place}"),
+        AgentAccess::Key(provider, place) => format!("uses {provider} with the key in {place}"),
         AgentAccess::Login => "uses its own sign-in, which is then in its HOME".to_owned(),
         AgentAccess::Missing(_) => "has no key for its model provider".to_owned(),
         AgentAccess::NotNeeded => "needs no model provider".to_owned(),

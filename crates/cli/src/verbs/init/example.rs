@@ -72,13 +72,13 @@ fn agents(cast: &ExampleAgents) -> String {
     let any = "{ use: command, run: [my-agent, --print, \"{prompt}\"] }";
     if cast.maker == AgentUse::Scripted {
         return format!(
-            "agents:                  # another agent is another word: {WORDS}\n  maker: {script}\n  # any command can be an agent, \
+            "agents:                  # to use another agent, write one of: {WORDS}\n  maker: {script}\n  # any command can be an agent, \
              it gets the brief as {{prompt}}:\n  # maker: {any}\n"
         );
     }
     let (maker, checker) = (cast.maker.word(), cast.checker.word());
     format!(
-        "agents:                  # another agent is another word: {WORDS}\n  maker: {{ use: {maker} }}\n  checker: {{ use: \
+        "agents:                  # to use another agent, write one of: {WORDS}\n  maker: {{ use: {maker} }}\n  checker: {{ use: \
          {checker} }}\n  # to try the loop without a model: maker: {script}\n"
     )
 }
