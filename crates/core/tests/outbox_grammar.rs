@@ -1,4 +1,4 @@
-//! The staged files' grammar, from the outside: what is read, in which order, and what refuses the batch.
+//! The grammar of staged files, from the outside: accepted items, their order, and reasons to refuse the batch.
 
 use loopwright_core::outbox::{
     DiffSide, FILES_MAX, OutboxEntryKind, ReviewDecision, StagedFile, StagedItem, TEXT_BYTES_MAX, cannot_reason,
@@ -87,7 +87,7 @@ fn a_stored_item_with_an_unknown_field_is_not_read() {
 }
 
 #[test]
-fn one_bad_file_refuses_the_batch_and_every_problem_is_told() {
+fn one_bad_file_refuses_the_batch_and_every_problem_is_reported() {
     let staged = [("report.md", "fine"), ("deploy.sh", "x"), ("issue-comment-0.md", "x"), ("slack.md", " \n")];
     assert_eq!(
         refused(&files(&staged)),
@@ -164,7 +164,7 @@ fn line_comments_are_counted_over_the_whole_batch() {
 }
 
 #[test]
-fn twins_and_contradictions_are_refused() {
+fn duplicates_and_contradictions_are_refused() {
     let table: [(&[(&str, &str)], bool); 8] = [
         (&[("01-report.md", "a"), ("02-report.md", "b")], false),
         (&[("PR_BODY.md", "a"), ("pull-request.md", "b")], false),

@@ -154,7 +154,7 @@ impl ResourceHolder {
 }
 
 fn named(round: Option<&String>) -> String {
-    round.map_or_else(|| "a round that is starting".to_owned(), |round| format!("round {round}"))
+    round.map_or_else(|| "a starting round".to_owned(), |round| format!("round {round}"))
 }
 
 fn several(queued: usize) -> String {
