@@ -81,7 +81,7 @@ pub(crate) enum CliVerb {
     Deny(verbs::deny::DenyArgs),
     /// Put the candidate of a round on a new branch of your repository
     Take(verbs::take::TakeArgs),
-    /// Start a new round like one that ended
+    /// Resume a suspended round, or start a new round like one that ended
     Retry(verbs::retry::RetryArgs),
     /// Show how much of every budget is spent, reserved and left, or raise a budget
     Budget(verbs::budget::BudgetArgs),

@@ -59,7 +59,7 @@ impl CommandContext {
         self.or_last_good(&path, read.and_then(|config| check_config(&shown, config)))
     }
 
-    /// The file that was read; for a long-running process, else the last good form.
+    /// The configuration that was read. If it is broken, a long-running process gets its last good form.
     fn or_last_good(
         &self,
         path: &Path,

@@ -78,8 +78,8 @@ impl CommandContext {
         if let CommandHost::Daemon(shared, _) = &self.host {
             return Ok(shared.engine.with_settings(self.settings(repo)?));
         }
-        // From here on agents may run beside us, and this process knows keys. If the kernel denies this, nothing
-        // changes.
+        // Agents may run beside this process from here on, and it knows keys: make its memory unreadable to them.
+        // If that fails, it stays as it was.
         let _ = loopwright::proc::make_undumpable();
         let engine = Engine::open(self.settings(repo)?).await?;
         self.recover(&engine, cancel).await?;

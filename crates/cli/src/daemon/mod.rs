@@ -44,7 +44,7 @@ const COMMANDS_GRACE: Duration = Duration::from_secs(10);
 /// two, and a terminal and a wrapper may both pass one on.
 const SIGNAL_MERGE_WINDOW: Duration = Duration::from_secs(2);
 
-/// Where the output goes.
+/// How the daemon was launched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DaemonLaunch {
     /// Started manually or by a service manager, which keep the output.
@@ -64,7 +64,8 @@ pub(crate) async fn run(
         detach::detach_from_terminal();
     }
     panic::report_and_continue();
-    // From here on agents run beside us, and this process knows keys. If the kernel denies this, nothing changes.
+    // Agents may run beside this process from here on, and it knows keys: make its memory unreadable to them.
+    // If that fails, it stays as it was.
     let _ = loopwright::proc::make_undumpable();
     let mut house = RunningDaemon::open(cx, terminal, listen).await?;
     house.ready(cx, terminal).await?;

@@ -214,7 +214,7 @@ impl StoreSnapshot {
     /// Adds the times from the loop's file.
     fn time(&self, line: &mut LoopLine, schedule: &LoopSchedule, at: &Key) {
         let row = self.schedules.get(at);
-        // Also while one of its rounds runs: no start follows on its own.
+        // No start follows on its own, even while one of its rounds runs.
         if self.stopped.is_some()
             || row.is_some_and(|row| row.paused_ms.is_some())
             || line.status == LoopStatus::Stopped
