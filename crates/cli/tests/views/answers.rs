@@ -112,7 +112,10 @@ fn only_named_approvers_may_approve_or_deny_and_the_environment_does_not_count()
     for (verb, line) in [("approve", format!("approve {round}")), ("deny", format!("deny {round} --why no"))] {
         let refused = place.run(&line).code(15);
         let text = format!("`{}` may not {verb} for loop `strict`", user::name());
-        assert!(refused.stderr().contains(&text) && refused.stderr().contains("these people may: grace"), "{refused:?}");
+        assert!(
+            refused.stderr().contains(&text) && refused.stderr().contains("these people may: grace"),
+            "{refused:?}"
+        );
     }
     assert_eq!(place.run("inbox --json").json()["items"].as_array().map(Vec::len), Some(1), "it still waits");
 }
