@@ -136,9 +136,9 @@ fn permanent_provider_errors_fail_with_a_hint() {
     for (kind, advice) in [
         ("auth", "loopwright doctor"),
         ("quota", "credit"),
-        ("context", "holds more"),
+        ("context", "larger context"),
         ("bad-request", "`model`"),
-        ("declined", "will not do it"),
+        ("declined", "the model declines it"),
     ] {
         let place = Place::new(&format!("@ maker\ntrouble {kind} \"no\"\n"), "");
         let (round, report) = place.round(1);

@@ -253,9 +253,9 @@ fn long_diff_does_not_push_the_short_ones_out_and_the_cut_is_reported() {
     let diff = vec![file("long", "+x\n".repeat(1 << 20)), file("short", "+seen whole\n".repeat(1000))];
     let brief = CheckerBrief { diff, ..checker() }.render();
     assert_eq!(brief.matches("+seen whole\n").count(), 1000);
-    assert!(brief.contains("2 files changed. Some diffs below are cut"));
+    assert!(brief.contains("2 files changed. Some diffs below are truncated"));
     assert!(brief.contains("bytes left out here"));
-    assert!(!checker().render().contains("Some diffs below are cut"));
+    assert!(!checker().render().contains("Some diffs below are truncated"));
     let many = vec![file("f", "+x".to_owned()); 401];
     assert!(CheckerBrief { diff: many, ..checker() }.render().contains("the diffs of 1 more files left out"));
 }

@@ -301,7 +301,7 @@ steps! {
     Namespaces = "make pid, ipc, host name and network namespaces",
     Fork = "start the first process of the pid namespace",
     MountNamespace = "make a mount namespace",
-    Source = "open the mount sources",
+    Source = "open the source of the mount",
     Root = "make a private root",
     Pivot = "enter the new root",
     Proc = "mount /proc",

@@ -193,7 +193,7 @@ async fn impossible_starts_start_nothing_and_report_the_reason() {
         (
             missing("/x", MountSource::ReadOnly("/no/such/source".into())),
             SpawnErrorKind::Boundary,
-            "open what is to be mounted `/x`",
+            "open the source of the mount `/x`",
         ),
         (missing("/usr/x/y", MountSource::Memory(1 << 20)), SpawnErrorKind::Boundary, "mount `/usr/x/y`"),
         (missing("/a/../../x", MountSource::Memory(1 << 20)), SpawnErrorKind::Boundary, "Invalid argument"),

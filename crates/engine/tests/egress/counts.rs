@@ -180,5 +180,5 @@ async fn maker_that_uses_the_checkers_provider_is_denied_and_reported() {
     assert_eq!(paths, ["/v1/messages"], "{}", report.render());
     let denied = &report.network.denied[0];
     assert_eq!((denied.host.as_str(), denied.why), ("provider/openai", DenialReason::Role));
-    assert!(report.render().contains("the provider is not one that this role's agent asks"), "{}", report.render());
+    assert!(report.render().contains("this role's agent does not use the provider"), "{}", report.render());
 }

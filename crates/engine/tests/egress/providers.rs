@@ -212,7 +212,7 @@ async fn each_start_has_its_own_token_for_its_providers_until_it_ends() {
     let shown = format!("x-api-key: {}\r\n", maker.token());
     assert!(ask(&proxy, "POST", "models/v1/messages", &shown, "").await.starts_with("HTTP/1.1 200"));
     let no = ask(&proxy, "POST", "others/v1/messages", &shown, "").await;
-    assert!(no.starts_with("HTTP/1.1 403") && no.contains("not one that this role's agent asks"), "{no}");
+    assert!(no.starts_with("HTTP/1.1 403") && no.contains("this role's agent does not use the provider"), "{no}");
     drop(maker);
     assert!(ask(&proxy, "POST", "models/v1/messages", &shown, "").await.starts_with("HTTP/1.1 401"));
     assert_eq!(site.heard().len(), 1);
