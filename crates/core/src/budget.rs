@@ -265,7 +265,7 @@ impl BudgetLimit {
     }
 }
 
-/// The ceiling of a round that this spend has reached, if any. Reaching it is enough: the next token would exceed it.
+/// The first ceiling of a round that this spend exceeds, if any.
 #[must_use]
 pub fn reached_limit(spend: &Spend, ceilings: &Ceilings) -> Option<BudgetLimit> {
     let reached = |used: u64, ceiling: Option<u64>| ceiling.is_some_and(|most| used > most);
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn seed_ceiling_is_exceeded_only_past_it() {
+    fn ceiling_is_exceeded_only_past_it() {
         let ceilings = Ceilings { tokens: Some(10), ..Ceilings::default() };
         let used = |input| Spend { tokens: Tokens { input, ..Tokens::default() }, ..Spend::default() };
         assert_eq!(reached_limit(&used(10), &ceilings), None);

@@ -45,7 +45,7 @@ impl PricedTokens {
         Reservation { tokens: self.tokens.total(), usd: self.usd }
     }
 
-    /// Returns the count if it is plausible; see [`super::settle`] for other counts.
+    /// Returns the count if it is plausible; see [`super::spend_from_usage`] for other counts.
     fn if_plausible(self) -> Option<Self> {
         (self.tokens.total() <= TOKENS_BELIEVED).then_some(self)
     }

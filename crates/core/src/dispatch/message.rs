@@ -44,7 +44,8 @@ pub enum DispatchInput {
         /// The items it works on, as far as they are known.
         items: Vec<Arc<str>>,
     },
-    /// The probe of a start found these items. The answer is [`DispatchCommand::Granted`] or [`DispatchCommand::Withheld`].
+    /// The probe of a start found these items. The answer is [`DispatchCommand::Granted`] or
+    /// [`DispatchCommand::Withheld`].
     Claim {
         /// The start.
         ticket: u64,

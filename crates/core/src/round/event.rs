@@ -1,4 +1,4 @@
-//! The events of a round. Every event is recorded before anyone acts on it; a round is the fold of its events.
+//! The events of a round. Every event is recorded before the engine acts on it; a round is the fold of its events.
 
 use crate::actor::Actor;
 use crate::budget::{BudgetAccount, BudgetLimit, CountedUsage, ModelSpend, Reservation, Spend};
@@ -14,7 +14,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 /// One recorded event.
-// `remote = "Self"` keeps the derived code out of the traits, so that reading can convert events of earlier builds first.
+// `remote = "Self"` keeps the derived code out of the traits, so that reading can convert events of earlier builds
+// first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self", tag = "event", rename_all = "kebab-case")]
 pub enum Event {

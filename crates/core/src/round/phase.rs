@@ -120,8 +120,8 @@ pub enum RoundPhase {
 }
 
 impl RoundPhase {
-    /// Whether nothing more happens by itself: the round has ended, is suspended, or waits for a person. This is the one
-    /// definition; a round at rest has no lease.
+    /// Whether nothing more happens by itself: the round has ended, is suspended, or waits for a person. This is the
+    /// one definition; a round at rest has no lease.
     #[must_use]
     pub fn is_at_rest(self) -> bool {
         matches!(self, Self::Waiting | Self::Suspended | Self::Ended)

@@ -64,8 +64,9 @@ pub struct AgentSpec {
     /// The script of a `scripted` agent, relative to `.loopwright/`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub script: Option<String>,
-    /// Agents that take over, in this order, while the first is unavailable or its provider rejects requests: `codex`,
-    /// or with a model `claude/haiku`. They inherit other settings from the role.
+    /// Agents that take over, in this order, while the first is unavailable or its provider blocks it: `codex`, or with
+    /// a model `claude/haiku`. The same agent with another model keeps the other settings of the role; a different agent
+    /// keeps only its tools.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fallback: Vec<String>,
 }

@@ -114,9 +114,9 @@ pub struct LoopSpec {
     pub allow: Vec<ActionKind>,
     /// The actions that the loop may send.
     pub output: Vec<OutputSpec>,
-    /// The hosts that the loop may reach: `docs.example.org`, `*.example.org`, `example.org:8443`, `GET
-    /// http://example.org/api/*`, `inspect GET https://example.org/api/*`; none if empty. `private` before an entry
-    /// allows its name to resolve to a private network.
+    /// The hosts that the loop may reach: `docs.example.org`, `*.example.org`, `example.org:8443`,
+    /// `GET http://example.org/api/*`, `inspect GET https://example.org/api/*`; none if empty. `private` before an
+    /// entry allows its name to resolve to a private network.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub network: Vec<String>,
     /// The forge that receives outputs.

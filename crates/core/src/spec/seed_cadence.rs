@@ -1,4 +1,5 @@
-//! Cadence strings of the seeds: `every 15m`, `daily 08:00`, `weekly mon 09:30`, a cron line. They become the keys of `on:`.
+//! Cadence strings of the seeds: `every 15m`, `daily 08:00`, `weekly mon 09:30`, a cron line. They become the keys of
+//! `on:`.
 //!
 //! [`crate::cadence`] defines the meaning of the parts and computes due times.
 
@@ -16,8 +17,8 @@ pub(crate) enum SeedCadence {
 }
 
 impl SeedCadence {
-    /// Parses `every 15m`, `daily 08:00`, `weekly mon 09:30` or a five-field cron line. The seed's looser forms (`every
-    /// 15 m`, `daily 9:05`, `weekly Monday 9:30`) are read as their strict form.
+    /// Parses `every 15m`, `daily 08:00`, `weekly mon 09:30` or a five-field cron line. The seed's looser forms
+    /// (`every 15 m`, `daily 9:05`, `weekly Monday 9:30`) are read as their strict form.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));

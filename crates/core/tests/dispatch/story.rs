@@ -1,8 +1,8 @@
 //! A notation for histories: events, one on each line, and below each the dispatcher's decisions.
 //!
 //! `loop NAME key=value …` and `gone NAME` write loop files, `limits …` comes first; every other line begins with its
-//! time: `09:00 load`, `09:00 wake`, `1d09:00 started NAME`, `09:20 end NAME shipped sig=… retry=10:00 open=2`, `09:20
-//! crash`, `09:20 why NAME`.
+//! time: `09:00 load`, `09:00 wake`, `1d09:00 started NAME`, `09:20 end NAME shipped sig=… retry=10:00 open=2`,
+//! `09:20 crash`, `09:20 why NAME`.
 
 use super::kept::Kept;
 use loopwright_core::cadence::LoopSchedule;

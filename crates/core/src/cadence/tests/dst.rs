@@ -296,7 +296,8 @@ fn systemds_table_holds_except_that_a_gap_is_not_skipped() {
             "2017-01-01T00:00:00Z",
             "2017-04-01T13:30:00Z",
         ),
-        // After the first 02:30 there is no second one: the next is a year later (systemd's has a year, and finds none).
+        // After the first 02:30 there is no second one: the next is a year later (systemd's row has a year and finds
+        // none).
         row(
             "02:30 Auckland, fold day, asked again",
             "30 2 2 4 *",
@@ -313,7 +314,8 @@ fn systemds_table_holds_except_that_a_gap_is_not_skipped() {
             "2017-04-01T15:30:00Z",
         ),
         same("20:42 Auckland", "42 20 9 9 *", "Pacific/Auckland", "2017-01-01T00:00:00Z", "2017-09-09T08:42:00Z"),
-        // Dublin's winter time is a negative summer time; systemd once looped here. It skips the gap to the next Sunday.
+        // Dublin's winter time is a negative summer time; systemd once looped here. It skips the gap to the next
+        // Sunday.
         row(
             "Sun 01:00 Dublin",
             "weekly sun 01:00",
