@@ -122,7 +122,7 @@ pub(crate) fn note_unconfined(boundary: &mut Boundary, role: Role, agent: &dyn A
     }
 }
 
-/// The kernel isolation that a boundary stands for.
+/// The kernel isolation of a boundary.
 #[must_use]
 pub fn isolation_for(boundary: &Boundary) -> KernelIsolation {
     match boundary.level {

@@ -113,7 +113,7 @@ impl Clock for SteppingClock {
 pub struct ManualClock(Arc<watch::Sender<i64>>);
 
 impl ManualClock {
-    /// A clock that stands at a moment.
+    /// A clock set to this moment.
     #[must_use]
     pub fn new(at_ms: i64) -> Self {
         Self(Arc::new(watch::Sender::new(at_ms)))

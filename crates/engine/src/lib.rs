@@ -1,8 +1,8 @@
 //! Loopwright as a library: run AI coding agents in loops you can trust.
 //!
-//! A loop is a [`LoopSpec`]: what it is for, how far it is trusted, what its gates are, what it may send out. Bound to a
-//! maker and a checker it is a [`LoopEngine`]; [`run_once`](LoopEngine::run_once) takes one round from recall to record and
-//! answers with a [`RoundReport`]. No daemon, no command line, no global state, no environment is needed.
+//! A [`LoopSpec`] describes a loop: its purpose, its level of trust, its gates and its outputs. With a maker and a checker
+//! it becomes a [`LoopEngine`]; [`run_once`](LoopEngine::run_once) runs one round from recall to record and returns a
+//! [`RoundReport`]. It needs no daemon, no command line, no global state and no environment.
 //!
 //! # Quick start
 //!

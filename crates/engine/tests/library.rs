@@ -27,7 +27,7 @@ fn builder() -> loopwright::LoopEngineBuilder {
 }
 
 #[tokio::test]
-async fn a_round_waits_for_a_person_and_ships_what_was_seen() {
+async fn a_round_waits_for_a_person_and_ships_the_approved_candidate() {
     let world = World::new();
     let told = Told::default();
     let engine = world.build(builder().with_local_forge().with_sink(told.clone())).await;

@@ -3,15 +3,15 @@
 //!
 //! | weakness | where |
 //! |---|---|
-//! | W1–W8, W13, W17, W18, W21–W25, W27 | here, whole |
-//! | W9, W10, W11 | here as far as processes and private copies go; the kernel's part comes with the sandbox |
-//! | W12 | here in its own form: there are no tool hooks, the one door out is the staged batch |
-//! | W14 | here: what is remembered and what is spent outlive the process; due times come with the scheduler |
-//! | W15 | the cadences that panicked are in core's `seed` tests; a loop that panics beside others comes with the scheduler |
-//! | W16 | loops side by side are in `library`; fairness among many comes with the scheduler |
-//! | W19 | here: one owner, one key, no second act after a crash; due times come with the scheduler |
-//! | W20 | comes with the scheduler (backoff, breaker, pause); items that fail three times are already set aside |
-//! | W26 | comes with promotion |
+//! | W1–W8, W13, W17, W18, W21–W25, W27 | here, completely |
+//! | W9, W10, W11 | here for processes and private copies; the kernel's part is in `crates/sandbox` |
+//! | W12 | here in its own form: there are no tool hooks, and only the staged batch leaves |
+//! | W14 | here: memory and spend outlive the process; due times are in `daemon/restart.rs` |
+//! | W15 | the cadences that panicked are in core's `seed` tests; a loop that panics beside others is in `daemon/scheduler.rs` |
+//! | W16 | loops side by side are in `library`; the distribution of slots is in core's `dispatch` tests |
+//! | W19 | here: one owner, one key, no second act after a crash; due times are in `daemon/due.rs` |
+//! | W20 | backoff, breaker and pause are in `daemon/rounds.rs`; items that fail three times are in `due` |
+//! | W26 | no test: loops have no promotion |
 
 mod common;
 
@@ -177,7 +177,7 @@ async fn w03_a_maker_that_replaces_the_test_is_judged_by_the_old_one() {
 }
 
 #[tokio::test]
-async fn w04_a_red_gate_stops_what_the_checker_would_pass() {
+async fn w04_a_red_gate_stops_a_candidate_that_the_checker_would_pass() {
     let (world, count) = (World::new(), Arc::default());
     let maker = puppet(|invocation| {
         write(invocation, "sum.sh", "echo 6\n");

@@ -409,7 +409,7 @@ async fn build_outputs_reach_only_the_next_round_of_the_loop() {
 }
 
 #[tokio::test]
-async fn files_that_the_last_maker_changed_look_younger_than_what_was_built_of_them() {
+async fn files_that_the_last_maker_changed_look_younger_than_their_build_outputs() {
     let fixture = Fixture::new();
     fixture.write("lib/x", "x\n");
     let first = fixture.commit_all("lib");

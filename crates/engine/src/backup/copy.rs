@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_are_copied_after_what_names_them() {
+    fn objects_are_copied_after_the_branches_that_name_them() {
         let folder = tempfile::tempdir().expect("a folder");
         for name in ["refs", "objects", "HEAD", "packed-refs"] {
             fs::write(folder.path().join(name), name).expect("a file");

@@ -32,7 +32,8 @@ impl std::fmt::Debug for LocalForge {
 }
 
 impl LocalForge {
-    /// Opens the forge in `folder`; nothing is created before the first delivery. Commits come from the engine's repository.
+    /// Opens the forge in `folder`; nothing is created before the first delivery. Commits come from the engine's
+    /// repository.
     ///
     /// # Errors
     /// None today; a later version may open the repository here.

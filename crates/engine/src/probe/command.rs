@@ -65,7 +65,7 @@ impl ProbeRunner<'_> {
     }
 }
 
-/// The answer that the exit of a loop's own command stands for.
+/// The probe's answer, from the exit of a loop's own command.
 pub(super) fn read_exit(form: ItemsForm, said: ProbeExit) -> ProbeAnswer {
     match said {
         // A truncated answer would lose items, and its cut end would look like an item.

@@ -96,7 +96,7 @@ impl ProbeProgram {
         self.argv().join(" ")
     }
 
-    /// The answer that its exit stands for.
+    /// The probe's answer, from the program's exit.
     pub(crate) fn read(&self, said: ProbeExit) -> ProbeAnswer {
         match (self, said) {
             (Self::Own { items, .. }, said) => command::read_exit(*items, said),
