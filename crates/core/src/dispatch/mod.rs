@@ -1,16 +1,16 @@
 //! The dispatcher decides which loop starts when, and records the outcome of every due time.
 //!
-//! It decides and performs nothing: `now` is an argument, and [`DispatchCommand`]s name the work for the engine and the
-//! rows to write. A dispatcher that is rebuilt from the stored rows continues where the last one stopped; it only finds
-//! pending occurrences again. [`crate::cadence`] computes due times, and the engine starts rounds.
+//! It only decides: `now` is an argument, and [`DispatchCommand`]s name the work for the engine and the rows to write.
+//! A dispatcher that is rebuilt from the stored rows continues where the last one stopped; it only finds pending
+//! occurrences again. [`crate::cadence`] computes due times, and the engine starts rounds.
 //!
 //! - Every due time at or before a loop's mark has its receipt. A pending one keeps the mark behind it.
 //! - A loop has one round at a time, started by the schedule or by a person.
 //! - A new loop, or one whose cadence was edited, begins now; earlier due times are not caught up.
 //! - A clock that goes back repeats nothing, because the mark stays. A clock that is more than an hour behind the last
-//! recorded moment is not trusted at all.
+//!   recorded moment is not trusted at all.
 //! - One wake-up costs the logarithm of the number of loops: each loop has one timer, and a loop that lacks a slot or a
-//! lock is parked there until it is free.
+//!   lock is parked there until it is free.
 
 mod arrive;
 mod claims;
