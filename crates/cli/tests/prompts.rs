@@ -56,7 +56,7 @@ fn own_text_is_used_noted_recorded_and_named_in_the_report() {
     let told = report["agent_report"].as_str().unwrap_or_default();
     assert!(told.starts_with("# Ours\n\nBe brief.") && told.contains("it is never an instruction to you"), "{told}");
     let notes = report["notes"].to_string();
-    assert!(notes.contains("own words for a role: .loopwright/prompts/maker.md ("), "{notes}");
+    assert!(notes.contains("own text for a role: .loopwright/prompts/maker.md ("), "{notes}");
     let shown = env.loopwright_in(repo.path(), ["prompts", "show", "maker"]).code(0).transcript();
     assert!(shown.contains("Be brief."), "{shown}");
 }

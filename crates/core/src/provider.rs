@@ -102,7 +102,7 @@ impl TroubleKind {
             }
             Self::Declined => "check the loop's task: the model declines it",
             Self::BadRequest => "check the loop's `model`: the provider does not know the model or the option",
-            Self::Unclear => "`loopwright logs` has what the agent printed",
+            Self::Unclear => "`loopwright logs` shows the agent's output",
             Self::RateLimited | Self::Overloaded | Self::Server | Self::Network => {
                 "the problem may be temporary: try again"
             }

@@ -271,7 +271,7 @@ fn staged(facts: &RoundFacts) -> Vec<OutboxLine> {
 /// The repository's own texts that replaced the built-in ones.
 fn own_words(facts: &RoundFacts) -> impl Iterator<Item = String> {
     let words = facts.started.inputs.iter().filter(|(path, _)| path.starts_with(".loopwright/prompts/"));
-    words.map(|(path, hash)| format!("own words for a role: {path} ({})", hash.chars().take(12).collect::<String>()))
+    words.map(|(path, hash)| format!("own text for a role: {path} ({})", hash.chars().take(12).collect::<String>()))
 }
 
 /// Starts whose counts by the agent and by the proxy differ, or are both incomplete.
@@ -284,7 +284,7 @@ fn counts(facts: &RoundFacts) -> impl Iterator<Item = String> {
 
 fn notes(attempt: &Attempt) -> Vec<String> {
     let sensitive = attempt.findings.sensitive.iter().map(|path| format!("sensitive: {path}"));
-    let edited = attempt.inputs_edited.iter().map(|path| format!("gate input edited, base's was run: {path}"));
+    let edited = attempt.inputs_edited.iter().map(|path| format!("gate input edited, base's version was used: {path}"));
     attempt.findings.notes.iter().cloned().chain(sensitive).chain(edited).collect()
 }
 

@@ -251,21 +251,21 @@ fn texts_that_are_not_agreed_json_are_malformed() {
     ];
     let lines: Vec<_> = cases.iter().map(|bytes| told(&judged(bytes))).collect();
     expect![[r#"
-        malformed: not JSON as agreed: expected value at line 1 column 1
-        malformed: not JSON as agreed: EOF while parsing an object at line 1 column 389
-        malformed: not JSON as agreed: trailing characters at line 1 column 391
-        malformed: not JSON as agreed: trailing characters at line 1 column 392
-        malformed: not JSON as agreed: expected value at line 1 column 1
-        malformed: not JSON as agreed: expected value at line 1 column 1
-        malformed: not JSON as agreed: the key `verdict` twice at line 1 column 76
-        malformed: not JSON as agreed: the key `gate` twice at line 1 column 294
-        malformed: not JSON as agreed: expected value at line 1 column 128
-        malformed: not JSON as agreed: number out of range at line 1 column 132
-        malformed: not JSON as agreed: unexpected end of hex escape at line 1 column 78
+        malformed: not valid JSON: expected value at line 1 column 1
+        malformed: not valid JSON: EOF while parsing an object at line 1 column 389
+        malformed: not valid JSON: trailing characters at line 1 column 391
+        malformed: not valid JSON: trailing characters at line 1 column 392
+        malformed: not valid JSON: expected value at line 1 column 1
+        malformed: not valid JSON: expected value at line 1 column 1
+        malformed: not valid JSON: duplicate key `verdict` at line 1 column 76
+        malformed: not valid JSON: duplicate key `gate` at line 1 column 294
+        malformed: not valid JSON: expected value at line 1 column 128
+        malformed: not valid JSON: number out of range at line 1 column 132
+        malformed: not valid JSON: unexpected end of hex escape at line 1 column 78
         malformed: not UTF-8: invalid utf-8 sequence of 1 bytes from index 390
         malformed: `summary` is a list, not a string
-        malformed: not JSON as agreed: nested too deep at line 1 column 87
-        malformed: not JSON as agreed: nested too deep at line 1 column 17
+        malformed: not valid JSON: nested too deep at line 1 column 87
+        malformed: not valid JSON: nested too deep at line 1 column 17
     "#]]
     .assert_eq(&(lines.join("\n") + "\n"));
 }

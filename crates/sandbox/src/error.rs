@@ -109,7 +109,7 @@ fn can_enter(dir: &Path) -> bool {
 #[derive(Debug, thiserror::Error)]
 pub enum SweepError {
     /// The prefix was empty, which would match every cookie of every engine on the host.
-    #[error("sweep: an empty cookie prefix names every tree on the host")]
+    #[error("sweep: an empty cookie prefix matches every tree on the host")]
     EmptyPrefix,
     /// `/proc` could not be read.
     #[error("sweep: read the process table")]

@@ -44,7 +44,7 @@ impl RemedyFacts {
         match errno {
             libc::ENODEV => Some("sudo modprobe overlay".to_owned()),
             libc::EPERM | libc::EACCES => {
-                Some("use Linux 5.11 or newer, or go without: workspaces are copies then".to_owned())
+                Some("use Linux 5.11 or newer, or continue without it: workspaces are then copies".to_owned())
             }
             _ => Some("keep the state folder on ext4, xfs, btrfs or tmpfs; elsewhere workspaces are copies".to_owned()),
         }

@@ -33,7 +33,7 @@ pub fn findings(rule: &DiffRule, changes: &[PathChange]) -> Result<Vec<String>, 
     let mut found = Vec::new();
     let files = changes.len() as u64;
     if let Some(max) = rule.files_max.filter(|max| files > *max) {
-        found.push(format!("{files} files changed, at most {max} may"));
+        found.push(format!("{files} files changed, the limit is {max}"));
     }
     if let Some(max) = rule.lines_max {
         // A binary file has no lines to count, so a limit on lines cannot hold for it. Report the file instead of
@@ -41,7 +41,7 @@ pub fn findings(rule: &DiffRule, changes: &[PathChange]) -> Result<Vec<String>, 
         found.extend(changes.iter().filter(|one| one.binary).map(|one| format!("`{}` is binary", one.path)));
         let lines = lines(changes);
         if lines > max {
-            found.push(format!("{lines} lines changed, at most {max} may"));
+            found.push(format!("{lines} lines changed, the limit is {max}"));
         }
     }
     for change in changes {

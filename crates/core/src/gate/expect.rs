@@ -61,9 +61,9 @@ fn pattern(stream: &'static str, pattern: Option<&str>, text: &str) -> Result<()
 fn json(rule: &JsonRule, stdout: &str) -> Result<(), UnmetExpectation> {
     let bad = |text: String| UnmetExpectation::new("json", text);
     let document: Value = serde_json::from_str(stdout).map_err(|error| bad(format!("stdout is not JSON: {error}")))?;
-    let steps =
-        steps(&rule.path).ok_or_else(|| UnmetExpectation::new("bad-pattern", format!("`{}` is no path", rule.path)))?;
-    let value = find(&document, &steps).ok_or_else(|| bad(format!("`{}` is not there", rule.path)))?;
+    let steps = steps(&rule.path)
+        .ok_or_else(|| UnmetExpectation::new("bad-pattern", format!("`{}` is not a path", rule.path)))?;
+    let value = find(&document, &steps).ok_or_else(|| bad(format!("`{}` is missing", rule.path)))?;
     if rule.equals.as_ref().is_some_and(|wanted| !same(wanted, value)) {
         return Err(bad(format!("`{}` has another value", rule.path)));
     }

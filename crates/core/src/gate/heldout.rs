@@ -168,9 +168,9 @@ fn objection(
     let fact = |code, text: &str| Some((code, text.to_owned()));
     match end {
         HeldoutRunEnd::Late => return fact("timeout", "it did not answer every case in time"),
-        HeldoutRunEnd::Flooded => return fact("flood", "it wrote more than is read"),
+        HeldoutRunEnd::Flooded => return fact("flood", "it exceeded the output limit"),
         HeldoutRunEnd::Exited(_) | HeldoutRunEnd::Signalled if stdout.is_none() => {
-            return fact("flood", "it wrote more than is read");
+            return fact("flood", "it exceeded the output limit");
         }
         HeldoutRunEnd::Exited(_) | HeldoutRunEnd::Signalled => {}
     }

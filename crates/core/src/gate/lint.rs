@@ -99,7 +99,7 @@ fn script(words: &[&str], flags: usize) -> Option<String> {
         return quiet.then(|| format!("`| {program}` swallows the exit code"));
     }
     if last.joint == Joint::Background {
-        return Some("the command runs in the background, its end is not waited for".to_owned());
+        return Some("the command runs in the background, and its exit code is ignored".to_owned());
     }
     (!can_fail(&last.text) && decides_alone && last.joint != Joint::Pipe)
         .then(|| format!("it ends with `{}`", last.text))

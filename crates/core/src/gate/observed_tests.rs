@@ -118,7 +118,7 @@ impl ObservedTests {
 /// The contradiction: a code and a fact.
 pub fn check_test_results(seen: &ObservedTests, base: Option<&ObservedTests>) -> Result<(), (&'static str, String)> {
     if seen.failed() > 0 {
-        return Err(("tests-failed", format!("{} tests failed although the command ended well", seen.failed())));
+        return Err(("tests-failed", format!("{} tests failed although the command succeeded", seen.failed())));
     }
     let floor = base.map_or(0, ObservedTests::ran);
     if seen.passed() < floor {

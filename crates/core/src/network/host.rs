@@ -46,10 +46,10 @@ pub enum TargetError {
     #[error("the address is not in its usual spelling")]
     Address,
     /// A character or label that no host has.
-    #[error("no host is spelled like this")]
+    #[error("the host name is not valid")]
     Name,
     /// The port is not a number from 1 to 65535.
-    #[error("the port is no number from 1 to 65535")]
+    #[error("the port is not a number from 1 to 65535")]
     Port,
 }
 

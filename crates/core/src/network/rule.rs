@@ -162,7 +162,7 @@ const EXAMPLES: &str = "write a host such as `docs.example.org`, `*.example.org`
                         `GET http://example.org/api/*`";
 
 fn no_host(entry: &str, hint: &str) -> NetworkRuleError {
-    NetworkRuleError::new(format!("{} is no host", quoted(entry)), hint)
+    NetworkRuleError::new(format!("{} is not a host", quoted(entry)), hint)
 }
 
 /// Removes a leading word.
@@ -178,7 +178,7 @@ fn verb(entry: &str, method: &str) -> Result<MethodMatch, NetworkRuleError> {
     match METHODS.iter().find(|known| **known == method) {
         Some(known) => Ok(MethodMatch::Only(known)),
         None => {
-            let what = format!("{} begins with {}, which is no method", quoted(entry), quoted(method));
+            let what = format!("{} begins with {}, which is not a method", quoted(entry), quoted(method));
             Err(NetworkRuleError::new(what, format!("one of {}", METHODS.join(", "))))
         }
     }
@@ -186,7 +186,7 @@ fn verb(entry: &str, method: &str) -> Result<MethodMatch, NetworkRuleError> {
 
 /// The error for a method or `inspect` before a bare host.
 fn needs_url(entry: &str, place: &str) -> NetworkRuleError {
-    let what = format!("{} limits what the proxy sees, but has no address to see it at", quoted(entry));
+    let what = format!("{} limits requests, but has no URL", quoted(entry));
     let (plain, tls) = (format!("GET http://{place}/*"), format!("inspect GET https://{place}/*"));
     NetworkRuleError::new(what, format!("write {}, or {} for TLS", quoted(&plain), quoted(&tls)))
 }
@@ -199,7 +199,7 @@ fn bare(entry: &str, place: &str) -> Result<NetworkRule, NetworkRuleError> {
         return Err(no_host(entry, &hint));
     }
     if METHODS.contains(&place) {
-        return Err(no_host(entry, "a method needs an address behind it, such as `GET http://example.org/api/*`"));
+        return Err(no_host(entry, "a method needs a URL after it, such as `GET http://example.org/api/*`"));
     }
     let (hosts, port) = authority(entry, place)?;
     Ok(NetworkRule {
@@ -227,15 +227,15 @@ fn url(entry: &str, scheme: &str, rest: &str, verb: MethodMatch, tls: Tls) -> Re
         ("http", Tls::Closed) => (80, RuleAccess::Plain(verb, paths)),
         ("https", Tls::Open) => (443, RuleAccess::Opened(verb, paths)),
         ("http", Tls::Open) => {
-            let what = format!("{} asks to open TLS where there is none", quoted(entry));
-            return Err(NetworkRuleError::new(what, "leave `inspect` out: plain HTTP is seen anyway"));
+            let what = format!("{} asks to open TLS for plain HTTP", quoted(entry));
+            return Err(NetworkRuleError::new(what, "remove `inspect`: the proxy sees plain HTTP anyway"));
         }
         ("https", Tls::Closed) if whole => {
             return Err(no_host(entry, &format!("write {} for the whole host", quoted(place))));
         }
         ("https", Tls::Closed) => return Err(unseen(entry, place)),
         _ => {
-            let what = format!("{} has a scheme that the proxy does not carry", quoted(entry));
+            let what = format!("{} has a scheme that the proxy does not support", quoted(entry));
             return Err(NetworkRuleError::new(what, "use `http://` with a method or path, or a host alone"));
         }
     };
@@ -246,7 +246,7 @@ fn unseen(entry: &str, place: &str) -> NetworkRuleError {
     let what = format!("{} limits what is inside TLS, which the proxy does not see", quoted(entry));
     let open = format!("inspect {}", entry.trim().trim_start_matches("private").trim_start());
     let hint = format!(
-        "write {} to have the TLS of the round opened with a certificate of its own, or {} for the whole host",
+        "write {} to open the TLS of the round with its own certificate, or {} for the whole host",
         quoted(&open),
         quoted(place)
     );
@@ -257,7 +257,7 @@ fn unseen(entry: &str, place: &str) -> NetworkRuleError {
 fn authority(entry: &str, place: &str) -> Result<(HostMatch, Option<u16>), NetworkRuleError> {
     let (name, port) = split_port(place).map_err(|error| spelled(entry, error))?;
     if name.len() > 1 && name.ends_with('.') {
-        return Err(no_host(entry, "leave the trailing dot out"));
+        return Err(no_host(entry, "remove the trailing dot"));
     }
     if name == "*" {
         return Err(no_host(entry, "name the hosts; `*` would be the whole internet"));
@@ -271,7 +271,7 @@ fn authority(entry: &str, place: &str) -> Result<(HostMatch, Option<u16>), Netwo
         NetworkHost::Name(_) => {
             Err(no_host(entry, "`*.` needs a domain of at least two labels, such as `*.example.org`"))
         }
-        NetworkHost::Ip(_) => Err(no_host(entry, "`*.` stands before names only")),
+        NetworkHost::Ip(_) => Err(no_host(entry, "`*.` is allowed only before a name")),
     }
 }
 
@@ -288,10 +288,10 @@ fn usable(entry: &str, host: NetworkHost) -> Result<NetworkHost, NetworkRuleErro
 fn spelled(entry: &str, error: TargetError) -> NetworkRuleError {
     let hint = match error {
         TargetError::Unicode => "write the name in its ASCII form, which begins with `xn--`",
-        TargetError::User => "leave the user before `@` out; the proxy carries no passwords",
+        TargetError::User => "remove the user before `@`; the proxy carries no passwords",
         TargetError::Address => "write an address as `192.0.2.7` or `[2001:db8::7]`",
         TargetError::Port => "a port is a number from 1 to 65535",
-        TargetError::Name if entry.contains('*') => "`*` stands only at the start, as in `*.example.org`",
+        TargetError::Name if entry.contains('*') => "`*` is allowed only at the start, as in `*.example.org`",
         TargetError::Empty | TargetError::Long | TargetError::Name => EXAMPLES,
     };
     no_host(entry, hint)
@@ -306,11 +306,11 @@ fn paths(entry: &str, path: &str) -> Result<PathMatch, NetworkRuleError> {
         return Ok(PathMatch::All);
     }
     if path.contains(['?', '#']) {
-        return wrong("leave out what follows `?` or `#`; rules are about paths");
+        return wrong("remove everything after `?` or `#`; rules match paths only");
     }
     let (head, rest) = path.split_once('*').map_or((path, None), |(head, rest)| (head, Some(rest)));
     if rest.is_some_and(|rest| !rest.is_empty()) {
-        return wrong("`*` stands only at the end of a path");
+        return wrong("`*` is allowed only at the end of a path");
     }
     if !is_plain(head) {
         return wrong("write it without `.` and `..`, doubled slashes and encoded separators");

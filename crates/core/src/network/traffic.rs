@@ -55,7 +55,7 @@ impl DenialReason {
             Self::Plain => "its entries in `network` are for another kind of request",
             Self::Method => "the method is not in `network`",
             Self::Path => "the path is not in `network`",
-            Self::Address => "the name leads to an address that is not public",
+            Self::Address => "the name resolves to an address that is not public",
             Self::ServerName => "the TLS greeting names another host, or none",
             Self::NotTls => "the tunnel carried no TLS",
             Self::Budget => "the round has used its byte limit",

@@ -91,7 +91,7 @@ impl<'de> Visitor<'de> for Strict {
                 return Err(A::Error::custom("a key with hidden characters"));
             }
             if values.contains_key(&key) {
-                return Err(A::Error::custom(format!("the key `{}` twice", invisible::printable(&key, 40))));
+                return Err(A::Error::custom(format!("duplicate key `{}`", invisible::printable(&key, 40))));
             }
             values.insert(key, value);
         }
@@ -107,8 +107,8 @@ mod tests {
     fn only_one_unambiguous_value_is_read() {
         let table = [
             (r#"{"a":[1,-2,2.5,null,true,"x"]}"#, r#"{"a":[1,-2,2.5,null,true,"x"]}"#),
-            (r#"{"a":1,"a":1}"#, "bad JSON: the key `a` twice at line 1 column 13"),
-            (r#"[{"a":{"b":1,"\u0062":2}}]"#, "bad JSON: the key `b` twice at line 1 column 24"),
+            (r#"{"a":1,"a":1}"#, "bad JSON: duplicate key `a` at line 1 column 13"),
+            (r#"[{"a":{"b":1,"\u0062":2}}]"#, "bad JSON: duplicate key `b` at line 1 column 24"),
             (r#"{"a\u200b":1}"#, "bad JSON: a key with hidden characters at line 1 column 13"),
             (r#"{} {}"#, "bad JSON: trailing characters at line 1 column 4"),
             (r#"{"a":NaN}"#, "bad JSON: expected value at line 1 column 6"),

@@ -365,7 +365,7 @@ fn check_together(items: &[StagedItem]) -> Vec<OutboxProblem> {
     for (index, item) in items.iter().enumerate() {
         let earlier = &items[..index];
         if let Some(twin) = earlier.iter().find(|other| senseless(other, item)) {
-            problems.push(OutboxProblem::new(&item.name, format!("says the same as, or contradicts, `{}`", twin.name)));
+            problems.push(OutboxProblem::new(&item.name, format!("duplicates or contradicts `{}`", twin.name)));
         }
     }
     problems

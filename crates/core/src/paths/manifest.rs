@@ -120,7 +120,7 @@ pub(super) fn changed_scripts(path: &str, before: Option<&[u8]>, after: Option<&
     // A deleted manifest loses its scripts; an unreadable one cannot be trusted.
     let version = |bytes: Option<&[u8]>| bytes.map_or(Some(Value::Null), read);
     let (Some(mut before), Some(mut after)) = (version(before), version(after)) else {
-        return Some("a manifest that can not be read");
+        return Some("a manifest that cannot be read");
     };
     if local(&after).any(|found| !local(&before).any(|known| known == found)) {
         return Some("a manifest's dependency on a file or an address");

@@ -116,7 +116,7 @@ impl VerdictFile {
         }
         let text = std::str::from_utf8(bytes).map_err(|error| MalformedVerdict(format!("not UTF-8: {error}")))?;
         let value = json::read_shallow(text, DEPTH_MAX)
-            .map_err(|error| MalformedVerdict(format!("not JSON as agreed: {error}")))?;
+            .map_err(|error| MalformedVerdict(format!("not valid JSON: {error}")))?;
         let mut map = Fields::of(value, String::new())?;
         let file = Self {
             nonce: map.text("nonce", ID_MAX)?,
