@@ -22,8 +22,8 @@ pub fn run(plan: &LaunchPlan, talk: InitPipes) -> ! {
     }
 }
 
-/// The kernel kills init when outer dies, so that killing outer never leaves a tree behind. Init later checks whether
-/// outer died before this took effect, and before it starts anything.
+/// The kernel kills init when outer dies, so that killing outer never leaves a tree behind. Before it starts
+/// anything, init checks whether outer died before this took effect.
 fn die_with_parent() {
     const PR_SET_PDEATHSIG: i32 = 1;
     let _ = sys::control(PR_SET_PDEATHSIG, 9, 0);

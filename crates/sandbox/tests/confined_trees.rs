@@ -152,7 +152,7 @@ async fn nothing_outlives_an_engine_that_is_killed() {
     let dir = folder();
     let name = "nothing_outlives_an_engine_that_is_killed";
     let us = std::env::current_exe().expect("this test program");
-    #[expect(clippy::disallowed_methods, reason = "the engine to be killed is a process of its own")]
+    #[expect(clippy::disallowed_methods, reason = "the engine to be killed is a separate process")]
     let mut engine = std::process::Command::new(us)
         .args([name, "--exact", "--nocapture"])
         .env(PLAY, dir.path())

@@ -21,7 +21,7 @@ time.sleep(1000)
 "#;
 
 fn engine(cookie: &str) -> (Child, Vec<u32>) {
-    #[expect(clippy::disallowed_methods, reason = "a foreign engine does not come through our door")]
+    #[expect(clippy::disallowed_methods, reason = "a foreign engine does not use engine::proc")]
     let mut child =
         Command::new("python3").args(["-c", ENGINE, cookie]).stdout(Stdio::piped()).spawn().expect("python starts");
     let lines = BufReader::new(child.stdout.take().expect("piped")).lines().take(3);

@@ -129,7 +129,7 @@ async fn concurrent_runs_do_not_affect_each_other() {
 
 #[tokio::test]
 async fn children_started_without_this_crate_are_not_touched() {
-    #[expect(clippy::disallowed_methods, reason = "the point is a child that did not come through the door")]
+    #[expect(clippy::disallowed_methods, reason = "the test needs a child that this crate did not start")]
     let mut own = std::process::Command::new("sleep").arg("1000").spawn().expect("sleep starts");
     ended(sh("sleep 1000 >/dev/null 2>&1 & exit 0")).await;
     assert!(own.try_wait().expect("still ours to wait for").is_none());

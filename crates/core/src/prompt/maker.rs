@@ -222,9 +222,7 @@ fn level(level: LoopLevel) -> &'static str {
             "L1, report: read, think and report. Change no file of the repository: a changed file causes the round to be \
             refused. Stage your report, or write it as your last message."
         }
-        LoopLevel::L2Assisted => {
-            "L2, assisted: do the whole work here; a human approves every output before it is sent."
-        }
+        LoopLevel::L2Assisted => "L2, assisted: do the whole work here; a human decides about every output.",
         LoopLevel::L3Unattended => {
             "L3, unattended: outputs on the loop's allowlist are sent once verified; a human decides about the rest."
         }

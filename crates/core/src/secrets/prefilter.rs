@@ -42,7 +42,7 @@ const fn kinds() -> [u8; 256] {
     kinds
 }
 
-/// Finds the shortest part that all spellings of a value share.
+/// Finds needles, short parts of the values: every spelling of a value contains at least one.
 pub(super) struct SecretPrefilter {
     marks: Vec<u64>,
     /// Needles by their last letters: the letters, and the mask of the last read bytes that they are compared with.
@@ -65,7 +65,7 @@ impl SecretPrefilter {
         Self { marks, needles: HashMap::new(), odd: Vec::new(), odd_search: None }
     }
 
-    /// Adds a value with all its spellings; for a value that looks random, each half is added too.
+    /// Adds a value with all its spellings; for a value that looks random, any range of length `half` is found.
     pub(super) fn add(&mut self, value: &[u8], half: Option<usize>) {
         let reversed: Vec<u8> = value.iter().rev().copied().collect();
         for plain in [value.to_vec(), reversed, codec::rot13(value)] {
