@@ -287,7 +287,7 @@ fn a_flood_of_denials_makes_a_small_record() {
 
 proptest! {
     #[test]
-    fn no_text_makes_the_reader_panic_and_what_is_read_reads_again(text in "\\PC{0,60}") {
+    fn no_text_makes_the_parser_panic_and_parsed_entries_parse_again(text in "\\PC{0,60}") {
         if let Ok(rule) = NetworkRule::read(&text) {
             prop_assert_eq!(NetworkRule::read(&rule.to_string()), Ok(rule));
         }
