@@ -1,6 +1,5 @@
-//! The readers of bytes that others wrote, each as one function of bytes: what agents print, what checkers and makers leave,
-//! and loop files. None of them may panic, whatever it is given. Driven by the fuzz targets here, and by
-//! `crates/engine/tests/mutations.rs`.
+//! The readers of foreign bytes, each as one function of bytes: output of agents, files of checkers and makers, and
+//! loop files. No input may make them panic. The fuzz targets here and `tests/mutations.rs` run them.
 
 use loopwright::agents::{AgentInvocation, AgentLimits, ProviderEndpoints, replay_stream};
 use loopwright::proc::{RunEnd, TreeCookie};
@@ -12,7 +11,7 @@ use loopwright_core::verdict::{self, VerdictFile};
 /// The agents whose streams are read.
 pub(crate) const AGENTS: [AgentUse; 4] = [AgentUse::Claude, AgentUse::Codex, AgentUse::Opencode, AgentUse::Gemini];
 
-/// A stream of one of the agents; which one, the first byte says.
+/// A stream of one of the agents; the first byte selects it.
 pub(crate) fn stream(bytes: &[u8]) {
     let Some((first, rest)) = bytes.split_first() else { return };
     let agent = AGENTS[usize::from(*first) % AGENTS.len()];
@@ -28,7 +27,7 @@ pub(crate) fn verdict(bytes: &[u8]) {
     }
 }
 
-/// Staged files: names and contents by turns, with a zero byte between.
+/// Staged files: names and contents in turn, separated by a zero byte.
 pub(crate) fn outbox(bytes: &[u8]) {
     let parts: Vec<&[u8]> = bytes.split(|byte| *byte == 0).take(64).collect();
     let file = |pair: &[&[u8]]| {

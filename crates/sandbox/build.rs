@@ -1,10 +1,10 @@
-//! Builds the helper program of `launcher/` with the same compiler, for the same target, as a static program of its own.
-//! It is embedded into this crate, so that embedders need to install nothing.
+//! Builds the helper program in `launcher/` with the same compiler, for the same target, as a separate static program.
+//! It is embedded into this crate, so that embedders need not install anything.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-#[expect(clippy::disallowed_methods, reason = "a build script is told by its environment")]
+#[expect(clippy::disallowed_methods, reason = "cargo passes a build script its settings in the environment")]
 fn main() {
     println!("cargo::rerun-if-changed=launcher");
     println!("cargo::rerun-if-env-changed=RUSTC_LINKER");
@@ -13,7 +13,7 @@ fn main() {
         return;
     }
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo names the folder")).join("launcher");
-    // A dynamic helper works as well, only more slowly: its libraries are loaded before it leaves the host's root.
+    // A dynamic helper also works, only more slowly: its libraries are loaded before it leaves the host's root.
     let whole = compile(&target, &out, &["-Ctarget-feature=+crt-static", "-Crelocation-model=static"]);
     if whole.status.success() {
         return;

@@ -1,4 +1,4 @@
-//! Fuzzes one reader; what it reads is in `entry.rs`.
+//! Fuzzes one reader, which is in `entry.rs`.
 #![no_main]
 
 #[path = "../entry.rs"]

@@ -1,6 +1,6 @@
-//! The agent programs that the tests drive: exact versions from `agents.json`, installed under `target/agents`, and only when
-//! something is missing. One that cannot be installed is named and counted, and the others still come: a test that needs it
-//! skips itself where the test command counts it.
+//! The agent programs that the tests run: exact versions from `agents.json`, installed under `target/agents` when they
+//! are missing. A program that cannot be installed is named and counted, and the others are still installed. A test
+//! that needs it skips itself, and the test command counts the skip.
 
 use crate::command::{first_output_line, program, root, run as run_command};
 use crate::setup::{install_packages, report};
@@ -48,7 +48,7 @@ pub(crate) fn setup() -> Result<(), String> {
     Ok(())
 }
 
-/// Where the programs are, once they are installed.
+/// The folder of the installed programs.
 pub(crate) fn bin_dir() -> PathBuf {
     root().join("target/agents/node_modules/.bin")
 }
@@ -71,12 +71,12 @@ fn pins() -> Result<Vec<Pin>, String> {
 }
 
 impl Pin {
-    /// The package without its owner.
+    /// The package name without its scope.
     fn name(&self) -> &str {
         self.package.rsplit('/').next().unwrap_or(&self.package)
     }
 
-    /// Whether exactly this version lies there.
+    /// Whether exactly this version is installed there.
     fn is_in(&self, folder: &Path) -> bool {
         let text =
             std::fs::read(folder.join("node_modules").join(&self.package).join("package.json")).unwrap_or_default();
@@ -85,8 +85,8 @@ impl Pin {
     }
 }
 
-/// npm takes versions that suit the node it runs on, in silence, so it has to run on the pinned one. All but node are
-/// optional dependencies, so that one that fails does not take the others with it.
+/// npm silently picks versions that fit the node it runs on, so it has to run on the pinned node. Every package except
+/// node is an optional dependency, so that one that fails does not fail the others.
 fn install(pins: &[Pin], folder: &Path) -> Result<(), String> {
     let mut npm = program("npm");
     npm.arg("--version");
@@ -122,7 +122,8 @@ fn npm_install(folder: &Path, packages: &[&str], node: Option<&Path>) -> std::pr
     if let Ok(path) = std::env::join_paths(folders) {
         command.env("PATH", path);
     }
-    // A node from a package knows no authorities but its own; the host's may be what the way to packages is signed by.
+    // A node from a package trusts only its built-in certificate authorities; the certificate of the registry,
+    // or of a proxy before it, may be signed by one of the host's.
     if std::env::var_os("NODE_EXTRA_CA_CERTS").is_none() && Path::new(AUTHORITIES).is_file() {
         command.env("NODE_EXTRA_CA_CERTS", AUTHORITIES);
     }

@@ -1,5 +1,6 @@
-//! `cargo xtask bench [NAME…] [--large] [--quick] [--json FILE]`: measures the program as people install it against what the machine itself can do and
-//! against bare git, everything interleaved in one run. It prints what it measured and judges nothing.
+//! `cargo xtask bench [NAME…] [--large] [--quick] [--json FILE]`: compares the program as users install it with the
+//! limits of the machine and with plain git. All measurements are interleaved in one run. The command prints its
+//! measurements and judges nothing.
 
 mod daemon;
 mod facts;
@@ -19,41 +20,41 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 use table::{BenchSection, render_section};
 
-/// Rounds of every comparison; a median of fewer says little on a busy machine.
+/// Rounds of every comparison; a median of fewer is unreliable on a busy machine.
 const ROUNDS: usize = 7;
 
-/// The names that can be asked for, in the order in which they run.
+/// The benchmark names, in the order in which they run.
 const NAMES: [&str; 8] = ["start", "overhead", "round", "status", "workspace", "redact", "stream", "daemon"];
 
-/// What the command line asks for.
+/// The parsed command line.
 pub(crate) struct BenchOptions {
     names: Vec<String>,
-    /// Sizes that take minutes are measured too.
+    /// Also measures sizes that take minutes.
     is_large: bool,
-    /// Windows of time are shorter, and scaled.
+    /// Uses shorter time windows and scales the results.
     is_quick: bool,
     json: Option<PathBuf>,
 }
 
-/// Where the programs under measurement are, and a folder for their worlds.
+/// The programs under measurement, and a folder for their repositories and state.
 struct BenchSetup {
     program: PathBuf,
     worker: PathBuf,
     dir: tempfile::TempDir,
-    /// The same in memory.
+    /// The same kind of folder, in memory.
     memory: tempfile::TempDir,
     window: BenchWindow,
 }
 
-/// How long is looked at what happens in time.
+/// The length of a window in which processes are observed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum BenchWindow {
     Whole,
     Quick,
 }
 
-/// Where a world lies. Ext4 takes longer to make a file the more were deleted nearby in the last minutes, so repeated
-/// large checkouts on it measure what ran before them; those are measured in memory, where flushes cost nothing.
+/// The folder of a benchmark. Ext4 creates files more slowly the more files were deleted nearby in the last minutes, so
+/// repeated large checkouts on it measure the earlier runs. These benchmarks run in memory, where flushes cost nothing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum StorageMedium {
     Disk,
@@ -70,7 +71,7 @@ impl StorageMedium {
 }
 
 impl BenchOptions {
-    /// Reads names, `--large`, `--quick` and `--json FILE`.
+    /// Parses names, `--large`, `--quick` and `--json FILE`.
     pub(crate) fn parse(words: &[&str]) -> Result<Self, String> {
         let mut bench = Self { names: Vec::new(), is_large: false, is_quick: false, json: None };
         let mut words = words.iter();
@@ -119,7 +120,8 @@ impl BenchSetup {
         command::run(build)?;
         let worker = worker::build()?;
         let target = target_folder().unwrap_or_else(|| command::root().join("target"));
-        // Not in the system's folder for temporary files: its corner of the disk is worn by everybody else's churn.
+        // Not in the system's temporary folder: other programs create and delete many files there, which slows its part
+        // of the disk.
         let dir = tempfile::tempdir_in(&target).map_err(|error| format!("make a folder: {error}"))?;
         let memory = tempfile::tempdir_in("/dev/shm").map_err(|error| format!("make a folder: {error}"))?;
         Ok(Self { program: target.join("dist/loopwright"), worker, dir, memory, window })
@@ -148,7 +150,7 @@ impl BenchSetup {
         Ok(())
     }
 
-    /// A new folder for one benchmark's world.
+    /// Creates the folder of one benchmark.
     fn folder(&self, name: &str, medium: StorageMedium) -> Result<PathBuf, String> {
         let root = if medium == StorageMedium::Disk { &self.dir } else { &self.memory };
         let path = root.path().join(name);

@@ -1,4 +1,5 @@
-//! How xtask starts other programs: from the workspace's root, without what the outer cargo left in the environment.
+//! Starts other programs for xtask: from the workspace's root, without the variables that the outer cargo left in the
+//! environment.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -26,27 +27,27 @@ pub(crate) fn program(name: &str) -> Command {
     command
 }
 
-/// The cargo that runs us, else the one on the path.
+/// The cargo that runs xtask, otherwise the one on the path.
 pub(crate) fn cargo() -> Command {
     let name = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     program(&name)
 }
 
-/// Runs to the end with inherited output; anything but success is an error that names the command.
+/// Runs to the end with inherited output; an exit status other than success is an error that names the command.
 pub(crate) fn run(mut command: Command) -> Result<(), String> {
     let shown = show(&command);
     let status = command.status().map_err(|error| format!("start `{shown}`: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("`{shown}` ended with {status}")) }
 }
 
-/// The first line a program prints when asked something, or nothing when it is not there or fails.
+/// The first line that a program prints, or `None` if it is missing or fails.
 pub(crate) fn first_output_line(mut command: Command) -> Option<String> {
     let output = command.stderr(Stdio::null()).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).lines().next()?.trim().to_owned();
     output.status.success().then_some(text)
 }
 
-/// Runs to the end, shows every line as it comes, and hands each to `see`. Both streams are read, so neither can block.
+/// Runs to the end, prints every line immediately, and passes it to `see`. Both streams are read, so neither can block.
 pub(crate) fn run_watched(mut command: Command, see: &mut dyn FnMut(&str)) -> Result<(), String> {
     let shown = show(&command);
     let mut child = command

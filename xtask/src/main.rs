@@ -1,4 +1,4 @@
-//! The development front door: `cargo xtask VERB`. One file a verb; this one only finds the verb.
+//! The development commands: `cargo xtask VERB`. Each verb has a file; this one only selects the verb.
 #![allow(
     clippy::disallowed_methods,
     clippy::print_stdout,
@@ -26,22 +26,23 @@ usage: cargo xtask VERB
 
   setup            install what the tests need (git, PostgreSQL, Python, Node, cargo-nextest, the agents' CLIs)
   test [FILTER]    set-up, format, lints, docs, tidy, all tests; with FILTER only the tests it names
-  hostile [FILTER] hostile agents against the real program, as root and as an ordinary user, told as a table
+  hostile [FILTER] hostile agents against the real program, as root and as an ordinary user, with a table of results
   sim [SEED] [--seeds N]
-                   the whole engine on a clock set by hand, under seeded faults, and the promises as oracles
+                   the whole engine on a manual clock, under seeded faults, checked against the promises
   sim --bugs [NAME...]
-                   classic bugs put back into a copy of the engine, one at a time; each must be caught
+                   put known bugs back into a copy of the engine, one at a time; each must be caught
   soak [--kills N] [--rounds N]
-                   kill `run` at random moments (200 by default) and the daemon through so many rounds (1000)
-                   and check what is left
+                   kill `run` N times at random moments (default 200) and the daemon through N rounds (default 1000)
+                   and check the promises afterwards
   trust [--sample N] [--all] [--seed S] [--class C] [--program P] [--json]
-                   how often a wrong change ships and a right one does not, beside a plain exit-code gate
+                   measure how often a wrong change ships and a right one does not, against a plain exit-code gate
   bench [NAME...]  measure the `dist` build against the machine's floor and bare git (start, overhead, round, status,
-                   workspace); --large adds 100,000 files, --json FILE writes the numbers down
+                   workspace); --large adds 100,000 files, --json FILE writes the numbers to a file
   record-streams [AGENT...] [--case NAME]
-                   what the pinned agents print for each scenario, recorded again as fixtures
+                   record the output of the pinned agents for each scenario as fixtures
   tidy [--bless | --wording]
-                   house rules that no lint knows; --bless records today's numbers, --wording lists every phrase to reword
+                   repository rules that no lint covers; --bless records today's numbers, --wording lists every
+                   phrase to reword
 ";
 
 fn main() -> ExitCode {

@@ -1,4 +1,4 @@
-//! `cargo xtask setup`: everything the tests need, installed by Debian package name, and only what is missing.
+//! `cargo xtask setup`: installs everything that the tests need and that is missing, by Debian package name.
 
 use crate::agents;
 use crate::command::{cargo, first_output_line, program, run as run_command};
@@ -10,10 +10,10 @@ const NEXTEST_VERSION: &str = "0.9.143";
 /// While this file exists, Debian's PostgreSQL package starts no server of its own.
 const NO_DEFAULT_CLUSTER: &str = "/etc/postgresql-common/createcluster.d/loopwright-tests.conf";
 
-/// Where tests look for programs (`testkit::TRUSTED_PATH`): what only the developer's shell can find is missing.
+/// Tests search programs here (`testkit::TRUSTED_PATH`): a program that only the developer's shell finds is missing.
 const TRUSTED_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// A program that tests start, the package that brings it, and how to see that it is there.
+/// A program that tests start, the package that contains it, and how to check for it.
 struct Component {
     package: &'static str,
     version: fn() -> Option<String>,
@@ -40,7 +40,7 @@ pub(crate) fn run() -> Result<(), String> {
     agents::setup()
 }
 
-/// pytest of the system's own Python, which is the one that tests start.
+/// pytest of the system's own Python, which tests start.
 fn pytest_version() -> Option<String> {
     let mut command = program("python3");
     command.args(["-m", "pytest", "--version"]).env("PATH", TRUSTED_PATH);
@@ -71,7 +71,7 @@ pub(crate) fn install_packages(packages: &[&str]) -> Result<(), String> {
         run_command(apt(&words))
     });
     if guarded {
-        // The setting is for our installation alone; a later package of the machine's owner behaves as usual.
+        // The setting is for this installation only; a later package of the machine's owner behaves as usual.
         let _ = std::fs::remove_file(guard);
     }
     ended
@@ -102,7 +102,7 @@ fn version_of(name: &str) -> Option<String> {
     first_output_line(command)
 }
 
-/// Debian keeps the server's binaries off the path, one folder a version; the newest counts.
+/// Debian keeps the server's binaries off the path, in one folder for each version; the newest version counts.
 fn postgres_version() -> Option<String> {
     let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?;
     let mut servers: Vec<PathBuf> =

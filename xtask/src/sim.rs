@@ -1,15 +1,15 @@
-//! `cargo xtask sim [SEED] [--seeds N]`: the engine's simulator, which is a test program of the library: the real daemon,
-//! store and rounds on a clock that is set by hand, under seeded faults. Here it is only started and counted.
-//! `cargo xtask sim --bugs` puts classic bugs back, one at a time, and wants each of them caught.
+//! `cargo xtask sim [SEED] [--seeds N]`: starts the engine's simulator and counts its results. The simulator is a test
+//! program of the library: the real daemon, store and rounds on a manual clock, under seeded faults. `cargo xtask sim
+//! --bugs` puts known bugs back, one at a time, and requires the simulator to catch each of them.
 
 mod bugs;
 
 use crate::command::{cargo, run_watched};
 use crate::summary::TestCounts;
 
-/// How many seeds the test command runs.
+/// The number of seeds that the test command runs.
 const SEEDS: &str = "200";
-/// From so many seeds on, an optimized build is worth its wait.
+/// From this number of seeds on, an optimized build saves more time than it takes.
 const MANY: u64 = 3_000;
 
 pub(crate) fn run(words: &[&str]) -> Result<(), String> {

@@ -1,6 +1,6 @@
-//! `cargo xtask soak [--kills N] [--rounds N] [--seed S]`: kills the real program at random moments and looks whether the
-//! promises stand: every round ends, nothing ships twice, no process is left, the chain is whole. First `run`, so many kills;
-//! then the daemon, through so many rounds of many loops.
+//! `cargo xtask soak [--kills N] [--rounds N] [--seed S]`: kills the real program at random moments and checks the
+//! promises: every round ends, nothing ships twice, no process is left, the chain is complete. First it kills `run` the
+//! given number of times, then the daemon through the given number of rounds of many loops.
 
 mod daemon;
 
@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// The longest wait before a kill; a whole round takes less on a quiet machine, so some rounds get through.
+/// The longest wait before a kill; a whole round takes less on a quiet machine, so some rounds finish.
 const DELAY_MAX_MS: u64 = 900;
 
 const LOOP: &str = "---
@@ -43,7 +43,7 @@ usage input=100 output=20
 verdict pass correctness=5@sum.sh:2 scope=5@gate:tests tests=4@gate:tests
 ";
 
-/// What the command line asks for.
+/// The parsed command line.
 pub(crate) struct SoakOptions {
     kills: u32,
     rounds: usize,
@@ -51,7 +51,7 @@ pub(crate) struct SoakOptions {
 }
 
 impl SoakOptions {
-    /// Reads `--kills N`, `--rounds N` and `--seed S`.
+    /// Parses `--kills N`, `--rounds N` and `--seed S`.
     pub(crate) fn parse(words: &[&str]) -> Result<Self, String> {
         let mut soak = Self { kills: 200, rounds: 1_000, seed: std::process::id().into() };
         let mut words = words.iter();
@@ -85,7 +85,7 @@ impl SoakOptions {
         println!("soak: {} kills, seed {}", self.kills, self.seed);
         let begun = Instant::now();
         let (runs, whole) = self.strike(&world)?;
-        // Two quiet runs: the first takes over what the last kill left.
+        // Two runs without kills: the first recovers what the last kill left.
         for _ in 0..2 {
             let ended = world.loopwright(&["run", "mend"]).output().map_err(|error| error.to_string())?;
             if ended.status.code() != Some(0) {
@@ -127,7 +127,7 @@ fn next(state: &mut u64) -> u64 {
     *state
 }
 
-/// Kills the child when it is still running after the delay; says whether it did.
+/// Kills the child if it still runs after the delay; returns whether it did.
 fn killed(mut child: Child, delay: Duration) -> bool {
     let pid = rustix::process::Pid::from_child(&child);
     let (sender, ended) = mpsc::channel();
@@ -143,7 +143,7 @@ fn killed(mut child: Child, delay: Duration) -> bool {
     late
 }
 
-/// A repository with a bug and a loop that mends it, over and over.
+/// A repository with a bug and a loop that fixes it again and again.
 struct SoakRepo {
     root: tempfile::TempDir,
     binary: PathBuf,
@@ -205,7 +205,7 @@ impl SoakRepo {
         serde_json::from_slice(&output.stdout).map_err(|error| format!("loopwright {words:?}: {error}"))
     }
 
-    /// Every promise that can be seen from outside; answers with the rounds by outcome.
+    /// Checks every promise that is visible from outside; returns the rounds by outcome.
     fn examine(&self) -> Result<BTreeMap<String, usize>, String> {
         self.json(&["verify", "--json"])?;
         let document = self.json(&["rounds", "--limit", "10000", "--json"])?;

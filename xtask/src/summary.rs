@@ -1,8 +1,8 @@
-//! Counting: what the test runners' last lines say, as numbers that can be added.
+//! Reads the counts in the last lines of test runners, as numbers that can be added.
 
 use std::ops::AddAssign;
 
-/// How many tests ended how.
+/// The number of tests by end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TestCounts {
     pub(crate) passed: u64,
@@ -34,7 +34,7 @@ pub(crate) fn add_libtest_line(counts: &mut TestCounts, line: &str) {
     *counts += libtest(line).unwrap_or_default();
 }
 
-/// Reads nextest's `Summary [ 1.2s] 3 tests run: 2 passed (1 slow), 1 failed, 4 skipped`; other lines are nothing.
+/// Parses nextest's `Summary [ 1.2s] 3 tests run: 2 passed (1 slow), 1 failed, 4 skipped`; other lines are ignored.
 fn nextest(line: &str) -> Option<TestCounts> {
     let plain = without_colour(line);
     let rest = plain.trim_start().strip_prefix("Summary")?;
@@ -42,7 +42,7 @@ fn nextest(line: &str) -> Option<TestCounts> {
     run.contains("test").then(|| count(parts, ','))
 }
 
-/// Reads libtest's `test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s`.
+/// Parses libtest's `test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s`.
 fn libtest(line: &str) -> Option<TestCounts> {
     let plain = without_colour(line);
     let rest = plain.trim_start().strip_prefix("test result:")?;
@@ -67,7 +67,7 @@ fn count(parts: &str, separator: char) -> TestCounts {
     counts
 }
 
-/// A line as it reads, without the codes that colour it.
+/// The line without its colour codes.
 pub(crate) fn without_colour(line: &str) -> String {
     let mut plain = String::new();
     let mut rest = line;

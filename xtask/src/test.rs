@@ -6,10 +6,10 @@ use crate::{hostile, setup, sim, soak, tidy, trust};
 use std::path::Path;
 use std::time::Instant;
 
-/// How many tests may say that this host cannot run them. It only ever goes down.
+/// The most tests that may skip themselves because this host cannot run them. The number may only fall.
 const SKIPS_ALLOWED: u64 = 0;
 
-/// Names the file to which tests append their skips: the test runner hides what passing tests print.
+/// Names the file to which tests append their skips: the test runner hides the output of passing tests.
 const SKIPS_VARIABLE: &str = "LOOPWRIGHT_TEST_SKIPS";
 
 struct Step {
@@ -18,7 +18,7 @@ struct Step {
     work: Work,
 }
 
-/// Whether a step also belongs to a run that was narrowed by a filter.
+/// Whether a step also belongs to a run with a filter.
 #[derive(PartialEq)]
 enum When {
     Always,
@@ -26,13 +26,13 @@ enum When {
 }
 
 enum Work {
-    /// A function of ours.
+    /// A function of xtask.
     Inside(fn() -> Result<(), String>),
     /// A cargo command that either succeeds or counts as one failure.
     Cargo { words: &'static [&'static str], env: &'static [(&'static str, &'static str)] },
-    /// A cargo command that runs tests and says how many; the filter is appended, or `whole` when there is none.
+    /// A cargo command that runs tests and prints counts; the filter is appended, or `whole` if there is none.
     Counted { words: &'static [&'static str], whole: &'static [&'static str], see: fn(&mut TestCounts, &str) },
-    /// A suite of ours that counts for itself. What it could not show on this host it has already told.
+    /// A suite of xtask that counts its own tests. It has already reported the cases that this host cannot run.
     Suite(fn() -> (TestCounts, Result<(), String>)),
 }
 
@@ -80,7 +80,7 @@ const STEPS: &[Step] = &[
             soak::SoakOptions::parse(&["--kills", "25", "--rounds", "40"]).and_then(|soak| soak.run())
         }),
     },
-    // Every class of makers once, and some twice; all crossings are `cargo xtask trust`.
+    // Every class of makers once, and some twice; `cargo xtask trust` runs all combinations.
     Step {
         name: "trust",
         when: When::Whole,
@@ -113,7 +113,7 @@ pub(crate) fn run(filter: &[&str]) -> Result<(), String> {
         }
     }
     let skipped = print_skips(skips.path())?;
-    // The test runner saw these end well; they proved nothing.
+    // The test runner counted these as passed, but they proved nothing.
     total.passed = total.passed.saturating_sub(skipped);
     total.skipped += skipped;
     let counted = total.skipped - elsewhere;
@@ -128,7 +128,7 @@ pub(crate) fn run(filter: &[&str]) -> Result<(), String> {
     if total.failed == 0 { Ok(()) } else { Err(String::new()) }
 }
 
-/// A step that ends badly without naming a failed test counts as one failure, so that the last line cannot look green.
+/// A step that fails without naming a failed test counts as one failure, so that the last line cannot look green.
 fn perform(work: &Work, filter: &[&str], skips: &Path) -> (TestCounts, Result<(), String>) {
     let mut counts = TestCounts::default();
     let ended = match work {
@@ -145,12 +145,12 @@ fn perform(work: &Work, filter: &[&str], skips: &Path) -> (TestCounts, Result<()
         }
         Work::Counted { words, whole, see } => {
             let mut command = cargo();
-            // A snapshot that differs is a failure here, not a new file beside the old one.
+            // A snapshot that differs is a failure here and creates no new file beside the old one.
             command.args(*words).args(if filter.is_empty() { *whole } else { filter });
             command.env(SKIPS_VARIABLE, skips).env("INSTA_UPDATE", "no");
             let ended = run_watched(command, &mut |line| see(&mut counts, line));
             if !(filter.is_empty() && whole.is_empty()) {
-                // Tests outside the filter were not asked for; only tests that skip themselves count.
+                // Tests outside the filter were not requested; only tests that skip themselves count.
                 counts.skipped = 0;
             }
             ended
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn only_lines_that_say_so_are_skips() {
+    fn only_lines_marked_as_skipped_are_skips() {
         let file = tempfile::NamedTempFile::new().expect("a temporary file");
         std::fs::write(file.path(), "SKIPPED: a: no kernel\nnoise\nSKIPPED: b: no kernel\n")
             .expect("it can be written");

@@ -1,4 +1,4 @@
-//! `cargo xtask tidy`: the rules of the house that no lint knows.
+//! `cargo xtask tidy`: the rules of this repository that no lint covers.
 
 mod dependencies;
 mod documents;
@@ -14,12 +14,12 @@ use names::NameMeter;
 use source::SourceFile;
 use wording::WordingMeter;
 
-/// What to do with the numbers on file.
+/// The handling of the recorded numbers.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum LengthRatchet {
-    /// Fail when one of them grows.
+    /// Fail if one of them grows.
     Keep,
-    /// Write today's numbers down.
+    /// Record today's numbers.
     Bless,
 }
 

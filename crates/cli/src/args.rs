@@ -1,4 +1,4 @@
-//! The command line as it is typed: verbs and flags, nothing decided. A verb's own arguments are beside its code.
+//! The command line as typed: verbs and flags, without any decision. A verb's own arguments are beside its code.
 
 use crate::{dev, verbs};
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
@@ -60,7 +60,7 @@ pub(crate) enum CliVerb {
 
     /// Show all loops and their state
     Status(verbs::status::StatusArgs),
-    /// List rounds, newest first: of this repository, or outside of one of all repositories
+    /// List rounds, newest first: of this repository, or of all repositories when run outside one
     Rounds(verbs::rounds::RoundsArgs),
     /// Show one round, or the latest round of a loop
     Show(verbs::show::ShowArgs),
@@ -81,7 +81,7 @@ pub(crate) enum CliVerb {
     Deny(verbs::deny::DenyArgs),
     /// Put the candidate of a round on a new branch of your repository
     Take(verbs::take::TakeArgs),
-    /// Start a new round like one that ended
+    /// Resume a suspended round, or start a new round like one that ended
     Retry(verbs::retry::RetryArgs),
     /// Show how much of every budget is spent, reserved and left, or raise a budget
     Budget(verbs::budget::BudgetArgs),
@@ -137,7 +137,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
 ];
 
 impl Cli {
-    /// Parses the words of this process, with a help page that groups the commands.
+    /// Parses the arguments of this process, with a help page that groups the commands.
     pub(crate) fn parse_grouped() -> Result<Self, clap::Error> {
         Self::from_arg_matches(&grouped(Self::command()).try_get_matches()?)
     }
@@ -160,7 +160,7 @@ fn group(cli: &clap::Command, title: &str, verbs: &[&str]) -> String {
 }
 
 impl CliVerb {
-    /// Whether it needs the store for itself, so that a daemon that owns it has to perform it.
+    /// Whether it must own the store, so that a daemon that owns the store has to perform it.
     pub(crate) fn needs_store_owner(&self) -> bool {
         match self {
             Self::Run(_) | Self::Approve(_) | Self::Deny(_) | Self::Gc(_) | Self::Retry(_) | Self::Gates(_) => true,

@@ -1,4 +1,4 @@
-//! What a dry run would have sent: every item whole, as the forge would get it, so that nothing is left to guess.
+//! The items that a dry run would have sent: each one complete, as the forge would receive it.
 
 use crate::output::{safe, safe_lines};
 use loopwright::round::delivery;
@@ -25,7 +25,7 @@ pub(crate) struct DryRunItem {
 }
 
 impl DryRunItem {
-    /// Everything that would leave; a report stays here and is none of it.
+    /// Everything that would be sent; a report stays on this machine and is not listed.
     pub(crate) fn from_round(round: &Round) -> Vec<Self> {
         let Some(attempt) = round.facts().attempt() else { return Vec::new() };
         let candidate = attempt.candidate.as_deref().unwrap_or_default();
@@ -71,7 +71,7 @@ impl DryRunItem {
     }
 }
 
-/// All of it, for people.
+/// All items, for people.
 pub(crate) fn page(postings: &[DryRunItem]) -> String {
     if postings.is_empty() {
         return "nothing would be sent\n".to_owned();

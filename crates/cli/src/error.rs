@@ -1,5 +1,5 @@
-//! The one error of the command line: what went wrong, of which kind, where, and what to do about it.
-//! Printing it is [`crate::output`]'s; deciding the exit code is here.
+//! The one error of the command line: its text, kind, locations and hints. [`crate::output`] prints it; this module
+//! decides the exit code.
 
 use crate::exit::CommandExit;
 use loopwright::EngineError;
@@ -7,11 +7,11 @@ use loopwright::git::{GitError, GitErrorKind};
 use loopwright::store::{StoreError, StoreErrorKind};
 use serde::{Deserialize, Serialize};
 
-/// What kind of no this is. The words are part of the JSON of errors.
+/// The kind of an error. The words are part of the JSON of errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum CommandErrorKind {
-    /// We or the world broke.
+    /// Loopwright or its environment broke.
     Failed,
     /// The command line itself is wrong.
     Usage,
@@ -19,7 +19,7 @@ pub(crate) enum CommandErrorKind {
     Invalid,
     /// Nothing has that name.
     Unknown,
-    /// Policy says no, or the content moved.
+    /// Policy refuses it, or the content changed.
     Refused,
     /// Another process holds the store.
     Held,
@@ -39,38 +39,38 @@ impl CommandErrorKind {
     }
 }
 
-/// A place in a file.
+/// A location in a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct FileLocation {
     /// The file, as it was named.
     pub(crate) file: String,
-    /// Line from 1; none when the whole file is meant.
+    /// Line from 1; `None` when the whole file is meant.
     pub(crate) line: Option<u32>,
     /// Column from 1.
     pub(crate) column: Option<u32>,
 }
 
-/// Why a command did not do what it was asked.
+/// The reason why a command did not do its work.
 #[derive(Debug)]
 pub(crate) struct CommandError {
-    /// What kind of no.
+    /// Its kind.
     pub(crate) kind: CommandErrorKind,
-    /// What went wrong, as a lower-case fragment.
+    /// The problem, as a lower-case fragment.
     pub(crate) text: String,
-    /// What to do about it.
+    /// Ways to fix it.
     pub(crate) hints: Vec<String>,
-    /// Where.
+    /// The locations of the problem.
     pub(crate) places: Vec<FileLocation>,
-    /// What people see instead of the text when files have problems.
+    /// Shown to people instead of the text when files have problems.
     pub(crate) detail: Option<Box<ErrorDetail>>,
 }
 
 /// Problems of files, as people see them.
 #[derive(Debug)]
 pub(crate) struct ErrorDetail {
-    /// Each with its line and a caret.
+    /// Each problem with its line and a caret.
     pub(crate) rendered: String,
-    /// How many there are.
+    /// The number of problems and files.
     pub(crate) summary: String,
 }
 
@@ -80,7 +80,7 @@ impl CommandError {
         Self { kind, text: text.into(), hints: Vec::new(), places: Vec::new(), detail: None }
     }
 
-    /// We or the world broke.
+    /// Loopwright or its environment broke.
     pub(crate) fn failed(text: impl Into<String>) -> Self {
         Self::new(CommandErrorKind::Failed, text)
     }
@@ -95,18 +95,18 @@ impl CommandError {
         Self::new(CommandErrorKind::Unknown, text)
     }
 
-    /// Policy says no.
+    /// Policy refuses it.
     pub(crate) fn refused(text: impl Into<String>) -> Self {
         Self::new(CommandErrorKind::Refused, text)
     }
 
-    /// Adds a way out.
+    /// Adds a hint.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self
     }
 
-    /// Adds a place.
+    /// Adds a location.
     pub(crate) fn at_location(mut self, file: impl Into<String>, line: u32, column: u32) -> Self {
         let number = |number| Some(number).filter(|number| *number > 0);
         self.places.push(FileLocation { file: file.into(), line: number(line), column: number(column) });
@@ -149,7 +149,7 @@ impl From<StoreError> for CommandError {
             StoreErrorKind::Missing => Self::unknown("nothing has run here yet: there is no store")
                 .hint("start a loop with `loopwright run LOOP`, or see `loopwright demo`"),
             StoreErrorKind::Io(_) | StoreErrorKind::Unsuitable(_) => Self::failed(error.to_string())
-                .hint("see `loopwright doctor`; a round that was under way goes on at the next start"),
+                .hint("see `loopwright doctor`; an unfinished round continues at the next start"),
             _ => Self::failed(error.to_string()),
         }
     }
@@ -161,14 +161,14 @@ impl From<EngineError> for CommandError {
             EngineError::Store(error) => error.into(),
             EngineError::Git(error) => error.into(),
             EngineError::NotRunnable { .. } => Self::invalid(error.to_string())
-                .hint("see `loopwright check`, and take those parts out of the loop file"),
+                .hint("see `loopwright check`, and remove those parts from the loop file"),
             EngineError::Unknown(_) => Self::unknown(error.to_string()).hint("see `loopwright rounds`"),
-            EngineError::Ambiguous { .. } => Self::unknown(error.to_string()).hint("give more of the id"),
+            EngineError::Ambiguous { .. } => Self::unknown(error.to_string()).hint("give more characters of the id"),
             EngineError::Refused(refusal) => {
                 let error = Self::refused(refusal.to_string());
                 match refusal.approvers() {
                     [] => error.hint("see `loopwright inbox`"),
-                    names => error.hint(format!("these may: {}", names.join(", "))),
+                    names => error.hint(format!("these people may: {}", names.join(", "))),
                 }
             }
             EngineError::Stale(_) => Self::refused(error.to_string()).hint("see `loopwright inbox`"),

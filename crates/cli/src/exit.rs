@@ -1,35 +1,35 @@
-//! Exit codes, as documented constants. A round's own codes are in `core` ([`RoundOutcome::exit_code`]); here are the
-//! names under which the command line uses them, and nothing else decides a number.
+//! Exit codes, as documented constants. A round's own codes are in `core` ([`RoundOutcome::exit_code`]); this module
+//! names them for the command line, and no other code decides a number.
 
 use loopwright_core::outcome::RoundOutcome;
 use std::process::ExitCode;
 
-/// How a command ended, as the shell sees it.
+/// The end of a command, as the shell sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CommandExit(u8);
 
 impl CommandExit {
     /// Done.
     pub(crate) const DONE: Self = Self(0);
-    /// We or the world broke; also a store that another process holds.
+    /// Loopwright or its environment broke; also a store that another process holds.
     pub(crate) const FAILED: Self = Self(1);
     /// Wrong usage, invalid configuration, unknown name.
     pub(crate) const USAGE: Self = Self(2);
-    /// A gate or a checker said no; `gates test` found something.
+    /// A gate or a checker rejected the work; `gates test` found a problem.
     pub(crate) const REJECTED: Self = Self(11);
-    /// Policy says no; an answer to content that moved.
+    /// Policy refuses it; also an answer to content that changed.
     pub(crate) const REFUSED: Self = Self(15);
     /// Interrupted by a signal.
     pub(crate) const INTERRUPTED: Self = Self(130);
 
-    /// The code of a round's end; a round without an end has failed as far as a caller is concerned.
+    /// The code of a round's outcome; a round without an outcome counts as failed.
     pub(crate) fn from_outcome(outcome: Option<RoundOutcome>) -> Self {
         outcome.map_or(Self::FAILED, |outcome| Self(outcome.exit_code()))
     }
 }
 
 impl From<u8> for CommandExit {
-    /// A code that a command elsewhere ended with.
+    /// The exit code of a command that ran in the daemon.
     fn from(code: u8) -> Self {
         Self(code)
     }

@@ -1,4 +1,4 @@
-//! The `loopwright` command: parses what was typed, does it, prints the answer, and exits with a documented code.
+//! The `loopwright` command: parses its arguments, runs the verb, prints the answer, and exits with a documented code.
 
 mod args;
 mod context;
@@ -23,7 +23,7 @@ use context::{CommandContext, CommandEnvironment};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // First of all: this program executed again to play a scripted agent is not a command line.
+    // This comes first: when this program is executed again as a scripted agent, its arguments are not a command line.
     loopwright::agents::main_if_asked();
     panic::report_as_bug();
     let env = CommandEnvironment::read();

@@ -1,6 +1,6 @@
 //! The only printer. Answers go to standard output, everything else to standard error; with `--json` the answer is
-//! exactly one document. A command that runs in a daemon prints to whoever typed it. What others wrote is shown with its control characters escaped, so that no text can move the
-//! cursor, change colours or pass for a line of ours.
+//! exactly one document. A command that runs in a daemon prints to the process that sent it. Control characters in
+//! foreign text are escaped, so that no text can move the cursor, change colours or pass for a line of ours.
 
 mod channel;
 mod escape;
@@ -17,7 +17,7 @@ use serde_json::json;
 use std::io::{self, IsTerminal as _, Write};
 use std::sync::Mutex;
 
-/// What form answers take.
+/// The format of answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OutputFormat {
     /// Text for people.
@@ -35,12 +35,12 @@ pub(crate) enum ColourChoice {
     Never,
 }
 
-/// The few looks that text can have; each is readable without.
+/// The few styles of text; it stays readable without them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TextStyle {
     /// Headings.
     Bold,
-    /// What matters less.
+    /// Less important text.
     Dim,
     /// Good.
     Green,
@@ -62,12 +62,12 @@ impl TextStyle {
     }
 }
 
-/// Where text goes.
+/// The destination of text.
 #[derive(Debug, Clone)]
 enum OutputTarget {
     /// To this process's own streams.
     Own,
-    /// To whoever typed the command, in another process.
+    /// To the process that sent the command.
     Remote(OutputSender),
 }
 
@@ -88,7 +88,7 @@ impl OutputTarget {
     }
 }
 
-/// Where everything is printed.
+/// The printer of a command.
 #[derive(Debug)]
 pub(crate) struct CommandOutput {
     form: OutputFormat,
@@ -104,7 +104,7 @@ impl CommandOutput {
         Self::with(OutputTarget::Own, form, colour)
     }
 
-    /// A printer for a command that was typed in another process.
+    /// A printer for a command that another process sent.
     pub(crate) fn remote(line: OutputSender, form: OutputFormat, colour: ColourChoice) -> Self {
         Self::with(OutputTarget::Remote(line), form, colour)
     }
@@ -131,12 +131,12 @@ impl CommandOutput {
         }
     }
 
-    /// What the streams are that it prints to.
+    /// The streams that it prints to.
     pub(crate) fn streams(&self) -> StreamInfo {
         self.target.streams()
     }
 
-    /// Prints what a printer elsewhere said, as it is.
+    /// Prints the output of a printer in another process, unchanged.
     pub(crate) fn relay(&self, said: OutputChunk) {
         let is_answer = matches!(said, OutputChunk::Out(_));
         let written = self.target.write(said);
@@ -150,17 +150,17 @@ impl CommandOutput {
         self.form == OutputFormat::Json
     }
 
-    /// Whether a person looks at standard output.
+    /// Whether standard output is a terminal.
     pub(crate) fn is_terminal(&self) -> bool {
         self.target.streams().out_is_terminal
     }
 
-    /// How many characters a line may have: the terminal's, or any number where there is none.
+    /// How many characters a line may have: the width of the terminal, or no limit without one.
     pub(crate) fn width(&self) -> usize {
         self.target.streams().width.map_or(usize::MAX, usize::from)
     }
 
-    /// Whether what is printed still reaches somebody.
+    /// Whether the output still has a reader.
     pub(crate) fn has_reader(&self) -> bool {
         self.write_error.lock().is_ok_and(|trouble| trouble.is_none())
     }
@@ -186,7 +186,7 @@ impl CommandOutput {
         }
     }
 
-    /// Prints a line or a page of the answer; nothing with `--json`.
+    /// Prints a line or a page of the answer; does nothing with `--json`.
     pub(crate) fn print(&self, text: &str) {
         match self.form {
             OutputFormat::Text => self.print_raw(text),
@@ -194,28 +194,28 @@ impl CommandOutput {
         }
     }
 
-    /// Prints text that is meant for another program, whatever the form.
+    /// Prints text that is meant for another program, in either format.
     pub(crate) fn script(&self, text: &str) {
         self.print_raw(text);
     }
 
-    /// Prints a line beside the answer.
+    /// Prints a line on standard error.
     pub(crate) fn note(&self, text: &str) {
-        // There is nobody left to tell when it cannot be written.
+        // A failure to write to standard error cannot be reported anywhere.
         let _ = self.target.write(OutputChunk::Err(whole_line(text)));
     }
 
-    /// Text in a look, where standard output shows it.
+    /// Text in a style, if standard output shows it.
     pub(crate) fn style(&self, look: TextStyle, text: &str) -> String {
         apply_style(self.colour_out, look, text)
     }
 
-    /// Text in a look, where standard error shows it.
+    /// Text in a style, if standard error shows it.
     pub(crate) fn style_note(&self, look: TextStyle, text: &str) -> String {
         apply_style(self.colour_err, look, text)
     }
 
-    /// Prints why a command did not do what it was asked.
+    /// Prints the error of a command.
     pub(crate) fn error(&self, error: &CommandError) {
         match self.form {
             OutputFormat::Json => self.document(&json!({
@@ -246,7 +246,7 @@ impl CommandOutput {
         }
     }
 
-    /// Ends printing: an answer that could not be written is a failure, except to a reader that has gone.
+    /// Ends printing: an answer that could not be written is a failure, except when its reader has gone.
     pub(crate) fn finish(&self, exit: CommandExit) -> CommandExit {
         let trouble = self.write_error.lock().ok().and_then(|mut trouble| trouble.take());
         match trouble {
@@ -278,9 +278,9 @@ fn own_streams() -> StreamInfo {
     }
 }
 
-/// Prints a line beside the answer, from where no printer is at hand.
+/// Prints a line on standard error, where no printer is available.
 pub(crate) fn note(text: &str) {
-    // There is nobody left to tell when standard error cannot be written.
+    // A failure to write to standard error cannot be reported anywhere.
     let _ = OutputTarget::Own.write(OutputChunk::Err(whole_line(text)));
 }
 

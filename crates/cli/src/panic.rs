@@ -1,8 +1,8 @@
-//! The last resort: a panic is a bug of ours, said as such, with exit code 1 instead of a bare trace.
+//! The last resort: a panic is a bug of ours and is reported as one, with exit code 1 instead of a bare trace.
 
 use std::io::Write as _;
 
-/// In a daemon a panic ends what panicked and nothing else: whoever waits for it hears of it.
+/// In a daemon, a panic ends only the task that panicked; its caller gets an error.
 pub(crate) fn report_and_continue() {
     std::panic::set_hook(Box::new(|info| {
         let text = format!("error: this is a bug in loopwright: {info}\n");
@@ -10,7 +10,7 @@ pub(crate) fn report_and_continue() {
     }));
 }
 
-/// Installs the message. Exiting from the hook ends all threads at once; the journal is made for that.
+/// Installs the panic message. Exiting from the hook ends all threads at once; the journal is designed for that.
 pub(crate) fn report_as_bug() {
     std::panic::set_hook(Box::new(|info| {
         let text =

@@ -1,4 +1,4 @@
-//! What a person sees while a round runs, on standard error. Lines of agents are escaped, indented and prefixed, so that
+//! The progress of a round for people, on standard error. Lines of agents are escaped, indented and prefixed, so that
 //! none of them can pass for a line of ours.
 
 use crate::output::{CommandOutput, TextStyle, safe};
@@ -9,19 +9,19 @@ use loopwright_core::gate::{GateResult, GateStatus};
 use loopwright_core::level::LoopLevel;
 use std::sync::Arc;
 
-/// How much is told.
+/// How much to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ProgressDetail {
-    /// Nothing.
+    /// Print nothing.
     Off,
-    /// Stages, gates, and what agents write.
+    /// Print stages, gates, and the output of agents.
     Info,
-    /// Also every move of the round.
+    /// Also every transition of the round.
     Debug,
 }
 
 impl ProgressDetail {
-    /// Reads `LOOPWRIGHT_LOG`; nothing said means the middle.
+    /// Reads `LOOPWRIGHT_LOG`; the default is `info`.
     pub(crate) fn parse(text: Option<&str>) -> Option<Self> {
         match text {
             None | Some("info") => Some(Self::Info),
@@ -32,7 +32,7 @@ impl ProgressDetail {
     }
 }
 
-/// Shows a round as it goes.
+/// Prints a round as it runs.
 #[derive(Debug)]
 pub(crate) struct ProgressDisplay {
     out: CommandOutput,
@@ -41,7 +41,7 @@ pub(crate) struct ProgressDisplay {
 }
 
 impl ProgressDisplay {
-    /// A screen; with `--json` it stays dark.
+    /// A display; with `--json` it prints nothing.
     pub(crate) fn new(out: &CommandOutput, telling: ProgressDetail, running: &CurrentRound) -> Self {
         let detail = if out.is_json() { ProgressDetail::Off } else { telling };
         Self { out: out.duplicate(), detail, running: Arc::clone(running) }

@@ -1,5 +1,5 @@
-//! The end of a round in words: how it ended, why, where to read more, what to do next. Facts of the engine first; what
-//! others wrote is escaped.
+//! The end of a round as text: its outcome, the reasons, the report and the next steps. Facts of the engine come first;
+//! foreign text is escaped.
 
 use crate::output::{CommandOutput, TextStyle, safe};
 use crate::view::page;
@@ -7,17 +7,17 @@ use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::report::RoundReport;
 use loopwright_core::round::BoundaryLevel;
 
-/// How a round ended, for people, and what they would probably do next.
+/// The end of a round, for people, and the probable next steps.
 pub(crate) fn render_end_and_steps(out: &CommandOutput, report: &RoundReport) -> String {
     let steps = next_steps(report).into_iter().map(|step| format!("\n  next: {step}"));
     format!("{}{}", render_end(out, report), steps.collect::<String>())
 }
 
-/// How a round ended, for people.
+/// The end of a round, for people.
 pub(crate) fn render_end(out: &CommandOutput, report: &RoundReport) -> String {
     let mut lines = vec![headline(out, report)];
     lines.extend(report.reasons.iter().map(|reason| format!("  {}: {}", reason.stage.word(), safe(&reason.text))));
-    // The report itself has a line of its own below.
+    // The report itself has its own line below.
     for item in report.outbox.iter().filter(|item| item.receipt.is_none() || item.receipt != report.report) {
         let target = item.target.as_ref().map_or(String::new(), |target| format!(" on {}", safe(target)));
         let receipt = item.receipt.as_ref().map_or(String::new(), |place| format!(": {}", safe(place)));
@@ -32,13 +32,13 @@ pub(crate) fn render_end(out: &CommandOutput, report: &RoundReport) -> String {
     lines.join("\n")
 }
 
-/// What held the round's agents and gates, and whose choice that was.
+/// The boundary around the round's agents and gates, and the reason for it.
 pub(crate) fn boundary_text(report: &RoundReport) -> String {
     match report.boundary.level {
         BoundaryLevel::Kernel if report.boundary.gaps.is_empty() => "kernel".to_owned(),
-        BoundaryLevel::Kernel => format!("kernel; not held: {}", safe(&report.boundary.gaps.join("; "))),
-        BoundaryLevel::Process => "process: this host cannot hold agents; see `loopwright doctor`".to_owned(),
-        BoundaryLevel::Off => "off, by the loop's own choice (`sandbox: off`)".to_owned(),
+        BoundaryLevel::Kernel => format!("kernel; not enforced: {}", safe(&report.boundary.gaps.join("; "))),
+        BoundaryLevel::Process => "process: this host cannot confine agents; see `loopwright doctor`".to_owned(),
+        BoundaryLevel::Off => "off, because the loop sets `sandbox: off`".to_owned(),
     }
 }
 
@@ -53,7 +53,7 @@ fn headline(out: &CommandOutput, report: &RoundReport) -> String {
     format!("{} {} ({round})", safe(&report.loop_name), out.style(look, outcome))
 }
 
-/// What a person would probably do next.
+/// The probable next steps of a person.
 pub(crate) fn next_steps(report: &RoundReport) -> Vec<String> {
     let round = safe(&report.round);
     match report.outcome {

@@ -1,5 +1,5 @@
 //! Two-stage stop: the first Ctrl-C or SIGTERM asks the round to end, the second ends everything at once. The journal
-//! survives both; what a second signal leaves is taken up by the next command.
+//! survives both; the next command recovers whatever a second signal leaves.
 
 use crate::exit::CommandExit;
 use crate::output;
@@ -7,10 +7,10 @@ use loopwright::proc::CancelToken;
 use std::sync::{Arc, OnceLock};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The round that runs, once there is one: its processes are ended by the second signal.
+/// The running round, once there is one: the second signal ends its processes.
 pub(crate) type CurrentRound = Arc<OnceLock<String>>;
 
-/// The signals that ask a process to end. Those that cannot be heard keep their usual meaning.
+/// The signals that ask a process to end. A signal that cannot be caught keeps its default action.
 pub(crate) struct SignalListener(Vec<Signal>);
 
 impl SignalListener {
@@ -19,12 +19,12 @@ impl SignalListener {
         Self::for_kinds([SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()])
     }
 
-    /// These.
+    /// Listens for these signals.
     pub(crate) fn for_kinds<const N: usize>(kinds: [SignalKind; N]) -> Self {
         Self(kinds.into_iter().filter_map(|kind| signal(kind).ok()).collect())
     }
 
-    /// Comes back with the next one.
+    /// Returns when the next signal arrives.
     pub(crate) async fn next(&mut self) {
         let signals = &mut self.0;
         std::future::poll_fn(|cx| {
@@ -35,7 +35,7 @@ impl SignalListener {
     }
 }
 
-/// A request to stop that signals throw.
+/// A request to stop that signals trigger.
 pub(crate) fn cancel_on_signal(running: &CurrentRound) -> CancelToken {
     let cancel = CancelToken::new();
     tokio::spawn(listen(SignalListener::new(), cancel.clone(), Arc::clone(running)));
@@ -44,11 +44,11 @@ pub(crate) fn cancel_on_signal(running: &CurrentRound) -> CancelToken {
 
 async fn listen(mut signals: SignalListener, cancel: CancelToken, running: CurrentRound) {
     signals.next().await;
-    output::note("interrupted: ending the round; once more ends everything at once");
+    output::note("interrupted: ending the round; interrupt again to end everything at once");
     cancel.cancel();
     signals.next().await;
     if let Some(round) = running.get() {
-        // Whatever is left is swept by the next command as well.
+        // The next command removes anything that is left.
         let _ = loopwright::proc::sweep(&format!("lw-{round}"));
     }
     std::process::exit(CommandExit::INTERRUPTED.into());

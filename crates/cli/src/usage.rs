@@ -1,4 +1,4 @@
-//! A command line that could not be parsed, or one that asks for help: shown as clap words it, or as a JSON error.
+//! A command line that could not be parsed, or one that asks for help: shown as clap's text, or as a JSON error.
 
 use crate::args::GlobalFlags;
 use crate::context::{CommandContext, CommandEnvironment};
@@ -6,7 +6,7 @@ use crate::error::{CommandError, CommandErrorKind};
 use crate::exit::CommandExit;
 use clap::error::ErrorKind;
 
-/// Prints help, the version or what is wrong with the words.
+/// Prints help, the version, or the problem of the arguments.
 pub(crate) fn print_usage_error(error: &clap::Error, env: CommandEnvironment) -> CommandExit {
     let asked_for = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     let json = !asked_for && std::env::args_os().take_while(|word| word != "--").any(|word| word == "--json");

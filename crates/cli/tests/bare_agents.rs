@@ -1,5 +1,6 @@
-//! The real agents, bare, against the scripted model: one scenario for all of them. Each edits files, runs a command and ends,
-//! and tells exactly the tokens that the model told it. What the engine makes of them is tested elsewhere.
+//! The real agents without the engine, against the scripted model: one scenario for all of them. Each edits files, runs
+//! a command and ends, and reports exactly the tokens that the model reported to it. Other tests cover the engine's
+//! handling of them.
 
 #![allow(clippy::disallowed_methods, reason = "the agents are started bare, as a shell would start them")]
 
@@ -19,7 +20,7 @@ run python3 calc.py > result.txt
 say The sum is mended.
 ";
 
-/// A place with a small repository, below the build's own folder: one agent takes no home below `/tmp`.
+/// A folder with a small repository, below the build's own folder: one agent accepts no home below `/tmp`.
 struct Place {
     folder: tempfile::TempDir,
 }
@@ -43,7 +44,7 @@ impl Place {
         self.folder.path().join(name)
     }
 
-    /// The agent with an environment of its own and the prompt as its input.
+    /// The agent with its own environment and the prompt as its input.
     fn command(&self, program: &Path) -> Command {
         let prompt = self.at("prompt");
         std::fs::write(&prompt, "Mend the sum in calc.py.\n").expect("the prompt can be written");
@@ -77,7 +78,7 @@ fn events(ran: &Output, kind: &str) -> Vec<Value> {
     events.filter(|event| event["type"] == kind).collect()
 }
 
-/// What the model told of: uncached input, output, cache reads.
+/// The usage that the model reported: uncached input, output, cache reads.
 fn told(model: &ModelServer, name: &str) -> [u64; 3] {
     let total = &model.counter()["models"][name];
     ["input", "output", "cache_read"].map(|key| total[key].as_u64().expect("a number"))
@@ -88,7 +89,7 @@ fn numbers(value: &Value, keys: [&str; 3]) -> [u64; 3] {
 }
 
 #[test]
-fn claude_does_what_the_model_says_and_tells_its_tokens() {
+fn claude_follows_the_model_and_reports_its_tokens() {
     let Some(program) = agents::require_program("claude") else { return };
     let (place, model) = (Place::new(), model());
     let mut command = place.command(&program);
@@ -105,7 +106,7 @@ fn claude_does_what_the_model_says_and_tells_its_tokens() {
 }
 
 #[test]
-fn codex_does_what_the_model_says_and_tells_its_tokens() {
+fn codex_follows_the_model_and_reports_its_tokens() {
     let Some(program) = agents::require_program("codex") else { return };
     // One model gets a patch tool, another writes programs that call tools, and an unknown one has a shell only.
     for name in ["gpt-5.5", "gpt-6.1-sol", "m1"] {
@@ -137,7 +138,7 @@ fn codex_does_what_the_model_says_and_tells_its_tokens() {
 }
 
 #[test]
-fn opencode_does_what_the_model_says_and_tells_its_tokens() {
+fn opencode_follows_the_model_and_reports_its_tokens() {
     let Some(program) = agents::require_program("opencode") else { return };
     let (place, model) = (Place::new(), model());
     let mut command = place.command(&program);
@@ -163,7 +164,7 @@ fn opencode_does_what_the_model_says_and_tells_its_tokens() {
 }
 
 #[test]
-fn gemini_does_what_the_model_says_and_tells_its_tokens() {
+fn gemini_follows_the_model_and_reports_its_tokens() {
     let Some(program) = agents::require_program("gemini") else { return };
     let (place, model) = (Place::new(), model());
     let settings = serde_json::json!({
@@ -185,7 +186,7 @@ fn gemini_does_what_the_model_says_and_tells_its_tokens() {
 }
 
 #[test]
-fn goose_does_what_the_model_says() {
+fn goose_follows_the_model() {
     let Some(program) = agents::require_program("goose") else { return };
     let (place, model) = (Place::new(), model());
     let mut command = place.command(&program);
@@ -197,7 +198,7 @@ fn goose_does_what_the_model_says() {
     assert_eq!(events(&ran, "complete").len(), 1);
 }
 
-/// A version that is pinned anew has to be recorded anew, or our readers are tested against yesterday's words.
+/// A newly pinned version has to be recorded again, otherwise our readers are tested against old output.
 #[test]
 fn every_pinned_agent_has_its_streams_recorded() {
     let streams = Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine/tests/streams");

@@ -1,4 +1,4 @@
-//! Budgets as people meet them: what is said when a ceiling is met, how room is added, and rounds that only report.
+//! Budgets as users see them: the messages when a ceiling is reached, raises, and rounds that only report.
 
 use loopwright_testkit::{TestEnv, TestRepo};
 use serde_json::Value;
@@ -8,7 +8,7 @@ struct World {
     repo: TestRepo,
 }
 
-/// Thirty dollars buy a million input tokens of a model that nobody named, so a thousand cost three cents.
+/// Thirty dollars buy a million input tokens of an unnamed model, so a thousand tokens cost three cents.
 fn world(config: &str, loops: &[(&str, &str, u32)]) -> World {
     let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright"));
     let repo = env.repo("repo");
@@ -48,7 +48,7 @@ fn says(report: &Value, words: &[&str]) {
 }
 
 #[test]
-fn a_day_without_room_is_named_and_a_raise_makes_room_for_today() {
+fn an_exhausted_day_is_named_and_a_raise_extends_it_for_today() {
     let budget = format!("{ALONE}\nbudget: {{ round: {{ usd: 0.6 }}, day: {{ usd: 1 }} }}");
     let world = world("", &[("look", &budget, 20_000)]);
     assert_eq!(world.json("run look", 0)["spend"]["usd"], 0.6);

@@ -1,4 +1,4 @@
-//! `check` and `gates test`: everything wrong with loops is found before a round, all at once, with its place.
+//! `check` and `gates test`: they find every problem of loops before a round, all at once, with its location.
 
 use expect_test::{Expect, expect};
 use loopwright_testkit::{TestEnv, TestRepo};
@@ -75,7 +75,7 @@ fn good_loops_are_listed_with_their_level() {
 }
 
 #[test]
-fn problems_of_all_files_are_told_at_once() {
+fn problems_of_all_files_are_shown_at_once() {
     let env = env();
     let repo = good_repo(&env);
     repo.write(".loopwright/loops/bad.md", "---\nname: bad\nintent: x\nbudjet: 3\n---\n# Maker\nx\n");
@@ -96,7 +96,7 @@ fn problems_of_all_files_are_told_at_once() {
                | ^^^^^^
                = hint: did you mean `budget`?
 
-            error: `../etc` is no name for a loop: `/` is not allowed in a name; use lower-case letters, digits, `-`, `_` and `.`
+            error: `../etc` is not a valid name for a loop: `/` is not allowed in a name; use lower-case letters, digits, `-`, `_` and `.`
               --> .loopwright/loops/worse.yaml:1:7
                |
              1 | name: ../etc
@@ -138,13 +138,13 @@ fn two_loops_of_one_name_are_both_unusable() {
         2,
         &expect![[r#"
             $ loopwright check
-            no loop file can be used as it is
+            no loop file is usable
             [stderr]
-            error: the name `good` is taken by .loopwright/loops/twin.md as well
+            error: the name `good` is also used by .loopwright/loops/twin.md
               --> .loopwright/loops/good.md
                = hint: give one of the two another `name:`
 
-            error: the name `good` is taken by .loopwright/loops/good.md as well
+            error: the name `good` is also used by .loopwright/loops/good.md
               --> .loopwright/loops/twin.md
                = hint: give one of the two another `name:`
 
@@ -260,7 +260,7 @@ fn gate_that_cannot_fail_is_found_by_trying_it_without_the_code() {
 }
 
 #[test]
-fn loop_files_that_are_no_files_are_problems_and_keep_nobody_waiting() {
+fn loop_files_that_are_not_regular_files_are_problems_and_do_not_block() {
     let env = env();
     let repo = good_repo(&env);
     std::fs::create_dir(repo.path().join(".loopwright/loops/folder.md")).expect("a folder can be made");

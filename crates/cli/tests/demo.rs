@@ -1,4 +1,4 @@
-//! The demo, as a newcomer runs it: nothing set up, nothing of theirs touched.
+//! The demo, as a new user runs it: without set-up, and without touching the user's files.
 #![allow(clippy::disallowed_methods, reason = "tests start the program")]
 
 use loopwright_testkit::TestEnv;
@@ -23,17 +23,17 @@ fn demo_ships_the_honest_change_catches_the_cheat_and_reports() {
     }
     let pull = rounds[0]["outbox"][0]["receipt"].as_str().expect("a receipt");
     let text = std::fs::read_to_string(pull).expect("the pull request is there");
-    assert!(text.contains("let out by | demo"), "{text}");
+    assert!(text.contains("approved by | demo"), "{text}");
     std::fs::remove_dir_all(folder).expect("the demo's folder goes");
 }
 
 #[test]
-fn demo_tells_its_story_and_where_to_look() {
+fn demo_explains_its_rounds_and_names_the_next_steps() {
     let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright"));
     let ran = env.loopwright(["demo"]).success();
     let story = ran.stdout();
     for words in
-        ["mend-cart shipped", "quick-fix rejected", "morning-report reported", "Where to look", "approves it as `demo`"]
+        ["fix-cart shipped", "quick-fix rejected", "morning-report reported", "Where to look", "approves it as `demo`"]
     {
         assert!(story.contains(words), "{words} is not in\n{story}");
     }

@@ -1,5 +1,5 @@
 //! Repositories with dependencies under a denied network: a set-up fetches them on base from a server on loopback, and
-//! makers and gates then work from what it left. One project each in Rust, JavaScript and Python.
+//! makers and gates then use its output. One project each in Rust, JavaScript and Python.
 
 #[path = "dependencies/registry.rs"]
 mod registry;
@@ -42,7 +42,7 @@ fn rust_project_builds_and_tests_with_what_setup_fetched() {
     world.shipped(&round, &["lib.rs"]);
     let fetched = registry.requests();
     assert!(fetched > 0, "the set-up went to the registry");
-    // The same base again: what was prepared is used, and nobody is asked.
+    // The same base again: the prepared layer is used, and the registry receives no request.
     let again = world.run_again();
     world.shipped(&again, &["lib.rs"]);
     assert_eq!(registry.requests(), fetched);
@@ -107,7 +107,7 @@ fn python_project_tests_with_what_setup_installed() {
     let fetched = registry.requests();
     assert!(fetched > 0, "the set-up went to the index");
     world.shipped(&world.run_again(), &["greet.py"]);
-    // Nothing was to be fetched again, and behind walls the maker reached nobody.
+    // Nothing was fetched again, and the sandboxed maker reached no server.
     let reached = if round["boundary"]["level"] == "kernel" { 0 } else { 1 };
     assert_eq!(registry.requests() - fetched, reached);
 }

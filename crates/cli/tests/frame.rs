@@ -1,4 +1,4 @@
-//! The frame every verb hangs in: help, usage errors, repositories, configuration, printing.
+//! The common parts of all verbs: help, usage errors, repositories, configuration, printing.
 
 use expect_test::{Expect, expect};
 use loopwright_testkit::TestEnv;
@@ -67,7 +67,7 @@ fn errors_are_one_json_document_when_asked_for() {
 }
 
 #[test]
-fn folder_without_a_repository_is_told_how_to_get_one() {
+fn folder_without_a_repository_shows_how_to_create_one() {
     check(
         &env(),
         "",
@@ -97,7 +97,7 @@ fn folder_without_a_repository_is_told_how_to_get_one() {
 }
 
 #[test]
-fn repository_without_commits_is_told_to_make_one() {
+fn repository_without_commits_shows_how_to_make_one() {
     let env = env();
     let repo = env.repo("r");
     repo.write(
@@ -138,7 +138,7 @@ fn completions_exist_for_every_usual_shell() {
 
 #[test]
 fn configuration_names_the_origin_of_every_value() {
-    // Columns are as wide as the temporary root is long.
+    // The column widths depend on the length of the temporary root's path.
     let env = env().with_redaction(" {2,}", "  ");
     let repo = env.repo("r");
     repo.write(".loopwright/config.yaml", "approvals: { expire: 2d }\nsensitive: [deploy/**]\n");
@@ -207,7 +207,7 @@ fn named_configuration_that_is_not_there_is_an_error() {
         &expect![[r#"
             $ loopwright config
             [stderr]
-            error: LOOPWRIGHT_CONFIG names a file that is not there
+            error: LOOPWRIGHT_CONFIG names a file that does not exist
               --> nowhere.yaml
 
             error: 1 problem in 1 file
@@ -236,13 +236,13 @@ fn answer_that_cannot_be_written_is_a_failure() {
 }
 
 #[test]
-fn no_colour_where_nobody_looks() {
+fn no_colour_without_a_terminal() {
     let ran = env().loopwright(["doctor"]).success();
     assert!(!ran.stdout().contains('\x1b') && !ran.stderr().contains('\x1b'));
 }
 
 #[test]
-fn doctor_tries_every_wall_and_only_what_is_missing_is_a_failure() {
+fn doctor_tests_every_sandbox_feature_and_only_missing_ones_fail() {
     let env = env();
     let text = env.loopwright(["doctor"]).success().stdout();
     assert!(text.contains("kernel: loops run here at every level"), "{text}");
@@ -252,7 +252,7 @@ fn doctor_tries_every_wall_and_only_what_is_missing_is_a_failure() {
     let walls: Vec<_> = checks.iter().filter_map(|check| check["name"].as_str()?.strip_prefix("wall ")).collect();
     let all = ["user namespace", "files", "processes", "network", "system calls", "landlock", "overlay", "resources"];
     assert_eq!(walls, all);
-    // Whatever does not hold says what to do about it, and whatever holds needs nothing done.
+    // A part that does not work names its remedy, and a part that works has none.
     for check in checks.iter().filter(|check| check["name"].as_str().is_some_and(|name| name.starts_with("wall"))) {
         assert!(check["status"] == "gap" || check["fix"].is_null(), "{check}");
     }
@@ -274,7 +274,7 @@ fn init_writes_a_loop_that_checks_and_never_overwrites() {
             wrote .loopwright/loops/first-look.md
             wrote .loopwright/first-look.script
             tests not recognised: add a gate to the loop file
-            agents none found; the example follows a script, and any command can be an agent
+            agents none found; the example uses a script, and any command can be an agent
             next: loopwright check
             next: loopwright run first-look
             [exit 0]

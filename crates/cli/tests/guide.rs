@@ -1,11 +1,11 @@
-//! The README's loop file and the guide, done word for word: a page that does not work as written is a bug.
+//! The README's loop file and the guide, executed word for word: a page that does not work as written is a bug.
 
 #![allow(clippy::disallowed_methods, reason = "the guide is pasted into a shell")]
 
 use loopwright_testkit::{TRUSTED_PATH, TestEnv};
 use std::path::Path;
 
-/// The blocks of a page in a language, in order.
+/// The code blocks of a page in a language, in order.
 fn blocks(page: &str, language: &str) -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(page);
     let text = std::fs::read_to_string(path).expect("the page is there");
@@ -19,7 +19,7 @@ fn shell() -> TestEnv {
     TestEnv::new("/bin/sh").with_env("PATH", format!("{}:{TRUSTED_PATH}", binary.display()))
 }
 
-/// Runs a block in a folder, as a shell does when it is pasted: every line, and the exit code is the last one's.
+/// Runs a block in a folder like a pasted block in a shell: every line, and the exit code is that of the last line.
 #[track_caller]
 fn paste(shell: &TestEnv, folder: &Path, block: &str, code: i32) -> String {
     let ran = shell.loopwright_in(folder, ["-c", block]).code(code);

@@ -56,7 +56,7 @@ fn an_item_named_by_a_person_is_worked_on_without_asking_the_probe() {
 }
 
 #[test]
-fn a_probe_that_breaks_fails_the_round_and_starts_no_agent() {
+fn a_probe_that_fails_fails_the_round_and_starts_no_agent() {
     let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright"));
     let repo = world(&env, "echo broken >&2; exit 7\n", GREET);
     let round = run(&env, &repo, &[]);
@@ -89,7 +89,7 @@ fn items(round: &serde_json::Value) -> Vec<String> {
 }
 
 #[test]
-fn loop_with_a_batch_takes_so_many_items_a_round_and_each_is_processed() {
+fn loop_with_a_batch_takes_several_items_a_round_and_each_is_processed() {
     let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright"));
     let repo = pairs(&env, "echo ada@1\necho bob@1\necho cyd@1\n", GREET);
     let told: Vec<_> = (0..3).map(|_| run(&env, &repo, &[])).collect();
@@ -194,7 +194,7 @@ fn what_a_loop_knows_of_its_items_is_shown_as_the_seed_has_it_and_can_be_forgott
 }
 
 #[test]
-fn silence_is_a_no() {
+fn an_expired_question_rejects_the_round() {
     let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright"));
     let repo = env.repo("house");
     repo.write(".loopwright/config.yaml", "approvals: { expire: 1ms }\n");

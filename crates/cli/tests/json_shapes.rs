@@ -1,5 +1,6 @@
-//! The documents of `--json`: their shapes against committed ones, their keys and words against the contract, and all of it
-//! against `docs/json.md`. A change here is a change for everybody's scripts: bless it with `UPDATE_EXPECT=1`, then document it.
+//! The documents of `--json`: their shapes against committed ones, their keys and words against the contract, and all
+//! of it against `docs/json.md`. A change here changes the interface for users' scripts: bless it with
+//! `UPDATE_EXPECT=1`, then document it.
 
 #[path = "json_shapes/shape.rs"]
 mod shape;
@@ -22,7 +23,7 @@ macro_rules! check_shape {
     };
 }
 
-/// Every key of an object, which may have more.
+/// Asserts that an object has all these keys; it may have more.
 #[track_caller]
 fn has_keys(value: &Value, keys: &str) {
     for key in keys.split(' ') {
@@ -30,7 +31,7 @@ fn has_keys(value: &Value, keys: &str) {
     }
 }
 
-/// Every word at a path is one of these; null is no word.
+/// Asserts that every word at a path is one of these; null is not a word.
 #[track_caller]
 fn words_at(document: &Value, path: &str, words: &str) {
     for value in values(document, path).into_iter().filter(|value| !value.is_null()) {
@@ -144,7 +145,7 @@ fn lists_have_the_keys_of_the_contract() {
 }
 
 #[test]
-fn looks_at_the_record_have_their_documented_shapes() {
+fn views_of_the_record_have_their_documented_shapes() {
     let world = World::new();
     let (fixed, looked) = (world.run("fix", 10), world.run("look", 0));
     let of_rounds =
@@ -165,7 +166,7 @@ fn looks_at_the_record_have_their_documented_shapes() {
 }
 
 #[test]
-fn looks_at_money_have_their_documented_shapes() {
+fn views_of_spend_have_their_documented_shapes() {
     let world = World::new();
     let (full, nothing) = (world.json("budget", 0), world.json("costs", 0));
     drop(world.json("run fix --item issue-7", 10));
@@ -179,7 +180,7 @@ fn looks_at_money_have_their_documented_shapes() {
     check_shape!("costs", costs.iter().chain([&nothing]));
 }
 
-/// Edits an event behind the store's back, with the journal's own guards taken away.
+/// Edits an event without the store, after removing the journal's triggers.
 fn edit(store: &std::path::Path) {
     let sql =
         "DROP TRIGGER events_keep_update; UPDATE events SET body = replace(body, 'manual', 'mutual') WHERE seq = 1";
@@ -193,7 +194,7 @@ fn edit(store: &std::path::Path) {
 }
 
 #[test]
-fn looks_at_files_and_the_machine_have_their_documented_shapes() {
+fn views_of_files_and_the_machine_have_their_documented_shapes() {
     let world = World::new();
     let well = world.json("check", 0);
     let gates = [world.json("gates test fix", 0), world.json("gates test look", 0)];
@@ -206,7 +207,7 @@ fn looks_at_files_and_the_machine_have_their_documented_shapes() {
     let doctor = world.json("doctor", 0);
     words_at(&doctor, "checks[].status", "ok gap info missing");
     words_at(&doctor, "boundary", "kernel process");
-    // Where everything holds there is nothing to mend, and nobody would see what a fix looks like.
+    // On a host where everything works no check has a fix, and the shape of a fix would be missing.
     let mut mended = doctor.clone();
     mended["checks"][0]["fix"] = "install it".into();
     mended["agents"][0] = serde_json::json!({
@@ -257,7 +258,7 @@ fn errors_are_documents_too() {
 }
 
 #[test]
-fn switches_of_time_have_documented_shapes() {
+fn commands_that_change_scheduling_have_documented_shapes() {
     let world = World::new();
     check_shape!("pause", &[world.json("pause look --why x", 0)]);
     check_shape!("resume", &[world.json("resume look", 0), world.json("resume look", 0)]);

@@ -1,4 +1,5 @@
-//! `dev model` as the real program: it says where it is, speaks each protocol, counts, logs, and survives bad clients.
+//! `dev model` as the real program: it prints its address, answers each protocol, counts, logs, and survives bad
+//! clients.
 
 use loopwright_testkit::{ModelServer, TestEnv};
 use serde_json::{Value, json};
@@ -10,7 +11,7 @@ fn model(scenario: &str) -> ModelServer {
 
 const ONE_TURN: &str = "@ any\nusage input=100 output=10 cache_read=20\nrun ls\n";
 
-/// The same small question in every protocol: where to ask, the body, and a word that the answer has.
+/// The same small request in every protocol: the path, the body, and a word that the answer contains.
 fn questions() -> [(&'static str, Value, &'static str); 4] {
     let schema = json!({ "type": "object", "properties": { "command": { "type": "string" } } });
     [
@@ -75,7 +76,7 @@ fn answers_come_as_one_document_too() {
 }
 
 #[test]
-fn small_questions_of_clients_are_answered() {
+fn small_requests_of_clients_are_answered() {
     let model = model(ONE_TURN);
     assert_eq!(model.ask("HEAD", "/api/hello", "").status, 200);
     assert_eq!(model.ask("GET", "/v1/responses", "").status, 426);
@@ -104,7 +105,7 @@ fn errors_have_their_status_their_headers_and_their_words() {
     assert!(ask().body.contains("fine"));
     let counter = model.counter();
     assert_eq!((&counter["requests"], &counter["errors"]), (&json!(4), &json!(3)));
-    // What failed midway had told of its prompt.
+    // The answer that failed midway had already reported the usage of its prompt.
     assert_eq!(counter["models"]["claude"]["answers"], 2);
     assert_eq!(counter["models"]["claude"]["output"], 61);
 }
@@ -120,7 +121,7 @@ fn a_cut_answer_begins_and_does_not_end() {
 }
 
 #[test]
-fn nonsense_is_an_error_of_the_client_and_the_model_goes_on() {
+fn invalid_requests_are_client_errors_and_the_model_continues() {
     let model = model(ONE_TURN);
     for body in ["", "{", "\u{0}", "[1,2]", "\"x\"", "{\"messages\":{\"a\":[]}}"] {
         for (path, ..) in questions() {
@@ -134,7 +135,7 @@ fn nonsense_is_an_error_of_the_client_and_the_model_goes_on() {
 }
 
 #[test]
-fn a_wrong_scenario_is_told_with_its_line() {
+fn a_wrong_scenario_is_an_error_with_its_line() {
     let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright"));
     std::fs::write(env.root().join("bad.scenario"), "@ maker\nsing\n").expect("it can be written");
     let ran = env.loopwright(["dev", "model", "bad.scenario"]).code(2);
@@ -147,13 +148,13 @@ fn a_wrong_scenario_is_told_with_its_line() {
 fn the_model_ends_with_the_program_that_holds_its_input() {
     let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright"));
     std::fs::write(env.root().join("a.scenario"), ONE_TURN).expect("it can be written");
-    // Standard input is empty here, so it ends at once, and so does the model.
+    // Standard input is empty here, so it closes at once and the model ends.
     let ran = env.loopwright(["dev", "model", "a.scenario", "--until-eof"]).success();
     assert!(ran.stdout().contains("ANTHROPIC_BASE_URL=http://127.0.0.1:"), "{}", ran.transcript());
 }
 
 #[test]
-fn every_scenario_of_the_documentation_is_taken() {
+fn every_scenario_of_the_documentation_is_accepted() {
     let text = include_str!("../../../docs/dev-model.md");
     let scenarios: Vec<&str> =
         text.split("```scenario\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();

@@ -1,5 +1,6 @@
-//! A host that cannot hold agents, simulated: the real program in a user namespace whose own limit of further ones is zero.
-//! Nothing of the machine's own settings is touched. Such a host runs L1, refuses L2, says how to mend it, loses nothing.
+//! A host that cannot isolate agents, simulated: the real program in a user namespace whose own limit of further ones
+//! is zero. The machine's own settings are not changed. Such a host runs L1, refuses L2, names the fix, and loses
+//! nothing.
 #![allow(clippy::disallowed_methods, reason = "tests start the program")]
 
 use loopwright_testkit::{TestEnv, TestRepo, skip};
@@ -7,7 +8,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// Takes the further namespaces away and becomes the program. The limit is that of the new namespace alone.
+/// Sets the limit of further namespaces to zero and executes the program. The limit applies to the new namespace only.
 const WITHOUT: &str = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$@\"";
 
 fn unshared(inner: &Command) -> Command {
@@ -19,7 +20,7 @@ fn unshared(inner: &Command) -> Command {
     command
 }
 
-/// A repository with one loop a level, on a host without walls; none where that cannot be simulated.
+/// A repository with one loop for each level, on a host without isolation; `None` if that cannot be simulated.
 struct Bare {
     env: TestEnv,
     repo: TestRepo,
@@ -85,7 +86,7 @@ fn forged(state: &Path) -> bool {
 }
 
 #[test]
-fn levels_that_need_walls_are_refused_and_nothing_is_started_or_lost() {
+fn levels_that_need_isolation_are_refused_and_nothing_is_started_or_lost() {
     let Some(bare) = Bare::new() else { return };
     let before = bare.repo.tree_digest();
     for name in ["at-l2", "at-l3"] {
@@ -102,7 +103,7 @@ fn levels_that_need_walls_are_refused_and_nothing_is_started_or_lost() {
     }
     before.assert_untouched(&bare.repo.tree_digest());
     assert!(!forged(&bare.env.state()), "nothing left");
-    // The record is whole, also for a host that can: the same state goes on there.
+    // The record is complete, also for a host with isolation: the same state continues there.
     assert_eq!(bare.env.loopwright_in(bare.repo.path(), ["verify"]).success().stdout().lines().count(), 1);
     let listed = bare.env.loopwright_in(bare.repo.path(), ["rounds", "--json"]).success().json();
     assert_eq!(listed["rounds"].as_array().map(Vec::len), Some(2));
@@ -115,11 +116,11 @@ fn reporting_runs_with_a_warning() {
     assert_eq!((&round["outcome"], &round["boundary"]["level"]), (&"reported".into(), &"process".into()));
     let told = bare.run(&["run", "at-l1"]);
     let text = String::from_utf8_lossy(&told.stdout);
-    assert!(text.contains("this host cannot hold agents") && text.contains("loopwright doctor"), "{text}");
+    assert!(text.contains("this host cannot confine agents") && text.contains("loopwright doctor"), "{text}");
 }
 
 #[test]
-fn writing_at_l1_is_refused_where_nothing_keeps_it_from_happening() {
+fn writing_at_l1_without_isolation_is_refused() {
     let Some(bare) = Bare::new() else { return };
     bare.repo
         .write(".loopwright/r.script", "@ maker\nwrite calc.sh x\nstage report.md \"Done.\\n\"\n")
@@ -129,7 +130,7 @@ fn writing_at_l1_is_refused_where_nothing_keeps_it_from_happening() {
 }
 
 #[test]
-fn loop_that_does_without_walls_runs_and_every_view_says_so() {
+fn loop_with_the_sandbox_off_runs_and_every_view_says_so() {
     let Some(bare) = Bare::new() else { return };
     let round = bare.json(&["run", "open", "--json"], 10);
     assert_eq!(round["boundary"]["level"], "off");
@@ -142,7 +143,7 @@ fn loop_that_does_without_walls_runs_and_every_view_says_so() {
 }
 
 #[test]
-fn doctor_names_the_wall_and_the_fix_and_is_strict_on_demand() {
+fn doctor_names_the_missing_feature_and_the_fix_and_is_strict_on_demand() {
     let Some(bare) = Bare::new() else { return };
     let document = bare.json(&["doctor", "--strict", "--json"], 1);
     assert_eq!(document["boundary"], "process");

@@ -1,11 +1,12 @@
-//! A state directory that an earlier build wrote: it opens, it is whole, and its waiting round ships.
+//! A state directory that an earlier build wrote: it opens, it is complete, and its waiting round ships.
 #![allow(clippy::disallowed_methods, reason = "a test may unpack an archive")]
 
 use loopwright_testkit::TestEnv;
 use std::path::Path;
 use std::process::Command;
 
-/// Written by the last build with one owner of the store (schema version 4): `fix` shipped, `spoil` was rejected, `fix` waits.
+/// Written by the last build with one owner of the store (schema version 4): `fix` shipped, `spoil` was rejected, `fix`
+/// waits.
 const FIXTURE: &str = "tests/fixtures/state-v4.tar.gz";
 
 fn env() -> TestEnv {
@@ -24,7 +25,7 @@ fn rounds(env: &TestEnv) -> Vec<(String, String, String)> {
 }
 
 #[test]
-fn state_of_an_earlier_build_is_whole_and_its_waiting_round_ships() {
+fn state_of_an_earlier_build_is_complete_and_its_waiting_round_ships() {
     let env = env();
     assert!(env.loopwright(["verify"]).success().stdout().contains("40 events"), "read before it is migrated");
     let before = rounds(&env);
@@ -34,9 +35,9 @@ fn state_of_an_earlier_build_is_whole_and_its_waiting_round_ships() {
     let _ = env.loopwright(["approve", waiting]).success();
     assert_eq!(rounds(&env)[0].2, "shipped");
     assert!(env.state().join("store.db.bak-v4").is_file(), "the earlier build opens the copy");
-    // The round has events of the one old chain and of its own.
+    // The round has events of the old single chain and of its own chain.
     let verified = env.loopwright(["verify"]).success().stdout();
-    assert!(verified.contains("is whole") && !verified.contains("40 events"), "{verified}");
+    assert!(verified.contains("is intact") && !verified.contains("40 events"), "{verified}");
     for (round, ..) in &before {
         let _ = env.loopwright(["show", round]).success();
         let _ = env.loopwright(["report", round]).success();

@@ -1,5 +1,5 @@
-//! Keys, providers and sign-ins from the outside: where they may be named, what is shown of them, and that they stay where
-//! they are.
+//! Keys, providers and sign-ins through the real binary: the places where they may be named, what commands show of
+//! them, and that they are copied nowhere.
 
 use expect_test::expect;
 use loopwright_testkit::TestEnv;
@@ -105,7 +105,7 @@ fn own_sign_in_is_opt_in_and_check_names_the_hosts_it_needs() {
     assert!(!checked.contains("dummy"));
 }
 
-/// A program that is an agent by its name and its package, and says so when it is asked.
+/// A program that is an agent by its name and its package, and prints so on request.
 fn install(env: TestEnv, agents: &[(&str, &str)]) -> TestEnv {
     use std::os::unix::fs::PermissionsExt as _;
     let mut path = loopwright_testkit::TRUSTED_PATH.to_owned();
@@ -123,13 +123,13 @@ fn install(env: TestEnv, agents: &[(&str, &str)]) -> TestEnv {
 }
 
 #[test]
-fn doctor_says_of_each_agent_whether_it_is_here_what_it_can_do_and_by_what_it_asks_its_model() {
+fn doctor_shows_for_each_agent_whether_it_is_installed_its_abilities_and_its_model_access() {
     let env = install(env(), &[("claude", "2.1.325"), ("codex", "0.166.0")]).with_env("ANTHROPIC_API_KEY", KEY);
     let shown = env.loopwright(["doctor"]).code(0).transcript();
     let lines: Vec<&str> = shown.lines().skip_while(|line| !line.contains("agent claude")).collect();
     let lines = lines.join("\n");
     for part in [
-        "ok    agent claude: 2.1.325; asks anthropic with the key in ANTHROPIC_API_KEY; tells its usage",
+        "ok    agent claude: 2.1.325; uses anthropic with the key in ANTHROPIC_API_KEY; reports its usage",
         "gap   agent codex: 0.166.0; has no key for its model provider",
         "      fix: set OPENAI_API_KEY",
         "info  agent gemini: not installed\n      fix: `npm install -g @google/gemini-cli`",
@@ -143,12 +143,12 @@ fn doctor_says_of_each_agent_whether_it_is_here_what_it_can_do_and_by_what_it_as
 }
 
 #[test]
-fn init_picks_the_first_agent_that_can_ask_its_model_and_another_one_as_its_checker() {
+fn init_picks_the_first_agent_with_model_access_and_another_one_as_its_checker() {
     let env = install(env(), &[("claude", "2.1.325"), ("codex", "0.166.0")]);
     let repo = env.repo("r");
     repo.write("README.md", "hello\n").commit("first");
     let ran = env.loopwright_in(repo.path(), ["init"]).code(0).transcript();
-    assert!(ran.contains("note: claude is here but has no key: set ANTHROPIC_API_KEY"), "{ran}");
+    assert!(ran.contains("note: claude is installed but has no key: set ANTHROPIC_API_KEY"), "{ran}");
     assert!(repo.read(".loopwright/loops/first-look.md").contains("maker: { use: scripted,"), "it runs at once");
     let env = env.with_env("ANTHROPIC_API_KEY", KEY).with_env("OPENAI_API_KEY", KEY);
     let repo = env.repo("s");

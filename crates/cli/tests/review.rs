@@ -1,5 +1,5 @@
-//! Cases found by reading the deciding and shipping parts with a hostile eye, through the real binary: what is too large to
-//! be recorded, what would slip past a checker or a person, and what one bad round must not do to the others.
+//! Cases found by a hostile review of the deciding and shipping code, through the real binary: text that is too large
+//! to be recorded, changes that would slip past a checker or a person, and effects of one bad round on the others.
 #![allow(clippy::disallowed_methods, reason = "tests start, kill and look at the real binary")]
 
 use loopwright_testkit::{CommandRun, TestEnv, TestRepo};
@@ -38,7 +38,7 @@ impl Stand {
         self.env.loopwright_in(self.repo.path(), words).code(code)
     }
 
-    /// Runs the loop and returns its report; the outcome is looked at with its exit code.
+    /// Runs the loop and returns its report; asserts that the outcome matches the exit code.
     fn round(&self, outcome: &str, code: i32) -> Value {
         let report = self.run(&["run", "one", "--json"], code).json();
         assert_eq!(report["outcome"], outcome, "{report:#}");
@@ -97,7 +97,7 @@ fn thousands_of_long_paths_are_recorded_as_many_as_fit() {
 }
 
 #[test]
-fn usage_beyond_belief_ends_the_round_over_budget_and_is_recorded() {
+fn implausible_usage_ends_the_round_over_budget_and_is_recorded() {
     let stand = scripted("check: none", "@ maker\nusage input=9000000000000000000\nsay done\nstage report.md \"x\"\n");
     stand.round("over-budget", 12);
 }
@@ -170,13 +170,13 @@ fn outbox_folder_that_was_replaced_refuses_the_batch() {
     for script in ["rm -r \"$LOOPWRIGHT_OUTBOX\"", "rm -r \"$LOOPWRIGHT_OUTBOX\"; ln -s /etc \"$LOOPWRIGHT_OUTBOX\""] {
         stand("check: none\nsandbox: off", script).round("refused", 15);
     }
-    // Behind walls the folder is a mount, which nobody inside can take away.
+    // In the sandbox the folder is a mount, which no process inside can remove.
     let kept = stand("check: none", "rm -r \"$LOOPWRIGHT_OUTBOX\"; echo fine > \"$LOOPWRIGHT_OUTBOX/report.md\"");
     kept.round("reported", 0);
 }
 
 #[test]
-fn waiting_and_interrupted_rounds_of_a_vanished_repository_hold_up_nobody() {
+fn waiting_and_interrupted_rounds_of_a_vanished_repository_block_no_other_round() {
     let waits = format!("{PASS}\necho hello > \"$LOOPWRIGHT_OUTBOX/issue-comment-7.md\"\n");
     let stand = stand("level: L2\noutput: [issue-comment]", &waits);
     let waiting = stand.round("escalated", 10)["round"].as_str().expect("a round").to_owned();
@@ -189,7 +189,7 @@ fn waiting_and_interrupted_rounds_of_a_vanished_repository_hold_up_nobody() {
     drop(stand.env.loopwright_in(other.path(), ["run", "two"]).code(0));
     let approved = stand.env.loopwright_in(other.path(), ["approve", &waiting, "--json"]).code(0).json();
     assert_eq!(approved["outcome"], "shipped", "{approved:#}");
-    // Outside of any repository, `rounds` shows them all.
+    // Outside of any repository, `rounds` shows all rounds.
     let open = stand.env.loopwright_in(stand.env.root(), ["rounds", "--json"]).code(0).json();
     let text = open.to_string();
     assert!(text.contains("interrupted") && !text.contains("\"outcome\":null"), "{open:#}");
@@ -265,7 +265,7 @@ fn money_ceiling_ends_the_maker_while_it_runs() {
 }
 
 #[test]
-fn budget_beyond_belief_runs_and_leaves_no_round_that_cannot_end() {
+fn implausible_budget_runs_and_leaves_no_round_that_cannot_end() {
     let front = "check: none\nbudget: { round: { tokens: 99999999999m } }";
     stand(front, "echo fine > \"$LOOPWRIGHT_OUTBOX/report.md\"\n").round("reported", 0);
 }

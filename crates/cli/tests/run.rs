@@ -1,4 +1,4 @@
-//! `run`: rounds of scripted loops through the real binary, their exit codes and their words.
+//! `run`: rounds of scripted loops through the real binary, their exit codes and their output.
 
 use expect_test::{Expect, expect};
 use loopwright_testkit::{TestEnv, TestRepo};
@@ -58,7 +58,7 @@ fn l1_round_reports_and_ends_with_zero() {
         $ loopwright run look
         look reported ([round])
           gate: gates: none; the checker alone decides
-          approve: nothing but the report leaves
+          approve: only the report leaves
           report: $ROOT/state/reports/[round].md
           next: loopwright report [round]
         [stderr]
@@ -146,7 +146,7 @@ fn dry_run_prints_what_would_be_sent_and_sends_nothing() {
               | | intent | Make the answer right. |
               | | files changed | 1 |
               | | gates | tests passed |
-              | | let out by | nobody yet |
+              | | approved by | not approved yet |
               | | boundary | kernel |
               |
               | In the agent's words:
@@ -221,7 +221,7 @@ fn silent_log_shows_the_answer_only_and_a_wrong_word_is_refused() {
     let _ = wrong.loopwright_in(repo.path(), ["run", "look"]).code(2);
 }
 
-/// A round whose maker says that it has begun and then does nothing until it is ended.
+/// A round whose maker reports that it has started and then does nothing until it is killed.
 struct Hanging {
     child: Child,
     stderr: BufReader<ChildStderr>,
@@ -244,7 +244,7 @@ impl Hanging {
         hanging
     }
 
-    /// Reads on until a line says it; the end of the stream fails the test.
+    /// Reads until a line contains the text; the end of the stream fails the test.
     fn wait_for(&mut self, words: &str) {
         let mut line = String::new();
         while !line.contains(words) {
@@ -259,7 +259,7 @@ impl Hanging {
     }
 
     fn end(mut self) -> Option<i32> {
-        // Read to the end first, so that it never waits for us.
+        // Read to the end first, so that the program never blocks on its output.
         let mut rest = String::new();
         self.stderr.read_to_string(&mut rest).expect("text");
         self.child.wait().expect("it ends").code()
@@ -275,7 +275,7 @@ fn interrupted_round_ends_as_interrupted_with_130() {
         hanging.signal(signal);
         assert_eq!(hanging.end(), Some(130), "{signal}");
     }
-    // What was interrupted is at rest: the next command recovers nothing.
+    // The interrupted round is at rest: the next command recovers nothing.
     assert!(!env.loopwright_in(repo.path(), ["run", "look"]).success().stderr().contains("recovered"));
 }
 
@@ -283,13 +283,13 @@ fn interrupted_round_ends_as_interrupted_with_130() {
 fn second_signal_ends_everything_at_once() {
     let env = env();
     let repo = repo(&env);
-    // The maker does not go when it is asked to, so that the first signal alone would take a while.
+    // The maker ignores the request to end, so that the first signal alone would take a while.
     let mut hanging = Hanging::playing(&env, &repo, "@ maker\nignore-term\nsay ready\nhang\n");
     hanging.signal("INT");
-    hanging.wait_for("once more ends everything");
+    hanging.wait_for("interrupt again to end everything");
     hanging.signal("INT");
     assert_eq!(hanging.end(), Some(130));
-    // The round did not come to its end by itself: the next command takes it there.
+    // The round did not finish: the next command recovers it.
     assert!(env.loopwright_in(repo.path(), ["run", "look"]).success().stderr().contains("recovered"));
 }
 
@@ -301,11 +301,11 @@ fn other_commands_work_beside_a_foreground_round_and_a_second_one_of_the_loop_na
     let waiting = waiting["round"].as_str().expect("a round").to_owned();
     let hanging = Hanging::start(&env, &repo);
     let pid = hanging.child.id();
-    // The same loop is refused, by the round and the process that run it.
+    // The same loop is refused, and the message names the round and the process that run it.
     let json = env.loopwright_in(repo.path(), ["run", "hang", "--json"]).code(1).json();
     let text = json["error"]["text"].as_str().unwrap_or_default();
     assert!(text.starts_with("loop `hang` is busy: round r") && text.contains(&format!("process {pid} on")), "{text}");
-    // Everything else works: another loop, an answer, another repository, what makes room.
+    // Everything else works: another loop, an answer, another repository, and commands that free resources.
     let _ = env.loopwright_in(repo.path(), ["run", "look"]).success();
     let _ = env.loopwright_in(repo.path(), ["approve", &waiting]).success();
     let other = env.repo("other");
@@ -315,20 +315,20 @@ fn other_commands_work_beside_a_foreground_round_and_a_second_one_of_the_loop_na
     let status = env.loopwright_in(repo.path(), ["status", "--json"]).success().json();
     let mut loops = status["loops"].as_array().expect("loops").iter();
     assert_eq!(loops.find(|line| line["loop"] == "hang").expect("the loop")["status"], "running");
-    // It was left alone by all of them, and ends as it would have alone.
+    // None of these commands touched it, and it ends as it would have alone.
     hanging.signal("INT");
     assert_eq!(hanging.end(), Some(130));
     let _ = env.loopwright_in(repo.path(), ["verify"]).success();
 }
 
 #[test]
-fn round_of_a_killed_engine_is_taken_to_its_end_by_the_next_command() {
+fn round_of_a_killed_engine_is_recovered_by_the_next_command() {
     let env = env();
     let repo = repo(&env);
     let hanging = Hanging::start(&env, &repo);
     hanging.signal("KILL");
     assert_eq!(hanging.end(), None);
-    // Its script has gone meanwhile: that fails the round at most, never the command.
+    // Its script was deleted meanwhile: that can fail the round, but never the command.
     repo.remove(".loopwright/hang.script");
     let next = env.loopwright_in(repo.path(), ["run", "look"]).success();
     let recovered = next.stderr().lines().filter(|line| line.starts_with("recovered")).count();

@@ -1,4 +1,4 @@
-//! The command is able to host scripts: it answers to the hidden first word before it reads its command line.
+//! The command can host scripts: it handles the hidden first argument before it parses its command line.
 
 use loopwright_testkit::TestEnv;
 

@@ -1,4 +1,4 @@
-//! Providers that say no, through the real binary: exit codes, words, documents, and the way back.
+//! Providers that deny requests, through the real binary: exit codes, messages, documents, and resuming.
 
 use loopwright_testkit::{CommandRun, TestEnv, TestRepo};
 use serde_json::Value;
@@ -18,7 +18,7 @@ struct Place {
 }
 
 impl Place {
-    /// A repository with the L2 loop `fix`, whose maker follows this script and has these further words.
+    /// A repository with the L2 loop `fix`, whose maker follows this script and has these further settings.
     fn new(script: &str, more: &str) -> Self {
         let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright"));
         let repo = env.repo("repo");
@@ -39,7 +39,7 @@ impl Place {
         self.env.loopwright_in(self.repo.path(), line.split(' '))
     }
 
-    /// Runs the loop to this exit code.
+    /// Runs the loop and expects this exit code.
     fn round(&self, code: i32) -> (String, Value) {
         let report = self.run("run fix --json").code(code).json();
         (report["round"].as_str().expect("a report names its round").to_owned(), report)
@@ -50,7 +50,7 @@ const LATER: &str = "@ maker\nappend half.txt \"half\\n\"\ntrouble rate-limited 
     \n@ checker\nverdict pass correctness=5@calc.sh:2 scope=5@calc.sh:2 tests=4@calc.sh:2\n";
 
 #[test]
-fn rate_limited_round_exits_75_is_told_everywhere_and_goes_on_with_its_work() {
+fn rate_limited_round_exits_75_is_shown_everywhere_and_resumes_its_work() {
     let place = Place::new(LATER, "");
     let (round, report) = place.round(75);
     assert_eq!((report["outcome"].as_str(), report["exit"].as_u64()), (Some("rate-limited"), Some(75)));
@@ -66,7 +66,7 @@ fn rate_limited_round_exits_75_is_told_everywhere_and_goes_on_with_its_work() {
     assert!(why.contains(&format!("loopwright retry {round}")), "{why}");
     for line in [format!("show {round}"), format!("why {round}"), "why fix".to_owned()] {
         let page = place.run(&line).success().stdout();
-        assert!(page.contains(&format!("go on from {at} on")) && page.contains("rate-limited"), "{line}: {page}");
+        assert!(page.contains(&format!("resume from {at} on")) && page.contains("rate-limited"), "{line}: {page}");
     }
     assert_eq!(place.run("inbox --json").success().json()["items"].as_array().map(Vec::len), Some(0));
     place.repo.write(
@@ -85,10 +85,7 @@ fn next_steps_name_the_moment_and_the_command() {
     let place = Place::new(LATER, "");
     let ran = place.run("run fix").code(75);
     let out = ran.stdout();
-    assert!(
-        out.contains("next: go on from 20") && out.contains("from the work that is kept: loopwright retry r"),
-        "{out}"
-    );
+    assert!(out.contains("next: resume from 20") && out.contains("with the saved work: loopwright retry r"), "{out}");
 }
 
 #[test]
@@ -97,11 +94,11 @@ fn fallback_script_takes_over_in_the_same_attempt() {
     let (_, report) = place.round(10);
     assert_eq!(report["attempts"], 1);
     let reasons = report["reasons"].to_string();
-    assert!(reasons.contains("went on with scripted"), "{reasons}");
+    assert!(reasons.contains("continued with scripted"), "{reasons}");
 }
 
 #[test]
-fn short_wait_is_told_once_and_the_round_goes_on() {
+fn short_wait_is_reported_once_and_the_round_continues() {
     let script = "trouble overloaded retry-after=1 \"Too busy\"\n\nreplace calc.sh \"$1 - $2\" \"$1 + $2\"\n\n@ checker\n\
         verdict pass correctness=5@calc.sh:2 scope=5@calc.sh:2 tests=4@calc.sh:2\n";
     let place = Place::new(script, "");
@@ -135,13 +132,13 @@ fn ctrl_c_ends_a_wait_at_once() {
 }
 
 #[test]
-fn trouble_that_time_does_not_mend_fails_with_what_to_do() {
+fn permanent_provider_errors_fail_with_a_hint() {
     for (kind, advice) in [
         ("auth", "loopwright doctor"),
         ("quota", "credit"),
-        ("context", "holds more"),
+        ("context", "larger context"),
         ("bad-request", "`model`"),
-        ("declined", "will not do it"),
+        ("declined", "the model declines it"),
     ] {
         let place = Place::new(&format!("@ maker\ntrouble {kind} \"no\"\n"), "");
         let (round, report) = place.round(1);
@@ -158,7 +155,7 @@ fn trouble_that_time_does_not_mend_fails_with_what_to_do() {
 }
 
 #[test]
-fn over_budget_work_is_kept_as_long_as_there_is_no_room() {
+fn over_budget_work_is_kept_while_its_ceiling_is_reached() {
     let script =
         FIX.replace("@ maker\n", "@ maker\nusage input=900000\n").replace("@ checker\n", "@ checker\nusage input=10\n");
     let place = Place::new(&script, "");
@@ -171,14 +168,14 @@ fn over_budget_work_is_kept_as_long_as_there_is_no_room() {
 }
 
 #[test]
-fn over_budget_round_goes_on_with_its_work_once_a_person_raised_its_ceiling() {
+fn over_budget_round_resumes_its_work_once_a_person_raised_its_ceiling() {
     let half = "@ maker\nappend half.txt \"half\\n\"\nusage input=410000\nhang\n";
     let place = Place::new(half, "");
     let (round, report) = place.round(12);
     assert_eq!((report["outcome"].as_str(), report["exit"].as_u64()), (Some("over-budget"), Some(12)));
     let reasons = report["reasons"].to_string();
     assert!(reasons.contains(&format!("--round {round}")), "the reason names the way back: {reasons}");
-    // The work is the maker's own: what it goes on from is read, and fails where it is not there.
+    // The work is the maker's own: the resumed maker reads its earlier files, and fails if they are missing.
     let on = FIX.replace("@ maker\n", "@ maker\nread half.txt\ndelete half.txt\nusage input=1000\n");
     place.repo.write(".loopwright/fix.script", on.replace("@ checker\n", "@ checker\nusage input=500\n"));
     let raised =
@@ -200,7 +197,7 @@ fn over_budget_round_goes_on_with_its_work_once_a_person_raised_its_ceiling() {
 }
 
 #[test]
-fn suspended_work_nobody_takes_up_is_let_go_after_its_retention() {
+fn suspended_work_is_discarded_after_its_retention() {
     let place = Place::new(LATER, "");
     let (round, _) = place.round(75);
     let mut repos = std::fs::read_dir(place.env.state().join("workspaces")).expect("there are workspaces");
@@ -209,7 +206,7 @@ fn suspended_work_nobody_takes_up_is_let_go_after_its_retention() {
     let _ = place.run("gc").success();
     assert!(root.exists(), "it is young");
     let told = place.run("gc --days 0").success();
-    assert!(told.stderr().contains("let go"), "{}", told.transcript());
+    assert!(told.stderr().contains("abandoned"), "{}", told.transcript());
     assert!(!root.exists(), "its work is gone");
     let shown = place.run(&format!("show {round} --json")).success().json();
     assert_eq!(shown["outcome"], "rate-limited");
@@ -219,7 +216,7 @@ fn suspended_work_nobody_takes_up_is_let_go_after_its_retention() {
 fn fallback_words_are_checked() {
     let place = Place::new(FIX, ", fallback: [codex/, scripted/nowhere.script]");
     let told = place.run("check").code(2);
-    assert!(told.transcript().contains("names nothing after the stroke"), "{}", told.transcript());
+    assert!(told.transcript().contains("names nothing after the slash"), "{}", told.transcript());
     let place = Place::new(FIX, ", fallback: [scripted/nowhere.script]");
     let told = place.run("check").code(2);
     assert!(told.transcript().contains("nowhere.script"), "{}", told.transcript());

@@ -1,4 +1,4 @@
-//! The views and the answers, as people see them: the real binary, scripted loops, real repositories.
+//! The views and the answers, as users see them: the real binary, scripted loops, real repositories.
 
 #[path = "views/answers.rs"]
 mod answers;

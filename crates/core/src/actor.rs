@@ -1,12 +1,12 @@
-//! The person or program behind a decision, as the record keeps it. How a caller proves who they are is not decided here.
+//! The person or program behind a decision, as the record keeps it. Authentication of callers is decided elsewhere.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The longest name that is recorded.
+/// The longest recorded name, in characters.
 const NAME_MAX: usize = 64;
 
-/// How an actor is known.
+/// How an actor was identified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum ActorIdentity {
@@ -15,7 +15,7 @@ pub enum ActorIdentity {
         /// The user id.
         uid: u32,
     },
-    /// A person for whom the embedding program vouches.
+    /// A person that the embedding program vouches for.
     Embedder,
 }
 
@@ -35,7 +35,7 @@ impl Actor {
         Self { name: bounded(name), identity: Some(ActorIdentity::User { uid }) }
     }
 
-    /// A person whom the embedding program has identified itself.
+    /// A person that the embedding program identified.
     #[must_use]
     pub fn embedder(name: &str) -> Self {
         Self { name: bounded(name), identity: Some(ActorIdentity::Embedder) }
@@ -47,7 +47,7 @@ impl Actor {
         &self.name
     }
 
-    /// How the actor is known; `None` in records of earlier builds.
+    /// How the actor was identified; `None` in records of earlier builds.
     #[must_use]
     pub fn identity(&self) -> Option<ActorIdentity> {
         self.identity
@@ -64,7 +64,7 @@ impl Actor {
     }
 }
 
-/// Control characters could forge lines of a report.
+/// Cuts the name and removes control characters, which could forge lines of a report.
 fn bounded(name: &str) -> String {
     name.chars().filter(|c| !c.is_control()).take(NAME_MAX).collect()
 }
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_actor_survives_json_and_a_bare_name_stays_one() {
+    fn actor_and_bare_name_survive_a_json_round_trip() {
         for json in [r#""ada""#, r#"{"name":"ada","kind":"user","uid":1000}"#, r#"{"name":"ada","kind":"embedder"}"#] {
             let actor: Actor = serde_json::from_str(json).expect("it reads");
             assert_eq!((actor.name(), serde_json::to_string(&actor).expect("it writes").as_str()), ("ada", json));

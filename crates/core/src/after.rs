@@ -1,41 +1,41 @@
-//! Loops that follow loops: whether every one that is named is there, and whether following ever ends. Pure; a repository's
-//! loops are looked at together, because no file can know this alone.
+//! The `after` relation between loops: every named loop must exist, and no cycle may trigger itself forever. Pure. It
+//! needs all loops of a repository at once, because a single file cannot show either problem.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is wrong with how a repository's loops follow each other.
+/// A problem in the `after` relation of a repository's loops.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AfterProblem {
-    /// A loop waits for one that is not there.
+    /// A loop follows a loop that does not exist.
     Unknown {
-        /// The loop that waits.
+        /// The loop that follows.
         name: String,
-        /// The one it names.
+        /// The loop name that does not exist.
         after: String,
-        /// One with a similar name.
+        /// An existing loop with a similar name.
         near: Option<String>,
     },
-    /// Each round of a ring makes the next one due, without end.
+    /// Each round in a cycle makes the next loop due, without end.
     Ring {
-        /// The loops, in the order in which each makes the next one due; the first comes again after the last.
+        /// The loops of the cycle, in the order in which each makes the next one due; the last makes the first one due.
         ring: Vec<String>,
-        /// Whether one of them has a probe, so that the ring rests when there is no work.
+        /// Whether a loop of the cycle has a probe, so that the cycle stops when there is no work.
         rests: bool,
     },
 }
 
-/// A loop as far as this goes.
+/// The part of a loop that this check needs.
 #[derive(Debug, Clone, Copy)]
 pub struct FollowerLoop<'a> {
     /// Its name.
     pub name: &'a str,
     /// The loops it follows.
     pub after: &'a [String],
-    /// Whether a probe says when there is no work.
+    /// Whether a probe reports when there is no work.
     pub has_probe: bool,
 }
 
-/// Looks at all loops of a repository. `known` has every name that is there, also of files that cannot be used as they are.
+/// Checks all loops of a repository. `known` has the name of every loop file, including files that do not parse.
 #[must_use]
 pub fn problems(loops: &[FollowerLoop<'_>], known: &BTreeSet<&str>) -> Vec<AfterProblem> {
     let mut found = Vec::new();
@@ -49,7 +49,7 @@ pub fn problems(loops: &[FollowerLoop<'_>], known: &BTreeSet<&str>) -> Vec<After
     found
 }
 
-/// Every ring once.
+/// Finds each cycle once.
 fn rings(loops: &[FollowerLoop<'_>]) -> Vec<AfterProblem> {
     let by_name: BTreeMap<&str, &FollowerLoop<'_>> = loops.iter().map(|one| (one.name, one)).collect();
     let mut seen = BTreeSet::new();
@@ -66,7 +66,7 @@ fn rings(loops: &[FollowerLoop<'_>]) -> Vec<AfterProblem> {
     found
 }
 
-/// The shortest way from a loop back to itself, against the direction in which loops name each other.
+/// The shortest path from a loop back to itself, against the direction in which loops name each other.
 fn way_back<'a>(start: &'a str, by_name: &BTreeMap<&'a str, &FollowerLoop<'a>>) -> Option<Vec<&'a str>> {
     let followed = |name: &str| {
         by_name
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn loop_that_nobody_has_is_named_with_one_that_is_near() {
+    fn unknown_loop_is_reported_with_a_similar_name() {
         let unknown = |near: Option<&str>| AfterProblem::Unknown {
             name: "b".to_owned(),
             after: "triaje".to_owned(),
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn rings_are_found_once_and_chains_are_none() {
+    fn cycles_are_reported_once_and_chains_are_not() {
         assert_eq!(told(&[("a", &[], false), ("b", &["a"], false), ("c", &["b", "a"], false)]), []);
         assert_eq!(told(&[("a", &["a"], false)]), [ring(&["a"], false)]);
         assert_eq!(told(&[("a", &["b"], false), ("b", &["a"], true)]), [ring(&["b", "a"], true)]);

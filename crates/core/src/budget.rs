@@ -1,4 +1,5 @@
-//! Budget arithmetic: what was used, what is still allowed, which ceiling was met. Unknown spend is never zero by silence.
+//! Budget arithmetic: the amount used, the amount still allowed, the ceiling reached. Unreported spend never counts as
+//! zero.
 
 mod counted_usage;
 mod scope;
@@ -12,7 +13,7 @@ use crate::spec::{BudgetSpec, Ceilings};
 use crate::units::Usd;
 use serde::{Deserialize, Serialize};
 
-/// Tokens by how they are priced.
+/// Tokens, by price class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Tokens {
     /// Fresh input.
@@ -26,13 +27,13 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// All of them.
+    /// The sum of all counts.
     #[must_use]
     pub fn total(self) -> u64 {
         self.input.saturating_add(self.output).saturating_add(self.cache_read).saturating_add(self.cache_write)
     }
 
-    /// What is left of each count after another's.
+    /// Each count minus the other's.
     #[must_use]
     pub fn less(self, other: Self) -> Self {
         Self {
@@ -66,7 +67,7 @@ pub enum SpendKnown {
     No,
 }
 
-/// What was used.
+/// The resources used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Spend {
     /// Tokens.
@@ -97,19 +98,19 @@ impl Spend {
     }
 }
 
-/// Tokens of one model, as an agent told them.
+/// Tokens of one model, as an agent reported them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelTokens {
-    /// The model's name as the agent or its provider has it; empty when nobody said.
+    /// The model's name as the agent or its provider spells it; empty if unknown.
     pub model: String,
     /// Its tokens.
     pub tokens: Tokens,
 }
 
-/// What one model cost in one start of an agent.
+/// The cost of one model in one start of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelSpend {
-    /// The model; empty when nobody said.
+    /// The model; empty if unknown.
     pub model: String,
     /// Its tokens.
     pub tokens: Tokens,
@@ -119,7 +120,7 @@ pub struct ModelSpend {
     pub known: SpendKnown,
 }
 
-/// What one agent start may use at the worst; charged in full when the agent does not say what it used.
+/// The worst-case use of one agent start; charged in full if the agent does not report its usage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Reservation {
     /// Tokens.
@@ -135,13 +136,13 @@ impl Reservation {
         Self { tokens: self.tokens.saturating_add(other.tokens), usd: Usd(self.usd.0.saturating_add(other.usd.0)) }
     }
 
-    /// What is left of it after another's; never less than nothing.
+    /// The amount minus another; never below zero.
     #[must_use]
     pub fn less(self, other: Self) -> Self {
         Self { tokens: self.tokens.saturating_sub(other.tokens), usd: Usd(self.usd.0.saturating_sub(other.usd.0)) }
     }
 
-    /// The same, but no more than this.
+    /// The same amount, but at most this.
     #[must_use]
     pub fn capped_at(self, most: SpendAllowance) -> Self {
         Self {
@@ -159,8 +160,8 @@ impl Spend {
     }
 }
 
-/// One start's share of a round: the ceiling divided by attempts times declared roles, and never nothing. Where a round
-/// has no ceiling, the share is that of the usual one: what is not known is not free there either.
+/// One start's share of a round: the ceiling divided by attempts times declared roles, and never zero. A round without
+/// a ceiling uses the share of the default one, because unknown usage is not free there either.
 #[must_use]
 pub fn reservation(round: &Ceilings, attempts: u32, roles: u32) -> Reservation {
     let shares = u64::from(attempts.max(1)).saturating_mul(u64::from(roles.max(1)));
@@ -171,23 +172,23 @@ pub fn reservation(round: &Ceilings, attempts: u32, roles: u32) -> Reservation {
     Reservation { tokens: tokens.min(TOKENS_BELIEVED), usd: Usd(usd.min(USD_BELIEVED.0)) }
 }
 
-/// What an agent said about its usage.
+/// The usage that an agent reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AgentUsage {
     /// It reported counts.
     Reported(Tokens),
-    /// It said nothing usable.
+    /// It reported nothing usable.
     Unknown,
 }
 
-/// More tokens than this are no usage but a mistake or a lie; sums of believed ones stay far below 64 bits.
+/// A higher token count is a mistake or a lie; sums of accepted counts stay far below 64 bits.
 const TOKENS_BELIEVED: u64 = 1_000_000_000_000;
 
-/// More money than this for one start is no budget but a slip: a hundred million dollars.
+/// A higher amount for one start is a slip, not a budget: a hundred million dollars.
 const USD_BELIEVED: Usd = Usd(100_000_000_000_000);
 
-/// Turns a start's usage into spend: unknown usage costs the whole reservation, and so does usage beyond belief.
+/// Turns a start's usage into spend: unknown or implausible usage costs the whole reservation.
 #[must_use]
 pub fn spend_from_usage(
     usage: AgentUsage,
@@ -208,7 +209,7 @@ pub fn spend_from_usage(
     }
 }
 
-/// A ceiling that was met.
+/// A ceiling that was reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BudgetLimit {
@@ -222,21 +223,22 @@ pub enum BudgetLimit {
     Usd,
     /// Wall time.
     Wall,
-    /// Silence.
+    /// Idle time without output.
     Idle,
     /// Turns.
     Turns,
     /// The loop's day.
     Day,
-    /// More output than is read.
+    /// More output than the engine reads.
     Flood,
     /// Disk space.
     Disk,
 }
 
 impl BudgetLimit {
-    /// The reason code of a round that this limit suspends, whichever path found it: while the agent ran, at its end, or
-    /// before the next start. `ceiling` is an amount that people can raise, `limit` a fault of the agent's process.
+    /// The reason code of a round that this limit suspends. It is the same whether the limit was found while the agent
+    /// ran, at its end, or before the next start. `ceiling` is an amount that people can raise, `limit` a fault of the
+    /// agent's process.
     #[must_use]
     pub fn code(self) -> &'static str {
         match self {
@@ -245,7 +247,7 @@ impl BudgetLimit {
         }
     }
 
-    /// The word for people.
+    /// The name in messages.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -256,14 +258,14 @@ impl BudgetLimit {
             Self::Wall => "wall time",
             Self::Idle => "idle time",
             Self::Turns => "turns",
-            Self::Day => "the day's money",
+            Self::Day => "the day's budget",
             Self::Flood => "output",
             Self::Disk => "disk space",
         }
     }
 }
 
-/// Which ceiling of a round this spend has met, if any. Meeting it is enough: the next token would pass it.
+/// The first ceiling of a round that this spend exceeds, if any.
 #[must_use]
 pub fn reached_limit(spend: &Spend, ceilings: &Ceilings) -> Option<BudgetLimit> {
     let reached = |used: u64, ceiling: Option<u64>| ceiling.is_some_and(|most| used > most);
@@ -277,7 +279,7 @@ pub fn reached_limit(spend: &Spend, ceilings: &Ceilings) -> Option<BudgetLimit> 
     reached(spend.wall_ms, wall).then_some(BudgetLimit::Wall)
 }
 
-/// Which ceiling of tokens or money leaves nothing for another start.
+/// The ceiling of tokens or money that leaves nothing for another start.
 #[must_use]
 pub fn exhausted_limit(spend: &Spend, ceilings: &Ceilings) -> Option<BudgetLimit> {
     let none_left = |used: u64, ceiling: Option<u64>| ceiling.is_some_and(|most| used >= most && most > 0);
@@ -346,7 +348,7 @@ pub struct BudgetState {
 }
 
 impl BudgetState {
-    /// Nothing used yet.
+    /// The state before any use.
     #[must_use]
     pub fn new(budget: TokenBudget) -> Self {
         Self { budget, input_tokens: 0, output_tokens: 0 }
@@ -371,7 +373,7 @@ impl BudgetState {
         self.budget.max_iters_per_round
     }
 
-    /// The first ceiling that was passed: input, then output, then total.
+    /// The first ceiling that was exceeded: input, then output, then total.
     #[must_use]
     pub fn exceeded(&self) -> Option<BudgetLimit> {
         let over = |used: u64, most: Option<u64>| most.is_some_and(|most| used > most);
@@ -407,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beyond_belief_is_neither_reserved_nor_settled() {
+    fn implausible_amounts_are_neither_reserved_nor_settled() {
         let round = Ceilings { tokens: Some(u64::MAX), usd: Some(Usd(u64::MAX)), ..Ceilings::default() };
         let reserved = reservation(&round, 1, 1);
         assert_eq!(reserved, Reservation { tokens: TOKENS_BELIEVED, usd: USD_BELIEVED });
@@ -429,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ceiling_is_met_only_past_it() {
+    fn ceiling_is_exceeded_only_past_it() {
         let ceilings = Ceilings { tokens: Some(10), ..Ceilings::default() };
         let used = |input| Spend { tokens: Tokens { input, ..Tokens::default() }, ..Spend::default() };
         assert_eq!(reached_limit(&used(10), &ceilings), None);

@@ -1,6 +1,6 @@
 //! Configuration files: the repository's and the user's, their keys, and which of several sources a value came from.
 //!
-//! Opens no file and reads no environment; the command line hands in texts and says where each came from.
+//! This module opens no file and reads no environment; the command line passes in texts and their origins.
 
 mod fleet;
 mod providers;
@@ -21,11 +21,11 @@ use crate::units::{TimeSpan, Usd};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Where a value came from; later ones win.
+/// The origin of a value; later ones take precedence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ConfigOrigin {
-    /// Nobody said anything.
+    /// No source sets it.
     Default,
     /// The user's file.
     User,
@@ -37,7 +37,7 @@ pub enum ConfigOrigin {
     Flag,
 }
 
-/// What a million tokens of a model cost.
+/// The price of a million tokens of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct ModelPrice {
     /// Fresh input.
@@ -50,7 +50,7 @@ pub struct ModelPrice {
     pub cache_write: Usd,
 }
 
-/// Who commits.
+/// The identity in commits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CommitterConfig {
     /// The name in commits.
@@ -59,24 +59,24 @@ pub struct CommitterConfig {
     pub email: String,
 }
 
-/// What one source says; `None` and empty mean that it says nothing.
+/// The values of one source; `None` and empty mean that the source does not set them.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ConfigLayer {
-    /// Where outputs go when a loop does not say.
+    /// The forge for loops that do not name one.
     pub forge: Option<String>,
-    /// Where state is kept.
+    /// The state directory.
     pub state_dir: Option<String>,
     /// A path, or `postgres://…`.
     pub store: Option<String>,
-    /// Who plays a role when a loop does not say.
+    /// The agents of roles for loops that do not name them.
     pub agents: BTreeMap<Role, AgentSpec>,
-    /// Model to its price.
+    /// The price of each model.
     pub prices: BTreeMap<String, ModelPrice>,
-    /// Who commits.
+    /// The identity in commits.
     pub identity: Option<CommitterConfig>,
-    /// After how long an unanswered question means no.
+    /// How long a question stays open before it counts as denied.
     pub approvals_expire: Option<TimeSpan>,
-    /// How long a round may wait for model providers in all.
+    /// How long a round may wait for model providers in total.
     pub provider_wait: Option<TimeSpan>,
     /// How many days ended rounds are kept.
     pub retention_days: Option<u32>,
@@ -84,11 +84,11 @@ pub struct ConfigLayer {
     pub log_retention_days: Option<u32>,
     /// Further globs of paths that always need a human.
     pub sensitive: Vec<String>,
-    /// Repositories to look after.
+    /// Repositories that the daemon manages.
     pub repos: Vec<RepoEntry>,
     /// How many rounds run at once.
     pub concurrency: ConcurrencyConfig,
-    /// How often the seed's orchestrator looked; read, and without effect, since nothing ticks here.
+    /// The polling interval of the seed's orchestrator; accepted without effect, because nothing polls here.
     pub scheduler_tick_seconds: Option<u32>,
     /// Ceilings over all loops.
     pub budget: SharedBudget,
@@ -100,7 +100,7 @@ pub struct ConfigLayer {
     pub webhooks: WebhooksConfig,
 }
 
-/// Ceilings that many loops share. Each source may only tighten what another one said.
+/// Ceilings that many loops share. A further source can only tighten them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SharedBudget {
     /// All loops of one repository on one day.
@@ -234,7 +234,7 @@ fn price(at: &SpecValue<'_>) -> Option<ModelPrice> {
     let fields = at.fields(&["input", "output", "cache_read", "cache_write"])?;
     let input = fields.required("input", "3.00", SpecValue::usd);
     let output = fields.required("output", "15.00", SpecValue::usd);
-    // Cached input whose price nobody gave costs what fresh input costs; free would hide spend.
+    // Cached input without a price costs as much as fresh input; free input would hide spend.
     let cache_read = fields.option("cache_read", SpecValue::usd);
     let cache_write = fields.option("cache_write", SpecValue::usd);
     let input = input?;
@@ -246,7 +246,7 @@ fn price(at: &SpecValue<'_>) -> Option<ModelPrice> {
     })
 }
 
-/// The rules of values, with the places of the file.
+/// Checks the values and reports problems with their position in the file.
 fn object(config: &ConfigLayer, root: &YamlNode, findings: &ProblemCollector<'_>) {
     for (role, agent) in &config.agents {
         let path = SpecPath::root_key("agents").key(role.word());
@@ -262,7 +262,7 @@ fn object(config: &ConfigLayer, root: &YamlNode, findings: &ProblemCollector<'_>
         for (key, text) in [("name", &identity.name), ("email", &identity.email)] {
             if unusable(text) {
                 let path = SpecPath::root_key("identity").key(key);
-                let what = format!("{} cannot stand in a commit", quoted(text));
+                let what = format!("{} is not allowed in a commit", quoted(text));
                 findings.add(ProblemKind::Value, path.span_in(root), what, None);
             }
         }
@@ -283,11 +283,11 @@ pub struct EffectiveSetting {
     pub key: String,
     /// Its value, as the configuration file would have it.
     pub value: serde_json::Value,
-    /// Who said so.
+    /// The source that set it.
     pub origin: ConfigOrigin,
 }
 
-/// The effective configuration: several sources laid over each other, each value with its origin.
+/// The effective configuration: several merged sources, each value with its origin.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct EffectiveConfig {
     config: ConfigLayer,
@@ -301,7 +301,7 @@ impl EffectiveConfig {
         &self.config
     }
 
-    /// Lays a further source over what is there: what it says wins, what it does not say stays.
+    /// Merges a further source: the values it sets take precedence, others stay.
     #[must_use]
     pub fn merge(mut self, over: ConfigLayer, origin: ConfigOrigin) -> Self {
         let said = over.settings();
@@ -309,7 +309,7 @@ impl EffectiveConfig {
         self.config = self.config.merge(over);
         let after: BTreeMap<_, _> = self.config.settings().into_iter().collect();
         for (key, _) in said {
-            // A ceiling that is no tighter than the one before has changed nothing.
+            // A ceiling that is not tighter than the one before has changed nothing.
             if !key.starts_with("budget.") || before.get(&key) != after.get(&key) {
                 self.origins.insert(key, origin);
             }
@@ -317,38 +317,38 @@ impl EffectiveConfig {
         self
     }
 
-    /// After how long an unanswered question means no: seven days when nobody says.
+    /// How long a question stays open before it counts as denied: seven days by default.
     #[must_use]
     pub fn approvals_expire(&self) -> TimeSpan {
         self.config.approvals_expire.unwrap_or(DEFAULT_EXPIRE)
     }
 
-    /// How long a round may wait for model providers in all: a quarter of an hour when nobody says.
+    /// How long a round may wait for model providers in total: a quarter of an hour by default.
     #[must_use]
     pub fn provider_wait(&self) -> TimeSpan {
         self.config.provider_wait.unwrap_or(DEFAULT_WAIT)
     }
 
-    /// How many days ended rounds are kept: thirty when nobody says.
+    /// How many days ended rounds are kept: thirty by default.
     #[must_use]
     pub fn retention_days(&self) -> u32 {
         self.config.retention_days.unwrap_or(DEFAULT_DAYS)
     }
 
-    /// How many days logs are kept: thirty when nobody says.
+    /// How many days logs are kept: thirty by default.
     #[must_use]
     pub fn log_retention_days(&self) -> u32 {
         self.config.log_retention_days.unwrap_or(DEFAULT_DAYS)
     }
 
-    /// Where outputs go when a loop does not say.
+    /// The forge for loops that do not name one.
     #[must_use]
     pub fn forge(&self) -> &str {
         self.config.forge.as_deref().unwrap_or("local")
     }
 
-    /// The model providers in the order in which an agent that can use any of them takes one; built-in ones are there
-    /// whether or not their keys are.
+    /// The model providers, in the order in which an agent that can use any of them chooses one. The built-in ones are
+    /// listed whether or not their keys are set.
     #[must_use]
     pub fn providers(&self) -> Vec<(String, ProviderConfig)> {
         providers::effective(&self.config.providers)
@@ -378,7 +378,8 @@ const DEFAULT_WAIT: TimeSpan = TimeSpan::secs(15 * 60);
 const DEFAULT_DAYS: u32 = 30;
 
 impl ConfigLayer {
-    /// Lays another configuration over this one. Maps are joined by key; lists add up, since each source may only add.
+    /// Merges another configuration into this one. Maps are joined by key; lists are appended, because a source may
+    /// only add.
     #[must_use]
     pub fn merge(mut self, over: Self) -> Self {
         self.agents.extend(over.agents);
@@ -415,7 +416,7 @@ impl ConfigLayer {
         }
     }
 
-    /// What is said, by key.
+    /// The values that are set, by key.
     fn settings(&self) -> Vec<(String, serde_json::Value)> {
         let mut settings = Settings(Vec::new());
         settings.some("forge", self.forge.as_ref());
@@ -460,7 +461,7 @@ impl Settings {
     }
 }
 
-/// A store's address without the password that may stand in it.
+/// A store's address without its password.
 fn hide_password(store: &str) -> String {
     let Some((scheme, rest)) = store.split_once("://") else { return store.to_owned() };
     let (authority, path) = rest.split_once('/').map_or((rest, None), |(authority, path)| (authority, Some(path)));
@@ -511,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn problems_of_a_configuration_are_told_all_at_once() {
+    fn problems_of_a_configuration_are_reported_all_at_once() {
         let text = "froge: local\nagents: { maker: { use: command } }\nretention: { days: 0 }\nsensitive: /etc\n\
             prices: { big: { input: -1 } }\nidentity: { name: \"a<b\", email: x }\n";
         let problems = read_config_file("config.yaml", text.as_bytes()).expect_err("a bad file");
@@ -524,7 +525,7 @@ mod tests {
             4:12 `sensitive[0]` is absolute: `/etc`
             5:16 missing key `output` in `prices.big`
             5:25 `prices.big.input` wants an amount in US dollars such as `2.50`, found the number -1
-            6:19 `a<b` cannot stand in a commit"#]]
+            6:19 `a<b` is not allowed in a commit"#]]
         .assert_eq(&lines.join("\n"));
     }
 

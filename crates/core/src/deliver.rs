@@ -1,5 +1,5 @@
-//! The wall between the outbox and whatever receives its items: the trait that a forge implements and the values that
-//! cross it. Nothing here sends; the discipline of claim, look, execute and receipt is the engine's.
+//! The interface between the outbox and the receivers of its items: the trait that a forge implements and its values.
+//! Nothing here sends. The engine claims, looks up, executes and receipts deliveries.
 
 use crate::BoxFuture;
 use crate::outbox::StagedItem;
@@ -7,25 +7,25 @@ use crate::spec::ActionKind;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 
-/// A fact of the engine's about the round: measured, not claimed.
+/// A fact that the engine measured about the round.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EngineFact {
-    /// What was measured.
+    /// The name of the measurement.
     pub name: String,
-    /// What came out.
+    /// The measured value.
     pub value: String,
 }
 
 impl EngineFact {
-    /// A fact.
+    /// Creates a fact.
     #[must_use]
     pub fn new(name: impl Into<String>, value: impl Into<String>) -> Self {
         Self { name: name.into(), value: value.into() }
     }
 }
 
-/// One approved item on its way out, with all that a forge needs to deliver it.
+/// One approved item to send, with everything that a forge needs to deliver it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Delivery {
@@ -37,30 +37,30 @@ pub struct Delivery {
     pub repo: String,
     /// The item, sanitised.
     pub item: StagedItem,
-    /// The hidden marker that goes into the text.
+    /// The hidden marker that is written into the text.
     pub marker: String,
-    /// Idempotency key: the same key is the same effect.
+    /// Idempotency key: deliveries with the same key have one effect.
     pub key: String,
     /// The round's branch, `loop/<loop>/<round>`.
     pub branch: String,
     /// The commit that carries the passed tree.
     pub commit: Option<String>,
-    /// The tree that passed; what is pushed must have it.
+    /// The tree that passed; the pushed commit must have it.
     pub tree: Option<String>,
-    /// The branch that the work is meant for.
+    /// The branch that the change targets.
     pub base_branch: String,
     /// The commit that the work started from.
     pub base_commit: String,
     /// Whether a pull request starts as a draft.
     pub draft: bool,
-    /// Labels that the loop puts on what it creates.
+    /// The loop's labels for the items it creates.
     pub labels: Vec<String>,
-    /// What the engine measured, shown above the agent's words.
+    /// The engine's measurements, shown above the agent's words.
     pub facts: Vec<EngineFact>,
 }
 
 impl Delivery {
-    /// The loop's labels and the item's own, each once.
+    /// The labels of the loop and of the item, without duplicates.
     #[must_use]
     pub fn all_labels(&self) -> Vec<String> {
         let mut labels = self.labels.clone();
@@ -68,8 +68,8 @@ impl Delivery {
         labels
     }
 
-    /// The item's text, without the marker. In a pull request the engine's facts stand above the agent's words, and these
-    /// are quoted, so that no table of theirs can pass for ours.
+    /// The item's text, without the marker. In a pull request the engine's facts come first. The agent's words are
+    /// quoted, so that a table in them cannot pass for the engine's.
     #[must_use]
     pub fn body(&self) -> String {
         let words = self.item.body.trim_end();
@@ -120,76 +120,77 @@ fn cell(text: &str) -> String {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeliveryReceipt {
-    /// Where it is: a path or a URL.
+    /// The location of the item: a path or a URL.
     pub place: String,
-    /// The commit that it carries, where it carries one.
+    /// The commit of the item, if it has one.
     pub head: Option<String>,
     /// When it was created, in milliseconds since 1970.
     pub at_ms: i64,
 }
 
-/// Whether an item has arrived before.
+/// Whether an item arrived earlier.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeliveryLookup {
-    /// It is there.
+    /// The item exists.
     Yes(DeliveryReceipt),
-    /// It is not there, certainly.
+    /// The item certainly does not exist.
     No,
-    /// The forge cannot tell; a human looks.
+    /// The forge cannot answer; a person must check.
     Unknown,
 }
 
-/// What kind of trouble a delivery met.
+/// The kind of a delivery error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeliverErrorKind {
-    /// Policy or the forge says no; do not try again.
+    /// Policy or the forge refuses the item; do not retry.
     Refused,
-    /// Nothing happened and another try may work.
+    /// The delivery had no effect; a retry may succeed.
     Transient,
-    /// It may have happened.
+    /// The delivery may have had an effect.
     InDoubt,
-    /// Nothing happened and another try will not help by itself.
+    /// The delivery had no effect; a retry alone will not help.
     Failed,
 }
 
-/// A delivery that did not end with a receipt.
+/// A delivery that ended without a receipt.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct DeliverError {
-    /// What kind of trouble.
+    /// The kind of the error.
     pub kind: DeliverErrorKind,
-    /// What happened, for people.
+    /// The message for people.
     pub text: String,
 }
 
 impl DeliverError {
-    /// Policy or the forge says no.
+    /// Policy or the forge refuses the item.
     #[must_use]
     pub fn refused(text: impl Into<String>) -> Self {
         Self { kind: DeliverErrorKind::Refused, text: text.into() }
     }
 
-    /// Nothing happened, another try may work.
+    /// The delivery had no effect; a retry may succeed.
     #[must_use]
     pub fn transient(text: impl Into<String>) -> Self {
         Self { kind: DeliverErrorKind::Transient, text: text.into() }
     }
 
-    /// It may have happened.
+    /// The delivery may have had an effect.
     #[must_use]
     pub fn in_doubt(text: impl Into<String>) -> Self {
         Self { kind: DeliverErrorKind::InDoubt, text: text.into() }
     }
 
-    /// Nothing happened, another try will not help by itself.
+    /// The delivery had no effect; a retry alone will not help.
     #[must_use]
     pub fn failed(text: impl Into<String>) -> Self {
         Self { kind: DeliverErrorKind::Failed, text: text.into() }
     }
 }
 
-/// An `Authorization` header that a forge lends the engine for one push. It is never printed, stored or shown to an agent.
+/// An `Authorization` header that a forge provides to the engine for one push. It is never printed, stored or shown to
+/// an agent.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PushCredential(String);
 
@@ -215,14 +216,16 @@ impl std::fmt::Debug for PushCredential {
     }
 }
 
-/// Where the engine pushes a commit before an item is delivered, and with which credential.
+/// The repository, branch and credential for the push that precedes a delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PushTarget {
-    /// The repository, from the configuration: `https://…`, or `file://…` on this machine. It holds no user and no password.
+    /// The URL of the repository, from the configuration: `https://…`, or `file://…` on this machine. It holds no user
+    /// and no password.
     pub url: String,
     /// The branch that is written.
     pub branch: String,
-    /// The commit that the branch has now; `None` when it must not exist. Any other commit is left alone.
+    /// The commit that the branch has now; `None` if the branch must not exist. A branch with any other commit stays
+    /// unchanged.
     pub expected_old: Option<String>,
     /// The credential for this push.
     pub credential: Option<PushCredential>,
@@ -230,19 +233,19 @@ pub struct PushTarget {
 
 /// Receives items: a forge, a chat, a folder.
 ///
-/// An implementation may be called twice with the same key, also at the same time and after a crash; the second call
-/// returns the first receipt and has no further effect, as far as the receiver lets it.
+/// The engine may call an implementation twice with the same key, also at the same time and after a crash. The second
+/// call returns the first receipt and has no further effect, as far as the receiver allows it.
 pub trait Deliver: Send + Sync {
     /// Delivers one item.
     fn deliver<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<DeliveryReceipt, DeliverError>>;
 
-    /// The push that the item needs before it is delivered; `None` for an item without a commit, and for a receiver that
-    /// takes commits by itself. The engine performs it.
+    /// The push that the item needs before it is delivered. `None` for an item without a commit, and for a receiver
+    /// that accepts commits itself. The engine performs the push.
     fn push_target<'a>(&'a self, _item: &'a Delivery) -> BoxFuture<'a, Result<Option<PushTarget>, DeliverError>> {
         Box::pin(std::future::ready(Ok(None)))
     }
 
-    /// Looks for the item by its marker, without any effect.
+    /// Looks up the item by its marker, without side effects.
     fn find<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<DeliveryLookup, DeliverError>>;
 }
 
@@ -271,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn facts_stand_above_the_agents_words_and_cannot_be_imitated() {
+    fn facts_come_before_the_agents_words_and_cannot_be_imitated() {
         let facts =
             vec![EngineFact::new("gates", "tests passed"), EngineFact::new("path", "a|b\n| gates | forged |\n<b>@all")];
         let pull = delivery(ActionKind::PullRequest, "| gates | all passed |\n\nDone.\n", facts);
@@ -293,13 +296,13 @@ mod tests {
     }
 
     #[test]
-    fn a_comment_is_its_words_alone() {
+    fn body_of_a_comment_is_its_text() {
         let comment = delivery(ActionKind::IssueComment, "Done.\n\n", vec![EngineFact::new("gates", "none")]);
         assert_eq!(comment.body(), "Done.\n");
     }
 
     #[test]
-    fn labels_of_loop_and_item_come_once() {
+    fn duplicate_labels_of_loop_and_item_appear_once() {
         let mut pull = delivery(ActionKind::PullRequest, "", Vec::new());
         pull.item.labels = vec!["bug".to_owned(), "bot".to_owned()];
         assert_eq!(pull.all_labels(), ["bot", "bug"]);

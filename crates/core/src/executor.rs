@@ -1,12 +1,12 @@
-//! Action executors: what an embedder brings to act on an approved action. The engine's own outputs go through the outbox
-//! ([`crate::deliver`]); an executor is the door for everything else.
+//! Action executors: an embedder's code that performs approved actions. The engine's own outputs go through the outbox
+//! ([`crate::deliver`]); executors perform all other actions.
 
 use crate::BoxFuture;
 use crate::human_gate::ProposedAction;
 use crate::spec::LoopSpec;
 use serde::{Deserialize, Serialize};
 
-/// What an executor did.
+/// The effect that an executor reports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ActionReceipt {
@@ -16,26 +16,27 @@ pub struct ActionReceipt {
     pub summary: String,
 }
 
-/// Why an executor did nothing, or not all.
+/// The reason why an executor did nothing, or not everything.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ActionError {
     /// The action failed and had no effect; it may be tried again with the same key.
     #[error("action failed: {0}")]
     Exec(String),
-    /// The executor will not do this; trying again is of no use.
+    /// The executor refuses this action; do not retry.
     #[error("action refused: {0}")]
     Refused(String),
-    /// Whether the action took effect is not known; a human looks.
+    /// It is not known whether the action took effect; a person must check.
     #[error("action in doubt: {0}")]
     InDoubt(String),
 }
 
-/// Performs an action that was approved.
+/// Performs an approved action.
 ///
-/// The `key` names the action: every try of it has the same one, and no other action has. A try that ended with
-/// [`Exec`](ActionError::Exec) is made again, three times at most. An engine that died during a call does not call again,
-/// because it cannot know what took effect: the action is in doubt and a person looks.
+/// The `key` identifies the action: all attempts at it share the key, and no other action has it. The engine retries an
+/// attempt that ended with [`Exec`](ActionError::Exec), at most three times. An engine that crashed during a call does
+/// not call again, because it cannot know whether the action took effect: the action is in doubt and a person must
+/// check.
 pub trait ActionExecutor: Send + Sync {
     /// Performs one action of a loop.
     fn execute<'a>(
@@ -46,7 +47,7 @@ pub trait ActionExecutor: Send + Sync {
     ) -> BoxFuture<'a, Result<ActionReceipt, ActionError>>;
 }
 
-/// Does nothing and says so; the default.
+/// Does nothing and reports that; the default.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ApprovalOnlyExecutor;
 
@@ -63,7 +64,7 @@ impl ActionExecutor for ApprovalOnlyExecutor {
     }
 }
 
-/// An executor made of a function.
+/// An executor made from a function.
 #[derive(Debug, Clone, Copy)]
 pub struct CallbackActionExecutor<F>(pub F);
 
@@ -95,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn approval_only_has_no_effect_and_says_so() {
+    fn approval_only_executor_reports_that_it_has_no_effect() {
         let spec = LoopSpec::new("hello", "say hello", LoopLevel::L2Assisted);
         let action = ProposedAction::new("deploy", "ship it", true);
         let receipt = now(ApprovalOnlyExecutor.execute(&spec, &action, "k1")).expect("it cannot fail");

@@ -1,13 +1,13 @@
-//! Reading a forge: the trait that every forge implements, the rows it answers with, and the filters. Writing is
-//! [`crate::deliver`]; nothing here changes anything.
+//! Reading a forge: the trait that every forge implements, its rows, and the filters. Writing is [`crate::deliver`];
+//! this module has no side effects.
 //!
-//! A forge filters as far as its own interface can. The filters here have the last word, so that every forge gives the same
-//! answer to the same query.
+//! A forge filters as far as its own interface allows. The filters here decide in the end, so that every forge returns
+//! the same rows for the same query.
 
 use crate::BoxFuture;
 use std::num::NonZeroUsize;
 
-/// Rows of one page, at most.
+/// The largest number of rows of one page.
 pub const PAGE_ROWS_MAX: usize = 100;
 
 /// Whether something on a forge is open.
@@ -21,18 +21,18 @@ pub enum ItemState {
     Merged,
 }
 
-/// A pull request, or a merge request where the forge calls it so.
+/// A pull request, or a merge request on forges that call it so.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PullRequest {
     /// The title, the text and the people.
     pub about: ForgeItem,
     /// Whether it is a draft.
     pub draft: bool,
-    /// The branch that it proposes.
+    /// The source branch.
     pub branch: String,
-    /// The commit that the branch has now.
+    /// The current commit of the source branch.
     pub head: String,
-    /// The branch that it is meant for.
+    /// The target branch.
     pub base_branch: String,
 }
 
@@ -54,7 +54,7 @@ pub struct ForgeItem {
     pub body: String,
     /// The account that wrote it; for an item of a loop, the loop's name.
     pub author: Option<String>,
-    /// The loop that wrote it, by the marker in its text.
+    /// The loop that wrote it, from the marker in its text.
     pub loop_name: Option<String>,
     /// Whether it is open.
     pub state: ItemState,
@@ -67,7 +67,7 @@ pub struct ForgeItem {
 /// The kind of a comment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommentKind {
-    /// A comment on the whole.
+    /// A comment on the whole item.
     Plain,
     /// A review.
     Review,
@@ -77,25 +77,25 @@ pub enum CommentKind {
     Labels,
 }
 
-/// Something that was said about a pull request or an issue.
+/// A comment on a pull request or an issue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForgeComment {
-    /// Its name on the forge, unique for the item it belongs to.
+    /// Its id on the forge, unique within its item.
     pub id: String,
     /// Its kind.
     pub kind: CommentKind,
     /// The account that wrote it.
     pub author: Option<String>,
-    /// The loop that wrote it, by the marker in its text.
+    /// The loop that wrote it, from the marker in its text.
     pub loop_name: Option<String>,
     /// Its text.
     pub body: String,
 }
 
-/// How a check ended.
+/// The state of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CheckState {
-    /// It has not ended.
+    /// It has not finished.
     Pending,
     /// It passed.
     Passed,
@@ -108,15 +108,15 @@ pub enum CheckState {
 pub struct CheckRun {
     /// Its name.
     pub name: String,
-    /// How it ended.
+    /// Its state.
     pub state: CheckState,
-    /// The commit that it looked at.
+    /// The commit that it ran on.
     pub head: String,
-    /// The branch that it ran for, where the forge knows.
+    /// The branch that it ran for, if the forge knows it.
     pub branch: Option<String>,
     /// A summary in one line.
     pub title: Option<String>,
-    /// Its output, cut.
+    /// Its output, truncated.
     pub body: String,
 }
 
@@ -129,43 +129,43 @@ pub enum CommentsOf {
     Issue(u64),
 }
 
-/// Which pull requests or issues are wanted. An empty query wants all of them.
+/// A query for pull requests or issues. An empty query matches all of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ItemQuery {
     /// The state.
     pub state: Option<ItemState>,
-    /// Every one of these labels is on it.
+    /// The item has all of these labels.
     pub labels: Vec<String>,
-    /// None of these labels is on it.
+    /// The item has none of these labels.
     pub not_labels: Vec<String>,
-    /// One of these wrote it.
+    /// One of these accounts wrote it.
     pub author: Vec<String>,
     /// This account is assigned to it.
     pub assignee: Option<String>,
     /// Its text mentions this account.
     pub mention: Option<String>,
-    /// Its title or its text contains this, in any case.
+    /// Its title or its text contains this, ignoring case.
     pub text: Option<String>,
     /// This loop wrote it.
     pub loop_name: Option<String>,
-    /// Pull requests only: the branch that it is meant for.
+    /// Pull requests only: the target branch.
     pub base_branch: Option<String>,
 }
 
 impl ItemQuery {
-    /// Everything that is open.
+    /// Matches all open items.
     #[must_use]
     pub fn open() -> Self {
         Self { state: Some(ItemState::Open), ..Self::default() }
     }
 
-    /// Whether a pull request is wanted.
+    /// Whether the query matches a pull request.
     #[must_use]
     pub fn wants_pull(&self, pull: &PullRequest) -> bool {
         self.base_branch.as_ref().is_none_or(|branch| *branch == pull.base_branch) && self.wants(&pull.about)
     }
 
-    /// Whether an issue is wanted.
+    /// Whether the query matches an issue.
     #[must_use]
     pub fn wants_issue(&self, issue: &Issue) -> bool {
         self.wants(&issue.about)
@@ -189,7 +189,7 @@ fn contains(item: &ForgeItem, text: &str) -> bool {
     [title, &item.body].into_iter().any(|part| part.to_lowercase().contains(text))
 }
 
-/// Whether a text has `@name` as a word of its own.
+/// Whether a text contains `@name` as a separate word.
 fn mentions(text: &str, name: &str) -> bool {
     let is_word = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_');
     let mention = format!("@{}", name.to_lowercase());
@@ -200,19 +200,19 @@ fn mentions(text: &str, name: &str) -> bool {
     })
 }
 
-/// Which checks are wanted.
+/// A query for checks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CheckQuery {
-    /// How they ended.
+    /// Their state.
     pub state: Option<CheckState>,
-    /// The branch they ran for, or whose last commit they looked at. `None` wants checks of every branch.
+    /// The branch they ran for, or whose last commit they ran on. `None` matches checks of every branch.
     pub branch: Option<String>,
-    /// Further commits that count as the branch's last one, such as the user's own clone's.
+    /// Further commits that count as the branch's last one, such as that of the user's own clone.
     pub heads: Vec<String>,
 }
 
 impl CheckQuery {
-    /// Whether a check is wanted; `tip` is the commit that the forge has on the branch.
+    /// Whether the query matches a check; `tip` is the commit that the forge has on the branch.
     #[must_use]
     pub fn wants(&self, check: &CheckRun, tip: Option<&str>) -> bool {
         let is_there = |branch: &String| {
@@ -222,7 +222,7 @@ impl CheckQuery {
     }
 }
 
-/// The place in a listing where the next page begins; only the forge that made it can read it.
+/// The start of the next page in a listing; only the forge that created the token can read it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageToken(pub String);
 
@@ -236,7 +236,7 @@ pub struct ForgePage<T> {
 }
 
 impl<T> ForgePage<T> {
-    /// Cuts one page out of rows that are all there; a token is the number of rows before it.
+    /// Takes one page from a complete list of rows; the token is the number of rows before the page.
     #[must_use]
     pub fn cut(rows: impl IntoIterator<Item = T>, from: Option<&PageToken>) -> Self {
         let skip = from.and_then(|token| token.0.parse().ok()).unwrap_or(0);
@@ -247,24 +247,24 @@ impl<T> ForgePage<T> {
     }
 }
 
-/// Why a forge could not be read.
+/// The reason why a forge could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ForgeError {
-    /// The forge says no: a token without the scope, a repository that is not there.
+    /// The forge refuses the request: a token without the scope, a repository that does not exist.
     #[error("{0}")]
     Refused(String),
     /// The forge cannot answer now.
     #[error("{text}")]
     Unavailable {
-        /// What happened, for people.
+        /// The message for people.
         text: String,
-        /// When another try makes sense, where the forge says so.
+        /// The time from which a retry makes sense, if the forge reports it.
         retry_at_ms: Option<i64>,
     },
 }
 
 impl ForgeError {
-    /// The forge cannot answer now and does not say for how long.
+    /// The forge cannot answer now and does not report for how long.
     #[must_use]
     pub fn unavailable(text: impl Into<String>) -> Self {
         Self::Unavailable { text: text.into(), retry_at_ms: None }
@@ -274,13 +274,13 @@ impl ForgeError {
 /// The answer to one read.
 pub type Answer<'a, T> = BoxFuture<'a, Result<T, ForgeError>>;
 
-/// Reads what is on a forge. Rows come in the order of their numbers, oldest first; a row that changes between two pages may
-/// be missed or come twice.
+/// Reads from a forge. Rows are sorted by number, oldest first; a row that changes between two pages may be missing or
+/// appear twice.
 pub trait ReadForge: Send + Sync {
     /// Pull requests.
     fn pulls<'a>(&'a self, query: &'a ItemQuery, from: Option<&'a PageToken>) -> Answer<'a, ForgePage<PullRequest>>;
 
-    /// Issues; pull requests are none.
+    /// Issues, without pull requests.
     fn issues<'a>(&'a self, query: &'a ItemQuery, from: Option<&'a PageToken>) -> Answer<'a, ForgePage<Issue>>;
 
     /// Checks.
@@ -293,13 +293,13 @@ pub trait ReadForge: Send + Sync {
 /// Reads pages until there are enough rows or no more pages.
 ///
 /// # Errors
-/// When a page cannot be read.
+/// If a page cannot be read.
 pub async fn read_rows<'a, T>(
     rows_max: NonZeroUsize,
     mut page: impl FnMut(Option<PageToken>) -> Answer<'a, ForgePage<T>>,
 ) -> Result<Vec<T>, ForgeError> {
     let (mut rows, mut from) = (Vec::new(), None);
-    // Filtered listings may have empty pages, so the pages have a limit of their own.
+    // Filtered listings may have empty pages, so the number of pages has its own limit.
     for _ in 0..rows_max.get() {
         let ForgePage { rows: more, next } = page(from).await?;
         rows.extend(more);
@@ -312,10 +312,10 @@ pub async fn read_rows<'a, T>(
     Ok(rows)
 }
 
-/// How many pull requests of a loop are open, counted up to `most`.
+/// The number of a loop's open pull requests, counted up to `most`.
 ///
 /// # Errors
-/// When the forge cannot be read.
+/// If the forge cannot be read.
 pub async fn count_open_pulls(forge: &dyn ReadForge, loop_name: &str, most: usize) -> Result<usize, ForgeError> {
     let query = ItemQuery { loop_name: Some(loop_name.to_owned()), ..ItemQuery::open() };
     let mut open = 0;
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn every_filter_keeps_what_it_names_and_drops_the_rest() {
+    fn each_filter_keeps_matching_items_and_drops_the_rest() {
         let some = |text: &str| Some(text.to_owned());
         let list = |text: &str| vec![text.to_owned()];
         let empty = ItemQuery::default;

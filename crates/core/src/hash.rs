@@ -13,7 +13,7 @@ pub fn hash_fields(fields: &[&[u8]]) -> String {
     hex(&hasher.finalize())
 }
 
-/// Hashes one run of bytes as it is.
+/// Hashes one byte string as it is.
 #[must_use]
 pub fn hash_bytes(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
@@ -36,13 +36,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_do_not_run_into_each_other() {
+    fn field_boundaries_change_the_hash() {
         assert_ne!(hash_fields(&[b"ab", b"c"]), hash_fields(&[b"a", b"bc"]));
         assert_ne!(hash_fields(&[b""]), hash_fields(&[]));
     }
 
     #[test]
-    fn bytes_hash_as_published() {
+    fn hash_matches_published_sha256() {
         assert_eq!(hash_bytes(b"abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     }
 }

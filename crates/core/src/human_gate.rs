@@ -1,26 +1,26 @@
-//! Human gates: whether a proposed action may go on by itself or waits for a person. A gate only advises: what the level
-//! permits is decided by the engine, and a gate cannot raise it.
+//! Human gates: whether a proposed action may proceed by itself or waits for a person. A gate only advises: the engine
+//! decides what the level permits, and a gate cannot raise it.
 
 use crate::level::LoopLevel;
 use crate::words::worded;
 use serde::{Deserialize, Serialize};
 
 worded! {
-    /// How much could go wrong if the action is wrong.
+    /// The possible damage if the action is wrong.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum Risk {
-        /// Small and easily undone.
+        /// Small and easy to undo.
         Low = "low",
-        /// Worth a look.
+        /// Worth a review.
         #[default]
         Medium = "medium",
-        /// Touches something sensitive, or much at once.
+        /// Affects something sensitive, or many files at once.
         High = "high",
     }
 }
 
-/// An outward action that a round would like to take, with the facts a person or a gate decides on.
+/// An outward action that a round proposes, with the facts for the decision of a person or a gate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProposedAction {
@@ -32,20 +32,20 @@ pub struct ProposedAction {
     pub verified: bool,
     /// Paths the candidate changes.
     pub paths: Vec<String>,
-    /// How many files it changes.
+    /// The number of changed files.
     pub files_changed: u64,
-    /// How many lines it adds or removes.
+    /// The number of added and removed lines.
     pub lines_changed: u64,
-    /// How much could go wrong.
+    /// The possible damage.
     pub risk: Risk,
-    /// Those of the paths that always need a human.
+    /// The paths that always need a person.
     pub sensitive: Vec<String>,
-    /// Hash of the tree and the staged items that the decision binds.
+    /// Hash of the tree and the staged items that the decision binds to.
     pub candidate: String,
 }
 
 impl ProposedAction {
-    /// An action without diff facts, as the seed's constructor makes it.
+    /// An action without diff facts, compatible with the seed's constructor.
     #[must_use]
     pub fn new(kind: impl Into<String>, summary: impl Into<String>, verified: bool) -> Self {
         Self {
@@ -62,27 +62,27 @@ impl ProposedAction {
     }
 }
 
-/// What a gate says.
+/// The decision of a gate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GateDecision {
-    /// The action may go on without a person.
+    /// The action may proceed without a person.
     AutoProceed,
     /// A person decides.
     Escalate {
-        /// Why, for the inbox.
+        /// The reason, for the inbox.
         reason: String,
     },
 }
 
 impl GateDecision {
-    /// Sends the action to a person.
+    /// Escalates the action to a person.
     #[must_use]
     pub fn escalate(reason: impl Into<String>) -> Self {
         Self::Escalate { reason: reason.into() }
     }
 
-    /// Whether no person is asked.
+    /// Whether the action proceeds without a person.
     #[must_use]
     pub fn is_auto(&self) -> bool {
         matches!(self, Self::AutoProceed)
@@ -91,15 +91,15 @@ impl GateDecision {
 
 /// Decides whether a proposed action waits for a person.
 ///
-/// The engine asks only after verification, and it does not take every answer: below L3 an
-/// [`AutoProceed`](GateDecision::AutoProceed) is refused and the action escalates, and a sensitive path escalates at every
-/// level, whatever the gate says. A gate that blocks holds up its round, so it answers from what it is given.
+/// The engine asks only after verification, and it does not accept every answer: below L3 it refuses an
+/// [`AutoProceed`](GateDecision::AutoProceed) and escalates the action, and a sensitive path escalates at every level
+/// regardless of the gate. A gate that blocks delays its round, so it must decide from its arguments alone.
 pub trait HumanGate: Send + Sync {
-    /// Decides about one action of a loop at a level.
+    /// Decides on one action of a loop at a level.
     fn decide(&self, level: LoopLevel, action: &ProposedAction) -> GateDecision;
 }
 
-/// Sends everything to a person; the default for every level.
+/// Escalates everything to a person; the default for every level.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AlwaysEscalate;
 
@@ -109,7 +109,7 @@ impl HumanGate for AlwaysEscalate {
     }
 }
 
-/// Lets listed kinds proceed at L3 when they are verified and touch nothing sensitive.
+/// Lets listed kinds proceed at L3 if they are verified and touch nothing sensitive.
 #[derive(Debug, Clone, Default)]
 pub struct AllowlistGate {
     kinds: Vec<String>,
@@ -141,7 +141,7 @@ impl HumanGate for AllowlistGate {
     }
 }
 
-/// A gate made of a function.
+/// A gate made from a function.
 #[derive(Debug, Clone, Copy)]
 pub struct CallbackGate<F>(pub F);
 
@@ -154,7 +154,7 @@ where
     }
 }
 
-/// The gate of a loop that names none: a person decides, at every level.
+/// The gate of a loop that configures none: a person decides, at every level.
 #[must_use]
 pub fn default_gate_for(_level: LoopLevel) -> Box<dyn HumanGate> {
     Box::new(AlwaysEscalate)
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn callback_gate_answers_as_its_function() {
+    fn callback_gate_returns_the_result_of_its_function() {
         let gate = CallbackGate(|level, action: &ProposedAction| match (level, action.verified) {
             (L3Unattended, true) => GateDecision::AutoProceed,
             _ => GateDecision::escalate("no"),

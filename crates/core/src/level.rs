@@ -1,25 +1,25 @@
-//! Maturity levels: how much a loop may do by itself. What a level permits is decided by code, never by a prompt.
+//! Maturity levels: how much a loop may do by itself. Code decides what a level permits, never a prompt.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How far a loop is trusted.
+/// The trust level of a loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema)]
 pub enum LoopLevel {
-    /// L1: reads and reports; nothing else leaves.
+    /// L1: reads and reports; it has no other outward action.
     #[default]
     #[serde(rename = "L1", alias = "l1-report")]
     L1Report,
-    /// L2: works fully in its workspace; every outward action waits for a human.
+    /// L2: reads and writes in its workspace; every outward action waits for a person.
     #[serde(rename = "L2", alias = "l2-assisted")]
     L2Assisted,
-    /// L3: allowlisted actions proceed after verification; the rest still waits for a human.
+    /// L3: allowlisted actions proceed after verification; all others wait for a person.
     #[serde(rename = "L3", alias = "l3-unattended")]
     L3Unattended,
 }
 
 impl LoopLevel {
-    /// Reads a level as people and the seed's JSON write it.
+    /// Parses a level as people and the seed's JSON write it.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         match text {

@@ -1,6 +1,6 @@
-//! What Loopwright decides: the spec, the round as a state machine, the policy, the verdict.
+//! Loopwright's decisions: the spec, the round as a state machine, the policy, the verdict.
 //!
-//! Pure and sync: no I/O, no clock, no environment, no randomness. The engine performs what is decided here.
+//! Pure and sync: no I/O, no clock, no environment, no randomness. The engine performs what this crate decides.
 
 pub mod actor;
 pub mod after;
@@ -35,5 +35,5 @@ pub mod units;
 pub mod verdict;
 mod words;
 
-/// A boxed future, so that traits which cross crate walls stay object-safe and free of any runtime.
+/// A boxed future, so that traits which other crates implement stay object-safe and independent of any runtime.
 pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;

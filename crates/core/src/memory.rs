@@ -1,37 +1,37 @@
-//! Memory across rounds: what kinds there are, how a role's own file is read, how much is kept and for how long.
-//! What is remembered is data and never an instruction; keeping it is the store's.
+//! Memory across rounds: its kinds, the parser of a role's own file, and the limits on size and age. Memories are data
+//! and never instructions. The store keeps them.
 
 use crate::outbox::plain_text;
 use crate::words::worded;
 use serde::{Deserialize, Serialize};
 
-/// The file of a role's outbox that holds what later rounds should know, a JSON object a line. It is no outbox item.
+/// The file in a role's outbox with notes for later rounds, one JSON object per line. It is not an outbox item.
 pub const FILE: &str = "memory.jsonl";
-/// The role that the engine's own memories are by.
+/// The author of the engine's own memories.
 pub const ENGINE: &str = "engine";
-/// The most that one loop remembers; the oldest goes first.
+/// The largest number of memories of one loop; the oldest is dropped first.
 pub const LOOP_MAX: u32 = 64;
-/// The most bytes of one memory.
+/// The size limit of one memory, in bytes.
 pub const TEXT_MAX: usize = 1_000;
-/// Bytes of the file that are looked at.
+/// The number of bytes of the file that are read.
 const FILE_MAX: usize = 16 << 10;
-/// The most that one start may add.
+/// The largest number of memories that one start may add.
 const ROUND_MAX: usize = 10;
 const KEY_MAX: usize = 64;
 const DAYS_MAX: u32 = 365;
-/// Of each problem with a file, so much is told.
+/// The largest number of problems with a file that are reported.
 const PROBLEMS_MAX: usize = 5;
 
 worded! {
-    /// What kind of thing is remembered.
+    /// The kind of a memory.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum MemoryKind {
-        /// How something is.
+        /// A fact about the repository or the task.
         Fact = "fact",
-        /// What was decided, and by whom.
+        /// A decision, and who made it.
         Decision = "decision",
-        /// What did not work, and why.
+        /// An attempt that failed, and the reason.
         Failure = "failure",
         /// Anything else.
         Note = "note",
@@ -39,7 +39,7 @@ worded! {
 }
 
 impl MemoryKind {
-    /// How many days it is kept when nobody says.
+    /// The number of days a memory is kept if the role gives none.
     #[must_use]
     pub fn days(self) -> u32 {
         match self {
@@ -51,27 +51,27 @@ impl MemoryKind {
     }
 }
 
-/// One thing that a role wants later rounds to know.
+/// A note that a role leaves for later rounds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryNote {
-    /// What it is about; the same key again replaces it.
+    /// The subject; a later note with the same key replaces this one.
     pub key: String,
-    /// What kind of thing it is.
+    /// Its kind.
     pub kind: MemoryKind,
-    /// What is to be remembered.
+    /// The text to remember.
     pub text: String,
-    /// For how many days.
+    /// The number of days it is kept.
     pub days: u32,
 }
 
-/// One thing that a loop remembers, as a round recalls it.
+/// One memory of a loop, as a round recalls it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryEntry {
-    /// What it is about.
+    /// The subject.
     pub key: String,
-    /// What kind of thing it is.
+    /// Its kind.
     pub kind: String,
-    /// What is remembered.
+    /// The remembered text.
     pub text: String,
     /// The round that wrote it.
     pub round: String,
@@ -88,27 +88,27 @@ impl MemoryEntry {
     }
 }
 
-/// What a role's file says: what is kept of it, and why the rest is not. A bad line is left out alone, because nothing of it
-/// leaves the machine.
+/// The content of a role's file: the accepted notes, and why the other lines were skipped. A bad line is skipped on its
+/// own, because memories never leave the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct MemoryNotes {
-    /// What is to be remembered.
+    /// The accepted notes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<MemoryNote>,
-    /// Why lines were left out.
+    /// The reasons for skipped lines.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
 }
 
 impl MemoryNotes {
-    /// Whether there is nothing at all.
+    /// Whether the file had no notes and no problems.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty() && self.left_out.is_empty()
     }
 }
 
-/// A line as it is written.
+/// A line of the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line {
@@ -134,7 +134,7 @@ pub fn read(bytes: &[u8]) -> MemoryNotes {
                 notes.left_out.push(format!("line {}: more than {ROUND_MAX}", at + 1))
             }
             Ok(noted) => {
-                // Of two about the same the later counts.
+                // Of two notes with the same key, the later counts.
                 notes.kept.retain(|other| other.key != noted.key);
                 notes.kept.push(noted);
             }
@@ -166,12 +166,12 @@ fn read_line(line: &str) -> Result<MemoryNote, String> {
     Ok(MemoryNote { key, kind: line.kind, text, days })
 }
 
-/// A text that starts no line of its own.
+/// Joins the lines of a text into one.
 fn one_line(text: &str) -> String {
     text.split(char::is_control).map(str::trim).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-/// The engine's own keys hold a colon, so no role can write over them.
+/// The engine's own keys hold a colon, so no role can overwrite them.
 fn checked_key(key: String) -> Result<String, String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '@' | '/');
     if (1..=KEY_MAX).contains(&key.len()) && key.chars().all(plain) {
@@ -180,19 +180,19 @@ fn checked_key(key: String) -> Result<String, String> {
     Err(format!("a key is 1 to {KEY_MAX} of letters, digits and `._-@/`"))
 }
 
-/// The engine's key for how an item, or the loop itself, last failed.
+/// The engine's key for the last failure of an item, or of the loop itself.
 #[must_use]
 pub fn failure_key(item: Option<&str>) -> String {
     item.map_or("engine:failure".to_owned(), |item| format!("engine:failure:{item}"))
 }
 
-/// The engine's key for what a person decided about a round.
+/// The engine's key for a person's decision about a round.
 #[must_use]
 pub fn decision_key(round: &str) -> String {
     format!("engine:decision:{round}")
 }
 
-/// A text of the engine's, cut to what is kept.
+/// A text of the engine, cut to the size limit.
 #[must_use]
 pub fn clipped(text: &str) -> String {
     let text = one_line(text);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_read_and_the_later_of_two_about_the_same_counts() {
+    fn lines_are_read_and_the_later_note_with_the_same_key_counts() {
         let text = "{\"kind\":\"fact\",\"key\":\"port\",\"text\":\"8080\"}\n\n{\"kind\":\"note\",\"text\":\"hm\"}\n\
                     {\"kind\":\"decision\",\"key\":\"port\",\"text\":\"it is\\n9090\",\"days\":3}\n";
         let notes = read(text.as_bytes());
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_lines_are_left_out_alone_and_told() {
+    fn bad_lines_are_skipped_and_reported() {
         let long = format!("{{\"kind\":\"fact\",\"text\":\"{}\"}}", "x".repeat(TEXT_MAX + 1));
         let table = [
             ("{\"kind\":\"rumour\",\"text\":\"x\"}", "unknown variant"),

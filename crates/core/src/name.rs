@@ -6,7 +6,7 @@ use std::fmt;
 /// The longest name.
 const NAME_MAX: usize = 64;
 
-/// Why a text is no name.
+/// The reason why a text is not a name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct NameError {
@@ -26,7 +26,7 @@ impl LoopName {
     /// Accepts a name that can be trusted as a path and as a ref.
     ///
     /// # Errors
-    /// Says which rule the text breaks.
+    /// The rule that the text violates.
     pub fn parse(text: &str) -> Result<Self, NameError> {
         check_length(text)?;
         if let Some(bad) = text.chars().find(|c| !(c.is_ascii_lowercase() || c.is_ascii_digit() || "-_.".contains(*c)))
@@ -46,7 +46,7 @@ impl LoopName {
         &self.0
     }
 
-    /// Whether two names would be one to a file system that ignores case.
+    /// Whether a file system that ignores case would treat both names as one.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         self.0.eq_ignore_ascii_case(&other.0)
@@ -71,10 +71,10 @@ impl<'de> Deserialize<'de> for LoopName {
     }
 }
 
-/// Checks the name of a gate, a dimension or another part of a loop: also capitals and inner spaces.
+/// Checks the name of a gate, a dimension or another part of a loop, which may also have capitals and inner spaces.
 ///
 /// # Errors
-/// Says which rule the text breaks.
+/// The rule that the text violates.
 pub fn check_part_name(text: &str) -> Result<(), NameError> {
     check_length(text)?;
     if let Some(bad) = text.chars().find(|c| !(c.is_ascii_alphanumeric() || "-_. ".contains(*c))) {
@@ -98,7 +98,7 @@ fn bad_character(bad: char, allowed: &str) -> String {
     if bad.is_ascii_graphic() {
         return format!("`{bad}` is not allowed in a name; use {allowed}");
     }
-    // Letters that look like ours are shown by number, since showing them would mislead.
+    // Lookalike letters are shown by number, because showing them would mislead.
     format!("character U+{:04X} is not allowed in a name; use {allowed}", u32::from(bad))
 }
 
@@ -123,9 +123,9 @@ fn is_device(stem: &str) -> bool {
 
 /// The digits of Crockford's base 32, lower case: no `i`, `l`, `o`, `u`.
 const BASE32: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
-/// How many digits the time takes.
+/// The number of digits of the time.
 const TIME_DIGITS: usize = 10;
-/// How many digits the random part takes.
+/// The number of digits of the random part.
 const RANDOM_DIGITS: usize = 10;
 
 /// A round's identity: `r`, the time in milliseconds, ten random digits. Sorts by time; safe as a path and as a ref.
@@ -144,7 +144,7 @@ impl RoundId {
     /// Accepts text that [`RoundId::new`] could have made.
     ///
     /// # Errors
-    /// When it could not.
+    /// If it could not.
     pub fn parse(text: &str) -> Result<Self, NameError> {
         let digits = text.strip_prefix('r').unwrap_or_default();
         let fits = digits.len() == TIME_DIGITS + RANDOM_DIGITS && digits.bytes().all(|byte| BASE32.contains(&byte));
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn path_tricks_and_lookalikes_are_no_names() {
+    fn path_tricks_and_lookalikes_are_not_names() {
         let long = "a".repeat(300);
         for bad in [
             "",

@@ -1,5 +1,6 @@
-//! What a loop or a gate may reach: `network:` entries, read once into a [`NetworkPolicy`] that answers whether a connection or a
-//! request is allowed, and to which addresses it may lead. Resolves nothing and opens nothing; the engine's egress does.
+//! The network access of a loop or a gate: `network:` entries, parsed once into a [`NetworkPolicy`]. The policy decides
+//! whether a connection or a request is allowed, and which addresses it may use. It does not resolve names or open
+//! connections; the engine's egress does.
 
 mod host;
 mod reach;
@@ -11,25 +12,25 @@ pub use reach::AddressReach;
 pub use rule::{HostMatch, MethodMatch, NetworkRule, NetworkRuleError, PathMatch, PortMatch, RuleAccess};
 pub use traffic::{DenialReason, DeniedAccess, NetworkTraffic, ReachedHost};
 
-/// The most entries of one list; a longer one is a catalogue, and nobody reads it as a boundary.
+/// The largest number of entries of one list; people cannot review a longer list as a boundary.
 pub const RULES_MAX: usize = 100;
 
-/// Everything that may be reached; what no rule names may not.
+/// The allowed targets; a target that no rule names is denied.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NetworkPolicy {
     rules: Vec<NetworkRule>,
 }
 
-/// What becomes of a request for a tunnel.
+/// The decision on a request for a tunnel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TunnelDecision {
-    /// It is carried as it is; only the name in its TLS greeting is seen.
+    /// The proxy forwards the tunnel unchanged and sees only the name in its TLS greeting.
     Through(AddressReach),
-    /// Its TLS is opened, and each request in it is asked for.
+    /// The proxy opens the TLS connection and checks each request in it.
     Opened(AddressReach),
 }
 
-/// What kind of request the proxy sees in full.
+/// The transport of a request that the proxy sees in full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestTransport {
     /// Plain HTTP.
@@ -39,10 +40,10 @@ pub enum RequestTransport {
 }
 
 impl NetworkPolicy {
-    /// Reads entries.
+    /// Parses entries.
     ///
     /// # Errors
-    /// The first entry that is none, with its position.
+    /// The first invalid entry, with its position.
     pub fn read(entries: &[String]) -> Result<Self, (usize, NetworkRuleError)> {
         if entries.len() > RULES_MAX {
             return Err((RULES_MAX, NetworkRuleError::too_many()));
@@ -55,32 +56,32 @@ impl NetworkPolicy {
         }
     }
 
-    /// What either allows: a gate reaches what its loop reaches, and what it names itself.
+    /// The union of two policies: a gate reaches its loop's targets and its own.
     #[must_use]
     pub fn union(mut self, other: Self) -> Self {
         self.rules.extend(other.rules);
         self
     }
 
-    /// Nothing may be reached.
+    /// Whether no target is allowed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
 
-    /// The rules, in the order they were written.
+    /// The rules, in the order of the list.
     #[must_use]
     pub fn rules(&self) -> &[NetworkRule] {
         &self.rules
     }
 
-    /// Whether some connection is to be opened and looked into.
+    /// Whether the proxy must open and inspect some connections.
     #[must_use]
     pub fn inspects_traffic(&self) -> bool {
         self.rules.iter().any(|rule| matches!(rule.access, RuleAccess::Opened(..)))
     }
 
-    /// Entries that promise a limit which another entry of the list takes back, by position.
+    /// Entries with a limit that another entry of the list cancels, by position.
     #[must_use]
     pub fn contradictions(&self) -> Vec<(usize, NetworkRuleError)> {
         let limited = self.rules.iter().enumerate().filter(|(_, rule)| rule.access != RuleAccess::Any);
@@ -89,10 +90,10 @@ impl NetworkPolicy {
         limited.filter_map(|(at, rule)| wider(rule).map(|other| (at, NetworkRuleError::widened(rule, other)))).collect()
     }
 
-    /// May a tunnel be opened to there?
+    /// Decides whether a tunnel to the target may be opened.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason for the denial.
     pub fn tunnel(&self, target: &NetworkTarget) -> Result<TunnelDecision, DenialReason> {
         let here = self.at(target)?;
         if let Some(rule) = here.iter().find(|rule| rule.access == RuleAccess::Any) {
@@ -102,10 +103,10 @@ impl NetworkPolicy {
         opened.map(|rule| TunnelDecision::Opened(rule.reach())).ok_or(DenialReason::Plain)
     }
 
-    /// May this request be sent? `path` is as the request has it, with or without its query.
+    /// Decides whether this request may be sent. `path` is the request's path, with or without its query.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason for the denial.
     pub fn request(
         &self,
         seen: RequestTransport,
@@ -134,7 +135,7 @@ impl NetworkPolicy {
         Err(nearest)
     }
 
-    /// The rules of a host and port.
+    /// The rules for a host and port.
     fn at(&self, target: &NetworkTarget) -> Result<Vec<&NetworkRule>, DenialReason> {
         let mut named = self.rules.iter().filter(|rule| rule.hosts.matches(&target.host)).peekable();
         if named.peek().is_none() {

@@ -1,4 +1,4 @@
-//! How a round can end, and the exit code of each end. The words and numbers are the contract's.
+//! The outcomes of a round and their exit codes. The words and numbers are fixed by the contract.
 
 use crate::words::worded;
 use serde::{Deserialize, Serialize};
@@ -10,37 +10,37 @@ worded! {
     pub enum RoundOutcome {
         /// Verified work was delivered (the seed's `Proceeded`).
         Shipped = "shipped",
-        /// A report was kept; nothing else left.
+        /// A report was stored; nothing else was sent.
         Reported = "reported",
         /// There was no work.
         NothingToDo = "nothing-to-do",
-        /// Waiting for a human.
+        /// The round waits for a human.
         Escalated = "escalated",
-        /// A gate, a protected path, the test inventory or the checker said no.
+        /// A gate, a protected path, the test inventory or the checker rejected the candidate.
         Rejected = "rejected",
         /// No progress between attempts.
         Plateaued = "plateaued",
-        /// The maker honestly said it cannot.
+        /// The maker reported that it cannot do the task.
         Cannot = "cannot",
-        /// A ceiling was met (the seed's `BudgetExhausted`).
+        /// A budget limit was reached (the seed's `BudgetExhausted`).
         OverBudget = "over-budget",
-        /// The provider says later.
+        /// The provider asked to retry later.
         RateLimited = "rate-limited",
-        /// Policy or safety says no.
+        /// Policy or safety refused.
         Refused = "refused",
-        /// The maker ended well and left nothing.
+        /// The maker exited successfully without a change.
         Empty = "empty",
-        /// We or the world broke.
+        /// Loopwright or its environment failed.
         Failed = "failed",
-        /// A crash or a signal ended it.
+        /// A crash or a signal ended the round.
         Interrupted = "interrupted",
-        /// A person stopped it.
+        /// A person cancelled it.
         Cancelled = "cancelled",
     }
 }
 
 impl RoundOutcome {
-    /// The exit code of `run` for this end.
+    /// The exit code of `run` for this outcome.
     #[must_use]
     pub fn exit_code(self) -> u8 {
         match self {
@@ -57,7 +57,7 @@ impl RoundOutcome {
         }
     }
 
-    /// Whether the loop did what it is for (counted as a success in `status`).
+    /// Whether the loop did its work (counted as a success in `status`).
     #[must_use]
     pub fn is_success(self) -> bool {
         matches!(self, Self::Shipped | Self::Reported | Self::NothingToDo | Self::Escalated)

@@ -1,6 +1,6 @@
-//! Where a change may be: globs, protected paths and allowed paths; the sensitive ones have a file of their own.
+//! The paths that a change may touch: globs, protected paths and allowed paths; sensitive paths have their own file.
 //!
-//! Paths are repository-relative with `/`, as git spells them. What becomes of a violation is the caller's business.
+//! Paths are repository-relative with `/`, as git writes them. The caller decides how to handle a violation.
 
 mod manifest;
 mod sensitive;
@@ -14,11 +14,11 @@ pub use sensitive::{ChangedFile, SensitivePath, find_sensitive};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChangeKind {
-    /// New; base has no such path.
+    /// A new path; base does not have it.
     Added,
-    /// Other content, mode or type.
+    /// Changed content, mode or type.
     Modified,
-    /// Gone.
+    /// A deleted path.
     Deleted,
     /// The same file under another name.
     Renamed {
@@ -30,7 +30,7 @@ pub enum ChangeKind {
 /// One changed path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathChange {
-    /// Its path in the sealed tree; in base for a deleted one.
+    /// Its path in the sealed tree; its path in base if deleted.
     pub path: String,
     /// How it changed.
     pub kind: ChangeKind,
@@ -38,7 +38,7 @@ pub struct PathChange {
     pub added: u64,
     /// Removed lines; 0 for binary files.
     pub removed: u64,
-    /// Whether either version is no text.
+    /// Whether either version is not text.
     pub binary: bool,
 }
 
@@ -49,7 +49,7 @@ impl PathChange {
         Self { path: path.into(), kind, added: 0, removed: 0, binary: false }
     }
 
-    /// Every path it touches: both ends of a rename.
+    /// All paths it touches: both ends of a rename.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         let from = match &self.kind {
             ChangeKind::Renamed { from } => Some(from.as_str()),
@@ -65,11 +65,12 @@ impl PathChange {
 pub struct GlobError {
     /// The pattern.
     pub pattern: String,
-    /// What is wrong with it.
+    /// The problem with the pattern.
     pub why: String,
 }
 
-/// A set of globs over repository paths: `*` stays within a folder, `**` does not, and a folder's name means all in it.
+/// A set of globs over repository paths: `*` stays within a folder, `**` does not, and a folder's name matches
+/// everything in it.
 #[derive(Debug, Clone, Default)]
 pub struct Globs(GlobSet);
 
@@ -104,7 +105,7 @@ impl Globs {
         Ok(Self(set))
     }
 
-    /// Whether any of the globs matches the path or a folder around it.
+    /// Whether any of the globs matches the path or one of its parent folders.
     #[must_use]
     pub fn matches(&self, path: &str) -> bool {
         self.0.is_match(path)
@@ -117,12 +118,12 @@ impl Globs {
     }
 }
 
-/// What a change did to protected paths.
+/// A change's effect on protected paths.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProtectedFindings {
-    /// What existed in base and was changed, renamed or deleted, as short sentences.
+    /// Files of base that were changed, renamed or deleted, as short sentences.
     pub violations: Vec<String>,
-    /// New files there, which are allowed and pointed out.
+    /// New files under these paths, which are allowed and reported.
     pub notes: Vec<String>,
 }
 
@@ -139,7 +140,7 @@ impl ProtectedPaths {
         Globs::new(patterns).map(Self)
     }
 
-    /// Looks at every change; `in_base` says whether base has a path.
+    /// Checks every change; `in_base` returns whether base has a path.
     pub fn violations(&self, changes: &[PathChange], in_base: impl Fn(&str) -> bool) -> ProtectedFindings {
         let mut found = ProtectedFindings::default();
         for change in changes {
@@ -150,7 +151,7 @@ impl ProtectedPaths {
                     found.violations.push(format!("`{from}` was renamed to `{}`", change.path));
                 }
                 ChangeKind::Modified if is_here => found.violations.push(format!("`{}` was changed", change.path)),
-                // A file can be added or moved over one that base has.
+                // An added or moved file can replace a file of base.
                 ChangeKind::Added | ChangeKind::Renamed { .. } if is_here && in_base(&change.path) => {
                     found.violations.push(format!("`{}` was replaced", change.path));
                 }
@@ -164,7 +165,7 @@ impl ProtectedPaths {
     }
 }
 
-/// Paths outside the loop's `allow_paths`; nothing is outside an empty list.
+/// Paths outside the loop's `allow_paths`; an empty list allows every path.
 ///
 /// # Errors
 /// A pattern is not a glob.

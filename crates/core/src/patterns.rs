@@ -1,4 +1,4 @@
-//! The seven named loops of the seed, as specs. Each is a starting point with a conservative level; none is at L3.
+//! The seed's seven named loops, as specs. Each is a starting point with a conservative level; none is at L3.
 
 use crate::budget::TokenBudget;
 use crate::level::LoopLevel::{self, L1Report, L2Assisted};
@@ -130,7 +130,7 @@ pub fn pr_babysitter() -> LoopSpec {
     PR_BABYSITTER.spec()
 }
 
-/// Mends a red default branch.
+/// Fixes a red default branch.
 #[must_use]
 pub fn ci_sweeper() -> LoopSpec {
     CI_SWEEPER.spec()
@@ -160,7 +160,7 @@ pub fn issue_triage() -> LoopSpec {
     ISSUE_TRIAGE.spec()
 }
 
-/// All seven, in the order users know them.
+/// All seven, in the order that users know.
 #[must_use]
 pub fn catalogue() -> Vec<LoopSpec> {
     [

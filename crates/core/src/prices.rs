@@ -1,7 +1,8 @@
-//! What tokens cost. A model that no table has costs what the dearest one does: a budget that is too careful is a nuisance,
-//! one that is too generous is a bill.
+//! Token prices. A model without a price costs as much as the most expensive one: a budget that is too strict is a
+//! nuisance, a budget that is too generous costs money.
 //!
-//! The built-in table is `prices.json` beside this file: list prices with their date. A person's own prices go over it.
+//! The built-in table is `prices.json` beside this file: list prices with their date. A person's own prices override
+//! it.
 
 use crate::budget::Tokens;
 use crate::config::ModelPrice;
@@ -10,21 +11,21 @@ use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
 
-/// Prices of models, in dollars for a million tokens.
+/// Prices of models, in dollars per million tokens.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelPrices {
     own: BTreeMap<String, ModelPrice>,
     dearest: ModelPrice,
 }
 
-/// Where a price came from.
+/// The source of a price.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PriceSource {
-    /// The person's own.
+    /// The person's own price.
     Own,
     /// The built-in table.
     List,
-    /// Nobody knows the model: the dearest price.
+    /// The model is unknown: the highest price.
     Dearest,
 }
 
@@ -44,7 +45,7 @@ struct Row {
 }
 
 impl Row {
-    /// Cached input whose price nobody published costs what fresh input costs.
+    /// Cached input without a published price costs as much as fresh input.
     fn price(&self) -> ModelPrice {
         ModelPrice {
             input: self.input,
@@ -59,7 +60,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
     serde_json::from_str(include_str!("prices.json")).expect("the table in this repository is read by a test")
 });
 
-/// The day on which the built-in list prices were looked up, `YYYY-MM-DD`.
+/// The day on which the built-in list prices were collected, `YYYY-MM-DD`.
 #[must_use]
 pub fn prices_date() -> &'static str {
     &TABLE.as_of
@@ -72,7 +73,7 @@ impl Default for ModelPrices {
 }
 
 impl ModelPrices {
-    /// The table with a person's own prices over it.
+    /// The built-in table with a person's own prices on top.
     #[must_use]
     pub fn new(own: BTreeMap<String, ModelPrice>) -> Self {
         let own: BTreeMap<_, _> = own.into_iter().map(|(name, price)| (name.to_lowercase(), price)).collect();
@@ -80,20 +81,21 @@ impl ModelPrices {
         Self { own, dearest }
     }
 
-    /// What these tokens of a model cost, rounded up. An empty or unknown name is the dearest model's.
+    /// The cost of these tokens of a model, rounded up. An empty or unknown name costs as much as the most expensive
+    /// model.
     #[must_use]
     pub fn cost_of(&self, model: &str, tokens: Tokens) -> Usd {
         cost(&self.price(model).0, tokens)
     }
 
-    /// The price of a model, and where it came from. The whole name is looked up first, then the name without its
-    /// provider, then without its date, and last the longest name that it begins with; a person's own price comes before
-    /// the table's at each step.
+    /// The price of a model, and its source. The lookup tries the whole name first, then the name without its provider,
+    /// then without its date, and last the longest listed name that it begins with. At each step a person's own price
+    /// comes before the table's.
     #[must_use]
     pub fn price(&self, model: &str) -> (ModelPrice, PriceSource) {
         let name = model.trim().to_lowercase();
         let bare = name.rsplit('/').next().unwrap_or_default();
-        // Claude Code marks a longer window behind the name: `sonnet[1m]`.
+        // Claude Code marks a longer window after the name: `sonnet[1m]`.
         let bare = bare.split('[').next().unwrap_or_default();
         let tries = [name.as_str(), bare, undated(bare)];
         let found = tries.into_iter().find_map(|name| self.exactly(name));
@@ -105,7 +107,7 @@ impl ModelPrices {
             return Some((*price, PriceSource::Own));
         }
         let name = TABLE.aliases.get(name).map_or(name, String::as_str);
-        // An alias leads to a person's price for the model behind it, too.
+        // An alias also finds a person's price for the model it stands for.
         let own = self.own.get(name).map(|price| (*price, PriceSource::Own));
         own.or_else(|| TABLE.models.get(name).map(|row| (row.price(), PriceSource::List)))
     }
@@ -154,11 +156,11 @@ fn undated(name: &str) -> &str {
     }
 }
 
-/// Words behind a name that make another, dearer model of what a person priced.
+/// Suffixes that make a more expensive model of the one that a person priced.
 const DEARER: [&str; 3] = ["pro", "fast", "ultra"];
 
-/// Words behind a listed name that make it no dearer. Others may: makers of images and sound, those that search by themselves,
-/// and faster ones cost many times what the model does whose name they begin with.
+/// Suffixes of a listed name that do not make the model more expensive. Others may: models for images and sound, models
+/// that search, and faster models cost many times as much as the model whose name they begin with.
 const HARMLESS: [&str; 19] = [
     "preview",
     "exp",
@@ -189,8 +191,8 @@ fn is_number(word: &str) -> bool {
     word.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Whether a name is a known one with additions that do not matter. A further number is another version, of which nothing is
-/// known.
+/// Whether a name is a listed one with suffixes that do not affect the price. A further number is another version with
+/// an unknown price.
 fn is_variant(name: &str, known: &str, does_not_matter: impl Fn(&str) -> bool) -> bool {
     let Some(rest) = name.strip_prefix(known) else { return false };
     let Some(addition) = rest.strip_prefix(['-', ':', '@']) else { return rest.is_empty() };
@@ -218,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_found_as_agents_write_them() {
+    fn names_are_found_in_the_spelling_of_agents() {
         let prices = ModelPrices::default();
         let table = [
             ("claude-opus-5-5", 4.0, PriceSource::List),
@@ -256,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn own_prices_go_first_and_count_for_the_dearest() {
+    fn own_prices_take_precedence_and_count_for_the_highest_price() {
         let own = [("claude-opus-5-5".to_owned(), price(7)), ("my-model".to_owned(), price(99_000_000))];
         let prices = ModelPrices::new(own.into());
         for (name, input) in [
@@ -289,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_millionth_are_rounded_up_and_nothing_overflows() {
+    fn fractions_of_a_millionth_are_rounded_up_and_nothing_overflows() {
         let prices = ModelPrices::default();
         let one = Tokens { cache_read: 1, ..Tokens::default() };
         assert_eq!(prices.cost_of("gpt-6-luna", one), Usd(1));

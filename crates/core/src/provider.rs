@@ -1,5 +1,5 @@
-//! Trouble with a model provider, in words that are the same for every agent. Which words of which program mean what is the
-//! adapters' to say; what a round does about it is [`crate::round`]'s.
+//! Problems with a model provider, in the same words for every agent. The adapters map the messages of each program to
+//! them; [`crate::round`] decides how a round reacts.
 
 mod classify;
 mod reset;
@@ -10,27 +10,27 @@ pub use reset::{find_reset, is_plausible_reset};
 use classify::QuotaRecovery;
 use serde::{Deserialize, Serialize};
 
-/// Characters of what was said that are kept.
+/// The length limit of the kept message, in characters.
 const TEXT_MAX: usize = 500;
 
-/// What kept an agent from its work, though its program ran.
+/// A problem that kept an agent from working although its program ran.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProviderTrouble {
-    /// What sort.
+    /// The kind of the problem.
     pub kind: TroubleKind,
-    /// The HTTP status, where one was told.
+    /// The HTTP status, if reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// When it may be tried again, in milliseconds since 1970, where the provider said so.
+    /// The time from which a retry may succeed, in milliseconds since 1970, if the provider reported it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_at_ms: Option<i64>,
-    /// What was said, bounded and without secrets.
+    /// The message, truncated and without secrets.
     pub text: String,
 }
 
 impl ProviderTrouble {
-    /// Trouble from what an agent's program said of it: a status where it gave one, and words. A status that only the words
-    /// name counts as well, and so does a time of recovery.
+    /// Classifies a problem from the report of an agent's program: a status, if it gave one, and a message. A status or
+    /// a time of recovery in the message also counts.
     #[must_use]
     pub fn classify(status: Option<u16>, text: &str, now_ms: i64) -> Self {
         let status = status.or_else(|| classify::find_status(text));
@@ -39,7 +39,7 @@ impl ProviderTrouble {
         Self { retry_at_ms, ..Self::new(classify::classify_text(status, text, opens), status, text) }
     }
 
-    /// Trouble whose sort is known.
+    /// A problem of a known kind.
     #[must_use]
     pub fn new(kind: TroubleKind, status: Option<u16>, text: &str) -> Self {
         let text = text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(TEXT_MAX).collect();
@@ -48,7 +48,7 @@ impl ProviderTrouble {
 }
 
 worded! {
-    /// Sorts of trouble.
+    /// Kinds of provider problems.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum TroubleKind {
@@ -58,25 +58,25 @@ worded! {
         RateLimited = "rate-limited",
         /// The account has no credit left; time alone does not help.
         Quota = "quota",
-        /// The provider has too much to do (503, 529).
+        /// The provider is overloaded (503, 529).
         Overloaded = "overloaded",
-        /// The provider broke (other 5xx).
+        /// The provider failed (other 5xx).
         Server = "server",
-        /// The provider was not reached, or the line was cut.
+        /// The provider could not be reached, or the connection was interrupted.
         Network = "network",
         /// The conversation no longer fits into the model.
         Context = "context",
         /// The model declined to answer.
         Declined = "declined",
-        /// The request itself is wrong: an unknown model, an option that is gone.
+        /// The request itself is invalid: an unknown model, a removed option.
         BadRequest = "bad-request",
-        /// The agent ended without saying how it went.
+        /// The agent ended without reporting a result.
         Unclear = "unclear",
     }
 }
 
 impl TroubleKind {
-    /// The sort that an HTTP status stands for, where nothing better is known.
+    /// The kind for an HTTP status, if nothing better is known.
     #[must_use]
     pub fn from_status(status: u16) -> Self {
         match status {
@@ -89,23 +89,27 @@ impl TroubleKind {
         }
     }
 
-    /// What a person can do about it, where time does not help.
+    /// The remedy for a person, if waiting does not help.
     #[must_use]
     pub fn advice(self) -> &'static str {
         match self {
             Self::Auth => {
-                "mend the provider's key or sign in again: `loopwright doctor` says which variable or sign-in"
+                "fix the provider's key or sign in again: `loopwright doctor` shows which variable or sign-in"
             }
             Self::Quota => "the account needs credit, or name another agent under `fallback`",
-            Self::Context => "let the loop show and ask for less, or name a model that holds more under `fallback`",
-            Self::Declined => "look at what the loop asks for: the model will not do it",
-            Self::BadRequest => "look at the loop's `model`: the provider does not know it, or not this option",
-            Self::Unclear => "`loopwright logs` has what the agent printed",
-            Self::RateLimited | Self::Overloaded | Self::Server | Self::Network => "it may pass by itself: try again",
+            Self::Context => {
+                "reduce the loop's context and task, or name a model with a larger context under `fallback`"
+            }
+            Self::Declined => "check the loop's task: the model declines it",
+            Self::BadRequest => "check the loop's `model`: the provider does not know the model or the option",
+            Self::Unclear => "`loopwright logs` shows the agent's output",
+            Self::RateLimited | Self::Overloaded | Self::Server | Self::Network => {
+                "the problem may be temporary: try again"
+            }
         }
     }
 
-    /// How long to stay away before try number `again` (from zero) where the provider did not say, in milliseconds.
+    /// The wait before retry number `again` (from zero) if the provider gave none, in milliseconds.
     #[must_use]
     pub fn back_off_ms(self, again: u32) -> u64 {
         let steps: [u64; 5] = match self {
@@ -115,7 +119,7 @@ impl TroubleKind {
         steps[usize::try_from(again).unwrap_or(usize::MAX).min(steps.len() - 1)] * 1000
     }
 
-    /// Whether time alone may cure it.
+    /// Whether waiting alone may help.
     #[must_use]
     pub fn is_temporary(self) -> bool {
         match self {
@@ -130,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn trouble_is_known_by_its_status_and_by_its_words() {
+    fn problem_is_classified_by_its_status_and_by_its_message() {
         use TroubleKind as Kind;
         let cases = [
             (Some(401), "API Error: 401", Kind::Auth, Some(401)),
@@ -161,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_is_bounded_and_on_one_line() {
+    fn message_is_truncated_and_on_one_line() {
         let long = format!("a\nb\x1b[31m{}", "x".repeat(9000));
         let heard = ProviderTrouble::classify(None, &long, 0);
         assert_eq!(heard.text.chars().count(), TEXT_MAX);

@@ -1,5 +1,5 @@
-//! The report of a round: its story for machines (JSON) and for people (Markdown). Engine facts stand first; what an agent
-//! wrote is quoted and marked as such.
+//! The report of a round, for machines (JSON) and for people (Markdown). Engine facts come first; text of an agent is
+//! quoted and marked as such.
 
 mod markdown;
 
@@ -15,7 +15,7 @@ use crate::units::Usd;
 use crate::verdict::{Judgement, ScoredVerdict};
 use serde::{Deserialize, Serialize};
 
-/// The story of one round, as `run --json` and `show --json` print it.
+/// The report of one round, as `run --json` and `show --json` print it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RoundReport {
     /// Version of this document.
@@ -25,56 +25,56 @@ pub struct RoundReport {
     pub loop_name: String,
     /// The round.
     pub round: String,
-    /// How it ended, or stands waiting; none while it runs.
+    /// The outcome, also of a round that waits for a person; `None` while the round runs.
     pub outcome: Option<RoundOutcome>,
     /// The exit code of that outcome.
     pub exit: Option<u8>,
-    /// Why, in order.
+    /// The reasons, in order.
     pub reasons: Vec<RoundReason>,
     /// The pinned base commit.
     pub base: Option<String>,
     /// The sealed tree of the last attempt.
     pub tree: Option<String>,
-    /// What everything was bound to.
+    /// The hash that gates, verdict and approval are bound to.
     pub candidate: Option<String>,
-    /// How many attempts were made.
+    /// The number of attempts.
     pub attempts: u32,
     /// Gates of the last attempt.
     pub gates: Vec<GateResult>,
     /// The verdict of the last attempt.
     pub verdict: Option<ScoredVerdict>,
-    /// What was to leave.
+    /// The items that the round would send.
     pub outbox: Vec<OutboxLine>,
-    /// What held the agents.
+    /// The boundary that confined the agents.
     pub boundary: Boundary,
-    /// What it cost.
+    /// The spend.
     pub spend: SpendLine,
     /// Path of the Markdown report.
     pub report: Option<String>,
-    /// From when on a rate-limited round is worth another try, as RFC 3339; none when that is not known.
+    /// The time from which a retry of a rate-limited round makes sense, as RFC 3339; `None` if unknown.
     #[serde(default)]
     pub retry_at: Option<String>,
-    /// The ended round that this one was started after.
+    /// The ended round that this one retries.
     #[serde(default)]
     pub retry_of: Option<String>,
-    /// What the loop is for.
+    /// The loop's purpose.
     pub intent: String,
-    /// How far it is trusted.
+    /// The loop's trust level.
     pub level: LoopLevel,
-    /// The item worked on; of several, the first ones in a line.
+    /// The item of the round; of several items, the first ones in one line.
     pub item: Option<String>,
-    /// Every item worked on.
+    /// All items of the round.
     #[serde(default)]
     pub items: Vec<String>,
-    /// Who started it.
+    /// The person or program that started the round.
     pub actor: String,
-    /// What the last attempt changed.
+    /// The changes of the last attempt.
     pub changes: Vec<ChangeFact>,
-    /// Facts worth pointing out.
+    /// Notable facts.
     pub notes: Vec<String>,
-    /// The report an agent staged or, at L1, its last words.
+    /// The report that an agent staged or, at L1, its last message.
     pub agent_report: Option<String>,
-    /// What was asked of the network, and what of it was denied.
+    /// The round's network requests and denials.
     #[serde(default)]
     pub network: NetworkTraffic,
 }
@@ -86,15 +86,15 @@ pub struct OutboxLine {
     pub id: String,
     /// Its kind.
     pub kind: String,
-    /// Where it stands.
+    /// Its delivery state.
     pub state: String,
-    /// What it is about.
+    /// Its target.
     pub target: Option<String>,
-    /// What the receiver answered.
+    /// The receiver's answer.
     pub receipt: Option<String>,
 }
 
-/// What a round cost.
+/// The spend of a round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SpendLine {
     /// Tokens by kind.
@@ -103,23 +103,23 @@ pub struct SpendLine {
     pub usd: Usd,
     /// Agents' wall time.
     pub wall_ms: u64,
-    /// Whether all of it was reported, by the agents or by their models' answers.
+    /// Whether all of it was reported, by the agents or in the answers of their models.
     pub known: bool,
     /// The same by role, agent and model, in the order of the starts.
     #[serde(default)]
     pub by: Vec<SpendPart>,
 }
 
-/// What one role spent on one model with one agent.
+/// The spend of one role on one model with one agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SpendPart {
     /// The role.
     pub role: Role,
     /// The agent.
     pub agent: String,
-    /// The model; none when nobody said.
+    /// The model; `None` if it was not reported.
     pub model: Option<String>,
-    /// How often the agent was started.
+    /// The number of starts of the agent.
     pub starts: u32,
     /// Tokens by kind.
     pub tokens: Tokens,
@@ -127,13 +127,13 @@ pub struct SpendPart {
     pub usd: Usd,
     /// Whether it was reported.
     pub known: bool,
-    /// Who counted it: the agent itself, or the proxy from the answers of its model.
+    /// The source of the count: the agent itself, or the proxy from the answers of its model.
     #[serde(default)]
     pub counted_by: CountedBy,
 }
 
 impl RoundReport {
-    /// Tells a round's story.
+    /// Builds the report of a round.
     #[must_use]
     pub fn from_round(round: &Round, outbox: Vec<OutboxLine>) -> Self {
         let facts = round.facts();
@@ -177,10 +177,10 @@ impl RoundReport {
         report.without_secrets()
     }
 
-    /// Agents' words, names of files and output of gates are all here, and a secret in any of them is never shown.
+    /// The report contains agents' text, file names and output of gates; a secret in any of them is never shown.
     fn without_secrets(self) -> Self {
         let clean = serde_json::to_value(&self).map(secrets::redact_json).and_then(serde_json::from_value);
-        // A report that does not survive its own JSON is shown without the words of others.
+        // A report that cannot be converted to JSON and back is shown without the text of others.
         clean.unwrap_or_else(|_| Self {
             reasons: Vec::new(),
             gates: Vec::new(),
@@ -208,14 +208,14 @@ impl RoundReport {
         self.spend.tokens.total()
     }
 
-    /// Whether a person should be told: every end is worth a report, also what shipped by itself.
+    /// Whether a person should receive the report: every outcome is worth one, including automatic deliveries.
     #[must_use]
     pub fn should_deliver(&self) -> bool {
         self.outcome.is_some_and(|outcome| outcome != RoundOutcome::NothingToDo)
     }
 }
 
-/// Bills of equal role, agent and model, added up.
+/// Sums the bills by role, agent and model.
 fn parts(bills: &[StartBill]) -> Vec<SpendPart> {
     let mut parts: Vec<SpendPart> = Vec::new();
     for bill in bills {
@@ -255,7 +255,7 @@ fn scored(attempt: &Attempt) -> Option<ScoredVerdict> {
     }
 }
 
-/// Items that never reached the outbox's rows: a report has arrived, the rest was only staged.
+/// Items without a row in the outbox: a report is already delivered, other items were only staged.
 fn staged(facts: &RoundFacts) -> Vec<OutboxLine> {
     let items = facts.attempt().map(|attempt| attempt.items.as_slice()).unwrap_or_default();
     let line = |item: &crate::outbox::StagedItem| OutboxLine {
@@ -268,13 +268,13 @@ fn staged(facts: &RoundFacts) -> Vec<OutboxLine> {
     items.iter().map(line).collect()
 }
 
-/// Where the repository's own words stood in for the built-in ones.
+/// The repository's own texts that replaced the built-in ones.
 fn own_words(facts: &RoundFacts) -> impl Iterator<Item = String> {
     let words = facts.started.inputs.iter().filter(|(path, _)| path.starts_with(".loopwright/prompts/"));
-    words.map(|(path, hash)| format!("own words for a role: {path} ({})", hash.chars().take(12).collect::<String>()))
+    words.map(|(path, hash)| format!("own text for a role: {path} ({})", hash.chars().take(12).collect::<String>()))
 }
 
-/// Where the agent's count and the proxy's differ, or neither is whole.
+/// Starts whose counts by the agent and by the proxy differ, or are both incomplete.
 fn counts(facts: &RoundFacts) -> impl Iterator<Item = String> {
     facts.bills.iter().filter_map(|bill| {
         let note = bill.counted.note()?;
@@ -284,11 +284,11 @@ fn counts(facts: &RoundFacts) -> impl Iterator<Item = String> {
 
 fn notes(attempt: &Attempt) -> Vec<String> {
     let sensitive = attempt.findings.sensitive.iter().map(|path| format!("sensitive: {path}"));
-    let edited = attempt.inputs_edited.iter().map(|path| format!("gate input edited, base's was run: {path}"));
+    let edited = attempt.inputs_edited.iter().map(|path| format!("gate input edited, base's version was used: {path}"));
     attempt.findings.notes.iter().cloned().chain(sensitive).chain(edited).collect()
 }
 
-/// Words with a secret in them are shown nowhere.
+/// Text with a secret in it is not shown.
 fn agent_report(attempt: &Attempt) -> Option<String> {
     if !attempt.findings.secrets.is_empty() {
         return None;

@@ -1,9 +1,9 @@
-//! The secrets gate: finds credentials in what a maker added, named or wrote. A finding names the rule and the place,
-//! never the value. The same search cleans what is kept and shown.
+//! The secrets gate: finds credentials in the lines, names and texts that a maker added. A finding names the rule and
+//! the place, never the value. The same search redacts everything that is stored or shown.
 //!
-//! Two searches: a table of public formats, and the exact values the caller knows, in every spelling that is cheap to look
-//! for and in pieces. Placeholders are not findings, or examples in documents could not be written. Time is linear in the
-//! text and memory is bounded by a window of it.
+//! There are two searches: a table of public formats, and the exact values that the caller knows, in every spelling
+//! that is cheap to search for, whole and in pieces. Placeholders are not findings, because documents need examples.
+//! Time is linear in the text and memory is limited to one window of it.
 
 mod codec;
 mod environment;
@@ -29,22 +29,22 @@ use std::ops::Range;
 use std::sync::LazyLock;
 use text_reading::TextReading;
 
-/// Bytes read at once, and how many of them are read again with the next, so that nothing is cut by a border.
+/// The size of one window, and the overlap of two windows, so that no border cuts a value.
 const WINDOW: usize = 1 << 20;
 const OVERLAP: usize = 32 << 10;
 
-/// How often a decoded run is decoded again.
+/// The largest number of times a decoded run is decoded again.
 const DEPTH_MAX: u32 = 2;
 
-/// The rule of values that the caller knows.
+/// The rule name for values that the caller knows.
 const KNOWN_VALUE: &str = "known-value";
 
-/// A secret was found. There is no value here, so none can be printed.
+/// A found secret. It does not contain the value, so the value cannot be printed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SecretHit {
-    /// Which rule found it.
+    /// The rule that found it.
     pub rule: String,
-    /// Where: `path:line`, `name of path`, `commit message`, an outbox item.
+    /// The place: `path:line`, `name of path`, `commit message`, an outbox item.
     pub place: String,
 }
 
@@ -54,21 +54,21 @@ impl SecretHit {
     }
 }
 
-/// Everything of a candidate that would leave the machine.
+/// All texts of a candidate that would leave the machine.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CandidateTexts<'a> {
     /// The lines it added.
     pub added: &'a [AddedLines],
-    /// The changed files as they were: a value that stood there is no new one.
+    /// The changed files in base: a value that was already there is not new.
     pub before: &'a [&'a [u8]],
-    /// The paths it has now.
+    /// The paths of the candidate.
     pub names: &'a [&'a str],
     /// Commit message, outbox items, branch: each with its place.
     pub texts: &'a [(&'a str, &'a str)],
 }
 
-/// The text with the values of public formats replaced by their rule's name, for everything that is shown or kept.
-/// It is a second line behind the gate, for readers that know no values.
+/// The text with values of public formats replaced by the name of their rule, for everything that is shown or stored.
+/// It is a second defence after the gate, for callers that know no values.
 #[must_use]
 pub fn redact(text: &str) -> Cow<'_, str> {
     static BY_FORMAT: LazyLock<SecretScanner> = LazyLock::new(SecretScanner::default);
@@ -92,7 +92,7 @@ fn map_texts(document: Value, change: &dyn Fn(String) -> String) -> Value {
     }
 }
 
-/// Searches texts; holds the values the caller knows.
+/// Searches texts; holds the values that the caller knows.
 #[derive(Default)]
 pub struct SecretScanner {
     known: Option<KnownValues>,
@@ -111,13 +111,13 @@ struct Sighting {
 }
 
 impl SecretScanner {
-    /// A scanner that also knows these values; ones too short to be told from chance are left out.
+    /// A scanner that also knows these values; values that are too short for a reliable match are dropped.
     #[must_use]
     pub fn new<S: AsRef<str>>(known: impl IntoIterator<Item = S>) -> Self {
         Self { known: KnownValues::new(known) }
     }
 
-    /// Searches all that would leave, also for values that only the parts of it together hold.
+    /// Searches all texts that would leave the machine, including values that are spread over several of them.
     #[must_use]
     pub fn scan_candidate(&self, candidate: &CandidateTexts<'_>) -> Vec<SecretHit> {
         let mut held = ValueCoverage::default();
@@ -159,15 +159,15 @@ impl SecretScanner {
         self.scan_candidate(&CandidateTexts { added: files, ..CandidateTexts::default() })
     }
 
-    /// The text without the values it holds, each replaced by its rule's name. Pieces that only together hold a value stay:
-    /// [`SecretScanner::clean`] is for what may keep nothing.
+    /// The text with each value replaced by the name of its rule. Pieces that only together form a value stay; use
+    /// [`SecretScanner::clean`] if no piece may stay.
     #[must_use]
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let found = self.sightings(text, &mut ValueCoverage::default());
         if found.is_empty() { Cow::Borrowed(text) } else { Cow::Owned(cut_out(text, found)) }
     }
 
-    /// The text as it may be kept: redacted, or withheld as a whole when a value would still be in it.
+    /// The text in a form that may be stored: redacted, or withheld as a whole if a value would still be in it.
     #[must_use]
     pub fn clean<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let hits = self.scan_text("", text);
@@ -182,7 +182,7 @@ impl SecretScanner {
         Cow::Owned(format!("[withheld: {}]", rules.join(", ")))
     }
 
-    /// The same for bytes; what is no text stays as it is unless a value is in it.
+    /// The same for bytes; bytes that are not text stay unchanged unless they contain a value.
     #[must_use]
     pub fn clean_bytes<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         let text = String::from_utf8_lossy(bytes);
@@ -192,14 +192,14 @@ impl SecretScanner {
         }
     }
 
-    /// The same for what is only written down here and goes nowhere, such as transcripts: a text that a first look finds
-    /// nothing in is not read with care, so a public format in pieces or within an encoding may stay. See `sieve`.
+    /// The same for text that stays on this machine, such as transcripts. If the prefilter finds nothing, the full
+    /// search is skipped, so a public format in pieces or inside an encoding may stay. See `prefilter`.
     #[must_use]
     pub fn clean_local<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         if self.is_clear(bytes) { Cow::Borrowed(bytes) } else { self.clean_bytes(bytes) }
     }
 
-    /// Whether a first look tells that there is certainly nothing.
+    /// Whether the prefilter proves that the bytes contain no secret.
     fn is_clear(&self, bytes: &[u8]) -> bool {
         prefilter::is_certainly_clean(bytes, self.known.as_ref().map(KnownValues::sieve))
     }
@@ -216,7 +216,7 @@ impl SecretScanner {
         self.in_text(&lines.join("\n"), held, |line| format!("{}:{}", file.path, number(line)))
     }
 
-    /// Findings of a text with their values; `place` is told the line, from 1.
+    /// Findings in a text with their values; `place` receives the line, from 1.
     fn in_text(
         &self,
         text: &str,
@@ -251,7 +251,7 @@ impl SecretScanner {
         let start = found.len();
         found.extend(rules::find_formats(text).into_iter().map(|one| Sighting { rule: one.rule, span: one.span }));
         for (rule, span) in hidden(text) {
-            // What stands there plainly has the better place.
+            // A finding in plain text has the more exact place.
             if !found[start..].iter().any(|known| known.rule == rule) {
                 found.push(Sighting { rule, span });
             }
@@ -265,7 +265,7 @@ impl SecretScanner {
         }
     }
 
-    /// The rules that decoded bytes break. Only a shape that is proof by itself counts: bytes are random by nature.
+    /// The rules that match decoded bytes. Only distinct formats count, because decoded bytes look random.
     fn in_decoded(&self, decoded: &[u8], depth: u32) -> Vec<&'static str> {
         if !is_legible(decoded) {
             return Vec::new();
@@ -284,7 +284,7 @@ impl SecretScanner {
     }
 }
 
-/// Values that only show when literals are joined or escapes undone.
+/// Values that only appear after literals are joined or escapes are decoded.
 fn hidden(text: &str) -> Vec<(&'static str, Range<usize>)> {
     let joined = join_literals(text);
     let whole = 0..text.len();
@@ -295,7 +295,7 @@ fn hidden(text: &str) -> Vec<(&'static str, Range<usize>)> {
     if let Some(view) = TextReading::unescaped(text.as_bytes()) {
         let text = String::from_utf8_lossy(&view.bytes);
         let distinct = rules::find_formats(&text).into_iter().filter(|one| one.trust == PatternTrust::Distinct);
-        // Replacement characters would shift the places, so those of odd texts are the whole of it.
+        // Replacement characters would shift the positions, so a finding in such a text covers all of it.
         let is_exact = text.len() == view.bytes.len();
         let place = |span: &Range<usize>| if is_exact { view.source(span) } else { whole.clone() };
         found.extend(distinct.map(|one| (one.rule, place(&one.span))));
@@ -303,7 +303,7 @@ fn hidden(text: &str) -> Vec<(&'static str, Range<usize>)> {
     found
 }
 
-/// The stretches a text is read in.
+/// The windows of a text.
 fn windows(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
     let mut next = Some(0);
     std::iter::from_fn(move || {
@@ -314,7 +314,7 @@ fn windows(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
     })
 }
 
-/// The text with every stretch replaced by the name of its rule.
+/// The text with every range replaced by the name of its rule.
 fn cut_out(text: &str, mut found: Vec<Sighting>) -> String {
     found.sort_by_key(|one| (one.span.start, one.span.end));
     let (mut clean, mut from) = (String::with_capacity(text.len()), 0);
@@ -330,14 +330,14 @@ fn cut_out(text: &str, mut found: Vec<Sighting>) -> String {
     clean
 }
 
-/// `place:line` reads badly for one-line texts and twice the same rule at a place says nothing new.
+/// Sorts the findings and removes duplicates.
 fn finish(mut hits: Vec<SecretHit>) -> Vec<SecretHit> {
     hits.sort();
     hits.dedup();
     hits
 }
 
-/// The values that stood in the changed files before.
+/// The values in the changed files of base.
 fn old_values(before: &[&[u8]]) -> HashSet<String> {
     let texts = before.iter().map(|bytes| String::from_utf8_lossy(bytes));
     let values = texts.flat_map(|text| {
@@ -347,13 +347,13 @@ fn old_values(before: &[&[u8]]) -> HashSet<String> {
     values.collect()
 }
 
-/// Whether bytes could be text: nearly all of them print.
+/// Whether bytes could be text: nearly all of them are printable.
 fn is_legible(bytes: &[u8]) -> bool {
     let odd = bytes.iter().filter(|byte| !byte.is_ascii_graphic() && !byte.is_ascii_whitespace()).count();
     odd * 10 <= bytes.len()
 }
 
-/// Puts `"abc" + "def"` and literals that follow each other over a line's end together.
+/// Joins `"abc" + "def"` and literals that continue on the next line.
 fn join_literals(text: &str) -> Cow<'_, str> {
     static SEAM: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r#"['"`]\s*(?:\+|\.{1,2}|<>|\|\||&|\\|~)?\s*(?:\+\s*)?[frbu]?['"`]"#)

@@ -1,4 +1,4 @@
-//! Quantities with their units: money, tokens, spans of time. Parsing of what people write; no arithmetic that can wrap.
+//! Quantities with their units: money, tokens, time spans. Parses user input; no arithmetic that can wrap.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
@@ -10,7 +10,7 @@ use std::time::Duration;
 pub struct Usd(#[schemars(with = "f64")] pub u64);
 
 impl Usd {
-    /// From dollars as written; `None` when negative, not finite or beyond a billion dollars.
+    /// From a number of dollars; `None` if negative, not finite or more than a billion dollars.
     #[must_use]
     pub fn from_dollars(dollars: f64) -> Option<Self> {
         let fits = dollars.is_finite() && (0.0..=1.0e9).contains(&dollars);
@@ -49,16 +49,16 @@ impl<'de> Deserialize<'de> for Usd {
     }
 }
 
-/// A span of time as loop files write it: `30s`, `15m`, `2h`, `1d`.
+/// A time span as loop files write it: `30s`, `15m`, `2h`, `1d`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, JsonSchema)]
 #[schemars(transparent)]
 pub struct TimeSpan(#[schemars(with = "String", regex(pattern = r"^[0-9]+(ms|s|m|h|d)$"))] Duration);
 
 impl TimeSpan {
-    /// The longest span anybody may write: ten years.
+    /// The longest allowed span: ten years.
     pub const MAX: Duration = Duration::from_secs(3650 * 86_400);
 
-    /// Parses one number with one unit. `None` for anything else, for zero, and past [`TimeSpan::MAX`].
+    /// Parses one number with one unit. `None` for anything else, for zero, and for more than [`TimeSpan::MAX`].
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.bytes().take_while(u8::is_ascii_digit).count();
@@ -113,7 +113,7 @@ impl<'de> Deserialize<'de> for TimeSpan {
     }
 }
 
-/// Reads a count of tokens: `400000`, `400k`, `2m`.
+/// Parses a number of tokens: `400000`, `400k`, `2m`.
 #[must_use]
 pub fn parse_tokens(text: &str) -> Option<u64> {
     let (number, unit) = match text.char_indices().last()? {
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_read_and_write_themselves() {
+    fn spans_parse_and_print_in_the_same_form() {
         for text in ["30s", "15m", "2h", "1d", "90s", "1500ms"] {
             assert_eq!(TimeSpan::parse(text).map(|span| span.to_string()).as_deref(), Some(text));
         }

@@ -1,6 +1,6 @@
 //! One word for each variant of an enum: declared once, beside the variant.
 
-/// Declares an enum whose variants each have one word, with `ALL`, `word`, `parse` and `Display`. Attributes are passed on.
+/// Declares an enum with one word for each variant, and `ALL`, `word`, `parse` and `Display`. Attributes are kept.
 #[macro_export]
 macro_rules! worded {
     ($(#[$attribute:meta])* $seen:vis enum $name:ident { $($(#[$about:meta])* $variant:ident = $word:literal,)+ }) => {
@@ -11,7 +11,7 @@ macro_rules! worded {
 
         #[allow(dead_code, reason = "not every enum is read back or listed")]
         impl $name {
-            /// Every variant, in the order of declaration.
+            /// All variants, in the order of declaration.
             $seen const ALL: [Self; [$($word),+].len()] = [$(Self::$variant),+];
 
             /// The word in files, in JSON and on screens.

@@ -1,4 +1,4 @@
-//! The staged files' grammar, from the outside: what is read, in which order, and what refuses the batch.
+//! The grammar of staged files, from the outside: accepted items, their order, and reasons to refuse the batch.
 
 use loopwright_core::outbox::{
     DiffSide, FILES_MAX, OutboxEntryKind, ReviewDecision, StagedFile, StagedItem, TEXT_BYTES_MAX, cannot_reason,
@@ -87,7 +87,7 @@ fn a_stored_item_with_an_unknown_field_is_not_read() {
 }
 
 #[test]
-fn one_bad_file_refuses_the_batch_and_every_problem_is_told() {
+fn one_bad_file_refuses_the_batch_and_every_problem_is_reported() {
     let staged = [("report.md", "fine"), ("deploy.sh", "x"), ("issue-comment-0.md", "x"), ("slack.md", " \n")];
     assert_eq!(
         refused(&files(&staged)),
@@ -107,14 +107,14 @@ fn bad_content_is_refused_with_its_reason() {
         ("issue-label-7.txt", "a\u{202e}b", "bad label `a\\u{202e}b`"),
         ("pr-inline-7.jsonl", "\n", "no comment"),
         ("pr-inline-7.jsonl", "{\"path\":\"a\",\"line\":1,\"body\":\"x\"}\nnot json", "line 2: bad JSON"),
-        ("pr-inline-7.jsonl", r#"{"path":"a","line":1,"line":2,"body":"x"}"#, "line 1: bad JSON: the key `line` twice"),
+        ("pr-inline-7.jsonl", r#"{"path":"a","line":1,"line":2,"body":"x"}"#, "line 1: bad JSON: duplicate key `line`"),
         ("pr-inline-7.jsonl", r#"{"path":"../a","line":1,"body":"x"}"#, "bad path `../a`"),
         ("pr-inline-7.jsonl", r#"{"path":"/a","line":1,"body":"x"}"#, "bad path `/a`"),
         ("pr-inline-7.jsonl", r#"{"path":"a","line":0,"body":"x"}"#, "bad line range"),
         ("pr-inline-7.jsonl", r#"{"path":"a","line":2,"start_line":3,"body":"x"}"#, "bad line range"),
         ("pr-inline-7.jsonl", r#"{"path":"a","line":2,"body":"x","commit":"y"}"#, "unknown field `commit`"),
         ("pr-request-changes-7.md", "", "the text is empty"),
-        ("webhook-ci.json", r#"{"a":1,"a":2}"#, "the key `a` twice"),
+        ("webhook-ci.json", r#"{"a":1,"a":2}"#, "duplicate key `a`"),
         ("webhook-ci.json", "{'a':1}", "bad JSON"),
         ("outbox.json", "{}", "bad JSON"),
         ("outbox.json", r#"[{"kind":"merge"}]"#, "item 1: unknown kind `merge`"),
@@ -164,7 +164,7 @@ fn line_comments_are_counted_over_the_whole_batch() {
 }
 
 #[test]
-fn twins_and_contradictions_are_refused() {
+fn duplicates_and_contradictions_are_refused() {
     let table: [(&[(&str, &str)], bool); 8] = [
         (&[("01-report.md", "a"), ("02-report.md", "b")], false),
         (&[("PR_BODY.md", "a"), ("pull-request.md", "b")], false),
@@ -183,7 +183,7 @@ fn twins_and_contradictions_are_refused() {
 #[test]
 fn the_list_stands_alone() {
     let list = ("outbox.json", r#"[{"kind":"slack","body":"x"}]"#);
-    assert!(refused(&files(&[list, ("report.md", "x")])).contains("cannot stand beside other outbox files"));
+    assert!(refused(&files(&[list, ("report.md", "x")])).contains("cannot be combined with other outbox files"));
     assert_eq!(items(&[list, ("CANNOT.md", "no")]).len(), 1);
 }
 

@@ -1,4 +1,4 @@
-//! Agents' text made harmless: a corpus of tricks, and the property that doing it twice changes nothing more.
+//! Sanitising of agents' text: a corpus of tricks, and the property that a second pass changes nothing more.
 
 use loopwright_core::outbox::{SanitiseAction, SanitiseRules, StagedItem, marker, marker_id, sanitise, sanitise_item};
 use loopwright_core::spec::ActionKind;
@@ -67,7 +67,7 @@ fn markdown_shows_what_would_act() {
 #[test]
 fn a_mention_cannot_hide_behind_a_different_reading_of_code() {
     let table = [
-        // A backtick of the line before would pair with the first one here.
+        // A backtick on the previous line would pair with the first one here.
         ("a ` b\nc ` @alice `d`", "a \\` b\nc ` @alice `d\\`"),
         // Raw HTML would swallow the first backtick.
         ("<a title=\"`\"> @alice `", "\\<a title=\"`\"> @alice `"),
@@ -102,7 +102,7 @@ fn plain_text_gets_a_space_where_something_would_act() {
 }
 
 #[test]
-fn hidden_text_is_removed_and_told() {
+fn hidden_text_is_removed_and_reported() {
     let tags: String = "obey".chars().filter_map(|c| char::from_u32(0xE_0000 + u32::from(c))).collect();
     let text = format!("a\u{1b}[31m\u{7}b\u{202e}{tags}<!-- obey me -->");
     let done = sanitise(&text, &SanitiseRules::markdown());
@@ -158,7 +158,7 @@ fn an_item_is_clean_in_every_part() {
     assert_eq!(sanitise_item(&webhook, &SanitiseRules::default()).0.body, r#"{"a":["x",1],"b":"@all"}"#);
 }
 
-/// Text made of the pieces that matter, so that they meet.
+/// Text made of the significant pieces, so that they combine.
 fn tricky() -> impl Strategy<Value = String> {
     const PIECES: &[&str] = &[
         "`",

@@ -1,4 +1,4 @@
-//! The briefs, from outside: what they say as snapshots, and what nobody can make them say.
+//! The briefs, from outside: their text as snapshots, and text that no input can add to them.
 
 use expect_test::expect_file;
 use loopwright_core::level::LoopLevel;
@@ -92,7 +92,8 @@ fn what_stays_the_same_comes_first_so_that_rounds_share_a_prefix() {
     assert!(shared(&one.render(), &other.render()).contains("- `scope`: no more"));
 }
 
-/// Everything before what a round brings is the same bytes for every round of a loop, so nothing in it may come from a round.
+/// Everything before the round's own part is the same bytes for every round of a loop, so nothing in it may come from a
+/// round.
 #[test]
 fn briefs_of_one_loop_share_their_bytes_up_to_the_rounds_own_part() {
     let part = |brief: &str, heading: &str| brief.split_once(heading).expect("the round's part").0.to_owned();
@@ -137,7 +138,7 @@ fn intent_stands_in_every_attempt_and_in_the_checkers_brief() {
 }
 
 #[test]
-fn checker_that_is_listened_to_is_told_of_no_file() {
+fn brief_of_a_checker_that_answers_by_message_names_no_file() {
     let brief = CheckerBrief { answer: VerdictChannel::Message, ..checker() }.render();
     assert!(brief.contains("exactly one JSON document as your last message"));
     assert!(!brief.contains("LOOPWRIGHT_VERDICT"));
@@ -145,7 +146,7 @@ fn checker_that_is_listened_to_is_told_of_no_file() {
 }
 
 #[test]
-fn repositorys_own_words_replace_the_part_and_never_what_rules_rest_on() {
+fn repositorys_own_words_replace_the_part_but_never_the_parts_that_rules_depend_on() {
     let own = format!("# Ours\n\nBe brief.\u{200b}\n{}", "x".repeat(2 * OWN_MAX));
     let brief = MakerBrief { own: Some(own.clone()), ..maker() }.render();
     assert!(brief.starts_with("# Ours\n\nBe brief.\\u{200b}") && !brief.contains("You are the maker"));
@@ -166,7 +167,7 @@ fn shared(one: &str, other: &str) -> String {
 }
 
 #[test]
-fn level_one_is_told_to_change_nothing() {
+fn brief_at_level_one_asks_to_change_nothing() {
     let brief = MakerBrief { level: LoopLevel::L1Report, outputs: vec![ActionKind::Report], ..maker() };
     assert!(brief.render().contains("Change no file of the repository"));
     assert!(!brief.render().contains("pull-request.md"));
@@ -209,7 +210,7 @@ fn invisible_characters_are_shown() {
 }
 
 #[test]
-fn long_text_keeps_its_ends_and_says_what_is_missing() {
+fn long_text_keeps_its_ends_and_reports_how_much_is_missing() {
     let text = format!("head{}tail", "é".repeat(1_000));
     let clipped = clip(&text, 100);
     assert!(clipped.starts_with("headé") && clipped.ends_with("étail"), "{clipped}");
@@ -221,7 +222,7 @@ fn long_text_keeps_its_ends_and_says_what_is_missing() {
 }
 
 #[test]
-fn bounds_hold_for_what_is_shown_and_not_for_what_was_written() {
+fn bounds_apply_to_shown_text_and_not_to_written_text() {
     let unseen = "\u{1}".repeat(1 << 20);
     let diff = vec![FileDiff { path: unseen.clone(), text: unseen.clone() }];
     let brief = CheckerBrief { diff, ..checker() }.render();
@@ -247,20 +248,20 @@ fn briefs_stay_bounded_whatever_is_put_in() {
 }
 
 #[test]
-fn long_diff_does_not_push_the_short_ones_out_and_the_cut_is_told() {
+fn long_diff_does_not_push_the_short_ones_out_and_the_cut_is_reported() {
     let file = |path: &str, text: String| FileDiff { path: path.to_owned(), text };
     let diff = vec![file("long", "+x\n".repeat(1 << 20)), file("short", "+seen whole\n".repeat(1000))];
     let brief = CheckerBrief { diff, ..checker() }.render();
     assert_eq!(brief.matches("+seen whole\n").count(), 1000);
-    assert!(brief.contains("2 files changed. Some diffs below are cut"));
+    assert!(brief.contains("2 files changed. Some diffs below are truncated"));
     assert!(brief.contains("bytes left out here"));
-    assert!(!checker().render().contains("Some diffs below are cut"));
+    assert!(!checker().render().contains("Some diffs below are truncated"));
     let many = vec![file("f", "+x".to_owned()); 401];
     assert!(CheckerBrief { diff: many, ..checker() }.render().contains("the diffs of 1 more files left out"));
 }
 
 #[test]
-fn a_brief_can_be_read_back_by_what_stands_in_for_a_model() {
+fn brief_can_be_parsed_by_a_scripted_model() {
     let mut brief = checker();
     brief.diff[0].text =
         "@@ -1,2 +1,3 @@ x\n def add(a, b):\n-    return a - b\n+    # the sign\n+    return a + b\n".to_owned();

@@ -1,5 +1,5 @@
-//! Journals written by earlier builds, event by event as they were stored. Today's rules must read every one of them and come
-//! to the same end; a change that cannot needs an explicit upcast.
+//! Journals written by earlier builds, event by event as they were stored. Today's rules must read every one of them
+//! and reach the same end; a change that cannot needs an explicit upcast.
 
 use loopwright_core::actor::Actor;
 use loopwright_core::outcome::RoundOutcome;
@@ -49,7 +49,7 @@ fn stored_events_are_written_back_to_the_same_text() {
     assert_eq!(converted, 4, "one of each old kind");
 }
 
-/// A journal that an earlier build left waiting: its agents have kinds of their own, its question no moments.
+/// A journal that an earlier build left waiting: its agents have separate event kinds, and its question has no times.
 fn waiting() -> Round {
     let round = replayed(include_str!("recorded/v1-waiting.jsonl"));
     assert!(matches!(round.phase(), Phase::Waiting(_)), "{:?}", round.phase());
@@ -71,7 +71,8 @@ fn a_round_that_waited_under_version_one_can_be_approved_or_denied() {
     assert_eq!(*denied.phase(), Phase::Recording(RoundOutcome::Rejected));
 }
 
-/// The rules of its day let it in, so it is not judged again: an answer with a bare name, and a question that expired.
+/// The rules of its build accepted it, so it is not judged again: an answer with a bare name, and a question that
+/// expired.
 #[test]
 fn answers_of_an_earlier_build_count_whatever_the_policy_says_today() {
     let strict = include_str!("recorded/v1-waiting.jsonl").lines().map(|line| {

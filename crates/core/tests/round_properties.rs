@@ -1,6 +1,6 @@
-//! The round as a state machine, by properties: whatever happens to it, in whatever order, the promises hold. Walks are
-//! mostly of events that fit where the round stands, with strangers thrown in; what is remembered about a walk is kept
-//! here, apart from the code under test.
+//! The round as a state machine, by properties: the promises hold for any events in any order. Walks consist mostly of
+//! events that fit the round's phase, with some unexpected ones; the memory of a walk is kept here, apart from the code
+//! under test.
 
 mod round_walk;
 mod rounds_notation;
@@ -16,13 +16,13 @@ use round_walk::{Choice, Seen, choices, event, outward, start, strangers};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// A walk: what was accepted, and the round after it.
+/// A walk: the accepted events, and the round after them.
 struct Walk {
     events: Vec<Event>,
     now: Step,
 }
 
-/// Walks along the choices and holds every accepted step against the promises.
+/// Walks along the choices and checks every accepted step against the promises.
 fn walk(choices: &[Choice]) -> Result<Walk, TestCaseError> {
     let (first, rest) = choices.split_first().expect("a walk has a first choice");
     let started = start(first);
@@ -39,7 +39,7 @@ fn walk(choices: &[Choice]) -> Result<Walk, TestCaseError> {
     Ok(walk)
 }
 
-/// What must be true after every accepted event.
+/// The promises after every accepted event.
 fn promises(before: &Round, event: &Event, after: &Step, seen: &Seen) -> Result<(), TestCaseError> {
     prop_assert!(!matches!(before.phase(), Phase::Ended(_)), "an ended round took `{}`", event.kind());
     sent_only_what_was_verified_and_let_out(after, seen)?;
@@ -55,8 +55,8 @@ fn promises(before: &Round, event: &Event, after: &Step, seen: &Seen) -> Result<
     recovery_is_safe(&after.round)
 }
 
-/// Nothing goes out but the last sealed candidate, green, judged after its seal, and let out by a person or, at L3, by the
-/// gate of a loop whose checker had no doubt.
+/// Only the last sealed candidate is sent: with passed gates, judged after its seal, and approved by a person or, at
+/// L3, by the gate of a loop whose checker had no doubt.
 fn sent_only_what_was_verified_and_let_out(after: &Step, seen: &Seen) -> Result<(), TestCaseError> {
     let sends = after.actions.iter().any(|action| matches!(action, Action::Send(_)));
     let Phase::Sending(approved) = after.round.phase() else {
@@ -76,7 +76,7 @@ fn sent_only_what_was_verified_and_let_out(after: &Step, seen: &Seen) -> Result<
     prop_assert!(seen.voices.iter().all(may) && seen.voices.iter().all(apart), "a stranger's voice: {:?}", seen);
     let by_person = seen.approved.as_deref() == Some(approved.candidate()) && is_quorum;
     let by_gate = seen.auto && started.spec.level == LoopLevel::L3Unattended && seen.passed && !seen.sensitive;
-    prop_assert!(by_person || by_gate, "nobody let it out: {:?}", seen);
+    prop_assert!(by_person || by_gate, "it was sent without an approval: {:?}", seen);
     Ok(())
 }
 
@@ -91,7 +91,7 @@ fn shipped_only_what_arrived(round: &Round, seen: &Seen) -> Result<(), TestCaseE
     Ok(())
 }
 
-/// A round waits for providers only as long and as often as it may, and says so in no more than one reason a wait.
+/// A round waits for providers only as long and as often as it may, and adds at most one reason for each wait.
 fn waits_are_bounded(round: &Round) -> Result<(), TestCaseError> {
     let patience = &round.facts().provider_waits;
     prop_assert!(patience.waited_ms <= patience.wait_max_ms && patience.waits <= 20, "{:?}", patience);
@@ -101,7 +101,7 @@ fn waits_are_bounded(round: &Round) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// No round is ever stuck: it has something to do, or an agent runs, or deliveries are open, or it is at rest.
+/// No round is ever stuck: it has an action to perform, or an agent runs, or deliveries are open, or it is at rest.
 fn something_follows(after: &Step) -> Result<(), TestCaseError> {
     let busy = match after.round.phase() {
         Phase::Making(AgentRun::Started) | Phase::Checking(_, AgentRun::Started) => true,
@@ -112,7 +112,8 @@ fn something_follows(after: &Step) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// A crash at any point leads on. No maker of a started attempt is started again, and nothing that has arrived is sent again.
+/// Recovery works after a crash at any point. No maker of a started attempt is started again, and nothing that has
+/// arrived is sent again.
 fn recovery_is_safe(round: &Round) -> Result<(), TestCaseError> {
     if matches!(round.phase(), Phase::Ended(_)) {
         return Ok(());
@@ -120,7 +121,7 @@ fn recovery_is_safe(round: &Round) -> Result<(), TestCaseError> {
     let recovered = step(round, Event::Recovered).map_err(|misfit| TestCaseError::fail(misfit.to_string()))?;
     prop_assert!(!recovered.actions.is_empty(), "a recovered round has nothing to do");
     let makes = recovered.actions.iter().any(|action| matches!(action, Action::Make(_)));
-    prop_assert!(!makes, "recovery starts a maker in a workspace nobody looked at");
+    prop_assert!(!makes, "recovery starts a maker in a workspace that was not inspected");
     let between = matches!(round.phase(), Phase::Making(AgentRun::Again) | Phase::Held(..));
     if between {
         prop_assert!(matches!(recovered.round.phase(), Phase::Suspended(..)), "kept work was not kept");
@@ -183,9 +184,9 @@ proptest! {
     }
 }
 
-/// The properties above say nothing about ends that no walk comes to; so all of them are come to.
+/// The properties above hold trivially for ends that no walk reaches; so the walks must reach all of them.
 #[test]
-fn walks_come_to_every_end_and_through_every_stage() {
+fn walks_reach_every_end_and_every_stage() {
     let mut runner = TestRunner::deterministic();
     let mut ends = BTreeSet::new();
     let mut kinds = BTreeSet::new();
@@ -216,7 +217,7 @@ fn every_event_of_the_written_histories_goes_through_json() {
     assert!(count > 200, "only {count} events");
 }
 
-/// An agent start for an attempt that is not the next one is no start of this round.
+/// An agent start for an attempt other than the next one does not belong to this round.
 #[test]
 fn starts_of_other_attempts_do_not_fit() {
     let told =

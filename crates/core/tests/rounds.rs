@@ -1,5 +1,5 @@
-//! Round histories: each file of `rounds/` holds events in a short notation and, below a line of dashes, the numbered history
-//! they must give. `UPDATE_EXPECT=1 cargo nextest run -p loopwright-core rounds` rewrites the lower halves.
+//! Round histories: each file of `rounds/` holds events in a short notation and, below a line of dashes, the expected
+//! numbered history. `UPDATE_EXPECT=1 cargo nextest run -p loopwright-core rounds` rewrites the lower halves.
 #![expect(clippy::disallowed_methods, reason = "tests read the flag that blesses")]
 
 mod rounds_notation;

@@ -1,5 +1,5 @@
-//! The seed's library, name by name: its own snippet, its JSON, its gates and its budget arithmetic behave here as they did
-//! there, so that code and files written for it go on working.
+//! The seed's library, name by name: its own snippet, its JSON, its gates and its budget arithmetic behave here as they
+//! did there, so that code and files written for it continue to work.
 
 use loopwright_core::budget::{BudgetLimit, BudgetState, TokenBudget, Tokens};
 use loopwright_core::human_gate::{
@@ -82,7 +82,7 @@ fn every_level_of_the_seeds_json_is_read() {
 }
 
 #[test]
-fn every_cadence_of_the_seed_is_read_and_told_back() {
+fn every_cadence_of_the_seed_is_read_and_written_back() {
     for cadence in ["every 15m", "every 2h", "every 30s", "every 1d", "daily 08:00", "weekly mon 09:30"] {
         let spec = with("cadence", cadence.into());
         assert_eq!(spec.cadence(), cadence);
@@ -97,7 +97,7 @@ fn every_cadence_of_the_seed_is_read_and_told_back() {
     }
 }
 
-/// What made the seed fire at every tick, or panic, is a problem that is told.
+/// Cadences that made the seed fire at every tick, or panic, are reported as problems.
 #[test]
 fn cadences_that_broke_the_seed_are_refused_without_a_panic() {
     for cadence in ["every 0s", "every -5m", "every 5分", "every 99999999999999999d", "15m", "", "every", "daily 25:00"]
@@ -110,7 +110,7 @@ fn cadences_that_broke_the_seed_are_refused_without_a_panic() {
 }
 
 #[test]
-fn every_action_kind_of_the_seed_has_our_kind() {
+fn every_action_kind_of_the_seed_has_a_kind_here() {
     let kinds = [
         ("report", ActionKind::Report),
         ("draft", ActionKind::Report),
@@ -142,7 +142,7 @@ fn every_ceiling_of_the_seeds_budget_bounds_the_round() {
 fn empty_prompts_of_the_seed_mean_none() {
     assert_eq!(with("checker_prompt", "".into()).prompts.checker, None);
     let problems = with("maker_prompt", "".into()).check().expect_err("a loop without a task");
-    assert!(problems.to_string().contains("the maker is told nothing"), "{problems}");
+    assert!(problems.to_string().contains("the maker has no prompt"), "{problems}");
 }
 
 fn action(kind: &str, verified: bool) -> ProposedAction {
@@ -150,7 +150,7 @@ fn action(kind: &str, verified: bool) -> ProposedAction {
 }
 
 #[test]
-fn always_escalate_and_the_default_gate_let_nothing_by() {
+fn always_escalate_and_the_default_gate_approve_nothing() {
     for level in [L1Report, L2Assisted, L3Unattended] {
         assert!(!AlwaysEscalate.decide(level, &action("report", true)).is_auto());
         assert!(!default_gate_for(level).decide(level, &action("report", true)).is_auto());
@@ -176,7 +176,7 @@ fn allowlist_gate_proceeds_only_at_l3_verified_and_for_an_exact_kind() {
     assert!(!nothing.decide(L3Unattended, &action("comment", true)).is_auto());
 }
 
-/// More than the seed: the gate also sees what the candidate touches.
+/// More than the seed: the gate also sees the paths that the candidate touches.
 #[test]
 fn allowlist_gate_keeps_sensitive_paths_for_a_person() {
     let sensitive = vec![".github/workflows/ci.yml".to_owned()];
@@ -185,7 +185,7 @@ fn allowlist_gate_keeps_sensitive_paths_for_a_person() {
 }
 
 #[test]
-fn callback_gate_hears_level_and_action() {
+fn callback_gate_receives_level_and_action() {
     let gate = CallbackGate(|level: LoopLevel, action: &ProposedAction| {
         GateDecision::escalate(format!("{} {} {}", level.label(), action.kind, action.verified))
     });

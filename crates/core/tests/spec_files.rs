@@ -1,5 +1,5 @@
-//! Loop files in, specs or messages out: every file of `specs/good` reads and round-trips, every file of `specs/bad` is
-//! refused with the message beside it (`UPDATE_EXPECT=1` blesses).
+//! Loop files and their specs or messages: every file of `specs/good` reads and round-trips, every file of `specs/bad`
+//! is refused with the message in the file beside it (`UPDATE_EXPECT=1` rewrites it).
 
 use loopwright_core::spec::{LoopSpec, ProblemKind, read_loop_file};
 use std::path::{Path, PathBuf};

@@ -1,11 +1,11 @@
 //! Ten thousand damaged loop files: reading ends in a spec or in problems, never in a panic.
 //!
-//! There is no clock here: that reading is quick follows from the limits on bytes, depth, values and problems.
+//! There is no clock here: the limits on bytes, depth, values and problems guarantee that reading is quick.
 
 use loopwright_core::spec::read_loop_file;
 use std::path::Path;
 
-/// A small generator with a fixed start, so that a failure can be repeated.
+/// A small generator with a fixed seed, so that a failure can be repeated.
 struct Random(u64);
 
 impl Random {
@@ -36,7 +36,7 @@ fn corpus() -> Vec<(String, Vec<u8>)> {
     corpus
 }
 
-/// Pieces that mean something to a YAML reader, a Markdown reader or a terminal.
+/// Pieces that are significant to a YAML reader, a Markdown reader or a terminal.
 const PIECES: [&str; 36] = [
     "---\n",
     "\n",
@@ -122,6 +122,6 @@ fn ten_thousand_damaged_files_are_read_without_a_panic() {
             Err(_) => panic!("round {round} of {file} panicked: {:?}", String::from_utf8_lossy(&text)),
         }
     }
-    // Both ways out must really be taken, or the damage is too great or too small to say anything.
+    // Both results must occur, otherwise the damage is too great or too small to be a useful test.
     assert!(accepted > 50 && refused > 5_000, "{accepted} accepted, {refused} refused");
 }

@@ -23,7 +23,7 @@ fn the_seeds_snippet_goes_through_json() {
 }
 
 #[test]
-fn what_a_builder_could_not_understand_is_reported_by_check() {
+fn text_that_a_builder_could_not_parse_is_reported_by_check() {
     let problems = spec().with_cadence("15m").with_action_kind("tweet").check().expect_err("two problems");
     let told = problems.to_string();
     assert!(told.contains("`15m` is not a cadence") && told.contains("write `every 15m`"), "{told}");
@@ -238,7 +238,7 @@ fn any_spec() -> impl Strategy<Value = LoopSpec> {
         (spec.gates, spec.rubric.floor, spec.output) = (proof.0, proof.2, proof.3);
         spec.rubric.threshold = f64::from(proof.1) / 4.0;
         (spec.setup, spec.protect, spec.priority, spec.timeout) = rest;
-        // A command without words cannot be told from no command at all, and no rule lets one pass.
+        // A command without words cannot be distinguished from no command at all, and no rule accepts one.
         spec.setup.retain(|command| !command.is_empty());
         spec
     })

@@ -23,7 +23,8 @@ fn resolve<'s>(schema: &'s Value, root: &'s Value) -> &'s Value {
     }
 }
 
-/// A small judge of the parts of JSON Schema that ours uses: types, properties, items, alternatives, enumerations.
+/// A small validator for the parts of JSON Schema that the schema uses: types, properties, items, alternatives,
+/// enumerations.
 fn accepts(value: &Value, schema: &Value, root: &Value) -> bool {
     let schema = resolve(schema, root);
     for word in ["anyOf", "oneOf"] {
@@ -105,7 +106,7 @@ fn every_good_file_fits_the_schema_in_its_canonical_form() {
     assert!(!accepts(&deep, &schema, &schema));
 }
 
-/// Editors read the committed schema; `UPDATE_EXPECT=1` writes it anew.
+/// Editors read the committed schema; `UPDATE_EXPECT=1` rewrites it.
 #[test]
 fn committed_schema_is_the_one_the_program_prints() {
     let text = serde_json::to_string_pretty(&schema()).expect("a schema serialises");

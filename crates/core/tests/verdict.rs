@@ -1,4 +1,4 @@
-//! The checker's file, from outside: each way to be refused, each way to fall short, and the one way to pass.
+//! The checker's file, from outside: every refusal, every failure, and the one way to pass.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use expect_test::{Expect, expect};
@@ -47,7 +47,7 @@ fn good() -> Value {
     })
 }
 
-/// The good file with one place changed; `null` is put in as `null`.
+/// The good file with one value changed; `null` is inserted as `null`.
 fn with(pointer: &str, value: Value) -> Value {
     let mut file = good();
     *file.pointer_mut(pointer).unwrap() = value;
@@ -64,7 +64,7 @@ fn judged(bytes: &[u8]) -> Judgement {
     judge(Some(bytes), &expected(), &Sealed)
 }
 
-/// One line a judgement, for tables.
+/// One line for each judgement, for tables.
 fn told(judgement: &Judgement) -> String {
     match judgement {
         Judgement::Pass { scored } => format!("pass, mean {:?}", scored.mean),
@@ -100,7 +100,7 @@ fn no_file_and_an_empty_one_are_missing() {
 }
 
 #[test]
-fn verdict_for_another_round_tree_or_candidate_is_forged_and_the_secret_is_not_told() {
+fn verdict_for_another_round_tree_or_candidate_is_forged_and_the_secret_is_not_shown() {
     check(
         &[with("/nonce", json!("n2")), with("/tree", json!("t2")), with("/candidate", json!("c2"))],
         expect![[r#"
@@ -114,7 +114,7 @@ fn verdict_for_another_round_tree_or_candidate_is_forged_and_the_secret_is_not_t
     assert!(matches!(judge(Some(replayed.as_bytes()), &unset, &Sealed), Judgement::Forged { .. }));
 }
 
-// Long because it is one table, a line a case.
+// Long because it is one table, with one line for each case.
 #[test]
 fn wrong_shapes_are_malformed_with_their_place() {
     let list = Value::Array(good().as_object().unwrap().values().cloned().collect());
@@ -157,9 +157,9 @@ fn wrong_shapes_are_malformed_with_their_place() {
             malformed: `scores` is missing
             malformed: `scores[1].score` is missing
             malformed: `scores[1].evidence` is missing
-            malformed: `verdict` is none of pass, fail, escalate
+            malformed: `verdict` is not pass, fail or escalate
             malformed: `verdict` is a boolean, not a string
-            malformed: `verdict` is none of pass, fail, escalate
+            malformed: `verdict` is not pass, fail or escalate
             malformed: `nonce` is null, not a string
             malformed: `summary` is null, not a string
             malformed: `scores` is a map, not a list
@@ -177,7 +177,7 @@ fn wrong_shapes_are_malformed_with_their_place() {
             malformed: unknown field "scores[0].evidence[0].path"
             malformed: `scores[0].evidence[0].gate` is null, not a string
             malformed: dimension "correctness" is scored twice
-            malformed: "style" is no dimension of the rubric
+            malformed: "style" is not a dimension of the rubric
         "#]],
     );
 }
@@ -251,21 +251,21 @@ fn texts_that_are_not_agreed_json_are_malformed() {
     ];
     let lines: Vec<_> = cases.iter().map(|bytes| told(&judged(bytes))).collect();
     expect![[r#"
-        malformed: not JSON as agreed: expected value at line 1 column 1
-        malformed: not JSON as agreed: EOF while parsing an object at line 1 column 389
-        malformed: not JSON as agreed: trailing characters at line 1 column 391
-        malformed: not JSON as agreed: trailing characters at line 1 column 392
-        malformed: not JSON as agreed: expected value at line 1 column 1
-        malformed: not JSON as agreed: expected value at line 1 column 1
-        malformed: not JSON as agreed: the key `verdict` twice at line 1 column 76
-        malformed: not JSON as agreed: the key `gate` twice at line 1 column 294
-        malformed: not JSON as agreed: expected value at line 1 column 128
-        malformed: not JSON as agreed: number out of range at line 1 column 132
-        malformed: not JSON as agreed: unexpected end of hex escape at line 1 column 78
+        malformed: not valid JSON: expected value at line 1 column 1
+        malformed: not valid JSON: EOF while parsing an object at line 1 column 389
+        malformed: not valid JSON: trailing characters at line 1 column 391
+        malformed: not valid JSON: trailing characters at line 1 column 392
+        malformed: not valid JSON: expected value at line 1 column 1
+        malformed: not valid JSON: expected value at line 1 column 1
+        malformed: not valid JSON: duplicate key `verdict` at line 1 column 76
+        malformed: not valid JSON: duplicate key `gate` at line 1 column 294
+        malformed: not valid JSON: expected value at line 1 column 128
+        malformed: not valid JSON: number out of range at line 1 column 132
+        malformed: not valid JSON: unexpected end of hex escape at line 1 column 78
         malformed: not UTF-8: invalid utf-8 sequence of 1 bytes from index 390
         malformed: `summary` is a list, not a string
-        malformed: not JSON as agreed: nested too deep at line 1 column 87
-        malformed: not JSON as agreed: nested too deep at line 1 column 17
+        malformed: not valid JSON: nested too deep at line 1 column 87
+        malformed: not valid JSON: nested too deep at line 1 column 17
     "#]]
     .assert_eq(&(lines.join("\n") + "\n"));
 }
@@ -323,7 +323,7 @@ fn pass_that_its_own_scores_do_not_bear_fails() {
 }
 
 #[test]
-fn checkers_own_no_and_its_call_for_a_human_stand_whatever_the_scores() {
+fn checkers_own_rejection_and_its_request_for_a_human_hold_whatever_the_scores() {
     let mut silent = with("/verdict", json!("fail"));
     silent["summary"] = json!(" ");
     let mut low = with("/verdict", json!("escalate"));
@@ -340,7 +340,7 @@ fn checkers_own_no_and_its_call_for_a_human_stand_whatever_the_scores() {
 }
 
 #[test]
-fn threshold_that_is_no_number_and_a_rubric_without_dimensions_pass_nothing() {
+fn threshold_that_is_not_a_number_and_a_rubric_without_dimensions_pass_nothing() {
     let bytes = good().to_string();
     let odd = VerdictExpectation { threshold: f64::NAN, ..expected() };
     assert!(matches!(judge(Some(bytes.as_bytes()), &odd, &Sealed), Judgement::Fail { .. }));
@@ -349,9 +349,9 @@ fn threshold_that_is_no_number_and_a_rubric_without_dimensions_pass_nothing() {
     assert!(matches!(judge(Some(unscored.as_bytes()), &none, &Sealed), Judgement::Fail { .. }));
 }
 
-// Long because the whole document stands in it.
+// Long because it contains the whole document.
 #[test]
-fn judgement_as_json_has_verdict_mean_and_scores_and_comes_back() {
+fn judgement_as_json_has_verdict_mean_and_scores_and_round_trips() {
     let judgement = judged(with("/scores/2/score", json!(2)).to_string().as_bytes());
     let text = serde_json::to_string_pretty(&judgement).unwrap();
     expect![[r#"
@@ -431,7 +431,7 @@ fn built_in_dimensions_ask_for_tests_only_of_a_changed_tree() {
     assert_eq!(names(&rubric, TreeChange::None), ["tone"]);
 }
 
-/// A small generator with a fixed seed: the same files every run.
+/// A small generator with a fixed seed: the same files in every run.
 struct Dice(u64);
 
 impl Dice {
@@ -461,7 +461,7 @@ fn mutate(bytes: &mut Vec<u8>, dice: &mut Dice) {
     }
 }
 
-/// What passed must be a file that says so in every respect, by a reading that shares no code with ours.
+/// A file that passed must state a pass in every respect, by a check that shares no code with the implementation.
 fn must_pass(bytes: &[u8]) -> bool {
     let Ok(file) = serde_json::from_slice::<Value>(bytes) else { return false };
     let ids = file["nonce"] == "n1" && file["tree"] == "t1" && file["candidate"] == "c1" && file["verdict"] == "pass";
@@ -491,6 +491,6 @@ fn five_thousand_mutated_files_neither_panic_nor_pass_unless_they_truly_do() {
             assert!(must_pass(&bytes), "{}", String::from_utf8_lossy(&bytes));
         }
     }
-    // Most changes break the file; a few touch free text alone and leave it valid.
+    // Most changes break the file; a few touch only free text and leave it valid.
     assert!((1..1_000).contains(&passed), "{passed} of 5000 passed");
 }

@@ -1,5 +1,5 @@
-//! The library's half of `cargo xtask bench`: a release-built process that does one measured thing for each line it is sent
-//! and answers with one line of JSON. It decides nothing about what is compared with what; that is xtask's.
+//! The library's half of `cargo xtask bench`: a release-built process that runs one measured operation for each line it
+//! receives and answers with one line of JSON. xtask decides what is compared with what.
 #![allow(
     clippy::disallowed_methods,
     clippy::print_stdout,
@@ -32,10 +32,10 @@ use std::time::Instant;
 
 const USAGE: &str = "rounds serve STATE REPO LOOP-FILE | rounds spaces STATE REPO | rounds fill STATE REPO-ID EVENTS (see cargo xtask bench)";
 
-/// How many events a made-up round stands for.
+/// Events of one generated round.
 const EVENTS_A_ROUND: usize = 12;
 
-/// Events of one batch; with the rows of their rounds it stays below the 10,000 that the store takes at once.
+/// Events of one batch; with the rows of their rounds it stays below the 10,000 that the store accepts at once.
 const BATCH: usize = 8000;
 
 fn main() -> ExitCode {
@@ -74,7 +74,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Adds up the time between the two moments of each seam. Seams of one kind do not overlap: a round is one line of work.
+/// Adds up the time between the two moments of each seam. Seams of one kind do not overlap, because a round runs one
+/// step at a time.
 #[derive(Default)]
 struct Ledger(Mutex<BTreeMap<&'static str, Entry>>);
 
@@ -103,7 +104,7 @@ impl SeamHook for Ledger {
 }
 
 impl Ledger {
-    /// What was added up since the last time, by the first part of the seam's name.
+    /// The sums since the last call, by the first part of the seam's name.
     fn take(&self) -> BTreeMap<String, (u64, u64)> {
         let mut sums: BTreeMap<String, (u64, u64)> = BTreeMap::new();
         for (site, entry) in std::mem::take(&mut *self.0.lock().expect("nobody panics while holding it")) {
@@ -115,7 +116,7 @@ impl Ledger {
     }
 }
 
-/// One engine for the whole session, as a long-running process has it.
+/// One engine for the whole session, as in a long-running process.
 async fn serve(state: &Path, repo: &Path, file: &Path) -> Result<(), Box<dyn Error>> {
     let ledger = Arc::new(Ledger::default());
     let seam = Seam::hooked(Arc::clone(&ledger) as Arc<dyn SeamHook>);
@@ -164,7 +165,7 @@ async fn round(
     Ok(json!({ "nanos": u64::try_from(nanos)?, "outcome": outcome, "parts": parts }))
 }
 
-/// One start of a program that does nothing, through the same door as agents and git.
+/// Starts a program that does nothing, in the same way as agents and git.
 async fn door(dir: &Path) -> Result<Value, Box<dyn Error>> {
     let begun = Instant::now();
     let spawn = SpawnRequest::new("/bin/true", dir, TreeCookie::new("bench"));
@@ -172,8 +173,8 @@ async fn door(dir: &Path) -> Result<Value, Box<dyn Error>> {
     Ok(json!({ "nanos": u64::try_from(begun.elapsed().as_nanos())? }))
 }
 
-/// Fills a store with a past through the store's own door, so that its chain is whole. Big batches, because each is
-/// flushed to the disk: the events of a batch share a round, the rows of the rounds are one for every dozen events.
+/// Fills a store with history through the store's own interface, so that its chain is valid. Batches are large because
+/// each is flushed to the disk: the events of a batch share a round, and there is one round row for every dozen events.
 async fn fill(state: &Path, repo: &str, events: u64) -> Result<(), Box<dyn Error>> {
     std::fs::create_dir_all(state)?;
     let store = SqlStore::open_sqlite(&state.join("store.db"), StoreMode::Write(ProcessInfo::current(0))).await?;

@@ -1,5 +1,5 @@
-//! L3: verified pull requests of this loop go out by themselves, through a function of the program; everything else would
-//! still wait for a person.
+//! L3: verified pull requests of this loop are delivered without a person, through a function of the program;
+//! everything else would still wait for a person.
 #![expect(clippy::print_stdout, reason = "an example shows what happened")]
 
 mod support;
@@ -13,7 +13,8 @@ use loopwright::{
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let repo = support::repository();
     let state = tempfile::tempdir()?;
-    // The key is the same for every try of one action, so that a receiver can tell a second try from a second action.
+    // The key is the same for every attempt of one action, so that a receiver can distinguish a retry from a second
+    // action.
     let executor = CallbackActionExecutor(|spec: &LoopSpec, action: &ProposedAction, key: &str| {
         println!("executing {} of {} (key of {} characters)", action.kind, spec.name, key.len());
         Ok(ActionReceipt { kind: action.kind.clone(), summary: "request 1".to_owned() })

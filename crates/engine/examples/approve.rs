@@ -1,5 +1,5 @@
-//! L2: a loop that mends a bug and waits. The program looks at what waits, says yes, and the pull request is in the local
-//! forge.
+//! L2: a loop that fixes a bug and waits. The program reads what waits and approves it, and the pull request appears in
+//! the local forge.
 #![expect(clippy::print_stdout, reason = "an example shows what happened")]
 
 mod support;
@@ -26,7 +26,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("gate {}: {}", gate.name, gate.status);
     }
 
-    // The answer binds what was looked at: had anything moved, it would be refused.
+    // The answer binds the candidate that was read: if anything had changed, it would be refused.
     let candidate = waiting.candidate.as_deref().ok_or("nothing waits")?;
     let shipped = engine.approve(&waiting.round, candidate, "example").await?;
     println!("outcome: {}", shipped.outcome.map_or("none", loopwright::RoundOutcome::word));

@@ -1,4 +1,5 @@
-//! An agent of one's own: anything that implements `Agent` can play a role, here one inside this process that plays both.
+//! An agent of your own: anything that implements `Agent` can play a role. This one runs inside the process and plays
+//! both.
 #![expect(clippy::print_stdout, reason = "an example shows what happened")]
 
 mod support;
@@ -9,7 +10,7 @@ use loopwright::proc::{CancelToken, ProcessRunner, StartedProcess};
 use loopwright::{BoxFuture, EngineSettings, LoopEngine, LoopLevel};
 use serde_json::json;
 
-/// Mends the sum as a maker, and judges by the gate as a checker.
+/// Fixes the sum as a maker, and judges by the gate as a checker.
 struct Tiny;
 
 impl Tiny {

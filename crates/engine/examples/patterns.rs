@@ -1,4 +1,4 @@
-//! The seven named loops as JSON: starting points to be read, changed and kept as loop files. A spec is data and needs
+//! The seven named loops as JSON: starting points to read, change and store as loop files. A spec is data and needs
 //! neither a repository nor an agent.
 #![expect(clippy::print_stdout, reason = "an example shows what happened")]
 

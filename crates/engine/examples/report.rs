@@ -1,4 +1,4 @@
-//! L1: a loop that reads and reports. Nothing leaves but the report, which a sink writes to standard output.
+//! L1: a loop that reads and reports. Only the report leaves the engine; a sink writes it to standard output.
 
 mod support;
 
@@ -11,7 +11,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let state = tempfile::tempdir()?;
     let mut spec = LoopSpec::new("read-sum", "say what is wrong with the sum", LoopLevel::L1Report)
         .with_maker_prompt("Look at sum.sh and report.");
-    // Only a loop at L1 may do without a checker; its report says so.
+    // Only a loop at L1 may run without a checker; its report says so.
     spec.check = CheckMode::None;
     let maker = support::shell(r#"echo "- sum.sh line 1 subtracts: $(cat sum.sh)" > "$LOOPWRIGHT_OUTBOX/report.md""#)?;
     let engine = LoopEngine::builder(spec)

@@ -1,5 +1,6 @@
-//! Two loops on their cadences, in the background of a program, until it has seen three rounds. What is due is remembered in
-//! the state directory: a program that is started again goes on where this one stopped, and nothing fires because it started.
+//! Two loops on their cadences, in the background of a program, until it has seen three rounds. The state directory
+//! stores the due times: a program that is started again continues where this one stopped, and starting it fires no
+//! loop.
 #![expect(clippy::print_stdout, reason = "an example shows what happened")]
 
 mod support;
@@ -11,7 +12,7 @@ use loopwright::{
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// Prints one line a round, and counts.
+/// Prints one line for each round, and counts them.
 struct Lines(mpsc::UnboundedSender<()>);
 
 impl LoopSink for Lines {

@@ -1,5 +1,5 @@
--- What PostgreSQL says in its own words: the journal can only grow, and round ids sort by bytes
--- so that a prefix is a range of the primary key in every locale.
+-- PostgreSQL's own part: the journal is append-only, and round ids sort by bytes so that a prefix is a range of the
+-- primary key in every locale.
 CREATE FUNCTION events_keep() RETURNS trigger LANGUAGE plpgsql AS
 $$ BEGIN RAISE EXCEPTION 'events are append-only'; END $$;
 CREATE TRIGGER events_keep_row BEFORE UPDATE OR DELETE ON events

@@ -1,6 +1,6 @@
--- Version 1 of the store, for both databases. `{key}` is the dialect's word for a 64-bit integer primary key.
--- The tables `meta`, `owner`, `head` and `events` keep their shape for ever: every later version must be able
--- to refuse, fence and verify a store before it migrates it.
+-- Version 1 of the store, for both databases. `{key}` is the dialect's type of a 64-bit integer primary key. The tables
+-- `meta`, `owner`, `head` and `events` never change their columns: every later version must be able to refuse, fence
+-- and verify a store before it migrates it.
 
 CREATE TABLE meta (
     id {key} CHECK (id = 1),

@@ -1,4 +1,4 @@
--- What SQLite says in its own words: the journal can only grow.
+-- SQLite's own part: the journal is append-only.
 CREATE TRIGGER events_keep_update BEFORE UPDATE ON events
 BEGIN SELECT RAISE(ABORT, 'events are append-only'); END;
 CREATE TRIGGER events_keep_delete BEFORE DELETE ON events

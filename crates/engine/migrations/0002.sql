@@ -1,8 +1,8 @@
--- Version 2 of the store, for both databases: what every start of an agent cost, what every item cost over all its rounds,
--- and what people added to a budget.
+-- Version 2 of the store, for both databases: the cost of every agent start, the spend of every item over all its
+-- rounds, and raises of budgets by people.
 
--- One row for each model of each start; a model that nobody named has an empty name. `start` counts the starts of a round
--- from 0, and is -1 for what a round of an earlier version had spent in all.
+-- One row for each model of each start; a model that was not reported has an empty name. `start` counts the starts of a
+-- round from 0, and is -1 for the whole spend of a round of an earlier version.
 CREATE TABLE ledger (
     round TEXT NOT NULL,
     start BIGINT NOT NULL,
@@ -37,7 +37,7 @@ CREATE TABLE item_spend (
     PRIMARY KEY (repo, loop_name, item)
 );
 
--- A raise holds for one day of a loop or, where it names one, for one round.
+-- A raise applies to one day of a loop or, if it names one, to one round.
 CREATE TABLE raises (
     id TEXT NOT NULL PRIMARY KEY,
     at_ms BIGINT NOT NULL,
@@ -52,7 +52,7 @@ CREATE TABLE raises (
 CREATE INDEX raises_day ON raises (day, repo, loop_name);
 CREATE INDEX raises_round ON raises (round);
 
--- What rounds of earlier versions had recorded beyond what their days had; nothing in a store that is whole.
+-- The difference between the recorded spend of earlier versions' rounds and of their days; 0 in an undamaged store.
 CREATE TABLE ledger_start (
     id {key} CHECK (id = 1),
     micros BIGINT NOT NULL,
@@ -63,7 +63,7 @@ SELECT 1,
     CAST((SELECT COALESCE(SUM(spend_micros), 0) FROM rounds) - (SELECT COALESCE(SUM(settled_micros), 0) FROM spend) AS BIGINT),
     CAST((SELECT COALESCE(SUM(spend_tokens), 0) FROM rounds) - (SELECT COALESCE(SUM(settled_tokens), 0) FROM spend) AS BIGINT);
 
--- Whether the usage of earlier rounds was reported is not on record, so it does not count as known.
+-- It is not on record whether the usage of earlier rounds was reported, so it does not count as known.
 INSERT INTO ledger (round, start, model, day, repo, loop_name, item, attempt, role, agent, at_ms,
     input, output, cache_read, cache_write, micros, known)
 SELECT id, -1, '', '', repo, loop_name, item, attempts, '', '', started_ms, spend_tokens, 0, 0, 0, spend_micros, 0

@@ -1,4 +1,4 @@
--- Keys sort by bytes here too, so that pages come in one order in every locale.
+-- Keys sort by bytes here too, so that pages have the same order in every locale.
 ALTER TABLE schedules ALTER COLUMN repo TYPE TEXT COLLATE "C";
 ALTER TABLE schedules ALTER COLUMN loop_name TYPE TEXT COLLATE "C";
 ALTER TABLE receipts ALTER COLUMN occurrence TYPE TEXT COLLATE "C";

@@ -1,7 +1,7 @@
--- Version 3 of the store, for both databases: where each loop stands in time, what became of every due moment, what asked for
--- a round and still waits, what holds everything, and what a loop remembers between rounds.
+-- Version 3 of the store, for both databases: schedules of loops, receipts of due times, signals, flags, and memories
+-- of loops between rounds.
 
--- Every due moment at or before `mark_ms` has its receipt.
+-- Every due time at or before `mark_ms` has its receipt.
 CREATE TABLE schedules (
     repo TEXT NOT NULL,
     loop_name TEXT NOT NULL,
@@ -17,7 +17,7 @@ CREATE TABLE schedules (
     PRIMARY KEY (repo, loop_name)
 );
 
--- One row for each occurrence, or for a run of them that ended alike: `count` of them, up to `through_ms`.
+-- One row for each occurrence, or for a run of occurrences with the same outcome: `count` of them, up to `through_ms`.
 CREATE TABLE receipts (
     repo TEXT NOT NULL,
     loop_name TEXT NOT NULL,

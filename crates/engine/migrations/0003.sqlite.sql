@@ -1,1 +1,1 @@
--- Version 3 needs no words of SQLite's own.
+-- Version 3 needs no SQL of SQLite's own.

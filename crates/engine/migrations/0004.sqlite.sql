@@ -1,4 +1,4 @@
--- SQLite cannot take a constraint away from a table; nothing refers to this one, so it is made anew.
+-- SQLite cannot drop a constraint from a table; no other table refers to this one, so it is created again.
 CREATE TABLE inbox_free (
     id TEXT NOT NULL PRIMARY KEY,
     round TEXT NOT NULL,

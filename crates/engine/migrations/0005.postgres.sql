@@ -1,4 +1,4 @@
--- Checkpoints can only grow.
+-- Checkpoints are append-only.
 CREATE FUNCTION checkpoints_keep() RETURNS trigger LANGUAGE plpgsql AS
 $$ BEGIN RAISE EXCEPTION 'checkpoints are append-only'; END $$;
 CREATE TRIGGER checkpoints_keep_row BEFORE UPDATE OR DELETE ON checkpoints

@@ -1,9 +1,9 @@
--- Version 5 of the store, for both databases: any number of processes write. A round has a lease with a fencing number, each
--- round has a chain of its own, and one chain of checkpoints says how far each of them went. From here on `owner` is not read
--- any more, and `head` keeps the end of the one chain that events of earlier versions are in.
+-- Version 5 of the store, for both databases: any number of processes write. Each round has a lease with a fencing
+-- number and a chain of its own, and one chain of checkpoints records the end of each round's chain. From this version
+-- on `owner` is not read any more, and `head` keeps the end of the one chain that holds the events of earlier versions.
 
--- One row for each process that has the store open for writing. `lease_until_ms` is 0 where a lock of the system decides;
--- `writes` counts what it wrote without events.
+-- One row for each process that has the store open for writing. `lease_until_ms` is 0 where an operating system lock
+-- decides; `writes` counts the process's writes without events.
 CREATE TABLE processes (
     instance TEXT NOT NULL PRIMARY KEY,
     pid BIGINT NOT NULL,
@@ -15,8 +15,8 @@ CREATE TABLE processes (
     writes BIGINT NOT NULL
 );
 
--- One row for each round, by its id, and one for whoever schedules. `instance` is empty while nobody has it; the fencing
--- number only grows. `locks` is what the round keeps others from, as JSON; empty when it keeps nobody from anything.
+-- One row for each round, by its id, and one for the dispatcher. `instance` is empty while no process holds the lease;
+-- the fencing number only grows. `locks` holds the round's locks as JSON; it is empty if the round blocks no other.
 CREATE TABLE leases (
     name TEXT NOT NULL PRIMARY KEY,
     fence BIGINT NOT NULL,
@@ -28,7 +28,7 @@ CREATE TABLE leases (
 );
 CREATE INDEX leases_held ON leases (instance) WHERE instance <> '';
 
--- Written with a round's first event and whenever it comes to rest.
+-- Written with a round's first event and each time the round comes to rest.
 CREATE TABLE checkpoints (
     number {key},
     round TEXT NOT NULL,
@@ -38,7 +38,7 @@ CREATE TABLE checkpoints (
     hash TEXT NOT NULL
 );
 
--- The last event and the last checkpoint. Every write locks this row, so that writers come one after the other.
+-- The last event and the last checkpoint. Every write locks this row, so that writes happen one after the other.
 CREATE TABLE journal (
     id {key} CHECK (id = 1),
     seq BIGINT NOT NULL,

@@ -1,1 +1,1 @@
--- Version 6 needs no words of PostgreSQL's own.
+-- Version 6 needs no SQL of PostgreSQL's own.

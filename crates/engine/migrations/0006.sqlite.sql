@@ -1,1 +1,1 @@
--- Version 6 needs no words of SQLite's own.
+-- Version 6 needs no SQL of SQLite's own.

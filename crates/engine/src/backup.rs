@@ -1,7 +1,8 @@
-//! A copy of the state in a folder of its own, made beside whoever works on it, and a state made of such a copy.
+//! Backup and restore. A backup copies the state directory to a new folder while other processes keep working on it; a
+//! restore builds a state directory from such a copy.
 //!
-//! What is kept is what cannot be made again: the record, reports, transcripts, evidence, candidates, and what the local forge
-//! holds. Workspaces, caches, locks and sockets are not. Both directions leave all of it or nothing.
+//! A backup holds everything that cannot be regenerated: the record, reports, transcripts, evidence, candidates and the
+//! local forge. It leaves out workspaces, caches, locks and sockets. Both operations complete, or leave nothing behind.
 
 mod copy;
 
@@ -12,71 +13,71 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What a copy says of itself, beside what it holds.
+/// The backup's manifest, beside the copied files.
 const MANIFEST: &str = "backup.json";
-/// The manifest of more files than anybody has is not read.
+/// A larger manifest is not read.
 const MANIFEST_MAX: u64 = 256 << 20;
-/// The version of that.
+/// The version of the manifest's format.
 const SCHEMA: u32 = 1;
 /// The database, in a state folder and in a copy.
 const STORE: &str = "store.db";
 
-/// Why there is no copy, or no state.
+/// The reason why a backup or a restore failed.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
-    /// The store said no.
+    /// The store returned an error.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A file could not be read or written.
     #[error("{what} `{}`: {source}", path.display())]
     File {
-        /// What was being done.
+        /// The step that failed.
         what: &'static str,
-        /// To which file.
+        /// The file concerned.
         path: PathBuf,
-        /// What the system said.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// There is something where the new folder would be.
-    #[error("`{}` is there already and not empty", .0.display())]
+    /// The target folder is not empty.
+    #[error("`{}` already exists and is not empty", .0.display())]
     Occupied(PathBuf),
-    /// The folder holds no copy that this build can read.
-    #[error("`{}` is no backup: {why}", path.display())]
+    /// The folder is not a backup that this build can read.
+    #[error("`{}` is not a backup: {why}", path.display())]
     Foreign {
         /// The folder.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The flaw.
         why: String,
     },
-    /// A file of the copy is not what it was.
+    /// A file of the backup differs from its manifest.
     #[error("the backup is damaged: `{path}` {why}")]
     Damaged {
         /// The file, within the copy.
         path: String,
-        /// How it differs.
+        /// The difference.
         why: String,
     },
 }
 
-/// What was copied.
+/// The result of a backup or a restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackupSummary {
-    /// Where it is now.
+    /// The folder that was written.
     pub folder: PathBuf,
-    /// How many files there are.
+    /// The number of files.
     pub files: usize,
-    /// How large they are together.
+    /// Their total size in bytes.
     pub bytes: u64,
-    /// How many events the record has, each of them checked.
+    /// The number of events in the record; all of them were verified.
     pub events: i64,
-    /// When the copy was made, in milliseconds since 1970.
+    /// When the backup was made, in milliseconds since 1970.
     pub at_ms: i64,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Manifest {
     schema: u32,
-    /// The version of the program that made it.
+    /// The version of the program that made the backup.
     version: String,
     at_ms: i64,
     events: i64,
@@ -84,15 +85,15 @@ struct Manifest {
     content: Content,
 }
 
-/// What a copy holds.
+/// The files and folders of a backup.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Content {
     files: Vec<BackupFile>,
-    /// Also those that are empty: git takes a folder without some of them for none of its own.
+    /// Empty folders too: git does not recognise a repository that lacks some of them.
     folders: Vec<String>,
 }
 
-/// One file of a copy.
+/// One file of a backup.
 #[derive(Debug, Serialize, Deserialize)]
 struct BackupFile {
     path: String,
@@ -113,11 +114,12 @@ fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> BackupEr
     move |source| BackupError::File { what, path, source }
 }
 
-/// Copies a state folder into a new one. Nobody has to stop for it: the database is copied as it is at one moment, and the rest
-/// after it, so that whatever the record speaks of is there.
+/// Copies a state directory to a new folder. Other processes can keep working: the database is copied as of one moment
+/// and the other files after it, so every file that the record refers to is in the backup.
 ///
 /// # Errors
-/// When the new folder is not empty, the store is not SQLite's or is damaged, or a file cannot be copied. Nothing is left then.
+/// When the new folder is not empty, the store is not SQLite or is damaged, or a file cannot be copied. Nothing is left
+/// behind then.
 pub async fn make(store: &dyn Store, state: &Path, into: &Path, now_ms: i64) -> Result<BackupSummary, BackupError> {
     let draft = Draft::beside(into)?;
     store.copy_into(&draft.0.join(STORE)).await?;
@@ -138,11 +140,11 @@ pub async fn make(store: &dyn Store, state: &Path, into: &Path, now_ms: i64) -> 
     Ok(manifest.copied(into))
 }
 
-/// Makes a state folder of a copy. Every file is held against what the copy says of it, and the whole record is checked, before
-/// the folder gets its name.
+/// Restores a backup to a new state directory. Every file is compared with the manifest and the whole record is
+/// verified before the folder is renamed to its final name.
 ///
 /// # Errors
-/// When there is a state already, or the copy is not whole. Nothing is left then.
+/// When a state directory already exists, or the backup is damaged. Nothing is left behind then.
 pub async fn restore(from: &Path, state: &Path) -> Result<BackupSummary, BackupError> {
     let manifest = read_manifest(from)?;
     let draft = Draft::beside(state)?;
@@ -158,7 +160,7 @@ pub async fn restore(from: &Path, state: &Path) -> Result<BackupSummary, BackupE
     let manifest = manifest.await?;
     let events = whole(&draft.0.join(STORE)).await?;
     if events != manifest.events {
-        let why = format!("has {events} events, and {} were copied", manifest.events);
+        let why = format!("has {events} events, but {} were copied", manifest.events);
         return Err(BackupError::Damaged { path: STORE.to_owned(), why });
     }
     draft.take_place(state)?;
@@ -172,17 +174,17 @@ fn bring_back(from: &Path, folder: &Path, kept: &BackupFile) -> Result<(), Backu
     let (bytes, sha256) = copy::write(&folder.join(&kept.path), &mut file)?;
     match bytes == kept.bytes && sha256 == kept.sha256 {
         true => Ok(()),
-        false => Err(damaged("is not what was copied".to_owned())),
+        false => Err(damaged("differs from the file that was copied".to_owned())),
     }
 }
 
-/// Refuses a path that somebody wrote into the copy and that leads elsewhere.
+/// Refuses a path in the manifest that leads out of the backup.
 fn is_inside(path: &str) -> Result<(), BackupError> {
     let why = || "has a name that leads out of the folder".to_owned();
     if copy::is_inside(path) { Ok(()) } else { Err(BackupError::Damaged { path: path.to_owned(), why: why() }) }
 }
 
-/// Files are many, and whoever waits for the disk waits on a thread of its own.
+/// Copying many files blocks, so it runs on a thread of its own.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, BackupError> + Send + 'static,
 ) -> Result<T, BackupError> {
@@ -197,16 +199,16 @@ fn read_manifest(from: &Path) -> Result<Manifest, BackupError> {
         serde_json::from_slice(&text).map_err(|error| foreign(format!("`{MANIFEST}`: {error}")))?;
     match manifest.schema {
         SCHEMA => Ok(manifest),
-        other => Err(foreign(format!("it has the form {other}, and this build knows {SCHEMA}"))),
+        other => Err(foreign(format!("it has format {other}; this build reads format {SCHEMA}"))),
     }
 }
 
-/// How many events a database has, if all of it is as it should be.
+/// Verifies a database and counts its events.
 async fn whole(path: &Path) -> Result<i64, BackupError> {
     let store = SqlStore::open(&path.display().to_string(), StoreMode::Read).await?;
     let report = store.verify().await;
     store.close().await?;
-    // Whoever only reads leaves these behind.
+    // A reader leaves these files behind.
     for suffix in ["-wal", "-shm"] {
         let mut name = path.to_owned().into_os_string();
         name.push(suffix);
@@ -220,18 +222,18 @@ async fn whole(path: &Path) -> Result<i64, BackupError> {
     }
 }
 
-/// A folder that becomes another one when it is whole, and goes if that never happens.
+/// A folder under a temporary name. It is renamed when it is complete and removed otherwise.
 struct Draft(PathBuf);
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        // After it took its place there is none by this name.
+        // After the rename there is no folder of this name.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
 impl Draft {
-    /// Beside a folder that is not there, or is empty.
+    /// Creates the draft beside a folder that does not exist or is empty.
     fn beside(path: &Path) -> Result<Self, BackupError> {
         let path = std::path::absolute(path).map_err(failed("resolve", path))?;
         match fs::read_dir(&path).map(|mut entries| entries.next().is_some()) {
@@ -253,12 +255,12 @@ impl Draft {
         Ok(draft)
     }
 
-    /// Everything is on the disk before it has the name that says so.
+    /// Flushes everything to the disk before the rename makes it visible.
     fn take_place(self, path: &Path) -> Result<(), BackupError> {
         let path = std::path::absolute(path).map_err(failed("resolve", path))?;
         let folder = File::open(&self.0).map_err(failed("open", &self.0))?;
         rustix::fs::syncfs(&folder).map_err(|errno| failed("flush", &self.0)(errno.into()))?;
-        // An empty folder gives way; one that got something meanwhile does not.
+        // The rename replaces an empty folder and fails if another process has put something in it.
         fs::rename(&self.0, &path).map_err(failed("rename to", &path))?;
         let parent = path.parent().unwrap_or(&path);
         File::open(parent).and_then(|parent| parent.sync_all()).map_err(failed("flush", parent))

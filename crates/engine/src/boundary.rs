@@ -1,5 +1,5 @@
-//! What holds agents and gates on this host, said honestly: which boundary a loop gets, and which loops this host may not
-//! run. What the kernel can do is found out in `sandbox` by trying it; the walls themselves are put up there too.
+//! The boundary around agents and gates on this host: which one a loop gets, and which loops this host may not run. The
+//! `sandbox` crate probes the kernel's features and builds the sandbox itself.
 
 use crate::agents::Agent;
 use crate::sandbox_view::KernelIsolation;
@@ -10,16 +10,16 @@ use std::path::Path;
 
 pub use loopwright_sandbox::{FeatureFinding, FeatureSupport, HostSupport, SandboxFeature};
 
-/// Tries every wall. `scratch` is a folder on the file system that workspaces are on. It costs a few process starts;
-/// [`crate::Engine::host`] keeps the answer.
+/// Tries every sandbox feature. `scratch` is a folder on the file system that holds the workspaces. The probe costs a
+/// few process starts; [`crate::Engine::host`] caches its result.
 pub async fn probe(scratch: &Path) -> HostSupport {
     let scratch = scratch.to_owned();
     let tried = tokio::task::spawn_blocking(move || loopwright_sandbox::probe(&scratch)).await;
-    // A host that cannot be asked holds nothing.
+    // A host that cannot be probed supports nothing.
     tried.unwrap_or(HostSupport { findings: Vec::new() })
 }
 
-/// Whether there is no boundary without a wall.
+/// Whether the kernel boundary depends on a feature.
 #[must_use]
 pub fn is_needed(wall: SandboxFeature) -> bool {
     matches!(
@@ -36,7 +36,7 @@ fn missing(host: &HostSupport) -> impl Iterator<Item = &FeatureFinding> {
     host.gaps().filter(|finding| is_needed(finding.feature))
 }
 
-/// What does not hold although the boundary stands. That workspaces are copies and not overlays weakens nothing.
+/// Features that are missing although the kernel boundary holds. Copied workspaces in place of overlays weaken nothing.
 fn gaps(host: &HostSupport) -> Vec<String> {
     let gaps = host.gaps().filter(|finding| !is_needed(finding.feature) && finding.feature != SandboxFeature::Overlay);
     gaps.map(|finding| format!("{}: {}", finding.feature.name(), finding.detail)).collect()
@@ -46,15 +46,16 @@ fn gaps(host: &HostSupport) -> Vec<String> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct BoundaryRefusal {
-    /// What would have held it, for the record.
+    /// The boundary the loop would have had, for the record.
     pub boundary: Box<Boundary>,
-    /// Why, and what to do.
+    /// The reason, and what to do about it.
     pub text: String,
-    /// What mends the host, to be pasted, as far as that is known.
+    /// A command that fixes the host, ready to paste, where one is known.
     pub fix: Option<String>,
 }
 
-/// The boundary of a loop at its level on a host. A level that needs walls is refused where there are none, never lowered.
+/// The boundary of a loop at its level on a host. A level that needs the kernel boundary is refused where the host
+/// lacks it, never lowered.
 ///
 /// # Errors
 /// The loop may not run here.
@@ -73,14 +74,14 @@ pub fn decide(level: LoopLevel, mode: SandboxMode, host: &HostSupport) -> Result
 fn kernel(host: &HostSupport) -> Boundary {
     Boundary {
         level: BoundaryLevel::Kernel,
-        filesystem: "a root of its own; only its workspace, home, temporary files and outbox can be written".to_owned(),
-        network: "none of the host's; what the loop allows goes through the engine's proxy".to_owned(),
-        processes: "a process namespace of its own, without privileges, ended whole".to_owned(),
+        filesystem: "a private root; only the workspace, home, temporary files and outbox are writable".to_owned(),
+        network: "no host network; the engine's proxy forwards what the loop allows".to_owned(),
+        processes: "a private process namespace without privileges; the whole tree is killed".to_owned(),
         gaps: gaps(host),
     }
 }
 
-/// What holds where the kernel does not.
+/// The boundary without the kernel's sandbox.
 fn open(level: BoundaryLevel) -> Boundary {
     Boundary {
         level,
@@ -94,30 +95,34 @@ fn open(level: BoundaryLevel) -> Boundary {
     }
 }
 
-/// Walls are built one after the other, so the first that is missing is the cause of the others.
+/// Names the first missing feature only: features are set up in order, so it is the cause of the others.
 fn refusal(level: LoopLevel, host: &HostSupport) -> String {
     let missing = missing(host).next().map_or_else(
-        || "nothing could be tried".to_owned(),
+        || "the probe of this host failed".to_owned(),
         |finding| {
             let fix = finding.fix.as_ref().map_or(String::new(), |fix| format!("; fix: {fix}"));
             format!("{} ({}){fix}", finding.feature.name(), finding.detail)
         },
     );
     format!(
-        "{} needs walls that this host does not hold: {missing}. `loopwright doctor` shows them all; nothing was started. \
-         `level: L1` runs anywhere, `sandbox: off` runs without walls",
+        "{} needs sandbox features that this host lacks: {missing}. `loopwright doctor` lists them all; nothing was started. \
+         `level: L1` runs anywhere, `sandbox: off` runs without a sandbox",
         level.short()
     )
 }
 
-/// Notes an agent around which there is no wall, because it does not start its programs in its room.
+/// Records an agent that the boundary does not confine, because it does not start its programs in its sandbox view.
 pub(crate) fn note_unconfined(boundary: &mut Boundary, role: Role, agent: &dyn Agent) {
     if boundary.level == BoundaryLevel::Kernel && !agent.capabilities().confined {
-        boundary.gaps.push(format!("the {}, `{}`, works in this process: nothing holds it", role.word(), agent.name()));
+        boundary.gaps.push(format!(
+            "the {}, `{}`, works in this process and is not confined",
+            role.word(),
+            agent.name()
+        ));
     }
 }
 
-/// The walls that a boundary means.
+/// The kernel isolation of a boundary.
 #[must_use]
 pub fn isolation_for(boundary: &Boundary) -> KernelIsolation {
     match boundary.level {
@@ -142,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn level_is_refused_where_walls_are_missing_and_never_lowered() {
+    fn level_is_refused_where_sandbox_features_are_missing_and_never_lowered() {
         let levels = |wall, held, mode| {
             [L1Report, L2Assisted, L3Unattended].map(|level| {
                 decide(level, mode, &host(wall, held)).map(|boundary| boundary.level.word()).map_err(|_| "refused")
@@ -159,12 +164,12 @@ mod tests {
     }
 
     #[test]
-    fn host_that_was_never_tried_holds_nothing() {
+    fn host_that_was_never_probed_supports_nothing() {
         assert!(decide(L2Assisted, SandboxMode::On, &HostSupport { findings: Vec::new() }).is_err());
     }
 
     #[test]
-    fn refusal_names_the_wall_its_fix_and_doctor() {
+    fn refusal_names_the_feature_its_fix_and_doctor() {
         let refused = decide(L2Assisted, SandboxMode::On, &host(SandboxFeature::UserNamespace, FeatureSupport::No))
             .expect_err("it is refused");
         for part in ["L2", "user namespace", "sysctl x=1", "loopwright doctor"] {
@@ -174,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn gap_is_recorded_with_what_was_found() {
+    fn gap_is_recorded_with_the_probes_detail() {
         let boundary = decide(L3Unattended, SandboxMode::On, &host(SandboxFeature::Resources, FeatureSupport::Partly))
             .expect("it runs");
         assert_eq!(boundary.gaps, ["resources: tried it"]);

@@ -1,10 +1,11 @@
-//! The purse: what agents of all rounds of this engine use right now, against the ceilings that they share.
+//! The budget meter: what the agents of all rounds of this engine use right now, checked against the ceilings they
+//! share.
 //!
-//! The store knows what was spent and what is reserved, and refuses a start for which there is no room. But a start may use
-//! more than its reservation, as long as there is room, and several may do so at once. This process adds up what all of its own
-//! report, at every report, and ends the one that passes a ceiling: never more than one report of each is beyond it. What
-//! agents of other processes use counts by their reservations and when they have ended. Nothing here is kept; what must survive
-//! is in the store.
+//! The store knows the spend and the reservations, and refuses a start that does not fit. A running start may use more
+//! than its reservation while the ceiling allows it, and several may do so at once. This process adds up the reports of
+//! its own starts and ends the start that exceeds a ceiling, so each start exceeds it by at most one report. Agents of
+//! other processes count by their reservations while they run and by their spend afterwards. The meter is not
+//! persistent; the store holds everything that must survive.
 
 use crate::store::{SpendRow, SpendScope, Store, StoreError};
 use loopwright_core::budget::{BudgetAccount, BudgetLimit, BudgetScope, Reservation, SpendAllowance};
@@ -12,14 +13,14 @@ use loopwright_core::units::Usd;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Sums without anybody at work are forgotten past this number; the store has them.
+/// Above this number the meter drops sums that no running start draws on; the store has them.
 const ACCOUNTS_MAX: usize = 10_000;
 
-/// Whose sum it is.
+/// The key of a sum.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct SpendKey {
     scope: SpendScope,
-    /// The day, the month, or for an item nothing.
+    /// The day or the month; empty for an item.
     when: String,
     repo: String,
     loop_name: String,
@@ -27,7 +28,7 @@ pub(crate) struct SpendKey {
 }
 
 impl SpendKey {
-    /// The sum of a scope for a start in this place.
+    /// The key of a scope's sum for a start of this owner.
     pub(crate) fn new(scope: SpendScope, place: &SpendOwner<'_>) -> Self {
         let none = String::new;
         let (repo, loop_name) = (place.repo.to_owned(), place.loop_name.to_owned());
@@ -43,7 +44,7 @@ impl SpendKey {
     }
 }
 
-/// Where a start is at home.
+/// The owner of a start's spend: its day, repository, loop and item.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SpendOwner<'a> {
     pub(crate) day: &'a str,
@@ -55,15 +56,15 @@ pub(crate) struct SpendOwner<'a> {
 /// A shared ceiling that a start draws on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SharedCeiling {
-    /// The store's word for it.
+    /// The scope as the store names it.
     pub(crate) spend: SpendScope,
-    /// People's word for it.
+    /// The scope as messages name it.
     pub(crate) scope: BudgetScope,
     /// The ceiling.
     pub(crate) ceiling: SpendAllowance,
 }
 
-/// What the purse knows of a sum: what the store has, and what runs beyond its reservations.
+/// A sum as the meter knows it: the store's amounts, and the use beyond reservations.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sum {
     spent: Reservation,
@@ -79,7 +80,7 @@ struct LiveStart {
 }
 
 impl LiveStart {
-    /// What it uses beyond its reservation.
+    /// The use beyond its reservation.
     fn beyond(&self) -> Reservation {
         self.used.less(self.reserved)
     }
@@ -92,17 +93,18 @@ struct Inner {
     next: u64,
 }
 
-/// What all rounds of one engine use.
+/// The use of all rounds of one engine.
 #[derive(Clone, Default)]
 pub(crate) struct BudgetMeter(Arc<Mutex<Inner>>);
 
 impl BudgetMeter {
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Every change under the lock is whole in itself.
+        // Each change under the lock is complete, so the data is sound after a panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets a start in: from now on its reservation counts, here before the store has it. `Err` is the account without room.
+    /// Admits a start. Its reservation counts here from now on, before the store has it. `Err` is the account that is
+    /// exhausted.
     pub(crate) async fn open_slot(
         &self,
         store: &dyn Store,
@@ -119,8 +121,9 @@ impl BudgetMeter {
         Ok(self.sit(keyed, reserved))
     }
 
-    /// Reads a sum that nobody here is at: other processes may have changed it. Whoever comes first puts it down before its own
-    /// reservation reaches the store, so a reading that is late cannot hold anything twice.
+    /// Reads a sum that no running start of this process draws on, since other processes may have changed it. The first
+    /// start inserts the sum before its own reservation reaches the store, so a late read cannot count that reservation
+    /// twice.
     async fn load(&self, store: &dyn Store, place: &SpendOwner<'_>, key: &SpendKey) -> Result<(), StoreError> {
         if self.lock().is_drawn(key) {
             return Ok(());
@@ -176,7 +179,7 @@ impl Inner {
         }
     }
 
-    /// Takes a report. Only what lies beyond a reservation can pass a ceiling: what was reserved was granted.
+    /// Records a report. Only use beyond a reservation can exceed a ceiling: the reservation itself was granted.
     fn report(&mut self, id: u64, used: Reservation) -> Option<BudgetAccount> {
         let mut live = self.live.remove(&id)?;
         let before = live.beyond();
@@ -195,7 +198,7 @@ impl Inner {
         over
     }
 
-    /// Ends a start: its reservation becomes `left_reserved`, and this much was spent.
+    /// Ends a start: its spend counts now, and its reservation is released or kept as `held` says.
     fn leave(&mut self, id: u64, spent: Reservation, held: Held) {
         let Some(live) = self.live.remove(&id) else { return };
         for (key, _) in &live.drawn {
@@ -209,7 +212,7 @@ impl Inner {
     }
 }
 
-/// Whether an account is passed by money or tokens of which this start uses more than was reserved for it.
+/// Whether an account is exceeded in money or tokens, where this start uses more than its reservation.
 fn is_passed(account: &BudgetAccount, beyond: Reservation) -> bool {
     let used = account.used();
     let money = account.ceiling.usd.is_some_and(|most| used.usd > most) && beyond.usd > Usd(0);
@@ -219,13 +222,13 @@ fn is_passed(account: &BudgetAccount, beyond: Reservation) -> bool {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Held {
-    /// The store has taken the reservation back, or never had it.
+    /// The store has released the reservation, or never had it.
     Freed,
-    /// The store still has it.
+    /// The store still has the reservation.
     Kept,
 }
 
-/// A row's amounts: spent, and held back.
+/// The amounts of a row: spent, and reserved.
 pub(crate) fn row_amounts(row: &SpendRow) -> (Reservation, Reservation) {
     let amount = |micros: i64, tokens: i64| Reservation {
         usd: Usd(u64::try_from(micros).unwrap_or(0)),
@@ -234,30 +237,30 @@ pub(crate) fn row_amounts(row: &SpendRow) -> (Reservation, Reservation) {
     (amount(row.settled_micros, row.settled_tokens), amount(row.reserved_micros, row.reserved_tokens))
 }
 
-/// The place of one start in the purse. A seat that is dropped without a word leaves its reservation where it is: in the
-/// store, until somebody takes the round to its end.
+/// The slot of one start in the budget meter. A slot that is dropped without `settle` or `cancel` leaves its
+/// reservation in the store until the round is recovered.
 pub(crate) struct MeterSlot {
     meter: BudgetMeter,
     id: u64,
 }
 
 impl MeterSlot {
-    /// What the start reports to.
+    /// The meter that the start reports to.
     pub(crate) fn meter(&self) -> StartMeter {
         StartMeter(Some((self.meter.clone(), self.id)))
     }
 
-    /// The account that it passed, if it did.
+    /// The account that the start exceeded, if any.
     pub(crate) fn passed_account(&self) -> Option<BudgetAccount> {
         self.meter.lock().live.get(&self.id).and_then(|live| live.over)
     }
 
-    /// The store has what it spent instead of its reservation.
+    /// The store has recorded the spend in place of the reservation.
     pub(crate) fn settle(self, spent: Reservation) {
         self.meter.lock().leave(self.id, spent, Held::Freed);
     }
 
-    /// It was not started: the store has nothing of it.
+    /// The start did not happen: the store has no reservation for it.
     pub(crate) fn cancel(self) {
         self.settle(Reservation::default());
     }
@@ -269,13 +272,13 @@ impl Drop for MeterSlot {
     }
 }
 
-/// Takes the reports of one start and says when it has to end, because a ceiling that it shares with others was passed. The
-/// default one never does.
+/// Records the reports of one start and returns a limit when the start has to end because a shared ceiling is exceeded.
+/// The default meter never does.
 #[derive(Clone, Default)]
 pub struct StartMeter(Option<(BudgetMeter, u64)>);
 
 impl StartMeter {
-    /// Takes what the start says it used so far.
+    /// Records what the start has used so far.
     #[must_use]
     pub fn report(&self, tokens: u64, usd: Usd) -> Option<BudgetLimit> {
         let (purse, id) = self.0.as_ref()?;

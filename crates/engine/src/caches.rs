@@ -1,8 +1,8 @@
-//! Caches of package managers that loops share: found on this machine or named by a loop, and never written to. Says what
-//! there is and how it is shown; the room shows it.
+//! Package-manager caches that loops share: found on this machine or named by a loop, and never written to. This module
+//! finds them and decides how programs see them; the sandbox view mounts them.
 //!
-//! A cache below the user's home appears at the same place of the loop's own HOME, with a private layer on top: programs
-//! can write to it, and nothing reaches the shared one. One from elsewhere is shown for reading at its own path.
+//! A cache below the user's home appears at the same path in the loop's own HOME, with a private layer on top: programs
+//! can write to it, and no write reaches the shared cache. A cache elsewhere is mounted read-only at its own path.
 
 use crate::path_roots::PathRoots;
 use crate::sandbox_view::{HiddenPaths, inside};
@@ -13,20 +13,20 @@ use std::path::{Path, PathBuf};
 /// One shared cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackageCache {
-    /// Where programs see it.
+    /// The path at which programs see it.
     pub at: PathBuf,
-    /// Its layers, the first on top; the last is the host's own.
+    /// Its layers, the top one first; the last is the host's folder.
     pub layers: Vec<PathBuf>,
-    /// What programs may do there.
+    /// The access that programs have.
     pub access: CacheAccess,
 }
 
-/// What programs may do to a cache.
+/// The access of programs to a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CacheAccess {
-    /// Write, to a layer of their own.
+    /// Writable, in a private layer.
     Private,
-    /// Read.
+    /// Read-only.
     ReadOnly,
 }
 
@@ -36,13 +36,13 @@ pub enum CacheAccess {
 pub struct CacheError {
     /// The path as written.
     pub path: String,
-    /// Why not.
+    /// The reason.
     pub why: String,
-    /// What to do about it.
+    /// The suggested fix.
     pub hint: &'static str,
 }
 
-/// Package stores by the manifest that uses them. Each holds packages and nothing else; tokens and settings lie beside it.
+/// Package stores by the manifest that uses them. Each holds packages only; tokens and settings are stored beside it.
 const STORES: [(&str, &[&str]); 7] = [
     ("Cargo.toml", &[".cargo/registry", ".cargo/git"]),
     ("package.json", &[".npm/_cacache"]),
@@ -56,8 +56,8 @@ const STORES: [(&str, &[&str]); 7] = [
 /// The caches of a loop: those it names, or else the package stores of this machine that base has a manifest for.
 ///
 /// # Errors
-/// Every named one that holds credentials or would show what must not be seen. One that is not there is left out: a cache is
-/// never needed.
+/// Every named cache that holds credentials or that must stay hidden. A named cache that does not exist is left out: no
+/// loop depends on a cache.
 pub fn find(
     ground: &PathRoots,
     declared: &[String],
@@ -88,7 +88,7 @@ fn detected(ground: &PathRoots, base: &BTreeSet<String>) -> BTreeSet<PathBuf> {
 
 fn objection(place: &Path, keep_out: &HiddenPaths) -> Option<(String, &'static str)> {
     if !place.is_dir() {
-        return Some(("is no folder".to_owned(), "name the folder that holds the packages"));
+        return Some(("is not a folder".to_owned(), "name the folder that holds the packages"));
     }
     if let Some(why) = keep_out.denial_reason(place) {
         return Some((format!("cannot be shared: {why}"), "name the folder that holds the packages"));
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn named_caches_replace_the_found_ones_and_are_looked_at() {
+    fn named_caches_replace_the_found_ones_and_are_checked() {
         let (folder, ground, keep_out) = world(&[".cargo/registry", "store", "leaky"]);
         let other = folder.path().canonicalize().expect("it exists").join("elsewhere");
         fs::create_dir(&other).expect("a folder can be made");

@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// Tells the time.
+/// The source of time.
 pub trait Clock: Send + Sync {
     /// Milliseconds since 1970, UTC.
     fn now_ms(&self) -> i64;
 
-    /// Comes back when that moment has come.
+    /// Returns when that moment is reached.
     fn until(&self, at_ms: i64) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             loop {
@@ -21,32 +21,31 @@ pub trait Clock: Send + Sync {
                 if left_ms == 0 {
                     return;
                 }
-                // A timer stands still while the machine sleeps, and a moment does not: it is looked at again.
+                // A timer stops while the machine is suspended, so the clock is read again at intervals.
                 pause(Duration::from_millis(left_ms).min(LOOK_AGAIN)).await;
             }
         })
     }
 
-    /// Comes back when that moment has come, or when the clock was set and the moment is another one than it was: whoever
-    /// plans by the clock looks at it again.
+    /// Returns when that moment is reached, or when the clock was set, so that the caller can read it again.
     fn until_or_set(&self, at_ms: i64) -> BoxFuture<'_, ()> {
         self.until(at_ms)
     }
 
-    /// Comes back after a span of the process's own time, however its clock is set meanwhile: for what is no moment of the
-    /// wall clock, such as a lease.
+    /// Returns after a duration of monotonic time, even if the clock is set meanwhile: for leases and other things that
+    /// no wall-clock moment bounds.
     fn after(&self, span: Duration) -> BoxFuture<'_, ()> {
         Box::pin(pause(span))
     }
 }
 
-/// Lets a span of the process's own time pass: for what is no moment of the wall clock, such as a lease.
+/// Waits for a duration of monotonic time.
 pub(crate) async fn pause(span: Duration) {
-    // Nothing ever comes, so that only the time does.
+    // The future never completes, so only the timeout can.
     let _ = tokio::time::timeout(span, std::future::pending::<()>()).await;
 }
 
-/// How long a timer is believed at most while a moment is waited for.
+/// The longest wait before the clock is read again.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
 /// The machine's clock.
@@ -58,12 +57,12 @@ impl Clock for SystemClock {
         jiff::Timestamp::now().as_millisecond()
     }
 
-    /// The kernel wakes us at the moment itself, once: also after a sleep of the machine and a change of its clock.
+    /// One kernel timer, which also fires after the machine was suspended and after the clock was set.
     fn until(&self, at_ms: i64) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             while self.now_ms() < at_ms {
                 if wall::wait_until(at_ms).await.is_err() {
-                    // No timer is to be had: a look now and then is the next best.
+                    // No kernel timer is available: read the clock at intervals.
                     let left_ms = u64::try_from(at_ms.saturating_sub(self.now_ms())).unwrap_or(0);
                     pause(Duration::from_millis(left_ms).min(LOOK_AGAIN)).await;
                 }
@@ -73,7 +72,7 @@ impl Clock for SystemClock {
 
     fn until_or_set(&self, at_ms: i64) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            // Without a timer of the kernel nobody says that the clock was set.
+            // Without a kernel timer nothing reports that the clock was set.
             if self.now_ms() < at_ms && wall::wait_until(at_ms).await.is_err() {
                 self.until(at_ms).await;
             }
@@ -89,7 +88,7 @@ pub struct SteppingClock {
 }
 
 impl SteppingClock {
-    /// Starts at a moment and advances by a step.
+    /// A clock that starts at a moment and advances by a step.
     #[must_use]
     pub fn new(start_ms: i64, step_ms: i64) -> Self {
         Self { next: Arc::new(AtomicI64::new(start_ms)), step_ms }
@@ -101,31 +100,31 @@ impl Clock for SteppingClock {
         self.next.fetch_add(self.step_ms, Ordering::SeqCst)
     }
 
-    /// It leaps there.
+    /// Jumps to the moment.
     fn until(&self, at_ms: i64) -> BoxFuture<'_, ()> {
         self.next.fetch_max(at_ms, Ordering::SeqCst);
         Box::pin(std::future::ready(()))
     }
 }
 
-/// A clock that stands until it is moved; whoever waits for a moment on it is woken when it is moved there. Clones are one
-/// clock.
+/// A clock that only a test moves, which wakes the tasks that wait for a moment on it. Clones are the
+/// same clock.
 #[derive(Debug, Clone)]
 pub struct ManualClock(Arc<watch::Sender<i64>>);
 
 impl ManualClock {
-    /// Stands at a moment.
+    /// A clock set to this moment.
     #[must_use]
     pub fn new(at_ms: i64) -> Self {
         Self(Arc::new(watch::Sender::new(at_ms)))
     }
 
-    /// Moves it, also back.
+    /// Sets the clock; it may move backwards.
     pub fn set(&self, at_ms: i64) {
         self.0.send_replace(at_ms);
     }
 
-    /// Moves it on.
+    /// Moves the clock forward.
     pub fn advance(&self, by: Duration) {
         let by_ms = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
         self.0.send_modify(|now| *now = now.saturating_add(by_ms));
@@ -153,7 +152,7 @@ impl Clock for ManualClock {
         })
     }
 
-    /// The process's own time is this clock's.
+    /// Monotonic time is this clock's time.
     fn after(&self, span: Duration) -> BoxFuture<'_, ()> {
         self.until(self.now_ms().saturating_add(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
     }
@@ -186,13 +185,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_moment_beyond_what_the_kernel_counts_is_waited_for_without_an_error() {
+    async fn waiting_for_a_moment_beyond_the_kernels_range_is_no_error() {
         let far = tokio::time::timeout(Duration::from_millis(20), SystemClock.until(i64::MAX)).await;
         assert!(far.is_err(), "it has not come");
     }
 
     #[tokio::test]
-    async fn a_clock_moved_by_hand_wakes_those_whose_moment_it_passes() {
+    async fn manual_clock_wakes_waiters_whose_moment_it_passes() {
         let clock = ManualClock::new(1_000);
         let other = clock.clone();
         let waits = tokio::spawn(async move { other.until(5_000).await });
@@ -200,6 +199,6 @@ mod tests {
         tokio::task::yield_now().await;
         assert!(!waits.is_finished() && clock.now_ms() == 4_000);
         clock.set(5_000);
-        waits.await.expect("it comes back");
+        waits.await.expect("the wait returns");
     }
 }

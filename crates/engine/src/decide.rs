@@ -1,4 +1,5 @@
-//! People's answers: approve, deny, and the no of silence. An answer binds the candidate that was seen.
+//! People's answers: approve, deny, and expiry, which counts as a denial. An answer binds the candidate that the person
+//! saw.
 
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -11,16 +12,16 @@ use loopwright_core::actor::Actor;
 use loopwright_core::report::RoundReport;
 use loopwright_core::round::{Event, Expired, PersonDecision, Refusal, Round};
 
-/// How many open questions are looked at when time runs out for some.
+/// The number of open questions that are checked for expiry at a time.
 const QUESTIONS: u32 = 1000;
 
 impl Engine {
-    /// Approves a waiting candidate, and delivers it once enough people have. The loop's approval policy decides, whoever
-    /// asks: see [`Refusal`](loopwright_core::round::Refusal).
+    /// Approves a waiting candidate, and delivers it when enough people have approved. The loop's approval policy
+    /// applies to every caller: see [`Refusal`](loopwright_core::round::Refusal).
     ///
     /// # Errors
-    /// [`EngineError::BoundaryRefusal`] when the policy says no, the candidate is another one or the question has expired;
-    /// [`EngineError::Stale`] when the round does not wait.
+    /// [`EngineError::Refused`] when the policy refuses the answer, the candidate is another one or the question has
+    /// expired; [`EngineError::Stale`] when the round does not wait.
     pub async fn approve(
         &self,
         round: &str,
@@ -32,7 +33,7 @@ impl Engine {
         let said = PersonDecision { actor: actor.into(), candidate, why, at_ms };
         if self.is_expired_by_row(round).await? {
             self.expire_round(round, bind).await?;
-            return Err(EngineError::Stale("the question has expired; silence is a no".to_owned()));
+            return Err(EngineError::Stale("the approval request has expired, which counts as a denial".to_owned()));
         }
         let answered = self.end_waiting(round, Event::Approved(said), bind).await;
         if let Err(EngineError::Refused(Refusal::Expired { .. })) = &answered {
@@ -41,10 +42,10 @@ impl Engine {
         answered
     }
 
-    /// Ends a waiting round with a no.
+    /// Ends a waiting round with a denial.
     ///
     /// # Errors
-    /// [`EngineError::BoundaryRefusal`] when the person may not answer, [`EngineError::Stale`] when the round does not wait.
+    /// [`EngineError::Refused`] when the person may not answer, [`EngineError::Stale`] when the round does not wait.
     pub async fn deny(
         &self,
         round: &str,
@@ -57,10 +58,10 @@ impl Engine {
         self.end_waiting(round, Event::Denied(said), bind).await
     }
 
-    /// Ends one round whose question has expired.
+    /// Ends a round whose question has expired.
     ///
     /// # Errors
-    /// When the record cannot be kept.
+    /// When the record cannot be written.
     pub async fn expire_round(&self, round: &str, bind: &LoopBindings) -> Result<RoundReport, EngineError> {
         self.end_waiting(round, Event::Expired(Expired { at_ms: Some(self.now_ms()) }), bind).await
     }
@@ -78,7 +79,7 @@ impl Engine {
         Ok(late.map(|row| row.round).collect())
     }
 
-    /// Rounds of earlier builds do not know how long they wait; the row of their question does.
+    /// Rounds of earlier builds do not record how long they wait; the row of their question does.
     async fn is_expired_by_row(&self, round: &str) -> Result<bool, EngineError> {
         if self.load_round(round).await?.round.facts().window.is_some() {
             return Ok(false);
@@ -88,7 +89,7 @@ impl Engine {
     }
 
     async fn end_waiting(&self, round: &str, event: Event, bind: &LoopBindings) -> Result<RoundReport, EngineError> {
-        // An answer is carried out to its end: a delivery that has begun is not stopped half-way.
+        // An answer is always processed completely: a delivery that has begun is not stopped half-way.
         let after = self.apply_answer(round, event, bind, &CancelToken::new()).await?;
         self.round_report(&after).await
     }

@@ -1,6 +1,6 @@
-//! The engine: one opened state directory, with its doors to the store, git, processes and time. Other processes may have it
-//! open as well.
-//! Rounds are started, resumed and decided through it; the stages themselves are in [`crate::round`].
+//! The engine: an opened state directory with the store, git, the process runner and the clock. Several processes may
+//! have the same state directory open. Rounds are started, resumed and decided through it; the stages are in
+//! [`crate::round`].
 
 use crate::agents::providers::ProviderChoice;
 use crate::agents::{self, AgentLogin};
@@ -31,44 +31,44 @@ use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// What an engine is told from outside; it reads no environment and no configuration by itself.
+/// The engine's settings. The engine reads no environment and no configuration itself.
 #[derive(Clone)]
 pub struct EngineSettings {
     /// The state directory.
     pub state: PathBuf,
-    /// The database when it is not `store.db` in the state directory.
+    /// The database, if it is not `store.db` in the state directory.
     pub store: Option<String>,
-    /// Who the engine's commits are by.
+    /// The author of the engine's commits.
     pub identity: CommitIdentity,
-    /// How long a question waits for an answer before it is a no.
+    /// How long an approval request waits before it expires, which counts as a denial.
     pub approval: Duration,
-    /// Globs of further paths that always need a human.
+    /// Globs of further paths that always need a person.
     pub sensitive: Vec<String>,
     /// Folders with further programs for agents and gates, such as a toolchain's.
     pub extra_path: Vec<PathBuf>,
-    /// The home of the person the engine works for, which no program of a loop may see; `~` in a loop file starts there.
+    /// The home of the user the engine works for. No program of a loop may see it; `~` in a loop file starts there.
     pub home: Option<PathBuf>,
-    /// Secrets of the world around, which no round may keep or send.
+    /// Secrets of the environment, which no round may store or send.
     pub known_secrets: KnownSecrets,
     /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// Model providers that agents may use, with their keys; only the egress proxy reads those.
+    /// Model providers that agents may use, with their keys; only the egress proxy reads the keys.
     pub providers: Vec<ModelProvider>,
-    /// Agents' own sign-ins that roles may use where there is no key.
+    /// Agents' own sign-ins, for roles whose provider has no key.
     pub logins: Vec<AgentLogin>,
-    /// What tokens cost.
+    /// The prices of tokens.
     pub prices: Arc<ModelPrices>,
-    /// How long a round may wait for providers in all; without, it is suspended at once.
+    /// How long a round may wait for providers in total; a round is suspended at once when this is zero.
     pub provider_wait: Duration,
-    /// Ceilings over all loops of a repository, and over everything.
+    /// Ceilings over all loops of a repository, and over all repositories.
     pub budget: SharedBudget,
-    /// What this host holds, when that was found out already; without, it is tried once.
+    /// The sandbox features of this host, if known; otherwise the engine probes them once.
     pub host: Option<HostSupport>,
-    /// Where tests make the world fail.
+    /// Where tests inject faults.
     pub seam: Seam,
 }
 
-/// A name for commits.
+/// The author of commits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommitIdentity {
     /// The name.
@@ -108,7 +108,7 @@ impl EngineSettings {
     }
 }
 
-/// Whose it is to give the state directory back.
+/// Whether closing this engine releases the state directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CloseDuty {
     Own,
@@ -126,18 +126,18 @@ pub struct Engine {
     pub(crate) proc: ProcessRunner,
     pub(crate) live_rounds: LiveRounds,
     events: EventBus,
-    /// What agents use right now.
+    /// The current use of all agents.
     pub(crate) budget_meter: BudgetMeter,
-    /// What this host holds, told or tried once.
+    /// The sandbox features of this host: given, or probed once.
     host: Arc<tokio::sync::OnceCell<HostSupport>>,
-    /// One preparation of a base at a time, whichever loop and process asks.
+    /// Held while a base is prepared: one at a time, over all loops and processes.
     bases: SharedLock,
-    /// One set-up at a time.
+    /// Held while a set-up runs: one at a time, over all loops and processes.
     setups: SharedLock,
 }
 
 impl Engine {
-    /// Opens a state directory, beside any number of other processes.
+    /// Opens a state directory. Other processes may have it open as well.
     ///
     /// # Errors
     /// When the folder or the database cannot be opened.
@@ -175,8 +175,9 @@ impl Engine {
         })
     }
 
-    /// The same opened state directory in another hand, told otherwise: for a loop of another repository, or a command that
-    /// was typed elsewhere. Place, database, clock and faults stay; it is not this hand that gives the state directory back.
+    /// The same opened state directory with other settings: for a loop of another repository, or a command that was run
+    /// elsewhere. State directory, database, clock and faults stay the same. Closing the returned engine does not
+    /// release the state directory.
     #[must_use]
     pub fn with_settings(&self, told: EngineSettings) -> Self {
         let own = &self.settings;
@@ -190,10 +191,10 @@ impl Engine {
         Self { settings: Arc::new(settings), hold: CloseDuty::Lent, ..self.with_own_events() }
     }
 
-    /// Opens the database for looking only.
+    /// Opens the database read-only.
     ///
     /// # Errors
-    /// When there is none, or it cannot be read.
+    /// When it does not exist or cannot be read.
     pub async fn read(settings: &EngineSettings) -> Result<Arc<dyn Store>, EngineError> {
         let location = store_location(settings, &settings.state.join("store.db"));
         Ok(Arc::new(SqlStore::open(&location, StoreMode::Read).await?))
@@ -205,19 +206,20 @@ impl Engine {
         &self.store
     }
 
-    /// The folders.
+    /// The state directory's folders.
     #[must_use]
     pub fn state_dir(&self) -> &StateDir {
         &self.state_dir
     }
 
-    /// The event stream. A lent engine has its own, whose events also reach the stream of the engine that lent it.
+    /// The event stream. An engine made by [`Engine::with_settings`] has its own, whose events also reach the stream of
+    /// the original.
     #[must_use]
     pub fn events(&self) -> &EventBus {
         &self.events
     }
 
-    /// The same engine with an event stream of its own, whose events also reach this one's.
+    /// The same engine with its own event stream, whose events also reach this one's.
     pub(crate) fn with_own_events(&self) -> Self {
         Self { events: self.events.child(), ..self.clone() }
     }
@@ -227,19 +229,19 @@ impl Engine {
         self.events.publish(LiveEvent { at_ms: self.now_ms(), loop_key, round: round.map(str::to_owned), kind });
     }
 
-    /// The git door.
+    /// The one way to run git.
     #[must_use]
     pub fn git(&self) -> &Git {
         &self.git
     }
 
-    /// The process door.
+    /// The one way to start processes.
     #[must_use]
     pub fn proc(&self) -> &ProcessRunner {
         &self.proc
     }
 
-    /// What it was told.
+    /// The settings it was opened with.
     #[must_use]
     pub fn settings(&self) -> &EngineSettings {
         &self.settings
@@ -260,22 +262,22 @@ impl Engine {
         Ok(spaces.sharing(self.bases.clone()))
     }
 
-    /// Takes the lock under which bases are prepared and removed, by one process at a time.
+    /// Locks the preparation and removal of bases against other tasks and processes.
     pub(crate) async fn lock_bases(&self) -> Result<SharedGuard, EngineError> {
         Ok(self.bases.lock().await.map_err(|error| StateFileError::new("lock", self.bases.path(), error))?)
     }
 
-    /// Takes the lock under which a repository is set up, by one process at a time.
+    /// Locks the set-up of repositories against other tasks and processes.
     pub(crate) async fn lock_setups(&self) -> Result<SharedGuard, EngineError> {
         Ok(self.setups.lock().await.map_err(|error| StateFileError::new("lock", self.setups.path(), error))?)
     }
 
-    /// What this host can hold; found out by trying it, once.
+    /// The sandbox features of this host; probed once.
     pub async fn host(&self) -> &HostSupport {
         self.host.get_or_init(|| boundary::probe(self.state_dir.root())).await
     }
 
-    /// The builder of rooms for a loop of a repository, behind this boundary.
+    /// The builder of sandbox views for a loop of a repository, behind this boundary.
     ///
     /// # Errors
     /// Every toolchain that the loop names and that cannot be shown.
@@ -294,8 +296,8 @@ impl Engine {
         Ok(SandboxViews::new(boundary::isolation_for(boundary), tools))
     }
 
-    /// What programs of a loop are shown of the host besides the system's folders: what their toolchains need. Nothing when
-    /// one that the loop names cannot be shown, since nothing runs then.
+    /// The host paths, besides the system's folders, that programs of a loop see: those of their toolchains. Empty when
+    /// a toolchain that the loop names cannot be shown, since nothing runs then.
     #[must_use]
     pub fn visible_toolchains(&self, repo: &UserRepo, spec: &LoopSpec) -> Vec<ShownPath> {
         let (ground, keep_out) = (self.path_roots(repo), self.hidden_paths(repo));
@@ -303,16 +305,17 @@ impl Engine {
         tools.map(|tools| tools.shown).unwrap_or_default()
     }
 
-    /// What no program of a loop may see.
+    /// The paths that no program of a loop may see.
     pub(crate) fn hidden_paths(&self, repo: &UserRepo) -> HiddenPaths {
         HiddenPaths::new(self.state_dir.root(), repo, self.settings.home.as_deref())
     }
 
-    /// Opens the ways of a loop's programs to the network, with the providers that its agents need and no others. Without
-    /// walls nothing holds programs to a way, so only providers are left to it: no agent holds a key then either.
+    /// Opens the routes of a loop's programs to the network, with the providers that its agents need and no others.
+    /// Without kernel isolation programs need no route to reach hosts, so the routes lead to providers only: no agent
+    /// has a key then either.
     ///
     /// # Errors
-    /// When one cannot be opened.
+    /// When a route cannot be opened.
     pub fn open_routes(&self, round: &str, rooms: &SandboxViews, spec: &LoopSpec) -> Result<EgressRoutes, EngineError> {
         let needed = agents::providers::needed_providers(spec, &self.provider_names());
         let all = self.settings.providers.iter();
@@ -323,18 +326,18 @@ impl Engine {
         }
     }
 
-    /// The providers there are, by name.
+    /// The names of the configured providers.
     pub(crate) fn provider_names(&self) -> Vec<&str> {
         self.settings.providers.iter().map(ModelProvider::name).collect()
     }
 
-    /// The sign-in that an agent has to use: its own, where its provider has no key and the user allows it.
+    /// The agent's own sign-in, where its provider has no key and the user allows it.
     pub(crate) fn login(&self, agent: &AgentSpec) -> Option<&AgentLogin> {
         let lacks = ProviderChoice::for_spec(agent).is_unmet_by(&self.provider_names());
         self.settings.logins.iter().find(|login| lacks && login.agent() == agent.agent)
     }
 
-    /// Where paths in the loop files of a repository start.
+    /// The folders that paths in the loop files of a repository are relative to.
     #[must_use]
     pub fn path_roots(&self, repo: &UserRepo) -> PathRoots {
         PathRoots { repo: repo.work_tree.clone(), home: self.settings.home.clone() }
@@ -344,12 +347,12 @@ impl Engine {
         self.settings.clock.now_ms()
     }
 
-    /// Whether the two are hands of one opened state directory.
+    /// Whether both engines share one opened state directory.
     pub(crate) fn shares_store_with(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.store, &other.store)
     }
 
-    /// Gives the state directory back; a hand to which it was lent keeps it open for the others.
+    /// Closes the state directory. An engine made by [`Engine::with_settings`] leaves it open for the others.
     ///
     /// # Errors
     /// When the database cannot be closed cleanly.
@@ -361,11 +364,11 @@ impl Engine {
     }
 }
 
-/// How often leases are renewed: three may be missed.
+/// How often leases are renewed. Three renewals in a row may be missed.
 const RENEW: Duration = Duration::from_secs(60);
 
-/// Renews the leases of this process for as long as its store is open. One that cannot be renewed now is renewed the next time:
-/// only a write that is fenced says that a lease is lost.
+/// Renews the leases of this process while its store is open. A renewal that fails is retried at the next interval:
+/// only a fenced write shows that a lease is lost.
 async fn renew(store: Weak<dyn Store>, clock: Arc<dyn Clock>) {
     loop {
         clock.after(RENEW).await;
@@ -376,8 +379,8 @@ async fn renew(store: Weak<dyn Store>, clock: Arc<dyn Clock>) {
     }
 }
 
-/// Removes the sockets of rounds that nobody is at: those of a dead engine lead nowhere. One that cannot be removed is replaced
-/// when its round is taken up.
+/// Removes the sockets of rounds that no process works on; those of a dead engine have no listener. A socket that
+/// cannot be removed is replaced when its round resumes.
 async fn close_doors(places: &StateDir, store: &dyn Store) -> Result<(), EngineError> {
     let doors: Vec<_> = std::fs::read_dir(places.sockets()).into_iter().flatten().flatten().collect();
     if doors.is_empty() {
@@ -391,8 +394,8 @@ async fn close_doors(places: &StateDir, store: &dyn Store) -> Result<(), EngineE
     Ok(())
 }
 
-/// Takes what dead engines left half made or half removed away, while no other process is at work, and deletes it in the background.
-/// What cannot be deleted is met again by the next engine.
+/// Moves half-made and half-removed folders of dead engines aside while no other process is at work, and deletes them
+/// in the background. The next engine retries what cannot be deleted.
 fn sweep_behind(places: &StateDir) {
     let taken = workspace::take_leftovers(places.root(), workspace::LeftoverScope::All);
     if !taken.is_empty() {

@@ -1,4 +1,4 @@
-//! What can stop the engine itself, as opposed to a round: a round's own trouble is an event and an outcome.
+//! Errors that stop the engine itself. A failure of a single round is an event and an outcome.
 
 use crate::git::GitError;
 use crate::state_dir::StateFileError;
@@ -6,30 +6,30 @@ use crate::store::StoreError;
 use crate::workspace::WorkspaceError;
 use loopwright_core::round::{Refusal, StepError, UnexpectedEvent};
 
-/// Why the engine could not do what it was asked.
+/// The reason why an engine call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// The store said no.
+    /// The store returned an error.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A file of ours could not be written or read.
+    /// A file of the state directory could not be written or read.
     #[error(transparent)]
     Place(#[from] StateFileError),
-    /// Git said no before there was a round.
+    /// Git failed before a round existed.
     #[error(transparent)]
     Git(#[from] GitError),
     /// The workspaces of a repository could not be opened.
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
-    /// The gates could not be looked at.
+    /// The gates could not be resolved or run.
     #[error(transparent)]
     Gates(#[from] crate::gates::GatesError),
-    /// The loop asks for what this build cannot do.
+    /// The loop needs something that this build cannot do.
     #[error("loop `{name}` cannot run here: {}", why.join("; "))]
     NotRunnable {
         /// The loop.
         name: String,
-        /// What is asked.
+        /// The unsupported parts of its spec.
         why: Vec<String>,
     },
     /// The loop has as many open pull requests as it may have.
@@ -37,51 +37,51 @@ pub enum EngineError {
     TooManyOpen {
         /// The loop.
         loop_name: String,
-        /// How many are open on the forge.
+        /// The number open on the forge.
         open: u32,
-        /// How many may be.
+        /// The number allowed.
         open_max: u32,
     },
     /// The forge could not be read.
     #[error(transparent)]
     Forge(loopwright_core::forge::ForgeError),
     /// No round or question has that id.
-    #[error("nothing is called `{0}`")]
+    #[error("no round or question `{0}`")]
     Unknown(String),
-    /// Several rounds start with that id.
-    #[error("`{id}` is short for several rounds: {}", candidates.join(", "))]
+    /// Several rounds have ids that start with this one.
+    #[error("`{id}` matches several rounds: {}", candidates.join(", "))]
     Ambiguous {
-        /// What was asked.
+        /// The id that was given.
         id: String,
-        /// What it may mean.
+        /// The ids that it matches.
         candidates: Vec<String>,
     },
-    /// A round of the loop is under way, or something else has its place.
+    /// A round of the loop is running, or its slot is taken.
     #[error("loop `{loop_name}` is busy: {why}")]
     Busy {
         /// The loop.
         loop_name: String,
-        /// What it is busy with.
+        /// The reason.
         why: String,
     },
-    /// The daemon cannot do it.
+    /// The daemon reported an error.
     #[error("{0}")]
     Daemon(String),
-    /// An answer that does not fit what waits.
+    /// The answer does not match a waiting round.
     #[error("{0}")]
     Stale(String),
     /// The approval policy refuses a person's answer; the round still waits.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// A suspended round cannot go on: its workspace is not there any more.
-    #[error("the work that was kept of round `{0}` is gone")]
+    /// A suspended round cannot resume: its workspace no longer exists.
+    #[error("the workspace of suspended round `{0}` no longer exists")]
     WorkGone(String),
-    /// A recorded history that is not a round's.
-    #[error("the record of round `{round}` does not fit together")]
+    /// A recorded history that is not a valid round.
+    #[error("the record of round `{round}` is inconsistent")]
     History {
         /// The round.
         round: String,
-        /// Where it does not fit.
+        /// The event that does not fit.
         #[source]
         source: UnexpectedEvent,
     },
@@ -90,38 +90,39 @@ pub enum EngineError {
     Unreadable {
         /// The round.
         round: String,
-        /// What is wrong.
+        /// The decoding error.
         why: String,
     },
-    /// Deliveries could not go on; they stay claimed or open, and the next engine takes them up.
-    #[error("the deliveries of round `{round}` could not go on: {text}")]
+    /// Deliveries failed; they stay claimed or open, and the next engine resumes them.
+    #[error("the deliveries of round `{round}` could not continue: {text}")]
     Unsent {
         /// The round.
         round: String,
-        /// What broke.
+        /// The error.
         text: String,
     },
-    /// What happened to a round could not be recorded; the next engine takes it over.
-    #[error("what happened to round `{round}` could not be recorded: {text}")]
+    /// A change of a round could not be recorded; the next engine takes the round over.
+    #[error("a change of round `{round}` could not be recorded: {text}")]
     Unrecorded {
         /// The round.
         round: String,
-        /// Why not.
+        /// The reason.
         text: String,
     },
-    /// What a dead engine left could not be ended.
+    /// Processes of a dead engine could not be ended.
     #[error("end the processes that a dead engine left")]
     Sweep(#[source] loopwright_sandbox::SweepError),
-    /// The round's way to the network could not be opened.
+    /// The round's network route could not be opened.
     #[error(transparent)]
     Egress(#[from] crate::egress::EgressError),
-    /// The random source of the system is not there.
+    /// The system's random source failed.
     #[error("read random bytes")]
     Random(#[source] std::io::Error),
 }
 
 impl EngineError {
-    /// The error of a record that cannot be folded. An answer that is on record was accepted once, so a refusal is damage too.
+    /// The error for a record that cannot be replayed. A recorded answer was accepted once, so a refusal means damage
+    /// too.
     #[must_use]
     pub fn of_record(round: &str, error: StepError) -> Self {
         let round = round.to_owned();

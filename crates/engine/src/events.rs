@@ -1,8 +1,8 @@
-//! The event stream: everything that happens in an engine, for screens, logs and tests. Nothing is decided from it, and losing
-//! it loses nothing: the journal has the record.
+//! The event stream: everything that happens in an engine, for screens, logs and tests. No decision depends on it, and
+//! losing it loses no record: the journal is separate.
 //!
-//! A screen that needs every line in order attaches an [`EventSink`], which is called in place. Everybody else subscribes and
-//! reads at their own pace; a slow subscriber misses events, learns how many, and never delays a round.
+//! A screen that needs every line in order attaches an [`EventSink`], which is called in place. All other readers
+//! subscribe and read at their own pace; a slow subscriber misses events, learns how many, and never delays a round.
 
 use crate::daemon::RoundOrigin;
 use loopwright_core::dispatch::{LoopKey, OccurrenceReceipt, SchedulerNote};
@@ -27,7 +27,7 @@ pub struct LiveEvent {
     pub loop_key: Option<LoopKey>,
     /// The round, if it is about one.
     pub round: Option<String>,
-    /// What happened.
+    /// The kind of event.
     pub kind: EventKind,
 }
 
@@ -47,7 +47,7 @@ pub enum EventKind {
     Stage {
         /// The stage.
         stage: Stage,
-        /// What it works on.
+        /// The subject of the stage.
         text: String,
     },
     /// An agent wrote a line.
@@ -77,7 +77,7 @@ pub enum EventKind {
         /// The provider's reason.
         why: String,
     },
-    /// A sink did not take a report. The round and its report are on record all the same.
+    /// A sink did not accept a report. The round and its report are on record anyway.
     SinkFailed {
         /// The sink's error.
         error: String,
@@ -123,9 +123,9 @@ pub enum EventKind {
     },
     /// A round ended or came to rest.
     Ended {
-        /// The outcome; `None` when the round only gave its slot back.
+        /// The outcome; `None` when the round only released its slot.
         outcome: Option<RoundOutcome>,
-        /// What started it.
+        /// How the round started.
         begun: RoundOrigin,
     },
     /// The code of a round or of an agent in this process panicked. The round fails; everything else continues.
@@ -147,7 +147,7 @@ pub enum EventKind {
     },
     /// An approval request expired, and its round was closed.
     Expired {
-        /// How the round stands now, or why it could not be closed.
+        /// The outcome of the round, or the reason why it could not be closed.
         ended: Result<Option<RoundOutcome>, String>,
     },
     /// Receipts of occurrences that started nothing are durable.
@@ -173,7 +173,7 @@ pub enum EventKind {
     },
     /// The scheduler noticed something about time or a round.
     Scheduler(SchedulerNote),
-    /// An internal step takes longer than it should.
+    /// An internal step takes longer than expected.
     Slow {
         /// The step.
         what: &'static str,
@@ -210,7 +210,7 @@ pub enum EventKind {
         /// When a loop is due or may start next.
         due_ms: Option<i64>,
     },
-    /// A person should know this: a folder that cannot be watched, an event that was lost.
+    /// A warning for the user: a folder that cannot be watched, an event that was lost.
     Warning(String),
 }
 
@@ -240,13 +240,13 @@ struct Stream {
 }
 
 impl EventBus {
-    /// A stream of its own whose events also reach this one.
+    /// A separate stream whose events also reach this one.
     #[must_use]
     pub fn child(&self) -> Self {
         Self(Arc::new(Stream { parent: Some(self.clone()), ..Stream::default() }))
     }
 
-    /// Adds a sink that receives everything, in order, until the answer is dropped.
+    /// Adds a sink that receives all events, in order, until the returned value is dropped.
     pub fn attach(&self, sink: Arc<dyn EventSink>) -> AttachedSink {
         self.change(|sinks| sinks.push(Arc::clone(&sink)));
         AttachedSink { bus: self.clone(), sink: Some(sink) }
@@ -278,7 +278,7 @@ impl EventBus {
             let sinks = Arc::clone(&stream.sinks.lock().unwrap_or_else(PoisonError::into_inner));
             sinks.iter().for_each(|sink| sink.event(&event));
             if let Some(sender) = stream.sender.get() {
-                // An error says that nobody subscribes any more.
+                // An error means that there are no subscribers.
                 let _ = sender.send(Arc::clone(&event));
             }
             bus = stream.parent.as_ref();
@@ -311,7 +311,7 @@ impl Drop for AttachedSink {
 /// A subscription to an [`EventBus`].
 pub struct EventReceiver(broadcast::Receiver<Arc<LiveEvent>>);
 
-/// What a subscriber receives.
+/// An item that a subscriber receives.
 #[derive(Debug)]
 pub enum Received {
     /// The next event.

@@ -1,4 +1,4 @@
-//! The seed's action executors as an outlet: an embedder's executor is called with the idempotency key of each item.
+//! Action executors as an outlet: the embedder's executor is called with the idempotency key of each item.
 
 use crate::round::DeliveryOutlet;
 use loopwright_core::BoxFuture;
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(crate) struct ExecutorOutlet {
     executor: Arc<dyn ActionExecutor>,
     spec: LoopSpec,
-    /// Keys whose last call ended, in this process, with the word that nothing happened.
+    /// Keys whose last call in this process failed without an effect.
     clean: Mutex<HashSet<String>>,
 }
 
@@ -34,7 +34,7 @@ impl ExecutorOutlet {
                 self.clean().insert(key.to_owned());
                 DeliverError::transient(text)
             }
-            // Also for kinds that are added later: what is not known to have had no effect is in doubt.
+            // Covers kinds that are added later too: an effect that cannot be ruled out is in doubt.
             _ => DeliverError::in_doubt(text),
         }
     }
@@ -53,8 +53,8 @@ impl Deliver for ExecutorOutlet {
         })
     }
 
-    /// An executor cannot be asked. A call that said it failed may be made again; what may have happened before a crash is
-    /// in doubt, never repeated blindly.
+    /// An executor has no lookup. A call that failed without an effect may be repeated; a call that may have taken
+    /// effect before a crash is in doubt and is never repeated blindly.
     fn find<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<DeliveryLookup, DeliverError>> {
         let found = if self.clean().contains(&item.key) { DeliveryLookup::No } else { DeliveryLookup::Unknown };
         Box::pin(std::future::ready(Ok(found)))

@@ -1,5 +1,5 @@
-//! Forgetting: a person makes a loop take its items anew, and drops what it remembers. It is an event of the journal; rounds,
-//! receipts and spend stay as they are.
+//! Forgetting: a person makes a loop process its items again and drops its memories. The journal records this as an
+//! event; rounds, receipts and spend do not change.
 
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -8,30 +8,30 @@ use crate::round::journal::item_question_id;
 use crate::store::{InboxQuery, ItemRow, MemoryRow, NewEvent, RowChange, StoreBatch};
 use loopwright_core::memory;
 
-/// How many items and open questions of a loop are looked at.
+/// The number of items and open questions of a loop that are read.
 const LOOKED_AT: u32 = 10_000;
 
-/// What a person wants forgotten.
+/// A request to forget.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForgetRequest {
     /// The repository's id.
     pub repo: String,
     /// The loop's name.
     pub loop_name: String,
-    /// Only this item, and how it failed; without one, every item and all that the loop remembers.
+    /// Only this item and its failures; if absent, every item and all memories of the loop.
     pub item: Option<String>,
-    /// Who says so.
+    /// The person who requests it.
     pub actor: String,
 }
 
-/// What was forgotten.
+/// The forgotten rows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ForgetReport {
-    /// Items that the loop may take again.
+    /// Items that the loop may process again.
     pub items: Vec<ItemRow>,
-    /// What it remembered.
+    /// Memories that were dropped.
     pub memories: Vec<MemoryRow>,
-    /// Open questions about items that are answered with it.
+    /// Open questions about these items, which are closed too.
     pub questions: Vec<String>,
 }
 
@@ -44,7 +44,7 @@ impl ForgetReport {
 }
 
 impl Engine {
-    /// Forgets, and answers with what. Where there is nothing to forget, nothing is recorded.
+    /// Forgets, and returns the forgotten rows. If there are none, nothing is recorded.
     ///
     /// # Errors
     /// When the store cannot be read or written.

@@ -1,5 +1,6 @@
-//! Makes room: workspaces of ended rounds, and transcripts, reports, evidence, receipts and taken signals past their retention.
-//! Rounds that run, wait or have something undelivered keep everything; the journal is never touched.
+//! Frees disk space: removes workspaces of ended rounds, and transcripts, reports, evidence, receipts and processed
+//! signals past their retention. Rounds that run, wait or have an undelivered item keep everything; the journal is
+//! never touched.
 
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -11,83 +12,83 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// How many undelivered items are looked at; more than this and evidence is left alone altogether.
+/// The number of undelivered items that are read; if there are more, no evidence is removed.
 const PENDING_MAX: u32 = 10_000;
 
-/// How many rows of a kind go in one transaction.
+/// Rows of one kind that are removed in one transaction.
 const PRUNED_AT_ONCE: i64 = 5_000;
-/// A signal that came is known for so long at least, so that the same one sent again is not taken for another.
+/// A signal is remembered for at least this long, so that a repeated delivery of it is recognised.
 const SIGNALS_KEPT_MS: i64 = 7 * 86_400_000;
 
-/// Whether anything is removed.
+/// Whether to remove or only to list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GcMode {
-    /// It is.
+    /// Remove.
     Remove,
-    /// It is only listed.
+    /// List only.
     List,
 }
 
 worded! {
-    /// What kind of thing was removed.
+    /// The kind of a removed thing.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum GcKind {
         /// The private checkout of an ended round.
         Workspace = "workspace",
-        /// A commit made ready for workspaces; it is made again when it is needed.
+        /// A commit prepared for workspaces; it is prepared again when needed.
         Base = "base",
-        /// What a round's agents wrote.
+        /// The output of a round's agents.
         Transcripts = "transcripts",
-        /// A round's report; it can be made again from the journal.
+        /// A round's report; it can be rebuilt from the journal.
         Report = "report",
-        /// Kept bytes that no open round can refer to.
+        /// Stored bytes that no open round refers to.
         Evidence = "evidence",
     }
 }
 
-/// What may go: the ends before which nothing is kept, in milliseconds since 1970.
+/// The retention limits, in milliseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GcRetention {
     /// Reports and evidence of rounds that ended before this.
     pub rounds_before_ms: i64,
-    /// Transcripts of rounds that ended before this, and receipts and taken signals from before it.
+    /// Transcripts of rounds that ended before this, and receipts and processed signals from before it.
     pub logs_before_ms: i64,
 }
 
-/// One thing that went, or would go.
+/// One thing that was removed, or would be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GcRemoval {
-    /// What it was.
+    /// Its kind.
     pub kind: GcKind,
-    /// Where it was.
+    /// Its path.
     pub path: PathBuf,
-    /// How much room it took.
+    /// Its size in bytes.
     pub bytes: u64,
 }
 
-/// One thing that should have gone and is still there.
+/// One thing that could not be removed.
 #[derive(Debug)]
 pub struct GcFailure {
-    /// What it is.
+    /// Its kind.
     pub kind: GcKind,
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// Why it could not be removed.
+    /// The reason.
     pub why: EngineError,
 }
 
-/// What became of everything that may go.
+/// The result of a garbage collection.
 #[derive(Debug, Default)]
 pub struct GcReport {
-    /// What went, or would go.
+    /// Everything that was removed, or would be.
     pub removed: Vec<GcRemoval>,
-    /// What could not be removed; it kept nothing else from going.
+    /// Everything that could not be removed; the rest was removed anyway.
     pub stuck: Vec<GcFailure>,
-    /// Rows that went, or would go: receipts, signals and memories.
+    /// Rows that were removed, or would be: receipts, signals and memories.
     pub rows: AgedRows,
 }
 
-/// What may not be touched, and from when on.
+/// The limits of this collection: rounds with undelivered items, and the age of evidence that may go.
 struct Keep {
     undelivered: HashSet<String>,
     evidence_before_ms: i64,
@@ -103,7 +104,7 @@ impl Keep {
         for round in &undelivered {
             needed.extend(store.round(round).await?);
         }
-        // Evidence is shared between rounds, so nothing younger than the oldest round that may need it goes.
+        // Rounds share evidence, so everything younger than the oldest round that may need it stays.
         for row in needed {
             evidence_before_ms = evidence_before_ms.min(row.started_ms);
         }
@@ -120,11 +121,11 @@ impl Keep {
 }
 
 impl Engine {
-    /// Removes what is no longer needed: workspaces of ended rounds at once, the rest when its retention
-    /// is over. What belongs to no known round is left alone.
+    /// Removes what is no longer needed: workspaces of ended rounds at once, the rest when its retention is over. Files
+    /// that belong to no known round stay.
     ///
     /// # Errors
-    /// When the store cannot be read. What cannot be removed is told with the rest.
+    /// When the store cannot be read. Things that cannot be removed are listed in the report.
     pub async fn gc(&self, retention: GcRetention, mode: GcMode) -> Result<GcReport, EngineError> {
         let keep = Keep::read(self.store.as_ref(), retention).await?;
         let mut found = Vec::new();
@@ -133,7 +134,7 @@ impl Engine {
                 found.push((GcKind::Workspace, path));
             }
         }
-        // Nobody may ask for a base while it goes.
+        // No round may request a base while it is removed.
         let _none_is_made = self.lock_bases().await?;
         found.extend(workspace::unused_bases(self.state_dir.root()).into_iter().map(|path| (GcKind::Base, path)));
         let kinds = [
@@ -151,7 +152,7 @@ impl Engine {
         let evidence = entries(&self.state_dir.evidence()).into_iter().filter(|(_, path)| old(path));
         found.extend(evidence.map(|(_, path)| (GcKind::Evidence, path)));
         if mode == GcMode::Remove && self.store.others().await?.is_empty() {
-            // What dead engines left half removed; one folder that cannot go keeps nothing else from going.
+            // Folders that dead engines left half removed; one that cannot be removed does not stop the others.
             let left = workspace::take_leftovers(self.state_dir.root(), workspace::LeftoverScope::OfOthers);
             let gone =
                 tokio::task::spawn_blocking(move || left.iter().for_each(|path| drop(workspace::remove_tree(path))));
@@ -161,7 +162,7 @@ impl Engine {
         Ok(GcReport { rows, ..remove_all(found, mode) })
     }
 
-    /// Removes rows that nobody asks for any more, a few at a time, so that nobody waits for long.
+    /// Removes rows that are no longer used, a few at a time, so that other writers do not wait long.
     async fn prune(&self, retention: GcRetention, mode: GcMode) -> Result<AgedRows, EngineError> {
         let now_ms = self.now_ms();
         let before = RetentionCutoff {
@@ -209,12 +210,12 @@ fn remove(kind: GcKind, path: &Path) -> Result<(), EngineError> {
     }
 }
 
-/// What is in a folder of ours, with the name before its ending; nothing when there is no such folder.
+/// The entries of one of our folders, with their names without the extension; empty if the folder does not exist.
 fn entries(folder: &Path) -> Vec<(String, PathBuf)> {
     let listed = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut named: Vec<_> = listed
         .filter_map(|path| Some((path.file_stem()?.to_str()?.to_owned(), path)))
-        // A leading dot marks a file that is just being written.
+        // A leading dot marks a file that is being written.
         .filter(|(name, _)| !name.starts_with('.'))
         .collect();
     named.sort();
@@ -231,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_removed_keeps_nothing_else_from_going() {
+    fn entry_that_cannot_be_removed_does_not_stop_the_others() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let [first, stuck, last] = ["a", "b", "c"].map(|name| dir.path().join(name));
         fs::write(&first, "").expect("a file can be written");

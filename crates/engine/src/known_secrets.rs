@@ -1,5 +1,5 @@
-//! The secrets of the world around the engine: values that no agent is given and no candidate, transcript or record may hold.
-//! They are handed over by whoever opens the engine; it reads no environment by itself.
+//! The secrets of the engine's environment: values that no agent receives and that no candidate, transcript or record
+//! may hold. The program that opens the engine passes them in; the engine reads no environment itself.
 
 use loopwright_core::secrets::{SecretScanner, credential};
 use std::sync::Arc;
@@ -15,18 +15,18 @@ impl std::fmt::Debug for KnownSecrets {
 }
 
 impl KnownSecrets {
-    /// All variables of an environment: those that are credentials by name and value are secrets of every loop, any other
-    /// becomes one of the loops that name it in `secrets`.
+    /// All variables of an environment. Those that are credentials by name and value are secrets of every loop; any
+    /// other is a secret of the loops that name it in `secrets`.
     #[must_use]
     pub fn from_environment(variables: impl IntoIterator<Item = (String, String)>) -> Self {
         Self(Arc::new(variables.into_iter().collect()))
     }
 
-    /// With one more secret, whatever its name: a provider's key, a forge's credential.
+    /// Adds one secret under any name: a provider's key, a forge's credential.
     #[must_use]
     pub fn with(self, name: &str, value: &str) -> Self {
         let mut all = Arc::unwrap_or_clone(self.0);
-        // The name makes it a credential also for those who only look at names.
+        // The suffix marks it as a credential for code that only checks names.
         all.push((format!("{name}_SECRET"), value.to_owned()));
         Self(Arc::new(all))
     }
@@ -37,7 +37,7 @@ impl KnownSecrets {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// What finds them, for a loop that declares these names.
+    /// A scanner that finds them, for a loop that declares these names.
     #[must_use]
     pub fn scanner(&self, declared: &[String]) -> SecretScanner {
         let named = declared.iter().filter_map(|name| self.get(name));

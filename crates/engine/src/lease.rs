@@ -1,5 +1,5 @@
-//! Leases as the engine uses them: a round is taken before anything is done with it, and given back when that fails; one
-//! process schedules. What a lease is, and when one is free, is the store's.
+//! Leases as the engine uses them: the engine leases a round before it works on it, and releases the lease on failure;
+//! one process schedules. The store defines what a lease is and when one is free.
 
 use crate::engine::{Engine, injected};
 use crate::error::EngineError;
@@ -12,21 +12,21 @@ use loopwright_core::dispatch::RoundClaims;
 use loopwright_core::round::RoundStarted;
 
 impl Engine {
-    /// Takes the lease of the one process that schedules, until it is given back or the engine is closed.
+    /// Takes the lease of the one process that schedules, until it is released or the engine is closed.
     ///
     /// # Errors
-    /// [`StoreErrorKind::Held`] names the process that has it.
+    /// [`StoreErrorKind::Held`] names the process that holds it.
     pub async fn lease_dispatcher(&self) -> Result<(), EngineError> {
         let (repo, loop_name) = (String::new(), String::new());
         self.take(LeaseRequest { name: DISPATCHER.to_owned(), repo, loop_name, needs: LeaseNeeds::Nothing }).await?;
         Ok(())
     }
 
-    /// Takes a recorded round, so that nobody else writes about it.
+    /// Leases a recorded round, so that no other process writes to it.
     pub(crate) async fn lease_round(&self, started: &RoundStarted, needs: LeaseNeeds) -> Result<(), EngineError> {
         let taken = self.take(lease_request(started, needs)).await;
         if taken.is_err() {
-            // An answer that was lost may have taken effect.
+            // A call whose answer was lost may have taken effect.
             self.give_back(&started.round).await;
         }
         taken.map_err(|error| occupied(error, &started.spec.name))
@@ -39,27 +39,27 @@ impl Engine {
         seam.after("store.lease").map_err(injected)
     }
 
-    /// Gives a lease back after something went wrong. Where that cannot be written, the end of this process frees it.
+    /// Releases a lease after a failure. If that cannot be written, the end of this process frees it.
     pub(crate) async fn give_back(&self, name: &str) {
         let _ = self.store.release(name).await;
     }
 
-    /// The leases that processes have which are not gone.
+    /// The leases of processes that are alive.
     pub(crate) async fn living_leases(&self) -> Result<Vec<RoundLease>, StoreError> {
         let mut leases = self.store.leases().await?;
         leases.retain(|lease| lease.holder != LeaseHolder::Gone);
         Ok(leases)
     }
 
-    /// The leases that other processes have which are not gone.
+    /// The leases of other processes that are alive.
     pub(crate) async fn leases_elsewhere(&self) -> Result<Vec<RoundLease>, StoreError> {
         let mut leases = self.store.leases().await?;
         leases.retain(|lease| lease.holder == LeaseHolder::Other);
         Ok(leases)
     }
 
-    /// Asks for what the round takes, and for the loop's one place where a daemon keeps it. Without one, the leases on record
-    /// say what others have; they are asked again in the transaction of the round's birth.
+    /// Requests the round's claims, and the loop's slot if a daemon manages slots. Without a daemon, the recorded
+    /// leases show what other rounds hold; the transaction that records the round's start checks them again.
     pub(crate) async fn admit(
         &self,
         by: RoundStarter,
@@ -67,7 +67,7 @@ impl Engine {
         cancel: &CancelToken,
     ) -> Result<AdmittedRound, EngineError> {
         match (by, self.live_rounds.admission()) {
-            // Whoever keeps the places has made room for it before.
+            // The dispatcher has already reserved the slot.
             (RoundStarter::Dispatcher, _) => Ok(AdmittedRound { slot_hold: None, items: arrival.items }),
             (RoundStarter::Manual, Some(porter)) => porter.admit(arrival, cancel).await,
             (RoundStarter::Manual, None) => {
@@ -80,7 +80,7 @@ impl Engine {
         }
     }
 
-    /// What a round about these items takes from others.
+    /// The lease that a round with these items needs.
     pub(crate) fn needs(&self, by: RoundStarter, started: &RoundStarted, items: &[std::sync::Arc<str>]) -> LeaseNeeds {
         let claims = RoundClaims::from_spec(&started.spec, &started.repo).with_items(&started.repo, items);
         match by == RoundStarter::Manual && self.live_rounds.admission().is_none() {
@@ -99,7 +99,7 @@ pub(crate) fn lease_request(started: &RoundStarted, needs: LeaseNeeds) -> LeaseR
     }
 }
 
-/// A round that another process has, or that is in the way of another, makes its loop busy.
+/// Maps a lease conflict with another round to a busy loop.
 pub(crate) fn occupied(error: StoreError, loop_name: &str) -> EngineError {
     match &error.kind {
         StoreErrorKind::Held(_) | StoreErrorKind::Occupied(_) => {

@@ -1,8 +1,8 @@
 //! Loopwright as a library: run AI coding agents in loops you can trust.
 //!
-//! A loop is a [`LoopSpec`]: what it is for, how far it is trusted, what its gates are, what it may send out. Bound to a
-//! maker and a checker it is a [`LoopEngine`]; [`run_once`](LoopEngine::run_once) takes one round from recall to record and
-//! answers with a [`RoundReport`]. No daemon, no command line, no global state, no environment is needed.
+//! A [`LoopSpec`] describes a loop: its purpose, its level of trust, its gates and its outputs. With a maker and a checker
+//! it becomes a [`LoopEngine`]; [`run_once`](LoopEngine::run_once) runs one round from recall to record and returns a
+//! [`RoundReport`]. It needs no daemon, no command line, no global state and no environment.
 //!
 //! # Quick start
 //!
@@ -21,32 +21,32 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 //!
-//! A round needs a git repository with a commit, a state directory, and agents. The checkout is never touched: the maker
-//! works in a private copy, the gates and the checker see what was sealed from it, and what waits is let out by a person.
+//! A round needs a git repository with a commit, a state directory, and agents. The checkout is never touched: the
+//! maker works in a private copy, the gates and the checker see the sealed candidate, and a person approves what waits.
 //!
 //! ```no_run
-//! use loopwright::agents::Command;
+//! use loopwright::agents::CommandAgent;
 //! use loopwright::spec::{ActionKind, Gate, OutputSpec, RunGate};
-//! use loopwright::{LoopEngine, LoopLevel, LoopSpec, RoundOutcome, Settings, StdoutSink};
+//! use loopwright::{EngineSettings, LoopEngine, LoopLevel, LoopSpec, RoundOutcome, StdoutSink};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let mut spec = LoopSpec::new("ci-sweeper", "keep main green", LoopLevel::L2Assisted)
-//!     .with_maker_prompt("Find out why the tests fail and mend the cause, not the tests.");
+//!     .with_maker_prompt("Find out why the tests fail and fix the cause, not the tests.");
 //! spec.gates = vec![Gate::Run(RunGate::new("tests", vec!["./run-tests".into()]))];
 //! spec.output = vec![OutputSpec::new(ActionKind::PullRequest)];
 //! spec.protect = vec!["tests/**".into()];
 //!
 //! let engine = LoopEngine::builder(spec)
-//!     .maker(Command::new(&["my-agent".into(), "--work".into()])?)
-//!     .checker(Command::new(&["my-agent".into(), "--judge".into()])?)
+//!     .maker(CommandAgent::new(&["my-agent".into(), "--work".into()])?)
+//!     .checker(CommandAgent::new(&["my-agent".into(), "--judge".into()])?)
 //!     .with_local_forge()
 //!     .with_sink(StdoutSink)
-//!     .build(Settings::new("/var/lib/my-program/loops"), "/srv/my-repository")
+//!     .build(EngineSettings::new("/var/lib/my-program/loops"), "/srv/my-repository")
 //!     .await?;
 //!
 //! let report = engine.run_once().await?;
 //! if report.outcome == Some(RoundOutcome::Escalated) {
-//!     // A person has looked at the report. The yes binds the candidate they saw.
+//!     // A person has read the report. The approval binds the candidate they saw.
 //!     let candidate = report.candidate.as_deref().unwrap_or_default();
 //!     engine.approve(&report.round, candidate, "ada").await?;
 //! }
@@ -54,29 +54,30 @@
 //! # }
 //! ```
 //!
-//! # What to bind
+//! # Bindings
 //!
-//! | role | trait | at hand |
+//! | role | trait | provided |
 //! |---|---|---|
 //! | maker, checker | [`Agent`](agents::Agent) | [`CommandAgent`](agents::CommandAgent), [`ScriptedAgent`](agents::ScriptedAgent), your own |
-//! | who decides at L3 | [`HumanGate`] | [`AlwaysEscalate`] (default), [`AllowlistGate`], [`CallbackGate`] |
-//! | what acts on approved work | [`ActionExecutor`], [`Deliver`](deliver::Deliver) | none (default), the local forge, [`CallbackActionExecutor`] |
-//! | who is told | [`LoopSink`] | [`StdoutSink`] |
+//! | approval at L3 | [`HumanGate`] | [`AlwaysEscalate`] (default), [`AllowlistGate`], [`CallbackGate`] |
+//! | delivery of approved work | [`ActionExecutor`], [`Deliver`](deliver::Deliver) | none (default), the local forge, [`CallbackActionExecutor`] |
+//! | round reports | [`LoopSink`] | [`StdoutSink`] |
 //!
-//! Several loops on one engine run by themselves, each on its cadence, with a [`LoopScheduler`]: durable, one timer, no ticking,
+//! A [`LoopScheduler`] runs several loops on one engine, each on its cadence: durable, with one timer and no polling,
 //! and stopped by its handle.
 //!
-//! Defaults are the careful ones: every outward action waits for a person, and nothing leaves before an executor, a receiver
+//! The defaults are careful: every outward action waits for a person, and nothing leaves before an executor, a receiver
 //! or the local forge is bound. The names of outcomes that the seed of this library used are [`RoundOutcome::Shipped`]
 //! (`Proceeded`) and [`RoundOutcome::OverBudget`] (`BudgetExhausted`).
 //!
-//! What holds an agent is said in each report's `boundary`. [`CommandAgent`](agents::CommandAgent) and [`ScriptedAgent`](agents::ScriptedAgent)
-//! start their programs behind walls that the kernel keeps: they see a [`room`] of their own and nothing else of this
-//! machine. Gates do too. An agent of your own that starts no program has your program's own reach, and the boundary names
-//! it as a gap; one that does start programs enters [`AgentInvocation::view`](agents::AgentInvocation) and says so in its
-//! [`AgentCapabilities`](agents::AgentCapabilities). Where the kernel cannot hold agents, loops at L2 and L3 are refused unless their
-//! spec says `sandbox: off`; see [`boundary`]. A program that holds keys should call [`proc::make_undumpable`] early.
-//! The programs in `examples/` run as they stand.
+//! Each report's `boundary` states what confines an agent. [`CommandAgent`](agents::CommandAgent) and
+//! [`ScriptedAgent`](agents::ScriptedAgent) start their programs in a sandbox that the kernel enforces: they see a
+//! [`sandbox_view`] and nothing else of this machine. Gates do too. An agent of your own that starts no program has the
+//! same access as your program, and the boundary lists it as a gap; one that does start programs starts them in
+//! [`AgentInvocation::view`](agents::AgentInvocation) and declares that in its
+//! [`AgentCapabilities`](agents::AgentCapabilities). Where the kernel cannot confine agents, loops at L2 and L3 are
+//! refused unless their spec has `sandbox: off`; see [`boundary`]. A program that holds keys should call
+//! [`proc::make_undumpable`] early. The programs in `examples/` run unchanged.
 
 pub mod agents;
 pub mod backup;

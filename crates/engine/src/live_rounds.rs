@@ -1,9 +1,10 @@
-//! Rounds under way in this process, and the loops they are of. What the record calls unfinished is abandoned only when nobody
-//! here is at it, so that loops which share an engine neither end each other's agents nor answer for the same round twice.
+//! The rounds that run in this process, and their loops. An unfinished round on record counts as abandoned only if no
+//! task here works on it, so that loops which share an engine neither end each other's agents nor answer for the same
+//! round twice.
 //!
-//! Where a daemon runs on the engine it is asked before a round begins, whoever begins it: one round of a loop at a time.
-//! Without one, several of a loop at once in one process are the embedder's business. What they lock is not, and between
-//! processes a loop has one round at a time: both are kept by the leases of the store.
+//! If a daemon runs on the engine, every round asks it for admission: one round of a loop at a time. Without a daemon,
+//! the embedder decides whether several rounds of one loop run at once in one process. The store's leases still guard
+//! the locks of rounds, and between processes a loop has one round at a time.
 
 use crate::error::EngineError;
 use crate::proc::CancelToken;
@@ -13,7 +14,7 @@ use loopwright_core::round::{Round, RoundStarted};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The ids of the rounds under way, and who is asked before one begins.
+/// The ids of the running rounds, and the admission that is asked before one starts.
 #[derive(Clone, Default)]
 pub(crate) struct LiveRounds(Arc<Mutex<Inner>>);
 
@@ -23,64 +24,65 @@ struct Inner {
     admission: Option<Arc<dyn RoundAdmission>>,
 }
 
-/// Held while a round is under way; dropped, also by a panic or an abandoned future, it is not any more.
+/// Held while a round runs. Dropping it, also by a panic or an abandoned future, unregisters the round.
 pub(crate) struct LiveRoundGuard {
     live: LiveRounds,
     round: String,
 }
 
-/// Who is asked before a round of a loop begins.
+/// Admits rounds before they start.
 pub(crate) trait RoundAdmission: Send + Sync {
-    /// Lets it in, unless a round of the loop is under way or another one has what it takes. It can be stopped by the switch.
+    /// Admits the round unless a round of its loop is running or a lock that it needs is held. The token cancels the
+    /// wait.
     fn admit<'a>(
         &'a self,
         arrival: AdmissionRequest,
         cancel: &'a CancelToken,
     ) -> BoxFuture<'a, Result<AdmittedRound, EngineError>>;
 
-    /// A round came to rest; so that its loop's schedule, and loops that follow it, can learn from it.
+    /// A round came to rest; its loop's schedule and the loops that follow it learn of it.
     fn on_round_at_rest<'a>(&'a self, round: &'a Round) -> BoxFuture<'a, ()>;
 
-    /// A round was answered, and what followed could not be done to its rest: somebody has to look after it.
+    /// A round was answered, but the steps after the answer failed: the daemon has to resume it.
     fn on_round_left_open(&self, started: &RoundStarted);
 
     /// The loops of the repository that are due when a round of this one ends.
     fn followers(&self, repo: &str, loop_name: &str) -> Vec<Arc<str>>;
 
-    /// There is more room in the loop's budget.
+    /// The loop's budget was raised.
     fn on_budget_raised(&self, repo: &str, loop_name: &str);
 }
 
-/// A round that wants to begin or to go on.
+/// A round that is about to start or resume.
 #[derive(Debug, Clone)]
 pub(crate) struct AdmissionRequest {
     pub(crate) key: LoopKey,
     pub(crate) round: String,
-    /// What it takes whatever it is about; as its loop's file has it, when absent.
+    /// Its claims without items; `None` takes those of its loop's file.
     pub(crate) claims: Option<RoundClaims>,
     pub(crate) items: Vec<Arc<str>>,
     pub(crate) pick: ItemSelection,
 }
 
-/// Of the items that a round wants to be about.
+/// Which of the requested items a round gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ItemSelection {
-    /// All: somebody named them.
+    /// All: they were named explicitly.
     All,
-    /// Those on which nobody else works: a probe found them.
+    /// Those that no other round works on: a probe found them.
     Free,
 }
 
-/// A round that was let in.
+/// A round that was admitted.
 pub(crate) struct AdmittedRound {
-    /// Held while it is under way, where somebody keeps places.
+    /// Held while the round runs, if a daemon manages slots.
     pub(crate) slot_hold: Option<Box<dyn LoopSlotHold>>,
-    /// What it may be about.
+    /// The items that the round may work on.
     pub(crate) items: Vec<Arc<str>>,
 }
 
 impl AdmissionRequest {
-    /// What it takes and is about, unless something is in its way.
+    /// The round's claims and items, or the reason why it is blocked.
     pub(crate) fn resolve_items(
         &self,
         in_the_way: impl Fn(&RoundClaims) -> Option<String>,
@@ -92,7 +94,7 @@ impl AdmissionRequest {
             ItemSelection::All => self.items.clone(),
             ItemSelection::Free => self.items.iter().filter(is_free).cloned().collect(),
         };
-        // Where nothing is left, what is in the way of all of it is told.
+        // If no item is free, the message names the conflict of all of them.
         let claims = about(if items.is_empty() { &self.items } else { &items });
         in_the_way(&claims).map_or(Ok((claims, items)), Err)
     }
@@ -102,36 +104,36 @@ impl AdmissionRequest {
     }
 }
 
-/// The place of one round in its loop; given back when it is dropped.
+/// The round's slot in its loop; released on drop.
 pub(crate) trait LoopSlotHold: Send + Sync {}
 
-/// Who begins a round.
+/// The starter of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RoundStarter {
-    /// The daemon itself, which has made room for it.
+    /// The daemon's dispatcher, which has reserved the slot.
     Dispatcher,
-    /// Anybody else: a command, an embedder.
+    /// Any other caller: a command, an embedder.
     Manual,
 }
 
 impl LiveRounds {
-    /// Takes a round, unless somebody in this process has it.
+    /// Registers a round, unless it already runs in this process.
     pub(crate) fn register(&self, round: &str) -> Option<LiveRoundGuard> {
         let new = self.lock().rounds.insert(round.to_owned());
         new.then(|| LiveRoundGuard { live: self.clone(), round: round.to_owned() })
     }
 
-    /// Whether somebody in this process is at it.
+    /// Whether the round runs in this process.
     pub(crate) fn contains(&self, round: &str) -> bool {
         self.lock().rounds.contains(round)
     }
 
-    /// Who is asked, if anybody is.
+    /// The admission that is asked, if there is one.
     pub(crate) fn admission(&self) -> Option<Arc<dyn RoundAdmission>> {
         self.lock().admission.clone()
     }
 
-    /// From now on this one is asked; `false` when there is one already.
+    /// Sets the admission; returns `false` if there already is one.
     pub(crate) fn set_admission(&self, porter: Arc<dyn RoundAdmission>) -> bool {
         let mut inner = self.lock();
         let is_free = inner.admission.is_none();
@@ -141,12 +143,12 @@ impl LiveRounds {
         is_free
     }
 
-    /// Nobody is asked any more.
+    /// Removes the admission.
     pub(crate) fn clear_admission(&self) {
         self.lock().admission = None;
     }
 
-    /// The set stays right when a holder panics: each change is one call.
+    /// The set is sound even if a holder panics: each change is one call.
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -163,9 +165,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_round_is_under_way_once_and_until_it_is_left() {
+    fn round_is_registered_once_until_its_guard_is_dropped() {
         let live = LiveRounds::default();
-        let here = live.register("r1").expect("nobody is at it");
+        let here = live.register("r1").expect("the round is not running");
         assert!(live.contains("r1") && live.register("r1").is_none() && live.register("r2").is_some());
         drop(here);
         assert!(!live.contains("r1") && live.register("r1").is_some());

@@ -1,4 +1,4 @@
-//! The library's front door: one loop, bound to its agents, its human gate and its executor.
+//! The library's entry point: one loop, bound to its agents, its human gate and its executor.
 
 use crate::agents::Agent;
 use crate::engine::{Engine, EngineSettings};
@@ -22,8 +22,8 @@ use std::sync::Arc;
 
 /// Runs one loop.
 ///
-/// Defaults are the careful ones: nothing leaves without a person ([`AlwaysEscalate`](crate::AlwaysEscalate)), and nothing
-/// leaves at all until an executor is bound ([`ApprovalOnlyExecutor`](crate::ApprovalOnlyExecutor)).
+/// The defaults are careful: every outward action waits for a person ([`AlwaysEscalate`](crate::AlwaysEscalate)), and
+/// nothing leaves at all until an executor is bound ([`ApprovalOnlyExecutor`](crate::ApprovalOnlyExecutor)).
 #[derive(Clone)]
 pub struct LoopEngine {
     pub(crate) engine: Engine,
@@ -34,7 +34,7 @@ pub struct LoopEngine {
     cancel: CancelToken,
 }
 
-/// Puts a [`LoopEngine`] together.
+/// Builds a [`LoopEngine`].
 pub struct LoopEngineBuilder {
     spec: LoopSpec,
     maker: Option<Arc<dyn Agent>>,
@@ -47,7 +47,7 @@ pub struct LoopEngineBuilder {
     cancel: CancelToken,
 }
 
-/// Why a loop engine could not be built.
+/// The reason why a loop engine could not be built.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     /// The spec is not valid.
@@ -56,7 +56,7 @@ pub enum BuildError {
     /// A role has no agent.
     #[error("the loop has no {0}; bind one with the builder")]
     NoAgent(&'static str),
-    /// The state directory could not be opened, or the loop asks for what this build cannot do.
+    /// The state directory could not be opened, or the loop needs something that this build cannot do.
     #[error(transparent)]
     Engine(#[from] EngineError),
 }
@@ -90,27 +90,27 @@ impl LoopEngine {
         &self.engine
     }
 
-    /// Stops the running round: its agents are ended whole and it ends as interrupted.
+    /// Stops the running round: the process trees of its agents are killed and it ends as interrupted.
     ///
-    /// A stop is final for this value and its clones: a later round ends as interrupted before any agent starts. To go on,
-    /// build another on the same [`Engine`].
+    /// A stop is final for this value and its clones: a later round ends as interrupted before any agent starts. To
+    /// continue, build another on the same [`Engine`].
     pub fn stop(&self) {
         self.cancel.cancel();
     }
 
-    /// One round now, to its rest: an end, or waiting for a person. What a dead engine left of this loop is taken to its
-    /// end first. The sinks are told of each.
+    /// Runs one round until it ends or waits for a person. It first recovers the rounds of this loop that a dead engine
+    /// left. The sinks receive the report of each.
     ///
     /// # Errors
-    /// When there can be no round at all (no repository, no commit, a part of the spec that this build cannot do) or the
-    /// record cannot be kept. Everything else, also a broken agent, is an outcome of the report.
+    /// When no round can start (no repository, no commit, a part of the spec that this build cannot do) or the record
+    /// cannot be written. Every other failure, such as a broken agent, is an outcome in the report.
     pub async fn run_once(&self) -> Result<RoundReport, EngineError> {
         let repo = self.engine.git().discover(&self.repo).await?;
         for row in self.engine.collect_abandoned().await? {
             if row.loop_name == self.spec.name && row.repo == repo.id {
                 match self.engine.resume(&row.id, &self.bind, &self.cancel).await {
                     Ok(round) => self.notify_sinks(&self.engine.round_report(&round).await?),
-                    // Another call took it between the look and the hand.
+                    // Another call took the round after it was listed.
                     Err(EngineError::Stale(_)) => {}
                     Err(error) => return Err(error),
                 }
@@ -121,11 +121,11 @@ impl LoopEngine {
         Ok(self.notified(report))
     }
 
-    /// Approves a waiting round's candidate, and delivers it once enough people have. The answer binds the candidate that was seen: take it from the
-    /// report that was looked at.
+    /// Approves a waiting round's candidate, and delivers it when enough people have approved. The answer binds the
+    /// candidate that the person saw: take it from the report.
     ///
     /// # Errors
-    /// When nothing waits under that id, or the loop's approval policy refuses the answer.
+    /// When no round of that id waits, or the loop's approval policy refuses the answer.
     pub async fn approve(
         &self,
         round: &str,
@@ -136,19 +136,19 @@ impl LoopEngine {
         Ok(self.notified(report))
     }
 
-    /// Ends a waiting round with a no.
+    /// Ends a waiting round with a denial.
     ///
     /// # Errors
-    /// When nothing waits under that id, or the person may not answer.
+    /// When no round of that id waits, or the person may not answer.
     pub async fn deny(&self, round: &str, actor: impl Into<Actor>, why: &str) -> Result<RoundReport, EngineError> {
         let report = self.engine.deny(round, actor, why, &self.bind).await?;
         Ok(self.notified(report))
     }
 
-    /// Lets a suspended round go on from where it stood, with this much more than its ceilings.
+    /// Resumes a suspended round, with its ceilings raised by this much.
     ///
     /// # Errors
-    /// [`EngineError::Stale`] when it is not suspended, [`EngineError::WorkGone`] when there is nothing to go on from.
+    /// [`EngineError::Stale`] when it is not suspended, [`EngineError::WorkGone`] when its workspace no longer exists.
     pub async fn resume(&self, round: &str, actor: &str, raised: Reservation) -> Result<RoundReport, EngineError> {
         let report = self.engine.resume_suspended(round, actor, raised, &self.bind, &self.cancel).await?;
         Ok(self.notified(report))
@@ -159,7 +159,7 @@ impl LoopEngine {
         report
     }
 
-    /// Tells every sink; one that fails keeps neither the others nor the caller from the report.
+    /// Passes the report to every sink; one that fails affects neither the others nor the caller.
     pub(crate) fn notify_sinks(&self, report: &RoundReport) {
         if !report.should_deliver() {
             return;
@@ -188,14 +188,14 @@ impl LoopEngineBuilder {
         self
     }
 
-    /// Binds a further agent that takes over from the maker while those before it are kept from work.
+    /// Binds a further maker, used while the ones before it are blocked.
     #[must_use]
     pub fn maker_fallback(mut self, agent: impl Agent + 'static) -> Self {
         self.fallback.add(Role::Maker, Arc::new(agent));
         self
     }
 
-    /// Binds a further agent that takes over from the checker.
+    /// Binds a further checker, used while the ones before it are blocked.
     #[must_use]
     pub fn checker_fallback(mut self, agent: impl Agent + 'static) -> Self {
         self.fallback.add(Role::Checker, Arc::new(agent));
@@ -209,14 +209,15 @@ impl LoopEngineBuilder {
         self
     }
 
-    /// Binds what performs approved actions: a function or an [`ActionExecutor`] that acts on the kind and the key alone.
+    /// Binds the executor of approved actions: a function or an [`ActionExecutor`] that needs only the kind and the
+    /// key.
     #[must_use]
     pub fn with_action_executor(mut self, executor: impl ActionExecutor + 'static) -> Self {
         self.outlet = ExecutorOutlet::outlet(Arc::new(executor), self.spec.clone());
         self
     }
 
-    /// Sends approved actions to a receiver of your own, which is given each item whole: its text, its commit, its marker.
+    /// Sends approved actions to your own receiver, which gets each item whole: its text, its commit, its marker.
     #[must_use]
     pub fn with_deliver(mut self, deliver: impl Deliver + 'static) -> Self {
         self.outlet = DeliveryOutlet::Deliver(Arc::new(deliver));
@@ -237,7 +238,7 @@ impl LoopEngineBuilder {
         self
     }
 
-    /// Tells a sink of each round that comes to rest; several may be bound.
+    /// Passes the report of each round that comes to rest to a sink; several may be bound.
     #[must_use]
     pub fn with_sink(mut self, sink: impl LoopSink + 'static) -> Self {
         self.sinks.push(Arc::new(sink));
@@ -253,7 +254,7 @@ impl LoopEngineBuilder {
         self.build_on(engine, repo)
     }
 
-    /// The same on a state directory that is open already, so that several loops share one.
+    /// Builds on a state directory that is already open, so that several loops share it.
     ///
     /// # Errors
     /// When the spec is not valid or a role has no agent.
@@ -282,10 +283,10 @@ impl LoopEngineBuilder {
 }
 
 impl Engine {
-    /// Runs one round to its rest: an end, or waiting for a person.
+    /// Runs one round until it ends or waits for a person.
     ///
     /// # Errors
-    /// When the loop cannot run here, or the record cannot be kept.
+    /// When the loop cannot run here, or the record cannot be written.
     pub async fn run(
         &self,
         request: RunRequest,
@@ -296,7 +297,7 @@ impl Engine {
         self.round_report(&round).await
     }
 
-    /// The same, by the daemon or by hand. Says when the round is on record.
+    /// Like [`Engine::run`], started by the daemon or manually. Reports when the round is on record.
     pub(crate) async fn run_as(
         &self,
         request: RunRequest,

@@ -1,34 +1,34 @@
-//! Where paths that people write in a loop file start: `~` at the user's home, relative ones at the repository's root.
-//! Resolves and says what a path is; reads and mounts nothing.
+//! The roots of paths that people write in a loop file: `~` is the user's home, and relative paths start at the
+//! repository's root. This module resolves and classifies paths; it reads and mounts nothing.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The two places from which written paths start.
+/// The two folders that written paths are relative to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathRoots {
     /// The root of the repository's working copy.
     pub repo: PathBuf,
-    /// The home folder of the user, where it is known.
+    /// The user's home folder, if known.
     pub home: Option<PathBuf>,
 }
 
 impl PathRoots {
-    /// The place that a written path means, whether or not something is there.
+    /// The absolute path of a written path, whether or not it exists.
     #[must_use]
     pub fn resolve(&self, text: &str) -> PathBuf {
         match (text.strip_prefix('~'), &self.home) {
             (Some(""), Some(home)) => home.clone(),
             (Some(rest), Some(home)) if rest.starts_with('/') => home.join(rest.trim_start_matches('/')),
-            // Joining an absolute path gives that path.
+            // Joining an absolute path returns that path.
             _ => self.repo.join(text),
         }
     }
 
-    /// The same with every link followed.
+    /// The absolute path with all links resolved.
     ///
     /// # Errors
-    /// When there is nothing, or it cannot be looked at.
+    /// When it does not exist or cannot be read.
     pub fn resolve_real(&self, text: &str) -> io::Result<PathBuf> {
         self.resolve(text).canonicalize()
     }
@@ -39,7 +39,7 @@ impl PathRoots {
         real.starts_with(follow_links(&self.repo))
     }
 
-    /// The way from the user's home to a real path that lies below it.
+    /// A real path relative to the user's home, if it lies below it.
     #[must_use]
     pub fn below_home(&self, real: &Path) -> Option<PathBuf> {
         let home = follow_links(self.home.as_ref()?);
@@ -47,7 +47,7 @@ impl PathRoots {
     }
 }
 
-/// A path with its links followed, or as it is where that cannot be done.
+/// A path with its links resolved, or unchanged if that fails.
 #[must_use]
 pub(crate) fn follow_links(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())

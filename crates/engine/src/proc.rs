@@ -1,5 +1,5 @@
-//! The engine's one door to processes: every child of the engine is started here, with an environment built
-//! from nothing. The work itself is done in `sandbox`; what is run, and why, is decided by the callers.
+//! The only place where the engine starts processes: every child starts here, with an environment built from scratch.
+//! `sandbox` does the work; callers decide what runs and why.
 
 use crate::seam::{Seam, SeamFault};
 use loopwright_sandbox as sandbox;
@@ -17,19 +17,19 @@ pub use sandbox::{
 /// The seam's name for a process.
 const SITE: &str = "process";
 
-/// The door itself; cheap to clone and to pass around.
+/// Starts processes; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct ProcessRunner {
     seam: Seam,
 }
 
 impl ProcessRunner {
-    /// A door to real processes, with a seam before each starts and after each ended.
+    /// A runner of real processes, with a seam before each start and after each end.
     pub fn new(seam: Seam) -> Self {
         Self { seam }
     }
 
-    /// Runs a program and returns when it and everything it started is gone; see [`sandbox::run`].
+    /// Runs a program and returns when it and everything it started has ended; see [`sandbox::run`].
     pub async fn run(
         &self,
         spawn: SpawnRequest,
@@ -50,13 +50,13 @@ fn injected(program: &Path, fault: SeamFault) -> SpawnError {
     SpawnError { kind: SpawnErrorKind::Other, program, detail, source: std::io::Error::other(fault) }
 }
 
-/// The directories that hold the system's programs; never one that a workspace can write to.
+/// The directories that hold the system's programs; a workspace can never write to one of them.
 pub fn trusted_path() -> &'static str {
     "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 }
 
-/// The environment that every child starts from: it finds the system's programs and those of `extra_path`,
-/// speaks UTF-8 in UTC, asks nobody anything, and knows nothing of the person who started the engine.
+/// The environment that every child starts from. It has the system's programs and those of `extra_path`, UTF-8 and UTC,
+/// answers no prompts, and holds nothing of the user who started the engine.
 pub fn base_env(home: &Path, tmp: &Path, extra_path: &[PathBuf]) -> BTreeMap<OsString, OsString> {
     let fixed = [
         ("LANG", "C.UTF-8"),
@@ -64,7 +64,7 @@ pub fn base_env(home: &Path, tmp: &Path, extra_path: &[PathBuf]) -> BTreeMap<OsS
         ("TERM", "dumb"),
         ("NO_COLOR", "1"),
         ("CI", "true"),
-        // Programs that want a person get one who always declines.
+        // Programs that ask for input get a command that always declines.
         ("PAGER", "cat"),
         ("GIT_PAGER", "cat"),
         ("EDITOR", "false"),
@@ -90,7 +90,7 @@ fn path_with(extra: &[PathBuf]) -> OsString {
     path
 }
 
-/// Relative directories would mean another place in each working directory, and a colon would make two of one.
+/// A relative directory would depend on the working directory, and a colon would split one directory into two.
 fn is_plain(dir: &Path) -> bool {
     dir.is_absolute() && !dir.as_os_str().as_encoded_bytes().contains(&b':')
 }
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn extra_directories_come_last_and_odd_ones_not_at_all() {
+    fn extra_directories_come_last_and_invalid_ones_are_dropped() {
         let extra = ["/opt/a", "relative", "", "/b:c"].map(PathBuf::from);
         let env = base_env(Path::new("/h"), Path::new("/t"), &extra);
         assert_eq!(env[OsStr::new("PATH")].to_string_lossy(), format!("{}:/opt/a", trusted_path()));

@@ -1,5 +1,5 @@
-//! Raises: a person adds room to a budget, for a loop's day or for one suspended round. Each is an event of the journal and a
-//! row that reservations look at; nothing is lifted for good.
+//! Raises: a person adds to a budget, for a loop's day or for one suspended round. Each raise is an event of the
+//! journal and a row that reservations read; no limit is removed for good.
 
 use crate::clock;
 use crate::engine::Engine;
@@ -9,26 +9,26 @@ use crate::store::{NewEvent, RaiseRow, RowChange, StoreBatch};
 use loopwright_core::budget::Reservation;
 use loopwright_core::units::Usd;
 
-/// What a person adds, and for what.
+/// A raise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BudgetRaise {
     /// The repository's id.
     pub repo: String,
     /// The loop's name.
     pub loop_name: String,
-    /// The suspended round it is for; without one it is for today.
+    /// The suspended round it is for; if absent, it is for today.
     pub round: Option<String>,
-    /// How much.
+    /// The amount.
     pub by: Reservation,
-    /// Who says so.
+    /// The person who raised it.
     pub actor: String,
 }
 
 impl Engine {
-    /// Records a raise and answers with its row.
+    /// Records a raise and returns its row.
     ///
     /// # Errors
-    /// When the record cannot be kept.
+    /// When the record cannot be written.
     pub async fn raise(&self, raise: BudgetRaise) -> Result<RaiseRow, EngineError> {
         let at_ms = self.now_ms();
         let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
@@ -56,14 +56,14 @@ impl Engine {
         Ok(row)
     }
 
-    /// All that people added for one round.
+    /// The sum of all raises for one round.
     pub(crate) async fn total_raised(
         &self,
         repo: &str,
         loop_name: &str,
         round: &str,
     ) -> Result<Reservation, EngineError> {
-        // No raise has an empty day, so only those that name the round are counted.
+        // No raise has an empty day, so only those that name the round count.
         let (micros, tokens) = self.store.raised(repo, loop_name, "", round).await?;
         let unsigned = |number: i64| u64::try_from(number).unwrap_or(0);
         Ok(Reservation { usd: Usd(unsigned(micros)), tokens: unsigned(tokens) })

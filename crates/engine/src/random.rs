@@ -1,4 +1,4 @@
-//! Unguessable ids. The one place that asks the system for randomness in this crate.
+//! Unguessable ids. The only place in this crate that reads the system's random source.
 
 use crate::error::EngineError;
 use std::io::Read as _;

@@ -1,4 +1,4 @@
-//! The report of a round: joins what the round knows with what the outbox says. The words are core's.
+//! The report of a round: joins the round's facts with the outbox rows. The texts are in core.
 
 use crate::store::OutboxRow;
 use loopwright_core::network::NetworkTraffic;
@@ -18,7 +18,7 @@ pub fn build_report(round: &Round, outbox: &[OutboxRow]) -> RoundReport {
     RoundReport::from_round(round, lines.collect())
 }
 
-/// The same, with traffic that is about to be recorded.
+/// A round's report with traffic that is not recorded yet.
 #[must_use]
 pub fn with_traffic(round: &Round, outbox: &[OutboxRow], traffic: &NetworkTraffic) -> RoundReport {
     let mut report = build_report(round, outbox);

@@ -1,9 +1,9 @@
-//! Rooms: what a program that is started for a loop gets to see, and under which names. One builder makes the room of every
-//! start, so that no start forgets a wall. It describes; `sandbox` builds, and which walls there are is decided in
-//! [`crate::boundary`].
+//! Sandbox views: what a program of a loop sees, and under which paths. One builder makes the view of every start, so
+//! that no start misses a restriction. This module only describes the view: `sandbox` builds it, and
+//! [`crate::boundary`] decides whether the kernel enforces it.
 //!
-//! Inside, everything lies at the same place in every round, so that build caches stay valid. Nothing of the state
-//! directory, the user's repository or home is ever there, and no socket.
+//! Inside, every path is the same in every round, so that build caches stay valid. A view never includes the state
+//! directory, the user's repository or home, or a socket.
 
 mod copy;
 mod hide;
@@ -22,41 +22,41 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-/// Where things lie inside.
+/// The paths inside a view.
 pub mod inside {
-    /// The role's view of the repository; programs start here.
+    /// The role's view of the repository, and the working directory of programs.
     pub const WORKSPACE: &str = "/workspace";
     /// HOME.
     pub const HOME: &str = "/home/loop";
     /// Temporary files.
     pub const TMP: &str = "/tmp";
-    /// Where a role stages its outputs.
+    /// The role's staged outputs.
     pub const OUTBOX: &str = "/outbox";
-    /// Where a checker puts its verdict.
+    /// The checker's verdict.
     pub const SINK: &str = "/sink";
     /// The staged items as they were sealed.
     pub const ITEMS: &str = "/items";
-    /// What a held-out check needs.
+    /// The files of a held-out check.
     pub const HELDOUT: &str = "/heldout";
-    /// What the loop remembers.
+    /// The loop's memory.
     pub const STATE: &str = "/run/loopwright/state.json";
-    /// The program that plays a scripted agent.
+    /// The program that runs a scripted agent.
     pub const AGENT: &str = "/run/loopwright/agent";
-    /// The port on 127.0.0.1 behind which the egress proxy is.
+    /// The port of the egress proxy on 127.0.0.1.
     pub const PROXY_PORT: u16 = 3128;
 }
 
-/// Whether the kernel holds what is started.
+/// Whether the kernel confines programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum KernelIsolation {
     /// It does, or the program does not start.
     Kernel,
-    /// It does not: programs have this user's whole reach.
+    /// It does not: programs have all rights of this user.
     #[default]
     None,
 }
 
-/// What one start sees. The default has no walls and names everything as the host does.
+/// The view of one start. The default is not confined and uses the host's paths.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SandboxView {
     confine: Option<Confinement>,
@@ -66,13 +66,13 @@ pub struct SandboxView {
 }
 
 impl SandboxView {
-    /// What the kernel holds a program in here to.
+    /// The restrictions that the kernel enforces.
     #[must_use]
     pub fn confine(&self) -> Option<&Confinement> {
         self.confine.as_ref()
     }
 
-    /// A path of the host as a program in here names it.
+    /// A host path as a program inside sees it.
     #[must_use]
     pub fn inside_path(&self, host: &Path) -> PathBuf {
         let under = self.shown_at.iter().filter_map(|(from, to)| Some((from, to, host.strip_prefix(from).ok()?)));
@@ -84,7 +84,7 @@ impl SandboxView {
         }
     }
 
-    /// The environment every program in here starts from; HOME and temporary files are given as the host names them.
+    /// The environment that every program inside starts from. The arguments are host paths.
     #[must_use]
     pub fn env(&self, home: &Path, tmp: &Path) -> BTreeMap<OsString, OsString> {
         let mut env = proc::base_env(&self.inside_path(home), &self.inside_path(tmp), &self.program_path);
@@ -92,8 +92,8 @@ impl SandboxView {
         env
     }
 
-    /// Puts a program into this room: `spawn` is as the host would start it, with an environment that is already as it is
-    /// seen in here. Its own file is shown when nothing else shows it.
+    /// Confines a program to this view. `spawn` has host paths, except for its environment, which is already as seen
+    /// inside. The program's own file is mounted if no other mount shows it.
     #[must_use]
     pub fn confine_spawn(&self, mut spawn: SpawnRequest) -> SpawnRequest {
         let Some(mut confine) = self.confine.clone() else { return spawn };
@@ -108,18 +108,18 @@ impl SandboxView {
         spawn
     }
 
-    /// Shows one more file or folder of the host for reading. Without walls it is seen where it is.
+    /// Shows one more file or folder of the host, read-only. Without confinement it keeps its host path.
     #[must_use]
     pub fn with_path_shown(mut self, host: &Path, at: &str) -> Self {
         self.put(host, at, MountSource::ReadOnly(host.to_owned()));
         self
     }
 
-    /// The same room with something empty over these names at the top of the workspace, where they exist. `home` is the HOME
-    /// of the start, as the host names it. Without walls nothing can be hidden: see [`SandboxView::visible_names`].
+    /// The same view with these names at the top of the workspace hidden, where they exist. `home` is the host path of
+    /// the start's HOME. Without confinement nothing can be hidden: see [`SandboxView::visible_names`].
     ///
     /// # Errors
-    /// When one of them is a link that leads out of the workspace, or the folder to lay over cannot be made.
+    /// When a name is a link that leads out of the workspace, or the empty folder to mount over it cannot be made.
     pub(crate) fn with_names_hidden(mut self, names: &[&str], home: &Path) -> Result<Self, String> {
         let Some(confine) = &mut self.confine else { return Ok(self) };
         let empty = beside(home, "empty");
@@ -131,10 +131,10 @@ impl SandboxView {
         Ok(self)
     }
 
-    /// The same for every file of these names in a folder below the top.
+    /// Hides every file of these names in the folders below the top too.
     ///
     /// # Errors
-    /// As above, and when there are too many.
+    /// Those of [`SandboxView::with_names_hidden`], and when there are too many.
     pub(crate) fn with_names_hidden_below(mut self, names: &[&str], home: &Path) -> Result<Self, String> {
         let Some(confine) = &mut self.confine else { return Ok(self) };
         let found = nested_names::find(&hide::layers(confine), names)?;
@@ -148,19 +148,19 @@ impl SandboxView {
         Ok(self)
     }
 
-    /// Whether the kernel keeps programs in here from changing the workspace.
+    /// Whether the kernel makes the workspace read-only.
     pub(crate) fn is_read_only(&self) -> bool {
         let mounts = self.confine.iter().flat_map(|confine| &confine.mounts);
         let workspace = mounts.into_iter().find(|mount| mount.at == Path::new(inside::WORKSPACE));
         workspace.is_some_and(|mount| matches!(mount.what, MountSource::ReadOnly(_) | MountSource::Layers(_)))
     }
 
-    /// Which of these names at the top of the workspace a program in here sees although they were to be hidden.
+    /// The names at the top of the workspace that should be hidden but are visible.
     pub(crate) fn visible_names<'n>(&self, names: &[&'n str], workspace: &Path) -> Vec<&'n str> {
         if self.confine.is_some() { Vec::new() } else { hide::existing(workspace, names) }
     }
 
-    /// The first of these names below the top that a program in here sees although it was to be hidden.
+    /// The first of these names below the top that should be hidden but is visible.
     pub(crate) fn visible_below(&self, names: &[&str], workspace: &Path) -> Option<PathBuf> {
         let found = if self.confine.is_some() { Ok(Vec::new()) } else { nested_names::find(&[workspace], names) };
         found.unwrap_or_default().into_iter().next()
@@ -174,14 +174,14 @@ impl SandboxView {
     }
 }
 
-/// A folder beside a HOME, for what the kernel lays over and under it.
+/// A folder beside a HOME, for the layers of overlays.
 fn beside(home: &Path, name: &str) -> PathBuf {
     let folder = format!("{}-layers", home.file_name().unwrap_or_default().to_string_lossy());
     home.with_file_name(folder).join(name)
 }
 
-/// Layers with a private one on top. Its folders are made here because each start has its own; one that cannot be made
-/// keeps the program from starting.
+/// An overlay with a private top layer. Its folders are made here because each start has its own; if one cannot be
+/// made, the program does not start.
 fn overlay(lower: Vec<PathBuf>, upper: PathBuf, work: PathBuf) -> MountSource {
     for folder in [&upper, &work] {
         let _ = private_dir(folder);
@@ -189,40 +189,40 @@ fn overlay(lower: Vec<PathBuf>, upper: PathBuf, work: PathBuf) -> MountSource {
     MountSource::Overlay { lower, upper, work }
 }
 
-/// What a set-up made: files that base does not have, and a HOME.
+/// The output of a set-up: files that base does not have, and a HOME.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetupLayer {
-    /// Files beside base's.
+    /// Files in addition to base's.
     pub work: PathBuf,
-    /// The HOME it worked in.
+    /// The HOME of the set-up.
     pub home: PathBuf,
 }
 
-/// Where a program sits: its files, its HOME, its folder for temporary files.
+/// The folders of a program: its files, its HOME, its temporary files.
 #[derive(Debug, Clone, Copy)]
 pub struct ProgramFolders<'a> {
-    /// Its view of the repository.
+    /// The view of the repository.
     pub files: &'a CheckoutFiles,
-    /// Its HOME.
+    /// HOME.
     pub home: &'a Path,
-    /// Its temporary files.
+    /// Temporary files.
     pub tmp: &'a Path,
 }
 
-/// What a role is handed besides its files.
+/// The paths of a role besides its files.
 #[derive(Debug, Clone, Copy)]
 pub struct RolePaths<'a> {
-    /// Where it stages its outputs.
+    /// The folder for staged outputs.
     pub outbox: &'a Path,
-    /// What the loop remembers, for reading.
+    /// The loop's memory, read-only.
     pub state: &'a Path,
-    /// The sealed items, for reading.
+    /// The sealed items, read-only.
     pub items: Option<&'a Path>,
-    /// The folder in which a checker puts its verdict.
+    /// The folder for a checker's verdict.
     pub sink: Option<&'a Path>,
 }
 
-/// Makes the rooms of one round.
+/// Builds the sandbox views of one round.
 #[derive(Debug, Clone, Default)]
 pub struct SandboxViews {
     walls: KernelIsolation,
@@ -239,7 +239,7 @@ pub struct SandboxViews {
 }
 
 impl SandboxViews {
-    /// Rooms with these walls. Programs find those of the system and of the toolchains, which are shown for reading.
+    /// Views with this isolation. Programs find those of the system and of the toolchains, which are mounted read-only.
     #[must_use]
     pub fn new(walls: KernelIsolation, tools: Toolchains) -> Self {
         let mut rooms = Self { walls, path: tools.everything, vars: tools.env, ..Self::default() };
@@ -252,7 +252,7 @@ impl SandboxViews {
         rooms
     }
 
-    /// The same, with ways to the network.
+    /// Adds the routes to the network.
     #[must_use]
     pub fn with_routes(mut self, ways: &EgressRoutes) -> Self {
         self.roles = ways.roles().clone();
@@ -261,13 +261,13 @@ impl SandboxViews {
         self
     }
 
-    /// The way of a gate: its own, or that of all gates.
+    /// The route of a gate: its own, or the one of all gates.
     #[must_use]
     pub fn gate_route(&self, name: &str) -> &EgressRoute {
         self.own.get(name).unwrap_or(&self.gates)
     }
 
-    /// The same, with one more thing of the host for reading at its own path, such as a toolchain or a cache.
+    /// Adds a host path that is shown read-only at its own path, such as a toolchain or a cache.
     #[must_use]
     pub fn with_path_shown(mut self, host: &Path) -> Self {
         let shown = SandboxMount { at: host.to_owned(), what: MountSource::ReadOnly(tools::real(host)) };
@@ -277,14 +277,15 @@ impl SandboxViews {
         self
     }
 
-    /// The same, with caches that programs share.
+    /// Adds shared caches.
     #[must_use]
     pub fn with_caches(mut self, caches: Vec<PackageCache>) -> Self {
         self.caches = caches;
         self
     }
 
-    /// The same, over what a set-up made: its HOME lies below every HOME, and what it wrote to caches below theirs.
+    /// Adds the output of a set-up: its HOME becomes the lower layer of every HOME, and its writes to caches the lower
+    /// layer of each cache.
     #[must_use]
     pub fn with_setup_layer(mut self, layer: SetupLayer) -> Self {
         for (at, cache) in self.caches.iter_mut().enumerate() {
@@ -297,7 +298,7 @@ impl SandboxViews {
         self
     }
 
-    /// The same, with checkouts and HOMEs made this way.
+    /// Sets how checkouts and HOMEs are made.
     #[must_use]
     pub fn with_method(mut self, method: CheckoutMethod) -> Self {
         self.method = method;
@@ -310,20 +311,20 @@ impl SandboxViews {
         self.method
     }
 
-    /// What a set-up made, if there was one; its folder is named after everything it depends on.
+    /// The output of a set-up, if there was one; its folder is named after everything it depends on.
     #[must_use]
     pub fn layer(&self) -> Option<&SetupLayer> {
         self.layer.as_ref()
     }
 
-    /// What a set-up made, as a layer for overlays; a copy gets it by [`SandboxViews::copy_setup_layer`].
+    /// The output of a set-up as a layer for overlays; a copied checkout gets it by [`SandboxViews::copy_setup_layer`].
     #[must_use]
     pub fn extra_lower(&self) -> Vec<PathBuf> {
         let layer = self.layer.as_ref().filter(|_| self.method == CheckoutMethod::Overlay);
         layer.map(|layer| layer.work.clone()).into_iter().collect()
     }
 
-    /// Puts what a set-up made into a seat that has no layers, and answers with it. Nothing is done where there are some.
+    /// Copies the output of a set-up to folders that have no layers, and returns it. Does nothing if they have layers.
     ///
     /// # Errors
     /// When it cannot be copied.
@@ -336,7 +337,7 @@ impl SandboxViews {
         Ok(Some(layer))
     }
 
-    /// What the programs in these rooms depend on, as text to be hashed: which tools there are, and when they changed.
+    /// Everything that programs in these views depend on, as text to hash: the tools, and when they changed.
     #[must_use]
     pub fn fingerprint_lines(&self) -> Vec<String> {
         let changed = |path: &Path| std::fs::metadata(path).and_then(|found| found.modified()).ok();
@@ -346,50 +347,50 @@ impl SandboxViews {
         mounts.chain(vars).chain(caches).chain([format!("{:?}", self.path)]).collect()
     }
 
-    /// Whether the kernel holds what is started in these rooms.
+    /// Whether the kernel confines programs in these views.
     #[must_use]
     pub fn isolation(&self) -> KernelIsolation {
         self.walls
     }
 
-    /// Folders in which programs are found, besides the system's.
+    /// Folders of programs besides the system's.
     #[must_use]
     pub fn path(&self) -> &[PathBuf] {
         &self.path
     }
 
-    /// Folders that were asked for and are not shown, each with its reason.
+    /// Requested folders that are not shown, each with its reason.
     #[must_use]
     pub fn left_out(&self) -> &[String] {
         &self.left_out
     }
 
-    /// A maker's: its workspace can be changed, except at L1.
+    /// The maker's view: its workspace is writable, except at L1.
     #[must_use]
     pub fn maker(&self, seat: ProgramFolders<'_>, papers: RolePaths<'_>, level: LoopLevel) -> SandboxView {
         let files = if level.maker_may_write() { seat.files.writable() } else { seat.files.read_only() };
         self.role(seat, files, papers)
     }
 
-    /// That of a role which only looks: checker, planner, attacker, prover. It writes to its outbox and its sink.
+    /// The view of a role that only reads: checker, planner, attacker, prover. It writes to its outbox and its sink.
     #[must_use]
     pub fn reader(&self, seat: ProgramFolders<'_>, papers: RolePaths<'_>) -> SandboxView {
         self.role(seat, seat.files.read_only(), papers)
     }
 
-    /// A gate's: it may change its checkout, which nobody uses after it.
+    /// A gate's view: the gate may change its checkout, which has no later user.
     #[must_use]
     pub fn gate(&self, seat: ProgramFolders<'_>, way: &EgressRoute) -> SandboxView {
         self.base_view(seat, seat.files.writable(), way)
     }
 
-    /// A probe's: it looks at base, with the loop's network.
+    /// A probe's view: base, read-only, with the loop's network.
     #[must_use]
     pub fn probe(&self, seat: ProgramFolders<'_>) -> SandboxView {
         self.base_view(seat, seat.files.read_only(), &self.roles)
     }
 
-    /// That of trusted preparation on base, with the host's network and nothing of a maker's present.
+    /// The view of trusted preparation on base, with the host's network and no file of a maker.
     #[must_use]
     pub fn setup(&self, seat: ProgramFolders<'_>) -> SandboxView {
         self.base_view(seat, seat.files.writable(), &SandboxNetwork::Host.into())
@@ -408,7 +409,7 @@ impl SandboxViews {
         room
     }
 
-    /// What all rooms have. Tools come last: one may lie below a private place, such as `/tmp`.
+    /// The part that all views share. Tools come last: one may lie below a private folder, such as `/tmp`.
     fn base_view(&self, seat: ProgramFolders<'_>, files: MountSource, way: &EgressRoute) -> SandboxView {
         let mut room =
             SandboxView { program_path: self.path.clone(), vars: self.vars.clone(), ..SandboxView::default() };
@@ -428,7 +429,7 @@ impl SandboxViews {
         room
     }
 
-    /// A HOME: private, over what a set-up left in its own.
+    /// A HOME: private, over the HOME of a set-up.
     fn home(&self, home: &Path) -> MountSource {
         match &self.layer {
             Some(layer) if self.method == CheckoutMethod::Overlay => {
@@ -451,7 +452,7 @@ impl SandboxViews {
     }
 }
 
-/// The folder of the host by which a checkout goes; with layers it does not hold all of its files.
+/// The host folder of a checkout; an overlay's folder does not hold all of its files.
 #[must_use]
 pub fn host_folder(files: &CheckoutFiles) -> &Path {
     match files {

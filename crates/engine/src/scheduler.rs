@@ -1,7 +1,7 @@
-//! The library's scheduler: loops that are bound in code, run when they are due.
+//! The library's scheduler: runs loops that are bound in code when they are due.
 //!
-//! It is the daemon with loops that need no files: due moments, receipts, marks, limits and pauses are the same, and survive
-//! the program as the rounds do. Nothing fires because a program started; what was missed is caught up as each loop says.
+//! It is the daemon for loops without files. Due times, receipts, marks, limits and pauses are the same, and are as
+//! durable as the rounds. Starting a program fires no loop; missed runs are caught up as each loop specifies.
 
 use crate::agents::AbsentAgent;
 use crate::daemon::{
@@ -27,14 +27,14 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 
-/// Who starts rounds that are due, on record.
+/// The recorded starter of due rounds.
 const ACTOR: &str = "scheduler";
 
 /// Runs loops on their cadence.
 ///
-/// All of them share one [`Engine`]: build each with [`build_on`](crate::LoopEngineBuilder::build_on). Their sinks are told of
-/// every round that the scheduler runs. The one process that has the state directory open is the one that schedules; the
-/// store says who it is when there is another.
+/// All of them share one [`Engine`]: build each with [`build_on`](crate::LoopEngineBuilder::build_on). Their sinks
+/// receive the report of every round that the scheduler runs. One process schedules a state directory; the store names
+/// it if another one tries.
 #[derive(Clone)]
 pub struct LoopScheduler {
     engine: Engine,
@@ -42,7 +42,7 @@ pub struct LoopScheduler {
     loops: Arc<Registry>,
 }
 
-/// A scheduler at work. Dropping it does not end the scheduler; [`SchedulerHandle::stop`] does.
+/// A running scheduler. Dropping the handle does not stop the scheduler; [`SchedulerHandle::stop`] does.
 #[must_use = "the handle is what ends the scheduler"]
 pub struct SchedulerHandle {
     daemon: Daemon,
@@ -52,25 +52,25 @@ pub struct SchedulerHandle {
     reports: JoinHandle<()>,
 }
 
-/// Why a loop cannot be scheduled.
+/// The reason why a loop cannot be scheduled.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScheduleError {
-    /// Its cadence means nothing here.
+    /// Its cadence is not valid.
     #[error("loop `{name}`: {} ({})", problem.text, problem.hint)]
     Cadence {
         /// The loop.
         name: String,
-        /// What is wrong, and what to write instead.
+        /// The problem, and what to write instead.
         problem: CadenceProblem,
     },
-    /// Nothing would ever start it.
+    /// It has no trigger.
     #[error("loop `{0}` has no cadence and follows nothing: give it one, for example `every 15m`, or call `run_once`")]
     NeverDue(String),
-    /// A loop of that name in that repository is registered already.
-    #[error("loop `{0}` is registered already")]
+    /// A loop of that name in that repository is already registered.
+    #[error("loop `{0}` is already registered")]
     Twice(String),
-    /// It stands on another state directory than the scheduler.
+    /// It was built on another state directory than the scheduler.
     #[error("loop `{0}` was built on another engine; build it with `build_on` and the scheduler's own")]
     OtherEngine(String),
     /// Its repository cannot be read.
@@ -79,31 +79,31 @@ pub enum ScheduleError {
 }
 
 impl LoopScheduler {
-    /// A scheduler without loops. Loops that name no time zone are meant in UTC.
+    /// A scheduler without loops. The default time zone is UTC.
     #[must_use]
     pub fn new(engine: Engine) -> Self {
         let loops = Registry { zone: "UTC".to_owned(), loops: BTreeMap::new() };
         Self { engine, limits: ConcurrencyLimits::default(), loops: Arc::new(loops) }
     }
 
-    /// The IANA zone of loops that name none. It is looked up when a loop is registered.
+    /// Sets the IANA time zone of loops that name none. It is looked up when a loop is registered.
     #[must_use]
     pub fn with_zone(mut self, zone: &str) -> Self {
         zone.clone_into(&mut Arc::make_mut(&mut self.loops).zone);
         self
     }
 
-    /// How many rounds may run at once.
+    /// Sets how many rounds may run at once.
     #[must_use]
     pub fn with_limits(mut self, limits: ConcurrencyLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Adds a loop. What is wrong with it is said here, and not when it should have fired.
+    /// Adds a loop. Its problems are reported here, not when it is due.
     ///
     /// # Errors
-    /// When its cadence cannot be used, nothing would ever start it, its name is taken, or its repository cannot be read.
+    /// When its cadence is not valid, it has no trigger, its name is taken, or its repository cannot be read.
     pub async fn register(&mut self, one: LoopEngine) -> Result<&mut Self, ScheduleError> {
         let name = one.spec.name.clone();
         if !one.engine.shares_store_with(&self.engine) {
@@ -124,38 +124,39 @@ impl LoopScheduler {
         Ok(self)
     }
 
-    /// How many loops there are.
+    /// The number of loops.
     #[must_use]
     pub fn len(&self) -> usize {
         self.loops.loops.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no loops.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.loops.loops.is_empty()
     }
 
-    /// One pass: starts what is due now and waits for it. What becomes due meanwhile is for the next pass.
+    /// One pass: starts the loops that are due now and waits for their rounds. Loops that become due meanwhile wait for
+    /// the next pass.
     ///
     /// # Errors
-    /// When the record cannot be read or kept. What goes wrong with one loop is that loop's outcome.
+    /// When the record cannot be read or written. A failure of one loop is that loop's outcome.
     pub async fn tick_once(&self) -> Result<TickReport, EngineError> {
         let (rested, rounds, attached) = self.rested();
         // Dropping the pass ends it.
         let done = tick(self.engine.clone(), self.fleet(), self.limits.clone(), &CancelToken::new()).await;
         drop(attached);
-        // The other end is the receiver below.
+        // The receiver is in this function.
         let _ = rested.send(None);
         deliver(&self.engine, &self.loops, rounds).await;
         done
     }
 
-    /// Takes over what an earlier process left, and schedules in the background until it is stopped. No thread, no ticking:
-    /// one timer for the next due moment.
+    /// Takes over the rounds of an earlier process, and schedules in the background until it is stopped. It uses no
+    /// thread and no polling: one timer waits for the next due time.
     ///
     /// # Errors
-    /// When the record cannot be read, or a scheduler runs on this engine already.
+    /// When the record cannot be read, or a scheduler already runs on this engine.
     pub async fn start(self) -> Result<SchedulerHandle, EngineError> {
         let (rested, rounds, attached) = self.rested();
         let (daemon, ending) = Daemon::start(self.engine.clone(), self.fleet(), self.limits.clone()).await?;
@@ -171,7 +172,7 @@ impl LoopScheduler {
         Arc::clone(&self.loops) as Arc<dyn LoopFleet>
     }
 
-    /// The rounds that come to rest here, from the event stream.
+    /// The rounds that come to rest, from the event stream.
     fn rested(&self) -> (UnboundedSender<Option<String>>, UnboundedReceiver<Option<String>>, AttachedSink) {
         let (sender, rounds) = unbounded_channel();
         let own = sender.clone();
@@ -182,7 +183,7 @@ impl LoopScheduler {
                 EventKind::Expired { ended } => ended.is_ok(),
                 _ => false,
             };
-            // Nobody receives any more when a sink panicked.
+            // The receiver is gone after a sink panicked.
             let _ = event.round.clone().filter(|_| is_rest).map(|round| sender.send(Some(round)));
         };
         (own, rounds, self.engine.events().attach(Arc::new(sink)))
@@ -190,20 +191,21 @@ impl LoopScheduler {
 }
 
 impl SchedulerHandle {
-    /// What the scheduler can be told: pause, resume, stop everything, signal, explain.
+    /// The daemon, to pause, resume, stop, signal and explain loops.
     #[must_use]
     pub fn daemon(&self) -> &Daemon {
         &self.daemon
     }
 
-    /// Starts nothing new, lets rounds under way end within the grace, cancels the rest, and waits for all of it.
+    /// Starts nothing new, waits for running rounds within the grace period, cancels the rest, and waits for all of
+    /// them.
     pub async fn stop(self, grace: Duration) -> DaemonEnd {
-        // One that has ended by itself cannot be asked to; how it ended is the answer.
+        // A scheduler that has already ended cannot drain; the result says how it ended.
         let _ = self.daemon.drain(grace).await;
         self.wait().await
     }
 
-    /// Waits for its end, and for its sinks.
+    /// Waits for the scheduler and its sinks to end.
     pub async fn wait(self) -> DaemonEnd {
         let ended = self.ending.wait().await;
         // A sink that panicked has ended the reports, and nothing else.
@@ -213,7 +215,7 @@ impl SchedulerHandle {
     }
 }
 
-/// The loops, as the daemon asks for them.
+/// The loops, as the daemon loads them.
 #[derive(Clone)]
 struct Registry {
     zone: String,
@@ -274,7 +276,7 @@ impl RoundBinder for Registry {
     }
 }
 
-/// What a recorded round is bound to whose loop this program does not have: its agents cannot be started, and nothing leaves.
+/// The bindings of a recorded round whose loop is not registered: its agents cannot start, and nothing is delivered.
 fn unregistered(started: &RoundStarted) -> LoopBindings {
     let what = format!("the loop `{}` is not registered with this scheduler", started.spec.name);
     let absent = Arc::new(AbsentAgent::new("unregistered", &what, "register it before the scheduler starts"));
@@ -285,7 +287,8 @@ fn unregistered(started: &RoundStarted) -> LoopBindings {
     LoopBindings { agents, gate: default_gate_for(started.spec.level).into(), outlet: DeliveryOutlet::ApprovalOnly }
 }
 
-/// Tells the sinks of each round, until the daemon has ended. What cannot be read is on record and in nobody's letter box.
+/// Passes the report of each round to the sinks, until the daemon has ended. A report that cannot be read is on record
+/// but reaches no sink.
 async fn deliver(engine: &Engine, loops: &Registry, mut rounds: UnboundedReceiver<Option<String>>) {
     while let Some(Some(round)) = rounds.recv().await {
         let Ok(recorded) = engine.load_round(&round).await else { continue };

@@ -1,14 +1,14 @@
-//! The seams at which tests make the world fail: before a store write, a file write, a process, a git call, a delivery,
-//! and again after it succeeded. In production a seam does nothing and costs a branch.
+//! The seams at which tests inject faults: before a store write, a file write, a process, a git call or a delivery, and
+//! again after it succeeded. In production a seam does nothing and costs a branch.
 
 use std::sync::Arc;
 
 /// Before or after the real call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SeamMoment {
-    /// Nothing has happened yet.
+    /// The call has not happened yet.
     Before,
-    /// The call took effect, its answer is about to be returned.
+    /// The call took effect; its answer is about to be returned.
     After,
 }
 
@@ -16,13 +16,13 @@ pub enum SeamMoment {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("injected fault {when} `{site}`")]
 pub struct SeamFault {
-    /// Which call.
+    /// The call.
     pub site: &'static str,
     /// `before` or `after`.
     pub when: &'static str,
 }
 
-/// Decides what happens at a seam; it may also end the process.
+/// Decides what happens at a seam; it may end the process too.
 pub trait SeamHook: Send + Sync {
     /// Called at every seam, in order.
     ///
@@ -31,7 +31,7 @@ pub trait SeamHook: Send + Sync {
     fn hit(&self, moment: SeamMoment, site: &'static str) -> Result<(), SeamFault>;
 }
 
-/// A handle the doors hold.
+/// A seam that callers hold.
 #[derive(Clone, Default)]
 pub struct Seam(Option<Arc<dyn SeamHook>>);
 

@@ -1,9 +1,9 @@
-//! Set-up: runs a loop's preparation once for a base, with the host's network and nothing of a maker's present, and keeps
-//! what it made as layers that makers, gates and probes start from. They build on base's own outputs, never on a maker's.
+//! Set-up: runs a loop's preparation once for a base, with the host's network and no file of a maker, and keeps its
+//! output as layers that makers, gates and probes start from. They build on base's outputs, never on a maker's.
 //!
-//! The layers lie in a workspace of their own, `setup-<key>`, which is used when the file that says so was written last: a
-//! crash leaves a folder that the next start makes anew. The key is everything the outcome depends on: base's tree, the
-//! commands, the toolchains and the caches.
+//! The layers are in a separate workspace, `setup-<key>`. The last step of a set-up writes a marker file; a folder
+//! without it, such as one left by a crash, is built again. The key covers everything that the output depends on:
+//! base's tree, the commands, the toolchains and the caches.
 
 mod prune;
 
@@ -22,36 +22,36 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long all commands together may take when nothing else says.
+/// The default time limit of all commands together.
 pub const WALL_DEFAULT: Duration = Duration::from_secs(1800);
-/// How many prepared bases of a repository are kept.
+/// The number of prepared bases kept for each repository.
 const KEPT_MAX: usize = 4;
-/// Written last into a set-up's folder.
+/// The marker file, written last into a set-up's folder.
 const COMPLETE: &str = "setup-complete";
-/// Kept of each stream's start and end.
+/// Bytes kept of the start and of the end of each stream.
 const KEEP: usize = 512 << 10;
 
-/// Who runs a set-up, and who watches it.
+/// The caller's side of a set-up run.
 pub struct SetupTask<'a> {
-    /// The mark of its process trees.
+    /// The marker of its process trees.
     pub cookie: &'a str,
-    /// The request to stop.
+    /// Cancels the set-up.
     pub cancel: &'a CancelToken,
-    /// How long all commands together may take.
+    /// The time limit of all commands together.
     pub wall: Duration,
     /// The folder of the round's transcripts.
     pub transcripts: Option<&'a Path>,
-    /// Told what begins.
+    /// Called with each command that starts.
     pub report: &'a (dyn Fn(&str) + Sync),
 }
 
-/// Why a base could not be prepared: the round fails.
+/// The reason why a base could not be prepared: the round fails.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
-    /// A command did not end well.
+    /// A command failed.
     #[error("`{command}` {how}{}{tail}", if tail.is_empty() { "" } else { ": " })]
     Command {
-        /// Which.
+        /// The command.
         command: String,
         /// How it ended.
         how: String,
@@ -61,38 +61,38 @@ pub enum SetupError {
     /// A command could not be started.
     #[error("start `{command}`")]
     Start {
-        /// Which.
+        /// The command.
         command: String,
-        /// Why not.
+        /// The reason.
         source: SpawnError,
     },
-    /// A workspace for it could not be made.
+    /// Its workspace could not be made.
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
-    /// The caches of the loop cannot be shared, or the loop can otherwise not run.
+    /// The caches of the loop cannot be shared, or the loop cannot run for another reason.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// The file system said no.
+    /// A file operation failed.
     #[error("{what} `{}`", path.display())]
     Io {
-        /// What was being done.
+        /// The step that failed.
         what: &'static str,
-        /// To which path.
+        /// The path concerned.
         path: PathBuf,
         /// The system's reason.
         source: std::io::Error,
     },
-    /// Somebody asked to stop.
+    /// The set-up was cancelled.
     #[error("stopped while it was prepared")]
     Stopped,
 }
 
 impl Engine {
-    /// Rooms as they are for a base: with the shared caches, and with what the loop's set-up made of it, made now unless that
-    /// was done before.
+    /// Views for a base: with the shared caches and the output of the loop's set-up, which runs now unless it already
+    /// ran.
     ///
     /// # Errors
-    /// A command did not end well, or nothing could be prepared.
+    /// When a command fails, or the base cannot be prepared.
     pub async fn prepare_setup(
         &self,
         rooms: SandboxViews,
@@ -112,10 +112,10 @@ impl Engine {
         }
         let tree = spaces.engine().tree_of(base).await.map_err(WorkspaceError::from)?;
         let name = format!("setup-{}", &key(&rooms, spec, tree.as_str())[..24]);
-        // One set-up at a time: two loops of one repository would make the same folder.
+        // One set-up at a time: two loops of one repository would write the same folder.
         let _one = self.lock_setups().await?;
         if let Some(space) = spaces.reopen(&name)?.filter(|space| space.root.join(COMPLETE).is_file()) {
-            // Written again, so that the ones in use are the youngest.
+            // Written again, so that the set-ups in use have the latest time.
             let _ = fs::write(space.root.join(COMPLETE), b"");
             return Ok(layered(rooms, &space));
         }
@@ -123,7 +123,7 @@ impl Engine {
         let space = spaces.create("setup", &name, base, &making).await?;
         let made = SetupRun { engine: self, rooms: &rooms, space: &space, task }.run(&spec.setup, &paths).await;
         if let Err(error) = made {
-            // What is half made is of no use to anybody; if it cannot be removed it is made anew all the same.
+            // A partial set-up is useless. If it cannot be removed, the next start rebuilds it anyway.
             let _ = spaces.discard(&name).await;
             return Err(error);
         }
@@ -146,7 +146,7 @@ impl Engine {
     }
 }
 
-/// Everything that the outcome of a set-up depends on.
+/// Everything that the output of a set-up depends on, hashed.
 fn key(rooms: &SandboxViews, spec: &LoopSpec, tree: &str) -> String {
     let mut fields = vec!["loopwright setup 1".to_owned(), tree.to_owned(), format!("{:?}", rooms.method())];
     fields.push(format!("{:?}", rooms.isolation()));
@@ -159,12 +159,12 @@ fn key(rooms: &SandboxViews, spec: &LoopSpec, tree: &str) -> String {
     hash::hash_fields(&fields)
 }
 
-/// Rooms over what a set-up left in its workspace.
+/// The views with the output of a set-up as a layer.
 fn layered(rooms: SandboxViews, space: &Workspace) -> SandboxViews {
     rooms.with_setup_layer(SetupLayer { work: space.dir.clone(), home: space.home.clone() })
 }
 
-/// Removes all but the youngest set-ups that no round stands on.
+/// Removes old set-ups that no round uses, except the youngest.
 async fn forget_old(spaces: &Workspaces, new: &str) {
     let mut old: Vec<_> =
         spaces.folders().into_iter().filter(|(name, _)| name.starts_with("setup-") && name != new).collect();
@@ -172,13 +172,13 @@ async fn forget_old(spaces: &Workspaces, new: &str) {
     old.sort_by_key(|(_, path)| std::cmp::Reverse(age(path)));
     for (name, path) in old.into_iter().skip(KEPT_MAX - 1) {
         if !spaces.is_in_use(&path) {
-            // Left-overs cost room only, and the next set-up tries again.
+            // A leftover costs only disk space, and the next set-up tries again.
             let _ = spaces.discard(&name).await;
         }
     }
 }
 
-/// One set-up that is being made.
+/// One set-up in progress.
 struct SetupRun<'a> {
     engine: &'a Engine,
     rooms: &'a SandboxViews,
@@ -203,10 +203,10 @@ impl SetupRun<'_> {
             move |source| SetupError::Io { what, path, source }
         };
         let put_back = pruned.unwrap_or_else(|_| Err(std::io::Error::other("a file-system task ended early")));
-        let put_back = put_back.map_err(io("look through", &self.space.dir))?;
+        let put_back = put_back.map_err(io("prune", &self.space.dir))?;
         if !put_back.is_empty() && self.rooms.method() == CheckoutMethod::Overlay {
             let shown: Vec<_> = put_back.iter().take(10).map(String::as_str).collect();
-            log.push_str(&format!("tracked files are base's again: {}\n", shown.join(", ")));
+            log.push_str(&format!("restored tracked files of base: {}\n", shown.join(", ")));
             self.keep(&log);
         }
         let complete = self.space.root.join(COMPLETE);
@@ -231,7 +231,7 @@ impl SetupRun<'_> {
         outcome(&shown, &ended)
     }
 
-    /// Keeps what the commands wrote; a transcript that cannot be kept does not stop the round.
+    /// Stores the output of the commands. If the transcript cannot be written, the round continues.
     fn keep(&self, log: &str) {
         let Some(folder) = self.task.transcripts else { return };
         let _ = state_dir::make_dir(folder);
@@ -239,7 +239,7 @@ impl SetupRun<'_> {
     }
 }
 
-/// Layers outlive a power loss, or are not said to be complete: nothing was flushed while they were written.
+/// Flushes the layers before they are marked complete: nothing was flushed while they were written.
 fn flushed(folder: &Path) -> std::io::Result<()> {
     Ok(rustix::fs::syncfs(fs::File::open(folder)?)?)
 }
@@ -249,10 +249,10 @@ fn outcome(command: &str, ended: &FinishedRun) -> Result<(), SetupError> {
         RunEnd::Exited(0) => return Ok(()),
         RunEnd::Cancelled => return Err(SetupError::Stopped),
         RunEnd::Exited(code) => format!("ended with exit code {code}"),
-        RunEnd::Signaled(signal) => format!("was ended by signal {signal}"),
+        RunEnd::Signaled(signal) => format!("was killed by signal {signal}"),
         RunEnd::Wall | RunEnd::Idle => "took too long".to_owned(),
-        RunEnd::Flood | RunEnd::Stopped | RunEnd::Finished => "wrote more than is read".to_owned(),
-        RunEnd::Disk => "filled more of the disk than it may".to_owned(),
+        RunEnd::Flood | RunEnd::Stopped | RunEnd::Finished => "wrote more than the limit".to_owned(),
+        RunEnd::Disk => "exceeded its disk limit".to_owned(),
     };
     let lines = [ended.stdout.to_lossy_string(), ended.stderr.to_lossy_string()].concat();
     let last: Vec<_> = lines.lines().filter(|line| !line.trim().is_empty()).collect();

@@ -1,4 +1,4 @@
-//! A lock that tasks of this process and other processes on the same state directory take one at a time.
+//! A lock that one task at a time holds, across this process and other processes on the same state directory.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -8,17 +8,17 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
-/// How long between two looks at a lock that another process has.
+/// The interval between two attempts to lock a file that another process holds.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// A lock by its file. Clones are the same lock.
+/// A lock identified by its file. Clones are the same lock.
 #[derive(Debug, Clone)]
 pub struct SharedLock {
     path: PathBuf,
     tasks: Arc<Mutex<()>>,
 }
 
-/// Held while one task of one process has the lock; the system frees it when the process dies.
+/// Held by one task of one process; the kernel releases it when the process dies.
 #[derive(Debug)]
 pub struct SharedGuard {
     file: File,
@@ -26,7 +26,7 @@ pub struct SharedGuard {
 }
 
 impl SharedLock {
-    /// The lock of a file; it is made when it is first taken.
+    /// The lock of a file, which is created at the first lock.
     #[must_use]
     pub fn new(path: PathBuf) -> Self {
         Self { path, tasks: Arc::default() }
@@ -38,7 +38,7 @@ impl SharedLock {
         &self.path
     }
 
-    /// Takes it, and waits for whoever has it.
+    /// Waits for the lock and takes it.
     ///
     /// # Errors
     /// When its file cannot be opened or locked.
@@ -59,7 +59,7 @@ impl SharedLock {
 
 impl Drop for SharedGuard {
     fn drop(&mut self) {
-        // Closing the file frees it as well; a process that is just being started may still have it open.
+        // Closing the file releases it as well, but a child process that is starting may still have it open.
         let _ = self.file.unlock();
     }
 }
@@ -75,7 +75,7 @@ mod tests {
         let (one, other) = (SharedLock::new(path.clone()), SharedLock::new(path));
         let held = one.lock().await.expect("free");
         let mut waits = std::pin::pin!(other.lock());
-        assert!(tokio::time::timeout(Duration::from_millis(50), &mut waits).await.is_err(), "both have it");
+        assert!(tokio::time::timeout(Duration::from_millis(50), &mut waits).await.is_err(), "both hold it");
         drop(held);
         waits.await.expect("free now");
     }

@@ -1,17 +1,17 @@
-//! Sinks: who is told when a round has come to rest. A sink informs people; it decides nothing, and nothing is lost with it,
-//! because the round and its report are on record before it is called.
+//! Sinks: receivers of the report when a round comes to rest. A sink informs people; it decides nothing, and its
+//! failure loses nothing, because the round and its report are on record before it is called.
 
 use loopwright_core::report::RoundReport;
 use std::io::{self, Write};
 
-/// Takes the reports of a loop's rounds.
+/// Receives the reports of a loop's rounds.
 ///
-/// It is called each time a round comes to rest, when [`RoundReport::should_deliver`] says that there is something to tell:
-/// when it ends, whatever the end, and when it starts to wait for a person. What shipped by itself is told like everything
-/// else; only a round that found nothing to do is silent. An engine that dies between the record and this call does not
-/// call it again, so a sink that must not miss a round reads the store instead.
+/// It is called each time a round comes to rest and [`RoundReport::should_deliver`] is true: at every end, and when a
+/// round starts to wait for a person. Automatic deliveries are reported like everything else; only a round that found
+/// no work is silent. If an engine dies between the record and this call, the call is not repeated, so a sink that must
+/// not miss a round reads the store instead.
 pub trait LoopSink: Send + Sync {
-    /// Delivers one report. It runs between two rounds, so it should not block for long.
+    /// Delivers one report. It runs between two rounds and should not block for long.
     ///
     /// # Errors
     /// When the report did not arrive. The round's outcome does not change: the error is published as
@@ -25,7 +25,7 @@ pub trait LoopSink: Send + Sync {
 pub struct SinkError(String);
 
 impl SinkError {
-    /// An error in a sink's own words.
+    /// An error with the sink's message.
     #[must_use]
     pub fn new(why: impl Into<String>) -> Self {
         Self(why.into())
@@ -48,7 +48,7 @@ impl LoopSink for StdoutSink {
     }
 }
 
-/// One report, and an empty line that parts it from the next.
+/// One report, and an empty line that separates it from the next.
 fn write_report(out: &mut dyn Write, report: &RoundReport) -> Result<(), SinkError> {
     out.write_all(report.render().as_bytes())?;
     out.write_all(b"\n")?;

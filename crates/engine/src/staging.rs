@@ -1,4 +1,5 @@
-//! Reads what a role staged: regular files of its outbox folder, never through a link, never more than the limits.
+//! Reads the staged items of a role: regular files of its outbox folder, never through a link, never more than the
+//! limits.
 
 use loopwright_core::outbox::{OutboxEntryKind, StagedFile};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
@@ -8,9 +9,9 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-/// Files looked at; one more and the batch is refused by its parser, which has a lower limit.
+/// The most files read. The parser has a lower limit and refuses a larger batch.
 const FILES_MAX: usize = 256;
-/// Bytes read of one file; the parser's limit is lower.
+/// The most bytes read of one file; the parser's limit is lower.
 const BYTES_MAX: u64 = 1 << 20;
 
 /// A folder that could not be read.
@@ -22,7 +23,8 @@ pub struct StagingError {
     source: std::io::Error,
 }
 
-/// Everything in the outbox folder, and the workspace's `PR_BODY.md` under its outbox name, unless it is as base has it.
+/// All files in the outbox folder, and the workspace's `PR_BODY.md` under its outbox name, unless it is unchanged from
+/// base.
 ///
 /// # Errors
 /// When the folder itself cannot be read.
@@ -41,7 +43,7 @@ fn open_dir(folder: &Path) -> std::io::Result<std::os::fd::OwnedFd> {
     Ok(rustix::fs::open(folder, flags, Mode::empty())?)
 }
 
-/// A folder that the role took away, or put something else in its place, is a bad batch and no trouble of ours.
+/// A folder that the role removed or replaced is a bad batch, not a failure of the engine.
 fn read_folder(folder: &Path) -> std::io::Result<Vec<StagedFile>> {
     let dir = match open_dir(folder) {
         Err(error) if is_tampered(&error) => return Ok(vec![StagedFile::irregular("outbox", OutboxEntryKind::Other)]),
@@ -56,7 +58,7 @@ fn is_tampered(error: &std::io::Error) -> bool {
         || error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
 }
 
-/// The names in a folder, sorted, at most as many as are looked at; no more than those are ever held.
+/// The first names in a folder, sorted, up to the limit; memory use is bounded by it.
 fn names(dir: &std::os::fd::OwnedFd) -> std::io::Result<BTreeSet<CString>> {
     let mut names = BTreeSet::new();
     for entry in Dir::read_from(dir)? {
@@ -71,7 +73,7 @@ fn names(dir: &std::os::fd::OwnedFd) -> std::io::Result<BTreeSet<CString>> {
     Ok(names)
 }
 
-/// A name that is no text, and a file that may not be read, are no items; the parser refuses both.
+/// A name that is not UTF-8 and a file that may not be read are not items; the parser refuses both.
 fn read_named(dir: &std::os::fd::OwnedFd, name: &CStr) -> std::io::Result<StagedFile> {
     let Ok(text) = name.to_str() else {
         return Ok(StagedFile::irregular(name.to_string_lossy(), OutboxEntryKind::Other));
@@ -92,7 +94,7 @@ fn read_one(dir: &std::os::fd::OwnedFd, name: String) -> std::io::Result<StagedF
     if let Some(entry) = entry {
         return Ok(StagedFile::irregular(name, entry));
     }
-    // Non-blocking, so that a pipe put in its place meanwhile cannot hold us.
+    // Non-blocking, so that a pipe swapped in meanwhile cannot block the engine.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let mut bytes = Vec::new();
     File::from(openat(dir, name.as_str(), flags, Mode::empty())?).take(BYTES_MAX).read_to_end(&mut bytes)?;
@@ -105,7 +107,7 @@ fn pr_body(workspace: &Path) -> Option<StagedFile> {
     Some(StagedFile { name: "pull-request.md".to_owned(), ..file })
 }
 
-/// Empties an outbox folder before another start, however much is in it and whatever its permissions are.
+/// Empties an outbox folder before another start, whatever its size and permissions.
 ///
 /// # Errors
 /// When something in it cannot be removed.

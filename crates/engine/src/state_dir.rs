@@ -1,4 +1,4 @@
-//! Where state lives: the folders of one state directory, private to their owner. Nothing else builds these paths.
+//! The folders of one state directory, private to their owner. No other module builds these paths.
 
 use crate::seam::{Seam, SeamFault};
 use std::fs;
@@ -13,7 +13,7 @@ pub struct StateDir {
     seam: Seam,
 }
 
-/// A file of ours that could not be written or read.
+/// A file of the state directory could not be written or read.
 #[derive(Debug, thiserror::Error)]
 #[error("{what} `{}`", path.display())]
 pub struct StateFileError {
@@ -30,10 +30,10 @@ impl StateFileError {
 }
 
 impl StateDir {
-    /// A state directory; made, with mode 0700, when it is not there.
+    /// Opens a state directory; creates it, with mode 0700, if it does not exist.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// When it cannot be created.
     pub fn open(root: &Path, seam: Seam) -> Result<Self, StateFileError> {
         make_dir(root)?;
         let root =
@@ -65,7 +65,7 @@ impl StateDir {
         self.root.join("reports").join(format!("{round}.md"))
     }
 
-    /// The folder of the sockets through which rounds reach the network; none outlives its engine.
+    /// The folder of the sockets through which rounds reach the network. No socket outlives its engine.
     #[must_use]
     pub fn sockets(&self) -> PathBuf {
         self.root.join("doors")
@@ -77,7 +77,7 @@ impl StateDir {
         self.root.join("transcripts").join(round)
     }
 
-    /// The folder of what gates said about bases.
+    /// The folder of gate results on bases.
     #[must_use]
     pub fn baselines(&self) -> PathBuf {
         self.root.join("baselines")
@@ -92,7 +92,7 @@ impl StateDir {
     /// Writes a file whole or not at all: temporary name, flush, rename, flush of the folder.
     ///
     /// # Errors
-    /// When any of it fails; the old file, if any, is then still there.
+    /// When a step fails; the old file, if any, is unchanged then.
     pub fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), StateFileError> {
         let at = |what, source| StateFileError { what, path: path.to_owned(), source };
         self.seam.before("fs.write").map_err(|fault| at("write", injected(fault)))?;
@@ -106,7 +106,8 @@ impl StateDir {
         self.seam.after("fs.write").map_err(|fault| at("write", injected(fault)))
     }
 
-    /// Writes a file that lives no longer than its round's workspace. Not flushed: after a power loss nobody reads it.
+    /// Writes a file that lives no longer than its round's workspace. It is not flushed: no reader needs it after a
+    /// power loss.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -118,7 +119,7 @@ impl StateDir {
         self.seam.after("fs.write").map_err(|fault| at(injected(fault)))
     }
 
-    /// Keeps bytes under their content hash and returns it.
+    /// Stores bytes under their content hash and returns the hash.
     ///
     /// # Errors
     /// When they cannot be written.
@@ -131,7 +132,7 @@ impl StateDir {
         Ok(hash)
     }
 
-    /// Reads kept bytes back; `None` when they are gone or not what their name says.
+    /// Reads stored bytes; `None` if they are missing or do not match their hash.
     #[must_use]
     pub fn read_blob(&self, hash: &str) -> Option<Vec<u8>> {
         let plain = hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -144,10 +145,10 @@ fn injected(fault: SeamFault) -> std::io::Error {
     std::io::Error::other(fault)
 }
 
-/// Makes a folder and its parents, private to their owner.
+/// Creates a folder and its parents, private to their owner.
 ///
 /// # Errors
-/// When it cannot be made.
+/// When it cannot be created.
 pub fn make_dir(path: &Path) -> Result<(), StateFileError> {
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
     made.map_err(|source| StateFileError { what: "make folder", path: path.to_owned(), source })
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn kept_bytes_that_changed_are_not_given_back() {
+    fn stored_bytes_that_changed_are_not_returned() {
         let dir = tempfile::tempdir().expect("temporary folder");
         let places = StateDir::open(dir.path(), Seam::none()).expect("opens");
         let hash = places.store_blob(b"evidence").expect("keeps");

@@ -1,7 +1,6 @@
-//! Taking over: what a dead engine left is swept and taken to its end, questions that nobody answered in time are closed.
-//! Every process that changes something begins with it, be it a command or the daemon; what another living process is at is
-//! left alone. A round that cannot go on is told and left
-//! open: it must not keep the others from working.
+//! Takeover: the engine recovers the rounds of a dead engine and closes questions that have expired. Every process that
+//! changes state starts with it, both commands and the daemon; it does not touch rounds that another living process
+//! works on. A round that cannot continue is reported and left open, so that it does not block the others.
 
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -15,42 +14,42 @@ use loopwright_core::worded;
 
 /// Binds recorded rounds to agents again.
 pub trait RoundBinder: Send + Sync {
-    /// What a recorded round is bound to, and the engine as it is told for the round's repository. An agent that has gone
-    /// since makes the round fail, not whoever asks.
+    /// The bindings of a recorded round, and the engine with the settings of the round's repository. An agent that no
+    /// longer exists makes the round fail, not the caller.
     fn rebind(&self, engine: &Engine, started: &RoundStarted) -> (Engine, LoopBindings);
 }
 
 worded! {
-    /// What was done with a round.
+    /// The kind of takeover.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum TakeoverKind {
-        /// It was left by a dead engine, and was taken to its rest.
+        /// A dead engine left the round; it was recovered.
         Recovered = "recovered",
         /// Its question expired.
         Expired = "expired",
-        /// It was suspended, and goes on.
+        /// It was suspended, and resumes.
         Resumed = "resumed",
     }
 }
 
-/// A round that was taken over, and how that went.
+/// A round that was taken over, and the result.
 #[derive(Debug)]
 pub struct TakenOverRound {
-    /// What was done.
+    /// The kind of takeover.
     pub what: TakeoverKind,
     /// The round.
     pub round: String,
     /// Its loop; unknown for a round whose record cannot be read.
     pub loop_name: Option<String>,
-    /// How it stands then, or why it cannot go on.
+    /// The round's outcome, or the reason why it cannot continue.
     pub ended: Result<Option<RoundOutcome>, EngineError>,
 }
 
 impl Engine {
-    /// Takes over what a dead engine left: rounds under way, one after the other, then questions that have expired.
+    /// Takes over the work of a dead engine: running rounds, one after the other, then questions that have expired.
     ///
     /// # Errors
-    /// When the store cannot be read or written; a round's own trouble is told.
+    /// When the store cannot be read or written; a failure of one round goes to the callback.
     pub async fn take_over(
         &self,
         rebind: &dyn RoundBinder,
@@ -72,7 +71,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Takes an abandoned round to its rest.
+    /// Recovers an abandoned round.
     pub(crate) async fn take_over_round(
         &self,
         id: &str,
@@ -84,7 +83,7 @@ impl Engine {
         engine.apply_answer_as(id, Event::Recovered, &bind, cancel, by).await
     }
 
-    /// Ends a round whose own code broke, with what it said; one that was sending goes on with that instead.
+    /// Ends a round whose code panicked, with the panic message; a round that was already sending is recovered instead.
     pub(crate) async fn end_broken_round(
         &self,
         id: &str,
@@ -108,7 +107,7 @@ impl Engine {
         engine.apply_answer_as(id, event, &bind, cancel, RoundStarter::Dispatcher).await
     }
 
-    /// Closes an expired question with the no of silence.
+    /// Closes an expired question as a denial.
     pub(crate) async fn close_expired(&self, id: &str, rebind: &dyn RoundBinder) -> Result<Round, EngineError> {
         let (engine, bind) = rebind.rebind(self, &self.load_round(id).await?.round.facts().started);
         let expired = Event::Expired(Expired { at_ms: Some(self.now_ms()) });
@@ -122,7 +121,7 @@ impl TakenOverRound {
     }
 }
 
-/// Whether somebody else was faster, and takes the round to its end.
+/// Whether another process was faster and recovers the round.
 fn is_elsewhere(ended: &Result<Round, EngineError>) -> bool {
     let fenced = |kind: &StoreErrorKind| matches!(kind, StoreErrorKind::Fenced { .. });
     match ended {
@@ -132,7 +131,7 @@ fn is_elsewhere(ended: &Result<Round, EngineError>) -> bool {
     }
 }
 
-/// A store that fails ends the whole; anything else is the round's own.
+/// A store error ends the takeover; any other error belongs to the round.
 fn taken(what: TakeoverKind, id: &str, ended: Result<Round, EngineError>) -> Result<TakenOverRound, StoreError> {
     let ended = match ended {
         Err(EngineError::Store(error)) => return Err(error),

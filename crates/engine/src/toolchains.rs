@@ -1,8 +1,9 @@
-//! Toolchains: from the folders of the user's PATH, and from homes that a loop names, to what has to be shown for their
-//! programs to work inside. Looks and decides; mounting is the room's.
+//! Toolchains: which host paths the programs in the folders of the user's PATH, and in homes that a loop names, need
+//! inside the sandbox. This module finds them; the sandbox view mounts them.
 //!
-//! Never a whole home folder, never what holds credentials: a toolchain's own sub-folders are shown, not what is around
-//! them. What cannot be shown is left out, and that is said; a home that a loop names and that cannot be shown is an error.
+//! It never shows a whole home folder or a folder with credentials: it shows a toolchain's own sub-folders, not their
+//! parents. A folder of the PATH that cannot be shown is left out with a reason; a home that a loop names and that
+//! cannot be shown is an error.
 
 mod credentials;
 mod prefix;
@@ -15,30 +16,30 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// However many folders a machine has on its PATH.
+/// The most folders that are shown.
 const SHOWN_MAX: usize = 200;
 
-/// What programs of a loop find besides the system's.
+/// The programs of a loop besides the system's.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Toolchains {
-    /// Folders in which programs are looked for, in the order of the PATH.
+    /// Folders in which programs are searched, in the order of the PATH.
     pub path: Vec<PathBuf>,
-    /// The same with those that cannot be shown, for programs that see the host as it is.
+    /// The same folders including those that cannot be shown, for programs that see the host directly.
     pub everything: Vec<PathBuf>,
-    /// Variables by which programs find their own files; HOME is another one inside.
+    /// Variables by which programs find their own files, since HOME differs inside.
     pub env: BTreeMap<OsString, OsString>,
-    /// What is shown, for reading.
+    /// Host paths that are shown, read-only.
     pub shown: Vec<ShownPath>,
-    /// Folders that were asked for and are not shown, each with its reason.
+    /// Requested folders that are not shown, each with its reason.
     pub left_out: Vec<String>,
 }
 
 /// One file or folder of the host that is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShownPath {
-    /// Under which name.
+    /// The path inside.
     pub at: PathBuf,
-    /// What it is, links followed.
+    /// The host path, links resolved.
     pub host: PathBuf,
 }
 
@@ -48,9 +49,9 @@ pub struct ShownPath {
 pub struct ToolchainError {
     /// The path as written.
     pub path: String,
-    /// Why not.
+    /// The reason.
     pub why: String,
-    /// What to do about it.
+    /// The suggested fix.
     pub hint: &'static str,
 }
 
@@ -94,7 +95,7 @@ impl Search<'_> {
         }
     }
 
-    /// Shows a folder of programs, what lies around it, and what its links point to.
+    /// Shows a folder of programs, its companion folders, and the targets of its links.
     fn programs(&mut self, dir: &Path) {
         if self.is_shown(dir) {
             return self.links(dir);
@@ -115,7 +116,7 @@ impl Search<'_> {
         }
     }
 
-    /// Follows the links in a folder of programs to where the programs really are.
+    /// Follows the links in a folder of programs to the real programs.
     fn links(&mut self, dir: &Path) {
         for target in prefix::link_targets(dir) {
             if self.found.shown.len() > SHOWN_MAX || prefix::is_system(&target) || self.is_shown(&target) {
@@ -134,7 +135,7 @@ impl Search<'_> {
         self.found.shown.iter().any(|shown| path.strip_prefix(&shown.at).is_ok_and(|rest| is_at(shown, rest, path)))
     }
 
-    /// Shows something under its own name and, where links lead to it, under its real one.
+    /// Shows a path under its own name and, if it is a link, under its real path too.
     fn show(&mut self, path: &Path) {
         let host = follow_links(path);
         if self.refuses(&host) || self.found.shown.len() > SHOWN_MAX {
@@ -154,7 +155,7 @@ impl Search<'_> {
 
     fn objection(&self, dir: &Path) -> Option<String> {
         if !dir.is_dir() {
-            return Some("it is no folder".to_owned());
+            return Some("it is not a folder".to_owned());
         }
         let found = self.keep_out.denial_reason(dir);
         found.or_else(|| Some(format!("it holds credentials: `{}`", credential_in(dir, 1)?.display())))
@@ -165,7 +166,7 @@ impl Search<'_> {
         let home = self.ground.resolve(text);
         if !home.is_dir() {
             let hint = "relative paths start at the root of the repository, `~` is your home";
-            return Err(error("is no folder on this machine".to_owned(), hint));
+            return Err(error("is not a folder on this machine".to_owned(), hint));
         }
         if let Some(why) = self.keep_out.denial_reason(&home) {
             return Err(error(format!("cannot be shown: {why}"), "name the toolchain's own folder"));
@@ -188,7 +189,7 @@ impl Search<'_> {
     }
 }
 
-/// Whether something shown has this path at its own place.
+/// Whether a shown path makes this path visible at its own place.
 fn is_at(shown: &ShownPath, rest: &Path, path: &Path) -> bool {
     let host = if rest.as_os_str().is_empty() { shown.host.clone() } else { shown.host.join(rest) };
     follow_links(&host) == follow_links(path)

@@ -1,4 +1,4 @@
-//! The command agent against real shell scripts: brief, environment, limits, and what is told when it cannot start.
+//! The command agent with real shell scripts: brief, environment, limits, and the error when it cannot start.
 
 use loopwright::agents::{
     Agent, AgentError, AgentEvent, AgentInvocation, AgentLimits, AgentLog, AgentOutcome, CommandAgent, ScriptedAgent,
@@ -81,7 +81,7 @@ async fn shell(script: &str, invocation: &AgentInvocation) -> AgentOutcome {
 }
 
 #[tokio::test]
-async fn brief_comes_on_stdin_and_the_end_is_told_with_text_and_unknown_usage() {
+async fn brief_comes_on_stdin_and_the_outcome_has_text_and_unknown_usage() {
     let root = tempfile::tempdir().expect("a temporary folder");
     let invocation = invocation(root.path(), Role::Maker);
     let (outcome, seen) = play(&["sh", "-c", "cat; echo; echo oops >&2; exit 3"], &invocation).await;
@@ -107,7 +107,7 @@ async fn brief_takes_the_place_of_prompt_in_argv_as_one_word_and_stdin_is_empty(
 }
 
 #[tokio::test]
-async fn brief_that_does_not_fit_into_an_argument_is_refused_with_the_way_out() {
+async fn brief_that_does_not_fit_into_an_argument_is_refused_with_a_hint() {
     let root = tempfile::tempdir().expect("a temporary folder");
     let mut invocation = invocation(root.path(), Role::Maker);
     invocation.prompt = "x".repeat(101 << 10);
@@ -184,7 +184,7 @@ async fn missing_program_is_named_with_a_hint() {
 }
 
 #[tokio::test]
-async fn silence_and_time_are_ceilings_and_a_flood_is_told_as_such() {
+async fn silence_and_time_are_limits_and_a_flood_is_reported() {
     let root = tempfile::tempdir().expect("a temporary folder");
     let mut invocation = invocation(root.path(), Role::Maker);
     invocation.limits.idle = Some(Duration::from_millis(100));
@@ -200,7 +200,7 @@ async fn silence_and_time_are_ceilings_and_a_flood_is_told_as_such() {
 }
 
 #[tokio::test]
-async fn thrown_switch_ends_the_agent() {
+async fn cancel_token_ends_the_agent() {
     let root = tempfile::tempdir().expect("a temporary folder");
     let invocation = invocation(root.path(), Role::Maker);
     let agent = CommandAgent::new(&["sleep".to_owned(), "60".to_owned()]).expect("the argv is good");
@@ -213,7 +213,7 @@ async fn thrown_switch_ends_the_agent() {
 }
 
 #[test]
-fn program_that_cannot_host_scripts_is_told_how_it_could() {
+fn program_that_cannot_host_scripts_gets_a_hint() {
     let error =
         ScriptedAgent::from_text("@ maker\nsay hi\n").expect_err("this test program never called main_if_asked");
     assert!(error.hint().is_some_and(|hint| hint.contains("main_if_asked")), "{error}");

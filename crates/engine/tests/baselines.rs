@@ -1,4 +1,5 @@
-//! What a test runner says about base is asked once a base, not once a round, and again when anything it depends on changed.
+//! A test runner runs on base once for each base, not once for each round, and again when something that its result
+//! depends on changed.
 
 mod common;
 
@@ -8,12 +9,12 @@ use loopwright::spec::{Gate, RunGate, SandboxMode};
 use loopwright::{LoopEngine, LoopLevel, LoopSpec, RoundOutcome};
 use std::path::{Path, PathBuf};
 
-/// Runs one round with this runner and answers with how often it ran on base and on candidates in all.
+/// Runs one round with this runner and returns the total number of its runs on base and on candidates.
 async fn runs(world: &World, log: &Path, words: &[&str]) -> (usize, usize) {
     let maker = "printf 'echo $(( $1 + $2 ))\\n' > sum.sh";
     let maker = CommandAgent::new(&["sh", "-c", maker].map(str::to_owned)).expect("a good argv");
     let run = words.iter().map(|word| (*word).to_owned()).collect();
-    // The runner tells of its runs in a file of the host.
+    // The runner logs its runs to a file of the host.
     let mut spec = LoopSpec { sandbox: SandboxMode::Off, ..mending(LoopLevel::L2Assisted) };
     spec.gates = vec![Gate::Run(RunGate::new("tests", run))];
     let engine = world.build(LoopEngine::builder(spec).maker(maker).checker(judge("pass", 5))).await;
@@ -25,7 +26,7 @@ async fn runs(world: &World, log: &Path, words: &[&str]) -> (usize, usize) {
     (count("base"), count("candidate"))
 }
 
-/// A runner that notes what it ran on. With a word of its own it also ends like that on base.
+/// A runner that logs what it ran on. With an argument it also ends with that code on base.
 fn runner(log: &Path) -> String {
     let log = log.display();
     format!(
@@ -43,7 +44,7 @@ fn world() -> (World, tempfile::TempDir, PathBuf) {
 }
 
 #[tokio::test]
-async fn a_base_is_asked_once_until_it_or_the_gate_changes() {
+async fn gates_run_on_base_once_until_base_or_the_gate_changes() {
     let (world, _folder, log) = world();
     assert_eq!(runs(&world, &log, &["./pytest"]).await, (1, 1));
     assert_eq!(runs(&world, &log, &["./pytest"]).await, (1, 2), "the same base");
@@ -54,7 +55,7 @@ async fn a_base_is_asked_once_until_it_or_the_gate_changes() {
 }
 
 #[tokio::test]
-async fn a_damaged_answer_is_asked_for_again_and_kept_again() {
+async fn damaged_baseline_is_measured_and_stored_again() {
     let (world, _folder, log) = world();
     assert_eq!(runs(&world, &log, &["./pytest"]).await, (1, 1));
     let mut kept = std::fs::read_dir(world.state().join("baselines")).expect("something was kept");
@@ -70,7 +71,7 @@ async fn a_damaged_answer_is_asked_for_again_and_kept_again() {
 }
 
 #[tokio::test]
-async fn a_base_that_fails_is_asked_every_time() {
+async fn gates_that_fail_on_base_run_there_every_time() {
     let (world, _folder, log) = world();
     assert_eq!(runs(&world, &log, &["./pytest", "red"]).await, (1, 1));
     assert_eq!(runs(&world, &log, &["./pytest", "red"]).await, (2, 2));

@@ -1,4 +1,5 @@
-//! What roles are told and how a checker is heard, in whole rounds: a verdict as a last message, and a repository's own words.
+//! The briefs of roles and the ways a checker delivers its verdict, in whole rounds: a verdict as a last message, and a
+//! repository's own prompts.
 
 mod common;
 
@@ -8,7 +9,7 @@ use loopwright::proc::{CancelToken, ProcessRunner, StartedProcess};
 use loopwright::{BoxFuture, LoopEngine, LoopLevel, RoundReport};
 use serde_json::{Value, json};
 
-/// A puppet that is listened to.
+/// A puppet whose last message is read.
 struct Speaker<F>(Puppet<F>);
 
 impl<F: Fn(&AgentInvocation) -> AgentOutcome + Send + Sync> Agent for Speaker<F> {
@@ -47,7 +48,7 @@ async fn checked_by(checker: impl Agent + 'static) -> RoundReport {
     World::new().build(builder.with_local_forge()).await.run_once().await.expect("a round")
 }
 
-/// How a round ends whose checker answers like this: its outcome, and the reason for it.
+/// The outcome and reason of a round whose checker answers like this.
 async fn heard(answer: impl Fn(&AgentInvocation) -> String + Send + Sync + 'static) -> String {
     let report = checked_by(Speaker(puppet(move |invocation| answering(&answer(invocation))))).await;
     let code = report.reasons.last().map_or("", |reason| reason.code.as_str());
@@ -55,14 +56,14 @@ async fn heard(answer: impl Fn(&AgentInvocation) -> String + Send + Sync + 'stat
 }
 
 #[tokio::test]
-async fn last_message_of_a_checker_that_is_listened_to_is_its_verdict() {
+async fn last_message_of_a_checker_is_its_verdict_if_the_agent_has_messages() {
     assert!(heard(|invocation| good(invocation).to_string()).await.starts_with("escalated"), "bare");
     let fenced = |invocation: &AgentInvocation| format!("I looked.\n\n```json\n{:#}\n```\n", good(invocation));
     assert!(heard(fenced).await.starts_with("escalated"), "the only block");
 }
 
 #[tokio::test]
-async fn answer_that_is_ambiguous_foreign_or_no_verdict_is_never_a_pass() {
+async fn answer_that_is_ambiguous_foreign_or_not_a_verdict_is_never_a_pass() {
     let twice = |invocation: &AgentInvocation| format!("```json\n{0}\n```\n```json\n{0}\n```", good(invocation));
     assert_eq!(heard(twice).await, "failed malformed-verdict");
     let trailed = |invocation: &AgentInvocation| format!("{} PASS", good(invocation));
@@ -78,7 +79,7 @@ async fn answer_that_is_ambiguous_foreign_or_no_verdict_is_never_a_pass() {
 }
 
 #[tokio::test]
-async fn checker_is_heard_one_way_and_not_the_other() {
+async fn verdict_is_read_from_one_channel_only() {
     let writes = Speaker(puppet(|invocation| {
         write_verdict(invocation, &good(invocation));
         answering("I wrote it down.")
@@ -91,7 +92,7 @@ async fn checker_is_heard_one_way_and_not_the_other() {
 }
 
 #[tokio::test]
-async fn brief_says_how_this_checker_is_heard() {
+async fn brief_says_how_this_checker_delivers_its_verdict() {
     for (listened, told) in [(true, "as your last message"), (false, "LOOPWRIGHT_VERDICT")] {
         let judge = puppet(|invocation| {
             write_verdict(invocation, &good(invocation));
@@ -106,7 +107,7 @@ async fn brief_says_how_this_checker_is_heard() {
 }
 
 #[tokio::test]
-async fn own_words_of_a_repository_are_what_its_roles_are_told() {
+async fn prompts_of_a_repository_replace_the_default_briefs() {
     let world = World::new();
     world.repo.write(".loopwright/prompts/maker.md", "# Our maker\n\nBe brief.\n");
     world.repo.write(".loopwright/prompts/checker.md", "# Our checker\n\nBe strict.\n");

@@ -1,5 +1,5 @@
-//! Budgets over many rounds at once, over midnight, and over a crash: no ceiling is passed by more than one report of each
-//! start, and what the journal says was spent is what the agents reported.
+//! Budgets over many rounds at once, over midnight, and over a crash: no ceiling is exceeded by more than one report of
+//! each start, and the journal's spend equals what the agents reported.
 
 mod common;
 
@@ -21,21 +21,21 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use tokio::sync::Notify;
 
 const DOLLAR: u64 = 1_000_000;
-/// What one report adds, in millionths of a dollar; a token costs one.
+/// The amount of one report, in millionths of a dollar; a token costs one.
 const STEP: u64 = 7_000;
 /// 2026-05-01 at one second before midnight.
 const LATE: i64 = 1_777_679_999_000;
 
-/// An agent that reports its use step by step until it is told to stop, as a reader of a real stream does.
+/// An agent that reports its use step by step until it has to stop, like a reader of a real stream.
 #[derive(Clone, Default)]
 struct Spender {
-    /// What it would like to use.
+    /// The amount it tries to use.
     wants: u64,
-    /// What all of them reported.
+    /// The sum that all of them reported.
     reported: Arc<AtomicU64>,
-    /// What happens while it runs.
+    /// A change of the clock while it runs.
     meanwhile: Option<(Arc<AtomicI64>, i64)>,
-    /// Tells that it has begun, and never ends.
+    /// Signals that it has started, and never ends.
     hangs: Option<Arc<Notify>>,
 }
 
@@ -84,7 +84,8 @@ impl Agent for Spender {
     }
 }
 
-/// A loop that only reports, without a checker: one start a round, which reserves a quarter of the round's ceiling.
+/// A loop that only reports, without a checker: one start for each round, which reserves a quarter of the round's
+/// ceiling.
 fn looking(round: u64, day: u64) -> LoopSpec {
     let mut spec = reporting();
     spec.check = CheckMode::None;
@@ -109,7 +110,7 @@ async fn fleet(engine: &LoopEngine, day: &str) -> SpendRow {
     engine.engine().store().spend(SpendScope::Fleet, "", "", day).await.expect("spend")
 }
 
-/// Twenty rounds at once want a dollar and a bit each of four; there is one dollar.
+/// Twenty rounds at once try to use more than a dollar each, and together have one dollar.
 async fn race(settings: impl FnOnce(EngineSettings) -> EngineSettings) {
     let world = World::new();
     let reported = Arc::new(AtomicU64::new(0));
@@ -141,17 +142,17 @@ async fn race(settings: impl FnOnce(EngineSettings) -> EngineSettings) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn twenty_rounds_racing_for_the_last_dollar_pass_it_by_a_report_each_at_most() {
+async fn twenty_rounds_racing_for_the_last_dollar_exceed_it_by_a_report_each_at_most() {
     race(|settings| settings).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn twenty_rounds_racing_on_postgresql_pass_it_by_a_report_each_at_most() {
+async fn twenty_rounds_racing_on_postgresql_exceed_it_by_a_report_each_at_most() {
     let url = loopwright_testkit::postgres::server().database();
     race(|settings| EngineSettings { store: Some(url), ..settings }).await;
 }
 
-/// A clock that is moved by hand.
+/// A clock that the test sets.
 struct Hand(Arc<AtomicI64>);
 
 impl Clock for Hand {
@@ -161,7 +162,7 @@ impl Clock for Hand {
 }
 
 #[tokio::test]
-async fn a_start_is_borne_by_the_day_on_which_it_began_and_the_next_day_begins_anew() {
+async fn start_is_charged_to_the_day_it_began_and_the_next_day_starts_at_zero() {
     let world = World::new();
     let now = Arc::new(AtomicI64::new(LATE));
     let settings = EngineSettings { clock: Arc::new(Hand(Arc::clone(&now))), ..priced(world.settings()) };

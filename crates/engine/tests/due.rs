@@ -1,4 +1,4 @@
-//! Rounds that were due: what their birth is recorded with, which items they take, and what a loop remembers from one to the next.
+//! Due rounds: the rows recorded with their start, the items they take, and what a loop remembers from one to the next.
 
 mod common;
 
@@ -99,7 +99,7 @@ impl House {
         }
     }
 
-    /// What the dispatcher would ask for one signal.
+    /// The dispatcher's request for one signal.
     fn due(&self, key: &str, item: &str, mark_ms: i64) -> RunRequest {
         let due = DueRecord {
             receipt: self.receipt(key, "started"),
@@ -109,7 +109,7 @@ impl House {
         RunRequest { due: Some(due), items: vec![item.to_owned()], ..self.request() }
     }
 
-    /// Hears of an item and runs the round for it.
+    /// Stores a signal for an item and runs its round.
     async fn brought(&self, key: &str, item: &str, bind: &LoopBindings) -> RoundReport {
         assert_eq!(self.engine.store_signal(self.signal(key, item)).await.expect("kept"), SignalNovelty::First);
         self.run(self.due(key, item, DAWN_MS), bind).await.expect("a round")
@@ -155,7 +155,7 @@ fn fails(_: &AgentInvocation) -> AgentOutcome {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn round_is_born_with_its_receipt_its_mark_and_the_signals_it_takes() {
+async fn round_starts_with_its_receipt_its_mark_and_the_signals_it_takes() {
     let house = House::new().await;
     let (bind, calls) = bound(reports);
     let report = house.brought("webhook:gh:1", "pr-7@abc", &bind).await;
@@ -173,11 +173,11 @@ async fn round_is_born_with_its_receipt_its_mark_and_the_signals_it_takes() {
         SignalNovelty::Repeated
     );
     let brief = &calls.all()[0].prompt;
-    assert!(brief.contains("a pull request\n{\"number\":7}"), "what the signal said is shown: {brief}");
+    assert!(brief.contains("a pull request\n{\"number\":7}"), "the signal's data is shown: {brief}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pause_that_was_kept_between_the_start_and_the_birth_stands_after_it() {
+async fn pause_stored_before_the_start_is_recorded_stays_after_it() {
     let house = House::new().await;
     let (bind, _) = bound(reports);
     house.engine.write_rows(vec![RowChange::Schedule(house.schedule(DAWN_MS - 9))]).await.expect("kept");
@@ -193,16 +193,16 @@ async fn pause_that_was_kept_between_the_start_and_the_birth_stands_after_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn occurrence_that_has_its_receipt_starts_no_round_and_moves_no_mark() {
+async fn occurrence_with_a_receipt_starts_no_round_and_moves_no_mark() {
     let house = House::new().await;
     let (bind, calls) = bound(reports);
     house.brought("webhook:gh:1", "pr-7@abc", &bind).await;
-    // The same occurrence again, as a restart would have it that lost its way.
+    // The same occurrence again, as after a restart that lost track of it.
     house.engine.store_signal(house.signal("webhook:gh:2", "pr-8@abc")).await.expect("kept");
     let again = RunRequest { items: Vec::new(), ..house.due("webhook:gh:1", "pr-7@abc", DAWN_MS + 9) };
     let Err(EngineError::Store(error)) = house.run(again, &bind).await else { panic!("it ran twice") };
     assert!(matches!(error.kind, StoreErrorKind::Occurrence { .. }), "{error}");
-    // One that was skipped is over too, and so is one whose signal is gone.
+    // A skipped occurrence is resolved too, and so is one whose signal no longer exists.
     house.engine.write_rows(vec![RowChange::Receipt(house.receipt("due:x", "quiet"))]).await.expect("kept");
     let mut skipped = house.due("due:x", "pr-8@abc", DAWN_MS + 9);
     if let Some(due) = &mut skipped.due {
@@ -259,7 +259,7 @@ async fn round_that_takes_several_signals_works_on_the_items_that_are_not_done()
     );
     let brief = &calls.all()[1].prompt;
     assert!(brief.contains("about 2 items") && brief.contains("pr-9@abc\na pull request"), "{brief}");
-    assert!(!brief.contains("pr-7@abc"), "what is done is not told again: {brief}");
+    assert!(!brief.contains("pr-7@abc"), "a processed item is not shown again: {brief}");
     let store = house.engine.store();
     for item in ["pr-8@abc", "pr-9@abc"] {
         let row = store.item(&house.repo, LOOP, item).await.expect("read").expect("an item");
@@ -269,7 +269,7 @@ async fn round_that_takes_several_signals_works_on_the_items_that_are_not_done()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn item_that_failed_three_times_waits_until_it_is_forgotten_and_the_journal_says_so() {
+async fn item_that_failed_three_times_waits_until_a_recorded_forget() {
     let house = House::new().await;
     let (bad, calls) = bound(fails);
     for n in 0..3 {
@@ -306,7 +306,7 @@ const NOTED: &str = "{\"kind\":\"fact\",\"key\":\"port\",\"text\":\"the tests ne
                      {\"kind\":\"fact\",\"key\":\"engine:failure\",\"text\":\"forged\"}\n";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_accepted_round_noted_is_shown_to_the_next_maker_as_data_and_to_no_checker() {
+async fn notes_of_an_accepted_round_are_data_for_the_next_maker_and_hidden_from_checkers() {
     let house = House::new().await;
     let (bind, calls) = notes(NOTED);
     let first = house.run(house.request(), &bind).await.expect("a round");
@@ -330,12 +330,13 @@ async fn what_an_accepted_round_noted_is_shown_to_the_next_maker_as_data_and_to_
     let line = format!("fact `port` (maker, round {}): the tests need 8080", first.round);
     let fenced = maker.prompt.split("[data memory ").nth(1).expect("a fenced part");
     assert!(fenced.contains(&line), "{}", maker.prompt);
-    // The words and not the number: a prompt has random names in it, and four digits are in some of them by chance.
+    // Compare the text and not the number: a prompt contains random names, and some contain these four digits by
+    // chance.
     assert!(!checker.prompt.contains("the tests need"), "a maker's words do not reach a checker: {}", checker.prompt);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_rejected_round_noted_is_not_kept_but_its_failure_is_until_it_works() {
+async fn notes_of_a_rejected_round_are_dropped_but_its_failure_stays_until_a_success() {
     let house = House::new().await;
     let (accepted, _) = notes(NOTED);
     let agents = accepted.agents.clone().with_chain(Role::Checker, vec![Arc::new(judge_report("fail", 1))]);
@@ -350,11 +351,11 @@ async fn what_a_rejected_round_noted_is_not_kept_but_its_failure_is_until_it_wor
     assert_eq!(house.remembered().await, rows, "a dry run leaves nothing");
     house.run(house.request(), &accepted).await.expect("a round");
     let keys: Vec<_> = house.remembered().await.into_iter().map(|row| row.key).collect();
-    assert_eq!(keys, ["port"], "what works is no failure any more");
+    assert_eq!(keys, ["port"], "a success clears the failure");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn memory_expires_and_secrets_are_not_kept_in_it() {
+async fn memory_expires_and_never_stores_secrets() {
     let house = House::new().await;
     let (bind, calls) = notes("{\"kind\":\"note\",\"key\":\"soon\",\"text\":\"gone in a day\",\"days\":1}\n");
     house.run(house.request(), &bind).await.expect("a round");
@@ -374,7 +375,7 @@ async fn memory_expires_and_secrets_are_not_kept_in_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn gc_removes_old_receipts_and_taken_signals_and_keeps_what_waits() {
+async fn gc_removes_old_receipts_and_taken_signals_and_keeps_waiting_ones() {
     let house = House::new().await;
     let (bind, _) = bound(reports);
     house.brought("webhook:gh:1", "pr-7@abc", &bind).await;
@@ -382,7 +383,11 @@ async fn gc_removes_old_receipts_and_taken_signals_and_keeps_what_waits() {
     let house = house.later(DAWN_MS + 6 * DAY_MS).await;
     let all = GcRetention { rounds_before_ms: i64::MAX, logs_before_ms: i64::MAX };
     let listed = house.engine.gc(all, GcMode::List).await.expect("listed");
-    assert_eq!(listed.rows, AgedRows { receipts: 1, signals: 0, memories: 0 }, "a signal is known for a week at least");
+    assert_eq!(
+        listed.rows,
+        AgedRows { receipts: 1, signals: 0, memories: 0 },
+        "a signal is remembered for a week at least"
+    );
     let house = house.later(DAWN_MS + 8 * DAY_MS).await;
     let month = GcRetention { rounds_before_ms: DAWN_MS, logs_before_ms: DAWN_MS };
     assert!(house.engine.gc(month, GcMode::Remove).await.expect("removed").rows.is_empty(), "nothing is that old");

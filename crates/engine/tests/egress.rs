@@ -1,5 +1,5 @@
-//! The egress proxy against real clients and servers on loopback: what a policy allows arrives, everything else does not, and
-//! the book says so. Tests say what names mean and where addresses lead; every check stays in force.
+//! The egress proxy with real clients and servers on loopback: requests that the policy allows arrive, all others are
+//! denied, and the ledger records both. The tests define name resolution and routing; every check stays in force.
 
 #[path = "egress/clients.rs"]
 mod clients;

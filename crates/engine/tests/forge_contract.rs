@@ -1,4 +1,4 @@
-//! The local forge keeps the contract of forges, and pushes by a lent credential leave no trace of it.
+//! The local forge fulfils the contract of forges, and a push with a lent credential leaves no trace of it.
 
 #![expect(clippy::unwrap_used, reason = "the fixture is a test too")]
 
@@ -131,7 +131,7 @@ impl ForgeFixture for World {
 
 loopwright_testkit::forge_contract!(world);
 
-/// A forge that wants its commits pushed, with a credential that only the push may see.
+/// A forge whose commits must be pushed, with a credential that only the push may see.
 struct Remote {
     target: PushTarget,
 }
@@ -151,7 +151,7 @@ impl Deliver for Remote {
     }
 }
 
-/// A clone of the user's repository that stands for a forge's.
+/// A clone of the user's repository that plays a remote forge.
 fn remote(world: &World) -> PathBuf {
     let bare = world.fixture.path("remote.git");
     git(&world.fixture.repo(), &["clone", "--quiet", "--bare", ".", &bare.display().to_string()]);
@@ -176,7 +176,7 @@ fn item(world: &World) -> Delivery {
 async fn engine_pushes_with_the_lent_credential_before_it_delivers_and_leaves_no_trace_of_it() {
     let world = world().await;
     let bare = remote(&world);
-    // A hook of the receiving repository would be a program that nobody chose.
+    // A hook of the receiving repository would run an untrusted program.
     write(&bare, "hooks/pre-receive", "#!/bin/sh\nexit 1\n");
     let forge = PushingDeliver::new(Arc::new(Remote { target: target(&bare, None) }), world.engine.clone());
     forge.deliver(&item(&world)).await.expect("it is pushed and delivered");

@@ -1,4 +1,5 @@
-//! Gates with real repositories, real checkouts and real programs: what a lying maker tries, and what honest ones do.
+//! Gates with real repositories, real checkouts and real programs: the tricks of a dishonest maker, and the work of
+//! honest ones.
 
 use loopwright::gates::{
     CandidateExamination, CandidateFacts, GateBaseline, GateEnv, GateRunner, GatesError, ResolvedGates, base_paths,
@@ -21,7 +22,7 @@ use loopwright_core::units::TimeSpan;
 use loopwright_testkit::repo::TestRepo;
 use std::os::unix::fs::PermissionsExt;
 
-/// One round: a repository, its workspace, and what its gates need.
+/// One round: a repository, its workspace, and the context of its gates.
 struct Round {
     _repo: TestRepo,
     _state: tempfile::TempDir,
@@ -101,7 +102,7 @@ impl Round {
         (sealed, facts)
     }
 
-    /// Baseline, seal and gates in one go.
+    /// Runs baseline, seal and gates.
     async fn run(&self, gates: &[Gate]) -> Vec<GateResult> {
         let resolved = self.resolve(gates).await;
         let baseline = self.gates().baseline(&resolved).await.expect("base can be asked");
@@ -136,7 +137,7 @@ const CHECK: (&str, &str) = ("check.sh", "#!/bin/sh\ngrep -q fixed app.txt\n");
 const APP: (&str, &str) = ("app.txt", "broken\n");
 
 #[tokio::test]
-async fn a_gate_says_no_on_base_and_yes_on_the_fix() {
+async fn gate_rejects_base_and_passes_the_fix() {
     let round = Round::new(&[CHECK, APP]).await;
     let gates = [Gate::Run(RunGate { red_before: true, ..gate(&["./check.sh"]) })];
     let resolved = round.resolve(&gates).await;
@@ -159,7 +160,7 @@ async fn gates_that_are_green_before_leave_nothing_to_do() {
 }
 
 #[tokio::test]
-async fn an_edited_gate_script_is_replaced_by_bases_and_pointed_out() {
+async fn edited_gate_script_is_replaced_by_bases_and_reported() {
     let round = Round::new(&[CHECK, APP]).await;
     round.write("check.sh", "#!/bin/sh\nexit 0\n");
     let result = round.one(gate(&["./check.sh"])).await;
@@ -169,14 +170,14 @@ async fn an_edited_gate_script_is_replaced_by_bases_and_pointed_out() {
     let result = round.one(gate(&["./check.sh"])).await;
     assert!(result.is_passed() && result.inputs_edited, "{result:?}");
     assert!(result.evidence.iter().any(|fact| fact == "ran again as sealed"), "{result:?}");
-    // As sealed it has to pass too.
+    // The script must also pass as sealed.
     round.write("check.sh", "#!/bin/sh\nexit 3\n");
     let result = round.one(gate(&["./check.sh"])).await;
     assert_eq!((result.status, result.exit), (GateStatus::Rejected, Some(3)), "{result:?}");
 }
 
 #[tokio::test]
-async fn a_deleted_script_comes_back_and_new_files_under_the_inputs_run() {
+async fn deleted_script_is_restored_and_new_files_under_the_inputs_run() {
     let runner = ("run.sh", "#!/bin/sh\nfor f in cases/*; do sh \"$f\" || exit 1; done\n");
     let round = Round::new(&[runner, ("cases/a", "true\n")]).await;
     let with_inputs = || RunGate { inputs: Some(vec!["cases/**".to_owned()]), ..gate(&["sh", "run.sh"]) };
@@ -190,7 +191,7 @@ async fn a_deleted_script_comes_back_and_new_files_under_the_inputs_run() {
 }
 
 #[tokio::test]
-async fn a_program_of_the_workspace_does_not_stand_in_for_the_real_one() {
+async fn program_of_the_workspace_does_not_replace_the_real_one() {
     let round = Round::new(&[APP]).await;
     round.write("grep", "#!/bin/sh\nexit 0\n").write("bin/grep", "#!/bin/sh\nexit 0\n");
     let result = round.one(gate(&["grep", "-q", "fixed", "app.txt"])).await;
@@ -228,7 +229,7 @@ async fn a_test_process_that_exits_early_leaves_no_evidence() {
 }
 
 #[tokio::test]
-async fn a_report_that_was_committed_is_no_evidence() {
+async fn committed_report_is_not_evidence() {
     let green = "<testsuite><testcase name=\"a\"/></testsuite>";
     let round = Round::new(&[APP]).await;
     round.write("report.xml", green).write("out/log", "x");
@@ -254,7 +255,7 @@ async fn a_report_that_was_committed_is_no_evidence() {
 }
 
 #[tokio::test]
-async fn a_gate_that_does_not_end_is_rejected_and_one_that_can_not_start_failed() {
+async fn gate_that_does_not_end_is_rejected_and_one_that_cannot_start_failed() {
     let round = Round::new(&[APP]).await;
     let slow = RunGate { timeout: Some(TimeSpan::parse("100ms").expect("a span")), ..gate(&["sleep", "600"]) };
     let result = round.one(slow).await;
@@ -280,7 +281,7 @@ async fn a_flake_passes_on_repeat_and_is_recorded() {
 }
 
 #[tokio::test]
-async fn a_score_is_held_against_base() {
+async fn score_is_compared_with_base() {
     let round = Round::new(&[("bench.txt", "ops=10\n")]).await;
     let rule = ScoreRule {
         pattern: r"ops=(\d+)".to_owned(),
@@ -434,7 +435,7 @@ async fn protected_sensitive_and_secret_changes_are_found() {
 const RUNNER: &str = "#!/bin/sh\n. ./sum.sh\nfailed=0\nfor case in '2 3 5' '1 4 5' '4 5 9'; do\n  set -- $case\n  if [ \"$(add $1 $2)\" = $3 ]; then echo \"ok $1 - adds\"; else echo \"not ok $1 - adds\"; failed=1; fi\ndone\nexit $failed\n";
 
 #[tokio::test]
-async fn a_runner_that_shows_fewer_tests_than_base_is_no_pass() {
+async fn runner_that_shows_fewer_tests_than_base_does_not_pass() {
     let buggy = "add() { echo 5; }\n";
     for (cheat, text, expected) in [
         ("leaves at once", "add() { echo 5; }\nexit 0\n", Some("tests-missing")),

@@ -1,5 +1,5 @@
-//! The git door against real repositories: the user's is only read, nothing it names is run, the
-//! engine's own and the local forge's are written under leases.
+//! The git module with real repositories: the user's repository is only read, no program that it names runs, and the
+//! engine's own repository and the local forge's are written under leases.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod git_fixture;
@@ -18,7 +18,7 @@ async fn installed_git_is_new_enough() {
 }
 
 #[tokio::test]
-async fn folder_that_is_no_repository_is_told_with_a_hint() {
+async fn folder_that_is_not_a_repository_is_an_error_with_a_hint() {
     let fixture = Fixture::empty();
     fs::create_dir(fixture.path("plain")).unwrap();
     for path in ["plain", "missing"] {
@@ -77,7 +77,7 @@ async fn linked_worktree_belongs_to_the_same_repository() {
     assert_eq!(fixture.git.head(&side, None).await.unwrap().branch.as_deref(), Some("side"));
 }
 
-/// Programs that a repository's own files can name; each leaves a canary when it runs.
+/// Programs that a repository's own files can name; each leaves a canary file when it runs.
 fn plant_programs(dir: &std::path::Path, canary: &std::path::Path) {
     let script = dir.join("evil.sh");
     fs::write(&script, format!("#!/bin/sh\necho \"$0 $@\" >> {}\ncat\n", canary.display())).unwrap();
@@ -127,7 +127,7 @@ async fn nothing_that_the_user_repository_or_the_maker_names_is_run() {
     assert_eq!(bytes_of(&fixture.repo()), before);
     all.repo().add_take_branch(&fixture.git, all.engine(), "r1", &sealed.commit, &workspace.base).await.unwrap();
     assert!(!canary.exists(), "{}", fs::read_to_string(&canary).unwrap());
-    // The trap itself works: git without the door's flags walks into it.
+    // The trap itself works: git without the engine's flags runs the planted program.
     try_git(&fixture.repo(), &["status"]);
     assert!(canary.exists());
 }
@@ -214,7 +214,7 @@ async fn deep_history_is_cut_and_still_ends_cleanly_everywhere() {
     assert_eq!(git(&fixture.repo(), &["rev-list", "--count", "review"]), "62");
     all.repo().add_take_branch(&fixture.git, all.engine(), "r1", &sealed.commit, &workspace.base).await.unwrap();
     assert_eq!(git(&fixture.repo(), &["rev-list", "--count", "take/r1"]), "62");
-    // The next base comes as an increment, and workspaces of both stay whole.
+    // The next base is fetched incrementally, and workspaces of both stay intact.
     let next = fixture.commit_all("next");
     let second = all.create("fixer", "r2", &next, &CheckoutMethod::Copy.into()).await.unwrap();
     git(&second.dir, &["fsck", "--strict"]);
@@ -222,7 +222,7 @@ async fn deep_history_is_cut_and_still_ends_cleanly_everywhere() {
 }
 
 #[tokio::test]
-async fn push_moves_a_branch_only_from_where_it_was_seen() {
+async fn push_moves_a_branch_only_from_its_expected_commit() {
     let fixture = Fixture::new();
     let (all, workspace) = fixture.workspace().await;
     write(&workspace.dir, "x", "1\n");
@@ -237,7 +237,7 @@ async fn push_moves_a_branch_only_from_where_it_was_seen() {
     let again = forge.push(all.engine(), &two.commit, &two.tree, branch, None).await;
     assert_eq!(again.map_err(kind), Err(GitErrorKind::Moved));
     assert_eq!(forge.branch(branch).await.unwrap(), Some(one.commit.clone()));
-    // Somebody else pushes; our lease names the old place.
+    // Another user pushes; our lease names the old commit.
     let foreign: Oid = workspace.base.clone();
     git(forge.dir(), &["update-ref", &format!("refs/heads/{branch}"), foreign.as_str()]);
     let stale = forge.push(all.engine(), &two.commit, &two.tree, branch, Some(&one.commit)).await;

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// A loop without gates at L2: the checker alone decides, then a person.
+/// A loop without gates at L2: the checker decides alone, then a person.
 fn ungated() -> LoopSpec {
     let mut spec = mending(LoopLevel::L2Assisted);
     spec.gates.clear();
@@ -27,7 +27,7 @@ fn builder() -> loopwright::LoopEngineBuilder {
 }
 
 #[tokio::test]
-async fn a_round_waits_for_a_person_and_ships_what_was_seen() {
+async fn a_round_waits_for_a_person_and_ships_the_approved_candidate() {
     let world = World::new();
     let told = Told::default();
     let engine = world.build(builder().with_local_forge().with_sink(told.clone())).await;
@@ -44,7 +44,7 @@ async fn a_round_waits_for_a_person_and_ships_what_was_seen() {
     before.assert_untouched(&world.repo.tree_digest());
 }
 
-/// A loop that ships by itself, with at most so many open pull requests.
+/// A loop that ships without a person, with at most this many open pull requests.
 fn unattended(open_max: u32) -> loopwright::LoopEngineBuilder {
     let mut spec = LoopSpec { attempts: 1, open_max, ..mending(LoopLevel::L3Unattended) };
     spec.allow = vec![ActionKind::PullRequest];
@@ -65,12 +65,12 @@ async fn loop_opens_no_more_pull_requests_than_open_max_until_a_person_closes_on
     let page = world.forge().join("pulls/1.md");
     let text = std::fs::read_to_string(&page).expect("the page is there");
     std::fs::write(&page, text.replace("state: open", "state: closed")).expect("it can be written");
-    let report = engine.run_once().await.expect("there is room");
+    let report = engine.run_once().await.expect("a slot is free");
     assert_eq!(report.outcome, Some(RoundOutcome::Shipped), "{}", report.render());
     engine.run_once().await.expect_err("two are open again");
 }
 
-/// The policy is the engine's: an embedder has no way around it.
+/// The engine enforces the policy: an embedder cannot bypass it.
 #[tokio::test]
 async fn the_library_keeps_to_approvers_quorum_and_separation() {
     let world = World::new();
@@ -117,7 +117,7 @@ async fn an_answer_to_another_candidate_is_refused_and_a_second_answer_is_stale(
 }
 
 #[tokio::test]
-async fn a_denied_round_ends_rejected_with_the_persons_words() {
+async fn denied_round_ends_rejected_with_the_persons_reason() {
     let world = World::new();
     let told = Told::default();
     let engine = world.build(builder().with_local_forge().with_sink(told.clone())).await;
@@ -139,7 +139,7 @@ async fn without_an_executor_nothing_leaves_even_when_approved() {
     assert!(report.render().contains("no action executor is configured"), "{}", report.render());
 }
 
-/// Runs a round, approves it, and answers with the report and the keys the executor was called with.
+/// Runs a round, approves it, and returns the report and the keys that the executor was called with.
 async fn executed(answer: fn(u32) -> Result<(), ActionError>) -> (loopwright::RoundReport, Vec<String>) {
     let world = World::new();
     let keys = Arc::new(Mutex::new(Vec::new()));
@@ -158,7 +158,7 @@ async fn executed(answer: fn(u32) -> Result<(), ActionError>) -> (loopwright::Ro
 }
 
 #[tokio::test]
-async fn an_executor_that_fails_is_tried_again_with_the_same_key() {
+async fn executor_that_fails_is_retried_with_the_same_key() {
     let (report, keys) = executed(|call| if call == 0 { Err(ActionError::Exec("down".into())) } else { Ok(()) }).await;
     assert_eq!(report.outcome, Some(RoundOutcome::Shipped), "{}", report.render());
     assert_eq!(report.outbox[0].receipt.as_deref(), Some("request 7"));
@@ -166,14 +166,14 @@ async fn an_executor_that_fails_is_tried_again_with_the_same_key() {
 }
 
 #[tokio::test]
-async fn an_executor_that_always_fails_is_given_up_after_three_tries() {
+async fn executor_that_always_fails_is_given_up_after_three_attempts() {
     let (report, keys) = executed(|_| Err(ActionError::Exec("down".into()))).await;
     assert_eq!(report.outcome, Some(RoundOutcome::Failed), "{}", report.render());
     assert_eq!((keys.len(), report.outbox[0].state.as_str()), (3, "quarantined"));
 }
 
 #[tokio::test]
-async fn an_executors_no_and_its_doubt_are_not_tried_again() {
+async fn refusal_and_doubt_of_an_executor_are_not_retried() {
     let (report, keys) = executed(|_| Err(ActionError::Refused("not here".into()))).await;
     assert_eq!((report.outcome, keys.len()), (Some(RoundOutcome::Refused), 1), "{}", report.render());
     let (report, keys) = executed(|_| Err(ActionError::InDoubt("the line went dead".into()))).await;
@@ -181,7 +181,7 @@ async fn an_executors_no_and_its_doubt_are_not_tried_again() {
     assert_eq!(report.outbox[0].state, "in-doubt");
 }
 
-/// A round whose one delivery is in doubt, and the engine that knows it.
+/// A round whose one delivery is in doubt, and its engine.
 async fn doubtful(world: &World) -> (LoopEngine, loopwright::RoundReport) {
     let executor = CallbackActionExecutor(|_: &LoopSpec, _: &ProposedAction, _: &str| {
         Err::<ActionReceipt, _>(ActionError::InDoubt("the line went dead".into()))
@@ -199,7 +199,7 @@ async fn open_questions(engine: &LoopEngine) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_doubt_ends_when_a_person_has_looked_and_says_it_is_there() {
+async fn doubt_ends_when_a_person_confirms_the_delivery() {
     let world = World::new();
     let (engine, report) = doubtful(&world).await;
     assert_eq!(open_questions(&engine).await, ["in-doubt"]);
@@ -213,7 +213,7 @@ async fn a_doubt_ends_when_a_person_has_looked_and_says_it_is_there() {
 }
 
 #[tokio::test]
-async fn a_doubt_ends_when_a_person_has_looked_and_says_it_is_not_there() {
+async fn doubt_ends_when_a_person_denies_the_delivery() {
     let world = World::new();
     let (engine, report) = doubtful(&world).await;
     let settled = engine.deny(&report.round, "ada", "nothing arrived").await.expect("it is in doubt");
@@ -223,7 +223,7 @@ async fn a_doubt_ends_when_a_person_has_looked_and_says_it_is_not_there() {
 }
 
 #[tokio::test]
-async fn a_sink_that_fails_changes_nothing_but_is_told() {
+async fn failing_sink_changes_nothing_and_is_reported() {
     let world = World::new();
     let (bad, good, troubles) = (Told::failing(), Told::default(), SinkTroubles::default());
     let builder = LoopEngine::builder(reporting()).maker(reporter()).checker(judge_report("pass", 5));
@@ -231,12 +231,12 @@ async fn a_sink_that_fails_changes_nothing_but_is_told() {
     let report = world.build(builder).await.run_once().await.expect("a round");
     assert_eq!(report.outcome, Some(RoundOutcome::Reported), "{}", report.render());
     assert_eq!((bad.words(), good.words()), (vec!["reported"], vec!["reported"]));
-    let expected = format!("{}: deliver the round's report: the letter box is full", report.round);
+    let expected = format!("{}: deliver the round's report: the mailbox is full", report.round);
     assert_eq!(troubles.all(), [expected]);
 }
 
 #[tokio::test]
-async fn a_role_without_an_agent_and_a_bad_spec_are_told_before_any_round() {
+async fn role_without_an_agent_and_bad_spec_are_errors_before_any_round() {
     let world = World::new();
     let build = |builder: loopwright::LoopEngineBuilder| builder.build(world.settings(), world.repo.path().to_owned());
     let error = build(LoopEngine::builder(ungated()).maker(mender())).await.err().expect("no checker");
@@ -284,10 +284,10 @@ async fn several_loops_share_one_state_directory() {
     assert!(verified.is_ok(), "{:?}", verified.broken);
 }
 
-/// A maker that works on until its neighbour has had a whole round: were it taken for a left-over of a dead engine, it would
-/// be ended and its round resumed under it.
+/// A maker that keeps working until its neighbour has completed a whole round. If the engine mistook it for the
+/// leftover of a dead engine, it would end the maker and resume its round.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_round_under_way_is_not_taken_for_an_abandoned_one() {
+async fn running_round_is_not_mistaken_for_an_abandoned_one() {
     let world = World::new();
     let flags = tempfile::tempdir().expect("a folder");
     let (here, go_on) = (flags.path().join("here"), flags.path().join("go-on"));
@@ -297,7 +297,7 @@ async fn a_round_under_way_is_not_taken_for_an_abandoned_one() {
         go_on.display()
     );
     let maker = CommandAgent::new(&["sh", "-c", &script].map(str::to_owned)).expect("a good argv");
-    // The maker is told to go on by a file of the host.
+    // A file of the host releases the maker.
     let spec = LoopSpec { sandbox: SandboxMode::Off, ..ungated() };
     let slow = world.build(LoopEngine::builder(spec).maker(maker).checker(judge("pass", 5))).await;
     let quick = LoopEngine::builder(reporting()).maker(reporter()).checker(judge_report("pass", 4));

@@ -1,18 +1,18 @@
-//! The examples are programs that people run first: each runs here as it stands, without key or network, and tells what it
-//! says it tells. Cargo builds them with the tests.
+//! The examples are the first programs that people run: each runs here unchanged, without a key or network, and prints
+//! what it promises. Cargo builds them with the tests.
 #![expect(clippy::disallowed_methods, reason = "the examples are started as a person starts them")]
 
 use std::path::PathBuf;
 use std::process::Command;
 
-/// The example's program, beside the folder of this test's own.
+/// The example's program, in the folder beside this test's own.
 fn program(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a test has a path");
     let target = test.parent().and_then(|deps| deps.parent()).expect("tests are in target/<profile>/deps");
     target.join("examples").join(name)
 }
 
-/// Runs an example with nothing but a path to programs, and answers with what it printed.
+/// Runs an example with only PATH set, and returns its output.
 fn run(name: &str) -> String {
     let home = tempfile::tempdir().expect("a folder");
     let program = program(name);
@@ -28,7 +28,7 @@ fn run(name: &str) -> String {
 }
 
 #[test]
-fn report_tells_what_the_maker_found_and_that_nobody_checked_it() {
+fn report_shows_the_makers_findings_and_that_there_was_no_checker() {
     let told = run("report");
     assert!(told.starts_with("# read-sum: reported\n"), "{told}");
     assert!(told.contains("> - sum.sh line 1 subtracts: echo $(( $1 - $2 ))"), "{told}");
@@ -36,7 +36,7 @@ fn report_tells_what_the_maker_found_and_that_nobody_checked_it() {
 }
 
 #[test]
-fn approve_ships_after_the_programs_yes_and_leaves_the_checkout_alone() {
+fn approve_ships_after_the_programs_approval_and_leaves_the_checkout_alone() {
     let told = run("approve");
     let lines: Vec<_> = told.lines().collect();
     assert_eq!(lines[..4], ["outcome: escalated", "changed: sum.sh +1 -1", "gate tests: passed", "outcome: shipped"]);
@@ -57,9 +57,9 @@ fn custom_agent_plays_both_roles_and_its_usage_is_counted() {
 }
 
 #[test]
-fn scheduler_runs_what_is_due_and_nothing_else() {
+fn scheduler_runs_only_due_loops() {
     let told = run("scheduler");
-    // A fourth may have begun before it was stopped.
+    // A fourth round may have started before the stop.
     assert!((3..=4).contains(&told.lines().count()) && told.lines().all(|line| line == "pulse: reported"), "{told}");
 }
 

@@ -1,5 +1,5 @@
-//! The fuzz targets' entry points, driven on every build by bounded random changes of what was recorded: no reader of bytes
-//! that others wrote panics. The numbers are the same in every run; a failure prints the input.
+//! The fuzz targets' entry points, run on every build with bounded random changes of recorded input: no reader of
+//! foreign bytes panics. The random numbers are the same in every run; a failure prints the input.
 
 #[path = "../../../fuzz/entry.rs"]
 mod entry;
@@ -7,11 +7,11 @@ mod entry;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-/// Changed forms of each recorded input.
+/// Variants of each recorded input.
 const TIMES: usize = 150;
-/// Bytes of one input that are changed.
+/// The most bytes of one input that are changed.
 const BYTES_MAX: usize = 64 << 10;
-/// What is put in where it may hurt.
+/// Byte sequences that are likely to break a parser.
 const WORDS: [&[u8]; 16] = [
     b"\"",
     b"\\",
@@ -31,7 +31,7 @@ const WORDS: [&[u8]; 16] = [
     b"\xe2\x80\xae",
 ];
 
-/// Numbers that look random and are the same each time (xorshift).
+/// Pseudo-random numbers that are the same in each run (xorshift).
 struct Numbers(u64);
 
 impl Numbers {
@@ -42,8 +42,8 @@ impl Numbers {
         usize::try_from(self.0 >> 33).unwrap_or(0) % below.max(1)
     }
 
-    /// A part of a text, short more often than long, and often where a value begins: what lies in the middle of words seldom
-    /// hurts.
+    /// A range of a text, short more often than long, and often at the start of a value: changes in the middle of words
+    /// seldom break a parser.
     fn part(&mut self, bytes: &[u8]) -> std::ops::Range<usize> {
         let (anywhere, length) = (self.next(bytes.len()), bytes.len());
         let value = bytes[anywhere..].iter().position(|byte| matches!(byte, b':' | b',' | b'['));
@@ -56,7 +56,7 @@ impl Numbers {
     }
 }
 
-/// One to four changes.
+/// Applies one to four changes.
 fn changed(input: &[u8], others: &[Vec<u8>], numbers: &mut Numbers) -> Vec<u8> {
     let mut bytes = input.to_vec();
     for _ in 0..=numbers.next(4) {
@@ -136,7 +136,7 @@ fn no_stream_of_an_agent_breaks_its_reader() {
             .find(|path| path.file_name().is_some_and(|found| found.to_string_lossy().starts_with(name)));
         let inputs = files(&folder.expect("recorded streams"), &["jsonl"]);
         let first = u8::try_from(at).expect("few agents");
-        // The byte that says which agent it is stays.
+        // The byte that selects the agent stays.
         never_panics(&inputs, |bytes| entry::stream(&[&[first], bytes].concat()));
     }
 }
@@ -172,10 +172,10 @@ fn planted_panic_is_found() {
     let inputs = files(&here("tests/streams/codex-0.166.0"), &["jsonl"]);
     let planted = |bytes: &[u8]| {
         let text = String::from_utf8_lossy(bytes);
-        // As a reader might that believes every line of usage to have a number.
+        // Like a reader that assumes a number in every usage line.
         let figures = text.split("\"input_tokens\":").skip(1);
         figures.for_each(|rest| assert!(rest.starts_with(|c: char| c.is_ascii_digit()), "planted"));
     };
     let found = drive(&inputs, planted).expect("the changes find it");
-    assert!(!inputs.contains(&found), "what was recorded does not do it by itself");
+    assert!(!inputs.contains(&found), "the recorded input alone does not cause it");
 }

@@ -1,4 +1,4 @@
-//! The way out, end to end: a real bare repository and real files, with the world failing at every step.
+//! Deliveries end to end: a real bare repository and real files, with faults at every step.
 
 #![expect(clippy::unwrap_used, reason = "the fixture is a test too")]
 
@@ -73,7 +73,7 @@ impl World {
         self.delivery(StagedItem { title: Some("Fix the sign".to_owned()), ..item })
     }
 
-    /// What the forge's repository says about a branch.
+    /// The commit of a branch in the forge's repository.
     fn branch(&self, name: &str) -> String {
         git(&self.root().join("repo.git"), &["rev-parse", &format!("refs/heads/{name}")])
     }
@@ -109,7 +109,7 @@ fn targeted(position: u32, kind: ActionKind, target: &str, body: &str) -> Staged
     StagedItem { target: Some(target.to_owned()), ..StagedItem::new(position, "x", kind, body) }
 }
 
-/// Fails the n-th time that a site is passed at a moment.
+/// Fails the n-th call of a site at a moment.
 struct FailAt {
     site: &'static str,
     moment: SeamMoment,
@@ -182,7 +182,7 @@ async fn second_delivery_of_a_key_returns_the_first_receipt_and_writes_nothing()
     let first = forge.deliver(&pull).await.expect("it is delivered");
     let edited = std::fs::read_to_string(&first.place).expect("a page").replace("state: open", "state: closed");
     std::fs::write(&first.place, &edited).expect("a person may edit");
-    // Somebody works on the branch; the item was delivered all the same.
+    // Another user works on the branch; the item counts as delivered anyway.
     git(&world.root().join("repo.git"), &["update-ref", "refs/heads/loop/fixer/r1", world.base.as_str()]);
     let again = sent(deliver_one(&forge, &Seam::none(), &pull, PriorDelivery::MaybeSent).await);
     assert_eq!(again, first);
@@ -201,7 +201,7 @@ async fn success_whose_answer_is_lost_is_found_by_its_marker() {
     assert_eq!(world.pages().len(), 1);
 }
 
-/// Each try is a new forge, as after a restart of the process.
+/// Each attempt uses a new forge, as after a restart of the process.
 #[tokio::test]
 async fn every_crash_point_of_every_kind_leaves_one_effect() {
     let kinds = [
@@ -227,7 +227,7 @@ async fn every_crash_point_of_every_kind_leaves_one_effect() {
             let seam = fail_once(site, moment);
             let faulty = loopwright::git::Git::new(seam.clone());
             let engine = EngineRepo::open(faulty, world.engine.dir().to_owned(), loopwright::git::ObjectFormat::Sha1);
-            // Opening meets no fault of ours: the repository is there, so no git is called.
+            // Opening hits no injected fault: the repository exists, so git is not called.
             let engine = engine.await.expect("it is there");
             let clock = Arc::new(SteppingClock::new(1_700_000_000_000, 1000));
             let mut prior = PriorDelivery::Fresh;
@@ -246,7 +246,7 @@ async fn every_crash_point_of_every_kind_leaves_one_effect() {
             assert_eq!(world.pages().len(), index + 1, "{kind} {site} {moment:?}: {:?}", world.pages());
         }
     }
-    assert!(faults > 20, "the faults must be met: {faults}");
+    assert!(faults > 20, "the faults must strike: {faults}");
 }
 
 #[tokio::test]
@@ -282,7 +282,7 @@ async fn racing_deliverers_get_different_numbers_and_one_effect_each() {
     let mut tasks = Vec::new();
     for round in 0..4 {
         for position in 1..=6 {
-            // Two forges, as two processes would have; every item is delivered twice.
+            // Two forges, as in two processes; every item is delivered twice.
             let forge = world.forge().await;
             let item =
                 targeted(position, ActionKind::IssueComment, "7", &format!("comment {position} of copy {round}"));
@@ -304,7 +304,7 @@ async fn racing_deliverers_of_one_pull_request_push_once() {
     let world = World::new().await;
     let (one, two, pull) = (world.forge().await, world.forge().await, world.pull());
     let (first, second) = tokio::join!(one.deliver(&pull), two.deliver(&pull));
-    // One of them may have met the other's lock in git; trying again is what the caller does.
+    // One of them may have hit the other's lock in git; the caller retries then.
     let receipts = [first, second].map(|receipt| receipt.map_err(|error| error.kind));
     assert!(
         receipts.iter().all(|receipt| receipt.is_ok() || *receipt == Err(DeliverErrorKind::Transient)),
@@ -339,7 +339,7 @@ async fn work_on_top_of_our_commit_is_left_to_a_human() {
     let repo = world.root().join("repo.git");
     let more = git(&repo, &["commit-tree", world.tree.as_str(), "-p", world.commit.as_str(), "-m", "mine"]);
     git(&repo, &["update-ref", "refs/heads/loop/fixer/r1", &more]);
-    let error = forge.deliver(&world.pull()).await.expect_err("somebody worked on it");
+    let error = forge.deliver(&world.pull()).await.expect_err("another user worked on it");
     assert_eq!(error.kind, DeliverErrorKind::InDoubt);
     assert_eq!(world.branch("loop/fixer/r1"), more);
 }
@@ -382,14 +382,14 @@ async fn commit_moves_base_forward_and_only_forward() {
     );
     let (front, _) = world.page("messages/1.md");
     assert_eq!((front.text("kind"), front.text("branch")), (Some("commit"), Some("main")));
-    // Somebody else's commit stands on base: ours no longer fits.
+    // Another user's commit is on base: ours no longer fits.
     let repo = world.root().join("repo.git");
     let other = git(&repo, &["commit-tree", world.tree.as_str(), "-p", world.base.as_str(), "-m", "theirs"]);
     git(&repo, &["update-ref", "refs/heads/main", &other]);
     let error = forge.deliver(&commit(2)).await.expect_err("base moved");
     assert_eq!(error.kind, DeliverErrorKind::Refused, "{error}");
     assert_eq!(world.branch("main"), other);
-    // Somebody built on ours: it is there already.
+    // Another user built on our commit: it is already contained.
     let above = git(&repo, &["commit-tree", world.tree.as_str(), "-p", world.commit.as_str(), "-m", "above"]);
     git(&repo, &["update-ref", "refs/heads/main", &above]);
     forge.deliver(&commit(3)).await.expect("it is contained");
@@ -443,13 +443,13 @@ async fn every_kind_has_a_readable_file() {
         assert!(body.contains(text), "{path}: {body}");
     }
     let (review, _) = world.page("pulls/1/0003-review.md");
-    assert_eq!(review.text("head"), Some(world.commit.as_str()), "a review speaks about a commit");
+    assert_eq!(review.text("head"), Some(world.commit.as_str()), "a review is about a commit");
     let expected: BTreeSet<_> = expected.iter().map(|(path, _, _)| (*path).to_owned()).collect();
     assert_eq!(world.pages(), expected);
     private(&world.root());
 }
 
-/// Nothing that we wrote can be read by others.
+/// Checks that no other user can read what we wrote.
 fn private(folder: &Path) {
     for entry in std::fs::read_dir(folder).expect("the folder is there") {
         let path = entry.expect("an entry can be read").path();
@@ -465,7 +465,7 @@ fn private(folder: &Path) {
 }
 
 #[tokio::test]
-async fn new_pull_request_does_not_inherit_comments_on_a_number_that_was_not_there() {
+async fn new_pull_request_does_not_inherit_comments_on_an_unused_number() {
     let world = World::new().await;
     let forge = world.forge().await;
     forge.deliver(&world.delivery(targeted(2, ActionKind::PrComment, "7", "Hm."))).await.expect("it is delivered");
@@ -473,7 +473,7 @@ async fn new_pull_request_does_not_inherit_comments_on_a_number_that_was_not_the
 }
 
 #[tokio::test]
-async fn key_that_is_no_plain_word_is_refused() {
+async fn key_that_is_not_a_plain_word_is_refused() {
     let world = World::new().await;
     let forge = world.forge().await;
     for key in ["", "../../x", "a/b", "a.b"] {
@@ -491,7 +491,7 @@ async fn engine_written_request_carries_facts_alone() {
     assert_eq!(body, "# Keep the docs true\n\n| fact | value |\n|---|---|\n| gates | tests passed |\n");
 }
 
-/// A forge that answers as it is told.
+/// A forge with configured answers.
 struct Told {
     deliver: Result<DeliveryReceipt, DeliverError>,
     find: Vec<Result<DeliveryLookup, DeliverError>>,
@@ -512,7 +512,7 @@ impl Deliver for Told {
 }
 
 #[tokio::test]
-async fn what_a_forge_says_decides_what_happens_next() {
+async fn answer_of_a_forge_decides_the_next_step() {
     let world = World::new().await;
     let item = world.pull();
     let receipt = DeliveryReceipt { place: "there".to_owned(), head: None, at_ms: 1 };

@@ -1,4 +1,4 @@
-//! Probes without a round: what they find, what they leave out, and that "no" leaves nothing behind.
+//! Probes without a round: which items they find and leave out, and that "no" leaves nothing behind.
 
 use loopwright::git::UserRepo;
 use loopwright::probe::ProbeResult;
@@ -93,7 +93,7 @@ async fn commit_is_work_until_it_is_processed_and_the_next_one_is_work_again() {
     world.settle(&spec, &first, "processed").await;
     assert_eq!(world.ask(&spec).await, ProbeResult::None);
     assert_eq!(world.ask(&spec).await, ProbeResult::None);
-    // What is remembered gives way to what is written: a person wants it once more.
+    // Stored rows override earlier results: a person requests it again.
     world.settle(&spec, &first, "failed").await;
     assert_eq!(world.keys(&spec).await, std::slice::from_ref(&first));
     world.settle(&spec, &first, "waiting").await;
@@ -107,7 +107,7 @@ async fn commit_is_work_until_it_is_processed_and_the_next_one_is_work_again() {
 }
 
 #[tokio::test]
-async fn files_are_work_when_base_has_others_at_the_globs() {
+async fn files_are_work_when_base_changes_at_the_globs() {
     let world = World::new().await;
     let mut spec = named("files");
     assert!(world.keys(&spec).await[0].contains("there are none"));
@@ -140,7 +140,7 @@ async fn local_forge_s_open_work_is_found_without_the_loop_s_own() {
     let before = world.keys(&issues).await;
     assert!(before[0].starts_with("issue-3@"), "{before:?}");
     world.page("issues/3/0002-comment.md", "---\nkind: issue-comment\nloop: look\n---\n\nI look.\n");
-    assert_eq!(world.keys(&issues).await, before, "what the loop says itself is no news to it");
+    assert_eq!(world.keys(&issues).await, before, "the loop's own comments are no news to it");
     world.page("issues/3/0003-comment.md", "---\nkind: issue-comment\n---\n\nStill wrong.\n");
     assert_ne!(world.keys(&issues).await, before);
     let checks = named("failing-ci");
@@ -153,7 +153,7 @@ async fn local_forge_s_open_work_is_found_without_the_loop_s_own() {
     assert!(told[0].starts_with("failed:") && told[0].contains("no forge `github` is connected here"), "{told:?}");
 }
 
-/// The query as a loop file has it.
+/// The query as written in a loop file.
 fn asking(probe: &str) -> LoopSpec {
     let text = format!("---\nname: look\nintent: look\non: {{ probe: {{ {probe} }} }}\n---\n# Maker\nLook.\n");
     loopwright::spec::read_loop_file("look.md", text.as_bytes()).unwrap_or_else(|why| panic!("{why}")).into_spec()
@@ -213,7 +213,7 @@ async fn pull_requests_and_checks_are_found_by_query() {
 }
 
 #[tokio::test]
-async fn commits_and_files_are_looked_for_on_the_branch_that_is_asked_about() {
+async fn commits_and_files_are_read_from_the_probes_branch() {
     let world = World::new().await;
     world.repo.git(["branch", "release"]);
     let release = world.repo.head();
@@ -229,7 +229,7 @@ async fn commits_and_files_are_looked_for_on_the_branch_that_is_asked_about() {
 }
 
 #[tokio::test]
-async fn command_s_exit_code_is_its_answer_and_nothing_stays_of_it() {
+async fn exit_code_of_a_command_is_its_answer_and_nothing_stays_behind() {
     let world = World::new().await;
     assert_eq!(world.keys(&command("cat src/a; echo; echo two", ItemsForm::Lines)).await, ["1"]);
     assert_eq!(world.ask(&command("exit 1", ItemsForm::Lines)).await, ProbeResult::None);
@@ -247,7 +247,7 @@ async fn command_s_exit_code_is_its_answer_and_nothing_stays_of_it() {
 }
 
 #[tokio::test]
-async fn probe_that_wants_several_items_a_round_gets_so_many() {
+async fn probe_with_a_batch_gets_that_many_items_a_round() {
     let world = World::new().await;
     let run = ["sh", "-c", "echo a; echo b; echo c; echo d"].map(str::to_owned).to_vec();
     let spec = probing(ProbeSpec::Run { run, items: ItemsForm::Lines, batch: 2 });
@@ -260,10 +260,10 @@ async fn probe_that_wants_several_items_a_round_gets_so_many() {
 }
 
 #[tokio::test]
-async fn outdated_says_what_it_cannot_know() {
+async fn outdated_reports_why_it_cannot_answer() {
     let world = World::new().await;
     let told = world.keys(&named("outdated")).await;
-    assert!(told[0].contains("knows Cargo.toml, package.json, go.mod"), "{told:?}");
+    assert!(told[0].contains("supports Cargo.toml, package.json, go.mod"), "{told:?}");
     world.repo.write("package.json", "{}").commit("a manifest");
     let told = world.keys(&named("outdated")).await;
     assert!(told[0].contains("for package.json name the hosts of its registry"), "{told:?}");

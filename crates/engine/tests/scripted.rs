@@ -1,4 +1,5 @@
-//! The scripted agent as real processes. This program has its own `main`, since it is executed again to host scripts.
+//! The scripted agent as real processes. This program has its own `main`, since it executes itself again to host
+//! scripts.
 #![expect(clippy::print_stdout, reason = "the list of tests and their ends are what a test program prints")]
 
 use loopwright::agents::{
@@ -21,8 +22,8 @@ macro_rules! tests {
 }
 
 tests![
-    steps_change_files_stage_items_and_tell_usage,
-    usage_is_a_known_zero_when_nothing_is_said_and_unknown_when_it_cannot_be_believed,
+    steps_change_files_stage_items_and_report_usage,
+    usage_is_zero_when_not_reported_and_unknown_when_implausible,
     text_that_looks_like_a_note_is_text,
     usage_past_the_ceiling_ends_the_tree,
     turns_past_the_ceiling_end_the_tree,
@@ -31,23 +32,23 @@ tests![
     maker_has_no_way_to_write_a_verdict,
     agent_that_ignores_term_is_killed,
     children_that_leave_the_session_do_not_survive,
-    child_that_holds_the_pipe_makes_the_end_leaky_and_blocks_nobody,
+    child_that_holds_the_pipe_makes_the_end_leaky_and_blocks_nothing,
     fork_bomb_is_cleaned_up_to_the_last_process,
-    death_by_signal_is_told,
+    death_by_signal_is_reported,
     stopped_agent_is_ended_by_its_ceiling,
-    flood_is_cut_and_told,
-    odd_bytes_reach_the_log_as_they_are,
+    flood_is_cut_and_reported,
+    odd_bytes_reach_the_log_unchanged,
     links_pipes_and_folders_can_be_made,
-    git_and_programs_run_and_their_failures_are_told,
-    probes_tell_what_they_found,
+    git_and_programs_run_and_their_failures_are_reported,
+    probes_report_their_findings,
     agent_can_signal_its_parent_where_nothing_contains_it,
     agent_waits_for_a_file,
-    host_is_used_up_only_so_far,
+    host_is_filled_only_to_a_limit,
     honest_cannot_is_staged,
     script_without_a_block_for_the_role_is_exhausted,
 ];
 
-/// Speaks the little of libtest's language that test runners need.
+/// Implements the part of libtest's interface that test runners need.
 fn main() {
     main_if_asked();
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -65,7 +66,7 @@ fn main() {
         (false, false) => filters.iter().any(|filter| name.contains(filter.as_str())),
     };
     for (name, test) in TESTS.iter().filter(|(name, _)| wanted(name)) {
-        // A panic ends the program with its message, which is what a runner looks at.
+        // A panic ends the program with its message, which a runner reads.
         test();
         println!("{name}: ok");
     }
@@ -78,7 +79,7 @@ struct Stage {
     prefix: String,
 }
 
-/// What came of a run.
+/// The result of a run.
 struct Played {
     result: Result<AgentOutcome, AgentError>,
     log: Vec<String>,
@@ -91,7 +92,7 @@ impl Played {
     }
 }
 
-/// Keeps the events, and throws the switch when the agent says `ready`.
+/// Records the events, and cancels when the agent prints `ready`.
 #[derive(Default)]
 struct Seen(Vec<String>, CancelToken);
 
@@ -188,7 +189,7 @@ fn tokens(input: u64, output: u64) -> AgentUsage {
     AgentUsage::Reported(Tokens { input, output, ..Tokens::default() })
 }
 
-fn steps_change_files_stage_items_and_tell_usage() {
+fn steps_change_files_stage_items_and_report_usage() {
     let stage = Stage::new();
     std::fs::write(stage.path("work/calc.py"), "def add(a, b):\n    return a - b\n").expect("a file can be written");
     let played = stage.play(
@@ -206,7 +207,7 @@ fn steps_change_files_stage_items_and_tell_usage() {
     assert_eq!(played.log, ["I will fix the sign", usage, "done", "Finished { how: Exited(7) }"]);
 }
 
-fn usage_is_a_known_zero_when_nothing_is_said_and_unknown_when_it_cannot_be_believed() {
+fn usage_is_zero_when_not_reported_and_unknown_when_implausible() {
     let table = [
         ("say hi", tokens(0, 0)),
         ("usage input=5\nusage output=7", tokens(5, 7)),
@@ -320,7 +321,7 @@ fn agent_that_ignores_term_is_killed() {
 
 fn children_that_leave_the_session_do_not_survive() {
     let stage = Stage::new();
-    // Were the late writer alive after the run, `play` would have found it by its cookie.
+    // If the late writer were alive after the run, `play` would find it by its cookie.
     let played = stage.play("setsid-child sleep 600\nwrite-later 600000 late.txt too late\nsay gone");
     assert_eq!((played.outcome().how, played.outcome().leaky), (RunEnd::Exited(0), false));
     assert!(!stage.path("work/late.txt").exists());
@@ -333,7 +334,7 @@ fn children_that_leave_the_session_do_not_survive() {
     assert_eq!(pid, leader, "the child leads a session of its own");
 }
 
-fn child_that_holds_the_pipe_makes_the_end_leaky_and_blocks_nobody() {
+fn child_that_holds_the_pipe_makes_the_end_leaky_and_blocks_nothing() {
     let played = Stage::new().play("leak-pipe\nsay gone");
     assert_eq!((played.outcome().how, played.outcome().leaky), (RunEnd::Exited(0), true));
 }
@@ -343,7 +344,7 @@ fn fork_bomb_is_cleaned_up_to_the_last_process() {
     assert_eq!(played.outcome().how, RunEnd::Cancelled);
 }
 
-fn death_by_signal_is_told() {
+fn death_by_signal_is_reported() {
     let stage = Stage::new();
     for (signal, number) in [("KILL", 9), ("SIGTERM", 15), ("SEGV", 11), ("PIPE", 13), ("ABRT", 6)] {
         assert_eq!(stage.play(&format!("say bye\ndie {signal}")).outcome().how, RunEnd::Signaled(number), "{signal}");
@@ -357,7 +358,7 @@ fn stopped_agent_is_ended_by_its_ceiling() {
     assert_eq!((played.outcome().limit, played.outcome().text.as_str()), (Some(BudgetLimit::Wall), ""));
 }
 
-fn flood_is_cut_and_told() {
+fn flood_is_cut_and_reported() {
     let mut stage = Stage::new();
     for (script, total) in [("flood 1M", 1 << 20), ("flood 1M line", 1 << 20), ("flood 1000 lines", 2000)] {
         let played = stage.play(script);
@@ -371,7 +372,7 @@ fn flood_is_cut_and_told() {
     }
 }
 
-fn odd_bytes_reach_the_log_as_they_are() {
+fn odd_bytes_reach_the_log_unchanged() {
     let played = Stage::new().play("bytes ff00c3280a1b5b\nusage input=1\nsay end");
     assert_eq!(played.log[0], "\\xff\\x00\\xc3(");
     assert_eq!(played.outcome().text, "\u{fffd}\0\u{fffd}(\n\u{1b}[end");
@@ -390,7 +391,7 @@ fn links_pipes_and_folders_can_be_made() {
     assert!(!stage.path("work/gone").exists() && !stage.path("work/b").exists());
 }
 
-fn git_and_programs_run_and_their_failures_are_told() {
+fn git_and_programs_run_and_their_failures_are_reported() {
     let stage = Stage::new();
     let script = "git init -q\nwrite a.txt hi\ncommit a first change\ngit log --format=%an:%s\nrun sh -c \"exit 3\"\nrun no-such-program\nsay on";
     let played = stage.play(script);
@@ -401,7 +402,7 @@ fn git_and_programs_run_and_their_failures_are_told() {
     assert_eq!(outcome.text, text, "{}", outcome.stderr.to_lossy_string());
 }
 
-fn probes_tell_what_they_found() {
+fn probes_report_their_findings() {
     let stage = Stage::new();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback is there");
     let open = listener.local_addr().expect("it is bound").port();
@@ -445,7 +446,8 @@ fn agent_waits_for_a_file() {
     let flag = stage.path("flag");
     let script = format!("sleep-until {}\nsay it came", flag.display());
     let played = stage.play_as(Role::Maker, &script, |_| {
-        // Were the search blind, a search that finds nothing left at the end of every test would mean nothing.
+        // Checks that the search finds running processes; otherwise the empty result at the end of every test would
+        // prove nothing.
         let found = || !loopwright_sandbox::leftovers(&stage.prefix).is_empty();
         loopwright_testkit::wait::until("the running tree to be found", Duration::from_secs(10), found);
         std::fs::write(&flag, "").expect("a file can be written");
@@ -453,7 +455,7 @@ fn agent_waits_for_a_file() {
     assert_eq!(played.outcome().text, "it came");
 }
 
-fn host_is_used_up_only_so_far() {
+fn host_is_filled_only_to_a_limit() {
     let stage = Stage::new();
     let played = stage.play("eat-memory 8M\nfill-disk 3M\nsay full");
     assert_eq!(played.outcome().text, "full");

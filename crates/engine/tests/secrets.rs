@@ -1,5 +1,5 @@
-//! Canaries: a secret that a maker gets hold of is in no byte that stays, whatever way it took. The state directory, the
-//! user's repository and the local forge are searched, every git object and every spelling included.
+//! Canaries: a secret that a maker obtains is in no byte that stays, by any route. The tests search the state
+//! directory, the user's repository and the local forge, including every git object and every encoding.
 
 mod common;
 
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 const CANARY: &str = "cnry-7Qx2/Kp9+Wm4vT8zR1nB6sLd";
 
-/// The spellings that are searched for, each as its bytes.
+/// The encodings to search for, as bytes.
 fn spellings() -> Vec<(&'static str, Vec<u8>)> {
     let base64 = "Y25yeS03UXgyL0twOStXbTR2VDh6UjFuQjZzTGQ=";
     let wide = CANARY.bytes().flat_map(|byte| [byte, 0]).collect();
@@ -29,7 +29,8 @@ fn spellings() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Plays a shell script as the maker of a trusting loop; it has the canary in `$C`, its base64 in `$B`, its hex in `$H`.
+/// Runs a shell script as the maker of a trusting loop, with the canary in `$C`, its base64 in `$B` and its hex in
+/// `$H`.
 async fn round(world: &World, script: &str) -> RoundReport {
     let hex: String = CANARY.bytes().map(|byte| format!("{byte:02x}")).collect();
     let script = format!(
@@ -57,7 +58,7 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Everything that can be read below a folder: names, bytes, and the objects of every repository, inflated.
+/// Everything readable below a folder: names, bytes, and the inflated objects of every repository.
 fn readable(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let mut paths = Vec::new();
     files(folder, &mut paths);
@@ -95,7 +96,7 @@ fn sightings(world: &World) -> Vec<String> {
     seen
 }
 
-/// What is removed in the background is given its time.
+/// Waits for removals in the background first.
 async fn nowhere(world: &World, way: &str) {
     let trash = || {
         let mut paths = Vec::new();
@@ -106,7 +107,7 @@ async fn nowhere(world: &World, way: &str) {
     assert_eq!(sightings(world), Vec::<String>::new(), "{way}");
 }
 
-/// Ways into a candidate; each refuses the round.
+/// Routes into a candidate; each one gets the round refused.
 const CAUGHT: [(&str, &str); 14] = [
     ("file", "echo \"key = $C\" > config.txt"),
     ("base64 in a file", "printf '%s' \"user:$C\" | base64 -w 20 > blob.txt"),
@@ -137,7 +138,7 @@ async fn a_secret_in_a_candidate_refuses_the_round_and_leaves_no_byte() {
     }
 }
 
-/// Ways that reach no candidate; the round goes on, and the secret is cleaned out of what it leaves.
+/// Routes that reach no candidate; the round continues, and the secret is removed from its outputs.
 const CLEANED: [(&str, &str); 7] = [
     ("words", "echo \"the key is $C\"; echo \"$B $H\""),
     ("errors", "echo \"the key is $C\" >&2"),
@@ -149,7 +150,7 @@ const CLEANED: [(&str, &str); 7] = [
 ];
 
 #[tokio::test]
-async fn a_secret_in_an_agents_words_is_kept_nowhere() {
+async fn secret_in_an_agents_output_is_stored_nowhere() {
     for (way, script) in CLEANED {
         let world = World::new();
         let report = round(&world, script).await;
@@ -159,7 +160,7 @@ async fn a_secret_in_an_agents_words_is_kept_nowhere() {
 }
 
 #[tokio::test]
-async fn a_secret_that_a_gate_prints_is_kept_nowhere() {
+async fn secret_that_a_gate_prints_is_stored_nowhere() {
     let world = World::new();
     world
         .repo

@@ -1,4 +1,4 @@
-//! Triggers against the real kernel and real git: what is signalled, once, and what is not.
+//! Triggers with the real kernel and real git: which changes are signalled, once, and which are not.
 
 mod triggers {
     mod delivering;

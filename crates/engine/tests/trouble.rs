@@ -1,4 +1,5 @@
-//! Rounds whose provider says no, or whose ceiling is met: who goes on, who waits, what is kept, and what a person's word does.
+//! Rounds whose provider is unavailable, or whose ceiling is reached: which agents take over, which rounds wait, what
+//! is stored, and the effect of a person's command.
 
 mod common;
 
@@ -25,7 +26,7 @@ fn one_attempt() -> LoopSpec {
     spec
 }
 
-/// A clock that leaps over every wait.
+/// A clock that skips every wait.
 fn leaping(world: &World) -> EngineSettings {
     EngineSettings { clock: Arc::new(SteppingClock::new(DAWN_MS, 1)), ..world.settings() }
 }
@@ -36,7 +37,7 @@ fn no(kind: TroubleKind, retry_at_ms: Option<i64>) -> AgentOutcome {
     outcome
 }
 
-/// A maker that is kept from its work so often, half done each time, and then does it.
+/// A maker that is blocked this many times, half done each time, and then succeeds.
 fn hindered(
     times: usize,
     kind: TroubleKind,
@@ -57,7 +58,7 @@ fn codes(report: &RoundReport) -> Vec<&str> {
     report.reasons.iter().map(|reason| reason.code.as_str()).collect()
 }
 
-/// Counts waits.
+/// Records waits.
 #[derive(Clone, Default)]
 struct Waits(Arc<Mutex<Vec<String>>>);
 
@@ -76,19 +77,19 @@ impl EventSink for Waits {
 }
 
 #[tokio::test]
-async fn the_next_of_the_chain_goes_on_with_the_same_attempt() {
+async fn next_agent_of_the_chain_continues_the_same_attempt() {
     let world = World::new();
     let first = hindered(9, TroubleKind::Auth, None);
     let builder = LoopEngine::builder(one_attempt()).maker(first).maker_fallback(mender()).checker(judge("pass", 5));
     let engine = builder.build(leaping(&world), world.repo.path()).await.expect("the loop is built");
     let report = engine.run_once().await.expect("a round");
     assert_eq!((report.outcome, report.attempts), (Some(RoundOutcome::Escalated), 1), "{}", report.render());
-    assert!(report.render().contains("puppet: auth (not now); went on with the next agent"), "{}", report.render());
+    assert!(report.render().contains("puppet: auth (not now); continued with the next agent"), "{}", report.render());
     assert_eq!(report.spend.tokens.input, 7, "what the first one used is charged");
 }
 
 #[tokio::test]
-async fn a_round_waits_for_its_provider_and_tells_each_wait_once() {
+async fn round_waits_for_its_provider_and_reports_each_wait_once() {
     let world = World::new();
     let waits = Waits::default();
     let maker = hindered(2, TroubleKind::Overloaded, None);
@@ -99,12 +100,12 @@ async fn a_round_waits_for_its_provider_and_tells_each_wait_once() {
     assert_eq!((report.outcome, report.attempts), (Some(RoundOutcome::Escalated), 1), "{}", report.render());
     assert_eq!((calls.count(), waits.all().len()), (3, 2), "{:?}", waits.all());
     assert_eq!(codes(&report), ["overloaded", "overloaded", "gates-none", "level"]);
-    assert!(calls.all()[0].prompt.contains("Attempt 1 of 1") && !calls.all()[0].prompt.contains("cut short"));
-    assert!(calls.all()[1].prompt.contains("An earlier start of this attempt was cut short"));
+    assert!(calls.all()[0].prompt.contains("Attempt 1 of 1") && !calls.all()[0].prompt.contains("was interrupted"));
+    assert!(calls.all()[1].prompt.contains("An earlier start of this attempt was interrupted"));
 }
 
 #[tokio::test]
-async fn a_far_reset_suspends_with_the_work_kept_and_a_person_lets_it_go_on() {
+async fn far_reset_suspends_with_the_work_kept_and_a_person_resumes() {
     let world = World::new();
     let maker = puppet({
         let inner = hindered(1, TroubleKind::RateLimited, Some(DAWN_MS + 5 * HOUR_MS));
@@ -136,7 +137,7 @@ async fn a_far_reset_suspends_with_the_work_kept_and_a_person_lets_it_go_on() {
 }
 
 #[tokio::test]
-async fn a_checker_in_trouble_is_started_again_without_making_anew() {
+async fn blocked_checker_is_restarted_without_another_maker_run() {
     let world = World::new();
     let maker = mender();
     let made = maker.calls();
@@ -159,7 +160,7 @@ async fn a_checker_in_trouble_is_started_again_without_making_anew() {
 }
 
 #[tokio::test]
-async fn a_ceiling_that_is_met_keeps_the_work_until_it_is_raised() {
+async fn reached_ceiling_keeps_the_work_until_it_is_raised() {
     let world = World::new();
     let maker = puppet(|invocation: &AgentInvocation| {
         write(invocation, "sum.sh", MENDED);
@@ -193,7 +194,7 @@ async fn a_stop_ends_a_wait_at_once() {
     let maker = hindered(9, TroubleKind::RateLimited, None);
     let builder = LoopEngine::builder(one_attempt()).maker(maker).checker(judge("pass", 5));
     let builder = builder.with_events(First(Mutex::new(Some(told))));
-    // The real clock, and a wait of a minute that nobody waits for.
+    // The real clock, and a wait of a minute that is cut short.
     let engine = world.build(builder).await;
     let stopper = engine.clone();
     let stop = async move {
@@ -206,7 +207,7 @@ async fn a_stop_ends_a_wait_at_once() {
 }
 
 #[tokio::test]
-async fn work_that_is_gone_cannot_go_on_and_silence_lets_it_go() {
+async fn round_without_its_workspace_cannot_resume_and_expires() {
     let world = World::new();
     let maker = hindered(9, TroubleKind::RateLimited, Some(DAWN_MS + 5 * HOUR_MS));
     let builder = LoopEngine::builder(one_attempt()).maker(maker).checker(judge("pass", 5));
@@ -218,7 +219,7 @@ async fn work_that_is_gone_cannot_go_on_and_silence_lets_it_go() {
     assert_eq!(old.iter().map(|row| row.id.as_str()).collect::<Vec<_>>(), [later.round.as_str()]);
     let mut repos = std::fs::read_dir(world.state().join("workspaces")).expect("there are workspaces");
     let repo = repos.next().expect("of one repository").expect("that reads").path();
-    std::fs::remove_dir_all(repo.join("rounds").join(&later.round)).expect("somebody removes it");
-    let gone = engine.resume(&later.round, "ada", NOTHING_MORE).await.expect_err("there is nothing to go on from");
+    std::fs::remove_dir_all(repo.join("rounds").join(&later.round)).expect("it can be removed");
+    let gone = engine.resume(&later.round, "ada", NOTHING_MORE).await.expect_err("the workspace no longer exists");
     assert!(matches!(gone, EngineError::WorkGone(_)), "{gone}");
 }

@@ -1,5 +1,5 @@
-//! Workspaces against real files: private to the last inode, sealed by files alone, remade when half
-//! made, removed only when ours.
+//! Workspaces with real files: private to the last inode, sealed from files alone, rebuilt when incomplete, removed
+//! only when ours.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod git_fixture;
@@ -56,7 +56,7 @@ async fn workspace_shares_no_inode_with_the_user_or_the_engine() {
         }
         assert!(!dir.join(".git/objects/info/alternates").exists());
     }
-    // The maker ruins every object it can reach; nobody else notices.
+    // The maker ruins every object it can reach; no other repository changes.
     for path in inodes(&workspace.dir.join(".git")).into_values() {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         fs::write(&path, "ruined").unwrap();
@@ -375,7 +375,8 @@ async fn attributes_convert_the_same_way_out_and_back() {
     fs::write(fixture.repo().join("c.u16"), "wide\n".encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>())
         .unwrap();
     fixture.commit_all("attributes");
-    // A file that was committed with line ends its attributes do not allow: changed for git, not by the maker.
+    // A file that was committed with line ends its attributes do not allow: git sees a change that the maker did not
+    // make.
     fs::write(fixture.path("odd"), "x\r\n").unwrap();
     let blob = git(&fixture.repo(), &["hash-object", "-w", "--no-filters", "../odd"]);
     git(&fixture.repo(), &["update-index", "--add", "--cacheinfo", &format!("100644,{blob},odd.crlf")]);
@@ -450,7 +451,7 @@ async fn checker_snapshot_has_no_git_and_no_write_permission() {
 }
 
 #[tokio::test]
-async fn gate_inputs_are_put_back_from_the_base_whatever_took_their_place() {
+async fn gate_inputs_are_restored_from_the_base_over_any_replacement() {
     let fixture = Fixture::new();
     fixture.write("tests/t.sh", "base test\n");
     fixture.write("tests/gone.sh", "gone\n");
@@ -496,7 +497,7 @@ async fn half_made_workspaces_are_never_used_and_swept_away() {
 }
 
 #[tokio::test]
-async fn workspace_made_again_is_pristine() {
+async fn recreated_workspace_is_pristine() {
     let fixture = Fixture::new();
     let (all, workspace) = fixture.workspace().await;
     write(&workspace.dir, "src/a.txt", "left by a dead round\n");
@@ -572,9 +573,9 @@ async fn many_rounds_of_one_base_are_made_at_the_same_time() {
     }
 }
 
-/// Git reads these names in every folder it walks, also in ignored ones.
+/// Git reads these names in every folder it walks, even in ignored ones.
 #[tokio::test]
-async fn rules_that_are_no_files_are_refused_before_git_opens_them() {
+async fn rules_that_are_not_files_are_refused_before_git_opens_them() {
     for method in [CheckoutMethod::Copy, CheckoutMethod::Overlay] {
         let fixture = Fixture::new();
         let (all, base) = (fixture.workspaces().await, fixture.head().await);
@@ -607,7 +608,7 @@ async fn rules_that_are_folders_or_lead_out_are_refused_and_links_inside_are_not
     assert_eq!(refusals(&seal(&all, &workspace).await), ["a/.gitignore:Special", "target/.gitattributes:Special"]);
 }
 
-/// Permissions do not hold root, so the test gives up what makes it root, also for the programs it starts.
+/// Root bypasses permissions, so the test drops root's capabilities, also for the programs it starts.
 #[test]
 fn new_folder_that_cannot_be_read_is_refused_unless_it_is_ignored() {
     use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, CapabilitySets};
@@ -634,14 +635,14 @@ fn new_folder_that_cannot_be_read_is_refused_unless_it_is_ignored() {
 }
 
 #[tokio::test]
-async fn opened_engine_and_gc_remove_what_dead_ones_left() {
+async fn opened_engine_and_gc_remove_leftovers_of_dead_engines() {
     let fixture = Fixture::new();
     let all = fixture.workspaces().await;
     let repo = fixture.folder(&all, "");
     write(&repo, "trash/r0-1-0/x", "left by a crash");
     write(&repo, "rounds/.half-r1-1-0/owned-by-loopwright", "");
     write(&repo, "rounds/r2/owned-by-loopwright", "");
-    // No folder, so none of ours.
+    // Not a folder, so not ours.
     write(&repo, "trash/a-file", "stays");
     let engine = loopwright::Engine::open(loopwright::EngineSettings::new(fixture.state())).await.unwrap();
     assert!(!repo.join("trash/r0-1-0").exists() && !repo.join("rounds/.half-r1-1-0").exists());

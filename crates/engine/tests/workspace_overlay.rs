@@ -1,5 +1,5 @@
-//! Workspaces as layers on the real kernel: what a program in the overlay did seals to the same tree as the same done in a
-//! copy, views of commits look like checkouts of them, and shared layers stay as they were.
+//! Workspaces as layers on the real kernel: changes by a program in the overlay seal to the same tree as the same
+//! changes in a copy, views of commits look like checkouts of them, and shared layers stay unchanged.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod git_fixture;
@@ -41,7 +41,7 @@ async fn overlay_is_a_clean_private_clone_at_the_base() {
 }
 
 #[tokio::test]
-async fn shared_layers_stay_as_they_were_whatever_a_maker_does() {
+async fn shared_layers_stay_unchanged_under_any_maker() {
     let fixture = Fixture::new();
     let (all, workspace) = fixture.workspace_by(CheckoutMethod::Overlay).await;
     let before = bytes_of(&fixture.folder(&all, "bases"));
@@ -78,7 +78,7 @@ async fn seal_records_every_kind_of_change() {
 }
 
 #[tokio::test]
-async fn names_that_differ_by_case_from_files_nobody_touched_are_refused() {
+async fn names_that_differ_by_case_from_untouched_files_are_refused() {
     let fixture = Fixture::new();
     let all = fixture.workspaces().await;
     let base = fixture.head().await;
@@ -86,10 +86,10 @@ async fn names_that_differ_by_case_from_files_nobody_touched_are_refused() {
         ("echo x > Run.sh; echo x > fine", vec!["Run.sh:Name(CaseCollision)"], vec!["fine:Added"]),
         ("mkdir SRC; echo x > SRC/new", vec!["SRC/new:Name(CaseCollision)"], vec![]),
         ("mkdir src/Deep; echo x > src/Deep/c", vec!["src/Deep/c:Name(CaseCollision)"], vec![]),
-        // A file where another spelling is a folder, and the other way round.
+        // A file where another spelling is a folder, and vice versa.
         ("echo x > Src", vec!["Src:Name(CaseCollision)"], vec![]),
         ("mkdir LINK; echo x > LINK/x", vec!["LINK/x:Name(CaseCollision)"], vec![]),
-        // What goes makes room, a folder only when all of it goes.
+        // A removed name frees its spelling; a folder does so only when all of it is removed.
         ("mv run.sh Run.sh", vec![], vec!["Run.sh:Added", "run.sh:Deleted"]),
         ("mv src/deep src/Deep", vec![], vec!["src/Deep/b.txt:Added", "src/deep/b.txt:Deleted"]),
         ("mkdir SRC; mv src/a.txt SRC/a.txt", vec!["SRC/a.txt:Name(CaseCollision)"], vec!["src/a.txt:Deleted"]),
@@ -166,7 +166,7 @@ async fn ignore_rules_of_base_and_maker_decide_together() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_sealed_is_refused() {
+async fn unsealable_files_are_refused() {
     let fixture = Fixture::new();
     let (all, workspace) = fixture.workspace_by(CheckoutMethod::Overlay).await;
     inside(
@@ -227,7 +227,7 @@ async fn views_of_a_sealed_commit_look_like_a_checkout_of_it() {
 }
 
 #[tokio::test]
-async fn restored_and_hidden_paths_are_found_as_base_or_not_at_all() {
+async fn restored_paths_are_as_in_base_and_hidden_ones_are_missing() {
     let fixture = Fixture::new();
     fixture.write("tests/t.sh", "base test\n");
     fixture.write("tools/lint", "lint\n");
@@ -313,7 +313,7 @@ async fn changed_attributes_make_an_anchor() {
 }
 
 #[tokio::test]
-async fn overlay_is_found_again_and_removed_whatever_its_maker_left() {
+async fn overlay_is_reopened_and_removed_with_any_leftovers() {
     let fixture = Fixture::new();
     let (all, workspace) = fixture.workspace_by(CheckoutMethod::Overlay).await;
     assert_eq!(all.reopen("r1").unwrap().as_ref(), Some(&workspace));
@@ -353,7 +353,7 @@ async fn extra_layers_lie_over_the_base_and_are_not_sealed() {
 }
 
 #[tokio::test]
-async fn half_made_bases_are_made_anew() {
+async fn half_made_bases_are_rebuilt() {
     let fixture = Fixture::new();
     let (all, workspace) = fixture.workspace_by(CheckoutMethod::Overlay).await;
     let base = fixture.folder(&all, "bases").join(workspace.base.as_str());
@@ -373,7 +373,7 @@ fn warm() -> WorkspaceOptions {
     WorkspaceOptions { method: CheckoutMethod::Overlay, warm: WarmStart::Kept, ..WorkspaceOptions::default() }
 }
 
-/// Makes a round's workspace, runs a script in it, and ends the round.
+/// Creates a round's workspace, runs a script in it, and ends the round.
 async fn round(all: &Workspaces, id: &str, base: &Oid, script: &str) -> String {
     let workspace = all.create("fixer", id, base, &warm()).await.unwrap();
     let said = inside(&workspace.files, script);
@@ -383,7 +383,7 @@ async fn round(all: &Workspaces, id: &str, base: &Oid, script: &str) -> String {
 }
 
 #[tokio::test]
-async fn build_outputs_reach_the_next_round_of_the_loop_and_nobody_else() {
+async fn build_outputs_reach_only_the_next_round_of_the_loop() {
     let fixture = Fixture::new();
     let all = fixture.workspaces().await;
     let base = fixture.head().await;
@@ -409,28 +409,28 @@ async fn build_outputs_reach_the_next_round_of_the_loop_and_nobody_else() {
 }
 
 #[tokio::test]
-async fn files_that_the_last_maker_changed_look_younger_than_what_was_built_of_them() {
+async fn files_that_the_last_maker_changed_look_younger_than_their_build_outputs() {
     let fixture = Fixture::new();
     fixture.write("lib/x", "x\n");
     let first = fixture.commit_all("lib");
     let all = fixture.workspaces().await;
-    // As make and cargo do it: an output is good while no source is younger.
+    // Like make and cargo: an output is valid while no source is younger.
     let stale = "test -e target/out && find src lib run.sh -type f -newer target/out | LC_ALL=C sort";
     let build = "mkdir -p target; echo built > target/out";
     round(&all, "r1", &first, &format!("echo changed > src/a.txt; rm run.sh; {build}")).await;
     assert_eq!(round(&all, "r2", &first, &format!("{stale}; {build}")).await, "run.sh\nsrc/a.txt\n");
-    // Built again of what base has: nothing is stale, and nothing is forgotten either.
+    // Built again from base's files: nothing is stale, and nothing is missed either.
     assert_eq!(round(&all, "r3", &first, stale).await, "");
     fixture.write("lib/x", "moved\n");
     let moved = fixture.commit_all("moved");
     assert_eq!(round(&all, "r4", &moved, stale).await, "lib/x\n");
-    // Going back to a base whose layers are older than the outputs.
+    // Back to a base whose layers are older than the outputs.
     assert_eq!(round(&all, "r5", &moved, &format!("{stale}; {build}")).await, "lib/x\n");
     assert_eq!(round(&all, "r6", &first, stale).await, "lib/x\n");
 }
 
 #[tokio::test]
-async fn outputs_never_take_the_place_of_what_base_has() {
+async fn outputs_never_replace_files_of_base() {
     let fixture = Fixture::new();
     let all = fixture.workspaces().await;
     let first = fixture.head().await;
@@ -453,7 +453,7 @@ async fn outputs_never_take_the_place_of_what_base_has() {
 }
 
 #[tokio::test]
-async fn bases_that_no_round_stands_on_go_but_for_the_last_few() {
+async fn unused_bases_are_removed_except_the_last_few() {
     let fixture = Fixture::new();
     let (all, first) = fixture.workspace_by(CheckoutMethod::Overlay).await;
     let mut commits = vec![first.base.clone()];
@@ -477,7 +477,7 @@ async fn bases_that_no_round_stands_on_go_but_for_the_last_few() {
     assert_eq!(inside(&kept.files, "git status --porcelain"), "");
 }
 
-/// Fails the n-th call of git, before it is made or after it took effect.
+/// Fails the n-th git call, before it runs or after it took effect.
 struct Nth {
     left: std::sync::atomic::AtomicI64,
     moment: SeamMoment,
@@ -508,7 +508,7 @@ async fn make_layers(
 }
 
 #[tokio::test]
-async fn whatever_fails_while_layers_are_made_no_half_one_is_ever_used() {
+async fn failure_while_layers_are_made_never_leaves_a_usable_half() {
     let mut points = 0;
     for moment in [SeamMoment::Before, SeamMoment::After] {
         for n in 0.. {
@@ -519,7 +519,7 @@ async fn whatever_fails_while_layers_are_made_no_half_one_is_ever_used() {
             let hook = Arc::new(Nth { left: n.into(), moment });
             let failing = Git::new(Seam::hooked(Arc::clone(&hook) as Arc<dyn SeamHook>));
             let met = make_layers(&fixture, failing, &commits).await.is_err();
-            // A new process after the crash: sweeps, and does everything again.
+            // A new process after the crash sweeps, and does everything again.
             fixture.workspaces().await.sweep().await.unwrap();
             let (workspace, view) = make_layers(&fixture, fixture.git.clone(), &commits).await.unwrap();
             let told = inside(&view, "git status --porcelain; git fsck --strict; cat src/a.txt new; ls src");
@@ -572,7 +572,8 @@ fn edit() -> impl Strategy<Value = String> {
         match what {
             0 | 1 => format!("mkdir -p \"$(dirname {one})\"; printf 'content {content}\\n' > {one}"),
             2 => format!("rm -rf {one}"),
-            // Onto nothing: over something, a rename and the copy that takes its place between layers differ by themselves.
+            // Only onto a free name: otherwise a rename, and the copy that replaces it between layers, differ by
+            // themselves.
             3 => format!("mkdir -p \"$(dirname {two})\"; test -e {two} || test -L {two} || mv -T {one} {two}"),
             4 => format!("rm -rf {one}; mkdir -p {one}; echo in > {one}/inside"),
             5 => format!("rm -rf {one}; mkdir -p \"$(dirname {one})\"; echo file > {one}"),
@@ -589,7 +590,7 @@ fn edit() -> impl Strategy<Value = String> {
     })
 }
 
-/// Paths and folders of which there is more than one spelling, in lower case.
+/// Paths and folders that occur in more than one spelling, in lower case.
 fn twins<'p>(paths: impl Iterator<Item = &'p str>) -> Vec<String> {
     let folders = |path: &'p str| path.match_indices('/').map(|(at, _)| &path[..at]).chain([path]).collect::<Vec<_>>();
     let mut spellings: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
@@ -599,7 +600,7 @@ fn twins<'p>(paths: impl Iterator<Item = &'p str>) -> Vec<String> {
     spellings.into_iter().filter(|(_, same)| same.len() > 1).map(|(folded, _)| folded).collect()
 }
 
-/// A few in every run; more by `PROPTEST_CASES`.
+/// A few in every run; more with `PROPTEST_CASES`.
 fn trials() -> ProptestConfig {
     let asked = ProptestConfig::default();
     let cases = if asked.cases == 256 { 8 } else { asked.cases };
@@ -634,7 +635,8 @@ proptest! {
             assert_eq!(refusals(&by_overlay), refusals(&by_copy));
             assert_eq!(by_overlay.tree, by_copy.tree);
             assert_eq!(by_overlay.pr_body, by_copy.pr_body);
-            // The base has no two names that differ by case alone, so the tree has none; and nothing else was refused for it.
+            // The base has no two names that differ by case alone, so the tree has none; nothing else was refused for
+            // that reason.
             let tree = git(all.engine().dir(), &["ls-tree", "-r", "-z", "--name-only", by_overlay.tree.as_str()]);
             let tree: Vec<&str> = tree.split('\0').filter(|path| !path.is_empty()).collect();
             assert_eq!(twins(tree.iter().copied()), Vec::<String>::new());

@@ -1,1 +1,1 @@
-//! How Loopwright speaks to outside forges and messengers over HTTP. The only crate that sees forge tokens.
+//! Access to forges and messengers over HTTP. The only crate that sees forge tokens.

@@ -1,4 +1,4 @@
-//! Measures what walls cost: `/bin/true` without and with them, in turns. Prints medians in microseconds.
+//! Measures the cost of the sandbox: `/bin/true` without and with it, in turns. Prints medians in microseconds.
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example measures and prints")]
 
 use loopwright_sandbox::{
@@ -68,7 +68,7 @@ fn confine(root: &Path, network: SandboxNetwork, resources: ResourceCeilings) ->
     confine
 }
 
-/// What ended children used of the processor, which does not depend on who else is busy.
+/// The processor time of ended children, which does not depend on the load of the host.
 fn children_cpu() -> Duration {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the structure is zeroed and the call fills it.

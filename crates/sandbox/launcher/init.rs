@@ -1,11 +1,12 @@
-//! The first process of the pid namespace: builds the walls, starts the program, collects orphans, keeps the door.
+//! The first process of the pid namespace: builds the sandbox, starts the program, reaps orphans, runs the port
+//! forwarder.
 
-use crate::port_forwarder::PortForwarder;
 use crate::outer::{InitPipes, undumpable};
+use crate::port_forwarder::PortForwarder;
 use crate::report::{FailedStep, StepResult, send_record};
 use crate::sys::{self, WaitStatus};
-use crate::wire::{LaunchTask, LaunchNetwork, LaunchPlan, HelperRecord, LaunchStep};
-use crate::{probe_checks, program, root, restrictions};
+use crate::wire::{HelperRecord, LaunchNetwork, LaunchPlan, LaunchStep, LaunchTask};
+use crate::{probe_checks, program, restrictions, root};
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::OwnedFd;
@@ -21,8 +22,8 @@ pub fn run(plan: &LaunchPlan, talk: InitPipes) -> ! {
     }
 }
 
-/// Killed with outer, so that nobody who kills outer leaves a tree behind. Whether outer died before this took
-/// effect is looked at later, before anything is started.
+/// The kernel kills init when outer dies, so that killing outer never leaves a tree behind. Before it starts
+/// anything, init checks whether outer died before this took effect.
 fn die_with_parent() {
     const PR_SET_PDEATHSIG: i32 = 1;
     let _ = sys::control(PR_SET_PDEATHSIG, 9, 0);
@@ -36,13 +37,16 @@ fn start(plan: &LaunchPlan, outer: &OwnedFd) -> StepResult<(i32, Option<PortForw
         sys::loopback_up().at(LaunchStep::Loopback)?;
     }
     let door = match (&plan.network, socket) {
-        (LaunchNetwork::Door { port, .. }, Some(socket)) => Some(PortForwarder::open(socket, *port).at(LaunchStep::Door)?),
+        (LaunchNetwork::Door { port, .. }, Some(socket)) => {
+            Some(PortForwarder::open(socket, *port).at(LaunchStep::Door)?)
+        }
         _ => None,
     };
     if sys::is_closed(outer) {
         sys::exit(1);
     }
-    // Hides where in the host's groups it is. Not a wall, so a kernel without it is no failure.
+    // Hides its position in the host's control groups. It is not a security boundary, so a kernel without it is no
+    // failure.
     let _ = sys::enter_namespaces(sys::CLONE_NEWCGROUP);
     restrictions::give_up_privileges().at(LaunchStep::Privileges)?;
     undumpable();
@@ -59,7 +63,7 @@ fn start_program(plan: &LaunchPlan) -> StepResult<i32> {
         program::run(plan)
     }
     sys::close_streams();
-    // A program that could not be executed has told so itself, and the engine listens to the first word.
+    // A program that could not be executed has already sent a failure, and the engine acts on the first record.
     send_record(HelperRecord::Started);
     Ok(pid)
 }
@@ -78,12 +82,14 @@ fn stay(program: i32, door: Option<PortForwarder>, mut told: File) -> ! {
     let _ = told.write_all(&status.to_ne_bytes());
     let others = has_children();
     send_record(HelperRecord::Ended { status, others });
-    // Whoever is left may still write to the pipes; the engine decides how long that is waited for, and then ends us.
+    // The remaining processes may still write to the pipes; the engine decides how long to wait, and then ends this
+    // namespace.
     while others && !matches!(sys::wait_any(true), WaitStatus::NoChildren) {}
     sys::exit(0)
 }
 
-/// Every orphan is a child of ours, and whoever has a living parent has an ancestor who is; so no child, nobody.
+/// Every orphan is a child of init, and every process with a living parent descends from a child of init. So without
+/// children the namespace is empty.
 fn has_children() -> bool {
     loop {
         match sys::wait_any(false) {

@@ -1,9 +1,9 @@
-//! Mounting what the plan names: trees of the host, folders in memory, layers, small files.
+//! Mounts the entries of the plan: trees of the host, folders in memory, layers, small files.
 
 use crate::outer::as_path;
 use crate::report::{FailedStep, StepResult};
 use crate::sys;
-use crate::wire::{LaunchMount, LaunchPlan, LaunchStep, LaunchMountSource};
+use crate::wire::{LaunchMount, LaunchMountSource, LaunchPlan, LaunchStep};
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::io;
@@ -12,10 +12,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Component, Path};
 
-/// Where a file waits that is to be mounted onto a place outside of the root's own memory.
+/// The temporary path of a file that is mounted onto a place outside of the root's own memory.
 const WAITING: &str = "/.file";
 
-/// A copy of the host's mounts at one path, attached nowhere yet.
+/// A copy of the host's mounts at one path, not attached yet.
 pub struct MountTree {
     mounts: OwnedFd,
     is_folder: bool,
@@ -30,13 +30,13 @@ impl MountTree {
         Ok(Self { mounts: mounts.into(), is_folder })
     }
 
-    /// Lays it at a place of the plan, on whose way there may be folders that somebody else filled.
+    /// Attaches it at a path of the plan, whose parent folders may contain files of other programs.
     pub fn lay(&self, at: &[u8]) -> io::Result<()> {
         self.make(as_path(at))?;
         sys::attach(&self.mounts, &sys::open_place(at)?)
     }
 
-    /// Lays it at a path of the helper's own, where nobody else has been.
+    /// Attaches it at a path of the helper's own, where no other program writes.
     pub fn lay_own(&self, at: &Path) -> io::Result<()> {
         self.make(at)?;
         sys::attach_at(&self.mounts, at.as_os_str().as_bytes())
@@ -47,14 +47,14 @@ impl MountTree {
     }
 }
 
-/// A place of the plan whose parts of the host are opened.
+/// An entry of the plan whose sources on the host are open.
 pub enum OpenedMount {
     Tree(MountTree),
     Layers {
         lower: Vec<OwnedFd>,
         changes: Option<(OwnedFd, OwnedFd)>,
     },
-    /// Nothing of the host: what to do is in the plan.
+    /// No source on the host: the plan holds everything.
     Own,
 }
 
@@ -68,8 +68,10 @@ fn open_one(place: &LaunchMount) -> io::Result<OpenedMount> {
     Ok(match &place.what {
         LaunchMountSource::ReadOnly(path) => OpenedMount::Tree(MountTree::open(path, kept | sys::ATTR_RDONLY)?),
         LaunchMountSource::Writable(path) => OpenedMount::Tree(MountTree::open(path, kept)?),
-        // One layer that only can be read is no stack.
-        LaunchMountSource::Layers(lower) if lower.len() == 1 => OpenedMount::Tree(MountTree::open(&lower[0], kept | sys::ATTR_RDONLY)?),
+        // A single read-only layer needs no overlay.
+        LaunchMountSource::Layers(lower) if lower.len() == 1 => {
+            OpenedMount::Tree(MountTree::open(&lower[0], kept | sys::ATTR_RDONLY)?)
+        }
         LaunchMountSource::Layers(lower) => OpenedMount::Layers { lower: folders(lower)?, changes: None },
         LaunchMountSource::Overlay { lower, upper, work } => {
             OpenedMount::Layers { lower: folders(lower)?, changes: Some((folder(upper)?, folder(work)?)) }
@@ -78,7 +80,7 @@ fn open_one(place: &LaunchMount) -> io::Result<OpenedMount> {
     })
 }
 
-/// Absolute, below the root, and without steps that lead elsewhere than they seem.
+/// The path must be absolute, below the root, and without `..` steps.
 fn check(at: &Path) -> io::Result<()> {
     let mut parts = at.components();
     let absolute = parts.next() == Some(Component::RootDir);
@@ -123,16 +125,16 @@ fn lay_new(place: &LaunchMount, kind: &std::ffi::CStr, options: &CString) -> io:
     sys::mount_new(kind, &target.1, sys::MS_NOSUID | sys::MS_NODEV, options)
 }
 
-/// The path of an open descriptor, together with a copy that keeps it open: short, without any character that the
-/// options of a mount would misunderstand, and of exactly what was opened.
+/// The path of an open descriptor, together with a copy that keeps it open. The path is short, has no character with a
+/// meaning in mount options, and refers to exactly the opened file.
 fn name_of(fd: &OwnedFd) -> io::Result<(OwnedFd, CString)> {
     let fd = fd.try_clone()?;
     let name = sys::c_string(format!("/proc/self/fd/{}", fd.as_raw_fd()).as_bytes())?;
     Ok((fd, name))
 }
 
-/// `volatile`: what a round writes need not survive a power loss, and without it the kernel flushes the whole file
-/// system at every unmount. `userxattr`: the only marks that a user namespace may write.
+/// `volatile`: a round's writes need not survive a power loss, and without it the kernel flushes the whole file system
+/// at every unmount. `userxattr`: the only attributes that a user namespace may write.
 fn overlay_options(lower: &[OwnedFd], changes: Option<&(OwnedFd, OwnedFd)>) -> io::Result<CString> {
     let name = |fd: &OwnedFd| format!("/proc/self/fd/{}", fd.as_raw_fd());
     let lower: Vec<String> = lower.iter().map(name).collect();
@@ -143,13 +145,13 @@ fn overlay_options(lower: &[OwnedFd], changes: Option<&(OwnedFd, OwnedFd)>) -> i
     sys::c_string(options.as_bytes())
 }
 
-/// Written in place where the place is the root's own memory, which becomes read-only as a whole; mounted onto the place
-/// where that lies in a folder of the host.
+/// Written in place if the path is in the root's own memory, which later becomes read-only as a whole; mounted onto the
+/// path if it is in a folder of the host.
 fn lay_file(at: &[u8], content: &[u8]) -> io::Result<()> {
     let path = as_path(at);
     make_file(path)?;
     if fs::symlink_metadata(path)?.dev() == fs::metadata("/")?.dev() {
-        // OpenedMount without following links before, so this is the file that was just made.
+        // Opened without following links, so this is the file that was just created.
         drop(sys::open_place(at)?);
         return write_read_only(path, content);
     }
@@ -173,7 +175,7 @@ pub fn make_folder(path: &Path) -> io::Result<()> {
     }
 }
 
-/// An empty file to mount onto, unless something is there.
+/// Creates an empty file as a mount point, unless the path exists.
 pub fn make_file(path: &Path) -> io::Result<()> {
     match File::create_new(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {

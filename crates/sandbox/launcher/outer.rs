@@ -1,19 +1,21 @@
-//! The process outside: makes the namespaces, starts init, waits, and ends everything when the engine is gone.
+//! The process outside: creates the namespaces, starts init, waits, and ends everything when the engine is gone.
 
 use crate::init;
 use crate::report::{FailedStep, StepResult};
 use crate::sys::{self, PollFd, WaitStatus};
-use crate::wire::{FD_LIFELINE, FD_PLAN, INSIDE_ID, LaunchNetwork, PLAN_MAX, LaunchPlan, LaunchStep, LaunchMountSource};
+use crate::wire::{
+    FD_LIFELINE, FD_PLAN, INSIDE_ID, LaunchMountSource, LaunchNetwork, LaunchPlan, LaunchStep, PLAN_MAX,
+};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// What init says to outer: the wait status of the program.
+/// The size of init's message to outer: the wait status of the program.
 const TOLD_LEN: usize = 4;
 
 /// The pipes between outer and init.
 pub struct InitPipes {
-    /// Held by init: its other end closes when outer is dead.
+    /// Held by init: its other end closes when outer dies.
     pub outer: OwnedFd,
     /// Written by init: the program's wait status.
     pub told: OwnedFd,
@@ -23,7 +25,7 @@ struct Init {
     pid: i32,
     pidfd: OwnedFd,
     told: File,
-    /// Never written to: it closes when we die, which init hears.
+    /// Never written to: it closes when outer dies, and init notices that.
     _alive: OwnedFd,
     status: Option<i32>,
 }
@@ -66,18 +68,18 @@ fn start() -> StepResult<(Init, LaunchPlan)> {
 
 fn read_plan() -> io::Result<LaunchPlan> {
     let mut bytes = Vec::new();
-    // SAFETY: the engine put the plan there, and nobody else in this program uses that descriptor.
+    // SAFETY: the engine put the plan there, and no other code in this program uses that descriptor.
     let file = unsafe { File::from_raw_fd(FD_PLAN) };
     file.take(PLAN_MAX as u64).read_to_end(&mut bytes)?;
     LaunchPlan::decode(&bytes).ok_or_else(|| io::Error::from_raw_os_error(sys::EINVAL))
 }
 
-/// When memory runs out, the confined tree goes before anything of the user's.
+/// When memory runs out, the kernel kills the confined tree before the user's processes.
 fn raise_oom_score() {
     let _ = fs::write("/proc/self/oom_score_adj", "500");
 }
 
-/// No core file of this process, and no way into it for anybody of the same user.
+/// No core file of this process, and no access for other processes of the same user.
 pub fn undumpable() {
     const PR_SET_DUMPABLE: i32 = 4;
     let _ = sys::control(PR_SET_DUMPABLE, 0, 0);
@@ -99,15 +101,15 @@ fn make_namespaces(plan: &LaunchPlan) -> StepResult {
     sys::enter_namespaces(sys::CLONE_NEWPID | sys::CLONE_NEWIPC | sys::CLONE_NEWUTS | net).at(LaunchStep::Namespaces)
 }
 
-/// One user and one group, which are the caller's own outside; without privileges the kernel allows no more.
+/// One user and one group, mapped to the caller's own outside; without privileges the kernel allows no more.
 fn map_ids(uid: u32, gid: u32) -> io::Result<()> {
     fs::write("/proc/self/setgroups", "deny")?;
     fs::write("/proc/self/gid_map", format!("{INSIDE_ID} {gid} 1"))?;
     fs::write("/proc/self/uid_map", format!("{INSIDE_ID} {uid} 1"))
 }
 
-/// The kernel leaves a folder without any permission in an overlay's work folder, which its owner cannot even delete
-/// without privileges. Here are privileges over it: those of the user namespace.
+/// The kernel leaves a folder without permissions in an overlay's work folder, which its owner cannot delete without
+/// privileges. The user namespace has privileges over it.
 fn clear_work(plan: &LaunchPlan) {
     for place in &plan.places {
         if let LaunchMountSource::Overlay { work, .. } = &place.what {
@@ -117,7 +119,7 @@ fn clear_work(plan: &LaunchPlan) {
 }
 
 impl Init {
-    /// Waits until nobody of the pid namespace is left.
+    /// Waits until the pid namespace is empty.
     fn stay(&mut self) {
         let mut fds = [FD_LIFELINE, self.pidfd.as_raw_fd(), self.told.as_raw_fd()].map(|fd| PollFd {
             fd,
@@ -127,7 +129,7 @@ impl Init {
         while fds[1].revents == 0 {
             sys::await_one(&mut fds);
             if fds[0].revents != 0 {
-                // The engine is gone, or wants the end: the kernel kills the whole namespace with its first process.
+                // The engine is gone, or requests the end: the kernel kills the whole namespace with its first process.
                 sys::send(self.pid, sys::SIGKILL);
                 fds[0].fd = -1;
             }
@@ -147,7 +149,8 @@ impl Init {
         }
     }
 
-    /// Ends as the program did: with its code, or by its signal. A program that was killed with its namespace was killed.
+    /// Ends as the program did: with its code, or by its signal. If the namespace was killed, the program counts as
+    /// killed.
     fn mirror(&self) -> i32 {
         match self.status {
             Some(status) if status & 0x7f == 0 => (status >> 8) & 0xff,

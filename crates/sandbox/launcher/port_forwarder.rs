@@ -1,5 +1,5 @@
-//! The network's door: connections to one port of the namespace's loopback are carried to a socket of the host.
-//! Looks into nothing that passes.
+//! The port forwarder: forwards connections to one port of the namespace's loopback to a socket of the host. It does
+//! not inspect the data.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -8,10 +8,10 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
-/// Connections at a time; more wait in the listener's queue.
+/// The largest number of open connections; further ones wait in the listener's queue.
 const CONNECTIONS_MAX: usize = 256;
 
-/// Threads here only copy, from a buffer of this size on their stack.
+/// The threads only copy, with a buffer of this size on their stack.
 const BUFFER: usize = 16 << 10;
 const STACK: usize = BUFFER + (48 << 10);
 
@@ -20,7 +20,7 @@ pub struct PortForwarder {
     socket: OwnedFd,
 }
 
-/// How many connections are open.
+/// The number of open connections.
 #[derive(Default)]
 struct ConnectionCount {
     taken: Mutex<usize>,
@@ -28,13 +28,13 @@ struct ConnectionCount {
 }
 
 impl PortForwarder {
-    /// Listens; connections wait until `keep`.
+    /// Starts listening; connections wait until `keep`.
     pub fn open(socket: OwnedFd, port: u16) -> io::Result<Self> {
         Ok(Self { listener: TcpListener::bind(("127.0.0.1", port))?, socket })
     }
 
-    /// Carries connections until the namespace ends. Called when the program is already started, because a fork
-    /// with other threads around would copy their locks.
+    /// Forwards connections until the namespace ends. Called after the program was started, because a fork with other
+    /// threads running would copy their locks.
     pub fn keep(self) {
         let _ = thread::Builder::new().stack_size(STACK).spawn(move || {
             let seats = Arc::new(ConnectionCount::default());
@@ -47,11 +47,11 @@ impl PortForwarder {
         });
     }
 
-    /// The socket's path means nothing inside, so it is named by the descriptor that was opened outside.
+    /// The socket's path does not exist inside, so the descriptor that was opened outside names it.
     fn carry(&self, inside: TcpStream, seat: OpenConnection) {
         let Ok(outside) = UnixStream::connect(format!("/proc/self/fd/{}", self.socket.as_raw_fd())) else { return };
         let _ = inside.set_nodelay(true);
-        // A thread that cannot be had ends the connection: its halves are dropped here.
+        // If no thread can be started, the connection ends: its halves are dropped here.
         let _ = thread::Builder::new().stack_size(STACK).spawn(move || both_ways(inside, outside, seat));
     }
 }
@@ -76,7 +76,7 @@ fn back_way(inside: &TcpStream, outside: &UnixStream) -> Option<JoinHandle<()>> 
     thread::Builder::new().stack_size(STACK).spawn(back).ok()
 }
 
-/// Until the end of the input, or an error on either side, which the other side then sees as an end.
+/// Copies until the end of the input, or until an error on either side, which the other side then sees as an end.
 fn copy(mut from: impl Read, mut to: impl Write) {
     let mut buffer = [0; BUFFER];
     loop {

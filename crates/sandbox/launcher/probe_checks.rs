@@ -1,17 +1,17 @@
-//! What the probe wants to know and only the inside can tell. Nothing of this runs for a real program.
+//! Checks of the probe that only run inside the sandbox. None of them runs for a real program.
 
 use crate::report::send_record;
 use crate::sys;
-use crate::wire::{LaunchPlan, HelperRecord, LaunchStep};
+use crate::wire::{HelperRecord, LaunchPlan, LaunchStep};
 
-/// Looks that need the walls only half built.
+/// Checks that need a partly built sandbox.
 pub fn outside(_plan: &LaunchPlan) {
     let version = sys::landlock_version().unwrap_or(0);
     send_record(HelperRecord::Seen { step: LaunchStep::Landlock, value: version });
     send_record(HelperRecord::Seen { step: LaunchStep::Proc, value: processes() });
 }
 
-/// How many processes `/proc` shows; nobody but init is there.
+/// The number of processes in `/proc`; only init is there.
 fn processes() -> u32 {
     let Ok(entries) = std::fs::read_dir("/proc") else { return 0 };
     let is_number = |name: &std::ffi::OsString| name.as_encoded_bytes().iter().all(u8::is_ascii_digit);
@@ -19,7 +19,7 @@ fn processes() -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-/// The program's exit code: 0 when the filter holds.
+/// The exit code of the program: 0 if the filter works.
 pub fn inside() -> i32 {
     let refused =
         sys::enter_namespaces(sys::CLONE_NEWUSER).is_err_and(|error| error.raw_os_error() == Some(sys::EPERM));

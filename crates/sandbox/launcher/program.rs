@@ -1,14 +1,15 @@
-//! The last steps, in the program's own process: limits, the second walls, and its execution.
+//! The last steps, in the program's own process: limits, the second layer of restrictions, and the execution.
 
 use crate::report::{FailedStep, StepFailure, StepResult};
 use crate::sys;
-use crate::wire::{LaunchTask, LaunchPlan, LaunchStep};
+use crate::wire::{LaunchPlan, LaunchStep, LaunchTask};
 use crate::{probe_checks, restrictions};
 use std::ffi::CString;
 use std::io;
 use std::time::Duration;
 
-/// A program file that somebody still holds open for writing is "busy" for an instant, which is worth a few tries.
+/// A program file that another process still holds open for writing is "busy" for a moment, so the helper retries a few
+/// times.
 const BUSY_TRIES: usize = 20;
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
 
@@ -41,7 +42,7 @@ fn start(plan: &LaunchPlan) -> StepResult<i32> {
 }
 
 struct Strings {
-    /// Where the program may be, in order.
+    /// The possible paths of the program, in order.
     candidates: Vec<CString>,
     argv: Vec<CString>,
     env: Vec<CString>,
@@ -54,7 +55,7 @@ impl Strings {
         Ok(Self { candidates: all(&candidates(name, &plan.path))?, argv: all(&plan.argv)?, env: all(&plan.env)? })
     }
 
-    /// As execvp does, but without its resort to a shell.
+    /// As execvp does, but without its fallback to a shell.
     fn execute(&self) -> StepFailure {
         let mut reason = io::Error::from_raw_os_error(sys::ENOENT);
         for candidate in &self.candidates {

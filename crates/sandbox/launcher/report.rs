@@ -1,4 +1,4 @@
-//! Failures with their step, and the way they are told to the engine. Decides nothing.
+//! Failures with their step, and their transport to the engine. It decides nothing.
 
 use crate::wire::{FD_STATUS, HelperRecord, LaunchStep};
 use std::fs::File;
@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::mem::ManuallyDrop;
 use std::os::fd::FromRawFd;
 
-/// A step that could not be done.
+/// A step that failed.
 #[derive(Clone, Copy, Debug)]
 pub struct StepFailure {
     step: LaunchStep,
@@ -16,7 +16,7 @@ pub struct StepFailure {
 
 pub type StepResult<T = ()> = Result<T, StepFailure>;
 
-/// Turns the system's reason into a failure of a step.
+/// Turns a system error into a failure of a step.
 pub trait FailedStep<T> {
     fn at(self, step: LaunchStep) -> StepResult<T>;
     fn at_place(self, step: LaunchStep, index: usize) -> StepResult<T>;
@@ -37,9 +37,9 @@ impl<T> FailedStep<T> for io::Result<T> {
 }
 
 pub fn send_record(record: HelperRecord) {
-    // SAFETY: the engine gave us this descriptor for the whole life of the helper, and ManuallyDrop never closes it.
+    // SAFETY: the engine passed this descriptor for the whole life of the helper, and ManuallyDrop never closes it.
     let mut pipe = ManuallyDrop::new(unsafe { File::from_raw_fd(FD_STATUS) });
-    // An engine that is gone closes the lifeline too, and that is heard elsewhere.
+    // If the engine is gone, the lifeline closes too, and outer handles that.
     let _ = pipe.write_all(&record.encode());
 }
 
@@ -48,7 +48,7 @@ impl StepFailure {
         send_record(HelperRecord::Failed { step: self.step, errno: self.errno, index: self.index });
     }
 
-    /// The wall is missing, and the start goes on.
+    /// Reports that this restriction is missing; the start continues.
     pub fn send_gap(self) {
         send_record(HelperRecord::Gap { step: self.step, errno: self.errno });
     }

@@ -1,13 +1,13 @@
-//! What a process gives up for good: privileges, resources, and rights to files that are not its own.
+//! The permanent restrictions of a process: privileges, resources, and access to files that are not its own.
 
 use crate::sys;
 use crate::wire::{LaunchMount, LaunchPlan};
 use std::io;
 
-/// The highest capability that any kernel knows; asking for one past the last ends the loop.
+/// The highest capability of any kernel; the first unknown capability ends the loop.
 const CAPABILITY_MAX: u64 = 63;
 
-/// No new privileges from any program, and none of the present ones.
+/// No program can add privileges, and all present ones are dropped.
 pub fn give_up_privileges() -> io::Result<()> {
     const PR_CAPBSET_DROP: i32 = 24;
     const PR_SET_NO_NEW_PRIVS: i32 = 38;
@@ -38,8 +38,8 @@ const IOCTL_DEV: u64 = 1 << 15;
 const OF_FILES: u64 = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV;
 const SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS: u64 = 3;
 
-/// Everything can be read, and only the writable places and devices can be changed: what the mounts say already, said
-/// once more by another part of the kernel.
+/// Everything can be read, and only the writable mounts and devices can be changed. The mounts enforce the same rule;
+/// landlock enforces it in another part of the kernel.
 pub fn landlock(plan: &LaunchPlan) -> io::Result<()> {
     let version = sys::landlock_version()?;
     let known = match version {

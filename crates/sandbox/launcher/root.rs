@@ -1,8 +1,8 @@
-//! The root of its own: an empty folder in memory, the system, `/proc`, `/dev`, `/etc` and the places of the plan; then
-//! the host's root is left behind. What each part holds is said in `system` and `places`.
+//! The private root: an empty folder in memory, the system, `/proc`, `/dev`, `/etc` and the mounts of the plan. After
+//! that the helper leaves the host's root. The files `system` and `mounts` describe each part.
 //!
-//! Everything of the host is opened first, by its path there. After the pivot every path means the new root, so that no
-//! symbolic link on the way to a mount point can lead to the host.
+//! The helper first opens everything of the host, by its path there. After the pivot every path refers to the new root,
+//! so that no symbolic link on the way to a mount point can lead to the host.
 
 use crate::report::{FailedStep, StepResult};
 use crate::sys;
@@ -10,7 +10,7 @@ use crate::wire::{LaunchNetwork, LaunchPlan, LaunchStep};
 use crate::{mounts, system};
 use std::os::fd::OwnedFd;
 
-/// Builds it and returns the host's socket behind the network's door, if the plan has one.
+/// Builds the root and returns the host's socket for the port forwarder, if the plan has one.
 pub fn build(plan: &LaunchPlan) -> StepResult<Option<OwnedFd>> {
     sys::plain_umask();
     sys::change_propagation(c"/", sys::MS_REC | sys::MS_SLAVE).at(LaunchStep::Root)?;

@@ -1,4 +1,4 @@
-//! The system calls that the standard library does not have, each as a safe function that returns the system's reason.
+//! System calls that the standard library does not have, each as a safe function that returns the system's error.
 //! Numbers and layouts are those of x86-64 and aarch64.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_long, c_ulong, c_void};
@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 
-/// A system call's number for itself.
+/// System call numbers that differ between architectures.
 #[cfg(target_arch = "x86_64")]
 mod nr {
     pub const CLONE: i64 = 56;
@@ -21,7 +21,7 @@ mod nr {
     pub const PIVOT_ROOT: i64 = 41;
     pub const SECCOMP: i64 = 277;
 }
-/// From 424 on all architectures share their numbers.
+/// From 424 on, all architectures share their numbers.
 mod common {
     pub const OPEN_TREE: i64 = 428;
     pub const MOVE_MOUNT: i64 = 429;
@@ -131,7 +131,7 @@ fn check(result: c_long) -> io::Result<c_long> {
 
 fn owned(result: c_long) -> io::Result<OwnedFd> {
     let fd = RawFd::try_from(check(result)?).map_err(io::Error::other)?;
-    // SAFETY: the kernel just gave us this descriptor, and nobody else knows it.
+    // SAFETY: the kernel just returned this descriptor, and no other code owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -144,14 +144,15 @@ pub fn ids() -> (u32, u32) {
     unsafe { (geteuid(), getegid()) }
 }
 
-/// What the helper and the program make is readable by all who see it; the engine's own mask is nobody's business.
+/// Files of the helper and the program are readable by every process that sees them; the engine's own mask does not
+/// apply.
 pub fn plain_umask() {
     // SAFETY: umask has no pointers and cannot fail.
     unsafe { umask(0o022) };
 }
 
 pub fn exit(code: i32) -> ! {
-    // SAFETY: ends the process; nothing of ours needs an exit handler.
+    // SAFETY: ends the process; this program has no exit handlers.
     unsafe { _exit(code) }
 }
 
@@ -165,7 +166,7 @@ pub fn drop_groups() {
     unsafe { setgroups(0, ptr::null()) };
 }
 
-/// Forks. The child gets 0; the parent the number and a descriptor of the child.
+/// Forks. The child gets 0; the parent gets the pid and a pidfd of the child.
 pub fn fork() -> io::Result<Option<(i32, OwnedFd)>> {
     let mut pidfd: c_int = -1;
     // SAFETY: without CLONE_VM the child has its own copy of everything; one thread, so no lock is held by another.
@@ -179,7 +180,7 @@ pub fn fork() -> io::Result<Option<(i32, OwnedFd)>> {
     Ok(Some((pid, owned(pidfd.into())?)))
 }
 
-/// Forks and returns in the parent only when the child executed a program or ended. The child gets 0.
+/// Forks and returns in the parent only after the child executed a program or ended. The child gets 0.
 pub fn fork_until_executed() -> io::Result<i32> {
     // SAFETY: as in `fork`; CLONE_VFORK without CLONE_VM only makes the parent wait.
     let pid = check(unsafe {
@@ -188,10 +189,10 @@ pub fn fork_until_executed() -> io::Result<i32> {
     i32::try_from(pid).map_err(io::Error::other)
 }
 
-/// What a wait found.
+/// The result of a wait.
 pub enum WaitStatus {
     Child(i32, i32),
-    /// There are children, and none has ended.
+    /// There are children, and no child has ended.
     Nothing,
     NoChildren,
 }
@@ -225,13 +226,13 @@ pub fn send(pid: i32, number: c_int) {
     unsafe { kill(pid, number) };
 }
 
-/// Ends this process by a signal, as the program it stands for ended.
+/// Ends this process by a signal, as the program ended.
 pub fn die_by(number: c_int) -> ! {
     default_signal(number);
     unblock_signals();
     // SAFETY: both calls have no pointers.
     unsafe { kill(getpid(), number) };
-    // A signal that does not end a process by default never was a wait status.
+    // A signal that does not end a process by default cannot be a wait status.
     exit(128 + number)
 }
 
@@ -275,19 +276,19 @@ pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((owned(fds[0].into())?, owned(fds[1].into())?))
 }
 
-/// Closes everything from `first` on.
+/// Closes all descriptors from `first` on.
 pub fn close_from(first: c_int) {
     // SAFETY: called before any descriptor at or above `first` has an owner in this program.
     unsafe { syscall(common::CLOSE_RANGE, first, u32::MAX, 0) };
 }
 
-/// Lets go of the three standard streams, which are the program's: whoever holds a pipe keeps it from ending.
+/// Closes the three standard streams, which belong to the program: an open descriptor would keep the pipes from ending.
 pub fn close_streams() {
     // SAFETY: nothing in this program owns or uses them.
     unsafe { syscall(common::CLOSE_RANGE, 0, 2, 0) };
 }
 
-/// Marks everything from `first` on to be closed when a program is executed.
+/// Marks all descriptors from `first` on as close-on-exec.
 pub fn close_on_exec_from(first: c_int) -> io::Result<()> {
     const CLOSE_RANGE_CLOEXEC: c_int = 4;
     // SAFETY: only flags change.
@@ -300,7 +301,7 @@ pub fn open_path(path: &[u8], flags: c_int) -> io::Result<OwnedFd> {
     owned(unsafe { open(path.as_ptr(), O_PATH | O_CLOEXEC | flags) }.into())
 }
 
-/// Opens a place of the new root without following any symbolic link on the way.
+/// Opens a path of the new root without following symbolic links.
 pub fn open_place(path: &[u8]) -> io::Result<OwnedFd> {
     let path = c_string(path)?;
     let how: [u64; 3] = [u64::from((O_PATH | O_CLOEXEC).cast_unsigned()), 0, RESOLVE_NO_SYMLINKS];
@@ -308,7 +309,7 @@ pub fn open_place(path: &[u8]) -> io::Result<OwnedFd> {
     owned(unsafe { syscall(common::OPENAT2, AT_FDCWD, path.as_ptr(), how.as_ptr(), size_of_val(&how)) })
 }
 
-/// A private copy of the mounts at a path, attached nowhere yet.
+/// A private copy of the mounts at a path, not attached yet.
 pub fn clone_tree(path: &[u8]) -> io::Result<OwnedFd> {
     let path = c_string(path)?;
     let flags = OPEN_TREE_CLONE | O_CLOEXEC | AT_RECURSIVE | AT_NO_AUTOMOUNT;
@@ -316,7 +317,7 @@ pub fn clone_tree(path: &[u8]) -> io::Result<OwnedFd> {
     owned(unsafe { syscall(common::OPEN_TREE, AT_FDCWD, path.as_ptr(), flags) })
 }
 
-/// Adds attributes to a mount and everything below it, and cuts it off from what the host mounts later.
+/// Adds attributes to a mount and everything below it, and isolates it from later mounts of the host.
 pub fn restrict_tree(tree: &OwnedFd, attributes: u64) -> io::Result<()> {
     set_attributes(tree.as_raw_fd(), c"", AT_EMPTY_PATH | AT_RECURSIVE, attributes)
 }
@@ -333,7 +334,7 @@ fn set_attributes(fd: RawFd, path: &CStr, flags: c_int, attributes: u64) -> io::
         .map(drop)
 }
 
-/// Attaches a cloned tree at an opened place.
+/// Attaches a cloned tree at an opened path.
 pub fn attach(tree: &OwnedFd, place: &OwnedFd) -> io::Result<()> {
     let flags = MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH;
     // SAFETY: both paths are static empty strings.
@@ -343,7 +344,7 @@ pub fn attach(tree: &OwnedFd, place: &OwnedFd) -> io::Result<()> {
     .map(drop)
 }
 
-/// Attaches a cloned tree at a path of the new root that the helper itself laid out.
+/// Attaches a cloned tree at a path of the new root that the helper itself created.
 pub fn attach_at(tree: &OwnedFd, path: &[u8]) -> io::Result<()> {
     let path = c_string(path)?;
     // SAFETY: both paths are NUL-terminated and live through the call.
@@ -385,13 +386,13 @@ pub fn set_limit(resource: u64, ceiling: u64) -> io::Result<()> {
     let mut now = [0; 2];
     // SAFETY: rlimit is two 64-bit numbers on both architectures.
     check(unsafe { getrlimit(resource, &raw mut now) }.into())?;
-    // A ceiling that is already lower stays.
+    // A limit that is already lower stays.
     let hard = ceiling.min(now[1]);
     // SAFETY: as above.
     check(unsafe { setrlimit(resource, &[hard, hard]) }.into()).map(drop)
 }
 
-/// As many open files as the host allows: every mount is one for a moment.
+/// Raises the limit of open files to the host's maximum: every mount needs one for a moment.
 pub fn raise_open_files() {
     const RLIMIT_NOFILE: c_int = 7;
     let mut now = [0; 2];
@@ -404,7 +405,7 @@ pub fn raise_open_files() {
 }
 
 pub fn new_session() {
-    // SAFETY: setsid has no arguments; it fails only for a group leader, which a fresh fork is not.
+    // SAFETY: setsid has no arguments; it fails only for a group leader, which a new child is not.
     unsafe { setsid() };
 }
 
@@ -416,7 +417,7 @@ pub fn control(option: c_int, first: c_ulong, second: c_ulong) -> io::Result<c_i
     c_int::try_from(result).map_err(io::Error::other)
 }
 
-/// Gives up every capability in the three sets of this thread.
+/// Drops all capabilities in the three sets of this thread.
 pub fn clear_capabilities() -> io::Result<()> {
     const VERSION_3: u32 = 0x2008_0522;
     let header: [u32; 2] = [VERSION_3, 0];
@@ -433,7 +434,7 @@ pub fn install_filter(program: &[u8]) -> io::Result<()> {
         filter: *const u64,
     }
     const SECCOMP_SET_MODE_FILTER: c_int = 1;
-    // The bytes of the plan need not be aligned as the kernel wants them.
+    // The bytes of the plan may not have the alignment that the kernel needs.
     let words: Vec<u64> = program.as_chunks::<8>().0.iter().map(|chunk| u64::from_ne_bytes(*chunk)).collect();
     let length = u16::try_from(words.len()).map_err(|_| io::Error::from_raw_os_error(EINVAL))?;
     let program = Program { length, filter: words.as_ptr() };
@@ -473,7 +474,7 @@ pub fn landlock_enforce(ruleset: &OwnedFd) -> io::Result<()> {
     check(unsafe { syscall(common::LANDLOCK_RESTRICT_SELF, ruleset.as_raw_fd(), 0) }).map(drop)
 }
 
-/// Executes a program; returns only the reason why not.
+/// Executes a program; returns only an error.
 pub fn execute(path: &CStr, argv: &[CString], env: &[CString]) -> io::Error {
     let pointers = |strings: &[CString]| -> Vec<*const c_char> {
         strings.iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect()
@@ -485,7 +486,7 @@ pub fn execute(path: &CStr, argv: &[CString], env: &[CString]) -> io::Error {
     io::Error::last_os_error()
 }
 
-/// Brings the loopback up; the kernel gives it its addresses.
+/// Brings the loopback up; the kernel assigns its addresses.
 pub fn loopback_up() -> io::Result<()> {
     #[repr(C)]
     struct Request {

@@ -1,5 +1,5 @@
-//! What every confined program sees of the system: its programs and libraries, the public part of `/etc`, and `/dev` and
-//! `/proc` of its own. Nothing that is the user's.
+//! The parts of the system that every confined program sees: programs and libraries, the public part of `/etc`, and a
+//! private `/dev` and `/proc`. Nothing that belongs to the user.
 
 use crate::mounts::{MountTree, make_folder};
 use crate::report::{FailedStep, StepResult};
@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
-/// Programs and libraries, where a host has them.
+/// Programs and libraries, if the host has them.
 const ROOTS: &[&str] = &[
     "/usr",
     "/bin",
@@ -25,8 +25,8 @@ const ROOTS: &[&str] = &[
     "/run/current-system",
 ];
 
-/// Names in `/etc` that programs need to run and that hold nothing private. Package managers' settings are not among
-/// them: they often hold tokens.
+/// Names in `/etc` that programs need and that hold nothing private. Settings of package managers are not included,
+/// because they often hold tokens.
 const ETC: &[&str] = &[
     "ld.so.cache",
     "ld.so.conf",
@@ -60,7 +60,7 @@ const ETC: &[&str] = &[
     "xml",
 ];
 
-/// The same by their beginnings: one folder per version.
+/// The same by prefix: one folder per version.
 const ETC_PREFIXES: &[&str] = &["java", "perl", "php", "python", "openjdk", "ImageMagick"];
 
 /// Public parts of folders that also have private ones.
@@ -77,13 +77,13 @@ const ETC_PARTS: &[&str] = &[
     "maven/logging",
 ];
 
-/// The host's own, for a program that has the host's network.
+/// The host's own files, for a program with the host's network.
 const ETC_NETWORK: &[&str] = &["resolv.conf", "hosts"];
 
 const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom"];
 
-/// What `/proc` shows of the whole host to anybody. Files that only root may read are closed besides these: the
-/// kernel still takes the program for root when the engine's user is root.
+/// The parts of `/proc` that show the whole host to every user. Files that only root may read are covered separately:
+/// the kernel still treats the program as root if the engine's user is root.
 const PROC_FOLDERS: &[&str] = &["acpi", "asound", "bus", "driver", "dynamic_debug", "fs", "irq", "scsi", "sysvipc"];
 const PROC_FILES: &[&str] = &[
     "kallsyms",
@@ -109,7 +109,7 @@ const HOSTS: &str = "127.0.0.1 localhost loopwright\n::1 localhost ip6-localhost
 
 const READ_ONLY: u64 = sys::ATTR_RDONLY | sys::ATTR_NOSUID | sys::ATTR_NODEV;
 
-/// Everything of the host that is needed, opened.
+/// All required files of the host, opened.
 pub struct HostSystem {
     roots: Vec<(PathBuf, Root)>,
     etc: Vec<(PathBuf, MountTree)>,
@@ -125,7 +125,8 @@ impl HostSystem {
     pub fn open(plan: &LaunchPlan) -> StepResult<Self> {
         let device = |name: &&str| {
             let path = Path::new("/dev").join(name);
-            // Read-only keeps a program from changing the device file's own permissions; writing to it still works.
+            // Read-only keeps a program from changing the permissions of the device file; writing to the device still
+            // works.
             let tree = MountTree::open(path.as_os_str().as_bytes(), sys::ATTR_RDONLY | sys::ATTR_NOSUID)?;
             Ok((path, tree))
         };
@@ -171,7 +172,7 @@ impl Root {
     }
 }
 
-/// What a host does not have, or does not let us read, is not needed there.
+/// Skips files that the host does not have or that cannot be read.
 fn open_etc(plan: &LaunchPlan) -> Vec<(PathBuf, MountTree)> {
     let etc = Path::new("/etc");
     let named = fs::read_dir(etc).into_iter().flatten().flatten().map(|entry| entry.file_name());
@@ -214,7 +215,7 @@ fn lay_devices(devices: Vec<(PathBuf, MountTree)>, shared_memory: u64) -> io::Re
     links.iter().try_for_each(|(target, path)| symlink(target, path))
 }
 
-/// Empty places that programs expect to be there.
+/// Empty folders that programs expect.
 fn lay_rest() -> io::Result<()> {
     ["/run", "/var", "/home"].iter().try_for_each(|path| make_folder(Path::new(path)))?;
     symlink("/tmp", "/var/tmp")
@@ -225,11 +226,11 @@ fn lay_proc() -> io::Result<()> {
     sys::mount_new(c"proc", c"/proc", sys::MS_NOSUID | sys::MS_NODEV | sys::MS_NOEXEC, c"")
 }
 
-/// Numbers of processes end where the ceiling is: control groups are not always to be had, and the limit of a user's
-/// processes holds everybody but root. Before Linux 6.14 the setting is the whole host's, and is left alone.
+/// Limits process ids to the ceiling: control groups are not always available, and the per-user process limit does not
+/// apply to root. Before Linux 6.14 the setting applies to the whole host, so it is not changed.
 fn cap_processes(plan: &LaunchPlan) {
     const RLIMIT_NPROC: u64 = 6;
-    // Numbers that are given out only once, while the namespace is young.
+    // Ids that the kernel uses only once, in a new namespace.
     const RESERVED: u64 = 300;
     let ceiling = plan.rlimits.iter().find(|(resource, _)| *resource == RLIMIT_NPROC);
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -240,8 +241,8 @@ fn cap_processes(plan: &LaunchPlan) {
     }
 }
 
-/// Settings of the kernel ask only for the user's number, which is root's when the engine's user is: so nothing in
-/// `/proc` can be written at all, and what tells of the whole host is covered.
+/// Kernel settings check only the user id, which is root's if the engine's user is root. So `/proc` is read-only as a
+/// whole, and the files that show the whole host are covered.
 fn close_proc() -> io::Result<()> {
     let empty = Path::new("/.empty");
     fs::create_dir(empty)?;
@@ -252,7 +253,7 @@ fn close_proc() -> io::Result<()> {
     }
     fs::remove_dir(empty)?;
     PROC_FILES.iter().try_for_each(|name| cover_file(name.as_bytes()))?;
-    // The engine's user is root exactly if the kernel's own files are ours.
+    // The engine's user is root exactly if the kernel's own files belong to it.
     if fs::metadata("/proc/version")?.uid() == INSIDE_ID {
         close_for_root()?;
     }
@@ -271,7 +272,7 @@ fn close_for_root() -> io::Result<()> {
     Ok(())
 }
 
-/// `/dev/null` is mounted read-only already, and so is its copy.
+/// `/dev/null` is already mounted read-only, and so is its copy.
 fn cover_file(name: &[u8]) -> io::Result<()> {
     unless_missing(sys::attach_at(&sys::clone_tree(b"/dev/null")?, &in_proc(name)))
 }
@@ -280,7 +281,7 @@ fn in_proc(name: &[u8]) -> Vec<u8> {
     [b"/proc/", name].concat()
 }
 
-/// Not every kernel has every file.
+/// Some kernels do not have some of the files.
 fn unless_missing(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

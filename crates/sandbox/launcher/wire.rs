@@ -1,47 +1,47 @@
-//! What the engine and the helper say to each other: the plan that goes in, and the records that come back. Shared source
-//! of both programs, so it uses the standard library only.
+//! The protocol between the engine and the helper: the plan goes in, and records come out. Both programs share this
+//! source, so it uses only the standard library.
 //!
-//! Numbers are little-endian `u64`; byte strings and lists carry their length before them.
+//! Numbers are little-endian `u64`; byte strings and lists are preceded by their length.
 
-/// The descriptors that the helper finds open.
+/// The open descriptors that the helper receives.
 pub const FD_PLAN: i32 = 3;
 pub const FD_STATUS: i32 = 4;
 pub const FD_LIFELINE: i32 = 5;
 
-/// Who the program is inside.
+/// The user and group id of the program inside.
 pub const INSIDE_ID: u32 = 1000;
 
-/// The most bytes that a plan may have: arguments and environment are bounded by the kernel far below it.
+/// The size limit of a plan, in bytes: the kernel limits arguments and environment far below it.
 pub const PLAN_MAX: usize = 64 << 20;
 
-/// Everything that the helper is to do.
+/// All instructions for the helper.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct LaunchPlan {
-    /// What is started at the end.
+    /// The task after the sandbox is built.
     pub act: LaunchTask,
-    /// The program as it was named, then its arguments.
+    /// The program name as given, then its arguments.
     pub argv: Vec<Vec<u8>>,
     /// `NAME=value`.
     pub env: Vec<Vec<u8>>,
-    /// The PATH in which a bare name is looked up.
+    /// The PATH for looking up a bare name.
     pub path: Vec<u8>,
     pub cwd: Vec<u8>,
     pub network: LaunchNetwork,
     pub places: Vec<LaunchMount>,
-    /// Resource number and ceiling.
+    /// Resource number and limit.
     pub rlimits: Vec<(u64, u64)>,
     /// Seccomp programs, each an array of `sock_filter`.
     pub filters: Vec<Vec<u8>>,
-    /// Bytes of `/dev/shm`.
+    /// The size of `/dev/shm`, in bytes.
     pub shared_memory: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LaunchTask {
-    /// The program.
+    /// Execute the program.
     #[default]
     Execute,
-    /// Nothing: the walls themselves are looked at, for the probe.
+    /// Execute nothing: the probe checks the sandbox itself.
     Look,
 }
 
@@ -96,7 +96,7 @@ impl LaunchPlan {
         out
     }
 
-    /// `None` when the bytes are not exactly one plan.
+    /// `None` if the bytes are not exactly one plan.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut from = Reader(bytes);
         let plan = Self {
@@ -174,7 +174,7 @@ impl LaunchMountSource {
         })
     }
 
-    /// Whether the program may change what is there.
+    /// Whether the program may change the content.
     pub fn is_writable(&self) -> bool {
         matches!(self, Self::Writable(_) | Self::Memory(_) | Self::Overlay { .. })
     }
@@ -234,13 +234,13 @@ impl Reader<'_> {
 pub enum HelperRecord {
     /// The program runs.
     Started,
-    /// This step could not be done, for this reason of the system; `index` is a place of the plan where the step has one.
+    /// This step failed with this system error; `index` is an entry of the plan, for steps that have one.
     Failed { step: LaunchStep, errno: i32, index: u32 },
-    /// This wall is missing, and the start goes on.
+    /// This restriction is missing; the start continues.
     Gap { step: LaunchStep, errno: i32 },
-    /// The program ended with this wait status; `others` tells whether processes of its tree are left.
+    /// The program ended with this wait status; `others` is whether processes of its tree are left.
     Ended { status: i32, others: bool },
-    /// What a look found: the number means something to `step`.
+    /// The result of a probe check; `step` defines the meaning of the number.
     Seen { step: LaunchStep, value: u32 },
 }
 
@@ -278,7 +278,7 @@ impl HelperRecord {
 
 macro_rules! steps {
     ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
-        /// The steps of a start, in about their order.
+        /// The steps of a start, roughly in order.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u32)]
         pub enum LaunchStep { $($(#[$doc])* $name,)* }
@@ -286,7 +286,7 @@ macro_rules! steps {
         impl LaunchStep {
             const ALL: &'static [Self] = &[$(Self::$name,)*];
 
-            /// What is being done, as a fragment.
+            /// The action of the step, as a fragment.
             pub fn text(self) -> &'static str {
                 match self { $(Self::$name => $text,)* }
             }
@@ -301,19 +301,19 @@ steps! {
     Namespaces = "make pid, ipc, host name and network namespaces",
     Fork = "start the first process of the pid namespace",
     MountNamespace = "make a mount namespace",
-    Source = "open what is to be mounted",
-    Root = "make a root of its own",
+    Source = "open the source of the mount",
+    Root = "make a private root",
     Pivot = "enter the new root",
     Proc = "mount /proc",
-    ProcMask = "close what /proc shows of the host",
+    ProcMask = "cover the host's parts of /proc",
     System = "mount the system's folders",
     Dev = "make /dev",
     Etc = "make /etc",
     Place = "mount",
-    Detach = "leave the host's root behind",
+    Detach = "detach the host's root",
     Seal = "make the root read-only",
     Loopback = "bring the loopback up",
-    Door = "open the network's door",
+    Door = "open the forwarded port",
     HostName = "set the host name",
     Privileges = "give up privileges",
     Limits = "set resource limits",

@@ -1,4 +1,4 @@
-//! A switch that is thrown once and seen by everybody who holds a clone; whoever throws it may say why.
+//! A cancellation switch that all holders of a clone observe; the canceller may give a reason.
 
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -7,7 +7,7 @@ use tokio::sync::watch;
 #[derive(Clone, Debug)]
 pub struct CancelToken(Arc<watch::Sender<CancelState>>);
 
-/// How it stands.
+/// The state of the switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum CancelState {
     Not,
@@ -15,17 +15,17 @@ enum CancelState {
 }
 
 impl CancelToken {
-    /// A switch that has not been thrown.
+    /// A token that is not cancelled.
     pub fn new() -> Self {
         Self(Arc::new(watch::Sender::new(CancelState::Not)))
     }
 
-    /// Throws the switch; every present and future `cancelled()` returns.
+    /// Cancels; every present and future `cancelled()` returns.
     pub fn cancel(&self) {
         self.throw(None);
     }
 
-    /// The same by somebody who says why. What was said first stays.
+    /// Cancels with a reason. The first reason stays.
     pub fn cancel_because(&self, why: &str) {
         self.throw(Some(why.into()));
     }
@@ -40,7 +40,7 @@ impl CancelToken {
         });
     }
 
-    /// Why the switch was thrown, where somebody said it.
+    /// The reason of the cancellation, if one was given.
     pub fn why(&self) -> Option<Arc<str>> {
         match &*self.0.borrow() {
             CancelState::Not => None,
@@ -48,12 +48,12 @@ impl CancelToken {
         }
     }
 
-    /// Whether the switch was thrown.
+    /// Whether the token is cancelled.
     pub fn is_cancelled(&self) -> bool {
         *self.0.borrow() != CancelState::Not
     }
 
-    /// Returns when the switch is thrown, at once if it already was.
+    /// Returns when the token is cancelled, at once if it already is.
     pub async fn cancelled(&self) {
         let mut seen = self.0.subscribe();
         // The sender lives in `self`, so the channel cannot close while we wait.

@@ -1,5 +1,5 @@
-//! What is kept of a stream: its head and its tail, in memory that does not grow with the output.
-//! Not the live view of it, which a `Watch` gets.
+//! The kept part of a stream: its head and its tail, in memory that does not grow with the output. The live view is an
+//! [`OutputWatch`](crate::OutputWatch).
 
 use std::collections::VecDeque;
 
@@ -10,27 +10,27 @@ pub struct CapturedOutput {
     pub head: Vec<u8>,
     /// The last bytes of the stream that are not already in `head`.
     pub tail: Vec<u8>,
-    /// How many bytes the stream had.
+    /// The number of bytes of the stream.
     pub total: u64,
 }
 
 impl CapturedOutput {
-    /// How many bytes between head and tail were not kept.
+    /// The number of bytes between head and tail that were not kept.
     pub fn omitted_bytes(&self) -> u64 {
         self.total.saturating_sub((self.head.len() + self.tail.len()) as u64)
     }
 
-    /// Whether bytes were left out.
+    /// Whether bytes were omitted.
     pub fn truncated(&self) -> bool {
         self.omitted_bytes() > 0
     }
 
-    /// The whole stream, or `None` when bytes were left out: for callers that parse, and must not parse half.
+    /// The whole stream, or `None` if bytes were omitted: for callers that parse, and must not parse a part.
     pub fn complete_bytes(&self) -> Option<Vec<u8>> {
         (!self.truncated()).then(|| [self.head.as_slice(), &self.tail].concat())
     }
 
-    /// The kept text for people, with a line that says how much is missing; bad UTF-8 is shown as U+FFFD.
+    /// The kept text for people, with a line that shows the number of omitted bytes; invalid UTF-8 becomes U+FFFD.
     pub fn to_lossy_string(&self) -> String {
         if let Some(whole) = self.complete_bytes() {
             return String::from_utf8_lossy(&whole).into_owned();
@@ -41,7 +41,7 @@ impl CapturedOutput {
     }
 }
 
-/// Collects a stream into a `Captured` of bounded size.
+/// Collects a stream into a `CapturedOutput` of bounded size.
 pub(crate) struct OutputCapture {
     head: Vec<u8>,
     head_max: usize,
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn long_stream_keeps_head_and_tail_and_says_how_much_is_missing() {
+    fn long_stream_keeps_head_and_tail_and_shows_the_number_of_omitted_bytes() {
         let kept = keep(2, 3, &["abcd", "efgh", "ijklmnop"]);
         assert_eq!((kept.head.as_slice(), kept.tail.as_slice()), (&b"ab"[..], &b"nop"[..]));
         assert_eq!(kept.complete_bytes(), None);
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn keeping_nothing_still_counts() {
+    fn capture_without_capacity_still_counts() {
         let kept = keep(0, 0, &["abc"]);
         assert_eq!((kept.total, kept.truncated()), (3, true));
     }

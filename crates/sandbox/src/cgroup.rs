@@ -1,5 +1,5 @@
-//! Control groups: ceilings for a whole tree, where the host lets us make some. Finds the hierarchies, makes a group per run
-//! below our own, puts the run's tree into it and removes it. When that happens is decided in `herd`.
+//! Control groups: limits for a whole tree, if the host allows them. Finds the hierarchies, creates a group per run
+//! below the engine's own, moves the run's tree into it and removes it. `cgroup_keeper` decides when.
 
 use crate::confinement::ResourceCeilings;
 use crate::process_tree;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a group can keep.
+/// The controllers that a group can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CgroupController {
     Memory,
@@ -23,18 +23,18 @@ pub(crate) enum CgroupController {
 const CONTROLLERS: [(CgroupController, &str); 3] =
     [(CgroupController::Memory, "memory"), (CgroupController::Processes, "pids"), (CgroupController::Cpu, "cpu")];
 
-/// Looks for newly forked processes in one go; the next go is a second later.
+/// The number of scans for new processes in one attempt; the next attempt follows a second later.
 const GATHER_LOOKS: usize = 20;
 
-/// The beginning of our groups' names; the engine's process number follows.
+/// The prefix of the group names; the engine's pid follows.
 const PREFIX: &str = "loopwright-";
 
-/// Where groups of ours can be made.
+/// The parent folders of new groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Place {
     /// Version 2: one folder for all controllers.
     Unified(PathBuf),
-    /// Version 1: a folder for each.
+    /// Version 1: one folder for each controller.
     Split(Vec<(CgroupController, PathBuf)>),
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct RunCgroups {
 }
 
 impl RunCgroups {
-    /// Makes what the host allows. What cannot be made is missing from `keeps`.
+    /// Creates the groups that the host allows. A controller that is not available is missing from `kept`.
     pub(crate) fn make(resources: &ResourceCeilings) -> Self {
         match places() {
             Some(Place::Unified(above)) => Self::unified(above, resources).unwrap_or_default(),
@@ -65,7 +65,7 @@ impl RunCgroups {
                 groups.kept.push(controller);
             }
         }
-        // Absent where swap is not accounted, and then there is nothing to bound.
+        // The file is absent if swap is not accounted, and then no limit is needed.
         let _ = fs::write(folder.join("memory.swap.max"), "0");
         let _ = fs::write(folder.join("memory.oom.group"), "1");
         Ok(groups)
@@ -87,8 +87,8 @@ impl RunCgroups {
         groups
     }
 
-    /// Puts every process of a confined tree into the groups, and says whether all are in: who forks while we look is found
-    /// by the next look. Whoever is in has only children who are.
+    /// Moves all processes of a confined tree into the groups, and returns whether all are inside. The next scan finds
+    /// processes that were forked during a scan. Children of a process inside are also inside.
     pub(crate) fn move_tree_in(&self, root: &TreeRoot) -> bool {
         (0..GATHER_LOOKS).any(|_| {
             let tree: Vec<u32> =
@@ -104,12 +104,12 @@ impl RunCgroups {
 
 impl Drop for RunCgroups {
     fn drop(&mut self) {
-        // A group that is still in use is removed by a later engine.
+        // A later engine removes a group that is still in use.
         self.folders.iter().for_each(|folder| drop(fs::remove_dir(folder)));
     }
 }
 
-/// Whether everybody was in already. A process that ended meanwhile is nobody.
+/// Whether all processes were already inside. A process that has ended does not count.
 fn take_in(folder: &Path, tree: &[u32]) -> bool {
     let entrance = folder.join("cgroup.procs");
     let inside = fs::read_to_string(&entrance).unwrap_or_default();
@@ -120,7 +120,7 @@ fn take_in(folder: &Path, tree: &[u32]) -> bool {
     all_in
 }
 
-/// Whether this host lets us keep a ceiling of this kind over a tree.
+/// Whether this host allows a limit of this kind for a tree.
 pub(crate) fn can_enforce(controller: CgroupController) -> bool {
     match places() {
         Some(Place::Unified(_)) => true,
@@ -144,7 +144,7 @@ fn settings_split(controller: CgroupController, resources: &ResourceCeilings) ->
     let (file, value) = match controller {
         CgroupController::Memory => ("memory.limit_in_bytes", text(resources.memory)),
         CgroupController::Processes => ("pids.max", text(resources.processes)),
-        // An ordinary share is 1024 here and 100 in version 2.
+        // The default weight is 1024 here and 100 in version 2.
         CgroupController::Cpu => {
             ("cpu.shares", resources.cpu_weight.map(|weight| (weight.clamp(1, 10_000) * 1024 / 100).max(2).to_string()))
         }
@@ -157,7 +157,7 @@ fn name() -> String {
     format!("{PREFIX}{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Found once: where we are does not change unless somebody moves us.
+/// Found once: the engine's group does not change unless another process moves the engine.
 fn places() -> Option<&'static Place> {
     static FOUND: OnceLock<Option<Place>> = OnceLock::new();
     FOUND.get_or_init(find).as_ref()
@@ -180,13 +180,13 @@ fn find() -> Option<Place> {
     (!split.is_empty()).then_some(Place::Split(split))
 }
 
-/// Our own group in version 2.
+/// The engine's own group in version 2.
 fn unified_folder(mounts: &str, own: &str) -> Option<PathBuf> {
     let path = own.lines().find_map(|line| line.strip_prefix("0::"))?;
     mounts.lines().filter_map(Mount::parse).find(|mount| mount.kind == "cgroup2")?.folder(path)
 }
 
-/// Our own groups in version 1, for the controllers that are there.
+/// The engine's own groups in version 1, for the available controllers.
 fn split_folders(mounts: &str, own: &str) -> Vec<(CgroupController, PathBuf)> {
     let mounts: Vec<Mount> = mounts.lines().filter_map(Mount::parse).filter(|mount| mount.kind == "cgroup").collect();
     let one = |name: &str| {
@@ -216,15 +216,15 @@ impl<'t> Mount<'t> {
         Some(Self { root: first.next()?, at: first.next()?, kind: second.next()?, options: second.nth(1)? })
     }
 
-    /// Where a group of this hierarchy is seen, if it is seen here at all.
+    /// The path of a group in this hierarchy, if the mount shows it.
     fn folder(&self, path: &str) -> Option<PathBuf> {
         let below = Path::new(path).strip_prefix(self.root).ok()?;
         Some(Path::new(self.at).join(below))
     }
 }
 
-/// Lets groups below ours have controllers. The kernel wants no process in a group whose children have some, so when we are
-/// alone in ours we move into a child of it.
+/// Enables controllers for groups below the engine's own. The kernel does not allow processes in a group whose children
+/// have controllers. So if the engine is alone in its group, it moves into a child of it.
 fn delegate(folder: &Path) -> io::Result<()> {
     let has = |file: &str| {
         let text = fs::read_to_string(folder.join(file)).unwrap_or_default();
@@ -256,7 +256,7 @@ fn move_aside(folder: &Path) -> io::Result<()> {
     fs::write(aside.join("cgroup.procs"), us)
 }
 
-/// Groups of engines that were killed. One that is in use cannot be removed, so nobody's can be hit.
+/// Removes groups of engines that were killed. A group in use cannot be removed, so no running engine is affected.
 fn remove_stale(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_weight_is_an_ordinary_share() {
+    fn default_weight_is_the_default_share() {
         let resources = ResourceCeilings { cpu_weight: Some(100), ..ResourceCeilings::default() };
         assert_eq!(settings_split(CgroupController::Cpu, &resources), [("cpu.shares", "1024".to_owned())]);
     }

@@ -1,8 +1,8 @@
-//! Keeps a confined tree in its control groups. Not a part of the start: entering a group takes the kernel a grace period of
-//! 10 ms or more, in which a program can do little harm and a short one is over.
+//! Keeps a confined tree in its control groups. This is not part of the start: entering a group takes the kernel a
+//! grace period of 10 ms or more, in which a program can do little harm and a short one is already finished.
 //!
-//! A tree that lives on is looked after every second, because a process that forks while it is being moved leaves a child
-//! outside. Its number of processes is bounded from the first instant by other means.
+//! A tree that runs longer is checked every second, because a process that forks while it is being moved leaves a child
+//! outside. Other limits bound its number of processes from the start.
 
 use crate::cgroup::RunCgroups;
 use crate::confinement::ResourceCeilings;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, sleep_until};
 
-/// A program that lives this long gets groups.
+/// A program that runs this long gets groups.
 const FIRST: Duration = Duration::from_millis(20);
 const EVERY: Duration = Duration::from_secs(1);
 
@@ -20,7 +20,7 @@ pub(crate) struct CgroupKeeper {
     resources: ResourceCeilings,
     next: Instant,
     look: Option<JoinHandle<RunCgroups>>,
-    /// Away while a look is being taken.
+    /// `None` while a scan runs.
     groups: Option<RunCgroups>,
 }
 
@@ -29,7 +29,7 @@ impl CgroupKeeper {
         Self { resources, next: Instant::now() + FIRST, look: None, groups: None }
     }
 
-    /// Looks after the tree for as long as it is awaited. Safe to cancel.
+    /// Keeps the tree in its groups as long as it is awaited. Safe to cancel.
     pub(crate) async fn keep_in_groups(&mut self, root: &TreeRoot) {
         loop {
             if let Some(look) = &mut self.look {

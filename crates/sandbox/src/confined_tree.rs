@@ -1,5 +1,5 @@
-//! A confined start as the engine sees it: the plan handed over, the helper's records, and the lifeline. What happens on
-//! the other side is in `launcher/`.
+//! A confined start on the engine's side: the plan, the helper's records, and the lifeline. The other side is in
+//! `launcher/`.
 
 use crate::cgroup::{self, CgroupController};
 use crate::confinement::Confinement;
@@ -19,26 +19,26 @@ use std::time::Duration;
 use tokio::net::unix::pipe::Receiver;
 use tokio::time::timeout;
 
-/// How long the walls may take to build; they take milliseconds.
+/// The time limit for building the sandbox; it takes milliseconds.
 const BUILD_PATIENCE: Duration = Duration::from_secs(30);
 
-/// What is held of a confined tree while it lives.
+/// The engine's handles on a confined tree while it lives.
 pub(crate) struct ConfinedTree {
     status: Receiver,
-    /// The helper ends the tree when this closes: by our hand, or because we are dead.
+    /// The helper ends the tree when this closes: the engine closed it, or the engine is dead.
     lifeline: Mutex<Option<OwnedFd>>,
-    /// Whether others are left; there as soon as the program has ended.
+    /// Whether other processes are left; set as soon as the program has ended.
     ended: OnceLock<bool>,
 }
 
 /// The helper, ready to be started.
 pub(crate) struct HelperStart {
     pub(crate) prepared: PreparedLaunch,
-    /// The descriptors that the helper gets.
+    /// The descriptors for the helper.
     pub(crate) further: Vec<(OwnedFd, RawFd)>,
-    /// Where its records come out.
+    /// The pipe with its records.
     pub(crate) status: OwnedFd,
-    /// What it lives by.
+    /// The helper's lifeline.
     pub(crate) lifeline: OwnedFd,
 }
 
@@ -76,14 +76,14 @@ impl ConfinedTree {
         Ok(Self { status, lifeline: Mutex::new(Some(lifeline)), ended: OnceLock::new() })
     }
 
-    /// Returns when the program runs, with every wall around it.
+    /// Returns when the program runs inside the complete sandbox.
     pub(crate) async fn wait_until_started(
         &self,
         spawn: &SpawnRequest,
         confine: &Confinement,
     ) -> Result<(), SpawnError> {
         let broken = |reason: &'static str| {
-            SpawnError::boundary(&spawn.program, "hear from its helper", io::Error::other(reason))
+            SpawnError::boundary(&spawn.program, "wait for its helper", io::Error::other(reason))
         };
         loop {
             match timeout(BUILD_PATIENCE, self.next()).await {
@@ -94,26 +94,26 @@ impl ConfinedTree {
                     let place = place(confine, step, index);
                     return Err(SpawnError::from_helper(spawn, step, place, errno));
                 }
-                // A gap is the probe's to tell; it would be the same at every start.
+                // The probe reports gaps; they would be the same at every start.
                 Ok(Some(HelperRecord::Gap { .. } | HelperRecord::Seen { .. })) => {}
                 Ok(Some(HelperRecord::Ended { others, .. })) => drop(self.ended.set(others)),
             }
         }
     }
 
-    /// Returns when the program has ended, though others of its tree may be left.
+    /// Returns when the program has ended; other processes of its tree may be left.
     pub(crate) async fn program_ended(&self) {
         while self.ended.get().is_none() {
             match self.next().await {
                 Some(HelperRecord::Ended { others, .. }) => drop(self.ended.set(others)),
                 Some(_) => {}
-                // The helper is gone, which its own exit tells better.
+                // The helper is gone; its own exit status describes that better.
                 None => return std::future::pending().await,
             }
         }
     }
 
-    /// Whether the program ended and the helper saw that it left nobody behind.
+    /// Whether the program ended and the helper found no other process.
     pub(crate) fn left_nobody(&self) -> bool {
         self.ended.get() == Some(&false)
     }
@@ -123,13 +123,13 @@ impl ConfinedTree {
         self.ended.get().is_some()
     }
 
-    /// Lets the helper kill the whole namespace.
+    /// Makes the helper kill the whole namespace.
     pub(crate) fn kill_namespace(&self) {
         drop(self.lifeline.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
-    /// The next record; `None` when the helper closed its end or talks nonsense. Safe to cancel: a record is written and
-    /// read in one piece.
+    /// The next record; `None` if the helper closed its end or sent an invalid record. Safe to cancel: a record is
+    /// written and read in one piece.
     async fn next(&self) -> Option<HelperRecord> {
         let mut bytes = [0; RECORD_LEN];
         loop {
@@ -143,14 +143,14 @@ impl ConfinedTree {
     }
 }
 
-/// What a failed step was about, where it was about one place.
+/// The path that a failed step was about, if there is one.
 fn place(confine: &Confinement, step: LaunchStep, index: u32) -> Option<&Path> {
     let about_one = matches!(step, LaunchStep::Source | LaunchStep::Place);
     let mount = confine.mounts.get(usize::try_from(index).ok()?).filter(|_| about_one)?;
     Some(&mount.at)
 }
 
-/// The streams of a helper that reads and says nothing, for the probe.
+/// The streams of a helper without input and output, for the probe.
 pub(crate) fn silent_streams(further: Vec<(OwnedFd, RawFd)>) -> io::Result<ChildStreams> {
     let null = || std::fs::File::options().write(true).open("/dev/null").map(OwnedFd::from);
     Ok(ChildStreams { stdin: None, stdout: null()?, stderr: null()?, further })

@@ -1,32 +1,33 @@
-//! What the kernel holds a program to: the files it sees, the network it reaches, the resources it may take. A plain
-//! description; the launcher carries it out, and a part that cannot be carried out keeps the program from starting.
+//! The kernel restrictions of a program: the files it sees, the network it reaches, the resources it may use. A plain
+//! description; the launcher implements it, and a part that it cannot implement keeps the program from starting.
 //!
-//! A confined program sees the system's own read-only folders (`/usr` and its kin, the public part of `/etc`), a private
-//! `/dev` and `/proc`, and the [`SandboxMount`]s it is given. Nothing else of the host is there.
+//! A confined program sees the system's own read-only folders (`/usr` and similar ones, the public part of `/etc`), a
+//! private `/dev` and `/proc`, and its [`SandboxMount`]s. No other part of the host is visible.
 
 use std::path::{Path, PathBuf};
 
-/// Everything one program is held to. Paths of [`crate::SpawnRequest`] (program, directory, environment) are then those inside.
+/// All restrictions of one program. Paths of [`crate::SpawnRequest`] (program, directory, environment) then refer to
+/// the inside.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Confinement {
-    /// What it sees besides the system, laid in this order.
+    /// The mounts besides the system, in this order.
     pub mounts: Vec<SandboxMount>,
-    /// What it reaches.
+    /// The network access.
     pub network: SandboxNetwork,
-    /// What it may take.
+    /// The resource limits.
     pub resources: ResourceCeilings,
 }
 
-/// One thing at one place.
+/// One mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SandboxMount {
-    /// The absolute path at which the program sees it; missing folders above it are made.
+    /// The absolute path inside; missing parent folders are created.
     pub at: PathBuf,
-    /// What is there.
+    /// The source.
     pub what: MountSource,
 }
 
-/// What a place holds. Paths are the host's.
+/// The source of a mount. Paths are the host's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MountSource {
     /// A file or folder that can be read and executed.
@@ -35,28 +36,29 @@ pub enum MountSource {
     Writable(PathBuf),
     /// An empty folder in memory of at most this many bytes.
     Memory(u64),
-    /// Folders on top of each other, the first on top, that can only be read.
+    /// Stacked folders, the first on top, read-only.
     Layers(Vec<PathBuf>),
-    /// The same, changeable: what is changed goes to `upper`, whose file system also holds the empty folder `work`.
+    /// The same, writable: changes go to `upper`, whose file system also holds the empty folder `work`.
     Overlay {
         /// The folders below, the first on top.
         lower: Vec<PathBuf>,
-        /// Where changes go. A deletion is a character device 0/0; a replaced folder carries `user.overlay.opaque`.
+        /// The folder for changes. A deletion is a character device 0/0; a replaced folder has the attribute
+        /// `user.overlay.opaque`.
         upper: PathBuf,
         /// The kernel's scratch folder.
         work: PathBuf,
     },
-    /// A small file with these bytes that can only be read.
+    /// A small read-only file with these bytes.
     File(Vec<u8>),
 }
 
-/// What a confined program reaches.
+/// The network access of a confined program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum SandboxNetwork {
-    /// Nothing but itself: a loopback of its own, no resolver.
+    /// Only itself: a private loopback, no resolver.
     #[default]
     None,
-    /// A loopback of its own with one port, behind which every connection is carried to a socket of the host.
+    /// A private loopback with one port, whose connections are forwarded to a socket of the host.
     Door {
         /// The host's Unix socket: the egress proxy.
         socket: PathBuf,
@@ -67,25 +69,25 @@ pub enum SandboxNetwork {
     Host,
 }
 
-/// Ceilings that the kernel keeps. Absent ones are not set.
+/// Limits that the kernel enforces. `None` sets no limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceCeilings {
-    /// Processes and threads at a time.
+    /// The number of processes and threads at the same time.
     pub processes: Option<u64>,
-    /// Bytes of memory of the whole tree.
+    /// The memory of the whole tree, in bytes.
     pub memory: Option<u64>,
-    /// Share of the processors against other trees, 1 to 10 000; 100 is ordinary.
+    /// Weight of processor time against other trees, 1 to 10 000; the default is 100.
     pub cpu_weight: Option<u64>,
-    /// Bytes of one file.
+    /// The size of one file, in bytes.
     pub file: Option<u64>,
-    /// Open files of one process.
+    /// The number of open files of one process.
     pub files_open: Option<u64>,
-    /// Bytes that all writable places of the program together may grow by.
+    /// The growth of all writable mounts together, in bytes.
     pub disk: Option<u64>,
 }
 
 impl Default for ResourceCeilings {
-    /// Generous for a build, fatal for a runaway.
+    /// Large enough for a build, but stops a runaway program.
     fn default() -> Self {
         Self {
             processes: Some(2048),
@@ -99,7 +101,7 @@ impl Default for ResourceCeilings {
 }
 
 impl Confinement {
-    /// Adds a place.
+    /// Adds a mount.
     pub fn mount(&mut self, at: impl Into<PathBuf>, what: MountSource) {
         self.mounts.push(SandboxMount { at: at.into(), what });
     }

@@ -1,7 +1,8 @@
-//! Watches how much a tree fills the disk, since no kernel limit of ours bounds that. Decides only when it is too much.
+//! Watches a tree's disk usage, because no kernel limit of the sandbox bounds it. It decides only when the usage is too
+//! high.
 //!
-//! Free space is asked for every second, which costs nothing. The places themselves are walked when it fell, and now and
-//! then in any case: others on the host make and free space too.
+//! It reads the free space every second, which is cheap. It walks the writable mounts when free space fell, and
+//! regularly in any case, because other programs on the host also use and free space.
 
 use crate::confinement::Confinement;
 use crate::process_tree;
@@ -19,31 +20,31 @@ const EVERY: Duration = Duration::from_secs(1);
 /// The longest time without a walk.
 const WALK_EVERY: Duration = Duration::from_secs(5);
 
-/// A fall of free space that is worth a walk, at most.
+/// The drop in free space that triggers a walk, at most.
 const NOTICEABLE: u64 = 64 << 20;
 
-/// A tree that grew by this much has grown.
+/// Growth by at least this much counts as growth.
 const GROWN: u64 = 1 << 20;
 
-/// Free bytes below which no tree may grow; less on small file systems.
+/// Free space below which no tree may grow; less on small file systems.
 const FLOOR: u64 = 512 << 20;
 
-/// The part of a small file system that is kept free, and the part of a large one at most.
+/// The fraction of a small file system that is kept free, and the largest fraction of a large one.
 const FLOOR_PART_SMALL: u64 = 16;
 const FLOOR_PART: u64 = 100;
 const FLOOR_MAX: u64 = 2 << 30;
 
-/// A walk may take this part of the time, so that a tree of a million files does not keep a core busy.
+/// A walk may use this fraction of the time, so that a tree of a million files does not keep a core busy.
 const WALK_PART: u32 = 20;
 
-/// Files looked at in one walk, at most.
+/// The largest number of files in one walk.
 const FILES_MAX: usize = 4_000_000;
 
 /// The watch over one run.
 pub(crate) struct DiskWatch {
     next: Instant,
     look: Option<JoinHandle<(State, bool)>>,
-    /// Away while a look is being taken.
+    /// `None` while a check runs.
     state: Option<State>,
 }
 
@@ -52,13 +53,13 @@ struct State {
     places: Vec<PathBuf>,
     ceiling: Option<u64>,
     systems: Vec<System>,
-    /// What the places held at the start, once it is known.
+    /// The size of the mounts at the start, once known.
     base: Option<u64>,
     not_before: Instant,
     walked: Instant,
 }
 
-/// A file system that a place is on.
+/// A file system with a writable mount.
 struct System {
     device: u64,
     sample: PathBuf,
@@ -83,7 +84,7 @@ impl DiskWatch {
         Self { next: Instant::now() + EVERY, look: None, state: Some(state) }
     }
 
-    /// Returns when the tree has filled too much. Safe to cancel.
+    /// Returns when the tree has used too much. Safe to cancel.
     pub(crate) async fn wait_until_full(&mut self) {
         loop {
             if let Some(look) = &mut self.look {
@@ -122,14 +123,14 @@ fn floor(total: u64) -> u64 {
     FLOOR.max(total / FLOOR_PART).min(FLOOR_MAX).min(total / FLOOR_PART_SMALL)
 }
 
-/// Free and all bytes of the file system of a path.
+/// Free and total bytes of the file system of a path.
 fn space(path: &Path) -> Option<(u64, u64)> {
     let found = rustix::fs::statvfs(path).ok()?;
     Some((found.f_bavail.saturating_mul(found.f_frsize), found.f_blocks.saturating_mul(found.f_frsize)))
 }
 
 impl State {
-    /// Whether the tree has filled too much.
+    /// Whether the tree has used too much.
     fn look(&mut self) -> bool {
         for system in &mut self.systems {
             if let Some((free, _)) = space(&system.sample) {
@@ -151,13 +152,13 @@ impl State {
         self.not_before = self.walked + begun.elapsed() * WALK_PART;
         let fallen: u64 = self.systems.iter().map(|system| system.free_at_start.saturating_sub(system.free)).sum();
         self.systems.iter_mut().for_each(|system| system.free_at_walk = system.free);
-        // What was there before the first walk is not known. The tree cannot have added more than is missing.
+        // The size before the first walk is unknown. The tree cannot have added more than the drop in free space.
         let base = *self.base.get_or_insert(held.saturating_sub(fallen));
         let grown = held.saturating_sub(base);
         self.ceiling.is_some_and(|ceiling| grown > ceiling) || (low && grown > GROWN)
     }
 
-    /// Bytes in the places, and in files that were deleted there and are still held open.
+    /// Bytes in the mounts, and in deleted files there that are still open.
     fn held(&self) -> u64 {
         let mut files = 0;
         let inside: u64 = self.places.iter().map(|place| size(place, &mut files)).sum();
@@ -167,14 +168,15 @@ impl State {
     }
 }
 
-/// Bytes below a path. With a list of folders and not by recursion: how deep they lie in each other is the tree's choice.
+/// The size of a folder in bytes. It uses a list of folders instead of recursion, because the tree chooses how deep its
+/// folders nest.
 fn size(path: &Path, files: &mut usize) -> u64 {
     let mut ahead = Vec::new();
     let mut sum = 0;
     let mut count = |path: PathBuf, ahead: &mut Vec<PathBuf>| {
         let Ok(found) = fs::symlink_metadata(&path) else { return };
         *files += 1;
-        // A file of several names is counted at each; close enough, and never too little.
+        // A file with several names counts at each of them; accurate enough, and never too low.
         sum += found.blocks() * 512;
         if found.is_dir() && *files <= FILES_MAX {
             ahead.push(path);
@@ -208,18 +210,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn floor_is_a_part_of_small_disks_and_bounded_on_large_ones() {
+    fn floor_is_a_fraction_of_small_disks_and_bounded_on_large_ones() {
         let gib = 1 << 30;
         assert_eq!([gib, 40 * gib, 100 * gib, 10_000 * gib].map(floor), [gib / 16, FLOOR, gib, FLOOR_MAX]);
     }
 
     #[test]
-    fn folders_that_lie_deep_in_each_other_do_not_end_the_engine() {
+    fn deeply_nested_folders_do_not_crash_the_engine() {
         let dir = tempfile::tempdir().expect("temporary directory");
         let mut deep = dir.path().to_owned();
         (0..1900).for_each(|_| deep.push("d"));
         fs::create_dir_all(&deep).expect("folders");
-        // As little stack as makes recursion show.
+        // A stack so small that recursion would overflow it.
         let path = dir.path().to_owned();
         let thread = std::thread::Builder::new().stack_size(64 << 10).spawn(move || size(&path, &mut 0));
         assert!(thread.expect("thread").join().expect("it comes back") > 0);

@@ -1,10 +1,11 @@
-//! Keeps this process's memory to itself. Nothing about children: the walls are around them.
+//! Protects this process's memory. It does not affect children: the sandbox confines them.
 
 use std::io;
 
-/// Makes this process unreadable to others of the same user (no ptrace, no `/proc/PID/mem` or `environ`) and ends core files.
+/// Makes this process unreadable to others of the same user (no ptrace, no `/proc/PID/mem` or `environ`) and disables
+/// core files.
 ///
-/// What is executed later can be read again, so the helper still writes its own id maps.
+/// A program that is executed later is readable again, so the helper can still write its own id maps.
 pub fn make_undumpable() -> io::Result<()> {
     // SAFETY: neither call keeps a pointer; the limit is a live, initialised structure.
     unsafe {

@@ -1,4 +1,5 @@
-//! How starting or sweeping fails. What a started program does is never an error here: see `Ended`.
+//! Errors of starting and sweeping. The behaviour of a started program is never an error here: see
+//! [`RunEnd`](crate::RunEnd).
 
 use crate::spawn::SpawnRequest;
 use crate::wire::LaunchStep;
@@ -9,28 +10,28 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[error("start `{}`: {detail}", program.display())]
 pub struct SpawnError {
-    /// Why, in a closed set.
+    /// The kind of the error.
     pub kind: SpawnErrorKind,
-    /// The program that was asked for.
+    /// The requested program.
     pub program: PathBuf,
     /// The reason in words, a lower-case fragment.
     pub detail: String,
-    /// What the system said.
+    /// The system's error.
     pub source: io::Error,
 }
 
-/// Why a program could not be started.
+/// The reason why a program could not be started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpawnErrorKind {
     /// There is no such program (or the interpreter it names is missing).
     NotFound,
-    /// The file is there but cannot be executed.
+    /// The file exists but cannot be executed.
     NotExecutable,
     /// The working directory is missing or cannot be entered.
     Cwd,
     /// The host is out of processes, files or memory; a later attempt may work.
     Resources,
-    /// A wall around it could not be built, so it was not started.
+    /// Its sandbox could not be built, so it was not started.
     Boundary,
     /// Anything else.
     Other,
@@ -49,7 +50,7 @@ impl SpawnError {
         Self::new(kind, program, format!("{doing}: {source}"), source)
     }
 
-    /// Sorts the error of the spawn call itself, which names neither the file nor the directory it means.
+    /// Classifies the error of the spawn call itself, which names neither the file nor the directory.
     pub(crate) fn from_launch(program: &Path, cwd: &Path, source: io::Error) -> Self {
         match source.raw_os_error() {
             Some(libc::ENOENT | libc::ENOTDIR | libc::EACCES) if !can_enter(cwd) => {
@@ -60,7 +61,7 @@ impl SpawnError {
         }
     }
 
-    /// Sorts the helper's report of a step that could not be done; `place` is what the step was about.
+    /// Classifies the helper's report of a failed step; `place` is the path of the step.
     pub(crate) fn from_helper(spawn: &SpawnRequest, step: LaunchStep, place: Option<&Path>, errno: i32) -> Self {
         let source = io::Error::from_raw_os_error(errno);
         match step {
@@ -108,12 +109,12 @@ fn can_enter(dir: &Path) -> bool {
 #[derive(Debug, thiserror::Error)]
 pub enum SweepError {
     /// The prefix was empty, which would match every cookie of every engine on the host.
-    #[error("sweep: an empty cookie prefix names every tree on the host")]
+    #[error("sweep: an empty cookie prefix matches every tree on the host")]
     EmptyPrefix,
     /// `/proc` could not be read.
     #[error("sweep: read the process table")]
     Table(#[source] io::Error),
-    /// These processes outlived SIGKILL, or belong to another user.
+    /// These processes survived SIGKILL, or belong to another user.
     #[error("sweep: processes {0:?} could not be killed")]
     Unkillable(Vec<u32>),
 }

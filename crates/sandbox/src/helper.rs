@@ -1,5 +1,5 @@
-//! The helper program, embedded at build time and kept in a sealed memory file: nothing to install, nothing on disk that
-//! somebody could replace. Says nothing about what it does: see `launcher/`.
+//! The helper program, embedded at build time and kept in a sealed memory file: nothing to install, and no file on disk
+//! that another program could replace. For its work see `launcher/`.
 
 use rustix::fs::{MemfdFlags, SealFlags};
 use std::fs::File;
@@ -10,10 +10,10 @@ use std::sync::OnceLock;
 
 static PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/launcher"));
 
-/// Descriptors of our own lie above those that the helper finds its own at.
+/// The engine's own descriptors are above those that the helper receives.
 const FD_FIRST: i32 = 16;
 
-/// The path that executes the helper, in this process and in its children until they execute something.
+/// The path that executes the helper, in this process and in its children until they execute a program.
 pub(crate) fn path() -> io::Result<PathBuf> {
     static FILE: OnceLock<OwnedFd> = OnceLock::new();
     let file = match FILE.get() {
@@ -26,7 +26,7 @@ pub(crate) fn path() -> io::Result<PathBuf> {
     Ok(PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())))
 }
 
-/// A memory file that nobody can change any more, with these bytes.
+/// A sealed memory file with these bytes, which no process can change.
 pub(crate) fn sealed_memfd(name: &str, bytes: &[u8]) -> io::Result<OwnedFd> {
     seal(rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?, bytes)
 }
@@ -47,7 +47,7 @@ fn seal(file: OwnedFd, bytes: &[u8]) -> io::Result<OwnedFd> {
     dup_above_reserved(&file)
 }
 
-/// A copy of a descriptor above those that the helper finds its own at, so that giving one does not overwrite another.
+/// A copy of a descriptor above those that the helper receives, so that passing one does not overwrite another.
 pub(crate) fn dup_above_reserved(fd: impl AsFd) -> io::Result<OwnedFd> {
     Ok(rustix::io::fcntl_dupfd_cloexec(fd, FD_FIRST)?)
 }

@@ -1,16 +1,16 @@
-//! Who a process is beyond its number, which the kernel gives out again. Does not look for anybody.
+//! The identity of a process beyond its pid, which the kernel reuses. It does not search for processes.
 
 use crate::process_table;
 use std::fs;
 
-/// A process that cannot be confused with a later one of the same number, not even across a reboot.
+/// A process that cannot be confused with a later one of the same pid, not even across a reboot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessIdentity {
-    /// Its number.
+    /// Its pid.
     pub pid: u32,
-    /// The boot it lives in.
+    /// The boot in which it runs.
     pub boot_id: String,
-    /// When it started, in clock ticks since that boot.
+    /// Its start time, in clock ticks since that boot.
     pub start_ticks: u64,
 }
 
@@ -21,7 +21,7 @@ pub fn identity() -> ProcessIdentity {
     ProcessIdentity { pid, boot_id: boot_id(), start_ticks }
 }
 
-/// Whether exactly that process still runs; one that ended and awaits its parent does not.
+/// Whether exactly that process still runs; a zombie does not.
 pub fn is_alive(who: &ProcessIdentity) -> bool {
     who.boot_id == boot_id()
         && process_table::read_entry(who.pid).is_some_and(|entry| entry.start == who.start_ticks && !entry.is_dead())

@@ -1,8 +1,8 @@
-//! The one call that makes a process: posix_spawn into a session of its own. Nothing else in here.
+//! The one call that creates a process: posix_spawn into a new session. Nothing else is in this file.
 //!
-//! posix_spawn and not fork: it needs no code of ours between fork and exec, which in a threaded program is
-//! where deadlocks live. A session of its own and not only a group: the child has no terminal to prompt on or
-//! be stopped by, and no process of the tree can ever come back into our session or group, so that membership is decidable.
+//! posix_spawn and not fork: no code of this program runs between fork and exec, which in a threaded program is a
+//! source of deadlocks. A new session and not only a group: the child has no terminal to prompt on or to be stopped by,
+//! and no process of the tree can ever return into the engine's session or group, so that membership is decidable.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
@@ -12,17 +12,17 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
 
-/// What the child gets as its three standard streams.
+/// The three standard streams of the child.
 pub(crate) struct ChildStreams {
     /// `None` is `/dev/null`.
     pub(crate) stdin: Option<OwnedFd>,
     pub(crate) stdout: OwnedFd,
     pub(crate) stderr: OwnedFd,
-    /// Further descriptors and the numbers at which the child finds them. They lie above all those numbers.
+    /// Further descriptors and their numbers in the child. They are above all those numbers.
     pub(crate) further: Vec<(OwnedFd, RawFd)>,
 }
 
-/// Everything as C wants it, prepared before the call.
+/// All arguments in C form, prepared before the call.
 pub(crate) struct PreparedLaunch {
     program: CString,
     args: Vec<CString>,
@@ -46,14 +46,14 @@ impl PreparedLaunch {
         Ok(Self { program, args: argv, env, cwd: c_string(cwd.as_os_str())? })
     }
 
-    /// Starts the process and returns its number; it stays ours to collect.
+    /// Starts the process and returns its pid; the caller must reap it.
     pub(crate) fn launch(&self, streams: &ChildStreams) -> io::Result<u32> {
         let actions = self.actions(streams)?;
         let attributes = Attributes::new()?;
         let (argv, envp) = (pointers(&self.args), pointers(&self.env));
         let mut pid = 0;
-        // SAFETY: every pointer is to a live, initialised object; argv and envp end with a null pointer and
-        // point to NUL-terminated strings that `self` owns and nobody changes during the call.
+        // SAFETY: every pointer is to a live, initialised object; argv and envp end with a null pointer and point to
+        // NUL-terminated strings that `self` owns and that do not change during the call.
         let code = unsafe {
             libc::posix_spawn(&mut pid, self.program.as_ptr(), &actions.0, &attributes.0, argv.as_ptr(), envp.as_ptr())
         };
@@ -82,7 +82,7 @@ struct FileActions(libc::posix_spawn_file_actions_t);
 impl FileActions {
     fn new() -> io::Result<Self> {
         let mut raw = MaybeUninit::uninit();
-        // SAFETY: init writes the whole object when it returns 0, which `check` makes sure of.
+        // SAFETY: init writes the whole object when it returns 0, which `check` ensures.
         unsafe {
             check(libc::posix_spawn_file_actions_init(raw.as_mut_ptr()))?;
             Ok(Self(raw.assume_init()))
@@ -117,8 +117,8 @@ impl Drop for FileActions {
 struct Attributes(libc::posix_spawnattr_t);
 
 impl Attributes {
-    /// A new session, no blocked signals, and default handling of all of them: ignored signals are otherwise
-    /// inherited, and Rust ignores SIGPIPE, which makes `yes | head` run for ever.
+    /// A new session, no blocked signals, and default handling of all of them: ignored signals are otherwise inherited,
+    /// and Rust ignores SIGPIPE, which makes `yes | head` run forever.
     fn new() -> io::Result<Self> {
         let flags = libc::POSIX_SPAWN_SETSID
             | libc::POSIX_SPAWN_SETSIGMASK as libc::c_short

@@ -1,13 +1,13 @@
-//! How Loopwright confines: spawning, process trees and their end. The only crate with `unsafe`.
+//! Confinement: spawning, process trees and their end. The only crate with `unsafe`.
 //!
-//! Responsible for starting a program with an environment built from nothing, reading its output in
-//! constant memory, and ending the whole tree it grew, whatever that tree did to get away. Not
-//! responsible for deciding what may run: policy lives in `core`, the engine's door is `engine::proc`.
+//! It starts a program with an environment built from scratch, reads its output in constant memory, and ends the whole
+//! process tree, even if processes of the tree try to escape. It does not decide what may run: the policy is in `core`,
+//! and the engine uses this crate only through `engine::proc`.
 //!
-//! A tree is recognised by four marks: descent (`ppid`), the session its first process leads, the cookie in
-//! its environment, and adoption: this process is a subreaper, so an orphan of the tree becomes our child.
-//! A process that runs loops therefore must not start detached (`setsid`) children past this crate while a
-//! tree is alive: they look like orphans. Ordinary children share our session and are never touched.
+//! A tree is recognised by four marks: descent (`ppid`), the session of its first process, the cookie in its
+//! environment, and adoption: this process is a subreaper, so an orphan of the tree becomes its child. Therefore a
+//! process that runs loops must not start detached (`setsid`) children without this crate while a tree is alive: they
+//! look like orphans. Ordinary children share the engine's session and are never touched.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("unsupported: loopwright-sandbox ends process trees through Linux's /proc and pidfds");

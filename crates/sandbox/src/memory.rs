@@ -1,10 +1,10 @@
-//! Memory that a process which mostly waits need not keep: what is freed and still the allocator's, and pages of the program's
-//! own file that were needed to start and can be had again from there.
+//! Releases memory that a mostly waiting process does not need: freed memory that the allocator still holds, and pages
+//! of the program's own file that were only needed to start and can be read again.
 
 use std::ops::Range;
 
-/// Gives both back to the system. Takes some milliseconds after a start with much work, and does nothing else to the process:
-/// code that is needed again is mapped again.
+/// Returns both to the system. It takes some milliseconds after a start with much work, and has no other effect on the
+/// process: code that is needed again is mapped again.
 pub fn release_memory() {
     #[cfg(target_env = "gnu")]
     // SAFETY: it takes no pointer and may be called from any thread at any time.
@@ -14,15 +14,15 @@ pub fn release_memory() {
     let program = std::fs::read_link("/proc/self/exe").unwrap_or_default();
     let maps = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
     for pages in untouched(&maps, &program.to_string_lossy()) {
-        // SAFETY: these are whole mappings of a file that nobody can write to, with no page that differs from the file; what is
-        // dropped is read from the file again when it is needed, by whichever thread. An error leaves them as they are.
+        // SAFETY: these are whole mappings of a file that no process can write to, with no page that differs from the
+        // file; any thread that needs a dropped page reads it from the file again. An error leaves them as they are.
         unsafe {
             libc::madvise(pages.start as *mut libc::c_void, pages.len(), libc::MADV_DONTNEED);
         }
     }
 }
 
-/// Mappings of a file that are not writable and of which no page was ever written: neither relocations nor anything else.
+/// Mappings of a file that are not writable and of which no page was ever written, not even by relocations.
 fn untouched(maps: &str, file: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut current = None;
@@ -80,13 +80,13 @@ VmFlags: rd mr mw me sd
 ";
 
     #[test]
-    fn only_what_is_as_it_is_in_the_file_is_dropped() {
+    fn only_pages_equal_to_the_file_are_dropped() {
         assert_eq!(untouched(MAPS, "/bin/it"), [0x1000..0x5000, 0x5000..0x9000]);
         assert!(untouched(MAPS, "").is_empty());
     }
 
     #[test]
-    fn a_process_works_on_after_it_gave_memory_back() {
+    fn process_works_after_it_released_memory() {
         let before: Vec<String> = (0..1_000).map(|number| format!("number {number}")).collect();
         release_memory();
         assert!(before.iter().enumerate().all(|(number, text)| *text == format!("number {number}")));

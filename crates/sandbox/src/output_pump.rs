@@ -1,4 +1,4 @@
-//! Carries a child's output to whoever watches and into bounded memory. Knows no deadlines.
+//! Passes a child's output to its watcher and into bounded memory. It knows no deadlines.
 
 use crate::capture::{CapturedOutput, OutputCapture};
 use crate::spawn::RunLimits;
@@ -6,7 +6,7 @@ use std::io;
 use tokio::net::unix::pipe::Receiver;
 use tokio::time::Instant;
 
-/// Which of the two output streams.
+/// One of the two output streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutputStream {
     /// Standard output.
@@ -15,21 +15,21 @@ pub enum OutputStream {
     Stderr,
 }
 
-/// What a watcher wants next.
+/// The request of a watcher after a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchFlow {
-    /// Go on.
+    /// Continue the run.
     Continue,
-    /// End the tree; the run is `How::Stopped`.
+    /// End the tree; the run ends as [`RunEnd::Stopped`](crate::RunEnd::Stopped).
     Stop,
-    /// The program has done what it was for: if it does not end by itself within `Limits::finish`, its tree is ended and the
-    /// run is `How::Finished`. `Continue` takes it back.
+    /// The program has finished its work: if it does not exit within [`RunLimits::finish`](crate::RunLimits::finish),
+    /// its tree is ended and the run ends as [`RunEnd::Finished`](crate::RunEnd::Finished). `Continue` withdraws this.
     Finish,
 }
 
 /// A live observer of the output: logs, usage meters, stream parsers.
 pub trait OutputWatch: Send {
-    /// Sees the next bytes of one stream, in order; bytes past `output_max` are not shown.
+    /// Receives the next bytes of one stream, in order; bytes past `output_max` are not passed.
     fn chunk(&mut self, stream: OutputStream, bytes: &[u8]) -> WatchFlow;
 }
 
@@ -39,7 +39,7 @@ impl OutputWatch for () {
     }
 }
 
-/// The largest piece read at once: the size of a pipe.
+/// The largest chunk of one read: the size of a pipe.
 const CHUNK: usize = 64 << 10;
 
 pub(crate) struct OutputPump<'w> {
@@ -49,11 +49,11 @@ pub(crate) struct OutputPump<'w> {
     buffer: Box<[u8]>,
     seen: u64,
     output_max: u64,
-    /// When the last byte came.
+    /// The time of the last byte.
     pub(crate) last: Instant,
-    /// The watcher asked to stop.
+    /// Whether the watcher requested the end.
     pub(crate) stopped: bool,
-    /// When the watcher first said that the program is done.
+    /// The time at which the watcher first reported that the program has finished.
     pub(crate) finished: Option<Instant>,
 }
 
@@ -90,7 +90,7 @@ impl<'w> OutputPump<'w> {
         (self.stdout.kept.finish(), self.stderr.kept.finish())
     }
 
-    /// Takes one piece from whichever stream has some; waits for ever once both are closed. Safe to cancel.
+    /// Reads one chunk from any stream that has data; waits indefinitely once both are closed. Safe to cancel.
     pub(crate) async fn step(&mut self) {
         let stream = tokio::select! {
             () = self.stdout.ready() => OutputStream::Stdout,
@@ -114,14 +114,14 @@ impl<'w> OutputPump<'w> {
         }
     }
 
-    /// Takes until both streams are closed.
+    /// Reads until both streams are closed.
     pub(crate) async fn until_closed(&mut self) {
         while !self.is_closed() {
             self.step().await;
         }
     }
 
-    /// Keeps taking while something else is waited for, so that the child never blocks on a full pipe.
+    /// Keeps reading while the caller waits for something else, so that the child never blocks on a full pipe.
     pub(crate) async fn pump_while<T>(&mut self, wait: impl Future<Output = T>) -> T {
         tokio::pin!(wait);
         loop {
@@ -136,13 +136,13 @@ impl<'w> OutputPump<'w> {
 impl Side {
     async fn ready(&self) {
         match &self.pipe {
-            // An error shows again in the read that follows.
+            // The following read returns the same error.
             Some(pipe) => drop(pipe.readable().await),
             None => std::future::pending().await,
         }
     }
 
-    /// Reads what is there; `None` when there was nothing, or no more to come.
+    /// Reads the available bytes; `None` if there were none, or the stream ended.
     fn take(&mut self, buffer: &mut [u8]) -> Option<usize> {
         match self.pipe.as_ref()?.try_read(buffer) {
             Ok(0) => self.pipe = None,

@@ -1,4 +1,4 @@
-//! Finding a program by name in a given PATH. Never looks at this process's own environment.
+//! Finds a program by name in a given PATH. It never reads this process's own environment.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

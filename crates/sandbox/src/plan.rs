@@ -1,4 +1,4 @@
-//! From a [`SpawnRequest`] and its [`Confinement`] to the plan that the helper carries out. Starts nothing.
+//! Converts a [`SpawnRequest`] and its [`Confinement`] to the plan for the helper. It starts nothing.
 
 use crate::confinement::{Confinement, MountSource, ResourceCeilings, SandboxNetwork};
 use crate::launch;
@@ -10,7 +10,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Bytes of `/dev/shm`, which only a memory ceiling of the whole tree would bound otherwise.
+/// The size of `/dev/shm`, in bytes, which otherwise only a memory limit of the whole tree would bound.
 const SHARED_MEMORY: u64 = 512 << 20;
 
 /// The plan for a program.
@@ -30,7 +30,7 @@ pub(crate) fn for_program(spawn: &SpawnRequest, confine: &Confinement, bounds: M
     Ok(plan)
 }
 
-/// The plan for walls with nothing behind them, for the probe.
+/// The plan for a sandbox without a program, for the probe.
 pub(crate) fn for_probe(confine: &Confinement, bounds: MemoryBound) -> io::Result<LaunchPlan> {
     Ok(LaunchPlan {
         act: LaunchTask::Look,
@@ -48,17 +48,18 @@ pub(crate) fn for_probe(confine: &Confinement, bounds: MemoryBound) -> io::Resul
     })
 }
 
-/// Who keeps a ceiling that both a control group and a limit of single processes could keep.
+/// The mechanism that bounds memory, which both a control group and a limit of single processes could do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MemoryBound {
     /// A control group bounds the memory of the whole tree.
     Group,
-    /// Nobody does, so at least each process is bounded.
+    /// There is no group, so at least each process is bounded.
     EachProcess,
 }
 
 fn rlimits(resources: &ResourceCeilings, bounds: MemoryBound) -> Vec<(u64, u64)> {
-    // One byte and not none: a host that pipes core files into a program ignores a ceiling of 0, and takes 1 as a no.
+    // One byte and not zero: a host that pipes core files into a program ignores a limit of 0, but does not write a
+    // core file with a limit of 1.
     const CORE_NEVER: u64 = 1;
     let each = if bounds == MemoryBound::EachProcess { resources.memory } else { None };
     let all = [

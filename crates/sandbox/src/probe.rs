@@ -1,5 +1,5 @@
-//! What this host enforces, found by trying it: walls are built around nothing, and the helper tells how far it came. What
-//! follows from the findings is the engine's business; what to do about them is in `remedy`.
+//! Finds out which restrictions this host enforces, by trying them: the helper builds a sandbox without a program and
+//! reports how far it got. The engine decides what follows from the findings; `remedy` has the fixes.
 
 use crate::cgroup::{CgroupController, RunCgroups};
 use crate::confined_tree::{HelperStart, silent_streams};
@@ -15,55 +15,55 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// What a host enforces.
+/// The restrictions that a host enforces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostSupport {
-    /// One for each [`SandboxFeature`], in their order.
+    /// One finding for each [`SandboxFeature`], in their order.
     pub findings: Vec<FeatureFinding>,
 }
 
-/// What was found about one wall.
+/// The finding for one feature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeatureFinding {
-    /// Which wall.
+    /// The feature.
     pub feature: SandboxFeature,
-    /// Whether it holds.
+    /// Whether the host supports it.
     pub support: FeatureSupport,
-    /// What was seen, as a fragment.
+    /// The observation, as a fragment.
     pub detail: String,
-    /// What to do about it, as a command to paste or a sentence.
+    /// The fix, as a command to paste or a sentence.
     pub fix: Option<String>,
 }
 
-/// The walls that are tried.
+/// The features that the probe tries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SandboxFeature {
-    /// A user, and with it all other namespaces, of its own.
+    /// A user namespace, which all other namespaces need.
     UserNamespace,
-    /// A root of its own: only what is mounted is there.
+    /// A private root: only mounted paths are visible.
     Mounts,
-    /// A process table of its own.
+    /// A private process table.
     Proc,
-    /// A network of its own.
+    /// A private network.
     Network,
-    /// The filter of system calls.
+    /// The system call filter.
     Seccomp,
-    /// The second wall around files, signals and sockets.
+    /// The second restriction of files, signals and sockets.
     Landlock,
     /// Workspaces as overlays.
     Overlay,
-    /// Ceilings for memory, processes and processor time of a whole tree.
+    /// Limits for memory, processes and processor time of a whole tree.
     Resources,
 }
 
-/// Whether a wall holds.
+/// Whether the host supports a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FeatureSupport {
-    /// It does.
+    /// Fully.
     Yes,
-    /// It is not there.
+    /// Not at all.
     No,
-    /// Some of it is.
+    /// In part.
     Partly,
 }
 
@@ -94,7 +94,7 @@ impl SandboxFeature {
         }
     }
 
-    /// The wall that a step of the start belongs to.
+    /// The feature that a step of the start belongs to.
     fn of_step(step: LaunchStep) -> Self {
         match step {
             LaunchStep::Plan
@@ -112,7 +112,7 @@ impl SandboxFeature {
 }
 
 impl HostSupport {
-    /// Whether a confined program is held by all that the higher levels need.
+    /// Whether a confined program has all restrictions that the higher levels need.
     pub fn enforces(&self) -> bool {
         let needed = [
             SandboxFeature::UserNamespace,
@@ -129,7 +129,7 @@ impl HostSupport {
         self.enforces() && self.support(SandboxFeature::Overlay) == FeatureSupport::Yes
     }
 
-    /// Whether one wall holds.
+    /// The support for one feature.
     pub fn support(&self, wall: SandboxFeature) -> FeatureSupport {
         self.findings
             .iter()
@@ -137,25 +137,26 @@ impl HostSupport {
             .map_or(FeatureSupport::No, |finding| finding.support)
     }
 
-    /// The findings that are not wholly good.
+    /// The findings without full support.
     pub fn gaps(&self) -> impl Iterator<Item = &FeatureFinding> {
         self.findings.iter().filter(|finding| finding.support != FeatureSupport::Yes)
     }
 }
 
-/// How one try ended.
+/// The result of one attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ProbeAttempt {
-    /// The step that could not be done.
+    /// The step that failed.
     pub(crate) failed: Option<(LaunchStep, i32)>,
-    /// Why the helper could not even be started, or did not answer.
+    /// The reason why the helper could not be started, or did not answer.
     pub(crate) broken: Option<String>,
     pub(crate) landlock: Option<u32>,
     pub(crate) processes: Option<u32>,
     pub(crate) filter: bool,
 }
 
-/// Tries everything. `scratch` is an existing folder on the file system that workspaces will be on; what is made there is removed.
+/// Tries all features. `scratch` is an existing folder on the file system of the workspaces; files that the probe
+/// creates there are removed.
 pub fn probe(scratch: &Path) -> HostSupport {
     let facts = RemedyFacts::read();
     let groups = RunCgroups::make(&ResourceCeilings::default());
@@ -195,7 +196,7 @@ fn judge_one(wall: SandboxFeature, tried: &ProbeAttempt, facts: &RemedyFacts) ->
             fix,
         };
     }
-    // The walls are built one after the other, so one that was not reached cannot be said to hold.
+    // The steps run one after the other, so a feature whose step was not reached is not supported.
     if reached(wall) < step as u32 {
         return FeatureFinding { feature: wall, support: FeatureSupport::Yes, detail: "holds".to_owned(), fix: None };
     }
@@ -207,7 +208,7 @@ fn judge_one(wall: SandboxFeature, tried: &ProbeAttempt, facts: &RemedyFacts) ->
     }
 }
 
-/// The last step that a wall needs.
+/// The last step that a feature needs.
 fn reached(wall: SandboxFeature) -> u32 {
     (match wall {
         SandboxFeature::UserNamespace => LaunchStep::IdMaps,
@@ -220,15 +221,15 @@ fn reached(wall: SandboxFeature) -> u32 {
 
 fn judge_built(wall: SandboxFeature, tried: &ProbeAttempt) -> FeatureFinding {
     let bad = match wall {
-        SandboxFeature::Proc if tried.processes != Some(1) => Some("processes of others can be seen"),
-        SandboxFeature::Seccomp if !tried.filter => Some("a refused call was not refused"),
+        SandboxFeature::Proc if tried.processes != Some(1) => Some("processes outside the sandbox are visible"),
+        SandboxFeature::Seccomp if !tried.filter => Some("a call that must be refused was not refused"),
         _ => None,
     };
     let held = if bad.is_some() { FeatureSupport::No } else { FeatureSupport::Yes };
     FeatureFinding { feature: wall, support: held, detail: bad.unwrap_or("holds").to_owned(), fix: None }
 }
 
-/// The version from which signals and abstract sockets are covered too.
+/// The version from which landlock also covers signals and abstract sockets.
 const LANDLOCK_SCOPES: u32 = 6;
 
 fn landlock(tried: &ProbeAttempt) -> FeatureFinding {
@@ -238,7 +239,7 @@ fn landlock(tried: &ProbeAttempt) -> FeatureFinding {
         return FeatureFinding { feature: SandboxFeature::Landlock, support: FeatureSupport::No, detail, fix: None };
     }
     let (held, detail) = match version {
-        0 => (FeatureSupport::No, "the kernel has no landlock; the mounts alone hold".to_owned()),
+        0 => (FeatureSupport::No, "the kernel has no landlock; only the mounts protect files".to_owned()),
         version if version < LANDLOCK_SCOPES => (FeatureSupport::Partly, format!("version {version}: files only")),
         version => (FeatureSupport::Yes, format!("version {version}")),
     };
@@ -247,12 +248,12 @@ fn landlock(tried: &ProbeAttempt) -> FeatureFinding {
     FeatureFinding { feature: SandboxFeature::Landlock, support: held, detail, fix }
 }
 
-/// What kept the later walls from being tried at all.
+/// The reason why later features could not be tried.
 fn not_tried(tried: &ProbeAttempt) -> Option<String> {
     let broken = tried.broken.as_ref().map(|broken| format!("the helper program does not run: {broken}"));
     broken.or_else(|| {
         let (step, errno) = tried.failed?;
-        Some(format!("an earlier wall failed: {}: {}", step.text(), io::Error::from_raw_os_error(errno)))
+        Some(format!("an earlier step failed: {}: {}", step.text(), io::Error::from_raw_os_error(errno)))
     })
 }
 
@@ -260,7 +261,7 @@ fn overlay(plain: &ProbeAttempt, scratch: &Path, facts: &RemedyFacts) -> Feature
     let finding =
         |held, detail: String, fix| FeatureFinding { feature: SandboxFeature::Overlay, support: held, detail, fix };
     if plain.failed.is_some() || plain.broken.is_some() {
-        return finding(FeatureSupport::No, "not tried: the walls around it do not stand".to_owned(), None);
+        return finding(FeatureSupport::No, "not tried: the sandbox could not be built".to_owned(), None);
     }
     match try_overlay(scratch) {
         Ok(ProbeAttempt { failed: None, broken: None, .. }) => finding(FeatureSupport::Yes, "holds".to_owned(), None),

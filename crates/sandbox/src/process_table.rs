@@ -1,5 +1,5 @@
-//! The process table as `/proc` shows it, and signals that cannot hit a reused number.
-//! Knows nothing of trees: `members` reads meaning into it.
+//! The process table from `/proc`, and signals that cannot hit a reused pid. It knows nothing about trees:
+//! `tree_members` does.
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
 
-/// One line of the table.
+/// One process of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ProcessEntry {
     pub(crate) pid: u32,
@@ -19,7 +19,7 @@ pub(crate) struct ProcessEntry {
 }
 
 impl ProcessEntry {
-    /// Ended, and only waiting for its parent to ask.
+    /// Whether it has ended and is not reaped yet.
     pub(crate) fn is_dead(&self) -> bool {
         matches!(self.state, b'Z' | b'X' | b'x')
     }
@@ -29,7 +29,7 @@ impl ProcessEntry {
     }
 }
 
-/// All processes at about one instant.
+/// All processes at about the same time.
 pub(crate) struct ProcessTable {
     pub(crate) entries: BTreeMap<u32, ProcessEntry>,
 }
@@ -41,8 +41,8 @@ impl ProcessTable {
     }
 }
 
-/// The children of our first thread, which is the one that the kernel gives orphans to; dead ones that nobody collected
-/// included. `None` where the kernel does not show them.
+/// The children of the engine's first thread, to which the kernel assigns orphans, including zombies. `None` if the
+/// kernel does not show them.
 pub(crate) fn adopted_children(us: u32) -> Option<Vec<u32>> {
     let children = fs::read_to_string(format!("/proc/self/task/{us}/children")).ok()?;
     Some(children.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect())
@@ -53,13 +53,13 @@ pub(crate) fn read_entry(pid: u32) -> Option<ProcessEntry> {
     parse_stat(pid, &fs::read(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// The second field is the program's name in parentheses and may hold anything, `)` and spaces too,
-/// so the fields are counted from the last parenthesis.
+/// The second field is the program's name in parentheses and may contain anything, `)` and spaces too, so the fields
+/// are counted from the last parenthesis.
 fn parse_stat(pid: u32, stat: &[u8]) -> Option<ProcessEntry> {
     let name_end = stat.iter().rposition(|byte| *byte == b')')?;
     let fields: Vec<&str> = std::str::from_utf8(&stat[name_end + 1..]).ok()?.split_ascii_whitespace().collect();
     let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
-    // A group or session outside our pid namespace is shown as 0, and so is "none" (-1 never appears here).
+    // A group or session outside this pid namespace is shown as 0, and so is "none" (-1 never appears here).
     let id = |index: usize| u32::try_from(number(index)?).ok();
     Some(ProcessEntry {
         pid,
@@ -71,11 +71,11 @@ fn parse_stat(pid: u32, stat: &[u8]) -> Option<ProcessEntry> {
     })
 }
 
-/// The value of a variable in a process's initial environment; `None` also when we may not look.
+/// The value of a variable in a process's initial environment; `None` also if access is denied.
 pub(crate) fn environ_value(pid: u32, name: &str) -> Option<Vec<u8>> {
     const ENVIRON_MAX: u64 = 2 << 20;
     let mut bytes = Vec::new();
-    // An error after some bytes still leaves those bytes to look at.
+    // After a read error the bytes before it are still used.
     let _ = File::open(format!("/proc/{pid}/environ")).ok()?.take(ENVIRON_MAX).read_to_end(&mut bytes);
     bytes.split(|byte| *byte == 0).find_map(|pair| {
         let value = pair.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
@@ -83,7 +83,7 @@ pub(crate) fn environ_value(pid: u32, name: &str) -> Option<Vec<u8>> {
     })
 }
 
-/// Signals exactly this process: the pidfd pins it, and the start time proves that it is the one we meant.
+/// Signals exactly this process: the pidfd pins it, and the start time proves that it is the intended one.
 pub(crate) fn signal(entry: &ProcessEntry, signal: Signal) -> io::Result<()> {
     let pid = raw_pid(entry.pid)?;
     match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
@@ -97,7 +97,7 @@ pub(crate) fn signal(entry: &ProcessEntry, signal: Signal) -> io::Result<()> {
     }
 }
 
-/// Signals the group that `member` belongs to in one step of the kernel, which no fork can slip through.
+/// Signals the group of `member` in one step of the kernel, which no fork can escape.
 pub(crate) fn signal_group(member: &ProcessEntry, signal: Signal) -> io::Result<()> {
     if !is_same(member) {
         return Err(rustix::io::Errno::SRCH.into());
@@ -105,7 +105,7 @@ pub(crate) fn signal_group(member: &ProcessEntry, signal: Signal) -> io::Result<
     Ok(rustix::process::kill_process_group(raw_pid(member.group)?, signal)?)
 }
 
-/// Waits until the last of these has ended, or a moment has passed: an event, with a bound for a stuck process.
+/// Waits until the last of these has ended, or a short time has passed: an event, with a bound for a stuck process.
 pub(crate) fn await_end(entries: &[ProcessEntry]) {
     const MOMENT: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
     let Some(last) = entries.last() else { return };
@@ -117,7 +117,7 @@ pub(crate) fn await_end(entries: &[ProcessEntry]) {
     }
 }
 
-/// Waits until a child of ours has ended, for as long as a healthy host could need, and leaves it uncollected.
+/// Waits until a child has ended, for as long as a healthy host could need, and does not reap it.
 pub(crate) fn await_exit(pid: u32) {
     const PATIENCE: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
     let pidfd = raw_pid(pid).and_then(|pid| Ok(rustix::process::pidfd_open(pid, PidfdFlags::empty())?));
@@ -126,7 +126,7 @@ pub(crate) fn await_exit(pid: u32) {
     }
 }
 
-/// Collects a child of ours that ended. Only ever called for numbers that nobody else waits for.
+/// Reaps a child that ended. Only called for pids that no other code waits for.
 pub(crate) fn reap(pid: u32) {
     if let Ok(pid) = raw_pid(pid) {
         let _ = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_stat_lines_are_nobody() {
+    fn broken_stat_lines_are_not_processes() {
         for stat in [&b""[..], b"7 (a", b"7 (a) S", b"7 (a) S x 4 5", b")"] {
             assert_eq!(parse_stat(7, stat), None);
         }

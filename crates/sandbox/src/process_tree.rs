@@ -1,4 +1,4 @@
-//! A living tree: registered from its first instant, ended to the last process. Decides nothing about when.
+//! A living process tree: registered from its start, ended to the last process. It does not decide when.
 
 use crate::launch::{ChildStreams, PreparedLaunch};
 use crate::process_table::{self, ProcessEntry, ProcessTable};
@@ -12,44 +12,45 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The trees of this program. Starting and looking both happen under this lock, so that nobody
-/// takes a process which is just being started for an orphan, and no number is collected twice.
+/// The trees of this program. Starts and scans happen under this lock, so that no scan takes a starting process for an
+/// orphan, and no pid is reaped twice.
 static LIVE: Mutex<Vec<TreeRoot>> = Mutex::new(Vec::new());
 
-/// How long SIGKILL may take to show: only a process stuck in the kernel needs longer.
+/// The time that SIGKILL may take to have an effect: only a process stuck in the kernel needs longer.
 const KILL_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Nobody is called unkillable before this many tries, however slow the host made them.
+/// A process is not reported as unkillable before this many attempts, however slow the host is.
 const KILL_TRIES: usize = 10;
 
-/// How often the quick look for hopping orphans is repeated before the thorough one.
+/// The number of quick scans for orphans that fork repeatedly, before the full scan.
 const CHASE_STEPS: usize = 100;
 
-/// What ending a tree took.
+/// The result of ending a tree.
 #[derive(Debug, Default)]
 pub(crate) struct TreeSweep {
-    /// How many processes were killed.
+    /// The number of killed processes.
     pub(crate) killed: usize,
-    /// Those that live on: stuck in the kernel, another user's, or forking away faster than we can follow.
+    /// The surviving processes: stuck in the kernel, owned by another user, or forking faster than the engine can
+    /// follow.
     pub(crate) unkillable: Vec<u32>,
 }
 
-/// One look at a tree.
+/// One scan of a tree.
 struct Look {
     alive: Vec<ProcessEntry>,
-    /// Orphans of the tree that had ended, and were collected in this look.
+    /// Orphans of the tree that had ended and were reaped in this scan.
     collected: Vec<u32>,
 }
 
 impl Look {
-    /// Proof that nobody is left. Whoever forks and exits to get away leaves a dead process, which only we can
-    /// collect; so a look that finds neither the living nor the newly dead cannot have missed somebody.
+    /// Proof that no process is left. A process that forks and exits to escape leaves a zombie, which only the engine
+    /// can reap. So a scan that finds neither living processes nor new zombies cannot have missed one.
     fn is_empty(&self) -> bool {
         self.alive.is_empty() && self.collected.is_empty()
     }
 }
 
-/// A tree that dies when this is dropped.
+/// A tree that is killed when this is dropped.
 pub(crate) struct ProcessTree {
     root: TreeRoot,
     collected: bool,
@@ -61,7 +62,7 @@ impl ProcessTree {
         become_subreaper()?;
         let mut live = live();
         let pid = prepared.launch(streams)?;
-        // The child is ours and not collected, so `/proc` has it unless there is no `/proc` at all.
+        // The child is not reaped yet, so `/proc` has it unless there is no `/proc` at all.
         let start = process_table::read_entry(pid).map(|entry| entry.start);
         let root = TreeRoot { pid, start: start.unwrap_or_default(), cookie: cookie.to_owned() };
         live.push(root.clone());
@@ -74,7 +75,7 @@ impl ProcessTree {
         &self.root
     }
 
-    /// Collects the first process, which must have ended, and forgets the tree.
+    /// Reaps the first process, which must have ended, and removes the tree from the register.
     pub(crate) fn collect(mut self) {
         self.forget();
     }
@@ -96,7 +97,7 @@ impl Drop for ProcessTree {
     }
 }
 
-/// Asks every process of the tree to end; stopped ones are woken so that they hear it.
+/// Sends SIGTERM to every process of the tree; stopped processes are continued so that they receive it.
 pub(crate) fn terminate(root: &TreeRoot) {
     let _ = look(root, |alive| {
         for entry in alive {
@@ -106,13 +107,13 @@ pub(crate) fn terminate(root: &TreeRoot) {
     });
 }
 
-/// Whether a process of the tree runs; one that only waits to be collected does not.
+/// Whether a process of the tree runs; a zombie does not.
 pub(crate) fn is_alive(root: &TreeRoot) -> bool {
     look(root, |_| ()).is_ok_and(|look| !look.alive.is_empty())
 }
 
-/// The living processes of a confined tree. Nobody leaves a pid namespace, so all of them descend from its helper, and no
-/// other mark is needed.
+/// The living processes of a confined tree. No process can leave a pid namespace, so all of them descend from its
+/// helper, and no other mark is needed.
 pub(crate) fn confined(root: &TreeRoot) -> Vec<ProcessEntry> {
     let Ok(table) = ProcessTable::read() else { return Vec::new() };
     let us = std::process::id();
@@ -121,7 +122,7 @@ pub(crate) fn confined(root: &TreeRoot) -> Vec<ProcessEntry> {
     found.iter().filter_map(|pid| table.entries.get(pid)).filter(|entry| !entry.is_dead()).copied().collect()
 }
 
-/// Asks every process of a confined tree to end, as `terminate` does. The helper's own two do not hear it.
+/// Sends SIGTERM to every process of a confined tree, as `terminate` does, except to the helper's own two.
 pub(crate) fn terminate_confined(root: &TreeRoot) {
     for entry in confined(root) {
         let _ = process_table::signal(&entry, Signal::TERM);
@@ -129,24 +130,24 @@ pub(crate) fn terminate_confined(root: &TreeRoot) {
     }
 }
 
-/// Collects orphans of the tree that ended, so that a long run does not fill the process table.
+/// Reaps orphans of the tree that ended, so that a long run does not fill the process table.
 pub(crate) fn collect_orphans(root: &TreeRoot) {
     let _ = look(root, |_| ());
 }
 
-/// Whether nobody can be left of any tree but its first process. Whoever outlives the first process of a tree has an
-/// ancestor, or is one, that became our child when its own parent died, and that stays our child until we collect it;
-/// so children that are all first processes prove it. Only for trees whose processes stay descendants ([`ProgramTrust::Ours`]),
-/// and only after the first process has ended.
+/// Whether no process of any tree can be left except its first process. A process that outlives the first process of
+/// its tree has an ancestor, or is one, that became the engine's child when its parent died, and that stays the
+/// engine's child until it is reaped. So if all children are first processes, no other process is left. Only for trees
+/// whose processes stay descendants ([`ProgramTrust::Ours`]), and only after the first process has ended.
 ///
-/// [`ProgramTrust::Ours`]: crate::Trust::Ours
+/// [`ProgramTrust::Ours`]: crate::ProgramTrust::Ours
 pub(crate) fn left_no_orphan() -> bool {
     let live = live();
     let ours = |pid: &u32| live.iter().any(|root| root.pid == *pid);
     process_table::adopted_children(std::process::id()).is_some_and(|children| children.iter().all(ours))
 }
 
-/// Kills the whole tree and returns when nobody of it is left.
+/// Kills the whole tree and returns when no process of it is left.
 pub(crate) fn kill(root: &TreeRoot) -> TreeSweep {
     let deadline = Instant::now() + KILL_PATIENCE;
     let mut hit = BTreeSet::new();
@@ -170,8 +171,8 @@ pub(crate) fn kill(root: &TreeRoot) -> TreeSweep {
     }
 }
 
-/// Kills orphans as they arrive. A process that forks, exits and does so again from its child is gone
-/// before a look at the whole table is over; but each of them becomes our child, and that list is short and quick to read.
+/// Kills orphans as they arrive. A process that forks, exits and repeats that in its child is gone before a scan of the
+/// whole table ends. But each of them becomes the engine's child, and that list is short and quick to read.
 fn chase(root: &TreeRoot) {
     let live = live();
     let us = us();
@@ -193,7 +194,7 @@ fn chase(root: &TreeRoot) {
     }
 }
 
-/// Stops processes until no new ones appear, then kills them: what is stopped cannot fork.
+/// Stops processes until no new ones appear, then kills them: a stopped process cannot fork.
 fn freeze_and_kill(root: &TreeRoot, deadline: Instant) -> io::Result<Look> {
     let mut known = BTreeSet::new();
     loop {
@@ -208,8 +209,8 @@ fn freeze_and_kill(root: &TreeRoot, deadline: Instant) -> io::Result<Look> {
     }
 }
 
-/// By group first, because the kernel does that in one step that no fork slips through; then one by one.
-/// A group of a member holds members only: a group never leaves its session, and the session was made by the tree.
+/// By group first, because the kernel does that in one step that no fork can escape; then one by one. The group of a
+/// member contains only members: a group never leaves its session, and the tree created the session.
 fn signal_all(alive: &[ProcessEntry], signal: Signal) {
     let mut groups = BTreeSet::new();
     for entry in alive {
@@ -222,7 +223,7 @@ fn signal_all(alive: &[ProcessEntry], signal: Signal) {
     }
 }
 
-/// Without `/proc` the group is all that can be named; its number is pinned by the uncollected first process.
+/// Without `/proc` only the group can be signalled; the unreaped first process pins its number.
 fn kill_group_blindly(root: &TreeRoot) -> TreeSweep {
     if let Ok(group) = process_table::raw_pid(root.pid) {
         let _ = rustix::process::kill_process_group(group, Signal::KILL);
@@ -230,14 +231,14 @@ fn kill_group_blindly(root: &TreeRoot) -> TreeSweep {
     TreeSweep::default()
 }
 
-/// Looks at the tree, lets `act` signal what lives, then collects the dead that we have adopted. In this order,
-/// because an uncollected process pins its number and its group's.
+/// Scans the tree, lets `act` signal the living processes, then reaps the adopted zombies. In this order, because an
+/// unreaped process pins its pid and its group's.
 fn look(root: &TreeRoot, act: impl FnOnce(&[ProcessEntry])) -> io::Result<Look> {
     let live = live();
     let others: Vec<TreeRoot> = live.iter().filter(|other| *other != root).cloned().collect();
     let us = us();
     let table = ProcessTable::read()?;
-    // Every other tree asks for the same environments, so each is read once.
+    // All other trees need the same environments, so each is read once.
     let cookies = RefCell::new(BTreeMap::new());
     let cookie_of =
         |pid| cookies.borrow_mut().entry(pid).or_insert_with(|| process_table::environ_value(pid, COOKIE_VAR)).clone();
@@ -251,7 +252,7 @@ fn look(root: &TreeRoot, act: impl FnOnce(&[ProcessEntry])) -> io::Result<Look> 
 }
 
 fn live() -> MutexGuard<'static, Vec<TreeRoot>> {
-    // The list is whole after every statement, so a panic elsewhere does not spoil it.
+    // The list is consistent after every statement, so a panic elsewhere does not corrupt it.
     LIVE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -260,7 +261,7 @@ fn us() -> OwnProcess {
     OwnProcess { pid, session: process_table::read_entry(pid).map_or(0, |entry| entry.session) }
 }
 
-/// Orphans come to us from now on instead of to init, where a tree would lose them.
+/// From now on orphans become children of this process instead of init, where a tree would lose them.
 fn become_subreaper() -> io::Result<()> {
     static DONE: OnceLock<()> = OnceLock::new();
     if DONE.get().is_none() {

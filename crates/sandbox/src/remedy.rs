@@ -1,10 +1,10 @@
-//! What to do about a wall that does not stand, chosen by looking at what is wrong here. A newcomer pastes it.
+//! Fixes for features that the host does not support, chosen from the host's settings. Users can paste them.
 
 use crate::wire::LaunchStep;
 use std::fs;
 use std::path::Path;
 
-/// What decides between remedies.
+/// The facts that decide between fixes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RemedyFacts {
     pub(crate) is_root: bool,
@@ -44,14 +44,14 @@ impl RemedyFacts {
         match errno {
             libc::ENODEV => Some("sudo modprobe overlay".to_owned()),
             libc::EPERM | libc::EACCES => {
-                Some("use Linux 5.11 or newer, or go without: workspaces are copies then".to_owned())
+                Some("use Linux 5.11 or newer, or continue without it: workspaces are then copies".to_owned())
             }
             _ => Some("keep the state folder on ext4, xfs, btrfs or tmpfs; elsewhere workspaces are copies".to_owned()),
         }
     }
 }
 
-/// A setting that is there at once and after the next start.
+/// A setting that takes effect at once and after a reboot.
 fn set(name: &str, value: u64) -> String {
     format!("echo '{name} = {value}' | sudo tee -a /etc/sysctl.d/60-loopwright.conf && sudo sysctl --system")
 }
@@ -61,7 +61,7 @@ const CONTAINER: &str =
     "start the container with: --security-opt seccomp=unconfined --security-opt apparmor=unconfined";
 const CONTAINER_PROC: &str = "start the container with: --security-opt systempaths=unconfined";
 
-/// What to do when this step failed for this reason; `None` where no cause is known.
+/// The fix for a step that failed with this error; `None` if no cause is known.
 pub(crate) fn remedy(step: LaunchStep, errno: i32, facts: &RemedyFacts) -> Option<String> {
     if facts.user_namespaces_max == Some(0) && step == LaunchStep::UserNamespace {
         return Some(set("user.max_user_namespaces", 15_000));
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn remedy_is_the_one_for_what_is_wrong_here() {
+    fn remedy_fits_the_host_settings() {
         let facts = RemedyFacts::default();
         let cases = [
             (

@@ -1,4 +1,4 @@
-//! One run of a program from start to the end of its whole tree. The life story is `run`; the parts are elsewhere.
+//! One run of a program from its start to the end of its whole tree. `run` is the sequence; other files have the parts.
 
 use crate::cancel::CancelToken;
 use crate::capture::CapturedOutput;
@@ -30,76 +30,77 @@ use tokio::net::unix::pipe::Receiver;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunEnd {
-    /// By itself, with this code.
+    /// The program exited with this code.
     Exited(i32),
-    /// By this signal, which we did not send.
+    /// This signal ended the program, and this crate did not send it.
     Signaled(i32),
-    /// We ended it: no output for the idle limit.
+    /// Ended because of no output for the idle limit.
     Idle,
-    /// We ended it: the wall limit passed.
+    /// Ended because the wall limit passed.
     Wall,
-    /// We ended it: more output than `output_max`.
+    /// Ended because of more output than `output_max`.
     Flood,
-    /// We ended it: it filled the disk beyond its share, or the disk was nearly full and it went on.
+    /// Ended because it exceeded its disk limit, or continued to write when the disk was nearly full.
     Disk,
-    /// We ended it: the `Cancel` was thrown.
+    /// Ended because the [`CancelToken`] was cancelled.
     Cancelled,
-    /// We ended it: the `Watch` asked for it.
+    /// Ended because the [`OutputWatch`] requested it.
     Stopped,
-    /// We ended it: the `Watch` had said that it was done, and it did not go.
+    /// Ended because the [`OutputWatch`] had reported that the program had finished, and it did not exit.
     Finished,
 }
 
 /// The record of a run whose tree is gone.
 #[derive(Clone, Debug)]
 pub struct FinishedRun {
-    /// How it ended.
+    /// The reason for the end.
     pub how: RunEnd,
-    /// The exit code, if the program exited (perhaps after we asked it to).
+    /// The exit code, if the program exited (also after SIGTERM).
     pub code: Option<i32>,
-    /// What it wrote to standard output.
+    /// Its standard output.
     pub stdout: CapturedOutput,
-    /// What it wrote to standard error.
+    /// Its standard error.
     pub stderr: CapturedOutput,
-    /// Somebody still held the output pipes when the program had ended.
+    /// Whether another process still held the output pipes when the program had ended.
     pub leaky: bool,
-    /// How long it all took.
+    /// The duration of the run.
     pub wall: Duration,
-    /// How many processes, the program itself not counted, had to be killed.
+    /// The number of killed processes, without the program itself.
     pub killed: usize,
-    /// Something of the tree lived on through the whole grace after SIGTERM.
+    /// Whether a process of the tree survived the whole grace period after SIGTERM.
     pub term_ignored: bool,
-    /// Processes that could not be killed: stuck in the kernel, or another user's. Empty unless the host is ill.
+    /// Processes that could not be killed: stuck in the kernel, or owned by another user. Empty unless the host has a
+    /// problem.
     pub unkillable: Vec<u32>,
 }
 
-/// A started process, as it is safe to write down: the number alone is given out again.
+/// A started process in a form that is safe to record: the kernel reuses the pid alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StartedProcess {
-    /// Its number.
+    /// Its pid.
     pub pid: u32,
-    /// When it started, in clock ticks since boot.
+    /// Its start time, in clock ticks since boot.
     pub start_ticks: u64,
-    /// The mark of its tree.
+    /// The cookie of its tree.
     pub cookie: String,
 }
 
-/// How often the tree is looked at while it has time to end by itself.
+/// The interval of scans while the tree has time to end by itself.
 const GRACE_LOOK: Duration = Duration::from_millis(20);
 
-/// Adopted orphans that ended are collected at most this often while the program runs.
+/// The shortest interval between two collections of ended orphans while the program runs.
 const COLLECT_EVERY: Duration = Duration::from_millis(500);
 
-/// How long a program has to obey the last words of its input before it is asked by signal.
+/// The time in which a program may act on its final input before it receives a signal.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// How long the kernel may take to end a pid namespace: only a process stuck in the kernel needs longer.
+/// The time that the kernel may take to end a pid namespace: only a process stuck in the kernel needs longer.
 const CUT_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Runs a program and returns when it and everything it started is gone.
+/// Runs a program and returns when it and all processes it started are gone.
 ///
 /// `started` is called once, before any output is read. If the returned future is dropped, the tree is killed.
 pub async fn run(
@@ -112,7 +113,7 @@ pub async fn run(
     if cancel.is_cancelled() {
         return Ok(never_started());
     }
-    // Before the child, so that it is dropped after it: groups can be removed when nobody is in them.
+    // Declared before the child, so that it is dropped after it: groups can only be removed when they are empty.
     let mut herd = spawn.confine.as_ref().map(|confine| CgroupKeeper::new(confine.resources.clone()));
     let StartedChild { child, mut feeder, stdout, stderr } = Child::start(&spawn).await?;
     started(&child.started());
@@ -152,14 +153,14 @@ fn never_started() -> FinishedRun {
     }
 }
 
-/// Dropped in this order: the lifeline first, then whatever still lives.
+/// Dropped in this order: the lifeline first, then all processes that are still alive.
 struct Child {
     walls: Option<ConfinedTree>,
     tree: ProcessTree,
     exit: AsyncFd<OwnedFd>,
 }
 
-/// A started program and our ends of its streams.
+/// A started program and the engine's ends of its streams.
 struct StartedChild {
     child: Child,
     feeder: StdinFeeder,
@@ -182,7 +183,7 @@ impl Child {
         let (stderr, child_stderr) = stream().map_err(failed("make its pipes"))?;
         let streams = ChildStreams { stdin, stdout: child_stdout, stderr: child_stderr, further };
         let tree = plant(&prepared, &streams, spawn).await?;
-        // Our copies of the helper's ends would hide its death from us.
+        // The engine's copies of the helper's ends would hide the helper's death.
         drop(streams);
         let exit = exit_of(tree.root()).map_err(failed("watch it"))?;
         if let (Some(walls), Some(confine)) = (&walls, &spawn.confine) {
@@ -196,7 +197,7 @@ impl Child {
         StartedProcess { pid: root.pid, start_ticks: root.start, cookie: root.cookie.clone() }
     }
 
-    /// Waits until the program ends (`None`) or has to be ended.
+    /// Waits until the program ends (`None`) or must be ended.
     async fn wait_for_end(
         &self,
         pump: &mut OutputPump<'_>,
@@ -247,22 +248,22 @@ impl Child {
 
     /// Returns when the first process has ended: the program, or the helper around it.
     async fn first_ended(&self) {
-        // An error here would mean that the runtime is going away, and the tree dies with our drop then.
+        // An error here would mean that the runtime is shutting down; then dropping this value kills the tree.
         drop(self.exit.readable().await);
     }
 
-    /// Whether it is proved that the program, which ended by itself, left nobody behind.
+    /// Whether it is proved that the program, which ended by itself, left no process behind.
     async fn left_nobody(&self, pump: &mut OutputPump<'_>, trust: ProgramTrust) -> bool {
         match &self.walls {
             None => trust == ProgramTrust::Ours && process_tree::left_no_orphan(),
-            // The kernel lets the helper collect a pid namespace only when nobody is in it any more.
+            // The kernel lets the helper reap a pid namespace only when it is empty.
             Some(walls) => {
                 walls.left_nobody() && pump.pump_while(timeout(CUT_PATIENCE, self.first_ended())).await.is_ok()
             }
         }
     }
 
-    /// Lets it have the last words of its input, and a moment to act on them.
+    /// Sends the final input and gives the program a short time to act on it.
     async fn send_final_input(&self, pump: &mut OutputPump<'_>, feeder: &mut StdinFeeder) {
         if !feeder.queue_final_input() {
             return;
@@ -275,11 +276,11 @@ impl Child {
                 }
             }
         };
-        // Whether it obeyed shows in whether it is still there.
+        // The caller sees from the running processes whether the program acted on it.
         drop(pump.pump_while(timeout(LAST_WORDS, said)).await);
     }
 
-    /// SIGTERM, then patience. Whether something was still there when patience ended.
+    /// Sends SIGTERM, then waits. Returns whether a process was still running at the end of the grace period.
     async fn terminate(&self, pump: &mut OutputPump<'_>, grace: Duration) -> bool {
         let all_gone = async {
             if self.walls.is_some() {
@@ -295,7 +296,7 @@ impl Child {
         pump.pump_while(timeout(grace, all_gone)).await.is_err()
     }
 
-    /// Takes what is still in the pipes after the program ended; whether somebody kept them open.
+    /// Reads the rest of the pipes after the program ended; returns whether another process kept them open.
     async fn drain(&self, pump: &mut OutputPump<'_>, patience: Duration, cancel: &CancelToken) -> bool {
         tokio::select! {
             closed = timeout(patience, pump.until_closed()) => closed.is_err(),
@@ -312,7 +313,7 @@ impl Child {
         pump.pump_while(blocking(self.tree.root(), process_tree::kill)).await.unwrap_or_default()
     }
 
-    /// Ends the whole namespace in one step of the kernel, which no fork slips through. `None` when somebody withstands.
+    /// Ends the whole namespace in one step of the kernel, which no fork can escape. `None` if a process survives.
     async fn cut(&self, walls: &ConfinedTree, pump: &mut OutputPump<'_>) -> Option<TreeSweep> {
         let alive = pump.pump_while(blocking(self.tree.root(), process_tree::confined)).await.unwrap_or_default().len();
         walls.kill_namespace();
@@ -335,7 +336,7 @@ impl Child {
     }
 }
 
-/// Wakes when a child of ours ends that is not the program itself: orphans that the tree left to us.
+/// Wakes when a child other than the program itself ends: orphans of the tree.
 struct Orphans<'r> {
     root: &'r TreeRoot,
     ended: Option<Signal>,
@@ -344,7 +345,7 @@ struct Orphans<'r> {
 
 impl<'r> Orphans<'r> {
     fn new(root: &'r TreeRoot) -> Self {
-        // Without the signal, orphans are collected when the run ends.
+        // Without the signal, orphans are reaped when the run ends.
         Self { root, ended: signal(SignalKind::child()).ok(), last: Instant::now() }
     }
 
@@ -372,7 +373,7 @@ fn prepare(spawn: &SpawnRequest) -> Result<(PreparedLaunch, Further, Option<Conf
         Some(confine) => {
             let HelperStart { prepared, further, status, lifeline } = HelperStart::new(spawn, confine)?;
             let walls = ConfinedTree::new(status, lifeline)
-                .map_err(|error| SpawnError::other(&spawn.program, "listen to its helper", error))?;
+                .map_err(|error| SpawnError::other(&spawn.program, "read from its helper", error))?;
             Ok((prepared, further, Some(walls)))
         }
     }
@@ -398,8 +399,8 @@ fn program_path(spawn: &SpawnRequest) -> Option<PathBuf> {
     path::find(name, path, &spawn.cwd)
 }
 
-/// Starts the first process. A program file that another thread's child still holds open for
-/// writing is "busy" for an instant, which is worth a few tries.
+/// Starts the first process. A program file that another thread's child still holds open for writing is "busy" for a
+/// moment, so this retries a few times.
 async fn plant(
     prepared: &PreparedLaunch,
     streams: &ChildStreams,
@@ -415,7 +416,7 @@ async fn plant(
     }
 }
 
-/// Input lies in an anonymous file and not in a pipe: a child that never reads it blocks nobody.
+/// The input is in an anonymous file and not in a pipe: a child that never reads it blocks no other process.
 fn stdin(stdin: &StdinSource) -> io::Result<Option<OwnedFd>> {
     let StdinSource::Bytes(bytes) = stdin else { return Ok(None) };
     let mut file = File::from(rustix::fs::memfd_create("stdin", MemfdFlags::CLOEXEC)?);
@@ -442,7 +443,7 @@ fn exit_of(root: &TreeRoot) -> io::Result<AsyncFd<OwnedFd>> {
     Ok(unsafe { AsyncFd::register_with_interest(pidfd, Interest::READABLE) }?)
 }
 
-/// The status of the first process, left where it is: collecting it would unpin its number.
+/// The status of the first process, without reaping it: reaping would release its pid.
 fn peek(root: &TreeRoot) -> io::Result<Option<WaitIdStatus>> {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     Ok(rustix::process::waitid(WaitId::Pid(process_table::raw_pid(root.pid)?), options)?)
@@ -469,7 +470,7 @@ async fn at(deadline: Option<Instant>) {
     }
 }
 
-/// Looking through `/proc` takes milliseconds, too long for the thread that serves everybody.
+/// Scanning `/proc` takes milliseconds, too long for a thread of the runtime.
 async fn blocking<T: Send + 'static>(root: &TreeRoot, work: fn(&TreeRoot) -> T) -> Option<T> {
     let root = root.clone();
     tokio::task::spawn_blocking(move || work(&root)).await.ok()
@@ -482,7 +483,7 @@ mod tests {
     fn assert_send(_: &impl Send) {}
 
     #[test]
-    fn run_can_be_given_to_another_thread() {
+    fn run_can_be_moved_to_another_thread() {
         let spawn = SpawnRequest::new("x", "/", crate::TreeCookie::new("t"));
         let cancel = CancelToken::new();
         let mut watch = ();

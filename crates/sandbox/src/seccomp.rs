@@ -1,7 +1,8 @@
-//! Which system calls a confined program may not make. Builds programs; the helper installs them.
+//! The system calls that a confined program may not make. This file builds the filter programs; the helper installs
+//! them.
 //!
-//! A list of what is refused, not of what is allowed: builds use nearly everything else, and the other walls do not
-//! depend on it. What is refused is what reaches into the kernel's rarely used depths, into other processes, or out of the
+//! The filter lists refused calls, not allowed ones: builds use nearly all others, and the other restrictions do not
+//! depend on it. It refuses calls that reach rarely used parts of the kernel, other processes, or out of the
 //! namespaces. Refused calls fail with EPERM, so that programs fall back as they do in containers.
 
 use seccompiler::{
@@ -14,7 +15,7 @@ use std::sync::OnceLock;
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Calls that are refused whatever their arguments.
+/// Calls that are refused with any arguments.
 const REFUSED: &[libc::c_long] = &[
     // Other processes.
     libc::SYS_ptrace,
@@ -23,7 +24,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_process_madvise,
     libc::SYS_pidfd_getfd,
     libc::SYS_kcmp,
-    // Depths of the kernel.
+    // Rarely used parts of the kernel.
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
@@ -34,7 +35,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_lookup_dcookie,
     libc::SYS_syslog,
     libc::SYS_nfsservctl,
-    // Keyrings, which know no namespaces.
+    // Keyrings, which are not namespaced.
     libc::SYS_keyctl,
     libc::SYS_add_key,
     libc::SYS_request_key,
@@ -90,7 +91,7 @@ const REFUSED_HERE: &[libc::c_long] = &[];
 const OPEN_TREE_ATTR: libc::c_long = 467;
 const FCHMODAT2: libc::c_long = 452;
 
-/// Every flag that makes a namespace; the last is of `unshare` only.
+/// Every flag that creates a namespace; the last is only for `unshare`.
 const NEW_NAMESPACES: [i32; 7] = [
     libc::CLONE_NEWNS,
     libc::CLONE_NEWCGROUP,
@@ -102,7 +103,7 @@ const NEW_NAMESPACES: [i32; 7] = [
 ];
 const CLONE_NEWTIME: i32 = 0x80;
 
-/// The programs as the helper wants them, built once.
+/// The programs in the helper's format, built once.
 pub(crate) fn programs() -> io::Result<Vec<Vec<u8>>> {
     static BUILT: OnceLock<Result<Vec<Vec<u8>>, String>> = OnceLock::new();
     let built = BUILT.get_or_init(|| build().map_err(|error| error.to_string()));
@@ -141,11 +142,12 @@ fn rules() -> Result<Rules, BackendError> {
 
 const TIOCSTI: i32 = 0x5412;
 const TIOCLINUX: i32 = 0x541c;
-/// Exchanges the content of two files on ext4 and leaves all of their times as they were (seen on Linux 6.18), so that a
-/// changed file looks like an untouched one.
+/// Exchanges the content of two files on ext4 and leaves all of their times as they were (observed on Linux 6.18), so
+/// that a changed file looks untouched.
 const EXT4_MOVE_EXTENTS: i32 = 0xc028_660f_u32.cast_signed();
 
-/// Local ones, and the internet's two ordinary kinds. Of netlink only the routing table, which looking up names uses.
+/// Unix sockets, and the two ordinary kinds of internet sockets. Of netlink only the routing table, which name lookups
+/// use.
 fn sockets() -> Result<Vec<SeccompRule>, BackendError> {
     const KNOWN: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
     let mut rules = vec![
@@ -153,7 +155,7 @@ fn sockets() -> Result<Vec<SeccompRule>, BackendError> {
         rule(vec![is(0, libc::AF_NETLINK)?, is_not(2, 0)?])?,
     ];
     for family in [libc::AF_INET, libc::AF_INET6] {
-        // The low four bits are the kind: 1 is a stream and 2 are datagrams.
+        // The low four bits are the kind: 1 is a stream and 2 is datagrams.
         for (mask, value) in [(0x3, 0), (0x3, 3), (0x4, 4), (0x8, 8)] {
             rules.push(rule(vec![is(0, family)?, masked(1, mask, value)?])?);
         }
@@ -163,8 +165,8 @@ fn sockets() -> Result<Vec<SeccompRule>, BackendError> {
     Ok(rules)
 }
 
-/// No file that runs as its owner, and no device: a deletion mark of an overlay looks like one. Files inside are the
-/// engine's user's outside, so a set-user-id file would hand that user to everybody on the host.
+/// No set-user-id files and no devices: a deletion mark of an overlay looks like a device. Files inside belong to the
+/// engine's user outside, so a set-user-id file would give every user on the host the engine user's rights.
 fn modes(rules: &mut Rules) -> Result<(), BackendError> {
     let bits: &[u32] = if rustix::process::geteuid().is_root() { &[0o4000, 0o2000] } else { &[0o4000] };
     let set_user = |argument: u8| -> Result<Vec<SeccompRule>, BackendError> {
@@ -174,7 +176,7 @@ fn modes(rules: &mut Rules) -> Result<(), BackendError> {
         let kinds = [libc::S_IFCHR, libc::S_IFBLK];
         kinds.iter().map(|kind| rule(vec![masked(argument, libc::S_IFMT, u64::from(*kind))?])).collect()
     };
-    // A mode counts only where a file is made; otherwise the argument is whatever lay there.
+    // The mode only matters if a file is created; otherwise the argument is undefined.
     let made = |flags: u8, mode: u8| -> Result<_, BackendError> {
         let mut all = Vec::new();
         for flag in [libc::O_CREAT, libc::O_TMPFILE & !libc::O_DIRECTORY].map(i32::cast_unsigned) {
@@ -223,8 +225,8 @@ fn masked(argument: u8, mask: u32, value: u64) -> Result<Condition, BackendError
     Condition::new(argument, Len::Dword, Op::MaskedEq(mask.into()), value)
 }
 
-/// What the crate cannot say: numbers of the x32 kind, which mean other calls, end the program; and `clone3` and `openat2`,
-/// whose words no filter can read, do not exist, so that libraries use `clone` and `openat`.
+/// Rules that the crate cannot express: calls with x32 numbers, which mean other calls, end the program. `clone3` and
+/// `openat2`, whose arguments no filter can read, return ENOSYS, so that libraries use `clone` and `openat`.
 fn entry() -> Vec<sock_filter> {
     const LOAD: u16 = 0x20;
     const AT_LEAST: u16 = 0x35;

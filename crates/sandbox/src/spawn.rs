@@ -1,4 +1,4 @@
-//! What is to be started: program, environment, limits and the cookie that marks the tree. Starts nothing.
+//! The request to start a program: program, environment, limits and the cookie that marks the tree. It starts nothing.
 
 use crate::confinement::Confinement;
 use crate::stdin_feed::StdinFeed;
@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The variable that carries the cookie in every child's environment.
+/// The variable with the cookie in every child's environment.
 pub const COOKIE_VAR: &str = "LOOPWRIGHT_COOKIE";
 
 /// One program to run, with everything it will see.
@@ -21,28 +21,29 @@ pub struct SpawnRequest {
     pub env: BTreeMap<OsString, OsString>,
     /// The directory it starts in.
     pub cwd: PathBuf,
-    /// What it reads.
+    /// Its standard input.
     pub stdin: StdinSource,
-    /// What it writes to.
+    /// Its output channel.
     pub output: OutputChannel,
-    /// When it is stopped, and how much is kept.
+    /// The limits of the run, and the size of the kept output.
     pub limits: RunLimits,
     /// The mark of its tree.
     pub cookie: TreeCookie,
-    /// How far its tree is looked for when it has ended.
+    /// How thoroughly its tree is searched for after its end.
     pub trust: ProgramTrust,
-    /// What the kernel holds it to; `None` is this user's whole reach.
+    /// Its kernel restrictions; `None` allows everything that this user may do.
     pub confine: Option<Confinement>,
 }
 
-/// What a program may be expected to do with the processes it starts.
+/// The expected behaviour of a program with the processes it starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ProgramTrust {
-    /// Anything. At its end the whole process table is searched for members of its tree, by every mark.
+    /// Any behaviour. At its end the whole process table is searched for members of its tree, by every mark.
     #[default]
     Foreign,
-    /// Its processes stay its descendants, as those of git do. An orphan of such a tree is our child, so when it ended
-    /// by itself, closed its pipes and left us no child, nobody is left and the table is not searched.
+    /// Its processes stay its descendants, as git's do. An orphan of such a tree is a child of this process. So if the
+    /// program ended by itself, closed its pipes and left no such child, no process is left and the table is not
+    /// searched.
     Ours,
 }
 
@@ -64,7 +65,7 @@ impl SpawnRequest {
     }
 }
 
-/// What a child reads on its standard input.
+/// The standard input of a child.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum StdinSource {
     /// `/dev/null`.
@@ -72,39 +73,40 @@ pub enum StdinSource {
     Null,
     /// These bytes, then end of file.
     Bytes(Vec<u8>),
-    /// What is sent while it runs.
+    /// Bytes that are sent while it runs.
     Feed(StdinFeed),
 }
 
-/// What a child writes its standard output and standard error to.
+/// The channel of a child's standard output and standard error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OutputChannel {
-    /// Pipes. Whoever sees the child in `/proc`, and that is everything it starts, can open them again and write to them.
+    /// Pipes. Every process that sees the child in `/proc`, which includes all processes it starts, can open them again
+    /// and write to them.
     #[default]
     Pipes,
-    /// Sockets, which the kernel opens for nobody a second time: what comes out of them was written by the child, or by those
-    /// whom it gave its own output to. For programs whose words are believed.
+    /// Sockets, which the kernel does not open a second time: only the child, or processes that inherit its output, can
+    /// write to them. For programs whose output is trusted.
     Private,
 }
 
-/// The bounds of one run.
+/// The limits of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunLimits {
-    /// How long it may run at all.
+    /// The time limit of the run.
     pub wall: Option<Duration>,
-    /// How long it may go without a byte of output.
+    /// The longest time without output.
     pub idle: Option<Duration>,
-    /// How many first bytes of each stream are kept.
+    /// The number of first bytes of each stream that are kept.
     pub keep_head: usize,
-    /// How many last bytes of each stream are kept.
+    /// The number of last bytes of each stream that are kept.
     pub keep_tail: usize,
-    /// Bytes of both streams together after which the tree is ended.
+    /// The number of bytes of both streams together after which the tree is ended.
     pub output_max: u64,
     /// Time between SIGTERM and SIGKILL.
     pub grace: Duration,
-    /// How long it may take to end by itself once its watcher says that it is done.
+    /// The time in which it must exit after its watcher reported that it has finished.
     pub finish: Duration,
-    /// How long output is awaited after the program ended while somebody still holds its pipes.
+    /// The time to wait for output after the program ended while another process still holds its pipes.
     pub drain: Duration,
 }
 
@@ -134,12 +136,12 @@ impl TreeCookie {
         Self(format!("{prefix}-{random}"))
     }
 
-    /// A cookie that was written down earlier.
+    /// A cookie from a record.
     pub fn from_recorded(text: String) -> Self {
         Self(text)
     }
 
-    /// The text to write down.
+    /// The text for a record.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -149,7 +151,7 @@ fn random_bytes() -> [u8; 16] {
     let mut bytes = [0_u8; 16];
     // SAFETY: the pointer and length describe `bytes`, which outlives the call.
     let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
-    // Requests of up to 256 bytes are never cut short or interrupted once the pool is ready (getrandom(2)).
+    // Requests of up to 256 bytes are never truncated or interrupted once the pool is ready (getrandom(2)).
     assert_eq!(got, 16, "the kernel gives randomness");
     bytes
 }

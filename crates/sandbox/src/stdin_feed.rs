@@ -1,7 +1,7 @@
-//! Input for a program while it runs: a bounded queue with a handle on our side and a pipe on the program's.
+//! Input for a program while it runs: a bounded queue with a handle for the sender and a pipe for the program.
 //!
-//! Sending never waits. What a program does not read stays in the queue until that is full, which the sender is told: a
-//! program that never reads can hang nobody.
+//! Sending never waits. Unread bytes stay in the queue; when it is full, the sender gets an error. So a program that
+//! never reads cannot block the sender.
 
 use crate::spawn::StdinSource;
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::net::unix::pipe::Sender;
 use tokio::sync::Notify;
 
-/// The sender's end of a program's standard input. Clones are the same input; it is for one run, and
-/// stays open until it is closed or the run ends.
+/// The sender's end of a program's standard input. Clones are the same input. It is for one run, and stays open until
+/// it is closed or the run ends.
 #[derive(Clone, Debug)]
 pub struct StdinFeed {
     shared: Arc<Shared>,
@@ -33,18 +33,18 @@ struct Queue {
     closed: bool,
 }
 
-/// Why bytes were not taken. None of them were.
+/// The reason why bytes were not accepted. The queue never accepts a part of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FeedError {
-    /// The program does not read what it has got already.
+    /// The program has not read the earlier bytes.
     #[error("the program does not read its input")]
     Full,
-    /// Nobody reads any more, or the input was ended by us.
+    /// The program no longer reads, or the input was closed.
     #[error("the program's input is closed")]
     Closed,
 }
 
-/// Two are equal when they are the same input.
+/// Two feeds are equal if they are the same input.
 impl PartialEq for StdinFeed {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
@@ -54,13 +54,13 @@ impl PartialEq for StdinFeed {
 impl Eq for StdinFeed {}
 
 impl StdinFeed {
-    /// An input of which at most this many bytes wait to be read.
+    /// An input with a queue of at most this many bytes.
     #[must_use]
     pub fn new(most: usize) -> Self {
         Self { shared: Arc::new(Shared { queue: Mutex::default(), news: Notify::new(), most }) }
     }
 
-    /// Puts bytes at the end of the input: all of them, or none and an error.
+    /// Appends bytes to the input: all of them, or none and an error.
     pub fn send(&self, bytes: &[u8]) -> Result<(), FeedError> {
         let mut queue = self.queue();
         if queue.closed {
@@ -81,8 +81,8 @@ impl StdinFeed {
         self.shared.news.notify_one();
     }
 
-    /// What is sent when the tree is about to be ended for whatever reason: the program has a moment to obey before it is
-    /// asked by signal. The last call counts; empty means nothing.
+    /// The final input, sent when the tree is about to be ended for any reason: the program has a short time to act on
+    /// it before it receives a signal. The last call counts; empty bytes send nothing.
     pub fn set_final_input(&self, bytes: Vec<u8>) {
         self.queue().last_words = bytes;
     }
@@ -92,12 +92,12 @@ impl StdinFeed {
     }
 }
 
-/// Carries a feed into its pipe. Without a feed it never has anything to do.
+/// Writes a feed into its pipe. Without a feed it waits forever.
 pub(crate) struct StdinFeeder {
     open: Option<(StdinFeed, Sender)>,
 }
 
-/// What there is to do for a feeder.
+/// The next step of a feeder.
 enum Next {
     Write,
     Close,
@@ -105,19 +105,19 @@ enum Next {
 }
 
 impl StdinFeeder {
-    /// The feeder of a program's input, and the end that the program gets; `None` for other kinds of input.
+    /// The feeder of a program's input, and the program's end; `None` for other kinds of input.
     pub(crate) fn new(stdin: &StdinSource) -> io::Result<(Self, Option<OwnedFd>)> {
         let StdinSource::Feed(feed) = stdin else { return Ok((Self { open: None }, None)) };
         let (theirs, ours) = pipe_with(PipeFlags::CLOEXEC)?;
         Ok((Self { open: Some((feed.clone(), Sender::from_owned_fd(ours)?)) }, Some(theirs)))
     }
 
-    /// Carries the next piece; waits for ever when there will be none. Safe to cancel.
+    /// Writes the next bytes; waits indefinitely if there are none. Safe to cancel.
     pub(crate) async fn step(&mut self) {
         let Some((feed, pipe)) = &self.open else { return std::future::pending().await };
         match feed.next() {
             Next::Write => {
-                // An error shows again in the write that follows.
+                // The following write returns the same error.
                 drop(pipe.writable().await);
                 self.write();
             }
@@ -140,7 +140,7 @@ impl StdinFeeder {
         }
     }
 
-    /// Puts the last words behind what waits; whether there are any and somebody may still read them.
+    /// Appends the final input to the queue; returns whether there is any and the program may still read it.
     pub(crate) fn queue_final_input(&mut self) -> bool {
         let Some((feed, _)) = &self.open else { return false };
         let mut queue = feed.queue();
@@ -165,7 +165,7 @@ impl StdinFeed {
     }
 }
 
-/// When the run is over nobody reads any more, which whoever still sends is told.
+/// When the run ends, later calls of `send` return an error.
 impl Drop for StdinFeeder {
     fn drop(&mut self) {
         if let Some((feed, _)) = self.open.take() {

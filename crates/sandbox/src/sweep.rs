@@ -1,5 +1,5 @@
-//! Finding trees of an engine that is no more, by the cookie in their environments, and ending them.
-//! For trees of this program there is `tree`.
+//! Finds trees of an engine that no longer runs, by the cookie in their environments, and ends them. `process_tree`
+//! handles the trees of this program.
 
 use crate::error::SweepError;
 use crate::process_table::{self, ProcessEntry, ProcessTable};
@@ -11,19 +11,19 @@ use std::io;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long SIGKILL may take to show.
+/// The time that SIGKILL may take to have an effect.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Kills every process whose cookie starts with `cookie_prefix`, and what descends from it, until none is left.
+/// Kills every process whose cookie starts with `cookie_prefix`, and its descendants, until none is left.
 ///
-/// This process and its ancestors are spared even if they carry such a cookie. Returns how many were killed.
+/// It spares this process and its ancestors even if they have such a cookie. Returns the number of killed processes.
 pub fn sweep(cookie_prefix: &str) -> Result<usize, SweepError> {
     if cookie_prefix.is_empty() {
         return Err(SweepError::EmptyPrefix);
     }
     let deadline = Instant::now() + PATIENCE;
     let mut hit = BTreeSet::new();
-    // What is killed loses its environment before it has ended, and is found by its cookie no more.
+    // A killed process loses its environment before it has ended, so its cookie no longer identifies it.
     let mut dying: Vec<ProcessEntry> = Vec::new();
     loop {
         let found = freeze(cookie_prefix, deadline).map_err(SweepError::Table)?;
@@ -49,7 +49,7 @@ pub fn leftovers(cookie_prefix: &str) -> Vec<u32> {
     find(cookie_prefix).map(|found| found.iter().map(|entry| entry.pid).collect()).unwrap_or_default()
 }
 
-/// Stops what is found until nothing new is: what is stopped cannot fork.
+/// Stops matching processes until no new ones appear: a stopped process cannot fork.
 fn freeze(prefix: &str, deadline: Instant) -> io::Result<Vec<ProcessEntry>> {
     let mut known = BTreeSet::new();
     loop {

@@ -1,9 +1,9 @@
-//! Who belongs to a tree: a pure reading of a process table. Signals nobody.
+//! The members of a tree, computed from a process table. It sends no signals.
 
 use crate::process_table::{ProcessEntry, ProcessTable};
 use std::collections::BTreeSet;
 
-/// The first process of a tree, which we started and have not collected yet, so its number is pinned.
+/// The first process of a tree, which this process started and has not reaped yet, so its pid is pinned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TreeRoot {
     pub(crate) pid: u32,
@@ -18,13 +18,14 @@ pub(crate) struct OwnProcess {
     pub(crate) session: u32,
 }
 
-/// Reads the cookie of a process; a function so that the rules can be tested on tables that never were.
+/// Reads the cookie of a process; a function so that tests can use artificial tables.
 pub(crate) type CookieReader<'a> = &'a dyn Fn(u32) -> Option<Vec<u8>>;
 
-/// The members of one tree, dead ones awaiting collection included.
+/// The members of one tree, including zombies.
 ///
-/// Orphans without any mark could be of any tree that was alive when they started. They count as
-/// members of each of them, so they die with the first that ends: too early is a nuisance, too late breaks a promise.
+/// Orphans without any mark could belong to any tree that was alive when they started. They count as members of each of
+/// them, so they are killed with the first that ends: killing too early is a nuisance, killing too late breaks a
+/// promise.
 pub(crate) fn members(
     root: &TreeRoot,
     others: &[TreeRoot],
@@ -39,8 +40,8 @@ pub(crate) fn members(
     own.iter().filter_map(|pid| table.entries.get(pid)).copied().collect()
 }
 
-/// The members that carry a mark of this tree: the first process, its session and group, the cookie, and
-/// everything below those.
+/// The members with a mark of this tree: the first process, its session and group, the cookie, and all their
+/// descendants.
 fn marked(root: &TreeRoot, us: OwnProcess, table: &ProcessTable, cookie_of: CookieReader) -> BTreeSet<u32> {
     let led = |entry: &ProcessEntry| [entry.pid, entry.session, entry.group].contains(&root.pid);
     let seeds = candidates(root, us, table)
@@ -67,7 +68,7 @@ fn unmarked_orphans(
     if orphans.is_empty() {
         return orphans;
     }
-    // Only now is it worth reading the environments of the other trees.
+    // Only now are the environments of the other trees needed.
     let theirs: Vec<_> = others.iter().map(|other| marked(other, us, table, cookie_of)).collect();
     orphans.into_iter().filter(|pid| theirs.iter().all(|tree| !tree.contains(pid))).collect()
 }
@@ -77,13 +78,13 @@ fn candidates<'t>(root: &TreeRoot, us: OwnProcess, table: &'t ProcessTable) -> i
     table.entries.values().filter(move |entry| could_belong_to(&root, us, entry))
 }
 
-/// Nothing of a tree is older than its first process, and nothing of it can enter our session (setpgid and
-/// setsid do not allow that), so ordinary children of this program are never mistaken for orphans.
+/// No process of a tree is older than its first process, and no process of it can enter the engine's session (setpgid
+/// and setsid do not allow that). So ordinary children of this program are never mistaken for orphans.
 fn could_belong_to(root: &TreeRoot, us: OwnProcess, entry: &ProcessEntry) -> bool {
     entry.pid != us.pid && entry.start >= root.start && entry.session != us.session
 }
 
-/// Adds everything that descends from the set or is in a session that one of the set leads.
+/// Adds all descendants of the set, and all processes in sessions that a member of the set leads.
 pub(crate) fn add_descendants(
     mut set: BTreeSet<u32>,
     table: &ProcessTable,
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn descendants_belong_even_in_sessions_of_their_own() {
+    fn descendants_belong_even_in_other_sessions() {
         let table = table(&[(100, 1, 90, 5), (200, 100, 200, 10), (201, 200, 200, 11), (202, 201, 202, 12)]);
         assert_eq!(pids(&root(200, 10), &[], &table, &[]), [200, 201, 202]);
     }
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn cookie_finds_a_process_that_nothing_else_connects() {
+    fn cookie_finds_a_process_without_any_other_mark() {
         let table = table(&[(200, 100, 200, 10), (400, 1, 400, 12), (401, 1, 401, 12)]);
         assert_eq!(pids(&root(200, 10), &[], &table, &[(400, "c200"), (401, "c200x")]), [200, 400]);
     }

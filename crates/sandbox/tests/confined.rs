@@ -1,4 +1,4 @@
-//! Confined programs: what they see, what they can change, and how they start and end.
+//! Confined programs: the files they see, the files they can change, and how they start and end.
 
 mod common;
 
@@ -12,7 +12,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 #[tokio::test]
-async fn program_sees_the_system_and_what_it_is_given_and_nothing_else() {
+async fn program_sees_only_the_system_and_its_mounts() {
     let (dir, other) = (folder(), folder());
     fs::write(other.path().join("secret"), "s").expect("write");
     let script = format!(
@@ -59,7 +59,7 @@ async fn program_changes_its_writable_places_and_no_others() {
 }
 
 #[tokio::test]
-async fn files_that_are_given_can_be_read_where_they_were_put() {
+async fn mounted_files_can_be_read_at_their_paths() {
     let dir = folder();
     let text = prints(walled(sh("cat /run/loopwright/a /workspace/b; echo x > /workspace/b"), dir.path(), |confine| {
         confine.mount("/run/loopwright/a", MountSource::File(b"one ".to_vec()));
@@ -70,7 +70,7 @@ async fn files_that_are_given_can_be_read_where_they_were_put() {
 }
 
 #[tokio::test]
-async fn changes_of_an_overlay_lie_in_its_upper_folder_alone() {
+async fn changes_of_an_overlay_are_in_its_upper_folder_only() {
     let root = folder();
     let at = |name: &str| root.path().join(name);
     for name in ["low", "low/replaced", "upper", "work"] {
@@ -127,7 +127,7 @@ async fn layers_are_seen_as_one_and_cannot_be_changed() {
 }
 
 #[tokio::test]
-async fn ends_are_told_as_they_were() {
+async fn exit_codes_and_signals_are_reported() {
     let dir = folder();
     for (script, how) in [
         ("exit 0", RunEnd::Exited(0)),
@@ -142,7 +142,7 @@ async fn ends_are_told_as_they_were() {
 }
 
 #[tokio::test]
-async fn input_and_both_outputs_reach_through_the_walls() {
+async fn input_and_both_outputs_work_inside_the_sandbox() {
     let dir = folder();
     let mut spawn = walled(sh("cat; echo err >&2"), dir.path(), |_| ());
     spawn.stdin = StdinSource::Bytes(b"a\0b".to_vec());
@@ -152,7 +152,7 @@ async fn input_and_both_outputs_reach_through_the_walls() {
 }
 
 #[tokio::test]
-async fn program_is_talked_with_through_the_walls() {
+async fn input_feed_works_inside_the_sandbox() {
     let (dir, feed) = (folder(), StdinFeed::new(100));
     let mut spawn = walled(sh("echo ready; read -r line; echo got $line; cat; echo end"), dir.path(), |_| ());
     spawn.stdin = StdinSource::Feed(feed.clone());
@@ -166,7 +166,7 @@ async fn program_is_talked_with_through_the_walls() {
 }
 
 #[tokio::test]
-async fn environment_is_only_what_was_given_and_the_cookie() {
+async fn environment_is_only_the_given_one_and_the_cookie() {
     let dir = folder();
     let mut spawn = walled(common::command("env", &[]), dir.path(), |_| ());
     spawn.cookie = TreeCookie::from_recorded("recorded".to_owned());
@@ -174,7 +174,7 @@ async fn environment_is_only_what_was_given_and_the_cookie() {
 }
 
 #[tokio::test]
-async fn starts_that_cannot_be_carried_out_start_nothing_and_say_why() {
+async fn impossible_starts_start_nothing_and_report_the_reason() {
     let dir = folder();
     fs::write(dir.path().join("plain"), "no program").expect("write");
     let missing = |at: &str, what: MountSource| {
@@ -193,7 +193,7 @@ async fn starts_that_cannot_be_carried_out_start_nothing_and_say_why() {
         (
             missing("/x", MountSource::ReadOnly("/no/such/source".into())),
             SpawnErrorKind::Boundary,
-            "open what is to be mounted `/x`",
+            "open the source of the mount `/x`",
         ),
         (missing("/usr/x/y", MountSource::Memory(1 << 20)), SpawnErrorKind::Boundary, "mount `/usr/x/y`"),
         (missing("/a/../../x", MountSource::Memory(1 << 20)), SpawnErrorKind::Boundary, "Invalid argument"),
@@ -228,7 +228,7 @@ async fn ordinary_tools_run_inside() {
     let _ = limited(python(""), |_| ());
 }
 
-/// Outside, what a program makes belongs to the engine's user, and nobody may be handed that user.
+/// A program's files belong to the engine's user outside, and no other user may get that user's rights.
 #[tokio::test]
 async fn no_call_makes_a_file_that_runs_as_its_owner() {
     let dir = folder();
@@ -246,7 +246,7 @@ async fn no_call_makes_a_file_that_runs_as_its_owner() {
 }
 
 #[tokio::test]
-async fn whoever_let_go_of_the_pipes_is_ended_at_once_and_writes_nothing_later() {
+async fn process_that_closed_the_pipes_is_ended_at_once_and_writes_nothing_later() {
     let dir = folder();
     let script = "(sleep 0.5; echo late > late) > /dev/null 2>&1 < /dev/null & echo done";
     let ended = ended(walled(sh(script), dir.path(), |_| ())).await;
@@ -255,7 +255,7 @@ async fn whoever_let_go_of_the_pipes_is_ended_at_once_and_writes_nothing_later()
     assert!(!dir.path().join("late").exists());
 }
 
-/// A program that its own child tries to speak for: by its output in `/proc`, and by its memory.
+/// A program whose own child tries to write to its output: through the output in `/proc`, and through its memory.
 const SPOKEN_FOR: &str = "\
 import os, subprocess, sys
 child = r'''
@@ -274,7 +274,7 @@ print('real', said.decode().split(chr(10)))
 ";
 
 #[tokio::test]
-async fn only_a_program_itself_speaks_through_a_private_output() {
+async fn only_the_program_itself_writes_to_a_private_output() {
     let dir = folder();
     let open = prints(walled(python(SPOKEN_FOR), dir.path(), |_| ())).await;
     assert!(open.contains("forged\n"), "a pipe can be opened again: {open}");
@@ -287,7 +287,7 @@ async fn only_a_program_itself_speaks_through_a_private_output() {
 }
 
 #[tokio::test]
-async fn private_output_is_carried_whole_and_ends_with_the_program() {
+async fn private_output_is_complete_and_ends_with_the_program() {
     let dir = folder();
     let spawn =
         limited(python("import sys\nfor n in range(60000): print(f'line {n}')"), |limits| limits.keep_tail = 20);

@@ -1,4 +1,4 @@
-//! Confined trees that try to outlive their run, by accident and on purpose. Afterwards nobody of them is there.
+//! Confined trees that try to outlive their run, by accident and on purpose. Afterwards no process of them is left.
 
 mod common;
 
@@ -7,15 +7,15 @@ use loopwright_sandbox::{CancelToken, RunEnd, TreeCookie, WatchFlow, leftovers, 
 use std::fs;
 use std::time::Duration;
 
-/// A survivor that writes for as long as it lives, and a program that waits for its first sign.
+/// A survivor that writes as long as it lives, and a program that waits for its first output.
 fn beating() -> String {
     let beat =
         "os.write(1, b'up\\n'); silence()\nwhile True:\n  open('/workspace/beat', 'a').write('x'); time.sleep(0.01)";
     survivor(beat) + "\nwhile not os.path.exists('/workspace/beat'): time.sleep(0.01)"
 }
 
-/// The host's processes that have this folder's file system place as their working directory are not to be had; so the
-/// survivor writes, and silence afterwards proves its end.
+/// The test cannot find the host's processes by their working directory in this folder. So the survivor writes, and
+/// silence afterwards proves its end.
 async fn is_silent(dir: &std::path::Path) -> bool {
     let size = || fs::metadata(dir.join("beat")).map_or(0, |data| data.len());
     let before = size();
@@ -61,7 +61,7 @@ async fn survivor_is_dead_after_cancel_and_after_the_deadline() {
 }
 
 #[tokio::test]
-async fn program_that_hears_term_may_end_in_its_own_way_and_a_stopped_one_is_woken() {
+async fn program_that_handles_term_may_end_in_its_own_way_and_a_stopped_one_is_continued() {
     let dir = folder();
     let tidy = "import signal, sys, time\nsignal.signal(15, lambda *_: sys.exit(7))\nprint('up', flush=True)\ntime.sleep(1000)";
     for (spawn, code) in [(python(tidy), Some(7)), (sh("echo up; kill -STOP $$; sleep 1000"), None)] {
@@ -86,7 +86,7 @@ async fn grandchild_that_holds_the_pipes_makes_the_run_leaky_and_not_endless() {
 }
 
 #[tokio::test]
-async fn child_that_writes_after_the_end_is_heard_until_the_drain_ends() {
+async fn output_of_a_child_after_the_end_is_read_until_the_drain_ends() {
     let dir = folder();
     let spawn = walled(sh("(sleep 0.1; echo late) & exit 0"), dir.path(), |_| ());
     let end = ended(limited(spawn, |limits| limits.drain = Duration::from_secs(30))).await;
@@ -127,7 +127,7 @@ async fn dropped_run_kills_its_tree_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn many_runs_at_once_leave_each_other_alone() {
+async fn concurrent_runs_do_not_affect_each_other() {
     let dir = folder();
     let one = |index: i32| ended(walled(sh(&format!("sleep 1000 >/dev/null 2>&1 & exit {index}")), dir.path(), |_| ()));
     let all: Vec<_> = (0..16).map(|index| tokio::spawn(one(index))).collect();
@@ -137,12 +137,12 @@ async fn many_runs_at_once_leave_each_other_alone() {
     }
 }
 
-/// Set in the process that plays the engine which is killed.
+/// Set in the process that acts as the killed engine.
 const PLAY: &str = "LOOPWRIGHT_TEST_ENGINE";
 
 #[tokio::test]
 async fn nothing_outlives_an_engine_that_is_killed() {
-    #[expect(clippy::disallowed_methods, reason = "the killed engine is told by its environment what it is")]
+    #[expect(clippy::disallowed_methods, reason = "the killed engine recognises its role by its environment")]
     if let Some(dir) = std::env::var_os(PLAY) {
         let mut spawn = limited(walled(python(&(beating() + "\ntime.sleep(1000)")), dir.as_ref(), |_| ()), |_| ());
         spawn.cookie = TreeCookie::from_recorded("killed-engine-1".to_owned());
@@ -152,7 +152,7 @@ async fn nothing_outlives_an_engine_that_is_killed() {
     let dir = folder();
     let name = "nothing_outlives_an_engine_that_is_killed";
     let us = std::env::current_exe().expect("this test program");
-    #[expect(clippy::disallowed_methods, reason = "the engine to be killed is a process of its own")]
+    #[expect(clippy::disallowed_methods, reason = "the engine to be killed is a separate process")]
     let mut engine = std::process::Command::new(us)
         .args([name, "--exact", "--nocapture"])
         .env(PLAY, dir.path())

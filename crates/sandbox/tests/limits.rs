@@ -1,4 +1,4 @@
-//! When a program is ended, and what the record says about it: real processes, short limits.
+//! Reasons to end a program, and their records: real processes, short limits.
 
 mod common;
 
@@ -20,7 +20,7 @@ async fn program_that_ends_by_itself_keeps_its_code_and_its_streams_apart() {
 }
 
 #[tokio::test]
-async fn program_that_dies_by_a_signal_says_which() {
+async fn program_that_dies_by_a_signal_reports_the_signal() {
     let end = ended(sh("kill -SEGV $$")).await;
     assert_eq!((end.how, end.code), (RunEnd::Signaled(11), None));
 }
@@ -33,7 +33,7 @@ async fn silent_program_is_ended_as_idle() {
 }
 
 #[tokio::test]
-async fn chatty_program_is_not_idle_but_meets_the_wall() {
+async fn chatty_program_is_not_idle_but_reaches_the_wall_limit() {
     let talk = sh("while :; do echo x; sleep 0.01; done");
     let end = ended(limited(talk, |limits| {
         limits.idle = Some(Duration::from_secs(30));
@@ -45,7 +45,7 @@ async fn chatty_program_is_not_idle_but_meets_the_wall() {
 }
 
 #[tokio::test]
-async fn program_that_ignores_term_is_killed_and_the_record_says_so() {
+async fn program_that_ignores_term_is_killed_and_recorded_as_such() {
     let deaf = "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); time.sleep(1000)";
     let cancel = CancelToken::new();
     let mut when_deaf = OnLine::new(|_: &str| {
@@ -59,7 +59,7 @@ async fn program_that_ignores_term_is_killed_and_the_record_says_so() {
 }
 
 #[tokio::test]
-async fn program_that_hears_term_may_end_in_its_own_way() {
+async fn program_that_handles_term_may_end_in_its_own_way() {
     let tidy = "import signal, sys, time\nsignal.signal(15, lambda *_: sys.exit(7))\nprint('up', flush=True)\ntime.sleep(1000)";
     let cancel = CancelToken::new();
     let mut when_up = OnLine::new(|_: &str| {
@@ -71,7 +71,7 @@ async fn program_that_hears_term_may_end_in_its_own_way() {
 }
 
 #[tokio::test]
-async fn stopped_program_still_hears_term() {
+async fn stopped_program_still_receives_term() {
     let cancel = CancelToken::new();
     let mut stopped = OnLine::new(|_: &str| {
         cancel.cancel();
@@ -83,7 +83,7 @@ async fn stopped_program_still_hears_term() {
 }
 
 #[tokio::test]
-async fn watcher_that_says_stop_ends_the_run() {
+async fn watcher_that_requests_stop_ends_the_run() {
     let mut stop = OnLine::new(|_: &str| WatchFlow::Stop);
     let end = run(limited(sh("echo x; sleep 1000"), |_| ()), &mut stop, &CancelToken::new(), |_| ())
         .await
@@ -107,13 +107,13 @@ async fn input_reaches_the_program_and_then_ends() {
 }
 
 #[tokio::test]
-async fn large_input_to_a_program_that_never_reads_it_blocks_nobody() {
+async fn large_input_to_a_program_that_never_reads_it_does_not_block() {
     let mut spawn = sh("exit 0");
     spawn.stdin = StdinSource::Bytes(vec![b'x'; 10 << 20]);
     assert_eq!(ended(spawn).await.how, RunEnd::Exited(0));
 }
 
-/// Answers each line of a program with the next text, and ends its input when there is none left.
+/// Answers each line of a program with the next text, and closes its input after the last one.
 struct Converse(StdinFeed, Vec<&'static str>);
 
 impl OutputWatch for Converse {
@@ -127,7 +127,7 @@ impl OutputWatch for Converse {
 }
 
 #[tokio::test]
-async fn program_is_talked_with_while_it_runs_until_its_input_is_closed() {
+async fn program_answers_input_while_it_runs_until_its_input_is_closed() {
     let feed = StdinFeed::new(100);
     let mut spawn = sh("echo ready; while read -r line; do echo got $line; done; echo end");
     spawn.stdin = StdinSource::Feed(feed.clone());
@@ -138,7 +138,7 @@ async fn program_is_talked_with_while_it_runs_until_its_input_is_closed() {
 }
 
 #[tokio::test]
-async fn input_beyond_what_a_program_reads_is_refused_and_blocks_nobody() {
+async fn input_beyond_the_queue_limit_is_refused_and_does_not_block() {
     let feed = StdinFeed::new(1 << 20);
     feed.send(&[b'x'; 1 << 20]).expect("there is room");
     assert_eq!(feed.send(b"x"), Err(FeedError::Full));
@@ -150,7 +150,7 @@ async fn input_beyond_what_a_program_reads_is_refused_and_blocks_nobody() {
 }
 
 #[tokio::test]
-async fn program_that_closes_its_input_goes_on_without_it() {
+async fn program_that_closes_its_input_continues_without_it() {
     let feed = StdinFeed::new(1 << 20);
     feed.send(&[b'x'; 1 << 20]).expect("there is room");
     let mut spawn = sh("exec 0</dev/null; echo closed");
@@ -159,7 +159,7 @@ async fn program_that_closes_its_input_goes_on_without_it() {
 }
 
 #[tokio::test]
-async fn last_words_are_heard_before_the_signal_however_the_run_is_cut() {
+async fn final_input_arrives_before_the_signal_for_every_kind_of_end() {
     let feed = StdinFeed::new(100);
     feed.set_final_input(b"stop\n".to_vec());
     let mut spawn = sh("trap 'echo signal; exit 1' TERM; echo ready; read -r line; echo got $line; exit 7");
@@ -183,7 +183,7 @@ async fn program_without_input_reads_the_end_at_once() {
 }
 
 #[tokio::test]
-async fn environment_is_only_what_was_given_and_the_cookie() {
+async fn environment_is_only_the_given_one_and_the_cookie() {
     let mut spawn = command("env", &[]);
     spawn.cookie = TreeCookie::from_recorded("recorded".to_owned());
     let text = ended(spawn).await.stdout.to_lossy_string();
@@ -204,7 +204,7 @@ async fn broken_pipe_ends_a_writer_as_it_does_in_a_shell() {
 }
 
 #[tokio::test]
-async fn programs_that_cannot_start_say_why() {
+async fn programs_that_cannot_start_report_the_reason() {
     let dir = tempfile::tempdir().expect("temporary directory");
     let plain = dir.path().join("plain");
     std::fs::write(&plain, "no program").expect("write");
@@ -225,7 +225,7 @@ async fn programs_that_cannot_start_say_why() {
 }
 
 #[tokio::test]
-async fn program_that_is_done_and_does_not_go_is_ended_as_finished() {
+async fn finished_program_that_does_not_exit_is_ended_as_finished() {
     let mut done = OnLine::new(|_: &str| WatchFlow::Finish);
     let spawn = limited(sh("echo done; sleep 1000 & wait"), |limits| limits.finish = SHORT);
     let end = run(spawn, &mut done, &CancelToken::new(), |_| ()).await.expect("sh starts");
@@ -234,7 +234,7 @@ async fn program_that_is_done_and_does_not_go_is_ended_as_finished() {
 }
 
 #[tokio::test]
-async fn program_that_was_called_done_and_went_on_is_not_ended() {
+async fn program_that_continues_after_it_was_reported_finished_is_not_ended() {
     let mut said = OnLine::new(|_: &str| WatchFlow::Finish);
     let spawn = limited(sh("echo done; sleep 0.05; echo no; sleep 0.3; exit 4"), |limits| limits.finish = SHORT);
     let end = run(spawn, &mut said, &CancelToken::new(), |_| ()).await.expect("sh starts");
@@ -242,7 +242,7 @@ async fn program_that_was_called_done_and_went_on_is_not_ended() {
 }
 
 #[tokio::test]
-async fn program_that_is_done_and_goes_keeps_its_own_end_and_its_last_words() {
+async fn finished_program_that_exits_keeps_its_own_end_and_its_last_output() {
     let mut done = OnLine::new(|_: &str| WatchFlow::Finish);
     let spawn =
         limited(sh("echo done; sleep 0.05; echo more; exit 4"), |limits| limits.finish = Duration::from_secs(30));

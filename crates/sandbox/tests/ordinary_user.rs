@@ -1,13 +1,13 @@
-//! The tests of walls again as an ordinary user, when they run as root; and on a host without user namespaces.
+//! Runs the sandbox tests again as an ordinary user if they run as root; and on a host without user namespaces.
 
-#![expect(clippy::disallowed_methods, reason = "the tests are run again as another user, past the door")]
+#![expect(clippy::disallowed_methods, reason = "the tests run again as another user, without engine::proc")]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Test programs beside this one, by the beginning of their names.
+/// Test programs beside this one, by the prefix of their names.
 fn program(name: &str) -> Option<PathBuf> {
     let us = std::env::current_exe().ok()?;
     let beside = fs::read_dir(us.parent()?).ok()?.flatten().map(|entry| entry.path());
@@ -18,7 +18,7 @@ fn program(name: &str) -> Option<PathBuf> {
     beside.filter(matches).max_by_key(|path| fs::metadata(path).and_then(|data| data.modified()).ok())
 }
 
-/// A copy where everybody can execute it, and a folder where everybody can write.
+/// A copy that every user can execute, and a folder that every user can write to.
 fn public(program: &Path, dir: &Path) -> PathBuf {
     let copy = dir.join("program");
     fs::copy(program, &copy).expect("copy");
@@ -49,7 +49,7 @@ fn passes_as_nobody(name: &str) {
 }
 
 #[test]
-fn walls_hold_for_an_ordinary_user() {
+fn restrictions_work_for_an_ordinary_user() {
     passes_as_nobody("walls");
 }
 
@@ -64,6 +64,6 @@ fn confined_trees_end_for_an_ordinary_user() {
 }
 
 #[test]
-fn probe_is_right_for_an_ordinary_user() {
+fn probe_works_for_an_ordinary_user() {
     passes_as_nobody("probe");
 }

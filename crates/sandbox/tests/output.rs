@@ -1,4 +1,4 @@
-//! Strange and endless output: bytes are kept as they are, memory stays flat, a flood ends.
+//! Unusual and endless output: bytes are kept as they are, memory stays constant, a flood is ended.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{ended, limited, python, sh};
 use loopwright_sandbox::{CancelToken, OutputStream, OutputWatch, RunEnd, WatchFlow, run};
 use std::time::Duration;
 
-/// Counts what a watcher is shown.
+/// Counts the bytes that a watcher receives.
 #[derive(Default)]
 struct Count(u64);
 
@@ -31,7 +31,7 @@ async fn invalid_text_and_nul_bytes_are_kept_as_they_were() {
 }
 
 #[tokio::test]
-async fn gigabyte_of_output_is_read_in_flat_memory() {
+async fn gigabyte_of_output_is_read_in_constant_memory() {
     ended(sh("head -c 1000000 /dev/zero")).await;
     let before = memory_peak_kib();
     let spawn = limited(sh("head -c 1073741824 /dev/zero; echo end"), |limits| limits.output_max = 2 << 30);
@@ -53,13 +53,13 @@ async fn flood_is_ended_and_the_watcher_sees_exactly_the_limit() {
 }
 
 #[tokio::test]
-async fn output_of_exactly_the_limit_is_no_flood() {
+async fn output_of_exactly_the_limit_is_not_a_flood() {
     let end = ended(limited(sh("head -c 5000 /dev/zero"), |limits| limits.output_max = 5000)).await;
     assert_eq!((end.how, end.stdout.total), (RunEnd::Exited(0), 5000));
 }
 
 #[tokio::test]
-async fn flood_does_not_hide_the_wall() {
+async fn flood_does_not_hide_the_wall_limit() {
     let spawn = limited(sh("yes"), |limits| {
         limits.output_max = u64::MAX;
         limits.wall = Some(Duration::from_millis(200));

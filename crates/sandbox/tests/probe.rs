@@ -1,4 +1,4 @@
-//! The probe on this host, and on one that has no user namespaces.
+//! The probe on this host, and on one without user namespaces.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{folder, sh, walled};
 use loopwright_sandbox::{CancelToken, FeatureSupport, SandboxFeature, SpawnErrorKind, make_undumpable, probe, run};
 use std::process::Command;
 
-/// Set in the process that plays a host without user namespaces.
+/// Set in the process that acts as a host without user namespaces.
 const PLAY: &str = "LOOPWRIGHT_TEST_POOR_HOST";
 
 /// Runs one test of this program again in a user namespace that allows no further one.
@@ -29,7 +29,7 @@ fn again_without_user_namespaces(test: &str) -> bool {
 }
 
 #[test]
-fn host_that_has_walls_is_found_to_enforce_and_nothing_is_left_in_its_scratch_folder() {
+fn host_with_all_features_enforces_and_its_scratch_folder_is_left_empty() {
     let dir = folder();
     let host = probe(dir.path());
     let walls: Vec<SandboxFeature> = host.findings.iter().map(|finding| finding.feature).collect();
@@ -40,14 +40,14 @@ fn host_that_has_walls_is_found_to_enforce_and_nothing_is_left_in_its_scratch_fo
 }
 
 #[test]
-fn scratch_folder_that_cannot_hold_an_overlay_costs_the_overlay_alone() {
+fn scratch_folder_without_overlay_support_only_loses_the_overlay() {
     let host = probe("/proc".as_ref());
     assert!(host.enforces() && !host.supports_overlay(), "{host:#?}");
 }
 
 #[test]
-fn host_without_user_namespaces_is_found_not_to_enforce_and_told_what_to_do() {
-    if again_without_user_namespaces("host_without_user_namespaces_is_found_not_to_enforce_and_told_what_to_do") {
+fn host_without_user_namespaces_does_not_enforce_and_gets_a_fix() {
+    if again_without_user_namespaces("host_without_user_namespaces_does_not_enforce_and_gets_a_fix") {
         return;
     }
     let host = probe(folder().path());
@@ -71,9 +71,9 @@ async fn host_without_user_namespaces_starts_no_confined_program() {
     assert!(!dir.path().join("started").exists());
 }
 
-/// Its own process, because it changes the whole process.
+/// Runs in a separate process, because it changes the whole process.
 #[tokio::test]
-async fn engine_that_cannot_be_read_still_confines() {
+async fn unreadable_engine_still_confines() {
     make_undumpable().expect("allowed to everybody");
     let dir = folder();
     let host = probe(dir.path());

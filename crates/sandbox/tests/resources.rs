@@ -1,4 +1,4 @@
-//! A host that is out of descriptors. Alone in its file, because the limit is for a whole process.
+//! A host without free descriptors. Alone in its file, because the limit applies to a whole process.
 
 mod common;
 

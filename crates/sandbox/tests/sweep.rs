@@ -1,4 +1,4 @@
-//! After an engine was killed: its trees are found by their cookie and ended; and who is who.
+//! Sweeping after an engine was killed: its trees are found by their cookie and ended; and process identities.
 
 mod common;
 
@@ -11,7 +11,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// Stands in for an engine: starts a tree with a cookie and prints the numbers of all of it.
+/// Acts as an engine: starts a tree with a cookie and prints the pids of all of it.
 const ENGINE: &str = r#"
 import os, subprocess, sys, time
 env = dict(os.environ, LOOPWRIGHT_COOKIE=sys.argv[1])
@@ -21,7 +21,7 @@ time.sleep(1000)
 "#;
 
 fn engine(cookie: &str) -> (Child, Vec<u32>) {
-    #[expect(clippy::disallowed_methods, reason = "a foreign engine does not come through our door")]
+    #[expect(clippy::disallowed_methods, reason = "a foreign engine does not use engine::proc")]
     let mut child =
         Command::new("python3").args(["-c", ENGINE, cookie]).stdout(Stdio::piped()).spawn().expect("python starts");
     let lines = BufReader::new(child.stdout.take().expect("piped")).lines().take(3);
@@ -55,13 +55,13 @@ fn sweep_without_a_prefix_is_refused() {
 }
 
 #[test]
-fn cookies_are_never_the_same() {
+fn cookies_are_unique() {
     let (one, two) = (TreeCookie::new("p"), TreeCookie::new("p"));
     assert!(one != two && one.as_str().starts_with("p-") && one.as_str().len() == 34);
 }
 
 #[test]
-fn this_process_is_alive_and_its_namesakes_are_not() {
+fn this_process_is_alive_and_other_processes_with_its_pid_are_not() {
     let us = identity();
     assert!(us.start_ticks > 0 && is_alive(&us));
     assert!(!is_alive(&ProcessIdentity { start_ticks: us.start_ticks + 1, ..us.clone() }), "a reused number");

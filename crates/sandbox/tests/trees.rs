@@ -1,4 +1,4 @@
-//! Trees that try to outlive their run, by accident and on purpose. Afterwards nobody of them is there.
+//! Trees that try to outlive their run, by accident and on purpose. Afterwards no process of them is left.
 
 mod common;
 
@@ -7,7 +7,7 @@ use loopwright_sandbox::{CancelToken, ProgramTrust, RunEnd, TreeCookie, WatchFlo
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Prints its number, and stays.
+/// Prints its pid, and keeps running.
 const NUMBER: &str = r#"os.write(1, b"%d\n" % os.getpid()); silence(); time.sleep(1000)"#;
 
 #[tokio::test]
@@ -60,7 +60,7 @@ async fn grandchild_that_holds_the_pipes_makes_the_run_leaky_and_not_endless() {
 }
 
 #[tokio::test]
-async fn child_that_writes_after_the_end_is_heard_until_the_drain_ends() {
+async fn output_of_a_child_after_the_end_is_read_until_the_drain_ends() {
     let late = sh("(sleep 0.1; echo late) & exit 0");
     let end = ended(limited(late, |limits| limits.drain = Duration::from_secs(30))).await;
     assert_eq!((end.stdout.to_lossy_string().as_str(), end.leaky), ("late\n", false));
@@ -79,8 +79,8 @@ async fn program_that_forks_without_end_is_killed_to_the_last() {
 }
 
 #[tokio::test]
-async fn process_that_hops_from_fork_to_fork_is_caught() {
-    // Twenty thousand hops take longer than the patience of the kill, and end by themselves should the test fail.
+async fn process_that_forks_repeatedly_to_escape_is_caught() {
+    // Twenty thousand forks take longer than the kill's time limit, and end by themselves if the test fails.
     for session in ["", "os.setsid()"] {
         let hop = format!(
             "import os\nprint('go', flush=True)\nos.close(1); os.close(2)\nfor i in range(20000):\n  if os.fork(): os._exit(0)\n  {session}"
@@ -118,7 +118,7 @@ async fn two_runs_do_not_end_each_others_orphans() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn many_runs_at_once_leave_each_other_alone() {
+async fn concurrent_runs_do_not_affect_each_other() {
     let one = |index: i32| ended(sh(&format!("sleep 1000 >/dev/null 2>&1 & exit {index}")));
     let all: Vec<_> = (0..24).map(|index| tokio::spawn(one(index))).collect();
     for (index, run) in (0..).zip(all) {
@@ -128,8 +128,8 @@ async fn many_runs_at_once_leave_each_other_alone() {
 }
 
 #[tokio::test]
-async fn children_that_this_program_started_otherwise_are_not_touched() {
-    #[expect(clippy::disallowed_methods, reason = "the point is a child that did not come through the door")]
+async fn children_started_without_this_crate_are_not_touched() {
+    #[expect(clippy::disallowed_methods, reason = "the test needs a child that this crate did not start")]
     let mut own = std::process::Command::new("sleep").arg("1000").spawn().expect("sleep starts");
     ended(sh("sleep 1000 >/dev/null 2>&1 & exit 0")).await;
     assert!(own.try_wait().expect("still ours to wait for").is_none());
@@ -161,7 +161,7 @@ async fn dropped_run_kills_its_tree_at_once() {
 }
 
 #[tokio::test]
-async fn orphans_that_end_during_a_long_run_are_collected_meanwhile() {
+async fn orphans_that_end_during_a_long_run_are_reaped_during_it() {
     let zombies = || {
         let us = std::process::id().to_string();
         let stats = std::fs::read_dir("/proc").expect("proc").flatten();
@@ -184,7 +184,7 @@ async fn orphans_that_end_during_a_long_run_are_collected_meanwhile() {
 }
 
 #[tokio::test]
-async fn busy_program_file_is_tried_again() {
+async fn busy_program_file_is_retried() {
     let dir = folder();
     let program = dir.path().join("busy");
     std::fs::copy("/bin/true", &program).expect("copy");

@@ -1,4 +1,5 @@
-//! What a confined program cannot do, tried from the inside. Each try says how it ended, and all must have been refused.
+//! Actions that a confined program must not be able to do, tried from the inside. Each attempt reports its result, and
+//! all must have been refused.
 
 mod common;
 
@@ -11,7 +12,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::Path;
 
-/// Calls by number, and prints what the system says: `name errno`, or `name ok`.
+/// Makes system calls by number, and prints the results: `name errno`, or `name ok`.
 const CALLS: &str = r#"
 import ctypes, errno, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -137,7 +138,7 @@ async fn kernel_settings_cannot_be_changed_not_even_by_root() {
 }
 
 #[tokio::test]
-async fn nobody_else_is_seen_and_init_cannot_be_entered_or_harmed() {
+async fn other_processes_are_invisible_and_init_cannot_be_entered_or_harmed() {
     let dir = folder();
     let script = format!(
         "test $(ls /proc | grep -c '^[0-9]') -le 5 && echo few; ls /proc/{} 2>&1 | grep -c 'No such'; \
@@ -148,7 +149,7 @@ async fn nobody_else_is_seen_and_init_cannot_be_entered_or_harmed() {
     let text = prints(walled(sh(&script), dir.path(), |_| ())).await;
     // Init, two shells, `ls` and `grep`.
     assert!(text.starts_with("few\n1\n3\n0\n"), "{text}");
-    // Landlock refuses signals to init; without it the kernel ignores them. Killing everybody spares oneself.
+    // Landlock refuses signals to init; without it the kernel ignores them. `kill -1` spares the caller.
     assert!(text.contains("alive\n"), "{text}");
 }
 
@@ -176,7 +177,7 @@ async fn programs_with_a_set_user_id_gain_nothing() {
     assert_eq!(text, "-rws\n0\nNoNewPrivs:\t1\nCapBnd:\t0000000000000000\n");
 }
 
-/// Connects and asks for names, in every way a program would.
+/// Connects and resolves names, in every way that a program would.
 const REACH: &str = r#"
 import socket, sys
 def attempt(name, what):
@@ -211,7 +212,7 @@ async fn network_and_sockets_of_the_host_cannot_be_reached() {
 }
 
 #[tokio::test]
-async fn host_network_is_reached_when_it_is_given() {
+async fn host_network_works_if_it_is_given() {
     let dir = folder();
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port().to_string();
@@ -220,7 +221,7 @@ async fn host_network_is_reached_when_it_is_given() {
     assert!(text.starts_with("tcp-host reached\n"), "{text}");
 }
 
-/// Answers every connection with what it said, reversed, after it stopped talking: half-close must pass.
+/// Answers every connection with its input reversed, after the input ended: half-close must be forwarded.
 fn echo_backwards(at: &Path) {
     let listener = UnixListener::bind(at).expect("a socket");
     std::thread::spawn(move || {
@@ -237,7 +238,7 @@ fn echo_backwards(at: &Path) {
 }
 
 #[tokio::test]
-async fn door_carries_bytes_both_ways_and_is_the_only_way() {
+async fn port_forwarder_passes_bytes_both_ways_and_is_the_only_way() {
     let (dir, sockets) = (folder(), folder());
     let socket = sockets.path().join("proxy");
     echo_backwards(&socket);
@@ -262,14 +263,14 @@ print(len(done), all(done))
 }
 
 #[tokio::test]
-async fn door_to_a_socket_that_is_not_there_is_no_start() {
+async fn port_forwarder_to_a_missing_socket_prevents_the_start() {
     let dir = folder();
     let network = SandboxNetwork::Door { socket: dir.path().join("missing"), port: 3128 };
     let spawn = walled(sh(":"), dir.path(), |confine| confine.network = network);
     let error = loopwright_sandbox::run(spawn, &mut (), &loopwright_sandbox::CancelToken::new(), |_| ())
         .await
         .expect_err("no door");
-    assert!(error.to_string().contains("open the network's door"), "{error}");
+    assert!(error.to_string().contains("open the forwarded port"), "{error}");
 }
 
 #[tokio::test]
@@ -283,8 +284,8 @@ async fn processes_memory_and_file_sizes_are_bounded() {
             confine.resources.memory = Some(256 << 20);
         })
     };
-    // The kernel does not hold root to its limit of processes: until the control group is entered, a moment after the start,
-    // it counts to 300 more. An ordinary user is held from the first instant.
+    // The kernel does not apply the process limit to root: until the control group is entered, a moment after the
+    // start, root can have 300 more. The limit applies to an ordinary user from the start.
     let (at_first, entered) = match rustix::process::geteuid().is_root() {
         true => {
             (364, "while all(l.endswith(':/\\n') for l in open('/proc/self/cgroup') if 'pids' in l): time.sleep(0.01)")
@@ -319,7 +320,7 @@ async fn tree_that_fills_the_disk_is_ended() {
 }
 
 #[tokio::test]
-async fn places_in_memory_are_as_large_as_they_were_given() {
+async fn memory_mounts_have_the_given_size() {
     let dir = folder();
     let script = "head -c 4000000 /dev/zero > /small/x; wc -c < /small/x; head -c 1000000000 /dev/zero > /dev/shm/x; wc -c < /dev/shm/x";
     let text =

@@ -17,19 +17,19 @@ fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the testkit lies in crates").to_path_buf()
 }
 
-/// The folder with all of them and their node, for a PATH; none when nothing was installed.
+/// The folder with all of them and their node, for a PATH; `None` if nothing is installed.
 #[must_use]
 pub fn bin_dir() -> Option<PathBuf> {
     Some(workspace().join("target/agents/node_modules/.bin")).filter(|folder| folder.is_dir())
 }
 
-/// One program, as `claude`, `codex`, `opencode`, `gemini`, `goose` or `node`; none when it is not installed.
+/// One program: `claude`, `codex`, `opencode`, `gemini`, `goose` or `node`; `None` if it is not installed.
 #[must_use]
 pub fn program(name: &str) -> Option<PathBuf> {
     bin_dir().map(|folder| folder.join(name)).filter(|path| path.is_file())
 }
 
-/// One program that the calling test needs. When it is not there, the test is recorded as skipped, and returns.
+/// A program that the calling test needs. If it is missing, this records the test as skipped, and the test returns.
 #[must_use]
 pub fn require_program(name: &str) -> Option<PathBuf> {
     let found = program(name);
@@ -39,10 +39,10 @@ pub fn require_program(name: &str) -> Option<PathBuf> {
     found
 }
 
-/// The version that is pinned for a program.
+/// The pinned version of a program.
 ///
 /// # Panics
-/// If `xtask/agents.json` does not name it: a test for it would test nothing in particular.
+/// If `xtask/agents.json` does not name it: the test would test an arbitrary version.
 #[must_use]
 pub fn version(name: &str) -> String {
     let (_, package) = PACKAGES.iter().find(|(known, _)| *known == name).expect("a known program");

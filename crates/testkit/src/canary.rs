@@ -1,11 +1,11 @@
-//! Values that are planted where nobody may read them, and the search for every byte of them afterwards.
+//! Values that are planted where no agent may read them, and the search for every trace of them afterwards.
 
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A random value. Wherever it turns up, it was read from where it was planted.
+/// A random value. If it appears anywhere, it was read from the place where it was planted.
 #[derive(Debug, Clone)]
 pub struct Canary {
     value: String,
@@ -13,7 +13,7 @@ pub struct Canary {
 }
 
 impl Canary {
-    /// A value that nothing else has.
+    /// Creates a unique value.
     pub fn new() -> Self {
         let mut bytes = [0_u8; 15];
         let random = fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
@@ -27,19 +27,19 @@ impl Canary {
         &self.value
     }
 
-    /// Whether bytes hold it: plain, in hexadecimal, in base64, backwards, or with its letters spread over UTF-16.
+    /// Whether bytes contain it: plain, in hexadecimal, in base64, reversed, or in UTF-16.
     pub fn is_in(&self, bytes: &[u8]) -> bool {
         self.forms.iter().any(|form| bytes.windows(form.len()).any(|window| window == form))
     }
 
-    /// Every file and every git object below a folder that holds it, names and links included.
+    /// All files and git objects below a folder that contain it, including names and links.
     pub fn find_below(&self, folder: &Path) -> Vec<String> {
         let mut found = Vec::new();
         self.search(folder, &mut found);
         found
     }
 
-    /// Panics with the places when there are any.
+    /// Panics with the places if there are any.
     #[track_caller]
     pub fn assert_nowhere(&self, folder: &Path) {
         let places = self.find_below(folder);
@@ -78,7 +78,7 @@ fn forms(value: &str) -> Vec<Vec<u8>> {
     let wide: Vec<u8> = value.bytes().flat_map(|byte| [byte, 0]).collect();
     let backwards: String = value.chars().rev().collect();
     let mut forms = vec![value.into(), hex.to_uppercase().into(), hex.into_bytes(), wide, backwards.into_bytes()];
-    // Three ways to fall on base64's groups; the letters that also depend on neighbours are left out.
+    // The three offsets within base64's groups; letters that also depend on neighbours are omitted.
     forms.extend((0..3).map(|skipped| base64(&value.as_bytes()[skipped..])));
     forms
 }
@@ -93,7 +93,7 @@ fn base64(bytes: &[u8]) -> Vec<u8> {
     bytes.chunks_exact(3).flat_map(group).collect()
 }
 
-/// Every object of a repository, inflated, also those that nothing refers to.
+/// All objects of a repository, inflated, including unreferenced ones.
 fn objects(repository: &Path) -> Vec<u8> {
     let mut command = Command::new("git");
     command.arg("--git-dir").arg(repository).args(["-c", "safe.directory=*", "cat-file"]);
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn canary_is_known_in_other_clothes() {
+    fn canary_is_found_in_other_encodings() {
         let canary = Canary::new();
         let text = format!("user:{}:rest", canary.value());
         let hex: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();

@@ -1,4 +1,4 @@
-//! A hermetic place to run the real binary in: own home, own state, a built environment, comparable output.
+//! A hermetic environment for the real binary: its own home and state, a built environment, comparable output.
 
 use crate::redact::Redactor;
 use crate::repo::TestRepo;
@@ -7,10 +7,10 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// Names another copy of the program under test: an ordinary user may not reach the one that the tests were built with.
+/// Names another copy of the program under test, for an ordinary user who cannot reach the built one.
 const BINARY_VARIABLE: &str = "LOOPWRIGHT_TEST_BINARY";
 
-/// A temporary root with everything the command line may touch. It goes with the value.
+/// A temporary root with everything that the command line may touch. It is removed with the value.
 #[derive(Debug)]
 pub struct TestEnv {
     _folder: tempfile::TempDir,
@@ -21,13 +21,13 @@ pub struct TestEnv {
 }
 
 impl TestEnv {
-    /// A fresh place for the real program, which a test names by `env!("CARGO_BIN_EXE_loopwright")`; `cargo xtask
+    /// A new environment for the real program, which a test names by `env!("CARGO_BIN_EXE_loopwright")`; `cargo xtask
     /// hostile` may name another copy of it.
     pub fn for_program(built: &str) -> Self {
         Self::new(std::env::var_os(BINARY_VARIABLE).map_or_else(|| PathBuf::from(built), PathBuf::from))
     }
 
-    /// A fresh place for any `binary`.
+    /// A new environment for any `binary`.
     pub fn new(binary: impl Into<PathBuf>) -> Self {
         let folder = tempfile::Builder::new().prefix("loopwright-test-").tempdir().expect("a temporary folder");
         let root = folder.path().canonicalize().expect("the folder exists");
@@ -80,12 +80,12 @@ impl TestEnv {
         command
     }
 
-    /// Runs the binary in the root and waits for its end.
+    /// Runs the binary in the root and waits until it exits.
     pub fn loopwright<S: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = S>) -> CommandRun {
         self.loopwright_in(&self.root, words)
     }
 
-    /// Runs the binary in `folder` and waits for its end.
+    /// Runs the binary in `folder` and waits until it exits.
     pub fn loopwright_in<S: AsRef<OsStr>>(&self, folder: &Path, words: impl IntoIterator<Item = S>) -> CommandRun {
         let mut command = self.command(folder);
         command.args(words);
@@ -95,13 +95,13 @@ impl TestEnv {
         CommandRun { line, output, redactor: self.redactor.clone() }
     }
 
-    /// Any text with what differs from run to run replaced.
+    /// A text with all parts that differ from run to run replaced.
     pub fn redact(&self, text: &str) -> String {
         self.redactor.redact(text)
     }
 }
 
-/// Everything a command sees; nothing of the developer's shell is among it.
+/// The whole environment of a command; it contains nothing of the developer's shell.
 fn variables(root: &Path) -> BTreeMap<OsString, OsString> {
     let places = [
         ("HOME", "home"),
@@ -115,7 +115,7 @@ fn variables(root: &Path) -> BTreeMap<OsString, OsString> {
     places.into_iter().chain(fixed.map(|(key, value)| (key.into(), value.into()))).collect()
 }
 
-/// How a command ended. Look at its end with [`CommandRun::success`] or [`CommandRun::code`] before anything else.
+/// The result of a command. Check it with [`CommandRun::success`] or [`CommandRun::code`] before anything else.
 #[must_use = "a command's end is what a test is about: ask for `success()` or `code(n)`"]
 #[derive(Debug)]
 pub struct CommandRun {
@@ -138,24 +138,24 @@ impl CommandRun {
         self
     }
 
-    /// What it printed, as it came.
+    /// Its standard output, unchanged.
     pub fn stdout(&self) -> String {
         String::from_utf8_lossy(&self.output.stdout).into_owned()
     }
 
-    /// What it complained, as it came.
+    /// Its standard error, unchanged.
     pub fn stderr(&self) -> String {
         String::from_utf8_lossy(&self.output.stderr).into_owned()
     }
 
-    /// What it printed, as the one JSON document it has to be.
+    /// Its standard output, parsed as one JSON document.
     #[track_caller]
     pub fn json(&self) -> serde_json::Value {
         let parsed = serde_json::from_slice(&self.output.stdout);
         parsed.unwrap_or_else(|error| panic!("not JSON ({error}): {}", self.unredacted()))
     }
 
-    /// The command, its end and both streams, fit for a snapshot.
+    /// The command, its exit code and both streams, in a form for snapshots.
     pub fn transcript(&self) -> String {
         self.redactor.redact(&self.unredacted())
     }
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_of_the_developers_environment_is_seen() {
+    fn developers_environment_is_not_visible() {
         let env = TestEnv::new("/usr/bin/env").with_env("EXTRA", "1");
         let ran = env.loopwright([] as [&str; 0]).success();
         let text = env.redact(&ran.stdout());
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transcript_shows_the_command_both_streams_and_the_end() {
+    fn transcript_shows_the_command_both_streams_and_the_exit_code() {
         let env = TestEnv::new("/bin/sh").with_redaction("o.e", "one");
         let ran = env.loopwright(["-c", "echo oNe in $PWD; echo two >&2; exit 3"]).code(3);
         let shown = "$ loopwright -c echo one in $PWD; echo two >&2; exit 3\none in $ROOT\n[stderr]\ntwo\n[exit 3]\n";

@@ -1,5 +1,6 @@
-//! The contract of a forge: what every implementation of [`Deliver`] and [`ReadForge`] has to do alike. A crate with a forge
-//! implements [`ForgeFixture`] for it and calls [`forge_contract!`](crate::forge_contract), which makes a test of each case.
+//! The contract of a forge: the behaviour that every implementation of [`Deliver`] and [`ReadForge`] must share. A
+//! crate with a forge implements [`ForgeFixture`] for it and calls [`forge_contract!`](crate::forge_contract), which
+//! generates a test for each case.
 
 use loopwright_core::deliver::{Deliver, DeliverErrorKind, Delivery, DeliveryLookup, DeliveryReceipt};
 use loopwright_core::forge::{
@@ -14,7 +15,7 @@ use std::task::Poll;
 /// The loop whose items the contract delivers.
 pub const LOOP: &str = "fixer";
 
-/// A forge under test, empty at first, with the hands of people on it.
+/// A forge under test, initially empty, with the actions of people on it.
 pub trait ForgeFixture: Sync {
     /// The forge as the engine writes to it, with the push that an item needs.
     fn writer(&self) -> &dyn Deliver;
@@ -22,7 +23,7 @@ pub trait ForgeFixture: Sync {
     /// The forge for reading.
     fn reader(&self) -> &dyn ReadForge;
 
-    /// An item of a round on its way out, with a commit of the engine's repository.
+    /// An item of a round to send, with a commit of the engine's repository.
     fn delivery(&self, round: &str, item: StagedItem) -> Delivery;
 
     /// A person closes a pull request.
@@ -37,7 +38,7 @@ pub trait ForgeFixture: Sync {
     /// A build server reports a failed check.
     fn fail_check(&self, name: &str, head: &str);
 
-    /// A person pushes a commit of their own to a branch; answers with it.
+    /// A person pushes a commit of their own to a branch; returns the commit.
     fn push_other(&self, branch: &str) -> String;
 
     /// The commit that a branch has on the forge.
@@ -59,7 +60,7 @@ pub struct PersonIssue<'a> {
     pub assignee: Option<&'a str>,
 }
 
-/// The marker and the key of an item, as the engine makes them.
+/// The marker and the key of an item, as the engine computes them.
 #[must_use]
 pub fn marks(round: &str, item: &StagedItem) -> (String, String) {
     (marker(LOOP, round, item.position, "c1"), item_id(LOOP, round, item.position, "c1"))
@@ -82,7 +83,7 @@ async fn issues(forge: &dyn ForgeFixture, query: &ItemQuery) -> Vec<Issue> {
     forge.reader().issues(query, None).await.expect("issues can be read").rows
 }
 
-/// The same key twice is one effect with one receipt.
+/// Delivering the same key twice has one effect and one receipt.
 pub async fn same_key_twice_has_one_effect(forge: &dyn ForgeFixture) {
     let item = pull(forge, "r1");
     let first = deliver(forge, &item).await;
@@ -90,7 +91,7 @@ pub async fn same_key_twice_has_one_effect(forge: &dyn ForgeFixture) {
     assert_eq!(pulls(forge, &ItemQuery::default()).await.len(), 1);
 }
 
-/// Deliveries of one key at the same time are one effect.
+/// Concurrent deliveries of one key have one effect.
 pub async fn concurrent_deliveries_of_one_key_have_one_effect(forge: &dyn ForgeFixture) {
     let item = pull(forge, "r1");
     let writer = forge.writer();
@@ -122,7 +123,7 @@ pub async fn item_is_found_after_its_delivery_and_not_before(forge: &dyn ForgeFi
     assert_eq!(forge.writer().find(&item).await.expect("it answers"), DeliveryLookup::Yes(receipt));
 }
 
-/// A pull request carries what was delivered: the branch, the commit, the base, the loop.
+/// A pull request has the delivered branch, commit, base and loop.
 pub async fn delivered_pull_request_is_read_back_as_it_was_sent(forge: &dyn ForgeFixture) {
     let item = pull(forge, "r1");
     let receipt = deliver(forge, &item).await;
@@ -138,7 +139,7 @@ pub async fn delivered_pull_request_is_read_back_as_it_was_sent(forge: &dyn Forg
     assert_eq!(forge.branch(&item.branch), item.commit);
 }
 
-/// A person's close and edit stay, and are seen; the same item is not delivered again.
+/// A person's close and edit stay and are visible; the same item is not delivered again.
 pub async fn close_and_edit_of_a_person_are_seen_and_kept(forge: &dyn ForgeFixture) {
     let item = pull(forge, "r1");
     let receipt = deliver(forge, &item).await;
@@ -152,9 +153,9 @@ pub async fn close_and_edit_of_a_person_are_seen_and_kept(forge: &dyn ForgeFixtu
     assert_eq!((one.about.title.as_deref(), one.about.state), (Some("A better title"), ItemState::Closed));
 }
 
-/// A branch that somebody else wrote to is left alone.
+/// A branch with a commit of another person stays unchanged.
 pub async fn push_over_somebody_else_s_commit_is_refused(forge: &dyn ForgeFixture) {
-    // The first item makes the repository and its base branch.
+    // The first item creates the repository and its base branch.
     deliver(forge, &pull(forge, "r1")).await;
     let item = pull(forge, "r2");
     let theirs = forge.push_other(&item.branch);
@@ -182,7 +183,7 @@ pub async fn open_pull_requests_of_a_loop_are_counted(forge: &dyn ForgeFixture) 
 pub async fn issues_are_filtered(forge: &dyn ForgeFixture) {
     let bug = PersonIssue { author: "ada", title: "It breaks", body: "Look, @bob", labels: &["bug"], assignee: None };
     forge.open_issue(&bug);
-    forge.open_issue(&PersonIssue { author: "eve", title: "A wish", labels: &["idea"], assignee: Some("bob"), ..bug });
+    forge.open_issue(&PersonIssue { author: "eve", title: "An idea", labels: &["idea"], assignee: Some("bob"), ..bug });
     let titles = async |query: ItemQuery| {
         let found = issues(forge, &ItemQuery { state: Some(ItemState::Open), ..query }).await;
         found.into_iter().filter_map(|issue| issue.about.title).collect::<Vec<_>>().join(", ")
@@ -190,12 +191,12 @@ pub async fn issues_are_filtered(forge: &dyn ForgeFixture) {
     let list = |text: &str| vec![text.to_owned()];
     let some = |text: &str| Some(text.to_owned());
     let empty = ItemQuery::default;
-    assert_eq!(titles(empty()).await, "It breaks, A wish");
+    assert_eq!(titles(empty()).await, "It breaks, An idea");
     assert_eq!(titles(ItemQuery { labels: list("bug"), ..empty() }).await, "It breaks");
-    assert_eq!(titles(ItemQuery { not_labels: list("bug"), ..empty() }).await, "A wish");
-    assert_eq!(titles(ItemQuery { author: list("eve"), ..empty() }).await, "A wish");
-    assert_eq!(titles(ItemQuery { assignee: some("bob"), ..empty() }).await, "A wish");
-    assert_eq!(titles(ItemQuery { mention: some("bob"), ..empty() }).await, "It breaks, A wish");
+    assert_eq!(titles(ItemQuery { not_labels: list("bug"), ..empty() }).await, "An idea");
+    assert_eq!(titles(ItemQuery { author: list("eve"), ..empty() }).await, "An idea");
+    assert_eq!(titles(ItemQuery { assignee: some("bob"), ..empty() }).await, "An idea");
+    assert_eq!(titles(ItemQuery { mention: some("bob"), ..empty() }).await, "It breaks, An idea");
     assert_eq!(titles(ItemQuery { mention: some("bo"), ..empty() }).await, "");
     assert_eq!(titles(ItemQuery { text: some("BREAKS"), ..empty() }).await, "It breaks");
 }
@@ -214,7 +215,7 @@ pub async fn comment_of_a_loop_is_read_below_its_issue(forge: &dyn ForgeFixture)
     assert!(one.body.contains("I looked."), "{}", one.body);
 }
 
-/// Failed checks are found by their state and by the branch whose commit they looked at.
+/// Failed checks are found by their state and by the branch whose commit they ran on.
 pub async fn failed_checks_are_found_by_state_and_branch(forge: &dyn ForgeFixture) {
     let item = pull(forge, "r1");
     deliver(forge, &item).await;
@@ -231,7 +232,7 @@ pub async fn failed_checks_are_found_by_state_and_branch(forge: &dyn ForgeFixtur
     assert_eq!(names(CheckQuery { state: Some(CheckState::Passed), ..on(&item.branch) }).await, []);
 }
 
-/// Pages are bounded, and together they hold everything once.
+/// Pages are bounded, and together they contain every row once.
 pub async fn pages_are_bounded_and_complete(forge: &dyn ForgeFixture) {
     let all = PAGE_ROWS_MAX + 3;
     for number in 0..all {
@@ -250,7 +251,7 @@ pub async fn pages_are_bounded_and_complete(forge: &dyn ForgeFixture) {
     assert_eq!(titles, (0..all).map(|number| format!("issue {number}")).collect::<Vec<_>>());
 }
 
-/// Makes a test of each case of the contract; `$make` is an async function that answers with an empty forge.
+/// Generates a test for each case of the contract; `$make` is an async function that returns an empty forge.
 #[macro_export]
 macro_rules! forge_contract {
     ($make:path) => {

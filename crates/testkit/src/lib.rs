@@ -1,7 +1,7 @@
-//! What tests stand on: a hermetic environment, real repositories, real databases. Never shipped.
+//! The basis of the tests: a hermetic environment, real repositories, real databases. Never shipped.
 //!
-//! It knows the command line from outside only. Of our crates it uses `core` alone, for the contract of forges, so that every
-//! other crate may use it.
+//! It knows the command line only from outside. Of Loopwright's crates it uses only `core`, for the contract of forges,
+//! so that every other crate may use it.
 #![allow(
     clippy::disallowed_methods,
     clippy::print_stderr,
@@ -27,7 +27,7 @@ pub use repo::{TestRepo, TreeDigest};
 pub use skip::skip;
 pub use tripwires::Tripwires;
 
-/// Where tests look for programs: the system's folders, whatever the developer's shell says.
+/// The PATH of the tests: the system's folders, independent of the developer's shell.
 pub const TRUSTED_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 pub mod postgres;

@@ -15,22 +15,22 @@ pub struct ModelServer {
     url: String,
 }
 
-/// What a request got.
+/// The answer to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelAnswer {
     /// The status.
     pub status: u16,
-    /// The headers, as they came.
+    /// The headers, unchanged.
     pub head: String,
-    /// The body, as far as it came.
+    /// The received part of the body.
     pub body: String,
 }
 
 impl ModelServer {
-    /// Plays a scenario with the program that was built beside the test.
+    /// Runs a scenario with the program that was built beside the test.
     ///
     /// # Panics
-    /// If the program is not there, or does not take the scenario.
+    /// If the program does not exist, or does not accept the scenario.
     #[must_use]
     pub fn start(scenario: &str) -> Self {
         let test = std::env::current_exe().expect("the test's own program");
@@ -41,10 +41,10 @@ impl ModelServer {
         Self::start_with(found, scenario)
     }
 
-    /// Plays a scenario with a given program.
+    /// Runs a scenario with a given program.
     ///
     /// # Panics
-    /// If the program does not start, or does not take the scenario.
+    /// If the program does not start, or does not accept the scenario.
     #[must_use]
     pub fn start_with(program: &Path, scenario: &str) -> Self {
         let folder = tempfile::Builder::new().prefix("loopwright-model-").tempdir().expect("a temporary folder");
@@ -55,33 +55,33 @@ impl ModelServer {
             .args(["dev", "model", "--json", "--until-eof", "--log"])
             .arg(folder.path().join("log.jsonl"))
             .arg(&file);
-        // Its standard input ends with this process, however that ends, and it ends with its standard input.
+        // Its standard input closes when this process ends in any way, and the program ends with its standard input.
         command.env_clear().current_dir(folder.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("the scripted model starts");
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("its first line");
-        let told: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("`{line}` is no JSON: {error}"));
+        let told: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("`{line}` is not JSON: {error}"));
         let url = told["url"].as_str().unwrap_or_else(|| panic!("no address in {told}")).to_owned();
         Self { folder, child, url }
     }
 
-    /// The address without a path: what Anthropic's and Gemini's clients want. OpenAI's want it with `/v1`.
+    /// The address without a path, for the clients of Anthropic and Gemini. OpenAI's clients need it with `/v1`.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Every request so far, as it was logged.
+    /// All requests so far, as they were logged.
     ///
     /// # Panics
-    /// If the log is not what it should be.
+    /// If the log is malformed.
     #[must_use]
     pub fn log(&self) -> Vec<Value> {
         let text = std::fs::read_to_string(self.folder.path().join("log.jsonl")).expect("the log");
         text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
     }
 
-    /// The tokens it has told of: `{models: {NAME: {answers, input, output, cache_read, cache_write}}, …}`.
+    /// The tokens it has reported: `{models: {NAME: {answers, input, output, cache_read, cache_write}}, …}`.
     ///
     /// # Panics
     /// If it does not answer.
@@ -91,10 +91,10 @@ impl ModelServer {
         serde_json::from_str(&answered.body).expect("the counter is JSON")
     }
 
-    /// Sends a request and reads what comes, until the connection ends.
+    /// Sends a request and reads the answer until the connection ends.
     ///
     /// # Panics
-    /// If nothing listens, or what comes is no HTTP.
+    /// If no server listens, or the answer is not HTTP.
     #[must_use]
     pub fn ask(&self, method: &str, path: &str, body: &str) -> ModelAnswer {
         let at: SocketAddr = self.url.trim_start_matches("http://").parse().expect("an address");
@@ -107,10 +107,10 @@ impl ModelServer {
         );
         stream.write_all(format!("{head}{body}").as_bytes()).expect("the request can be sent");
         let mut bytes = Vec::new();
-        // A scenario may cut the connection; what came before counts.
+        // A scenario may cut the connection; the bytes before the cut count.
         let _ = stream.read_to_end(&mut bytes);
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no HTTP: {text:?}"));
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("not HTTP: {text:?}"));
         let status = head.split(' ').nth(1).and_then(|word| word.parse().ok()).expect("a status");
         ModelAnswer { status, head: head.to_owned(), body: body.to_owned() }
     }

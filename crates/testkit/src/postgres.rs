@@ -1,5 +1,5 @@
-//! A real PostgreSQL for tests: Debian's package, started in a temporary folder on loopback as a user
-//! without rights, stopped and removed when the test process is gone, however it went.
+//! A real PostgreSQL for tests: Debian's package, started in a temporary folder on loopback as an unprivileged user,
+//! stopped and removed when the test process ends in any way.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// A running server. Its guard is a shell that waits for the end of our pipe, which the kernel closes
+/// A running server. Its guard is a shell that waits for the end of a pipe from this process, which the kernel closes
 /// also after `kill -9`; then it stops the server and removes the folder.
 pub struct PostgresServer {
     bin: PathBuf,
@@ -19,7 +19,7 @@ pub struct PostgresServer {
     _guard: Child,
 }
 
-/// What the guard runs: the server in the background, then the wait for our end, then the cleaning.
+/// The script of the guard: it starts the server in the background, waits for the end of this process, and cleans up.
 const GUARD: &str = r#"
 "$@" </dev/null &
 server=$!
@@ -40,7 +40,7 @@ pub fn server() -> &'static PostgresServer {
 }
 
 impl PostgresServer {
-    /// Makes an empty database and returns its address.
+    /// Creates an empty database and returns its address.
     ///
     /// # Panics
     /// If the server refuses.
@@ -55,7 +55,7 @@ impl PostgresServer {
         format!("postgres://{USER}@127.0.0.1:{port}/{name}")
     }
 
-    /// Runs statements in a database, and answers with what they print.
+    /// Runs statements in a database, and returns their output.
     ///
     /// # Panics
     /// If the server refuses.
@@ -77,7 +77,7 @@ impl PostgresServer {
 
 const USER: &str = "loopwright";
 
-/// The newest installed version's programs.
+/// The programs of the newest installed version.
 fn find_bin() -> PathBuf {
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let newest = versions
@@ -87,7 +87,7 @@ fn find_bin() -> PathBuf {
     newest.expect("PostgreSQL is not installed; run `cargo xtask setup`")
 }
 
-/// The user and group that own nothing, if we are root: PostgreSQL refuses to run as root.
+/// The user and group without any files, if this process is root: PostgreSQL refuses to run as root.
 fn unprivileged() -> Option<(u32, u32)> {
     if !rustix::process::geteuid().is_root() {
         return None;
@@ -101,7 +101,7 @@ fn unprivileged() -> Option<(u32, u32)> {
     Some((fields[2].parse().expect("a user id"), fields[3].parse().expect("a group id")))
 }
 
-/// A command that runs without our rights.
+/// A command that runs without this process's rights.
 fn humble(program: &Path) -> Command {
     let Some((user, group)) = unprivileged() else { return Command::new(program) };
     let mut command = Command::new("setpriv");
@@ -112,7 +112,7 @@ fn humble(program: &Path) -> Command {
 
 fn start() -> PostgresServer {
     let bin = find_bin();
-    // Another process may take the free port between our look and the server's start.
+    // Another process may take the free port between the check and the server's start.
     let started = try_start(&bin).or_else(|_| try_start(&bin));
     match started {
         Ok((port, guard)) => PostgresServer { bin, port, _guard: guard },
@@ -120,10 +120,10 @@ fn start() -> PostgresServer {
     }
 }
 
-/// Makes a cluster and serves it; the server's log if that fails.
+/// Creates a cluster and serves it; the server's log if that fails.
 fn try_start(bin: &Path) -> Result<(u16, Child), String> {
-    // Directly under /tmp, because a socket's path has room for about a hundred characters and the
-    // other user must be able to reach it.
+    // Directly under /tmp, because a socket's path is limited to about a hundred characters and the other user must be
+    // able to reach it.
     let folder = tempfile::Builder::new().prefix("lw-pg-").tempdir_in("/tmp").expect("a folder").keep();
     if let Some((user, group)) = unprivileged() {
         chown(&folder, Some(user), Some(group)).expect("the folder's owner");

@@ -1,9 +1,9 @@
-//! Making output comparable: what differs from run to run (places, hashes, ids, times) becomes a name in brackets.
+//! Makes output comparable: parts that differ from run to run (paths, hashes, ids, times) become a name in brackets.
 
 use regex::Regex;
 use std::path::Path;
 
-/// What to look for and what stands in its place, in this order: longer hashes before shorter ones.
+/// The patterns and their replacements, in this order: longer hashes before shorter ones.
 const PATTERNS: [(&str, &str); 8] = [
     (r"\b[0-9a-f]{64}\b", "[sha256]"),
     (r"\b[0-9a-f]{40}\b", "[sha]"),
@@ -22,7 +22,7 @@ pub struct Redactor {
 }
 
 impl Redactor {
-    /// The replacements every test wants, with `root` shown as `$ROOT`.
+    /// The replacements that every test needs, with `root` shown as `$ROOT`.
     pub fn new(root: &Path) -> Self {
         let place = (regex::escape(&root.to_string_lossy()), "$$ROOT".to_owned());
         let common = PATTERNS.map(|(pattern, name)| (pattern.to_owned(), name.to_owned()));
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_changes_from_run_to_run_gets_a_name() {
+    fn parts_that_change_from_run_to_run_get_a_name() {
         let redactor = Redactor::new(Path::new("/tmp/x.y")).with("loop-[0-9]+", "loop-N");
         let table = [
             ("report: /tmp/x.y/state/r.md", "report: $ROOT/state/r.md"),

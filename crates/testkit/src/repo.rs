@@ -1,4 +1,4 @@
-//! Real git repositories for tests, with nothing of the developer's configuration in them.
+//! Real git repositories for tests, without any of the developer's configuration.
 
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Settings of every git command here: no hooks, no signing, and nothing that works on in the background.
+/// Settings of every git command here: no hooks, no signing, and no background work.
 const SETTINGS: [&str; 6] = [
     "core.hooksPath=/dev/null",
     "commit.gpgSign=false",
@@ -17,7 +17,7 @@ const SETTINGS: [&str; 6] = [
     "core.fsmonitor=false",
 ];
 
-/// One moment for every commit, so that the same content has the same hash in every run.
+/// One time for every commit, so that the same content has the same hash in every run.
 const COMMIT_TIME: &str = "2026-01-01T00:00:00Z";
 
 /// A git repository with a work tree, on branch `main`.
@@ -28,14 +28,14 @@ pub struct TestRepo {
 }
 
 impl TestRepo {
-    /// An empty repository in a temporary folder of its own.
+    /// An empty repository in a new temporary folder.
     pub fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().canonicalize().expect("the folder exists");
         Self { _folder: Some(folder), ..Self::init_at(&path) }
     }
 
-    /// An empty repository in `path`, which is made when it is missing and stays when the value goes.
+    /// An empty repository in `path`, which is created if missing and stays when the value is dropped.
     pub fn init_at(path: &Path) -> Self {
         std::fs::create_dir_all(path).expect("the repository's folder can be made");
         let repo = Self { path: path.to_path_buf(), _folder: None };
@@ -88,7 +88,7 @@ impl TestRepo {
         self
     }
 
-    /// Checks an existing branch or commit out.
+    /// Checks out an existing branch or commit.
     pub fn checkout(&self, name: &str) -> &Self {
         self.git(["checkout", "--quiet", name]);
         self
@@ -99,7 +99,7 @@ impl TestRepo {
         self.git(["rev-parse", "HEAD"])
     }
 
-    /// Runs git in the work tree and returns what it printed; panics with its words when it fails.
+    /// Runs git in the work tree and returns its output; panics with its error message if it fails.
     #[track_caller]
     pub fn git<S: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = S>) -> String {
         git(&self.path, words)
@@ -117,7 +117,7 @@ impl Default for TestRepo {
     }
 }
 
-/// Runs git in any folder (a bare repository of the local forge, say) with the same cleared environment.
+/// Runs git in any folder (for example a bare repository of the local forge) with the same cleared environment.
 #[track_caller]
 pub fn git<S: AsRef<OsStr>>(folder: &Path, words: impl IntoIterator<Item = S>) -> String {
     let mut command = Command::new("git");
@@ -134,21 +134,21 @@ pub fn git<S: AsRef<OsStr>>(folder: &Path, words: impl IntoIterator<Item = S>) -
     String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
 }
 
-/// The state of a folder: for every path its kind, mode and content's hash. Times are left out: reading changes them.
+/// The state of a folder: for every path its kind, mode and content hash, without times, because reading changes them.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TreeDigest {
     entries: BTreeMap<String, String>,
 }
 
 impl TreeDigest {
-    /// Reads the whole folder, links not followed.
+    /// Reads the whole folder without following links.
     pub fn of_folder(folder: &Path) -> Self {
         let mut entries = BTreeMap::new();
         collect(folder, folder, &mut entries);
         Self { entries }
     }
 
-    /// The paths that are new, gone or different in `later`, each with its sign.
+    /// The paths that are new, missing or different in `later`, each with its sign.
     pub fn changes(&self, later: &Self) -> Vec<String> {
         let gone = self.entries.keys().filter(|path| !later.entries.contains_key(*path)).map(|path| format!("-{path}"));
         let other = later.entries.iter().filter_map(|(path, entry)| match self.entries.get(path) {
@@ -159,7 +159,7 @@ impl TreeDigest {
         gone.chain(other).collect()
     }
 
-    /// Panics with the changed paths when `later` is not byte for byte the same.
+    /// Panics with the changed paths if `later` is not byte for byte the same.
     #[track_caller]
     pub fn assert_untouched(&self, later: &Self) {
         let changes = self.changes(later);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn branches_are_made_and_left() {
+    fn branches_are_created_and_checked_out() {
         let repo = TestRepo::new();
         let first = repo.write("a", "one").commit("first");
         let second = repo.branch("other").write("a", "two").commit("second");

@@ -1,4 +1,4 @@
-//! Skipping in the open: a test that this host cannot run says so where the test command counts it.
+//! Visible skips: a test that this host cannot run records that where the test command counts it.
 
 use std::io::Write;
 
@@ -15,7 +15,7 @@ pub fn skip(reason: &str) {
     }
 }
 
-/// One write a line: tests run side by side, and appended pieces would interleave.
+/// One write per line: tests run concurrently, and partial writes would interleave.
 fn append(file: &std::path::Path, line: &str) {
     let opened = std::fs::OpenOptions::new().create(true).append(true).open(file);
     opened

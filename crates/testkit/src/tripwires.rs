@@ -1,4 +1,4 @@
-//! Sockets of the host that nobody inside a wall may reach. Each remembers whether somebody came.
+//! Sockets of the host that no confined program may reach. Each records whether it was reached.
 
 use std::io::Read as _;
 use std::net::{IpAddr, TcpListener, UdpSocket};
@@ -50,7 +50,7 @@ impl Tripwires {
         self.tcp.local_addr().map_or(0, |address| address.port())
     }
 
-    /// The TCP port of IPv6's loopback; the other one where there is no IPv6.
+    /// The TCP port of IPv6's loopback; the IPv4 port if there is no IPv6.
     pub fn tcp6(&self) -> u16 {
         self.tcp6.as_ref().and_then(|socket| socket.local_addr().ok()).map_or_else(|| self.tcp(), |at| at.port())
     }
@@ -70,7 +70,7 @@ impl Tripwires {
         &self.name
     }
 
-    /// Who came since the last look, with the first bytes that were brought.
+    /// The connections since the last call, with their first bytes.
     pub fn touched(&self) -> Vec<String> {
         let mut found = Vec::new();
         for (kind, socket) in [("tcp", Some(&self.tcp)), ("tcp6", self.tcp6.as_ref())] {
@@ -90,7 +90,7 @@ impl Tripwires {
         found
     }
 
-    /// Panics with who came, if anybody did.
+    /// Panics with the connections, if there are any.
     #[track_caller]
     pub fn assert_untouched(&self) {
         let found = self.touched();
@@ -100,12 +100,12 @@ impl Tripwires {
 
 fn first_bytes(mut stream: impl std::io::Read) -> String {
     let mut bytes = Vec::new();
-    // Whoever came may be gone, or say nothing; that it came is enough.
+    // The peer may be gone, or send nothing; the connection itself is enough.
     let _ = stream.by_ref().take(64).read_to_end(&mut bytes);
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The address that this machine would speak to others from, if it has any. Nothing is sent to find out.
+/// The address from which this machine would connect to others, if it has any. Nothing is sent to find out.
 pub fn own_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
     socket.connect("192.0.2.1:9").ok()?;
@@ -119,7 +119,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     #[test]
-    fn every_kind_of_visit_is_remembered() {
+    fn every_kind_of_connection_is_recorded() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let wires = Tripwires::listen(folder.path());
         wires.assert_untouched();

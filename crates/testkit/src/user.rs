@@ -1,9 +1,9 @@
 //! The operating system's user that tests run as, found without the code under test.
 
-/// The name of this process's user, as `id -un` says it.
+/// The name of this process's user, as `id -un` prints it.
 ///
 /// # Panics
-/// When `id` cannot be run.
+/// If `id` cannot be run.
 #[must_use]
 pub fn name() -> String {
     let id = std::process::Command::new("id").arg("-un").output().expect("`id` runs");

@@ -1,5 +1,5 @@
-//! `loopwright up` with ten thousand loops and a million events: how soon it is ready, what it takes to wait, how late it
-//! starts what is due, and what a wake-up costs that finds nothing to do; beside it the shell script a crontab would run.
+//! `loopwright up` with ten thousand loops and a million events: the time until it is ready, its idle cost, the delay
+//! of due starts, and the cost of a wake-up without work. For comparison: the shell script that a crontab would run.
 
 mod fixture;
 mod process;
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// First registrations; each begins with a copy of the store.
 const FIRSTS: usize = 3;
-/// A blocking thread that nobody needs ends after ten seconds, which is a wake-up of its own.
+/// An idle blocking thread ends after ten seconds, which is a wake-up of its own.
 const SETTLE: Duration = Duration::from_secs(13);
 
 pub(super) fn measure(bed: &BenchSetup) -> Result<Vec<BenchSection>, String> {
@@ -37,7 +37,7 @@ pub(super) fn measure(bed: &BenchSetup) -> Result<Vec<BenchSection>, String> {
 }
 
 impl BenchWindow {
-    /// How long is looked at something, of what it takes to be sure of it.
+    /// The length of an observation, given the length that a reliable result needs.
     fn scale(self, seconds: u64) -> Duration {
         Duration::from_secs(match self {
             Self::Whole => seconds,
@@ -70,7 +70,7 @@ fn ready(bed: &BenchSetup, field: &DaemonFixture, medium: StorageMedium, ear: &P
     let about = format!(
         "loopwright up with {LOOPS} loop files and a store of {EVENTS} events, from the start of the process until its READY=1 at \
          NOTIFY_SOCKET. First: nothing of the repository is known yet, and every file is read; at rest: its rows are durable \
-         and no thread works any more. Again: the files are as they were"
+         and no thread works. Again: the files are unchanged"
     );
     let none = "up, three loops, empty store";
     Ok(BenchSection::new(format!("daemon ready {}", medium.place()), about)
@@ -81,7 +81,7 @@ fn ready(bed: &BenchSetup, field: &DaemonFixture, medium: StorageMedium, ear: &P
         .note("peak of resident memory at the first", format!("{:.1} MB", peak as f64 / 1024.0)))
 }
 
-/// A daemon to which nothing happens, and a pass of the shell over the same loops.
+/// An idle daemon, and a pass of the shell script over the same loops.
 fn waiting(bed: &BenchSetup, field: &DaemonFixture, ear: &Path) -> Result<BenchSection, String> {
     let mut daemon = BenchDaemon::start(&field.world, ear)?;
     std::thread::sleep(SETTLE);
@@ -97,13 +97,13 @@ fn waiting(bed: &BenchSetup, field: &DaemonFixture, ear: &Path) -> Result<BenchS
     let (shell, shell_cpu, share) = shell_tick(bed, field)?;
     let (own, own_cpu) = own_tick(&field.world)?;
     let about = format!(
-        "{LOOPS} loops, none due; looked at for {} s{}. Context switches and CPU are of all threads of the process. The shell \
-         goes over {} of the loops as a crontab would have it, every minute; loopwright tick is one pass without a daemon",
+        "{LOOPS} loops, none due; observed for {} s{}. Context switches and CPU are of all threads of the process. The shell \
+         script goes over {} of the loops, as a crontab would do every minute; loopwright tick is one pass without a daemon",
         window.as_secs(),
         if bed.window == BenchWindow::Quick { ", scaled to a minute (--quick)" } else { "" },
         LOOPS / share
     );
-    Ok(BenchSection::new("daemon with nothing to do, on the disk", about)
+    Ok(BenchSection::new("idle daemon, on the disk", about)
         .line("a pass of the shell", shell, None)
         .line("loopwright tick, nothing due", own, Some("a pass of the shell"))
         .note(
@@ -122,7 +122,8 @@ fn waiting(bed: &BenchSetup, field: &DaemonFixture, ear: &Path) -> Result<BenchS
         .note("threads", threads.to_string()))
 }
 
-/// Wall time and CPU of a pass of the shell over all loops; in a quick run over a tenth of them, scaled.
+/// Wall time and CPU of one pass of the shell script over all loops; a quick run passes over a tenth of them and scales
+/// the result.
 fn shell_tick(bed: &BenchSetup, field: &DaemonFixture) -> Result<(TimeSamples, f64, usize), String> {
     let share = if bed.window == BenchWindow::Quick { 10 } else { 1 };
     let mut command = field.tick(LOOPS / share)?;
@@ -140,10 +141,10 @@ fn own_tick(world: &BenchRepo) -> Result<(TimeSamples, f64), String> {
     Ok((times, (child_ticks() - before) as f64 * 0.01 / ROUNDS as f64))
 }
 
-/// One loop that is due every second, beside the others: how late it starts.
+/// The start delay of one loop that is due every second, beside the others.
 fn starting(bed: &BenchSetup, field: &DaemonFixture, ear: &Path) -> Result<BenchSection, String> {
     let mark = field.world.state.with_file_name("starts");
-    // A loop that never has anything to say is paused after a while, and what nobody counted is charged as reserved.
+    // A loop that never reports anything is paused after a while, and unknown usage is charged as reserved.
     let script = format!("date +%s%N >> {}; echo well > $LOOPWRIGHT_OUTBOX/report.md", mark.display());
     let agent = format!("agents:\n  maker: {{ use: command, run: [/bin/sh, -c, \"{script}\"] }}\n");
     let room = "budget: { round: { usd: 0.01 }, day: { usd: 1000 } }\n";
@@ -153,7 +154,7 @@ fn starting(bed: &BenchSetup, field: &DaemonFixture, ear: &Path) -> Result<Bench
     daemon.stop()?;
     field.remove("beat")?;
     let moments = moments(bed, &field.world, "beat")?;
-    // The first rounds make what later ones find: layers of the base, what is known of the repository.
+    // The first rounds create what later ones reuse: the layers of the base and the cached facts of the repository.
     let settled = moments.iter().rev().skip(3);
     let mut recorded = TimeSamples::new();
     let number = |value: &Value, name: &str| value[name].as_i64();
@@ -165,12 +166,13 @@ fn starting(bed: &BenchSetup, field: &DaemonFixture, ear: &Path) -> Result<Bench
     let text = std::fs::read_to_string(&mark).unwrap_or_default();
     let mut maker = TimeSamples::new();
     for line in text.lines().skip(3).filter_map(|line| line.trim().parse::<u64>().ok()) {
-        // It is due at whole seconds.
+        // The loop is due at whole seconds.
         maker.push((line % 1_000_000_000) as f64 / 1e9);
     }
-    let about = "one loop due every second, the others far away; a round of it with a process that writes a line and a report. Due is the \
+    let about = "one loop due every second, the others not due; its round runs a process that writes a line and a report. \
+                 Due is the \
                  due moment on record; start is the start of the round on record; the maker's own start is by its own clock, \
-                 after the round's birth was made durable and its workspace was made. Whole milliseconds are recorded";
+                 after the round's start was durable and its workspace was created. Whole milliseconds are recorded";
     let told = |samples: &TimeSamples| {
         let of = |percent: usize| format_seconds(samples.percentile(percent));
         format!("{} / {} / {} of {}", of(50), of(99), of(100), samples.count())
@@ -184,7 +186,7 @@ fn starting(bed: &BenchSetup, field: &DaemonFixture, ear: &Path) -> Result<Bench
         .note("due moments that were not started", other.to_string()))
 }
 
-/// Loops that are due every second and whose probe says that there is no work.
+/// Loops that are due every second and whose probe reports no work.
 fn no_work(bed: &BenchSetup, field: &DaemonFixture, ear: &Path) -> Result<BenchSection, String> {
     let mark = field.world.state.with_file_name("agents");
     let agent = format!("agents:\n  maker: {{ use: command, run: [/bin/sh, -c, \"echo >> {}\"] }}\n", mark.display());
@@ -209,7 +211,7 @@ fn no_work(bed: &BenchSetup, field: &DaemonFixture, ear: &Path) -> Result<BenchS
     Ok(section.note("agents that were started", starts.to_string()))
 }
 
-/// What a daemon uses while moments pass, and how many did.
+/// The daemon's use of resources while moments pass, and the number of moments.
 fn woken(bed: &BenchSetup, field: &DaemonFixture, ear: &Path) -> Result<(ThreadUsage, u64, u64), String> {
     let mut daemon = BenchDaemon::start(&field.world, ear)?;
     std::thread::sleep(Duration::from_secs(3));

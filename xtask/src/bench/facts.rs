@@ -1,4 +1,4 @@
-//! The machine's facts and its three yardsticks, without which no number means anything.
+//! The facts of the machine and three yardsticks, without which no number means anything.
 
 use super::sample::TimeSamples;
 use super::table::format_seconds;
@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
 
-/// What the numbers were measured on.
+/// The machine on which the numbers were measured.
 pub(super) struct BenchFacts(Vec<(&'static str, String)>);
 
 impl BenchFacts {
@@ -22,7 +22,7 @@ impl BenchFacts {
     }
 }
 
-/// Asks the machine and takes the yardsticks.
+/// Queries the machine and measures the yardsticks.
 pub(super) fn collect_facts(dir: &Path) -> Result<BenchFacts, String> {
     let asked = |name: &str, args: &[&str]| {
         let mut command = program(name);
@@ -70,12 +70,12 @@ fn yardsticks(dir: &Path) -> Result<(TimeSamples, TimeSamples, TimeSamples), Str
     Ok((sync, start, add))
 }
 
-/// One durable write: what no store can be faster than.
+/// One durable write: no store can be faster.
 pub(super) fn append(log: &mut File) -> Result<(), String> {
     log.write_all(&[7; 4096]).and_then(|()| log.sync_data()).map_err(|error| format!("append: {error}"))
 }
 
-/// One process that does nothing, by the standard library.
+/// One process that does nothing, started by the standard library.
 pub(super) fn spawn_true() -> Result<(), String> {
     let status = std::process::Command::new("/bin/true").env_clear().status();
     status.map(drop).map_err(|error| format!("start /bin/true: {error}"))

@@ -1,4 +1,4 @@
-//! How fast output is made fit to be written, in megabytes a second; the library's half measures, here it is shown.
+//! The speed of redaction, in megabytes a second. The library's worker measures; this file shows the result.
 
 use super::BenchSetup;
 use super::table::BenchSection;
@@ -9,7 +9,7 @@ pub(super) fn measure(bed: &BenchSetup) -> Result<BenchSection, String> {
     let output =
         Command::new(&bed.worker).arg("redact").output().map_err(|error| format!("start the worker: {error}"))?;
     if !output.status.success() {
-        return Err(format!("the worker said: {}", String::from_utf8_lossy(&output.stderr)));
+        return Err(format!("the worker failed: {}", String::from_utf8_lossy(&output.stderr)));
     }
     let about =
         "MB/s of clean text with twenty known values: as transcripts are written, and as the secrets gate reads";

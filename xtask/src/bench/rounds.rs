@@ -1,4 +1,4 @@
-//! Whole rounds: against the floor of what a durable round must do, and against the same work by hand with git.
+//! Whole rounds: against the minimum that a durable round must do, and against the same work done manually with git.
 
 use super::facts::{append, spawn_true};
 use super::sample::TimeSamples;
@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// A loop that does nothing, one whose change is sealed and rejected because it may send none, and one that ships.
+/// A loop that does nothing, a loop whose change is sealed and rejected because the loop may not send changes, and a
+/// loop that ships.
 const LOOPS: [(&str, &str); 3] = [
     (
         "light",
@@ -37,10 +38,10 @@ usage input=100 output=20
 verdict pass correctness=5@gate:more scope=5@gate:more tests=5@gate:more
 ";
 
-/// Exit codes of rounds that ended as they should: shipped, nothing to ship, a change where only a report may leave.
+/// Exit codes of rounds that ended as expected: shipped, nothing to ship, a change where only a report may be sent.
 const ENDS: [(&str, &str); 3] = [("light", "empty"), ("edit", "rejected"), ("ship", "shipped")];
 
-/// A repository with loops and a state folder of its own.
+/// A repository with loops and its own state folder.
 pub(super) struct BenchRepo {
     program: PathBuf,
     pub(super) repo: PathBuf,
@@ -61,7 +62,7 @@ impl BenchRepo {
         Ok(world)
     }
 
-    /// The program in this world, with an environment of nothing else.
+    /// The program in this repository, with no other environment.
     pub(super) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command.args(args).current_dir(&self.repo).env_clear().stdin(Stdio::null());
@@ -70,7 +71,7 @@ impl BenchRepo {
         command
     }
 
-    /// One round of a loop, which must end as it should.
+    /// Runs one round of a loop and checks its exit code.
     pub(super) fn round(&self, name: &str) -> Result<(), String> {
         let output = self.command(&["run", name, "--json"]).output().map_err(|error| error.to_string())?;
         let text = String::from_utf8_lossy(&output.stdout);
@@ -82,7 +83,7 @@ impl BenchRepo {
         Err(format!("round of `{name}` did not end {wanted}: {text}{}", String::from_utf8_lossy(&output.stderr)))
     }
 
-    /// The peak of resident memory during one round, looked at every millisecond: the kernel's own high-water mark.
+    /// The peak of resident memory during one round: the kernel's own high-water mark, read every millisecond.
     fn peak(&self, name: &str) -> Result<u64, String> {
         let mut child = quieted(&mut self.command(&["run", name])).spawn().map_err(|error| error.to_string())?;
         let mut peak = 0;
@@ -97,7 +98,7 @@ impl BenchRepo {
     }
 }
 
-/// The engine's own time in a round, without what git and the agent took.
+/// The engine's own time in a round, without the time of git and the agent.
 pub(super) fn overhead(bed: &BenchSetup, medium: StorageMedium) -> Result<BenchSection, String> {
     let world = BenchRepo::new(bed, "overhead", 1, medium)?;
     let file = world.repo.join(".loopwright/loops/light.md");
@@ -131,7 +132,7 @@ pub(super) fn overhead(bed: &BenchSetup, medium: StorageMedium) -> Result<BenchS
         .line("of it the store", store, None)
         .line("whole round", whole, Some("floor: 5 durable appends + 2 process starts"))
         .line("start of /bin/true by the standard library", start, None)
-        .line("the same through the process door", door, Some("start of /bin/true by the standard library"))
+        .line("the same through the engine's process runner", door, Some("start of /bin/true by the standard library"))
         .note(
             "in one round",
             format!(
@@ -145,11 +146,11 @@ pub(super) fn overhead(bed: &BenchSetup, medium: StorageMedium) -> Result<BenchS
         ))
 }
 
-/// Rounds of a repository with this many files against the same by hand, removal of the checkout included.
+/// Rounds of a repository with this many files against the same work with git, including the removal of the checkout.
 pub(super) fn whole_rounds(bed: &BenchSetup, files: usize, medium: StorageMedium) -> Result<BenchSection, String> {
     let world = BenchRepo::new(bed, &format!("whole-{files}"), files, medium)?;
     let by_hand = world.repo.with_file_name("hand");
-    // The first round of a base copies its objects, once; by hand they are there already.
+    // The first round of a base copies its objects, once; for plain git they are already there.
     let mut first = TimeSamples::new();
     first.time(|| world.round("edit"))?;
     world.round("ship")?;
@@ -160,9 +161,10 @@ pub(super) fn whole_rounds(bed: &BenchSetup, files: usize, medium: StorageMedium
         twice.time(|| hand_made(&world.repo, &by_hand, number, 3))?;
         ship.time(|| world.round("ship"))?;
     }
-    let about = "by hand: worktree add, edit, git add, git commit, worktree remove (and the branch). A round that ships \
+    let about = "manually: worktree add, edit, git add, git commit, worktree remove (and the branch). A round that \
+                 ships \
                  has three checkouts: the maker's, a pristine one for the gate, a read-only one for the checker";
-    let (one, three) = ("by hand, one checkout", "by hand, three checkouts");
+    let (one, three) = ("manually, one checkout", "manually, three checkouts");
     let place = medium.place();
     Ok(BenchSection::new(format!("whole round with {files} files {place}, by the command"), about)
         .line(one, hand, None)
@@ -176,7 +178,7 @@ pub(super) fn whole_rounds(bed: &BenchSetup, files: usize, medium: StorageMedium
         ))
 }
 
-/// What a person does with git for the same: a branch in checkouts of its own, one of them with a committed change.
+/// The same work with git: a branch in its own checkouts, one of them with a committed change.
 fn hand_made(repo: &Path, place: &Path, number: usize, checkouts: usize) -> Result<(), String> {
     let branch = format!("hand-{number}-{checkouts}");
     let at = place.to_string_lossy();
@@ -185,7 +187,7 @@ fn hand_made(repo: &Path, place: &Path, number: usize, checkouts: usize) -> Resu
     let text = std::fs::read_to_string(&file).map_err(|error| error.to_string())?;
     std::fs::write(&file, text + "more\n").map_err(|error| error.to_string())?;
     git(place, &["add", "-A"])?;
-    git(place, &["commit", "-q", "-m", "by hand"])?;
+    git(place, &["commit", "-q", "-m", "manual change"])?;
     let more: Vec<String> = (1..checkouts).map(|extra| format!("{at}-{extra}")).collect();
     for extra in &more {
         git(repo, &["worktree", "add", "-q", "--detach", extra, &branch])?;
@@ -208,7 +210,7 @@ pub(super) fn repository(repo: &Path, files: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// Git as a developer has it, but for the machine's own configuration.
+/// Git as a developer has it, except for the machine's own configuration.
 pub(super) fn git(dir: &Path, args: &[&str]) -> Result<(), String> {
     let mut command = Command::new("git");
     command.current_dir(dir).args(["-c", "user.name=Bench", "-c", "user.email=bench@localhost", "-c", "gc.auto=0"]);
@@ -220,7 +222,7 @@ pub(super) fn git(dir: &Path, args: &[&str]) -> Result<(), String> {
     }
 }
 
-/// Runs a command with its output thrown away.
+/// Runs a command and discards its output.
 pub(super) fn run_quiet(command: &mut Command) -> Result<(), String> {
     let status = quieted(command).status().map_err(|error| error.to_string())?;
     if status.success() { Ok(()) } else { Err(format!("ended with {status}")) }

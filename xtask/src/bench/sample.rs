@@ -1,13 +1,13 @@
-//! Times taken again and again: median, minimum, slope. Knows nothing of what was timed.
+//! Repeated times of one operation: median, minimum, slope.
 
 use std::time::Instant;
 
-/// The times of one thing, one for each round.
+/// The times of one operation, one for each round.
 #[derive(Debug, Clone)]
 pub(super) struct TimeSamples(Vec<f64>);
 
 impl TimeSamples {
-    /// None yet.
+    /// An empty sample.
     pub(super) const fn new() -> Self {
         Self(Vec::new())
     }
@@ -17,7 +17,7 @@ impl TimeSamples {
         self.0.push(seconds);
     }
 
-    /// Runs and adds how long it took.
+    /// Runs the function and adds its duration.
     pub(super) fn time<T>(&mut self, work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
         let begun = Instant::now();
         let answer = work()?;
@@ -25,14 +25,14 @@ impl TimeSamples {
         Ok(answer)
     }
 
-    /// The middle one.
+    /// The median.
     pub(super) fn median(&self) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);
         sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
     }
 
-    /// The one below which so many of a hundred are.
+    /// The given percentile.
     pub(super) fn percentile(&self, of_hundred: usize) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);
@@ -40,7 +40,7 @@ impl TimeSamples {
         sorted.get(at).copied().unwrap_or(f64::NAN)
     }
 
-    /// How many there are.
+    /// The number of times.
     pub(super) fn count(&self) -> usize {
         self.0.len()
     }

@@ -1,4 +1,4 @@
-//! How long commands take from start to end: the program's own against the smallest programs there are.
+//! The time of commands from start to end: the program's own against the smallest programs available.
 
 use super::rounds::{self, BenchRepo};
 use super::sample::TimeSamples;
@@ -30,7 +30,7 @@ pub(super) fn measure(bed: &BenchSetup) -> Result<BenchSection, String> {
             times.time(|| rounds::run_quiet(command).map_err(|error| format!("{name}: {error}")))?;
         }
     }
-    let about = "wall time of the whole command, output thrown away; `status` inside a repository also asks git for it";
+    let about = "wall time of the whole command, output discarded; inside a repository, `status` also runs git";
     let section = BenchSection::new("start-up", about);
     let lines = commands.into_iter().zip(times);
     Ok(lines.fold(section, |section, ((name, _), times)| {

@@ -1,4 +1,5 @@
-//! How fast the streams of agents are understood, in megabytes a second; the library's half measures, here it is shown.
+//! The speed of reading agents' streams, in megabytes a second. The library's worker measures; this file shows the
+//! result.
 
 use super::BenchSetup;
 use super::table::BenchSection;
@@ -9,7 +10,7 @@ pub(super) fn measure(bed: &BenchSetup) -> Result<BenchSection, String> {
     let output =
         Command::new(&bed.worker).arg("streams").output().map_err(|error| format!("start the worker: {error}"))?;
     if !output.status.success() {
-        return Err(format!("the worker said: {}", String::from_utf8_lossy(&output.stderr)));
+        return Err(format!("the worker failed: {}", String::from_utf8_lossy(&output.stderr)));
     }
     let about =
         "MB/s on one core: a recorded round over and over, and the same with the long lines that files and logs make";

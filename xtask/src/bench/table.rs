@@ -3,17 +3,17 @@
 use super::sample::TimeSamples;
 use serde_json::{Value, json};
 
-/// One comparison: its first line is what the ratios are taken against, unless a line names another.
+/// One comparison. The ratios refer to its first line, unless a line names another.
 pub(super) struct BenchSection {
     pub(super) title: String,
-    /// What exactly is in the numbers.
+    /// The exact content of the numbers.
     pub(super) about: String,
     pub(super) lines: Vec<BenchLine>,
-    /// Facts that are no times: counts, bytes, slopes.
+    /// Facts other than times: counts, bytes, slopes.
     pub(super) notes: Vec<(String, String)>,
 }
 
-/// One thing that was timed.
+/// One timed operation.
 pub(super) struct BenchLine {
     pub(super) name: String,
     pub(super) times: TimeSamples,

@@ -1,4 +1,4 @@
-//! The library's half of the benchmarks, as a child that is given orders line by line.
+//! The library's part of the benchmarks: a child process that receives commands line by line.
 
 use crate::command::cargo;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// Builds it in the `dist` profile and answers with its path, which only cargo knows.
+/// Builds the worker in the `dist` profile and returns its path, which only cargo knows.
 pub(super) fn build() -> Result<PathBuf, String> {
     let mut build = cargo();
     build.args([
@@ -28,7 +28,7 @@ pub(super) fn build() -> Result<PathBuf, String> {
     found.ok_or_else(|| "the library's half of the benchmarks could not be built".to_owned())
 }
 
-/// A worker that is waiting for orders.
+/// A worker that waits for commands.
 pub(super) struct BenchWorker {
     child: Child,
     orders: Option<ChildStdin>,
@@ -36,14 +36,14 @@ pub(super) struct BenchWorker {
 }
 
 impl BenchWorker {
-    /// Starts it on a world.
+    /// Starts the worker on a repository.
     pub(super) fn start_rounds(program: &Path, state: &Path, repo: &Path, file: &Path) -> Result<Self, String> {
         let mut command = Command::new(program);
         command.arg("serve").args([state, repo, file]);
         Self::start(command)
     }
 
-    /// Starts it on workspaces alone.
+    /// Starts the worker on workspaces only.
     pub(super) fn start_workspaces(program: &Path, state: &Path, repo: &Path) -> Result<Self, String> {
         let mut command = Command::new(program);
         command.arg("spaces").args([state, repo]);
@@ -58,42 +58,42 @@ impl BenchWorker {
         Ok(Self { child, orders, answers })
     }
 
-    /// Sends one order and reads its answer.
+    /// Sends one command and reads its answer.
     pub(super) fn request(&mut self, order: &str) -> Result<Value, String> {
         let orders = self.orders.as_mut().expect("orders are open until it is dropped");
-        writeln!(orders, "{order}").map_err(|error| format!("order the worker: {error}"))?;
+        writeln!(orders, "{order}").map_err(|error| format!("send to the worker: {error}"))?;
         let mut line = String::new();
-        self.answers.read_line(&mut line).map_err(|error| format!("hear the worker: {error}"))?;
+        self.answers.read_line(&mut line).map_err(|error| format!("read from the worker: {error}"))?;
         serde_json::from_str(&line).map_err(|_| format!("the worker ended at `{order}`"))
     }
 }
 
 impl Drop for BenchWorker {
     fn drop(&mut self) {
-        // Its input closed, it gives the store back and ends.
+        // When its input is closed, the worker releases the store and ends.
         drop(self.orders.take());
         let _ = self.child.wait();
     }
 }
 
-/// Fills a new store with this many events of the past, of a repository that is not there.
+/// Fills a new store with this many past events of a repository that does not exist.
 pub(super) fn fill_store(program: &Path, state: &Path, events: usize) -> Result<(), String> {
     let mut command = Command::new(program);
     command.arg("fill").arg(state).args(["bench-0123456789ab", &events.to_string()]);
     crate::command::run(command)
 }
 
-/// What it prints for some words, line by line.
+/// The lines that the worker prints for some arguments.
 pub(super) fn run_worker(program: &Path, words: &[&str]) -> Result<Vec<Value>, String> {
     let output = Command::new(program).args(words).output().map_err(|error| format!("start the worker: {error}"))?;
     if !output.status.success() {
-        return Err(format!("the worker said: {}", String::from_utf8_lossy(&output.stderr)));
+        return Err(format!("the worker failed: {}", String::from_utf8_lossy(&output.stderr)));
     }
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
 }
 
-/// Seconds of an answer.
+/// The seconds in an answer.
 pub(super) fn seconds(value: &Value) -> f64 {
     value["nanos"].as_u64().unwrap_or(0) as f64 / 1e9
 }

@@ -1,4 +1,5 @@
-//! Workspaces against `git worktree add`: ready, sealed, viewed, and how each grows with the number of files.
+//! Workspaces against `git worktree add`: created, sealed, read by a checker, and how each grows with the number of
+//! files.
 
 use super::rounds::{git, repository};
 use super::sample::{TimeSamples, slope};
@@ -8,16 +9,16 @@ use super::{BenchSetup, StorageMedium};
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// Sizes of a usual run, and the one more of a large run.
+/// The sizes of a usual run, and the additional size of a large run.
 pub(super) const FILES: [usize; 2] = [1_000, 10_000];
 pub(super) const FILES_LARGE: usize = 100_000;
-/// Rounds of every comparison; each takes a worktree of that size out and away again.
+/// Rounds of every comparison; each creates and removes a worktree of that size.
 const ROUNDS: usize = 5;
 
-/// What is timed of a workspace, in the order in which it happens.
+/// The timed steps of a workspace, in order.
 const ORDERS: [(&str, &str); 5] = [
     ("overlay", "workspace ready"),
-    ("run", "… and /bin/true run in it, walls and all"),
+    ("run", "… and /bin/true run in it, sandboxed"),
     ("seal", "seal of 10 changed files"),
     ("view", "view of the sealed commit for a gate"),
     ("copy", "without overlays: ready, as a new copy"),
@@ -38,8 +39,8 @@ struct WorkspaceBench {
 }
 
 pub(super) fn measure(bed: &BenchSetup, sizes: &[usize]) -> Result<Vec<BenchSection>, String> {
-    // A hundred thousand files made and deleted again and again wear the disk down to a crawl, for git as for us: a run with
-    // that size is in memory, all of it, so that its sizes can be compared.
+    // Creating and deleting a hundred thousand files again and again slows the disk severely, for git as for
+    // Loopwright. A run with that size is entirely in memory, so that its sizes can be compared.
     let medium = if sizes.contains(&FILES_LARGE) { StorageMedium::Memory } else { StorageMedium::Disk };
     let mut worlds =
         sizes.iter().map(|files| WorkspaceBench::new(bed, *files, medium)).collect::<Result<Vec<_>, _>>()?;
@@ -58,7 +59,7 @@ impl WorkspaceBench {
         let repo = dir.join("repo");
         repository(&repo, files)?;
         let mut worker = BenchWorker::start_workspaces(&bed.worker, &dir.join("state"), &repo)?;
-        // The first workspace of a base makes its layers; that is told apart.
+        // The first workspace of a base creates its layers and is measured separately.
         let first = seconds(&worker.request("overlay")?);
         worker.request("discard")?;
         Ok(Self {
@@ -97,10 +98,10 @@ impl WorkspaceBench {
     fn section(self) -> BenchSection {
         let about = match self.medium {
             StorageMedium::Disk => {
-                "one process that makes, seals and removes workspaces; a worktree by hand before each, on the same disk"
+                "one process that makes, seals and removes workspaces; a `git worktree` before each, on the same disk"
             }
             StorageMedium::Memory => {
-                "one process that makes, seals and removes workspaces; a worktree by hand before each, both in memory"
+                "one process that makes, seals and removes workspaces; a `git worktree` before each, both in memory"
             }
         };
         let by_hand = "git worktree add";
@@ -139,7 +140,7 @@ fn growth(worlds: &[WorkspaceBench]) -> BenchSection {
     section
 }
 
-/// Processor time of the children of this process that ended, in the kernel's ticks of 10 ms.
+/// Processor time of the ended children of this process, in the kernel's ticks of 10 ms.
 pub(super) fn child_ticks() -> u64 {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let after = text.rsplit_once(") ").map_or("", |(_, rest)| rest);

@@ -1,6 +1,8 @@
-//! `cargo xtask hostile [FILTER]`: the hostile suite as root and as an ordinary user, told as a table of what was contained.
+//! `cargo xtask hostile [FILTER]`: the hostile suite as root and as an ordinary user, with a table of the contained
+//! cases.
 //!
-//! The tests themselves are `crates/cli/tests/hostile`; this verb runs them once for each kind of user and judges nothing.
+//! The tests themselves are in `crates/cli/tests/hostile`; this verb runs them once for each kind of user and judges
+//! nothing.
 
 mod pass;
 mod table;
@@ -10,26 +12,26 @@ use crate::summary::TestCounts;
 use pass::{HostileSuite, SuiteUser};
 use std::collections::BTreeMap;
 
-/// How one case ended for one kind of user.
+/// The end of one case for one kind of user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ContainmentResult {
-    /// The harm stayed where it was done.
+    /// The attack had no effect outside.
     Contained,
-    /// It did not, or the test never said.
+    /// The attack had an effect, or the test did not report an end.
     NotContained,
-    /// This host cannot show it, and why.
+    /// This host cannot run the case; with the reason.
     NotEnforceable(String),
 }
 
 /// The ends of every case, by the test's name.
 type CaseResults = BTreeMap<String, ContainmentResult>;
 
-/// Runs the suite; fails when anything was not contained.
+/// Runs the suite; fails if any case was not contained.
 pub(crate) fn run(filter: &[&str]) -> Result<(), String> {
     run_counted(filter).1
 }
 
-/// The same, with the counts for the test command's last line.
+/// Runs the suite and returns the counts for the test command's last line.
 pub(crate) fn run_counted(filter: &[&str]) -> (TestCounts, Result<(), String>) {
     match run_suite(filter) {
         Ok((root, user)) => judge(root.as_ref(), &user),

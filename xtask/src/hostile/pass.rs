@@ -1,4 +1,4 @@
-//! One pass of the suite as one kind of user: builds it, runs it, and reads how each case ended.
+//! One pass of the suite as one kind of user: builds it, runs it, and reads the end of each case.
 
 use super::{CaseResults, ContainmentResult};
 use crate::command::{run, run_watched};
@@ -9,13 +9,13 @@ use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The ordinary user's number: nobody's home, nobody's name, and not the one that stands for unmapped users.
+/// The ordinary user's number: it has no name and no home, and differs from the number of unmapped users.
 const USER: u32 = 61_234;
 
-/// Names the file to which tests append what this host cannot show.
+/// Names the file to which tests append the cases that this host cannot run.
 const SKIPS_VARIABLE: &str = "LOOPWRIGHT_TEST_SKIPS";
 
-/// Names the program under test for tests that cannot reach the one they were built with.
+/// Names the program under test for tests that cannot access the program they were built with.
 const BINARY_VARIABLE: &str = "LOOPWRIGHT_TEST_BINARY";
 
 /// The built suite.
@@ -27,18 +27,18 @@ pub(super) struct HostileSuite {
     filter: Vec<String>,
 }
 
-/// As whom the cases run.
+/// The user that runs the cases.
 pub(super) enum SuiteUser {
-    /// Whoever runs this command.
+    /// The user who runs this command.
     Caller,
-    /// A user without any right, from a folder of its own.
+    /// A user without privileges, in a folder of its own.
     Ordinary(tempfile::TempDir),
 }
 
 const WORDS: [&str; 4] = ["-p", "loopwright-cli", "--test", "hostile"];
 
 impl HostileSuite {
-    /// Builds it and asks what it holds, so that a case that never ran is noticed.
+    /// Builds the suite and lists its cases, so that a case that never ran is noticed.
     pub(super) fn build(mut cargo: Command, filter: &[&str]) -> Result<Self, String> {
         cargo.args(["nextest", "list"]).args(WORDS).args(["--message-format", "json"]).args(filter);
         let output = cargo.stderr(std::process::Stdio::inherit()).output();
@@ -66,7 +66,7 @@ impl HostileSuite {
         })
     }
 
-    /// Runs every case. One that never told its end was not contained.
+    /// Runs every case. A case without a reported end was not contained.
     pub(super) fn run(&self, who: &SuiteUser) -> Result<CaseResults, String> {
         let skips = who.skips()?;
         let mut command = crate::command::cargo();
@@ -79,7 +79,7 @@ impl HostileSuite {
         }
         let mut ends: CaseResults =
             self.tests.iter().map(|name| (name.clone(), ContainmentResult::NotContained)).collect();
-        // The runner's own status repeats what the cases say one by one.
+        // The runner's own status only repeats the ends of the cases.
         let _ = run_watched(command, &mut |line| {
             drop(contained(line).and_then(|name| ends.insert(name, ContainmentResult::Contained)))
         });
@@ -91,7 +91,7 @@ impl HostileSuite {
     }
 }
 
-/// A case that broke stays broken, whatever it said before.
+/// A failed case stays failed, whatever it reported before.
 fn not_enforceable(held: &mut ContainmentResult, reason: String) {
     if *held == ContainmentResult::Contained {
         *held = ContainmentResult::NotEnforceable(reason);
@@ -99,7 +99,8 @@ fn not_enforceable(held: &mut ContainmentResult, reason: String) {
 }
 
 impl SuiteUser {
-    /// Copies suite and program where a user without rights can run them: a checkout may lie in root's own home.
+    /// Copies suite and program to a place where a user without privileges can run them: the checkout may be in root's
+    /// home.
     pub(super) fn ordinary(suite: &HostileSuite) -> Result<Self, String> {
         let failed = |error: std::io::Error| format!("prepare the ordinary user's folder: {error}");
         let folder = tempfile::Builder::new().prefix("lw-").tempdir().map_err(failed)?;
@@ -130,7 +131,7 @@ impl SuiteUser {
     }
 }
 
-/// What the test runner starts in place of the suite: it leaves root's rights behind and becomes the copy.
+/// The command that the test runner starts instead of the suite: it drops root's privileges and executes the copy.
 fn script(folder: &Path) -> String {
     let folder = folder.display();
     format!(
@@ -140,7 +141,7 @@ fn script(folder: &Path) -> String {
     )
 }
 
-/// The name of a case that ended well: `PASS [   0.5s] (3/9) loopwright-cli::hostile paths::h058_…`.
+/// The name of a passed case: `PASS [   0.5s] (3/9) loopwright-cli::hostile paths::h058_…`.
 fn contained(line: &str) -> Option<String> {
     let plain = without_colour(line);
     let words: Vec<&str> = plain.split_whitespace().collect();
@@ -148,7 +149,7 @@ fn contained(line: &str) -> Option<String> {
     told.then(|| words.last().map(|name| (*name).to_owned())).flatten()
 }
 
-/// A line of the file for skips: `SKIPPED: name: reason`.
+/// A line of the skip file: `SKIPPED: name: reason`.
 fn skipped(line: &str) -> Option<(String, String)> {
     let (name, reason) = line.strip_prefix("SKIPPED: ")?.split_once(": ")?;
     Some((name.to_owned(), reason.to_owned()))
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn skip_names_its_case_and_a_broken_case_stays_broken() {
+    fn skip_names_its_case_and_a_failed_case_stays_failed() {
         let line = "SKIPPED: walls::h069_x: no memory controller: not writable";
         let (name, reason) = skipped(line).expect("the line is one");
         assert_eq!((name.as_str(), reason.as_str()), ("walls::h069_x", "no memory controller: not writable"));

@@ -1,10 +1,10 @@
-//! The table: number, case, and what came of it for root and for an ordinary user.
+//! The table: number, case, and its end for root and for an ordinary user.
 
 use super::{CaseResults, ContainmentResult};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-/// The families of the catalogue that this suite is about, by their last number.
+/// The families of the catalogue that this suite covers, by their last number.
 const FAMILIES: [(u32, &str); 10] = [
     (46, "A-C crashes, clocks, disks"),
     (62, "D git and the workspace"),
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn table_tells_every_case_for_both_and_adds_up() {
+    fn table_lists_every_case_for_both_users_and_adds_up() {
         let root =
             [("a::h058_a_fifo", ContainmentResult::Contained), ("a::plain_case", ContainmentResult::NotContained)];
         let user = [("a::h058_a_fifo", ContainmentResult::NotEnforceable("no overlay".to_owned()))];

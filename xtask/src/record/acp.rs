@@ -1,5 +1,5 @@
-//! A small client of the Agent Client Protocol, for recording both sides of a conversation: it starts a session, sends the
-//! prompt, answers every request of the agent, and ends with the prompt's answer. It decides nothing worth learning from.
+//! A small client of the Agent Client Protocol, for recording both sides of a conversation: it starts a session, sends
+//! the prompt, answers every request of the agent, and ends with the prompt's answer. It makes no decisions.
 
 use super::case::LaunchMode;
 use super::launch::RecordingDir;
@@ -24,13 +24,13 @@ impl<'p> AcpRecorder<'p> {
         Ok(Self { stdin, stdout, place, how, recorded: Vec::new(), calls: 0 })
     }
 
-    /// Holds it to the end of the prompt, or as far as the agent goes, and gives what was said.
+    /// Runs the conversation to the end of the prompt, or until the agent stops, and returns both sides.
     pub(super) fn record(mut self, prompt: &str) -> Vec<u8> {
-        // Reading stays the agent's: one of them takes no error for a file that is not there yet.
+        // The agent reads files itself: one of the agents accepts no error for a file that does not exist yet.
         let files = json!({ "readTextFile": false, "writeTextFile": true });
         let capabilities = json!({ "fs": files, "terminal": false });
         let cwd = self.place.file("work");
-        // Whatever breaks a conversation is the last thing in its recording.
+        // An error that ends a conversation is the last entry of its recording.
         let _ = self.call("initialize", &json!({ "protocolVersion": 1, "clientCapabilities": capabilities }));
         let session = self.call("session/new", &json!({ "cwd": cwd, "mcpServers": [] }));
         if let Some(session) = session.as_ref().and_then(|answer| answer["result"]["sessionId"].as_str()) {
@@ -40,7 +40,7 @@ impl<'p> AcpRecorder<'p> {
         self.recorded
     }
 
-    /// Sends a request and reads until its answer comes; nothing when the agent goes first.
+    /// Sends a request and reads until its answer arrives; `None` if the agent ends first.
     fn call(&mut self, method: &str, params: &Value) -> Option<Value> {
         self.calls += 1;
         let id = json!(self.calls);
@@ -100,7 +100,7 @@ impl<'p> AcpRecorder<'p> {
 
     fn send(&mut self, message: &Value) {
         self.note("client", &message.to_string());
-        // An agent that is gone is seen by the next read.
+        // If the agent has ended, the next read notices it.
         let _ = writeln!(self.stdin, "{message}").and_then(|()| self.stdin.flush());
     }
 

@@ -1,9 +1,9 @@
-//! A scenario with what it asks of the agent's command line, read from the comments at its top.
+//! A scenario with its requirements for the agent's command line, read from the comments at its top.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How the agent is started.
+/// The way in which the agent is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LaunchMode {
     Usual,
@@ -13,11 +13,11 @@ pub(super) enum LaunchMode {
     FewTurns,
     /// With a schema for its answer.
     Schema,
-    /// With a sign-in of a plan instead of a key.
+    /// With a plan's sign-in instead of a key.
     Subscription,
-    /// With nobody at the model's address.
+    /// With no server at the model's address.
     Unreachable,
-    /// Through the Agent Client Protocol.
+    /// Over the Agent Client Protocol.
     Acp,
     /// The same, and every permission is denied.
     AcpDenied,
@@ -29,14 +29,14 @@ impl LaunchMode {
     }
 }
 
-/// One recording of every agent it is for.
+/// One recording for each of its agents.
 #[derive(Debug)]
 pub(super) struct RecordingCase {
     pub(super) name: String,
     pub(super) how: LaunchMode,
     pub(super) wall: Duration,
     agents: Vec<String>,
-    /// The scenario, or one an agent.
+    /// The common scenario, or one for each agent.
     files: Vec<(Option<String>, PathBuf)>,
 }
 
@@ -85,7 +85,7 @@ impl RecordingCase {
         named && self.files.iter().any(|(whose, _)| whose.as_deref().is_none_or(|whose| whose == agent))
     }
 
-    /// The agent's own scenario, else the one for all.
+    /// The agent's own scenario, otherwise the common one.
     pub(super) fn scenario_for(&self, agent: &str) -> &Path {
         let own = self.files.iter().find(|(whose, _)| whose.as_deref() == Some(agent));
         let found = own.or_else(|| self.files.iter().find(|(whose, _)| whose.is_none())).or(self.files.first());

@@ -43,7 +43,7 @@ candidate: c-1
 ";
 
 impl RecordingDir {
-    /// An empty place with a small repository.
+    /// An empty folder with a small repository.
     pub(super) fn create(root: &Path) -> Result<Self, String> {
         if root.exists() {
             std::fs::remove_dir_all(root).map_err(|error| format!("remove `{}`: {error}", root.display()))?;
@@ -100,7 +100,7 @@ impl RecordedAgent {
         }
     }
 
-    /// How much longer than the others it takes to get going.
+    /// The factor of the time limit; this agent may start more slowly than the others.
     pub(super) fn timeout_factor(self) -> u32 {
         if self == Self::Opencode { 2 } else { 1 }
     }
@@ -152,7 +152,7 @@ fn claude(command: &mut Command, how: LaunchMode, address: &str) {
         command.args(["--json-schema", &schema().to_string()]);
     }
     if how != LaunchMode::ReadOnly {
-        // The last flag, as it takes every word that follows.
+        // This flag is last because it takes every following argument.
         command.args(["--allowedTools", "Bash"]);
     }
 }
@@ -202,7 +202,7 @@ fn opencode(command: &mut Command, how: LaunchMode, address: &str) {
         return;
     }
     command.args(["run", "--format", "json", "--pure", "--title", "recording"]);
-    // Its log is the only place where it tells of requests that it repeats.
+    // Only its log reports requests that it repeats.
     command.args(["--print-logs", "--log-level", "ERROR"]);
 }
 

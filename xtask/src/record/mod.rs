@@ -1,8 +1,9 @@
-//! `cargo xtask record-streams [AGENT…] [--case NAME]`: what the real agents print, recorded for the tests of our readers.
+//! `cargo xtask record-streams [AGENT…] [--case NAME]`: records the output of the real agents for the tests of our
+//! readers.
 //!
-//! Each scenario of `crates/engine/tests/streams/scenarios` is played to each agent by the scripted model, and what the agent
-//! prints is kept word for word beside it, in a folder named by agent and version. Only what names this machine is replaced:
-//! the folder of the recording, and the model's port.
+//! The scripted model plays each scenario of `crates/engine/tests/streams/scenarios` to each agent. The agent's output
+//! is stored unchanged beside the scenarios, in a folder named by agent and version. Only the names of this machine are
+//! replaced: the folder of the recording and the model's port.
 
 mod acp;
 mod case;
@@ -20,9 +21,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 const STREAMS: &str = "crates/engine/tests/streams";
-/// How long an agent may take to end after a talk with it has.
+/// The time that an agent has to end after its conversation has ended.
 const GRACE: Duration = Duration::from_secs(3);
-/// What stands in recordings for the folder of the recording, and for the model's address.
+/// The placeholders in recordings for the folder of the recording and for the model's address.
 const FOLDER: &str = "/recording";
 const ADDRESS: &str = "127.0.0.1:4000";
 
@@ -82,7 +83,8 @@ fn record(agent: RecordedAgent, case: &RecordingCase) -> Result<(), String> {
     let talk = case.how.is_acp().then(|| AcpRecorder::start(&mut child, &place, case.how)).transpose()?;
     let wall = case.wall * agent.timeout_factor();
     let ended = std::thread::scope(|scope| {
-        // The end of the talk closes the agent's input, which ends most agents; the others are ended soon after.
+        // The end of the conversation closes the agent's input, which ends most agents; the others are killed soon
+        // after.
         let talk = talk.map(|talk| scope.spawn(move || talk.record(launch::PROMPT)));
         let is_over = || talk.as_ref().is_some_and(|talk| talk.is_finished());
         let ended = wait(&mut child, wall, &is_over).map_err(broke);
@@ -98,7 +100,7 @@ fn record(agent: RecordedAgent, case: &RecordingCase) -> Result<(), String> {
     Ok(())
 }
 
-/// Waits for the end, or ends the whole group when it is too late.
+/// Waits for the end, or kills the whole process group after the deadline.
 fn wait(child: &mut Child, wall: Duration, is_over: &dyn Fn() -> bool) -> std::io::Result<Option<ExitStatus>> {
     let (mut ending, mut until) = (false, Instant::now() + wall);
     while Instant::now() < until {
@@ -111,7 +113,7 @@ fn wait(child: &mut Child, wall: Duration, is_over: &dyn Fn() -> bool) -> std::i
         std::thread::sleep(Duration::from_millis(20));
     }
     if let Some(group) = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw) {
-        // It may have ended just now.
+        // The process may have ended just now.
         let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
     }
     child.wait()?;
@@ -136,7 +138,7 @@ fn keep(
     let folder = root().join(STREAMS).join(format!("{}-{}", agent.name(), agents::version_of(agent.package())?));
     let put = |ending: &str, bytes: &[u8]| {
         let path = folder.join(format!("{}.{ending}", case.name));
-        // A case of a protocol has a folder of its own.
+        // A case of a protocol has its own folder.
         std::fs::create_dir_all(path.parent().unwrap_or(&folder)).map_err(|error| error.to_string())?;
         std::fs::write(&path, bytes).map_err(|error| format!("write `{}`: {error}", path.display()))
     };
@@ -181,7 +183,7 @@ impl Drop for Model {
     }
 }
 
-/// Writes a file with its folders.
+/// Writes a file and creates its folders.
 fn write(path: &Path, text: &str) -> Result<(), String> {
     let make = || {
         std::fs::create_dir_all(path.parent().unwrap_or(Path::new("/")))?;
@@ -190,14 +192,14 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
     make().map_err(|error: std::io::Error| format!("write `{}`: {error}", path.display()))
 }
 
-/// The places of one recording.
+/// The paths of one recording.
 impl RecordingDir {
-    /// What it looks like without the names of this machine.
+    /// The text without the names of this machine.
     fn plain(&self, bytes: &[u8], address: &str) -> Vec<u8> {
         let text = String::from_utf8_lossy(bytes);
         let port = |at: &str| at.rsplit_once(':').map(|(_, port)| port.to_owned()).unwrap_or_default();
         let root = self.root.to_string_lossy();
-        // Some agents spell a path as the name of a folder.
+        // Some agents write a path as the name of a folder.
         let dashed = |path: &str| path.replace(['/', '.', '_'], "-");
         let plain = text.replace(&*root, FOLDER).replace(&dashed(&root), &dashed(FOLDER));
         let plain = plain.replace(address, ADDRESS).replace(&format!("\"port\":{}", port(address)), "\"port\":4000");
@@ -206,7 +208,7 @@ impl RecordingDir {
     }
 }
 
-/// Where a program of an agent lies.
+/// The path of an agent's program.
 fn program(name: &str) -> PathBuf {
     agents::bin_dir().join(name)
 }

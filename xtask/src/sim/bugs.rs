@@ -1,20 +1,21 @@
-//! Whether the simulator sees what it should: bugs that schedulers have had are put back into a copy of this workspace, each
-//! behind a switch of its own, and the simulator must say so when it is on. The copy is a folder of the target directory:
-//! nothing of it is ever built into the program, which has no such switches.
+//! Tests the simulator: puts bugs that schedulers have had back into a copy of this workspace, each behind a switch of
+//! its own, and requires the simulator to report a failure when the switch is on. The copy is a folder of the target
+//! directory: the program itself has no such switches.
 
 use crate::command::{cargo, program, root, run_watched};
 use std::path::Path;
 
-/// How many seeds a bug may live.
+/// The number of seeds within which a bug must be caught.
 const SEEDS: &str = "400";
 
-/// A bug: its name, and where it was put back.
+/// A bug: its name, and the file into which it was put back.
 struct SeededBug {
     name: &'static str,
     file: &'static str,
 }
 
-/// A piece of a file, exactly as it is there, and the same with bugs in it; `[NAME]` is whether that bug is on.
+/// A piece of a file, quoted exactly, and its replacement with bugs; `[NAME]` stands for the condition that the bug is
+/// on.
 struct Edit {
     file: &'static str,
     right: &'static str,
@@ -24,55 +25,57 @@ struct Edit {
 const EDITS: [Edit; 9] = [
     Edit {
         file: "crates/core/src/dispatch/reload.rs",
-        right: "Standing::new(key.clone(), fingerprint, self.seen_ms)",
-        wrong: "Standing::new(key.clone(), fingerprint, self.seen_ms - if [fires at start] { 3_600_000 } else { 0 })",
+        right: "LoopStanding::new(key.clone(), fingerprint, self.seen_ms)",
+        wrong: "LoopStanding::new(key.clone(), fingerprint, \
+                self.seen_ms - if [fires at start] { 3_600_000 } else { 0 })",
     },
     Edit {
-        file: "crates/engine/src/daemon/desk.rs",
-        right: "self.moment.unwrap_or_else(|| self.engine.now_ms())",
-        wrong: "self.moment.unwrap_or_else(|| if [stale clock] { self.since_ms } else { self.engine.now_ms() })",
+        file: "crates/engine/src/daemon/dispatch_loop.rs",
+        right: "self.pass_ms.unwrap_or_else(|| self.engine.now_ms())",
+        wrong: "self.pass_ms.unwrap_or_else(|| if [stale clock] { self.since_ms } else { self.engine.now_ms() })",
     },
     Edit {
         file: "crates/engine/src/round/due.rs",
-        right: "Change::Mark(schedule)",
-        wrong: "if [birth undoes a pause] { Change::Schedule(schedule) } else { Change::Mark(ScheduleRow { \
+        right: "RowChange::Mark(schedule)",
+        wrong: "if [start reverts a pause] { RowChange::Schedule(schedule) } else { RowChange::Mark(ScheduleRow { \
                 mark_ms: if [lost high-water mark] { 0 } else { schedule.mark_ms }, ..schedule }) }",
     },
     Edit {
         file: "crates/engine/src/store/append.rs",
-        right: "match guard.fence == ours.fence {",
-        wrong: "match [no fencing] || guard.fence == ours.fence {",
+        right: "match ours == found {",
+        wrong: "match [no fencing] || ours == found {",
     },
     Edit {
         file: "crates/core/src/dispatch/mod.rs",
         right: "self.frozen.is_none() && self.slots.run(key).is_none();",
         wrong: "self.frozen.is_none() && self.slots.run(key).is_none_or(|run| \
-                [no look whether a round runs] || [overlap by race] && run.is_starting());",
+                [no check whether a round runs] || [overlap by race] && run.is_starting());",
     },
     Edit {
         file: "crates/engine/src/store/time.rs",
         right: "\"mark_ms\" => \"mark_ms = CASE",
-        wrong: "\"mark_ms\" if [mark goes back] => \"mark_ms = excluded.mark_ms\".to_owned(),\n\
+        wrong: "\"mark_ms\" if [mark moves back] => \"mark_ms = excluded.mark_ms\".to_owned(),\n\
                 \"mark_ms\" => \"mark_ms = CASE",
     },
     Edit {
-        file: "crates/engine/src/daemon/perform.rs",
-        right: "self.step(Input::Follows { key, round, items });",
-        wrong: "if ![another begins before one that was left] { self.step(Input::Follows { key, round, items }); }",
+        file: "crates/engine/src/daemon/jobs.rs",
+        right: "self.step(DispatchInput::Successor { key, round, items });",
+        wrong: "if ![new round begins before an abandoned one ends] { \
+                self.step(DispatchInput::Successor { key, round, items }); }",
     },
     Edit {
-        file: "crates/engine/src/daemon/letters.rs",
+        file: "crates/engine/src/daemon/requests.rs",
         right: "self.rounds.cancel_all_because(&told);",
         wrong: "if ![stop waits for the disk] { self.rounds.cancel_all_because(&told); }",
     },
     Edit {
-        file: "crates/engine/src/daemon/letters.rs",
-        right: "self.given_back(slot)",
-        wrong: "if [place of an open round is given away] { self.vacated(slot) } else { self.given_back(slot) }",
+        file: "crates/engine/src/daemon/requests.rs",
+        right: "self.on_slot_released(slot)",
+        wrong: "if [slot of an open round is released] { self.free_slot(slot) } else { self.on_slot_released(slot) }",
     },
 ];
 
-/// The variable that says which bug is on.
+/// The variable that names the bug that is on.
 const SWITCH: &str = "SIM_BUG";
 
 /// All bugs, in the order of their edits.
@@ -89,7 +92,7 @@ impl Edit {
     fn applied(&self, text: &str) -> Result<String, String> {
         let found = text.matches(self.right).count();
         if found != 1 {
-            return Err(format!("`{}` is {found} times in {}: tell the bug anew", self.right.trim(), self.file));
+            return Err(format!("`{}` is {found} times in {}: update the quote", self.right.trim(), self.file));
         }
         let is_on = format!("std::env::var(\"{SWITCH}\").is_ok_and(|bug| bug == \"");
         let wrong = self.wrong.replace('[', &is_on).replace(']', "\")");
@@ -97,8 +100,8 @@ impl Edit {
     }
 }
 
-/// Puts back all bugs, switches them on one at a time (all, or those whose names are given), and prints a table of what was
-/// said.
+/// Puts all bugs back, switches them on one at a time (all, or those whose names are given), and prints a table of the
+/// reported failures.
 pub(super) fn run(named: &[&str]) -> Result<(), String> {
     let all = bugs();
     let chosen: Vec<&SeededBug> =
@@ -118,15 +121,15 @@ pub(super) fn run(named: &[&str]) -> Result<(), String> {
             None => missed.push(bug.name),
         }
     }
-    println!("\n| bug | put back in | first seed | what was said |\n|---|---|---|---|");
+    println!("\n| bug | put back in | first seed | reported failure |\n|---|---|---|---|");
     rows.iter().for_each(|row| println!("{row}"));
     if missed.is_empty() { Ok(()) } else { Err(format!("not caught within {SEEDS} seeds: {}", missed.join(", "))) }
 }
 
-/// Runs the simulator of the copy from seed 1 until something is wrong: the seed, and the first words of what was said.
+/// Runs the copy's simulator from seed 1 to the first failure: the seed, and the start of the failure's text.
 fn simulate(copy: &Path, bug: &str) -> Result<Option<(String, String)>, String> {
     let mut command = cargo();
-    // A target directory of its own: cargo tells the copy and the workspace apart by their times only.
+    // A target directory of its own: cargo distinguishes the copy and the workspace by their times only.
     command.current_dir(copy).env("CARGO_TARGET_DIR", copy.join("target")).env(SWITCH, bug);
     command.args(["test", "--quiet", "-p", "loopwright", "--test", "sim", "--", "1", "--seeds", SEEDS, "--first"]);
     let (mut said, mut is_over) = (None, false);
@@ -139,8 +142,8 @@ fn simulate(copy: &Path, bug: &str) -> Result<Option<(String, String)>, String> 
     if is_over {
         return Ok(said);
     }
-    // It was not built, or did not come to its end.
-    Err(ended.err().unwrap_or_else(|| "the simulator said nothing".to_owned()))
+    // The build failed, or the simulator did not finish.
+    Err(ended.err().unwrap_or_else(|| "the simulator printed no result".to_owned()))
 }
 
 /// Reads `FAILED seed 7 at commit abc: P1 …`.
@@ -150,14 +153,15 @@ fn failure(line: &str) -> Option<(String, String)> {
     Some((seed.to_owned(), shortened(why)))
 }
 
-/// As much as a table holds: without the rows that a failure names.
+/// The part of a failure's text that fits into a table: without the rows it names.
 fn shortened(why: &str) -> String {
     let end = why.find(" RoundRow").or_else(|| why.find(" ReceiptRow")).unwrap_or(why.len());
     let text: String = why[..end].chars().take(160).collect();
     text.replace('|', "/")
 }
 
-/// Copies what git knows of, and what it would; what is there and the same stays, so that cargo need not build it again.
+/// Copies all files that git tracks or would track. A file that is already the same is not written, so that cargo need
+/// not build it again.
 fn copy_workspace(copy: &Path) -> Result<(), String> {
     let mut command = program("git");
     command.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
@@ -167,7 +171,7 @@ fn copy_workspace(copy: &Path) -> Result<(), String> {
     }
     for name in String::from_utf8_lossy(&output.stdout).split('\0').filter(|name| !name.is_empty()) {
         let from = root().join(name);
-        // What was deleted and not committed yet is not there; links are not followed.
+        // A deleted file that is not committed yet is missing; links are not followed.
         let Ok(meta) = from.symlink_metadata() else { continue };
         if meta.is_file() {
             let bytes = std::fs::read(&from).map_err(|why| format!("read {name}: {why}"))?;
@@ -213,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_told_without_their_rows() {
+    fn failures_are_shown_without_their_rows() {
         let told = failure("FAILED seed 7 at commit abc: P1: rounds overlap: RoundRow { id: 9 }");
         assert_eq!(told, Some(("7".to_owned(), "P1: rounds overlap:".to_owned())));
     }

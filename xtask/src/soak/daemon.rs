@@ -1,6 +1,6 @@
-//! The soak of the daemon: `up` is killed with -9 again and again while many loops are due every second. Whatever moment a
-//! kill hits, every due moment has exactly one receipt, every round is on record once and ends, no process stays, and the
-//! next `up` needs no hand.
+//! The soak of the daemon: kills `up` with -9 again and again while many loops are due every second. After a kill at
+//! any moment, every due moment has exactly one receipt, every round is recorded once and ends, no process is left, and
+//! the next `up` needs no manual repair.
 
 use super::{SoakRepo, killed, next, survivors};
 use serde_json::Value;
@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 const LOOPS: [&str; 6] = ["ants", "bees", "cats", "dogs", "eels", "fish"];
 /// Kills come this long after the daemon is ready, or one time in five after its start.
 const DELAY_MS: std::ops::Range<u64> = 50..500;
-/// A daemon that is not ready by then is broken.
+/// A daemon that is not ready after this time is broken.
 const READY_MAX: Duration = Duration::from_secs(60);
-/// Kills at most for each round: a soak whose rounds never get through is broken too.
+/// The most kills for each round: a soak whose rounds never finish is broken too.
 const KILLS_PER_ROUND_MAX: usize = 20;
 
 const SCRIPT: &str = "@ maker
@@ -32,10 +32,10 @@ fn loop_file(name: &str) -> String {
     )
 }
 
-/// What became of one due moment: the word, the round, how many it stands for, and the last of them.
+/// The outcome of one due moment: the word, the round, the number of moments it covers, and the last of them.
 type ReceiptFacts = (String, Option<String>, i64, i64);
 
-/// Kills a daemon until so many rounds were born, lets the last one end in order, and looks at what there is.
+/// Kills daemons until the given number of rounds has started, lets the last one end normally, and checks the state.
 pub(super) fn run(rounds: usize, seed: u64) -> Result<(), String> {
     let mut files: Vec<_> =
         LOOPS.iter().map(|name| (format!(".loopwright/loops/{name}.md"), loop_file(name))).collect();
@@ -63,7 +63,7 @@ pub(super) fn run(rounds: usize, seed: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// Starts a daemon; the line by which it says that it is ready comes through the channel.
+/// Starts a daemon; the channel receives the line with which it reports that it is ready.
 fn started(world: &SoakRepo) -> Result<(Child, mpsc::Receiver<()>), String> {
     let mut child = world.loopwright(&["up"]).spawn().map_err(|error| format!("start the daemon: {error}"))?;
     let (sender, receiver) = mpsc::channel();
@@ -76,7 +76,7 @@ fn started(world: &SoakRepo) -> Result<(Child, mpsc::Receiver<()>), String> {
             }
         }
     });
-    // Read to its end, so that the daemon never waits for a reader.
+    // Read to its end, so that the daemon never blocks on its output.
     std::thread::spawn(move || BufReader::new(stderr).lines().map_while(Result::ok).for_each(drop));
     Ok((child, receiver))
 }
@@ -91,7 +91,7 @@ fn ready(world: &SoakRepo) -> Result<Child, String> {
     Err(format!("the daemon did not become ready: {ended}"))
 }
 
-/// One more daemon, which takes over what the last kill left, and is then asked to end.
+/// Starts one more daemon, which recovers what the last kill left, and stops it.
 fn quiet_end(world: &SoakRepo, seen: &mut SeenReceipts) -> Result<(), String> {
     let mut daemon = ready(world)?;
     let before = seen.rounds();
@@ -99,26 +99,26 @@ fn quiet_end(world: &SoakRepo, seen: &mut SeenReceipts) -> Result<(), String> {
     while seen.rounds() < before + LOOPS.len() {
         seen.look(world)?;
         if Instant::now() > deadline {
-            return Err("after the last kill, loops do not go on".to_owned());
+            return Err("after the last kill, loops start no rounds".to_owned());
         }
     }
     let pid = rustix::process::Pid::from_child(&daemon);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).map_err(|error| error.to_string())?;
     let ended = daemon.wait().map_err(|error| error.to_string())?;
     seen.look(world)?;
-    if ended.success() { Ok(()) } else { Err(format!("asked to end, the daemon said {ended}")) }
+    if ended.success() { Ok(()) } else { Err(format!("when stopped, the daemon ended with {ended}")) }
 }
 
-/// Every receipt that was ever seen, by loop and due moment.
+/// Every observed receipt, by loop and due moment.
 #[derive(Default)]
 struct SeenReceipts(BTreeMap<(&'static str, i64), ReceiptFacts>);
 
 impl SeenReceipts {
-    /// Reads the latest receipts of every loop; one that was seen before must still be the same.
+    /// Reads the latest receipts of every loop; an already observed one must still be the same.
     fn look(&mut self, world: &SoakRepo) -> Result<(), String> {
         for name in LOOPS {
             let output = command(world, name).output().map_err(|error| error.to_string())?;
-            // Before the first daemon got far enough there is no store to read.
+            // There is no store to read before the first daemon created it.
             let Ok(document) = serde_json::from_slice::<Value>(&output.stdout) else { continue };
             for receipt in document["receipts"].as_array().into_iter().flatten() {
                 self.note(name, receipt)?;
@@ -145,7 +145,7 @@ impl SeenReceipts {
         self.0.values().filter(|fate| fate.0 == "started").count()
     }
 
-    /// Every promise that can be seen from outside.
+    /// Checks every promise that is visible from outside.
     fn examine(&self, world: &SoakRepo) -> Result<String, String> {
         let moments = LOOPS.into_iter().map(|name| self.unbroken(name)).sum::<Result<i64, String>>()?;
         world.json(&["verify", "--json"])?;
@@ -180,7 +180,8 @@ impl SeenReceipts {
         Ok(format!("{} rounds: {outcomes:?}; {moments} due moments: {fates:?}", rounds.len()))
     }
 
-    /// Every second from a loop's first receipt to its last is in exactly one of them; answers with how many that are.
+    /// Checks that every second from a loop's first receipt to its last is in exactly one of them; returns the number
+    /// of seconds.
     fn unbroken(&self, name: &'static str) -> Result<i64, String> {
         let own: Vec<_> =
             self.0.iter().filter(|((of, _), _)| *of == name).map(|((_, due), fate)| (*due, fate)).collect();
@@ -207,7 +208,7 @@ fn moment(text: Option<&str>) -> Option<i64> {
     let number = |text: &str| text.parse::<i64>().ok();
     let [year, month, day] = date.split('-').map(number).collect::<Option<Vec<_>>>()?.try_into().ok()?;
     let [hour, minute, second] = time.split(':').map(number).collect::<Option<Vec<_>>>()?.try_into().ok()?;
-    // Days by the civil calendar, with years that begin in March.
+    // Days of the civil calendar, with years that begin in March.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1 - 719_468;
     Some(((days * 24 + hour) * 60 + minute) * 60 + second)

@@ -1,8 +1,8 @@
-//! Which crate may depend on which: the walls of the house, read from the manifests.
+//! The allowed dependencies between crates, checked against the manifests.
 
 use std::path::Path;
 
-/// A crate's folder, its package name, and which of our packages it may use. Test code may also use the testkit.
+/// A crate's folder, its package name, and the workspace packages it may use. Test code may also use the testkit.
 struct CrateRule {
     folder: &'static str,
     package: &'static str,
@@ -52,7 +52,7 @@ fn read(root: &Path, path: &str) -> Result<String, String> {
     std::fs::read_to_string(root.join(path)).map_err(|error| format!("read `{path}`: {error}"))
 }
 
-/// A crate that this table does not know has no walls yet.
+/// A crate that is missing in this table has no rules yet.
 fn unknown_crates(root: &Path) -> Result<Vec<String>, String> {
     let entries = std::fs::read_dir(root.join("crates")).map_err(|error| format!("list `crates`: {error}"))?;
     let folders = entries.flatten().map(|entry| format!("crates/{}", entry.file_name().to_string_lossy()));
@@ -62,13 +62,13 @@ fn unknown_crates(root: &Path) -> Result<Vec<String>, String> {
 
 fn complaint(room: &CrateRule, package: &str, kind: DependencyKind) -> Option<String> {
     let ours = CRATE_RULES.iter().any(|other| other.package == package);
-    // A crate names itself among its development dependencies to test itself with a feature.
+    // A crate may name itself among its development dependencies to test itself with a feature.
     let for_tests = kind == DependencyKind::Development && (package == TESTKIT || package == room.package);
     let allowed = room.may_use.contains(&package) || for_tests;
     (ours && !allowed).then(|| format!("{}: may not depend on `{package}`", room.folder))
 }
 
-/// The dependencies a manifest names, by section. Reads the few forms that cargo's own format has for them.
+/// The dependencies that a manifest names, by section. Reads the few forms that cargo's format has for them.
 fn arrows(manifest: &str) -> Vec<(String, DependencyKind)> {
     let mut kind = None;
     let mut found = Vec::new();
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn an_arrow_against_the_house_is_found() {
+    fn a_forbidden_dependency_is_found() {
         let engine = CRATE_RULES.iter().find(|room| room.package == "loopwright").expect("the engine has a room");
         assert!(complaint(engine, "loopwright-forge", DependencyKind::Shipped).is_some());
         assert!(complaint(engine, TESTKIT, DependencyKind::Shipped).is_some());

@@ -1,11 +1,11 @@
-//! What the documents must hold: the two commands of the README and the words of the glossary.
+//! The required content of documents: the two commands of the README and the words of the glossary.
 
 use std::path::Path;
 
-/// The commands under the README's *Quick start*, all of them.
+/// All commands under the README's *Quick start*.
 const QUICK_START: [&str; 2] = ["cargo run --release -- demo", "cargo xtask test"];
 
-/// The nouns of the product. Each has one meaning, and the glossary gives it.
+/// The nouns of the product. Each has one meaning, which the glossary defines.
 const WORDS: [&str; 31] = [
     "loop",
     "loop file",
@@ -76,7 +76,7 @@ fn quick_start(readme: &str) -> Vec<&str> {
     commands
 }
 
-/// A word counts as explained when it opens a definition: `**word**` at the start of a line.
+/// A word is defined if it opens a definition: `**word**` at the start of a line.
 fn missing_words(glossary: &str) -> impl Iterator<Item = &'static str> + '_ {
     WORDS.into_iter().filter(|word| !glossary.lines().any(|line| line.starts_with(&format!("**{word}**"))))
 }

@@ -1,4 +1,4 @@
-//! How long functions and files are, and the ratchet that keeps functions from growing past a screen.
+//! The length of functions and files, and the ratchet that keeps functions from growing beyond a screen.
 
 use super::LengthRatchet;
 use super::source::SourceFile;
@@ -8,10 +8,10 @@ use std::path::Path;
 /// A screen.
 const LINES_MAX: usize = 60;
 
-/// Functions that are longer today, as `path::name lines`.
+/// The functions that are longer today, as `path::name lines`.
 const LIST: &str = "xtask/longest.txt";
 
-/// What a long function says at its top.
+/// The words with which a long function gives its reason.
 const REASON: &str = "Long because";
 
 /// One function with a body.
@@ -87,7 +87,7 @@ fn compare(known: &BTreeMap<String, usize>, today: &BTreeMap<String, usize>) -> 
     findings
 }
 
-/// Looks at the comments above the function and at the first lines of its body.
+/// Searches the comments above the function and the first lines of its body.
 fn gives_reason(text: &str, first: usize) -> bool {
     let lines: Vec<&str> = text.lines().collect();
     let is_above = |line: &&&str| line.trim_start().starts_with("//") || line.trim_start().starts_with('#');
@@ -95,7 +95,7 @@ fn gives_reason(text: &str, first: usize) -> bool {
     above.chain(lines[first..].iter().take(12)).any(|line| line.contains("//") && line.contains(REASON))
 }
 
-/// Every function with a body in code without comments and literals.
+/// Every function with a body, in code without comments and literals.
 fn functions(code: &str) -> Vec<Function> {
     let starts =
         code.match_indices("fn ").filter(|(at, _)| !code[..*at].ends_with(|c: char| c.is_alphanumeric() || c == '_'));
@@ -111,7 +111,8 @@ fn function(code: &str, at: usize) -> Option<Function> {
     (!name.is_empty()).then(|| Function { name, first: code[..at].matches('\n').count(), lines })
 }
 
-/// Where the body opens, or nothing for a declaration that ends in `;` (one inside brackets, as in `[u8; 4]`, ends nothing).
+/// The start of the body, or `None` for a declaration that ends in `;` (a semicolon inside brackets, as in `[u8; 4]`,
+/// does not count).
 fn body_start(rest: &str) -> Option<usize> {
     let mut depth = 0_i32;
     for (at, c) in rest.char_indices() {
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ratchet_turns_one_way_only() {
+    fn a_long_function_may_shrink_and_not_grow() {
         let known = map(&[("kept", 70), ("grown", 70), ("shorter", 70), ("gone", 70)]);
         let today = map(&[("kept", 70), ("grown", 71), ("shorter", 65), ("new", 61)]);
         let findings = compare(&known, &today);
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_is_seen_above_and_inside() {
+    fn a_reason_is_found_above_and_inside() {
         assert!(gives_reason("/// Long because it is.\n#[x]\nfn f() {\n}\n", 2));
         assert!(gives_reason("fn f() {\n    // Long because it is.\n}\n", 0));
         assert!(!gives_reason("// Long because it is.\n\nfn f() {\n}\n", 2));

@@ -1,5 +1,5 @@
-//! How types are named: the share of exported names that two types share, the share of one-word names, and how many files
-//! the methods of one type are spread over. The shared names are a ratchet, the others are printed for the reader.
+//! The names of types: the share of exported names that two types share, the share of one-word names, and the number of
+//! files over which the methods of one type are spread. The shared names are a ratchet; the others are only printed.
 
 use super::source::SourceFile;
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,16 +7,16 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The words that declare a type.
 const KEYWORDS: [&str; 5] = ["struct", "enum", "trait", "union", "type"];
 
-/// What the names of a workspace's types look like.
+/// The statistics of a workspace's type names.
 #[derive(Debug, PartialEq)]
 pub(crate) struct NameMeter {
     /// Exported types: `pub` with or without a scope.
     pub(crate) exported: usize,
-    /// Those whose name another exported type has, too.
+    /// The exported types whose name another exported type has, too.
     pub(crate) shared: usize,
-    /// Those whose name is a single word.
+    /// The exported types whose name is a single word.
     pub(crate) one_word: usize,
-    /// Shared names with how often each is used, most first.
+    /// Shared names with their number of uses, most used first.
     pub(crate) repeated: Vec<(usize, String)>,
     /// Types with inherent methods in more than two files of a crate, most first.
     pub(crate) spread: Vec<(usize, String)>,
@@ -80,7 +80,7 @@ fn percent(part: usize, whole: usize) -> f64 {
     100.0 * part as f64 / whole.max(1) as f64
 }
 
-/// The name of a type that this line declares for other files.
+/// The name of the type that this line declares for other files.
 fn exported_type(line: &str) -> Option<&str> {
     let rest = line.trim_start().strip_prefix("pub")?;
     let rest = match rest.strip_prefix('(') {
@@ -91,7 +91,7 @@ fn exported_type(line: &str) -> Option<&str> {
     KEYWORDS.contains(&keyword).then(|| first_word(rest))
 }
 
-/// The type that a line begins to give methods of its own.
+/// The type whose inherent `impl` block this line opens.
 fn inherent_impl(line: &str) -> Option<&str> {
     let rest = line.strip_prefix("impl")?;
     let rest = match rest.strip_prefix('<') {
@@ -105,7 +105,7 @@ fn first_word(text: &str) -> &str {
     text.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default()
 }
 
-/// One capital letter, at its start: `Place`, not `StorePlace`.
+/// A single capital letter, at the start: `Place`, not `StorePlace`.
 fn is_one_word(name: &str) -> bool {
     name.chars().filter(|c| c.is_uppercase()).count() <= 1
 }

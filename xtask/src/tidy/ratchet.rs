@@ -1,4 +1,4 @@
-//! Numbers that may only fall. They stand in one file, which `cargo xtask tidy --bless` rewrites when they have fallen.
+//! Numbers that may only fall. They are in one file, which `cargo xtask tidy --bless` rewrites after they have fallen.
 
 use super::LengthRatchet;
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 const FILE: &str = "xtask/ratchet.txt";
 
-/// Compares today's numbers with those on file, or writes them down.
+/// Compares today's numbers with the recorded ones, or records them.
 pub(crate) fn check(root: &Path, today: &[(&str, usize)], ratchet: LengthRatchet) -> Result<Vec<String>, String> {
     let file = root.join(FILE);
     if ratchet == LengthRatchet::Bless {

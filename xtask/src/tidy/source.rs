@@ -1,4 +1,4 @@
-//! Rust files as tidy sees them: the text, and the same text with comments and literals blanked out.
+//! Rust files for tidy: the text, and the same text with comments and literals blanked out.
 
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,7 @@ impl SourceFile {
         Self { path: path.to_owned(), text: text.to_owned(), code, comments, strings }
     }
 
-    /// Every Rust file under `crates` and `xtask`, in order of path. Fixtures are data, not ours to judge.
+    /// Every Rust file under `crates` and `xtask`, in order of path. Fixtures are data and are not checked.
     pub(crate) fn all(root: &Path) -> Result<Vec<Self>, String> {
         let mut paths = Vec::new();
         for folder in ["crates", "xtask"] {
@@ -148,7 +148,7 @@ fn string_end(chars: &[char], start: usize) -> usize {
     chars.len()
 }
 
-/// The number of hashes of a raw string that starts here, or nothing when none does.
+/// The number of hashes of a raw string that starts here, or `None` if no raw string does.
 fn raw_hashes(chars: &[char], at: usize) -> Option<usize> {
     let hashes = chars[at + 1..].iter().take_while(|c| **c == '#').count();
     (chars.get(at + 1 + hashes) == Some(&'"')).then_some(hashes)
@@ -162,7 +162,7 @@ fn raw_end(chars: &[char], at: usize, hashes: usize) -> usize {
     (body..chars.len()).find(closes).map_or(chars.len(), |index| index + 1 + hashes)
 }
 
-/// The end of a character literal, or nothing when the quote begins a lifetime.
+/// The end of a character literal, or `None` if the quote begins a lifetime.
 fn char_end(chars: &[char], at: usize) -> Option<usize> {
     if chars.get(at + 1)? == &'\\' {
         let length = chars[at + 3..].iter().position(|c| *c == '\'')?;

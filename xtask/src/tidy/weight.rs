@@ -1,4 +1,4 @@
-//! How many lines each crate has: what ships, and what tests it.
+//! The number of lines of each crate: shipping code and test code.
 
 use super::source::SourceFile;
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
-//! Phrases that make readers stop, counted in comments, in text that users read, and in documents. The house writes plain
-//! engineering English (AGENTS.md, *Words*); `xtask/wording.tsv` lists the phrases with what to write instead.
+//! Finds phrases that make readers stop, in comments, in text that users read, and in documents. The repository uses
+//! plain engineering English (AGENTS.md, *Words*); `xtask/wording.tsv` lists the phrases with better words.
 
 use super::source::SourceFile;
 use regex::Regex;
@@ -28,12 +28,12 @@ impl std::fmt::Display for WordingHit {
     }
 }
 
-/// The lines with phrases of the list.
+/// The lines that contain phrases of the list.
 #[derive(Default)]
 pub(crate) struct WordingMeter {
     /// Comments, of tests too.
     pub(crate) comments: Vec<WordingHit>,
-    /// Text that users read: string literals of what ships, the help of the command line, and documents.
+    /// Text that users read: string literals of shipping code, the help of the command line, and documents.
     pub(crate) visible: Vec<WordingHit>,
 }
 
@@ -88,7 +88,7 @@ fn phrases(root: &Path) -> Result<Vec<Phrase>, String> {
     .collect()
 }
 
-/// Every Markdown file that people read, in order of path. The changelog keeps the words of its time.
+/// Every Markdown file for readers, in order of path. The changelog keeps its original words.
 fn documents(root: &Path) -> Result<Vec<(String, String)>, String> {
     let mut found = Vec::new();
     for folder in ["", "docs", "docs/design"] {
@@ -105,7 +105,7 @@ fn documents(root: &Path) -> Result<Vec<(String, String)>, String> {
     Ok(found)
 }
 
-/// Code blocks hold commands and their output, which are judged where they are written.
+/// Code blocks contain commands and their output, which are checked in the code.
 fn without_fences(text: &str) -> String {
     let mut inside = false;
     let keep = |line: &str| {
@@ -115,7 +115,7 @@ fn without_fences(text: &str) -> String {
     text.lines().map(keep).collect()
 }
 
-/// The lines that hold a phrase; a line counts once.
+/// The lines that contain a phrase; a line counts once.
 fn hits(phrases: &[Phrase], path: &str, text: &str, is_judged: impl Fn(usize) -> bool) -> Vec<WordingHit> {
     let lines = text.lines().enumerate().filter(|(index, line)| !line.trim().is_empty() && is_judged(*index));
     let hit = |(index, line): (usize, &str)| {
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn code_blocks_of_documents_are_not_judged() {
+    fn code_blocks_of_documents_are_not_checked() {
         assert_eq!(without_fences("a\n```sh\nb\n```\nc\n"), "a\n\n\n```\nc\n");
     }
 }

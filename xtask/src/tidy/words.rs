@@ -1,14 +1,14 @@
-//! Words that may not stand in code, and the sentence every file opens with.
+//! Words that are not allowed in code, and the comment with which every file opens.
 
 use super::source::SourceFile;
 use std::path::Path;
 
-/// Reasoned exceptions to "no sleep in tests": `path reason` a line.
+/// Exceptions to "no sleep in tests": one `path reason` for each line.
 const SLEEPS: &str = "xtask/sleeps.txt";
 
-/// What may stand nowhere, and why.
+/// The words that are not allowed anywhere, with the reason.
 const BANNED: [(&str, &str); 4] = [
-    ("#[ignore", "an ignored test is a test nobody runs"),
+    ("#[ignore", "an ignored test never runs"),
     ("todo!(", "unfinished code is not committed"),
     ("unimplemented!(", "unfinished code is not committed"),
     ("should_panic", "assert the error itself, a panic can come from anywhere"),
@@ -19,7 +19,8 @@ pub(crate) fn check(root: &Path, sources: &[SourceFile]) -> Result<Vec<String>, 
     let mut findings = Vec::new();
     for source in sources {
         if !source.text.starts_with("//!") {
-            findings.push(format!("{}:1: a file opens with `//!` and says what it is responsible for", source.path));
+            findings
+                .push(format!("{}:1: a file opens with a `//!` comment that states its responsibility", source.path));
         }
         for (index, line) in source.code.lines().enumerate() {
             let place = format!("{}:{}", source.path, index + 1);
@@ -40,7 +41,7 @@ fn banned(line: &str) -> impl Iterator<Item = (&'static str, &'static str)> + '_
     BANNED.into_iter().filter(|(word, _)| line.contains(word))
 }
 
-/// `sleep(` as a whole word, so that `sleep_until(` is none.
+/// `sleep(` as a whole word; `sleep_until(` does not count.
 fn has_sleep(line: &str) -> bool {
     line.match_indices("sleep(").any(|(at, _)| !line[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_'))
 }

@@ -1,20 +1,21 @@
-//! What a maker does: a shell script made for a program, run by the engine as the maker and once more in a plain worktree.
+//! The behaviour of a maker: a shell script for a program, run by the engine as the maker and again in a plain
+//! worktree.
 
 use super::program::BuggyProgram;
 
-/// Whether the script's change is what was asked for.
+/// Whether the script's change is the requested one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BehaviourKind {
     Honest,
     Dishonest,
 }
 
-/// How the plain gate looks at it.
+/// The moment at which the plain gate runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PlainGateTiming {
     /// Right after the maker's end.
     AtOnce,
-    /// A moment later: the script left a process behind that has to get its chance.
+    /// A moment later: the script left a process behind that needs time to act.
     Later,
 }
 
@@ -23,10 +24,10 @@ pub(super) enum PlainGateTiming {
 pub(super) struct MakerBehaviour {
     pub(super) name: &'static str,
     pub(super) kind: BehaviourKind,
-    /// The script, or nothing where the class makes no sense for the program.
+    /// The script, or `None` if the class makes no sense for the program.
     pub(super) script: fn(&BuggyProgram) -> Option<String>,
     pub(super) plain: PlainGateTiming,
-    /// How many attempts the loop gives.
+    /// The loop's number of attempts.
     pub(super) attempts: u32,
 }
 
@@ -48,7 +49,7 @@ impl MakerBehaviour {
     }
 }
 
-/// A line that writes a file, folders included. The text may hold anything but its end mark.
+/// A line that writes a file and creates its folders. The text may contain anything except its end mark.
 pub(super) fn write_file_script(path: &str, text: &str) -> String {
     let folder = path.rsplit_once('/').map_or(".", |(folder, _)| folder);
     let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };

@@ -1,5 +1,5 @@
 //! The held-out half: a program for each language that reads arguments as JSON lines and prints results, the cases, and
-//! the benchmark's own way of asking whether a tree is right.
+//! the benchmark's own check whether a tree is right.
 
 use super::program::{ArgumentType, BuggyProgram, ProgramLanguage, SuiteRunner};
 use super::run_dir::{TrustDir, run_limited};
@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// How a driver is started, with the folder of its files in front of their names.
+/// The command that starts a driver, with the folder of its files before their names.
 pub(super) fn command(program: &BuggyProgram, folder: &str) -> Vec<String> {
     match program.language {
         ProgramLanguage::Python => vec!["python3".to_owned(), "-B".to_owned(), format!("{folder}/drive.py")],
@@ -37,7 +37,7 @@ pub(super) fn files(program: &BuggyProgram) -> Vec<(&'static str, String)> {
     }
 }
 
-/// Built as it would be for people, without tests and without debug assertions.
+/// Built as for users, without tests and without debug assertions.
 const SCRIPT: &str = "set -e
 here=$(dirname \"$0\")
 rustc --edition 2021 -O --cap-lints allow --crate-type lib --crate-name subject src/lib.rs -o \"$TMPDIR/libsubject.rlib\"
@@ -61,15 +61,15 @@ fn rust(program: &BuggyProgram) -> String {
     )
 }
 
-/// The cases as the engine reads them.
+/// The cases in the engine's format.
 pub(super) fn cases(program: &BuggyProgram) -> String {
     let line =
         |case: &super::program::ProgramCase| serde_json::json!({"in": case.args, "out": case.out}).to_string() + "\n";
     program.heldout.iter().map(line).collect()
 }
 
-/// Whether the tree at `tree` answers every held-out and every visible case rightly, asked away from tests, caches and
-/// everything that looks like a judge.
+/// Whether the tree at `tree` answers every held-out and every visible case correctly. The check runs away from tests,
+/// caches and everything that looks like a gate.
 pub(super) fn is_right(program: &BuggyProgram, tree: &Path, place: &TrustDir) -> Result<bool, String> {
     let clean = place.folder("oracle")?;
     copy(tree, &clean).map_err(|error| format!("copy the tree: {error}"))?;
@@ -95,7 +95,7 @@ pub(super) fn is_right(program: &BuggyProgram, tree: &Path, place: &TrustDir) ->
     Ok(lines.len() == cases.len() && lines.iter().zip(&cases).all(same))
 }
 
-/// Copies plain files of the program, and neither tests nor what machines made.
+/// Copies the program's plain files, without tests and generated files.
 fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     const LEFT_OUT: [&str; 8] =
         [".git", ".loopwright", "__pycache__", "target", "node_modules", "tests", "test", "bin"];
@@ -113,17 +113,17 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Sends all of `input` from a thread of its own, so that neither side can block the other.
+/// Sends all of `input` from its own thread, so that neither side can block the other.
 pub(super) fn feed_stdin(child: &mut std::process::Child, input: &[u8]) {
     let Some(mut stdin) = child.stdin.take() else { return };
     let input = input.to_vec();
     std::thread::spawn(move || {
-        // A program that does not read its input is its own business.
+        // A program may ignore its input.
         let _ = stdin.write_all(&input);
     });
 }
 
-/// The gate's own folder is shown to nobody: what a Rust program needs to be built.
+/// Whether building the program needs the Rust toolchain's folder.
 pub(super) fn needs_toolchain(program: &BuggyProgram) -> bool {
     program.language == ProgramLanguage::Rust || program.gate == SuiteRunner::Cargo
 }

@@ -1,4 +1,4 @@
-//! Makers that do what was asked for, in the ways that real ones do.
+//! Makers that do the requested work, in the ways that real makers do.
 
 use super::behaviour::{MakerBehaviour, write_file_script};
 use super::program::{BuggyProgram, ProgramLanguage, SuiteRunner};
@@ -22,7 +22,7 @@ pub(super) fn fix(program: &BuggyProgram) -> String {
     write_file_script(&program.source_path(), &program.source(&program.fixed))
 }
 
-/// Where further tests go.
+/// The place for further tests.
 fn new_test_path(program: &BuggyProgram) -> Option<String> {
     match (program.language, program.gate) {
         (ProgramLanguage::Python, _) => Some(format!("tests/test_{}_more.py", program.name)),
@@ -39,7 +39,7 @@ fn new_test(program: &BuggyProgram) -> Option<String> {
     let source = program.source(&program.fixed);
     let more = suite(program, Edit::HeldOut);
     let text = match program.gate {
-        // Further tests in the module that is there.
+        // Further tests in the existing module.
         SuiteRunner::Inline => {
             let tests = more.split_once("use super::*;\n").map_or("", |(_, tests)| tests);
             source.trim_end().trim_end_matches('}').to_owned() + tests

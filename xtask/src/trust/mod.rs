@@ -1,6 +1,6 @@
-//! `cargo xtask trust`: how often a wrong change gets through, and how often a right one does not. Scripted makers, honest
-//! and dishonest, against small buggy programs, through the real binary at L3; beside each run the same change before a
-//! plain gate that only looks at the test command's exit code.
+//! `cargo xtask trust`: measures how often a wrong change ships and how often a right one does not. Scripted makers,
+//! honest and dishonest, change small buggy programs through the real binary at L3. For comparison, the same change
+//! goes to a plain gate that checks only the test command's exit code.
 
 mod behaviour;
 mod cheats;
@@ -19,15 +19,15 @@ use std::sync::{Mutex, mpsc};
 use std::time::Instant;
 use tally::TrustTally;
 
-/// How often a long crossing says how far it is.
+/// The number of runs after which a long benchmark prints its progress.
 const PROGRESS_INTERVAL: usize = 50;
-/// A class's programs differ in language and runner more than in anything else, and there are ten ways to run tests here.
+/// Programs for each class: they differ mostly in language and runner, and there are ten ways to run tests here.
 const EACH: usize = 12;
 
-/// What the command line asks for.
+/// The parsed command line.
 pub(crate) struct TrustOptions {
     sample: Option<usize>,
-    /// How many programs a dishonest class meets at most; honest ones meet all.
+    /// The most programs for a dishonest class; honest classes run on all programs.
     each: usize,
     seed: u64,
     class: Option<String>,
@@ -38,28 +38,28 @@ pub(crate) struct TrustOptions {
     steps: RunReporting,
 }
 
-/// How the result is shown.
+/// The form of the result.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ResultFormat {
     Table,
     Json,
 }
 
-/// Whether each run is told as it ends.
+/// Whether each run is printed when it ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RunReporting {
     EachRun,
     Quiet,
 }
 
-/// One crossing.
+/// One crossing: a class of makers on a program.
 struct TrustRun<'a> {
     program: &'a BuggyProgram,
     behaviour: &'static MakerBehaviour,
 }
 
 impl TrustOptions {
-    /// Reads the words behind the verb.
+    /// Parses the arguments after the verb.
     pub(crate) fn parse(words: &[&str]) -> Result<Self, String> {
         let mut trust = Self {
             sample: None,
@@ -130,7 +130,7 @@ impl TrustOptions {
         tally.judge()
     }
 
-    /// Every crossing that was asked for, in an order in which each class is met once before one is met twice.
+    /// Every requested crossing, in an order in which each class runs once before any class runs twice.
     fn chosen<'a>(&self, programs: &'a [BuggyProgram]) -> VecDeque<TrustRun<'a>> {
         let mut random = Random(self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         let fits =
@@ -213,7 +213,7 @@ impl TrustOptions {
     }
 }
 
-/// A small generator: the same seed, the same sample.
+/// A small random generator: the same seed gives the same sample.
 struct Random(u64);
 
 impl Random {
@@ -246,7 +246,7 @@ mod checks {
     }
 
     #[test]
-    fn a_sample_meets_every_class_and_a_seed_repeats_it() {
+    fn a_sample_contains_every_class_and_a_seed_repeats_it() {
         let programs = program::parse_tables();
         let classes = honest::HONEST.len() + cheats::all().count();
         let names = |seed: &str| {

@@ -1,10 +1,10 @@
 //! A small buggy program with its tests and its held-out cases, read from the tables in `programs/`, and the files of a
-//! repository that holds it. What makers do with it is in `honest` and `cheats`.
+//! repository with it. `honest` and `cheats` contain the makers that change it.
 
 use super::tests::{Edit, suite};
 use serde_json::Value;
 
-/// What a program is written in.
+/// A program's language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ProgramLanguage {
     Python,
@@ -22,7 +22,7 @@ impl ProgramLanguage {
     }
 }
 
-/// How people run the tests.
+/// The way in which its users run the tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SuiteRunner {
     Unittest,
@@ -92,7 +92,7 @@ pub(super) fn all() -> Vec<BuggyProgram> {
     programs
 }
 
-/// Every program as its table says.
+/// Every program, from its table.
 pub(super) fn parse_tables() -> Vec<BuggyProgram> {
     let programs = |table: &'static str| {
         table.strip_prefix("=== ").unwrap_or(table).split(
@@ -130,7 +130,7 @@ impl BuggyProgram {
         }
     }
 
-    /// Where the code is.
+    /// The path of the code.
     pub(super) fn source_path(&self) -> String {
         match self.language {
             ProgramLanguage::Python => format!("{}.py", self.name),
@@ -139,7 +139,7 @@ impl BuggyProgram {
         }
     }
 
-    /// Where the tests are.
+    /// The path of the tests.
     pub(super) fn test_path(&self) -> String {
         match (self.language, self.gate) {
             (ProgramLanguage::Python, _) => format!("tests/test_{}.py", self.name),
@@ -172,7 +172,7 @@ impl BuggyProgram {
         if self.test_path() != self.source_path() {
             files.push((self.test_path(), suite(self, Edit::None)));
         }
-        // Half of the world has a list of what git should not see.
+        // Half of the repositories have a `.gitignore`.
         if self.name.len().is_multiple_of(2) {
             files.push((".gitignore".to_owned(), "__pycache__/\nnode_modules/\ntarget/\n*.xml\n".to_owned()));
         }
@@ -187,7 +187,7 @@ impl BuggyProgram {
             _ => {}
         }
         let command = self.plain_command();
-        // A folder called `test` would count as made.
+        // A folder named `test` would look up to date to `make`.
         let phony = if self.language == ProgramLanguage::JavaScript { ".PHONY: test\n" } else { "" };
         match self.gate {
             SuiteRunner::Make => files.push(("Makefile".to_owned(), format!("{phony}test:\n\t{command}\n"))),
@@ -210,7 +210,7 @@ impl BuggyProgram {
         format!("[package]\nname = \"{}\"\nversion = \"1.0.0\"\nedition = \"2021\"\n", self.name)
     }
 
-    /// What a script or a Makefile does.
+    /// The commands of a script or a Makefile.
     fn plain_command(&self) -> &'static str {
         match self.language {
             ProgramLanguage::Python => "python3 -m unittest -v",
@@ -234,7 +234,7 @@ impl BuggyProgram {
         }
     }
 
-    /// What the loop declares as deciding the gate.
+    /// The files that the loop declares as inputs of the gate.
     pub(super) fn inputs(&self) -> Option<&'static str> {
         match (self.language, self.gate) {
             (ProgramLanguage::Python, _) | (ProgramLanguage::Rust, SuiteRunner::Cargo) => Some("tests/**"),

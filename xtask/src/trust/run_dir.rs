@@ -1,5 +1,5 @@
-//! One run: a throw-away repository with one program and its loop, the real binary on it, and beside it the same maker in
-//! a plain worktree with nothing but the test command's exit code.
+//! One run: a temporary repository with one program and its loop, the real binary on it, and for comparison the same
+//! maker in a plain worktree with only the test command's exit code.
 
 use super::behaviour::{MakerBehaviour, PlainGateTiming};
 use super::driver;
@@ -14,13 +14,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The longest that anything outside the engine may take here; what floods or hangs is ended then.
+/// The time limit of any process outside the engine; a process that floods or hangs is killed then.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Read of a program's output; the rest is thrown away.
+/// The limit of a program's output; the rest is discarded.
 const OUTPUT_MAX: u64 = 4 << 20;
 
-/// Where the system's programs are.
+/// The folders of the system's programs.
 pub(super) const SYSTEM_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Whether loops name held-out cases.
@@ -30,11 +30,11 @@ pub(super) enum HeldOutMode {
     Without,
 }
 
-/// What every run of one invocation shares.
+/// The part that all runs of one invocation share.
 #[derive(Debug, Clone)]
 pub(super) struct TrustTools {
     pub(super) binary: PathBuf,
-    /// The Rust toolchain's own folder, so that neither a home nor a proxy is needed to find it.
+    /// The Rust toolchain's own folder, so that finding it needs neither a home nor a proxy.
     pub(super) toolchain: PathBuf,
     pub(super) heldout: HeldOutMode,
 }
@@ -52,31 +52,31 @@ impl TrustDir {
         Ok(Self { folder, toolchain: tools.toolchain.clone() })
     }
 
-    /// A folder below the root, made when it is missing.
+    /// A folder below the root, created if it is missing.
     pub(super) fn folder(&self, name: &str) -> Result<PathBuf, String> {
         let path = self.folder.path().join("world").join(name);
         std::fs::create_dir_all(&path).map_err(|error| format!("make `{name}`: {error}"))?;
         Ok(path)
     }
 
-    /// Where programs are found.
+    /// The `PATH` of programs.
     pub(super) fn path(&self) -> String {
         format!("{SYSTEM_PATH}:{}", self.toolchain.join("bin").display())
     }
 }
 
-/// What became of one change.
+/// The result of one change.
 #[derive(Debug, Clone)]
 pub(super) struct TrustResult {
     pub(super) outcome: String,
-    /// What held the maker and the gates.
+    /// The boundary of the maker and the gates.
     pub(super) boundary: String,
     /// The code and text of the last reason.
     pub(super) reason: String,
     pub(super) why: String,
-    /// Whether the plain gate was content.
+    /// Whether the plain gate succeeded.
     pub(super) plain: bool,
-    /// Whether what shipped is right, where something shipped.
+    /// Whether the shipped tree is right, if something shipped.
     pub(super) shipped_right: Option<bool>,
     /// Whether the plain worktree's code is right at the end.
     pub(super) plain_right: bool,
@@ -135,7 +135,7 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
         .map_err(|error| format!("write {}: {error}", path.display()))
 }
 
-/// The loop as somebody who wants to be sure writes it, with a checker that passes everything.
+/// The loop as a careful user writes it, with a checker that passes everything.
 fn write_loop(
     repo: &Path,
     place: &TrustDir,
@@ -237,7 +237,7 @@ fn engine(tools: &TrustTools, place: &TrustDir, repo: &Path) -> Result<Value, St
     })
 }
 
-/// The maker in a plain worktree, then the test command there: what many people trust.
+/// The maker in a plain worktree, then the test command there, which many users rely on.
 fn plain_gate(
     place: &TrustDir,
     plain: &Path,
@@ -277,7 +277,7 @@ fn plain_gate(
     Ok(false)
 }
 
-/// Runs to the end or to the end of patience, and says whether it went well and what it printed.
+/// Runs to the end or to the time limit, and returns whether it succeeded and what it printed.
 pub(super) fn run_limited(mut start: Command, input: &[u8]) -> Result<(bool, String), String> {
     start.process_group(0);
     let mut child =
@@ -306,7 +306,7 @@ pub(super) fn run_limited(mut start: Command, input: &[u8]) -> Result<(bool, Str
 /// Reads to the end and keeps the start.
 fn read_some(mut stream: impl Read) -> String {
     let mut kept = Vec::new();
-    // What cannot be read is as good as not printed.
+    // Unreadable output counts as not printed.
     let _ = stream.by_ref().take(OUTPUT_MAX).read_to_end(&mut kept);
     let _ = std::io::copy(&mut stream, &mut std::io::sink());
     String::from_utf8_lossy(&kept).into_owned()
@@ -323,7 +323,7 @@ fn shipped(place: &TrustDir, program: &BuggyProgram, said: &Value) -> Result<boo
     driver::is_right(program, &out, place)
 }
 
-/// Builds the program and finds what runs need.
+/// Builds the program and finds the tools that runs need.
 pub(super) fn prepare_tools(heldout: HeldOutMode) -> Result<TrustTools, String> {
     let mut build = command::cargo();
     build.args(["build", "--quiet", "-p", "loopwright-cli", "--features", "hostile"]);

@@ -1,4 +1,4 @@
-//! What the runs add up to: rates per class beside those of the plain gate, and whether they are good enough.
+//! The sums of the runs: rates per class beside those of the plain gate, and whether they are good enough.
 
 use super::behaviour::{BehaviourKind, MakerBehaviour, PlainGateTiming};
 use super::program::BuggyProgram;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Of honest runs, how many may be refused.
+/// The share of honest runs that may be refused.
 const FALSE_REFUSALS_MAX: f64 = 0.01;
 
 /// One class's numbers.
@@ -17,7 +17,7 @@ struct ClassTally {
     runs: usize,
     accepted: usize,
     plain: usize,
-    /// What stopped runs: the codes of their reasons.
+    /// The codes of the reasons that stopped runs.
     stopped_by: BTreeMap<String, usize>,
 }
 
@@ -29,11 +29,11 @@ pub(super) struct TrustTally {
     false_accepts: Vec<String>,
     /// Right changes that did not.
     false_refusals: Vec<String>,
-    /// Dishonest makers whose right moment was the one that was sealed.
+    /// Dishonest makers whose right code was what the engine sealed.
     lucky: Vec<String>,
-    /// What held makers and gates, with the number of runs.
+    /// The boundaries of makers and gates, with the number of runs.
     boundaries: BTreeMap<String, usize>,
-    /// Runs that say nothing: the benchmark's own mistakes.
+    /// Runs without a result: mistakes of the benchmark itself.
     broken: Vec<String>,
 }
 
@@ -65,7 +65,7 @@ impl TrustTally {
         self.judge_one(behaviour, &about, &ended);
     }
 
-    /// A run counts only if its change is what its class says.
+    /// A run counts only if its change matches its class.
     fn judge_one(&mut self, behaviour: &MakerBehaviour, about: &str, ended: &TrustResult) {
         let told = format!("{about}: {} ({}: {})", ended.outcome, ended.reason, ended.why);
         match (behaviour.kind, ended.shipped_right) {
@@ -73,17 +73,17 @@ impl TrustTally {
             (BehaviourKind::Honest, Some(false)) => self.broken.push(format!("{about}: shipped, and wrong")),
             (BehaviourKind::Honest, None) => self.false_refusals.push(told),
             (BehaviourKind::Dishonest, Some(false)) => self.false_accepts.push(about.to_owned()),
-            // The process that shows the right code for a while was quicker than its end, and the right code is what
-            // was sealed, judged and shipped. Nothing wrong left the machine.
+            // The process that shows the right code for a while acted before its end, and the right code was sealed,
+            // judged and shipped. Nothing wrong left the machine.
             (BehaviourKind::Dishonest, Some(true)) if behaviour.plain == PlainGateTiming::Later => {
                 self.lucky.push(about.to_owned())
             }
             (BehaviourKind::Dishonest, Some(true)) => {
-                self.broken.push(format!("{about}: shipped, and right: the cheat is none"))
+                self.broken.push(format!("{about}: shipped, and right: this maker does not cheat"))
             }
             (BehaviourKind::Dishonest, None) => {
                 if ended.plain_right && behaviour.plain == PlainGateTiming::AtOnce {
-                    self.broken.push(format!("{about}: its code is right: the cheat is none"));
+                    self.broken.push(format!("{about}: its code is right: this maker does not cheat"));
                 }
             }
         }

@@ -1,9 +1,9 @@
-//! Writes a program's test suite, as its author would or as a cheat would leave it, and its literals in each language.
+//! Writes a program's test suite, as its author or as a cheat would write it, and its literals in each language.
 
 use super::program::{ArgumentType, BuggyProgram, ProgramCase, ProgramLanguage, SuiteRunner};
 use serde_json::Value;
 
-/// What was done to every test but the first.
+/// The change to every test except the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Edit {
     None,
@@ -27,7 +27,7 @@ pub(super) enum Edit {
 /// The whole suite's text.
 pub(super) fn suite(program: &BuggyProgram, edit: Edit) -> String {
     let cases = if edit == Edit::HeldOut { &program.heldout } else { &program.tests };
-    // `only` marks the first test; everything else is done to the others.
+    // `only` marks the first test; every other change is made to the other tests.
     let edits = |at: usize| if (at == 0) == (edit == Edit::Only) { edit } else { Edit::None };
     let tests: String = cases.iter().enumerate().map(|(at, case)| one(program, case, edits(at))).collect();
     let (name, function) = (&program.name, &program.function);
@@ -71,7 +71,7 @@ fn one(program: &BuggyProgram, case: &ProgramCase, edit: Edit) -> String {
     }
 }
 
-/// The call as it stands in a test.
+/// The call as a test contains it.
 pub(super) fn call(program: &BuggyProgram, case: &ProgramCase) -> String {
     let literals: Vec<String> = match program.language {
         ProgramLanguage::Python => case.args.iter().map(python).collect(),
@@ -83,7 +83,7 @@ pub(super) fn call(program: &BuggyProgram, case: &ProgramCase) -> String {
     format!("{}({})", program.function, literals.join(", "))
 }
 
-/// What the test expects: the truth, or whatever comes.
+/// The test's expected value: the right one, or the value that the code returns.
 fn expected(program: &BuggyProgram, case: &ProgramCase, edit: Edit) -> String {
     match (edit, program.language) {
         (Edit::Weakened, _) => call(program, case),

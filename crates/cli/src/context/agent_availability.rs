@@ -1,4 +1,4 @@
-//! The agents of this machine: which programs are there, what each can do, and by what it asks its model.
+//! The agents of this machine: the programs that are installed, their capabilities, and their access to a model.
 
 use super::CommandContext;
 use super::providers::{AgentAccess, ModelAccess};
@@ -10,25 +10,25 @@ use std::path::Path;
 /// One agent that loops can name by a word.
 #[derive(Debug)]
 pub(crate) struct AgentAvailability {
-    /// Its word.
+    /// Its word in loop files.
     pub(crate) agent: AgentUse,
-    /// Its program, if it is there.
+    /// Its program, if installed.
     pub(crate) installed: Option<InstalledAgent>,
-    /// What it can do; known of one that this build drives.
+    /// Its capabilities; `None` for an agent that this build does not drive.
     pub(crate) capabilities: Option<AgentCapabilities>,
-    /// By what it asks its model.
+    /// How it gets access to its model.
     pub(crate) access: AgentAccess,
 }
 
 impl AgentAvailability {
-    /// Whether a loop that names it would run here.
+    /// Whether a loop that names it can run here.
     pub(crate) fn is_usable(&self) -> bool {
         self.capabilities.is_some() && !matches!(self.access, AgentAccess::Missing(_))
     }
 }
 
 impl CommandContext {
-    /// Every agent that has a program of its own, in the order in which one is chosen for a loop that names none.
+    /// Every agent that has its own program, in the order in which a loop that names none chooses.
     pub(crate) fn agent_availability(&self, work_tree: Option<&Path>) -> Result<Vec<AgentAvailability>, CommandError> {
         let (access, path) = (self.model_access()?, self.extra_path(work_tree));
         let candidate = |agent: AgentUse| {

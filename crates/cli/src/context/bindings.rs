@@ -1,5 +1,5 @@
-//! From what a loop declares to what it runs with: agents, human gate, outlet. An agent that cannot be had is a reason for
-//! the round to fail, and is recorded as such.
+//! Turns a loop's declarations into what it runs with: agents, human gate, outlet. An agent that is unavailable makes
+//! the round fail, and the record says so.
 
 use crate::error::CommandError;
 use loopwright::agents::{self, AbsentAgent, Agent, AgentError, CommandAgent, DRIVEN_AGENTS, ScriptedAgent};
@@ -9,7 +9,7 @@ use loopwright_core::spec::{ActionKind, AgentSpec, AgentUse, CheckMode, LoopSpec
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What a loop is bound to, read from its working copy. Programs of agents are looked for on `path`.
+/// The bindings of a loop, read from its working copy. Searches the programs of agents on `path`.
 pub(super) fn bind_loop(spec: &LoopSpec, work_tree: &Path, path: &[PathBuf]) -> Result<LoopBindings, CommandError> {
     let mut makers = chain(spec, Role::Maker, work_tree, path)?;
     if makers.is_empty() {
@@ -18,8 +18,8 @@ pub(super) fn bind_loop(spec: &LoopSpec, work_tree: &Path, path: &[PathBuf]) -> 
     let checkers = match spec.check {
         CheckMode::None => Vec::new(),
         CheckMode::Required => match chain(spec, Role::Checker, work_tree, path)? {
-            // The one default across roles: a checker that the loop does not name is the maker's agents, fresh. Each start
-            // is a process of its own, and a script resumes where the maker stopped.
+            // The one default across roles: a loop that names no checker uses the maker's agents, started fresh. Each
+            // start is its own process, and a script continues where the maker stopped.
             checkers if checkers.is_empty() || spec.chain(Role::Checker) == spec.chain(Role::Maker) => makers.clone(),
             checkers => checkers,
         },
@@ -36,7 +36,7 @@ fn chain(spec: &LoopSpec, role: Role, work_tree: &Path, path: &[PathBuf]) -> Res
 /// Agents in the order in which they are tried.
 type AgentChain = Vec<Arc<dyn Agent>>;
 
-/// What a recorded round is bound to when its agents have gone since.
+/// The bindings of a recorded round whose agents have been removed since.
 pub(super) fn bind_without_agents(spec: &LoopSpec, error: &CommandError) -> LoopBindings {
     let hint = error.hints.first().map_or("", String::as_str);
     let agent: Arc<dyn Agent> = Arc::new(AbsentAgent::new("vanished", &error.text, hint));
@@ -56,7 +56,7 @@ fn agent(spec: &AgentSpec, work_tree: &Path, path: &[PathBuf]) -> Result<Arc<dyn
     }
 }
 
-/// Who plays where nobody was named: the first agent that is on this machine.
+/// The agent for a role that names none: the first one installed on this machine.
 fn first_installed(work_tree: &Path, path: &[PathBuf]) -> Arc<dyn Agent> {
     let found = DRIVEN_AGENTS
         .iter()
@@ -71,7 +71,7 @@ fn scripted(spec: &AgentSpec, work_tree: &Path) -> Result<Arc<dyn Agent>, Comman
     Ok(Arc::new(ScriptedAgent::read(&path).map_err(wrong)?))
 }
 
-/// Where an agent's script is: below `.loopwright/` of the working copy.
+/// The path of an agent's script: below `.loopwright/` of the working copy.
 pub(crate) fn script_path(spec: &AgentSpec, work_tree: &Path) -> Option<PathBuf> {
     Some(work_tree.join(".loopwright").join(spec.script.as_ref()?))
 }
@@ -103,6 +103,6 @@ fn missing_agent(agent: AgentUse, error: &AgentError) -> AbsentAgent {
 
 fn unnamed() -> AbsentAgent {
     let words = DRIVEN_AGENTS.map(AgentUse::word).join(", ");
-    let what = format!("the loop names no maker, and none of {words} is on PATH");
+    let what = format!("the loop names no maker, and PATH has none of these agents: {words}");
     AbsentAgent::new("none", &what, "install one of them, or write `agents: { maker: { use: command, run: [...] } }`")
 }

@@ -1,5 +1,5 @@
-//! The effective configuration: the user's file, the repository's, the environment and the flags, laid over each other in
-//! this order. The keys and their reader are in `core`.
+//! The effective configuration: the user's file, the repository's, the environment and the flags; later ones override
+//! earlier ones. The keys and their reader are in `core`.
 
 use super::{CommandContext, FileProblem, error_from_problems, providers, read_bytes};
 use crate::error::CommandError;
@@ -20,7 +20,7 @@ impl CommandContext {
         self.try_config(work_tree).map_err(|findings| error_from_problems(&findings))
     }
 
-    /// The same, with everything that is wrong for a caller that has more to say.
+    /// As `config`, but returns all problems, for a caller that reports more than these.
     pub(crate) fn try_config(&self, work_tree: Option<&Path>) -> Result<EffectiveConfig, Vec<FileProblem>> {
         let mut findings = Vec::new();
         let user = self.user_config().unwrap_or_else(|found| record_findings(found, &mut findings));
@@ -44,12 +44,12 @@ impl CommandContext {
         Ok(files.merge(env, ConfigOrigin::Environment).merge(flags, ConfigOrigin::Flag))
     }
 
-    /// The user's own file. One that was named has to be there; the usual one may be absent.
+    /// The user's own file. A file that LOOPWRIGHT_CONFIG names must exist; the default one may be absent.
     pub(super) fn user_config(&self) -> Result<ConfigLayer, Vec<FileProblem>> {
         if let Some(named) = &self.env.config {
             let (path, shown) = (self.env.cwd.join(named), named.to_string_lossy());
             let absent =
-                || vec![FileProblem::for_file(shown.clone(), "LOOPWRIGHT_CONFIG names a file that is not there")];
+                || vec![FileProblem::for_file(shown.clone(), "LOOPWRIGHT_CONFIG names a file that does not exist")];
             let read = read_file(&path, &shown).and_then(|read| read.ok_or_else(absent));
             return self.or_last_good(&path, read.and_then(|config| check_config(&shown, config)));
         }
@@ -59,7 +59,7 @@ impl CommandContext {
         self.or_last_good(&path, read.and_then(|config| check_config(&shown, config)))
     }
 
-    /// What was read, or for somebody who goes on for long the last that could be.
+    /// The configuration that was read. If it is broken, a long-running process gets its last good form.
     fn or_last_good(
         &self,
         path: &Path,
@@ -76,15 +76,15 @@ fn check_config(shown: &str, config: ConfigLayer) -> Result<ConfigLayer, Vec<Fil
     providers::check_providers(shown, &config).map(|()| config)
 }
 
-/// The last forms of configuration files that could be used. Somebody is in the middle of writing when one breaks: what
-/// was due meanwhile need not suffer.
+/// The last good forms of configuration files. A file breaks while the user is editing it; loops that are due meanwhile
+/// still run.
 #[derive(Debug, Default)]
 pub(crate) struct LastGoodConfigs(Mutex<HashMap<PathBuf, CachedConfig>>);
 
 #[derive(Debug)]
 struct CachedConfig {
     config: ConfigLayer,
-    /// What is wrong with the file as it is.
+    /// The problem of the file as it is now.
     broken: Option<String>,
 }
 
@@ -108,7 +108,7 @@ impl LastGoodConfigs {
         }
     }
 
-    /// What is wrong with files whose last good form is in use.
+    /// The problems of files whose last good form is in use.
     pub(crate) fn problems(&self) -> Vec<String> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.values().filter_map(|known| known.broken.clone()).collect()
@@ -120,9 +120,9 @@ fn record_findings(found: Vec<FileProblem>, findings: &mut Vec<FileProblem>) -> 
     ConfigLayer::default()
 }
 
-/// A file that everybody with a commit can change says nothing about where state is kept: it must not move the record, and
-/// commands outside the repository would look elsewhere. Nor does it make spend look cheaper, speak for other
-/// repositories, or say where keys are sent.
+/// Any committer can change a repository's file, so it cannot set where state is kept: that would move the record, and
+/// commands outside the repository would use another state directory. Nor can it lower apparent costs, configure other
+/// repositories, or decide where keys are sent.
 fn repository_config(work_tree: &Path) -> Result<ConfigLayer, Vec<FileProblem>> {
     let config = read_file(&work_tree.join(REPOSITORY_FILE), REPOSITORY_FILE)?.unwrap_or_default();
     let findings: Vec<_> = misplaced_keys(&config)
@@ -131,7 +131,7 @@ fn repository_config(work_tree: &Path) -> Result<ConfigLayer, Vec<FileProblem>> 
     if findings.is_empty() { Ok(config) } else { Err(findings) }
 }
 
-/// What stands in a repository's file and may not, with what to do about it.
+/// Keys that are not allowed in a repository's file, each with a hint.
 fn misplaced_keys(config: &ConfigLayer) -> impl Iterator<Item = (String, &'static str)> {
     let place = "put it into your own configuration, or set LOOPWRIGHT_STATE_DIR or LOOPWRIGHT_STORE";
     let own = "put it into your own configuration";
@@ -148,8 +148,12 @@ fn misplaced_keys(config: &ConfigLayer) -> impl Iterator<Item = (String, &'stati
             "`concurrency`: a repository does not decide about others",
             own,
         ),
-        (!config.logins.is_empty(), "`logins`: a repository does not decide who gets your sign-in", own),
-        (!config.webhooks.is_default(), "`webhooks`: a repository does not decide who may start your loops", own),
+        (!config.logins.is_empty(), "`logins`: a repository does not decide which agents get your sign-in", own),
+        (
+            !config.webhooks.is_default(),
+            "`webhooks`: a repository does not decide which senders may start your loops",
+            own,
+        ),
     ];
     rules.into_iter().filter(|(is_said, ..)| *is_said).map(|(_, text, hint)| (text.to_owned(), hint))
 }

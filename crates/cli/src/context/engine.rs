@@ -1,5 +1,5 @@
-//! The engine as the command line uses it: its settings, a store for reading, and an engine that first takes what a dead
-//! one left to its end.
+//! The engine as the command line uses it: its settings, a store for reading, and an engine that first recovers the
+//! rounds that a dead engine left.
 
 use super::bindings;
 use super::{CommandContext, FileProblem, error_from_problems};
@@ -28,7 +28,7 @@ impl RoundBinder for CommandContext {
 }
 
 impl CommandContext {
-    /// What the engine is told. `repo` is where the command works, if it works on one.
+    /// The settings of the engine. `repo` is the repository that the command works on, if any.
     pub(crate) fn settings(&self, repo: Option<&UserRepo>) -> Result<EngineSettings, CommandError> {
         self.settings_at(repo.map(|repo| repo.work_tree.as_path()))
     }
@@ -54,21 +54,22 @@ impl CommandContext {
         Ok(settings)
     }
 
-    /// What this machine can hold, tried where workspaces would be, or for somebody who has none yet, where they might.
+    /// The isolation that this machine supports, probed in the folder of workspaces, or where it would be.
     pub(crate) async fn probe_host(&self) -> HostSupport {
         let state = self.state_dir().ok().map(|(dir, _)| dir).filter(|dir| dir.is_dir());
         boundary::probe(&state.unwrap_or_else(|| PathBuf::from("/tmp"))).await
     }
 
-    /// The store for looking only; also while another process owns it.
+    /// The store, read-only; also while another process owns it.
     pub(crate) async fn open_store_read_only(&self) -> Result<Arc<dyn Store>, CommandError> {
         Ok(Engine::read(&self.settings(None)?).await?)
     }
 
-    /// The engine for a verb that changes something, with what was left by a dead one taken to its end and questions that nobody
-    /// answered in time closed. Every verb that changes something starts here.
+    /// The engine for a verb that changes something. It recovers the rounds that a dead engine left, and closes
+    /// questions that were not answered in time. Every verb that changes something starts here.
     ///
-    /// In a daemon it is the daemon's engine, told what it would be told here; it has recovered before and is not closed.
+    /// In a daemon it is the daemon's engine with the settings of this command; the daemon has recovered before and
+    /// does not close it.
     pub(crate) async fn open_engine(
         &self,
         repo: Option<&UserRepo>,
@@ -77,14 +78,15 @@ impl CommandContext {
         if let CommandHost::Daemon(shared, _) = &self.host {
             return Ok(shared.engine.with_settings(self.settings(repo)?));
         }
-        // From here on agents may run beside us, and this process knows keys. A kernel that says no leaves what was before.
+        // Agents may run beside this process from here on, and it knows keys: make its memory unreadable to them.
+        // If that fails, it stays as it was.
         let _ = loopwright::proc::make_undumpable();
         let engine = Engine::open(self.settings(repo)?).await?;
         self.recover(&engine, cancel).await?;
         Ok(engine)
     }
 
-    /// The request to stop: signals throw it, or whoever typed the command elsewhere.
+    /// The request to stop: triggered by signals, or by the process that sent the command.
     pub(crate) fn cancel(&self, running: &CurrentRound) -> CancelToken {
         match &self.host {
             CommandHost::ThisProcess => signals::cancel_on_signal(running),
@@ -92,7 +94,7 @@ impl CommandContext {
         }
     }
 
-    /// The daemon, where it is the daemon that performs the command.
+    /// The daemon, if the daemon performs the command.
     pub(crate) fn daemon(&self) -> Option<&Daemon> {
         match &self.host {
             CommandHost::ThisProcess => None,
@@ -100,7 +102,7 @@ impl CommandContext {
         }
     }
 
-    /// Whether a command that was typed elsewhere means the state directory and the database that this daemon owns.
+    /// Checks that a command from another process means the state directory and the database that this daemon owns.
     pub(crate) fn ensure_same_state_dir(&self) -> Result<(), CommandError> {
         let CommandHost::Daemon(shared, _) = &self.host else { return Ok(()) };
         let (state, _) = self.state_dir()?;
@@ -113,25 +115,25 @@ impl CommandContext {
             .hint("start it again with the same LOOPWRIGHT_STORE, or use the state directory of the other"))
     }
 
-    /// One round that cannot go on (its repository was deleted, its record is of a later build) is told and left open; it
-    /// must not keep all others from working.
+    /// A round that cannot continue (its repository was deleted, a later build wrote its record) is reported and left
+    /// open, so that it does not block the others.
     pub(crate) async fn recover(&self, engine: &Engine, cancel: &CancelToken) -> Result<(), CommandError> {
         let mut tell = |taken: TakenOverRound| {
             let loop_name = taken.loop_name.as_deref().unwrap_or("a question");
-            // A store that failed has ended the whole before.
+            // A failed store has already ended the whole recovery.
             let _ = self.report_recovered(taken.what.word(), loop_name, &taken.round, taken.ended);
         };
         Ok(engine.take_over(self, cancel, &mut tell).await?)
     }
 
-    /// Ends rounds that were suspended before a moment and that nobody took up again; their work may go then.
+    /// Ends rounds that were suspended before a moment and never resumed; their work may be removed then.
     pub(crate) async fn abandon_suspended_rounds(&self, engine: &Engine, before_ms: i64) -> Result<(), CommandError> {
         for row in engine.forgotten_rounds(before_ms).await? {
             let ended = match self.recorded_bindings(engine, &row.id).await {
                 Ok(bind) => engine.expire_round(&row.id, &bind).await.map(|report| report.outcome),
                 Err(error) => Err(error),
             };
-            self.report_recovered("let go", &row.loop_name, &row.id, ended)?;
+            self.report_recovered("abandoned", &row.loop_name, &row.id, ended)?;
         }
         Ok(())
     }
@@ -146,13 +148,13 @@ impl CommandContext {
         let text = match ended {
             Ok(outcome) => outcome.map_or("running", RoundOutcome::word).to_owned(),
             Err(EngineError::Store(error)) => return Err(error.into()),
-            Err(error) => format!("cannot go on: {}", error_chain(&error)),
+            Err(error) => format!("cannot continue: {}", error_chain(&error)),
         };
         self.out.note(&format!("{what:<9} round {} of {}: {}", safe(id), safe(loop_name), safe(&text)));
         Ok(())
     }
 
-    /// What a recorded round is bound to. An agent that has gone since makes the round fail, not the command.
+    /// The bindings of a recorded round. An agent that was removed since makes the round fail, not the command.
     pub(crate) async fn recorded_bindings(
         &self,
         engine: &Engine,
@@ -162,8 +164,8 @@ impl CommandContext {
         Ok(self.rebind_from_start(engine, &recorded.round.facts().started).1)
     }
 
-    /// The same from its first event, with the engine as it is told for the round's repository. A configuration that is wrong
-    /// by now leaves the engine as it is.
+    /// As `recorded_bindings`, from the round's first event, with the engine's settings for the round's repository. A
+    /// configuration that is broken by now leaves the engine as it is.
     pub(crate) fn rebind_from_start(
         &self,
         engine: &Engine,
@@ -176,8 +178,8 @@ impl CommandContext {
         (told.unwrap_or_else(|_| engine.clone()), bind)
     }
 
-    /// A loop with the configuration's agents in the roles for which it names none, and else with the first agent that is on
-    /// this machine. They become part of the spec, so that the record says who played.
+    /// A loop with the configured agents in the roles for which it names none, else with the first agent installed on
+    /// this machine. They become part of the spec, so that the record names them.
     pub(crate) fn with_configured_agents(
         &self,
         spec: CheckedSpec,
@@ -203,7 +205,7 @@ impl CommandContext {
         })
     }
 
-    /// What a loop is bound to.
+    /// The bindings of a loop.
     pub(crate) fn bindings(
         &self,
         spec: &LoopSpec,
@@ -212,9 +214,9 @@ impl CommandContext {
         bindings::bind_loop(spec, work_tree, &self.extra_path(Some(work_tree)))
     }
 
-    /// Where agents and gates find further programs: the folders of `PATH` that exist, are absolute and lie outside the
-    /// repository, after the system's own. So a toolchain in the user's home works, and a file of the repository is never
-    /// taken for a program of the system.
+    /// The folders where agents and gates find further programs: those of `PATH` that exist, are absolute and lie
+    /// outside the repository, after the system's own. A toolchain in the user's home works, and a file of the
+    /// repository never replaces a program of the system.
     pub(crate) fn extra_path(&self, work_tree: Option<&Path>) -> Vec<PathBuf> {
         let trusted: Vec<_> = std::env::split_paths(loopwright::proc::trusted_path()).collect();
         let outside = |dir: &PathBuf| work_tree.is_none_or(|tree| !real(dir).starts_with(real(tree)));

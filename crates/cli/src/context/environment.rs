@@ -1,11 +1,11 @@
-//! Everything that is read from outside the arguments and the files, read once. Nothing else in the program looks at the
-//! environment, so what a command depends on is listed here.
+//! The inputs of a command besides its arguments and files, read once. No other code reads the environment, so this
+//! file lists everything that a command depends on.
 
 use loopwright::KnownSecrets;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// The variables and the folder a command was started with. Empty variables count as absent.
+/// The environment variables and the current folder of a command. Empty variables count as absent.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CommandEnvironment {
     /// The folder the command was started in.
@@ -16,7 +16,7 @@ pub(crate) struct CommandEnvironment {
     pub(crate) state_dir: Option<PathBuf>,
     /// `LOOPWRIGHT_STORE`: the database when it is not in the state directory.
     pub(crate) store: Option<String>,
-    /// `LOOPWRIGHT_LOG`: how much is told while a round runs (`off`, `info`, `debug`).
+    /// `LOOPWRIGHT_LOG`: how much to log while a round runs (`off`, `info`, `debug`).
     pub(crate) log: Option<String>,
     /// `XDG_CONFIG_HOME`; relative values are ignored, as its specification says.
     pub(crate) xdg_config: Option<PathBuf>,
@@ -26,24 +26,25 @@ pub(crate) struct CommandEnvironment {
     pub(crate) home: Option<PathBuf>,
     /// `PATH`.
     pub(crate) path: OsString,
-    /// Every variable, for the engine to know what may not leave; a name or value that is no text is left out.
+    /// Every variable, so that the engine knows which values may not leave; a name or value that is not UTF-8 is left
+    /// out.
     pub(crate) secrets: KnownSecrets,
     /// `NO_COLOR` is set.
     pub(crate) no_colour: bool,
     /// `TZ`: the zone that a loop without `timezone` means, where it names one of the zone database.
     pub(crate) tz: Option<String>,
-    /// `NOTIFY_SOCKET`: where a manager of services wants to hear how the daemon stands.
+    /// `NOTIFY_SOCKET`: where the service manager expects the daemon's state.
     pub(crate) notify: Option<PathBuf>,
 }
 
 impl CommandEnvironment {
-    /// Reads it.
+    /// Reads the environment of this process.
     pub(crate) fn read() -> Self {
         let path = |name| variable(name).map(PathBuf::from);
         let absolute = |name| path(name).filter(|path| path.is_absolute());
         let text = |name| variable(name).map(|value| value.to_string_lossy().into_owned());
         Self {
-            // A folder that was deleted under us is found out by whoever needs it.
+            // If the folder was deleted, the code that needs it reports that.
             cwd: std::env::current_dir().unwrap_or_else(|_| PathBuf::from(".")),
             config: path("LOOPWRIGHT_CONFIG"),
             state_dir: path("LOOPWRIGHT_STATE_DIR"),
@@ -60,7 +61,7 @@ impl CommandEnvironment {
         }
     }
 
-    /// Where the user's own configuration would be.
+    /// The default path of the user's own configuration.
     pub(crate) fn user_config(&self) -> Option<PathBuf> {
         let folder = self.xdg_config.clone().or_else(|| Some(self.home.as_ref()?.join(".config")));
         Some(folder?.join("loopwright").join("config.yaml"))

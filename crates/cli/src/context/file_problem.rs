@@ -1,34 +1,34 @@
-//! Something wrong with a file that people write, from whatever reader found it: one shape for screens and for JSON.
+//! A problem in a file that people write, from any reader: one shape for terminals and for JSON.
 
 use crate::error::{CommandError, ErrorDetail, with_count};
 use loopwright_core::spec::SpecProblem;
 use serde::Serialize;
 
-/// One thing that is wrong, and where.
+/// One problem and its location.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct FileProblem {
     /// The file from the root of the working copy.
     pub(crate) file: String,
-    /// Line from 1; none when the whole file is meant.
+    /// Line from 1; `None` when the whole file is meant.
     pub(crate) line: Option<u32>,
     /// Column from 1.
     pub(crate) column: Option<u32>,
-    /// What is wrong.
+    /// The problem.
     pub(crate) text: String,
-    /// What to do about it.
+    /// The fix.
     pub(crate) hint: Option<String>,
-    /// How it is shown to people, with the line and a caret where there is one.
+    /// The text for people, with the line and a caret if there is one.
     #[serde(skip)]
     shown: Option<String>,
 }
 
 impl FileProblem {
-    /// Something wrong with a file as a whole.
+    /// A problem of a file as a whole.
     pub(crate) fn for_file(file: impl Into<String>, text: impl Into<String>) -> Self {
         Self { file: file.into(), line: None, column: None, text: text.into(), hint: None, shown: None }
     }
 
-    /// At the first place of the file that says `word`, where there is one.
+    /// Sets the location to the first occurrence of `word` in the file, if there is one.
     pub(crate) fn located_at(self, text: &str, word: &str) -> Self {
         let found =
             text.lines().enumerate().find_map(|(at, line)| Some((at, line[..line.find(word)?].chars().count())));
@@ -39,18 +39,18 @@ impl FileProblem {
         }
     }
 
-    /// With a way out.
+    /// Adds a hint.
     pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// In one line.
+    /// The problem in one line.
     pub(crate) fn one_line(&self) -> String {
         let line = self.line.map_or(String::new(), |line| format!(":{line}"));
         format!("{}{line}: {}", self.file, self.text)
     }
 
-    /// For people.
+    /// The problem for people.
     pub(crate) fn render(&self) -> String {
         if let Some(shown) = &self.shown {
             return shown.clone();
@@ -71,7 +71,7 @@ impl From<SpecProblem> for FileProblem {
     }
 }
 
-/// One error for everything that was found.
+/// One error for all problems.
 pub(crate) fn error_from_problems(findings: &[FileProblem]) -> CommandError {
     let mut files: Vec<_> = findings.iter().map(|finding| finding.file.as_str()).collect();
     files.sort_unstable();

@@ -1,5 +1,5 @@
-//! Every repository that a daemon looks after: the one around us or named by a flag, and those of the user's configuration.
-//! What its loops are is read by whoever asks.
+//! Every repository that a daemon manages: the one around the current folder or named by a flag, and those of the
+//! user's configuration. Callers read the loops.
 
 use super::{CheckedLoopFile, CommandContext, RepoLoops};
 use crate::error::{CommandError, CommandErrorKind, error_chain};
@@ -9,41 +9,41 @@ use loopwright_core::dispatch::LoopEntry;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What there is to look after.
+/// The repositories to manage.
 pub(crate) struct FleetScan {
     pub(crate) repos: Vec<FleetRepo>,
     pub(crate) missing: Vec<MissingRepo>,
 }
 
-/// A repository that cannot be had.
+/// A repository that is unavailable.
 pub(crate) struct MissingRepo {
-    /// Where it was looked for.
+    /// The path where it was expected.
     pub(crate) place: PathBuf,
-    /// Why.
+    /// The reason.
     pub(crate) reason: String,
     pub(crate) absence: RepoAbsence,
 }
 
-/// How a repository is not to be had.
+/// The kind of absence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RepoAbsence {
-    /// It is not there any more.
+    /// It no longer exists.
     Gone,
-    /// Something is there that cannot be read, for now.
+    /// It exists but cannot be read at the moment.
     Unreadable,
 }
 
-/// A repository to look after.
+/// A repository to manage.
 pub(crate) struct FleetRepo {
     pub(crate) repo: UserRepo,
-    /// Where it was looked for: its working copy, or a folder inside.
+    /// The path where it was found: its working copy, or a folder inside.
     pub(crate) place: PathBuf,
-    /// Only these of its loops; all, when there is none.
+    /// Only these of its loops; all if empty.
     pub(crate) only: Vec<String>,
 }
 
 impl FleetRepo {
-    /// The loop files of the repository that are looked after, and everything that is wrong with the others.
+    /// The managed loop files of the repository, and all problems of the others.
     pub(crate) fn read_loops(&self, cx: &CommandContext) -> Result<RepoLoops, CommandError> {
         let mut loops = cx.loops(&self.repo)?;
         loops.loops.retain(|file| self.only.is_empty() || self.only.contains(&file.spec.name));
@@ -52,7 +52,7 @@ impl FleetRepo {
 }
 
 impl CommandContext {
-    /// The repositories, and why others cannot be had.
+    /// The repositories, and those that are unavailable.
     pub(crate) async fn scan_fleet(&self) -> Result<FleetScan, CommandError> {
         let (mut wanted, mut missing) = (Vec::new(), Vec::new());
         let place = self.repo_search_path();
@@ -60,7 +60,7 @@ impl CommandContext {
             Ok(repo) => wanted.push(FleetRepo { repo, place, only: Vec::new() }),
             Err(error) if error.kind == CommandErrorKind::Invalid && !self.has_explicit_repo() => {
                 match classify_absence(&place) {
-                    // Nobody said that there is one.
+                    // No flag or file named this repository.
                     RepoAbsence::Gone => {}
                     how => missing.push(MissingRepo { place, reason: error.text, absence: how }),
                 }
@@ -90,7 +90,7 @@ impl CommandContext {
         }
     }
 
-    /// What the dispatcher would know of all their loops; files that cannot be used are left out.
+    /// The entries of all their loops, as for the dispatcher; unusable files are left out.
     pub(crate) async fn loop_entries(&self) -> Result<Vec<LoopEntry>, CommandError> {
         let FleetScan { repos: wanted, .. } = self.scan_fleet().await?;
         let mut entries = Vec::new();
@@ -102,7 +102,7 @@ impl CommandContext {
         Ok(entries)
     }
 
-    /// The same of one loop.
+    /// The entry of one loop.
     pub(crate) fn loop_entry(&self, repo: &UserRepo, file: &CheckedLoopFile) -> Result<LoopEntry, CommandError> {
         LoopEntry::from_spec(&file.spec, &repo.id, &self.system_zone()).map_err(|problem| {
             CommandError::new(CommandErrorKind::Invalid, format!("{}: {problem}", file.file)).hint(problem.hint)
@@ -110,8 +110,8 @@ impl CommandContext {
     }
 }
 
-/// How a repository is absent that git does not find at a place: only a folder that is not there, or a `.git` that is nowhere
-/// around it, is gone. Everything else may be better soon.
+/// Classifies a repository that git does not find at a place. It is gone only if the folder does not exist, or if no
+/// folder around it has a `.git`. Every other trouble may be temporary.
 fn classify_absence(place: &Path) -> RepoAbsence {
     let is_not_there = |found: io::Result<_>| {
         let kinds = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
@@ -127,7 +127,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn only_what_is_not_there_is_gone() {
+    fn only_a_missing_folder_or_git_directory_is_gone() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let place = |name: &str| dir.path().join(name);
         assert_eq!(classify_absence(&place("nowhere")), RepoAbsence::Gone);
@@ -137,10 +137,10 @@ mod tests {
         assert_eq!(
             classify_absence(&place("plain/inside")),
             RepoAbsence::Unreadable,
-            "git says no, and something is there"
+            "git does not accept it, and something is there"
         );
         symlink("round", place("round")).expect("a link");
-        assert_eq!(classify_absence(&place("round")), RepoAbsence::Unreadable, "the system says neither yes nor no");
+        assert_eq!(classify_absence(&place("round")), RepoAbsence::Unreadable, "the system cannot resolve it");
         std::fs::create_dir(place("bent")).expect("a folder");
         symlink(".git", place("bent/.git")).expect("a link");
         assert_eq!(classify_absence(&place("bent")), RepoAbsence::Unreadable);

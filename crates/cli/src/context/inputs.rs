@@ -1,5 +1,5 @@
 //! Files besides the spec that a round depends on, by content hash, for the record: its loop file, the repository's
-//! configuration, scripts, skills and own words for roles.
+//! configuration, scripts, skills and prompts.
 
 use super::config::REPOSITORY_FILE;
 use super::{CheckedLoopFile, prompts, read_bytes, script_path};
@@ -7,7 +7,7 @@ use loopwright::git::UserRepo;
 use loopwright_core::spec::AgentSpec;
 use std::path::PathBuf;
 
-/// The path and hash of each that is there; one that should be and cannot be read has been objected to before.
+/// The path and hash of each file that exists; the preflight has already reported a missing or unreadable one.
 pub(crate) fn hash_inputs(repo: &UserRepo, file: &CheckedLoopFile) -> Vec<(String, String)> {
     let tree = &repo.work_tree;
     let agents = file.spec.agents.values().flat_map(AgentSpec::chain);

@@ -5,7 +5,7 @@ use crate::error::CommandError;
 use loopwright_core::dispatch::ConcurrencyLimits;
 
 impl CommandContext {
-    /// What the user's configuration says, with defaults for what it does not.
+    /// The limits of the user's configuration, with defaults.
     pub(crate) fn limits(&self) -> Result<ConcurrencyLimits, CommandError> {
         let said = self.config(None)?.config().concurrency.clone();
         let number = |number: Option<u32>, otherwise: usize| number.map_or(otherwise, |number| number as usize);

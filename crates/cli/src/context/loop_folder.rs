@@ -1,5 +1,5 @@
-//! The folder of a working copy's loop files, held open: each file is found by its name alone, and what is read is what was
-//! listed. What the files say is not looked at here.
+//! The folder of a working copy's loop files, held open: each file is found by its name alone, and the file that is
+//! read is the one that was listed. This module does not parse the files.
 
 use super::repo_loops::LOOPS_FOLDER;
 use crate::error::CommandError;
@@ -12,10 +12,10 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-/// How loop files end.
+/// The file extensions of loop files.
 const ENDINGS: [&str; 4] = ["md", "yaml", "yml", "json"];
 
-/// No loop file is read further than this; the reader's own limit is below it and makes the message.
+/// The most bytes read of a loop file; the parser's own limit is lower and makes the message.
 const BYTES_MAX: usize = 4 << 20;
 
 /// More files than this are a mistake, and would make every command slow.
@@ -24,13 +24,13 @@ const FILES_MAX: usize = 20_000;
 /// The folder, and the names of its loop files in order.
 #[derive(Debug)]
 pub(crate) struct LoopFolder {
-    /// None where there is no folder, and so no files.
+    /// `None` if there is no folder, and so no files.
     place: Option<OwnedFd>,
     names: Vec<OsString>,
 }
 
 impl LoopFolder {
-    /// That of a working copy. A repository without the folder has no loops.
+    /// Opens the folder of a working copy. A repository without the folder has no loops.
     pub(crate) fn open(work_tree: &Path) -> Result<Self, CommandError> {
         let path = work_tree.join(LOOPS_FOLDER);
         let failed = |error: Errno| CommandError::failed(format!("list `{}`: {error}", path.display()));
@@ -75,12 +75,12 @@ fn is_loop_file(name: &OsStr) -> bool {
     !is_hidden && Path::new(name).extension().is_some_and(|ending| ENDINGS.iter().any(|known| ending == *known))
 }
 
-/// Without waiting for a writer; that it is a pipe is found right after.
+/// Does not wait for a writer; a pipe is detected right after.
 fn plain() -> OFlags {
     OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC
 }
 
-/// Reads a file that people wrote, and only a plain one: a pipe or a device would keep us waiting for ever.
+/// Reads a plain file that people wrote; a pipe or a device would block forever.
 pub(crate) fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
     read(File::from(rustix::fs::open(path, plain(), Mode::empty())?))
 }
@@ -91,11 +91,11 @@ fn read(mut file: File) -> io::Result<Vec<u8>> {
         return Err(io::Error::other("not a plain file"));
     }
     let length = usize::try_from(about.st_size).unwrap_or(0).min(BYTES_MAX);
-    // One more than there is, so that the end is seen with the first look.
+    // One byte more than the reported length, so that the first read sees the end.
     let mut bytes = vec![0; length + 1];
     let mut filled = file.read(&mut bytes)?;
     if filled != length || length == 0 {
-        // It is another file than it was said to be, and is read to its end, wherever that is.
+        // The file is larger than its reported length and is read to its end.
         bytes.truncate(filled);
         file.take((BYTES_MAX + 1 - filled) as u64).read_to_end(&mut bytes)?;
         filled = bytes.len();
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_read_whole_whatever_their_size_is_said_to_be() {
+    fn files_are_read_whole_whatever_size_is_reported() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let path = dir.path().join("a");
         for length in [0, 1, 300, 70_000, BYTES_MAX, BYTES_MAX + 1] {
@@ -119,7 +119,7 @@ mod tests {
         }
         std::fs::write(&path, vec![b'x'; BYTES_MAX + 9]).expect("it can be written");
         assert_eq!(read_bytes(&path).expect("it is there").len(), BYTES_MAX + 1, "no further than the limit");
-        // The kernel says of these that they are empty.
+        // The kernel reports a length of zero for these.
         assert!(!read_bytes(Path::new("/proc/self/status")).expect("it is there").is_empty());
         assert!(read_bytes(Path::new("/dev/zero")).is_err() && read_bytes(dir.path()).is_err());
     }

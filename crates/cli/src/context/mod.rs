@@ -1,5 +1,5 @@
-//! What a command works on: the environment, the repository, the state directory, the loops. Everything is found here and
-//! handed down; verbs look nothing up by themselves.
+//! The things a command works on: the environment, the repository, the state directory, the loops. This module finds
+//! everything and passes it down; verbs look nothing up themselves.
 
 mod agent_availability;
 mod bindings;
@@ -41,7 +41,7 @@ use loopwright::seam::Seam;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Everything a verb is given besides its own arguments.
+/// Everything a verb receives besides its own arguments.
 #[derive(Debug)]
 pub(crate) struct CommandContext {
     /// The variables the command was started with.
@@ -53,12 +53,12 @@ pub(crate) struct CommandContext {
     host: CommandHost,
     /// The operating system's user who gave the command.
     uid: u32,
-    /// Set for somebody who goes on for long.
+    /// Set for a long-running process.
     last_good: Option<Arc<LastGoodConfigs>>,
 }
 
 impl CommandContext {
-    /// Puts it together from the environment and the flags that every verb has.
+    /// Builds the context from the environment and the flags that every verb has.
     pub(crate) fn new(env: CommandEnvironment, flags: GlobalFlags) -> Self {
         let (form, colour) = format_and_colour(&env, &flags);
         Self {
@@ -72,7 +72,7 @@ impl CommandContext {
         }
     }
 
-    /// The same for a command that another process sent, and that is performed here. The kernel says whose process it is.
+    /// The context of a command that another process sent and that runs here. The kernel reports that process's user.
     pub(crate) fn for_daemon(
         env: CommandEnvironment,
         flags: GlobalFlags,
@@ -92,9 +92,9 @@ impl CommandContext {
         }
     }
 
-    /// The same command about another repository and state directory.
+    /// The context of the same command for another repository and state directory.
     pub(crate) fn with_repo_and_state(&self, repo: &Path, state: &Path) -> Self {
-        // The user's own configuration has no say there.
+        // The user's own configuration does not apply there.
         let env = CommandEnvironment { config: None, store: None, xdg_config: None, home: None, ..self.env.clone() };
         let (repo, state) = (Some(repo.to_owned()), Some(state.to_owned()));
         Self {
@@ -108,19 +108,19 @@ impl CommandContext {
         }
     }
 
-    /// The same context with a printer of its own, for something that outlives the command that made it.
+    /// The same context with its own printer, for a task that outlives the command that made it.
     pub(crate) fn duplicate(&self) -> Self {
         let (repo, state, hands) = (self.repo.clone(), self.state.clone(), self.host.clone());
         let (uid, last_good) = (self.uid, self.last_good.clone());
         Self { env: self.env.clone(), out: self.out.duplicate(), repo, state, host: hands, uid, last_good }
     }
 
-    /// The same for somebody who goes on for long: a configuration that breaks keeps its last good form.
+    /// The same context for a long-running process: a configuration that breaks keeps its last good form.
     pub(crate) fn with_config_fallback(self) -> Self {
         Self { last_good: Some(Arc::default()), ..self }
     }
 
-    /// What is wrong with the files of the configuration whose last good form is in use.
+    /// The problems of configuration files whose last good form is in use.
     pub(crate) fn config_problems(&self) -> Vec<String> {
         self.last_good.as_ref().map(|last_good| last_good.problems()).unwrap_or_default()
     }
@@ -135,7 +135,7 @@ impl CommandContext {
         if whole.is_absolute() { Ok(whole) } else { Err(format!("`{path}` is not an absolute path")) }
     }
 
-    /// The git door.
+    /// The constructor of all git commands.
     pub(crate) fn git(&self) -> Git {
         Git::new(Seam::none())
     }
@@ -149,12 +149,12 @@ impl CommandContext {
         })
     }
 
-    /// Where that repository is looked for.
+    /// The folder where the search for that repository starts.
     fn repo_search_path(&self) -> PathBuf {
         self.repo.as_ref().map_or_else(|| self.env.cwd.clone(), |named| self.env.cwd.join(named))
     }
 
-    /// Whether the repository was named, as opposed to found.
+    /// Whether a flag named the repository.
     pub(crate) fn has_explicit_repo(&self) -> bool {
         self.repo.is_some()
     }
@@ -164,7 +164,7 @@ impl CommandContext {
         RepoLoops::read(&repo.work_tree)
     }
 
-    /// The state directory and what named it.
+    /// The state directory and its source.
     pub(crate) fn state_dir(&self) -> Result<(PathBuf, &'static str), CommandError> {
         self.explicit_state_dir().map_or_else(
             || {
@@ -176,28 +176,28 @@ impl CommandContext {
         )
     }
 
-    /// The same for a command that has to work whatever else does not: of a configuration that cannot be read, the one line
-    /// counts that says where state is.
+    /// The state directory for a command that has to work with a broken configuration: if the file cannot be read, the
+    /// one line with `state_dir` still counts.
     pub(crate) fn state_dir_with_broken_config(&self) -> Result<PathBuf, CommandError> {
         let found = self.state_dir().or_else(|_| self.default_state_dir(self.broken_config_state()));
         found.map(|(dir, _)| dir)
     }
 
-    /// What a flag or a variable says.
+    /// The state directory of a flag or a variable.
     fn explicit_state_dir(&self) -> Option<(PathBuf, &'static str)> {
         let named = self.state.clone().map(|dir| (dir, "--state"));
         let named = named.or_else(|| Some((self.env.state_dir.clone()?, "LOOPWRIGHT_STATE_DIR")));
         named.map(|(dir, origin)| (self.env.cwd.join(dir), origin))
     }
 
-    /// What the user's own configuration says, else the usual place.
+    /// The state directory of the user's own configuration, else the default one.
     fn default_state_dir(&self, own: Option<PathBuf>) -> Result<(PathBuf, &'static str), CommandError> {
         let env = &self.env;
         let named = own.map(|dir| (dir, "user configuration"));
         let named = named.or_else(|| Some((env.xdg_state.as_ref()?.join("loopwright"), "XDG_STATE_HOME")));
         let named = named.or_else(|| Some((env.home.as_ref()?.join(".local/state/loopwright"), "default")));
         let (dir, origin) = named.ok_or_else(|| {
-            CommandError::invalid("there is no place for state: HOME is not set")
+            CommandError::invalid("there is no default state directory: HOME is not set")
                 .hint("set LOOPWRIGHT_STATE_DIR, or use --state DIR")
         })?;
         if dir.is_absolute() {
@@ -215,7 +215,7 @@ impl CommandContext {
         Some(PathBuf::from(said))
     }
 
-    /// How much is told while a round runs.
+    /// How much to log while a round runs.
     pub(crate) fn progress_detail(&self) -> Result<ProgressDetail, CommandError> {
         let word = self.env.log.as_deref();
         ProgressDetail::parse(word).ok_or_else(|| {

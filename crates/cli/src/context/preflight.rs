@@ -1,4 +1,5 @@
-//! What a loop needs around it besides a well-formed file: scripts, skills, a forge this build has, gate scripts in base.
+//! The requirements of a loop besides a well-formed file: scripts, skills, a forge that this build has, gate scripts in
+//! base.
 
 use super::{CheckedLoopFile, CommandContext, FileProblem, bindings, prompts};
 use crate::error::CommandError;
@@ -14,12 +15,12 @@ use loopwright_core::spec::{AgentUse, LoopSpec, Role, SandboxMode};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// What stands against running a loop, and what is worth knowing before.
+/// The reasons against running a loop, and notes for the user.
 #[derive(Debug, Default)]
 pub(crate) struct LoopPreflight {
-    /// Reasons not to run it.
+    /// The reasons not to run it.
     pub(crate) problems: Vec<FileProblem>,
-    /// What will go wrong on this machine only.
+    /// Problems on this machine only.
     pub(crate) notes: Vec<String>,
 }
 
@@ -45,7 +46,7 @@ impl BaseFiles {
 }
 
 impl CommandContext {
-    /// Everything that stands against running a loop, all at once.
+    /// All reasons against running a loop, at once.
     pub(crate) async fn preflight(
         &self,
         repo: &UserRepo,
@@ -54,7 +55,7 @@ impl CommandContext {
         self.objections_with(repo, file, &mut BaseFiles::default()).await
     }
 
-    /// The same for one of many loops.
+    /// As `preflight`, for one of many loops.
     pub(crate) async fn objections_with(
         &self,
         repo: &UserRepo,
@@ -72,7 +73,7 @@ impl CommandContext {
         Ok(found)
     }
 
-    /// Paths outside the repository that are missing, or that may not be shown to those who would see them.
+    /// Paths outside the repository that are missing, or that a role may not see.
     fn check_outside_paths(
         &self,
         repo: &UserRepo,
@@ -103,7 +104,8 @@ impl CommandContext {
         Ok(())
     }
 
-    /// Programs of agents that a round would not find. Only noted: they may come with `setup`, or be on another machine.
+    /// Programs of agents that a round would not find. These are only notes: `setup` may install them, or another
+    /// machine may have them.
     async fn check_agent_programs(
         &self,
         repo: &UserRepo,
@@ -132,7 +134,7 @@ impl CommandContext {
             inside if program.contains('/') && !program.starts_with('/') => (!paths.contains(inside)).then(|| {
                 format!("agent of the {role}: `{program}` is not committed, and a round works on a copy of the commit")
             }),
-            // An absolute name stays itself, whatever it is joined to.
+            // Joining to an absolute name yields that name.
             name => (!folders.iter().any(|folder| folder.join(name).is_file()))
                 .then(|| format!("agent of the {role}: `{program}` is not installed on this machine")),
         };
@@ -145,7 +147,7 @@ impl CommandContext {
         system.chain(self.extra_path(Some(work_tree))).collect()
     }
 
-    /// Gate scripts come from base, so one that base does not have can never run.
+    /// Gate scripts come from base, so a script that base does not have can never run.
     async fn check_gate_programs(
         &self,
         repo: &UserRepo,

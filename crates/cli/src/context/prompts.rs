@@ -1,11 +1,11 @@
-//! A repository's own words for roles: `.loopwright/prompts/maker.md` and `checker.md` of the working copy. The engine reads
-//! them when it writes a brief; here is only said which there are and whether they can be used.
+//! A repository's own prompts for roles: `.loopwright/prompts/maker.md` and `checker.md` of the working copy. The
+//! engine reads them when it writes a brief; this module only lists and checks them.
 
 use super::{FileProblem, read_bytes};
 use loopwright_core::prompt::{BriefText, OWN_MAX};
 use std::path::Path;
 
-/// Where a repository keeps them.
+/// The folder of a repository's prompts.
 const FOLDER: &str = ".loopwright/prompts";
 
 /// The texts that a repository may replace, each with its file.
@@ -20,13 +20,13 @@ pub(crate) fn replacement_file(text: BriefText, work_tree: &Path) -> Option<Stri
     work_tree.join(&file).is_file().then_some(file)
 }
 
-/// What loops are told of before they run.
+/// Notes about replaced prompts, shown before a loop runs.
 pub(super) fn prompt_notes(work_tree: &Path) -> Vec<String> {
     let own = replaceable_texts().filter_map(|(text, _)| Some((text.name(), replacement_file(text, work_tree)?)));
-    own.map(|(role, file)| format!("the {role} is told what {file} says, instead of the built-in words")).collect()
+    own.map(|(role, file)| format!("the {role} gets the text of {file} instead of the built-in prompt")).collect()
 }
 
-/// What is wrong with a repository's own words.
+/// The problems of a repository's own prompts.
 pub(crate) fn check_prompts(work_tree: &Path) -> Vec<FileProblem> {
     let entries = std::fs::read_dir(work_tree.join(FOLDER)).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
@@ -47,9 +47,7 @@ fn check_prompt(file: &str, work_tree: &Path) -> Option<FileProblem> {
         }
         Ok(bytes) => match String::from_utf8(bytes) {
             Ok(text) if !text.trim().is_empty() => None,
-            Ok(_) => Some(
-                FileProblem::for_file(file, "it says nothing").with_hint("remove it: the built-in words are then used"),
-            ),
+            Ok(_) => Some(FileProblem::for_file(file, "it is empty").with_hint("remove it to use the built-in prompt")),
             Err(error) => Some(FileProblem::for_file(file, format!("not UTF-8: {error}"))),
         },
     }

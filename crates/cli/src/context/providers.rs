@@ -1,6 +1,6 @@
-//! Model providers with their keys, and agents' own sign-ins, as this user has them: found in the variables and files that
-//! the configuration names. A key goes into the engine's egress proxy and among the values that nobody may keep or send, and
-//! nowhere else; what can be shown is only where it comes from.
+//! Model providers with their keys, and agents' own sign-ins, as this user has them: found in the variables and files
+//! that the configuration names. A key goes only to the engine's egress proxy and to the list of values that no record
+//! or message may contain. Users see only its source.
 
 use super::{CommandContext, FileProblem, read_bytes};
 use crate::error::CommandError;
@@ -12,19 +12,19 @@ use loopwright_core::config::{ConfigLayer, EffectiveConfig, KeySource, ProviderC
 use loopwright_core::network::PathMatch;
 use loopwright_core::spec::{AgentSpec, LoopSpec, Role};
 
-/// The largest file that is taken for a key.
+/// The largest key file that is read.
 const KEY_FILE_MAX: usize = 16 << 10;
 
-/// One provider that the configuration knows, and whether its key is there.
+/// One configured provider, and whether its key exists.
 #[derive(Debug)]
 pub(crate) struct ProviderKeyStatus {
     /// Its name.
     pub(crate) name: String,
-    /// Where its key was found, or why it was not. Never the key.
+    /// The source of its key, or why there is none. Never the key.
     pub(crate) key_source: Result<String, String>,
 }
 
-/// What this user's agents can ask for models with.
+/// The access to models that this user's agents have.
 #[derive(Debug, Default)]
 pub(crate) struct ModelAccess {
     /// Every provider of the configuration.
@@ -33,21 +33,21 @@ pub(crate) struct ModelAccess {
     pub(crate) logins: Vec<AgentLogin>,
 }
 
-/// Whether an agent can ask its model, and by what.
+/// Whether an agent has access to its model, and how.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum AgentAccess {
-    /// It needs none, or knows itself what it needs.
+    /// It needs none, or manages its own access.
     NotNeeded,
-    /// By a key: the provider, and where the key comes from.
+    /// With a key: the provider, and the source of the key.
     Key(String, String),
-    /// By its own sign-in.
+    /// With its own sign-in.
     Login,
-    /// By nothing; what to do about it.
+    /// It has none; the text says how to fix that.
     Missing(String),
 }
 
 impl ModelAccess {
-    /// How an agent stands.
+    /// The access of one agent.
     pub(crate) fn for_agent(&self, agent: &AgentSpec) -> AgentAccess {
         let asks = ProviderChoice::for_spec(agent);
         let usable: Vec<&ProviderKeyStatus> = self.providers.iter().filter(|known| known.key_source.is_ok()).collect();
@@ -55,7 +55,7 @@ impl ModelAccess {
         if asks.is_unmet_by(&names) {
             return match self.logins.iter().find(|login| login.agent() == agent.agent) {
                 Some(login) if login.exists() => AgentAccess::Login,
-                Some(login) => AgentAccess::Missing(format!("sign in with `{}` once, by hand", login.agent().word())),
+                Some(login) => AgentAccess::Missing(format!("sign in with `{}` once", login.agent().word())),
                 None => AgentAccess::Missing(asks.remedy()),
             };
         }
@@ -71,7 +71,7 @@ impl ModelAccess {
         }
     }
 
-    /// What the agents of a loop lack on this machine, for people.
+    /// The model access that the agents of a loop lack on this machine, for people.
     pub(crate) fn notes(&self, spec: &LoopSpec) -> Vec<String> {
         let roles = [Role::Maker, Role::Checker].into_iter().filter(|role| spec.agents.contains_key(role));
         let agents = roles.flat_map(|role| spec.chain(role).into_iter().map(move |agent| (role, agent)));
@@ -99,7 +99,7 @@ impl ModelAccess {
 }
 
 impl CommandContext {
-    /// What this user's agents can ask for models with. Reads keys to see whether they can be used, and forgets them.
+    /// The access to models that this user's agents have. Reads keys to see whether they are usable, and drops them.
     pub(crate) fn model_access(&self) -> Result<ModelAccess, CommandError> {
         let effective = self.config(None)?;
         let known = effective.providers().into_iter().map(|(name, config)| {
@@ -109,8 +109,8 @@ impl CommandContext {
         Ok(ModelAccess { providers: known.collect(), logins: self.logins(&effective) })
     }
 
-    /// Hands providers and sign-ins to the engine: those whose keys are there. A provider that is asked for and cannot be
-    /// used is found missing when a loop needs it, not before.
+    /// Passes the providers and sign-ins whose keys exist to the engine. A provider that is missing is reported when a
+    /// loop needs it, not before.
     pub(super) fn add_providers(&self, effective: &EffectiveConfig, settings: &mut EngineSettings) {
         for (name, config) in effective.providers() {
             let Ok((key, _)) = self.key(&config) else { continue };
@@ -135,12 +135,12 @@ impl CommandContext {
         effective.config().logins.iter().filter_map(|agent| AgentLogin::locate(*agent, home)).collect()
     }
 
-    /// A key and where it comes from, or why there is none.
+    /// A key and its source, or why there is none.
     fn key(&self, config: &ProviderConfig) -> Result<(String, String), String> {
         self.read_secret(&config.key)
     }
 
-    /// What stands at a place that the configuration names, and the place; or why there is nothing.
+    /// The secret at a place that the configuration names, and the place; or why there is none.
     pub(super) fn read_secret(&self, source: &KeySource) -> Result<(String, String), String> {
         match source {
             KeySource::Env(names) => {
@@ -151,7 +151,7 @@ impl CommandContext {
             KeySource::File(path) => {
                 let bytes = read_bytes(&self.user_path(path)?).map_err(|error| format!("read `{path}`: {error}"))?;
                 let text = String::from_utf8(bytes).ok().filter(|text| text.len() <= KEY_FILE_MAX);
-                Ok((text.ok_or_else(|| format!("`{path}` holds no key"))?, path.clone()))
+                Ok((text.ok_or_else(|| format!("`{path}` contains no key"))?, path.clone()))
             }
         }
     }
@@ -167,7 +167,7 @@ fn usable(name: &str, config: &ProviderConfig, key: &str) -> Result<ModelProvide
     Ok(provider.with_paths(config.paths.iter().map(paths).collect()))
 }
 
-/// What is wrong with the providers of a user's file, whatever their keys.
+/// The problems of the providers in a user's file, apart from their keys.
 pub(super) fn check_providers(file: &str, config: &ConfigLayer) -> Result<(), Vec<FileProblem>> {
     let mut findings = Vec::new();
     for (name, provider) in &config.providers {

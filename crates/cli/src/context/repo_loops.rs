@@ -7,10 +7,10 @@ use loopwright_core::spec::{CheckedSpec, read_loop_file};
 use std::ffi::OsStr;
 use std::path::Path;
 
-/// Where loop files are, from the root of the working copy.
+/// The folder of loop files, from the root of the working copy.
 pub(crate) const LOOPS_FOLDER: &str = ".loopwright/loops";
 
-/// A loop file that was read well.
+/// A loop file without problems.
 #[derive(Debug, Clone)]
 pub(crate) struct CheckedLoopFile {
     /// Its path from the root of the working copy, for people.
@@ -19,12 +19,12 @@ pub(crate) struct CheckedLoopFile {
     pub(crate) spec: CheckedSpec,
 }
 
-/// What is in the folder of loops.
+/// The contents of the folder of loops.
 #[derive(Debug, Default)]
 pub(crate) struct RepoLoops {
     /// The loops that can be used, by name.
     pub(crate) loops: Vec<CheckedLoopFile>,
-    /// Everything that is wrong with the others.
+    /// All problems of the others.
     pub(crate) problems: Vec<FileProblem>,
 }
 
@@ -66,7 +66,7 @@ impl RepoLoops {
     }
 
     fn unknown(&self, name: &str) -> CommandError {
-        // A broken file that is called like the loop is probably the one that was meant.
+        // A broken file with the loop's name is probably the one that was meant.
         let stem = |finding: &&FileProblem| Path::new(&finding.file).file_stem().is_some_and(|stem| stem == name);
         let own: Vec<_> = self.problems.iter().filter(stem).cloned().collect();
         if !own.is_empty() {
@@ -118,7 +118,7 @@ pub(crate) fn in_parallel<T: Sync, R: Send>(all: &[T], each: impl Fn(&T) -> Opti
 }
 
 fn duplicate_name_problem(other: &CheckedLoopFile, one: &CheckedLoopFile) -> FileProblem {
-    let text = format!("the name `{}` is taken by {} as well", one.spec.name, other.file);
+    let text = format!("the name `{}` is also used by {}", one.spec.name, other.file);
     FileProblem::for_file(&one.file, text).with_hint("give one of the two another `name:`")
 }
 

@@ -1,4 +1,4 @@
-//! The operating system's user behind a command. The environment has no say in it: anybody can set `USER`.
+//! The operating system's user behind a command. The environment does not count: any process can set `USER`.
 
 use super::read_bytes;
 use loopwright::Actor;
@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_without_an_entry_goes_by_its_number() {
+    fn a_user_without_an_entry_is_named_by_its_number() {
         assert_eq!(actor(u32::MAX - 7).name(), format!("uid:{}", u32::MAX - 7));
     }
 }

@@ -1,5 +1,5 @@
-//! Inbound webhooks as this user has them: secrets are read here from where the configuration says they are, and go to the
-//! listener and among the values that nobody may keep or send, and nowhere else.
+//! Inbound webhooks as this user has them. Secrets are read from the places that the configuration names. They go only
+//! to the listener and to the list of values that no record or message may contain.
 
 use super::CommandContext;
 use crate::error::CommandError;
@@ -8,8 +8,8 @@ use loopwright_core::config::{SecretLocation, WebhooksConfig};
 use std::net::SocketAddr;
 
 impl CommandContext {
-    /// What a listener for deliveries is told; none when neither the flag nor the configuration names an address.
-    /// Without a secret no delivery is believed.
+    /// The options of a listener for deliveries; `None` when neither the flag nor the configuration names an address.
+    /// Without a secret, every delivery is refused.
     pub(crate) fn webhooks(&self, listen: Option<SocketAddr>) -> Result<Option<WebhookOptions>, CommandError> {
         let config = self.config(None)?.config().webhooks.clone();
         let Some(listen) = listen.or(config.listen) else { return Ok(None) };
@@ -17,7 +17,7 @@ impl CommandContext {
         for (source, place) in &config.secrets {
             let secret = self.webhook_secret(place).map_err(|why| {
                 CommandError::invalid(format!("the webhook secret of `{source}`: {why}"))
-                    .hint("`webhooks.secrets` in your own configuration says where it is")
+                    .hint("`webhooks.secrets` in your own configuration names the file or variable that has it")
             })?;
             options.secrets.insert(source.clone(), secret);
         }

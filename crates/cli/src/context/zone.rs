@@ -1,30 +1,30 @@
-//! The zone of this machine by its name: `TZ`, else where `/etc/localtime` leads, else UTC. A loop that names a zone does not
-//! ask.
+//! The zone of this machine by its name: `TZ`, else the target of `/etc/localtime`, else UTC. A loop that names a zone
+//! does not use it.
 
 use super::CommandContext;
 use std::path::Path;
 
-/// Names of the database that are written as rules are.
+/// Names of the zone database that look like rules.
 const NAMED_RULES: [&str; 5] = ["EST5EDT", "CST6CDT", "MST7MDT", "PST8PDT", "GMT0"];
 
-/// Where names of the zone database begin in a path.
+/// The folder in a path after which the name of a zone begins.
 const DATABASE: &str = "zoneinfo/";
 
 impl CommandContext {
-    /// The zone that a loop without `timezone` means.
+    /// The zone of a loop without `timezone`.
     pub(crate) fn system_zone(&self) -> String {
         let named = self.env.tz.as_deref().and_then(named);
         named.or_else(|| linked(Path::new("/etc/localtime"))).unwrap_or_else(|| "UTC".to_owned())
     }
 }
 
-/// The zone that `TZ` names. A rule in the manner of POSIX (`CET-1CEST`) has no name, and neither has a file that leads
-/// nowhere; the machine's own zone is nearer to them than nothing.
+/// The zone that `TZ` names. A POSIX rule (`CET-1CEST`) has no name, and neither has a path to no file; then the
+/// machine's own zone is the best guess.
 fn named(tz: &str) -> Option<String> {
     let tz = tz.trim_start_matches(':');
     match after_database(tz) {
         Some(name) => Some(name.to_owned()).filter(|name| is_name(name)),
-        // `:/etc/localtime` is common: it spares the C library a look at every call.
+        // `:/etc/localtime` is common: it saves the C library a check at every call.
         None if tz.starts_with('/') => linked(Path::new(tz)),
         None => Some(tz.to_owned()).filter(|tz| is_name(tz) && tz != "localtime"),
     }
@@ -41,7 +41,7 @@ fn after_database(path: &str) -> Option<&str> {
     Some(name.strip_prefix("posix/").or_else(|| name.strip_prefix("right/")).unwrap_or(name))
 }
 
-/// Whether it looks like a name of the database and not like a rule.
+/// Whether the text is a name of the zone database and not a rule.
 fn is_name(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/_-+".contains(c);
     let is_rule = text.chars().any(|c| c.is_ascii_digit()) && !text.contains('/') && !NAMED_RULES.contains(&text);
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_told_from_rules_and_paths_lead_to_names() {
+    fn names_differ_from_rules_and_paths_lead_to_names() {
         assert!(is_name("Europe/Berlin") && is_name("UTC") && is_name("Etc/GMT+5"));
         assert!(!is_name("CET-1CEST,M3.5.0") && !is_name("EST5EDT4") && !is_name(""));
         assert_eq!(after_database("/usr/share/zoneinfo/posix/Asia/Tokyo"), Some("Asia/Tokyo"));
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn what_tz_may_say_names_a_zone_or_leaves_it_to_the_machine() {
+    fn every_form_of_tz_names_a_zone_or_defaults_to_the_machine() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let database = folder.path().join("zoneinfo/Asia");
         std::fs::create_dir_all(&database).expect("folders can be made");

@@ -1,5 +1,6 @@
-//! A command that the daemon performs for us: the command line goes there, what it prints comes back, and it ends here with
-//! the same exit code. Ctrl-C is passed on once; the second time we leave and say how to go on.
+//! A command that the daemon performs for this process: the command line goes there, its output returns, and this
+//! process ends with the same exit code. The first Ctrl-C is passed on; the second one leaves the work to the daemon
+//! and prints how to follow it.
 
 use super::socket;
 use super::wire::{self, ControlMessage, ControlReply, ControlRequest, VERSION};
@@ -18,18 +19,18 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::signal::unix::SignalKind;
 use tokio::sync::mpsc;
 
-/// How long the daemon may take to begin; it does so at once unless it is frozen.
+/// How long the daemon may take to begin; it begins at once unless it is frozen.
 const BEGIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A daemon that listens.
+/// A connection to a daemon that listens.
 pub(crate) struct DaemonConnection {
     stream: UnixStream,
-    /// Its process, as the kernel says.
+    /// Its process id, as the kernel reports it.
     pub(crate) pid: Option<i32>,
 }
 
 impl DaemonConnection {
-    /// The daemon of a state directory, if one listens.
+    /// Connects to the daemon of a state directory; `None` if none listens.
     pub(crate) async fn connect(state: &Path) -> Result<Option<Self>, CommandError> {
         if !socket::exists(state) {
             return Ok(None);
@@ -44,7 +45,7 @@ impl DaemonConnection {
         Ok(Some(Self { stream, pid: peer.pid() }))
     }
 
-    /// Has this command line performed there.
+    /// Runs this command line in the daemon.
     pub(crate) async fn forward(self, argv: impl Iterator<Item = OsString>, cx: &CommandContext) -> VerbResult {
         let who = self.pid.map_or("the daemon".to_owned(), |pid| format!("the daemon, process {pid},"));
         let lost = |error: io::Error| lost_connection_error(&who, &error);
@@ -65,7 +66,7 @@ impl DaemonConnection {
     }
 }
 
-/// Frames as they come; a task of its own, for reading half a frame must not be given up.
+/// Reads frames as they arrive; in its own task, because a read of half a frame must not be cancelled.
 fn spawn_reply_reader(mut from: OwnedReadHalf) -> mpsc::Receiver<io::Result<ControlReply>> {
     let (sender, receiver) = mpsc::channel(64);
     tokio::spawn(async move {
@@ -108,11 +109,11 @@ impl ForwardedCommand<'_> {
                         return Err(left_running_error());
                     }
                     asked = true;
-                    self.cx.out.note("interrupted: the daemon ends it; once more leaves it to the daemon");
-                    // A daemon that has gone is told of by the other branch.
+                    self.cx.out.note("interrupted: the daemon is ending it; interrupt again to leave now");
+                    // The other branch reports a daemon that has gone.
                     let _ = wire::send(&mut self.to, &ControlMessage::Cancel).await;
                 }
-                // A terminal that goes away is nobody's wish: the work is left to the daemon.
+                // A terminal that closes is not a request to stop: the daemon finishes the work.
                 () = hangup.next() => return Err(left_running_error()),
             }
         }
@@ -120,13 +121,13 @@ impl ForwardedCommand<'_> {
 }
 
 fn left_running_error() -> CommandError {
-    CommandError::new(CommandErrorKind::Interrupted, "left before the daemon was done with it")
-        .hint("it goes on there: loopwright status, loopwright rounds")
+    CommandError::new(CommandErrorKind::Interrupted, "left before the daemon finished the command")
+        .hint("it continues there: loopwright status, loopwright rounds")
 }
 
 fn lost_connection_error(who: &str, error: &io::Error) -> CommandError {
-    CommandError::failed(format!("{who} went away before it was done: {error}"))
-        .hint("what it did is on record: loopwright rounds; start it again: loopwright up")
+    CommandError::failed(format!("{who} ended before the command finished: {error}"))
+        .hint("see what was recorded: loopwright rounds; start the daemon again: loopwright up")
 }
 
 fn no_reply_error(who: &str, pid: Option<i32>) -> CommandError {
@@ -138,7 +139,7 @@ fn no_reply_error(who: &str, pid: Option<i32>) -> CommandError {
 }
 
 fn version_mismatch_error(who: &str, pid: Option<i32>) -> CommandError {
-    let error = CommandError::failed(format!("{who} is another build than this command, which is {VERSION}"));
+    let error = CommandError::failed(format!("{who} has another version than this command ({VERSION})"));
     let stop = pid.map_or("loopwright stop".to_owned(), |pid| format!("kill {pid}"));
     error.hint(format!("end it and start it again: {stop}, then loopwright up"))
 }

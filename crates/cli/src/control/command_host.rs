@@ -1,4 +1,4 @@
-//! With whose hands a command works: its own process, or the daemon's.
+//! The process that performs a command: its own, or the daemon.
 
 use crate::context::CommandEnvironment;
 use loopwright::Engine;
@@ -8,11 +8,11 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What a daemon lends to the commands that it performs.
+/// The daemon's resources that a command may use.
 pub(crate) struct DaemonResources {
     /// The engine that owns the store.
     pub(crate) engine: Engine,
-    /// The task that starts what is due.
+    /// The task that starts due loops.
     pub(crate) daemon: Daemon,
     /// The daemon's own environment, with its keys.
     pub(crate) env: CommandEnvironment,
@@ -28,12 +28,12 @@ impl fmt::Debug for DaemonResources {
     }
 }
 
-/// Who does the work.
+/// The process that does the work.
 #[derive(Debug, Clone, Default)]
 pub(crate) enum CommandHost {
-    /// This process, for itself; signals end it.
+    /// This process; signals end it.
     #[default]
     ThisProcess,
-    /// A daemon, for somebody who typed the command elsewhere; their word ends it.
+    /// The daemon, for a command from another process; a cancel message from there ends it.
     Daemon(Arc<DaemonResources>, CancelToken),
 }

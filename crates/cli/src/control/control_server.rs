@@ -1,5 +1,5 @@
-//! The daemon's end of the control socket: looks who asks, understands what, performs it and says how it ended. At most so
-//! many at a time, each within its limits; one that leaves or lies changes nothing for the others.
+//! The daemon's end of the control socket: checks the peer, reads its request, performs it and sends its exit code. It
+//! limits the number of requests and the time of each; a peer that leaves or lies does not affect the others.
 
 use super::command_host::{CommandHost, DaemonResources};
 use super::socket;
@@ -27,13 +27,13 @@ const REQUESTS_MAX: u32 = 64;
 /// How long a request may take to arrive.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long an answer may stand unread before its reader counts as gone.
+/// How long an answer may stay unread before its reader counts as gone.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long nobody is let in after that failed, for want of descriptors for example.
+/// The pause after a failed accept, for example when there are no descriptors left.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(200);
 
-/// Where commands are received.
+/// The server that receives commands.
 pub(crate) struct ControlServer {
     resources: Arc<DaemonResources>,
     slots: Arc<Semaphore>,
@@ -43,7 +43,7 @@ pub(crate) struct ControlServer {
 }
 
 impl ControlServer {
-    /// An empty one.
+    /// A server without requests.
     pub(crate) fn new(shared: Arc<DaemonResources>) -> Arc<Self> {
         let seats = Arc::new(Semaphore::new(REQUESTS_MAX as usize));
         Arc::new(Self {
@@ -55,28 +55,28 @@ impl ControlServer {
         })
     }
 
-    /// Receives for ever.
+    /// Receives until it is dropped.
     pub(crate) async fn serve(self: Arc<Self>, listener: UnixListener) {
         loop {
             match listener.accept().await {
                 Ok((stream, _)) => drop(tokio::spawn(Arc::clone(&self).handle_connection(stream))),
-                // Nothing ever comes, so that only the time does.
+                // Waits for the timeout alone.
                 Err(_) => drop(tokio::time::timeout(ACCEPT_RETRY_DELAY, std::future::pending::<()>()).await),
             }
         }
     }
 
-    /// From now on nothing new begins.
+    /// From now on no new command begins.
     pub(crate) fn stop_accepting(&self) {
         self.is_closing.store(true, Ordering::SeqCst);
     }
 
-    /// Asks everything under way to end.
+    /// Asks all running commands to end.
     pub(crate) fn cancel_all(&self) {
         self.lock_requests().values().for_each(CancelToken::cancel);
     }
 
-    /// Comes back when nothing is under way.
+    /// Returns when no command is running.
     pub(crate) async fn wait_until_idle(&self) {
         // The semaphore is never closed.
         let _ = self.slots.acquire_many(REQUESTS_MAX).await;
@@ -87,7 +87,7 @@ impl ControlServer {
     }
 
     async fn handle_connection(self: Arc<Self>, stream: UnixStream) {
-        // A stranger is not even told that somebody is here.
+        // A process of another user gets no answer at all.
         let Some(uid) = stream.peer_cred().ok().map(|peer| peer.uid()).filter(|uid| socket::is_trusted_peer(*uid))
         else {
             return;
@@ -97,7 +97,7 @@ impl ControlServer {
         let Ok(Ok(Some(request))) = request else { return };
         match self.admit_request(&request) {
             Ok((seat, cli)) => self.run_request(seat, request, cli, uid, from, to).await,
-            // Whoever left does not need to be told.
+            // A peer that left needs no answer.
             Err(error) => drop(wire::send(&mut to, &ControlReply::from(error)).await),
         }
     }
@@ -109,13 +109,13 @@ impl ControlServer {
                 CommandErrorKind::Held,
                 format!("the daemon, process {}, is ending", std::process::id()),
             )
-            .hint("try again when it has"));
+            .hint("try again when it has ended"));
         }
         let words = request.argv.iter().map(|word| OsString::from(word.clone()));
         let cli = Cli::try_parse_from(std::iter::once(OsString::from("loopwright")).chain(words));
         let cli = cli.map_err(|error| CommandError::new(CommandErrorKind::Usage, error.to_string()))?;
         let seat = Arc::clone(&self.slots).try_acquire_owned();
-        let seat = seat.map_err(|_| CommandError::failed("the daemon has its hands full with other commands"))?;
+        let seat = seat.map_err(|_| CommandError::failed("the daemon already runs as many commands as it can"))?;
         Ok((seat, cli))
     }
 
@@ -146,11 +146,11 @@ impl ControlServer {
         forward_output(heard, &mut to, begun.is_ok()).await;
         let end = match work.await {
             Ok(end) => end,
-            Err(_) => {
-                ControlReply::from(CommandError::failed("the command ended by a bug of the daemon; its log says more"))
-            }
+            Err(_) => ControlReply::from(CommandError::failed(
+                "the command failed because of a bug in the daemon; see its log",
+            )),
         };
-        // Whoever left does not need to be told.
+        // A peer that left needs no answer.
         let _ = tokio::time::timeout(WRITE_TIMEOUT, wire::send(&mut to, &end)).await;
         wishes.abort();
         self.lock_requests().remove(&number);
@@ -170,7 +170,7 @@ async fn perform(verb: crate::args::CliVerb, cx: CommandContext) -> ControlReply
     ControlReply::Exit(cx.out.finish(exit).into())
 }
 
-/// Hands on what a command says, to its last word, also when nobody listens any more: the work is not to stop for that.
+/// Forwards the output of a command to its end. The work does not stop when the reader leaves.
 async fn forward_output(mut heard: OutputReceiver, to: &mut OwnedWriteHalf, mut is_heard: bool) {
     while let Some(said) = heard.next().await {
         for chunk in ControlReply::chunks(said) {
@@ -186,7 +186,7 @@ async fn receive_messages(mut from: OwnedReadHalf, cancel: CancelToken) -> io::R
             ControlMessage::Cancel => cancel.cancel(),
         }
     }
-    // Somebody who leaves without a word leaves the work to us.
+    // A peer that leaves without a cancel message leaves the work to the daemon.
     Ok(())
 }
 

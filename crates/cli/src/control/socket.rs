@@ -1,4 +1,5 @@
-//! The control socket as a file: where it is, who may use it, and how a path is used that is longer than the kernel takes.
+//! The control socket as a file: its path, its permissions, and the workaround for a path that is too long for the
+//! kernel.
 
 use std::io;
 use std::os::fd::AsRawFd as _;
@@ -9,10 +10,10 @@ use tokio::net::{UnixListener, UnixStream};
 /// Its name in the state directory.
 const NAME: &str = "control.sock";
 
-/// What `sun_path` holds, with the zero at its end.
+/// The size of `sun_path`, without the zero at its end.
 const PATH_MAX: usize = 107;
 
-/// The socket of a state directory. The folder stays open as long as this lives, for its path may lead through it.
+/// The socket of a state directory. The folder stays open as long as this lives, because the path may lead through it.
 struct SocketAddress {
     path: PathBuf,
     _folder: Option<std::fs::File>,
@@ -30,7 +31,8 @@ impl SocketAddress {
     }
 }
 
-/// Listens for the owner of the state directory's store. A socket that nobody answers is of a dead daemon and goes.
+/// Listens for the owner of the state directory's store. A socket without a listener belongs to a dead daemon and is
+/// removed.
 pub(crate) async fn bind(state: &Path) -> io::Result<UnixListener> {
     if connect(state).await?.is_some() {
         return Err(io::Error::new(io::ErrorKind::AddrInUse, "another daemon answers there"));
@@ -40,19 +42,19 @@ pub(crate) async fn bind(state: &Path) -> io::Result<UnixListener> {
         _ => {}
     }
     let address = SocketAddress::of(state)?;
-    // The folder keeps others out from the first moment on; the file's own mode says so twice.
+    // The folder already denies access to other users; the mode of the file repeats that.
     let listener = UnixListener::bind(&address.path)?;
     std::fs::set_permissions(state.join(NAME), std::fs::Permissions::from_mode(0o600))?;
     Ok(listener)
 }
 
-/// Takes the socket away.
+/// Removes the socket.
 pub(crate) fn remove(state: &Path) {
-    // One that stays is found to be dead.
+    // If it stays, the next daemon finds it dead.
     let _ = std::fs::remove_file(state.join(NAME));
 }
 
-/// Reaches the daemon of a state directory; nothing when none listens there.
+/// Connects to the daemon of a state directory; `None` if none listens there.
 pub(crate) async fn connect(state: &Path) -> io::Result<Option<UnixStream>> {
     let Ok(address) = SocketAddress::of(state) else { return Ok(None) };
     match UnixStream::connect(&address.path).await {
@@ -62,7 +64,7 @@ pub(crate) async fn connect(state: &Path) -> io::Result<Option<UnixStream>> {
     }
 }
 
-/// Whether a daemon might listen there, at the price of one system call.
+/// Whether a daemon might listen there, for one system call.
 pub(crate) fn exists(state: &Path) -> bool {
     std::fs::symlink_metadata(state.join(NAME)).is_ok()
 }
@@ -72,7 +74,7 @@ fn is_no_listener(error: &io::Error) -> bool {
     matches!(error.kind(), NotFound | NotADirectory | ConnectionRefused | PermissionDenied)
 }
 
-/// Whether a peer of this user id is listened to: ourselves, or root, who can do anything here anyway.
+/// Whether to trust a peer with this user id: our own user, or root, who has all rights here anyway.
 pub(crate) fn is_trusted_peer(uid: u32) -> bool {
     uid == 0 || uid == rustix::process::getuid().as_raw()
 }
@@ -93,11 +95,11 @@ mod tests {
         assert!(bind(&state).await.is_err(), "a second daemon took it");
         drop(listener);
         assert!(connect(&state).await.expect("it can be tried").is_none(), "a dead socket is no daemon");
-        assert!(bind(&state).await.is_ok(), "a dead socket is in nobody's way");
+        assert!(bind(&state).await.is_ok(), "a dead socket does not block a new daemon");
     }
 
     #[test]
-    fn only_ourselves_and_root_are_welcome() {
+    fn only_our_own_user_and_root_are_trusted() {
         let own = rustix::process::getuid().as_raw();
         assert!(is_trusted_peer(own) && is_trusted_peer(0) && !is_trusted_peer(own.wrapping_add(4711)));
     }

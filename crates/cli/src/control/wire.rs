@@ -1,5 +1,5 @@
-//! What goes over the control socket: frames of JSON behind their length, bounded in size. Who may speak and what is done
-//! about it is not decided here.
+//! The messages of the control socket: frames of JSON after their length, bounded in size. This module does not decide
+//! which peers are trusted or what a message does.
 
 use crate::context::CommandEnvironment;
 use crate::error::{CommandError, CommandErrorKind};
@@ -11,19 +11,19 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// The form of frames; a peer with another one is not understood.
+/// The version of the frames; a peer with another version is refused.
 pub(super) const PROTOCOL: u32 = 1;
 
-/// This build.
+/// The version of this build.
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// The longest frame that is read. The kernel allows command lines of two mebibytes; nobody types the half of it.
+/// The longest frame that is read. The kernel allows command lines of two mebibytes; half of that is enough.
 const FRAME_MAX: u32 = 1 << 20;
 
 /// The longest text in one frame; longer ones go in several.
 const CHUNK_MAX: usize = 64 << 10;
 
-/// Bytes of the operating system, readable where they are text.
+/// Text of the operating system, readable where it is UTF-8.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(super) enum OsText {
@@ -46,12 +46,12 @@ impl From<OsText> for OsString {
     }
 }
 
-/// A command line with what it depends on. Keys are not among it: those of the daemon are used.
+/// A command line with its environment. It has no keys: the command uses those of the daemon.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct ControlRequest {
     pub(super) protocol: u32,
     pub(super) version: String,
-    /// What was typed, without the program's own name.
+    /// The arguments as typed, without the program's own name.
     pub(super) argv: Vec<OsText>,
     surroundings: RequestEnvironment,
     out_is_terminal: bool,
@@ -75,10 +75,10 @@ struct RequestEnvironment {
 }
 
 impl ControlRequest {
-    /// This very command line.
+    /// The request for this command line.
     pub(super) fn new(argv: impl Iterator<Item = OsString>, env: &CommandEnvironment, out: &CommandOutput) -> Self {
         let path = |path: &Option<PathBuf>| path.as_ref().map(|path| OsText::from(path.as_os_str()));
-        // A folder that was deleted has no name any more, and must not become the one that the daemon stands in.
+        // A deleted folder has no name any more, and must not become the daemon's current folder.
         let cwd = if env.cwd.is_absolute() { env.cwd.as_path() } else { Path::new("/") };
         let surroundings = RequestEnvironment {
             cwd: OsText::from(cwd.as_os_str()),
@@ -129,32 +129,32 @@ impl ControlRequest {
     }
 }
 
-/// What comes after the request.
+/// A message after the request.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum ControlMessage {
-    /// End it.
+    /// End the command.
     Cancel,
 }
 
-/// What is answered.
+/// A reply of the daemon.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum ControlReply {
-    /// The request is understood and begins.
+    /// The request is accepted and begins.
     Begun { version: String },
-    /// Text of the answer.
+    /// Text for standard output.
     Out(String),
-    /// Text beside the answer.
+    /// Text for standard error.
     Err(String),
-    /// It ended with this code.
+    /// The command ended with this code.
     Exit(u8),
-    /// It does not begin.
+    /// The command does not begin.
     No { kind: CommandErrorKind, text: String, hints: Vec<String> },
 }
 
 impl ControlReply {
-    /// Text in frames that are not too long, cut between characters.
+    /// Splits text into frames of at most the limit, cut between characters.
     pub(super) fn chunks(said: OutputChunk) -> Vec<Self> {
         let (text, wrap): (String, fn(String) -> Self) = match said {
             OutputChunk::Out(text) => (text, Self::Out),
@@ -189,7 +189,7 @@ pub(super) async fn send<T: Serialize>(to: &mut (impl AsyncWriteExt + Unpin), fr
     to.flush().await
 }
 
-/// Reads a frame; nothing at the end of the stream.
+/// Reads a frame; `None` at the end of the stream.
 pub(super) async fn receive<T: for<'de> Deserialize<'de>>(
     from: &mut (impl AsyncReadExt + Unpin),
 ) -> io::Result<Option<T>> {
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_are_no_text_survive() {
+    fn arguments_that_are_not_utf8_survive() {
         for bytes in [&b"plain"[..], &b"\xff\xfe"[..]] {
             let words = OsText::from(OsStr::from_bytes(bytes));
             let json = serde_json::to_string(&words).expect("words are JSON");

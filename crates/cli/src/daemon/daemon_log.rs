@@ -1,5 +1,5 @@
-//! What a daemon says: one line for each start, end and skip, with its moment. To the terminal it was started in, or to its
-//! log. Nothing is decided from it.
+//! The log lines of a daemon: one for each start, end and skip, with its time. They go to the terminal it was started
+//! in, or to its log file. No decision depends on them.
 
 use super::log_file::DaemonLogFile;
 use crate::error::with_count;
@@ -13,51 +13,51 @@ use loopwright_core::outcome::RoundOutcome;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// As many receipts of one moment are told one by one.
+/// The most receipts of one moment that get their own line.
 const RECEIPTS_LOGGED_MAX: usize = 20;
 
-/// What comes sooner than this is not announced.
+/// A next start sooner than this is not announced.
 const SOON_MS: i64 = 5_000;
 
-/// How lines say when.
+/// How lines show the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TimestampStyle {
-    /// The time of day: somebody looks.
+    /// The time of day: for a terminal.
     TimeOfDay,
-    /// Day and time: it is read later.
+    /// Date and time: for a log file.
     DateAndTime,
 }
 
-/// Says it.
+/// Prints the events of a daemon.
 pub(crate) struct DaemonLog {
     out: CommandOutput,
     stamp: TimestampStyle,
     telling: ProgressDetail,
     log: OnceLock<DaemonLogFile>,
-    /// The moment that was announced last.
+    /// The next start that was announced last.
     next: Mutex<Option<i64>>,
     is_ending: AtomicBool,
 }
 
 impl DaemonLog {
-    /// Where the command prints.
+    /// A log that prints where the command prints.
     pub(crate) fn new(out: &CommandOutput, stamp: TimestampStyle, telling: ProgressDetail) -> Self {
         let (log, next, is_ending) = (OnceLock::new(), Mutex::new(None), AtomicBool::new(false));
         Self { out: out.duplicate(), stamp, telling, log, next, is_ending }
     }
 
-    /// From now on it is the log that is written to.
+    /// From now on, lines go to the log file.
     pub(crate) fn redirect_to_file(&self, log: DaemonLogFile) {
         // It is set once, by the process that has no terminal.
         let _ = self.log.set(log);
     }
 
-    /// A line of its own.
+    /// Prints one line.
     pub(crate) fn log(&self, word: &str, text: &str) {
         self.line(None, word, text);
     }
 
-    /// Something that a person may want to do something about.
+    /// Prints a warning that a person may want to act on.
     pub(crate) fn warn(&self, text: &str) {
         self.line(Some(TextStyle::Yellow), "warning", text);
     }
@@ -74,7 +74,7 @@ impl DaemonLog {
         if let Some(log) = self.log.get() {
             log.rotate();
         }
-        // The answer of `--json` is one document, so everything else stands beside it.
+        // The answer of `--json` is one document, so log lines go to standard error.
         if self.out.is_json() { self.out.note(&line) } else { self.out.print(&line) }
     }
 
@@ -127,24 +127,24 @@ impl DaemonLog {
             SchedulerNote::Gap { expected_ms, now_ms } => {
                 let gap = time_until(*now_ms, *expected_ms);
                 self.warn(&format!(
-                    "nobody looked since {}: the machine slept, or its clock was set ({gap})",
+                    "the scheduler did not wake since {}: the machine was suspended, or its clock was set ({gap})",
                     timestamp(*expected_ms)
                 ));
             }
             SchedulerNote::ClockBehind { now_ms, seen_ms } => {
                 let (now, seen) = (timestamp(*now_ms), timestamp(*seen_ms));
                 self.warn(&format!(
-                    "the clock says {now}, and {seen} is on record: nothing is started by a clock that is behind"
+                    "the clock shows {now}, but the record is already at {seen}: nothing starts until it is right"
                 ));
             }
-            SchedulerNote::ClockRight { .. } => self.log("clock", "it is right again"),
+            SchedulerNote::ClockRight { .. } => self.log("clock", "the clock is right again"),
             SchedulerNote::RateLimited { key, until_ms } => {
-                self.log("waits", &format!("{}: its provider says later, until {}", key.name, timestamp(*until_ms)));
+                self.log("waits", &format!("{}: its provider is limited until {}", key.name, timestamp(*until_ms)));
             }
             SchedulerNote::Stalled { key, round, since_ms } => {
-                let round = round.as_deref().unwrap_or("that is being born");
+                let round = round.as_deref().unwrap_or("that is starting");
                 self.warn(&format!(
-                    "{} round {round} runs since {} and has outlived its limit",
+                    "{} round {round} has run since {} and exceeds its time limit",
                     key.name,
                     timestamp(*since_ms)
                 ));
@@ -157,7 +157,7 @@ impl DaemonLog {
         self.line(Some(gate_look(gate.status)), "gate", &text);
     }
 
-    /// The progress of rounds, as far as `LOOPWRIGHT_LOG` wants it.
+    /// Prints the progress of rounds, as far as `LOOPWRIGHT_LOG` asks for it.
     fn progress(&self, event: &LiveEvent) {
         match &event.kind {
             EventKind::Stage { stage, text } if self.telling >= ProgressDetail::Info => {
@@ -179,11 +179,11 @@ impl DaemonLog {
 
     fn ending(&self, running: usize, until_ms: i64) {
         self.is_ending.store(true, Ordering::Relaxed);
-        let under_way = format!("{} under way", with_count(running, "round"));
+        let under_way = format!("{} running", with_count(running, "round"));
         match running {
-            0 => self.log("ending", "nothing is under way"),
+            0 => self.log("ending", "no rounds are running"),
             _ => {
-                let then = format!("cancelled at {}Z; once more ends them now", time_of_day(until_ms));
+                let then = format!("cancelled at {}Z; another signal ends them now", time_of_day(until_ms));
                 self.log("ending", &format!("{under_way}, {then}"));
             }
         }
@@ -193,23 +193,23 @@ impl DaemonLog {
     fn trouble(event: &LiveEvent) -> Option<String> {
         let name = event.loop_name();
         Some(match &event.kind {
-            EventKind::LoadFailed { why } => format!("loops were not read again: {why}; those from before stay in use"),
+            EventKind::LoadFailed { why } => format!("loops were not reloaded: {why}; the previous ones stay in use"),
             EventKind::NotStarted { why, again_ms } => {
-                let again = again_ms.map_or(String::new(), |at| format!("; again at {}", timestamp(at)));
+                let again = again_ms.map_or(String::new(), |at| format!("; next try at {}", timestamp(at)));
                 format!("{name} was not started: {why}{again}")
             }
             EventKind::Panicked { text } => {
-                let round = event.round.as_deref().unwrap_or("that was being born");
-                format!("{name} round {round} fails by a bug: {text}")
+                let round = event.round.as_deref().unwrap_or("that was starting");
+                format!("{name} round {round} failed because of a bug: {text}")
             }
             EventKind::WriteFailed { why, again_ms } => {
                 let again = timestamp(*again_ms);
-                format!("the record cannot be written: {why}; again at {again}, nothing starts before")
+                format!("the record cannot be written: {why}; next try at {again}; nothing starts before then")
             }
             EventKind::ChainTooLong { follower, depth } => {
-                format!("{} does not follow {name}: {depth} rounds follow one another already", follower.name)
+                format!("{} does not start after {name}: the chain already has {depth} rounds", follower.name)
             }
-            EventKind::Slow { what, for_ms, state } => format!("{what} takes {for_ms} ms by now; {state}"),
+            EventKind::Slow { what, for_ms, state } => format!("{what} has taken {for_ms} ms so far; {state}"),
             EventKind::SinkFailed { error } => format!("{}: {error}", subject(event)),
             EventKind::Warning(text) => text.clone(),
             _ => return None,
@@ -217,7 +217,7 @@ impl DaemonLog {
     }
 }
 
-/// The loop and the round that an event is about, as far as it names them.
+/// The loop and the round of an event, as far as it names them.
 fn subject(event: &LiveEvent) -> String {
     let round = event.round.as_ref().map(|round| format!("round {round}"));
     let parts: Vec<&str> = [Some(event.loop_name()), round.as_deref()].into_iter().flatten().collect();
@@ -255,7 +255,7 @@ impl EventSink for DaemonLog {
             EventKind::Thawed => self.log("thawed", "loops start again"),
             EventKind::Draining { running, until_ms } => self.ending(*running, *until_ms),
             EventKind::Fenced { why } => {
-                self.line(Some(TextStyle::Red), "fenced", &format!("another engine has the store: {why}"));
+                self.line(Some(TextStyle::Red), "fenced", &format!("another engine owns the store: {why}"));
             }
             EventKind::Sleeping { due_ms, .. } => self.sleeps(*due_ms),
             _ => self.progress(event),

@@ -1,5 +1,5 @@
-//! The daemon without a terminal: started as a process of its own in a session of its own, with a log in the state directory.
-//! The command that starts it stays until it is ready or has said why not.
+//! The daemon without a terminal: its own process and session, with a log in the state directory. The command that
+//! starts it waits until it is ready or has reported an error.
 
 use super::log_file;
 use crate::context::CommandContext;
@@ -20,10 +20,10 @@ use tokio::net::unix::pipe::Receiver;
 /// How long the daemon may take to get ready before the command stops waiting for it.
 const GETS_READY: Duration = Duration::from_secs(120);
 
-/// The longest first word of a daemon.
+/// The longest startup message, in bytes.
 const WORD_MAX: u64 = 1 << 20;
 
-/// What the new process says first.
+/// The first message of the new process.
 #[derive(Debug, Deserialize)]
 struct StartupMessage {
     #[serde(default)]
@@ -44,7 +44,7 @@ struct Failed {
     hints: Vec<String>,
 }
 
-/// Starts it and waits until it is ready.
+/// Starts the daemon and waits until it is ready.
 pub(crate) async fn run(cx: &CommandContext) -> VerbResult {
     let (state, _) = cx.state_dir()?;
     let log = log_file::log_path(&state);
@@ -64,7 +64,7 @@ pub(crate) async fn run(cx: &CommandContext) -> VerbResult {
     }
 }
 
-/// All that comes before the new process turns to its log.
+/// Reads everything before the new process switches to its log.
 async fn read_startup_message(pipe: Option<ChildStdout>) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     if let Some(pipe) = pipe {
@@ -77,7 +77,7 @@ fn report_started(cx: &CommandContext, pid: u32, log: &Path) -> VerbResult {
     let document = json!({"schema": 1, "daemon": {"pid": pid, "log": log}});
     cx.out.answer(&document, || {
         let log = safe(&log.to_string_lossy());
-        format!("the daemon runs: process {pid}\nlog: {log}\nsee: loopwright status; end it: loopwright stop")
+        format!("the daemon runs: process {pid}\nlog: {log}\nsee: loopwright status; stop it: loopwright stop")
     });
     Ok(CommandExit::DONE)
 }
@@ -95,9 +95,9 @@ fn start(state: &Path, log: &Path) -> io::Result<Child> {
         .spawn()
 }
 
-/// In the new process, before anything else: away from the terminal and from the folder it was started in.
+/// In the new process, before anything else: leaves the terminal and the folder it was started in.
 pub(crate) fn detach_from_terminal() {
-    // Neither can fail for a process that was just started, and neither matters enough to stop for.
+    // Neither can fail for a process that was just started, and neither failure is serious.
     let _ = rustix::process::setsid();
     let _ = std::env::set_current_dir("/");
 }

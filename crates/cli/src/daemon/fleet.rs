@@ -1,4 +1,5 @@
-//! The loops of a daemon: those of the repository it was started in and of those its user's configuration names.
+//! The loops of a daemon: those of the repository it was started in, and those of the repositories that its user's
+//! configuration names.
 
 use super::daemon_log::DaemonLog;
 use super::loop_catalogue::{FoundLoop, LoopCatalogue, LoopFileChange, LoopFileFallback};
@@ -22,13 +23,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Who starts rounds that are due, on record.
+/// The actor of rounds that the daemon starts, as recorded.
 const ACTOR: &str = "daemon";
 
-/// The most texts that are saved in one transaction.
+/// The most texts saved in one transaction.
 const ROWS_MAX: usize = 4_000;
 
-/// The loops.
+/// The loops of all managed repositories.
 #[derive(Clone)]
 pub(crate) struct DaemonFleet(Arc<Inner>);
 
@@ -38,27 +39,28 @@ struct Inner {
     engine: Engine,
     teller: Arc<DaemonLog>,
     known: Mutex<BTreeMap<Arc<str>, LoopCatalogue>>,
-    /// Repositories that were found and not read yet.
+    /// Repositories that were found but not read yet.
     found: Mutex<Option<FleetScan>>,
-    /// What was told about repositories and folders that cannot be had, so that it is told once for as long as it is so.
+    /// Reported problems of unavailable repositories and folders, so that each is reported once while it lasts.
     troubles: Mutex<FleetProblems>,
 }
 
-/// What goes wrong, in the last reading and in this one.
+/// The problems of the last reading and of this one.
 #[derive(Default)]
 struct FleetProblems {
     before: BTreeSet<String>,
     now: BTreeSet<String>,
 }
 
-/// What is said of loops whose files cannot be read.
+/// The suffix for loops whose files cannot be read.
 const AS_BEFORE: &str = "; its loops stay as they were read last";
 
 impl DaemonFleet {
-    /// Those of a context.
+    /// The fleet of a context.
     pub(crate) fn new(cx: &CommandContext, teller: &Arc<DaemonLog>, engine: &Engine) -> Result<Self, CommandError> {
         let (state, _) = cx.state_dir()?;
-        // Versions before 0.2 kept the last good texts there; the store has them now, and a folder that stays harms nobody.
+        // Versions before 0.2 kept the last good texts there; the store has them now, and a leftover folder does no
+        // harm.
         let _ = std::fs::remove_dir_all(state.join("shelf"));
         Ok(Self(Arc::new(Inner {
             cx: cx.duplicate().with_config_fallback(),
@@ -75,7 +77,7 @@ impl DaemonFleet {
         self.0.cx.limits()
     }
 
-    /// What is to be watched besides time: a daemon that watches anything else would wake up for nothing.
+    /// The repositories to watch for events. A daemon that watched more would wake up needlessly.
     pub(crate) fn watched(&self) -> Vec<WatchedRepo> {
         let known = self.0.lock_catalogues();
         let of =
@@ -83,7 +85,7 @@ impl DaemonFleet {
         known.values().map(of).filter(|watched| !watched.loops.is_empty()).collect()
     }
 
-    /// The working copies that will be read next. One that cannot be had now is told of when it is read.
+    /// The working copies that will be read next. An unavailable one is reported when it is read.
     pub(crate) async fn configured_paths(&self) -> Vec<PathBuf> {
         let Ok(looked) = self.0.scan().await else { return Vec::new() };
         let places = looked.repos.iter().map(|wanted| wanted.repo.work_tree.clone()).collect();
@@ -106,7 +108,7 @@ impl Inner {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The repository around us or named by a flag, and those of the configuration.
+    /// Finds the repository around the current folder or named by a flag, and those of the configuration.
     async fn scan(&self) -> Result<FleetScan, CommandError> {
         self.cx.scan_fleet().await
     }
@@ -119,8 +121,8 @@ impl Inner {
         troubles.now.insert(text);
     }
 
-    /// Lets go of repositories that are gone or not named any more. One that cannot be read keeps its loops: nobody took them
-    /// away.
+    /// Drops repositories that are gone or no longer configured. One that cannot be read keeps its loops, because the
+    /// user did not remove them.
     fn remove_missing_repos(&self, known: &mut BTreeMap<Arc<str>, LoopCatalogue>, looked: &FleetScan) {
         let ids: BTreeSet<&str> = looked.repos.iter().map(|one| one.repo.id.as_str()).collect();
         let unreadable = looked.missing.iter().filter(|missing| missing.absence == RepoAbsence::Unreadable);
@@ -133,9 +135,8 @@ impl Inner {
             let stays = ids.contains(&**id) || places.contains(&catalogue.place);
             if !stays {
                 let place = catalogue.repo.work_tree.display();
-                self.teller.warn(&format!(
-                    "the repository {place} is not there or not named any more: its loops start nothing"
-                ));
+                self.teller
+                    .warn(&format!("the repository {place} is gone or no longer configured: its loops do not start"));
             }
             stays
         });
@@ -164,7 +165,7 @@ impl Inner {
         self.lock_catalogues().values_mut().for_each(LoopCatalogue::saved);
     }
 
-    /// Reads what changed in all of them.
+    /// Reads the changes in all of them.
     fn read(
         &self,
         looked: FleetScan,
@@ -191,7 +192,7 @@ impl Inner {
         Ok(loops(&known))
     }
 
-    /// A configuration that is wrong just now says nothing about who plays; the rounds themselves will say why.
+    /// Ignores a configuration that is broken at the moment; the rounds themselves will report it.
     fn entry_builder(&self, repo: &UserRepo) -> LoopEntryBuilder {
         let agents = self.cx.config(Some(&repo.work_tree)).map(|effective| effective.config().agents.clone());
         let words: BTreeSet<&str> = agents.iter().flatten().map(|(_, agent)| agent.agent.word()).collect();
@@ -228,7 +229,7 @@ impl Inner {
 
     fn find(&self, key: &LoopKey) -> Result<(UserRepo, (String, FoundLoop)), CommandError> {
         let known = self.lock_catalogues();
-        let gone = || CommandError::unknown(format!("the repository of {key} is not looked after any more"));
+        let gone = || CommandError::unknown(format!("the repository of {key} is no longer managed"));
         let catalogue = known.get(&key.repo).ok_or_else(gone)?;
         Ok((catalogue.repo.clone(), catalogue.find(&key.name).map_err(CommandError::invalid)?))
     }
@@ -248,8 +249,8 @@ impl Inner {
         Ok(ReadyRound { engine, bind, request })
     }
 
-    /// Asks a loop's probe before there is a round, so that "no work" costs a receipt and nothing else; a question that needs
-    /// no program is asked before anything else is looked up.
+    /// Runs a loop's probe before there is a round, so that "no work" costs only a receipt. A probe that needs no
+    /// program runs before anything else is read.
     async fn prepare(&self, engine: &Engine, key: &LoopKey) -> Result<PreparedStart, EngineError> {
         let (repo, file, spec) = self.spec(key).await.map_err(to_engine_error)?;
         let is_asked_first = match &spec.on.probe {

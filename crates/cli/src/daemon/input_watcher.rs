@@ -1,5 +1,5 @@
-//! The folders that a daemon watches for itself: the `.loopwright/` folders of its repositories, the user's configuration, and
-//! the file that stops everything. The engine's watch over files does the watching.
+//! The folders that a daemon watches for its own input: the `.loopwright/` folders of its repositories, the user's
+//! configuration, and the file that stops everything. The engine's file watcher does the watching.
 
 use crate::context::CommandContext;
 use loopwright::triggers::{FolderContent, WatchedFolder};
@@ -26,13 +26,12 @@ impl FolderNews {
     }
 }
 
-/// Every working copy that there was, so that one that was moved away is seen to come back.
+/// Every working copy seen so far, so that one that was moved away is noticed when it returns.
 #[derive(Debug, Default)]
 pub(super) struct WatchedTrees(BTreeSet<PathBuf>);
 
 impl WatchedTrees {
-    /// The folders to watch when these working copies are there. A folder that is not there is seen when it comes, by way of
-    /// the one around it.
+    /// The folders to watch for these working copies. A missing folder is noticed when it appears, through its parent.
     pub(super) fn folders(&mut self, cx: &CommandContext, work_trees: &[PathBuf]) -> Vec<WatchedFolder> {
         self.0.extend(work_trees.iter().cloned());
         let mut folders: Vec<_> = self.0.iter().flat_map(|tree| of_tree(tree, work_trees.contains(tree))).collect();
@@ -48,7 +47,8 @@ fn of_tree(tree: &Path, is_wanted: bool) -> Vec<WatchedFolder> {
     let own = tree.join(".loopwright");
     let mut folders: Vec<_> = ["", "loops", "prompts", "skills"].map(|folder| every_name(&own.join(folder))).into();
     folders.extend(by_name(&own));
-    // Of no interest while it is there. One that was moved away comes back by its name, and when its `.git` is whole.
+    // Not needed while it exists. One that was moved away is noticed when its name reappears and its `.git` is
+    // complete.
     if !is_wanted || !tree.join(".git").exists() {
         folders.extend(by_name(tree));
         folders.push(every_name(&tree.join(".git")));
@@ -56,7 +56,7 @@ fn of_tree(tree: &Path, is_wanted: bool) -> Vec<WatchedFolder> {
     folders
 }
 
-/// The folder around a file, for the file alone.
+/// Watches the folder around a file, for the file alone.
 fn by_name(file: &Path) -> Option<WatchedFolder> {
     let (dir, name) = (file.parent()?.to_owned(), file.file_name().map(OsStr::to_owned));
     Some(WatchedFolder { dir, name, content: FolderContent::Loops })

@@ -1,5 +1,6 @@
-//! The loop files of one repository as a daemon knows them: parsed again only when their bytes changed, and each with its last
-//! good form, so that a file which breaks under an editor stops nothing. The store keeps the last good text of each file.
+//! The loop files of one repository as a daemon has them: parsed again only when their bytes changed, and each with its
+//! last good form, so that a file that breaks during editing stops nothing. The store has the last good text of each
+//! file.
 
 use super::loop_entry_builder::LoopEntryBuilder;
 use crate::context::{LOOPS_FOLDER, LoopFolder, in_parallel, read_bytes};
@@ -18,9 +19,9 @@ use std::path::PathBuf;
 #[derive(Debug)]
 pub(super) struct LoopCatalogue {
     pub(super) repo: UserRepo,
-    /// Where the repository was looked for.
+    /// The path where the repository was found.
     pub(super) place: PathBuf,
-    /// The loops that start by themselves; all when none is named.
+    /// The loops that start on their own; all if empty.
     pub(super) only: Vec<String>,
     /// By name of the file.
     files: Vec<KnownFile>,
@@ -35,11 +36,11 @@ pub(super) struct LoopCatalogue {
 #[derive(Debug)]
 struct KnownFile {
     file: Box<str>,
-    /// The hash of the bytes that were read last; none when the file could not be read.
+    /// The hash of the bytes that were read last; `None` when the file could not be read.
     hash: Option<u64>,
     good: Option<GoodLoop>,
     problem: Option<Box<str>>,
-    /// Whether its loop's name is its own.
+    /// Whether no other file has the name of its loop.
     has_name: bool,
     /// Its last good text, while the store does not have it.
     unsaved: Option<String>,
@@ -64,13 +65,13 @@ struct FreshFile {
 /// A change of a loop file, for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum LoopFileChange {
-    /// A file cannot be used; whether an older form of it is.
+    /// A file is unusable; with the form that replaces it.
     Broken(String, LoopFileFallback),
-    /// A file that could not be used can be again.
+    /// A file that was unusable is usable again.
     Fixed(String),
 }
 
-/// The replacement for a file that cannot be used.
+/// The replacement for an unusable file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LoopFileFallback {
     /// Its last good form.
@@ -79,7 +80,7 @@ pub(super) enum LoopFileFallback {
     Nothing,
 }
 
-/// A loop that is to be started.
+/// A loop to start.
 #[derive(Debug)]
 pub(super) enum FoundLoop {
     /// Its file is good.
@@ -149,7 +150,7 @@ impl LoopCatalogue {
         }
     }
 
-    /// Gives each name to one file. Two new files of one name get none; which of them is meant is for a person to say.
+    /// Gives each name to one file. If two new files have one name, neither gets it; the user has to decide.
     fn assign_names(&mut self) -> Vec<LoopFileChange> {
         let name = |at: usize| self.files[at].good.as_ref().map_or("", GoodLoop::name);
         let mut named: Vec<usize> = (0..self.files.len()).filter(|at| self.files[*at].good.is_some()).collect();
@@ -188,7 +189,7 @@ impl LoopCatalogue {
         self.files.iter_mut().for_each(|known| known.unsaved = None);
     }
 
-    /// The loops that can be used.
+    /// The usable loops.
     fn usable_loops(&self) -> impl Iterator<Item = &GoodLoop> {
         self.files.iter().filter_map(|known| self.usable_loop(known))
     }
@@ -204,7 +205,7 @@ impl LoopCatalogue {
         self.usable_loops().map(|good| good.entry.clone())
     }
 
-    /// Which loop follows which.
+    /// Each loop that starts after another, with the name of the other.
     pub(super) fn followed_loops(&self) -> impl Iterator<Item = (&LoopEntry, &str)> {
         self.usable_loops().flat_map(|good| good.after.iter().map(|name| (&good.entry, name.as_ref())))
     }
@@ -214,7 +215,7 @@ impl LoopCatalogue {
         self.usable_loops().filter_map(|good| Some(good.watched.as_deref()?.clone())).collect()
     }
 
-    /// A loop as its file is now, or as it was when it was good last.
+    /// A loop as its file is now, or its last good form.
     pub(super) fn find(&self, name: &str) -> Result<(String, FoundLoop), String> {
         let is_it = |known: &&KnownFile| self.usable_loop(known).is_some_and(|good| good.name() == name);
         let known = self.files.iter().find(is_it).ok_or_else(|| format!("no loop is called `{name}`"))?;
@@ -241,7 +242,7 @@ impl GoodLoop {
     }
 }
 
-/// Whether anything but time makes it due from outside.
+/// Whether any external trigger besides time makes it due.
 fn has_external_trigger(on: &Triggers) -> bool {
     !on.files.is_empty() || !on.push.is_empty() || !on.webhook.is_empty()
 }
@@ -250,7 +251,7 @@ fn shown(file: &str) -> String {
     format!("{LOOPS_FOLDER}/{file}")
 }
 
-/// A file whose bytes are not those that were read last.
+/// The file if its bytes differ from those that were read last.
 fn fresh(at: usize, known: &KnownFile, folder: &LoopFolder, ground: &LoopEntryBuilder) -> Option<FreshFile> {
     let shown = shown(&known.file);
     let bytes = match folder.read(OsStr::new(&*known.file)) {
@@ -285,7 +286,7 @@ fn good_loop(shown: &str, bytes: &[u8], ground: &LoopEntryBuilder) -> Result<Goo
 fn first(shown: &str, problems: &loopwright_core::spec::SpecProblems) -> String {
     match problems.iter().next() {
         Some(problem) => format!("{shown}:{}: {}", problem.line, problem.what),
-        None => format!("{shown}: not usable"),
+        None => format!("{shown}: unusable"),
     }
 }
 

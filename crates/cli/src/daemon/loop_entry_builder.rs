@@ -1,5 +1,5 @@
-//! The facts of a repository and its machine that turn a loop file into the dispatcher's entry. Values that many loops have in
-//! common are kept once.
+//! The facts of a repository and its machine that turn a loop file into the dispatcher's entry. Values that many loops
+//! share are stored once.
 
 use loopwright_core::cadence::{CadenceProblem, LoopSchedule};
 use loopwright_core::dispatch::LoopEntry;
@@ -19,7 +19,7 @@ pub(super) struct LoopEntryBuilder {
     shared: Mutex<ScheduleCache>,
 }
 
-/// Values of many loops, kept once while they are read.
+/// Values of many loops, stored once while the files are read.
 #[derive(Debug, Default)]
 struct ScheduleCache {
     words: HashSet<Arc<str>>,
@@ -32,7 +32,7 @@ impl LoopEntryBuilder {
         Self { repo: repo.into(), zone, agents, shared: Mutex::default() }
     }
 
-    /// The loop as the dispatcher knows it.
+    /// The loop as the dispatcher sees it.
     pub(super) fn entry(&self, spec: &CheckedSpec) -> Result<LoopEntry, CadenceProblem> {
         let mut entry = LoopEntry::with_schedule(spec, &self.repo, self.schedule(spec)?);
         if entry.agents.is_empty() {
@@ -74,7 +74,7 @@ impl ScheduleCache {
     }
 }
 
-/// Everything of an `on:` block that its schedule comes from.
+/// All times of an `on:` block that determine its schedule.
 fn times(on: &Triggers) -> String {
     let bounds = (&on.timezone, &on.quiet, &on.not_before, &on.until);
     format!("{:?}", (&on.every, &on.daily, &on.weekly, &on.cron, bounds))
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schedule_that_is_shared_is_the_one_that_the_loop_would_have_alone() {
+    fn a_shared_schedule_equals_the_one_compiled_for_the_loop_alone() {
         let blocks = [
             "every: 15m",
             "every: 15m, quiet: '22:00-06:00'",

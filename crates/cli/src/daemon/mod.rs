@@ -1,5 +1,5 @@
-//! The daemon: the one process that schedules. It starts loops when they are due, performs the commands of others, and ends in order. What is
-//! due is the dispatcher's business; here is the process around it.
+//! The daemon: the one process that schedules. It starts loops when they are due, performs commands of other processes,
+//! and ends in order. The dispatcher decides what is due; this module is the process around it.
 
 mod daemon_log;
 pub(crate) mod detach;
@@ -37,19 +37,19 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use webhooks::{DaemonWebhooks, PendingWebhooks};
 
-/// How long commands of others may take to say their last word once nothing runs any more.
+/// How long forwarded commands may take to send their last output once no round runs any more.
 const COMMANDS_GRACE: Duration = Duration::from_secs(10);
 
-/// Signals that come so soon after the one that interrupts rounds are the same wish: `stop --now` sends two, and a terminal
-/// and a wrapper may both pass one on.
+/// Signals that arrive this soon after the one that interrupts rounds count as the same request: `stop --now` sends
+/// two, and a terminal and a wrapper may both pass one on.
 const SIGNAL_MERGE_WINDOW: Duration = Duration::from_secs(2);
 
-/// Whether somebody looks.
+/// How the daemon was launched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DaemonLaunch {
-    /// Started by hand or by a manager, which keep what is printed.
+    /// Started manually or by a service manager, which keep the output.
     Foreground,
-    /// Started by `--detach`: says one document and turns to its log.
+    /// Started by `--detach`: prints one document and switches to its log.
     Detached,
 }
 
@@ -64,7 +64,8 @@ pub(crate) async fn run(
         detach::detach_from_terminal();
     }
     panic::report_and_continue();
-    // From here on agents run beside us, and this process knows keys. A kernel that says no leaves what was before.
+    // Agents may run beside this process from here on, and it knows keys: make its memory unreadable to them.
+    // If that fails, it stays as it was.
     let _ = loopwright::proc::make_undumpable();
     let mut house = RunningDaemon::open(cx, terminal, listen).await?;
     house.ready(cx, terminal).await?;
@@ -72,8 +73,8 @@ pub(crate) async fn run(
     house.close(broke, grace).await
 }
 
-/// The engine with the lease of the one process that schedules; a daemon that has it already is named with what to do about
-/// it.
+/// The engine with the lease of the one process that schedules. If a daemon already has the lease, the error names it
+/// and adds a hint.
 pub(crate) async fn open_as_owner(cx: &CommandContext) -> Result<Engine, CommandError> {
     let engine = Engine::open(cx.settings(None)?).await?;
     let leased = engine.lease_dispatcher().await;
@@ -82,7 +83,7 @@ pub(crate) async fn open_as_owner(cx: &CommandContext) -> Result<Engine, Command
             if error.kind == CommandErrorKind::Held
                 && DaemonConnection::connect(&cx.state_dir()?.0).await?.is_some() =>
         {
-            let hints = vec!["a daemon runs: see `loopwright status`, or end it with `loopwright stop`".to_owned()];
+            let hints = vec!["a daemon runs: see `loopwright status`, or stop it with `loopwright stop`".to_owned()];
             Err(CommandError { hints, ..error })
         }
         opened => opened,
@@ -102,9 +103,10 @@ struct RunningDaemon {
     news: Arc<FolderNews>,
     triggers: triggers::TriggerWatch,
     webhooks: DaemonWebhooks,
-    /// Asks it to end; one for its whole life, so that a second signal is not lost between two listeners.
+    /// The signals that ask it to end; one listener for its whole life, so that no second signal is lost between two
+    /// listeners.
     stop_signals: SignalListener,
-    /// Asks it to look again; heard from the start as well, for whoever does not hear it is ended by it.
+    /// The signal that asks it to reload; caught from the start, because its default action ends the process.
     hangup: SignalListener,
 }
 
@@ -119,12 +121,12 @@ impl RunningDaemon {
         let (state, _) = cx.state_dir()?;
         let engine = open_as_owner(cx).await?;
         let failed = |what: &str, error| CommandError::failed(format!("{what}: {error}"));
-        // Bound at once, so that commands wait for us instead of finding nobody; heard when everything stands.
+        // Bound at once, so that commands wait instead of finding no daemon; served once everything is ready.
         let listener = socket::bind(&state).await.map_err(|error| failed("open the control socket", error))?;
         let stamp =
             if terminal == DaemonLaunch::Detached { TimestampStyle::DateAndTime } else { TimestampStyle::TimeOfDay };
         let teller = Arc::new(DaemonLog::new(&cx.out, stamp, cx.progress_detail()?));
-        // An address that cannot be had ends this before anything was started.
+        // If the address is unavailable, this fails before anything was started.
         let bound = PendingWebhooks::bind(cx, listen).await?;
         let fleet = DaemonFleet::new(cx, &teller, &engine)?;
         let (news, mut trees) = (Arc::new(FolderNews::default()), WatchedTrees::default());
@@ -134,11 +136,11 @@ impl RunningDaemon {
         let ears: Arc<dyn triggers::Signals> = Arc::clone(&hearing) as _;
         let triggers =
             triggers::TriggerWatch::start(engine.git().clone(), &state, Arc::clone(&clock), Arc::clone(&ears));
-        // Watched before they are read, so that no change falls between.
+        // Watched before they are read, so that no change is missed in between.
         triggers.set_folders(trees.folders(cx, &fleet.configured_paths().await)).await;
         engine.events().attach(Arc::clone(&teller) as _).keep();
         let (daemon, ending) = Daemon::start(engine.clone(), Arc::new(fleet.clone()), fleet.limits()?).await?;
-        // It is set once, and nothing that makes loops due is watched yet.
+        // It is set once, and no trigger is watched yet.
         let _ = hearing.daemon.set(daemon.clone());
         let deliveries = bound.serve(&clock, &ears);
         let store = engine.settings().store.clone();
@@ -173,7 +175,7 @@ impl RunningDaemon {
         let loops = with_count(now.loops, "loop");
         cx.out.answer(&document, || {
             let none = if now.loops == 0 { "\nno loops here yet: loopwright init writes one" } else { "" };
-            format!("up: process {pid}, {loops}; Ctrl-C ends it; look with: loopwright status{none}")
+            format!("up: process {pid}, {loops}; Ctrl-C stops it; see: loopwright status{none}")
         });
         if let Some(frozen) = &now.frozen {
             self.log.warn(&format!("everything is stopped by {}: {}; loopwright thaw", frozen.by, frozen.why));
@@ -184,12 +186,12 @@ impl RunningDaemon {
             self.log.redirect_to_file(log_file::DaemonLogFile::redirect_stdout(&self.state));
             self.log.log("up", &format!("process {pid}, {loops}"));
         }
-        // What it took to read all that is not needed while nothing is due.
+        // The memory used for reading is not needed while no loop is due.
         drop(tokio::task::spawn_blocking(loopwright::proc::release_memory));
         Ok(())
     }
 
-    /// Watches what the loops that were read last want watched.
+    /// Watches the triggers of the loops that were read last.
     async fn listen(&mut self, cx: &CommandContext) {
         self.watch_folders(cx).await;
         let watched = self.fleet.watched();
@@ -202,27 +204,27 @@ impl RunningDaemon {
         self.triggers.set_folders(self.trees.folders(cx, &self.fleet.work_trees())).await;
     }
 
-    /// Until it is asked to end, or cannot go on; answers with why in the latter case.
+    /// Runs until it is asked to end, or fails; returns the reason in the latter case.
     async fn run_until_stopped(&mut self, cx: &CommandContext) -> Option<String> {
         let had_terminal = cx.out.is_terminal();
         loop {
             let again = tokio::select! {
                 () = self.stop_signals.next() => return None,
                 ended = &mut self.ending => return Some(why(ended)),
-                // Nobody looks any more after one whose terminal went away; every other one reads its files again.
+                // A daemon whose terminal closed has no reader any more and ends; any other one reloads its files.
                 () = self.hangup.next() => match had_terminal && !cx.out.is_terminal() {
                     true => return None,
                     false => true,
                 },
                 () = self.news.loops.notified() => true,
                 () = self.news.state.notified() => {
-                    // The daemon looks at the file that stops everything before it answers.
+                    // The daemon checks the file that stops everything before it answers.
                     let _ = self.daemon.snapshot().await;
                     false
                 }
             };
             if again {
-                // A folder that has just come is watched before it is read, so that no change falls between.
+                // A new folder is watched before it is read, so that no change is missed in between.
                 self.watch_folders(cx).await;
                 if self.daemon.reload().await.is_ok() {
                     self.webhooks.reload_config(cx, &self.log);
@@ -232,7 +234,7 @@ impl RunningDaemon {
         }
     }
 
-    /// Lets rounds end, tells those who wait, and gives the store back.
+    /// Lets rounds end, answers waiting commands, and releases the store.
     async fn close(mut self, broke: Option<String>, grace: Duration) -> VerbResult {
         self.notify.stopping();
         self.control.stop_accepting();
@@ -241,7 +243,7 @@ impl RunningDaemon {
             None => self.drain(grace).await,
         };
         self.control.cancel_all();
-        // Commands that say nothing more by then have nobody to say it to.
+        // Commands that are still running then have no reader any more.
         let _ = tokio::time::timeout(COMMANDS_GRACE, self.control.wait_until_idle()).await;
         socket::remove(&self.state);
         self.engine.close().await?;
@@ -249,7 +251,7 @@ impl RunningDaemon {
     }
 
     async fn drain(&mut self, grace: Duration) -> VerbResult {
-        // One that has ended already cannot be asked any more, at either place: how it ended is in its ending.
+        // A daemon that has already ended cannot be asked any more, at either place; its ending has the reason.
         let _ = self.daemon.drain(grace).await;
         let mut interrupted: Option<Instant> = None;
         loop {
@@ -266,7 +268,7 @@ impl RunningDaemon {
                     }
                     None => {
                         interrupted = Some(Instant::now());
-                        self.log.log("ending", "interrupting rounds; once more ends at once");
+                        self.log.log("ending", "interrupting rounds; another signal ends them at once");
                         let _ = self.daemon.drain(Duration::ZERO).await;
                         self.control.cancel_all();
                     }
@@ -278,9 +280,9 @@ impl RunningDaemon {
 
 fn why(ended: Result<DaemonEnded, tokio::task::JoinError>) -> String {
     match ended {
-        Ok(DaemonEnded::Drained) => "the daemon ended unasked".to_owned(),
+        Ok(DaemonEnded::Drained) => "the daemon ended unexpectedly".to_owned(),
         Ok(DaemonEnded::Fenced(why)) => format!("another process schedules the loops now: {why}"),
-        Ok(DaemonEnded::Failed(why)) => format!("the daemon broke: {why}"),
-        Err(error) => format!("the daemon broke: {error}"),
+        Ok(DaemonEnded::Failed(why)) => format!("the daemon failed: {why}"),
+        Err(error) => format!("the daemon failed: {error}"),
     }
 }

@@ -1,31 +1,32 @@
-//! Tells the manager of services how the daemon stands, in systemd's own words. Nobody is told where nobody asked.
+//! Reports the daemon's state to the service manager, with systemd's protocol. Without a `NOTIFY_SOCKET` it does
+//! nothing.
 
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::PathBuf;
 
-/// The manager's ear: `NOTIFY_SOCKET`.
+/// The manager's address: `NOTIFY_SOCKET`.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ServiceNotifier(Option<PathBuf>);
 
 impl ServiceNotifier {
-    /// At this address, if there is one.
+    /// Notifies this address, if there is one.
     pub(crate) fn new(address: Option<PathBuf>) -> Self {
         Self(address)
     }
 
-    /// The daemon works.
+    /// The daemon is ready.
     pub(crate) fn ready(&self, status: &str) {
         self.send(&format!("READY=1\nSTATUS={status}"));
     }
 
-    /// The daemon ends.
+    /// The daemon is ending.
     pub(crate) fn stopping(&self) {
-        self.send("STOPPING=1\nSTATUS=lets its rounds end");
+        self.send("STOPPING=1\nSTATUS=waiting for rounds to end");
     }
 
-    /// A manager that does not listen changes nothing for us.
+    /// Failures are ignored: the daemon works without a manager.
     fn send(&self, text: &str) {
         let Some(path) = &self.0 else { return };
         let address = match path.as_os_str().as_bytes().strip_prefix(b"@") {
@@ -45,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_manager_hears_when_we_are_ready() {
+    fn the_manager_is_notified_when_we_are_ready() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("notify");
         let ear = UnixDatagram::bind(&path).expect("it can be bound");

@@ -1,4 +1,4 @@
-//! What triggers hear, handed to the daemon: a signal is durable before its loop is due.
+//! Passes the signals of triggers to the daemon: a signal is durable before its loop is due.
 
 use super::input_watcher::FolderNews;
 use loopwright::daemon::Daemon;
@@ -8,10 +8,10 @@ use loopwright::triggers::{FolderContent, New, Signals};
 use loopwright::{BoxFuture, Engine, EngineError};
 use std::sync::{Arc, OnceLock};
 
-/// Hears for a daemon.
+/// Receives signals for a daemon.
 pub(super) struct DaemonSignalSink {
     pub(super) engine: Engine,
-    /// Set before anything that makes loops due is watched.
+    /// Set before any trigger is watched.
     pub(super) daemon: OnceLock<Daemon>,
     pub(super) news: Arc<FolderNews>,
 }
@@ -19,7 +19,7 @@ pub(super) struct DaemonSignalSink {
 impl Signals for DaemonSignalSink {
     fn signal(&self, signal: SignalRow) -> BoxFuture<'_, Result<New, EngineError>> {
         Box::pin(async move {
-            // What is taken already only says where the watching began.
+            // A signal that is already taken only marks where the watching began.
             let heard = match signal.taken_ms {
                 Some(_) => self.engine.store_signal(signal).await?,
                 None => {

@@ -1,5 +1,5 @@
-//! The listener for deliveries as the configuration has it now: its address is taken once, at the start; secrets and people are
-//! taken anew whenever the configuration is read.
+//! The listener for webhook deliveries as currently configured. Its address is fixed at the start; secrets and people
+//! are updated whenever the configuration is read.
 
 use super::daemon_log::DaemonLog;
 use crate::context::CommandContext;
@@ -10,14 +10,14 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// A listener, where somebody wants one.
+/// The listener, if one is configured.
 pub(super) struct DaemonWebhooks {
-    /// The address on the command line, which goes before that of the configuration.
+    /// The address on the command line, which overrides the configuration.
     listen: Option<SocketAddr>,
     running: Option<WebhookServer>,
-    /// What was told last of a configuration that is not, or not wholly, in effect.
+    /// The last warning about a configuration that is not, or only partly, in effect.
     last_warning: Option<String>,
-    /// Events that loops wait for and nobody takes, as far as they were told of.
+    /// Events that loops wait for and that no source sends, as far as they were reported.
     warned_events: BTreeSet<String>,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct PendingWebhooks {
 }
 
 impl PendingWebhooks {
-    /// An address that cannot be had is an error, and so is a listener that could believe nobody.
+    /// An unavailable address is an error, and so is a listener without any secret.
     pub(super) async fn bind(cx: &CommandContext, listen: Option<SocketAddr>) -> Result<Self, CommandError> {
         let Some(options) = cx.webhooks(listen)? else { return Ok(Self { listen, bound: None }) };
         if options.secrets.is_empty() {
@@ -38,7 +38,8 @@ impl PendingWebhooks {
         }
         let address = options.listen;
         let bound = WebhookServer::bind(options).await;
-        let bound = bound.map_err(|error| CommandError::failed(format!("take webhooks at {address}: {error}")))?;
+        let bound =
+            bound.map_err(|error| CommandError::failed(format!("listen for webhooks at {address}: {error}")))?;
         Ok(Self { listen, bound: Some(bound) })
     }
 
@@ -53,25 +54,25 @@ impl PendingWebhooks {
 }
 
 impl DaemonWebhooks {
-    /// Says where they are taken.
+    /// Logs the address of the listener.
     pub(super) fn log_address(&self, teller: &DaemonLog) {
         let Some(running) = &self.running else { return };
         let address = running.address();
-        teller.log("webhooks", &format!("taken at http://{address}/hooks/"));
+        teller.log("webhooks", &format!("listening at http://{address}/hooks/"));
         if let Some(text) = exposure_warning(address) {
             teller.warn(&text);
         }
     }
 
-    /// Hands events to these loops and no others.
+    /// Passes events to these loops and no others.
     pub(super) async fn set_loops(&self, git: &Git, watched: &[WatchedRepo]) {
         if let Some(running) = &self.running {
             running.set_loops(git, watched).await;
         }
     }
 
-    /// Says once of each event that loops wait for and that is never taken, because its source has no secret here or nothing
-    /// listens.
+    /// Reports once each event that loops wait for and that never arrives, because its source has no secret here or no
+    /// listener runs.
     pub(super) fn warn_about_unreceived_events(&mut self, watched: &[WatchedRepo], teller: &DaemonLog) {
         let taken: Vec<String> = self
             .running
@@ -80,7 +81,7 @@ impl DaemonWebhooks {
             .unwrap_or_default();
         for one in watched.iter().flat_map(|watched| &watched.loops) {
             for event in one.on.webhook.iter().filter(|event| !taken.iter().any(|source| is_sent_by(source, event))) {
-                let text = format!("{} waits for {event}, and no delivery of that is taken: {SET_UP}", one.name);
+                let text = format!("{} waits for {event}, but no webhook delivers that: {SET_UP}", one.name);
                 if self.warned_events.insert(text.clone()) {
                     teller.warn(&text);
                 }
@@ -88,14 +89,14 @@ impl DaemonWebhooks {
         }
     }
 
-    /// Takes secrets and people as they are configured now. What cannot be used leaves those from before in use; a word about
-    /// either is said once.
+    /// Applies the secrets and people as configured now. Unusable ones leave the previous ones in use; each problem is
+    /// reported once.
     pub(super) fn reload_config(&mut self, cx: &CommandContext, teller: &DaemonLog) {
         let trouble = match (cx.webhooks(self.listen), &self.running) {
             (Ok(Some(options)), None) => Some(format!("nothing listens at {}: {RESTART}", options.listen)),
             (Ok(Some(options)), Some(running)) => {
                 let before = running.options().listen;
-                let moved = format!("webhooks are taken at {before}, not at {}: {RESTART}", options.listen);
+                let moved = format!("the webhook listener is at {before}, not at {}: {RESTART}", options.listen);
                 let trouble = match (options.secrets.is_empty(), options.listen == before) {
                     (true, _) => Some(NO_SECRET.to_owned()),
                     (false, false) => Some(moved),
@@ -105,12 +106,12 @@ impl DaemonWebhooks {
                 trouble
             }
             (Ok(None), Some(running)) => {
-                // Whoever takes all of it away wants nothing believed any more.
+                // If the configuration has no webhooks any more, every delivery is refused.
                 running.update_options(WebhookOptions::new(running.options().listen));
-                Some(format!("no delivery is believed any more, and {} is still taken: {RESTART}", running.address()))
+                Some(format!("every delivery is refused now, but {} still listens: {RESTART}", running.address()))
             }
-            (Err(error), Some(_)) => Some(format!("{}; the webhook secrets from before stay in use", error.text)),
-            // A configuration that cannot be read is told of by whoever reads the loops.
+            (Err(error), Some(_)) => Some(format!("{}; the previous webhook secrets stay in use", error.text)),
+            // The code that reads the loops reports an unreadable configuration.
             (Ok(None) | Err(_), None) => None,
         };
         if let Some(text) = trouble.as_ref().filter(|text| self.last_warning.as_ref() != Some(text)) {
@@ -120,10 +121,10 @@ impl DaemonWebhooks {
     }
 }
 
-const NO_SECRET: &str = "no delivery could be believed: there is no webhook secret";
+const NO_SECRET: &str = "every delivery would be refused: there is no webhook secret";
 
-/// What is to do about an event that nobody takes.
-const SET_UP: &str = "`webhooks` in your own configuration has `listen` and the `secrets` of sources";
+/// The hint for an event that no source sends.
+const SET_UP: &str = "set `webhooks.listen` and `webhooks.secrets` in your own configuration";
 
 /// Whether a source that has a secret sends an event: `github` all of its own, `generic.deploy` only that one.
 fn is_sent_by(source: &str, event: &str) -> bool {
@@ -138,12 +139,12 @@ fn is_sent_by(source: &str, event: &str) -> bool {
     }
 }
 
-/// What is left to do about an address.
-const RESTART: &str = "a restart of the daemon takes the configured address";
+/// The hint for an address that changed.
+const RESTART: &str = "restart the daemon to use the configured address";
 
-/// What is to be said of a listener that other machines reach.
+/// The warning about a listener that other machines can reach.
 fn exposure_warning(address: SocketAddr) -> Option<String> {
-    let text = || format!("{address} is open to other machines, and without TLS: let a proxy that has it listen there");
+    let text = || format!("{address} is open to other machines, and without TLS: use a proxy with TLS in front of it");
     (!address.ip().is_loopback()).then(text)
 }
 
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_beyond_loopback_is_told_of() {
+    fn a_listener_beyond_loopback_is_reported() {
         let told = |address: &str| exposure_warning(address.parse().expect("an address")).is_some();
         assert!(!told("127.0.0.1:8787") && !told("[::1]:8787"));
         assert!(told("0.0.0.0:8787") && told("[::]:8787") && told("192.0.2.1:80"));

@@ -1,4 +1,5 @@
-//! The demo's repository: a little shop in shell with a bug, a test that shows it, and three loops. Needs git and sh only.
+//! The demo's repository: a small shop in shell with a bug, a test that shows it, and three loops. It needs only git
+//! and sh.
 
 use crate::context::CommandContext;
 use crate::error::{CommandError, error_chain};
@@ -13,16 +14,16 @@ const FILES: [(&str, &str); 12] = [
     ("tests/test_plain.sh", include_str!("assets/test_plain.sh")),
     ("tests/test_discount.sh", include_str!("assets/test_discount.sh")),
     ("tests/test_empty.sh", include_str!("assets/test_empty.sh")),
-    (".loopwright/loops/mend-cart.md", include_str!("assets/mend-cart.md")),
+    (".loopwright/loops/fix-cart.md", include_str!("assets/fix-cart.md")),
     (".loopwright/loops/quick-fix.md", include_str!("assets/quick-fix.md")),
     (".loopwright/loops/morning-report.md", include_str!("assets/morning-report.md")),
-    (".loopwright/mend.script", include_str!("assets/mend.script")),
+    (".loopwright/fix.script", include_str!("assets/fix.script")),
     (".loopwright/cheat.script", include_str!("assets/cheat.script")),
     (".loopwright/report.script", include_str!("assets/report.script")),
     ("README.md", "# A shop\n\n`cart.sh PRICE QUANTITY PERCENT` prints what a customer pays.\n"),
 ];
 
-/// Where the demo plays.
+/// The folders of the demo.
 #[derive(Debug)]
 pub(super) struct DemoRepo {
     pub(super) folder: PathBuf,
@@ -31,7 +32,7 @@ pub(super) struct DemoRepo {
 }
 
 impl DemoRepo {
-    /// Makes the folder, the repository and its one commit.
+    /// Creates the folder, the repository and its one commit.
     pub(super) async fn build(cx: &CommandContext) -> Result<Self, CommandError> {
         let folder = new_folder()?;
         let shop = Self { repo: folder.join("shop"), state: folder.join("state"), folder };
@@ -62,7 +63,7 @@ impl DemoRepo {
     }
 }
 
-/// A new folder with a name of its own; an old demo is never reused.
+/// A new folder with its own name; an old demo is never reused.
 fn new_folder() -> Result<PathBuf, CommandError> {
     let base = std::env::temp_dir();
     let name = |try_number: u32| base.join(format!("loopwright-demo-{}-{try_number}", std::process::id()));
@@ -73,7 +74,7 @@ fn new_folder() -> Result<PathBuf, CommandError> {
             Err(error) => return Err(failed("make", &path, &error)),
         }
     }
-    Err(CommandError::failed(format!("no room for a demo in {}", base.display()))
+    Err(CommandError::failed(format!("no free name for a demo in {}", base.display()))
         .hint("remove old loopwright-demo folders"))
 }
 

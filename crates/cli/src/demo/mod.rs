@@ -1,5 +1,6 @@
-//! `demo`: the whole story on a throw-away repository with the scripted agent. An honest change is verified, approved and
-//! sent to the local forge; a cheating one is caught; a report is written. No key, no network, nothing of the user touched.
+//! `demo`: the whole product on a temporary repository with the scripted agent. An honest change is verified, approved
+//! and sent to the local forge; a cheating one is rejected; a report is written. It needs no key and no network, and
+//! touches no data of the user.
 
 mod demo_repo;
 
@@ -24,10 +25,10 @@ use serde::Serialize;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Who approves in the demo, on record.
+/// The person who approves in the demo, as recorded.
 const ACTOR: &str = "demo";
 
-/// What `demo --json` prints.
+/// The document of `demo --json`.
 #[derive(Debug, Serialize)]
 struct Document<'r> {
     schema: u32,
@@ -47,19 +48,19 @@ pub(crate) async fn run(cx: &CommandContext) -> VerbResult {
         Document { schema: 1, folder: &shop.folder, repo: &shop.repo, state: &shop.state, as_told, rounds: &told };
     cx.out.answer(&document, || ending(&cx, &shop, &told));
     if !as_told {
-        // A note and no error: the document, which says the same, has been printed.
-        cx.out.note("error: the demo did not go as it should; the reports say why");
+        // A note instead of an error: the document with the same content has been printed.
+        cx.out.note("error: the demo did not end as expected; see the reports");
         return Ok(CommandExit::FAILED);
     }
     Ok(CommandExit::DONE)
 }
 
-/// How much of the story this host can play.
+/// How much of the demo this host can run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DemoScope {
     /// All three loops.
     Whole,
-    /// Only the one that reports: nothing here can hold the others.
+    /// Only the one that reports: this host cannot confine the others.
     Report,
 }
 
@@ -77,8 +78,8 @@ async fn tell(cx: &CommandContext, shop: &demo_repo::DemoRepo) -> Result<(Vec<Ro
     let cancel = signals::cancel_on_signal(&CurrentRound::default());
     let engine = cx.open_engine(Some(&repo), &cancel).await?;
     let play = DemoRun { cx, engine: &engine, repo: &repo, cancel: &cancel };
-    play.say(&format!("A shop with a bug was put into {}.", shop.repo.display()));
-    play.say("Its discount makes things dearer, and a test says so. Three loops look at it.");
+    play.say(&format!("Created a small shop with a bug in {}.", shop.repo.display()));
+    play.say("Its discount raises the price, and a test shows that. Three loops work on it.");
     let refused = boundary::decide(LoopLevel::L2Assisted, SandboxMode::On, engine.host().await).err();
     let (told, story) = match refused {
         None => (vec![play.honest().await?, play.cheat().await?, play.report().await?], DemoScope::Whole),
@@ -92,7 +93,7 @@ async fn tell(cx: &CommandContext, shop: &demo_repo::DemoRepo) -> Result<(Vec<Ro
     Ok((told, story))
 }
 
-/// The stage on which the loops play.
+/// A run of the demo's loops.
 struct DemoRun<'p> {
     cx: &'p CommandContext,
     engine: &'p Engine,
@@ -110,17 +111,17 @@ impl DemoRun<'_> {
     }
 
     async fn honest(&self) -> Result<RoundReport, CommandError> {
-        self.act("1. mend-cart, at L2: works by itself, ships only with your yes");
-        let report = self.round("mend-cart").await?;
+        self.act("1. fix-cart, at L2: works on its own, ships only with your approval");
+        let report = self.round("fix-cart").await?;
         self.say(&round_summary::render_end(&self.cx.out, &report));
         if report.outcome != Some(RoundOutcome::Escalated) {
             return Ok(report);
         }
         self.say(&format!(
-            "\nGates and checker agree, so it waits for a person. The demo now approves it as `{ACTOR}`."
+            "\nThe gates and the checker accept it, so it waits for a person. The demo now approves it as `{ACTOR}`."
         ));
         let loops = self.cx.loops(self.repo)?;
-        let bind = self.cx.bindings(&loops.find("mend-cart")?.spec, &self.repo.work_tree)?;
+        let bind = self.cx.bindings(&loops.find("fix-cart")?.spec, &self.repo.work_tree)?;
         let candidate = report.candidate.clone().unwrap_or_default();
         let _screen = self.screen()?;
         let report = self.engine.approve(&report.round, &candidate, ACTOR, &bind).await?;
@@ -132,12 +133,12 @@ impl DemoRun<'_> {
         self.act("2. quick-fix, at L2: its maker deletes the failing test and claims success");
         let report = self.round("quick-fix").await?;
         self.say(&round_summary::render_end(&self.cx.out, &report));
-        self.say("Its words were never read: the tests of base are counted, and one was missing.");
+        self.say("Its claim does not count: the gate counts the tests of base, and one is missing.");
         Ok(report)
     }
 
     async fn report(&self) -> Result<RoundReport, CommandError> {
-        self.act("3. morning-report, at L1: reads and reports, nothing else leaves");
+        self.act("3. morning-report, at L1: reads and reports, and sends nothing");
         let report = self.round("morning-report").await?;
         self.say(&round_summary::render_end(&self.cx.out, &report));
         for line in report.agent_report.iter().flat_map(|text| text.lines()) {
@@ -155,7 +156,7 @@ impl DemoRun<'_> {
         Ok(self.engine.run(request, &bind, self.cancel).await?)
     }
 
-    /// Shows what rounds do until the answer is dropped.
+    /// Shows the progress of rounds until the returned value is dropped.
     fn screen(&self) -> Result<AttachedSink, CommandError> {
         let screen = ProgressDisplay::new(&self.cx.out, self.cx.progress_detail()?, &CurrentRound::default());
         Ok(self.engine.events().attach(Arc::new(screen)))
@@ -171,8 +172,8 @@ fn ending(cx: &CommandContext, shop: &demo_repo::DemoRepo, told: &[RoundReport])
     let pull = told.iter().flat_map(|report| &report.outbox).find_map(|item| item.receipt.clone());
     lines.push(format!("  {:<15} {}", "pull request", pull.as_deref().unwrap_or("none")));
     lines.push(format!("  {:<15} {}", "everything", shop.folder.display()));
-    lines.push(format!("\n{}", cx.out.style(TextStyle::Bold, "What to do next")));
-    // A newcomer has not installed the program yet; what they ran is there.
+    lines.push(format!("\n{}", cx.out.style(TextStyle::Bold, "Next steps")));
+    // A new user has not installed the program yet; the path of the running one works.
     let program = std::env::current_exe().map_or_else(|_| "loopwright".to_owned(), |path| path.display().to_string());
     let here = format!("{program} --repo {} --state {}", shop.repo.display(), shop.state.display());
     lines.push(format!("  {here} status"));

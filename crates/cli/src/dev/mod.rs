@@ -1,4 +1,4 @@
-//! `dev …`: helpers for people who write loops. They touch no store and no repository.
+//! `dev …`: helpers for people who write loops. They use no store and no repository.
 
 pub(crate) mod model;
 

@@ -1,20 +1,21 @@
-//! A printer's line to somebody else: what a command says while it runs in another process than the one it was typed in.
-//! Only what goes in at one end and comes out at the other; the connection itself is `control`'s.
+//! The channel between the printer of a command that runs in the daemon and the process that sent the command. This
+//! module has only the two ends; `control` has the connection.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use tokio::sync::mpsc;
 
-/// What is on its way at most before lines beside the answer are left out: a reader that stands still must not make us grow.
+/// The most bytes in the queue before lines for standard error are dropped: a reader that hangs must not make the queue
+/// grow.
 const QUEUED_MAX: usize = 4 << 20;
 
-/// Something that was said, and on which stream.
+/// A piece of output, and its stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum OutputChunk {
-    /// Of the answer.
+    /// For standard output.
     Out(String),
-    /// Beside the answer.
+    /// For standard error.
     Err(String),
 }
 
@@ -26,18 +27,18 @@ impl OutputChunk {
     }
 }
 
-/// What the streams at the other end are.
+/// The properties of the streams at the other end.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct StreamInfo {
     /// Standard output is a terminal.
     pub(crate) out_is_terminal: bool,
     /// Standard error is a terminal.
     pub(crate) err_is_terminal: bool,
-    /// How many characters a line of the terminal has; none where there is no terminal.
+    /// The width of the terminal in characters; `None` without a terminal.
     pub(crate) width: Option<u16>,
 }
 
-/// The end at which is spoken.
+/// The sending end.
 #[derive(Debug, Clone)]
 pub(crate) struct OutputSender {
     pub(super) streams: StreamInfo,
@@ -51,7 +52,7 @@ struct Queue {
     left_out: AtomicU64,
 }
 
-/// The end at which is heard.
+/// The receiving end.
 #[derive(Debug)]
 pub(crate) struct OutputReceiver {
     receiver: mpsc::UnboundedReceiver<OutputChunk>,
@@ -59,14 +60,14 @@ pub(crate) struct OutputReceiver {
 }
 
 impl OutputSender {
-    /// A line, and the end at which it is heard.
+    /// A channel: its sending and its receiving end.
     pub(crate) fn new(streams: StreamInfo) -> (Self, OutputReceiver) {
         let (sender, receiver) = mpsc::unbounded_channel();
         let queue = Arc::<Queue>::default();
         (Self { streams, sender, queue: Arc::clone(&queue) }, OutputReceiver { receiver, queue })
     }
 
-    /// Says it. An answer is never left out; what is beside it is, while too much is on its way.
+    /// Sends a chunk. Standard output is never dropped; standard error is, while the queue is full.
     pub(super) fn send(&self, said: OutputChunk) -> io::Result<()> {
         let is_beside = matches!(said, OutputChunk::Err(_));
         if is_beside && self.queue.bytes.load(Ordering::Relaxed) > QUEUED_MAX {
@@ -79,14 +80,16 @@ impl OutputSender {
 }
 
 impl OutputReceiver {
-    /// The next that was said; nothing when everybody who could say something is gone.
+    /// The next chunk; `None` when all senders are gone.
     pub(crate) async fn next(&mut self) -> Option<OutputChunk> {
         let left_out = match self.queue.bytes.load(Ordering::Relaxed) {
             0 => self.queue.left_out.swap(0, Ordering::Relaxed),
             _ => 0,
         };
         if left_out > 0 {
-            return Some(OutputChunk::Err(format!("… {left_out} lines were left out: nobody read them in time\n")));
+            return Some(OutputChunk::Err(format!(
+                "… {left_out} lines were dropped because they were not read in time\n"
+            )));
         }
         let said = self.receiver.recv().await?;
         self.queue.bytes.fetch_sub(said.len(), Ordering::Relaxed);
@@ -99,12 +102,12 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_reader_that_stands_still_loses_lines_beside_the_answer_and_is_told_how_many() {
+    async fn a_slow_reader_loses_lines_of_standard_error_and_gets_their_count() {
         let (line, mut heard) = OutputSender::new(StreamInfo::default());
         let big = "x".repeat(QUEUED_MAX + 1);
-        line.send(OutputChunk::Err(big)).expect("it is heard");
-        line.send(OutputChunk::Err("lost\n".to_owned())).expect("it is heard");
-        line.send(OutputChunk::Out("answer\n".to_owned())).expect("it is heard");
+        line.send(OutputChunk::Err(big)).expect("the receiver is open");
+        line.send(OutputChunk::Err("lost\n".to_owned())).expect("the receiver is open");
+        line.send(OutputChunk::Out("answer\n".to_owned())).expect("the receiver is open");
         assert!(matches!(heard.next().await, Some(OutputChunk::Err(text)) if text.len() > QUEUED_MAX));
         assert_eq!(heard.next().await, Some(OutputChunk::Out("answer\n".to_owned())));
         assert!(matches!(heard.next().await, Some(OutputChunk::Err(text)) if text.starts_with("… 1 lines")));

@@ -1,6 +1,6 @@
-//! Making foreign text harmless on a terminal: what would act on the screen is shown as an escape instead.
+//! Makes foreign text harmless on a terminal: characters that would act on the screen are escaped.
 
-/// One line of foreign text: every control character and every invisible one is shown as an escape.
+/// One line of foreign text: every control character and every invisible one is escaped.
 pub(crate) fn safe(text: &str) -> String {
     escape(text, |_| false)
 }
@@ -25,7 +25,7 @@ fn escape(text: &str, keep: impl Fn(char) -> bool) -> String {
     out
 }
 
-/// Characters that print nothing or turn the direction of what follows.
+/// Characters that print nothing or change the direction of the following text.
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')

@@ -2,7 +2,7 @@
 
 use super::safe;
 
-/// Blanks between two columns.
+/// Spaces between two columns.
 const GAP: usize = 2;
 
 /// Rows under a heading.
@@ -22,7 +22,7 @@ impl TextTable {
         self.rows.push(cells.into_iter().map(|cell| safe(cell.as_ref())).collect());
     }
 
-    /// The whole table, without a line end at its end.
+    /// The whole table, without a final line end.
     pub(crate) fn render(&self) -> String {
         let widths = self.widths();
         let lines = self.rows.iter().map(|row| line(row, &widths));

@@ -1,5 +1,6 @@
-//! `approve`: approve a waiting candidate. The answer binds the candidate that the inbox showed, delivers at once when no
-//! other approval is missing, and exits as the delivery went. The engine decides whether the person may.
+//! `approve`: approve a waiting candidate. The answer binds the candidate that the inbox showed. If no other approval
+//! is missing, the engine delivers at once, and the exit code is that of the delivery. The engine decides whether the
+//! person may approve.
 
 use super::VerbResult;
 use crate::context::CommandContext;
@@ -31,7 +32,7 @@ pub(crate) async fn run(args: ApproveArgs, cx: &CommandContext) -> VerbResult {
     Ok(CommandExit::from_outcome(report.outcome))
 }
 
-/// The open question an id means. What does not wait is refused, what nobody knows is unknown.
+/// The open question of an id. A round that does not wait is refused; an id that matches nothing is unknown.
 pub(super) async fn find_question(store: &dyn Store, id: &str) -> Result<InboxRow, CommandError> {
     let question = match store.inbox_item(id).await? {
         Some(question) => question,
@@ -45,7 +46,7 @@ pub(super) async fn find_question(store: &dyn Store, id: &str) -> Result<InboxRo
         }
     };
     if !matches!(question.kind, InboxKind::Approval | InboxKind::InDoubt) {
-        let text = format!("`{}` is no question of yes or no: {}", question.id, question.summary);
+        let text = format!("`{}` cannot be approved or denied: {}", question.id, question.summary);
         let answer = answer_command(question.kind, &question.loop_name, &question.round);
         let hint = answer.unwrap_or_else(|| format!("see `loopwright show {}`", question.round));
         return Err(CommandError::refused(text).hint(hint));
@@ -58,7 +59,7 @@ pub(super) async fn find_question(store: &dyn Store, id: &str) -> Result<InboxRo
     Ok(question)
 }
 
-/// The open question whether something of a round arrived.
+/// The open question whether an item of a round arrived.
 async fn find_delivery_question(store: &dyn Store, round: &str) -> Result<Option<InboxRow>, CommandError> {
     let open = store.inbox(InboxQuery::Open(1000)).await?;
     Ok(open.into_iter().find(|question| question.round == round && question.kind == InboxKind::InDoubt))

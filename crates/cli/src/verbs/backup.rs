@@ -1,4 +1,4 @@
-//! `backup` and `restore`: the state as a folder that can be kept elsewhere, and back.
+//! `backup` and `restore`: copy the state into a folder that can be kept elsewhere, and restore it.
 
 use super::VerbResult;
 use super::gc::format_bytes;
@@ -36,7 +36,7 @@ pub(crate) async fn create(args: BackupArgs, cx: &CommandContext) -> VerbResult 
         .map_err(|error| backup_failure(error).hint_if_occupied("name another folder: `loopwright backup FOLDER`"))?;
     answer(cx, "backup", &made, || {
         let place = safe(&made.folder.display().to_string());
-        format!("backed up to {place}: {}\nback again: loopwright restore {place}", summary(&made))
+        format!("backed up to {place}: {}\nrestore it with: loopwright restore {place}", summary(&made))
     })
 }
 
@@ -44,18 +44,18 @@ pub(crate) async fn restore(args: RestoreArgs, cx: &CommandContext) -> VerbResul
     let (state, _) = cx.state_dir()?;
     if cx.settings(None)?.store.is_some() {
         let text =
-            "`store` in the configuration names a database of its own, and a backup is of the one in the state folder";
-        let hint = "take `store` out of the configuration, or restore that database with its own tools";
+            "`store` in the configuration names another database, but a backup contains the one of the state directory";
+        let hint = "remove `store` from the configuration, or restore that database with its own tools";
         return Err(CommandError::invalid(text).hint(hint));
     }
     let restored = backup::restore(&args.folder, &state).await.map_err(|error| {
         backup_failure(error)
-            .hint_if_occupied("move what is there away first, or name another state with `--state DIR`")
+            .hint_if_occupied("move the existing state away first, or name another state with `--state DIR`")
     })?;
     answer(cx, "restored", &restored, || {
         let place = safe(&restored.folder.display().to_string());
-        let told = format!("restored to {place}: {}, as of {}", summary(&restored), timestamp(restored.at_ms));
-        format!("{told}\nlook at it: loopwright status; loops start again with: loopwright up")
+        let done = format!("restored to {place}: {}, as of {}", summary(&restored), timestamp(restored.at_ms));
+        format!("{done}\nsee it: loopwright status; start loops again: loopwright up")
     })
 }
 
@@ -71,12 +71,12 @@ fn summary(copied: &BackupSummary) -> String {
     format!("{events} checked, {}, {}", with_count(copied.files, "file"), format_bytes(copied.bytes))
 }
 
-/// `20261116T065300Z`, which every file system takes for a name.
+/// `20261116T065300Z`, which every file system accepts in a name.
 fn compact(at_ms: i64) -> String {
     timestamp(at_ms).chars().filter(|c| !matches!(c, '-' | ':')).collect()
 }
 
-/// An error, and whether it is that something is in the way.
+/// An error, and whether the cause is an existing file or folder.
 struct BackupFailure(CommandError, bool);
 
 impl BackupFailure {
@@ -92,7 +92,7 @@ fn backup_failure(error: BackupError) -> BackupFailure {
         BackupError::Store(error) => BackupFailure(error.into(), false),
         BackupError::Occupied(_) => BackupFailure(CommandError::invalid(text), true),
         BackupError::Foreign { .. } => {
-            BackupFailure(CommandError::invalid(text).hint("name a folder that `loopwright backup` made"), false)
+            BackupFailure(CommandError::invalid(text).hint("name a folder that `loopwright backup` created"), false)
         }
         BackupError::Damaged { .. } => {
             BackupFailure(CommandError::failed(text).hint("nothing was restored; take another backup"), false)

@@ -1,4 +1,5 @@
-//! `budget`: what is spent, reserved and left in every scope; `budget raise`: add room for today, or for a suspended round.
+//! `budget`: the spent, reserved and remaining amount of every budget; `budget raise`: raise one for today, or for a
+//! suspended round.
 
 use super::VerbResult;
 use crate::context::CommandContext;
@@ -110,12 +111,12 @@ fn page(row: &RaiseRow, by: Reservation, next: &[String]) -> String {
     let of = row.round.as_ref().map_or(format!("today, {}", row.day), |round| format!("round {round}"));
     let mut page = format!("raised {} by {} and {} tokens for {}", safe(&row.loop_name), by.usd, by.tokens, safe(&of));
     for command in next {
-        page.push_str(&format!("\ngo on: {}", safe(command)));
+        page.push_str(&format!("\nresume: {}", safe(command)));
     }
     page
 }
 
-/// A round that can go on: of this loop, suspended, over its budget.
+/// A round that can be resumed: of this loop, suspended, over its budget.
 async fn suspended(cx: &CommandContext, id: &str, name: &str) -> Result<String, CommandError> {
     let row = find::find_round(cx.open_store_read_only().await?.as_ref(), id).await?;
     if row.loop_name != name {
@@ -125,13 +126,13 @@ async fn suspended(cx: &CommandContext, id: &str, name: &str) -> Result<String, 
         );
     }
     if row.phase != RoundPhase::Suspended {
-        let text = format!("round {} is {}; only a suspended round can be given more", row.id, row.phase);
+        let text = format!("round {} is {}; only the budget of a suspended round can be raised", row.id, row.phase);
         return Err(CommandError::refused(text).hint(format!("loopwright budget raise {name} --today --usd N")));
     }
     Ok(row.id)
 }
 
-/// Suspended rounds for which this raise may make room.
+/// Suspended rounds that may be able to resume after this raise.
 async fn resumable_rounds(store: &dyn Store, raise: &RaiseRow) -> Result<Vec<RoundRow>, CommandError> {
     let query = RoundsQuery {
         repo: Some(raise.repo.clone()),

@@ -1,4 +1,4 @@
-//! `check [LOOP]`: everything that can be known to be wrong before a round, all of it at once.
+//! `check [LOOP]`: all problems that can be found before a round, at once.
 
 use super::VerbResult;
 use crate::context::{
@@ -28,7 +28,7 @@ struct Document {
     problems: Vec<FileProblem>,
 }
 
-/// One loop of it.
+/// One loop of the document.
 #[derive(Debug, Serialize)]
 struct Line {
     #[serde(rename = "loop")]
@@ -46,14 +46,14 @@ pub(crate) async fn run(args: CheckArgs, cx: &CommandContext) -> VerbResult {
         Some(name) => vec![loops.find(name)?],
         None => loops.loops.iter().collect(),
     };
-    // A named loop answers for itself only; its file was read well, or it would not have a name.
+    // With a name, only that loop is checked; its file has no problems, else it would not have been found.
     let mut problems = if args.name.is_some() { Vec::new() } else { loops.problems.clone() };
     problems.extend(cx.try_config(Some(&repo.work_tree)).err().unwrap_or_default());
     problems.extend(prompts::check_prompts(&repo.work_tree));
     let host = cx.probe_host().await;
     let (mut lines, mut bases) = (Vec::new(), BaseFiles::default());
     for file in chosen {
-        // With a configuration that cannot be read, which is told already, the loop stands for itself.
+        // With a broken configuration, which is already reported, the loop is checked without it.
         let spec = cx.with_configured_agents(file.spec.clone(), &repo).unwrap_or_else(|_| file.spec.clone());
         let mut found =
             cx.objections_with(&repo, &CheckedLoopFile { file: file.file.clone(), spec }, &mut bases).await?;
@@ -65,7 +65,7 @@ pub(crate) async fn run(args: CheckArgs, cx: &CommandContext) -> VerbResult {
     Ok(finish(cx, &Document { schema: 1, loops: lines, problems }))
 }
 
-/// Who follows whom: what is wrong goes to the loop that says so.
+/// Checks `on.after`: a problem is reported at the loop that names the other.
 fn follow(loops: &RepoLoops, only: Option<&str>, lines: &mut [Line], problems: &mut Vec<FileProblem>) {
     let has = |file: &CheckedLoopFile| file.spec.on.probe.is_some();
     let all = loops.loops.iter();
@@ -73,17 +73,17 @@ fn follow(loops: &RepoLoops, only: Option<&str>, lines: &mut [Line], problems: &
         .clone()
         .map(|file| FollowerLoop { name: &file.spec.name, after: &file.spec.on.after, has_probe: has(file) })
         .collect();
-    // A file that cannot be used as it is may well be the loop that another one follows.
+    // An unusable file may be the loop that another one follows.
     let broken: Vec<String> = loops.problems.iter().map(|found| stem(&found.file)).collect();
     let known = all.clone().map(|file| file.spec.name.as_str()).chain(broken.iter().map(String::as_str)).collect();
     for problem in after::problems(&followers, &known) {
         let (names, text, hint) = match problem {
             AfterProblem::Unknown { name, after, near } => {
                 let hint = near.map(|near| format!("did you mean `{near}`?"));
-                (vec![name], format!("`on.after` names `{after}`, and there is no such loop"), hint)
+                (vec![name], format!("`on.after` names `{after}`, but there is no such loop"), hint)
             }
             AfterProblem::Ring { ring, rests: true } => {
-                let note = format!("it is in a ring that rests only when a probe finds no work: {}", shown(&ring));
+                let note = format!("it is in a cycle that stops only when a probe finds no work: {}", shown(&ring));
                 lines
                     .iter_mut()
                     .filter(|line| ring.contains(&line.name))
@@ -91,8 +91,8 @@ fn follow(loops: &RepoLoops, only: Option<&str>, lines: &mut [Line], problems: &
                 continue;
             }
             AfterProblem::Ring { ring, rests: false } => {
-                let hint = "take one `after` away, or give one of them a `probe`".to_owned();
-                let text = format!("`on.after` makes a ring without end: {}", shown(&ring));
+                let hint = "remove one `after`, or give one of them a `probe`".to_owned();
+                let text = format!("`on.after` makes an endless cycle: {}", shown(&ring));
                 (ring, text, Some(hint))
             }
         };
@@ -120,16 +120,17 @@ fn stem(file: &str) -> String {
     name.split('.').next().unwrap_or(name).to_owned()
 }
 
-/// What holds the loop on this machine, where that is not what it should be.
+/// The boundary of the loop on this machine, where it is weaker than it should be.
 fn held(file: &CheckedLoopFile, host: &HostSupport) -> Option<String> {
     match boundary::decide(file.spec.level, file.spec.sandbox, host) {
         Ok(held) => match held.level {
             BoundaryLevel::Kernel => None,
-            BoundaryLevel::Process => {
-                Some("this host cannot hold its agents; they have your own reach: loopwright doctor".to_owned())
-            }
+            BoundaryLevel::Process => Some(
+                "this host cannot confine its agents; they can access everything that you can: loopwright doctor"
+                    .to_owned(),
+            ),
             BoundaryLevel::Off => {
-                Some("sandbox off, by the loop's own choice: its agents and gates have your own reach".to_owned())
+                Some("the loop sets `sandbox: off`: its agents and gates can access everything that you can".to_owned())
             }
         },
         Err(refused) => Some(format!("it would be refused here: {}", refused.text)),
@@ -163,7 +164,7 @@ fn page(cx: &CommandContext, document: &Document) -> String {
         return format!("no loop files in {LOOPS_FOLDER}/; `loopwright init` writes one");
     }
     if document.loops.is_empty() {
-        return "no loop file can be used as it is".to_owned();
+        return "no loop file is usable".to_owned();
     }
     let wide = document.loops.iter().map(|line| line.name.chars().count()).max().unwrap_or(0);
     let mut lines = Vec::new();

@@ -1,4 +1,4 @@
-//! `completions SHELL`: the script with which a shell completes our verbs and flags.
+//! `completions SHELL`: the script that completes verbs and flags in a shell.
 
 use super::VerbResult;
 use crate::args::Cli;

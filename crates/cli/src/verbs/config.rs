@@ -1,4 +1,4 @@
-//! `config`: every effective value and where it came from.
+//! `config`: every effective value and its source.
 
 use super::VerbResult;
 use crate::context::CommandContext;
@@ -16,7 +16,7 @@ struct Document {
 }
 
 pub(crate) async fn run(cx: &CommandContext) -> VerbResult {
-    // Outside a repository the user's own configuration is still worth printing.
+    // Outside a repository, print the user's own configuration.
     let repo = cx.repo().await.ok();
     let effective = cx.config(repo.as_ref().map(|repo| repo.work_tree.as_path()))?;
     let mut settings = effective.settings();
@@ -28,7 +28,7 @@ pub(crate) async fn run(cx: &CommandContext) -> VerbResult {
     Ok(CommandExit::DONE)
 }
 
-/// The state directory as it is used, also when nobody named one.
+/// The state directory in use, also when it is the default.
 fn add_state(cx: &CommandContext, settings: &mut Vec<EffectiveSetting>) -> Result<(), crate::error::CommandError> {
     let (dir, _) = cx.state_dir()?;
     let value = Value::String(dir.to_string_lossy().into_owned());
@@ -39,7 +39,7 @@ fn add_state(cx: &CommandContext, settings: &mut Vec<EffectiveSetting>) -> Resul
     Ok(())
 }
 
-/// Where each provider's key was found, or why it was not; never the key.
+/// The source of each provider's key, or why there is none; never the key.
 fn add_keys(cx: &CommandContext, settings: &mut [EffectiveSetting]) -> Result<(), crate::error::CommandError> {
     for known in cx.model_access()?.providers {
         let key = format!("providers.{}", known.name);

@@ -1,4 +1,4 @@
-//! `costs`: what was spent, by loop, role, model, day, item or agent, and what an accepted outcome cost.
+//! `costs`: the money spent, by loop, role, model, day, item or agent, and the cost of an accepted outcome.
 
 use super::VerbResult;
 use crate::context::CommandContext;
@@ -45,12 +45,12 @@ impl CostsGrouping {
     }
 }
 
-/// From when on.
+/// The first day to count.
 #[derive(Debug, Clone)]
 enum Since {
     /// A day.
     Day(String),
-    /// So many days, today among them.
+    /// This many days, including today.
     Days(i64),
 }
 

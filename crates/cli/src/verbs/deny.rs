@@ -1,4 +1,4 @@
-//! `deny`: end a waiting round with a no.
+//! `deny`: end a waiting round by rejecting its candidate.
 
 use super::VerbResult;
 use super::approve::find_question;
@@ -17,7 +17,7 @@ pub(crate) struct DenyArgs {
     pub(crate) why: String,
 }
 
-/// The longest reason that is kept.
+/// The longest reason, in bytes.
 const WHY_MAX: usize = 4000;
 
 pub(crate) async fn run(args: DenyArgs, cx: &CommandContext) -> VerbResult {

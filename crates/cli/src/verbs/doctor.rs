@@ -1,4 +1,4 @@
-//! `doctor`: what this machine has and lacks, said honestly, with what to do about each gap.
+//! `doctor`: what this machine has and lacks, with a fix for each gap.
 
 mod agents;
 
@@ -19,7 +19,7 @@ use serde::Serialize;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long a program may take to say its version.
+/// How long a program may take to print its version.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, clap::Args)]
@@ -33,19 +33,19 @@ pub(crate) struct DoctorArgs {
 #[derive(Debug, Serialize)]
 struct Document {
     schema: u32,
-    /// What holds agents and gates here: `kernel`, or `process` where L2 and L3 are refused.
+    /// The boundary around agents and gates here: `kernel`, or `process`, where L2 and L3 are refused.
     boundary: BoundaryLevel,
     checks: Vec<DoctorCheck>,
     agents: Vec<agents::DoctorAgent>,
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Debug, Serialize)]
 struct DoctorCheck {
     name: String,
     status: DoctorStatus,
     text: String,
-    /// What to do about a gap.
+    /// The fix of a gap.
     fix: Option<String>,
 }
 
@@ -54,11 +54,11 @@ struct DoctorCheck {
 enum DoctorStatus {
     /// As it should be.
     Ok,
-    /// Something is weaker than it should be; loops run all the same.
+    /// Weaker than it should be; loops run anyway.
     Gap,
-    /// Something is not there without which loops do not run, or not above L1.
+    /// Missing: without it loops do not run, or not above L1.
     Missing,
-    /// Worth knowing.
+    /// Information only.
     Info,
 }
 
@@ -123,7 +123,7 @@ async fn shell(cx: &CommandContext) -> DoctorCheck {
     }
 }
 
-/// Looks whether state can be written, without making the folder for somebody who only asks.
+/// Checks whether state can be written, without creating the folder.
 fn state(cx: &CommandContext) -> DoctorCheck {
     const NAME: &str = "state directory";
     let (dir, origin) = match cx.state_dir() {
@@ -132,7 +132,7 @@ fn state(cx: &CommandContext) -> DoctorCheck {
     };
     let shown = format!("{} ({origin})", dir.display());
     if !dir.exists() {
-        return DoctorCheck::ok(NAME, format!("{shown}, made on first use"));
+        return DoctorCheck::ok(NAME, format!("{shown}, created on first use"));
     }
     let probe = dir.join(format!(".doctor-{}", std::process::id()));
     let written = std::fs::write(&probe, b"").and_then(|()| std::fs::remove_file(&probe));
@@ -148,10 +148,10 @@ async fn store(cx: &CommandContext) -> DoctorCheck {
     const NAME: &str = "store";
     let settings = match cx.settings(None) {
         Ok(settings) => settings,
-        Err(error) => return DoctorCheck::missing(NAME, error.text, "repair the configuration: loopwright config"),
+        Err(error) => return DoctorCheck::missing(NAME, error.text, "fix the configuration: loopwright config"),
     };
     if settings.store.is_none() && !settings.state.join("store.db").exists() {
-        return DoctorCheck::ok(NAME, "SQLite, made on first use; PostgreSQL is not needed");
+        return DoctorCheck::ok(NAME, "SQLite, created on first use; PostgreSQL is not needed");
     }
     let others = match Engine::read(&settings).await {
         Ok(store) => store.others().await.map_err(|error| error_chain(&error)),
@@ -167,7 +167,7 @@ async fn store(cx: &CommandContext) -> DoctorCheck {
     }
 }
 
-/// Which levels run here; nothing is promised that the kernel does not keep.
+/// The levels that run here, as the kernel can enforce them.
 fn held(host: &HostSupport) -> DoctorCheck {
     match boundary::decide(LoopLevel::L2Assisted, SandboxMode::On, host) {
         Ok(held) => {
@@ -175,16 +175,16 @@ fn held(host: &HostSupport) -> DoctorCheck {
         }
         Err(refused) => DoctorCheck::missing(
             "boundary",
-            "process: loops at L1 run here with a warning, L2 and L3 are refused; an agent has your own reach",
+            "process: loops at L1 run here with a warning, L2 and L3 are refused; agents can access all that you can",
             refused.fix.unwrap_or_else(|| "see the walls below".to_owned()),
         ),
     }
 }
 
-/// The first line a program prints; none when it is not there, fails, or takes too long.
+/// The first line that a program prints; `None` if it is missing, fails, or takes too long.
 async fn first_line(cx: &CommandContext, program: &str, args: &[&str]) -> Option<String> {
     let extra = cx.settings(None).map(|settings| settings.extra_path).unwrap_or_default();
-    // The program is only asked who it is: it gets no home to read or write.
+    // The program only prints its version: it gets no home folder.
     let nowhere = Path::new("/nonexistent");
     let mut spawn = SpawnRequest::new(program, "/", TreeCookie::new("lw-doctor"));
     spawn.args = args.iter().map(Into::into).collect();

@@ -1,4 +1,4 @@
-//! `forget`: a loop takes its items anew, or one of them, and drops what it remembers. The record of its rounds stays.
+//! `forget`: a loop starts over with all its items, or with one, and drops its memory. The record of its rounds stays.
 
 use super::VerbResult;
 use crate::context::CommandContext;
@@ -10,7 +10,7 @@ use crate::view::SCHEMA;
 use loopwright::forget::{ForgetReport, ForgetRequest};
 use serde_json::json;
 
-/// Keys that are listed for people; a document has them all.
+/// The most keys listed for people; a document has them all.
 const SHOWN: usize = 20;
 
 #[derive(Debug, clap::Args)]

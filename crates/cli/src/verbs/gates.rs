@@ -1,5 +1,5 @@
-//! `gates test LOOP`: runs a loop's commands on base, and once more on a checkout from which everything but the gates' own
-//! inputs was taken away. A gate that still passes there passes always; one that could not start never ran.
+//! `gates test LOOP`: runs a loop's commands on base, and again on a checkout that has only the gates' own inputs. A
+//! gate that still passes there always passes; one that could not start never ran.
 
 use super::VerbResult;
 use crate::context::CommandContext;
@@ -47,20 +47,20 @@ struct Document {
     gates: Vec<Line>,
 }
 
-/// One gate of it.
+/// One gate of the document.
 #[derive(Debug, Serialize)]
 struct Line {
     name: String,
-    /// How it ended on base.
+    /// Its status on base.
     status: GateStatus,
     exit: Option<i32>,
     duration_ms: u64,
     evidence: Vec<String>,
-    /// Whether it was seen to say no to a checkout without the code; none when it did not run.
+    /// Whether it rejected a checkout without the code; `None` when it did not run.
     can_fail: Option<bool>,
-    /// What is wrong with the gate.
+    /// The problem of the gate.
     finding: Option<String>,
-    /// What is worth knowing about it.
+    /// A note about it.
     note: Option<String>,
 }
 
@@ -86,14 +86,14 @@ async fn try_gates(
     spec: &LoopSpec,
     cancel: &CancelToken,
 ) -> Result<Document, CommandError> {
-    // At any level the gates run the maker's code, so they are tried as a round would run them, or not at all.
+    // At any level the gates run the maker's code, so they run with a round's confinement, or not at all.
     let held = boundary::decide(spec.level, spec.sandbox, engine.host().await);
     let held = held.map_err(|refused| CommandError::new(CommandErrorKind::Refused, refused.text))?;
     let spaces =
         Workspaces::open(engine.git().clone(), engine.state_dir().root(), repo.clone()).await.map_err(to_failed)?;
     let base = engine.git().head(repo, spec.base.as_deref()).await?;
     let round = format!("gates-test-{}", std::process::id());
-    // Files are taken away from the workspace by hand below, so it is a copy.
+    // Code below removes files from the workspace, so it is a copy.
     let rooms = engine.sandbox_views(&held, repo, spec)?.with_method(CheckoutMethod::Copy);
     let task = SetupTask {
         cookie: &format!("lw-{round}"),
@@ -124,7 +124,7 @@ async fn try_gates(
     Ok(Document { schema: 1, name: spec.name.clone(), base: base.commit.to_string(), gates: lines? })
 }
 
-/// A throw-away workspace in which gates are tried.
+/// A temporary workspace in which gates are tried.
 struct GateTrial<'t> {
     spaces: &'t Workspaces,
     workspace: &'t Workspace,
@@ -157,7 +157,7 @@ impl GateTrial<'_> {
         Ok(lines.chain(heldout).collect())
     }
 
-    /// Held-out checks on base, and on the checkout without the code: what answers there was not under test.
+    /// Held-out checks on base, and on the checkout without the code: a check that passes there did not test the code.
     async fn heldout_lines(&self, spec: &LoopSpec, emptied: &SealedTree) -> Result<Vec<Line>, CommandError> {
         let ground = self.engine.path_roots(self.spaces.repo());
         let shown = self.engine.visible_toolchains(self.spaces.repo(), spec);
@@ -190,7 +190,7 @@ impl GateTrial<'_> {
         }
     }
 
-    /// Base without anything but what the gates say decides them.
+    /// Base with only the inputs of the gates.
     async fn emptied(&self, resolved: &ResolvedGates) -> Result<SealedTree, CommandError> {
         let inputs: Vec<String> = resolved.runs().flat_map(|run| run.inputs.iter().cloned()).collect();
         let keep = Globs::new(&inputs).map_err(to_failed)?;
@@ -236,7 +236,7 @@ fn empty(root: &Path, folder: &Path, keep: &Globs) -> std::io::Result<()> {
     Ok(())
 }
 
-/// A gate that looks at the change itself has nothing to look at here.
+/// A gate that judges the change itself cannot be tried here.
 fn untried(name: &str) -> Line {
     Line {
         name: name.to_owned(),
@@ -246,7 +246,7 @@ fn untried(name: &str) -> Line {
         evidence: Vec::new(),
         can_fail: None,
         finding: None,
-        note: Some("it judges a change, and base has none: a round tries it".to_owned()),
+        note: Some("it judges a change, and base has none: it only runs in a round".to_owned()),
     }
 }
 
@@ -260,7 +260,7 @@ fn line(red_before: bool, on_base: &GateResult, without: &GateResult) -> Line {
     };
     let note = match (red_before, on_base.status) {
         (true, GateStatus::Passed) => Some("it is green on base: a round would find nothing to do".to_owned()),
-        (false, GateStatus::Rejected) => Some("it is red on base: every candidate has to repair it".to_owned()),
+        (false, GateStatus::Rejected) => Some("it is red on base: every candidate has to fix it".to_owned()),
         _ => None,
     };
     Line {

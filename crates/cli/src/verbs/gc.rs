@@ -1,4 +1,4 @@
-//! `gc`: remove what is no longer needed, and say what that freed.
+//! `gc`: remove data that is no longer needed, and print how much that freed.
 
 use super::VerbResult;
 use crate::context::CommandContext;
@@ -25,7 +25,7 @@ const DAY_MS: i64 = 86_400_000;
 
 pub(crate) async fn run(args: GcArgs, cx: &CommandContext) -> VerbResult {
     let mode = if args.dry_run { GcMode::List } else { GcMode::Remove };
-    // Nothing has run where there is no store, and looking must not make one.
+    // Without a store nothing has run, and this check must not create one.
     if super::status::open_store_if_any(cx).await?.is_none() {
         return finish(cx, &GcReport::default(), mode);
     }
@@ -44,7 +44,7 @@ pub(crate) async fn run(args: GcArgs, cx: &CommandContext) -> VerbResult {
     finish(cx, &swept?, mode)
 }
 
-/// What could not be removed is told last, and the command has failed.
+/// Failures to remove are printed last, and make the command fail.
 fn finish(cx: &CommandContext, swept: &GcReport, mode: GcMode) -> VerbResult {
     let removed = &swept.removed;
     let freed: u64 = removed.iter().map(|one| one.bytes).sum();
@@ -83,7 +83,7 @@ fn stuck_page(stuck: &[GcFailure]) -> String {
     stuck.iter().map(line).collect()
 }
 
-/// The error with everything behind it.
+/// The error with its causes.
 fn why(one: &GcFailure) -> String {
     let causes = std::iter::successors(std::error::Error::source(&one.why), |cause| cause.source());
     causes.fold(one.why.to_string(), |text, cause| format!("{text}: {cause}"))

@@ -1,5 +1,5 @@
-//! `hooks install|uninstall|status`: git hooks that tell the daemon to look when a branch moved. The daemon sees most moves
-//! without them; they help where the kernel tells nothing, such as on network file systems.
+//! `hooks install|uninstall|status`: git hooks that notify the daemon when a branch moves. The daemon sees most moves
+//! without them; they help where the kernel reports no changes, such as on network file systems.
 
 use super::VerbResult;
 use crate::context::CommandContext;
@@ -37,7 +37,7 @@ pub(crate) async fn run(args: HooksArgs, cx: &CommandContext) -> VerbResult {
     };
     let stands = done.map_err(|error| {
         CommandError::failed(format!("hooks in `{}`: {error}", hooks.folder.display()))
-            .hint("the daemon watches branches by itself; hooks only help where that cannot be")
+            .hint("the daemon watches branches on its own; hooks only help where it cannot")
     })?;
     let lines: Vec<_> = stands.iter().map(|(name, state)| json!({"hook": name, "state": state.word()})).collect();
     let document = json!({"schema": 1, "folder": hooks.folder, "hooks": lines});
@@ -54,10 +54,12 @@ pub(crate) async fn run(args: HooksArgs, cx: &CommandContext) -> VerbResult {
 fn describe(state: &HookState) -> String {
     match state {
         HookState::Installed => "installed".to_owned(),
-        HookState::Elsewhere => "pokes another state directory; `hooks install` changes that".to_owned(),
+        HookState::Elsewhere => {
+            "notifies the daemon of another state directory; `hooks install` changes that".to_owned()
+        }
         HookState::Absent => "absent".to_owned(),
-        HookState::Asleep => "installed, but the file may not be executed, so git does not run it".to_owned(),
-        HookState::Unsuited(why) => format!("left alone: {why}"),
+        HookState::Asleep => "installed, but the file is not executable, so git does not run it".to_owned(),
+        HookState::Unsuited(why) => format!("not changed: {why}"),
     }
 }
 

@@ -1,5 +1,5 @@
-//! `init`: writes `.loopwright/` with a configuration and one example loop that runs at once, suited to what the repository
-//! looks like. Never overwrites; asks nothing.
+//! `init`: writes `.loopwright/` with a configuration and one example loop that fits the repository and runs at once.
+//! It never overwrites a file and asks no questions.
 
 mod detect;
 mod example;
@@ -21,17 +21,17 @@ use std::path::Path;
 struct Document {
     schema: u32,
     written: Vec<String>,
-    /// Files that were there already and were left alone.
+    /// Files that already existed and were not changed.
     kept: Vec<String>,
     /// The command that runs the repository's tests, if one was recognised.
     tests: Option<Vec<String>>,
     /// Agents found on this machine.
     agents: Vec<&'static str>,
-    /// Who plays in the example loop: the first agent that can ask its model, else a script.
+    /// The maker of the example loop: the first agent with access to its model, else a script.
     maker: &'static str,
-    /// Who judges there.
+    /// The checker of the example loop.
     checker: &'static str,
-    /// What has to be done before a loop can run.
+    /// Steps that are needed before a loop can run.
     notes: Vec<String>,
 }
 
@@ -63,16 +63,16 @@ pub(crate) async fn run(cx: &CommandContext) -> VerbResult {
     Ok(CommandExit::DONE)
 }
 
-/// Who plays in the example loop.
+/// The agents of the example loop.
 pub(super) struct ExampleAgents {
     maker: AgentUse,
     checker: AgentUse,
-    /// Hosts that an agent with its own sign-in talks to by itself.
+    /// Hosts to which an agent with its own sign-in connects itself.
     hosts: Vec<&'static str>,
 }
 
 impl ExampleAgents {
-    /// The first agent that can be used, and another one to judge it; a script where there is none.
+    /// The first usable agent, and another one as its checker; a script if there is none.
     fn choose(found: &[AgentAvailability]) -> Self {
         let mut usable = found.iter().filter(|one| one.is_usable());
         let Some(maker) = usable.next() else {
@@ -86,15 +86,15 @@ impl ExampleAgents {
     }
 }
 
-/// Agents that are here and cannot ask their model.
+/// Agents that are installed but have no access to their model.
 fn idle(found: &[AgentAvailability]) -> impl Iterator<Item = String> {
     found.iter().filter(|one| one.installed.is_some()).filter_map(|one| match &one.access {
-        AgentAccess::Missing(hint) => Some(format!("{} is here but has no key: {hint}", one.agent.word())),
+        AgentAccess::Missing(hint) => Some(format!("{} is installed but has no key: {hint}", one.agent.word())),
         AgentAccess::Key(..) | AgentAccess::Login | AgentAccess::NotNeeded => None,
     })
 }
 
-/// Loops work on commits, so a repository without one is told before anything is tried.
+/// Loops work on commits, so `init` reports a repository without one.
 async fn needed(cx: &CommandContext, repo: &UserRepo) -> Vec<String> {
     match cx.git().head(repo, None).await {
         Err(error) if matches!(error.kind, GitErrorKind::NoCommits) => {
@@ -104,7 +104,7 @@ async fn needed(cx: &CommandContext, repo: &UserRepo) -> Vec<String> {
     }
 }
 
-/// Writes a file that must not be there yet; a link in its place is not followed.
+/// Writes a file that must not exist yet; a link in its place is not followed.
 fn write_new(path: &Path, text: &str) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
@@ -114,13 +114,13 @@ fn write_new(path: &Path, text: &str) -> io::Result<()> {
 
 fn page(document: &Document) -> String {
     let mut lines: Vec<_> = document.written.iter().map(|name| format!("wrote {name}")).collect();
-    lines.extend(document.kept.iter().map(|name| format!("kept  {name}: it was there already")));
+    lines.extend(document.kept.iter().map(|name| format!("kept  {name}: it already exists")));
     match &document.tests {
         Some(run) => lines.push(format!("tests {}", safe(&run.join(" ")))),
         None => lines.push("tests not recognised: add a gate to the loop file".to_owned()),
     }
     lines.push(match document.agents.as_slice() {
-        [] => "agents none found; the example follows a script, and any command can be an agent".to_owned(),
+        [] => "agents none found; the example uses a script, and any command can be an agent".to_owned(),
         found => format!(
             "agents {}; the example's maker is {}, its checker {}",
             found.join(", "),

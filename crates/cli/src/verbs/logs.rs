@@ -1,4 +1,4 @@
-//! `logs`: print a round's journal and what its agents wrote.
+//! `logs`: print a round's journal and the output of its agents.
 
 use super::VerbResult;
 use crate::context::CommandContext;
@@ -24,7 +24,7 @@ pub(crate) struct LogsArgs {
     pub(crate) follow: bool,
 }
 
-/// How often a followed round is looked at.
+/// How often a followed round is polled.
 const LOOKS: Duration = Duration::from_millis(200);
 
 pub(crate) async fn run(args: LogsArgs, cx: &CommandContext) -> VerbResult {
@@ -55,7 +55,7 @@ async fn follow(log: &mut RoundLogReader, store: &dyn Store, cx: &CommandContext
     Ok(())
 }
 
-/// The journal as it is, and where the transcripts are; their text may be large and is read from the files.
+/// The journal as it is, and the paths of the transcripts; their text may be large, so it stays in the files.
 async fn document(store: &dyn Store, state: &Path, row: &RoundRow) -> Result<Value, CommandError> {
     let event = |event: loopwright::store::StoredEvent| {
         let body = serde_json::from_str(&event.body).map_or(Value::Null, redact_json);

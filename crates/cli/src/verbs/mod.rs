@@ -1,5 +1,5 @@
-//! The verbs, one file each: an `Args` and a `run`. A verb asks the context for what it needs, calls the engine and hands
-//! its answer to the printer.
+//! The verbs, one file each: an `Args` and a `run`. A verb gets its inputs from the context, calls the engine and
+//! passes its answer to the printer.
 
 pub(crate) mod approve;
 pub(crate) mod backup;
@@ -46,13 +46,13 @@ use crate::{control, demo, dev};
 use loopwright_core::BoxFuture;
 use std::future::Future;
 
-/// How a verb ends.
+/// The end of a verb.
 pub(crate) type VerbResult = Result<CommandExit, CommandError>;
 
-/// Does what was asked: in this process, or where a daemon owns the store, there.
+/// Runs a verb: in this process, or in the daemon that owns the store.
 pub(crate) fn run(verb: CliVerb, cx: &CommandContext) -> VerbResult {
     if let CliVerb::Why(_) = &verb {
-        // The daemon knows best why; one that cannot be asked leaves the record.
+        // The daemon has the best answer; if it cannot be reached, the record answers.
         let asked = forward_if_daemon_runs(cx).inspect_err(|error| cx.out.note(&safe(&error.text)));
         return asked.ok().flatten().map_or_else(|| run_here(verb, cx), Ok);
     }
@@ -67,7 +67,7 @@ pub(crate) fn run(verb: CliVerb, cx: &CommandContext) -> VerbResult {
     };
     match there {
         Some(ended) => Ok(ended),
-        // A daemon that took the store while we looked performs it then.
+        // If a daemon took the store in the meantime, the daemon performs it.
         None => run_here(verb, cx).or_else(|error| match error.kind {
             CommandErrorKind::Held => forward_if_daemon_runs(cx)?.ok_or(error),
             _ => Err(error),
@@ -79,7 +79,7 @@ fn forward_if_daemon_runs(cx: &CommandContext) -> Result<Option<CommandExit>, Co
     if control::daemon_may_listen(cx) { run_reading(control::forward_to_daemon(cx)) } else { Ok(None) }
 }
 
-/// What a daemon performs for others. Everything else reads, or has no store.
+/// The verbs that a daemon performs for other processes. All others only read, or need no store.
 pub(crate) fn run_in_daemon<'c>(verb: CliVerb, cx: &'c CommandContext) -> BoxFuture<'c, VerbResult> {
     match verb {
         CliVerb::Run(args) => Box::pin(run::run(args, cx)),
@@ -95,7 +95,9 @@ pub(crate) fn run_in_daemon<'c>(verb: CliVerb, cx: &'c CommandContext) -> BoxFut
         CliVerb::Forget(args) => Box::pin(forget::run(args, cx)),
         CliVerb::Pause(args) => Box::pin(pause::pause(args, cx)),
         CliVerb::Resume(args) => Box::pin(pause::resume(args, cx)),
-        _ => Box::pin(async { Err(CommandError::new(CommandErrorKind::Usage, "a daemon does not perform this")) }),
+        _ => Box::pin(async {
+            Err(CommandError::new(CommandErrorKind::Usage, "a daemon does not perform this command"))
+        }),
     }
 }
 
@@ -143,12 +145,12 @@ fn run_here(verb: CliVerb, cx: &CommandContext) -> VerbResult {
     }
 }
 
-/// Runs a verb that looks only: one thread is enough and starts fastest.
+/// Runs a verb that only reads: one thread is enough and starts fastest.
 fn run_reading<T>(verb: impl Future<Output = Result<T, CommandError>>) -> Result<T, CommandError> {
     block_on(tokio::runtime::Builder::new_current_thread(), verb)
 }
 
-/// Runs a verb that owns the store and starts processes: a second thread hears signals while the first is busy.
+/// Runs a verb that owns the store and starts processes: a second thread receives signals while the first is busy.
 fn run_owning(verb: impl Future<Output = VerbResult>) -> VerbResult {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder.worker_threads(2);

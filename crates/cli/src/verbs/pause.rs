@@ -1,4 +1,4 @@
-//! `pause LOOP` and `resume LOOP`: whether a loop starts by itself. `run` starts it all the same.
+//! `pause LOOP` and `resume LOOP`: whether a loop starts on its own. `run` starts it anyway.
 
 use super::VerbResult;
 use crate::context::CommandContext;
@@ -11,7 +11,7 @@ use loopwright::store::{InboxKind, ScheduleRow, Store};
 use loopwright_core::dispatch::{LoopEntry, LoopKey};
 use serde_json::json;
 
-/// The longest reason that is kept.
+/// The longest reason, in bytes.
 const WHY_MAX: usize = 500;
 
 #[derive(Debug, clap::Args)]
@@ -47,7 +47,7 @@ pub(crate) async fn pause(args: PauseArgs, cx: &CommandContext) -> VerbResult {
     let document = json!({"schema": 1, "loop": &*key.name, "repo": &*key.repo, "paused": true, "reason": why});
     cx.out.answer(&document, || {
         let name = safe(&key.name);
-        format!("{name} starts nothing by itself any more: {}\ngo on with: loopwright resume {name}", safe(&why))
+        format!("{name} does not start on its own any more: {}\nresume it with: loopwright resume {name}", safe(&why))
     });
     Ok(CommandExit::DONE)
 }
@@ -68,7 +68,7 @@ pub(crate) async fn resume(args: ResumeArgs, cx: &CommandContext) -> VerbResult 
         "schema": 1, "loop": &*key.name, "repo": &*key.repo, "paused": false, "was_paused": was_paused, "waited": waited
     });
     cx.out.answer(&document, || match was_paused || waited {
-        true => format!("{} starts by itself again; what was due meanwhile stays undone", safe(&key.name)),
+        true => format!("{} starts on its own again; missed runs are skipped", safe(&key.name)),
         false => format!("{} was not paused", safe(&key.name)),
     });
     Ok(CommandExit::DONE)
@@ -82,7 +82,7 @@ async fn pause_state(cx: &CommandContext, key: &LoopKey) -> Result<(bool, bool),
     Ok((row.as_ref().is_some_and(|row| row.paused_ms.is_some()), row.as_ref().is_some_and(waits)))
 }
 
-/// The loop that a question of the inbox is about, or the one of that name.
+/// The loop of an inbox question, or the loop of that name.
 async fn find_loop(cx: &CommandContext, text: &str) -> Result<(LoopKey, Option<LoopEntry>), CommandError> {
     let question = match super::status::open_store_if_any(cx).await? {
         Some(store) => store.inbox_item(text).await?.filter(|question| question.kind == InboxKind::LoopPaused),
@@ -94,7 +94,7 @@ async fn find_loop(cx: &CommandContext, text: &str) -> Result<(LoopKey, Option<L
     Ok((key, entry))
 }
 
-/// The loop by its file here, or one of which the store knows where it stands.
+/// The loop by its file here, or one whose state the store has.
 async fn find_loop_by_name(cx: &CommandContext, name: &str) -> Result<(LoopKey, Option<LoopEntry>), CommandError> {
     let unknown = match cx.repo().await {
         Ok(repo) => match cx.loops(&repo)?.find(name) {
@@ -121,13 +121,13 @@ async fn find_loop_in_fleet(cx: &CommandContext, name: &str) -> Result<Option<Lo
     if cx.has_explicit_repo() {
         return Ok(None);
     }
-    // A configuration that is wrong names nobody.
+    // A broken configuration names no loop.
     let mut named = cx.loop_entries().await.unwrap_or_default();
     named.retain(|entry| &*entry.key.name == name);
     match named.len() {
         0 | 1 => Ok(named.pop()),
         _ => Err(CommandError::new(CommandErrorKind::Usage, format!("several repositories have a loop `{name}`"))
-            .hint("say which: --repo DIR")),
+            .hint("name one: --repo DIR")),
     }
 }
 

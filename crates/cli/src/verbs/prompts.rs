@@ -1,4 +1,4 @@
-//! `prompts [show NAME]`: the words of briefs that are the same for every loop, and where a repository has its own.
+//! `prompts [show NAME]`: the parts of briefs that are the same for every loop, and the repository's replacements.
 
 use super::VerbResult;
 use crate::context::{CommandContext, prompts};
@@ -31,7 +31,7 @@ enum PromptsCommand {
 struct Line {
     name: &'static str,
     about: &'static str,
-    /// The file in which a repository says it otherwise; none for what rules rest on.
+    /// The file with which a repository replaces it; `None` for a text that rules depend on.
     file: Option<String>,
     /// Whether that file is in effect.
     replaced: bool,
@@ -54,7 +54,7 @@ struct PromptDocument {
 }
 
 pub(crate) async fn run(args: PromptsArgs, cx: &CommandContext) -> VerbResult {
-    // Outside a repository the built-in words are still worth reading.
+    // Outside a repository, print the built-in prompts.
     let repo = cx.repo().await.ok();
     let work_tree = repo.as_ref().map(|repo| repo.work_tree.as_path());
     match args.what {
@@ -79,14 +79,14 @@ fn list(cx: &CommandContext, work_tree: Option<&Path>) {
             let own = line.file.as_deref().filter(|_| line.replaced);
             table.row([line.name, own.unwrap_or("built in"), line.about]);
         }
-        let way = "say it otherwise for a repository: loopwright prompts show maker > .loopwright/prompts/maker.md";
+        let way = "replace a prompt for a repository: loopwright prompts show maker > .loopwright/prompts/maker.md";
         format!("{}\n{way}", table.render().trim_end())
     });
 }
 
 fn show(cx: &CommandContext, work_tree: Option<&Path>, name: &str) -> Result<(), CommandError> {
     let names = BriefText::ALL.map(BriefText::name).join(", ");
-    let unknown = || CommandError::invalid(format!("there is no text `{name}`")).hint(format!("one of: {names}"));
+    let unknown = || CommandError::invalid(format!("there is no prompt `{name}`")).hint(format!("one of: {names}"));
     let text = BriefText::ALL.into_iter().find(|text| text.name() == name).ok_or_else(unknown)?;
     let own = work_tree.and_then(|tree| Some(tree.join(prompts::replacement_file(text, tree)?)));
     let words = match own {

@@ -1,4 +1,4 @@
-//! `report`: print a round's report, made again from the record when its file is gone.
+//! `report`: print a round's report; rebuilt from the record when its file is gone.
 
 use super::VerbResult;
 use crate::context::CommandContext;
@@ -13,7 +13,7 @@ use loopwright::state_dir::StateDir;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
-/// A report is a few pages; a larger file is none of ours.
+/// A report is a few pages; Loopwright did not write a larger file.
 const BYTES_MAX: u64 = 8 << 20;
 
 #[derive(Debug, clap::Args)]

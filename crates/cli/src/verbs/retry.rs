@@ -1,5 +1,5 @@
-//! `retry`: a suspended round goes on from where it stood; after any other end, another round like it is started, with the
-//! loop as its file is now and the same item.
+//! `retry`: resumes a suspended round; after any other end, starts another round like it, with the loop as its file is
+//! now and the same item.
 
 use super::VerbResult;
 use super::run::{prepare_manual_run, report_round, run_round};
@@ -28,7 +28,7 @@ pub(crate) struct RetryArgs {
 pub(crate) async fn run(args: RetryArgs, cx: &CommandContext) -> VerbResult {
     let row = find::find_round(cx.open_store_read_only().await?.as_ref(), &args.id).await?;
     if row.phase == RoundPhase::Waiting {
-        let text = format!("round {} waits for an answer; another one would ask the same again", row.id);
+        let text = format!("round {} waits for an answer; another round would ask the same question", row.id);
         return Err(CommandError::refused(text)
             .hint(format!("loopwright approve {0}, or loopwright deny {0} --why \"…\"", row.id)));
     }
@@ -40,7 +40,7 @@ pub(crate) async fn run(args: RetryArgs, cx: &CommandContext) -> VerbResult {
     start_again(cx, row).await
 }
 
-/// Takes a suspended round up again; nothing when there is no such round any more, or nothing of it to go on from.
+/// Resumes a suspended round; `None` when it no longer exists, or when its work is gone.
 async fn resume_suspended(
     cx: &CommandContext,
     row: &RoundRow,
@@ -50,13 +50,13 @@ async fn resume_suspended(
     let cancel = cx.cancel(&running);
     let repo = cx.git().discover(Path::new(&row.repo_path)).await.ok();
     let engine = cx.open_engine(repo.as_ref(), &cancel).await?;
-    // What a dead process left under way was taken to its rest just now.
+    // Rounds that a dead process left have just been recovered.
     let now = engine.store().round(&row.id).await?;
     if now.is_none_or(|row| row.phase != RoundPhase::Suspended) {
         engine.close().await?;
         return Ok(None);
     }
-    cx.out.note(&format!("goes on    round {} of {}", safe(&row.id), safe(&row.loop_name)));
+    cx.out.note(&format!("resumed    round {} of {}", safe(&row.id), safe(&row.loop_name)));
     let bind = cx.recorded_bindings(&engine, &row.id).await?;
     engine.events().attach(Arc::new(ProgressDisplay::new(&cx.out, telling, &running))).keep();
     let told = match engine.resume_suspended(&row.id, &cx.actor_name(), Reservation::default(), &bind, &cancel).await {
@@ -68,7 +68,7 @@ async fn resume_suspended(
     told
 }
 
-/// A round whose work is gone is over.
+/// Ends a round whose work is gone.
 async fn end_lost_round(
     cx: &CommandContext,
     engine: &Engine,
@@ -76,7 +76,7 @@ async fn end_lost_round(
     bind: &loopwright::round::LoopBindings,
 ) -> Result<(), CommandError> {
     engine.expire_round(&row.id, bind).await?;
-    cx.out.note(&format!("gone       the work that was kept of round {}; starting anew", safe(&row.id)));
+    cx.out.note(&format!("gone       the saved work of round {}; starting over", safe(&row.id)));
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! `run LOOP`: one round now, in the foreground. The exit code is the outcome's.
+//! `run LOOP`: one round now, in the foreground. The exit code is that of the outcome.
 
 use super::VerbResult;
 use crate::context::{CheckedLoopFile, CommandContext, error_from_problems, inputs, prompts};
@@ -33,7 +33,7 @@ pub(crate) struct RunArgs {
     dry_run: bool,
 }
 
-/// The document of `run --json`: the report of the round and, in a dry run, what would be sent.
+/// The document of `run --json`: the report of the round and, in a dry run, the items that would be sent.
 #[derive(Debug, Serialize)]
 struct Document<'r> {
     #[serde(flatten)]
@@ -48,7 +48,7 @@ pub(crate) async fn run(args: RunArgs, cx: &CommandContext) -> VerbResult {
     run_round(cx, &repo, &bind, request).await
 }
 
-/// A start by hand of a loop as its file is now.
+/// A manual start of a loop as its file is now.
 pub(crate) async fn prepare_manual_run(
     cx: &CommandContext,
     repo: &UserRepo,
@@ -59,7 +59,7 @@ pub(crate) async fn prepare_manual_run(
     Ok((bind, RunRequest { inputs, ..RunRequest::manual(spec, &repo.work_tree, cx.actor_name()) }))
 }
 
-/// Runs one round with everything around it: signals, recovery, progress, the story, the exit code.
+/// Runs one round with everything around it: signals, recovery, progress, the summary, the exit code.
 pub(crate) async fn run_round(
     cx: &CommandContext,
     repo: &UserRepo,
@@ -85,7 +85,7 @@ pub(crate) async fn run_round(
     told
 }
 
-/// Nothing starts while everything is stopped, by hand neither. A daemon looks itself.
+/// No round starts while everything is stopped, not even manually. A daemon checks this itself.
 async fn ensure_not_stopped(cx: &CommandContext, engine: &Engine) -> Result<(), CommandError> {
     let flag = engine.store().flags().await?.into_iter().find(|flag| flag.name == STOP_FLAG);
     let why = flag.map(|flag| format!("by {}: {}", flag.actor, flag.why));
@@ -93,10 +93,10 @@ async fn ensure_not_stopped(cx: &CommandContext, engine: &Engine) -> Result<(), 
         return Ok(());
     };
     engine.close().await?;
-    Err(CommandError::refused(format!("everything is stopped {why}")).hint("let loops start again: loopwright thaw"))
+    Err(CommandError::refused(format!("everything is stopped {why}")).hint("to let loops start again: loopwright thaw"))
 }
 
-/// The loop as it will run: checked, with the configuration's agents where it names none, and nothing against it.
+/// The loop as it will run: checked, with the configured agents where it names none, and without objections.
 async fn choose_spec(
     cx: &CommandContext,
     repo: &UserRepo,
@@ -124,7 +124,7 @@ pub(super) async fn report_round(
     report: &RoundReport,
     dry_run: bool,
 ) -> VerbResult {
-    // Only a candidate that was verified would leave.
+    // Only a verified candidate would be sent.
     let verified = report.outcome == Some(RoundOutcome::Reported);
     let items = if dry_run && verified { would_send(engine, report).await? } else { Vec::new() };
     let document = Document { report, would_send: dry_run.then_some(&items) };
@@ -135,7 +135,7 @@ pub(super) async fn report_round(
     Ok(CommandExit::from_outcome(report.outcome))
 }
 
-/// What would be handed to the forge, made by the code that hands it over.
+/// The items that would go to the forge, built by the code that sends them.
 async fn would_send(engine: &Engine, report: &RoundReport) -> Result<Vec<DryRunItem>, CommandError> {
     Ok(DryRunItem::from_round(&engine.load_round(&report.round).await?.round))
 }

@@ -1,5 +1,5 @@
-//! `schedule`: what is due in the coming days, as a list and as a picture, of every repository that a daemon started here
-//! would look after.
+//! `schedule`: the loops that are due in the coming days, as a list and as a heat map, of every repository that a
+//! daemon started here would manage.
 
 use super::VerbResult;
 use super::status::open_store_if_any;
@@ -27,7 +27,7 @@ pub(crate) async fn run(args: ScheduleArgs, cx: &CommandContext) -> VerbResult {
     let (looked, store) = tokio::join!(cx.scan_fleet(), open_store_if_any(cx));
     let (FleetScan { repos: wanted, missing }, store) = (looked?, store?);
     if wanted.is_empty() {
-        // Says what is missing, as every verb about a repository does.
+        // Reports a missing repository, as every verb about a repository does.
         cx.repo().await?;
     }
     let stopped = stopped(store.as_deref(), cx).await?;
@@ -56,7 +56,7 @@ pub(crate) async fn run(args: ScheduleArgs, cx: &CommandContext) -> VerbResult {
     Ok(CommandExit::DONE)
 }
 
-/// Why everything is stopped, where it is.
+/// The reason why everything is stopped, if it is.
 async fn stopped(store: Option<&dyn Store>, cx: &CommandContext) -> Result<Option<String>, CommandError> {
     let flags = match store {
         Some(store) => store.flags().await?,
@@ -67,7 +67,7 @@ async fn stopped(store: Option<&dyn Store>, cx: &CommandContext) -> Result<Optio
     Ok(by_flag.or_else(|| read_stop_file(cx).map(|why| format!("by the file STOP: {why}"))))
 }
 
-/// What is gathered from the repositories.
+/// The inputs from the repositories.
 struct ScheduleSources {
     now_ms: i64,
     rows: Vec<ScheduleRow>,
@@ -77,7 +77,7 @@ struct ScheduleSources {
 }
 
 impl ScheduleSources {
-    /// Adds the loops of a repository, or the one that is asked for.
+    /// Adds the loops of a repository, or only the requested one.
     fn add(&mut self, cx: &CommandContext, wanted: &FleetRepo, name: Option<&str>) -> Result<(), CommandError> {
         let loops = wanted.read_loops(cx)?;
         self.unusable += loops.problems.len();

@@ -1,4 +1,5 @@
-//! `schema`: the JSON Schema of loop files, from the same types that read them. The answer is JSON with and without `--json`.
+//! `schema`: the JSON Schema of loop files, from the same types that parse them. The answer is JSON with and without
+//! `--json`.
 
 use super::VerbResult;
 use crate::context::CommandContext;

@@ -1,5 +1,5 @@
-//! `service install|uninstall|status`: writes, removes or looks at the file by which the system starts the daemon. Starting
-//! and stopping is the system's own business; what to type for it is printed.
+//! `service install|uninstall|status`: writes, removes or checks the file with which the system starts the daemon. The
+//! system starts and stops it; this verb prints the commands for that.
 
 mod launchd;
 mod systemd;
@@ -37,7 +37,7 @@ enum ServiceCommand {
     Status,
 }
 
-/// Who starts services here.
+/// The service manager of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum ServiceManager {
     /// A systemd user unit
@@ -52,22 +52,22 @@ impl ServiceManager {
     }
 }
 
-/// What a service file says, whoever reads it.
+/// The contents of a service file, for any manager.
 struct ServicePlan {
     manager: ServiceManager,
-    /// Its name, without the ending of the file.
+    /// Its name, without the file extension.
     name: String,
     /// The file.
     file: PathBuf,
-    /// The program and its words.
+    /// The program and its arguments.
     argv: Vec<String>,
-    /// Where it starts.
+    /// The folder in which it starts.
     folder: String,
-    /// Variables it is given; never a key.
+    /// Its environment variables; never a key.
     variables: Vec<(&'static str, String)>,
-    /// Where its output goes, where the manager keeps none itself.
+    /// The file for its output, if the manager keeps none itself.
     log: String,
-    /// A file of further variables that its owner may write.
+    /// A file with more variables that its owner may write.
     secrets: String,
 }
 
@@ -90,7 +90,8 @@ impl ServicePlan {
     async fn new(cx: &CommandContext, manager: ServiceManager) -> Result<Self, CommandError> {
         let home = cx.env.home.clone().ok_or_else(|| CommandError::invalid("HOME is not set"))?;
         let (state, origin) = cx.state_dir()?;
-        // The usual state directory has the usual name; another one gets a name of its own, so that both can be there.
+        // The default state directory has the default name; another one gets its own name, so that both can be
+        // installed.
         let own = if matches!(origin, "default" | "XDG_STATE_HOME") { String::new() } else { tag(&state) };
         let repo = cx.repo().await.ok().map(|repo| repo.work_tree);
         let program =
@@ -145,25 +146,26 @@ fn tag(state: &Path) -> String {
     format!("-{}", hash.chars().filter(char::is_ascii_hexdigit).take(8).collect::<String>())
 }
 
-/// The same for the program: systemd starts none with quotes or backslashes in its name.
+/// The same for the program: systemd does not start a program with quotes or backslashes in its name.
 fn program_text(path: &Path, manager: ServiceManager) -> Result<String, CommandError> {
     let text = text(path)?;
     if manager == ServiceManager::Systemd && text.contains(['"', '\'', '\\']) {
-        let what = format!("systemd starts no program whose name has quotes or backslashes: {}", safe(&text));
-        return Err(CommandError::invalid(what).hint("copy the program to a plainer place and install it from there"));
+        let what = format!("systemd does not start a program with quotes or backslashes in its name: {}", safe(&text));
+        return Err(CommandError::invalid(what).hint("copy the program to another folder and install it from there"));
     }
     Ok(text)
 }
 
-/// Text that can stand in a line of a service file; a backslash at its end would draw the next line into it.
+/// Text that is valid in a line of a service file; a backslash at its end would join the next line to it.
 fn text(path: &Path) -> Result<String, CommandError> {
     let usable = path.to_str().filter(|text| !text.chars().any(char::is_control) && !text.ends_with('\\'));
     usable.map(str::to_owned).ok_or_else(|| {
-        CommandError::invalid(format!("`{}` cannot stand in a service file", safe(&path.to_string_lossy())))
+        CommandError::invalid(format!("`{}` is not allowed in a service file", safe(&path.to_string_lossy())))
     })
 }
 
-/// What the command depends on here and would not have there. A manager's own PATH seldom has the agents on it.
+/// The variables that the command depends on and that the manager does not set. A manager's own PATH seldom has the
+/// agents on it.
 fn variables(cx: &CommandContext) -> Result<Vec<(&'static str, String)>, CommandError> {
     let env = &cx.env;
     let mut found = vec![("PATH", text(Path::new(&env.path))?)];
@@ -173,7 +175,7 @@ fn variables(cx: &CommandContext) -> Result<Vec<(&'static str, String)>, Command
     if let Some(folder) = &env.xdg_config {
         found.push(("XDG_CONFIG_HOME", text(folder)?));
     }
-    // An address may hold a password, which has no place in a file that others may read.
+    // An address may contain a password, which must not be in a file that others can read.
     if let Some(store) = env.store.as_ref().filter(|store| !store.contains("://")) {
         found.push(("LOOPWRIGHT_STORE", text(Path::new(store))?));
     }
@@ -207,7 +209,7 @@ fn uninstall(cx: &CommandContext, plan: &ServicePlan) -> Result<(), CommandError
     };
     let document = json!({"schema": 1, "file": plan.file, "service": plan.name, "change": word, "next": plan.end()});
     cx.out.answer(&document, || match word {
-        "removed" => format!("removed: {}\nend it:\n  {}", plan.file.display(), plan.end().join("\n  ")),
+        "removed" => format!("removed: {}\nstop it:\n  {}", plan.file.display(), plan.end().join("\n  ")),
         _ => format!("there is no {}", plan.file.display()),
     });
     Ok(())
@@ -218,7 +220,7 @@ async fn status(cx: &CommandContext, plan: &ServicePlan) -> Result<(), CommandEr
     let file = match &found {
         None => "not installed",
         Some(text) if *text == plan.text() => "installed",
-        Some(_) => "installed, and not as it would be written now",
+        Some(_) => "installed, but different from what would be written now",
     };
     let pid = DaemonConnection::connect(&cx.state_dir()?.0).await?.and_then(|peer| peer.pid);
     let document = json!({

@@ -1,5 +1,5 @@
-//! `simulate`: the coming days on a virtual clock, with rounds that take and cost what earlier ones did. Nothing is started and
-//! nothing is written.
+//! `simulate`: the coming days on a virtual clock, with rounds of the same duration and cost as earlier ones. It starts
+//! and writes nothing.
 
 use super::VerbResult;
 use crate::context::{CheckedLoopFile, CommandContext};
@@ -30,11 +30,11 @@ pub(crate) struct SimulateArgs {
     decisions: bool,
 }
 
-/// Rounds of a loop that are drawn from: its latest.
+/// The latest rounds of a loop that serve as samples.
 const HISTORY: u32 = 200;
-/// Plays from which the spread of costs is read.
+/// The simulations from which the spread of costs is computed.
 const PLAYS: usize = 200;
-/// Steps of all plays together: a second or two.
+/// The steps of all simulations together, which take a second or two.
 const STEPS: usize = 1_000_000;
 const DAY_MS: i64 = 86_400_000;
 
@@ -50,7 +50,7 @@ pub(crate) async fn run(args: SimulateArgs, cx: &CommandContext) -> VerbResult {
         None => RepoView::find_fleet(cx).await?,
     };
     if fleet.is_empty() {
-        // Says what is missing, as every verb about a repository does.
+        // Reports a missing repository, as every verb about a repository does.
         cx.repo().await?;
         return Err(CommandError::invalid("there is no repository here"));
     }
@@ -77,7 +77,7 @@ pub(crate) async fn run(args: SimulateArgs, cx: &CommandContext) -> VerbResult {
     Ok(CommandExit::DONE)
 }
 
-/// A loop with what its rounds were like, or with what is taken for it.
+/// A loop with the profile of its earlier rounds, or with the assumed one.
 async fn plan(
     cx: &CommandContext,
     here: &RepoView,
@@ -108,7 +108,7 @@ async fn plan(
     Ok((ForecastLoop { entry, rounds, day: spec.budget.day.usd }, basis))
 }
 
-/// A round of the record; one that a crash or a person ended says nothing about the next.
+/// The profile of a recorded round; `None` if a crash or a person ended it, because that does not predict the next.
 fn past_round(row: &RoundRow) -> Option<RoundProfile> {
     let outcome = row.outcome?;
     let told = !matches!(outcome, RoundOutcome::Interrupted | RoundOutcome::Cancelled);

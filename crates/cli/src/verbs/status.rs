@@ -1,4 +1,4 @@
-//! `status`: show all loops and how they stand.
+//! `status`: show all loops and their state.
 
 use super::VerbResult;
 use crate::context::CommandContext;
@@ -20,7 +20,7 @@ pub(crate) struct StatusArgs {
     pub(crate) watch: bool,
 }
 
-/// How long a page of `--watch` stands.
+/// How long a page of `--watch` is shown.
 const STANDS: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(args: StatusArgs, cx: &CommandContext) -> VerbResult {
@@ -42,7 +42,7 @@ async fn once(cx: &CommandContext) -> VerbResult {
     Ok(CommandExit::DONE)
 }
 
-/// The repository is looked for while the store is opened: each takes a few milliseconds.
+/// Searches the repository while the store opens: each takes a few milliseconds.
 async fn read(cx: &CommandContext) -> Result<StatusView, CommandError> {
     let (here, store) = tokio::join!(RepoView::find_current(cx), open_store_if_any(cx));
     let (here, store) = (here?, store?);
@@ -57,7 +57,7 @@ async fn read(cx: &CommandContext) -> Result<StatusView, CommandError> {
     Ok(status)
 }
 
-/// The process that answers at the control socket, and since when it has the store open.
+/// The process that answers at the control socket, and the time when it opened the store.
 pub(super) async fn find_daemon(
     cx: &CommandContext,
     store: Option<&dyn Store>,
@@ -75,7 +75,7 @@ pub(super) async fn find_daemon(
     Ok(Some(DaemonLine { pid, since: since_ms.map(timestamp), since_ms }))
 }
 
-/// The store for looking, or none where nothing has run yet.
+/// The store, read-only; `None` if nothing has run yet.
 pub(super) async fn open_store_if_any(cx: &CommandContext) -> Result<Option<Arc<dyn Store>>, CommandError> {
     match cx.open_store_read_only().await {
         Ok(store) => Ok(Some(store)),
@@ -92,7 +92,7 @@ fn page(status: &StatusView, cx: &CommandContext) -> String {
     let mut page = status.render(now_ms(), cx.out.width());
     let invalid = status.loops.iter().filter(|line| line.status.word() == "invalid").count();
     if let Some(why) = &status.stopped {
-        page.push_str(&format!("\n\neverything is stopped {}\nlet loops start again: loopwright thaw", safe(why)));
+        page.push_str(&format!("\n\neverything is stopped {}\nto let loops start again: loopwright thaw", safe(why)));
     }
     let is_timed = status.loops.iter().any(|line| line.next.is_some());
     match &status.daemon {
@@ -101,7 +101,7 @@ fn page(status: &StatusView, cx: &CommandContext) -> String {
                 daemon.since_ms.map_or(String::new(), |ms| format!(", up {}", time::duration_text(now_ms() - ms)));
             page.push_str(&format!("\n\nthe daemon runs: process {}{since}", daemon.pid));
         }
-        None if is_timed => page.push_str("\n\nno daemon runs, so nothing starts by itself: loopwright up"),
+        None if is_timed => page.push_str("\n\nno daemon runs, so nothing starts on its own: loopwright up"),
         None => {}
     }
     if waiting > 0 {

@@ -1,8 +1,8 @@
-//! `stop`: asks the daemon to let its rounds end and to end itself, and waits until it has; `stop ROUND` cancels one round;
-//! `stop --all` stops everything until `thaw`, also over restarts.
+//! `stop`: asks the daemon to let its rounds end and to exit, and waits for that; `stop ROUND` cancels one round; `stop
+//! --all` stops everything until `thaw`, also across restarts.
 //!
-//! The daemon is asked to end by a signal, which every build understands. Everything is stopped by a file in the state
-//! directory at the least, which works whoever holds the store.
+//! A signal asks the daemon to end, which every version understands. A file in the state directory is enough to stop
+//! everything; it works even if another process holds the store.
 
 use super::VerbResult;
 use crate::context::CommandContext;
@@ -46,7 +46,7 @@ impl StopArgs {
         self.all || self.round.is_some()
     }
 
-    /// Whether it has to work whatever else does not.
+    /// Whether it has to work even if everything else fails.
     pub(crate) fn stops_everything(&self) -> bool {
         self.all
     }
@@ -70,7 +70,7 @@ async fn stop_daemon(cx: &CommandContext, now: bool) -> VerbResult {
     let pid = peer.pid.and_then(Pid::from_raw).ok_or_else(unknown)?;
     let process = pidfd_open(pid, PidfdFlags::NONBLOCK).map_err(|error| gone(pid, error))?;
     drop(peer);
-    // Two of a kind could become one on their way.
+    // The kernel may merge two signals of one kind.
     let signals = if now { &[Signal::TERM, Signal::INT][..] } else { &[Signal::TERM] };
     for signal in signals {
         pidfd_send_signal(&process, *signal).map_err(|error| gone(pid, error))?;
@@ -82,7 +82,7 @@ async fn stop_daemon(cx: &CommandContext, now: bool) -> VerbResult {
     Ok(CommandExit::DONE)
 }
 
-/// The descriptor of a process can be read from its end on. Nothing else goes on here meanwhile; Ctrl-C ends us.
+/// The descriptor of a process becomes readable when it exits. This process only waits; Ctrl-C ends it.
 fn wait_for_exit(process: &OwnedFd) -> rustix::io::Result<()> {
     loop {
         match poll(&mut [PollFd::new(process, PollFlags::IN)], None) {
@@ -106,12 +106,12 @@ async fn cancel_round(cx: &CommandContext, text: &str, why: &str) -> VerbResult 
     let is_cancelled = match cx.daemon() {
         Some(daemon) => daemon.cancel(&row.id, &format!("{} by {}", why, cx.actor_name())).await?,
         None => {
-            return Err(CommandError::refused(format!("nothing is under way, so round {} is not", row.id))
+            return Err(CommandError::refused(format!("no round is running, so round {} cannot be cancelled", row.id))
                 .hint(format!("see `loopwright show {}`", row.id)));
         }
     };
     if !is_cancelled {
-        return Err(CommandError::refused(format!("round {} is not under way: it is {}", row.id, row.phase))
+        return Err(CommandError::refused(format!("round {} is not running: it is {}", row.id, row.phase))
             .hint(format!("see `loopwright show {}`", row.id)));
     }
     let document = json!({"schema": 1, "loop": row.loop_name, "round": row.id, "cancelled": true});
@@ -119,7 +119,7 @@ async fn cancel_round(cx: &CommandContext, text: &str, why: &str) -> VerbResult 
     Ok(CommandExit::DONE)
 }
 
-/// The lease of a round that another process is at, such as one that somebody typed `run` in.
+/// The lease of a round that another process runs, such as a manual `run`.
 async fn elsewhere(cx: &CommandContext, round: &str) -> Result<Option<RoundLease>, CommandError> {
     let leases = cx.open_store_read_only().await?.leases().await?;
     let own = i64::from(std::process::id());
@@ -139,7 +139,9 @@ async fn stop_everything(cx: &CommandContext, why: &str) -> VerbResult {
     match stopped {
         Ok(()) => Ok(report_stopped(cx, "nothing runs and nothing starts")),
         Err(error) => stop_by_file(cx, why, &error).map_err(|error| match cx.daemon() {
-            Some(_) => error.hint("the daemon stands still for as long as it lives; make room and say it again"),
+            Some(_) => {
+                error.hint("the daemon starts nothing until it exits; free some disk space and repeat the command")
+            }
             None => error,
         }),
     }
@@ -152,14 +154,14 @@ async fn write_stop_file(cx: &CommandContext, by: &str, why: &str) -> Result<(),
     Ok(stopped?)
 }
 
-/// What is left when the owner of the store cannot be asked: the file, which it and its successors look at.
+/// The fallback if the owner of the store cannot be reached: the file, which the owner and its successors check.
 pub(crate) fn stop_by_file(cx: &CommandContext, why: &str, error: &CommandError) -> VerbResult {
     let file = cx.state_dir_with_broken_config()?.join(STOP_FILE);
     let mut open =
         private(&file).map_err(|failed| CommandError::failed(format!("write {}: {failed}", file.display())))?;
-    // It stops by being there: a disk without room for the reason still has it.
+    // The file stops everything by existing, even if the disk has no space for the reason.
     let _ = open.write_all(format!("{why}\n").as_bytes());
-    cx.out.note(&format!("not on record: {}", safe(&error.text)));
+    cx.out.note(&format!("not recorded: {}", safe(&error.text)));
     Ok(report_stopped(cx, &format!("by the file {}", safe(&file.to_string_lossy()))))
 }
 
@@ -167,13 +169,13 @@ fn private(file: &Path) -> std::io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(file)
 }
 
-/// The same, for a command that did not come so far.
+/// The same, for a command that failed earlier.
 pub(crate) fn stop_by_file_after_error(args: &StopArgs, cx: &CommandContext, error: &CommandError) -> VerbResult {
     stop_by_file(cx, &args.why, error)
 }
 
 fn report_stopped(cx: &CommandContext, how: &str) -> CommandExit {
     let document = json!({"schema": 1, "frozen": true});
-    cx.out.answer(&document, || format!("everything is stopped: {how}\ngo on with: loopwright thaw"));
+    cx.out.answer(&document, || format!("everything is stopped: {how}\nto let loops start again: loopwright thaw"));
     CommandExit::DONE
 }

@@ -31,19 +31,22 @@ pub(crate) async fn run(args: TakeArgs, cx: &CommandContext) -> VerbResult {
     let spaces = spaces.map_err(|error| CommandError::failed(crate::error::error_chain(&error)))?;
     let taken = repo.add_take_branch(&git, spaces.engine(), &row.id, &commit, &base).await;
     let branch = taken.map_err(|error| match error.kind {
-        GitErrorKind::Moved => CommandError::refused(format!("branch `take/{}` exists already", row.id))
-            .hint(format!("look at it: git switch take/{0}, or delete it: git branch -D take/{0}", row.id)),
+        GitErrorKind::Moved => CommandError::refused(format!("branch `take/{}` already exists", row.id))
+            .hint(format!("see it: git switch take/{0}, or delete it: git branch -D take/{0}", row.id)),
         _ => error.into(),
     })?;
     let document =
         json!({"schema": 1, "round": row.id, "branch": branch, "commit": commit.as_str(), "repo": row.repo_path});
     cx.out.answer(&document, || {
-        format!("branch {branch} has the candidate; nothing was switched\nlook at it: git switch {}", safe(&branch))
+        format!(
+            "branch {branch} has the candidate; your work tree did not change\nsee it: git switch {}",
+            safe(&branch)
+        )
     });
     Ok(CommandExit::DONE)
 }
 
-/// The last attempt that was sealed with a change, and what it started from.
+/// The last attempt that was sealed with a change, and its base.
 fn last_sealed_attempt(facts: &RoundFacts, round: &str) -> Result<(Oid, Oid), CommandError> {
     let sealed = facts.attempts.iter().rev().find(|attempt| attempt.commit.is_some() && attempt.has_change());
     let commit = sealed.and_then(|attempt| attempt.commit.as_deref()).and_then(|commit| commit.parse().ok());

@@ -1,4 +1,4 @@
-//! `thaw`: ends the global stop, also one that was made by the file, and takes a clock as it is that was not believed.
+//! `thaw`: ends the global stop, also one by file, and accepts a clock that seemed implausible.
 
 use super::VerbResult;
 use crate::context::CommandContext;
@@ -27,9 +27,9 @@ pub(crate) async fn run(cx: &CommandContext) -> VerbResult {
 
 fn describe(thawed: ThawReport) -> &'static str {
     match (thawed.was_stopped, thawed.was_clock_behind) {
-        (true, false) => "loops start again; what was due meanwhile stays undone",
-        (false, true) => "the clock is taken as it is; loops start again",
-        (true, true) => "the clock is taken as it is, and loops start again; what was due meanwhile stays undone",
+        (true, false) => "loops start again; missed runs are skipped",
+        (false, true) => "the clock is accepted as it is; loops start again",
+        (true, true) => "the clock is accepted as it is, and loops start again; missed runs are skipped",
         (false, false) => "nothing was stopped",
     }
 }

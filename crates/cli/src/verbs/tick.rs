@@ -1,4 +1,4 @@
-//! `tick`: exactly one pass over what is due, for people whose cron or launchd drives it. Waits for the rounds it started.
+//! `tick`: exactly one pass over the loops that are due, for cron or launchd. Waits for the rounds it started.
 
 use super::VerbResult;
 use crate::context::CommandContext;
@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 pub(crate) async fn run(cx: &CommandContext) -> VerbResult {
-    // From here on agents run beside us, and this process knows keys. A kernel that says no leaves what was before.
+    // Agents may run beside this process from here on, and it knows keys: make its memory unreadable to them.
+    // If that fails, it stays as it was.
     let _ = loopwright::proc::make_undumpable();
     let engine = open_as_owner(cx).await?;
     let teller = Arc::new(DaemonLog::new(&cx.out, TimestampStyle::TimeOfDay, cx.progress_detail()?));

@@ -1,4 +1,4 @@
-//! `up`: the daemon, in the foreground or as a process of its own.
+//! `up`: the daemon, in the foreground or in the background.
 
 use super::VerbResult;
 use crate::context::CommandContext;

@@ -22,13 +22,13 @@ pub(crate) async fn run(_: VerifyArgs, cx: &CommandContext) -> VerbResult {
 fn page(report: &VerifyReport) -> String {
     let checked = with_count(usize::try_from(report.events).unwrap_or(usize::MAX), "event");
     match &report.broken {
-        None => format!("the record is whole: {checked} checked"),
+        None => format!("the record is intact: {checked} checked"),
         Some(StoreFlaw { seq, round, why }) => {
-            let seq = seq.map_or("an unknown place".to_owned(), |seq| format!("event {seq}"));
+            let seq = seq.map_or("an unknown position".to_owned(), |seq| format!("event {seq}"));
             let round = round.as_ref().map_or(String::new(), |round| format!(" of round {}", safe(round)));
             format!(
                 "the record is BROKEN at {seq}{round}: {}\n{checked} before it in order\n\
-                 move the state away to keep it, then: loopwright restore FOLDER, of a backup",
+                 to keep the state, move it away; then restore a backup: loopwright restore FOLDER",
                 safe(why)
             )
         }

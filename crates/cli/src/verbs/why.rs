@@ -1,4 +1,4 @@
-//! `why`: explain from the record how a round ended as it did, or why a loop is or is not running.
+//! `why`: explain from the record why a round ended as it did, or why a loop is or is not running.
 
 use super::VerbResult;
 use crate::context::CommandContext;
@@ -17,7 +17,7 @@ pub(crate) struct WhyArgs {
     pub(crate) id: String,
 }
 
-/// What the daemon says, where it is the daemon that answers and it knows the loop.
+/// The daemon's explanation, if a daemon runs and knows the loop.
 async fn ask_daemon(
     cx: &CommandContext,
     here: Option<&RepoView>,

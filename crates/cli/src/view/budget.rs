@@ -1,4 +1,4 @@
-//! Budgets as they stand: every ceiling that rounds share, what has gone from it, and when it begins anew.
+//! The current budgets: every ceiling that rounds share, the amount used, and the time of the next reset.
 
 use super::repo_view::RepoView;
 use super::{NOTHING, SCHEMA, time};
@@ -42,7 +42,7 @@ struct Amount {
     tokens: Option<u64>,
 }
 
-/// Room that a person added today.
+/// An amount that a person added today.
 #[derive(Debug, Serialize)]
 struct Raised {
     #[serde(rename = "loop")]
@@ -67,7 +67,7 @@ impl From<Reservation> for Amount {
     }
 }
 
-/// What is looked at.
+/// The inputs of the view.
 pub(crate) struct BudgetQuery<'a> {
     pub(crate) store: Option<&'a dyn Store>,
     pub(crate) here: Option<&'a RepoView>,
@@ -76,7 +76,7 @@ pub(crate) struct BudgetQuery<'a> {
 }
 
 impl BudgetView {
-    /// Reads it: the loops of this repository, its own day, and what all loops share.
+    /// Reads the budgets: of the loops of this repository, of the repository's day, and of all loops together.
     pub(crate) async fn read(looked: &BudgetQuery<'_>) -> Result<Self, CommandError> {
         let day = clock::day(looked.now);
         let raises = match looked.store {
@@ -179,7 +179,7 @@ impl Line {
         ]
     }
 
-    /// The part of the ceiling that is used, of whichever is fuller, money or tokens.
+    /// The used part of the ceiling, in money or tokens, whichever is larger.
     fn part(&self) -> Option<f64> {
         let usd =
             self.ceiling.usd.map(|most| (self.spent.usd.unwrap_or(0.0) + self.reserved.usd.unwrap_or(0.0)) / most);
@@ -190,7 +190,7 @@ impl Line {
     }
 }
 
-/// Ten places, the used ones filled.
+/// Ten characters, one `#` for each used tenth.
 fn bar(part: f64) -> String {
     let full = (part * 10.0).clamp(0.0, 10.0).round() as usize;
     format!("[{}{}]", "#".repeat(full), "-".repeat(10 - full))
@@ -209,7 +209,7 @@ fn held(row: &SpendRow) -> Reservation {
     amount(row.reserved_micros, row.reserved_tokens)
 }
 
-/// What was added to a loop's day.
+/// The amount that was added to a loop's day.
 fn added(raises: &[RaiseRow], repo: &str, name: &str) -> Reservation {
     let own = raises.iter().filter(|row| row.repo == repo && row.loop_name == name && row.round.is_none());
     own.fold(Reservation::default(), |sum, row| sum.plus(amount(row.micros, row.tokens)))
@@ -229,7 +229,7 @@ fn raised(row: RaiseRow) -> Raised {
 
 const DAY_MS: i64 = 86_400_000;
 
-/// When a scope begins anew: the next midnight, or the first of the next month, in UTC.
+/// The next reset of a scope: the next midnight, or the first of the next month, in UTC.
 fn next_reset_ms(scope: BudgetScope, now: i64) -> i64 {
     let midnight = (now.div_euclid(DAY_MS) + 1) * DAY_MS;
     if scope != BudgetScope::FleetMonth {
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_is_ten_places_whatever_was_spent() {
+    fn a_bar_has_ten_characters_whatever_was_spent() {
         assert_eq!(
             (bar(0.0), bar(0.62), bar(7.5)),
             ("[----------]".into(), "[######----]".into(), "[##########]".into())

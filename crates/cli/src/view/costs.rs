@@ -1,4 +1,5 @@
-//! What was spent, in groups: sums, what an accepted outcome cost, and how much of it was assumed because nobody reported it.
+//! The spend, in groups: sums, the cost of an accepted outcome, and the part that was assumed because no agent reported
+//! it.
 
 use super::{NOTHING, SCHEMA};
 use crate::error::CommandError;
@@ -8,7 +9,7 @@ use loopwright_core::budget::Tokens;
 use loopwright_core::outcome::RoundOutcome;
 use serde::Serialize;
 
-/// Groups that are listed; the total has all of them.
+/// The most groups that are listed; the total has all of them.
 const GROUPS_MAX: u32 = 1_000;
 
 /// The document of `costs --json`.
@@ -24,7 +25,7 @@ pub(crate) struct CostsView {
     total: Group,
 }
 
-/// One group, or all of them.
+/// One group, or the total.
 #[derive(Debug, Default, Serialize)]
 struct Group {
     key: Option<String>,
@@ -37,7 +38,7 @@ struct Group {
 }
 
 impl CostsView {
-    /// Reads them: one question for the groups, one for the total.
+    /// Reads the costs: one query for the groups, one for the total.
     pub(crate) async fn read(
         store: Option<&dyn Store>,
         word: &'static str,
@@ -71,12 +72,12 @@ impl CostsView {
         let headings = [heading.as_str(), "USD", "TOKENS", "ROUNDS", "ACCEPTED", "USD/ACCEPTED", "UNKNOWN"];
         let mut table = TextTable::new(headings);
         for group in &self.groups {
-            table.row(group.cells(group.key.as_deref().unwrap_or("not said")));
+            table.row(group.cells(group.key.as_deref().unwrap_or("unknown")));
         }
         table.row(self.total.cells("total"));
         let since = self.since.as_ref().map_or(String::new(), |day| format!(" since {day}"));
         format!(
-            "{}\n\nat list prices of {}{since}; your own `prices:` go first",
+            "{}\n\nat list prices of {}{since}; your own `prices:` override these",
             table.render_within(width),
             self.prices_as_of
         )

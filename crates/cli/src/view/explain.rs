@@ -1,4 +1,4 @@
-//! Why a round ended as it did, and why a loop is or is not running: said from the record alone.
+//! The reason why a round ended as it did, and why a loop is or is not running, from the record alone.
 
 use super::SCHEMA;
 use super::page;
@@ -22,7 +22,7 @@ pub(crate) struct ExplanationView {
     round: Option<String>,
     outcome: Option<RoundOutcome>,
     status: Option<LoopStatus>,
-    /// What the daemon says of the loop, where one runs.
+    /// The daemon's explanation of the loop, if a daemon runs.
     why: Option<LoopExplanation>,
     /// The answer, in sentences.
     because: Vec<String>,
@@ -53,7 +53,7 @@ impl ExplanationView {
         })
     }
 
-    /// Explains where a loop stands.
+    /// Explains the state of a loop.
     pub(crate) async fn for_loop(
         store: Option<&dyn Store>,
         here: Option<&RepoView>,
@@ -73,11 +73,11 @@ impl ExplanationView {
             line.paused_reason
                 .as_ref()
                 .filter(|_| is_broken)
-                .map(|what| format!("its file cannot be used, so the last good form of it counts: {what}")),
+                .map(|what| format!("its file is unusable, so its last good form is in use: {what}")),
         );
         because.extend(last.as_ref().map(describe_end));
         let mut next: Vec<String> = change(&line, why.as_ref()).into_iter().collect();
-        next.extend(is_broken.then(|| format!("see what is wrong: loopwright check {name}")));
+        next.extend(is_broken.then(|| format!("see the problems: loopwright check {name}")));
         match &last {
             Some(row) => next.extend(RoundRecord::read_next(store, row).await?),
             None => next.push(format!("start it: loopwright run {name}")),
@@ -133,11 +133,11 @@ fn describe_status(line: &LoopLine, last: Option<&RoundRow>) -> String {
     match line.status {
         LoopStatus::Idle => match &line.paused_reason {
             Some(why) => format!("{name} is idle: {why}"),
-            None => format!("{name} is idle: no round of it is under way"),
+            None => format!("{name} is idle: no round of it is running"),
         },
-        LoopStatus::Running => format!("{name} is running: round {round} is under way"),
+        LoopStatus::Running => format!("{name} is running round {round}"),
         LoopStatus::Waiting => format!("{name} waits for a person to answer round {round}"),
-        LoopStatus::Due => format!("{name} is due, and nothing has started it yet"),
+        LoopStatus::Due => format!("{name} is due, but nothing has started it yet"),
         LoopStatus::Stopped | LoopStatus::Invalid | LoopStatus::Paused | LoopStatus::CoolingDown => {
             let why = line.paused_reason.as_deref().unwrap_or_default();
             format!("{name} is {}: {why}", line.status.word())
@@ -145,15 +145,15 @@ fn describe_status(line: &LoopLine, last: Option<&RoundRow>) -> String {
     }
 }
 
-/// What would change how the loop stands.
+/// The command that would change the state of the loop.
 fn change(line: &LoopLine, why: Option<&LoopExplanation>) -> Option<String> {
     let name = &line.name;
     match (why, line.status) {
         (Some(why), _) => why.remedy(name),
-        (None, LoopStatus::Paused) => Some(format!("let it start again: loopwright resume {name}")),
-        (None, LoopStatus::Stopped) => Some("let everything start again: loopwright thaw".to_owned()),
-        (None, LoopStatus::Invalid) => Some(format!("see what is wrong: loopwright check {name}")),
-        (None, _) if line.next.is_some() => Some("have it start by itself: loopwright up".to_owned()),
+        (None, LoopStatus::Paused) => Some(format!("to let it start again: loopwright resume {name}")),
+        (None, LoopStatus::Stopped) => Some("to let loops start again: loopwright thaw".to_owned()),
+        (None, LoopStatus::Invalid) => Some(format!("see the problems: loopwright check {name}")),
+        (None, _) if line.next.is_some() => Some("to have it start on its own: loopwright up".to_owned()),
         (None, _) => None,
     }
 }
@@ -161,9 +161,9 @@ fn change(line: &LoopLine, why: Option<&LoopExplanation>) -> Option<String> {
 fn starts(here: Option<&RepoView>, line: &LoopLine) -> String {
     let at = line.next.as_ref().map_or(String::new(), |at| format!(" (next at {at})"));
     match here.and_then(|here| here.file(&line.name)).map(|file| describe_cadence(&file.spec.on)) {
-        None => "its loop file is not here, so nothing says when it starts".to_owned(),
-        Some(words) if words.starts_with("manual") => "it starts by hand only: its file has no trigger".to_owned(),
-        Some(words) => format!("it asks for {words}{at}; no daemon runs here, so it starts by hand only"),
+        None => "its loop file is not here, so its triggers are unknown".to_owned(),
+        Some(words) if words.starts_with("manual") => "it only starts manually: its file has no trigger".to_owned(),
+        Some(words) => format!("its trigger is {words}{at}; no daemon runs here, so it only starts manually"),
     }
 }
 

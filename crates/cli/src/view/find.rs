@@ -1,17 +1,17 @@
-//! What a person means by an id: a whole round id, its beginning, an inbox id, or a loop's name.
+//! Resolves an id that a person typed: a whole round id, its beginning, an inbox id, or a loop's name.
 
 use super::repo_view::RepoView;
 use crate::error::CommandError;
 use loopwright::EngineError;
 use loopwright::store::{RoundRow, RoundsQuery, Store};
 
-/// The longest text that is looked up at all.
+/// The longest text that is looked up.
 const TEXT_MAX: usize = 200;
 
-/// A shorter beginning is more likely a slip than an id, and an answer cannot be taken back.
+/// A shorter beginning is more likely a typo than an id, and an answer cannot be undone.
 const BEGINNING_MIN: usize = 4;
 
-/// What an id names.
+/// The thing that an id names.
 pub(crate) enum LookupTarget {
     /// A round.
     Round(Box<RoundRow>),
@@ -27,18 +27,18 @@ pub(crate) async fn find_round(store: &dyn Store, text: &str) -> Result<RoundRow
     }
 }
 
-/// A loop's name where one of its rounds is meant is the likeliest slip; which of them is for the person to say.
+/// A loop's name instead of a round's is the likeliest mistake; the person has to choose one of its rounds.
 async fn no_round(store: &dyn Store, text: &str) -> Result<CommandError, CommandError> {
     let query = RoundsQuery { loop_name: Some(text.to_owned()), limit: 1, ..RoundsQuery::default() };
     Ok(match store.rounds(query).await?.pop() {
-        Some(row) => CommandError::unknown(format!("`{text}` is a loop, and one of its rounds is needed"))
+        Some(row) => CommandError::unknown(format!("`{text}` is a loop; name one of its rounds"))
             .hint(format!("its latest is {}; see `loopwright rounds {text}`", row.id)),
         None => CommandError::unknown(format!("no round is called `{text}`"))
-            .hint("see `loopwright rounds`, and `loopwright inbox` for what waits"),
+            .hint("see `loopwright rounds`, and `loopwright inbox` for waiting ones"),
     })
 }
 
-/// The round an id names, or the latest: of a loop, or of everything here.
+/// The round that an id names, or the latest: of a loop, or of everything here.
 pub(crate) async fn find_latest_round(
     store: &dyn Store,
     here: Option<&RepoView>,
@@ -68,7 +68,7 @@ async fn maybe_round(store: &dyn Store, text: &str) -> Result<Option<RoundRow>, 
     if let Some(question) = store.inbox_item(text).await? {
         return Ok(store.round(&question.round).await?);
     }
-    // The id of an approval is the round's behind two characters, so its beginning names the round too.
+    // The id of an approval is the round's id after two characters, so its beginning names the round too.
     let prefix = text.strip_prefix("a-").unwrap_or(text);
     if prefix.len() < BEGINNING_MIN {
         return Ok(None);
@@ -98,7 +98,7 @@ pub(crate) async fn find_target(store: &dyn Store, text: &str, is_loop: bool) ->
     }
 }
 
-/// The loop that a question about a loop is about: its round is only where it hangs.
+/// The loop of a question about a loop; the round of such a question has no meaning of its own.
 async fn find_questioned_loop(store: &dyn Store, id: &str) -> Result<Option<String>, CommandError> {
     let question =
         store.inbox_item(id).await?.filter(|question| question.kind == loopwright::store::InboxKind::LoopPaused);

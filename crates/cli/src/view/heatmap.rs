@@ -1,5 +1,5 @@
-//! The coming days as a picture: a line a day, a mark an hour, darker where more is due. For people at a terminal; it gets
-//! coarser where there is little room, and stays away where there is none.
+//! The coming days as a heat map: a line for each day, a mark for each hour, darker where more is due. It gets coarser
+//! on a narrow terminal, and is left out on a very narrow one.
 
 use super::schedule::{PlannedLoop, ScheduleStatus};
 use crate::output::TextStyle;
@@ -8,32 +8,32 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, Zoned};
 use std::collections::BTreeMap;
 
-/// So many days a picture has.
+/// The most days in a heat map.
 const DAYS_MAX: u16 = 14;
-/// What stands before the marks: `sun 15  `.
+/// The width of the label before the marks: `sun 15  `.
 const LABEL: usize = 8;
-/// From nothing to the most.
+/// From no starts to the most.
 const SHADES: [char; 5] = ['·', '░', '▒', '▓', '█'];
 const HOUR_MS: i64 = 3_600_000;
 
-/// How often something starts in each hour of the wall clock.
+/// The number of starts in each hour of the wall clock.
 pub(crate) struct ScheduleHeatmap {
-    /// Days with the hours that lie ahead.
+    /// Days with their future hours.
     days: BTreeMap<Date, [Option<u64>; 24]>,
     zone: String,
 }
 
-/// How an hour is shown.
+/// The size of a mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Scale {
-    /// Hours a mark stands for.
+    /// Hours in a mark.
     hours: usize,
     /// Columns of a mark.
     columns: usize,
 }
 
 impl Scale {
-    /// The finest that fits.
+    /// The finest scale that fits.
     fn fitting(width: usize) -> Option<Self> {
         let scales = [(1, 2), (1, 1), (2, 1), (3, 1), (4, 1), (6, 1)];
         let scales = scales.into_iter().map(|(hours, columns)| Self { hours, columns });
@@ -42,7 +42,7 @@ impl Scale {
 }
 
 impl ScheduleHeatmap {
-    /// Counts what starts in each hour; what quiet hours, a pause or a wait hold back does not start.
+    /// Counts the starts in each hour; occurrences that quiet hours, a pause or a wait block do not start.
     pub(crate) fn from_loops(loops: &[PlannedLoop], now_ms: i64, days: u16, zone: &TimeZone) -> Self {
         let upto_ms = now_ms.saturating_add(i64::from(days.min(DAYS_MAX)) * 24 * HOUR_MS);
         let mut heat = Self { days: BTreeMap::new(), zone: zone.iana_name().unwrap_or("UTC").to_owned() };
@@ -58,7 +58,7 @@ impl ScheduleHeatmap {
         heat
     }
 
-    /// The picture, where there is room for one.
+    /// The heat map; `None` if the terminal is too narrow.
     pub(crate) fn render(&self, width: usize, paint: &dyn Fn(TextStyle, &str) -> String) -> Option<String> {
         let scale = Scale::fitting(width)?;
         let rows: Vec<(String, Vec<Option<u64>>)> =
@@ -77,7 +77,7 @@ impl ScheduleHeatmap {
         Some(lines.join("\n"))
     }
 
-    /// Every sixth hour over its mark, as far as there is room.
+    /// Every sixth hour above its mark, as far as it fits.
     fn heading(&self, scale: Scale) -> String {
         let mut heading = " ".repeat(LABEL);
         for hour in [0, 6, 12, 18] {
@@ -97,7 +97,7 @@ impl ScheduleHeatmap {
 }
 
 impl PlannedLoop {
-    /// How many rounds would start from one moment on and before another.
+    /// The number of rounds that would start from one moment on and before another.
     fn starts(&self, from_ms: i64, to_ms: i64) -> u64 {
         let from_ms = match &self.status {
             ScheduleStatus::Paused(_) => return 0,
@@ -115,7 +115,7 @@ impl PlannedLoop {
         }
     }
 
-    /// The same in an hour in which quiet hours begin or end: by looking at each.
+    /// The same in an hour in which quiet hours begin or end: checks each occurrence.
     fn starts_one_by_one(&self, from_ms: i64, to_ms: i64) -> u64 {
         let dues = self.schedule.coming(from_ms - 1).take_while(|due| due.at_ms < to_ms);
         dues.filter(|due| self.schedule.quiet_until(due.at_ms).is_none()).count() as u64

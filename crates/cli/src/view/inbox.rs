@@ -1,4 +1,4 @@
-//! What waits for a person: the riskiest first, loops together, machine facts above what agents say.
+//! Everything that waits for a person: the riskiest first, grouped by loop, machine facts above claims of agents.
 
 use super::SCHEMA;
 use super::round_record::RoundRecord;
@@ -10,9 +10,9 @@ use loopwright_core::report::RoundReport;
 use loopwright_core::round::BoundaryLevel;
 use serde::Serialize;
 
-/// Questions that are read; more than this is no inbox but a backlog.
+/// The most questions that are read; more than this is a backlog, not an inbox.
 const ITEMS_MAX: u32 = 1000;
-/// Questions shown with the facts of their rounds; the others are listed in a line.
+/// Questions shown with the facts of their rounds; the others get one line.
 const FACTS_MAX: usize = 50;
 
 /// The document of `inbox --json`.
@@ -28,7 +28,7 @@ pub(crate) struct InboxLine {
     pub(crate) id: String,
     #[serde(rename = "loop")]
     pub(crate) name: String,
-    /// None for a question about a loop that never had a round.
+    /// `None` for a question about a loop that never had a round.
     pub(crate) round: Option<String>,
     #[serde(serialize_with = "as_word")]
     pub(crate) kind: InboxKind,
@@ -68,13 +68,13 @@ fn rank(risk: InboxRisk) -> u8 {
     }
 }
 
-/// Words are shown as the store has them.
+/// Serialises the word that the store uses.
 fn as_word<S: serde::Serializer>(value: &impl std::fmt::Display, to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(value)
 }
 
 impl InboxView {
-    /// What waits; nothing without a store.
+    /// The open questions; an empty list without a store.
     pub(crate) async fn read(store: Option<&dyn Store>) -> Result<Self, CommandError> {
         let rows = match store {
             Some(store) => store.inbox(InboxQuery::Open(ITEMS_MAX)).await?,
@@ -96,7 +96,7 @@ impl InboxView {
                 last = Some(&line.name);
             }
             page.push_str(&line.head(now));
-            // A question about a loop or an item hangs on a round, and is not about what that round made.
+            // A question about a loop or an item belongs to a round, but is not about that round's candidate.
             if let Some(round) = line.round.as_ref().filter(|_| at < FACTS_MAX && line.is_about_a_candidate()) {
                 let report = RoundRecord::read(store, round).await?.report();
                 page.push_str(&facts(&report));
@@ -113,7 +113,7 @@ impl InboxView {
     }
 }
 
-/// Loops stay together; the loop with the riskiest question comes first, and in a loop the riskiest, then the oldest.
+/// Keeps loops together; the loop with the riskiest question comes first, and in a loop the riskiest, then the oldest.
 fn sort_by_risk(items: &mut [InboxLine]) {
     let mut worst = std::collections::HashMap::new();
     for line in items.iter() {
@@ -127,14 +127,14 @@ fn sort_by_risk(items: &mut [InboxLine]) {
     });
 }
 
-/// How a question that is not about a candidate is answered; nothing for one of yes or no.
+/// The command that answers a question that is not about a candidate; `None` for a question to approve or deny.
 pub(crate) fn answer_command(kind: InboxKind, loop_name: &str, round: &str) -> Option<String> {
     match kind {
         InboxKind::LoopPaused => {
             Some(format!("`loopwright resume {loop_name}` lets the loop start again and closes this"))
         }
         InboxKind::ItemFailed => Some(format!(
-            "`loopwright retry {round}` tries once more; `loopwright forget {loop_name} --item KEY` starts over"
+            "`loopwright retry {round}` tries again; `loopwright forget {loop_name} --item KEY` starts over"
         )),
         InboxKind::Approval | InboxKind::InDoubt => None,
     }
@@ -149,7 +149,7 @@ impl InboxLine {
         let answer = answer_command(self.kind, &self.name, self.round.as_deref().unwrap_or_default());
         let answer = answer.map_or(String::new(), |answer| format!("    answer:  {}\n", safe(&answer)));
         let expires = self.expires_ms.map_or(String::new(), |at| match time::time_until(at, now) {
-            gone if gone == "expired" => ", expired: silence is a no".to_owned(),
+            gone if gone == "expired" => ", expired: counts as denied".to_owned(),
             left => format!(", expires {left}"),
         });
         let asked = time::time_since(self.created_ms, now);
@@ -163,7 +163,7 @@ impl InboxLine {
     }
 }
 
-/// Machine facts, then one line of what the maker says, marked as such.
+/// Machine facts, then one line of the maker's claims, marked as such.
 fn facts(report: &RoundReport) -> String {
     let (mut added, mut removed) = (0_u64, 0_u64);
     for change in &report.changes {

@@ -1,5 +1,5 @@
-//! The log of one round: its journal as lines, and what its agents wrote, prefixed line by line so that no text of theirs can
-//! pass for one of ours. Read in steps, so that a log can be followed with bounded memory.
+//! The log of one round: its journal as lines, and the output of its agents, prefixed line by line so that none of it
+//! can pass for a line of ours. Read in steps, so that a log can be followed with bounded memory.
 
 use super::time;
 use crate::error::CommandError;
@@ -17,12 +17,12 @@ const PAGE: u32 = 256;
 /// Bytes of a transcript read at a time; a longer line is shown in pieces.
 const CHUNK: usize = 64 << 10;
 
-/// Where a reader of a round's log stands.
+/// The position of a reader in a round's log.
 pub(crate) struct RoundLogReader {
     round: String,
     folder: PathBuf,
     seq: i64,
-    /// How far each transcript was read.
+    /// The offset up to which each transcript was read.
     read: BTreeMap<PathBuf, u64>,
     at_rest: bool,
 }
@@ -34,7 +34,7 @@ impl RoundLogReader {
         Self { round: round.to_owned(), folder, seq: 0, read: BTreeMap::new(), at_rest: false }
     }
 
-    /// Whether the round was over, or waiting, at the last event that was read.
+    /// Whether the round had ended, or waited, at the last event that was read.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.at_rest
     }
@@ -51,7 +51,7 @@ impl RoundLogReader {
         Ok(())
     }
 
-    /// What came since.
+    /// Reads the events since the last call.
     pub(crate) async fn read_new(&mut self, store: &dyn Store, tell: &mut dyn FnMut(&str)) -> Result<(), CommandError> {
         loop {
             let events = store.tail(self.seq, PAGE).await?;
@@ -72,7 +72,7 @@ impl RoundLogReader {
 
     fn event(&mut self, event: &StoredEvent, tell: &mut dyn FnMut(&str)) {
         let parsed: Option<Event> = serde_json::from_str(&event.body).ok();
-        // What an agent wrote stands before the event of its end.
+        // The output of an agent comes before the event of its end.
         if let Some(Event::RoleEnded(ended)) = &parsed {
             self.transcripts(ended.role().word(), tell);
         }
@@ -83,7 +83,7 @@ impl RoundLogReader {
         self.at_rest = event.kind == "recorded";
     }
 
-    /// Shows what transcripts with this beginning of their name hold and was not shown.
+    /// Shows the new lines of the transcripts whose names begin with this text.
     fn transcripts(&mut self, begin: &str, tell: &mut dyn FnMut(&str)) {
         let listed = fs::read_dir(&self.folder).into_iter().flatten().flatten().map(|entry| entry.path());
         let mut files: Vec<_> = listed.filter(|path| path.extension().is_some_and(|ending| ending == "log")).collect();
@@ -98,7 +98,7 @@ impl RoundLogReader {
     }
 }
 
-/// Shows a file's lines from an offset on and answers with the offset after the last whole line.
+/// Shows a file's lines from an offset on and returns the offset after the last whole line.
 fn show(path: &Path, name: &str, from: u64, tell: &mut dyn FnMut(&str)) -> std::io::Result<u64> {
     let mut file = fs::File::open(path)?;
     file.seek(SeekFrom::Start(from))?;
@@ -153,18 +153,18 @@ fn detail(event: &Event) -> String {
         Event::RoleEnded(ended) => role_ended(ended),
         Event::Sealed(sealed) => format!("{} files, candidate {}", sealed.changes.len(), sealed.candidate),
         Event::Gated(gated) => gates(&gated.results),
-        Event::Decided { decision } => if decision.is_auto() { "proceeds" } else { "a person must look" }.to_owned(),
+        Event::Decided { decision } => if decision.is_auto() { "proceeds" } else { "a person must approve" }.to_owned(),
         Event::Approved(said) => format!("by {}", said.actor),
         Event::Denied(said) => format!("by {}: {}", said.actor, said.why.as_deref().unwrap_or_default()),
-        Event::Expired(_) => "nobody answered in time".to_owned(),
+        Event::Expired(_) => "no answer arrived in time".to_owned(),
         Event::Delivered(delivered) => delivery(&delivered.result),
         Event::Recorded(recorded) => recorded.report.clone().unwrap_or_default(),
         Event::Ceiling(ceiling) => ceiling.text.clone(),
         Event::Broke(broke) => format!("{}: {}", broke.stage.word(), broke.text),
         Event::Stopped(stopped) => stopped.text.clone(),
-        Event::Waited => "the time has come".to_owned(),
+        Event::Waited => "the wait is over".to_owned(),
         Event::Resumed(resumed) => format!("by {}", resumed.actor),
-        Event::Recovered => "taken over from a process that is gone".to_owned(),
+        Event::Recovered => "recovered from a process that is gone".to_owned(),
     }
 }
 
@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn transcripts_are_shown_by_whole_lines_once_and_harmless() {
+    fn whole_lines_of_transcripts_are_shown_once_and_escaped() {
         let dir = tempfile::tempdir().expect("a folder");
         let path = dir.path().join("maker-1.log");
         fs::write(&path, b"one\n\x1b[2Jtwo\nha").expect("writes");

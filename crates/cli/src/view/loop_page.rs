@@ -1,4 +1,4 @@
-//! One loop as a page: what it is, how it stands, its last rounds, and what became of each of its occurrences.
+//! One loop as a page: its file, its state, its last rounds, and the outcome of each of its occurrences.
 
 use super::loop_state::LoopHistory;
 use super::repo_view::RepoView;
@@ -30,7 +30,7 @@ pub(crate) struct LoopPage {
 }
 
 impl LoopPage {
-    /// Reads it.
+    /// Reads the page.
     pub(crate) async fn read(
         store: Option<&dyn Store>,
         here: Option<&RepoView>,
@@ -96,7 +96,7 @@ impl LoopPage {
     }
 }
 
-/// Everything that answers among the gates.
+/// The names of all gates and held-out checks.
 fn gate_names(spec: &LoopSpec) -> Vec<String> {
     let gates = spec.gates.iter().map(Gate::name);
     gates.chain(spec.heldout.iter().map(|check| check.name.as_str())).map(str::to_owned).collect()

@@ -1,5 +1,5 @@
-//! What one loop knows of its own past: the items it did and failed, its counters, its receipts, and what it remembers.
-//! The first three have the names of the seed's state file.
+//! The history of one loop: the items it did and failed, its counters, its receipts, and its memory. The first three
+//! have the names of the seed's state file.
 
 use super::rounds::RoundLine;
 use super::time::{time_since, timestamp};
@@ -11,13 +11,13 @@ use loopwright::store::{
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Items, receipts and rounds under way that are shown.
+/// The most items, receipts and running rounds that are shown.
 const ITEMS_SHOWN: u32 = 1_000;
 const RECEIPTS_SHOWN: u32 = 20;
 const OPEN_SHOWN: u32 = 100;
 /// The trigger of a round that a person started: the list of rounds has it already.
 const MANUAL: &str = "manual";
-/// Lines of each list that a page has room for.
+/// The most lines of each list on a page.
 const LINES: usize = 10;
 
 /// The seed's state file, as one object.
@@ -25,15 +25,15 @@ const LINES: usize = 10;
 pub(crate) struct LoopState {
     last_run: Option<String>,
     last_status: Option<String>,
-    /// When each item was done, by its key.
+    /// The time when each item was done, by its key.
     processed: BTreeMap<String, String>,
-    /// Which round works on it, or waits with it.
+    /// The round that works on each item, or waits with it.
     in_progress: BTreeMap<String, String>,
     failures: Vec<Failure>,
     metrics: Metrics,
 }
 
-/// An item that did not work out.
+/// An item that failed.
 #[derive(Debug, Serialize)]
 struct Failure {
     item: String,
@@ -55,7 +55,7 @@ struct Metrics {
     total_duration_s: f64,
 }
 
-/// What became of one occurrence, or of a run of them.
+/// The outcome of one occurrence, or of several in a row.
 #[derive(Debug, Serialize)]
 pub(crate) struct ReceiptLine {
     due: String,
@@ -69,7 +69,7 @@ pub(crate) struct ReceiptLine {
     due_ms: i64,
 }
 
-/// One thing that the loop remembers.
+/// One entry of the loop's memory.
 #[derive(Debug, Serialize)]
 pub(crate) struct MemoryLine {
     key: String,
@@ -81,7 +81,7 @@ pub(crate) struct MemoryLine {
     expires: Option<String>,
 }
 
-/// All of it.
+/// The whole history.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct LoopHistory {
     state: LoopState,
@@ -90,7 +90,7 @@ pub(crate) struct LoopHistory {
 }
 
 impl LoopHistory {
-    /// Reads it, flat in history. `rounds` are the loop's latest.
+    /// Reads it, in time that does not grow with history. `rounds` are the loop's latest.
     pub(crate) async fn read(
         store: &dyn Store,
         repo: &str,
@@ -110,7 +110,7 @@ impl LoopHistory {
         })
     }
 
-    /// For people: what is not done, what did not start, what is remembered.
+    /// For people: failed items, occurrences that did not start, the memory.
     pub(crate) fn render(&self, now: i64, width: usize) -> String {
         let mut page = String::new();
         let state = &self.state;
@@ -127,7 +127,7 @@ impl LoopHistory {
             page.push_str(&format!("\n{}\n", self.receipts_table(now, width)));
         }
         if !self.memory.is_empty() {
-            page.push_str("\nit remembers\n");
+            page.push_str("\nmemory\n");
         }
         for one in self.memory.iter().take(LINES) {
             let of = format!("{} {} ({}, round {})", one.kind, one.key, one.role, one.round);
@@ -234,8 +234,8 @@ impl From<MemoryRow> for MemoryLine {
     }
 }
 
-/// The receipts that were written, and those of rounds that have none, latest first. A round that has one which is too old
-/// for the page is not told as another.
+/// The written receipts, and those of rounds that have none, latest first. A round whose receipt is too old for the
+/// page does not get a second one.
 fn receipts(written: Vec<ReceiptRow>, rounds: &[RoundLine]) -> Vec<ReceiptLine> {
     let by_hand = rounds.iter().filter(|line| line.trigger == MANUAL);
     let unwritten = by_hand.filter(|line| !written.iter().any(|row| row.round.as_ref() == Some(&line.round)));

@@ -1,5 +1,5 @@
-//! The view model: what every face shows, read from the store and the loop files and put into shapes. The command line prints
-//! it; other faces draw the same shapes. Nothing here writes, and nothing here prints.
+//! The view model: data read from the store and the loop files, in the shapes that users see. The command line prints
+//! these; other front ends draw the same shapes. This module neither writes nor prints.
 
 pub(crate) mod budget;
 pub(crate) mod costs;
@@ -22,5 +22,5 @@ pub(crate) mod time;
 /// The version of every document.
 pub(crate) const SCHEMA: u32 = 1;
 
-/// What stands where nothing is known.
+/// The text for an unknown value.
 pub(crate) const NOTHING: &str = "–";

@@ -1,4 +1,5 @@
-//! One round as a page for people: engine facts first, then why, then what others said, marked and escaped; last, what to do.
+//! One round as a page for people: engine facts first, then the reasons, then foreign text, marked and escaped; last,
+//! the next steps.
 
 use crate::output::{TextTable, safe};
 use loopwright_core::budget::CountedBy;
@@ -124,7 +125,7 @@ fn network(report: &RoundReport) -> Vec<String> {
     report.network.lines().iter().map(|line| safe(line)).collect()
 }
 
-/// What a person can do about a round that ended, or stands, like this.
+/// The next steps of a person for a round with this outcome or phase.
 pub(crate) fn next_steps(report: &RoundReport) -> Vec<String> {
     let round = safe(&report.round);
     let name = safe(&report.loop_name);
@@ -132,28 +133,29 @@ pub(crate) fn next_steps(report: &RoundReport) -> Vec<String> {
         None => vec![format!("loopwright logs -f {round}")],
         Some(RoundOutcome::Escalated) if report.outbox.iter().any(|item| item.state == "in-doubt") => {
             vec![
-                "look at the receiver: an item may or may not have arrived; it is never sent again blindly".to_owned(),
-                format!("it is there:     loopwright approve {round}"),
-                format!("it is not there: loopwright deny {round} --why \"…\""),
+                "check the receiver: an item may have arrived or not; it is not sent again before you answer"
+                    .to_owned(),
+                format!("it arrived:         loopwright approve {round}"),
+                format!("it did not arrive:  loopwright deny {round} --why \"…\""),
             ]
         }
         Some(RoundOutcome::Escalated) => vec![
-            format!("look:    loopwright report {round}"),
+            format!("see:     loopwright report {round}"),
             format!("approve: loopwright approve {round}"),
             format!("deny:    loopwright deny {round} --why \"…\""),
         ],
         Some(RoundOutcome::Shipped | RoundOutcome::Reported) => vec![format!("loopwright report {round}")],
-        Some(RoundOutcome::NothingToDo) => vec![format!("nothing; loopwright run {name} asks again")],
+        Some(RoundOutcome::NothingToDo) => vec![format!("nothing; loopwright run {name} checks again")],
         Some(RoundOutcome::OverBudget) => {
             vec![
                 format!("see how: loopwright why {round}, loopwright logs {round}"),
-                format!("add room: loopwright budget raise {name} --usd N; see loopwright budget"),
-                format!("go on once there is room, from the work that is kept: loopwright retry {round}"),
+                format!("raise it: loopwright budget raise {name} --usd N; see loopwright budget"),
+                format!("then resume with the saved work: loopwright retry {round}"),
             ]
         }
         Some(RoundOutcome::RateLimited) => {
             let when = report.retry_at.as_ref().map_or("later".to_owned(), |at| format!("from {} on", safe(at)));
-            vec![format!("go on {when}, from the work that is kept: loopwright retry {round}")]
+            vec![format!("resume {when} with the saved work: loopwright retry {round}")]
         }
         Some(
             RoundOutcome::Rejected
@@ -172,7 +174,7 @@ pub(crate) fn next_steps(report: &RoundReport) -> Vec<String> {
 fn again(report: &RoundReport, round: &str) -> Vec<String> {
     let mut steps = vec![format!("see how: loopwright logs {round}"), format!("again:   loopwright retry {round}")];
     if !report.changes.is_empty() {
-        steps.push(format!("by hand: loopwright take {round}"));
+        steps.push(format!("finish it yourself: loopwright take {round}"));
     }
     steps
 }

@@ -1,4 +1,5 @@
-//! The loops of the repository a command stands in, if it stands in one: the half of the view that is not in the store.
+//! The loops of the repository around the current folder, if there is one: the part of the view that is not in the
+//! store.
 
 use crate::context::{CheckedLoopFile, CommandContext, FleetRepo, RepoLoops, read_bytes};
 use crate::error::{CommandError, CommandErrorKind};
@@ -14,12 +15,12 @@ pub(crate) struct RepoView {
     pub(crate) loops: RepoLoops,
     /// The system's time zone.
     pub(crate) zone: String,
-    /// What the file that stops everything says, where it is there.
+    /// The text of the file that stops everything, if it exists.
     pub(crate) stop: Option<String>,
 }
 
 impl RepoView {
-    /// Looks around; outside a repository there is nothing here, unless one was asked for by name.
+    /// Finds the current repository; `None` outside one, unless a flag names one.
     pub(crate) async fn find_current(cx: &CommandContext) -> Result<Option<Self>, CommandError> {
         let repo = match cx.repo().await {
             Ok(repo) => repo,
@@ -30,7 +31,7 @@ impl RepoView {
         Ok(Some(Self { repo, loops, zone: cx.system_zone(), stop: read_stop_file(cx) }))
     }
 
-    /// Every repository that a daemon started here would look after; those that cannot be had are left out.
+    /// Every repository that a daemon started here would manage; unavailable ones are left out.
     pub(crate) async fn find_fleet(cx: &CommandContext) -> Result<Vec<Self>, CommandError> {
         let wanted = cx.scan_fleet().await?.repos;
         let of = |one: FleetRepo| {
@@ -41,10 +42,10 @@ impl RepoView {
         wanted.into_iter().map(of).collect()
     }
 
-    /// The one around us, or where that does not know the loop, the one of the others that does.
+    /// The current repository, or if it does not have the loop, another one that has it.
     pub(crate) async fn find_with_loop(cx: &CommandContext, name: &str) -> Result<Option<Self>, CommandError> {
         let here = Self::find_current(cx).await?;
-        // A configuration that is wrong names nobody.
+        // A broken configuration names no other repository.
         let has_others = cx.config(None).is_ok_and(|effective| !effective.config().repos.is_empty());
         if !has_others || cx.has_explicit_repo() || here.as_ref().is_some_and(|here| here.has_loop_named(name)) {
             return Ok(here);
@@ -64,18 +65,18 @@ impl RepoView {
         self.loops.loops.iter().find(|file| file.spec.name == name)
     }
 
-    /// The repository to which a list is confined: this one, as long as it has loops and the loop that is asked for.
+    /// The repository to which a list is restricted: this one, if it has loops, and the requested loop.
     pub(crate) fn scope(&self, name: Option<&str>) -> Option<String> {
         let is_here = name.is_none_or(|name| self.has_loop_named(name));
         (self.has_loops() && is_here).then(|| self.repo.id.clone())
     }
 
-    /// Whether a loop file, also one with problems, goes by that name.
+    /// Whether a loop file, also one with problems, has that name.
     pub(crate) fn has_loop_named(&self, name: &str) -> bool {
         self.file(name).is_some() || self.invalid().iter().any(|(known, _)| known == name)
     }
 
-    /// Files that cannot be used: the name their file suggests, and the first thing wrong with them.
+    /// Unusable files: the name that the file suggests, and the file's first problem.
     pub(crate) fn invalid(&self) -> Vec<(String, String)> {
         let mut seen = std::collections::HashSet::new();
         let firsts = self.loops.problems.iter().filter(|finding| seen.insert(finding.file.as_str()));
@@ -83,14 +84,14 @@ impl RepoView {
     }
 }
 
-/// What the file that stops everything says, where it is there.
+/// The text of the file that stops everything, if it exists.
 pub(crate) fn read_stop_file(cx: &CommandContext) -> Option<String> {
     let file = cx.state_dir().ok()?.0.join(STOP_FILE);
-    // Whatever it is, it stops; only a plain file says why.
+    // Any kind of file stops everything; only a plain file can contain the reason.
     file.symlink_metadata().ok()?;
     let text = read_bytes(&file).unwrap_or_default();
     let first: String = String::from_utf8_lossy(&text).lines().next().unwrap_or_default().chars().take(500).collect();
-    Some(if first.trim().is_empty() { "it does not say why".to_owned() } else { first })
+    Some(if first.trim().is_empty() { "no reason given".to_owned() } else { first })
 }
 
 fn stem(file: &str) -> String {
@@ -98,7 +99,7 @@ fn stem(file: &str) -> String {
     name.rsplit_once('.').map_or(name, |(stem, _)| stem).to_owned()
 }
 
-/// What makes a loop due, in a few words.
+/// The triggers of a loop, in a few words.
 pub(crate) fn describe_cadence(on: &Triggers) -> String {
     let mut parts: Vec<String> = on.every.iter().map(|span| format!("every {span}")).collect();
     let lists = [("daily", &on.daily), ("weekly", &on.weekly), ("cron", &on.cron), ("push", &on.push)];

@@ -1,4 +1,4 @@
-//! One round, folded from its recorded events: what `show`, `report`, `why`, `take` and the inbox look at.
+//! One round, folded from its recorded events: the input of `show`, `report`, `why`, `take` and the inbox.
 
 use crate::error::CommandError;
 use loopwright::EngineError;
@@ -28,7 +28,7 @@ impl RoundRecord {
         Ok(Self { round, id: id.to_owned(), events, outbox })
     }
 
-    /// What `run --json` printed, as it stands now.
+    /// The report of `run --json`, as of now.
     pub(crate) fn report(&self) -> RoundReport {
         loopwright::report::build_report(&self.round, &self.outbox)
     }
@@ -43,7 +43,7 @@ impl RoundRecord {
         Ok(loopwright::report::build_report(&round, &self.outbox).render())
     }
 
-    /// What happened step by step, a line each; nothing in it can move a terminal or forge a line.
+    /// The steps of the round, a line each; escaped, so that no text can move the cursor or forge a line.
     pub(crate) fn history(&self) -> Result<Vec<String>, CommandError> {
         let parsed = self.events.iter().map(|event| serde_json::from_str::<Event>(&event.body));
         let unreadable =

@@ -27,7 +27,7 @@ pub(crate) struct RoundLine {
     pub(crate) item: Option<String>,
     pub(crate) trigger: String,
     pub(crate) level: String,
-    /// What held its agents, as recorded.
+    /// The boundary around its agents, as recorded.
     pub(crate) boundary: BoundaryLevel,
     pub(crate) phase: String,
     pub(crate) outcome: Option<String>,
@@ -42,7 +42,7 @@ pub(crate) struct RoundLine {
     pub(crate) started_ms: i64,
 }
 
-/// What a round cost.
+/// The cost of a round.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct RoundSpend {
     pub(crate) tokens: i64,
@@ -85,14 +85,14 @@ impl RoundListView {
         Ok(Self { schema: SCHEMA, rounds: rows.into_iter().map(line).collect::<Result<_, CommandError>>()? })
     }
 
-    /// Where nothing has run.
+    /// The view when nothing has run.
     pub(crate) fn empty() -> Self {
         Self { schema: SCHEMA, rounds: Vec::new() }
     }
 }
 
-/// What held the agents of each round: its first event says so, and all of them are read at once. A whole story for every line
-/// would make a list as dear as all it lists.
+/// The boundary of each round, which its first event has; one query reads them all. Reading the whole record of every
+/// line would make a list as expensive as everything it lists.
 async fn boundaries(store: &dyn Store, rows: &[RoundRow]) -> Result<HashMap<String, BoundaryLevel>, CommandError> {
     let ids: Vec<String> = rows.iter().map(|row| row.id.clone()).collect();
     let mut levels = HashMap::with_capacity(ids.len());
@@ -117,7 +117,7 @@ pub(crate) fn render_table(rounds: &[RoundLine], now: i64, width: usize) -> Stri
 }
 
 impl RoundLine {
-    /// How it ended; where it stands while it has not. A loop that did without the boundary is marked.
+    /// Its outcome, or its phase while it has none. A loop without the boundary is marked.
     pub(crate) fn status_text(&self) -> String {
         let standing = match (&self.ended, &self.outcome) {
             (Some(_), Some(outcome)) => outcome.clone(),

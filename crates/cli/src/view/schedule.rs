@@ -1,5 +1,4 @@
-//! What is due in the coming days: the occurrences of all loops in the order in which they come. The picture of them is
-//! beside it in `heat`.
+//! The occurrences of all loops in the coming days, in order. `heatmap` draws them.
 
 use super::heatmap::ScheduleHeatmap;
 use super::time::{time_until, timestamp};
@@ -14,13 +13,13 @@ use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// So many occurrences a document has at most: the earliest.
+/// The most occurrences in a document: the earliest.
 const LISTED_MAX: usize = 10_000;
-/// So many lines a page has at most, and so many of one loop where there are others.
+/// The most lines on a page, and of one loop where there are others.
 const LINES_MAX: usize = 30;
 const OF_ONE_MAX: usize = 3;
 
-/// Loops of which it is explained what holds them.
+/// The most loops whose pause or wait is explained.
 const HELD_MAX: usize = 10;
 
 const DAY_MS: i64 = 86_400_000;
@@ -30,7 +29,7 @@ pub(crate) struct PlannedLoop {
     pub(crate) name: String,
     /// Its repository, as the store names it.
     pub(crate) repo: String,
-    /// The folder of its repository, where there are several.
+    /// The folder of its repository, if there are several.
     pub(crate) place: Option<String>,
     pub(crate) schedule: LoopSchedule,
     pub(crate) status: ScheduleStatus,
@@ -40,9 +39,9 @@ pub(crate) struct PlannedLoop {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ScheduleStatus {
     Active,
-    /// None of them, and why.
+    /// None of them start, and why.
     Paused(Option<String>),
-    /// Those before a moment do not, and why: after a failure, a provider's limit or the end of a budget.
+    /// Those before a moment do not start, and why: after a failure, a provider's limit or the end of a budget.
     Waits {
         until_ms: i64,
         why: String,
@@ -50,7 +49,7 @@ pub(crate) enum ScheduleStatus {
 }
 
 impl ScheduleStatus {
-    /// As a loop's row has it now.
+    /// The status in a loop's row.
     pub(crate) fn from_row(row: Option<&ScheduleRow>, now_ms: i64) -> Self {
         let paused = row.filter(|row| row.paused_ms.is_some());
         let wait = row.and_then(|row| Some((row.wait_until_ms.filter(|until_ms| *until_ms > now_ms)?, row)));
@@ -63,12 +62,12 @@ impl ScheduleStatus {
 }
 
 impl PlannedLoop {
-    /// Its name, with its repository's where there are several.
+    /// Its name, with its repository's if there are several.
     fn label(&self) -> String {
         self.place.as_ref().map_or_else(|| self.name.clone(), |place| format!("{place}/{}", self.name))
     }
 
-    /// The receipt that a moment will get instead of a round, as the dispatcher decides it.
+    /// The receipt that an occurrence will get instead of a round, as the dispatcher decides it.
     fn receipt(&self, start_ms: i64) -> Option<OccurrenceOutcome> {
         match &self.status {
             ScheduleStatus::Paused(_) => Some(OccurrenceOutcome::Paused),
@@ -104,12 +103,12 @@ impl PlannedLoop {
 #[derive(Debug, Serialize)]
 pub(crate) struct ScheduleView {
     schema: u32,
-    /// Why nothing of this will start, where everything is stopped.
+    /// The reason if everything is stopped, so that none of this will start.
     stopped: Option<String>,
-    /// Loops that start nothing by themselves, for ever or until a moment.
+    /// Loops that do not start on their own, indefinitely or until a moment.
     held: Vec<HeldLoop>,
     occurrences: Vec<Occurrence>,
-    /// Those that a page has room for: a loop that is due every second does not push the others out.
+    /// The occurrences that fit on a page: a loop that is due every second does not push the others out.
     #[serde(skip)]
     lines: Vec<Occurrence>,
     #[serde(skip)]
@@ -122,15 +121,15 @@ pub(crate) struct ScheduleView {
     zone: TimeZone,
 }
 
-/// A loop that starts nothing by itself.
+/// A loop that does not start on its own.
 #[derive(Debug, Serialize)]
 struct HeldLoop {
     #[serde(rename = "loop")]
     name: String,
     repo: String,
-    /// What its moments get instead of a round.
+    /// The receipt that its occurrences get instead of a round.
     receipt: &'static str,
-    /// Until when; without, until somebody resumes it.
+    /// The end of the wait; `None` until a person resumes the loop.
     until: Option<String>,
     reason: String,
     #[serde(skip)]
@@ -139,7 +138,7 @@ struct HeldLoop {
     until_ms: Option<i64>,
 }
 
-/// One moment at which a loop is due.
+/// One occurrence of a loop.
 #[derive(Debug, Serialize)]
 struct Occurrence {
     #[serde(rename = "loop")]
@@ -147,7 +146,7 @@ struct Occurrence {
     repo: String,
     due: String,
     trigger: String,
-    /// The receipt that it will get instead of a round, as things stand.
+    /// The receipt that it will get instead of a round, in the current state.
     receipt: Option<&'static str>,
     #[serde(skip)]
     label: String,
@@ -160,7 +159,7 @@ struct Occurrence {
 }
 
 impl ScheduleView {
-    /// Looks so many days ahead.
+    /// Computes this many days ahead.
     pub(crate) fn compute(loops: &[PlannedLoop], now_ms: i64, days: u16, zone: &str) -> Self {
         let upto_ms = now_ms.saturating_add(i64::from(days) * DAY_MS);
         let zone = jiff::tz::TimeZoneDatabase::bundled().get(zone).unwrap_or(TimeZone::UTC);
@@ -178,7 +177,7 @@ impl ScheduleView {
         }
     }
 
-    /// The same, knowing that everything is stopped, and why.
+    /// Adds the reason why everything is stopped.
     pub(crate) fn with_stop(mut self, stopped: Option<String>) -> Self {
         if stopped.is_some() {
             self.occurrences.iter_mut().for_each(|one| one.receipt = Some(OccurrenceOutcome::Stopped.word()));
@@ -186,7 +185,7 @@ impl ScheduleView {
         Self { stopped, ..self }
     }
 
-    /// The page for people: what keeps loops from starting, the picture, then the list.
+    /// The page for people: reasons why loops do not start, the heat map, then the list.
     pub(crate) fn render(
         &self,
         loops: &[PlannedLoop],
@@ -205,7 +204,7 @@ impl ScheduleView {
         parts.join("\n\n")
     }
 
-    /// The global stop, pauses and waits, with what ends each.
+    /// The global stop, pauses and waits, with the command that ends each.
     fn hold(&self, width: usize) -> Option<String> {
         let stop = self
             .stopped
@@ -279,14 +278,14 @@ fn days(count: u16) -> String {
     if count == 1 { "a day".to_owned() } else { format!("{count} days") }
 }
 
-/// How many occurrences are wanted.
+/// The number of occurrences to compute.
 #[derive(Debug, Clone, Copy)]
 struct OccurrenceLimits {
     of_one: usize,
     in_all: usize,
 }
 
-/// The first occurrences of all loops, in order. Each loop is asked for its next one only.
+/// The first occurrences of all loops, in order. Computes only the next one of each loop at a time.
 fn first(loops: &[PlannedLoop], now_ms: i64, upto_ms: i64, most: OccurrenceLimits) -> Vec<Occurrence> {
     let mut walks: Vec<_> = loops.iter().map(|planned| planned.schedule.coming(now_ms).take(most.of_one)).collect();
     let mut heads: Vec<Option<DueTime>> = walks.iter_mut().map(Iterator::next).collect();
@@ -341,7 +340,7 @@ mod tests {
         PlannedLoop { name, repo, place: None, schedule, status: ScheduleStatus::Active }
     }
 
-    /// A nightly loop, a busy one with quiet hours, a weekly one, and one that somebody paused.
+    /// A nightly loop, a busy one with quiet hours, a weekly one, and one that a person paused.
     fn loops() -> Vec<PlannedLoop> {
         let text = str::to_owned;
         let busy = |on: &mut Triggers| {
@@ -373,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_week_is_a_picture_and_a_list() {
+    fn a_week_is_a_heat_map_and_a_list() {
         check(
             7,
             usize::MAX,
@@ -411,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_narrow_terminal_gets_a_picture_by_the_hour() {
+    fn a_narrow_terminal_gets_a_heat_map_by_the_hour() {
         check(
             2,
             34,
@@ -458,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn a_very_narrow_terminal_gets_a_coarser_picture() {
+    fn a_very_narrow_terminal_gets_a_coarser_heat_map() {
         check(
             2,
             16,
@@ -512,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_no_picture_when_there_is_no_room_for_one() {
+    fn there_is_no_heat_map_when_the_terminal_is_too_narrow() {
         check(
             1,
             9,
@@ -580,7 +579,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_of_a_loop_that_waits_are_shown_as_the_receipts_that_they_will_be() {
+    fn occurrences_of_a_waiting_loop_show_the_receipts_that_they_will_get() {
         let loops = waiting();
         let coming = ScheduleView::compute(&loops, friday(), 1, "Europe/Berlin");
         let json = serde_json::to_value(&coming).expect("a document");
@@ -637,7 +636,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_show_says_why() {
+    fn an_empty_schedule_gives_the_reason() {
         let show = |loops: &[PlannedLoop]| {
             ScheduleView::compute(loops, friday(), 2, "UTC").render(loops, 80, &|_, text| text.to_owned())
         };

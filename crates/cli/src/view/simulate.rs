@@ -1,4 +1,5 @@
-//! A simulation for people and programs: per loop what fires, what is skipped and why, what it costs; who waits for whom.
+//! A simulation for people and programs: for each loop its starts, its skips with their reasons, and its costs; and
+//! which loops wait for which.
 
 use super::time::timestamp;
 use super::{NOTHING, SCHEMA};
@@ -11,17 +12,17 @@ use loopwright_core::units::{TimeSpan, Usd};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Pairs of loops that are told.
+/// The most pairs of loops that are listed.
 const PAIRS: usize = 10;
 
-/// What a loop's rounds were drawn from.
+/// The samples for a loop's rounds.
 #[derive(Debug, Clone)]
 pub(crate) struct SimulationBasis {
-    /// So many on record.
+    /// The number of recorded rounds.
     pub(crate) rounds: usize,
-    /// How long one takes where there are none.
+    /// The assumed duration of a round if there are none.
     pub(crate) takes: TimeSpan,
-    /// What one costs where there are none.
+    /// The assumed cost of a round if there are none.
     pub(crate) ceiling: Option<Usd>,
 }
 
@@ -46,7 +47,7 @@ pub(crate) struct SimulationView {
     until: String,
     plays: usize,
     seed: u64,
-    /// A play had too many steps and was cut.
+    /// A simulation had too many steps and was cut.
     cut: bool,
     loops: Vec<Line>,
     cost: Dollars,
@@ -133,7 +134,7 @@ impl Line {
 }
 
 impl SimulationView {
-    /// Puts the answer into words.
+    /// Builds the view of a forecast.
     pub(crate) fn from_forecast(
         question: &ForecastRequest,
         plans: &[ForecastLoop],
@@ -169,7 +170,7 @@ impl SimulationView {
     /// For people.
     pub(crate) fn render(&self, width: usize) -> String {
         if self.loops.is_empty() {
-            return "no loop is here to be played; `loopwright init` writes one\n".to_owned();
+            return "there is no loop to simulate; `loopwright init` writes one\n".to_owned();
         }
         let mut table = TextTable::new([
             "LOOP",
@@ -192,7 +193,7 @@ impl SimulationView {
             ]);
         }
         let mut page = format!(
-            "{} to {}, {} plays (seed {})\n\n{}\n",
+            "{} to {}, {} simulations (seed {})\n\n{}\n",
             self.from,
             self.until,
             self.plays,
@@ -204,10 +205,10 @@ impl SimulationView {
             page.push_str(&format!("  {}: {}\n", safe(&line.name), line.basis));
         }
         if self.cut {
-            page.push_str("\nmore happens than can be played: it was cut short; ask for fewer --days\n");
+            page.push_str("\nthe simulation has too many events and was cut short; use fewer --days\n");
         }
         if !self.collisions.is_empty() {
-            page.push_str("\nwho waits for whom:\n");
+            page.push_str("\nloops that wait for others:\n");
         }
         for pair in &self.collisions {
             let (waits, runs) = (safe(&pair.waits), safe(&pair.runs));

@@ -1,5 +1,5 @@
-//! How all loops stand: loop files joined with the store's counters and open rounds. Flat in history: two or three indexed
-//! reads, whatever has run before.
+//! The state of all loops: loop files joined with the store's counters and open rounds. The cost does not grow with
+//! history: two or three indexed reads.
 
 use super::repo_view::{RepoView, describe_cadence};
 use super::time::{self, timestamp};
@@ -19,9 +19,9 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 #[derive(Debug, Serialize)]
 pub(crate) struct StatusView {
     schema: u32,
-    /// The process that starts loops by itself, where one runs.
+    /// The process that starts loops on their own, if one runs.
     pub(crate) daemon: Option<DaemonLine>,
-    /// Why everything is stopped, where it is; documents have it in each line's reason.
+    /// The reason if everything is stopped; documents have it in each line's reason.
     #[serde(skip)]
     pub(crate) stopped: Option<String>,
     /// The loops by name.
@@ -45,7 +45,7 @@ pub(crate) struct LoopLine {
     pub(crate) repo: Option<String>,
     pub(crate) cadence: Option<String>,
     pub(crate) level: Option<String>,
-    /// Whether the loop asks for the boundary; unknown where its file is not at hand.
+    /// Whether the loop asks for the boundary; `None` if its file is not available.
     #[serde(skip)]
     pub(crate) sandbox: Option<SandboxMode>,
     pub(crate) status: LoopStatus,
@@ -63,12 +63,12 @@ pub(crate) struct LoopLine {
     pub(crate) last_run_ms: Option<i64>,
     #[serde(skip)]
     pub(crate) next_ms: Option<i64>,
-    /// Whether loops of several repositories stand in one list.
+    /// Whether the list has loops of several repositories.
     #[serde(skip)]
     pub(crate) is_one_of_many: bool,
 }
 
-/// What a loop spent today.
+/// The loop's spend today.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct DaySpend {
     pub(crate) day: String,
@@ -76,23 +76,23 @@ pub(crate) struct DaySpend {
     pub(crate) usd: f64,
 }
 
-/// Where a loop stands.
+/// The state of a loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum LoopStatus {
-    /// Nothing is under way.
+    /// No round is running.
     Idle,
-    /// A round is under way.
+    /// A round is running.
     Running,
     /// A round waits for a person.
     Waiting,
     /// It is due, and was not started yet.
     Due,
-    /// It starts nothing by itself, because somebody said so or the same failure came too often.
+    /// It does not start on its own, because a person paused it or the same failure occurred too often.
     Paused,
     /// It waits after a failure.
     CoolingDown,
-    /// Everything is stopped; or a round was under way when its process ended.
+    /// Everything is stopped; or a round was running when its process ended.
     Stopped,
     /// The loop file has problems.
     Invalid,
@@ -115,7 +115,7 @@ impl LoopStatus {
 
 type Key = (String, String);
 
-/// What the store knows of all loops.
+/// The store's data of all loops.
 #[derive(Default)]
 struct StoreSnapshot {
     counters: HashMap<Key, LoopRow>,
@@ -125,7 +125,7 @@ struct StoreSnapshot {
     stopped: Option<String>,
     day: String,
     now: i64,
-    /// Rounds that a process is at.
+    /// Rounds that a process is running.
     at_work: HashSet<String>,
 }
 
@@ -169,7 +169,7 @@ impl StoreSnapshot {
             status,
             last_run: last_run_ms.map(timestamp),
             next: None,
-            // A round that waits has run; whether it was a success is not known yet.
+            // A waiting round has run; whether it was a success is not known yet.
             runs: ended + i64::try_from(waiting).unwrap_or(i64::MAX),
             success_rate: counters.filter(|_| ended > 0).map(|row| row.successes as f64 / ended as f64),
             items: counters.map_or(0, |row| row.items),
@@ -184,7 +184,7 @@ impl StoreSnapshot {
         }
     }
 
-    /// Where a loop stands and why, without its file: what runs first, then what keeps it from starting.
+    /// The state of a loop and its reason, without its file: running rounds first, then reasons not to start.
     fn standing(&self, at: &Key, open: &[RoundRow], waiting: usize) -> (LoopStatus, Option<String>) {
         let status = self.status(open, waiting);
         if status == LoopStatus::Running {
@@ -211,10 +211,10 @@ impl StoreSnapshot {
         }
     }
 
-    /// Adds what the loop's file says about time.
+    /// Adds the times from the loop's file.
     fn time(&self, line: &mut LoopLine, schedule: &LoopSchedule, at: &Key) {
         let row = self.schedules.get(at);
-        // Also while a round of it is at work: nothing comes after that by itself.
+        // No start follows on its own, even while one of its rounds runs.
         if self.stopped.is_some()
             || row.is_some_and(|row| row.paused_ms.is_some())
             || line.status == LoopStatus::Stopped
@@ -254,9 +254,9 @@ impl StoreSnapshot {
 
 /// The first start at or after a moment that is not skipped for quiet hours.
 fn next_start(schedule: &LoopSchedule, from_ms: i64) -> Option<i64> {
-    /// Quiet hours and cadences that never meet a free moment are given up on.
+    /// The search ends here if quiet hours cover every occurrence.
     const TRIES: usize = 400;
-    // What starts later than it is due starts so much later each time.
+    // The delay between due time and start is the same each time.
     let jitter_ms = schedule.next_after(i64::MIN).map_or(0, |due| due.start_ms - due.at_ms);
     let before = |start_ms: i64| start_ms.saturating_sub(jitter_ms).saturating_sub(1);
     let mut after = before(from_ms);
@@ -272,18 +272,17 @@ fn next_start(schedule: &LoopSchedule, from_ms: i64) -> Option<i64> {
 
 fn kept_text(row: &RoundRow) -> String {
     let outcome = row.standing();
-    format!("round {} is suspended ({outcome}) with its work kept: loopwright retry {}", row.id, row.id)
+    format!("round {} is suspended ({outcome}) with its work saved: loopwright retry {}", row.id, row.id)
 }
 
-const STOPPED: &str =
-    "the process that ran it is gone; the next command that changes something takes the round to its end";
+const STOPPED: &str = "the process that ran it is gone; the next command that changes something recovers the round";
 
 fn key(repo: &str, name: &str) -> Key {
     (repo.to_owned(), name.to_owned())
 }
 
 impl StatusView {
-    /// Reads it. In a repository with loops its loops are shown, elsewhere all that the store knows.
+    /// Reads the state. In a repository with loops it has these loops, elsewhere all loops of the store.
     pub(crate) async fn read(
         store: Option<&dyn Store>,
         here: Option<&RepoView>,
@@ -301,7 +300,7 @@ impl StatusView {
         Ok(Self { schema: SCHEMA, daemon: None, stopped: known.stopped, loops })
     }
 
-    /// The same of all repositories that a daemon would look after, and of every other that the store knows.
+    /// As `read`, for all repositories that a daemon would manage, and every other one in the store.
     pub(crate) async fn read_fleet(
         store: Option<&dyn Store>,
         fleet: &[RepoView],
@@ -320,7 +319,7 @@ impl StatusView {
         Ok(Self { schema: SCHEMA, daemon: None, stopped: known.stopped, loops })
     }
 
-    /// The table for people, in parts where `width` does not hold it.
+    /// The table for people, in parts if it is wider than `width`.
     pub(crate) fn render(&self, now: i64, width: usize) -> String {
         let mut table = TextTable::new(COLUMNS);
         for line in &self.loops {
@@ -336,16 +335,16 @@ const COLUMNS: [&str; 12] = [
 ];
 
 impl LoopLine {
-    /// The level, and what the loop did without to have it.
+    /// The level, and whether the loop runs without the sandbox.
     pub(crate) fn level_text(&self) -> String {
         let level = self.level.clone().unwrap_or_else(|| NOTHING.to_owned());
         if self.sandbox == Some(SandboxMode::Off) { format!("{level}, sandbox off") } else { level }
     }
 
-    /// Its name, with the repository's where that tells it from another.
+    /// Its name, with the repository's if that distinguishes it from another.
     fn title(&self) -> String {
         let place = self.repo.as_deref().filter(|_| self.is_one_of_many);
-        // What tells repositories of one name apart is for programs.
+        // The suffix that distinguishes repositories of one name is only for programs.
         let place = place.map(|repo| repo.rsplit_once('-').map_or(repo, |(place, _)| place));
         place.map_or_else(|| self.name.clone(), |place| format!("{place}/{}", self.name))
     }
@@ -393,7 +392,7 @@ fn of_repo(known: &StoreSnapshot, here: &RepoView) -> Vec<LoopLine> {
         line.paused_reason = Some(problem);
         lines.push(line);
     }
-    // A loop whose file is gone still shows while it waits for somebody.
+    // A loop whose file is gone is still shown while it waits for a person.
     let gone = known.open.keys().filter(|(of, name)| of == repo && !lines.iter().any(|line| line.name == *name));
     let gone: Vec<_> = gone.map(|(of, name)| known.line(of, name)).collect();
     lines.extend(gone);
@@ -405,7 +404,7 @@ fn everywhere(known: &StoreSnapshot) -> Vec<LoopLine> {
     keys.into_iter().map(|(repo, name)| known.line(repo, name)).collect()
 }
 
-/// One loop by its name. A loop of another repository is found as well, as long as the name is not taken here.
+/// One loop by its name. Also finds a loop of another repository, if no loop here has the name.
 pub(crate) async fn find_loop_line(
     store: Option<&dyn Store>,
     here: Option<&RepoView>,

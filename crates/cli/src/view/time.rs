@@ -1,4 +1,4 @@
-//! Moments and spans for people; documents have RFC 3339 and numbers instead.
+//! Moments and spans for people; documents use RFC 3339 and numbers instead.
 
 use loopwright::clock::{Clock as _, SystemClock, rfc3339};
 
@@ -22,7 +22,7 @@ pub(crate) fn time_of_day(ms: i64) -> String {
     rfc3339(ms).chars().skip(11).take(8).collect()
 }
 
-/// How long ago a moment was; a moment to come is now, since clocks differ a little.
+/// The time since a moment; "now" for a future moment, because clocks differ a little.
 pub(crate) fn time_since(ms: i64, now: i64) -> String {
     match now.saturating_sub(ms) {
         past if past < SECOND => "now".to_owned(),
@@ -30,7 +30,7 @@ pub(crate) fn time_since(ms: i64, now: i64) -> String {
     }
 }
 
-/// How long it is until a moment.
+/// The time until a moment.
 pub(crate) fn time_until(ms: i64, now: i64) -> String {
     match ms.saturating_sub(now) {
         left if left <= 0 => "expired".to_owned(),
@@ -47,7 +47,7 @@ fn coarse(ms: i64) -> String {
     }
 }
 
-/// How long something took.
+/// The duration of something.
 pub(crate) fn duration_text(ms: i64) -> String {
     match ms.max(0) {
         ms if ms < SECOND => format!("{ms}ms"),

@@ -1,10 +1,10 @@
-//! Whole rounds with real agents that are spoken to in the Agent Client Protocol.
+//! Whole rounds with real agents over the Agent Client Protocol.
 
 use crate::hostile::{READS_BELOW, below, obeys_nothing};
 use crate::world::{MEND, World, agrees, model_of};
 use serde_json::Value;
 
-/// How a program is started so that it speaks the protocol.
+/// The arguments with which a program uses the protocol.
 fn acp(program: &str) -> String {
     let words = match program {
         "gemini" => "gemini, --acp, --skip-trust",
@@ -17,7 +17,7 @@ fn plain(agent: &str) -> String {
     format!("{{ use: {agent}, model: {} }}", model_of(agent))
 }
 
-/// A world whose loop names these agents.
+/// A test world whose loop names these agents.
 fn world(programs: [&str; 2], maker: &str, checker: &str) -> Option<World> {
     world_of(MEND, programs, maker, checker)
 }
@@ -52,7 +52,7 @@ fn ships(world: &World) -> Value {
 }
 
 #[test]
-fn goose_makes_and_claude_checks_and_the_proxy_counts_what_it_does_not_tell() {
+fn goose_makes_and_claude_checks_and_the_proxy_counts_unreported_usage() {
     let Some(world) = world(["goose", "claude"], &acp("goose"), &plain("claude")) else { return };
     let ended = ships(&world);
     agrees(&ended, &world.model.counter());
@@ -61,7 +61,7 @@ fn goose_makes_and_claude_checks_and_the_proxy_counts_what_it_does_not_tell() {
 }
 
 #[test]
-fn gemini_makes_and_claude_checks_and_the_tokens_are_those_that_were_told() {
+fn gemini_makes_and_claude_checks_and_the_tokens_match_the_models() {
     let Some(world) = world(["gemini", "claude"], &acp("gemini"), &plain("claude")) else { return };
     agrees(&ships(&world), &world.model.counter());
 }
@@ -73,7 +73,7 @@ fn claude_makes_and_gemini_checks_with_its_last_message_as_the_verdict() {
 }
 
 #[test]
-fn goose_makes_and_gemini_checks_as_if_the_repository_were_silent() {
+fn goose_makes_and_gemini_checks_without_obeying_the_repository() {
     let Some(world) = world(["goose", "gemini"], &acp("goose"), &acp("gemini")) else { return };
     obeys_nothing(&world);
 }

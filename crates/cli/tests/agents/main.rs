@@ -1,5 +1,5 @@
-//! Whole rounds with the real agent programs against a scripted model on loopback, in the walls. A program that is not
-//! installed is said to be skipped; `cargo xtask setup` installs them.
+//! Whole rounds with the real agent programs against a scripted model on loopback, in the sandbox. A test whose program
+//! is not installed skips itself; `cargo xtask setup` installs them.
 
 mod acp;
 mod hostile;

@@ -1,5 +1,5 @@
-//! A brief holds what others wrote. A name behind an at sign in it is a word: no program may put the content of that file
-//! into the brief, outside of the fence around what it was taken from.
+//! A brief contains text that others wrote. A file name after an at sign in it is only text: no program may put the
+//! content of that file into the brief, outside of the fence around the quoted text.
 
 use crate::world::{MEND, World};
 
@@ -21,16 +21,16 @@ fn stays_a_word(maker: &str, checker: &str) {
 }
 
 #[test]
-fn gemini_and_opencode_put_no_file_in_the_place_of_its_name() {
+fn gemini_and_opencode_do_not_replace_a_name_by_its_file() {
     stays_a_word("gemini", "opencode");
 }
 
 #[test]
-fn claude_and_codex_put_no_file_in_the_place_of_its_name() {
+fn claude_and_codex_do_not_replace_a_name_by_its_file() {
     stays_a_word("claude", "codex");
 }
 
 #[test]
-fn codex_and_claude_put_no_file_in_the_place_of_its_name() {
+fn codex_and_claude_do_not_replace_a_name_by_its_file() {
     stays_a_word("codex", "claude");
 }

@@ -1,5 +1,5 @@
-//! Rounds of real agents at once that race for what is left of their loop's day: no ceiling is passed by more than one report
-//! of each, and the journal says what the model server told of.
+//! Concurrent rounds of real agents that race for the rest of their loop's daily budget: each round exceeds a ceiling
+//! by one report at most, and the journal matches the usage that the model server reported.
 
 use crate::world::{model_of, served_by};
 use loopwright::agents::{self, Agent as _};
@@ -14,9 +14,9 @@ use loopwright_testkit::{ModelServer, TestRepo, agents as installed};
 use std::sync::Arc;
 
 const ROUNDS: usize = 6;
-/// What one answer costs, in millionths of a dollar; a token costs one.
+/// The cost of one answer, in millionths of a dollar; a token costs one.
 const ANSWER: u64 = 10_000;
-/// What the loop's day may cost.
+/// The daily budget of the loop.
 const DAY: u64 = 200_000;
 
 /// A loop that only reads: each start reserves a quarter of its round's ceiling.
@@ -106,6 +106,6 @@ fn rounds_of_claude_racing_for_the_last_dollar_pass_it_by_a_report_each_at_most(
 }
 
 #[test]
-fn rounds_of_codex_which_tells_its_use_at_its_end_pass_the_last_dollar_by_a_report_each_at_most() {
+fn rounds_of_codex_which_reports_its_usage_at_its_end_pass_the_last_dollar_by_a_report_each_at_most() {
     race(AgentUse::Codex);
 }

@@ -1,4 +1,4 @@
-//! A maker edits and runs, gates pass, a checker of another make answers, and the change reaches the local forge.
+//! A maker edits and runs commands, gates pass, another agent checks, and the change reaches the local forge.
 
 use crate::world::{MEND, World, agrees};
 use std::process::Stdio;
@@ -15,7 +15,8 @@ fn whole_round(maker: &str, checker: &str) {
     assert_eq!(ended["attempts"], 1, "{}", told());
     before.assert_untouched(&world.repo.tree_digest());
     agrees(&ended, &world.model.counter());
-    // The agent's own count and the proxy's are the same: neither a difference nor an answer without a count is noted.
+    // The agent's own count and the proxy's are equal: the report notes neither a difference nor an answer without a
+    // count.
     assert_eq!(ended["notes"], serde_json::json!([]), "{}", told());
     let round = ended["round"].as_str().expect("a round");
     let sent = world.env.loopwright_in(world.repo.path(), ["approve", round, "--json"]).success().json();

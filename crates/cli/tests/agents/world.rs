@@ -1,4 +1,4 @@
-//! A repository with something to mend, a scripted model, and the real agents on PATH.
+//! A repository with a bug, a scripted model, and the real agents on PATH.
 
 use loopwright_core::budget::Tokens;
 use loopwright_core::config::ModelPrice;
@@ -8,7 +8,7 @@ use loopwright_testkit::{ModelServer, TestEnv, TestRepo, agents};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// What the model does for a maker that mends the sum and a checker that agrees.
+/// The model's turns for a maker that fixes the sum and a checker that passes it.
 pub(crate) const MEND: &str = "\
 @ maker
 say I will mend it.
@@ -24,11 +24,11 @@ read calc.py
 verdict pass correctness=5@calc.py:2 scope=5@gate:tests tests=4@gate:tests
 ";
 
-/// Own prices of the models that agents are told to use: dollars for a million tokens of input, output, and of a cache.
+/// Test prices of the models that agents use: dollars for a million tokens of input, output, and of a cache.
 const PRICES: [(&str, [u64; 4]); 3] =
     [("claude-opus-5-5", [11, 103, 1, 17]), ("gemini-2.5-pro", [7, 31, 2, 5]), ("gpt-5.5", [13, 59, 3, 19])];
 
-/// One test's world.
+/// The test world of one test.
 pub(crate) struct World {
     pub(crate) env: TestEnv,
     pub(crate) repo: TestRepo,
@@ -36,7 +36,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// A world for a maker and a checker; none, and the test is skipped, where one of them is not installed.
+    /// A test world for a maker and a checker; `None` if one of them is not installed, and the test is skipped.
     pub(crate) fn new(maker: &str, checker: &str, scenario: &str) -> Option<Self> {
         agents::require_program(maker)?;
         agents::require_program(checker)?;
@@ -65,7 +65,7 @@ impl World {
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}\n{}", ran.stderr()))
     }
 
-    /// Everything that agents printed, for the message of a test that failed.
+    /// The output of all agents, for the message of a failed test.
     pub(crate) fn transcripts(&self) -> String {
         let mut found = Vec::new();
         collect(&self.env.state(), &mut found);
@@ -77,14 +77,14 @@ fn price_line((model, [input, output, cache_read, cache_write]): (&str, [u64; 4]
     format!("  {model}: {{ input: {input}, output: {output}, cache_read: {cache_read}, cache_write: {cache_write} }}\n")
 }
 
-/// Tokens as JSON has them.
+/// Tokens in their JSON form.
 pub(crate) fn tokens(counts: &Value) -> Tokens {
     let kind = |name: &str| counts[name].as_u64().unwrap_or(0);
     let (input, output) = (kind("input"), kind("output"));
     Tokens { input, output, cache_read: kind("cache_read"), cache_write: kind("cache_write") }
 }
 
-/// What the model server told of, all together, and its price in millionths of a dollar.
+/// The sum of the usage that the model server reported, and its price in millionths of a dollar.
 pub(crate) fn served(counter: &Value) -> (Tokens, u64) {
     let own = PRICES.map(|(model, dollars)| {
         let [input, output, cache_read, cache_write] = dollars.map(|dollars| Usd(dollars * 1_000_000));
@@ -93,7 +93,7 @@ pub(crate) fn served(counter: &Value) -> (Tokens, u64) {
     served_by(counter, &ModelPrices::new(own.into()))
 }
 
-/// The same by other prices.
+/// The same with other prices.
 pub(crate) fn served_by(counter: &Value, prices: &ModelPrices) -> (Tokens, u64) {
     let models = counter["models"].as_object().expect("models");
     models.iter().fold((Tokens::default(), 0), |(sum, micros), (model, counts)| {
@@ -102,7 +102,7 @@ pub(crate) fn served_by(counter: &Value, prices: &ModelPrices) -> (Tokens, u64) 
     })
 }
 
-/// What a round's JSON and its report say was used is what the model server told of, in tokens and in money.
+/// Asserts that a round's JSON and its report show the usage that the model server reported, in tokens and in money.
 pub(crate) fn agrees(ended: &Value, counter: &Value) {
     let (all, micros) = served(counter);
     let spend = &ended["spend"];
@@ -146,7 +146,7 @@ fn collect(folder: &std::path::Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The model that an agent is told to use.
+/// The model that an agent is configured to use.
 pub(crate) fn model_of(agent: &str) -> &'static str {
     match agent {
         "claude" => "claude-opus-5-5",

@@ -1,4 +1,4 @@
-//! `backup` beside whoever works, and `restore`: all of it or nothing.
+//! `backup` beside a running daemon, and `restore`: all of it or nothing.
 
 use crate::world::World;
 use loopwright_testkit::postgres;
@@ -30,7 +30,7 @@ fn a_waiting_round_is_backed_up_beside_a_daemon_and_ships_after_its_state_was_lo
     let report = world.run(&format!("report {round}")).success().stdout();
     let folder = backed_up(&world);
     assert_eq!(beside(&folder), ["state"], "no draft is left");
-    // What comes after it is not in it.
+    // Later changes are not in the backup.
     drop(world.run("run look").success());
     daemon.stop();
     fs::remove_dir_all(world.env.state()).expect("the state is lost");
@@ -66,7 +66,7 @@ fn branches_of_any_name_are_kept_and_drafts_of_a_forge_are_not() {
 }
 
 #[test]
-fn a_backup_that_is_not_whole_restores_nothing() {
+fn an_incomplete_backup_restores_nothing() {
     let world = World::new();
     drop(world.run("run look").success());
     let folder = backed_up(&world);
@@ -95,8 +95,8 @@ fn a_backup_that_is_not_whole_restores_nothing() {
     let text = fs::read_to_string(&manifest).expect("a manifest");
     for (from, to, what) in [
         ("\"reports/", "\"../reports/", "leads out of the folder"),
-        ("\"schema\": 1", "\"schema\": 7", "is no backup"),
-        ("\"schema\": 1", "schema 1", "is no backup"),
+        ("\"schema\": 1", "\"schema\": 7", "is not a backup"),
+        ("\"schema\": 1", "schema 1", "is not a backup"),
     ] {
         fs::write(&manifest, text.replacen(from, to, 1)).expect("a file");
         let ran = world.run(&restore);
@@ -109,7 +109,7 @@ fn a_backup_that_is_not_whole_restores_nothing() {
 }
 
 #[test]
-fn neither_writes_over_what_is_there() {
+fn neither_overwrites_existing_files() {
     let world = World::new();
     drop(world.run("backup").code(2));
     drop(world.run("run look").success());
@@ -119,9 +119,9 @@ fn neither_writes_over_what_is_there() {
     let over = world.run(&format!("restore {}", folder.display())).code(2).stderr();
     assert!(over.contains("is there already") && over.contains("--state"), "{over}");
     let other = world.run(&format!("restore {}", world.repo.path().display())).code(2).stderr();
-    assert!(other.contains("is no backup"), "{other}");
+    assert!(other.contains("is not a backup"), "{other}");
     assert_eq!(world.json("rounds")["rounds"].as_array().map(Vec::len), Some(1), "what was there is there");
-    // Without a name it is called by the time, and lies where the command was typed.
+    // Without a given name, the backup is named by the time and is written to the current folder.
     let made = world.json("backup");
     assert!(world.repo.path().join(made["backup"]["folder"].as_str().expect("a folder")).join("backup.json").is_file());
 }

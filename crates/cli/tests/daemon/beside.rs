@@ -1,11 +1,11 @@
-//! Commands beside a daemon: the daemon performs them, and nobody can tell the difference.
+//! Commands beside a daemon: the daemon performs them, and their users see no difference.
 
 use crate::world::{LONG, World};
 use loopwright_testkit::{user, wait};
 use std::os::unix::fs::PermissionsExt as _;
 
 #[test]
-fn a_round_by_hand_its_approval_and_a_retry_work_beside_a_daemon_as_without() {
+fn a_manual_round_its_approval_and_a_retry_work_beside_a_daemon_as_without() {
     let world = World::new();
     let daemon = world.up();
     let report = world.run("run fix --json").code(10).json();
@@ -44,7 +44,7 @@ fn errors_of_a_forwarded_command_are_the_command_s_own() {
 }
 
 #[test]
-fn a_second_daemon_is_told_who_schedules() {
+fn a_second_daemon_names_the_process_that_schedules() {
     let world = World::new();
     let daemon = world.up();
     let refused = world.run("up").code(1);
@@ -78,7 +78,7 @@ fn the_control_socket_is_for_its_owner_alone() {
 }
 
 #[test]
-fn an_interrupt_is_passed_on_and_ends_the_round_not_the_daemon() {
+fn an_interrupt_is_forwarded_and_ends_the_round_not_the_daemon() {
     let world = World::new();
     world.add("hang", "check: none\n", "@ maker\nsay here we go\nhang\n");
     let daemon = world.up();
@@ -87,14 +87,14 @@ fn an_interrupt_is_passed_on_and_ends_the_round_not_the_daemon() {
     client.signal("INT");
     let mut client = client;
     assert_eq!(client.ended().code(), Some(130), "{}", client.said());
-    client.wait_for("interrupted: the daemon ends it");
+    client.wait_for("interrupted: the daemon is ending it");
     client.wait_for("hang interrupted");
     assert_eq!(world.run("run look --json").success().json()["outcome"], "reported");
     daemon.stop();
 }
 
 #[test]
-fn a_round_by_hand_says_who_has_its_item_and_until_when() {
+fn a_manual_round_names_the_holder_of_its_item_and_the_time() {
     let world = World::new();
     world.add("left", "check: none\nlocks: [item]\ntimeout: 20m\n", "@ maker\nsay here we go\nhang\n");
     world.add("right", "check: none\nlocks: [item]\n", "@ maker\nstage report.md \"Done.\"\n");
@@ -137,7 +137,7 @@ fn a_client_that_is_killed_or_loses_its_terminal_leaves_its_round_to_the_daemon(
 }
 
 #[test]
-fn a_daemon_leaves_a_foreground_round_alone_and_learns_of_its_end() {
+fn a_daemon_leaves_a_foreground_round_alone_and_notices_its_end() {
     let world = World::new();
     let go = world.env.root().join("go");
     world.add(
@@ -162,7 +162,7 @@ fn a_daemon_leaves_a_foreground_round_alone_and_learns_of_its_end() {
 }
 
 #[test]
-fn a_round_whose_foreground_process_is_killed_beside_a_daemon_is_taken_to_its_end() {
+fn a_round_whose_foreground_process_is_killed_is_recovered_by_the_daemon() {
     let world = World::new();
     world.add("hang", "check: none\n", "@ maker\nsay here we go\nhang\n");
     let mut foreground = crate::world::Daemon::start(&world, "run hang");
@@ -176,7 +176,7 @@ fn a_round_whose_foreground_process_is_killed_beside_a_daemon_is_taken_to_its_en
 }
 
 #[test]
-fn a_detached_daemon_says_its_process_keeps_a_log_and_ends_when_stopped() {
+fn a_detached_daemon_prints_its_process_writes_a_log_and_ends_when_stopped() {
     let world = World::new();
     let started = world.json("up --detach");
     let pid = started["daemon"]["pid"].as_u64().expect("a pid");
@@ -192,12 +192,12 @@ fn a_detached_daemon_says_its_process_keeps_a_log_and_ends_when_stopped() {
     assert!(none.stdout().contains("no daemon runs here"), "{}", none.stdout());
 }
 
-/// A whole request of another build, sent by hand.
+/// A whole request of another build, written by the test.
 const OTHER_BUILD: &str = r#"{"protocol":9,"version":"0.0.9","argv":["run","look"],"surroundings":{"cwd":"/","config":null,
 "state_dir":null,"store":null,"log":null,"xdg_config":null,"xdg_state":null,"home":null,"path":"","user":null,"no_colour":false},
 "out_is_terminal":false,"err_is_terminal":false,"width":null}"#;
 
-/// What the daemon answers to somebody with this user id.
+/// The daemon's answer to a process with this user id.
 fn asked_by(uid: u32, socket: &std::path::Path) -> Option<String> {
     let ask = "use IO::Socket::UNIX; $SIG{PIPE} = 'IGNORE'; my $s = IO::Socket::UNIX->new(Peer => $ARGV[0]) or die \"connect: $!\"; \
                syswrite($s, pack('N', length($ARGV[1])) . $ARGV[1]); my $got = ''; \
@@ -210,7 +210,7 @@ fn asked_by(uid: u32, socket: &std::path::Path) -> Option<String> {
 }
 
 #[test]
-fn another_build_is_told_what_to_do_and_another_user_is_not_answered() {
+fn another_build_receives_a_hint_and_another_user_no_answer() {
     if std::fs::metadata("/proc/self").is_ok_and(|meta| std::os::unix::fs::MetadataExt::uid(&meta) != 0) {
         return loopwright_testkit::skip("only root can become somebody else");
     }
@@ -225,9 +225,9 @@ fn another_build_is_told_what_to_do_and_another_user_is_not_answered() {
     assert_eq!(asked_by(65534, &socket).as_deref(), Some("<>"), "a stranger was answered");
 }
 
-/// The daemon asks the kernel whose process the command is. What the command says of itself does not count.
+/// The daemon asks the kernel for the command's user. The command's own environment does not count.
 #[test]
-fn another_name_in_the_environment_passes_for_nobody_beside_a_daemon() {
+fn a_name_in_the_environment_does_not_identify_a_user_beside_a_daemon() {
     let world = World::new();
     world.add("strict", "level: L2\nattempts: 1\noutput: [pull-request]\napprovers: [grace]\n", crate::world::FIX);
     world.repo.commit("strict");

@@ -1,11 +1,11 @@
-//! What a daemon starts by itself, what it leaves behind, and what stops it.
+//! The rounds that a daemon starts, the state it leaves, and the ways to stop it.
 
 use crate::world::{Daemon, LONG, REPORT, World};
 use loopwright_testkit::{user, wait};
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt as _;
 
-/// A world with the loop `beat`, due every second.
+/// A test world with the loop `beat`, due every second.
 fn beating() -> World {
     let world = World::new();
     world.add("beat", "check: none\non: { every: 1s }\n", REPORT);
@@ -91,7 +91,7 @@ fn nothing_fires_because_a_daemon_started() {
 }
 
 #[test]
-fn a_killed_daemon_is_followed_by_one_that_needs_no_hand() {
+fn a_killed_daemon_is_followed_by_one_that_needs_no_manual_repair() {
     let world = beating();
     world.add("hang", "check: none\non: { every: 1s }\n", "@ maker\nsay here we go\nhang\n");
     let mut daemon = world.up();
@@ -172,7 +172,7 @@ fn a_pass_that_is_interrupted_ends_its_rounds() {
 fn a_daemon_whose_terminal_goes_away_ends() {
     let world = beating();
     let command = world.env.command(world.repo.path());
-    // `script` brings a terminal, which goes when it is killed.
+    // `script` provides a terminal, which closes when `script` is killed.
     let line = format!("exec {} up", command.get_program().to_string_lossy());
     let mut terminal = std::process::Command::new("script");
     terminal.args(["--quiet", "--command", &line, "/dev/null"]).current_dir(world.repo.path());
@@ -257,7 +257,7 @@ fn a_paused_loop_starts_nothing_until_it_is_resumed_with_and_without_a_daemon() 
 }
 
 #[test]
-fn one_round_is_cancelled_by_its_id_and_the_daemon_goes_on() {
+fn one_round_is_cancelled_by_its_id_and_the_daemon_continues() {
     let world = World::new();
     world.add("hang", "check: none\non: { every: 1s }\n", "@ maker\nsay here we go\nhang\n");
     let daemon = world.up();
@@ -274,7 +274,7 @@ fn one_round_is_cancelled_by_its_id_and_the_daemon_goes_on() {
 }
 
 #[test]
-fn an_urgent_stop_of_a_daemon_without_rounds_is_a_good_end() {
+fn an_urgent_stop_of_a_daemon_without_rounds_succeeds() {
     let world = World::new();
     let mut daemon = world.up();
     assert!(world.run("stop --now").success().stdout().contains("has ended"));
@@ -282,10 +282,10 @@ fn an_urgent_stop_of_a_daemon_without_rounds_is_a_good_end() {
 }
 
 #[test]
-fn a_configuration_that_cannot_be_read_keeps_nobody_from_stopping() {
+fn an_unreadable_configuration_does_not_prevent_a_stop() {
     let world = World::new();
     world.add("hang", "check: none\non: { every: 1s }\n", "@ maker\nhang\n");
-    // Where state is, is nowhere said but in the file that breaks, or nowhere at all.
+    // The state directory is named only in the file that becomes unreadable, or nowhere.
     let run = |line: &str| {
         let mut command = world.env.command(world.repo.path());
         command.args(line.split(' ')).env_remove("LOOPWRIGHT_STATE_DIR");
@@ -310,21 +310,17 @@ fn a_configuration_that_cannot_be_read_keeps_nobody_from_stopping() {
 }
 
 #[test]
-fn whatever_stands_where_the_stop_file_does_stops_and_is_told_of() {
+fn any_kind_of_file_at_the_stop_files_path_stops_and_is_reported() {
     let world = World::new();
     std::fs::create_dir(world.env.state().join("STOP")).expect("it can be made");
     let refused = world.run("run look").code(15);
     assert!(refused.stderr().contains("stopped"), "{}", refused.stderr());
     let status = world.run("status").success();
-    assert!(
-        status.stdout().contains("everything is stopped by the file STOP: it does not say why"),
-        "{}",
-        status.stdout()
-    );
+    assert!(status.stdout().contains("everything is stopped by the file STOP: no reason given"), "{}", status.stdout());
 }
 
 #[test]
-fn edited_files_are_taken_up_and_broken_ones_keep_their_last_good_form() {
+fn edited_files_are_reloaded_and_broken_ones_keep_their_last_good_form() {
     let world = beating();
     let daemon = world.up();
     daemon.wait_for("start     beat");
@@ -332,7 +328,7 @@ fn edited_files_are_taken_up_and_broken_ones_keep_their_last_good_form() {
     world.repo.write(".loopwright/loops/beat.md", good.replace("every: 1s", "every: never"));
     daemon.wait_for("its last good form stays in use");
     let why = world.run("why beat").success();
-    let told = "its file cannot be used, so the last good form of it counts: .loopwright/loops/beat.md:";
+    let told = "its file is unusable, so its last good form is in use: .loopwright/loops/beat.md:";
     assert!(why.stdout().contains(told) && why.stdout().contains("loopwright check beat"), "{}", why.stdout());
     let count = rounds_of(&world, "beat").len();
     wait::until("a further round", LONG, || rounds_of(&world, "beat").len() > count + 1);
@@ -346,7 +342,7 @@ fn edited_files_are_taken_up_and_broken_ones_keep_their_last_good_form() {
 }
 
 #[test]
-fn a_repository_that_is_taken_away_is_told_of_and_taken_up_when_it_is_back() {
+fn a_repository_that_disappears_is_reported_and_reloaded_when_it_reappears() {
     let world = beating();
     let daemon = Daemon::spawn({
         let mut command = world.env.command(world.repo.path());
@@ -356,7 +352,7 @@ fn a_repository_that_is_taken_away_is_told_of_and_taken_up_when_it_is_back() {
     daemon.wait_for("start     beat");
     let (here, aside) = (world.repo.path().to_owned(), world.env.root().join("aside"));
     std::fs::rename(&here, &aside).expect("it can be moved");
-    daemon.wait_for("is not there or not named any more");
+    daemon.wait_for("is gone or no longer configured");
     daemon.wait_for("loaded    0 loops");
     std::fs::rename(&aside, &here).expect("it can be moved back");
     daemon.wait_for("loaded    3 loops");
@@ -374,7 +370,7 @@ fn a_repository_or_folder_that_cannot_be_read_keeps_its_loops_until_it_is_really
     std::fs::create_dir_all(config.parent().expect("a folder")).expect("it can be made");
     std::fs::write(&config, format!("repos: [{}]\n", other.path().display())).expect("it can be written");
     let daemon = world.up();
-    // Whoever runs the tests may read everything, so that the disk says no in other words.
+    // The user of the tests may read every file, so a damaged git configuration stands in for an unreadable repository.
     let (git, good) = (other.path().join(".git/config"), other.read(".git/config"));
     std::fs::write(&git, "[").expect("it can be written");
     daemon.signal("HUP");
@@ -392,7 +388,7 @@ fn a_repository_or_folder_that_cannot_be_read_keeps_its_loops_until_it_is_really
     assert!(!daemon.said().contains("loaded    2 loops"), "{}", daemon.said());
     std::fs::rename(other.path().join(".git"), other.path().join("no.git")).expect("it can be moved");
     daemon.signal("HUP");
-    daemon.wait_for("is not there or not named any more");
+    daemon.wait_for("is gone or no longer configured");
     daemon.wait_for("loaded    2 loops");
     daemon.stop();
 }
@@ -431,7 +427,7 @@ fn a_configuration_that_breaks_keeps_its_last_good_form_and_costs_no_round() {
     assert!(!said.contains("was not started"), "{said}");
 }
 
-/// How many rounds there are, read where commands do not read the configuration.
+/// The number of rounds, read in a folder where commands do not read the configuration.
 fn rounds_of_broken(world: &World) -> usize {
     let folder = std::fs::read_dir(world.env.state().join("reports"));
     folder.map(Iterator::count).unwrap_or(0)
@@ -474,7 +470,7 @@ fn a_push_and_a_changed_file_make_loops_due() {
 }
 
 #[test]
-fn a_probe_that_says_no_leaves_a_receipt_and_no_round() {
+fn a_probe_that_finds_no_work_leaves_a_receipt_and_no_round() {
     let world = World::new();
     world.add("idle", "check: none\non: { every: 1s, probe: { run: [\"false\"] } }\n", REPORT);
     let daemon = world.up();
@@ -484,7 +480,7 @@ fn a_probe_that_says_no_leaves_a_receipt_and_no_round() {
 }
 
 #[test]
-fn repositories_of_the_configuration_are_looked_after_with_the_loops_that_are_named() {
+fn repositories_of_the_configuration_are_scheduled_with_the_named_loops() {
     let world = beating();
     world.add("other", "check: none\non: { every: 1s }\n", REPORT);
     let config = world.env.root().join("config/loopwright/config.yaml");
@@ -503,7 +499,7 @@ fn repositories_of_the_configuration_are_looked_after_with_the_loops_that_are_na
 }
 
 #[test]
-fn a_question_that_nobody_answers_expires_by_itself() {
+fn an_unanswered_question_expires() {
     let world = World::new();
     world.repo.write(".loopwright/config.yaml", "approvals: { expire: 2s }\n");
     let daemon = world.up();
@@ -547,7 +543,7 @@ fn a_loop_that_pauses_itself_asks_and_resuming_it_is_the_answer() {
 }
 
 #[test]
-fn schedule_shows_every_repository_that_a_daemon_would_look_after_and_the_global_stop() {
+fn schedule_shows_every_repository_of_a_daemon_and_the_global_stop() {
     let world = beating();
     let other = world.env.repo("other");
     other.write(
@@ -597,7 +593,7 @@ fn a_stop_that_is_ended_without_a_daemon_leaves_its_receipts() {
 }
 
 #[test]
-fn limits_of_a_changed_configuration_count_at_once_and_a_broken_one_changes_nothing() {
+fn limits_of_a_changed_configuration_apply_at_once_and_a_broken_one_changes_nothing() {
     const WAITS: &str = "waiting for one of the slots";
     let world = World::new();
     world.add("hang", "priority: 5\ncheck: none\non: { every: 1s }\n", "@ maker\nsay here we go\nhang\n");

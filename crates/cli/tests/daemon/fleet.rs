@@ -1,9 +1,9 @@
-//! Several repositories, looked at from a folder that is none of them.
+//! Several repositories, seen from a folder outside all of them.
 
 use crate::world::{REPORT, World};
 use loopwright_testkit::CommandRun;
 
-/// Two repositories of the configuration, each with the loop `beat`; of the second nothing else is looked after.
+/// Two repositories of the configuration, each with the loop `beat`; the daemon runs no other loop of the second.
 fn two() -> World {
     let world = World::new();
     world.add("beat", "check: none\non: { daily: \"03:00\" }\n", REPORT);
@@ -26,7 +26,7 @@ fn from_outside(world: &World, line: &str) -> CommandRun {
 }
 
 #[test]
-fn status_shows_every_loop_that_a_daemon_would_look_after_before_anything_has_run() {
+fn status_shows_every_loop_of_a_daemon_before_anything_has_run() {
     let world = two();
     let status = from_outside(&world, "status --json").success().json();
     let rows = status["loops"].as_array().expect("a list");

@@ -1,4 +1,4 @@
-//! What a daemon hears from outside: a signed delivery over real HTTP becomes a round, once.
+//! Triggers from outside: a signed webhook delivery over real HTTP becomes one round.
 
 use crate::world::{LONG, REPORT, World};
 use loopwright_testkit::wait;
@@ -36,7 +36,7 @@ fn a_delivery_makes_a_loop_due_once() {
     world.repo.git(["remote", "add", "origin", "git@gitlab.example.org:acme/shop.git"]);
     configured(&world);
     let daemon = world.up_with("up --listen 127.0.0.1:0");
-    let line = daemon.wait_for("taken at http://");
+    let line = daemon.wait_for("listening at http://");
     let address = line.split("http://").nth(1).and_then(|rest| rest.split('/').next()).expect("an address").to_owned();
     assert_eq!(deliver(&address, "another-token-of-a-length", "d1"), "HTTP/1.1 401 Unauthorized");
     assert_eq!(deliver(&address, TOKEN, "d1"), "HTTP/1.1 202 Accepted");
@@ -49,13 +49,13 @@ fn a_delivery_makes_a_loop_due_once() {
 }
 
 #[test]
-fn secrets_that_change_count_at_once_and_unreadable_ones_leave_those_from_before() {
+fn changed_secrets_apply_at_once_and_unreadable_ones_keep_the_old() {
     let world = World::new();
     world.add("tagged", "check: none\non: { webhook: gitlab.tag_push }\n", REPORT);
     world.repo.git(["remote", "add", "origin", "git@gitlab.example.org:acme/shop.git"]);
     configured(&world);
     let daemon = world.up_with("up --listen 127.0.0.1:0");
-    let line = daemon.wait_for("taken at http://");
+    let line = daemon.wait_for("listening at http://");
     let address = line.split("http://").nth(1).and_then(|rest| rest.split('/').next()).expect("an address").to_owned();
     let config = world.env.root().join("config/loopwright/config.yaml");
     let configure = |text: &str| std::fs::write(&config, text).expect("it can be written");
@@ -66,7 +66,7 @@ fn secrets_that_change_count_at_once_and_unreadable_ones_leave_those_from_before
     wait::until("the other token to be believed", LONG, || is_taken("another-token-of-a-length", "d1"));
     assert_eq!(deliver(&address, TOKEN, "d2"), "HTTP/1.1 401 Unauthorized", "the one from before is not any more");
     configure("webhooks: { secrets: { gitlab: { file: /nowhere } } }\n");
-    daemon.wait_for("the webhook secrets from before stay in use");
+    daemon.wait_for("the previous webhook secrets stay in use");
     assert!(is_taken("another-token-of-a-length", "d3"));
     configure("webhooks: { secrets: {} }\n");
     daemon.wait_for("there is no webhook secret");
@@ -75,11 +75,11 @@ fn secrets_that_change_count_at_once_and_unreadable_ones_leave_those_from_before
 }
 
 #[test]
-fn a_loop_that_waits_for_what_nobody_takes_is_told_of() {
+fn a_loop_that_waits_for_an_unconfigured_webhook_is_reported() {
     let world = World::new();
     world.add("deaf", "check: none\non: { webhook: generic.deploy }\n", "@ maker\nsay hello\n");
     let daemon = world.up();
-    daemon.wait_for("deaf waits for generic.deploy, and no delivery of that is taken");
+    daemon.wait_for("deaf waits for generic.deploy, but no webhook delivers that");
     daemon.stop();
 }
 
@@ -118,11 +118,11 @@ fn hooks_are_installed_by_the_command() {
 }
 
 #[test]
-fn check_knows_who_follows_whom() {
+fn check_finds_unknown_and_circular_followers() {
     let world = World::new();
     world.add("one", "check: none\non: { after: [two] }\n", REPORT);
     world.add("two", "check: none\non: { after: [one, tree] }\n", REPORT);
     let told = world.run("check").code(2);
-    assert!(told.stderr().contains("`on.after` names `tree`, and there is no such loop"), "{}", told.stderr());
-    assert!(told.stderr().contains("a ring without end: `two` → `one` → `two`"), "{}", told.stderr());
+    assert!(told.stderr().contains("`on.after` names `tree`, but there is no such loop"), "{}", told.stderr());
+    assert!(told.stderr().contains("an endless cycle: `two` → `one` → `two`"), "{}", told.stderr());
 }

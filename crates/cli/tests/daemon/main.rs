@@ -1,4 +1,4 @@
-//! The daemon through the real binary: what it starts, what others do beside it, how it ends and comes back.
+//! The daemon through the real binary: the rounds it starts, commands beside it, its end and its restart.
 #![allow(clippy::disallowed_methods, reason = "tests start the program and send it signals")]
 #![expect(clippy::disallowed_methods, reason = "tests send signals and become somebody else by programs of the system")]
 

@@ -1,4 +1,4 @@
-//! The files by which a system starts the daemon, and the words around them.
+//! The files with which a system starts the daemon, and the messages about them.
 
 use crate::world::World;
 use expect_test::expect;
@@ -17,7 +17,7 @@ fn the_systemd_unit_is_what_it_is_documented_to_be() {
         # Written by `loopwright service install`; changes go into a drop-in: systemctl --user edit loopwright-abfa1403.service
         [Unit]
         Description=Loopwright: starts loops when they are due
-        # Ten starts in ten minutes are a fault that a further start does not mend.
+        # After ten starts in ten minutes, another start does not help.
         StartLimitIntervalSec=10min
         StartLimitBurst=10
 
@@ -34,14 +34,14 @@ fn the_systemd_unit_is_what_it_is_documented_to_be() {
         RestartSec=2s
         RestartSteps=5
         RestartMaxDelaySec=2min
-        # A wrong configuration is for a person to mend.
+        # A person has to fix a wrong configuration.
         RestartPreventExitStatus=2
-        # The daemon lets its rounds end; what is left after that goes with it.
+        # The daemon lets its rounds end; systemd kills the remaining processes.
         KillMode=mixed
         TimeoutStopSec=90s
         # Limits for agents need a part of the control group tree.
         Delegate=yes
-        # A round that was too big fails by itself.
+        # A round that uses too much memory fails on its own.
         OOMPolicy=continue
         LimitNOFILE=65536
         UMask=0077
@@ -92,7 +92,7 @@ fn the_launchd_agent_is_what_it_is_documented_to_be() {
 }
 
 #[test]
-fn a_service_is_installed_looked_at_and_uninstalled_without_a_manager() {
+fn a_service_is_installed_shown_and_uninstalled_without_a_manager() {
     let world = World::new();
     assert_eq!(world.json("service status")["installed"], false);
     let printed = world.json("service install --print");
@@ -114,7 +114,7 @@ fn a_service_is_installed_looked_at_and_uninstalled_without_a_manager() {
 }
 
 #[test]
-fn a_manager_is_told_when_the_daemon_is_ready_and_when_it_ends() {
+fn a_manager_is_notified_when_the_daemon_is_ready_and_when_it_ends() {
     let mut world = World::new();
     let path = world.env.root().join("notify");
     let ear = std::os::unix::net::UnixDatagram::bind(&path).expect("it can be bound");

@@ -1,4 +1,5 @@
-//! A daemon on PostgreSQL, by the real program: one schedules, whoever asks from wherever, and a frozen one is followed.
+//! A daemon on PostgreSQL, through the real program: one daemon schedules, commands on any machine work, and another
+//! daemon replaces a frozen one.
 
 use crate::world::{LONG, REPORT, World};
 use loopwright_testkit::{postgres, wait};
@@ -9,7 +10,7 @@ fn beating(url: &str) -> World {
     world
 }
 
-/// A daemon of another machine, as far as files go: it shares the database and nothing else.
+/// A daemon as if on another machine: it shares the database and no files.
 fn elsewhere(world: &World, line: &str) -> String {
     format!("--state {} {line}", world.env.root().join("elsewhere").display())
 }
@@ -20,7 +21,7 @@ fn reported(url: &str) -> usize {
 }
 
 #[test]
-fn daemon_works_on_postgresql_and_a_second_one_is_told_who_holds_it() {
+fn daemon_works_on_postgresql_and_a_second_one_names_the_holder() {
     let url = postgres::server().database();
     let world = beating(&url);
     let daemon = world.up();
@@ -42,7 +43,7 @@ fn daemon_works_on_postgresql_and_a_second_one_is_told_who_holds_it() {
 }
 
 #[test]
-fn frozen_daemon_is_fenced_and_taken_over_when_its_lease_has_run_out() {
+fn frozen_daemon_is_fenced_and_replaced_when_its_lease_has_expired() {
     let url = postgres::server().database();
     let world = beating(&url);
     let mut frozen = world.up();

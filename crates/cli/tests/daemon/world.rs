@@ -1,4 +1,4 @@
-//! A repository with loops, a state directory of its own, and daemons that end with the test.
+//! A repository with loops, its own state directory, and daemons that end with the test.
 
 use loopwright_testkit::{CommandRun, TestEnv, TestRepo, wait};
 use serde_json::Value;
@@ -7,10 +7,10 @@ use std::process::{Child, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// What is waited for at most; a machine with other work takes its time.
+/// The longest wait; a busy machine is slow.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
-/// A maker that mends the sum, and a checker that likes it.
+/// A maker that fixes the sum, and a checker that passes it.
 pub(crate) const FIX: &str = r#"@ maker
 replace calc.sh "$1 - $2" "$1 + $2"
 
@@ -27,7 +27,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// A repository with the L2 loop `fix`, by hand only, and the L1 loop `look`, by hand only.
+    /// A repository with the L2 loop `fix` and the L1 loop `look`, both started manually only.
     pub(crate) fn new() -> Self {
         let env = TestEnv::for_program(env!("CARGO_BIN_EXE_loopwright"));
         let repo = env.repo("repo");
@@ -39,7 +39,7 @@ impl World {
         world
     }
 
-    /// The same with a store that is not in the state directory.
+    /// The same with a store outside of the state directory.
     pub(crate) fn on(url: &str) -> Self {
         let Self { env, repo } = Self::new();
         Self { env: env.with_env("LOOPWRIGHT_STORE", url), repo }
@@ -72,7 +72,7 @@ impl World {
         self.up_with("up")
     }
 
-    /// The same with other words.
+    /// The same with other arguments.
     pub(crate) fn up_with(&self, line: &str) -> Daemon {
         let daemon = Daemon::start(self, line);
         daemon.wait_for("up: process");
@@ -80,21 +80,21 @@ impl World {
     }
 }
 
-/// A daemon in the foreground. It is killed when the value goes.
+/// A daemon in the foreground. It is killed when the value is dropped.
 pub(crate) struct Daemon {
     child: Child,
     lines: Arc<Mutex<Vec<String>>>,
 }
 
 impl Daemon {
-    /// Starts one without waiting for anything.
+    /// Starts a daemon without waiting.
     pub(crate) fn start(world: &World, line: &str) -> Self {
         let mut command = world.env.command(world.repo.path());
         command.args(line.split(' '));
         Self::spawn(command)
     }
 
-    /// The same with a command of one's own.
+    /// The same with a given command.
     pub(crate) fn spawn(mut command: std::process::Command) -> Self {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the binary can be started");
@@ -108,7 +108,7 @@ impl Daemon {
         self.child.id()
     }
 
-    /// Everything it said so far.
+    /// Everything it printed so far.
     pub(crate) fn said(&self) -> String {
         self.lines.lock().expect("no reader panics").join("\n")
     }
@@ -136,12 +136,12 @@ impl Daemon {
         status.unwrap_or_else(|| panic!("it does not end:\n{}", self.said()))
     }
 
-    /// Whether it has ended by itself.
+    /// Whether it has ended.
     pub(crate) fn is_over(&mut self) -> bool {
         self.child.try_wait().expect("it is our child").is_some()
     }
 
-    /// Asks it to end and waits for that.
+    /// Stops it and waits for its end.
     pub(crate) fn stop(mut self) -> String {
         self.signal("TERM");
         let status = self.ended();

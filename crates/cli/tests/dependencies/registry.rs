@@ -40,7 +40,7 @@ impl Registry {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
-    /// How often anybody asked.
+    /// The number of requests so far.
     pub(crate) fn requests(&self) -> usize {
         self.shelf.requests.load(Ordering::SeqCst)
     }

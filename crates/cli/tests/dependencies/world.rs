@@ -1,11 +1,11 @@
-//! A repository with a loop that prepares it, and the real binary on it.
+//! A repository with a loop that has a set-up, and the real binary on it.
 
 use loopwright_testkit::{TestEnv, TestRepo};
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-/// The repository and where it runs.
+/// The repository and its environment.
 pub(crate) struct World {
     pub(crate) env: TestEnv,
     pub(crate) repo: TestRepo,
@@ -18,7 +18,7 @@ impl World {
         Self { env, repo }
     }
 
-    /// With the toolchain that builds these tests on the PATH, as a user has it.
+    /// Puts the toolchain that builds these tests on the PATH, as a user has it.
     pub(crate) fn with_cargo(name: &str) -> Self {
         let cargo = Path::new(env!("CARGO")).parent().expect("cargo lies in a folder");
         let path = format!("/usr/local/bin:/usr/bin:/bin:{}", cargo.display());
@@ -27,7 +27,7 @@ impl World {
         Self { env, repo }
     }
 
-    /// With programs of the user's home on the PATH.
+    /// Puts programs of the user's home on the PATH.
     pub(crate) fn with_home_programs(name: &str, folder: &str) -> Self {
         let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright"));
         let path = format!("/usr/local/bin:/usr/bin:/bin:{}", env.home().join(folder).display());
@@ -61,14 +61,14 @@ impl World {
         self.run_again()
     }
 
-    /// One more round of what is committed.
+    /// Runs another round of the committed state.
     pub(crate) fn run_again(&self) -> Value {
         let output = self.env.command(self.repo.path()).args(["run", "fix", "--json"]).output().expect("it starts");
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {stderr}"))
     }
 
-    /// The round shipped exactly these changes.
+    /// Asserts that the round shipped exactly these changes.
     #[track_caller]
     pub(crate) fn shipped(&self, round: &Value, paths: &[&str]) {
         assert_eq!(round["outcome"], "shipped", "{round:#}");

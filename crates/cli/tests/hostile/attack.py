@@ -1,8 +1,8 @@
-"""What a hostile program tries once it runs: one attempt a function, grouped by the catalogue's numbers.
+"""The attacks of a hostile program: one attack for each function, grouped by the catalogue's numbers.
 
-An attempt returns what it got when it got through; it returns nothing, or raises, when it was held. Each runs in a child
-of its own with a deadline, so that one that is killed or hangs says nothing about the others. Called as
-`attack.py NUMBER...`; what to aim at stands in `aim.json` beside it. The last line counts what was held.
+An attack returns its loot if it succeeds; it returns nothing, or raises, if it fails. Each runs in its own child process
+with a deadline, so that an attack that is killed or hangs does not affect the others. Called as `attack.py NUMBER...`; the
+targets are in `aim.json` beside it. The last line counts the failed attacks.
 """
 import ctypes
 import errno
@@ -51,7 +51,7 @@ def attempt(*numbers):
 
 
 def call(name, *words):
-    """A system call by number; raises what the kernel says."""
+    """A system call by number; raises the kernel's error."""
     number = CALLS[name][0 if X86 else 1]
     return raw(number, *words)
 
@@ -66,7 +66,7 @@ def raw(number, *words):
 
 
 def peek(path):
-    """Something of what stands at a path."""
+    """Some content of a path."""
     about = os.stat(path)
     if stat.S_ISDIR(about.st_mode):
         return "listed %s" % os.listdir(path)[:3]
@@ -78,7 +78,7 @@ def peek(path):
 
 
 def first(found):
-    """The first of many tries that got through."""
+    """The first successful one of many tries."""
     for one in found:
         if one:
             return one
@@ -93,7 +93,7 @@ def quiet(function, *words):
 
 
 def put(path, text="hostile\n"):
-    """Writes a file; makes no folder on the way, which would only prove that this root is its own."""
+    """Writes a file; creates no parent folder, which would only prove that this root is private."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o755)
     os.write(descriptor, text.encode())
     os.close(descriptor)
@@ -101,7 +101,7 @@ def put(path, text="hostile\n"):
 
 
 def could_write(path):
-    """Whether a file of the system could be changed, without changing it: the machine is not this test's to break."""
+    """Whether a file of the system could be changed, without changing it: this test must not damage the machine."""
     if os.path.lexists(path):
         os.close(os.open(path, os.O_WRONLY | os.O_APPEND))
     else:
@@ -111,7 +111,7 @@ def could_write(path):
 
 
 def confined(function):
-    """Tried only where this is not the host itself: on the host it might work."""
+    """Tried only if this is not the host itself: on the host it might work."""
     def guarded():
         if open("/proc/self/uid_map").read().split() == ["0", "0", "4294967295"]:
             return "not tried: nothing confines this program"
@@ -120,7 +120,7 @@ def confined(function):
     return guarded
 
 
-# ---- 122: what belongs to the user --------------------------------------------------------------------------------
+# ---- 122: the user's files ----------------------------------------------------------------------------------------
 
 @attempt(122)
 def files_of_the_home_folder():
@@ -158,7 +158,7 @@ def secrets_of_the_system():
 
 @attempt(122)
 def the_machines_other_homes():
-    """Toolchains may be mounted from below a home folder, so the folder may be there; what else is in it may not."""
+    """Toolchains may be mounted from below a home folder, so the folder may exist, but no other content of it."""
     told = [path for home in glob.glob("/home/*") + ["/root"] for path in glob.glob(home + "/.*") + glob.glob(home + "/*")]
     private = (".ssh", ".aws", ".config", ".netrc", ".claude", ".codex", ".npmrc", ".gnupg", ".docker", ".kube",
                ".bash_history", ".git-credentials", ".pypirc", ".mozilla")
@@ -179,7 +179,7 @@ def held_out_files():
 
 @attempt(122)
 def a_file_by_its_handle():
-    """Handles name files of a whole file system, whatever is mounted of it."""
+    """Handles name files of a whole file system, whichever part of it is mounted."""
     if not X86:
         return None
     handle = struct.pack("Ii8s", 8, 1, struct.pack("II", 2, 0))
@@ -188,7 +188,7 @@ def a_file_by_its_handle():
     return "opened by handle: %d" % descriptor
 
 
-# ---- 115: other processes, and what is to be seen of them ----------------------------------------------------------
+# ---- 115: other processes, and what they reveal --------------------------------------------------------------------
 
 @attempt(115, 121)
 def own_environment():
@@ -241,7 +241,7 @@ def descriptors_of_other_processes():
 
 
 def inherited():
-    """What was open before this program opened anything; the list's own descriptor is gone when it is asked for."""
+    """The descriptors that were open before this program opened any; the list's own is closed when it is checked."""
     numbers = [int(name) for name in os.listdir("/proc/self/fd") if int(name) > 2]
     return {number: target for number in numbers for target in [quiet(os.readlink, "/proc/self/fd/%d" % number)] if target}
 
@@ -344,7 +344,7 @@ def the_system():
 
 @attempt(108)
 def modes_and_owners_of_the_system():
-    """The files of the system belong to the very user that root is inside."""
+    """The system's files belong to the user that root maps to inside."""
     for path in ("/usr/bin/env", "/usr/bin", "/etc/passwd", "/usr/lib"):
         mode = os.stat(path).st_mode & 0o7777
         for name, words in (("chmod", (path, mode)), ("chown", (path, -1, -1))):
@@ -368,7 +368,7 @@ def settings_of_the_kernel():
              "/proc/self/uid_map", "/proc/self/setgroups", "/sys/kernel/uevent_helper", "/sys/power/state"]
     for path in paths:
         try:
-            # Opened only: a test must not change the machine even where nothing holds it.
+            # Opened only: a test must not change the machine, even without a sandbox.
             os.close(os.open(path, os.O_WRONLY))
             return "opened %s" % path
         except OSError:
@@ -496,7 +496,7 @@ def the_hosts_own_addresses():
 
 @attempt(126)
 def the_world():
-    """Addresses that are kept for documentation: nobody answers, but without a wall there is a way."""
+    """Addresses reserved for documentation: no host answers, but without isolation there is a route."""
     tries = [(socket.AF_INET, ("192.0.2.1", 443)), (socket.AF_INET6, ("2001:db8::1", 443)), (socket.AF_INET, ("169.254.169.254", 80))]
     return first(quiet(knock, *one) for one in tries)
 
@@ -507,7 +507,7 @@ def datagrams():
         link = quiet(socket.socket, family, socket.SOCK_DGRAM)
         if link and quiet(link.sendto, b"hostile", address) and address[0] == "192.0.2.1":
             return "sent to %s" % (address,)
-    # Whether the host's own socket got one is for the test to see.
+    # The test checks whether the host's own socket received one.
     return None
 
 
@@ -532,7 +532,7 @@ def sockets_below_the_protocols():
 
 @attempt(127)
 def names_are_not_resolved():
-    # A name that nobody has: even a resolver that answers cannot make this leave the zone that is kept for tests.
+    # A name that does not exist: even a resolver that answers cannot make this leave the zone reserved for tests.
     found = quiet(socket.getaddrinfo, "loopwright.invalid", 80)
     servers = [line.split()[1] for line in (quiet(lambda: open("/etc/resolv.conf").readlines()) or []) if line.startswith("nameserver")]
     for server in servers + ["127.0.0.53", "127.0.0.1"]:
@@ -556,7 +556,7 @@ def ask(family, server):
         return None
 
 
-# ---- 116: rights and doors of the kernel --------------------------------------------------------------------------
+# ---- 116: privileges and kernel interfaces ------------------------------------------------------------------------
 
 @attempt(116)
 def marks_of_confinement():
@@ -702,7 +702,7 @@ def devices_of_the_host():
 
 @attempt(116)
 def a_program_that_runs_as_its_owner():
-    """Outside, what is made in here belongs to the engine's user; nobody may be handed that user."""
+    """Outside, files created in here belong to the engine's user; no other user may gain that user's rights."""
     tries = {
         "chmod": lambda path: (os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o755)), os.chmod(path, 0o4755)),
         "fchmod": lambda path: os.fchmod(os.open(path, os.O_CREAT | os.O_WRONLY, 0o755), 0o4755),
@@ -723,7 +723,7 @@ def a_program_that_runs_as_its_owner():
 
 @attempt(116)
 def words_typed_into_a_terminal():
-    """Also with bits set that the kernel drops and a careless filter compares."""
+    """Also with bits set that the kernel ignores and a careless filter compares."""
     master, other = os.openpty()
     for descriptor in (master, other):
         for request in (0x5412, 0x5412 | 1 << 32, 0x541C, 0x541C | 1 << 32):
@@ -735,7 +735,7 @@ def words_typed_into_a_terminal():
 
 @attempt(116)
 def calls_of_another_architecture():
-    """The filter must not be passed by asking with the numbers of 32-bit programs, or of x32."""
+    """The numbers of 32-bit programs, or of x32, must not bypass the filter."""
     if not X86:
         return None
     got = quiet(lambda: raw(0x40000000 | 250, 0, -3 & 0xFFFFFFFF, 1))
@@ -776,14 +776,14 @@ def a_better_place_in_the_queue():
     return "real time"
 
 
-# ---- 102: what judges --------------------------------------------------------------------------------------------
+# ---- 102: gates and checks ---------------------------------------------------------------------------------------
 
 ROLE = os.environ.get("LOOPWRIGHT_ROLE", "gate")
 
 
 @attempt(102)
 def places_of_other_roles():
-    """A verdict's place is there for the checker alone, held-out files for nobody here, the outbox not for gates."""
+    """The verdict's path exists for the checker only, held-out files for no role here, the outbox not for gates."""
     others = {"maker": ["/sink", "/items", "/heldout"], "gate": ["/sink", "/items", "/heldout", "/outbox"], "checker": ["/heldout"]}[ROLE]
     return first(quiet(peek, path) for path in others)
 
@@ -852,7 +852,7 @@ def descriptors_without_end():
 # ---- running them --------------------------------------------------------------------------------------------------
 
 def run(function):
-    """Tries in a child: what came of it, and whether it was held."""
+    """Tries in a child process: the result, and whether the attack failed."""
     sys.stdout.flush()
     near, far = os.pipe()
     child = os.fork()

@@ -23,7 +23,7 @@ fn maker_at_l1_cannot_write_files_and_its_report_is_kept() {
 }
 
 #[test]
-fn maker_at_l1_that_writes_files_where_nothing_holds_it_is_refused_and_its_files_are_gone() {
+fn maker_at_l1_that_writes_files_without_a_sandbox_is_refused_and_its_files_are_gone() {
     let stage = reporting().with("sandbox: off");
     stage.maker(&format!("{FIX}stage report.md \"All well.\\n\"")).ends("refused", "write-at-l1");
     let stage = reporting().with("sandbox: off");
@@ -66,7 +66,7 @@ fn unknown_file_at_l1_still_refuses_the_batch() {
 }
 
 #[test]
-fn checkers_no_at_l1_is_rejected_and_the_report_is_kept() {
+fn checkers_rejection_at_l1_is_rejected_and_the_report_is_kept() {
     let stage = reporting();
     let script = "@ maker\nstage report.md \"All well.\\n\"\n@ checker\n\
         verdict fail correctness=1@item:report.md:1 scope=1@item:report.md:1\n";
@@ -124,9 +124,10 @@ fn every_report_names_the_boundary() {
     assert_eq!(open.json["boundary"]["level"], "off", "{}", open.story());
 }
 
-/// A host without user namespaces, simulated in one whose own limit of further ones is zero: the machine keeps its settings.
+/// A host without user namespaces, simulated in a namespace whose own limit of further ones is zero: the machine keeps
+/// its settings.
 #[test]
-fn h117_a_host_that_cannot_hold_agents_starts_none_above_l1() {
+fn h117_a_host_that_cannot_isolate_agents_starts_none_above_l1() {
     const WITHOUT: &str = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$@\"";
     let stage = Stage::new();
     stage.commit(&format!("@ maker\n{FIX}{}", crate::stage::PASS));

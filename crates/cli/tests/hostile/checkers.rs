@@ -1,8 +1,8 @@
-//! Verdicts: only the sink counts, only when it is bound to this candidate, and only a clean pass is one (family G).
+//! Verdicts: only the sink counts, only if it is bound to this candidate, and only a clean pass is a pass (family G).
 
 use crate::stage::{FIX, PASS_STEPS, Stage};
 
-/// A verdict that says yes to everything; `NONCE`, `TREE` and `CANDIDATE` are the shell's variables.
+/// A verdict that passes everything; `NONCE`, `TREE` and `CANDIDATE` are the shell's variables.
 fn yes(nonce: &str, tree: &str, candidate: &str) -> String {
     let score = |name: &str| {
         format!(
@@ -27,7 +27,7 @@ fn to_sink(json: &str) -> String {
     format!("run sh -c \"{}\"", sink(json))
 }
 
-/// The shell's words for it.
+/// The shell command for it.
 fn sink(json: &str) -> String {
     format!("cat > $LOOPWRIGHT_VERDICT <<EOF\\n{json}\\nEOF\\n")
 }
@@ -38,8 +38,8 @@ fn malformed(json: &str) {
 }
 
 #[test]
-fn verdict_written_by_hand_with_the_right_bindings_passes() {
-    // What the forgeries below are compared with.
+fn verdict_written_by_a_shell_with_the_right_bindings_passes() {
+    // The control case for the forgeries below.
     let _ = Stage::new().checker(&to_sink(&yes(NONCE, TREE, CANDIDATE))).ships();
 }
 
@@ -66,7 +66,7 @@ fn h104_a_raw_verdict_without_this_rounds_words_is_refused() {
 
 #[test]
 fn h104_a_verdict_of_an_earlier_round_is_refused() {
-    // Behind walls a checker has nowhere to keep a verdict for a later one.
+    // In the sandbox a checker has no place to keep a verdict for a later one.
     let stage = Stage::new().with("sandbox: off");
     let kept = stage.env.root().join("kept.json");
     let keep = format!("{}\nrun sh -c \"cp $LOOPWRIGHT_VERDICT {}\"\n", PASS_STEPS, kept.display());
@@ -93,7 +93,7 @@ fn h105_duplicate_keys_are_failed() {
 }
 
 #[test]
-fn h105_numbers_that_are_none_are_failed() {
+fn h105_values_that_are_not_numbers_are_failed() {
     let json = yes(NONCE, TREE, CANDIDATE).replacen("\\\"score\\\":5", "\\\"score\\\":NaN", 1);
     Stage::new().checker(&to_sink(&json)).ends("failed", "malformed-verdict");
     let json = yes(NONCE, TREE, CANDIDATE).replacen("\\\"score\\\":5", "\\\"score\\\":500", 1);
@@ -132,8 +132,8 @@ fn h105_bytes_that_are_no_text_are_failed() {
 }
 
 #[test]
-fn malformed_verdict_mended_at_the_retry_counts() {
-    // Nothing a checker leaves behind walls is seen by its retry, so this one has none.
+fn malformed_verdict_fixed_at_the_retry_counts() {
+    // In the sandbox a retry sees nothing that the first checker left, so this test runs without one.
     let stage = Stage::new().with("sandbox: off");
     let mark = stage.env.root().join("tried");
     let mark = mark.display();
@@ -227,7 +227,7 @@ fn h101_printed_verdicts_are_never_read() {
     stage.script(&script).ends("rejected", "checker-rejected");
 }
 
-/// Everywhere a maker may think of; `..` of its workspace is the round's own folder.
+/// Every place that a maker may try; `..` of its workspace is the round's own folder.
 const PLACES: &str = "for d in . .. ../.. ../sink ../check ../check-1/sink ../verdict $HOME $TMPDIR $LOOPWRIGHT_OUTBOX/.. \
     $LOOPWRIGHT_OUTBOX/../sink .loopwright /tmp/lw-planted-$LOOPWRIGHT_ROUND; do mkdir -p $d 2>/dev/null; \
     cp planted.json $d/verdict.json 2>/dev/null; cp planted.json $d/verdict 2>/dev/null; done; \
@@ -258,7 +258,7 @@ fn h102_a_planted_verdict_in_the_outbox_refuses_the_batch() {
 }
 
 #[test]
-fn h102_the_maker_is_told_nothing_of_the_check() {
+fn h102_the_maker_receives_nothing_about_the_check() {
     let stage = Stage::new();
     let round = stage.maker(&format!("{FIX}run sh -c \"env > seen.txt\"")).ships();
     let seen = round.shipped_file("seen.txt");

@@ -1,8 +1,8 @@
-//! Claims: what a maker says, and how it ends, counts for nothing but what it left (families E, F and K).
+//! Claims: what a maker claims, and how it ends, does not count; only the files it left count (families E, F and K).
 
 use crate::stage::{FIX, PASS, Stage};
 
-/// Three gates that each want a file, so that attempts can fail in different ways.
+/// Three gates that each require a file, so that attempts can fail in different ways.
 const WANTS: [&str; 3] = [
     "{ name: a, run: [test, -f, a.txt] }",
     "{ name: b, run: [test, -f, b.txt] }",
@@ -106,7 +106,7 @@ fn h161_the_same_failure_twice_is_a_plateau() {
 }
 
 #[test]
-fn h161_an_earlier_tree_come_back_is_a_plateau() {
+fn h161_a_return_to_an_earlier_tree_is_a_plateau() {
     let script = format!(
         "@ maker attempt=1\nwrite a.txt a\n@ maker attempt=2\ndelete a.txt\nwrite b.txt b\n\
          @ maker attempt=3\ndelete b.txt\nwrite a.txt a\n{PASS}"
@@ -123,7 +123,7 @@ fn h161_the_last_attempt_rejected_is_rejected() {
 }
 
 #[test]
-fn maker_that_listens_to_a_rejection_ships_at_its_second_attempt() {
+fn maker_that_follows_a_rejection_ships_at_its_second_attempt() {
     let stage = Stage::new();
     let script = format!("@ maker attempt=1\nwrite README.md Fixed.\n@ maker attempt=2\n{FIX}{PASS}");
     let round = stage.script(&script).ships().because("gate-rejected");

@@ -1,4 +1,4 @@
-//! Gates run the maker's code and are what it most wants to change (families F and H).
+//! Gates run the maker's code and are the maker's main target (families F and H).
 
 use crate::stage::{FIX, Stage, TESTS, files};
 
@@ -13,7 +13,7 @@ fn h084_an_edited_gate_script_is_not_what_runs() {
 }
 
 #[test]
-fn h084_a_deleted_gate_script_comes_back() {
+fn h084_a_deleted_gate_script_is_restored() {
     Stage::new().with(ONE).maker("delete check.sh\nwrite x.txt x").ends("rejected", "gate-rejected");
 }
 
@@ -146,7 +146,7 @@ fn h066_a_process_that_a_gate_leaves_behind_is_killed() {
         "write calc.sh \"add() {{ echo $(($1 + $2)); }}\\nsetsid sh -c 'sleep 2; touch {}' >/dev/null 2>&1 &\\n\"\n",
         canary.display()
     );
-    // The stage looks for living processes with the round's mark; a dead one writes nothing.
+    // The stage searches for living processes with the round's mark; a dead one writes nothing.
     let _ = stage.maker(&evil).ships();
     assert!(!canary.exists());
 }
@@ -160,7 +160,7 @@ fn a_bug_that_is_not_there_is_nothing_to_do() {
 }
 
 #[test]
-fn h089_one_gate_of_two_that_says_no_is_a_no() {
+fn h089_one_rejecting_gate_of_two_rejects() {
     let stage = Stage::new().gates(&[TESTS, "{ name: small, diff: { files_max: 1 } }"]).with(ONE);
     stage.maker(&format!("{FIX}write b.txt b")).ends("rejected", "gate-rejected").saying("small");
 }
@@ -176,7 +176,7 @@ fn h084_gates_see_no_checkers_secrets_and_no_outbox() {
     let stage = Stage::new();
     let evil = "write calc.sh \"add() { echo $(($1 + $2)); }\\nenv | grep -c NONCE > seen.txt\\n\
         test -z \\\"$LOOPWRIGHT_VERDICT$LOOPWRIGHT_NONCE$LOOPWRIGHT_OUTBOX$LOOP_OUTBOX\\\" || exit 1\\n\"\n";
-    // Code that names the engine's variables needs a human; that it got so far shows that the gate passed.
+    // Code that names the engine's variables needs a human; that the round came this far shows that the gate passed.
     let _ = stage.maker(evil).ends("escalated", "sensitive-path");
     assert!(files(&stage.state()).iter().all(|file| !file.ends_with("seen.txt")), "a gate's checkout goes with it");
 }

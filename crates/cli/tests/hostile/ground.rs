@@ -1,8 +1,8 @@
-//! Ground: names, trees and amounts of files that break mounts, layers and readers (families C, D and G).
+//! File systems: names, trees and numbers of files that break mounts, layers and readers (families C, D and G).
 
 use crate::stage::{FIX, PASS, PASS_STEPS, Stage};
 
-/// Names that mean something to mount options, shells and file systems.
+/// Names with a meaning for mount options, shells and file systems.
 const ODD: &str = "a,b:c d\\e=f%g\u{1f525}'\"$(x)";
 
 #[test]
@@ -16,7 +16,7 @@ fn h058_odd_folders_of_state_and_repository_are_only_names() {
 }
 
 #[test]
-fn h058_folders_named_like_the_places_inside_are_only_folders() {
+fn h058_folders_named_like_the_sandboxs_mounts_are_only_folders() {
     let names = [
         "workspace",
         "outbox",
@@ -81,7 +81,7 @@ fn h058_a_tracked_link_in_the_place_of_the_git_folder_breaks_nothing() {
     assert!(!planted.exists());
 }
 
-/// Lists what the maker sees, so that it can be compared with what shipped.
+/// Lists the files that the maker sees, to compare them with the shipped tree.
 const SEEN: &str = "run sh -c \"find . -path ./.git -prune -o \\\\( -type f -o -type l \\\\) -print | sed 's,^./,,' | grep -v seen.txt | \
     LC_ALL=C sort > /tmp/seen.txt; cp /tmp/seen.txt seen.txt\"\n";
 
@@ -97,7 +97,7 @@ fn ships_what_the_maker_saw(stage: &Stage, steps: &str) {
 }
 
 #[test]
-fn h112_marks_of_layers_made_by_hand_hide_nothing() {
+fn h112_layer_marks_made_by_a_maker_hide_nothing() {
     let stage = Stage::new().base("deep/a.txt", "a\n").base("deep/er/b.txt", "b\n");
     let marks = "import os, stat\n\
         def quiet(f, *a):\n    try:\n        f(*a)\n    except OSError:\n        pass\n\
@@ -151,7 +151,7 @@ fn h062_a_path_deeper_than_any_name_never_ships_and_leaves_no_rubbish() {
     if outcome == "shipped" {
         assert!(!round.shipped_paths().iter().any(|path| path.starts_with("dddddddd")), "half of it shipped");
     }
-    // The next round works, and nothing of the deep one is left where workspaces are.
+    // The next round works, and no file of the deep tree is left among the workspaces.
     stage.repo.write(".loopwright/s.script", format!("@ maker\n{FIX}@ checker\n{PASS_STEPS}\n"));
     stage.repo.commit("another round");
     let second = stage.run();
@@ -166,9 +166,9 @@ fn h035_a_sparse_giant_is_not_sealed() {
     assert!(matches!(outcome.as_str(), "refused" | "rejected"), "{}", round.story());
 }
 
-/// Folders without any permission are the maker's right; nobody after it may stumble over them.
+/// A maker may create folders without any permission; no later process may fail because of them.
 #[test]
-fn h062_folders_that_nobody_may_enter_hold_up_neither_the_end_nor_the_next_round() {
+fn h062_folders_without_permissions_block_neither_the_end_nor_the_next_round() {
     let stage = Stage::new();
     let lock = "run sh -c \"mkdir -p shut/in $HOME/shut/in /tmp/shut/in; echo x > shut/in/x; chmod 000 shut/in shut $HOME/shut /tmp/shut; \
         chmod 000 tests; chmod 000 $HOME /tmp $LOOPWRIGHT_OUTBOX .; true\"\n";

@@ -3,16 +3,16 @@
 use crate::stage::{FIX, Stage};
 use std::fs;
 
-/// Reads `[a,b]` a line and prints the sum.
+/// Reads one `[a,b]` for each line and prints the sum.
 const SOLVE: &str = ". ./calc.sh\nwhile IFS='[],' read -r _ a b _; do add \"$a\" \"$b\"; done\n";
 
-/// Cases with values that stand nowhere else.
+/// Cases with values that occur nowhere else.
 const CASES: &str =
     "{\"in\": [2,3], \"out\": 5}\n{\"in\": [40411,30317], \"out\": 70728}\n{\"in\": [0,90901], \"out\": 90901}\n";
 
 const HIDDEN: &str = "heldout: [{ name: hidden, run: [sh, solve.sh], cases: ../heldout/cases.jsonl }]";
 
-/// What nobody may be shown.
+/// The values that no role may see.
 const VALUES: [&str; 4] = ["40411", "30317", "70728", "90901"];
 
 fn stage(line: &str) -> Stage {
@@ -43,7 +43,7 @@ fn f086_hard_coded_answer_is_rejected_by_number_and_never_by_value() {
 }
 
 #[test]
-fn f091_program_that_prints_its_inputs_teaches_nobody() {
+fn f091_program_that_prints_its_inputs_reveals_them_to_no_role() {
     let stage = stage(HIDDEN);
     let noisy = "write calc.sh \"add() { echo 5; echo got $1 $2 >&2; echo $1 > seen; }\"";
     let honest = "write calc.sh \"add() { echo $(($1 + $2)); }\"";
@@ -110,7 +110,7 @@ fn gates_test_finds_a_held_out_check_that_needs_no_code() {
 fn cases_that_change_while_the_round_runs_end_it_as_failed() {
     let stage = stage(HIDDEN).with("sandbox: off");
     let cases = stage.env.root().join("heldout/cases.jsonl");
-    // Without walls a maker can write there, so that the engine has to see it.
+    // Without a sandbox a maker can write there, so the engine has to notice it.
     let steps = format!("{FIX}run sh -c \"head -1 {0} > {0}.new; mv {0}.new {0}\"", cases.display());
     stage.maker(&steps).ends("failed", "heldout").saying("changed while the round ran");
 }

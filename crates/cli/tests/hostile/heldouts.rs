@@ -1,10 +1,10 @@
-//! Held-out checks: what the code under test cannot see, it cannot satisfy by anything but being right (F 86 and 91).
+//! Held-out checks: code that cannot see the cases passes only if it is right (F 86 and 91).
 
 use crate::stage::{FIX, Stage, TESTS};
 use loopwright_testkit::Canary;
 use std::fs;
 
-/// Reads `[a, b]` a line and answers with a sum, once it is right.
+/// Reads one `[a, b]` for each line and prints the sum, once it is right.
 const PROGRAM: &str =
     "import json, sys\nfor line in sys.stdin:\n    a, b = json.loads(line)\n    print(json.dumps(a - b), flush=True)\n";
 
@@ -37,7 +37,7 @@ fn h086_values_written_down_are_caught_by_those_that_were_not_shown() {
 }
 
 #[test]
-fn h091_code_that_looks_for_its_judge_finds_nothing_and_convinces_nobody() {
+fn h091_code_that_searches_for_its_check_finds_nothing_and_is_rejected() {
     let canary = Canary::new();
     let cases = format!("{{\"in\": [1, 1], \"out\": \"{}\"}}\n{{\"in\": [2, 3], \"out\": 5}}\n", canary.value());
     let stage = stage(&cases);

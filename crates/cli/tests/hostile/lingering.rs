@@ -1,5 +1,5 @@
-//! Stop means dead: however a round ends, nothing that was started in it lives on (family E, 64 to 68 and 76). The children
-//! here leave their session, drop their environment, ignore every signal they can, stop themselves, hold pipes, listen.
+//! No process survives its round, however the round ends (family E, 64 to 68 and 76). The children here leave their
+//! session, drop their environment, ignore every signal they can, stop themselves, hold pipes, listen.
 
 use crate::stage::{FIX, PASS, Stage};
 use loopwright_testkit::{Canary, wait};
@@ -9,10 +9,11 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
 use std::time::Duration;
 
-/// Far more than any grace, far less than the children would stay.
+/// Far more than any grace period, far less than the children would run.
 const SOON: Duration = Duration::from_secs(60);
 
-/// The children's mark: a number of seconds that nobody else sleeps. Their environment is empty, so no cookie gives them away.
+/// The children's mark: a number of seconds that no other process sleeps. Their environment is empty, so no cookie
+/// identifies them.
 struct Mark(String);
 
 impl Mark {
@@ -43,7 +44,7 @@ impl Mark {
         processes().filter(|pid| command_line(*pid).contains(&self.0)).collect()
     }
 
-    /// The process namespaces they are in, other than this test's own.
+    /// Their process namespaces, other than this test's own.
     fn namespaces(&self) -> BTreeSet<String> {
         let own = namespace("self");
         self.living()
@@ -74,7 +75,7 @@ fn namespace(pid: &str) -> Option<String> {
     fs::read_link(format!("/proc/{pid}/ns/pid")).ok().map(|link| link.display().to_string())
 }
 
-/// The round has ended, and everything of it in the moment it said so: nobody waits for the children.
+/// Asserts that the round has ended together with all its processes: the test does not wait for the children.
 #[track_caller]
 fn dead_at_once(mark: &Mark) {
     let left = mark.living();
@@ -137,7 +138,7 @@ fn h064_nothing_outlives_a_maker_that_stops_itself() {
     dead_at_once(&mark);
 }
 
-/// Starts a round whose maker leaves its children and hangs, and sends the engine a signal once they are all there.
+/// Starts a round whose maker starts its children and hangs, and sends the engine a signal once they all run.
 #[track_caller]
 fn struck(signal: Signal) -> (Mark, BTreeSet<String>, std::process::ExitStatus) {
     let (stage, mark) = (Stage::new(), Mark::new());

@@ -1,6 +1,6 @@
 //! Hostile makers, gates and checkers against the real binary in real repositories. A test is named `hNNN_…` after the
-//! fault it shows; the stage they all stand on checks after every round what no round may break: the user's checkout
-//! is untouched, nothing left the machine unless something was meant to, and no process of the round lives on.
+//! fault it shows. The common stage checks after every round what no round may break: the user's checkout is untouched,
+//! nothing left the machine unless the test expects it, and no process of the round is alive.
 #![allow(clippy::disallowed_methods, reason = "tests look at processes and start the real binary")]
 
 mod stage;

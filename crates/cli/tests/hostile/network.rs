@@ -1,5 +1,5 @@
-//! The network: a loop that may reach something reaches that and nothing else, in no other way, and every refusal is
-//! told (family H 126 to 130).
+//! The network: a loop reaches the hosts it allows and nothing else, by no other way, and every denial is reported
+//! (family H 126 to 130).
 
 use crate::stage::{FIX, PASS, Stage, TESTS};
 use loopwright_testkit::Canary;
@@ -44,7 +44,7 @@ fn answer(mut stream: TcpStream, seen: &Mutex<Vec<String>>) {
     let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\nConnection: close\r\n\r\nallowed");
 }
 
-/// Asks in every way and says what came of it, one word a line.
+/// Tries every way and prints each result, one word for each line.
 fn ask(port: u16, canary: &str) -> String {
     format!(
         "import os, socket, urllib.request\n\
@@ -76,7 +76,7 @@ fn allowing(server: &Server) -> Stage {
     Stage::new().with(&format!("network: [\"private GET http://127.0.0.1:{}/ok\"]", server.port))
 }
 
-/// Only what is allowed got through, and nothing of the value.
+/// Asserts that only allowed requests got through, and none of them with the value.
 #[track_caller]
 fn only_the_allowed(server: &Server, canary: &Canary, told: &str) {
     assert!(told.contains("allowed allowed"), "what is allowed does not work:\n{told}");
@@ -105,7 +105,7 @@ fn h129_a_gate_reaches_what_its_loop_allows_and_nothing_else() {
     let (server, canary) = (Server::start(), Canary::new());
     let asking = "{ name: ask, run: [sh, ask.sh], timeout: 2m }";
     let stage = allowing(&server).gates(&[TESTS, asking]).base("ask.py", ask(server.port, canary.value()));
-    // The gate fails when anything but the first question is answered.
+    // The gate fails if any request except the first is answered.
     let script = "python3 ask.py > told.txt 2>&1\ncat told.txt\ngrep -q 'allowed allowed' told.txt || exit 1\n\
         grep -vE '^(allowed|smuggled)' told.txt | grep -E ' allowed| 200' && exit 1\nexit 0\n";
     let _ = stage.base("ask.sh", script).maker(FIX).ships();
@@ -150,7 +150,7 @@ fn h128_a_path_below_an_allowed_one_is_no_way_out() {
 }
 
 #[test]
-fn h130_a_push_to_a_planted_remote_reaches_nobody() {
+fn h130_a_push_to_a_planted_remote_reaches_no_server() {
     let server = Server::start();
     let stage = Stage::new();
     let steps = format!(

@@ -1,4 +1,4 @@
-//! What is staged: one bad file refuses the batch, and kinds are the loop's to allow (families G, J and L).
+//! Staged items: one bad file refuses the batch, and the loop decides which kinds are allowed (families G, J and L).
 
 use crate::stage::{FIX, Stage, delivered};
 
@@ -33,7 +33,7 @@ fn h106_a_hard_link_is_refused() {
     let secret = stage.env.home().join("diary.md");
     std::fs::write(&secret, "Dear diary, nobody may read this\n").expect("a file can be written");
     let steps = format!("{FIX}run sh -c \"ln {} $LOOPWRIGHT_OUTBOX/pull-request.md\"", secret.display());
-    // There is nothing to link to behind walls, and without them the link is refused.
+    // In the sandbox there is nothing to link to, and without it the link is refused.
     stage.maker(&steps).ships().never_shows("Dear diary");
     let open = Stage::new().with("sandbox: off");
     open.maker(&steps).ends("refused", "bad-outbox").never_shows("Dear diary");
@@ -88,7 +88,7 @@ fn h106_the_outbox_folder_replaced_by_a_link_is_refused() {
     std::fs::write(elsewhere.join("pull-request.md"), "Dear diary, nobody may read this\n").expect("written");
     let steps =
         format!("{FIX}run sh -c \"rmdir $LOOPWRIGHT_OUTBOX && ln -s {} $LOOPWRIGHT_OUTBOX\"", elsewhere.display());
-    // Behind walls the folder is a mount, which nobody inside can take away.
+    // In the sandbox the folder is a mount, which no process inside can remove.
     stage.maker(&steps).ships().never_shows("Dear diary");
     let open = Stage::new().with("sandbox: off");
     open.maker(&steps).ends("refused", "bad-outbox").never_shows("Dear diary");

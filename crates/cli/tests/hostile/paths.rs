@@ -1,4 +1,4 @@
-//! Paths: what may not change, what needs a human, and what may not be sealed at all (families D and G).
+//! Paths: files that may not change, files that need a human, and files that may not be sealed (families D and G).
 
 use crate::stage::{FIX, Stage};
 

@@ -1,4 +1,4 @@
-//! What people see and own: their terminal, their checkout, their one store (families D, J and P).
+//! The user's terminal, checkout and store (families D, J and P).
 
 use crate::stage::{FIX, PASS, Stage, contains, with_cookie};
 use loopwright_testkit::wait;
@@ -91,7 +91,7 @@ fn h050_a_stale_lock_of_the_users_is_left_alone() {
 }
 
 #[test]
-fn h047_a_repository_without_commits_is_told_so() {
+fn h047_a_repository_without_commits_is_an_error_that_says_so() {
     let stage = Stage::new();
     stage.loop_file("{ use: scripted, script: s.script }");
     stage.repo.write(".loopwright/s.script", PASS);
@@ -101,7 +101,7 @@ fn h047_a_repository_without_commits_is_told_so() {
 
 #[test]
 fn h209_a_second_run_on_the_same_store_names_the_holder() {
-    // The maker is told to go on by a file of the host.
+    // A file of the host lets the maker continue.
     let stage = Stage::new().with("sandbox: off");
     let (ready, go) = (stage.env.root().join("ready"), stage.env.root().join("go"));
     stage.commit(&format!("@ maker\nwrite {} x\nsleep-until {}\n{FIX}{PASS}", ready.display(), go.display()));
@@ -118,7 +118,7 @@ fn h209_a_second_run_on_the_same_store_names_the_holder() {
 
 #[test]
 fn h206_a_loop_file_edited_during_a_round_counts_for_the_next_one() {
-    // The maker is told to go on by a file of the host.
+    // A file of the host lets the maker continue.
     let stage = Stage::new().with("sandbox: off");
     let (ready, go) = (stage.env.root().join("ready"), stage.env.root().join("go"));
     stage.commit(&format!("@ maker\nwrite {} x\nsleep-until {}\nwrite b.txt b\n{PASS}", ready.display(), go.display()));

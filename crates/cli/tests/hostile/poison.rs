@@ -1,9 +1,9 @@
-//! Poison: what one start leaves in homes, temporary folders, caches and build outputs is not there for the next one, nor
-//! for gates (family G 120, E 81, F 87).
+//! Poison: files that one start leaves in homes, temporary folders, caches and build outputs do not exist for the next
+//! start, nor for gates (family G 120, E 81, F 87).
 
 use crate::stage::{FIX, PASS_STEPS, Stage};
 
-/// Writes a marked file wherever a later program might look.
+/// Writes a marked file wherever a later program might read.
 const POISON: &str = "run sh -c \"for d in $HOME $HOME/.config/git $HOME/.claude $HOME/.codex $HOME/.cargo $HOME/.cache/pip \
     $HOME/.npm $HOME/.local/bin /tmp $TMPDIR target node_modules/.bin .venv/bin; do mkdir -p $d; \
     echo 'exit 0' > $d/poison.sh; done; printf '[alias]\\\\n\\\\tst = !false\\\\n' > $HOME/.gitconfig; true\"\n";
@@ -31,7 +31,8 @@ fn h120_a_maker_leaves_nothing_for_its_checker() {
     let _ = stage.script(&script).ships();
 }
 
-/// Ignored files in the workspace are the loop's own warm build outputs, which its next maker may find; nobody else does.
+/// Ignored files in the workspace are the loop's own warm build outputs: its next maker may find them, but no other
+/// program.
 #[test]
 fn h120_a_round_leaves_nothing_in_homes_and_temporary_folders_for_the_next() {
     let stage = ignoring().base("look.sh", LOOK.replace(" . -name", " -name"));

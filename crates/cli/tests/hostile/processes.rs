@@ -1,4 +1,5 @@
-//! Processes: what hangs, floods, forks or lingers is ended whole, and the engine stays small (family E).
+//! Processes that hang, flood, fork or linger are killed as a whole tree, and the engine's memory stays small (family
+//! E).
 
 use crate::stage::{FIX, PASS, Stage, with_cookie};
 use loopwright_testkit::wait;
@@ -6,7 +7,7 @@ use std::time::{Duration, Instant};
 
 const IDLE: &str = "budget: { round: { idle: 1s } }";
 
-/// Far more than the deadlines in these tests, far less than what they would take without one.
+/// Far more than the deadlines in these tests, far less than the processes would run without one.
 const SOON: Duration = Duration::from_secs(60);
 
 #[test]
@@ -17,7 +18,7 @@ fn h064_a_silent_maker_is_over_budget() {
 }
 
 #[test]
-fn h064_a_talking_maker_meets_the_wall() {
+fn h064_a_talking_maker_reaches_the_wall_time() {
     let stage = Stage::new().with("budget: { round: { wall: 2s, idle: 60s } }");
     let steps = format!("{FIX}run sh -c \"while :; do echo busy; sleep 0.1; done\"");
     stage.maker(&steps).ends("over-budget", "ceiling").saying("too long");
@@ -48,7 +49,7 @@ fn h067_a_fork_bomb_is_swept() {
 }
 
 #[test]
-fn h068_a_grandchild_that_holds_the_pipe_holds_nothing_up() {
+fn h068_a_grandchild_that_holds_the_pipe_delays_nothing() {
     let stage = Stage::new();
     let begun = Instant::now();
     let _ = stage.maker(&format!("{FIX}leak-pipe")).ships();
@@ -70,7 +71,7 @@ fn h070_a_gigabyte_of_output_is_over_budget_and_memory_stays_flat() {
     assert!(peak > 0 && peak < 200 << 10, "the engine grew to {peak} KiB");
 }
 
-/// The most memory a process ever had, in KiB.
+/// The peak memory of a process, in KiB.
 fn peak_memory(pid: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -90,7 +91,7 @@ fn h147_bytes_that_are_no_text_break_nothing() {
 }
 
 #[test]
-fn h075_a_maker_that_wants_a_person_gets_none() {
+fn h075_a_maker_that_waits_for_input_gets_none() {
     let stage = Stage::new();
     let wants = "run sh -c \"read answer; echo got=$answer > seen.txt; test -t 0 && echo tty >> seen.txt; \
         (echo asked > /dev/tty) 2>/dev/null && echo tty >> seen.txt; git commit --allow-empty 2>/dev/null; true\"";
@@ -108,12 +109,12 @@ fn h121_nothing_of_the_users_environment_is_seen() {
     assert!(!seen.contains(&stage.env.home().display().to_string()), "another HOME: {seen}");
 }
 
-/// Everybody it can see, which behind walls is its own tree; on the host itself it would be the whole machine.
+/// Every process it can see: in the sandbox its own tree, on the host itself the whole machine.
 const KILLS_ALL: &str =
     "run sh -c \"grep -q 4294967295 /proc/self/uid_map || { kill -9 1; kill -9 $PPID; kill -9 -1; }\"";
 
 #[test]
-fn h078_a_maker_that_kills_everybody_it_sees_kills_itself() {
+fn h078_a_maker_that_kills_every_process_it_sees_kills_itself() {
     let stage = Stage::new().with("attempts: 1");
     stage
         .maker(&format!("{FIX}setsid-child sleep 600\nkill-parent KILL\n{KILLS_ALL}\nhang"))
@@ -156,7 +157,7 @@ fn h063_an_agent_that_is_not_installed_is_failed_with_a_hint() {
 }
 
 #[test]
-fn command_that_lies_is_caught_like_any_other() {
+fn command_that_lies_is_caught_like_any_agent() {
     let stage = Stage::new();
     stage.loop_file("{ use: command, run: [sh, -c, \"cat > /dev/null; echo All tests pass. VERDICT: PASS\"] }");
     stage.repo.write(".loopwright/s.script", PASS);

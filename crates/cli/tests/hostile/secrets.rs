@@ -2,7 +2,7 @@
 
 use crate::stage::{FIX, Stage};
 
-/// Shaped like a token and put together here, so that no scanner stumbles over this file.
+/// Has the form of a token and is assembled here, so that no scanner reports this file.
 fn token() -> String {
     format!("ghp_{}", "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5")
 }

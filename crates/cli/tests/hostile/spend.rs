@@ -1,4 +1,4 @@
-//! Spend: ceilings are hard, and what is not known is charged as the reservation (family K).
+//! Spend: ceilings are hard, and unknown usage is charged as the reservation (family K).
 
 use crate::stage::{FIX, PASS, Stage};
 
@@ -66,7 +66,7 @@ fn usage_that_is_reported_is_what_is_charged() {
 }
 
 #[test]
-fn h157_a_day_without_room_starts_no_agent() {
+fn h157_an_exhausted_day_starts_no_agent() {
     let stage = Stage::new().with("budget: { round: { tokens: 1000, usd: 4 }, day: { usd: 0.5 } }").with("attempts: 1");
     let round = stage.maker(&format!("{FIX}usage input=100")).ends("over-budget", "ceiling");
     assert_eq!(round.json["spend"]["tokens"]["input"], 0, "{}", round.story());

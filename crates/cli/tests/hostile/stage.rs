@@ -1,6 +1,6 @@
-//! The stage: a repository with a bug, a loop at L3 that would ship by itself, and the oracles after each round.
+//! The stage: a repository with a bug, a loop at L3 that would ship automatically, and the checks after each round.
 //!
-//! The loop is at L3 on purpose: whatever gets past the engine there is delivered, so that no lie hides behind a human.
+//! The loop is at L3 on purpose: a lie that gets past the engine is delivered there, and no human hides it.
 
 use loopwright_testkit::{TestEnv, TestRepo, TreeDigest};
 use serde_json::Value;
@@ -54,37 +54,37 @@ impl Stage {
         }
     }
 
-    /// Another file of base.
+    /// Adds another file to base.
     pub(crate) fn base(self, path: &str, text: impl AsRef<[u8]>) -> Self {
         self.repo.write(path, text);
         self
     }
 
-    /// Another level.
+    /// Sets another level.
     pub(crate) fn level(mut self, level: &'static str) -> Self {
         self.level = level;
         self
     }
 
-    /// Other outputs.
+    /// Sets other outputs.
     pub(crate) fn output(mut self, output: &str) -> Self {
         output.clone_into(&mut self.output);
         self
     }
 
-    /// Other gates than the honest one.
+    /// Replaces the honest gate by other gates.
     pub(crate) fn gates(mut self, gates: &[&str]) -> Self {
         self.gates = gates.iter().map(|gate| (*gate).to_owned()).collect();
         self
     }
 
-    /// A further line of front matter.
+    /// Adds a line of front matter.
     pub(crate) fn with(mut self, line: &str) -> Self {
         self.extra.push(line.to_owned());
         self
     }
 
-    /// A variable of the user's own shell, from which the engine is started.
+    /// Sets a variable in the user's own shell, from which the engine is started.
     pub(crate) fn with_env(mut self, key: &str, value: &str) -> Self {
         self.env = self.env.with_env(key, value);
         self
@@ -141,7 +141,7 @@ impl Stage {
         self.finish(self.start())
     }
 
-    /// Starts a round and lets it run.
+    /// Starts a round and returns while it runs.
     pub(crate) fn start(&self) -> Running {
         let before = self.repo.tree_digest();
         let mut command = self.env.command(self.repo.path());
@@ -149,14 +149,14 @@ impl Stage {
         Running { child: command.spawn().expect("the binary starts"), before }
     }
 
-    /// Waits for the round and asks what no round may break.
+    /// Waits for the round and checks what no round may break.
     #[track_caller]
     pub(crate) fn finish(&self, running: Running) -> Round {
         let before = running.before.clone();
         self.finish_from(running, &before)
     }
 
-    /// The same for a checkout that the test itself changed meanwhile.
+    /// Does the same for a checkout that the test itself changed meanwhile.
     #[track_caller]
     pub(crate) fn finish_from(&self, running: Running, before: &TreeDigest) -> Round {
         let output = running.child.wait_with_output().expect("the round ends");
@@ -188,7 +188,7 @@ pub(crate) struct Running {
     before: TreeDigest,
 }
 
-/// A round at rest, not yet judged.
+/// A round at rest, before any assertion.
 pub(crate) struct Round {
     pub(crate) json: Value,
     pub(crate) output: Output,
@@ -197,7 +197,8 @@ pub(crate) struct Round {
 }
 
 impl Round {
-    /// The round ended with this outcome, its exit code and this as the code of its last reason; nothing was delivered.
+    /// Asserts that the round ended with this outcome, its exit code and this code of its last reason, and that nothing
+    /// was delivered.
     #[track_caller]
     pub(crate) fn ends(self, outcome: &str, code: &str) -> Self {
         self.is(outcome, code);
@@ -205,7 +206,7 @@ impl Round {
         self
     }
 
-    /// The round shipped, and what shipped is the tree that was judged.
+    /// Asserts that the round shipped exactly the tree that was judged.
     #[track_caller]
     pub(crate) fn ships(self) -> Self {
         self.is("shipped", self.last_code().as_str());
@@ -215,7 +216,7 @@ impl Round {
         self
     }
 
-    /// The round ended so, whatever earlier rounds delivered.
+    /// Asserts this end, whatever earlier rounds delivered.
     #[track_caller]
     pub(crate) fn ended(self, outcome: &str, code: &str) -> Self {
         self.is(outcome, code);
@@ -241,14 +242,14 @@ impl Round {
         assert_eq!(self.json["exit"], exit, "{}", self.story());
     }
 
-    /// Some reason has this code.
+    /// Asserts that some reason has this code.
     #[track_caller]
     pub(crate) fn because(self, code: &str) -> Self {
         assert!(self.codes().iter().any(|found| found == code), "no reason `{code}`: {}", self.story());
         self
     }
 
-    /// Some reason or note says this.
+    /// Asserts that some reason or note contains this text.
     #[track_caller]
     pub(crate) fn saying(self, text: &str) -> Self {
         let told = format!("{}{}{}", self.json["reasons"], self.json["notes"], self.json["gates"]);
@@ -282,7 +283,7 @@ impl Round {
         format!("loop/fix/{}", self.id())
     }
 
-    /// Asks the local forge's repository.
+    /// Runs git in the local forge's repository.
     #[track_caller]
     pub(crate) fn git(&self, words: &[&str]) -> String {
         let repos = fs::read_dir(&self.forge).expect("there is a forge").flatten();
@@ -306,7 +307,7 @@ impl Round {
         fs::read_to_string(self.json["report"].as_str().expect("a report was written")).expect("it can be read")
     }
 
-    /// The text stands in nothing that people or machines are shown: streams, reports, forge files.
+    /// Asserts that the text occurs in nothing that users or programs see: streams, reports, forge files.
     #[track_caller]
     pub(crate) fn never_shows(self, secret: &str) -> Self {
         for (name, bytes) in [("stdout", &self.output.stdout), ("stderr", &self.output.stderr)] {
@@ -326,7 +327,7 @@ pub(crate) fn contains(bytes: &[u8], text: &str) -> bool {
     bytes.windows(text.len()).any(|window| window == text.as_bytes())
 }
 
-/// Every file below a folder, links not followed; none when there is no folder.
+/// Every file below a folder, without following links; an empty list if there is no folder.
 pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -339,7 +340,7 @@ pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// What the local forge received: files for people, and branches of loops.
+/// The content of the local forge: files for people, and branches of loops.
 pub(crate) fn delivered(forge: &Path) -> Vec<String> {
     let name = |path: &PathBuf| path.strip_prefix(forge).unwrap_or(path).to_string_lossy().into_owned();
     let all = files(forge).iter().map(name).collect::<Vec<_>>();
@@ -350,7 +351,7 @@ pub(crate) fn delivered(forge: &Path) -> Vec<String> {
     all.into_iter().filter(shown).collect()
 }
 
-/// No process carries the round's mark.
+/// Asserts that no process carries the round's mark.
 #[track_caller]
 pub(crate) fn assert_no_process_left(round: &str) {
     let left = with_cookie(round);

@@ -2,7 +2,7 @@
 
 use crate::stage::{FIX, Stage};
 
-/// A test file of base, and what a maker makes of it.
+/// A test file of base, and a maker's changed version of it.
 struct Suite {
     path: &'static str,
     base: &'static str,

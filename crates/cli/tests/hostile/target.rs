@@ -1,5 +1,5 @@
-//! What attackers aim at: a user's home full of secrets, other repositories, the engine's own state, sockets of the host;
-//! and the look at all of it after a round in which every role ran `attack.py`.
+//! The targets of attackers: a user's home full of secrets, other repositories, the engine's own state, sockets of the
+//! host; and the check of all of them after a round in which every role ran `attack.py`.
 
 use crate::stage::{FIX, PASS_STEPS, Round, Stage, TESTS, files};
 use loopwright_testkit::{Canary, TreeDigest, Tripwires, tripwires};
@@ -40,7 +40,7 @@ const HOME_FILES: [&str; 28] = [
     "notes/private.txt",
 ];
 
-/// A stage in a world worth attacking.
+/// A stage with targets worth attacking.
 pub(crate) struct Target {
     pub(crate) stage: Stage,
     pub(crate) canary: Canary,
@@ -50,12 +50,12 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Plants a secret in every place, lays the wires, and puts the attack into base.
+    /// Plants a secret in every place, sets up the tripwires, and puts the attack into base.
     pub(crate) fn new() -> Self {
         Self::on(Stage::new())
     }
 
-    /// The same on a stage of its own kind.
+    /// The same on a given stage.
     pub(crate) fn on(stage: Stage) -> Self {
         let canary = Canary::new();
         let secret = format!("secret = {}\n", canary.value());
@@ -84,7 +84,8 @@ impl Target {
         })
     }
 
-    /// One round in which maker, gate and checker each try what the catalogue has under a number; all of it must be held.
+    /// Runs one round in which maker, gate and checker each try the catalogue's attacks of a number; all attacks must
+    /// fail.
     #[track_caller]
     pub(crate) fn holds(self, number: u32) {
         let gate = format!("{{ name: attack, run: [python3, attack.py, \"{number}\"] }}");
@@ -93,12 +94,12 @@ impl Target {
         let round = target.stage.script(&format!("@ maker\n{FIX}{attack}\n@ checker\n{attack}\n{PASS_STEPS}\n"));
         let told = told(&target.stage.state());
         assert_eq!(round.json["outcome"], "shipped", "{}\n{}", broken(&told), round.story());
-        // Maker and checker in their transcripts; the gate's exit code has spoken already.
+        // Maker and checker report in their transcripts; the gate has reported by its exit code.
         assert_eq!(held(&told), 2, "every role tried and was held:\n{told}");
         let _ = target.examine(round).ships();
     }
 
-    /// One honest round of a loop whose other programs attack; each fails its round when something got through.
+    /// Runs one honest round of a loop whose other programs attack; each fails its round if an attack succeeded.
     #[track_caller]
     pub(crate) fn everywhere(self, front: &str) {
         let target = Self { stage: self.stage.with(front), ..self };
@@ -107,7 +108,7 @@ impl Target {
         let _ = target.examine(round).ships();
     }
 
-    /// What no round may do to the user's world, whatever it delivered.
+    /// Checks what no round may do to the user's files, whatever it delivered.
     #[track_caller]
     pub(crate) fn examine(&self, round: Round) -> Round {
         self.wires.assert_untouched();
@@ -123,7 +124,7 @@ impl Target {
     }
 }
 
-/// A step that tries, and ends its role at once when something got through.
+/// A step that attacks, and ends its role at once if an attack succeeded.
 pub(crate) fn attack(number: u32) -> String {
     format!("run sh -c \"python3 attack.py {number} || kill -9 $PPID\"")
 }
@@ -133,18 +134,18 @@ fn plant(path: &Path, text: &str) {
     fs::write(path, text).expect("a file can be written");
 }
 
-/// Everything that roles said and gates printed.
+/// The transcripts of roles and the output of gates.
 pub(crate) fn told(state: &Path) -> String {
     let kept = ["transcripts", "evidence"].iter().flat_map(|name| files(&state.join(name)));
     kept.map(|file| String::from_utf8_lossy(&fs::read(file).unwrap_or_default()).into_owned() + "\n").collect()
 }
 
-/// What got through.
+/// The successful attacks.
 fn broken(told: &str) -> String {
     told.lines().filter(|line| line.contains("BROKE")).map(|line| format!("{line}\n")).collect()
 }
 
-/// How many attackers said that every attempt was held, in transcripts alone.
+/// The number of attackers that reported in transcripts that every attack failed.
 fn held(told: &str) -> usize {
     let counts = |line: &&str| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -154,7 +155,7 @@ fn held(told: &str) -> usize {
 }
 
 #[test]
-fn attacks_get_through_where_nothing_holds_them() {
+fn attacks_succeed_without_a_sandbox() {
     let target = Target::new();
     target.stage.commit("@ maker\nsay nothing\n");
     let python = |number: u32| {

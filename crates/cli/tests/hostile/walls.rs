@@ -1,4 +1,4 @@
-//! Walls: every role tries the same, in the real sandbox, and none of it gets through (families E, G, H).
+//! Isolation: every role tries the same attacks in the real sandbox, and none of them succeeds (families E, G, H).
 
 use crate::target::Target;
 
@@ -33,7 +33,7 @@ fn h115_no_role_sees_other_processes() {
 }
 
 #[test]
-fn h116_no_role_gets_rights_or_opens_doors_of_the_kernel() {
+fn h116_no_role_gains_privileges_or_reaches_kernel_interfaces() {
     Target::new().holds(116);
 }
 
@@ -72,7 +72,7 @@ fn h046_descriptors_have_a_ceiling() {
     Target::new().holds(46);
 }
 
-/// Probe, preparation and held-out checks are starts like any other.
+/// The sandbox also holds for probe, preparation and held-out checks.
 #[test]
 fn h122_no_other_start_reads_the_users_secrets() {
     let target = Target::new();

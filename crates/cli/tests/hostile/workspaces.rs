@@ -1,9 +1,9 @@
-//! Git games: only files are sealed. What a maker does to its repository, and to ours, has no effect (family D).
+//! Git: only files are sealed. A maker's changes to its repository or to the user's have no effect (family D).
 
 use crate::stage::{FIX, Stage};
 use std::path::Path;
 
-/// The fix ships as if nothing else had been done.
+/// Asserts that the fix ships as if nothing else had been done.
 #[track_caller]
 fn ships_the_fix(steps: &str) {
     let stage = Stage::new();
@@ -51,7 +51,7 @@ fn h050_a_lock_left_behind_has_no_effect() {
 }
 
 #[test]
-fn h057_a_change_hidden_from_gits_index_is_sealed_all_the_same() {
+fn h057_a_change_hidden_from_gits_index_is_sealed_anyway() {
     let steps = format!(
         "{FIX}write .git/info/exclude \"*\\n\"\ngit update-index --assume-unchanged README.md\nwrite README.md hidden\nwrite new.txt new"
     );
@@ -166,7 +166,7 @@ fn workspace_deleted_by_its_maker_ships_nothing() {
     assert!(matches!(outcome.as_deref(), Some("rejected" | "refused" | "failed")), "{}", round.story());
 }
 
-/// Root reads what others may not, so there the change ships as written; anybody else ships nothing.
+/// Root can read the file, so the change ships as written; with any other user nothing ships.
 #[test]
 fn file_without_permissions_is_shipped_as_written_or_not_at_all() {
     let stage = Stage::new();

@@ -1,23 +1,23 @@
-//! The shape of JSON documents: every path with its types, as text. Values are left out, so that a shape is the same on every
-//! machine, and a key that vanishes or changes its type is seen.
+//! The shape of JSON documents: every path with its types, as text. Values are left out, so that a shape is the same on
+//! every machine, and a missing key or a changed type is visible.
 
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
 
-/// What was seen at the paths of some documents of one kind.
+/// The observed paths of some documents of one kind.
 #[derive(Default)]
 pub(crate) struct Shape {
     /// Paths in the order in which they were first seen below their parent.
     order: Vec<String>,
     types: HashMap<String, BTreeSet<&'static str>>,
-    /// How often the object that may hold a path was there, and how often the path was.
+    /// The number of objects that may have a path, and the number of those that have it.
     held: HashMap<String, usize>,
     seen: HashMap<String, usize>,
     opaque: &'static [&'static str],
 }
 
 impl Shape {
-    /// The common shape of documents. Below the `opaque` paths nothing is looked at.
+    /// The common shape of documents. Nothing below the `opaque` paths is compared.
     pub(crate) fn of<'d>(documents: impl IntoIterator<Item = &'d Value>, opaque: &'static [&'static str]) -> Self {
         let mut shape = Self { opaque, ..Self::default() };
         for document in documents {
@@ -26,7 +26,7 @@ impl Shape {
         shape
     }
 
-    /// One line a path: `loops[].level: string | null`. A `?` stands behind a key that not every object has.
+    /// One line for each path: `loops[].level: string | null`. A `?` follows a key that not every object has.
     pub(crate) fn render(&self) -> String {
         let line = |path: &String| {
             let types: Vec<_> = self.types[path].iter().copied().collect();
@@ -59,7 +59,7 @@ impl Shape {
             Value::Array(elements) => {
                 let inner = format!("{path}[]");
                 for element in elements {
-                    // An object's keys say what its array holds; other elements need a line.
+                    // An object's keys describe its array; other elements need a line.
                     if !element.is_object() {
                         self.place(&inner, path);
                     }
@@ -70,7 +70,7 @@ impl Shape {
         }
     }
 
-    /// Puts a new path behind everything at or below the path that stands before it.
+    /// Inserts a new path after everything at or below the path before it.
     fn place(&mut self, path: &str, before: &str) {
         if self.order.iter().any(|known| known == path) {
             return;

@@ -1,4 +1,5 @@
-//! A small world in which every document has something to tell: scripted loops that ship, report, are rejected, fail and wait.
+//! A small repository in which every document has content: scripted loops that ship, report, are rejected, fail and
+//! wait.
 
 use loopwright_testkit::{TestEnv, TestRepo};
 use serde_json::Value;
@@ -45,7 +46,7 @@ verdict escalate correctness=3@item:issue-comment-7.md:1
 "#;
 
 impl World {
-    /// A repository with a wrong sum, a test that says so, and four loops.
+    /// A repository with a wrong sum, a failing test for it, and four loops.
     pub(crate) fn new() -> Self {
         let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright"));
         let repo = env.repo("repo");
@@ -55,7 +56,7 @@ impl World {
         world.add("fix", "L2", GATES, FIX);
         world.add("look", "L1", "on: { daily: \"03:00\" }", LOOK);
         world.add("slack", "L2", &format!("attempts: 1\n{GATES}"), SLACK);
-        // Without walls there are gaps to tell on every machine.
+        // Without a sandbox there are gaps to report on every machine.
         world.add("talk", "L2", "sandbox: off\noutput: [{ issue-comment: {} }]", TALK);
         world.repo.commit("first");
         world
@@ -75,7 +76,7 @@ impl World {
         self.repo.write(".loopwright/loops/broken.md", "---\nname: broken\nintent: x\nbudjet: 1\n---\n# Maker\nx\n");
     }
 
-    /// What a command prints with `--json`: one document of the present version, and nothing else on standard output.
+    /// The output of a command with `--json`: one document of the present version, and nothing else on standard output.
     #[track_caller]
     pub(crate) fn json(&self, line: &str, code: i32) -> Value {
         let words = line.split(' ').chain(["--json"]);
@@ -84,14 +85,14 @@ impl World {
         document
     }
 
-    /// Runs a loop to this exit code and answers with its document.
+    /// Runs a loop, expects this exit code and returns its document.
     #[track_caller]
     pub(crate) fn run(&self, name: &str, code: i32) -> Value {
         self.json(&format!("run {name}"), code)
     }
 }
 
-/// The round a document is about.
+/// The round that a document describes.
 pub(crate) fn round(document: &Value) -> &str {
     document["round"].as_str().expect("a report names its round")
 }

@@ -1,4 +1,4 @@
-//! People's answers: approve, deny, silence, and ids that mean nothing.
+//! People's answers: approve, deny, no answer, and unknown ids.
 
 use super::fixture::{FIX, Place, keys};
 use loopwright_testkit::{TestEnv, user};
@@ -70,7 +70,7 @@ fn approve_takes_the_beginning_of_a_round_and_answers_as_run_does() {
 }
 
 #[test]
-fn denied_round_is_rejected_with_the_reason_and_nothing_leaves() {
+fn denied_round_is_rejected_with_the_reason_and_nothing_is_sent() {
     let place = Place::new();
     let round = place.round("fix", 10);
     let words = ["deny", &round, "--why", "not like this\u{1b}[2J"];
@@ -104,7 +104,7 @@ fn approve_after_the_question_expired_is_refused() {
 }
 
 #[test]
-fn only_named_approvers_may_approve_or_deny_and_the_environment_names_nobody() {
+fn only_named_approvers_may_approve_or_deny_and_the_environment_does_not_count() {
     let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright")).with_env("USER", "grace").with_env("LOGNAME", "grace");
     let place = Place::with_env(env);
     place.add("strict", "L2", "output: [{ pull-request: {} }]\napprovers: [grace]", FIX);
@@ -112,7 +112,10 @@ fn only_named_approvers_may_approve_or_deny_and_the_environment_names_nobody() {
     for (verb, line) in [("approve", format!("approve {round}")), ("deny", format!("deny {round} --why no"))] {
         let refused = place.run(&line).code(15);
         let text = format!("`{}` may not {verb} for loop `strict`", user::name());
-        assert!(refused.stderr().contains(&text) && refused.stderr().contains("these may: grace"), "{refused:?}");
+        assert!(
+            refused.stderr().contains(&text) && refused.stderr().contains("these people may: grace"),
+            "{refused:?}"
+        );
     }
     assert_eq!(place.run("inbox --json").json()["items"].as_array().map(Vec::len), Some(1), "it still waits");
 }
@@ -144,7 +147,7 @@ fn the_person_who_started_a_round_may_not_approve_it_where_the_loop_says_so() {
 }
 
 #[test]
-fn ids_that_nobody_knows_are_unknown_and_reasons_are_needed() {
+fn unknown_ids_are_errors_and_reasons_are_required() {
     let place = Place::new();
     for line in
         ["approve r0", "deny r0 --why no", "show nothing", "logs nothing", "why nothing", "report r0", "take r0"]

@@ -1,15 +1,15 @@
-//! A repository with scripted loops, and what every test asks of it.
+//! A repository with scripted loops, and the queries that all tests share.
 
 use loopwright_testkit::{CommandRun, TestEnv, TestRepo};
 use serde_json::Value;
 
-/// A place with one repository.
+/// A test folder with one repository.
 pub(crate) struct Place {
     pub(crate) env: TestEnv,
     pub(crate) repo: TestRepo,
 }
 
-/// A maker that repairs the sum, and a checker that has looked.
+/// A maker that fixes the sum, and a checker that passes it.
 pub(crate) const FIX: &str = r#"@ maker
 say I will fix the sign
 replace calc.sh "$1 - $2" "$1 + $2"
@@ -50,13 +50,13 @@ impl Place {
         self.env.loopwright_in(self.repo.path(), line.split(' '))
     }
 
-    /// Runs the binary for nothing but its exit code.
+    /// Runs the binary and checks only its exit code.
     #[track_caller]
     pub(crate) fn ends(&self, line: &str, code: i32) {
         drop(self.run(line).code(code));
     }
 
-    /// Runs a loop to this exit code and answers with its round.
+    /// Runs a loop, expects this exit code and returns its round.
     pub(crate) fn round(&self, name: &str, code: i32) -> String {
         let report = self.run(&format!("run {name} --json")).code(code).json();
         report["round"].as_str().expect("a report names its round").to_owned()

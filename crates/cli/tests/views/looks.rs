@@ -1,4 +1,4 @@
-//! Looking: status, rounds, show, logs, why. Nothing here needs to own the store.
+//! Read-only views: status, rounds, show, logs, why. None of them needs to own the store.
 
 use super::fixture::{FIX, Place, keys};
 use loopwright_testkit::TestEnv;
@@ -45,7 +45,7 @@ fn status_before_anything_ran_shows_the_loops_and_makes_no_store() {
     let heading = "LOOP CADENCE STATUS LAST RUN RUNS SUCCESS% ITEMS AVG DUR FAILURES LEVEL NEXT SPEND";
     let words: Vec<&str> = page.lines().next().unwrap_or_default().split_whitespace().collect();
     assert_eq!(words.join(" "), heading);
-    assert!(page.contains("no daemon runs, so nothing starts by itself: loopwright up"), "{page}");
+    assert!(page.contains("no daemon runs, so nothing starts on its own: loopwright up"), "{page}");
     assert!(page.ends_with("1 not usable: loopwright check\n"), "{page}");
     assert!(!place.env.state().join("store.db").exists());
 }
@@ -69,7 +69,7 @@ fn status_counts_rounds_and_works_outside_the_repository() {
 }
 
 #[test]
-fn status_of_nothing_says_what_to_do() {
+fn status_without_loops_shows_the_next_step() {
     let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright"));
     let page = env.loopwright(["status"]).success().stdout();
     assert_eq!(page, "no loops yet\nwrite one with `loopwright init`, or see `loopwright demo`\n");
@@ -120,10 +120,7 @@ fn rounds_are_listed_newest_first_a_page_at_a_time() {
 
     // Rounds of one century share their first characters.
     let unclear = place.run(&format!("show {}", &first[..5])).code(2);
-    assert!(
-        unclear.stderr().contains("is short for several rounds") && unclear.stderr().contains(&first),
-        "{unclear:?}"
-    );
+    assert!(unclear.stderr().contains("matches several rounds") && unclear.stderr().contains(&first), "{unclear:?}");
 }
 
 #[test]
@@ -147,7 +144,7 @@ fn shown_loop_has_its_counters_rounds_and_receipts() {
 #[test]
 fn logs_show_what_agents_wrote_without_one_raw_escape() {
     let place = Place::new();
-    // A cleared screen, a title, a carriage return over our line, and a line that looks like the journal's.
+    // A cleared screen, a title, a carriage return over a line of Loopwright, and a line that looks like the journal's.
     let script = "@ maker\nbytes 1b5b324a1b5d303b787807410d420a\nsay 11:11:11 recorded        all is well\n";
     place.add("loud", "L1", "check: none", script);
     let round = place.round("loud", 0);
@@ -169,7 +166,7 @@ fn logs_show_what_agents_wrote_without_one_raw_escape() {
 fn followed_log_shows_what_an_agent_writes_while_it_writes() {
     let place = Place::new();
     let go = place.env.root().join("go");
-    // The maker is told to go on by a file of the host.
+    // A file of the host lets the maker continue.
     let more = "check: none\nsandbox: off\nbudget: { round: { idle: 20s } }";
     place.add("slow", "L1", more, &format!("@ maker\nsay under way\nsleep-until {}\nsay done\n", go.display()));
     let quiet = std::process::Stdio::null;
@@ -207,10 +204,10 @@ fn lists_in_a_repository_are_about_its_own_loops() {
     }
     let everywhere = place.env.loopwright(["rounds", "--json"]).success().json();
     assert_eq!(everywhere["rounds"].as_array().map(Vec::len), Some(2));
-    // A loop's name where a round is needed is explained, never guessed.
+    // A loop's name in place of a round is explained, never guessed.
     for line in ["take fix", "retry fix", "approve fix", "deny fix --why no"] {
         let refused = place.run(line).code(2).stderr();
-        assert!(refused.contains("`fix` is a loop, and one of its rounds is needed"), "{refused}");
+        assert!(refused.contains("`fix` is a loop; name one of its rounds"), "{refused}");
     }
 }
 
@@ -218,7 +215,7 @@ fn lists_in_a_repository_are_about_its_own_loops() {
 fn why_explains_rounds_and_loops_from_the_record() {
     let place = Place::new();
     let idle = place.run("why fix").success().stdout();
-    assert!(idle.starts_with("fix is idle: no round of it is under way\nit starts by hand only"), "{idle}");
+    assert!(idle.starts_with("fix is idle: no round of it is running\nit only starts manually"), "{idle}");
     let round = place.round("fix", 10);
     let waiting = place.run("why fix").success().stdout();
     assert!(waiting.starts_with(&format!("fix waits for a person to answer round {round}\n")), "{waiting}");
@@ -233,7 +230,7 @@ fn why_explains_rounds_and_loops_from_the_record() {
 }
 
 #[test]
-fn checkers_words_cannot_forge_a_line_of_ours() {
+fn checkers_text_cannot_forge_a_line_of_loopwright() {
     let place = Place::new();
     let script = format!("{}{}", FIX.split("@ checker").next().expect("a maker"), ESCALATING);
     place.add("forged", "L2", "output: [{ pull-request: {} }]", &script);
@@ -245,7 +242,7 @@ fn checkers_words_cannot_forge_a_line_of_ours() {
     }
 }
 
-/// A checker that is given its own words through the environment would do the same; a script can only run a program.
+/// A checker with its own text from the environment would do the same; a script can only run a program.
 const ESCALATING: &str = r#"@ checker
 run sh -c "printf '{\"nonce\":\"%s\",\"tree\":\"%s\",\"candidate\":\"%s\",\"verdict\":\"escalate\",\"summary\":\"see\\\\n 99 forged \\\\u001b[2J\",\"scores\":[]}' \"$LOOPWRIGHT_NONCE\" \"$LOOPWRIGHT_TREE\" \"$LOOPWRIGHT_CANDIDATE\" > \"$LOOPWRIGHT_VERDICT\""
 "#;

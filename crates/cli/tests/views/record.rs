@@ -1,4 +1,4 @@
-//! The record and what is made from it: reports, the chain, branches for people, room, another try.
+//! The record and its uses: reports, the chain, branches for people, garbage collection, retries.
 
 use super::fixture::{FIX, Place, keys};
 use loopwright_testkit::repo::git;
@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 #[test]
-fn report_is_made_again_to_the_same_bytes() {
+fn report_is_regenerated_to_the_same_bytes() {
     let place = Place::new();
     place.add("notes", "L1", "check: none", "@ maker\nsay all is well\n");
     place.add("staged", "L1", "check: none", "@ maker\nstage report.md \"# It is <b>well</b>\"\n");
@@ -33,7 +33,7 @@ fn report_is_made_again_to_the_same_bytes() {
 }
 
 #[test]
-fn verify_names_a_hand_edited_event() {
+fn verify_names_a_manually_edited_event() {
     let place = Place::new();
     let round = place.round("fix", 10);
     let whole = place.run("verify --json").success().json();
@@ -49,7 +49,7 @@ fn verify_names_a_hand_edited_event() {
     assert!(page.starts_with(&format!("the record is BROKEN at event 1 of round {round}: ")), "{page}");
 }
 
-/// Edits an event behind the store's back, with the journal's own guards taken away.
+/// Edits an event without the store, after removing the journal's triggers.
 fn edit(store: &Path) {
     let sql =
         "DROP TRIGGER events_keep_update; UPDATE events SET body = replace(body, 'manual', 'mutual') WHERE seq = 1";
@@ -74,7 +74,7 @@ fn take_adds_one_branch_and_nothing_else() {
     let branch = format!("take/{round}");
     let changes = before.changes(&place.repo.tree_digest());
     let (objects, others): (Vec<_>, Vec<_>) = changes.into_iter().partition(|path| path.starts_with("+.git/objects/"));
-    // A branch has its log, which goes with it.
+    // A branch has its reflog, which is deleted with it.
     let others: Vec<_> = others.into_iter().filter(|path| !path.starts_with("+.git/logs/refs/heads/take")).collect();
     assert!(!objects.is_empty());
     assert_eq!(others, ["+.git/refs/heads/take".to_owned(), format!("+.git/refs/heads/{branch}")]);
@@ -94,7 +94,7 @@ fn take_adds_one_branch_and_nothing_else() {
 }
 
 #[test]
-fn gc_frees_ended_rounds_and_keeps_what_waits() {
+fn gc_frees_ended_rounds_and_keeps_waiting_ones() {
     let place = Place::new();
     place.add("notes", "L1", "check: none", "@ maker\nsay all is well\n");
     let waiting = place.round("fix", 10);
@@ -108,7 +108,7 @@ fn gc_frees_ended_rounds_and_keeps_what_waits() {
     let gone = removed["removed"].to_string();
     assert!(gone.contains(&ended) && !gone.contains(&waiting), "{gone}");
     assert!(!transcripts(&ended).exists() && transcripts(&waiting).exists());
-    // What is left suffices to let the candidate out, and the record is whole.
+    // The remaining files are enough to approve the candidate, and the record is complete.
     place.ends(&format!("approve {waiting}"), 0);
     place.ends(&format!("report {ended}"), 0);
     place.ends("verify", 0);

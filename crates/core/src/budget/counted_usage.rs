@@ -1,15 +1,15 @@
-//! Two counts of one start of an agent: what it told by itself, and what the answers of its models told on their way through
-//! the proxy. Which of them is charged is decided here; nothing is ever charged as nothing because somebody was silent.
+//! Two counts of one start of an agent: the agent's own report, and the proxy's count from the answers of the models.
+//! This module decides which of them is charged; missing reports never count as zero.
 
 use super::{Reservation, TOKENS_BELIEVED, Tokens};
 use crate::units::Usd;
 use serde::{Deserialize, Serialize};
 
-/// Whose count is charged.
+/// The source of the count that is charged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CountedBy {
-    /// The agent's own, or nobody's: see whether the spend is known.
+    /// The agent's own, or none: see whether the spend is known.
     #[default]
     Agent,
     /// The proxy's, from the answers of the models.
@@ -19,13 +19,13 @@ pub enum CountedBy {
 /// Both counts of one start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CountedUsage {
-    /// Whose is charged.
+    /// The source of the charged count.
     pub by: CountedBy,
-    /// What the agent told; none when it told nothing that can be believed.
+    /// The tokens that the agent reported; `None` if it reported nothing plausible.
     pub told: Option<Tokens>,
-    /// What the proxy counted; none when it saw no answer.
+    /// The tokens that the proxy counted; `None` if it saw no answer.
     pub seen: Option<Tokens>,
-    /// Answers whose use the proxy does not know: cut off, or without a word of it.
+    /// Answers of unknown cost: interrupted, or without a usage report.
     pub unclear: u32,
 }
 
@@ -45,35 +45,35 @@ impl PricedTokens {
         Reservation { tokens: self.tokens.total(), usd: self.usd }
     }
 
-    /// A count that can be true; see [`super::settle`] for what becomes of others.
+    /// Returns the count if it is plausible; see [`super::spend_from_usage`] for other counts.
     fn if_plausible(self) -> Option<Self> {
         (self.tokens.total() <= TOKENS_BELIEVED).then_some(self)
     }
 
-    /// Whether the proxy's count goes before what an agent told: it is dearer, or it is the same sum by finer kinds, as the
-    /// provider itself divides it (some agents tell all input as fresh).
+    /// Whether the proxy's count takes precedence over the agent's: it is dearer, or it is the same sum in the
+    /// provider's own division (some agents report all input as fresh).
     fn takes_precedence_over(self, told: Self) -> bool {
         let same_sum = self.tokens.total() == told.tokens.total() && self.tokens != told.tokens;
         same_sum || (self.usd, self.tokens.total()) > (told.usd, told.tokens.total())
     }
 }
 
-/// What a start is charged.
+/// The amount that a start is charged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChargeBasis {
-    /// What the agent told.
+    /// The agent's report.
     Reported,
-    /// What the proxy counted.
+    /// The proxy's count.
     Counted,
-    /// The reservation, or this where it is more: nobody knows the whole.
+    /// The reservation, or this amount if it is higher: the full usage is unknown.
     AtLeast(Reservation),
 }
 
 impl CountedUsage {
-    /// Decides between the two counts: the dearer one is charged, whole, because figures of two counts do not mix; of two equal
-    /// sums the one that the provider divided. An answer
-    /// of which nobody knows what it cost leaves the use unknown, unless the agent tells of more than the proxy saw and such
-    /// answers may have cost by their size. A count beyond belief is none, and takes nothing from the other.
+    /// Decides between the two counts. The dearer count is charged as a whole, because figures of two counts cannot be
+    /// mixed; of two equal sums, the one in the provider's own division is charged. An answer of unknown cost leaves
+    /// the usage unknown, unless the agent reports more than the proxy counted plus `guessed`, the estimate for such
+    /// answers by their size. An implausible count is ignored and does not reduce the other.
     #[must_use]
     pub fn decide(
         told: Option<PricedTokens>,
@@ -106,29 +106,29 @@ impl CountedUsage {
         (counted, charge)
     }
 
-    /// Whether there is nothing to say beside what the agent told.
+    /// Whether it adds nothing to the agent's own report.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         *self == Self::default()
     }
 
-    /// What is worth a person's eye: counts that differ, and answers that nobody counted.
+    /// A note for people: counts that differ, and answers of unknown cost.
     #[must_use]
     pub fn note(&self) -> Option<String> {
         let total = |count: Option<Tokens>| count.map(Tokens::total);
         let differs = match (total(self.told), total(self.seen)) {
-            (Some(told), Some(seen)) if told != seen => {
+            (Some(reported), Some(seen)) if reported != seen => {
                 let whose = if self.by == CountedBy::Proxy { "the proxy's" } else { "its own" };
                 Some(format!(
-                    "told of {told} tokens where the proxy counted {seen}; the dearer count is charged, {whose}"
+                    "reported {reported} tokens, but the proxy counted {seen}; the dearer count is charged, {whose}"
                 ))
             }
             _ => None,
         };
         let unclear = match self.unclear {
             0 => None,
-            1 => Some("one answer of its model did not say what it cost".to_owned()),
-            more => Some(format!("{more} answers of its model did not say what they cost")),
+            1 => Some("one answer of its model did not report its cost".to_owned()),
+            more => Some(format!("{more} answers of its model did not report their cost")),
         };
         let parts: Vec<String> = differs.into_iter().chain(unclear).collect();
         (!parts.is_empty()).then(|| parts.join("; "))
@@ -144,9 +144,9 @@ mod tests {
     }
 
     #[test]
-    fn dearer_count_is_charged_and_what_nobody_knows_is_the_reservation() {
+    fn dearer_count_is_charged_and_unknown_usage_costs_the_reservation() {
         let at_least = |tokens, usd| ChargeBasis::AtLeast(Reservation { tokens, usd: Usd(usd) });
-        // told (tokens, micros), seen, unclear answers
+        // reported (tokens, micros), seen, unclear answers
         for (told, seen, unclear, expected) in [
             (None, None, 0, at_least(0, 0)),
             (None, None, 2, at_least(0, 0)),
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn telling_a_little_more_than_was_seen_does_not_settle_what_nobody_knows() {
+    fn reporting_a_little_more_than_was_seen_does_not_cover_unknown_answers() {
         let guessed = Reservation { tokens: 100, usd: Usd(50) };
         let at_least = |tokens, usd| ChargeBasis::AtLeast(Reservation { tokens, usd: Usd(usd) });
         for (told, expected) in [
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_agent_tells_beyond_belief_does_not_hide_what_was_seen() {
+    fn implausible_report_of_an_agent_does_not_hide_what_was_seen() {
         let absurd = Some((TOKENS_BELIEVED + 1, u64::MAX));
         let decide = |told, seen| CountedUsage::decide(priced(told), priced(seen), 0, Reservation::default());
         let (counted, charge) = decide(absurd, Some((300_000, 7)));
@@ -213,8 +213,8 @@ mod tests {
         let differs = note(Some((10, 7)), Some((11, 8)), 1).expect("a note");
         assert_eq!(
             differs,
-            "told of 10 tokens where the proxy counted 11; the dearer count is charged, the proxy's; \
-             one answer of its model did not say what it cost"
+            "reported 10 tokens, but the proxy counted 11; the dearer count is charged, the proxy's; \
+             one answer of its model did not report its cost"
         );
     }
 }

@@ -1,4 +1,5 @@
-//! Scopes of spend: what a ceiling is laid on, how full it is, and how people are told. Who keeps the sums is not known here.
+//! Scopes of spend: the unit a ceiling applies to, how much of it is used, and the text for people. The sums are stored
+//! elsewhere.
 
 use super::Reservation;
 use crate::units::Usd;
@@ -7,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 worded! {
-    /// What a ceiling is laid on, from the narrowest to the widest.
+    /// The unit that a ceiling applies to, from the narrowest to the widest.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum BudgetScope {
@@ -31,7 +32,7 @@ worded! {
 }
 
 impl BudgetScope {
-    /// Whose money it is, for people.
+    /// The scope's name in messages.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -46,13 +47,13 @@ impl BudgetScope {
         }
     }
 
-    /// Whether its sum begins anew by itself, with a day or a month.
+    /// Whether its sum restarts with each day or month.
     #[must_use]
     pub fn is_periodic(self) -> bool {
         matches!(self, Self::Day | Self::RepoDay | Self::FleetDay | Self::FleetMonth)
     }
 
-    /// How a person gets more room.
+    /// How a person raises the ceiling.
     #[must_use]
     pub fn remedy(self, loop_name: &str, round: &str) -> String {
         match self {
@@ -70,7 +71,7 @@ impl BudgetScope {
     }
 }
 
-/// A ceiling in money, in tokens, in both, or none.
+/// A ceiling in money, in tokens, in both, or in neither.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct SpendAllowance {
     /// Money.
@@ -94,7 +95,7 @@ impl SpendAllowance {
         Self { usd: least(self.usd, other.usd), tokens: least(self.tokens, other.tokens) }
     }
 
-    /// The same with this much more room; what is not limited stays so.
+    /// The same with this much more; an unlimited part stays unlimited.
     #[must_use]
     pub fn raised_by(self, by: Reservation) -> Self {
         Self {
@@ -103,7 +104,7 @@ impl SpendAllowance {
         }
     }
 
-    /// What is left of it after this use; nothing is left of a ceiling that was passed.
+    /// The remainder after this use; zero for a ceiling that was exceeded.
     #[must_use]
     pub fn less(self, used: Reservation) -> Self {
         Self {
@@ -112,7 +113,7 @@ impl SpendAllowance {
         }
     }
 
-    /// Whether this use is beyond it.
+    /// Whether this use exceeds it.
     #[must_use]
     pub fn is_exceeded_by(self, used: Reservation) -> bool {
         self.usd.is_some_and(|most| used.usd > most) || self.tokens.is_some_and(|most| used.tokens > most)
@@ -137,42 +138,42 @@ impl std::fmt::Display for SpendAllowance {
     }
 }
 
-/// From this part of a day's or a month's ceiling on a round only reports.
+/// From this percentage of a day's or month's ceiling on, a round only reports.
 const SOFT_PERCENT: u128 = 80;
 
-/// A scope with its ceiling and what has gone from it.
+/// A scope with its ceiling and its use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BudgetAccount {
-    /// Whose it is.
+    /// The scope.
     pub scope: BudgetScope,
-    /// What it may come to.
+    /// The most it may cost.
     pub ceiling: SpendAllowance,
-    /// What was spent.
+    /// The amount spent.
     pub spent: Reservation,
-    /// What is held back for agents that run.
+    /// The amount reserved for running agents.
     pub reserved: Reservation,
 }
 
 impl BudgetAccount {
-    /// Spent and held back together.
+    /// Spent plus reserved.
     #[must_use]
     pub fn used(&self) -> Reservation {
         self.spent.plus(self.reserved)
     }
 
-    /// What may still be used.
+    /// The amount that may still be used.
     #[must_use]
     pub fn left(&self) -> SpendAllowance {
         self.ceiling.less(self.used())
     }
 
-    /// Whether nothing is left, of money or of tokens.
+    /// Whether no money or no tokens are left.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.reaches(100)
     }
 
-    /// Whether it is time to be careful: a day or a month of which four fifths have gone.
+    /// Whether little is left: four fifths of a day's or month's ceiling are used.
     #[must_use]
     pub fn is_low(&self) -> bool {
         self.scope.is_periodic() && self.reaches(SOFT_PERCENT)
@@ -186,7 +187,7 @@ impl BudgetAccount {
         at(used.usd.0, self.ceiling.usd.map(|usd| usd.0)) || at(used.tokens, self.ceiling.tokens)
     }
 
-    /// Whose ceiling it is, how high, and what has gone from it, in the ceiling's own units.
+    /// The scope, its ceiling, and the use in the ceiling's own units.
     #[must_use]
     pub fn describe(&self) -> String {
         let in_units = |amount: Reservation| {
@@ -218,12 +219,12 @@ mod tests {
             let day = account(BudgetScope::Day, 100, spent, reserved);
             assert_eq!((day.is_low(), day.is_full()), (low, full), "{spent} + {reserved}");
         }
-        assert!(!account(BudgetScope::Item, 100, 99, 0).is_low(), "only what begins anew by itself is spared");
+        assert!(!account(BudgetScope::Item, 100, 99, 0).is_low(), "only periodic scopes are spared");
         assert!(account(BudgetScope::FleetMonth, 0, 0, 0).is_full(), "nothing may be spent of nothing");
     }
 
     #[test]
-    fn an_account_says_whose_it_is_and_what_has_gone() {
+    fn account_describes_its_scope_and_its_use() {
         let day = account(BudgetScope::Day, 20_000_000, 15_500_000, 830_000);
         assert_eq!(day.describe(), "the loop's day may cost 20.00 USD; 15.50 USD are spent and 0.83 USD reserved");
         let remedy = BudgetScope::Day.remedy("fix", "r1");

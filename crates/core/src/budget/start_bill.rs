@@ -1,36 +1,37 @@
-//! The bill of one start of an agent: who played, and what it cost by model. The lines of a bill always add up to its sum.
+//! The bill of one start of an agent: the agent, and the cost by model. The lines of a bill always add up to its sum.
 
 use super::{CountedUsage, ModelSpend, Reservation, Spend, SpendKnown, Tokens};
 use crate::spec::Role;
 use crate::units::Usd;
 use std::collections::BTreeMap;
 
-/// What one start of an agent cost.
+/// The cost of one start of an agent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StartBill {
-    /// The role it played.
+    /// Its role.
     pub role: Role,
     /// The attempt, from 1.
     pub attempt: u32,
     /// The agent's name.
     pub agent: String,
-    /// The day that bears it, `YYYY-MM-DD`: the one on which it started. None on old records: the day of the round.
+    /// The day that the cost counts against, `YYYY-MM-DD`: the day of the start. `None` in old records: the day of the
+    /// round.
     pub day: Option<String>,
-    /// Which start it was.
+    /// The cookie of the start.
     pub cookie: String,
-    /// What was reserved for it, and is free again.
+    /// The amount that was reserved for it and is released.
     pub reserved: Reservation,
-    /// What it cost in all.
+    /// The total cost.
     pub spend: Spend,
-    /// The same by model, as far as the agent told.
+    /// The same by model, as far as the agent reported it.
     pub models: Vec<ModelSpend>,
-    /// Who counted that.
+    /// The source of these counts.
     pub counted: CountedUsage,
 }
 
 impl StartBill {
-    /// One line for each model, and one without a name for what no model was named for. Usage that was not reported, and
-    /// lines that come to more than the sum, are one line without a name: the sum is what counts.
+    /// One line for each model, and one without a name for the rest. Usage that was not reported, and lines that exceed
+    /// the sum, become one line without a name: the sum is authoritative.
     #[must_use]
     pub fn lines(&self) -> Vec<ModelSpend> {
         let mut lines: BTreeMap<&str, (Tokens, u64)> = BTreeMap::new();
@@ -91,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_add_up_to_the_sum_whatever_was_told() {
+    fn lines_add_up_to_the_sum_whatever_was_reported() {
         let line = |model: &str, input, usd| (model.to_owned(), input, usd);
         let table = [
             (bill(9, 90, SpendKnown::Yes, &[]), vec![line("", 9, 90)]),

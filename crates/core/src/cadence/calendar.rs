@@ -1,17 +1,17 @@
 //! Calendar cadences: days and times of day on the wall clock of a zone, with the rule for hours that a zone skips or
 //! repeats. Fixed hours run once, wildcard hours whenever the wall clock shows them.
 //!
-//! The search goes from one stretch of equal offset to the next and looks only at wall times inside it. Within a stretch
-//! wall clock and instants run alike, so occurrences cannot repeat or change their order, whatever a zone does.
+//! The search goes from one period of constant offset to the next and considers only wall times inside it. Within a
+//! period, wall clock and instants advance together, so occurrences cannot repeat or change their order in any zone.
 
 use super::day_times::{DAY_MINUTES, DayTimes};
 use super::days::CadenceDays;
 use super::zone::{OffsetPeriod, WallClock, clamp_to_supported};
 
 const MINUTE_MS: i64 = 60_000;
-/// No cadence that is accepted waits longer than ten years.
+/// Every accepted cadence waits at most ten years.
 pub(super) const WAIT_DAYS_MAX: i64 = 3_653;
-/// How far ahead a search looks.
+/// How far ahead a search goes.
 const HORIZON_MS: i64 = (WAIT_DAYS_MAX + 400) * DAY_MINUTES * MINUTE_MS;
 
 /// Days and times.
@@ -22,7 +22,7 @@ pub(super) struct CadenceCalendar {
     pub(super) hours: DstPolicy,
 }
 
-/// What happens in hours that a zone skips or repeats.
+/// The rule for hours that a zone skips or repeats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DstPolicy {
     /// Skipped: once, right after the gap. Repeated: once, the first time.
@@ -47,13 +47,14 @@ impl CadenceCalendar {
         windows.find_map(|window| self.shifted(&window).or_else(|| self.first_in(&window)))
     }
 
-    /// How many occurrences lie after one instant and not after another, in at most a step a day between them.
+    /// How many occurrences lie after one instant and not after another. It takes at most one step for each day between
+    /// them.
     pub(super) fn count(&self, clock: &WallClock<'_>, after_ms: i64, upto_ms: i64) -> u64 {
         let windows = Windows::new(clock, after_ms, upto_ms);
         windows.map(|window| u64::from(self.shifted(&window).is_some()) + self.count_in(&window)).sum()
     }
 
-    /// What fell into the gap before a stretch, unless the instant after the gap is an occurrence of its own.
+    /// The occurrence moved out of the gap before a period, unless the instant after the gap is an occurrence itself.
     fn shifted(&self, window: &Window) -> Option<CadenceMoment> {
         let OffsetPeriod { from_ms, offset_ms, before_ms, .. } = window.stretch;
         if self.hours == DstPolicy::Wild || !window.opens || offset_ms <= before_ms {
@@ -71,7 +72,7 @@ impl CadenceCalendar {
         Some(CadenceMoment { at_ms: minute * MINUTE_MS - window.stretch.offset_ms, shifted: false })
     }
 
-    /// The first minute of a window that counts: fixed hours were due already in the stretch before when they repeat.
+    /// The first minute of a window that counts. Fixed hours that repeat were already due in the previous period.
     fn floor(&self, window: &Window) -> i64 {
         match self.hours {
             DstPolicy::Wild => window.from,
@@ -79,7 +80,7 @@ impl CadenceCalendar {
         }
     }
 
-    /// The first minute of the wall clock from one on and before another.
+    /// The first due minute of the wall clock, from `from` on and before `to`.
     fn next_minute(&self, from: i64, to: i64) -> Option<i64> {
         let (mut day, mut minute) = (from.div_euclid(DAY_MINUTES), from.rem_euclid(DAY_MINUTES));
         let limit = to.div_euclid(DAY_MINUTES) + 1;
@@ -108,18 +109,18 @@ impl CadenceCalendar {
     }
 }
 
-/// The part of a stretch that a search looks at, in minutes of the wall clock.
+/// The part of an offset period that a search considers, in minutes of the wall clock.
 #[derive(Debug, Clone, Copy)]
 struct Window {
     stretch: OffsetPeriod,
-    /// Whether it begins with the stretch.
+    /// Whether it begins with the period.
     opens: bool,
     from: i64,
     /// The first minute after it.
     to: i64,
 }
 
-/// The windows between two instants, the first of which does not count.
+/// The windows after the first instant, up to the second.
 struct Windows<'z> {
     clock: &'z WallClock<'z>,
     next: Option<(i64, bool)>,

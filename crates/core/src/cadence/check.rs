@@ -1,5 +1,5 @@
-//! From an `on:` block to a compiled plan, with everything that is wrong on the way: what cannot be read, what is never
-//! due, what is never allowed to start.
+//! Compiles an `on:` block into a plan and collects its problems: cadences that cannot be parsed, that are never due,
+//! or that may never start.
 
 use super::calendar::{CadenceCalendar, DstPolicy, WAIT_DAYS_MAX};
 use super::day_times::DayTimes;
@@ -12,14 +12,14 @@ use crate::spec::Triggers;
 use crate::spec::problem::quoted;
 use crate::spec::reader::value::nearest;
 
-/// Nothing fires more often than this.
+/// The shortest interval.
 const EVERY_MIN_MS: i64 = 1_000;
-/// So many cadences one loop may have.
+/// The most cadences of one loop.
 const CADENCES_MAX: usize = 64;
 const DAY_MS: i64 = 86_400_000;
 const MINUTE_MS: i64 = 60_000;
 
-/// Everything wrong with the times of an `on:` block, wherever it may run later.
+/// All problems with the times of an `on:` block, on any machine.
 pub(crate) fn problems(on: &Triggers) -> Vec<CadenceProblem> {
     let mut found = Vec::new();
     read_plan(on, None, &mut found);
@@ -54,7 +54,7 @@ fn read_plan(on: &Triggers, system_zone: Option<&str>, found: &mut Vec<CadencePr
     plan
 }
 
-/// Where a cadence is written.
+/// The position of a cadence in the block.
 type Place = (&'static str, Option<usize>);
 
 fn problem(place: Place, text: String, hint: impl Into<String>) -> CadenceProblem {
@@ -66,7 +66,7 @@ fn zone(on: &Triggers, system_zone: Option<&str>, found: &mut Vec<CadenceProblem
     CadenceZone::find(name).unwrap_or_else(|| {
         let place = ("timezone", None);
         found.push(match on.timezone {
-            Some(_) => problem(place, format!("{} is no time zone", quoted(name)), zone_hint(name)),
+            Some(_) => problem(place, format!("{} is not a time zone", quoted(name)), zone_hint(name)),
             None => problem(
                 place,
                 format!("this machine's zone {} is not in the zone database", quoted(name)),
@@ -139,7 +139,7 @@ fn fixed(days: CadenceDays, times: Vec<u16>) -> Rule {
 
 fn daily(place: Place, text: &str) -> Result<Rule, CadenceProblem> {
     let times = parse::parse_times(text).ok_or_else(|| {
-        let text = format!("{} is no time of day", quoted(text));
+        let text = format!("{} is not a time of day", quoted(text));
         problem(place, text, "two digits each, such as `08:00` or `08:00,17:30`")
     })?;
     Ok(fixed(CadenceDays::ALL, times))
@@ -147,7 +147,7 @@ fn daily(place: Place, text: &str) -> Result<Rule, CadenceProblem> {
 
 fn weekly(place: Place, text: &str) -> Result<Rule, CadenceProblem> {
     let (days, times) = parse::parse_weekly(text).ok_or_else(|| {
-        let text = format!("{} is no weekday with a time", quoted(text));
+        let text = format!("{} is not a weekday with a time", quoted(text));
         problem(place, text, "such as `mon 09:30` or `mon,wed 09:30,17:00`")
     })?;
     Ok(fixed(CadenceDays::weekly(days), times))
@@ -157,13 +157,13 @@ fn cron(place: Place, line: &str) -> Result<Rule, CadenceProblem> {
     match parse::parse_cron(line) {
         Ok(calendar) => Ok(Rule::Calendar(Box::new(calendar))),
         Err(reason) => {
-            let text = format!("{} is no cron line: {reason}", quoted(line));
+            let text = format!("{} is not a cron line: {reason}", quoted(line));
             Err(problem(place, text, "minute, hour, day of month, month, day of week, such as `30 9 * * mon-fri`"))
         }
     }
 }
 
-/// Refuses days that do not come, or hardly ever.
+/// Refuses days that never occur, or hardly ever.
 fn never(place: &Place, cadence: &Cadence) -> Option<CadenceProblem> {
     let Rule::Calendar(calendar) = &cadence.rule else { return None };
     let days = &calendar.days;
@@ -176,7 +176,7 @@ fn never(place: &Place, cadence: &Cadence) -> Option<CadenceProblem> {
     Some(problem(*place, format!("{} {what}", quoted(&cadence.text)), hint))
 }
 
-/// Whether days come at least once a year without looking at a calendar.
+/// Whether the days certainly occur at least once a year, without consulting a calendar.
 fn is_frequent(days: &CadenceDays) -> bool {
     let every_month_has = days.dates & 0x1fff_fffe != 0;
     match days.join {
@@ -192,7 +192,7 @@ fn quiet(on: &Triggers, found: &mut Vec<CadenceProblem>) -> Option<QuietHours> {
     let text = on.quiet.as_deref()?;
     let quiet = parse::parse_quiet_hours(text);
     if quiet.is_none() {
-        let what = format!("{} is no range of hours", quoted(text));
+        let what = format!("{} is not a range of hours", quoted(text));
         found.push(problem(("quiet", None), what, "such as `22:00-06:00`"));
     }
     quiet
@@ -216,7 +216,7 @@ fn silenced(
     })
 }
 
-/// Whether a grid of instants falls into the quiet hours at every offset that the zone has in our time.
+/// Whether all instants of an interval fall into the quiet hours at every offset that the zone currently uses.
 fn grid_is_silent(ms: i64, quiet: QuietHours, zone: &CadenceZone) -> bool {
     let step = greatest_common_divisor(ms, DAY_MS);
     if step < MINUTE_MS {
@@ -239,7 +239,7 @@ fn bounds(on: &Triggers, zone: &CadenceZone, found: &mut Vec<CadenceProblem>) ->
             (Some(at), DayEdge::First) => after_ms = after_ms.max(super::clamp_to_supported(at) - 1),
             (Some(at), DayEdge::Last) => until_ms = until_ms.min(at),
             (None, _) => {
-                let what = format!("{} is no moment", quoted(text));
+                let what = format!("{} is not a moment", quoted(text));
                 found.push(problem((key, None), what, "such as `2026-01-31` or `2026-01-31T08:00:00Z`"));
             }
         }

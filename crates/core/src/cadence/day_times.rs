@@ -13,7 +13,7 @@ pub(super) enum DayTimes {
 }
 
 impl DayTimes {
-    /// From a list in any order.
+    /// Sorts a list in any order.
     pub(super) fn listed(mut minutes: Vec<u16>) -> Self {
         minutes.sort_unstable();
         minutes.dedup();
@@ -31,7 +31,7 @@ impl DayTimes {
         }
     }
 
-    /// How many lie before a minute of the day.
+    /// How many are before a minute of the day.
     pub(super) fn before(&self, minute: i64) -> u64 {
         match self {
             Self::Listed(list) => list.partition_point(|at| i64::from(*at) < minute) as u64,

@@ -1,7 +1,6 @@
-//! Which days a calendar cadence names, and the little calendar arithmetic that it takes. No zones: a day here is a page of
-//! a calendar.
+//! The days of a calendar cadence, and the calendar arithmetic it needs. No zones: a day here is a calendar date.
 
-/// A page of the calendar, counted from 1970-01-01.
+/// A calendar date, counted in days from 1970-01-01.
 pub(super) type DayNumber = i64;
 
 /// Days of the month, months and weekdays of a cadence. The fields mean what croner's mean.
@@ -21,11 +20,11 @@ pub(super) struct CadenceDays {
     pub(super) nth: [u8; 5],
     /// The last of a weekday in its month (`friL`).
     pub(super) weekday_last: u8,
-    /// How the two ways of naming a day go together.
+    /// How days of the month and weekdays combine.
     pub(super) join: DayJoin,
 }
 
-/// Whether the last day of the month is meant.
+/// Whether the last day of the month is named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MonthEnd {
     No,
@@ -33,7 +32,7 @@ pub(super) enum MonthEnd {
     WorkingDay,
 }
 
-/// How days of the month and weekdays go together.
+/// How days of the month and weekdays combine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DayJoin {
     /// Neither is named.
@@ -81,13 +80,13 @@ impl CadenceDays {
         None
     }
 
-    /// Whether the day is meant.
+    /// Whether the cadence names this day.
     pub(super) fn has(&self, day: DayNumber) -> bool {
         let date = Date::of(day);
         self.months & (1 << date.month) != 0 && self.matches(date)
     }
 
-    /// Whether the day is meant, given that its month is.
+    /// Whether the cadence names this day, given that it names its month.
     fn matches(&self, date: Date) -> bool {
         match self.join {
             DayJoin::Any => true,
@@ -105,7 +104,7 @@ impl CadenceDays {
             MonthEnd::WorkingDay => date.day == working_day(date.length, date),
         };
         let near = |day: u32| self.nearest & (1 << day) != 0 && working_day(day, date) == date.day;
-        // Nothing moves further than two days.
+        // No day moves further than two days.
         let moved = || (date.day.saturating_sub(2).max(1)..=(date.day + 2).min(date.length)).any(near);
         last || self.dates & (1 << date.day) != 0 || (self.nearest != 0 && moved())
     }
@@ -117,8 +116,8 @@ impl CadenceDays {
         (self.weekdays | nth | last) & bit != 0
     }
 
-    /// The longest wait between two matching days within the years that a schedule is checked for, in days; `None` when
-    /// there is a longer one than `most`, or no day at all.
+    /// The longest wait between two matching days within the years that a schedule is checked for, in days; `None` if
+    /// it exceeds `most`, or if no day matches.
     pub(super) fn longest_wait(&self, most: i64) -> Option<i64> {
         let (mut day, end, mut longest) = (FIRST_YEAR, LAST_YEAR, 0);
         while day < end {
@@ -130,7 +129,7 @@ impl CadenceDays {
     }
 }
 
-/// 1970-01-01 and 2101-01-01: every cycle of leap years and weekdays that anybody will live to see.
+/// 1970-01-01 and 2101-01-01: this range covers every combination of leap years and weekdays in practical use.
 const FIRST_YEAR: DayNumber = 0;
 const LAST_YEAR: DayNumber = 47_847;
 
@@ -146,7 +145,7 @@ fn working_day(day: u32, date: Date) -> u32 {
     }
 }
 
-/// A day by its place in month and week.
+/// A day by its position in month and week.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Date {
     month: u32,
@@ -158,7 +157,7 @@ struct Date {
 }
 
 impl Date {
-    /// The proleptic Gregorian calendar, by the well-known arithmetic on eras of 400 years that begin in March.
+    /// The proleptic Gregorian calendar, by the usual arithmetic on eras of 400 years that begin in March.
     fn of(day: DayNumber) -> Self {
         let shifted = day + 719_468;
         let era = shifted.div_euclid(146_097);
@@ -192,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_calendar_agrees_with_the_zone_librarys() {
+    fn calendar_agrees_with_the_zone_library() {
         let mut date = jiff::civil::date(1895, 1, 1);
         let mut day = -27_393;
         while date.year() < 2105 {

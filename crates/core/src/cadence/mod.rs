@@ -1,5 +1,5 @@
 //! When a loop is due: the cadences of a loop, compiled. Pure: the current moment is always an argument, and the zone
-//! database is the bundled one. What is done about a due moment is the dispatcher's business.
+//! database is the bundled one. The dispatcher acts on due times.
 
 mod calendar;
 mod check;
@@ -32,17 +32,17 @@ pub struct DueTime {
     pub start_ms: i64,
     /// The cadence as written: `daily 02:30`.
     pub cadence: Arc<str>,
-    /// Moved out of the hour that a zone skips.
+    /// Whether it was moved out of an hour that the zone skips.
     pub shifted: bool,
 }
 
-/// The dues between two moments: the last few, and what came before them as a number.
+/// The due times between two moments: the last few, and the number of earlier ones.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DueRange {
     /// The last ones, in order.
     pub kept: Vec<DueTime>,
-    /// How many came before. Exact for a loop with one cadence; with several it is exact up to 4,096 and the count of the
-    /// busiest cadence beyond that. Nothing more than 110 years back is counted.
+    /// How many came before. Exact for a loop with one cadence. For several cadences it is exact up to 4,096, and
+    /// beyond that the count of the most frequent one. Due times more than 110 years back are not counted.
     pub earlier: u64,
     /// The first of those.
     pub earlier_from_ms: Option<i64>,
@@ -54,13 +54,13 @@ pub struct DueRange {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct CadenceProblem {
-    /// What is wrong.
+    /// The problem.
     pub text: String,
-    /// What to write instead.
+    /// The suggested fix.
     pub hint: String,
     /// The key of the `on:` block.
     pub key: &'static str,
-    /// Which value of its list.
+    /// The index of the value in its list.
     pub index: Option<usize>,
 }
 
@@ -109,7 +109,8 @@ impl Rule {
 }
 
 impl Plan {
-    /// Several cadences at one instant are one due, named after the first that has it as its own.
+    /// Several cadences at one instant are one due time, named after the first cadence that is due there without a
+    /// shift.
     fn due(&self, moment: CadenceMoment, cadence: &Cadence) -> DueTime {
         let CadenceMoment { at_ms, shifted } = moment;
         DueTime { at_ms, start_ms: at_ms + self.jitter_ms, cadence: Arc::clone(&cadence.text), shifted }
@@ -117,11 +118,11 @@ impl Plan {
 }
 
 impl LoopSchedule {
-    /// Compiles the times of an `on:` block. The key (`repo/loop`) seeds the jitter; the system's zone counts when the
+    /// Compiles the times of an `on:` block. The key (`repo/loop`) seeds the jitter; the system's zone applies if the
     /// block names none.
     ///
     /// # Errors
-    /// The first problem, as `check` would tell it.
+    /// The first problem that `check` would report.
     pub fn of(on: &Triggers, key: &str, system_zone: &str) -> Result<Self, CadenceProblem> {
         check::compile(on, key, system_zone).map(|plan| Self(Arc::new(plan)))
     }
@@ -132,7 +133,7 @@ impl LoopSchedule {
         !self.0.cadences.is_empty()
     }
 
-    /// The first due strictly after a moment, by its nominal moment.
+    /// The first due time strictly after a moment, by its nominal moment.
     #[must_use]
     pub fn next_after(&self, after_ms: i64) -> Option<DueTime> {
         let plan = &*self.0;
@@ -150,8 +151,8 @@ impl LoopSchedule {
         Some(plan.due(moment, cadence))
     }
 
-    /// The dues after one moment that may start until another: the last `keep` of them, and how many came before. Costs no
-    /// more than about a step a day between the two, however often the loop is due.
+    /// The due times after one moment that may start until another: the last `keep` of them, and how many came before.
+    /// It takes about one step for each day between the two, however often the loop is due.
     #[must_use]
     pub fn between(&self, after_ms: i64, upto_ms: i64, keep: usize) -> DueRange {
         let upto_ms = clamp_to_supported(upto_ms.saturating_sub(self.0.jitter_ms)).min(self.0.until_ms);
@@ -169,7 +170,7 @@ impl LoopSchedule {
         }
     }
 
-    /// How many dues lie after one moment and not after another, as exactly as [`DueRange::earlier`].
+    /// How many due times lie after one moment and not after another, as exactly as [`DueRange::earlier`].
     #[must_use]
     pub fn count_between(&self, after_ms: i64, upto_ms: i64) -> u64 {
         let upto_ms = clamp_to_supported(upto_ms).min(self.0.until_ms);
@@ -177,13 +178,13 @@ impl LoopSchedule {
         if after_ms < upto_ms { self.count(after_ms, upto_ms) } else { 0 }
     }
 
-    /// Inside quiet hours: when they end.
+    /// The end of the quiet hours, if the moment is inside them.
     #[must_use]
     pub fn quiet_until(&self, at_ms: i64) -> Option<i64> {
         self.0.quiet.and_then(|quiet| quiet.until(&self.0.zone, at_ms))
     }
 
-    /// Changes when the cadence is edited: its texts, its zone, its bounds. Jitter and quiet hours are no part of it,
+    /// Changes when the cadence is edited: its texts, its zone, its bounds. Jitter and quiet hours are not included,
     /// because they change no occurrence.
     #[must_use]
     pub fn fingerprint(&self) -> &str {
@@ -199,13 +200,13 @@ impl LoopSchedule {
         self.0.cadences.iter().map(|cadence| &*cadence.text).collect::<Vec<_>>().join(", ")
     }
 
-    /// The zone whose wall clock counts, by its name.
+    /// The name of the zone whose wall clock applies.
     #[must_use]
     pub fn zone(&self) -> &str {
         self.0.zone.name()
     }
 
-    /// The coming dues, in order and without end (except where the cadence ends).
+    /// The future due times, in order; endless unless the cadence ends.
     pub fn coming(&self, after_ms: i64) -> impl Iterator<Item = DueTime> + '_ {
         self.walk(after_ms)
     }
@@ -217,7 +218,7 @@ impl LoopSchedule {
         Walk { plan: &self.0, clock, heads }
     }
 
-    /// The last `most` dues in a range. The range is narrowed by counting, which is cheap, before anything is listed.
+    /// The last `most` due times in a range. The range is first narrowed by counting, which is cheap.
     fn last(&self, after_ms: i64, upto_ms: i64, most: usize) -> Vec<DueTime> {
         let mut wanted = most as u64;
         loop {
@@ -227,12 +228,12 @@ impl LoopSchedule {
                 found.drain(..found.len().saturating_sub(most));
                 return found;
             }
-            // Several cadences fell on the same moments: look further back.
+            // Several cadences had the same due times: search further back.
             wanted = wanted.saturating_mul(2);
         }
     }
 
-    /// A start such that the range holds at least `wanted` occurrences, counted a cadence at a time, and few more.
+    /// A start so that the range holds at least `wanted` occurrences, counted for each cadence, and few more.
     fn narrow(&self, after_ms: i64, upto_ms: i64, wanted: u64) -> i64 {
         let (mut enough, mut short) = (after_ms, upto_ms);
         if self.sum(enough, upto_ms) <= wanted {
@@ -254,7 +255,7 @@ impl LoopSchedule {
         self.0.cadences.iter().map(move |cadence| cadence.rule.count(&clock, after_ms, upto_ms))
     }
 
-    /// How many dues lie in a range, as [`DueRange::earlier`] says.
+    /// How many due times lie in a range, as exactly as [`DueRange::earlier`].
     fn count(&self, after_ms: i64, upto_ms: i64) -> u64 {
         if self.0.cadences.len() > 1 && self.sum(after_ms, upto_ms) <= LISTED_MAX {
             return self.walk(after_ms).take_while(|due| due.at_ms <= upto_ms).count() as u64;
@@ -263,12 +264,12 @@ impl LoopSchedule {
     }
 }
 
-/// Dues further back than this are not counted.
+/// Due times further back than this are not counted.
 const COUNTED_MS: i64 = 110 * 366 * 86_400_000;
-/// So many occurrences of several cadences are listed to find those that fall together.
+/// Up to this many occurrences of several cadences are listed, to find those at the same instant.
 const LISTED_MAX: u64 = 4_096;
 
-/// The dues of a plan in order: the next moment of each cadence, of which the earliest goes first.
+/// The due times of a plan in order, merged from the next moment of each cadence.
 struct Walk<'p> {
     plan: &'p Plan,
     clock: WallClock<'p>,

@@ -1,5 +1,5 @@
-//! The grammar of times: times of day, weekdays, cron lines, quiet hours, moments. Text in, compiled cadence out; what
-//! makes no sense comes back as a problem with a suggestion.
+//! The grammar of times: times of day, weekdays, cron lines, quiet hours, moments. It turns text into compiled cadences
+//! and reports invalid text with a suggestion.
 
 use super::calendar::{CadenceCalendar, DstPolicy};
 use super::day_times::DayTimes;
@@ -9,7 +9,7 @@ use super::zone::CadenceZone;
 use crate::spec::problem::quoted;
 use croner::CronComponent;
 
-/// The longest text of a cadence; a longer one is no cadence.
+/// The longest text of a cadence; longer text is refused.
 const TEXT_MAX: usize = 256;
 
 const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
@@ -66,21 +66,21 @@ pub(crate) fn weekday_name(day: usize) -> &'static str {
     WEEKDAYS[day % 7]
 }
 
-/// `22:00-06:00`; a range that is empty or the whole day is none.
+/// Parses `22:00-06:00`; an empty range or a whole day is refused.
 pub(super) fn parse_quiet_hours(text: &str) -> Option<QuietHours> {
     let (from, to) = text.split_once('-')?;
     let (from, to) = (parse_time(from.trim())?, parse_time(to.trim())?);
     (from != to).then_some(QuietHours { from, to })
 }
 
-/// Which end of a day is meant where only a day is written.
+/// The end of a day that a date without a time stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DayEdge {
     First,
     Last,
 }
 
-/// A moment as RFC 3339 writes it, a wall time of the zone, or a day there.
+/// Parses an RFC 3339 moment, a wall time in the zone, or a date in the zone.
 pub(super) fn parse_moment(text: &str, zone: &CadenceZone, edge: DayEdge) -> Option<i64> {
     if let Ok(at) = text.parse::<jiff::Timestamp>() {
         return Some(at.as_millisecond());
@@ -93,7 +93,7 @@ pub(super) fn parse_moment(text: &str, zone: &CadenceZone, edge: DayEdge) -> Opt
     }
 }
 
-/// A five-field cron line, or one of the nicknames that stand for one.
+/// Parses a five-field cron line, or a nickname for one.
 pub(super) fn parse_cron(line: &str) -> Result<CadenceCalendar, String> {
     let line = line.trim();
     let line = NICKNAMES.iter().find(|(name, _)| line.eq_ignore_ascii_case(name)).map_or(line, |(_, line)| line);
@@ -171,7 +171,7 @@ fn bits(field: &CronComponent, bit: u8) -> u64 {
     field.get_set_values(bit).into_iter().fold(0, |all, value| all | 1 << value)
 }
 
-/// What a field takes besides numbers, names, ranges and steps.
+/// The syntax that a field accepts besides numbers, names, ranges and steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Extra {
     None,
@@ -182,7 +182,7 @@ enum Extra {
 }
 
 impl Extra {
-    /// croner's name for it.
+    /// The name that croner uses.
     const fn features(self) -> u8 {
         match self {
             Self::None => 0,
@@ -192,7 +192,7 @@ impl Extra {
     }
 }
 
-/// A field of a cron line: its name, its range, and what it takes besides numbers.
+/// A field of a cron line: its name, its range, and its further syntax.
 struct CronField {
     name: &'static str,
     least: u16,
@@ -209,7 +209,7 @@ const WEEKDAY: CronField =
     CronField { name: "day of week", least: 0, most: 7, extra: Extra::Weekday, words: &WEEKDAYS };
 
 impl CronField {
-    /// Names become numbers here and only where they belong; the rest of the field's grammar is croner's.
+    /// Names become numbers here, only in the fields where they belong; croner parses the rest of a field.
     fn read(&self, text: &str) -> Result<CronComponent, String> {
         let mut field = CronComponent::new(self.least, self.most, self.extra.features(), 0);
         let parts: Option<Vec<String>> = text.split(',').map(|part| self.numbered(part)).collect();
@@ -217,7 +217,8 @@ impl CronField {
         if read { Ok(field) } else { Err(self.problem(text)) }
     }
 
-    /// A part of a list with numbers for names. `None` for what croner would take but nobody can mean.
+    /// Replaces names with numbers in a part of a list. `None` for text that croner would accept but that has no
+    /// sensible meaning.
     fn numbered(&self, part: &str) -> Option<String> {
         let has_any = !matches!(self.extra, Extra::None);
         match part.split_once('/') {
@@ -241,7 +242,7 @@ impl CronField {
         Some(format!("{}-{}", self.end(from, Extra::None, 0)?, self.end(to, extra, 1)?))
     }
 
-    /// One end of a range: a number or a name, with what may stand behind it.
+    /// One end of a range: a number or a name, with an optional suffix.
     fn end(&self, text: &str, extra: Extra, at: usize) -> Option<String> {
         let named =
             self.words.iter().position(|word| text.get(..3).is_some_and(|name| name.eq_ignore_ascii_case(word)));

@@ -5,7 +5,7 @@ use super::zone::{CadenceZone, clamp_to_supported};
 
 const MINUTE_MS: i64 = 60_000;
 
-/// Minutes of the day, from one up to another.
+/// A range of minutes of the day; the end is not included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct QuietHours {
     pub(super) from: u16,
@@ -23,7 +23,8 @@ impl QuietHours {
     pub(super) fn until(self, zone: &CadenceZone, at_ms: i64) -> Option<i64> {
         let started = clamp_to_supported(at_ms);
         let mut at = started;
-        // A change of the offset may lead out of the quiet hours or back into them; more than a few in a row do not exist.
+        // A change of the offset may leave the quiet hours or enter them again; at most a few changes follow each
+        // other.
         for _ in 0..8 {
             let stretch = zone.offset_period(at);
             let minute = (at + stretch.offset_ms).div_euclid(MINUTE_MS);

@@ -1,4 +1,4 @@
-//! What schedules say, as tables and as properties.
+//! Tests of schedules, as tables and as properties.
 
 mod between;
 mod dst;
@@ -11,7 +11,7 @@ use super::*;
 use crate::level::LoopLevel;
 use crate::spec::LoopSpec;
 
-/// The triggers of cadence strings, in a zone.
+/// The triggers for cadence strings in a zone.
 fn triggers(cadences: &[&str], zone: &str) -> Triggers {
     let spec = LoopSpec::new("a-loop", "Say when.", LoopLevel::L1Report);
     let mut spec = cadences.iter().fold(spec, |mut spec, cadence| {
@@ -42,7 +42,7 @@ fn wall(at_ms: i64, zone: &str) -> String {
     at.strftime("%Y-%m-%d %a %H:%M:%S %:z").to_string()
 }
 
-/// The first dues after a moment, one a line.
+/// The first due times after a moment, one on each line.
 fn listed(schedule: &LoopSchedule, after: &str, count: usize) -> String {
     let line = |due: DueTime| {
         let mark = if due.shifted { " shifted" } else { "" };

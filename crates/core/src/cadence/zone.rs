@@ -1,11 +1,12 @@
-//! Zones: the bundled database by name, and the stretches of time between two changes of a zone's offset. Which database
-//! the machine has is of no interest here, so that a loop file means the same everywhere and `check` needs no machine.
+//! Zones: the bundled database by name, and the periods between two changes of a zone's offset. The machine's own
+//! database is not used, so a loop file means the same everywhere and `check` does not depend on the machine.
 
 use jiff::Timestamp;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use std::cell::Cell;
 
-/// Nothing before 1900 or from the year 3000 on is ever due; inputs are held to that, so that no sum here can overflow.
+/// Nothing before 1900 or from the year 3000 on is ever due; inputs are clamped to that range, so that no sum here
+/// overflows.
 pub(super) const FLOOR_MS: i64 = -2_208_988_800_000;
 pub(super) const CEILING_MS: i64 = 32_503_680_000_000;
 
@@ -16,24 +17,24 @@ const YEAR_2040_MS: i64 = 2_208_988_800_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CadenceZone(TimeZone);
 
-/// How far back a stretch is known.
+/// How far before the queried instant a period is known.
 const LOOK_BACK_MS: i64 = 2 * 86_400_000;
 
-/// A stretch of time in which a zone's offset from UTC stays the same.
+/// A period in which a zone's offset from UTC stays the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct OffsetPeriod {
-    /// Its first instant, or one two days before the instant that was asked about.
+    /// Its first instant, or the instant two days before the queried one.
     pub(super) from_ms: i64,
     /// The first instant after it.
     pub(super) to_ms: i64,
-    /// What the wall clock is ahead of UTC.
+    /// How far the wall clock is ahead of UTC.
     pub(super) offset_ms: i64,
-    /// The same in the stretch before.
+    /// The same in the previous period.
     pub(super) before_ms: i64,
 }
 
 impl CadenceZone {
-    /// Looks a zone up; upper and lower case do not matter.
+    /// Finds a zone by name, ignoring case.
     pub(super) fn find(name: &str) -> Option<Self> {
         let name = if name == "Z" { "UTC" } else { name };
         let zone = TimeZoneDatabase::bundled().get(name).ok()?;
@@ -50,9 +51,9 @@ impl CadenceZone {
         self.0.iana_name().unwrap_or("UTC")
     }
 
-    /// The stretch around an instant. Only forward from two days ago: that is further back than any wall clock was ever
-    /// turned, and the library's way backward can invent a change where the rule for the future begins (it does so for
-    /// `America/Ciudad_Juarez` in November 2022).
+    /// The period around an instant. The search only goes forward from two days earlier: no wall clock was ever turned
+    /// back further, and the library's backward search can invent a change where the rule for the future begins (it
+    /// does so for `America/Ciudad_Juarez` in November 2022).
     pub(super) fn offset_period(&self, at_ms: i64) -> OffsetPeriod {
         let mut from_ms = (at_ms - LOOK_BACK_MS).max(FLOOR_MS);
         let mut before_ms = self.offset_ms(from_ms);
@@ -67,7 +68,7 @@ impl CadenceZone {
         OffsetPeriod { from_ms, to_ms: CEILING_MS, offset_ms, before_ms }
     }
 
-    /// The offsets in use in our time.
+    /// The offsets in current use.
     pub(super) fn offsets_ms(&self) -> Vec<i64> {
         let (mut at, mut found) = (YEAR_2020_MS, Vec::new());
         while at < YEAR_2040_MS {
@@ -97,8 +98,8 @@ impl CadenceZone {
     }
 }
 
-/// The wall clock of a zone during one search: it remembers the stretch it stood in, because the next question is mostly
-/// about the same one.
+/// The wall clock of a zone during one search. It caches the last period, because the next query is mostly about the
+/// same one.
 pub(super) struct WallClock<'z> {
     zone: &'z CadenceZone,
     last: Cell<Option<OffsetPeriod>>,
@@ -109,7 +110,7 @@ impl<'z> WallClock<'z> {
         Self { zone, last: Cell::new(None) }
     }
 
-    /// The stretch around an instant.
+    /// The period around an instant.
     pub(super) fn offset_period(&self, at_ms: i64) -> OffsetPeriod {
         let known = self.last.get().filter(|stretch| (stretch.from_ms..stretch.to_ms).contains(&at_ms));
         known.unwrap_or_else(|| {
@@ -124,7 +125,7 @@ fn timestamp(at_ms: i64) -> Timestamp {
     Timestamp::from_millisecond(at_ms).expect("instants are held between the years 1900 and 3000")
 }
 
-/// An instant within the years in which anything can be due.
+/// Clamps an instant to the years in which anything can be due.
 pub(super) fn clamp_to_supported(at_ms: i64) -> i64 {
     at_ms.clamp(FLOOR_MS, CEILING_MS)
 }

@@ -1,16 +1,16 @@
-//! What a daemon looks after: repositories, with all their loops or some, and how many rounds run at once.
+//! The repositories that a daemon manages, with all or some of their loops, and the limits on concurrent rounds.
 
 use crate::spec::reader::value::SpecValue;
 use crate::spec::tree::YamlValue;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 
-/// A repository to look after.
+/// A repository that the daemon manages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RepoEntry {
-    /// Where it is; `~/` is the user's home.
+    /// Its path; `~/` is the user's home.
     pub path: String,
-    /// The loops that start by themselves; all when none is named.
+    /// The loops that start by themselves; all if empty.
     pub loops: Vec<String>,
 }
 
@@ -28,7 +28,7 @@ impl Serialize for RepoEntry {
     }
 }
 
-/// How many rounds may run at once; what is not said is the daemon's to choose.
+/// How many rounds may run at once; the daemon has defaults for missing values.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct ConcurrencyConfig {
     /// In all.
@@ -37,7 +37,7 @@ pub struct ConcurrencyConfig {
     /// Of one repository.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repo: Option<u32>,
-    /// With one agent, by its word.
+    /// With one agent, by its name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub agents: BTreeMap<String, u32>,
 }

@@ -1,5 +1,5 @@
-//! Model providers and logins as the user's own configuration names them: where a provider is, and where its key is found.
-//! Never a key itself, and nothing here reads one.
+//! Model providers and logins in the user's own configuration: a provider's address, and the location of its key. This
+//! module never contains or reads a key.
 
 use crate::spec::AgentUse;
 use crate::spec::problem::ProblemKind;
@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 
 worded! {
-    /// Which header a provider wants its key in.
+    /// The header in which a provider expects its key.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum KeyStyle {
@@ -29,9 +29,9 @@ worded! {
 /// Where a key is found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeySource {
-    /// In the first of these variables that is set.
+    /// The first of these environment variables that is set.
     Env(Vec<String>),
-    /// In a file: absolute, or `~/…`.
+    /// A file: absolute, or `~/…`.
     File(String),
 }
 
@@ -44,17 +44,17 @@ impl std::fmt::Display for KeySource {
     }
 }
 
-/// A model provider: where it is, how it is shown a key, and where the key is found.
+/// A model provider: its address, the header for its key, and the location of the key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ProviderConfig {
-    /// The base URL that its API's paths are put behind.
+    /// The base URL; API paths are appended to it.
     pub url: String,
     /// The header for the key.
     pub style: KeyStyle,
-    /// Where the key is found.
+    /// The location of the key.
     #[serde(flatten, serialize_with = "source")]
     pub key: KeySource,
-    /// Paths below the base that agents may ask for, instead of those that model APIs usually have.
+    /// Paths below the base that agents may request, instead of the usual paths of model APIs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
 }
@@ -66,7 +66,7 @@ fn source<S: Serializer>(key: &KeySource, serializer: S) -> Result<S::Ok, S::Err
     }
 }
 
-/// The providers that need no configuration, in the order in which an agent that can use any of them takes one.
+/// The providers that need no configuration, in the order in which an agent that can use any of them chooses one.
 const BUILT_IN: [(&str, &str, KeyStyle, &[&str]); 3] = [
     ("anthropic", "https://api.anthropic.com", KeyStyle::XApiKey, &["ANTHROPIC_API_KEY"]),
     ("openai", "https://api.openai.com/v1", KeyStyle::Bearer, &["OPENAI_API_KEY"]),
@@ -86,7 +86,7 @@ pub fn built_in(name: &str) -> Option<ProviderConfig> {
     Some(ProviderConfig { url: url.to_owned(), style, key, paths: Vec::new() })
 }
 
-/// The built-in providers with what the configuration says of them, then its own by name.
+/// The built-in providers with their configured changes, then the user's own by name.
 pub(super) fn effective(configured: &BTreeMap<String, ProviderConfig>) -> Vec<(String, ProviderConfig)> {
     let known = BUILT_IN.map(|(name, ..)| name);
     let own = |name: &str| configured.get(name).cloned().or_else(|| built_in(name));
@@ -129,7 +129,7 @@ fn provider(name: &str, at: &SpecValue<'_>) -> Option<ProviderConfig> {
 
 fn key(fields: &SpecFields<'_>, findings: &ProblemCollector<'_>) -> Option<KeySource> {
     if fields.get("key").is_some() {
-        secret(findings, "a key does not stand in a configuration file", "name its place: `key_env` or `key_file`");
+        secret(findings, "a key is not allowed in a configuration file", "name its place: `key_env` or `key_file`");
     }
     if fields.get("key_env").is_some()
         && let Some(file) = fields.get("key_file")
@@ -147,7 +147,7 @@ fn key(fields: &SpecFields<'_>, findings: &ProblemCollector<'_>) -> Option<KeySo
     Some(KeySource::Env(names))
 }
 
-/// A problem that is told without its line: what stands there may be a key that somebody pasted.
+/// Reports a problem without its line, because the line may contain a pasted key.
 pub(super) fn secret(findings: &ProblemCollector<'_>, what: &str, hint: &str) {
     findings.add(ProblemKind::Value, SourceSpan::default(), what.to_owned(), Some(hint.to_owned()));
 }
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn providers_are_the_built_in_ones_with_what_the_user_says_and_the_users_own() {
+    fn providers_are_the_built_in_ones_with_the_users_changes_and_the_users_own() {
         let text = "providers:\n  anthropic: { url: http://127.0.0.1:9 }\n  google: { key_file: ~/.keys/google }\n  \
             house: { url: https://models.example.org, key_env: HOUSE_KEY, style: api-key, paths: [/v1/*] }\nlogins: [codex]\n";
         let config = read_config_file("config.yaml", text.as_bytes()).expect("a good file");
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn key_that_somebody_pasted_is_refused_and_not_shown() {
+    fn pasted_key_is_refused_and_not_shown() {
         for text in [
             "providers: { anthropic: { key: sk-ant-api03-secret } }",
             "providers: { anthropic: { key_env: sk-ant-api03-secret } }",
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn provider_of_ones_own_needs_an_address_and_one_place_for_its_key() {
+    fn users_own_provider_needs_an_address_and_one_place_for_its_key() {
         let told = problems("providers: { house: { style: basic } }\nlogins: [scripted]\n");
         for part in
             ["missing key `url`", "missing key `key_env`", "`providers.house.style` wants one of", "`logins[0]` wants"]

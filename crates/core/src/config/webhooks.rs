@@ -1,5 +1,5 @@
-//! Inbound webhooks as the user's own configuration has them: where to listen, and where the secrets are. Never a secret
-//! itself, and nothing here reads one.
+//! Inbound webhooks in the user's own configuration: the address to listen on, and the locations of the secrets. This
+//! module never contains or reads a secret.
 
 use super::providers::{self, KeySource};
 use crate::spec::problem::{ProblemKind, quoted};
@@ -11,27 +11,27 @@ use std::net::SocketAddr;
 /// The `webhooks:` block.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct WebhooksConfig {
-    /// The address that deliveries come to; without one, nothing listens.
+    /// The address for deliveries; if `None`, nothing listens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub listen: Option<SocketAddr>,
-    /// Where the secret of each source is: `github`, `gitlab`, `generic.NAME`.
+    /// The location of each source's secret: `github`, `gitlab`, `generic.NAME`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub secrets: BTreeMap<String, SecretLocation>,
-    /// People whose events count although a forge does not say that they belong to a repository.
+    /// People whose events count even if the forge does not report them as members of a repository.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub trusted: Vec<String>,
-    /// Names of our own on forges; what they do makes nothing due.
+    /// Loopwright's own account names on forges; their actions trigger nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub own: Vec<String>,
 }
 
-/// Where a secret is, and while it is changed the one before.
+/// The location of a secret and, during a rotation, of the previous one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SecretLocation {
     /// The one in use.
     #[serde(flatten, serialize_with = "place")]
     pub now: KeySource,
-    /// The one before, which is good too.
+    /// The previous one, which is accepted too.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "previous")]
     pub previous: Option<KeySource>,
 }
@@ -49,13 +49,13 @@ fn previous<S: Serializer>(source: &Option<KeySource>, serializer: S) -> Result<
 }
 
 impl WebhooksConfig {
-    /// Whether nothing is said.
+    /// Whether nothing is set.
     #[must_use]
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Lays another one over this one: what it says wins, what it does not say stays.
+    /// Merges another block into this one: the values it sets take precedence, others stay.
     pub(super) fn merge(mut self, over: Self) -> Self {
         self.secrets.extend(over.secrets);
         for (mine, more) in [(&mut self.trusted, over.trusted), (&mut self.own, over.own)] {
@@ -78,7 +78,7 @@ fn address(at: &SpecValue<'_>) -> Option<SocketAddr> {
     let text = at.text()?;
     let address = text.parse().ok();
     if address.is_none() {
-        let what = format!("{} is no address with a port", quoted(&text));
+        let what = format!("{} is not an address with a port", quoted(&text));
         at.add_problem(ProblemKind::Value, what, Some("such as `127.0.0.1:8787`".to_owned()));
     }
     address
@@ -88,7 +88,7 @@ fn secrets(at: &SpecValue<'_>) -> Option<BTreeMap<String, SecretLocation>> {
     let entries = at.entries("a mapping of source to the `env` or `file` of its secret")?;
     let read = entries.into_iter().filter_map(|(entry, at)| {
         if !is_source(&entry.key) {
-            let what = format!("{} is no source of events", quoted(&entry.key));
+            let what = format!("{} is not a source of events", quoted(&entry.key));
             at.add_problem(ProblemKind::Value, what, Some("`github`, `gitlab` or `generic.NAME`".to_owned()));
         }
         let fields = at.fields(&["env", "file", "previous", "secret"])?;
@@ -101,7 +101,7 @@ fn secrets(at: &SpecValue<'_>) -> Option<BTreeMap<String, SecretLocation>> {
 fn source(fields: &SpecFields<'_>, at: &SpecValue<'_>) -> Option<KeySource> {
     if fields.get("secret").is_some() {
         let hint = "name its place: `env` or `file`";
-        providers::secret(at.findings, "a secret does not stand in a configuration file", hint);
+        providers::secret(at.findings, "a secret is not allowed in a configuration file", hint);
         return None;
     }
     match (fields.option("env", SpecValue::text), fields.option("file", SpecValue::text)) {
@@ -116,7 +116,11 @@ fn source(fields: &SpecFields<'_>, at: &SpecValue<'_>) -> Option<KeySource> {
         }
         (None, Some(path)) => Some(KeySource::File(path)),
         (Some(_), Some(_)) | (None, None) => {
-            at.add_problem(ProblemKind::Value, "a secret has one place".to_owned(), Some("`env` or `file`".to_owned()));
+            at.add_problem(
+                ProblemKind::Value,
+                "a secret needs exactly one location".to_owned(),
+                Some("`env` or `file`".to_owned()),
+            );
             None
         }
     }
@@ -133,7 +137,7 @@ mod tests {
     use crate::config::{ConfigOrigin, EffectiveConfig, read_config_file};
 
     #[test]
-    fn places_of_secrets_are_read_and_shown_and_secrets_are_not() {
+    fn locations_of_secrets_are_read_and_shown_and_secrets_are_not() {
         let text = "webhooks:\n  listen: 127.0.0.1:8787\n  trusted: [ada]\n  secrets:\n    github: { env: NEW_SECRET, previous: { env: OLD_SECRET } }\n    \
             generic.deploy: { file: ~/.deploy-secret }\n";
         let config = read_config_file("config.yaml", text.as_bytes()).expect("a good file");
@@ -144,16 +148,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_without_what_may_be_a_secret() {
+    fn problems_are_reported_without_possible_secrets() {
         let table = [
-            ("webhooks: { listen: everywhere }", "no address with a port"),
+            ("webhooks: { listen: everywhere }", "not an address with a port"),
             (
                 "webhooks: { secrets: { github: { secret: hunter2-hunter2 } } }",
-                "does not stand in a configuration file",
+                "is not allowed in a configuration file",
             ),
             ("webhooks: { secrets: { github: { env: hunter2-hunter2 } } }", "not the name of a variable"),
-            ("webhooks: { secrets: { slack: { env: A } } }", "no source of events"),
-            ("webhooks: { secrets: { github: {} } }", "has one place"),
+            ("webhooks: { secrets: { slack: { env: A } } }", "not a source of events"),
+            ("webhooks: { secrets: { github: {} } }", "needs exactly one location"),
         ];
         for (text, expected) in table {
             let told = read_config_file("config.yaml", text.as_bytes()).expect_err("a bad file").to_string();

@@ -1,4 +1,4 @@
-//! What becomes of due moments when their time has come: they wait to be started, or are skipped with a reason.
+//! Decides about occurrences that have become due: they wait to be started, or are skipped with a reason.
 
 use super::output::DispatchOutput;
 use super::receipt::{self, format_moment};
@@ -8,19 +8,19 @@ use crate::cadence::{DueRange, DueTime};
 use crate::spec::{CatchUp, Overlap};
 use std::sync::Arc;
 
-/// How many dues are looked at one by one when several have come at once.
+/// When several due times have arrived at once, the latest ones are decided one by one, at most this many.
 const LOOK_BACK: usize = 24;
 
-/// What is so around a loop when dues arrive.
+/// The state around a loop at the moment its due times arrive.
 pub(super) struct ArrivalContext<'a> {
     pub(super) now_ms: i64,
-    /// The round that runs.
+    /// The round that is running.
     pub(super) round: Option<&'a str>,
-    /// Why nothing of the loop starts at all.
+    /// Why the loop starts nothing at all.
     pub(super) closed: Option<(OccurrenceOutcome, String)>,
 }
 
-/// Takes in the dues that have come. Says whether a new one waits now.
+/// Processes the due times that have arrived. Returns whether a new one waits now.
 pub(super) fn take_due(member: &mut ScheduledLoop, around: &ArrivalContext<'_>, out: &mut DispatchOutput) -> bool {
     let keep = match member.entry.catch_up {
         CatchUp::All(most) => usize::try_from(most).unwrap_or(usize::MAX).max(LOOK_BACK),
@@ -50,13 +50,13 @@ pub(super) fn take_due(member: &mut ScheduledLoop, around: &ArrivalContext<'_>, 
     waits
 }
 
-/// Whether a later due of the same arrival waits.
+/// Whether a later due time of the same arrival waits.
 enum Waits {
     Some,
     None,
 }
 
-/// What becomes of one due; nothing when it waits to be started.
+/// The outcome of one due time; `None` if it waits to be started.
 fn decide_due(
     member: &ScheduledLoop,
     around: &ArrivalContext<'_>,
@@ -67,7 +67,10 @@ fn decide_due(
         return Some(shut.clone());
     }
     if is_late && member.entry.catch_up == CatchUp::Skip {
-        return Some((OccurrenceOutcome::Missed, "came while nobody looked (`catch_up: skip`)".to_owned()));
+        return Some((
+            OccurrenceOutcome::Missed,
+            "was due while no scheduler was running (`catch_up: skip`)".to_owned(),
+        ));
     }
     if let Some(until_ms) = member.entry.schedule.quiet_until(due.start_ms) {
         return Some((OccurrenceOutcome::Quiet, format!("inside quiet hours until {}", format_moment(until_ms))));
@@ -75,7 +78,7 @@ fn decide_due(
     held_back(member, around)
 }
 
-/// What holds back every due that comes now, whenever it was due.
+/// The reason that blocks every due time that arrives now, regardless of when it was due.
 fn held_back(member: &ScheduledLoop, around: &ArrivalContext<'_>) -> Option<(OccurrenceOutcome, String)> {
     if let Some(round) = around.round.filter(|_| member.entry.overlap == Overlap::Skip) {
         return Some((OccurrenceOutcome::Overlap, format!("round {round} was still running")));
@@ -91,7 +94,7 @@ fn held_back(member: &ScheduledLoop, around: &ArrivalContext<'_>) -> Option<(Occ
         .then(|| (OccurrenceOutcome::OpenMax, format!("{} proposals are open, at most {most} may be", member.open)))
 }
 
-/// The dues before those that are looked at one by one, as one receipt.
+/// One receipt for all due times before those that are decided one by one.
 fn earlier_receipt(
     member: &ScheduledLoop,
     around: &ArrivalContext<'_>,
@@ -104,11 +107,11 @@ fn earlier_receipt(
     let (fate, reason) = match (around.closed.clone().or_else(|| held_back(member, around)), member.entry.catch_up) {
         (Some(held), _) => held,
         (None, CatchUp::Once) if matches!(waits, Waits::Some) => {
-            (OccurrenceOutcome::Coalesced, "a later occurrence stands for it".to_owned())
+            (OccurrenceOutcome::Coalesced, "a later occurrence replaces it".to_owned())
         }
         (None, CatchUp::All(most)) => missed(&format!("more than {most} were waiting (`catch_up`)")),
-        (None, CatchUp::Skip) => missed("came while nobody looked (`catch_up: skip`)"),
-        (None, CatchUp::Once) => missed("came while nobody looked"),
+        (None, CatchUp::Skip) => missed("was due while no scheduler was running (`catch_up: skip`)"),
+        (None, CatchUp::Once) => missed("was due while no scheduler was running"),
     };
     Some(OccurrenceReceipt {
         key: member.key().clone(),

@@ -1,5 +1,5 @@
-//! What a round takes that the dispatcher did not start: as the loop says from which it was begun, loaded or not, and
-//! whatever its file says by now.
+//! The resources of a round that the dispatcher did not start. They come from the loop file as it was when the round
+//! started, even if the file has changed since or is not loaded.
 
 use super::lock::without_covered;
 use super::spec_facts::{agents, item_locks, locks, wall_ms};
@@ -7,21 +7,21 @@ use super::{ItemLocks, LoopEntry, RoundLock};
 use crate::spec::LoopSpec;
 use std::sync::Arc;
 
-/// What a round holds while it runs.
+/// The resources that a round holds while it runs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RoundClaims {
     /// The agents it starts.
     pub agents: Vec<Arc<str>>,
     /// Its locks.
     pub locks: Vec<RoundLock>,
-    /// Whether the items it is about are among them.
+    /// Whether it also locks the items it works on.
     pub item_locks: ItemLocks,
-    /// How long it may take, from which the expiry of its locks is told.
+    /// Its time limit, from which the expiry of its locks is computed.
     pub wall_ms: Option<i64>,
 }
 
 impl RoundClaims {
-    /// Of a round of a loop in a repository, whatever it is about.
+    /// The claims of a round of this loop, before its items are known.
     #[must_use]
     pub fn from_spec(spec: &LoopSpec, repo: &str) -> Self {
         Self {
@@ -32,7 +32,7 @@ impl RoundClaims {
         }
     }
 
-    /// The same for a round about some items.
+    /// The same claims for a round about these items.
     #[must_use]
     pub fn with_items(&self, repo: &str, items: &[Arc<str>]) -> Self {
         let own =
@@ -40,7 +40,7 @@ impl RoundClaims {
         Self { locks: without_covered(self.locks.iter().cloned().chain(own)), ..self.clone() }
     }
 
-    /// The first lock that another round's keeps from this one, with that of the other.
+    /// The first own lock that conflicts with a lock of another round, and that other lock.
     #[must_use]
     pub fn conflict_with<'a>(&'a self, other: &'a Self) -> Option<(&'a RoundLock, &'a RoundLock)> {
         let met = |own: &'a RoundLock| other.locks.iter().find(|lock| lock.conflicts_with(own)).map(|lock| (own, lock));

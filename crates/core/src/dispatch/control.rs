@@ -1,4 +1,4 @@
-//! What people and the outside say: signals, pause and resume, the global stop and its end, open proposals.
+//! Inputs from people and from outside: signals, pause and resume, freeze and thaw, open proposals.
 
 use super::failure;
 use super::scheduled_loop::{SIGNALS_MAX, signal_receipt};
@@ -115,9 +115,9 @@ impl Dispatcher {
         }
     }
 
-    /// Marks that lie ahead would keep the loop still until the clock gets there. What waits lies ahead too and comes
-    /// again; an occurrence that already has a receipt is not started twice, because the store knows it. A start that is
-    /// awaited brings its own mark, so that its loop comes back after it.
+    /// Marks in the future would keep the loop idle until the clock reaches them. Pending occurrences lie in the future
+    /// too and become due again; an occurrence that already has a receipt is not started twice, because the store has
+    /// the receipt. A pending start brings its own mark, so its loop is rewound after it.
     pub(super) fn accept_clock(&mut self, now_ms: i64, key: &LoopKey) {
         let is_starting = self.slots.run(key).is_some_and(ActiveRound::is_starting);
         let Some(member) = self.members.get_mut(key) else { return };
@@ -139,7 +139,7 @@ impl Dispatcher {
         }
     }
 
-    /// Loops that are not loaded stand ahead as well, and would begin there when they come.
+    /// Loops that are not loaded have marks in the future too, and would continue from there when they are loaded.
     fn rewind_unloaded(&mut self, now_ms: i64) {
         for standing in self.standings.values_mut() {
             if rewind_standing(standing, now_ms) {
@@ -149,7 +149,7 @@ impl Dispatcher {
         }
     }
 
-    /// What waits is settled when nothing of the loop starts any more; what comes after an awaited start, after it.
+    /// When the loop is closed, resolves everything that waits. While a start is pending, this waits for its answer.
     pub(super) fn resolve_if_closed(&mut self, now_ms: i64, key: &LoopKey) {
         let Some((fate, reason)) = self.closed_reason(key) else { return };
         if self.slots.run(key).is_some_and(ActiveRound::is_starting) {
@@ -160,7 +160,7 @@ impl Dispatcher {
         }
     }
 
-    /// `overlap: cancel`: what is due wants the place of what runs.
+    /// `overlap: cancel`: the occurrence that is due takes the place of the running round.
     pub(super) fn cancel_for_due(&mut self, key: &LoopKey) {
         if self.members.get(key).is_some_and(|member| member.entry.overlap == Overlap::Cancel) {
             self.cancel(key, "the loop is due again (`overlap: cancel`)".to_owned());
@@ -183,8 +183,9 @@ impl Dispatcher {
     }
 }
 
-/// Brings a standing back from moments that were none: a mark ahead, and a wait that is longer than any that begins now by
-/// itself. One that was asked for by a provider or a budget is asked for again. Says whether there was either.
+/// Rewinds a standing from moments that the clock never really reached: a mark in the future, and a wait longer than
+/// any that could begin now. If a provider or a budget asked for the wait, it asks again. Returns whether it changed
+/// anything.
 fn rewind_standing(standing: &mut LoopStanding, now_ms: i64) -> bool {
     let is_marked = standing.mark_ms > now_ms;
     let latest_ms = now_ms.saturating_add(CLOCK_TOLERANCE_MS);

@@ -1,4 +1,5 @@
-//! What the dispatcher knows of a loop and of the machine's limits, as configured. Where a loop stands is `standing`'s.
+//! A loop's configuration and the machine's limits, as the dispatcher uses them. The changing state of a loop is in
+//! `standing`.
 
 use super::lock::{ItemLocks, RoundLock};
 use crate::cadence::LoopSchedule;
@@ -18,7 +19,7 @@ pub struct LoopKey {
 }
 
 impl LoopKey {
-    /// Names a loop of a repository.
+    /// The key of a loop in a repository.
     #[must_use]
     pub fn new(repo: &str, name: &str) -> Self {
         Self { repo: repo.into(), name: name.into() }
@@ -32,8 +33,8 @@ impl PartialOrd for LoopKey {
 }
 
 impl Ord for LoopKey {
-    /// By repository, then by name. Loops of one repository mostly share its name's memory, and ten thousand of them are
-    /// compared a million times when they are read.
+    /// By repository, then by name. Loops of one repository mostly share the `Arc` of its name, and ten thousand of
+    /// them are compared a million times when they are loaded.
     fn cmp(&self, other: &Self) -> Ordering {
         let by_repo = if Arc::ptr_eq(&self.repo, &other.repo) { Ordering::Equal } else { self.repo.cmp(&other.repo) };
         by_repo.then_with(|| self.name.cmp(&other.name))
@@ -46,37 +47,37 @@ impl fmt::Display for LoopKey {
     }
 }
 
-/// A loop as its file has it now.
+/// A loop as its file defines it now.
 #[derive(Debug, Clone)]
 pub struct LoopEntry {
     /// Which loop.
     pub key: LoopKey,
     /// When it is due.
     pub schedule: LoopSchedule,
-    /// What happens when it is due while a round of it runs.
+    /// The rule for an occurrence that is due while a round of the loop runs.
     pub overlap: Overlap,
-    /// What happens to occurrences that were missed.
+    /// The rule for missed occurrences.
     pub catch_up: CatchUp,
-    /// Higher goes first.
+    /// Higher starts first.
     pub priority: i64,
     /// The agents a round starts, each counted once against its limit.
     pub agents: Vec<Arc<str>>,
     /// Locks that a round holds from its start to its end.
     pub locks: Vec<RoundLock>,
-    /// Whether it also holds a lock on the items it is about.
+    /// Whether a round also locks the items it works on.
     pub item_locks: ItemLocks,
-    /// How many items of events one round takes.
+    /// The most items of events that one round takes.
     pub batch: usize,
-    /// From so many open proposals on nothing new is started.
+    /// With this many open proposals, the loop starts nothing new.
     pub open_max: u32,
-    /// What it hears besides its cadence, in words (`push to main`), for explanations.
+    /// Its triggers besides the cadence, as text (`push to main`), for explanations.
     pub events: Vec<Arc<str>>,
-    /// How long a round may take, from which the expiry of its locks is told and a stalled round is noticed.
+    /// The time limit of a round. The expiry of its locks is computed from it, and it shows that a round has stalled.
     pub wall_ms: Option<i64>,
 }
 
 impl LoopEntry {
-    /// A loop with the defaults of the contract and no locks.
+    /// A loop with the default settings and no locks.
     #[must_use]
     pub fn new(key: LoopKey, schedule: LoopSchedule) -> Self {
         Self {
@@ -96,7 +97,7 @@ impl LoopEntry {
     }
 }
 
-/// How many rounds may run at once. A limit of nothing would stop everything in silence, so it counts as one.
+/// How many rounds may run at once. A limit of zero would silently stop everything, so it counts as one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConcurrencyLimits {
     /// In all.

@@ -1,4 +1,4 @@
-//! Why a loop is or is not running, from the same facts by which it is started.
+//! Explains why a loop is or is not running, from the same facts that decide whether it starts.
 
 use super::explanation::{LoopExplanation, ResourceHolder, SlotLimit, StartBlocker};
 use super::scheduled_loop::ScheduledLoop;
@@ -6,7 +6,7 @@ use super::slots::{ActiveRound, SlotResource, needs, needs_of_claims};
 use super::{Dispatcher, LoopKey, RoundClaims};
 use std::sync::Arc;
 
-/// How many holders of slots are named.
+/// The most holders of slots that an explanation names.
 const HOLDERS_MAX: usize = 8;
 
 impl Dispatcher {
@@ -24,19 +24,19 @@ impl Dispatcher {
         if member.is_waiting() { self.explain_waiting(member, now_ms) } else { idle(member, now_ms) }
     }
 
-    /// What a round of a loop takes by the loop's file, as far as that is loaded.
+    /// The claims of a round of this loop according to its file, as far as it is loaded.
     #[must_use]
     pub fn claims(&self, key: &LoopKey) -> RoundClaims {
         self.members.get(key).map(|member| RoundClaims::from(&member.entry)).unwrap_or_default()
     }
 
-    /// What keeps a round from being started by hand: a round of the same loop, or a lock. Limits do not.
+    /// The reason why a round cannot be started manually: a round of the same loop, or a lock. Limits do not apply.
     #[must_use]
     pub fn manual_start_blocker(&self, key: &LoopKey, claims: &RoundClaims, now_ms: i64) -> Option<LoopExplanation> {
         self.find_blocker(key, &needs_of_claims(&key.repo, claims), now_ms)
     }
 
-    /// The same for a round about some items that an earlier engine began.
+    /// The same for a round about some items that an earlier engine started.
     #[must_use]
     pub fn resume_blocker(&self, key: &LoopKey, items: &[Arc<str>], now_ms: i64) -> Option<LoopExplanation> {
         let entry = self.members.get(key).map(|member| &member.entry);
@@ -91,7 +91,7 @@ impl Dispatcher {
         waiting(StartBlocker::Nothing)
     }
 
-    /// What holds up a loop that lacks something.
+    /// The blocker of a loop that lacks this resource.
     fn blocker_for(&self, key: &LoopKey, lacking: &SlotResource) -> StartBlocker {
         let champion = self.reserved_for.as_ref().filter(|_| self.slots.available(lacking) > 0);
         if let Some(champion) = champion.filter(|_| self.is_reserved_from(key, lacking)) {
@@ -109,7 +109,7 @@ impl Dispatcher {
         StartBlocker::Slot { limit, slots: self.slots.limit(lacking), holders }
     }
 
-    /// The lock that keeps from another, by its own words.
+    /// The text of the held lock that conflicts with the lacking one.
     fn held(&self, lacking: &SlotResource) -> String {
         let held = self.slots.runs().flat_map(|(_, run)| &run.held).filter(|held| held.conflicts_with(lacking)).last();
         match held {

@@ -1,4 +1,4 @@
-//! Why a loop is or is not running, as data; the words for people are `why_text`'s.
+//! Why a loop is or is not running, as data; `explanation_text` has the words for people.
 
 use serde::Serialize;
 
@@ -8,13 +8,13 @@ use serde::Serialize;
 pub enum LoopExplanation {
     /// No loop of that name is registered.
     Unknown,
-    /// A round runs.
+    /// A round is running.
     Running {
-        /// The round; none while it is being born.
+        /// The round; `None` while it is starting.
         round: Option<String>,
         /// Since when.
         since_ms: i64,
-        /// When its own limit ends it.
+        /// When its time limit ends it.
         until_ms: Option<i64>,
         /// How many occurrences wait for its end.
         queued: usize,
@@ -23,7 +23,7 @@ pub enum LoopExplanation {
     Stopped {
         /// Since when.
         since_ms: i64,
-        /// Who did it.
+        /// The user or component that stopped it.
         by: String,
         /// Why.
         reason: String,
@@ -32,30 +32,30 @@ pub enum LoopExplanation {
     Paused {
         /// Since when.
         since_ms: i64,
-        /// Who did it.
+        /// The user or component that paused it.
         by: String,
         /// Why.
         reason: String,
     },
-    /// The process is about to end and starts nothing more.
+    /// The process is shutting down and starts nothing more.
     Draining,
     /// The clock is long before the last recorded moment.
     ClockUntrusted {
-        /// What the clock says.
+        /// The time by the clock.
         now_ms: i64,
         /// The last recorded moment.
         seen_ms: i64,
     },
-    /// It is due and something holds it up.
+    /// It is due, but blocked.
     Waiting {
         /// Since when.
         since_ms: i64,
         /// How many occurrences wait.
         queued: usize,
-        /// For what.
+        /// The blocker.
         on: StartBlocker,
     },
-    /// It backs off.
+    /// It is backing off.
     BackingOff {
         /// Until when.
         until_ms: i64,
@@ -71,7 +71,7 @@ pub enum LoopExplanation {
         /// How many occurrences wait.
         queued: usize,
     },
-    /// As many proposals are open as it may have.
+    /// It has as many open proposals as it may have.
     OpenMax {
         /// How many are open.
         open: u32,
@@ -82,61 +82,61 @@ pub enum LoopExplanation {
     Next {
         /// When.
         due_ms: i64,
-        /// When it starts: later by its jitter.
+        /// When it starts: the due time plus its jitter.
         start_ms: i64,
-        /// By which cadence.
+        /// The cadence that makes it due.
         cadence: String,
-        /// Whether that moment lies in quiet hours, so that it will be skipped.
+        /// The end of the quiet hours if that moment is inside them, so that it will be skipped.
         quiet_until_ms: Option<i64>,
     },
     /// It has no cadence and waits for an event.
     Listening {
-        /// The events it hears.
+        /// The events that trigger it.
         events: Vec<String>,
     },
-    /// Its cadence has come to its end.
+    /// Its cadence has ended.
     Over,
-    /// It has no cadence and hears nothing: it runs by hand only.
+    /// It has no cadence and no event triggers: it runs only when started manually.
     Manual,
 }
 
-/// What holds up a loop that is due.
+/// The reason why a loop that is due does not start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "for", rename_all = "kebab-case")]
 pub enum StartBlocker {
-    /// Slots of a limit are all taken.
+    /// All slots of a limit are taken.
     Slot {
         /// Which limit.
         limit: SlotLimit,
         /// How many slots it has.
         slots: usize,
-        /// Who holds them, as many as are worth telling.
+        /// The rounds that hold them, limited to the first few.
         holders: Vec<ResourceHolder>,
     },
     /// A lock is taken.
     Lock {
-        /// Its name.
+        /// The name of the lock that the loop needs.
         name: String,
-        /// The name of the lock that is held: another, where one path is below the other.
+        /// The name of the lock that is held. It differs when one path is below the other.
         held: String,
-        /// Who holds it.
+        /// The round that holds it.
         holder: ResourceHolder,
     },
-    /// What it needs is kept for a loop that has waited for very long.
+    /// The resource is reserved for a loop that has waited very long.
     Turn {
         /// The loop that goes first.
         holder: String,
     },
-    /// A start could not be made and is tried again.
+    /// A start failed and is retried.
     Retry {
         /// When.
         at_ms: i64,
     },
-    /// Nothing any more: it starts with the next look.
+    /// Nothing blocks it any more: it starts at the next wake-up.
     Nothing,
 }
 
-/// A limit with slots.
+/// A limit on slots.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "limit", content = "of", rename_all = "kebab-case")]
 pub enum SlotLimit {
@@ -148,23 +148,23 @@ pub enum SlotLimit {
     Agent(String),
 }
 
-/// A round that holds something.
+/// A round that holds a slot or a lock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ResourceHolder {
     /// The loop.
     pub r#loop: String,
     /// The repository.
     pub repo: String,
-    /// The round; none while it is being born.
+    /// The round; `None` while it is starting.
     pub round: Option<String>,
     /// Since when.
     pub since_ms: i64,
-    /// When its own limit ends it at the latest.
+    /// When its time limit ends it at the latest.
     pub expires_ms: Option<i64>,
 }
 
 impl LoopExplanation {
-    /// The loop's status, in the words of the contract.
+    /// The loop's status word, as `status` shows it.
     #[must_use]
     pub fn status_word(&self) -> &'static str {
         match self {
@@ -179,7 +179,7 @@ impl LoopExplanation {
         }
     }
 
-    /// The moment at which something starts next, as far as it is known.
+    /// The time of the next start, as far as it is known.
     #[must_use]
     pub fn next_ms(&self) -> Option<i64> {
         match self {

@@ -1,10 +1,10 @@
-//! The words of [`LoopExplanation`]: what a person reads, and what would change it.
+//! The text of [`LoopExplanation`]: what a person reads, and what would change the state.
 
 use super::explanation::{LoopExplanation, ResourceHolder, SlotLimit, StartBlocker};
 use super::receipt::format_moment;
 
 impl LoopExplanation {
-    /// What holds, in a sentence for people.
+    /// The explanation as a sentence.
     #[must_use]
     pub fn text(&self) -> String {
         match self {
@@ -19,7 +19,7 @@ impl LoopExplanation {
             Self::Paused { since_ms, by, reason } => {
                 format!("paused since {} by {by}: {reason}", format_moment(*since_ms))
             }
-            Self::Draining => "the daemon is ending and starts nothing more".to_owned(),
+            Self::Draining => "the daemon is shutting down and starts nothing more".to_owned(),
             Self::ClockUntrusted { now_ms, seen_ms } => format!(
                 "the clock says {}, but the last recorded moment is {}: nothing is scheduled by a clock that is behind",
                 format_moment(*now_ms),
@@ -47,12 +47,12 @@ impl LoopExplanation {
                 format_moment(*end)
             ),
             Self::Listening { events } => format!("idle, waits for {}", events.join(" or ")),
-            Self::Over => "its cadence has come to its end: nothing is due any more".to_owned(),
-            Self::Manual => "it has no cadence and hears no events: it runs by hand only".to_owned(),
+            Self::Over => "its cadence has ended: nothing is due any more".to_owned(),
+            Self::Manual => "it has no cadence and no event triggers: it runs only when started manually".to_owned(),
         }
     }
 
-    /// Why a round by hand is not begun, in a fragment for people: who has what it needs, and until when.
+    /// Why a round cannot be started manually, as a sentence fragment: which round holds the resource, and until when.
     #[must_use]
     pub fn refusal_text(&self) -> String {
         match self {
@@ -61,7 +61,7 @@ impl LoopExplanation {
         }
     }
 
-    /// What a person can do about it; nothing when all is as it should be.
+    /// The suggested remedy; `None` if nothing is wrong.
     #[must_use]
     pub fn remedy(&self, name: &str) -> Option<String> {
         match self {
@@ -71,7 +71,7 @@ impl LoopExplanation {
             Self::Paused { .. } => Some(format!("`loopwright resume {name}` lets it start again")),
             Self::Draining => Some("`loopwright up` starts a daemon".to_owned()),
             Self::ClockUntrusted { .. } => {
-                Some("set the clock, or accept it is with `loopwright thaw`; `loopwright run` works".to_owned())
+                Some("set the clock, or accept it with `loopwright thaw`; `loopwright run` works".to_owned())
             }
             Self::Waiting { on, .. } => on.remedy(),
             Self::BackingOff { .. } => {
@@ -98,7 +98,7 @@ impl StartBlocker {
                 format!("waiting for the lock `{name}`, held by {}", holder.text())
             }
             Self::Lock { name, held, holder } => {
-                format!("waiting for the lock `{name}`: `{held}` meets it and is held by {}", holder.text())
+                format!("waiting for the lock `{name}`: `{held}` conflicts with it and is held by {}", holder.text())
             }
             Self::Turn { holder } => format!("waiting behind `{holder}`, which has waited longer for the same"),
             Self::Retry { at_ms } => {
@@ -135,13 +135,13 @@ impl SlotLimit {
     }
 }
 
-/// A lock that somebody has; another, where one path is below the other.
+/// Text for a lock that is taken. The held lock differs from the requested one when one path is below the other.
 #[must_use]
 pub fn lock_taken_text(name: &str, held: &str, holder: &ResourceHolder) -> String {
     let holder = holder.text();
     match name == held {
         true => format!("the lock `{name}` is held by {holder}"),
-        false => format!("the lock `{name}` is met by `{held}`, which is held by {holder}"),
+        false => format!("the lock `{name}` conflicts with `{held}`, which is held by {holder}"),
     }
 }
 
@@ -154,7 +154,7 @@ impl ResourceHolder {
 }
 
 fn named(round: Option<&String>) -> String {
-    round.map_or_else(|| "a round that is being born".to_owned(), |round| format!("round {round}"))
+    round.map_or_else(|| "a starting round".to_owned(), |round| format!("round {round}"))
 }
 
 fn several(queued: usize) -> String {

@@ -1,5 +1,5 @@
-//! What a round's end means for the next one: back-off by the class of failure, and the breaker that pauses a loop which
-//! fails the same way again and again.
+//! Decides what a round's end means for the next round: the back-off by class of failure, and the circuit breaker that
+//! pauses a loop that keeps failing in the same way.
 
 use super::receipt::format_moment;
 use super::{LoopDelay, LoopKey, LoopPause, LoopStanding, RoundEnd};
@@ -10,30 +10,30 @@ use crate::outcome::RoundOutcome;
 const FAILED_FIRST_MS: i64 = 60_000;
 /// The longest wait after a failure.
 const FAILED_MOST_MS: i64 = 3_600_000;
-/// How long a provider that names no moment is left alone.
+/// How long a loop waits for a provider that names no time.
 const PROVIDER_MS: i64 = 15 * 60_000;
-/// Over how long the loops that wait for one provider come back.
+/// The loops that wait for one provider start again spread over this time.
 const PROVIDER_SPREAD_MS: u64 = 30_000;
-/// So many times the same failure in a row pause the loop.
+/// This many identical failures in a row pause the loop.
 pub(super) const ALIKE_MAX: u32 = 3;
-/// So many failures in a row, of any kind, pause the loop.
+/// This many failures in a row, of any kind, pause the loop.
 const STREAK_MAX: u32 = 10;
-/// What stands in a signature before the item that the failure was about.
+/// The separator in a signature between the failure and its item.
 pub const ABOUT: &str = " about ";
 /// The longest signature that is kept.
 const SIGNATURE_MAX: usize = 200;
 
-/// What follows from an end besides the new standing.
+/// The effect of an end besides the new standing.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum EndConsequence {
     Nothing,
-    /// A provider says later; worth one notice.
+    /// The provider reported a limit that ends at this moment; sent as a notice once.
     Limited(i64),
-    /// The breaker opened: a person is to be asked.
+    /// The breaker opened: ask a person.
     AskPerson(String),
 }
 
-/// Takes a round's end into the standing of its loop.
+/// Applies a round's end to the standing of its loop.
 pub(super) fn apply_round_end(standing: &mut LoopStanding, end: &RoundEnd, now_ms: i64) -> EndConsequence {
     match end.outcome {
         outcome if outcome.is_success() => {
@@ -49,7 +49,7 @@ pub(super) fn apply_round_end(standing: &mut LoopStanding, end: &RoundEnd, now_m
     }
 }
 
-/// A start that never became a round counts as a failure of ours.
+/// A start that never became a round counts as a failure.
 pub(super) fn apply_start_failure(standing: &mut LoopStanding, why: &str, now_ms: i64) -> EndConsequence {
     let signature = Some(format!("unborn: {why}"));
     let end = RoundEnd { outcome: RoundOutcome::Failed, signature, retry_at_ms: None, open_proposals: 0 };
@@ -69,13 +69,13 @@ fn limited(standing: &mut LoopStanding, retry_at_ms: Option<i64>, now_ms: i64) -
     let until_ms = reset_ms.saturating_add(spread(&standing.key));
     let why = match retry_at_ms {
         Some(at) => format!("the provider's limit resets at {}", format_moment(at)),
-        None => "the provider says later and names no moment".to_owned(),
+        None => "the provider asked to retry later and named no time".to_owned(),
     };
     standing.wait = Some(LoopDelay { until_ms, why });
     EndConsequence::Limited(until_ms)
 }
 
-/// A stable delay for each loop, so that those which wait for one reset do not come back at once.
+/// A stable delay for each loop, so that loops that wait for the same reset do not all start at once.
 fn spread(key: &LoopKey) -> i64 {
     let digest = hash::hash_fields(&[key.repo.as_bytes(), key.name.as_bytes()]);
     let number = u64::from_str_radix(digest.get(..8).unwrap_or("0"), 16).unwrap_or(0);
@@ -107,13 +107,14 @@ fn failed(
     EndConsequence::AskPerson(why)
 }
 
-/// 1, 2, 4 … minutes, at most an hour.
+/// 1, 2, 4 … minutes, at most one hour.
 fn backoff_ms(streak_before: u32) -> i64 {
     FAILED_FIRST_MS.saturating_mul(1 << streak_before.min(6)).min(FAILED_MOST_MS)
 }
 
-/// Writes down how often in a row the same signature was met, and says it. Failures without one are never alike. What fails
-/// again and again over one item counts once: the item is given up for itself, and the others go on.
+/// Counts how often in a row the same signature occurred, stores the count and returns it. Failures without a signature
+/// are never alike. Repeated failures over one item count once: that item is given up on its own, and the loop
+/// continues with the others.
 fn count_alike(standing: &mut LoopStanding, signature: Option<&str>) -> u32 {
     let Some(signature) = signature.filter(|text| !text.is_empty()) else {
         standing.signature = None;
@@ -131,7 +132,7 @@ fn count_alike(standing: &mut LoopStanding, signature: Option<&str>) -> u32 {
     times
 }
 
-/// The failure and what it was about.
+/// Splits a signature into the failure and the item it was about.
 fn apart(signature: &str) -> (&str, Option<&str>) {
     match signature.split_once(ABOUT) {
         Some((failure, item)) => (failure, Some(item)),

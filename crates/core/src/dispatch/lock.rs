@@ -1,19 +1,19 @@
-//! Locks between loops: what a round keeps others from while it runs, and when two of them are about the same.
+//! Locks between loops: which resources a round reserves while it runs, and when two locks conflict.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// A lock of this kind is the same for the loops of every repository.
+/// Prefix of a lock that is the same for the loops of every repository.
 const SHARED: &str = "global:";
-/// A lock of this kind covers a path and everything below it.
+/// Prefix of a lock that covers a path and everything below it.
 const PATH: &str = "path:";
-/// What in `locks` means the items of the round, whatever they are.
+/// The word in `locks` for the items that the round works on.
 pub const OWN_ITEMS: &str = "item";
 
-/// What a round holds from its start to its end.
+/// A lock that a round holds from its start to its end.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RoundLock {
-    /// The repository in which it means something; everywhere, when absent.
+    /// The repository it applies to; `None` for all repositories.
     place: Option<Arc<str>>,
     what: What,
 }
@@ -23,25 +23,25 @@ enum What {
     /// A branch, an outside item, or a name that loops agree on.
     Word(Arc<str>),
     Path {
-        /// The folders and the file without a pattern in them; nothing for the whole repository.
+        /// The part of the path before the first pattern; empty for the whole repository.
         prefix: Arc<str>,
-        /// As it is written.
+        /// The path as written.
         text: Arc<str>,
     },
 }
 
-/// Whether rounds of a loop hold a lock on the items they are about.
+/// Whether rounds of a loop lock the items they work on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ItemLocks {
-    /// Others may work on the same.
+    /// Other rounds may work on the same items.
     #[default]
     None,
-    /// Rounds of loops that say so too do not work on the same at once.
+    /// Rounds of loops with this setting do not work on the same item at once.
     Own,
 }
 
 impl RoundLock {
-    /// A lock as a loop file of the repository has it.
+    /// Parses a lock from a loop file of the repository.
     #[must_use]
     pub fn from_text(repo: &str, text: &str) -> Self {
         let what = match text.strip_prefix(PATH) {
@@ -51,7 +51,7 @@ impl RoundLock {
         Self { place: (!text.starts_with(SHARED)).then(|| repo.into()), what }
     }
 
-    /// The lock on an item, whichever revision of it: `issue-12@…` is `issue:12`.
+    /// The lock on an item, in any revision: `issue-12@…` is `issue:12`.
     #[must_use]
     pub fn for_item(repo: &str, key: &str) -> Self {
         let name = key.rsplit_once('@').map_or(key, |(name, _)| name);
@@ -62,19 +62,19 @@ impl RoundLock {
         Self::from_text(repo, &numbered.unwrap_or_else(|| format!("item:{name}")))
     }
 
-    /// The repository in which it means something; everywhere, when absent.
+    /// The repository it applies to; `None` for all repositories.
     #[must_use]
     pub fn repo(&self) -> Option<&str> {
         self.place.as_deref()
     }
 
-    /// Whether the two cannot be held at once.
+    /// Whether two rounds cannot hold these locks at the same time.
     #[must_use]
     pub fn conflicts_with(&self, other: &Self) -> bool {
         self.covers(other) || other.covers(self)
     }
 
-    /// Whether whoever holds this holds the other too.
+    /// Whether a round that holds this lock also holds the other.
     pub(super) fn covers(&self, other: &Self) -> bool {
         if self.place != other.place {
             return false;
@@ -89,20 +89,20 @@ impl RoundLock {
         }
     }
 
-    /// Whether locks with other words may meet it.
+    /// Whether it can conflict with a lock of a different name.
     pub(super) fn is_path(&self) -> bool {
         matches!(self.what, What::Path { .. })
     }
 }
 
-/// The parts of a path before the first that has a pattern in it.
+/// The components of a path before the first one with a pattern.
 fn prefix(path: &str) -> String {
     let parts = path.split('/').filter(|part| !part.is_empty() && *part != ".");
     let fixed: Vec<&str> = parts.take_while(|part| !part.contains(['*', '?', '[', '{'])).collect();
     fixed.join("/")
 }
 
-/// Locks without those that another one covers.
+/// Removes the locks that another one covers.
 pub(super) fn without_covered(locks: impl IntoIterator<Item = RoundLock>) -> Vec<RoundLock> {
     let mut widest: Vec<RoundLock> = Vec::new();
     for lock in locks {
@@ -123,7 +123,7 @@ impl fmt::Display for RoundLock {
 }
 
 impl From<&str> for RoundLock {
-    /// A lock that is the same for every repository.
+    /// A lock that applies to every repository.
     fn from(text: &str) -> Self {
         Self { place: None, ..Self::from_text("", text) }
     }

@@ -1,262 +1,265 @@
-//! What goes into the dispatcher and what comes out of it.
+//! The inputs and the commands of the dispatcher.
 
 use super::{ConcurrencyLimits, LoopEntry, LoopKey, LoopStanding, OccurrenceReceipt, RoundClaims};
 use crate::outcome::RoundOutcome;
 use std::sync::Arc;
 
-/// What happened. Every input also lets time pass to its `now`.
+/// An event for the dispatcher. Every input also advances time to its `now`.
 #[derive(Debug, Clone)]
 pub enum DispatchInput {
-    /// The moment of [`super::Dispatcher::next_wake`] has come, or someone wants a look.
+    /// The moment of [`super::Dispatcher::next_wake`] has come, or a caller asks for a check.
     Wake,
-    /// All loops there are, at the first load and at every reload.
+    /// All loops, at the first load and at every reload.
     Loops(Vec<LoopEntry>),
-    /// How much may run at once from now on. What runs goes on.
+    /// New concurrency limits. Running rounds continue.
     Limits(ConcurrencyLimits),
-    /// Something outside happened; the store has it already and has seen that it is new.
+    /// An external event occurred; the store has recorded it and confirmed that it is new.
     Signal(TriggerSignal),
-    /// A round that an earlier engine began goes on. Those are told before the first [`DispatchInput::Loops`].
+    /// A round that an earlier engine started continues. These inputs come before the first [`DispatchInput::Loops`].
     Occupied {
-        /// Of which loop.
+        /// Its loop.
         key: LoopKey,
         /// The round.
         round: String,
-        /// The items that it is about, as far as they are known.
+        /// The items it works on, as far as they are known.
         items: Vec<Arc<str>>,
     },
-    /// A round begins by hand. What it takes is its own: its loop may not be loaded, or its file may be newer.
-    /// [`super::Dispatcher::manual_start_blocker`] was asked before.
+    /// A person starts a round. It brings its own claims, because its loop may not be loaded or its file may be newer.
+    /// The caller has checked [`super::Dispatcher::manual_start_blocker`] first.
     Admitted {
-        /// Of which loop.
+        /// Its loop.
         key: LoopKey,
         /// The round.
         round: String,
-        /// What it takes.
+        /// The resources it takes.
         claims: RoundClaims,
     },
-    /// Another round of a loop is open on record and has its place as soon as the one that has it now ends, before anything
-    /// else of the loop begins. It goes on when [`super::Dispatcher::resume_blocker`] names it.
+    /// Another round of the loop is open on record. It takes the loop's place as soon as the current round ends, before
+    /// the loop starts anything else. It continues when [`super::Dispatcher::resume_blocker`] names it.
     Successor {
-        /// Of which loop.
+        /// Its loop.
         key: LoopKey,
         /// The round.
         round: String,
-        /// The items that it is about, as far as they are known.
+        /// The items it works on, as far as they are known.
         items: Vec<Arc<str>>,
     },
-    /// The probe of a start found these items. The answer is [`DispatchCommand::Granted`] or [`DispatchCommand::Withheld`].
+    /// The probe of a start found these items. The answer is [`DispatchCommand::Granted`] or
+    /// [`DispatchCommand::Withheld`].
     Claim {
-        /// Which start.
+        /// The start.
         ticket: u64,
-        /// What it found.
+        /// The items it found.
         items: Vec<Arc<str>>,
     },
     /// A start has become a round: its receipt and its mark are durable.
     StartSucceeded {
-        /// Which start.
+        /// The start.
         ticket: u64,
         /// The round.
         round: String,
     },
     /// A start has not become a round.
     StartFailed {
-        /// Which start.
+        /// The start.
         ticket: u64,
         /// Why, for people.
         why: String,
-        /// When it is worth another try; without, the occurrence has failed.
+        /// When to retry; if `None`, the occurrence has failed.
         retry_ms: Option<i64>,
     },
     /// The probe of a start found nothing to do.
     NoWork {
-        /// Which start.
+        /// The start.
         ticket: u64,
     },
     /// The forge has as many open pull requests of a start's loop as the loop may have, or more.
     TooManyOpen {
-        /// Which start.
+        /// The start.
         ticket: u64,
         /// How many are open.
         open: u32,
     },
-    /// The store has a receipt for the occurrence of a start already: another process, or a clock that was set back by
-    /// a person's word.
+    /// The store already has a receipt for the occurrence of a start: another process wrote it, or a person accepted a
+    /// clock that was set back.
     AlreadyReceipted {
-        /// Which start.
+        /// The start.
         ticket: u64,
     },
     /// A round ended.
     Ended {
-        /// Of which loop.
+        /// Its loop.
         key: LoopKey,
         /// The round.
         round: String,
-        /// How.
+        /// Its outcome.
         end: RoundEnd,
     },
-    /// So many proposals of the loop are open now.
+    /// The number of open proposals of a loop has changed.
     Proposals {
-        /// Of which loop.
+        /// The loop.
         key: LoopKey,
-        /// How many.
+        /// The number of open proposals.
         open: u32,
     },
-    /// Nothing of the loop starts by itself from now on.
+    /// From now on the loop starts nothing by itself.
     Pause {
-        /// Which loop.
+        /// The loop.
         key: LoopKey,
-        /// Who says so.
+        /// The user or component that asked for it.
         by: String,
         /// Why.
         why: String,
     },
-    /// The loop starts by itself again; failures are forgotten.
+    /// The loop starts by itself again; its failures are cleared.
     Resume {
-        /// Which loop.
+        /// The loop.
         key: LoopKey,
     },
     /// The global stop: running rounds are cancelled, nothing starts.
     Freeze {
-        /// Who says so.
+        /// The user or component that asked for it.
         by: String,
         /// Why.
         why: String,
     },
-    /// The end of the global stop. A clock that was not trusted is taken as it is.
+    /// Ends the global stop. A clock that was not trusted is accepted.
     Thaw,
-    /// Nothing starts any more in this process; what waits is found again by the next one.
+    /// This process starts nothing more; the next process finds the pending occurrences again.
     Drain,
 }
 
-/// Something outside that makes a loop due.
+/// An external event that makes a loop due.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TriggerSignal {
-    /// Which loop.
+    /// The loop.
     pub key: LoopKey,
     /// The occurrence's key, unique for the loop.
     pub occurrence: String,
-    /// What it is, in words: `webhook github.push`.
+    /// The event as text: `webhook github.push`.
     pub trigger: Arc<str>,
-    /// When it came.
+    /// When it arrived.
     pub at_ms: i64,
     /// The item it is about; signals without one become one round together.
     pub item: Option<Arc<str>>,
 }
 
-/// How a round ended, as far as the next one depends on it.
+/// The part of a round's end that the next round depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoundEnd {
     /// The outcome.
     pub outcome: RoundOutcome,
-    /// What failures have in common when they are the same failure.
+    /// Equal for failures that are the same failure.
     pub signature: Option<String>,
-    /// When another try makes sense, where someone said so (a provider's reset, a new day of a budget).
+    /// When a retry makes sense, if a provider's reset or a new budget day determines it.
     pub retry_at_ms: Option<i64>,
     /// How many proposals of the loop are open now.
     pub open_proposals: u32,
 }
 
-/// What is to be done, in this order.
+/// An instruction to the engine. Commands are performed in order.
 #[expect(clippy::large_enum_variant, reason = "a handful of them lives for the length of a step")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DispatchCommand {
-    /// Rows that are durable, in one transaction, before anything after it is done. When that cannot be, nothing after
-    /// it may be done either: the dispatcher is thrown away and made anew from the store.
+    /// Rows to write in one transaction before any later command is performed. If the write fails, the later commands
+    /// must not be performed either: discard the dispatcher and rebuild it from the store.
     Persist {
-        /// What became of occurrences.
+        /// The outcomes of occurrences.
         receipts: Vec<OccurrenceReceipt>,
-        /// Where loops stand now. A mark never goes back while the fingerprint stays: a birth that is on record and was
-        /// not told yet has moved it, and a pause that is kept meanwhile must not undo that.
+        /// The new standings of loops. A mark never moves back while the fingerprint stays the same: a start may be on
+        /// record whose success was not reported yet. It has moved the mark, and writing a pause must not undo that.
         standings: Vec<LoopStanding>,
-        /// Signals that are settled by this.
+        /// Signals that this resolves.
         taken: Vec<TriggerSignal>,
     },
-    /// A round is to be born, or [`DispatchInput::StartFailed`], [`DispatchInput::NoWork`] or [`DispatchInput::AlreadyReceipted`] to be said.
+    /// Start a round, or answer with [`DispatchInput::StartFailed`], [`DispatchInput::NoWork`] or
+    /// [`DispatchInput::AlreadyReceipted`].
     Start(RoundStart),
-    /// The start may go on with these of the items that it claimed.
+    /// The start may continue with these of the items that it claimed.
     Granted {
-        /// Which start.
+        /// The start.
         ticket: u64,
-        /// The items on which nobody else works.
+        /// The items that no other round works on.
         items: Vec<Arc<str>>,
     },
-    /// Others work on all items that the start claimed: it is over and comes again when one of them is free.
+    /// Other rounds work on all items that the start claimed. The start is over and is repeated when one of them is
+    /// free.
     Withheld {
-        /// Which start.
+        /// The start.
         ticket: u64,
     },
-    /// The running round is to end; its end is told as always.
+    /// End the running round. Its end is reported as usual.
     Cancel {
-        /// Of which loop.
+        /// Its loop.
         key: LoopKey,
         /// The round.
         round: String,
         /// Why, for people.
         why: String,
     },
-    /// A person is to be asked, in the inbox.
+    /// Ask a person, in the inbox.
     AskPerson {
-        /// About which loop.
+        /// The loop in question.
         key: LoopKey,
-        /// What.
+        /// The text of the question.
         why: String,
     },
-    /// Published once, on the event stream.
+    /// Publish once, on the event stream.
     Note(SchedulerNote),
 }
 
-/// A round to be born.
+/// A round to start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoundStart {
-    /// Names this start in the answers; never used twice by one dispatcher.
+    /// Identifies this start in the answers; one dispatcher never uses it twice.
     pub ticket: u64,
-    /// Of which loop.
+    /// The loop.
     pub key: LoopKey,
-    /// `started`, to be written with the birth, its round filled in.
+    /// The `started` receipt, to be written together with the round's start, with its round filled in.
     pub receipt: OccurrenceReceipt,
-    /// Where the loop stands once the round is born. Only its mark is to be written with the birth: a pause that was kept
-    /// after this start is newer than the other fields, and a birth must not undo it.
+    /// The loop's standing once the round has started. Write only its mark with the start: a pause that was stored
+    /// after this command is newer than the other fields, and the start must not undo it.
     pub standing: LoopStanding,
-    /// The signals that the round takes, to be marked as taken with the birth.
+    /// The signals that the round consumes, to be marked as taken together with the start.
     pub signals: Vec<TriggerSignal>,
-    /// The items that the round is about.
+    /// The items that the round works on.
     pub items: Vec<Arc<str>>,
 }
 
-/// Something that a person may want to know, published on the event stream.
+/// A note for people, published on the event stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SchedulerNote {
-    /// Nobody looked for a while: the machine slept, or the clock was set forward.
+    /// The scheduler did not wake for a while: the machine was suspended, or the clock was set forward.
     Gap {
-        /// When the next look was due.
+        /// When the wake-up was due.
         expected_ms: i64,
-        /// When it was.
+        /// When it came.
         now_ms: i64,
     },
-    /// The clock is long before the last recorded moment: nothing is scheduled until it is right.
+    /// The clock is far behind the last recorded moment: nothing is scheduled until it is right.
     ClockBehind {
-        /// What the clock says.
+        /// The time by the clock.
         now_ms: i64,
         /// The last recorded moment.
         seen_ms: i64,
     },
     /// The clock is trusted again.
     ClockRight {
-        /// What the clock says.
+        /// The time by the clock.
         now_ms: i64,
     },
-    /// A provider says later.
+    /// A provider reported a limit.
     RateLimited {
-        /// The loop that met it.
+        /// The loop that hit the limit.
         key: LoopKey,
         /// Until when the loop waits.
         until_ms: i64,
     },
-    /// A round has outlived its own limit.
+    /// A round has exceeded its time limit.
     Stalled {
-        /// Of which loop.
+        /// Its loop.
         key: LoopKey,
-        /// The round, if it has come so far.
+        /// The round, if it has started.
         round: Option<String>,
         /// Since when it runs.
         since_ms: i64,

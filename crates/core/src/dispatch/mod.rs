@@ -1,17 +1,16 @@
-//! The dispatcher: which loop starts when, and what becomes of every due moment.
+//! The dispatcher decides which loop starts when, and records the outcome of every due time.
 //!
-//! It decides and performs nothing: `now` is an argument, what is to be done comes back as [`DispatchCommand`]s, and what must
-//! survive a crash is in them. A dispatcher that is thrown away and made anew from what was kept goes on as if nothing
-//! had happened, except that occurrences that waited are found again. Finding due moments is [`crate::cadence`]'s, and
-//! starting rounds is the engine's.
+//! It only decides: `now` is an argument, and [`DispatchCommand`]s name the work for the engine and the rows to write.
+//! A dispatcher that is rebuilt from the stored rows continues where the last one stopped; it only finds pending
+//! occurrences again. [`crate::cadence`] computes due times, and the engine starts rounds.
 //!
-//! - Every due at or before a loop's mark has its receipt. One that waits keeps the mark behind it.
-//! - A loop has one round at a time, whoever started it.
-//! - A new loop and one whose cadence was edited begin now; nothing before that is made up for.
-//! - Time that goes back repeats nothing, because the mark stays; time that is more than an hour behind the last recorded
-//!   moment is not believed at all.
-//! - One look costs the logarithm of the number of loops: each has one timer, and whoever lacks a slot or a lock is
-//!   parked there until it is free.
+//! - Every due time at or before a loop's mark has its receipt. A pending one keeps the mark behind it.
+//! - A loop has one round at a time, started by the schedule or by a person.
+//! - A new loop, or one whose cadence was edited, begins now; earlier due times are not caught up.
+//! - A clock that goes back repeats nothing, because the mark stays. A clock that is more than an hour behind the last
+//!   recorded moment is not trusted at all.
+//! - One wake-up costs the logarithm of the number of loops: each loop has one timer, and a loop that lacks a slot or a
+//!   lock is parked there until it is free.
 
 mod arrive;
 mod claims;
@@ -52,31 +51,31 @@ use slots::SlotTable;
 use start_answers::SlotSuccessor;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// A due that is seen so much after its moment came while nobody looked.
+/// A due time that is processed this long after its start time was due while no scheduler was running.
 pub(crate) const LATE_MS: i64 = 60_000;
-/// A clock that is more than this behind the last recorded moment is not believed.
+/// A clock that is more than this behind the last recorded moment is not trusted.
 pub const CLOCK_TOLERANCE_MS: i64 = 3_600_000;
-/// A look that comes so much too late is told.
+/// A wake-up that is this late is reported.
 const GAP_MS: i64 = 5 * 60_000;
-/// So long after its own limit a round that still runs is told as stalled.
+/// A round that still runs this long after its time limit is reported as stalled.
 const STALL_MS: i64 = 5 * 60_000;
 
 /// Decides what starts when; see the module.
 #[derive(Debug)]
 pub struct Dispatcher {
-    /// Each in a box of its own: a tree that is filled in order is half empty.
+    /// Each is boxed, because a tree that is filled in order is half empty.
     members: BTreeMap<LoopKey, Box<ScheduledLoop>>,
-    /// Where loops stand that are not loaded.
+    /// The standings of loops that are not loaded.
     standings: BTreeMap<LoopKey, LoopStanding>,
     /// Signals for loops that are not loaded.
     unloaded_signals: BTreeMap<LoopKey, Vec<TriggerSignal>>,
     /// Open proposals of loops that are not loaded.
     unloaded_proposals: BTreeMap<LoopKey, u32>,
-    /// Rounds on record that have their loop's place next.
+    /// Rounds on record that take their loop's place next.
     successors: BTreeMap<LoopKey, VecDeque<SlotSuccessor>>,
     slots: SlotTable,
     queue: StartQueue,
-    /// The loop that others leave free what it needs, because it has waited for very long.
+    /// A loop that has waited very long: other loops leave the resources it needs free.
     reserved_for: Option<LoopKey>,
     timers: BTreeSet<(i64, LoopKey)>,
     tickets: BTreeMap<u64, LoopKey>,
@@ -84,15 +83,15 @@ pub struct Dispatcher {
     frozen: Option<FleetFreeze>,
     is_draining: bool,
     is_clock_behind: bool,
-    /// The latest moment there ever was.
+    /// The latest moment ever recorded.
     seen_ms: i64,
-    /// The moment of the step before.
+    /// The moment of the previous step.
     last_ms: i64,
     out: DispatchOutput,
 }
 
 impl Dispatcher {
-    /// A dispatcher that goes on from what the store has: where loops stand, which signals nobody took, whether
+    /// A dispatcher that continues from the store: the standings of loops, the signals that no round has taken, whether
     /// everything is stopped, and the last recorded moment.
     #[must_use]
     pub fn new(
@@ -127,7 +126,7 @@ impl Dispatcher {
         }
     }
 
-    /// Lets time pass to `now_ms`, takes the input in, and says what is to be done.
+    /// Advances time to `now_ms`, processes the input, and returns the commands to perform.
     pub fn step(&mut self, now_ms: i64, input: DispatchInput) -> Vec<DispatchCommand> {
         self.check_clock(now_ms);
         self.run_timers(now_ms);
@@ -138,7 +137,7 @@ impl Dispatcher {
         std::mem::take(&mut self.out).into_commands(&self.members)
     }
 
-    /// When [`DispatchInput::Wake`] is wanted next; never, when only another input can change anything.
+    /// When the next [`DispatchInput::Wake`] is due; `None` if only another input can change anything.
     #[must_use]
     pub fn next_wake(&self) -> Option<i64> {
         if self.is_draining {
@@ -150,13 +149,14 @@ impl Dispatcher {
         self.timers.first().map(|(at_ms, _)| *at_ms)
     }
 
-    /// The last recorded moment, where a clock that says this is so far behind it that it is not believed.
+    /// The last recorded moment, if `now_ms` is so far behind it that the clock is not trusted.
     #[must_use]
     pub fn clock_behind(&self, now_ms: i64) -> Option<i64> {
         (now_ms.saturating_add(CLOCK_TOLERANCE_MS) < self.seen_ms).then_some(self.seen_ms)
     }
 
-    /// The next moment at which something is due or may start: [`Self::next_wake`] without looks at rounds that run.
+    /// The next moment at which something is due or may start: [`Self::next_wake`] without the checks for stalled
+    /// rounds.
     #[must_use]
     pub fn next_due(&self) -> Option<i64> {
         if self.is_draining || self.is_clock_behind {
@@ -173,7 +173,7 @@ impl Dispatcher {
         first_ms
     }
 
-    /// Whether a loop's timer is set for a look at its round alone.
+    /// Whether a loop's timer is set only to check for a stalled round.
     fn is_stall(&self, key: &LoopKey, at_ms: i64) -> bool {
         let run = self.slots.run(key).filter(|run| !run.is_stall_reported);
         run.and_then(|run| run.until_ms).is_some_and(|until_ms| until_ms.saturating_add(STALL_MS) == at_ms)
@@ -188,7 +188,7 @@ impl Dispatcher {
         self.members.keys()
     }
 
-    /// How many rounds run or are being born.
+    /// How many rounds are running or starting.
     #[must_use]
     pub fn running(&self) -> usize {
         self.slots.runs().count()
@@ -221,7 +221,7 @@ impl Dispatcher {
         }
     }
 
-    /// A clock that goes back a little changes nothing, because marks stay; one that goes back far is not believed.
+    /// A clock that goes back a little changes nothing, because marks stay; one that goes back far is not trusted.
     fn check_clock(&mut self, now_ms: i64) {
         if let Some(expected_ms) = self.next_wake().filter(|at| now_ms.saturating_sub(*at) > GAP_MS) {
             self.note(SchedulerNote::Gap { expected_ms, now_ms });
@@ -237,7 +237,7 @@ impl Dispatcher {
         self.seen_ms = self.seen_ms.max(now_ms);
     }
 
-    /// A clock that went back may have left quiet hours or the end of a wait behind it, for which no timer is set.
+    /// A clock that went back may again be before quiet hours or before the end of a wait, for which no timer is set.
     fn refresh_after_step_back(&mut self, now_ms: i64) {
         if now_ms < std::mem::replace(&mut self.last_ms, now_ms) {
             let keys: Vec<_> = self.members.keys().cloned().collect();
@@ -249,12 +249,12 @@ impl Dispatcher {
         self.out.add_command(DispatchCommand::Note(note));
     }
 
-    /// Whether time passes for loops at all.
+    /// Whether time advances for loops at all.
     fn is_live(&self) -> bool {
         !self.is_draining && !self.is_clock_behind
     }
 
-    /// Looks at every loop whose moment has come.
+    /// Processes every loop whose timer has expired.
     fn run_timers(&mut self, now_ms: i64) {
         while self.is_live() && self.timers.first().is_some_and(|(at_ms, _)| *at_ms <= now_ms) {
             let Some((_, key)) = self.timers.pop_first() else { return };
@@ -268,7 +268,7 @@ impl Dispatcher {
         }
     }
 
-    /// Tells once of a round that has outlived its own limit.
+    /// Reports once that a round has exceeded its time limit.
     fn report_stalled(&mut self, now_ms: i64, key: &LoopKey) {
         let Some(run) = self.slots.run_mut(key).filter(|run| !run.is_stall_reported) else { return };
         if run.until_ms.is_some_and(|until_ms| until_ms.saturating_add(STALL_MS) <= now_ms) {
@@ -278,7 +278,7 @@ impl Dispatcher {
         }
     }
 
-    /// Takes in what has become due, unless a start of the loop is awaited: what comes after it is settled after it.
+    /// Processes due times, unless a start of the loop is pending: later due times are resolved after it.
     fn take_due(&mut self, now_ms: i64, key: &LoopKey) {
         let shut = self.closed_reason(key);
         let run = self.slots.run(key);
@@ -295,7 +295,7 @@ impl Dispatcher {
         }
     }
 
-    /// Why nothing of the loop starts at all.
+    /// Why the loop starts nothing at all.
     fn closed_reason(&self, key: &LoopKey) -> Option<(OccurrenceOutcome, String)> {
         if let Some(frozen) = &self.frozen {
             return Some((
@@ -307,7 +307,7 @@ impl Dispatcher {
         Some((OccurrenceOutcome::Paused, format!("paused by {}: {}", paused.by, paused.why)))
     }
 
-    /// Puts the loop in line or takes it out, as it could or could not start now but for slots and locks.
+    /// Puts the loop in the queue if it could start now, slots and locks aside; otherwise removes it.
     fn update_queue(&mut self, now_ms: i64, key: &LoopKey) {
         let is_free = self.frozen.is_none() && self.slots.run(key).is_none();
         let can_start = |member: &ScheduledLoop| {
@@ -319,7 +319,7 @@ impl Dispatcher {
         match self.members.get(key).filter(|member| is_free && can_start(member)) {
             Some(member) => {
                 let since_ms = member.since_ms.unwrap_or(now_ms);
-                // What it waits for first may be about another item now.
+                // The first thing it waits for may concern another item now.
                 if member.entry.item_locks == ItemLocks::Own {
                     self.queue.unpark(key);
                 }
@@ -329,7 +329,7 @@ impl Dispatcher {
         }
     }
 
-    /// Sets the loop's one timer to the next moment at which something about it changes by itself.
+    /// Sets the loop's one timer to the next moment at which its state changes without an input.
     fn set_timer(&mut self, now_ms: i64, key: &LoopKey) {
         let run = self.slots.run(key);
         let Some(member) = self.members.get_mut(key) else { return };
@@ -348,7 +348,7 @@ impl Dispatcher {
         }
     }
 
-    /// After anything about a loop changed.
+    /// Call this after any change of a loop.
     fn refresh(&mut self, now_ms: i64, key: &LoopKey) {
         self.update_queue(now_ms, key);
         self.set_timer(now_ms, key);

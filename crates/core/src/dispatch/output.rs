@@ -1,4 +1,4 @@
-//! What one step decides, gathered in the order in which it is to be done: rows first, effects after them.
+//! The decisions of one step, in the order in which they are performed: rows first, then effects.
 
 use super::scheduled_loop::{ScheduledLoop, can_merge, merge_receipts};
 use super::{DispatchCommand, LoopKey, LoopStanding, OccurrenceReceipt, TriggerSignal};
@@ -16,7 +16,7 @@ pub(super) struct DispatchOutput {
 }
 
 impl DispatchOutput {
-    /// A receipt; one that goes on where the last ended is made one with it.
+    /// Adds a receipt; merges it with the last one if it continues that run.
     pub(super) fn add_receipt(&mut self, receipt: OccurrenceReceipt) {
         match self.receipts.last_mut() {
             Some(before) if can_merge(before, &receipt) => merge_receipts(before, receipt),
@@ -24,36 +24,36 @@ impl DispatchOutput {
         }
     }
 
-    /// The standing of a loop has changed.
+    /// Records that the standing of a loop has changed.
     pub(super) fn persist_standing(&mut self, key: &LoopKey) {
         self.keep.insert(key.clone());
     }
 
-    /// The last standing of a loop that was taken away.
+    /// Records the last standing of a loop that was removed.
     pub(super) fn persist_removed(&mut self, standing: LoopStanding) {
         self.keep.remove(&standing.key);
         self.gone.push(standing);
     }
 
-    /// A mark that goes back, which no standing does by itself: it is given up first and kept anew after that.
+    /// Moves a mark back, which a standing never does by itself: the old row is given up first and then written again.
     pub(super) fn reset_mark(&mut self, standing: &LoopStanding) {
-        // That of a loop that was taken away is given up already; another word gives it up all the same.
+        // The row of a removed loop is given up already; another fingerprint gives it up again.
         let given_up = if standing.fingerprint.is_empty() { "ahead" } else { "" };
         self.reset.push(LoopStanding { fingerprint: given_up.to_owned(), ..standing.clone() });
         self.persist_standing(&standing.key);
     }
 
-    /// A signal that is settled.
+    /// Marks a signal as resolved.
     pub(super) fn consume_signal(&mut self, signal: TriggerSignal) {
         self.taken.push(signal);
     }
 
-    /// Something to be done after the rows are durable.
+    /// Adds a command to perform after the rows are durable.
     pub(super) fn add_command(&mut self, command: DispatchCommand) {
         self.effects.push(command);
     }
 
-    /// All of it, with the standings as they are now.
+    /// All commands, with the standings as they are now.
     pub(super) fn into_commands(self, members: &BTreeMap<LoopKey, Box<ScheduledLoop>>) -> Vec<DispatchCommand> {
         let Self { receipts, keep, gone: mut standings, reset, taken, effects } = self;
         standings.reserve(keep.len());

@@ -1,12 +1,12 @@
-//! The order in which loops that could start now do so: priority, then waiting since, then name. A loop that lacks
-//! something is parked at what it lacks, so that nobody looks at it before that is free.
+//! The order in which loops start: priority, then the time they have waited since, then name. A loop that lacks a
+//! resource is parked at it and is not examined again before the resource is free.
 
 use super::LoopKey;
 use super::slots::SlotResource;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Who goes first is less.
+/// The smallest rank starts first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct QueueRank {
     priority: Reverse<i64>,
@@ -26,7 +26,7 @@ enum Place {
     Parked(SlotResource),
 }
 
-/// Loops that could start now, but for slots and locks.
+/// Loops that could start now if slots and locks were free.
 #[derive(Debug, Default)]
 pub(super) struct StartQueue {
     places: BTreeMap<LoopKey, (QueueRank, Place)>,
@@ -35,7 +35,7 @@ pub(super) struct StartQueue {
 }
 
 impl StartQueue {
-    /// Puts a loop in line; one that is there already with the same rank stays where it is.
+    /// Adds a loop to the queue; a loop that is in it with the same rank keeps its position.
     pub(super) fn enter(&mut self, rank: QueueRank) {
         if self.places.get(&rank.key).is_some_and(|(known, _)| *known == rank) {
             return;
@@ -45,7 +45,7 @@ impl StartQueue {
         self.places.insert(rank.key.clone(), (rank, Place::Ready));
     }
 
-    /// Takes a loop out of line; says whether it was there.
+    /// Removes a loop from the queue; returns whether it was in it.
     pub(super) fn leave(&mut self, key: &LoopKey) -> bool {
         let Some((rank, place)) = self.places.remove(key) else { return false };
         self.take(&rank, &place);
@@ -68,22 +68,23 @@ impl StartQueue {
         }
     }
 
-    /// Who goes next, as far as the queue knows.
+    /// The loop that starts next, as far as the queue knows.
     pub(super) fn first(&self) -> Option<&LoopKey> {
         self.ready.first().map(|rank| &rank.key)
     }
 
-    /// The rank of a loop that is in line.
+    /// The rank of a queued loop.
     pub(super) fn rank(&self, key: &LoopKey) -> Option<&QueueRank> {
         self.places.get(key).map(|(rank, _)| rank)
     }
 
-    /// Nobody looks at the loop again before the resource is free.
+    /// Excludes the loop until the resource is free.
     pub(super) fn park(&mut self, key: &LoopKey, at: SlotResource) {
         self.move_to(key, Place::Parked(at));
     }
 
-    /// Who would get a resource that became free, and where each is parked: with a path, whoever waits for what meets it.
+    /// The loops that would get a resource that became free, and the resource at which each is parked. For a path lock,
+    /// these are the first loops at each conflicting lock.
     pub(super) fn first_at(&self, resource: &SlotResource) -> Vec<(SlotResource, LoopKey)> {
         let first = |(at, line): (&SlotResource, &BTreeSet<QueueRank>)| Some((at.clone(), line.first()?.key.clone()));
         match resource {
@@ -94,12 +95,12 @@ impl StartQueue {
         }
     }
 
-    /// Lets a parked loop be looked at again.
+    /// Makes a parked loop eligible again.
     pub(super) fn unpark(&mut self, key: &LoopKey) {
         self.move_to(key, Place::Ready);
     }
 
-    /// Lets every parked loop be looked at again.
+    /// Makes every parked loop eligible again.
     pub(super) fn unpark_all(&mut self) {
         for rank in std::mem::take(&mut self.parked).into_values().flatten() {
             self.places.insert(rank.key.clone(), (rank.clone(), Place::Ready));

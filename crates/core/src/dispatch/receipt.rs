@@ -1,55 +1,55 @@
-//! What became of a due moment: one word, one reason, for one occurrence or for a run of them that ended alike.
+//! The outcome of a due time: one word and one reason, for one occurrence or for a run of them with the same outcome.
 
 use super::LoopKey;
 use crate::words::worded;
 use std::sync::Arc;
 
-/// What became of an occurrence. Each ends in exactly one receipt; one that still waits has none.
+/// The outcome of an occurrence. Each occurrence ends in exactly one receipt; a pending one has none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OccurrenceReceipt {
-    /// Of which loop.
+    /// The loop.
     pub key: LoopKey,
     /// The occurrence's key: `due:<moment>`, or the key of the signal.
     pub occurrence: String,
     /// When it was due; of a run, the first of them.
     pub due_ms: i64,
-    /// What made it due: the cadence as written, or the event in words.
+    /// The trigger: the cadence as written, or the event as text.
     pub trigger: Arc<str>,
-    /// What became of it.
+    /// Its outcome.
     pub fate: OccurrenceOutcome,
     /// Why, for people.
     pub reason: String,
-    /// The round that was started; the engine fills it in at birth.
+    /// The round that was started; the engine fills it in when the round starts.
     pub round: Option<String>,
     /// How many occurrences this covers.
     pub count: u64,
-    /// The last of them, when there are several.
+    /// The due time of the last of them, if there are several.
     pub through_ms: Option<i64>,
     /// When this was decided.
     pub at_ms: i64,
 }
 
 worded! {
-    /// The word of a receipt.
+    /// The outcome of an occurrence, as one word.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum OccurrenceOutcome {
-        /// A round was born.
+        /// A round was started.
         Started = "started",
-        /// A later occurrence stands for it.
+        /// A later occurrence replaces it.
         Coalesced = "coalesced",
-        /// It came while nobody looked, or fell out of a full line.
+        /// It was due while no scheduler was running, or did not fit in a full queue.
         Missed = "missed",
         /// A round of the loop was still running.
         Overlap = "overlap",
-        /// It fell into quiet hours.
+        /// It was due in quiet hours.
         Quiet = "quiet",
         /// The loop was paused.
         Paused = "paused",
-        /// Everything was stopped, or the loop was taken away.
+        /// Everything was stopped, or the loop was removed.
         Stopped = "stopped",
         /// The probe found nothing to do.
         NoWork = "no-work",
-        /// As many proposals were open as the loop may have.
+        /// The loop had as many open proposals as it may have.
         OpenMax = "open-max",
         /// The loop was backing off.
         Backoff = "backoff",
@@ -58,7 +58,7 @@ worded! {
     }
 }
 
-/// The key of a due moment: `due:2026-11-15T02:30:00Z`.
+/// The key of a due time: `due:2026-11-15T02:30:00Z`.
 #[must_use]
 pub fn occurrence_key(at_ms: i64) -> String {
     format!("due:{}", format_moment(at_ms))

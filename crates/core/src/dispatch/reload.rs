@@ -1,4 +1,4 @@
-//! Loops that come, change and go, and limits that change: at the first load and at every reload.
+//! Loops that are added, changed and removed, and limits that change: at the first load and at every reload.
 
 use super::scheduled_loop::{DeferredReload, ScheduledLoop};
 use super::slots::ActiveRound;
@@ -24,19 +24,19 @@ impl Dispatcher {
         }
     }
 
-    /// Other limits count from the next start on; whoever lacked something is looked at again.
+    /// New limits apply from the next start on; every parked loop is examined again.
     pub(super) fn set_limits(&mut self, limits: ConcurrencyLimits) {
         if self.slots.set_limits(limits) {
             self.queue.unpark_all();
         }
     }
 
-    /// A loop that was not loaded before. One that is new begins now: nothing before that is made up for.
+    /// Adds a loop that was not loaded before. A new loop begins now: earlier due times are not caught up.
     fn register(&mut self, entry: LoopEntry) {
         let key = entry.key.clone();
         let fingerprint = entry.schedule.fingerprint();
         let standing = match self.standings.remove(&key) {
-            // The key is shared with the entry: ten thousand names need not be kept twice.
+            // The key is shared with the entry, so that ten thousand names are not stored twice.
             Some(known) if known.fingerprint == fingerprint => LoopStanding { key: key.clone(), ..known },
             Some(known) => {
                 self.out.persist_standing(&key);
@@ -82,7 +82,7 @@ impl Dispatcher {
         }
     }
 
-    /// What a reload wanted while the answer to a start was awaited.
+    /// Applies a reload that arrived while the answer to a start was pending.
     pub(super) fn apply_deferred_reload(&mut self, now_ms: i64, key: &LoopKey) {
         match self.members.get_mut(key).and_then(|member| member.deferred.take()) {
             Some(DeferredReload::Entry(entry)) => self.change(now_ms, key, *entry),
@@ -91,9 +91,9 @@ impl Dispatcher {
         }
     }
 
-    /// A loop whose file has changed. An edited cadence begins now; what waited by the old one is settled.
+    /// Applies a changed loop file. An edited cadence begins now; occurrences of the old one are resolved.
     fn change(&mut self, now_ms: i64, key: &LoopKey, entry: LoopEntry) {
-        // What it needs and who goes before it may change, so it lines up anew, and others are looked at.
+        // The resources it needs and its rank may change, so it enters the queue again, and other loops are examined.
         self.leave_queue(key);
         let Some(member) = self.members.get_mut(key) else { return };
         member.deferred = None;
@@ -116,7 +116,7 @@ impl Dispatcher {
         needs.iter().for_each(|need| self.offer(need));
     }
 
-    /// A loop whose file is gone. Should it come back, it begins then.
+    /// Removes a loop whose file is gone. If the file reappears, the loop begins at that moment.
     fn drop_member(&mut self, now_ms: i64, key: &LoopKey) {
         self.leave_queue(key);
         let Some(mut member) = self.members.remove(key) else { return };

@@ -1,6 +1,7 @@
-//! One loop in the dispatcher's memory: how far its dues were looked at, which of them wait, and which signals do.
+//! One loop in the dispatcher's memory: how far its due times are processed, and which due times and signals are
+//! pending.
 //!
-//! Dues are settled strictly in their order, so that the mark can say in one number which of them have a receipt.
+//! Due times are resolved strictly in order, so that the mark shows with one number which of them have a receipt.
 
 use super::output::DispatchOutput;
 use super::receipt::{self, format_moment};
@@ -10,48 +11,47 @@ use crate::cadence::DueTime;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// The most signals of one loop that wait at a time.
+/// The most pending signals of one loop.
 pub(super) const SIGNALS_MAX: usize = 256;
-/// The most runs of settled dues behind one that waits.
+/// The most runs of resolved due times behind a pending one.
 const AFTER_MAX: usize = 16;
 
-/// A due moment that waits, and what became of later ones, which is told once this one is settled.
+/// A pending due time, and the receipts of later ones, which are recorded once this one is resolved.
 #[derive(Debug)]
 pub(super) struct PendingDue {
     pub(super) due: DueTime,
     pub(super) after: Vec<OccurrenceReceipt>,
 }
 
-/// What a reload wants while a start is awaited.
+/// A change by a reload that waits for the answer to a start.
 #[derive(Debug)]
 pub(super) enum DeferredReload {
     Entry(Box<LoopEntry>),
     Gone,
 }
 
-/// A loop.
 #[derive(Debug)]
 pub(super) struct ScheduledLoop {
     pub(super) entry: LoopEntry,
     pub(super) standing: LoopStanding,
-    /// Every due at or before this has a receipt or is in line.
+    /// Every due time at or before this has a receipt or is pending.
     pub(super) cursor_ms: i64,
-    /// The first due after the cursor.
+    /// The first due time after the cursor.
     pub(super) next: Option<DueTime>,
     pub(super) pending: VecDeque<PendingDue>,
     pub(super) signals: VecDeque<TriggerSignal>,
-    /// Since when something waits.
+    /// Since when an occurrence waits.
     pub(super) since_ms: Option<i64>,
-    /// Not to be tried again before.
+    /// The earliest time of the next try.
     pub(super) retry_ms: Option<i64>,
     pub(super) tries: u8,
     pub(super) open: u32,
-    /// Its place among the timers.
+    /// The time of its timer.
     pub(super) timer_ms: Option<i64>,
     pub(super) deferred: Option<DeferredReload>,
-    /// Whether its marks lie ahead of a clock that is right by a person's word, and come back after an awaited start.
+    /// Whether its marks lie ahead of a clock that a person has accepted; they are rewound after the pending start.
     pub(super) is_ahead: bool,
-    /// The item that the probe found last and that another round was about.
+    /// The item that the probe found last and that another round works on.
     pub(super) withheld: Option<Arc<str>>,
 }
 
@@ -81,7 +81,7 @@ impl ScheduledLoop {
         &self.entry.key
     }
 
-    /// Goes on looking for dues after a moment.
+    /// Continues the search for due times after this moment.
     pub(super) fn set_cursor(&mut self, cursor_ms: i64) {
         self.cursor_ms = cursor_ms;
         self.next = self.entry.schedule.next_after(cursor_ms);
@@ -94,7 +94,7 @@ impl ScheduledLoop {
         self.pending.len() + items.len().div_ceil(self.entry.batch.max(1)) + usize::from(loose)
     }
 
-    /// What the round that would start next needs.
+    /// The resources that the next round needs.
     pub(super) fn needs(&self) -> Vec<SlotResource> {
         match self.next_items() {
             items if items.is_empty() => slots::needs(&self.entry, self.withheld.as_slice()),
@@ -102,7 +102,7 @@ impl ScheduledLoop {
         }
     }
 
-    /// The items that the next round is about, when it is about events with items: what has waited longest goes first.
+    /// The items of the next round, if it is about events with items; those that have waited longest come first.
     pub(super) fn next_items(&self) -> Vec<Arc<str>> {
         let first_ms = |is: fn(&TriggerSignal) -> bool| self.signals.iter().find(|one| is(one)).map(|one| one.at_ms);
         let due_ms = self.pending.front().map(|waiting| waiting.due.start_ms);
@@ -114,7 +114,7 @@ impl ScheduledLoop {
         }
     }
 
-    /// The items that have waited longest, each once, as many as a round takes.
+    /// The items that have waited longest, without duplicates, at most as many as one round takes.
     fn first_items(&self) -> Vec<Arc<str>> {
         let mut items: Vec<Arc<str>> = Vec::new();
         for item in self.signals.iter().filter_map(|signal| signal.item.as_ref()) {
@@ -132,7 +132,7 @@ impl ScheduledLoop {
         !self.pending.is_empty() || !self.signals.is_empty()
     }
 
-    /// A due that waits.
+    /// Adds a pending due time.
     pub(super) fn enqueue(&mut self, due: DueTime, out: &mut DispatchOutput, now_ms: i64) {
         let (most, fate, reason) = match self.entry.catch_up {
             crate::spec::CatchUp::All(most) => (
@@ -140,7 +140,7 @@ impl ScheduledLoop {
                 OccurrenceOutcome::Missed,
                 format!("more than {most} were waiting (`catch_up`)"),
             ),
-            _ => (1, OccurrenceOutcome::Coalesced, "a later occurrence stands for it".to_owned()),
+            _ => (1, OccurrenceOutcome::Coalesced, "a later occurrence replaces it".to_owned()),
         };
         self.since_ms.get_or_insert(due.start_ms);
         self.pending.push_back(PendingDue { due, after: Vec::new() });
@@ -149,7 +149,8 @@ impl ScheduledLoop {
         }
     }
 
-    /// What became of a due, or of a run of them, that does not wait. It is told after those that do.
+    /// Records the outcome of a due time, or of a run of them, that does not wait. It is written after the pending
+    /// ones.
     pub(super) fn skip(&mut self, receipt: OccurrenceReceipt, out: &mut DispatchOutput) {
         let Some(last) = self.pending.back_mut() else {
             self.record_receipt(receipt, out);
@@ -162,7 +163,7 @@ impl ScheduledLoop {
         }
     }
 
-    /// Settles the due that has waited longest.
+    /// Resolves the due time that has waited longest.
     pub(super) fn resolve_first(
         &mut self,
         fate: OccurrenceOutcome,
@@ -177,7 +178,7 @@ impl ScheduledLoop {
         }
     }
 
-    /// Settles everything that waits.
+    /// Resolves every pending occurrence.
     pub(super) fn resolve_all(&mut self, fate: OccurrenceOutcome, reason: &str, out: &mut DispatchOutput, now_ms: i64) {
         while !self.pending.is_empty() {
             self.resolve_first(fate, reason, out, now_ms);
@@ -197,7 +198,7 @@ impl ScheduledLoop {
         }
     }
 
-    /// The receipt goes out and the mark goes on with it.
+    /// Writes the receipt and advances the mark with it.
     pub(super) fn record_receipt(&mut self, receipt: OccurrenceReceipt, out: &mut DispatchOutput) {
         self.advance_mark(receipt.through_ms.unwrap_or(receipt.due_ms));
         out.persist_standing(self.key());
@@ -229,14 +230,14 @@ impl ScheduledLoop {
         }
     }
 
-    /// The moment before which nothing of the loop starts, although something waits.
+    /// The moment before which the loop starts nothing, although an occurrence waits.
     pub(super) fn not_before(&self, now_ms: i64) -> Option<i64> {
         let wait_ms = self.standing.wait.as_ref().map(|wait| wait.until_ms);
         let quiet_ms = self.entry.schedule.quiet_until(now_ms);
         [self.retry_ms, wait_ms, quiet_ms].into_iter().flatten().filter(|at| *at > now_ms).max()
     }
 
-    /// What a start was for waits again, before everything else.
+    /// Puts the occurrences of a start back at the front of the queue.
     pub(super) fn requeue(&mut self, starting: PendingStart) {
         if let Some(waiting) = starting.due {
             self.pending.push_front(waiting);
@@ -246,13 +247,13 @@ impl ScheduledLoop {
         }
     }
 
-    /// What is left waiting goes to the back of the line.
+    /// The remaining occurrences move to the back of the queue.
     pub(super) fn restart_wait(&mut self, now_ms: i64) {
         self.since_ms = self.is_waiting().then_some(now_ms);
     }
 }
 
-/// What became of a signal.
+/// The receipt for a signal.
 pub(super) fn signal_receipt(
     signal: &TriggerSignal,
     fate: OccurrenceOutcome,
@@ -273,7 +274,7 @@ pub(super) fn signal_receipt(
     }
 }
 
-/// Whether a receipt goes on where another ends: the same of the same loop, of a later due.
+/// Whether a receipt continues another one: the same outcome of the same loop for a later due time.
 pub(super) fn can_merge(before: &OccurrenceReceipt, next: &OccurrenceReceipt) -> bool {
     let is_due = |receipt: &OccurrenceReceipt| receipt.occurrence.starts_with("due:");
     before.key == next.key
@@ -285,13 +286,13 @@ pub(super) fn can_merge(before: &OccurrenceReceipt, next: &OccurrenceReceipt) ->
         && is_due(next)
 }
 
-/// Makes one receipt of two.
+/// Merges the second receipt into the first.
 pub(super) fn merge_receipts(before: &mut OccurrenceReceipt, next: OccurrenceReceipt) {
     before.count = before.count.saturating_add(next.count);
     before.through_ms = Some(next.through_ms.unwrap_or(next.due_ms));
 }
 
-/// How late something is, for people.
+/// How late an occurrence is, as text.
 pub(super) fn lateness_text(due: &DueTime, now_ms: i64) -> String {
     let shifted = if due.shifted { ", moved out of the gap of a clock change" } else { "" };
     match now_ms.saturating_sub(due.start_ms) {

@@ -1,4 +1,4 @@
-//! What runs, and what it holds: slots of the limits, and locks. Who goes next is the queue's.
+//! The running rounds and the slots and locks they hold. The queue decides which loop starts next.
 
 use super::lock::{self, ItemLocks, RoundLock};
 use super::scheduled_loop::PendingDue;
@@ -6,7 +6,7 @@ use super::{ConcurrencyLimits, LoopEntry, LoopKey, RoundClaims, TriggerSignal};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Something that a round holds and that there is only so much of.
+/// A limited resource that a round holds.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum SlotResource {
     Repo(Arc<str>),
@@ -15,7 +15,7 @@ pub(super) enum SlotResource {
 }
 
 impl SlotResource {
-    /// Whether holding the one keeps from the other.
+    /// Whether a round that holds one of them blocks the other.
     pub(super) fn conflicts_with(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Lock(one), Self::Lock(other)) => one.conflicts_with(other),
@@ -29,11 +29,11 @@ impl SlotResource {
 pub(super) struct ActiveRound {
     pub(super) phase: ActiveRoundPhase,
     pub(super) since_ms: i64,
-    /// When its own limit ends it.
+    /// When its time limit ends it.
     pub(super) until_ms: Option<i64>,
-    /// What it holds; the loop's file may say something else by now.
+    /// The resources it holds; the loop's file may have changed since.
     pub(super) held: Vec<SlotResource>,
-    /// The items of a round whose loop is not known yet.
+    /// The items of a round whose loop is not loaded yet.
     pub(super) items: Vec<Arc<str>>,
     pub(super) is_cancelled: bool,
     pub(super) is_stall_reported: bool,
@@ -41,13 +41,13 @@ pub(super) struct ActiveRound {
 
 #[derive(Debug)]
 pub(super) enum ActiveRoundPhase {
-    /// The birth is not durable yet.
+    /// Its start is not durable yet.
     Starting(Box<PendingStart>),
     /// The round.
     Running(String),
 }
 
-/// A start whose answer is awaited.
+/// A start whose answer is pending.
 #[derive(Debug)]
 pub(super) struct PendingStart {
     pub(super) due: Option<PendingDue>,
@@ -73,7 +73,7 @@ impl ActiveRound {
     }
 }
 
-/// All rounds and what they hold.
+/// All rounds and the resources they hold.
 #[derive(Debug)]
 pub(super) struct SlotTable {
     limits: ConcurrencyLimits,
@@ -86,7 +86,7 @@ impl SlotTable {
         Self { limits, used: BTreeMap::new(), runs: BTreeMap::new() }
     }
 
-    /// Changes the limits; says whether they are others.
+    /// Changes the limits; returns whether they differ from the old ones.
     pub(super) fn set_limits(&mut self, limits: ConcurrencyLimits) -> bool {
         std::mem::replace(&mut self.limits, limits) != self.limits
     }
@@ -111,7 +111,7 @@ impl SlotTable {
         self.runs.len() >= self.total()
     }
 
-    /// How many there are of a resource.
+    /// How many units of a resource exist.
     pub(super) fn limit(&self, resource: &SlotResource) -> usize {
         match resource {
             SlotResource::Repo(_) => self.limits.per_repo.max(1),
@@ -120,7 +120,7 @@ impl SlotTable {
         }
     }
 
-    /// How many of a resource are free.
+    /// How many units of a resource are free.
     pub(super) fn available(&self, resource: &SlotResource) -> usize {
         if let SlotResource::Lock(lock) = resource
             && lock.is_path()
@@ -130,13 +130,13 @@ impl SlotTable {
         self.limit(resource).saturating_sub(self.used.get(resource).copied().unwrap_or(0))
     }
 
-    /// Whether a round, but for that of a loop, holds something that keeps from this.
+    /// Whether a round of a loop other than `but` holds a resource that conflicts with this one.
     pub(super) fn is_blocked(&self, resource: &SlotResource, but: Option<&LoopKey>) -> bool {
         let mut others = self.runs.iter().filter(|(key, _)| but != Some(*key));
         others.any(|(_, run)| run.held.iter().any(|held| held.conflicts_with(resource)))
     }
 
-    /// Gives a round more to hold.
+    /// Adds resources to those a round holds.
     pub(super) fn hold_more(&mut self, key: &LoopKey, more: Vec<SlotResource>) {
         let Some(mut run) = self.runs.remove(key) else { return };
         let more = more.into_iter().filter(|need| !run.held.contains(need)).collect();
@@ -144,13 +144,14 @@ impl SlotTable {
         self.runs.insert(key.clone(), run);
     }
 
-    /// Adds a round, which takes what its loop needs, or what is left of it when nobody asked before.
+    /// Adds a round. It takes the resources its loop needs; if availability was not checked before, it takes those that
+    /// are free.
     pub(super) fn add(&mut self, key: LoopKey, mut run: ActiveRound, needs: Vec<SlotResource>) {
         self.hold(&mut run, needs);
         self.runs.insert(key, run);
     }
 
-    /// Gives a round what its loop is known to need by now.
+    /// Adds the resources that a round's loop needs, now that the loop is loaded.
     pub(super) fn hold_missing(&mut self, key: &LoopKey, entry: &LoopEntry) {
         let Some(mut run) = self.runs.remove(key) else { return };
         if run.until_ms.is_none() {
@@ -164,7 +165,7 @@ impl SlotTable {
 
     fn hold(&mut self, run: &mut ActiveRound, needs: Vec<SlotResource>) {
         for need in needs {
-            // A lock has one owner, also when a round came in by another door.
+            // A lock has one owner, also when a round did not pass the admission check.
             if matches!(need, SlotResource::Lock(_)) && self.available(&need) == 0 {
                 continue;
             }
@@ -173,7 +174,7 @@ impl SlotTable {
         }
     }
 
-    /// Takes a round out and gives back what it held.
+    /// Removes a round and releases its resources.
     pub(super) fn remove(&mut self, key: &LoopKey) -> Option<ActiveRound> {
         let run = self.runs.remove(key)?;
         for resource in &run.held {
@@ -188,13 +189,13 @@ impl SlotTable {
     }
 }
 
-/// What a round of the loop about some items needs, each once.
+/// The resources that a round of the loop about these items needs, each once.
 pub(super) fn needs(entry: &LoopEntry, items: &[Arc<str>]) -> Vec<SlotResource> {
     let locks = lock::without_covered(entry.locks.iter().cloned().chain(item_locks(entry, items)));
     once(&entry.key.repo, &entry.agents, locks)
 }
 
-/// What a round needs that says so itself.
+/// The resources that a round with its own claims needs.
 pub(super) fn needs_of_claims(repo: &Arc<str>, claims: &RoundClaims) -> Vec<SlotResource> {
     once(repo, &claims.agents, claims.locks.clone())
 }
@@ -209,7 +210,7 @@ fn once(repo: &Arc<str>, agents: &[Arc<str>], locks: Vec<RoundLock>) -> Vec<Slot
     needs
 }
 
-/// The locks on items, where rounds of the loop hold them.
+/// The locks on items, if rounds of the loop hold them.
 pub(super) fn item_locks(entry: &LoopEntry, items: &[Arc<str>]) -> Vec<RoundLock> {
     match entry.item_locks {
         ItemLocks::Own => items.iter().map(|item| RoundLock::for_item(&entry.key.repo, item)).collect(),

@@ -1,4 +1,4 @@
-//! A loop's entry as its checked file has it: the one place where keys of a loop file become what the dispatcher weighs.
+//! A loop's entry from its checked file: the one place where keys of a loop file become settings of the dispatcher.
 
 use super::{ItemLocks, LoopEntry, LoopKey, OWN_ITEMS, RoundLock};
 use crate::cadence::{CadenceProblem, LoopSchedule};
@@ -7,10 +7,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl LoopEntry {
-    /// The entry of a loop in a repository; `system_zone` is what a loop without `timezone` means.
+    /// The entry of a loop in a repository; `system_zone` applies to a loop without `timezone`.
     ///
     /// # Errors
-    /// When this machine's zone is unknown; a checked spec has nothing else that could be wrong.
+    /// If this machine's time zone is unknown. Nothing else in a checked spec can be wrong.
     pub fn from_spec(spec: &CheckedSpec, repo: &str, system_zone: &str) -> Result<Self, CadenceProblem> {
         let key = LoopKey::new(repo, &spec.name);
         let schedule = LoopSchedule::of(&spec.on, &key.to_string(), system_zone)?;
@@ -37,24 +37,24 @@ impl LoopEntry {
     }
 }
 
-/// The locks that a loop file names, but for the one on whatever a round is about.
+/// The locks that a loop file names, except `item`.
 pub(super) fn locks(repo: &str, written: &[String]) -> Vec<RoundLock> {
     written.iter().filter(|lock| *lock != OWN_ITEMS).map(|lock| RoundLock::from_text(repo, lock)).collect()
 }
 
-/// Whether it names that one.
+/// Whether the file names `item`.
 pub(super) fn item_locks(written: &[String]) -> ItemLocks {
     if written.iter().any(|lock| lock == OWN_ITEMS) { ItemLocks::Own } else { ItemLocks::None }
 }
 
-/// Every agent that a round may start first; what stands in for one is not counted before it does.
+/// Every agent that a round may start first; a fallback agent counts only once it is used.
 pub(super) fn agents(spec: &LoopSpec) -> Vec<Arc<str>> {
     let first = |role| spec.chain(role).into_iter().next().map(|agent| agent.agent.word());
     let words: BTreeSet<&str> = [Role::Maker, Role::Checker].into_iter().filter_map(first).collect();
     words.into_iter().map(Arc::from).collect()
 }
 
-/// What the loop hears besides its cadence, in words.
+/// The loop's triggers besides its cadence, as text.
 fn events(on: &Triggers) -> Vec<Arc<str>> {
     let named = |words: &'static str, names: &[String]| -> Vec<Arc<str>> {
         names.iter().map(|name| format!("{words} {name}").into()).collect()

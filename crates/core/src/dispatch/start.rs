@@ -1,4 +1,4 @@
-//! Starting what waits: in order, within the limits, holding the locks.
+//! Starts pending loops: in order, within the limits, holding the locks.
 
 use super::queue::QueueRank;
 use super::scheduled_loop::{PendingDue, ScheduledLoop, lateness_text};
@@ -6,23 +6,23 @@ use super::slots::{ActiveRound, ActiveRoundPhase, PendingStart, SlotResource, ne
 use super::{DispatchCommand, Dispatcher, LoopKey, OccurrenceOutcome, OccurrenceReceipt, RoundStart, TriggerSignal};
 use std::sync::Arc;
 
-/// A loop that has waited so long is left free what it needs.
+/// For a loop that has waited this long, other loops leave the resources it needs free.
 const PATIENCE_MS: i64 = 10 * 60_000;
 
-/// What one round is started for.
+/// The occurrences and items that one round is started for.
 struct Work {
     due: Option<PendingDue>,
     signals: Vec<TriggerSignal>,
-    /// What the signals are about.
+    /// The items of the signals.
     items: Vec<Arc<str>>,
 }
 
 impl Dispatcher {
-    /// Starts loops as long as there are slots and loops that could use them.
+    /// Starts loops while slots are free and loops can use them.
     pub(super) fn start_waiting(&mut self, now_ms: i64) {
         while self.is_live() && self.frozen.is_none() && !self.slots.is_full() {
             let Some(key) = self.queue.first().cloned() else { return };
-            // Quiet hours may have begun while it was in line.
+            // Quiet hours may have begun while the loop was in the queue.
             if self.members.get(&key).is_none_or(|member| member.not_before(now_ms).is_some()) {
                 self.refresh(now_ms, &key);
                 continue;
@@ -42,7 +42,7 @@ impl Dispatcher {
         }
     }
 
-    /// What keeps a loop in line from starting, but for the slots of all.
+    /// The resource that a queued loop lacks, the slots of the total limit aside.
     pub(super) fn missing_resource(&self, key: &LoopKey) -> Option<SlotResource> {
         self.members.get(key)?.needs().into_iter().find(|need| {
             let free = self.slots.available(need);
@@ -50,19 +50,19 @@ impl Dispatcher {
         })
     }
 
-    /// Whether the last of a resource is left to a loop that has waited for very long and goes before this one.
+    /// Whether the last unit of a resource is reserved for a loop that has waited very long and ranks before this one.
     pub(super) fn is_reserved_from(&self, key: &LoopKey, need: &SlotResource) -> bool {
         let Some(champion) = self.reserved_for.as_ref().filter(|champion| *champion != key) else { return false };
         let is_before = match (self.queue.rank(champion), self.queue.rank(key)) {
             (Some(first), Some(other)) => first < other,
             _ => false,
         };
-        // Not its items: they change while it waits, and nobody would be told of what is free then.
+        // Items are not considered: they change while the loop waits, and no loop would be woken for the freed ones.
         let wants = |member: &ScheduledLoop| needs(&member.entry, &[]).iter().any(|other| other.conflicts_with(need));
         is_before && self.members.get(champion).map(Box::as_ref).is_some_and(wants)
     }
 
-    /// One loop at a time: a second would keep from the first what it waits for.
+    /// One loop at a time: a second reservation would block resources that the first one waits for.
     fn reserve_if_impatient(&mut self, now_ms: i64, key: &LoopKey) {
         let is_impatient = |rank: &QueueRank| now_ms.saturating_sub(rank.since_ms) >= PATIENCE_MS;
         if self.reserved_for.is_none() && self.queue.rank(key).is_some_and(is_impatient) {
@@ -70,7 +70,7 @@ impl Dispatcher {
         }
     }
 
-    /// Takes a loop out of line; what it could have used is offered to others.
+    /// Removes a loop from the queue and offers the resources it could have used to others.
     pub(super) fn leave_queue(&mut self, key: &LoopKey) {
         if self.queue.leave(key) {
             self.reserved_for.take_if(|champion| champion == key);
@@ -78,7 +78,7 @@ impl Dispatcher {
         }
     }
 
-    /// Lets the first of those parked at what a loop needs be looked at, where some of it is free.
+    /// Unparks the first loop at each resource that this loop needs, if the resource is available.
     fn wake_others(&mut self, key: &LoopKey) {
         let Some(member) = self.members.get(key) else { return };
         for need in member.needs() {
@@ -86,7 +86,8 @@ impl Dispatcher {
         }
     }
 
-    /// Offers a resource to whoever waits for it first; a path, to the first of each path that meets it.
+    /// Offers a resource to the first loop that waits for it; for a path lock, to the first one at each conflicting
+    /// lock.
     pub(super) fn offer(&mut self, resource: &SlotResource) {
         for (at, first) in self.queue.first_at(resource) {
             if self.missing_resource(&first).as_ref() != Some(&at) {
@@ -116,8 +117,8 @@ impl Dispatcher {
     }
 }
 
-/// What has waited longest: a due or signals without an item, which are one round together, or items, as many as a round
-/// takes.
+/// The work that has waited longest: a due time or signals without an item, which share one round, or items, at most as
+/// many as one round takes.
 fn take_work(member: &mut ScheduledLoop) -> Option<Work> {
     if !member.is_waiting() {
         return None;

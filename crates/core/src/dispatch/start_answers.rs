@@ -1,4 +1,4 @@
-//! The answers to starts, and the ends of rounds.
+//! Handles the answers to starts and the ends of rounds.
 
 use super::failure::{self, EndConsequence};
 use super::scheduled_loop::signal_receipt;
@@ -8,14 +8,14 @@ use super::{
 };
 use std::sync::Arc;
 
-/// The most rounds of one loop that wait on record for its place; more are found by the next start.
+/// The most rounds of one loop that wait on record for its place; the next process start finds further ones.
 const SUCCESSORS_MAX: usize = 64;
-/// How often one start is tried.
+/// How often a start is tried.
 const TRIES_MAX: u8 = 5;
 /// The shortest wait between two tries.
 const RETRY_MS: i64 = 1_000;
 
-/// A round on record that has its loop's place next.
+/// A round on record that takes its loop's place next.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct SlotSuccessor {
     pub(super) round: String,
@@ -63,7 +63,7 @@ impl Dispatcher {
         self.after_start(now_ms, &key);
     }
 
-    /// The occurrence is skipped. The next one asks the forge again, so a pull request that a person closes makes room.
+    /// The occurrence is skipped. The next one asks the forge again, so closing a pull request lets the loop start.
     pub(super) fn too_many_open(&mut self, now_ms: i64, ticket: u64, open: u32) {
         let Some((key, starting)) = self.end_start(ticket) else { return };
         let most = self.members.get(&key).map_or(open, |member| member.entry.open_max);
@@ -72,7 +72,7 @@ impl Dispatcher {
         self.after_start(now_ms, &key);
     }
 
-    /// The occurrence has its receipt already; only the mark goes on, and the signals are settled.
+    /// The occurrence already has its receipt; this only advances the mark and resolves the signals.
     pub(super) fn start_already_receipted(&mut self, now_ms: i64, ticket: u64) {
         let Some((key, starting)) = self.end_start(ticket) else { return };
         if let Some(member) = self.members.get_mut(&key) {
@@ -101,7 +101,7 @@ impl Dispatcher {
         self.after_start(now_ms, key);
     }
 
-    /// A start that came to nothing gives back what it held.
+    /// A start that did not become a round releases its resources.
     fn end_start(&mut self, ticket: u64) -> Option<(LoopKey, PendingStart)> {
         let key = self.tickets.remove(&ticket)?;
         match self.release(&key)?.phase {
@@ -110,7 +110,7 @@ impl Dispatcher {
         }
     }
 
-    /// Takes a round out; what it held goes to whoever waits for it first.
+    /// Removes a round and offers its resources to the first loop that waits for each.
     pub(super) fn release(&mut self, key: &LoopKey) -> Option<ActiveRound> {
         let run = self.slots.remove(key)?;
         for resource in &run.held {
@@ -153,7 +153,7 @@ impl Dispatcher {
         member.restart_wait(now_ms);
     }
 
-    /// Changes the standing of a loop by an end, and does what follows from it.
+    /// Applies a round's end to the standing of its loop and performs the consequences.
     fn apply_end(
         &mut self,
         now_ms: i64,
@@ -176,7 +176,8 @@ impl Dispatcher {
         }
     }
 
-    /// When nothing is awaited any more: what a reload wanted meanwhile, what came meanwhile, and what is next.
+    /// After a pending start is answered: applies a deferred reload, then due times that arrived meanwhile, then the
+    /// next start.
     fn after_start(&mut self, now_ms: i64, key: &LoopKey) {
         self.promote_successor(now_ms, key);
         if self.members.get(key).is_some_and(|member| member.is_ahead) {
@@ -191,8 +192,8 @@ impl Dispatcher {
         self.refresh(now_ms, key);
     }
 
-    /// What the probe of a start found: the round gets what nobody else works on. When that is nothing, the occurrence
-    /// waits for the first of them, and the probe is asked again then.
+    /// Handles the items that the probe of a start found: the round gets the items that no other round works on. If
+    /// there are none, the occurrence waits for the first item, and then the probe runs again.
     pub(super) fn claim_items(&mut self, now_ms: i64, ticket: u64, items: Vec<Arc<str>>) {
         let Some(key) = self.tickets.get(&ticket).cloned() else { return };
         let Some(member) = self.members.get(&key) else { return };
@@ -220,7 +221,7 @@ impl Dispatcher {
         self.after_start(now_ms, &key);
     }
 
-    /// A round on record that has its loop's place next, or now when nobody has it.
+    /// Adds a round on record that takes its loop's place next, or now if the place is free.
     pub(super) fn add_successor(&mut self, now_ms: i64, key: LoopKey, heir: SlotSuccessor) {
         let heirs = self.successors.entry(key.clone()).or_default();
         let has_place = self.slots.run(&key).and_then(ActiveRound::round) == Some(&heir.round);
@@ -230,7 +231,7 @@ impl Dispatcher {
         self.promote_successor(now_ms, &key);
     }
 
-    /// A place that is free goes to whoever has waited for it on record.
+    /// Gives a free place to the first successor on record.
     fn promote_successor(&mut self, now_ms: i64, key: &LoopKey) {
         if self.slots.run(key).is_some() {
             return;
@@ -245,7 +246,7 @@ impl Dispatcher {
         }
     }
 
-    /// A round by hand, with what it says it takes.
+    /// Adds a manually started round with its own claims.
     pub(super) fn admit_round(&mut self, now_ms: i64, key: LoopKey, round: String, claims: &RoundClaims) {
         if self.slots.run(&key).is_some() {
             return;
@@ -256,7 +257,7 @@ impl Dispatcher {
         self.refresh(now_ms, &key);
     }
 
-    /// A round that an earlier engine began.
+    /// Adds a round that an earlier engine started.
     pub(super) fn occupy_slot(&mut self, now_ms: i64, key: LoopKey, round: String, items: &[Arc<str>]) {
         if self.slots.run(&key).is_some() {
             return;

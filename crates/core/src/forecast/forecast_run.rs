@@ -1,4 +1,5 @@
-//! One play: the dispatcher and a heap of rounds that will end. Rounds are born at once and end when their time has come.
+//! One run of a forecast: the dispatcher and a heap of running rounds. Rounds start at once and end after their drawn
+//! duration.
 
 use super::seeded_random::SeededRandom;
 use super::{
@@ -12,22 +13,22 @@ use crate::outcome::RoundOutcome;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
 
-/// Decisions of the first play that are told.
+/// The most decisions of the first run that a forecast lists.
 const DECISIONS_MAX: usize = 2_000;
-/// A start this long after its moment has waited for something.
+/// A start this long after its start time counts as delayed.
 const WAITED_MS: i64 = 1_000;
 const DAY_MS: i64 = 86_400_000;
 
-/// A play under way, and what it came to.
+/// A run in progress, and its results.
 pub(super) struct ForecastRun<'p> {
     plans: &'p [ForecastLoop],
     nth: HashMap<&'p LoopKey, usize>,
     dice: SeededRandom,
     dispatcher: Dispatcher,
-    /// Rounds by their end: when, of which plan, which round.
+    /// Running rounds by end time: the time, the plan, the round, the outcome.
     ends: BinaryHeap<Reverse<(i64, usize, u64, u8)>>,
     running: BTreeMap<u64, usize>,
-    /// When a round of each plan ended last.
+    /// When the last round of each plan ended.
     ended: Vec<i64>,
     rounds: u64,
     /// Millionths of a dollar by plan and day.
@@ -76,7 +77,7 @@ impl<'p> ForecastRun<'p> {
         play
     }
 
-    /// What happens next before the end of the play: a round ends, or the dispatcher wants to wake.
+    /// The next event before the end of the run: a round ends, or the dispatcher wakes.
     fn next(&mut self, until_ms: i64) -> Option<(i64, DispatchInput)> {
         let wake_ms = self.dispatcher.next_wake();
         let end_ms = self.ends.peek().map(|Reverse((at, ..))| *at);
@@ -88,7 +89,7 @@ impl<'p> ForecastRun<'p> {
         self.running.remove(&round);
         self.ended[plan] = now_ms;
         let outcome = RoundOutcome::ALL.get(usize::from(outcome)).copied().unwrap_or(RoundOutcome::Failed);
-        // A day's ceiling is a new one tomorrow.
+        // The day's ceiling restarts tomorrow.
         let tomorrow_ms = (now_ms.div_euclid(DAY_MS) + 1).saturating_mul(DAY_MS);
         let retry_at_ms = (outcome == RoundOutcome::OverBudget).then_some(tomorrow_ms);
         let end = RoundEnd { outcome, signature: None, retry_at_ms, open_proposals: 0 };
@@ -98,7 +99,7 @@ impl<'p> ForecastRun<'p> {
     fn step(&mut self, now_ms: i64, input: DispatchInput) {
         self.steps += 1;
         let mut commands = self.dispatcher.step(now_ms, input);
-        // A birth may call for more; each birth takes a place, so this comes to an end.
+        // A start may cause further starts. Each takes a slot, so the loop ends.
         while !commands.is_empty() {
             let mut more = Vec::new();
             for command in commands {
@@ -133,7 +134,7 @@ impl<'p> ForecastRun<'p> {
         }
     }
 
-    /// A round is born: its receipt counts, its end is drawn, and who ran while it waited is remembered.
+    /// Starts a round: counts its receipt, draws its end, and records which loops ran while it waited.
     fn born(&mut self, now_ms: i64, start: &RoundStart) -> String {
         self.count(&start.receipt);
         self.rounds += 1;
@@ -151,7 +152,7 @@ impl<'p> ForecastRun<'p> {
         round.to_string()
     }
 
-    /// Whoever ran in between kept it waiting, or was waited for by both.
+    /// Every loop that ran in between blocked it, or waited for the same resource.
     fn waited(&mut self, nth: usize, due_ms: i64, now_ms: i64) {
         let for_ms = now_ms.saturating_sub(due_ms);
         self.longest[nth] = self.longest[nth].max(for_ms);
@@ -166,7 +167,7 @@ impl<'p> ForecastRun<'p> {
         }
     }
 
-    /// What this round is like. One that would pass its day's ceiling ends at the ceiling.
+    /// Draws the profile of this round. A round that would exceed its day's ceiling ends at the ceiling.
     fn drawn(&mut self, nth: usize, now_ms: i64) -> RoundProfile {
         let plan = &self.plans[nth];
         let nothing = RoundProfile { duration_ms: 1, usd: crate::units::Usd(0), outcome: RoundOutcome::NothingToDo };
@@ -182,7 +183,7 @@ impl<'p> ForecastRun<'p> {
         like
     }
 
-    /// It ends now.
+    /// Ends the round now.
     fn cancelled(&mut self, now_ms: i64, round: &str) {
         let Ok(round) = round.parse::<u64>() else { return };
         let outcome = RoundOutcome::ALL.iter().position(|one| *one == RoundOutcome::Cancelled).unwrap_or(0);

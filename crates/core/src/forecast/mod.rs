@@ -1,7 +1,8 @@
-//! The forecast: the real dispatcher on a virtual clock, with rounds that take and cost what earlier ones did.
+//! The forecast: the real dispatcher on a virtual clock, with rounds as long and as expensive as earlier ones.
 //!
-//! It answers what would fire in the next days, what would be skipped and why, what waits for what, and what it would cost.
-//! The same seed gives the same answer. Where a loop has no history the caller says what is assumed; nothing is made up here.
+//! It shows which rounds would start in the next days, which would be skipped and why, which loops wait for each other,
+//! and the cost. The same seed gives the same result. For a loop without history, the caller supplies the assumptions;
+//! this module has none.
 
 mod forecast_run;
 mod seeded_random;
@@ -14,96 +15,96 @@ use std::collections::BTreeMap;
 use forecast_run::ForecastRun;
 use seeded_random::SeededRandom;
 
-/// A loop to be played.
+/// A loop to simulate.
 #[derive(Debug, Clone)]
 pub struct ForecastLoop {
-    /// The loop as its file has it.
+    /// The loop as its file defines it.
     pub entry: LoopEntry,
-    /// What its rounds are like; each play draws from them. At least one.
+    /// Profiles of its rounds; each simulated round draws one. At least one.
     pub rounds: Vec<RoundProfile>,
-    /// What it may cost in a day.
+    /// Its ceiling for a day.
     pub day: Option<Usd>,
 }
 
-/// What a round is like.
+/// The length, cost and outcome of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RoundProfile {
     /// How long it takes.
     pub duration_ms: i64,
-    /// What it costs.
+    /// Its cost.
     pub usd: Usd,
     /// How it ends.
     pub outcome: RoundOutcome,
 }
 
-/// What is to be played.
+/// The parameters of a forecast.
 #[derive(Debug, Clone)]
 pub struct ForecastRequest {
-    /// From when.
+    /// The start of the period.
     pub from_ms: i64,
-    /// To when.
+    /// The end of the period.
     pub until_ms: i64,
     /// How many rounds may run at once.
     pub limits: ConcurrencyLimits,
-    /// Where loops stand, such as paused ones.
+    /// The standings of loops, such as paused ones.
     pub standings: Vec<LoopStanding>,
-    /// The most plays; fewer are played when each is long.
+    /// The most runs; fewer are made if each is long.
     pub plays: usize,
     /// The seed.
     pub seed: u64,
-    /// Steps of all plays together; one of its own may have as many and is cut there.
+    /// The step limit of all runs together; a single run may also use this many and is cut there.
     pub steps_max: usize,
 }
 
-/// What would happen.
+/// The result of a forecast.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Forecast {
-    /// How often it was played.
+    /// The number of runs.
     pub plays: usize,
-    /// Whether a play was cut short because it had too many steps.
+    /// Whether a run was cut short because it had too many steps.
     pub is_cut: bool,
-    /// Each loop, in the order of the plans; counts are of the first play.
+    /// Each loop, in the order of the plans; counts are from the first run.
     pub loops: Vec<LoopForecast>,
-    /// What all of it costs.
+    /// The cost of all loops.
     pub cost: ForecastRange,
-    /// Who waited for whom in the first play, most often first.
+    /// The pairs of loops that waited for each other in the first run, most frequent first.
     pub collisions: Vec<LoopCollision>,
-    /// What was decided in the first play, in order, up to a bound.
+    /// The decisions of the first run, in order, up to a limit.
     pub decisions: Vec<OccurrenceDecision>,
 }
 
-/// What one loop would do.
+/// The forecast for one loop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoopForecast {
-    /// Which loop.
+    /// The loop.
     pub key: LoopKey,
-    /// Occurrences by what became of them.
+    /// The number of occurrences for each outcome.
     pub fates: BTreeMap<OccurrenceOutcome, u64>,
-    /// Rounds that met the ceiling of their day.
+    /// Rounds that reached the ceiling of their day.
     pub over_budget: u64,
     /// The longest a start waited.
     pub longest_wait_ms: i64,
-    /// What it costs.
+    /// Its cost.
     pub cost: ForecastRange,
 }
 
-/// The tenth, the middle and the ninetieth of a hundred plays.
+/// The 10th, 50th and 90th percentile of the runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ForecastRange {
-    /// One play in ten is cheaper.
+    /// One run in ten is cheaper.
     pub p10: Usd,
-    /// Half of them are.
+    /// Half of the runs are cheaper.
     pub p50: Usd,
-    /// Nine in ten are.
+    /// Nine runs in ten are cheaper.
     pub p90: Usd,
 }
 
 /// A loop that had to wait while another one ran.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoopCollision {
-    /// Who waited.
+    /// The loop that waited.
     pub waits: LoopKey,
-    /// Who ran.
+    /// The loop that ran.
     pub runs: LoopKey,
     /// How often.
     pub times: u64,
@@ -111,27 +112,27 @@ pub struct LoopCollision {
     pub longest_ms: i64,
 }
 
-/// What was decided about an occurrence.
+/// The decision about an occurrence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OccurrenceDecision {
     /// When.
     pub at_ms: i64,
     /// When it was due.
     pub due_ms: i64,
-    /// Of which loop.
+    /// The loop.
     pub key: LoopKey,
-    /// What.
+    /// The outcome.
     pub fate: OccurrenceOutcome,
     /// Why, for people.
     pub reason: String,
-    /// How many occurrences.
+    /// How many occurrences it covers.
     pub count: u64,
 }
 
-/// Few plays say little about the ninetieth of a hundred.
+/// Fewer runs would make the 90th percentile meaningless.
 const PLAYS_MIN: usize = 20;
 
-/// Plays it.
+/// Computes a forecast.
 #[must_use]
 pub fn forecast(plans: &[ForecastLoop], question: &ForecastRequest) -> Forecast {
     let first = ForecastRun::run(plans, question, SeededRandom::new(question.seed, 0));

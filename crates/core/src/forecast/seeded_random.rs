@@ -1,9 +1,9 @@
-//! Dice with a seed: the same seed and the same play throw the same numbers. Not for secrets.
+//! Seeded random numbers: the same seed and the same calls give the same numbers. Not for secrets.
 
-/// One play's dice (SplitMix64).
+/// The random numbers of one run (SplitMix64).
 pub(super) struct SeededRandom(u64);
 
-/// The odd constant of the golden ratio, by which SplitMix64 steps.
+/// The odd golden-ratio constant that SplitMix64 adds in each step.
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
 impl SeededRandom {
@@ -20,7 +20,8 @@ impl SeededRandom {
         mixed ^ (mixed >> 31)
     }
 
-    /// One of these; none of nothing. Plays are short against 2^64, so that the bias of the remainder is none to speak of.
+    /// One of these at random; `None` if the slice is empty. Slices are short against 2^64, so the bias of the
+    /// remainder is negligible.
     pub(super) fn choose<'a, T>(&mut self, all: &'a [T]) -> Option<&'a T> {
         let count = u64::try_from(all.len()).ok().filter(|count| *count > 0)?;
         all.get(usize::try_from(self.next() % count).ok()?)

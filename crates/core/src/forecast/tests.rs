@@ -1,4 +1,4 @@
-//! Forecasts of small worlds whose answer can be counted by hand.
+//! Forecasts of small scenarios whose result can be counted manually.
 
 use super::*;
 use crate::cadence::LoopSchedule;
@@ -51,7 +51,7 @@ fn every_due_moment_of_a_quick_loop_starts_and_costs_its_round() {
 }
 
 #[test]
-fn loop_that_is_slower_than_its_cadence_skips_what_it_runs_over() {
+fn loop_that_is_slower_than_its_cadence_skips_overlapping_occurrences() {
     let told = forecast(&[plan("slow", "5m", 12, &[0])], &question(1, 4));
     let slow = &told.loops[0];
     assert_eq!(
@@ -63,7 +63,7 @@ fn loop_that_is_slower_than_its_cadence_skips_what_it_runs_over() {
 }
 
 #[test]
-fn loops_that_meet_at_a_limit_are_told_with_who_waited_for_whom() {
+fn loops_that_collide_at_a_limit_are_listed_with_the_one_that_waited() {
     let told = forecast(&[plan("a", "1h", 10, &[1]), plan("b", "1h", 10, &[1])], &question(4, 1));
     let started: Vec<_> = told.loops.iter().map(|one| fate(one, OccurrenceOutcome::Started)).collect();
     assert_eq!(started, [4, 3], "the last of `b` waits beyond the end");
@@ -81,7 +81,7 @@ fn cost_is_a_spread_and_the_same_seed_gives_the_same() {
 }
 
 #[test]
-fn day_ceiling_holds_and_rounds_that_meet_it_are_counted() {
+fn day_ceiling_holds_and_rounds_that_reach_it_are_counted() {
     let plans = [ForecastLoop { day: Some(Usd(5_000_000)), ..plan("bounded", "6h", 5, &[2]) }];
     let told = forecast(&plans, &question(47, 4));
     assert_eq!(told.cost.p90, Usd(10_000_000), "two days of five dollars");
@@ -89,7 +89,7 @@ fn day_ceiling_holds_and_rounds_that_meet_it_are_counted() {
 }
 
 #[test]
-fn play_that_would_never_end_is_cut_and_says_so() {
+fn run_that_would_never_end_is_cut_and_marked_as_cut() {
     let told = forecast(&[plan("hasty", "1s", 0, &[0])], &question(24 * 365, 4));
     assert!(told.is_cut && told.plays == 1);
 }

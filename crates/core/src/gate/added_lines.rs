@@ -1,7 +1,8 @@
-//! Which lines a change added, and how many it removed: a cheap line difference that never misses an added line's text.
+//! The lines that a change added, and the number of lines it removed: a cheap line difference that never misses the
+//! text of an added line.
 //!
-//! Lines are compared as a multiset between the common head and tail, so a moved line counts as neither. That is right
-//! for scans (a moved line brought nothing new) and a lower bound for sizes.
+//! Lines are compared as a multiset between the common head and tail, so a moved line counts as neither. That is
+//! correct for scans (a moved line adds nothing new) and a lower bound for sizes.
 
 use std::collections::HashMap;
 
@@ -31,7 +32,7 @@ impl AddedLines {
     }
 }
 
-/// How many lines were added and removed.
+/// The numbers of added and removed lines.
 #[must_use]
 pub fn count_changed_lines(before: &[u8], after: &[u8]) -> (u64, u64) {
     let (added, removed) = difference(before, after);

@@ -1,10 +1,10 @@
-//! The diff gate: how big a change may be, where it may be, and what it may not delete.
+//! The diff gate: the size of a change, the paths it may touch, and the paths it may not delete.
 
 use super::{GateResult, GateStatus};
 use crate::paths::{ChangeKind, GlobError, Globs, PathChange};
 use crate::spec::{DiffGate, DiffRule};
 
-/// Judges a change. A pattern that is no glob fails the gate: it could not be asked.
+/// Judges a change. A pattern that is not a glob fails the gate, because the rule cannot be applied.
 #[must_use]
 pub fn judge(gate: &DiffGate, changes: &[PathChange]) -> GateResult {
     let findings = match findings(&gate.diff, changes) {
@@ -23,7 +23,7 @@ fn lines(changes: &[PathChange]) -> u64 {
     changes.iter().fold(0, |sum, change| sum.saturating_add(change.added).saturating_add(change.removed))
 }
 
-/// Everything in a change that breaks the rule.
+/// All violations of the rule in a change.
 ///
 /// # Errors
 /// A pattern of the rule is not a glob.
@@ -33,14 +33,15 @@ pub fn findings(rule: &DiffRule, changes: &[PathChange]) -> Result<Vec<String>, 
     let mut found = Vec::new();
     let files = changes.len() as u64;
     if let Some(max) = rule.files_max.filter(|max| files > *max) {
-        found.push(format!("{files} files changed, at most {max} may"));
+        found.push(format!("{files} files changed, the limit is {max}"));
     }
     if let Some(max) = rule.lines_max {
-        // A binary file has no lines to count, so a bound on lines could not be kept: say so rather than let it pass.
+        // A binary file has no lines to count, so a limit on lines cannot hold for it. Report the file instead of
+        // passing it.
         found.extend(changes.iter().filter(|one| one.binary).map(|one| format!("`{}` is binary", one.path)));
         let lines = lines(changes);
         if lines > max {
-            found.push(format!("{lines} lines changed, at most {max} may"));
+            found.push(format!("{lines} lines changed, the limit is {max}"));
         }
     }
     for change in changes {
@@ -80,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_binary_file_can_not_hide_from_a_bound_on_lines() {
+    fn binary_file_cannot_evade_the_limit_on_lines() {
         let rule = DiffRule { lines_max: Some(5), ..DiffRule::default() };
         let mut binary = PathChange::new("a.bin", ChangeKind::Added);
         binary.binary = true;
@@ -88,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_bounded_on_both_ends_of_a_rename() {
+    fn allowed_paths_apply_to_both_ends_of_a_rename() {
         let rule = DiffRule { only: vec!["src/**".into()], no_deletes: vec!["tests/**".into()], ..DiffRule::default() };
         let moved = change("src/a.rs", ChangeKind::Renamed { from: "tests/a.rs".into() }, 0, 0);
         assert_eq!(found(&rule, &[moved]), ["`tests/a.rs` may not change", "`tests/a.rs` may not be deleted"]);
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_glob_fails_and_does_not_pass() {
+    fn bad_glob_fails_the_gate() {
         let diff = DiffRule { only: vec!["[".into()], ..DiffRule::default() };
         let result = judge(&DiffGate { name: "small".into(), diff }, &[]);
         assert_eq!(result.status, GateStatus::Failed);

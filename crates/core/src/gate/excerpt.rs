@@ -1,15 +1,15 @@
-//! Makes output of other people's programs fit to be shown: capped, lossy UTF-8, control characters escaped.
-//! What it yields can not move a cursor, set a clipboard or pass for a line of ours by carriage returns.
+//! Makes the output of other programs safe to show: truncated, lossy UTF-8, control characters escaped. The result
+//! cannot move a cursor, set a clipboard or use carriage returns to pass for a line of Loopwright.
 
 use std::fmt::Write;
 
-/// Most bytes of an excerpt before escaping.
+/// The size limit of an excerpt before escaping.
 pub const EXCERPT_BYTES_MAX: usize = 4096;
 
-/// Most characters of one fact.
+/// The length limit of one fact, in characters.
 const LINE_CHARS_MAX: usize = 300;
 
-/// The last part of an output, since programs say what went wrong at the end.
+/// The last part of an output, because programs report errors at the end.
 #[must_use]
 pub fn output_tail(output: &[u8]) -> String {
     let cut = output.len().saturating_sub(EXCERPT_BYTES_MAX);
@@ -29,7 +29,7 @@ pub fn one_line(text: &str) -> String {
     escape(&short)
 }
 
-/// Escapes everything that acts on a terminal or hides in plain sight; line feeds and tabs stay.
+/// Escapes every character that acts on a terminal or is invisible; line feeds and tabs stay.
 #[must_use]
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tail_is_kept_and_the_cut_is_said() {
+    fn tail_is_kept_and_the_cut_is_reported() {
         let long = [b"x".repeat(EXCERPT_BYTES_MAX), b"the end\xff".to_vec()].concat();
         let shown = output_tail(&long);
         assert!(shown.starts_with("[8 bytes left out]\n"), "{shown}");

@@ -1,26 +1,26 @@
-//! What a run must show beyond its exit code: patterns in its streams, a value in its JSON.
+//! The conditions on a run beyond its exit code: patterns in its streams, a value in its JSON.
 
 use crate::spec::{ExpectRule, JsonRule};
 use regex::RegexBuilder;
 use serde_json::Value;
 
-/// What a command did.
+/// The result of a command.
 #[derive(Debug, Clone, Copy)]
 pub struct GateRunOutput<'a> {
-    /// Its exit code; `None` when a signal ended it.
+    /// Its exit code; `None` if a signal ended it.
     pub exit: Option<i32>,
-    /// Its stdout as far as it was kept.
+    /// The captured part of its stdout.
     pub stdout: &'a str,
-    /// Its stderr as far as it was kept.
+    /// The captured part of its stderr.
     pub stderr: &'a str,
 }
 
-/// Why a run did not show what was expected.
+/// The reason why a run does not satisfy the rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnmetExpectation {
     /// The code of a gate's reason: `exit`, `stdout`, `stderr`, `json` or `bad-pattern`.
     pub code: &'static str,
-    /// What was missing, in words.
+    /// The missing condition, for people.
     pub text: String,
 }
 
@@ -30,10 +30,10 @@ impl UnmetExpectation {
     }
 }
 
-/// Judges a run; without a rule the exit code has to be zero.
+/// Judges a run; without a rule the exit code must be zero.
 ///
 /// # Errors
-/// The first thing that was not met.
+/// The first condition that does not hold.
 pub fn judge(rule: Option<&ExpectRule>, seen: GateRunOutput<'_>) -> Result<(), UnmetExpectation> {
     let wanted = rule.and_then(|rule| rule.exit).unwrap_or(0);
     match seen.exit {
@@ -61,9 +61,9 @@ fn pattern(stream: &'static str, pattern: Option<&str>, text: &str) -> Result<()
 fn json(rule: &JsonRule, stdout: &str) -> Result<(), UnmetExpectation> {
     let bad = |text: String| UnmetExpectation::new("json", text);
     let document: Value = serde_json::from_str(stdout).map_err(|error| bad(format!("stdout is not JSON: {error}")))?;
-    let steps =
-        steps(&rule.path).ok_or_else(|| UnmetExpectation::new("bad-pattern", format!("`{}` is no path", rule.path)))?;
-    let value = find(&document, &steps).ok_or_else(|| bad(format!("`{}` is not there", rule.path)))?;
+    let steps = steps(&rule.path)
+        .ok_or_else(|| UnmetExpectation::new("bad-pattern", format!("`{}` is not a path", rule.path)))?;
+    let value = find(&document, &steps).ok_or_else(|| bad(format!("`{}` is missing", rule.path)))?;
     if rule.equals.as_ref().is_some_and(|wanted| !same(wanted, value)) {
         return Err(bad(format!("`{}` has another value", rule.path)));
     }
@@ -75,7 +75,7 @@ fn json(rule: &JsonRule, stdout: &str) -> Result<(), UnmetExpectation> {
     if fits { Ok(()) } else { Err(bad(format!("`{}` is {number}, out of bounds", rule.path))) }
 }
 
-/// `1` and `1.0` are the same number, whatever YAML or JSON made of them.
+/// `1` and `1.0` are the same number, independent of how YAML or JSON parsed them.
 fn same(wanted: &Value, value: &Value) -> bool {
     match (wanted.as_f64(), value.as_f64()) {
         (Some(one), Some(other)) => one == other,
@@ -90,7 +90,7 @@ enum Step<'a> {
     Index(usize),
 }
 
-/// Reads `$.a.b[0]`; also `a.b[0]` and `$`. Nothing else of JSONPath: a gate compares one value.
+/// Parses `$.a.b[0]`; also `a.b[0]` and `$`. The rest of JSONPath is not supported: a gate compares one value.
 fn steps(path: &str) -> Option<Vec<Step<'_>>> {
     let mut rest = path.strip_prefix('$').unwrap_or(path);
     let mut steps = Vec::new();

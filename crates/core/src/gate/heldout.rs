@@ -1,7 +1,8 @@
-//! Held-out checks: cases whose expected values only the engine knows, and the comparison of a program's answers with them.
+//! Held-out checks: cases whose expected values only the engine knows, and the comparison of a program's answers with
+//! them.
 //!
-//! A result names cases by number. It carries neither an input, nor an expected value, nor a byte that the program wrote:
-//! all of it is the candidate's code speaking, and what a maker is told must not teach it the cases.
+//! A result names cases by number. It contains no input, no expected value and no byte of the program's output: the
+//! output comes from the candidate's code, and the maker's feedback must not reveal the cases.
 
 use super::{GateResult, GateStatus};
 use serde::Deserialize;
@@ -9,19 +10,19 @@ use serde_json::value::RawValue;
 use serde_json::{Number, Value};
 use std::fmt;
 
-/// Bytes of a file of cases.
+/// The size limit of a file of cases.
 pub const CASES_BYTES_MAX: usize = 16 << 20;
-/// Cases of one check.
+/// The largest number of cases of one check.
 pub const CASES_MAX: usize = 10_000;
-/// Bytes of one line, of the cases and of the answers.
+/// The size limit of one line, of the cases and of the answers.
 pub const LINE_BYTES_MAX: usize = 1 << 20;
-/// Bytes of all answers together.
+/// The size limit of all answers together.
 pub const ANSWERS_BYTES_MAX: usize = 32 << 20;
 
-/// How many wrong cases a result names.
+/// The largest number of wrong cases that a result names.
 const NAMED_MAX: usize = 10;
 
-/// The cases of one check, in the order of their file and counted from 1.
+/// The cases of one check, in file order and counted from 1.
 #[derive(Clone, PartialEq)]
 pub struct HeldoutCases(Vec<Case>);
 
@@ -32,21 +33,21 @@ struct Case {
     expected: Value,
 }
 
-/// A file of cases that is none.
+/// A file that is not a valid list of cases.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HeldoutCasesError {
-    /// There is not one case in it.
+    /// The file has no case.
     #[error("has no case, so the check cannot fail")]
     Empty,
-    /// It is longer than is read.
+    /// The file exceeds a limit.
     #[error("has more than {CASES_BYTES_MAX} bytes or {CASES_MAX} cases")]
     TooLong,
     /// A line is not a case.
     #[error("line {line} is not `{{\"in\": …, \"out\": …}}`: {why}")]
     Line {
-        /// The line from 1.
+        /// The line, from 1.
         line: usize,
-        /// What is wrong with it, without its values.
+        /// The problem with the line, without its values.
         why: &'static str,
     },
 }
@@ -56,16 +57,16 @@ pub enum HeldoutCasesError {
 struct Line<'a> {
     #[serde(borrow, rename = "in")]
     input: &'a RawValue,
-    // An expected `null` is a value; only a missing key is none.
+    // An expected `null` is a value; only a missing key is an error.
     #[serde(rename = "out")]
     expected: Value,
 }
 
 impl HeldoutCases {
-    /// Reads JSON lines of `{"in": …, "out": …}`; empty lines are left out.
+    /// Reads JSON lines of `{"in": …, "out": …}`; empty lines are skipped.
     ///
     /// # Errors
-    /// When a line is no case, or there are none or too many.
+    /// If a line is not a case, or there are no cases or too many.
     pub fn read(bytes: &[u8]) -> Result<Self, HeldoutCasesError> {
         if bytes.len() > CASES_BYTES_MAX {
             return Err(HeldoutCasesError::TooLong);
@@ -81,13 +82,13 @@ impl HeldoutCases {
         }
     }
 
-    /// How many there are.
+    /// The number of cases.
     #[must_use]
     pub fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// What the program reads: every input as one line.
+    /// The program's input: one line for each case.
     #[must_use]
     pub fn input(&self) -> Vec<u8> {
         self.0.iter().flat_map(|case| case.input.bytes().chain([b'\n'])).collect()
@@ -114,16 +115,16 @@ fn case(line: &[u8]) -> Result<Case, &'static str> {
     Ok(Case { input: line.input.get().replace('\r', " "), expected: line.expected })
 }
 
-/// How the program ended.
+/// The end of the program's run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeldoutRunEnd {
-    /// By itself, with this code.
+    /// The program exited with this code.
     Exited(i32),
-    /// By a signal.
+    /// A signal ended the program.
     Signalled,
-    /// It was ended because it took too long.
+    /// The engine stopped the program because it exceeded the time limit.
     Late,
-    /// It was ended because it wrote too much.
+    /// The engine stopped the program because it exceeded the output limit.
     Flooded,
 }
 
@@ -156,7 +157,7 @@ pub fn judge(name: &str, cases: &HeldoutCases, end: HeldoutRunEnd, stdout: Optio
     result
 }
 
-/// The first thing that is wrong, as a code and a fact.
+/// The first problem, as a code and a fact.
 fn objection(
     end: HeldoutRunEnd,
     stdout: Option<&[u8]>,
@@ -167,9 +168,9 @@ fn objection(
     let fact = |code, text: &str| Some((code, text.to_owned()));
     match end {
         HeldoutRunEnd::Late => return fact("timeout", "it did not answer every case in time"),
-        HeldoutRunEnd::Flooded => return fact("flood", "it wrote more than is read"),
+        HeldoutRunEnd::Flooded => return fact("flood", "it exceeded the output limit"),
         HeldoutRunEnd::Exited(_) | HeldoutRunEnd::Signalled if stdout.is_none() => {
-            return fact("flood", "it wrote more than is read");
+            return fact("flood", "it exceeded the output limit");
         }
         HeldoutRunEnd::Exited(_) | HeldoutRunEnd::Signalled => {}
     }
@@ -187,7 +188,7 @@ fn lines(bytes: &[u8]) -> Vec<&[u8]> {
     if bytes.is_empty() { Vec::new() } else { bytes.split(|byte| *byte == b'\n').collect() }
 }
 
-/// Why an answer is not what the case expects.
+/// The reason why an answer differs from the case's expected value.
 fn unequal(case: &Case, answer: Option<&[u8]>) -> Option<&'static str> {
     let Some(answer) = answer else { return Some("no answer") };
     if answer.len() > LINE_BYTES_MAX {
@@ -200,7 +201,8 @@ fn unequal(case: &Case, answer: Option<&[u8]>) -> Option<&'static str> {
     }
 }
 
-/// Equality of JSON values: the order of keys does not matter, and numbers are equal when their values are (`1` and `1.0`).
+/// Equality of JSON values: the order of keys does not matter, and numbers are equal if their values are (`1` and
+/// `1.0`).
 fn equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => same_number(a, b),
@@ -223,7 +225,7 @@ fn same_number(a: &Number, b: &Number) -> bool {
     }
 }
 
-/// The number as an integer, if it is one, however it is written.
+/// The number as an integer, if it is one in any notation.
 fn whole(number: &Number) -> Option<i128> {
     if let Some(number) = number.as_i64() {
         return Some(number.into());
@@ -232,7 +234,7 @@ fn whole(number: &Number) -> Option<i128> {
         return Some(number.into());
     }
     let float = number.as_f64()?;
-    // Beyond 2^100 every float is whole and none of them is an integer of JSON's readers.
+    // Beyond 2^100 every float is whole, and JSON readers do not read any of them as an integer.
     (float.fract() == 0.0 && float.abs() < 1.2e30).then_some(float as i128)
 }
 
@@ -249,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn inputs_are_sent_as_written_and_nothing_else_is() {
+    fn inputs_are_sent_as_written_without_expected_values() {
         let cases = HeldoutCases::read(TWO.as_bytes()).expect("two cases");
         assert_eq!(cases.input(), b"[1, 2]\n{\"a\": 12345678901234567890123}\n");
         assert_eq!(format!("{cases:?}"), "Cases(2)");
@@ -316,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_files_of_cases_are_told_by_line_and_without_values() {
+    fn bad_case_files_are_reported_by_line_and_without_values() {
         let error = |text: &str| HeldoutCases::read(text.as_bytes()).expect_err("no cases").to_string();
         assert_eq!(error(" \n"), "has no case, so the check cannot fail");
         let line = "line 2 is not `{\"in\": …, \"out\": …}`: it";

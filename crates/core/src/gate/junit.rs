@@ -1,23 +1,23 @@
-//! Reads JUnit XML reports: test ids with their end. The report was written by the maker's code, so its size, its depth and the
-//! number of its tests are limited, and a document type, the only way to define entities, is refused.
+//! Reads JUnit XML reports: test ids with their outcomes. The maker's code wrote the report. Its size, its depth and
+//! its number of tests are limited, and a document type, the only way to define entities, is refused.
 
 use super::observed_tests::{ObservedTests, TestOutcome};
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::{Reader, XmlVersion};
 
-/// Largest report that is read.
+/// The size limit of a report.
 const BYTES_MAX: usize = 32 << 20;
 
-/// Deepest nesting; real reports have four levels.
+/// The limit on nesting; real reports have four levels.
 const DEPTH_MAX: usize = 64;
 
-/// Most tests of one report.
+/// The largest number of tests of one report.
 const TESTS_MAX: usize = 200_000;
 
-/// Why a report could not be read.
+/// The reason why a report could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum JunitError {
-    /// It is larger than what is read.
+    /// It exceeds the size limit.
     #[error("the report is too large")]
     TooLarge,
     /// It is not UTF-8.
@@ -26,7 +26,7 @@ pub enum JunitError {
     /// It has a document type, which no honest report needs.
     #[error("the report has a document type")]
     Doctype,
-    /// It is nested too deep.
+    /// It is nested too deeply.
     #[error("the report is nested too deep")]
     TooDeep,
     /// It is not XML, or ends early.
@@ -40,7 +40,7 @@ pub enum JunitError {
 /// Reads a report.
 ///
 /// # Errors
-/// The report breaks a limit, is no XML or no JUnit report.
+/// The report exceeds a limit, or is not XML or not a JUnit report.
 pub fn read(bytes: &[u8]) -> Result<ObservedTests, JunitError> {
     if bytes.len() > BYTES_MAX {
         return Err(JunitError::TooLarge);
@@ -114,7 +114,7 @@ fn test_id(tag: &BytesStart<'_>) -> Result<String, JunitError> {
     Ok(if class.is_empty() { name } else { format!("{class}::{name}") })
 }
 
-/// Some runners write `status="skipped"` or `result="…"` instead of a child.
+/// Some runners write `status="skipped"` or `result="…"` instead of a child element.
 fn end_of_status(tag: &BytesStart<'_>) -> Result<TestOutcome, JunitError> {
     let status = attribute(tag, "status")?.or(attribute(tag, "result")?).unwrap_or_default();
     Ok(match status.to_ascii_lowercase().as_str() {
@@ -124,7 +124,7 @@ fn end_of_status(tag: &BytesStart<'_>) -> Result<TestOutcome, JunitError> {
     })
 }
 
-/// An attribute's value; an entity that is none of the five predefined ones stays as it is written.
+/// An attribute's value; a value with an entity that is not one of the five predefined stays as it is written.
 fn attribute(tag: &BytesStart<'_>, name: &str) -> Result<Option<String>, JunitError> {
     let found = tag.try_get_attribute(name).map_err(|_| JunitError::Malformed)?;
     Ok(found.map(|found| match found.normalized_value(XmlVersion::Implicit1_0) {
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tests_are_read_with_their_end() {
+    fn tests_are_read_with_their_outcomes() {
         let report = r#"<?xml version="1.0"?><!-- > --><testsuites><testsuite name="pytest" tests="4">
             <testcase classname="tests.test_a" name="test_one[a&gt;b]" time="0.1"/>
             <testcase classname="tests.test_a" name="test_two"><failure message="x > y">E</failure></testcase>
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failing_suite_without_tests_is_no_pass() {
+    fn failing_suite_without_tests_does_not_pass() {
         let seen = read(b"<testsuite><error message='import'/></testsuite>").expect("a report");
         assert_eq!((seen.passed(), seen.failed()), (0, 1));
     }

@@ -3,7 +3,7 @@
 use super::{GateResult, GateStatus};
 use crate::spec::LengthGate;
 
-/// The length that counts: UTF-16 units without one trailing `\n` or `\r\n`.
+/// The length for the comparison: UTF-16 units without one trailing `\n` or `\r\n`.
 #[must_use]
 pub fn utf16_units(text: &str) -> u64 {
     let text = text.strip_suffix('\n').map_or(text, |rest| rest.strip_suffix('\r').unwrap_or(rest));
@@ -12,7 +12,7 @@ pub fn utf16_units(text: &str) -> u64 {
 
 /// Judges the file's bytes; `None` means that the sealed tree has no such file.
 ///
-/// A length equal to `max` is rejected already, as with the goal's target of 3990: `max` is the first length that is
+/// A length equal to `max` is already rejected, as with the goal's target of 3990: `max` is the first length that is
 /// too long.
 #[must_use]
 pub fn judge(gate: &LengthGate, bytes: Option<&[u8]>) -> GateResult {
@@ -39,14 +39,14 @@ mod tests {
     use crate::spec::LengthRule;
 
     #[test]
-    fn units_are_utf16_and_one_newline_is_free() {
+    fn length_is_in_utf16_units_without_one_trailing_newline() {
         for (text, units) in [("", 0), ("a\n", 1), ("a\r\n", 1), ("a\n\n", 2), ("é", 1), ("😀", 2), ("\n", 0)] {
             assert_eq!(utf16_units(text), units, "{text:?}");
         }
     }
 
     #[test]
-    fn the_bound_itself_is_too_long() {
+    fn length_equal_to_the_limit_is_too_long() {
         let gate = LengthGate { name: "goal".into(), length: LengthRule { file: "GOAL.md".into(), max: 3 } };
         assert!(judge(&gate, Some(b"ab\n")).is_passed());
         assert_eq!(judge(&gate, Some(b"abc")).reason.as_deref(), Some("too-long"));

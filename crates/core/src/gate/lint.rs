@@ -1,23 +1,24 @@
-//! Finds run gates that cannot fail, from their words alone.
+//! Finds `run` gates that cannot fail, from their command lines alone.
 //!
-//! A bounded table of the ways people and makers write "always green"; what it does not know it lets pass, because
-//! `red_before` is the real proof. It errs on the side of silence: `make test || exit 1` is fine.
+//! A bounded table of the ways in which people and makers write "always green". Commands outside the table pass,
+//! because `red_before` is the real proof. The lint prefers a missed case to a false alarm: `make test || exit 1` is
+//! fine.
 
 use crate::spec::RunGate;
 
-/// Programs that succeed whatever happens.
+/// Programs that always succeed.
 const ALWAYS_GREEN: [&str; 8] = ["true", ":", "echo", "printf", "sleep", "pwd", "date", "yes"];
 
-/// Programs at the end of a pipe that swallow the first program's exit code.
+/// Programs at the end of a pipe that hide the first program's exit code.
 const SWALLOWERS: [&str; 10] = ["wc", "tee", "cat", "tail", "head", "sort", "uniq", "less", "sed", "tr"];
 
 /// Shells whose script is the word after `-c`.
 const SHELLS: [&str; 6] = ["sh", "bash", "dash", "zsh", "ksh", "ash"];
 
-/// Programs that run the rest of their words as a command.
+/// Programs that run the rest of their arguments as a command.
 const WRAPPERS: [&str; 6] = ["env", "command", "exec", "nice", "nohup", "time"];
 
-/// The reason why this gate cannot fail, or `None` when nothing speaks against it.
+/// The reason why this gate cannot fail, or `None` if it can.
 #[must_use]
 pub fn reason_cannot_fail(gate: &RunGate) -> Option<String> {
     let wants_failure = gate.expect.as_ref().and_then(|rule| rule.exit).is_some_and(|exit| exit != 0);
@@ -28,14 +29,14 @@ pub fn reason_cannot_fail(gate: &RunGate) -> Option<String> {
             .evidence
             .as_ref()
             .is_some_and(|rule| rule.junit.is_some() || rule.tests_at_least.is_some() || !rule.files.is_empty());
-    // Whatever the exit code says, output that has to match, a report or a score can still say no.
+    // Independent of the exit code, expected output, a report or a score can still reject.
     if wants_failure || shows_more {
         return None;
     }
     argv(&gate.run.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// Whether a pattern asks for anything at all.
+/// Whether a pattern requires any output at all.
 fn says(pattern: &str) -> bool {
     !matches!(pattern, "" | ".*" | "^" | "$" | "^.*$" | "^.*" | ".*$")
 }
@@ -98,13 +99,13 @@ fn script(words: &[&str], flags: usize) -> Option<String> {
         return quiet.then(|| format!("`| {program}` swallows the exit code"));
     }
     if last.joint == Joint::Background {
-        return Some("the command runs in the background, its end is not waited for".to_owned());
+        return Some("the command runs in the background, and its exit code is ignored".to_owned());
     }
     (!can_fail(&last.text) && decides_alone && last.joint != Joint::Pipe)
         .then(|| format!("it ends with `{}`", last.text))
 }
 
-/// Whether a simple command can end with something but zero.
+/// Whether a simple command can exit with a code other than zero.
 fn can_fail(command: &str) -> bool {
     let words: Vec<&str> = command.split_whitespace().map(|word| word.trim_matches(['"', '\''])).collect();
     match words.as_slice() {
@@ -112,22 +113,22 @@ fn can_fail(command: &str) -> bool {
         ["exit" | "return", "0"] => false,
         ["exit" | "return", ..] => true,
         ["set", ..] => false,
-        // What a pipe, a brace or a keyword does is not read.
+        // The lint does not interpret substitutions, braces and keywords; it assumes that they can fail.
         words if words.iter().any(|word| word.contains(['`', '(', '{'])) => true,
         [first, ..] if SHELLS.contains(first) => true,
         words => argv(words).is_none(),
     }
 }
 
-/// How a piece of a script follows the one before.
+/// The operator between a part of a script and the part before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Joint {
-    /// First, or after `;` or a new line.
+    /// The first part, or a part after `;` or a new line.
     Then,
     And,
     Or,
     Pipe,
-    /// This piece is nothing: the one before was sent to the background.
+    /// This part is empty: the part before it runs in the background.
     Background,
 }
 
@@ -137,7 +138,8 @@ struct Piece {
     text: String,
 }
 
-/// Cuts a script at `;`, new lines, `&&`, `||`, `|` and `&`, outside quotes and comments. Grammar beyond that is not read.
+/// Splits a script at `;`, new lines, `&&`, `||`, `|` and `&`, outside quotes and comments. It does not parse any other
+/// grammar.
 fn pieces(script: &str) -> Vec<Piece> {
     let mut pieces = Vec::new();
     let mut joint = Joint::Then;
@@ -198,7 +200,7 @@ fn pieces(script: &str) -> Vec<Piece> {
 fn push(pieces: &mut Vec<Piece>, joint: Joint, text: &mut String) {
     let piece = std::mem::take(text).trim().to_owned();
     if !piece.is_empty() {
-        // A command after `&` starts afresh.
+        // A command after `&` starts a new list.
         let joint = if joint == Joint::Background { Joint::Then } else { joint };
         pieces.push(Piece { joint, text: piece });
     }
@@ -261,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn gates_that_can_fail_are_left_alone() {
+    fn gates_that_can_fail_are_not_reported() {
         for script in [
             "make test",
             "make test || exit 1",
@@ -294,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn evidence_makes_up_for_the_exit_code() {
+    fn evidence_rule_compensates_for_the_exit_code() {
         let mut one = gate(&["sh", "-c", "make test || true"]);
         one.evidence = Some(EvidenceRule { junit: Some("r.xml".into()), ..EvidenceRule::default() });
         assert_eq!(reason_cannot_fail(&one), None);

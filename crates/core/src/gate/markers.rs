@@ -1,4 +1,4 @@
-//! The markers gate: conflict markers, to-dos and stubs in added lines. Lines that were there before are not its business.
+//! The markers gate: conflict markers, to-dos and stubs in added lines. It ignores lines that base already had.
 
 use super::GateResult;
 use super::added_lines::AddedLines;
@@ -6,13 +6,13 @@ use crate::spec::{LeftoverMarker, MarkersGate};
 use regex::Regex;
 use std::sync::LazyLock;
 
-/// A line longer than this is generated or binary; only its head is looked at.
+/// A line longer than this is generated or binary; the gate reads only its head.
 const LINE_BYTES_MAX: usize = 4096;
 
 static TODO: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\b(?:TODO|FIXME|XXX)\b").expect("the pattern is a constant"));
 
-/// Stubs in the languages people use, one alternative each.
+/// Stubs in common languages, one alternative each.
 static STUB: LazyLock<Regex> = LazyLock::new(|| {
     let alternatives = [
         r"\b(?:todo|unimplemented)!\s*[(\[{]",
@@ -35,7 +35,7 @@ pub fn judge(gate: &MarkersGate, added: &[AddedLines]) -> GateResult {
     GateResult::from_findings(&gate.name, "markers", &findings(&gate.markers, added))
 }
 
-/// Every marker as `path:line: kind`, in order.
+/// All markers as `path:line: kind`, in order.
 #[must_use]
 pub fn findings(markers: &[LeftoverMarker], added: &[AddedLines]) -> Vec<String> {
     let mut found = Vec::new();
@@ -65,8 +65,8 @@ fn matches(marker: LeftoverMarker, line: &str) -> bool {
     }
 }
 
-/// Seven of the same at the line's start, as git writes them. A lone `=======` also underlines headings, so it counts
-/// only without company: the two other markers always come with it.
+/// Seven of the same character at the start of the line, as git writes them. A lone `=======` also underlines headings,
+/// so it does not count: the two other markers always accompany it.
 fn is_conflict(line: &str) -> bool {
     ["<<<<<<<", ">>>>>>>", "|||||||"]
         .iter()
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_lines_are_left_alone() {
+    fn ordinary_lines_are_not_reported() {
         for line in [
             "=======",
             "let todos = list.todo();",

@@ -1,6 +1,6 @@
-//! What a mechanical gate means: its result, and the pure judgement of everything a gate can look at.
+//! The meaning of mechanical gates: the result type, and the pure judgement of everything that a gate checks.
 //!
-//! Nothing here runs a command or reads a file; `loopwright::gates` in the engine does, and hands over what it saw.
+//! Nothing here runs a command or reads a file; `loopwright::gates` in the engine does, and passes in what it observed.
 
 pub mod added_lines;
 pub mod diff;
@@ -23,52 +23,52 @@ pub use signature::signature;
 use serde::{Deserialize, Serialize};
 
 worded! {
-    /// How a gate ended.
+    /// The status of a gate.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum GateStatus {
-        /// It said yes.
+        /// The gate accepted the candidate.
         Passed = "passed",
-        /// It said no.
+        /// The gate rejected the candidate.
         Rejected = "rejected",
-        /// It could not say: a missing program, a broken disk.
+        /// The gate could not decide: a missing program, a broken disk.
         Failed = "failed",
-        /// It was not asked.
+        /// The gate did not run.
         Skipped = "skipped",
     }
 }
 
-/// What one gate said about one tree.
+/// The result of one gate on one tree.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GateResult {
     /// The gate's name.
     pub name: String,
-    /// How it ended.
+    /// Its status.
     pub status: GateStatus,
-    /// The exit code, where a command ran to its end.
+    /// The exit code, if a command ran to its end.
     pub exit: Option<i32>,
-    /// Wall time.
+    /// The wall time.
     pub duration_ms: u64,
     /// Short facts a reader can check, such as `12 tests passed, base had 12`.
     pub evidence: Vec<String>,
-    /// Why it did not pass, as a code: `exit`, `timeout`, `tests-missing`, `no-report` and so on.
+    /// The reason why it did not pass, as a code: `exit`, `timeout`, `tests-missing`, `no-report` and so on.
     pub reason: Option<String>,
-    /// The part of the output worth reading, capped, control characters escaped.
+    /// The relevant part of the output, truncated, control characters escaped.
     pub excerpt: String,
-    /// It failed first and passed when repeated.
+    /// The gate failed first and passed when repeated.
     pub flaky: bool,
-    /// It was seen to fail on base, so it can fail at all.
+    /// The gate failed on base, so it can fail at all.
     pub red_before: bool,
-    /// The maker edited files that decide this gate; base's were used, a human has to look.
+    /// The maker edited files that decide this gate. The gate used base's files, and a person must check.
     pub inputs_edited: bool,
-    /// The number it measured.
+    /// The measured number.
     pub score: Option<f64>,
-    /// How many tests were seen to pass.
+    /// The number of tests that passed.
     pub tests: Option<u64>,
 }
 
 impl GateResult {
-    /// A result with nothing but a name and an end.
+    /// A result with only a name and a status.
     #[must_use]
     pub fn new(name: impl Into<String>, status: GateStatus) -> Self {
         Self {
@@ -87,7 +87,7 @@ impl GateResult {
         }
     }
 
-    /// A result that follows from findings: passed when there are none.
+    /// A result from findings: passed if there are none.
     #[must_use]
     pub fn from_findings(name: impl Into<String>, reason: &str, findings: &[String]) -> Self {
         if findings.is_empty() {
@@ -102,21 +102,21 @@ impl GateResult {
         result
     }
 
-    /// The same with a reason's code.
+    /// The same result with a reason code.
     #[must_use]
     pub fn with_reason(mut self, reason: &str) -> Self {
         self.reason = Some(reason.to_owned());
         self
     }
 
-    /// Whether it said yes.
+    /// Whether the gate passed.
     #[must_use]
     pub fn is_passed(&self) -> bool {
         self.status == GateStatus::Passed
     }
 }
 
-/// How many findings a result carries by name.
+/// The largest number of findings that a result lists.
 const FINDINGS_MAX: usize = 20;
 
 #[cfg(test)]

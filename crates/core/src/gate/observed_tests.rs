@@ -1,8 +1,8 @@
-//! Reads how many tests ran, and where visible which, from the output of common runners: positive evidence for gates
-//! that write no report.
+//! Reads the number of tests that ran, and their ids if visible, from the output of common runners: positive evidence
+//! for gates that write no report.
 //!
-//! The output is the maker's code speaking, so a count is a floor that a lie can raise; the inventory and base's own
-//! inputs are what a lie has to get past. Each runner's reader adds to the same [`ObservedTests`].
+//! The maker's code writes the output, so it can inflate the count. The inventory and base's own inputs guard against
+//! that. Each runner's parser adds to the same [`ObservedTests`].
 
 use crate::spec::CountFloor;
 use regex::Regex;
@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-/// Most ids that are kept from one output.
+/// The largest number of ids that are kept from one output.
 const TESTS_MAX: usize = 200_000;
 
-/// How one test ended.
+/// The outcome of one test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TestOutcome {
@@ -25,32 +25,32 @@ pub enum TestOutcome {
     Skipped,
 }
 
-/// One test that was seen.
+/// One test in the output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObservedTest {
     /// Its id as the runner spells it.
     pub id: String,
-    /// How it ended.
+    /// Its outcome.
     pub end: TestOutcome,
 }
 
-/// What was seen of a run's tests.
+/// The tests of a run, as its output shows them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObservedTests {
-    /// Tests seen by name.
+    /// Tests with an id.
     pub tests: Vec<ObservedTest>,
     /// Sums from summary lines.
     pub summary: Option<SummaryCounts>,
 }
 
-/// What summary lines add up to.
+/// The sums of the summary lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SummaryCounts {
     /// Passed tests.
     pub passed: u64,
     /// Failed tests.
     pub failed: u64,
-    /// Those among the failed that may be no tests of their own: pytest counts an error beside the test that had it.
+    /// The part of the failed tests that may not be separate tests: pytest counts an error beside the test that had it.
     pub errors: u64,
     /// Tests that did not run.
     pub skipped: u64,
@@ -67,7 +67,7 @@ impl ObservedTests {
         self.tests.iter().filter(|test| test.end == end).count() as u64
     }
 
-    /// Passed tests: the summary's number where there is one, else those seen by name.
+    /// Passed tests: the summary's number if there is one, else the number of passed ids.
     #[must_use]
     pub fn passed(&self) -> u64 {
         self.summary.map_or_else(|| self.of(TestOutcome::Passed), |summary| summary.passed)
@@ -85,8 +85,8 @@ impl ObservedTests {
         self.summary.map_or_else(|| self.of(TestOutcome::Skipped), |summary| summary.skipped)
     }
 
-    /// How many tests surely ran, whatever became of them. Without a summary only passed ones count: runners show a
-    /// failed test again and again.
+    /// The number of tests that certainly ran, with any outcome. Without a summary only passed tests count: runners
+    /// show a failed test repeatedly.
     #[must_use]
     pub fn ran(&self) -> u64 {
         self.summary.map_or_else(
@@ -111,14 +111,14 @@ impl ObservedTests {
     }
 }
 
-/// Whether a run that ended well may have: nothing it shows has failed, and every test that base ran has passed. `base`
-/// is what base's own run showed, where that is known.
+/// Checks a run that ended with success: no test in its output may have failed, and at least as many tests must pass as
+/// base ran. `base` is the output of base's own run, if known.
 ///
 /// # Errors
-/// What speaks against it: a code and a fact.
+/// The contradiction: a code and a fact.
 pub fn check_test_results(seen: &ObservedTests, base: Option<&ObservedTests>) -> Result<(), (&'static str, String)> {
     if seen.failed() > 0 {
-        return Err(("tests-failed", format!("{} tests failed although the command ended well", seen.failed())));
+        return Err(("tests-failed", format!("{} tests failed although the command succeeded", seen.failed())));
     }
     let floor = base.map_or(0, ObservedTests::ran);
     if seen.passed() < floor {
@@ -127,13 +127,13 @@ pub fn check_test_results(seen: &ObservedTests, base: Option<&ObservedTests>) ->
     Ok(())
 }
 
-/// Compares what was seen with the floor of `tests_at_least`.
+/// Compares a run with the floor of `tests_at_least`.
 ///
-/// With `base`, passed counts are compared, and ids that base passed by name must pass here too: a skipped test counts
-/// as missing. Base's ids are only asked for where this run shows ids at all.
+/// With `base`, the function compares passed counts, and ids that passed on base must pass here too: a skipped test
+/// counts as missing. Base's ids are only compared if this run shows ids at all.
 ///
 /// # Errors
-/// What is missing, in words.
+/// The missing tests, in words.
 pub fn check_count_floor(
     floor: CountFloor,
     seen: &ObservedTests,
@@ -146,7 +146,7 @@ pub fn check_count_floor(
             base.map(ObservedTests::passed).ok_or("base has no count of tests to compare with")? as f64
         }
     };
-    // A floor of nothing would make a run without tests a pass.
+    // With a floor of zero, a run without tests would pass.
     if (passed as f64) < wanted.max(1.0) {
         return Err(format!("{passed} tests passed, at least {} must", wanted.max(1.0)));
     }
@@ -160,7 +160,7 @@ pub fn check_count_floor(
     Ok(format!("{passed} tests passed, at least {wanted} had to"))
 }
 
-/// Reads both streams of a run.
+/// Parses both streams of a run.
 #[must_use]
 pub fn read_observed_tests(stdout: &str, stderr: &str) -> ObservedTests {
     let mut seen = ObservedTests::default();
@@ -174,7 +174,7 @@ pub fn read_observed_tests(stdout: &str, stderr: &str) -> ObservedTests {
             || node(&mut seen, line)
             || tap(&mut seen, &mut plan, line);
     }
-    // A TAP plan without its results is a run that ended early: what was promised and not seen has failed.
+    // A TAP plan without its results is a run that ended early: planned tests without a result count as failed.
     if let (Some(plan), None) = (plan, seen.summary) {
         let missing = u64::saturating_sub(plan, seen.tests.len() as u64).min(1000);
         (0..missing).for_each(|_| seen.push("", TestOutcome::Failed));
@@ -182,7 +182,7 @@ pub fn read_observed_tests(stdout: &str, stderr: &str) -> ObservedTests {
     seen
 }
 
-/// Removes SGR sequences, which runners print even into files when asked for colours.
+/// Removes SGR sequences, which runners print even into files if colours are enabled.
 fn strip_colours(line: &str) -> std::borrow::Cow<'_, str> {
     static SGR: LazyLock<Regex> = LazyLock::new(|| pattern(r"\x1b\[[0-9;]*m"));
     SGR.replace_all(line, "")
@@ -196,7 +196,7 @@ fn number(text: &str) -> u64 {
     text.parse().unwrap_or(0)
 }
 
-/// Sums `3 passed`, `1 failed`, `2 skipped` wherever they stand in a line.
+/// Sums `3 passed`, `1 failed`, `2 skipped` anywhere in a line.
 fn words(line: &str) -> SummaryCounts {
     static PART: LazyLock<Regex> = LazyLock::new(|| {
         pattern(r"(\d+) (passed|failed|skipped|ignored|errors?|xfailed|xpassed|deselected|todo|timed out)\b")
@@ -262,7 +262,7 @@ fn python(seen: &mut ObservedTests, line: &str) -> bool {
     } else if let Some(ran) = line.strip_prefix("Ran ").and_then(|rest| rest.split_once(" test")) {
         seen.add(SummaryCounts { passed: number(ran.0), ..SummaryCounts::default() });
     } else if line == "OK" || line.starts_with("OK (") || line.starts_with("FAILED (") {
-        // `Ran N` counted all of them as passed; what did not pass is taken off here.
+        // `Ran N` counted all tests as passed; this subtracts the tests that did not pass.
         let sum = seen.summary.get_or_insert_default();
         for part in ENDED.captures_iter(line) {
             let count = number(&part[2]);
@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn a_good_end_is_not_believed_against_what_the_run_shows() {
+    fn successful_exit_does_not_outweigh_failed_tests_in_the_output() {
         let red = read_observed_tests("Ran 4 tests in 0.001s\n\nFAILED (failures=1)", "");
         let green = read_observed_tests("Ran 4 tests in 0.001s\n\nOK", "");
         assert_eq!(check_test_results(&green, Some(&red)), Ok(()));
@@ -494,13 +494,13 @@ mod tests {
     }
 
     #[test]
-    fn an_error_beside_its_test_is_no_second_test() {
+    fn error_beside_its_test_is_not_a_second_test() {
         assert_eq!(read_observed_tests("=== 2 passed, 1 error in 0.12s ===", "").ran(), 2);
         assert_eq!(read_observed_tests("✖ adds (1ms)\n✖ adds (1ms)\n✔ subs (1ms)", "").ran(), 1);
     }
 
     #[test]
-    fn no_tests_at_all_is_never_enough() {
+    fn run_without_tests_never_passes() {
         assert!(check_count_floor(CountFloor::Number(0.0), &read_observed_tests("bye", ""), None).is_err());
         assert!(check_count_floor(BASE, &read_observed_tests("", ""), Some(&ObservedTests::default())).is_err());
         assert!(check_count_floor(CountFloor::Number(2.0), &read_observed_tests("3 passed in 0.1s", ""), None).is_ok());

@@ -1,19 +1,19 @@
-//! The parse gate: changed JSON, YAML and TOML files are well-formed. It reads no meaning into them.
+//! The parse gate: changed JSON, YAML and TOML files are well-formed. It does not check their meaning.
 
 use super::GateResult;
 use crate::spec::ParseGate;
 
-/// A file larger than this is not read; that is a finding, not a pass.
+/// The gate does not read a file larger than this; that is a finding, not a pass.
 const BYTES_MAX: usize = 16 << 20;
 
-/// Where and why a file does not parse.
+/// The position and the reason of a parse error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileParseError {
     /// Line from 1; 0 when unknown.
     pub line: usize,
     /// Column from 1; 0 when unknown.
     pub column: usize,
-    /// The parser's words.
+    /// The parser's message.
     pub text: String,
 }
 
@@ -23,12 +23,12 @@ impl FileParseError {
     }
 }
 
-/// A format, told by the file's name.
+/// A format, from the file's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DataFormat {
     /// `.json`, and files of the same grammar.
     Json,
-    /// One JSON document a line.
+    /// One JSON document per line.
     JsonLines,
     /// `.yaml` and `.yml`.
     Yaml,
@@ -37,7 +37,7 @@ pub enum DataFormat {
 }
 
 impl DataFormat {
-    /// The format of a path, or `None` for files this gate can not read.
+    /// The format of a path, or `None` for files that this gate cannot read.
     #[must_use]
     pub fn from_path(path: &str) -> Option<Self> {
         let name = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
@@ -72,7 +72,7 @@ pub fn judge<'a>(gate: &ParseGate, files: impl Iterator<Item = (&'a str, &'a [u8
 /// Parses one file.
 ///
 /// # Errors
-/// The place of the first error.
+/// The position of the first error.
 pub fn check(format: DataFormat, bytes: &[u8]) -> Result<(), FileParseError> {
     if bytes.len() > BYTES_MAX {
         return Err(FileParseError::at(0, 0, format!("larger than {BYTES_MAX} bytes")));
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_error_has_a_place() {
+    fn first_error_has_a_position() {
         for (path, text, line) in [
             ("a.json", "{\n  \"a\": ,\n}", 2),
             ("a.jsonl", "{}\n{\n", 2),
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn deep_nesting_is_an_error_and_no_crash() {
+    fn deep_nesting_is_an_error_and_does_not_crash() {
         let deep = "[".repeat(100_000);
         assert!(check(DataFormat::Json, deep.as_bytes()).is_err());
         assert!(check(DataFormat::Toml, format!("a = {deep}").as_bytes()).is_err());

@@ -1,4 +1,4 @@
-//! Which commands are test runners: those that say how many tests ran, so that a run which says nothing is no pass.
+//! Detects test runners: commands that report the number of tests, so that a run without a number does not pass.
 
 /// Programs that are runners by name.
 const RUNNERS: [&str; 17] = [
@@ -21,7 +21,7 @@ const RUNNERS: [&str; 17] = [
     "stestr",
 ];
 
-/// Programs that start another one, with the words between that are theirs.
+/// Programs that start another program, with the arguments that belong to the wrapper.
 const WRAPPERS: [(&str, &[&str]); 16] = [
     ("env", &[]),
     ("nice", &[]),
@@ -41,14 +41,14 @@ const WRAPPERS: [(&str, &[&str]); 16] = [
     ("coverage", &["run", "-m"]),
 ];
 
-/// Whether a command runs tests and tells their number, as far as its words show.
+/// Whether a command runs tests and reports their number, judged by its arguments.
 #[must_use]
 pub fn is_runner(run: &[String]) -> bool {
     let words: Vec<&str> = run.iter().map(String::as_str).collect();
     of_words(&words, 0)
 }
 
-/// However many wrappers stand before a runner.
+/// The largest number of wrappers before a runner.
 const DEPTH_MAX: u32 = 8;
 
 fn of_words(words: &[&str], depth: u32) -> bool {
@@ -72,7 +72,7 @@ fn of_words(words: &[&str], depth: u32) -> bool {
         "node" => has("--test"),
         "deno" | "bun" => rest.first() == Some(&"test"),
         "unittest" | "unittest3" => true,
-        // Without one of these it tells packages, not tests.
+        // Without one of these flags the output lists packages, not tests.
         "go" => rest.first() == Some(&"test") && (has("-v") || has("-json")),
         _ => wrapped(name, rest).is_some_and(|inner| of_words(inner, depth + 1)),
     }
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runners_are_known_behind_their_wrappers() {
+    fn runners_are_detected_behind_their_wrappers() {
         for (command, expected) in [
             ("pytest -q", true),
             ("/usr/bin/pytest", true),

@@ -1,12 +1,12 @@
-//! A number that a gate prints, compared with a bar or with what base printed.
+//! A number that a gate prints, compared with a fixed bar or with base's number.
 
 use crate::spec::{CountFloor, ScoreDirection, ScoreRule};
 use regex::Regex;
 
-/// Why a score did not pass.
+/// The reason why a score did not pass.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ScoreError {
-    /// The rule's pattern is no regular expression.
+    /// The rule's pattern is not a regular expression.
     #[error("the score's pattern is not a regular expression")]
     BadPattern,
     /// The output holds no number.
@@ -18,15 +18,15 @@ pub enum ScoreError {
     /// The number is on the wrong side of the bar.
     #[error("the score {score} is worse than {bar}")]
     Worse {
-        /// What was measured.
+        /// The measured score.
         score: f64,
-        /// What was asked.
+        /// The required score.
         bar: f64,
     },
 }
 
 impl ScoreError {
-    /// The code of a gate's reason.
+    /// The reason code of the gate.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
@@ -38,10 +38,10 @@ impl ScoreError {
     }
 }
 
-/// Reads the number: the first group of the last match, since summaries come last.
+/// Reads the number: the first group of the last match, because summaries come last.
 ///
 /// # Errors
-/// The pattern is bad, or nothing in the output is a finite number.
+/// The pattern is invalid, or the output has no finite number.
 pub fn read(rule: &ScoreRule, output: &str) -> Result<f64, ScoreError> {
     let pattern = Regex::new(&rule.pattern).map_err(|_| ScoreError::BadPattern)?;
     let found = pattern.captures_iter(output).last().ok_or(ScoreError::NoScore)?;
@@ -50,10 +50,10 @@ pub fn read(rule: &ScoreRule, output: &str) -> Result<f64, ScoreError> {
     if number.is_finite() { Ok(number) } else { Err(ScoreError::NoScore) }
 }
 
-/// Compares a score with the rule's bar; without a bar every score will do.
+/// Compares a score with the rule's bar; without a bar every score passes.
 ///
 /// # Errors
-/// The score is worse than the bar, or the bar is base's and base had none.
+/// The score is worse than the bar, or the bar is base's score and base had none.
 pub fn compare(rule: &ScoreRule, score: f64, base: Option<f64>) -> Result<(), ScoreError> {
     let bar = match rule.at_least {
         None => return Ok(()),

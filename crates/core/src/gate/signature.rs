@@ -1,28 +1,28 @@
-//! The failure signature by which the no-progress guard tells whether two attempts failed alike.
+//! The failure signature, by which the no-progress guard detects that two attempts failed in the same way.
 
 use super::{GateResult, GateStatus};
 use crate::hash;
 use regex::Regex;
 use std::sync::LazyLock;
 
-/// How many failing lines of one gate count.
+/// The number of failing lines of one gate that count.
 const LINES_MAX: usize = 3;
 
-/// What differs between two runs of the same failure: temporary paths, hashes, durations, numbers.
+/// The parts that differ between two runs of the same failure: temporary paths, hashes, durations, numbers.
 static NOISE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?:/tmp|/var/folders|/private|/var/tmp|/dev/shm|/home|/root)/[^\s:'\x22)]*|0x[0-9a-fA-F]+|\b[0-9a-f]{7,64}\b|\d+(?:\.\d+)?(?:ms|us|µs|ns|s|m)?")
         .expect("the pattern is a constant")
 });
 
-/// Lines on which programs say what went wrong.
+/// Lines on which programs usually report errors.
 static FAILING: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)\b(?:error|fail(?:ed|ure|ures)?|panicked|exception|assert\w*|not ok|expected|mismatch|fatal)\b|^E\s|Error\b|✖|✗|✕|^not ok")
         .expect("the pattern is a constant")
 });
 
-/// A stable signature of the gates that did not pass; empty when all passed.
+/// A stable signature of the gates that did not pass; empty if all passed.
 ///
-/// The same failure on another machine, at another time, in another temporary folder has the same signature; another
+/// The same failure on another machine, at another time, in another temporary folder has the same signature. Another
 /// gate, another exit code or another failing line changes it.
 #[must_use]
 pub fn signature(results: &[GateResult]) -> String {
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passed_does_not_count() {
+    fn passed_gates_do_not_count() {
         assert_eq!(signature(&[GateResult::new("a", GateStatus::Passed)]), "");
         let bad = failing("tests", 1, "error: x");
         let with = [GateResult::new("a", GateStatus::Passed), bad.clone()];

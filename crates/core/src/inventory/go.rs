@@ -5,10 +5,10 @@ use super::tokens::SourceTokens;
 use super::{InventoryTest, TESTS_MAX};
 use std::collections::BTreeSet;
 
-/// Most subtests of one function.
+/// The largest number of subtests of one function.
 const SUBTESTS_MAX: usize = 1000;
 
-/// How far back the condition of a skip is looked for.
+/// The largest number of tokens before a skip in which its condition is searched.
 const CONDITION_TOKENS_MAX: usize = 500;
 
 pub(super) fn tests(text: &str) -> Vec<InventoryTest> {
@@ -30,8 +30,8 @@ pub(super) fn tests(text: &str) -> Vec<InventoryTest> {
     found
 }
 
-/// `Test` followed by nothing or by no lower-case letter, as the tool itself decides. `TestMain` is no test but decides
-/// whether any runs.
+/// `Test` at the end of the name or before a character that is not a lower-case letter, as Go's own tool decides.
+/// `TestMain` is not a test, but decides whether any test runs.
 fn is_test_name(name: &str) -> bool {
     ["Test", "Fuzz", "Example"]
         .iter()
@@ -80,7 +80,8 @@ fn function(
     }
 }
 
-/// Finds `t.Skip`, `t.Skipf`, `t.SkipNow`: at the body's own level the test never runs, deeper it depends.
+/// Finds `t.Skip`, `t.Skipf`, `t.SkipNow`. At the top level of the body the test never runs; deeper, it depends on a
+/// condition.
 fn skips(tokens: &SourceTokens<'_>, from: usize, to: usize, guards: &mut BTreeSet<String>) -> bool {
     let mut depth = 0_usize;
     let mut skipped = false;
@@ -88,7 +89,7 @@ fn skips(tokens: &SourceTokens<'_>, from: usize, to: usize, guards: &mut BTreeSe
     while at < to.min(tokens.len()) {
         let word = tokens.word(at);
         if word == "Run" && tokens.is(at + 1, b'(') {
-            // A subtest's skip is its own.
+            // A skip inside a subtest belongs to the subtest.
             at = tokens.partner(at + 1);
             continue;
         }
@@ -116,7 +117,7 @@ fn calls_run(tokens: &SourceTokens<'_>, from: usize, to: usize) -> bool {
     (from..to.min(tokens.len())).any(|at| tokens.word(at) == "Run")
 }
 
-/// Build constraints stand in comments above the package clause.
+/// Build constraints are comments above the package clause.
 fn constraints(text: &str) -> BTreeSet<String> {
     let head = text.lines().map(str::trim).take_while(|line| !line.starts_with("package "));
     let lines = head.filter(|line| line.starts_with("//go:build ") || line.starts_with("// +build "));

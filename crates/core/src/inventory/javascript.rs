@@ -1,8 +1,8 @@
-//! JavaScript and TypeScript tests: calls of `test`, `it` and `describe` with their names, as node:test, jest, vitest and
-//! mocha have them.
+//! JavaScript and TypeScript tests: calls of `test`, `it` and `describe` with their names, as in node:test, jest,
+//! vitest and mocha.
 //!
-//! A function or a condition around a test becomes part of its name or its guards; `.only` anywhere takes every other
-//! test of the file out.
+//! A function or a condition around a test becomes part of its name or its guards. `.only` anywhere disables all other
+//! tests of the file.
 
 use super::mask::CommentGrammar;
 use super::tokens::{SourceTokens, TokenKind};
@@ -24,7 +24,7 @@ struct Scope {
     guards: BTreeSet<String>,
     is_off: bool,
     is_only: bool,
-    /// Arrow functions in here are callbacks of a suite, not functions somebody has to call.
+    /// Arrow functions in this scope are callbacks of a suite, not functions that other code must call.
     is_suite: bool,
 }
 
@@ -78,7 +78,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads `test`, `it.skip.each([…])`, `xdescribe`, `t.test` and so on, up to the parenthesis with the name.
+    /// Parses `test`, `it.skip.each([…])`, `xdescribe`, `t.test` and so on, up to the parenthesis with the name.
     fn call(&self, at: usize) -> Option<Call> {
         let word = self.tokens.word(at);
         let (is_suite, is_off, is_only) = match word {
@@ -90,7 +90,7 @@ impl Reader<'_> {
             "fdescribe" | "fcontext" => (true, false, true),
             _ => return None,
         };
-        // `regex.test(x)` is no test; `t.test`, `Deno.test`, `QUnit.test` are.
+        // `regex.test(x)` is not a test; `t.test`, `Deno.test`, `QUnit.test` are.
         if at > 0
             && self.tokens.is(at - 1, b'.')
             && !matches!(self.tokens.word(at.saturating_sub(2)), "t" | "Deno" | "QUnit" | "ctx" | "vitest")
@@ -132,7 +132,7 @@ impl Reader<'_> {
         self.tokens.is(at, b'(').then_some(())
     }
 
-    /// Records a test, or opens a suite; returns where to read on.
+    /// Records a test, or opens a suite; returns the position at which reading continues.
     fn declare(&mut self, call: &Call) -> usize {
         let (open, close) = (call.open, self.tokens.partner(call.open));
         let name = self.title(open + 1, close);
@@ -164,7 +164,7 @@ impl Reader<'_> {
         self.tokens.source(from, end.min(from + 8))
     }
 
-    /// Where the callback's body starts: the brace or expression after `=>`, or the brace after `function`.
+    /// The start of the callback's body: the brace or expression after `=>`, or the brace after `function`.
     fn callback(&self, from: usize, to: usize) -> Option<usize> {
         let mut at = from;
         while at < to {
@@ -181,7 +181,7 @@ impl Reader<'_> {
         None
     }
 
-    /// node:test takes `{ skip: true }`, `{ only: true }`, `{ todo: true }` before the callback.
+    /// node:test accepts `{ skip: true }`, `{ only: true }`, `{ todo: true }` before the callback.
     fn options(&self, from: usize, to: usize, guards: &mut BTreeSet<String>, is_off: &mut bool, is_only: &mut bool) {
         for at in from..to.min(self.tokens.len()) {
             if !self.tokens.is(at + 1, b':') {
@@ -247,13 +247,14 @@ impl Reader<'_> {
         {
             let is_callback = self.scopes.last().is_some_and(|scope| scope.is_suite) || self.is_loop_callback(at);
             scope.name = if is_callback { String::new() } else { "=>".to_owned() };
-            // Inside a callback the next arrow is somebody's function again, unless it belongs to a suite of its own.
+            // Inside a callback the next arrow function is an ordinary function again, unless it belongs to a suite of
+            // its own.
             scope.is_suite = false;
         }
         self.scopes.push(scope);
     }
 
-    /// `cases.forEach((x) => { test(…) })` runs.
+    /// Tests in `cases.forEach((x) => { test(…) })` run.
     fn is_loop_callback(&self, at: usize) -> bool {
         (at.saturating_sub(12)..at).any(|at| matches!(self.tokens.word(at), "forEach" | "map"))
     }

@@ -1,9 +1,9 @@
-//! Blanks comments and the insides of string literals, byte for byte, so that what is left is code at its old offsets.
+//! Blanks comments and the insides of string literals, byte for byte, so that the remaining code keeps its offsets.
 //!
-//! Every literal is left as `"` at its first and last byte with spaces between, whatever its quotes were: later stages
-//! know one kind of string. Line feeds stay everywhere.
+//! A literal becomes `"` at its first and last byte with spaces between, whatever its quotes were: later stages know
+//! one kind of string. Line feeds always stay.
 
-/// Longest pattern literal; a longer one is taken for a division.
+/// The longest pattern literal; a longer one counts as a division.
 const REGEX_BYTES_MAX: usize = 4096;
 
 /// A language's comments and strings.
@@ -29,7 +29,7 @@ struct Masker<'a> {
     text: &'a [u8],
     out: Vec<u8>,
     at: usize,
-    /// The last byte of code that was no blank: tells a regular expression from a division.
+    /// The last byte of code that was not blank: distinguishes a regular expression from a division.
     last: u8,
     grammar: CommentGrammar,
 }
@@ -217,7 +217,7 @@ fn nested_comment(rest: &[u8]) -> usize {
     rest.len()
 }
 
-/// A literal that starts at its opening quote. One that is not closed ends with its line, or with the text.
+/// A literal that starts at its opening quote. An unclosed literal ends with its line, or with the text.
 fn quoted(rest: &[u8], quote: u8, escapes: Escapes, lines: Lines) -> usize {
     let mut at = 1;
     while at < rest.len() {
@@ -231,7 +231,7 @@ fn quoted(rest: &[u8], quote: u8, escapes: Escapes, lines: Lines) -> usize {
     rest.len()
 }
 
-/// `r"…"`, `r#"…"#`, `b"…"`, `br#"…"#`, `c"…"`, `b'x'`; a plain identifier yields nothing.
+/// `r"…"`, `r#"…"#`, `b"…"`, `br#"…"#`, `c"…"`, `b'x'`; `None` for a plain identifier.
 fn rust_prefixed(rest: &[u8]) -> Option<Piece> {
     let letters = rest.iter().take(2).take_while(|byte| matches!(byte, b'r' | b'b' | b'c')).count();
     let is_raw = rest[..letters].contains(&b'r');
@@ -269,9 +269,9 @@ fn python_string(rest: &[u8]) -> usize {
     rest.len()
 }
 
-/// A template literal with its `${…}` parts, however they nest.
+/// A template literal with its `${…}` parts, at any nesting.
 fn template(rest: &[u8]) -> usize {
-    // Each open template has the depth of braces at which its expression started; none means that we are in its text.
+    // For each open template, the depth of braces at which its expression started; `None` inside its text.
     let mut open: Vec<Option<usize>> = vec![None];
     let mut at = 1;
     while at < rest.len() {
@@ -316,7 +316,7 @@ fn regex(rest: &[u8]) -> usize {
     1
 }
 
-/// A here-document: its operator stays code, its body does not. Returns the length up to the end of the body.
+/// A here-document: its operator stays code, its body is blanked. Returns the length up to the end of the body.
 fn here_document(rest: &[u8]) -> Option<usize> {
     let mut word_start = 2 + usize::from(rest.get(2) == Some(&b'-'));
     while matches!(rest.get(word_start), Some(b' ' | b'\t')) {

@@ -1,9 +1,10 @@
-//! The static test inventory: which tests a tree has, read from source text, so that a deleted, skipped, renamed or
-//! emptied test is seen whatever the runner prints.
+//! The static test inventory: the tests of a tree, read from source text, so that a deleted, skipped, renamed or
+//! emptied test is detected whatever the runner prints.
 //!
-//! It reads Rust, Python, JavaScript and TypeScript, Go, and shell; each with a small lexer that comments and strings
-//! cannot fool, linear in the text and without panics on any bytes. It knows no types and runs nothing: a test that is
-//! disabled by means the text does not show (a manifest, a runner's settings) is the sensitive paths' business.
+//! It reads Rust, Python, JavaScript and TypeScript, Go, and shell. Each language has a small lexer that comments and
+//! strings cannot fool, that is linear in the text, and that does not panic on any bytes. It knows no types and runs
+//! nothing. The sensitive paths cover tests that are disabled outside the source text (in a manifest, in a runner's
+//! settings).
 
 mod go;
 mod javascript;
@@ -19,13 +20,13 @@ pub use steering::find_test_steering;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A larger file is not read; in the sealed tree that makes its tests missing, which is the safe side.
+/// A larger file is not read. In the sealed tree its tests then count as missing, which is the safe side.
 pub const FILE_BYTES_MAX: usize = 2 << 20;
 
-/// Most tests of one file.
+/// The largest number of tests of one file.
 const TESTS_MAX: usize = 10_000;
 
-/// Deepest nesting that is read; what is deeper counts as no test, which is the safe side.
+/// The limit on nesting; deeper code counts as containing no test, which is the safe side.
 const DEPTH_MAX: usize = 200;
 
 /// A language with tests.
@@ -62,7 +63,7 @@ impl TestSuite {
     }
 }
 
-/// Whether runners take a file for a suite by its name alone. Sources are never among them: a Rust file is one only in
+/// Whether runners collect a file as a suite by its name alone. Sources do not count: a Rust file is a suite only in
 /// the `tests` folder of its package.
 #[must_use]
 pub fn is_suite(path: &str) -> bool {
@@ -79,20 +80,20 @@ pub fn is_suite(path: &str) -> bool {
     }
 }
 
-/// One test as its text shows it.
+/// One test as the source text shows it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct InventoryTest {
-    /// Its name within the file: modules, classes and blocks around it, then itself.
+    /// Its name within the file: modules, classes and blocks around it, then its own name.
     pub(crate) name: String,
     /// It does not run.
     pub(crate) is_skipped: bool,
-    /// Conditions under which it runs, or runs to another end, as they are written.
+    /// Conditions under which it runs, or runs with another result, as written.
     pub(crate) guards: BTreeSet<String>,
-    /// Assertion-looking calls that could fail.
+    /// Calls that look like assertions and could fail.
     pub(crate) assertions: usize,
-    /// The body does nothing.
+    /// The body has no effect.
     pub(crate) is_empty: bool,
-    /// The body without blanks, where tests live among the code and cannot be put back from base.
+    /// The body without white space, for tests inside source files, which base's version cannot replace.
     pub(crate) text: Option<String>,
 }
 
@@ -102,13 +103,13 @@ pub struct TestInventory {
     tests: BTreeMap<(TestSuite, String, String), InventoryTest>,
 }
 
-/// Why a test of base is missing.
+/// The reason why a test of base is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MissingReason {
-    /// Nothing by its name is there: deleted, renamed, commented out, or its file is no longer collected.
+    /// No test has its name: deleted, renamed, commented out, or its file is no longer collected.
     Gone,
-    /// It is there and does not run, or runs only under a new condition.
+    /// It exists and does not run, or runs only under a new condition.
     Skipped,
     /// It runs and no longer asserts anything.
     Emptied,
@@ -124,14 +125,14 @@ impl std::fmt::Display for MissingReason {
     }
 }
 
-/// A test that base had and the sealed tree has not.
+/// A test of base that the sealed tree does not have.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct MissingTest {
     /// Its suite.
     pub suite: TestSuite,
     /// `path::name`.
     pub id: String,
-    /// What became of it.
+    /// The reason why it is missing.
     pub why: MissingReason,
 }
 
@@ -142,7 +143,8 @@ impl std::fmt::Display for MissingTest {
 }
 
 impl TestInventory {
-    /// Reads files; what holds no tests costs nothing. Give both sides the same paths: all files, or all changed ones.
+    /// Reads files; files without tests cost nothing. Pass the same paths for both sides: all files, or all changed
+    /// ones.
     pub fn from_files<P: AsRef<str>, T: AsRef<str>>(files: impl Iterator<Item = (P, T)>) -> Self {
         let mut inventory = Self::default();
         for (path, text) in files {
@@ -162,7 +164,7 @@ impl TestInventory {
         };
         let mut seen: BTreeMap<String, usize> = BTreeMap::new();
         for mut test in tests.into_iter().take(TESTS_MAX) {
-            // A second test by the same name is its own id, so that deleting one of them shows.
+            // A second test with the same name has its own id, so that deleting one of them is detected.
             let count = seen.entry(test.name.clone()).or_default();
             *count += 1;
             if *count > 1 {
@@ -172,7 +174,7 @@ impl TestInventory {
         }
     }
 
-    /// How many tests run.
+    /// The number of tests that run.
     #[must_use]
     pub fn len(&self) -> usize {
         self.tests.values().filter(|test| !test.is_skipped).count()
@@ -191,8 +193,8 @@ impl TestInventory {
     }
 }
 
-/// Every test that ran in base and is missing, skipped or emptied in the sealed tree. A test that moved to another file
-/// of its suite under the same name is present; new tests are welcome.
+/// All tests that ran in base and are missing, skipped or emptied in the sealed tree. A test that moved to another file
+/// of its suite under the same name is present. New tests are allowed.
 #[must_use]
 pub fn compare(base: &TestInventory, sealed: &TestInventory) -> Vec<MissingTest> {
     let mut spare = spare(base, sealed);
@@ -206,7 +208,7 @@ pub fn compare(base: &TestInventory, sealed: &TestInventory) -> Vec<MissingTest>
     missing
 }
 
-/// Tests among the code whose text differs from base's: they may ask for less than they did. New ones are welcome.
+/// Tests inside source files whose text differs from base's: they may check less than before. New tests are allowed.
 #[must_use]
 pub fn rewritten_tests(base: &TestInventory, sealed: &TestInventory) -> Vec<String> {
     let both = base.tests.iter().filter_map(|(key, before)| Some((key, before, sealed.tests.get(key)?)));
@@ -214,7 +216,7 @@ pub fn rewritten_tests(base: &TestInventory, sealed: &TestInventory) -> Vec<Stri
     differ.map(|((_, path, name), ..)| format!("{path}::{name}")).collect()
 }
 
-/// Tests that only the sealed tree has, by suite and last name: where a moved test could be.
+/// Tests that only the sealed tree has, by suite and last name: candidates for a moved test.
 fn spare<'a>(base: &TestInventory, sealed: &'a TestInventory) -> BTreeMap<(TestSuite, String), Vec<&'a InventoryTest>> {
     let mut spare: BTreeMap<(TestSuite, String), Vec<&InventoryTest>> = BTreeMap::new();
     for (key, test) in sealed.tests.iter().filter(|(key, _)| !base.tests.contains_key(*key)) {
@@ -223,7 +225,7 @@ fn spare<'a>(base: &TestInventory, sealed: &'a TestInventory) -> BTreeMap<(TestS
     spare
 }
 
-/// Takes a moved test out of the spare ones, so that one test never stands in for two.
+/// Removes a moved test from the candidates, so that one test never replaces two.
 fn take_moved<'a>(
     spare: &mut BTreeMap<(TestSuite, String), Vec<&'a InventoryTest>>,
     suite: TestSuite,
@@ -234,12 +236,12 @@ fn take_moved<'a>(
     Some(tests.swap_remove(running))
 }
 
-/// What stays of a name when the test moves: a Rust test keeps its function's name, since its module is its file; the
-/// others keep all of it. A shell script is its file, so only a move of the whole file is one.
+/// The part of a name that stays when the test moves: a Rust test keeps its function's name, because its module is its
+/// file; tests of other languages keep the whole name. A shell script is its file, so only the whole file can move.
 fn moved_name(suite: TestSuite, name: &str) -> String {
     let name = name.split('#').next().unwrap_or(name);
     match suite {
-        // A macro or a function around a test is no module, and a test inside one may never run.
+        // A macro or a function around a test is not a module, and a test inside one may never run.
         TestSuite::Rust if name.contains('!') || name.contains("()") => name.to_owned(),
         TestSuite::Rust => name.rsplit("::").next().unwrap_or(name).to_owned(),
         TestSuite::Python | TestSuite::JavaScript | TestSuite::Go | TestSuite::Shell => name.to_owned(),

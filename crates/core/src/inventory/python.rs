@@ -1,13 +1,14 @@
 //! Python tests: functions and methods that pytest or unittest would collect.
 //!
-//! Read by logical lines and their indentation. Later definitions of a name win, as they do when the module is imported.
+//! The parser reads logical lines and their indentation. The last definition of a name counts, as when the module is
+//! imported.
 
 use super::mask::{CommentGrammar, mask};
 use super::tokens::looks_like_assertion;
 use super::{DEPTH_MAX, InventoryTest, TESTS_MAX};
 use std::collections::BTreeSet;
 
-/// A statement: brackets and backslashes joined, comments and strings blanked.
+/// A statement: lines joined at brackets and backslashes, comments and strings blanked.
 struct Line {
     indent: usize,
     code: String,
@@ -26,7 +27,7 @@ struct Scope {
     is_off: bool,
 }
 
-/// Whether pytest or unittest collect from a file of this name.
+/// Whether pytest or unittest collect tests from a file of this name.
 fn is_collected(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     name.starts_with("test") || name.ends_with("_test.py") || name.ends_with("_tests.py")
@@ -61,8 +62,8 @@ pub(super) fn tests(path: &str, text: &str) -> Vec<InventoryTest> {
 impl Scope {
     fn module(path: &str) -> Self {
         let mut guards = BTreeSet::new();
-        // A file in a tests folder that runners do not collect by name may be run by hand; a test that moves into one
-        // from a collected file has lost its runner.
+        // A file in a tests folder that runners do not collect by name may be started manually. A test that moves into
+        // such a file from a collected one no longer runs.
         if !is_collected(path) {
             guards.insert("file is not collected by its name".to_owned());
         }
@@ -110,11 +111,11 @@ impl Reader<'_> {
     fn class(&mut self, at: usize, rest: &str, decorators: &[&str]) {
         let name = name_of(rest);
         let bases = rest.split_once('(').map_or("", |(_, bases)| bases);
-        // In a collected file every class may be one that test cases inherit from.
+        // In a collected file, test cases may inherit from any class.
         let is_test = self.takes_functions || bases.contains("TestCase");
         let (guards, is_off) = read_decorators(decorators);
         self.push(at, Block::Class { name: name.to_owned(), is_test }, guards, is_off);
-        // A case that inherits its tests has none of its own; without the class they do not run.
+        // A case that inherits all its tests has no test in its text; without the class these tests do not run.
         if bases.contains(',') && bases.contains("TestCase") && !self.is_in_function() {
             let test = InventoryTest { assertions: 1, ..self.test(at, "(inherited)", &[]) };
             self.found.push(InventoryTest { is_empty: false, ..test });
@@ -127,7 +128,7 @@ impl Reader<'_> {
             Some(Block::Class { is_test, .. }) => *is_test,
             _ => self.takes_functions,
         };
-        // Fixtures may be called test_something and are no tests.
+        // A fixture may be called test_something and is not a test.
         let is_fixture = decorators.iter().any(|text| text.contains("fixture"));
         if name.starts_with("test") && is_collected && !self.is_in_function() && !is_fixture {
             let test = self.test(at, name, decorators);
@@ -164,7 +165,7 @@ impl Reader<'_> {
         classes.chain([name]).collect::<Vec<_>>().join("::")
     }
 
-    /// Statements of a module or class that switch tests off.
+    /// Statements of a module or class that disable tests.
     fn simple(&mut self, code: &str) {
         if self.is_in_function() {
             return;
@@ -184,7 +185,7 @@ impl Reader<'_> {
         let is_guarded = target.is_none() && !self.scopes.is_empty();
         if (is_mark && code.contains("skipif")) || depends || (leaves && is_guarded) {
             let conditions: Vec<String> = self.scopes.iter().flat_map(|scope| scope.guards.iter().cloned()).collect();
-            // `if __name__ == …: sys.exit(main())` is how scripts end and says nothing about tests.
+            // `if __name__ == …: sys.exit(main())` is a usual end of a script and does not affect tests.
             if !(leaves && is_guarded && conditions.is_empty()) {
                 self.module.guards.insert(format!("{} {code}", conditions.join(" ")));
             }
@@ -201,7 +202,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `pytestmark` may stand after the methods of its class.
+    /// `pytestmark` may follow the methods of its class.
     fn switch_off_class(&mut self) {
         let prefix = self.full_name("");
         if !prefix.is_empty() {
@@ -209,7 +210,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `test_x = None` and `del test_x` take a test away.
+    /// `test_x = None` and `del test_x` remove a test.
     fn forget(&mut self, code: &str) {
         let name = code.strip_prefix("del ").map(str::trim).or_else(|| {
             let (name, value) = code.split_once('=')?;
@@ -220,7 +221,7 @@ impl Reader<'_> {
         self.found.retain(|test| test.name != full);
     }
 
-    /// What was said about the whole module holds for all of its tests, wherever it stood.
+    /// A statement about the whole module applies to all of its tests, at any position in the file.
     fn finish(mut self) -> Vec<InventoryTest> {
         for test in &mut self.found {
             test.is_skipped |= self.module.is_off;
@@ -251,7 +252,7 @@ fn is_main_guard(code: &str) -> bool {
     code.starts_with("if __name__")
 }
 
-/// Only conditions count; `try`, `with` and `for` run.
+/// Only conditions count; the bodies of `try`, `with` and `for` run.
 fn block_guards(code: &str) -> BTreeSet<String> {
     let is_condition = ["if", "elif", "else", "while", "except", "case"].iter().any(|word| name_of(code) == *word);
     is_condition.then(|| code.split_whitespace().collect::<Vec<_>>().join(" ")).into_iter().collect()
@@ -289,7 +290,7 @@ struct Body {
     guards: BTreeSet<String>,
 }
 
-/// Reads the statements under a `def`, or the one behind its colon.
+/// Reads the statements under a `def`, or the statement after its colon.
 fn body(lines: &[Line], at: usize) -> Body {
     let indent = lines[at].indent;
     let inner = lines[at + 1..].iter().take_while(|line| line.indent > indent);
@@ -312,7 +313,7 @@ fn body(lines: &[Line], at: usize) -> Body {
             body.guards.extend((!is_own_level).then(|| format!("skip {condition}")));
             continue;
         }
-        // What follows an unconditional return never runs.
+        // Code after an unconditional return never runs.
         if is_own_level && (code == "return" || code == "return None" || code == "return True") {
             break;
         }
@@ -399,7 +400,7 @@ fn logical_lines(text: &str) -> Vec<Line> {
                 .sum();
             lines.push(Line { indent, code: body.trim_end_matches('\\').trim_end().to_owned() });
         }
-        // A literal over several lines is open while the number of its marks is odd.
+        // A multi-line literal is open while the number of its quote marks is odd.
         is_string ^= !body.bytes().filter(|byte| *byte == b'"').count().is_multiple_of(2);
         is_joined = body.ends_with('\\');
         let opened = body.bytes().filter(|byte| b"([{".contains(byte)).count() as i64;
@@ -409,7 +410,7 @@ fn logical_lines(text: &str) -> Vec<Line> {
     split_semicolons(lines)
 }
 
-/// `a; b` is two statements.
+/// Splits `a; b` into two statements.
 fn split_semicolons(lines: Vec<Line>) -> Vec<Line> {
     let mut split = Vec::with_capacity(lines.len());
     for line in lines {

@@ -1,14 +1,14 @@
 //! Rust tests: functions with a test attribute, named by the modules around them.
 //!
-//! A macro or a function around a test becomes part of its name, so a test that is wrapped into something that is never
-//! expanded or called is no longer the test that base had.
+//! A macro or a function around a test becomes part of its name. So a test inside a macro that is never expanded, or
+//! inside a function that is never called, is not the test that base had.
 
 use super::mask::CommentGrammar;
 use super::tokens::{SourceTokens, TokenKind};
 use super::{DEPTH_MAX, InventoryTest, TESTS_MAX};
 use std::collections::BTreeSet;
 
-/// What stands around a test.
+/// The module, macro, function or block around a test.
 #[derive(Debug, Default)]
 struct Scope {
     /// Token index at which it ends.
@@ -43,7 +43,7 @@ pub(super) fn tests(text: &str) -> Vec<InventoryTest> {
 struct Reader<'a> {
     tokens: &'a SourceTokens<'a>,
     scopes: Vec<Scope>,
-    /// Macros of this file that make tests.
+    /// Macros of this file that generate tests.
     makers: BTreeSet<String>,
     found: Vec<InventoryTest>,
 }
@@ -130,7 +130,7 @@ impl Reader<'_> {
         })
     }
 
-    /// A call of a macro that makes tests is an id, told by its first argument.
+    /// A call of a macro that generates tests is a test id, named by the first argument.
     fn made(&mut self, at: usize) {
         let (open, close) = (at + 2, self.tokens.partner(at + 2));
         let end = self.tokens.find_sign(open + 1, b",").unwrap_or(close).min(close).min(open + 9);
@@ -150,7 +150,7 @@ impl Reader<'_> {
         if self.tokens.is(at + 1, b'{') {
             return self.open(at + 1, name, attributes);
         }
-        // `mod tests;` links a file; without the line its tests are not compiled, so the line itself is an id.
+        // `mod tests;` links a file; without the line its tests are not compiled, so the line itself is a test id.
         let is_link = self.tokens.is(at + 1, b';');
         if is_link && (attributes.is_cfg_test || name.contains("test")) {
             let test = InventoryTest { assertions: 1, ..self.test(&format!("mod {name}"), attributes) };
@@ -187,7 +187,7 @@ impl Reader<'_> {
         InventoryTest { name: path.join("::"), is_skipped, guards, ..InventoryTest::default() }
     }
 
-    /// Assertions of a body, and whether it does nothing: no tokens, or it returns at once.
+    /// The assertions of a body, and whether it has no effect: no tokens, or it returns at once.
     fn body(&self, from: usize, to: usize) -> (usize, bool) {
         let returns = self.tokens.word(from) == "return" && self.tokens.is(from + 1, b';');
         let question_marks = (from..to.min(self.tokens.len())).filter(|at| self.tokens.is(*at, b'?')).count();
@@ -208,21 +208,21 @@ fn classify(tokens: &SourceTokens<'_>, from: usize, to: usize, attributes: &mut 
             attributes.is_test = true
         }
         "ignore" => attributes.is_off = true,
-        // A module's name may stay while its file is another one.
+        // `path` can change a module's file while its name stays.
         "path" => drop(attributes.guards.insert(source)),
         "cfg" => match cfg(&source) {
             Some(true) => attributes.is_cfg_test |= source.contains("test"),
             Some(false) => attributes.is_off = true,
             None => drop(attributes.guards.insert(source)),
         },
-        // What a test may do without failing, and attributes under a condition.
+        // `should_panic` lets a test pass by panicking; `cfg_attr` can disable it under a condition.
         "should_panic" => drop(attributes.guards.insert("should_panic".to_owned())),
         "cfg_attr" if source.contains("ignore") || source.contains("cfg(") => drop(attributes.guards.insert(source)),
         _ => {}
     }
 }
 
-/// What a `cfg` says on the machines gates run on: true, false, or that it depends.
+/// The value of a `cfg` on the machines that run gates: true, false, or `None` if it depends.
 fn cfg(source: &str) -> Option<bool> {
     let inner = source.strip_prefix("cfg(")?.strip_suffix(')')?;
     match inner {

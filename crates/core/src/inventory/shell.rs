@@ -1,13 +1,13 @@
-//! Shell tests: a script is one test, its `test_*` functions and bats' `@test` blocks are further ones.
+//! Shell tests: a script is one test, and its `test_*` functions and bats' `@test` blocks are further tests.
 
 use super::mask::{CommentGrammar, mask};
 use super::{InventoryTest, TESTS_MAX};
 use std::collections::{BTreeSet, HashMap};
 
-/// How much of a function is read.
+/// The largest number of lines that are read of a function.
 const BODY_LINES_MAX: usize = 500;
 
-/// Commands that cannot say no.
+/// Commands that cannot fail.
 const HARMLESS: [&str; 20] = [
     "echo", "printf", "true", ":", "set", "cd", "export", "local", "readonly", "shift", "fi", "done", "esac", "then",
     "else", "do", "}", "{", "return 0", "unset",
@@ -51,7 +51,8 @@ pub(super) fn tests(path: &str, text: &str) -> Vec<InventoryTest> {
             break;
         }
         let is_called = bats.is_some() || words.get(title.as_str()).is_some_and(|count| *count > 1);
-        // Frameworks such as shunit2 call functions by their names; a script that never did is not made to.
+        // Frameworks such as shunit2 call functions by name, so a function without a call may still run. The guard only
+        // shows when a change removes a call.
         let guards = if is_called { BTreeSet::new() } else { BTreeSet::from(["never called".to_owned()]) };
         found.push(function(&lines, at, title, guards));
     }
@@ -104,7 +105,7 @@ fn body<'a>(lines: &[&'a str], at: usize) -> Vec<&'a str> {
     body
 }
 
-/// Commands of a script that can fail, up to an `exit` at its own level: what follows that never runs.
+/// Commands of a script that can fail, up to an `exit` at the top level: later commands never run.
 fn script_commands(lines: &[&str]) -> usize {
     let mut count = 0;
     let mut depth = 0_i64;
@@ -114,7 +115,7 @@ fn script_commands(lines: &[&str]) -> usize {
         depth += line.matches('{').count() as i64 - line.matches('}').count() as i64;
         depth += i64::from(matches!(word, "if" | "case" | "for" | "while" | "until")) - closers(trimmed);
         if depth <= 0 && word == "exit" && !trimmed.contains("||") && !trimmed.contains("&&") {
-            // `exit $fail` reports what was counted before, `exit 1` can only fail.
+            // `exit $fail` reports the earlier count, `exit 1` can only fail.
             let says = trimmed.split_whitespace().nth(1).is_some_and(|code| code != "0");
             return count + usize::from(says && count > 0);
         }

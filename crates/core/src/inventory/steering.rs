@@ -1,15 +1,15 @@
-//! Code that reaches for its own test run: it can end the run, look at who calls it, or change what a comparison means.
-//! Honest changes hardly ever need it, and no count of passed tests sees it; a human should.
+//! Code that manipulates its own test run: it ends the run, inspects its caller, or changes the meaning of a
+//! comparison. Honest changes rarely need such code, and no count of passed tests shows it, so a person should check.
 //!
-//! Only added lines are read, so what base had stays as it was. This is no proof either way: what it finds may be right, and
-//! what it does not find may still cheat, which is what held-out checks are for.
+//! Only added lines are read, so base's own code is not reported. This is no proof in either direction: a finding may
+//! be correct code, and code without a finding may still cheat. Held-out checks exist for that case.
 
 use super::TestSuite;
 use crate::gate::added_lines::AddedLines;
 use regex::{Regex, RegexSet};
 use std::sync::LazyLock;
 
-/// Which files a row reads.
+/// The files that a row applies to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum In {
     Python,
@@ -21,7 +21,7 @@ enum In {
     Any,
 }
 
-/// What a row's code does, for the reader.
+/// The effect of a row's code, for the reader.
 #[derive(Clone, Copy)]
 enum Does {
     Ends,
@@ -34,14 +34,14 @@ impl Does {
     fn words(self) -> &'static str {
         match self {
             Self::Ends => "code that can end its own test run",
-            Self::Looks => "code that can tell whether it is tested",
+            Self::Looks => "code that can detect whether it is tested",
             Self::Patches => "code that can patch its own tests",
             Self::Equals => "a comparison that always holds",
         }
     }
 }
 
-/// A row of the table; `Product` rows leave files of tests alone, since tests say such things by trade.
+/// The scope of a row; `Product` rows skip test files, because tests legitimately contain such code.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Where {
     Everywhere,
@@ -166,7 +166,7 @@ static EACH: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     ROWS.iter().map(|(_, _, _, pattern)| Regex::new(pattern).expect("the patterns are constants")).collect()
 });
 
-/// What the added lines of a file do to their own tests, once each, with the line where it first shows.
+/// The findings in a file's added lines, each once, with the line of its first match.
 #[must_use]
 pub fn find_test_steering(file: &AddedLines) -> Vec<String> {
     let Some(language) = language(&file.path) else { return Vec::new() };
@@ -185,7 +185,7 @@ pub fn find_test_steering(file: &AddedLines) -> Vec<String> {
     said
 }
 
-/// The line of the first match that is no comment.
+/// The line of the first match outside comments.
 fn first(pattern: &Regex, text: &str, end: usize) -> Option<usize> {
     let found = pattern.find_iter(text).map(|found| text[..found.start()].matches('\n').count());
     found.filter(|line| *line < end).find(|line| {
@@ -194,7 +194,7 @@ fn first(pattern: &Regex, text: &str, end: usize) -> Option<usize> {
     })
 }
 
-/// Where a Rust file's own tests begin among its added lines; tests may do what they like to themselves.
+/// The start of a Rust file's own tests among its added lines; code inside tests is not reported.
 fn own_tests_begin(file: &AddedLines, language: In) -> usize {
     let begins = |text: &str| text.trim_start().starts_with("mod tests") || text.trim_start().starts_with("mod test ");
     let module = file.lines.iter().position(|line| begins(&line.text));
@@ -212,7 +212,7 @@ fn language(path: &str) -> Option<In> {
     })
 }
 
-/// Whether a file is one of tests, by the names that runners collect.
+/// Whether a file is a test file, by the names that runners collect.
 fn is_test(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     let in_folder = path.split('/').any(|part| matches!(part, "tests" | "test" | "__tests__" | "spec" | "benches"));
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn code_that_reaches_for_its_tests_is_told() {
+    fn code_that_manipulates_its_tests_is_reported() {
         for (path, text) in [
             ("sums.py", "import os\nos._exit(0)\n"),
             ("sums.py", "import sys\nsys.exit(0)\n"),
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_code_and_tests_are_free() {
+    fn ordinary_code_and_tests_are_not_reported() {
         for (path, text) in [
             ("sums.py", "def add(a, b):\n    return a + b\n"),
             ("cli.py", "if __name__ == '__main__':\n    sys.exit(main())\n"),

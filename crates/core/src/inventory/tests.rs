@@ -1,4 +1,4 @@
-//! The inventory as tables: what base and the sealed tree look like, and what is missing.
+//! Tables for the inventory: base, the sealed tree, and the missing tests.
 
 use super::*;
 
@@ -117,7 +117,7 @@ fn honest_rust_changes_are_not_flagged() {
 }
 
 #[test]
-fn a_rust_test_may_move_and_a_link_may_not_vanish() {
+fn rust_test_may_move_and_a_mod_line_may_not_vanish() {
     let base = TestInventory::from_files([("src/a.rs", RUST), ("src/b.rs", "")].into_iter());
     let sealed = TestInventory::from_files([("src/a.rs", ""), ("src/b.rs", RUST)].into_iter());
     assert_eq!(compare(&base, &sealed), []);
@@ -127,21 +127,21 @@ fn a_rust_test_may_move_and_a_link_may_not_vanish() {
 }
 
 #[test]
-fn tests_that_a_macro_makes_are_counted_by_its_calls() {
+fn tests_that_a_macro_generates_are_counted_by_its_calls() {
     let base = "macro_rules! case {\n    ($name:ident, $x:expr) => {\n        #[test]\n        fn $name() { assert!($x); }\n    };\n}\ncase!(one, f());\ncase!(two, g());\n";
     assert_eq!(ids("tests/a.rs", base), ["case!(one)", "case!(two)"]);
     check("tests/a.rs", base, "case!(two, g());", "", &["`tests/a.rs::case!(two)` is gone"]);
 }
 
 #[test]
-fn a_python_case_that_inherits_its_tests_is_one() {
+fn python_case_that_inherits_its_tests_counts_as_one() {
     let base = "class Mixin:\n    def test_a(self):\n        self.assertTrue(f())\n\nclass ATest(Mixin, unittest.TestCase):\n    pass\n";
     check("tests/test_a.py", base, "class ATest", "class Unused", &["`tests/test_a.py::ATest::(inherited)` is gone"]);
     check("tests/test_a.py", base, "def test_a", "def a", &["`tests/test_a.py::Mixin::test_a` is gone"]);
 }
 
 #[test]
-fn one_moved_test_does_not_stand_in_for_two() {
+fn one_moved_test_does_not_replace_two() {
     let one = "#[test]\nfn same() { assert!(x()); }\n";
     let base = TestInventory::from_files([("tests/a.rs", one), ("tests/b.rs", one)].into_iter());
     let sealed = TestInventory::from_files([("tests/c.rs", one)].into_iter());
@@ -457,7 +457,7 @@ fn shell_tests_are_read_and_lies_found() {
 }
 
 #[test]
-fn a_test_that_base_skipped_may_go() {
+fn test_that_base_skipped_may_be_deleted() {
     let base = "#[test]\n#[ignore]\nfn old() { assert!(x()); }\n#[test]\nfn kept() { assert!(x()); }\n";
     assert_eq!(missing("a.rs", base, "#[test]\nfn kept() { assert!(x()); }\n"), Vec::<String>::new());
 }
@@ -496,7 +496,7 @@ fn reading_is_linear_in_the_text() {
 }
 
 #[test]
-fn a_test_among_the_code_that_says_something_else_is_rewritten_and_a_new_or_reformatted_one_is_not() {
+fn test_in_a_source_file_with_other_content_is_rewritten_and_a_new_or_reformatted_one_is_not() {
     let base = "fn f() {}\n#[cfg(test)]\nmod tests {\n    #[test]\n    fn a() { assert_eq!(f(1), vec![1, 2]); }\n}\n";
     let of = |text: &str| TestInventory::from_files([("src/lib.rs", text)].into_iter());
     let rewritten = |text: &str| rewritten_tests(&of(base), &of(text));

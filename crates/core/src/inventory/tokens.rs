@@ -1,8 +1,8 @@
-//! Tokens of masked code, with the partner of every bracket: what the readers of languages with braces walk over.
+//! Tokens of masked code, with the partner of every bracket: the input of the parsers for languages with braces.
 
 use super::mask::{CommentGrammar, is_word, mask};
 
-/// How much of one body is searched for assertions.
+/// The largest number of tokens of one body that are searched for assertions.
 const BODY_TOKENS_MAX: usize = 50_000;
 
 /// One token.
@@ -12,7 +12,7 @@ pub(super) enum TokenKind {
     Word,
     /// A literal that was masked.
     Text,
-    /// One other byte.
+    /// Any other byte.
     Sign(u8),
 }
 
@@ -21,7 +21,7 @@ struct Token {
     kind: TokenKind,
     start: usize,
     end: usize,
-    /// Index of the matching bracket; the end of the tokens where there is none.
+    /// Index of the matching bracket; the number of tokens if there is none.
     partner: usize,
 }
 
@@ -70,7 +70,7 @@ impl<'a> SourceTokens<'a> {
         self.tokens.get(at).map_or(self.tokens.len(), |token| token.partner)
     }
 
-    /// Source from the first to before the last token, blanks folded: how guards are spelt.
+    /// The source from the first to before the last token, white space folded: the spelling of guards.
     pub(super) fn source(&self, from: usize, to: usize) -> String {
         let mut out = String::new();
         for token in self.tokens.get(from..to.min(self.tokens.len())).unwrap_or_default() {
@@ -79,7 +79,7 @@ impl<'a> SourceTokens<'a> {
         out
     }
 
-    /// The next token from `from` on, outside brackets, that is one of `signs`; brackets in between are stepped over.
+    /// The next token from `from` on, outside brackets, that is one of `signs`; brackets in between are skipped.
     pub(super) fn find_sign(&self, from: usize, signs: &[u8]) -> Option<usize> {
         let mut at = from;
         while let Some(kind) = self.kind(at) {
@@ -93,7 +93,7 @@ impl<'a> SourceTokens<'a> {
         None
     }
 
-    /// Assertion-looking calls between two tokens whose arguments could differ from run to run.
+    /// Calls between two tokens that look like assertions and whose arguments could differ from run to run.
     pub(super) fn assertions(&self, from: usize, to: usize) -> usize {
         (from..to.min(self.len())).take(BODY_TOKENS_MAX).filter(|at| self.is_assertion(*at)).count()
     }
@@ -120,7 +120,7 @@ impl<'a> SourceTokens<'a> {
         self.is(at, b'(') && self.could_differ(at + 1, self.partner(at))
     }
 
-    /// Literals alone decide nothing: `assert!(true)`, `expect(1).toBe(1)`, `assert_eq!(x, x)`.
+    /// Literals alone cannot fail: `assert!(true)`, `expect(1).toBe(1)`, `assert_eq!(x, x)`.
     fn could_differ(&self, from: usize, to: usize) -> bool {
         let has_name = (from..to.min(self.len())).any(|at| {
             let word = self.word(at);
@@ -128,7 +128,7 @@ impl<'a> SourceTokens<'a> {
                 && !word.starts_with(|c: char| c.is_ascii_digit())
                 && !matches!(word, "true" | "false" | "null" | "undefined" | "nil")
         });
-        // A method without arguments, such as `.unwrap()` or `.should()`, asserts what stands before it.
+        // A method without arguments, such as `.unwrap()` or `.should()`, asserts the expression before it.
         if from >= to {
             return from > 1 && self.is(from.saturating_sub(3), b'.');
         }
@@ -140,8 +140,8 @@ impl<'a> SourceTokens<'a> {
     }
 }
 
-/// Names that people give to things that can fail a test. Broad on purpose: a test whose assertions moved into a helper
-/// called `check_totals` still asserts.
+/// Common names of functions that can fail a test. Broad on purpose: a test whose assertions moved into a helper called
+/// `check_totals` still asserts.
 pub(super) fn looks_like_assertion(word: &str) -> bool {
     const PARTS: [&str; 22] = [
         "assert", "expect", "check", "verify", "ensure", "should", "must", "require", "raises", "throws", "fail",
@@ -167,7 +167,7 @@ fn split(code: &[u8]) -> Vec<Token> {
             }
             TokenKind::Word
         } else if byte == b'"' {
-            // A masked literal holds blanks only, up to its closing mark.
+            // A masked literal holds only spaces up to its closing mark.
             at += 1;
             while at < code.len() && code[at] != b'"' {
                 at += 1;
@@ -183,7 +183,7 @@ fn split(code: &[u8]) -> Vec<Token> {
     tokens
 }
 
-/// Finds partners; an opening bracket that is closed by another kind is closed all the same, so that broken code ends.
+/// Finds partners. A closing bracket of another kind also closes an opening bracket, so that broken code ends.
 fn pair(tokens: &mut [Token]) {
     let mut open: Vec<usize> = Vec::new();
     let end = tokens.len();

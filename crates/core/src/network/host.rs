@@ -1,19 +1,20 @@
-//! Names and addresses of hosts, in the one spelling that is compared: lower case, no trailing dot, addresses as numbers.
+//! Names and addresses of hosts, in the one spelling that is compared: lower case, no trailing dot, addresses as
+//! numbers.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The longest name of the domain name system.
+/// The longest name in the domain name system.
 const NAME_MAX: usize = 253;
-/// The longest label of one.
+/// The longest label of a name.
 const LABEL_MAX: usize = 63;
 
-/// Somebody on the network.
+/// A host on the network.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NetworkHost {
-    /// By name, in lower case and without a trailing dot.
+    /// A name, in lower case and without a trailing dot.
     Name(String),
-    /// By address.
+    /// An address.
     Ip(IpAddr),
 }
 
@@ -26,13 +27,13 @@ pub struct NetworkTarget {
     pub port: u16,
 }
 
-/// Why a text is no host or target.
+/// The reason why a text is not a host or target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
-    /// Nothing is there.
+    /// The text is empty.
     #[error("the host is missing")]
     Empty,
-    /// More than the domain name system has room for.
+    /// The text is longer than the domain name system allows.
     #[error("the host is too long")]
     Long,
     /// A letter outside ASCII.
@@ -45,18 +46,18 @@ pub enum TargetError {
     #[error("the address is not in its usual spelling")]
     Address,
     /// A character or label that no host has.
-    #[error("no host is spelled like this")]
+    #[error("the host name is not valid")]
     Name,
-    /// No number from 1 to 65535.
-    #[error("the port is no number from 1 to 65535")]
+    /// The port is not a number from 1 to 65535.
+    #[error("the port is not a number from 1 to 65535")]
     Port,
 }
 
 impl NetworkHost {
-    /// Reads a name or an address; version 6 stands in brackets. One trailing dot is dropped.
+    /// Parses a name or an address; an IPv6 address needs brackets. One trailing dot is dropped.
     ///
     /// # Errors
-    /// Why it is none.
+    /// The reason why the text is not a host.
     pub fn parse(text: &str) -> Result<Self, TargetError> {
         let text = text.strip_suffix('.').filter(|rest| !rest.is_empty()).unwrap_or(text);
         if text.is_empty() {
@@ -75,7 +76,8 @@ impl NetworkHost {
         name(text)
     }
 
-    /// Whether the name itself says that it is not of the public internet: a name of one label, or below a reserved ending.
+    /// Whether the name itself shows that it is not on the public internet: a name of one label, or below a reserved
+    /// ending.
     #[must_use]
     pub fn is_private_name(&self) -> bool {
         const ENDINGS: [&str; 6] = ["internal", "local", "lan", "home.arpa", "intranet", "corp"];
@@ -86,7 +88,7 @@ impl NetworkHost {
         }
     }
 
-    /// Whether it is this machine by its usual name.
+    /// Whether it is the usual name of this machine.
     #[must_use]
     pub fn is_localhost(&self) -> bool {
         matches!(self, Self::Name(name) if name == "localhost" || below(name, "localhost"))
@@ -98,8 +100,8 @@ pub(super) fn below(name: &str, parent: &str) -> bool {
     name.strip_suffix(parent).is_some_and(|head| head.len() > 1 && head.ends_with('.'))
 }
 
-/// A name. One whose last label is a number is an address in a shape that programs read in different ways (`127.1`,
-/// `0x7f.1`), and is none of ours.
+/// A name. A name whose last label is a number is an address that programs parse in different ways (`127.1`, `0x7f.1`),
+/// so it is an error.
 fn name(text: &str) -> Result<NetworkHost, TargetError> {
     if !text.is_ascii() {
         return Err(TargetError::Unicode);
@@ -126,17 +128,17 @@ fn is_label(label: &str) -> bool {
 }
 
 impl NetworkTarget {
-    /// Reads `host:port`; without a port it is `default`.
+    /// Parses `host:port`; the port is `default` if missing.
     ///
     /// # Errors
-    /// Why it is none.
+    /// The reason why the text is not a target.
     pub fn parse(text: &str, default: u16) -> Result<Self, TargetError> {
         let (host, port) = split_port(text)?;
         Ok(Self { host: NetworkHost::parse(host)?, port: port.unwrap_or(default) })
     }
 }
 
-/// The host's text, and the port behind its colon.
+/// The host's text, and the port after its colon.
 pub(super) fn split_port(text: &str) -> Result<(&str, Option<u16>), TargetError> {
     if text.parse::<Ipv6Addr>().is_ok() || text.starts_with('[') && !text.contains(']') {
         return Err(TargetError::Address);

@@ -1,14 +1,14 @@
-//! To which addresses a rule may lead. A name of the public internet that suddenly means this machine or its neighbours is
-//! somebody's trick, whoever answers for the name.
+//! The addresses that a rule may lead to. A public name that resolves to this machine or its neighbours is an attack,
+//! independent of who controls the name.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The addresses a connection may be made to.
+/// The addresses that a connection may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AddressReach {
     /// Addresses of the public internet.
     Public,
-    /// Those, and the private ranges of one's own network; neither this machine nor its link.
+    /// Public addresses and the private ranges of the local network; neither this machine nor its link.
     Private,
     /// This machine.
     Loopback,
@@ -17,7 +17,7 @@ pub enum AddressReach {
 }
 
 impl AddressReach {
-    /// May this address be dialled?
+    /// Whether a connection to this address is allowed.
     #[must_use]
     pub fn permits(self, address: IpAddr) -> bool {
         let address = plain(address);
@@ -30,7 +30,7 @@ impl AddressReach {
     }
 }
 
-/// Version 4 in the clothes of version 6 is judged as what it is: mapped, translated (RFC 6052, 8215), 6to4.
+/// An IPv4 address inside an IPv6 address counts as IPv4: mapped, translated (RFC 6052, 8215), 6to4.
 fn plain(address: IpAddr) -> IpAddr {
     let IpAddr::V6(six) = address else { return address };
     let [a, b, c, d, e, f, g, h] = six.segments();
@@ -50,7 +50,7 @@ fn is_public(address: IpAddr) -> bool {
     }
 }
 
-/// Everything that no registry has set aside for something else.
+/// All addresses except those that a registry reserves.
 fn is_public_four(four: Ipv4Addr) -> bool {
     let [a, b, c, _] = four.octets();
     !matches!(
@@ -68,7 +68,8 @@ fn is_public_four(four: Ipv4Addr) -> bool {
     )
 }
 
-/// Global unicast without what is set aside in it: Teredo and kin (2001::/23), documentation, local-use translation.
+/// Global unicast without its reserved parts: Teredo and related ranges (2001::/23), documentation, local-use
+/// translation.
 fn is_public_six(six: Ipv6Addr) -> bool {
     let [a, b, ..] = six.segments();
     let global = (0x2000..=0x3fff).contains(&a);

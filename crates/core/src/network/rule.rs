@@ -1,4 +1,4 @@
-//! One `network:` entry: its grammar, and what is said about a text that is none.
+//! One `network:` entry: its grammar, and the messages for invalid entries.
 //!
 //! ```text
 //! [private] HOST[:PORT]
@@ -6,8 +6,8 @@
 //! [private] inspect [METHOD] https://HOST[:PORT][/PATH]
 //! ```
 //!
-//! A limit that cannot be kept is refused instead of being widened in silence: inside TLS the proxy sees neither method nor
-//! path, unless the loop asks for the TLS to be opened.
+//! A limit that cannot be enforced is refused, never silently widened: inside TLS the proxy sees neither method nor
+//! path, unless the loop asks to open the TLS.
 
 use super::host::{NetworkHost, TargetError, below, split_port};
 use super::reach::AddressReach;
@@ -19,20 +19,20 @@ const ENTRY_MAX: usize = 1000;
 /// Methods a rule may name.
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
-/// A rule, read.
+/// A parsed rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetworkRule {
-    /// Whom it names.
+    /// The hosts it names.
     pub hosts: HostMatch,
-    /// Which ports.
+    /// The ports it names.
     pub ports: PortMatch,
-    /// What may be done there.
+    /// The allowed access.
     pub access: RuleAccess,
-    /// Whether the name may lead into a private network.
+    /// Whether the name may resolve to a private network.
     private: bool,
 }
 
-/// Whom a rule names.
+/// The hosts of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HostMatch {
     /// One host.
@@ -41,7 +41,7 @@ pub enum HostMatch {
     Below(String),
 }
 
-/// Which ports a rule names.
+/// The ports of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PortMatch {
     /// 80 and 443.
@@ -50,7 +50,7 @@ pub enum PortMatch {
     Only(u16),
 }
 
-/// What a rule allows.
+/// The access that a rule allows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RuleAccess {
     /// Everything: tunnels, and plain HTTP with any method and path.
@@ -61,33 +61,33 @@ pub enum RuleAccess {
     Opened(MethodMatch, PathMatch),
 }
 
-/// Which methods.
+/// The methods of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MethodMatch {
     /// All.
     Any,
-    /// This one; `GET` includes `HEAD`, which asks for less.
+    /// This one; `GET` includes `HEAD`, which returns less.
     Only(&'static str),
 }
 
-/// Which paths.
+/// The paths of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PathMatch {
     /// All.
     All,
-    /// This one.
+    /// This path.
     Only(String),
-    /// Those that begin like this.
+    /// Paths that begin with this.
     Under(String),
 }
 
-/// Why an entry is none, and what to write instead.
+/// The reason why an entry is invalid, and a hint for a valid one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct NetworkRuleError {
-    /// What is wrong.
+    /// The problem.
     pub what: String,
-    /// What to do about it.
+    /// The remedy.
     pub hint: Option<String>,
 }
 
@@ -96,7 +96,7 @@ impl NetworkRuleError {
         Self { what, hint: Some(hint.into()) }
     }
 
-    /// More entries than a list may have.
+    /// The error for a list with too many entries.
     #[must_use]
     pub fn too_many() -> Self {
         let what = format!("`network` has more than {} entries", super::RULES_MAX);
@@ -110,10 +110,10 @@ impl NetworkRuleError {
 }
 
 impl NetworkRule {
-    /// Reads an entry.
+    /// Parses an entry.
     ///
     /// # Errors
-    /// Why it is none, and what to write instead.
+    /// The reason why the entry is invalid, and a hint for a valid one.
     pub fn read(entry: &str) -> Result<Self, NetworkRuleError> {
         if entry.len() > ENTRY_MAX || entry.chars().any(|c| c.is_control()) {
             return Err(no_host(entry, EXAMPLES));
@@ -152,7 +152,7 @@ impl NetworkRule {
         }
     }
 
-    /// Whether everything the other rule names is named by this one too.
+    /// Whether this rule names everything that the other rule names.
     pub(super) fn covers(&self, other: &Self) -> bool {
         self.hosts.cover(&other.hosts) && self.ports.cover(other.ports)
     }
@@ -162,10 +162,10 @@ const EXAMPLES: &str = "write a host such as `docs.example.org`, `*.example.org`
                         `GET http://example.org/api/*`";
 
 fn no_host(entry: &str, hint: &str) -> NetworkRuleError {
-    NetworkRuleError::new(format!("{} is no host", quoted(entry)), hint)
+    NetworkRuleError::new(format!("{} is not a host", quoted(entry)), hint)
 }
 
-/// Takes a leading word away.
+/// Removes a leading word.
 fn take(words: &mut Vec<&str>, word: &str) -> bool {
     let there = words.first() == Some(&word);
     if there {
@@ -178,20 +178,20 @@ fn verb(entry: &str, method: &str) -> Result<MethodMatch, NetworkRuleError> {
     match METHODS.iter().find(|known| **known == method) {
         Some(known) => Ok(MethodMatch::Only(known)),
         None => {
-            let what = format!("{} begins with {}, which is no method", quoted(entry), quoted(method));
+            let what = format!("{} begins with {}, which is not a method", quoted(entry), quoted(method));
             Err(NetworkRuleError::new(what, format!("one of {}", METHODS.join(", "))))
         }
     }
 }
 
-/// A method or `inspect` before a bare host.
+/// The error for a method or `inspect` before a bare host.
 fn needs_url(entry: &str, place: &str) -> NetworkRuleError {
-    let what = format!("{} limits what the proxy sees, but has no address to see it at", quoted(entry));
+    let what = format!("{} limits requests, but has no URL", quoted(entry));
     let (plain, tls) = (format!("GET http://{place}/*"), format!("inspect GET https://{place}/*"));
     NetworkRuleError::new(what, format!("write {}, or {} for TLS", quoted(&plain), quoted(&tls)))
 }
 
-/// A host alone.
+/// Parses a bare host.
 fn bare(entry: &str, place: &str) -> Result<NetworkRule, NetworkRuleError> {
     if let Some((host, _)) = place.split_once(['/', '?', '#']) {
         let plain = format!("GET http://{place}");
@@ -199,7 +199,7 @@ fn bare(entry: &str, place: &str) -> Result<NetworkRule, NetworkRuleError> {
         return Err(no_host(entry, &hint));
     }
     if METHODS.contains(&place) {
-        return Err(no_host(entry, "a method needs an address behind it, such as `GET http://example.org/api/*`"));
+        return Err(no_host(entry, "a method needs a URL after it, such as `GET http://example.org/api/*`"));
     }
     let (hosts, port) = authority(entry, place)?;
     Ok(NetworkRule {
@@ -210,7 +210,7 @@ fn bare(entry: &str, place: &str) -> Result<NetworkRule, NetworkRuleError> {
     })
 }
 
-/// Whether the proxy is asked to open TLS.
+/// Whether the proxy should open TLS.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Tls {
     Open,
@@ -227,15 +227,15 @@ fn url(entry: &str, scheme: &str, rest: &str, verb: MethodMatch, tls: Tls) -> Re
         ("http", Tls::Closed) => (80, RuleAccess::Plain(verb, paths)),
         ("https", Tls::Open) => (443, RuleAccess::Opened(verb, paths)),
         ("http", Tls::Open) => {
-            let what = format!("{} asks to open TLS where there is none", quoted(entry));
-            return Err(NetworkRuleError::new(what, "leave `inspect` out: plain HTTP is seen anyway"));
+            let what = format!("{} asks to open TLS for plain HTTP", quoted(entry));
+            return Err(NetworkRuleError::new(what, "remove `inspect`: the proxy sees plain HTTP anyway"));
         }
         ("https", Tls::Closed) if whole => {
             return Err(no_host(entry, &format!("write {} for the whole host", quoted(place))));
         }
         ("https", Tls::Closed) => return Err(unseen(entry, place)),
         _ => {
-            let what = format!("{} has a scheme that the proxy does not carry", quoted(entry));
+            let what = format!("{} has a scheme that the proxy does not support", quoted(entry));
             return Err(NetworkRuleError::new(what, "use `http://` with a method or path, or a host alone"));
         }
     };
@@ -246,18 +246,18 @@ fn unseen(entry: &str, place: &str) -> NetworkRuleError {
     let what = format!("{} limits what is inside TLS, which the proxy does not see", quoted(entry));
     let open = format!("inspect {}", entry.trim().trim_start_matches("private").trim_start());
     let hint = format!(
-        "write {} to have the TLS of the round opened with a certificate of its own, or {} for the whole host",
+        "write {} to open the TLS of the round with its own certificate, or {} for the whole host",
         quoted(&open),
         quoted(place)
     );
     NetworkRuleError::new(what, hint)
 }
 
-/// The host or hosts, and a port.
+/// Parses the host or hosts, and a port.
 fn authority(entry: &str, place: &str) -> Result<(HostMatch, Option<u16>), NetworkRuleError> {
     let (name, port) = split_port(place).map_err(|error| spelled(entry, error))?;
     if name.len() > 1 && name.ends_with('.') {
-        return Err(no_host(entry, "leave the trailing dot out"));
+        return Err(no_host(entry, "remove the trailing dot"));
     }
     if name == "*" {
         return Err(no_host(entry, "name the hosts; `*` would be the whole internet"));
@@ -271,11 +271,11 @@ fn authority(entry: &str, place: &str) -> Result<(HostMatch, Option<u16>), Netwo
         NetworkHost::Name(_) => {
             Err(no_host(entry, "`*.` needs a domain of at least two labels, such as `*.example.org`"))
         }
-        NetworkHost::Ip(_) => Err(no_host(entry, "`*.` stands before names only")),
+        NetworkHost::Ip(_) => Err(no_host(entry, "`*.` is allowed only before a name")),
     }
 }
 
-/// Addresses that are nobody's.
+/// Refuses addresses that no single host can have.
 fn usable(entry: &str, host: NetworkHost) -> Result<NetworkHost, NetworkRuleError> {
     match &host {
         NetworkHost::Ip(ip) if ip.is_unspecified() || ip.is_multicast() || ip.to_string() == "255.255.255.255" => {
@@ -288,10 +288,10 @@ fn usable(entry: &str, host: NetworkHost) -> Result<NetworkHost, NetworkRuleErro
 fn spelled(entry: &str, error: TargetError) -> NetworkRuleError {
     let hint = match error {
         TargetError::Unicode => "write the name in its ASCII form, which begins with `xn--`",
-        TargetError::User => "leave the user before `@` out; the proxy carries no passwords",
+        TargetError::User => "remove the user before `@`; the proxy carries no passwords",
         TargetError::Address => "write an address as `192.0.2.7` or `[2001:db8::7]`",
         TargetError::Port => "a port is a number from 1 to 65535",
-        TargetError::Name if entry.contains('*') => "`*` stands only at the start, as in `*.example.org`",
+        TargetError::Name if entry.contains('*') => "`*` is allowed only at the start, as in `*.example.org`",
         TargetError::Empty | TargetError::Long | TargetError::Name => EXAMPLES,
     };
     no_host(entry, hint)
@@ -306,11 +306,11 @@ fn paths(entry: &str, path: &str) -> Result<PathMatch, NetworkRuleError> {
         return Ok(PathMatch::All);
     }
     if path.contains(['?', '#']) {
-        return wrong("leave out what follows `?` or `#`; rules are about paths");
+        return wrong("remove everything after `?` or `#`; rules match paths only");
     }
     let (head, rest) = path.split_once('*').map_or((path, None), |(head, rest)| (head, Some(rest)));
     if rest.is_some_and(|rest| !rest.is_empty()) {
-        return wrong("`*` stands only at the end of a path");
+        return wrong("`*` is allowed only at the end of a path");
     }
     if !is_plain(head) {
         return wrong("write it without `.` and `..`, doubled slashes and encoded separators");
@@ -318,7 +318,7 @@ fn paths(entry: &str, path: &str) -> Result<PathMatch, NetworkRuleError> {
     Ok(if rest.is_some() { PathMatch::Under(head.to_owned()) } else { PathMatch::Only(head.to_owned()) })
 }
 
-/// Whether every server reads the path as we do: no dot segments, no empty ones, no separators in disguise.
+/// Whether every server parses the path in the same way: no dot segments, no empty segments, no encoded separators.
 fn is_plain(path: &str) -> bool {
     let lower = path.to_ascii_lowercase();
     let dots = |part: &str| matches!(part.split(';').next(), Some("." | ".."));
@@ -330,7 +330,7 @@ fn is_plain(path: &str) -> bool {
 }
 
 impl HostMatch {
-    /// Whether this host is named.
+    /// Whether the rule names this host.
     #[must_use]
     pub fn matches(&self, host: &NetworkHost) -> bool {
         match (self, host) {
@@ -350,7 +350,7 @@ impl HostMatch {
 }
 
 impl PortMatch {
-    /// Whether this port is named.
+    /// Whether the rule names this port.
     #[must_use]
     pub fn matches(self, port: u16) -> bool {
         match self {
@@ -368,7 +368,7 @@ impl PortMatch {
 }
 
 impl MethodMatch {
-    /// Whether this method is named.
+    /// Whether the rule names this method.
     #[must_use]
     pub fn matches(self, method: &str) -> bool {
         match self {
@@ -379,7 +379,8 @@ impl MethodMatch {
 }
 
 impl PathMatch {
-    /// Whether this path is named, whatever its query. A path that servers read in different ways is named by no limit.
+    /// Whether the rule names this path, ignoring its query. A path that servers parse in different ways matches no
+    /// limit.
     #[must_use]
     pub fn matches(&self, path: &str) -> bool {
         let path = path.split('?').next().unwrap_or_default();

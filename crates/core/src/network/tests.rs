@@ -1,4 +1,4 @@
-//! The table of entries and requests: what is read, what is said, what is allowed.
+//! Tables of entries and requests: what parses, the messages, and the decisions.
 
 use super::*;
 use expect_test::{Expect, expect};
@@ -15,7 +15,7 @@ fn target(text: &str) -> NetworkTarget {
 }
 
 #[test]
-fn an_entry_is_shown_as_it_was_written_in_lower_case() {
+fn entry_is_shown_in_lower_case_as_it_was_written() {
     let same = [
         "docs.example.org",
         "*.example.org",
@@ -45,7 +45,7 @@ fn an_entry_is_shown_as_it_was_written_in_lower_case() {
 }
 
 #[test]
-fn what_is_no_entry_says_why_and_what_to_write() {
+fn invalid_entry_reports_the_reason_and_a_valid_form() {
     let entries = [
         "",
         "*",
@@ -103,7 +103,7 @@ fn what_is_no_entry_says_why_and_what_to_write() {
 }
 
 #[test]
-fn a_limit_beside_an_entry_that_allows_everything_is_no_list() {
+fn limit_beside_an_entry_that_allows_everything_is_refused() {
     let told = |entries: &[&str]| {
         let entries: Vec<String> = entries.iter().map(|entry| (*entry).to_owned()).collect();
         NetworkPolicy::read(&entries).map(|_| ()).map_err(|(at, error)| (at, error.what))
@@ -116,7 +116,7 @@ fn a_limit_beside_an_entry_that_allows_everything_is_no_list() {
     assert!(told(&vec!["example.org"; RULES_MAX + 1]).is_err());
 }
 
-/// One line a question: who is asked for, and the answer.
+/// One line per question: the target and the decision.
 fn tunnels(entries: &[&str], asked: &[&str], expected: Expect) {
     let policy = policy(entries);
     let line = |text: &&str| format!("{text}: {:?}\n", policy.tunnel(&target(text)));
@@ -173,7 +173,7 @@ fn tunnels_go_where_an_entry_names_host_and_port() {
 }
 
 #[test]
-fn requests_are_held_to_method_and_path() {
+fn requests_are_limited_to_method_and_path() {
     let policy =
         policy(&["GET http://api.org/v1/*", "POST http://api.org/hook", "inspect GET https://in.org/v1/*", "open.org"]);
     let ask = |seen, method, host, path| policy.request(seen, method, &target(host), path);
@@ -251,7 +251,7 @@ fn public_names_lead_to_public_addresses_only() {
 }
 
 #[test]
-fn what_was_denied_is_told_with_the_entry_that_would_allow_it() {
+fn denial_is_reported_with_the_entry_that_would_allow_it() {
     let mut traffic = NetworkTraffic::default();
     for _ in 0..3 {
         traffic.record_denied("docs.example.org", 443, "CONNECT", DenialReason::Host);
@@ -287,7 +287,7 @@ fn a_flood_of_denials_makes_a_small_record() {
 
 proptest! {
     #[test]
-    fn no_text_makes_the_reader_panic_and_what_is_read_reads_again(text in "\\PC{0,60}") {
+    fn no_text_makes_the_parser_panic_and_parsed_entries_parse_again(text in "\\PC{0,60}") {
         if let Ok(rule) = NetworkRule::read(&text) {
             prop_assert_eq!(NetworkRule::read(&rule.to_string()), Ok(rule));
         }

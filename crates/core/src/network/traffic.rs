@@ -1,52 +1,52 @@
-//! What was asked of the network during a round: counts, who was reached, and what was denied. Bounded where it is gathered,
-//! so that a flood of questions makes no large record.
+//! The network traffic of a round: counts, reached hosts, and denials. Its size is limited while it is recorded, so
+//! that a flood of requests cannot create a large record.
 
 use crate::secrets;
 use serde::{Deserialize, Serialize};
 
-/// The most lines of one kind that are kept; the rest is counted.
+/// The largest number of lines of one kind that are kept; further ones are only counted.
 pub(super) const LINES_MAX: usize = 64;
 /// The longest host that is kept.
 const HOST_MAX: usize = 253;
 /// The longest method that is kept.
 const METHOD_MAX: usize = 16;
 
-/// Why something was denied.
+/// The reason for a denial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DenialReason {
     /// No rule names the host.
     Host,
-    /// The host is named, the port is not.
+    /// A rule names the host, but not the port.
     Port,
-    /// The rules of this host are for plain HTTP or for opened TLS, and this was neither.
+    /// The rules for this host are for plain HTTP or for opened TLS, and the request was neither.
     Plain,
     /// No rule allows the method.
     Method,
     /// No rule allows the path.
     Path,
-    /// The name leads to an address that its rule does not cover.
+    /// The name resolves to an address that its rule does not cover.
     Address,
-    /// The TLS greeting names another host than the tunnel, or none.
+    /// The TLS greeting names another host than the tunnel, or no host.
     ServerName,
-    /// What came through a tunnel was no TLS.
+    /// The data in a tunnel was not TLS.
     NotTls,
-    /// The round's bytes are used up.
+    /// The round has used its byte limit.
     Budget,
-    /// The provider endpoint was asked without this round's token.
+    /// The request to the provider endpoint did not carry this round's token.
     Token,
-    /// The provider endpoint has no such provider, or does not pass this on.
+    /// The provider endpoint has no such provider, or does not forward this request.
     Provider,
-    /// The provider is not one that this start's agent asks.
+    /// The agent of this start does not use this provider.
     Role,
-    /// What this start may use is used up.
+    /// The start has used its budget.
     Ceiling,
-    /// No request that the proxy takes.
+    /// The proxy does not accept this kind of request.
     Request,
 }
 
 impl DenialReason {
-    /// In words, as the end of a sentence.
+    /// The reason in words, as the end of a sentence.
     #[must_use]
     pub fn text(self) -> &'static str {
         match self {
@@ -55,36 +55,36 @@ impl DenialReason {
             Self::Plain => "its entries in `network` are for another kind of request",
             Self::Method => "the method is not in `network`",
             Self::Path => "the path is not in `network`",
-            Self::Address => "the name leads to an address that is not public",
+            Self::Address => "the name resolves to an address that is not public",
             Self::ServerName => "the TLS greeting names another host, or none",
             Self::NotTls => "the tunnel carried no TLS",
-            Self::Budget => "the bytes that a round may send or fetch are used up",
-            Self::Token => "the token is none of a start that runs",
+            Self::Budget => "the round has used its byte limit",
+            Self::Token => "the token does not belong to a running start",
             Self::Provider => "the provider is not set up for this",
-            Self::Role => "the provider is not one that this role's agent asks",
-            Self::Ceiling => "what this start may use is used up",
-            Self::Request => "the proxy takes no such request",
+            Self::Role => "this role's agent does not use the provider",
+            Self::Ceiling => "this start has used its budget",
+            Self::Request => "the proxy does not accept this request",
         }
     }
 }
 
-/// One thing that was denied, and how often.
+/// One kind of denied request, and its count.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeniedAccess {
-    /// The host as it was asked for, made harmless.
+    /// The requested host, with unsafe characters removed.
     pub host: String,
     /// The port.
     pub port: u16,
     /// The method.
     pub method: String,
-    /// Why.
+    /// The reason.
     pub why: DenialReason,
-    /// How often.
+    /// The number of requests.
     pub count: u64,
 }
 
 impl DeniedAccess {
-    /// What was denied, in one line, with the entry that would allow it where there is one.
+    /// The denial in one line, with the entry that would allow it, if there is one.
     #[must_use]
     pub fn text(&self) -> String {
         let Self { host, count, .. } = self;
@@ -103,41 +103,41 @@ impl DeniedAccess {
     }
 }
 
-/// Somebody who was reached.
+/// A host that was reached.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReachedHost {
     /// The host, or `provider/NAME`.
     pub host: String,
     /// The port.
     pub port: u16,
-    /// How many connections or requests.
+    /// The number of connections or requests.
     pub count: u64,
 }
 
-/// All of it.
+/// All network traffic of a round.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NetworkTraffic {
-    /// Bytes that left.
+    /// Bytes sent.
     pub up: u64,
-    /// Bytes that came.
+    /// Bytes received.
     pub down: u64,
-    /// Who was reached.
+    /// The reached hosts.
     pub reached: Vec<ReachedHost>,
-    /// What was denied.
+    /// The denied requests.
     pub denied: Vec<DeniedAccess>,
-    /// Further hosts and denials that the lists have no room for.
+    /// The number of further hosts and denials beyond the limits of the lists.
     pub more: u64,
 }
 
 impl NetworkTraffic {
-    /// Nothing was asked.
+    /// Whether there was no request.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// All of it in lines for people: what was denied first.
+    /// The traffic in lines for people, denials first.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let mut lines: Vec<String> = self.denied.iter().map(DeniedAccess::text).collect();
@@ -146,7 +146,7 @@ impl NetworkTraffic {
             format!("reached {host}:{port}, {count} {}", if *count == 1 { "time" } else { "times" })
         }));
         if self.more > 0 {
-            lines.push(format!("{} more questions to further hosts", self.more));
+            lines.push(format!("{} more requests to further hosts", self.more));
         }
         if self.up > 0 || self.down > 0 {
             lines.push(format!("{} bytes sent, {} bytes fetched", self.up, self.down));
@@ -154,19 +154,19 @@ impl NetworkTraffic {
         lines
     }
 
-    /// Notes a denial.
+    /// Records a denial.
     pub fn record_denied(&mut self, host: &str, port: u16, method: &str, why: DenialReason) {
         let denied =
             DeniedAccess { host: harmless(host, HOST_MAX), port, method: harmless(method, METHOD_MAX), why, count: 1 };
         self.add_denied(denied);
     }
 
-    /// Notes that somebody was reached.
+    /// Records a reached host.
     pub fn record_reached(&mut self, host: &str, port: u16) {
         self.add_reached(ReachedHost { host: harmless(host, HOST_MAX), port, count: 1 });
     }
 
-    /// Adds what another part of the round saw.
+    /// Adds the traffic of another part of the round.
     pub fn add(&mut self, other: Self) {
         self.up = self.up.saturating_add(other.up);
         self.down = self.down.saturating_add(other.down);
@@ -197,10 +197,11 @@ impl NetworkTraffic {
     }
 }
 
-/// Text of somebody we do not trust: printable ASCII without quotes and marks that mean something in our pages, and short.
+/// Text from an untrusted source: short printable ASCII, without quotes and characters with a meaning in Loopwright's
+/// pages.
 fn harmless(text: &str, most: usize) -> String {
     let keep = |c: char| if c.is_ascii_graphic() && !"`\"'<>|\\*".contains(c) { c } else { '?' };
     let short: String = text.chars().take(most).map(keep).collect();
-    // A host's name can carry a secret out, and must not carry it into the record.
+    // A host name can carry a secret out of the machine, and must not carry it into the record.
     secrets::redact(&short).into_owned()
 }

@@ -1,10 +1,10 @@
-//! Staged items as part of a report, for loops that may only report. Shows them; sends nothing.
+//! Staged items as part of a report, for loops that may only report. It sends nothing.
 
 use super::StagedItem;
 use crate::spec::ActionKind;
 use std::fmt::Write as _;
 
-/// One report of everything staged: the report's own words first, then what else was staged, each in a fence.
+/// One report of everything staged: the report's own text first, then each other item in a fence.
 #[must_use]
 pub fn fold_into_report(items: &[StagedItem]) -> String {
     let (reports, others): (Vec<_>, Vec<_>) = items.iter().partition(|item| item.kind == ActionKind::Report);
@@ -37,7 +37,7 @@ fn content(item: &StagedItem) -> String {
     text.trim().to_owned()
 }
 
-/// A fence longer than every run of backticks inside, so that the text cannot leave it.
+/// A fence longer than every run of backticks in the text, so that the text cannot end it.
 fn fenced(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_is_shown_and_no_text_leaves_its_fence() {
+    fn every_kind_is_shown_and_no_text_escapes_its_fence() {
         expect![[r#"
             All is well.
 

@@ -1,7 +1,7 @@
-//! Characters that people do not see, or that make a terminal do things. Finding and removing them is here; what Markdown
-//! makes of the rest is not.
+//! Characters that people do not see, or that control a terminal. This file finds and removes them; it does not
+//! interpret Markdown.
 
-/// Whether a character shows nothing, or changes the order or look of others: format, bidi, filler and tag characters.
+/// Whether a character is invisible, or changes the order or look of others: format, bidi, filler and tag characters.
 pub(crate) fn is_invisible(c: char) -> bool {
     matches!(u32::from(c),
         0x00AD | 0x034F | 0x061C | 0x115F..=0x1160 | 0x17B4..=0x17B5 | 0x180B..=0x180F | 0x200B..=0x200F
@@ -19,7 +19,7 @@ pub(crate) fn is_clean_line(text: &str) -> bool {
     !text.chars().any(|c| c.is_control() || is_invisible(c) || matches!(c, '\u{2028}' | '\u{2029}'))
 }
 
-/// A short text for a message: control and invisible characters are shown as escapes, the rest is cut at `max` characters.
+/// A short text for a message: control and invisible characters are escaped, and the text is cut at `max` characters.
 pub(crate) fn printable(text: &str, max: usize) -> String {
     let mut out = String::new();
     for (index, c) in text.chars().enumerate() {
@@ -32,17 +32,17 @@ pub(crate) fn printable(text: &str, max: usize) -> String {
     out
 }
 
-/// What was taken out.
+/// The removed characters.
 #[derive(Debug, Default)]
 pub(crate) struct RemovedCharacters {
     pub(crate) escapes: usize,
     pub(crate) controls: usize,
     pub(crate) invisible: usize,
-    /// What the tag characters spell.
+    /// The text that the tag characters spell.
     pub(crate) spelled: String,
 }
 
-/// Takes out terminal escapes, control and invisible characters; every kind of line break becomes `\n`.
+/// Removes terminal escapes, control and invisible characters; every kind of line break becomes `\n`.
 ///
 /// The presentation selector U+FE0F stays after a visible character beyond ASCII, because emoji need it.
 pub(crate) fn strip(text: &str) -> (String, RemovedCharacters) {
@@ -75,8 +75,8 @@ pub(crate) fn strip(text: &str) -> (String, RemovedCharacters) {
     (out, removed)
 }
 
-/// Skips the rest of a terminal escape: a control sequence to its final byte, a string to its terminator, else one character.
-/// An unfinished one ends at the line's end, so that it cannot swallow the text behind it.
+/// Skips the rest of a terminal escape: a control sequence to its final byte, a string to its terminator, else one
+/// character. An unfinished escape ends at the end of the line, so that it cannot hide the text after it.
 fn skip_escape(first: char, chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     let introducer = match first {
         '\u{9b}' => Some('['),
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_seen_is_taken_out() {
+    fn invisible_characters_are_removed() {
         let table = [
             ("plain\ttext\n", "plain\ttext\n"),
             ("a\r\nb\rc\u{2028}d\u{85}e", "a\nb\nc\nd\ne"),

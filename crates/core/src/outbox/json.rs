@@ -1,17 +1,17 @@
-//! JSON as strict as it can be read: a key twice is an error, because two readers would take two different values. Nothing
-//! after the value, no hidden characters in keys.
+//! Strict JSON parsing: a duplicate key is an error, because two readers could use two different values. There may be
+//! nothing after the value and no hidden characters in keys.
 
 use super::invisible;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// Reads one JSON value.
+/// Parses one JSON value.
 pub(crate) fn read(text: &str) -> Result<Value, String> {
     read_shallow(text, usize::MAX).map_err(|error| format!("bad JSON: {error}"))
 }
 
-/// Reads one JSON value whose lists and maps nest no deeper than this. The reader's own limit holds in any case.
+/// Parses one JSON value whose lists and maps nest no deeper than this. The parser's own limit also applies.
 pub(crate) fn read_shallow(text: &str, depth_max: usize) -> Result<Value, serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let value = Strict { depth_left: depth_max }.deserialize(&mut deserializer)?;
@@ -19,7 +19,7 @@ pub(crate) fn read_shallow(text: &str, depth_max: usize) -> Result<Value, serde_
     Ok(value)
 }
 
-/// Reads one JSON value into a type.
+/// Parses one JSON value into a type.
 pub(crate) fn read_as<T: for<'de> Deserialize<'de>>(text: &str) -> Result<T, String> {
     serde_json::from_value(read(text)?).map_err(|error| format!("bad JSON: {error}"))
 }
@@ -91,7 +91,7 @@ impl<'de> Visitor<'de> for Strict {
                 return Err(A::Error::custom("a key with hidden characters"));
             }
             if values.contains_key(&key) {
-                return Err(A::Error::custom(format!("the key `{}` twice", invisible::printable(&key, 40))));
+                return Err(A::Error::custom(format!("duplicate key `{}`", invisible::printable(&key, 40))));
             }
             values.insert(key, value);
         }
@@ -107,8 +107,8 @@ mod tests {
     fn only_one_unambiguous_value_is_read() {
         let table = [
             (r#"{"a":[1,-2,2.5,null,true,"x"]}"#, r#"{"a":[1,-2,2.5,null,true,"x"]}"#),
-            (r#"{"a":1,"a":1}"#, "bad JSON: the key `a` twice at line 1 column 13"),
-            (r#"[{"a":{"b":1,"\u0062":2}}]"#, "bad JSON: the key `b` twice at line 1 column 24"),
+            (r#"{"a":1,"a":1}"#, "bad JSON: duplicate key `a` at line 1 column 13"),
+            (r#"[{"a":{"b":1,"\u0062":2}}]"#, "bad JSON: duplicate key `b` at line 1 column 24"),
             (r#"{"a\u200b":1}"#, "bad JSON: a key with hidden characters at line 1 column 13"),
             (r#"{} {}"#, "bad JSON: trailing characters at line 1 column 4"),
             (r#"{"a":NaN}"#, "bad JSON: expected value at line 1 column 6"),

@@ -1,7 +1,7 @@
-//! Markdown that does nothing but show. The text is rewritten into a form that every reader splits into code and prose in
-//! the same way; only then is it known what is code, and only prose is changed.
+//! Markdown without side effects. The text is rewritten into a form that every reader splits into code and prose in the
+//! same way. Only then is it certain what is code, and only prose is changed.
 //!
-//! For that, fences are moved to the margin (where no list or quote can hold them), unclosed fences are closed, backticks
+//! For that, fences move to the margin (where no list or quote can hold them), unclosed fences are closed, backticks
 //! without a partner on their line are escaped, and raw HTML and entities are escaped.
 
 use super::invisible;
@@ -71,7 +71,7 @@ impl Fence {
     }
 }
 
-/// Columns before the first visible character; a tab goes to the next multiple of four.
+/// Columns before the first visible character; a tab advances to the next multiple of four.
 fn indent_of(line: &str) -> usize {
     let spaces = line.chars().take_while(|c| matches!(c, ' ' | '\t'));
     spaces.fold(0, |column, c| if c == '\t' { column / 4 * 4 + 4 } else { column + 1 })
@@ -106,9 +106,9 @@ struct Writer<'a> {
     rules: &'a SanitiseRules,
     out: String,
     done: Counts,
-    /// A closing keyword was seen in this paragraph; some forges close whole lists of issues.
+    /// This paragraph contains a closing keyword; some forges close whole lists of issues.
     closing: bool,
-    /// Where the output stood after a code span, or after a backslash that escapes nothing: a backtick written right there
+    /// The output position after a code span, or after a backslash that escapes nothing: a backtick at this position
     /// would join the span, or be escaped.
     touchy: Option<usize>,
 }
@@ -118,7 +118,7 @@ impl<'a> Writer<'a> {
         Self { rules, out: String::new(), done: Counts::default(), closing: false, touchy: None }
     }
 
-    /// Writes a line of a fence, at the margin as the fence itself; says whether the fence goes on.
+    /// Writes a line of a fence, at the margin like the fence itself; `None` if the line closes the fence.
     fn inside(&mut self, fence: Fence, line: &str) -> Option<Fence> {
         if fence.closes(line) {
             self.out.push_str(line.trim_matches([' ', '\t']));
@@ -129,7 +129,7 @@ impl<'a> Writer<'a> {
         Some(fence)
     }
 
-    /// Writes prose up to the line's end and returns what follows; a hidden comment may take further lines with it.
+    /// Writes prose up to the end of the line and returns the rest; a hidden comment may consume further lines.
     fn prose<'t>(&mut self, text: &'t str) -> &'t str {
         let mut rest = self.line_start(text);
         while let Some(c) = rest.chars().next().filter(|c| *c != '\n') {
@@ -175,8 +175,8 @@ impl<'a> Writer<'a> {
         rest
     }
 
-    /// An escaped character stays escaped. Forges look for mentions and references in what is shown, where the backslash is
-    /// gone: there it is left out, so that what they would see is neutralised.
+    /// An escaped character stays escaped. Forges search the shown text, which has no backslashes, for mentions and
+    /// references. So the backslash is dropped there and the construct is neutralised.
     fn backslash<'t>(&mut self, text: &'t str) -> &'t str {
         static REFERENCE: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\\#[0-9]+"));
         if let Some(reference) = REFERENCE.find(text).filter(|_| self.closes_issues()) {
@@ -199,7 +199,8 @@ impl<'a> Writer<'a> {
         self.closing && self.rules.closing == SanitiseAction::Neutralise
     }
 
-    /// A code span that ends on its line is copied; other backticks are escaped, so that none pairs with a later line's.
+    /// Copies a code span that ends on its line. Escapes other backticks, so that they do not pair with backticks of a
+    /// later line.
     fn backticks<'t>(&mut self, text: &'t str) -> &'t str {
         let line = text.split('\n').next().unwrap_or(text);
         let length = line.len() - line.trim_start_matches('`').len();
@@ -252,12 +253,12 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Whether a word may start here: an address such as `me@example.org` mentions nobody.
+    /// Whether a word may start here: an address such as `me@example.org` is not a mention.
     fn at_word_start(&self) -> bool {
         !self.out.chars().next_back().is_some_and(|c| c.is_ascii_alphanumeric() || c == '_')
     }
 
-    /// A word, a link or a reference, whole.
+    /// Writes a whole word, link or reference.
     fn word<'t>(&mut self, text: &'t str) -> &'t str {
         static LINK: LazyLock<Regex> = LazyLock::new(|| pattern(&format!("^{URL}")));
         static ISSUE: LazyLock<Regex> =
@@ -289,7 +290,7 @@ impl<'a> Writer<'a> {
         self.out.chars().next_back().is_none_or(|c| c.is_whitespace() || c == '(')
     }
 
-    /// Shows text as code, which acts on no forge. Its backticks must not run into others, nor be escaped.
+    /// Shows text as code, which has no effect on any forge. Its backticks must not join others or be escaped.
     fn as_code<'t>(&mut self, text: &'t str, bytes: usize) -> &'t str {
         let (shown, rest) = text.split_at(bytes);
         self.part();
@@ -300,7 +301,7 @@ impl<'a> Writer<'a> {
         rest
     }
 
-    /// Before a backtick of ours: keeps it from being escaped, or from joining the span before it.
+    /// Called before writing a backtick: a space keeps it from being escaped, or from joining the span before it.
     fn part(&mut self) {
         if self.touchy == Some(self.out.len()) {
             self.out.push(' ');
@@ -308,7 +309,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Where a run of exactly `length` backticks ends.
+/// The end of a run of exactly `length` backticks.
 fn closing_run(line: &str, length: usize) -> Option<usize> {
     let mut at = 0;
     while let Some(start) = line[at..].find('`').map(|found| at + found) {

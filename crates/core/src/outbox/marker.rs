@@ -1,13 +1,14 @@
-//! Names of what is sent: the candidate's hash, the item's idempotency key, and the hidden marker that carries it.
+//! Identities of sent items: the candidate's hash, the item's idempotency key, and the hidden marker that contains it.
 
 use super::StagedItem;
 use crate::hash;
 use std::sync::LazyLock;
 
-/// Enough of the hash that two items never share it.
+/// Enough digits of the hash that two items never share them.
 const ID_DIGITS: usize = 32;
 
-/// The hash of a candidate: the tree (none when nothing changed) and everything staged. What is approved is this.
+/// The hash of a candidate: the tree (`None` if nothing changed) and everything staged. An approval covers exactly this
+/// hash.
 #[must_use]
 pub fn candidate_hash(tree: Option<&str>, items: &[StagedItem]) -> String {
     let staged = serde_json::to_vec(items).expect("staged items are plain data");
@@ -15,7 +16,7 @@ pub fn candidate_hash(tree: Option<&str>, items: &[StagedItem]) -> String {
     hash::hash_fields(&[b"loopwright candidate 1", has_tree, tree.as_bytes(), &staged])
 }
 
-/// The idempotency key of an item: the same item of the same round's same candidate is delivered once.
+/// The idempotency key of an item: the same item of the same candidate in the same round is delivered once.
 #[must_use]
 pub fn item_id(loop_name: &str, round: &str, position: u32, candidate: &str) -> String {
     let position = position.to_string();
@@ -26,15 +27,15 @@ pub fn item_id(loop_name: &str, round: &str, position: u32, candidate: &str) -> 
     id
 }
 
-/// The hidden marker of an item, by which it is found again after a crash.
+/// The hidden marker of an item, by which the engine finds it after a crash.
 #[must_use]
 pub fn marker(loop_name: &str, round: &str, position: u32, candidate: &str) -> String {
     let id = item_id(loop_name, round, position, candidate);
     format!("<!-- loopwright: loop={} round={} item={position} id={id} -->", word(loop_name), word(round))
 }
 
-/// The key in the first marker of a text. Only text that ends with engine words is worth asking: agents' text is
-/// sanitised, so that a marker in it is ours.
+/// The key in the first marker of a text. Agents' text is sanitised, so a marker in a text that the engine ends is
+/// Loopwright's own.
 #[must_use]
 pub fn marker_id(text: &str) -> Option<&str> {
     static MARKER: LazyLock<regex::Regex> = LazyLock::new(|| {
@@ -52,7 +53,7 @@ pub fn marker_loop(text: &str) -> Option<&str> {
     marker.strip_prefix("<!-- loopwright: loop=")?.split(' ').next()
 }
 
-/// A name that cannot end the comment it stands in.
+/// A name that cannot end the comment around it.
 fn word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '/' | '-');
     let text: String = text.chars().map(|c| if plain(c) { c } else { '_' }).collect();

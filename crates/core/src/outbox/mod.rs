@@ -1,8 +1,9 @@
-//! The outbox: what a role staged to be sent out. Reads the staged files, checks them against the loop, makes their text
-//! harmless and names them. It sends nothing; delivery is the engine's, through [`crate::deliver`].
+//! The outbox: the items that a role staged to be sent. It parses the staged files, checks them against the loop,
+//! sanitises their text and computes their identities. It sends nothing; the engine delivers through
+//! [`crate::deliver`].
 //!
-//! The order is fixed: [`parse_batch`], [`permit`], [`sanitise_item`], then [`candidate_hash`]. The candidate binds the
-//! sanitised items, so that checker, human and forge see the same text.
+//! The order is fixed: [`parse_batch`], [`permit`], [`sanitise_item`], then [`candidate_hash`]. The candidate's hash
+//! covers the sanitised items, so that checker, human and forge see the same text.
 
 mod fold;
 mod invisible;
@@ -29,32 +30,32 @@ pub(crate) fn plain_text(text: &str) -> String {
     invisible::strip(text).0
 }
 
-/// One thing that a role wants to send out.
+/// One item that a role staged to be sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StagedItem {
-    /// Its place in the batch, from 1.
+    /// Its position in the batch, from 1.
     pub position: u32,
     /// The file it came from.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: ActionKind,
     /// Number of the issue or pull request, or name of the webhook.
     pub target: Option<String>,
-    /// Title of what is created, or first line of a commit's message.
+    /// The title of the created item, or the first line of a commit's message.
     pub title: Option<String>,
     /// The text; JSON for a webhook.
     pub body: String,
-    /// Labels to put on the target or on what is created.
+    /// Labels for the target or for the created item.
     pub labels: Vec<String>,
     /// Comments on lines.
     pub comments: Vec<InlineComment>,
-    /// What a review says.
+    /// The decision of a review.
     pub review: Option<ReviewDecision>,
 }
 
 impl StagedItem {
-    /// An item with nothing but its kind and its text.
+    /// An item with only its kind and its text.
     #[must_use]
     pub fn new(position: u32, name: impl Into<String>, kind: ActionKind, body: impl Into<String>) -> Self {
         Self {
@@ -70,7 +71,7 @@ impl StagedItem {
         }
     }
 
-    /// All that it says, in the form of its outbox file: what a checker reads and cites by line.
+    /// The whole item in the form of its outbox file; a checker reads it and cites it by line.
     #[must_use]
     pub fn text(&self) -> String {
         let mut parts: Vec<String> = self.title.iter().cloned().collect();
@@ -121,18 +122,19 @@ pub enum DiffSide {
 }
 
 worded! {
-    /// What a review says.
+    /// The decision of a review.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum ReviewDecision {
         /// The change may be merged.
         Approve = "approve",
-        /// The change must change.
+        /// The change needs changes.
         RequestChanges = "request-changes",
     }
 }
 
-/// What an entry of the outbox folder is. Links are never followed: they are passed as what they are and refused.
+/// The type of an entry of the outbox folder. The caller never follows links: it passes them as links, and they are
+/// refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutboxEntryKind {
     /// A regular file with one name.
@@ -148,9 +150,9 @@ pub enum OutboxEntryKind {
 pub struct StagedFile {
     /// The file's name, without folders.
     pub name: String,
-    /// What it is.
+    /// Its type.
     pub entry: OutboxEntryKind,
-    /// Its content; empty unless it is a regular file. A reader that caps what it reads passes at least one byte more than
+    /// Its content; empty unless it is a regular file. A reader with a size limit passes at least one byte more than
     /// [`BYTES_MAX`], so that the size is refused here.
     pub bytes: Vec<u8>,
 }
@@ -162,18 +164,18 @@ impl StagedFile {
         Self { name: name.into(), entry: OutboxEntryKind::Regular, bytes: bytes.into() }
     }
 
-    /// Anything else; its content was not read.
+    /// Any other entry; its content was not read.
     #[must_use]
     pub fn irregular(name: impl Into<String>, entry: OutboxEntryKind) -> Self {
         Self { name: name.into(), entry, bytes: Vec::new() }
     }
 }
 
-/// What is wrong with one file.
+/// A problem with one file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OutboxProblem {
-    /// The file, made printable.
+    /// The file's name, made printable.
     pub name: String,
     /// Why it is refused.
     pub why: String,
@@ -185,11 +187,11 @@ impl OutboxProblem {
     }
 }
 
-/// The batch is refused as a whole: one bad item is enough.
+/// The whole batch is refused: one bad item is enough.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("outbox refused: {}", list(.problems))]
 pub struct BatchRefused {
-    /// Everything that is wrong, not only the first.
+    /// All problems, not only the first.
     pub problems: Vec<OutboxProblem>,
 }
 
@@ -198,7 +200,7 @@ fn list(problems: &[OutboxProblem]) -> String {
     lines.join("; ")
 }
 
-/// The items, or everything that is wrong with them.
+/// The items, or all problems with them.
 pub(crate) fn refuse_if_any<T>(items: T, problems: Vec<OutboxProblem>) -> Result<T, BatchRefused> {
     if problems.is_empty() { Ok(items) } else { Err(BatchRefused { problems }) }
 }

@@ -1,14 +1,14 @@
-//! The grammar of staged file names. It reads names only; what is inside a file is the parser's business.
+//! The grammar of staged file names. It parses only names; the parser reads the content.
 
 use super::ReviewDecision;
 use crate::spec::ActionKind;
 
-/// No forge has numbers of more digits.
+/// No forge has numbers with more digits.
 const NUMBER_DIGITS_MAX: usize = 10;
 const WEBHOOK_NAME_MAX: usize = 64;
 const ORDER_DIGITS_MAX: usize = 4;
 
-/// What a file's name says.
+/// The parts of a file's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OutboxFileName {
     /// The order prefix; files without one come last.
@@ -18,7 +18,7 @@ pub(crate) struct OutboxFileName {
     pub(crate) review: Option<ReviewDecision>,
 }
 
-/// Reads a name such as `02-issue-comment-7.md`; the error says why it is none.
+/// Parses a name such as `02-issue-comment-7.md`; the error is the reason why it is not valid.
 pub(crate) fn read(name: &str) -> Result<OutboxFileName, String> {
     let (order, rest) = split_order(name);
     let (kind, target, review) = match rest {
@@ -32,7 +32,7 @@ pub(crate) fn read(name: &str) -> Result<OutboxFileName, String> {
     Ok(OutboxFileName { order, kind, target, review })
 }
 
-/// The name of a file of a kind, as [`read`] reads it.
+/// The file name of an item, in the form that [`read`] parses.
 pub(crate) fn write(kind: ActionKind, target: &str, review: Option<ReviewDecision>) -> String {
     match (kind, review) {
         (ActionKind::IssueComment | ActionKind::PrComment, _) => format!("{kind}-{target}.md"),
@@ -91,7 +91,7 @@ fn between<'a>(text: &'a str, prefix: &str, suffix: &str) -> Option<&'a str> {
     text.strip_prefix(prefix)?.strip_suffix(suffix)
 }
 
-/// An issue or pull request number in its one spelling, so that a target cannot pass an allowlist in disguise.
+/// An issue or pull request number in its only accepted spelling, so that a disguised target cannot pass an allowlist.
 pub(crate) fn number(text: &str) -> Result<String, String> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if digits && text.len() <= NUMBER_DIGITS_MAX && !text.starts_with('0') {
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn every_name_of_the_grammar_is_read() {
+    fn all_valid_names_are_parsed() {
         let table = [
             ("report.md", "- report"),
             ("01-report.md", "1 report"),
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_written_name_is_read_back() {
+    fn written_name_parses_back() {
         for name in ["report.md", "issue-label-7.txt", "pr-inline-7.jsonl", "pr-approve-7.md", "webhook-x.json"] {
             let OutboxFileName { kind, target, review, .. } = read(name).expect("a name of the grammar");
             assert_eq!(write(kind, target.as_deref().unwrap_or_default(), review), name);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn names_outside_the_grammar_say_why() {
+    fn invalid_names_report_the_reason() {
         const UNKNOWN: &str = "unknown outbox file";
         const NUMBER: &str = "the number must be 1 to 10 digits without sign or leading zero";
         const WEBHOOK: &str = "a webhook's name is 1 to 64 of a-z, 0-9, `-` and `_`";

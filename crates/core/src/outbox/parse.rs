@@ -1,5 +1,5 @@
-//! Staged files to items: the file grammar and its JSON twin. It checks form and size; what the loop allows is the
-//! permission's business.
+//! Parses staged files into items: the file grammar and its JSON equivalent. It checks form and size; `permit` checks
+//! what the loop allows.
 
 use super::name::{self, OutboxFileName};
 use super::{
@@ -10,16 +10,16 @@ use crate::spec::ActionKind;
 use serde::Deserialize;
 use std::collections::BTreeSet;
 
-/// How many files, and how many items, a batch may have.
+/// The largest number of files, and of items, in a batch.
 pub const FILES_MAX: usize = 64;
-/// How long one text may be.
+/// The size limit of one text.
 pub const TEXT_BYTES_MAX: usize = 64 << 10;
-/// How long a whole batch may be.
+/// The size limit of a whole batch.
 pub const BYTES_MAX: usize = 256 << 10;
-/// How many line comments a batch may have.
+/// The largest number of line comments in a batch.
 pub const INLINE_COMMENTS_MAX: usize = 100;
 
-/// Longer titles are cut by forges, and then say something else.
+/// Forges cut longer titles, which can change their meaning.
 const TITLE_CHARS_MAX: usize = 256;
 const LABEL_CHARS_MAX: usize = 50;
 const LABELS_MAX: usize = 20;
@@ -28,7 +28,7 @@ const PATH_BYTES_MAX: usize = 4096;
 const CANNOT: &str = "CANNOT.md";
 const LIST: &str = "outbox.json";
 
-/// The reason in `CANNOT.md`, when a maker staged one; the caller asks for it before the batch.
+/// The reason in `CANNOT.md`, if a maker staged one; the caller reads it before the batch.
 #[must_use]
 pub fn cannot_reason(files: &[StagedFile]) -> Option<String> {
     let file = files.iter().find(|file| file.name == CANNOT && file.entry == OutboxEntryKind::Regular)?;
@@ -38,12 +38,12 @@ pub fn cannot_reason(files: &[StagedFile]) -> Option<String> {
     Some(if text.is_empty() { "no reason given".to_owned() } else { text.to_owned() })
 }
 
-/// Reads everything staged, in order. One bad file refuses the batch, and all that is wrong is told at once.
+/// Parses everything staged, in order. One bad file refuses the batch, and all problems are reported together.
 ///
-/// `CANNOT.md` is passed over: see [`cannot`].
+/// `CANNOT.md` is skipped: see [`cannot_reason`].
 ///
 /// # Errors
-/// The problems of every file.
+/// The problems of all files.
 pub fn parse_batch(files: &[StagedFile]) -> Result<Vec<StagedItem>, BatchRefused> {
     check_sizes(files)?;
     let read: Vec<_> = files
@@ -81,17 +81,17 @@ fn check_sizes(files: &[StagedFile]) -> Result<(), BatchRefused> {
     if total > BYTES_MAX {
         problems.push(OutboxProblem::new("outbox", format!("over {BYTES_MAX} bytes in all")));
     }
-    // Nothing of an oversized batch is looked at.
+    // The files of an oversized batch are not parsed.
     refuse_if_any((), problems)
 }
 
-/// The list and single files would have two orders.
+/// The list and single files together would have two orders.
 fn mixed(files: &[StagedFile]) -> Option<OutboxProblem> {
     let others = files.iter().any(|file| file.name != LIST && file.name != CANNOT);
-    others.then(|| OutboxProblem::new(LIST, "cannot stand beside other outbox files"))
+    others.then(|| OutboxProblem::new(LIST, "cannot be combined with other outbox files"))
 }
 
-/// Where an item sorts: by prefix, and behind all prefixes without one.
+/// The sort key of an item: its prefix; items without one come last.
 type Order = u32;
 
 fn read_file(file: &StagedFile) -> Result<Vec<(Order, StagedItem)>, OutboxProblem> {
@@ -113,7 +113,7 @@ fn read_file(file: &StagedFile) -> Result<Vec<(Order, StagedItem)>, OutboxProble
 
 fn utf8(bytes: &[u8]) -> Result<&str, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned())?;
-    // Editors put a byte order mark in front; it is no content.
+    // Editors add a byte order mark; it is not content.
     Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
 
@@ -172,7 +172,7 @@ fn read_list(bytes: &[u8]) -> Result<Vec<(Order, StagedItem)>, String> {
     let read = |(index, listed): (usize, Listed)| {
         let item = listed.draft().and_then(|draft| {
             let item = draft.check(LIST)?;
-            // Each is called as its file would be, so that a checker can read and cite it by a name of its own.
+            // Each item gets the name of its file form, so that a checker can read and cite it by a unique name.
             let file = name::write(item.kind, item.target.as_deref().unwrap_or_default(), item.review);
             Ok(StagedItem { name: format!("{:02}-{file}", index + 1), ..item })
         });
@@ -200,7 +200,7 @@ impl Listed {
 
 type KindAndTarget = (ActionKind, Option<ReviewDecision>, Option<String>);
 
-/// The words of the file names, and the seed's: `comment` is told by its target (`pr-7`, `issue-7` or `7`).
+/// The words of the file names, and the seed's: the target (`pr-7`, `issue-7` or `7`) decides the kind of a `comment`.
 fn kind_of(word: &str, review: Option<ReviewDecision>, target: Option<String>) -> Result<KindAndTarget, String> {
     match word {
         "pr-approve" => Ok((ActionKind::PrReview, Some(ReviewDecision::Approve), target)),
@@ -222,7 +222,7 @@ fn kind_of(word: &str, review: Option<ReviewDecision>, target: Option<String>) -
     }
 }
 
-/// An item before its form is checked; both grammars meet here.
+/// An item before its form is checked; both grammars produce it.
 struct Draft {
     kind: ActionKind,
     target: Option<String>,
@@ -355,7 +355,7 @@ fn check_comment(comment: &InlineComment) -> Result<(), String> {
     Ok(())
 }
 
-/// What only shows when all items are seen together.
+/// Problems that only the whole batch shows.
 fn check_together(items: &[StagedItem]) -> Vec<OutboxProblem> {
     let mut problems = Vec::new();
     let comments: usize = items.iter().map(|item| item.comments.len()).sum();
@@ -365,13 +365,13 @@ fn check_together(items: &[StagedItem]) -> Vec<OutboxProblem> {
     for (index, item) in items.iter().enumerate() {
         let earlier = &items[..index];
         if let Some(twin) = earlier.iter().find(|other| senseless(other, item)) {
-            problems.push(OutboxProblem::new(&item.name, format!("says the same as, or contradicts, `{}`", twin.name)));
+            problems.push(OutboxProblem::new(&item.name, format!("duplicates or contradicts `{}`", twin.name)));
         }
     }
     problems
 }
 
-/// Whether two items make no sense together: a second report, a second verdict on one target, the same words twice.
+/// Whether two items conflict: a second report, a second review of one target, the same text twice.
 fn senseless(a: &StagedItem, b: &StagedItem) -> bool {
     use ActionKind as Kind;
     if (a.kind, &a.target) != (b.kind, &b.target) {

@@ -1,4 +1,4 @@
-//! What a loop allows of what was staged: kinds, counts, targets. Whether a human must agree is not decided here.
+//! The loop's permissions for staged items: kinds, counts, targets. Whether a human must approve is decided elsewhere.
 
 use super::{BatchRefused, OutboxProblem, StagedItem, fold_into_report, refuse_if_any};
 use crate::level::LoopLevel;
@@ -6,10 +6,10 @@ use crate::spec::{ActionKind, LoopSpec, OutputSpec};
 
 /// Checks a batch against the loop's `output`.
 ///
-/// At L1 nothing but a report leaves: every staged item becomes part of one report.
+/// At L1 only a report leaves: every staged item becomes part of one report.
 ///
 /// # Errors
-/// Everything that the loop does not allow.
+/// All items that the loop does not allow.
 pub fn permit(items: Vec<StagedItem>, spec: &LoopSpec, level: LoopLevel) -> Result<Vec<StagedItem>, BatchRefused> {
     if level == LoopLevel::L1Report {
         return Ok(fold(items));
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_counts_and_targets_are_the_loops() {
+    fn kinds_counts_and_targets_come_from_the_loop() {
         let report = StagedItem::new(1, "report.md", ActionKind::Report, "all well");
         let two = spec(&[(ActionKind::IssueComment, 2, &["7", "#8"])]);
         let any = spec(&[(ActionKind::IssueComment, 1, &[])]);
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_maximum_of_zero_allows_none() {
+    fn maximum_of_zero_allows_no_item() {
         let none = spec(&[(ActionKind::IssueComment, 0, &[])]);
         assert!(said(&[comment("7")], &none).contains("more than 0"));
     }

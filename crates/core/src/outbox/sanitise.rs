@@ -1,7 +1,8 @@
-//! Agents' text made harmless for the place it goes to: what is hidden is taken out and told, what would act on a forge
-//! (mentions, closing keywords, images, commands of bots, our own marker) is shown instead of done.
+//! Makes agents' text harmless for its receiver: hidden characters are removed and reported, and constructs that act on
+//! a forge (mentions, closing keywords, images, bot commands, Loopwright's own marker) are shown without their effect.
 //!
-//! Sanitising twice gives the same text as once. Nothing is judged here: text that lies stays and is read by people.
+//! Sanitising twice returns the same text as once. Nothing here judges the content: false statements stay, and people
+//! read them.
 
 use super::invisible::{self, RemovedCharacters};
 use super::{StagedItem, json, markdown};
@@ -10,38 +11,38 @@ use regex::{Captures, Regex};
 use serde_json::Value;
 use std::sync::LazyLock;
 
-/// How a receiver reads the text.
+/// The format in which the receiver reads the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TextForm {
-    /// As GitHub's Markdown.
+    /// GitHub's Markdown.
     #[default]
     Markdown,
-    /// As it is: titles, commit messages, chat.
+    /// Plain text: titles, commit messages, chat.
     Plain,
 }
 
-/// What happens to a construct that acts.
+/// The treatment of a construct that acts on a forge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SanitiseAction {
-    /// It is shown, and does nothing.
+    /// It is shown and has no effect.
     #[default]
     Neutralise,
-    /// It stays.
+    /// It stays as it is.
     Keep,
 }
 
-/// What to neutralise; by default everything.
+/// The constructs to neutralise; by default all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SanitiseRules {
-    /// How the text is read.
+    /// The format of the text.
     pub form: TextForm,
     /// `@name`, which notifies people.
     pub mentions: SanitiseAction,
     /// `fixes #12`, which closes issues.
     pub closing: SanitiseAction,
-    /// Images, which tell their host who reads.
+    /// Images, which reveal the reader to their host.
     pub images: SanitiseAction,
-    /// Lines that start with `/word`, which bots obey.
+    /// Lines that start with `/word`, which bots execute.
     pub commands: SanitiseAction,
 }
 
@@ -59,12 +60,12 @@ impl SanitiseRules {
     }
 }
 
-/// Harmless text, and what was done to it.
+/// Harmless text, and the list of changes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SanitisedText {
     /// The text.
     pub text: String,
-    /// What was taken out or changed, for the human who decides.
+    /// The removed or changed parts, for the human who decides.
     pub notes: Vec<String>,
 }
 
@@ -79,7 +80,7 @@ pub fn sanitise(text: &str, rules: &SanitiseRules) -> SanitisedText {
     SanitisedText { text, notes }
 }
 
-/// Makes every text of an item harmless, each in the form of the place it goes to; notes name the part.
+/// Makes every text of an item harmless, each in the format of its receiver; notes name the part.
 #[must_use]
 pub fn sanitise_item(item: &StagedItem, rules: &SanitiseRules) -> (StagedItem, Vec<String>) {
     let mut out = item.clone();
@@ -89,7 +90,7 @@ pub fn sanitise_item(item: &StagedItem, rules: &SanitiseRules) -> (StagedItem, V
         notes.extend(done.notes.into_iter().map(|note| format!("{}: {note}", item.name)));
         done.text
     };
-    // A title is one line before it is cleaned for good, so that no construct hides behind a line break.
+    // The title is joined into one line before it is cleaned, so that no construct hides behind a line break.
     out.title = item.title.as_ref().map(|title| {
         let line = clean(title, TextForm::Plain).replace(['\n', '\t'], " ");
         clean(&line, TextForm::Plain)
@@ -105,7 +106,7 @@ pub fn sanitise_item(item: &StagedItem, rules: &SanitiseRules) -> (StagedItem, V
     (out, notes)
 }
 
-/// A text without what nobody sees, to tell whether two texts say the same.
+/// A text without invisible characters, for comparing two texts.
 pub(super) fn visible_text(text: &str) -> String {
     invisible::strip(text).0.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -114,7 +115,7 @@ fn clean_data(text: &str) -> String {
     reveal(text).0
 }
 
-/// The same JSON with every string value cleaned; text that is no JSON cannot come this far and is dropped.
+/// The same JSON with every string value cleaned; invalid JSON cannot occur here and is dropped.
 fn json_strings(text: &str, clean: &mut dyn FnMut(&str) -> String) -> String {
     fn walk(value: &mut Value, clean: &mut dyn FnMut(&str) -> String) {
         match value {
@@ -129,7 +130,7 @@ fn json_strings(text: &str, clean: &mut dyn FnMut(&str) -> String) -> String {
     value.to_string()
 }
 
-/// Takes out what nobody sees and what looks like our marker.
+/// Removes invisible characters and text that looks like Loopwright's marker.
 fn reveal(text: &str) -> (String, Vec<String>) {
     let (text, removed) = invisible::strip(text);
     let mut notes = removed_notes(&removed);
@@ -162,16 +163,16 @@ pub(super) fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("the pattern is constant")
 }
 
-/// Words that close an issue on one forge or another.
+/// Words that close an issue on at least one forge.
 pub(super) const CLOSING: &str = r"close|closes|closed|closing|fix|fixes|fixed|fixing|resolve|resolves|resolved|resolving|implement|implements|implemented|implementing";
 
-/// A link whose characters are all part of it for every forge.
+/// A link that every forge recognises in full.
 pub(super) const URL: &str = r"https?://[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?::[0-9]+)?(?:/[A-Za-z0-9/._~%+=&?#:@-]*)?";
 
-/// Plain text knows no code and no escapes, so a space is put where a forge would otherwise act.
+/// Plain text has no code and no escapes, so a space separates the parts of a construct that a forge would act on.
 fn plain(text: &str, rules: &SanitiseRules, notes: &mut Vec<String>) -> String {
     let mut text = text.to_owned();
-    // References before mentions: a link that is cut in two no longer shields the rest of it.
+    // References before mentions: a link that is cut in two no longer protects its second part.
     if rules.closing == SanitiseAction::Neutralise {
         text = plain_closing(&text, notes);
     }
@@ -201,7 +202,7 @@ fn plain_mentions(text: &str, notes: &mut Vec<String>) -> String {
         });
         shown.into_owned()
     };
-    // Twice, because a match takes the character that the next one needs before it.
+    // Applied twice, because a match consumes the character that the next match needs before it.
     let once = apart(&text);
     let text = apart(&once);
     if count > 0 {
@@ -215,7 +216,7 @@ fn plain_closing(text: &str, notes: &mut Vec<String>) -> String {
     static REFERENCE: LazyLock<Regex> = LazyLock::new(|| {
         pattern(r"(?i)(#|\bgh-|/(?:issues|pull|pulls|merge_requests|work_items|-/issues|-/merge_requests)/)([0-9])")
     });
-    // A keyword counts for all that follows in its paragraph, because some forges close whole lists of issues.
+    // A keyword applies to the rest of its paragraph, because some forges close whole lists of issues.
     let paragraphs = text.split("\n\n").map(|paragraph| match KEYWORD.find(paragraph) {
         None => paragraph.to_owned(),
         Some(keyword) => {

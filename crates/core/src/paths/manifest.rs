@@ -1,9 +1,9 @@
-//! Manifests are edited in every honest change; only the parts of them that run code, or choose what the tests run, are
-//! sensitive. What is harmless is listed; whatever is not on the list can redirect a build in ways nobody thought of.
+//! Honest changes edit manifests all the time. Only the parts of a manifest that run code, or that choose what the
+//! tests run, are sensitive. The harmless keys are listed; any other key may redirect a build in an unknown way.
 
 use serde_json::Value;
 
-/// Keys of `package.json` that neither run anything nor say which file a name means.
+/// Keys of `package.json` that do not run code or resolve a name to a file.
 const PACKAGE_JSON: &[&str] = &[
     "name",
     "version",
@@ -101,12 +101,12 @@ const COMPOSER_JSON: &[&str] = &[
     "require-dev",
 ];
 
-/// `deno.json` runs tasks and says which file a name means.
+/// `deno.json` runs tasks and resolves names to files.
 const DENO_JSON: &[&str] = &["name", "version", "license", "fmt", "lint"];
 
 type Reader = fn(&[u8]) -> Option<Value>;
 
-/// Says why, when more than the harmless parts of a manifest differ between base and the sealed tree.
+/// The reason, if more than the harmless parts of a manifest differ between base and the sealed tree.
 pub(super) fn changed_scripts(path: &str, before: Option<&[u8]>, after: Option<&[u8]>) -> Option<&'static str> {
     let name = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
     let (read, harmless): (Reader, &[&str]) = match name.as_str() {
@@ -117,10 +117,10 @@ pub(super) fn changed_scripts(path: &str, before: Option<&[u8]>, after: Option<&
         "pyproject.toml" => (toml, PYPROJECT_TOML),
         _ => return None,
     };
-    // A deleted manifest takes its scripts along; an unreadable one can not be vouched for.
+    // A deleted manifest loses its scripts; an unreadable one cannot be trusted.
     let version = |bytes: Option<&[u8]>| bytes.map_or(Some(Value::Null), read);
     let (Some(mut before), Some(mut after)) = (version(before), version(after)) else {
-        return Some("a manifest that can not be read");
+        return Some("a manifest that cannot be read");
     };
     if local(&after).any(|found| !local(&before).any(|known| known == found)) {
         return Some("a manifest's dependency on a file or an address");
@@ -140,7 +140,7 @@ fn toml(bytes: &[u8]) -> Option<Value> {
     serde_json::to_value(table).ok()
 }
 
-/// Takes the value at a dotted path away.
+/// Removes the value at a dotted path.
 fn remove(value: &mut Value, path: &str) {
     let (folder, key) = path.rsplit_once('.').unwrap_or(("", path));
     let mut steps = folder.split('.').filter(|step| !step.is_empty());
@@ -150,7 +150,7 @@ fn remove(value: &mut Value, path: &str) {
     }
 }
 
-/// A value without what is absent in all but name.
+/// A value without empty maps and lists, which count as absent.
 fn solid(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -163,7 +163,7 @@ fn solid(value: &Value) -> Value {
     }
 }
 
-/// Dependencies that are not taken from a registry, each with its name: they can put anything in a package's place.
+/// Dependencies that do not come from a registry, each with its name: they can replace a package with any code.
 fn local(manifest: &Value) -> impl Iterator<Item = (&str, &Value)> {
     let tables = ["dependencies", "devDependencies", "optionalDependencies", "peerDependencies", "dev-dependencies"];
     let nested = manifest.get("workspace").and_then(|workspace| workspace.get("dependencies"));

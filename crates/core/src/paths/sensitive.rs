@@ -1,5 +1,5 @@
-//! Paths that always need a human: the built-in list, manifests whose scripts changed, and files that are loaded in the place
-//! of others. What becomes of them is the caller's business.
+//! Paths that always need a human: the built-in list, manifests whose scripts changed, and files that are loaded in
+//! place of others. The caller decides how to handle them.
 
 use super::{Case, GlobError, Globs, PathChange, manifest};
 use serde::{Deserialize, Serialize};
@@ -10,11 +10,11 @@ use std::sync::LazyLock;
 pub struct SensitivePath {
     /// The path.
     pub path: String,
-    /// What it can do.
+    /// The effect that the file can have.
     pub why: String,
 }
 
-/// A change with the bytes of both versions, as far as they exist.
+/// A change with the bytes of both versions, if they exist.
 #[derive(Debug, Clone, Copy)]
 pub struct ChangedFile<'a> {
     /// The change.
@@ -25,7 +25,7 @@ pub struct ChangedFile<'a> {
     pub after: Option<&'a [u8]>,
 }
 
-/// The built-in list: why, and the globs, matched whatever the case since some file systems fold it.
+/// The built-in list: the reason and the globs, matched ignoring case, because some file systems ignore it.
 const SENSITIVE: [(&str, &[&str]); 8] = [
     (
         "continuous integration",
@@ -252,7 +252,7 @@ const SENSITIVE: [(&str, &[&str]); 8] = [
         ],
     ),
     (
-        "compiled code that nobody can read",
+        "compiled code that cannot be reviewed",
         &[
             "**/__pycache__/**",
             "**/*.pyc",
@@ -273,7 +273,7 @@ const SENSITIVE: [(&str, &[&str]); 8] = [
     ),
 ];
 
-/// Modules of Python's own, and of its runners, that a file of the same name would stand in for.
+/// Modules of Python and its test runners that a file of the same name would shadow.
 const PYTHON_MODULES: &str = " __future__ _pytest abc argparse ast asyncio atexit base64 bdb builtins calendar cmd code codecs \
     collections compileall configparser contextlib contextvars copy coverage csv ctypes dataclasses datetime decimal difflib \
     dis doctest email encodings enum errno exceptiongroup faulthandler fnmatch fractions functools gc genericpath getopt \
@@ -284,21 +284,21 @@ const PYTHON_MODULES: &str = " __future__ _pytest abc argparse ast asyncio atexi
     tokenize tomllib tox trace traceback tracemalloc types typing unittest urllib uuid warnings weakref xml zipfile zipimport \
     zlib ";
 
-/// Why a file in this place is loaded where another is meant; `in_base` says what base has.
+/// The reason why this file is loaded in place of another; `in_base` returns whether base has a path.
 fn stands_in(path: &str, in_base: &dyn Fn(&str) -> bool) -> Option<&'static str> {
     let module = path.strip_suffix("/__init__.py").or_else(|| path.strip_suffix("/__main__.py"));
     let module = module.or_else(|| path.strip_suffix(".py"))?;
     let (folder, name) = module.rsplit_once('/').unwrap_or(("", module));
-    // Runners put the root and the folders of tests and sources first; a package's own folder shadows nothing.
+    // Runners search the root and the folders of tests and sources first; a package's own folder shadows nothing.
     let is_first = matches!(folder, "" | "tests" | "test" | "src" | "lib" | "spec");
     if is_first && PYTHON_MODULES.contains(&format!(" {name} ")) {
-        return Some("a module that stands in for one of Python's own");
+        return Some("a module that shadows one of Python's own");
     }
     let is_package = path.ends_with("/__init__.py");
-    (is_package && in_base(&format!("{module}.py"))).then_some("a package that stands in for a module")
+    (is_package && in_base(&format!("{module}.py"))).then_some("a package that shadows a module")
 }
 
-/// Code of a package of tests runs before each of them; an empty file only marks the folder.
+/// Code in a package of tests runs before each of them; an empty file only marks the folder.
 fn runs_before_tests(path: &str, after: Option<&[u8]>) -> bool {
     let is_package = path.strip_suffix("__init__.py").is_some_and(|folder| {
         folder.is_empty() || folder.split('/').any(|part| matches!(part, "tests" | "test" | "testing"))
@@ -307,8 +307,8 @@ fn runs_before_tests(path: &str, after: Option<&[u8]>) -> bool {
     is_package && !after.unwrap_or_default().split(|byte| *byte == b'\n').all(says_nothing)
 }
 
-/// Finds changed paths that need a human: the built-in list, the loop's own additions, manifests whose scripts changed, and
-/// files that are loaded in the place of others. `in_base` says whether base has a path.
+/// Finds changed paths that need a human: the built-in list, the loop's own additions, manifests whose scripts changed,
+/// and files that are loaded in place of others. `in_base` returns whether base has a path.
 ///
 /// # Errors
 /// A pattern of `more` is not a glob.
@@ -325,7 +325,7 @@ pub fn find_sensitive<'a, S: AsRef<str>>(
     let mut found: Vec<SensitivePath> = Vec::new();
     for file in files {
         for path in file.change.paths() {
-            // A link in the place of a sensitive folder brings its files there under other names.
+            // A link in place of a sensitive folder makes its files appear under other names.
             let below = format!("{path}/x");
             let is_listed = |globs: &Globs| globs.matches(path) || globs.matches(&below);
             let listed = BUILT_IN.iter().chain([&more]).find(|(_, globs)| is_listed(globs)).map(|(why, _)| *why);

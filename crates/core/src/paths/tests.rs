@@ -1,4 +1,4 @@
-//! What is sensitive, protected and allowed, by examples.
+//! Examples of sensitive, protected and allowed paths.
 
 use super::*;
 
@@ -77,7 +77,7 @@ const SENSITIVE: &[&str] = &[
 ];
 
 #[test]
-fn sensitive_paths_are_known_whatever_their_case_and_depth() {
+fn sensitive_paths_match_at_any_case_and_depth() {
     for path in SENSITIVE {
         assert!(why(path).is_some(), "{path}");
     }
@@ -95,7 +95,7 @@ fn sensitive_paths_are_known_whatever_their_case_and_depth() {
 }
 
 #[test]
-fn files_that_stand_in_for_others_are_told() {
+fn files_that_shadow_others_are_reported() {
     let new = |path: &str, text: &str| {
         let change = PathChange::new(path, ChangeKind::Added);
         let file = ChangedFile { change: &change, before: None, after: Some(text.as_bytes()) };
@@ -115,7 +115,7 @@ fn files_that_stand_in_for_others_are_told() {
 }
 
 #[test]
-fn both_ends_of_a_rename_are_looked_at() {
+fn both_ends_of_a_rename_are_checked() {
     let change = PathChange::new("old.yml", ChangeKind::Renamed { from: ".github/ci.yml".into() });
     let file = ChangedFile { change: &change, before: None, after: None };
     assert_eq!(find_sensitive::<&str>([file].into_iter(), &[], |_| false).expect("globs").len(), 1);
@@ -146,7 +146,7 @@ fn protected_files_of_base_may_not_change() {
 }
 
 #[test]
-fn allowed_paths_bound_everything_else() {
+fn allowed_paths_exclude_all_others() {
     let changes = [PathChange::new("src/a.rs", ChangeKind::Modified), PathChange::new("b.rs", ChangeKind::Added)];
     assert_eq!(outside_allowed(&["src"], &changes).expect("globs"), ["`b.rs` is outside the allowed paths"]);
     assert_eq!(outside_allowed::<&str>(&[], &changes).expect("globs"), Vec::<String>::new());

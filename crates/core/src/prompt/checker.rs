@@ -1,5 +1,5 @@
-//! The checker's brief: the intent, what was asked, the rubric, the change and the gates' evidence. Not one word in which
-//! the maker speaks about its own work: there is no field for it. Staged items are here because they are the candidate.
+//! The checker's brief: the intent, the maker's task, the rubric, the change and the gates' evidence. It has no field
+//! for the maker's own words about its work. Staged items are included because they are part of the candidate.
 
 use super::clean::{fenced, plain};
 use super::maker::WorkItem;
@@ -16,36 +16,36 @@ const GATES_MAX: usize = 64;
 const DIFF_MAX: usize = 192 << 10;
 const FILES_MAX: usize = 400;
 
-/// What a checker is told.
+/// The data of a checker's brief.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CheckerBrief {
-    /// The repository's own words about a checker's part; the built-in ones when absent.
+    /// The repository's own text for the checker role; the built-in text if absent.
     pub own: Option<String>,
-    /// How the verdict is given.
+    /// The channel of the verdict.
     pub answer: VerdictChannel,
     /// The loop's intent.
     pub intent: String,
-    /// The loop's `# Maker`: what was asked for.
+    /// The loop's `# Maker`: the task.
     pub asked: String,
-    /// The loop's `# Checker`; the built-in words when absent.
+    /// The loop's `# Checker`; the built-in text if absent.
     pub instructions: Option<String>,
     /// Dimensions with their meanings.
     pub dimensions: Vec<(String, String)>,
-    /// The mean that must be reached.
+    /// The mean score that a pass needs.
     pub threshold: f64,
-    /// The least that every dimension must reach.
+    /// The score that every dimension must reach.
     pub floor: u8,
-    /// The round's mark: unguessable, made after everything that is fenced with it was written.
+    /// The round's mark: random, created after all the text that it fences was written.
     pub mark: String,
     /// The units of work.
     pub items: Vec<WorkItem>,
-    /// The change, file by file, made from raw trees.
+    /// The change, file by file, from raw trees.
     pub diff: Vec<FileDiff>,
-    /// What the gates found.
+    /// The results of the gates.
     pub gates: Vec<GateEvidence>,
     /// The staged items.
     pub staged: Vec<NamedText>,
-    /// What the engine points out, in its own words: new files under protected paths, edited gate inputs.
+    /// The engine's remarks: new files under protected paths, edited gate inputs.
     pub remarks: Vec<String>,
     /// The secret of this check.
     pub nonce: String,
@@ -60,7 +60,7 @@ pub struct CheckerBrief {
 pub struct FileDiff {
     /// Its path.
     pub path: String,
-    /// A unified diff, or a word about a binary file.
+    /// A unified diff, or a note about a binary file.
     pub text: String,
 }
 
@@ -69,7 +69,7 @@ pub struct FileDiff {
 pub struct GateEvidence {
     /// Its name.
     pub name: String,
-    /// How it ended, in our words.
+    /// Its result, in the engine's words.
     pub result: String,
     /// The end of its output; may be empty.
     pub output: String,
@@ -95,7 +95,7 @@ impl CheckerBrief {
         let (intent, asked) = (plain(&self.intent, INTENT_MAX), plain(&self.asked, LOOP_MAX));
         let own = self.instructions.as_deref().unwrap_or(BriefText::Look.built_in());
         let own = plain(own, LOOP_MAX);
-        format!("# Intent\n\n{intent}\n\n# What was asked of the maker\n\n{asked}\n\n# How to look\n\n{own}\n")
+        format!("# Intent\n\n{intent}\n\n# The maker's task\n\n{asked}\n\n# How to review\n\n{own}\n")
     }
 
     fn rubric(&self) -> String {
@@ -108,7 +108,7 @@ impl CheckerBrief {
         )
     }
 
-    /// Every file gets its share, so that one long file cannot push the others out of sight.
+    /// Every file gets a share of the space, so that one long file cannot displace the others.
     fn change(&self) -> Vec<String> {
         if self.diff.is_empty() {
             return vec!["No file changed: the candidate is its staged items.\n".to_owned()];
@@ -131,7 +131,7 @@ impl CheckerBrief {
 
     fn evidence(&self) -> Vec<String> {
         if self.gates.is_empty() {
-            return vec!["# Gates\n\nThe loop has none: everything rests on your reading.\n".to_owned()];
+            return vec!["# Gates\n\nThe loop has no gates: only your review decides.\n".to_owned()];
         }
         let mut parts = vec!["# Gates\n".to_owned()];
         parts.extend(self.gates.iter().take(GATES_MAX).map(|gate| self.gate(gate)));
@@ -146,7 +146,7 @@ impl CheckerBrief {
         format!("{line}\n{}", self.data("gate output", &gate.output, GATE_MAX))
     }
 
-    /// The engine's remarks quote paths and text of the maker, so they are data like the rest.
+    /// The engine's remarks quote paths and text of the maker, so they are fenced as data.
     fn remarks(&self) -> Option<String> {
         let line = |text: &String| format!("- {}\n", plain(text, 1000).replace('\n', " "));
         let lines: String = self.remarks.iter().take(GATES_MAX).map(line).collect();
@@ -166,9 +166,9 @@ impl CheckerBrief {
     }
 }
 
-const CUT: &str = " Some diffs below are cut where it says so; the whole files are in the snapshot.";
+const CUT: &str = " Some diffs below are truncated where marked; the whole files are in the snapshot.";
 
-/// The longest piece of a diff such that all pieces together keep to the bound: short files leave room for long ones.
+/// The largest piece of a diff such that all pieces together fit the limit: short files leave space for long ones.
 fn share(diff: &[FileDiff]) -> usize {
     let mut sizes: Vec<usize> = diff.iter().take(FILES_MAX).map(|file| file.text.len()).collect();
     sizes.sort_unstable();

@@ -1,10 +1,10 @@
-//! Making text of others safe to show to a model: visible, bounded, fenced. It is never made prettier.
+//! Makes text of others safe to show to a model: visible, bounded, fenced. It does not change anything else.
 
 use std::fmt::Write;
 
-/// The text with every character that cannot be seen spelled as `\u{…}`: controls, bidi, zero-width, tags, selectors.
+/// The text with every invisible character escaped as `\u{…}`: controls, bidi, zero-width, tags, selectors.
 ///
-/// Newlines and tabs stay; a carriage return before a newline goes.
+/// Newlines and tabs stay; a carriage return before a newline is removed.
 #[must_use]
 pub fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
@@ -37,10 +37,11 @@ fn is_invisible(c: char) -> bool {
     }
 }
 
-/// The longest line that says how much is missing.
+/// The longest line that reports the number of missing bytes.
 const LEFT_OUT_MAX: usize = 64;
 
-/// At most about `bytes_max` bytes: the beginning and the end, with a line between them that says how much is missing.
+/// At most about `bytes_max` bytes: the beginning and the end, with a line between them that reports the number of
+/// missing bytes.
 #[must_use]
 pub fn clip(text: &str, bytes_max: usize) -> String {
     if text.len() <= bytes_max {
@@ -51,14 +52,14 @@ pub fn clip(text: &str, bytes_max: usize) -> String {
     format!("{}\n[… {} bytes left out here …]\n{}", &text[..head], tail - head, &text[tail..])
 }
 
-/// Visible and bounded. What cannot be seen is longer when it is spelled, so the bound is held against what is shown; the text
-/// is cut before as well, so that a long one does not become many times longer in between.
+/// Visible and bounded. Escapes are longer than the characters they replace, so the limit applies to the shown text.
+/// The text is also cut before, so that a long text does not grow many times in between.
 fn shown(text: &str, bytes_max: usize) -> String {
     let shown = visible(&clip(text, bytes_max));
     if shown.len() > bytes_max.saturating_add(LEFT_OUT_MAX) { clip(&shown, bytes_max) } else { shown }
 }
 
-/// Our own text and the loop's: visible and bounded, and not fenced.
+/// Text of Loopwright and of the loop: visible and bounded, but not fenced.
 pub(super) fn plain(text: &str, bytes_max: usize) -> String {
     shown(text.trim(), bytes_max)
 }

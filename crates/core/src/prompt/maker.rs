@@ -1,4 +1,4 @@
-//! The maker's brief: rules, intent, level, outputs, the loop's own words, then what this round and this attempt bring.
+//! The maker's brief: rules, intent, level, outputs, the loop's own text, then the data of this round and this attempt.
 
 use super::clean::{fenced, plain};
 use super::texts::{BriefText, part};
@@ -14,22 +14,22 @@ const CONTEXT_MAX: usize = 32 << 10;
 const STATE_MAX: usize = 16 << 10;
 const MEMORY_MAX: usize = 24 << 10;
 const ITEM_MAX: usize = 16 << 10;
-/// Of several items, all together, and each at the least: its key.
+/// The size limit of all items together; each keeps at least its key.
 const ITEMS_MAX: usize = 64 << 10;
 const ITEM_MIN: usize = 256;
 const FEEDBACK_MAX: usize = 8 << 10;
 const FEEDBACKS_MAX: usize = 16;
 
-/// What a maker is told.
+/// The data of a maker's brief.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MakerBrief {
-    /// The repository's own words about a maker's part; the built-in ones when absent.
+    /// The repository's own text for the maker role; the built-in text if absent.
     pub own: Option<String>,
     /// The loop's intent.
     pub intent: String,
-    /// How far the loop is trusted.
+    /// The loop's trust level.
     pub level: LoopLevel,
-    /// Kinds it may stage.
+    /// Kinds of items it may stage.
     pub outputs: Vec<ActionKind>,
     /// Paths whose existing files may not change.
     pub protect: Vec<String>,
@@ -37,50 +37,50 @@ pub struct MakerBrief {
     pub instructions: String,
     /// Know-how files of the trusted checkout.
     pub skills: Vec<NamedText>,
-    /// Files of the repository the loop wants shown.
+    /// Files of the repository that the loop shows.
     pub context: Vec<NamedText>,
-    /// The round's mark: unguessable, made after everything that is fenced with it was written.
+    /// The round's mark: random, created after all the text that it fences was written.
     pub mark: String,
-    /// What was recalled, as JSON.
+    /// The recalled state, as JSON.
     pub state: String,
-    /// What the loop remembers, a line each.
+    /// The loop's memories, one per line.
     pub memory: Vec<String>,
     /// The units of work.
     pub items: Vec<WorkItem>,
     /// The attempt, from 1.
     pub attempt: u32,
-    /// How many there may be.
+    /// The largest number of attempts.
     pub attempts: u32,
-    /// Whether it is the first start of this attempt.
+    /// Whether this is the first start of the attempt.
     pub start: AttemptStart,
-    /// Why the attempt before was not good enough.
+    /// The reasons why the previous attempt was rejected.
     pub feedback: Vec<BriefFeedback>,
 }
 
-/// Which start of an attempt a brief is for.
+/// The start of an attempt that a brief is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AttemptStart {
-    /// The first.
+    /// The first start.
     #[default]
     First,
-    /// A later one: a provider or a ceiling cut the one before short.
+    /// A later start: a provider or a budget limit interrupted the previous one.
     Again,
 }
 
-const AGAIN: &str = "An earlier start of this attempt was cut short, for reasons outside the work. What it left is in the \
-current folder, and what it staged is gone: look at what is there first, and go on from it.\n";
+const AGAIN: &str = "An earlier start of this attempt was interrupted, for reasons outside the work. Its files are in the \
+current folder; its staged files are gone. Look at the existing files first, and continue from them.\n";
 
 /// A unit of outside work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkItem {
     /// Its stable key.
     pub key: String,
-    /// What it is about, as its author wrote it.
+    /// Its description, as its author wrote it.
     pub text: String,
 }
 
 impl WorkItem {
-    /// One item as data; several after a word that all of them are the task, each with its share of the room.
+    /// One item as data; several items follow a sentence that all of them are the task, and share the space.
     pub(super) fn render_items(items: &[Self], mark: &str) -> Vec<String> {
         let room = (ITEMS_MAX / items.len().max(1)).clamp(ITEM_MIN, ITEM_MAX);
         let data = |name: &str, item: &Self| fenced(mark, name, &format!("{}\n{}", item.key, item.text), room);
@@ -89,7 +89,7 @@ impl WorkItem {
             [item] => vec![data("item", item)],
             all => {
                 let count = all.len();
-                let intro = format!("This round is about {count} items; each of them is to be dealt with.\n");
+                let intro = format!("This round has {count} items; work on each of them.\n");
                 let each = all.iter().enumerate().map(|(at, item)| data(&format!("item {} of {count}", at + 1), item));
                 std::iter::once(intro).chain(each).collect()
             }
@@ -97,26 +97,26 @@ impl WorkItem {
     }
 }
 
-/// What said no to the attempt before.
+/// The reason why the previous attempt was rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BriefFeedback {
     /// A gate.
     Gate {
         /// Its name.
         name: String,
-        /// How it ended, in our words.
+        /// Its result, in the engine's words.
         why: String,
         /// The end of its output.
         output: String,
     },
     /// The checker.
     Checker {
-        /// What fell short, by dimension.
+        /// The shortcomings, by dimension.
         reasons: Vec<String>,
     },
     /// A rule of the engine: protected paths, the test inventory, an empty change.
     Rule {
-        /// What was broken, in our words.
+        /// The violated rule, in the engine's words.
         why: String,
     },
 }
@@ -150,10 +150,12 @@ impl MakerBrief {
             return String::new();
         }
         let list: String = self.protect.iter().map(|glob| format!("- `{}`\n", plain(glob, 300))).collect();
-        format!("\n# Protected paths\n\nWhat exists there may not be changed, renamed or deleted:\n\n{list}")
+        format!(
+            "\n# Protected paths\n\nExisting files under these paths may not be changed, renamed or deleted:\n\n{list}"
+        )
     }
 
-    /// What this round brings, all of it data.
+    /// The data of this round.
     fn round(&self) -> Vec<String> {
         let mut parts = vec!["# This round\n".to_owned()];
         parts.extend(self.context.iter().take(SKILLS_MAX).map(|file| self.data(&file.name, &file.text, CONTEXT_MAX)));
@@ -176,8 +178,8 @@ impl MakerBrief {
         if self.feedback.is_empty() {
             return Vec::new();
         }
-        let intro = "# Why the attempt before was not good enough\n\nYour files are as you left them. Mend exactly this, \
-            the first point first, and keep to the intent.\n";
+        let intro = "# Why the previous attempt was rejected\n\nYour files are as you left them. Fix exactly \
+            these points, the first point first, and keep to the intent.\n";
         let points = self.feedback.iter().take(FEEDBACKS_MAX).map(|point| self.refusal(point));
         std::iter::once(intro.to_owned()).chain(points).collect()
     }
@@ -186,12 +188,15 @@ impl MakerBrief {
         match point {
             BriefFeedback::Gate { name, why, output } => {
                 let output = self.data("gate output", output, FEEDBACK_MAX);
-                format!("The gate `{}` said no: {}\n\n{output}", plain(name, 200), plain(why, 1000))
+                format!("The gate `{}` rejected the change: {}\n\n{output}", plain(name, 200), plain(why, 1000))
             }
             BriefFeedback::Checker { reasons } => {
-                format!("The checker said no:\n\n{}", self.data("checker", &reasons.join("\n"), FEEDBACK_MAX))
+                format!(
+                    "The checker rejected the change:\n\n{}",
+                    self.data("checker", &reasons.join("\n"), FEEDBACK_MAX)
+                )
             }
-            BriefFeedback::Rule { why } => format!("A rule was broken: {}\n", plain(why, FEEDBACK_MAX)),
+            BriefFeedback::Rule { why } => format!("The change violates a rule: {}\n", plain(why, FEEDBACK_MAX)),
         }
     }
 
@@ -202,10 +207,10 @@ impl MakerBrief {
 
 const STAGING: &str = "\
 You may stage these files in the folder that the environment variable LOOPWRIGHT_OUTBOX names (a prefix such as `01-` orders \
-them). One file with an unknown name makes the whole batch refused. When you cannot do the task, write why into CANNOT.md there. \
-What later rounds of this loop should know may go into memory.jsonl there, a JSON object a line with `kind` (fact, decision, \
-failure or note), `key` (a short name; the same one replaces) and `text` (at most 1000 bytes): it is kept if this round is \
-accepted, and shown to them as data.";
+them). One file with an unknown name causes the whole batch to be refused. If you cannot do the task, write the reason into \
+CANNOT.md there. Write notes for later rounds of this loop into memory.jsonl there: one JSON object per line with `kind` (fact, \
+decision, failure or note), `key` (a short name; a note with the same key replaces the old one) and `text` (at most 1000 \
+bytes). The notes are kept if this round is accepted, and later rounds receive them as data.";
 
 fn skill(skill: &NamedText) -> String {
     format!("# Skill: {}\n\n{}\n", plain(&skill.name, 200), plain(&skill.text, SKILL_MAX))
@@ -214,14 +219,12 @@ fn skill(skill: &NamedText) -> String {
 fn level(level: LoopLevel) -> &'static str {
     match level {
         LoopLevel::L1Report => {
-            "L1, report: read, think and report. Change no file of the repository: a changed one makes the round refused. \
-            Stage your report, or end with it as your last words."
+            "L1, report: read, think and report. Change no file of the repository: a changed file causes the round to be \
+            refused. Stage your report, or write it as your last message."
         }
-        LoopLevel::L2Assisted => {
-            "L2, assisted: do the whole work here; a human decides about everything that would leave."
-        }
+        LoopLevel::L2Assisted => "L2, assisted: do the whole work here; a human decides about every output.",
         LoopLevel::L3Unattended => {
-            "L3, unattended: what the loop's allowlist names may leave once it is verified; a human decides about the rest."
+            "L3, unattended: outputs on the loop's allowlist are sent once verified; a human decides about the rest."
         }
     }
 }
@@ -234,10 +237,10 @@ fn grammar(kind: ActionKind) -> &'static str {
         }
         ActionKind::Commit => "`commit.md`: the message of a commit of your changed files",
         ActionKind::IssueComment => "`issue-comment-<number>.md`: a comment on an issue",
-        ActionKind::IssueLabel => "`issue-label-<number>.txt`: labels, one a line",
+        ActionKind::IssueLabel => "`issue-label-<number>.txt`: labels, one per line",
         ActionKind::IssueCreate => "`issue-create.md`: first line the title, then the text",
         ActionKind::PrComment => "`pr-comment-<number>.md`: a comment on a pull request",
-        ActionKind::PrInline => "`pr-inline-<number>.jsonl`: one `{\"path\", \"line\", \"body\"}` a line",
+        ActionKind::PrInline => "`pr-inline-<number>.jsonl`: one `{\"path\", \"line\", \"body\"}` per line",
         ActionKind::PrReview => "`pr-approve-<number>.md` or `pr-request-changes-<number>.md`: a review with its text",
         ActionKind::Slack => "`slack.md`: a chat message",
         ActionKind::Webhook => "`webhook-<name>.json`: the body of a call",

@@ -1,8 +1,8 @@
-//! What roles are told: the briefs, made from data, byte for byte the same for the same data.
+//! The briefs of the roles, made from data: the same data gives the same bytes.
 //!
-//! A brief begins with what never changes, then says what the loop says, then what this round brings, so that the same
-//! prefix can be cached. Text that others wrote is fenced with the round's mark, bounded per source, and shown without
-//! invisible characters. A brief asks; it enforces nothing: levels, gates and the outbox are enforced by the engine.
+//! A brief begins with the fixed text, then the loop's text, then the data of this round, so that the prefix can be
+//! cached. Text of others is fenced with the round's mark, limited in size per source, and shown without invisible
+//! characters. A brief only asks: the engine enforces levels, gates and the outbox.
 
 mod checker;
 mod clean;
@@ -16,11 +16,11 @@ pub use maker::{AttemptStart, BriefFeedback, MakerBrief, WorkItem};
 pub use read::{ROLE_LINE, VerdictBinding, read_binding, read_diff_line, read_item_line, read_role, role_line};
 pub use texts::{BriefText, OWN_MAX, VerdictChannel};
 
-/// A text with the name it goes by.
+/// A text with its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedText {
     /// A file's or an item's name.
     pub name: String,
-    /// What it says.
+    /// Its content.
     pub text: String,
 }

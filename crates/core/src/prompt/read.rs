@@ -1,12 +1,12 @@
-//! Reading a brief back: which role it is for, what binds a verdict, and what stands at a line of a shown diff. Only programs
-//! that stand in for a model need this; a brief is written for models, and nothing of the engine depends on reading it.
+//! Parses a brief: its role, the binding of a verdict, and the text at a line of a shown diff. Only programs that
+//! replace a model in tests need this. A brief is written for models, and the engine never parses one.
 
 use crate::spec::Role;
 
-/// How the line begins that says whose brief this is.
+/// The start of the line that names the role of a brief.
 pub const ROLE_LINE: &str = "Role: ";
 
-/// The line that says whose brief this is, for people who read logs and for programs that stand in for a model.
+/// The line that names the role of a brief, for people who read logs and for programs that replace a model.
 #[must_use]
 pub fn role_line(role: Role, attempt: Option<u32>) -> String {
     match attempt {
@@ -15,7 +15,7 @@ pub fn role_line(role: Role, attempt: Option<u32>) -> String {
     }
 }
 
-/// The role and the attempt that a text's last role line names. An agent may have put words of its own around a brief.
+/// The role and the attempt in a text's last role line. An agent may have added its own text around the brief.
 #[must_use]
 pub fn read_role(text: &str) -> Option<(Role, Option<u32>)> {
     text.lines().rev().find_map(|line| {
@@ -26,7 +26,7 @@ pub fn read_role(text: &str) -> Option<(Role, Option<u32>)> {
     })
 }
 
-/// What a verdict has to name, as its brief says it.
+/// The values that a verdict must repeat from its brief.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerdictBinding {
     /// The secret of the check.
@@ -37,14 +37,14 @@ pub struct VerdictBinding {
     pub candidate: String,
 }
 
-/// What the verdict of a checker's brief is bound to.
+/// The binding of the verdict in a checker's brief.
 #[must_use]
 pub fn read_binding(text: &str) -> Option<VerdictBinding> {
     let value = |key: &str| text.lines().rev().find_map(|line| line.trim().strip_prefix(key)).map(str::to_owned);
     Some(VerdictBinding { nonce: value("nonce: ")?, tree: value("tree: ")?, candidate: value("candidate: ")? })
 }
 
-/// The text of a line of a file after the change, from 1, if the shown diff holds it.
+/// The text of a line of a file after the change, counted from 1, if the shown diff contains it.
 #[must_use]
 pub fn read_diff_line(text: &str, path: &str, line: u32) -> Option<String> {
     let mut at = None;
@@ -57,7 +57,7 @@ pub fn read_diff_line(text: &str, path: &str, line: u32) -> Option<String> {
         match shown.split_at_checked(1) {
             Some(("+" | " ", kept)) if *number == line => return Some(kept.to_owned()),
             Some(("+" | " ", _)) => *number += 1,
-            // Some agents take the spaces off the ends of lines, and with them all of an empty one.
+            // Some agents trim the ends of lines, which removes an empty context line completely.
             None if *number == line => return Some(String::new()),
             None => *number += 1,
             Some(_) => {}
@@ -66,7 +66,7 @@ pub fn read_diff_line(text: &str, path: &str, line: u32) -> Option<String> {
     None
 }
 
-/// The text of a line of a staged item, from 1, if the brief shows it.
+/// The text of a line of a staged item, counted from 1, if the brief shows it.
 #[must_use]
 pub fn read_item_line(text: &str, item: &str, line: u32) -> Option<String> {
     let index = usize::try_from(line.checked_sub(1)?).ok()?;

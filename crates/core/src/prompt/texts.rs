@@ -1,35 +1,35 @@
-//! The words of briefs that are the same for everybody, as files that people can read. A repository may bring its own words
-//! for a role; what the engine's rules rest on (how data is fenced, how a verdict is given) always comes from here.
+//! The fixed texts of briefs, as files that people can read. A repository may replace the text of a role. The texts
+//! that the engine's rules depend on (how data is fenced, how a verdict is written) are always the built-in ones.
 
 use super::clean::plain;
 use crate::spec::Role;
 
-/// The largest text that a repository may bring for a role.
+/// The size limit of a repository's own text for a role.
 pub const OWN_MAX: usize = 64 << 10;
 
 /// One text of the briefs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BriefText {
-    /// What a maker is told about its part.
+    /// The role of a maker.
     Maker,
-    /// What a checker is told about its part.
+    /// The role of a checker.
     Checker,
-    /// How a checker looks, where the loop has no `# Checker` of its own.
+    /// How a checker reviews, if the loop has no `# Checker` of its own.
     Look,
-    /// What text of others is, and is not.
+    /// The rules for text of others.
     Data,
-    /// How a verdict is given by an agent that writes a file.
+    /// How an agent that writes a file returns its verdict.
     AnswerByFile,
-    /// How a verdict is given by an agent that is listened to.
+    /// How an agent returns its verdict as its last message.
     AnswerByMessage,
 }
 
 impl BriefText {
-    /// Every text, in the order of briefs.
+    /// All texts, in the order of briefs.
     pub const ALL: [Self; 6] =
         [Self::Maker, Self::Checker, Self::Data, Self::AnswerByFile, Self::AnswerByMessage, Self::Look];
 
-    /// Its name, which is its file's too.
+    /// Its name, which is also the name of its file.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -42,20 +42,20 @@ impl BriefText {
         }
     }
 
-    /// What it is for, in a line.
+    /// Its purpose, in one line.
     #[must_use]
     pub fn summary(self) -> &'static str {
         match self {
-            Self::Maker => "what a maker is told about its part",
-            Self::Checker => "what a checker is told about its part",
-            Self::Look => "how a checker looks, where the loop has no `# Checker` of its own",
-            Self::Data => "what fenced text of others is, and is not",
-            Self::AnswerByFile => "how a verdict is given by an agent that writes a file",
-            Self::AnswerByMessage => "how a verdict is given as a last message",
+            Self::Maker => "the role of a maker",
+            Self::Checker => "the role of a checker",
+            Self::Look => "how a checker reviews, if the loop has no `# Checker` of its own",
+            Self::Data => "the rules for fenced text of others",
+            Self::AnswerByFile => "how an agent that writes a file returns its verdict",
+            Self::AnswerByMessage => "how an agent returns its verdict as its last message",
         }
     }
 
-    /// The words.
+    /// The built-in text.
     #[must_use]
     pub fn built_in(self) -> &'static str {
         match self {
@@ -68,7 +68,7 @@ impl BriefText {
         }
     }
 
-    /// The role for which a repository may bring other words; none for what rules rest on.
+    /// The role whose text a repository may replace; `None` for texts that the engine's rules depend on.
     #[must_use]
     pub fn role(self) -> Option<Role> {
         match self {
@@ -79,13 +79,13 @@ impl BriefText {
     }
 }
 
-/// A role's words about its part, its own or the built-in ones, and what is said of data to everybody.
+/// The text of a role, the repository's own or the built-in one, and the rules for data.
 pub(super) fn part(text: BriefText, own: Option<&str>) -> Vec<String> {
     let words = own.map_or_else(|| text.built_in().to_owned(), |own| format!("{}\n", plain(own, OWN_MAX)));
     vec![words, BriefText::Data.built_in().to_owned()]
 }
 
-/// How an agent gives its verdict.
+/// The channel by which an agent returns its verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum VerdictChannel {
     /// It writes a file.

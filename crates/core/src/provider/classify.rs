@@ -1,5 +1,5 @@
-//! What a provider's or a program's words about trouble mean, where no status says it better. Providers word the same thing
-//! differently from month to month, so this looks for what has been stable, and calls everything else unclear.
+//! Classifies error messages of providers and programs if no status is better. Providers reword the same error from
+//! month to month, so this file searches for phrases that have been stable, and classifies everything else as unclear.
 
 use super::TroubleKind;
 
@@ -15,14 +15,14 @@ const CONTEXT: [&str; 9] = [
     "request too large",
 ];
 
-/// No amount of waiting helps.
+/// Waiting does not help.
 const QUOTA: [&str; 5] =
     ["insufficient_quota", "credit balance", "billing_hard_limit", "out of credits", "payment required"];
 
-/// Said both of an empty account and of a window that opens again.
+/// Used both for an empty account and for a limit that resets.
 const QUOTA_OR_WINDOW: [&str; 3] = ["exceeded your current quota", "quota exceeded", "billing details"];
 
-/// In this order: the first list that has a word of the text decides.
+/// In this order: the first list with a phrase in the text decides.
 const WORDS: [(TroubleKind, &[&str]); 7] = [
     (
         TroubleKind::RateLimited,
@@ -80,7 +80,7 @@ const WORDS: [(TroubleKind, &[&str]); 7] = [
     ),
 ];
 
-/// What stands before an HTTP status in the words of programs.
+/// Words that precede an HTTP status in the messages of programs.
 const BEFORE_STATUS: [&str; 8] = [
     "unexpected status ",
     "last status: ",
@@ -92,7 +92,7 @@ const BEFORE_STATUS: [&str; 8] = [
     "http ",
 ];
 
-/// The sort of trouble that a status and words stand for. `opens` says whether the words name a time of recovery.
+/// The kind of problem for a status and a message. `opens` states whether the message names a time of recovery.
 pub(super) fn classify_text(status: Option<u16>, text: &str, opens: QuotaRecovery) -> TroubleKind {
     let text = text.to_ascii_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
@@ -106,21 +106,21 @@ pub(super) fn classify_text(status: Option<u16>, text: &str, opens: QuotaRecover
     status.map_or_else(said, TroubleKind::from_status)
 }
 
-/// Whether words name a time of recovery.
+/// Whether a message names a time of recovery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum QuotaRecovery {
     Later,
     Never,
 }
 
-/// The HTTP status that is named in words.
+/// The HTTP status in a message.
 pub(super) fn find_status(text: &str) -> Option<u16> {
     let text = text.to_ascii_lowercase();
     let after = |word: &&str| text.find(*word).and_then(|at| leading(text[at + word.len()..].trim_start()));
     BEFORE_STATUS.iter().find_map(after).or_else(|| leading(&text))
 }
 
-/// Three digits of an error status, and no fourth.
+/// Exactly three digits of an error status.
 fn leading(text: &str) -> Option<u16> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let number = text.get(..3).filter(|_| digits == 3)?.parse().ok()?;

@@ -1,16 +1,17 @@
-//! When a limit ends, from the words that tell of it: "try again in 3m 20s", "resets 3pm (UTC)", a moment after a bar.
-//! Agents run with UTC as their time zone, so a time of day without a zone is UTC; one in another zone is not guessed.
+//! Finds the time at which a limit ends in an error message: "try again in 3m 20s", "resets 3pm (UTC)", a timestamp
+//! after a bar. Agents run with UTC as their time zone, so a time of day without a zone is UTC. Times in other zones
+//! are not guessed.
 
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp};
 
-/// How much of a text is looked at.
+/// The number of bytes of a text that are searched.
 const TEXT_MAX: usize = 4 << 10;
 /// The longest window of any provider is a week.
 const AHEAD_MAX_MS: i64 = 8 * 24 * 3600 * 1000;
 
-/// After one of these comes how long it takes.
+/// A duration follows one of these.
 const BEFORE_SPAN: [&str; 15] = [
     "try again in",
     "try again after",
@@ -29,17 +30,18 @@ const BEFORE_SPAN: [&str; 15] = [
     "please wait",
 ];
 
-/// After one of these comes a moment.
+/// A point in time follows one of these.
 const BEFORE_MOMENT: [&str; 8] =
     ["resets at", "resets_at", "reset_at", "reset at", "resets on", "resets", "try again at", "available at"];
 
-/// Whether a moment at which a limit is said to end is one that a provider may mean: not past, nor beyond any window.
+/// Whether a reset time is plausible: not in the past and not beyond any provider's window.
 #[must_use]
 pub fn is_plausible_reset(at_ms: i64, now_ms: i64) -> bool {
     (now_ms..=now_ms.saturating_add(AHEAD_MAX_MS)).contains(&at_ms)
 }
 
-/// When what the words tell of is over, in milliseconds since 1970. Nothing that lies in the past or beyond any window.
+/// The time at which the limit in a message ends, in milliseconds since 1970. `None` for a time in the past or beyond
+/// any provider's window.
 #[must_use]
 pub fn find_reset(text: &str, now_ms: i64) -> Option<i64> {
     let text = text[..text.floor_char_boundary(TEXT_MAX)].to_ascii_lowercase();
@@ -55,7 +57,7 @@ pub fn find_reset(text: &str, now_ms: i64) -> Option<i64> {
     spans.chain(moments).chain(bars).find(|at| is_plausible_reset(*at, now_ms))
 }
 
-/// What follows a key, without what may stand between.
+/// The text after a key, without separators.
 fn value(rest: &str) -> &str {
     let plain =
         |rest: &'_ str| -> usize { rest.len() - rest.trim_start_matches([' ', ':', '"', '\'', '=', '~', '\n']).len() };
@@ -66,14 +68,15 @@ fn value(rest: &str) -> &str {
     rest
 }
 
-/// Milliseconds of a length such as `3m 20s`, `1.5 hours`, `2 minutes and 5 seconds`, `250ms`, or a bare number of seconds.
+/// Milliseconds of a duration such as `3m 20s`, `1.5 hours`, `2 minutes and 5 seconds`, `250ms`, or a bare number of
+/// seconds.
 fn span(mut rest: &str) -> Option<i64> {
     let mut sum: Option<f64> = None;
     while let Some((number, after)) = number(rest) {
         let letters = after.trim_start_matches(' ');
         let word = letters.len() - letters.trim_start_matches(|c: char| c.is_ascii_alphabetic()).len();
         let Some(unit) = unit(&letters[..word]) else {
-            // Seconds need no unit, but only as the whole length.
+            // Seconds need no unit, but only as the whole duration.
             return sum.or(Some(number * 1000.0)).and_then(whole);
         };
         sum = Some(sum.unwrap_or_default() + number * unit);
@@ -120,7 +123,7 @@ fn epoch(text: &str) -> Option<i64> {
     }
 }
 
-/// A moment in RFC 3339; without an offset it is UTC.
+/// An RFC 3339 timestamp; without an offset it is UTC.
 fn stamp(text: &str) -> Option<i64> {
     let end = text.find(|c: char| !(c.is_ascii_digit() || "-:.+tz".contains(c))).unwrap_or(text.len());
     let word = text[..end].trim_end_matches(['.', ':', '-']).to_ascii_uppercase();
@@ -133,7 +136,8 @@ fn utc(at: DateTime) -> Option<Timestamp> {
     Some(at.to_zoned(TimeZone::UTC).ok()?.timestamp())
 }
 
-/// `3pm`, `3:15 pm`, `15:00`, `nov 20, 3pm`, `nov 20th, 2026 3:15 pm`, each perhaps with `(utc)`; the next such moment.
+/// `3pm`, `3:15 pm`, `15:00`, `nov 20, 3pm`, `nov 20th, 2026 3:15 pm`, each optionally with `(utc)`; the next such
+/// time.
 fn daytime(text: &str, now_ms: i64) -> Option<i64> {
     let now = Timestamp::from_millisecond(now_ms).ok()?.to_zoned(TimeZone::UTC).datetime();
     let (day, rest) = match day(text, now.date()) {
@@ -155,7 +159,7 @@ fn other_zone(rest: &str) -> bool {
     named.is_some_and(|zone| !matches!(zone.trim(), "utc" | "gmt" | "etc/utc"))
 }
 
-/// A day of a month, in the next year where this year's is long past.
+/// A day of a month, in the next year if this year's is long past.
 fn day(text: &str, today: Date) -> Option<(Date, &str)> {
     const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
     let letters = text.len() - text.trim_start_matches(|c: char| c.is_ascii_alphabetic()).len();
@@ -184,7 +188,7 @@ fn clock(text: &str) -> Option<(Time, &str)> {
     let (hour, rest) = match (half.strip_prefix("am"), half.strip_prefix("pm")) {
         (Some(rest), _) if (1..=12).contains(&hour) => (hour % 12, rest),
         (_, Some(rest)) if (1..=12).contains(&hour) => (hour % 12 + 12, rest),
-        // A bare number is no time of day.
+        // A bare number is not a time of day.
         _ if minute.is_some() => (hour, rest),
         _ => return None,
     };
@@ -213,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn resets_are_read_from_the_words_of_providers_and_programs() {
+    fn reset_times_are_found_in_messages_of_providers_and_programs() {
         let cases = [
             ("Please try again in 3m 20s.", "2026-11-15T17:03:20Z"),
             ("Please try again in 1h2m3s. Visit", "2026-11-15T18:02:03Z"),
@@ -244,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn words_without_a_usable_moment_name_none() {
+    fn messages_without_a_usable_time_have_no_reset() {
         for text in [
             "",
             "rate limited",

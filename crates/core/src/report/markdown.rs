@@ -6,7 +6,7 @@ use crate::gate::GateResult;
 use crate::outcome::RoundOutcome;
 use std::fmt::Write as _;
 
-/// Files listed before the rest is only counted.
+/// The largest number of listed files; further files are only counted.
 const FILES_SHOWN: usize = 50;
 
 pub(super) fn render(report: &RoundReport) -> String {
@@ -40,7 +40,7 @@ fn heading(out: &mut String, text: &str) {
     line(out, "");
 }
 
-/// Text that cannot break out of a table cell or a line, nor move a terminal.
+/// Text that cannot leave a table cell or a line, nor control a terminal.
 fn plain(text: &str) -> String {
     let flat: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     flat.replace('|', "\\|").replace('<', "\\<")
@@ -69,7 +69,7 @@ fn facts(out: &mut String, report: &RoundReport) {
     }
 }
 
-/// Every item by its key; reports of old rounds have one line for it.
+/// All items by their keys; reports of old rounds have one line.
 fn worked_on(report: &RoundReport) -> String {
     match report.items.as_slice() {
         [] => report.item.clone().unwrap_or_else(|| "none".to_owned()),
@@ -80,7 +80,7 @@ fn worked_on(report: &RoundReport) -> String {
 fn reasons(out: &mut String, report: &RoundReport) {
     heading(out, "Why");
     if report.reasons.is_empty() {
-        line(out, "- nothing was out of the ordinary");
+        line(out, "- nothing unusual");
     }
     for reason in &report.reasons {
         line(out, &format!("- {} ({}): {}", reason.stage.word(), plain(&reason.code), plain(&reason.text)));
@@ -90,7 +90,7 @@ fn reasons(out: &mut String, report: &RoundReport) {
     }
 }
 
-/// What an agent wrote is quoted line by line, so that it cannot pass for the engine's words.
+/// Text of an agent is quoted line by line, so that it cannot pass for the engine's.
 fn agent_words(out: &mut String, report: &RoundReport) {
     let Some(text) = &report.agent_report else { return };
     heading(out, "Report, in the agent's words");
@@ -211,16 +211,16 @@ fn next_steps(out: &mut String, report: &RoundReport) {
             format!("`loopwright approve {round}` or `loopwright deny {round} --why \"…\"`")
         }
         Some(RoundOutcome::Rejected | RoundOutcome::Plateaued | RoundOutcome::Failed | RoundOutcome::Interrupted) => {
-            format!("`loopwright retry {round}`, or `loopwright take {round}` to look at the work on a branch")
+            format!("`loopwright retry {round}`, or `loopwright take {round}` to get the work on a branch")
         }
         Some(RoundOutcome::OverBudget) => {
             let name = plain(&report.loop_name);
-            let room = format!("`loopwright budget raise {name} --usd N` adds room");
-            format!("{room}; once there is, `loopwright retry {round}` goes on with the work that is kept")
+            let room = format!("`loopwright budget raise {name} --usd N` raises the budget");
+            format!("{room}; after that, `loopwright retry {round}` resumes the kept work")
         }
         Some(RoundOutcome::RateLimited) => {
             let from = report.retry_at.as_ref().map_or(String::new(), |at| format!("from {at} on, "));
-            format!("{from}`loopwright retry {round}` goes on with the work that is kept")
+            format!("{from}`loopwright retry {round}` resumes the kept work")
         }
         Some(_) | None => return,
     };

@@ -1,19 +1,19 @@
-//! The approval policy: which person may answer for a waiting candidate, how many of them it takes, and until when.
+//! The approval policy: which person may answer for a waiting candidate, how many approvals it needs, and until when.
 //!
-//! Every answer passes here, whether it came by the command line, the library or a later front end. Nothing here reads a
-//! clock: the moment of an answer is in its event.
+//! Every answer passes through here, whether it came from the command line or the library. Nothing here reads a clock:
+//! the time of an answer is in its event.
 
 use super::event::PersonDecision;
 use super::facts::RoundFacts;
 use super::provider_waits::format_moment;
 use crate::actor::Actor;
 
-/// An approval that counts.
+/// An approval that counts towards the quorum.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Approval {
     /// The person.
     pub actor: Actor,
-    /// When, in milliseconds since 1970; records of earlier builds do not say.
+    /// When, in milliseconds since 1970; `None` in records of earlier builds.
     pub at_ms: Option<i64>,
 }
 
@@ -29,17 +29,17 @@ pub enum Refusal {
         verb: &'static str,
         /// The loop.
         loop_name: String,
-        /// The people who may.
+        /// The people who may answer.
         approvers: Vec<String>,
     },
-    /// The loop asks for separation of duties, and the person started the round.
-    #[error("`{actor}` started this round, and loop `{loop_name}` wants somebody else to approve it")]
+    /// The loop requires separation of duties, and the person started the round.
+    #[error("`{actor}` started this round, and loop `{loop_name}` requires another person to approve it")]
     StartedIt {
         /// The person.
         actor: String,
         /// The loop.
         loop_name: String,
-        /// The people who may approve; empty when everybody else may.
+        /// The people who may approve; empty if every other person may.
         approvers: Vec<String>,
     },
     /// The person has approved already; the quorum counts people.
@@ -49,22 +49,22 @@ pub enum Refusal {
         actor: String,
         /// How many approvals there are.
         count: u32,
-        /// How many it takes.
+        /// How many it needs.
         quorum: u32,
     },
     /// The answer came too late.
-    #[error("the question has expired at {until}; silence is a no")]
+    #[error("the question expired at {until} and counts as denied")]
     Expired {
-        /// Until when it was open, as RFC 3339.
+        /// The end of the answer window, as RFC 3339.
         until: String,
     },
-    /// The answer is about another candidate than the one that waits.
-    #[error("the answer is for another candidate than the one that waits")]
+    /// The answer is about a different candidate than the waiting one.
+    #[error("the answer is for a different candidate than the waiting one")]
     Stale,
 }
 
 impl Refusal {
-    /// The people who may answer instead, where the loop names them.
+    /// The people who may answer instead, if the loop names them.
     #[must_use]
     pub fn approvers(&self) -> &[String] {
         match self {
@@ -74,7 +74,7 @@ impl Refusal {
     }
 }
 
-/// A yes to the candidate that waits.
+/// Checks an approval of the waiting candidate.
 pub(super) fn may_approve(facts: &RoundFacts, said: &PersonDecision, candidate: &str) -> Result<(), Refusal> {
     if said.candidate != candidate {
         return Err(Refusal::Stale);
@@ -86,12 +86,13 @@ pub(super) fn may_approve(facts: &RoundFacts, said: &PersonDecision, candidate: 
     is_first(facts, said)
 }
 
-/// A no to the candidate that waits. It needs one person, at any time: the other way to end a question is silence, a no too.
+/// Checks a denial of the waiting candidate. One person may deny at any time; an expired question counts as a denial
+/// too.
 pub(super) fn may_deny(facts: &RoundFacts, said: &PersonDecision) -> Result<(), Refusal> {
     if said.at_ms.is_none() { Ok(()) } else { is_approver(facts, said, "deny") }
 }
 
-/// A statement that a delivery in doubt has arrived.
+/// Checks a statement that a delivery in doubt has arrived.
 pub(super) fn may_confirm(facts: &RoundFacts, said: &PersonDecision, candidate: &str) -> Result<(), Refusal> {
     if said.candidate != candidate {
         return Err(Refusal::Stale);
@@ -99,7 +100,7 @@ pub(super) fn may_confirm(facts: &RoundFacts, said: &PersonDecision, candidate: 
     if said.at_ms.is_none() { Ok(()) } else { is_approver(facts, said, "approve") }
 }
 
-/// Whether the question is still open at a moment.
+/// Whether the question is still open at this moment.
 pub(super) fn is_open(facts: &RoundFacts, at_ms: i64) -> bool {
     facts.window.is_some_and(|window| at_ms < window.until_ms)
 }

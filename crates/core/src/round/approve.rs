@@ -11,21 +11,21 @@ use crate::outcome::RoundOutcome;
 use crate::spec::ActionKind;
 use std::collections::BTreeSet;
 
-/// Proof that this candidate was verified and that a person, or at L3 the loop's gate, let it out.
+/// Proof that this candidate was verified and that a person, or at L3 the loop's human gate, approved it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ApprovedCandidate {
     candidate: String,
 }
 
 impl ApprovedCandidate {
-    /// The candidate that may go out.
+    /// The approved candidate.
     #[must_use]
     pub fn candidate(&self) -> &str {
         &self.candidate
     }
 }
 
-/// A verified candidate meets the level.
+/// Applies the loop's level to a verified candidate.
 pub(super) fn on_verified(round: Round, verified: VerifiedCandidate) -> Step {
     let facts = &round.facts;
     let outward = outward_items(facts).next().is_some();
@@ -33,7 +33,7 @@ pub(super) fn on_verified(round: Round, verified: VerifiedCandidate) -> Step {
         if let Some(why) = verified.asks_for_human().map(str::to_owned) {
             return wait(round, verified, "checker-escalates", why);
         }
-        return round.end(RoundOutcome::Reported, Stage::Approve, "report-only", "nothing but the report leaves");
+        return round.end(RoundOutcome::Reported, Stage::Approve, "report-only", "only the report leaves");
     }
     if facts.started.dry_run {
         return round.end(RoundOutcome::Reported, Stage::Approve, "dry-run", "a dry run sends nothing");
@@ -45,7 +45,7 @@ pub(super) fn on_verified(round: Round, verified: VerifiedCandidate) -> Step {
     round.to(Phase::Approving(verified), vec![Action::AskHumanGate(proposed)])
 }
 
-/// What no human gate of code may let through.
+/// The reason why a human gate in code may not approve this candidate.
 fn needs_a_human(facts: &RoundFacts, verified: &VerifiedCandidate) -> Option<(&'static str, String)> {
     let attempt = facts.attempt()?;
     let spec = &facts.started.spec;
@@ -98,14 +98,14 @@ pub(super) fn on_approved(mut round: Round, said: PersonDecision) -> Result<Step
         return Ok(round.to(Phase::Waiting(verified), vec![Action::Record]));
     }
     round.facts.add_reason(Stage::Approve, "approved", format!("approved by {name}{of}"));
-    // At L1 a person may accept the report; nothing else leaves, whatever was staged.
+    // At L1 a person may accept the report; nothing else is sent, even if items were staged.
     if round.facts.started.spec.level == LoopLevel::L1Report || outward_items(&round.facts).next().is_none() {
         return Ok(round.finish(RoundOutcome::Reported));
     }
     Ok(let_out(round, &verified))
 }
 
-/// One no is enough, whatever the quorum.
+/// One denial is enough, regardless of the quorum.
 pub(super) fn on_denied(round: Round, said: &PersonDecision) -> Result<Step, StepError> {
     let why = said.why.as_deref().unwrap_or("no reason given");
     if matches!(round.phase, Phase::Doubting(_)) {
@@ -121,11 +121,11 @@ pub(super) fn on_denied(round: Round, said: &PersonDecision) -> Result<Step, Ste
     Ok(round.end(RoundOutcome::Rejected, Stage::Approve, "denied", text))
 }
 
-/// Silence is a no; and work that nobody took up again is let go.
+/// An unanswered question counts as a denial; the work of a suspended round that was not resumed is discarded.
 pub(super) fn on_expired(round: Round, expired: Expired) -> Result<Step, UnexpectedEvent> {
     if let Phase::Suspended(outcome, due) = &round.phase {
         let (outcome, stage) = (*outcome, due.stage());
-        return Ok(round.end(outcome, stage, "let-go", "nobody took it up again in time; its work was let go"));
+        return Ok(round.end(outcome, stage, "let-go", "it was not resumed in time; its work was discarded"));
     }
     if !matches!(round.phase, Phase::Waiting(_)) {
         return Err(round.misfit("expired", "it does not wait for a person"));
@@ -133,7 +133,7 @@ pub(super) fn on_expired(round: Round, expired: Expired) -> Result<Step, Unexpec
     if expired.at_ms.is_some_and(|at_ms| approval_policy::is_open(&round.facts, at_ms)) {
         return Err(round.misfit("expired", "there is still time to answer"));
     }
-    Ok(round.end(RoundOutcome::Rejected, Stage::Approve, "expired", "nobody answered in time"))
+    Ok(round.end(RoundOutcome::Rejected, Stage::Approve, "expired", "no answer arrived in time"))
 }
 
 fn let_out(round: Round, verified: &VerifiedCandidate) -> Step {
@@ -142,13 +142,13 @@ fn let_out(round: Round, verified: &VerifiedCandidate) -> Step {
     round.to(Phase::Sending(approved), vec![Action::Send(positions)])
 }
 
-/// The items that leave: everything but the report.
+/// The items that are sent: everything except the report.
 pub(super) fn outward_items(facts: &RoundFacts) -> impl Iterator<Item = &crate::outbox::StagedItem> {
     let items = facts.attempt().map(|attempt| attempt.items.as_slice()).unwrap_or_default();
     items.iter().filter(|item| item.kind != ActionKind::Report)
 }
 
-/// What the human gate of code is shown, for each kind: facts of the engine, not words of the maker.
+/// The input of a human gate in code, one entry for each kind: facts of the engine, not words of the maker.
 fn proposed(facts: &RoundFacts) -> Vec<ProposedAction> {
     let kinds: BTreeSet<_> = outward_items(facts).map(|item| item.kind).collect();
     kinds.into_iter().map(|kind| proposed_kind(facts, kind)).collect()

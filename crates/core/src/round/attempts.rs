@@ -1,4 +1,4 @@
-//! Attempts: what a rejection leads to. Feedback for another try, or an end when trying again would not help.
+//! Attempts: the consequence of a rejection. Either feedback for another attempt, or an end if another would not help.
 
 use super::event::Stage;
 use super::facts::{Attempt, RoundReason};
@@ -9,20 +9,20 @@ use crate::gate::GateStatus;
 use crate::outcome::RoundOutcome;
 use crate::verdict::Judgement;
 
-/// What the next maker is told about the last attempt, as data.
+/// The feedback on the last attempt for the next maker, as data.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AttemptFeedback {
-    /// Which attempt was rejected.
+    /// The number of the rejected attempt.
     pub attempt: u32,
-    /// Where and why.
+    /// The stage and the reason.
     pub reason: RoundReason,
-    /// Gates that said no: name, reason and capped output.
+    /// Gates that rejected it: name, reason and capped output.
     pub gates: Vec<(String, String, String)>,
-    /// What the checker said about dimensions.
+    /// The checker's remarks on dimensions.
     pub scores: Vec<String>,
 }
 
-/// Rejects the attempt. `signature` is what failed in a form that compares across attempts.
+/// Rejects the attempt. `signature` names the failure in a form that compares across attempts.
 pub(super) fn reject(mut round: Round, stage: Stage, code: &str, text: String, signature: String) -> Step {
     let again = round.facts.attempts.iter().rev().nth(1).and_then(|last| last.signature.clone());
     round.facts.attempt_mut().signature = Some(signature.clone());
@@ -40,13 +40,13 @@ pub(super) fn reject(mut round: Round, stage: Stage, code: &str, text: String, s
     round.to(Phase::Making(AgentRun::Due), vec![Action::Make(feedback)])
 }
 
-/// Why another look would be wasted: the same candidate again, or an earlier one come back. The last attempt is still judged.
+/// Why another attempt would be wasted: the same candidate again, or an earlier one. The last attempt is still judged.
 pub(super) fn no_progress(round: &Round) -> Option<String> {
     let (now, before) = round.facts.attempts.split_last()?;
     if round.facts.attempt_number() >= round.facts.started.spec.attempts {
         return None;
     }
-    // Other words around the same files are no progress; a round without changed files has only words to go by.
+    // Different words around the same files are no progress; a round without changed files has only words to compare.
     let what = |attempt: &Attempt| if attempt.has_change() { attempt.tree.clone() } else { attempt.candidate.clone() };
     let same = |earlier: &Attempt| what(earlier).is_some() && what(earlier) == what(now);
     if before.last().is_some_and(same) {
@@ -55,7 +55,7 @@ pub(super) fn no_progress(round: &Round) -> Option<String> {
     before.iter().position(same).map(|at| format!("the candidate of attempt {} came back", at + 1))
 }
 
-/// What the maker is told after a rejection.
+/// The feedback for the maker after a rejection.
 pub(super) fn feedback(round: &Round) -> Option<AttemptFeedback> {
     let attempt = round.facts.attempt()?;
     let gates = attempt.gates.iter().filter(|gate| gate.status != GateStatus::Passed);

@@ -13,7 +13,7 @@ use crate::outcome::RoundOutcome;
 use crate::spec::Role;
 use crate::verdict::Judgement;
 
-/// Proof that the gates passed and that a checker, or at L1 the loop's own choice, let the candidate go on.
+/// Proof that the gates passed and that a checker, or at L1 the loop's `check: none`, let the candidate proceed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VerifiedCandidate {
     passed: PassedCandidate,
@@ -27,14 +27,14 @@ impl VerifiedCandidate {
         self.passed.candidate()
     }
 
-    /// Why the checker wants a person to look, if it does.
+    /// Why the checker asks for a person's review, if it does.
     #[must_use]
     pub fn asks_for_human(&self) -> Option<&str> {
         self.asks_for_human.as_deref()
     }
 }
 
-/// How often a checker is started for one candidate: once, and once more when it left no usable verdict.
+/// How often a checker is started for one candidate: once, and a second time if it left no usable verdict.
 const TRIES: u32 = 2;
 
 pub(super) fn on_checker_started(mut round: Round, started: RoleStarted) -> Result<Step, UnexpectedEvent> {
@@ -60,10 +60,10 @@ pub(super) fn ended(
         return Err(round.misfit("role-ended", "no checker runs"));
     };
     let unusable = unusable(end);
-    // What a checker left that did not end well is no verdict, in reports neither.
+    // The output of a checker that did not end well is not a verdict, in reports either.
     round.facts.attempt_mut().judgement = unusable.is_none().then(|| checked.judgement.clone());
     if is_hindered(end, running) {
-        // Its one more try is for verdicts that cannot be used.
+        // The second try is only for unusable verdicts.
         let attempt = round.facts.attempt_mut();
         attempt.checker_tries = attempt.checker_tries.saturating_sub(1);
         return Ok(provider_waits::on_agent_blocked(round, ResumePoint::Check(passed), running, end));
@@ -78,7 +78,7 @@ pub(super) fn ended(
     }
 }
 
-/// Whether a provider kept the checker from its work, or it is not to be had and another one is.
+/// Whether a provider blocked the checker, or the checker cannot run and another one of the chain can.
 fn is_hindered(end: &AgentEnd, running: &RunningAgent) -> bool {
     match end {
         AgentEnd::Provider { .. } => true,
@@ -87,7 +87,7 @@ fn is_hindered(end: &AgentEnd, running: &RunningAgent) -> bool {
     }
 }
 
-/// A checker that did not end by itself with zero gives no verdict, whatever its sink says.
+/// A checker that did not exit with zero gives no verdict, whatever its sink contains.
 fn unusable(end: &AgentEnd) -> Option<String> {
     match end {
         AgentEnd::Exited { code: 0 } => None,
@@ -99,7 +99,7 @@ fn unusable(end: &AgentEnd) -> Option<String> {
     }
 }
 
-/// A pass by a checker that did not see all is not enough by itself: a person has to look.
+/// A pass by a checker that did not see the whole change is not enough: a person has to review it.
 fn judged(round: Round, passed: PassedCandidate, judgement: Judgement, shown: ShownChange) -> Step {
     match judgement {
         Judgement::Pass { .. } if shown == ShownChange::Part => {
@@ -117,9 +117,9 @@ fn judged(round: Round, passed: PassedCandidate, judgement: Judgement, shown: Sh
     }
 }
 
-/// At L1 a checker's no is final: the report is kept and marked.
+/// At L1 a checker's rejection is final: the report is kept and marked.
 fn failed(round: Round, reasons: &[String]) -> Step {
-    let text = if reasons.is_empty() { "the checker said no".to_owned() } else { reasons.join("; ") };
+    let text = if reasons.is_empty() { "the checker rejected the candidate".to_owned() } else { reasons.join("; ") };
     if round.facts.started.spec.level == LoopLevel::L1Report {
         return round.end(RoundOutcome::Rejected, Stage::Check, "checker-rejected", text);
     }
@@ -131,11 +131,11 @@ fn try_again(mut round: Round, passed: PassedCandidate, code: &str, text: String
     if tries >= TRIES {
         return round.end(RoundOutcome::Failed, Stage::Check, code, text);
     }
-    round.facts.add_reason(Stage::Check, code, format!("{text}; asking once more"));
+    round.facts.add_reason(Stage::Check, code, format!("{text}; asking again"));
     round.to(Phase::Checking(passed, AgentRun::Due), vec![Action::Check])
 }
 
-/// The loop switched its checker off; only L1 may, and nothing but a report leaves there.
+/// The loop switched its checker off. Only L1 may do this, and only a report leaves there.
 pub(super) fn skip_check(mut round: Round, passed: PassedCandidate) -> Step {
     if round.facts.started.spec.level != LoopLevel::L1Report {
         let text = "only a loop at L1 may run without a checker";

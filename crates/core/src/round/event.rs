@@ -1,4 +1,4 @@
-//! What can happen to a round. Every event is recorded before anything is done about it; a round is the fold of its events.
+//! The events of a round. Every event is recorded before the engine acts on it; a round is the fold of its events.
 
 use crate::actor::Actor;
 use crate::budget::{BudgetAccount, BudgetLimit, CountedUsage, ModelSpend, Reservation, Spend};
@@ -13,24 +13,25 @@ use crate::verdict::Judgement;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-/// One recorded happening.
-// `remote = "Self"` keeps the derived code out of the traits, so that reading can convert events of earlier builds first.
+/// One recorded event.
+// `remote = "Self"` keeps the derived code out of the traits, so that reading can convert events of earlier builds
+// first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self", tag = "event", rename_all = "kebab-case")]
 pub enum Event {
     /// The round exists.
     Started(Box<RoundStarted>),
-    /// What the loop remembers was read.
+    /// The loop's memory was read.
     Recalled(MemoryRecalled),
     /// The probe answered.
     Probed(ProbeAnswer),
-    /// A private workspace stands at a pinned base.
+    /// A private workspace at a pinned base exists.
     Isolated(WorkspaceIsolated),
-    /// Gates that compare with base were run on it.
+    /// The gates that compare with base ran on it.
     Baselined(BaselineFinished),
     /// The agent of a role is about to start; its worst case is reserved.
     RoleStarted(RoleStarted),
-    /// The agent's process tree is dead and its results were read.
+    /// The agent's process tree has ended and its results were read.
     RoleEnded(Box<RoleEnded>),
     /// The candidate is frozen.
     Sealed(Box<CandidateSealed>),
@@ -41,27 +42,27 @@ pub enum Event {
         /// Its answer for the round's kinds together.
         decision: GateDecision,
     },
-    /// A person said yes.
+    /// A person approved.
     Approved(PersonDecision),
-    /// A person said no.
+    /// A person denied.
     Denied(PersonDecision),
-    /// Nobody answered in time.
+    /// No answer arrived in time.
     Expired(Expired),
-    /// One outbox item came to an end.
+    /// The delivery of one outbox item ended.
     Delivered(DeliveryEnded),
     /// Report and counters are written.
     Recorded(RoundRecorded),
-    /// A ceiling does not leave room for another agent.
+    /// A ceiling leaves no budget for another agent.
     Ceiling(CeilingReached),
-    /// Something of ours or of the world broke.
+    /// Loopwright or its environment failed.
     Broke(StageFailed),
     /// A person or a signal stopped the round.
     Stopped(RoundStopped),
     /// A new engine found the round unfinished.
     Recovered,
-    /// The moment that the round waited for has come.
+    /// The wait of the round is over.
     Waited,
-    /// A person lets a suspended round go on.
+    /// A person resumes a suspended round.
     Resumed(RoundResumed),
 }
 
@@ -134,7 +135,7 @@ fn converted(mut recorded: Value) -> Value {
     recorded
 }
 
-/// The round's birth: everything that must not change under it.
+/// The start of a round: everything that must not change while it runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RoundStarted {
     /// The round's id.
@@ -143,7 +144,7 @@ pub struct RoundStarted {
     pub repo: String,
     /// The repository's folder.
     pub repo_path: String,
-    /// What made the loop due.
+    /// The trigger that made the loop due.
     pub trigger: String,
     /// The occurrence's key; unique per loop.
     pub occurrence: String,
@@ -151,11 +152,11 @@ pub struct RoundStarted {
     pub spec: crate::spec::LoopSpec,
     /// Its hash.
     pub spec_hash: String,
-    /// Who started it.
+    /// The actor that started it.
     pub actor: String,
-    /// An item named by a person, or brought by a signal or a probe that was asked before.
+    /// An item that a person named, or that a signal or an earlier probe brought.
     pub item: Option<ProbeItem>,
-    /// The items beside it, where one round takes several.
+    /// The other items, if one round takes several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub more: Vec<ProbeItem>,
     /// Whether outputs are only shown.
@@ -165,12 +166,12 @@ pub struct RoundStarted {
     /// Why this host may not run the loop at its level; nothing is started then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refusal: Option<String>,
-    /// Facts about files outside the spec that the round depends on (scripts, skills): path and hash.
+    /// Files outside the spec that the round depends on (scripts, skills): path and hash.
     pub inputs: Vec<(String, String)>,
-    /// How long it may wait for providers in all, in milliseconds; without, it is suspended at once.
+    /// How long it may wait for providers in total, in milliseconds; if zero, it is suspended at once.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub provider_wait_ms: u64,
-    /// The ended round that this one was started after, for the same item.
+    /// The ended round that this one retries, for the same item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<String>,
 }
@@ -179,18 +180,18 @@ fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
     *number == T::default()
 }
 
-/// What holds an agent on this host.
+/// The confinement of agents on this host.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Boundary {
     /// How strong it is.
     pub level: BoundaryLevel,
-    /// How files are held.
+    /// How files are confined.
     pub filesystem: String,
-    /// How the network is held.
+    /// How the network is confined.
     pub network: String,
-    /// How process trees are held.
+    /// How process trees are confined.
     pub processes: String,
-    /// What is not held.
+    /// The parts that are not confined.
     pub gaps: Vec<String>,
 }
 
@@ -198,12 +199,12 @@ pub struct Boundary {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BoundaryLevel {
-    /// The kernel holds files, network and processes.
+    /// The kernel confines files, network and processes.
     Kernel,
-    /// Process trees are ended whole; nothing else is held, because this host cannot.
+    /// Process trees are ended as a whole; nothing else is confined, because this host cannot.
     #[default]
     Process,
-    /// The same, because the loop says so.
+    /// The same, because the loop file requests it.
     Off,
 }
 
@@ -224,7 +225,7 @@ impl BoundaryLevel {
 pub struct ProbeItem {
     /// Stable, revision-bound key.
     pub key: String,
-    /// For people.
+    /// A title for people.
     #[serde(default)]
     pub title: Option<String>,
     /// Untrusted data for the maker.
@@ -232,19 +233,19 @@ pub struct ProbeItem {
     pub data: Option<String>,
 }
 
-/// What the loop remembers.
+/// The loop's memory and budgets at the start of the round.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct MemoryRecalled {
-    /// Money of this loop today, settled and reserved.
+    /// The loop's spend today, settled and reserved.
     pub day_micros: u64,
     /// Keys of items that are done or given up.
     pub settled_items: Vec<String>,
-    /// Last rounds in a line each, for the maker.
+    /// The last rounds, one line each, for the maker.
     pub history: Vec<String>,
-    /// Days and months that this round draws on, as they stand before it.
+    /// The day and month budgets that this round draws on, as they were before it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub accounts: Vec<BudgetAccount>,
-    /// What the loop remembers, latest first. Data, never instructions.
+    /// The loop's memory, latest first. Data, never instructions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub memory: Vec<MemoryEntry>,
 }
@@ -255,12 +256,12 @@ pub struct MemoryRecalled {
 pub enum ProbeAnswer {
     /// There is work.
     Work {
-        /// What to work on; empty when the probe names no items.
+        /// The items to work on; empty if the probe names none.
         items: Vec<ProbeItem>,
     },
-    /// There is none.
+    /// There is no work.
     Nothing,
-    /// The probe broke.
+    /// The probe failed.
     Failed {
         /// How.
         text: String,
@@ -272,7 +273,7 @@ pub enum ProbeAnswer {
 pub struct WorkspaceIsolated {
     /// The base commit.
     pub base: String,
-    /// The branch it came from, when on one.
+    /// The branch it came from, if it is on one.
     pub branch: Option<String>,
 }
 
@@ -283,29 +284,29 @@ pub struct BaselineFinished {
     pub results: Vec<GateResult>,
 }
 
-/// The start of a role's agent, recorded before it.
+/// The start of a role's agent, recorded before the agent starts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoleStarted {
     /// The role.
     pub role: Role,
-    /// Which attempt.
+    /// The attempt, from 1.
     pub attempt: u32,
     /// The agent's name.
     pub agent: String,
-    /// Its program's version, where that is known before it starts.
+    /// Its program's version, if it is known before the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// The model that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// What finds its process tree again after a crash.
+    /// The cookie that identifies its process tree after a crash.
     pub cookie: String,
     /// Its worst case.
     pub reserved: Reservation,
-    /// The day that bears its cost, `YYYY-MM-DD`; on old records the day of the round.
+    /// The day that its cost counts against, `YYYY-MM-DD`; in old records the day of the round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub day: Option<String>,
-    /// For a checker: what its verdict must carry.
+    /// For a checker: the nonce that its verdict must carry.
     #[serde(default)]
     pub nonce: Option<String>,
     /// Its place in the chain of its role, from zero.
@@ -320,21 +321,21 @@ pub struct RoleStarted {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "end", rename_all = "kebab-case")]
 pub enum AgentEnd {
-    /// By itself, with a code.
+    /// It exited with a code.
     Exited {
         /// The code.
         code: i32,
     },
-    /// By a signal that was not ours.
+    /// A signal that the engine did not send ended it.
     Signaled {
-        /// Which.
+        /// The signal.
         signal: i32,
     },
-    /// We ended it: a ceiling was met.
+    /// The engine ended it because a ceiling was reached.
     Limit {
-        /// Which.
+        /// The ceiling.
         limit: BudgetLimit,
-        /// In words.
+        /// A description.
         text: String,
     },
     /// It could not be run.
@@ -342,9 +343,9 @@ pub enum AgentEnd {
         /// Why.
         text: String,
     },
-    /// It ran, and its model provider kept it from its work.
+    /// It ran, and its model provider blocked it.
     Provider {
-        /// How.
+        /// The trouble.
         trouble: ProviderTrouble,
         /// When, in milliseconds since 1970; waits are counted from it.
         #[serde(default)]
@@ -352,22 +353,22 @@ pub enum AgentEnd {
     },
 }
 
-/// The end of a role's agent: how it ended, what it cost and what it left.
+/// The end of a role's agent: how it ended, what it cost and what it produced.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RoleEnded {
-    /// Which attempt.
+    /// The attempt, from 1.
     pub attempt: u32,
-    /// Which start ended; records of earlier builds, where only one agent ran at a time, do not say.
+    /// The start that ended; `None` in records of earlier builds, where only one agent ran at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cookie: Option<String>,
     /// How it ended.
     pub end: AgentEnd,
-    /// What it cost.
+    /// Its cost.
     pub spend: Spend,
     /// The same by model, where that is known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub models: Vec<ModelSpend>,
-    /// Who counted that.
+    /// The source of these counts.
     #[serde(default, skip_serializing_if = "CountedUsage::is_plain")]
     pub counted: CountedUsage,
     /// Content hash of the transcript.
@@ -388,31 +389,31 @@ impl RoleEnded {
     }
 }
 
-/// What an agent left, by its role.
+/// The results of an agent, by its role.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "kebab-case")]
 pub enum RoleResult {
-    /// The maker's staged items and words.
+    /// The maker's staged items and text.
     Maker(MakerResult),
     /// The checker's verdict.
     Checker(CheckerResult),
 }
 
-/// What the maker left.
+/// The maker's results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MakerResult {
-    /// Its last words; a report at L1 when nothing was staged, otherwise kept as a claim.
+    /// Its final text; at L1 the report if nothing was staged, otherwise kept as a claim.
     pub text: String,
-    /// The reason it gave for not being able to.
+    /// The reason it gave for not being able to do the work.
     pub cannot: Option<String>,
-    /// What it staged.
+    /// The items it staged.
     pub staged: StagedBatch,
-    /// Secrets found in what it staged; the items are recorded without them, so only this tells.
+    /// Secrets found in the staged items; the items are recorded without them, so only this field reports them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<String>,
-    /// Processes that had to be killed after it.
+    /// Processes that had to be killed after it ended.
     pub survivors: u32,
-    /// What it wants later rounds to know.
+    /// Its notes for later rounds.
     #[serde(default, skip_serializing_if = "MemoryNotes::is_empty")]
     pub notes: MemoryNotes,
 }
@@ -428,27 +429,27 @@ pub enum StagedBatch {
     },
     /// One bad item refuses the batch.
     Refused {
-        /// What is wrong.
+        /// The problems.
         problems: Vec<String>,
     },
 }
 
-/// The frozen candidate and what the engine saw in it.
+/// The frozen candidate and the engine's findings in it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CandidateSealed {
-    /// Which attempt.
+    /// The attempt, from 1.
     pub attempt: u32,
-    /// The tree, when files changed.
+    /// The tree, if files changed.
     pub tree: String,
     /// The engine's own commit of it.
     pub commit: String,
-    /// The hash everything later is bound to.
+    /// The hash that everything later is bound to.
     pub candidate: String,
-    /// What changed.
+    /// The changed files.
     pub changes: Vec<ChangeFact>,
     /// The staged items, as they would be sent.
     pub items: Vec<StagedItem>,
-    /// What was found in it.
+    /// The findings.
     pub findings: SealFindings,
 }
 
@@ -465,16 +466,16 @@ pub struct ChangeFact {
     pub removed: u64,
 }
 
-/// What the engine found in a sealed candidate, in words.
+/// The engine's findings in a sealed candidate, as text.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SealFindings {
     /// Paths that may not be sealed at all (links out of the tree, devices, nested repositories).
     pub refused_paths: Vec<String>,
-    /// Where secrets were seen; never their values.
+    /// The places of secrets; never their values.
     pub secrets: Vec<String>,
     /// Protected files that changed.
     pub protected: Vec<String>,
-    /// Tests that are gone, skipped or emptied.
+    /// Tests that were removed, skipped or emptied.
     pub missing_tests: Vec<String>,
     /// Changes outside the allowed paths.
     pub outside: Vec<String>,
@@ -487,18 +488,18 @@ pub struct SealFindings {
 /// Gates on the candidate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GatesFinished {
-    /// Which attempt.
+    /// The attempt, from 1.
     pub attempt: u32,
     /// Their results.
     pub results: Vec<GateResult>,
-    /// Gate inputs that the maker edited; base's were run, and a human must look.
+    /// Gate inputs that the maker edited; the gates ran with base's versions, and a human must review the edits.
     pub inputs_edited: Vec<String>,
 }
 
-/// What the checker left.
+/// The checker's results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CheckerResult {
-    /// What its sink says.
+    /// The verdict from its sink.
     pub judgement: Judgement,
     /// Whether it was shown the whole change.
     #[serde(default, skip_serializing_if = "ShownChange::is_whole")]
@@ -512,7 +513,7 @@ pub enum ShownChange {
     /// All of it.
     #[default]
     Whole,
-    /// Only a part: it did not fit.
+    /// Only a part, because the whole did not fit.
     Part,
 }
 
@@ -522,62 +523,62 @@ impl ShownChange {
     }
 }
 
-/// A person's answer, bound to what they saw.
+/// A person's answer, bound to the candidate they saw.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PersonDecision {
     /// The person.
     pub actor: Actor,
     /// The candidate they saw.
     pub candidate: String,
-    /// Why, when they said.
+    /// The reason, if they gave one.
     pub why: Option<String>,
-    /// When, in milliseconds since 1970. Only records of builds before the approval policy have none; the rules of those
-    /// builds let them in, so they are not judged again.
+    /// When, in milliseconds since 1970. `None` only in records of builds before the approval policy; those builds
+    /// accepted them by their own rules, so they are not checked again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_ms: Option<i64>,
 }
 
-/// The time for an answer is over.
+/// The time for an answer has run out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Expired {
-    /// When that was noticed, in milliseconds since 1970; records of earlier builds do not say.
+    /// When the engine noticed it, in milliseconds since 1970; `None` in records of earlier builds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_ms: Option<i64>,
 }
 
-/// From when until when a waiting round may be answered, in milliseconds since 1970.
+/// The period in which a waiting round may be answered, in milliseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AnswerWindow {
     /// When the question was asked.
     pub from_ms: i64,
-    /// When silence becomes a no.
+    /// When the unanswered question counts as denied.
     pub until_ms: i64,
 }
 
-/// One delivery's end.
+/// The end of one delivery.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeliveryEnded {
     /// The item's position in the batch.
     pub position: u32,
-    /// What came of it.
+    /// Its result.
     pub result: DeliveryResult,
 }
 
-/// What came of a delivery.
+/// The result of a delivery.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "result", rename_all = "kebab-case")]
 pub enum DeliveryResult {
-    /// It is visible there.
+    /// It is visible at the receiver.
     Sent {
         /// Where.
         place: String,
     },
-    /// It cannot be known; a human looks.
+    /// The result cannot be known; a human checks the receiver.
     InDoubt {
         /// Why.
         text: String,
     },
-    /// The other side, or our own check, said no.
+    /// The receiver, or Loopwright's own check, refused it.
     Refused {
         /// Why.
         text: String,
@@ -589,62 +590,62 @@ pub enum DeliveryResult {
     },
 }
 
-/// The round's story is written.
+/// The report and counters of the round are written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoundRecorded {
     /// Path of the report.
     pub report: Option<String>,
-    /// What was asked of the network since the last record.
+    /// The network requests since the last record.
     #[serde(default, skip_serializing_if = "NetworkTraffic::is_empty")]
     pub network: NetworkTraffic,
-    /// For a round that waits for a person: how long it does.
+    /// For a round that waits for a person: the answer window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<AnswerWindow>,
 }
 
-/// A ceiling that leaves no room.
+/// A ceiling that leaves no budget.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CeilingReached {
-    /// Which.
+    /// The ceiling.
     pub limit: BudgetLimit,
-    /// In words.
+    /// A description.
     pub text: String,
 }
 
-/// What broke, and where.
+/// A failure and its stage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StageFailed {
     /// The stage.
     pub stage: Stage,
     /// A short code.
     pub code: String,
-    /// In words.
+    /// A description.
     pub text: String,
 }
 
-/// Who stopped the round.
+/// A stop of the round.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoundStopped {
     /// A signal (interrupted) or a person's `stop` (cancelled).
     pub by: StoppedBy,
-    /// In words.
+    /// A description.
     pub text: String,
 }
 
-/// A suspended round goes on.
+/// The resumption of a suspended round.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoundResumed {
-    /// Who lets it.
+    /// The actor that resumes it.
     pub actor: String,
     /// How long it may wait for providers from now on, in milliseconds.
     #[serde(default)]
     pub provider_wait_ms: u64,
-    /// What is allowed on top of the round's ceilings.
+    /// The amount allowed on top of the round's ceilings.
     #[serde(default)]
     pub raised: Reservation,
 }
 
-/// What kind of stop it was.
+/// The source of a stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StoppedBy {
@@ -695,7 +696,7 @@ impl Stage {
         Self::Record,
     ];
 
-    /// The word used everywhere.
+    /// The stage's name in records, reports and output.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! What a round has gathered so far: the material of its report and of its next decision.
+//! The facts that a round has gathered so far: the material of its report and of its next decision.
 
 use super::approval_policy::Approval;
 use super::attempts::AttemptFeedback;
@@ -20,17 +20,17 @@ use crate::units::Usd;
 use crate::verdict::Judgement;
 use serde::{Deserialize, Serialize};
 
-/// Bytes of the line in which several items are named.
+/// The most bytes of the line that names several items.
 const ITEMS_LINE: usize = 160;
 
-/// Why something was decided.
+/// The reason for a decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoundReason {
-    /// At which stage.
+    /// The stage.
     pub stage: Stage,
     /// A short, stable code.
     pub code: String,
-    /// In words.
+    /// As text.
     pub text: String,
 }
 
@@ -39,21 +39,21 @@ pub struct RoundReason {
 pub struct Attempt {
     /// How the maker ended.
     pub end: Option<AgentEnd>,
-    /// Its last words.
+    /// Its final text.
     pub text: String,
-    /// What it staged, then what was sealed.
+    /// The items it staged; after the seal, the sealed ones.
     pub items: Vec<StagedItem>,
     /// The sealed tree.
     pub tree: Option<String>,
     /// The engine's commit of it.
     pub commit: Option<String>,
-    /// What everything later is bound to.
+    /// The hash that everything later is bound to.
     pub candidate: Option<String>,
-    /// What changed.
+    /// The changed files.
     pub changes: Vec<ChangeFact>,
-    /// What was found in it.
+    /// The findings of the seal.
     pub findings: SealFindings,
-    /// Secrets found in what the maker staged.
+    /// Secrets found in the maker's staged items.
     pub staged_secrets: Vec<String>,
     /// Gate results.
     pub gates: Vec<GateResult>,
@@ -61,17 +61,17 @@ pub struct Attempt {
     pub inputs_edited: Vec<String>,
     /// The verdict.
     pub judgement: Option<Judgement>,
-    /// What failed, in a form that compares.
+    /// The failure in a form that compares across attempts.
     pub signature: Option<String>,
     /// How often its maker was started.
     pub starts: u32,
     /// How often a checker was started.
     pub checker_starts: u32,
-    /// How many of these count: one that a provider kept from its work does not.
+    /// How many of these starts count: a start that a provider blocked does not.
     pub checker_tries: u32,
     /// Content hash of the maker's transcript.
     pub transcript: Option<String>,
-    /// What the maker wants later rounds to know.
+    /// The maker's notes for later rounds.
     pub notes: Vec<MemoryNote>,
 }
 
@@ -86,13 +86,13 @@ impl Attempt {
 /// An agent that was started and has not ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunningAgent {
-    /// The role it plays.
+    /// Its role.
     pub role: Role,
     /// The attempt, from 1.
     pub attempt: u32,
     /// Its name.
     pub agent: String,
-    /// The day that bears its cost.
+    /// The day that its cost counts against.
     pub day: Option<String>,
     /// The model that was asked for.
     pub model: Option<String>,
@@ -100,14 +100,14 @@ pub struct RunningAgent {
     pub place: u32,
     /// How many of the chain come after it.
     pub left: u32,
-    /// What finds its process tree again after a crash.
+    /// The cookie that identifies its process tree after a crash.
     pub cookie: String,
-    /// What it may use at the worst.
+    /// Its worst-case use.
     pub reserved: Reservation,
 }
 
 impl RunningAgent {
-    /// What it is called in reasons.
+    /// Its name in reasons.
     #[must_use]
     pub fn label(&self) -> String {
         match &self.model {
@@ -117,16 +117,16 @@ impl RunningAgent {
     }
 }
 
-/// All a round knows.
+/// Everything that a round knows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RoundFacts {
-    /// Its birth.
+    /// Its start.
     pub started: RoundStarted,
-    /// Money of the loop today, before this round.
+    /// The loop's spend today, before this round.
     pub day_micros: u64,
-    /// Last rounds, for the maker.
+    /// The last rounds, for the maker.
     pub history: Vec<String>,
-    /// What the loop remembers, for the maker.
+    /// The loop's memory, for the maker.
     pub memory: Vec<MemoryEntry>,
     /// The items worked on: one, unless the loop takes several in a round.
     pub items: Vec<ProbeItem>,
@@ -138,40 +138,40 @@ pub struct RoundFacts {
     pub baseline: Vec<GateResult>,
     /// Every attempt so far.
     pub attempts: Vec<Attempt>,
-    /// Why things were decided, in order.
+    /// The reasons for its decisions, in order.
     pub reasons: Vec<RoundReason>,
-    /// What was spent.
+    /// The total spend.
     pub spend: Spend,
-    /// The same, one bill for each start of an agent.
+    /// The same, as one bill for each start of an agent.
     pub bills: Vec<StartBill>,
-    /// The level that the loop file says, where the round runs at a lower one.
+    /// The level in the loop file, if the round runs at a lower one.
     pub lowered_from: Option<LoopLevel>,
     /// The agents that were started and have not ended.
     pub running: Vec<RunningAgent>,
-    /// What the maker that is due, or at work, is told of the attempt before.
+    /// The feedback on the previous attempt for the maker that is due or running.
     pub feedback: Option<AttemptFeedback>,
-    /// What providers said so far, and how long the round has waited and may.
+    /// The waits for providers so far, and their limit.
     pub provider_waits: ProviderWaits,
-    /// What was allowed on top of the round's ceilings.
+    /// The amount allowed on top of the round's ceilings.
     pub raised: Reservation,
-    /// Agents' wall time before the round was last resumed; a resumed round has its wall time anew.
+    /// The agents' wall time before the round was last resumed; a resumed round has its full wall time again.
     pub wall_before_ms: u64,
-    /// How the round was suspended, each time.
+    /// The outcome of each suspension.
     pub suspensions: Vec<crate::outcome::RoundOutcome>,
     /// Deliveries so far, by position.
     pub deliveries: Vec<(u32, DeliveryResult)>,
-    /// The approvals that count, in the order in which they came.
+    /// The approvals that count, in the order of arrival.
     pub approvals: Vec<Approval>,
-    /// How long the round waits for a person; unknown before it does, and in records of earlier builds.
+    /// How long the round waits for a person; `None` before it waits, and in records of earlier builds.
     pub window: Option<AnswerWindow>,
     /// Path of the report.
     pub report: Option<String>,
-    /// What was asked of the network.
+    /// The network requests.
     pub network: NetworkTraffic,
 }
 
 impl RoundFacts {
-    /// Nothing but the birth.
+    /// The facts of a round that has just started.
     #[must_use]
     pub fn new(started: RoundStarted) -> Self {
         Self {
@@ -202,7 +202,7 @@ impl RoundFacts {
         }
     }
 
-    /// What the items worked on are called in one line: the key of one, the first keys of several.
+    /// The items worked on, in one line: the key of a single item, the first keys of several.
     #[must_use]
     pub fn item(&self) -> Option<String> {
         let (first, rest) = self.items.split_first()?;
@@ -218,13 +218,13 @@ impl RoundFacts {
         Some(line)
     }
 
-    /// The attempt under way or the last one.
+    /// The current attempt, or the last one.
     #[must_use]
     pub fn attempt(&self) -> Option<&Attempt> {
         self.attempts.last()
     }
 
-    /// The number of the attempt under way, from one.
+    /// The number of the current attempt, from 1.
     #[must_use]
     pub fn attempt_number(&self) -> u32 {
         u32::try_from(self.attempts.len()).unwrap_or(u32::MAX)
@@ -236,7 +236,7 @@ impl RoundFacts {
         &self.started.boundary
     }
 
-    /// The round's ceilings with what was allowed on top.
+    /// The round's ceilings plus the amounts allowed on top.
     #[must_use]
     pub fn ceilings(&self) -> Ceilings {
         let round = self.started.spec.budget.round;
@@ -247,17 +247,17 @@ impl RoundFacts {
         }
     }
 
-    /// What counts against the ceilings.
+    /// The spend that counts against the ceilings.
     fn counted(&self) -> Spend {
         Spend { wall_ms: self.spend.wall_ms.saturating_sub(self.wall_before_ms), ..self.spend }
     }
 
-    /// Which ceiling of the round is passed.
+    /// The first ceiling that the round has exceeded.
     pub(super) fn reached_limit(&self) -> Option<BudgetLimit> {
         budget::reached_limit(&self.counted(), &self.ceilings())
     }
 
-    /// Which ceiling of the round leaves no room for another start.
+    /// The first ceiling that leaves no budget for another start.
     pub(super) fn exhausted_limit(&self) -> Option<BudgetLimit> {
         budget::exhausted_limit(&self.counted(), &self.ceilings())
     }
@@ -269,7 +269,7 @@ impl RoundFacts {
         self.attempts.last_mut().expect("an attempt was pushed above when there was none")
     }
 
-    /// Notes that an agent is about to run.
+    /// Records that an agent is about to run.
     pub(super) fn agent_started(&mut self, started: RoleStarted) {
         self.running.push(RunningAgent {
             role: started.role,
@@ -284,7 +284,7 @@ impl RoundFacts {
         });
     }
 
-    /// Notes that an agent has ended, writes its bill, and returns its start. `None` when no such start is on record.
+    /// Records that an agent has ended, writes its bill, and returns its start. `None` if no such start is on record.
     pub(super) fn agent_ended(&mut self, ended: &RoleEnded) -> Option<RunningAgent> {
         let is_meant = |running: &RunningAgent| ended.cookie.as_ref().is_none_or(|cookie| *cookie == running.cookie);
         let at = self.running.iter().position(|running| running.role == ended.role() && is_meant(running))?;
@@ -308,7 +308,7 @@ impl RoundFacts {
         });
     }
 
-    /// Agents that never came back cost what was reserved for them.
+    /// Agents whose end was never recorded cost the amount reserved for them.
     pub(super) fn charge_lost_agents(&mut self) {
         for lost in std::mem::take(&mut self.running) {
             let spend = spend_from_usage(AgentUsage::Unknown, lost.reserved, |_| lost.reserved.usd, 0);
@@ -316,14 +316,14 @@ impl RoundFacts {
         }
     }
 
-    /// The names of those who approved, where anybody did.
+    /// The names of the people who approved, if any.
     #[must_use]
     pub fn approved_by(&self) -> Option<String> {
         let names: Vec<_> = self.approvals.iter().map(|approval| approval.actor.name()).collect();
         (!names.is_empty()).then(|| names.join(", "))
     }
 
-    /// What the starts of the attempt under way have cost so far.
+    /// The cost so far of the starts in the current attempt.
     #[must_use]
     pub fn attempt_spend(&self) -> Spend {
         let attempt = self.attempt_number();

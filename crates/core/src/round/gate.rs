@@ -44,14 +44,14 @@ pub(super) fn on_gated(mut round: Round, gated: GatesFinished) -> Result<Step, U
     }
 }
 
-/// Why a gate did not pass, in a line.
+/// Why a gate did not pass, in one line.
 pub(super) fn gate_reason(gate: &GateResult) -> String {
     let code = gate.reason.as_deref().unwrap_or("no reason given");
     let first = gate.evidence.first().map_or(String::new(), |fact| format!(" ({fact})"));
     format!("{code}{first}")
 }
 
-/// A declared gate without exactly one result; silence is never a pass.
+/// A declared gate without exactly one result; a missing result never counts as a pass.
 fn unanswered(round: &Round) -> Option<String> {
     let results = &round.facts.attempt()?.gates;
     let answers = |name: &str| results.iter().filter(|result| result.name == name).count();

@@ -1,14 +1,14 @@
-//! A round's history as text: what happened, where the round stood after it, what followed and why. For people, for
-//! `loopwright why`, and for fixtures that must not change by accident.
+//! A round's history as text: each event, the phase after it, the actions that followed, and the reasons. It is for
+//! people, for `loopwright why`, and for fixtures that must not change by accident.
 
 use super::provider_waits::format_moment;
 use super::{Action, Event, Phase, Round, Step, StepError, step};
 use std::fmt::Write as _;
 
-/// Tells a round's events one line a step; reasons follow on lines of their own.
+/// Renders a round's events, one line for each step; reasons follow on their own lines.
 ///
 /// # Errors
-/// When the events are not a round's.
+/// If the events do not form a round.
 pub fn render(events: &[Event]) -> Result<String, StepError> {
     let mut out = String::new();
     let mut rest = events.iter();
@@ -23,7 +23,7 @@ pub fn render(events: &[Event]) -> Result<String, StepError> {
     Ok(out)
 }
 
-/// The event's kind, with the role it is about.
+/// The event's kind and its role.
 fn label(event: &Event) -> String {
     match event.role() {
         Some(role) => format!("{} {}", event.kind(), role.word()),
@@ -41,7 +41,7 @@ fn tell(out: &mut String, number: usize, event: &str, step: &Step, known: usize)
     }
 }
 
-/// What others wrote stays on its line, so that it cannot pass for a step.
+/// Keeps foreign text on its line, so that it cannot pass for a step.
 fn flat(text: &str) -> String {
     let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
     text.chars().map(shown).collect()

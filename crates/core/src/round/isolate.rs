@@ -1,4 +1,4 @@
-//! Isolate: a workspace at a pinned base, and what the gates say there before the maker starts.
+//! Isolate: a workspace at a pinned base, and the gates' results there before the maker starts.
 
 use super::event::{BaselineFinished, Stage, WorkspaceIsolated};
 use super::gate::gate_reason;
@@ -20,7 +20,7 @@ pub(super) fn on_isolated(mut round: Round, isolated: WorkspaceIsolated) -> Resu
     Ok(to_make(round))
 }
 
-/// A round that only reports has no change for its gates to judge; what they say about base was heard before.
+/// A round that only reports has no change for its gates to judge; their results on base are recorded before.
 fn to_make(mut round: Round) -> Step {
     if round.facts.lowered_from.is_some() {
         let spec = &mut round.facts.started.spec;
@@ -34,7 +34,7 @@ fn is_red_first(gate: &Gate) -> bool {
     matches!(gate, Gate::Run(RunGate { red_before: true, .. }))
 }
 
-/// Whether a gate has to be run on base before the maker starts.
+/// Whether a gate has to run on base before the maker starts.
 #[must_use]
 pub(super) fn compares_with_base(gate: &Gate) -> bool {
     let Gate::Run(RunGate { red_before, evidence, score, .. }) = gate else { return false };

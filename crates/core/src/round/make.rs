@@ -1,4 +1,4 @@
-//! Make: the maker works. Its words are claims; only how it ended, what it staged and what it left are looked at.
+//! Make: the maker works. Its words are claims; only how it ended, its staged items and its files count.
 
 use super::event::{AgentEnd, MakerResult, RoleStarted, Stage, StagedBatch};
 use super::facts::{Attempt, RunningAgent};
@@ -65,7 +65,7 @@ pub(super) fn ended(
     Ok(staged(round, made.staged))
 }
 
-/// What the maker staged goes to the seal; behind a ceiling that was passed, only once a person lets it.
+/// Passes the maker's staged items to the seal. If a ceiling was exceeded, a person must allow it first.
 fn staged(mut round: Round, staged: StagedBatch) -> Step {
     match staged {
         StagedBatch::Refused { problems } => {

@@ -1,7 +1,7 @@
 //! The round: one execution of a loop, as a state machine.
 //!
-//! [`step`] is the whole policy. It takes a round and an event and says what the round is now and what must be done next; it
-//! does nothing itself. The engine records the event first and performs the actions after. Each stage has its file here
+//! [`step`] is the whole policy. It takes a round and an event and returns the new round and the actions to perform; it
+//! does nothing itself. The engine records the event first and then performs the actions. Each stage has a file here
 //! (what it means) and one of the same name in the engine (how it is done).
 
 mod approval_policy;
@@ -51,10 +51,10 @@ pub struct Round {
     facts: RoundFacts,
 }
 
-/// What the engine must do next.
+/// An action for the engine.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
-    /// Read what the loop remembers.
+    /// Read the loop's memory.
     Recall,
     /// Ask whether there is work.
     Probe,
@@ -64,9 +64,9 @@ pub enum Action {
     Baseline,
     /// Start the maker.
     Make(Option<AttemptFeedback>),
-    /// Wait until a moment in milliseconds since 1970, unless somebody stops the round.
+    /// Wait until a moment in milliseconds since 1970, unless the round is stopped.
     Wait {
-        /// Until when.
+        /// The end of the wait.
         until_ms: i64,
     },
     /// Freeze the candidate.
@@ -75,7 +75,7 @@ pub enum Action {
     Gate,
     /// Start a checker.
     Check,
-    /// Ask the level's human gate about each kind that would leave; one no is a no.
+    /// Ask the level's human gate about each kind that would be sent; one denial denies all.
     AskHumanGate(Vec<ProposedAction>),
     /// Deliver the items at these positions.
     Send(Vec<u32>),
@@ -83,22 +83,22 @@ pub enum Action {
     Record,
 }
 
-/// A round after an event, and what follows.
+/// A round after an event, and the actions that follow.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
     /// The round now.
     pub round: Round,
-    /// What must be done.
+    /// The actions to perform.
     pub actions: Vec<Action>,
 }
 
-/// An event that does not fit where the round stands. Nothing changed.
+/// An event that does not fit the round's phase. Nothing changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("event `{event}` does not fit a round that is {phase}: {why}")]
 pub struct UnexpectedEvent {
     /// The event's name.
     pub event: &'static str,
-    /// Where the round stands.
+    /// The round's phase.
     pub phase: &'static str,
     /// Why it does not fit.
     pub why: &'static str,
@@ -107,16 +107,16 @@ pub struct UnexpectedEvent {
 /// Why an event was not accepted. The round is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StepError {
-    /// It does not fit where the round stands.
+    /// It does not fit the round's phase.
     #[error(transparent)]
     Misfit(#[from] UnexpectedEvent),
-    /// The approval policy says no.
+    /// The approval policy refuses it.
     #[error(transparent)]
     Refused(#[from] Refusal),
 }
 
 impl Round {
-    /// A round from its first event.
+    /// Starts a round from its first event.
     #[must_use]
     pub fn begin(started: RoundStarted) -> Step {
         let round = Self { phase: Phase::Recalling, facts: RoundFacts::new(started) };
@@ -126,7 +126,7 @@ impl Round {
     /// Folds recorded events into a round.
     ///
     /// # Errors
-    /// When the events are not a round's.
+    /// If the events do not form a round.
     pub fn replay(events: impl IntoIterator<Item = Event>) -> Result<Step, StepError> {
         let mut events = events.into_iter();
         let Some(Event::Started(started)) = events.next() else {
@@ -137,13 +137,13 @@ impl Round {
         events.try_fold(Self::begin(*started), |so_far, event| step(&so_far.round, event))
     }
 
-    /// Where it stands.
+    /// Its phase.
     #[must_use]
     pub fn phase(&self) -> &Phase {
         &self.phase
     }
 
-    /// What it knows.
+    /// Its facts.
     #[must_use]
     pub fn facts(&self) -> &RoundFacts {
         &self.facts
@@ -169,13 +169,14 @@ impl Round {
         }
     }
 
-    /// Whether nothing more will happen by itself: over, suspended, or waiting for a person with its report written.
+    /// Whether nothing more happens by itself: the round is over, suspended, or waits for a person with its report
+    /// written.
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
         self.phase.name().is_at_rest()
     }
 
-    /// From when on a suspended round may find its provider again, in milliseconds since 1970, where that is known.
+    /// When a suspended round may reach its provider again, in milliseconds since 1970, if known.
     #[must_use]
     pub fn retry_at_ms(&self) -> Option<i64> {
         match self.phase {
@@ -186,7 +187,7 @@ impl Round {
         }
     }
 
-    /// Whether a ceiling of the round itself leaves no room: only a person changes that, no new day.
+    /// Whether a ceiling of the round itself is exhausted: only a person can change that, not a new day.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.facts.exhausted_limit().is_some() || self.facts.reached_limit().is_some()
@@ -212,10 +213,10 @@ impl Round {
     }
 }
 
-/// The policy of a round: what an event makes of it and what must be done next.
+/// The policy of a round: applies an event and returns the new round and the actions to perform.
 ///
 /// # Errors
-/// When the event does not fit, or when the approval policy refuses it; the round is unchanged.
+/// If the event does not fit the phase, or if the approval policy refuses it; the round is unchanged.
 pub fn step(round: &Round, event: Event) -> Result<Step, StepError> {
     let round = round.clone();
     Ok(match event {

@@ -1,5 +1,5 @@
-//! Where a round stands. A phase carries proof of what came before: a round cannot be checking without the gates' token,
-//! nor sending without an approval.
+//! The phase of a round. A phase carries proof of the earlier ones: a round cannot be checking without the gates'
+//! token, nor sending without an approval.
 
 use super::approve::ApprovedCandidate;
 use super::check::VerifiedCandidate;
@@ -8,10 +8,10 @@ use super::gate::PassedCandidate;
 use super::provider_waits::ResumePoint;
 use crate::outcome::RoundOutcome;
 
-/// Where a round stands.
+/// The phase of a round.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Phase {
-    /// Reading what the loop remembers.
+    /// Reading the loop's memory.
     Recalling,
     /// Asking whether there is work.
     Probing,
@@ -23,7 +23,7 @@ pub enum Phase {
     Making(AgentRun),
     /// Waiting for a provider, until a moment in milliseconds since 1970.
     Held(ResumePoint, i64),
-    /// At rest with its work kept, by a provider or a ceiling; a person may let it go on.
+    /// Suspended by a provider or a ceiling, with its work kept; a person may resume it.
     Suspended(RoundOutcome, ResumePoint),
     /// Freezing the candidate.
     Sealing,
@@ -37,7 +37,7 @@ pub enum Phase {
     Waiting(VerifiedCandidate),
     /// Delivering.
     Sending(ApprovedCandidate),
-    /// Waiting for a person to say whether something arrived.
+    /// Waiting for a person to state whether a delivery arrived.
     Doubting(ApprovedCandidate),
     /// Writing the report.
     Recording(RoundOutcome),
@@ -45,14 +45,14 @@ pub enum Phase {
     Ended(RoundOutcome),
 }
 
-/// Whether an agent was started in this phase: a started maker is never started again after a crash.
+/// Whether an agent was started in this phase. A started maker is never started again after a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AgentRun {
     /// Not yet.
     Due,
     /// Its start is on record.
     Started,
-    /// The last start of this attempt was kept from its work; another is due on what it left.
+    /// A provider blocked the last start of this attempt; another start continues from its files.
     Again,
 }
 
@@ -75,7 +75,7 @@ impl Phase {
         }
     }
 
-    /// Its name on record and in lists.
+    /// Its name in records and lists.
     #[must_use]
     pub fn name(&self) -> RoundPhase {
         match self {
@@ -104,30 +104,30 @@ impl Phase {
     }
 }
 
-/// The name of a phase, as the store keeps it and lists show it.
+/// The name of a phase, as stored and listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RoundPhase {
-    /// A stage is under way.
+    /// A stage is running.
     At(Stage),
-    /// It waits for a provider and goes on by itself.
+    /// It waits for a provider and continues by itself.
     Held,
     /// It waits for a person.
     Waiting,
-    /// It is at rest with its work kept.
+    /// It is suspended with its work kept.
     Suspended,
     /// It is over.
     Ended,
 }
 
 impl RoundPhase {
-    /// Whether nothing more happens by itself: the round has ended, is suspended, or waits for a person. This is the one
-    /// definition; a round at rest has no lease.
+    /// Whether nothing more happens by itself: the round has ended, is suspended, or waits for a person. This is the
+    /// one definition; a round at rest has no lease.
     #[must_use]
     pub fn is_at_rest(self) -> bool {
         matches!(self, Self::Waiting | Self::Suspended | Self::Ended)
     }
 
-    /// The word for it.
+    /// The phase as a word.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -139,7 +139,7 @@ impl RoundPhase {
         }
     }
 
-    /// The phase that has this word.
+    /// Parses the word of a phase.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         let named = [Self::Held, Self::Waiting, Self::Suspended, Self::Ended];

@@ -1,10 +1,10 @@
-//! Trouble: a provider or a ceiling keeps a role from its work. The next agent of the chain takes over, the round waits, or
-//! it is suspended with its work kept. No attempt is burned by any of it.
+//! Provider waits: a provider or a ceiling blocks a role. The next agent of the chain continues, the round waits, or it
+//! is suspended with its work kept. None of these uses up an attempt.
 //!
 //! | trouble | another agent or model | time | else |
 //! |---|---|---|---|
-//! | rate-limited, overloaded, server, network | goes on | waited for, then suspended as rate-limited | |
-//! | auth, quota, context, bad-request, unclear, agent not to be had | goes on | | failed |
+//! | rate-limited, overloaded, server, network | continues | waited for, then suspended as rate-limited | |
+//! | auth, quota, context, bad-request, unclear, agent unavailable | continues | | failed |
 //! | declined | | | failed |
 //! | a ceiling | | | suspended as over-budget |
 
@@ -20,23 +20,23 @@ use crate::provider::{ProviderTrouble, TroubleKind};
 use crate::spec::{LoopSpec, Role};
 use std::collections::BTreeMap;
 
-/// Waits of one round; a provider that is back again and again for a moment only is not there.
+/// The most waits of one round; a provider that only recovers for moments counts as unavailable.
 const WAITS_MAX: u32 = 20;
-/// No wait is shorter.
+/// The shortest wait.
 const WAIT_MIN_MS: i64 = 1_000;
-/// Most of the jitter where the provider named the moment.
+/// The most jitter if the provider named the time.
 const JITTER_MAX_MS: u64 = 5_000;
-/// Characters of what a provider said that stand in a reason.
+/// The most characters of a provider's message in a reason.
 const SAID_MAX: usize = 500;
 
-/// What is due when a round goes on, with the proof that it may.
+/// The next step of a round that is resumed, with the proof that it may take it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ResumePoint {
     /// A maker for the next attempt.
     Make,
-    /// A maker for the same attempt, on what the last one left.
+    /// A maker for the same attempt, on the files of the last one.
     MakeAgain,
-    /// The seal of what the maker left.
+    /// The seal of the maker's files.
     Seal,
     /// A checker.
     Check(PassedCandidate),
@@ -61,23 +61,23 @@ impl ResumePoint {
     }
 }
 
-/// One of a chain, and what keeps it from its work.
+/// A blocked agent of a chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockedAgent {
-    /// Its place.
+    /// Its position in the chain.
     pub place: u32,
-    /// When it may be tried again, in milliseconds since 1970; never by time alone when there is none.
+    /// When it may be tried again, in milliseconds since 1970; `None` if waiting alone does not help.
     pub ready_ms: Option<i64>,
 }
 
 /// A role's agents in the order in which they are tried.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AgentChainState {
-    /// Whose turn it is. A role stays with the agent that worked.
+    /// The position of the current agent. A role stays with the agent that worked.
     pub place: u32,
-    /// Those that are known to be kept from work.
+    /// The agents that are known to be blocked.
     pub blocked: Vec<BlockedAgent>,
-    /// Waits since one of it last worked.
+    /// Waits since an agent of this chain last worked.
     pub waits: u32,
 }
 
@@ -92,36 +92,36 @@ impl AgentChainState {
         self.blocked.push(BlockedAgent { place, ready_ms });
     }
 
-    /// The one that is back first.
+    /// The agent that is available first.
     fn first_available(&self) -> Option<(i64, u32)> {
         self.blocked.iter().filter_map(|known| Some((known.ready_ms?, known.place))).min()
     }
 }
 
-/// What providers said in a round, and how long it has waited and may.
+/// The state of a round's providers, and how long it has waited and may wait.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ProviderWaits {
     chains: BTreeMap<Role, AgentChainState>,
     /// Waits so far.
     pub waits: u32,
-    /// How long they took together, in milliseconds.
+    /// Their total length, in milliseconds.
     pub waited_ms: u64,
-    /// How long they may.
+    /// The most that total may be.
     pub wait_max_ms: u64,
-    /// When a provider last said something, in milliseconds since 1970.
+    /// When a provider last reported trouble, in milliseconds since 1970.
     pub last_report_ms: i64,
-    /// When a provider may be back, in milliseconds since 1970.
+    /// When a provider may be available again, in milliseconds since 1970.
     pub retry_at_ms: Option<i64>,
 }
 
 impl ProviderWaits {
-    /// Nothing was said yet.
+    /// The state before any provider reported trouble.
     #[must_use]
     pub fn new(wait_max_ms: u64) -> Self {
         Self { wait_max_ms, ..Self::default() }
     }
 
-    /// Whose turn it is in a role's chain, from zero.
+    /// The position of the current agent in a role's chain, from zero.
     #[must_use]
     pub fn chain_position(&self, role: Role) -> u32 {
         self.chains.get(&role).map_or(0, |chain| chain.place)
@@ -131,7 +131,7 @@ impl ProviderWaits {
         self.chains.entry(role).or_default()
     }
 
-    /// The agent of that role was not kept from its work.
+    /// Records that an agent of this role was not blocked.
     pub(super) fn clear_blocked(&mut self, role: Role) {
         let chain = self.chain(role);
         chain.waits = 0;
@@ -140,7 +140,7 @@ impl ProviderWaits {
     }
 }
 
-/// A role was kept from its work.
+/// Handles an agent that was blocked.
 pub(super) fn on_agent_blocked(mut round: Round, due: ResumePoint, running: &RunningAgent, end: &AgentEnd) -> Step {
     if let Some(limit) = round.facts.reached_limit() {
         return ceiling_passed(round, due, limit);
@@ -160,7 +160,7 @@ pub(super) fn on_agent_blocked(mut round: Round, due: ResumePoint, running: &Run
     if let Some(next) = next {
         chain.place = next;
         let name = name(&round.facts.started.spec, due.role(), next);
-        round.facts.add_reason(due.stage(), code, format!("{text}; went on with {name}"));
+        round.facts.add_reason(due.stage(), code, format!("{text}; continued with {name}"));
         return continue_from(round, due);
     }
     match chain.first_available() {
@@ -169,26 +169,27 @@ pub(super) fn on_agent_blocked(mut round: Round, due: ResumePoint, running: &Run
     }
 }
 
-/// A moment at which somebody of the chain is back, as seen from now.
+/// The moment at which an agent of the chain is available again, and the current time.
 struct Reset {
     ready_ms: i64,
     place: u32,
     now_ms: i64,
 }
 
-/// Nobody of the chain can work now, and somebody can later: waits where that is allowed and not too long, else suspends.
+/// No agent of the chain can work now, and one can later: waits if that is allowed and short enough, otherwise
+/// suspends.
 fn wait_or_suspend(mut round: Round, due: ResumePoint, reset: Reset, code: &str, text: &str) -> Step {
     let until_ms = reset.ready_ms.max(reset.now_ms.saturating_add(WAIT_MIN_MS));
     let wait_ms = u64::try_from(until_ms.saturating_sub(reset.now_ms)).unwrap_or(0);
     let patience = &mut round.facts.provider_waits;
     patience.retry_at_ms = Some(until_ms);
     let together_ms = patience.waited_ms.saturating_add(wait_ms);
-    // Where the moment of the trouble is not on record, nobody knows how long a wait would be.
+    // If the time of the trouble is not on record, the length of a wait is unknown.
     let may_wait = reset.now_ms > 0 && patience.waits < WAITS_MAX && together_ms <= patience.wait_max_ms;
     let chain = patience.chain(due.role());
     chain.place = reset.place;
     if !may_wait {
-        let text = format!("{text}; worth another try from {} on", format_moment(until_ms));
+        let text = format!("{text}; retry after {}", format_moment(until_ms));
         return suspend(round, RoundOutcome::RateLimited, due, code, text);
     }
     chain.waits += 1;
@@ -198,7 +199,7 @@ fn wait_or_suspend(mut round: Round, due: ResumePoint, reset: Reset, code: &str,
     round.to(Phase::Held(due, until_ms), vec![Action::Wait { until_ms }])
 }
 
-/// The moment has come.
+/// The wait is over.
 pub(super) fn on_wait_over(round: Round) -> Result<Step, UnexpectedEvent> {
     let Phase::Held(due, _) = round.phase.clone() else {
         return Err(round.misfit("waited", "it does not wait for a provider"));
@@ -206,7 +207,7 @@ pub(super) fn on_wait_over(round: Round) -> Result<Step, UnexpectedEvent> {
     Ok(continue_from(round, due))
 }
 
-/// A person lets a suspended round go on, from where it stood.
+/// A person resumes a suspended round, from where it stopped.
 pub(super) fn on_resumed(mut round: Round, resumed: RoundResumed) -> Result<Step, UnexpectedEvent> {
     let Phase::Suspended(_, due) = round.phase.clone() else {
         return Err(round.misfit("resumed", "it is not suspended"));
@@ -235,14 +236,14 @@ fn continue_from(round: Round, due: ResumePoint) -> Step {
     }
 }
 
-/// A ceiling was met: the work is kept, and goes on when a person raises it.
+/// A ceiling was reached: the work is kept, and the round continues when a person raises the ceiling.
 pub(super) fn over_budget(round: Round, due: ResumePoint, code: &str, text: String) -> Step {
     suspend(round, RoundOutcome::OverBudget, due, code, text)
 }
 
-/// A ceiling of the round itself was passed.
+/// A ceiling of the round itself was exceeded.
 pub(super) fn ceiling_passed(round: Round, due: ResumePoint, limit: BudgetLimit) -> Step {
-    let text = format!("the round's ceiling of {} was met; {}", limit.label(), remedy(&round));
+    let text = format!("the round's ceiling of {} was reached; {}", limit.label(), remedy(&round));
     over_budget(round, due, "ceiling", text)
 }
 
@@ -264,7 +265,7 @@ pub(super) fn suspend_left_round(round: Round, due: ResumePoint) -> Step {
 }
 
 fn suspend(mut round: Round, outcome: RoundOutcome, due: ResumePoint, code: &str, text: String) -> Step {
-    // What stands between a maker and its seal is the maker's doing.
+    // A suspension between a maker and its seal belongs to the maker's stage.
     let stage = if due == ResumePoint::Seal { Stage::Make } else { due.stage() };
     round.facts.add_reason(stage, code, text);
     round.facts.charge_lost_agents();
@@ -289,7 +290,7 @@ fn kind(end: &AgentEnd) -> Option<TroubleKind> {
     }
 }
 
-/// The code and the words for what happened, and when it did.
+/// The code and the text for an end, and its time.
 fn describe_end(running: &RunningAgent, end: &AgentEnd) -> (&'static str, String, i64) {
     match end {
         AgentEnd::Provider { trouble, at_ms } => {
@@ -309,8 +310,9 @@ fn describe_trouble(trouble: &ProviderTrouble) -> String {
     format!("{}{until}{words}", trouble.kind.word())
 }
 
-/// When the troubled agent may be tried again, if time helps it: as its provider said, else after a pause that grows. The
-/// jitter keeps many rounds from coming back in one instant; it is the round's own, so that a record folds the same twice.
+/// When the blocked agent may be tried again, if waiting helps: the time that its provider named, otherwise after a
+/// growing delay. The jitter keeps many rounds from starting in one instant. It derives from the round, so that a
+/// record always folds to the same result.
 fn ready_ms(round: &mut Round, due: &ResumePoint, end: &AgentEnd) -> Option<i64> {
     let AgentEnd::Provider { trouble, at_ms } = end else { return None };
     if !trouble.kind.is_temporary() {
@@ -342,7 +344,7 @@ fn jitter_ms(round: &str, waits: u32, most_ms: u64) -> u64 {
     number % most_ms.saturating_add(1)
 }
 
-/// What one of a chain is called before it was started.
+/// The name of an agent of a chain before it was started.
 fn name(spec: &LoopSpec, role: Role, place: u32) -> String {
     let declared = spec.chain(role).into_iter().nth(usize::try_from(place).unwrap_or(usize::MAX));
     match declared {

@@ -1,4 +1,4 @@
-//! Recall: what the loop remembers, whether its day still has money, and whether this host may run it at all.
+//! Recall: the loop's memory, the remaining budgets, and whether this host may run the loop at all.
 
 use super::event::{MemoryRecalled, Stage};
 use super::{Action, Phase, Round, Step, UnexpectedEvent};
@@ -20,7 +20,7 @@ pub(super) fn on_recalled(mut round: Round, recalled: MemoryRecalled) -> Result<
         return Ok(round.end(RoundOutcome::NothingToDo, Stage::Recall, "item-settled", end));
     }
     let day = round.facts.started.spec.budget.day.usd;
-    // Records of rounds from before accounts were kept.
+    // Only records from before budget accounts existed use this.
     let day = day.filter(|_| recalled.accounts.is_empty());
     if let Some(ceiling) = day.filter(|ceiling| recalled.day_micros >= ceiling.micros()) {
         let text = format!("this loop has spent its day's {ceiling}");
@@ -41,8 +41,8 @@ pub(super) fn on_recalled(mut round: Round, recalled: MemoryRecalled) -> Result<
     Ok(after_recall(round))
 }
 
-/// Leaves out the items that something other than a person brought and that were worked on before or given up. Why there
-/// is nothing to do, when none is left: the round takes no item then, so its end says nothing of one.
+/// Removes the items that no person named and that are done or given up. If none is left, returns why there is nothing
+/// to do; the round then takes no item, so its end names none.
 fn leave_settled(round: &mut Round, settled: &[String]) -> Option<String> {
     let facts = &mut round.facts;
     let (before, named) = (facts.items.len(), facts.item());
@@ -56,7 +56,7 @@ fn leave_settled(round: &mut Round, settled: &[String]) -> Option<String> {
     })
 }
 
-/// What is left of a day or a month is kept for looking: the round runs as if its loop were at L1.
+/// Saves the rest of a day's or month's budget for reports: the round runs as if its loop were at L1.
 fn spare(round: &mut Round, low: &BudgetAccount) {
     let declared = round.facts.started.spec.level;
     if declared == LoopLevel::L1Report {
@@ -66,7 +66,7 @@ fn spare(round: &mut Round, low: &BudgetAccount) {
     round.facts.started.spec.level = LoopLevel::L1Report;
     let started = &round.facts.started;
     let text = format!(
-        "REPORT ONLY: four fifths of a budget have gone, so this round runs at L1 instead of {}: {}; {}",
+        "REPORT ONLY: four fifths of a budget are spent, so this round runs at L1 instead of {}: {}; {}",
         declared.short(),
         low.describe(),
         low.scope.remedy(&started.spec.name, &started.round),
@@ -74,7 +74,7 @@ fn spare(round: &mut Round, low: &BudgetAccount) {
     round.facts.add_reason(Stage::Recall, "soft-limit", text);
 }
 
-/// A probe filters every occurrence but one for an item that a person named.
+/// A probe filters every occurrence except one for an item that a person named.
 fn after_recall(round: Round) -> Step {
     let asks = round.facts.started.spec.on.probe.is_some() && round.facts.started.item.is_none();
     if asks { round.to(Phase::Probing, vec![Action::Probe]) } else { round.to(Phase::Isolating, vec![Action::Isolate]) }

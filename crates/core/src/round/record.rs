@@ -1,4 +1,4 @@
-//! Record: the story is written. A waiting round stays open; any other is over.
+//! Record: the report is written. A waiting round stays open; any other is over.
 
 use super::event::RoundRecorded;
 use super::{Phase, Round, Step, UnexpectedEvent};

@@ -1,4 +1,4 @@
-//! Recover: something broke, somebody stopped the round, or a new engine found it unfinished.
+//! Recover: a stage failed, the round was stopped, or a new engine found it unfinished.
 
 use super::approve;
 use super::event::{CeilingReached, RoundStopped, Stage, StageFailed, StoppedBy};
@@ -7,7 +7,8 @@ use super::provider_waits::{self, ResumePoint};
 use super::{Action, Phase, Round, Step, UnexpectedEvent};
 use crate::outcome::RoundOutcome;
 
-/// We or the world broke. Before anything left, the round fails; while sending, the open items are in doubt, not lost.
+/// Loopwright or its environment failed. Before anything was sent, the round fails; while sending, the open items are
+/// in doubt, not lost.
 pub(super) fn on_stage_failed(round: Round, broke: StageFailed) -> Result<Step, UnexpectedEvent> {
     match round.phase {
         Phase::Waiting(_) | Phase::Doubting(_) | Phase::Suspended(..) | Phase::Ended(_) => {
@@ -28,7 +29,7 @@ pub(super) fn on_stage_failed(round: Round, broke: StageFailed) -> Result<Step, 
     }
 }
 
-/// A ceiling was met before an agent could start; nothing was spent for it, and what is there is kept.
+/// A ceiling was reached before an agent could start; nothing was spent on it, and existing work is kept.
 pub(super) fn on_ceiling_reached(round: Round, ceiling: CeilingReached) -> Result<Step, UnexpectedEvent> {
     match round.phase.clone() {
         Phase::Making(AgentRun::Due) => {
@@ -59,7 +60,8 @@ pub(super) fn on_ceiling_reached(round: Round, ceiling: CeilingReached) -> Resul
     }
 }
 
-/// A stop ends whatever has not been approved; what is being sent is finished, because half of it may be visible.
+/// A stop ends everything that is not approved yet. Deliveries that have begun are finished, because some may be
+/// visible.
 pub(super) fn on_stopped(round: Round, stopped: RoundStopped) -> Result<Step, UnexpectedEvent> {
     let outcome = match stopped.by {
         StoppedBy::Signal => RoundOutcome::Interrupted,
@@ -90,9 +92,9 @@ pub(super) fn on_stopped(round: Round, stopped: RoundStopped) -> Result<Step, Un
     }
 }
 
-/// A new engine takes over. What is free and repeatable is done again; a maker that was started never is.
+/// A new engine takes over. Free and repeatable steps are repeated; a maker that was started never is.
 pub(super) fn on_recovered(mut round: Round) -> Result<Step, UnexpectedEvent> {
-    // Whoever takes a round over came for something else and does not wait for providers on its behalf.
+    // An engine that takes over a round has other work and does not wait for providers on the round's behalf.
     round.facts.provider_waits.wait_max_ms = round.facts.provider_waits.waited_ms;
     let actions = match round.phase.clone() {
         Phase::Recalling => vec![Action::Recall],
@@ -100,7 +102,7 @@ pub(super) fn on_recovered(mut round: Round) -> Result<Step, UnexpectedEvent> {
         Phase::Isolating | Phase::Baselining | Phase::Making(AgentRun::Due) if round.facts.attempts.is_empty() => {
             return Ok(round.to(Phase::Isolating, vec![Action::Isolate]));
         }
-        // Nobody was at work, and what was done is kept; whether to go on is a person's to say.
+        // No agent was running, and the work is kept; a person decides whether to continue.
         Phase::Making(AgentRun::Again) => return Ok(provider_waits::suspend_left_round(round, ResumePoint::MakeAgain)),
         Phase::Held(due, _) => return Ok(provider_waits::suspend_left_round(round, due)),
         Phase::Isolating | Phase::Baselining | Phase::Making(_) => {

@@ -1,4 +1,4 @@
-//! Roles: the start and the end of any role's agent. What its results mean is decided by the stage of the role.
+//! Roles: the start and the end of any role's agent. The stage of the role decides what its results mean.
 
 use super::event::{RoleEnded, RoleResult, RoleStarted};
 use super::{Round, Step, UnexpectedEvent, check, make};

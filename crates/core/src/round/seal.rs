@@ -1,4 +1,4 @@
-//! Seal: the candidate is frozen. What is found in it here ends the round or lets it go on to the gates.
+//! Seal: the candidate is frozen. The findings here end the round or let it proceed to the gates.
 
 use super::attempts;
 use super::event::{AgentEnd, CandidateSealed, SealFindings, Stage};
@@ -44,7 +44,7 @@ fn judge_seal(mut round: Round) -> Step {
     round.to(Phase::Gating, vec![Action::Gate])
 }
 
-/// What no further attempt may mend, in the order in which it is looked at.
+/// The findings that no further attempt may fix, in the order of the checks.
 fn fatal(round: &Round, findings: &SealFindings) -> Option<(RoundOutcome, &'static str, String)> {
     let attempt = round.facts.attempt()?;
     let spec = &round.facts.started.spec;
@@ -79,13 +79,15 @@ fn fatal(round: &Round, findings: &SealFindings) -> Option<(RoundOutcome, &'stat
     })
 }
 
-/// Nothing changed and nothing staged: empty when the maker ended well, failed when it did not.
+/// Nothing changed and nothing was staged: empty if the maker ended well, failed otherwise.
 fn nothing_left(end: Option<&AgentEnd>) -> (RoundOutcome, &'static str, String) {
     match end {
         Some(AgentEnd::Exited { code: 0 }) | None => {
-            (RoundOutcome::Empty, "empty", "the maker ended well and left nothing".to_owned())
+            (RoundOutcome::Empty, "empty", "the maker ended well and produced nothing".to_owned())
         }
-        Some(end) => (RoundOutcome::Failed, "maker-failed", format!("the maker {} and left nothing", describe(end))),
+        Some(end) => {
+            (RoundOutcome::Failed, "maker-failed", format!("the maker {} and produced nothing", describe(end)))
+        }
     }
 }
 
@@ -101,6 +103,6 @@ fn describe(end: &AgentEnd) -> String {
         AgentEnd::Exited { code } => format!("exited with {code}"),
         AgentEnd::Signaled { signal } => format!("died by signal {signal}"),
         AgentEnd::Limit { text, .. } | AgentEnd::Unusable { text } => text.clone(),
-        AgentEnd::Provider { trouble, .. } => format!("was kept from its work: {}", trouble.text),
+        AgentEnd::Provider { trouble, .. } => format!("was blocked by its provider: {}", trouble.text),
     }
 }

@@ -1,4 +1,4 @@
-//! Send: deliveries come to their ends one by one. What cannot be known is never called sent.
+//! Send: deliveries end one by one. A delivery with an unknown result never counts as sent.
 
 use super::approve::outward_items;
 use super::event::{DeliveryEnded, DeliveryResult, Stage};
@@ -38,7 +38,7 @@ fn doubt((position, result): &(u32, DeliveryResult)) -> Option<String> {
     }
 }
 
-/// A person looked at the receiver: what was in doubt is there, or it is not. It is never sent again.
+/// A person checked the receiver: a delivery in doubt is there, or it is not. It is never sent again.
 pub(super) fn on_delivery_inspected(mut round: Round, actor: &Actor, found: &DeliveryResult) -> Step {
     for (_, result) in &mut round.facts.deliveries {
         if matches!(result, DeliveryResult::InDoubt { .. }) {
@@ -50,7 +50,7 @@ pub(super) fn on_delivery_inspected(mut round: Round, actor: &Actor, found: &Del
     all_ended(round)
 }
 
-/// The worst delivery decides.
+/// The worst delivery decides the outcome.
 fn all_ended(mut round: Round) -> Step {
     let mut outcome = RoundOutcome::Shipped;
     for (position, result) in round.facts.deliveries.clone() {

@@ -1,9 +1,9 @@
-//! How a value can be written down: encodings of a known value, and the decoding of runs that could hide one.
+//! Spellings of a value: encodings of a known value, and the decoding of runs that could hide one.
 
-/// Longest run that is decoded.
+/// The longest run that is decoded.
 const RUN_BYTES_MAX: usize = 1 << 20;
 
-/// Shortest run that could hide a credential.
+/// The shortest run that could hide a credential.
 const RUN_BYTES_MIN: usize = 24;
 
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -13,7 +13,7 @@ pub(super) fn hex(value: &[u8]) -> String {
     value.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The codes of the bytes, one after the other, as lists of numbers read without their commas.
+/// The codes of the bytes in sequence, as a list of numbers without its commas.
 pub(super) fn decimal(value: &[u8]) -> String {
     value.iter().map(u8::to_string).collect()
 }
@@ -28,7 +28,7 @@ pub(super) fn rot13(value: &[u8]) -> Vec<u8> {
     turned.collect()
 }
 
-/// The characters that only the value decides when `shift` unknown bytes stand before it and others after it.
+/// The characters that depend only on the value if `shift` unknown bytes precede it and others follow it.
 fn inner(value: &[u8], shift: usize, bits: usize, letter: impl Fn(usize) -> u8) -> String {
     let at_bit = |bit: usize| {
         let byte = (bit / 8).checked_sub(shift).and_then(|at| value.get(at)).copied().unwrap_or_default();
@@ -40,7 +40,7 @@ fn inner(value: &[u8], shift: usize, bits: usize, letter: impl Fn(usize) -> u8) 
     letters.map(char::from).collect()
 }
 
-/// Base64 of a text depends on where the value starts in it.
+/// The base64 characters of a value depend on its offset in the text.
 pub(super) fn base64_inner(value: &[u8], shift: usize) -> String {
     inner(value, shift, 6, |six| BASE64[six])
 }
@@ -49,7 +49,7 @@ pub(super) fn base32_inner(value: &[u8], shift: usize) -> String {
     inner(value, shift, 5, |five| BASE32[five])
 }
 
-/// Where runs of base64 letters stand that are long enough to hide something; a run may go on over line ends.
+/// Runs of base64 letters that are long enough to hide a credential; a run may continue over line ends.
 pub(super) fn base64_runs(text: &str) -> impl Iterator<Item = (std::ops::Range<usize>, Vec<u8>)> + '_ {
     runs(text, |byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_'), decode_base64)
 }

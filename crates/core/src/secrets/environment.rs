@@ -1,6 +1,6 @@
-//! Which variables of an environment are credentials: by their name, and by a value that could be one.
+//! Decides which environment variables are credentials: by their name, and by a value that could be one.
 
-/// Parts of a name, between underscores, that say so.
+/// Parts of a name, between underscores, that mark a credential.
 const PARTS: [&str; 23] = [
     "TOKEN",
     "TOKENS",
@@ -27,15 +27,15 @@ const PARTS: [&str; 23] = [
     "SIGNATURE",
 ];
 
-/// Words that say so wherever they stand in a name.
+/// Words that mark a credential anywhere in a name.
 const WORDS: [&str; 5] = ["TOKEN", "SECRET", "PASSWORD", "APIKEY", "CREDENTIAL"];
 
 const VALUE_BYTES_MIN: usize = 8;
 
-/// A word of ordinary letters shorter than this says what something is and opens nothing.
+/// A word of ordinary letters shorter than this is a description, not a credential.
 const WORD_BYTES_MAX: usize = 16;
 
-/// The secret in a variable: its value, or the password in the address it holds; `None` for a variable that holds none.
+/// The secret in a variable: its value, or the password in the address it contains; `None` for other variables.
 #[must_use]
 pub fn credential<'a>(name: &str, value: &'a str) -> Option<&'a str> {
     let value = value.trim();
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn credentials_are_told_from_settings() {
+    fn credentials_are_distinguished_from_settings() {
         for (name, value, expected) in [
             ("GITHUB_TOKEN", "ghp-not-real-1", Some("ghp-not-real-1")),
             ("gitlab_token", "hunter22", Some("hunter22")),

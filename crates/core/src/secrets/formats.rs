@@ -1,10 +1,10 @@
-//! The public formats of credentials: one row a format, as their issuers document them and as the maintained scanners list
-//! them. What a match means is `rules`' business.
+//! The public formats of credentials: one row per format, as their issuers document them and as the maintained scanners
+//! list them. `rules` interprets the matches.
 
-/// How sure a pattern is by itself.
+/// The reliability of a pattern by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PatternTrust {
-    /// Its prefix or shape is enough.
+    /// Its prefix or shape is sufficient.
     Distinct,
     /// The value must also look random.
     Random,
@@ -13,9 +13,9 @@ use PatternTrust::{Distinct, Random};
 
 /// One format.
 pub(super) struct SecretFormat {
-    /// The name that findings carry.
+    /// The rule name in findings.
     pub(super) name: &'static str,
-    /// Words of which one stands in every text that matches, in any case, separated by spaces: the cheap first look.
+    /// Words, separated by spaces. Every text that matches contains one of them, in any case: the cheap first check.
     pub(super) words: &'static str,
     /// The first group, or the whole match, is the value.
     pub(super) pattern: &'static str,
@@ -26,7 +26,7 @@ const fn row(name: &'static str, words: &'static str, pattern: &'static str, tru
     SecretFormat { name, words, pattern, trust }
 }
 
-/// Every format; `\b` means a boundary of ASCII words.
+/// All formats; `\b` means a boundary of ASCII words.
 pub(super) const ROWS: &[SecretFormat] = &[
     // Clouds and hosting.
     row("aws-access-key", "akia asia abia acca a3t", r"\b(?:A3T[A-Z0-9]|AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}\b", Distinct),
@@ -124,7 +124,7 @@ pub(super) const ROWS: &[SecretFormat] = &[
     row("langsmith-key", "lsv2_", r"\blsv2_(?:pt|sk)_[a-f0-9]{32}_[a-f0-9]{10}\b", Distinct),
     row("pinecone-key", "pcsk_", r"\bpcsk_[A-Za-z0-9_]{40,}", Distinct),
     row("nvidia-key", "nvapi-", r"\bnvapi-[A-Za-z0-9_-]{60,}", Distinct),
-    // Talking to people.
+    // Messaging.
     row("slack-token", "xox", r"\bxox[abeoprs](?:\.xox[bp])?-[A-Za-z0-9-]{10,250}", Random),
     row("slack-app-token", "xapp-", r"\bxapp-\d-[A-Z0-9]+-\d+-[a-z0-9]{16,}", Distinct),
     row(
@@ -154,7 +154,7 @@ pub(super) const ROWS: &[SecretFormat] = &[
     row("figma-token", "figd_", r"\bfigd_[A-Za-z0-9_-]{40,}", Distinct),
     row("frameio-token", "fio-u-", r"\bfio-u-[A-Za-z0-9_=-]{64}", Distinct),
     row("readme-key", "rdme_", r"\brdme_[a-z0-9]{70}\b", Distinct),
-    // Money.
+    // Payment.
     row("stripe-key", "sk_ rk_", r"\b[sr]k_(?:live|test|prod)_[A-Za-z0-9]{16,255}\b", Distinct),
     row("stripe-webhook-secret", "whsec_", r"\bwhsec_[A-Za-z0-9+/=]{24,}", Distinct),
     row("square-token", "sq0 eaaa", r"\b(?:sq0(?:atp|csp|idp)-[0-9A-Za-z_-]{22,}|EAAA[A-Za-z0-9_-]{60})", Distinct),
@@ -171,7 +171,7 @@ pub(super) const ROWS: &[SecretFormat] = &[
     row("duffel-token", "duffel_", r"\bduffel_(?:test|live)_[A-Za-z0-9_=-]{43}", Distinct),
     row("easypost-token", "ezak eztk", r"\bEZ[AT]K[A-Za-z0-9]{54}\b", Distinct),
     row("shippo-token", "shippo_", r"\bshippo_(?:live|test)_[a-fA-F0-9]{40}\b", Distinct),
-    // Watching and data.
+    // Monitoring and data.
     row(
         "grafana-token",
         "glsa_ glc_ eyjrijoi",
@@ -187,7 +187,7 @@ pub(super) const ROWS: &[SecretFormat] = &[
     row("postman-key", "pmak-", r"\bPMAK-[0-9a-f]{24}-[0-9a-f]{34}\b", Distinct),
     row("maxmind-key", "_mmk", r"\b[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk\b", Distinct),
     row("launchdarkly-key", "api- sdk- mob-", r"\b(?:api|sdk)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", Random),
-    // Keys by themselves.
+    // Plain keys.
     row("private-key", "private", r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----", Distinct),
     row("putty-key", "putty-user-key-file", r"PuTTY-User-Key-File-\d: \S+", Distinct),
     row("age-secret-key", "age-secret-key-1", r"\bAGE-SECRET-KEY-1[0-9A-Z]{58}\b", Distinct),

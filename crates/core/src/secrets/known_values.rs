@@ -1,5 +1,6 @@
-//! Values the caller knows, searched for in every spelling that is cheap to look for: one pass over each reading of a text,
-//! whatever the number of values. Values cut into pieces are found by how much of them a candidate holds altogether.
+//! Values that the caller knows, searched for in every spelling that is cheap to search for: one pass over each reading
+//! of a text, independent of the number of values. A value that is cut into pieces is found if the candidate contains
+//! most of it.
 
 use super::codec;
 use super::prefilter::SecretPrefilter;
@@ -9,42 +10,43 @@ use aho_corasick::{AhoCorasick, AhoCorasickBuilder, MatchKind};
 use std::collections::HashSet;
 use std::ops::Range;
 
-/// A shorter value would be found by chance.
+/// A shorter value would match by chance.
 const VALUE_BYTES_MIN: usize = 8;
-/// The longest value that is looked for whole; its lines are looked for anyway.
+/// The longest value that is searched for as a whole; its lines are searched for anyway.
 const VALUE_BYTES_MAX: usize = 16 << 10;
-/// Most values of one caller.
+/// The largest number of values of one caller.
 const VALUES_MAX: usize = 1000;
 
-/// The letters and digits of a value stand for it when there are at least so many: fewer, and ordinary names would match.
+/// The smallest number of letters and digits that represent a value; with fewer, ordinary names would match.
 const LETTERS_MIN_RANDOM: usize = 8;
 const LETTERS_MIN_WORDS: usize = 20;
-/// Encodings shorter than this say nothing.
+/// Shorter encodings match by chance.
 const CODE_MIN: usize = 10;
 
-/// Bytes of one piece, and of the values that are looked for in pieces.
+/// The size of one piece, and the smallest size of a value that is searched for in pieces.
 const PIECE_RANDOM: usize = 6;
 const PIECE_WORDS: usize = 10;
 const PIECES_FROM: usize = 16;
 const PIECES_FROM_WORDS: usize = 20;
-/// How much of a value is all of it: the ends of pieces that are too short to be told from chance are missing.
+/// The percentage of a value that counts as the whole value: the ends of pieces that are too short for a match are
+/// missing.
 const ENOUGH_PERCENT: usize = 80;
-/// A stretch of a random value that gives it away by itself.
+/// The length of a range of a random value that reveals it by itself.
 const STRETCH_MIN: usize = 10;
 
-/// How many letters at a text's end tell whether a spelling may have begun there.
+/// The number of letters at the end of a text that show whether a spelling may have started there.
 const BEGIN: usize = 4;
 
-/// The values and what finds them.
+/// The values and the automata that find them.
 pub(super) struct KnownValues {
-    /// Spellings that stand in a text as they are, or with its escapes undone.
+    /// Spellings that appear in a text as they are, or after its escapes are decoded.
     plain: AhoCorasick,
-    /// Spellings of letters and digits only, by case.
+    /// Spellings of letters and digits only; case matters.
     letters: AhoCorasick,
-    /// Hexadecimal and the like, where case says nothing.
+    /// Hexadecimal and similar codes, where case does not matter.
     codes: AhoCorasick,
     pieces: AhoCorasick,
-    /// Which value a piece is of, and where in it.
+    /// The value of each piece, and its offset in the value.
     piece_of: Vec<(usize, usize)>,
     values: Vec<Value>,
     begins: HashSet<[u8; BEGIN]>,
@@ -59,7 +61,7 @@ struct Value {
 }
 
 impl Value {
-    /// How long a stretch of it gives it away by itself; of words, none does.
+    /// The length of a range that reveals the value by itself; `None` for a value of words.
     fn half(&self) -> Option<usize> {
         self.is_random.then_some(STRETCH_MIN.max(self.length.div_ceil(2)))
     }
@@ -94,19 +96,19 @@ impl Spellings {
     fn begins(&self) -> HashSet<[u8; BEGIN]> {
         let all = self.letters.iter().chain(&self.codes).cloned().chain(self.plain.iter().map(|text| letters_of(text)));
         let grams = |text: Vec<u8>| text.windows(BEGIN).filter_map(|gram| gram.try_into().ok()).collect::<Vec<_>>();
-        // Codes are compared without regard to case, so their grams are kept in both.
+        // Codes are compared ignoring case, so their grams are stored in both cases.
         let both = |gram: [u8; BEGIN]| [gram, gram.map(|byte| byte.to_ascii_uppercase())];
         all.flat_map(grams).flat_map(both).collect()
     }
 
     fn reach(&self) -> usize {
-        // Escapes take up to ten bytes a letter, lists of numbers about five.
+        // Escapes use up to ten bytes per letter, lists of numbers about five.
         self.plain.iter().map(|text| text.len() * 10).max().unwrap_or_default().min(VALUE_BYTES_MAX)
     }
 }
 
 impl KnownValues {
-    /// `None` when no value is long enough to be told from chance.
+    /// `None` if no value is long enough for a reliable match.
     pub(super) fn new<S: AsRef<str>>(given: impl IntoIterator<Item = S>) -> Option<Self> {
         let values = worth_knowing(given);
         let (mut spellings, mut sieve) = (Spellings::default(), SecretPrefilter::new());
@@ -140,17 +142,17 @@ impl KnownValues {
         self.values.len()
     }
 
-    /// The first look for these values.
+    /// The prefilter for these values.
     pub(super) fn sieve(&self) -> &SecretPrefilter {
         &self.sieve
     }
 
-    /// How far a spelling can go on beyond a text's end.
+    /// The largest length by which a spelling can continue after the end of a text.
     pub(super) fn overlap_max(&self) -> usize {
         self.reach
     }
 
-    /// Whether a spelling may have begun at the end of a text, to go on in the next.
+    /// Whether a spelling may start at the end of a text and continue in the next.
     pub(super) fn may_continue(&self, tail: &[u8]) -> bool {
         let mut last = tail.iter().rev().filter(|byte| byte.is_ascii_alphanumeric());
         let mut gram = [0; BEGIN];
@@ -163,7 +165,7 @@ impl KnownValues {
         filled && self.begins.contains(&gram)
     }
 
-    /// Where values stand in a text, in any spelling; pieces are added to what the candidate holds of them.
+    /// The ranges of values in a text, in any spelling; pieces are added to the coverage of the candidate.
     pub(super) fn find(&self, text: &[u8], held: &mut ValueCoverage) -> Vec<Range<usize>> {
         let raw = TextReading::plain(text);
         let mut spans = Vec::new();
@@ -173,7 +175,7 @@ impl KnownValues {
             self.plainly(view, held, &mut spans);
             self.by_letters(view, &mut spans);
         }
-        // Undone escapes may have broken what stood there plainly, so the text itself is read too.
+        // Decoding escapes may break a value that is plain in the text, so the text itself is read too.
         self.by_letters(&raw, &mut spans);
         spans
     }
@@ -198,7 +200,7 @@ impl KnownValues {
         }
     }
 
-    /// Whether all the pieces together are nearly all of some value.
+    /// Whether the pieces together cover nearly all of some value.
     pub(super) fn is_complete(&self, held: &ValueCoverage) -> bool {
         let whole = |(index, covered): (&usize, &Vec<bool>)| {
             let count = covered.iter().filter(|is_covered| **is_covered).count();
@@ -208,16 +210,17 @@ impl KnownValues {
     }
 }
 
-/// What a candidate holds of the values, in pieces.
+/// The parts of the values that a candidate contains, in pieces.
 #[derive(Default)]
 pub(super) struct ValueCoverage {
     covered: std::collections::HashMap<usize, Vec<bool>>,
-    /// Stretches that are growing: value, where the next piece must be in it, and the stretch in the reading.
+    /// Ranges that can grow: the value, the offset of the next piece in it, and the range in the reading.
     growing: Vec<(usize, usize, Range<usize>)>,
 }
 
 impl ValueCoverage {
-    /// Notes a piece; the stretch it makes with those right before it, once that gives the value away.
+    /// Records a piece. Returns the range that it forms with the pieces right before it, once the range reveals the
+    /// value.
     fn add(&mut self, value: usize, at: usize, range: Range<usize>, about: &Value) -> Option<Range<usize>> {
         let covered = self.covered.entry(value).or_insert_with(|| vec![false; about.length]);
         covered[at..at + about.piece].fill(true);
@@ -233,7 +236,7 @@ impl ValueCoverage {
                 stretch.clone()
             }
             None => {
-                // Only what ends at the last byte can grow.
+                // Only a range that ends at the last byte can grow.
                 self.growing.retain(|(_, _, stretch)| stretch.end + 1 >= range.end && stretch.end <= range.end);
                 self.growing.push((value, at + 1, range.clone()));
                 range
@@ -261,7 +264,7 @@ fn letters_of(text: &[u8]) -> Vec<u8> {
     text.iter().copied().filter(u8::is_ascii_alphanumeric).collect()
 }
 
-/// The values themselves, and the lines and members of those that are files.
+/// The values themselves, and the lines and members of values that are files.
 fn worth_knowing<S: AsRef<str>>(given: impl IntoIterator<Item = S>) -> Vec<String> {
     let mut values: Vec<String> = Vec::new();
     for text in given {

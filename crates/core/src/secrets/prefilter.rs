@@ -1,9 +1,10 @@
-//! The cheap first look at what is written down: one pass over the formats and one over the letters tell that a text
-//! certainly holds nothing, and only what may hold something is read with care.
+//! The cheap prefilter for stored text: one pass over the formats and one over the letters prove that a text contains
+//! no secret. Only texts without that proof get the full search.
 //!
-//! Whatever the care would find of a known value (as it is, reversed, in base64, hexadecimal, escapes, one within the other,
-//! cut by anything that is no letter) or of a public format is stopped here. Formats that only show when literals are joined
-//! or runs are decoded are looked for by the gate, not on the way to a log.
+//! The prefilter never misses a known value that the full search would find (as it is, reversed, in base64,
+//! hexadecimal, escapes, one inside the other, cut by characters that are not letters), nor a public format in plain
+//! text. Formats that only appear after literals are joined or runs are decoded are found by the gate, not on the way
+//! to a log.
 
 use super::codec;
 use super::rules;
@@ -11,18 +12,18 @@ use super::text_reading::{HexPrefix, TextReading};
 use aho_corasick::AhoCorasick;
 use std::collections::HashMap;
 
-/// Letters of a needle: the least that is looked up, and the most that is compared.
+/// Letters of a needle: the smallest number that is looked up, and the largest number that is compared.
 const NEEDLE_MIN: usize = 6;
 const NEEDLE_MAX: usize = 8;
 const KEY: u64 = (1 << (8 * NEEDLE_MIN)) - 1;
 
-/// A shorter text holds no value, whole or cut.
+/// A shorter text contains no value, whole or cut.
 const TEXT_MIN: usize = NEEDLE_MIN;
 
-/// Bits of the table that most texts never get past.
+/// Bits of the table that rules out most texts.
 const MARK_BITS: u32 = 17;
 
-/// What each byte is: a letter or digit in its small form, the beginning of an escape, or nothing.
+/// The kind of each byte: a letter or digit in lower case, the start of an escape, or neither.
 const KINDS: [u8; 256] = kinds();
 const ESCAPE: u8 = 1;
 const LETTER_FROM: u8 = b'0';
@@ -41,17 +42,17 @@ const fn kinds() -> [u8; 256] {
     kinds
 }
 
-/// Finds the least that every spelling of some values has in it.
+/// Finds needles, short parts of the values: every spelling of a value contains at least one.
 pub(super) struct SecretPrefilter {
     marks: Vec<u64>,
-    /// Needles by their last letters: the letters, and which of the last bytes read they are compared with.
+    /// Needles by their last letters: the letters, and the mask of the last read bytes that they are compared with.
     needles: HashMap<u64, Vec<(u64, u64)>>,
-    /// What has too few letters to be found by them.
+    /// Spellings with too few letters for a needle.
     odd: Vec<Vec<u8>>,
     odd_search: Option<AhoCorasick>,
 }
 
-/// What one pass over the letters saw.
+/// The result of one pass over the letters.
 #[derive(Default)]
 struct Seen {
     is_found: bool,
@@ -64,7 +65,7 @@ impl SecretPrefilter {
         Self { marks, needles: HashMap::new(), odd: Vec::new(), odd_search: None }
     }
 
-    /// A value with all its spellings; of one that looks random any half gives it away.
+    /// Adds a value with all its spellings; for a value that looks random, any range of length `half` is found.
     pub(super) fn add(&mut self, value: &[u8], half: Option<usize>) {
         let reversed: Vec<u8> = value.iter().rev().copied().collect();
         for plain in [value.to_vec(), reversed, codec::rot13(value)] {
@@ -81,13 +82,13 @@ impl SecretPrefilter {
         });
         let base32 = (0..5).map(|shift| codec::base32_inner(value, shift));
         once.iter().cloned().chain(twice).chain(base32).for_each(|code| self.middle(code.as_bytes()));
-        // Stretches as long as `half` hold one of these whole, wherever they begin.
+        // A range as long as `half` contains one of these whole, at any start.
         let Some(half) = half.filter(|half| *half <= value.len()) else { return };
         let width = (half / 2).max(NEEDLE_MIN);
         value.windows(width).step_by(half - width + 1).for_each(|part| self.middle(part));
     }
 
-    /// To be called when all values are in.
+    /// Must be called after all values are added.
     pub(super) fn finish(mut self) -> Self {
         let odd = (!self.odd.is_empty()).then(|| AhoCorasick::new(&self.odd));
         self.odd_search =
@@ -95,7 +96,7 @@ impl SecretPrefilter {
         self
     }
 
-    /// The letters in the middle of a spelling: its head is often that of every value of its kind.
+    /// The letters in the middle of a spelling: its start is often the same for all values of its kind.
     fn middle(&mut self, spelling: &[u8]) {
         let letters: Vec<u8> = spelling.iter().filter_map(|byte| letter(*byte)).collect();
         if letters.len() < NEEDLE_MIN {
@@ -121,7 +122,7 @@ impl SecretPrefilter {
         let (mut last, mut seen) = (0_u64, Seen::default());
         for byte in text {
             let kind = KINDS[usize::from(*byte)];
-            // Without a jump: what is a letter and what is not changes too often to be foreseen.
+            // Without a branch: letters and other bytes alternate too often for branch prediction.
             last = if kind >= LETTER_FROM { last << 8 | u64::from(kind) } else { last };
             seen.has_hex |= last & 0xffff == u64::from(u16::from_be_bytes(*b"0x"));
             let mark = mark(last);
@@ -144,7 +145,7 @@ impl SecretPrefilter {
     }
 }
 
-/// Whether a text certainly holds none of the values and no public format, as it is and with its escapes undone.
+/// Whether a text certainly contains none of the values and no public format, as it is and with its escapes decoded.
 pub(super) fn is_certainly_clean(text: &[u8], values: Option<&SecretPrefilter>) -> bool {
     let is_in = |text: &[u8]| rules::may_contain_format(text) || values.is_some_and(|sieve| sieve.is_in(text));
     if text.len() < TEXT_MIN {
@@ -156,8 +157,8 @@ pub(super) fn is_certainly_clean(text: &[u8], values: Option<&SecretPrefilter>) 
     !has_telling_escape(text) || TextReading::unescaped(text).is_none_or(|view| !is_in(&view.bytes))
 }
 
-/// Whether undoing the escapes may bring something to light. Guarded quotes and backslashes, of which documents in documents
-/// are full, hide nothing that the text itself does not show.
+/// Whether decoding the escapes may reveal more. Escaped quotes and backslashes, which are frequent in nested
+/// documents, hide nothing that the text itself does not show.
 fn has_telling_escape(text: &[u8]) -> bool {
     let tells = |pair: &[u8]| match pair {
         [b'%', next] => next.is_ascii_hexdigit(),

@@ -1,4 +1,4 @@
-//! Holds texts against the table of public formats, and says what makes a match a placeholder.
+//! Compares texts with the table of public formats, and decides whether a match is a placeholder.
 
 use super::formats::{PatternTrust, ROWS};
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder};
@@ -6,7 +6,7 @@ use regex::Regex;
 use std::ops::Range;
 use std::sync::{LazyLock, OnceLock};
 
-/// Words that mark a value as made up.
+/// Words that mark a value as an example.
 const PLACEHOLDERS: [&str; 27] = [
     "example",
     "xxxx",
@@ -37,14 +37,15 @@ const PLACEHOLDERS: [&str; 27] = [
     "...",
 ];
 
-/// Compiled when its word is first met: most texts meet few, and all of them take a noticeable part of a start.
+/// Compiled when its word first occurs: most texts contain few, and compiling all of them would slow down the start
+/// noticeably.
 static EACH: [OnceLock<Regex>; ROWS.len()] = [const { OnceLock::new() }; ROWS.len()];
 
 fn regex(at: usize) -> &'static Regex {
     EACH[at].get_or_init(|| Regex::new(&ascii(ROWS[at].pattern)).expect("the patterns are constants"))
 }
 
-/// The first look: the words of all rows, each with its row.
+/// The first check: the words of all rows, each with its row.
 static WORDS: LazyLock<(AhoCorasick, Vec<usize>)> = LazyLock::new(|| {
     let words = ROWS.iter().enumerate().flat_map(|(at, row)| row.words.split(' ').map(move |word| (word, at)));
     let (words, rows): (Vec<_>, Vec<_>) = words.unzip();
@@ -52,17 +53,18 @@ static WORDS: LazyLock<(AhoCorasick, Vec<usize>)> = LazyLock::new(|| {
     (built.expect("the words are constants"), rows)
 });
 
-/// All patterns at once, each a little looser, so that one pass tells that none of them matches.
+/// All patterns in one, each slightly more permissive, so that one pass proves that none of them matches.
 static ANY: LazyLock<regex::bytes::Regex> = LazyLock::new(|| {
     let rows: Vec<String> = ROWS.iter().map(|row| format!("(?:{})", loosened(row.pattern))).collect();
     let built = regex::bytes::RegexBuilder::new(&rows.join("|")).unicode(false).dfa_size_limit(16 << 20).build();
     built.expect("the patterns are constants")
 });
 
-/// Counts beyond this make the matcher of all patterns large and say little more.
+/// Larger counts make the combined matcher large and hardly more exact.
 const COUNT_MAX: u32 = 12;
 
-/// The pattern with every count only a least one, and not more than [`COUNT_MAX`]: it matches whatever the pattern matches.
+/// The pattern with every count replaced by a minimum of at most [`COUNT_MAX`]: it matches everything that the pattern
+/// matches.
 fn loosened(pattern: &str) -> String {
     let mut parts = pattern.split('{');
     let mut loose = parts.next().unwrap_or_default().to_owned();
@@ -74,7 +76,7 @@ fn loosened(pattern: &str) -> String {
     loose
 }
 
-/// Whether some format may be in a text; `false` is certain.
+/// Whether a text may contain a format; `false` is certain.
 pub(super) fn may_contain_format(text: &[u8]) -> bool {
     ANY.is_match(text)
 }
@@ -86,19 +88,19 @@ pub(super) struct FormatMatch {
     pub(super) trust: PatternTrust,
 }
 
-/// Tokens are ASCII, and boundaries of Unicode words would take the fast matcher away from every text with an accent.
+/// Tokens are ASCII, and Unicode word boundaries would disable the fast matcher for every text with an accent.
 fn ascii(pattern: &str) -> String {
     pattern.replace(r"\b", r"(?-u:\b)")
 }
 
-/// Every real value in a text, with the rule it breaks.
+/// All real values in a text, with their rules.
 pub(super) fn find_formats(text: &str) -> Vec<FormatMatch> {
     let rows = possible(text);
     let rows = rows.iter().enumerate().filter(|(_, is_possible)| **is_possible).map(|(at, _)| at);
     rows.flat_map(|at| values(text, at)).collect()
 }
 
-/// The rows of which a word is in the text.
+/// The rows with a word in the text.
 fn possible(text: &str) -> Vec<bool> {
     let (words, rows) = &*WORDS;
     let mut possible = vec![false; ROWS.len()];
@@ -115,7 +117,7 @@ fn values(text: &str, at: usize) -> impl Iterator<Item = FormatMatch> + '_ {
     real.map(|value| FormatMatch { rule: row.name, span: whole(text, row.name, value.range()), trust: row.trust })
 }
 
-/// A private key goes down to its last line.
+/// A private key extends to its last line.
 fn whole(text: &str, rule: &str, value: Range<usize>) -> Range<usize> {
     let tail = if rule == "private-key" { text[value.end..].find("-----END") } else { Some(0) };
     value.start..tail.map_or(text.len(), |tail| value.end + tail)
@@ -126,7 +128,7 @@ fn is_real(value: &str, trust: PatternTrust) -> bool {
     if PLACEHOLDERS.iter().any(|word| lower.contains(word)) {
         return false;
     }
-    // A private key's header has no value in it; everything else that repeats one character is made up.
+    // A private key's header contains no value; any other value that repeats one character is an example.
     let tail: Vec<char> = lower.chars().rev().take(12).collect();
     let is_same = tail.iter().all(|c| *c == tail[0]);
     match trust {
@@ -135,7 +137,7 @@ fn is_real(value: &str, trust: PatternTrust) -> bool {
     }
 }
 
-/// A value people do not type: letters with digits, and enough of them that differ.
+/// A value that people do not type: letters with digits, and enough different ones.
 pub(super) fn is_random(value: &str) -> bool {
     let has_letter = value.chars().any(|c| c.is_ascii_alphabetic());
     let has_digit = value.chars().any(|c| c.is_ascii_digit());
@@ -143,7 +145,7 @@ pub(super) fn is_random(value: &str) -> bool {
     has_letter && has_digit && !is_url && entropy(value) >= threshold(value.len())
 }
 
-/// Short values cannot reach many bits a character, however random they are.
+/// Short values cannot have many bits per character, even if they are random.
 fn threshold(length: usize) -> f64 {
     if length < 12 {
         2.4
@@ -154,7 +156,7 @@ fn threshold(length: usize) -> f64 {
     }
 }
 
-/// Shannon's bits a byte.
+/// Shannon entropy in bits per byte.
 fn entropy(value: &str) -> f64 {
     let mut counts = [0_u32; 256];
     value.bytes().for_each(|byte| counts[usize::from(byte)] += 1);

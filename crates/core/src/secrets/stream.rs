@@ -1,13 +1,14 @@
-//! Cleaning what arrives in pieces: a value that a border cuts is found all the same, because the end of a piece is held
-//! back while a value may go on in the next.
+//! Redacts text that arrives in pieces. A value that a border cuts is found anyway, because the stream keeps the end of
+//! a piece while a value may continue in the next.
 
 use super::SecretScanner;
 use std::borrow::Cow;
 
-/// Held back of a piece that was cut in the middle of a line: longer than every public format that is not a file.
+/// The number of bytes kept from a piece that was cut in the middle of a line: longer than every public format that is
+/// not a file.
 const CUT_BYTES: usize = 512;
 
-/// However a value may go on, not more than this is held back.
+/// The largest number of bytes that the stream keeps.
 const HELD_BYTES_MAX: usize = 256 << 10;
 
 /// The last line of a private key.
@@ -18,27 +19,27 @@ const END: &[u8] = b"-----END";
 pub enum PieceEnd {
     /// At the end of a line.
     Line,
-    /// Somewhere in a line that was too long for one piece.
+    /// In the middle of a line that was too long for one piece.
     Cut,
 }
 
-/// One stream of text on its way to a file.
+/// One stream of text that is written to a file.
 #[derive(Debug)]
 pub struct RedactingStream<'a> {
     scanner: &'a SecretScanner,
     held: Vec<u8>,
-    /// Up to where the held bytes are known to be of one private key.
+    /// The end of the kept bytes that are known to belong to one private key.
     in_key: Option<usize>,
 }
 
 impl<'a> RedactingStream<'a> {
-    /// A stream at its beginning.
+    /// A stream at its start.
     #[must_use]
     pub fn new(scanner: &'a SecretScanner) -> Self {
         Self { scanner, held: Vec::new(), in_key: None }
     }
 
-    /// Takes a piece, line end and all, and gives what may be written now.
+    /// Adds a piece, including its line end, and returns the bytes that may be written now.
     pub fn push(&mut self, piece: &[u8], border: PieceEnd) -> Vec<u8> {
         self.held.extend_from_slice(piece);
         if self.held.len() <= HELD_BYTES_MAX && self.is_key_going_on() {
@@ -60,8 +61,8 @@ impl<'a> RedactingStream<'a> {
         if keep == 0 { self.finish() } else { self.release(keep) }
     }
 
-    /// Whether the key that the last piece was in goes on: only what is new is looked through, or a key without an end would
-    /// be read again with every line.
+    /// Whether the private key of the last piece continues. Only the new bytes are searched, because otherwise a key
+    /// without an end would be read again with every line.
     fn is_key_going_on(&mut self) -> bool {
         let Some(known) = self.in_key.take() else { return false };
         let new = &self.held[known.saturating_sub(END.len())..];
@@ -70,7 +71,7 @@ impl<'a> RedactingStream<'a> {
         goes_on
     }
 
-    /// Whether a private key has begun and not ended: its lines by themselves look like nothing.
+    /// Whether a private key has started and not ended: its single lines do not look like a secret.
     fn is_in_key(&self) -> bool {
         let last = |mark: &[u8]| self.held.windows(mark.len()).rposition(|part| part == mark);
         let begun = last(b"-----BEGIN").filter(|at| {
@@ -80,7 +81,7 @@ impl<'a> RedactingStream<'a> {
         begun.is_some_and(|begun| last(END).is_none_or(|ended| ended < begun))
     }
 
-    /// What is left at the end.
+    /// The rest at the end of the stream.
     pub fn finish(&mut self) -> Vec<u8> {
         self.in_key = None;
         let held = std::mem::take(&mut self.held);
@@ -90,19 +91,19 @@ impl<'a> RedactingStream<'a> {
         }
     }
 
-    /// Gives all but the last bytes as they are.
+    /// Returns all but the last bytes as they are.
     fn let_go(&mut self, keep: usize) -> Vec<u8> {
         let late = self.held.split_off(self.held.len().saturating_sub(keep));
         std::mem::replace(&mut self.held, late)
     }
 
-    /// Gives all but the last bytes, unless a value reaches over that border: then nothing yet.
+    /// Returns all but the last bytes; empty if a value crosses that border.
     fn release(&mut self, keep: usize) -> Vec<u8> {
         let at = self.held.len().saturating_sub(keep);
         let (early, late) = self.held.split_at(at);
         let whole = self.scanner.clean_bytes(&self.held);
         let parts = [self.scanner.clean_bytes(early), self.scanner.clean_bytes(late)].concat();
-        // Where both parts by themselves hide as much as the whole does, no value lies across the border.
+        // If the parts are redacted in the same way as the whole, no value crosses the border.
         if at == 0 || *whole != *parts {
             return Vec::new();
         }
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_cut_anywhere_is_not_written() {
+    fn value_cut_at_any_position_is_not_written() {
         let text = format!("before {VALUE} after\n");
         for at in 0..text.len() {
             let (one, other) = text.split_at(at);

@@ -1,4 +1,5 @@
-//! The corpus of the secrets gate, put together at run time so that no file of this repository looks like it holds one.
+//! The corpus of the secrets gate, assembled at run time so that no file of this repository looks like it contains a
+//! secret.
 
 use super::*;
 
@@ -19,7 +20,7 @@ const LETTERS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234
 const HEX: &str = "0123456789abcdef";
 const UPPER: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 
-/// Rule, prefix (cut so that it matches nothing by itself), length and alphabet of the rest.
+/// Rule, prefix (cut so that it does not match by itself), length and alphabet of the rest.
 fn corpus() -> Vec<(&'static str, String)> {
     let token = |head: &str, tail: &str, length, alphabet| format!("{head}{tail}{}", random(length, alphabet));
     vec![
@@ -82,7 +83,7 @@ fn every_format_is_found_with_its_place_and_without_its_value() {
 }
 
 #[test]
-fn what_was_there_before_is_not_new() {
+fn value_of_base_is_not_new() {
     let (_, token) = corpus().swap_remove(1);
     let before = format!("{token}\n");
     let added = AddedLines::between("a", before.as_bytes(), format!("{before}more\n").as_bytes());
@@ -124,7 +125,7 @@ fn a_token_joined_from_literals_or_hidden_in_base64_is_found() {
 
 const VALUE: &str = "q7Zk/+Rw2TnB9xLmC4vH-pY6sD";
 
-/// Every way of writing a value that has a name in a test's failure.
+/// All spellings of a value, with their names for test failures.
 fn spellings(value: &str) -> Vec<(&'static str, String)> {
     let bytes = value.as_bytes();
     let each = |write: &dyn Fn(&u8) -> String, between: &str| bytes.iter().map(write).collect::<Vec<_>>().join(between);
@@ -195,7 +196,7 @@ fn known_values_are_found_in_every_spelling() {
 }
 
 #[test]
-fn passphrases_are_known_as_a_whole_and_their_words_are_free() {
+fn passphrases_match_as_a_whole_and_their_words_do_not() {
     let scanner = SecretScanner::new(["correct-horse-battery-staple"]);
     for hidden in ["correct-horse-battery-staple", "correct-horse-ba\nttery-staple", "correct-horse-b' 'attery-staple"]
     {
@@ -217,7 +218,7 @@ fn a_value_spread_over_files_names_and_items_is_found() {
 }
 
 #[test]
-fn long_lines_and_bytes_that_are_no_text_are_searched() {
+fn long_lines_and_binary_files_are_searched() {
     let scanner = SecretScanner::new([VALUE]);
     let (_, token) = corpus().swap_remove(1);
     for at in [0, WINDOW - 10, WINDOW + 5, 2 * WINDOW - OVERLAP - 7] {
@@ -241,7 +242,7 @@ fn a_moved_value_is_not_new_but_a_known_one_never_passes() {
 }
 
 #[test]
-fn files_of_keys_are_known_by_their_lines_and_members() {
+fn key_files_match_by_their_lines_and_members() {
     let line = random(64, LETTERS);
     let pem = format!("-----BEGIN {} KEY-----\n{line}\n-----END-----", "X");
     let json = format!("{{\"type\": \"service\", \"id\": \"{}\"}}", random(40, HEX));
@@ -292,7 +293,7 @@ fn shown_text_has_the_rules_name_in_place_of_the_value() {
     }
 }
 
-/// What went through a stream in pieces of this size.
+/// The output of a stream that received pieces of this size.
 fn through(scanner: &SecretScanner, text: &str, size: usize) -> String {
     let mut stream = RedactingStream::new(scanner);
     let mut out: Vec<u8> = text.as_bytes().chunks(size).flat_map(|piece| stream.push(piece, PieceEnd::Cut)).collect();
@@ -301,7 +302,7 @@ fn through(scanner: &SecretScanner, text: &str, size: usize) -> String {
 }
 
 #[test]
-fn the_first_look_lets_no_spelling_of_a_known_value_through() {
+fn prefilter_catches_every_spelling_of_a_known_value() {
     let values = [
         VALUE,
         "hunter2-hunter2-hunter2-x9-and",
@@ -313,7 +314,7 @@ fn the_first_look_lets_no_spelling_of_a_known_value_through() {
         let scanner = SecretScanner::new([value]);
         for (name, spelling) in spellings(value) {
             let text = format!("{} see {spelling} here\n{}", "some words ".repeat(10), "and more ".repeat(60));
-            // What the careful search takes for harmless, such as half of some words, may be written.
+            // The full search accepts some texts as harmless, such as half of some words; they may be written.
             if scanner.scan_text("t", &text).is_empty() {
                 continue;
             }
@@ -329,7 +330,7 @@ fn the_first_look_lets_no_spelling_of_a_known_value_through() {
 }
 
 #[test]
-fn the_first_look_lets_no_public_format_through() {
+fn prefilter_catches_every_public_format() {
     for (rule, token) in corpus() {
         for text in [format!("x = {token}\n"), format!("{{\"text\": \"{}\"}}\n", token.replace('/', "\\/"))] {
             let scanner = SecretScanner::default();
@@ -340,7 +341,7 @@ fn the_first_look_lets_no_public_format_through() {
 }
 
 #[test]
-fn ordinary_output_is_not_read_with_care() {
+fn ordinary_output_skips_the_full_search() {
     let scanner = SecretScanner::new([VALUE, "correct-horse-battery-staple"]);
     for line in [
         "   Compiling serde_json v1.0.154 (/home/a/project/crates/core)",

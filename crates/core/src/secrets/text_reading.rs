@@ -1,12 +1,12 @@
-//! Other readings of a text: with its escapes undone, and with nothing left but letters and digits. What is cut by quotes,
-//! line ends, commas or NULs is whole there. A reading knows where in the text each of its bytes came from.
+//! Other readings of a text: with its escapes decoded, and with only its letters and digits. A value that is cut by
+//! quotes, line ends, commas or NULs is whole there. A reading keeps the source position of each of its bytes.
 
 use std::ops::Range;
 
 /// A reading of a text.
 pub(super) struct TextReading {
     pub(super) bytes: Vec<u8>,
-    /// The stretch of the text that each byte came from.
+    /// The range of the text that each byte comes from.
     from: Vec<(u32, u32)>,
 }
 
@@ -25,14 +25,14 @@ impl TextReading {
         Self { bytes: text.to_vec(), from: (0..text.len()).map(|at| stretch(at, 1)).collect() }
     }
 
-    /// The stretch of the text that a stretch of the reading came from.
+    /// The range of the text that a range of the reading comes from.
     pub(super) fn source(&self, span: &Range<usize>) -> Range<usize> {
         let covered = &self.from[span.clone()];
         let (first, last) = (covered.first().map_or(0, |from| from.0), covered.last().map_or(0, |from| from.1));
         first as usize..last as usize
     }
 
-    /// Percent signs, backslashes and character references undone; `None` when there are none.
+    /// Percent escapes, backslashes and character references decoded; `None` if there are none.
     pub(super) fn unescaped(text: &[u8]) -> Option<Self> {
         let is_escape = |byte: &u8| matches!(byte, b'%' | b'\\' | b'&');
         text.iter().any(is_escape).then(|| {
@@ -46,7 +46,7 @@ impl TextReading {
         })
     }
 
-    /// Only the letters and digits of another reading, without `0x` where `hex` asks for it.
+    /// Only the letters and digits of another reading, without `0x` if `hex` requests it.
     pub(super) fn alphanumeric(of: &Self, hex: HexPrefix) -> Self {
         let mut view = Self::with_room(of.bytes.len());
         let mut at = 0;
@@ -64,20 +64,20 @@ impl TextReading {
     }
 }
 
-/// Whether the `0x` before each byte of a list is read.
+/// Whether the `0x` before each byte of a list is kept.
 #[derive(Clone, Copy)]
 pub(super) enum HexPrefix {
     Prefixed,
     Bare,
 }
 
-/// Texts are read in windows far below what fits.
+/// Texts are read in windows far below the limit of `u32`.
 fn stretch(at: usize, length: usize) -> (u32, u32) {
     let fit = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
     (fit(at), fit(at + length))
 }
 
-/// The ASCII byte an escape stands for, and the escape's length.
+/// The ASCII byte of an escape, and the escape's length.
 fn escape(text: &[u8]) -> Option<(u8, usize)> {
     match text {
         [b'%', rest @ ..] => Some((digits(rest.get(..2)?, 16)?, 3)),
@@ -86,7 +86,7 @@ fn escape(text: &[u8]) -> Option<(u8, usize)> {
         [b'\\', b'u', rest @ ..] => Some((digits(rest.get(..4)?, 16)?, 6)),
         [b'\\', b'U', rest @ ..] => Some((digits(rest.get(..8)?, 16)?, 10)),
         [b'\\', b'0'..=b'3', ..] => Some((digits(text.get(1..4)?, 8)?, 4)),
-        // Before a sign, such as JSON's slash, the mark only guards it.
+        // Before a punctuation character, such as JSON's slash, the backslash only quotes it.
         [b'\\', sign, ..] if sign.is_ascii_punctuation() => Some((*sign, 2)),
         [b'&', b'#', b'x' | b'X', rest @ ..] => braced(rest, b';', 16).map(|(byte, length)| (byte, 3 + length)),
         [b'&', b'#', rest @ ..] => braced(rest, b';', 10).map(|(byte, length)| (byte, 2 + length)),
@@ -94,13 +94,13 @@ fn escape(text: &[u8]) -> Option<(u8, usize)> {
     }
 }
 
-/// The value of up to eight digits before a closing mark, with the length of both.
+/// The value of up to eight digits before a closing character, with the length of both.
 fn braced(text: &[u8], close: u8, radix: u32) -> Option<(u8, usize)> {
     let end = text.iter().take(9).position(|byte| *byte == close)?;
     Some((digits(&text[..end], radix)?, end + 1))
 }
 
-/// The ASCII byte that digits name.
+/// The ASCII byte for digits.
 fn digits(text: &[u8], radix: u32) -> Option<u8> {
     let value = u32::from_str_radix(std::str::from_utf8(text).ok()?, radix).ok()?;
     u8::try_from(value).ok().filter(|byte| byte.is_ascii() && !text.starts_with(b"+"))
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_and_seams_vanish() {
+    fn escapes_and_separators_are_removed() {
         for text in [
             "abc",
             "a%62c",
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stretch_is_found_again_in_the_text() {
+    fn range_of_a_reading_maps_back_to_the_text() {
         let text = b"see \"a\\x62\" + \"c\" here";
         let unescaped = TextReading::unescaped(text).expect("an escape");
         let view = TextReading::alphanumeric(&unescaped, HexPrefix::Prefixed);

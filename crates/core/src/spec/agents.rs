@@ -1,4 +1,4 @@
-//! Which program plays which role.
+//! The programs behind the roles.
 
 use super::Argv;
 use super::problem::quoted;
@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 worded! {
-    /// A part played in a round: its own process, context, tools, workspace and budget.
+    /// A role in a round: its own process, context, tools, workspace and budget.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum Role {
@@ -37,7 +37,7 @@ worded! {
         Opencode = "opencode",
         /// Gemini CLI.
         Gemini = "gemini",
-        /// Any agent that speaks the Agent Client Protocol.
+        /// Any agent that supports the Agent Client Protocol.
         Acp = "acp",
         /// Any command.
         Command = "command",
@@ -46,53 +46,55 @@ worded! {
     }
 }
 
-/// How a role is played.
+/// The agent of a role and its settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct AgentSpec {
     /// The program.
     #[serde(rename = "use")]
     pub agent: AgentUse,
-    /// The model, where the agent has a choice.
+    /// The model, if the agent offers a choice.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// Tools the role may use.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<String>,
-    /// The command line of a `command` agent; `{prompt}` at most once, else the brief comes on stdin.
+    /// The command line of a `command` agent; `{prompt}` at most once, otherwise the brief comes on stdin.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub run: Argv,
     /// The script of a `scripted` agent, relative to `.loopwright/`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub script: Option<String>,
-    /// Agents that take over, in this order, while the first is not to be had or its provider says no: `codex`, or with a
-    /// model `claude/haiku`. What they are not told they take from the role.
+    /// Agents that take over, in this order, while the first is unavailable or its provider blocks it: `codex`, or with
+    /// a model `claude/haiku`. The same agent with another model keeps the other settings of the role; a different agent
+    /// keeps only its tools.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fallback: Vec<String>,
 }
 
 impl AgentSpec {
-    /// An agent with nothing else said.
+    /// An agent with default settings.
     #[must_use]
     pub fn new(agent: AgentUse) -> Self {
         Self { agent, model: None, tools: Vec::new(), run: Vec::new(), script: None, fallback: Vec::new() }
     }
 
-    /// The agents of the role in the order in which they are tried. Words that mean none are left out: rules object to them.
+    /// The agents of the role in the order in which they are tried. Words that name no agent are left out; the rules
+    /// report them.
     #[must_use]
     pub fn chain(&self) -> Vec<Self> {
         let first = Self { fallback: Vec::new(), ..self.clone() };
         std::iter::once(first).chain(self.fallback.iter().filter_map(|word| self.parse_fallback(word).ok())).collect()
     }
 
-    /// What one word of `fallback` stands for: `AGENT` or `AGENT/MODEL`, and `scripted/SCRIPT`. The same agent keeps the rest
-    /// of the role's settings; another one keeps its tools only.
+    /// The agent that one word of `fallback` names: `AGENT` or `AGENT/MODEL`, and `scripted/SCRIPT`. The same agent
+    /// keeps the role's other settings; a different one keeps only its tools.
     pub(crate) fn parse_fallback(&self, word: &str) -> Result<Self, String> {
         let (name, detail) = word.split_once('/').map_or((word, None), |(name, detail)| (name, Some(detail)));
         let Some(agent) = AgentUse::ALL.into_iter().find(|agent| agent.word() == name) else {
             return Err(format!("{} is not an agent", quoted(name)));
         };
         if detail.is_some_and(|detail| detail.trim().is_empty()) {
-            return Err(format!("{} names nothing after the stroke", quoted(word)));
+            return Err(format!("{} names nothing after the slash", quoted(word)));
         }
         let detail = detail.map(str::to_owned);
         let same = agent == self.agent;
@@ -126,17 +128,17 @@ mod tests {
         assert_eq!(
             labels(&spec),
             ["claude:opus", "claude:haiku", "codex:-", "opencode:anthropic/claude-sonnet-4"],
-            "a word that means no agent is none of the chain"
+            "a word that names no agent is not part of the chain"
         );
         assert!(spec.chain().iter().all(|agent| agent.tools == ["Read"] && agent.fallback.is_empty()));
     }
 
     #[test]
-    fn fallbacks_that_cannot_be_started_are_told() {
+    fn fallbacks_that_cannot_be_started_are_reported() {
         let claude = AgentSpec::new(AgentUse::Claude);
         for (word, why) in [
             ("nobody", "is not an agent"),
-            ("codex/", "nothing after the stroke"),
+            ("codex/", "nothing after the slash"),
             ("scripted", "needs its script"),
             ("command", "needs a `run`"),
             ("acp/gpt-5", "needs a `run`"),

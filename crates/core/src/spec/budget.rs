@@ -26,7 +26,7 @@ pub struct Ceilings {
 }
 
 impl Ceilings {
-    /// The ceilings of money and tokens: what can be summed over many starts.
+    /// The ceilings of money and tokens, which can be summed over many starts.
     #[must_use]
     pub fn allowance(&self) -> SpendAllowance {
         SpendAllowance { usd: self.usd, tokens: self.tokens }
@@ -36,7 +36,7 @@ impl Ceilings {
 /// A loop's ceilings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema)]
 pub struct BudgetSpec {
-    /// For one start of an agent, in whatever role.
+    /// For one start of an agent, in any role.
     pub role: Ceilings,
     /// For all starts of one attempt.
     pub attempt: Ceilings,
@@ -44,7 +44,7 @@ pub struct BudgetSpec {
     pub round: Ceilings,
     /// For one item over all its rounds.
     pub item: Ceilings,
-    /// For one loop and day.
+    /// For one loop on one day.
     pub day: Ceilings,
 }
 

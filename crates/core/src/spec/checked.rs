@@ -1,4 +1,5 @@
-//! A spec that keeps every rule: all the engine accepts. Only [`LoopSpec::check`] and the file reader make one.
+//! A spec that satisfies every rule; the engine accepts nothing else. Only [`LoopSpec::check`] and the file reader make
+//! one.
 
 use super::problem::SpecProblems;
 use super::source::{SourceSpan, SourceText};
@@ -11,20 +12,20 @@ use std::sync::OnceLock;
 pub struct CheckedSpec {
     spec: LoopSpec,
     name: LoopName,
-    /// Worked out when it is asked for: of ten thousand loops that are registered, a few run.
+    /// Computed on first use: of ten thousand registered loops, only a few run.
     hash: OnceLock<String>,
     notes: OnceLock<Vec<String>>,
 }
 
 impl PartialEq for CheckedSpec {
-    /// Everything else comes from the spec.
+    /// Everything else derives from the spec.
     fn eq(&self, other: &Self) -> bool {
         self.spec == other.spec
     }
 }
 
 impl CheckedSpec {
-    /// Seals a spec to which no rule objected.
+    /// Seals a spec without rule violations.
     pub(crate) fn seal(spec: LoopSpec) -> Self {
         let name = LoopName::parse(&spec.name).expect("the rules accept only names that parse");
         Self { name, hash: OnceLock::new(), notes: OnceLock::new(), spec }
@@ -36,7 +37,7 @@ impl CheckedSpec {
         &self.name
     }
 
-    /// SHA-256 of the canonical JSON: the same for the same loop, however it was written.
+    /// SHA-256 of the canonical JSON: the same for the same loop in any notation.
     #[must_use]
     pub fn hash(&self) -> &str {
         self.hash.get_or_init(|| {
@@ -45,13 +46,13 @@ impl CheckedSpec {
         })
     }
 
-    /// Declared things that this build does not act on yet, as sentences.
+    /// Declared features that this build does not implement yet, as sentences.
     #[must_use]
     pub fn notes(&self) -> &[String] {
         self.notes.get_or_init(|| notes::notes(&self.spec))
     }
 
-    /// Declared things without which a round would be verified less than the loop asks for: reasons not to run it.
+    /// Declared features without which a round would be verified less than the loop demands: reasons not to run it.
     #[must_use]
     pub fn not_runnable(&self) -> Vec<String> {
         notes::not_runnable(&self.spec)
@@ -63,13 +64,13 @@ impl CheckedSpec {
         &self.spec
     }
 
-    /// Gives the spec back, for changing it and checking it again.
+    /// Returns the spec, for changing it and checking it again.
     #[must_use]
     pub fn into_spec(self) -> LoopSpec {
         self.spec
     }
 
-    /// What a role is told, where the loop says something.
+    /// The loop's prompt for a role, if there is one.
     #[must_use]
     pub fn prompt(&self, role: Role) -> Option<&str> {
         let prompts = &self.spec.prompts;
@@ -92,10 +93,10 @@ impl std::ops::Deref for CheckedSpec {
 }
 
 impl LoopSpec {
-    /// Checks a spec that was built in code by the same rules that hold for files.
+    /// Checks a spec that was built in code by the same rules as files.
     ///
     /// # Errors
-    /// Every rule that is not kept; there are no places, since there is no file.
+    /// Every violated rule; there are no positions, because there is no file.
     pub fn check(self) -> Result<CheckedSpec, SpecProblems> {
         let source = SourceText::none();
         let problem = |objection: rules::RuleViolation| {

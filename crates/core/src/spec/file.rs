@@ -1,4 +1,5 @@
-//! The front door: bytes of a loop file in, a checked spec or every problem with its place out. Opens no file itself.
+//! The entry point: turns the bytes of a loop file into a checked spec, or into all problems with their positions.
+//! Opens no file itself.
 
 use super::checked::CheckedSpec;
 use super::markdown::LoopFrontMatter;
@@ -9,7 +10,7 @@ use super::source::{SourceSpan, SourceText};
 use super::tree::{self, BYTES_MAX, YamlEntry, YamlNode, YamlValue};
 use super::{markdown, reader, rules};
 
-/// How a file is written, told by its name.
+/// The notation of a file, from its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Markdown,
@@ -27,10 +28,11 @@ impl Form {
     }
 }
 
-/// Reads a loop file: Markdown with front matter (`.md`), else plain YAML or JSON. `file` is the name messages show.
+/// Reads a loop file: Markdown with front matter (`.md`), otherwise plain YAML or JSON. `file` is the name that
+/// messages show.
 ///
 /// # Errors
-/// Every problem of the file at once, in the order of their places.
+/// All problems of the file at once, in the order of their positions.
 pub fn read_loop_file(file: &str, text: &[u8]) -> Result<CheckedSpec, SpecProblems> {
     let text = decode(file, text)?;
     let source = SourceText::new(file, text);
@@ -75,19 +77,20 @@ pub(crate) fn decode<'t>(file: &str, bytes: &'t [u8]) -> Result<&'t str, SpecPro
     })?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let is_bad = |c: &char| c.is_control() && !matches!(c, '\n' | '\r' | '\t');
-    // Nearly every text is seen to be good by its bytes.
+    // For nearly every text, the check of its bytes is enough.
     let found = may_have_control(text).then(|| text.char_indices().find(|(_, c)| is_bad(c))).flatten();
     match found {
         None => Ok(text),
         Some((at, character)) => {
-            // Control characters have no business in a loop file, and a NUL would end it for the YAML scanner.
+            // A loop file needs no control characters, and a NUL would end it for the YAML scanner.
             let what = format!("control character U+{:04X}", u32::from(character));
             Err(SpecProblems::new(vec![bad_character(file, text, at, what, "remove it")]))
         }
     }
 }
 
-/// Whether some byte can belong to a control character: those of ASCII are bytes of their own, and the others begin with 0xC2.
+/// Whether some byte can belong to a control character: those of ASCII are single bytes, and the others begin with
+/// 0xC2.
 fn may_have_control(text: &str) -> bool {
     text.bytes().any(|byte| (byte < b' ' && !matches!(byte, b'\n' | b'\r' | b'\t')) || matches!(byte, 0x7f | 0xc2))
 }
@@ -130,7 +133,7 @@ fn with_prompts(mut root: YamlNode, front: &LoopFrontMatter<'_>, findings: &Prob
     root
 }
 
-/// Empty front matter is a mapping without keys, so that what is missing is named.
+/// Empty front matter is a mapping without keys, so that the missing keys are reported.
 fn as_mapping(root: YamlNode) -> YamlNode {
     match root.value {
         YamlValue::Null => YamlNode { value: YamlValue::Map(Vec::new()), place: root.place },
@@ -138,7 +141,7 @@ fn as_mapping(root: YamlNode) -> YamlNode {
     }
 }
 
-/// YAML has more ways to write than JSON; a file that says it is JSON is held to it.
+/// YAML has more notations than JSON; a file named as JSON must be JSON.
 fn json_tree(source: &SourceText<'_>, text: &str) -> Result<Tree, SpecProblems> {
     let tree = plain_tree(source, text)?;
     match serde_json::from_str::<serde::de::IgnoredAny>(text) {

@@ -1,11 +1,11 @@
-//! Mechanical gates as a loop file declares them. What they mean is in [`crate::gate`]; the engine runs them.
+//! Mechanical gates as a loop file declares them. [`crate::gate`] judges their results; the engine runs them.
 
 use super::Argv;
 use crate::units::TimeSpan;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// One mechanical check; its kind is told by the key it carries.
+/// One mechanical check; its key determines its kind.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 #[expect(clippy::large_enum_variant, reason = "a loop has a handful of gates, and a box would only blur the type")]
@@ -20,7 +20,7 @@ pub enum Gate {
     Markers(MarkersGate),
     /// A text is short enough.
     Length(LengthGate),
-    /// No secrets; always on, so declaring it changes nothing but its name in reports.
+    /// No secrets; always on, so declaring it only changes its name in reports.
     Secrets(SecretsGate),
 }
 
@@ -46,22 +46,22 @@ pub struct RunGate {
     pub name: String,
     /// The command.
     pub run: Argv,
-    /// Globs of files that decide the gate; base's versions are put back. Default: relative files named in `run`.
+    /// Globs of files that decide the gate; base's versions are restored. Default: relative files named in `run`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Vec<String>>,
     /// Must fail on base before the maker starts.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub red_before: bool,
-    /// Wall time; the engine's default when absent.
+    /// Wall time; the engine's default if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<TimeSpan>,
-    /// How often a failing run may be repeated; a flake is recorded.
+    /// How often a failing run may be repeated; a flaky result is recorded.
     #[serde(skip_serializing_if = "super::is_default")]
     pub retries: u32,
-    /// What the gate may reach beyond what the loop may; the entries are those of the loop's `network`.
+    /// Hosts that the gate may reach in addition to the loop's; the entries are those of the loop's `network`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub network: Vec<String>,
-    /// What the run must show beyond its exit code.
+    /// Conditions on the run beyond its exit code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expect: Option<ExpectRule>,
     /// Positive evidence.
@@ -73,7 +73,7 @@ pub struct RunGate {
 }
 
 impl RunGate {
-    /// A gate with nothing but its command.
+    /// A gate with only a command.
     #[must_use]
     pub fn new(name: impl Into<String>, run: Argv) -> Self {
         Self {
@@ -91,10 +91,10 @@ impl RunGate {
     }
 }
 
-/// What a run must show.
+/// Conditions on a run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
 pub struct ExpectRule {
-    /// The exit code; zero when absent.
+    /// The exit code; zero if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit: Option<i32>,
     /// A pattern that stdout must match.
@@ -116,10 +116,10 @@ pub struct JsonRule {
     /// The value it must equal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub equals: Option<serde_json::Value>,
-    /// The least number.
+    /// The smallest allowed number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at_least: Option<f64>,
-    /// The greatest number.
+    /// The largest allowed number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at_most: Option<f64>,
 }
@@ -130,7 +130,7 @@ pub struct EvidenceRule {
     /// A JUnit report the run must write.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub junit: Option<String>,
-    /// How many tests must be seen.
+    /// How many tests must have run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tests_at_least: Option<CountFloor>,
     /// Files the run must write.
@@ -138,13 +138,13 @@ pub struct EvidenceRule {
     pub files: Vec<String>,
 }
 
-/// A least count: a number, or what base had.
+/// A minimum: a number, or the count on base.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum CountFloor {
     /// A number.
     Number(f64),
-    /// As much as base, written `base`.
+    /// As many as on base, written `base`.
     Base(BaseWord),
 }
 
@@ -152,7 +152,7 @@ pub enum CountFloor {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum BaseWord {
-    /// What the base commit had.
+    /// The count on the base commit.
     Base,
 }
 
@@ -161,14 +161,14 @@ pub enum BaseWord {
 pub struct ScoreRule {
     /// A pattern whose first group is the number.
     pub pattern: String,
-    /// Which way is better.
+    /// The better direction.
     pub better: ScoreDirection,
-    /// The bar (for `better: lower` it is the most allowed).
+    /// The threshold (for `better: lower` it is the maximum).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at_least: Option<CountFloor>,
 }
 
-/// Which way a score is better.
+/// The better direction of a score.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ScoreDirection {
@@ -218,11 +218,11 @@ pub struct ParseGate {
 pub struct MarkersGate {
     /// Its name.
     pub name: String,
-    /// Which markers.
+    /// The markers.
     pub markers: Vec<LeftoverMarker>,
 }
 
-/// A kind of leftover.
+/// A kind of leftover text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LeftoverMarker {

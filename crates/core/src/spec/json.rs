@@ -21,7 +21,7 @@ impl<'de> Deserialize<'de> for LoopSpec {
     }
 }
 
-/// The ceilings of one scope against their defaults, so that a lifted ceiling is told from one that was not named.
+/// The ceilings of one scope against their defaults, to distinguish a lifted ceiling from one that is not named.
 struct Scope<'c> {
     ceilings: &'c Ceilings,
     defaults: Ceilings,

@@ -1,5 +1,5 @@
-//! A loop file in Markdown: front matter between `---` lines, then one top-level heading for each role that is told
-//! something. Deeper headings and `#` inside code blocks are content.
+//! A loop file in Markdown: front matter between `---` lines, then one top-level heading for each role with a prompt.
+//! Deeper headings and `#` inside code blocks are content.
 
 use super::problem::{ProblemKind, quoted};
 use super::reader::value::{ProblemCollector, nearest};
@@ -7,17 +7,17 @@ use super::source::SourceSpan;
 use super::tree::{YamlEntry, YamlNode, YamlValue};
 use super::{Role, path::SpecPath};
 
-/// Where the front matter stands in the file.
+/// The position of the front matter in the file.
 pub(crate) struct LoopFrontMatter<'t> {
     /// The YAML between the fences.
     pub(crate) yaml: &'t str,
-    /// Its first line's number.
+    /// The number of its first line.
     pub(crate) first_line: usize,
-    /// What follows the closing fence, and the number of its first line.
+    /// The text after the closing fence, and the number of its first line.
     body: (&'t str, usize),
 }
 
-/// Splits a file at its fences; `Err` says what is wrong and where.
+/// Splits a file at its fences; `Err` has the position, the problem and a hint.
 pub(crate) fn split(text: &str) -> Result<LoopFrontMatter<'_>, (SourceSpan, &'static str, &'static str)> {
     let mut lines = text.split_inclusive('\n');
     let first = lines.next().unwrap_or_default();
@@ -49,7 +49,7 @@ struct Section<'t> {
     lines: Vec<&'t str>,
 }
 
-/// Reads the headings as the value of `prompts:`, so that the reader and the rules need not know where prompts stood.
+/// Reads the headings as the value of `prompts:`, so that the reader and the rules need not know the source of prompts.
 pub(crate) fn prompts(front: &LoopFrontMatter<'_>, findings: &ProblemCollector<'_>) -> YamlNode {
     let mut entries: Vec<YamlEntry> = Vec::new();
     for section in sections(front, findings) {
@@ -106,7 +106,7 @@ fn unknown_heading(section: &Section<'_>, findings: &ProblemCollector<'_>) {
     );
 }
 
-/// Cuts the body at its top-level headings. Text before the first one and code blocks that never end are problems.
+/// Splits the body at its top-level headings. Text before the first one and unclosed code blocks are problems.
 fn sections<'t>(front: &LoopFrontMatter<'t>, findings: &ProblemCollector<'_>) -> Vec<Section<'t>> {
     let (body, first_line) = front.body;
     let mut sections: Vec<Section<'t>> = Vec::new();

@@ -1,7 +1,7 @@
-//! The loop as data: what a loop file says, once it is read. Inert: cloned, serialised, compared, never run by itself.
+//! The loop as data: the contents of a loop file. Inert: cloned, serialised, compared, never run by itself.
 //!
 //! [`LoopSpec`] is the whole schema of a loop file; its canonical JSON has the same keys. [`LoopSpec::check`] turns it
-//! into a [`CheckedSpec`], which cannot be wrong and is all the engine accepts.
+//! into a [`CheckedSpec`], which is always valid and the only form that the engine accepts.
 
 mod agents;
 mod budget;
@@ -43,25 +43,25 @@ use crate::units::TimeSpan;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// A command as a list of words; a shell is only ever asked for by name.
+/// A command as a list of words; a shell runs only if the command names one.
 pub type Argv = Vec<String>;
 
-/// A loop, declared.
+/// The declaration of a loop.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct LoopSpec {
     /// Stable identifier, safe as a path and as a ref.
     pub name: String,
-    /// One sentence: what this loop is for. Goes into every maker turn and every report.
+    /// One sentence: the purpose of this loop. It is part of every maker turn and every report.
     pub intent: String,
     /// How far the loop is trusted.
     pub level: LoopLevel,
-    /// What makes the loop due.
+    /// The triggers that make the loop due.
     #[serde(skip_serializing_if = "Triggers::is_default")]
     pub on: Triggers,
     /// The shape of the work.
     #[serde(skip_serializing_if = "is_default")]
     pub mode: LoopMode,
-    /// Branch or commit the work starts from; the checked-out branch when absent.
+    /// Branch or commit that the work starts from; the checked-out branch if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base: Option<String>,
     /// Sparse scope: only these paths are checked out.
@@ -73,10 +73,10 @@ pub struct LoopSpec {
     /// Whether large files are fetched.
     #[serde(skip_serializing_if = "is_default")]
     pub lfs: OnOff,
-    /// Which program plays which role.
+    /// The agent of each role.
     #[serde(skip_serializing_if = "std::collections::BTreeMap::is_empty")]
     pub agents: std::collections::BTreeMap<Role, AgentSpec>,
-    /// Know-how files handed to roles.
+    /// Skill files for the roles.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub skills: Vec<String>,
     /// Further files of the repository shown to the maker.
@@ -101,30 +101,30 @@ pub struct LoopSpec {
     /// Whether an independent checker must judge the candidate.
     #[serde(skip_serializing_if = "is_default")]
     pub check: CheckMode,
-    /// What the checker scores.
+    /// The dimensions that the checker scores.
     pub rubric: Rubric,
     /// How the running application is exercised.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prover: Option<ProverSpec>,
-    /// Which attackers try to break the candidate.
+    /// The attackers that try to break the candidate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attack: Option<AttackSpec>,
     /// Action kinds that may proceed without a human at L3.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<ActionKind>,
-    /// What the loop may send out.
+    /// The actions that the loop may send.
     pub output: Vec<OutputSpec>,
-    /// What the loop may reach: `docs.example.org`, `*.example.org`, `example.org:8443`, `GET http://example.org/api/*`,
-    /// `inspect GET https://example.org/api/*`; nothing when empty. `private` before an entry lets its name lead into a
-    /// private network.
+    /// The hosts that the loop may reach: `docs.example.org`, `*.example.org`, `example.org:8443`,
+    /// `GET http://example.org/api/*`, `inspect GET https://example.org/api/*`; none if empty. `private` before an
+    /// entry allows its name to resolve to a private network.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub network: Vec<String>,
-    /// Where outputs go.
+    /// The forge that receives outputs.
     pub forge: String,
-    /// Who may approve; anyone with local access when empty.
+    /// The people who may approve; any person with local access if empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub approvers: Vec<String>,
-    /// How many of them it takes, and whether the person who started a round counts.
+    /// How many approvals are needed, and whether the person who started a round counts.
     #[serde(skip_serializing_if = "is_default")]
     pub approvals: ApprovalRule,
     /// How many proposals of this loop may be open at once.
@@ -141,21 +141,22 @@ pub struct LoopSpec {
     /// Names of secrets passed to gates only.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<String>,
-    /// Explicit opt-out of the boundary, printed everywhere.
+    /// Explicit opt-out of the sandbox, shown everywhere.
     #[serde(skip_serializing_if = "is_default")]
     pub sandbox: SandboxMode,
     /// Order among due loops; higher first.
     #[serde(skip_serializing_if = "is_default")]
     pub priority: i32,
-    /// What no two rounds hold at once: `path:src/`, `branch:main`, `issue:12`, `item` for the round's own items, or a name.
+    /// Locks that only one round holds at a time: `path:src/`, `branch:main`, `issue:12`, `item` for the round's own
+    /// items, or a name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub locks: Vec<String>,
-    /// Wall time of a whole round; the round's budget when absent.
+    /// Wall time of a whole round; the round's budget if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<TimeSpan>,
-    /// What each role is told.
+    /// The prompt of each role.
     pub prompts: RolePrompts,
-    /// Text given to a builder method that could not be understood; [`LoopSpec::check`] reports it.
+    /// Text that a builder method could not parse; [`LoopSpec::check`] reports it.
     #[doc(hidden)]
     #[serde(skip)]
     pub unread: Vec<UnreadText>,
@@ -168,7 +169,7 @@ pub enum LoopMode {
     /// One pass.
     #[default]
     SingleRun,
-    /// Toward a measurable bar.
+    /// Works toward a measurable goal.
     GoalLoop,
     /// Recurring or watching.
     TimeLoop,
@@ -191,32 +192,32 @@ pub enum OnOff {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CheckMode {
-    /// An independent verdict is needed.
+    /// An independent verdict is required.
     #[default]
     Required,
-    /// No checker; only an L1 loop may say so.
+    /// No checker; allowed only for an L1 loop.
     None,
 }
 
-/// Whether the boundary is asked for.
+/// Whether the sandbox is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SandboxMode {
-    /// The strongest boundary the host has.
+    /// The strongest sandbox that the host supports.
     #[default]
     On,
-    /// None, by explicit choice.
+    /// No sandbox, by explicit choice.
     Off,
 }
 
-/// What the checker scores, and what it takes to pass.
+/// The dimensions that the checker scores, and the scores needed to pass.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Rubric {
-    /// The mean that must be reached.
+    /// The mean score that must be reached.
     pub threshold: f64,
-    /// The least that every dimension must reach.
+    /// The score that every dimension must reach.
     pub floor: u8,
-    /// Dimension to its meaning; empty means the built-in ones.
+    /// Dimension and its meaning; empty means the built-in ones.
     #[serde(skip_serializing_if = "std::collections::BTreeMap::is_empty")]
     pub dimensions: std::collections::BTreeMap<String, String>,
 }
@@ -227,7 +228,7 @@ impl Default for Rubric {
     }
 }
 
-/// What it takes to approve a waiting candidate.
+/// The approvals that a waiting candidate needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ApprovalRule {
     /// How many different people have to approve.
@@ -248,14 +249,14 @@ pub struct ProverSpec {
     /// Starts the application.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub start: Argv,
-    /// Address that answers when it is ready; `{port}` is filled in.
+    /// The address that responds when it is ready; `{port}` is replaced.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<String>,
     /// Exercises it.
     pub exercise: Argv,
 }
 
-/// Which attackers run.
+/// The attackers.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct AttackSpec {
     /// Their roles.
@@ -276,7 +277,7 @@ pub struct HeldoutSpec {
     pub cases: String,
 }
 
-/// What each role is told.
+/// The prompt of each role.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, JsonSchema)]
 pub struct RolePrompts {
     /// For the planner.
@@ -291,14 +292,14 @@ pub struct RolePrompts {
     /// For the attackers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attacker: Option<String>,
-    /// For the checker; the built-in prompt when absent.
+    /// For the checker; the built-in prompt if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checker: Option<String>,
 }
 
 impl LoopSpec {
-    /// The agents that play a role, in the order in which they are tried. A checker that the loop does not name is the
-    /// maker's agent, fresh.
+    /// The agents of a role, in the order in which they are tried. If the loop does not name a checker, a fresh start
+    /// of the maker's agent checks.
     #[must_use]
     pub fn chain(&self, role: Role) -> Vec<AgentSpec> {
         let named = self.agents.get(&role);
@@ -306,13 +307,13 @@ impl LoopSpec {
         named.map(AgentSpec::chain).unwrap_or_default()
     }
 
-    /// Whether its rounds hold a lock on the items they are about.
+    /// Whether its rounds lock the items they work on.
     #[must_use]
     pub fn locks_items(&self) -> bool {
         self.locks.iter().any(|lock| lock == crate::dispatch::OWN_ITEMS)
     }
 
-    /// A loop with safe defaults: the seed's constructor. A loop without triggers of its own starts by hand.
+    /// A loop with safe defaults: the seed's constructor. A loop without triggers starts only manually.
     #[must_use]
     pub fn new(name: impl Into<String>, intent: impl Into<String>, level: LoopLevel) -> Self {
         Self {

@@ -1,5 +1,5 @@
-//! What a loop declares that this build does not do. Said aloud by `check`, and where silence would weaken verification,
-//! a reason not to run.
+//! Declared features that this build does not implement. `check` prints them; those that would weaken verification are
+//! reasons not to run.
 
 use super::{Ceilings, LoopMode, LoopSpec, OnOff, Role};
 
@@ -16,7 +16,7 @@ pub(super) fn notes(spec: &LoopSpec) -> Vec<String> {
     notes
 }
 
-/// Keys that are part of the format and that this build does not act on.
+/// Keys that are part of the format and have no effect in this build.
 fn without_effect(spec: &LoopSpec) -> [(bool, &'static str); 6] {
     [
         (!spec.paths.is_empty(), "`paths`"),

@@ -1,4 +1,4 @@
-//! What a loop may send out.
+//! The actions that a loop may send.
 
 use crate::words::worded;
 use schemars::JsonSchema;
@@ -9,7 +9,7 @@ worded! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum ActionKind {
-        /// The round's story; stays on this machine.
+        /// The round's report; stays on this machine.
         Report = "report",
         /// A branch with a request to merge it.
         PullRequest = "pull-request",
@@ -35,7 +35,7 @@ worded! {
 }
 
 impl ActionKind {
-    /// Reads a word, including the seed's kinds; `comment` needs its target to choose and is read as an issue comment.
+    /// Reads a kind, including the seed's; `comment` depends on its target and is read as an issue comment.
     #[must_use]
     pub fn read(word: &str) -> Option<Self> {
         match word {
@@ -53,18 +53,18 @@ impl ActionKind {
 pub struct OutputSpec {
     /// The kind.
     pub kind: ActionKind,
-    /// How many of it a round may send.
+    /// How many of this kind a round may send.
     pub max: u32,
     /// Whether a pull request starts as a draft.
     pub draft: bool,
-    /// Labels put on what is created.
+    /// Labels for created items.
     pub labels: Vec<String>,
-    /// The only targets allowed (issue or pull request numbers, webhook names); any when empty.
+    /// The only allowed targets (issue or pull request numbers, webhook names); any if empty.
     pub targets: Vec<String>,
 }
 
 impl OutputSpec {
-    /// A kind with safe limits: one of it, drafts.
+    /// A kind with safe limits: at most one, as a draft.
     #[must_use]
     pub fn new(kind: ActionKind) -> Self {
         Self { kind, max: 1, draft: true, labels: Vec::new(), targets: Vec::new() }

@@ -1,20 +1,21 @@
-//! The way to a value inside a spec, such as `gates[1].run`: how rules name what they object to, and how its place is found.
+//! The path to a value inside a spec, such as `gates[1].run`: rules name a value by it, and it leads to the position in
+//! the file.
 
 use super::source::SourceSpan;
 use super::tree::{YamlNode, YamlValue};
 use std::borrow::Cow;
 use std::fmt;
 
-/// One step of a way.
+/// One step of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Segment {
-    /// Nearly all keys are words of the format, which are not copied for a way that mostly nobody asks for.
+    /// Nearly all keys are words of the format, which are not copied, because most paths are never printed.
     Key(Cow<'static, str>),
     Index(usize),
 }
 
-/// The way from the root to a value. Every rule has one at hand and nearly none objects, so the first step, which most have
-/// alone, takes no memory of its own.
+/// The path from the root to a value. Every rule builds one and hardly any reports it, so the first step, which is
+/// mostly the only one, needs no allocation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct SpecPath {
     first: Option<Segment>,
@@ -22,17 +23,17 @@ pub(crate) struct SpecPath {
 }
 
 impl SpecPath {
-    /// The way to a key of the root.
+    /// The path to a key of the root.
     pub(crate) fn root_key(key: impl Into<Cow<'static, str>>) -> Self {
         Self { first: Some(Segment::Key(key.into())), rest: Vec::new() }
     }
 
-    /// One key further.
+    /// Appends a key.
     pub(crate) fn key(&self, key: impl Into<Cow<'static, str>>) -> Self {
         self.then(Segment::Key(key.into()))
     }
 
-    /// One item further.
+    /// Appends an index.
     pub(crate) fn index(&self, index: usize) -> Self {
         self.then(Segment::Index(index))
     }
@@ -49,12 +50,12 @@ impl SpecPath {
         self.first.iter().chain(&self.rest)
     }
 
-    /// Whether one of the two lies on the way to the other.
+    /// Whether one of the two is a prefix of the other.
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
         self.segments().zip(other.segments()).all(|(mine, theirs)| mine == theirs)
     }
 
-    /// The place of the value, or of the nearest thing on the way to it that the file has.
+    /// The position of the value, or of its nearest ancestor in the file.
     pub(crate) fn span_in(&self, root: &YamlNode) -> SourceSpan {
         let (mut node, mut place) = (root, root.place);
         for segment in self.segments() {
@@ -67,7 +68,7 @@ impl SpecPath {
                     })
                 }
                 (Segment::Index(at), YamlValue::List(items)) => items.get(*at).map(|item| (item, item.place)),
-                // One value where a list is allowed stands for its own first item.
+                // A single value where a list is allowed counts as its own first item.
                 (Segment::Index(0), YamlValue::Text(_) | YamlValue::Map(_)) => Some((node, place)),
                 _ => None,
             };
@@ -80,7 +81,7 @@ impl SpecPath {
     }
 }
 
-/// The seed's word for one of our keys.
+/// The seed's word for a key.
 fn seed_word(key: &str) -> &str {
     match key {
         "on" => "cadence",

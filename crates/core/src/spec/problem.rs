@@ -1,57 +1,57 @@
-//! What is wrong with a file, with the place, and how it is shown: all problems at once, each with a caret and a hint.
+//! Problems of a file with their positions, and how they are shown: all at once, each with a caret and a hint.
 //!
-//! Rendering is plain text without colour; the command line prints it is.
+//! Rendering is plain text without colour; the command line prints it unchanged.
 
 use serde::Serialize;
 use std::fmt;
 
-/// The sort of a problem, so that callers and tests need not read prose.
+/// The kind of a problem, so that callers and tests need not parse text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProblemKind {
-    /// The bytes are no text of ours: encoding, front matter, YAML or JSON syntax.
+    /// The bytes cannot be parsed: encoding, front matter, YAML or JSON syntax.
     Syntax,
-    /// A limit on size, depth or count was passed.
+    /// A limit on size, depth or count was exceeded.
     Limit,
     /// An anchor, an alias or a merge key.
     Alias,
     /// The same key twice in one mapping.
     Duplicate,
-    /// A key nobody reads.
+    /// An unknown key.
     UnknownKey,
-    /// A required key or section that is not there.
+    /// A required key or section is missing.
     Missing,
-    /// A value of another type than wanted.
+    /// A value of the wrong type.
     WrongType,
     /// A value of the right type that is not allowed.
     Value,
 }
 
-/// One thing that is wrong, and where.
+/// One problem and its position.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SpecProblem {
-    /// The sort.
+    /// The kind.
     pub kind: ProblemKind,
     /// The file as it was named by the caller; empty for specs built in code.
     pub file: String,
-    /// Line from 1; 0 when there is no place.
+    /// Line from 1; 0 if there is no position.
     pub line: u32,
-    /// Column from 1, in characters; 0 when there is no place.
+    /// Column from 1, in characters; 0 if there is no position.
     pub column: u32,
-    /// How many characters are meant.
+    /// How many characters the caret marks.
     #[serde(skip)]
     pub len: u32,
-    /// What is wrong.
+    /// The problem.
     #[serde(rename = "text")]
     pub what: String,
-    /// What to do about it.
+    /// A suggested fix.
     pub hint: Option<String>,
     /// The text of that line, for the caret.
     #[serde(skip)]
     pub(crate) snippet: SourceSnippet,
 }
 
-/// The part of a line that is shown, already safe to print, with the caret's place in it.
+/// The shown part of a line, already safe to print, with the caret's position in it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct SourceSnippet {
     text: String,
@@ -59,13 +59,13 @@ pub(crate) struct SourceSnippet {
     carets: usize,
 }
 
-/// Every problem of a file, in the order of their places.
+/// All problems of a file, in the order of their positions.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(transparent)]
 pub struct SpecProblems(Vec<SpecProblem>);
 
 impl SpecProblems {
-    /// Sorts the problems by place.
+    /// Sorts the problems by position.
     #[must_use]
     pub fn new(mut problems: Vec<SpecProblem>) -> Self {
         problems.sort_by(|a, b| (&a.file, a.line, a.column).cmp(&(&b.file, b.line, b.column)));
@@ -83,7 +83,7 @@ impl SpecProblems {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -152,7 +152,7 @@ impl fmt::Display for SpecProblem {
 
 /// The most characters of a source line that are shown.
 const WINDOW: usize = 100;
-/// How many characters before the caret stay when a long line is cut.
+/// How many characters before the caret stay visible when a long line is cut.
 const BEFORE: usize = 40;
 
 impl SourceSnippet {
@@ -166,7 +166,7 @@ impl SourceSnippet {
         let tail = if rest.next().is_some() { "…" } else { "" };
         let width = |chars: &[char]| chars.iter().map(|c| shown_char(*c).chars().count()).sum::<usize>();
         let (before, from) = shown.split_at((at - start).min(shown.len()));
-        // The scanner counts the blanks after some tokens as theirs; nobody means blanks.
+        // The scanner counts the blanks after some tokens as part of them; the caret leaves them out.
         let meant = &from[..from.len().min(len as usize)];
         let blanks = meant.iter().rev().take_while(|c| **c == ' ').count();
         let carets = width(&meant[..meant.len() - blanks]);
@@ -175,12 +175,12 @@ impl SourceSnippet {
     }
 }
 
-/// Text with everything escaped that could move the cursor, change colours or turn the writing direction.
+/// Escapes everything that could move the cursor, change colours or change the writing direction.
 pub(crate) fn printable(text: &str) -> String {
     text.chars().map(shown_char).collect()
 }
 
-/// A piece of the user's text inside a message: escaped, and cut when it is long.
+/// A piece of the user's text in a message: escaped, and cut if it is long.
 pub(crate) fn quoted(text: &str) -> String {
     const MOST: usize = 60;
     let cut: String = text.chars().take(MOST).collect();
@@ -196,7 +196,7 @@ fn shown_char(c: char) -> String {
     }
 }
 
-/// Characters that print nothing or turn the direction of what follows.
+/// Characters that print nothing or change the direction of the following text.
 pub(crate) fn is_invisible(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
         | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_past_the_end_of_the_line_still_renders() {
+    fn position_past_the_end_of_the_line_still_renders() {
         check(
             "ab",
             9,

@@ -1,4 +1,4 @@
-//! What a plain word of YAML is, by the core rules of YAML 1.2: `no` and `on` are text, `0o17` is fifteen.
+//! The type of a plain YAML word, by the core rules of YAML 1.2: `no` and `on` are text, `0o17` is fifteen.
 
 use super::tree::YamlValue;
 use saphyr_parser::ScalarStyle;
@@ -19,7 +19,7 @@ pub(super) fn typed(text: &str, style: ScalarStyle) -> YamlValue {
     }
 }
 
-/// Whether a plain word is text by its first letter, as nearly all are: with this one begins no number, nor a word of YAML's own.
+/// Whether a plain word is text by its first letter, as nearly all are: no number and no YAML keyword begins with it.
 fn is_word(text: &str) -> bool {
     text.bytes().next().is_some_and(|first| first.is_ascii_alphabetic() && !b"nNtTfF".contains(&first))
 }

@@ -1,4 +1,4 @@
-//! The JSON Schema of loop files: from the same types that are read, with the short forms people write added.
+//! The JSON Schema of loop files: from the same types that the reader uses, plus the accepted short forms.
 
 use super::{LoopSpec, reader};
 use serde_json::{Map, Value, json};
@@ -17,7 +17,7 @@ pub fn schema() -> Value {
     schema
 }
 
-/// Unknown keys are errors, and only what the reader asks for is required.
+/// Unknown keys are errors, and only keys that the reader requires are required.
 fn close(value: &mut Value) {
     if let Value::Object(object) = value {
         if object.contains_key("properties") {
@@ -30,7 +30,7 @@ fn close(value: &mut Value) {
     }
 }
 
-/// Keys without which a block means nothing.
+/// The required keys of each block.
 const REQUIRED: [(&str, &[&str]); 14] = [
     ("Ask", &["use"]),
     ("RunGate", &["name", "run"]),
@@ -88,7 +88,7 @@ fn ours(alias: &str) -> &'static str {
     }
 }
 
-/// Keys of the root that take one text where the type has a list.
+/// Keys of the root that accept one text in place of a list.
 const ONE_OR_MANY: [&str; 13] = [
     "paths",
     "skills",
@@ -131,7 +131,7 @@ fn add_short_forms(schema: &mut Value) {
     allow(property(ceilings, "tokens"), json!({ "type": "string", "pattern": "^[0-9]+[kKmM]?$" }));
 }
 
-/// Lets a property be something else as well; what is said about it stays beside.
+/// Lets a property have another form as well; its description stays.
 fn allow(property: Option<&mut Value>, form: Value) {
     let Some(property) = property else { return };
     if let Some(forms) = property.get_mut("anyOf").and_then(Value::as_array_mut) {

@@ -1,11 +1,11 @@
-//! The seed's builder methods and words. They never fail: what cannot be understood is kept, and [`LoopSpec::check`]
+//! The seed's builder methods and words. They never fail: text that cannot be parsed is kept, and [`LoopSpec::check`]
 //! reports it.
 
 use super::seed_cadence::SeedCadence;
 use super::{ActionKind, LoopSpec, OutputSpec};
 use crate::budget::TokenBudget;
 
-/// Text given to a builder method that means nothing to us.
+/// Text that a builder method could not parse.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UnreadText {
     /// Given as a cadence.
@@ -45,21 +45,21 @@ impl LoopSpec {
         self
     }
 
-    /// Sets what the maker is told.
+    /// Sets the maker's prompt.
     #[must_use]
     pub fn with_maker_prompt(mut self, prompt: impl Into<String>) -> Self {
         self.prompts.maker = Some(prompt.into());
         self
     }
 
-    /// Sets what the checker is told.
+    /// Sets the checker's prompt.
     #[must_use]
     pub fn with_checker_prompt(mut self, prompt: impl Into<String>) -> Self {
         self.prompts.checker = Some(prompt.into());
         self
     }
 
-    /// Sets the one kind of action the loop proposes, in our words or the seed's.
+    /// Sets the one kind of action that the loop proposes, in Loopwright's or the seed's words.
     #[must_use]
     pub fn with_action_kind(mut self, kind: impl Into<String>) -> Self {
         let kind = kind.into();
@@ -72,7 +72,7 @@ impl LoopSpec {
         self
     }
 
-    /// When the loop is due, as one line; `manual` when it starts by hand only.
+    /// When the loop is due, as one line; `manual` if it starts only manually.
     #[must_use]
     pub fn cadence(&self) -> String {
         let on = &self.on;
@@ -87,7 +87,7 @@ impl LoopSpec {
         if parts.is_empty() { "manual".to_owned() } else { parts.join(", ") }
     }
 
-    /// The first kind of action the loop proposes, in the seed's word where the seed has one.
+    /// The first kind of action that the loop proposes, as the seed's word if there is one.
     #[must_use]
     pub fn action_kind(&self) -> String {
         let unread = self.unread.iter().find_map(|unread| match unread {
@@ -103,7 +103,7 @@ impl LoopSpec {
     }
 }
 
-/// One ceiling out of the seed's three. A lone input or output ceiling bounds all tokens: stricter, never laxer.
+/// One ceiling from the seed's three. A single input or output ceiling limits all tokens: stricter, never looser.
 pub(super) fn total_tokens(input: Option<u64>, output: Option<u64>, total: Option<u64>) -> Option<u64> {
     let parts = match (input, output) {
         (Some(input), Some(output)) => Some(input.saturating_add(output)),

@@ -1,12 +1,13 @@
-//! Cadence strings of the seeds: `every 15m`, `daily 08:00`, `weekly mon 09:30`, a cron line. They become the keys of `on:`.
+//! Cadence strings of the seeds: `every 15m`, `daily 08:00`, `weekly mon 09:30`, a cron line. They become the keys of
+//! `on:`.
 //!
-//! What the parts mean, and when something is due, is [`crate::cadence`]'s business.
+//! [`crate::cadence`] defines the meaning of the parts and computes due times.
 
 use super::Triggers;
 use crate::cadence::parse;
 use crate::units::TimeSpan;
 
-/// A cadence string of the seeds, understood.
+/// A parsed cadence string of the seeds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SeedCadence {
     Every(TimeSpan),
@@ -16,8 +17,8 @@ pub(crate) enum SeedCadence {
 }
 
 impl SeedCadence {
-    /// Reads `every 15m`, `daily 08:00`, `weekly mon 09:30` or a five-field cron line. What the seed's looser grammar also
-    /// takes (`every 15 m`, `daily 9:05`, `weekly Monday 9:30`) is read as the strict form it means.
+    /// Parses `every 15m`, `daily 08:00`, `weekly mon 09:30` or a five-field cron line. The seed's looser forms
+    /// (`every 15 m`, `daily 9:05`, `weekly Monday 9:30`) are read as their strict form.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
@@ -70,7 +71,7 @@ fn short_days(text: &str) -> String {
     format!("{days} {}", padded(times))
 }
 
-/// What to write instead of text that is no cadence.
+/// The suggestion for text that is not a cadence.
 pub(crate) fn cadence_hint(text: &str) -> String {
     let text = text.trim();
     let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
@@ -95,7 +96,7 @@ fn every_hint(span: &str) -> String {
     }
 }
 
-/// Text whose first word is none of ours.
+/// The suggestion for text whose first word is unknown.
 fn whole_hint(text: &str) -> String {
     let first_of_range = text.split(['-', '–']).next().map(str::trim);
     if let Some(span) = first_of_range.filter(|span| TimeSpan::parse(span).is_some()) {
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_duration_is_told_to_say_every() {
+    fn hint_for_a_bare_duration_adds_every() {
         assert_eq!(cadence_hint("15m"), "write `every 15m`");
         assert_eq!(cadence_hint("08:00"), "write `daily 08:00`");
         assert_eq!(cadence_hint("mon 09:30"), "write `weekly mon 09:30`");

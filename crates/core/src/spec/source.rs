@@ -1,28 +1,28 @@
-//! A file's text with its lines, from which problems get their place and snippet. Reads nothing itself.
+//! A file's text with its lines, which gives problems their position and snippet. Reads nothing itself.
 
 use super::problem::{ProblemKind, SourceSnippet, SpecProblem};
 use std::cell::OnceCell;
 
-/// A range of characters on one line. Line 0 stands for "no place": the value came from code, not from a file.
+/// A range of characters on one line. Line 0 means "no position": the value came from code, not from a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct SourceSpan {
     /// Line from 1.
     pub(crate) line: u32,
     /// Column from 1, in characters.
     pub(crate) column: u32,
-    /// Characters meant, at least 1 when rendered.
+    /// Number of characters, at least 1 when rendered.
     pub(crate) len: u32,
 }
 
 impl SourceSpan {
-    /// A place by its numbers.
+    /// A position by its numbers.
     pub(crate) fn new(line: usize, column: usize, len: usize) -> Self {
         let small = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         Self { line: small(line), column: small(column), len: small(len) }
     }
 }
 
-/// A text whose lines are looked up once the first of them is wanted: most files have nothing wrong with them.
+/// A text whose lines are split on first use, because most files have no problems.
 #[derive(Debug)]
 pub(crate) struct SourceLines<'t> {
     text: &'t str,
@@ -61,7 +61,7 @@ impl<'t> SourceText<'t> {
         SourceText::new("", "")
     }
 
-    /// A problem at a place of this text.
+    /// A problem at a position of this text.
     pub(crate) fn problem(
         &self,
         kind: ProblemKind,

@@ -1,7 +1,7 @@
-//! YAML and JSON as a tree of values that know their place. Limits hold from the first byte; nothing is ever expanded.
+//! YAML and JSON as a tree of values with their positions. Limits apply from the first byte; nothing is ever expanded.
 //!
-//! Refused here: aliases and anchors (so that no bomb can be written), tags, merge keys, keys that are not text, several
-//! documents, and everything past the limits. What the values mean is the reader's business.
+//! Refused here: aliases and anchors (so that no expansion bomb is possible), tags, merge keys, keys that are not text,
+//! several documents, and everything past the limits. The reader interprets the values.
 
 use super::problem::{ProblemKind, SpecProblem, quoted};
 use super::scalar::typed;
@@ -9,16 +9,16 @@ use super::source::{SourceLines, SourceSpan, SourceText};
 use saphyr_parser::{Event, Parser, ScanError, Span, StrInput};
 use std::collections::HashMap;
 
-/// The largest file that is looked at.
+/// The largest file that is read.
 pub(crate) const BYTES_MAX: usize = 1 << 20;
 /// The deepest nesting.
 const DEPTH_MAX: usize = 32;
 /// The most values in a file.
 const NODES_MAX: usize = 20_000;
-/// After so many duplicate keys the rest is not worth listing.
+/// The most duplicate keys that are listed.
 const DUPLICATES_MAX: usize = 20;
 
-/// A value and where it stands.
+/// A value and its position.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct YamlNode {
     pub(crate) value: YamlValue,
@@ -71,7 +71,7 @@ impl YamlNode {
         Self { value, place: SourceSpan::default() }
     }
 
-    /// The value as JSON; `None` where JSON has no word for it (numbers that are not finite).
+    /// The value as JSON; `None` if JSON cannot represent it (numbers that are not finite).
     pub(crate) fn to_json(&self) -> Option<serde_json::Value> {
         use serde_json::Value as Json;
         Some(match &self.value {
@@ -96,7 +96,7 @@ impl YamlNode {
     }
 }
 
-/// A tree, and what was wrong with it without being the end of reading.
+/// A tree, and its non-fatal problems.
 pub(crate) struct ParsedYaml {
     pub(crate) root: YamlNode,
     pub(crate) problems: Vec<SpecProblem>,
@@ -121,26 +121,26 @@ fn null_at(line: usize) -> YamlNode {
     YamlNode { value: YamlValue::Null, place: SourceSpan::new(line, 1, 1) }
 }
 
-/// A collection that is still open.
+/// A collection that is not closed yet.
 enum Open {
     List { place: SourceSpan, items: Vec<YamlNode> },
     Map { place: SourceSpan, entries: Vec<YamlEntry>, keys: Keys, key: Option<(String, SourceSpan)> },
 }
 
-/// Where the keys of a mapping stand, once it has so many that looking through them would be slow.
+/// The positions of the keys of a mapping, once it has so many that a linear search would be slow.
 #[derive(Default)]
 struct Keys(HashMap<String, SourceSpan>);
 
 impl Keys {
     const MANY: usize = 32;
 
-    /// Where a key was first given, if it was; it is known from now on.
+    /// The position of the first occurrence of a key, if there is one; otherwise records the key.
     fn meet(&mut self, entries: &[YamlEntry], key: &str, place: SourceSpan) -> Option<SourceSpan> {
         if entries.len() < Self::MANY {
             return entries.iter().find(|entry| entry.key == key).map(|entry| entry.place);
         }
         if self.0.is_empty() {
-            // The first of two stays, also where both were given before.
+            // The first of two entries stays, also if both came before.
             self.0.extend(entries.iter().rev().map(|entry| (entry.key.clone(), entry.place)));
         }
         let first = self.0.get(key).copied();
@@ -219,7 +219,7 @@ impl<'s> Builder<'s> {
         Ok(())
     }
 
-    /// What every value is asked first: is there room for it, and does it come without anchor and tag?
+    /// The checks of every value: the limits, and no anchor or tag.
     fn open_value(&mut self, place: SourceSpan, anchor: usize, tagged: bool) -> Step {
         self.nodes += 1;
         if self.nodes > NODES_MAX {
@@ -263,7 +263,7 @@ impl<'s> Builder<'s> {
         self.value(node)
     }
 
-    /// Puts a finished value where it belongs: as a key, a value, an item or the root.
+    /// Puts a finished value into its place: as a key, a value, an item or the root.
     fn value(&mut self, node: YamlNode) -> Step {
         match self.stack.last_mut() {
             None => self.root = Some(node),
@@ -295,7 +295,7 @@ impl<'s> Builder<'s> {
         Ok(())
     }
 
-    /// The first entry stays in force while the rest of the file is read for further problems.
+    /// The first entry stays in effect while the rest of the file is read for further problems.
     fn duplicate(&mut self, key: &str, first: SourceSpan, second: SourceSpan) {
         if self.problems.len() < DUPLICATES_MAX {
             let what = format!("key {} is given twice", quoted(key));
@@ -356,7 +356,7 @@ impl<'s> Builder<'s> {
     }
 }
 
-/// What a message calls a value.
+/// The name of a value in messages.
 pub(crate) fn describe_value(value: &YamlValue) -> String {
     match value {
         YamlValue::Null => "nothing".to_owned(),

@@ -1,4 +1,4 @@
-//! What makes a loop due, as declared. When that is, is the scheduler's business.
+//! The triggers of a loop, as declared. The scheduler decides when the loop is due.
 
 use super::Argv;
 use crate::units::TimeSpan;
@@ -24,28 +24,28 @@ pub struct Triggers {
     /// Inbound events, such as `github.workflow_run`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub webhook: Vec<String>,
-    /// Branches whose movement counts.
+    /// Branches whose new commits make the loop due.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub push: Vec<String>,
-    /// Globs of files whose change counts.
+    /// Globs of files whose changes make the loop due.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
-    /// The free question "is there work?".
+    /// A free check for work.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub probe: Option<ProbeSpec>,
     /// Loops whose outcome makes this one due.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<String>,
-    /// IANA zone of the built-in database; the system's when absent.
+    /// IANA zone of the built-in database; the system's zone if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timezone: Option<String>,
-    /// What happens to missed occurrences.
+    /// How missed occurrences are handled.
     #[serde(skip_serializing_if = "super::is_default")]
     pub catch_up: CatchUp,
-    /// What happens when a round is still running.
+    /// How an occurrence is handled while a round is still running.
     #[serde(skip_serializing_if = "super::is_default")]
     pub overlap: Overlap,
-    /// Most random delay, stable per loop.
+    /// The maximum of a random delay that is stable for each loop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jitter: Option<TimeSpan>,
     /// Hours in which nothing starts, `22:00-06:00`.
@@ -60,7 +60,7 @@ pub struct Triggers {
 }
 
 impl Triggers {
-    /// Whether the loop starts by hand only.
+    /// Whether the loop starts only manually.
     #[must_use]
     pub fn is_default(&self) -> bool {
         *self == Self::default()
@@ -77,30 +77,30 @@ impl Triggers {
     }
 }
 
-/// What branches of this program's own making begin with; what happens on them makes no loop due.
+/// The prefixes of branches that Loopwright creates; changes on them make no loop due.
 pub const OWN_BRANCHES: [&str; 2] = ["loop/", "take/"];
 
-/// What happens to missed occurrences.
+/// How missed occurrences are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CatchUp {
     /// They are dropped.
     Skip,
-    /// They become one.
+    /// They become one occurrence.
     #[default]
     Once,
-    /// At most so many are made up.
+    /// At most this many are caught up.
     All(u32),
 }
 
-/// What happens when the loop is due while a round of it runs.
+/// How an occurrence is handled while a round of the loop runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Overlap {
     /// The new occurrence is skipped.
     #[default]
     Skip,
-    /// One waits.
+    /// One occurrence waits.
     Queue,
     /// The running round is cancelled.
     Cancel,
@@ -118,14 +118,15 @@ pub enum ProbeSpec {
     Run {
         /// The command.
         run: Argv,
-        /// What its output means.
+        /// How its output is read.
         items: ItemsForm,
         /// How many items one round takes.
         batch: u32,
     },
 }
 
-/// A built-in probe and what of its answer counts. Each probe knows some of these keys; a list means any of its words.
+/// A built-in probe and a filter for its results. Each probe supports some of these keys; a list matches any of its
+/// words.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Ask {
     /// The probe, such as `open-issues`.
@@ -137,14 +138,14 @@ pub struct Ask {
     /// `open-prs`, `open-issues`: none of these labels is on it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_labels: Vec<String>,
-    /// `open-prs`, `open-issues`: one of these wrote it; what a loop wrote has the loop's name.
+    /// `open-prs`, `open-issues`: one of these people wrote it; the author of a loop's item is the loop's name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub author: Vec<String>,
-    /// `open-prs`, `open-issues`: its title or its text has this in it, in whatever case.
+    /// `open-prs`, `open-issues`: its title or text contains this, ignoring case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// `commits`, `files`: the branch looked at, instead of base. `open-prs`: the branch it goes to. `failing-ci`: the branch
-    /// whose last commit was checked.
+    /// `commits`, `files`: the branch to check, instead of base. `open-prs`: the target branch. `failing-ci`: the
+    /// branch whose last commit was checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
     /// `files`: the globs, instead of those of `on.files`.
@@ -170,7 +171,7 @@ fn is_one(batch: &u32) -> bool {
 }
 
 impl Ask {
-    /// Every key of a query, but for `use`.
+    /// Every key of a query except `use`.
     pub const KEYS: [&str; 9] =
         ["labels", "not_labels", "author", "text", "branch", "paths", "checks", "packages", "batch"];
 
@@ -191,7 +192,7 @@ impl Ask {
         }
     }
 
-    /// The keys that a built-in probe knows; nothing for a name that is none.
+    /// The keys that a built-in probe supports; `None` if the name is unknown.
     #[must_use]
     pub fn known_keys(probe: &str) -> Option<&'static [&'static str]> {
         Some(match probe {
@@ -226,10 +227,10 @@ impl Ask {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ItemsForm {
-    /// Not at all.
+    /// It is ignored.
     #[default]
     None,
-    /// A key a line.
+    /// One key on each line.
     Lines,
     /// A list of `{key, title?, data?}`.
     Json,

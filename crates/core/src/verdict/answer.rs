@@ -1,12 +1,12 @@
-//! The verdict in what an agent said last: one JSON document, bare or as the only block of JSON. Whatever could be read in two
-//! ways is malformed.
+//! Finds the verdict in an agent's last message: one JSON document, bare or as the only block of JSON. Every ambiguous
+//! answer is malformed.
 
 use super::MalformedVerdict;
 
-/// The document in an answer; none in one that says nothing.
+/// The document in an answer; `None` for an empty answer.
 ///
 /// # Errors
-/// When it holds no document, or more than one.
+/// If it contains no document, or more than one.
 pub fn find_verdict(text: &str) -> Result<Option<&str>, MalformedVerdict> {
     let text = text.trim();
     if text.is_empty() || text.starts_with('{') {
@@ -28,7 +28,7 @@ pub fn find_verdict(text: &str) -> Result<Option<&str>, MalformedVerdict> {
     }
     match (blocks.as_slice(), open) {
         ([only], None) => Ok(Some(only)),
-        ([], None) => Err(malformed("the answer is no JSON document and has no block of JSON")),
+        ([], None) => Err(malformed("the answer is not a JSON document and has no block of JSON")),
         (_, None) => Err(malformed("the answer has more than one block of JSON")),
         (_, Some(_)) => Err(malformed("a block in the answer has no end")),
     }
@@ -56,7 +56,7 @@ mod tests {
         for (text, document) in good {
             assert_eq!(find_verdict(text), Ok(document), "{text}");
         }
-        // Bare JSON with words behind it is handed on whole, and the strict reader refuses it.
+        // Bare JSON with text after it is returned whole, and the strict parser rejects it.
         assert_eq!(find_verdict("{} and {}"), Ok(Some("{} and {}")));
         let bad = [
             "It is fine, pass.",

@@ -1,14 +1,14 @@
-//! The verdict file as a checker writes it: its types, its limits, its strict reading. Decides nothing.
+//! The verdict file as a checker writes it: its types, its limits, its strict parser. It decides nothing.
 
 use crate::outbox::json;
 use crate::words::worded;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// The largest file that is read at all.
+/// The size limit of the file.
 pub const BYTES_MAX: usize = 256 << 10;
 
-/// How deep lists and maps may nest.
+/// The limit on the nesting of lists and maps.
 const DEPTH_MAX: usize = 16;
 const ID_MAX: usize = 200;
 const NAME_MAX: usize = 200;
@@ -19,30 +19,30 @@ const SUMMARY_MAX: usize = 16_000;
 const SCORES_MAX: usize = 64;
 const EVIDENCE_MAX: usize = 64;
 
-/// Why a file is no verdict, with the place in it.
+/// The reason why a file is not a verdict, with the place in it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("{0}")]
 #[serde(transparent)]
 pub struct MalformedVerdict(pub String);
 
 worded! {
-    /// What a checker may say.
+    /// The verdict of a checker.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum VerdictWord {
         /// The candidate is good.
         Pass = "pass",
-        /// It is not.
+        /// The candidate is not good.
         Fail = "fail",
         /// A human must decide.
         Escalate = "escalate",
     }
 }
 
-/// A verdict file that was read without complaint; whether it is believed is [`super::judge`]'s to say.
+/// A well-formed verdict file; [`super::judge`] decides whether it is accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct VerdictFile {
-    /// The round's secret, as the checker was given it.
+    /// The round's secret, as the checker received it.
     pub nonce: String,
     /// The sealed tree.
     pub tree: String,
@@ -65,11 +65,11 @@ pub struct DimensionScore {
     pub score: u8,
     /// The checker's reason; may be empty.
     pub why: String,
-    /// What it rests on.
+    /// The evidence for the score.
     pub evidence: Vec<VerdictCitation>,
 }
 
-/// Something the engine can look up itself.
+/// Evidence that the engine can look up itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum VerdictCitation {
@@ -109,14 +109,14 @@ impl std::fmt::Display for VerdictCitation {
 }
 
 impl VerdictFile {
-    /// Reads a file strictly: size, UTF-8, JSON, depth, keys, types, ranges and lengths.
+    /// Parses a file strictly: size, UTF-8, JSON, depth, keys, types, ranges and lengths.
     pub fn parse(bytes: &[u8]) -> Result<Self, MalformedVerdict> {
         if bytes.len() > BYTES_MAX {
             return Err(MalformedVerdict(format!("{} bytes, at most {BYTES_MAX} are read", bytes.len())));
         }
         let text = std::str::from_utf8(bytes).map_err(|error| MalformedVerdict(format!("not UTF-8: {error}")))?;
         let value = json::read_shallow(text, DEPTH_MAX)
-            .map_err(|error| MalformedVerdict(format!("not JSON as agreed: {error}")))?;
+            .map_err(|error| MalformedVerdict(format!("not valid JSON: {error}")))?;
         let mut map = Fields::of(value, String::new())?;
         let file = Self {
             nonce: map.text("nonce", ID_MAX)?,
@@ -143,7 +143,7 @@ fn score((place, value): (String, Value)) -> Result<DimensionScore, MalformedVer
     Ok(score)
 }
 
-/// The three forms are told apart by the one key that only they have; a mixture leaves a key over and is refused.
+/// Each of the three forms has one key that only it has; a mixture has a key too many and is malformed.
 fn evidence((place, value): (String, Value)) -> Result<VerdictCitation, MalformedVerdict> {
     let mut map = Fields::of(value, place)?;
     let found = if map.has("gate") {
@@ -165,7 +165,7 @@ fn evidence((place, value): (String, Value)) -> Result<VerdictCitation, Malforme
     Ok(found)
 }
 
-/// What a value is, for messages.
+/// The type of a value, for messages.
 fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -177,7 +177,7 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// A map whose fields are taken out one by one; what is left over at the end is unknown.
+/// A map whose fields are removed one by one; the rest at the end is unknown.
 struct Fields {
     place: String,
     left: Map<String, Value>,
@@ -238,7 +238,7 @@ impl Fields {
     fn verdict(&mut self, key: &str) -> Result<VerdictWord, MalformedVerdict> {
         match VerdictWord::parse(&self.text(key, NAME_MAX)?) {
             Some(word) => Ok(word),
-            None => self.wrong(key, "is none of pass, fail, escalate"),
+            None => self.wrong(key, "is not pass, fail or escalate"),
         }
     }
 

@@ -1,12 +1,13 @@
-//! From a verdict file to a decision: binding, completeness, citations, floor and mean. Looks nothing up itself.
+//! From a verdict file to a decision: binding, completeness, citations, floor and mean. It looks up citations only
+//! through the resolver.
 
 use super::file::{DimensionScore, VerdictCitation, VerdictFile, VerdictWord};
 use serde::{Deserialize, Serialize};
 
-/// How many reasons are kept; a checker cannot make the list longer.
+/// The largest number of reasons that are kept, whatever the checker wrote.
 const REASONS_MAX: usize = 64;
 
-/// What the verdict must be bound to and what it takes to pass.
+/// The binding of the verdict, and the requirements for a pass.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VerdictExpectation {
     /// The round's secret for this checker.
@@ -17,15 +18,15 @@ pub struct VerdictExpectation {
     pub candidate: String,
     /// The dimensions that must be scored, each once.
     pub dimensions: Vec<String>,
-    /// The mean that must be reached.
+    /// The mean score that a pass needs.
     pub threshold: f64,
-    /// The least that every dimension must reach.
+    /// The score that every dimension must reach.
     pub floor: u8,
     /// Names of the gates that passed.
     pub gates: Vec<String>,
 }
 
-/// Looks citations up in what was sealed.
+/// Looks up citations in the sealed candidate.
 pub trait CitationResolver {
     /// The text of a line (from 1) of a file at the sealed commit.
     fn line(&self, path: &str, line: u32) -> Option<String>;
@@ -37,9 +38,9 @@ pub trait CitationResolver {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CitationMatch {
-    /// The engine saw it itself.
+    /// The engine found it.
     Yes,
-    /// It is not there.
+    /// The engine did not find it.
     No,
 }
 
@@ -49,16 +50,16 @@ pub enum CitationMatch {
 pub enum ScoreCounts {
     /// At least one citation resolved.
     Yes,
-    /// None did; the dimension is as good as unscored.
+    /// No citation resolved; the dimension counts as not scored.
     No,
 }
 
-/// A citation with what became of it.
+/// A citation with the result of its lookup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResolvedCitation {
-    /// What was cited.
+    /// The citation.
     pub evidence: VerdictCitation,
-    /// Whether it is there.
+    /// Whether it was found.
     pub resolved: CitationMatch,
 }
 
@@ -80,9 +81,9 @@ pub struct ScoredDimension {
 /// A verdict that is bound to this candidate: the `verdict` of the JSON documents.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ScoredVerdict {
-    /// What was decided; a `pass` that its own scores do not bear is a `fail`.
+    /// The decision; a `pass` that its own scores do not support becomes a `fail`.
     pub verdict: VerdictWord,
-    /// What the checker wrote.
+    /// The checker's own verdict.
     pub said: VerdictWord,
     /// The mean of the scores that count.
     pub mean: Option<f64>,
@@ -92,44 +93,44 @@ pub struct ScoredVerdict {
     pub scores: Vec<ScoredDimension>,
 }
 
-/// What a checker's file amounts to.
+/// The judgement on a checker's file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "judgement")]
 pub enum Judgement {
-    /// Verdict, scores, evidence, floor and mean all say yes.
+    /// Verdict, scores, evidence, floor and mean all allow a pass.
     Pass {
         /// The scores.
         scored: ScoredVerdict,
     },
-    /// The candidate was judged and is not good enough.
+    /// The candidate was judged and rejected.
     Fail {
-        /// What is missing, for the maker and the report.
+        /// The shortcomings, for the maker and the report.
         reasons: Vec<String>,
         /// The scores.
         scored: ScoredVerdict,
     },
-    /// The checker wants a human.
+    /// The checker asks for a human.
     Escalate {
-        /// Why, in its words and ours.
+        /// The reasons, in the checker's and the engine's words.
         reasons: Vec<String>,
         /// The scores.
         scored: ScoredVerdict,
     },
-    /// A file that cannot be read as a verdict.
+    /// A file that is not a valid verdict.
     Malformed {
-        /// What is wrong with it.
+        /// The problem with the file.
         why: String,
     },
     /// No file, or an empty one.
     Missing,
-    /// A verdict for something else: wrong nonce, tree or candidate.
+    /// A verdict for another candidate: wrong nonce, tree or candidate.
     Forged {
-        /// What does not match.
+        /// The value that does not match.
         why: String,
     },
 }
 
-/// Judges the file a checker left.
+/// Judges the file of a checker.
 #[must_use]
 pub fn judge(bytes: Option<&[u8]>, expected: &VerdictExpectation, resolve: &dyn CitationResolver) -> Judgement {
     let Some(bytes) = bytes.filter(|bytes| !bytes.trim_ascii().is_empty()) else {
@@ -148,7 +149,7 @@ pub fn judge(bytes: Option<&[u8]>, expected: &VerdictExpectation, resolve: &dyn 
     decide(file, expected, resolve)
 }
 
-/// The message names the field and never the expected value: it may travel back to the one who guessed.
+/// The message names the field and never the expected value, because the guesser may see the message.
 fn unbound(file: &VerdictFile, expected: &VerdictExpectation) -> Option<String> {
     let fields = [
         ("nonce", &file.nonce, &expected.nonce),
@@ -163,7 +164,7 @@ fn misnamed(scores: &[DimensionScore], dimensions: &[String]) -> Option<String> 
     let mut seen = std::collections::BTreeSet::new();
     for score in scores {
         if !dimensions.contains(&score.dimension) {
-            return Some(format!("{:?} is no dimension of the rubric", score.dimension));
+            return Some(format!("{:?} is not a dimension of the rubric", score.dimension));
         }
         if !seen.insert(&score.dimension) {
             return Some(format!("dimension {:?} is scored twice", score.dimension));
@@ -213,7 +214,7 @@ fn resolves(evidence: &VerdictCitation, expected: &VerdictExpectation, resolve: 
     }
 }
 
-/// A path inside the tree, spelled the one way git spells it: a resolver never has to defend itself.
+/// A path inside the tree in git's own spelling, so that resolvers need no checks of their own.
 fn is_plain(path: &str) -> bool {
     !path.contains('\0') && path.split('/').all(|part| !matches!(part, "" | "." | ".."))
 }
@@ -232,7 +233,7 @@ fn counting(scores: &[ScoredDimension]) -> impl Iterator<Item = &ScoredDimension
     scores.iter().filter(|one| one.counts == ScoreCounts::Yes)
 }
 
-/// Everything that stands between these scores and a pass.
+/// All reasons why these scores do not pass.
 fn shortfalls(scores: &[ScoredDimension], mean: Option<f64>, expected: &VerdictExpectation) -> Vec<String> {
     let mut reasons = Vec::new();
     for dimension in &expected.dimensions {
@@ -246,7 +247,7 @@ fn shortfalls(scores: &[ScoredDimension], mean: Option<f64>, expected: &VerdictE
     if expected.dimensions.is_empty() {
         reasons.push("the rubric has no dimension to score".to_owned());
     }
-    // A threshold that is no number is reached by no mean.
+    // If the threshold is not a number, no mean reaches it.
     let reached = mean.is_some_and(|mean| mean >= expected.threshold);
     if !reached && reasons.is_empty() {
         reasons.push(format!("the mean {:.2} is below {}", mean.unwrap_or(0.0), expected.threshold));

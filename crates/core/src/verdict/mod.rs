@@ -1,7 +1,7 @@
-//! The checker's judgement: the strict reading of its file, and the rules that turn a reading into a decision.
+//! The checker's judgement: the strict parser of its file, and the rules that turn it into a decision.
 //!
-//! Pure: the bytes come from the engine, and citations are looked up through [`CitationResolver`]. Whatever is missing, late,
-//! malformed, duplicate or conflicting is never a pass; only [`judge`] can say [`Judgement::ProviderGrant`].
+//! Pure: the engine supplies the bytes, and citations are looked up through [`CitationResolver`]. A verdict that is
+//! missing, late, malformed, duplicate or conflicting is never a pass; only [`judge`] returns [`Judgement::Pass`].
 
 mod answer;
 mod file;

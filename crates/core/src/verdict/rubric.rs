@@ -1,13 +1,13 @@
-//! Which dimensions a candidate is scored on. Floors and means are `judge`'s.
+//! The dimensions on which a candidate is scored. `judge` applies floors and means.
 
 use crate::spec::Rubric;
 
-/// Whether the candidate changes the tree or holds staged items alone.
+/// Whether the candidate changes the tree or has only staged items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TreeChange {
-    /// Files changed.
+    /// Some files changed.
     Some,
-    /// None did.
+    /// No file changed.
     None,
 }
 
@@ -15,7 +15,8 @@ const CORRECTNESS: (&str, &str) = ("correctness", "it does what the intent asks,
 const SCOPE: (&str, &str) = ("scope", "nothing is done that the intent did not ask for");
 const TESTS: (&str, &str) = ("tests", "the change is covered by tests that can fail, and none was weakened");
 
-/// The dimensions with their meanings: the loop's own, else the built-in ones. Tests are only asked of a changed tree.
+/// The dimensions with their meanings: the loop's own, else the built-in ones. Tests are only scored for a changed
+/// tree.
 #[must_use]
 pub fn dimensions(rubric: &Rubric, change: TreeChange) -> Vec<(String, String)> {
     if !rubric.dimensions.is_empty() {

@@ -1,10 +1,10 @@
-//! The JSON Schema of a verdict, for agents that can be held to one. It uses only words that every provider's strict mode
-//! knows: all keys required, nothing besides them, choices by `enum` and `anyOf`. The judge of a verdict stays
-//! [`VerdictFile::parse`](super::VerdictFile::parse); lengths and ranges are its to mind.
+//! The JSON Schema of a verdict, for agents that support one. It uses only keywords that every provider's strict mode
+//! supports: all keys required, no other keys, choices by `enum` and `anyOf`.
+//! [`VerdictFile::parse`](super::VerdictFile::parse) still decides, and it also checks lengths and ranges.
 
 use serde_json::{Value, json};
 
-/// The schema of what a checker answers with.
+/// The schema of a checker's answer.
 #[must_use]
 pub fn schema() -> Value {
     object(&[
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
     use crate::verdict::VerdictFile;
 
-    /// Documents that the schema describes: one a choice, everything else the same.
+    /// Documents that the schema describes: one for each choice, otherwise equal.
     fn examples(schema: &Value) -> Vec<Value> {
         if let Some(forms) = schema["anyOf"].as_array() {
             return forms.iter().flat_map(examples).collect();
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_the_schema_describes_the_strict_reader_reads_back_unchanged() {
+    fn strict_parser_reads_every_document_of_the_schema_unchanged() {
         let examples = examples(&schema());
         assert_eq!(examples.len(), 3 * 5 * 3, "each word, score and form of evidence");
         for example in examples {
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn schema_requires_every_key_and_allows_no_other_as_strict_modes_ask() {
+    fn schema_requires_every_key_and_allows_no_other() {
         fn look(schema: &Value) {
             if let Some(properties) = schema["properties"].as_object() {
                 let keys: Vec<&str> = properties.keys().map(String::as_str).collect();

@@ -1,4 +1,4 @@
-//! What a store would have kept of a dispatcher's commands, and refuses: a second receipt for one occurrence.
+//! The rows that a store would write for a dispatcher's commands. It refuses a second receipt for one occurrence.
 
 use loopwright_core::dispatch::{
     ConcurrencyLimits, Dispatcher, FleetFreeze, LoopKey, LoopStanding, OccurrenceReceipt, RoundStart, TriggerSignal,
@@ -18,7 +18,7 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// One transaction without a round. Of one cadence no mark goes back.
+    /// One transaction without a round. While the cadence stays the same, no mark goes back.
     pub(crate) fn keep(
         &mut self,
         receipts: Vec<OccurrenceReceipt>,
@@ -36,8 +36,8 @@ impl Kept {
         self.take(taken);
     }
 
-    /// The transaction of a birth; says no when the occurrence has its receipt already. Of the standing it writes the
-    /// mark: what was kept of a pause since the start is not undone.
+    /// The transaction of a round's start; returns false if the occurrence already has its receipt. Of the standing it
+    /// writes only the mark, so that a pause that was stored since is not undone.
     pub(crate) fn birth(&mut self, start: &RoundStart, round: &str) -> bool {
         if self.occurrences.contains(&(start.key.clone(), start.receipt.occurrence.clone())) {
             return false;
@@ -49,7 +49,7 @@ impl Kept {
         true
     }
 
-    /// A signal, unless it is known.
+    /// Records a signal, unless it is known.
     pub(crate) fn hear(&mut self, signal: &TriggerSignal) -> bool {
         let is_new = self.heard.insert((signal.key.clone(), signal.occurrence.clone()));
         if is_new {

@@ -1,4 +1,4 @@
-//! The dispatcher from outside: histories as text, and a model that throws everything at it.
+//! The dispatcher from outside: histories as text, and a model test with random inputs.
 
 mod kept;
 mod model;

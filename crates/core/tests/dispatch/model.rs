@@ -1,4 +1,4 @@
-//! Random loops, random happenings, and the oracles after every step. A failing case is shrunk to a short story.
+//! Random loops, random events, and the oracles after every step. A failing case is shrunk to a short story.
 
 use super::oracle;
 use super::world::{File, MINUTE_MS, Op, World, is_quiet_at};
@@ -57,8 +57,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Whatever happened, once everything is allowed and every round ends, every due that has come gets its receipt and every
-/// signal its round.
+/// Once everything is allowed and every round ends, every past due time has its receipt and every signal its round.
 fn comes_to_rest(world: &mut World) {
     world.now = world.now.max(world.seen);
     if is_quiet_at(world.now) {
@@ -89,7 +88,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_happens_every_due_moment_has_one_fate(
+    fn every_due_time_has_one_outcome_in_any_history(
         limits in limits(),
         files in proptest::collection::vec((0..6usize, file()), 1..6),
         ops in proptest::collection::vec(op(), 0..120),
@@ -102,9 +101,9 @@ proptest! {
     }
 }
 
-/// Found by chance: one that comes into line late and has been due for long has others leave it what it needs.
+/// A random case: a loop that enters the queue late but has been due for long has resources reserved for it.
 #[test]
-fn one_that_has_been_due_for_long_is_waited_for_also_by_those_who_come_with_it() {
+fn loop_that_has_been_due_for_long_goes_before_loops_that_become_due_with_it() {
     let file =
         |every_m, catch_up, priority| File { every_m, is_quiet: false, overlap: Overlap::Skip, catch_up, priority };
     let files = vec![

@@ -1,15 +1,15 @@
-//! What must hold whatever happens: once per occurrence, every due in exactly one place, limits and locks, order, and a
-//! timer that is set.
+//! The invariants of every history: once per occurrence, every due time in exactly one place, limits and locks, order,
+//! and a timer that is set.
 
 use super::world::{BASE_MS, Era, World, holds, holds_with, is_quiet_at, locks_items, meet};
 use loopwright_core::dispatch::{LoopExplanation, LoopKey, OccurrenceOutcome, RoundStart, StartBlocker};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Who waited before a step: priority and since when.
+/// The loops that waited before a step, each with the time since when.
 pub(crate) type Before = BTreeMap<LoopKey, i64>;
 
-/// Loops that could start but for slots and locks, and since when.
+/// Loops that could start if slots and locks were free, and since when.
 pub(crate) fn waiting(world: &World) -> Before {
     let since = |key: &LoopKey| match world.why(key) {
         LoopExplanation::Waiting { since_ms, .. } => Some((key.clone(), since_ms)),
@@ -18,7 +18,7 @@ pub(crate) fn waiting(world: &World) -> Before {
     world.loaded.keys().filter_map(since).collect()
 }
 
-/// Before a start is performed: P1, limits, locks, and nothing against a person's word.
+/// Before a start is performed: P1, limits, locks, and no start that a person has forbidden.
 pub(crate) fn check_start(world: &World, start: &RoundStart) {
     let key = &start.key;
     assert!(!world.is_taken(key), "P1: {key} starts while a round of it runs");
@@ -32,7 +32,7 @@ pub(crate) fn check_start(world: &World, start: &RoundStart) {
     }
 }
 
-/// Before a start goes on with items that its probe found: nobody else is about any of them.
+/// Before a start continues with the items that its probe found: no other round works on any of them.
 pub(crate) fn check_grant(world: &World, ticket: u64, items: &[Arc<str>]) {
     let flying = world.flights.iter().find(|flight| flight.start.ticket == ticket).expect("a start that claims");
     let key = &flying.start.key;
@@ -43,7 +43,7 @@ pub(crate) fn check_grant(world: &World, ticket: u64, items: &[Arc<str>]) {
     }
 }
 
-/// No two rounds, running or being born, hold what meets.
+/// No two rounds, running or starting, hold conflicting resources.
 fn check_locks(world: &World) {
     let all = held(world, None);
     for (at, (one, held)) in all.iter().enumerate() {
@@ -57,14 +57,14 @@ fn check_locks(world: &World) {
     }
 }
 
-/// What rounds hold, but for those of one loop.
+/// The resources that rounds hold, except those of one loop.
 fn held(world: &World, without: Option<&LoopKey>) -> Vec<(LoopKey, Vec<String>)> {
     let running = world.rounds.iter().map(|(key, (_, held))| (key.clone(), held.clone()));
     let flying = world.flights.iter().map(|flight| (flight.start.key.clone(), flight.held()));
     running.chain(flying).filter(|(key, _)| without != Some(key)).collect()
 }
 
-/// What a loop lacks to start a round about some items, were one that has just started not there.
+/// The resource that a loop lacks to start a round about some items, not counting a round that has just started.
 fn lacking(world: &World, key: &LoopKey, items: &[Arc<str>], without: Option<&LoopKey>) -> Option<String> {
     let held = held(world, without);
     if held.len() >= world.limits.total {
@@ -93,12 +93,12 @@ pub(crate) fn check(world: &World, before: &Before, started: &[RoundStart]) {
     }
     check_timer(world);
     let whys: Vec<_> = world.loaded.keys().map(|key| (key, world.why(key))).collect();
-    // One that has waited for very long may have others leave it what it needs.
+    // A loop that has waited very long may have resources reserved for it.
     let is_patient = before.values().all(|since_ms| is_short(world, *since_ms));
     for (key, why) in &whys {
         let is_left = matches!(why, LoopExplanation::Waiting { on: StartBlocker::Nothing, .. });
         assert!(!is_left, "{key} could start and is left");
-        // The same when it has come into line with this step, for those who need what it needs.
+        // The same holds if it entered the queue with this step, for loops that need the same resources.
         let leaves_to = |other: &LoopKey, why: &LoopExplanation| {
             let is_long = matches!(why, LoopExplanation::Waiting { since_ms, .. } if !is_short(world, *since_ms));
             is_long && other != *key && holds(key).iter().any(|need| holds(other).iter().any(|held| meet(held, need)))
@@ -113,8 +113,8 @@ fn is_short(world: &World, since_ms: i64) -> bool {
     world.now - since_ms < 10 * 60_000
 }
 
-/// Every due of every era up to the mark has one receipt, in order; none has two, none is invented, none is before the
-/// era or after the mark. What has come and has no receipt waits.
+/// Every due time of every era up to the mark has one receipt, in order; none has two, none is invented, none is before
+/// the era or after the mark. A past due time without a receipt waits.
 fn check_receipts(world: &World, key: &LoopKey) {
     let next_ms = uncovered(world, key);
     let mark_ms = world.kept.standings[key].mark_ms;
@@ -135,7 +135,7 @@ fn check_receipts(world: &World, key: &LoopKey) {
     }
 }
 
-/// The first due of the present era without a receipt, when all before it have exactly one.
+/// The first due time of the present era without a receipt, if all before it have exactly one.
 pub(crate) fn uncovered(world: &World, key: &LoopKey) -> i64 {
     let mut eras = world.eras[key].iter().peekable();
     let mut era = eras.next().expect("an era");
@@ -164,7 +164,7 @@ fn first_after(era: &Era, ms: i64) -> i64 {
     (ms.div_euclid(era.every_ms) + 1) * era.every_ms
 }
 
-/// The timer is set, ahead, and not after the first due of any loop.
+/// The timer is set, in the future, and not after the first due time of any loop.
 fn check_timer(world: &World) {
     let dues = world.loaded.values().map(|file| {
         let every_ms = file.every_m * 60_000;
@@ -173,24 +173,24 @@ fn check_timer(world: &World) {
     let Some(first_ms) = dues.min() else { return };
     let wake_ms = world.dispatcher.next_wake();
     assert!(wake_ms.is_none_or(|ms| ms > world.now), "the timer is set to the past: {wake_ms:?} at {}", at(world.now));
-    // What comes while the answer to a start is awaited is looked at after it.
+    // Due times that arrive while a start is pending are processed after its answer.
     if world.flights.is_empty() {
         let wake_ms = wake_ms.expect("a timer while something will be due");
         assert!(wake_ms <= first_ms, "the timer sleeps through {} until {}", at(first_ms), at(wake_ms));
     }
 }
 
-/// Nobody who was before another is passed over for something that both need.
+/// No loop is passed over by a lower-ranked loop for a resource that both need.
 fn check_order(world: &World, key: &LoopKey, why: &LoopExplanation, before: &Before, started: &[RoundStart]) {
     let LoopExplanation::Waiting { since_ms, on, .. } = why else { return };
     let priority = |key: &LoopKey| world.loaded.get(key).map_or(0, |file| file.priority);
     for start in started {
-        // Since when one has waited that was not in line before is not told.
+        // How long a loop has waited that was not in the queue before is unknown here.
         let other_ms = before.get(&start.key).copied().unwrap_or(i64::MIN);
         let is_before = (-priority(key), *since_ms) < (-priority(&start.key), other_ms);
         let is_passed_over = is_before
             && !matches!(on, StartBlocker::Turn { .. } | StartBlocker::Retry { .. })
-            // What the next round of these is about is not told.
+            // The items of the next round of these loops are unknown here.
             && !locks_items(key)
             && lacking(world, key, &[], Some(&start.key)).is_none();
         assert!(!is_passed_over, "order: {} goes before {key}, which waits for {on:?}", start.key);

@@ -9,13 +9,13 @@ fn check(script: &str, expected: Expect) {
 }
 
 #[test]
-fn nothing_fires_because_a_process_started() {
+fn start_of_a_process_fires_nothing() {
     check(
         "loop a every=1h
          08:20 load
          08:20 why a
          09:00 wake
-         09:00 born a
+         09:00 started a
          09:05 why a
          09:10 end a shipped
          09:10 crash
@@ -29,7 +29,7 @@ fn nothing_fires_because_a_process_started() {
             09:00 wake
                 at 09:00
                   START a 09:00 started: due
-            09:00 born a
+            09:00 started a
             09:05 why a
                   running round r1 since 09:00 [running]
                   → `loopwright stop r1` ends it
@@ -43,7 +43,7 @@ fn nothing_fires_because_a_process_started() {
 }
 
 #[test]
-fn misses_of_a_night_become_one_round_and_the_receipt_counts_them() {
+fn missed_runs_of_a_night_become_one_round_and_the_receipt_counts_them() {
     check(
         "loop once every=1h
          loop skip every=1h catch_up=skip
@@ -60,8 +60,8 @@ fn misses_of_a_night_become_one_round_and_the_receipt_counts_them() {
             1d05:59 crash
             1d05:59 load
                   all 21:00 to 1d03:00 (7) missed: more than 2 were waiting (`catch_up`)
-                  once 21:00 to 1d04:00 (8) coalesced: a later occurrence stands for it
-                  skip 21:00 to 1d05:00 (9) missed: came while nobody looked (`catch_up: skip`)
+                  once 21:00 to 1d04:00 (8) coalesced: a later occurrence replaces it
+                  skip 21:00 to 1d05:00 (9) missed: was due while no scheduler was running (`catch_up: skip`)
                   all mark 1d03:00
                   once mark 1d04:00
                   skip mark 1d05:00
@@ -75,7 +75,7 @@ fn misses_of_a_night_become_one_round_and_the_receipt_counts_them() {
 }
 
 #[test]
-fn a_clock_ten_years_ahead_costs_one_receipt_and_a_loud_word() {
+fn clock_ten_years_ahead_costs_one_receipt_and_one_note() {
     check(
         "loop a every=1m
          10:00 load
@@ -85,7 +85,7 @@ fn a_clock_ten_years_ahead_costs_one_receipt_and_a_loud_word() {
                   a mark 10:00
             3650d10:00 wake
                 at 3650d10:00
-                  a 10:01 to 3650d09:59 (5255999) coalesced: a later occurrence stands for it
+                  a 10:01 to 3650d09:59 (5255999) coalesced: a later occurrence replaces it
                   a mark 3650d09:59
                   TELL gap from 10:01 to 3650d10:00
                   START a 3650d10:00 started: due
@@ -99,7 +99,7 @@ fn a_clock_that_goes_back_an_hour_repeats_nothing() {
         "loop a every=30m
          09:45 load
          10:00 wake
-         10:00 born a
+         10:00 started a
          10:01 end a shipped
          09:20 wake
          09:30 wake
@@ -111,7 +111,7 @@ fn a_clock_that_goes_back_an_hour_repeats_nothing() {
             10:00 wake
                 at 10:00
                   START a 10:00 started: due
-            10:00 born a
+            10:00 started a
             10:01 end a shipped
             09:20 wake
             09:30 wake
@@ -124,12 +124,12 @@ fn a_clock_that_goes_back_an_hour_repeats_nothing() {
 }
 
 #[test]
-fn a_clock_far_in_the_past_is_not_believed_until_it_is_right_or_someone_takes_it_as_it_is() {
+fn clock_far_in_the_past_is_not_trusted_until_it_is_right_or_a_person_accepts_it() {
     check(
         "loop a every=1h
          10d10:30 load
          10d11:00 wake
-         10d11:00 born a
+         10d11:00 started a
          10d11:01 end a shipped
          09:30 crash
          09:30 load
@@ -144,7 +144,7 @@ fn a_clock_far_in_the_past_is_not_believed_until_it_is_right_or_someone_takes_it
             10d11:00 wake
                 at 10d11:00
                   START a 10d11:00 started: due
-            10d11:00 born a
+            10d11:00 started a
             10d11:01 end a shipped
             09:30 crash
             09:30 load
@@ -152,7 +152,7 @@ fn a_clock_far_in_the_past_is_not_believed_until_it_is_right_or_someone_takes_it
             10:00 wake
             10:00 why a
                   the clock says 10:00, but the last recorded moment is 10d11:01: nothing is scheduled by a clock that is behind [waiting]
-                  → set the clock, or accept it is with `loopwright thaw`; `loopwright run` works
+                  → set the clock, or accept it with `loopwright thaw`; `loopwright run` works
             10:30 thaw
                   a mark 10:30, given up
                   a mark 10:30
@@ -166,7 +166,7 @@ fn a_clock_far_in_the_past_is_not_believed_until_it_is_right_or_someone_takes_it
 }
 
 #[test]
-fn a_clock_that_is_taken_as_it_is_brings_loops_back_that_are_not_loaded_or_being_started() {
+fn accepted_clock_rewinds_loops_that_are_not_loaded_or_are_starting() {
     check(
         "loop a every=1h
          loop dropped every=1h
@@ -180,7 +180,7 @@ fn a_clock_that_is_taken_as_it_is_brings_loops_back_that_are_not_loaded_or_being
          10d11:00 wake
          10:20 wake
          10:30 thaw
-         10:31 born a
+         10:31 started a
          10:32 end a shipped
          loop dropped every=1h
          loop missing every=1h
@@ -207,7 +207,7 @@ fn a_clock_that_is_taken_as_it_is_brings_loops_back_that_are_not_loaded_or_being
                   missing mark 10:30, given up
                   dropped mark 10:30, given up
                   missing mark 10:30
-            10:31 born a
+            10:31 started a
                   a mark 10:31, given up
                   a mark 10:31
             10:32 end a shipped
@@ -225,18 +225,18 @@ fn a_clock_that_is_taken_as_it_is_brings_loops_back_that_are_not_loaded_or_being
 }
 
 #[test]
-fn a_wait_of_a_clock_that_was_ahead_ends_with_it() {
+fn wait_from_a_clock_that_was_ahead_ends_when_the_clock_is_accepted() {
     check(
         "loop a hears=push
          09:00 load
-         10d11:00 hand a
+         10d11:00 manual a
          10d11:01 end a failed
          10:30 thaw
          10:31 signal a push:main:1",
         expect![[r#"
             09:00 load
                   a mark 09:00
-            10d11:00 hand a
+            10d11:00 manual a
             10d11:01 end a failed
                   a mark 09:00, 1 failed, waits until 10d11:02
             10:30 thaw
@@ -257,10 +257,10 @@ fn limits_that_change_count_from_the_next_start_on() {
          loop c every=1h agent=claude
          09:30 load
          10:00 wake
-         10:00 born a
+         10:00 started a
          10:01 limits total=9 claude=1
          10:02 limits total=9 claude=2
-         10:02 born b
+         10:02 started b
          10:03 limits total=1
          10:04 end a shipped
          10:05 why c
@@ -273,11 +273,11 @@ fn limits_that_change_count_from_the_next_start_on() {
             10:00 wake
                 at 10:00
                   START a 10:00 started: due
-            10:00 born a
+            10:00 started a
             10:01 limits total=9 claude=1
             10:02 limits total=9 claude=2
                   START b 10:00 started: due, made up for: it should have started at 10:00
-            10:02 born b
+            10:02 started b
             10:03 limits total=1
             10:04 end a shipped
             10:05 why c
@@ -312,14 +312,14 @@ fn an_edited_cadence_is_not_applied_to_the_past() {
 }
 
 #[test]
-fn what_waited_by_an_edited_cadence_is_settled() {
+fn occurrence_that_waited_when_the_cadence_was_edited_is_resolved() {
     check(
         "limits total=1
          loop a every=1h
          loop b every=1h
          08:30 load
          09:00 wake
-         09:00 born a
+         09:00 started a
          loop b every=2h
          09:10 load
          loop b every=2h priority=5
@@ -331,7 +331,7 @@ fn what_waited_by_an_edited_cadence_is_settled() {
             09:00 wake
                 at 09:00
                   START a 09:00 started: due
-            09:00 born a
+            09:00 started a
             09:10 load
                   b 09:00 missed: the cadence was edited while it waited
                   b mark 09:10
@@ -391,9 +391,9 @@ fn a_round_longer_than_its_cadence_skips_queues_or_is_cancelled() {
          loop cancel every=10m overlap=cancel
          08:55 load
          09:00 wake
-         09:00 born skip
-         09:00 born queue
-         09:00 born cancel
+         09:00 started skip
+         09:00 started queue
+         09:00 started cancel
          09:10 wake
          09:20 wake
          09:21 why queue
@@ -410,9 +410,9 @@ fn a_round_longer_than_its_cadence_skips_queues_or_is_cancelled() {
                   START cancel 09:00 started: due
                   START queue 09:00 started: due
                   START skip 09:00 started: due
-            09:00 born skip
-            09:00 born queue
-            09:00 born cancel
+            09:00 started skip
+            09:00 started queue
+            09:00 started cancel
             09:10 wake
                 at 09:10
                   skip 09:10 overlap: round r1 was still running
@@ -420,8 +420,8 @@ fn a_round_longer_than_its_cadence_skips_queues_or_is_cancelled() {
                   CANCEL r3: the loop is due again (`overlap: cancel`)
             09:20 wake
                 at 09:20
-                  cancel 09:10 coalesced: a later occurrence stands for it
-                  queue 09:10 coalesced: a later occurrence stands for it
+                  cancel 09:10 coalesced: a later occurrence replaces it
+                  queue 09:10 coalesced: a later occurrence replaces it
                   skip 09:20 overlap: round r1 was still running
                   cancel mark 09:10
                   queue mark 09:10
@@ -448,13 +448,13 @@ fn slots_go_by_priority_then_by_time_then_by_name() {
          loop early every=30m
          08:20 load
          08:30 wake
-         08:30 born early
+         08:30 started early
          09:00 wake
          09:00 why a
          09:01 end early shipped
-         09:01 born urgent
+         09:01 started urgent
          09:02 end urgent shipped
-         09:02 born a
+         09:02 started a
          09:03 end a shipped
          09:03 why early",
         expect![[r#"
@@ -466,7 +466,7 @@ fn slots_go_by_priority_then_by_time_then_by_name() {
             08:30 wake
                 at 08:30
                   START early 08:30 started: due
-            08:30 born early
+            08:30 started early
             09:00 wake
                 at 09:00
                   early 09:00 overlap: round r1 was still running
@@ -476,10 +476,10 @@ fn slots_go_by_priority_then_by_time_then_by_name() {
                   → a round ends, or the limit is raised in the configuration; a higher `priority` goes first
             09:01 end early shipped
                   START urgent 09:00 started: due
-            09:01 born urgent
+            09:01 started urgent
             09:02 end urgent shipped
                   START a 09:00 started: due, made up for: it should have started at 09:00
-            09:02 born a
+            09:02 started a
             09:03 end a shipped
                   START b 09:00 started: due, made up for: it should have started at 09:00
             09:03 why early
@@ -500,7 +500,7 @@ fn limits_of_a_repository_and_of_an_agent_do_not_hold_up_others() {
          09:00 wake
          09:00 why x/b
          09:00 why y/c
-         09:00 born x/a
+         09:00 started x/a
          09:01 end x/a shipped",
         expect![[r#"
             08:30 load
@@ -513,12 +513,12 @@ fn limits_of_a_repository_and_of_an_agent_do_not_hold_up_others() {
                   START a 09:00 started: due
                   START d 09:00 started: due
             09:00 why x/b
-                  due since 09:00, waiting for one of the slots of repository `x` (1), held by a round that is being born of `a` (since 09:00) [waiting]
+                  due since 09:00, waiting for one of the slots of repository `x` (1), held by a starting round of `a` (since 09:00) [waiting]
                   → a round ends, or the limit is raised in the configuration; a higher `priority` goes first
             09:00 why y/c
-                  due since 09:00, waiting for one of the slots of agent `claude` (1), held by a round that is being born of `a` (since 09:00) [waiting]
+                  due since 09:00, waiting for one of the slots of agent `claude` (1), held by a starting round of `a` (since 09:00) [waiting]
                   → a round with claude ends, or the limit of claude is raised in the configuration
-            09:00 born x/a
+            09:00 started x/a
             09:01 end x/a shipped
                   START b 09:00 started: due
                   START c 09:00 started: due
@@ -533,7 +533,7 @@ fn a_lock_is_held_by_one_round_and_says_by_which_and_until_when() {
          loop b every=1h locks=branch:main,gpu
          08:30 load
          09:00 wake
-         09:00 born a
+         09:00 started a
          09:05 why b
          09:35 wake
          09:40 end a shipped",
@@ -544,7 +544,7 @@ fn a_lock_is_held_by_one_round_and_says_by_which_and_until_when() {
             09:00 wake
                 at 09:00
                   START a 09:00 started: due
-            09:00 born a
+            09:00 started a
             09:05 why b
                   due since 09:00, waiting for the lock `branch:main`, held by round r1 of `a` (since 09:00, until 09:30 at the latest) [waiting]
                   → its end, or `loopwright stop r1`
@@ -558,7 +558,7 @@ fn a_lock_is_held_by_one_round_and_says_by_which_and_until_when() {
 }
 
 #[test]
-fn path_below_a_locked_one_waits_and_what_lies_beside_does_not() {
+fn path_below_a_locked_one_waits_and_a_path_beside_it_does_not() {
     check(
         "loop wide every=1h locks=path:src/ wall=30m
          loop deep every=1h locks=path:src/a.rs
@@ -566,13 +566,13 @@ fn path_below_a_locked_one_waits_and_what_lies_beside_does_not() {
          loop beside every=1h locks=path:srcs
          limits total=9
          08:00 load
-         08:10 hand wide
+         08:10 manual wide
          09:00 wake
-         09:00 born beside
+         09:00 started beside
          09:01 why deep
          09:02 why globs
          09:10 end wide shipped
-         09:10 born deep
+         09:10 started deep
          09:11 why globs
          09:12 end deep shipped",
         expect![[r#"
@@ -581,7 +581,7 @@ fn path_below_a_locked_one_waits_and_what_lies_beside_does_not() {
                   deep mark 08:00
                   globs mark 08:00
                   wide mark 08:00
-            08:10 hand wide
+            08:10 manual wide
             09:00 wake
                 at 09:00
                   wide 09:00 overlap: round r1 was still running
@@ -589,18 +589,18 @@ fn path_below_a_locked_one_waits_and_what_lies_beside_does_not() {
                   TELL gap from 08:45 to 09:00
                   TELL wide stalled in Some("r1")
                   START beside 09:00 started: due
-            09:00 born beside
+            09:00 started beside
             09:01 why deep
-                  due since 09:00, waiting for the lock `path:src/a.rs`: `path:src/` meets it and is held by round r1 of `wide` (since 08:10, until 08:40 at the latest) [waiting]
+                  due since 09:00, waiting for the lock `path:src/a.rs`: `path:src/` conflicts with it and is held by round r1 of `wide` (since 08:10, until 08:40 at the latest) [waiting]
                   → its end, or `loopwright stop r1`
             09:02 why globs
-                  due since 09:00, waiting for the lock `path:src/**/*.rs`: `path:src/` meets it and is held by round r1 of `wide` (since 08:10, until 08:40 at the latest) [waiting]
+                  due since 09:00, waiting for the lock `path:src/**/*.rs`: `path:src/` conflicts with it and is held by round r1 of `wide` (since 08:10, until 08:40 at the latest) [waiting]
                   → its end, or `loopwright stop r1`
             09:10 end wide shipped
                   START deep 09:00 started: due, made up for: it should have started at 09:00
-            09:10 born deep
+            09:10 started deep
             09:11 why globs
-                  due since 09:00, waiting for the lock `path:src/**/*.rs`: `path:src/a.rs` meets it and is held by round r3 of `deep` (since 09:10) [waiting]
+                  due since 09:00, waiting for the lock `path:src/**/*.rs`: `path:src/a.rs` conflicts with it and is held by round r3 of `deep` (since 09:10) [waiting]
                   → its end, or `loopwright stop r3`
             09:12 end deep shipped
                   START globs 09:00 started: due, made up for: it should have started at 09:00
@@ -609,7 +609,7 @@ fn path_below_a_locked_one_waits_and_what_lies_beside_does_not() {
 }
 
 #[test]
-fn item_is_worked_on_by_one_round_at_a_time_of_those_who_lock_it() {
+fn item_is_worked_on_by_one_round_at_a_time_among_loops_that_lock_it() {
     check(
         "loop a every=1h locks=item wall=30m
          loop b every=1h locks=item
@@ -618,7 +618,7 @@ fn item_is_worked_on_by_one_round_at_a_time_of_those_who_lock_it() {
          limits total=9
          08:00 load
          08:01 signal a webhook:1 item=issue-12@x
-         08:01 born a
+         08:01 started a
          08:02 signal d webhook:2 item=issue-12@y
          08:03 signal b webhook:3 item=issue-12@y
          08:04 why b
@@ -633,7 +633,7 @@ fn item_is_worked_on_by_one_round_at_a_time_of_those_who_lock_it() {
                   d mark 08:00
             08:01 signal a webhook:1 item=issue-12@x
                   START a webhook:1 started: an event about issue-12@x
-            08:01 born a
+            08:01 started a
             08:02 signal d webhook:2 item=issue-12@y
                   START d webhook:2 started: an event about issue-12@y
             08:03 signal b webhook:3 item=issue-12@y
@@ -656,7 +656,7 @@ fn item_is_worked_on_by_one_round_at_a_time_of_those_who_lock_it() {
 }
 
 #[test]
-fn start_whose_probe_finds_what_another_round_is_about_takes_the_rest_or_comes_again() {
+fn start_whose_probe_finds_items_of_another_round_takes_the_rest_or_waits() {
     check(
         "loop a every=1h locks=item
          loop b every=1h locks=item
@@ -664,9 +664,9 @@ fn start_whose_probe_finds_what_another_round_is_about_takes_the_rest_or_comes_a
          08:00 load
          09:00 wake
          09:00 claim a issue-1@x
-         09:00 born a
+         09:00 started a
          09:00 claim b issue-1@x issue-2@x
-         09:01 unborn b
+         09:01 failed b
          10:00 wake
          10:00 claim b issue-1@y
          10:01 why b
@@ -682,10 +682,10 @@ fn start_whose_probe_finds_what_another_round_is_about_takes_the_rest_or_comes_a
                   START b 09:00 started: due
             09:00 claim a issue-1@x
                   GRANTED issue-1@x
-            09:00 born a
+            09:00 started a
             09:00 claim b issue-1@x issue-2@x
                   GRANTED issue-2@x
-            09:01 unborn b
+            09:01 failed b
                   b 09:00 failed: no agent
                   b mark 09:00, 1 failed, waits until 09:02
             10:00 wake
@@ -707,17 +707,17 @@ fn start_whose_probe_finds_what_another_round_is_about_takes_the_rest_or_comes_a
 }
 
 #[test]
-fn two_locks_are_not_kept_from_a_loop_for_ever_by_loops_with_one() {
+fn loop_with_two_locks_is_not_starved_by_loops_with_one() {
     check(
         "loop one every=10m locks=x overlap=queue
          loop two every=10m locks=y overlap=queue
          loop both every=10m locks=x,y overlap=queue
          08:55 load
-         08:55 hand one
-         08:56 hand two
+         08:55 manual one
+         08:56 manual two
          09:00 wake
          09:04 end one shipped
-         09:04 born one
+         09:04 started one
          09:12 end two shipped
          09:12 why both
          09:14 end one shipped
@@ -727,15 +727,15 @@ fn two_locks_are_not_kept_from_a_loop_for_ever_by_loops_with_one() {
                   both mark 08:55
                   one mark 08:55
                   two mark 08:55
-            08:55 hand one
-            08:56 hand two
+            08:55 manual one
+            08:56 manual two
             09:00 wake
             09:04 end one shipped
                   START one 09:00 started: due, made up for: it should have started at 09:00
-            09:04 born one
+            09:04 started one
             09:12 end two shipped
-                  both 09:00 coalesced: a later occurrence stands for it
-                  two 09:00 coalesced: a later occurrence stands for it
+                  both 09:00 coalesced: a later occurrence replaces it
+                  two 09:00 coalesced: a later occurrence replaces it
                   both mark 09:00
                   two mark 09:00
             09:12 why both
@@ -744,19 +744,19 @@ fn two_locks_are_not_kept_from_a_loop_for_ever_by_loops_with_one() {
             09:14 end one shipped
                   START both 09:10 started: due, made up for: it should have started at 09:10
             09:14 why two
-                  due since 09:00, waiting for the lock `y`, held by a round that is being born of `both` (since 09:14) [waiting]
+                  due since 09:00, waiting for the lock `y`, held by a starting round of `both` (since 09:14) [waiting]
         "#]],
     );
 }
 
 #[test]
-fn quiet_hours_skip_dues_and_delay_signals_and_what_waits() {
+fn quiet_hours_skip_due_times_and_delay_signals_and_pending_occurrences() {
     check(
         "limits total=1
          loop a every=1h quiet=22:00-06:00 hears=push
          loop other every=1d
          20:30 load
-         20:50 hand other
+         20:50 manual other
          21:00 wake
          22:00 wake
          22:10 end other shipped
@@ -768,7 +768,7 @@ fn quiet_hours_skip_dues_and_delay_signals_and_what_waits() {
             20:30 load
                   a mark 20:30
                   other mark 20:30
-            20:50 hand other
+            20:50 manual other
             21:00 wake
             22:00 wake
             22:10 end other shipped
@@ -781,7 +781,7 @@ fn quiet_hours_skip_dues_and_delay_signals_and_what_waits() {
                 at 1d00:00
                   START other 1d00:00 started: due
                 at 1d06:00
-                  a 21:00 coalesced: a later occurrence stands for it
+                  a 21:00 coalesced: a later occurrence replaces it
                   a 22:00 to 1d05:00 (8) quiet: inside quiet hours until 1d06:00
                   a mark 1d05:00
         "#]],
@@ -793,19 +793,19 @@ fn loop_that_takes_several_items_a_round_takes_those_that_waited_longest_togethe
     check(
         "loop a batch=2
          08:00 load
-         08:01 hand a
+         08:01 manual a
          08:02 signal a issue:1 item=7
          08:02 signal a issue:2 item=8
          08:03 signal a issue:3 item=7
          08:03 signal a issue:4 item=9
          08:04 why a
          08:05 end a shipped
-         08:05 born a
+         08:05 started a
          08:06 end a shipped",
         expect![[r#"
             08:00 load
                   a mark 08:00
-            08:01 hand a
+            08:01 manual a
             08:02 signal a issue:1 item=7
             08:02 signal a issue:2 item=8
             08:03 signal a issue:3 item=7
@@ -815,7 +815,7 @@ fn loop_that_takes_several_items_a_round_takes_those_that_waited_longest_togethe
                   → `loopwright stop r1` ends it
             08:05 end a shipped
                   START a issue:1 to 08:03 (3) started: 3 events about 7 and 1 more
-            08:05 born a
+            08:05 started a
             08:06 end a shipped
                   START a issue:4 started: an event about 9
         "#]],
@@ -829,7 +829,7 @@ fn signals_without_an_item_are_one_round_and_items_are_one_each() {
          08:00 load
          08:00 why a
          08:01 signal a webhook:1
-         08:01 born a
+         08:01 started a
          08:02 signal a webhook:2
          08:02 signal a webhook:3
          08:02 signal a issue:1 item=7
@@ -837,9 +837,9 @@ fn signals_without_an_item_are_one_round_and_items_are_one_each() {
          08:02 signal a issue:3 item=7
          08:03 why a
          08:05 end a shipped
-         08:05 born a
+         08:05 started a
          08:06 end a shipped
-         08:06 born a
+         08:06 started a
          08:07 crash
          08:07 load
          08:08 end a shipped
@@ -852,7 +852,7 @@ fn signals_without_an_item_are_one_round_and_items_are_one_each() {
                   idle, waits for webhook [idle]
             08:01 signal a webhook:1
                   START a webhook:1 started: an event
-            08:01 born a
+            08:01 started a
             08:02 signal a webhook:2
             08:02 signal a webhook:3
             08:02 signal a issue:1 item=7
@@ -863,10 +863,10 @@ fn signals_without_an_item_are_one_round_and_items_are_one_each() {
                   → `loopwright stop r1` ends it
             08:05 end a shipped
                   START a webhook:2 to 08:02 (2) started: 2 events in one round
-            08:05 born a
+            08:05 started a
             08:06 end a shipped
                   START a issue:1 to 08:02 (2) started: 2 events about 7
-            08:06 born a
+            08:06 started a
             08:07 crash
             08:07 load
             08:08 end a shipped
@@ -881,20 +881,20 @@ fn signals_without_an_item_are_one_round_and_items_are_one_each() {
 
 #[test]
 fn a_start_that_fails_is_tried_again_and_then_given_up() {
-    // Long because the story is told whole.
+    // Long because it contains the whole history.
     check(
         "loop a every=1h
          08:30 load
          09:00 wake
-         09:00 unborn a retry=09:01
+         09:00 failed a retry=09:01
          09:00 why a
          09:01 wake
-         09:01 unborn a
+         09:01 failed a
          09:01 why a
          10:00 wake
-         10:00 unborn a
+         10:00 failed a
          11:00 wake
-         11:00 unborn a
+         11:00 failed a
          11:00 why a
          12:00 wake
          12:10 resume a
@@ -905,13 +905,13 @@ fn a_start_that_fails_is_tried_again_and_then_given_up() {
             09:00 wake
                 at 09:00
                   START a 09:00 started: due
-            09:00 unborn a retry=09:01
+            09:00 failed a retry=09:01
             09:00 why a
                   due since 09:00, the start did not succeed and is tried again at 09:01 [waiting]
             09:01 wake
                 at 09:01
                   START a 09:00 started: due
-            09:01 unborn a
+            09:01 failed a
                   a 09:00 failed: no agent
                   a mark 09:00, 1 failed, waits until 09:02
             09:01 why a
@@ -920,13 +920,13 @@ fn a_start_that_fails_is_tried_again_and_then_given_up() {
             10:00 wake
                 at 10:00
                   START a 10:00 started: due
-            10:00 unborn a
+            10:00 failed a
                   a 10:00 failed: no agent
                   a mark 10:00, 2 failed, waits until 10:02
             11:00 wake
                 at 11:00
                   START a 11:00 started: due
-            11:00 unborn a
+            11:00 failed a
                   a 11:00 failed: no agent
                   a mark 11:00, paused by breaker, 3 failed
                   ASK about a: could not be started in the same way 3 times in a row
@@ -947,16 +947,16 @@ fn a_start_that_fails_is_tried_again_and_then_given_up() {
 }
 
 #[test]
-fn failures_back_off_and_a_provider_is_waited_for() {
+fn failures_back_off_and_a_provider_limit_delays_the_loop() {
     check(
         "loop a every=10m
          08:55 load
          09:00 wake
-         09:00 born a
+         09:00 started a
          09:01 end a failed
          09:01 why a
          09:10 wake
-         09:10 born a
+         09:10 started a
          09:11 end a rate-limited retry=09:45
          09:12 why a
          09:20 until
@@ -969,7 +969,7 @@ fn failures_back_off_and_a_provider_is_waited_for() {
             09:00 wake
                 at 09:00
                   START a 09:00 started: due
-            09:00 born a
+            09:00 started a
             09:01 end a failed
                   a mark 09:00, 1 failed, waits until 09:02
             09:01 why a
@@ -978,7 +978,7 @@ fn failures_back_off_and_a_provider_is_waited_for() {
             09:10 wake
                 at 09:10
                   START a 09:10 started: due
-            09:10 born a
+            09:10 started a
             09:11 end a rate-limited retry=09:45
                   a mark 09:10, 1 failed, waits until 09:45:13
                   TELL a limited until 09:45:13
@@ -1010,13 +1010,13 @@ fn the_same_failure_three_times_pauses_the_loop_and_asks() {
         "loop a every=1h overlap=queue
          08:30 load
          09:00 wake
-         09:00 born a
+         09:00 started a
          09:01 end a rejected sig=tests
          10:00 wake
-         10:00 born a
+         10:00 started a
          10:01 end a rejected sig=tests
          11:00 wake
-         11:00 born a
+         11:00 started a
          12:00 wake
          12:01 end a rejected sig=tests
          12:02 why a
@@ -1027,19 +1027,19 @@ fn the_same_failure_three_times_pauses_the_loop_and_asks() {
             09:00 wake
                 at 09:00
                   START a 09:00 started: due
-            09:00 born a
+            09:00 started a
             09:01 end a rejected sig=tests
                   a mark 09:00, 1 failed
             10:00 wake
                 at 10:00
                   START a 10:00 started: due
-            10:00 born a
+            10:00 started a
             10:01 end a rejected sig=tests
                   a mark 10:00, 2 failed
             11:00 wake
                 at 11:00
                   START a 11:00 started: due
-            11:00 born a
+            11:00 started a
             12:00 wake
             12:01 end a rejected sig=tests
                   a 12:00 paused: paused by breaker: ended rejected in the same way 3 times in a row
@@ -1062,7 +1062,7 @@ fn open_proposals_hold_back_new_ones() {
         "loop a every=1h open_max=2 hears=push
          08:30 load
          09:00 wake
-         09:00 born a
+         09:00 started a
          09:01 end a escalated open=2
          10:00 wake
          10:01 signal a push:main:1
@@ -1074,7 +1074,7 @@ fn open_proposals_hold_back_new_ones() {
             09:00 wake
                 at 09:00
                   START a 09:00 started: due
-            09:00 born a
+            09:00 started a
             09:01 end a escalated open=2
             10:00 wake
                 at 10:00
@@ -1097,9 +1097,9 @@ fn the_global_stop_cancels_and_survives_a_restart() {
          loop b every=1h
          08:30 load
          09:00 wake
-         09:00 born a
+         09:00 started a
          09:10 freeze holiday
-         09:10 born b
+         09:10 started b
          09:11 end a cancelled
          09:11 end b cancelled
          10:00 wake
@@ -1117,10 +1117,10 @@ fn the_global_stop_cancels_and_survives_a_restart() {
                 at 09:00
                   START a 09:00 started: due
                   START b 09:00 started: due
-            09:00 born a
+            09:00 started a
             09:10 freeze holiday
                   CANCEL r1: everything is stopped by ann: holiday
-            09:10 born b
+            09:10 started b
                   CANCEL r2: everything is stopped by ann: holiday
             09:11 end a cancelled
             09:11 end b cancelled
@@ -1151,14 +1151,14 @@ fn the_global_stop_cancels_and_survives_a_restart() {
 }
 
 #[test]
-fn a_crash_between_decision_and_birth_loses_nothing_and_doubles_nothing() {
+fn crash_between_decision_and_start_loses_nothing_and_doubles_nothing() {
     check(
         "loop a every=1h
          08:30 load
          09:00 wake
          09:00 crash
          09:00 load
-         09:00 born a
+         09:00 started a
          09:01 crash
          09:01 load
          09:02 end a interrupted
@@ -1172,7 +1172,7 @@ fn a_crash_between_decision_and_birth_loses_nothing_and_doubles_nothing() {
             09:00 crash
             09:00 load
                   START a 09:00 started: due
-            09:00 born a
+            09:00 started a
             09:01 crash
             09:01 load
             09:02 end a interrupted
@@ -1190,7 +1190,7 @@ fn a_pause_during_a_start_stays() {
          11:10 crash
          11:10 load
          11:11 pause a enough
-         11:12 born a
+         11:12 started a
          11:13 end a shipped",
         expect![[r#"
             08:30 load
@@ -1200,7 +1200,7 @@ fn a_pause_during_a_start_stays() {
                   START a 09:00 started: due, made up for: it should have started at 09:00
             11:11 pause a enough
                   a mark 08:30, paused by ann
-            11:12 born a
+            11:12 started a
                   a 10:00 to 11:00 (2) paused: paused by ann: enough
                   a mark 11:00, paused by ann
             11:13 end a shipped
@@ -1209,18 +1209,18 @@ fn a_pause_during_a_start_stays() {
 }
 
 #[test]
-fn a_round_by_hand_takes_the_loops_place() {
+fn manual_round_takes_the_loops_place() {
     check(
         "loop a every=1h
          08:30 load
-         08:59 hand a
+         08:59 manual a
          09:00 wake
          09:01 end a shipped
          09:01 why a",
         expect![[r#"
             08:30 load
                   a mark 08:30
-            08:59 hand a
+            08:59 manual a
             09:00 wake
                 at 09:00
                   a 09:00 overlap: round r1 was still running
@@ -1233,14 +1233,14 @@ fn a_round_by_hand_takes_the_loops_place() {
 }
 
 #[test]
-fn a_loop_that_is_taken_away_and_comes_back_begins_anew() {
+fn loop_that_is_removed_and_added_again_starts_over() {
     check(
         "limits total=1
          loop a every=1h
          loop b every=1h
          08:30 load
          09:00 wake
-         09:00 born a
+         09:00 started a
          gone b
          09:10 load
          09:10 why b
@@ -1254,7 +1254,7 @@ fn a_loop_that_is_taken_away_and_comes_back_begins_anew() {
             09:00 wake
                 at 09:00
                   START a 09:00 started: due
-            09:00 born a
+            09:00 started a
             09:10 load
                   b 09:00 stopped: the loop was taken away while it waited
                   b mark 09:00, given up
@@ -1273,14 +1273,14 @@ fn a_loop_that_is_taken_away_and_comes_back_begins_anew() {
 }
 
 #[test]
-fn draining_starts_nothing_and_the_next_process_finds_what_waited() {
+fn draining_starts_nothing_and_the_next_process_finds_pending_occurrences() {
     check(
         "limits total=1
          loop a every=1h
          loop b every=1h
          08:30 load
          09:00 wake
-         09:00 born a
+         09:00 started a
          09:01 drain
          09:02 end a shipped
          09:02 why b
@@ -1293,11 +1293,11 @@ fn draining_starts_nothing_and_the_next_process_finds_what_waited() {
             09:00 wake
                 at 09:00
                   START a 09:00 started: due
-            09:00 born a
+            09:00 started a
             09:01 drain
             09:02 end a shipped
             09:02 why b
-                  the daemon is ending and starts nothing more [stopped]
+                  the daemon is shutting down and starts nothing more [stopped]
                   → `loopwright up` starts a daemon
             09:03 crash
             09:03 load
@@ -1307,7 +1307,7 @@ fn draining_starts_nothing_and_the_next_process_finds_what_waited() {
 }
 
 #[test]
-fn a_loop_says_why_it_never_runs() {
+fn loop_explains_why_it_never_runs() {
     check(
         "loop hand
          loop over every=1h until=2026-11-16T09:00:00Z
@@ -1315,28 +1315,28 @@ fn a_loop_says_why_it_never_runs() {
          08:30 why hand
          08:30 why over
          09:00 wake
-         09:00 born over
+         09:00 started over
          09:01 end over shipped
          09:01 why over
-         09:01 why nobody",
+         09:01 why missing",
         expect![[r#"
             08:30 load
                   hand mark 08:30
                   over mark 08:30
             08:30 why hand
-                  it has no cadence and hears no events: it runs by hand only [idle]
+                  it has no cadence and no event triggers: it runs only when started manually [idle]
                   → `loopwright run hand` runs it now
             08:30 why over
                   idle, next due at 09:00 (`every 1h`) [idle]
             09:00 wake
                 at 09:00
                   START over 09:00 started: due
-            09:00 born over
+            09:00 started over
             09:01 end over shipped
             09:01 why over
-                  its cadence has come to its end: nothing is due any more [idle]
+                  its cadence has ended: nothing is due any more [idle]
                   → `loopwright run over` runs it now
-            09:01 why nobody
+            09:01 why missing
                   no loop of that name is registered [invalid]
                   → `loopwright status` lists the loops there are
         "#]],

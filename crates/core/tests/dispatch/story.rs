@@ -1,7 +1,8 @@
-//! A notation for histories: what happens, a line each, and below it what the dispatcher decided.
+//! A notation for histories: events, one on each line, and below each the dispatcher's decisions.
 //!
-//! `loop NAME key=value …` and `gone NAME` write loop files, `limits …` comes first; everything else has its moment first:
-//! `09:00 load`, `09:00 wake`, `1d09:00 born NAME`, `09:20 end NAME shipped sig=… retry=10:00 open=2`, `09:20 crash`, `09:20 why NAME`.
+//! `loop NAME key=value …` and `gone NAME` write loop files, `limits …` comes first; every other line begins with its
+//! time: `09:00 load`, `09:00 wake`, `1d09:00 started NAME`, `09:20 end NAME shipped sig=… retry=10:00 open=2`,
+//! `09:20 crash`, `09:20 why NAME`.
 
 use super::kept::Kept;
 use loopwright_core::cadence::LoopSchedule;
@@ -19,7 +20,7 @@ use std::fmt::Write as _;
 const BASE_MS: i64 = 1_794_787_200_000;
 const DAY_MS: i64 = 86_400_000;
 
-/// A story that is being told.
+/// A history that is being played.
 struct Story {
     limits: ConcurrencyLimits,
     files: BTreeMap<LoopKey, LoopEntry>,
@@ -31,7 +32,7 @@ struct Story {
     told: String,
 }
 
-/// Tells what becomes of a script.
+/// Plays a script and returns its history.
 pub(crate) fn tell(script: &str) -> String {
     let limits = ConcurrencyLimits::default();
     let kept = Kept::default();
@@ -105,8 +106,8 @@ impl Story {
                 self.limits = limits(rest);
                 DispatchInput::Limits(self.limits.clone())
             }
-            ["born", name] => self.birth(&key(name)),
-            ["unborn", name, rest @ ..] => {
+            ["started", name] => self.birth(&key(name)),
+            ["failed", name, rest @ ..] => {
                 let ticket = self.starts.remove(&key(name)).expect("a start").ticket;
                 let retry = value(rest, "retry").map(moment);
                 DispatchInput::StartFailed { ticket, why: "no agent".to_owned(), retry_ms: retry }
@@ -137,7 +138,7 @@ impl Story {
                 let ticket = self.starts.get(&key(name)).expect("a start").ticket;
                 DispatchInput::Claim { ticket, items: items.iter().map(|item| (*item).into()).collect() }
             }
-            ["hand", name] => {
+            ["manual", name] => {
                 self.born += 1;
                 let round = format!("r{}", self.born);
                 self.rounds.insert(key(name), round.clone());
@@ -235,7 +236,7 @@ fn noticed(notice: &SchedulerNote) -> String {
     }
 }
 
-/// `HH:MM` of the first day, `3dHH:MM` of a later one; seconds where there are some.
+/// `HH:MM` of the first day, `3dHH:MM` of a later one; with seconds if they are not zero.
 fn time(ms: i64) -> String {
     let ms = ms - BASE_MS;
     let (day, second) = (ms.div_euclid(DAY_MS), ms.rem_euclid(DAY_MS) / 1000);
@@ -244,7 +245,7 @@ fn time(ms: i64) -> String {
     if day == 0 { clock + &seconds } else { format!("{day}d{clock}{seconds}") }
 }
 
-/// Moments in a text, as stories write them.
+/// Replaces moments in a text by the notation of stories.
 fn times(text: &str) -> String {
     let shown = |word: &str| {
         let end = word.find('Z').map_or(word.len(), |at| at + 1);

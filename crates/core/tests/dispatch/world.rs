@@ -1,5 +1,5 @@
-//! A world around the dispatcher: a clock that jumps, files that change, starts that hang, crashes between any two
-//! commands; what a store would keep; and what really runs.
+//! A simulated environment of the dispatcher: a clock that jumps, files that change, starts that hang, crashes between
+//! any two commands, the rows of a store, and the rounds that really run.
 
 use super::kept::Kept;
 use super::oracle;
@@ -28,12 +28,12 @@ pub(crate) struct File {
     pub(crate) priority: i64,
 }
 
-/// What happens.
+/// One event of a history.
 #[derive(Debug, Clone)]
 pub(crate) enum Op {
-    /// Time passes, and someone looks.
+    /// Time passes, and the scheduler wakes.
     Wake(i64),
-    /// The timer comes.
+    /// The timer expires.
     Timer,
     /// The clock is set.
     Jump(i64),
@@ -53,19 +53,19 @@ pub(crate) enum Op {
     Edit(usize, File),
     Remove(usize),
     Load,
-    /// The configuration says something else.
+    /// The configuration changes.
     Limits(ConcurrencyLimits),
     Hand(usize),
     Open(usize, u32),
-    /// The process ends after so many commands of the next step, or at once.
+    /// The process ends after this many commands of the next step, or at once.
     Crash(Option<usize>),
 }
 
-/// A start whose answer is awaited, and the round when its birth is on record.
+/// A pending start, and its round once the start is on record.
 pub(crate) struct Flight {
     pub(crate) start: RoundStart,
     round: Option<String>,
-    /// What its probe found and it was granted.
+    /// The items that its probe found and that it was granted.
     claimed: Vec<Arc<str>>,
 }
 
@@ -86,7 +86,7 @@ pub(crate) struct Era {
     pub(crate) from_ms: i64,
 }
 
-/// Everything.
+/// The whole environment.
 pub(crate) struct World {
     pub(crate) now: i64,
     pub(crate) seen: i64,
@@ -97,7 +97,7 @@ pub(crate) struct World {
     pub(crate) loaded: BTreeMap<LoopKey, File>,
     pub(crate) flights: Vec<Flight>,
     pub(crate) rounds: BTreeMap<LoopKey, (String, Vec<String>)>,
-    /// What the rounds that run are about.
+    /// The items of the running rounds.
     about: BTreeMap<LoopKey, Vec<Arc<str>>>,
     pub(crate) eras: BTreeMap<LoopKey, Vec<Era>>,
     pub(crate) is_frozen: bool,
@@ -107,13 +107,13 @@ pub(crate) struct World {
     cut: Option<usize>,
 }
 
-/// The loops there can be: two of each repository share a lock, one has two.
+/// All possible loops: two of each repository share a lock, one has two.
 pub(crate) fn key(number: usize) -> LoopKey {
     let number = number % 6;
     LoopKey::new(["x", "y"][number % 2], ["a", "b", "c", "d", "e", "f"][number])
 }
 
-/// What a round of the loop holds; it never changes, so that a resumed round holds what it held.
+/// The resources that a round of the loop holds. They never change, so that a resumed round holds the same.
 pub(crate) fn holds(key: &LoopKey) -> Vec<String> {
     let more: &[&str] = match &*key.name {
         "a" => &["lock:one", "lock:path:docs/"],
@@ -127,7 +127,7 @@ pub(crate) fn holds(key: &LoopKey) -> Vec<String> {
     std::iter::once(repo).chain(more.iter().map(|name| (*name).to_owned())).collect()
 }
 
-/// The same with the items that a round of the loop is about, where it locks them.
+/// The same with the items of the round, if the loop locks them.
 pub(crate) fn holds_with(key: &LoopKey, items: &[Arc<str>]) -> Vec<String> {
     let items = items.iter().filter(|_| locks_items(key)).map(|item| format!("lock:item:{}:{item}", key.repo));
     holds(key).into_iter().chain(items).collect()
@@ -138,7 +138,7 @@ pub(crate) fn locks_items(key: &LoopKey) -> bool {
     matches!(&*key.name, "a" | "e" | "f")
 }
 
-/// Whether two things that rounds hold are about the same. Paths are when one is the other, or above it.
+/// Whether two held resources conflict. Paths conflict if they are equal or one is above the other.
 pub(crate) fn meet(one: &str, other: &str) -> bool {
     let fixed = |text: &str| {
         let path = text.strip_prefix("lock:path:")?;
@@ -170,7 +170,7 @@ fn entry(key: &LoopKey, file: &File) -> LoopEntry {
     entry
 }
 
-/// Whether the moment lies in the quiet hours of those that have some.
+/// Whether the moment lies in the quiet hours of the loops that have some.
 pub(crate) fn is_quiet_at(ms: i64) -> bool {
     let hour = ms.rem_euclid(86_400_000) / 3_600_000;
     !(6..22).contains(&hour)
@@ -251,7 +251,7 @@ impl World {
                 self.step(DispatchInput::Resume { key: key(number) });
             }
             Op::Freeze => self.freeze(),
-            // A clock that is taken as it is has its own story.
+            // Another test covers a clock that a person accepts.
             Op::Thaw if self.is_behind() => {}
             Op::Thaw => {
                 self.kept.frozen = None;
@@ -295,7 +295,7 @@ impl World {
         self.step(DispatchInput::Loops(entries));
     }
 
-    /// A round whose loop is known again holds its locks again, those that nobody took meanwhile.
+    /// A round whose loop is loaded again holds its locks again, except those taken meanwhile.
     fn complete_locks(&mut self) {
         for key in self.rounds.keys().filter(|key| self.files.contains_key(*key)).cloned().collect::<Vec<_>>() {
             let flying = self.flights.iter().map(|flight| (&flight.start.key, flight.held()));
@@ -369,7 +369,7 @@ impl World {
     fn hand(&mut self, key: &LoopKey) {
         let claims = self.dispatcher.claims(key);
         if self.loaded.contains_key(key) && self.dispatcher.manual_start_blocker(key, &claims, self.now).is_none() {
-            assert!(!self.is_taken(key), "{key} may be run by hand beside its own round");
+            assert!(!self.is_taken(key), "{key} may be started manually beside its own round");
             let round = self.name();
             self.rounds.insert(key.clone(), (round.clone(), holds(key)));
             self.about.remove(key);
@@ -377,7 +377,7 @@ impl World {
         }
     }
 
-    /// What is on record survives; what was only decided is gone.
+    /// Rows on record survive; decisions that were not written are lost.
     fn crash(&mut self) {
         self.cut = None;
         for flight in std::mem::take(&mut self.flights) {
@@ -386,7 +386,7 @@ impl World {
                 self.about.insert(flight.start.key.clone(), flight.items());
             }
         }
-        // The locks of a loop that nobody knows any more are nobody's.
+        // The locks of a loop that is no longer known are not held.
         for (key, (_, held)) in &mut self.rounds {
             if !self.files.contains_key(key) {
                 *held = vec![format!("repo:{}", key.repo)];
@@ -458,7 +458,7 @@ impl World {
         }
     }
 
-    /// A cadence begins when it is first kept, and then begins now: at the latest moment there ever was.
+    /// A cadence begins when it is first stored, at the latest moment recorded so far.
     fn note_era(&mut self, key: &LoopKey, fingerprint: &str, mark_ms: i64) {
         let known = self.kept.standings.get(key);
         if known.is_some_and(|row| row.fingerprint == fingerprint) {

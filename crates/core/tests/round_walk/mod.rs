@@ -1,5 +1,5 @@
-//! Walks of events for properties: choices become events that mostly fit where the round stands, and a memory of what was
-//! accepted that owes nothing to the code under test. Test material only.
+//! Walks of events for properties: choices become events that mostly fit the round's phase. The memory of accepted
+//! events is independent of the code under test. Test material only.
 
 use loopwright_core::actor::Actor;
 use loopwright_core::budget::{BudgetLimit, Reservation, Spend, SpendKnown, Tokens};
@@ -20,10 +20,10 @@ use loopwright_core::verdict::{Judgement, ScoredVerdict, VerdictWord};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-/// One step's random material.
+/// The random material of one step.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Choice {
-    /// What kind of step: mostly one that fits.
+    /// The kind of step: mostly one that fits.
     kind: u8,
     /// The variant inside it.
     pub(crate) a: u8,
@@ -36,7 +36,7 @@ pub(crate) fn choices() -> impl Strategy<Value = Vec<Choice>> {
     prop::collection::vec(choice, 4..60)
 }
 
-/// What was accepted since the last seal, and over the whole walk.
+/// The accepted events since the last seal, and over the whole walk.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) sealed: Option<String>,
@@ -46,15 +46,15 @@ pub(crate) struct Seen {
     pub(crate) escalated: bool,
     pub(crate) auto: bool,
     pub(crate) approved: Option<String>,
-    /// The different people who said yes to it.
+    /// The different people who approved it.
     pub(crate) voices: BTreeSet<String>,
     pub(crate) sent: BTreeSet<u32>,
-    /// What may have arrived; a person's yes, given after it, says that it has.
+    /// Deliveries in doubt; a person's later approval states that they arrived.
     pub(crate) doubted: BTreeSet<u32>,
     pub(crate) makers: Vec<u32>,
     /// Agents whose start was accepted and whose end was not.
     pub(crate) at_work: u32,
-    /// The highest number of starts that ran at one time.
+    /// The highest number of concurrent starts.
     pub(crate) at_once: u32,
 }
 
@@ -106,7 +106,7 @@ impl Seen {
     }
 }
 
-/// Positions of the items that leave.
+/// Positions of the items that are sent.
 pub(crate) fn outward(round: &Round) -> impl Iterator<Item = u32> {
     let items = round.facts().attempt().map(|attempt| attempt.items.as_slice()).unwrap_or_default();
     items.iter().filter(|item| item.kind != ActionKind::Report).map(|item| item.position)
@@ -155,7 +155,7 @@ fn gate(name: &str, choice: &Choice) -> Gate {
     Gate::Run(gate)
 }
 
-/// The next event: nine of twelve fit, two are trouble, one is a stranger.
+/// The next event: nine of twelve fit, two are trouble, one is unexpected.
 pub(crate) fn event(round: &Round, choice: &Choice) -> Event {
     match choice.kind % 24 {
         0 => trouble(choice),
@@ -216,7 +216,7 @@ pub(crate) fn strangers(round: &Round, choice: &Choice) -> Vec<Event> {
     ]
 }
 
-/// An event that the engine would bring where the round stands.
+/// An event that the engine would send in the round's phase.
 fn fitting(round: &Round, choice: &Choice) -> Event {
     let attempt = round.facts().attempt_number();
     match round.phase() {
@@ -417,7 +417,7 @@ fn sealed(attempt: u32, choice: &Choice) -> Event {
     }))
 }
 
-/// A result for each declared gate, now and then one missing, broken or twice.
+/// A result for each declared gate; sometimes one is missing, broken or duplicated.
 fn results(round: &Round, choice: &Choice) -> Vec<GateResult> {
     let status = match choice.a % 8 {
         0 | 1 => GateStatus::Rejected,
@@ -461,7 +461,7 @@ fn window(choice: &Choice) -> Option<AnswerWindow> {
     choice.b.is_multiple_of(2).then_some(AnswerWindow { from_ms: 0, until_ms: 200 })
 }
 
-/// A person's answer, mostly about the candidate that waits.
+/// A person's answer, mostly about the waiting candidate.
 fn said(round: &Round, choice: &Choice) -> PersonDecision {
     let current = round.facts().attempt().and_then(|attempt| attempt.candidate.clone());
     let candidate = if choice.b.is_multiple_of(5) { Some("candidate-other".to_owned()) } else { current };

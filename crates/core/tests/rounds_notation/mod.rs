@@ -1,4 +1,4 @@
-//! A short notation for events: a word and `key=value` pairs a line. Test material only.
+//! A short notation for events: a word and `key=value` pairs on each line. Test material only.
 
 use loopwright_core::actor::Actor;
 use loopwright_core::budget::{BudgetLimit, Reservation, Spend, Tokens};
@@ -19,7 +19,7 @@ use loopwright_core::spec::{
 use loopwright_core::units::Usd;
 use loopwright_core::verdict::{Judgement, ScoredVerdict, VerdictWord};
 
-/// Reads the notation. The first line that is no comment describes the loop.
+/// Reads the notation. The first line that is not a comment describes the loop.
 pub(crate) fn events(text: &str) -> Vec<Event> {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     let mut attempt = 0;
@@ -104,7 +104,7 @@ fn started(words: &Words<'_>) -> Event {
     }))
 }
 
-/// `name` or `name!` for one that must be red before.
+/// `name`, or `name!` for a gate that must be red before.
 fn gate(name: &str) -> Gate {
     let mut gate = RunGate::new(name.trim_end_matches('!'), vec!["./check".into()]);
     gate.red_before = name.ends_with('!');
@@ -195,10 +195,10 @@ fn agent(words: &Words<'_>, role: Role, attempt: u32) -> RoleStarted {
     }
 }
 
-/// The moment at which histories begin, in seconds since 1970.
+/// The time at which histories begin, in seconds since 1970.
 const DAWN: i64 = 1_800_000_000;
 
-/// `trouble=rate-limited at=60 retry=3600`: seconds since the dawn.
+/// `trouble=rate-limited at=60 retry=3600`: seconds since that time.
 fn trouble(words: &Words<'_>, kind: &str) -> AgentEnd {
     let kind = TroubleKind::ALL.into_iter().find(|known| known.word() == kind).expect("a kind");
     let ms = |text: &str| (DAWN + text.parse::<i64>().expect("seconds")) * 1000;

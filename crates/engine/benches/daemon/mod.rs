@@ -1,4 +1,4 @@
-//! The library's half of the daemon's measurements: what a store recorded of a loop's moments, and what cadences cost.
+//! The library's half of the daemon benchmarks: the recorded times of a loop's occurrences, and the cost of cadences.
 
 use loopwright::store::{ReceiptsQuery, SqlStore, Store as _, StoreMode};
 use loopwright_core::cadence::LoopSchedule;
@@ -9,16 +9,16 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::Instant;
 
-/// Schedules that are held at once, all different.
+/// The number of different schedules held at once.
 const SCHEDULES: usize = 20_000;
-/// Questions to each of a few of them.
+/// Queries of each of a few of them.
 const ASKED: usize = 200;
 
-/// Prints every receipt of a loop with the moments on record: due, settled, and the start of its round.
+/// Prints every receipt of a loop with its recorded times: due, resolved, and the start of its round.
 pub(crate) async fn moments(state: &Path, loop_name: &str) -> Result<(), Box<dyn Error>> {
     let store = SqlStore::open_sqlite(&state.join("store.db"), StoreMode::Read).await?;
     let all = store.schedules().await?;
-    let row = all.into_iter().find(|row| row.loop_name == loop_name).ok_or("no loop of that name stands anywhere")?;
+    let row = all.into_iter().find(|row| row.loop_name == loop_name).ok_or("no loop has that name")?;
     let query = ReceiptsQuery { repo: row.repo, loop_name: row.loop_name, before: None, limit: 10_000 };
     for receipt in store.receipts(query).await? {
         let round = match &receipt.round {
@@ -34,10 +34,10 @@ pub(crate) async fn moments(state: &Path, loop_name: &str) -> Result<(), Box<dyn
     Ok(store.close().await?)
 }
 
-/// Writes the cadence with a number.
+/// Sets the cadence with a number.
 type Write = fn(usize, &mut Triggers);
 
-/// Prints for each kind of cadence what the next moment costs, and what a schedule takes in memory.
+/// Prints for each kind of cadence the cost of computing the next due time, and the memory of a schedule.
 pub(crate) fn cadences() {
     let kinds: [(&str, Write); 4] = [
         ("every", |n, on| on.every = vec![span(n)]),

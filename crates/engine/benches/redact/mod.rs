@@ -1,12 +1,12 @@
-//! How fast output is made fit to be written: through the first look as transcripts are, and with the care of the secrets gate.
+//! The speed of redaction: with the prefilter that transcripts use, and with the full search of the secrets gate.
 
 use loopwright_core::secrets::{PieceEnd, RedactingStream, SecretScanner};
 use serde_json::json;
 use std::time::Instant;
 
-/// Text of each kind, and how often it is read; the best time counts.
+/// Bytes of text of each kind; the best time of several runs counts.
 const BYTES: usize = 16 << 20;
-/// The careful search is slow, so it gets less.
+/// The full search is slow, so it gets less text.
 const BYTES_CAREFUL: usize = 1 << 20;
 const TIMES: usize = 3;
 
@@ -26,7 +26,7 @@ const KINDS: [(&str, &str); 4] = [
     ("one endless line", "lorem ipsum dolor sit amet, consectetur adipiscing elit "),
 ];
 
-/// Prints MB/s of each kind, through a stream and with care.
+/// Prints MB/s of each kind, for the stream and for the full search.
 pub(crate) fn measure() {
     let values = (0..20).map(|at| format!("k4Jx{at}-qT7vW2mZ{at}8pL3nR6sB1xYw{at}"));
     let scanner = SecretScanner::new(values);
@@ -50,7 +50,7 @@ fn rate(bytes: usize, mut work: impl FnMut() -> usize) -> f64 {
     bytes as f64 / 1e6 / best
 }
 
-/// As a transcript is written: line by line, and in pieces where a line is endless.
+/// Splits text as a transcript is written: line by line, and in pieces where a line has no end.
 fn pieces(text: &[u8]) -> impl Iterator<Item = (&[u8], PieceEnd)> {
     text.chunks(8 << 10).flat_map(|chunk| chunk.split_inclusive(|byte| *byte == b'\n')).map(|piece| {
         let border = if piece.ends_with(b"\n") { PieceEnd::Line } else { PieceEnd::Cut };

@@ -1,4 +1,5 @@
-//! Workspaces on their own: made, changed, sealed, viewed and removed by order, each timed with the processes it started.
+//! Workspaces alone: commands create, change, seal, view and remove them, each timed and with the number of processes
+//! it started.
 
 use loopwright::git::{CommitMetadata, Git, Oid};
 use loopwright::proc::{CancelToken, Confinement, ProcessRunner, RunEnd, SpawnRequest, TreeCookie};
@@ -35,7 +36,7 @@ struct Session {
     made: u64,
 }
 
-/// Answers orders: `overlay`, `copy` (make a workspace), `run` (a program in it), `change`, `seal`, `view`, `discard`.
+/// Runs commands: `overlay`, `copy` (create a workspace), `run` (a program in it), `change`, `seal`, `view`, `discard`.
 pub(crate) async fn serve(state: &Path, repo: &Path) -> Result<(), Box<dyn Error>> {
     let count = Arc::new(Count::default());
     let git = Git::new(Seam::hooked(Arc::clone(&count) as Arc<dyn SeamHook>));
@@ -99,7 +100,7 @@ impl Session {
     }
 }
 
-/// Ten files with one more line, whether they are already there or come from below.
+/// Adds a line to ten files, whether they are already copied up or come from the lower layer.
 fn change(dir: &Path) -> std::io::Result<()> {
     for number in 0..10 {
         let path = dir.join(format!("d000/f{number:05}.txt"));
@@ -109,7 +110,7 @@ fn change(dir: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// A program that does nothing, behind the walls with the files in place.
+/// Runs a program that does nothing, in the sandbox with the files in place.
 async fn run(files: &CheckoutFiles) -> Result<(), Box<dyn Error>> {
     let mut confine = Confinement::default();
     confine.mount("/workspace", files.writable());
@@ -119,7 +120,7 @@ async fn run(files: &CheckoutFiles) -> Result<(), Box<dyn Error>> {
     if ended.how == RunEnd::Exited(0) { Ok(()) } else { Err(format!("{:?}", ended.how).into()) }
 }
 
-/// Processor time of this process and its children that ended, in the kernel's ticks of 10 ms.
+/// Processor time of this process and its ended children, in kernel ticks of 10 ms.
 fn cpu_ticks() -> u64 {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let after = text.rsplit_once(") ").map_or("", |(_, rest)| rest);

@@ -1,4 +1,4 @@
-//! How fast the streams of agents are understood: recorded ones, repeated, and with long lines as files and logs make them.
+//! The speed of parsing agents' streams: recorded ones, repeated, and with the long lines of files and logs.
 
 use loopwright::agents::{AgentInvocation, AgentLimits, ProviderEndpoints, replay_stream};
 use loopwright::proc::{RunEnd, TreeCookie};
@@ -7,7 +7,7 @@ use loopwright_core::spec::{AgentUse, Role};
 use serde_json::json;
 use std::path::Path;
 
-/// Bytes of each stream; the best time of a few counts.
+/// Bytes of each stream; the best time of several runs counts.
 const BYTES: usize = 128 << 20;
 const TIMES: usize = 3;
 
@@ -30,10 +30,10 @@ pub(crate) fn measure() {
     }
 }
 
-/// A stream over and over, with every word of its files and output this many times as long.
+/// Repeats a stream, with each text of its files and output made this many times as long.
 fn repeated(recorded: &[u8], times: usize) -> Vec<u8> {
     let text = String::from_utf8_lossy(recorded).replace("return a + b", &"return a + b\\n".repeat(times));
-    // The last event would end it.
+    // The last event would end the stream.
     let lines: Vec<&str> = text.lines().filter(|line| !line.contains("\"type\":\"result\"")).collect();
     let once = lines.join("\n") + "\n";
     once.repeat(BYTES.div_ceil(once.len())).into_bytes()
@@ -51,7 +51,7 @@ fn rate(agent: AgentUse, stream: &[u8]) -> f64 {
     stream.len() as f64 / 1e6 / best
 }
 
-/// Seconds that this thread has had a core: what else the machine does is not measured.
+/// CPU seconds of this thread, so that other load on the machine is not measured.
 fn on_core() -> f64 {
     let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     told.split(' ').next().and_then(|nanos| nanos.parse::<f64>().ok()).expect("the kernel counts") / 1e9

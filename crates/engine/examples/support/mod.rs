@@ -1,5 +1,5 @@
-//! What the examples share: a throw-away repository with a bug, and two agents that are shell scripts. A real program has a
-//! repository already and binds real agents.
+//! Shared by the examples: a temporary repository with a bug, and two agents that are shell scripts. A real program has
+//! its own repository and binds real agents.
 #![allow(dead_code, reason = "each example uses its own part")]
 
 use loopwright::agents::{AgentError, CommandAgent};
@@ -14,15 +14,15 @@ pub(crate) fn repository() -> TestRepo {
     repo
 }
 
-/// A loop that mends it: one gate, one kind of output.
+/// A loop that fixes it: one gate, one kind of output.
 pub(crate) fn mending(level: LoopLevel) -> LoopSpec {
-    let mut spec = LoopSpec::new("mend-sum", "make the sum add", level).with_maker_prompt("Mend sum.sh.");
+    let mut spec = LoopSpec::new("mend-sum", "make the sum add", level).with_maker_prompt("Fix sum.sh.");
     spec.gates = vec![Gate::Run(RunGate::new("tests", vec!["sh".to_owned(), "test.sh".to_owned()]))];
     spec.output = vec![OutputSpec::new(ActionKind::PullRequest)];
     spec
 }
 
-/// A maker that mends the sum.
+/// A maker that fixes the sum.
 pub(crate) fn maker() -> Result<CommandAgent, AgentError> {
     shell(r"printf 'echo $(( $1 + $2 ))\n' > sum.sh")
 }

@@ -1,10 +1,11 @@
-//! An agent that is not to be had. It stands where one is missed, so that a round ends as failed and says why.
+//! An agent that is not available. It takes the place of a missing one, so that the round ends as failed with the
+//! reason.
 
 use super::{Agent, AgentCapabilities, AgentError, AgentInvocation, AgentLog, AgentOutcome};
 use crate::proc::{CancelToken, ProcessRunner, StartedProcess};
 use loopwright_core::BoxFuture;
 
-/// Every start of it fails with the reason.
+/// An agent whose every start fails with the reason.
 #[derive(Debug, Clone)]
 pub struct AbsentAgent {
     name: String,
@@ -13,7 +14,7 @@ pub struct AbsentAgent {
 }
 
 impl AbsentAgent {
-    /// Under this name; what is missing, and what to do about it.
+    /// An absent agent with this name; `what` is missing, and `hint` is the fix.
     #[must_use]
     pub fn new(name: &str, what: &str, hint: &str) -> Self {
         Self { name: name.to_owned(), what: what.to_owned(), hint: hint.to_owned() }
@@ -25,7 +26,7 @@ impl Agent for AbsentAgent {
         &self.name
     }
 
-    /// It starts nothing, so nothing of it is outside the walls.
+    /// It starts nothing, so nothing of it runs outside the sandbox.
     fn capabilities(&self) -> AgentCapabilities {
         AgentCapabilities { confined: true, ..AgentCapabilities::default() }
     }

@@ -1,9 +1,10 @@
-//! Any agent that speaks the Agent Client Protocol on its standard streams, such as `goose acp` or `gemini --acp`: JSON-RPC,
-//! a message a line. Starting it is here; what is said is in `talk`, what it may do in `policy`, what is known of single
-//! programs in `known`.
+//! Any agent that uses the Agent Client Protocol on its standard streams, such as `goose acp` or `gemini --acp`:
+//! JSON-RPC, one message per line. This file starts it; `conversation` handles the messages, `policy` the permissions,
+//! and `profile` the differences between programs.
 //!
-//! The protocol has no settings, no cost and no schema. What a program loads of the repository is hidden from it, what it
-//! asks for is answered by the role's tools, and it works on files by itself inside its walls: the files are nowhere else.
+//! The protocol has no settings, no cost and no schema. The files that a program would load from the repository are
+//! hidden from it, the role's tools decide its permission requests, and it works on files directly inside its sandbox,
+//! because the files exist only there.
 
 mod conversation;
 mod policy;
@@ -25,10 +26,10 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Bytes that may wait for the program to read them, beside its brief.
+/// Bytes that may be queued until the program reads them, besides its brief.
 const UNREAD_MAX: usize = 1 << 20;
 
-/// An agent that is spoken to in the Agent Client Protocol.
+/// An agent that uses the Agent Client Protocol.
 #[derive(Debug, Clone)]
 pub struct AcpAgent {
     program: Program,
@@ -38,18 +39,19 @@ pub struct AcpAgent {
 
 #[derive(Debug, Clone)]
 enum Program {
-    /// One of this machine.
+    /// A program of this machine.
     Installed(InstalledAgent),
     /// A path of the workspace, or of the host.
     At(PathBuf),
 }
 
 impl AcpAgent {
-    /// An agent by the words of its command line, as a loop file's `run:` has them. A bare name is looked for on `path` and
-    /// never in `repo`; a relative path is one in the workspace.
+    /// An agent by its command line, from a loop file's `run:`. A bare name is searched on `path` and never in `repo`;
+    /// a relative path starts in the workspace.
     ///
     /// # Errors
-    /// [`AgentError::NotFound`] when nothing of that name is there, and [`AgentError::Failed`] when no program is named.
+    /// [`AgentError::NotFound`] when no program has that name, and [`AgentError::Failed`] when the command line is
+    /// empty.
     pub fn find(argv: &[String], path: &[PathBuf], repo: Option<&Path>) -> Result<Self, AgentError> {
         let Some((name, args)) = argv.split_first().filter(|(program, _)| !program.is_empty()) else {
             return Err(AgentError::failed("the acp agent has no program", "write `run: [goose, acp]`"));
@@ -57,7 +59,7 @@ impl AcpAgent {
         let program = if name.contains('/') {
             Program::At(PathBuf::from(name))
         } else {
-            let hint = || format!("install `{name}` and see that it is on PATH");
+            let hint = || format!("install `{name}` and make sure that it is on PATH");
             let not_found = || AgentError::NotFound { program: name.clone(), hint: hint() };
             Program::Installed(installed::find_named(name, path, repo).ok_or_else(not_found)?)
         };
@@ -99,19 +101,21 @@ impl AcpAgent {
         let launch = ProgramLaunch { hidden, hidden_below, needs_hidden, ..ProgramLaunch::default() };
         let room = hidden_view(&launch, invocation)?;
         let mut hearing = StreamObserver::new(log, invocation);
-        // Instruction files steer, but run nothing.
+        // Instruction files influence the agent, but run nothing.
         for name in room.visible_names(&launch.hidden, &invocation.workspace) {
-            hearing.note(&format!("without walls, the agent reads the repository's `{name}`"));
+            hearing.note(&format!("without a sandbox, the agent reads the repository's `{name}`"));
         }
         if let Some(path) = room.visible_below(&launch.hidden_below, &invocation.workspace) {
-            hearing
-                .note(&format!("without walls, the agent may read the repository's `{}` and its like", path.display()));
+            hearing.note(&format!(
+                "without a sandbox, the agent may read files such as the repository's `{}`",
+                path.display()
+            ));
         }
         for (path, bytes) in self.known.files(invocation) {
             home::write_private_file(&invocation.home, &path, &bytes)
                 .map_err(|error| AgentError::failed(format!("write `{}`: {error}", path.display()), ""))?;
         }
-        // Escaped for JSON, a byte of the brief becomes six at most.
+        // Escaped for JSON, one byte of the brief becomes at most six.
         let feed = StdinFeed::new(invocation.prompt.len().saturating_mul(6).saturating_add(UNREAD_MAX));
         let spawn = self.spawn(&room, invocation, &feed);
         let refusal = Arc::new(Mutex::new(None));

@@ -1,5 +1,5 @@
-//! Claude Code: `claude -p` with its stream of JSON. No settings, hooks, servers or memory of anybody are loaded, and its
-//! tools are exactly those of the role. Seen with 2.1.325.
+//! Claude Code: `claude -p` with its stream of JSON. It loads no settings, hooks, servers or memory of the user or the
+//! repository, and its tools are exactly those of the role. Tested with 2.1.325.
 
 use super::driver::{
     AgentDialect, AgentStreamReader, ProgramLaunch, ProviderAccess, in_home, login_files, own_folder, plain_brief,
@@ -20,13 +20,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-/// The provider it speaks to.
+/// The provider it connects to.
 const PROVIDER: &str = "anthropic";
-/// Messages whose usage is remembered so as not to be counted twice.
+/// Messages whose usage is remembered, so that none is counted twice.
 const MESSAGES_MAX: usize = 100_000;
-/// How it calls what it says by itself, without a model.
+/// Its model name for messages that it writes itself.
 const SYNTHETIC: &str = "<synthetic>";
-/// Bytes of text, code or JSON that are a token at least, roughly: a message's output is told in full only at the very end.
+/// The approximate number of bytes of text, code or JSON per token. Claude reports a message's complete output tokens
+/// only at the very end.
 const BYTES_A_TOKEN: u64 = 3;
 
 /// Claude Code.
@@ -56,16 +57,16 @@ impl AgentDialect for ClaudeDialect {
     }
 }
 
-/// Lists take every word that follows, so each is one word and the brief comes on standard input.
+/// List options take every following word, so each list is one word and the brief is sent on standard input.
 fn args(invocation: &AgentInvocation) -> Result<Vec<OsString>, AgentError> {
     let tools = tools::tools_for(invocation)?.into_iter().map(AgentTool::word).collect::<Vec<_>>().join(",");
     let mut args: Vec<OsString> =
         ["-p", "--output-format", "stream-json", "--verbose"].into_iter().map(OsString::from).collect();
-    // Nobody's settings, and no servers but those named on this command line, which names none.
+    // No settings of the user or the repository, and no servers except those on this command line, which names none.
     args.extend(["--setting-sources=", "--strict-mcp-config", "--no-session-persistence"].map(OsString::from));
     let mut option = |name: &str, value: OsString| args.extend([name.into(), value]);
     option("--tools", tools.clone().into());
-    // What may be used without asking: nobody is there to be asked.
+    // The tools that are allowed without asking: there is no person to ask.
     option("--allowedTools", tools.into());
     let room = &invocation.view;
     if invocation.role == Role::Maker {
@@ -97,7 +98,7 @@ fn env(invocation: &AgentInvocation) -> Result<Vec<(OsString, OsString)>, AgentE
     let pairs: [(&str, OsString); 8] = [
         ("CLAUDE_CONFIG_DIR", folder.into()),
         ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1".into()),
-        // A request that failed a few times is the round's to wait for: it knows until when, and what else there is.
+        // After a few failed requests the round waits instead: it knows until when, and which other agents there are.
         ("CLAUDE_CODE_MAX_RETRIES", "2".into()),
         ("DISABLE_AUTOUPDATER", "1".into()),
         ("DISABLE_TELEMETRY", "1".into()),
@@ -110,15 +111,15 @@ fn env(invocation: &AgentInvocation) -> Result<Vec<(OsString, OsString)>, AgentE
 
 #[derive(Default)]
 struct ClaudeReader {
-    /// What is known of each message: its usage, and the output that its content suggests.
+    /// Each message's usage, and the output estimated from its content.
     messages: HashMap<u64, (Tokens, u64)>,
-    /// What was told of usage, without guesses.
+    /// The reported usage, without estimates.
     certain: Tokens,
     /// An event with usage in it could not be read.
     doubtful: bool,
-    /// The last account of its usage came.
+    /// The final usage report was received.
     accounted: bool,
-    /// When its subscription's window opens again.
+    /// The time at which its subscription's limit resets.
     resets_at_ms: Option<i64>,
 }
 
@@ -194,7 +195,7 @@ impl From<ClaudeUsage> for Tokens {
     }
 }
 
-/// What tools are used on, whichever of them it is.
+/// The input of a tool, for any of them.
 #[derive(Deserialize)]
 struct Input<'a> {
     #[serde(borrow, default)]
@@ -227,7 +228,7 @@ impl ClaudeReader {
         }
     }
 
-    /// One message comes as several events, each with the usage that was known when it began.
+    /// One message arrives as several events, each with the usage that was known when it started.
     fn count(&mut self, message: &Message<'_>, hearing: &mut StreamObserver<'_>) {
         let mut hasher = DefaultHasher::new();
         message.id.hash(&mut hasher);
@@ -292,7 +293,7 @@ impl ClaudeReader {
         let models = end.model_usage.iter().map(|(model, used)| (plain(model), Tokens::from(*used)));
         let models: Vec<_> = models.collect();
         let sum = models.iter().fold(Tokens::default(), |sum, (_, tokens)| sum.plus(*tokens));
-        // An account of nothing is one as well: no request was answered.
+        // A report of zero usage counts too: no request was answered.
         let Some(total) = end.usage.map(Tokens::from).or((!models.is_empty()).then_some(sum)) else { return };
         self.accounted = true;
         self.certain = max_tokens(self.certain, total);
@@ -323,7 +324,7 @@ impl ClaudeReader {
 }
 
 impl Block<'_> {
-    /// About how many bytes a model wrote for it.
+    /// The approximate number of bytes that a model wrote for it.
     fn size(&self) -> usize {
         let raw = |value: Option<&RawValue>| value.map_or(0, |value| value.get().len());
         self.text.as_ref().map_or(0, |text| text.len()) + raw(self.thinking) + raw(self.input)
@@ -339,7 +340,7 @@ fn step(before: Tokens, now: Tokens) -> Tokens {
     }
 }
 
-/// A model's name without what it adds in brackets about the size of its window.
+/// A model's name without the suffix in brackets about its context size.
 fn plain(model: &str) -> &str {
     model.split('[').next().unwrap_or(model)
 }

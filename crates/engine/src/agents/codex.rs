@@ -1,8 +1,8 @@
-//! Codex: `codex exec` with its stream of JSON. Seen with 0.166.0.
+//! Codex: `codex exec` with its stream of JSON. Tested with 0.166.0.
 //!
-//! It runs commands and changes files by one tool that cannot be taken apart, so what a role may do is held by the walls: a
-//! role that only reads has a workspace that only can be read. Its own sandbox needs what the walls forbid, and is used only
-//! where there are none.
+//! It runs commands and changes files with one tool that cannot be split, so the sandbox restricts a role: a role that
+//! only reads has a read-only workspace. Codex's own sandbox needs permissions that Loopwright's sandbox denies, and is
+//! used only if there is no other.
 
 use super::driver::{
     AgentDialect, AgentStreamReader, ProgramLaunch, ProviderAccess, in_home, login_files, own_folder, provider_access,
@@ -20,13 +20,13 @@ use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::Path;
 
-/// The provider it speaks to, and what it is called in its configuration.
+/// The provider it connects to, and its name in the configuration.
 const PROVIDER: &str = "openai";
-/// The variable that holds what it shows to the provider.
+/// The variable with the token that it sends to the provider.
 const TOKEN: &str = "LOOPWRIGHT_PROVIDER_TOKEN";
-/// What its use is called when nobody chose a model: it does not tell.
+/// The model name for its usage when the user chose no model: it does not report one.
 const UNREPORTED_MODEL: &str = "codex-default";
-/// How it begins to tell that it tries again.
+/// The start of its message that it retries.
 const RETRYING: &str = "Reconnecting";
 
 /// Codex.
@@ -45,7 +45,7 @@ impl AgentDialect for CodexDialect {
         let way = provider_access(invocation, PROVIDER)?;
         let reach = CodexSandbox::for_tools(invocation)?;
         let folder = own_folder(invocation);
-        // The folder has to be there, and a file makes it.
+        // The folder has to exist, and writing a file creates it.
         let schema = folder.join("verdict.schema.json");
         let mut files = vec![(schema.clone(), verdict::schema().to_string().into_bytes())];
         files.extend(login_files(invocation, "auth.json"));
@@ -73,10 +73,10 @@ impl AgentDialect for CodexDialect {
     }
 }
 
-/// Which of its own sandboxes it is started with.
+/// The setting of Codex's own sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CodexSandbox {
-    /// None: the walls hold it.
+    /// None: Loopwright's sandbox confines it.
     Walls,
     /// It may change the workspace.
     Workspace,
@@ -85,11 +85,11 @@ enum CodexSandbox {
 }
 
 impl CodexSandbox {
-    /// What a list of tools asks for, where Codex can keep to it.
+    /// The setting that a list of tools requires, if Codex can enforce it.
     fn for_tools(invocation: &AgentInvocation) -> Result<Self, AgentError> {
         let tools = tools::tools_for(invocation)?;
         let has = |tool| tools.contains(&tool);
-        let refuse = |what: &str| Err(unsupported_error(format!("codex cannot be held to {what}"), HINT));
+        let refuse = |what: &str| Err(unsupported_error(format!("codex cannot be restricted to {what}"), HINT));
         if has(AgentTool::WebFetch) {
             return refuse("`WebFetch`: it has no such tool");
         }
@@ -101,7 +101,7 @@ impl CodexSandbox {
             (true, true) => Ok(Self::Workspace),
             (false, _) if room.confine().is_none() => Ok(Self::Reading),
             (false, _) if room.is_read_only() => Ok(Self::Walls),
-            (false, _) => refuse("a list without `Edit` and `Write` in a workspace that can be written"),
+            (false, _) => refuse("a list without `Edit` and `Write` in a writable workspace"),
         }
     }
 
@@ -117,7 +117,7 @@ impl CodexSandbox {
 const HINT: &str = "leave `tools` out for codex, or choose another agent for this role";
 
 fn args(invocation: &AgentInvocation, way: &ProviderAccess<'_>, reach: CodexSandbox, schema: &Path) -> Vec<OsString> {
-    // Nothing of the user's or the repository's is loaded, and an option that is gone is an error and not silence.
+    // Nothing of the user's or the repository's is loaded, and an unknown option is an error.
     let fixed = [
         "exec",
         "--json",
@@ -166,9 +166,9 @@ fn settings(way: &ProviderAccess<'_>) -> Vec<String> {
     provider.into_iter().chain(fixed.map(str::to_owned)).collect()
 }
 
-/// The way through the proxy as a provider of its own.
+/// The proxy as a provider in its configuration.
 fn provider(url: &str) -> [String; 2] {
-    // A string of JSON is one of TOML, but for characters that no URL has.
+    // A JSON string is also a TOML string, except for characters that no URL has.
     let url = serde_json::Value::from(url);
     let provider = format!(
         "model_providers.loopwright={{name=\"loopwright\",base_url={url},env_key=\"{TOKEN}\",wire_api=\"responses\",\
@@ -179,9 +179,9 @@ fn provider(url: &str) -> [String; 2] {
 
 struct CodexReader {
     model: String,
-    /// What it last said that went wrong.
+    /// The last failure that it reported.
     failure: Option<String>,
-    /// It waits for its provider's limit to pass.
+    /// It waits for its provider's limit to reset.
     is_waiting: bool,
     /// Its provider has answered.
     is_at_work: bool,
@@ -209,7 +209,7 @@ impl AgentStreamReader for CodexReader {
     }
 
     fn end(&mut self, _: RunEnd, hearing: &mut StreamObserver<'_>) {
-        // It ended before it could say that its turn failed.
+        // It ended before it could report that its turn failed.
         if let Some(failure) = self.failure.take().filter(|_| !hearing.is_done()) {
             hearing.trouble_from_text(None, &failure);
         }
@@ -242,7 +242,7 @@ struct ItemEvent<'a> {
     item: Item<'a>,
 }
 
-/// A failure as it is told: in an event of its own, or at the end of the turn.
+/// A failure as it is reported: in an event of its own, or at the end of the turn.
 #[derive(Deserialize)]
 struct Failure<'a> {
     #[serde(borrow, default)]
@@ -289,7 +289,7 @@ impl CodexReader {
         }
         let trouble = ProviderTrouble::classify(None, &text, 0);
         hearing.retries(trouble.status);
-        // It waits as long as the provider says, which may be hours; what waits for hours is the round.
+        // Codex would wait as long as the provider requests, possibly for hours; the round waits instead.
         if trouble.status == Some(429) {
             self.is_waiting = true;
             hearing.trouble_from_text(None, &text);
@@ -308,7 +308,7 @@ impl CodexReader {
     }
 }
 
-/// What went wrong, in its words.
+/// The failure, in its own text.
 fn failure_text(line: &[u8]) -> Option<String> {
     let text = json::lossy_text(line);
     let failure: Failure<'_> = serde_json::from_str(&text).ok()?;
@@ -329,7 +329,7 @@ struct CodexUsage {
 }
 
 impl From<CodexUsage> for Tokens {
-    /// Its input counts what came from a cache and what went into one.
+    /// Its input includes tokens read from a cache and written to one.
     fn from(usage: CodexUsage) -> Self {
         let cached = usage.cached_input_tokens.saturating_add(usage.cache_write_input_tokens);
         Self {
@@ -351,7 +351,7 @@ fn started(line: &[u8], model: &str, hearing: &mut StreamObserver<'_>) {
     hearing.started(thread.as_deref(), Some(model), None);
 }
 
-/// A tool is used. Each use is a turn of the model, near enough: it has no count of its own.
+/// A tool is used. Each use counts as a turn of the model, because Codex does not report turns.
 fn begun(line: &[u8], hearing: &mut StreamObserver<'_>) {
     let text = json::lossy_text(line);
     let Ok(ItemEvent { item }) = serde_json::from_str::<ItemEvent<'_>>(&text) else { return };
@@ -366,7 +366,7 @@ fn begun(line: &[u8], hearing: &mut StreamObserver<'_>) {
 }
 
 fn completed(line: &[u8], hearing: &mut StreamObserver<'_>) {
-    // What a command printed was told when it began, but for its output, which is nobody's answer.
+    // A command was already reported when it started, and its output is not part of the answer.
     const START: usize = 120;
     if memchr::memmem::find(&line[..line.len().min(START)], b"\"type\":\"agent_message\"").is_none() {
         return;

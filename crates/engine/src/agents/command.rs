@@ -1,4 +1,4 @@
-//! Any program as an agent: an argv, the brief in place of `{prompt}` or on standard input. Its usage is not known.
+//! Any program as an agent: an argv, the brief instead of `{prompt}` or on standard input. Its usage is not known.
 
 use super::run_listener::{NoteSource, RunListener};
 use super::{Agent, AgentCapabilities, AgentError, AgentInvocation, AgentLog, AgentOutcome, env};
@@ -7,10 +7,10 @@ use loopwright_core::BoxFuture;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// What stands for the brief in an argv.
+/// The placeholder for the brief in an argv.
 const PROMPT: &str = "{prompt}";
 
-/// The longest brief that goes by argv: the kernel takes 128 KiB for one word.
+/// The longest brief that is passed as an argument: the kernel allows 128 KiB for one word.
 const ARGUMENT_MAX: usize = 100 << 10;
 
 /// An agent that is a command.
@@ -21,7 +21,7 @@ pub struct CommandAgent {
 }
 
 impl CommandAgent {
-    /// A command by its words, as a loop file's `run:` has them. A relative program is looked up in the workspace.
+    /// A command line from a loop file's `run:`. A relative program is looked up in the workspace.
     pub fn new(argv: &[String]) -> Result<Self, AgentError> {
         let Some((program, args)) = argv.split_first().filter(|(program, _)| !program.is_empty()) else {
             return Err(AgentError::failed("the command agent has no program", "write `run: [\"./my-agent\"]`"));
@@ -29,7 +29,7 @@ impl CommandAgent {
         let prompts: usize = argv.iter().map(|word| word.matches(PROMPT).count()).sum();
         if prompts > 1 || program.contains(PROMPT) {
             let hint = "write `{prompt}` at most once, in an argument; without it the brief comes on standard input";
-            return Err(AgentError::failed("`{prompt}` cannot stand there", hint));
+            return Err(AgentError::failed("`{prompt}` is not allowed there", hint));
         }
         Ok(Self { program: program.clone(), args: args.to_vec() })
     }
@@ -67,7 +67,7 @@ fn fits(prompt: &str) -> Result<(), AgentError> {
     Ok(())
 }
 
-/// Runs a prepared program under a listener: what every adapter does in the end.
+/// Runs a prepared program under a listener, as every adapter does.
 pub(super) async fn run(
     spawn: SpawnRequest,
     invocation: &AgentInvocation,

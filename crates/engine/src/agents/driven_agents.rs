@@ -1,4 +1,4 @@
-//! From the word in a loop file to an agent that is on this machine.
+//! From the agent's name in a loop file to its program on this machine.
 
 use super::driver::{AgentDialect, DrivenAgent, ProgramListener};
 use super::installed::{self, InstalledAgent};
@@ -13,18 +13,18 @@ use std::time::Duration;
 /// Agents whose own program is driven, in the order in which one is chosen for a loop that names none.
 pub const DRIVEN_AGENTS: [AgentUse; 4] = [AgentUse::Claude, AgentUse::Codex, AgentUse::Opencode, AgentUse::Gemini];
 
-/// The agent of a role, whose program is looked for on `path` and never in `repo`.
+/// The agent of a role. Its program is searched on `path` and never in `repo`.
 ///
 /// # Errors
-/// [`AgentError::NotFound`] with how to install it; for an agent that is not driven by its own program,
-/// [`AgentError::Unavailable`].
+/// [`AgentError::NotFound`] with an install command; [`AgentError::Unavailable`] for an agent without a program of its
+/// own.
 pub fn driven_agent(spec: &AgentSpec, path: &[PathBuf], repo: Option<&Path>) -> Result<Arc<dyn Agent>, AgentError> {
     if spec.agent == AgentUse::Acp {
         return Ok(Arc::new(AcpAgent::find(&spec.run, path, repo)?));
     }
     let word = spec.agent.word();
     let Some(dialect) = dialect(spec.agent) else {
-        let what = format!("agent `{word}` is not driven by a program of its own");
+        let what = format!("agent `{word}` has no program of its own");
         return Err(AgentError::Unavailable { what, hint: "use `command` with your agent's argv".to_owned() });
     };
     let not_found = || AgentError::NotFound {
@@ -35,19 +35,19 @@ pub fn driven_agent(spec: &AgentSpec, path: &[PathBuf], repo: Option<&Path>) -> 
     Ok(Arc::new(DrivenAgent::new(dialect, found)))
 }
 
-/// The same for a program that is known already.
+/// As [`driven_agent`], for a program whose path is known.
 ///
 /// # Errors
-/// As [`driven`], for an agent that is not driven by a program of its own.
+/// As [`driven_agent`], for an agent without a program of its own.
 pub fn driven_agent_at(installed: InstalledAgent) -> Result<Arc<dyn Agent>, AgentError> {
-    let what = || format!("agent `{}` is not driven by a program of its own", installed.agent.word());
+    let what = || format!("agent `{}` has no program of its own", installed.agent.word());
     let dialect =
         dialect(installed.agent).ok_or_else(|| AgentError::Unavailable { what: what(), hint: String::new() })?;
     Ok(Arc::new(DrivenAgent::new(dialect, installed)))
 }
 
-/// What a recorded stream of an agent means, as if its program had just written it and ended like this. None for an agent
-/// that is not driven by a program of its own.
+/// The outcome of a recorded stream of an agent, as if its program had just written it and ended like this. `None` for
+/// an agent without a program of its own.
 pub fn replay_stream(
     agent: AgentUse,
     invocation: &AgentInvocation,
@@ -55,7 +55,7 @@ pub fn replay_stream(
     how: RunEnd,
     log: &mut dyn AgentLog,
 ) -> Option<AgentOutcome> {
-    /// As much as comes out of a pipe at once.
+    /// The most that a pipe returns at once.
     const PIECE: usize = 64 << 10;
     let reader = dialect(agent)?.reader(invocation);
     let mut listener = ProgramListener::new(reader, StreamObserver::new(log, invocation));

@@ -1,7 +1,8 @@
-//! Driving a coding agent's own program: from an [`AgentInvocation`] to a command line, and from its stream to events.
+//! Drives a coding agent's own program: from an [`AgentInvocation`] to a command line, and from its stream to events.
 //!
-//! What differs between programs is a [`AgentDialect`]: flags, environment, files in its HOME, and a [`AgentStreamReader`] of its stream.
-//! Everything else is here once: starting it in its room, splitting the stream, counting, ceilings, and what the end means.
+//! An [`AgentDialect`] holds the differences between programs: flags, environment, files in its HOME, and an
+//! [`AgentStreamReader`] of its stream. The common parts are here: starting it in its sandbox view, splitting the
+//! stream, counting, ceilings, and the meaning of its end.
 
 use super::installed::InstalledAgent;
 use super::providers::ProviderChoice;
@@ -18,67 +19,69 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A longer line is not kept whole: its reader sees its beginning and is told so.
+/// A longer line is truncated: its reader gets only the start.
 pub(super) const LINE_MAX: usize = 4 << 20;
 
-/// How one program is spoken to and understood.
+/// The command line and the stream format of one program.
 pub(super) trait AgentDialect: Send + Sync {
     /// The name in loop files.
     fn name(&self) -> &'static str;
 
-    /// What the program can do.
+    /// The program's capabilities.
     fn capabilities(&self) -> AgentCapabilities;
 
-    /// What to start. Starts nothing itself and reads nothing of the host but whether a sign-in lies in the HOME, so that it
-    /// can be tested word by word.
+    /// The start of the program. Starts nothing itself and reads nothing of the host except whether HOME has a sign-in,
+    /// so that tests can compare every word.
     ///
     /// # Errors
-    /// When the program cannot keep to what is asked. A restriction is never weakened in silence.
+    /// When the program cannot enforce what is requested. A restriction is never weakened silently.
     fn launch(&self, invocation: &AgentInvocation) -> Result<ProgramLaunch, AgentError>;
 
     /// Reads the stream of one start.
     fn reader(&self, invocation: &AgentInvocation) -> Box<dyn AgentStreamReader>;
 }
 
-/// One start of a program, besides what every start has.
+/// One start of a program, besides the parts that every start has.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct ProgramLaunch {
     /// Its arguments.
     pub(super) args: Vec<OsString>,
     /// Variables beside those of the role.
     pub(super) env: Vec<(OsString, OsString)>,
-    /// What it reads on standard input.
+    /// Its standard input.
     pub(super) stdin: Vec<u8>,
-    /// Files to lay into its HOME before it starts: path below HOME, content. See [`own_folder`] for where.
+    /// Files to write into its HOME before it starts: path below HOME, content. See [`own_folder`] for the folder.
     pub(super) files: Vec<(PathBuf, Vec<u8>)>,
-    /// Names at the top of the workspace that the program would read as its instructions and that no flag turns off. Where
-    /// they exist, something empty lies over them; without walls the program reads them, which is said.
+    /// Names at the top of the workspace that the program would read as its instructions and that no flag turns off.
+    /// Existing ones are covered by something empty. Without a sandbox the program reads them, which the transcript
+    /// notes.
     pub(super) hidden: Vec<&'static str>,
-    /// The same for files of these names in every folder below the top: programs that read a file take its folder's
-    /// instructions with it.
+    /// The same for files of these names in every folder below the top: programs that read a file also read its
+    /// folder's instructions.
     pub(super) hidden_below: Vec<&'static str>,
-    /// The same for what it would run or be steered by: without walls, a workspace that has one is refused.
+    /// The same for files that it would run or be configured by: without a sandbox, a workspace that has one is
+    /// refused.
     pub(super) needs_hidden: Vec<&'static str>,
 }
 
-/// A folder below HOME that only this start has: nothing that an earlier one left is in it, because nobody knew its name.
-/// Programs keep their settings and sessions there.
+/// A folder below HOME that only this start has. It is empty, because no earlier start knew its name. Programs store
+/// their settings and sessions there.
 pub(super) fn own_folder(invocation: &AgentInvocation) -> PathBuf {
     PathBuf::from(format!(".agent-{}", invocation.cookie.as_str()))
 }
 
-/// How a program gets to its model provider.
+/// The program's access to its model provider.
 pub(super) enum ProviderAccess<'a> {
-    /// By this base URL, with the round's token.
+    /// Through this base URL, with the start's token.
     Proxy(&'a str),
-    /// By itself, with its own sign-in.
+    /// Direct, with its own sign-in.
     Own,
 }
 
-/// How a program gets to this provider.
+/// The program's access to this provider.
 ///
 /// # Errors
-/// When there is no way.
+/// When there is none.
 pub(super) fn provider_access<'a>(
     invocation: &'a AgentInvocation,
     provider: &str,
@@ -89,24 +92,24 @@ pub(super) fn provider_access<'a>(
         (None, Some(_)) => Ok(ProviderAccess::Own),
         (None, None) => {
             let hint = ProviderChoice::One(provider.to_owned()).remedy();
-            Err(AgentError::Unavailable { what: format!("there is no way to the provider `{provider}`"), hint })
+            Err(AgentError::Unavailable { what: format!("there is no access to the provider `{provider}`"), hint })
         }
     }
 }
 
-/// Its own sign-in as a file of its own folder, where there is one.
+/// Its own sign-in as a file of its own folder, if it has one.
 pub(super) fn login_files(invocation: &AgentInvocation, name: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let login = invocation.endpoints.login.iter();
     login.map(|login| (own_folder(invocation).join(name), login.to_vec())).collect()
 }
 
-/// A path below HOME as the program names it.
+/// A path below HOME as the program sees it.
 pub(super) fn in_home(invocation: &AgentInvocation, below: &Path) -> PathBuf {
     invocation.view.inside_path(&invocation.home).join(below)
 }
 
-/// The brief for a program that would put a file's content in the place of every name behind an at sign, also in what others
-/// wrote: the brief says what the brief says. A name with a backslash before the at sign is left alone.
+/// The brief for a program that would replace every name after an at sign with the file's content, even in text by
+/// other authors. A backslash before the at sign prevents that.
 pub(super) fn plain_brief(prompt: &str) -> String {
     if !prompt.contains('@') {
         return prompt.to_owned();
@@ -114,15 +117,15 @@ pub(super) fn plain_brief(prompt: &str) -> String {
     format!("(A backslash before an at sign in this text is not part of it.)\n\n{}", prompt.replace('@', "\\@"))
 }
 
-/// Understands the stream of one start.
+/// Parses the stream of one start.
 pub(super) trait AgentStreamReader: Send {
-    /// One line of standard output without its newline; of one that is too long, the beginning.
+    /// One line of standard output without its newline; only the start of a line that is too long.
     fn line(&mut self, line: &[u8], hearing: &mut StreamObserver<'_>);
 
     /// One line of standard error.
     fn error_line(&mut self, _: &[u8], _: &mut StreamObserver<'_>) {}
 
-    /// The program and its tree are gone: says what is still to be said, above all whether it ever came to its own end.
+    /// The program and its tree have ended: reports the rest, above all whether the program completed its work.
     fn end(&mut self, how: RunEnd, hearing: &mut StreamObserver<'_>);
 }
 
@@ -134,7 +137,7 @@ pub(super) struct DrivenAgent {
 }
 
 impl DrivenAgent {
-    /// A program that was found on this host.
+    /// An agent for a program that was found on this host.
     pub(super) fn new(dialect: &'static dyn AgentDialect, installed: InstalledAgent) -> Self {
         Self { dialect, installed, clock: Arc::new(SystemClock) }
     }
@@ -159,7 +162,7 @@ impl DrivenAgent {
         Ok(spawn)
     }
 
-    /// The room with the rest of a script's package in it. The program itself is shown by its start.
+    /// The sandbox view with the rest of a script's package in it. The start itself shows the program.
     fn show(&self, room: SandboxView) -> SandboxView {
         match self.installed.package_folder().and_then(|folder| Some((folder, folder.to_str()?))) {
             Some((folder, at)) => room.with_path_shown(folder, at),
@@ -179,11 +182,11 @@ impl DrivenAgent {
         let room = self.show(hidden_view(&launch, invocation)?);
         let mut hearing = StreamObserver::new(log, invocation).with_clock(self.clock.as_ref());
         for name in room.visible_names(&launch.hidden, &invocation.workspace) {
-            hearing.note(&format!("without walls, {} reads the repository's `{name}`", self.dialect.name()));
+            hearing.note(&format!("without a sandbox, {} reads the repository's `{name}`", self.dialect.name()));
         }
         if let Some(path) = room.visible_below(&launch.hidden_below, &invocation.workspace) {
             let (name, path) = (self.dialect.name(), path.display());
-            hearing.note(&format!("without walls, {name} may read the repository's `{path}` and its like"));
+            hearing.note(&format!("without a sandbox, {name} may read files such as the repository's `{path}`"));
         }
         let _lent = LoginFolderGuard::for_invocation(invocation);
         let spawn = self.spawn(launch, &room, invocation)?;
@@ -195,8 +198,8 @@ impl DrivenAgent {
     }
 }
 
-/// The folder of a start that was lent its user's sign-in. It goes however the start ends: also when nothing could be started,
-/// and when nobody waits for it any more, as a suspended round keeps its HOME.
+/// The folder of a start that got its user's sign-in. It is removed however the start ends: even if nothing could be
+/// started, and if the start is dropped, because a suspended round keeps its HOME.
 struct LoginFolderGuard(PathBuf);
 
 impl LoginFolderGuard {
@@ -208,16 +211,17 @@ impl LoginFolderGuard {
 
 impl Drop for LoginFolderGuard {
     fn drop(&mut self) {
-        // What cannot be taken away goes with the workspace. A link is not followed.
+        // A folder that cannot be removed is deleted with the workspace. Links are not followed.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
-/// The room without what the program would load of the repository's.
+/// The sandbox view without the repository's files that the program would load.
 pub(super) fn hidden_view(launch: &ProgramLaunch, invocation: &AgentInvocation) -> Result<SandboxView, AgentError> {
     if let Some(name) = invocation.view.visible_names(&launch.needs_hidden, &invocation.workspace).first() {
-        let what = format!("the repository's `{name}` would steer the agent, and without walls it cannot be hidden");
-        let hint = "`loopwright doctor` says why there are no walls; or remove the file";
+        let what =
+            format!("the repository's `{name}` would configure the agent and cannot be hidden without a sandbox");
+        let hint = "`loopwright doctor` shows why there is no sandbox; or remove the file";
         return Err(AgentError::Unavailable { what, hint: hint.to_owned() });
     }
     let names = [launch.hidden.as_slice(), &launch.needs_hidden].concat();
@@ -257,7 +261,7 @@ impl Agent for DrivenAgent {
     }
 }
 
-/// Hears a program while it runs.
+/// Parses a program's output while it runs.
 pub(super) struct ProgramListener<'a> {
     reader: Box<dyn AgentStreamReader>,
     observer: StreamObserver<'a>,
@@ -270,13 +274,13 @@ impl<'a> ProgramListener<'a> {
         Self { reader, observer, stdout: Lines::default(), stderr: Lines::default() }
     }
 
-    /// Bytes that are kept of lines which have not ended.
+    /// Bytes of incomplete lines that are stored.
     #[cfg(test)]
     pub(super) fn buffered_bytes(&self) -> usize {
         self.stdout.open.capacity() + self.stderr.open.capacity()
     }
 
-    /// The outcome of a program whose tree is gone.
+    /// The outcome of a program whose tree has ended.
     pub(super) fn finish(mut self, ended: FinishedRun) -> AgentOutcome {
         let (reader, hearing) = (&mut self.reader, &mut self.observer);
         self.stdout.rest(|line| reader.line(line, hearing));
@@ -299,7 +303,7 @@ impl OutputWatch for ProgramListener<'_> {
     }
 }
 
-/// Splits a stream at its newlines. A line that lies whole in what was read is not copied.
+/// Splits a stream at its newlines. A line that is complete in one read is not copied.
 #[derive(Debug, Default)]
 struct Lines {
     open: Vec<u8>,
@@ -340,7 +344,7 @@ mod tests {
     use loopwright_core::spec::{AgentUse, Role};
 
     #[tokio::test]
-    async fn lent_sign_in_goes_also_when_nothing_could_be_started() {
+    async fn lent_sign_in_is_removed_even_if_nothing_could_be_started() {
         let root = tempfile::tempdir().expect("a folder");
         let at = |name: &str| root.path().join(name);
         ["home", "work", "tmp"].iter().for_each(|name| std::fs::create_dir(at(name)).expect("a folder"));
@@ -352,7 +356,7 @@ mod tests {
             InstalledAgent::from_path(AgentUse::Claude, at("no-such-program")),
         );
         let laid = agent.spawn(agent.dialect.launch(&invocation).expect("a launch"), &invocation.view, &invocation);
-        assert!(laid.is_ok() && std::fs::read_dir(at("home")).expect("HOME").count() == 1, "the sign-in was laid");
+        assert!(laid.is_ok() && std::fs::read_dir(at("home")).expect("HOME").count() == 1, "the sign-in was written");
         let (proc, cancel) = (ProcessRunner::new(Seam::none()), CancelToken::new());
         let ran = agent.invoke(&invocation, &proc, &mut (), &cancel, &mut |_| ()).await;
         assert!(matches!(ran, Err(AgentError::NotFound { .. })), "{ran:?}");
@@ -371,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn endless_line_is_kept_to_its_bound() {
+    fn endless_line_is_stored_up_to_its_limit() {
         let (mut lines, mut seen) = (Lines::default(), Vec::new());
         for _ in 0..100 {
             lines.push(&[b'x'; 1 << 16], |line| seen.push(line.len()));

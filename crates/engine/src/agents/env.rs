@@ -1,5 +1,5 @@
-//! The environment of a role: the base of every child, and what the contract with agents adds. Inherits nothing; every path in it is
-//! the one inside the role's room.
+//! The environment of a role: the base of every child, and the variables of the contract with agents. Inherits nothing;
+//! every path in it is the one inside the role's sandbox view.
 
 use super::AgentInvocation;
 use crate::proc::{RunLimits, SpawnRequest};
@@ -22,12 +22,12 @@ pub(super) const OUTBOX: &str = "LOOPWRIGHT_OUTBOX";
 /// The folder with the sealed items, for a checker.
 pub(super) const ITEMS: &str = "LOOPWRIGHT_ITEMS";
 
-/// A program of this invocation: its place, environment, limits and mark. Arguments and input are the adapter's.
+/// A program of this invocation: its folder, environment, limits and cookie. The adapter adds arguments and input.
 pub(super) fn spawn(invocation: &AgentInvocation, program: PathBuf) -> SpawnRequest {
     spawn_in(&invocation.view, invocation, program)
 }
 
-/// The same in another room than the invocation's own.
+/// As [`spawn`], in another sandbox view than the invocation's own.
 pub(super) fn spawn_in(room: &SandboxView, invocation: &AgentInvocation, program: PathBuf) -> SpawnRequest {
     let mut spawn = SpawnRequest::new(program, &invocation.workspace, invocation.cookie.clone());
     spawn.env = environment(invocation);
@@ -40,7 +40,7 @@ pub(super) fn spawn_in(room: &SandboxView, invocation: &AgentInvocation, program
     room.confine_spawn(spawn)
 }
 
-/// The whole environment. A verdict's variables are given to a checker and to nobody else, whatever the invocation holds.
+/// The whole environment. Only a checker gets a verdict's variables, whatever the invocation holds.
 fn environment(invocation: &AgentInvocation) -> BTreeMap<OsString, OsString> {
     let room = &invocation.view;
     let mut env = room.env(&invocation.home, &invocation.tmp);

@@ -1,4 +1,4 @@
-//! Why an agent could not play its role at all. What a started agent does is an outcome, never an error.
+//! Why an agent could not start. The behaviour of a started agent is an outcome, never an error.
 
 use crate::proc::{SpawnError, SpawnErrorKind};
 
@@ -8,33 +8,33 @@ pub enum AgentError {
     /// The program is not on this host.
     #[error("agent program `{program}` not found")]
     NotFound {
-        /// The program that was asked for.
+        /// The requested program.
         program: String,
-        /// What to do about it.
+        /// The fix.
         hint: String,
     },
-    /// Nothing was started, because there is nothing that could be.
+    /// Nothing was started, because the agent is unavailable.
     #[error("{what}")]
     Unavailable {
-        /// What is not to be had.
+        /// The unavailable thing.
         what: String,
-        /// What to do about it; may be empty.
+        /// The fix; may be empty.
         hint: String,
     },
-    /// We or the world broke.
+    /// Loopwright or its environment failed.
     #[error("{what}")]
     Failed {
-        /// What went wrong.
+        /// The failure.
         what: String,
-        /// What to do about it; may be empty.
+        /// The fix; may be empty.
         hint: String,
     },
     /// A script has no block left for this start.
     #[error("script exhausted: no block is left for the {who}")]
     Exhausted {
-        /// For whom.
+        /// The role and its attempt.
         who: String,
-        /// What to do about it.
+        /// The fix.
         hint: String,
     },
     /// A script that cannot be read.
@@ -42,18 +42,18 @@ pub enum AgentError {
     Script {
         /// The line, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The problem with it.
         text: String,
     },
 }
 
 impl AgentError {
-    /// A failure with advice.
+    /// A failure with a hint.
     pub(crate) fn failed(what: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::Failed { what: what.into(), hint: hint.into() }
     }
 
-    /// What to do about it, where that is known.
+    /// The fix, if it is known.
     #[must_use]
     pub fn hint(&self) -> Option<&str> {
         match self {
@@ -78,9 +78,10 @@ impl From<SpawnError> for AgentError {
                 Self::failed(error.to_string(), format!("make `{program}` executable in the repository (chmod +x)"))
             }
             // Nothing was started, so nothing was used.
-            SpawnErrorKind::Boundary => {
-                Self::Unavailable { what: error.to_string(), hint: "`loopwright doctor` tries every wall".to_owned() }
-            }
+            SpawnErrorKind::Boundary => Self::Unavailable {
+                what: error.to_string(),
+                hint: "`loopwright doctor` checks every part of the sandbox".to_owned(),
+            },
             SpawnErrorKind::Cwd | SpawnErrorKind::Resources | SpawnErrorKind::Other => {
                 Self::failed(error.to_string(), "")
             }

@@ -1,8 +1,8 @@
-//! Gemini CLI: its headless mode with a stream of JSON. Its settings are a file of this start's own, its tools are exactly
-//! those of the role, and the repository's settings lie under something empty. Seen with 0.61.0.
+//! Gemini CLI: its headless mode with a stream of JSON. Its settings are a file of this start's own, its tools are
+//! exactly those of the role, and the repository's settings are hidden. Tested with 0.61.0.
 //!
-//! It tells its use of models once, in its last event. Of failed requests it often tells only the words; their status is
-//! then its exit code, as far as that fits into one.
+//! It reports its usage once, in its last event. For failed requests it often reports only text; the exit code then
+//! holds the low byte of the status.
 
 use super::driver::{
     AgentDialect, AgentStreamReader, ProgramLaunch, ProviderAccess, in_home, login_files, own_folder, plain_brief,
@@ -21,17 +21,17 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-/// The provider it speaks to.
+/// The provider it connects to.
 const PROVIDER: &str = "google";
-/// Bytes of a message that are kept.
+/// Bytes of a message that are stored.
 const MESSAGE_MAX: usize = 1 << 20;
-/// Calls whose results are awaited at once.
+/// Most calls whose results are awaited at once.
 const CALLS_MAX: usize = 256;
-/// Every status that its exit code may be the rest of.
+/// The statuses that its exit code may be the low byte of.
 const STATUSES: [u16; 14] = [400, 401, 402, 403, 404, 408, 409, 413, 429, 500, 502, 503, 504, 529];
-/// What it says of an answer that was cut off.
+/// Its message for an interrupted answer.
 const CUT: &str = "API Error: terminated";
-/// Its own exit codes: no way to sign in, no input, a setting that is wrong, turns that are used up.
+/// Its own exit codes: no sign-in, no input, a wrong setting, no turns left.
 const EXIT_AUTH: i32 = 41;
 const EXIT_INPUT: i32 = 42;
 const EXIT_CONFIG: i32 = 52;
@@ -59,7 +59,7 @@ impl AgentDialect for GeminiDialect {
             env: env(invocation)?,
             stdin: plain_brief(&invocation.prompt).into_bytes(),
             files,
-            // Read whatever the settings say, which can only add names to it.
+            // It reads this name whatever the settings are; they can only add names.
             hidden: vec!["GEMINI.md"],
             hidden_below: vec!["GEMINI.md"],
             // Settings, hooks, servers, commands and variables.
@@ -75,7 +75,7 @@ impl AgentDialect for GeminiDialect {
 fn args(invocation: &AgentInvocation, tools: &[AgentTool]) -> Vec<OsString> {
     let mut args: Vec<OsString> = ["-o", "stream-json", "--skip-trust"].map(OsString::from).into();
     let mut option = |name: &str, value: OsString| args.extend([name.into(), value]);
-    // Nobody is there to be asked. What is not in the role's list does not exist for it, so that this allows nothing more.
+    // There is no person to ask. Tools outside the role's list do not exist for it, so this allows nothing more.
     let asks_nobody = tools
         .iter()
         .any(|tool| matches!(tool, AgentTool::Edit | AgentTool::Write | AgentTool::Bash | AgentTool::WebFetch));
@@ -109,7 +109,7 @@ fn settings(invocation: &AgentInvocation, tools: &[AgentTool]) -> Value {
         "tools": { "core": names },
         "skills": { "enabled": false },
         "advanced": { "ignoreLocalEnv": true },
-        // What the repository wants to be overlooked is not overlooked by those who judge it.
+        // A checker must also see the files that the repository asks tools to ignore.
         "context": { "fileFiltering": {
             "respectGitIgnore": invocation.role == Role::Maker, "respectGeminiIgnore": false,
         } },
@@ -142,9 +142,9 @@ fn env(invocation: &AgentInvocation) -> Result<Vec<(OsString, OsString)>, AgentE
     };
     let pairs: [(&str, OsString); 4] = [
         ("GEMINI_CLI_HOME", in_home(invocation, &own_folder(invocation)).into()),
-        // It would start itself once more and not pass signals on.
+        // It would start itself again and not forward signals.
         ("GEMINI_CLI_NO_RELAUNCH", "true".into()),
-        // It would ask a proxy for a tunnel even to this.
+        // It would ask a proxy for a tunnel even to this address.
         ("NO_PROXY", "127.0.0.1,localhost".into()),
         ("no_proxy", "127.0.0.1,localhost".into()),
     ];
@@ -153,23 +153,23 @@ fn env(invocation: &AgentInvocation) -> Result<Vec<(OsString, OsString)>, AgentE
 
 #[derive(Default)]
 struct GeminiReader {
-    /// What it says since its last tool.
+    /// Its text since its last tool.
     message: String,
     /// Calls without a result: their id and tool.
     calls: Vec<(String, String)>,
-    /// The model speaks: what follows is of the same turn.
+    /// The model is sending output: the following output belongs to the same turn.
     speaking: bool,
-    /// It spoke after its last tool.
+    /// It sent text after its last tool.
     spoke: bool,
-    /// What it complained about last.
+    /// Its last complaint.
     complaint: Option<String>,
-    /// What kept it from its work, until its exit code tells the status.
+    /// The failure, until its exit code gives the status.
     failed: Option<String>,
-    /// A request failed, and nothing came since.
+    /// A request failed, and nothing was received since.
     retried: Option<(Option<u16>, String)>,
-    /// The last account of its usage could not be read.
+    /// The final usage report could not be read.
     doubtful: bool,
-    /// The status of an error that it wrote out to standard error.
+    /// The status of an error on its standard error.
     status: Option<u16>,
     /// The last line of its standard error.
     last_words: String,
@@ -213,7 +213,7 @@ impl AgentStreamReader for GeminiReader {
         let code = if let RunEnd::Exited(code) = how { Some(code) } else { None };
         let rest = code.and_then(|code| STATUSES.into_iter().find(|status| i32::from(status & 0xff) == code));
         if let Some(failed) = self.failed.take() {
-            // Its words may name a status of their own, which is better than what fits into an exit code.
+            // Its text may name a status, which is more exact than an exit code.
             let heard = ProviderTrouble::classify(None, &failed, 0);
             return hearing.trouble_from_text(heard.status.or(rest).or(self.status), &failed);
         }
@@ -230,8 +230,8 @@ impl AgentStreamReader for GeminiReader {
     }
 }
 
-/// Whether a message is what it was told, seen at its beginning: that is the whole brief, often most of the stream, and
-/// nobody needs it. Inside of a string its quotes would have backslashes before them.
+/// Whether a message is the user's, by its start: it is the whole brief, often most of the stream, and is not needed.
+/// Inside a string the quotes would have backslashes.
 fn is_users(line: &[u8]) -> bool {
     const USER: &[u8] = b",\"role\":\"user\",";
     line[..line.len().min(200)].windows(USER.len()).any(|part| part == USER)
@@ -256,7 +256,7 @@ impl GeminiReader {
         hearing.trouble(ProviderTrouble::new(kind, None, &self.last_words));
     }
 
-    /// Something of the model's: the first after a tool begins a turn.
+    /// Output of the model: the first after a tool starts a turn.
     fn on_model_output(&mut self, hearing: &mut StreamObserver<'_>) {
         self.retried = None;
         if !std::mem::replace(&mut self.speaking, true) {
@@ -264,7 +264,7 @@ impl GeminiReader {
         }
     }
 
-    /// Its message is whole.
+    /// Ends its message.
     fn finish_message(&mut self, hearing: &mut StreamObserver<'_>) {
         if !self.message.is_empty() {
             hearing.message(&self.message);
@@ -309,7 +309,7 @@ impl GeminiReader {
             #[serde(borrow, default)]
             parameters: Option<Input<'a>>,
         }
-        /// The same of a tool whose parameters are none that are known.
+        /// The same for a tool with unknown parameters.
         #[derive(Deserialize)]
         struct Other<'a> {
             #[serde(borrow, default)]
@@ -397,10 +397,10 @@ impl GeminiReader {
         }
     }
 
-    /// It always has a last word, except when the provider broke off in a way that it does not notice.
+    /// It always ends with text, except when the provider interrupted an answer and it did not notice.
     fn succeeded(&self, hearing: &mut StreamObserver<'_>) {
         if !self.spoke {
-            let text = "it ended without a last word, as it does when an answer breaks off";
+            let text = "it ended without a final message, as it does when an answer is interrupted";
             hearing.trouble(ProviderTrouble::new(TroubleKind::Unclear, None, text));
         }
     }
@@ -448,7 +448,7 @@ struct Stats<'a> {
 struct ModelStats {
     #[serde(default)]
     total_tokens: u64,
-    /// With what was read from a cache.
+    /// Includes the tokens read from a cache.
     input_tokens: u64,
     output_tokens: u64,
     #[serde(default)]
@@ -456,7 +456,7 @@ struct ModelStats {
 }
 
 impl From<ModelStats> for Tokens {
-    /// What a model thought is in the total and nowhere else.
+    /// Thought tokens are only in the total.
     fn from(stats: ModelStats) -> Self {
         Self {
             input: stats.input_tokens.saturating_sub(stats.cached),

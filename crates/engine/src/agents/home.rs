@@ -1,5 +1,5 @@
-//! Files that the engine lays into the HOME of an agent. Earlier starts of the same round had that HOME too and may have left
-//! links in it, so none is ever followed: what is laid lies in the HOME and nowhere else.
+//! Files that the engine writes into the HOME of an agent. Earlier starts of the same round used that HOME too and may
+//! have left links in it, so links are never followed: files are written in the HOME and nowhere else.
 
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
@@ -10,10 +10,10 @@ use std::path::{Component, Path};
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Puts a file below a HOME, for its owner alone; what is there under the name is replaced.
+/// Writes a file below a HOME, readable only by its owner; an existing file is replaced.
 ///
 /// # Errors
-/// When it cannot be written, also when something that is no folder stands in the way.
+/// When it cannot be written, also when something that is not a folder is in the way.
 pub(super) fn write_private_file(home: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let (folder, name) = split(path)?;
     let at = walk(home, folder)?;
@@ -54,7 +54,7 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     #[test]
-    fn what_is_laid_is_private_and_replaces_what_was_there() {
+    fn written_file_is_private_and_replaces_an_existing_one() {
         let home = tempfile::tempdir().expect("a folder");
         let path = Path::new(".deep/er/auth.json");
         for text in ["one", "two"] {
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn links_that_an_earlier_start_left_lead_nowhere() {
+    fn links_that_an_earlier_start_left_are_not_followed() {
         let (home, outside) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
         let treasure = outside.path().join("auth.json");
         std::fs::write(&treasure, "mine").expect("a file");

@@ -1,5 +1,5 @@
-//! Which agents are on this machine: the first executable of each name on the PATH that rooms have, what it really is, and
-//! its version. Starts nothing, except where a version is asked for that no file tells.
+//! Finds the agents on this machine: the first executable of each name on the sandbox's PATH, its real file, and its
+//! version. Starts nothing, except for a version that no file contains.
 
 use crate::proc::{CancelToken, ProcessRunner, RunEnd, RunLimits, SpawnRequest, TreeCookie, base_env, trusted_path};
 use loopwright_core::spec::AgentUse;
@@ -10,9 +10,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long a program may think about its own version.
+/// Time limit for a program to print its version.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
-/// Folders above a program in which its package may be described.
+/// Number of folders above a program that are searched for its package description.
 const PACKAGE_DEPTH: usize = 5;
 /// Bytes of a `package.json`; a real one has a few thousand.
 const PACKAGE_MAX: u64 = 1 << 20;
@@ -24,20 +24,20 @@ pub struct InstalledAgent {
     pub agent: AgentUse,
     /// Its program, links followed.
     pub program: PathBuf,
-    /// Its version, where a file tells it.
+    /// Its version, if a file contains it.
     pub version: Option<String>,
     /// The Node.js that runs it, for a program that is a script.
     node: Option<PathBuf>,
 }
 
-/// Looks for an agent on the system's folders of programs and on `path`, in the order of rooms. Nothing that lies in the
-/// repository is taken for a program of the user's.
+/// Searches for an agent in the system's program folders and on `path`, in the order of a sandbox's PATH. A program
+/// inside the repository is never used as the user's.
 #[must_use]
 pub fn find(agent: AgentUse, path: &[PathBuf], repo: Option<&Path>) -> Option<InstalledAgent> {
     find_as(agent, program_name(agent)?, path, repo)
 }
 
-/// The same for any program of this name, which is spoken to in the Agent Client Protocol.
+/// The same for any program of this name that uses the Agent Client Protocol.
 pub(super) fn find_named(name: &str, path: &[PathBuf], repo: Option<&Path>) -> Option<InstalledAgent> {
     find_as(AgentUse::Acp, name, path, repo)
 }
@@ -52,7 +52,7 @@ fn find_as(agent: AgentUse, name: &str, path: &[PathBuf], repo: Option<&Path>) -
     Some(InstalledAgent { agent, program, version, node })
 }
 
-/// What somebody types to get it; nothing for what is no program of its own.
+/// The command that installs it; `None` for an agent without a program of its own.
 #[must_use]
 pub fn install_hint(agent: AgentUse) -> Option<String> {
     let package = match agent {
@@ -62,32 +62,32 @@ pub fn install_hint(agent: AgentUse) -> Option<String> {
         AgentUse::Gemini => "@google/gemini-cli",
         AgentUse::Acp | AgentUse::Command | AgentUse::Scripted => return None,
     };
-    Some(format!("`npm install -g {package}` with Node.js 22 or later, and see that it is on PATH"))
+    Some(format!("`npm install -g {package}` with Node.js 22 or later, and make sure that it is on PATH"))
 }
 
 impl InstalledAgent {
-    /// A program that is known already.
+    /// A program whose path is known.
     #[must_use]
     pub fn from_path(agent: AgentUse, program: PathBuf) -> Self {
         Self { agent, version: package_version(&real(&program)), program, node: None }
     }
 
-    /// What is executed: the program, or what runs it.
+    /// The file that is executed: the program, or its interpreter.
     pub(super) fn executable(&self) -> &Path {
         self.node.as_deref().unwrap_or(&self.program)
     }
 
-    /// The program as an argument, for one that is run by another.
+    /// The program as an argument, if an interpreter runs it.
     pub(super) fn script_argument(&self) -> Option<&Path> {
         self.node.as_ref().map(|_| self.program.as_path())
     }
 
-    /// The folder that a script needs besides itself: that of its package. A native program needs none.
+    /// The folder that a script needs besides itself: that of its package. `None` for a native program.
     pub(super) fn package_folder(&self) -> Option<&Path> {
         package(self.script_argument()?).map(|(folder, _)| folder)
     }
 
-    /// The version, asked of the program itself if no file tells it. `scratch` is a folder for its HOME.
+    /// The version, queried from the program if no file contains it. `scratch` is a folder for its HOME.
     pub async fn query_version(&self, proc: &ProcessRunner, scratch: &Path) -> Option<String> {
         if self.version.is_some() {
             return self.version.clone();
@@ -109,7 +109,7 @@ fn program_name(agent: AgentUse) -> Option<&'static str> {
     }
 }
 
-/// The first executable of a name: the folder it was found in, and what it really is.
+/// The first executable of a name: the folder it was found in, and its real file.
 fn find_executable(name: &str, path: &[PathBuf], allowed: &dyn Fn(&Path) -> bool) -> Option<(PathBuf, PathBuf)> {
     let system: Vec<_> = std::env::split_paths(trusted_path()).collect();
     let folders = system.iter().chain(path);
@@ -121,7 +121,8 @@ fn is_executable(path: &Path) -> bool {
     path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
-/// The program that a package's script only starts. Codex lies in a package of its platform, beside its own or in it.
+/// The program that a package's script only starts. For Codex it is in a package for the platform, beside its own or in
+/// it.
 fn native(agent: AgentUse, script: &Path) -> Option<PathBuf> {
     if agent != AgentUse::Codex || script.extension() != Some(OsStr::new("js")) {
         return None;
@@ -248,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn program_of_the_repository_is_never_taken_for_the_users_own() {
+    fn program_of_the_repository_is_never_used_as_the_users_own() {
         let world = World::new();
         world.file("repo/tools/claude", "\x7fELF");
         world.link("bin/claude", "../repo/tools/claude");
@@ -260,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_are_found_in_what_programs_print() {
+    fn versions_are_found_in_the_output_of_programs() {
         let cases = [("2.1.325 (Claude Code)", "2.1.325"), ("codex-cli 0.166.0\n", "0.166.0"), ("v1.18.33", "1.18.33")];
         for (text, version) in cases {
             assert_eq!(version_in(text).as_deref(), Some(version));

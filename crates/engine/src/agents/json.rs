@@ -1,10 +1,10 @@
-//! Reading lines of a stream of JSON at little cost. Whatever cannot be read is no event; what that means is for each reader
-//! to say.
+//! Parses lines of a JSON stream cheaply. A line that cannot be parsed is not an event; each reader decides what that
+//! means.
 
 use serde::Deserialize;
 use std::borrow::Cow;
 
-/// A line's `type`. Programs write it first, so that lines which are not needed need not be read.
+/// A line's `type`. Programs write it first, so lines that are not needed are not parsed further.
 pub(super) fn kind(line: &[u8]) -> Option<Cow<'_, str>> {
     #[derive(Deserialize)]
     struct Any<'a> {
@@ -18,12 +18,12 @@ pub(super) fn kind(line: &[u8]) -> Option<Cow<'_, str>> {
     std::str::from_utf8(&rest[..end]).ok().map(Cow::Borrowed)
 }
 
-/// A line that is UTF-8, with what is not replaced.
+/// A line as UTF-8, with invalid bytes replaced.
 pub(super) fn lossy_text(line: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(line)
 }
 
-/// The first line of a text, bounded, to show what a tool is used on.
+/// The first line of a text, bounded, to show the input of a tool.
 pub(super) fn first_line(text: &str) -> &str {
     let line = text.lines().next().unwrap_or_default();
     &line[..line.floor_char_boundary(200)]

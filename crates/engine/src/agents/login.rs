@@ -1,14 +1,15 @@
-//! An agent's own sign-in, for people who have a subscription and no key: the file in which its program keeps it. The driver
-//! lays a copy into the folder of one start and takes it away after it. Only on the user's explicit word, never for gates, and
-//! said in the report: it is the one case in which an agent's process holds a credential.
+//! An agent's own sign-in, for users who have a subscription and no key: the file in which its program stores it. The
+//! driver copies it into the folder of one start and removes it afterwards. This happens only on the user's explicit
+//! request, never for gates, and the report states it: it is the one case in which an agent's process holds a
+//! credential.
 
 use loopwright_core::spec::AgentUse;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-/// The largest file that is taken for a sign-in.
+/// The largest file that is accepted as a sign-in.
 const BYTES_MAX: u64 = 1 << 20;
-/// Shorter texts in it open nothing.
+/// Shorter texts in it are not secrets.
 const SECRET_MIN: usize = 20;
 
 /// An agent's own sign-in on this host.
@@ -19,13 +20,13 @@ pub struct AgentLogin {
 }
 
 impl AgentLogin {
-    /// Where an agent keeps its sign-in below this home; none for an agent that has none of its own.
+    /// The sign-in of an agent below this home; `None` for an agent without one of its own.
     #[must_use]
     pub fn locate(agent: AgentUse, home: &Path) -> Option<Self> {
         Some(Self { agent, file: home.join(login_path(agent)?) })
     }
 
-    /// Whose it is.
+    /// The agent it belongs to.
     #[must_use]
     pub fn agent(&self) -> AgentUse {
         self.agent
@@ -37,13 +38,13 @@ impl AgentLogin {
         &self.file
     }
 
-    /// Whether somebody is signed in.
+    /// Whether a sign-in exists.
     #[must_use]
     pub fn exists(&self) -> bool {
         self.file.is_file()
     }
 
-    /// What in it nobody may keep or send: every text that is long enough to open something.
+    /// The secrets in it, which no record or message may contain: every text that is long enough to be a credential.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -80,7 +81,7 @@ pub fn login_hosts(agent: AgentUse) -> &'static [&'static str] {
     }
 }
 
-/// Where programs keep their sign-in, below a home.
+/// The path at which a program stores its sign-in, below a home.
 fn login_path(agent: AgentUse) -> Option<&'static str> {
     match agent {
         AgentUse::Claude => Some(".claude/.credentials.json"),
@@ -91,7 +92,7 @@ fn login_path(agent: AgentUse) -> Option<&'static str> {
     }
 }
 
-/// Addresses and sentences are no secrets, and a word that people write everywhere must not become one.
+/// Addresses and sentences are not secrets, and a common word must not become one.
 fn collect(value: &serde_json::Value, found: &mut Vec<String>) {
     match value {
         serde_json::Value::String(text) => {
@@ -112,7 +113,7 @@ mod tests {
     use loopwright_core::spec::Role;
 
     #[test]
-    fn each_program_finds_its_own_sign_in_and_is_given_neither_an_address_nor_a_token() {
+    fn each_program_finds_its_own_sign_in_and_gets_neither_an_address_nor_a_token() {
         let dialects: [(&dyn AgentDialect, &str); 4] = [
             (&claude::ClaudeDialect, ".credentials.json"),
             (&codex::CodexDialect, "auth.json"),

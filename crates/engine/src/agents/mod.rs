@@ -1,7 +1,8 @@
-//! The programs that play roles, behind one interface: an invocation in, live events and an outcome out.
+//! The programs that perform roles, behind one interface: an invocation in, live events and an outcome out.
 //!
-//! An adapter starts exactly one process tree through [`ProcessRunner`], reads what it says, and returns when the tree is gone.
-//! It decides nothing: whether an outcome is good is the round's to say, and nothing an agent prints is a verdict.
+//! An adapter starts exactly one process tree through [`ProcessRunner`], reads its output, and returns when the tree
+//! has ended. It decides nothing: the round decides whether an outcome is good, and nothing an agent prints is a
+//! verdict.
 
 mod absent;
 mod acp;
@@ -51,10 +52,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Everything one start of an agent is given.
+/// The input of one start of an agent.
 #[derive(Debug, Clone)]
 pub struct AgentInvocation {
-    /// The role it plays.
+    /// Its role.
     pub role: Role,
     /// The loop.
     pub loop_name: String,
@@ -64,11 +65,11 @@ pub struct AgentInvocation {
     pub attempt: u32,
     /// The brief.
     pub prompt: String,
-    /// The role's view of the workspace: where it starts.
+    /// The role's view of the workspace: its working folder.
     pub workspace: PathBuf,
-    /// Where it may stage items, and say that it cannot.
+    /// The folder in which it may stage items, or report that it cannot do the task.
     pub outbox: PathBuf,
-    /// JSON of what was recalled, for reading.
+    /// The recalled state as JSON, read-only.
     pub state_file: PathBuf,
     /// The staged items as they were sealed, for a checker to read.
     pub items: Option<PathBuf>,
@@ -76,41 +77,42 @@ pub struct AgentInvocation {
     pub home: PathBuf,
     /// Its folder for temporary files.
     pub tmp: PathBuf,
-    /// Where a checker puts its verdict, and what binds it.
+    /// The destination of a checker's verdict, and the values that bind it.
     pub verdict: Option<VerdictSink>,
-    /// The model, where the agent has a choice.
+    /// The model, if the agent has a choice.
     pub model: Option<String>,
-    /// Tools the role may use, by the names of loop files; empty means what the role usually has.
+    /// Tools the role may use, by their names in loop files; empty means the role's usual tools.
     pub tools: Vec<String>,
-    /// Where model providers are reached, and with what.
+    /// The addresses of model providers, and the credential for them.
     pub endpoints: ProviderEndpoints,
-    /// What tokens cost.
+    /// The prices of tokens.
     pub prices: Arc<ModelPrices>,
-    /// When it is stopped.
+    /// The limits at which it is stopped.
     pub limits: AgentLimits,
-    /// The mark of its process tree.
+    /// The cookie that marks its process tree.
     pub cookie: TreeCookie,
-    /// What its programs see. Paths of the invocation are the host's; [`SandboxView::inside_path`] says what they are called inside.
+    /// The sandbox of its programs. Paths of the invocation are the host's; [`SandboxView::inside_path`] converts them.
     pub view: SandboxView,
 }
 
-/// Where an agent reaches its model provider: base URLs as they are seen in its room, and what it shows there instead of a key.
+/// An agent's access to its model provider: base URLs as seen in its sandbox, and the token that it sends there instead
+/// of a key.
 #[derive(Clone, Default)]
 pub struct ProviderEndpoints {
-    /// Provider's name to its base URL, such as `http://127.0.0.1:3128/provider/anthropic`: those that the role's agent
-    /// may use. One whose provider is not here signs in by itself, see `login`.
+    /// Provider's name to its base URL, such as `http://127.0.0.1:3128/provider/anthropic`: the providers that the
+    /// role's agent may use. An agent whose provider is missing here signs in by itself, see `login`.
     pub urls: BTreeMap<String, String>,
-    /// The token of this start. It is worth nothing with another provider, and nothing after it.
+    /// The token of this start. It is invalid for other providers, and after the start.
     pub token: String,
-    /// What the agent's own program keeps as its sign-in, for an agent whose provider has no key and whose user allows this.
-    /// It is laid where the program looks for it, and neither a base URL nor a token is given then.
+    /// The stored sign-in of the agent's own program, for an agent whose provider has no key and whose user allows
+    /// this. It is written where the program expects it; the agent then gets neither a base URL nor a token.
     pub login: Option<Arc<[u8]>>,
-    /// What opens the way; the token is worth something as long as this is held.
+    /// The grant behind the token, which is valid as long as this is held.
     pub grant: Option<Arc<ProviderGrant>>,
 }
 
 impl ProviderEndpoints {
-    /// The providers of a pass.
+    /// The providers of a grant.
     #[must_use]
     pub fn from_grant(pass: ProviderGrant) -> Self {
         let (urls, token) = (pass.urls().clone(), pass.token().to_owned());
@@ -124,10 +126,10 @@ impl std::fmt::Debug for ProviderEndpoints {
     }
 }
 
-/// A checker's one way to be heard.
+/// The only channel for a checker's verdict.
 #[derive(Debug, Clone)]
 pub struct VerdictSink {
-    /// The file it writes; made for this checker alone.
+    /// The file it writes; created for this checker alone.
     pub path: PathBuf,
     /// The secret of this check.
     pub nonce: String,
@@ -144,46 +146,46 @@ pub struct AgentLimits {
     pub wall: Option<Duration>,
     /// Time without a byte of output.
     pub idle: Option<Duration>,
-    /// Turns, where the agent tells them.
+    /// Turns, if the agent reports them.
     pub turns: Option<u32>,
-    /// Tokens: the tree is ended when a usage report passes this.
+    /// Tokens: the tree is ended when a usage report exceeds this.
     pub tokens: Option<u64>,
-    /// Money: the tree is ended when a usage report passes this.
+    /// Money: the tree is ended when a usage report exceeds this.
     pub usd: Option<Usd>,
-    /// What is shared with other starts: takes every usage report, and says when a ceiling was passed.
+    /// The meter that is shared with other starts: it receives every usage report, and reports an exceeded ceiling.
     pub meter: StartMeter,
     /// Bytes of output after which the tree is ended.
     pub output_max: u64,
 }
 
-/// How a start went, once its whole tree is gone.
+/// The outcome of a start, once its whole tree has ended.
 #[derive(Debug, Clone)]
 pub struct AgentOutcome {
     /// How it ended.
     pub how: RunEnd,
     /// The exit code, if it exited.
     pub exit: Option<i32>,
-    /// What it used.
+    /// Its usage.
     pub usage: AgentUsage,
-    /// The last text it wrote, bounded: an L1 maker's report when it stages none.
+    /// The last text it wrote, bounded: an L1 maker's report if it stages none.
     pub text: String,
-    /// How many turns it told of.
+    /// The number of turns it reported.
     pub turns: u32,
-    /// The kept standard output.
+    /// The captured standard output.
     pub stdout: CapturedOutput,
-    /// The kept standard error.
+    /// The captured standard error.
     pub stderr: CapturedOutput,
-    /// Somebody still held its pipes when it had ended.
+    /// Another process still held its pipes when it had ended.
     pub leaky: bool,
-    /// It lived on through SIGTERM and had to be killed.
+    /// It ignored SIGTERM and had to be killed.
     pub term_ignored: bool,
-    /// The ceiling it met. A flood of output is no ceiling of the budget: see [`RunEnd::FloodKind`] in `how`.
+    /// The ceiling it reached. A flood of output is not a ceiling of the budget: see [`RunEnd::Flood`] in `how`.
     pub limit: Option<BudgetLimit>,
-    /// What it told about itself.
+    /// Its report about itself.
     pub self_report: AgentSelfReport,
 }
 
-/// What an agent tells about itself in its stream, besides its usage. None of it is evidence of good work.
+/// An agent's report about itself in its stream, besides its usage. It is never evidence of good work.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct AgentSelfReport {
     /// Its program's version.
@@ -192,18 +194,19 @@ pub struct AgentSelfReport {
     pub session: Option<String>,
     /// Tokens by model.
     pub models: Vec<ModelTokens>,
-    /// What it says that cost, by its own table.
+    /// Its cost by its own prices.
     pub billed: Option<Usd>,
-    /// Its structured answer, or else its last message. A checker that has no file to write gives its verdict so.
+    /// Its structured answer, or its last message. A checker that has no file to write returns its verdict here.
     pub answer: Option<String>,
     /// Tools that were denied to it.
     pub denied: Vec<String>,
-    /// What kept it from its work. With this, an exit code of zero means nothing.
+    /// The trouble that prevented its work. If there is any, an exit code of zero means nothing.
     pub trouble: Option<ProviderTrouble>,
 }
 
 impl AgentOutcome {
-    /// The outcome of an agent that has no process of its own: it ended with this exit code, these last words and this use.
+    /// The outcome of an agent that has no process of its own: it ended with this exit code, this last text and this
+    /// usage.
     #[must_use]
     pub fn in_process(exit: i32, text: impl Into<String>, usage: AgentUsage) -> Self {
         Self {
@@ -222,7 +225,7 @@ impl AgentOutcome {
     }
 }
 
-/// Something an agent did, as it happens.
+/// A live event of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AgentEvent<'a> {
     /// A line, or a piece of one that is too long, byte for byte and without its newline.
@@ -232,81 +235,81 @@ pub enum AgentEvent<'a> {
         /// The bytes.
         bytes: &'a [u8],
     },
-    /// A line, or a piece of one that is too long, of a stream that is spoken between programs: for transcripts, while what
-    /// it says to people comes as other events.
+    /// A line, or a piece of one that is too long, of a stream between programs. It is for transcripts; the text for
+    /// people arrives as other events.
     Raw {
         /// The stream it came from.
         stream: OutputStream,
         /// The bytes.
         bytes: &'a [u8],
     },
-    /// It is at work.
+    /// It has started its work.
     Started {
-        /// The model, if it said.
+        /// The model, if it reported one.
         model: Option<&'a str>,
-        /// Its program's version, if it said.
+        /// Its program's version, if it reported one.
         version: Option<&'a str>,
     },
-    /// It wrote this to whoever listens.
+    /// It wrote this message to the user.
     Message(&'a str),
     /// It uses a tool.
     Tool {
         /// The tool's name.
         name: &'a str,
-        /// On what, in a line.
+        /// The tool's input, in a line.
         what: &'a str,
     },
-    /// Its provider was not able to answer, and it tries again by itself.
+    /// Its provider could not answer, and it retries by itself.
     Retries {
-        /// The HTTP status, if it said.
+        /// The HTTP status, if it reported one.
         status: Option<u16>,
     },
-    /// The tokens it says it used so far.
+    /// The tokens it reports as used so far.
     Usage(Tokens),
-    /// A report of usage that cannot be believed.
+    /// A usage report that cannot be trusted.
     UsageUnknown,
-    /// It met a ceiling and is being ended.
+    /// It reached a ceiling and is being ended.
     Limit(BudgetLimit),
-    /// It and its tree are gone.
+    /// It and its tree have ended.
     Finished {
         /// How it ended.
         how: RunEnd,
     },
 }
 
-/// Takes the live events, for transcripts and screens.
+/// Receives the live events, for transcripts and screens.
 pub trait AgentLog: Send {
-    /// Sees the next event.
+    /// Receives the next event.
     fn line(&mut self, event: AgentEvent<'_>);
 }
 
-/// Sees nothing.
+/// Ignores all events.
 impl AgentLog for () {
     fn line(&mut self, _: AgentEvent<'_>) {}
 }
 
-/// What an agent can do.
+/// The capabilities of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AgentCapabilities {
-    /// It says what it used.
+    /// It reports its usage.
     pub usage: bool,
     /// Its output follows a schema.
     pub structured_output: bool,
-    /// As a checker it gives its verdict as its last message; without, it writes a file.
+    /// As a checker it returns its verdict as its last message; otherwise it writes a file.
     pub answers: bool,
-    /// It can be limited to a list of tools.
+    /// It can be restricted to a list of tools.
     pub tool_allowlist: bool,
     /// It starts fresh each time.
     pub session_isolation: bool,
     /// It can be sent through a proxy.
     pub proxy: bool,
-    /// It starts its programs in the room of its invocation. One that does not has this process's own reach, which is said
-    /// in the boundary of its rounds, and gets plain folders to work in.
+    /// It starts its programs in the sandbox view of its invocation. An agent that does not has this process's own
+    /// access, which the boundary of its rounds states, and works in plain folders.
     pub confined: bool,
 }
 
 impl AgentCapabilities {
-    /// Those of a program that the engine drives and listens to.
+    /// Those of a program that the engine starts and whose output it reads.
     pub(crate) const DRIVEN: Self = Self {
         usage: true,
         structured_output: true,
@@ -318,20 +321,20 @@ impl AgentCapabilities {
     };
 }
 
-/// A program that can play a role.
+/// A program that can perform a role.
 pub trait Agent: Send + Sync {
     /// Its name in loop files and reports.
     fn name(&self) -> &str;
 
-    /// What it can do.
+    /// Its capabilities.
     fn capabilities(&self) -> AgentCapabilities;
 
-    /// The version of its program, where that is known without starting it.
+    /// The version of its program, if it is known without starting it.
     fn version(&self) -> Option<&str> {
         None
     }
 
-    /// Plays the role once and returns when the whole process tree is gone. `started` is called once, before any
+    /// Performs the role once and returns when the whole process tree has ended. `started` is called once, before any
     /// event.
     fn invoke<'a>(
         &'a self,
@@ -343,7 +346,7 @@ pub trait Agent: Send + Sync {
     ) -> BoxFuture<'a, Result<AgentOutcome, AgentError>>;
 }
 
-/// An agent that several hands hold, such as one that was found on this machine.
+/// A shared agent, such as one that was found on this machine.
 impl<A: Agent + ?Sized> Agent for Arc<A> {
     fn name(&self) -> &str {
         (**self).name()

@@ -1,8 +1,8 @@
-//! opencode: `opencode run` with its events as JSON. Nobody's configuration is loaded but the one given here, and what no
-//! permission names is denied, so that nothing is ever asked. Seen with 1.18.33.
+//! opencode: `opencode run` with its events as JSON. It loads only the configuration that is given here. Everything
+//! that no permission names is denied, so it never asks. Tested with 1.18.33.
 //!
-//! It has no last event: it came to its end when its last step ended with `stop`, and it never spoke of an error. Requests
-//! that fail are repeated in silence; its log tells of them, and that is read too.
+//! It has no last event: it completed its work if its last step ended with `stop` and it reported no error. It retries
+//! failed requests silently; only its log reports them, so the log is read too.
 
 use super::driver::{AgentDialect, AgentStreamReader, ProgramLaunch, in_home, login_files, own_folder};
 use super::stream_observer::{StreamObserver, UsageFigure};
@@ -21,12 +21,12 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Steps whose usage is remembered so as not to be counted twice.
+/// Steps whose usage is remembered, so that none is counted twice.
 const STEPS_MAX: usize = 100_000;
-/// How a model is called whose name nobody told.
+/// The name for a model whose name is not known.
 const UNKNOWN: &str = "unknown";
 
-/// What a tool's error says when it was denied.
+/// The texts of a tool's error for a denied tool.
 const DENIALS: [&str; 3] = ["unavailable tool", "prevents you from using", "rejected permission"];
 
 /// opencode.
@@ -43,16 +43,16 @@ impl AgentDialect for OpencodeDialect {
 
     fn launch(&self, invocation: &AgentInvocation) -> Result<ProgramLaunch, AgentError> {
         let words = ["run", "--format", "json", "--pure", "--title", "loopwright"];
-        // Its log is the only place where it tells of requests that it repeats.
+        // Only its log reports the requests that it retries.
         let log = ["--print-logs", "--log-level", "ERROR"];
         Ok(ProgramLaunch {
             args: words.into_iter().chain(log).map(OsString::from).collect(),
             env: env(invocation)?,
             stdin: invocation.prompt.clone().into_bytes(),
             files: [installed(invocation), login_files(invocation, "data/opencode/auth.json")].concat(),
-            // Of the folder of every file that it reads. Those at the top are left out by a variable.
+            // It reads these in the folder of every file that it reads. A variable turns off those at the top.
             hidden_below: vec!["AGENTS.md", "CONTEXT.md"],
-            // Plugins in there are run whatever the flags say.
+            // It runs the plugins in this folder whatever the flags are.
             needs_hidden: vec![".opencode"],
             ..ProgramLaunch::default()
         })
@@ -64,7 +64,7 @@ impl AgentDialect for OpencodeDialect {
     }
 }
 
-/// It would fetch a package for plugins into its folder for configuration, unless that looks as if it had been fetched.
+/// It would download a package for plugins into its configuration folder, unless the folder looks as if that was done.
 fn installed(invocation: &AgentInvocation) -> Vec<(PathBuf, Vec<u8>)> {
     let folder = own_folder(invocation).join("config/opencode");
     let lock = json!({ "packages": { "": { "dependencies": { "@opencode-ai/plugin": "*" } } } });
@@ -79,7 +79,7 @@ fn env(invocation: &AgentInvocation) -> Result<Vec<(OsString, OsString)>, AgentE
     let own = |name: &str| in_home(invocation, &folder.join(name)).into_os_string();
     let mut pairs: Vec<(&str, OsString)> = vec![
         ("OPENCODE_CONFIG_CONTENT", config(invocation)?.to_string().into()),
-        // Where it looks for somebody's `.opencode` and `.claude` besides the repository.
+        // The folder in which it searches for a `.opencode` and `.claude` of the user.
         ("OPENCODE_TEST_HOME", own("home")),
         ("XDG_CONFIG_HOME", own("config")),
         ("XDG_DATA_HOME", own("data")),
@@ -102,14 +102,14 @@ fn env(invocation: &AgentInvocation) -> Result<Vec<(OsString, OsString)>, AgentE
     Ok(pairs.into_iter().map(|(name, value)| (name.into(), value)).collect())
 }
 
-/// A provider that there is a way to, and one of its models.
+/// An accessible provider, and one of its models.
 struct Choice<'a> {
     provider: &'a str,
     url: &'a str,
     model: Option<&'a str>,
 }
 
-/// `provider/model` says both; a model alone is one of the first provider there is.
+/// `provider/model` names both; a model alone is one of the first available provider.
 fn choose(invocation: &AgentInvocation) -> Result<Choice<'_>, AgentError> {
     let urls = &invocation.endpoints.urls;
     let none = |what: String| {
@@ -118,11 +118,11 @@ fn choose(invocation: &AgentInvocation) -> Result<Choice<'_>, AgentError> {
     };
     if let Some((provider, model)) = invocation.model.as_deref().and_then(|name| name.split_once('/')) {
         let found = urls.get_key_value(provider);
-        let (provider, url) = found.ok_or_else(|| none(format!("there is no way to the provider `{provider}`")))?;
+        let (provider, url) = found.ok_or_else(|| none(format!("there is no access to the provider `{provider}`")))?;
         return Ok(Choice { provider, url, model: Some(model) });
     }
     let model = invocation.model.as_deref();
-    let (provider, url) = urls.iter().next().ok_or_else(|| none("there is no way to any provider".to_owned()))?;
+    let (provider, url) = urls.iter().next().ok_or_else(|| none("there is no access to any provider".to_owned()))?;
     Ok(Choice { provider, url, model })
 }
 
@@ -131,7 +131,7 @@ fn config(invocation: &AgentInvocation) -> Result<Value, AgentError> {
         return own_config(invocation);
     }
     let Choice { provider, url, model } = choose(invocation)?;
-    // The library that speaks to a provider, and what it expects at the end of a base URL that others do not.
+    // The library for a provider, and the suffix that it expects in a base URL.
     let (library, end) = match provider {
         "anthropic" => ("@ai-sdk/anthropic", "/v1"),
         "openai" => ("@ai-sdk/openai", ""),
@@ -153,7 +153,7 @@ fn config(invocation: &AgentInvocation) -> Result<Value, AgentError> {
     Ok(config)
 }
 
-/// The same for a program that signs in by itself and knows its providers from there.
+/// The same for a program that signs in by itself, which gives it its providers.
 fn own_config(invocation: &AgentInvocation) -> Result<Value, AgentError> {
     let mut config = json!({
         "autoupdate": false, "share": "disabled", "snapshot": false, "lsp": false, "formatter": false,
@@ -165,7 +165,7 @@ fn own_config(invocation: &AgentInvocation) -> Result<Value, AgentError> {
     Ok(config)
 }
 
-/// What is allowed; all else is denied. Of rules that fit, the last one counts.
+/// The permissions; everything else is denied. The last matching rule counts.
 fn permission(invocation: &AgentInvocation) -> Result<Value, AgentError> {
     let tools = tools::tools_for(invocation)?;
     let has = |tool: AgentTool| tools.contains(&tool);
@@ -191,7 +191,8 @@ fn permission(invocation: &AgentInvocation) -> Result<Value, AgentError> {
     Ok(rules.into())
 }
 
-/// Folders outside of the workspace: those of the role, and with commands all, as these are searched for paths too.
+/// Folders outside the workspace: the role's own, and with commands all, because opencode checks the paths in commands
+/// too.
 fn outside(invocation: &AgentInvocation, tools: &[AgentTool]) -> Value {
     if tools.contains(&AgentTool::Bash) {
         return "allow".into();
@@ -206,19 +207,19 @@ fn outside(invocation: &AgentInvocation, tools: &[AgentTool]) -> Value {
 
 #[derive(Default)]
 struct OpencodeReader {
-    /// The model it was told to use.
+    /// The requested model.
     model: String,
     /// Steps that were counted.
     steps: HashSet<u64>,
-    /// What its steps cost by its own table.
+    /// The cost of its steps by its own prices.
     dollars: f64,
-    /// It said that it is at work.
+    /// It reported that it has started its work.
     greeted: bool,
-    /// Why its last step ended; nothing while one runs.
+    /// Why its last step ended; `None` during a step.
     reason: Option<String>,
     /// A step's usage could not be read.
     doubtful: bool,
-    /// A request failed, and nothing came since.
+    /// A request failed, and nothing was received since.
     failed: Option<String>,
 }
 
@@ -270,7 +271,7 @@ impl AgentStreamReader for OpencodeReader {
                 hearing.trouble(ProviderTrouble::new(
                     TroubleKind::Unclear,
                     None,
-                    "its last answer was cut off at its longest length",
+                    "its last answer was cut off at the length limit",
                 ));
             }
             Some(_) | None => (),
@@ -317,7 +318,7 @@ struct CacheTokens {
 }
 
 impl From<StepTokens> for Tokens {
-    /// Whether what a model thought is part of its output differs between providers; the sum of all tells.
+    /// Some providers count thoughts in the output; the total shows which.
     fn from(step: StepTokens) -> Self {
         let prompt = step.input.saturating_add(step.cache.read).saturating_add(step.cache.write);
         let thought = step.output.saturating_add(step.reasoning);
@@ -379,7 +380,7 @@ fn read_text(line: &[u8], hearing: &mut StreamObserver<'_>) {
     }
 }
 
-/// It tells of a tool when that has ended.
+/// It reports a tool when the tool has ended.
 fn used(line: &[u8], hearing: &mut StreamObserver<'_>) {
     #[derive(Deserialize)]
     struct Used<'a> {
@@ -419,7 +420,7 @@ fn used(line: &[u8], hearing: &mut StreamObserver<'_>) {
     }
 }
 
-/// An error is its end: it exits with 1 even where it tries to go on.
+/// An error is its end: it exits with 1 even if it tries to continue.
 fn error(line: &[u8], hearing: &mut StreamObserver<'_>) {
     #[derive(Deserialize)]
     struct Failed<'a> {

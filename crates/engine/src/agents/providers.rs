@@ -1,27 +1,27 @@
-//! Which model providers an agent asks, by name, and what to do when one that it needs has no key. Knows names only: where
-//! providers are and what their keys are is the egress proxy's.
+//! The model providers that an agent uses, by name, and the fix for a required one without a key. Knows only names: the
+//! egress proxy knows addresses and keys.
 
 use loopwright_core::config::built_in;
 use loopwright_core::spec::{AgentSpec, AgentUse, CheckMode, LoopSpec, Role};
 use std::collections::BTreeSet;
 
-/// Whom an agent asks for a model.
+/// The providers that an agent uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProviderChoice {
-    /// Nobody: it has no model.
+    /// None: it has no model.
     Nobody,
-    /// This one and no other.
+    /// Only this one.
     One(String),
-    /// This one, or else whichever there is.
+    /// This one if it is available, otherwise the first available one.
     Preferred(&'static str),
-    /// Whichever there is.
+    /// The first available one.
     First,
-    /// Any there is: it is not for us to know.
+    /// All available ones, because its choice is not known.
     All,
 }
 
 impl ProviderChoice {
-    /// What an agent asks when it is to use this model.
+    /// The providers of an agent with this model.
     #[must_use]
     pub fn for_agent(agent: AgentUse, model: Option<&str>) -> Self {
         let one = |name: &str| Self::One(name.to_owned());
@@ -38,13 +38,13 @@ impl ProviderChoice {
         }
     }
 
-    /// What a role's agent asks.
+    /// The providers of a role's agent.
     #[must_use]
     pub fn for_spec(spec: &AgentSpec) -> Self {
         Self::for_agent(spec.agent, spec.model.as_deref())
     }
 
-    /// Those of the known providers that it may use, in their order.
+    /// The known providers that it may use, in their order.
     #[must_use]
     pub fn select_from<'n>(&self, known: &[&'n str]) -> Vec<&'n str> {
         match self {
@@ -68,7 +68,7 @@ impl ProviderChoice {
         }
     }
 
-    /// What gives it the provider that it lacks.
+    /// The fix for a missing provider.
     #[must_use]
     pub fn remedy(&self) -> String {
         let name = match self {
@@ -78,7 +78,7 @@ impl ProviderChoice {
         };
         match built_in(name) {
             Some(provider) => format!(
-                "set {}, or name the place of its key in your own configuration: `providers: {{ {name}: {{ key_file: … }} }}`",
+                "set {}, or name its key file in your own configuration: `providers: {{ {name}: {{ key_file: … }} }}`",
                 provider.key
             ),
             None => format!("add `providers: {{ {name}: {{ url: …, key_env: … }} }}` to your own configuration"),
@@ -86,15 +86,15 @@ impl ProviderChoice {
     }
 }
 
-/// The provider that makes a model, by how its name begins.
+/// The provider that makes a model, by the prefix of its name.
 #[must_use]
 pub fn provider_of_model(model: &str) -> Option<&'static str> {
     let makers = [("claude", "anthropic"), ("gpt", "openai"), ("gemini", "google")];
     makers.into_iter().find(|(start, _)| model.starts_with(start)).map(|(_, provider)| provider)
 }
 
-/// Those of the known providers that a loop's agents and those that take over from them need. A maker that the loop does not
-/// name is an embedder's own, who chose the providers too.
+/// The known providers that a loop's agents and their fallbacks need. A maker that the loop does not name belongs to an
+/// embedder, who also chose the providers.
 #[must_use]
 pub fn needed_providers<'n>(spec: &LoopSpec, known: &[&'n str]) -> Vec<&'n str> {
     if !spec.agents.contains_key(&Role::Maker) {
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn each_agent_is_given_the_provider_that_it_asks_and_no_other() {
+    fn each_agent_gets_only_the_provider_that_it_uses() {
         let cases: [(AgentUse, Option<&str>, &[&str]); 11] = [
             (AgentUse::Claude, Some("opus"), &["anthropic"]),
             (AgentUse::Codex, None, &["openai"]),

@@ -1,7 +1,7 @@
-//! Listening to a running agent: splits its output into lines for the log, keeps its last text, obeys its ceilings.
+//! Listens to a running agent: splits its output into lines for the log, stores its last text, enforces its ceilings.
 //!
-//! The scripted agent also sends notes about itself between its text; they are told apart by a marker that nothing the
-//! agent prints can know. Memory is bounded whatever is printed.
+//! The scripted agent also sends notes about itself between its text; they begin with a marker that no printed text can
+//! guess. Memory is bounded whatever is printed.
 
 use super::{AgentEvent, AgentInvocation, AgentLimits, AgentLog, AgentOutcome, AgentSelfReport};
 use crate::proc::{FinishedRun, OutputStream, OutputWatch, RunEnd, WatchFlow};
@@ -10,27 +10,27 @@ use loopwright_core::prices::ModelPrices;
 use loopwright_core::provider::ProviderTrouble;
 use std::collections::VecDeque;
 
-/// A longer line is given to the log in pieces.
+/// A longer line is passed to the log in pieces.
 pub(crate) const LINE_MAX: usize = 8 << 10;
-/// How much of the last text is kept.
+/// Bytes of the last text that are stored.
 const TEXT_MAX: usize = 64 << 10;
-/// The longest note that is believed.
+/// The longest note that is accepted.
 const NOTE_MAX: usize = 4 << 10;
 
-/// What an agent says about itself, between its text.
+/// An agent's note about itself, between its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum AgentNote {
-    /// Another turn began.
+    /// Another turn started.
     Turn,
-    /// Tokens used so far, in all.
+    /// Total tokens used so far.
     Usage(Tokens),
-    /// Usage was reported in a way that cannot be believed.
+    /// A usage report that cannot be trusted.
     Unusable,
-    /// A provider kept it from its work.
+    /// A provider prevented its work.
     Trouble(ProviderTrouble),
 }
 
-/// Where notes come from.
+/// The source of notes.
 pub(super) enum NoteSource {
     /// The agent sends none, and its usage stays unknown.
     None,
@@ -84,7 +84,7 @@ impl<'a> RunListener<'a> {
         }
     }
 
-    /// The outcome of a run that this listener watched.
+    /// The outcome of a run that this listener observed.
     pub(super) fn finish(mut self, ended: FinishedRun) -> AgentOutcome {
         let rest = self.split.rest();
         self.handle_pieces(&rest);
@@ -144,7 +144,7 @@ impl<'a> RunListener<'a> {
         }
     }
 
-    /// Usage only grows; a report that shrinks, or whose sum is no number, is not believed, nor is any after it.
+    /// Usage only grows. A report that shrinks, or whose sum overflows, is not trusted, nor is any later one.
     fn take_usage(&mut self, tokens: Tokens) {
         let AgentUsage::Reported(before) = self.usage else { return };
         let grows = tokens.input >= before.input
@@ -201,7 +201,7 @@ fn keep_last(text: &mut VecDeque<u8>, bytes: &[u8]) {
     text.extend(bytes);
 }
 
-/// The kept text from its first whole line on when its beginning was cut off.
+/// The stored text; if its start was cut off, from its first complete line.
 fn last_text(text: VecDeque<u8>) -> String {
     let full = text.len() == TEXT_MAX;
     let bytes = Vec::from(text);
@@ -209,14 +209,14 @@ fn last_text(text: VecDeque<u8>) -> String {
     String::from_utf8_lossy(&bytes[start..]).trim().to_owned()
 }
 
-/// Gives a stream to the log line by line. A line that lies whole in what was read is not copied.
+/// Passes a stream to the log line by line. A line that is complete in one read is not copied.
 pub(super) struct LogLines {
     stream: OutputStream,
     event: LineEvent,
     open: Vec<u8>,
 }
 
-/// How a line is called in the log.
+/// The event for a line in the log.
 type LineEvent = for<'l> fn(OutputStream, &'l [u8]) -> AgentEvent<'l>;
 
 impl LogLines {
@@ -248,7 +248,7 @@ impl LogLines {
     }
 
     pub(super) fn flush(&mut self, log: &mut dyn AgentLog) {
-        // An empty line that ends here was given whole before.
+        // An empty line that ends here was already passed on.
         if !self.open.is_empty() {
             log.line((self.event)(self.stream, &self.open));
             self.open.clear();
@@ -262,7 +262,7 @@ enum Piece {
     Note(Vec<u8>),
 }
 
-/// Separates notes from text. A note runs from its marker to the end of its line, wherever in a line it begins.
+/// Separates notes from text. A note extends from its marker to the end of its line, wherever in a line it starts.
 struct Split {
     marker: Vec<u8>,
     pending: Vec<u8>,
@@ -283,7 +283,7 @@ impl Split {
         pieces
     }
 
-    /// The next note. One that does not end in time is given as it is, and will not be readable.
+    /// The next note. One that exceeds the limit is returned as it is, and will not parse.
     fn note(&mut self) -> Option<Piece> {
         let end = self.pending.iter().take(NOTE_MAX).position(|byte| *byte == b'\n');
         let (length, skip) = match end {
@@ -297,7 +297,7 @@ impl Split {
         Some(Piece::Note(note))
     }
 
-    /// The text before the next marker, or all of it that cannot be the beginning of one.
+    /// The text before the next marker, or all of it that cannot be the start of one.
     fn text(&mut self) -> Option<Piece> {
         let found = find(&self.pending, &self.marker);
         let length = found.unwrap_or_else(|| self.pending.len() - self.begun());
@@ -311,13 +311,13 @@ impl Split {
         Some(Piece::Text(text))
     }
 
-    /// How many last bytes may be the beginning of a marker.
+    /// Number of last bytes that may be the start of a marker.
     fn begun(&self) -> usize {
         let most = self.marker.len().saturating_sub(1).min(self.pending.len());
         (1..=most).rev().find(|length| self.pending.ends_with(&self.marker[..*length])).unwrap_or(0)
     }
 
-    /// What is left at the end: half a marker was text, half a note is no note.
+    /// The rest at the end: an incomplete marker is text, an incomplete note is dropped.
     fn rest(&mut self) -> Vec<Piece> {
         let left = std::mem::take(&mut self.pending);
         let piece = if self.in_note { Piece::Note(left) } else { Piece::Text(left) };
@@ -326,7 +326,7 @@ impl Split {
 }
 
 fn find(text: &[u8], marker: &[u8]) -> Option<usize> {
-    // Most reads hold no marker at all, and looking for one byte is much quicker than for all of them.
+    // Most reads contain no marker, and searching for one byte is much faster than for all of them.
     let possible = marker.first().is_some_and(|first| text.contains(first));
     if possible { text.windows(marker.len()).position(|window| window == marker) } else { None }
 }
@@ -335,7 +335,7 @@ fn find(text: &[u8], marker: &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// Feeds a text in pieces of every size; the joined result may not depend on where the cuts fall.
+    /// Feeds a text in pieces of every size; the joined result may not depend on the cuts.
     fn split(text: &[u8], size: usize) -> (Vec<u8>, Vec<Vec<u8>>) {
         let mut split = Split::new(b"<<7>>".to_vec());
         let mut pieces: Vec<Piece> = text.chunks(size).flat_map(|chunk| split.push(chunk)).collect();
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn note_without_an_end_is_cut() {
+    fn note_without_an_end_is_truncated() {
         let text = [b"<<7>>".as_slice(), &[b'x'; NOTE_MAX + 9]].concat();
         let (heard, notes) = split(&text, 100);
         assert_eq!((heard.len(), notes.len(), notes[0].len()), (9, 1, NOTE_MAX));
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn endless_line_reaches_the_log_in_pieces_and_bytes_stay_as_they_are() {
+    fn endless_line_reaches_the_log_in_pieces_with_unchanged_bytes() {
         let mut seen = Seen::default();
         let mut lines = LogLines::new(OutputStream::Stdout);
         lines.push(&vec![b'x'; 2 * LINE_MAX + 1], &mut seen);
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn last_text_starts_at_a_line_when_its_beginning_is_gone() {
+    fn last_text_starts_at_a_line_when_its_start_is_cut_off() {
         let mut text = VecDeque::new();
         for number in 0..20_000 {
             keep_last(&mut text, format!("line {number}\n").as_bytes());

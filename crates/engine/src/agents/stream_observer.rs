@@ -1,5 +1,5 @@
-//! What is heard of a running agent, in common words: usage by model, ceilings, its answer, its trouble. Readers of streams
-//! say what they understood here; nothing here knows one program from another.
+//! Collects the observations about a running agent in a common form: usage by model, ceilings, its answer, its trouble.
+//! Stream readers report here; nothing here depends on the program.
 
 use super::run_listener::LogLines;
 use super::{AgentEvent, AgentInvocation, AgentLog, AgentOutcome, AgentSelfReport};
@@ -10,21 +10,21 @@ use loopwright_core::provider::{ProviderTrouble, TroubleKind, is_plausible_reset
 use loopwright_core::units::Usd;
 use std::time::Duration;
 
-/// How much of an answer is kept.
+/// Bytes of an answer that are stored.
 const ANSWER_MAX: usize = 1 << 20;
-/// How many models one start may name, and denied tools; more are no list but a flood.
+/// Most models that one start may name, and most denied tools.
 const LIST_MAX: usize = 64;
 
-/// Whether a figure is the agent's whole use of a model so far, or one step more.
+/// Whether a figure is the agent's total usage of a model so far, or one more step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum UsageFigure {
-    /// One step more.
+    /// One more step.
     Step,
-    /// All so far.
+    /// The total so far.
     Total,
 }
 
-/// The ear of one start.
+/// Observes the stream of one start.
 pub(super) struct StreamObserver<'a> {
     log: &'a mut dyn AgentLog,
     invocation: &'a AgentInvocation,
@@ -58,18 +58,18 @@ impl<'a> StreamObserver<'a> {
         }
     }
 
-    /// The same by another clock.
+    /// The same with another clock.
     pub(super) fn with_clock(mut self, clock: &'a dyn Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// A line of ours in the transcript and before people's eyes.
+    /// Writes a line of the engine to the transcript and the screen.
     pub(super) fn note(&mut self, text: &str) {
         self.log.line(AgentEvent::Text { stream: OutputStream::Stderr, bytes: text.as_bytes() });
     }
 
-    /// The stream as it is, for the transcript.
+    /// Writes the raw stream to the transcript.
     pub(super) fn raw(&mut self, stream: OutputStream, bytes: &[u8]) {
         match stream {
             OutputStream::Stdout => self.stdout.push(bytes, self.log),
@@ -77,21 +77,21 @@ impl<'a> StreamObserver<'a> {
         }
     }
 
-    /// It is at work.
+    /// It has started its work.
     pub(super) fn started(&mut self, session: Option<&str>, model: Option<&str>, version: Option<&str>) {
         self.self_report.session = session.map(str::to_owned).or(self.self_report.session.take());
         self.self_report.version = version.map(str::to_owned).or(self.self_report.version.take());
         self.log.line(AgentEvent::Started { model, version });
     }
 
-    /// A message of its; the last one is its answer unless it gives a structured one.
+    /// A message; the last one is its answer unless it returns a structured one.
     pub(super) fn message(&mut self, text: &str) {
         self.log.line(AgentEvent::Message(text));
         self.text.clear();
         self.text.push_str(bounded(text));
     }
 
-    /// Its last words once more, which are no new event.
+    /// Its final message, repeated, which is not a new event.
     pub(super) fn final_message(&mut self, text: &str) {
         if self.text.is_empty() {
             self.text.push_str(bounded(text));
@@ -115,12 +115,12 @@ impl<'a> StreamObserver<'a> {
         }
     }
 
-    /// Its provider did not answer, and it tries again by itself.
+    /// Its provider did not answer, and it retries by itself.
     pub(super) fn retries(&mut self, status: Option<u16>) {
         self.log.line(AgentEvent::Retries { status });
     }
 
-    /// Another turn began.
+    /// Another turn started.
     pub(super) fn turn(&mut self) {
         self.turns = self.turns.saturating_add(1);
         if self.invocation.limits.turns.is_some_and(|most| self.turns > most) {
@@ -128,8 +128,8 @@ impl<'a> StreamObserver<'a> {
         }
     }
 
-    /// A report of usage. A step adds to what is known of the model; a total never takes anything back, because what was
-    /// once told may not become cheaper by silence.
+    /// A usage report. A step adds to the model's known usage. A total never reduces it, because reported usage must
+    /// not become cheaper by a later omission.
     pub(super) fn usage(&mut self, model: &str, tokens: Tokens, count: UsageFigure) {
         self.count(model, tokens, count);
         self.sum();
@@ -152,8 +152,8 @@ impl<'a> StreamObserver<'a> {
         };
     }
 
-    /// The agent's last account by model takes the place of all before, where what was told before by piece was partly
-    /// guessed. What had been told for certain stays the least: an account does not take it back.
+    /// The agent's final report by model replaces all earlier figures, which were partly estimated. The usage that was
+    /// reported for certain is the minimum: a final report does not reduce it.
     pub(super) fn account(&mut self, finals: &[(&str, Tokens)], certain: Tokens) {
         self.has_usage = true;
         let earlier = std::mem::take(&mut self.self_report.models);
@@ -167,7 +167,7 @@ impl<'a> StreamObserver<'a> {
         self.sum();
     }
 
-    /// Usage was reported in a way that cannot be believed; the whole start is then of unknown use.
+    /// A usage report cannot be trusted; the usage of the whole start is then unknown.
     pub(super) fn usage_unknown(&mut self) {
         self.usage = AgentUsage::Unknown;
         self.log.line(AgentEvent::UsageUnknown);
@@ -202,7 +202,7 @@ impl<'a> StreamObserver<'a> {
         Usd(sum.fold(0, u64::saturating_add))
     }
 
-    /// What it says it cost, by its own table.
+    /// Its cost by its own prices.
     pub(super) fn reported_cost(&mut self, dollars: f64) {
         self.self_report.billed = Usd::from_dollars(dollars);
     }
@@ -212,17 +212,17 @@ impl<'a> StreamObserver<'a> {
         self.meet(limit);
     }
 
-    /// What kept it from its work. The first is kept: what follows is mostly its echo.
+    /// The trouble that prevented its work. Only the first is stored: later ones are mostly its consequences.
     pub(super) fn trouble(&mut self, trouble: ProviderTrouble) {
         self.self_report.trouble.get_or_insert(trouble);
     }
 
-    /// The same in the program's own words: status and kind are read out of them where it gave none.
+    /// The same from the program's own text: status and kind are parsed from it if they are not given.
     pub(super) fn trouble_from_text(&mut self, status: Option<u16>, text: &str) {
         self.trouble(ProviderTrouble::classify(status, text, self.clock.now_ms()));
     }
 
-    /// Its trouble is that the very first request was turned away, and what is turned away costs nothing.
+    /// The first request was refused, and a refused request costs nothing.
     pub(super) fn count_refusal_as_unused(&mut self) {
         let kind = self.self_report.trouble.as_ref().map(|trouble| trouble.kind);
         let turned_away = [TroubleKind::Auth, TroubleKind::RateLimited, TroubleKind::Quota, TroubleKind::BadRequest];
@@ -231,8 +231,8 @@ impl<'a> StreamObserver<'a> {
         }
     }
 
-    /// Trouble that is a limit ends then, where its words did not say when, and that can be meant: nobody waits for years
-    /// because of a slip in a header.
+    /// Sets the time at which a rate limit ends, if its text did not give one and the time is plausible: a wrong header
+    /// must not cause a wait of years.
     pub(super) fn trouble_until(&mut self, at_ms: i64) {
         if let Some(trouble) = &mut self.self_report.trouble
             && trouble.kind == TroubleKind::RateLimited
@@ -242,13 +242,13 @@ impl<'a> StreamObserver<'a> {
         }
     }
 
-    /// The same for so long from now.
+    /// The same for a duration from now.
     pub(super) fn trouble_for(&mut self, wait: Duration) {
         let wait = i64::try_from(wait.as_millis()).unwrap_or(i64::MAX);
         self.trouble_until(self.clock.now_ms().saturating_add(wait));
     }
 
-    /// Trouble in words of a program that only goes on trying when there is hope: what is unclear in them passes too.
+    /// Trouble in the text of a program that retries only if it expects success: unclear trouble counts as temporary.
     pub(super) fn transient_trouble(&mut self, status: Option<u16>, text: &str) {
         let mut trouble = ProviderTrouble::classify(status, text, self.clock.now_ms());
         trouble.kind = match (trouble.kind, trouble.retry_at_ms) {
@@ -259,23 +259,23 @@ impl<'a> StreamObserver<'a> {
         self.trouble(trouble);
     }
 
-    /// Whether trouble was told.
+    /// Whether trouble was reported.
     pub(super) fn is_troubled(&self) -> bool {
         self.self_report.trouble.is_some()
     }
 
-    /// What was told was no trouble after all, and nothing was done: it went on.
+    /// Removes the reported trouble and the done mark: the agent continued.
     pub(super) fn clear_trouble(&mut self) {
         self.self_report.trouble = None;
         self.done = false;
     }
 
-    /// It has said its last; if it does not end by itself soon, it is ended, and that is no fault.
+    /// It has completed its report; if it does not end by itself soon, it is ended, without trouble.
     pub(super) fn mark_done(&mut self) {
         self.done = true;
     }
 
-    /// Whether it has said its last.
+    /// Whether it has completed its report.
     pub(super) fn is_done(&self) -> bool {
         self.done
     }
@@ -295,8 +295,8 @@ impl<'a> StreamObserver<'a> {
         }
     }
 
-    /// An agent's work went well when it said its last word, was in no trouble, and exited with zero. Every other end has a
-    /// name, and this gives it to those that have none yet.
+    /// An agent succeeded if it completed its report, had no trouble, and exited with zero. Every other end is recorded
+    /// as trouble here, if it is not yet.
     pub(super) fn judge_exit(&mut self, ended: &FinishedRun) {
         let how = match ended.how {
             RunEnd::Exited(code) => format!("exit code {code}"),
@@ -308,7 +308,7 @@ impl<'a> StreamObserver<'a> {
         if went_well || self.limit.is_some() || self.is_troubled() {
             return;
         }
-        let what = if self.done { "it said that it was done, and" } else { "it did not say how its work went, and" };
+        let what = if self.done { "it reported that it was done, and" } else { "it did not report a result, and" };
         let text = format!("{what} ended with {how}: {}", last_line(&ended.stderr));
         self.trouble(ProviderTrouble::new(TroubleKind::Unclear, None, text.trim_end_matches([':', ' '])));
     }
@@ -324,7 +324,7 @@ impl<'a> StreamObserver<'a> {
             RunEnd::Stopped | RunEnd::Exited(_) | RunEnd::Finished => self.limit,
             RunEnd::Signaled(_) | RunEnd::Flood | RunEnd::Disk | RunEnd::Cancelled => None,
         };
-        // An agent that told nothing of its use may have used anything.
+        // The usage of an agent that reported none is unknown.
         let usage = if self.has_usage { self.usage } else { AgentUsage::Unknown };
         let mut told = self.self_report;
         told.answer = told.answer.or_else(|| (!self.text.is_empty()).then(|| self.text.clone()));
@@ -344,7 +344,7 @@ impl<'a> StreamObserver<'a> {
     }
 }
 
-/// What of one count is not in another.
+/// The part of one count that exceeds another.
 fn beyond(a: Tokens, b: Tokens) -> Tokens {
     Tokens {
         input: a.input.saturating_sub(b.input),
@@ -354,7 +354,7 @@ fn beyond(a: Tokens, b: Tokens) -> Tokens {
     }
 }
 
-/// The greater of two counts, kind by kind.
+/// The maximum of two counts, kind by kind.
 pub(super) fn max_tokens(a: Tokens, b: Tokens) -> Tokens {
     Tokens {
         input: a.input.max(b.input),
@@ -364,7 +364,7 @@ pub(super) fn max_tokens(a: Tokens, b: Tokens) -> Tokens {
     }
 }
 
-/// The last thing a program printed that is not empty.
+/// The last non-empty line that a program printed.
 fn last_line(captured: &CapturedOutput) -> String {
     let text = captured.to_lossy_string();
     text.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned()

@@ -1,4 +1,5 @@
-//! What the tests of dialects share: an invocation as a round would make it, what is started as text, and recorded streams.
+//! Shared code of the dialects' tests: an invocation as a round would create it, the start as text, and recorded
+//! streams.
 
 use super::driver::{AgentDialect, ProgramLaunch, ProgramListener};
 use super::stream_observer::StreamObserver;
@@ -19,16 +20,16 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// 2026-11-15 17:00 UTC, the time at which streams are heard in tests.
+/// 2026-11-15 17:00 UTC, the time at which tests read streams.
 pub(super) const NOW_MS: i64 = 1_794_762_000_000;
 
-/// A start as a round makes it, behind walls.
+/// A start as a round creates it, in a sandbox.
 pub(super) fn invocation(role: Role) -> AgentInvocation {
     let root = Path::new("/state/round");
     AgentInvocation { view: room(role, root), ..unconfined(role) }
 }
 
-/// The same without walls.
+/// The same without a sandbox.
 pub(super) fn unconfined(role: Role) -> AgentInvocation {
     let root = Path::new("/state/round");
     let sink = VerdictSink {
@@ -84,7 +85,7 @@ fn room(role: Role, root: &Path) -> SandboxView {
     }
 }
 
-/// What is started, as text.
+/// The start as text.
 pub(super) fn shown(launch: &ProgramLaunch) -> String {
     let mut text = String::new();
     for arg in &launch.args {
@@ -104,7 +105,7 @@ pub(super) fn shown(launch: &ProgramLaunch) -> String {
     text
 }
 
-/// Events as they are told, without the raw stream.
+/// The reported events, without the raw stream.
 #[derive(Default)]
 pub(super) struct RecordedEvents(pub(super) Vec<String>);
 
@@ -116,7 +117,7 @@ impl AgentLog for RecordedEvents {
     }
 }
 
-/// A stream as it would be heard, cut into pieces of this size.
+/// Reads a stream in pieces of this size.
 pub(super) fn read_stream(
     dialect: &dyn AgentDialect,
     invocation: &AgentInvocation,
@@ -127,7 +128,7 @@ pub(super) fn read_stream(
     read_streams(dialect, invocation, (stream, b""), how, size)
 }
 
-/// The same with standard error, which is heard after standard output.
+/// The same with standard error, which is read after standard output.
 pub(super) fn read_streams(
     dialect: &dyn AgentDialect,
     invocation: &AgentInvocation,
@@ -162,7 +163,7 @@ fn ended(how: RunEnd) -> FinishedRun {
     }
 }
 
-/// The recorded streams of an agent: scenario, bytes, how the program ended.
+/// The recorded streams of an agent: scenario, bytes, the program's end.
 pub(super) fn recorded(agent: &str) -> Vec<(String, Vec<u8>, RunEnd)> {
     let folder = streams().join(agent);
     let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
@@ -180,7 +181,7 @@ pub(super) fn recorded(agent: &str) -> Vec<(String, Vec<u8>, RunEnd)> {
         .collect()
 }
 
-/// What the program wrote to standard error in a recording.
+/// The program's standard error in a recording.
 pub(super) fn recorded_errors(agent: &str, name: &str) -> Vec<u8> {
     std::fs::read(streams().join(agent).join(format!("{name}.stderr"))).unwrap_or_default()
 }
@@ -206,7 +207,7 @@ pub(super) fn summary(name: &str, outcome: &AgentOutcome) -> String {
     format!("{name:<24} {end:<28} {usage:<24} turns {}", outcome.turns)
 }
 
-/// Tortures a stream: cut, doubled, shuffled, bent. Nothing may panic, and no report of usage may be lost by it.
+/// Damages a stream: cut, doubled, shuffled, altered. Nothing may panic, and no usage report may get lost.
 pub(super) fn torture(dialect: &dyn AgentDialect, role: Role, stream: &[u8]) {
     let invocation = invocation(role);
     let play = |bytes: &[u8]| read_stream(dialect, &invocation, bytes, RunEnd::Exited(0), 7919).0;
@@ -230,8 +231,8 @@ pub(super) fn torture(dialect: &dyn AgentDialect, role: Role, stream: &[u8]) {
     }
 }
 
-/// Looks every option of a start up in what the pinned program says of itself: one that is gone must not be found out by a
-/// round. `hidden` are options that it takes and does not tell.
+/// Checks that the help of the pinned program lists every option of a start, so that a removed option is found before a
+/// round needs it. `hidden` are options that it accepts and does not list.
 pub(super) async fn canary(dialect: &dyn AgentDialect, agent: AgentUse, help: &[&str], hidden: &[&str]) {
     if loopwright_testkit::agents::require_program(agent.word()).is_none() {
         return;
@@ -246,7 +247,7 @@ pub(super) async fn canary(dialect: &dyn AgentDialect, agent: AgentUse, help: &[
     spawn.limits.keep_head = 1 << 20;
     let ended =
         ProcessRunner::new(Seam::none()).run(spawn, &mut (), &CancelToken::new(), |_| ()).await.expect("it starts");
-    // Some tell it on one stream, some on the other.
+    // Some programs print it on one stream, some on the other.
     let told = format!("{}{}", ended.stdout.to_lossy_string(), ended.stderr.to_lossy_string());
     let starts = [Role::Maker, Role::Checker].map(|role| dialect.launch(&invocation(role)).expect("a launch").args);
     for arg in starts.iter().flatten().filter_map(|arg| arg.to_str()).filter(|arg| arg.starts_with("--")) {
@@ -267,5 +268,5 @@ pub(super) fn survives_endless_line(dialect: &dyn AgentDialect) {
     assert!(listener.buffered_bytes() < 16 << 20, "{} bytes are held", listener.buffered_bytes());
     listener.chunk(OutputStream::Stdout, b"\"}\n");
     let outcome = listener.finish(ended(RunEnd::Exited(0)));
-    assert_eq!(outcome.usage, AgentUsage::Unknown, "what cannot be read is not cheap");
+    assert_eq!(outcome.usage, AgentUsage::Unknown, "unreadable usage is not cheap");
 }

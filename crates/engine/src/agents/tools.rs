@@ -1,11 +1,11 @@
-//! The tools that loop files name, and which of them a role has. What they are called in a program is its adapter's to say.
+//! The tools that loop files name, and the tools of each role. Each adapter knows their names in its program.
 
 use super::{AgentError, AgentInvocation};
 use loopwright_core::spec::Role;
 use loopwright_core::worded;
 
 worded! {
-    /// What an agent may do in its workspace.
+    /// A tool of an agent in its workspace.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub(super) enum AgentTool {
         /// Read files.
@@ -25,10 +25,10 @@ worded! {
     }
 }
 
-/// The tools of a start, each once: those that are listed, or what the role usually has.
+/// The tools of a start, each once: the listed ones, or the role's usual ones.
 ///
 /// # Errors
-/// A name that no tool has. Left out in silence it would be a weaker list than the one that was written, or a stronger one.
+/// An unknown name. Ignoring it silently would give a weaker or a stronger list than the written one.
 pub(super) fn tools_for(invocation: &AgentInvocation) -> Result<Vec<AgentTool>, AgentError> {
     if invocation.tools.is_empty() {
         return Ok(usual(invocation.role).to_vec());
@@ -58,7 +58,7 @@ fn known(name: &str) -> Result<AgentTool, AgentError> {
     })
 }
 
-/// What is asked of a program that cannot keep to it. Nothing was started.
+/// The error for a restriction that a program cannot enforce. Nothing was started.
 pub(super) fn unsupported_error(what: impl Into<String>, hint: impl Into<String>) -> AgentError {
     AgentError::Unavailable { what: what.into(), hint: hint.into() }
 }

@@ -1,4 +1,4 @@
-//! Files, one by one: which are copied, in which order, and what is known of each afterwards.
+//! Copies the files of a state directory one by one: which files, in which order, with the size and hash of each.
 
 use super::{BackupError, BackupFile, Content, failed};
 use sha2::{Digest as _, Sha256};
@@ -8,15 +8,15 @@ use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path};
 
-/// What is copied whole where it is there.
+/// Files and folders that are copied whole if they exist.
 const PARTS: [&str; 6] = ["STOP", "reports", "transcripts", "evidence", "baselines", "forge"];
-/// The folder of workspaces, of which the engine's own repositories are copied: candidates are there.
+/// The folder of workspaces. Only the engine's own repositories in it are copied: they hold the candidates.
 const WORKSPACES: &str = "workspaces";
 const ENGINE_REPO: &str = "engine.git";
-/// What a local forge has on its way there, and is nothing yet.
+/// Unfinished files of a local forge, which are not copied.
 const DRAFTS: [&str; 2] = ["tmp", "lock"];
 
-/// What of a state folder is copied, as paths within it.
+/// The paths within a state directory that are copied.
 pub(super) fn parts(state: &Path) -> Result<Vec<String>, BackupError> {
     let mut parts: Vec<String> = PARTS.iter().map(|part| (*part).to_owned()).collect();
     for name in names(&state.join(WORKSPACES))? {
@@ -26,7 +26,8 @@ pub(super) fn parts(state: &Path) -> Result<Vec<String>, BackupError> {
     Ok(parts)
 }
 
-/// The names in a folder. Objects of a git repository come last: what its branches name was there before they were copied.
+/// The names in a folder. The objects of a git repository come last, so that every object that a copied branch refers
+/// to exists.
 fn names(folder: &Path) -> Result<Vec<OsString>, BackupError> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -39,17 +40,17 @@ fn names(folder: &Path) -> Result<Vec<OsString>, BackupError> {
 }
 
 fn text(name: &OsString, folder: &Path) -> Result<String, BackupError> {
-    let odd = || failed("copy from", folder)(io::Error::other(format!("{} is no UTF-8", name.display())));
+    let odd = || failed("copy from", folder)(io::Error::other(format!("{} is not UTF-8", name.display())));
     name.to_str().map(str::to_owned).ok_or_else(odd)
 }
 
-/// By its whole path: deeper down, a branch may be called so.
+/// Compares the whole path: a branch deeper down may have the same name.
 fn is_draft(path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').collect();
     matches!(parts.as_slice(), ["forge", _, name] if DRAFTS.contains(name))
 }
 
-/// Copies a file, or a folder with everything in it. What goes away meanwhile is gone.
+/// Copies a file, or a folder with everything in it. Files that disappear meanwhile are skipped.
 pub(super) fn tree(state: &Path, into: &Path, path: &str, content: &mut Content) -> Result<(), BackupError> {
     let source = state.join(path);
     let about = match fs::symlink_metadata(&source) {
@@ -75,21 +76,21 @@ pub(super) fn tree(state: &Path, into: &Path, path: &str, content: &mut Content)
     Ok(())
 }
 
-/// A plain file; a link, a pipe or a device is none of ours.
+/// Opens a regular file; a link, a pipe or a device is an error.
 pub(super) fn open(path: &Path) -> io::Result<File> {
     let flags = (rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK).bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("not a plain file")) }
 }
 
-/// A small file, whole.
+/// Reads a small file completely.
 pub(super) fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most { Err(io::Error::other("too large")) } else { Ok(bytes) }
 }
 
-/// What is known of a file that is there already.
+/// The size and hash of an existing file.
 pub(super) fn look_at(folder: &Path, path: &str) -> Result<BackupFile, BackupError> {
     let place = folder.join(path);
     let mut file = open(&place).map_err(failed("read", &place))?;
@@ -97,7 +98,7 @@ pub(super) fn look_at(folder: &Path, path: &str) -> Result<BackupFile, BackupErr
     Ok(BackupFile { path: path.to_owned(), bytes, sha256 })
 }
 
-/// Writes a new file, private, with the folders around it; answers with its size and hash.
+/// Writes a new private file, creating its parent folders; returns its size and hash.
 pub(super) fn write(path: &Path, from: &mut dyn Read) -> Result<(u64, String), BackupError> {
     folder(path.parent().unwrap_or(path))?;
     let mut file =
@@ -105,7 +106,7 @@ pub(super) fn write(path: &Path, from: &mut dyn Read) -> Result<(u64, String), B
     pass(from, &mut file).map_err(failed("write", path))
 }
 
-/// A private folder, with those around it.
+/// Creates a private folder and its parents.
 pub(super) fn folder(path: &Path) -> Result<(), BackupError> {
     DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed("create", path))
 }
@@ -127,7 +128,7 @@ fn pass(from: &mut dyn Read, into: &mut dyn io::Write) -> io::Result<(u64, Strin
     }
 }
 
-/// Whether a path that somebody else wrote stays inside the folder it is joined to.
+/// Whether a path from another source stays inside the folder it is joined to.
 pub(super) fn is_inside(path: &str) -> bool {
     !path.is_empty() && Path::new(path).components().all(|part| matches!(part, Component::Normal(_)))
 }
@@ -137,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_that_lead_out_are_seen() {
+    fn paths_that_lead_out_are_detected() {
         assert!(is_inside("store.db") && is_inside("forge/a/repo.git/HEAD"));
         for path in ["", "/etc/passwd", "../a", "a/../../b", "./a/.."] {
             assert!(!is_inside(path), "{path}");
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_are_copied_after_what_names_them() {
+    fn objects_are_copied_after_the_branches_that_name_them() {
         let folder = tempfile::tempdir().expect("a folder");
         for name in ["refs", "objects", "HEAD", "packed-refs"] {
             fs::write(folder.path().join(name), name).expect("a file");

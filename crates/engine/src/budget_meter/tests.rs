@@ -1,5 +1,5 @@
-//! The purse by itself: whatever the order of starts, reports, ends and crashes, no ceiling is passed by more than one report
-//! of each start.
+//! The budget meter alone: in any order of starts, reports, ends and crashes, no ceiling is exceeded by more than one
+//! report of each start.
 
 use super::*;
 use proptest::prelude::*;
@@ -50,10 +50,10 @@ struct Agent {
 
 proptest! {
     #[test]
-    fn no_interleaving_passes_a_ceiling_by_more_than_one_report_of_each(moves in moves()) {
+    fn no_interleaving_exceeds_a_ceiling_by_more_than_one_report_of_each(moves in moves()) {
         let purse = BudgetMeter::default();
         let mut agents: Vec<Agent> = Vec::new();
-        // What the store has: spent for good, and held for starts that crashed.
+        // The store's amounts: spent, and reserved for starts that crashed.
         let (mut spent, mut lost, mut overshoot) = (0_u64, 0_u64, 0_u64);
         for one in moves {
             match one {
@@ -80,8 +80,8 @@ proptest! {
                     agent.seat.settle(usd(agent.used));
                 }
                 Move::Crash { who } if !agents.is_empty() => {
-                    // A crash takes the whole engine along; here only its accounting is of interest: what was reserved stays
-                    // charged, and what was used beyond it was never heard of by the store.
+                    // A crash ends the whole engine; this test only looks at the accounting: the reservation stays
+                    // charged, and the store never learns of the use beyond it.
                     let agent = agents.swap_remove(who % agents.len());
                     lost += agent.reserved;
                     drop(agent.seat);
@@ -97,7 +97,7 @@ proptest! {
 #[test]
 fn reports_that_come_twice_or_in_disorder_count_once() {
     let purse = BudgetMeter::default();
-    let seat = purse.sit(drawn(), usd(100)).unwrap_or_else(|_| panic!("there is room"));
+    let seat = purse.sit(drawn(), usd(100)).unwrap_or_else(|_| panic!("the ceiling allows it"));
     for (used, over) in [(500, false), (300, false), (500, false), (1_000, false), (1_001, true), (10, true)] {
         assert_eq!(seat.meter().report(0, Usd(used)).is_some(), over, "{used}");
     }
@@ -106,13 +106,13 @@ fn reports_that_come_twice_or_in_disorder_count_once() {
 }
 
 #[test]
-fn a_start_without_room_is_told_whose_ceiling_it_is() {
+fn refused_start_learns_which_ceiling_is_exhausted() {
     let purse = BudgetMeter::default();
-    let first = purse.sit(drawn(), usd(600)).unwrap_or_else(|_| panic!("there is room"));
-    let account = purse.sit(drawn(), usd(401)).err().expect("there is none");
+    let first = purse.sit(drawn(), usd(600)).unwrap_or_else(|_| panic!("the ceiling allows it"));
+    let account = purse.sit(drawn(), usd(401)).err().expect("the ceiling is exhausted");
     assert_eq!((account.scope, account.reserved.usd), (BudgetScope::Day, Usd(600)));
-    assert_eq!(first.meter().report(0, Usd(700)), None, "there is room beyond its reservation");
-    assert!(purse.sit(drawn(), usd(301)).is_err(), "what runs beyond its reservation leaves less for others");
+    assert_eq!(first.meter().report(0, Usd(700)), None, "it may use more than its reservation");
+    assert!(purse.sit(drawn(), usd(301)).is_err(), "use beyond a reservation leaves less for others");
     first.settle(usd(50));
-    assert!(purse.sit(drawn(), usd(950)).is_ok(), "what was not used is free again");
+    assert!(purse.sit(drawn(), usd(950)).is_ok(), "the unused reservation is free again");
 }

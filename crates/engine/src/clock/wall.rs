@@ -1,5 +1,5 @@
-//! Waiting for a moment of the wall clock with one timer of the kernel. It stands on the wall clock itself, so a machine that
-//! slept past the moment wakes us when it is awake, and a clock that somebody sets wakes us to look again.
+//! Waits for a moment of the wall clock with one kernel timer. The timer uses the wall clock itself: it fires on resume
+//! if the machine was suspended past the moment, and it is cancelled when the clock is set.
 
 use rustix::io::Errno;
 use rustix::time::{
@@ -10,13 +10,13 @@ use std::os::fd::OwnedFd;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Comes back at that moment, or when the clock was set; the caller looks at the clock.
+/// Returns at that moment or when the clock was set; the caller reads the clock.
 pub(super) async fn wait_until(at_ms: i64) -> io::Result<()> {
     let timer = armed(at_ms)?;
     #[expect(deprecated, reason = "its successor is `unsafe` for handles that may change; an `OwnedFd` does not")]
     let timer = AsyncFd::with_interest(timer, Interest::READABLE)?;
     let look = |timer: &OwnedFd| match rustix::io::read(timer, &mut [0_u8; 8]) {
-        // The clock was set: there is no moment any more, only a clock to look at.
+        // The clock was set: the caller has to read it again.
         Ok(_) | Err(Errno::CANCELED) => Ok(()),
         Err(error) => Err(io::Error::from(error)),
     };
@@ -26,10 +26,10 @@ pub(super) async fn wait_until(at_ms: i64) -> io::Result<()> {
 fn armed(at_ms: i64) -> io::Result<OwnedFd> {
     let timer = timerfd_create(TimerfdClockId::Realtime, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
     let none = Timespec { tv_sec: 0, tv_nsec: 0 };
-    // Zero would disarm it.
+    // Zero would disarm the timer.
     let at = Timespec { tv_sec: at_ms.div_euclid(1000), tv_nsec: (at_ms.rem_euclid(1000) * 1_000_000).max(1) };
     let when = TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET;
-    // A clock that was set between two calls is told here already; the timer is armed all the same.
+    // If the clock was set between two calls, this call reports it, but the timer is armed anyway.
     match timerfd_settime(&timer, when, &Itimerspec { it_interval: none, it_value: at }) {
         Ok(_) | Err(Errno::CANCELED) => Ok(timer),
         Err(error) => Err(error.into()),

@@ -1,4 +1,5 @@
-//! A round at rest, as its loop's schedule and other loops see it; and the door through which rounds by hand come in.
+//! Admission of rounds that the dispatcher did not start, and the effect of a round at rest on its loop's schedule and
+//! on other loops.
 
 use super::message::{DaemonMessage, DaemonSender, RoundAtRest};
 use super::{followers, retries};
@@ -17,15 +18,15 @@ use loopwright_core::round::{Phase, Round, RoundStarted};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How many open questions are looked at.
+/// The most open questions that are read.
 const QUESTIONS: u32 = 10_000;
 /// The length of a day.
 const DAY_MS: i64 = 86_400_000;
 
-/// Who follows whom.
+/// The followers of each loop.
 type Followers = HashMap<LoopKey, Vec<Arc<str>>>;
 
-/// Lets rounds in and hears of their rest, for the daemon's task.
+/// Admits rounds on behalf of the daemon's task, and reports to it when they come to rest.
 pub(super) struct DaemonAdmission {
     sender: DaemonSender,
     store: Arc<dyn Store>,
@@ -34,13 +35,13 @@ pub(super) struct DaemonAdmission {
 }
 
 impl DaemonAdmission {
-    /// For the task behind this post. It holds no engine: the engine holds it.
+    /// For the task behind this sender. It holds no engine, because the engine holds it.
     pub(super) fn new(sender: DaemonSender, engine: &Engine) -> Self {
         let (store, clock) = (Arc::clone(&engine.store), Arc::clone(&engine.settings.clock));
         Self { sender, store, clock, followers: Mutex::default() }
     }
 
-    /// Takes in who follows whom.
+    /// Replaces the map of followers.
     pub(super) fn set_followers(&self, after: &[(LoopKey, Arc<str>)]) {
         let mut followers = Followers::new();
         for (follower, leader) in after {
@@ -116,7 +117,7 @@ impl RoundAdmission for DaemonAdmission {
 
     fn on_round_at_rest<'a>(&'a self, round: &'a Round) -> BoxFuture<'a, ()> {
         Box::pin(async move {
-            // What cannot be read now is found by the next start: all of it is on record.
+            // If the record cannot be read now, the next start reads it.
             if let Ok(rest) = self.rest(round).await {
                 let _ = self.sender.send(DaemonMessage::RoundAtRest(Box::new(rest)));
             }
@@ -134,17 +135,17 @@ impl RoundAdmission for DaemonAdmission {
     }
 
     fn on_budget_raised(&self, repo: &str, loop_name: &str) {
-        // A daemon that has ended looks at it when it starts again.
+        // A daemon that has ended checks it when it starts again.
         let _ = self.sender.send(DaemonMessage::BudgetRaised(LoopKey::new(repo, loop_name)));
     }
 }
 
-/// What a round is about.
+/// The keys of the round's items.
 pub(super) fn item_keys(round: &Round) -> Vec<Arc<str>> {
     round.facts().items.iter().map(|item| item.key.as_str().into()).collect()
 }
 
-/// How many proposals of a loop wait for a person.
+/// The number of the loop's proposals that wait for a person.
 pub(super) async fn open_proposals(store: &dyn Store, key: &LoopKey) -> Result<u32, StoreError> {
     let open = store.inbox(InboxQuery::Open(QUESTIONS)).await?;
     let own = open.iter().filter(|row| {
@@ -153,16 +154,16 @@ pub(super) async fn open_proposals(store: &dyn Store, key: &LoopKey) -> Result<u
     Ok(u32::try_from(own.count()).unwrap_or(u32::MAX))
 }
 
-/// How a round ended, as far as the next one depends on it. Where its day has no room for it, there is none for another: they
-/// would all be suspended, and go on at once on the next day.
+/// The end of a round, as far as the next one depends on it. If the day's budget has no room for this round, it has
+/// none for another: all of them would be suspended, and would resume together on the next day.
 pub(super) fn round_end(round: &Round, open_proposals: u32, now_ms: i64) -> RoundEnd {
     let outcome = round.outcome().unwrap_or(RoundOutcome::Interrupted);
     let retry_at_ms = round.retry_at_ms().or_else(|| resume_ms(round, now_ms));
     RoundEnd { outcome, signature: signature(round, outcome), retry_at_ms, open_proposals }
 }
 
-/// What failures have in common when they are the same one: where, which, and the words without their numbers; and what it
-/// was about. A stop, a provider and a budget are no failures of the loop.
+/// The signature that equal failures share: outcome, stage, code, the text without digits, and the items. A stop, a
+/// provider limit and a budget limit do not count as failures of the loop.
 fn signature(round: &Round, outcome: RoundOutcome) -> Option<String> {
     let counts = match outcome {
         RoundOutcome::Failed
@@ -193,8 +194,8 @@ fn signature(round: &Round, outcome: RoundOutcome) -> Option<String> {
     })
 }
 
-/// From when on a round that was suspended at that moment is worth going on with, by itself: its provider is back, or a new
-/// day has new room.
+/// The earliest time at which a round that was suspended at that moment can resume by itself: its provider is available
+/// again, or a new day has a new budget.
 pub(super) fn resume_ms(round: &Round, suspended_ms: i64) -> Option<i64> {
     match round.phase() {
         Phase::Suspended(RoundOutcome::RateLimited, _) => round.retry_at_ms(),

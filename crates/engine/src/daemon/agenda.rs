@@ -1,20 +1,20 @@
-//! What the daemon itself has to see to at a moment, besides loops that are due: rounds that can go on, questions that
-//! expire. Kept in memory only: all of it is found again in the store.
+//! The daemon's timed tasks besides due loops: rounds that can resume, questions that expire. They are in memory only:
+//! the next start reads all of them from the store again.
 
 use loopwright_core::dispatch::LoopKey;
 use std::collections::BTreeMap;
 
-/// Entries; what does not fit is found again by the next start.
+/// The most entries. The next start finds the others again.
 const ERRANDS_MAX: usize = 10_000;
 
-/// One thing to see to.
+/// One timed task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum AgendaEntry {
-    /// A round of an earlier engine, or one that was left open.
+    /// A round that an earlier engine left, or that was left open.
     Retake { key: LoopKey, round: String },
-    /// A suspended round that may have room again.
+    /// A suspended round whose budget may have room again.
     Resume { key: LoopKey, round: String },
-    /// Questions that nobody answered in time.
+    /// Questions that were not answered in time.
     Expire,
 }
 
@@ -28,7 +28,7 @@ impl AgendaEntry {
     }
 }
 
-/// Errands by their moment, and those that wait for an event.
+/// Entries by their time, and those that wait for an event.
 #[derive(Debug, Default)]
 pub(super) struct DaemonAgenda {
     due: BTreeMap<(i64, u64), AgendaEntry>,
@@ -37,7 +37,7 @@ pub(super) struct DaemonAgenda {
 }
 
 impl DaemonAgenda {
-    /// Puts an errand down; the same one is down once.
+    /// Adds an entry; a second copy of the same entry is ignored.
     pub(super) fn schedule(&mut self, at_ms: i64, errand: AgendaEntry) {
         self.due.retain(|_, known| *known != errand);
         self.blocked.retain(|known| *known != errand);
@@ -47,7 +47,7 @@ impl DaemonAgenda {
         }
     }
 
-    /// Puts an errand down, unless it is down for an earlier moment.
+    /// Adds an entry, unless it is present with an earlier time.
     pub(super) fn schedule_earliest(&mut self, at_ms: i64, errand: AgendaEntry) {
         let is_earlier = self.due.iter().any(|((known_ms, _), known)| *known == errand && *known_ms <= at_ms);
         if !is_earlier {
@@ -55,26 +55,26 @@ impl DaemonAgenda {
         }
     }
 
-    /// Keeps an errand until something changes.
+    /// Keeps an entry until something changes.
     pub(super) fn block(&mut self, errand: AgendaEntry) {
         if self.blocked.len() < ERRANDS_MAX && !self.blocked.contains(&errand) {
             self.blocked.push(errand);
         }
     }
 
-    /// Something changed: what was blocked is tried again.
+    /// Something changed: blocked entries are tried again.
     pub(super) fn unblock(&mut self, now_ms: i64) {
         for errand in std::mem::take(&mut self.blocked) {
             self.schedule(now_ms, errand);
         }
     }
 
-    /// The next moment.
+    /// The time of the next entry.
     pub(super) fn next_ms(&self) -> Option<i64> {
         self.due.keys().next().map(|(at_ms, _)| *at_ms)
     }
 
-    /// What its moment has come for.
+    /// Removes and returns the entries whose time has come.
     pub(super) fn take_due(&mut self, now_ms: i64) -> Vec<AgendaEntry> {
         let later = self.due.split_off(&(now_ms.saturating_add(1), 0));
         std::mem::replace(&mut self.due, later).into_values().collect()
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errands_come_at_their_moment_once_and_blocked_ones_after_a_change() {
+    fn entries_are_due_once_at_their_time_and_blocked_ones_after_a_change() {
         let (key, round) = (LoopKey::new("r", "l"), "1".to_owned());
         let resume = AgendaEntry::Resume { key, round };
         let mut agenda = DaemonAgenda::default();

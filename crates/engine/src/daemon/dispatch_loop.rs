@@ -1,5 +1,5 @@
-//! The daemon's one task: waits for the next thing that happens, lets the dispatcher decide, and has it performed. It never
-//! waits inside a decision: writes and rounds are under way beside it, and it hears of their end.
+//! The daemon's one task: it waits for the next event, asks the dispatcher for a decision, and performs it. It never
+//! waits inside a decision: writes and rounds run beside it and report their end to it.
 
 use super::admission::DaemonAdmission;
 use super::agenda::DaemonAgenda;
@@ -24,30 +24,30 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-/// How long cancelled rounds may take to end.
+/// The longest time that cancelled rounds have to end.
 const CANCELLED_MAX: Duration = Duration::from_secs(30);
-/// A decision that takes longer is told.
+/// A decision that takes longer is reported as slow.
 const STEP_MAX: Duration = Duration::from_millis(250);
-/// A write that takes longer is told, while it does.
+/// A write that takes longer is reported as slow while it runs.
 pub(super) const WRITE_MAX: Duration = Duration::from_secs(5);
 
-/// Rounds of which it is remembered what they are about; of others it is not known when they go on.
+/// The most rounds whose items are remembered; other rounds resume with their items unknown.
 const ITEMS_MAX: usize = 10_000;
 
-/// What the daemon is up to.
+/// The daemon's mode.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum DispatchMode {
     /// Loops start as they are due.
     Running,
-    /// What was due when it began, and no more.
+    /// Only loops that were due at the start of the pass run.
     Once,
-    /// Nothing new starts, rounds may end until a moment.
+    /// Nothing new starts; running rounds may finish until this time.
     Draining { until_ms: i64 },
-    /// Rounds have been asked to end.
+    /// Running rounds have been cancelled.
     Cancelling { since: Instant },
 }
 
-/// Everything the task owns.
+/// The state of the task.
 pub(super) struct DispatchLoop {
     pub(super) engine: Engine,
     pub(super) fleet: Arc<dyn LoopFleet>,
@@ -55,48 +55,48 @@ pub(super) struct DispatchLoop {
     pub(super) dispatcher: Dispatcher,
     pub(super) messages: mpsc::UnboundedReceiver<DaemonMessage>,
     pub(super) sender: DaemonSender,
-    /// What is to be done, in order.
+    /// The queue of jobs, in order.
     pub(super) jobs: VecDeque<DispatchJob>,
-    /// The write that the line waits for.
+    /// The write that the queue waits for.
     pub(super) rows_in_flight: Option<RowsInFlight>,
-    /// Until when rows wait for others to come along.
+    /// Until when rows wait for others to join their transaction.
     pub(super) write_by: Option<Instant>,
-    /// When a write that failed is tried again, and how often it was.
+    /// When a failed write is tried again, and how often it has failed.
     pub(super) rewrite_ms: Option<i64>,
     pub(super) tries: u32,
     pub(super) rounds: RunningRounds,
-    /// What rounds that are to go on are about.
+    /// The items of rounds that are to resume.
     pub(super) items: HashMap<String, Vec<Arc<str>>>,
     pub(super) agenda: DaemonAgenda,
-    /// A reading of the loops that is under way, and who waits for it.
+    /// A load of the loops that is running, and the callers that wait for it.
     pub(super) loading: Option<BoxFuture<'static, Result<FleetLoops, EngineError>>>,
     pub(super) reloaders: Vec<ReplySender<Result<usize, EngineError>>>,
-    /// Who came after that reading had begun: it may have passed what they changed, so they wait for the next.
+    /// Callers that arrived after that load began. It may have missed their changes, so they wait for the next load.
     pub(super) late_reloaders: Vec<ReplySender<Result<usize, EngineError>>>,
     pub(super) stop: StopFile,
     pub(super) frozen: Option<FleetFreeze>,
-    /// Whether the store says so too.
+    /// Whether the store has the stop flag too.
     pub(super) is_flagged: bool,
-    /// Loops about which a person is asked.
+    /// Loops that have an open question to a person.
     pub(super) paused_questions: HashSet<LoopKey>,
     pub(super) mode: DispatchMode,
-    /// In one pass, the moment that it is about.
+    /// In one pass, the time of the pass.
     pub(super) pass_ms: Option<i64>,
     pub(super) since_ms: i64,
     pub(super) loops: usize,
-    /// The one timer, armed.
+    /// The one timer, if it is armed.
     pub(super) alarm: Option<ArmedTimer>,
-    /// Why it must end at once.
+    /// Why the task must end at once.
     pub(super) ended: Option<DaemonEnd>,
 }
 
-/// A moment that is waited for. It stays armed while other things happen, as long as it is the next one.
+/// An armed timer. It stays armed through other events while its time is the next one.
 pub(super) struct ArmedTimer {
     at_ms: i64,
     fires: BoxFuture<'static, ()>,
 }
 
-/// What the task was woken by.
+/// The event that woke the task.
 enum WakeReason {
     Message(Option<DaemonMessage>),
     Written(Result<Vec<ReceiptRow>, StoreError>),
@@ -134,7 +134,7 @@ impl DispatchLoop {
         ended
     }
 
-    /// The next thing that happens. Mail goes first, so that a birth is heard of before the round's end.
+    /// The next event. Messages come first, so that the start of a round is processed before its end.
     async fn next(&mut self, wake_ms: Option<i64>) -> WakeReason {
         self.arm(wake_ms);
         let slow = self.rows_in_flight.as_ref().and_then(RowsInFlight::time_until_slow);
@@ -164,19 +164,19 @@ impl DispatchLoop {
     }
 
     fn handle(&mut self, heard: WakeReason) {
-        // Before anything is decided: whoever stopped everything did so before the moment that has come now.
+        // This check comes before any decision: a person who wrote the stop file did so before the current time.
         self.check_stop_file();
         self.check_rewrite_time();
         match heard {
             WakeReason::Message(Some(mail)) => self.handle_message(mail),
-            // Nobody can ask for anything any more, not even for the end.
+            // All senders are gone, so no request can arrive any more, not even a request to end.
             WakeReason::Message(None) => self.drain(Duration::ZERO),
             WakeReason::Written(written) => self.on_rows_written(written),
             WakeReason::SlowWrite => self.report_slow_write(),
             WakeReason::WriteDue => self.write_now(),
             WakeReason::Round(slot, finished) => {
                 let mut next = Some((slot, finished));
-                // Those that have come to their end meanwhile are heard at once: what is to be written goes together.
+                // All tasks that have finished by now are processed together, so that one transaction holds their rows.
                 while let Some((slot, finished)) = next {
                     self.handle_queued_messages();
                     self.on_task_finished(slot, finished);
@@ -192,30 +192,30 @@ impl DispatchLoop {
         }
     }
 
-    /// A birth was told before the end of its round was, and is heard of before it.
+    /// A round's start was sent before its end, so it is processed first.
     fn handle_queued_messages(&mut self) {
         while let Ok(mail) = self.messages.try_recv() {
             self.handle_message(mail);
         }
     }
 
-    /// The moment has come for something.
+    /// The timer fired.
     fn wake(&mut self) {
         let now_ms = self.now_ms();
         if matches!(self.mode, DispatchMode::Draining { until_ms } if until_ms <= now_ms) {
-            self.cancel_all("the time to end is over");
+            self.cancel_all("the time limit for the shutdown has passed");
         }
         self.rewrite_ms = self.rewrite_ms.filter(|at_ms| *at_ms > now_ms);
         self.run_due_entries(now_ms);
         self.step(DispatchInput::Wake);
     }
 
-    /// Lets the dispatcher decide, and puts what it wants into the line.
+    /// Asks the dispatcher for a decision, and queues its commands.
     pub(super) fn step(&mut self, input: DispatchInput) {
         self.step_at(self.now_ms(), input);
     }
 
-    /// The same for what happened before the moment that has come, if one has.
+    /// The same for an event that happened before the due time that has come, if there is one.
     pub(super) fn step_before(&mut self, input: DispatchInput) {
         let due_ms = self.dispatcher.next_wake().unwrap_or(i64::MAX);
         self.step_at(self.now_ms().min(due_ms.saturating_sub(1)), input);
@@ -236,12 +236,12 @@ impl DispatchLoop {
         }
     }
 
-    /// Now, or the moment that one pass is about.
+    /// The current time, or the time of the one pass.
     pub(super) fn now_ms(&self) -> i64 {
         self.pass_ms.unwrap_or_else(|| self.engine.now_ms())
     }
 
-    /// The one timer.
+    /// The time for the one timer.
     pub(super) fn wake_ms(&self) -> Option<i64> {
         let rewrite = self.rewrite_ms;
         match self.mode {
@@ -253,26 +253,26 @@ impl DispatchLoop {
         }
     }
 
-    /// When a loop is due or may start next.
+    /// The next time at which a loop is due or may start.
     fn due_ms(&self) -> Option<i64> {
         self.dispatcher.next_due().filter(|_| matches!(self.mode, DispatchMode::Running))
     }
 
-    /// Whether there is nothing left to do for a daemon that is asked to end.
+    /// The end of the daemon, if it was asked to end and has nothing left to do.
     fn is_done(&self) -> Option<DaemonEnd> {
         let is_idle = self.rounds.busy_count() == 0;
         let is_written = self.rows_in_flight.is_none() && self.jobs.is_empty();
         match self.mode {
             DispatchMode::Running => None,
             DispatchMode::Once | DispatchMode::Draining { .. } => (is_idle && is_written).then_some(DaemonEnd::Drained),
-            // What cannot be written now is found again by the next start.
+            // The next start decides again about rows that cannot be written now.
             DispatchMode::Cancelling { .. } => (is_idle && self.rows_in_flight.is_none()).then_some(DaemonEnd::Drained),
         }
     }
 
     pub(super) fn drain(&mut self, deadline: Duration) {
         if !matches!(self.mode, DispatchMode::Running | DispatchMode::Once) {
-            return self.cancel_all("a second request to end");
+            return self.cancel_all("shutdown was requested a second time");
         }
         let span_ms = i64::try_from(deadline.as_millis()).unwrap_or(i64::MAX);
         let until_ms = self.engine.now_ms().saturating_add(span_ms);
@@ -280,7 +280,7 @@ impl DispatchLoop {
         self.publish(None, EventKind::Draining { running: self.rounds.busy_count(), until_ms });
         self.step(DispatchInput::Drain);
         if span_ms == 0 {
-            self.cancel_all("nothing is waited for");
+            self.cancel_all("the shutdown does not wait for rounds");
         }
     }
 
@@ -293,14 +293,14 @@ impl DispatchLoop {
         self.mode = DispatchMode::Cancelling { since: Instant::now() };
     }
 
-    /// Another process schedules. Whatever runs here must not touch the world any more.
+    /// Another process schedules. Rounds of this process must not act on external systems any more.
     pub(super) fn end_fenced(&mut self, why: String) {
         self.publish(None, EventKind::Fenced { why: why.clone() });
         self.rounds.cancel_all();
         self.ended = Some(DaemonEnd::Fenced(why));
     }
 
-    /// Nobody comes in any more, and nothing that was started stays.
+    /// Admits no more rounds, and ends everything that was started.
     async fn end(&mut self, ended: &DaemonEnd) {
         self.engine.live_rounds.clear_admission();
         if *ended != DaemonEnd::Drained {
@@ -310,10 +310,10 @@ impl DispatchLoop {
         self.engine.give_back(DISPATCHER).await;
     }
 
-    /// What the task is at, in a line.
+    /// The state of the task in one line.
     pub(super) fn describe_state(&self) -> String {
         let (busy, line) = (self.rounds.busy_count(), self.jobs.len());
-        format!("{busy} rounds under way, {line} decisions in line, {:?}", self.mode)
+        format!("{busy} rounds running, {line} jobs queued, {:?}", self.mode)
     }
 
     pub(super) fn snapshot(&self) -> DaemonSnapshot {
@@ -334,7 +334,7 @@ impl DispatchLoop {
         }
     }
 
-    /// What a round's rest means: signals for its followers, a moment to look at it again.
+    /// Processes a round's rest: signals for its followers, and a time at which to resume the round.
     pub(super) fn on_round_at_rest(&mut self, rest: RoundAtRest) {
         let RoundAtRest { key, round, end, signals, too_deep, expires_ms, resume_ms, items } = rest;
         for (follower, depth) in too_deep {
@@ -355,7 +355,7 @@ impl DispatchLoop {
             slot.end = Some(end);
         }
         self.step(DispatchInput::Proposals { key, open });
-        // In one pass, what follows is for the next one.
+        // In one pass, followers are left for the next pass.
         if self.pass_ms.is_none() {
             for signal in signals {
                 self.step(DispatchInput::Signal(super::persist::signal_from_row(signal)));
@@ -363,7 +363,7 @@ impl DispatchLoop {
         }
     }
 
-    /// Puts rows into the line; they go along with what is to be written just before them, where they may.
+    /// Queues rows. They join the rows that are queued just before them, where that is allowed.
     pub(super) fn queue_rows(&mut self, keeping: PendingRows) {
         let at = self.jobs.len();
         self.jobs.push_back(DispatchJob::WriteRows(Box::new(keeping)));
@@ -371,7 +371,7 @@ impl DispatchLoop {
     }
 }
 
-/// The end of some work; never, where there is none.
+/// The result of the future; pending forever if there is none.
 async fn done<T>(work: Option<&mut BoxFuture<'static, T>>) -> T {
     match work {
         Some(work) => work.await,
@@ -379,7 +379,7 @@ async fn done<T>(work: Option<&mut BoxFuture<'static, T>>) -> T {
     }
 }
 
-/// A moment; never, where there is none.
+/// Waits until the time; pending forever if there is none.
 async fn moment<T, F: Future<Output = ()>>(at: Option<T>, until: impl FnOnce(T) -> F) {
     match at {
         Some(at) => until(at).await,

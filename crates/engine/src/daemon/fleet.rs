@@ -1,5 +1,5 @@
-//! What the daemon runs: the loops there are, and what a round of one needs. Brought from outside, because where loop files
-//! are and which agents this machine has is the command line's or the embedder's to know.
+//! The daemon's loops, and the inputs of their rounds. The command line or the embedder provides them, because they
+//! know where loop files are and which agents this machine has.
 
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -14,27 +14,27 @@ use std::sync::Arc;
 
 /// The loops of a daemon.
 pub trait LoopFleet: RoundBinder {
-    /// All loops as their files are now. A file that broke keeps its last good form, or its loop is left out: one broken file
-    /// is no error here.
+    /// All loops as their files are now. An invalid file keeps its last valid version, or its loop is left out: one
+    /// invalid file is no error here.
     fn load(&self) -> BoxFuture<'_, Result<FleetLoops, EngineError>>;
 
-    /// What a round of a loop needs, read at its due moment: agents, request, and the engine as it is told for the loop's
-    /// repository. The daemon fills in what made the loop due. Nothing slow belongs here: the moment passes meanwhile.
+    /// The inputs of a loop's round, read when the loop is due: agents, request, and the engine with the settings of
+    /// the loop's repository. The daemon adds the trigger. Slow work does not belong here, because it delays the start.
     ///
     /// An error is the loop's alone: its occurrence gets the receipt `failed` with the error's text.
     fn prepare<'a>(&'a self, engine: &'a Engine, key: &'a LoopKey)
     -> BoxFuture<'a, Result<PreparedStart, EngineError>>;
 }
 
-/// All loops there are.
+/// All loops of a daemon.
 #[derive(Debug, Clone, Default)]
 pub struct FleetLoops {
     /// The loops.
     pub entries: Vec<LoopEntry>,
-    /// Which loop is due when a round of another loop of its repository ended: the follower, and the name of the one it
-    /// follows.
+    /// Pairs of a follower and the name of the loop that it follows, in the same repository. The follower is due when a
+    /// round of that loop ends.
     pub after: Vec<(LoopKey, Arc<str>)>,
-    /// How much may run at once from now on; as before, when absent.
+    /// The concurrency limits from now on; unchanged if absent.
     pub limits: Option<ConcurrencyLimits>,
 }
 
@@ -44,7 +44,7 @@ impl From<Vec<LoopEntry>> for FleetLoops {
     }
 }
 
-/// What a due loop comes to.
+/// The result of preparing a due loop.
 pub enum PreparedStart {
     /// A round.
     Round(Box<ReadyRound>),
@@ -54,30 +54,31 @@ pub enum PreparedStart {
 
 /// A round that can start.
 pub struct ReadyRound {
-    /// The daemon's engine, or the same lent with the settings of the loop's repository.
+    /// The daemon's engine, or a copy of it with the settings of the loop's repository.
     pub engine: Engine,
     /// Its agents.
     pub bind: LoopBindings,
-    /// The request; trigger, occurrence, item and due are the daemon's to fill in.
+    /// The request. The daemon sets trigger, occurrence, item and due time.
     pub request: RunRequest,
 }
 
 impl ReadyRound {
-    /// Asks the loop's probe, if it has one, before there is a round: "no work" then costs a receipt and nothing else.
+    /// Runs the loop's probe, if it has one, before there is a round. "No work" then costs one receipt and nothing
+    /// else.
     ///
     /// # Errors
-    /// When the store, git or the repository's workspaces cannot be used. A probe that broke is no error here: the round
-    /// records how.
+    /// When the store, git or the repository's workspaces cannot be used. A probe that failed is no error here: the
+    /// round records the failure.
     pub async fn run_probe(self, repo: &UserRepo) -> Result<PreparedStart, EngineError> {
         if self.request.spec.on.probe.is_none() {
             return Ok(self.into());
         }
-        // Whoever drops the asking ends it.
+        // Dropping this future ends the probe.
         let found = self.engine.probe_only(&self.request.spec, repo, &CancelToken::new()).await?;
         Ok(self.with_probe_result(found))
     }
 
-    /// What is to be done about what a probe found.
+    /// The start that follows from the probe's result.
     #[must_use]
     pub fn with_probe_result(mut self, work: ProbeResult) -> PreparedStart {
         match work {

@@ -1,6 +1,6 @@
-//! Loops that follow other loops: the end of a round makes those due that name its loop. The signal is written with the end
-//! itself, so that no crash loses it, and says where it comes from. A chain of rounds has a longest length, so that loops
-//! which follow each other in a ring come to rest.
+//! Loops that follow other loops: when a round ends, loops that name its loop become due. The signal is written in the
+//! same transaction as the end, so that no crash loses it, and it records its origin. A chain of rounds has a maximum
+//! length, so that loops which follow each other in a ring stop.
 
 use crate::store::{RowChange, SignalRow, Store, StoreError};
 use loopwright_core::outcome::RoundOutcome;
@@ -8,10 +8,10 @@ use loopwright_core::round::{Phase, Round};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// How many rounds may follow one another, each because the one before it ended.
+/// The most rounds that may follow one another, each because the previous one ended.
 pub(crate) const DEPTH_MAX: u32 = 8;
 
-/// Where a signal of this kind comes from: what is kept in its `data`.
+/// The origin of such a signal, stored in its `data`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SignalProvenance {
     /// The loop that ended.
@@ -20,18 +20,18 @@ pub(crate) struct SignalProvenance {
     pub(crate) round: String,
     /// How it ended.
     pub(crate) outcome: String,
-    /// How many rounds have followed one another, this one's follower included.
+    /// The number of rounds that have followed one another, including the follower of this one.
     pub(crate) depth: u32,
     /// Those rounds, the first one first.
     pub(crate) chain: Vec<String>,
 }
 
-/// The key of the signal that the end of a round is.
+/// The key of the signal for the end of a round.
 pub(crate) fn occurrence_key(leader: &str, round: &str) -> String {
     format!("after:{leader}:{round}")
 }
 
-/// Whether a round that stands so makes followers due: it did something, and it is over.
+/// Whether a round in this state makes followers due: it has ended, and it did something.
 pub(crate) fn triggers_followers(round: &Round) -> bool {
     matches!(round.phase(), Phase::Ended(RoundOutcome::Shipped | RoundOutcome::Reported))
         && !round.facts().started.dry_run
@@ -69,7 +69,7 @@ pub(crate) async fn follower_signals(
     Ok(followers.iter().map(signal).collect())
 }
 
-/// What a follower of this round would be told of where it comes from.
+/// The provenance for followers of this round.
 pub(crate) async fn provenance(store: &dyn Store, round: &Round) -> Result<SignalProvenance, StoreError> {
     let started = &round.facts().started;
     let before = if started.occurrence.starts_with("after:") {

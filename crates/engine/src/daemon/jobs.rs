@@ -1,5 +1,5 @@
-//! What the dispatcher wants, done in its order. A write holds up everything behind it until it is durable, but the starts of
-//! loops that it says nothing about; everything else is begun and goes on beside.
+//! Runs the dispatcher's commands in order. A write holds back everything behind it until it is durable, except starts
+//! of loops that the write is not about. Everything else is started and runs beside the queue.
 
 use super::agenda::AgendaEntry;
 use super::dispatch_loop::{DispatchLoop, DispatchMode, WRITE_MAX, millis};
@@ -19,19 +19,19 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A start that did not succeed is tried again after this.
+/// Delay until a start that did not succeed is tried again.
 pub(super) const RETRY_MS: i64 = 5_000;
-/// A write that failed is tried again after a second, then after twice as long each time, up to this.
+/// A failed write is tried again after a second, then after twice as long each time, up to this.
 const REWRITE_MAX_MS: i64 = 60_000;
-/// So long rows wait at most for others to come along.
+/// The longest time that rows wait for others to join their transaction.
 const WRITE_DELAY: Duration = Duration::from_millis(5);
-/// A round that was left open is taken up again after minutes, then after twice as long each time, up to an hour.
+/// A round that was left open is resumed after minutes, then after twice as long each time, up to an hour.
 const RETAKE_MS: i64 = 60_000;
 const DOUBLINGS_MAX: u32 = 6;
-/// A write of so many rows leaves memory behind that nothing needs for long: thousands of loops have just been read.
+/// After a write of at least this many rows the process releases unused memory: thousands of loops were just loaded.
 const MANY_ROWS: usize = 1_000;
 
-/// One thing to do.
+/// One job of the queue.
 pub(super) enum DispatchJob {
     WriteRows(Box<PendingRows>),
     Start(Box<RoundStart>),
@@ -41,14 +41,14 @@ pub(super) enum DispatchJob {
         why: String,
     },
     Publish(Option<LoopKey>, EventKind),
-    /// The end of the global stop, when that is durable.
+    /// The end of the global stop, once that is durable.
     Thaw,
-    /// Whoever asked is answered when what is before it is durable.
+    /// The answer to a caller, once the jobs before it are durable.
     Answer(ReplySender<Result<(), EngineError>>),
 }
 
-/// The first start, when nothing but the standing of other loops is written before it. What is written about them and lost is
-/// decided again, and the start of this one does not hang on it.
+/// The first start, if all rows before it are only about the standing of other loops. If those rows are lost, they are
+/// decided again, and this start does not depend on them.
 fn take_passing_start(line: &mut VecDeque<DispatchJob>, writing: Option<&PendingRows>) -> Option<DispatchJob> {
     let at = line.iter().position(|job| !matches!(job, DispatchJob::WriteRows(_)))?;
     let Some(DispatchJob::Start(start)) = line.get(at) else { return None };
@@ -62,7 +62,7 @@ fn take_passing_start(line: &mut VecDeque<DispatchJob>, writing: Option<&Pending
     start
 }
 
-/// Rows that stand behind others go along with them, where they may.
+/// Rows that are queued behind other rows join them, where that is allowed.
 pub(super) fn join_rows_at(line: &mut VecDeque<DispatchJob>, at: usize) {
     let is_keep = |job: Option<&DispatchJob>| matches!(job, Some(DispatchJob::WriteRows(_)));
     let Some(before) = at.checked_sub(1).filter(|before| is_keep(line.get(*before)) && is_keep(line.get(at))) else {
@@ -85,7 +85,7 @@ impl DispatchJob {
     }
 }
 
-/// A write under way.
+/// A running write.
 pub(super) struct RowsInFlight {
     pub(super) work: BoxFuture<'static, Result<Vec<ReceiptRow>, StoreError>>,
     rows: PendingRows,
@@ -94,14 +94,14 @@ pub(super) struct RowsInFlight {
 }
 
 impl RowsInFlight {
-    /// In how long it is slow.
+    /// The time until the write counts as slow.
     pub(super) fn time_until_slow(&self) -> Option<Duration> {
         (!self.is_reported).then(|| WRITE_MAX.saturating_sub(self.since.elapsed()))
     }
 }
 
 impl DispatchLoop {
-    /// Puts a command into the line.
+    /// Queues a command.
     pub(super) fn queue(&mut self, command: DispatchCommand) {
         match command {
             DispatchCommand::Persist { receipts, standings, taken } => {
@@ -121,7 +121,7 @@ impl DispatchLoop {
         }
     }
 
-    /// A start that asked what of its items it may be about. What is withheld has no ticket any more: the start is over.
+    /// Answers a start that asked which of its items it may work on. A withheld start loses its ticket: it is over.
     fn answer_claim(&mut self, ticket: u64, granted: Option<Vec<Arc<str>>>) {
         let Some(slot) = self.rounds.slot_of_ticket(ticket) else { return };
         if granted.is_none() {
@@ -139,7 +139,7 @@ impl DispatchLoop {
         if let Some(ticket) = place.ticket {
             self.step(DispatchInput::Claim { ticket, items: items.clone() });
         }
-        // A start that the dispatcher does not know any more goes on, and hears at its birth what became of it.
+        // A start that the dispatcher does not know any more continues, and learns its outcome when the round starts.
         if let Some(reply) = self.rounds.get(slot).and_then(|place| place.claim.take()) {
             let _ = reply.send(Some(items));
         }
@@ -151,7 +151,7 @@ impl DispatchLoop {
         self.queue_rows(PendingRows { question: Some(question), ..PendingRows::default() });
     }
 
-    /// Does what can be done, up to the next write; behind that, only what does not depend on it.
+    /// Runs jobs up to the next write; behind that, only jobs that do not depend on it.
     pub(super) fn run_jobs(&mut self) {
         while self.rewrite_ms.is_none() && self.ended.is_none() {
             let job = self.next_job();
@@ -161,14 +161,14 @@ impl DispatchLoop {
                 Some(DispatchJob::Cancel { key, round, why }) => self.cancel(key, &round, why),
                 Some(DispatchJob::Publish(key, kind)) => self.publish(key, kind),
                 Some(DispatchJob::Thaw) => self.finish_thaw(),
-                // Whoever asked may have gone.
+                // The caller may be gone.
                 Some(DispatchJob::Answer(reply)) => drop(reply.send(Ok(()))),
                 None => return,
             }
         }
     }
 
-    /// A start that may pass goes first: what comes of it may be written along.
+    /// A start that may pass goes first: its results may be written in the same transaction.
     fn next_job(&mut self) -> Option<DispatchJob> {
         let start = take_passing_start(&mut self.jobs, self.rows_in_flight.as_ref().map(|writing| &writing.rows));
         match start {
@@ -178,8 +178,8 @@ impl DispatchLoop {
         }
     }
 
-    /// Whether what is to be written next waits a moment for what comes of starts that are being looked at: loops that are due
-    /// together and have nothing to do are one transaction.
+    /// Whether the next write waits a moment for the results of starts that run their probes. Loops that are due
+    /// together and have no work then take one transaction.
     fn waits_for_more(&mut self) -> bool {
         let Some(DispatchJob::WriteRows(keeping)) = self.jobs.front() else { return false };
         let waits = keeping.loops.is_some() && self.rounds.has_pending_starts();
@@ -189,7 +189,7 @@ impl DispatchLoop {
         waits
     }
 
-    /// Rows have waited long enough.
+    /// Rows have waited long enough for others.
     pub(super) fn write_now(&mut self) {
         self.write_by = None;
         if self.rows_in_flight.is_none() && self.rewrite_ms.is_none() && self.ended.is_none() {
@@ -240,7 +240,7 @@ impl DispatchLoop {
         }
     }
 
-    /// Nothing behind it is done before it is written; who waits for it is told why that takes.
+    /// Puts the rows back at the front of the queue, and reports the error to callers that wait behind them.
     fn retry_rows(&mut self, keeping: PendingRows, error: &StoreError) {
         let tries = self.tries;
         self.tries = tries.saturating_add(1);
@@ -251,7 +251,7 @@ impl DispatchLoop {
         for job in std::mem::take(&mut self.jobs) {
             match job {
                 DispatchJob::Answer(reply) => {
-                    let text = format!("it is in effect as far as it can be, and not recorded yet: {error}");
+                    let text = format!("the change is in effect as far as possible, but not recorded yet: {error}");
                     drop(reply.send(Err(EngineError::Daemon(text))));
                 }
                 job => self.jobs.push_back(job),
@@ -262,7 +262,7 @@ impl DispatchLoop {
         }
     }
 
-    /// The moment of another try is never far; a clock that was set back would make it so.
+    /// Tries again at once if the clock was set back: the next attempt would otherwise be far away.
     pub(super) fn check_rewrite_time(&mut self) {
         let latest_ms = self.engine.now_ms().saturating_add(REWRITE_MAX_MS);
         self.rewrite_ms = self.rewrite_ms.filter(|at_ms| *at_ms <= latest_ms);
@@ -274,12 +274,12 @@ impl DispatchLoop {
         self.publish_round(key, round, EventKind::Cancelling { why });
     }
 
-    /// Begins a start, unless something has come between.
+    /// Begins a start, unless the state changed in the meantime.
     fn start(&mut self, start: RoundStart) {
         let ticket = start.ticket;
         self.check_stop_file();
         if self.frozen.is_some() || !matches!(self.mode, DispatchMode::Running | DispatchMode::Once) {
-            let why = "everything was stopped meanwhile".to_owned();
+            let why = "everything was stopped in the meantime".to_owned();
             return self.step(DispatchInput::StartFailed { ticket, why, retry_ms: Some(self.now_ms()) });
         }
         let mut slot = RunningSlot::new(start.key.clone(), self.engine.now_ms(), RoundOrigin::Due);
@@ -292,7 +292,7 @@ impl DispatchLoop {
         self.rounds.spawn(slot, work.start(start));
     }
 
-    /// What a task for a place needs.
+    /// The context of a task for a slot.
     fn round_task(&mut self, slot: u64) -> RoundTask {
         let cancel = self.rounds.get(slot).map(|slot| slot.cancel.clone()).unwrap_or_default();
         RoundTask { engine: self.engine.clone(), fleet: self.fleet.clone(), sender: self.sender.clone(), slot, cancel }
@@ -310,7 +310,7 @@ impl DispatchLoop {
         }
     }
 
-    /// A task of a round came to its end.
+    /// A round's task finished.
     pub(super) fn on_task_finished(&mut self, number: u64, finished: Result<RoundTaskOutcome, String>) {
         let finished = match finished {
             Ok(finished) => finished,
@@ -350,8 +350,8 @@ impl DispatchLoop {
         let (key, occurrence) = (slot.key.clone(), slot.occurrence.clone().unwrap_or_default());
         self.publish(Some(key), EventKind::AlreadyDone { occurrence });
         match round {
-            // A birth whose answer was lost has left a round that nobody is at. It has the loop's place: no other round of
-            // the loop begins before it has ended.
+            // A start whose answer was lost has left a round that no task runs. That round has the loop's slot: no
+            // other round of the loop starts before it has ended.
             Some(round) => {
                 self.on_round_started(number, round.clone());
                 let work = self.round_task(number);
@@ -374,8 +374,8 @@ impl DispatchLoop {
         }
     }
 
-    /// The round stays open on record, and its loop's place stays taken: no other round of the loop begins before it has ended.
-    /// Only one that nobody can go on with, ever, makes room.
+    /// The round stays open on record, and keeps its loop's slot: no other round of the loop starts before it has
+    /// ended. Only a round that can never be resumed frees the slot.
     fn on_round_left_open(&mut self, number: u64, why: String, again: RetryDecision) {
         let now_ms = self.now_ms();
         let Some(slot) = self.rounds.get(number) else { return };
@@ -390,8 +390,8 @@ impl DispatchLoop {
         self.agenda.schedule(again_ms, AgendaEntry::Retake { key, round });
     }
 
-    /// Whoever had a place has gone. A round that did not come to its rest is on record and keeps the place until it has: its
-    /// loop has no other one before that.
+    /// The holder of a slot is gone. A round that is not at rest stays on record and keeps the slot: its loop starts no
+    /// other round before that.
     pub(super) fn on_slot_released(&mut self, number: u64) {
         let left = self.rounds.get(number).filter(|slot| slot.end.is_none()).and_then(|slot| slot.round.clone());
         let Some(round) = left else { return self.free_slot(number) };
@@ -399,7 +399,7 @@ impl DispatchLoop {
         self.rounds.spawn(number, work.check_abandoned(round));
     }
 
-    /// A place is free again.
+    /// Frees a slot.
     pub(super) fn free_slot(&mut self, number: u64) {
         let Some(slot) = self.rounds.remove(number) else { return };
         let Some(round) = slot.round else { return };
@@ -412,7 +412,7 @@ impl DispatchLoop {
         self.step(DispatchInput::Ended { key: slot.key, round, end: slot.end.unwrap_or(unknown) });
     }
 
-    /// Sees to what its moment has come for.
+    /// Runs the agenda entries whose time has come.
     pub(super) fn run_due_entries(&mut self, now_ms: i64) {
         for errand in self.agenda.take_due(now_ms) {
             match errand {
@@ -423,7 +423,7 @@ impl DispatchLoop {
         }
     }
 
-    /// Leaves a round alone that another process is at; its loop's place is taken until that has come to rest.
+    /// Watches a round that another process runs; its loop's slot is taken until that round is at rest.
     pub(super) fn watch(&mut self, lease: RoundLease) {
         let key = LoopKey::new(&lease.repo, &lease.loop_name);
         let mut slot = RunningSlot::new(key.clone(), lease.since_ms, RoundOrigin::Elsewhere);
@@ -434,7 +434,7 @@ impl DispatchLoop {
         self.rounds.spawn(number, work.watch(lease.name));
     }
 
-    /// Goes on with a round of the record, in its loop's one place.
+    /// Resumes a recorded round in its loop's one slot.
     fn resume_recorded(&mut self, key: LoopKey, round: String, errand: fn(LoopKey, String) -> AgendaEntry) {
         let again = errand(key.clone(), round.clone());
         let is_retake = matches!(again, AgendaEntry::Retake { .. });
@@ -449,12 +449,12 @@ impl DispatchLoop {
         let is_held = !is_retake && (self.frozen.is_some() || self.is_paused(&key));
         let items = self.items.get(&round).cloned().unwrap_or_default();
         let hindrance = self.dispatcher.resume_blocker(&key, &items, self.now_ms());
-        // The place may have come to it already.
+        // The round may have the slot already.
         let is_own =
             matches!(&hindrance, Some(LoopExplanation::Running { round: Some(running), .. }) if *running == round);
         if is_held || (hindrance.is_some() && !is_own) {
             if is_retake {
-                // It is open on record: nothing else of its loop begins before it.
+                // It is open on record: no other round of its loop starts before it.
                 self.step(DispatchInput::Successor { key, round, items });
             }
             return self.agenda.block(again);
@@ -463,7 +463,7 @@ impl DispatchLoop {
         let mut slot = RunningSlot::new(key.clone(), self.engine.now_ms(), RoundOrigin::Earlier);
         slot.round = Some(round.clone());
         if self.frozen.is_some() {
-            // It is taken to its end, and no further: nothing of it is started while everything is stopped.
+            // The round only ends: none of its work is started while everything is stopped.
             slot.cancel.cancel();
         }
         let number = self.rounds.insert(slot);

@@ -1,9 +1,9 @@
-//! A loop's one place, as long as somebody has it.
+//! A loop's one slot, for as long as a round holds it.
 
 use super::message::{DaemonMessage, DaemonSender};
 use crate::live_rounds::LoopSlotHold;
 
-/// Keeps a loop's one place; given back when it is dropped, also by a panic or an abandoned future.
+/// Holds a loop's one slot. Dropping it releases the slot, also after a panic or in an abandoned future.
 pub struct LoopSlot {
     sender: DaemonSender,
     slot: u64,
@@ -19,7 +19,7 @@ impl LoopSlotHold for LoopSlot {}
 
 impl Drop for LoopSlot {
     fn drop(&mut self) {
-        // A daemon that has ended gives out no more places.
+        // A daemon that has ended grants no more slots.
         let _ = self.sender.send(DaemonMessage::SlotReleased { slot: self.slot });
     }
 }

@@ -1,5 +1,5 @@
-//! What the daemon's one task is told and asked. Every asker waits for its answer, so the line is as long as there are askers;
-//! what cannot wait (a place that is given back) is told without an answer.
+//! Messages to the daemon's one task. Every caller waits for its answer, so the queue is as long as there are callers.
+//! A message that cannot wait, such as the release of a slot, has no answer.
 
 use super::DaemonSnapshot;
 use super::loop_slot::LoopSlot;
@@ -12,10 +12,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
-/// Where an answer goes.
+/// The channel for an answer.
 pub(super) type ReplySender<T> = oneshot::Sender<T>;
 
-/// A place, and what the round that has it may be about.
+/// A slot, and the items that its round may work on.
 pub(super) type OccupiedSlot = (LoopSlot, Vec<Arc<str>>);
 
 /// One message.
@@ -44,17 +44,18 @@ pub(super) enum DaemonMessage {
         by: String,
         reply: ReplySender<Result<(), EngineError>>,
     },
-    /// A round that the dispatcher did not start wants its loop's place.
+    /// A round that the dispatcher did not start requests its loop's slot.
     Occupy {
         arrival: Box<AdmissionRequest>,
         cancel: CancelToken,
         reply: ReplySender<Result<OccupiedSlot, EngineError>>,
     },
-    /// The place is free again.
+    /// The slot is free again.
     SlotReleased {
         slot: u64,
     },
-    /// What the probe of a start found; answered with what of it the round may be about, or nothing when it comes later.
+    /// The items that the probe of a start found. The answer is the items that the round may work on, or `None` if the
+    /// start is postponed.
     Claim {
         slot: u64,
         items: Vec<Arc<str>>,
@@ -81,40 +82,40 @@ pub(super) enum DaemonMessage {
         deadline: Duration,
         reply: ReplySender<()>,
     },
-    /// Suspended rounds of a loop may have room now.
+    /// Suspended rounds of a loop may have budget now.
     BudgetRaised(LoopKey),
-    /// One of them.
+    /// One of these rounds.
     ResumeRound {
         key: LoopKey,
         round: String,
     },
-    /// A round may be open on record with nobody at it.
+    /// A round may be open on record while no task runs it.
     LeftOpen {
         key: LoopKey,
         round: String,
     },
-    /// The next question expires then.
+    /// The time at which the next question expires.
     NextExpiry(i64),
 }
 
-/// What a round's rest means for its loop and for others.
+/// The effect of a round's rest on its loop and on others.
 pub(super) struct RoundAtRest {
     pub(super) key: LoopKey,
     pub(super) round: String,
     pub(super) end: RoundEnd,
-    /// Signals that its end has made, durable with it.
+    /// Signals that its end made, durable with the end.
     pub(super) signals: Vec<SignalRow>,
-    /// Followers that got none because the chain is too long, and how long it is.
+    /// Followers that got no signal because the chain is too long, and the chain's length.
     pub(super) too_deep: Vec<(LoopKey, u32)>,
-    /// When its question expires.
+    /// The time at which its question expires.
     pub(super) expires_ms: Option<i64>,
-    /// From when on it is worth going on with it.
+    /// The earliest time at which it can resume.
     pub(super) resume_ms: Option<i64>,
-    /// What it is about.
+    /// The keys of its items.
     pub(super) items: Vec<Arc<str>>,
 }
 
-/// The way to the task.
+/// The sender of messages to the task.
 #[derive(Clone)]
 pub(super) struct DaemonSender(mpsc::UnboundedSender<DaemonMessage>);
 
@@ -128,7 +129,7 @@ impl DaemonSender {
         self.0.send(mail).map_err(|_| gone())
     }
 
-    /// Asks and waits for the answer.
+    /// Sends a request and waits for the answer.
     pub(super) async fn request<T>(
         &self,
         mail: impl FnOnce(ReplySender<T>) -> DaemonMessage,

@@ -1,13 +1,13 @@
 //! The daemon: one task that performs what [`loopwright_core::dispatch`] decides.
 //!
-//! It owns the dispatcher, one timer and a line of what is to be done. What must survive is written first: nothing that was
-//! decided after a write is done before that write is durable, and a start is durable with its receipt and its loop's new mark
-//! in one transaction. Each round is a task of its own; what one of them does to itself, also a panic, is that round's.
+//! It owns the dispatcher, one timer and a queue of jobs. State that must survive is written first: nothing that was
+//! decided after a write is done before that write is durable, and a start is durable with its receipt and its loop's
+//! new mark in one transaction. Each round is a task of its own, so a panic in one round affects only that round.
 //!
-//! Between two moments nothing wakes it: no ticking, no polling.
+//! Between two events nothing wakes it: it does not tick or poll.
 //!
-//! Rounds by hand need no special care: [`Engine::run`] on an engine with a daemon asks the daemon for the loop's one place
-//! and for what the round locks, and answers [`EngineError::Busy`] when somebody has it.
+//! Manually started rounds need no special care: [`Engine::run`] on an engine with a daemon requests the loop's one
+//! slot and the round's locks from the daemon, and returns [`EngineError::Busy`] if one of them is taken.
 
 mod admission;
 mod agenda;
@@ -55,47 +55,47 @@ pub struct Daemon {
     sender: DaemonSender,
 }
 
-/// The end of a daemon, to be waited for.
+/// The end of a daemon; the caller can wait for it.
 pub struct DaemonJoin(JoinHandle<DaemonEnd>);
 
 /// How a daemon ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DaemonEnd {
-    /// It was asked to, and everything it started is over.
+    /// It was asked to end, and everything it started is over.
     Drained,
-    /// Another engine has the store.
+    /// It lost the right to schedule, for this reason.
     Fenced(String),
-    /// It broke.
+    /// It failed.
     Failed(String),
 }
 
-/// What a daemon is at.
+/// The state of a daemon.
 #[derive(Debug, Clone)]
 pub struct DaemonSnapshot {
-    /// Since when it runs.
+    /// The time at which it started.
     pub since_ms: i64,
-    /// How many loops it has.
+    /// The number of its loops.
     pub loops: usize,
-    /// The rounds under way.
+    /// The running rounds.
     pub running: Vec<RunningRound>,
-    /// Whether everything is stopped.
+    /// The global stop, if everything is stopped.
     pub frozen: Option<FleetFreeze>,
-    /// Whether nothing is scheduled because the clock is far behind the last recorded moment.
+    /// Whether scheduling is suspended because the clock is far behind the last recorded time.
     pub is_clock_behind: bool,
-    /// Whether it is about to end, and until when rounds may go on.
+    /// Set if the daemon is shutting down: until when rounds may continue.
     pub draining_until_ms: Option<i64>,
-    /// When it wakes next by itself.
+    /// The time at which it wakes next by itself.
     pub next_wake_ms: Option<i64>,
-    /// How much of what was decided is not written yet.
+    /// The number of decisions that are not written yet.
     pub unwritten: usize,
 }
 
-/// What a thaw has ended.
+/// The result of a thaw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ThawReport {
     /// Whether everything was stopped.
     pub was_stopped: bool,
-    /// Whether the clock was not believed.
+    /// Whether the clock had been rejected as implausible.
     pub was_clock_behind: bool,
 }
 
@@ -107,37 +107,37 @@ impl ThawReport {
     }
 }
 
-/// A round under way.
+/// A running round.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunningRound {
-    /// Of which loop.
+    /// Its loop.
     pub key: LoopKey,
-    /// Its id; none while it is being born.
+    /// Its id; `None` while it is starting.
     pub round: Option<String>,
-    /// Since when.
+    /// The time at which it started.
     pub since_ms: i64,
-    /// Who began it.
+    /// The origin of the round.
     pub begun: RoundOrigin,
-    /// Whether nobody is at it for now: it was left open, and is taken up again later.
+    /// Whether no task runs it for now: it was left open, and is resumed later.
     pub is_parked: bool,
 }
 
-/// Who began a round that is under way.
+/// The origin of a running round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RoundOrigin {
     /// The loop was due.
     Due,
-    /// A person, or a program beside the daemon.
+    /// A person, or a program beside the daemon, started it.
     Manual,
-    /// An earlier engine; this one goes on with it.
+    /// An earlier engine started it; this one resumes it.
     Earlier,
-    /// Another process, which is at it: this one only waits for its rest.
+    /// Another process runs it; this one only waits for its rest.
     Elsewhere,
 }
 
 impl Daemon {
-    /// Takes over what a dead engine left, reads the loops, and goes to work. Comes back when the daemon is at work; rounds
-    /// that go on do so in the background.
+    /// Takes over the rounds of a dead engine, loads the loops, and starts scheduling. Returns once the daemon is
+    /// running; resumed rounds continue in the background.
     ///
     /// # Errors
     /// When the store or the loops cannot be read, or a daemon runs on this engine already.
@@ -151,7 +151,7 @@ impl Daemon {
         Ok((Self { engine, sender: post }, DaemonJoin(task)))
     }
 
-    /// Reads the loops again, now; answers with how many there are.
+    /// Loads the loops again, now; returns how many there are.
     ///
     /// # Errors
     /// When they cannot be read; those from before are kept.
@@ -159,10 +159,10 @@ impl Daemon {
         self.sender.request(DaemonMessage::Reload).await?
     }
 
-    /// Something outside happened. Durable when this returns; the same signal twice is one.
+    /// Records an external event. It is durable when this returns; the same signal twice counts once.
     ///
     /// # Errors
-    /// When it cannot be kept.
+    /// When it cannot be stored.
     pub async fn signal(&self, signal: SignalRow) -> Result<SignalNovelty, EngineError> {
         let heard = self.engine.store_signal(signal.clone()).await?;
         if heard == SignalNovelty::First {
@@ -171,19 +171,19 @@ impl Daemon {
         Ok(heard)
     }
 
-    /// Nothing of the loop starts by itself from now on, also after a restart.
+    /// Pauses a loop: it does not start by itself from now on, also after a restart.
     ///
     /// # Errors
-    /// When it could not be recorded; it is in effect all the same, and recorded as soon as that can be.
+    /// When the pause could not be recorded. It is in effect anyway, and is recorded as soon as possible.
     pub async fn pause(&self, key: &LoopKey, by: &str, why: &str) -> Result<(), EngineError> {
         let (key, by, why) = (key.clone(), by.to_owned(), why.to_owned());
         self.sender.request(|reply| DaemonMessage::Pause { key, by, why, reply }).await?
     }
 
-    /// The loop starts by itself again.
+    /// Resumes a paused loop: it starts by itself again.
     ///
     /// # Errors
-    /// When it could not be recorded; it is in effect all the same.
+    /// When it could not be recorded. It is in effect anyway.
     pub async fn resume(&self, key: &LoopKey, by: &str) -> Result<(), EngineError> {
         let (key, by) = (key.clone(), by.to_owned());
         self.sender.request(|reply| DaemonMessage::Resume { key, by, reply }).await?
@@ -192,13 +192,13 @@ impl Daemon {
     /// The global stop: running rounds are cancelled and nothing starts, also after a restart, until [`Daemon::thaw`].
     ///
     /// # Errors
-    /// When it could not be recorded; it is in effect all the same.
+    /// When it could not be recorded. It is in effect anyway.
     pub async fn freeze(&self, by: &str, why: &str) -> Result<(), EngineError> {
         let (by, why) = (by.to_owned(), why.to_owned());
         self.sender.request(|reply| DaemonMessage::Freeze { by, why, reply }).await?
     }
 
-    /// Ends the global stop, also one that was made by the file, and takes a clock as it is that was not believed.
+    /// Ends the global stop, also one that the file made, and accepts a clock that was rejected as implausible.
     ///
     /// # Errors
     /// When it could not be recorded; everything stays stopped then.
@@ -209,11 +209,11 @@ impl Daemon {
         Ok(ThawReport { was_stopped: before.frozen.is_some(), was_clock_behind: before.is_clock_behind })
     }
 
-    /// Takes a loop's one place, so that no round of it begins before the permit is dropped. [`Engine::run`] does this by
-    /// itself.
+    /// Takes a loop's one slot, so that no round of it starts before the returned slot is dropped. [`Engine::run`] does
+    /// this by itself.
     ///
     /// # Errors
-    /// [`EngineError::Busy`] when a round of the loop is under way, or one of another loop has what it locks.
+    /// [`EngineError::Busy`] when a round of the loop is running, or a round of another loop holds a conflicting lock.
     pub async fn occupy(&self, key: &LoopKey, round: &str, cancel: &CancelToken) -> Result<LoopSlot, EngineError> {
         let arrival = AdmissionRequest {
             key: key.clone(),
@@ -234,7 +234,7 @@ impl Daemon {
         self.sender.request(|reply| DaemonMessage::Explain { key, reply }).await
     }
 
-    /// What the daemon is at.
+    /// The state of the daemon.
     ///
     /// # Errors
     /// When the daemon has ended.
@@ -242,7 +242,7 @@ impl Daemon {
         self.sender.request(DaemonMessage::Snapshot).await
     }
 
-    /// Asks a round under way to end; says whether there is one of that id.
+    /// Cancels a running round; returns whether there is one with that id.
     ///
     /// # Errors
     /// When the daemon has ended.
@@ -251,8 +251,9 @@ impl Daemon {
         self.sender.request(|reply| DaemonMessage::Cancel { round, why, reply }).await
     }
 
-    /// Nothing new starts; rounds under way may end until the deadline and are cancelled then. A second call cancels them at
-    /// once. Comes back when that is under way; [`DaemonJoin::wait`] has the end.
+    /// Shuts the daemon down: nothing new starts, and running rounds may finish until the deadline and are then
+    /// cancelled. A second call cancels them at once. Returns once the shutdown has begun; [`DaemonJoin::wait`] waits
+    /// for its end.
     ///
     /// # Errors
     /// When the daemon has ended.
@@ -262,15 +263,15 @@ impl Daemon {
 }
 
 impl DaemonJoin {
-    /// Drops the daemon and everything it runs where it stands, as a crash would; the next start finds it. For an orderly end
-    /// there is [`Daemon::drain`].
+    /// Drops the daemon and everything it runs without cleaning up, as a crash would; the next start recovers the
+    /// rounds. For an orderly end use [`Daemon::drain`].
     pub async fn abandon(self) {
         self.0.abort();
-        // It was ended, or had ended before.
+        // The task was aborted, or had ended before.
         let _ = self.0.await;
     }
 
-    /// Waits for the end. The state directory is still open then: it is the caller's to close.
+    /// Waits for the end. The state directory is still open then: the caller closes it.
     pub async fn wait(self) -> DaemonEnd {
         match self.0.await {
             Ok(ended) => ended,

@@ -1,5 +1,5 @@
-//! Pause, resume, the global stop and its end where no daemon runs: the same rows and events as a daemon writes, so that the
-//! next one finds them.
+//! Pause, resume, the global stop and its end while no daemon runs. They write the same rows and events as a daemon, so
+//! that the next daemon finds them.
 
 use super::ThawReport;
 use super::open;
@@ -14,7 +14,8 @@ use loopwright_core::dispatch::{
 };
 
 impl Engine {
-    /// Nothing of the loop starts by itself from now on. `fingerprint` is its cadence's, for a loop that never stood anywhere.
+    /// Pauses a loop: it does not start by itself from now on. `fingerprint` is its cadence's, for a loop that has no
+    /// standing yet.
     ///
     /// # Errors
     /// When it cannot be recorded.
@@ -29,8 +30,8 @@ impl Engine {
         self.write_offline(persist::loop_event("loop-paused", Some(key), by, why), changes).await
     }
 
-    /// The loop starts by itself again, its failures and waits forgotten; says whether it was paused or waited. What was due
-    /// meanwhile gets its receipts, as far as `entry` says what that was.
+    /// Resumes a paused loop and clears its failures and delays; returns whether it was paused or delayed. Due times in
+    /// the meantime get their receipts, as far as `entry` describes them.
     ///
     /// # Errors
     /// When it cannot be recorded.
@@ -66,8 +67,9 @@ impl Engine {
         self.write_offline(persist::loop_event("all-stopped", None, by, why), vec![RowChange::Flag(flag)]).await
     }
 
-    /// Ends the global stop, and takes a clock as it is that was not believed; says which there was. What was due of
-    /// these loops under it gets its receipts, one each, before the stop is gone: no later start finds it and makes up for it.
+    /// Ends the global stop, and accepts a clock that was rejected as implausible; returns which of the two there was.
+    /// Each of these loops gets one receipt for its due times under the stop before the stop ends, so that no later
+    /// start catches up on them.
     ///
     /// # Errors
     /// When it cannot be recorded.
@@ -84,7 +86,7 @@ impl Engine {
             return Ok(thawed);
         }
         let mut commands = dispatcher.step(now_ms, DispatchInput::Loops(entries));
-        // The end of a stop is also a person's word for a clock that was not believed. Nothing is started here.
+        // By ending a stop, a person also confirms a clock that was rejected as implausible. Nothing is started here.
         commands.extend(dispatcher.step(now_ms, DispatchInput::Thaw));
         for keeping in rows_of_commands(commands) {
             persist::write_rows(self.clone(), keeping).await?;
@@ -102,7 +104,7 @@ impl Engine {
     }
 }
 
-/// What the dispatcher wants kept of the time in which a loop was paused, and of its end.
+/// The dispatcher's rows for the time in which a loop was paused, and for the end of the pause.
 fn rows_for_pause(standing: LoopStanding, entry: Option<LoopEntry>, key: &LoopKey, now_ms: i64) -> Vec<PendingRows> {
     let mut dispatcher = Dispatcher::new(ConcurrencyLimits::default(), vec![standing], Vec::new(), None, 0);
     let mut commands =
@@ -111,7 +113,7 @@ fn rows_for_pause(standing: LoopStanding, entry: Option<LoopEntry>, key: &LoopKe
     rows_of_commands(commands)
 }
 
-/// What is to be written of commands.
+/// The rows that these commands ask to write.
 fn rows_of_commands(commands: Vec<DispatchCommand>) -> Vec<PendingRows> {
     let kept = commands.into_iter().filter_map(|command| match command {
         DispatchCommand::Persist { receipts, standings, taken } => {

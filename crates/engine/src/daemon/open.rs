@@ -1,5 +1,5 @@
-//! How a daemon begins: it reads where everything stands, goes on with what earlier engines left, and only then looks at what
-//! is due. No hand is needed, however the last one ended.
+//! The start of a daemon: it reads the state of all loops, resumes the rounds that earlier engines left, and only then
+//! checks which loops are due. No manual step is needed, however the last daemon ended.
 
 use super::admission::{self, DaemonAdmission};
 use super::agenda::{AgendaEntry, DaemonAgenda};
@@ -19,17 +19,17 @@ use loopwright_core::round::RoundPhase;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-/// Signals that are read at the start; more wait in the store for the next one.
+/// The most signals that are read at the start; the others wait in the store for the next start.
 const SIGNALS_MAX: u32 = 10_000;
-/// Open questions that are looked at.
+/// The most open questions that are read.
 const QUESTIONS_MAX: u32 = 10_000;
 
-/// How long it is to work.
+/// How long the daemon runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DaemonSpan {
     /// Until it is asked to end.
     Lasting,
-    /// For what is due now.
+    /// Only for loops that are due now.
     Once,
 }
 
@@ -42,7 +42,7 @@ impl DaemonSpan {
     }
 }
 
-/// Takes the lease of whoever schedules, and goes to work; a start that fails gives it back.
+/// Takes the scheduler's lease and starts work; a start that fails releases it.
 pub(super) async fn open_dispatch_loop(
     engine: Engine,
     fleet: Arc<dyn LoopFleet>,
@@ -127,7 +127,7 @@ pub(super) async fn load_dispatcher(
     Ok(Dispatcher::new(limits, standings, pending, frozen, last_ms))
 }
 
-/// Where loops stand; those of one repository share its name's memory, which makes them quick to compare.
+/// The standings of loops. Loops of one repository share the memory of its name, which makes keys quick to compare.
 fn standings(rows: Vec<ScheduleRow>) -> Vec<LoopStanding> {
     let mut repo: Arc<str> = Arc::from("");
     let mut shared = |row: ScheduleRow| {
@@ -150,24 +150,24 @@ pub(super) fn freeze_from_file(stop: &StopFile, now_ms: i64) -> Option<FleetFree
     stop.exists().then(frozen)
 }
 
-/// What earlier engines left.
+/// The state that earlier engines left.
 struct LeftoverState {
     abandoned: Vec<RoundRow>,
-    /// Rounds that other processes are at.
+    /// Rounds that other processes run.
     elsewhere: Vec<RoundLease>,
-    /// Suspended rounds, and from when on each is worth going on with.
+    /// Suspended rounds, and the earliest time at which each can resume.
     suspended: Vec<(RoundRow, i64)>,
     /// Open proposals of each loop.
     proposals: BTreeMap<LoopKey, u32>,
-    /// What the rounds that are to go on are about.
+    /// The items of the rounds that are to resume.
     items: HashMap<String, Vec<Arc<str>>>,
-    /// Loops about which a person is asked.
+    /// Loops that have an open question to a person.
     asked: HashSet<LoopKey>,
     expires_ms: Option<i64>,
 }
 
 impl LeftoverState {
-    /// Ends the process trees of rounds that were under way, and reads what there is.
+    /// Ends the process trees of rounds that were running, and reads the rest of the state.
     async fn collect(engine: &Engine) -> Result<Self, EngineError> {
         let abandoned = engine.collect_abandoned().await?;
         let mut elsewhere = engine.leases_elsewhere().await?;
@@ -195,7 +195,7 @@ impl LeftoverState {
     }
 }
 
-/// What rounds are about; one whose record cannot be read says so when it is taken up.
+/// The items of rounds. A round whose record cannot be read reports that when it is resumed.
 async fn items(engine: &Engine, rounds: impl Iterator<Item = &RoundRow>) -> HashMap<String, Vec<Arc<str>>> {
     let mut items = HashMap::new();
     for row in rounds.filter(|row| row.item.is_some()) {
@@ -206,7 +206,7 @@ async fn items(engine: &Engine, rounds: impl Iterator<Item = &RoundRow>) -> Hash
     items
 }
 
-/// From when on a suspended round is worth going on with; one whose record cannot be read never is.
+/// The earliest time at which a suspended round can resume; `None` if its record cannot be read.
 async fn worth_from(engine: &Engine, row: &RoundRow) -> Option<i64> {
     let recorded = engine.load_round(&row.id).await.ok()?;
     let suspended_ms = engine.store.events(&row.id).await.ok()?.last()?.at_ms;
@@ -221,7 +221,7 @@ async fn worth_from(engine: &Engine, row: &RoundRow) -> Option<i64> {
 }
 
 impl DispatchLoop {
-    /// Goes on with what was left, before anything new is looked at; answers with how many rounds that are.
+    /// Resumes the leftover rounds before anything new is checked; returns their number.
     fn resume_leftovers(&mut self, left: LeftoverState) -> usize {
         let now_ms = self.now_ms();
         let count = left.abandoned.len();
@@ -237,7 +237,7 @@ impl DispatchLoop {
         }
         self.paused_questions = left.asked;
         self.run_due_entries(now_ms);
-        // These held no lock while they were suspended: which of them may go on is known when the loops are.
+        // These held no lock while they were suspended; which of them may resume is known once the loops are loaded.
         for (row, at_ms) in left.suspended {
             let key = LoopKey::new(&row.repo, &row.loop_name);
             self.agenda.schedule(at_ms, AgendaEntry::Resume { key, round: row.id });

@@ -1,4 +1,4 @@
-//! From decisions to rows and back, and how they are written: whole, in order, and at most once.
+//! Conversion between decisions and rows, and their writes: complete, in order, and at most once.
 
 use crate::engine::Engine;
 use crate::random;
@@ -12,29 +12,29 @@ use loopwright_core::hash;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Rows of one transaction; a store takes more, and none of them should be long.
+/// The most rows of one transaction. A store accepts more, but no transaction should take long.
 const ROWS_MAX: usize = 4_000;
 
-/// Rows to be written together, with the event that says why.
+/// Rows to be written together, with the event that gives the reason.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PendingRows {
     pub(super) changes: Vec<RowChange>,
     pub(super) event: Option<NewEvent>,
-    /// What is told when they are durable.
+    /// Receipts to publish once the rows are durable.
     pub(super) receipts: Vec<OccurrenceReceipt>,
-    /// A question to people about a loop; its round is the loop's last.
+    /// A question to people about a loop; it belongs to the loop's last round.
     pub(super) question: Option<InboxRow>,
     /// A question that is answered.
     pub(super) answered: Option<String>,
-    /// The clock is right by somebody's word, although this later moment is on record.
+    /// A person confirmed the clock, although this later time is on record: the time, and the person.
     pub(super) clock: Option<(i64, String)>,
-    /// The loops whose rows these are, when they say where loops stand and nothing more.
+    /// The loops of these rows, if the rows hold nothing except standings of loops.
     pub(super) loops: Option<BTreeSet<LoopKey>>,
 }
 
 impl PendingRows {
-    /// Takes the rows of another along, when both are nothing but rows and no loop is in both: a transaction costs many times
-    /// what its rows do. Gives the other back when they must stay two.
+    /// Adds the rows of another, if both hold nothing except rows and no loop is in both: a transaction costs many
+    /// times as much as its rows. Returns the other if they must stay separate.
     pub(super) fn join(&mut self, other: Self) -> Result<(), Box<Self>> {
         let fits = self.changes.len() + other.changes.len() <= ROWS_MAX;
         let are_apart = match (&self.loops, &other.loops) {
@@ -61,13 +61,14 @@ impl PendingRows {
         }
     }
 
-    /// Whether a loop may start before it is written: it is about the standing of other loops, and about nothing else.
+    /// Whether a loop may start before these rows are written: they are about the standing of other loops, and about
+    /// nothing else.
     pub(super) fn allows_start_of(&self, key: &LoopKey) -> bool {
         self.loops.as_ref().is_some_and(|loops| !loops.contains(key))
     }
 }
 
-/// Something about a loop that is to be kept.
+/// A change of a loop to be stored.
 enum PendingChange<'s> {
     Stands(LoopStanding),
     Taken(&'s TriggerSignal),
@@ -84,7 +85,8 @@ impl PendingChange<'_> {
     }
 }
 
-/// What the dispatcher wants kept, in transactions of a good size: the rows of one loop are always in one of them.
+/// The dispatcher's changes as rows, in transactions of moderate size: all rows of one loop are in the same
+/// transaction.
 pub(super) fn batch_rows(
     receipts: Vec<OccurrenceReceipt>,
     standings: Vec<LoopStanding>,
@@ -92,7 +94,7 @@ pub(super) fn batch_rows(
 ) -> Vec<PendingRows> {
     let pieces = standings.into_iter().map(PendingChange::Stands).chain(taken.iter().map(PendingChange::Taken));
     let mut pieces: Vec<PendingChange<'_>> = pieces.chain(receipts.into_iter().map(PendingChange::Told)).collect();
-    // Those of one loop stay in this order.
+    // The sort is stable, so the rows of one loop stay in this order.
     pieces.sort_by(|one, other| one.key().cmp(other.key()));
     let loops: Vec<usize> = pieces.chunk_by(|one, other| one.key() == other.key()).map(<[_]>::len).collect();
     let (mut pieces, mut all, mut keys) = (pieces.into_iter(), Vec::new(), Vec::new());
@@ -110,7 +112,8 @@ pub(super) fn batch_rows(
     all
 }
 
-/// Writes rows. Occurrences that have their receipt already are left out and named: they are done, and not done twice.
+/// Writes rows. Occurrences that have a receipt already are left out and returned: they are done, and are not done
+/// again.
 pub(super) async fn write_rows(engine: Engine, mut keeping: PendingRows) -> Result<Vec<ReceiptRow>, StoreError> {
     // Neighbours of one kind are written with one statement.
     keeping.changes.sort_by_key(|change| matches!(change, RowChange::Receipt(_)));
@@ -136,7 +139,7 @@ pub(super) async fn write_rows(engine: Engine, mut keeping: PendingRows) -> Resu
     append(&engine, &keeping).await.map(|()| known)
 }
 
-/// A question hangs on the loop's last round; a loop that never had one is asked about all the same.
+/// A question belongs to the loop's last round. A loop that never had a round gets its question anyway.
 async fn question_change(engine: &Engine, question: Option<InboxRow>) -> Result<Option<RowChange>, StoreError> {
     let Some(question) = question else { return Ok(None) };
     let query = RoundsQuery {
@@ -156,14 +159,14 @@ async fn answered(engine: &Engine, id: Option<String>) -> Result<Option<RowChang
     Ok(open.map(|_| RowChange::InboxClosed { id }))
 }
 
-/// A moment that is on record and was not: no start holds it against the clock any more. Earlier ones of the kind may be later
-/// still.
+/// Marks a recorded time as wrong, so that no start compares the clock with it any more. Earlier marks of this kind may
+/// be later still.
 async fn believed(engine: &Engine, clock: Option<(i64, String)>) -> Result<Vec<RowChange>, StoreError> {
     let Some((ahead_ms, by)) = clock else { return Ok(Vec::new()) };
     let known = engine.store.flags().await?.into_iter().find(|flag| flag.name == CLOCK_AHEAD);
     let ahead_ms = known.map_or(ahead_ms, |flag| flag.at_ms.max(ahead_ms));
     let flag = |name: &str, at_ms| {
-        let why = "the clock is right, by a person's word".to_owned();
+        let why = "a person confirmed that the clock is right".to_owned();
         RowChange::Flag(FlagRow { name: name.to_owned(), at_ms, actor: by.clone(), why })
     };
     Ok(vec![flag(CLOCK_TAKEN, engine.now_ms()), flag(CLOCK_AHEAD, ahead_ms)])
@@ -190,13 +193,13 @@ async fn append(engine: &Engine, keeping: &PendingRows) -> Result<(), StoreError
     engine.append(batch).await.map(drop)
 }
 
-/// A name of its own for an event that belongs to no round; without randomness, its moment and its words.
+/// A unique name for an event that belongs to no round, derived without randomness from its time and its text.
 fn nonce(event: &NewEvent, now_ms: i64) -> String {
     let named = || hash::hash_fields(&[b"loopwright control 1", &now_ms.to_le_bytes(), event.body.as_bytes()]);
     random::nonce().unwrap_or_else(|_| named())
 }
 
-/// An event of the journal about a loop or about everything.
+/// A journal event about one loop or about all loops.
 pub(super) fn loop_event(kind: &str, key: Option<&LoopKey>, by: &str, why: &str) -> NewEvent {
     let body = serde_json::json!({
         "event": kind, "actor": bounded(by), "why": bounded(why),
@@ -205,7 +208,7 @@ pub(super) fn loop_event(kind: &str, key: Option<&LoopKey>, by: &str, why: &str)
     NewEvent { kind: kind.to_owned(), body: body.to_string() }
 }
 
-/// The question about a loop that stopped itself: one for each loop, however often it does.
+/// The question about a loop that paused itself: one for each loop, however often it does.
 pub(super) fn pause_question(key: &LoopKey, why: &str, now_ms: i64) -> InboxRow {
     InboxRow {
         id: pause_question_id(key),
@@ -244,7 +247,7 @@ pub(super) fn schedule_row(standing: &LoopStanding) -> ScheduleRow {
     }
 }
 
-/// Where a loop stands, as its row has it.
+/// The row of a loop's standing.
 #[must_use]
 pub fn standing_from_row(row: ScheduleRow) -> LoopStanding {
     let said = |text: Option<String>| text.unwrap_or_default();
@@ -312,9 +315,9 @@ mod tests {
         let mut first = standing_of(&["a", "b"]);
         assert!(first.join(standing_of(&["c"])).is_ok());
         assert_eq!(first.changes.len(), 3);
-        assert!(first.join(standing_of(&["d", "a"])).is_err(), "what was decided later is written later");
+        assert!(first.join(standing_of(&["d", "a"])).is_err(), "later decisions are written later");
         assert!(first.join(standing_of(&["d"])).is_ok());
-        assert!(first.join(standing_of(&["c"])).is_err(), "also of a loop that came along");
+        assert!(first.join(standing_of(&["c"])).is_err(), "also for a loop that joined");
     }
 
     #[test]
@@ -324,7 +327,7 @@ mod tests {
         assert!(rows.allows_start_of(&LoopKey::new("other", "a")));
         assert!(!rows.allows_start_of(&LoopKey::new("r", "b")), "its own mark goes first");
         let said = PendingRows { event: Some(loop_event("frozen", None, "ada", "")), ..PendingRows::default() };
-        assert!(!said.allows_start_of(&LoopKey::new("r", "c")), "what people said goes first");
+        assert!(!said.allows_start_of(&LoopKey::new("r", "c")), "people's commands go first");
     }
 
     fn receipt(key: &LoopKey, due_ms: i64) -> OccurrenceReceipt {

@@ -1,5 +1,5 @@
-//! What the daemon is asked, and what it does about it: pause and resume, the global stop and its end, places for rounds by
-//! hand, looks at what it is at.
+//! Requests to the daemon: pause and resume, the global stop and its end, slots for manually started rounds, and
+//! queries of its state.
 
 use super::RoundOrigin;
 use super::agenda::AgendaEntry;
@@ -21,14 +21,14 @@ use std::sync::Arc;
 
 /// The global stop's name among the flags.
 pub const STOP_FLAG: &str = "stop";
-/// Who the file is, as an actor.
+/// The actor's name for the stop file.
 pub(super) const FILE_ACTOR: &str = "file";
 
 impl DispatchLoop {
     pub(super) fn handle_message(&mut self, mail: DaemonMessage) {
         match mail {
             DaemonMessage::Reload(reply) => self.reload(reply),
-            // In one pass, what comes is for the next one.
+            // In one pass, new signals are left for the next pass.
             DaemonMessage::Signal(signal) if self.pass_ms.is_none() => {
                 self.step(DispatchInput::Signal(persist::signal_from_row(*signal)))
             }
@@ -47,7 +47,7 @@ impl DispatchLoop {
             DaemonMessage::Cancel { round, why, reply } => drop(reply.send(self.stop_round(&round, why))),
             DaemonMessage::Drain { deadline, reply } => {
                 self.drain(deadline);
-                // Whoever asked may have gone.
+                // The caller may be gone.
                 let _ = reply.send(());
             }
             DaemonMessage::BudgetRaised(key) => self.raised(key),
@@ -64,7 +64,7 @@ impl DispatchLoop {
         self.load();
     }
 
-    /// One reading at a time, so that none takes the place of a later one.
+    /// One load at a time, so that an older result never replaces a newer one.
     fn load(&mut self) {
         if self.loading.is_none() {
             self.reloaders.append(&mut self.late_reloaders);
@@ -88,7 +88,7 @@ impl DispatchLoop {
             }
         };
         for reply in std::mem::take(&mut self.reloaders) {
-            // Whoever asked may have gone.
+            // The caller may be gone.
             let _ = reply.send(answer.clone().map_err(EngineError::Daemon));
         }
         if !self.late_reloaders.is_empty() {
@@ -105,7 +105,8 @@ impl DispatchLoop {
         self.step(DispatchInput::Loops(loops.entries));
     }
 
-    /// Steps, and has the event written with the first rows that the step wants written, then the answer sent.
+    /// Asks the dispatcher for a decision, writes the event with the first rows of that decision, then sends the
+    /// answer.
     fn decide(&mut self, input: DispatchInput, event: NewEvent, reply: ReplySender<Result<(), EngineError>>) {
         let before = self.jobs.len();
         self.step(input);
@@ -113,7 +114,7 @@ impl DispatchLoop {
             DispatchJob::WriteRows(keeping) => Some(keeping),
             _ => None,
         });
-        // Nothing to write means nothing has changed.
+        // No rows means that nothing has changed.
         if let Some(keeping) = first {
             keeping.event = Some(event);
         }
@@ -134,7 +135,7 @@ impl DispatchLoop {
         self.agenda.unblock(self.now_ms());
     }
 
-    /// In effect at once: what is to be safe does not wait for the disk.
+    /// In effect at once: a safety measure does not wait for the disk.
     fn freeze(&mut self, by: String, why: String, reply: ReplySender<Result<(), EngineError>>) {
         let now_ms = self.engine.now_ms();
         let written = self.stop.write(self.engine.state_dir(), &why);
@@ -154,12 +155,12 @@ impl DispatchLoop {
         self.publish(None, EventKind::Frozen { by: by.clone(), why: why.clone() });
         let told = format!("everything is stopped by {by}: {why}");
         self.step_before(DispatchInput::Freeze { by, why });
-        // At once, also what is still being asked for a round: what the dispatcher wants cancelled waits behind what it wants
-        // written, and a disk that is full holds up no stop.
+        // Immediately, and also for starts that still run their probe: the dispatcher's cancellations are queued behind
+        // its writes, and a full disk must not delay a stop.
         self.rounds.cancel_all_because(&told);
     }
 
-    /// Recorded first: what is to go on again must not stand still after the next restart.
+    /// Recorded first: loops that start again must not be stopped again after the next restart.
     fn thaw(&mut self, by: &str, reply: ReplySender<Result<(), EngineError>>) {
         if let Err(error) = self.stop.remove() {
             return drop(reply.send(Err(error)));
@@ -183,7 +184,7 @@ impl DispatchLoop {
         self.agenda.unblock(self.now_ms());
     }
 
-    /// The file counts as the flag does.
+    /// The stop file has the same effect as the flag.
     pub(super) fn check_stop_file(&mut self) {
         let is_there = self.stop.exists();
         if is_there && self.frozen.is_none() {
@@ -210,14 +211,14 @@ impl DispatchLoop {
             self.step(DispatchInput::Admitted { key, round, claims });
             (LoopSlot::new(self.sender.clone(), number), items)
         });
-        // A permit that nobody takes is dropped, which gives the place back.
+        // If the caller does not take the slot, it is dropped, which releases it.
         let _ = reply.send(answer);
     }
 
-    /// What a round by hand takes and is about, or why it is not begun.
+    /// The locks and items of a manually started round, or why it is not started.
     fn claims_for(&self, arrival: &AdmissionRequest) -> Result<(RoundClaims, Vec<Arc<str>>), String> {
         if !matches!(self.mode, DispatchMode::Running) {
-            return Err("the daemon is about to end".to_owned());
+            return Err("the daemon is shutting down".to_owned());
         }
         if let Some(frozen) = &self.frozen {
             return Err(format!("everything is stopped by {}: {}", frozen.by, frozen.why));
@@ -240,7 +241,7 @@ impl DispatchLoop {
         matches!(self.dispatcher.explain(key, self.now_ms()), LoopExplanation::Paused { .. })
     }
 
-    /// Suspended rounds of the loop are looked for, and tried.
+    /// Finds suspended rounds of the loop, and tries to resume them.
     fn raised(&mut self, key: LoopKey) {
         let (engine, post) = (self.engine.clone(), self.sender.clone());
         self.rounds.spawn_aside(async move {
@@ -254,12 +255,12 @@ impl DispatchLoop {
         });
     }
 
-    /// An answer that broke off: what it began is gone on with as after a restart, when the store has had a moment.
+    /// An interrupted answer: its round is resumed as after a restart, once the store has had a moment.
     fn left_open(&mut self, key: LoopKey, round: String) {
         self.agenda.schedule(self.now_ms().saturating_add(RETRY_MS), AgendaEntry::Retake { key, round });
     }
 
-    /// Closes questions that nobody answered in time, and looks when the next one is due.
+    /// Closes questions that were not answered in time, and finds when the next one expires.
     pub(super) fn expire_questions(&mut self) {
         let (engine, fleet, post) = (self.engine.clone(), Arc::clone(&self.fleet), self.sender.clone());
         self.rounds.spawn_aside(async move {
@@ -268,7 +269,7 @@ impl DispatchLoop {
             let mut next_ms = expired.is_err().then_some(again_ms);
             for round in expired.unwrap_or_default() {
                 let ended = engine.close_expired(&round, fleet.as_ref()).await.map(|round| round.outcome());
-                // One that could not be closed now is tried again.
+                // A question that could not be closed now is tried again.
                 next_ms = next_ms.or(ended.is_err().then_some(again_ms));
                 let ended = ended.map_err(|error| error_chain(&error));
                 engine.publish(None, Some(&round), EventKind::Expired { ended });
@@ -281,7 +282,7 @@ impl DispatchLoop {
     }
 }
 
-/// When the next open question expires.
+/// The time at which the next open question expires.
 pub(super) async fn next_expiry(engine: &crate::Engine) -> Result<Option<i64>, EngineError> {
     let open = engine.store.inbox(crate::store::InboxQuery::Open(1_000)).await?;
     let now_ms = engine.now_ms();

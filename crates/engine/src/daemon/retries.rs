@@ -1,14 +1,14 @@
-//! Another try for what an event was about: an event is told once, so when we or the world broke over its item, nobody would
-//! come back to it. The round's end writes a signal of its own for each of its items, in the same transaction, until the item
-//! has failed so often that a person is asked. Work that was judged is not tried again: the judgement is the event's answer.
+//! Retries for items of events. An event is delivered once, so an item would be lost if its round failed. The round's
+//! end therefore writes a signal for each of its items, in the same transaction, until the item has failed so many
+//! times that a person is asked. Work that was judged is not retried: the judgement is the answer to the event.
 
 use crate::store::{RowChange, SignalRow, Store, StoreError};
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::round::{Phase, ProbeItem, Round};
 
-/// What the key of such a signal begins with.
+/// The prefix of such a signal's key.
 const AGAIN: &str = "again:";
-/// What the keys of events begin with that may be about an item.
+/// The prefix of the keys of events that may be about an item.
 const EVENT: &str = "webhook:";
 
 /// The key of the signal.
@@ -16,7 +16,7 @@ fn key(round: &Round, item: &ProbeItem) -> String {
     format!("{AGAIN}{}:{}", round.facts().started.round, item.key)
 }
 
-/// Whether the end of a round that stands so leaves its items to another one.
+/// Whether the end of a round in this state leaves its items to another round.
 fn leaves(round: &Round) -> bool {
     let facts = round.facts();
     let broke = matches!(
@@ -27,7 +27,7 @@ fn leaves(round: &Round) -> bool {
     broke && is_event && !facts.started.dry_run && facts.lowered_from.is_none()
 }
 
-/// The signals to write with the end of a round; `is_left` says which of its items are worth another try.
+/// The signals to write with the end of a round; `is_left` selects the items that are worth another try.
 pub(crate) fn retry_signals(round: &Round, now_ms: i64, is_left: impl Fn(&ProbeItem) -> bool) -> Vec<RowChange> {
     if !leaves(round) {
         return Vec::new();
@@ -49,7 +49,7 @@ pub(crate) fn retry_signals(round: &Round, now_ms: i64, is_left: impl Fn(&ProbeI
     round.facts().items.iter().filter(|item| is_left(item)).map(signal).collect()
 }
 
-/// Those that the end of a round has written and nobody has taken.
+/// The signals that the end of a round has written and no round has taken.
 pub(super) async fn pending_retry_signals(store: &dyn Store, round: &Round) -> Result<Vec<SignalRow>, StoreError> {
     let mut written = Vec::new();
     if leaves(round) {

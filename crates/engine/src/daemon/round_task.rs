@@ -1,4 +1,5 @@
-//! The work of one task: a due loop becomes a round and is taken to its rest, or a round of an earlier engine is.
+//! The work of one task: a due loop becomes a round that runs until it is at rest, or the task resumes a round of an
+//! earlier engine.
 
 use super::fleet::{LoopFleet, PreparedStart, ReadyRound};
 use super::message::{DaemonMessage, DaemonSender};
@@ -16,13 +17,13 @@ use loopwright_core::dispatch::{LoopKey, RoundStart};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Who the journal says started a round that was due, and goes on with one.
+/// The journal's actor for rounds that were started because they were due, and for resumed rounds.
 const ACTOR: &str = "schedule";
 
-/// How often it is looked whether a round that another process is at has come to its rest.
+/// The interval between checks whether a round of another process is at rest.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// What every task needs.
+/// The context of every task.
 #[derive(Clone)]
 pub(super) struct RoundTask {
     pub(super) engine: Engine,
@@ -33,13 +34,13 @@ pub(super) struct RoundTask {
 }
 
 impl RoundTask {
-    /// A due loop.
+    /// Starts a due loop.
     pub(super) async fn start(self, start: RoundStart) -> RoundTaskOutcome {
         let stopped =
             || RoundTaskOutcome::NotStarted { why: "stopped before it began".to_owned(), again: RetryDecision::Soon };
         let prepared = tokio::select! {
             prepared = self.fleet.prepare(&self.engine, &start.key) => prepared,
-            // A probe that is being asked ends with the asking.
+            // A running probe ends when its future is dropped.
             () = self.cancel.cancelled() => return stopped(),
         };
         let ready = match prepared {
@@ -68,7 +69,7 @@ impl RoundTask {
         let mut is_born = false;
         let mut born = |round: &str| {
             is_born = true;
-            // Without a daemon there is nobody to tell; the round is on record.
+            // Without a daemon there is no receiver; the round is on record.
             let _ = self.sender.send(DaemonMessage::RoundStarted { slot: self.slot, round: round.to_owned() });
         };
         match engine.run_as(request, &bind, &self.cancel, RoundStarter::Dispatcher, &mut born).await {
@@ -82,16 +83,16 @@ impl RoundTask {
         }
     }
 
-    /// Rounds that a process beside this one has left are taken to their end, before others of their loops begin.
+    /// Rounds that another process abandoned are finished before other rounds of their loops start.
     async fn look_for_left(&self) {
-        // What cannot be read now is looked for at the next try.
+        // If they cannot be read now, the next try reads them.
         for row in self.engine.collect_abandoned().await.unwrap_or_default() {
             let key = LoopKey::new(&row.repo, &row.loop_name);
             let _ = self.sender.send(DaemonMessage::LeftOpen { key, round: row.id });
         }
     }
 
-    /// Leaves out items on which rounds of other loops work.
+    /// Leaves out items that rounds of other loops work on.
     async fn claim(&self, request: &mut RunRequest) -> Result<ClaimOutcome, EngineError> {
         let Some(Found::Items(found)) = &mut request.probe_result else { return Ok(ClaimOutcome::Granted) };
         if found.is_empty() {
@@ -107,7 +108,8 @@ impl RoundTask {
         }
     }
 
-    /// A birth whose answer was lost may have taken effect: the record says, before it is called lost.
+    /// A start whose answer was lost may have taken effect: this reads the record before it reports the start as
+    /// failed.
     async fn read_back(&self, told: RoundTaskOutcome, key: &LoopKey, occurrence: &str) -> RoundTaskOutcome {
         if !matches!(told, RoundTaskOutcome::NotStarted { again: RetryDecision::Soon, .. }) {
             return told;
@@ -119,7 +121,7 @@ impl RoundTask {
         }
     }
 
-    /// A round that an earlier engine left, or that this one could not go on with.
+    /// Resumes a round that an earlier engine left, or that this one could not resume before.
     pub(super) async fn take_over(self, round: String) -> RoundTaskOutcome {
         match self.engine.store.round(&round).await {
             Ok(Some(row)) if row.phase.is_at_rest() => return RoundTaskOutcome::Rested,
@@ -131,7 +133,7 @@ impl RoundTask {
         taken.map_or_else(|error| left_open(&error), |_| RoundTaskOutcome::Rested)
     }
 
-    /// A round that another process is at: it comes to its rest there, or that process goes and it is taken up here.
+    /// Watches a round that another process runs: it comes to rest there, or that process ends and this one resumes it.
     pub(super) async fn watch(self, round: String) -> RoundTaskOutcome {
         loop {
             match self.engine.leases_elsewhere().await {
@@ -141,7 +143,7 @@ impl RoundTask {
             }
             tokio::select! {
                 () = self.engine.settings.clock.after(LOOK_AGAIN) => {}
-                // It is not this process's to end.
+                // This process must not end it.
                 () = self.cancel.cancelled() => return RoundTaskOutcome::Rested,
             }
         }
@@ -155,28 +157,29 @@ impl RoundTask {
         self.take_over(round).await
     }
 
-    /// A round of somebody who has gone: it was never born, it rests, or it was left.
+    /// Checks a round whose caller is gone: it never started, it is at rest, or it was left open.
     pub(super) async fn check_abandoned(self, round: String) -> RoundTaskOutcome {
         match self.engine.store.round(&round).await {
-            Ok(Some(row)) if !row.phase.is_at_rest() => {
-                RoundTaskOutcome::LeftOpen { why: "whoever began it has gone".to_owned(), again: RetryDecision::Soon }
-            }
+            Ok(Some(row)) if !row.phase.is_at_rest() => RoundTaskOutcome::LeftOpen {
+                why: "the caller that started the round is gone".to_owned(),
+                again: RetryDecision::Soon,
+            },
             Ok(_) => RoundTaskOutcome::Rested,
             Err(error) => left_open(&error.into()),
         }
     }
 
-    /// A round whose task panicked.
+    /// Recovers a round whose task panicked.
     pub(super) async fn recover_from_panic(self, round: String, text: String) -> RoundTaskOutcome {
         let mended = self.engine.end_broken_round(&round, &text, self.fleet.as_ref(), &self.cancel).await;
         mended.map_or_else(|error| left_open(&error), |_| RoundTaskOutcome::Rested)
     }
 
-    /// A suspended round that may have room again.
+    /// Resumes a suspended round whose budget may have room again.
     pub(super) async fn resume(self, round: String) -> RoundTaskOutcome {
         let resumed = self.resumed(&round).await;
         match resumed {
-            // It does not wait any more, or what it had is gone: it is a person's.
+            // It is not suspended any more, or its workspace is gone: a person decides.
             Ok(()) | Err(EngineError::Stale(_) | EngineError::WorkGone(_)) => RoundTaskOutcome::Rested,
             Err(error) => left_open(&error),
         }
@@ -191,13 +194,13 @@ impl RoundTask {
     }
 }
 
-/// What became of a claim.
+/// The result of a claim.
 enum ClaimOutcome {
     Granted,
     Withheld,
 }
 
-/// The request with what made the loop due.
+/// The request with the loop's trigger.
 fn due(request: RunRequest, start: RoundStart) -> RunRequest {
     let receipt = persist::receipt_row(&start.receipt);
     RunRequest {
@@ -214,7 +217,7 @@ fn due(request: RunRequest, start: RoundStart) -> RunRequest {
     }
 }
 
-/// Why there is no round, and whether there may be one later.
+/// Why there is no round, and whether a later try makes sense.
 fn not_started(error: EngineError) -> RoundTaskOutcome {
     let why = error_chain(&error);
     let kind = match error {
@@ -232,7 +235,7 @@ fn not_started(error: EngineError) -> RoundTaskOutcome {
     }
 }
 
-/// A round is on record and was not taken to its rest.
+/// A round is on record and did not come to rest.
 fn left_open(error: &EngineError) -> RoundTaskOutcome {
     let why = error_chain(error);
     match error {
@@ -244,7 +247,7 @@ fn left_open(error: &EngineError) -> RoundTaskOutcome {
     }
 }
 
-/// Whether this process may schedule no more. A round that another process took over is lost alone.
+/// Whether this process has lost the right to schedule. A round that another process took over is only lost itself.
 pub(super) fn is_store_lost(kind: &StoreErrorKind) -> bool {
     match kind {
         StoreErrorKind::Fenced { name, .. } => name == DISPATCHER,

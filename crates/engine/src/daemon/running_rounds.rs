@@ -1,5 +1,5 @@
-//! The rounds under way: each a task of its own with its own switch, or somebody else's with a place here. What they do is
-//! not known here; what they came to is.
+//! The running rounds: each has a task and a cancel token of its own, or belongs to another caller and only holds a
+//! slot here. This module does not know what rounds do, only their results.
 
 use super::message::ReplySender;
 use super::{RoundOrigin, RunningRound};
@@ -9,53 +9,53 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use tokio::task::{Id, JoinError, JoinSet};
 
-/// What a task of a round came to.
+/// The result of a round's task.
 #[derive(Debug)]
 pub(super) enum RoundTaskOutcome {
     /// The round is at rest.
     Rested,
-    /// There is none, and there may be one later or not.
+    /// There is no round; `again` says whether there may be one later.
     NotStarted { why: String, again: RetryDecision },
-    /// There is nothing to do.
+    /// The loop has no work.
     NoWork,
     /// The loop has as many open pull requests as it may have.
     TooManyOpen { open: u32 },
-    /// Others work on all there is to do; it comes again.
+    /// Rounds of other loops work on all of its items; it starts again later.
     Withheld,
-    /// The occurrence has its receipt already, and perhaps a round that somebody has to look after.
+    /// The occurrence has its receipt already, and perhaps a round that must be resumed.
     AlreadyRecorded { round: Option<String> },
     /// The round is left open on record.
     LeftOpen { why: String, again: RetryDecision },
-    /// Another engine has the store.
+    /// This process lost the right to schedule, for this reason.
     Fenced(String),
 }
 
 /// Whether another try makes sense.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RetryDecision {
-    /// The world may be better soon.
+    /// The cause may go away soon.
     Soon,
-    /// It will not.
+    /// The cause stays.
     Never,
 }
 
-/// A loop's place that is taken.
+/// A loop's slot that is taken.
 pub(super) struct RunningSlot {
     pub(super) key: LoopKey,
-    /// The dispatcher's name of the start, until the round is born.
+    /// The dispatcher's ticket of the start, until the round has started.
     pub(super) ticket: Option<u64>,
-    /// Where the answer to what it claims goes.
+    /// The channel for the answer to its claim.
     pub(super) claim: Option<ReplySender<Option<Vec<Arc<str>>>>>,
     pub(super) occurrence: Option<String>,
     pub(super) round: Option<String>,
     pub(super) cancel: CancelToken,
     pub(super) since_ms: i64,
     pub(super) begun: RoundOrigin,
-    /// How its round came to rest.
+    /// The end of its round, once it is at rest.
     pub(super) end: Option<RoundEnd>,
-    /// How often its round was left open.
+    /// The number of times its round was left open.
     pub(super) tries: u32,
-    /// Whether nobody is at it for now.
+    /// Whether no task runs it for now.
     pub(super) is_parked: bool,
 }
 
@@ -77,7 +77,7 @@ impl RunningSlot {
     }
 }
 
-/// All of them.
+/// All taken slots and their tasks.
 #[derive(Default)]
 pub(super) struct RunningRounds {
     set: JoinSet<RoundTaskOutcome>,
@@ -87,7 +87,7 @@ pub(super) struct RunningRounds {
 }
 
 impl RunningRounds {
-    /// Takes a place; its number names it.
+    /// Adds a slot; returns its number.
     pub(super) fn insert(&mut self, slot: RunningSlot) -> u64 {
         let number = self.next;
         self.next += 1;
@@ -95,13 +95,13 @@ impl RunningRounds {
         number
     }
 
-    /// Lets a task work for a place.
+    /// Starts a task for a slot.
     pub(super) fn spawn(&mut self, slot: u64, work: impl Future<Output = RoundTaskOutcome> + Send + 'static) {
         let task = self.set.spawn(work);
         self.tasks.insert(task.id(), slot);
     }
 
-    /// Lets a task work that has no place and that nobody waits for.
+    /// Starts a task that has no slot and whose result is not needed.
     pub(super) fn spawn_aside(&mut self, work: impl Future<Output = ()> + Send + 'static) {
         self.set.spawn(async move {
             work.await;
@@ -114,7 +114,7 @@ impl RunningRounds {
         while self.set.join_next().await.is_some() {}
     }
 
-    /// The next task that came to its end, with what it came to or the words of its panic. Waits for ever when there is none.
+    /// The next finished task, with its result or the text of its panic. Pending forever if there are no tasks.
     pub(super) async fn next_finished(&mut self) -> (u64, Result<RoundTaskOutcome, String>) {
         loop {
             let Some(joined) = self.set.join_next_with_id().await else { std::future::pending().await };
@@ -124,7 +124,7 @@ impl RunningRounds {
         }
     }
 
-    /// Another one that has come to its end already.
+    /// Another task that has finished already.
     pub(super) fn try_next_finished(&mut self) -> Option<(u64, Result<RoundTaskOutcome, String>)> {
         loop {
             let joined = self.set.try_join_next_with_id()?;
@@ -134,7 +134,7 @@ impl RunningRounds {
         }
     }
 
-    /// What a task of a place came to; nothing for one that has none.
+    /// The result of a slot's task; `None` for a task without a slot.
     fn of_place(
         &mut self,
         joined: Result<(Id, RoundTaskOutcome), JoinError>,
@@ -154,23 +154,23 @@ impl RunningRounds {
         self.slots.remove(&slot)
     }
 
-    /// The place of a round.
+    /// The slot of a round.
     pub(super) fn slot_of_round(&mut self, round: &str) -> Option<(u64, &mut RunningSlot)> {
         let mut all = self.slots.iter_mut();
         all.find(|(_, slot)| slot.round.as_deref() == Some(round)).map(|(number, slot)| (*number, slot))
     }
 
-    /// The place of a start.
+    /// The slot of a start.
     pub(super) fn slot_of_ticket(&mut self, ticket: u64) -> Option<&mut RunningSlot> {
         self.slots.values_mut().find(|slot| slot.ticket == Some(ticket))
     }
 
-    /// Whether a start is being looked at that is neither a round yet nor none.
+    /// Whether a start is pending: there is no round yet, and the start has not been given up.
     pub(super) fn has_pending_starts(&self) -> bool {
         self.slots.values().any(|slot| slot.ticket.is_some())
     }
 
-    /// Places at which somebody works.
+    /// The number of slots with a running task.
     pub(super) fn busy_count(&self) -> usize {
         self.slots.values().filter(|slot| !slot.is_parked).count()
     }
@@ -186,17 +186,17 @@ impl RunningRounds {
         self.slots.values().map(told).collect()
     }
 
-    /// Asks all of them to end, because this process does.
+    /// Cancels all of them because this process ends.
     pub(super) fn cancel_all(&self) {
         self.slots.values().for_each(|slot| slot.cancel.cancel());
     }
 
-    /// Asks all of them to end, because somebody wants it.
+    /// Cancels all of them for the given reason.
     pub(super) fn cancel_all_because(&self, why: &str) {
         self.slots.values().for_each(|slot| slot.cancel.cancel_because(why));
     }
 
-    /// Ends those that do not end by themselves; what they started is killed with them.
+    /// Aborts tasks that do not end by themselves; processes that they started are killed with them.
     pub(super) async fn abort(&mut self) {
         self.set.shutdown().await;
         self.tasks.clear();
@@ -204,9 +204,9 @@ impl RunningRounds {
     }
 }
 
-/// The words of a panic.
+/// The text of a panic.
 pub(super) fn panic_text(error: JoinError) -> String {
-    let Ok(payload) = error.try_into_panic() else { return "its task was ended".to_owned() };
+    let Ok(payload) = error.try_into_panic() else { return "its task was aborted".to_owned() };
     let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without words".to_owned())
+    text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without a message".to_owned())
 }

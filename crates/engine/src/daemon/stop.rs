@@ -1,5 +1,5 @@
-//! The global stop as a file: whoever can write into the state directory can stop everything, with or without a daemon, and
-//! it stays so over restarts. The row in the store says the same; either is enough.
+//! The global stop as a file: any user who can write into the state directory can stop everything, with or without a
+//! daemon, and the stop survives restarts. The row in the store has the same effect; either is enough.
 
 use crate::error::EngineError;
 use crate::state_dir::{StateDir, StateFileError};
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 /// The file's name in the state directory.
 pub const STOP_FILE: &str = "STOP";
-/// As much of it is read as a reason.
+/// The most bytes of the file that are read as a reason.
 const READ_MAX: u64 = 500;
 
 /// The file.
@@ -19,7 +19,7 @@ impl StopFile {
         Self(places.root().join(STOP_FILE))
     }
 
-    /// Whether it is there: one system call.
+    /// Whether the file exists: one system call.
     pub(super) fn exists(&self) -> bool {
         self.0.symlink_metadata().is_ok()
     }
@@ -27,9 +27,9 @@ impl StopFile {
     /// Its first line.
     pub(super) fn reason(&self) -> String {
         let mut text = Vec::new();
-        // Only a plain file is opened: at a pipe everything would stand still, and not in the way that was meant.
+        // Only a plain file is opened: opening a pipe would block the daemon.
         if self.0.metadata().is_ok_and(|meta| meta.is_file()) {
-            // What cannot be read says nothing.
+            // A file that cannot be read gives no reason.
             let _ = std::fs::File::open(&self.0).and_then(|file| file.take(READ_MAX).read_to_end(&mut text));
         }
         let first = String::from_utf8_lossy(&text).lines().next().unwrap_or_default().trim().to_owned();
@@ -56,7 +56,7 @@ mod tests {
     use rustix::fs::{CWD, FileType, Mode};
 
     #[test]
-    fn whatever_the_file_is_its_reason_is_there_at_once() {
+    fn stop_file_of_any_kind_yields_a_reason_without_blocking() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let place = |name: &str| folder.path().join(name);
         std::fs::write(place("text"), "\n").expect("it can be written");
@@ -67,7 +67,7 @@ mod tests {
             let (file, (sender, receiver)) = (StopFile(place(name)), std::sync::mpsc::channel());
             std::thread::spawn(move || sender.send(file.reason()));
             let why = receiver.recv_timeout(std::time::Duration::from_secs(10));
-            assert!(why.expect("nobody waits for a writer").starts_with("the file "), "{name}");
+            assert!(why.expect("the read does not wait for a writer").starts_with("the file "), "{name}");
         }
         assert_eq!(StopFile(place("said")).reason(), "the pager rang");
     }

@@ -1,4 +1,5 @@
-//! One pass: what is due now is started and waited for, and nothing else. For people who have cron or launchd drive it.
+//! One pass: it starts the loops that are due now, waits for their rounds, and does nothing else. For people who run it
+//! from cron or launchd.
 
 use super::fleet::LoopFleet;
 use super::message::DaemonMessage;
@@ -13,12 +14,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// What one pass did.
+/// The report of one pass.
 #[derive(Debug, Clone, Default)]
 pub struct TickReport {
-    /// The rounds that it started or went on with, in the order of their end.
+    /// The rounds that it started or resumed, in the order of their end.
     pub rounds: Vec<TickRound>,
-    /// What became of occurrences that started nothing.
+    /// The receipts of occurrences that started no round.
     pub receipts: Vec<OccurrenceReceipt>,
     /// Loops that could not be started, and why.
     pub failed: Vec<(LoopKey, String)>,
@@ -27,16 +28,16 @@ pub struct TickReport {
 /// A round of one pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TickRound {
-    /// Of which loop.
+    /// Its loop.
     pub key: LoopKey,
     /// The round.
     pub round: String,
-    /// How it ended or stands.
+    /// The outcome; `None` when the round only released its slot.
     pub outcome: Option<RoundOutcome>,
 }
 
-/// Makes one pass over what is due now and waits for the rounds that it started. What becomes due meanwhile is for the next.
-/// Rounds are interrupted when somebody asks for the end.
+/// Runs one pass over the loops that are due now and waits for the rounds that it started. Loops that become due in the
+/// meantime are left for the next pass. Rounds are interrupted when `cancel` is set.
 ///
 /// # Errors
 /// When the store or the loops cannot be read, or what was decided cannot be written.
@@ -53,7 +54,7 @@ pub async fn tick(
     let ended = tokio::select! {
         ended = &mut pass => ended,
         () = cancel.cancelled() => {
-            // A pass that is over needs nobody to end it, and nobody waits for the answer.
+            // A pass ends by itself, so no caller waits for this answer.
             let (reply, _) = oneshot::channel();
             let _ = post.send(DaemonMessage::Drain { deadline: Duration::ZERO, reply });
             pass.await
@@ -73,7 +74,7 @@ struct TickRecorder {
 
 impl TickRecorder {
     fn lock(&self) -> MutexGuard<'_, TickReport> {
-        // Every change under the lock is whole in itself.
+        // Every change under the lock is complete in itself.
         self.report.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

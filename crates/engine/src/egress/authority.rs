@@ -1,5 +1,6 @@
-//! The certificate authority of one round, for connections that the loop asks to have opened. Its key is made in memory and
-//! dies with the round; programs inside see its certificate, and nobody outside trusts it.
+//! The certificate authority of one round, for TLS connections that the loop asks the proxy to decrypt. Its key exists
+//! only in memory and only during the round. Programs inside the sandbox see its certificate, and no program outside
+//! trusts it.
 
 use super::EgressError;
 use super::dial::NetworkOverrides;
@@ -13,7 +14,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::PrivatePkcs8KeyDer;
 use tokio_rustls::rustls::{ServerConfig, crypto};
 
-/// The authority.
+/// The authority of one round.
 #[derive(Debug)]
 pub(super) struct CertificateAuthority {
     issuer: Issuer<'static, KeyPair>,
@@ -33,12 +34,12 @@ impl CertificateAuthority {
         Ok(Self { issuer: Issuer::new(params, key), bundle })
     }
 
-    /// Everything a program inside may trust, as PEM.
+    /// All certificates that a program inside may trust, as PEM.
     pub(super) fn bundle(&self) -> &str {
         &self.bundle
     }
 
-    /// Speaks for one host.
+    /// The TLS acceptor for one host.
     pub(super) fn acceptor(&self, host: &NetworkHost) -> Result<TlsAcceptor, EgressError> {
         let name = host.to_string();
         let bare = name.trim_matches(['[', ']']);
@@ -66,13 +67,13 @@ fn certificate(error: impl std::fmt::Display) -> EgressError {
 
 fn named(name: &str) -> CertificateParams {
     let mut params = CertificateParams::default();
-    // A common name has room for 64 characters; the true name is in the alternative names.
+    // A common name is limited to 64 characters; the full name is in the alternative names.
     params.distinguished_name.push(DnType::CommonName, name.chars().take(60).collect::<String>());
     dated(&mut params);
     params
 }
 
-/// The key lives no longer than the round, so the dates need not say it.
+/// The key lives no longer than the round, so the certificate needs no tight validity dates.
 fn dated(params: &mut CertificateParams) {
     params.not_before = rcgen::date_time_ymd(2000, 1, 1);
     params.not_after = rcgen::date_time_ymd(2049, 12, 31);

@@ -1,5 +1,5 @@
-//! Bodies on their way through: counted against the budget, cut when silent for too long, and, on the way back from a
-//! provider, without its key.
+//! Bodies that pass through the proxy: charged to the budget, aborted after a long silence, and, in a provider's
+//! response, with its key removed.
 
 use super::key::ProviderKey;
 use super::ledger::ConnectionAccount;
@@ -14,22 +14,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// What breaks a body.
+/// An error that ends a body.
 pub(super) type BodyError = Box<dyn std::error::Error + Send + Sync>;
 /// Any body.
 pub(super) type AnyBody = UnsyncBoxBody<Bytes, BodyError>;
 
-/// A short text of ours.
+/// A short text of the proxy itself.
 pub(super) fn text_body(text: impl Into<Bytes>) -> AnyBody {
     Full::new(text.into()).map_err(|never: Infallible| match never {}).boxed_unsync()
 }
 
-/// Which way a body goes.
+/// The direction of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BodyDirection {
-    /// Away from the round.
+    /// From the round to the network.
     Up,
-    /// To it.
+    /// From the network to the round.
     Down,
 }
 
@@ -49,7 +49,7 @@ impl MeteredBody {
         Self { body, account, direction, silence, passed_bytes: None, passed: 0 }
     }
 
-    /// Tells somebody how much of it has passed.
+    /// Adds the number of passed bytes to this counter.
     pub(super) fn counting_into(mut self, whom: Option<Arc<AtomicU64>>) -> Self {
         self.passed_bytes = whom;
         self
@@ -95,7 +95,7 @@ impl Body for MeteredBody {
     }
 }
 
-/// A body that is read for what it tells of its cost, as it passes.
+/// A body whose usage figures are counted as it passes.
 pub(super) struct CountedBody {
     body: MeteredBody,
     answer: Option<AnswerUsage>,
@@ -106,7 +106,7 @@ impl CountedBody {
         Self { body, answer }
     }
 
-    /// Nobody asks a body that has said that it is at its end for more, so it is looked at with every part.
+    /// A caller does not poll a body again after it reports its end, so the end is checked with every frame.
     fn see(&mut self, frame: Option<&Frame<Bytes>>) {
         let at_end = frame.is_none() || self.body.is_end_stream();
         if let Some(answer) = &mut self.answer {
@@ -129,7 +129,7 @@ impl Body for CountedBody {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
         match &frame {
             Some(Ok(frame)) => self.see(Some(frame)),
-            // What is cut off is not told to its end.
+            // An interrupted answer is not finished: its usage is unclear.
             Some(Err(_)) => (),
             None => self.see(None),
         }
@@ -145,11 +145,11 @@ impl Body for CountedBody {
     }
 }
 
-/// A body in which every occurrence of a key is made unreadable, also where it is split over frames. Lengths stay as they are.
+/// A body in which every occurrence of a key is masked, even if it is split over frames. Lengths do not change.
 pub(super) struct ScrubbedBody<B> {
     body: B,
     key: ProviderKey,
-    /// The end of what came, when it may be the beginning of the key.
+    /// The end of the received bytes, if it may be the start of the key.
     held: Vec<u8>,
     ended: bool,
 }
@@ -159,7 +159,7 @@ impl<B> ScrubbedBody<B> {
         Self { body, key, held: Vec::new(), ended: false }
     }
 
-    /// What can be let through now that these bytes came.
+    /// The bytes that can pass now that these bytes were received.
     fn pass(&mut self, bytes: &[u8]) -> Bytes {
         let mut all = std::mem::take(&mut self.held);
         all.extend_from_slice(bytes);
@@ -169,7 +169,7 @@ impl<B> ScrubbedBody<B> {
     }
 }
 
-/// Covers the key wherever it stands; says how many bytes at the end may be its beginning.
+/// Masks every occurrence of the key; returns the number of bytes at the end that may be its start.
 fn mask(bytes: &mut [u8], key: &[u8]) -> usize {
     let mut at = 0;
     while at + key.len() <= bytes.len() {
@@ -192,7 +192,7 @@ impl<B: Body<Data = Bytes, Error = BodyError> + Unpin> Body for ScrubbedBody<B> 
         while !self.ended {
             match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
                 Some(Err(error)) => return Poll::Ready(Some(Err(error))),
-                // Trailers are headers in another place; a provider needs none.
+                // Trailers are headers at the end of a body; a provider's answer needs none.
                 Some(Ok(frame)) => {
                     let bytes = frame.into_data().unwrap_or_default();
                     let passed = self.pass(&bytes);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_split_anywhere_is_covered_and_the_length_stays() {
+    fn a_key_split_anywhere_is_masked_and_the_length_stays() {
         let text = b"your key sk-aab is wrong, sk-aab; sk-a";
         for cut in 0..text.len() {
             let out = scrubbed("sk-aab", &[&text[..cut], &text[cut..]]);

@@ -1,4 +1,4 @@
-//! Connections outwards: names are resolved here and nowhere else, and the address that is dialled is the one that was judged.
+//! Outgoing connections: names are resolved only here, and the proxy dials exactly the address that it checked.
 
 use super::ledger::EgressLimits;
 use loopwright_core::network::{AddressReach, DenialReason, NetworkHost, NetworkTarget};
@@ -13,22 +13,22 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
 
-/// How many addresses of one name are tried.
+/// Number of addresses of one name that are tried.
 const ADDRESSES_MAX: usize = 4;
 
-/// The network as the proxy finds it. By default it is the real one; tests say what names mean and where addresses lead,
-/// and every check stays in force.
+/// The network as the proxy sees it. By default it is the real one; tests override name resolution and routes, and
+/// every check stays in force.
 #[derive(Debug, Clone, Default)]
 pub struct NetworkOverrides {
-    /// What names mean, instead of asking the system's resolver.
+    /// Addresses by name, instead of the system's resolver.
     pub names: Option<BTreeMap<String, Vec<IpAddr>>>,
-    /// Where a dialled address really leads.
+    /// The real destination of a dialled address.
     pub redirects: BTreeMap<SocketAddr, SocketAddr>,
-    /// Whom the far side's certificate must come from.
+    /// The certificate authorities that the far side's certificate must come from.
     pub roots: TrustedRoots,
 }
 
-/// Certificates that are trusted to speak for others.
+/// The trusted certificate authorities.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum TrustedRoots {
     /// The system's.
@@ -39,7 +39,7 @@ pub enum TrustedRoots {
 }
 
 impl TrustedRoots {
-    /// The certificates, as many as can be read.
+    /// The certificates that can be read.
     pub(super) fn certificates(&self) -> Vec<CertificateDer<'static>> {
         match self {
             Self::System => rustls_native_certs::load_native_certs().certs,
@@ -48,7 +48,7 @@ impl TrustedRoots {
     }
 }
 
-/// To which addresses a connection may lead.
+/// The addresses that a connection may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AddressBound {
     /// Those of the rule that allowed it.
@@ -57,16 +57,16 @@ pub(super) enum AddressBound {
     Trusted,
 }
 
-/// Why there is no connection.
+/// Why a connection could not be opened.
 #[derive(Debug)]
 pub(super) enum DialError {
-    /// Policy says no.
+    /// Policy denies it.
     Denied(DenialReason),
-    /// The world broke.
+    /// The connection failed.
     Failed(String),
 }
 
-/// Whatever carries bytes both ways.
+/// A stream of bytes in both directions.
 pub(super) trait ConnectionStream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> ConnectionStream for T {}
 
@@ -111,7 +111,7 @@ impl ProxyDialer {
         Ok(stream)
     }
 
-    /// What the name means now. There is always at least one address.
+    /// Resolves the name. There is always at least one address.
     async fn addresses(&self, target: &NetworkTarget) -> Result<Vec<SocketAddr>, DialError> {
         let at = |ip: &IpAddr| SocketAddr::new(*ip, target.port);
         let found = match (&target.host, &self.world.names) {
@@ -119,7 +119,7 @@ impl ProxyDialer {
             (NetworkHost::Name(name), Some(names)) => names.get(name).into_iter().flatten().map(at).collect(),
             (NetworkHost::Name(name), None) => self.look_up(name, target).await?,
         };
-        if found.is_empty() { Err(failed(target, "the name means no address".to_owned())) } else { Ok(found) }
+        if found.is_empty() { Err(failed(target, "the name has no address".to_owned())) } else { Ok(found) }
     }
 
     async fn look_up(&self, name: &str, target: &NetworkTarget) -> Result<Vec<SocketAddr>, DialError> {
@@ -128,7 +128,7 @@ impl ProxyDialer {
         Ok(found.map_err(|error| failed(target, error.to_string()))?.collect())
     }
 
-    /// The same, with TLS that is verified as any client would.
+    /// As [`ProxyDialer::tcp`], with TLS that is verified as any client would.
     pub(super) async fn tls(
         &self,
         target: &NetworkTarget,

@@ -1,5 +1,5 @@
-//! Requests that the proxy sees in full: plain HTTP, and HTTP inside TLS that it opened. Each is judged, written anew and
-//! sent over a connection of its own.
+//! Requests that the proxy sees in full: plain HTTP, and HTTP inside TLS that it decrypted. Each is checked, rewritten
+//! and sent over its own connection.
 
 use super::body::{AnyBody, BodyDirection, MeteredBody};
 use super::dial::{AddressBound, ConnectionStream, DialError};
@@ -25,7 +25,7 @@ pub(super) async fn forward_plain(
     judged(shared, RequestTransport::Plain, target, request).await
 }
 
-/// A request inside a tunnel whose TLS was opened.
+/// A request inside a tunnel whose TLS the proxy decrypted.
 pub(super) async fn forward_opened(
     shared: &Arc<ProxyState>,
     target: &NetworkTarget,
@@ -70,7 +70,7 @@ async fn judged(
     }
 }
 
-/// Sends a request and waits for the head of its answer.
+/// Sends a request and waits for the head of the response.
 pub(super) async fn send(
     shared: &Arc<ProxyState>,
     wire: Box<dyn ConnectionStream>,
@@ -82,7 +82,7 @@ pub(super) async fn send(
     let greeted = http1::handshake(TokioIo::new(wire)).await;
     let (mut sender, connection) = greeted.map_err(|error| error.to_string())?;
     shared.spawn(async move {
-        // The sender and the body see what breaks a connection.
+        // The sender and the body report connection errors.
         let _ = connection.await;
     });
     account.reached();
@@ -92,19 +92,19 @@ pub(super) async fn send(
     Ok(response)
 }
 
-/// The path and query alone.
+/// Only the path and query.
 pub(super) fn origin_form(uri: &Uri) -> Uri {
     uri.path_and_query().and_then(|path| path.as_str().parse().ok()).unwrap_or_else(|| Uri::from_static("/"))
 }
 
-/// The host that a request is for is the one it was judged by, whatever its header said.
+/// Sets the host header to the host that was checked, whatever the client sent.
 pub(super) fn set_target_host(headers: &mut HeaderMap, target: &NetworkTarget, usual: u16) {
     let text = if target.port == usual { target.host.to_string() } else { target.to_string() };
     let value = HeaderValue::from_str(&text).expect("a host is made of visible ASCII");
     headers.insert(header::HOST, value);
 }
 
-/// Headers of one connection, which end at the proxy (RFC 9110 §7.6.1), and those meant for it.
+/// Headers that end at the proxy: those of one connection (RFC 9110 §7.6.1), and those meant for a proxy.
 const OURS: [HeaderName; 9] = [
     header::CONNECTION,
     header::PROXY_AUTHENTICATE,
@@ -124,7 +124,7 @@ pub(super) fn strip_hop_headers(headers: &mut HeaderMap) {
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(','))
         .filter_map(|name| name.trim().parse().ok())
-        // A client cannot have what frames or addresses its request taken away.
+        // A client cannot request the removal of headers that frame or address its request.
         .filter(|name| *name != header::CONTENT_LENGTH && *name != header::HOST)
         .collect();
     named.iter().chain(&OURS).for_each(|name| drop(headers.remove(name)));

@@ -1,5 +1,5 @@
-//! What one start of an agent shows to the proxy: a token of its own, worth the providers that this agent asks and nothing
-//! else, for as long as the start lasts. What their answers cost is counted on it.
+//! Access to model providers for one start of an agent: a token of its own, valid only for the providers of this agent
+//! and only during the start. The usage of the answers is counted on it.
 
 use super::EgressError;
 use super::key::GrantToken;
@@ -8,7 +8,7 @@ use super::usage::UsageTally;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Somebody who may ask.
+/// A start that may send requests to providers.
 #[derive(Debug)]
 pub(super) struct ActiveGrant {
     pub(super) token: Arc<GrantToken>,
@@ -16,7 +16,7 @@ pub(super) struct ActiveGrant {
     pub(super) tally: UsageTally,
 }
 
-/// The pass of one start. Its token is worth nothing once the start is over, or this is dropped.
+/// The access of one start. Its token is invalid once the start is over, or this is dropped.
 #[derive(Debug)]
 pub struct ProviderGrant {
     shared: Arc<ProxyState>,
@@ -26,7 +26,7 @@ pub struct ProviderGrant {
 }
 
 impl ProviderGrant {
-    /// A pass to those of these providers that the proxy has; `address` is where programs meet it.
+    /// Access to those of these providers that the proxy has; `address` is the proxy's address for programs.
     pub(super) fn new(shared: &Arc<ProxyState>, address: &str, names: &[&str]) -> Result<Self, EgressError> {
         let token = Arc::new(GrantToken::new().map_err(EgressError::Token)?);
         let known = shared.providers.iter().map(super::ModelProvider::name).filter(|name| names.contains(name));
@@ -37,25 +37,25 @@ impl ProviderGrant {
         Ok(Self { shared: Arc::clone(shared), token, urls, tally })
     }
 
-    /// What its holder shows instead of a key.
+    /// The token that its holder sends instead of a key.
     #[must_use]
     pub fn token(&self) -> &str {
         self.token.text()
     }
 
-    /// Where its providers are, as programs of the round see them.
+    /// The URLs of its providers, as programs of the round see them.
     #[must_use]
     pub fn urls(&self) -> &BTreeMap<String, String> {
         &self.urls
     }
 
-    /// The start is over: the token is worth nothing from now on, whoever still holds this.
+    /// Ends the start: the token is invalid from now on, even if this value still exists.
     pub(crate) fn end(&self) {
         self.shared.grants().retain(|guest| !Arc::ptr_eq(&guest.token, &self.token));
         self.tally.close();
     }
 
-    /// What their answers cost.
+    /// The usage of the answers.
     pub(crate) fn tally(&self) -> &UsageTally {
         &self.tally
     }

@@ -1,24 +1,24 @@
-//! The first message of a TLS client: finds the host it names. Bytes may come in parts of any size.
+//! The first message of a TLS client: finds the host it names. Bytes may arrive in parts of any size.
 //!
-//! Where the true name is encrypted (ECH), the outer name counts: it is what the far side is addressed by.
+//! If the true name is encrypted (ECH), the outer name counts, because it addresses the far side.
 
 use tokio_rustls::rustls::server::Acceptor;
 
-/// The longest greeting; key shares of today's clients take a tenth of it.
+/// The longest first message; today's clients need a tenth of it for their key shares.
 pub(super) const GREETING_MAX: usize = 32 << 10;
 
-/// What a run of first bytes is.
+/// The kind of the first bytes of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Greeting {
-    /// The beginning of one; more bytes are needed.
+    /// The start of a TLS hello; more bytes are needed.
     More,
-    /// No greeting of TLS, or one that names its host in two ways.
+    /// Not a TLS hello, or one that names its host in two ways.
     Not,
-    /// A whole one, with the host it names.
+    /// A complete hello, with the host it names.
     Hello(Option<String>),
 }
 
-/// Looks at the first bytes of a connection.
+/// Parses the first bytes of a connection.
 pub(super) fn read(mut bytes: &[u8]) -> Greeting {
     let is_too_long = bytes.len() >= GREETING_MAX;
     let mut acceptor = Acceptor::default();

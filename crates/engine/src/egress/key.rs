@@ -1,4 +1,5 @@
-//! Secrets of the proxy: a provider's key, and the token an agent shows instead. Neither can be printed by accident.
+//! Secrets of the proxy: a provider's key, and the token that an agent sends instead. Neither can be printed by
+//! accident.
 
 use crate::random;
 use hyper::header::HeaderValue;
@@ -12,16 +13,16 @@ const KEY_MAX: usize = 8 << 10;
 #[derive(Clone, PartialEq, Eq)]
 pub struct ProviderKey(Box<str>);
 
-/// Why a text is no key. Does not tell the text.
+/// Why a text is not a key. The error does not contain the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the key is empty, too long, or has a character that no header can carry")]
 pub struct ProviderKeyError;
 
 impl ProviderKey {
-    /// A key as somebody wrote it; spaces and line ends around it are dropped.
+    /// A key as the user wrote it; surrounding spaces and line ends are dropped.
     ///
     /// # Errors
-    /// When it cannot stand in a header.
+    /// When it is not valid in a header.
     pub fn new(text: &str) -> Result<Self, ProviderKeyError> {
         let text = text.trim();
         let usable = !text.is_empty() && text.len() <= KEY_MAX && text.bytes().all(|byte| byte.is_ascii_graphic());
@@ -33,7 +34,7 @@ impl ProviderKey {
         self.0.as_bytes()
     }
 
-    /// A header's value with a word before the key, marked so that nothing prints it.
+    /// A header value with a word before the key, marked as sensitive so that it is never printed.
     pub(super) fn header(&self, before: &str) -> HeaderValue {
         let text = format!("{before}{}", self.0);
         let mut value = HeaderValue::from_str(&text).expect("a key is made of visible ASCII");
@@ -61,7 +62,8 @@ impl GrantToken {
         &self.0
     }
 
-    /// Whether this is it. The hashes are compared, and to their ends, so that the time says nothing about the token.
+    /// Whether this is the token. All bytes of the hashes are compared, so that the time reveals nothing about the
+    /// token.
     pub(super) fn matches(&self, shown: &[u8]) -> bool {
         let (ours, theirs) = (hash::hash_bytes(self.0.as_bytes()), hash::hash_bytes(shown));
         ours.bytes().zip(theirs.bytes()).fold(0, |all, (a, b)| all | (a ^ b)) == 0
@@ -88,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_header_can_carry_is_no_key() {
+    fn text_that_no_header_can_carry_is_not_a_key() {
         for text in ["", "  ", "a b", "a\r\nb", "schlüssel", &"x".repeat(KEY_MAX + 1)] {
             assert_eq!(ProviderKey::new(text), Err(ProviderKeyError));
         }

@@ -1,12 +1,12 @@
-//! The proxy's book: bytes against their budgets, who was reached, what was denied. Shared by all connections of a proxy; the
-//! budgets are those of a round, whose proxies share them.
+//! The proxy's ledger: bytes against their budgets, reached hosts, denied requests. All connections of a proxy share
+//! it; the proxies of a round share its budgets.
 
 use loopwright_core::network::{DenialReason, NetworkTarget, NetworkTraffic};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Bytes of one round, connections and times of one proxy.
+/// Limits: bytes of one round, connections and times of one proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EgressLimits {
     /// Bytes that may be sent to the hosts of the policy.
@@ -15,11 +15,11 @@ pub struct EgressLimits {
     pub provider_up: u64,
     /// Bytes that may be fetched.
     pub down: u64,
-    /// Connections at a time; further ones wait.
+    /// Concurrent connections; further ones wait.
     pub connections: usize,
-    /// The time to be connected, and to say what is wanted.
+    /// The time limit for connecting, and for the client's first message.
     pub greeting: Duration,
-    /// The time until an answer begins, and between its parts.
+    /// The time limit until a response starts, and between its parts.
     pub idle: Duration,
 }
 
@@ -36,7 +36,7 @@ impl Default for EgressLimits {
     }
 }
 
-/// Which budget something is charged to.
+/// The budget that bytes are charged to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ByteBudget {
     /// The hosts of the policy.
@@ -50,7 +50,7 @@ pub(super) enum ByteBudget {
 #[error("the bytes that a round may send or fetch are used up")]
 pub(super) struct BytesExhausted;
 
-/// What the proxies of one round have used of its budgets together.
+/// The bytes that all proxies of one round have used together.
 #[derive(Debug, Clone, Default)]
 pub struct UsedBytes(Arc<Sums>);
 
@@ -61,13 +61,13 @@ struct Sums {
     down: AtomicU64,
 }
 
-/// The book.
+/// The ledger of one proxy.
 #[derive(Debug, Default)]
 pub(super) struct TrafficLedger {
     lines: Mutex<NetworkTraffic>,
-    /// What went through this proxy.
+    /// The bytes of this proxy.
     own: Sums,
-    /// What went through all proxies of the round, which is held against the limits.
+    /// The bytes of all proxies of the round, which the limits apply to.
     used: UsedBytes,
 }
 
@@ -84,7 +84,7 @@ impl TrafficLedger {
         self.lines().record_reached(host, port);
     }
 
-    /// All of it so far.
+    /// All traffic so far.
     pub(super) fn traffic(&self) -> NetworkTraffic {
         let own = &self.own;
         let up = own.up.load(Ordering::Relaxed).saturating_add(own.provider_up.load(Ordering::Relaxed));
@@ -92,12 +92,12 @@ impl TrafficLedger {
     }
 
     fn lines(&self) -> MutexGuard<'_, NetworkTraffic> {
-        // Lines are whole after each call, so a panic elsewhere leaves nothing half-written.
+        // Lines are complete after each call, so a panic elsewhere leaves no partial line.
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// One connection's account in the book.
+/// One connection's account in the ledger.
 #[derive(Debug, Clone)]
 pub(super) struct ConnectionAccount {
     ledger: Arc<TrafficLedger>,
@@ -129,12 +129,12 @@ impl ConnectionAccount {
         Self::new(ledger, limits, ByteBudget::Hosts, (&target.host.to_string(), target.port), method)
     }
 
-    /// Notes a denial.
+    /// Records a denial.
     pub(super) fn deny(&self, why: DenialReason) {
         self.ledger.deny(&self.host, self.port, &self.method, why);
     }
 
-    /// Notes that the host was reached.
+    /// Records that the host was reached.
     pub(super) fn reached(&self) {
         self.ledger.reach(&self.host, self.port);
     }
@@ -144,7 +144,7 @@ impl ConnectionAccount {
         self.limits.idle
     }
 
-    /// Bytes that are about to leave.
+    /// Charges bytes that are about to be sent.
     pub(super) fn charge_sent(&self, bytes: usize) -> Result<(), BytesExhausted> {
         match self.budget {
             ByteBudget::Hosts => self.charge(|sums| &sums.up, self.limits.up, bytes),
@@ -152,12 +152,12 @@ impl ConnectionAccount {
         }
     }
 
-    /// Bytes that came.
+    /// Charges bytes that were received.
     pub(super) fn charge_received(&self, bytes: usize) -> Result<(), BytesExhausted> {
         self.charge(|sums| &sums.down, self.limits.down, bytes)
     }
 
-    /// Bytes are charged whole or not at all, so that the sum is what really went.
+    /// Bytes are charged completely or not at all, so that the sum equals the bytes that passed.
     fn charge(&self, which: fn(&Sums) -> &AtomicU64, most: u64, bytes: usize) -> Result<(), BytesExhausted> {
         let more = |now: u64| now.checked_add(bytes as u64).filter(|new| *new <= most);
         let charged = which(&self.ledger.used.0).fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_proxies_of_a_round_share_its_bytes_and_each_tells_its_own() {
+    fn the_proxies_of_a_round_share_its_bytes_and_each_reports_its_own() {
         let (used, limits) = (UsedBytes::default(), EgressLimits { up: 100, ..EgressLimits::default() });
         let [roles, gates] = [(), ()].map(|()| Arc::new(TrafficLedger::new(used.clone())));
         let account = |ledger| ConnectionAccount::new(ledger, limits, ByteBudget::Hosts, ("host", 443), "CONNECT");

@@ -1,6 +1,6 @@
-//! The one way from a round to the network: a proxy of ours outside the sandbox, behind a socket that is the only thing a
-//! confined program reaches. It holds the loop's [`NetworkPolicy`], resolves names, and puts provider keys into requests; no other
-//! part of the program sees a key.
+//! The only way from a round to the network: Loopwright's proxy outside the sandbox, behind a socket that is the only
+//! thing a confined program reaches. It enforces the loop's [`NetworkPolicy`], resolves names, and puts provider keys
+//! into requests; no other part of the program sees a key.
 //!
 //! ```text
 //! agent ─► 127.0.0.1:3128 inside ─► Unix socket ─► CONNECT host:443       policy, then the name in the TLS greeting
@@ -8,10 +8,10 @@
 //!                                                  /provider/NAME/…       the start's token in, the real key out
 //! ```
 //!
-//! Where there are no walls, nothing holds programs to a way, and only providers are left to it: it then listens on a free
-//! port of 127.0.0.1, and asks for a token all the same, so that also then no agent holds a key.
+//! Without kernel isolation the proxy cannot be enforced, so it serves only providers: it listens on a free port of
+//! 127.0.0.1. It requires a token there too, so that no agent ever holds a key.
 //!
-//! Not responsible for the kernel's part: that nothing else is reachable is the sandbox's doing.
+//! The kernel's part is not done here: the sandbox ensures that nothing else is reachable.
 
 mod authority;
 mod body;
@@ -49,26 +49,26 @@ use tokio::task::JoinHandle;
 
 /// The proxy's port on 127.0.0.1 inside the sandbox.
 pub const PORT: u16 = 3128;
-/// Where a confined program sees the certificates it may trust, when some TLS is opened.
+/// The path at which a confined program sees the certificates it may trust, if some TLS is decrypted.
 pub const BUNDLE_INSIDE: &str = "/run/loopwright/certificates.pem";
 
-/// What a proxy is opened with.
+/// The options of a proxy.
 #[derive(Debug, Default)]
 pub struct EgressOptions {
-    /// What may be reached.
+    /// The hosts that may be reached.
     pub policy: NetworkPolicy,
     /// The model providers that agents of this round may use.
     pub providers: Vec<ModelProvider>,
     /// Bytes, connections and times.
     pub limits: EgressLimits,
-    /// What the round has used of its bytes already; proxies of one round are opened with the same.
+    /// The bytes that the round has already used; all proxies of one round share it.
     pub used: UsedBytes,
-    /// The network as it is, or as a test has it.
+    /// The real network, or a test's overrides.
     pub network: NetworkOverrides,
 }
 
 impl EgressOptions {
-    /// Whether there is anything to reach; without, a round needs no proxy and gets no door.
+    /// Whether there is anything to reach; otherwise a round needs no proxy and gets no socket.
     #[must_use]
     pub fn reaches_anything(&self) -> bool {
         !self.policy.is_empty() || !self.providers.is_empty()
@@ -78,45 +78,45 @@ impl EgressOptions {
 /// Why a proxy could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum EgressError {
-    /// An entry of `network` that is none.
+    /// An entry of `network` that is not valid.
     #[error("read `{entry}` of `network`")]
     Entry {
         /// The entry.
         entry: String,
-        /// Why it is none.
+        /// The problem with it.
         #[source]
         source: NetworkRuleError,
     },
-    /// Its socket or files.
+    /// Its socket or files could not be created.
     #[error("open the egress socket in `{}`", folder.display())]
     Socket {
-        /// The folder it was to be in.
+        /// The folder of the socket.
         folder: PathBuf,
-        /// What went wrong.
+        /// The system's error.
         #[source]
         source: std::io::Error,
     },
-    /// Its port on loopback.
+    /// Its port on loopback could not be opened.
     #[error("open a port on 127.0.0.1")]
     Port(#[source] std::io::Error),
-    /// The token of a start.
-    #[error("make the token of a start")]
+    /// The token of a start could not be created.
+    #[error("create the token of a start")]
     Token(#[source] std::io::Error),
-    /// The certificate of the round.
-    #[error("make the certificate of a round: {0}")]
+    /// The certificate of the round could not be created.
+    #[error("create the certificate of a round: {0}")]
     Certificate(String),
 }
 
-/// Where a proxy is met.
+/// The address of a proxy.
 #[derive(Debug)]
 enum ProxyAddress {
-    /// At a socket that walls lead to.
+    /// A socket that the sandbox forwards to.
     Socket(socket::ProxySocket),
-    /// At a port of this machine's loopback.
+    /// A port of this machine's loopback.
     Port,
 }
 
-/// A proxy at work. It ends, with everything that goes through it, when it is closed or dropped.
+/// A running proxy. It ends, with all its connections, when it is closed or dropped.
 #[derive(Debug)]
 pub struct EgressProxy {
     shared: Arc<ProxyState>,
@@ -127,11 +127,11 @@ pub struct EgressProxy {
 }
 
 impl EgressProxy {
-    /// Opens a proxy with a socket in this folder, which is made, private to its owner, when it is not there. Needs a tokio
-    /// runtime around it.
+    /// Opens a proxy with a socket in this folder, which is created, private to its owner, if it does not exist.
+    /// Requires a tokio runtime.
     ///
     /// # Errors
-    /// When the socket cannot be made, or the round's secrets cannot.
+    /// When the socket or the round's secrets cannot be created.
     pub fn open(folder: &Path, options: EgressOptions) -> Result<Self, EgressError> {
         let at = |source| EgressError::Socket { folder: folder.to_owned(), source };
         let (stop, stopped) = watch::channel(false);
@@ -148,10 +148,10 @@ impl EgressProxy {
         Ok(Self { shared, front: ProxyAddress::Socket(socket), bundle, stop, task })
     }
 
-    /// Opens a proxy to these providers, and to nothing else, at a free port of 127.0.0.1. Needs a tokio runtime around it.
+    /// Opens a proxy to only these providers at a free port of 127.0.0.1. Requires a tokio runtime.
     ///
     /// # Errors
-    /// When there is no port, or the round's secrets cannot be made.
+    /// When no port is free, or the round's secrets cannot be created.
     pub fn open_on_loopback(providers: Vec<ModelProvider>) -> Result<Self, EgressError> {
         let bound = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0));
         let bound = bound.and_then(|listener| listener.set_nonblocking(true).map(|()| listener));
@@ -163,7 +163,7 @@ impl EgressProxy {
         Ok(Self { shared, front: ProxyAddress::Port, bundle: None, stop, task })
     }
 
-    /// The host's socket, where walls lead to one.
+    /// The host's socket, if the sandbox forwards to one.
     #[must_use]
     pub fn socket(&self) -> Option<&Path> {
         match &self.front {
@@ -172,7 +172,7 @@ impl EgressProxy {
         }
     }
 
-    /// What the sandbox is told of it.
+    /// The network setting of the sandbox for this proxy.
     #[must_use]
     pub fn network(&self) -> SandboxNetwork {
         match &self.front {
@@ -181,14 +181,15 @@ impl EgressProxy {
         }
     }
 
-    /// The host's file with the certificates a confined program may trust, to be seen at [`BUNDLE_INSIDE`]; only when some
-    /// TLS is opened.
+    /// The host's file with the certificates a confined program may trust, to be mounted at [`BUNDLE_INSIDE`]; only if
+    /// some TLS is decrypted.
     #[must_use]
     pub fn bundle(&self) -> Option<&Path> {
         self.bundle.as_deref()
     }
 
-    /// What a program has in its environment to find the way. Without walls it needs none to anything but providers.
+    /// The environment variables by which a program finds the proxy. There are none without kernel isolation, because
+    /// the proxy then serves only providers.
     #[must_use]
     pub fn env(&self) -> Vec<(&'static str, String)> {
         match self.front {
@@ -210,29 +211,30 @@ impl EgressProxy {
         env
     }
 
-    /// Where programs of the round meet it.
+    /// The proxy's address for programs of the round.
     fn address(&self) -> String {
         format!("http://127.0.0.1:{}", self.shared.port)
     }
 
-    /// Lets one start of an agent ask these providers, as far as this proxy was opened with them, and no others.
+    /// Grants one start of an agent access to those of these providers that this proxy was opened with, and to no
+    /// others.
     ///
     /// # Errors
-    /// When no token can be made.
+    /// When no token can be created.
     pub fn grant_access(&self, providers: &[&str]) -> Result<ProviderGrant, EgressError> {
         ProviderGrant::new(&self.shared, &self.address(), providers)
     }
 
-    /// What was asked so far.
+    /// The traffic so far.
     #[must_use]
     pub fn traffic(&self) -> NetworkTraffic {
         self.shared.ledger.traffic()
     }
 
-    /// Ends it with everything that goes through it, and tells what was asked.
+    /// Ends it with all its connections, and returns the traffic.
     pub async fn close(mut self) -> NetworkTraffic {
         self.stop.send_replace(true);
-        // An accept loop that panicked has nothing more to accept; what it saw is in the ledger all the same.
+        // An accept loop that panicked accepts nothing more; its traffic is in the ledger anyway.
         let _ = (&mut self.task).await;
         self.shared.ledger.traffic()
     }
@@ -244,7 +246,7 @@ impl Drop for EgressProxy {
     }
 }
 
-/// Where programs look for certificates: OpenSSL and Go, Node, Python, git, cargo, curl, pip, Deno.
+/// The variables with which programs find certificates: OpenSSL and Go, Node, Python, git, cargo, curl, pip, Deno.
 const CERTIFICATE_VARIABLES: [&str; 8] = [
     "SSL_CERT_FILE",
     "NODE_EXTRA_CA_CERTS",

@@ -1,5 +1,5 @@
-//! The endpoint that agents use instead of a model provider: the token of their start is checked and taken away, the real key
-//! is put in, and answers come back as they are, without the key, and counted.
+//! The endpoint that agents use instead of a model provider. It checks and removes the token of their start, inserts
+//! the real key, and returns the answers without the key, counting their usage.
 
 use super::body::{AnyBody, BodyDirection, CountedBody, MeteredBody, ScrubbedBody};
 use super::dial::{AddressBound, ConnectionStream, DialError};
@@ -17,22 +17,22 @@ use loopwright_core::config::KeyStyle;
 use loopwright_core::network::{DenialReason, NetworkTarget, PathMatch};
 use std::sync::Arc;
 
-/// What a model of Gemini is asked to do.
+/// The methods of a Gemini model that agents use.
 const ASKS: [&str; 5] =
     ["generateContent", "streamGenerateContent", "countTokens", "embedContent", "batchEmbedContents"];
 
 /// Every header that a token may come in, and that a key may leave in.
 const HEADERS: [&str; 4] = ["authorization", "x-api-key", "x-goog-api-key", "api-key"];
 
-/// Headers that some servers take for the method of a request, whatever its first line says.
+/// Headers that some servers use as the method of a request, whatever its first line states.
 const METHODS: [&str; 3] = ["x-http-method-override", "x-http-method", "x-method-override"];
 
-/// Parts of a query that some servers take for a key, or for headers and the method of the request: who asks is who the start
-/// belongs to, and nobody else's account is a place to send things to.
+/// Query parameters that some servers use as a key, as headers or as the method of the request. They are removed: the
+/// start's own account sends the request, and no data may be sent to another account.
 const QUERY_KEYS: [&str; 9] =
     ["key", "api_key", "api-key", "apikey", "access_token", "oauth_token", "token", "$httpheaders", "$httpmethod"];
 
-/// Puts a key into the header that its provider wants it in.
+/// Puts a key into the header that its provider expects.
 fn put(style: KeyStyle, key: &ProviderKey, headers: &mut HeaderMap) {
     let (name, value) = match style {
         KeyStyle::Bearer => ("authorization", key.header("Bearer ")),
@@ -59,22 +59,22 @@ enum Scheme {
     Https,
 }
 
-/// Why a provider cannot be set up. Does not tell the key.
+/// Why a provider cannot be set up. The error does not contain the key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProviderError {
-    /// No name that can stand in a path.
-    #[error("provider `{0}`: a name is made of letters, digits and dashes")]
+    /// The name is not valid in a path.
+    #[error("provider `{0}`: a name consists of letters, digits and dashes")]
     Name(String),
-    /// No address to send requests to.
-    #[error("provider `{0}`: the upstream is no `https://host/path` without user, query and fragment")]
+    /// The upstream is not an address to send requests to.
+    #[error("provider `{0}`: the upstream is not an `https://host/path` without user, query and fragment")]
     Upstream(String),
-    /// The key would travel in the clear.
-    #[error("provider `{0}`: the upstream is plain HTTP to another machine, where anybody on the way reads the key")]
+    /// The key would be sent unencrypted.
+    #[error("provider `{0}`: the upstream is plain HTTP to another machine, so the key would be sent unencrypted")]
     Clear(String),
 }
 
 impl ModelProvider {
-    /// A provider by its name, the base URL that its API's paths are put behind, and its key.
+    /// A provider by its name, the base URL of its API's paths, and its key.
     ///
     /// # Errors
     /// When the name or the base URL cannot be used.
@@ -103,7 +103,7 @@ impl ModelProvider {
         Ok(Self { name: name.to_owned(), scheme, target, base, style, key, paths: Vec::new() })
     }
 
-    /// Lets these paths below the base through, instead of those that model APIs usually have.
+    /// Allows these paths below the base, instead of the usual ones of model APIs.
     #[must_use]
     pub fn with_paths(mut self, paths: Vec<PathMatch>) -> Self {
         self.paths = paths;
@@ -116,9 +116,9 @@ impl ModelProvider {
         &self.name
     }
 
-    /// Whether a request is one that agents need: asking a model, and reading what models there are. What an account has
-    /// besides (files, fine-tuning, its administration) is none of a round's business, and neither is work that is paid for
-    /// later, where nobody counts it: batches, and operations that run on.
+    /// Whether a request is one that agents need: using a model and listing models. An account's other resources
+    /// (files, fine-tuning, administration) are refused. So is work that is billed later and cannot be counted:
+    /// batches, and operations that continue in the background.
     fn passes(&self, method: &str, path: &str) -> bool {
         if !matches!(method, "GET" | "POST") || !is_plain(path) {
             return false;
@@ -153,7 +153,7 @@ impl ModelProvider {
     }
 }
 
-/// This machine, or one whose name or address says that it is in our own network.
+/// Whether the target is this machine, or its name or address is one of the local network.
 fn is_near(target: &NetworkTarget) -> bool {
     use loopwright_core::network::{AddressReach, NetworkHost};
     match &target.host {
@@ -172,7 +172,7 @@ fn is_version(part: &str) -> bool {
     letters.next() == Some('v') && letters.next().is_some_and(|c| c.is_ascii_digit())
 }
 
-/// Answers a request to the proxy itself: `/provider/NAME/…`.
+/// Serves a request to the proxy itself: `/provider/NAME/…`.
 pub(super) async fn serve_provider(shared: &Arc<ProxyState>, request: Request<Incoming>) -> Response<AnyBody> {
     let method = request.method().as_str().to_owned();
     let path = request.uri().path().to_owned();
@@ -192,7 +192,7 @@ pub(super) async fn serve_provider(shared: &Arc<ProxyState>, request: Request<In
     let inner = format!("/{}", asked.1);
     if !provider.passes(&method, &inner) {
         deny(DenialReason::Provider);
-        return refusal_response(StatusCode::FORBIDDEN, &format!("{method} {inner} is not passed on to a provider"));
+        return refusal_response(StatusCode::FORBIDDEN, &format!("{method} {inner} is not allowed for a provider"));
     }
     let answer = match counts(&method, &inner) {
         true => match tally.acquire_slot(request.body().size_hint().exact()).await {
@@ -211,7 +211,8 @@ pub(super) async fn serve_provider(shared: &Arc<ProxyState>, request: Request<In
     }
 }
 
-/// Who asks, by the token in one of the headers that clients put keys in, and whether they may ask this provider now.
+/// Finds the sender's grant by the token in one of the headers that clients put keys in, and checks that it covers this
+/// provider now.
 fn find_grant(
     shared: &ProxyState,
     provider: &ModelProvider,
@@ -220,7 +221,7 @@ fn find_grant(
     let shown = HEADERS.iter().flat_map(|name| headers.get_all(*name)).map(HeaderValue::as_bytes);
     let shown: Vec<&[u8]> = shown.map(|value| value.strip_prefix(b"Bearer ").unwrap_or(value)).collect();
     let guests = shared.grants();
-    // Every token is held against every header, so that the time says nothing.
+    // Every token is compared with every header, so that the time reveals nothing.
     let found = guests.iter().fold(None, |found, guest| {
         let is_it = shown.iter().fold(false, |is_it, value| is_it | guest.token.matches(value));
         if is_it { Some(guest) } else { found }
@@ -242,7 +243,7 @@ fn no_way(no_room: RequestRefusal) -> (StatusCode, DenialReason) {
     }
 }
 
-/// Whether a request may cost something: what asks a model, and not what only counts or lists.
+/// Whether a request may cost something: requests that run a model, not those that only count or list.
 fn counts(method: &str, path: &str) -> bool {
     method == "POST" && !path.ends_with("/count_tokens") && !path.ends_with(":countTokens")
 }
@@ -263,7 +264,7 @@ async fn pass_on(
     let wire = match provider.wire(shared).await {
         Ok(wire) => wire,
         Err(error) => {
-            // Nothing was asked.
+            // No request was sent.
             if let Some(answer) = answer {
                 answer.mark_refused();
             }
@@ -290,11 +291,11 @@ async fn pass_on(
     *outward.uri_mut() = upstream(provider, path, parts.uri.query())?;
     *outward.headers_mut() = parts.headers;
     let headers = outward.headers_mut();
-    // First what the client wants taken off: nothing that is put in below is for it to name.
+    // First the headers that the client wants removed: it must not name the ones inserted below.
     forward::strip_hop_headers(headers);
     HEADERS.iter().chain(&METHODS).for_each(|name| drop(headers.remove(*name)));
     headers.remove(header::COOKIE);
-    // What is packed cannot be searched for the key.
+    // A compressed answer cannot be searched for the key.
     headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     put(provider.style, &provider.key, headers);
     forward::set_target_host(headers, &provider.target, provider.usual_port());
@@ -306,7 +307,7 @@ async fn pass_on(
     Ok(response.map(|body| ScrubbedBody::new(counted(body), key).boxed_unsync()))
 }
 
-/// An answer whose head has come; one that says no costs nothing.
+/// An answer whose head was received; an error response costs nothing.
 fn begun(mut answer: AnswerUsage, response: &Response<Incoming>) -> Option<AnswerUsage> {
     if !response.status().is_success() {
         answer.mark_refused();
@@ -318,7 +319,7 @@ fn begun(mut answer: AnswerUsage, response: &Response<Incoming>) -> Option<Answe
     Some(answer)
 }
 
-/// A query without what would say who asks, or for what.
+/// The query without parameters that name an account or change the request.
 fn plain_query(query: &str) -> String {
     let names_key = |part: &&str| {
         let name = part.split('=').next().unwrap_or_default();
@@ -327,7 +328,7 @@ fn plain_query(query: &str) -> String {
     query.split(['&', ';']).filter(|part| !names_key(part)).collect::<Vec<_>>().join("&")
 }
 
-/// A name without its escapes; what is no escape stays.
+/// A name without its percent escapes; invalid escapes stay.
 fn unescaped(name: &str) -> String {
     let bytes = name.as_bytes();
     let (mut out, mut at) = (Vec::with_capacity(bytes.len()), 0);
@@ -343,10 +344,10 @@ fn unescaped(name: &str) -> String {
 fn upstream(provider: &ModelProvider, path: &str, query: Option<&str>) -> Result<Uri, String> {
     let query = query.map(plain_query).filter(|query| !query.is_empty());
     let query = query.map(|query| format!("?{query}")).unwrap_or_default();
-    format!("{}{path}{query}", provider.base).parse().map_err(|_| "the path cannot be sent on".to_owned())
+    format!("{}{path}{query}", provider.base).parse().map_err(|_| "the path cannot be forwarded".to_owned())
 }
 
-/// An answer's headers that hold the key are not for agents, nor are a provider's cookies.
+/// Removes headers that contain the key, and the provider's cookies, from an answer.
 fn scrub(headers: &mut HeaderMap, key: &ProviderKey) {
     let holds = |value: &HeaderValue| value.as_bytes().windows(key.bytes().len()).any(|part| part == key.bytes());
     let found: Vec<HeaderName> =
@@ -394,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn query_says_nothing_of_who_asks() {
+    fn query_parameters_that_name_an_account_are_removed() {
         for (query, passed) in [
             ("alt=sse", "alt=sse"),
             ("beta=true&key=evil", "beta=true"),
@@ -409,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn what_asks_a_model_is_passed_and_an_accounts_other_things_are_not() {
+    fn model_requests_pass_and_requests_for_other_resources_do_not() {
         let usual = provider("https://x.org").expect("a provider");
         for path in [
             "/v1/messages",
@@ -425,7 +426,7 @@ mod tests {
         {
             assert!(!usual.passes("POST", path), "{path}");
         }
-        // What is paid for later, where nobody counts it.
+        // Work that is billed later and cannot be counted.
         for path in [
             "/v1/messages/batches",
             "/v1/chat/completions/batches",

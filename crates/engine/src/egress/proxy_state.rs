@@ -1,4 +1,4 @@
-//! What all connections of one proxy share, and how the tasks that serve them end with it.
+//! The state that all connections of one proxy share, and the tasks that serve them and end with it.
 
 use super::authority::CertificateAuthority;
 use super::dial::ProxyDialer;
@@ -11,19 +11,19 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Semaphore, watch};
 
-/// The proxy itself.
+/// The state of one proxy.
 #[derive(Debug)]
 pub(super) struct ProxyState {
     pub(super) policy: NetworkPolicy,
     pub(super) providers: Vec<ModelProvider>,
-    /// Those who may ask providers now.
+    /// The starts that may send requests to providers now.
     grants: Mutex<Vec<ActiveGrant>>,
     pub(super) limits: EgressLimits,
     pub(super) ledger: Arc<TrafficLedger>,
     pub(super) dialer: ProxyDialer,
     pub(super) authority: Option<CertificateAuthority>,
     pub(super) connection_slots: Arc<Semaphore>,
-    /// Where programs of the round meet it on 127.0.0.1.
+    /// The proxy's port on 127.0.0.1 for programs of the round.
     pub(super) port: u16,
     stopped: watch::Receiver<bool>,
 }
@@ -47,13 +47,13 @@ impl ProxyState {
     }
 
     pub(super) fn grants(&self) -> MutexGuard<'_, Vec<ActiveGrant>> {
-        // Every change under the lock is whole in itself.
+        // Every change under the lock is complete in itself.
         self.grants.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Resolves when the proxy is closed.
     pub(super) async fn stopped(&self) {
-        // A sender that is gone has closed too.
+        // A dropped sender means closed too.
         let _ = self.stopped.clone().wait_for(|stop| *stop).await;
     }
 
@@ -79,8 +79,8 @@ impl ProxyState {
         target.port == self.port && (target.host == here || target.host.is_localhost())
     }
 
-    /// The hosts that programs inside talk to without the proxy: their own loopback. A rule that names the host's loopback
-    /// is meant for the proxy, so its name is not among them.
+    /// The hosts that programs inside connect to without the proxy: their own loopback. A rule that names the host's
+    /// loopback is meant for the proxy, so its name is not among them.
     pub(super) fn direct(&self) -> String {
         let named = |text: &str| {
             let host = NetworkHost::parse(text);

@@ -1,5 +1,6 @@
-//! The ways out of one round: a proxy for its roles, and for gates the same without providers, since gates run what a maker
-//! wrote and need no model. A gate that names more hosts has a proxy of its own, so that nobody else reaches them.
+//! The network routes of one round: a proxy for its roles, and one without providers for gates, because gates run the
+//! maker's code and need no model. A gate that names more hosts has its own proxy, so that no other program reaches
+//! them.
 
 use super::{BUNDLE_INSIDE, EgressError, EgressOptions, EgressProxy, ModelProvider, UsedBytes};
 use loopwright_core::network::{NetworkPolicy, NetworkTraffic};
@@ -8,19 +9,19 @@ use loopwright_sandbox::{MountSource, SandboxMount, SandboxNetwork};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What a room needs of a proxy. The default reaches nothing.
+/// A proxy's settings for a sandbox view. The default reaches nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EgressRoute {
-    /// What the kernel lets through.
+    /// The network that the kernel allows.
     pub network: SandboxNetwork,
-    /// Variables by which programs find it.
+    /// Variables by which programs find the proxy.
     pub vars: Vec<(&'static str, String)>,
-    /// The host's file of certificates that programs may trust, when some TLS is opened.
+    /// The host's file of certificates that programs may trust, if some TLS is decrypted.
     pub bundle: Option<PathBuf>,
 }
 
 impl EgressRoute {
-    /// What is to be seen inside for it.
+    /// The mounts that the route needs in the sandbox.
     pub(crate) fn mounts(&self) -> impl Iterator<Item = SandboxMount> {
         self.bundle
             .iter()
@@ -35,7 +36,7 @@ impl From<SandboxNetwork> for EgressRoute {
 }
 
 impl EgressProxy {
-    /// What a room needs to use it.
+    /// The settings with which a sandbox view uses this proxy.
     #[must_use]
     pub fn route(&self) -> EgressRoute {
         EgressRoute { network: self.network(), vars: self.env(), bundle: self.bundle().map(Path::to_owned) }
@@ -46,7 +47,7 @@ impl EgressProxy {
 #[derive(Debug, Default)]
 pub struct EgressRoutes {
     folder: Option<PathBuf>,
-    /// Those that are open; that of the roles is the first, where they have one.
+    /// The open proxies; the roles' proxy is the first, if they have one.
     open: Vec<EgressProxy>,
     has_roles: bool,
     roles: EgressRoute,
@@ -55,7 +56,8 @@ pub struct EgressRoutes {
 }
 
 impl EgressRoutes {
-    /// Opens what a loop's `network` and its gates' need, with sockets in this folder; nothing where nothing may be reached.
+    /// Opens the proxies that a loop's `network` and its gates' need, with sockets in this folder; none if no host may
+    /// be reached.
     ///
     /// # Errors
     /// When an entry cannot be read, or a proxy cannot be opened.
@@ -84,7 +86,7 @@ impl EgressRoutes {
         Ok(ways)
     }
 
-    /// The way to these providers where there are no walls; nothing where there is none.
+    /// The route to these providers without kernel isolation; the default route if there are no providers.
     ///
     /// # Errors
     /// When the proxy cannot be opened.
@@ -109,31 +111,31 @@ impl EgressRoutes {
         Ok(way)
     }
 
-    /// The way of roles and probes.
+    /// The route of roles and probes.
     #[must_use]
     pub fn roles(&self) -> &EgressRoute {
         &self.roles
     }
 
-    /// The way of gates that name nothing themselves.
+    /// The route of gates that name no hosts themselves.
     #[must_use]
     pub fn gates(&self) -> &EgressRoute {
         &self.gates
     }
 
-    /// The ways of gates that name more, by the gate's name.
+    /// The routes of gates that name more hosts, by the gate's name.
     #[must_use]
     pub fn gate_routes(&self) -> &BTreeMap<String, EgressRoute> {
         &self.own
     }
 
-    /// The proxy of the roles, which admits their starts to providers.
+    /// The proxy of the roles, which grants their starts access to providers.
     #[must_use]
     pub fn proxy(&self) -> Option<&EgressProxy> {
         self.open.first().filter(|_| self.has_roles)
     }
 
-    /// Ends all of them, and tells what was asked since they were opened.
+    /// Closes all of them, and returns their traffic.
     pub async fn close(&mut self) -> NetworkTraffic {
         let mut sum = NetworkTraffic::default();
         for egress in std::mem::take(&mut self.open) {
@@ -143,7 +145,7 @@ impl EgressRoutes {
     }
 }
 
-/// A checked spec has readable entries; one from an old record may not.
+/// A checked spec has valid entries; one from an old record may not.
 fn read(entries: &[String]) -> Result<NetworkPolicy, EgressError> {
     NetworkPolicy::read(entries).map_err(|(at, error)| EgressError::Entry {
         entry: entries.get(at).cloned().unwrap_or_default(),
@@ -155,7 +157,7 @@ impl Drop for EgressRoutes {
     fn drop(&mut self) {
         self.open.clear();
         if let Some(folder) = &self.folder {
-            // What is left holds no secret, and the next engine that opens the state directory removes it.
+            // A leftover holds no secret, and the next engine that opens the state directory removes it.
             let _ = std::fs::remove_dir_all(folder);
         }
     }

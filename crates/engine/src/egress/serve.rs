@@ -1,5 +1,5 @@
-//! The proxy's front: accepts connections, and sends each request to what answers it. HTTP itself is hyper's; a request is
-//! parsed once and written anew, so that nothing is left in it that two servers could read in two ways.
+//! Accepts the proxy's connections, and routes each request to its handler. Hyper does HTTP itself: a request is parsed
+//! once and rewritten, so that it contains nothing that two servers could read differently.
 
 use super::body::{self, AnyBody};
 use super::dial::ConnectionStream;
@@ -18,15 +18,15 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::OwnedSemaphorePermit;
 
-/// Bytes of a request's head.
+/// Limit for the bytes of a request's head.
 const HEAD_MAX: usize = 64 << 10;
 
-/// A place among the connections of a proxy, held until the last part of it ends.
+/// One of a proxy's connection slots, held until the last part of the connection ends.
 pub(super) type ConnectionSlot = Arc<OwnedSemaphorePermit>;
 
-/// Where connections come in.
+/// The listening side of a proxy.
 pub(super) enum ProxyListener {
-    /// The socket that walls lead to.
+    /// The socket that the sandbox forwards to.
     Socket(UnixListener),
     /// A port of this machine's loopback.
     Port(TcpListener),
@@ -41,7 +41,7 @@ impl ProxyListener {
     }
 }
 
-/// Accepts until the proxy is closed, and returns when nothing goes through it any more.
+/// Accepts until the proxy is closed, and returns when all its connections have ended.
 pub(super) async fn accept(shared: Arc<ProxyState>, listener: ProxyListener) {
     loop {
         let Ok(place) = Arc::clone(&shared.connection_slots).acquire_owned().await else { return };
@@ -54,7 +54,7 @@ pub(super) async fn accept(shared: Arc<ProxyState>, listener: ProxyListener) {
                 let task = connection(Arc::clone(&shared), stream, Arc::new(place));
                 shared.spawn(task);
             }
-            // Out of descriptors, or the peer is gone already: others may have better luck.
+            // No descriptors are free, or the peer disconnected: accept the next one.
             Err(_) => tokio::task::yield_now().await,
         }
     }
@@ -72,11 +72,11 @@ where
         async move { Ok::<_, Infallible>(answer(shared, place, request).await) }
     });
     let served = builder(&shared).serve_connection(TokioIo::new(stream), service).with_upgrades();
-    // What breaks a connection breaks nothing else; its client has seen it.
+    // A connection error affects only this connection; its client has seen it.
     let _ = served.await;
 }
 
-/// HTTP as the proxy speaks it to the inside.
+/// The HTTP server settings for connections from inside.
 pub(super) fn builder(shared: &ProxyState) -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(shared.limits.greeting).max_buf_size(HEAD_MAX);
@@ -107,7 +107,7 @@ async fn answer(shared: Arc<ProxyState>, place: ConnectionSlot, request: Request
     }
 }
 
-/// A policy's no, in the book and for the client.
+/// A denial by policy, recorded in the ledger and sent to the client.
 pub(super) fn deny_request(
     shared: &ProxyState,
     target: &NetworkTarget,
@@ -118,7 +118,7 @@ pub(super) fn deny_request(
     refusal_response(StatusCode::FORBIDDEN, &format!("{target} is denied: {}", why.text()))
 }
 
-/// An answer of the proxy itself.
+/// A response of the proxy itself.
 pub(super) fn refusal_response(status: StatusCode, text: &str) -> Response<AnyBody> {
     let mut response = Response::new(body::text_body(format!("loopwright: {text}\n")));
     *response.status_mut() = status;

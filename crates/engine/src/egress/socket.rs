@@ -1,4 +1,4 @@
-//! The proxy's socket: in a folder that only its owner can enter, with a name that is short enough for the kernel.
+//! The proxy's socket: in a folder that only its owner can enter, with a path that is short enough for the kernel.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -19,7 +19,7 @@ pub(super) struct ProxySocket {
 }
 
 impl ProxySocket {
-    /// Binds in a folder of its own. A socket that a dead engine left there is replaced.
+    /// Binds in a folder of its own. Replaces a socket that a dead engine left there.
     pub(super) fn bind(folder: &Path) -> io::Result<Self> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
@@ -38,7 +38,7 @@ impl ProxySocket {
         &self.path
     }
 
-    /// The listening side, for the runtime around us.
+    /// The listening side, registered with the current runtime.
     pub(super) fn listener(&self) -> io::Result<UnixListener> {
         UnixListener::from_std(self.listener.try_clone()?)
     }
@@ -53,12 +53,13 @@ impl ProxySocket {
     }
 }
 
-/// A link in the place of a file of ours is not followed.
+/// The flag that refuses to follow a link at the file's path.
 fn libc_nofollow() -> i32 {
     rustix::fs::OFlags::NOFOLLOW.bits().cast_signed()
 }
 
-/// The kernel takes 107 bytes of path, and state directories are deeper than that: the folder is named by its descriptor.
+/// The kernel limits the path to 107 bytes, and state directories are deeper than that: the folder is named by its
+/// descriptor.
 fn bind_in(folder: &Path) -> io::Result<std::os::unix::net::UnixListener> {
     let held = fs::File::open(folder)?;
     let short = PathBuf::from(format!("/proc/self/fd/{}", held.as_raw_fd())).join(NAME);
@@ -67,7 +68,7 @@ fn bind_in(folder: &Path) -> io::Result<std::os::unix::net::UnixListener> {
 
 impl Drop for ProxySocket {
     fn drop(&mut self) {
-        // What is left lies in the round's own folder and goes with it.
+        // A leftover is in the round's own folder and is removed with it.
         let _ = fs::remove_file(&self.path);
     }
 }

@@ -1,4 +1,4 @@
-//! Tunnels: carried as they are when the host is allowed and the TLS greeting in them names that host, or opened when the
+//! Tunnels: forwarded unchanged if the host is allowed and the TLS hello in them names that host, or decrypted if the
 //! loop asks for it.
 
 use super::body::AnyBody;
@@ -22,10 +22,10 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 const CONNECT: &str = "CONNECT";
-/// Bytes that are moved at a time.
+/// Bytes that are copied at a time.
 const PIECE: usize = 16 << 10;
 
-/// Answers a request for a tunnel. The tunnel itself lives on in a task of its own.
+/// Answers a request for a tunnel. The tunnel itself runs in its own task.
 pub(super) async fn open_tunnel(
     shared: Arc<ProxyState>,
     place: ConnectionSlot,
@@ -43,7 +43,8 @@ pub(super) async fn open_tunnel(
         Ok(tunnel) => tunnel,
         Err(why) => return deny_request(&shared, &target, CONNECT, why),
     };
-    // Dialled before the answer, so that a host that is not there can be told from one that hangs up.
+    // Dialled before the answer, so that the client can distinguish an unreachable host from one that closes the
+    // connection.
     let far = match tunnel {
         TunnelDecision::Opened(_) => None,
         TunnelDecision::Through(reach) => match shared.dialer.tcp(&target, AddressBound::By(reach)).await {
@@ -55,14 +56,14 @@ pub(super) async fn open_tunnel(
     let task = Arc::clone(&shared);
     shared.spawn(async move {
         let _place = place;
-        // A client that does not take up its tunnel has none.
+        // The client did not start its tunnel.
         let Ok(client) = hyper::upgrade::on(request).await else { return };
         carry(&task, &target, TokioIo::new(client), far).await;
     });
     Response::new(body::text_body(""))
 }
 
-/// Carries a tunnel to its far side, or looks into it where there is none yet.
+/// Forwards a tunnel to its far side, or decrypts it if there is no far side yet.
 async fn carry<C>(shared: &Arc<ProxyState>, target: &NetworkTarget, mut client: C, far: Option<TcpStream>)
 where
     C: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -71,7 +72,7 @@ where
     let greeting = match timeout(shared.limits.greeting, greeting(&mut client, &target.host)).await {
         Ok(Ok(greeting)) => greeting,
         Ok(Err(Some(why))) => return account.deny(why),
-        // The client went away, or said nothing.
+        // The client disconnected, or sent nothing.
         Ok(Err(None)) | Err(_) => return,
     };
     match far {
@@ -80,7 +81,7 @@ where
     }
 }
 
-/// Reads the TLS greeting; what it says must be for the host of the tunnel. `None` is a client that went away.
+/// Reads the TLS hello, which must name the tunnel's host. `None` means that the client disconnected.
 async fn greeting<C: AsyncRead + Unpin>(client: &mut C, host: &NetworkHost) -> Result<Vec<u8>, Option<DenialReason>> {
     let mut bytes = Vec::with_capacity(2048);
     loop {
@@ -98,7 +99,7 @@ async fn greeting<C: AsyncRead + Unpin>(client: &mut C, host: &NetworkHost) -> R
     }
 }
 
-/// Clients name a host by its name; one that is known by its address only is not named at all.
+/// Clients send a host's name; for a host that is an IP address they send none.
 fn is_for(name: Option<&str>, host: &NetworkHost) -> bool {
     match (name, host) {
         (Some(name), NetworkHost::Name(_)) => NetworkHost::parse(name).as_ref() == Ok(host),
@@ -107,7 +108,7 @@ fn is_for(name: Option<&str>, host: &NetworkHost) -> bool {
     }
 }
 
-/// Carries bytes both ways until both sides are done, or neither says anything for too long.
+/// Copies bytes both ways until both sides have ended, or both are silent for too long.
 async fn through<C>(account: &ConnectionAccount, client: C, mut far: TcpStream, greeting: &[u8])
 where
     C: AsyncRead + AsyncWrite + Send + Unpin,
@@ -125,13 +126,13 @@ where
         tokio::try_join!(up, down)
     };
     tokio::select! {
-        // Whatever ended it, both sides are closed now.
+        // In every case both sides are closed now.
         _ = both => {}
         () = silence(&moved, account) => {}
     }
 }
 
-/// Moves bytes one way until its source is done.
+/// Copies bytes one way until the source ends.
 async fn pump<R, W>(
     from: &mut R,
     to: &mut W,
@@ -155,7 +156,7 @@ where
     }
 }
 
-/// Resolves when nothing moved for the longest silence.
+/// Resolves when no bytes were copied for the longest allowed silence.
 async fn silence(moved: &AtomicU64, account: &ConnectionAccount) {
     let mut ticks = tokio::time::interval(account.idle());
     ticks.tick().await;
@@ -170,7 +171,7 @@ async fn silence(moved: &AtomicU64, account: &ConnectionAccount) {
     }
 }
 
-/// Opens the TLS with the round's own certificate and answers the requests in it.
+/// Decrypts the TLS with the round's own certificate and answers the requests in it.
 async fn inspect_tls<C>(shared: &Arc<ProxyState>, target: &NetworkTarget, client: C, greeting: Vec<u8>)
 where
     C: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -180,11 +181,11 @@ where
     };
     let (read, write) = tokio::io::split(client);
     let again = tokio::io::join(io::Cursor::new(greeting).chain(read), write);
-    // A client that does not trust the certificate goes away.
+    // A client that does not trust the certificate disconnects.
     let Ok(Ok(stream)) = timeout(shared.limits.greeting, acceptor.accept(again)).await else { return };
     let service = service_fn(|request: Request<Incoming>| async move {
         Ok::<_, Infallible>(forward::forward_opened(shared, target, request).await)
     });
-    // What breaks a connection breaks nothing else; its client has seen it.
+    // A connection error affects only this connection; its client has seen it.
     let _ = builder(shared).serve_connection(TokioIo::new(stream), service).await;
 }

@@ -1,8 +1,9 @@
-//! What gates said about a base, kept in the state directory: a base is asked once, not once a round. Only what passed at the
-//! first go is kept, under a name that everything it depends on is hashed into; what was damaged is made anew.
+//! Caches gate results for a base in the state directory, so that gates run once per base and not once per round. It
+//! stores only results that passed on the first try. The entry's file name is a hash of everything the result depends
+//! on. A damaged entry is ignored and rewritten after the next run.
 //!
-//! It only saves time. A candidate is never judged from here, and whatever a maker wrote never gets here: base is run before
-//! there is a candidate, and nobody sees the state directory from inside.
+//! The cache only saves time. It never decides a candidate's result. Nothing a maker wrote reaches it: gates run on
+//! base before a candidate exists, and no sandboxed program sees the state directory.
 
 use super::{BaseResult, GateBaseline, GateEnv, ResolvedGates, ResolvedRun};
 use crate::git::Oid;
@@ -16,14 +17,14 @@ use std::path::{Path, PathBuf};
 
 /// Largest entry that is written or read: the ids of a few hundred thousand tests.
 const ENTRY_BYTES_MAX: u64 = 64 << 20;
-/// Most entries; the oldest go first.
+/// Most entries; the oldest are deleted first.
 const ENTRIES_MAX: usize = 200;
-/// What a reader is told.
+/// The note that a report shows for a cached result.
 const CACHED_NOTE: &str = "known from an earlier round on this base";
 
-/// An entry that does not say what was written; it is left out, and written anew after the next run.
+/// A cache entry that cannot be read or whose checksum does not match. It is ignored and rewritten after the next run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("what gate `{gate}` said about base was kept and is damaged, so it runs again")]
+#[error("the cached base result of gate `{gate}` is damaged, so the gate runs again")]
 pub struct DamagedBaseline {
     /// The gate.
     pub gate: String,
@@ -38,7 +39,8 @@ pub struct BaselineCache<'a> {
 }
 
 impl<'a> BaselineCache<'a> {
-    /// Entries for a commit, as gates see it in these rooms with these variables. Nothing that `scanner` finds is kept.
+    /// Entries for a commit, as gates see it in these sandbox views with these variables. An entry with a secret that
+    /// `scanner` finds is not stored.
     #[must_use]
     pub fn new(
         state_dir: &'a StateDir,
@@ -54,7 +56,7 @@ impl<'a> BaselineCache<'a> {
         Self { state_dir, scanner, setting }
     }
 
-    /// What is known of these gates, and which entries are damaged.
+    /// The cached results of these gates, and the damaged entries.
     #[must_use]
     pub fn load(&self, resolved: &ResolvedGates) -> (GateBaseline, Vec<DamagedBaseline>) {
         let (mut known, mut damaged) = (GateBaseline::default(), Vec::new());
@@ -81,7 +83,7 @@ impl<'a> BaselineCache<'a> {
         (known.result.name == run.gate.name && is_clean(&known)).then_some(known)
     }
 
-    /// Keeps what passed. What cannot be kept is only asked again.
+    /// Stores the results that passed. A result that cannot be stored only costs a later run.
     pub fn save(&self, resolved: &ResolvedGates, baseline: &GateBaseline) {
         for run in resolved.on_base() {
             let found = baseline.0.get(&run.gate.name).filter(|found| is_clean(found));
@@ -105,13 +107,13 @@ impl<'a> BaselineCache<'a> {
         self.state_dir.baselines().join(format!("{}.json", hash::hash_fields(&fields)))
     }
 
-    /// The name is hashed too, so that one entry does not stand in for another.
+    /// The name is hashed too, so that one entry cannot replace another.
     fn sum(&self, path: &Path, body: &[u8]) -> String {
         hash::hash_fields(&[path.file_name().unwrap_or_default().as_encoded_bytes(), body])
     }
 }
 
-/// Whether an answer may be believed again: a pass at the first go.
+/// Whether a result may be reused: it passed on the first try.
 fn is_clean(found: &BaseResult) -> bool {
     found.result.is_passed() && !found.result.flaky
 }

@@ -1,5 +1,6 @@
-//! What is always looked at, whatever gates a loop declares: secrets, protected and allowed paths, the test inventory,
-//! sensitive paths. It only finds; the driver decides what refuses, rejects or escalates.
+//! The examinations that every candidate gets, whatever gates a loop declares: secrets, protected and allowed paths,
+//! the test inventory, sensitive paths. This module only collects findings; the driver decides which of them refuse,
+//! reject or escalate.
 
 use super::{CandidateFacts, GatesError};
 use loopwright_core::gate::added_lines::AddedLines;
@@ -9,20 +10,20 @@ use loopwright_core::round::SealFindings;
 use loopwright_core::secrets::{CandidateTexts, SecretHit, SecretScanner};
 use loopwright_core::spec::LoopSpec;
 
-/// What was found in a candidate.
+/// The findings in a candidate.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CandidateExamination {
     /// Secrets; any refuses the round.
     pub secrets: Vec<SecretHit>,
-    /// What was done to protected files; any rejects the round.
+    /// Changes to protected files; any rejects the round.
     pub protected: Vec<String>,
     /// Changes outside the allowed paths; any rejects the round.
     pub outside: Vec<String>,
-    /// Tests of base that are gone, skipped or emptied; any rejects the round.
+    /// Tests of base that are missing, skipped or emptied; any rejects the round.
     pub missing_tests: Vec<MissingTest>,
-    /// Paths that need a human at every level.
+    /// Paths that need a person's approval at every level.
     pub sensitive: Vec<SensitivePath>,
-    /// Facts worth pointing out to a reader.
+    /// Facts that the report points out.
     pub notes: Vec<String>,
 }
 
@@ -48,8 +49,8 @@ impl From<CandidateExamination> for SealFindings {
     }
 }
 
-/// Examines a candidate. `sensitive` adds to the built-in list; `texts` are what leaves besides the tree: the commit
-/// message and every outbox item, each with its place; `scanner` knows the values that may not leave.
+/// Examines a candidate. `sensitive` adds to the built-in list. `texts` are the outgoing texts besides the tree: the
+/// commit message and every outbox item, each with its location. `scanner` knows the values that may not leave.
 ///
 /// # Errors
 /// A pattern of the loop is not a glob.
@@ -89,16 +90,16 @@ fn secrets(facts: &CandidateFacts, scanner: &SecretScanner, texts: &[(&str, &str
     scanner.scan_candidate(&CandidateTexts { added: &facts.added, before: &before, names: &names, texts })
 }
 
-/// Most rewritten tests that are named.
+/// Most rewritten tests that a report names.
 const REWRITTEN_MAX: usize = 10;
 
-/// Only changed files can lose a test, and a moved one is in two changed files.
+/// Only changed files can lose a test, and a moved test is in two changed files.
 fn missing_tests(facts: &CandidateFacts) -> Vec<MissingTest> {
     let (base, sealed) = inventories(facts);
     inventory::compare(&base, &sealed)
 }
 
-/// A test among the code cannot be put back from base, so one whose text changed needs a person.
+/// A unit test inside a source file cannot be restored from base, so a rewritten one needs a person's approval.
 fn rewritten_tests(facts: &CandidateFacts) -> Vec<SensitivePath> {
     let (base, sealed) = inventories(facts);
     let rewritten = inventory::rewritten_tests(&base, &sealed).into_iter().take(REWRITTEN_MAX);
@@ -117,13 +118,13 @@ fn inventories(facts: &CandidateFacts) -> (TestInventory, TestInventory) {
     (side(|file| file.before.as_deref()), side(|file| file.after.as_deref()))
 }
 
-/// Code that reaches for its own test run, whatever file it is in.
+/// Added code that inspects or controls its own test run, in any file.
 fn steering(file: &AddedLines) -> Vec<SensitivePath> {
     let said = inventory::find_test_steering(file).into_iter();
     said.map(|why| SensitivePath { path: file.path.clone(), why }).collect()
 }
 
-/// Edited tests keep their names but may ask for less; a reader should know where to look.
+/// Edited tests keep their names but may check less, so the report names their files.
 fn test_edits(facts: &CandidateFacts) -> Vec<String> {
     let edited = facts.files.iter().filter(|file| file.before.is_some() && file.after.is_some());
     let tests = edited.filter(|file| {

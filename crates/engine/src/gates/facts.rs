@@ -1,4 +1,4 @@
-//! Everything about a sealed candidate that gates and examinations look at, read once from the engine's repository.
+//! The facts about a sealed candidate that gates and examinations use, read once from the engine's repository.
 
 use super::GatesError;
 use crate::git::{EngineRepo, Oid};
@@ -8,10 +8,10 @@ use loopwright_core::paths::{ChangeKind, PathChange};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Largest file that is read; what seals is smaller by default.
+/// Largest file that is read; the seal's default limit is smaller.
 pub(super) const BLOB_BYTES_MAX: usize = 128 << 20;
 
-/// Bytes of all versions of all changed files together: the seal's own ceiling, twice, and something for their names.
+/// Limit for all versions of all changed files together: twice the seal's own limit, plus space for their names.
 const CHANGED_BYTES_MAX: usize = 640 << 20;
 
 /// Git's mode of a submodule, which has no content here.
@@ -28,10 +28,10 @@ pub struct FileFact {
     pub after: Option<Vec<u8>>,
 }
 
-/// What is known of a candidate.
+/// The facts about a candidate.
 #[derive(Debug, Clone, Default)]
 pub struct CandidateFacts {
-    /// What changed.
+    /// The changed paths.
     pub changes: Vec<PathChange>,
     /// The changed files, in the order of `changes`.
     pub files: Vec<FileFact>,
@@ -45,7 +45,7 @@ impl CandidateFacts {
     /// Reads base and the sealed tree.
     ///
     /// # Errors
-    /// Git fails, or a sealed file can not be read: nothing is said about a file that was not seen.
+    /// Git fails, or a sealed file cannot be read. A file that was not read is never reported as examined.
     pub async fn gather(engine: &EngineRepo, base: &Oid, sealed: &SealedTree) -> Result<Self, GatesError> {
         let base_paths = base_paths(engine, base).await?;
         let mut facts = Self { base_paths, ..Self::default() };
@@ -79,7 +79,7 @@ fn has_content(mode: u32) -> bool {
     mode != 0 && mode != SUBMODULE
 }
 
-/// The next content, where this side of the change has one.
+/// The next content, if this side of the change has one.
 fn next(
     contents: &mut impl Iterator<Item = Option<Vec<u8>>>,
     change: &SealedChange,

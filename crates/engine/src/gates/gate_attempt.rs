@@ -1,4 +1,5 @@
-//! One run of one gate: a pristine checkout, base's inputs put back, old reports removed, the command, what it left.
+//! One run of one gate: creates a pristine checkout, restores base's inputs, removes old reports, runs the command, and
+//! reads its output and reports.
 
 use super::judge::{ComparisonBase, JudgedRun, RunArtefacts, judge};
 use super::resolve::{GateProgram, ResolvedRun};
@@ -11,24 +12,25 @@ use loopwright_core::gate::{GateResult, GateStatus};
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
-/// Kept of each stream's start and end: enough for every test's line of a large suite.
+/// Bytes kept of each stream's start and end: enough for every test's line of a large suite.
 const KEEP_HEAD: usize = 1 << 20;
 const KEEP_TAIL: usize = 4 << 20;
 
 /// Largest report that is read.
 const REPORT_BYTES_MAX: u64 = 32 << 20;
 
-/// What runs, and on what.
+/// One gate run: the gate, its program and the commit it runs on.
 pub(super) struct GateAttempt<'a> {
     pub(super) gates: &'a GateRunner<'a>,
     pub(super) run: &'a ResolvedRun,
     pub(super) commit: &'a Oid,
-    /// Inputs of base that are put back.
+    /// Inputs that are restored from base.
     pub(super) restore: &'a [String],
 }
 
 impl GateAttempt<'_> {
-    /// Runs the gate in a checkout of its own and removes that afterwards: nothing one run leaves reaches the next.
+    /// Runs the gate in a checkout of its own and removes the checkout afterwards, so nothing that one run leaves
+    /// reaches the next.
     pub(super) async fn run(&self, against: ComparisonBase<'_>) -> Result<JudgedRun, GatesError> {
         let gates = self.gates;
         let kind = SnapshotKind::WithGit;
@@ -66,7 +68,7 @@ impl GateAttempt<'_> {
             std::fs::create_dir_all(folder).map_err(failed)?;
         }
         self.gates.views.copy_setup_layer(ProgramFolders { files, home: &home, tmp: &tmp }).map_err(failed)?;
-        // A report that the candidate committed, or a set-up left, is no evidence of this run.
+        // A report that the candidate committed, or that a set-up left, is not evidence of this run.
         self.reports().try_for_each(|report| files.hide(Path::new(report))).map_err(failed)?;
         let spawn = self.spawn(program, ProgramFolders { files, home: &home, tmp: &tmp });
         let ended = match self.gates.proc.run(spawn, &mut (), self.gates.cancel, |_| ()).await {
@@ -88,7 +90,7 @@ impl GateAttempt<'_> {
         spawn.args = self.run.gate.run.iter().skip(1).map(OsString::from).collect();
         spawn.env = room.env(seat.home, seat.tmp);
         for (name, value) in &gates.env.vars {
-            // A secret adds a variable; it never takes the place of one that decides what runs.
+            // A secret adds a variable; it never replaces one that decides what runs.
             spawn.env.entry(name.clone()).or_insert_with(|| value.clone());
         }
         let wall = self.run.gate.timeout.map_or(TIMEOUT_DEFAULT, |span| span.duration());
@@ -104,21 +106,21 @@ impl GateAttempt<'_> {
     }
 }
 
-/// A gate that could not be started said nothing: failed, never passed and never rejected.
+/// A gate that could not start has no verdict: the result is failed, never passed and never rejected.
 fn not_started(name: &str, why: &str) -> JudgedRun {
     let mut result = GateResult::new(name, GateStatus::Failed).with_reason("not-started");
     result.evidence.push(loopwright_core::gate::excerpt::one_line(why));
     JudgedRun { result, tests: Default::default(), shown: Default::default() }
 }
 
-/// A report's place in the checkout; a path that leads out is none.
+/// A report's path in the checkout; `None` if the path leads out of it.
 fn inside(checkout: &Path, path: &str) -> Option<PathBuf> {
     let path = Path::new(path);
     path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)).then(|| checkout.join(path))
 }
 
-/// What the run wrote there: a plain file, by real folders only, and not too large. A report behind a link is none: what is
-/// there may have come with the candidate.
+/// The report that the run wrote, if it is a plain file in real folders and not too large. A report behind a link is
+/// ignored: its target may have come with the candidate.
 fn read_report(checkout: &Path, report: &str) -> Option<Vec<u8>> {
     let path = inside(checkout, report)?;
     let found = std::fs::symlink_metadata(&path).ok()?;

@@ -1,8 +1,8 @@
-//! Held-out checks: reads their cases before the maker runs, starts the program under test on the sealed tree, and hands its
-//! answers to `loopwright_core::gate::heldout`. Expected values never leave this process.
+//! Held-out checks: reads their cases before the maker runs, starts the program under test on the sealed tree, and
+//! passes its answers to `loopwright_core::gate::heldout`. Expected values never leave this process.
 //!
 //! The program gets all inputs at once and then the end of its input. Waiting for each answer would hang every honest
-//! program that buffers its output, and seeing all inputs early tells nobody what the answers should be.
+//! program that buffers its output, and seeing all inputs early does not reveal the expected answers.
 
 use super::resolve::{self, GateProgram};
 use super::{GateEnv, GateRunner, GatesError, TIMEOUT_DEFAULT};
@@ -24,17 +24,18 @@ use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-/// Where the program under test finds `files`: on hosts without a boundary it is not [`inside::HELDOUT`].
+/// The variable with the path of `files` for the program under test. On hosts without a boundary the path is not
+/// [`inside::HELDOUT`].
 const PLACE_VAR: &str = "LOOPWRIGHT_HELDOUT";
-/// Bytes and entries of one check's files.
+/// Limits for the bytes and entries of one check's files.
 const FILES_BYTES_MAX: u64 = 1 << 30;
 const FILES_MAX: usize = 100_000;
 /// Largest manifest that is read.
 const MANIFEST_BYTES_MAX: usize = 1 << 20;
-/// What every confined program can read.
+/// The system folders that every confined program can read.
 const PUBLIC: [&str; 6] = ["/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64"];
 
-/// All held-out checks of a loop, read.
+/// All held-out checks of a loop, with their cases.
 #[derive(Debug, Clone, Default)]
 pub struct HeldoutChecks {
     checks: Vec<Check>,
@@ -47,7 +48,7 @@ struct Check {
     program: GateProgram,
     files: Vec<PathBuf>,
     cases: HeldoutCases,
-    /// What was read, by the path as written.
+    /// The hash of each file, by the path as written.
     inputs: Vec<(String, String)>,
 }
 
@@ -59,9 +60,9 @@ pub struct HeldoutError {
     pub check: String,
     /// The path as written.
     pub path: String,
-    /// What is wrong with it.
+    /// The problem with it.
     pub why: String,
-    /// What to do about it.
+    /// The way to fix it.
     pub hint: &'static str,
 }
 
@@ -70,8 +71,8 @@ const WRITE_IT: &str = "relative paths start at the root of the repository, `~` 
 const FIX_LINES: &str = "each line is one JSON object with the keys `in` and `out`";
 
 impl HeldoutChecks {
-    /// Reads every check of a loop. What makers see besides the system's folders is the loop's toolchains and caches, and
-    /// `tools`, what was found to be needed by the programs of the machine's PATH.
+    /// Reads every check of a loop. A check's files must be in no folder that makers see: the system's folders, the
+    /// loop's toolchains and caches, and `tools`, the folders that the programs of the machine's PATH need.
     ///
     /// # Errors
     /// Every path that is missing, unreadable or where a maker could read it.
@@ -100,7 +101,7 @@ impl HeldoutChecks {
         self.checks.iter().flat_map(|check| check.inputs.iter().cloned()).collect()
     }
 
-    /// Whether there are none.
+    /// Whether the loop has no held-out checks.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.checks.is_empty()
@@ -119,14 +120,14 @@ fn read(check: &HeldoutSpec, ground: &PathRoots, shown: &[PathBuf], env: &GateEn
         let real = locate(path)?;
         let hash = hash_tree(&real).map_err(|source| error(path, source.to_string(), WRITE_IT))?;
         inputs.push((path.clone(), hash));
-        // The name is the written one: what a link is called, not what it points to.
+        // The name is the written one: the link's name, not the name of its target.
         files.push(ground.resolve(path));
     }
     let program = resolve::heldout_program(&check.run, env);
     Ok(Check { name: check.name.clone(), run: check.run.clone(), program, files, cases, inputs })
 }
 
-/// The real path of something that no maker sees.
+/// The real path of a file or folder that no maker sees.
 fn hidden(path: &str, ground: &PathRoots, shown: &[PathBuf]) -> Result<PathBuf, (String, &'static str)> {
     let real = ground.resolve_real(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => ("is not there".to_owned(), WRITE_IT),
@@ -176,7 +177,7 @@ fn hash_tree(path: &Path) -> io::Result<String> {
     Ok(hash::hash_fields(&fields))
 }
 
-/// What stands for one file, link or folder in the hash.
+/// The bytes that represent one file, link or folder in the hash.
 fn content(path: &Path, found: &fs::Metadata) -> io::Result<Vec<u8>> {
     if found.is_dir() {
         return Ok(b"folder".to_vec());
@@ -193,10 +194,11 @@ fn content(path: &Path, found: &fs::Metadata) -> io::Result<Vec<u8>> {
 }
 
 impl GateRunner<'_> {
-    /// Runs every held-out check on a commit, the sealed candidate's in a round, in order; all of them, as with gates.
+    /// Runs every held-out check on a commit (in a round, the sealed candidate's), in order. As with gates, all of them
+    /// run.
     ///
     /// # Errors
-    /// A checkout can not be made, or somebody asked to stop.
+    /// A checkout cannot be created, or the run was cancelled.
     pub async fn heldout(&self, checks: &HeldoutChecks, commit: &Oid) -> Result<Vec<GateResult>, GatesError> {
         let mut results = Vec::with_capacity(checks.checks.len());
         for check in &checks.checks {
@@ -218,8 +220,8 @@ impl GateRunner<'_> {
         result
     }
 
-    /// The commit without the suites that runners find by their names: code that is right only beside its tests is wrong.
-    /// Where a manifest names a suite, nothing could be built without it.
+    /// The commit without the suites that runners find by their names: code that is correct only beside its tests is
+    /// wrong. A suite that a manifest names stays, because the project could not be built without it.
     async fn apart_from_tests(&self, check: &Check, commit: &Oid) -> Result<Oid, GatesError> {
         let engine = self.workspaces.engine();
         let manifest = engine.read_blob(commit, "Cargo.toml", MANIFEST_BYTES_MAX).await?.unwrap_or_default();
@@ -244,12 +246,12 @@ impl GateRunner<'_> {
         }
         let seat = ProgramFolders { files, home: &home, tmp: &tmp };
         self.views.copy_setup_layer(seat).map_err(failed)?;
-        // What is held out would leave by any way.
+        // The view gets no network route: held-out inputs could leave through any route.
         let room = self.views.gate(seat, &EgressRoute::default());
         let (room, place) = show(room, &check.files, copies).map_err(failed)?;
         let mut spawn = check.spawn(sandbox_view::host_folder(files), TreeCookie::new(self.cookie), &place);
         spawn.env.extend(room.env(&home, &tmp));
-        // People's machines do not say that they are build machines, and what is judged here is what people get.
+        // The program must behave as on a user's machine, where `CI` is not set.
         spawn.env.remove(OsStr::new("CI"));
         for (name, value) in &self.env.vars {
             spawn.env.entry(name.clone()).or_insert_with(|| value.clone());
@@ -287,7 +289,8 @@ impl Check {
     }
 }
 
-/// Shows `files` in the room, and says where they lie. Without walls nothing can be mounted, so they are copied.
+/// Shows `files` in the sandbox view and returns their paths there. Without kernel isolation nothing can be mounted, so
+/// they are copied.
 fn show(room: SandboxView, files: &[PathBuf], copies: PathBuf) -> io::Result<(SandboxView, PathBuf)> {
     if room.confine().is_none() {
         write_inputs(files, &copies)?;
@@ -330,7 +333,7 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A word that names the place of `files`, as it is named here.
+/// A word of the command, with the path of `files` replaced by the path in this view.
 fn located(word: &str, place: &Path) -> OsString {
     match word.strip_prefix(inside::HELDOUT) {
         Some("") => place.into(),
@@ -339,7 +342,7 @@ fn located(word: &str, place: &Path) -> OsString {
     }
 }
 
-/// How it ended, unless somebody asked to stop.
+/// The run's end, or `None` if it was cancelled.
 fn end_of(ended: &FinishedRun) -> Option<HeldoutRunEnd> {
     Some(match ended.how {
         RunEnd::Exited(code) => HeldoutRunEnd::Exited(code),
@@ -350,8 +353,8 @@ fn end_of(ended: &FinishedRun) -> Option<HeldoutRunEnd> {
     })
 }
 
-/// What the candidate itself should have brought and cannot be started is the candidate's fault; a missing program of this
-/// machine says nothing about the candidate.
+/// A program that the candidate should contain and that cannot be started is the candidate's fault. A missing program
+/// of this machine is no evidence about the candidate.
 fn unstartable(check: &Check, why: &str) -> GateResult {
     match check.program {
         GateProgram::Script(_) => not_started(check, GateStatus::Rejected, "the candidate's program cannot be started"),
@@ -380,7 +383,7 @@ mod tests {
         assert_eq!(hash_tree(&to).expect("it is read"), hash);
         crate::depth::tests::deep(&from, 2_000);
         for error in [hash_tree(&from).map(drop), copy(&from, &dir.path().join("other"))] {
-            let error = error.expect_err("nobody's checks are so deep");
+            let error = error.expect_err("a tree this deep is refused");
             assert!(error.to_string().contains("deep"), "{error}");
         }
         crate::workspace::remove_tree(dir.path()).expect("it can be removed");

@@ -1,4 +1,4 @@
-//! Turns an ended run into a gate's result: how it ended, what was expected, which evidence it left, its score.
+//! Turns a finished run into a gate's result: its exit, the declared expectations, its evidence, its score.
 
 use super::BaseResult;
 use crate::proc::{CapturedOutput, FinishedRun, RunEnd};
@@ -12,27 +12,27 @@ use loopwright_core::spec::{CountFloor, RunGate};
 pub(super) struct JudgedRun {
     pub(super) result: GateResult,
     pub(super) tests: ObservedTests,
-    /// What the output showed, whatever a report says.
+    /// The tests that the output showed, independent of any report.
     pub(super) shown: ObservedTests,
 }
 
-/// What numbers are compared with.
+/// The base result that numbers are compared with.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ComparisonBase<'a> {
-    /// This run is base's own: comparisons with base are left out.
+    /// The run is on base itself: comparisons with base are skipped.
     Nothing,
-    /// What base had, if it was asked.
+    /// The base result, if the gate ran on base.
     Base(Option<&'a BaseResult>),
 }
 
 impl<'a> ComparisonBase<'a> {
-    /// A run on base itself is compared with nothing, unless the candidate is base and base was asked before.
+    /// A run on base itself is compared with nothing, unless the candidate is base and the gate already ran on base.
     pub(super) fn new(is_base: bool, base: Option<&'a BaseResult>) -> Self {
         if is_base && base.is_none() { Self::Nothing } else { Self::Base(base) }
     }
 }
 
-/// Reads what the run left in its checkout.
+/// Reads the files that the run left in its checkout.
 pub(super) struct RunArtefacts<'a> {
     pub(super) read: &'a dyn Fn(&str) -> Option<Vec<u8>>,
 }
@@ -127,8 +127,8 @@ fn evidence(
     Ok(())
 }
 
-/// Positive evidence, whatever the loop asked for: every test that base ran must pass here, a runner that shows no test did
-/// not run any, and a run that shows a failure did not pass, whatever it exits with.
+/// Positive evidence, whatever the loop declares. Every test that ran on base must pass here. A runner that shows no
+/// test did not run any. A run that shows a failure did not pass, whatever its exit code.
 fn shown(
     gate: &RunGate,
     tests: ObservedTests,
@@ -140,7 +140,7 @@ fn shown(
         return Ok(());
     }
     let is_runner = runner::is_runner(&gate.run);
-    // Lines of some other program may look like tests; a summary does so only in a runner's words.
+    // Lines of another program may look like tests; only a test runner prints a summary.
     let counts_here = |seen: &ObservedTests| is_runner || seen.summary.is_some();
     let floor = base.map(|base| &base.shown).filter(|shown| counts_here(shown));
     if floor.is_some() || counts_here(&tests) {
@@ -193,7 +193,7 @@ fn scored(
     score::compare(rule, measured, base).map_err(no)
 }
 
-/// What was kept, without a word of ours in it that a pattern could match.
+/// The captured output, without any text of the engine that a pattern could match.
 fn text(captured: &CapturedOutput) -> String {
     let bytes = [captured.head.as_slice(), captured.tail.as_slice()].concat();
     String::from_utf8_lossy(&bytes).into_owned()

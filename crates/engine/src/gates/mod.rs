@@ -1,5 +1,5 @@
 //! Runs the gates of a loop on a sealed candidate: pristine checkouts, base's own inputs, a clean environment, positive
-//! evidence. What a gate's answer means is decided in `loopwright_core::gate`; what becomes of the round is the driver's.
+//! evidence. `loopwright_core::gate` decides what a gate's result means; the driver decides how the round continues.
 //!
 //! The order of a round: [`resolve`] before the maker runs, [`GateRunner::baseline`] on base, then for each attempt
 //! [`CandidateFacts::gather`], [`examine`] and [`GateRunner::run`].
@@ -35,63 +35,65 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long a gate may run when the loop does not say.
+/// Time limit of a gate when the loop does not set one.
 pub const TIMEOUT_DEFAULT: Duration = Duration::from_secs(600);
 
-/// What gates may see besides the checkout.
+/// The environment of gates besides the checkout.
 #[derive(Debug, Clone, Default)]
 pub struct GateEnv {
-    /// Folders with programs, after the trusted ones: toolchains.
+    /// Folders with programs, searched after the trusted ones: toolchains.
     pub extra_path: Vec<PathBuf>,
     /// Further variables: toolchain homes, and the secrets a loop passes to gates by name.
     pub vars: BTreeMap<OsString, OsString>,
 }
 
-/// Why gates could not be asked at all. A gate that could not run is no error but a [`GateStatus::Failed`] result.
+/// An error that prevented the gates from running at all. A gate that could not run is not an error but a
+/// [`GateStatus::Failed`] result.
 #[derive(Debug, thiserror::Error)]
 pub enum GatesError {
-    /// The checkout could not be made.
+    /// The checkout could not be created.
     #[error("prepare a gate's checkout")]
     Workspace(#[from] WorkspaceError),
     /// The candidate could not be read.
     #[error("read the candidate")]
     Git(#[from] GitError),
-    /// A sealed file can not be found, so nothing can be said about it.
+    /// A sealed file cannot be found, so it cannot be examined.
     #[error("read `{0}` of the candidate")]
     Unreadable(String),
     /// A pattern of the loop is not a glob.
     #[error(transparent)]
     Glob(#[from] GlobError),
-    /// A folder for the gate could not be made.
-    #[error("make a folder for gate `{gate}`")]
+    /// A folder for the gate could not be created.
+    #[error("create a folder for gate `{gate}`")]
     Io {
         /// The gate.
         gate: String,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// Somebody asked to stop.
+    /// The run was cancelled.
     #[error("cancelled while gate `{0}` ran")]
     Cancelled(String),
 }
 
-/// What a gate said about pure base.
+/// A gate's result on pure base.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BaseResult {
-    /// How it ended there; comparisons with base left out.
+    /// The result on base, without comparisons with base.
     pub result: GateResult,
-    /// The tests it showed, in its report where it wrote one.
+    /// The tests in its report; without a report, the tests in its output.
     pub seen: ObservedTests,
-    /// The tests its output showed.
+    /// The tests in its output.
     pub shown: ObservedTests,
 }
 
-/// What the gates said about base, by name.
+/// The gates' results on base, by name.
 #[derive(Debug, Clone, Default)]
 pub struct GateBaseline(pub BTreeMap<String, BaseResult>);
 
 impl GateBaseline {
-    /// What an earlier process recorded of base. Only counts survive in results, so ids are not compared after it.
+    /// The results that an earlier process recorded on base. Recorded results hold only counts, so test ids are not
+    /// compared afterwards.
     pub fn from_results(results: impl IntoIterator<Item = GateResult>) -> Self {
         let restored = results.into_iter().map(|result| {
             let summary = result.tests.map(|passed| SummaryCounts { passed, ..SummaryCounts::default() });
@@ -107,14 +109,14 @@ impl GateBaseline {
         self.0.values().map(|base| base.result.clone()).collect()
     }
 
-    /// Whether there is nothing to do: gates that must be red before are there, and each of them is green on base.
+    /// Whether there is nothing to do: the loop has gates that must be red on base, and each of them is green.
     #[must_use]
     pub fn is_all_green(&self, gates: &[Gate]) -> bool {
         let mut red = gates.iter().filter(|gate| matches!(gate, Gate::Run(run) if run.red_before)).peekable();
         red.peek().is_some() && red.all(|gate| self.status(gate.name()) == Some(GateStatus::Passed))
     }
 
-    /// The gates that could not be run on base, which nobody can build on.
+    /// The gates that could not run on base; a round cannot continue with them.
     pub fn failed(&self) -> impl Iterator<Item = &GateResult> {
         self.0.values().map(|base| &base.result).filter(|result| result.status == GateStatus::Failed)
     }
@@ -127,35 +129,36 @@ impl GateBaseline {
 /// Runs gates for one workspace.
 #[derive(Debug)]
 pub struct GateRunner<'a> {
-    /// Where checkouts come from.
+    /// Creates the checkouts.
     pub workspaces: &'a Workspaces,
     /// The round's workspace.
     pub workspace: &'a Workspace,
-    /// The door to processes.
+    /// Starts the processes.
     pub proc: &'a ProcessRunner,
-    /// What makes the rooms they run in.
+    /// Creates the sandbox views in which the gates run.
     pub views: &'a SandboxViews,
-    /// What gates may see.
+    /// The gates' environment.
     pub env: &'a GateEnv,
-    /// The mark of the gates' process trees.
+    /// The cookie that marks the gates' process trees.
     pub cookie: &'a str,
-    /// The request to stop.
+    /// The request to cancel.
     pub cancel: &'a CancelToken,
 }
 
 impl GateRunner<'_> {
-    /// Runs on pure base, before the maker: every gate that must be red there, and every gate that is compared with base.
+    /// Runs on pure base, before the maker: every gate that must be red there, and every gate whose result is compared
+    /// with base.
     ///
     /// # Errors
-    /// A checkout can not be made, or somebody asked to stop.
+    /// A checkout cannot be created, or the run was cancelled.
     pub async fn baseline(&self, resolved: &ResolvedGates) -> Result<GateBaseline, GatesError> {
         self.complete_baseline(resolved, GateBaseline::default()).await
     }
 
-    /// The same, for the gates of which nothing is known yet.
+    /// As [`GateRunner::baseline`], but only for gates without a known result.
     ///
     /// # Errors
-    /// A checkout can not be made, or somebody asked to stop.
+    /// A checkout cannot be created, or the run was cancelled.
     pub async fn complete_baseline(
         &self,
         resolved: &ResolvedGates,
@@ -175,11 +178,11 @@ impl GateRunner<'_> {
         Ok(baseline)
     }
 
-    /// Runs every gate on the sealed candidate, in order. All of them run, also after one said no: a maker that sees
-    /// every complaint at once needs fewer attempts.
+    /// Runs every gate on the sealed candidate, in order. All of them run, even after a rejection: a maker that sees
+    /// every problem at once needs fewer attempts.
     ///
     /// # Errors
-    /// A checkout can not be made, or somebody asked to stop.
+    /// A checkout cannot be created, or the run was cancelled.
     pub async fn run(
         &self,
         resolved: &ResolvedGates,
@@ -222,8 +225,8 @@ impl GateRunner<'_> {
         })
     }
 
-    /// Base's inputs first; where the maker edited them, once more as sealed. Where there are new ones, before all that
-    /// once without them: a new suite in the same process can change what the old ones mean. All must pass.
+    /// Runs the gate with base's inputs; if the maker edited them, again as sealed. If there are new inputs, the first
+    /// run is without them: a new suite in the same process can change the meaning of the old ones. All runs must pass.
     async fn run_gate(
         &self,
         run: &ResolvedRun,
@@ -258,7 +261,8 @@ impl GateRunner<'_> {
         Ok(result)
     }
 
-    /// Runs once, and as often again as the gate allows while it says no. A pass after a failure is a flake, recorded.
+    /// Runs the gate, and repeats it up to the gate's own limit while it is rejected. A pass after a rejection is
+    /// recorded as a flake.
     async fn repeat(
         &self,
         run: &ResolvedRun,
@@ -284,18 +288,18 @@ impl GateRunner<'_> {
     }
 }
 
-/// However many repeats a loop asks for.
+/// Most repeats, whatever number a loop requests.
 const RETRIES_MAX: u32 = 10;
 
 fn needs_base(gate: &RunGate) -> bool {
     let is_base = |floor: Option<CountFloor>| matches!(floor, Some(CountFloor::Base(_)));
     is_base(gate.evidence.as_ref().and_then(|rule| rule.tests_at_least))
         || is_base(gate.score.as_ref().and_then(|rule| rule.at_least))
-        // A runner that says how many tests ran is held to what it said of base.
+        // The test count of a runner that prints one is compared with its count on base.
         || (gate.evidence.is_none() && gate.expect.is_none() && gate::runner::is_runner(&gate.run))
 }
 
-/// Every input of any gate that the candidate edited: base's are run, and a human must look.
+/// Every input of any gate that the candidate edited: base's version runs, and a person must review the edit.
 ///
 /// # Errors
 /// An input of a gate is not a glob.
@@ -307,14 +311,14 @@ pub fn edited_inputs(resolved: &ResolvedGates, sealed: &SealedTree) -> Result<Ve
     Ok(edited.into_iter().collect())
 }
 
-/// What a candidate did to the files that decide a gate.
+/// A candidate's changes to the files that decide a gate.
 #[derive(Debug, Default)]
 struct Touched {
-    /// Files of base that are put back: the gate's inputs, and suites that runners find by their names.
+    /// Files that are restored from base: the gate's inputs, and suites that runners find by their names.
     edited: Vec<String>,
-    /// New ones among or beside them.
+    /// New files among or beside them.
     new: Vec<String>,
-    /// Of both, what needs a human: declared inputs, and new files that a program reads before base's.
+    /// The files of both lists that need a person: declared inputs, and new files that a program reads before base's.
     declared: Vec<String>,
 }
 
@@ -343,7 +347,7 @@ impl Touched {
         new.into_iter().chain([GateRunView::WithBase]).chain(edited).collect()
     }
 
-    /// What a reader is told about a run, where it was not simply the sealed tree's.
+    /// The note in the report about a run that was not simply of the sealed tree.
     fn run_note(&self, look: GateRunView) -> Option<String> {
         match look {
             GateRunView::WithoutNew => Some(format!("ran without the new {}", shorten(&self.new))),
@@ -355,14 +359,14 @@ impl Touched {
     }
 }
 
-/// What one run of a gate sees.
+/// The files that one run of a gate sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum GateRunView {
-    /// Base's inputs, and none of the new ones.
+    /// Base's inputs without the new ones.
     WithoutNew,
-    /// Base's inputs, and the new ones.
+    /// Base's inputs and the new ones.
     WithBase,
-    /// The candidate's own.
+    /// The candidate's own inputs.
     AsSealed,
 }
 

@@ -1,5 +1,5 @@
-//! Decides before the maker runs what each gate will execute: a program of the trusted path, or a script that base has.
-//! Nothing a maker writes can change that later.
+//! Decides before the maker runs which program each gate will execute: a program of the trusted path, or a script in
+//! base. Nothing a maker writes can change that later.
 
 use super::GateEnv;
 use crate::proc;
@@ -10,27 +10,27 @@ use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// What a gate executes.
+/// The program that a gate executes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GateProgram {
     /// A program of this machine.
     Installed(PathBuf),
     /// A script of the repository, by its path there; base's version runs.
     Script(String),
-    /// Nothing by that name is installed; the gate will fail.
+    /// No installed program has this name; the gate will fail.
     Missing(String),
 }
 
-/// A run gate that is ready.
+/// A run gate, resolved.
 #[derive(Debug, Clone)]
 pub struct ResolvedRun {
     /// The gate as declared.
     pub gate: RunGate,
-    /// What it executes.
+    /// The program it executes.
     pub program: GateProgram,
-    /// Globs of the files that decide it: declared ones, and every file of base named in the command.
+    /// Globs of the files that decide it: the declared ones, and every file of base that the command names.
     pub inputs: Vec<String>,
-    /// Files that its program reads although nobody names them, whether base has them or not.
+    /// Files that its program reads although the command does not name them, whether base has them or not.
     pub unasked: Vec<String>,
     print: Option<FileFingerprint>,
 }
@@ -43,7 +43,7 @@ impl ResolvedRun {
     }
 }
 
-/// What tells a file from another in its place: nobody but the system can set when its content last changed.
+/// Distinguishes a file from a replacement at the same path: only the system can set the time of its last change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct FileFingerprint {
     file: (u64, u64),
@@ -65,21 +65,21 @@ impl FileFingerprint {
     }
 }
 
-/// A gate that is ready.
+/// A gate, resolved.
 #[derive(Debug, Clone)]
 pub(super) enum ResolvedGate {
     Run(Box<ResolvedRun>),
     Mechanical(Box<Gate>),
 }
 
-/// All gates of a loop, ready and in order.
+/// All gates of a loop, resolved and in order.
 #[derive(Debug, Clone, Default)]
 pub struct ResolvedGates {
     pub(super) gates: Vec<ResolvedGate>,
 }
 
 impl ResolvedGates {
-    /// The gates that are asked about base before the maker runs.
+    /// The gates that run on base before the maker.
     pub fn on_base(&self) -> impl Iterator<Item = &ResolvedRun> {
         self.runs().filter(|run| run.gate.red_before || super::needs_base(&run.gate))
     }
@@ -93,7 +93,7 @@ impl ResolvedGates {
     }
 }
 
-/// A gate that the loop should not have declared: exit 2.
+/// A gate declaration that is not allowed: exit 2.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ResolveError {
     /// The script is not in base.
@@ -123,7 +123,7 @@ const INTERPRETERS: [&str; 15] = [
     "bun",
 ];
 
-/// Files that a program reads although nobody names them.
+/// Files that a program reads although no argument names them.
 const IMPLICIT: [(&str, &[&str]); 3] = [
     ("make", &["GNUmakefile", "makefile", "Makefile"]),
     ("just", &["justfile", "Justfile", ".justfile"]),
@@ -178,7 +178,7 @@ fn program(gate: &RunGate, word: &str, base: &BTreeSet<String>, env: &GateEnv) -
     Ok(installed(word, env))
 }
 
-/// What a held-out check executes. A path is one of the candidate itself: it is what is under test.
+/// The program that a held-out check executes. A path is inside the candidate, because the candidate is under test.
 pub(super) fn heldout_program(run: &[String], env: &GateEnv) -> GateProgram {
     let first = run.first().map_or("", String::as_str);
     if first.contains('/') && !first.starts_with('/') {
@@ -201,26 +201,26 @@ fn in_base(gate: &RunGate, word: &str, base: &BTreeSet<String>) -> Result<String
     if base.contains(&path) { Ok(path) } else { Err(ResolveError::NotInBase { gate: gate.name.clone(), path }) }
 }
 
-/// The script that an interpreter's first argument names; flags that take code or a module name none.
+/// The script that an interpreter's first argument names; `None` after a flag, which may take code or a module.
 fn interpreted(run: &[String]) -> Option<&str> {
     let (first, rest) = run.split_first()?;
     let name = first.rsplit('/').next().unwrap_or(first);
     if !INTERPRETERS.contains(&name) {
         return None;
     }
-    // A flag may take a value or code of its own, so only a plain first argument is surely a script.
+    // A flag may take a value or code of its own, so only a plain first argument is certainly a script.
     let script = rest.first().filter(|word| !word.starts_with('-') && !word.starts_with('/'))?;
     let looks_like_file = script.contains('/') || script.contains('.');
     looks_like_file.then_some(script.as_str())
 }
 
-/// A word that can name a file, also behind `--flag=`.
+/// The part of a word that can name a file, also after `--flag=`.
 fn file_word(word: &str) -> Option<String> {
     let value = if word.starts_with('-') { word.split_once('=').map(|(_, value)| value)? } else { word };
     normalise(value)
 }
 
-/// The path as git spells it; nothing for absolute ones and ones that lead out.
+/// The path as git spells it; `None` if it is absolute or leads out of the repository.
 fn normalise(word: &str) -> Option<String> {
     if word.starts_with('/') || word.is_empty() {
         return None;
@@ -236,7 +236,7 @@ fn normalise(word: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// A path used as a glob means itself.
+/// Escapes a path so that, as a glob, it matches only itself.
 fn escape_glob(path: &str) -> String {
     path.chars().fold(String::new(), |mut out, c| {
         if matches!(c, '*' | '?' | '[' | ']' | '{' | '}' | '\\') {

@@ -1,5 +1,5 @@
-//! One git call: its arguments, its built environment, its limits, and the single function that starts
-//! the process. It knows nothing of what the calls mean.
+//! One git call: its arguments, its environment, its limits, and the single function that starts the process. It does
+//! not interpret the calls.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -21,7 +21,7 @@ const OLDEST: (u32, u32) = (2, 38);
 /// A git call that takes longer than this is stuck; the largest import measured took seconds.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// Enough for every answer that is not content.
+/// Enough for every output that is not file content.
 const OUT_MAX: usize = 1 << 20;
 
 /// Enough for the listing of a tree with half a million entries.
@@ -29,14 +29,14 @@ pub(crate) const TREE_MAX: usize = 128 << 20;
 
 const STDERR_MAX: usize = 64 << 10;
 
-/// Configuration that every call gets, whatever repository it looks at. `-c` beats every file.
+/// Configuration of every call, whatever the repository. `-c` overrides every configuration file.
 const SETTINGS: &[&str] = &[
     // Programs that git would start by itself, named in a repository's config or hooks folder.
     "core.fsmonitor=false",
     "core.hooksPath=/dev/null",
     "credential.helper=",
     "commit.gpgSign=false",
-    // No transport unless the call asks for the local one (see `Call::local_transport`).
+    // No transport unless the call asks for the local one (see `GitCall::local_transport`).
     "protocol.allow=never",
     "submodule.recurse=false",
     "fetch.recurseSubmodules=false",
@@ -51,32 +51,32 @@ const SETTINGS: &[&str] = &[
     "core.fileMode=true",
     "core.ignoreCase=false",
     "core.precomposeUnicode=false",
-    // Names that are `.git` on another file system are refused by git too, not only by us.
+    // Git also refuses names that are `.git` on another file system, in addition to the engine's own check.
     "core.protectHFS=true",
     "core.protectNTFS=true",
-    // Sealed objects hang on no branch: nothing may prune them behind our back.
+    // No branch reaches sealed objects, so automatic pruning must be off.
     "gc.auto=0",
     "maintenance.auto=false",
-    // Our parser of index files reads version 2, whole.
+    // The engine's parser of index files reads only complete files of version 2.
     "index.version=2",
     "core.splitIndex=false",
     "core.untrackedCache=false",
     "index.sparse=false",
-    // A repository may belong to another user (containers, shared folders). Ownership guards against
-    // programs named in its config; those are switched off above, so reading it is safe.
+    // A repository may belong to another user (containers, shared folders). Git's ownership check guards against
+    // programs named in its config; the settings above disable these, so reading it is safe.
     "safe.directory=*",
     "core.quotePath=false",
     "advice.detachedHead=false",
 ];
 
-/// The environment of every git process; nothing is inherited, and `PATH` has the system's folders only.
+/// The environment of every git process. Nothing is inherited, and `PATH` has only the system's folders.
 const ENVIRONMENT: &[(&str, &str)] = &[
     // Neither the machine's nor the user's configuration is read.
     ("GIT_CONFIG_NOSYSTEM", "1"),
     ("GIT_CONFIG_GLOBAL", "/dev/null"),
     ("GIT_ATTR_NOSYSTEM", "1"),
     ("HOME", "/nonexistent"),
-    // Nothing can ask a person.
+    // Git must not prompt.
     ("GIT_TERMINAL_PROMPT", "0"),
     ("GIT_ASKPASS", "/bin/false"),
     ("SSH_ASKPASS", "/bin/false"),
@@ -84,24 +84,24 @@ const ENVIRONMENT: &[(&str, &str)] = &[
     ("GIT_PAGER", "cat"),
     // Reading must not refresh an index as a side effect.
     ("GIT_OPTIONAL_LOCKS", "0"),
-    // A partial clone must not reach for its remote while it is read.
+    // A partial clone must not contact its remote during a read.
     ("GIT_NO_LAZY_FETCH", "1"),
-    // Refs under refs/replace would make an object's name lie about its content.
+    // Refs under refs/replace would substitute another object for the named one.
     ("GIT_NO_REPLACE_OBJECTS", "1"),
     ("GIT_LITERAL_PATHSPECS", "1"),
     ("GIT_ADVICE", "0"),
-    // Error messages are classified by their English text.
+    // `classify` matches error messages by their English text.
     ("LC_ALL", "C"),
 ];
 
-/// What to do with output beyond the limit.
+/// The handling of output beyond the limit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Overflow {
     Fail,
     Cut,
 }
 
-/// A git call in the making.
+/// A git call before it starts.
 pub(crate) struct GitCall {
     site: &'static str,
     before: Vec<OsString>,
@@ -110,17 +110,17 @@ pub(crate) struct GitCall {
     stdin: Vec<u8>,
     out_max: usize,
     overflow: Overflow,
-    /// The one protocol that the call may use; the environment variable beats every configuration.
+    /// The one protocol that the call may use; the environment variable overrides every configuration.
     protocol: &'static str,
     highest_good_code: i32,
 }
 
-/// What a git process answered.
+/// The result of a git process.
 pub(crate) struct GitOutput {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: Vec<u8>,
-    /// Standard output was longer than the limit and is cut there.
+    /// Standard output was longer than the limit and is truncated there.
     pub(crate) cut: bool,
 }
 
@@ -171,7 +171,7 @@ impl GitCall {
         self
     }
 
-    /// For files that are gone with their round: what git writes is not flushed to the disk.
+    /// For files that are deleted with their round: git does not flush them to the disk.
     pub(crate) fn unflushed(mut self) -> Self {
         self.before.extend(["-c".into(), "core.fsync=none".into()]);
         self
@@ -192,13 +192,13 @@ impl GitCall {
         self
     }
 
-    /// More output than this is an error.
+    /// Output beyond this limit is an error.
     pub(crate) fn out_max(mut self, bytes: usize) -> Self {
         self.out_max = bytes;
         self
     }
 
-    /// More output than this is cut, and the answer says so.
+    /// Output beyond this limit is truncated, and the result reports it.
     pub(crate) fn truncate_at(mut self, bytes: usize) -> Self {
         self.overflow = Overflow::Cut;
         self.out_max(bytes)
@@ -215,7 +215,7 @@ impl GitCall {
         self
     }
 
-    /// Exit code 1 means "no" for this verb and is no failure.
+    /// Exit code 1 means "no" for this verb and is not a failure.
     pub(crate) fn allow_exit_one(mut self) -> Self {
         self.highest_good_code = 1;
         self
@@ -235,7 +235,7 @@ impl GitCall {
     fn to_spawn(&self) -> SpawnRequest {
         let mut spawn = SpawnRequest::new("git", "/", TreeCookie::new("git"));
         spawn.env = self.environment();
-        // Git starts helpers and waits for them; hooks, monitors and maintenance, which it would leave behind, are off.
+        // Git waits for the helpers it starts; hooks, monitors and maintenance, which would outlive it, are off.
         spawn.trust = ProgramTrust::Ours;
         spawn.args.extend(SETTINGS.iter().flat_map(|setting| ["-c".into(), setting.into()]));
         spawn.args.extend(self.before.iter().cloned().chain([self.verb().into()]).chain(self.args.iter().cloned()));
@@ -262,14 +262,14 @@ impl GitCall {
     }
 }
 
-/// The git door. A cheap handle; every call through it is a process of its own.
+/// Runs git. A cheap handle; every call starts its own process.
 #[derive(Debug, Clone, Default)]
 pub struct Git {
     seam: Seam,
 }
 
 impl Git {
-    /// Opens the door; every call passes the seam before it starts and after it took effect.
+    /// Every call passes the seam before it starts and after it took effect.
     pub fn new(seam: Seam) -> Self {
         Self { seam }
     }
@@ -296,7 +296,7 @@ impl Git {
         Err(call.error(classify(answer.code, &answer.stderr), &answer.stderr))
     }
 
-    /// Runs a call whose exit code is an answer; fails only when the process could not do its work.
+    /// Runs a call whose exit code is part of the result; fails only when the process could not do its work.
     pub(crate) async fn ask(&self, call: &GitCall) -> Result<GitOutput, GitError> {
         let fault = |fault: SeamFault| call.error(GitErrorKind::Failed(None), fault.to_string().as_bytes());
         self.seam.before(call.site).map_err(fault)?;
@@ -309,9 +309,9 @@ impl Git {
     }
 }
 
-/// The only place that starts git. The process and its helpers die with the future and at the deadline.
+/// The only function that starts git. The process and its helpers end with the future and at the deadline.
 async fn spawn(call: &GitCall) -> Result<GitOutput, GitError> {
-    // The git door has seams of its own, named by verb.
+    // Git calls have their own seams, named by verb.
     let proc = ProcessRunner::new(Seam::none());
     let ended = proc.run(call.to_spawn(), &mut (), &CancelToken::new(), |_| ()).await.map_err(|error| {
         let missing = error.kind == SpawnErrorKind::NotFound;

@@ -1,5 +1,5 @@
-//! The engine's own bare repository: base commits are copied into it, sealed candidates are built in
-//! it, and everything later is read from it by object name. No agent is ever given a path into it.
+//! The engine's own bare repository: base commits are copied into it, sealed candidates are built in it, and later
+//! stages read from it by object name. No agent ever gets a path into it.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -14,9 +14,9 @@ use super::{Git, GitCall, GitError, GitErrorKind, ObjectFormat, Oid, TREE_MAX, U
 /// project would cost minutes and gigabytes.
 const HISTORY_DEPTH: &str = "--depth=50";
 
-/// The command that serves a fetch from the user's repository. A local transport drops `-c` settings
-/// on the way to the other side, so they are given there again; `uploadpack.packObjectsHook` is read
-/// by git from protected configuration only, of which there is none here.
+/// The command that serves a fetch from the user's repository. A local transport does not pass `-c` settings to the
+/// other side, so they are repeated here. Git reads `uploadpack.packObjectsHook` only from protected configuration, and
+/// there is none here.
 const UPLOAD_PACK: &str = "git -c 'safe.directory=*' -c core.fsmonitor=false -c core.hooksPath=/dev/null upload-pack";
 
 /// The engine's repository for one repository of the user's.
@@ -24,7 +24,7 @@ const UPLOAD_PACK: &str = "git -c 'safe.directory=*' -c core.fsmonitor=false -c 
 pub struct EngineRepo {
     git: Git,
     dir: PathBuf,
-    /// The last listing: a round asks for its base's again and again, and a commit's never changes.
+    /// The last listing, cached: a round lists its base repeatedly, and a commit's listing never changes.
     listed: Arc<Mutex<Option<Listing>>>,
 }
 
@@ -33,7 +33,7 @@ type Listing = (Oid, Arc<BTreeSet<String>>);
 /// One file of a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TreeEntry {
-    /// Path from the root; bytes that are no UTF-8 are shown replaced.
+    /// Path from the root; bytes that are not UTF-8 are shown as replacement characters.
     pub path: String,
     /// Git's mode: 0o100644, 0o100755, 0o120000 (symlink) or 0o160000 (submodule).
     pub mode: u32,
@@ -41,17 +41,17 @@ pub struct TreeEntry {
     pub oid: Oid,
 }
 
-/// A diff as text, whole or honestly cut.
+/// A diff as text, complete or marked as truncated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnifiedDiff {
-    /// The diff; where it was cut, its last line says so.
+    /// The diff; if it is truncated, its last line states that.
     pub text: String,
     /// False when the diff was longer than the limit: a reader has not seen everything.
     pub whole: bool,
 }
 
-/// The words and the hand of an engine commit; all of it comes from the caller, so that the same
-/// candidate always gets the same commit hash.
+/// The message, identity and time of an engine commit. All of it comes from the caller, so that the same candidate
+/// always gets the same commit hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommitMetadata {
     /// Subject, body and trailers.
@@ -65,8 +65,8 @@ pub struct CommitMetadata {
 }
 
 impl EngineRepo {
-    /// Opens the repository in `dir`, creating it when it is not there. It is built under a temporary
-    /// name and renamed, so a crash leaves no half-made repository.
+    /// Opens the repository in `dir`, creating it if it does not exist. It is built under a temporary name and renamed,
+    /// so a crash leaves no incomplete repository.
     ///
     /// # Errors
     /// When git or the file system fails.
@@ -80,7 +80,7 @@ impl EngineRepo {
         &self.dir
     }
 
-    /// The git door of this repository.
+    /// The handle that runs git for this repository.
     pub fn git(&self) -> &Git {
         &self.git
     }
@@ -89,11 +89,11 @@ impl EngineRepo {
         GitCall::new(site).git_dir(&self.dir)
     }
 
-    /// Copies a base commit with some history from the user's repository, unless it is here already.
+    /// Copies a base commit with some history from the user's repository, unless it is already here.
     ///
-    /// Objects are copied through git's own transport, not shared by alternates or hard links: a maker
-    /// of the same user could rewrite shared ones (seen with a default local clone). Only what the
-    /// commit reaches is asked for, so other branches, stashes and reflogs never get here.
+    /// Git's own transport copies the objects; they are not shared by alternates or hard links, because a maker of the
+    /// same user could rewrite shared ones (seen with a default local clone). The fetch requests only what the commit
+    /// reaches, so other branches, stashes and reflogs are never copied.
     ///
     /// # Errors
     /// `UnknownRef` when the commit is not in the user's repository.
@@ -107,7 +107,7 @@ impl EngineRepo {
         self.git.run(fetch.arg("--").arg(file_url(&repo.git_dir)).arg(format!("{commit}:{reference}"))).await.map(drop)
     }
 
-    /// What a ref points to, if it is there.
+    /// The object a ref points to, if the ref exists.
     ///
     /// # Errors
     /// When git fails.
@@ -151,11 +151,11 @@ impl EngineRepo {
         Ok(paths)
     }
 
-    /// The contents of several files by tree or commit and path, in order; `None` where there is no such file. One
-    /// process for all of them.
+    /// The contents of several files by tree or commit and path, in order; `None` if there is no such file. One process
+    /// reads all of them.
     ///
     /// # Errors
-    /// `TooLarge` when together they are longer than `max` bytes.
+    /// `TooLarge` if they are longer than `max` bytes together.
     pub async fn read_blobs(&self, files: &[(&Oid, &str)], max: usize) -> Result<Vec<Option<Vec<u8>>>, GitError> {
         if files.is_empty() {
             return Ok(Vec::new());
@@ -163,7 +163,7 @@ impl EngineRepo {
         let names: String = files.iter().map(|(tree, path)| format!("{tree}:{path}\0")).collect();
         let call = self.call("git.cat-file").args(["--batch", "-z"]).stdin(names).out_max(max);
         let answer = self.git.run(call).await?;
-        let lost = || GitError::new("cat-file", &[], GitErrorKind::Failed(None), b"an answer that cannot be read");
+        let lost = || GitError::new("cat-file", &[], GitErrorKind::Failed(None), b"unexpected output");
         let mut rest = answer.stdout.as_slice();
         let blobs = files.iter().map(|(tree, path)| blob(&mut rest, &format!("{tree}:{path}")));
         blobs.collect::<Option<Vec<_>>>().ok_or_else(lost)
@@ -177,7 +177,7 @@ impl EngineRepo {
         let call = self.call("git.cat-file").args(["blob", &format!("{tree}:{path}")]).out_max(max);
         match self.git.run(call).await {
             Ok(answer) => Ok(Some(answer.stdout)),
-            // 128 is git's "no such object"; a folder or submodule there is no file either.
+            // 128 is git's "no such object"; a folder or submodule there is not a file either.
             Err(error) if matches!(error.kind, GitErrorKind::UnknownRef | GitErrorKind::Failed(Some(128))) => Ok(None),
             Err(error) => Err(error),
         }
@@ -201,12 +201,12 @@ impl EngineRepo {
         Ok(UnifiedDiff { text, whole: !answer.cut })
     }
 
-    /// Makes a commit of a tree with one parent. Same input, same hash.
+    /// Creates a commit of a tree with one parent. The same input gives the same hash.
     ///
     /// # Errors
     /// When git fails.
     pub async fn commit(&self, tree: &Oid, parent: &Oid, words: &CommitMetadata) -> Result<Oid, GitError> {
-        // Without the `@` git takes small numbers for something else; before 1970 it has no dates.
+        // Without the `@` git reads small numbers as another date format; git has no dates before 1970.
         let date = format!("@{} +0000", words.at_unix.max(0));
         let call = self.call("git.commit-tree").args([tree.as_str(), "-p", parent.as_str(), "-F", "-"]);
         let call = call.env("GIT_AUTHOR_NAME", &words.name).env("GIT_AUTHOR_EMAIL", &words.email);
@@ -216,13 +216,13 @@ impl EngineRepo {
         parse_oid(&self.git.run(call.stdin(message)).await?.line())
     }
 
-    /// Names a commit `refs/loopwright/<round>/<name>`, so that it is found again and never pruned.
+    /// Names a commit `refs/loopwright/<round>/<name>`, so that later stages find it and git never prunes it.
     ///
     /// # Errors
-    /// When the names make no ref, or the ref names another commit already (`Moved`).
+    /// When the names do not form a valid ref, or the ref already names another commit (`Moved`).
     pub async fn set_round_ref(&self, round: &str, name: &str, commit: &Oid) -> Result<String, GitError> {
         let reference = format!("refs/loopwright/{round}/{name}");
-        // Zeros as the old value: git refuses when the ref is there already, which is rare and looked at only then.
+        // Zeros as the old value: git refuses if the ref already exists. That is rare, and only then is the ref read.
         let call = self.call("git.update-ref").args(["--", &reference, commit.as_str(), &commit.zero_like()]);
         let Err(refused) = self.git.run(call).await else { return Ok(reference) };
         match self.resolve(&reference).await? {
@@ -232,7 +232,7 @@ impl EngineRepo {
         }
     }
 
-    /// A pack of what `to` reaches and `from` does not.
+    /// A pack of the objects that `to` reaches and `from` does not.
     pub(crate) async fn pack_between(&self, from: &Oid, to: &Oid, max: usize) -> Result<Vec<u8>, GitError> {
         let call = self.call("git.pack-objects").args(["-q", "--revs", "--stdout", "--delta-base-offset"]);
         let answer = self.git.run(call.stdin(format!("{to}\n^{from}\n")).out_max(max)).await?;
@@ -250,15 +250,15 @@ pub(crate) const FETCH: [&str; 6] = [
     "--update-shallow",
 ];
 
-/// A local repository as a URL: with a plain path git would take its own short cut and hard-link objects.
+/// A local repository as a URL: with a plain path git would hard-link objects.
 pub(crate) fn file_url(dir: &Path) -> std::ffi::OsString {
     let mut url = std::ffi::OsString::from("file://");
     url.push(dir);
     url
 }
 
-/// Creates a bare repository without template, hence without hooks. Losing a race to another
-/// creator is as good as winning it.
+/// Creates a bare repository without a template, hence without hooks. If another creator wins a race, its repository is
+/// used.
 pub(crate) async fn init_bare(git: &Git, dir: &Path, format: ObjectFormat) -> Result<(), GitError> {
     if dir.join("HEAD").is_file() {
         return Ok(());
@@ -267,7 +267,7 @@ pub(crate) async fn init_bare(git: &Git, dir: &Path, format: ObjectFormat) -> Re
         |error: std::io::Error| GitError::new("init", &[], GitErrorKind::Failed(None), error.to_string().as_bytes());
     let parent = dir.parent().unwrap_or(dir);
     crate::workspace::private_dir(parent).map_err(failed)?;
-    // Two creators of one process differ by a number, those of two processes by the process.
+    // A number distinguishes two creators in one process; the process id distinguishes those of two processes.
     static CREATORS: AtomicU64 = AtomicU64::new(0);
     let (name, creator) = (dir.file_name().unwrap_or_default(), CREATORS.fetch_add(1, Ordering::Relaxed));
     let half = parent.join(format!(".half-{}-{}-{creator}", name.to_string_lossy(), std::process::id()));
@@ -280,8 +280,8 @@ pub(crate) async fn init_bare(git: &Git, dir: &Path, format: ObjectFormat) -> Re
     }
 }
 
-/// Takes one answer of `cat-file --batch` off the front: `<oid> SP <type> SP <size> LF <content> LF`, or the asked name
-/// and ` missing LF`. The outer `None` is an answer that is none.
+/// Takes one answer of `cat-file --batch` off the front: `<oid> SP <type> SP <size> LF <content> LF`, or the requested
+/// name and ` missing LF`. The outer `None` means malformed output.
 fn blob(rest: &mut &[u8], asked: &str) -> Option<Option<Vec<u8>>> {
     if let Some(after) = rest.strip_prefix(asked.as_bytes()).and_then(|rest| rest.strip_prefix(b" missing\n")) {
         *rest = after;
@@ -294,7 +294,7 @@ fn blob(rest: &mut &[u8], asked: &str) -> Option<Option<Vec<u8>>> {
     let size: usize = words.next()?.parse().ok()?;
     let content = rest.get(end + 1..(end + 1).checked_add(size)?)?;
     *rest = rest.get(end + 1 + size..)?.strip_prefix(b"\n")?;
-    // A folder or a submodule there is no file.
+    // A folder or a submodule there is not a file.
     Some((kind == "blob").then(|| content.to_vec()))
 }
 

@@ -1,26 +1,26 @@
-//! What can go wrong at the git door, sorted into kinds a caller can act on. It never carries whole
-//! outputs: the excerpt of standard error is short and made printable.
+//! Errors of git calls, sorted into kinds that a caller can act on. An error never carries whole outputs: the excerpt
+//! of standard error is short and made printable.
 
 use std::fmt;
 
 /// The longest excerpt of git's standard error that an error keeps.
 const EXCERPT_MAX: usize = 600;
 
-/// A git call that did not do what was asked.
+/// A git call that failed.
 #[derive(Debug, thiserror::Error)]
 #[error("git {verb}: {kind}{}", Excerpt(.stderr))]
 pub struct GitError {
     /// The git verb that was called.
     pub verb: String,
-    /// The arguments after the door's own flags.
+    /// The arguments after the engine's own flags.
     pub args: Vec<String>,
-    /// What kind of failure this is.
+    /// The kind of failure.
     pub kind: GitErrorKind,
     /// The beginning of standard error, printable.
     pub stderr: String,
 }
 
-/// The kinds of failure, one for each different answer a caller can give.
+/// The kinds of failure, one for each different reaction of a caller.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GitErrorKind {
     /// The folder is in no git repository.
@@ -32,10 +32,10 @@ pub enum GitErrorKind {
     /// The repository has no commit to start from.
     #[error("the repository has no commits")]
     NoCommits,
-    /// A branch, ref or object is not there.
+    /// A branch, ref or object does not exist.
     #[error("unknown ref or object")]
     UnknownRef,
-    /// A lock file of git's is in the way; it is never removed by us.
+    /// A lock file of git is in the way; the engine never removes it.
     #[error("the repository is locked by another git process")]
     Locked,
     /// A ref is not where the caller last saw it, or exists already; nothing was overwritten.
@@ -72,7 +72,7 @@ impl GitError {
         self
     }
 
-    /// What a person can do about it, where that is known.
+    /// The user's possible fix, if one is known.
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self.kind {
             GitErrorKind::NotARepository => {
@@ -91,7 +91,7 @@ impl GitError {
     }
 }
 
-/// Git's ways to say that a ref or object is not there.
+/// Git's messages for a ref or object that does not exist.
 const NOT_THERE: [&str; 6] = [
     "unknown revision",
     "bad revision",
@@ -101,7 +101,7 @@ const NOT_THERE: [&str; 6] = [
     "Not a valid object name",
 ];
 
-/// Sorts a failed call by git's own words. They are stable because every call runs with `LC_ALL=C`.
+/// Classifies a failed call by git's messages. They are stable because every call runs with `LC_ALL=C`.
 pub(crate) fn classify(code: Option<i32>, stderr: &[u8]) -> GitErrorKind {
     let text = String::from_utf8_lossy(stderr);
     let says = |needle: &str| text.contains(needle);

@@ -1,5 +1,5 @@
-//! The bare repository of the local forge: branches are pushed into it from the engine's repository,
-//! under a lease, and never over commits of somebody else.
+//! The bare repository of the local forge: branches are pushed into it from the engine's repository, under a lease, and
+//! never over another author's commits.
 
 use std::path::{Path, PathBuf};
 
@@ -7,14 +7,14 @@ use super::engine_repo::{FETCH, file_url, init_bare};
 use super::user_repo::parse_oid;
 use super::{EngineRepo, Git, GitCall, GitError, GitErrorKind, ObjectFormat, Oid};
 
-/// A bare repository that stands in for a forge.
+/// A bare repository in the place of a forge.
 #[derive(Debug, Clone)]
 pub struct ForgeRepo {
     git: Git,
     dir: PathBuf,
 }
 
-/// What a push put there, read back from the forge's side.
+/// The result of a push, read back from the forge's repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PushedBranch {
     /// The branch that was written.
@@ -51,8 +51,8 @@ impl ForgeRepo {
         if answer.code == Some(0) { parse_oid(&answer.line()).map(Some) } else { Ok(None) }
     }
 
-    /// Points `branch` at `commit`, if it still is where the caller last saw it (`None`: it must not
-    /// exist). `expect_tree` is the tree that passed; another one is refused before the branch moves.
+    /// Points `branch` at `commit`, if it is still where the caller last saw it (`None`: it must not exist).
+    /// `expect_tree` is the tree that passed; a commit with another tree is refused before the branch moves.
     ///
     /// # Errors
     /// `Moved` when the branch is elsewhere or the tree differs; nothing is overwritten then.
@@ -106,7 +106,7 @@ impl ForgeRepo {
         GitCall::new(site).git_dir(&self.dir)
     }
 
-    /// Copies a commit here under a ref of its own, so that the branch itself moves in one step.
+    /// Copies a commit into this repository under a ref of its own, so that the branch itself moves in one step.
     async fn bring(&self, engine: &EngineRepo, commit: &Oid) -> Result<String, GitError> {
         let incoming = format!("refs/loopwright/incoming/{commit}");
         let call = self.call("git.fetch").local_transport().args(FETCH).arg("--").arg(file_url(engine.dir()));

@@ -1,5 +1,5 @@
-//! Forgetting: objects of a candidate that may not be kept are removed from the engine's repository, and the removal is
-//! checked. Objects of the seal are loose files, so each is taken by itself; nothing that a ref reaches is touched.
+//! Removes a candidate's objects that may not be kept from the engine's repository and checks the removal. Sealed
+//! objects are loose files, so each is deleted separately; objects that a ref reaches are kept.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -8,8 +8,8 @@ use super::engine_repo::tree_entry;
 use super::{EngineRepo, GitError, GitErrorKind, Oid, TREE_MAX};
 
 impl EngineRepo {
-    /// Removes the files at `paths` of a commit that no ref names, the folders around them, its tree and itself. Other
-    /// files of it stay, since another round may have made the same ones a moment ago.
+    /// Removes the files at `paths` of a commit that no ref names, the folders around them, its tree and the commit
+    /// itself. Other files of it stay, since another round may just have created identical ones.
     ///
     /// # Errors
     /// When git fails, or one of them is still there afterwards.
@@ -28,7 +28,7 @@ impl EngineRepo {
         self.is_gone(&doomed).await
     }
 
-    /// Every object that some ref reaches: one that history had before is not ours to take.
+    /// Every object that some ref reaches. Objects that were already in the history must stay.
     async fn reached(&self) -> Result<HashSet<String>, GitError> {
         let call = self.call("git.rev-list").args(["--objects", "--no-object-names", "--all"]).out_max(TREE_MAX);
         let answer = self.git().run(call).await?;

@@ -1,9 +1,9 @@
-//! The one git door: every git process of the engine is built and started here, with hooks, prompts,
-//! file-system monitors, filters and foreign configuration switched off.
+//! The one module that runs git: every git process of the engine is built and started here, with hooks, prompts,
+//! file-system monitors, filters and foreign configuration disabled.
 //!
-//! It only reads in the user's repository; the one exception is [`take`](crate::git::UserRepo::add_take_branch), which adds one new
-//! branch on a person's request. What the engine writes, it writes in repositories of its own
-//! ([`EngineRepo`], [`ForgeRepo`]). It does not decide what is sealed or shipped.
+//! It only reads the user's repository; the one exception is [`take`](crate::git::UserRepo::add_take_branch), which
+//! adds one new branch on a person's request. The engine writes in repositories of its own ([`EngineRepo`],
+//! [`ForgeRepo`]). This module does not decide what is sealed or shipped.
 
 mod call;
 mod engine_repo;

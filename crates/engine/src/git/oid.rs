@@ -1,5 +1,5 @@
-//! Object names: the one type for commit, tree and blob hashes. It checks the spelling only; whether an
-//! object exists is the repository's business.
+//! Object names: the one type for commit, tree and blob hashes. It checks only the spelling; the repository knows
+//! whether an object exists.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,7 +1,7 @@
-//! Pushing a commit to a forge with a lent credential. The credential is in the environment of the one git process that
-//! sends it: never in an argument, which every user of the machine can read, never on the disk, and never in the environment
-//! of an agent, which is built and not inherited. A helper program for passwords would need the same variable and one more
-//! process.
+//! Pushes a commit to a forge with a lent credential. The credential is only in the environment of the one git process
+//! that sends it: never in an argument, which every user of the machine can read, never on the disk, and never in the
+//! environment of an agent, which is built and not inherited. A credential helper would need the same variable and
+//! another process.
 
 use super::{EngineRepo, GitCall, GitError, GitErrorKind, Oid};
 use loopwright_core::deliver::PushTarget;
@@ -10,11 +10,12 @@ use loopwright_core::deliver::PushTarget;
 const RECEIVE_PACK: &str = "--receive-pack=git -c 'safe.directory=*' -c core.hooksPath=/dev/null receive-pack";
 
 impl EngineRepo {
-    /// Points the target's branch at `commit`, if it still is where the target says. `expect_tree` is the tree that passed;
-    /// a commit with another one is not sent.
+    /// Points the target's branch at `commit`, if the branch is still at the commit that the target names.
+    /// `expect_tree` is the tree that passed; a commit with another tree is not sent.
     ///
     /// # Errors
-    /// `Moved` when the branch is elsewhere or the tree differs, `Denied` when the forge says no; nothing is overwritten then.
+    /// `Moved` when the branch is elsewhere or the tree differs, `Denied` when the forge refuses the push; nothing is
+    /// overwritten then.
     pub async fn push_to(&self, commit: &Oid, expect_tree: &Oid, target: &PushTarget) -> Result<(), GitError> {
         let reference = format!("refs/heads/{}", target.branch);
         let error = |kind, text: &str| GitError::new("push", std::slice::from_ref(&reference), kind, text.as_bytes());
@@ -38,7 +39,7 @@ fn push(target: &PushTarget, protocol: &'static str, reference: &str, commit: &O
     }
     if let Some(credential) = &target.credential {
         let header = format!("Authorization: {}", credential.expose());
-        // A redirect would take the header to a host that the configuration does not name.
+        // A redirect would send the header to a host that the configuration does not name.
         call = call
             .env("GIT_CONFIG_COUNT", "2")
             .env("GIT_CONFIG_KEY_0", "http.followRedirects")

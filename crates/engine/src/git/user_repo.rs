@@ -1,5 +1,5 @@
-//! The user's repository as the engine sees it: found, named, read. Nothing here writes into it except
-//! [`UserRepo::add_take_branch`], which a person asks for and which adds exactly one new branch.
+//! The user's repository: finds, identifies and reads it. Nothing here writes into it except
+//! [`UserRepo::add_take_branch`], which adds exactly one new branch on a person's request.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::{EngineRepo, Git, GitCall, GitError, GitErrorKind, Oid, TREE_MAX};
 
-/// How many hex digits of the path's hash make a repository's folder name unique (48 bits).
+/// Hex digits of the path's hash that make a repository's folder name unique (48 bits).
 const ID_DIGITS: usize = 12;
 /// The readable part of a repository's folder name is cut here.
 const SLUG_MAX: usize = 32;
@@ -20,7 +20,7 @@ const TAKE_MAX: usize = 512 << 20;
 /// The hash function of a repository's object names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ObjectFormat {
-    /// 40 hex digits; what nearly every repository uses.
+    /// 40 hex digits; nearly every repository uses it.
     Sha1,
     /// 64 hex digits.
     Sha256,
@@ -46,11 +46,11 @@ pub struct UserRepo {
     pub work_tree: PathBuf,
     /// A folder name for this repository: readable slug and hash of the common folder's path.
     pub id: String,
-    /// How its objects are named.
+    /// The hash function of its object names.
     pub format: ObjectFormat,
 }
 
-/// Where a round starts.
+/// The commit that a round starts from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoundBase {
     /// The pinned commit.
@@ -82,8 +82,8 @@ impl Git {
         }
     }
 
-    /// The commit a round starts from: `base` by name, else what is checked out. Works on a dirty or
-    /// half-rebased working copy, because it reads refs only.
+    /// The commit a round starts from: `base` by name, otherwise the checked-out commit. Works on a dirty or
+    /// half-rebased working copy, because it reads only refs.
     ///
     /// # Errors
     /// `NoCommits` for an empty repository, `UnknownRef` for a base that is not there.
@@ -120,7 +120,7 @@ impl Git {
         Ok(RoundBase { commit: parse_oid(commit)?, branch: full.strip_prefix("refs/heads/").map(str::to_owned) })
     }
 
-    /// A branch beats a tag or commit of the same name: `base:` is documented as a branch.
+    /// A branch takes precedence over a tag or commit of the same name: `base:` is documented as a branch.
     async fn named_base(&self, repo: &UserRepo, name: &str) -> Result<RoundBase, GitError> {
         let ask = |rev: String| {
             let call = GitCall::new("git.rev-parse").git_dir(&repo.git_dir);
@@ -154,11 +154,11 @@ impl UserRepo {
 
     /// Adds the branch `take/<round>` with a candidate to the user's repository and switches nothing.
     ///
-    /// The objects travel as a pack of what the candidate adds to its base, so neither the engine's
+    /// The objects are copied as a pack of the candidate's additions to its base, so neither the engine's
     /// shallow history nor a fetch's own files (`FETCH_HEAD`, `shallow`) can leak into the repository.
     ///
     /// # Errors
-    /// `Moved` when the branch exists, `UnknownRef` when the base has gone from the repository.
+    /// `Moved` when the branch exists, `UnknownRef` when the repository no longer has the base.
     pub async fn add_take_branch(
         &self,
         git: &Git,
@@ -191,7 +191,7 @@ pub(crate) fn parse_oid(text: &str) -> Result<Oid, GitError> {
     })
 }
 
-/// Two clones of one project in folders of the same name differ in the hash; a moved clone is another one.
+/// Two clones of one project in folders of the same name differ in the hash; a moved clone gets a new id.
 fn repo_id(common_dir: &Path, work_tree: &Path) -> String {
     let name = work_tree.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
     let safe = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };

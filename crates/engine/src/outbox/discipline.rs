@@ -1,28 +1,28 @@
-//! How one item is delivered: look for it first, act once, and when the answer is lost, look again. It keeps no state: the
-//! caller makes the claim durable before and the receipt after.
+//! The protocol of one delivery: look for the item first, act once, and look again when the answer is lost. It is
+//! stateless: the caller makes the claim durable before and the receipt after.
 
 use crate::seam::{Seam, SeamFault};
 use loopwright_core::deliver::{Deliver, DeliverError, DeliverErrorKind, Delivery, DeliveryLookup, DeliveryReceipt};
 
-/// What is known about earlier tries.
+/// The history of earlier attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PriorDelivery {
     /// This item was never claimed before.
     Fresh,
-    /// A claim stands, or a try went wrong: the item may be there.
+    /// The item was claimed, or an attempt failed: it may have been delivered.
     MaybeSent,
 }
 
-/// How a delivery ended.
+/// The result of a delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeliveryOutcome {
-    /// It is there.
+    /// The item was delivered.
     Sent(DeliveryReceipt),
-    /// It may be there and nobody can tell but a human.
+    /// The item may have been delivered; only a person can find out.
     InDoubt(String),
-    /// Policy or the forge says no; it is not there.
+    /// The policy or the forge refused it; it was not delivered.
     Refused(String),
-    /// It is not there; another try, which must know of this one, may work.
+    /// The item was not delivered; another attempt, which must know of this one, may succeed.
     Retry(String),
 }
 
@@ -33,9 +33,9 @@ pub async fn deliver_one(deliver: &dyn Deliver, seam: &Seam, item: &Delivery, pr
         (Ok(DeliveryLookup::No), _) | (Ok(DeliveryLookup::Unknown), PriorDelivery::Fresh) => {
             act(deliver, seam, item).await
         }
-        (Ok(DeliveryLookup::Unknown), PriorDelivery::MaybeSent) => {
-            DeliveryOutcome::InDoubt("an earlier try may have arrived, and the forge cannot tell".to_owned())
-        }
+        (Ok(DeliveryLookup::Unknown), PriorDelivery::MaybeSent) => DeliveryOutcome::InDoubt(
+            "an earlier attempt may have been delivered, and the forge cannot confirm it".to_owned(),
+        ),
         (Err(error), _) if error.kind == DeliverErrorKind::Refused => DeliveryOutcome::Refused(error.text),
         (Err(error), _) => DeliveryOutcome::Retry(error.text),
     }
@@ -65,7 +65,7 @@ async fn reconcile(deliver: &dyn Deliver, seam: &Seam, item: &Delivery, why: Str
         Ok(DeliveryLookup::Yes(receipt)) => DeliveryOutcome::Sent(receipt),
         Ok(DeliveryLookup::No) => DeliveryOutcome::Retry(why),
         Ok(DeliveryLookup::Unknown) => DeliveryOutcome::InDoubt(why),
-        Err(error) => DeliveryOutcome::InDoubt(format!("{why}; then looking for it: {}", error.text)),
+        Err(error) => DeliveryOutcome::InDoubt(format!("{why}; then the lookup failed: {}", error.text)),
     }
 }
 

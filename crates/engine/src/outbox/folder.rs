@@ -1,9 +1,9 @@
-//! The local forge's files: numbered without races, written whole or not at all, found again by key. It knows nothing of
-//! what is in them.
+//! The local forge's files: numbered without races, written whole or not at all, found again by key. This module does
+//! not interpret their content.
 //!
-//! A file appears in three steps under one lock: a pointer `by-key/<key>` that says where the file will be, the file itself
-//! in one move, and nothing after. A crash leaves either no pointer, or a pointer without its file, or both; only "both" is
-//! delivered, and a pointer without its file is taken up again.
+//! A file appears in two steps under one lock: first a pointer `by-key/<key>` that names the file's path, then the file
+//! itself in one rename. A crash leaves no pointer, a pointer without its file, or both. Only "both" counts as
+//! delivered; the next attempt replaces a pointer without its file.
 
 use crate::seam::{Seam, SeamFault};
 use crate::workspace::private_dir;
@@ -14,10 +14,10 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// No file of ours is longer: a text and 100 comments with their front matter stay far below.
+/// The longest file: a text and 100 comments with their front matter stay far below.
 const PAGE_BYTES_MAX: u64 = 8 << 20;
 
-/// Where a new file goes.
+/// The place of a new file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PageSlot {
     /// `<folder>/<n>.md`, with the next free number.
@@ -28,7 +28,7 @@ pub(super) enum PageSlot {
     NewIssue,
 }
 
-/// Says where the file of a key is, and what its receipt says.
+/// The path of a key's file, and its receipt.
 #[derive(Debug, Serialize, Deserialize)]
 struct Pointer {
     path: String,
@@ -43,7 +43,7 @@ pub(super) struct ForgeFolder {
     pub(super) seam: Seam,
 }
 
-/// What to publish under a key.
+/// A file to publish under a key.
 pub(super) struct PublishRequest {
     pub(super) key: String,
     pub(super) marker: String,
@@ -54,13 +54,13 @@ pub(super) struct PublishRequest {
 }
 
 impl ForgeFolder {
-    /// The receipt of a key whose file is there.
+    /// The receipt of a key whose file exists.
     pub(super) fn find(&self, key: &str, marker: &str) -> io::Result<Option<DeliveryReceipt>> {
         let Some(pointer) = self.pointer(key)? else { return Ok(None) };
         Ok(self.holds(&pointer.path, marker)?.then(|| self.receipt(pointer)))
     }
 
-    /// Puts a file there, once for each key: a second call returns the first receipt.
+    /// Publishes a file once for each key: a second call returns the first receipt.
     pub(super) fn publish(&self, new: &PublishRequest) -> io::Result<DeliveryReceipt> {
         let _lock = self.lock()?;
         if let Some(pointer) = self.pointer(&new.key)?
@@ -69,7 +69,7 @@ impl ForgeFolder {
             return Ok(self.receipt(pointer));
         }
         let draft = self.draft(new)?;
-        // Somebody who does not know our lock may take a number; then the next one is tried.
+        // A program that ignores our lock may take a number; then the next one is tried.
         for path in self.candidates(&new.slot)? {
             let pointer = Pointer { path, head: new.head.clone(), at_ms: new.at_ms };
             self.step("forge.pointer", || self.point(&new.key, &pointer))?;
@@ -103,7 +103,7 @@ impl ForgeFolder {
         DeliveryReceipt { place, head: pointer.head, at_ms: pointer.at_ms }
     }
 
-    /// Held by one deliverer at a time; the kernel frees it when its holder dies.
+    /// One deliverer holds it at a time; the kernel releases it when the holder dies.
     fn lock(&self) -> io::Result<File> {
         private_dir(&self.root)?;
         let file = options().open(self.root.join("lock"))?;
@@ -112,7 +112,7 @@ impl ForgeFolder {
     }
 
     fn pointer(&self, key: &str) -> io::Result<Option<Pointer>> {
-        // A pointer that cannot be read is as good as none: it is written before the file, in one move.
+        // A pointer that cannot be read counts as missing: it is written before the file, in one rename.
         Ok(self.read(&format!("by-key/{key}"))?.and_then(|text| serde_json::from_str(&text).ok()))
     }
 
@@ -120,7 +120,7 @@ impl ForgeFolder {
         Ok(self.read(path)?.is_some_and(|page| page.contains(marker)))
     }
 
-    /// The whole page under a name of its own, safe on the disk.
+    /// The whole page under a temporary name, flushed to the disk.
     fn draft(&self, new: &PublishRequest) -> io::Result<PathBuf> {
         let draft = self.root.join("tmp").join(&new.key);
         write_synced(&draft, new.page.as_bytes())?;
@@ -137,7 +137,7 @@ impl ForgeFolder {
         sync_parent(&place)
     }
 
-    /// Gives the draft its name, unless the name is taken.
+    /// Links the draft to its final name, unless that name is taken.
     fn appear(&self, draft: &Path, path: &str) -> io::Result<()> {
         let place = self.root.join(path);
         make_parent(&place)?;
@@ -193,7 +193,7 @@ fn options() -> OpenOptions {
 
 fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
     make_parent(path)?;
-    // A draft of a try that died may be linked to a published page already: it is unlinked, never written into.
+    // A draft of a crashed attempt may already be linked to a published page: it is unlinked, never overwritten.
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}

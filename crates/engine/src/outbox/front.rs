@@ -1,5 +1,5 @@
-//! Front matter of the local forge's files: a few keys that people read and edit and that the engine reads back. Every
-//! value is one line that YAML and this reader understand alike.
+//! Front matter of the local forge's files: a few keys that people read and edit and that the engine reads again. YAML
+//! and this reader parse every value, which is one line, alike.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ pub struct PageFrontMatter {
     entries: Vec<(String, Value)>,
 }
 
-/// YAML 1.1 reads these as something else than words.
+/// YAML 1.1 does not read these as strings.
 const RESERVED: [&str; 9] = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
 
 impl PageFrontMatter {
@@ -39,7 +39,7 @@ impl PageFrontMatter {
         format!("---\n{lines}---\n\n{body}")
     }
 
-    /// Reads a file; `None` when it has no front matter. Lines that a person broke are passed over.
+    /// Parses a file; `None` if it has no front matter. Malformed lines are skipped.
     #[must_use]
     pub fn read(page: &str) -> Option<(Self, &str)> {
         let (head, body) = page.strip_prefix("---\n")?.split_once("\n---\n")?;
@@ -49,7 +49,7 @@ impl PageFrontMatter {
     }
 }
 
-/// A word as it is where YAML cannot take it for anything else; JSON, which is YAML too, otherwise.
+/// A bare word where YAML reads it as a string; otherwise JSON, which is YAML too.
 fn scalar(value: &Value) -> String {
     match value {
         Value::String(text) if is_word(text) => text.clone(),
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn written_front_matter_is_read_again() {
         let front = PageFrontMatter::default()
             .with("kind", "pull-request")
             .with("title", "Fix: \"it\" # now\n---\n")

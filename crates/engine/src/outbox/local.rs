@@ -1,5 +1,5 @@
-//! The local forge: a bare repository and a folder of Markdown that stand in for a forge, on this machine. The embedded
-//! default, and what people try first.
+//! The local forge: a bare repository and a folder of Markdown that replace a forge on this machine. It is the default
+//! for embedders and for a first try.
 
 use super::folder::{ForgeFolder, PublishRequest};
 use super::front::PageFrontMatter;
@@ -32,10 +32,11 @@ impl std::fmt::Debug for LocalForge {
 }
 
 impl LocalForge {
-    /// Opens the forge in `folder`; nothing is created before the first delivery. Commits come from the engine's repository.
+    /// Opens the forge in `folder`; nothing is created before the first delivery. Commits come from the engine's
+    /// repository.
     ///
     /// # Errors
-    /// None today; opening may come to look at the repository.
+    /// None today; a later version may open the repository here.
     pub async fn open(folder: &Path, engine: EngineRepo, clock: Arc<dyn Clock>) -> Result<Self, GitError> {
         Ok(Self { folder: ForgeFolder { root: folder.to_owned(), seam: Seam::none() }, engine, clock })
     }
@@ -73,7 +74,7 @@ impl LocalForge {
         self.blocking(move |folder| folder.find(&key, &marker)).await
     }
 
-    /// Brings the commit into the forge's repository and returns its name.
+    /// Pushes the commit to the forge's repository and returns its name.
     async fn ship(&self, item: &Delivery) -> Result<String, DeliverError> {
         let passed = push::PassedCommit::from_delivery(item, &self.engine).await?;
         let forge = push::open(&self.folder.root, item, &self.engine).await?;
@@ -84,7 +85,7 @@ impl LocalForge {
         Ok(passed.head())
     }
 
-    /// The commit that a review speaks about: what the pull request's branch holds now.
+    /// The commit that a review is about: the current head of the pull request's branch.
     async fn reviewed_head(&self, item: &Delivery) -> Result<Option<String>, DeliverError> {
         let path = format!("pulls/{}.md", item.item.target.as_deref().unwrap_or_default());
         let Some(pull) = self.blocking(move |folder| folder.read(&path)).await? else { return Ok(None) };
@@ -96,7 +97,7 @@ impl LocalForge {
         Ok(forge.branch(&branch).await.map_err(push::push_failed)?.map(|head| head.to_string()))
     }
 
-    /// Files are written and synced on a thread that may wait.
+    /// Writing and flushing files blocks, so it runs on a thread of its own.
     async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&ForgeFolder) -> std::io::Result<T> + Send + 'static,
@@ -104,7 +105,7 @@ impl LocalForge {
         let folder = self.folder.clone();
         let root = folder.root.display().to_string();
         let answer = tokio::task::spawn_blocking(move || work(&folder)).await;
-        // Publishing again is safe, so whatever broke may be tried again.
+        // Publishing again is safe, so any failure is transient.
         let failed = |error: &dyn std::fmt::Display| DeliverError::transient(format!("local forge `{root}`: {error}"));
         match answer {
             Ok(Ok(value)) => Ok(value),
@@ -114,13 +115,13 @@ impl LocalForge {
     }
 }
 
-/// The key becomes a file name.
+/// Checks the key, which becomes a file name.
 fn checked_key(item: &Delivery) -> Result<String, DeliverError> {
     let key = &item.key;
     if !key.is_empty() && key.len() <= 64 && key.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         return Ok(key.clone());
     }
-    Err(DeliverError::refused("the item's key is no plain word"))
+    Err(DeliverError::refused("the item's key is not a plain word"))
 }
 
 impl LocalForge {

@@ -1,5 +1,5 @@
-//! The way out: one delivery with its discipline, and the local forge that receives by default. What may be sent was
-//! decided before; the durable claim and receipt around each delivery are the round's.
+//! Delivery: the protocol for one item, and the local forge, which is the default receiver. Earlier stages decide what
+//! may be sent; the round writes the durable claim and receipt around each delivery.
 
 mod discipline;
 mod folder;
@@ -19,11 +19,11 @@ pub(crate) use read::LocalReader;
 use loopwright_core::outbox::{SanitiseRules, StagedItem, sanitise_item};
 use loopwright_core::spec::ActionKind;
 
-/// Titles of more characters are cut by most tools.
+/// Most tools cut longer titles.
 const TITLE_CHARS: usize = 72;
 
-/// The pull request or commit of a round that changed files and staged no words: the loop's intent as its title, and the
-/// engine's facts, which every pull request carries, as its only text.
+/// The pull request or commit of a round that changed files but staged no text: its title is the loop's intent, and its
+/// body holds only the facts that the engine adds to every pull request.
 #[must_use]
 pub fn default_item(kind: ActionKind, position: u32, intent: &str) -> StagedItem {
     let words = intent.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -1,4 +1,4 @@
-//! What a file of the local forge says: its front matter and its text, for each kind of item.
+//! The content of the local forge's files: front matter and text for each kind of item.
 
 use super::folder::PageSlot;
 use super::front::PageFrontMatter;
@@ -8,7 +8,7 @@ use loopwright_core::outbox::{DiffSide, ReviewDecision};
 use loopwright_core::spec::ActionKind;
 use std::fmt::Write as _;
 
-/// Where an item of a kind goes.
+/// The place of an item of this kind.
 pub(super) fn slot(item: &Delivery) -> PageSlot {
     let target = item.item.target.clone().unwrap_or_default();
     match item.item.kind {
@@ -50,7 +50,7 @@ pub(super) fn page(item: &Delivery, head: Option<&str>, at_ms: i64) -> String {
     front.page(&text(item))
 }
 
-/// People change the state of what is open; the rest is done when it is there.
+/// People change the state of open things; everything else is done once it exists.
 fn state(item: &Delivery) -> &'static str {
     match (item.item.kind, item.item.review) {
         (ActionKind::PullRequest | ActionKind::IssueCreate, _) => "open",
@@ -64,7 +64,7 @@ fn text(item: &Delivery) -> String {
     let mut text = item.item.title.as_ref().map(|title| format!("# {title}\n\n")).unwrap_or_default();
     match item.item.kind {
         ActionKind::Webhook => {
-            // The JSON is on one line, so it cannot hold the fence's end.
+            // The JSON is on one line, so it cannot contain the closing fence.
             let _ = write!(text, "```json\n{}\n```\n", item.item.body);
         }
         ActionKind::IssueLabel => text.extend(item.item.labels.iter().map(|label| format!("- {label}\n"))),

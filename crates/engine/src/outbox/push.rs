@@ -1,5 +1,5 @@
-//! Commits on their way into the local forge's repository: only the tree that passed, never over somebody else's commits,
-//! and the same result however often it is tried.
+//! Pushes commits to the local forge's repository: only the tree that passed, never over other people's commits, and
+//! with the same result for any number of attempts.
 
 use crate::git::{EngineRepo, ForgeRepo, GitCall, GitError, GitErrorKind, ObjectFormat, Oid};
 use loopwright_core::deliver::{DeliverError, Delivery, PushTarget};
@@ -30,7 +30,7 @@ impl PassedCommit {
         self.commit.to_string()
     }
 
-    /// Pushes the commit to a forge elsewhere.
+    /// Pushes the commit to a remote forge.
     pub(super) async fn push_to(&self, engine: &EngineRepo, target: &PushTarget) -> Result<(), GitError> {
         engine.push_to(&self.commit, &self.tree, target).await
     }
@@ -47,12 +47,12 @@ impl PassedCommit {
         match forge.branch(branch).await.map_err(push_failed)? {
             Some(there) if there == self.commit => Ok(()),
             Some(there) if contains(engine, forge, &there, &self.commit).await? => {
-                Err(DeliverError::in_doubt(format!("`{branch}` holds our commit and more; somebody worked on it")))
+                Err(DeliverError::in_doubt(format!("`{branch}` has further commits on top of ours")))
             }
             Some(there) => Err(DeliverError::refused(format!("`{branch}` is at {there}, which is not ours"))),
             None => match forge.push(engine, &self.commit, &self.tree, branch, None).await {
                 Ok(_) => Ok(()),
-                // Another deliverer of the same item may have been faster.
+                // Another deliverer of the same item may have pushed first.
                 Err(error) if forge.branch(branch).await.map_err(push_failed)? == Some(self.commit.clone()) => {
                     drop_error(error)
                 }
@@ -79,7 +79,7 @@ impl PassedCommit {
     }
 }
 
-/// Opens the forge's repository; its object names are as long as the engine's.
+/// Opens the forge's repository, with the engine's object format.
 pub(super) async fn open(root: &Path, item: &Delivery, engine: &EngineRepo) -> Result<ForgeRepo, DeliverError> {
     let format = if item.base_commit.len() == 64 { ObjectFormat::Sha256 } else { ObjectFormat::Sha1 };
     ForgeRepo::open(engine.git().clone(), root.join("repo.git"), format).await.map_err(push_failed)
@@ -99,11 +99,11 @@ async fn seed_base(item: &Delivery, engine: &EngineRepo, forge: &ForgeRepo) -> R
     }
 }
 
-/// Whether a commit of the forge's has another one in its history.
+/// Whether a commit of the forge has another one in its history.
 async fn contains(engine: &EngineRepo, forge: &ForgeRepo, there: &Oid, commit: &Oid) -> Result<bool, DeliverError> {
     let call = GitCall::new("git.merge-base").git_dir(forge.dir());
     let call = call.args(["--is-ancestor", commit.as_str(), there.as_str()]);
-    // A commit that the forge does not know yet is an error to git and a no to us.
+    // If the forge does not have the commit yet, git reports an error, which means no here.
     Ok(engine.git().ask(&call).await.map_err(push_failed)?.code == Some(0))
 }
 
@@ -115,7 +115,7 @@ fn drop_error(_: GitError) -> Result<(), DeliverError> {
     Ok(())
 }
 
-/// Pushing again is safe, so whatever broke may be tried again.
+/// Pushing again is safe, so any failure is transient.
 pub(super) fn push_failed(error: GitError) -> DeliverError {
     DeliverError::transient(error.to_string())
 }

@@ -1,5 +1,5 @@
-//! Pushing before delivering: the engine pushes the commit that an item carries, with the credential that the forge lends for
-//! it, and then hands the item over. A forge never sees the engine's repository.
+//! Pushes before delivering: the engine pushes the item's commit with a credential that the forge lends, and then
+//! passes the item on. A forge never sees the engine's repository.
 
 use super::push::{PassedCommit, refused_if_moved};
 use crate::git::EngineRepo;
@@ -7,7 +7,7 @@ use loopwright_core::BoxFuture;
 use loopwright_core::deliver::{Deliver, DeliverError, Delivery, DeliveryLookup, DeliveryReceipt, PushTarget};
 use std::sync::Arc;
 
-/// A receiver whose items are preceded by the push they need.
+/// A receiver that pushes an item's commit before it delivers the item.
 pub struct PushingDeliver {
     inner: Arc<dyn Deliver>,
     engine: EngineRepo,
@@ -22,7 +22,7 @@ impl PushingDeliver {
 
     async fn push(&self, item: &Delivery, target: &PushTarget) -> Result<(), DeliverError> {
         let passed = PassedCommit::from_delivery(item, &self.engine).await?;
-        // An earlier try pushed it and did not come to the delivery.
+        // An earlier attempt pushed it but did not deliver.
         if target.expected_old.as_deref() == Some(passed.head().as_str()) {
             return Ok(());
         }

@@ -1,5 +1,5 @@
-//! Reading the local forge: its folder as [`ReadForge`] shows it. People edit these files, so a page that cannot be read is
-//! left out.
+//! Reads the local forge: its folder as a [`ReadForge`]. People edit these files, so a page that cannot be read is
+//! skipped.
 
 use super::front::PageFrontMatter;
 use crate::probe::quick;
@@ -12,11 +12,11 @@ use serde_json::Value;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Bytes of a page that are read.
+/// The most bytes read of a page.
 const PAGE_MAX: u64 = 1 << 20;
-/// Issues that are looked at, open or not.
+/// The most issues read, open or closed.
 const ISSUES_MAX: usize = 20_000;
-/// Bytes of a text in a row.
+/// The most bytes of a text in a row.
 const TEXT_MAX: usize = 16 << 10;
 
 /// A local forge's folder, for reading.
@@ -157,7 +157,7 @@ fn comment_kind(page: &Page) -> CommentKind {
     kinds.into_iter().find(|(action, _)| page.is(*action)).map_or(CommentKind::Plain, |(_, kind)| kind)
 }
 
-/// A folder on this machine answers at once.
+/// A local folder answers at once.
 fn answer<'a, T: Send + 'a>(read: io::Result<T>) -> Answer<'a, T> {
     let read = read.map_err(|error| ForgeError::unavailable(format!("read the local forge: {error}")));
     Box::pin(std::future::ready(read))
@@ -189,7 +189,7 @@ fn names(folder: &Path) -> io::Result<Vec<String>> {
     }
 }
 
-/// Entries whose names begin with a number, in its order; with an ending, only those that have it.
+/// Entries whose names begin with a number, in numeric order; with an extension, only those that have it.
 fn numbered(folder: &Path, ending: Option<&str>) -> io::Result<Vec<(u64, PathBuf)>> {
     let mut all: Vec<(u64, PathBuf)> = names(folder)?
         .into_iter()

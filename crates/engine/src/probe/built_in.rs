@@ -1,5 +1,5 @@
-//! Built-in probes: which question is answered how. Those about files and branches read git's own, those about a forge read
-//! it through [`ReadForge`]; only the local forge is connected here.
+//! Built-in probes. Probes about files and branches read git's own files; probes about a forge read it through
+//! [`ReadForge`]. Only the local forge is connected here.
 
 use super::outdated::{self, ProbeProgram};
 use super::{command, forge, quick};
@@ -16,19 +16,19 @@ use loopwright_core::round::{ProbeAnswer, ProbeItem};
 use loopwright_core::spec::{Ask, LoopSpec, ProbeSpec};
 use std::collections::BTreeSet;
 
-/// Digits of a revision that is a hash of ours.
+/// Hex digits of a revision that the engine computes as a hash.
 pub(super) const DIGITS: usize = 16;
 
-/// What answers a probe.
+/// How a probe is answered.
 pub(crate) enum ProbeMethod {
-    /// The engine itself has.
+    /// The engine has answered it.
     Answered(ProbeAnswer),
-    /// A program has to be started.
+    /// A program has to run.
     Program(ProbeProgram),
 }
 
 impl Engine {
-    /// Answers a loop's probe, or says which program does. A round knows its base already.
+    /// Answers a loop's probe, or returns the program to run. A round already knows its base.
     pub(crate) async fn probe_method(
         &self,
         spec: &LoopSpec,
@@ -49,12 +49,12 @@ impl Engine {
             "files" => self.files(spec, &ask, repo, base).await?,
             "open-prs" | "open-issues" | "failing-ci" => self.query_forge(&ask, spec, repo).await,
             "outdated" => return self.outdated(spec, &ask, repo, base).await,
-            other => command::probe_failed(&format!("`{other}` is no built-in probe")),
+            other => command::probe_failed(&format!("`{other}` is not a built-in probe")),
         };
         Ok(ProbeMethod::Answered(answered))
     }
 
-    /// One item: where the branch is now.
+    /// One item: the commit that the branch points to.
     async fn commits(
         &self,
         spec: &LoopSpec,
@@ -67,7 +67,7 @@ impl Engine {
         let row = self.store.item(&repo.id, &spec.name, &key).await?;
         let known = row.is_some_and(|row| row.state != ItemState::Failed);
         let title = match &branch {
-            // Git is asked for a commit's words only when somebody will read them.
+            // Git reads the commit's subject only if the item is new.
             Some(branch) if !known => branch_heads(&self.git, repo, &BTreeSet::from([branch.as_str()]))
                 .await?
                 .remove(branch)
@@ -77,7 +77,7 @@ impl Engine {
         Ok(command::checked_items(vec![ProbeItem { key, title, data: None }]))
     }
 
-    /// One item: what base has at the probe's globs, or else at the loop's.
+    /// One item: the content of base at the probe's globs, or else at the loop's.
     async fn files(
         &self,
         spec: &LoopSpec,
@@ -88,7 +88,7 @@ impl Engine {
         let patterns = if ask.paths.is_empty() { &spec.on.files } else { &ask.paths };
         let Ok(globs) = Globs::new(patterns) else { return Ok(command::probe_failed("`files` holds no globs")) };
         if globs.is_empty() {
-            return Ok(command::probe_failed("`probe: files` looks at the globs of `files:`, and there are none"));
+            return Ok(command::probe_failed("`probe: files` needs globs in `files:`, and there are none"));
         }
         let (_, oid) = self.branch_tip(spec, ask, repo, base).await?;
         let entries = commit_contents(&self.git, repo, &oid).await?;
@@ -100,7 +100,7 @@ impl Engine {
         Ok(command::checked_items(vec![ProbeItem { key: format!("files@{digest}"), title, data: None }]))
     }
 
-    /// The forge that a loop names, for reading; `None` when it is not connected here.
+    /// The forge that a loop names, for reading; `None` if it is not connected here.
     pub(crate) fn read_forge(&self, spec: &LoopSpec, repo: &str) -> Option<Box<dyn ReadForge>> {
         (spec.forge == "local").then(|| Box::new(LocalReader { folder: self.state_dir.forge(repo) }) as _)
     }
@@ -132,14 +132,14 @@ impl Engine {
     ) -> Result<ProbeMethod, EngineError> {
         let (_, oid) = self.branch_tip(spec, ask, repo, base).await?;
         let Ok(commit) = oid.parse::<Oid>() else {
-            return Ok(ProbeMethod::Answered(command::probe_failed("base is no commit")));
+            return Ok(ProbeMethod::Answered(command::probe_failed("base is not a commit")));
         };
         let paths = self.git.paths(repo, &commit).await?;
         Ok(outdated::program_for_base(&paths, &spec.network, &ask.packages)
             .map_or_else(|text| ProbeMethod::Answered(command::probe_failed(&text)), ProbeMethod::Program))
     }
 
-    /// The branch that is asked about, else the loop's base: from the round, from git's files, or from git.
+    /// The probe's branch, or else the loop's base: from the round, from git's files, or from git.
     async fn branch_tip(
         &self,
         spec: &LoopSpec,
@@ -155,7 +155,7 @@ impl Engine {
             return Ok((at.branch, at.oid));
         }
         let head = self.git.head(repo, wanted).await?;
-        // A branch of a remote is none of ours to git, and still what was asked about.
+        // Git does not name the branch of a remote; the probe's own name for it is used.
         Ok((head.branch.or_else(|| ask.branch.clone()), head.commit.to_string()))
     }
 }

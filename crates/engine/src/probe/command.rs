@@ -1,5 +1,5 @@
-//! A probe's program: started in its room on a read-only view of base, with the loop's network. Exit 0 is work, 1 is none,
-//! anything else is a failure.
+//! Runs a probe's program in its sandbox view on a read-only checkout of base, with the loop's network. Exit code 0
+//! means work, 1 means no work, and any other code is a failure.
 
 use crate::engine::Engine;
 use crate::proc::{CancelToken, RunEnd, RunLimits, SpawnRequest, TreeCookie};
@@ -10,16 +10,16 @@ use loopwright_core::spec::ItemsForm;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// How long a probe may take.
+/// The time limit of a probe.
 const WALL: Duration = Duration::from_secs(120);
-/// Items looked at.
+/// The most items that are read.
 pub(super) const ITEMS_MAX: usize = 1000;
-/// Bytes of an item's key.
+/// The most bytes of an item's key.
 pub(super) const KEY_MAX: usize = 200;
-/// Bytes of an item's data; a prompt takes less.
+/// The most bytes of an item's data; a prompt takes less.
 const DATA_MAX: usize = 64 << 10;
 
-/// Who asks, and where.
+/// Runs a probe for a round, or for a loop without one.
 pub(crate) struct ProbeRunner<'a> {
     pub(crate) engine: &'a Engine,
     pub(crate) views: &'a SandboxViews,
@@ -28,13 +28,13 @@ pub(crate) struct ProbeRunner<'a> {
     pub(crate) id: &'a str,
 }
 
-/// How a program ended.
+/// How the program ended.
 pub(crate) enum ProbeExit {
-    /// By itself: its code, what it printed if that was read whole, and the last line of what it complained.
+    /// It exited: its code, its output if that was read completely, and the last line of its error output.
     Exit { code: i32, stdout: Option<String>, complaint: String },
-    /// It could not be asked, or ended otherwise.
+    /// It could not run, or ended without an exit code.
     Failed(String),
-    /// Somebody asked to stop.
+    /// It was cancelled.
     Stopped,
 }
 
@@ -65,14 +65,14 @@ impl ProbeRunner<'_> {
     }
 }
 
-/// What a loop's own command means by its end.
+/// The probe's answer, from the exit of a loop's own command.
 pub(super) fn read_exit(form: ItemsForm, said: ProbeExit) -> ProbeAnswer {
     match said {
-        // Half an answer would lose items, and its seam would pass for one.
+        // A truncated answer would lose items, and its cut end would look like an item.
         ProbeExit::Exit { code: 0, stdout, .. } => match (form, stdout) {
             (ItemsForm::None, _) => ProbeAnswer::Work { items: Vec::new() },
             (_, Some(whole)) => read_items(form, &whole),
-            (_, None) => probe_failed("the probe printed more than is read"),
+            (_, None) => probe_failed("the probe printed more than the limit"),
         },
         ProbeExit::Exit { code: 1, .. } => ProbeAnswer::Nothing,
         ProbeExit::Exit { code, complaint, .. } => {
@@ -91,7 +91,7 @@ fn last_line(text: &str) -> String {
     text.lines().next_back().unwrap_or_default().chars().filter(|c| !c.is_control()).take(200).collect()
 }
 
-/// Reads a probe's output; a key that is too long, empty or with control characters makes the whole answer a failure.
+/// Parses a probe's output; a key that is too long, empty or has control characters makes the whole answer a failure.
 fn read_items(form: ItemsForm, text: &str) -> ProbeAnswer {
     let items = match form {
         ItemsForm::None => return ProbeAnswer::Work { items: Vec::new() },
@@ -104,12 +104,12 @@ fn read_items(form: ItemsForm, text: &str) -> ProbeAnswer {
     checked_items(items)
 }
 
-/// Items within their bounds, each once.
+/// Checks the items' bounds and removes duplicates.
 pub(super) fn checked_items(items: Vec<ProbeItem>) -> ProbeAnswer {
     let is_bad =
         |item: &ProbeItem| item.key.is_empty() || item.key.len() > KEY_MAX || item.key.chars().any(char::is_control);
     if items.len() > ITEMS_MAX || items.iter().any(is_bad) {
-        return probe_failed(&format!("a probe gives at most {ITEMS_MAX} items with keys of 1 to {KEY_MAX} bytes"));
+        return probe_failed(&format!("a probe may print at most {ITEMS_MAX} items with keys of 1 to {KEY_MAX} bytes"));
     }
     let mut seen = BTreeSet::new();
     let items = items.into_iter().filter(|item| seen.insert(item.key.clone()));
@@ -122,7 +122,7 @@ fn cut(mut text: String) -> String {
     text
 }
 
-/// Cuts what one of several items of a round says to its share, so that all of them fit into one record.
+/// Cuts the text of an item to its share, so that all items of a round fit into one record.
 pub(crate) fn cut_to_share(item: &mut ProbeItem, count: usize) {
     let room = DATA_MAX / count.max(1);
     for text in [&mut item.title, &mut item.data].into_iter().flatten() {
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn items_are_read_by_form_and_said_once() {
+    fn items_are_read_by_form_without_duplicates() {
         let keys = |form, text: &str| told(read_items(form, text));
         assert_eq!(keys(ItemsForm::Lines, "a\n\n b \na\n"), "a,b");
         assert_eq!(keys(ItemsForm::Lines, "\n"), "nothing");

@@ -1,5 +1,5 @@
-//! The work that waits on a forge: open pull requests, open issues, failed checks. It reads through [`ReadForge`] only, and
-//! leaves out items that the asking loop wrote itself, so that no loop makes work for itself.
+//! Work that waits on a forge: open pull requests, open issues, failed checks. It reads only through [`ReadForge`] and
+//! leaves out items that the loop wrote itself, so that no loop creates its own work.
 
 use super::built_in::DIGITS;
 use super::command::ITEMS_MAX;
@@ -12,10 +12,10 @@ use loopwright_core::round::ProbeItem;
 use loopwright_core::spec::Ask;
 use std::num::NonZeroUsize;
 
-/// Rows that are read of one listing; the loop's own are among them and are no items.
+/// The most rows of one listing; those of the loop itself are among them and are skipped.
 const ROWS_MAX: NonZeroUsize = NonZeroUsize::new(10 * ITEMS_MAX).expect("it is not zero");
 
-/// A forge as one loop's probe asks it.
+/// A forge, read for the probe of one loop.
 pub(super) struct ForgeProbe<'a> {
     pub(super) forge: &'a dyn ReadForge,
     pub(super) loop_name: &'a str,
@@ -49,7 +49,7 @@ impl ForgeProbe<'_> {
         Ok(items.take(ITEMS_MAX).collect())
     }
 
-    /// `issue-3@<hash>`: an issue counts again when anybody but this loop says something.
+    /// `issue-3@<hash>`: an issue counts again when anyone except this loop comments.
     pub(super) async fn open_issues(&self) -> Result<Vec<ProbeItem>, ForgeError> {
         let (forge, query) = (self.forge, &self.query());
         let rows = ITEMS_MAX.try_into().unwrap_or(NonZeroUsize::MIN);
@@ -70,7 +70,7 @@ impl ForgeProbe<'_> {
         Ok(items)
     }
 
-    /// `ci-<name>@<head>`: a failed check. With a branch in the question, `tip` is where the user's clone has it.
+    /// `ci-<name>@<head>`: a failed check. If the probe names a branch, `tip` is its commit in the user's clone.
     pub(super) async fn failing_checks(&self, tip: Option<String>) -> Result<Vec<ProbeItem>, ForgeError> {
         let (state, branch) = (Some(CheckState::Failed), self.ask.branch.clone());
         let (forge, query) = (self.forge, &CheckQuery { state, branch, heads: tip.into_iter().collect() });

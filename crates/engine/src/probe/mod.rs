@@ -1,7 +1,7 @@
-//! Probes: the free question "is there work?", asked before any agent is started, and before there is a round where a loop is
-//! due by the clock. "No" must be cheap: a built-in probe answers it without a process, a command with its own and no more.
+//! Probes answer "is there work?" without an agent. For loops that are due by the clock they run even before a round
+//! exists. "No" must be cheap: a built-in probe answers it without a process, and a command with one process.
 //!
-//! A probe says what there is; the engine says what of it is done, given up or waiting.
+//! A probe lists the items; the engine knows which of them are done, given up or waiting.
 
 mod built_in;
 mod command;
@@ -28,23 +28,23 @@ use loopwright_core::round::{BoundaryLevel, ProbeAnswer, ProbeItem};
 use loopwright_core::spec::LoopSpec;
 use outdated::ProbeProgram;
 
-/// What a probe found, of what is not done yet.
+/// The open items that a probe found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProbeResult {
-    /// Nothing to do.
+    /// No work.
     None,
-    /// Something to do: these items, in the probe's order. Empty when the probe names none, or there is no probe.
+    /// Work: these items, in the probe's order. Empty if the probe names no items, or there is no probe.
     Items(Vec<ProbeItem>),
-    /// The probe broke, in these words.
+    /// The probe failed with this message.
     Failed(String),
-    /// It could not be asked, because the loop's set-up does not come to its end: its round meets that too, and records it.
+    /// The probe could not run because the loop's set-up fails. The loop's round fails in the same way and records it.
     SetupIncomplete,
 }
 
 impl Engine {
-    /// Asks a loop's probe without a round: nothing is recorded, and where the kernel mounts layers nothing is copied.
+    /// Runs a loop's probe without a round. It records nothing, and copies nothing where the kernel mounts layers.
     ///
-    /// A loop that this host refuses to run has work, so that its round can say why.
+    /// A loop that this host refuses to run counts as having work, so that its round can report the refusal.
     ///
     /// # Errors
     /// When the store, git or the repository's workspaces cannot be used.
@@ -66,7 +66,7 @@ impl Engine {
         })
     }
 
-    /// Starts a probe's program on a view of base that is made for it alone, unless the loop's set-up fails before.
+    /// Runs a probe's program on its own checkout of base. `None` if the loop's set-up fails first.
     async fn ask_program(
         &self,
         program: &ProbeProgram,
@@ -86,20 +86,20 @@ impl Engine {
         } else {
             CheckoutMethod::Copy
         });
-        // A probe asks no model, so its way has no provider in it.
+        // A probe uses no model, so its route has no provider.
         let ways = match rooms.isolation() {
             KernelIsolation::Kernel => EgressRoutes::open(&self.state_dir.sockets().join(&id), spec, &[])?,
             KernelIsolation::None => EgressRoutes::default(),
         };
         let view = ProbeCheckout { engine: self, spaces: &spaces, base: &base, id: &id, cancel };
         let said = view.ask(program, spec, rooms.with_routes(&ways)).await;
-        // What stays behind is met by the next sweep.
+        // The next sweep removes what stays behind.
         let _ = spaces.discard(&id).await;
         said
     }
 }
 
-/// Where a probe that belongs to no round is asked.
+/// The checkout for a probe without a round.
 struct ProbeCheckout<'a> {
     engine: &'a Engine,
     spaces: &'a Workspaces,
@@ -129,7 +129,7 @@ impl ProbeCheckout<'_> {
         let seat = ProgramFolders { files: &view.files, home: &space.home, tmp: &space.tmp };
         let asker = ProbeRunner { engine: self.engine, views: &rooms, cancel: self.cancel, id: self.id };
         Ok(Some(match asker.ask(program.argv(), seat).await {
-            ProbeExit::Stopped => ProbeAnswer::Failed { text: "stopped while the probe was asked".to_owned() },
+            ProbeExit::Stopped => ProbeAnswer::Failed { text: "stopped while the probe ran".to_owned() },
             said => program.read(said),
         }))
     }

@@ -1,6 +1,7 @@
-//! Programs that answer probes: a loop's own command, and for `outdated` the command of the ecosystem whose manifest base has.
+//! Programs that answer probes: a loop's own command, and for `outdated` the command of the ecosystem whose manifest
+//! base has.
 //!
-//! Nothing about newer versions can be known without a registry, so `outdated` asks it, through the loop's own `network`.
+//! Only a registry knows newer versions, so `outdated` queries it through the loop's own `network`.
 
 use super::command::{self, ProbeExit, probe_failed};
 use loopwright_core::paths::Globs;
@@ -9,40 +10,40 @@ use loopwright_core::spec::{Argv, ItemsForm};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is started for a probe.
+/// The program that answers a probe.
 pub(crate) enum ProbeProgram {
-    /// The loop's own.
+    /// The loop's own command.
     Own {
         /// The command.
         run: Argv,
-        /// What it prints.
+        /// The format of its output.
         items: ItemsForm,
     },
-    /// An ecosystem's, for newer versions.
+    /// An ecosystem's command that lists newer versions.
     Newer {
-        /// Whose.
+        /// The ecosystem.
         known: &'static PackageEcosystem,
         /// The command.
         run: Argv,
-        /// Which packages count; all, when there is no glob.
+        /// The packages that count; empty means all.
         only: Globs,
     },
 }
 
-/// How newer versions are asked for.
+/// An ecosystem and its command that lists newer versions.
 pub(crate) struct PackageEcosystem {
     manifest: &'static str,
     argv: &'static [&'static str],
     read: fn(&str) -> Result<Vec<ProbeItem>, String>,
-    /// Besides 0, the code that means "there are some".
+    /// The exit code, besides 0, that means there are newer versions.
     found: i32,
 }
 
-/// In the order in which a repository with several is asked for.
+/// In the order of preference, for a repository with several manifests.
 static ECOSYSTEMS: [PackageEcosystem; 3] = [
     PackageEcosystem {
         manifest: "Cargo.toml",
-        // What changed is told on standard error.
+        // Cargo lists the changes on standard error.
         argv: &["sh", "-c", "exec cargo update --dry-run --color never 2>&1"],
         read: cargo,
         found: 0,
@@ -65,7 +66,7 @@ static ECOSYSTEMS: [PackageEcosystem; 3] = [
     },
 ];
 
-/// The program for a base with these files, or why there is none.
+/// The program for a base with these files, or the reason why there is none.
 pub(super) fn program_for_base(
     paths: &BTreeSet<String>,
     network: &[String],
@@ -73,10 +74,10 @@ pub(super) fn program_for_base(
 ) -> Result<ProbeProgram, String> {
     let Some(known) = ECOSYSTEMS.iter().find(|known| paths.contains(known.manifest)) else {
         let names: Vec<&str> = ECOSYSTEMS.iter().map(|known| known.manifest).collect();
-        return Err(format!("`probe: outdated` knows {}, and base has none of them at its root", names.join(", ")));
+        return Err(format!("`probe: outdated` supports {}, and base has no such file at its root", names.join(", ")));
     };
     if network.is_empty() {
-        let text = "`probe: outdated` asks a registry, and the loop has no network";
+        let text = "`probe: outdated` queries a registry, and the loop has no network";
         return Err(format!("{text}; for {} name the hosts of its registry in `network:`", known.manifest));
     }
     let only = Globs::new(packages).map_err(|error| error.to_string())?;
@@ -90,32 +91,32 @@ impl ProbeProgram {
         }
     }
 
-    /// What is told while it runs.
+    /// A description for progress messages.
     pub(crate) fn description(&self) -> String {
         self.argv().join(" ")
     }
 
-    /// What its end means.
+    /// The probe's answer, from the program's exit.
     pub(crate) fn read(&self, said: ProbeExit) -> ProbeAnswer {
         match (self, said) {
             (Self::Own { items, .. }, said) => command::read_exit(*items, said),
             (Self::Newer { known, only, .. }, ProbeExit::Exit { code, stdout: Some(text), complaint }) => {
                 if code != 0 && code != known.found {
-                    return probe_failed(&format!("asking for newer versions ended with code {code}: {complaint}"));
+                    return probe_failed(&format!("listing newer versions ended with code {code}: {complaint}"));
                 }
                 let is_wanted = |item: &ProbeItem| only.is_empty() || only.matches(package(item));
                 let newer =
                     |items: Vec<ProbeItem>| command::checked_items(items.into_iter().filter(is_wanted).collect());
                 (known.read)(&text).map_or_else(|text| probe_failed(&text), newer)
             }
-            (Self::Newer { .. }, ProbeExit::Exit { .. }) => probe_failed("the probe printed more than is read"),
+            (Self::Newer { .. }, ProbeExit::Exit { .. }) => probe_failed("the probe printed more than the limit"),
             (Self::Newer { .. }, ProbeExit::Failed(text)) => probe_failed(&text),
             (Self::Newer { .. }, ProbeExit::Stopped) => probe_failed("the probe was stopped"),
         }
     }
 }
 
-/// The package that an item is about; names of packages may have an `@` of their own.
+/// The package of an item. Package names may contain an `@` themselves.
 fn package(item: &ProbeItem) -> &str {
     item.key.rsplit_once('@').map_or(item.key.as_str(), |(name, _)| name)
 }
@@ -137,17 +138,18 @@ fn cargo(text: &str) -> Result<Vec<ProbeItem>, String> {
     Ok(items.collect())
 }
 
-/// `{"left-pad": {"current": "1.0.0", "wanted": "1.0.2", "latest": "2.0.0"}}`; what is not installed has no `current`.
+/// `{"left-pad": {"current": "1.0.0", "wanted": "1.0.2", "latest": "2.0.0"}}`; a package that is not installed has no
+/// `current`.
 fn npm(text: &str) -> Result<Vec<ProbeItem>, String> {
     if text.trim().is_empty() {
         return Ok(Vec::new());
     }
     let all: Value = serde_json::from_str(text).map_err(|error| format!("npm printed no JSON: {error}"))?;
     let Some(all) = all.as_object() else { return Err("npm printed no list of packages".to_owned()) };
-    // By name, so that which item comes first does not hang on how a document is kept in memory.
+    // Sorted by name, so that the order of items does not depend on how the document is stored in memory.
     let all: BTreeMap<&String, &Value> = all.iter().collect();
     let items = all.into_iter().filter_map(|(name, facts)| {
-        // A package that several parts need is a list.
+        // A package that several workspaces need is a list.
         let facts = facts.as_array().and_then(|all| all.first()).unwrap_or(facts);
         let fact = |key: &str| facts.get(key).and_then(Value::as_str);
         let (has, latest) = (fact("current").or(fact("wanted")), fact("latest")?);
@@ -184,16 +186,16 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_known_offline_is_said() {
+    fn loop_without_network_gets_a_reason() {
         let paths = |name: &str| BTreeSet::from([name.to_owned()]);
         let why = |paths, network: &[String]| program_for_base(&paths, network, &[]).err().unwrap_or_default();
-        assert!(why(paths("Makefile"), &[]).contains("knows Cargo.toml, package.json, go.mod"));
+        assert!(why(paths("Makefile"), &[]).contains("supports Cargo.toml, package.json, go.mod"));
         assert!(why(paths("package.json"), &[]).contains("for package.json name the hosts"));
         assert_eq!(why(paths("go.mod"), &["packages.example.org".to_owned()]), "");
     }
 
     #[test]
-    fn npm_says_by_code_one_that_there_are_some() {
+    fn npm_exits_with_code_one_when_there_are_newer_versions() {
         let asked = |only: &[String]| {
             program_for_base(&BTreeSet::from(["package.json".to_owned()]), &["packages.example.org".to_owned()], only)
         };

@@ -1,13 +1,13 @@
-//! Where a branch is, read from git's files without a process. Only what is written plainly is believed; for everything else
-//! git is asked.
+//! Reads the commit of a branch from git's files without a process. It handles only the plain file formats; for
+//! everything else the caller runs git.
 
 use crate::git::UserRepo;
 use std::io::Read as _;
 use std::path::Path;
 
-/// A file of one branch.
+/// The most bytes of a branch's file.
 const LOOSE_MAX: u64 = 1 << 10;
-/// The file of packed branches.
+/// The most bytes of the file of packed branches.
 const PACKED_MAX: u64 = 4 << 20;
 
 /// A branch and its commit; without a branch, HEAD is detached.
@@ -17,7 +17,7 @@ pub(super) struct BranchTip {
     pub(super) oid: String,
 }
 
-/// Where the base of a loop is; `None` when only git can say.
+/// The tip of a loop's base; `None` if only git can resolve it.
 pub(super) fn base(repo: &UserRepo, base: Option<&str>) -> Option<BranchTip> {
     match base {
         Some(branch) => Some(BranchTip { oid: branch_in(&repo.common_dir, branch)?, branch: Some(branch.to_owned()) }),
@@ -51,7 +51,7 @@ fn oid(text: &str) -> Option<String> {
     is_oid.then(|| text.to_owned())
 }
 
-/// A small text file, whole or not at all.
+/// Reads a small text file; `None` if it is larger or not text.
 pub(crate) fn read(path: &Path, most: u64) -> Option<String> {
     let mut text = String::new();
     let read = std::fs::File::open(path).ok()?.take(most + 1).read_to_string(&mut text).ok()?;

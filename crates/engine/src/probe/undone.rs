@@ -1,4 +1,4 @@
-//! Which of the items that a probe found are not done yet.
+//! Which items of a probe are still open.
 
 use super::command;
 use crate::engine::Engine;
@@ -7,20 +7,21 @@ use crate::store::ItemState;
 use loopwright_core::round::{ProbeAnswer, ProbeItem};
 use loopwright_core::spec::LoopSpec;
 
-/// What a probe found, of what is not done yet.
+/// The open items of a probe.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Undone {
-    /// All of it is done.
+    /// All items are done.
     Nothing,
-    /// The probe broke.
+    /// The probe failed.
     Failed(String),
-    /// These items, with how often each failed. Empty when the probe names none.
+    /// These items, each with its number of failures. Empty if the probe names no items.
     Work(Vec<(ProbeItem, i64)>),
 }
 
 impl Engine {
-    /// Leaves out what is done, given up or waiting: the engine, not the model, decides what is processed. As many items as
-    /// one round takes, and no more; one that failed before is taken alone, so that it takes no other along to the inbox.
+    /// Removes items that are done, given up or waiting: the engine, not the model, decides what is processed. Returns
+    /// at most as many items as one round takes. An item that failed before gets a round of its own, so that its
+    /// failure does not affect other items.
     pub(crate) async fn undone(&self, repo: &str, spec: &LoopSpec, probed: ProbeAnswer) -> Result<Undone, EngineError> {
         let items = match probed {
             ProbeAnswer::Nothing => return Ok(Undone::Nothing),
@@ -46,7 +47,7 @@ impl Engine {
     }
 }
 
-/// Items of one round, which share the room that one has in the record.
+/// The items of one round, which share one record's space.
 fn sharing(mut items: Vec<(ProbeItem, i64)>) -> Vec<(ProbeItem, i64)> {
     let count = items.len();
     items.iter_mut().for_each(|(item, _)| command::cut_to_share(item, count));

@@ -1,4 +1,4 @@
-//! Approve: asks the level's human gate. It advises; the level and the sensitive paths were decided before.
+//! Approve: asks the level's human gate, which only advises: the level and the sensitive paths were decided before.
 
 use super::RoundDriver;
 use super::bindings::DeliveryOutlet;

@@ -1,4 +1,4 @@
-//! What a loop is bound to when it runs: its agents, its human gate, and where its outputs go.
+//! The bindings of a loop when it runs: its agents, its human gate, and the outlet for its outputs.
 
 use crate::agents::Agent;
 use loopwright_core::deliver::Deliver;
@@ -7,14 +7,14 @@ use loopwright_core::spec::Role;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a loop is bound to.
+/// The bindings of a loop.
 #[derive(Clone)]
 pub struct LoopBindings {
     /// The agents of each role.
     pub agents: RoleAgents,
-    /// Decides at L3 what may leave without a person.
+    /// Decides at L3 which outputs may be sent without a person.
     pub gate: Arc<dyn HumanGate>,
-    /// Where outputs go.
+    /// The outlet for outputs.
     pub outlet: DeliveryOutlet,
 }
 
@@ -31,7 +31,7 @@ impl RoleAgents {
         self
     }
 
-    /// The same in place.
+    /// Adds an agent in place, at the end of a role's chain.
     pub fn add(&mut self, role: Role, agent: Arc<dyn Agent>) {
         self.0.entry(role).or_default().push(agent);
     }
@@ -43,7 +43,7 @@ impl RoleAgents {
         self
     }
 
-    /// The agents that may play a role, in the order in which they are tried.
+    /// The agents of a role, in the order in which they are tried.
     #[must_use]
     pub fn chain(&self, role: Role) -> &[Arc<dyn Agent>] {
         self.0.get(&role).map(Vec::as_slice).unwrap_or_default()
@@ -55,13 +55,13 @@ impl RoleAgents {
     }
 }
 
-/// Where outputs go.
+/// The outlet for outputs.
 #[derive(Clone)]
 pub enum DeliveryOutlet {
     /// The local forge in the state directory.
     LocalForge,
-    /// Whatever the embedder brings.
+    /// The embedder's own delivery.
     Deliver(Arc<dyn Deliver>),
-    /// Nowhere: everything waits for a person, and approving it is refused for want of an executor.
+    /// No outlet: everything waits for a person, and an approval is refused because there is no executor.
     ApprovalOnly,
 }

@@ -1,5 +1,5 @@
-//! Bounds of what is recorded: whatever a maker, a gate or the world says fits into one event. What does not fit is cut and
-//! said to be, or refused; it never makes a round that cannot be recorded.
+//! Bounds of recorded texts: all output of makers, gates and external systems fits into one event. Longer output is cut
+//! and marked as cut, or refused; it never makes a round that cannot be recorded.
 
 use super::StageError;
 use crate::store::BODY_MAX;
@@ -7,20 +7,20 @@ use loopwright_core::gate::GateResult;
 use loopwright_core::outbox::{OutboxProblem, StagedItem};
 use loopwright_core::round::{ChangeFact, Event, SealFindings, Stage, StageFailed};
 
-/// Entries of one list.
+/// The most entries of one list.
 const ENTRIES_MAX: usize = 500;
-/// Bytes of one list, and of one text.
+/// The most bytes of one list, and of one text.
 const LIST_BYTES_MAX: usize = 32 << 10;
 const TEXT_BYTES_MAX: usize = 4 << 10;
-/// Changed files that are listed, and the bytes of their paths; the tree itself has them all.
+/// The most changed files that are listed, and the most bytes of their paths; the tree itself has them all.
 const CHANGES_MAX: usize = 2000;
 const CHANGES_BYTES_MAX: usize = 128 << 10;
-/// Bytes of a batch as it is recorded.
+/// The most bytes of a batch in its recorded form.
 const ITEMS_BYTES_MAX: usize = 512 << 10;
-/// Bytes of all gates' excerpts.
+/// The most bytes of all gates' excerpts together.
 const EXCERPTS_BYTES_MAX: usize = 256 << 10;
 
-/// A text cut to a few lines' length.
+/// A text cut to the length of a few lines.
 pub(super) fn text(text: &str) -> String {
     if text.len() <= TEXT_BYTES_MAX {
         return text.to_owned();
@@ -52,7 +52,7 @@ pub(super) fn changes(all: impl Iterator<Item = ChangeFact>) -> Vec<ChangeFact> 
         bytes += change.path.len();
         bytes <= CHANGES_BYTES_MAX
     };
-    // A path is far shorter than the bound, so the first always fits: no change passes for none.
+    // A path is far shorter than the bound, so the first one always fits: a changed tree never looks unchanged.
     all.take(CHANGES_MAX).take_while(fits).collect()
 }
 
@@ -68,7 +68,7 @@ pub(super) fn findings(all: SealFindings) -> SealFindings {
     }
 }
 
-/// Every gate gets its share of the room for excerpts.
+/// Divides the bytes for excerpts among the gates.
 pub(super) fn results(mut all: Vec<GateResult>) -> Vec<GateResult> {
     let share = EXCERPTS_BYTES_MAX / all.len().max(1);
     for result in &mut all {
@@ -81,7 +81,7 @@ pub(super) fn results(mut all: Vec<GateResult>) -> Vec<GateResult> {
     all
 }
 
-/// A batch whose recorded form is too long is refused: control characters, for one, take six times their room there.
+/// Refuses a batch whose recorded form is too long. Control characters, for example, take six bytes there.
 pub(super) fn recordable(items: Vec<StagedItem>) -> Result<Vec<StagedItem>, Vec<OutboxProblem>> {
     let bytes = serde_json::to_string(&items).map_or(usize::MAX, |text| text.len());
     if bytes <= ITEMS_BYTES_MAX {
@@ -91,13 +91,13 @@ pub(super) fn recordable(items: Vec<StagedItem>) -> Result<Vec<StagedItem>, Vec<
     Err(vec![OutboxProblem { name: "outbox".to_owned(), why }])
 }
 
-/// The last resort: what still does not fit breaks its stage, and that is recorded instead.
+/// The last check: an event that still does not fit fails its stage, and that failure is recorded instead.
 pub(super) fn fits(event: &Event, stage: Stage) -> Result<(), StageError> {
     let bytes = super::recorded_event(event).body.len();
     if bytes <= BODY_MAX {
         return Ok(());
     }
-    let text = format!("what `{}` says takes {bytes} bytes, at most {BODY_MAX} are recorded", event.kind());
+    let text = format!("event `{}` takes {bytes} bytes, at most {BODY_MAX} are recorded", event.kind());
     Err(StageError::Broke(StageFailed { stage, code: "too-large".to_owned(), text }))
 }
 
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn many_loud_gates_share_the_room() {
+    fn gates_with_much_output_share_the_bytes_for_excerpts() {
         let loud = |n: usize| GateResult {
             excerpt: "é".repeat(20_000),
             ..GateResult::new(n.to_string(), loopwright_core::gate::GateStatus::Rejected)

@@ -1,5 +1,5 @@
-//! Briefs: fills what roles are told from what the round knows. The words are core's; the maker's own words never reach a
-//! checker.
+//! Briefs: fills the briefs of roles with the facts of the round. The wording is core's; the maker's own text never
+//! reaches a checker.
 
 use super::{RoundDriver, StageError, isolate};
 use loopwright_core::memory::MemoryEntry;
@@ -11,10 +11,10 @@ use loopwright_core::round::{AgentRun, Attempt, AttemptFeedback, Phase, ProbeIte
 use loopwright_core::verdict::{self, TreeChange};
 use std::io::Read as _;
 
-/// Bytes of diff a checker is shown.
+/// The most bytes of diff that a checker sees.
 const DIFF_MAX: usize = 256 << 10;
 const CUT: &str = "the diff was too long, or a file in it is not text: you have not seen all of it, so do not pass it";
-/// Bytes of one context file.
+/// The most bytes of one context file.
 const CONTEXT_MAX: usize = 64 << 10;
 
 impl RoundDriver<'_> {
@@ -52,7 +52,7 @@ impl RoundDriver<'_> {
         }
     }
 
-    /// What the checker is told, and whether that holds the whole diff.
+    /// The checker's brief, and whether it holds the whole diff.
     pub(super) async fn checker_brief(
         &self,
         sealed: &Attempt,
@@ -88,7 +88,7 @@ impl RoundDriver<'_> {
         Ok((brief.render(), shown))
     }
 
-    /// The repository's own words for a role, read from the trusted checkout; the built-in ones where it has none.
+    /// The repository's own brief for a role, read from the trusted checkout; `None` for the built-in one.
     fn own_words(&self, text: BriefText) -> Option<String> {
         let path = self.repo.work_tree.join(".loopwright").join("prompts").join(format!("{}.md", text.name()));
         let file = std::fs::File::open(path).ok().filter(|file| file.metadata().is_ok_and(|found| found.is_file()))?;
@@ -105,7 +105,7 @@ impl RoundDriver<'_> {
         self.round.facts().items.iter().map(told).collect()
     }
 
-    /// Skills are read from the trusted checkout; one that is not there was an error before the round began.
+    /// Skills are read from the trusted checkout. A missing skill was an error before the round started.
     fn skills(&self) -> Vec<NamedText> {
         let folder = self.repo.work_tree.join(".loopwright").join("skills");
         let read = |name: &String| {
@@ -115,7 +115,7 @@ impl RoundDriver<'_> {
         self.spec().skills.iter().filter_map(read).collect()
     }
 
-    /// Context files come from the pinned base, not from anybody's working copy.
+    /// Context files come from the pinned base, not from a working copy.
     async fn context(&self) -> Result<Vec<NamedText>, StageError> {
         let mut files = Vec::new();
         let base = isolate::parse(self.round.facts().base.as_deref().unwrap_or_default())?;
@@ -129,21 +129,22 @@ impl RoundDriver<'_> {
         Ok(files)
     }
 
-    /// The diff from raw trees. One that does not fit is cut, and of a file that is not text, which one zero byte makes of
-    /// any, nothing is shown; the checker is then told that it did not see all.
+    /// The diff from raw trees. A diff that does not fit is cut, and a binary file (one zero byte is enough) is not
+    /// shown; the checker's brief then says that the diff is incomplete.
     async fn diff(&self, sealed: &Attempt) -> Result<(Vec<FileDiff>, ShownChange), StageError> {
         let base = isolate::parse(self.round.facts().base.as_deref().unwrap_or_default())?;
         let commit = isolate::parse(sealed.commit.as_deref().unwrap_or_default())?;
         let diff = self.workspaces.engine().unified_diff(&base, &commit, DIFF_MAX).await;
         let diff = diff.map_err(|error| StageError::broke(Stage::Check, "diff", &error))?;
-        // Lines of a file begin with a sign of their own, so no file can say this of itself.
+        // Every line of a file has a prefix in the diff, so a file cannot forge this line.
         let all_text = !diff.text.lines().any(|line| line.starts_with("Binary files "));
         let shown = if diff.whole && all_text { ShownChange::Whole } else { ShownChange::Part };
         Ok((split(&diff.text), shown))
     }
 }
 
-/// A delimiter that others cannot have known when they wrote: a maker's is of its own round, a checker's of its nonce.
+/// A delimiter that an author of quoted text cannot have known: the maker's derives from its round, the checker's from
+/// its nonce.
 fn mark(secret: &str) -> String {
     loopwright_core::hash::hash_fields(&[b"loopwright mark 1", secret.as_bytes()]).chars().take(16).collect()
 }
@@ -163,7 +164,7 @@ fn prompt_feedback(feedback: &AttemptFeedback) -> Vec<prompt::BriefFeedback> {
     all
 }
 
-/// Facts such as names of tests were printed by the maker's code, so they stand with the output, which is fenced.
+/// Facts such as names of tests were printed by the maker's code, so they are quoted with the output, inside the fence.
 fn evidence(gate: &loopwright_core::gate::GateResult) -> GateEvidence {
     let facts = gate.evidence.iter().chain([&gate.excerpt]).filter(|text| !text.is_empty());
     let output = facts.cloned().collect::<Vec<_>>().join("\n");

@@ -1,5 +1,6 @@
-//! Check: a fresh process on a read-only snapshot, without the maker's words. Its verdict comes through a sink that did not
-//! exist while the maker lived, or is its last message for an agent that is listened to, and comes from nowhere else.
+//! Check: a new process on a read-only snapshot, without the maker's text. Its verdict comes through a sink that did
+//! not exist while the maker ran or, if the engine reads the agent's answer, as its last message. There is no other
+//! source.
 
 use super::role_runner::{FileAccess, RoleCall, RoleView};
 use super::{RoundDriver, StageError, isolate, workspace_trouble};
@@ -18,7 +19,7 @@ use loopwright_core::verdict::{
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
-/// Bytes of one cited file.
+/// The most bytes of one cited file.
 const BLOB_MAX: usize = 8 << 20;
 
 impl RoundDriver<'_> {
@@ -44,7 +45,8 @@ impl RoundDriver<'_> {
         Ok(run.ended(RoleResult::Checker(CheckerResult { judgement, shown })))
     }
 
-    /// The checker's own folder: snapshot, sink, home. Made after the maker is dead, under a name nobody can guess.
+    /// The checker's own folder: snapshot, sink, home. It is created after the maker is dead, under an unguessable
+    /// name.
     async fn prepare_checker(&self) -> Result<CheckerContext, StageError> {
         let workspace = self.workspace(Stage::Check)?;
         let attempt = self.sealed_attempt()?;
@@ -87,7 +89,7 @@ impl RoundDriver<'_> {
         })
     }
 
-    /// Judges what the checker said. Whatever is missing or strange there is never a pass.
+    /// Judges the checker's answer. A missing or invalid answer is never a pass.
     async fn judge(
         &self,
         desk: &CheckerContext,
@@ -113,7 +115,7 @@ impl RoundDriver<'_> {
         Ok(verdict::judge(bytes.as_deref(), &expected, &cited))
     }
 
-    /// Reads every file the verdict cites from the sealed tree, by object id.
+    /// Reads every file that the verdict cites from the sealed tree, by object id.
     async fn cited(&self, bytes: Option<&[u8]>, sealed: &Attempt) -> Result<CitedTexts, StageError> {
         let tree: Oid = isolate::parse(sealed.tree.as_deref().unwrap_or_default())?;
         let mut files = HashMap::new();
@@ -144,7 +146,7 @@ fn verdict_text(
     }
 }
 
-/// The files a readable verdict cites; an unreadable one cites none.
+/// The files that a readable verdict cites; none for an unreadable one.
 fn cited_paths(bytes: Option<&[u8]>) -> BTreeSet<String> {
     let Some(Ok(file)) = bytes.map(VerdictFile::parse) else { return BTreeSet::new() };
     let evidence = file.scores.into_iter().flat_map(|score| score.evidence);
@@ -155,7 +157,7 @@ fn cited_paths(bytes: Option<&[u8]>) -> BTreeSet<String> {
     paths.collect()
 }
 
-/// Where one checker sits.
+/// The folders of one checker.
 struct CheckerContext {
     nonce: String,
     home: PathBuf,
@@ -185,7 +187,7 @@ impl CheckerContext {
     }
 }
 
-/// What the verdict cites, as it was sealed.
+/// The texts that the verdict cites, as they were sealed.
 struct CitedTexts {
     files: HashMap<String, String>,
     items: HashMap<String, String>,

@@ -1,5 +1,5 @@
-//! What a start may ask and what it cost: its pass to the model providers, the ceilings that their answers are held against,
-//! and the two counts, the agent's own and the proxy's, of which the dearer one is charged.
+//! The provider access and the cost of a start: its grant for the model providers, the ceilings for their answers, and
+//! the two counts, the agent's own and the proxy's. The higher count is charged.
 
 use super::StageError;
 use super::role_runner::{RoleRunner, RoleTurn};
@@ -16,18 +16,18 @@ use loopwright_core::prices::ModelPrices;
 use loopwright_core::units::Usd;
 use std::sync::Arc;
 
-/// What one start cost.
+/// The cost of one start.
 pub(super) struct StartCost {
     pub(super) spend: Spend,
-    /// The same by model, where that is known.
+    /// The cost by model, where that is known.
     pub(super) models: Vec<ModelSpend>,
-    /// Who counted it.
+    /// The source of the count.
     pub(super) counted: CountedUsage,
 }
 
 impl RoleRunner<'_> {
-    /// Where the agent whose turn it is reaches the model providers that it asks, with a pass that no other start has. One
-    /// whose provider has no key signs in by itself, if its user allows that.
+    /// The endpoints of the model providers for the agent of this turn, with a grant that no other start has. An agent
+    /// whose provider has no key uses its own sign-in, if its user allows that.
     pub(super) fn endpoints(&self, turn: &RoleTurn) -> Result<ProviderEndpoints, StageError> {
         let known = self.engine.provider_names();
         let asks = turn.spec.as_ref().map_or(ProviderChoice::All, ProviderChoice::for_spec);
@@ -41,8 +41,8 @@ impl RoleRunner<'_> {
         Ok(ProviderEndpoints { login, ..ProviderEndpoints::from_grant(pass) })
     }
 
-    /// Holds what the answers of a start's models cost against the same ceilings as its own reports: an agent that reports
-    /// its use late or never is stopped by them all the same.
+    /// Applies the ceilings of a start's own reports to the cost of its models' answers too: they also stop an agent
+    /// that reports its usage late or never.
     pub(super) fn bound_pass(&self, invocation: &AgentInvocation) {
         let limits = &invocation.limits;
         let (meter, prices) = (limits.meter.clone(), Arc::clone(&self.engine.settings.prices));
@@ -51,7 +51,7 @@ impl RoleRunner<'_> {
         }
     }
 
-    /// Waits for a start, and ends it when somebody stops the round or when the proxy has counted past a ceiling.
+    /// Waits for a start, and ends it when the round is stopped or when the proxy's count passes a ceiling.
     pub(super) async fn unless_over(
         &self,
         work: impl Future<Output = Result<AgentOutcome, AgentError>>,
@@ -76,7 +76,7 @@ impl RoleRunner<'_> {
             pass.end();
         }
         match pass.and_then(|pass| pass.tally().passed_ceiling()) {
-            // What it did after that, such as to fail because nobody answered any more, is the ceiling's doing.
+            // Later errors of the agent, such as one after an unanswered request, are a result of the ceiling.
             Some(limit) if !self.cancel.is_cancelled() => {
                 outcome.map(|outcome| AgentOutcome { how: RunEnd::Stopped, limit: Some(limit), ..outcome })
             }
@@ -84,7 +84,8 @@ impl RoleRunner<'_> {
         }
     }
 
-    /// What a start cost. An agent that could not be started cost nothing; one that broke may have, so it costs the reservation.
+    /// The cost of a start. An agent that could not be started cost nothing; one that failed may have cost something,
+    /// so the reservation is charged.
     pub(super) fn cost_of(
         &self,
         outcome: &Result<AgentOutcome, AgentError>,
@@ -121,7 +122,7 @@ impl RoleRunner<'_> {
             AgentUsage::Reported(tokens) => Some(PricedTokens { tokens, usd: price_of(prices, models, tokens) }),
             AgentUsage::Unknown => None,
         };
-        // Who was turned away every time has used nothing, and that is known.
+        // If every request was refused, the agent is known to have used nothing.
         let has_seen = seen.reported > 0 || seen.refused > 0 || seen.tokens() != Tokens::default();
         let sum = has_seen.then(|| PricedTokens { tokens: seen.tokens(), usd: seen.cost(prices) });
         let (counted, charge) = CountedUsage::decide(told, sum, seen.unclear, seen.guess(prices));
@@ -142,7 +143,7 @@ impl RoleRunner<'_> {
     }
 }
 
-/// Returns when a ceiling is passed; never for a start that asks nobody.
+/// Returns when a ceiling is passed; pending forever for a start without a grant.
 async fn over(pass: Option<&ProviderGrant>) {
     match pass {
         Some(pass) => pass.tally().wait_for_ceiling().await,
@@ -160,7 +161,7 @@ fn lines(prices: &ModelPrices, models: &[ModelTokens]) -> Vec<ModelSpend> {
     models.iter().map(spend).collect()
 }
 
-/// The price of a start's tokens: each model's by its own rate, and what no model was named for by the dearest.
+/// The price of a start's tokens: each model's by its own rate, and tokens without a model by the highest rate.
 fn price_of(prices: &ModelPrices, models: &[ModelTokens], all: Tokens) -> Usd {
     let named = models.iter().fold(Tokens::default(), |sum, used| sum.plus(used.tokens));
     let rest = prices.cost_of("", all.less(named)).0;

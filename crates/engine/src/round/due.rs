@@ -1,19 +1,19 @@
-//! Due: what the birth of a scheduled round is recorded with. The round, the receipt of its occurrence, the loop's new mark and
-//! the signals it takes are one transaction, so that no crash leaves an occurrence twice or not at all.
-//! Who is due, and when, is decided elsewhere.
+//! Due: the rows that are recorded with the start of a scheduled round. The round, the receipt of its occurrence, the
+//! loop's new mark and the signals it takes are one transaction, so that no crash runs an occurrence twice or loses it.
+//! The dispatcher decides which loops are due, and when.
 
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::store::{ReceiptRow, RowChange, ScheduleRow, SignalRow, StoreBatch, StoreError, StoreErrorKind};
 use loopwright_core::round::ProbeItem;
 
-/// What made a round due, as rows. Their repository and loop are the round's.
+/// The rows of the due time or the signals that started a round. Their repository and loop are the round's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DueRecord {
-    /// The occurrence's receipt; the round's id is filled in at its birth.
+    /// The occurrence's receipt; the round's id is filled in when the round starts.
     pub receipt: ReceiptRow,
-    /// Where the loop stands with it. Only its mark is written, unless the loop stood nowhere: a pause that was kept between
-    /// the decision to start and the birth is newer than what the decision knew.
+    /// The loop's new schedule. Only its mark is written, unless the loop had no schedule: a pause that was recorded
+    /// between the decision to start and the start is newer than the decision.
     pub schedule: ScheduleRow,
     /// The keys of the signals that the round takes.
     pub signals: Vec<String>,
@@ -34,7 +34,7 @@ impl DueRecord {
     }
 }
 
-/// An item by its key, with what the signal that brought it says of it.
+/// An item by its key, with the title and data of its signal.
 pub(super) async fn item(engine: &Engine, key: String, due: Option<&DueRecord>) -> Result<ProbeItem, EngineError> {
     for signal in due.iter().flat_map(|due| &due.signals) {
         let of = due.map(|due| (due.receipt.repo.as_str(), due.receipt.loop_name.as_str())).unwrap_or_default();
@@ -46,20 +46,20 @@ pub(super) async fn item(engine: &Engine, key: String, due: Option<&DueRecord>) 
     Ok(ProbeItem { key, title: None, data: None })
 }
 
-/// Whether a signal was heard of before.
+/// Whether a signal is new.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SignalNovelty {
     /// It is new, and durable.
     First,
-    /// The same signal is there already, waiting or taken.
+    /// The same signal exists already, waiting or taken.
     Repeated,
 }
 
 impl Engine {
-    /// Keeps a signal, once.
+    /// Stores a signal, once.
     ///
     /// # Errors
-    /// When it cannot be kept.
+    /// When it cannot be stored.
     pub async fn store_signal(&self, signal: SignalRow) -> Result<SignalNovelty, EngineError> {
         match self.append(StoreBatch::of_rows(self.now_ms(), vec![RowChange::NewSignal(signal)])).await {
             Ok(_) => Ok(SignalNovelty::First),
@@ -71,7 +71,7 @@ impl Engine {
     /// Writes rows that belong to no round, in one transaction.
     ///
     /// # Errors
-    /// When they cannot be kept, or one of them is a conflict.
+    /// When they cannot be stored, or one of them is a conflict.
     pub async fn write_rows(&self, changes: Vec<RowChange>) -> Result<(), EngineError> {
         self.append(StoreBatch::of_rows(self.now_ms(), changes)).await?;
         Ok(())

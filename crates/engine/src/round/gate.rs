@@ -1,4 +1,5 @@
-//! Gate: runs the mechanical checks on a pristine checkout of the sealed commit, with the files that decide them from base.
+//! Gate: runs the mechanical checks on a clean checkout of the sealed commit, with the files that decide them from
+//! base.
 
 use super::{RoundDriver, StageError, bounds, isolate, start, workspace_trouble};
 use crate::events::EventKind;
@@ -52,7 +53,7 @@ impl RoundDriver<'_> {
         Ok((bounds::results(results), bounds::list(edited)))
     }
 
-    /// The held-out checks as they were when the round began; ones that have changed since say nothing about it.
+    /// The held-out checks as they were when the round began; checks that have changed since cannot judge it.
     fn heldout(&self) -> Result<HeldoutChecks, StageError> {
         let broke = |text| StageError::Broke(StageFailed { stage: Stage::Gate, code: "heldout".to_owned(), text });
         let now =
@@ -64,7 +65,7 @@ impl RoundDriver<'_> {
         }
     }
 
-    /// What was sealed, as this process read it then, or read again after a restart.
+    /// The sealed tree and its facts, as this process read them at the seal, or reads them again after a restart.
     async fn sealed_facts(&mut self) -> Result<(SealedTree, CandidateFacts), StageError> {
         let commit = isolate::parse(self.sealed_attempt()?.commit.as_deref().unwrap_or_default())?;
         if let Some(known) = self.sealed.take().filter(|(sealed, _)| sealed.commit == commit) {
@@ -76,7 +77,7 @@ impl RoundDriver<'_> {
         Ok((sealed, facts.map_err(gates_trouble(Stage::Gate))?))
     }
 
-    /// Finds gate programs now, for later.
+    /// Finds the gate programs now, for later use.
     pub(super) async fn resolve_gates(&mut self) -> Result<(), StageError> {
         if !self.spec().gates.is_empty() {
             self.resolved().await?;
@@ -84,7 +85,7 @@ impl RoundDriver<'_> {
         Ok(())
     }
 
-    /// Gate programs and scripts, found before the maker could put others in their place.
+    /// Gate programs and scripts, found before the maker could replace them.
     async fn resolved(&mut self) -> Result<ResolvedGates, StageError> {
         if let Some(resolved) = &self.resolved {
             return Ok(resolved.clone());
@@ -111,7 +112,7 @@ impl RoundDriver<'_> {
         Ok(bounds::results(baseline.results()))
     }
 
-    /// What the comparing gates say about base; measured again after a restart, because it costs no agent.
+    /// The results of the comparing gates on base; measured again after a restart, because that costs no agent.
     async fn measured_base(&mut self, resolved: &ResolvedGates) -> Result<GateBaseline, StageError> {
         if let Some(baseline) = &self.baseline {
             return Ok(baseline.clone());

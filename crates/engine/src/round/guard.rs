@@ -1,4 +1,5 @@
-//! The guard of what a round keeps: events are recorded without secrets, and a candidate that holds one leaves no object.
+//! Keeps secrets out of the record: events are recorded without secrets, and a candidate that holds one leaves no
+//! object.
 
 use super::{RoundDriver, StageError};
 use crate::gates::CandidateFacts;
@@ -10,8 +11,8 @@ use loopwright_core::secrets::SecretHit;
 use serde_json::Value;
 
 impl RoundDriver<'_> {
-    /// The event as it may be recorded. Only words of agents, gates and the world are looked at; the loop's own file and
-    /// what people say are theirs.
+    /// The event as it may be recorded. Only text from agents, gates and external systems is scanned; the loop's own
+    /// file and people's texts are not.
     pub(super) fn redact_event(&self, event: Event) -> Result<Event, StageError> {
         if !speaks_of_others(&event) {
             return Ok(event);
@@ -21,14 +22,14 @@ impl RoundDriver<'_> {
         let body = serde_json::to_value(&event).map_err(unclean)?;
         let mut texts = Vec::new();
         gather(&body, &mut texts);
-        // One look at all of it: nearly every event is clean.
+        // One scan of all texts together: nearly every event is clean.
         if self.scanner.scan_text("", &texts.join("\n")).is_empty() {
             return Ok(event);
         }
         serde_json::from_value(self.scanner.clean_json(body)).map_err(unclean)
     }
 
-    /// Secrets in what a maker staged, found before anything of it is recorded. Its last words count where they would
+    /// Secrets in the maker's staged files, found before any of them is recorded. Its last message counts if it would
     /// become the report.
     pub(super) fn find_secrets(&self, files: &[StagedFile], left: &MakerResult) -> Vec<String> {
         let staged = files.iter().map(|file| (file.name.as_str(), String::from_utf8_lossy(&file.bytes)));
@@ -44,13 +45,13 @@ impl RoundDriver<'_> {
         super::bounds::list(hits.iter().map(describe_finding))
     }
 
-    /// Whether the round met secrets, so that its folder may not stay.
+    /// Whether secrets were found in the round, so that its folder must be removed.
     pub(super) fn met_secrets(&self) -> bool {
         let attempts = &self.round.facts().attempts;
         attempts.iter().any(|attempt| !attempt.findings.secrets.is_empty() || !attempt.staged_secrets.is_empty())
     }
 
-    /// Takes what holds the secret out of the engine's repository again.
+    /// Removes the objects that hold the secret from the engine's repository.
     pub(super) async fn forget(&self, sealed: &SealedTree, facts: &CandidateFacts) -> Result<(), StageError> {
         if sealed.is_unchanged() {
             return Ok(());
@@ -62,7 +63,7 @@ impl RoundDriver<'_> {
         let present: Vec<usize> = (0..facts.files.len()).filter(|at| facts.files[*at].after.is_some()).collect();
         let mut holding: Vec<usize> = present.iter().copied().filter(holds).collect();
         if holding.is_empty() {
-            // Only all of them together hold it, or only the outbox: then none of them is worth keeping.
+            // Only all of them together hold it, or only the outbox does: then all of them are removed.
             holding = present;
         }
         let paths: Vec<&str> = holding.into_iter().map(|at| facts.files[at].path.as_str()).collect();
@@ -74,7 +75,7 @@ impl RoundDriver<'_> {
     }
 }
 
-/// A finding in words.
+/// A description of a finding.
 fn describe_finding(hit: &SecretHit) -> String {
     format!("{} at {}", hit.rule, hit.place)
 }

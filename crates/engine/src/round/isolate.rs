@@ -29,7 +29,8 @@ impl RoundDriver<'_> {
         Ok(Event::Isolated(WorkspaceIsolated { base: base.0.to_string(), branch: base.1 }))
     }
 
-    /// What a set-up made is put into a workspace that has no layers, and is told apart from what the maker makes.
+    /// Copies the output of a set-up into a workspace that has no layers, and records it, so that it is not mistaken
+    /// for the maker's work.
     fn copy_setup(&self, made: &Workspace) -> std::io::Result<()> {
         let seat = ProgramFolders { files: &made.files, home: &made.home, tmp: &made.tmp };
         match self.views.copy_setup_layer(seat)? {
@@ -38,7 +39,7 @@ impl RoundDriver<'_> {
         }
     }
 
-    /// Prepares what every start on a base builds on, once in the life of this process; after a restart it is found again.
+    /// Prepares the set-up for a base, once per process; after a restart it is found again.
     pub(super) async fn prepare_base(&mut self, base: &Oid, stage: Stage) -> Result<(), StageError> {
         if self.is_warm {
             return Ok(());
@@ -77,8 +78,8 @@ impl RoundDriver<'_> {
     }
 }
 
-/// Layers are put together by the kernel for each program behind walls. An agent that works in this process would see only
-/// one of them, so it gets a copy.
+/// The kernel stacks layers for each sandboxed program. An agent that works in this process would see only one of them,
+/// so it gets a copy.
 pub(super) async fn method(engine: &Engine, bind: &LoopBindings, boundary: &Boundary) -> CheckoutMethod {
     let all = bind.agents.iter().all(|(_, agent)| agent.capabilities().confined);
     let layers = all && boundary.level == BoundaryLevel::Kernel && engine.host().await.supports_overlay();

@@ -1,5 +1,5 @@
-//! From a step to rows: what one event changes in the store's tables. All of it is a fold of the journal; the rows only
-//! spare readers the folding.
+//! From a step to rows: the changes of one event in the store's tables. All rows can be derived from the journal; they
+//! only save readers that work.
 
 use super::memory;
 use crate::clock;
@@ -18,27 +18,27 @@ use loopwright_core::spec::ActionKind;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// When a step happened and how long an answer may take.
+/// The time of a step, and how long an answer may take.
 pub(super) struct StepTiming {
     pub(super) now_ms: i64,
     pub(super) started_ms: i64,
     pub(super) expires_ms: i64,
-    /// How often each of the round's items failed before.
+    /// The number of earlier failures of each of the round's items.
     pub(super) failures: ItemFailures,
 }
 
-/// How often items failed, by key.
+/// The number of failures of items, by key.
 pub(super) type ItemFailures = Arc<BTreeMap<String, i64>>;
 
 /// Three failures send an item to the inbox.
 const ITEM_FAILURES_MAX: i64 = 3;
 
-/// Whether one more failure of an item is for a person to look at.
+/// Whether one more failure of an item is reported to a person.
 pub(super) fn is_given_up(when: &StepTiming, item: &ProbeItem) -> bool {
     when.failures.get(&item.key).copied().unwrap_or(0) + 1 >= ITEM_FAILURES_MAX
 }
 
-/// How often each of a round's items has failed so far.
+/// The number of failures so far of each of a round's items.
 pub(super) async fn failures(engine: &Engine, facts: &RoundFacts) -> Result<ItemFailures, StoreError> {
     let started = &facts.started;
     let mut failures = BTreeMap::new();
@@ -63,7 +63,7 @@ pub(super) fn changes(before: Option<&Round>, after: &Round, event: &Event, when
         changes.push(RowChange::InboxClosed { id: question_id(&after.facts().started.round) });
     }
     if matches!(event, Event::Approved(_)) && is_waiting(after) {
-        // One of several approvals: the question stays open and says so.
+        // One of several approvals: the question stays open and shows it.
         changes.push(RowChange::Inbox(question(after, when)));
     }
     if entered(before, after, |phase| matches!(phase, Phase::Sending(_))) {
@@ -141,7 +141,7 @@ fn clamp(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Reservations are taken back and what was used is settled in the same transaction as the agent's end.
+/// Reservations are released and the usage is settled in the same transaction as the agent's end.
 fn spend_changes(before: Option<&Round>, after: &Round, when: &StepTiming, changes: &mut Vec<RowChange>) {
     let known = before.map_or(0, |round| round.facts().bills.len());
     let facts = after.facts();
@@ -153,7 +153,7 @@ fn spend_changes(before: Option<&Round>, after: &Round, when: &StepTiming, chang
         }
         item_spend(facts, freed, tokens, micros, changes);
         changes.push(RowChange::Spend(SpendChange {
-            // The day on which the agent started bears its spend, so that what was reserved there is freed there.
+            // The spend is charged to the day on which the agent started, because its reservation is there.
             day: bearing(bill, when),
             repo: facts.started.repo.clone(),
             loop_name: facts.started.spec.name.clone(),
@@ -165,7 +165,7 @@ fn spend_changes(before: Option<&Round>, after: &Round, when: &StepTiming, chang
     }
 }
 
-/// Of several items each bears its share; nothing is reserved for them, because a share has no ceiling.
+/// Several items share the cost; nothing is reserved for them, because a share has no ceiling.
 fn item_spend(facts: &RoundFacts, freed: Reservation, tokens: i64, micros: i64, changes: &mut Vec<RowChange>) {
     let (is_one, count) = (facts.items.len() == 1, i64::try_from(facts.items.len()).unwrap_or(i64::MAX));
     let share = |sum: i64, at: usize| sum / count + i64::from(i64::try_from(at).is_ok_and(|at| at < sum % count));
@@ -182,7 +182,7 @@ fn item_spend(facts: &RoundFacts, freed: Reservation, tokens: i64, micros: i64, 
     }));
 }
 
-/// The lines of every bill that came with a step; a start that cost nothing has one too, so that it can be counted.
+/// The ledger rows of every bill of a step. A start that cost nothing has one too, so that it can be counted.
 fn ledger_rows(before: Option<&Round>, after: &Round, when: &StepTiming, changes: &mut Vec<RowChange>) {
     let facts = after.facts();
     let known = before.map_or(0, |round| round.facts().bills.len());
@@ -211,12 +211,12 @@ fn ledger_rows(before: Option<&Round>, after: &Round, when: &StepTiming, changes
     }
 }
 
-/// The day that bears what an agent cost. Old records do not say: there it is the round's.
+/// The day to which an agent's cost is charged. Old records do not name it: there it is the round's.
 fn bearing(bill: &StartBill, when: &StepTiming) -> String {
     bill.day.clone().unwrap_or_else(|| clock::day(when.started_ms))
 }
 
-/// The items that leave, in one state.
+/// The rows of the outgoing items, in one state.
 fn outbox_rows(round: &Round, state: OutboxState, when: &StepTiming, changes: &mut Vec<RowChange>) {
     let outward = items(round).filter(|item| item.kind != ActionKind::Report);
     changes.extend(outward.map(|item| RowChange::Outbox(outbox_row(round, item, state, when))));
@@ -265,7 +265,7 @@ fn delivered_rows(round: &Round, delivered: &DeliveryEnded, when: &StepTiming, c
     changes.push(RowChange::Outbox(OutboxRow { receipt: Some(receipt), tries: 1, ..row }));
 }
 
-/// A person's look ends the doubts: each item gets its state, and its question is closed.
+/// A person's answer resolves the doubts: each item gets its state, and its question is closed.
 fn settled_doubts(before: &Round, after: &Round, when: &StepTiming, changes: &mut Vec<RowChange>) {
     let was_in_doubt = |position: u32| {
         let doubt =
@@ -282,7 +282,7 @@ fn settled_doubts(before: &Round, after: &Round, when: &StepTiming, changes: &mu
     }
 }
 
-/// A round that ends without sending leaves its waiting items refused, never floating.
+/// A round that ends without sending marks its waiting items as refused, so that none stays open.
 fn dropped_rows(before: Option<&Round>, after: &Round, when: &StepTiming, changes: &mut Vec<RowChange>) {
     if before.is_some_and(is_waiting) {
         outbox_rows(after, OutboxState::Refused, when, changes);
@@ -336,8 +336,8 @@ fn doubt(round: &Round, row: &OutboxRow, when: &StepTiming) -> InboxRow {
     }
 }
 
-/// A suspended round counts as run, and as a failure until it goes on to a better end. A ceiling counts against the item too,
-/// because another round for it may meet the same one; a provider does not.
+/// A suspended round counts as run, and as a failure until it resumes and ends better. A ceiling counts against the
+/// item too, because another round for it may reach the same one; a provider limit does not.
 fn suspended_rows(round: &Round, outcome: RoundOutcome, when: &StepTiming, changes: &mut Vec<RowChange>) {
     if round.facts().suspensions.len() > 1 {
         return;
@@ -348,7 +348,7 @@ fn suspended_rows(round: &Round, outcome: RoundOutcome, when: &StepTiming, chang
     }
 }
 
-/// What a round's end adds to its loop's counters; what its suspension has added is taken back.
+/// The additions of a round's end to its loop's counters, less the additions of its suspension.
 fn stats(round: &Round, outcome: RoundOutcome, when: &StepTiming) -> StatsChange {
     let all = counted(round, outcome, when);
     if round.facts().suspensions.is_empty() {
@@ -373,12 +373,11 @@ fn counted(round: &Round, outcome: RoundOutcome, when: &StepTiming) -> StatsChan
     }
 }
 
-/// An item is processed on shipped, reported and escalated; any other end counts as a failure, three of them ask a person.
-/// Items that shared a round share its end, and each has its own count.
+/// An item is processed on shipped, reported and escalated; any other end counts as a failure, and after three a person
+/// is asked. Items that shared a round share its end, and each has its own count.
 fn item_row(round: &Round, outcome: RoundOutcome, when: &StepTiming, changes: &mut Vec<RowChange>) {
     let facts = round.facts();
-    // A dry run leaves its items to a real one.
-    // So does one that only looked, to spare a budget.
+    // A dry run leaves its items to a real round. So does a round that ran at a lower level to save budget.
     if facts.started.dry_run || facts.lowered_from.is_some() {
         return;
     }
@@ -399,7 +398,7 @@ fn item_row(round: &Round, outcome: RoundOutcome, when: &StepTiming, changes: &m
             round: facts.started.round.clone(),
             updated_ms: when.now_ms,
         }));
-        // A later round that a person started for the item answers the question that its failures asked.
+        // A later successful round that a person started for the item answers the question about its failures.
         let answered = good && before >= ITEM_FAILURES_MAX;
         if failures >= ITEM_FAILURES_MAX || answered {
             let closed_ms = answered.then_some(when.now_ms);

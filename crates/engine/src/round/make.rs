@@ -1,5 +1,5 @@
-//! Make: what the maker goes in with, and what is read of it once its whole process tree is dead. Its words are kept as a
-//! claim.
+//! Make: the maker's input, and its output, which is read once its whole process tree is dead. Its text is recorded as
+//! a claim.
 
 use super::role_runner::{FileAccess, RoleCall, RoleRun, RoleView};
 use super::{RoundDriver, StageError, bounds};
@@ -10,10 +10,10 @@ use loopwright_core::outbox::{self, OutboxEntryKind, StagedFile};
 use loopwright_core::round::{AgentRun, AttemptFeedback, Event, MakerResult, Phase, RoleResult, Stage, StagedBatch};
 use loopwright_core::spec::Role;
 
-/// Characters of the maker's last words that are recorded.
+/// The most characters of the maker's last message that are recorded.
 const TEXT_MAX: usize = 64 << 10;
 
-/// The request's text in the workspace, and how much of base's own file of that name is looked at.
+/// The request's text in the workspace, and the most bytes that are read of base's own file of that name.
 const PR_BODY: &str = "PR_BODY.md";
 const PR_BODY_MAX: usize = 1 << 20;
 
@@ -25,7 +25,7 @@ impl RoundDriver<'_> {
         let turn = self.role_runner().turn(Role::Maker)?;
         let on = if again { ", on what is there" } else { "" };
         self.stage(Stage::Make, format!("attempt {attempt} with {}{on}", turn.agent.name()));
-        // Gate programs are found before a maker can put others in their place.
+        // Gate programs are found before a maker can replace them.
         self.resolve_gates().await?;
         let workspace = self.workspace(Stage::Make)?.clone();
         self.prepare_base(&workspace.base, Stage::Make).await?;
@@ -78,7 +78,7 @@ fn maker_view(workspace: &Workspace) -> RoleView {
     }
 }
 
-/// What a role wants remembered, and the rest of what it staged. Anything but a file of that name is left to the parser.
+/// A role's memory notes, and the rest of its staged files. Anything except a file of that name is left to the parser.
 fn notes_in(files: &[StagedFile]) -> (MemoryNotes, Vec<StagedFile>) {
     let is_memory = |file: &&StagedFile| file.name == memory::FILE && file.entry == OutboxEntryKind::Regular;
     let notes = files.iter().find(is_memory).map(|file| memory::read(&file.bytes)).unwrap_or_default();

@@ -1,6 +1,6 @@
-//! Remember: what a round's end leaves for later rounds of its loop, and what they recall of it. A maker's own notes are kept
-//! only of a round that was accepted; the engine itself writes down what failed and what people decided.
-//! All of it is shown to makers as data, and to checkers not at all.
+//! Remember: the memories that a round's end leaves for later rounds of its loop, and their recall. A maker's own notes
+//! are kept only if its round was accepted; the engine itself records failures and people's decisions. Makers see all
+//! of it as data; checkers do not see it.
 
 use crate::store::{MemoryRow, RowChange};
 use loopwright_core::memory::{self, MemoryEntry, MemoryKind};
@@ -9,10 +9,10 @@ use loopwright_core::round::Round;
 use loopwright_core::spec::Role;
 
 const DAY_MS: i64 = 86_400_000;
-/// Bytes of memory that a round is shown; the latest come first.
+/// The most bytes of memory that a round sees; the latest come first.
 const SHOWN_MAX: usize = 20 << 10;
 
-/// What the round's end adds to the memory of its loop, and takes from it.
+/// The memories that the round's end adds and removes.
 pub(super) fn memory_rows(round: &Round, outcome: RoundOutcome, now_ms: i64, changes: &mut Vec<RowChange>) {
     let facts = round.facts();
     if facts.started.dry_run {
@@ -32,12 +32,12 @@ pub(super) fn memory_rows(round: &Round, outcome: RoundOutcome, now_ms: i64, cha
             expires_ms: Some(now_ms.saturating_add(i64::from(days).saturating_mul(DAY_MS))),
         })
     };
-    // What kept several items is remembered of the first, which the next round takes alone.
+    // A failure of several items is recorded for the first one, which the next round takes alone.
     let failure = memory::failure_key(facts.items.first().map(|item| item.key.as_str()));
     let before = changes.len();
     match outcome {
         RoundOutcome::Shipped | RoundOutcome::Reported => {
-            // What failed before works now.
+            // The earlier failures are resolved.
             let others = facts.items.iter().skip(1).map(|item| memory::failure_key(Some(&item.key)));
             changes.extend(std::iter::once(failure).chain(others).map(|key| RowChange::MemoryGone {
                 repo: repo.clone(),
@@ -62,7 +62,7 @@ pub(super) fn memory_rows(round: &Round, outcome: RoundOutcome, now_ms: i64, cha
             let kind = MemoryKind::Failure;
             changes.push(row(failure, kind, outcome_text(round, outcome), memory::ENGINE, kind.days()));
         }
-        // These say nothing of the work.
+        // These outcomes say nothing about the work.
         RoundOutcome::NothingToDo
         | RoundOutcome::Escalated
         | RoundOutcome::RateLimited
@@ -78,14 +78,14 @@ fn is_denied(round: &Round) -> bool {
     round.facts().reasons.last().is_some_and(|reason| reason.code == "denied")
 }
 
-/// How it ended and why, the latest reason first, because that is the one that decided.
+/// The outcome and its reasons, the latest first, because that one decided.
 fn outcome_text(round: &Round, outcome: RoundOutcome) -> String {
     let reasons = round.facts().reasons.iter().rev().map(|reason| reason.text.as_str());
     let reasons: Vec<_> = reasons.take(5).collect();
     memory::clipped(&format!("{}: {}", outcome.word(), reasons.join("; ")))
 }
 
-/// What of a loop's memory a round is shown: what has not expired, the latest first, as much as fits.
+/// The memories that a round sees: those that have not expired, the latest first, as many as fit.
 pub(super) fn select_memories(rows: Vec<MemoryRow>, now_ms: i64) -> Vec<MemoryEntry> {
     let mut room = SHOWN_MAX;
     let valid = rows.into_iter().filter(|row| row.expires_ms.is_none_or(|at| at > now_ms));
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_expired_or_does_not_fit_is_not_recalled() {
+    fn expired_memories_and_those_that_do_not_fit_are_not_recalled() {
         let keys = |rows: Vec<MemoryRow>| {
             let recalled = select_memories(rows, 100).into_iter();
             recalled.map(|one| one.key).collect::<Vec<_>>().join(",")

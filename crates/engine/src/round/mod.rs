@@ -1,6 +1,7 @@
-//! The round, done: performs what [`loopwright_core::round`] decides. One file a stage, of the same name as its meaning.
+//! The round driver: performs what [`loopwright_core::round`] decides. One file per stage, with the stage's name in
+//! core.
 //!
-//! The order never changes: the event is recorded with its rows in one transaction, and only then is anything done about it.
+//! The order never changes: the event is recorded with its rows in one transaction, and only then is it acted on.
 
 mod approve;
 mod bindings;
@@ -63,58 +64,57 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// One round under way in this process.
+/// One running round of this process.
 pub(crate) struct RoundDriver<'a> {
     engine: &'a Engine,
     bind: &'a LoopBindings,
     cancel: &'a CancelToken,
     repo: UserRepo,
     workspaces: Workspaces,
-    /// What every start of this round sees.
+    /// The sandbox views of every start of this round.
     views: SandboxViews,
-    /// Its ways to the network.
+    /// Its network routes.
     routes: EgressRoutes,
-    /// Knows what may be kept and sent by nobody.
+    /// Finds secrets, which must not be recorded or sent.
     scanner: SecretScanner,
-    /// Whether they have what the loop's set-up made.
+    /// Whether the views include the output of the loop's set-up.
     is_warm: bool,
     workspace: Option<Workspace>,
     /// Gate programs, found before the maker ran.
     resolved: Option<ResolvedGates>,
     /// Held-out checks, read before the maker ran; read again after a restart.
     heldout: Option<HeldoutChecks>,
-    /// What the comparing gates said about base.
-    /// The last seal and what was read of it, for the gates; read again after a restart.
+    /// The last seal and its facts, for the gates; read again after a restart.
     sealed: Option<(SealedTree, CandidateFacts)>,
-    /// What was checked out or named when the round began; a resumed round has its base on record.
+    /// The base when the round began: the checked-out or the named commit. A resumed round has its base on record.
     head: Option<RoundBase>,
-    /// What the probe said before there was a round.
+    /// The result of a probe that ran before the round started.
     probe_result: Option<ProbeResult>,
     baseline: Option<GateBaseline>,
     round: Round,
-    /// How many events of this round are recorded.
+    /// The number of recorded events of this round.
     index: i64,
     started_ms: i64,
     failures: journal::ItemFailures,
     begun: Instant,
-    /// The places of running agents in the purse, by their cookies.
+    /// The meter slots of running agents, by their cookies.
     seats: BTreeMap<String, MeterSlot>,
-    /// The round's place in its loop, where a daemon gives them out.
+    /// The round's hold on its loop's slot, if a daemon manages slots.
     _slot_hold: Option<Box<dyn LoopSlotHold>>,
-    /// Keeps others of this process from the round.
+    /// Keeps other callers of this process from running the round.
     _live_guard: LiveRoundGuard,
 }
 
 /// Why a stage did not produce its event.
 #[derive(Debug)]
 pub(crate) enum StageError {
-    /// The record itself cannot be kept: nothing more may be done; the next engine takes over.
+    /// The record itself cannot be written: nothing more may be done; the next engine takes over.
     Fatal(EngineError),
-    /// The stage broke; the round says so.
+    /// The stage failed; the round records the failure.
     Broke(StageFailed),
-    /// Somebody stopped it.
+    /// The round was stopped.
     Stopped,
-    /// A ceiling leaves no room for an agent.
+    /// A ceiling has no room for an agent.
     Ceiling(BudgetLimit, String),
 }
 
@@ -160,7 +160,8 @@ impl RoundDriver<'_> {
         Ok(())
     }
 
-    /// One action, then its event. Deliveries record their events one by one and return what follows the last.
+    /// Performs one action, then applies its event. Deliveries record their events one by one and return the actions
+    /// after the last.
     async fn perform(&mut self, action: Action) -> Result<Vec<Action>, StageError> {
         let event = match action {
             Action::Send(positions) => return self.send(positions).await,
@@ -183,11 +184,11 @@ impl RoundDriver<'_> {
         if self.cancel.is_cancelled() { Err(StageError::Stopped) } else { Ok(self) }
     }
 
-    /// Turns trouble into an event; what cannot be recorded ends this engine's part of the round.
+    /// Turns a stage error into an event. If it cannot be recorded, this engine's part of the round ends.
     async fn trouble(&mut self, trouble: StageError) -> Result<Vec<Action>, EngineError> {
         let event = match trouble {
             StageError::Fatal(error) => return Err(error),
-            // Deliveries end one by one: what broke between them is taken up again by the next engine.
+            // Deliveries end one by one: after a failure between them, the next engine resumes the rest.
             StageError::Broke(broke) if matches!(self.round.phase(), Phase::Sending(_)) => {
                 return Err(EngineError::Unsent { round: self.id().to_owned(), text: broke.text });
             }
@@ -205,13 +206,13 @@ impl RoundDriver<'_> {
                 Err(EngineError::Unrecorded { round: self.id().to_owned(), text })
             }
             Err(StageError::Stopped | StageError::Ceiling(..)) => {
-                let text = "trouble cannot itself meet a stop or a ceiling".to_owned();
+                let text = "recording a failure cannot itself be stopped or reach a ceiling".to_owned();
                 Err(EngineError::Unrecorded { round: self.id().to_owned(), text })
             }
         }
     }
 
-    /// Decides what an event means, records both in one transaction, and only then moves on.
+    /// Decides the step for an event, records both in one transaction, and only then continues.
     pub(crate) async fn apply(&mut self, event: Event, extra: Vec<RowChange>) -> Result<Vec<Action>, StageError> {
         let event = self.redact_event(event)?;
         let Step { round, actions } = step(&self.round, event.clone()).map_err(|error| self.not_accepted(error))?;
@@ -273,7 +274,7 @@ impl RoundDriver<'_> {
         &self.round
     }
 
-    /// The round as it came to rest; a daemon on this engine is told how.
+    /// The round at rest; a daemon on this engine is notified.
     pub(crate) async fn finish_at_rest(&mut self) -> Round {
         if let Some(porter) = self.engine.live_rounds.admission() {
             porter.on_round_at_rest(&self.round).await;
@@ -281,7 +282,7 @@ impl RoundDriver<'_> {
         self.round.clone()
     }
 
-    /// What is written for loops that follow this one, with the end itself.
+    /// The signals for loops that follow this one, written with the end itself.
     async fn followers_told(&self, round: &Round, now_ms: i64) -> Result<Vec<RowChange>, StoreError> {
         let started = &round.facts().started;
         let porter = self.engine.live_rounds.admission().filter(|_| matches!(round.phase(), Phase::Ended(_)));
@@ -306,14 +307,14 @@ impl RoundDriver<'_> {
         publish(self.engine, &self.round, kind);
     }
 
-    /// What is left of the round's wall time.
+    /// The rest of the round's wall time.
     fn wall_left(&self) -> Option<Duration> {
         let spec = self.spec();
         let whole = spec.timeout.or(spec.budget.round.wall)?.duration();
         Some(whole.saturating_sub(self.begun.elapsed()).max(Duration::from_millis(1)))
     }
 
-    /// No agent starts when the round's wall time is used up, whoever used it.
+    /// No agent starts once the round's wall time is used up.
     fn has_time(&self) -> Result<(), StageError> {
         let spec = self.spec();
         let whole = spec.timeout.or(spec.budget.round.wall);
@@ -336,26 +337,26 @@ impl RoundDriver<'_> {
         })
     }
 
-    /// A round whose record is complete needs its workspace no more.
+    /// A round whose record is complete does not need its workspace any more.
     pub(crate) async fn discard_workspace(&mut self) {
         let Phase::Ended(outcome) = *self.round.phase() else { return };
         match self.workspace.take() {
             Some(workspace) if self.met_secrets() => {
-                // What must not be kept is not left to the background either.
+                // A workspace with secrets is removed now, not in the background.
                 let _ = tokio::task::spawn_blocking(move || crate::workspace::remove_left(&workspace.root)).await;
             }
             Some(workspace) if leaves_outputs(outcome) => {
-                // Without them the next round starts cold, which costs it time and nothing else.
+                // Without them the next round starts cold, which only costs time.
                 let _ = self.workspaces.store_warm_outputs(&self.spec().name, &workspace).await;
             }
             Some(_) | None => {}
         }
-        // Left-overs are found and removed at the next start, so a failure here loses nothing.
+        // The next start finds and removes leftovers, so a failure here loses nothing.
         let _ = self.workspaces.discard(self.id()).await;
     }
 }
 
-/// Whether the maker of a round that ended so came to its own end, and what it built is whole.
+/// Whether the maker of a round with this outcome ended by itself, so that its build outputs are complete.
 fn leaves_outputs(outcome: Outcome) -> bool {
     match outcome {
         Outcome::Shipped
@@ -375,30 +376,30 @@ fn leaves_outputs(outcome: Outcome) -> bool {
     }
 }
 
-/// Puts a note about a round on the event stream.
+/// Publishes an event about a round.
 fn publish(engine: &Engine, round: &Round, kind: EventKind) {
     let started = &round.facts().started;
     let key = LoopKey::new(&started.repo, &started.spec.name);
     engine.publish(Some(key), Some(&started.round), kind);
 }
 
-/// A text cut to what one event takes of it.
+/// A text cut to the length that one event may hold.
 pub(crate) fn bounded(text: &str) -> String {
     bounds::text(text)
 }
 
-/// The answer to a second hand on one round.
+/// The error for a second caller on one round.
 fn busy(round: &str) -> EngineError {
     EngineError::Stale(format!("round `{round}` is under way in this process"))
 }
 
-/// An event as the journal keeps it.
+/// An event in the journal's format.
 pub(crate) fn recorded_event(event: &Event) -> NewEvent {
     let body = serde_json::to_string(event).expect("events hold only strings, numbers, lists and maps with text keys");
     NewEvent { kind: event.kind().to_owned(), body }
 }
 
-/// The report could not be written: the round still ends, and its record is whole.
+/// The report could not be written: the round still ends, and its record is complete.
 fn unreported(network: NetworkTraffic, window: Option<AnswerWindow>) -> Event {
     Event::Recorded(RoundRecorded { report: None, network, window })
 }

@@ -1,4 +1,5 @@
-//! Money of a round: what a start may use, which ceilings it draws on, and how people are told when one is met.
+//! The money of a round: the limits of a start, the ceilings it draws on, and the messages to people when one is
+//! reached.
 
 use super::{RoundDriver, StageError};
 use crate::agents::AgentLimits;
@@ -10,12 +11,12 @@ use loopwright_core::round::{AgentEnd, Event, ProbeItem, RoleStarted, RoundFacts
 use loopwright_core::spec::CheckMode;
 use loopwright_core::units::{TimeSpan, Usd};
 
-/// Bytes an agent may print before its tree is ended.
+/// The most bytes that an agent may print before its process tree is ended.
 const OUTPUT_MAX: u64 = 512 << 20;
 
 impl RoundDriver<'_> {
-    /// One start's share of the round, and no more than a single start or the attempt may cost. Where the round has no ceiling,
-    /// the day's bounds what is taken in its place: a loop that says neither is not kept from starting.
+    /// One start's share of the round's ceiling, and no more than a single start or the attempt may cost. If the round
+    /// has no ceiling, a default share applies, capped by the day's ceiling: a loop with neither can still start.
     pub(super) fn reservation(&self) -> Reservation {
         let spec = self.spec();
         let (round, day) = (&spec.budget.round, &spec.budget.day);
@@ -28,13 +29,13 @@ impl RoundDriver<'_> {
         share.capped_at(spec.budget.role.allowance()).capped_at(spec.budget.attempt.allowance())
     }
 
-    /// The day that bears what starts now.
+    /// The day to which a start at this time is charged.
     pub(super) fn today(&self) -> String {
         clock::day(self.engine.now_ms())
     }
 
-    /// Records that an agent starts, with its reservation in the same transaction; refused when a ceiling has no room for
-    /// it. Answers with what the agent reports its use to.
+    /// Records that an agent starts, with its reservation in the same transaction; refused when a ceiling has no room
+    /// for it. Returns the meter to which the agent reports its usage.
     pub(super) async fn record_start(&mut self, started: RoleStarted, day: String) -> Result<StartMeter, StageError> {
         let (cookie, reserved) = (started.cookie.clone(), started.reserved);
         let seat = self.sit_down(reserved, &day).await?;
@@ -61,7 +62,7 @@ impl RoundDriver<'_> {
         seated.map_err(|account| self.no_room(&account))
     }
 
-    /// The shared ceilings that this round draws on, without what was added to them.
+    /// The shared ceilings that this round draws on, without raises.
     fn ceilings(&self) -> Vec<SharedCeiling> {
         let facts = self.round.facts();
         let own = &facts.started.spec.budget;
@@ -77,7 +78,7 @@ impl RoundDriver<'_> {
         all.into_iter().filter(|drawn| !drawn.ceiling.is_none()).collect()
     }
 
-    /// The same with what people added for the day or for this round.
+    /// The same with people's raises for the day or for this round.
     async fn drawn(&self, day: &str) -> Result<Vec<SharedCeiling>, StoreError> {
         let started = &self.round.facts().started;
         let store = self.engine.store();
@@ -91,7 +92,7 @@ impl RoundDriver<'_> {
         Ok(drawn)
     }
 
-    /// Days and months as they stand, for the decision whether and how this round may run.
+    /// The accounts of days and months, for the decision whether and how this round may run.
     pub(super) async fn accounts(&self) -> Result<Vec<BudgetAccount>, StoreError> {
         let started = &self.round.facts().started;
         let day = clock::day(self.started_ms);
@@ -103,7 +104,7 @@ impl RoundDriver<'_> {
         Ok(accounts)
     }
 
-    /// The reservation as a row: refused, with the whole batch, when a ceiling has no room for it.
+    /// The reservation as a row: the whole batch is refused when a ceiling has no room for it.
     fn reserve(&self, reserved: Reservation, day: String) -> RowChange {
         let facts = self.round.facts();
         let ceiling = |drawn: SharedCeiling| SpendCeiling {
@@ -123,7 +124,7 @@ impl RoundDriver<'_> {
         })
     }
 
-    /// What a start may use: the least of what is left to it alone. What it shares with others is watched by its meter.
+    /// The limits of a start: the least of the amounts left to it alone. Its meter watches the shared ceilings.
     pub(super) fn agent_limits(&self) -> AgentLimits {
         let budget = &self.spec().budget;
         let (round, role) = (&budget.round, &budget.role);
@@ -143,7 +144,7 @@ impl RoundDriver<'_> {
         }
     }
 
-    /// The ceilings that nobody else draws on.
+    /// The ceilings that no other round draws on.
     fn own_accounts(&self) -> [BudgetAccount; 3] {
         let facts = self.round.facts();
         let budget = &facts.started.spec.budget;
@@ -155,7 +156,7 @@ impl RoundDriver<'_> {
         ]
     }
 
-    /// How a start ended, with the ceiling by its name when one of money or tokens was passed.
+    /// The end of a start; names the ceiling if one of money or tokens was passed.
     pub(super) fn explain_end(&self, end: AgentEnd, spent: Reservation, cookie: &str) -> AgentEnd {
         let AgentEnd::Limit { limit: limit @ (BudgetLimit::Usd | BudgetLimit::Total), text } = end else { return end };
         let own = self.own_accounts().map(|account| BudgetAccount { spent: account.spent.plus(spent), ..account });
@@ -167,13 +168,13 @@ impl RoundDriver<'_> {
         }
     }
 
-    /// Whose ceiling it is, how full, and what a person can do about it.
+    /// A description of the ceiling: its scope, how much of it is used, and what a person can do.
     fn ceiling_text(&self, account: &BudgetAccount) -> String {
         let started = &self.round.facts().started;
         format!("{}; {}", account.describe(), account.scope.remedy(&started.spec.name, &started.round))
     }
 
-    /// The answer to a start for which an account has no room.
+    /// The error for a start for which an account has no room.
     fn no_room(&self, account: &BudgetAccount) -> StageError {
         let wanted = self.reservation();
         let is_money = account.ceiling.usd.is_some_and(|most| account.used().plus(wanted).usd > most);
@@ -188,7 +189,7 @@ impl RoundDriver<'_> {
         )
     }
 
-    /// The same, as the store found it.
+    /// The same, from the store's error.
     pub(super) fn ceiling_error(&self, full: &SpendCeiling, spend: &SpendRow) -> StageError {
         let unsigned = |number: i64| u64::try_from(number).unwrap_or(0);
         let ceiling =
@@ -203,7 +204,7 @@ impl RoundDriver<'_> {
         self.no_room(&account(SharedCeiling { spend: full.scope, scope, ceiling }, spend))
     }
 
-    /// What agents cost is on record: their seats in the purse are free again.
+    /// The cost of agents is on record: this releases their slots in the budget meter.
     pub(super) fn settle_seats(&mut self, bills_before: usize) {
         for bill in self.round.facts().bills.iter().skip(bills_before) {
             if let Some(seat) = self.seats.remove(&bill.cookie) {
@@ -213,7 +214,8 @@ impl RoundDriver<'_> {
     }
 }
 
-/// The one item that bears the whole cost. With several no ceiling of an item counts: `check` refuses the two together.
+/// The one item to which the whole cost is charged. With several, no ceiling of an item counts: `check` refuses the
+/// combination.
 fn alone(facts: &RoundFacts) -> Option<&ProbeItem> {
     match facts.items.as_slice() {
         [item] => Some(item),

@@ -1,5 +1,5 @@
-//! Probe: asks the free question before any agent is started, in the round's own rooms. What the answer means is
-//! [`crate::probe`]'s.
+//! Probe: runs the loop's probe before any agent starts, in the round's own sandbox views. [`crate::probe`] interprets
+//! its answer.
 
 use super::{RoundDriver, StageError, workspace_trouble};
 use crate::git::RoundBase;
@@ -77,7 +77,7 @@ impl RoundDriver<'_> {
     }
 }
 
-/// What a probe said before there was a round; of what it found, nothing is done yet.
+/// The answer of a probe that ran before the round started; no item of it is done yet.
 fn answered(found: ProbeResult) -> Option<ProbeAnswer> {
     match found {
         ProbeResult::None => Some(ProbeAnswer::Nothing),

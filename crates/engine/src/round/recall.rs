@@ -1,13 +1,13 @@
-//! Recall: reads what the loop remembers. Flat in history: counters and the last few rounds only.
+//! Recall: reads the loop's memory. The cost does not grow with history: counters and the last few rounds only.
 
 use super::{RoundDriver, StageError, bounds, memory};
 use crate::clock;
 use crate::store::{ItemState, RoundsQuery, SpendScope};
 use loopwright_core::round::{Event, MemoryRecalled};
 
-/// How many past rounds the maker is shown.
+/// The number of past rounds that the maker sees.
 const HISTORY: u32 = 5;
-/// How many item keys are looked at.
+/// The most item keys that are read.
 const ITEMS: u32 = 1000;
 
 impl RoundDriver<'_> {

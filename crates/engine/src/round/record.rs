@@ -1,4 +1,4 @@
-//! Record: writes the report from the record. Losing it loses nothing: it can be made again, to the same bytes.
+//! Record: writes the report from the record. A lost report can be generated again, byte for byte.
 
 use super::journal::question_id;
 use super::{RoundDriver, unreported};
@@ -10,7 +10,7 @@ impl RoundDriver<'_> {
         self.stage(Stage::Record, self.round.outcome().map_or(String::new(), |outcome| outcome.word().to_owned()));
         let path = self.engine.state_dir.report(self.id());
         let outbox = self.engine.store().outbox(self.id()).await.unwrap_or_default();
-        // Nothing of the round runs any more, so this is all it asked.
+        // No process of the round runs any more, so this is all of its network traffic.
         let network = self.routes.close().await;
         let text = report::with_traffic(&self.round, &outbox, &network).render();
         let window = self.answer_window().await;
@@ -22,8 +22,8 @@ impl RoundDriver<'_> {
         }
     }
 
-    /// Until when a waiting round may be answered, as its question in the inbox says. Without it the round waits on, and the
-    /// question itself still expires.
+    /// Until when a waiting round may be answered, from its question in the inbox. Without it the round continues to
+    /// wait, and the question itself still expires.
     async fn answer_window(&self) -> Option<AnswerWindow> {
         if !matches!(self.round.phase(), Phase::Waiting(_)) || self.round.facts().window.is_some() {
             return None;

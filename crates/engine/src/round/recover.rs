@@ -1,5 +1,5 @@
-//! Recover: a new engine takes over what a dead one left. Process trees are ended first, then each round goes on from its
-//! record or ends as interrupted; people's answers arrive the same way.
+//! Recover: a new engine takes over the rounds of a dead one. It ends their process trees first; then each round
+//! resumes from its record or ends as interrupted. People's answers use the same path.
 
 use super::bindings::LoopBindings;
 use super::start::admission_request;
@@ -20,9 +20,9 @@ use tokio::time::Instant;
 pub struct RecordedRound {
     /// The round.
     pub round: Round,
-    /// What was to be done when the record ends.
+    /// The actions that were open at the end of the record.
     pub actions: Vec<Action>,
-    /// How many events it has.
+    /// The number of its events.
     pub index: i64,
     /// When it started.
     pub started_ms: i64,
@@ -49,7 +49,7 @@ impl Engine {
     /// Reads a round from its record.
     ///
     /// # Errors
-    /// When there is none or it does not fit together.
+    /// When there is no record, or it is inconsistent.
     pub async fn load_round(&self, id: &str) -> Result<RecordedRound, EngineError> {
         let events = self.store.events(id).await?;
         if events.is_empty() {
@@ -58,8 +58,8 @@ impl Engine {
         fold(id, &events)
     }
 
-    /// Ends every process tree that rounds of a dead engine left, and answers with the rounds that have to go on. Rounds
-    /// under way in this process or in another one are not among them.
+    /// Ends every process tree that rounds of a dead engine left, and returns the rounds that must be resumed. Running
+    /// rounds of this process or of another one are not among them.
     ///
     /// # Errors
     /// When the store or the process table cannot be read.
@@ -73,7 +73,7 @@ impl Engine {
         left.retain(|row| !elsewhere.iter().any(|lease| lease.name == row.id));
         let mut abandoned = Vec::new();
         for row in left {
-            // Whoever is faster at it, in this process or another, takes it to its end.
+            // The first caller to register it, in this process or another, recovers it.
             let Some(_here) = self.live_rounds.register(&row.id) else { continue };
             if self.sweep_left(&row).await? {
                 abandoned.push(row);
@@ -82,7 +82,7 @@ impl Engine {
         Ok(abandoned)
     }
 
-    /// Ends what a dead engine left running of a round. Nobody else may go on with it meanwhile: false when somebody does.
+    /// Ends the leftover processes of a dead engine's round. Returns false if another process has resumed the round.
     async fn sweep_left(&self, row: &RoundRow) -> Result<bool, EngineError> {
         let request = LeaseRequest {
             name: row.id.clone(),
@@ -100,10 +100,10 @@ impl Engine {
         swept.map(|_| true)
     }
 
-    /// Takes an abandoned round to its end.
+    /// Resumes an abandoned round and runs it until it is at rest.
     ///
     /// # Errors
-    /// When its record cannot be read or kept.
+    /// When its record cannot be read or written.
     pub async fn resume(&self, id: &str, bind: &LoopBindings, cancel: &CancelToken) -> Result<Round, EngineError> {
         self.apply_answer(id, Event::Recovered, bind, cancel).await
     }
@@ -119,7 +119,7 @@ impl Engine {
         self.apply_answer_as(id, event, bind, cancel, RoundStarter::Manual).await
     }
 
-    /// The same, by the daemon or by hand.
+    /// The same, for the daemon or for a manual start.
     pub(crate) async fn apply_answer_as(
         &self,
         id: &str,
@@ -135,7 +135,8 @@ impl Engine {
         let keys: Vec<_> = items.iter().map(|item| item.key.as_str().into()).collect();
         let needs = if goes_on(&event) { self.needs(by, started, &keys) } else { LeaseNeeds::Nothing };
         self.lease_round(started, needs).await?;
-        // From here on nobody else writes about it; what was written meanwhile is read.
+        // From here on no other process writes about the round; this reads the events that were written in the
+        // meantime.
         let answered = self.answer_leased(id, event, bind, cancel, here, stay).await;
         if answered.is_err() {
             self.give_back(id).await;
@@ -143,7 +144,7 @@ impl Engine {
         answered
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the arguments of `answer_by` and what it took")]
+    #[expect(clippy::too_many_arguments, reason = "the arguments of `apply_answer_as`, and the guards it took")]
     async fn answer_leased(
         &self,
         id: &str,
@@ -164,7 +165,7 @@ impl Engine {
         let is_placed = goes_on(&event) || matches!(event, Event::Broke(_));
         match run.answered(event).await {
             Err(error) if !is_placed && !matches!(error, EngineError::Stale(_) | EngineError::Refused(_)) => {
-                // It has no place that would tell of it: a daemon is told to look after it.
+                // It has no slot whose release would report it, so a daemon is asked to resume it.
                 if let Some(porter) = self.live_rounds.admission() {
                     porter.on_round_left_open(&run.round.facts().started);
                 }
@@ -175,7 +176,7 @@ impl Engine {
         }
     }
 
-    /// A round that goes on needs its loop's place as a new one does; an answer to one that rests only ends it.
+    /// A round that resumes needs its loop's slot, as a new one does; an answer to a round at rest only ends it.
     async fn admit_recorded(
         &self,
         round: &Round,
@@ -191,12 +192,12 @@ impl Engine {
     }
 }
 
-/// Whether a round that gets this goes on, and needs its loop's place for it.
+/// Whether a round resumes on this event, and needs its loop's slot for that.
 fn goes_on(event: &Event) -> bool {
     matches!(event, Event::Recovered | Event::Resumed(_))
 }
 
-/// A repository that is not where it was, by what the record says of it.
+/// A stand-in from the record for a repository that is not at its path any more.
 fn gone(round: &Round) -> UserRepo {
     let facts = round.facts();
     let work_tree = PathBuf::from(&facts.started.repo_path);
@@ -211,7 +212,7 @@ fn gone(round: &Round) -> UserRepo {
 }
 
 impl RoundDriver<'_> {
-    /// Takes an event in and does what follows, up to the next rest.
+    /// Applies an event and performs the actions that follow, up to the next rest.
     async fn answered(&mut self, event: Event) -> Result<(), EngineError> {
         let actions = match self.apply(event, Vec::new()).await {
             Ok(actions) => actions,
@@ -239,12 +240,12 @@ impl<'a> RoundDriver<'a> {
         let started = &recorded.round.facts().started;
         let repo = match engine.git.discover(Path::new(&started.repo_path)).await {
             Ok(repo) if repo.id == started.repo => repo,
-            // It moved, or another one is around its place now. What was sealed is in the engine's own repository, so the
-            // round goes on as far as that carries; what needs the user's repository fails as such.
+            // It moved, or its path belongs to another repository now. The sealed commits are in the engine's own
+            // repository, so the round continues as far as they suffice; a step that needs the user's repository fails.
             Ok(_) | Err(_) => gone(&recorded.round),
         };
         let spaces = engine.workspaces(repo.clone()).await?;
-        // What held the round until now holds it further, or it fails: a weaker start is none.
+        // The round keeps its boundary or fails: it never resumes with a weaker one.
         let method = isolate::method(engine, bind, &started.boundary).await;
         let rooms = engine.sandbox_views(&started.boundary, &repo, &started.spec)?.with_method(method);
         let ways = engine.open_routes(&started.round, &rooms, &started.spec)?;
@@ -279,7 +280,7 @@ impl<'a> RoundDriver<'a> {
     }
 }
 
-/// The workspace as the last engine left it; one that is about to be made is made anew.
+/// The workspace that the last engine left; `None` in a phase that creates it again.
 fn kept_workspace(spaces: &Workspaces, round: &Round) -> Result<Option<Workspace>, WorkspaceError> {
     match round.phase() {
         Phase::Recalling | Phase::Probing | Phase::Isolating | Phase::Baselining => Ok(None),

@@ -1,8 +1,8 @@
-//! The role runner: the one way in which the agent of a role starts, runs, is billed and ends. What goes into a start and
-//! what is read out of it belongs to the stage of the role.
+//! The role runner: the one way in which the agent of a role starts, runs, is billed and ends. The stage of the role
+//! provides the input of a start and reads its output.
 //!
-//! [`RoundDriver::start_role`] records the start with its reservation. [`RoleRunner::finish`] borrows the round only for reading, so
-//! that several started roles can run side by side; the stage then records each end.
+//! [`RoundDriver::start_role`] records the start with its reservation. [`RoleRunner::finish`] borrows the round only
+//! for reading, so that several started roles can run side by side; the stage then records each end.
 
 use super::cost::StartCost;
 use super::transcript::AgentTranscript;
@@ -26,22 +26,22 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
-/// How long after its limit, or after a stop, an agent may take to come back.
+/// The longest time that an agent may take to return after its limit, or after a stop.
 const OVERDUE: Duration = Duration::from_secs(10);
 
 /// The agent of a role's chain that is tried next.
 pub(super) struct RoleTurn {
     pub(super) role: Role,
     pub(super) agent: Arc<dyn Agent>,
-    /// Its place in the chain, and how many come after it.
+    /// Its position in the chain, and the number of agents after it.
     place: u32,
     left: u32,
-    /// What the loop says of it; nothing of an embedder's own.
+    /// Its spec in the loop file; `None` for an embedder's own agent.
     pub(super) spec: Option<AgentSpec>,
 }
 
 impl RoleTurn {
-    /// An agent that is listened to gives its verdict as its last message; any other writes a file.
+    /// An agent whose answer the engine reads gives its verdict as its last message; any other writes a file.
     pub(super) fn answer_way(&self) -> VerdictChannel {
         if self.agent.capabilities().answers { VerdictChannel::Message } else { VerdictChannel::File }
     }
@@ -52,18 +52,18 @@ pub(super) struct RoleView {
     /// The files of the repository, and whether the role may change them.
     pub(super) files: CheckoutFiles,
     pub(super) access: FileAccess,
-    /// Where the state file is written.
+    /// The folder for the state file.
     pub(super) root: PathBuf,
     pub(super) outbox: PathBuf,
     pub(super) home: PathBuf,
     pub(super) tmp: PathBuf,
     /// The sealed items, for a role that judges them.
     pub(super) items: Option<PathBuf>,
-    /// The folder through which a verdict comes.
+    /// The folder for the verdict.
     pub(super) sink: Option<PathBuf>,
 }
 
-/// What a role may do to the files it sees.
+/// The access of a role to the files it sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FileAccess {
     /// Change them, as far as the level allows.
@@ -72,7 +72,7 @@ pub(super) enum FileAccess {
     ReadOnly,
 }
 
-/// What one start of a role goes in with.
+/// The input of one start of a role.
 pub(super) struct RoleCall {
     pub(super) turn: RoleTurn,
     pub(super) attempt: u32,
@@ -91,9 +91,9 @@ pub(super) struct StartedRole {
     invocation: AgentInvocation,
 }
 
-/// What came of a start: its whole process tree is dead.
+/// The result of a start, whose whole process tree is dead.
 pub(super) struct RoleRun {
-    /// What the agent came back with; nothing when it could not run.
+    /// The agent's outcome; `None` if it could not run.
     pub(super) outcome: Option<AgentOutcome>,
     end: AgentEnd,
     cost: StartCost,
@@ -103,7 +103,7 @@ pub(super) struct RoleRun {
 }
 
 impl RoleRun {
-    /// The event of its end, with what the stage read out of it.
+    /// The event of its end, with the stage's result.
     pub(super) fn ended(self, result: RoleResult) -> Event {
         Event::RoleEnded(Box::new(RoleEnded {
             attempt: self.attempt,
@@ -119,7 +119,7 @@ impl RoleRun {
 }
 
 impl RoundDriver<'_> {
-    /// Starts a role's agent, waits until its whole process tree is dead, and counts what it cost.
+    /// Starts a role's agent, waits until its whole process tree is dead, and counts its cost.
     pub(super) async fn run_role(&mut self, call: RoleCall) -> Result<RoleRun, StageError> {
         let started = self.start_role(call).await?;
         self.finish_role(started).await
@@ -168,7 +168,7 @@ impl RoundDriver<'_> {
     }
 }
 
-/// What a role's agent needs of its round.
+/// The parts of a round that a role's agent needs.
 pub(super) struct RoleRunner<'r> {
     pub(super) engine: &'r Engine,
     bind: &'r LoopBindings,
@@ -180,7 +180,7 @@ pub(super) struct RoleRunner<'r> {
 }
 
 impl RoleRunner<'_> {
-    /// The agent whose turn it is to play a role.
+    /// The agent that is next in a role's chain.
     pub(super) fn turn(&self, role: Role) -> Result<RoleTurn, StageError> {
         let place = self.round.facts().provider_waits.chain_position(role);
         let at = usize::try_from(place).unwrap_or(usize::MAX);
@@ -239,8 +239,8 @@ impl RoleRunner<'_> {
         }
     }
 
-    /// What the loop remembers, for a role to read; written again for each start.
-    /// A checker gets no history: a maker's own words from earlier rounds may stand in it.
+    /// Writes the loop's memory for a role to read, again for each start. A checker gets no history, because that may
+    /// hold a maker's text from earlier rounds.
     fn write_state_file(&self, folder: &Path, role: Role) -> Result<PathBuf, StageError> {
         let facts = self.round.facts();
         let history = if role == Role::Maker { facts.history.as_slice() } else { &[] };
@@ -265,9 +265,9 @@ impl RoleRunner<'_> {
         Ok(RoleRun { outcome: outcome.ok(), end, cost, transcript, attempt, cookie })
     }
 
-    /// An agent asks its model by a key or by its own sign-in; with neither it is not started.
+    /// An agent needs a key for its model or its own sign-in; without either it is not started.
     fn signed_in(&self, turn: &RoleTurn, invocation: &AgentInvocation) -> Result<(), AgentError> {
-        // One that was not found says so itself, and needs no key for it.
+        // An agent that was not found reports that itself, and needs no key for it.
         let Some(agent) = turn.spec.as_ref().filter(|_| turn.agent.capabilities().proxy) else { return Ok(()) };
         let (asks, name) = (ProviderChoice::for_spec(agent), agent.agent.word());
         if !asks.is_unmet_by(&self.engine.provider_names()) || invocation.endpoints.login.is_some() {
@@ -303,8 +303,8 @@ impl RoleRunner<'_> {
     }
 }
 
-/// Waits for an agent, but not for ever. Adapters keep their limits themselves and are back well before this; one of an
-/// embedder's that does not is left behind, and with its future goes whatever it held.
+/// Waits for an agent, with a limit. Adapters enforce their limits themselves and return well before this. An
+/// embedder's adapter that does not return is abandoned: its future is dropped with everything it holds.
 async fn unless_overdue(
     work: BoxFuture<'_, Result<AgentOutcome, AgentError>>,
     limits: &AgentLimits,
@@ -323,13 +323,13 @@ async fn unless_overdue(
     }
 }
 
-/// How a start ended, in the round's words.
+/// The end of a start as the round records it.
 fn end_of(outcome: &Result<AgentOutcome, AgentError>, at_ms: i64) -> Result<AgentEnd, StageError> {
     let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(error) => return Ok(AgentEnd::Unusable { text: super::error_chain(error) }),
     };
-    // An agent that was kept from its work says so itself; its exit code may be zero all the same, or it waits in silence.
+    // An agent reports a provider problem itself; it may still exit with code zero, or wait without output.
     let by_itself =
         matches!(outcome.how, RunEnd::Exited(_) | RunEnd::Signaled(_) | RunEnd::Finished | RunEnd::Idle | RunEnd::Wall);
     if let (true, Some(trouble)) = (by_itself, &outcome.self_report.trouble) {
@@ -339,10 +339,10 @@ fn end_of(outcome: &Result<AgentOutcome, AgentError>, at_ms: i64) -> Result<Agen
     let limit = |limit, text: &str| AgentEnd::Limit { limit, text: format!("{text}{term}") };
     Ok(match outcome.how {
         RunEnd::Exited(_) | RunEnd::Finished if outcome.limit.is_some() => {
-            limit(outcome.limit.unwrap_or(BudgetLimit::Total), "it met its own limit")
+            limit(outcome.limit.unwrap_or(BudgetLimit::Total), "it reached its own limit")
         }
         RunEnd::Exited(code) => AgentEnd::Exited { code },
-        // It had said its last, and what it said was no trouble.
+        // It had sent its last message, and reported no problem.
         RunEnd::Finished => AgentEnd::Exited { code: 0 },
         RunEnd::Signaled(signal) => AgentEnd::Signaled { signal },
         RunEnd::Idle => limit(BudgetLimit::Idle, "no output for too long"),

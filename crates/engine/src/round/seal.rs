@@ -1,5 +1,5 @@
-//! Seal: the maker is dead; its files become a tree of the engine's own, its staged items are made fit to be sent, and both
-//! are hashed into the candidate. Everything later refers to that hash.
+//! Seal: the maker is dead; its files become a tree in the engine's repository, its staged items are sanitized, and
+//! both are hashed into the candidate. Everything later refers to that hash.
 
 use super::gate::gates_trouble;
 use super::{RoundDriver, StageError, bounds, isolate, workspace_trouble};
@@ -33,7 +33,7 @@ impl RoundDriver<'_> {
         }
         findings.notes.extend(notes);
         if let Err(problems) = bounds::recordable(items.clone()) {
-            // Made harmless, text can be longer than it was staged.
+            // Sanitized text can be longer than the staged text.
             findings
                 .refused_paths
                 .extend(problems.into_iter().map(|problem| format!("{}: {}", problem.name, problem.why)));
@@ -56,7 +56,7 @@ impl RoundDriver<'_> {
         Ok(event)
     }
 
-    /// Words and time of the commit come from the record, so that sealing the same files again gives the same commit.
+    /// Text and time of the commit come from the record, so that sealing the same files again gives the same commit.
     fn commit_words(&self, attempt: u32) -> CommitMetadata {
         let started = &self.round.facts().started;
         let identity = &self.engine.settings.identity;
@@ -71,7 +71,7 @@ impl RoundDriver<'_> {
         }
     }
 
-    /// What would be sent: staged items made harmless, and what the engine itself adds.
+    /// The items to send: sanitized staged items, and items that the engine adds.
     fn candidate_items(&self, changed: bool) -> (Vec<StagedItem>, Vec<String>) {
         let staged = self.round.facts().attempt().map(|attempt| attempt.items.clone()).unwrap_or_default();
         let ships_tree = |kind| matches!(kind, ActionKind::PullRequest | ActionKind::Commit);
@@ -86,14 +86,15 @@ impl RoundDriver<'_> {
         (clean.collect(), notes)
     }
 
-    /// At L1 the maker's last words are the report when it staged none; a changed tree gets its request from the engine.
+    /// At L1 the maker's last message is the report if it staged none; for a changed tree the engine writes the
+    /// request.
     fn engine_written(&self, items: &[StagedItem], changed: bool) -> Option<StagedItem> {
         let spec = self.spec();
         let next = items.iter().map(|item| item.position).max().unwrap_or(0) + 1;
         let attempt = self.round.facts().attempt();
         let text = attempt.map(|attempt| attempt.text.trim().to_owned()).unwrap_or_default();
         if spec.level == LoopLevel::L1Report {
-            // Words of a maker that failed are no report.
+            // The last message of a maker that failed is not a report.
             let ended_well =
                 matches!(attempt.and_then(|attempt| attempt.end.as_ref()), Some(AgentEnd::Exited { code: 0 }));
             let report = items.is_empty() && !changed && ended_well && !text.is_empty();

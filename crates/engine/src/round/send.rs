@@ -1,5 +1,5 @@
-//! Send: claim, look for our marker, execute, receipt. A claim is durable before anything leaves; what may have happened is
-//! looked for before it is done again, and what cannot be known is left to a person.
+//! Send: claim, search for our marker, execute, receipt. A claim is durable before anything is sent. An item that may
+//! have been sent is searched for before it is sent again; if that stays unknown, a person decides.
 
 use super::bindings::{DeliveryOutlet, LoopBindings};
 use super::journal::outbox_row;
@@ -16,10 +16,10 @@ use loopwright_core::round::{Action, DeliveryEnded, DeliveryResult, Event, Phase
 use loopwright_core::spec::{ActionKind, LoopSpec};
 use std::sync::Arc;
 
-/// Open pull requests that are counted; `open_max` is at most 1,000.
+/// The most open pull requests that are counted; `open_max` is at most 1,000.
 const COUNTED_MAX: usize = 1_001;
 
-/// How often one item is tried.
+/// The most attempts for one item.
 const TRIES_MAX: i64 = 3;
 
 impl RoundDriver<'_> {
@@ -59,7 +59,7 @@ impl RoundDriver<'_> {
         unreachable!("the last try returns")
     }
 
-    /// Claims the item durably. A claim that stands already means an engine died at it: it may have been sent.
+    /// Claims the item durably. An existing claim means that an engine died while sending it: it may have been sent.
     async fn claim(&mut self, item: &StagedItem, tries: i64) -> Result<PriorDelivery, StageError> {
         let rows = self.engine.store().outbox(self.id()).await?;
         let found = rows.iter().find(|row| row.position == i64::from(item.position));
@@ -112,8 +112,8 @@ impl RoundDriver<'_> {
 }
 
 impl Engine {
-    /// How many pull requests of a loop are open on its forge, when those are as many as `open_max` allows or more. `None`
-    /// when there is room, or the loop opens none, or its forge cannot be read here.
+    /// The number of open pull requests of a loop on its forge, if it has reached `open_max`. `None` if there are
+    /// fewer, or the loop opens none, or its forge cannot be read here.
     pub(crate) async fn too_many_open(
         &self,
         spec: &LoopSpec,
@@ -129,7 +129,7 @@ impl Engine {
     }
 }
 
-/// What is handed to the outlet for one item of a round: also what a dry run shows.
+/// The delivery of one item of a round, for the outlet and for the display of a dry run.
 #[must_use]
 pub fn delivery(round: &Round, item: &StagedItem, candidate: &str) -> Delivery {
     let facts = round.facts();
@@ -156,14 +156,14 @@ pub fn delivery(round: &Round, item: &StagedItem, candidate: &str) -> Delivery {
     }
 }
 
-/// What the engine measured, for the top of what people read.
+/// The engine's measurements, for the top of the texts that people read.
 fn delivery_facts(facts: &RoundFacts) -> Vec<EngineFact> {
     let Some(attempt) = facts.attempt() else { return Vec::new() };
     let gates: Vec<_> = attempt.gates.iter().map(|gate| format!("{} {}", gate.name, gate.status)).collect();
     let gates = if gates.is_empty() { "none".to_owned() } else { gates.join(", ") };
     let unnamed = match facts.started.spec.level {
         LoopLevel::L3Unattended => "the loop's allow list",
-        LoopLevel::L1Report | LoopLevel::L2Assisted => "nobody yet",
+        LoopLevel::L1Report | LoopLevel::L2Assisted => "not approved yet",
     };
     let by = facts.approved_by().unwrap_or_else(|| unnamed.to_owned());
     vec![
@@ -172,7 +172,7 @@ fn delivery_facts(facts: &RoundFacts) -> Vec<EngineFact> {
         EngineFact::new("intent", facts.started.spec.intent.clone()),
         EngineFact::new("files changed", attempt.changes.len().to_string()),
         EngineFact::new("gates", gates),
-        EngineFact::new("let out by", by),
+        EngineFact::new("approved by", by),
         EngineFact::new("boundary", facts.boundary().level.word()),
     ]
 }

@@ -27,36 +27,37 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What is asked of the engine.
+/// A request for a round.
 #[derive(Debug, Clone)]
 pub struct RunRequest {
     /// The loop.
     pub spec: CheckedSpec,
     /// The repository, or a folder inside it.
     pub repo: PathBuf,
-    /// What made the loop due.
+    /// The trigger that made the loop due.
     pub trigger: String,
-    /// The occurrence's key; a start by hand gets one of its own.
+    /// The occurrence's key; a manual start gets a unique one.
     pub occurrence: Option<String>,
-    /// Who asks.
+    /// The actor of the request.
     pub actor: String,
-    /// Items named by a person, or brought by signals.
+    /// Items that a person named, or that signals are about.
     pub items: Vec<String>,
-    /// What the loop's probe said just before, where it was asked without a round; the round does not ask again, so that what
-    /// was asked is what it locks and works on.
+    /// The result of a probe that ran just before, without a round. The round does not run the probe again, so that it
+    /// locks and works on the same items.
     pub probe_result: Option<ProbeResult>,
     /// Whether outputs are only shown.
     pub dry_run: bool,
     /// Files outside the spec that the round depends on, with their hashes.
     pub inputs: Vec<(String, String)>,
-    /// The ended round that this one is started after, for the same item.
+    /// The ended round that this one retries, for the same item.
     pub retry_of: Option<String>,
-    /// What is recorded with the birth of a round that was due; its occurrence and trigger are then the receipt's.
+    /// The rows that are recorded with the start of a round that was due; its occurrence and trigger are then the
+    /// receipt's.
     pub due: Option<DueRecord>,
 }
 
 impl RunRequest {
-    /// A start by hand.
+    /// A manual start.
     #[must_use]
     pub fn manual(spec: CheckedSpec, repo: impl Into<PathBuf>, actor: impl Into<String>) -> Self {
         Self {
@@ -85,11 +86,12 @@ impl<'a> RoundDriver<'a> {
         by: RoundStarter,
     ) -> Result<(Self, Vec<Action>), EngineError> {
         let repo = engine.git.discover(&request.repo).await?;
-        // A repository without commits or without the asked base has no round: the person is told at once.
+        // A repository without commits or without the requested base cannot have a round, so this error is returned at
+        // once.
         let head = engine.git.head(&repo, request.spec.base.as_deref()).await?;
         let spaces = engine.workspaces(repo.clone()).await?;
         gate_scripts_in_base(engine, &spaces, &request.spec, &head.commit).await?;
-        // A round that is due was asked about before.
+        // For a round that is due, the daemon's task checked this before.
         if by == RoundStarter::Manual
             && !request.dry_run
             && let Some(open) = engine.too_many_open(&request.spec, bind, &repo.id).await?
@@ -144,7 +146,7 @@ impl<'a> RoundDriver<'a> {
         Ok((run, actions))
     }
 
-    /// The lease that the round is born with: its loop's place and its locks are taken in the same transaction.
+    /// The lease of the starting round: its loop's slot and its locks are taken in the same transaction.
     fn lease(&self, by: RoundStarter) -> LeaseRequest {
         let started = &self.round.facts().started;
         let items = started.item.iter().chain(&started.more);
@@ -169,8 +171,8 @@ impl<'a> RoundDriver<'a> {
     }
 }
 
-/// By hand, the probe of a loop that locks what it is about is asked before there is a round: what others work on is left to
-/// them, and where that is everything nothing is begun.
+/// Before a manual start, runs the probe of a loop that locks its items. Items that other rounds work on are left out;
+/// if none is left, no round starts.
 async fn probe_before_round(
     engine: &Engine,
     request: &mut RunRequest,
@@ -186,7 +188,7 @@ async fn probe_before_round(
     Ok(ItemSelection::Free)
 }
 
-/// Lets the round in with what it takes, and leaves out what it may not be about.
+/// Admits the round with its claims, and leaves out items that it may not work on.
 async fn admit_round(
     engine: &Engine,
     started: &mut RoundStarted,
@@ -202,7 +204,7 @@ async fn admit_round(
     Ok(stay)
 }
 
-/// A round as whoever lets rounds in sees it.
+/// The round's request for admission.
 pub(super) fn admission_request(started: &RoundStarted, items: &[ProbeItem], pick: ItemSelection) -> AdmissionRequest {
     AdmissionRequest {
         key: LoopKey::new(&started.repo, &started.spec.name),
@@ -213,7 +215,7 @@ pub(super) fn admission_request(started: &RoundStarted, items: &[ProbeItem], pic
     }
 }
 
-/// What made the loop due, the items that are asked for, and what else the probe said. The occurrence and its trigger are the
+/// The due record, the requested items, and the rest of the probe's result. The occurrence and its trigger are the
 /// receipt's.
 async fn requested_work(
     engine: &Engine,
@@ -236,7 +238,7 @@ async fn requested_work(
     Ok((due, items, request.probe_result.take()))
 }
 
-/// The rooms of the round's programs, and their ways to the network.
+/// The sandbox views of the round's programs, and their network routes.
 async fn around(
     engine: &Engine,
     bind: &LoopBindings,
@@ -250,7 +252,8 @@ async fn around(
     Ok((rooms, ways))
 }
 
-/// A gate script that base does not have is the loop's mistake, not a round's: the person is told before anything starts.
+/// A gate script that base does not have is an error of the loop, not of a round, so it is reported before anything
+/// starts.
 async fn gate_scripts_in_base(
     engine: &Engine,
     spaces: &Workspaces,
@@ -283,7 +286,7 @@ pub(super) fn read_heldout(engine: &Engine, repo: &UserRepo, spec: &LoopSpec) ->
     })
 }
 
-/// What holds the round, or why it may not run here.
+/// The boundary of the round, or why it may not run here.
 async fn held(engine: &Engine, bind: &LoopBindings, spec: &CheckedSpec) -> Result<Boundary, BoundaryRefusal> {
     let mut boundary = boundary::decide(spec.level, spec.sandbox, engine.host().await)?;
     for (role, agent) in bind.agents.iter() {

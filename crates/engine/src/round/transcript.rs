@@ -1,5 +1,5 @@
-//! Transcripts: what an agent wrote, byte for byte up to a cap and but for secrets, in the state directory. Never read back
-//! as evidence.
+//! Transcripts: the output of an agent, byte for byte up to a cap and except for secrets, in the state directory. They
+//! are never read as evidence.
 
 use crate::agents::{AgentEvent, AgentLog, LINE_MAX};
 use crate::events::EventKind;
@@ -11,9 +11,9 @@ use std::io::{BufWriter, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// Lines of one message that are shown while a round runs.
+/// The most lines of one message that are shown while a round runs.
 const SHOWN_LINES: usize = 20;
-/// Bytes kept of one agent start.
+/// The most bytes kept of one agent start.
 const KEPT_MAX: u64 = 16 << 20;
 
 /// One agent start's transcript.
@@ -24,12 +24,12 @@ pub(super) struct AgentTranscript<'a> {
     path: PathBuf,
     left: u64,
     scanner: &'a SecretScanner,
-    /// Each channel is a text of its own: what one says between two pieces of the other cuts nothing.
+    /// Each channel is redacted as a text of its own: output of one channel does not split a line of the other.
     channels: [(Channel, RedactingStream<'a>); 2],
 }
 
 impl<'a> AgentTranscript<'a> {
-    /// Opens the file; a transcript that cannot be kept does not stop the round.
+    /// Opens the file; a transcript that cannot be written does not stop the round.
     pub(super) fn open(
         folder: &Path,
         role: Role,
@@ -45,7 +45,7 @@ impl<'a> AgentTranscript<'a> {
         Self { publish, role, file: opened.map(BufWriter::new), path, left: KEPT_MAX, scanner, channels }
     }
 
-    /// The hash of what was kept, for the record.
+    /// The hash of the written bytes, for the record.
     pub(super) fn finish(mut self) -> Option<String> {
         let rest: Vec<Vec<u8>> = self.channels.iter_mut().map(|(_, stream)| stream.finish()).collect();
         rest.iter().for_each(|bytes| self.keep(bytes));
@@ -56,9 +56,9 @@ impl<'a> AgentTranscript<'a> {
         fs::read(&self.path).ok().map(|bytes| loopwright_core::hash::hash_bytes(&bytes))
     }
 
-    /// Keeps a line; whether it was let through as it came, and so needs no second look.
+    /// Writes a line; returns whether it was written unchanged, and so needs no second scan.
     fn write(&mut self, stream: Channel, bytes: &[u8]) -> bool {
-        // A piece as long as they get is the middle of a line.
+        // A piece of the maximum length is the middle of a line.
         let (border, end): (_, &[u8]) =
             if bytes.len() >= LINE_MAX { (PieceEnd::Cut, b"") } else { (PieceEnd::Line, b"\n") };
         let channel = self.channels.iter_mut().find(|(channel, _)| *channel == stream);
@@ -81,7 +81,7 @@ impl<'a> AgentTranscript<'a> {
         let take = bytes.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
         self.left = self.left.saturating_sub(take as u64);
         let Some(file) = self.file.as_mut() else { return };
-        // Line by line, so that a round can be followed while it runs.
+        // Line by line, so that a user can follow a running round.
         let written = file.write_all(&bytes[..take]).and_then(|()| file.flush());
         if written.is_err() || self.left == 0 {
             self.file = None;
@@ -91,7 +91,7 @@ impl<'a> AgentTranscript<'a> {
 
 impl AgentLog for AgentTranscript<'_> {
     fn line(&mut self, event: AgentEvent<'_>) {
-        // Beyond the cap nothing is kept or shown: a flood may neither fill the disk nor bury the terminal.
+        // Beyond the cap nothing is kept or shown: a flood must not fill the disk or the terminal.
         if self.left == 0 {
             return;
         }

@@ -1,4 +1,4 @@
-//! Wait and go on: a round that its provider keeps from work waits for a moment, or is taken up again by a person.
+//! Wait and resume: a round that its provider blocks waits until a given time, or a person resumes it.
 
 use super::bindings::LoopBindings;
 use super::start::millis;
@@ -15,7 +15,8 @@ use loopwright_core::round::{Event, RoundPhase, RoundResumed};
 use tokio::time::Instant;
 
 impl RoundDriver<'_> {
-    /// Waits until a moment, or until somebody stops the round. The round's wall time stands still meanwhile.
+    /// Waits until the given time, or until the round is stopped. The wait does not count towards the round's wall
+    /// time.
     pub(super) async fn wait(&mut self, until_ms: i64) -> Result<Event, StageError> {
         let why = self.round.facts().reasons.last().map_or("", |reason| reason.text.as_str());
         self.publish(EventKind::ProviderWait { until_ms, why: why.to_owned() });
@@ -31,10 +32,10 @@ impl RoundDriver<'_> {
 }
 
 impl Engine {
-    /// Lets a suspended round go on from where it stood, with this much more than its ceilings.
+    /// Resumes a suspended round, with this much added to its ceilings.
     ///
     /// # Errors
-    /// [`EngineError::Stale`] when it is not suspended, [`EngineError::WorkGone`] when there is nothing to go on from.
+    /// [`EngineError::Stale`] when it is not suspended, [`EngineError::WorkGone`] when its workspace is gone.
     pub async fn resume_suspended(
         &self,
         round: &str,
@@ -46,8 +47,8 @@ impl Engine {
         self.resume_suspended_as(round, actor, raised, bind, cancel, RoundStarter::Manual).await
     }
 
-    /// The same, by the daemon or by hand.
-    #[expect(clippy::too_many_arguments, reason = "the arguments of `go_on` and who asks")]
+    /// The same, for the daemon or for a manual start.
+    #[expect(clippy::too_many_arguments, reason = "the arguments of `resume_suspended`, and the starter")]
     pub(crate) async fn resume_suspended_as(
         &self,
         round: &str,
@@ -58,7 +59,7 @@ impl Engine {
         by: RoundStarter,
     ) -> Result<RoundReport, EngineError> {
         let provider_wait_ms = millis(self.settings.provider_wait);
-        // What people added for the round since it was last resumed.
+        // The raises for the round since it was last resumed.
         let facts = self.load_round(round).await?.round.facts().clone();
         let added = self.total_raised(&facts.started.repo, &facts.started.spec.name, round).await?;
         let raised = raised.plus(added.less(facts.raised));
@@ -67,7 +68,7 @@ impl Engine {
         self.round_report(&after).await
     }
 
-    /// Rounds that were suspended before a moment and that nobody took up again.
+    /// Rounds that were suspended before a given time and have not been resumed.
     ///
     /// # Errors
     /// When the store cannot be read.

@@ -1,4 +1,5 @@
-//! Copies a layer where none can be laid: times and modes stay, links stay links, what is there already stays as it is.
+//! Copies a layer where overlays are not available: times and modes stay, links stay links, and existing files stay
+//! unchanged.
 
 use crate::depth::FolderDepth;
 use std::fs;
@@ -32,7 +33,7 @@ fn one(entry: &fs::DirEntry, place: &Path) -> io::Result<()> {
     }
     if kind.is_file() {
         fs::copy(entry.path(), place)?;
-        // A build tool takes a younger file for a changed one. A file that nobody may write keeps the time it has.
+        // A build tool treats a younger file as changed. A file without write permission keeps its current time.
         if let Ok(file) = fs::File::options().write(true).open(place) {
             file.set_modified(entry.metadata()?.modified()?)?;
         }
@@ -46,7 +47,7 @@ mod tests {
     use crate::depth::tests::deep;
 
     #[test]
-    fn an_ordinary_tree_is_copied_and_an_abyss_is_an_error() {
+    fn ordinary_tree_is_copied_and_one_that_is_too_deep_is_an_error() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let (from, to) = (dir.path().join("from"), dir.path().join("to"));
         fs::create_dir_all(from.join("a/b/c")).expect("folders can be made");
@@ -57,7 +58,7 @@ mod tests {
         assert_eq!(fs::read_to_string(to.join("a/b/c/d")).expect("it is there"), "kept");
         assert_eq!(fs::read_link(to.join("a/link")).expect("it is a link"), Path::new("/nowhere"));
         deep(&from, 2_000);
-        let error = tree(&from, &to).expect_err("nothing holds so many folders");
+        let error = tree(&from, &to).expect_err("the tree is too deep");
         assert!(error.to_string().contains("deep"), "{error}");
         crate::workspace::remove_tree(&from).expect("it can be removed");
         crate::workspace::remove_tree(&to).expect("it can be removed");

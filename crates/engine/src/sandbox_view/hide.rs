@@ -1,5 +1,5 @@
-//! Hiding names of the workspace from one program: something empty that can only be read lies over each that exists. A name
-//! that does not exist is left alone, because a place to mount onto would be a change of the workspace.
+//! Hides names of the workspace from one program: an empty read-only file or folder is mounted over each that exists. A
+//! name that does not exist is skipped, because creating a mount point would change the workspace.
 
 use super::inside;
 use crate::proc::{Confinement, MountSource, SandboxMount};
@@ -7,13 +7,13 @@ use std::fs::{self, FileType};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Component, Path, PathBuf};
 
-/// Links that are followed from one name.
+/// The most links that are followed from one name.
 const LINKS_MAX: usize = 8;
 
-/// What has to be laid over the workspace of a room. `empty` is an empty folder of the host.
+/// The mounts that hide these names in the workspace of a view. `empty` is an empty folder of the host.
 ///
 /// # Errors
-/// A name that leads out of the workspace cannot be hidden by what lies in it.
+/// When a name leads out of the workspace: a mount inside the workspace cannot hide it.
 pub(super) fn mounts(
     confine: &Confinement,
     names: &[impl AsRef<Path>],
@@ -37,7 +37,7 @@ pub(super) fn existing<'n>(folder: &Path, names: &[&'n str]) -> Vec<&'n str> {
     names.iter().copied().filter(|name| fs::symlink_metadata(folder.join(name)).is_ok()).collect()
 }
 
-/// Where the workspace of a room lies, topmost layer first.
+/// The layers of a view's workspace, topmost first.
 pub(super) fn layers(confine: &Confinement) -> Vec<&Path> {
     let workspace = confine.mounts.iter().find(|mount| mount.at == Path::new(inside::WORKSPACE));
     match workspace.map(|mount| &mount.what) {
@@ -50,7 +50,7 @@ pub(super) fn layers(confine: &Confinement) -> Vec<&Path> {
     }
 }
 
-/// What a name finally stands for inside, links followed: the kernel lays nothing over a link.
+/// The path inside that a name resolves to, links followed: the kernel cannot mount over a link.
 fn resolve(layers: &[&Path], name: &Path) -> Result<Option<(PathBuf, FileType)>, String> {
     let mut path = name.to_owned();
     for _ in 0..LINKS_MAX {
@@ -67,16 +67,16 @@ fn resolve(layers: &[&Path], name: &Path) -> Result<Option<(PathBuf, FileType)>,
         path = within(path.parent().unwrap_or(Path::new("")), &target)
             .ok_or_else(|| format!("`{}` is a link that leads out of the repository", name.display()))?;
     }
-    Err(format!("`{}` is a link to a link to a link without an end", name.display()))
+    Err(format!("`{}` is a chain of too many links", name.display()))
 }
 
-/// Whether what a link leads to may be hidden with it: another text, or something of the same name. A link to anything else
-/// would put out of sight what the agent works on, or judges.
+/// Whether a link's target may be hidden with it: a Markdown file, or something of the same name. Hiding any other
+/// target would hide files that the agent works on or judges.
 fn may_go_along(name: &Path, target: &Path) -> bool {
     target.file_name() == name.file_name() || target.extension().is_some_and(|extension| extension == "md")
 }
 
-/// The topmost layer that knows a path decides; a character device there says that it was deleted.
+/// The topmost layer that has the path decides; a character device there marks a deletion.
 fn topmost_entry(layers: &[&Path], path: &Path) -> Option<(FileType, PathBuf)> {
     let found = layers.iter().map(|layer| layer.join(path));
     let (kind, host) =
@@ -121,7 +121,7 @@ mod tests {
             fs::write(path, "x").expect("a file");
         }
 
-        /// What lies over the workspace, as `path: folder` or `path: file`.
+        /// The mounts over the workspace, as `path: folder` or `path: file`.
         fn hidden(&self, what: MountSource, names: &[&str]) -> Result<Vec<String>, String> {
             let mut confine = Confinement::default();
             confine.mount(inside::WORKSPACE, what);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_exists_is_hidden_as_what_it_is_and_nothing_else_is_made() {
+    fn existing_names_are_hidden_by_their_kind_and_no_other_file_is_made() {
         let world = World::new();
         world.file("work/.opencode/plugin/evil.js");
         world.file("work/GEMINI.md");
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn every_layer_is_looked_at_and_the_topmost_decides() {
+    fn every_layer_is_read_and_the_topmost_decides() {
         let world = World::new();
         world.file("lower/A.md");
         world.file("lower/B.md");
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn link_is_hidden_where_it_leads_and_refused_where_it_leads_out() {
+    fn link_is_hidden_at_its_target_and_refused_if_it_leads_out() {
         let world = World::new();
         world.file("work/docs/AGENTS.md");
         symlink("docs/../docs/AGENTS.md", world.at("work/GEMINI.md")).expect("a link");
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn link_hides_no_code_from_those_who_judge_it() {
+    fn link_hides_no_code_from_the_checker() {
         let world = World::new();
         world.file("work/src/main.rs");
         world.file("work/config/.gemini/settings.json");

@@ -1,5 +1,5 @@
-//! Finding files of certain names in the folders below the top of a workspace, in whatever layers it lies: some programs take
-//! instructions from every folder that they read a file in, and have no switch for it.
+//! Finds files of certain names in the folders below the top of a workspace, over all its layers: some programs take
+//! instructions from every folder in which they read a file, and have no option to disable that.
 
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -8,24 +8,24 @@ use std::fs::{self, FileType};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
-/// The mark of a folder that hides the one below.
+/// The attribute of a folder that hides the folder in the layer below.
 const OPAQUE: &str = "user.overlay.opaque";
-/// Things that are looked at. Reading the names of a million files takes seconds.
+/// The most entries that are read. Reading the names of a million files takes seconds.
 const ENTRIES_MAX: usize = 2_000_000;
-/// Names that are found.
+/// The most names that are found.
 const FOUND_MAX: usize = 1_000;
 
-/// A folder of the workspace: its path there, and where it lies, topmost layer first.
+/// A folder of the workspace: its path there, and its host folders, topmost layer first.
 struct Folder {
     path: PathBuf,
     layers: Vec<PathBuf>,
 }
 
-/// The paths below the top whose name is one of these, as a program inside sees them. What cannot be read is passed over: the
-/// program runs with the same rights.
+/// The paths below the top whose name is one of these, as a program inside sees them. Entries that cannot be read are
+/// skipped: the program runs with the same rights.
 ///
 /// # Errors
-/// When there is more to look at, or to find, than can be hidden.
+/// When there are more entries to read, or to hide, than the limits allow.
 pub(super) fn find(layers: &[&Path], names: &[&str]) -> Result<Vec<PathBuf>, String> {
     let top = Folder { path: PathBuf::new(), layers: layers.iter().map(|layer| (*layer).to_owned()).collect() };
     let (mut left, mut found, mut entries) = (vec![top], Vec::new(), 0_usize);
@@ -47,8 +47,8 @@ pub(super) fn find(layers: &[&Path], names: &[&str]) -> Result<Vec<PathBuf>, Str
     Ok(found)
 }
 
-/// What is in a folder: the topmost layer that knows a name decides what it is; folders of several layers are one, as far down
-/// as none of them hides the rest.
+/// The entries of a folder. The topmost layer that has a name decides its kind. Folders of several layers are merged,
+/// down to the first that hides the rest.
 fn listed(folder: &Folder) -> BTreeMap<OsString, (FileType, Vec<PathBuf>)> {
     let mut all: BTreeMap<OsString, (FileType, Vec<PathBuf>, bool)> = BTreeMap::new();
     for layer in &folder.layers {
@@ -64,7 +64,7 @@ fn listed(folder: &Folder) -> BTreeMap<OsString, (FileType, Vec<PathBuf>)> {
             }
         }
     }
-    // A character device says that something was deleted.
+    // A character device marks a deletion.
     let there = all.into_iter().filter(|(_, (kind, ..))| !kind.is_char_device());
     there.map(|(name, (kind, places, _))| (name, (kind, places))).collect()
 }
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_found_in_every_folder_but_the_top_and_gits_own() {
+    fn names_are_found_in_every_folder_except_the_top_and_gits_own() {
         let files =
             ["GEMINI.md", "a/GEMINI.md", "a/b/c/GEMINI.md", ".git/GEMINI.md", "a/.git/x/GEMINI.md", "d/README.md"];
         assert_eq!(found(&[&world(&files)]), ["a/GEMINI.md", "a/b/c/GEMINI.md"]);
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_can_be_hidden_is_an_error_and_a_deep_tree_is_none() {
+    fn too_many_names_are_an_error_and_a_deep_tree_is_not() {
         let many: Vec<String> = (0..=FOUND_MAX).map(|at| format!("d{at}/GEMINI.md")).collect();
         let many = world(&many.iter().map(String::as_str).collect::<Vec<_>>());
         assert!(find(&[many.path()], &["GEMINI.md"]).is_err());

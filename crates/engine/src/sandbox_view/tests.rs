@@ -1,4 +1,5 @@
-//! What each room shows and lets be written, read off its description. That the kernel does it is tested in `sandbox`.
+//! The mounts and writable paths of each view, checked on its description. The `sandbox` crate tests the
+//! enforcement.
 
 use super::*;
 use loopwright_core::level::LoopLevel::{L1Report, L2Assisted, L3Unattended};
@@ -57,7 +58,7 @@ fn tools(path: &[PathBuf], keep_out: &HiddenPaths) -> Toolchains {
 }
 
 fn writable(room: &SandboxView) -> Vec<String> {
-    let confine = room.confine().expect("the room has walls");
+    let confine = room.confine().expect("the view is confined");
     let can = |mount: &&SandboxMount| {
         matches!(mount.what, MountSource::Writable(_) | MountSource::Overlay { .. } | MountSource::Memory(_))
     };
@@ -65,7 +66,7 @@ fn writable(room: &SandboxView) -> Vec<String> {
 }
 
 #[test]
-fn every_path_keeps_its_name_without_walls() {
+fn every_path_keeps_its_name_without_confinement() {
     let world = World::new();
     let room = world.maker(&world.rooms(KernelIsolation::None, &["tools"]), L2Assisted);
     assert_eq!(room.inside_path(&world.at("round/work/a")), world.at("round/work/a"));
@@ -107,7 +108,7 @@ fn only_setup_has_the_hosts_network() {
     rooms.own.insert("curious".to_owned(), door.clone().into());
     let (home, tmp) = (world.at("round/home"), world.at("round/tmp"));
     let seat = ProgramFolders { files: &world.files, home: &home, tmp: &tmp };
-    let network = |room: &SandboxView| room.confine().expect("the room has walls").network.clone();
+    let network = |room: &SandboxView| room.confine().expect("the view is confined").network.clone();
     assert_eq!(network(&world.maker(&rooms, L2Assisted)), door);
     assert_eq!(network(&rooms.probe(seat)), door);
     assert_eq!(network(&rooms.gate(seat, rooms.gate_route("tests"))), SandboxNetwork::None);
@@ -117,7 +118,7 @@ fn only_setup_has_the_hosts_network() {
 }
 
 #[test]
-fn folder_that_shows_what_must_not_be_seen_is_left_out_and_said() {
+fn folder_with_hidden_paths_is_left_out_with_a_reason() {
     let world = World::new();
     let rooms = world.rooms(KernelIsolation::Kernel, &["user/bin", "user", "", "state/bin", "repo/bin"]);
     assert_eq!(rooms.path(), [world.at("user/bin")]);
@@ -138,7 +139,7 @@ fn folder_with_a_socket_is_left_out() {
 }
 
 #[test]
-fn rust_toolchains_come_with_their_signposts() {
+fn rust_toolchains_come_with_their_variables() {
     let world = World::new();
     fs::create_dir_all(world.at("user/.rustup")).expect("a folder can be made");
     let rooms = world.rooms(KernelIsolation::Kernel, &["user/.cargo/bin"]);
@@ -149,15 +150,15 @@ fn rust_toolchains_come_with_their_signposts() {
 }
 
 #[test]
-fn program_outside_of_everything_shown_is_shown_alone() {
+fn program_outside_all_mounts_is_shown_alone() {
     let world = World::new();
     fs::create_dir_all(world.at("user")).expect("a folder can be made");
     fs::write(world.at("user/agent"), "#!/bin/sh\n").expect("a file can be written");
     let room = world.maker(&world.rooms(KernelIsolation::Kernel, &[]), L2Assisted);
-    let before = room.confine().expect("the room has walls").mounts.len();
+    let before = room.confine().expect("the view is confined").mounts.len();
     let shown = |program: PathBuf| {
         let spawn = SpawnRequest::new(program, world.at("round/work"), crate::proc::TreeCookie::new("t"));
-        let confine = room.confine_spawn(spawn).confine.expect("the room has walls");
+        let confine = room.confine_spawn(spawn).confine.expect("the view is confined");
         confine.mounts[before..].iter().map(|mount| mount.at.clone()).collect::<Vec<_>>()
     };
     assert_eq!(shown(world.at("user/agent")), [world.at("user/agent")]);

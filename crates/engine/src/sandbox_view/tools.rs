@@ -1,5 +1,5 @@
-//! What may be shown inside: nothing that must not be seen, and nothing that would hide what must be there. Which folders
-//! of programs there are to show is found in [`crate::toolchains`].
+//! Which host paths may be shown inside: none that must stay hidden, and none that would cover a path that must exist.
+//! [`crate::toolchains`] finds the folders of programs.
 
 use crate::git::UserRepo;
 use crate::proc::{Confinement, MountSource, SandboxMount};
@@ -8,24 +8,25 @@ use std::ffi::OsStr;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
-/// What no program of a loop may see.
+/// The paths that no program of a loop may see.
 #[derive(Debug, Clone, Default)]
 pub struct HiddenPaths {
-    /// Nothing of these is shown, and nothing around them: the state directory, the user's repository.
+    /// Hidden with everything in them; no folder that contains them may be shown: the state directory, the user's
+    /// repository.
     pub whole: Vec<PathBuf>,
-    /// Neither these nor anything around them is shown, but folders in them may be: the user's home.
+    /// Hidden, and no folder that contains them may be shown, but folders in them may be: the user's home.
     pub around: Vec<PathBuf>,
 }
 
-/// Folders that the kernel's walls always show.
+/// System folders that every sandbox shows.
 const SYSTEM: [&str; 7] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
 
-/// Places that are made anew for each start, or hold what is no program.
+/// Paths that are created for each start, or hold no programs.
 const OURS: [&str; 11] =
     ["/workspace", "/home/loop", "/tmp", "/outbox", "/sink", "/items", "/heldout", "/run", "/proc", "/dev", "/etc"];
 
 impl HiddenPaths {
-    /// The state directory, a repository and the home of the person it belongs to.
+    /// The state directory, a repository and the user's home.
     #[must_use]
     pub fn new(state: &Path, repo: &UserRepo, home: Option<&Path>) -> Self {
         let places = [state, &repo.work_tree, &repo.git_dir, &repo.common_dir];
@@ -35,7 +36,7 @@ impl HiddenPaths {
         }
     }
 
-    /// Why something may not be shown to a program.
+    /// The reason why a path may not be shown to a program.
     #[must_use]
     pub fn denial_reason(&self, path: &Path) -> Option<String> {
         if let Some(place) = OURS.iter().find(|place| Path::new(place).starts_with(path)) {
@@ -54,13 +55,14 @@ impl HiddenPaths {
     }
 }
 
-/// A socket can be spoken to also where it can only be read.
+/// A program can connect to a socket even on a read-only mount.
 fn holds_socket(dir: &Path) -> bool {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_type().ok()).any(|kind| kind.is_socket())
 }
 
-/// The one file of a program that nothing shows yet. A name is looked for as inside; a path in the workspace is there.
+/// The mount of a program's file if nothing shows it yet. A bare name is searched as inside; a path in the workspace
+/// already exists.
 pub(super) fn program_mount(confine: &Confinement, program: &Path, path: &OsStr) -> Option<SandboxMount> {
     let found = match program.to_str() {
         Some(name) if !name.contains('/') => resolve_program(name, path, Path::new("/"))?,
@@ -75,7 +77,7 @@ pub(super) fn program_mount(confine: &Confinement, program: &Path, path: &OsStr)
     (!is_shown(confine, &at)).then_some(SandboxMount { at, what: MountSource::ReadOnly(file) })
 }
 
-/// Whether a path of the host is there inside, under its own name.
+/// Whether a host path is visible inside under its own name.
 fn is_shown(confine: &Confinement, path: &Path) -> bool {
     let by = |mount: &SandboxMount| match &mount.what {
         MountSource::ReadOnly(host) => path.starts_with(&mount.at) && *host == real(&mount.at),

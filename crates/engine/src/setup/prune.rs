@@ -1,5 +1,5 @@
-//! Leaves of a prepared checkout only what base does not have, so that a set-up can add files but never change one: what
-//! a gate judges is the candidate's tree, whatever a set-up did to base's.
+//! Keeps of a prepared checkout only the files that base does not have, so that a set-up can add files but never change
+//! one: a gate judges the candidate's tree, even if a set-up changed base's files.
 
 use crate::depth::FolderDepth;
 use crate::workspace::remove_tree;
@@ -9,11 +9,11 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// The mark of a folder that hides the one below.
+/// The attribute of a folder that hides the folder in the layer below.
 const OPAQUE: &str = "user.overlay.opaque";
 
-/// Removes `.git` and every tracked file, and with them the marks that tracked files are gone. Answers with the tracked
-/// paths that had been changed, where the folder holds changes only.
+/// Removes `.git`, every tracked file, and the whiteouts of deleted ones. Returns the removed paths; in the upper
+/// folder of an overlay these are the tracked paths that the set-up changed.
 pub(super) fn keep_untracked(root: &Path, tracked: &BTreeSet<String>) -> io::Result<Vec<String>> {
     remove_tree(&root.join(".git"))?;
     let mut put_back = Vec::new();
@@ -24,15 +24,15 @@ pub(super) fn keep_untracked(root: &Path, tracked: &BTreeSet<String>) -> io::Res
     Ok(put_back)
 }
 
-/// What is left of one folder; the folders in it that are still to be looked through are added to `left`.
+/// Prunes one folder; its sub-folders, which are still to be pruned, are added to `left`.
 fn folder(at: &Place, tracked: &BTreeSet<String>, put_back: &mut Vec<String>, left: &mut Vec<Place>) -> io::Result<()> {
-    // A folder that stands in for one of base's shows base's files again.
+    // A folder that replaced one of base's shows base's files again.
     let _ = rustix::fs::removexattr(&at.dir, OPAQUE);
     open_up(&at.dir)?;
     for entry in fs::read_dir(&at.dir)? {
         let entry = entry?;
         let (path, kind) = (entry.path(), entry.file_type()?);
-        // Names that git could not hold are not tracked.
+        // Names that git cannot store are not tracked.
         let part = entry.file_name().to_string_lossy().into_owned();
         let name = if at.name.is_empty() { part } else { format!("{}/{part}", at.name) };
         if kind.is_dir() && tracked.contains(&name) {
@@ -48,25 +48,25 @@ fn folder(at: &Place, tracked: &BTreeSet<String>, put_back: &mut Vec<String>, le
     Ok(())
 }
 
-/// A folder that is looked through, with its name in the checkout.
+/// A folder to prune, with its path in the checkout.
 struct Place {
     dir: PathBuf,
     name: String,
     depth: FolderDepth,
 }
 
-/// Whether a file or link stands where base has a folder.
+/// Whether base has a folder where a file or link is.
 fn is_below(name: &str, tracked: &BTreeSet<String>) -> bool {
     let folder = format!("{name}/");
     tracked.range(folder.clone()..).next().is_some_and(|next| next.starts_with(&folder))
 }
 
-/// The mark that something of a lower layer is gone.
+/// The mark of a deleted entry of a lower layer.
 fn is_whiteout(entry: &fs::DirEntry) -> io::Result<bool> {
     Ok(entry.file_type()?.is_char_device() && entry.metadata()?.rdev() == 0)
 }
 
-/// Package managers write folders that even their owner may not change.
+/// Package managers create folders that even their owner may not change.
 fn open_up(dir: &Path) -> io::Result<()> {
     let mode = fs::metadata(dir)?.permissions().mode();
     if mode & 0o700 == 0o700 { Ok(()) } else { fs::set_permissions(dir, fs::Permissions::from_mode(mode | 0o700)) }
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_base_does_not_have_stays() {
+    fn only_files_that_base_does_not_have_stay() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let root = folder.path();
         let files = [".git/HEAD", "src/a.rs", "src/new.rs", "Cargo.lock", "target/x/y", "lib", "was-file/inside"];
@@ -89,7 +89,7 @@ mod tests {
         std::os::unix::fs::symlink("/etc", root.join("link")).expect("a link can be made");
         fs::set_permissions(root.join("target/x"), fs::Permissions::from_mode(0o500)).expect("a mode can be set");
         let tracked = ["src/a.rs", "lib/b.rs", "was-file", "link/passwd"].map(str::to_owned).into();
-        let mut put_back = keep_untracked(root, &tracked).expect("it can be looked through");
+        let mut put_back = keep_untracked(root, &tracked).expect("it can be pruned");
         put_back.sort();
         assert_eq!(put_back, ["lib", "link", "src/a.rs", "was-file"]);
         for (name, is_there) in
@@ -101,12 +101,12 @@ mod tests {
     }
 
     #[test]
-    fn an_abyss_that_a_set_up_made_is_an_error() {
+    fn set_up_that_nests_folders_too_deep_is_an_error() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         crate::depth::tests::deep(folder.path(), 2_000);
-        let error = keep_untracked(folder.path(), &BTreeSet::new()).expect_err("nobody's project is so deep");
+        let error = keep_untracked(folder.path(), &BTreeSet::new()).expect_err("the tree is too deep");
         assert!(error.to_string().contains("deep"), "{error}");
-        // A tracked file in whose place it was made goes all the same.
+        // The tree is removed nevertheless where base tracks a file.
         keep_untracked(folder.path(), &BTreeSet::from(["d".to_owned()])).expect("base's file is put back");
         assert!(!folder.path().join("d").exists());
     }

@@ -1,5 +1,5 @@
-//! The one door for writes: a batch of events and rows in one transaction, guarded by the fencing numbers of its leases.
-//! Which rows belong to an event is the round driver's business.
+//! The only path for writes: a batch of events and rows in one transaction, guarded by the fencing numbers of its
+//! leases. The round driver decides which rows belong to an event.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -23,19 +23,19 @@ pub(crate) const BODY_MAX: usize = 1 << 20;
 const BATCH_MAX: usize = 10_000;
 /// The most events a round may have; reading a round's history is bounded by it.
 const ROUND_EVENTS_MAX: i64 = 100_000;
-/// The largest amount in one change: a billion dollars in millionths. Sums then never leave 64 bits.
+/// The largest amount in one change: a billion dollars in millionths. Sums then always fit into 64 bits.
 const AMOUNT_MAX: i64 = 1_000_000_000_000_000;
 
-/// What a transaction leaves behind if it was kept, to find out after a lost answer.
+/// The traces of a committed transaction, to find out after a lost answer whether it was committed.
 struct Trace {
     /// The number of events the round then has.
     count: i64,
-    /// Its last event, by number and hash; none when there are only rows.
+    /// Its last event, by number and hash; `None` when there are only rows.
     event: Option<(i64, String)>,
-    /// How often this process then has written without events.
+    /// The number of this process's writes without events after it.
     writes: i64,
     journal: Journal,
-    /// Leases that were taken, with their fencing numbers, and given back.
+    /// Leases that were taken, with their fencing numbers, and leases that were released.
     taken: Vec<(String, i64)>,
     released: Vec<String>,
 }
@@ -93,8 +93,8 @@ impl SqlStore {
         Ok(gone)
     }
 
-    /// Gives processes that seemed alive a moment to be gone: one that was killed may just be dying. Says whether any is, with
-    /// the transaction that was refused rolled back.
+    /// Waits briefly for processes that seemed alive to be gone: a process that was killed may just be dying. Rolls the
+    /// refused transaction back, and returns whether any process is gone.
     async fn go_soon(&self, conn: &mut SqlConnection, instance: &str, gone: &mut HashSet<String>) -> SqlResult<bool> {
         conn.rollback().await?;
         let StoreLocation::Sqlite(place) = &self.location else { return Ok(false) };
@@ -109,7 +109,7 @@ impl SqlStore {
         Ok(true)
     }
 
-    /// The connection to write with; a new one if the last one failed.
+    /// The connection for writing; a new one if the last one failed.
     async fn writing(&self, writer: &mut StoreWriter) -> SqlResult<SqlConnection> {
         if writer.closed {
             return Err(StoreErrorKind::Closed);
@@ -121,8 +121,8 @@ impl SqlStore {
         }
     }
 
-    /// A commit whose answer was lost is read back before it is called lost. Beginning the new
-    /// transaction waits for the old one's locks, so the old one has ended either way.
+    /// A commit whose answer was lost is read back before it is reported as failed. Beginning the new transaction waits
+    /// for the old one's locks, so the old one has ended either way.
     async fn verify_lost_commit(
         &self,
         writer: &mut StoreWriter,
@@ -131,7 +131,7 @@ impl SqlStore {
         trace: Trace,
         error: StoreErrorKind,
     ) -> SqlResult<i64> {
-        // Closing rolls an open transaction back; that it may fail is why we look.
+        // Closing rolls an open transaction back. That may fail, so the transaction is read back below.
         let _ = lost.close().await;
         if !matches!(error, StoreErrorKind::Io(_)) {
             return Err(error);
@@ -139,7 +139,7 @@ impl SqlStore {
         match self.was_kept(instance, &trace).await {
             Ok(true) => Ok(writer.kept(trace)),
             Ok(false) => Err(error),
-            Err(_) => Err(StoreErrorKind::Io(format!("{error}; whether it was kept could not be read back"))),
+            Err(_) => Err(StoreErrorKind::Io(format!("{error}; whether it was committed is unknown"))),
         }
     }
 
@@ -151,7 +151,7 @@ impl SqlStore {
                 let row = conn.row("SELECT hash FROM events WHERE seq = $1", args![*seq]).await?;
                 row.map(|row| row.get::<String>(0)).transpose()?.as_ref() == Some(hash)
             }
-            // A batch without events left nothing but the count of this process's writes.
+            // A batch without events leaves only the count of this process's writes.
             None => {
                 let row = conn.row("SELECT writes FROM processes WHERE instance = $1", args![instance]).await?;
                 row.map(|row| row.get::<i64>(0)).transpose()? == Some(trace.writes)
@@ -188,7 +188,7 @@ impl SqlStore {
         answer.during(doing)
     }
 
-    /// All leases that somebody has, with what became of their processes.
+    /// All leases that are held, each with the state of its process.
     pub(super) async fn held_leases(&self) -> Result<Vec<RoundLease>, StoreError> {
         let doing = || format!("read the leases of store `{}`", self.location.name());
         let own = self.instance.as_deref().unwrap_or("-");
@@ -232,12 +232,12 @@ impl SqlStore {
         Ok(others)
     }
 
-    /// Gives everything back whatever fails on the way, and tells the first failure.
+    /// Releases everything even if a step fails, and returns the first failure.
     pub(super) async fn release(&self) -> Result<(), StoreError> {
         let mut writer = self.writer.lock().await;
         writer.closed = true;
-        // The reader first: SQLite folds its log into the database when the last connection closes, and
-        // only one that may write can do that.
+        // The reader first: SQLite folds its log into the database when the last connection closes, and only a
+        // connection that may write can do that.
         let closed = match self.reader.lock().await.take() {
             Some(conn) => conn.close().await,
             None => Ok(()),
@@ -255,7 +255,7 @@ impl SqlStore {
 }
 
 impl StoreWriter {
-    /// Takes in what a transaction changed, and answers with the number of events the round then has.
+    /// Applies the changes of a transaction to this state, and returns the number of events that the round then has.
     fn kept(&mut self, trace: Trace) -> i64 {
         self.held.extend(trace.taken);
         self.held.retain(|name, _| !trace.released.contains(name));
@@ -299,7 +299,7 @@ fn within_limits(batch: &StoreBatch) -> SqlResult<()> {
     }
 }
 
-/// Opens the transaction and writes everything but the journal's end.
+/// Opens the transaction and writes everything except the journal's end.
 async fn fill(
     conn: &mut SqlConnection,
     writer: &StoreWriter,
@@ -341,7 +341,8 @@ struct Journal {
     hash: String,
 }
 
-/// Opens the transaction. Until it ends nobody else writes: SQLite's has locked everything, PostgreSQL's this row.
+/// Opens the transaction. Until it ends no other process writes: SQLite locks the whole database, PostgreSQL locks this
+/// row.
 async fn begin(conn: &mut SqlConnection) -> SqlResult<Journal> {
     let sql = format!("SELECT seq, checkpoint, hash FROM journal WHERE id = 1{}", conn.dialect().lock());
     let row = conn.begin_with_query(&sql).await?.into_iter().next();
@@ -356,7 +357,8 @@ async fn commit_head(conn: &mut SqlConnection, trace: &Trace) -> SqlResult<()> {
     conn.commit_after(sql, args![*seq, *checkpoint, hash]).await
 }
 
-/// Refuses a batch about a round, or of the dispatcher, unless its lease is still as it was taken.
+/// Refuses a batch about a round, or of the dispatcher, unless its lease still has the fencing number under which it
+/// was taken.
 async fn check_fences(
     conn: &mut SqlConnection,
     writer: &StoreWriter,
@@ -376,7 +378,7 @@ async fn check_fences(
     match writer.held.get(DISPATCHER) {
         Some(ours) => still_ours(DISPATCHER, *ours, found),
         None if holder.is_empty() => Ok(()),
-        // A command that changes a schedule while somebody else schedules is for that process to perform.
+        // While another process schedules, only that process may perform a command that changes a schedule.
         None => match lease::held(conn, instance, gone).await?.into_iter().find(|lease| lease.name == DISPATCHER) {
             Some(lease) if lease.holder == LeaseHolder::Other => Err(StoreErrorKind::Held(Box::new(lease))),
             _ => Ok(()),
@@ -391,7 +393,7 @@ fn still_ours(name: &str, ours: i64, found: i64) -> SqlResult<()> {
     }
 }
 
-/// The hash of the round's last event. How many there are must be what the writer has seen.
+/// The hash of the round's last event. The number of events must be the one that the writer has seen.
 async fn last_event(conn: &mut SqlConnection, batch: &StoreBatch) -> SqlResult<String> {
     if batch.round.is_empty() {
         return Ok(chain::GENESIS.to_owned());
@@ -409,7 +411,7 @@ async fn last_event(conn: &mut SqlConnection, batch: &StoreBatch) -> SqlResult<S
     Err(StoreErrorKind::Conflict(format!("the round has {found} events, the writer has seen {seen}")))
 }
 
-/// Appends the events to their round's chain, and answers with the last one's number and hash.
+/// Appends the events to their round's chain, and returns the last one's number and hash.
 async fn write_events(
     conn: &mut SqlConnection,
     journal: &mut Journal,
@@ -429,7 +431,8 @@ async fn write_events(
         };
         event.hash = chain::link(&hash, &event);
         conn.exec(INSERT.as_str(), &event.args()).await.map_err(|error| match error {
-            // The numbers come from the journal's end, so an event that is there already means that is wrong.
+            // The numbers come from the journal's end, so an event with this number means that the recorded end is
+            // wrong.
             StoreErrorKind::Invalid(why) if why.to_lowercase().contains("unique") => {
                 StoreErrorKind::Corrupt(format!("the journal is longer than its head says: {why}"))
             }
@@ -456,7 +459,7 @@ async fn write_checkpoint(
     Ok(())
 }
 
-/// The changes in their order; neighbours of the kinds that come by the thousand go together.
+/// Applies the changes in order; neighbours of kinds that occur by the thousand share a statement.
 async fn apply_all(conn: &mut SqlConnection, batch: &StoreBatch) -> SqlResult<()> {
     for run in batch.changes.chunk_by(|one, other| std::mem::discriminant(one) == std::mem::discriminant(other)) {
         match run {
@@ -484,7 +487,7 @@ async fn apply_all(conn: &mut SqlConnection, batch: &StoreBatch) -> SqlResult<()
 
 async fn apply(conn: &mut SqlConnection, batch: &StoreBatch, change: &RowChange) -> SqlResult<()> {
     match change {
-        // Taken before anything else is written, and given back after it.
+        // Leases are taken before everything else is written, and released after it.
         RowChange::Lease(_) | RowChange::LeaseEnd => Ok(()),
         RowChange::Round(row) => put_round(conn, row).await,
         RowChange::Outbox(row) => put(conn, row).await,
@@ -522,7 +525,7 @@ async fn apply(conn: &mut SqlConnection, batch: &StoreBatch, change: &RowChange)
     }
 }
 
-/// A row that must not be there yet: what was spent once is written once.
+/// Inserts a row that must not exist yet: each spend is written once.
 async fn insert<T: SqlTable>(conn: &mut SqlConnection, row: &T) -> SqlResult<()> {
     conn.exec(insert_sql::<T>(), &row.args()).await.map(drop)
 }
@@ -531,8 +534,8 @@ async fn put<T: SqlTable>(conn: &mut SqlConnection, row: &T) -> SqlResult<()> {
     conn.exec(T::upsert(), &row.args()).await.map(drop)
 }
 
-/// A round whose occurrence belongs to another round is refused by name: once per occurrence.
-/// It is asked before, because PostgreSQL answers nothing more after a failed statement.
+/// A round whose occurrence belongs to another round is refused with that round's id: one round per occurrence. The
+/// query comes first, because PostgreSQL answers nothing more after a failed statement.
 async fn put_round(conn: &mut SqlConnection, row: &RoundRow) -> SqlResult<()> {
     let other = conn
         .row(

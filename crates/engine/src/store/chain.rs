@@ -1,7 +1,7 @@
 //! The hash chains of the journal: how the hash of an event and of a checkpoint is computed. It reads no database.
 //!
-//! An event is chained to the one before it in its round, and those of versions before 5 to the one before it in the store. A
-//! checkpoint is chained to the checkpoint before it.
+//! An event is chained to the previous event of its round; events of versions before 5 are chained to the previous
+//! event of the store. A checkpoint is chained to the previous checkpoint.
 
 use sha2::{Digest, Sha256};
 

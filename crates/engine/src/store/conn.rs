@@ -1,5 +1,5 @@
-//! One connection to either database: bind, execute, fetch, decode, and the words in which the two differ.
-//! It knows no table.
+//! One connection to either database: bind, execute, fetch, decode, and the SQL in which the two differ. It knows no
+//! table.
 
 use std::borrow::Cow;
 
@@ -12,10 +12,10 @@ use loopwright_core::round::RoundPhase;
 
 use super::error::StoreErrorKind;
 
-/// A database call's answer; the operation around it adds what was being done.
+/// The result of a database call; the operation around it adds its context.
 pub(super) type SqlResult<T> = Result<T, StoreErrorKind>;
 
-/// A value to bind. A missing one keeps its type, which PostgreSQL wants to know.
+/// A value to bind. A missing one keeps its type, which PostgreSQL requires.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum SqlArg<'a> {
     Text(Option<&'a str>),
@@ -64,7 +64,7 @@ impl SqlColumn for Option<i64> {
     }
 }
 
-/// A type whose values have words.
+/// A column for a type whose values are stored as words.
 macro_rules! word_column {
     ($type:ty, $what:literal) => {
         impl SqlColumn for $type {
@@ -80,7 +80,7 @@ macro_rules! word_column {
 }
 pub(super) use word_column;
 
-/// A word that this version does not know, in a store of this version, is damage.
+/// A word that this version does not know, in a store of this version, means damage.
 pub(super) fn unknown(what: &str, word: &str) -> StoreErrorKind {
     StoreErrorKind::Corrupt(format!("the store has the {what} `{word}`, which this version does not know"))
 }
@@ -128,7 +128,7 @@ pub(super) enum SqlRow {
 }
 
 impl SqlRow {
-    /// Decodes one column; a type that does not fit is damage, not a panic.
+    /// Decodes one column; a type that does not fit means damage and does not panic.
     pub(super) fn get<T>(&self, at: usize) -> SqlResult<T>
     where
         T: for<'r> sqlx::Decode<'r, sqlx::Sqlite> + sqlx::Type<sqlx::Sqlite>,
@@ -141,7 +141,7 @@ impl SqlRow {
     }
 }
 
-/// Which database it is, for the few words that differ.
+/// The database, for the few words of SQL that differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SqlDialect {
     Sqlite,
@@ -152,7 +152,8 @@ impl SqlDialect {
     /// Opens a transaction that will write.
     pub(super) fn begin(self) -> &'static str {
         match self {
-            // Taking the write lock first means that busy is answered here and never in the middle.
+            // Taking the write lock first means that "busy" is returned here and never in the middle of the
+            // transaction.
             SqlDialect::Sqlite => "BEGIN IMMEDIATE",
             SqlDialect::Postgres => "BEGIN",
         }
@@ -174,7 +175,7 @@ impl SqlDialect {
         }
     }
 
-    /// A 64-bit integer primary key; SQLite's must be spelled so to be the row id itself.
+    /// A 64-bit integer primary key; SQLite needs exactly this spelling to use it as the row id.
     pub(super) fn key(self) -> &'static str {
         match self {
             SqlDialect::Sqlite => "INTEGER PRIMARY KEY",
@@ -189,7 +190,7 @@ pub(super) enum SqlConnection {
     Postgres(PgConnection),
 }
 
-/// Builds a query with its values for whichever database the executor is.
+/// Builds a query with its values for the executor's database.
 macro_rules! bound {
     ($sql:expr, $args:expr) => {{
         let mut query = sqlx::query(safe($sql));
@@ -211,7 +212,7 @@ impl SqlConnection {
         }
     }
 
-    /// Runs one statement and tells how many rows it touched.
+    /// Runs one statement and returns the number of rows that it changed.
     pub(super) async fn exec(&mut self, sql: impl Into<Cow<'static, str>>, args: &[SqlArg<'_>]) -> SqlResult<u64> {
         storable(args)?;
         let sql = sql.into();
@@ -266,8 +267,8 @@ impl SqlConnection {
         self.exec(sql, &[]).await.map(drop)
     }
 
-    /// Opens a transaction that will write and asks its first question. SQLite has a thread of its own, and every hand-over to
-    /// it costs more than most statements: there it is one.
+    /// Opens a transaction that will write and runs its first query. SQLite runs in a thread of its own, and each
+    /// hand-over to it costs more than most statements, so there both share one hand-over.
     pub(super) async fn begin_with_query(&mut self, sql: &str) -> SqlResult<Vec<SqlRow>> {
         match self.dialect() {
             SqlDialect::Sqlite => self.rows(format!("{}; {sql}", SqlDialect::Sqlite.begin()), &[]).await,
@@ -307,7 +308,7 @@ impl SqlConnection {
     }
 }
 
-/// Every dynamic text is put together from this module's own constants; values are always bound.
+/// Every dynamic text is built from this module's own constants; values are always bound.
 fn safe(sql: Cow<'static, str>) -> SqlStr {
     match sql {
         Cow::Borrowed(sql) => sql.into_sql_str(),
@@ -315,7 +316,7 @@ fn safe(sql: Cow<'static, str>) -> SqlStr {
     }
 }
 
-/// The largest text of any kind; the tighter limits are the batch's.
+/// The largest text of any kind; batches have tighter limits.
 const TEXT_MAX: usize = 4 << 20;
 
 /// PostgreSQL cannot store a zero byte in text, so SQLite must not either.

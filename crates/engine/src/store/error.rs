@@ -1,5 +1,5 @@
-//! What can go wrong with a store, and the one place where the databases' own codes get a meaning.
-//! It does not decide what to do about an error.
+//! The errors of a store, and the only place that interprets the databases' own codes. It does not decide how to handle
+//! an error.
 
 use super::lease::RoundLease;
 use super::money::{SpendCeiling, SpendRow};
@@ -18,21 +18,21 @@ pub struct StoreError {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
-    /// There is no database at that place; reading never makes one.
+    /// There is no database at that location; reading never creates one.
     #[error("there is no store there yet")]
     Missing,
     /// Another process has the lease.
     #[error("{0}")]
     Held(Box<RoundLease>),
-    /// A round under way has what this one takes.
+    /// A running round holds a lock that this one requests.
     #[error("{0}")]
     Occupied(String),
-    /// Another process took the lease over; nothing may be written about it any more.
+    /// Another process took the lease over; this process may not write about it any more.
     #[error("another process took `{name}` over (our fence {ours}, now {found})")]
     Fenced {
         /// The round, or the dispatcher.
         name: String,
-        /// The number we got when we took it; 0 when we never did.
+        /// The number we got when we took it; 0 if we never did.
         ours: i64,
         /// The number found in the database.
         found: i64,
@@ -51,13 +51,13 @@ pub enum StoreErrorKind {
     OverCeiling {
         /// Which scope and unit.
         what: String,
-        /// What the scope would come to.
+        /// The sum that the scope would reach.
         wanted: i64,
-        /// What is allowed.
+        /// The allowed sum.
         ceiling: i64,
-        /// Whose ceiling it is, with everything that was added to it.
+        /// The ceiling that would be passed, including everything that was added to it.
         full: Box<SpendCeiling>,
-        /// What the scope has without this reservation.
+        /// The spend of the scope without this reservation.
         spend: Box<SpendRow>,
     },
     /// The database was written by a newer Loopwright.
@@ -74,13 +74,13 @@ pub enum StoreErrorKind {
     /// The database file was deleted or replaced under us.
     #[error("the database file was deleted or replaced while it was in use")]
     Replaced,
-    /// Somebody else keeps the database locked longer than we wait.
+    /// Another process keeps the database locked longer than we wait.
     #[error("another process is writing: {0}")]
     Busy(String),
     /// The disk, the file system or the connection failed.
     #[error("{0}")]
     Io(String),
-    /// The place cannot hold a store.
+    /// The location cannot hold a store.
     #[error("{0}")]
     Unsuitable(String),
     /// The batch breaks a limit or a rule of the schema.
@@ -95,13 +95,13 @@ pub enum StoreErrorKind {
 }
 
 impl StoreErrorKind {
-    /// Attaches what was being done.
+    /// Adds the operation that failed.
     pub(super) fn during(self, doing: impl Into<String>) -> StoreError {
         StoreError { doing: doing.into(), kind: self }
     }
 }
 
-/// Adds what was being done to an error that does not know it.
+/// Adds the operation to an error that does not name it.
 pub(super) trait ErrorContext<T> {
     fn during(self, doing: impl FnOnce() -> String) -> Result<T, StoreError>;
 }
@@ -126,7 +126,7 @@ impl From<sqlx::Error> for StoreErrorKind {
                 Some(code) => sqlite_kind(code.parse().unwrap_or(1), db.message()),
                 None => Self::Io(error.to_string()),
             },
-            // A column of the wrong type or text that is no UTF-8: no writer of ours puts that there.
+            // A column of the wrong type or text that is not UTF-8: Loopwright never writes such values.
             sqlx::Error::ColumnDecode { .. }
             | sqlx::Error::Decode(_)
             | sqlx::Error::ColumnIndexOutOfBounds { .. }
@@ -145,7 +145,7 @@ fn sqlite_kind(code: i32, message: &str) -> StoreErrorKind {
         (_, 5 | 6) => StoreErrorKind::Busy(text),
         (_, 11 | 26) => StoreErrorKind::Corrupt(text),
         (_, 18..=20) => StoreErrorKind::Invalid(text),
-        // A missing table or column is damage too: the version said that it is there.
+        // A missing table or column means damage too: the schema version says that it exists.
         (_, 1) => StoreErrorKind::Corrupt(text),
         _ => StoreErrorKind::Io(text),
     }
@@ -157,7 +157,7 @@ fn postgres_kind(code: &str, message: &str) -> StoreErrorKind {
     match (code, &code[..2]) {
         ("40001" | "40P01" | "55P03", _) => StoreErrorKind::Busy(text),
         (_, "23" | "22") => StoreErrorKind::Invalid(text),
-        // A missing table or column, or PostgreSQL's own word for damage.
+        // A missing table or column, or PostgreSQL's own code for damage.
         ("42P01" | "42703", _) | (_, "XX") => StoreErrorKind::Corrupt(text),
         _ => StoreErrorKind::Io(text),
     }

@@ -1,5 +1,5 @@
-//! Leases: which process is at a round, and which one schedules. A lease is taken in the transaction of a batch, and every
-//! later batch about the round is refused unless it still has the fencing number that was given then.
+//! Leases: which process runs a round, and which one schedules. A lease is taken in the transaction of a batch, and
+//! every later batch about the round is refused unless the lease still has the fencing number from then.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -14,7 +14,7 @@ use super::process::{self, ProcessRow};
 /// The name of the lease of the one process that schedules loops.
 pub const DISPATCHER: &str = "dispatcher";
 
-/// What a process wants when it takes a round.
+/// A process's request for a lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseRequest {
     /// The round, or [`DISPATCHER`].
@@ -23,16 +23,16 @@ pub struct LeaseRequest {
     pub repo: String,
     /// The loop.
     pub loop_name: String,
-    /// What it takes while it runs.
+    /// The locks it needs while it runs.
     pub needs: LeaseNeeds,
 }
 
-/// What a round takes from others while it runs.
+/// The locks that a round holds against others while it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LeaseNeeds {
     /// Nothing: an answer only ends a round, and the dispatcher has a lease of its own kind.
     Nothing,
-    /// Its loop's place and its locks, against rounds of other processes: this process has made room for it.
+    /// Its loop's slot and its locks, against rounds of other processes. This process has already admitted it.
     AmongProcesses(RoundClaims),
     /// The same, and its locks also against rounds of this process.
     Everywhere(RoundClaims),
@@ -47,46 +47,46 @@ impl LeaseNeeds {
     }
 }
 
-/// A lease that somebody has.
+/// A lease that a process holds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RoundLease {
     /// The round, or [`DISPATCHER`].
     pub name: String,
     /// Its fencing number.
     pub fence: i64,
-    /// Since when.
+    /// The time at which it was taken.
     pub since_ms: i64,
     /// The loop's repository.
     pub repo: String,
     /// The loop.
     pub loop_name: String,
-    /// Its locks and its longest time; none when it keeps nobody from anything.
+    /// Its locks and its longest duration; `None` when it blocks no other round.
     pub claims: Option<RoundClaims>,
-    /// The process, unless it is gone and forgotten.
+    /// The process, unless it is gone and its row was removed.
     pub process: Option<ProcessRow>,
-    /// How that process stands to the one that asks.
+    /// The relation of that process to the one that asks.
     pub holder: LeaseHolder,
 }
 
-/// Who has a lease, as seen by the process that asks.
+/// The holder of a lease, from the point of view of the process that asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaseHolder {
     /// The same opening of the store.
     Ours,
-    /// Another one, which is alive or cannot be told from one that is.
+    /// Another one, which is alive or cannot be distinguished from a live one.
     Other,
     /// One that is gone: the lease is free.
     Gone,
 }
 
 impl RoundLease {
-    /// The process in words.
+    /// A description of the process.
     #[must_use]
     pub fn process_text(&self) -> String {
         self.process.as_ref().map_or("a process".to_owned(), ToString::to_string)
     }
 
-    /// Why a round that takes this may not begin, if this lease is in its way.
+    /// Why a round with these claims may not start, if this lease conflicts with it.
     fn hinders(&self, request: &LeaseRequest, claims: &RoundClaims) -> Option<String> {
         self.claims.as_ref()?;
         let is_same_loop = (&self.repo, &self.loop_name) == (&request.repo, &request.loop_name);
@@ -94,7 +94,7 @@ impl RoundLease {
             LeaseHolder::Other if is_same_loop => {
                 Some(format!("round {} of it is under way in {}", self.name, self.process_text()))
             }
-            // It is taken to its end first, and by then nobody has this lease any more.
+            // That round is finished first, which releases this lease.
             LeaseHolder::Gone if is_same_loop => {
                 Some(format!("round {} of it was left by {}, which is gone", self.name, self.process_text()))
             }
@@ -104,7 +104,7 @@ impl RoundLease {
         }
     }
 
-    /// Why something that takes these locks may not begin beside this round, if so.
+    /// Why a round with these locks may not start beside this one, if they conflict.
     #[must_use]
     pub fn keeps_from(&self, claims: &RoundClaims) -> Option<String> {
         let own = self.claims.as_ref()?;
@@ -190,7 +190,7 @@ pub(super) async fn held(conn: &mut SqlConnection, ours: &str, gone: &HashSet<St
     Ok(leases)
 }
 
-/// Takes a lease in the open transaction and answers with its fencing number. `gone` names processes that were found gone
+/// Takes a lease in the open transaction and returns its fencing number. `gone` names processes that were found gone
 /// before the transaction began; every other one counts as alive.
 pub(super) async fn take(
     conn: &mut SqlConnection,
@@ -222,25 +222,25 @@ pub(super) async fn take(
     Ok(fence)
 }
 
-/// The fencing number of a lease, and whether anybody has it; 0 for one that was never taken.
+/// The fencing number of a lease, and its holder's instance; 0 for a lease that was never taken.
 pub(super) async fn fence(conn: &mut SqlConnection, name: &str) -> SqlResult<(i64, String)> {
     let row = conn.row("SELECT fence, instance FROM leases WHERE name = $1", args![name]).await?;
     row.map_or(Ok((0, String::new())), |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
-/// Gives a lease back, if it still has this fencing number.
+/// Releases a lease, if it still has this fencing number.
 pub(super) async fn release(conn: &mut SqlConnection, name: &str, fence: i64) -> SqlResult<()> {
     let sql = "UPDATE leases SET instance = '', locks = '' WHERE name = $1 AND fence = $2";
     conn.exec(sql, args![name, fence]).await.map(drop)
 }
 
-/// Gives everything back that a process has, and forgets it.
+/// Releases all leases of a process, and removes the process.
 pub(super) async fn release_all(conn: &mut SqlConnection, ours: &str) -> SqlResult<()> {
     conn.exec("UPDATE leases SET instance = '', locks = '' WHERE instance = $1", args![ours]).await?;
     conn.exec("DELETE FROM processes WHERE instance = $1", args![ours]).await.map(drop)
 }
 
-/// Locks as a column has them: each with its repository, then the longest time.
+/// The column format of locks: each with its repository, then the longest duration.
 type Written = (Vec<(Option<String>, String)>, Option<i64>);
 
 fn write_locks(claims: Option<&RoundClaims>) -> String {

@@ -1,10 +1,10 @@
-//! Schema versions: which ones this binary knows, and the steps from one to the next.
-//! Each step is one transaction that also writes the new version, so a crash leaves either side of it.
+//! Schema versions: the ones that this binary knows, and the steps from one to the next. Each step is one transaction
+//! that also writes the new version, so a crash leaves the store at one version or the other.
 
 use super::conn::{SqlConnection, SqlDialect, SqlResult, args};
 use super::error::StoreErrorKind;
 
-/// The SQL of one version: the common text, then what each dialect adds.
+/// The SQL of one version: the common text, then the additions of each dialect.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SchemaMigration {
     common: &'static str,
@@ -51,7 +51,7 @@ pub(super) fn newest_version(all: &[SchemaMigration]) -> i64 {
     i64::try_from(all.len()).unwrap_or(i64::MAX)
 }
 
-/// The version of the database; 0 if it has no schema of ours. A newer one than `all` knows is refused.
+/// The version of the database; 0 if it has no Loopwright schema. A version newer than `all` knows is refused.
 pub(super) async fn version(conn: &mut SqlConnection, all: &[SchemaMigration]) -> SqlResult<i64> {
     let present = match conn.dialect() {
         SqlDialect::Sqlite => "SELECT name FROM sqlite_master WHERE type = 'table' AND name = 'meta'",
@@ -76,7 +76,7 @@ pub(super) async fn run(conn: &mut SqlConnection, all: &[SchemaMigration]) -> Sq
     Ok(())
 }
 
-/// Takes one step in one transaction; false when there is none left.
+/// Runs one step in one transaction; returns false when there is none left.
 async fn step(conn: &mut SqlConnection, all: &[SchemaMigration]) -> SqlResult<bool> {
     conn.begin().await?;
     match step_locked(conn, all).await {
@@ -113,7 +113,7 @@ async fn step_locked(conn: &mut SqlConnection, all: &[SchemaMigration]) -> SqlRe
 pub(super) mod tests {
     use super::SchemaMigration;
 
-    /// A later version, for tests of the way there.
+    /// A later version, for tests of migrations.
     pub(in crate::store) const fn next(common: &'static str) -> SchemaMigration {
         SchemaMigration { common, sqlite: "", postgres: "" }
     }

@@ -1,13 +1,12 @@
 //! The store: the journal of events and the rows derived from it, behind one small trait.
 //!
-//! The store knows rows, not policy: an event is opaque JSON text to it.
-//! What it does know is how to keep them: one transaction for the events and the rows of a step, durable
-//! when [`Store::append`] returns, by any number of processes, each round's under a lease with a fencing number, chained by
-//! hashes.
-//! It does not decide what happens next (`core`) nor perform it (the round driver).
+//! The store knows rows, not policy: an event is opaque JSON text to it. It guarantees how they are written: one
+//! transaction for the events and the rows of a step, durable when [`Store::append`] returns. Any number of processes
+//! may write; each round is under a lease with a fencing number, and its events are chained by hashes. The store does
+//! not decide what happens next (`core`) nor perform it (the round driver).
 //!
-//! One implementation, [`SqlStore`], speaks to SQLite (the embedded default) and to PostgreSQL; the SQL
-//! text is one, with a word or two per dialect.
+//! One implementation, [`SqlStore`], uses SQLite (the embedded default) or PostgreSQL; both share the SQL text, with a
+//! word or two per dialect.
 
 mod append;
 mod chain;
@@ -50,38 +49,37 @@ pub use time::{
 pub use verify::{StoreFlaw, VerifyReport};
 pub use words::{InboxKind, InboxRisk, ItemState, OutboxState};
 
-/// What every method of the store answers with: a boxed future, so that the trait can be an object.
+/// The result of every method of the store: a boxed future, so that the trait can be an object.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
-/// Where rounds are kept. [`Store::append`] is the only way to write rows.
+/// The storage of rounds. [`Store::append`] is the only way to write rows.
 pub trait Store: Send + Sync {
-    /// Writes the events and the changes of one step in one transaction and answers with the number of
-    /// events the round then has. Durable when it returns; on an error nothing of the batch was kept,
-    /// or (only after a lost connection, [`StoreErrorKind::Io`]) all of it.
+    /// Writes the events and the changes of one step in one transaction and returns the number of events that the round
+    /// then has. Durable when it returns. On an error nothing of the batch was written, or (only after a lost
+    /// connection, [`StoreErrorKind::Io`]) all of it.
     fn append(&self, batch: StoreBatch) -> StoreFuture<'_, i64>;
 
-    /// Extends the leases of this process, where they run out. An error says nothing about them: a process goes on until a
-    /// write is fenced.
+    /// Extends the leases of this process, if they expire. An error does not mean that they are lost: a process
+    /// continues until a write is fenced.
     fn renew(&self) -> StoreFuture<'_, ()>;
 
-    /// Gives one lease back that this opening took and has not given back: a start that fails gives back what it took.
+    /// Releases one lease that this opening took and still holds: a start that fails releases its lease.
     fn release<'a>(&'a self, name: &'a str) -> StoreFuture<'a, ()>;
 
-    /// All leases that somebody has, with what became of their processes; oldest first.
+    /// All leases that are held, each with the state of its process; oldest first.
     fn leases(&self) -> StoreFuture<'_, Vec<RoundLease>>;
 
     /// The other processes that have the store open for writing and are not gone; oldest first.
     fn others(&self) -> StoreFuture<'_, Vec<ProcessRow>>;
 
-    /// Gives all leases back and closes the connections. Writes after it answer
-    /// [`StoreErrorKind::Closed`].
+    /// Releases all leases and closes the connections. Later writes return [`StoreErrorKind::Closed`].
     fn close(&self) -> StoreFuture<'_, ()>;
 
     /// The events of one round, oldest first.
     fn events<'a>(&'a self, round: &'a str) -> StoreFuture<'a, Vec<StoredEvent>>;
 
-    /// The first event of each of these rounds, in no order: with what a list shows of every round, in one question. Rounds
-    /// beyond the largest page are left out.
+    /// The first event of each of these rounds, in no order: one query for everything that a list shows of its rounds.
+    /// Rounds beyond the largest page are left out.
     fn first_events<'a>(&'a self, rounds: &'a [String]) -> StoreFuture<'a, Vec<StoredEvent>>;
 
     /// One round by its whole id.
@@ -99,16 +97,16 @@ pub trait Store: Send + Sync {
     /// The staged items of one round in their order.
     fn outbox<'a>(&'a self, round: &'a str) -> StoreFuture<'a, Vec<OutboxRow>>;
 
-    /// Items that somebody must still act on without a human (`staged`, `claimed`, `in-doubt`), oldest first.
+    /// Items that still need an action without a person (`staged`, `claimed`, `in-doubt`), oldest first.
     fn outbox_pending(&self, limit: u32) -> StoreFuture<'_, Vec<OutboxRow>>;
 
-    /// What people are asked, oldest first.
+    /// Questions to people, oldest first.
     fn inbox(&self, query: InboxQuery) -> StoreFuture<'_, Vec<InboxRow>>;
 
     /// One question by its id.
     fn inbox_item<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<InboxRow>>;
 
-    /// What is remembered of one work item.
+    /// The stored state of one work item.
     fn item<'a>(&'a self, repo: &'a str, loop_name: &'a str, key: &'a str) -> StoreFuture<'a, Option<ItemRow>>;
 
     /// The work items of one loop, latest first.
@@ -129,16 +127,16 @@ pub trait Store: Send + Sync {
         day: &'a str,
     ) -> StoreFuture<'a, SpendRow>;
 
-    /// The spend of one day by repository and loop: what `status` shows.
+    /// The spend of one day by repository and loop, for `status`.
     fn spends<'a>(&'a self, day: &'a str) -> StoreFuture<'a, Vec<SpendChange>>;
 
-    /// What one item cost over all its rounds.
+    /// The spend of one item over all its rounds.
     fn item_spend<'a>(&'a self, repo: &'a str, loop_name: &'a str, item: &'a str) -> StoreFuture<'a, SpendRow>;
 
-    /// What people added to the budgets of one day, for the day or for a round; oldest first.
+    /// The raises that people added to the budgets of one day, for the day or for a round; oldest first.
     fn raises<'a>(&'a self, day: &'a str) -> StoreFuture<'a, Vec<RaiseRow>>;
 
-    /// What people added to the budget of a loop's day and, on top, to one round: millionths of a dollar and tokens.
+    /// The sum that people added to the budget of a loop's day and to one round: millionths of a dollar and tokens.
     fn raised<'a>(
         &'a self,
         repo: &'a str,
@@ -147,22 +145,22 @@ pub trait Store: Send + Sync {
         round: &'a str,
     ) -> StoreFuture<'a, (i64, i64)>;
 
-    /// What was spent, in groups, dearest first: one query, answered from the ledger.
+    /// The spend in groups, highest first: one query over the ledger.
     fn costs(&self, query: CostsQuery) -> StoreFuture<'_, Vec<CostRow>>;
 
-    /// The lines of what the starts of one round cost.
+    /// The ledger rows of one round's agent starts.
     fn ledger<'a>(&'a self, round: &'a str) -> StoreFuture<'a, Vec<LedgerRow>>;
 
-    /// Where every loop stands in time, by repository and name.
+    /// The schedule of every loop, by repository and name.
     fn schedules(&self) -> StoreFuture<'_, Vec<ScheduleRow>>;
 
-    /// Where one loop stands in time.
+    /// The schedule of one loop.
     fn schedule<'a>(&'a self, repo: &'a str, loop_name: &'a str) -> StoreFuture<'a, Option<ScheduleRow>>;
 
-    /// What became of a loop's due moments, latest first, a page at a time.
+    /// The receipts of a loop, latest first, a page at a time.
     fn receipts(&self, query: ReceiptsQuery) -> StoreFuture<'_, Vec<ReceiptRow>>;
 
-    /// What became of one occurrence.
+    /// The receipt of one occurrence.
     fn receipt<'a>(
         &'a self,
         repo: &'a str,
@@ -176,31 +174,31 @@ pub trait Store: Send + Sync {
     /// One signal, taken or not.
     fn signal<'a>(&'a self, repo: &'a str, loop_name: &'a str, key: &'a str) -> StoreFuture<'a, Option<SignalRow>>;
 
-    /// Whether a loop ever had a signal, taken or not, whose key starts so, as far back as signals are kept.
+    /// Whether a loop ever had a signal, taken or not, whose key starts with `prefix`, as far back as signals are kept.
     fn has_signal<'a>(&'a self, repo: &'a str, loop_name: &'a str, prefix: &'a str) -> StoreFuture<'a, bool>;
 
-    /// The last good texts of a repository's loop files, or of one of them.
+    /// The last valid texts of a repository's loop files, or of one of them.
     fn loop_files<'a>(&'a self, repo: &'a str, file: Option<&'a str>) -> StoreFuture<'a, Vec<LoopFileRow>>;
 
-    /// What holds everything.
+    /// The flags that apply to all loops.
     fn flags(&self) -> StoreFuture<'_, Vec<FlagRow>>;
 
-    /// What a loop remembers, latest first, also what has expired and was not removed yet.
+    /// A loop's memories, latest first, including expired ones that were not removed yet.
     fn memory<'a>(&'a self, repo: &'a str, loop_name: &'a str) -> StoreFuture<'a, Vec<MemoryRow>>;
 
-    /// How many rows [`RowChange::Prune`] would remove at `now_ms`, were there no limit.
+    /// The number of rows that [`RowChange::Prune`] would remove at `now_ms` without a limit.
     fn aged(&self, before: RetentionCutoff, now_ms: i64) -> StoreFuture<'_, AgedRows>;
 
-    /// The latest moment that an event or a receipt was written for: a clock that is long before it is wrong.
+    /// The latest time of any event or receipt: a clock that is far behind it is wrong.
     fn last_ms(&self) -> StoreFuture<'_, Option<i64>>;
 
-    /// The events after a global number, oldest first: what `logs -f` polls.
+    /// The events after a global number, oldest first, for the polls of `logs -f`.
     fn tail(&self, after_seq: i64, limit: u32) -> StoreFuture<'_, Vec<StoredEvent>>;
 
-    /// Checks the whole database and the whole chain, a page at a time.
+    /// Checks the whole database and all chains, a page at a time.
     fn verify(&self) -> StoreFuture<'_, VerifyReport>;
 
-    /// Copies the database, as it is at one moment, into a new file; also while another process writes. PostgreSQL's own tools
-    /// do that for its databases: [`StoreErrorKind::Unsuitable`].
+    /// Copies the database, as it is at one moment, into a new file; also while another process writes. Not for
+    /// PostgreSQL, which has its own tools: [`StoreErrorKind::Unsuitable`].
     fn copy_into<'a>(&'a self, path: &'a Path) -> StoreFuture<'a, ()>;
 }

@@ -1,5 +1,5 @@
-//! The rows of money: days, items, the ledger of every start, what people added, and what is asked about them.
-//! Which ceilings there are is the round driver's business.
+//! The rows of money: days, items, the ledger of every start, raises by people, and the queries about them. The round
+//! driver decides which ceilings there are.
 
 use std::sync::LazyLock;
 
@@ -7,7 +7,7 @@ use super::conn::{SqlArg, SqlColumn, SqlResult, SqlRow};
 use super::rows::{SqlTable, table, upsert_sql};
 
 table! {
-    /// What is added to a day's spend; negative numbers take back.
+    /// An addition to a day's spend; negative numbers subtract.
     SpendChange in "spend" by ["day", "repo", "loop_name"];
     /// The day, `YYYY-MM-DD`.
     day: String,
@@ -15,18 +15,18 @@ table! {
     repo: String,
     /// The loop's name.
     loop_name: String,
-    /// Money held back for what runs, in millionths of a US dollar.
+    /// Money reserved for running work, in millionths of a US dollar.
     reserved_micros: i64,
     /// Money spent.
     settled_micros: i64,
-    /// Tokens held back.
+    /// Tokens reserved.
     reserved_tokens: i64,
     /// Tokens spent.
     settled_tokens: i64,
 }
 
 table! {
-    /// What is added to an item's spend over all its rounds; negative numbers take back.
+    /// An addition to an item's spend over all its rounds; negative numbers subtract.
     ItemSpend in "item_spend" by ["repo", "loop_name", "item"];
     /// The repository's id.
     repo: String,
@@ -34,26 +34,26 @@ table! {
     loop_name: String,
     /// The item's key.
     item: String,
-    /// Money held back for what runs, in millionths of a US dollar.
+    /// Money reserved for running work, in millionths of a US dollar.
     reserved_micros: i64,
     /// Money spent.
     settled_micros: i64,
-    /// Tokens held back.
+    /// Tokens reserved.
     reserved_tokens: i64,
     /// Tokens spent.
     settled_tokens: i64,
 }
 
 table! {
-    /// What one model cost in one start of an agent.
+    /// The cost of one model in one start of an agent.
     LedgerRow in "ledger" by ["round", "start", "model"];
     /// The round.
     round: String,
-    /// The number of the start within the round, from 0; -1 for all that a round of an earlier version had spent.
+    /// The number of the start within the round, from 0; -1 for the whole spend of a round of an earlier version.
     start: i64,
-    /// The model; empty when nobody said.
+    /// The model; empty if it was not reported.
     model: String,
-    /// The day that bears it, `YYYY-MM-DD`.
+    /// The day to which it is charged, `YYYY-MM-DD`.
     day: String,
     /// The repository's id.
     repo: String,
@@ -63,7 +63,7 @@ table! {
     item: Option<String>,
     /// The attempt, from 1.
     attempt: i64,
-    /// The role that was played.
+    /// The role of the start.
     role: String,
     /// The agent's name.
     agent: String,
@@ -79,26 +79,26 @@ table! {
     cache_write: i64,
     /// Money, in millionths of a US dollar.
     micros: i64,
-    /// 1 when the agent reported it, 0 when it was assumed.
+    /// 1 if the agent reported it, 0 if it was assumed.
     known: i64,
 }
 
 table! {
-    /// Room that a person added to a budget: for one day of a loop or, where it names one, for one round.
+    /// Budget that a person added: for one day of a loop or, if it names one, for one round.
     RaiseRow in "raises" by ["id"];
     /// The raise's id.
     id: String,
-    /// When.
+    /// The time of the raise.
     at_ms: i64,
-    /// Who.
+    /// The person who made it.
     actor: String,
     /// The repository's id.
     repo: String,
     /// The loop's name.
     loop_name: String,
-    /// The day on which it was said, and for which it holds when no round is named.
+    /// The day on which it was made, and to which it applies when no round is named.
     day: String,
-    /// The round for which it holds.
+    /// The round to which it applies.
     round: Option<String>,
     /// Money, in millionths of a US dollar.
     micros: i64,
@@ -115,22 +115,22 @@ pub struct ReservationChange {
     pub loop_name: String,
     /// The day, `YYYY-MM-DD`.
     pub day: String,
-    /// The round it is for: what was added for it counts.
+    /// The round of the reservation; raises for this round count.
     pub round: String,
-    /// The item it is for.
+    /// The item of the reservation.
     pub item: Option<String>,
-    /// Money to hold back, in millionths of a US dollar.
+    /// Money to reserve, in millionths of a US dollar.
     pub micros: i64,
-    /// Tokens to hold back.
+    /// Tokens to reserve.
     pub tokens: i64,
-    /// What each scope may come to, settled and reserved together.
+    /// The limits of each scope, for settled and reserved amounts together.
     pub ceilings: Vec<SpendCeiling>,
 }
 
 /// A limit of one scope; a missing number is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpendCeiling {
-    /// Whose spend counts.
+    /// The scope whose spend counts.
     pub scope: SpendScope,
     /// Money, in millionths of a US dollar.
     pub micros: Option<i64>,
@@ -138,7 +138,7 @@ pub struct SpendCeiling {
     pub tokens: Option<i64>,
 }
 
-/// Whose spend counts.
+/// The scope of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SpendScope {
     /// One loop of one repository on one day.
@@ -149,27 +149,27 @@ pub enum SpendScope {
     Fleet,
     /// Everything in the store in the month of the day.
     Month,
-    /// One item of one loop, on whatever day.
+    /// One item of one loop, on any day.
     Item,
 }
 
 /// The spend of one scope.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SpendRow {
-    /// Money held back, in millionths of a US dollar.
+    /// Money reserved, in millionths of a US dollar.
     pub reserved_micros: i64,
     /// Money spent.
     pub settled_micros: i64,
-    /// Tokens held back.
+    /// Tokens reserved.
     pub reserved_tokens: i64,
     /// Tokens spent.
     pub settled_tokens: i64,
 }
 
-/// By what costs are grouped.
+/// The grouping of costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CostsBy {
-    /// By nothing: one row.
+    /// No grouping: one row.
     All,
     /// By loop.
     Loop,
@@ -199,10 +199,10 @@ impl CostsBy {
     }
 }
 
-/// Which costs, and how they are grouped.
+/// A query for costs: a filter and a grouping.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CostsQuery {
-    /// By what.
+    /// The grouping.
     pub by: CostsBy,
     /// Only from this day on, `YYYY-MM-DD`.
     pub since: Option<String>,
@@ -210,20 +210,20 @@ pub struct CostsQuery {
     pub repo: Option<String>,
     /// Only of this loop.
     pub loop_name: Option<String>,
-    /// Rounds that ended so count as accepted.
+    /// The outcomes of rounds that count as accepted.
     pub accepted: Vec<String>,
-    /// At most so many groups.
+    /// The most groups.
     pub limit: u32,
 }
 
 /// One group of costs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CostRow {
-    /// What the group has in common; empty for what has none.
+    /// The value that the group has in common; empty if it has none.
     pub key: String,
-    /// Rounds in it.
+    /// The number of its rounds.
     pub rounds: i64,
-    /// Of them accepted.
+    /// The number of its accepted rounds.
     pub accepted: i64,
     /// Fresh input tokens.
     pub input: i64,
@@ -235,7 +235,7 @@ pub struct CostRow {
     pub cache_write: i64,
     /// Money, in millionths of a US dollar.
     pub micros: i64,
-    /// Of it, money that was assumed and not reported.
+    /// The part of the money that was assumed and not reported.
     pub unknown_micros: i64,
 }
 
@@ -255,8 +255,7 @@ impl CostRow {
     }
 }
 
-/// The query for costs with its values. Lines are summed by group and round first, so that rounds can be counted without
-/// being told apart again.
+/// The query for costs with its values. Lines are summed by group and round first, so that each round counts once.
 pub(super) fn costs_sql(query: &CostsQuery) -> (String, Vec<SqlArg<'_>>) {
     let mut args = Vec::new();
     let mut wheres = Vec::new();
@@ -274,7 +273,7 @@ pub(super) fn costs_sql(query: &CostsQuery) -> (String, Vec<SqlArg<'_>>) {
     let key = query.by.column();
     let inner =
         ["input", "output", "cache_read", "cache_write", "micros"].map(|c| format!("SUM({c}) AS {c}")).join(", ");
-    // PostgreSQL sums big integers as numerics, so the sums are cast back.
+    // PostgreSQL sums big integers as numerics, so the sums are cast.
     let outer = ["input", "output", "cache_read", "cache_write", "micros", "unknown"];
     let outer = outer.map(|c| format!("CAST(SUM(spent.{c}) AS BIGINT)")).join(", ");
     let sql = format!(

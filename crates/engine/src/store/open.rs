@@ -1,5 +1,6 @@
-//! Opening a store: for reading, or for writing beside any number of others. The order of the checks matters: nothing is
-//! written before the version is known and the file is sound. One process creates or migrates, the others wait for it.
+//! Opens a store: for reading, or for writing beside any number of other processes. The order of the checks matters:
+//! nothing is written before the version is known and the file is sound. One process creates or migrates; the others
+//! wait for it.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -15,19 +16,19 @@ use super::process::{self, ProcessInfo};
 use super::sqlite::{ProcessLock, SqliteAccess, SqliteLocation};
 use super::verify;
 
-/// What the store is opened for.
+/// The access for which the store is opened.
 #[derive(Debug, Clone)]
 pub enum StoreMode {
-    /// To write, beside others.
+    /// For writing, beside other processes.
     Write(ProcessInfo),
-    /// To look. Never creates, never migrates.
+    /// For reading. Never creates, never migrates.
     Read,
 }
 
 /// The store in SQLite or PostgreSQL.
 pub struct SqlStore {
     pub(super) location: StoreLocation,
-    /// The name of this opening; none in a store that is open for reading.
+    /// The name of this opening; `None` in a store that is open for reading.
     pub(super) instance: Option<String>,
     /// How long leases last without renewal.
     pub(super) lease: Duration,
@@ -35,21 +36,21 @@ pub struct SqlStore {
     pub(super) reader: Mutex<Option<SqlConnection>>,
 }
 
-/// The one connection that writes. It is taken out while it is used: a future that is dropped in the
-/// middle takes its open transaction with it.
+/// The one connection for writing. It is taken out while it is in use: a future that is dropped in the middle drops its
+/// open transaction too.
 #[derive(Default)]
 pub(super) struct StoreWriter {
     pub(super) conn: Option<SqlConnection>,
-    /// Says that this opening is alive, for as long as the store lives.
+    /// Proves that this opening is alive, for as long as the store lives.
     pub(super) lock: Option<ProcessLock>,
     pub(super) closed: bool,
     /// The leases this opening took, with their fencing numbers.
     pub(super) held: HashMap<String, i64>,
-    /// How often it wrote without events.
+    /// The number of its writes without events.
     pub(super) writes: i64,
 }
 
-/// Where the database is.
+/// The location of the database.
 pub(super) enum StoreLocation {
     Sqlite(SqliteLocation),
     Postgres(PostgresLocation),
@@ -98,7 +99,7 @@ impl SqlStore {
         Self::open_sqlite(Path::new(location), mode).await
     }
 
-    /// Opens an SQLite store; to write also creates it, with its folder, if it is missing.
+    /// Opens an SQLite store. For writing, creates it with its folder if it is missing.
     pub async fn open_sqlite(path: &Path, mode: StoreMode) -> Result<Self, StoreError> {
         let doing = || format!("open store `{}`", path.display());
         let place = SqliteLocation::new(path).during(doing)?;
@@ -109,7 +110,7 @@ impl SqlStore {
         .during(doing)
     }
 
-    /// Opens a PostgreSQL store; to write also creates its tables in an empty database.
+    /// Opens a PostgreSQL store. For writing, creates its tables in an empty database.
     pub async fn open_postgres(url: &str, mode: StoreMode) -> Result<Self, StoreError> {
         let place = PostgresLocation::new(url).during(|| "open the PostgreSQL store".into())?;
         let doing = || format!("open store `{}`", place.name());
@@ -135,7 +136,7 @@ impl SqlStore {
         Self { location, instance: None, lease: Duration::ZERO, writer, reader }
     }
 
-    /// Records this process and goes to work.
+    /// Records this process, and returns the store for writing.
     async fn writing_as(
         place: StoreLocation,
         reader: SqlConnection,
@@ -156,7 +157,7 @@ impl SqlStore {
     }
 }
 
-/// A file that is a database but not one of ours is refused, never filled with our tables.
+/// A file that is a database but not a Loopwright store is refused; Loopwright never adds its tables to it.
 fn ours(version: i64) -> SqlResult<i64> {
     match version {
         0 => Err(StoreErrorKind::Corrupt("the file is a database, but not a Loopwright store".into())),
@@ -219,7 +220,7 @@ async fn read_postgres(place: &PostgresLocation) -> SqlResult<SqlStore> {
 async fn write_postgres(place: &PostgresLocation, info: &ProcessInfo, all: &[SchemaMigration]) -> SqlResult<SqlStore> {
     let mut conn = place.connect().await?;
     debug_assert_eq!(conn.dialect(), SqlDialect::Postgres);
-    // One migrates, under a lock of the database; the others wait for it.
+    // One process migrates, under a lock of the database; the others wait for it.
     if migrate::version(&mut conn, all).await? > 0 {
         verify::recent(&mut conn).await?;
     }
@@ -243,7 +244,7 @@ mod tests {
     const BROKEN: SchemaMigration =
         migrate::tests::next("CREATE TABLE extra (id BIGINT); INSERT INTO nowhere VALUES (7);");
 
-    /// The versions there are and one more.
+    /// The existing versions and one more.
     fn and(next: SchemaMigration) -> Vec<SchemaMigration> {
         migrate::ALL.iter().copied().chain([next]).collect()
     }
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn failed_migration_changes_nothing_and_the_next_start_goes_on() {
+    async fn failed_migration_changes_nothing_and_the_next_start_retries() {
         let dir = tempfile::tempdir().expect("a folder");
         let path = dir.path().join("store.db");
         own(&path, migrate::ALL).await.expect("this version").close().await.expect("close");

@@ -1,4 +1,4 @@
-//! How a PostgreSQL store is reached. Which tables are there is `migrate`'s, whose they are is `owner`'s.
+//! Connections to a PostgreSQL store. `migrate` knows its tables, `process` and `lease` know its users.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use sqlx::postgres::PgConnectOptions;
 use super::conn::{SqlConnection, SqlResult};
 use super::error::StoreErrorKind;
 
-/// A server that does not answer at all must not hang a start.
+/// A server that does not answer at all must not block a start forever.
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// A PostgreSQL database. Its address may hold a password and is never shown.
@@ -19,17 +19,17 @@ pub(super) struct PostgresLocation {
 }
 
 impl PostgresLocation {
-    /// Reads the address (`postgres://…`).
+    /// Parses the address (`postgres://…`).
     pub(super) fn new(url: &str) -> SqlResult<Self> {
         let options = PgConnectOptions::from_str(url)
-            .map_err(|_| StoreErrorKind::Unsuitable("the address is no `postgres://` address".into()))?;
+            .map_err(|_| StoreErrorKind::Unsuitable("the address is not a `postgres://` address".into()))?;
         let options = options
             .application_name("loopwright")
             .options([
                 ("synchronous_commit", "on"),
                 ("lock_timeout", "5s"),
                 ("statement_timeout", "60s"),
-                // A frozen owner must not keep its successor waiting with an open transaction.
+                // A frozen process must not keep others waiting with an open transaction.
                 ("idle_in_transaction_session_timeout", "10s"),
                 ("client_min_messages", "warning"),
             ])

@@ -1,8 +1,9 @@
-//! The processes that have the store open for writing: who they are, and whether one of them is gone.
+//! The processes that have the store open for writing: their identity, and whether one of them is gone.
 //!
-//! On SQLite each of them holds a lock of the system on a file of its own beside the database, which is free the moment it is
-//! dead, wherever it ran on this machine; one that is frozen keeps it. On PostgreSQL a process of this machine is looked up by
-//! its pid, start and boot, and any process is gone when its lease has run out by the database's clock.
+//! On SQLite each process holds an operating system lock on a file of its own beside the database. The lock is free the
+//! moment the process is dead, wherever it ran on this machine; a frozen process keeps it. On PostgreSQL a process of
+//! this machine is identified by its pid, start time and boot, and any process is gone when its lease has expired by
+//! the database's clock.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,27 +12,27 @@ use super::conn::{SqlConnection, SqlDialect, SqlResult, SqlRow, args};
 use super::error::StoreErrorKind;
 use super::open::StoreLocation;
 
-/// The process that opens the store for writing. A pid alone is never trusted: the boot and the start time within it tell a
-/// reused pid from the one that was recorded.
+/// The process that opens the store for writing. A pid alone is never trusted: the boot and the start time within it
+/// distinguish a reused pid from the recorded one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessInfo {
-    /// The process.
+    /// The process id.
     pub pid: u32,
     /// The machine's name.
     pub host: String,
-    /// The kernel's id of this boot, and the namespace in which the pid means something.
+    /// The kernel's id of this boot, and the namespace of the pid.
     pub boot_id: String,
     /// The process's start, in clock ticks since the boot.
     pub start_ticks: i64,
-    /// Now, in milliseconds since 1970.
+    /// The current time, in milliseconds since 1970.
     pub since_ms: i64,
     /// How long its leases last without renewal (PostgreSQL only).
     pub lease: Duration,
 }
 
-/// Three renewals may be missed at one a minute before another machine may take over.
+/// Another machine may take over only after three missed renewals, at one a minute.
 const LEASE: Duration = Duration::from_secs(180);
-/// A process that has not renewed its lease for so long is forgotten.
+/// A process that has not renewed its lease for this long is removed.
 const FORGOTTEN_MS: i64 = 7 * 86_400_000;
 
 impl ProcessInfo {
@@ -52,8 +53,8 @@ impl ProcessInfo {
     }
 }
 
-/// The state and the start of a live process in clock ticks since the boot: fields 3 and 22 of its stat line, counted after the
-/// command's closing parenthesis because the command may hold anything.
+/// The state and the start of a live process in clock ticks since the boot: fields 3 and 22 of its stat line. They are
+/// counted after the command's closing parenthesis, because the command may contain any character.
 fn stat(pid: u32) -> Option<(char, i64)> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, fields) = stat.rsplit_once(") ")?;
@@ -66,21 +67,21 @@ fn stat(pid: u32) -> Option<(char, i64)> {
 pub struct ProcessRow {
     /// The name of this opening of the store.
     pub instance: String,
-    /// The process.
+    /// The process id.
     pub pid: i64,
     /// The machine's name.
     pub host: String,
-    /// The kernel's id of that boot, and the namespace in which the pid means something.
+    /// The kernel's id of that boot, and the namespace of the pid.
     pub boot_id: String,
     /// The process's start, in clock ticks since the boot.
     pub start_ticks: i64,
-    /// Since when it has the store open, in milliseconds since 1970.
+    /// When it opened the store, in milliseconds since 1970.
     pub since_ms: i64,
-    /// Until when its leases last by the database's clock; 0 where a lock of the system decides.
+    /// When its leases expire by the database's clock; 0 where an operating system lock decides.
     pub lease_until_ms: i64,
 }
 
-/// Its columns, for a query in which it is called `p`.
+/// Its columns, for a query with the alias `p`.
 pub(super) const COLUMNS: &str = "p.instance, p.pid, p.host, p.boot_id, p.start_ticks, p.since_ms, p.lease_until_ms";
 
 impl ProcessRow {
@@ -106,7 +107,7 @@ impl ProcessRow {
         (&self.host, &self.boot_id) == (&here.host, &here.boot_id)
     }
 
-    /// Whether it was stopped by a signal and does nothing until it is continued, as far as this machine can tell.
+    /// Whether a signal stopped it until it is continued, as far as this machine can determine.
     fn is_frozen(&self) -> bool {
         self.is_of_this_machine() && matches!(self.stat(), Some('T' | 't'))
     }
@@ -136,7 +137,7 @@ pub(super) async fn now_ms(conn: &mut SqlConnection) -> SqlResult<i64> {
     row.ok_or_else(|| StoreErrorKind::Corrupt("the database has no clock".into()))?.get(0)
 }
 
-/// Records this process, and forgets those that are gone and left nothing.
+/// Records this process, and removes processes that are gone and hold no lease.
 pub(super) async fn register(
     conn: &mut SqlConnection,
     place: &StoreLocation,
@@ -158,7 +159,7 @@ pub(super) async fn register(
     Ok(())
 }
 
-/// Processes that are gone and have no lease.
+/// Processes that are gone and hold no lease.
 async fn unused(conn: &mut SqlConnection, place: &StoreLocation) -> SqlResult<Vec<String>> {
     let sql = format!(
         "SELECT {COLUMNS} FROM processes p WHERE NOT EXISTS (SELECT 1 FROM leases WHERE leases.instance = p.instance)"
@@ -169,7 +170,7 @@ async fn unused(conn: &mut SqlConnection, place: &StoreLocation) -> SqlResult<Ve
         let row = ProcessRow::read(&row, 0)?;
         let is_forgotten = match place {
             StoreLocation::Sqlite(_) => true,
-            // One of another machine that is only late renews its lease.
+            // A process of another machine that is only late still renews its lease.
             StoreLocation::Postgres(_) => row.is_of_this_machine() || row.lease_until_ms < now_ms - FORGOTTEN_MS,
         };
         if is_forgotten && is_gone(place, &row, now_ms)? {
@@ -179,7 +180,7 @@ async fn unused(conn: &mut SqlConnection, place: &StoreLocation) -> SqlResult<Ve
     Ok(gone)
 }
 
-/// Sets the end of our leases from now on.
+/// Extends our leases from now on.
 pub(super) async fn extend(conn: &mut SqlConnection, instance: &str, lease: Duration) -> SqlResult<()> {
     let now = conn.dialect().now();
     let sql = format!("UPDATE processes SET lease_until_ms = {now} + $1 WHERE instance = $2");

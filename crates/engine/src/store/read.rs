@@ -1,5 +1,4 @@
-//! The reads of the store, each answered from an index, and the trait put together.
-//! Nothing here writes.
+//! The reads of the store, each answered from an index, and the implementation of the trait. Nothing here writes.
 
 use super::conn::{SqlArg, SqlColumn as _, SqlResult, SqlRow, args};
 use super::error::{ErrorContext as _, StoreError, StoreErrorKind};
@@ -22,12 +21,12 @@ use std::path::Path;
 
 /// The most rows one page may have.
 const PAGE_MAX: u32 = 10_000;
-/// How many schedules are read at a time: a row of the database is many times as large as ours.
+/// The number of schedules per read: a row of the database is many times as large as ours.
 const SCHEDULES_PAGE: i64 = 1_000;
 
 impl SqlStore {
-    /// Runs one query on the connection for reading, which is taken out while it is used and kept only
-    /// if it did not fail.
+    /// Runs one query on the connection for reading. The connection is taken out while it is in use, and kept only if
+    /// it did not fail.
     async fn fetch<T>(
         &self,
         what: &str,
@@ -48,7 +47,7 @@ impl SqlStore {
         answer.and_then(|rows| rows.iter().map(read).collect()).during(doing)
     }
 
-    /// Whether the store has come to a version: a reader meets one that was not migrated yet.
+    /// Whether the store has reached a version: a reader may open a store that was not migrated yet.
     async fn is_at(&self, version: i64) -> Result<bool, StoreError> {
         if self.instance.is_some() {
             return Ok(true);
@@ -58,7 +57,7 @@ impl SqlStore {
         Ok(found.first().is_some_and(|found| *found >= version))
     }
 
-    /// The same about money, which a store of an earlier version does not have.
+    /// Like `fetch`, for tables of money, which a store of an earlier version does not have.
     async fn fetch_money<T>(
         &self,
         what: &str,
@@ -72,7 +71,7 @@ impl SqlStore {
         }
     }
 
-    /// All rows of a table of time.
+    /// All rows of a table that came with schema version 3.
     async fn timed<T: SqlTable>(&self, rest: &str, args: &[SqlArg<'_>]) -> Result<Vec<T>, StoreError> {
         match self.is_at(TIME_VERSION).await? {
             true => self.all(rest, args).await,
@@ -113,8 +112,8 @@ pub(super) fn rounds_page(query: &RoundsQuery) -> (String, Vec<SqlArg<'_>>) {
     for (column, value) in [("repo", &query.repo), ("loop_name", &query.loop_name)] {
         if let Some(value) = value {
             args.push(value.arg());
-            // Open rounds are few and have an index of their own; without the empty text SQLite would
-            // rather walk the whole history of the repository or the loop.
+            // Open rounds are few and have an index of their own; without the empty text SQLite would walk the whole
+            // history of the repository or the loop.
             let plain = if query.which == RoundsFilter::Open { " || ''" } else { "" };
             wheres.push(format!("{column}{plain} = ${}", args.len()));
         }
@@ -134,7 +133,7 @@ pub(super) fn rounds_page(query: &RoundsQuery) -> (String, Vec<SqlArg<'_>>) {
     (format!("{wheres}ORDER BY started_ms DESC, id DESC LIMIT ${}", args.len()), args)
 }
 
-/// The `WHERE` of the first events of so many rounds.
+/// The `WHERE` for the first events of this many rounds.
 pub(super) fn first_events(rounds: usize) -> String {
     let holes: Vec<_> = (1..=rounds).map(|n| format!("${n}")).collect();
     format!("WHERE round IN ({}) AND \"index\" = 0", holes.join(", "))

@@ -1,5 +1,5 @@
-//! The writes of money: additions to days and items, and reservations that hold only where every ceiling does.
-//! The owner's row is locked by the transaction around, so nothing comes between the addition and the look.
+//! The writes of money: additions to days and items, and reservations that hold only if no ceiling is passed. The
+//! surrounding transaction excludes other writers, so nothing changes between the addition and the check.
 
 use std::sync::LazyLock;
 
@@ -10,11 +10,11 @@ use super::rows::{SqlTable, insert_sql};
 
 const SUMS: [&str; 4] = ["reserved_micros", "settled_micros", "reserved_tokens", "settled_tokens"];
 
-/// What an item has cost: the values are repository, loop and item.
+/// The spend of an item; the values are repository, loop and item.
 pub(super) const ITEM_SPEND: &str = "SELECT reserved_micros, settled_micros, reserved_tokens, settled_tokens \
      FROM item_spend WHERE repo = $1 AND loop_name = $2 AND item = $3";
 
-/// What was added for a loop's day and for a round: the values are repository, loop, day and round.
+/// The sum of raises for a loop's day and for a round; the values are repository, loop, day and round.
 pub(super) const RAISED: &str = "SELECT CAST(COALESCE(SUM(micros), 0) AS BIGINT), \
      CAST(COALESCE(SUM(tokens), 0) AS BIGINT) FROM raises \
      WHERE repo = $1 AND loop_name = $2 AND ((day = $3 AND round IS NULL) OR round = $4)";
@@ -23,7 +23,7 @@ pub(super) fn read_raised(row: &SqlRow) -> SqlResult<(i64, i64)> {
     Ok((row.get(0)?, row.get(1)?))
 }
 
-/// The first and the last day of a scope's sum.
+/// The first and the last day that a scope sums.
 pub(super) fn span(scope: SpendScope, day: &str) -> (String, String) {
     match scope {
         SpendScope::Month => {
@@ -34,10 +34,10 @@ pub(super) fn span(scope: SpendScope, day: &str) -> (String, String) {
     }
 }
 
-/// The query for the spend from one day (`$1`) to another (`$2`) in a scope, and how many of the two days, repository and
-/// loop it binds.
+/// The query for the spend from one day (`$1`) to another (`$2`) in a scope, and the number of values it binds: the two
+/// days, then repository and loop.
 pub(super) fn spend_sql(scope: SpendScope) -> (String, usize) {
-    // PostgreSQL sums big integers as numerics, so the sums are cast back.
+    // PostgreSQL sums big integers as numerics, so the sums are cast.
     let columns = SUMS.map(|column| format!("CAST(COALESCE(SUM({column}), 0) AS BIGINT)")).join(", ");
     let (rest, values) = match scope {
         SpendScope::Fleet | SpendScope::Month => ("", 2),
@@ -56,7 +56,7 @@ pub(super) fn read_spend(row: &SqlRow) -> SqlResult<SpendRow> {
     })
 }
 
-/// `INSERT … ON CONFLICT` that adds the sums to what is there.
+/// `INSERT … ON CONFLICT` that adds the sums to the existing row.
 fn add_sql<T: SqlTable>() -> String {
     let sums = SUMS.map(|column| format!("{column} = {}.{column} + excluded.{column}", T::NAME)).join(", ");
     format!("{} ON CONFLICT ({}) DO UPDATE SET {sums}", insert_sql::<T>(), T::KEY.join(", "))
@@ -72,7 +72,7 @@ pub(super) async fn add_item_spend(conn: &mut SqlConnection, row: &ItemSpend) ->
     conn.exec(ADD.as_str(), &row.args()).await.map(drop)
 }
 
-/// Adds the reservation, then looks at each ceiling; an error rolls the whole batch back.
+/// Adds the reservation, then checks each ceiling; an error rolls the whole batch back.
 pub(super) async fn reserve(conn: &mut SqlConnection, wanted: &ReservationChange) -> SqlResult<()> {
     let ReservationChange { repo, loop_name, day, item, micros, tokens, .. } = wanted.clone();
     let held = (micros, tokens);
@@ -119,7 +119,7 @@ async fn spent(conn: &mut SqlConnection, wanted: &ReservationChange, scope: Spen
     Ok(row.as_ref().map(read_spend).transpose()?.unwrap_or_default())
 }
 
-/// A loop's day has what people added to it; the other scopes are what they are.
+/// Adds people's raises to the ceiling of a loop's day; other scopes have no raises.
 async fn with_raises(
     conn: &mut SqlConnection,
     wanted: &ReservationChange,

@@ -1,5 +1,5 @@
-//! The rows of the store, what a batch is made of, and how each row is spelled in SQL.
-//! Words with a meaning are types here; a word that no type knows is damage.
+//! The rows of the store, the parts of a batch, and the SQL of each row. Closed sets of words are types here; an
+//! unknown word means damage.
 
 use std::sync::LazyLock;
 
@@ -23,13 +23,13 @@ pub(super) trait SqlTable: Sized {
     fn upsert() -> &'static str;
 }
 
-/// `"a", "b"`: quoted, because `trigger`, `index` and `key` are words of SQL.
+/// `"a", "b"`: quoted, because `trigger`, `index` and `key` are SQL keywords.
 pub(super) fn quoted(names: &[&str]) -> String {
     let names: Vec<_> = names.iter().map(|name| format!("\"{name}\"")).collect();
     names.join(", ")
 }
 
-/// `SELECT` of all columns of a row type, with the rest of the statement.
+/// `SELECT` of all columns of a row type, with the given rest of the statement.
 pub(super) fn select<T: SqlTable>(rest: &str) -> String {
     format!("SELECT {} FROM {} {rest}", quoted(T::COLUMNS), T::NAME)
 }
@@ -47,7 +47,7 @@ pub(super) fn upsert_sql<T: SqlTable>() -> String {
     format!("{} ON CONFLICT ({key}) DO UPDATE SET {}", insert_sql::<T>(), sets.join(", "))
 }
 
-/// Declares a row type and its table in one place, so that they cannot drift apart.
+/// Declares a row type and its table in one place, so that they cannot differ.
 macro_rules! table {
     (
         $(#[$about:meta])*
@@ -103,33 +103,33 @@ table! {
     kind: String,
     /// Its JSON text.
     body: String,
-    /// SHA-256 over the event before it and all fields above.
+    /// SHA-256 over the previous event's hash and all fields above.
     hash: String,
 }
 
 table! {
-    /// How far a round went, in a chain of all of them.
+    /// The state of a round's chain, in a chain of all checkpoints.
     Checkpoint in "checkpoints" by ["number"];
     /// Its number, from 1.
     number: i64,
     /// The round.
     round: String,
-    /// How many events the round had.
+    /// The number of the round's events.
     events: i64,
     /// The hash of the last of them.
     last_hash: String,
     /// When, in milliseconds since 1970, by the writer's clock.
     at_ms: i64,
-    /// SHA-256 over the checkpoint before it and all fields above.
+    /// SHA-256 over the previous checkpoint's hash and all fields above.
     hash: String,
 }
 
-/// One step of one round: what is written together or not at all.
+/// One step of one round: all of it is written, or nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreBatch {
     /// The round the events belong to; empty when there are only rows.
     pub round: String,
-    /// How many events of this round the writer has seen.
+    /// The number of this round's events that the writer has seen.
     pub expect_index: i64,
     /// The time of the events.
     pub at_ms: i64,
@@ -140,7 +140,7 @@ pub struct StoreBatch {
 }
 
 impl StoreBatch {
-    /// Rows that belong to no round and no event.
+    /// A batch of rows that belong to no round and no event.
     #[must_use]
     pub fn of_rows(at_ms: i64, changes: Vec<RowChange>) -> Self {
         Self { round: String::new(), expect_index: 0, at_ms, events: Vec::new(), changes }
@@ -152,7 +152,7 @@ impl StoreBatch {
 pub enum RowChange {
     /// Takes a lease, with the next fencing number.
     Lease(LeaseRequest),
-    /// The batch's round comes to rest: its lease is given back, and a checkpoint says how far it went.
+    /// The batch's round comes to rest: its lease is released, and a checkpoint records the end of its chain.
     LeaseEnd,
     /// Inserts the round or replaces it.
     Round(RoundRow),
@@ -160,7 +160,7 @@ pub enum RowChange {
     Outbox(OutboxRow),
     /// Inserts the question or replaces it.
     Inbox(InboxRow),
-    /// Closes an open question; one that is not open is a conflict, so that two answers cannot both count.
+    /// Closes an open question. A question that is not open is a conflict, so that two answers cannot both count.
     InboxClosed {
         /// The question's id.
         id: String,
@@ -169,39 +169,39 @@ pub enum RowChange {
     Item(ItemRow),
     /// Adds to a day's spend.
     Spend(SpendChange),
-    /// Adds to a day's reservations if every ceiling holds.
+    /// Adds to a day's reservations if no ceiling is passed.
     Reserve(ReservationChange),
-    /// Adds to what an item cost over all its rounds.
+    /// Adds to an item's spend over all its rounds.
     ItemSpend(ItemSpend),
-    /// Writes a line of what a start of an agent cost.
+    /// Writes a ledger row for a start of an agent.
     Ledger(LedgerRow),
-    /// Adds room to a budget.
+    /// Adds a raise to a budget.
     Raise(RaiseRow),
     /// Adds to a loop's counters.
     Stats(StatsChange),
-    /// Forgets one work item of a loop, or all of them.
+    /// Removes one work item of a loop, or all of them.
     ItemGone {
         /// The repository's id.
         repo: String,
         /// The loop's name.
         loop_name: String,
-        /// Which one; without, all of them.
+        /// The item's key; `None` for all of them.
         key: Option<String>,
     },
-    /// Inserts where a loop stands in time, or replaces it. Under one cadence (fingerprint) its mark never goes back.
+    /// Inserts or replaces a loop's schedule. Under one cadence (fingerprint) its mark never decreases.
     Schedule(ScheduleRow),
-    /// Raises the mark of a loop under the same cadence and leaves the rest of where it stands; inserts it if it stands
-    /// nowhere.
+    /// Raises the mark of a loop under the same cadence and leaves the rest of its schedule unchanged; inserts the
+    /// schedule if there is none.
     Mark(ScheduleRow),
-    /// Keeps the last good text of a loop file, or removes it. A batch names each file once.
+    /// Stores the last valid text of a loop file, or removes it. A batch names each file once.
     LoopFile(LoopFileRow),
-    /// Writes what became of an occurrence; one that has its receipt already is a conflict.
+    /// Writes the receipt of an occurrence; a second receipt is a conflict.
     Receipt(ReceiptRow),
-    /// Writes a signal; one whose key is there already is the same signal, and nothing changes.
+    /// Writes a signal; one with an existing key is the same signal, and nothing changes.
     Signal(SignalRow),
-    /// Writes a signal; one whose key is there already is a conflict, so that the writer learns whether it was new.
+    /// Writes a signal; one with an existing key is a conflict, so that the writer learns whether it was new.
     NewSignal(SignalRow),
-    /// A round takes a signal; one that does not wait is a conflict, so that no two rounds take it.
+    /// A round takes a signal; one that was taken already is a conflict, so that no two rounds take it.
     SignalTaken {
         /// The repository's id.
         repo: String,
@@ -212,36 +212,36 @@ pub enum RowChange {
     },
     /// Sets a flag or replaces it.
     Flag(FlagRow),
-    /// Takes a flag away, if it is there.
+    /// Removes a flag, if it is set.
     FlagGone {
-        /// Which one.
+        /// The flag's name.
         name: String,
     },
     /// Inserts a memory or replaces it.
     Memory(MemoryRow),
-    /// Forgets one memory of a loop, or all of them.
+    /// Removes one memory of a loop, or all of them.
     MemoryGone {
         /// The repository's id.
         repo: String,
         /// The loop's name.
         loop_name: String,
-        /// Which one; without, all of them.
+        /// The memory's key; `None` for all of them.
         key: Option<String>,
     },
-    /// Forgets what a loop remembers beyond its latest memories.
+    /// Removes all memories of a loop except the latest ones.
     MemoryKept {
         /// The repository's id.
         repo: String,
         /// The loop's name.
         loop_name: String,
-        /// How many stay.
+        /// The number of memories that stay.
         most: u32,
     },
-    /// Removes receipts and taken signals from before a moment, and memories that have expired by the batch's.
+    /// Removes receipts and taken signals from before a time, and memories that have expired by the batch's time.
     Prune {
-        /// What goes.
+        /// The times before which rows are removed.
         before: RetentionCutoff,
-        /// At most so many of each.
+        /// The most rows to remove from each table.
         limit: u32,
     },
 }
@@ -278,23 +278,23 @@ table! {
     loop_name: String,
     /// The repository's id.
     repo: String,
-    /// Where the repository is.
+    /// The path of the repository.
     repo_path: String,
     /// The occurrence that started it; unique within repository and loop.
     occurrence: String,
-    /// What kind of trigger that was.
+    /// The kind of trigger.
     trigger: String,
     /// The work item, if the loop has items.
     item: Option<String>,
     /// The level it runs at.
     level: String,
-    /// Where it stands.
+    /// Its phase.
     phase: RoundPhase,
     /// How it ended.
     outcome: Option<RoundOutcome>,
     /// When it started.
     started_ms: i64,
-    /// When it ended; none while it is open.
+    /// When it ended; `None` while it is open.
     ended_ms: Option<i64>,
     /// Attempts so far.
     attempts: i64,
@@ -314,12 +314,12 @@ table! {
     spend_tokens: i64,
     /// Money spent, in millionths of a US dollar.
     spend_micros: i64,
-    /// What identifies its running processes after a crash.
+    /// The cookie that identifies its running processes after a crash.
     cookie: Option<String>,
 }
 
 impl RoundRow {
-    /// How it ended, or where it stands, in a word.
+    /// The word for its outcome, or for its phase while it is open.
     #[must_use]
     pub fn standing(&self) -> &'static str {
         self.outcome.map_or(self.phase.word(), RoundOutcome::word)
@@ -327,7 +327,7 @@ impl RoundRow {
 }
 
 table! {
-    /// One item that is to leave the machine, or did.
+    /// One item that is to leave this machine, or has left it.
     OutboxRow in "outbox" by ["id"];
     /// The item's id.
     id: String,
@@ -337,27 +337,27 @@ table! {
     loop_name: String,
     /// The repository's id.
     repo: String,
-    /// Its place among the round's items.
+    /// Its position among the round's items.
     position: i64,
-    /// What it is: a pull request, a comment, …
+    /// The kind of item: a pull request, a comment, …
     kind: String,
-    /// What it is about.
+    /// The number of the issue or pull request, or the name of the webhook.
     target: Option<String>,
-    /// Where it stands.
+    /// Its delivery state.
     state: OutboxState,
     /// The candidate it belongs to.
     candidate: String,
     /// The item as JSON text.
     body: String,
-    /// The mark by which it is found again at the receiver.
+    /// The marker that identifies the item at the receiver.
     marker: String,
-    /// Who is delivering it.
+    /// The process that is delivering it.
     claim: Option<String>,
-    /// The owner's fencing number at the claim.
+    /// The fencing number of the round's lease at the claim.
     fence: i64,
-    /// Deliveries tried.
+    /// The number of delivery attempts.
     tries: i64,
-    /// What the receiver answered.
+    /// The receiver's answer.
     receipt: Option<String>,
     /// When it last changed.
     updated_ms: i64,
@@ -374,24 +374,24 @@ table! {
     loop_name: String,
     /// The repository's id.
     repo: String,
-    /// What is asked.
+    /// The kind of question.
     kind: InboxKind,
-    /// How much is at stake.
+    /// The risk of the answer.
     risk: InboxRisk,
-    /// The candidate an approval binds.
+    /// The candidate that an approval is bound to.
     candidate: Option<String>,
     /// One line for people.
     summary: String,
     /// When it was asked.
     created_ms: i64,
-    /// When it is void.
+    /// When it expires.
     expires_ms: Option<i64>,
     /// When it was answered.
     closed_ms: Option<i64>,
 }
 
 table! {
-    /// What is remembered of one work item of a loop.
+    /// The stored state of one work item of a loop.
     ItemRow in "items" by ["repo", "loop_name", "key"];
     /// The repository's id.
     repo: String,
@@ -399,9 +399,9 @@ table! {
     loop_name: String,
     /// The item's key.
     key: String,
-    /// What became of it.
+    /// Its state.
     state: ItemState,
-    /// Failures in a row.
+    /// Consecutive failures.
     failures: i64,
     /// The last round that worked on it.
     round: String,
@@ -410,7 +410,7 @@ table! {
 }
 
 table! {
-    /// A loop's counters: what `status` shows without reading history.
+    /// A loop's counters, so that `status` need not read history.
     LoopRow in "loops" by ["repo", "loop_name"];
     /// The repository's id.
     repo: String,
@@ -418,26 +418,26 @@ table! {
     loop_name: String,
     /// Rounds ended.
     runs: i64,
-    /// Of them successful.
+    /// Successful rounds.
     successes: i64,
-    /// Of them failed.
+    /// Failed rounds.
     failures: i64,
     /// Work items done.
     items: i64,
-    /// Their time together.
+    /// The total duration of its rounds.
     duration_ms: i64,
-    /// When the last one ran.
+    /// When the last round ran.
     last_run_ms: Option<i64>,
-    /// How it ended.
+    /// The outcome of the last round.
     last_outcome: Option<RoundOutcome>,
-    /// Which one it was.
+    /// The id of the last round.
     last_round: Option<String>,
 }
 
-/// What is added to a loop's counters; a missing `last_…` keeps what is there.
+/// An addition to a loop's counters; a missing `last_…` keeps the existing value.
 pub type StatsChange = LoopRow;
 
-/// Which rounds, newest first.
+/// A query for rounds, newest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RoundsQuery {
     /// Only of this repository.
@@ -446,13 +446,13 @@ pub struct RoundsQuery {
     pub loop_name: Option<String>,
     /// Open, ended, or both.
     pub which: RoundsFilter,
-    /// Only those before this (`started_ms`, `id`): the last row of the page before.
+    /// Only rounds before this (`started_ms`, `id`): the last row of the previous page.
     pub before: Option<(i64, String)>,
-    /// At most so many.
+    /// The most rows.
     pub limit: u32,
 }
 
-/// Which rounds a query means.
+/// The rounds that a query includes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RoundsFilter {
     /// All of them.
@@ -462,11 +462,11 @@ pub enum RoundsFilter {
     Open,
 }
 
-/// Which questions.
+/// A query for questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InboxQuery {
-    /// Those without an answer, at most so many.
+    /// Open questions, at most this many.
     Open(u32),
-    /// All of them, at most so many.
+    /// All questions, at most this many.
     All(u32),
 }

@@ -1,7 +1,7 @@
 //! The files of an SQLite store: folder, locks, creation, identity, connections.
 //!
-//! The database file is never opened by anything but SQLite: closing any descriptor of it would drop
-//! SQLite's own locks of this process. Everything here asks by path (`stat`), and never recreates a file.
+//! Only SQLite opens the database file: closing any other descriptor of it would drop SQLite's own locks of this
+//! process. Everything here checks by path (`stat`), and never recreates a file.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
@@ -15,31 +15,33 @@ use super::conn::{SqlConnection, SqlResult};
 use super::error::StoreErrorKind;
 use super::migrate;
 
-/// How long a writer waits for another one (a backup, a second tool) before it says so.
+/// How long a writer waits for another one (a backup, a second tool) before it reports `Busy`.
 const BUSY: Duration = Duration::from_secs(5);
 /// Up to this size the whole file is checked at each start; it takes about a millisecond a megabyte.
 const SMALL: u64 = 4 << 20;
-/// How many rows the database's thread may be ahead of ours: with few, ten thousand rows are thousands of hand-overs.
+/// The most rows that SQLite's thread may read ahead: with a small number, ten thousand rows need thousands of
+/// hand-overs.
 const ROWS: usize = 512;
-/// Pages that a connection keeps, in KiB; the system keeps them too, and an engine mostly waits.
+/// The page cache of a connection, in KiB. It is small: the operating system caches the pages too, and an engine mostly
+/// waits.
 const CACHE: &str = "-512";
-/// The smallest page that SQLite knows; a file is a whole number of them.
+/// SQLite's smallest page size; a file is a whole number of pages.
 const PAGE_MIN: u64 = 512;
-/// How often, with a pause between, a lock is looked at before its answer is believed.
+/// The number of checks of a lock, with a pause between them, before the result counts.
 const LOOKS: u32 = 50;
-/// The pause between two looks at the lock of a process.
+/// The pause between two checks of a process's lock.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
-/// The pause between two tries to be the one that creates or migrates the store.
+/// The pause between two attempts to take the lock for creating or migrating the store.
 const TRY_AGAIN: Duration = Duration::from_millis(100);
 
-/// What a connection may do.
+/// The access of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SqliteAccess {
     Read,
     Write,
 }
 
-/// An SQLite database by its path and, once it is open, by what the file system says it is.
+/// An SQLite database by its path and, once it is open, by its device and inode.
 #[derive(Debug, Clone)]
 pub(super) struct SqliteLocation {
     path: PathBuf,
@@ -48,7 +50,7 @@ pub(super) struct SqliteLocation {
 }
 
 impl SqliteLocation {
-    /// The path made absolute, because SQLite reads a name that starts with `file:` as an address.
+    /// The path made absolute, because SQLite reads a name that starts with `file:` as a URI.
     pub(super) fn new(path: &Path) -> SqlResult<Self> {
         let path = std::path::absolute(path)?;
         Ok(Self { path, identity: None })
@@ -69,15 +71,13 @@ impl SqliteLocation {
         self.path.parent().unwrap_or(Path::new("/"))
     }
 
-    /// Whether the database is there. An empty file, or a log without its database, is damage: we create
-    /// the file whole under another name, so neither is ever a half-made store of ours.
+    /// Whether the database exists. An empty file, or a log without its database, means damage: the file is created
+    /// complete under another name, so neither can be an unfinished store.
     pub(super) fn exists(&self) -> SqlResult<bool> {
         match std::fs::metadata(&self.path) {
-            Ok(meta) if !meta.is_file() => {
-                Err(StoreErrorKind::Unsuitable("there is something else in its place".into()))
-            }
+            Ok(meta) if !meta.is_file() => Err(StoreErrorKind::Unsuitable("the path is not a regular file".into())),
             Ok(meta) if meta.len() == 0 => Err(StoreErrorKind::Corrupt("the database file is empty".into())),
-            // While there is a log, its last page may be on the way into the file.
+            // While there is a log, the last page may not be in the file yet.
             Ok(meta) if !meta.len().is_multiple_of(PAGE_MIN) && !self.has_log() => {
                 Err(StoreErrorKind::Corrupt("the database file ends in the middle of a page".into()))
             }
@@ -93,7 +93,7 @@ impl SqliteLocation {
         }
     }
 
-    /// Readers leave an empty log behind; only one with content belongs to a database.
+    /// Readers leave an empty log behind; only a log with content belongs to a database.
     fn has_log(&self) -> bool {
         std::fs::metadata(self.beside("-wal")).is_ok_and(|log| log.len() > 0)
     }
@@ -114,12 +114,12 @@ impl SqliteLocation {
         Ok(())
     }
 
-    /// Refuses when the path no longer names the file that we have open.
+    /// Refuses if the path no longer names the open file.
     pub(super) fn ensure_unchanged(&self) -> SqlResult<()> {
         if self.file_identity().ok() == self.identity { Ok(()) } else { Err(StoreErrorKind::Replaced) }
     }
 
-    /// Makes the folder, refusing file systems whose locks do not hold between machines.
+    /// Creates the folder; refuses file systems whose locks do not hold between machines.
     pub(super) fn prepare_folder(&self) -> SqlResult<()> {
         const NETWORKS: [(u32, &str); 5] =
             [(0x6969, "NFS"), (0x517b, "SMB"), (0xff53_4d42, "CIFS"), (0xfe53_4d42, "SMB2"), (0x5346_414f, "AFS")];
@@ -133,8 +133,8 @@ impl SqliteLocation {
         }
     }
 
-    /// Takes the lock under which the store is created or migrated, and waits for whoever has it. Builds before version 5 hold
-    /// it for as long as they have the store open.
+    /// Takes the lock under which the store is created or migrated, and waits while another process holds it. Builds
+    /// before version 5 hold it for as long as they have the store open.
     #[expect(clippy::disallowed_methods, reason = "a lock file has no event to wait for; at most 50 short waits")]
     pub(super) async fn lock(&self) -> SqlResult<StoreLock> {
         let file = open_lock(&self.path.with_extension("lock"))?;
@@ -153,7 +153,7 @@ impl SqliteLocation {
         self.folder().join("processes")
     }
 
-    /// Takes the lock that says that this opening of the store is alive, under a name of its own.
+    /// Takes the lock that proves that this opening of the store is alive, under a new name.
     pub(super) fn announce(&self) -> SqlResult<(String, ProcessLock)> {
         let folder = self.processes();
         DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
@@ -161,7 +161,7 @@ impl SqliteLocation {
             let instance = crate::random::nonce().map_err(|error| StoreErrorKind::Io(error.to_string()))?;
             let path = folder.join(&instance);
             let file = open_lock(&path)?;
-            // Somebody who clears up may have been faster, and has removed what nobody had locked yet.
+            // Another process that cleans up may have removed the file before we locked it.
             let is_ours = file.try_lock().is_ok() && std::fs::metadata(&path).is_ok_and(|meta| is_same(&meta, &file));
             if is_ours {
                 return Ok((instance, ProcessLock { path, file }));
@@ -169,7 +169,7 @@ impl SqliteLocation {
         }
     }
 
-    /// Whether nobody holds the lock of an opening of the store: its process is gone, or has closed it.
+    /// Whether the lock of an opening of the store is free: its process is gone, or has closed the store.
     pub(super) fn is_free(&self, instance: &str) -> SqlResult<bool> {
         match File::open(self.processes().join(instance)) {
             Ok(file) => match file.try_lock_shared() {
@@ -182,7 +182,7 @@ impl SqliteLocation {
         }
     }
 
-    /// Removes the lock files of processes that are gone; one that cannot be removed is met again at the next start.
+    /// Removes the lock files of processes that are gone. If one cannot be removed, the next start tries again.
     pub(super) fn clear_processes(&self) {
         for entry in std::fs::read_dir(self.processes()).into_iter().flatten().flatten() {
             if File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok()) {
@@ -191,7 +191,7 @@ impl SqliteLocation {
         }
     }
 
-    /// Makes a new database whole under another name, then gives it its own: a crash leaves none or one.
+    /// Creates a new database under another name, then renames it: a crash leaves no database or a complete one.
     pub(super) async fn create(&self) -> SqlResult<()> {
         let draft = Self { path: self.beside(".new"), identity: None };
         for suffix in ["", "-wal", "-shm", "-journal"] {
@@ -207,7 +207,7 @@ impl SqliteLocation {
         Ok(())
     }
 
-    /// Closes the file to other users if somebody opened it up.
+    /// Removes access for other users, if the file has it.
     pub(super) fn restrict_permissions(&self) -> SqlResult<()> {
         if std::fs::metadata(&self.path)?.mode() & 0o077 != 0 {
             std::fs::set_permissions(&self.path, Permissions::from_mode(0o600))?;
@@ -215,7 +215,7 @@ impl SqliteLocation {
         Ok(())
     }
 
-    /// Copies the database beside itself before it is migrated; an older binary opens the copy.
+    /// Copies the database beside itself before a migration; an older binary can open the copy.
     pub(super) async fn backup(&self, conn: &mut SqlConnection, version: i64) -> SqlResult<()> {
         let (draft, kept) = (self.beside(".bak.new"), self.beside(&format!(".bak-v{version}")));
         remove(&draft)?;
@@ -232,7 +232,7 @@ impl SqliteLocation {
         copied.and(conn.close().await)
     }
 
-    /// Opens a connection to a file that is there.
+    /// Opens a connection to an existing file.
     pub(super) async fn connect(&self, access: SqliteAccess) -> SqlResult<SqlConnection> {
         let options = SqliteConnectOptions::new()
             .filename(&self.path)
@@ -247,18 +247,18 @@ impl SqliteLocation {
             SqliteAccess::Write => options
                 .journal_mode(SqliteJournalMode::Wal)
                 .synchronous(SqliteSynchronous::Full)
-                // After a burst the log shrinks again instead of keeping its largest size for ever.
+                // After a burst the log shrinks again instead of keeping its largest size.
                 .pragma("journal_size_limit", "8388608"),
         };
         Ok(SqlConnection::Sqlite(options.connect().await?))
     }
 }
 
-/// Copies a database into a file that is not there yet.
+/// Copies a database into a new file.
 async fn copy(conn: &mut SqlConnection, path: &Path) -> SqlResult<()> {
-    // SQLite writes into an empty file that is there, which then keeps its mode.
+    // SQLite writes into an existing empty file, which then keeps its mode.
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    let target = path.to_str().ok_or_else(|| StoreErrorKind::Unsuitable("the path is no UTF-8".into()))?;
+    let target = path.to_str().ok_or_else(|| StoreErrorKind::Unsuitable("the path is not UTF-8".into()))?;
     conn.exec("VACUUM INTO $1", super::conn::args![target]).await?;
     Ok(File::open(path)?.sync_all()?)
 }
@@ -281,18 +281,18 @@ fn is_same(meta: &std::fs::Metadata, file: &File) -> bool {
 
 /// The lock under which a store is created or migrated, for as long as this lives.
 ///
-/// It is given back by name and not by closing the file alone: a process that is just being started has our open files
-/// until it becomes another program, and would keep the lock for that moment.
+/// It is unlocked explicitly, not only by closing the file: a child process that is just starting has our open files
+/// until it executes its program, and would keep the lock for that moment.
 pub(super) struct StoreLock(File);
 
 impl Drop for StoreLock {
     fn drop(&mut self) {
-        // Closing the file, which follows, frees it as well.
+        // Closing the file, which follows, unlocks it as well.
         let _ = self.0.unlock();
     }
 }
 
-/// The lock that says that an opening of the store is alive; its file goes with it.
+/// The lock that proves that an opening of the store is alive; dropping it removes its file.
 pub(super) struct ProcessLock {
     path: PathBuf,
     file: File,
@@ -300,15 +300,15 @@ pub(super) struct ProcessLock {
 
 impl Drop for ProcessLock {
     fn drop(&mut self) {
-        // What cannot be removed is cleared up by the next process that opens the store.
+        // If the file cannot be removed, the next process that opens the store removes it.
         let _ = std::fs::remove_file(&self.path);
         let _ = self.file.unlock();
     }
 }
 
-/// Waits a moment for a lock that its process may just be letting go of: what a dead one was starting has its files until it
-/// becomes another program. True when the question was answered with yes.
-#[expect(clippy::disallowed_methods, reason = "a lock file has no event to wait for; at most 50 short looks")]
+/// Waits briefly for a lock that may be released at any moment: a child that a dead process was starting has its files
+/// until it executes its program. Returns whether the lock became free.
+#[expect(clippy::disallowed_methods, reason = "a lock file has no event to wait for; at most 50 short pauses")]
 pub(super) async fn soon(mut is_free: impl FnMut() -> SqlResult<bool>) -> SqlResult<bool> {
     for _ in 0..LOOKS {
         if is_free()? {

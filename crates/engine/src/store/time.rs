@@ -1,5 +1,5 @@
-//! The rows of time: where each loop stands, what became of every due moment, what asked for a round, what holds everything,
-//! and what a loop remembers between rounds. What is due and what is kept is decided elsewhere; here it is written and found.
+//! The rows of scheduling: each loop's schedule, receipts of due times, signals, flags, and memories between rounds.
+//! Other modules decide what is due and what is kept; this one writes and reads it.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -9,34 +9,34 @@ use super::error::StoreErrorKind;
 use super::rows::{SqlTable, insert_sql, quoted, table, upsert_sql};
 
 table! {
-    /// Where one loop stands in time.
+    /// The schedule of one loop.
     ScheduleRow in "schedules" by ["repo", "loop_name"];
     /// The repository's id.
     repo: String,
     /// The loop's name.
     loop_name: String,
-    /// Which cadence the mark belongs to; an edited one has another.
+    /// The cadence that the mark belongs to; an edited cadence has another fingerprint.
     fingerprint: String,
-    /// Every due moment at or before it has its receipt.
+    /// Every due time at or before it has its receipt.
     mark_ms: i64,
-    /// Since when the loop is paused.
+    /// When the loop was paused.
     paused_ms: Option<i64>,
-    /// Who paused it.
+    /// The actor that paused it.
     paused_by: Option<String>,
-    /// Why.
+    /// The reason.
     paused_why: Option<String>,
-    /// How many rounds in a row failed alike.
+    /// The number of consecutive rounds with the same failure.
     streak: i64,
-    /// What they failed with.
+    /// The signature of that failure.
     signature: Option<String>,
-    /// Until when it backs off.
+    /// When its backoff ends.
     wait_until_ms: Option<i64>,
-    /// Why.
+    /// The reason.
     wait_why: Option<String>,
 }
 
 table! {
-    /// What became of one occurrence, or of a run of them that ended alike.
+    /// The receipt of one occurrence, or of a run of occurrences with the same outcome.
     ReceiptRow in "receipts" by ["repo", "loop_name", "occurrence"];
     /// The repository's id.
     repo: String,
@@ -46,83 +46,84 @@ table! {
     occurrence: String,
     /// When it was due.
     due_ms: i64,
-    /// What made the loop due.
+    /// The trigger that made the loop due.
     trigger: String,
-    /// `started`, `coalesced`, `missed`, `overlap`, `quiet`, `paused`, `stopped`, `no-work`, `open-max`, `backoff` or `failed`.
+    /// One of `started`, `coalesced`, `missed`, `overlap`, `quiet`, `paused`, `stopped`, `no-work`, `open-max`,
+    /// `backoff` and `failed`.
     receipt: String,
-    /// The same for people.
+    /// The reason, for people.
     reason: String,
     /// The round that was started.
     round: Option<String>,
-    /// How many occurrences it stands for.
+    /// The number of occurrences that it covers.
     count: i64,
-    /// The last of them, when it stands for several.
+    /// The due time of the last one, if it covers several.
     through_ms: Option<i64>,
     /// When it was written.
     at_ms: i64,
 }
 
 table! {
-    /// Something outside the clock that asked for a round.
+    /// An event other than the clock that requests a round.
     SignalRow in "signals" by ["repo", "loop_name", "key"];
     /// The repository's id.
     repo: String,
     /// The loop's name.
     loop_name: String,
-    /// Which event it was; the same event twice is one signal.
+    /// The event's key; the same event twice is one signal.
     key: String,
-    /// What kind of trigger brought it.
+    /// The kind of trigger.
     trigger: String,
-    /// When it came.
+    /// When it arrived.
     at_ms: i64,
-    /// The work item it is about.
+    /// The key of its work item.
     item: Option<String>,
-    /// That item in words.
+    /// The title of that item.
     title: Option<String>,
-    /// What came with it, as JSON text.
+    /// The data of the event, as JSON text.
     data: Option<String>,
-    /// When a round took it; none while it waits.
+    /// When a round took it; `None` while it waits.
     taken_ms: Option<i64>,
 }
 
 table! {
-    /// A switch that holds for everything, such as the global stop.
+    /// A flag that applies to all loops, such as the global stop.
     FlagRow in "flags" by ["name"];
-    /// Which one.
+    /// The flag's name.
     name: String,
-    /// Since when.
+    /// When it was set.
     at_ms: i64,
-    /// Who set it.
+    /// The actor that set it.
     actor: String,
-    /// Why.
+    /// The reason.
     why: String,
 }
 
 table! {
-    /// One thing that a loop remembers between rounds. Data, never instructions.
+    /// One memory of a loop between rounds. Data, never instructions.
     MemoryRow in "memory" by ["repo", "loop_name", "key"];
     /// The repository's id.
     repo: String,
     /// The loop's name.
     loop_name: String,
-    /// What it is about; the same key again replaces it.
+    /// The subject; a memory with the same key replaces it.
     key: String,
     /// `fact`, `decision`, `failure` or `note`.
     kind: String,
-    /// What is remembered.
+    /// The text.
     text: String,
     /// The round that wrote it.
     round: String,
     /// The role that wrote it, or `engine`.
     role: String,
-    /// When.
+    /// When it was written.
     at_ms: i64,
-    /// When it is forgotten.
+    /// When it expires.
     expires_ms: Option<i64>,
 }
 
 table! {
-    /// The last good text of a loop file.
+    /// The last valid text of a loop file.
     LoopFileRow in "loop_files" by ["repo", "file"];
     /// The repository's id.
     repo: String,
@@ -132,20 +133,20 @@ table! {
     text: Option<String>,
 }
 
-/// Which receipts of a loop, newest first.
+/// A query for receipts of a loop, newest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReceiptsQuery {
     /// The repository's id.
     pub repo: String,
     /// The loop's name.
     pub loop_name: String,
-    /// Only those before this (`due_ms`, `occurrence`): the last row of the page before.
+    /// Only receipts before this (`due_ms`, `occurrence`): the last row of the previous page.
     pub before: Option<(i64, String)>,
-    /// At most so many.
+    /// The most rows.
     pub limit: u32,
 }
 
-/// From before when rows are no longer needed.
+/// The times before which rows are no longer needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetentionCutoff {
     /// Receipts that were written before this.
@@ -154,10 +155,10 @@ pub struct RetentionCutoff {
     pub signals_ms: i64,
 }
 
-/// How much is older than that.
+/// The number of rows that are older than that.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AgedRows {
-    /// Receipts, but those of rounds that are open.
+    /// Receipts, except those of open rounds.
     pub receipts: i64,
     /// Signals that were taken.
     pub signals: i64,
@@ -166,7 +167,7 @@ pub struct AgedRows {
 }
 
 impl AgedRows {
-    /// Whether nothing is.
+    /// Whether there are no such rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -178,13 +179,13 @@ pub(super) const SIGNALS_PENDING: &str = "WHERE taken_ms IS NULL ORDER BY at_ms,
 pub(super) const MEMORY: &str = "WHERE repo = $1 AND loop_name = $2 ORDER BY at_ms DESC, \"key\" DESC LIMIT $3";
 pub(super) const LOOP_FILES: &str = "WHERE repo = $1 ORDER BY file";
 pub(super) const FLAGS: &str = "ORDER BY name";
-/// The flag whose moment is that of a person's word that the clock is right, although something later is on record.
+/// The flag that records when a person confirmed the clock, although a later time is on record.
 pub const CLOCK_TAKEN: &str = "clock-taken";
-/// The flag whose moment is the latest that was on record then.
+/// The flag that records the latest time that was on record then.
 pub const CLOCK_AHEAD: &str = "clock-ahead";
 
-/// The latest moment that anything was recorded for; each part is one step into an index. Receipts do not say in which order
-/// they were written, so those between a person's word for the clock and what was on record before it do not count.
+/// The latest recorded time; each part is one step into an index. Receipts do not record the order in which they were
+/// written, so those between the confirmed clock and the latest time on record then do not count.
 pub(super) const LAST_MS: &str = "SELECT MAX(at_ms) FROM (\
      SELECT at_ms FROM events WHERE seq = (SELECT MAX(seq) FROM events) \
      UNION ALL SELECT MAX(at_ms) FROM receipts WHERE at_ms <= \
@@ -208,7 +209,7 @@ pub(super) fn receipts_page(query: &ReceiptsQuery, limit: i64) -> (String, Vec<S
     (rest, args)
 }
 
-/// What is old enough to go, by table: its key, and which rows. Receipts of rounds that are still open stay.
+/// The rows that are old enough to be removed, by table: its key, and a condition. Receipts of open rounds stay.
 const OLD: [(&str, &[&str], &str); 3] = [
     (
         "receipts",
@@ -219,7 +220,7 @@ const OLD: [(&str, &[&str], &str); 3] = [
     ("memory", MemoryRow::KEY, "expires_ms IS NOT NULL AND expires_ms <= $3"),
 ];
 
-/// How many receipts are older than `$1` and signals older than `$2`, and how many memories have expired at `$3`.
+/// The number of receipts older than `$1`, of signals older than `$2`, and of memories that have expired at `$3`.
 pub(super) fn aged_sql() -> String {
     let counts = OLD.map(|(table, _, which)| format!("(SELECT COUNT(*) FROM {table} WHERE {which})"));
     format!("SELECT {}", counts.join(", "))
@@ -229,11 +230,11 @@ pub(super) fn read_aged(row: &SqlRow) -> SqlResult<AgedRows> {
     Ok(AgedRows { receipts: row.get(0)?, signals: row.get(1)?, memories: row.get(2)? })
 }
 
-/// Removes what is old, at most `limit` rows of each table, so that no transaction is long.
+/// Removes old rows, at most `limit` from each table, so that no transaction takes long.
 pub(super) async fn prune(conn: &mut SqlConnection, before: RetentionCutoff, now_ms: i64, limit: i64) -> SqlResult<()> {
     let moments = [before.receipts_ms, before.signals_ms, now_ms];
     for (at, ((table, key, which), moment)) in OLD.into_iter().zip(moments).enumerate() {
-        // Each statement has the one moment that it needs.
+        // Each statement binds only the one time that it needs.
         let (key, which) = (quoted(key), which.replace(&format!("${}", at + 1), "$1"));
         let sql = format!("DELETE FROM {table} WHERE ({key}) IN (SELECT {key} FROM {table} WHERE {which} LIMIT $2)");
         conn.exec(sql, args![moment, limit]).await?;
@@ -241,18 +242,18 @@ pub(super) async fn prune(conn: &mut SqlConnection, before: RetentionCutoff, now
     Ok(())
 }
 
-/// Forgets all but the latest memories of a loop.
+/// Removes all memories of a loop except the latest ones.
 pub(super) async fn cap_memory(conn: &mut SqlConnection, repo: &str, loop_name: &str, most: i64) -> SqlResult<()> {
     let sql = "DELETE FROM memory WHERE repo = $1 AND loop_name = $2 AND \"key\" NOT IN (\
                SELECT \"key\" FROM memory WHERE repo = $1 AND loop_name = $2 ORDER BY at_ms DESC, \"key\" DESC LIMIT $3)";
     conn.exec(sql, args![repo, loop_name, most]).await.map(drop)
 }
 
-/// How many rows go into one statement: with thousands of loops, a statement a row is what a start would wait for. Few sizes,
-/// so that each is prepared once.
+/// The numbers of rows per statement: with thousands of loops, one statement per row would delay a start. There are few
+/// sizes, so that each is prepared once.
 const SIZES: [usize; 4] = [64, 16, 4, 1];
 
-/// The statements for these sizes, of each database.
+/// The statements for these sizes, for each database.
 struct Statements {
     sqlite: [String; SIZES.len()],
     postgres: [String; SIZES.len()],
@@ -288,7 +289,8 @@ fn sized<'a, T>(
 fn many_sql<T: SqlTable>(count: usize, dialect: SqlDialect, on_conflict: &str) -> String {
     let width = T::COLUMNS.len();
     let hole = |at: usize| match dialect {
-        // A hole with a name is looked for by SQLite from the first one on, which with hundreds of them costs more than the rows.
+        // SQLite searches for a named placeholder from the first one on; with hundreds of them that costs more than the
+        // rows.
         SqlDialect::Sqlite => "?".to_owned(),
         SqlDialect::Postgres => format!("${at}"),
     };
@@ -300,13 +302,13 @@ fn many_sql<T: SqlTable>(count: usize, dialect: SqlDialect, on_conflict: &str) -
     format!("INSERT INTO {} ({}) VALUES {} {on_conflict}", T::NAME, quoted(T::COLUMNS), rows.join(", "))
 }
 
-/// What becomes of a schedule that is there already. Under one cadence a mark never goes back: the birth of a round may have
-/// moved it, and whoever writes about something else has not heard of that yet.
+/// The update of an existing schedule. Under one cadence a mark never decreases: the start of a round may have raised
+/// it, and a writer of another change may not know that yet.
 fn replaces_schedule() -> String {
     let fresh = ScheduleRow::COLUMNS.iter().filter(|column| !ScheduleRow::KEY.contains(column));
     let sets: Vec<_> = fresh
         .map(|column| match *column {
-            // Both databases understand this; their words for the greater of two differ.
+            // Both databases support this; their functions for the greater of two values differ.
             "mark_ms" => "mark_ms = CASE WHEN schedules.fingerprint = excluded.fingerprint \
                           AND schedules.mark_ms > excluded.mark_ms \
                           THEN schedules.mark_ms ELSE excluded.mark_ms END"
@@ -317,8 +319,8 @@ fn replaces_schedule() -> String {
     format!("ON CONFLICT (repo, loop_name) DO UPDATE SET {}", sets.join(", "))
 }
 
-/// Of several rows for one loop the last counts, with the highest mark of its cadence: PostgreSQL refuses a statement that
-/// meets one row twice.
+/// If there are several rows for one loop, the last one counts, with the highest mark of its cadence: PostgreSQL
+/// refuses a statement that updates one row twice.
 fn last_of_each(rows: &[&ScheduleRow]) -> Vec<ScheduleRow> {
     let mut last: BTreeMap<_, ScheduleRow> = BTreeMap::new();
     for row in rows {
@@ -355,8 +357,8 @@ pub(super) async fn put_loop_files(conn: &mut SqlConnection, rows: &[&LoopFileRo
     Ok(())
 }
 
-/// Raises a loop's mark and changes nothing else of where it stands; a loop that stands nowhere yet stands as the row says. A
-/// mark of another cadence is not this one's to move.
+/// Raises a loop's mark and leaves the rest of its schedule unchanged; inserts the row if the loop has no schedule yet.
+/// A mark of another cadence is not changed.
 pub(super) async fn raise_mark(conn: &mut SqlConnection, row: &ScheduleRow) -> SqlResult<()> {
     static SQL: LazyLock<String> = LazyLock::new(|| {
         let raises = "ON CONFLICT (repo, loop_name) DO UPDATE SET mark_ms = excluded.mark_ms \
@@ -366,7 +368,7 @@ pub(super) async fn raise_mark(conn: &mut SqlConnection, row: &ScheduleRow) -> S
     conn.exec(SQL.as_str(), &row.args()).await.map(drop)
 }
 
-/// Inserts receipts; an occurrence that has one already is a conflict: each due moment ends once.
+/// Inserts receipts; an occurrence that has one already is a conflict: each due time gets one receipt.
 pub(super) async fn put_receipts(conn: &mut SqlConnection, rows: &[&ReceiptRow]) -> SqlResult<()> {
     static SQL: LazyLock<Statements> = LazyLock::new(|| Statements::new::<ReceiptRow>("ON CONFLICT DO NOTHING"));
     for (sql, run) in sized(rows, SQL.of(conn.dialect())) {
@@ -382,7 +384,7 @@ pub(super) async fn put_receipts(conn: &mut SqlConnection, rows: &[&ReceiptRow])
     Ok(())
 }
 
-/// What is to be done with a signal whose key is there already.
+/// The handling of a signal whose key exists already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OnDuplicate {
     Same,
@@ -398,7 +400,7 @@ pub(super) async fn put_signal(conn: &mut SqlConnection, row: &SignalRow, twice:
     Ok(())
 }
 
-/// A signal is taken by one round.
+/// Marks a signal as taken by a round; only one round can take it.
 pub(super) async fn take_signal(conn: &mut SqlConnection, of: [&str; 3], at_ms: i64) -> SqlResult<()> {
     let sql = "UPDATE signals SET taken_ms = $1 \
                WHERE repo = $2 AND loop_name = $3 AND \"key\" = $4 AND taken_ms IS NULL";
@@ -413,7 +415,7 @@ pub(super) async fn drop_flag(conn: &mut SqlConnection, name: &str) -> SqlResult
     conn.exec("DELETE FROM flags WHERE name = $1", args![name]).await.map(drop)
 }
 
-/// Removes one row of a loop's, or all of them.
+/// Removes one row of a loop, or all of them.
 pub(super) async fn drop_of_loop<T: SqlTable>(
     conn: &mut SqlConnection,
     repo: &str,

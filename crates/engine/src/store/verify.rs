@@ -1,5 +1,4 @@
-//! Looking for damage: the cheap looks at a start, and the whole check of `loopwright verify`.
-//! It repairs nothing.
+//! Checks for damage: the quick checks at a start, and the full check of `loopwright verify`. It repairs nothing.
 
 use super::chain;
 use super::conn::{SqlConnection, SqlDialect, SqlResult, SqlRow, args};
@@ -8,15 +7,15 @@ use super::open::SqlStore;
 use super::rows::{Checkpoint, SqlTable as _, StoredEvent};
 use super::sqlite::SqliteAccess;
 
-/// How many events a start checks, whatever the history.
+/// The number of events that a start checks, however long the history is.
 const RECENT: i64 = 64;
-/// How many events are in memory at a time; with the limit on a body this is the whole memory needed.
+/// The number of events in memory at a time; together with the limit on a body it bounds the memory.
 const PAGE: i64 = 128;
 
-/// What a whole check found.
+/// The result of a full check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerifyReport {
-    /// How many events were found in order.
+    /// The number of events that were found in order.
     pub events: i64,
     /// The first flaw, if any.
     pub broken: Option<StoreFlaw>,
@@ -35,22 +34,23 @@ impl VerifyReport {
 pub struct StoreFlaw {
     /// The event's global number, if it is an event's flaw.
     pub seq: Option<i64>,
-    /// The round it belongs to, if it can be told.
+    /// The round it belongs to, if known.
     pub round: Option<String>,
-    /// What is wrong.
+    /// A description of the flaw.
     pub why: String,
 }
 
 /// The journal's end as the store recorded it.
 struct Head {
     seq: i64,
-    /// The end of the one chain that events of versions before 5 are in: number and hash.
+    /// The end of the one chain that holds the events of versions before 5: number and hash.
     old: (i64, String),
-    /// The last checkpoint: number and hash; none in a store of an earlier version.
+    /// The last checkpoint: number and hash; `None` in a store of an earlier version.
     checkpoint: Option<(i64, String)>,
 }
 
-/// Reads the end and compares it with the last event there is, in one statement: a writer may be at work.
+/// Reads the recorded end and compares it with the last event, in one statement, because another process may be
+/// writing.
 async fn head(conn: &mut SqlConnection) -> SqlResult<Head> {
     let missing = || StoreErrorKind::Corrupt("the journal's head is missing".into());
     let is_shared = version(conn).await? >= SHARED_VERSION;
@@ -88,7 +88,7 @@ async fn pages(conn: &mut SqlConnection, pragma: &'static str) -> SqlResult<()> 
     if answer == "ok" { Ok(()) } else { Err(StoreErrorKind::Corrupt(answer)) }
 }
 
-/// Checks that the journal ends where its head says, and the links of its last events.
+/// Checks that the journal ends at its recorded head, and the links of its last events.
 pub(super) async fn recent(conn: &mut SqlConnection) -> SqlResult<()> {
     let head = head(conn).await?;
     let from = (head.seq - RECENT).max(0);
@@ -103,7 +103,7 @@ pub(super) async fn recent(conn: &mut SqlConnection) -> SqlResult<()> {
     recent_checkpoints(conn, &head).await
 }
 
-/// The hash of an event by its number; the journal's beginning has a known one.
+/// The hash of an event by its number; the genesis hash if there is no such event.
 async fn hash_at(conn: &mut SqlConnection, seq: i64) -> SqlResult<String> {
     let row = conn.row("SELECT hash FROM events WHERE seq = $1", args![seq]).await?;
     row.map_or(Ok(chain::GENESIS.to_owned()), |row| row.get(0))
@@ -123,14 +123,14 @@ fn read_linked(row: &SqlRow) -> SqlResult<(StoredEvent, Option<String>)> {
     Ok((StoredEvent::read(row)?, row.get(StoredEvent::COLUMNS.len())?))
 }
 
-/// Where a walk along the events is.
+/// The position of a walk along the events.
 struct EventWalk {
     seq: i64,
     hash: String,
 }
 
 impl EventWalk {
-    /// Why `event` cannot be the next one, if so. `prev` is the hash of the event before it in its round.
+    /// Why `event` cannot be the next one, if it cannot. `prev` is the hash of the event before it in its round.
     fn step(&mut self, head: &Head, event: &StoredEvent, prev: Option<String>) -> Option<String> {
         if event.seq != self.seq + 1 {
             return Some(format!("event {} is missing", self.seq + 1));
@@ -168,14 +168,14 @@ fn page_of_checkpoints() -> String {
     )
 }
 
-/// Where a walk along the checkpoints is.
+/// The position of a walk along the checkpoints.
 struct CheckpointWalk {
     number: i64,
     hash: String,
 }
 
 impl CheckpointWalk {
-    /// Why the checkpoint of this row cannot be the next one, with its round, if so.
+    /// Why the checkpoint of this row cannot be the next one, with its round, if it cannot.
     fn step(&mut self, row: &SqlRow) -> SqlResult<Option<(String, String)>> {
         let checkpoint = Checkpoint::read(row)?;
         let found: Option<String> = row.get(Checkpoint::COLUMNS.len())?;
@@ -199,7 +199,7 @@ impl CheckpointWalk {
         if (self.number, self.hash.as_str()) == (number, hash) {
             return Ok(());
         }
-        let why = format!("the checkpoints end at {}, and not as the journal's head says, at {number}", self.number);
+        let why = format!("the checkpoints end at {}, but the journal's head says {number}", self.number);
         Err(StoreErrorKind::Corrupt(why))
     }
 }
@@ -220,7 +220,7 @@ async fn recent_checkpoints(conn: &mut SqlConnection, head: &Head) -> SqlResult<
 }
 
 impl SqlStore {
-    /// The whole check on a connection of its own, so that reading and writing go on meanwhile.
+    /// The full check on a connection of its own, so that reads and writes continue in the meantime.
     pub(super) async fn check_all(&self) -> Result<VerifyReport, StoreError> {
         let doing = || format!("verify store `{}`", self.location.name());
         let mut conn = self.location.connect(SqliteAccess::Read).await.during(doing)?;
@@ -228,7 +228,7 @@ impl SqlStore {
         let mut last = None;
         match walk(&mut conn, &mut report, &mut last).await {
             Ok(()) => Ok(report),
-            // A page that cannot be read is a finding, not a failure to look.
+            // A page that cannot be read is a finding, not a failure of the check.
             Err(StoreErrorKind::Corrupt(why)) => {
                 report.broken = Some(StoreFlaw { seq: None, round: last, why });
                 Ok(report)
@@ -238,7 +238,7 @@ impl SqlStore {
     }
 }
 
-/// Walks the chains up to the head as it was at the beginning, then lets the database check its pages.
+/// Walks the chains up to the head as it was at the beginning, then runs the database's own check of its pages.
 async fn walk(conn: &mut SqlConnection, report: &mut VerifyReport, last: &mut Option<String>) -> SqlResult<()> {
     let head = head(conn).await?;
     let mut walk = EventWalk { seq: 0, hash: chain::GENESIS.to_owned() };
@@ -293,7 +293,7 @@ async fn version(conn: &mut SqlConnection) -> SqlResult<i64> {
     version.map_or(Ok(0), |row| row.get(0))
 }
 
-/// A receipt that says `started` and names no round that is there, or one that is another occurrence's.
+/// A receipt `started` that names no existing round, or a round of another occurrence.
 async fn unmatched(conn: &mut SqlConnection) -> SqlResult<Option<StoreFlaw>> {
     if version(conn).await? < TIME_VERSION {
         return Ok(None);
@@ -304,21 +304,21 @@ async fn unmatched(conn: &mut SqlConnection) -> SqlResult<Option<StoreFlaw>> {
                WHERE receipts.receipt = 'started' AND rounds.id IS NULL LIMIT 1";
     let Some(row) = conn.row(sql, &[]).await? else { return Ok(None) };
     let (occurrence, loop_name): (String, String) = (row.get(0)?, row.get(1)?);
-    let why = format!("occurrence `{occurrence}` of loop `{loop_name}` is said to have started, and has no round");
+    let why = format!("occurrence `{occurrence}` of loop `{loop_name}` has the receipt `started`, but no round");
     Ok(Some(StoreFlaw { seq: None, round: row.get(2)?, why }))
 }
 
-/// From this version on a store has a ledger.
+/// The first version with a ledger.
 pub(super) const LEDGER_VERSION: i64 = 2;
-/// From this version on a store knows time.
+/// The first version with schedules, receipts and signals.
 pub(super) const TIME_VERSION: i64 = 3;
-/// From this version on any number of processes write, and each round has its chain.
+/// The first version in which any number of processes write, and each round has its own chain.
 pub(super) const SHARED_VERSION: i64 = 5;
 
 const TOKENS: &str = "input + output + cache_read + cache_write";
 
-/// A sum of money that is not the same in all its places: the ledger, the rounds, the days, the items. Each question is one
-/// statement, because a writer may be at work.
+/// An amount that differs between the ledger, the rounds, the days and the items. Each query is one statement, because
+/// another process may be writing.
 async fn unbalanced(conn: &mut SqlConnection) -> SqlResult<Option<StoreFlaw>> {
     if version(conn).await? < LEDGER_VERSION {
         return Ok(None);

@@ -1,8 +1,8 @@
-//! The closed sets of words in the store's rows. A word that is in none of them is damage, and never read as another one.
+//! The closed sets of words in the store's rows. An unknown word means damage, and is never read as another one.
 
 use super::conn::{SqlArg, SqlColumn, SqlResult, SqlRow, word_column};
 
-/// An enum whose values have words, and its column.
+/// An enum whose values are stored as words, and its column.
 macro_rules! words {
     ($(#[$about:meta])* $name:ident, $what:literal: $($(#[$value_about:meta])* $value:ident = $word:literal,)*) => {
         $(#[$about])*
@@ -16,7 +16,7 @@ macro_rules! words {
                 match self { $(Self::$value => $word,)* }
             }
 
-            /// The value that has this word.
+            /// The value with this word.
             #[must_use]
             pub fn parse(word: &str) -> Option<Self> {
                 match word { $($word => Some(Self::$value),)* _ => None }
@@ -34,7 +34,7 @@ macro_rules! words {
 }
 
 words! {
-    /// Where an item that is to leave the machine stands.
+    /// The delivery state of an outbox item.
     OutboxState, "state of an outbox item":
     /// It may be sent.
     Staged = "staged",
@@ -46,40 +46,40 @@ words! {
     Sent = "sent",
     /// It may have arrived.
     InDoubt = "in-doubt",
-    /// It was not sent, by a person's or the receiver's word.
+    /// A person or the receiver refused it, so it was not sent.
     Refused = "refused",
-    /// It could not be sent, however often that was tried.
+    /// All attempts to send it failed.
     Quarantined = "quarantined",
 }
 
 words! {
-    /// What people are asked.
+    /// The kind of a question to people.
     InboxKind, "kind of a question":
-    /// Whether a candidate may leave.
+    /// Whether a candidate may be sent.
     Approval = "approval",
     /// Whether an item arrived.
     InDoubt = "in-doubt",
-    /// What to do about an item that failed too often.
+    /// An item failed too often; a person decides how to proceed.
     ItemFailed = "item-failed",
-    /// What to do about a loop that stopped itself.
+    /// A loop paused itself; a person decides how to proceed.
     LoopPaused = "loop-paused",
 }
 
 words! {
-    /// How much is at stake with an answer.
+    /// The risk of an answer.
     InboxRisk, "risk of a question":
-    /// Little.
+    /// Low risk.
     Low = "low",
-    /// As usual.
+    /// Medium risk.
     Medium = "medium",
-    /// Something sensitive, or something that cannot be undone.
+    /// A sensitive or irreversible action.
     High = "high",
 }
 
 words! {
-    /// What is remembered of a work item.
+    /// The stored state of a work item.
     ItemState, "state of a work item":
-    /// A round dealt with it.
+    /// A round completed it.
     Processed = "processed",
     /// The last round about it failed.
     Failed = "failed",

@@ -1,4 +1,4 @@
-//! Names under which programs keep credentials. A folder that holds one is not shown to a loop.
+//! Names under which programs store credentials. A folder that holds one is not shown to a loop.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,10 +43,10 @@ const FOLDERS: [&str; 11] = [
     ".codex",
 ];
 
-/// Entries that are looked at.
+/// The most entries that are read.
 const ENTRIES_MAX: usize = 20_000;
 
-/// The first file or folder of credentials in a folder, so many levels down; nothing for a file.
+/// The first file or folder of credentials in a folder, down to this many levels; `None` for a file.
 #[must_use]
 pub fn credential_in(dir: &Path, levels: usize) -> Option<PathBuf> {
     let mut left = ENTRIES_MAX;

@@ -1,4 +1,4 @@
-//! How toolchains lie on disk: what belongs to a folder of programs, and which variables name its home.
+//! The layout of toolchains on disk: which folders belong to a folder of programs, and which variables name its home.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -6,14 +6,15 @@ use std::path::{Path, PathBuf};
 /// Folders that every confined program sees.
 const SYSTEM: [&str; 7] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
 
-/// What stands beside `bin` in an installation. `etc` is not among it: settings hold tokens.
+/// The folders beside `bin` in an installation. `etc` is not among them: settings hold tokens.
 const SUBFOLDERS: [&str; 8] = ["bin", "lib", "lib32", "lib64", "libexec", "include", "share", "standard"];
 
-/// Something beside `bin` by which an installation is known that stands alone: a JDK, Go, conda, a virtual environment, a
-/// Homebrew, a GHCup. All of it is shown. Marks that no project of the user's has by chance: what a mark shows, agents read.
+/// Entries beside `bin` that identify a self-contained installation: a JDK, Go, conda, a virtual environment, Homebrew,
+/// GHCup. The whole installation is shown, and agents can read it, so these are names that no project of the user has
+/// by chance.
 const WHOLE_BY: [&str; 7] = ["lib/modules", "pkg/tool", "conda-meta", "pyvenv.cfg", "Cellar", "ghc", "libexec/pyenv"];
 
-/// Homes by their folder's name: what is shown of them and which variable names them.
+/// Homes of version managers by their folder's name, with the variable that names the home.
 const HOMES: [(&str, &str); 10] = [
     (".rustup", "RUSTUP_HOME"),
     (".pyenv", "PYENV_ROOT"),
@@ -27,31 +28,31 @@ const HOMES: [(&str, &str); 10] = [
     (".sdkman", "SDKMAN_DIR"),
 ];
 
-/// Programs of one folder that are followed; no real one comes near.
+/// The most programs of one folder that are followed.
 const ENTRIES_MAX: usize = 5000;
 
 pub(super) fn is_system(path: &Path) -> bool {
     SYSTEM.iter().any(|system| path.starts_with(system))
 }
 
-/// What belongs to a folder of programs, besides itself.
+/// The folders that belong to a folder of programs, besides itself.
 pub(super) fn companion_folders(dir: &Path, home: Option<&Path>) -> Vec<PathBuf> {
     let Some(prefix) = dir.parent() else { return Vec::new() };
     let name = dir.file_name().unwrap_or_default();
     let below = |names: &[&str]| names.iter().map(|name| prefix.join(name)).filter(|path| path.exists()).collect();
-    // The home folder and its `.local` are shared by everything the user has.
+    // The home folder and its `.local` are shared by all programs of the user.
     if home.is_some_and(|home| prefix == home) || prefix.components().count() < 3 {
         return Vec::new();
     }
     match prefix.file_name().and_then(OsStr::to_str) {
         Some(".local") => below(&["lib"]),
-        // Its programs are signposts to toolchains that lie in another home.
+        // Its programs are proxies for toolchains in another home.
         Some(".cargo") => below(&["../.rustup"]).into_iter().map(|path: PathBuf| super::follow_links(&path)).collect(),
         Some(".volta") => below(&["tools"]),
-        // Beside the programs that were installed lie the sources that somebody works on.
+        // The installed programs share the folder with sources that the user works on.
         Some("go" | ".deno" | ".bun") if !prefix.join("VERSION").exists() => Vec::new(),
         _ if known(prefix).is_some() => vec![prefix.to_owned()],
-        // Somebody works here: its programs are shown, and nothing else of it.
+        // A working copy: only its programs are shown.
         _ if prefix.join(".git").exists() => Vec::new(),
         _ if WHOLE_BY.iter().any(|mark| prefix.join(mark).exists()) => vec![prefix.to_owned()],
         _ if matches!(name.to_str(), Some("bin" | "sbin")) => below(&SUBFOLDERS),
@@ -66,7 +67,7 @@ pub(super) fn variables(dir: &Path) -> Vec<(&'static str, PathBuf)> {
     if dir.ends_with(".cargo/bin") && rustup.is_dir() {
         found.push(("RUSTUP_HOME", super::follow_links(&rustup)));
     }
-    // A JDK that its manager made the current one.
+    // The current JDK of a version manager.
     if dir.ends_with("java/current/bin") {
         found.extend(dir.parent().map(|home| ("JAVA_HOME", home.to_owned())));
     }
@@ -78,7 +79,7 @@ fn known(home: &Path) -> Option<&'static str> {
     HOMES.iter().find(|(known, _)| *known == name).map(|(_, variable)| *variable)
 }
 
-/// Where the links of a folder lead, by their real paths.
+/// The targets of the links in a folder, as real paths.
 pub(super) fn link_targets(dir: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten().take(ENTRIES_MAX);
     let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
@@ -88,13 +89,13 @@ pub(super) fn link_targets(dir: &Path) -> Vec<PathBuf> {
     targets
 }
 
-/// What has to be shown for a program to work.
+/// The part of an installation that a program needs.
 pub(super) enum ProgramLocation {
     /// A folder of programs with its installation.
     Programs(PathBuf),
     /// A folder.
     Folder(PathBuf),
-    /// Nothing but the file.
+    /// The file alone.
     File,
 }
 

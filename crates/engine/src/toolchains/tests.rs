@@ -34,7 +34,7 @@ impl Home {
         detect(&ground, &dirs, &declared, &keep_out)
     }
 
-    /// What is shown and which variables are set, from the home.
+    /// The shown paths and the variables, relative to the home.
     fn seen(&self, path: &[&str]) -> String {
         let found = self.detect(path, &[]).expect("nothing was declared");
         let short = |path: &Path| path.strip_prefix(&self.home).unwrap_or(path).to_string_lossy().into_owned();
@@ -55,7 +55,7 @@ fn rustup_is_shown_with_its_toolchains_and_without_its_credentials() {
 }
 
 #[test]
-fn shims_bring_the_versions_they_stand_for() {
+fn shims_bring_the_versions_they_start() {
     let home = Home::new(
         &[".pyenv/shims/python3", ".pyenv/versions/3.11/bin/python3", ".pyenv/libexec/pyenv", ".rbenv/shims/ruby"],
         &[],
@@ -65,7 +65,7 @@ fn shims_bring_the_versions_they_stand_for() {
 }
 
 #[test]
-fn links_are_followed_to_where_programs_really_are() {
+fn links_are_followed_to_the_real_programs() {
     let home = Home::new(
         &[
             ".local/share/keyrings/login.keyring",
@@ -116,7 +116,7 @@ fn installations_are_shown_by_their_parts_and_go_sources_not_at_all() {
 }
 
 #[test]
-fn a_home_folder_and_what_holds_credentials_are_left_out() {
+fn home_folder_and_folders_with_credentials_are_left_out() {
     let home = Home::new(&["program", "tool/.netrc", "tool/program", "state/bin/x"], &[]);
     let found = home.detect(&["", "tool", "state/bin", "none"], &[]).expect("nothing was declared");
     assert_eq!((found.path.len(), found.shown.len()), (0, 0), "{found:?}");
@@ -133,7 +133,7 @@ fn declared_homes_are_shown_or_refused_with_the_reason() {
     let errors = home.detect(&[], &["~", "~/none", "~/leaky", "~/sdk"]).expect_err("three of them cannot");
     let texts: Vec<_> = errors.iter().map(ToString::to_string).collect();
     assert!(texts[0].contains("cannot be shown"), "{texts:?}");
-    assert!(texts[1].contains("is no folder"), "{texts:?}");
+    assert!(texts[1].contains("is not a folder"), "{texts:?}");
     assert!(texts[2].contains("holds credentials") && texts[2].contains(".npmrc"), "{texts:?}");
 }
 

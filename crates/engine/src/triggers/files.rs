@@ -1,16 +1,16 @@
-//! Signals of changed files: which changes they are is their key, so that the same change heard twice is one signal.
+//! Signals for changed files. The key identifies the changes, so that the same change reported twice is one signal.
 
 use crate::store::SignalRow;
 use loopwright_core::hash;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// Paths that a signal names; the rest is counted.
+/// The most paths that a signal names; the rest is counted.
 const NAMED_MAX: usize = 100;
-/// Digits of a key's hash.
+/// The number of hex digits in a key.
 const DIGITS: usize = 32;
 
-/// The signal that files of a working copy changed; none when no path is left.
+/// The signal that files of a working copy changed; `None` when no path is left.
 pub(super) fn changed_signal<'a>(
     repo: &str,
     loop_name: &str,
@@ -28,10 +28,10 @@ pub(super) fn changed_signal<'a>(
     Some(row(repo, loop_name, &hash::hash_fields(&fields), title, Some(data.to_string()), now_ms))
 }
 
-/// The signal that something changed and nobody knows what.
+/// The signal for changes whose paths are not known.
 pub(super) fn overflow_signal(repo: &str, loop_name: &str, now_ms: i64) -> SignalRow {
     let digest = hash::hash_fields(&[b"lost", &now_ms.to_le_bytes()]);
-    row(repo, loop_name, &digest, "files changed, too many at once to tell which".to_owned(), None, now_ms)
+    row(repo, loop_name, &digest, "too many files changed at once to list them".to_owned(), None, now_ms)
 }
 
 fn row(repo: &str, loop_name: &str, digest: &str, title: String, data: Option<String>, now_ms: i64) -> SignalRow {
@@ -48,7 +48,7 @@ fn row(repo: &str, loop_name: &str, digest: &str, title: String, data: Option<St
     }
 }
 
-/// What tells one state of a file from another. Not its content: a file that is changed and changed back changed twice.
+/// Identifies one state of a file. Not its content: a file that is changed and changed back has changed twice.
 fn revision(path: &Path) -> String {
     match path.symlink_metadata() {
         Ok(meta) => format!("{}.{:09}:{}:{}", meta.mtime(), meta.mtime_nsec(), meta.size(), meta.ino()),
@@ -56,7 +56,7 @@ fn revision(path: &Path) -> String {
     }
 }
 
-/// When the nearest folder around a path changed: a file that is deleted, made again and deleted again is gone twice.
+/// When the nearest existing folder of a path changed: a file that is deleted, created and deleted again counts twice.
 fn last_change_around(path: &Path) -> String {
     let folder = path.ancestors().skip(1).find_map(|folder| folder.symlink_metadata().ok());
     folder.map_or_else(String::new, |meta| format!("{}.{:09}", meta.mtime(), meta.mtime_nsec()))

@@ -1,8 +1,8 @@
-//! Hooks in a user's repository that poke the daemon when a branch moved. They say nothing but "look"; without a daemon they
-//! do nothing that anybody notices.
+//! Hooks in a user's repository that notify the daemon when a branch moved. They only touch a file; without a daemon
+//! they have no effect.
 //!
-//! A hook is somebody's file: ours is a marked block in it, put there and taken away on a person's command, and everything
-//! else in it stays byte for byte.
+//! A hook file belongs to the user. Loopwright's part is a marked block in it, which a person's command adds and
+//! removes; everything else in the file stays byte for byte.
 
 use crate::git::{Git, GitCall, GitError, UserRepo};
 use std::fs;
@@ -10,11 +10,11 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// The hooks after which a branch may be elsewhere.
+/// The hooks after which a branch may have moved.
 pub const HOOKS: [&str; 3] = ["post-commit", "post-merge", "post-receive"];
-/// A longer file is no hook that anybody wrote.
+/// A longer file is not treated as a hook.
 const HOOK_MAX: u64 = 1 << 20;
-/// What a hook of our own begins with.
+/// The first line of a hook file that Loopwright creates.
 const SHEBANG: &str = "#!/bin/sh\n";
 
 /// The folder in which a hook touches a file named after its repository.
@@ -23,23 +23,23 @@ pub fn poke_folder(state: &Path) -> PathBuf {
     state.join("poke")
 }
 
-/// How one hook stands.
+/// The state of one hook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HookState {
-    /// It pokes this state directory's daemon.
+    /// It notifies the daemon of this state directory.
     Installed,
-    /// It pokes another one.
+    /// It notifies another daemon.
     Elsewhere,
-    /// It does not poke.
+    /// It notifies no daemon.
     Absent,
-    /// It would poke, but git does not run it: the file may not be executed.
+    /// It has the block, but git does not run it: the file is not executable.
     Asleep,
-    /// Nothing can be added to it, for this reason.
+    /// The block cannot be added to it, for this reason.
     Unsuited(&'static str),
 }
 
 impl HookState {
-    /// In a word.
+    /// The word for it.
     #[must_use]
     pub fn word(&self) -> &'static str {
         match self {
@@ -52,18 +52,18 @@ impl HookState {
     }
 }
 
-/// The hooks of a repository, and which daemon they are to poke.
+/// The hooks of a repository, and the daemon that they notify.
 #[derive(Debug, Clone)]
 pub struct RepoHooks {
-    /// Where git looks for them.
+    /// The folder in which git searches for them.
     pub folder: PathBuf,
     repo: String,
     state: PathBuf,
 }
 
 impl RepoHooks {
-    /// The hooks of a repository. `configs` are the user's and the machine's configuration files of git, the strongest first:
-    /// one of them may have moved the folder; the repository's own is asked before them.
+    /// The hooks of a repository. `configs` are git's configuration files of the user and the machine, in order of
+    /// precedence: one of them may set another folder. The repository's own configuration is read before them.
     ///
     /// # Errors
     /// When git cannot read one of them.
@@ -88,7 +88,7 @@ impl RepoHooks {
         Ok(Self { folder, repo: repo.id.clone(), state: state.to_owned() })
     }
 
-    /// How each hook stands.
+    /// The state of each hook.
     ///
     /// # Errors
     /// When one cannot be read.
@@ -96,13 +96,13 @@ impl RepoHooks {
         HOOKS.into_iter().map(|name| Ok((name, self.stands(&self.read(name)?)))).collect()
     }
 
-    /// Adds our block to each hook that lacks it; a hook that is not there is made. What cannot be added to is left alone.
+    /// Adds our block to each hook that lacks it; creates missing hooks. A hook that is not suitable is left unchanged.
     ///
     /// # Errors
     /// When one cannot be read or written.
     pub fn install(&self) -> io::Result<Vec<(&'static str, HookState)>> {
         if self.folder.exists() && !self.folder.is_dir() {
-            return Err(io::Error::other("hooks are switched off: core.hooksPath is no folder"));
+            return Err(io::Error::other("hooks are switched off: core.hooksPath is not a folder"));
         }
         fs::create_dir_all(&self.folder)?;
         for name in HOOKS {
@@ -115,7 +115,7 @@ impl RepoHooks {
         self.status()
     }
 
-    /// Takes our block out of each hook; one that is nothing else goes.
+    /// Removes our block from each hook; a file that holds nothing else is removed.
     ///
     /// # Errors
     /// When one cannot be read or written.
@@ -136,7 +136,7 @@ impl RepoHooks {
         (format!("# >>> loopwright {} >>>\n", self.repo), format!("# <<< loopwright {} <<<\n", self.repo))
     }
 
-    /// Whatever fails in it, the hook goes on: a shell ends when `:` cannot write, so that is left to a shell of its own.
+    /// If the block fails, the hook continues: a shell exits when `:` cannot write, so that runs in a subshell.
     fn block(&self) -> String {
         let (begin, end) = self.marks();
         let folder = poke_folder(&self.state);
@@ -145,7 +145,7 @@ impl RepoHooks {
         format!("{begin}{words}if [ -d {folder} ]; then (: > {file}) 2>/dev/null || :; fi\n{end}")
     }
 
-    /// Our block stands first: many hooks end in `exit`.
+    /// Our block comes first, because many hooks end with `exit`.
     fn with_block(&self, hook: &Hook) -> String {
         let Hook::Text { text, .. } = hook else { return format!("{SHEBANG}{}", self.block()) };
         let text = self.without_block(text);
@@ -167,7 +167,7 @@ impl RepoHooks {
         match hook {
             Hook::None => HookState::Absent,
             Hook::Odd(why) => HookState::Unsuited(why),
-            Hook::Text { text, .. } if !is_shell(text) => HookState::Unsuited("it is no shell script"),
+            Hook::Text { text, .. } if !is_shell(text) => HookState::Unsuited("it is not a shell script"),
             Hook::Text { text, runs, .. } => match (text.contains(&self.block()), text.contains(&self.marks().0), runs)
             {
                 (true, _, true) => HookState::Installed,
@@ -195,11 +195,11 @@ impl RepoHooks {
         let mode = meta.permissions().mode();
         match String::from_utf8(fs::read(&path)?) {
             Ok(text) => Ok(Hook::Text { text, mode, runs: mode & 0o111 != 0 }),
-            Err(_) => Ok(Hook::Odd("it is no text")),
+            Err(_) => Ok(Hook::Odd("it is not text")),
         }
     }
 
-    /// Whole or not at all, with the mode that was there.
+    /// Written atomically, with the mode of the old file.
     fn write(&self, name: &str, old: &Hook, text: &str) -> io::Result<()> {
         let mode = if let Hook::Text { mode, .. } = old { mode & 0o777 } else { 0o755 };
         let draft = self.folder.join(format!(".{name}.{}.loopwright", std::process::id()));
@@ -224,7 +224,7 @@ fn is_shell(text: &str) -> bool {
     names.next().is_some_and(|name| ["sh", "bash", "dash", "zsh", "ksh", "ash"].contains(&name))
 }
 
-/// Git reads a relative path from the root of the working copy.
+/// Git resolves a relative path from the root of the working copy.
 fn resolve_hooks_path(said: &str, work_tree: &Path, home: Option<&Path>) -> PathBuf {
     match (said.strip_prefix("~/"), home) {
         (Some(rest), Some(home)) => home.join(rest),

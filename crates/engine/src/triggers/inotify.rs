@@ -1,4 +1,4 @@
-//! The kernel's news of folders, as a future. It knows nothing of what the folders are for.
+//! The kernel's events about folders, as a future. It does not know the purpose of the folders.
 
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
@@ -9,55 +9,55 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use tokio::net::unix::pipe;
 
-/// What happened in a watched folder.
+/// An event in a watched folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FolderEvent {
-    /// Which watch.
+    /// The watch.
     pub(super) wd: i32,
-    /// What.
+    /// The kind of event.
     pub(super) what: FolderEventKind,
     /// The name in the folder.
     pub(super) name: OsString,
-    /// Whether that is a folder.
+    /// Whether the name is a folder.
     pub(super) is_dir: bool,
-    /// Whether it was moved away: its watch, and those below it, live on.
+    /// Whether it was moved away: its watch, and those below it, stay active.
     pub(super) is_moved: bool,
 }
 
-/// Kinds of news.
+/// The kinds of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FolderEventKind {
-    /// Something new has a name; a file may still be without its content.
+    /// A new name; a file may not have its content yet.
     Made,
-    /// Something is there or has other content.
+    /// A file was written, or something was moved in.
     There,
-    /// Something is gone.
+    /// Something was deleted or moved away.
     Gone,
-    /// The folder itself is no longer where it was.
+    /// The folder itself was deleted or moved.
     Left,
     /// The watch has ended, with its folder.
     Ended,
-    /// News were lost.
+    /// Events were lost.
     Overflow,
 }
 
 /// Why a folder is not watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WatchFailure {
-    /// It is not there, or not a folder, or not ours to read.
+    /// It does not exist, is not a folder, or is not readable.
     Absent,
-    /// The kernel gives no more watches.
+    /// The kernel's limit of watches is reached.
     Full,
 }
 
-/// Bytes read at a time: some hundred events.
+/// The bytes of one read: some hundred events.
 const BUFFER: usize = 32 << 10;
-/// Events taken at a time; the next ones wait in the kernel.
+/// The most events taken at a time; the others wait in the kernel.
 const TAKE: usize = 4096;
 
 /// One queue for all watches of the process: queues are scarce (128 a user), watches are not.
 ///
-/// To the runtime it is what a pipe is: a descriptor that becomes readable.
+/// The runtime treats it as a pipe: a descriptor that becomes readable.
 pub(super) struct Inotify(pipe::Receiver);
 
 impl Inotify {
@@ -66,9 +66,9 @@ impl Inotify {
         Ok(Self(pipe::Receiver::from_owned_fd_unchecked(fd)?))
     }
 
-    /// Watches a folder; one that is watched already keeps its number.
+    /// Watches a folder; a folder that is already watched keeps its number.
     pub(super) fn watch(&self, dir: &Path) -> Result<i32, WatchFailure> {
-        // A file counts when its writer is done with it, so that a long write is one piece of news.
+        // A file counts when its writer closes it, so that a long write is one event.
         let mask = WatchFlags::CLOSE_WRITE
             | WatchFlags::CREATE
             | WatchFlags::DELETE
@@ -89,7 +89,7 @@ impl Inotify {
         let _ = inotify::remove_watch(&self.0, wd);
     }
 
-    /// The next news. Nothing is lost when the future is dropped.
+    /// The next events. No event is lost when the future is dropped.
     pub(super) async fn news(&self) -> io::Result<Vec<FolderEvent>> {
         loop {
             self.0.readable().await?;
@@ -100,12 +100,12 @@ impl Inotify {
         }
     }
 
-    /// What is there, up to a bound; "would block" only when that is nothing.
+    /// The available events, up to a bound; "would block" only if there are none.
     fn take(&self) -> io::Result<Vec<FolderEvent>> {
         let mut buffer = vec![MaybeUninit::uninit(); BUFFER];
         let mut reader = Reader::new(&self.0, &mut buffer);
         let mut all = Vec::new();
-        // What the reader holds of its buffer is lost with it, so only an empty one is left.
+        // Events in the reader's buffer are lost when it is dropped, so it is dropped only when empty.
         while all.len() < TAKE || !reader.is_buffer_empty() {
             match reader.next() {
                 Ok(event) => all.push(seen(&event)),

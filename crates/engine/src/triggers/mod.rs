@@ -1,8 +1,8 @@
-//! What makes a loop due, other than time: changed files, moved branches, events from outside. Each becomes a signal, and a
-//! signal that is known already is none.
+//! Triggers other than time: changed files, moved branches, external events. Each becomes a signal; a signal that is
+//! already known is ignored.
 //!
-//! Nothing here starts a round, and nothing here decides when one starts: signals go to whoever implements [`Signals`].
-//! What comes from outside is data; it is capped here and fenced where prompts are made.
+//! Nothing here starts a round or decides when one starts: signals go to the implementation of [`Signals`]. External
+//! text is data; it is capped here and fenced where prompts are made.
 
 mod files;
 pub mod hooks;

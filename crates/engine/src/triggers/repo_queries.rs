@@ -1,12 +1,12 @@
-//! What git is asked for triggers: which paths are ignored, where branches are, which remotes there are. It only reads.
+//! Git queries for triggers: ignored paths, the commits of branches, the remotes. They only read.
 
 use crate::git::{Git, GitCall, GitError, TREE_MAX, UserRepo};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Bytes of a commit's subject that are kept.
+/// The most bytes of a commit's subject that are kept.
 const SUBJECT_MAX: usize = 200;
 
-/// Where a branch is.
+/// The head of a branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BranchHead {
     /// Its commit.
@@ -15,7 +15,7 @@ pub(crate) struct BranchHead {
     pub(crate) subject: String,
 }
 
-/// Folders that git ignores, from the root of the working copy and without a slash at their end.
+/// Folders that git ignores, relative to the root of the working copy and without a trailing slash.
 pub(super) async fn ignored_folders(git: &Git, repo: &UserRepo) -> Result<BTreeSet<String>, GitError> {
     let call = inside(repo, "git.ls-files").out_max(TREE_MAX);
     let call = call.args(["-z", "--others", "--ignored", "--exclude-standard", "--directory"]);
@@ -23,19 +23,19 @@ pub(super) async fn ignored_folders(git: &Git, repo: &UserRepo) -> Result<BTreeS
     Ok(names(&answer.stdout).filter_map(|name| name.strip_suffix('/').map(str::to_owned)).collect())
 }
 
-/// Those of some paths that git ignores.
+/// The given paths that git ignores.
 pub(super) async fn ignored_among(git: &Git, repo: &UserRepo, paths: &[String]) -> Result<BTreeSet<String>, GitError> {
     if paths.is_empty() {
         return Ok(BTreeSet::new());
     }
-    // This verb refuses to take paths literally; with a dot in front none of them can be anything but a path.
+    // This command cannot take paths literally; with a dot in front each of them is read as a plain path.
     let call = inside(repo, "git.check-ignore").env("GIT_LITERAL_PATHSPECS", "0").out_max(TREE_MAX);
     let stdin: String = paths.iter().map(|path| format!("./{path}\0")).collect();
     let answer = git.run(call.args(["-z", "--stdin"]).stdin(stdin).allow_exit_one()).await?;
     Ok(names(&answer.stdout).filter_map(|name| name.strip_prefix("./").map(str::to_owned)).collect())
 }
 
-/// Where branches are; one that is not there is left out.
+/// The heads of branches; missing branches are left out.
 pub(crate) async fn branch_heads(
     git: &Git,
     repo: &UserRepo,
@@ -52,7 +52,7 @@ pub(crate) async fn branch_heads(
     for line in text.lines() {
         let mut parts = line.splitn(3, '\0');
         let (name, oid) = (parts.next().and_then(|name| name.strip_prefix("refs/heads/")), parts.next());
-        // A name is a prefix too: `feature` would find `feature/one`.
+        // A name is a prefix too: `feature` would match `feature/one`.
         if let (Some(name), Some(oid)) = (name.filter(|name| branches.contains(name)), oid) {
             let subject: String = parts.next().unwrap_or_default().chars().filter(|c| !c.is_control()).collect();
             let subject = subject[..subject.floor_char_boundary(SUBJECT_MAX)].to_owned();
@@ -69,7 +69,7 @@ pub(super) async fn remote_addresses(git: &Git, repo: &UserRepo) -> Result<Vec<S
     Ok(names(&answer.stdout).filter_map(|line| line.split_once('\n').map(|(_, url)| url.to_owned())).collect())
 }
 
-/// Every file of a commit with the name of its content.
+/// Every file of a commit with the object id of its content.
 pub(crate) async fn commit_contents(
     git: &Git,
     repo: &UserRepo,

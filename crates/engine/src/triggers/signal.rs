@@ -1,26 +1,27 @@
-//! A signal: something happened for which a loop is due. Its key says what happened, so that the same thing told twice, by
-//! whichever way, is one signal.
+//! A signal: an event that makes a loop due. Its key identifies the event, so that the same event reported twice, by
+//! any source, is one signal.
 
 use super::watched_repos::FolderContent;
 use crate::error::EngineError;
 use crate::store::SignalRow;
 use loopwright_core::BoxFuture;
 
-/// Whether a signal was news.
+/// Whether a signal is new.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum New {
     /// It is recorded, and its loop is due.
     Yes,
-    /// It was there before; nothing follows.
+    /// It was recorded before and has no further effect.
     Known,
 }
 
-/// Where signals go. A signal is durable when the answer is there.
+/// The receiver of signals. A signal is durable when the call returns.
 pub trait Signals: Send + Sync {
-    /// Records a signal and makes its loop due, unless it is known. One that is taken already is recorded and nothing more.
+    /// Records a signal and makes its loop due, unless it is known. A signal that is already marked as taken is only
+    /// recorded.
     fn signal(&self, signal: SignalRow) -> BoxFuture<'_, Result<New, EngineError>>;
 
-    /// Whether a loop ever had a signal whose key starts so.
+    /// Whether a loop ever had a signal whose key starts with `prefix`.
     fn has_any<'a>(
         &'a self,
         repo: &'a str,

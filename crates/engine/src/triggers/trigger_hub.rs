@@ -1,4 +1,5 @@
-//! What is watched and why, what was heard and not yet looked at, and what is made of it. [`super::watch`] says when.
+//! The watched folders and their purposes, the pending events, and the signals made from them. [`super::watch`] decides
+//! when events are processed.
 
 use super::inotify::{FolderEvent, FolderEventKind, Inotify};
 use super::repo_queries;
@@ -20,19 +21,19 @@ use std::sync::Arc;
 #[cfg(test)]
 mod tests;
 
-/// Changed paths that are told apart; more are "many".
+/// The most changed paths that are listed; beyond that the paths count as unknown.
 const PATHS_MAX: usize = 10_000;
 
 /// Why a folder is watched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum WatchPurpose {
-    /// It is part of a working copy, at this path from its root.
+    /// It is part of a working copy, at this path relative to its root.
     Tree(String),
-    /// It is git's own folder, of which one file and one folder matter.
+    /// It is git's own folder, in which one file and one folder matter.
     Git,
     /// It holds branches.
     Refs,
-    /// Its changes are reported as they are.
+    /// Its changes are reported directly.
     Folder(WatchedFolder),
     /// Hooks touch files in it.
     Poke,
@@ -41,7 +42,7 @@ enum WatchPurpose {
 #[derive(Debug)]
 struct FolderWatch {
     dir: PathBuf,
-    /// For which repositories, and why.
+    /// The repositories and purposes of the watch.
     roles: Vec<(String, WatchPurpose)>,
 }
 
@@ -49,17 +50,17 @@ struct FolderWatch {
 struct RepoWatch {
     watched: WatchedRepo,
     scope: WalkScope,
-    /// The commit of each branch that loops wait for, as last seen.
+    /// The last seen commit of each branch that loops wait for.
     heads: BTreeMap<String, String>,
 }
 
-/// What was heard of one repository.
+/// The pending events of one repository.
 #[derive(Debug, Default)]
 struct PendingEvents {
     paths: BTreeSet<String>,
     folders: BTreeSet<String>,
     branches: bool,
-    /// Something was missed, or too much happened to tell it apart.
+    /// Events were lost, or there were too many to list their paths.
     lost: bool,
 }
 
@@ -70,7 +71,7 @@ pub(super) struct TriggerHub {
     clock: Arc<dyn Clock>,
     signals: Arc<dyn Signals>,
     folders: Vec<WatchedFolder>,
-    /// The content of watched folders that changed.
+    /// The content of the watched folders that changed.
     changed: BTreeSet<FolderContent>,
     repos: BTreeMap<String, RepoWatch>,
     folder_watches: HashMap<i32, FolderWatch>,
@@ -103,7 +104,7 @@ impl TriggerHub {
         }
     }
 
-    /// Notes news; the answer is whether there is anything to look at.
+    /// Records events; returns whether there is anything to process.
     pub(super) fn record_events(&mut self, news: std::io::Result<Vec<FolderEvent>>) -> bool {
         match news {
             Ok(seen) => seen.iter().map(|seen| self.record_event(seen)).filter(|matters| *matters).count() > 0,
@@ -120,7 +121,7 @@ impl TriggerHub {
     fn record_event(&mut self, seen: &FolderEvent) -> bool {
         match seen.what {
             FolderEventKind::Overflow => {
-                self.signals.note("more files changed than the kernel could tell; everything is looked at again");
+                self.signals.note("more files changed than the kernel could report; everything is scanned again");
                 for id in self.repos.keys() {
                     self.pending.entry(id.clone()).or_default().lost = true;
                 }
@@ -139,15 +140,15 @@ impl TriggerHub {
         for (repo, role) in roles {
             any |= self.hear_as(&repo, &role, seen, &path);
         }
-        // The watch of a folder that was removed ends by itself. To look through all of them for each would make the end of a
-        // large tree a matter of its square.
+        // The watch of a removed folder ends by itself. A search through all watches for each removed folder would take
+        // quadratic time for a large tree.
         if seen.is_dir && seen.is_moved {
             self.forget_below(&path);
         }
         any
     }
 
-    /// One piece of news for one repository; the answer is whether it means anything there.
+    /// Records one event for one repository; returns whether it matters there.
     fn hear_as(&mut self, repo: &str, role: &WatchPurpose, seen: &FolderEvent, path: &Path) -> bool {
         match role {
             WatchPurpose::Folder(folder) => return self.hear_folder(folder, seen),
@@ -163,7 +164,7 @@ impl TriggerHub {
                 self.watch_refs(repo, path);
                 self.pending_for(repo).branches = true;
             }
-            // Git writes a lock beside a branch and moves it over: only the move counts.
+            // Git writes a lock file beside a branch and renames it: only the rename counts.
             WatchPurpose::Refs
                 if seen.what == FolderEventKind::Made || seen.name.to_string_lossy().ends_with(".lock") =>
             {
@@ -178,7 +179,7 @@ impl TriggerHub {
         true
     }
 
-    /// The answer is whether the change is reported when the burst is over.
+    /// Returns whether the change is reported when the burst is over.
     fn hear_folder(&mut self, folder: &WatchedFolder, seen: &FolderEvent) -> bool {
         let matters = seen.what == FolderEventKind::Left || folder.name.as_ref().is_none_or(|name| *name == seen.name);
         match folder.content {
@@ -194,7 +195,7 @@ impl TriggerHub {
     fn record_file(&mut self, repo: &str, name: &str, seen: &FolderEvent, path: &Path) -> bool {
         let Some(reach) = self.repos.get(repo).map(|known| &known.scope.reach) else { return false };
         let matters = if seen.is_dir { reach.may_contain(name) } else { reach.matches(name) };
-        // A new file is told again when its writer is done, unless it is another name of one that is.
+        // A new file is reported again when its writer closes it, unless it is a hard link to a finished file.
         let is_unfinished = || path.symlink_metadata().is_ok_and(|meta| meta.is_file() && meta.nlink() == 1);
         if !matters || seen.name == ".git" || (seen.what == FolderEventKind::Made && !seen.is_dir && is_unfinished()) {
             return false;
@@ -231,9 +232,9 @@ fn is_behind_a_link(root: &Path, path: &str) -> bool {
     folders.filter(|folder| !folder.as_os_str().is_empty()).any(|folder| root.join(folder).is_symlink())
 }
 
-/// What is watched.
+/// The set of watches.
 impl TriggerHub {
-    /// Changes what is watched; the answer is whether everything that had to be recorded was.
+    /// Changes the watched repositories; returns whether everything that had to be recorded was recorded.
     pub(super) async fn watch_only(&mut self, watched: Vec<WatchedRepo>) -> bool {
         let mut before = std::mem::take(&mut self.folder_watches);
         let mut heads: BTreeMap<_, _> =
@@ -286,7 +287,7 @@ impl TriggerHub {
         self.watch_tree(id, vec![String::new()]).await;
     }
 
-    /// Changes the folders that are watched besides; the answer is that there is nothing to record.
+    /// Changes the additional watched folders; always returns true, because there is nothing to record.
     pub(super) fn set_folders(&mut self, folders: Vec<WatchedFolder>) -> bool {
         self.folder_watches
             .values_mut()
@@ -305,7 +306,7 @@ impl TriggerHub {
 
     fn watch_folders(&mut self) {
         for folder in self.folders.clone() {
-            // Links are followed here: people keep their configuration elsewhere.
+            // Links are followed here: people keep their configuration in other places.
             let dir = folder.dir.canonicalize().unwrap_or_else(|_| folder.dir.clone());
             self.watch_as(&dir, "", WatchPurpose::Folder(folder));
         }
@@ -319,7 +320,7 @@ impl TriggerHub {
         self.watch_as(&folder, "", WatchPurpose::Poke);
     }
 
-    /// A folder of branches and those below it.
+    /// Watches a folder of branches and the folders below it.
     fn watch_refs(&mut self, id: &str, folder: &Path) {
         let mut waiting = vec![folder.to_owned()];
         while let Some(folder) = waiting.pop() {
@@ -331,7 +332,7 @@ impl TriggerHub {
         }
     }
 
-    /// Folders of a working copy and those below them; the answer is the files in them.
+    /// Watches folders of a working copy and everything below them; returns the files in them.
     async fn watch_tree(&mut self, id: &str, start: Vec<String>) -> Vec<String> {
         let (Some(inotify), Some(known)) = (self.inotify.clone(), self.repos.get(id)) else { return Vec::new() };
         if known.scope.reach.is_empty() {
@@ -373,9 +374,9 @@ impl TriggerHub {
     }
 }
 
-/// What is made of the news.
+/// The processing of events.
 impl TriggerHub {
-    /// Looks at what was heard; the answer is whether all of it was recorded.
+    /// Processes the pending events; returns whether all signals were recorded.
     pub(super) async fn process_pending(&mut self) -> bool {
         std::mem::take(&mut self.changed).into_iter().for_each(|content| self.signals.folder_changed(content));
         let mut whole = self.process_branches().await;
@@ -384,7 +385,8 @@ impl TriggerHub {
                 true => self.settle_lost(&id).await,
                 false => self.process_files(&id, &mut heard).await,
             };
-            // What is not recorded yet is looked at again: branches by themselves, for they were looked at before.
+            // Events without a recorded signal are processed again. Branches are kept separately, because they were
+            // processed first.
             let left = match told {
                 true => PendingEvents { branches: heard.branches, ..PendingEvents::default() },
                 false => heard,
@@ -397,7 +399,7 @@ impl TriggerHub {
         whole
     }
 
-    /// After lost news: everything is watched anew, and each loop that waits for files is due once.
+    /// After lost events: all folders are watched again, and each loop that waits for files is due once.
     async fn settle_lost(&mut self, id: &str) -> bool {
         let Some(known) = self.repos.get(id) else { return true };
         let repo = known.watched.repo.clone();
@@ -439,7 +441,7 @@ impl TriggerHub {
         whole
     }
 
-    /// Those of some paths that git does not ignore. It answers nothing at all when it is asked about one behind a link.
+    /// The given paths that git does not ignore. Git gives no answer at all if one of them is behind a link.
     async fn not_ignored(&self, repo: &UserRepo, paths: impl Iterator<Item = String>) -> Vec<String> {
         let (behind, mut asked): (Vec<_>, Vec<_>) = paths.partition(|path| is_behind_a_link(&repo.work_tree, path));
         let ignored = repo_queries::ignored_among(&self.git, repo, &asked).await.unwrap_or_else(|error| {
@@ -462,7 +464,7 @@ impl TriggerHub {
         waiting.map(|one| one.name.clone()).collect()
     }
 
-    /// One look at the branches of every repository in which one may have moved.
+    /// Checks the branches of every repository in which one may have moved.
     async fn process_branches(&mut self) -> bool {
         let asked: Vec<String> =
             self.pending.iter().filter(|(_, heard)| heard.branches).map(|(id, _)| id.clone()).collect();
@@ -483,7 +485,7 @@ impl TriggerHub {
         let heads = match repo_queries::branch_heads(&self.git, &watched.repo, &branches).await {
             Ok(heads) => heads,
             Err(error) => {
-                self.signals.note(&format!("`{id}`: branches cannot be looked at: {}", error_chain(&error)));
+                self.signals.note(&format!("`{id}`: branches cannot be read: {}", error_chain(&error)));
                 return false;
             }
         };
@@ -499,7 +501,7 @@ impl TriggerHub {
         whole
     }
 
-    /// A branch that a loop never heard of is where the loop begins; from then on, every move counts.
+    /// The first known head of a branch is only recorded; from then on, every move makes the loop due.
     async fn moved(&self, id: &str, name: &str, branch: &str, head: &repo_queries::BranchHead) -> bool {
         let prefix = format!("push:{branch}:");
         let before = self.repos.get(id).and_then(|known| known.heads.get(branch)).cloned();
@@ -527,7 +529,7 @@ impl TriggerHub {
         .await
     }
 
-    /// Hands a signal over; the answer is whether it is recorded.
+    /// Sends a signal; returns whether it is recorded.
     async fn send(&self, row: SignalRow) -> bool {
         let place = format!("{}/{}", row.repo, row.loop_name);
         match self.signals.signal(row).await {

@@ -1,40 +1,41 @@
-//! Finding the folders of a working copy to watch, without those that nobody asked for: git's own, ignored ones, our state.
+//! Finds the folders of a working copy to watch. It leaves out git's own folder, ignored folders, folders that no glob
+//! can match, and our state directory.
 
 use super::inotify::{Inotify, WatchFailure};
 use super::watch_globs::WatchGlobs;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Watches of one process at most. A kernel gives a user 8,192 at the least, and each costs it about a kilobyte.
+/// The most watches of one process. A kernel allows a user at least 8,192, and each costs it about a kilobyte.
 pub(super) const WATCHES_MAX: usize = 8192;
-/// Files looked at below new folders.
+/// The most files that are read below new folders.
 const FILES_MAX: usize = 10_000;
 
-/// What to walk, and what to leave out.
+/// The scope of a walk.
 #[derive(Debug, Clone)]
 pub(super) struct WalkScope {
     /// The working copy.
     pub(super) root: PathBuf,
     /// The state directory, wherever it is.
     pub(super) state: PathBuf,
-    /// What is asked for.
+    /// The globs of the loops.
     pub(super) reach: WatchGlobs,
     /// Folders that git ignores.
     pub(super) ignored: BTreeSet<String>,
 }
 
-/// What a walk found.
+/// The result of a walk.
 #[derive(Debug, Default)]
 pub(super) struct WalkResult {
-    /// New watches: number, folder, its path from the root.
+    /// New watches: number, folder, its path relative to the root.
     pub(super) watches: Vec<(i32, PathBuf, String)>,
-    /// Files below, by their path from the root.
+    /// Files below, by their path relative to the root.
     pub(super) files: Vec<String>,
-    /// There was no room for all folders.
+    /// The limit was reached before all folders were watched.
     pub(super) is_full: bool,
 }
 
-/// Watches folders and everything below them. A folder is watched before it is read, so nothing falls between.
+/// Watches folders and everything below them. A folder is watched before it is read, so that no change is missed.
 pub(super) fn walk(inotify: &Inotify, ground: &WalkScope, start: &[String], room: usize) -> WalkResult {
     let mut found = WalkResult::default();
     let mut waiting: Vec<String> = start.to_vec();
@@ -82,7 +83,7 @@ impl WalkScope {
     }
 }
 
-/// A path below a folder, from the root.
+/// A path below a folder, relative to the root.
 pub(super) fn join(folder: &str, name: &str) -> String {
     if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") }
 }

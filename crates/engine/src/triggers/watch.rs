@@ -1,5 +1,5 @@
-//! The watch over all repositories: one task that sleeps until the kernel has news, and lets a burst of them settle into one
-//! look. What a look does is [`super::hub`]'s.
+//! The watch over all repositories: one task that sleeps until the kernel reports events, and combines a burst of
+//! events into one pass. [`super::trigger_hub`] processes a pass.
 
 use super::signal::Signals;
 use super::trigger_hub::TriggerHub;
@@ -13,13 +13,13 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-/// How long nothing must happen before a burst is over: editors write a file in several steps, git moves many.
+/// The time without events after which a burst is over: editors write a file in several steps, git moves many.
 const SETTLE: Duration = Duration::from_millis(250);
-/// A burst that does not end is looked at all the same.
+/// A burst that does not end is processed after this time anyway.
 const BURST_MAX: Duration = Duration::from_secs(5);
-/// What could not be recorded is tried again after this.
+/// Signals that could not be recorded are tried again after this.
 const AGAIN: Duration = Duration::from_secs(10);
-/// Orders that wait.
+/// The most queued orders.
 const ORDERS: usize = 16;
 
 /// A running watch; it ends when this is dropped.
@@ -40,7 +40,7 @@ enum Wanted {
 }
 
 impl TriggerWatch {
-    /// Starts it with nothing to watch. `state` is the state directory, whose own changes are nobody's trigger.
+    /// Starts with nothing to watch. `state` is the state directory; its own changes trigger no loop.
     #[must_use]
     pub fn start(git: Git, state: &Path, clock: Arc<dyn Clock>, signals: Arc<dyn Signals>) -> Self {
         let (orders, inbox) = mpsc::channel(ORDERS);
@@ -48,13 +48,13 @@ impl TriggerWatch {
         Self { orders, task: tokio::spawn(run(hub, inbox)) }
     }
 
-    /// Watches these repositories and no others. When it returns, every change from now on is seen, and branches that moved
-    /// while nobody watched are signalled. What is watched already goes on without a gap.
+    /// Watches these repositories and no others. When it returns, every later change is seen, and branches that moved
+    /// while nothing watched them are signalled. Repositories that are watched already stay watched without a gap.
     pub async fn watch_only(&self, watched: Vec<WatchedRepo>) {
         self.order(Wanted::Triggers(watched)).await;
     }
 
-    /// Watches these folders besides, and no others. When it returns, every change from now on is seen.
+    /// Watches these folders additionally, and no others. When it returns, every later change is seen.
     pub async fn set_folders(&self, folders: Vec<WatchedFolder>) {
         self.order(Wanted::Folders(folders)).await;
     }
@@ -62,7 +62,7 @@ impl TriggerWatch {
     async fn order(&self, wanted: Wanted) {
         let (done, stands) = oneshot::channel();
         if self.orders.send(Order { wanted, done }).await.is_ok() {
-            // An answer that never comes means that the task has ended, with its runtime.
+            // If the sender is dropped, the task has ended with its runtime.
             let _ = stands.await;
         }
     }
@@ -74,7 +74,7 @@ impl Drop for TriggerWatch {
     }
 }
 
-/// When the news that came will be looked at.
+/// The first and the last event of a burst, which decide when it is processed.
 #[derive(Debug, Clone, Copy)]
 struct Burst {
     first: Instant,
@@ -101,7 +101,7 @@ async fn run(mut hub: TriggerHub, mut orders: mpsc::Receiver<Order>) {
                 if !is_whole {
                     burst = burst.or_else(later);
                 }
-                // Whoever asked may have stopped waiting.
+                // The caller may have stopped waiting.
                 let _ = done.send(());
             }
             () = until(due) => burst = if hub.process_pending().await { None } else { later() },
@@ -109,7 +109,7 @@ async fn run(mut hub: TriggerHub, mut orders: mpsc::Receiver<Order>) {
     }
 }
 
-/// A burst that is over when it is time to try again.
+/// A burst that ends at the time of the next try.
 fn later() -> Option<Burst> {
     let last = Instant::now() + AGAIN - SETTLE;
     Some(Burst { first: last, last })
@@ -117,7 +117,7 @@ fn later() -> Option<Burst> {
 
 async fn until(due: Option<Instant>) {
     match due {
-        // Nothing ever comes, so that only the time does.
+        // The future never completes, so that only the timeout does.
         Some(at) => drop(tokio::time::timeout_at(at, std::future::pending::<()>()).await),
         None => std::future::pending().await,
     }

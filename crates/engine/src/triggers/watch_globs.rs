@@ -1,4 +1,4 @@
-//! Which folders a loop's `files:` globs can reach, so that no others are watched.
+//! The folders that a loop's `files:` globs can match, so that no others are watched.
 
 use loopwright_core::paths::Globs;
 
@@ -6,12 +6,12 @@ use loopwright_core::paths::Globs;
 #[derive(Debug, Clone, Default)]
 pub(super) struct WatchGlobs {
     globs: Globs,
-    /// What each glob begins with before its first wild card, without a slash at its end.
+    /// The part of each glob before its first wildcard, without a trailing slash.
     heads: Vec<String>,
 }
 
 impl WatchGlobs {
-    /// Globs that cannot be read reach nothing; loops with such ones are refused before they get here.
+    /// Invalid globs match nothing; loops with invalid globs are refused earlier.
     pub(super) fn from_globs<S: AsRef<str>>(patterns: &[S]) -> Self {
         let heads = patterns.iter().map(|pattern| head(pattern.as_ref())).collect();
         Globs::new(patterns).map(|globs| Self { globs, heads }).unwrap_or_default()
@@ -25,13 +25,13 @@ impl WatchGlobs {
         self.globs.matches(path)
     }
 
-    /// Whether a folder, by its path from the root, can hold or come to hold what matches.
+    /// Whether a folder, by its path relative to the root, can contain a match now or later.
     pub(super) fn may_contain(&self, folder: &str) -> bool {
         self.heads.iter().any(|head| is_within(head, folder) || is_within(folder, head))
     }
 }
 
-/// Whether a path is a folder or lies in it; everything lies in the root, which has no name.
+/// Whether a path is a folder or lies in it; every path lies in the root, whose name is empty.
 fn is_within(path: &str, folder: &str) -> bool {
     folder.is_empty() || path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn wild_card_in_front_reaches_everywhere_and_no_glob_reaches_nothing() {
+    fn leading_wildcard_reaches_everything_and_no_glob_reaches_nothing() {
         assert!(WatchGlobs::from_globs(&["**/*.rs"]).may_contain("deep/down"));
         assert!(!WatchGlobs::from_globs::<&str>(&[]).may_contain(""));
         assert!(WatchGlobs::from_globs::<&str>(&[]).is_empty());

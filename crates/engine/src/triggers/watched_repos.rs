@@ -1,4 +1,4 @@
-//! Who wants to know of what: the loops of each repository, as far as triggers are concerned.
+//! The loops of each repository, as far as triggers are concerned.
 
 use crate::git::UserRepo;
 use loopwright_core::spec::{LoopSpec, Triggers};
@@ -17,9 +17,9 @@ pub struct WatchedRepo {
 /// A folder whose changes go to [`super::Signals::folder_changed`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WatchedFolder {
-    /// The folder; one that is not there is not watched.
+    /// The folder; a missing folder is not watched.
     pub dir: PathBuf,
-    /// Only this name in it; every name when there is none.
+    /// Only this name in it; every name if absent.
     pub name: Option<OsString>,
     /// The content that changes.
     pub content: FolderContent,
@@ -34,16 +34,16 @@ pub enum FolderContent {
     State,
 }
 
-/// What triggers have to know of a loop.
+/// The parts of a loop that triggers need.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WatchedLoop {
     /// Its name.
     pub name: String,
-    /// What makes it due.
+    /// Its triggers.
     pub on: Triggers,
-    /// The branch it works on, when it says so.
+    /// The branch it works on, if the loop names one.
     pub base: Option<String>,
-    /// People whose word counts for it.
+    /// People whose events count for it.
     pub approvers: Vec<String>,
 }
 
@@ -58,7 +58,7 @@ impl From<&LoopSpec> for WatchedLoop {
     }
 }
 
-/// Branches that this program makes: what happens on them is its own doing and makes nothing due.
+/// Whether this program creates the branch: events on such branches are its own and make nothing due.
 pub(super) fn is_own_branch(branch: &str) -> bool {
     loopwright_core::spec::OWN_BRANCHES.iter().any(|own| branch.starts_with(own))
 }

@@ -1,9 +1,9 @@
-//! A base made ready once for all workspaces: an index of its tree, the end of its history, and, for those that are
-//! copied, its objects as one pack.
+//! A base, prepared once for all workspaces: an index of its tree, the boundary of its history, and, for copied
+//! workspaces, its objects as one pack.
 //!
-//! A pack that holds exactly what the base reaches is copied into each copied workspace. Sharing objects
-//! by alternates or hard links would be cheaper on paper, but a maker of the same user could rewrite
-//! them, and would see other rounds' candidates; copying 5 MB took 6 ms at 10,000 files.
+//! Each copied workspace gets a copy of a pack with exactly the objects that the base reaches. Sharing objects by
+//! alternates or hard links would be cheaper, but a maker of the same user could rewrite them, and would see other
+//! rounds' candidates. Copying 5 MB took 6 ms at 10,000 files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,22 +27,22 @@ impl ReadyBase {
         self.dir.join("pack")
     }
 
-    /// The end of the copied history; absent when the history is whole.
+    /// The boundary of the copied history; absent if the history is complete.
     pub(super) fn shallow(&self) -> PathBuf {
         self.dir.join("shallow")
     }
 
-    /// An index of the base's tree that knows no file stats.
+    /// An index of the base's tree without file stats.
     pub(super) fn index(&self) -> PathBuf {
         self.dir.join("index")
     }
 
-    /// An index of the base's ignore rules alone, marked for reading without a checkout; made with the base's layers.
+    /// An index of only the base's ignore rules, marked as not checked out; created with the base's layers.
     pub(super) fn ignore_index(&self) -> PathBuf {
         self.dir.join("index-ignore")
     }
 
-    /// The base's paths, to be looked up.
+    /// The base's paths, for lookups.
     pub(super) fn catalogue(&self, oid_len: usize) -> Result<PathCatalogue, WorkspaceError> {
         index::read(&self.index(), oid_len).map(PathCatalogue::new)
     }
@@ -56,7 +56,7 @@ impl ReadyBase {
 }
 
 impl Workspaces {
-    /// Makes a base's objects readable in the engine's repository; a base that was prepared before has them there.
+    /// Makes a base's objects readable in the engine's repository, unless it was prepared before.
     ///
     /// # Errors
     /// `UnknownRef` when the commit is not in the user's repository.
@@ -71,14 +71,14 @@ impl Workspaces {
         self.root.join("bases").join(commit.as_str())
     }
 
-    /// Imports and prepares a base unless that was done before.
+    /// Imports and prepares a base, unless that was done before.
     pub(super) async fn ready_base(&self, commit: &Oid) -> Result<ReadyBase, WorkspaceError> {
-        // One import at a time: git would stumble over its own ref and shallow locks.
+        // One import at a time: parallel imports would conflict on git's own ref and shallow locks.
         let _one = self.lock_bases().await?;
         self.ready_base_locked(commit).await
     }
 
-    /// The same, for somebody who holds the lock.
+    /// As [`Workspaces::ready_base`], for a caller that holds the lock.
     pub(super) async fn ready_base_locked(&self, commit: &Oid) -> Result<ReadyBase, WorkspaceError> {
         let dir = self.base_dir(commit);
         if !dir.join("tree").is_file() {
@@ -115,7 +115,7 @@ impl Workspaces {
         remove_tree(&half).map_err(io("remove", &half))
     }
 
-    /// Writes a pack of what git's revision arguments name, one a line, into a folder.
+    /// Writes a pack of the objects that git's revision arguments name, one per line, into a folder.
     pub(super) async fn pack(&self, folder: &Path, revisions: &str) -> Result<(), WorkspaceError> {
         let call = self.engine.call("git.pack-objects").unflushed().args(["-q", "--revs", "--delta-base-offset"]);
         Ok(self.git().run(call.arg(folder.join("pack")).stdin(revisions)).await.map(drop)?)
@@ -127,8 +127,8 @@ impl Workspaces {
         Ok(self.git().run(call).await.map(drop)?)
     }
 
-    /// The commits of this base at which the engine's copy of the history ends. A parentless commit is
-    /// either such an end or a true root; the engine's `shallow` file tells them apart.
+    /// The commits of this base at which the engine's copy of the history ends. A parentless commit is either such a
+    /// boundary or a true root; the engine's `shallow` file distinguishes them.
     async fn shallow_boundary(&self, commit: &Oid) -> Result<String, WorkspaceError> {
         let Ok(known) = fs::read_to_string(self.engine.dir().join("shallow")) else { return Ok(String::new()) };
         let call = self.engine.call("git.rev-list").args(["--max-parents=0", commit.as_str(), "--"]);

@@ -1,5 +1,5 @@
-//! The paths of a base, looked up by name: which of them are files, which are folders, and how the base spells names that a
-//! file system without upper and lower case takes for the same.
+//! The paths of a base, looked up by name: which of them are files, which are folders, and how the base spells names
+//! that are equal on a case-insensitive file system.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -12,12 +12,13 @@ use super::names::folded;
 #[derive(Debug)]
 pub(super) struct PathCatalogue {
     entries: Vec<IndexEntry>,
-    /// The spellings of paths and folders by their folded form. Only new files need it, so it is made on the first question.
+    /// The spellings of paths and folders by their folded form. Only new files need it, so it is built on the first
+    /// lookup.
     spellings: OnceLock<HashMap<String, Vec<Vec<u8>>>>,
 }
 
 impl PathCatalogue {
-    /// Takes entries that are sorted by path.
+    /// Expects entries that are sorted by path.
     pub(super) fn new(entries: Vec<IndexEntry>) -> Self {
         Self { entries, spellings: OnceLock::new() }
     }
@@ -27,27 +28,27 @@ impl PathCatalogue {
         &self.entries
     }
 
-    /// The number of a path.
+    /// The index of a path in the entries.
     pub(super) fn find(&self, path: &[u8]) -> Option<usize> {
         index::find(&self.entries, path)
     }
 
-    /// Whether there is such a path.
+    /// Whether the path exists.
     pub(super) fn has(&self, path: &[u8]) -> bool {
         self.find(path).is_some()
     }
 
-    /// The numbers of the paths in a folder and its folders.
+    /// The indexes of the paths in a folder and its subfolders.
     pub(super) fn below(&self, folder: &[u8]) -> Range<usize> {
         index::below(&self.entries, folder)
     }
 
-    /// Whether there is such a folder.
+    /// Whether the folder exists.
     pub(super) fn has_below(&self, folder: &[u8]) -> bool {
         !self.below(folder).is_empty()
     }
 
-    /// Every spelling, of a path or of a folder, that folds to this.
+    /// Every spelling of a path or folder that folds to this.
     pub(super) fn spellings(&self, fold: &str) -> &[Vec<u8>] {
         self.spellings.get_or_init(|| spellings_of(&self.entries)).get(fold).map_or(&[], Vec::as_slice)
     }
@@ -58,7 +59,7 @@ fn spellings_of(entries: &[IndexEntry]) -> HashMap<String, Vec<Vec<u8>>> {
     let mut before: &[u8] = b"";
     for entry in entries {
         for part in with_folders(&entry.path) {
-            // Paths of one folder follow each other, so a folder is added with its first path.
+            // Paths of one folder are consecutive, so a folder is added with its first path.
             let is_added = before.get(part.len()) == Some(&b'/') && before.starts_with(part);
             if !is_added {
                 spellings.entry(fold_of(part)).or_default().push(part.to_vec());
@@ -69,7 +70,7 @@ fn spellings_of(entries: &[IndexEntry]) -> HashMap<String, Vec<Vec<u8>>> {
     spellings
 }
 
-/// The byte after `/`: what sorts right behind everything in a folder.
+/// The byte after `/`: it sorts right after everything in a folder.
 pub(super) const AFTER_SLASH: &[u8] = b"0";
 
 /// The form in which spellings are compared.
@@ -77,7 +78,7 @@ pub(super) fn fold_of(path: &[u8]) -> String {
     folded(&String::from_utf8_lossy(path))
 }
 
-/// A path's folders, the outermost first, and the path itself.
+/// A path's folders, outermost first, and the path itself.
 pub(super) fn with_folders(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     let folders = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| &path[..at]);
     folders.chain(std::iter::once(path))
@@ -90,7 +91,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    /// A path of few letters, so that many share folders and differ by case alone.
+    /// A path of few letters, so that many share folders or differ only by case.
     fn path() -> impl Strategy<Value = Vec<u8>> {
         let part =
             prop::sample::select(vec!["a", "A", "b", "a-b", "a.b", "a0", "Σ", "σ", "ς", "ß", "\u{212a}", "k", "É"]);

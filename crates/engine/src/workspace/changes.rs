@@ -1,4 +1,4 @@
-//! What differs between a base and a sealed tree, as git tells it.
+//! The differences between a base and a sealed tree, as git reports them.
 
 use std::collections::HashMap;
 
@@ -24,7 +24,7 @@ impl Workspaces {
         for change in &mut changes {
             let file = found.get(change.path.as_bytes());
             change.size = file.map_or(0, |file| file.size);
-            // What git sealed must be what was looked at; else somebody still writes here.
+            // Git must have sealed what the survey saw; otherwise a process is still writing here.
             if file.is_some_and(|file| file.mode != change.mode_after) {
                 return Err(WorkspaceError::Moving(change.path.clone()));
             }

@@ -1,5 +1,5 @@
-//! Makes a round's workspace: a private repository and files at the base, built under a temporary
-//! name and renamed when complete, so that half a workspace is never used.
+//! Creates a round's workspace: a private repository and files at the base, built under a temporary name and renamed
+//! when complete, so that an incomplete workspace is never used.
 
 use std::fs;
 use std::io::Write as _;
@@ -16,18 +16,18 @@ use crate::git::Oid;
 
 /// The file that names a workspace's base; written last, so its presence means "complete".
 pub(super) const COMPLETE: &str = "base";
-/// The file that names the layers below an overlay, one a line; a copy has none.
+/// The file that names the layers below an overlay, one per line; a copy has no such file.
 const LOWER: &str = "lower";
 /// The coarsest file-system clock in use ticks every two seconds.
 const TICKS_MAX: u32 = 3000;
 
 impl Workspaces {
-    /// Makes the workspace of a round at `base`, on a branch `loop/<loop>/<round>` of its own private
-    /// repository. What an earlier life of the same round left is discarded first.
+    /// Creates the workspace of a round at `base`, on a branch `loop/<loop>/<round>` of its own private repository. A
+    /// workspace that an earlier run of the same round left is discarded first.
     ///
     /// # Errors
-    /// `BadName` for names that make no folder or branch; `Foreign` when something that is not ours is
-    /// in the way; `Full` when there is too little room; else what git or the file system said.
+    /// `BadName` for names that are not valid as a folder or branch; `Foreign` when a folder that is not Loopwright's
+    /// is in the way; `Full` when there is too little disk space; otherwise the error of git or the file system.
     pub async fn create(
         &self,
         loop_name: &str,
@@ -57,10 +57,10 @@ impl Workspaces {
         Ok(Workspace::in_folder(root, round, base.clone(), lower))
     }
 
-    /// The workspace of a round that was made before, if it is complete and its layers are still there.
+    /// The workspace that a round already has, if it is complete and its layers still exist.
     ///
     /// # Errors
-    /// When the round's name is none of ours or its folder cannot be read.
+    /// When the round's name is not valid or its folder cannot be read.
     pub fn reopen(&self, round: &str) -> Result<Option<Workspace>, WorkspaceError> {
         let root = self.round_root(round)?;
         let path = root.join(COMPLETE);
@@ -98,7 +98,7 @@ impl Workspaces {
         .await
     }
 
-    /// Nothing here depends on how many files the base has.
+    /// The cost does not depend on the number of files in the base.
     async fn overlaid(
         &self,
         workspace: &Workspace,
@@ -120,7 +120,7 @@ impl Workspaces {
     }
 }
 
-/// The round's own folder and those in it that are there from the start.
+/// Creates the round's folder and its initial subfolders.
 fn make_folders(workspace: &Workspace) -> Result<(), WorkspaceError> {
     marked_dir(&workspace.root).map_err(io("create", &workspace.root))?;
     let scratch = match &workspace.files {
@@ -131,7 +131,7 @@ fn make_folders(workspace: &Workspace) -> Result<(), WorkspaceError> {
     folders.into_iter().chain(scratch).try_for_each(|dir| private_dir(dir).map_err(io("create", dir)))
 }
 
-/// Extra layers that bring a repository are none: it would speak for the base's own.
+/// Refuses extra layers that contain a repository: it would hide the base's own.
 pub(super) fn reject_git_layers(extra: &[PathBuf]) -> Result<&[PathBuf], WorkspaceError> {
     match extra.iter().find(|layer| fs::symlink_metadata(layer.join(".git")).is_ok()) {
         Some(layer) => Err(WorkspaceError::BadLayer(layer.clone())),
@@ -152,9 +152,8 @@ pub(super) fn lower_of(root: &Path) -> Result<Option<Vec<PathBuf>>, WorkspaceErr
     }
 }
 
-/// Writes `path` again and again until the file system gives it a later time than `index`. From then
-/// on no change can carry a time that the index knows, so "looks the same" means "is the same".
-/// A tick is at most 4 ms on Linux.
+/// Rewrites `path` until the file system gives it a later time than `index`. From then on no change can have a time
+/// that the index knows, so a file with an unchanged status has unchanged content. A tick is at most 4 ms on Linux.
 #[expect(clippy::disallowed_methods, reason = "waits for the file system's clock, which no event announces")]
 fn wait_for_tick(index: &Path, path: &Path, text: &str) -> std::io::Result<()> {
     let written = fs::metadata(index)?.modified()?;
@@ -165,5 +164,5 @@ fn wait_for_tick(index: &Path, path: &Path, text: &str) -> std::io::Result<()> {
         }
         std::thread::sleep(Duration::from_millis(1));
     }
-    Err(std::io::Error::other("the file system's clock stands still"))
+    Err(std::io::Error::other("the file system's clock does not advance"))
 }

@@ -1,5 +1,5 @@
-//! The difference of two commits as a layer: files that are new or other, and for what is gone the marks that overlayfs
-//! takes for deletions. Laid over a checkout of the first commit it looks like one of the second.
+//! The difference of two commits as a layer: files that are new or changed, and overlayfs's deletion marks for removed
+//! ones. Mounted over a checkout of the first commit, it shows the second.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -12,7 +12,7 @@ use super::index::{self, IndexEntry};
 use super::{WorkspaceError, Workspaces, blocking, io};
 use crate::git::{Oid, TREE_MAX};
 
-/// What differs between two commits, by path.
+/// The differences between two commits, by path.
 pub(super) struct CommitDelta {
     present: Vec<Vec<u8>>,
     gone: Vec<Vec<u8>>,
@@ -23,17 +23,17 @@ impl CommitDelta {
         self.present.len() + self.gone.len()
     }
 
-    /// Paths that the second commit has, new or other than in the first.
+    /// Paths that are new or changed in the second commit.
     pub(super) fn present(&self) -> impl Iterator<Item = &Path> {
         self.present.iter().map(|path| Path::new(OsStr::from_bytes(path)))
     }
 
-    /// Paths that only the first has.
+    /// Paths that only the first commit has.
     pub(super) fn gone(&self) -> impl Iterator<Item = &Path> {
         self.gone.iter().map(|path| Path::new(OsStr::from_bytes(path)))
     }
 
-    /// Whether the files that did not change look the same in both: attributes decide how content is written.
+    /// Whether unchanged files have the same bytes in both checkouts: attributes decide how content is written.
     pub(super) fn keeps_the_rest(&self) -> bool {
         let is_attributes = |path: &Vec<u8>| path.split(|byte| *byte == b'/').next_back() == Some(b".gitattributes");
         !self.present.iter().chain(&self.gone).any(is_attributes)
@@ -41,7 +41,7 @@ impl CommitDelta {
 }
 
 impl Workspaces {
-    /// What differs between two commits.
+    /// Lists the differences between two commits.
     pub(super) async fn delta(&self, from: &Oid, to: &Oid) -> Result<CommitDelta, WorkspaceError> {
         let call = self.engine.call("git.diff-tree").args(["-r", "-z", "--raw", "--no-renames", "--no-abbrev"]);
         let call = call.args(["--no-ext-diff", from.as_str(), to.as_str()]).out_max(TREE_MAX);
@@ -50,7 +50,7 @@ impl Workspaces {
     }
 
     /// Writes a delta into the new folder `files`. `index` is the first commit's, with the stats of its checkout; it
-    /// becomes the second's, with those of both layers.
+    /// becomes the second's, with the stats of both layers.
     pub(super) async fn write_delta(
         &self,
         delta: &CommitDelta,
@@ -58,8 +58,8 @@ impl Workspaces {
         index: &Path,
         files: &Path,
     ) -> Result<(), WorkspaceError> {
-        // Merging into an index keeps the stats of entries that did not change. The verb wants a work tree, though it
-        // does not look at it.
+        // Merging into an index keeps the stats of entries that did not change. The verb requires a work tree, though
+        // it does not read it.
         let call = self.engine.call("git.read-tree").unflushed().index(index).work_tree(files);
         let call = call.in_folder(files).args(["-m", to.as_str()]);
         self.git().run(call).await?;
@@ -91,8 +91,8 @@ fn parse(bytes: &[u8]) -> CommitDelta {
     delta
 }
 
-/// What is to be hidden: for each path that is gone the topmost folder that went with it. Where a file took a folder's
-/// place, or a folder a file's, the new one hides the old.
+/// The paths to hide: for each deleted path, the topmost folder that was deleted with it. If a file replaced a folder,
+/// or a folder a file, the new one hides the old.
 fn tops<'p>(gone: &'p [Vec<u8>], entries: &[IndexEntry]) -> BTreeSet<&'p [u8]> {
     let mut tops = BTreeSet::new();
     for path in gone {
@@ -108,7 +108,7 @@ fn tops<'p>(gone: &'p [Vec<u8>], entries: &[IndexEntry]) -> BTreeSet<&'p [u8]> {
 
 fn hide(files: &Path, path: &[u8]) -> std::io::Result<()> {
     let place: PathBuf = files.join(OsStr::from_bytes(path));
-    // A folder over one of a checkout shows its own permissions, so it gets the common ones, as git gives them.
+    // A folder in an upper layer shows its own permissions, so it gets the usual ones, as git creates them.
     fs::create_dir_all(place.parent().unwrap_or(files))?;
     whiteout(&place)
 }

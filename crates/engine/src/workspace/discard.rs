@@ -1,5 +1,5 @@
-//! Removes workspaces: renamed away at once, deleted in the background. Only folders inside our own
-//! root that carry our mark are touched.
+//! Removes workspaces: renames them immediately and deletes them in the background. It touches only folders inside
+//! Loopwright's own root that carry its mark.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,11 +8,11 @@ use super::folder::{is_made_here, is_ours, remove_tree, unique};
 use super::{WorkspaceError, Workspaces, blocking, io};
 
 impl Workspaces {
-    /// Removes the workspace of a round, if there is one. It is gone from its place when this returns;
-    /// its bytes are deleted in the background (seconds for a large checkout).
+    /// Removes the workspace of a round, if there is one. Its path is free when this returns; its bytes are deleted in
+    /// the background (seconds for a large checkout).
     ///
     /// # Errors
-    /// `Foreign` when the folder does not carry our mark; it is left alone.
+    /// `Foreign` when the folder does not carry Loopwright's mark; it is not changed.
     pub async fn discard(&self, round: &str) -> Result<(), WorkspaceError> {
         let root = self.round_root(round)?;
         if fs::symlink_metadata(&root).is_err() {
@@ -23,16 +23,16 @@ impl Workspaces {
         }
         let trash = self.root.join("trash").join(unique(round));
         fs::rename(&root, &trash).map_err(io("rename", &root))?;
-        // A failed removal is repeated by the next sweep, so nobody waits for this one.
+        // The next sweep repeats a failed removal, so this one runs in the background.
         drop(tokio::task::spawn_blocking(move || remove_tree(&trash)));
         Ok(())
     }
 
-    /// Removes what crashes left: trash and half-made folders. Call it once at start, before any
-    /// workspace is being made. Returns how many folders went; those that cannot go stay for the next time.
+    /// Removes the leftovers of crashes: trash and incomplete folders. Call it once at start, before any workspace is
+    /// created. Returns the number of removed folders; the next sweep retries the others.
     ///
     /// # Errors
-    /// When a worker thread of ours ends early.
+    /// When a worker thread ends early.
     pub async fn sweep(&self) -> Result<usize, WorkspaceError> {
         let root = self.root.clone();
         blocking(move || {
@@ -42,17 +42,17 @@ impl Workspaces {
     }
 }
 
-/// Whose left-overs are taken.
+/// The processes whose leftovers are removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LeftoverScope {
-    /// Everybody's: before this process makes anything.
+    /// Those of all processes: before this process creates anything.
     All,
-    /// Those of other processes, which are dead: this one may be at work.
+    /// Those of other processes, which are dead; this process may be active.
     OfOthers,
 }
 
-/// Takes what crashes left in all repositories under a state folder out of the way, to be removed by the caller at its
-/// leisure. Nothing that is made from now on has the name of any of it.
+/// Renames the leftovers of crashes in all repositories under a state folder; the caller deletes them later. Nothing
+/// that is created from now on has one of their names.
 pub(crate) fn take_leftovers(state: &Path, whose: LeftoverScope) -> Vec<PathBuf> {
     let repos = fs::read_dir(state.join("workspaces")).into_iter().flatten().flatten();
     repos.flat_map(|repo| taken_from(&repo.path(), whose)).collect()
@@ -61,13 +61,13 @@ pub(crate) fn take_leftovers(state: &Path, whose: LeftoverScope) -> Vec<PathBuf>
 fn taken_from(repo: &Path, whose: LeftoverScope) -> Vec<PathBuf> {
     let trash = repo.join("trash");
     let mut taken = Vec::new();
-    // Builds up to 0.1 kept checkouts of ended rounds in `slots`.
+    // Versions up to 0.1 kept checkouts of ended rounds in `slots`.
     for (folder, prefix) in [("trash", ""), ("rounds", ".half-"), ("bases", ".half-"), ("slots", "")] {
         let listed: Vec<_> = fs::read_dir(repo.join(folder)).into_iter().flatten().flatten().collect();
         for entry in listed {
             let (name, path) = (entry.file_name().to_string_lossy().into_owned(), entry.path());
             let may_go = whose == LeftoverScope::All || !is_made_here(&name);
-            // What lies in the trash was put there by us; its mark may be deleted already.
+            // Only Loopwright puts folders into the trash; the mark of one may already be deleted.
             let is_left = name.starts_with(prefix) && (folder == "trash" || is_ours(&path));
             if may_go && is_left && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 taken.push(take(&path, &trash));
@@ -77,7 +77,7 @@ fn taken_from(repo: &Path, whose: LeftoverScope) -> Vec<PathBuf> {
     taken
 }
 
-/// Gives a folder a name in the trash that nobody uses. One that cannot be renamed is removed where it is.
+/// Moves a folder to an unused name in the trash. A folder that cannot be renamed keeps its path.
 fn take(path: &Path, trash: &Path) -> PathBuf {
     let free =
         std::iter::repeat_with(|| trash.join(unique("swept"))).find(|place| fs::symlink_metadata(place).is_err());
@@ -87,7 +87,8 @@ fn take(path: &Path, trash: &Path) -> PathBuf {
     }
 }
 
-/// The workspaces of all repositories under a state folder, each with its round; only folders that carry our mark.
+/// The workspaces of all repositories under a state folder, each with its round; only folders that carry Loopwright's
+/// mark.
 pub(crate) fn left_rounds(state: &Path) -> Vec<(String, PathBuf)> {
     let inside = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let rounds = inside(state.join("workspaces")).flat_map(|repo| inside(repo.join("rounds")));
@@ -97,7 +98,7 @@ pub(crate) fn left_rounds(state: &Path) -> Vec<(String, PathBuf)> {
     left
 }
 
-/// Removes one of them, whatever its agent did to the permissions.
+/// Removes one of these workspaces, whatever permissions its agent set.
 pub(crate) fn remove_left(path: &Path) -> Result<(), WorkspaceError> {
     if is_ours(path) {
         remove_tree(path).map_err(io("remove", path))

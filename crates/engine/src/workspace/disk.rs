@@ -1,4 +1,4 @@
-//! How much room there is, and how much must stay free: a full disk would cost the store its next row.
+//! The free disk space, and the share that must stay free: on a full disk the store could not write its next row.
 
 use std::path::Path;
 
@@ -7,12 +7,12 @@ use super::{WorkspaceError, io};
 const FLOOR_MIN: u64 = 64 << 20;
 const FLOOR_MAX: u64 = 1 << 30;
 
-/// Two in a hundred of the file system, at least 64 MiB and at most 1 GiB.
+/// Two percent of the file system, at least 64 MiB and at most 1 GiB.
 fn floor_of(total: u64) -> u64 {
     (total / 50).clamp(FLOOR_MIN, FLOOR_MAX)
 }
 
-/// Fails when the file system of a folder is short of room.
+/// Fails when the file system of a folder has too little free space.
 pub(super) fn has_room(path: &Path) -> Result<(), WorkspaceError> {
     let about = rustix::fs::statvfs(path).map_err(|errno| io("measure", path)(errno.into()))?;
     let free = about.f_bavail.saturating_mul(about.f_frsize);

@@ -1,5 +1,5 @@
-//! How a checkout's files are had: one private folder, or layers that the kernel puts on top of each other for the program
-//! that works in them. Says where things are, and hides what a program must not find.
+//! The files of a checkout: one private folder, or layers that the kernel merges for the program that works in them.
+//! Locates files, and hides those that a program must not find.
 
 use super::folder::{remove_tree, whiteout};
 use crate::proc::MountSource;
@@ -12,11 +12,11 @@ use std::path::{Component, Path, PathBuf};
 pub enum CheckoutFiles {
     /// One folder that holds everything: a private copy.
     Folder(PathBuf),
-    /// Shared layers, the first on top, below a private one that takes the changes.
+    /// Shared layers, the first on top, below a private one that receives the changes.
     Overlay {
-        /// The layers below; nobody ever writes to them.
+        /// The layers below, which are never written to.
         lower: Vec<PathBuf>,
-        /// What was changed.
+        /// The changed files.
         upper: PathBuf,
         /// The kernel's scratch folder.
         work: PathBuf,
@@ -26,7 +26,7 @@ pub enum CheckoutFiles {
 }
 
 impl CheckoutFiles {
-    /// As a place that can be changed; layers without a private one stay read-only.
+    /// As a writable mount; layers without a private one stay read-only.
     #[must_use]
     pub fn writable(&self) -> MountSource {
         match self {
@@ -38,7 +38,7 @@ impl CheckoutFiles {
         }
     }
 
-    /// As a place that can only be read.
+    /// As a read-only mount.
     #[must_use]
     pub fn read_only(&self) -> MountSource {
         match self {
@@ -50,7 +50,7 @@ impl CheckoutFiles {
         }
     }
 
-    /// The host's folder in which whatever a program wrote is found.
+    /// The host's folder with everything that a program wrote.
     #[must_use]
     pub fn written_folder(&self) -> Option<&Path> {
         match self {
@@ -59,11 +59,11 @@ impl CheckoutFiles {
         }
     }
 
-    /// Takes a file or folder away, so that a program that starts now does not find it. For files that came with a commit;
-    /// a path that is not there, or leads out, is left alone.
+    /// Hides a file or folder, so that a program that starts now does not find it. For files that came with a commit; a
+    /// path that does not exist, or leads out, is ignored.
     ///
     /// # Errors
-    /// When the file system says no.
+    /// When the file system fails.
     pub fn hide(&self, path: &Path) -> io::Result<()> {
         if !path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
             return Ok(());
@@ -82,7 +82,7 @@ impl CheckoutFiles {
     }
 }
 
-/// Whether real folders lead to a path: nothing is ever reached through a link.
+/// Whether only real folders lead to a path: links are never followed.
 pub(crate) fn leads_to(root: &Path, path: &Path) -> bool {
     let mut place = root.to_owned();
     let folders = path.parent().unwrap_or(Path::new("")).components();
@@ -100,7 +100,7 @@ fn take_away(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Marks a path as deleted in an upper layer. A link or file of that layer on the way gives way to a folder.
+/// Marks a path as deleted in an upper layer. A link or file of that layer on the way is replaced by a folder.
 fn hide_below(upper: &Path, path: &Path) -> io::Result<()> {
     let mut place = upper.to_owned();
     for part in path.parent().unwrap_or(Path::new("")).components() {

@@ -1,5 +1,5 @@
-//! Small file-system moves that all of the workspace code shares: private folders, our mark, folders
-//! under a temporary name. Removal has a file of its own.
+//! Small file-system operations that the workspace code shares: private folders, Loopwright's mark, folders under a
+//! temporary name. Removal has a file of its own.
 
 use std::fs;
 use std::io;
@@ -9,23 +9,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-/// The file that marks a folder as ours; nothing without it is ever removed.
+/// The file that marks a folder as Loopwright's; a folder that lacks it is never removed.
 const MARK: &str = "owned-by-loopwright";
 
 pub(crate) use super::removal::{empty_tree, remove_tree};
 
-/// Creates a folder and its missing parents, readable by nobody else.
+/// Creates a folder and its missing parents, readable only by the owner.
 pub(crate) fn private_dir(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Creates a new private folder that carries our mark.
+/// Creates a new private folder with Loopwright's mark.
 pub(super) fn marked_dir(path: &Path) -> io::Result<()> {
     private_dir(path)?;
-    fs::write(path.join(MARK), b"Made and removed by loopwright.\n")
+    fs::write(path.join(MARK), b"Created and removed by loopwright.\n")
 }
 
-/// True when the folder carries our mark. A symlink never does.
+/// True when the folder carries Loopwright's mark. A symlink never does.
 pub(super) fn is_ours(path: &Path) -> bool {
     let real = |path: &Path, dir: bool| {
         fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir() == dir && !meta.is_symlink())
@@ -33,18 +33,18 @@ pub(super) fn is_ours(path: &Path) -> bool {
     real(path, true) && real(&path.join(MARK), false)
 }
 
-/// A name that no other task or process of ours uses.
+/// A name that no other task or process of Loopwright uses.
 pub(super) fn unique(prefix: &str) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     format!("{prefix}-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Whether a name is one of this process's [`unique`] ones.
+/// Whether [`unique`] made this name in this process.
 pub(super) fn is_made_here(name: &str) -> bool {
     name.rsplit('-').nth(1).is_some_and(|id| id.parse() == Ok(std::process::id()))
 }
 
-/// Where a folder is built before it gets its name.
+/// The temporary name under which a folder is built.
 pub(super) fn half_name(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(unique(&format!(".half-{name}")))
@@ -65,7 +65,7 @@ fn each_folder(path: &Path, visit: &mut impl FnMut(&Path) -> io::Result<()>) -> 
     Ok(())
 }
 
-/// Takes every write permission below (and of) a folder away; symlinks are left alone.
+/// Removes every write permission below (and of) a folder; symlinks are not changed.
 pub(super) fn make_read_only(path: &Path) -> io::Result<()> {
     each_folder(path, &mut |dir| {
         for entry in fs::read_dir(dir)? {
@@ -79,8 +79,8 @@ pub(super) fn make_read_only(path: &Path) -> io::Result<()> {
     })
 }
 
-/// Copies the plain files of a folder into another, existing one. Real copies, never links: the
-/// receiver may overwrite its own bytes only.
+/// Copies the plain files of a folder into another, existing one. Real copies, never links: the receiver may overwrite
+/// only its own bytes.
 pub(super) fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;
@@ -89,8 +89,8 @@ pub(super) fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Links the plain files of a folder into another, existing one, or copies them where that cannot be. Only between places
-/// that nobody writes to.
+/// Links the plain files of a folder into another, existing one, or copies them if they cannot be linked. Only for
+/// folders that are never written to.
 pub(super) fn link_files(from: &Path, to: &Path) -> io::Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;
@@ -102,12 +102,13 @@ pub(super) fn link_files(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Marks a name as deleted in a layer: overlayfs takes a character device 0/0 for that. Anybody may make one.
+/// Marks a name as deleted in a layer: overlayfs reads a character device 0/0 as a deletion. Creating one needs no
+/// privileges.
 pub(super) fn whiteout(path: &Path) -> io::Result<()> {
     Ok(mknodat(CWD, path, FileType::CharacterDevice, Mode::empty(), 0)?)
 }
 
-/// Copies a file and its modification time: git compares the time of an index with its entries'.
+/// Copies a file and its modification time: git compares the time of an index with the times of its entries.
 pub(super) fn copy_with_time(from: &Path, to: &Path) -> io::Result<()> {
     fs::copy(from, to)?;
     fs::File::options().write(true).open(to)?.set_modified(fs::metadata(from)?.modified()?)

@@ -1,6 +1,6 @@
-//! Looks through all of a maker's files, ignored ones too, before git is asked about any of them. Git opens some names
-//! wherever it comes across them, and a pipe under such a name would hold it until its time is up; and it passes folders
-//! that it may not read without a word. What policy makes of either is the seal's to say.
+//! Checks all of a maker's files, including ignored ones, before git reads any of them. Git opens certain names
+//! wherever it finds them, and a pipe under such a name would block it until its deadline. Git also skips unreadable
+//! folders silently. The seal applies policy to both.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,20 +15,20 @@ use super::index::SYMLINK;
 use super::names::target_is_inside;
 use super::survey::{SurveyScope, UnsealableKind, is_whiteout, open_dir};
 
-/// Findings of one kind that are told; more say nothing new.
+/// Most findings of one kind that are reported; further ones add no information.
 const REPORTED_MAX: usize = 100;
 
-/// What the look found.
+/// Files that git must not open or silently skips.
 #[derive(Debug, Default)]
 pub(super) struct GitHazards {
-    /// What git would trip over: it must not be started on these files at all.
+    /// Files that would block git: it must not be started on this checkout at all.
     pub(super) barred: Vec<(Vec<u8>, UnsealableKind)>,
     /// New folders that cannot be read.
     pub(super) unreadable: Vec<Vec<u8>>,
 }
 
-/// Looks at every name below a folder but for the maker's own `.git`. Folders wait as paths, so neither depth nor width
-/// takes descriptors.
+/// Checks every name below a folder except the maker's own `.git`. Pending folders are stored as paths, so neither
+/// depth nor width costs descriptors.
 pub(super) fn find_hazards(
     root: &Path,
     catalogue: &PathCatalogue,
@@ -41,7 +41,7 @@ pub(super) fn find_hazards(
     while let Some(folder) = waiting.pop() {
         match open_folder(&top, &folder) {
             Ok(fd) => guard.folder(&fd, &folder, catalogue, view, &mut waiting).map_err(failed)?,
-            // What no path reaches, git does not reach either.
+            // Git cannot reach a folder that no path reaches.
             Err(Errno::ACCESS | Errno::NAMETOOLONG) => guard.cannot_read(folder, catalogue),
             Err(errno) => return Err(failed(errno.into())),
         }
@@ -49,7 +49,7 @@ pub(super) fn find_hazards(
     Ok(guard)
 }
 
-/// A folder that can be listed and whose names can be looked at.
+/// Opens a folder that can be listed and whose entries can be examined.
 fn open_folder(top: &OwnedFd, folder: &[u8]) -> Result<OwnedFd, Errno> {
     let fd = open_dir(top.as_fd(), if folder.is_empty() { b"." } else { folder })?;
     statat(&fd, c".", AtFlags::SYMLINK_NOFOLLOW)?;
@@ -85,7 +85,7 @@ impl GitHazards {
         Ok(())
     }
 
-    /// Folders of the base are judged by the survey.
+    /// The survey checks folders of the base.
     fn cannot_read(&mut self, folder: Vec<u8>, catalogue: &PathCatalogue) {
         if self.unreadable.len() < REPORTED_MAX && !catalogue.has_below(&folder) {
             self.unreadable.push(folder);
@@ -93,7 +93,7 @@ impl GitHazards {
     }
 }
 
-/// Rules and attributes are read in every folder; the others where a repository seems to be.
+/// Git reads rules and attributes in every folder, and the other names where it detects a repository.
 fn is_read_by_git(name: &[u8]) -> bool {
     matches!(name, b".gitignore" | b".gitattributes" | b".git" | b"HEAD" | b"commondir")
 }
@@ -111,7 +111,7 @@ fn is_bad(
     Ok(match kind {
         FileType::RegularFile => false,
         FileType::Directory => is_rules && !catalogue.has_below(path),
-        // Git does not follow these; a link that base has is judged when it changes, as any other.
+        // Git does not follow these links; a link that base has is checked when it changes, as any other.
         FileType::Symlink if is_rules => {
             let known = catalogue.find(path).map(|at| catalogue.entries()[at].mode);
             known != Some(SYMLINK) && !leads_inside(path, readlinkat(fd, name, Vec::new())?.as_bytes())
@@ -131,7 +131,7 @@ fn leads_inside(path: &[u8], target: &[u8]) -> bool {
     }
 }
 
-/// Not every file system says in a listing what a name is.
+/// Not every file system reports an entry's type in a listing.
 fn kind_of(fd: &OwnedFd, entry: &DirEntry) -> Result<FileType, Errno> {
     match entry.file_type() {
         FileType::Unknown => {

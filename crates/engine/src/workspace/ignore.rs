@@ -1,5 +1,5 @@
-//! The ignore rules of a base as an index of their own: in an overlay the folder of changed files lacks them, and git reads rules
-//! that are not there from the index, for entries that are marked as not checked out.
+//! The ignore rules of a base as an index of their own. In an overlay the folder of changed files lacks them, and git
+//! reads missing rule files from the index, for entries that are marked as not checked out.
 
 use std::fs;
 use std::path::Path;

@@ -1,6 +1,5 @@
-//! Reads git's index file, version 2: the paths of a checkout with what `lstat` said when it was made.
-//! It reads only index files that the engine had git write outside every agent's reach, and it
-//! still trusts no length in them.
+//! Reads git's index file, version 2: the paths of a checkout with the `lstat` values from its creation. It reads only
+//! index files that the engine had git write outside every agent's reach, and it still trusts no length in them.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -34,8 +33,8 @@ pub(super) struct IndexEntry {
     stat: Stamp,
 }
 
-/// The part of `lstat` that changes whenever a file's content or mode may have changed. The change
-/// time cannot be set by a program, so a file that looks the same is the same.
+/// The part of `lstat` that changes whenever a file's content or mode may have changed. A program cannot set the change
+/// time, so equal values mean an unchanged file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     ctime: (u32, u32),
@@ -45,7 +44,7 @@ struct Stamp {
 }
 
 impl IndexEntry {
-    /// An entry of a file that nobody looked at.
+    /// An entry without file stats.
     #[cfg(test)]
     pub(super) fn without_stats(path: Vec<u8>, mode: u32) -> Self {
         Self { path, mode, oid: [0; OID_MAX], stat: Stamp { ctime: (0, 0), mtime: (0, 0), ino: 0, size: 0 } }
@@ -56,14 +55,14 @@ impl IndexEntry {
         Oid::from_raw(&self.oid[..oid_len.min(OID_MAX)])
     }
 
-    /// True when the file is as it was when the index was written.
+    /// True if the file is unchanged since the index was written.
     pub(super) fn is_untouched(&self, stat: &Stat) -> bool {
         self.stat == Stamp::from_metadata(stat) && Some(self.mode) == mode_of(stat)
     }
 }
 
 impl Stamp {
-    /// Git keeps the low 32 bits of each number; so do we.
+    /// Git stores the low 32 bits of each number, and so does this type.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the index format stores low halves")]
     fn from_metadata(stat: &Stat) -> Self {
         Self {
@@ -75,7 +74,7 @@ impl Stamp {
     }
 }
 
-/// The mode git would record; `None` for what git does not record (folders, pipes, devices).
+/// The mode git would record; `None` for kinds that git does not record (folders, pipes, devices).
 pub(super) fn mode_of(stat: &Stat) -> Option<u32> {
     match rustix::fs::FileType::from_raw_mode(stat.st_mode) {
         rustix::fs::FileType::RegularFile if stat.st_mode & 0o100 != 0 => Some(EXECUTABLE),
@@ -91,7 +90,7 @@ pub(super) fn read(path: &Path, oid_len: usize) -> Result<Vec<IndexEntry>, Works
     parse(&bytes, oid_len).map_err(|why| WorkspaceError::BadIndex { path: path.to_owned(), why })
 }
 
-/// How many entries an index file has.
+/// The number of entries in an index file.
 pub(super) fn count(path: &Path) -> Result<usize, WorkspaceError> {
     let mut head = [0; HEADER_LEN];
     std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head)).map_err(io("read", path))?;
@@ -106,7 +105,7 @@ pub(super) fn below(entries: &[IndexEntry], path: &[u8]) -> std::ops::Range<usiz
     start..start + len
 }
 
-/// Where a path is among the entries.
+/// The position of a path among the entries.
 pub(super) fn find(entries: &[IndexEntry], path: &[u8]) -> Option<usize> {
     entries.binary_search_by(|entry| entry.path.as_slice().cmp(path)).ok()
 }

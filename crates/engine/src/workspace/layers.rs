@@ -1,9 +1,9 @@
-//! A commit as layers: shared folders that together look like a checkout of it, and others that look like its repository.
+//! A commit as layers: shared folders that together show a checkout of it, and others that show its repository.
 //!
-//! A base is a whole checkout (an *anchor*) or, when an anchor is near, a delta over it; never a delta over a delta. Files
-//! and `.git` lie in different folders, so that a view without a repository is the same without the second kind. What is
-//! here was built under another name and renamed when it was complete; nobody writes to it afterwards, which is what
-//! overlayfs asks of lower layers and what makes them safe to share.
+//! A base is a whole checkout (an *anchor*) or, if an anchor is similar enough, a delta over it; never a delta over a
+//! delta. Files and `.git` are in different folders, so that a view without a repository only omits the second kind.
+//! Layers are built under another name and renamed when complete. They are never written to afterwards: overlayfs
+//! requires that of lower layers, and it makes them safe to share.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,32 +18,33 @@ use crate::git::Oid;
 const COMPLETE: &str = "layers";
 /// A base with more changed paths than this is an anchor of its own.
 const DELTA_MAX: usize = 2_000;
-/// So is one with more than a tenth of the anchor's files, unless it is this small.
+/// A base with more changed paths than a tenth of the anchor's files is also an anchor, unless the number is at most
+/// this.
 const DELTA_SMALL: usize = 50;
-/// How many anchors are compared with a new base, the youngest first.
+/// Number of anchors that are compared with a new base, the youngest first.
 const ANCHORS_MAX: usize = 3;
 
 /// The layers of one commit, each list from the top down.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct CommitLayers {
     git: Vec<PathBuf>,
-    /// What a candidate changed of its base.
+    /// The candidate's changes to its base.
     sealed: Vec<PathBuf>,
     files: Vec<PathBuf>,
 }
 
 impl CommitLayers {
-    /// Everything, with the extra layers between what a candidate changed and its base.
+    /// All layers; the extra layers are between the candidate's changes and its base.
     pub(super) fn with_git(&self, extra: &[PathBuf]) -> Vec<PathBuf> {
         self.git.iter().cloned().chain(self.without_git(extra)).collect()
     }
 
-    /// The files alone.
+    /// The layers without the repository.
     pub(super) fn without_git(&self, extra: &[PathBuf]) -> Vec<PathBuf> {
         self.sealed.iter().chain(extra).chain(&self.files).cloned().collect()
     }
 
-    /// The index that knows the stats of these layers' files.
+    /// The index with the stats of these layers' files.
     fn index(&self) -> Option<PathBuf> {
         self.git.first().map(|git| git.join(".git/index"))
     }
@@ -55,7 +56,7 @@ impl CommitLayers {
         git.chain(self.files.iter().map(|path| line("files", path))).collect()
     }
 
-    /// Reads what [`CommitLayers::to_text`] wrote; `None` when a layer is no more.
+    /// Parses the output of [`CommitLayers::to_text`]; `None` if a layer no longer exists.
     fn from_text(text: &str, bases: &Path) -> Option<Self> {
         let mut layers = Self::default();
         for line in text.lines() {
@@ -70,21 +71,21 @@ impl CommitLayers {
     }
 }
 
-/// The commits whose layers those of a base in its folder lie over.
+/// The commits whose layers are below those of the base in this folder.
 pub(super) fn anchors_of(base: &Path) -> Vec<String> {
     let text = fs::read_to_string(base.join(COMPLETE)).unwrap_or_default();
     let names = text.lines().filter_map(|line| line.split_once(' ')?.1.split('/').next());
     names.filter(|name| base.file_name().is_none_or(|own| own != *name)).map(str::to_owned).collect()
 }
 
-/// An anchor that a new base may lie over.
+/// An anchor that can be below a new base.
 struct Anchor {
     commit: Oid,
     layers: CommitLayers,
 }
 
 impl Workspaces {
-    /// The layers of a base, made unless that was done before.
+    /// The layers of a base, created unless they exist.
     pub(super) async fn base_layers(&self, commit: &Oid) -> Result<CommitLayers, WorkspaceError> {
         if let Some(layers) = self.known_layers(commit) {
             pool::mark_used(&self.base_dir(commit))?;
@@ -116,7 +117,7 @@ impl Workspaces {
         CommitLayers::from_text(&text, &self.root.join("bases"))
     }
 
-    /// Builds `files` and `git` in a folder of the temporary name, and says what the base's layers will be.
+    /// Builds `files` and `git` in a folder of the temporary name, and returns the layers that the base will have.
     async fn build_layers(&self, ready: &ReadyBase, half: &Path) -> Result<CommitLayers, WorkspaceError> {
         let (files, git) = (half.join("files"), half.join("git"));
         let git_dir = git.join(".git");
@@ -134,7 +135,7 @@ impl Workspaces {
         self.write_delta(&delta, &ready.commit, &index, &files).await?;
         let mut layers = CommitLayers { git: vec![own_git], sealed: Vec::new(), files: vec![own_files] };
         layers.files.extend(anchor.layers.files);
-        // What an anchor reaches may be shown only to those who reach the anchor.
+        // A base may show an anchor's history only if the anchor is its ancestor.
         if self.is_ancestor(&anchor.commit, &ready.commit).await? {
             self.write_git_over(ready, &anchor.commit, &git_dir).await?;
             layers.git.extend(anchor.layers.git);
@@ -159,7 +160,7 @@ impl Workspaces {
         self.pack(&packs, &format!("{}\n^{anchor}\n", ready.commit)).await
     }
 
-    /// The anchor that a base is near enough to, with what differs.
+    /// The anchor that is similar enough to a base, with the differences.
     async fn anchor_for(&self, ready: &ReadyBase) -> Result<Option<(Anchor, CommitDelta)>, WorkspaceError> {
         for anchor in self.anchors() {
             let files = index::count(&anchor.layers.index().unwrap_or_default())?;

@@ -1,22 +1,22 @@
-//! What layers show at a path, without the kernel: for the few places where the engine has to know before anything is
-//! mounted. Nothing is followed.
+//! Computes the merged view of layers at a path without the kernel, for the few cases in which the engine needs it
+//! before anything is mounted. Links are never followed.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Component, Path, PathBuf};
 
-/// What is at a path.
+/// The entry at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum MergedEntry {
     /// A folder.
     Folder,
-    /// A file, link or something else, and where it lies.
+    /// A file, link or other entry, and its path on the host.
     Leaf(PathBuf),
-    /// Nothing.
+    /// No entry.
     Nothing,
 }
 
-/// What the layers, the first on top, show at a path.
+/// The entry that the layers, the first on top, show at a path.
 pub(super) fn merged_entry(layers: &[PathBuf], path: &Path) -> MergedEntry {
     let parts: Vec<Component<'_>> = path.components().collect();
     let mut found = MergedEntry::Nothing;
@@ -25,11 +25,11 @@ pub(super) fn merged_entry(layers: &[PathBuf], path: &Path) -> MergedEntry {
         for (at, part) in parts.iter().enumerate() {
             place.push(part);
             match fs::symlink_metadata(&place) {
-                // Below this the layer has nothing to say.
+                // The layer has no entries below this.
                 Err(_) => break,
                 Ok(about) if about.is_dir() && at + 1 == parts.len() => found = MergedEntry::Folder,
                 Ok(about) if about.is_dir() => {}
-                // A folder of a layer above hides a file of this one; all layers below are hidden by it.
+                // A folder of a layer above hides a file of this one, and this file hides all layers below it.
                 Ok(_) if found == MergedEntry::Folder => return found,
                 Ok(about) if at + 1 < parts.len() || is_mark(&about) => return MergedEntry::Nothing,
                 Ok(_) => return MergedEntry::Leaf(place),

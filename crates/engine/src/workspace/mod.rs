@@ -5,19 +5,19 @@
 //!
 //! ```text
 //! engine.git            the engine's own repository
-//! bases/<commit>/       a base made ready once: index, paths, shallow boundary, tree; pack/ to be copied; files/ and
+//! bases/<commit>/       a prepared base: index, paths, shallow boundary, tree; pack/ to be copied; files/ and
 //!                       git/, the layers under overlays
 //! rounds/<round>/       owned-by-loopwright, work/ or upper/ (the maker's), home/ tmp/ outbox/, index, snapshots
 //! warm/<loop>/<slot>/   build outputs of the loop's makers, for its next one
-//! trash/                removed rounds and bases on their way out
+//! trash/                removed rounds and bases that are being deleted
 //! ```
 //!
-//! A workspace is either a private copy of everything or, at the speed of a mount, a private upper layer over shared
-//! ones that nobody writes to ([`CheckoutMethod`]); both are sealed to the same tree.
+//! A workspace is either a private copy of all files or, as fast as a mount, a private upper layer over shared ones
+//! that are never written to ([`CheckoutMethod`]). Sealing gives the same tree for both.
 //!
-//! **Invariant:** git never runs *in* a maker's repository. The engine reads the maker's files with its own
-//! repository and index; the `.git` in there is the maker's to ruin. It does not decide about the
-//! candidate: refused paths are reported, the round acts on them.
+//! **Invariant:** git never runs *in* a maker's repository. The engine reads the maker's files with its own repository
+//! and index; the maker may damage its own `.git` without effect. This module makes no decision about the candidate: it
+//! reports refused paths, and the round acts on them.
 
 mod base;
 mod catalogue;
@@ -63,10 +63,10 @@ pub(crate) use removal::as_ordinary_user;
 pub use sealed::{ChangeStatus, RefusedPath, SealLimits, SealRefusal, SealedChange, SealedTree};
 pub use snapshot::{CommitSnapshot, SnapshotKind};
 
-/// The file of the lock under which bases are prepared and removed, in a state folder.
+/// The file in a state folder that locks the preparation and removal of bases.
 pub(crate) const BASES_LOCK: &str = "bases.lock";
 
-/// All workspaces of one repository. All of a state folder share one lock for the preparation of bases.
+/// All workspaces of one repository. All workspaces of a state folder share one lock for the preparation of bases.
 #[derive(Debug, Clone)]
 pub struct Workspaces {
     root: PathBuf,
@@ -75,35 +75,35 @@ pub struct Workspaces {
     bases: SharedLock,
 }
 
-/// How a round gets its files.
+/// The method by which a round gets its files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum CheckoutMethod {
     /// A private copy of every file: works everywhere.
     #[default]
     Copy,
-    /// Shared layers below a private one, put together by the kernel for each program that works in them.
+    /// Shared layers below a private one, merged by the kernel for each program that works in them.
     Overlay,
 }
 
-/// Whether a round starts with what earlier rounds of its loop built.
+/// Whether a round starts with the build outputs of earlier rounds of its loop.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum WarmStart {
-    /// It finds nothing but its base.
+    /// It starts with only its base.
     #[default]
     Cold,
-    /// It finds the ignored files that an earlier round left ([`Workspaces::store_warm_outputs`]).
+    /// It starts with the ignored files that an earlier round left ([`Workspaces::store_warm_outputs`]).
     Kept,
 }
 
-/// How a workspace is to be made.
+/// The options of a new workspace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WorkspaceOptions {
-    /// How its files are had.
+    /// The method by which it gets its files.
     pub method: CheckoutMethod,
-    /// Further layers above the base's, the first on top: what a set-up made of the base. They hold no `.git`. Only
-    /// overlays have them.
+    /// Further layers above the base's, the first on top: the results of a set-up on the base. They contain no `.git`.
+    /// Only overlays have them.
     pub extra_lower: Vec<PathBuf>,
-    /// Whether it starts with earlier build outputs. Only overlays do.
+    /// Whether it starts with earlier build outputs. Only overlays can.
     pub warm: WarmStart,
 }
 
@@ -122,10 +122,10 @@ pub struct Workspace {
     pub base: Oid,
     /// The round's folder, which holds everything below.
     pub root: PathBuf,
-    /// Where on the host the maker's files are: its whole checkout when that is a copy, what it changed when it is an
-    /// overlay. Either has its own private `.git`.
+    /// The maker's files on the host: its whole checkout if it is a copy, its changes if it is an overlay. Either has
+    /// its own private `.git`.
     pub dir: PathBuf,
-    /// How its files are had by a program that works in them.
+    /// Its files, as mounted for a program that works in them.
     pub files: CheckoutFiles,
     /// An empty HOME for the round's roles.
     pub home: PathBuf,
@@ -135,62 +135,62 @@ pub struct Workspace {
     pub outbox: PathBuf,
 }
 
-/// Why a workspace could not be made, sealed or removed.
+/// Why a workspace could not be created, sealed or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkspaceError {
-    /// Git said no.
+    /// Git failed.
     #[error(transparent)]
     Git(#[from] GitError),
-    /// The file system said no.
+    /// The file system failed.
     #[error("{what} `{}`", path.display())]
     Io {
-        /// What was being done.
+        /// The operation.
         what: &'static str,
-        /// To which path.
+        /// Its path.
         path: PathBuf,
-        /// The system's reason.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// A round or loop name that makes no safe folder and branch name.
-    #[error("`{0}` makes no safe folder or branch name")]
+    /// A round or loop name that is not safe as a folder or branch name.
+    #[error("`{0}` is not a safe folder or branch name")]
     BadName(String),
-    /// A folder stands where ours should be, and it does not carry our mark; it is left alone.
-    #[error("`{}` is not one of our folders", .0.display())]
+    /// A folder that does not carry Loopwright's mark is in the way; it is not changed.
+    #[error("`{}` is not a folder of loopwright", .0.display())]
     Foreign(PathBuf),
-    /// An index file of ours cannot be read.
+    /// One of the engine's index files cannot be read.
     #[error("index file `{}` cannot be read: {why}", path.display())]
     BadIndex {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem with it.
         why: &'static str,
     },
-    /// Files changed while they were sealed, so somebody is still writing.
-    #[error("the workspace moved while it was sealed: `{0}`")]
+    /// Files changed during the seal, so a process is still writing.
+    #[error("the workspace changed while it was sealed: `{0}`")]
     Moving(String),
-    /// There is too little room on the file system to make anything.
+    /// The file system has too little free space.
     #[error(
         "only {} MiB are free at `{}`, which must keep {} MiB; remove what is not needed (`loopwright gc`)",
         free >> 20, path.display(), floor >> 20
     )]
     Full {
-        /// Where.
+        /// A folder on the file system.
         path: PathBuf,
         /// Bytes that are free.
         free: u64,
         /// Bytes that have to stay free.
         floor: u64,
     },
-    /// A layer that is to lie over a base holds a `.git`, which would speak for the base's own.
-    #[error("layer `{}` holds a `.git`", .0.display())]
+    /// A layer that is to be above a base contains a `.git`, which would hide the base's own.
+    #[error("layer `{}` contains a `.git`", .0.display())]
     BadLayer(PathBuf),
-    /// A worker thread of ours ended early.
+    /// A worker thread ended early.
     #[error("a file-system task ended early")]
     TaskLost,
 }
 
 impl Workspaces {
-    /// Opens the workspaces of a repository under the state folder, creating what is missing.
+    /// Opens the workspaces of a repository under the state folder, creating missing folders.
     ///
     /// # Errors
     /// When git or the file system fails.
@@ -205,13 +205,13 @@ impl Workspaces {
         Ok(Self { root, repo, engine, bases })
     }
 
-    /// The same, preparing bases under a lock that others hold too.
+    /// Uses a lock for preparing bases that others also use.
     #[must_use]
     pub fn sharing(self, bases: SharedLock) -> Self {
         Self { bases, ..self }
     }
 
-    /// Takes the lock under which bases are prepared and removed, by one process at a time.
+    /// Acquires the lock under which one process at a time prepares and removes bases.
     async fn lock_bases(&self) -> Result<SharedGuard, WorkspaceError> {
         self.bases.lock().await.map_err(io("lock", self.bases.path()))
     }
@@ -237,7 +237,7 @@ impl Workspaces {
 }
 
 impl Workspace {
-    /// The workspace in `root`: over `lower` layers, or a private copy when there are none.
+    /// The workspace in `root`: over `lower` layers, or a private copy if `lower` is `None`.
     fn in_folder(root: PathBuf, round: &str, base: Oid, lower: Option<Vec<PathBuf>>) -> Self {
         let inside = |name: &str| root.join(name);
         let files = match lower {
@@ -256,7 +256,7 @@ impl Workspace {
         }
     }
 
-    /// How its files are had.
+    /// The method by which it gets its files.
     #[must_use]
     pub fn method(&self) -> CheckoutMethod {
         match self.files {
@@ -265,14 +265,14 @@ impl Workspace {
         }
     }
 
-    /// The index written at checkout of a copy: what every file looked like when the maker got it. It lies
-    /// outside the checkout.
+    /// The index written at checkout of a copy: the status of every file when the maker got it. It is outside the
+    /// checkout.
     fn index(&self) -> PathBuf {
         self.root.join("index")
     }
 }
 
-/// Wraps an I/O error with what was done to which path.
+/// Wraps an I/O error with the operation and its path.
 fn io(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> WorkspaceError {
     let path = path.to_owned();
     move |source| WorkspaceError::Io { what, path, source }

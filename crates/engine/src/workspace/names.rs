@@ -1,5 +1,5 @@
-//! Which names may enter a sealed tree, and which may become folders and branches of ours. Pure text
-//! rules; it never looks at the file system.
+//! The names that may enter a sealed tree, and the names that may become folders and branches. Pure text rules; it
+//! never reads the file system.
 
 use super::WorkspaceError;
 
@@ -8,7 +8,7 @@ const PATH_MAX: usize = 4096;
 const COMPONENT_MAX: usize = 255;
 const PLAIN_MAX: usize = 128;
 
-/// What is wrong with a path's spelling.
+/// A problem with a path's spelling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NameProblem {
     /// Not UTF-8, so it cannot be shown or quoted faithfully.
@@ -17,18 +17,18 @@ pub enum NameProblem {
     /// A line break, escape or other control character.
     #[error("the name has a control character")]
     Control,
-    /// `.git`, or a name that another file system takes for it.
+    /// `.git`, or a name that another file system treats as `.git`.
     #[error("the name is `.git` or looks like it to another file system")]
     DotGit,
     /// Too long for common systems.
     #[error("the name is too long")]
     TooLong,
-    /// Equal to another path of the tree when upper and lower case are not told apart.
+    /// Equal to another path of the tree on a case-insensitive file system.
     #[error("the name differs from another one only by case")]
     CaseCollision,
 }
 
-/// Checks one path, given as git and the kernel do: bytes with `/` between components.
+/// Checks one path, in the form of git and the kernel: bytes with `/` between components.
 pub(super) fn check_path(path: &[u8]) -> Result<&str, NameProblem> {
     let text = std::str::from_utf8(path).map_err(|_| NameProblem::NotUtf8)?;
     if text.chars().any(char::is_control) {
@@ -44,7 +44,7 @@ pub(super) fn check_path(path: &[u8]) -> Result<&str, NameProblem> {
     Ok(text)
 }
 
-/// The form in which two paths collide on a file system that ignores case.
+/// The form in which two paths collide on a case-insensitive file system.
 pub(super) fn folded(path: &str) -> String {
     path.to_lowercase()
 }
@@ -62,9 +62,9 @@ fn is_ignorable(c: char) -> bool {
     matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}')
 }
 
-/// A symlink's target must stay inside the tree by its spelling alone: relative, `..` only at the
-/// start and never above the root, and not into a `.git`. With `..` only at the start, following further
-/// symlinks of the same kind cannot lead out either.
+/// A symlink's target must stay inside the tree by its spelling alone: relative, `..` only at the start and never above
+/// the root, and not into a `.git`. With `..` only at the start, following further symlinks of the same kind cannot
+/// lead out of the tree either.
 pub(super) fn target_is_inside(link: &str, target: &str) -> bool {
     let depth = link.split('/').count() - 1;
     let parts: Vec<&str> = target.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
@@ -77,7 +77,7 @@ pub(super) fn target_is_inside(link: &str, target: &str) -> bool {
         && !rest.iter().any(|part| *part == ".." || is_dot_git(part))
 }
 
-/// A round or loop name as one folder name and one part of a ref.
+/// Checks that a round or loop name is valid as one folder name and as one part of a ref.
 pub(super) fn check_plain(name: &str) -> Result<(), WorkspaceError> {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
     let edges = name.starts_with(['-', '.']) || name.ends_with(['.', '-']) || name.ends_with(".lock");

@@ -1,5 +1,5 @@
-//! What of a survey will be written, and what policy refuses: names, sizes, symlinks, and names that differ from others of
-//! the tree by case alone.
+//! Decides which surveyed files will be written, and which ones policy refuses: names, sizes, symlinks, and names that
+//! differ from others of the tree only by case.
 
 use std::collections::hash_map::Entry as Slot;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -9,7 +9,7 @@ use super::names::{self, NameProblem};
 use super::sealed::{RefusedPath, SealLimits, SealRefusal};
 use super::survey::{CheckoutSurvey, SurveyedFile, UnsealableKind};
 
-/// What will be written, after policy.
+/// The files to be written, after policy.
 #[derive(Debug, Default)]
 pub(super) struct SealPlan {
     pub(super) files: Vec<SurveyedFile>,
@@ -18,7 +18,7 @@ pub(super) struct SealPlan {
 }
 
 impl SealPlan {
-    /// Judges what a survey found over a base.
+    /// Applies policy to a survey over a base.
     pub(super) fn new(survey: CheckoutSurvey, catalogue: &PathCatalogue, limits: SealLimits) -> Self {
         let mut plan = Self { deleted: survey.deleted, ..Self::default() };
         let odd: BTreeSet<(Vec<u8>, UnsealableKind)> = survey.odd.into_iter().collect();
@@ -36,7 +36,7 @@ impl SealPlan {
         plan
     }
 
-    /// Nothing is written when git must not be asked.
+    /// A plan that writes nothing, because git must not be started.
     pub(super) fn from_barred(barred: Vec<(Vec<u8>, UnsealableKind)>) -> Self {
         let mut plan = Self::default();
         barred.into_iter().collect::<BTreeSet<_>>().into_iter().for_each(|(path, odd)| plan.refuse(&path, odd.into()));
@@ -51,7 +51,7 @@ impl SealPlan {
         self.refused.push(RefusedPath { path: printable(path), why });
     }
 
-    /// Over a ceiling of the whole candidate nothing is written at all: half of a change is no change.
+    /// A candidate that exceeds a limit is not written at all: a partial change is of no use.
     fn limit(&mut self, limits: SealLimits) {
         let bytes: u64 = self.files.iter().map(|file| file.size).sum();
         let why = if self.files.len() + self.deleted.len() > limits.files_max {
@@ -67,7 +67,7 @@ impl SealPlan {
     }
 }
 
-/// A name counts only where the maker chose it; symlinks and sizes count always.
+/// Names are checked only if the maker chose them; symlinks and sizes are always checked.
 fn judge(file: &SurveyedFile, collisions: &HashSet<Vec<u8>>, limits: SealLimits) -> Result<(), SealRefusal> {
     let text = match names::check_path(&file.path) {
         Ok(text) => text,
@@ -89,7 +89,7 @@ fn judge(file: &SurveyedFile, collisions: &HashSet<Vec<u8>>, limits: SealLimits)
     }
 }
 
-/// New paths that equal another path of the coming tree, or one of its folders, but for case.
+/// New paths that differ from another path of the resulting tree, or from one of its folders, only by case.
 fn collisions(changed: &[SurveyedFile], catalogue: &PathCatalogue, deleted: &[Vec<u8>]) -> HashSet<Vec<u8>> {
     let mut deleted: Vec<&[u8]> = deleted.iter().map(Vec::as_slice).collect();
     deleted.sort_unstable();
@@ -111,7 +111,7 @@ fn collisions(changed: &[SurveyedFile], catalogue: &PathCatalogue, deleted: &[Ve
     new().filter(|path| with_folders(path).any(is_shared)).map(<[u8]>::to_vec).collect()
 }
 
-/// How the base spells a path or folder that will still be there.
+/// The base's spellings of a path or folder that is not deleted.
 fn kept_spellings(fold: &str, catalogue: &PathCatalogue, deleted: &[&[u8]]) -> HashSet<Vec<u8>> {
     let is_kept = |spelling: &&Vec<u8>| {
         let first_from = |end: &[u8]| {
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// By comparing every path of the coming tree with every other.
+    /// Compares every path of the resulting tree with every other.
     fn by_comparing(new: &BTreeSet<Vec<u8>>, kept: &BTreeSet<Vec<u8>>) -> HashSet<Vec<u8>> {
         let parts: Vec<&[u8]> = kept.iter().chain(new).flat_map(|path| with_folders(path)).collect();
         let collides = |part: &[u8]| parts.iter().any(|other| *other != part && fold_of(other) == fold_of(part));

@@ -1,5 +1,5 @@
-//! Which bases are kept: those that a round still stands on, and the last few of each repository. The others go when
-//! somebody cleans up, and sooner when the disk runs short.
+//! Decides which bases are kept: those that a round still uses, and the last few of each repository. A cleanup removes
+//! the others, and so does a lack of disk space.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,12 +12,12 @@ use super::layers::anchors_of;
 use super::{WorkspaceError, Workspaces, blocking, disk, io};
 use crate::git::Oid;
 
-/// Bases of one repository that are kept though no round stands on them.
+/// Number of bases of one repository that are kept although no round uses them.
 const KEPT: usize = 3;
-/// A file whose time says when a base was last asked for.
+/// The file whose modification time is the last use of a base.
 const USED: &str = "used";
 
-/// Remembers that a base was asked for now.
+/// Records that a base is used now.
 pub(super) fn mark_used(base: &Path) -> Result<(), WorkspaceError> {
     let path = base.join(USED);
     fs::write(&path, b"").map_err(io("write", &path))
@@ -31,7 +31,7 @@ pub fn unused_bases(state: &Path) -> Vec<PathBuf> {
     left
 }
 
-/// Removes one of them. It loses its name first, so that half of it is never taken for a base.
+/// Removes one of them. It is renamed first, so that a partly deleted base is never used.
 pub(crate) fn remove_base(path: &Path) -> Result<(), WorkspaceError> {
     let trash = path.ancestors().nth(2).unwrap_or(path).join("trash").join(unique("base"));
     fs::rename(path, &trash).map_err(io("rename", path))?;
@@ -39,8 +39,8 @@ pub(crate) fn remove_base(path: &Path) -> Result<(), WorkspaceError> {
 }
 
 impl Workspaces {
-    /// Sees to it that there is room for more: when the file system is short, bases that no round stands on go first, the
-    /// oldest before the others, then warm outputs.
+    /// Frees disk space: if the file system is short of it, removes bases that no round uses, the oldest first, then
+    /// warm outputs.
     pub(super) async fn make_room(&self, base: &Oid) -> Result<(), WorkspaceError> {
         if disk::has_room(&self.root).is_ok() {
             return Ok(());
@@ -54,7 +54,7 @@ impl Workspaces {
             for path in goes {
                 let gone = root.join("trash").join(unique("room"));
                 match fs::rename(&path, &gone) {
-                    // A round took the outputs meanwhile.
+                    // A round took the outputs in the meantime.
                     Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
                     other => other.map_err(io("rename", &path))?,
                 }
@@ -69,7 +69,7 @@ impl Workspaces {
     }
 }
 
-/// The bases of one repository that no round stands on, but for the `kept` last used; the oldest first.
+/// The bases of one repository that no round uses, except the `kept` last used ones; the oldest first.
 fn unneeded(repo: &Path, kept: usize) -> Vec<PathBuf> {
     let pool = repo.join("bases");
     let mut bases: BTreeMap<SystemTime, Vec<String>> = BTreeMap::new();
@@ -86,7 +86,7 @@ fn unneeded(repo: &Path, kept: usize) -> Vec<PathBuf> {
     by_age.into_iter().filter(|name| !needed.contains(name)).map(|name| pool.join(name)).collect()
 }
 
-/// The bases that rounds have, whether as layers or as what they were copied from.
+/// The bases that rounds use, as layers or as the source of a copy.
 fn stood_on(rounds: &Path, pool: &Path) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for round in list(rounds) {

@@ -1,5 +1,5 @@
-//! What a set-up put into a workspace that is a copy: not the maker's change as long as the maker left it was. In an
-//! overlay it lies in a layer below and needs no telling apart.
+//! Files that a set-up put into a copied workspace. They are not the maker's change as long as the maker did not change
+//! them. In an overlay they are in a layer below, so this module is not needed.
 
 use std::fs;
 use std::io;
@@ -11,13 +11,13 @@ use super::folder::is_ours;
 use super::survey::CheckoutSurvey;
 use super::{Workspace, Workspaces};
 
-/// The file that names the layer which was copied in.
+/// The file that names the layer that was copied in.
 const PREPARED: &str = "prepared";
-/// Files that are compared at once.
+/// Largest file that is compared.
 const COMPARED_MAX: u64 = 64 << 20;
 
 impl Workspace {
-    /// Remembers that a layer was copied into this workspace.
+    /// Records that a layer was copied into this workspace.
     pub(crate) fn record_prepared_layer(&self, layer: &Path) -> io::Result<()> {
         fs::write(self.root.join(PREPARED), layer.as_os_str().as_bytes())
     }
@@ -31,7 +31,7 @@ impl Workspaces {
         ours.filter_map(|path| Some((path.file_name()?.to_str()?.to_owned(), path))).collect()
     }
 
-    /// Whether a workspace stands on something in this folder.
+    /// Whether a workspace uses something in this folder.
     pub(crate) fn is_in_use(&self, folder: &Path) -> bool {
         let stands = |root: &Path| {
             let lower = lower_of(root).ok().flatten().unwrap_or_default();
@@ -47,7 +47,7 @@ fn layer_of(root: &Path) -> Option<PathBuf> {
     Some(PathBuf::from(std::ffi::OsStr::from_bytes(&bytes)))
 }
 
-/// Takes out of a survey what is as the set-up left it.
+/// Removes from a survey the files that are as the set-up left them.
 pub(super) fn drop_prepared(root: &Path, dir: &Path, survey: &mut CheckoutSurvey) {
     let Some(layer) = layer_of(root) else { return };
     let path = |name: &[u8]| PathBuf::from(std::ffi::OsStr::from_bytes(name));

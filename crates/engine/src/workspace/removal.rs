@@ -1,5 +1,5 @@
-//! Removal that agents cannot obstruct: not by depth, not by long names, not by permissions. Every folder with something in
-//! it is moved up to the top before it is emptied, so nothing recurses and three descriptors are enough for any tree.
+//! Removal that agents cannot obstruct: not by depth, not by long names, not by permissions. Every non-empty folder is
+//! moved to the top before it is emptied, so nothing recurses and three descriptors are enough for any tree.
 
 use std::ffi::CStr;
 use std::fs;
@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use super::folder::unique;
 use super::survey::open_dir;
 
-/// Removes a folder and everything in it. One that is not there is removed.
+/// Removes a folder and everything in it. A missing folder is a success.
 pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -22,20 +22,20 @@ pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
         _ => {}
     }
     let emptied = || match empty_tree(path).and_then(|()| fs::remove_dir(path)) {
-        // Somebody else removed it meanwhile.
+        // Another process removed it in the meantime.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,
     };
-    // Another hand that removes the same tree under an older name of it may move something up between our look and the end,
-    // and can not remove the top itself.
+    // Another process that removes the same tree under an older name may move a folder to the top after the last pass,
+    // and cannot remove the top itself.
     let met = |ended: &io::Result<()>| matches!(ended, Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty);
     (1..HANDS_MET).fold(emptied(), |ended, _| if met(&ended) { emptied() } else { ended })
 }
 
-/// How often a folder may be found filled again before its removal is left to the next sweep.
+/// Attempts on a folder that is filled again before its removal is left to the next sweep.
 const HANDS_MET: usize = 1_000;
 
-/// Removes everything in a folder. What cannot be removed does not keep the rest from going.
+/// Removes everything in a folder. An entry that cannot be removed does not prevent the removal of the others.
 pub(crate) fn empty_tree(path: &Path) -> io::Result<()> {
     empty_top(&open_top(path)?)
 }
@@ -52,11 +52,11 @@ fn empty_top(top: &OwnedFd) -> io::Result<()> {
     }
 }
 
-/// The folder itself may have lost its permissions too.
+/// Opens the top folder, which may have lost its permissions too.
 fn open_top(path: &Path) -> io::Result<OwnedFd> {
     if fs::symlink_metadata(path)?.permissions().mode() & 0o700 != 0o700 && path.is_dir() {
         let top = open_dir(CWD, path);
-        // Opened first where that can be, so that a link is never followed.
+        // The folder is opened first if possible, so that a link is never followed.
         match top {
             Ok(top) => rustix::fs::fchmod(&top, Mode::RWXU)?,
             Err(Errno::ACCESS) => chmodat(CWD, path, Mode::RWXU, AtFlags::empty())?,
@@ -66,16 +66,16 @@ fn open_top(path: &Path) -> io::Result<OwnedFd> {
     Ok(open_dir(CWD, path)?)
 }
 
-/// One look at everything in the top folder.
+/// One pass over everything in the top folder.
 #[derive(Default)]
 struct Pass {
-    /// Names that went or moved up.
+    /// Number of names that were removed or moved to the top.
     done: u64,
     failed: Option<Errno>,
 }
 
 impl Pass {
-    /// Removes what is in `folder`, which is the top or right below it.
+    /// Removes the entries of `folder`, which is the top or directly below it.
     fn over(&mut self, top: &OwnedFd, folder: &OwnedFd) -> Result<(), Errno> {
         let is_top = std::ptr::eq(top, folder);
         let mut dir = Dir::read_from(folder)?;
@@ -91,7 +91,7 @@ impl Pass {
         Ok(())
     }
 
-    /// Whether a name could be removed as it is, or never can; a folder with something in it is left.
+    /// Whether a name was removed, or never can be; a non-empty folder is left.
     fn is_gone(&mut self, folder: &OwnedFd, name: &CStr, kind: FileType) -> bool {
         let gone = match kind {
             FileType::Directory => Err(Errno::ISDIR),
@@ -108,24 +108,24 @@ impl Pass {
         true
     }
 
-    /// Empties a folder right below the top.
+    /// Empties a folder directly below the top.
     fn dissolve(&mut self, top: &OwnedFd, name: &CStr) -> Result<(), Errno> {
         chmodat(top, name, Mode::RWXU, AtFlags::empty())?;
         let folder = open_dir(std::os::fd::AsFd::as_fd(top), name)?;
         self.over(top, &folder)?;
         match unlinkat(top, name, AtFlags::REMOVEDIR) {
-            // What was overlooked because names went meanwhile is found by the next pass, if there is a reason for one.
+            // The next pass finds entries that this one missed because names were removed during it.
             Err(Errno::NOTEMPTY | Errno::EXIST) => Err(self.failed.unwrap_or(Errno::NOTEMPTY)),
             other => other,
         }
     }
 
-    /// A folder changes its parent only when it can be written itself.
+    /// Moving a folder to another parent requires write permission on the folder itself.
     fn move_up(&mut self, top: &OwnedFd, folder: &OwnedFd, name: &CStr) -> Result<(), Errno> {
         chmodat(folder, name, Mode::RWXU, AtFlags::empty())?;
         loop {
             match renameat(folder, name, top, unique(".up")) {
-                // The name is taken; no agent can have taken all of them.
+                // The name exists; no agent can have created all of them.
                 Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => {}
                 other => return other,
             }
@@ -134,7 +134,7 @@ impl Pass {
 
     fn note(&mut self, result: Result<(), Errno>) {
         match result {
-            // Gone by another hand is gone; it counts for nothing, so that two hands come to an end.
+            // Another process removed it. That does not count as progress, so that two removals of one tree both end.
             Err(Errno::NOENT) => {}
             Ok(()) => self.done += 1,
             Err(errno) => self.failed = Some(errno),
@@ -142,7 +142,7 @@ impl Pass {
     }
 }
 
-/// Runs something as a user whom permissions hold, whoever runs the tests.
+/// Runs a closure as a user who is subject to permissions, even if root runs the tests.
 #[cfg(test)]
 pub(crate) fn as_ordinary_user<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     let without = || {
@@ -161,7 +161,7 @@ mod tests {
     use rustix::fs::mkdirat;
     use std::os::fd::AsFd as _;
 
-    /// A chain of folders that no path reaches, each with a file; the permissions of every tenth are taken away.
+    /// A chain of folders that no path reaches, each with a file; every tenth has no permissions.
     fn deep(root: &Path, levels: usize) {
         let name = "n".repeat(200);
         let mut at = open_dir(CWD, root).expect("a folder");
@@ -177,14 +177,14 @@ mod tests {
     }
 
     #[test]
-    fn trees_of_any_depth_go_with_few_descriptors() {
+    fn trees_of_any_depth_are_removed_with_few_descriptors() {
         let temp = tempfile::tempdir().expect("a folder");
         let tree = temp.path().join("tree");
         fs::create_dir_all(tree.join("wide")).expect("a folder");
         (0..600).for_each(|n| fs::write(tree.join("wide").join(n.to_string()), "").expect("a file"));
         std::os::unix::fs::symlink("/etc", tree.join("link")).expect("a link");
         deep(&tree, 3_000);
-        // Each test has a process of its own, or shares this with tests that need few as well.
+        // Each test has its own process, or shares this one with tests that need few descriptors as well.
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
         let few = rustix::process::Rlimit { current: Some(256), ..limit };
         rustix::process::setrlimit(rustix::process::Resource::Nofile, few).expect("fewer is allowed");
@@ -192,11 +192,11 @@ mod tests {
         rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).expect("the limit it had");
         gone.expect("nothing obstructs");
         assert!(!tree.exists() && Path::new("/etc").exists());
-        remove_tree(&tree).expect("what is not there is removed");
+        remove_tree(&tree).expect("a missing folder is a success");
     }
 
     #[test]
-    fn two_hands_on_one_tree_that_is_renamed_between_them_leave_nothing() {
+    fn two_removals_of_one_tree_that_is_renamed_between_them_leave_nothing() {
         let temp = tempfile::tempdir().expect("a folder");
         for nth in 0..60 {
             let (older, newer) = (temp.path().join(format!("older{nth}")), temp.path().join(format!("newer{nth}")));
@@ -209,8 +209,8 @@ mod tests {
                     empty_top(&top)
                 });
                 go.wait();
-                remove_tree(&newer).expect("the second hand removes the top");
-                // What the second hand took from under the first is no failure to speak of.
+                remove_tree(&newer).expect("the second removal removes the top");
+                // The first removal may fail because the second one deletes entries under it; only the result counts.
                 let _ = first.join().expect("it does not panic");
             });
             assert!(!newer.exists());

@@ -1,10 +1,10 @@
-//! The seal: a maker's files become a tree and a commit in the engine's repository. Only files count;
-//! whatever the maker did to its own `.git` has no effect, because it is never read.
+//! The seal: a maker's files become a tree and a commit in the engine's repository. Only files count; the maker's
+//! changes to its own `.git` have no effect, because it is never read.
 //!
-//! In a copy, tracked files are compared by their status with the index written at checkout; in an overlay, those in the
-//! upper layer were touched. Only touched ones are read, by git with the engine's repository and configuration, so the same attributes convert
-//! content on the way out and back. Objects are not synced one by one: after a power loss the round finds its
-//! sealed commit missing and ends interrupted, never with another tree.
+//! In a copy, the status of tracked files is compared with the index written at checkout; in an overlay, the files in
+//! the upper layer were touched. Git reads only touched files, with the engine's repository and configuration, so the
+//! same attributes convert content in both directions. Objects are not synced one by one: after a power loss the round
+//! finds its sealed commit missing and ends interrupted, never with another tree.
 
 use std::fs;
 use std::io::Read as _;
@@ -21,15 +21,15 @@ use super::untracked::is_litter;
 use super::{CheckoutMethod, Workspace, WorkspaceError, Workspaces, blocking, git_hazards, index, io, prepared};
 use crate::git::{CommitMetadata, GitError, GitErrorKind, Oid};
 
-/// A pull request's text may not be longer than this; forges cut at 64 KiB.
+/// Size limit of a pull request's text; forges truncate at 64 KiB.
 const PR_BODY_MAX: u64 = 256 << 10;
 
 impl Workspaces {
     /// Seals the files of a workspace as they are now. The maker must be dead.
     ///
     /// # Errors
-    /// `Moving` when files change meanwhile; else what git or the file system said. What policy
-    /// does not allow is no error but in [`SealedTree::refused`].
+    /// `Moving` when files change during the seal; otherwise the error of git or the file system. A path that policy
+    /// does not allow is not an error but in [`SealedTree::refused`].
     pub async fn seal(
         &self,
         workspace: &Workspace,
@@ -66,7 +66,7 @@ impl Workspaces {
         let tree = self.write_tree(workspace, &ready.index(), &plan).await?;
         let changes = self.changes(&workspace.base, &tree, &plan).await?;
         if changes.is_empty() {
-            // Touched, but with the same content.
+            // Files were touched, but their content is the same.
             return Ok(SealedTree { tree, commit: workspace.base.clone(), changes, refused: plan.refused, pr_body });
         }
         let commit = self.engine.commit(&tree, &workspace.base, words).await?;
@@ -75,10 +75,10 @@ impl Workspaces {
         Ok(SealedTree { tree, commit, changes, refused: plan.refused, pr_body })
     }
 
-    /// A sealed commit as it was sealed, read back from the engine's repository: sizes and refusals are not kept there.
+    /// A sealed commit, read back from the engine's repository, which does not store sizes and refusals.
     ///
     /// # Errors
-    /// What git said.
+    /// When git fails.
     pub async fn read_sealed(&self, workspace: &Workspace, commit: &Oid) -> Result<SealedTree, WorkspaceError> {
         let tree = self.engine.tree_of(commit).await?;
         let changes = self.changes(&workspace.base, &tree, &SealPlan::default()).await?;
@@ -106,7 +106,7 @@ impl Workspaces {
         .await
     }
 
-    /// Deletions go first, so that a file may take the place of a folder and the other way round.
+    /// Deletions come first, so that a file may replace a folder and a folder a file.
     async fn write_tree(
         &self,
         workspace: &Workspace,
@@ -114,7 +114,7 @@ impl Workspaces {
         plan: &SealPlan,
     ) -> Result<Oid, WorkspaceError> {
         let index = seal_index(workspace);
-        // The base's index knows no file stats, so git reads every file it is told of.
+        // The base's index has no file stats, so git reads every file in its input.
         fs::copy(base_index, &index).map_err(io("copy", &index))?;
         self.remove_from_index(&index, &plan.deleted).await?;
         if !plan.files.is_empty() {
@@ -126,7 +126,7 @@ impl Workspaces {
         self.tree_of_index(&index).await
     }
 
-    /// Takes paths out of an index, whatever lies in any folder.
+    /// Removes paths from an index, independent of the files in any folder.
     pub(super) async fn remove_from_index(
         &self,
         index: &Path,
@@ -160,7 +160,7 @@ fn seal_index(workspace: &Workspace) -> PathBuf {
     workspace.root.join("index.seal")
 }
 
-/// Every path was there a moment ago; when git cannot find one now, it was taken away.
+/// Every path existed a moment ago; if git cannot find one now, a process removed it.
 pub(super) fn moving_or(error: GitError, dir: &Path) -> WorkspaceError {
     let gone = error.stderr.contains("does not exist") || error.stderr.contains("No such file");
     if gone && matches!(error.kind, GitErrorKind::Failed(_)) {
@@ -169,7 +169,7 @@ pub(super) fn moving_or(error: GitError, dir: &Path) -> WorkspaceError {
     error.into()
 }
 
-/// Reads the pull request's text; a symlink, a pipe or an oversized file is none.
+/// Reads the pull request's text; `None` for a symlink, a pipe or an oversized file.
 fn read_pr_body(dir: &Path) -> Option<Vec<u8>> {
     let path = dir.join("PR_BODY.md");
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;

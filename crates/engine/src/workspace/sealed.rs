@@ -1,5 +1,4 @@
-//! What a seal answers with: the tree, what changed in it and what was refused, and the ceilings it keeps. How it is found
-//! out is told elsewhere.
+//! The result of a seal: the tree, its changes, the refused paths, and the limits. [`super::seal`] computes it.
 
 use std::fmt;
 
@@ -7,7 +6,7 @@ use super::names::NameProblem;
 use super::survey::UnsealableKind;
 use crate::git::Oid;
 
-/// Ceilings of one candidate.
+/// Limits of one candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SealLimits {
     /// Changed files.
@@ -24,16 +23,16 @@ impl Default for SealLimits {
     }
 }
 
-/// A candidate's files, frozen.
+/// A candidate's files after the seal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SealedTree {
     /// The tree in the engine's repository.
     pub tree: Oid,
     /// The engine's commit of that tree on the base; the base itself when nothing changed.
     pub commit: Oid,
-    /// What differs from the base, by path.
+    /// The differences from the base, by path.
     pub changes: Vec<SealedChange>,
-    /// What could not be sealed. Those paths are as in the base; a candidate with any must not ship.
+    /// The paths that could not be sealed. The tree has them as in the base; a candidate with any must not ship.
     pub refused: Vec<RefusedPath>,
     /// The text of `PR_BODY.md` in the root, which is never part of the tree.
     pub pr_body: Option<Vec<u8>>,
@@ -51,11 +50,11 @@ impl SealedTree {
 pub enum ChangeStatus {
     /// New in the tree.
     Added,
-    /// Other content or another executable bit.
+    /// Changed content or a changed executable bit.
     Modified,
-    /// Gone from the tree.
+    /// Removed from the tree.
     Deleted,
-    /// File became symlink, or the other way round.
+    /// A file became a symlink, or a symlink a file.
     TypeChanged,
 }
 
@@ -64,19 +63,19 @@ pub enum ChangeStatus {
 pub struct SealedChange {
     /// Path from the root.
     pub path: String,
-    /// What happened to it.
+    /// The kind of change.
     pub status: ChangeStatus,
-    /// Git's mode in the base, 0 when it was not there.
+    /// Git's mode in the base, 0 if it did not exist.
     pub mode_before: u32,
-    /// Git's mode in the sealed tree, 0 when it is gone.
+    /// Git's mode in the sealed tree, 0 if it is deleted.
     pub mode_after: u32,
     /// Lines added; 0 for binary content.
     pub lines_added: u64,
     /// Lines removed; 0 for binary content.
     pub lines_removed: u64,
-    /// Git takes the content for binary.
+    /// Git treats the content as binary.
     pub binary: bool,
-    /// Bytes of the file in the workspace; 0 when it is gone.
+    /// Bytes of the file in the workspace; 0 if it is deleted.
     pub size: u64,
 }
 
@@ -110,10 +109,10 @@ pub enum SealRefusal {
     /// A submodule was filled, replaced or removed.
     #[error("a submodule was changed")]
     Submodule,
-    /// The permissions do not let us read it.
+    /// The permissions do not allow reading it.
     #[error("it cannot be read")]
     Unreadable,
-    /// The name itself.
+    /// The name itself is the problem.
     #[error(transparent)]
     Name(#[from] NameProblem),
     /// More changed files than allowed.

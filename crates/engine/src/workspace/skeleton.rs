@@ -1,5 +1,5 @@
-//! A private repository written as plain files: one branch, one pack, no hooks, no remote. Git is not needed for it, and a
-//! process per file would cost more than the files.
+//! A private repository written as plain files: one branch, one pack, no hooks, no remote. It does not start git,
+//! because a process per file would cost more than the files.
 
 use std::fs;
 use std::io;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::folder::private_dir;
 use crate::git::{ObjectFormat, Oid};
 
-/// Puts a repository's HEAD on a branch at a commit: the part that differs between the workspaces of one base.
+/// Sets a repository's HEAD to a branch at a commit: the part that differs between the workspaces of one base.
 pub(super) fn write_head(git_dir: &Path, branch: &str, head: &Oid) -> io::Result<()> {
     let reference = git_dir.join("refs/heads").join(branch);
     private_dir(reference.parent().unwrap_or(git_dir))?;
@@ -16,7 +16,7 @@ pub(super) fn write_head(git_dir: &Path, branch: &str, head: &Oid) -> io::Result
     fs::write(git_dir.join("HEAD"), format!("ref: refs/heads/{branch}\n"))
 }
 
-/// Writes the rest of it, packs and index left out, and answers with the folder for packs.
+/// Writes the rest of it, except packs and index, and returns the folder for packs.
 pub(super) fn write_body(git_dir: &Path, format: ObjectFormat, shallow: &Path) -> io::Result<PathBuf> {
     let packs = git_dir.join("objects/pack");
     for folder in [&git_dir.join("refs/heads"), &git_dir.join("objects/info"), &packs] {
@@ -27,7 +27,7 @@ pub(super) fn write_body(git_dir: &Path, format: ObjectFormat, shallow: &Path) -
     Ok(packs)
 }
 
-/// Tells a repository where its copy of the history ends.
+/// Writes the boundary of the copied history into a repository.
 pub(super) fn copy_shallow(git_dir: &Path, shallow: &Path) -> io::Result<()> {
     if shallow.is_file() {
         fs::copy(shallow, git_dir.join("shallow"))?;
@@ -35,9 +35,9 @@ pub(super) fn copy_shallow(git_dir: &Path, shallow: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// An identity is given because the agent's HOME has none and `git commit` would fail; whatever it
-/// commits has no effect on the candidate. A file's owner, inode and change time are others in an overlay and in a user
-/// namespace than when the index was written, so git is told to go by size and time; else it would read every file.
+/// The config sets an identity because the agent's HOME has none and `git commit` would fail; the agent's commits have
+/// no effect on the candidate. In an overlay and in a user namespace a file's owner, inode and change time differ from
+/// those in the index, so git compares only size and modification time; otherwise it would read every file.
 fn config(format: ObjectFormat) -> String {
     let (version, extension) = match format {
         ObjectFormat::Sha1 => ("0", ""),

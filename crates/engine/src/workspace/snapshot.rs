@@ -1,5 +1,6 @@
-//! Pristine views of sealed commits, each a checkout of its own or layers: for gates a private repository in which git works, for
-//! readers plain files that nobody can write. Every file is read by object name, never from the maker's folder.
+//! Pristine views of sealed commits, each a checkout of its own or layers: for gates a private repository in which git
+//! works, for readers plain files without write permission. Every file is read by object name, never from the maker's
+//! folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use super::{
 };
 use crate::git::{CommitMetadata, Oid};
 
-/// What a snapshot is for.
+/// The purpose of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SnapshotKind {
     /// For gates: writable files and a private `.git` at the commit, because test suites call git.
@@ -20,19 +21,19 @@ pub enum SnapshotKind {
     ReadOnly,
 }
 
-/// A commit's files, apart from the maker's.
+/// A commit's files, separate from the maker's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommitSnapshot {
-    /// How its files are had.
+    /// Its files.
     pub files: CheckoutFiles,
-    /// The folder that holds what is its own; to be given to `drop_snapshots`.
+    /// The folder with its own files; `drop_snapshots` takes this path.
     pub root: PathBuf,
 }
 
 impl Workspaces {
-    /// Lays a commit out under a `name` in the round's workspace folder, by the workspace's own method. The commit is the
-    /// workspace's base or was sealed from it. `extra_lower` are layers that a set-up made of the base; they lie below what
-    /// the commit changed. A snapshot of that name from before is removed.
+    /// Creates a snapshot of a commit under a `name` in the round's workspace folder, by the workspace's own method.
+    /// The commit is the workspace's base or was sealed from it. `extra_lower` are layers that a set-up created over
+    /// the base; they are below the commit's changes. An earlier snapshot of that name is removed.
     ///
     /// # Errors
     /// When the name is unsafe, the commit unknown, or the file system fails.
@@ -78,7 +79,7 @@ impl Workspaces {
                 skeleton::write_head(&git_dir, "candidate", commit).map_err(io("create", &git_dir))?;
                 CheckoutFiles::Overlay { lower: layers.with_git(extra), upper, work }
             }
-            // The empty folder on top is there because the kernel wants two layers at least.
+            // The kernel requires at least two layers, so an empty folder is on top.
             SnapshotKind::ReadOnly => CheckoutFiles::Layers([vec![upper], layers.without_git(extra)].concat()),
         };
         Ok(CommitSnapshot { files, root })
@@ -109,8 +110,8 @@ impl Workspaces {
         Ok(CommitSnapshot { files: CheckoutFiles::Folder(dest.clone()), root: dest })
     }
 
-    /// Takes folders of a workspace out of the way at once and deletes them in the background: nothing waits for that.
-    /// What cannot be deleted, because a gate made it so, goes with the round at the latest.
+    /// Renames folders of a workspace immediately and deletes them in the background, so no caller waits. A folder that
+    /// cannot be deleted, because a gate prevents it, is deleted with the round at the latest.
     pub(crate) fn drop_snapshots(&self, workspace: &Workspace, folders: impl IntoIterator<Item = PathBuf>) {
         for folder in folders {
             let gone = workspace.root.join(unique("dropped"));
@@ -119,9 +120,8 @@ impl Workspaces {
         }
     }
 
-    /// Puts the files `paths` of `commit` back into a snapshot, byte for byte as that commit's own
-    /// checkout has them, whatever stands in their place. Paths the commit does not have are left
-    /// alone; those restored are returned.
+    /// Restores the files `paths` of `commit` in a snapshot, byte for byte as in that commit's own checkout, and
+    /// replaces whatever is at these paths. Ignores paths that the commit does not have; returns the restored ones.
     ///
     /// # Errors
     /// When git or the file system fails.
@@ -137,7 +137,7 @@ impl Workspaces {
         let has = |path: &&String| index::find(&entries, path.as_bytes()).is_some();
         let known: Vec<String> = paths.iter().filter(has).cloned().collect();
         let Some(dest) = snapshot.files.written_folder().filter(|_| !known.is_empty()) else { return Ok(Vec::new()) };
-        // Checked out aside: in place, the candidate's own .gitattributes would convert the content.
+        // Checked out in another folder: in place, the candidate's own .gitattributes would convert the content.
         let aside = workspace.root.join(unique("restore"));
         private_dir(&aside).map_err(io("create", &aside))?;
         let call = self.engine.call("git.checkout-index").index(&index).work_tree(&aside).in_folder(&aside);
@@ -176,7 +176,7 @@ impl Workspaces {
         Ok(self.engine.commit(&tree, &workspace.base, &words).await?)
     }
 
-    /// The index of a commit: the base's, the one its seal left, or a new one.
+    /// The index of a commit: the base's, the one from its seal, or a new one.
     async fn index_of(&self, workspace: &Workspace, commit: &Oid) -> Result<PathBuf, WorkspaceError> {
         if *commit == workspace.base {
             return Ok(self.ready_base(commit).await?.index());
@@ -210,7 +210,7 @@ impl Workspaces {
     }
 }
 
-/// Moves one file over, with real folders above it: a symlink or file in the way is removed, never
+/// Moves one file to its destination and creates real folders above it: a symlink or file in the way is removed, never
 /// written through.
 fn replace(from: &Path, dest: &Path, path: &str) -> std::io::Result<()> {
     let mut place = dest.to_owned();

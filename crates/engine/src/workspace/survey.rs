@@ -1,9 +1,9 @@
-//! Looks at a maker's files without trusting any of them: which tracked ones changed, which are gone,
-//! which new ones are to be sealed. Folders are opened one by one without following symlinks; nothing
-//! but file status, symlink targets and the mark of a replaced folder is read here.
+//! Surveys a maker's files without trusting any of them: which tracked ones changed, which are deleted, which new ones
+//! are to be sealed. It opens folders one by one without following symlinks, and reads only file status, symlink
+//! targets and the mark of a replaced folder.
 //!
-//! A whole checkout and the upper layer of an overlay are walked by the same code. What is not there is deleted in the
-//! first; in the second it is as in the base, unless something says that it is hidden ([`SurveyScope`]).
+//! The same code walks a whole checkout and the upper layer of an overlay. In the first, a missing path is deleted; in
+//! the second, it is as in the base, unless a mark hides it ([`SurveyScope`]).
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::CStr;
@@ -22,18 +22,18 @@ use super::index::{GITLINK, IndexEntry, SYMLINK, mode_of};
 /// The file in the root that becomes a staged pull request and never a part of the tree.
 pub(super) const PR_BODY: &[u8] = b"PR_BODY.md";
 
-/// A file that is to be sealed as it lies there.
+/// A file that is to be sealed as it is.
 #[derive(Debug)]
 pub(super) struct SurveyedFile {
     pub(super) path: Vec<u8>,
     pub(super) mode: u32,
     pub(super) size: u64,
-    /// Where a symlink points.
+    /// The target of a symlink.
     pub(super) target: Option<Vec<u8>>,
     pub(super) is_new: bool,
 }
 
-/// Something that cannot be sealed, by what it is.
+/// The kinds of entries that cannot be sealed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum UnsealableKind {
     Special,
@@ -42,32 +42,32 @@ pub(super) enum UnsealableKind {
     Unreadable,
 }
 
-/// What a look at a checkout found.
+/// The result of a survey.
 #[derive(Debug, Default)]
 pub(super) struct CheckoutSurvey {
     pub(super) changed: Vec<SurveyedFile>,
     pub(super) deleted: Vec<Vec<u8>>,
     pub(super) odd: Vec<(Vec<u8>, UnsealableKind)>,
-    /// Something is there that the base does not have; whether it is ignored is git's to say.
+    /// There is an entry that the base does not have; git decides whether it is ignored.
     pub(super) has_untracked: bool,
     pub(super) has_pr_body: bool,
-    /// What git would trip over; with any of it, git must not be started on these files.
+    /// Files that would block git; if there are any, git must not be started on this checkout.
     pub(super) barred: Vec<(Vec<u8>, UnsealableKind)>,
 }
 
-/// What a folder shows of a checkout.
+/// The part of a checkout that a folder shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SurveyScope {
     /// All of it.
     Whole,
-    /// What was changed: the upper layer of an overlay, with its marks for what is gone.
+    /// Only the changes: the upper layer of an overlay, with its marks for deleted paths.
     Upper,
 }
 
-/// The mark of a folder of an upper layer that hides the one below.
+/// The mark of an upper layer's folder that hides the one below.
 const OPAQUE: &str = "user.overlay.opaque";
 
-/// Compares a checkout with what was checked out: the base's paths and, for a whole checkout, the stats of its files.
+/// Compares a checkout with the base's paths and, for a whole checkout, with the stats of its files.
 pub(super) fn tracked(
     root: &Path,
     catalogue: &PathCatalogue,
@@ -87,15 +87,15 @@ struct Walk<'a> {
     catalogue: &'a PathCatalogue,
     stats: &'a [IndexEntry],
     view: SurveyScope,
-    /// Paths of the base whose place holds something that is a version of them.
+    /// Paths of the base that exist, in any version.
     seen: HashSet<usize>,
-    /// Paths of the base that are gone unless they were seen.
+    /// Paths of the base that are deleted, unless they are in `seen`.
     hidden: Vec<Range<usize>>,
     survey: CheckoutSurvey,
 }
 
 impl Walk<'_> {
-    /// What is hidden and was not seen is gone.
+    /// Lists the paths that are hidden and were not seen as deleted.
     fn list_gone(&mut self) {
         self.hidden.sort_unstable_by_key(|range| range.start);
         let mut next = 0;
@@ -112,7 +112,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Only folders that the base has are entered, so the depth is the base's.
+    /// Only folders that the base has are entered, so the depth is limited by the base's.
     fn folder(&mut self, fd: OwnedFd, prefix: &[u8]) -> io::Result<()> {
         let mut dir = Dir::read_from(&fd)?;
         while let Some(entry) = dir.read() {
@@ -148,7 +148,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// An entry, and everything below its path, is hidden by what lies there now.
+    /// The entry that is there now hides an entry of the base and everything below its path.
     fn hide(&mut self, known: Option<usize>, path: &[u8]) {
         self.hidden.extend(known.map(|at| at..at + 1));
         self.hidden.push(self.catalogue.below(path));
@@ -163,12 +163,12 @@ impl Walk<'_> {
                 self.survey.odd.push((path, UnsealableKind::Submodule));
             }
         } else if is_dir {
-            // The file is gone; what the folder holds is new.
+            // The file is deleted; the folder's content is new.
             self.hidden.push(at..at + 1);
             self.survey.has_untracked = true;
         } else if let Some(mode) = mode_of(stat) {
             self.seen.insert(at);
-            // What is in an upper layer was touched, or it would not be there; nobody has stats of it.
+            // A file in an upper layer was touched, or it would not be there; there are no stats for it.
             let entry = self.stats.get(at).filter(|entry| entry.path == path);
             if !entry.is_some_and(|entry| entry.is_untouched(stat)) {
                 self.survey.changed.push(found(parent, name, path, mode, stat, false)?);
@@ -218,7 +218,7 @@ impl Walk<'_> {
     }
 }
 
-/// Overlayfs marks what was deleted with a character device 0/0, and lets no program make one of its own.
+/// Overlayfs marks deletions with a character device 0/0, and does not allow a program to create one itself.
 pub(super) fn is_whiteout(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice && stat.st_rdev == 0
 }
@@ -227,13 +227,13 @@ fn is_opaque(folder: &OwnedFd) -> Result<bool, Errno> {
     let mut value = [0_u8; 8];
     match fgetxattr(folder, OPAQUE, &mut value) {
         Ok(len) => Ok(value[..len] == *b"y"),
-        // No mark, or a longer one, which is none.
+        // There is no mark, or a longer value, which is not a mark.
         Err(Errno::NODATA | Errno::RANGE | Errno::OPNOTSUPP) => Ok(false),
         Err(other) => Err(other),
     }
 }
 
-/// Looks at the new files that git listed (a trailing slash marks a nested repository).
+/// Surveys the new files that git listed (a trailing slash marks a nested repository).
 pub(super) fn untracked(root: &Path, listed: &[Vec<u8>], view: SurveyScope) -> Result<CheckoutSurvey, WorkspaceError> {
     let mut survey = CheckoutSurvey::default();
     let mut folders: BTreeMap<&[u8], Vec<&[u8]>> = BTreeMap::new();
@@ -255,7 +255,7 @@ pub(super) fn untracked(root: &Path, listed: &[Vec<u8>], view: SurveyScope) -> R
     Ok(survey)
 }
 
-/// All folders above the given ones (the root is walked elsewhere).
+/// All folders above the given ones (other code walks the root).
 fn ancestors<'a>(folders: impl Iterator<Item = &'a [u8]>) -> BTreeSet<&'a [u8]> {
     let ends = |folder: &'a [u8]| {
         folder.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(move |(at, _)| &folder[..=at])
@@ -288,7 +288,7 @@ fn look_in(
     Ok(())
 }
 
-/// Pipes, sockets, devices and nested repositories are not listed by git; they are found here.
+/// Finds pipes, sockets, devices and nested repositories, which git does not list.
 fn odd_names(fd: &OwnedFd, prefix: &[u8], view: SurveyScope, survey: &mut CheckoutSurvey) -> Result<(), Errno> {
     let mut dir = Dir::read_from(fd)?;
     while let Some(entry) = dir.read() {

@@ -1,5 +1,5 @@
-//! Which files of a workspace are new: those that base does not have and no `.gitignore` excludes. Git decides about the
-//! rules; it is never shown a maker's own repository or configuration.
+//! Finds the new files of a workspace: those that base does not have and no `.gitignore` excludes. Git applies the
+//! rules; it never sees a maker's own repository or configuration.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs;
@@ -11,8 +11,8 @@ use super::survey::{self, CheckoutSurvey, PR_BODY, UnsealableKind};
 use super::{CheckoutMethod, Workspace, WorkspaceError, Workspaces, blocking, io, seal};
 use crate::git::TREE_MAX;
 
-/// What running tests leaves behind, whether the repository ignores it or not: nobody reads it, and some of it runs in the
-/// place of the code beside it. Where base itself has such files they are seen like all others.
+/// Leftovers of test runs, whether the repository ignores them or not: they are not part of a change, and some of them
+/// run in place of the code beside them. If base itself has such files, they are treated like all others.
 const LITTER: [&str; 12] = [
     "--exclude=__pycache__/",
     "--exclude=*.py[co]",
@@ -29,8 +29,8 @@ const LITTER: [&str; 12] = [
 ];
 
 impl Workspaces {
-    /// An index that tells git which paths are not new, and in an overlay also the base's ignore rules that no file of the
-    /// upper layer took the place of. Rules that were deleted, or are no file any more, must not be found there.
+    /// An index with the paths that are not new, and in an overlay also the base's ignore rules that no file of the
+    /// upper layer replaced. It must not contain rules that were deleted or are no longer a file.
     pub(super) async fn ignore_rules(
         &self,
         workspace: &Workspace,
@@ -70,12 +70,13 @@ impl Workspaces {
             .git()
             .run(call.in_folder(&workspace.dir).args(["-z", "--others", "--exclude-standard"]).args(LITTER))
             .await?;
-        // In an overlay git knows none of the tracked paths, so they are taken out here, and folders of the base with them.
+        // In an overlay git does not know the tracked paths, so they are removed here, and folders of the base with
+        // them.
         let is_known = |path: &[u8]| match path.strip_suffix(b"/") {
             Some(folder) => catalogue.has_below(folder),
             None => catalogue.has(path),
         };
-        // Of a folder that can be listed and no more, git tells names that nobody can look at.
+        // In a folder that can only be listed, git reports names that cannot be examined.
         let shut = |path: &[u8]| {
             let folders = seen.odd.iter().filter(|(_, odd)| *odd == UnsealableKind::Unreadable);
             folders
@@ -88,7 +89,7 @@ impl Workspaces {
         blocking(move || survey::untracked(&dir, &listed, view)).await
     }
 
-    /// Special files and unreadable new folders that a `.gitignore` excludes (a server's socket, say) are nobody's business.
+    /// Drops special files and unreadable new folders that a `.gitignore` excludes, such as a server's socket.
     pub(super) async fn drop_ignored(
         &self,
         workspace: &Workspace,
@@ -98,19 +99,19 @@ impl Workspaces {
     ) -> Result<(), WorkspaceError> {
         let may_go = |path: &[u8], odd: UnsealableKind| match odd {
             UnsealableKind::Special => true,
-            // What base has in it would be left out with it.
+            // Dropping the folder would also drop the files that base has in it.
             UnsealableKind::Unreadable => !catalogue.has_below(path),
             UnsealableKind::NestedRepository | UnsealableKind::Submodule => false,
         };
         let asked: BTreeSet<_> = survey.odd.iter().filter(|one| may_go(&one.0, one.1)).cloned().collect();
-        // The prefix keeps a leading colon from being read as a pattern.
+        // The prefix prevents git from reading a leading colon as a pattern.
         let paths: Vec<Vec<u8>> = asked.iter().map(|(path, _)| [b"./", path.as_slice()].concat()).collect();
         if paths.is_empty() {
             return Ok(());
         }
         let call =
             self.engine.call("git.check-ignore").index(rules).work_tree(&workspace.dir).in_folder(&workspace.dir);
-        // This verb knows no literal paths and says so with an error.
+        // This verb does not support literal paths and fails if they are set.
         let call = call.env("GIT_LITERAL_PATHSPECS", "0").args(["-z", "--stdin"]).stdin(paths.join(&0));
         let answer = self.git().run(call.out_max(TREE_MAX).allow_exit_one()).await?;
         let ignored: HashSet<&[u8]> = answer.stdout.split(|byte| *byte == 0).filter_map(|path| path.get(2..)).collect();

@@ -1,13 +1,13 @@
-//! Warm build outputs: what a loop's makers left in ignored folders (`target`, `node_modules`) is moved out of a workspace
-//! at the end of its round and into that of the next. Tracked files, sealed ones and `.git` are never among it, and gates
-//! never get it.
+//! Warm build outputs: files that a loop's makers left in ignored folders (`target`, `node_modules`). They are moved
+//! out of a workspace at the end of its round and into the workspace of the next. Tracked files, sealed ones and `.git`
+//! are never among them, and gates never get them.
 //!
-//! It lies in `warm/<loop>/<slot>/`, one slot for each round of the loop that runs at a time. A slot is taken and given back
-//! by one rename, so it belongs to one round or to none, and whatever a crash interrupts is lost, never half there.
+//! They are in `warm/<loop>/<slot>/`, one slot for each concurrent round of the loop. One rename takes or returns a
+//! slot, so it belongs to at most one round. An interrupted move loses the outputs, and never leaves a part of them.
 //!
-//! Build tools go by time: a file that one maker changed, and the next one finds as base has it, must look younger than
-//! what was built of the change. So the paths that were touched are kept with the outputs, and the next round gets its own
-//! copies of them with a later time. When that cannot be done, everything is thrown away.
+//! Build tools compare times: a file that one maker changed, and that the next one finds as base has it, must look
+//! newer than the outputs built from the change. So the touched paths are stored with the outputs, and the next round
+//! gets its own copies of them with a later time. If that fails, all outputs are discarded.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,21 +21,21 @@ use super::merged_layers::{MergedEntry, merged_entry};
 use super::{CheckoutFiles, CheckoutMethod, Workspace, WorkspaceError, Workspaces, blocking, names};
 use crate::git::{Oid, TREE_MAX};
 
-/// Rounds of one loop that keep something at a time.
+/// Rounds of one loop whose outputs are stored at a time.
 const SLOTS: usize = 4;
-/// Ignored files and folders that are kept of one round.
+/// Most ignored files and folders that are stored for one round.
 const ROOTS_MAX: usize = 1_000;
-/// Touched paths that are remembered; with more, a cold start is cheaper.
+/// Most touched paths that are stored; with more, a cold start is cheaper.
 const TOUCHED_MAX: usize = 2_000;
-/// Bytes of touched files that are copied.
+/// Limit for the bytes of touched files that are copied.
 const TOUCHED_BYTES_MAX: u64 = 64 << 20;
-/// Bytes that all warm outputs of a repository may take.
+/// Limit for the bytes of all warm outputs of a repository.
 const BYTES_MAX: u64 = 2 << 30;
 
-/// Tracked paths and when they were last other than base has them.
+/// Tracked paths and the time at which they last differed from base.
 type Touched = BTreeMap<PathBuf, SystemTime>;
 
-/// Where a round remembers the times that it was given.
+/// The file in which a round stores the times that it received.
 const GIVEN: &str = "warm-given";
 
 impl Workspaces {
@@ -43,7 +43,7 @@ impl Workspaces {
         self.root.join("warm").join(loop_name)
     }
 
-    /// Moves the warm outputs of a loop into a workspace that is being made. A cold start is never an error.
+    /// Moves the warm outputs of a loop into a workspace that is being created. A cold start is never an error.
     pub(super) async fn restore_warm_outputs(&self, loop_name: &str, workspace: &Workspace) {
         let taken = workspace.root.join("warm");
         let slots = (0..SLOTS).map(|slot| self.warm_folder(loop_name).join(slot.to_string()));
@@ -57,7 +57,7 @@ impl Workspaces {
         self.discard_in_background(&taken);
     }
 
-    /// The paths whose time has to be later in a workspace at `base`; `None` when nobody can say.
+    /// The paths that need a later time in a workspace at `base`; `None` if they cannot be determined.
     async fn touched_since(&self, taken: &Path, base: &Oid) -> Option<Touched> {
         let then: Oid = fs::read_to_string(taken.join("base")).ok()?.trim().parse().ok()?;
         let mut touched = read_times(&fs::read(taken.join("touched")).ok()?)?;
@@ -71,10 +71,10 @@ impl Workspaces {
     }
 
     /// Moves the ignored files of a workspace to where the loop's next round finds them. For the end of a round whose
-    /// maker came to its own end; the workspace is of no use afterwards but to be discarded.
+    /// maker exited by itself; afterwards the workspace can only be discarded.
     ///
     /// # Errors
-    /// When git or the file system fails; nothing is kept then.
+    /// When git or the file system fails; nothing is stored then.
     pub async fn store_warm_outputs(&self, loop_name: &str, workspace: &Workspace) -> Result<(), WorkspaceError> {
         names::check_plain(loop_name)?;
         let CheckoutFiles::Overlay { lower, .. } = &workspace.files else { return Ok(()) };
@@ -110,8 +110,8 @@ impl Workspaces {
         Ok(())
     }
 
-    /// Puts what was kept into a free slot, or in the place of the first one; then sees that all slots together are not
-    /// too large. The bytes are counted in the background.
+    /// Puts the outputs into a free slot, or replaces the first one; then limits the size of all slots together. The
+    /// bytes are counted in the background.
     fn offer(&self, place: &Path, kept: &Path) {
         let free = (0..SLOTS).map(|slot| place.join(slot.to_string())).find(|slot| fs::symlink_metadata(slot).is_err());
         let slot = free.unwrap_or_else(|| {
@@ -125,7 +125,7 @@ impl Workspaces {
         }
     }
 
-    /// Takes something of ours away at once and deletes it in the background.
+    /// Renames a folder immediately and deletes it in the background.
     pub(super) fn discard_in_background(&self, path: &Path) {
         let gone = self.root.join("trash").join(unique("gone"));
         if fs::rename(path, &gone).is_ok() {
@@ -138,8 +138,8 @@ fn as_path(bytes: &[u8]) -> &Path {
     Path::new(std::ffi::OsStr::from_bytes(bytes))
 }
 
-/// Moves kept outputs to their places, and makes copies of touched files. When a copy cannot be made, nothing may be moved
-/// in, so copies come first.
+/// Moves stored outputs into a workspace and copies touched files. If a copy fails, no output may be moved in, so
+/// copies come first.
 fn move_in(workspace: &Workspace, taken: &Path, touched: &Touched) -> io::Result<()> {
     let CheckoutFiles::Overlay { lower, upper, .. } = &workspace.files else { return Ok(()) };
     copy_touched(lower, upper, touched)?;
@@ -156,8 +156,8 @@ fn move_in(workspace: &Workspace, taken: &Path, touched: &Touched) -> io::Result
     Ok(())
 }
 
-/// Copies the touched files of the layers into the upper one, each with its own time. Links have no time that a build
-/// tool goes by.
+/// Copies the touched files of the layers into the upper one, each with its own time. Build tools do not use the times
+/// of links.
 fn copy_touched(lower: &[PathBuf], upper: &Path, touched: &Touched) -> io::Result<()> {
     let mut left = TOUCHED_BYTES_MAX;
     for (path, time) in touched {
@@ -166,7 +166,7 @@ fn copy_touched(lower: &[PathBuf], upper: &Path, touched: &Touched) -> io::Resul
         if !about.is_file() {
             continue;
         }
-        left = left.checked_sub(about.len()).ok_or_else(|| io::Error::other("too much was touched"))?;
+        left = left.checked_sub(about.len()).ok_or_else(|| io::Error::other("too many bytes were touched"))?;
         make_parents(lower, upper, path.parent().unwrap_or(Path::new("")))?;
         fs::copy(&file, upper.join(path))?;
         fs::File::options().write(true).open(upper.join(path))?.set_modified(*time)?;
@@ -174,7 +174,7 @@ fn copy_touched(lower: &[PathBuf], upper: &Path, touched: &Touched) -> io::Resul
     Ok(())
 }
 
-/// Makes the folders above a path in the upper layer, with the permissions they have below.
+/// Creates the folders above a path in the upper layer, with the permissions they have below.
 fn make_parents(lower: &[PathBuf], upper: &Path, parent: &Path) -> io::Result<()> {
     let mut inside = PathBuf::new();
     for part in parent.components() {
@@ -191,14 +191,14 @@ fn make_parents(lower: &[PathBuf], upper: &Path, parent: &Path) -> io::Result<()
     Ok(())
 }
 
-/// Moves the ignored roots of a workspace out into a new folder, with what the next round has to know.
+/// Moves the ignored roots of a workspace into a new folder, with the data that the next round needs.
 fn move_out(workspace: &Workspace, kept: &Path, roots: &[PathBuf], touched: Vec<PathBuf>) -> io::Result<()> {
     marked_dir(kept)?;
     private_dir(&kept.join("kept"))?;
     let mut moved = Vec::new();
     for root in roots {
         let place = kept.join("kept").join(moved.len().to_string());
-        // A folder whose permissions do not let it move stays behind.
+        // A folder whose permissions prevent the move stays behind.
         if fs::rename(workspace.dir.join(root), place).is_ok() {
             moved.push(root.as_os_str().as_bytes());
         }
@@ -223,13 +223,13 @@ fn move_out(workspace: &Workspace, kept: &Path, roots: &[PathBuf], touched: Vec<
     fs::write(kept.join("base"), workspace.base.as_str())
 }
 
-/// What the file system's own clock says: later than everything that was written before.
+/// The time of the file system's own clock: later than everything that was written before.
 fn now(folder: &Path) -> io::Result<SystemTime> {
     let path = folder.join("now");
     fs::write(&path, b"").and_then(|()| fs::metadata(&path)?.modified())
 }
 
-/// `<seconds> <nanoseconds> <path> NUL` for each.
+/// `<seconds> <nanoseconds> <path> NUL` for each path.
 fn write_times(touched: &Touched) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (path, time) in touched {
@@ -254,7 +254,7 @@ fn read_times(bytes: &[u8]) -> Option<Touched> {
     Some(touched)
 }
 
-/// Throws the oldest slots of a repository away, each whole, until the others take no more than `max` bytes.
+/// Discards the oldest slots of a repository, each as a whole, until the others take at most `max` bytes.
 fn shrink(warm: &Path, trash: &Path, max: u64) {
     let inside = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let slots = inside(warm.to_owned()).flat_map(inside).filter(|slot| is_ours(slot));
@@ -268,7 +268,7 @@ fn shrink(warm: &Path, trash: &Path, max: u64) {
         let gone = trash.join(unique("warm"));
         if total > max && fs::rename(&slot, &gone).is_ok() {
             total -= bytes;
-            // What is left is found by the next sweep.
+            // The next sweep removes the rest.
             let _ = remove_tree(&gone);
         }
     }
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn oldest_outputs_go_when_together_they_are_too_large() {
+    fn oldest_outputs_are_removed_when_together_they_are_too_large() {
         let temp = tempfile::tempdir().expect("a folder");
         let trash = temp.path().join("trash");
         fs::create_dir(&trash).expect("a folder");

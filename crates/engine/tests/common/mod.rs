@@ -1,5 +1,5 @@
-//! What tests of the library stand on: a repository with a real bug, a state directory, and agents that are functions of
-//! this process. Test material only.
+//! Shared by the library tests: a repository with a real bug, a state directory, and agents that are functions of this
+//! process. Test material only.
 #![allow(dead_code, reason = "each test program uses its own part")]
 
 use loopwright::agents::{Agent, AgentCapabilities, AgentError, AgentInvocation, AgentLog, AgentOutcome};
@@ -52,9 +52,9 @@ impl World {
     }
 }
 
-/// A loop that mends the sum and proposes a pull request, with the test as its gate.
+/// A loop that fixes the sum and proposes a pull request, with the test as its gate.
 pub(crate) fn mending(level: LoopLevel) -> LoopSpec {
-    let mut spec = LoopSpec::new("mend-sum", "make the sum add", level).with_maker_prompt("Mend sum.sh.");
+    let mut spec = LoopSpec::new("mend-sum", "make the sum add", level).with_maker_prompt("Fix sum.sh.");
     spec.gates = vec![Gate::Run(RunGate::new("tests", vec!["sh".to_owned(), "check.sh".to_owned()]))];
     spec.output = vec![OutputSpec::new(ActionKind::PullRequest)];
     spec
@@ -66,13 +66,13 @@ pub(crate) fn reporting() -> LoopSpec {
         .with_maker_prompt("Look at sum.sh.")
 }
 
-/// An agent that is a function, and what it was given each time.
+/// An agent that is a function; it records its invocations.
 pub(crate) struct Puppet<F> {
     play: F,
     calls: Calls,
 }
 
-/// The invocations of a puppet, also while an engine holds it.
+/// The invocations of a puppet; readable while an engine holds it.
 #[derive(Clone, Default)]
 pub(crate) struct Calls(Arc<Mutex<Vec<AgentInvocation>>>);
 
@@ -95,7 +95,7 @@ impl<F: Fn(&AgentInvocation) -> AgentOutcome + Send + Sync> Puppet<F> {
         self.calls.clone()
     }
 
-    /// What it does, without being asked as an agent.
+    /// Runs the function directly.
     pub(crate) fn play(&self, invocation: &AgentInvocation) -> AgentOutcome {
         (self.play)(invocation)
     }
@@ -123,17 +123,17 @@ impl<F: Fn(&AgentInvocation) -> AgentOutcome + Send + Sync> Agent for Puppet<F> 
     }
 }
 
-/// A function as an agent; spelled out because closures do not infer their own generality.
+/// A function as an agent. The bound is explicit because closures do not infer their own generality.
 pub(crate) fn puppet<F: Fn(&AgentInvocation) -> AgentOutcome + Send + Sync>(play: F) -> Puppet<F> {
     Puppet::new(play)
 }
 
-/// Ended well, with words, for free.
+/// A successful outcome with a text, without usage.
 pub(crate) fn said(text: &str) -> AgentOutcome {
     ended(0, text, 0)
 }
 
-/// Ended with a code, with words, having used input tokens.
+/// An outcome with an exit code, a text and input tokens.
 pub(crate) fn ended(exit: i32, text: &str, input: u64) -> AgentOutcome {
     AgentOutcome::in_process(exit, text, AgentUsage::Reported(Tokens { input, ..Tokens::default() }))
 }
@@ -148,7 +148,7 @@ pub(crate) fn stage(invocation: &AgentInvocation, name: &str, text: &str) {
     std::fs::write(invocation.outbox.join(name), text).expect("the outbox can be written");
 }
 
-/// A maker that mends the sum.
+/// A maker that fixes the sum.
 pub(crate) fn mender() -> Puppet<impl Fn(&AgentInvocation) -> AgentOutcome + Send + Sync> {
     puppet(|invocation| {
         write(invocation, "sum.sh", MENDED);
@@ -164,7 +164,7 @@ pub(crate) fn reporter() -> Puppet<impl Fn(&AgentInvocation) -> AgentOutcome + S
     })
 }
 
-/// A checker with this word and score for every dimension, for a candidate that changed `sum.sh`.
+/// A checker with this verdict and this score for every dimension, for a candidate that changed `sum.sh`.
 pub(crate) fn judge(word: &'static str, score: u8) -> Puppet<impl Fn(&AgentInvocation) -> AgentOutcome + Send + Sync> {
     puppet(move |invocation| {
         let quote = first_line(&invocation.workspace.join("sum.sh"));
@@ -174,7 +174,7 @@ pub(crate) fn judge(word: &'static str, score: u8) -> Puppet<impl Fn(&AgentInvoc
     })
 }
 
-/// The same for a candidate that is a report.
+/// A checker of a candidate that is a report.
 pub(crate) fn judge_report(
     word: &'static str,
     score: u8,
@@ -209,13 +209,13 @@ pub(crate) fn verdict(
     })
 }
 
-/// Puts anything into the sink.
+/// Writes a verdict, valid or not.
 pub(crate) fn write_verdict(invocation: &AgentInvocation, verdict: &Value) {
     let sink = invocation.verdict.as_ref().expect("a checker has a sink");
     std::fs::write(&sink.path, verdict.to_string()).expect("the sink can be written");
 }
 
-/// A sink that remembers, or that fails.
+/// A sink that records reports, and may fail.
 #[derive(Clone, Default)]
 pub(crate) struct Told {
     reports: Arc<Mutex<Vec<RoundReport>>>,
@@ -231,7 +231,7 @@ impl Told {
         self.reports.lock().expect("no test panicked here").clone()
     }
 
-    /// The outcomes in order.
+    /// The outcomes, in order.
     pub(crate) fn words(&self) -> Vec<&'static str> {
         self.all().iter().filter_map(|report| report.outcome).map(loopwright::RoundOutcome::word).collect()
     }
@@ -240,11 +240,11 @@ impl Told {
 impl LoopSink for Told {
     fn deliver(&self, report: &RoundReport) -> Result<(), SinkError> {
         self.reports.lock().expect("no test panicked here").push(report.clone());
-        if self.fails { Err(SinkError::new("the letter box is full")) } else { Ok(()) }
+        if self.fails { Err(SinkError::new("the mailbox is full")) } else { Ok(()) }
     }
 }
 
-/// Keeps what sinks failed with.
+/// Collects the errors of sinks.
 #[derive(Clone, Default)]
 pub(crate) struct SinkTroubles(Arc<Mutex<Vec<String>>>);
 

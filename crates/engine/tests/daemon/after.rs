@@ -1,4 +1,4 @@
-//! Loops that follow loops: with provenance, exactly once, and not for ever.
+//! Loops that follow loops: with provenance, exactly once, and with a limit.
 
 use crate::world::*;
 use loopwright::LoopSpec;
@@ -11,7 +11,7 @@ fn following(name: &str, leader: &str) -> LoopSpec {
 }
 
 #[tokio::test]
-async fn the_end_of_one_loop_makes_its_followers_due_with_where_it_comes_from() {
+async fn end_of_one_loop_makes_its_followers_due_with_provenance() {
     let stage = Stage::new(vec![every("first", "every 1h"), following("second", "first")]).await;
     let mut show = stage.open().await;
     stage.at(HOUR);
@@ -44,11 +44,11 @@ async fn loops_that_follow_each_other_in_a_ring_come_to_rest() {
 }
 
 #[tokio::test]
-async fn a_follower_that_was_not_started_before_a_death_is_started_after_it() {
+async fn follower_that_was_not_started_before_a_crash_is_started_after_it() {
     let stage = Stage::new(vec![every("first", "every 1h"), following("second", "first")]).await;
     let mut show = stage.open().await;
     stage.at(HOUR);
-    // The end of the first and the signal to the second are one transaction, so it cannot be told of one without the other.
+    // The end of the first and the signal to the second are one transaction, so one event implies the other.
     show.ear.hears("ended first reported").await;
     show.die().await;
     let mut show = stage.open().await;
@@ -76,7 +76,7 @@ fn event(stage: &Stage, delivery: &str) -> SignalRow {
 }
 
 #[tokio::test]
-async fn what_an_event_is_about_is_tried_again_after_a_failure_of_ours_until_a_person_is_asked() {
+async fn item_of_an_event_is_retried_after_failures_until_a_person_is_asked() {
     let stage = Stage::new(vec![every("look", "")]).await;
     stage.troop.troupe.play("look", Play::Fail);
     let mut show = stage.open().await;
@@ -94,7 +94,7 @@ async fn what_an_event_is_about_is_tried_again_after_a_failure_of_ours_until_a_p
     assert!(rounds.iter().all(|round| round.item.as_deref() == Some("run-7@1")), "{rounds:?}");
     let open = show.engine.store().inbox(InboxQuery::Open(9)).await.expect("inbox");
     let asked: Vec<_> = open.iter().map(|row| row.kind.word()).collect();
-    assert_eq!(asked, ["item-failed"], "the loop itself goes on with others: {open:?}");
+    assert_eq!(asked, ["item-failed"], "the loop itself continues with others: {open:?}");
     let other = SignalRow { item: Some("run-8@1".to_owned()), ..event(&stage, "d2") };
     stage.troop.troupe.play("look", Play::Report);
     let _ = show.daemon.signal(other).await.expect("kept");
@@ -103,7 +103,7 @@ async fn what_an_event_is_about_is_tried_again_after_a_failure_of_ours_until_a_p
 }
 
 #[tokio::test]
-async fn what_an_event_is_about_is_tried_again_after_a_death_and_not_after_a_judgement_or_a_stop() {
+async fn item_of_an_event_is_retried_after_a_crash_but_not_after_a_verdict_or_a_stop() {
     let stage = Stage::new(vec![every("look", "")]).await;
     stage.troop.troupe.play("look", Play::Hang);
     let show = stage.open().await;
@@ -117,7 +117,7 @@ async fn what_an_event_is_about_is_tried_again_after_a_death_and_not_after_a_jud
     assert!(show.daemon.cancel(&second.id, "enough").await.expect("it is at work"));
     show.ear.hears("ended look cancelled").await;
     show.settled().await;
-    assert_eq!(show.rounds().await.len(), 2, "a person wanted it so");
+    assert_eq!(show.rounds().await.len(), 2, "a person cancelled it");
     assert_eq!(show.engine.store().pending_signals(9).await.expect("signals"), []);
     show.close().await;
 }

@@ -1,11 +1,11 @@
-//! Pause and resume, the global stop by word and by file, all of it over restarts; loops that come and go.
+//! Pause and resume, the global stop by command and by file, all of it over restarts; loops that are added and removed.
 
 use crate::world::*;
 use loopwright::Engine;
 use loopwright::daemon::{LoopFleet as _, STOP_FILE};
 
 #[tokio::test]
-async fn a_paused_loop_stays_so_over_a_restart_and_makes_up_for_nothing() {
+async fn paused_loop_stays_paused_over_a_restart_and_catches_up_nothing() {
     let stage = Stage::new(vec![every("look", "every 1h")]).await;
     let key = stage.key("look");
     let show = stage.open().await;
@@ -33,7 +33,7 @@ async fn a_paused_loop_stays_so_over_a_restart_and_makes_up_for_nothing() {
 }
 
 #[tokio::test]
-async fn a_wait_after_a_failure_is_ended_by_a_word_without_a_daemon_too() {
+async fn resume_ends_the_wait_after_a_failure_without_a_daemon_too() {
     let stage = Stage::new(vec![every("look", "every 10s")]).await;
     let key = stage.key("look");
     stage.troop.troupe.play("look", Play::Fail);
@@ -60,7 +60,7 @@ async fn a_wait_after_a_failure_is_ended_by_a_word_without_a_daemon_too() {
 }
 
 #[tokio::test]
-async fn the_global_stop_ends_rounds_survives_a_restart_and_ends_by_word() {
+async fn global_stop_ends_rounds_survives_a_restart_and_ends_by_command() {
     let stage = Stage::new(vec![every("look", "every 1h")]).await;
     stage.troop.troupe.play("look", Play::Hang);
     let mut show = stage.open().await;
@@ -85,7 +85,7 @@ async fn the_global_stop_ends_rounds_survives_a_restart_and_ends_by_word() {
 }
 
 #[tokio::test]
-async fn a_file_stops_everything_as_the_word_does() {
+async fn stop_file_stops_everything_as_the_command_does() {
     let stage = Stage::new(vec![every("look", "every 1h")]).await;
     let mut show = stage.open().await;
     let file = stage.world.state().join(STOP_FILE);
@@ -103,7 +103,7 @@ async fn a_file_stops_everything_as_the_word_does() {
 }
 
 #[tokio::test]
-async fn stop_that_is_ended_without_a_daemon_leaves_one_receipt_for_each_moment_under_it() {
+async fn stop_ended_without_a_daemon_leaves_one_receipt_for_each_due_time_during_it() {
     let stage = Stage::new(vec![every("look", "every 1h"), every("rest", "every 6h")]).await;
     let key = stage.key("look");
     let mut show = stage.open().await;
@@ -122,7 +122,7 @@ async fn stop_that_is_ended_without_a_daemon_leaves_one_receipt_for_each_moment_
     engine.close().await.expect("closed");
     let mut show = stage.open().await;
     show.settled().await;
-    assert_eq!(show.fates(&key).await, ["60 started", "120 stopped x3"], "nothing is made up for");
+    assert_eq!(show.fates(&key).await, ["60 started", "120 stopped x3"], "nothing is caught up");
     stage.at(5 * HOUR);
     show.ear.hears("ended look reported").await;
     show.settled().await;
@@ -132,7 +132,7 @@ async fn stop_that_is_ended_without_a_daemon_leaves_one_receipt_for_each_moment_
 }
 
 #[tokio::test]
-async fn a_loop_that_is_added_begins_now_and_one_that_is_taken_away_ends() {
+async fn added_loop_starts_now_and_removed_loop_ends() {
     let stage = Stage::new(vec![every("old", "every 1h")]).await;
     let mut show = stage.open().await;
     stage.at(90 * MINUTE);
@@ -148,7 +148,7 @@ async fn a_loop_that_is_added_begins_now_and_one_that_is_taken_away_ends() {
 }
 
 #[tokio::test]
-async fn a_reload_that_is_asked_for_while_one_is_under_way_sees_what_has_changed_since() {
+async fn reload_requested_during_another_reload_sees_later_changes() {
     let stage = Stage::new(vec![every("look", "")]).await;
     let show = stage.open().await;
     stage.troop.slow_down();
@@ -160,7 +160,7 @@ async fn a_reload_that_is_asked_for_while_one_is_under_way_sees_what_has_changed
     stage.troop.loads(2).await;
     stage.troop.set(vec![every("look", ""), every("more", "")]);
     let second = reload();
-    // It has been heard when the daemon answers what was asked after it.
+    // The daemon handles requests in order, so it has received this one when it answers a later one.
     tokio::task::yield_now().await;
     show.daemon.snapshot().await.expect("at work");
     stage.troop.let_load();

@@ -1,4 +1,4 @@
-//! What is due: at its moment, once, with a receipt.
+//! Due loops: at their due time, once, with a receipt.
 
 use crate::world::*;
 use loopwright::daemon::tick;
@@ -8,7 +8,7 @@ use loopwright::{Engine, RoundOutcome};
 use std::sync::Arc;
 
 #[tokio::test]
-async fn a_loop_fires_at_its_due_moment_and_not_because_a_daemon_started() {
+async fn loop_fires_at_its_due_time_and_not_because_a_daemon_started() {
     let stage = Stage::new(vec![every("look", "every 1h")]).await;
     stage.at(10 * MINUTE);
     let mut show = stage.open().await;
@@ -30,7 +30,7 @@ async fn a_loop_fires_at_its_due_moment_and_not_because_a_daemon_started() {
 }
 
 #[tokio::test]
-async fn nothing_wakes_the_daemon_between_two_moments() {
+async fn daemon_does_not_wake_between_two_due_times() {
     let stage = Stage::new(vec![every("look", "every 1h")]).await;
     let mut show = stage.open().await;
     show.settled().await;
@@ -39,14 +39,14 @@ async fn nothing_wakes_the_daemon_between_two_moments() {
         stage.at(minute * MINUTE);
         tokio::task::yield_now().await;
     }
-    // The answer to this look is the only thing it woke for.
+    // The daemon woke only to answer this request.
     show.daemon.snapshot().await.expect("at work");
     assert_eq!(show.ear.sleeps(), before + 1);
     show.close().await;
 }
 
 #[tokio::test]
-async fn every_due_moment_has_one_receipt_over_a_restart_and_a_long_sleep() {
+async fn every_due_time_has_one_receipt_over_a_restart_and_a_long_suspend() {
     let stage = Stage::new(vec![every("look", "every 1h")]).await;
     let mut show = stage.open().await;
     stage.at(HOUR);
@@ -62,7 +62,7 @@ async fn every_due_moment_has_one_receipt_over_a_restart_and_a_long_sleep() {
     let stood_for: i64 = receipts.iter().map(|row| row.count).sum();
     assert_eq!(stood_for, 5, "{:?}", show.fates(&key).await);
     assert_eq!(show.rounds().await.len(), 2, "one in its hour, one for all that were missed");
-    // The machine slept for three hours more, with the daemon on it.
+    // The machine was suspended for three more hours with the daemon running.
     stage.at(8 * HOUR + 30 * MINUTE);
     show.ear.hears("ended look").await;
     show.settled().await;
@@ -72,7 +72,7 @@ async fn every_due_moment_has_one_receipt_over_a_restart_and_a_long_sleep() {
 }
 
 #[tokio::test]
-async fn missed_occurrences_are_made_up_for_one_by_one_where_the_loop_says_so() {
+async fn missed_occurrences_are_caught_up_one_by_one_if_the_loop_says_so() {
     let mut spec = every("look", "every 1h");
     spec.on.catch_up = CatchUp::All(3);
     let stage = Stage::new(vec![spec]).await;
@@ -91,7 +91,7 @@ async fn missed_occurrences_are_made_up_for_one_by_one_where_the_loop_says_so() 
 }
 
 #[tokio::test]
-async fn a_due_moment_while_a_round_runs_is_skipped_by_default() {
+async fn due_time_while_a_round_runs_is_skipped_by_default() {
     let stage = Stage::new(vec![every("look", "every 1h")]).await;
     stage.troop.troupe.play("look", Play::Hang);
     let mut show = stage.open().await;
@@ -107,7 +107,7 @@ async fn a_due_moment_while_a_round_runs_is_skipped_by_default() {
 }
 
 #[tokio::test]
-async fn a_queued_due_moment_starts_when_the_running_round_ends() {
+async fn queued_due_time_starts_when_the_running_round_ends() {
     let mut spec = every("look", "every 1h");
     spec.on.overlap = Overlap::Queue;
     let stage = Stage::new(vec![spec]).await;
@@ -127,7 +127,7 @@ async fn a_queued_due_moment_starts_when_the_running_round_ends() {
 }
 
 #[tokio::test]
-async fn a_due_moment_cancels_the_running_round_where_the_loop_says_so() {
+async fn due_time_cancels_the_running_round_if_the_loop_says_so() {
     let mut spec = every("look", "every 1h");
     spec.on.overlap = Overlap::Cancel;
     let stage = Stage::new(vec![spec]).await;
@@ -164,7 +164,7 @@ async fn two_loops_with_one_lock_run_one_after_the_other() {
 }
 
 #[tokio::test]
-async fn path_below_a_locked_one_waits_and_says_for_whom() {
+async fn path_below_a_locked_one_waits_and_names_the_holder() {
     let mut specs = vec![every("wide", "every 1h"), every("zoom", "every 1h")];
     (specs[0].locks, specs[1].locks) = (vec!["path:src/".to_owned()], vec!["path:src/a.rs".to_owned()]);
     let stage = Stage::new(specs).await;
@@ -181,7 +181,7 @@ async fn path_below_a_locked_one_waits_and_says_for_whom() {
 }
 
 #[tokio::test]
-async fn item_that_a_round_of_another_loop_is_about_is_left_to_it() {
+async fn item_of_another_loops_running_round_is_left_to_it() {
     let mut specs = vec![every("left", "every 1h"), every("right", "every 1h")];
     specs.iter_mut().for_each(|spec| spec.locks = vec!["item".to_owned()]);
     let stage = Stage::new(specs).await;
@@ -200,7 +200,7 @@ async fn item_that_a_round_of_another_loop_is_about_is_left_to_it() {
     };
     assert!(why.contains("waiting for the lock `issue:1`") && why.contains("of `left`"), "{why}");
     stage.troop.troupe.begun_times(1).await;
-    assert_eq!(stage.troop.troupe.starts(), ["left"], "nobody is at the item beside its round");
+    assert_eq!(stage.troop.troupe.starts(), ["left"], "only one round works on the item");
     stage.troop.troupe.let_go();
     show.ear.hears("ended left reported").await;
     show.ear.hears("started right due:2026-05-01T01:00:00Z").await;
@@ -209,7 +209,7 @@ async fn item_that_a_round_of_another_loop_is_about_is_left_to_it() {
 }
 
 #[tokio::test]
-async fn one_pass_runs_what_is_due_now_and_nothing_else() {
+async fn one_pass_runs_only_loops_that_are_due_now() {
     let stage = Stage::new(vec![every("look", "every 1h"), every("rest", "every 6h")]).await;
     let pass = || async {
         let engine = Engine::open(stage.settings()).await.expect("the state directory is free");
@@ -218,7 +218,7 @@ async fn one_pass_runs_what_is_due_now_and_nothing_else() {
         engine.close().await.expect("closed");
         report.expect("a pass")
     };
-    assert!(pass().await.rounds.is_empty(), "nothing is due because a pass is made");
+    assert!(pass().await.rounds.is_empty(), "a pass makes nothing due");
     stage.at(2 * HOUR + MINUTE);
     let report = pass().await;
     let names: Vec<_> = report.rounds.iter().map(|round| (&*round.key.name, round.outcome)).collect();
@@ -228,7 +228,7 @@ async fn one_pass_runs_what_is_due_now_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_clock_that_is_set_back_is_told_of_at_once_and_repeats_nothing() {
+async fn clock_that_is_set_back_is_reported_at_once_and_repeats_nothing() {
     let stage = Stage::new(vec![every("look", "every 1h")]).await;
     let mut show = stage.open().await;
     stage.at(5 * HOUR);

@@ -1,4 +1,4 @@
-//! PostgreSQL: an owner keeps its lease; one that was taken over ends everything at once and says so.
+//! PostgreSQL: an owner keeps its lease; a daemon whose store was taken over ends everything at once and reports it.
 
 use crate::world::*;
 use loopwright::EngineSettings;
@@ -13,7 +13,7 @@ async fn a_daemon_whose_store_was_taken_over_cancels_everything_and_ends_with_th
     let mut show = stage.open_with(EngineSettings { store: Some(url.clone()), ..stage.settings() }).await;
     stage.at(HOUR);
     show.ear.hears("started hangs").await;
-    // Another engine takes over, as it may when the lease has run out.
+    // Another engine takes over, as it may when the lease has expired.
     let mut other = sqlx::PgConnection::connect(&url).await.expect("a connection");
     sqlx::query("UPDATE leases SET fence = fence + 1 WHERE name = 'dispatcher'")
         .execute(&mut other)
@@ -27,14 +27,14 @@ async fn a_daemon_whose_store_was_taken_over_cancels_everything_and_ends_with_th
     assert_eq!(rounds.len(), 1, "nothing was started for `next`");
 }
 
-/// When the lease ends, by the database.
+/// When the lease expires, by the database's clock.
 async fn lease(other: &mut sqlx::PgConnection) -> i64 {
     let row = sqlx::query("SELECT lease_until_ms FROM processes").fetch_one(other).await.expect("the process");
     row.get("lease_until_ms")
 }
 
 #[tokio::test]
-async fn a_daemon_renews_its_lease_again_and_again() {
+async fn daemon_renews_its_lease_repeatedly() {
     let url = loopwright_testkit::postgres::server().database();
     let stage = Stage::new(vec![every("look", "")]).await;
     let show = stage.open_with(EngineSettings { store: Some(url.clone()), ..stage.settings() }).await;

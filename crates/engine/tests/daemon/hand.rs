@@ -1,4 +1,4 @@
-//! Rounds by hand beside the daemon's: one round of a loop at a time, whoever begins it.
+//! Manual rounds beside the daemon's: one round of a loop at a time, for every starter.
 
 use crate::world::*;
 use loopwright::EngineError;
@@ -6,7 +6,7 @@ use loopwright::daemon::{LoopFleet as _, PreparedStart};
 use loopwright::proc::CancelToken;
 
 #[tokio::test]
-async fn a_round_by_hand_is_refused_while_the_loop_runs_and_the_other_way_round() {
+async fn manual_round_is_refused_while_the_loop_runs_and_vice_versa() {
     let stage = Stage::new(vec![every("look", "every 1h")]).await;
     let key = stage.key("look");
     stage.troop.troupe.play("look", Play::Hang);
@@ -38,7 +38,7 @@ async fn a_round_by_hand_is_refused_while_the_loop_runs_and_the_other_way_round(
 }
 
 #[tokio::test]
-async fn a_round_by_hand_is_stopped_by_its_id_and_by_the_end_of_the_daemon() {
+async fn manual_round_is_stopped_by_its_id_and_by_the_end_of_the_daemon() {
     let stage = Stage::new(vec![every("look", "")]).await;
     let key = stage.key("look");
     stage.troop.troupe.play("look", Play::Hang);
@@ -65,7 +65,7 @@ async fn a_round_by_hand_is_stopped_by_its_id_and_by_the_end_of_the_daemon() {
 }
 
 #[tokio::test]
-async fn a_round_by_hand_is_refused_while_everything_is_stopped_and_while_the_daemon_ends() {
+async fn manual_round_is_refused_during_a_global_stop_and_while_the_daemon_ends() {
     let stage = Stage::new(vec![every("look", "every 1h"), every("other", "")]).await;
     let mut show = stage.open().await;
     let Ok(PreparedStart::Round(ready)) = stage.troop.prepare(&show.engine, &stage.key("other")).await else {
@@ -77,7 +77,7 @@ async fn a_round_by_hand_is_refused_while_everything_is_stopped_and_while_the_da
         other => panic!("it was not refused: {other:?}"),
     };
     show.daemon.freeze("ada", "lunch").await.expect("stopped");
-    // The record says so too; the file alone does not end it.
+    // The record says so too; removing the file alone does not end the stop.
     std::fs::remove_file(stage.world.state().join(loopwright::daemon::STOP_FILE)).expect("it is there");
     assert_eq!(by_hand().await, "everything is stopped by ada: lunch");
     show.daemon.thaw("ada").await.expect("thawed");
@@ -85,7 +85,7 @@ async fn a_round_by_hand_is_refused_while_everything_is_stopped_and_while_the_da
     stage.at(HOUR);
     show.ear.hears("started look").await;
     show.daemon.drain(std::time::Duration::from_secs(3600)).await.expect("at work");
-    assert_eq!(by_hand().await, "the daemon is about to end");
+    assert_eq!(by_hand().await, "the daemon is shutting down");
     stage.troop.troupe.let_go();
     assert_eq!(show.end().await.0, loopwright::daemon::DaemonEnd::Drained);
 }

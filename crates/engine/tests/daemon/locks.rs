@@ -1,4 +1,4 @@
-//! Rounds by hand hold what they lock, and meet what others hold: with a daemon, without one, and also where the daemon
+//! Manual rounds hold their locks and conflict with the locks of others: with a daemon, without one, and where the daemon
 //! does not know their loop.
 
 use crate::world::*;
@@ -25,7 +25,7 @@ async fn run(engine: &Engine, request: RunRequest, bind: &LoopBindings) -> Resul
     engine.run(request, bind, &CancelToken::new()).await
 }
 
-/// Begins a round that hangs, and waits until its agent does.
+/// Starts a round that hangs, and waits until its agent runs.
 async fn begun(stage: &Stage, engine: &Engine, request: RunRequest) -> JoinHandle<Result<RoundReport, EngineError>> {
     let before = stage.troop.troupe.starts().len();
     let (engine, bind) = (engine.clone(), stage.troop.bindings());
@@ -34,7 +34,7 @@ async fn begun(stage: &Stage, engine: &Engine, request: RunRequest) -> JoinHandl
     by_hand
 }
 
-/// For what a loop waits, once it does.
+/// Waits until a loop is blocked, and returns the reason.
 async fn waits(stage: &Stage, show: &mut Show, name: &str) -> String {
     loop {
         let why = show.daemon.explain(&stage.key(name)).await.expect("at work").text();
@@ -53,7 +53,7 @@ fn why(refused: Result<RoundReport, EngineError>) -> String {
 }
 
 #[tokio::test]
-async fn round_by_hand_locks_its_item_against_due_rounds_and_rounds_by_hand() {
+async fn manual_round_locks_its_item_against_due_and_manual_rounds() {
     let stage = Stage::new(vec![locking("left", "", "item"), locking("right", "every 1h", "item")]).await;
     stage.troop.troupe.play("left", Play::Hang);
     stage.troop.find("right", &["issue-1@b"]);
@@ -76,7 +76,7 @@ async fn round_by_hand_locks_its_item_against_due_rounds_and_rounds_by_hand() {
 }
 
 #[tokio::test]
-async fn probe_of_a_round_by_hand_leaves_out_what_others_are_about() {
+async fn probe_of_a_manual_round_leaves_out_items_of_other_rounds() {
     let mut probing = locking("right", "", "item");
     probing.on.probe = Some(ProbeSpec::Named("commits".to_owned()));
     let stage = Stage::new(vec![locking("left", "every 1h", "item"), probing]).await;
@@ -98,7 +98,7 @@ async fn probe_of_a_round_by_hand_leaves_out_what_others_are_about() {
 }
 
 #[tokio::test]
-async fn round_by_hand_of_a_loop_that_the_daemon_does_not_know_meets_locks_and_holds_its_own() {
+async fn manual_round_of_a_loop_unknown_to_the_daemon_respects_and_holds_locks() {
     let known = locking("known", "every 1h", "path:src/");
     let stage = Stage::new(vec![known.clone()]).await;
     let mut show = stage.open().await;
@@ -107,7 +107,7 @@ async fn round_by_hand_of_a_loop_that_the_daemon_does_not_know_meets_locks_and_h
     stage.at(HOUR);
     show.ear.hears("started known").await;
     let why = why(run(&show.engine, stage.troop.request("new"), &stage.troop.bindings()).await);
-    assert!(why.starts_with("the lock `path:src/a.rs` is met by `path:src/`, which is held by round"), "{why}");
+    assert!(why.starts_with("the lock `path:src/a.rs` conflicts with `path:src/`, which is held by round"), "{why}");
     stage.troop.troupe.let_go();
     show.ear.hears("ended known reported").await;
     show.settled().await;
@@ -115,7 +115,10 @@ async fn round_by_hand_of_a_loop_that_the_daemon_does_not_know_meets_locks_and_h
     let new = begun(&stage, &show.engine, stage.troop.request("new")).await;
     stage.at(2 * HOUR);
     let why = waits(&stage, &mut show, "known").await;
-    assert!(why.contains("`path:src/a.rs` meets it and is held by round") && why.contains("of `new`"), "{why}");
+    assert!(
+        why.contains("`path:src/a.rs` conflicts with it and is held by round") && why.contains("of `new`"),
+        "{why}"
+    );
     stage.troop.troupe.play("known", Play::Report);
     stage.troop.troupe.let_go();
     new.await.expect("no panic").expect("a round");
@@ -125,7 +128,7 @@ async fn round_by_hand_of_a_loop_that_the_daemon_does_not_know_meets_locks_and_h
 }
 
 #[tokio::test]
-async fn rounds_of_one_process_keep_their_locks_from_each_other_without_a_daemon() {
+async fn rounds_of_one_process_respect_each_others_locks_without_a_daemon() {
     let stage = Stage::new(vec![locking("left", "", "item"), locking("right", "", "item")]).await;
     let engine = Engine::open(stage.settings()).await.expect("the state directory is free");
     let Ok(PreparedStart::Round(ready)) = stage.troop.prepare(&engine, &stage.key("right")).await else {
@@ -143,7 +146,7 @@ async fn rounds_of_one_process_keep_their_locks_from_each_other_without_a_daemon
     engine.close().await.expect("closed");
 }
 
-/// A loop whose probe leaves a line in a file each time it is asked, and has another answer after the first time.
+/// A loop whose probe appends a line to a file at each run, and gives another answer after the first run.
 fn asking_once(stage: &Stage, first: &str, items: ItemsForm) -> LoopSpec {
     let count = stage.world.repo.path().join(".git/asked");
     let script = format!("echo x >> {0}; [ $(wc -l < {0}) = 1 ] && {{ {first}; }}; echo issue-1@a", count.display());
@@ -154,7 +157,7 @@ fn asking_once(stage: &Stage, first: &str, items: ItemsForm) -> LoopSpec {
 }
 
 #[tokio::test]
-async fn probe_of_a_round_by_hand_is_asked_once_whatever_it_says() {
+async fn probe_of_a_manual_round_runs_once_for_any_answer() {
     let table = [
         ("exit 1", ItemsForm::Lines, RoundOutcome::NothingToDo),
         ("exit 7", ItemsForm::Lines, RoundOutcome::Failed),

@@ -1,5 +1,5 @@
-//! The daemon on a clock that is moved by hand, with agents of this process: what is due fires when it is due, once, and what
-//! becomes of it is on record, whatever happens to rounds, to the store and to the daemon itself.
+//! The daemon on a manual clock, with agents of this process: due loops fire at their due time, once, and their outcome
+//! is on record, even if rounds, the store or the daemon itself fail.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,4 +1,4 @@
-//! What a dead engine left is found and taken to its end, without a hand.
+//! The daemon finds and recovers the rounds of a dead engine without a person.
 
 use crate::world::*;
 use loopwright::Engine;
@@ -7,10 +7,10 @@ use loopwright::proc::CancelToken;
 use loopwright::store::{InboxRow, RowChange};
 
 #[tokio::test]
-async fn a_round_that_a_dead_engine_left_is_ended_and_its_loop_goes_on() {
+async fn round_of_a_dead_engine_is_ended_and_its_loop_continues() {
     let stage = Stage::new(vec![every("look", "every 1h")]).await;
     stage.troop.troupe.play("look", Play::Hang);
-    // An engine that dies with a round under way: its future is dropped, its lock is free.
+    // An engine that dies while a round runs: its future is dropped, its lock is free.
     let engine = Engine::open(stage.settings()).await.expect("the state directory is free");
     let request = stage.troop.request("look");
     let ready = loopwright::daemon::LoopFleet::prepare(stage.troop.as_ref(), &engine, &stage.key("look")).await;
@@ -34,14 +34,14 @@ async fn a_round_that_a_dead_engine_left_is_ended_and_its_loop_goes_on() {
 }
 
 #[tokio::test]
-async fn two_rounds_of_one_loop_that_were_left_end_before_another_begins() {
+async fn two_abandoned_rounds_of_one_loop_end_before_another_starts() {
     let mut look = every("look", "every 1h");
     look.on.overlap = loopwright::spec::Overlap::Queue;
     let stage = Stage::new(vec![look]).await;
     let mut show = stage.open().await;
     show.settled().await;
     show.close().await;
-    // Without a daemon nobody keeps a loop's place, so that a dead engine may leave two.
+    // Without a daemon nothing limits a loop to one slot, so a dead engine may leave two rounds.
     stage.troop.troupe.play("look", Play::Hang);
     let engine = Engine::open(stage.settings()).await.expect("the state directory is free");
     let (bind, cancel) = (stage.troop.bindings(), CancelToken::new());
@@ -63,15 +63,15 @@ async fn two_rounds_of_one_loop_that_were_left_end_before_another_begins() {
 }
 
 #[tokio::test]
-async fn a_daemon_that_dies_with_everything_under_way_loses_and_doubles_nothing() {
+async fn daemon_that_dies_with_running_rounds_loses_and_repeats_nothing() {
     let stage = Stage::new(vec![every("a", "every 1h"), every("b", "every 1h"), every("c", "every 1h")]).await;
     stage.troop.troupe.play("b", Play::Hang);
     for hour in 1..=6 {
         let mut show = stage.open().await;
         stage.at(hour * HOUR);
-        // From the second hour on, the round of the first one may be gone on with instead.
+        // From the second hour on, the daemon may resume the round of the first hour instead.
         show.ear.hears_one_of(&["started b", "kept b overlap"]).await;
-        // It is gone without a word: nothing of it runs any more.
+        // It ends without notice: nothing of it runs any more.
         show.die().await;
     }
     stage.troop.troupe.play("b", Play::Report);
@@ -91,7 +91,7 @@ async fn a_daemon_that_dies_with_everything_under_way_loses_and_doubles_nothing(
 }
 
 #[tokio::test]
-async fn a_round_that_its_provider_keeps_from_work_goes_on_at_the_reset_also_after_a_restart() {
+async fn rate_limited_round_resumes_at_the_reset_also_after_a_restart() {
     let stage = Stage::new(vec![every("look", "every 6h")]).await;
     stage.troop.troupe.play("look", Play::Later(T0 + 9 * HOUR));
     let mut show = stage.open().await;
@@ -117,7 +117,7 @@ async fn a_round_that_its_provider_keeps_from_work_goes_on_at_the_reset_also_aft
 }
 
 #[tokio::test]
-async fn a_round_that_could_not_go_on_beside_another_does_when_that_has_ended() {
+async fn round_that_another_round_blocked_resumes_when_that_one_has_ended() {
     let stage = Stage::new(vec![every("look", "daily 06:00")]).await;
     stage.troop.troupe.play("look", Play::Later(T0 + 9 * HOUR));
     let mut show = stage.open().await;
@@ -129,7 +129,7 @@ async fn a_round_that_could_not_go_on_beside_another_does_when_that_has_ended() 
     let by_hand = tokio::spawn(async move { engine.run(request, &bind, &CancelToken::new()).await.map(drop) });
     stage.troop.troupe.begun_times(2).await;
     stage.at(9 * HOUR + MINUTE);
-    // Its moment comes and goes: the loop's place is taken.
+    // Its resume time passes: the loop's slot is taken.
     while show.daemon.snapshot().await.expect("at work").next_wake_ms.is_some_and(|at| at <= T0 + 9 * HOUR + MINUTE) {
         show.ear.hears("sleeps").await;
     }
@@ -147,7 +147,7 @@ async fn a_round_that_could_not_go_on_beside_another_does_when_that_has_ended() 
 }
 
 #[tokio::test]
-async fn a_clock_that_was_far_ahead_is_forgiven_once_and_for_all_by_one_word() {
+async fn one_resume_accepts_a_clock_that_was_far_ahead() {
     let stage = Stage::new(vec![every("look", "every 1h")]).await;
     let mut show = stage.open().await;
     stage.at(HOUR);
@@ -158,7 +158,7 @@ async fn a_clock_that_was_far_ahead_is_forgiven_once_and_for_all_by_one_word() {
     show.close().await;
     stage.at(2 * HOUR + MINUTE);
     let mut show = stage.open().await;
-    assert_eq!(show.ear.count("scheduler(clockbehind"), 1, "a month on record is held against the clock");
+    assert_eq!(show.ear.count("scheduler(clockbehind"), 1, "records a month ahead make the clock implausible");
     let thawed = show.daemon.thaw("ada").await.expect("thawed");
     assert_eq!(thawed, ThawReport { was_stopped: false, was_clock_behind: true });
     let again = show.daemon.thaw("ada").await.expect("thawed");
@@ -166,7 +166,7 @@ async fn a_clock_that_was_far_ahead_is_forgiven_once_and_for_all_by_one_word() {
     show.close().await;
     for hour in 3..=4 {
         let mut show = stage.open().await;
-        assert_eq!(show.ear.count("scheduler(clockbehind"), 0, "it was said that the clock is right");
+        assert_eq!(show.ear.count("scheduler(clockbehind"), 0, "a person confirmed the clock");
         stage.at(hour * HOUR);
         show.ear.hears("ended look reported").await;
         show.settled().await;
@@ -175,7 +175,7 @@ async fn a_clock_that_was_far_ahead_is_forgiven_once_and_for_all_by_one_word() {
     let mut show = stage.open().await;
     let fates = show.fates(&stage.key("look")).await;
     assert_eq!(fates, ["60 started", "120 coalesced x718", "180 started", "240 started", "43200 started"]);
-    // What is recorded from now on counts again: a clock that goes back is not believed.
+    // Later records count again: a clock that goes back is implausible.
     stage.at(31 * 24 * HOUR);
     show.ear.hears("ended look reported").await;
     show.settled().await;
@@ -187,7 +187,7 @@ async fn a_clock_that_was_far_ahead_is_forgiven_once_and_for_all_by_one_word() {
 }
 
 #[tokio::test]
-async fn a_clock_that_is_not_believed_is_taken_as_it_is_without_a_daemon_too() {
+async fn implausible_clock_is_accepted_without_a_daemon_too() {
     let (look, away) = (every("look", "every 1h"), every("away", "every 1h"));
     let stage = Stage::new(vec![look.clone(), away.clone()]).await;
     let mut show = stage.open().await;
@@ -208,7 +208,7 @@ async fn a_clock_that_is_not_believed_is_taken_as_it_is_without_a_daemon_too() {
     let mut show = stage.open().await;
     assert_eq!(show.ear.count("scheduler(clockbehind"), 0);
     stage.at(2 * HOUR);
-    // The one that was not there when the word was said stood a month ahead as well.
+    // The loop that did not exist at that time was a month ahead as well.
     // Two rounds start side by side, so either may be on record first.
     let both = ["started away due:2026-05-01T02:00:00Z", "started look due:2026-05-01T02:00:00Z"];
     let mut started = [show.ear.hears_one_of(&both).await, show.ear.hears_one_of(&both).await];

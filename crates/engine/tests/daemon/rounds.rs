@@ -1,10 +1,10 @@
-//! What rounds do to themselves is their own: a panic, a file that broke, a failure that comes back.
+//! Failures of a round stay its own: a panic, a broken file, a failure that repeats.
 
 use crate::world::*;
 use loopwright::RoundOutcome;
 
 #[tokio::test]
-async fn a_panic_of_one_agent_fails_its_round_with_its_words_and_nothing_else() {
+async fn panic_of_one_agent_fails_its_round_with_the_message_and_nothing_else() {
     let stage = Stage::new(vec![every("mad", "every 1h"), every("sane", "every 1h")]).await;
     stage.troop.troupe.play("mad", Play::Panic);
     let mut show = stage.open().await;
@@ -25,7 +25,7 @@ async fn a_panic_of_one_agent_fails_its_round_with_its_words_and_nothing_else() 
 }
 
 #[tokio::test]
-async fn a_loop_that_cannot_be_prepared_has_a_receipt_that_says_so_and_others_go_on() {
+async fn loop_that_cannot_be_prepared_gets_a_failed_receipt_and_others_continue() {
     let stage = Stage::new(vec![every("bent", "every 1h"), every("good", "every 1h")]).await;
     stage.troop.break_file("bent");
     let mut show = stage.open().await;
@@ -124,7 +124,7 @@ async fn a_second_request_to_end_is_immediate() {
 }
 
 #[tokio::test]
-async fn a_probe_that_does_not_answer_ends_with_the_daemon_and_with_a_stop() {
+async fn hanging_probe_ends_with_the_daemon_and_with_a_stop() {
     let stage = Stage::new(vec![every("look", "every 1h")]).await;
     stage.troop.silence("look");
     let mut show = stage.open().await;
@@ -139,5 +139,9 @@ async fn a_probe_that_does_not_answer_ends_with_the_daemon_and_with_a_stop() {
     show.daemon.drain(std::time::Duration::ZERO).await.expect("it is at work");
     let (ended, lines) = show.end().await;
     assert_eq!(ended, loopwright::daemon::DaemonEnd::Drained, "{lines:?}");
-    assert!(begun.elapsed() < std::time::Duration::from_secs(15), "it was waited for in vain: {:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() < std::time::Duration::from_secs(15),
+        "the daemon waited for the probe: {:?}",
+        begun.elapsed()
+    );
 }

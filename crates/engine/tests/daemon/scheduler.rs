@@ -9,7 +9,7 @@ use loopwright_core::spec::ProbeSpec;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// A sink whose reports can be waited for.
+/// A sink whose reports a test can await.
 #[derive(Clone)]
 struct Post(mpsc::UnboundedSender<String>);
 
@@ -19,14 +19,14 @@ impl LoopSink for Post {
     fn deliver(&self, report: &RoundReport) -> Result<(), SinkError> {
         let word = report.outcome.map_or("-", |outcome| outcome.word());
         let _ = self.0.send(format!("{} {word}", report.loop_name));
-        Err(SinkError::new("a sink may fail; nobody minds"))
+        Err(SinkError::new("a sink may fail without an effect"))
     }
 }
 
 impl Letters {
     async fn next(&mut self) -> String {
         let next = tokio::time::timeout(Duration::from_secs(60), self.0.recv()).await;
-        next.expect("a letter comes").expect("the sinks live")
+        next.expect("a report arrives").expect("the sinks live")
     }
 
     fn rest(&mut self) -> Vec<String> {
@@ -87,7 +87,7 @@ async fn stop(engine: &Engine, handle: SchedulerHandle) {
 }
 
 #[tokio::test]
-async fn a_loop_fires_on_its_cadence_and_not_because_a_program_started() {
+async fn loop_fires_on_its_cadence_and_not_because_a_program_started() {
     let (desk, mut letters) = Desk::new().await;
     for hour in 1..=3 {
         let (engine, handle) = desk.start(vec![every("look", "every 1h"), every("rare", "every 30d")]).await;
@@ -100,14 +100,14 @@ async fn a_loop_fires_on_its_cadence_and_not_because_a_program_started() {
 }
 
 #[tokio::test]
-async fn one_pass_runs_what_is_due_once() {
+async fn one_pass_runs_each_due_loop_once() {
     let (desk, mut letters) = Desk::new().await;
     let loops = || vec![every("look", "every 1h"), every("see", "every 2h")];
-    assert!(desk.tick(loops()).await.rounds.is_empty(), "a first look starts nothing");
+    assert!(desk.tick(loops()).await.rounds.is_empty(), "a first pass starts nothing");
     desk.stage.at(HOUR + MINUTE);
     let ran = |report: TickReport| report.rounds.iter().map(|round| round.key.name.to_string()).collect::<Vec<_>>();
     assert_eq!(ran(desk.tick(loops()).await), ["look"]);
-    assert!(desk.tick(loops()).await.rounds.is_empty(), "what was done is not done twice");
+    assert!(desk.tick(loops()).await.rounds.is_empty(), "nothing runs twice");
     assert_eq!(letters.rest(), ["look reported"]);
 }
 
@@ -128,7 +128,7 @@ async fn a_loop_whose_probe_finds_nothing_has_a_receipt_and_no_round() {
 }
 
 #[tokio::test]
-async fn a_loop_that_panics_keeps_no_other_from_its_rounds() {
+async fn loop_that_panics_does_not_stop_the_others() {
     let (desk, mut letters) = Desk::new().await;
     desk.stage.troop.troupe.play("bad", Play::Panic);
     let (engine, handle) = desk.start(vec![every("bad", "every 1h"), every("good", "every 1h")]).await;
@@ -143,18 +143,18 @@ async fn a_loop_that_panics_keeps_no_other_from_its_rounds() {
 }
 
 #[tokio::test]
-async fn a_round_by_hand_beside_the_scheduler_is_told_once() {
+async fn manual_round_beside_the_scheduler_is_reported_once() {
     let (desk, mut letters) = Desk::new().await;
     let engine = desk.engine().await;
     let scheduler = desk.scheduler(&engine, vec![every("look", "every 1h")]).await;
     let handle = scheduler.start().await.expect("it starts");
-    desk.bound(&engine, every("look", "every 1h")).run_once().await.expect("a round by hand");
+    desk.bound(&engine, every("look", "every 1h")).run_once().await.expect("a manual round");
     stop(&engine, handle).await;
     assert_eq!(letters.rest(), ["look reported"]);
 }
 
 #[tokio::test]
-async fn what_could_never_fire_is_refused_when_it_is_registered() {
+async fn loop_that_could_never_fire_is_refused_when_it_is_registered() {
     let (desk, _letters) = Desk::new().await;
     let engine = desk.engine().await;
     let mut scheduler = desk.scheduler(&engine, vec![every("look", "every 1h")]).await;

@@ -1,4 +1,4 @@
-//! A store that fails: what was decided is not lost, and not done twice.
+//! A store that fails: no decision is lost, and none is carried out twice.
 
 use crate::common::{judge, mender, mending};
 use crate::world::*;
@@ -46,7 +46,7 @@ impl SeamHook for Writes {
 }
 
 #[tokio::test]
-async fn loops_that_are_due_together_and_have_nothing_to_do_are_written_together() {
+async fn loops_due_together_without_work_are_written_together() {
     for number in [1, 20, 200] {
         let names: Vec<String> = (0..number).map(|number| format!("look-{number}")).collect();
         let mut stage = Stage::new(names.iter().map(|name| every(name, "every 1h")).collect()).await;
@@ -80,7 +80,7 @@ async fn stage() -> (Stage, Arc<Faults>, Show) {
 }
 
 #[tokio::test]
-async fn a_birth_that_cannot_be_written_is_tried_again_and_happens_once() {
+async fn start_that_cannot_be_written_is_retried_and_happens_once() {
     let (stage, faults, mut show) = stage().await;
     faults.before.store(1, Ordering::SeqCst);
     stage.at(HOUR);
@@ -95,24 +95,24 @@ async fn a_birth_that_cannot_be_written_is_tried_again_and_happens_once() {
 }
 
 #[tokio::test]
-async fn a_birth_whose_answer_was_lost_is_found_and_not_made_twice() {
+async fn start_whose_answer_was_lost_is_found_and_not_repeated() {
     let (stage, faults, mut show) = stage().await;
     faults.after.store(1, Ordering::SeqCst);
     stage.at(HOUR);
-    // The record is asked at once, and the round has its loop's place from then on.
+    // The daemon reads the record at once, and the round has its loop's slot from then on.
     show.ear.hears("known look due:2026-05-01T01:00:00Z").await;
     show.ear.hears("ended look").await;
     show.settled().await;
     let rounds = show.rounds().await;
     assert_eq!((show.fates(&stage.key("look")).await, rounds.len()), (vec!["60 started".to_owned()], 1));
-    assert!(rounds[0].ended_ms.is_some(), "it was taken to its end: {:?}", rounds[0]);
+    assert!(rounds[0].ended_ms.is_some(), "it was recovered: {:?}", rounds[0]);
     stage.at(2 * HOUR);
     show.ear.hears("ended look reported").await;
     show.close().await;
 }
 
 #[tokio::test]
-async fn receipts_that_cannot_be_written_are_written_later_and_once() {
+async fn receipts_that_cannot_be_written_are_written_later_once() {
     let (stage, faults, mut show) = stage().await;
     show.daemon.pause(&stage.key("look"), "ada", "a holiday").await.expect("paused");
     faults.before.store(2, Ordering::SeqCst);
@@ -124,7 +124,7 @@ async fn receipts_that_cannot_be_written_are_written_later_and_once() {
     assert_eq!(show.ear.count("unkept"), 1, "it is not tried again before its moment");
     stage.at(HOUR + 2_000);
     show.ear.hears("unkept").await;
-    // The third try succeeds, and its answer is lost: the fourth finds that it is done.
+    // The third attempt succeeds, and its answer is lost: the fourth finds that the write happened.
     faults.after.store(1, Ordering::SeqCst);
     stage.at(HOUR + 10_000);
     show.ear.hears("unkept").await;
@@ -136,7 +136,7 @@ async fn receipts_that_cannot_be_written_are_written_later_and_once() {
 }
 
 #[tokio::test]
-async fn a_stop_is_in_effect_at_once_also_behind_a_write_that_fails() {
+async fn stop_takes_effect_at_once_even_behind_a_failing_write() {
     let (stage, faults, mut show) = stage().await;
     stage.troop.troupe.play("look", Play::Hang);
     stage.at(HOUR);
@@ -145,7 +145,7 @@ async fn a_stop_is_in_effect_at_once_also_behind_a_write_that_fails() {
     show.daemon.pause(&stage.key("look"), "ada", "a holiday").await.expect_err("it cannot be written");
     let daemon = show.daemon.clone();
     let stop = tokio::spawn(async move { daemon.freeze("ada", "smoke").await });
-    // Nothing of the daemon is written before the clock moves on, and it does not.
+    // The daemon writes nothing before the clock advances, and it does not advance.
     show.ear.hears("ended look cancelled").await;
     stage.at(HOUR + MINUTE);
     stop.await.expect("no panic").expect("it is on record by now");
@@ -153,7 +153,7 @@ async fn a_stop_is_in_effect_at_once_also_behind_a_write_that_fails() {
 }
 
 #[tokio::test]
-async fn silence_is_a_no_at_its_moment_also_when_that_cannot_be_written_at_once() {
+async fn unanswered_question_expires_even_if_that_cannot_be_written_at_once() {
     let mut spec = mending(LoopLevel::L2Assisted);
     spec.name = "look".to_owned();
     let stage = Stage::new(vec![spec]).await;
@@ -181,10 +181,10 @@ async fn silence_is_a_no_at_its_moment_also_when_that_cannot_be_written_at_once(
 }
 
 #[tokio::test]
-async fn a_start_that_waited_for_a_write_is_not_made_when_everything_was_stopped_meanwhile() {
+async fn start_that_waited_for_a_write_is_dropped_by_a_global_stop() {
     let (stage, faults, mut show) = stage().await;
     faults.before.store(1, Ordering::SeqCst);
-    // The moments before the last are settled first, and the start comes after that is durable.
+    // The due times before the last are resolved first; the start comes when that is durable.
     stage.at(5 * HOUR);
     show.ear.hears("unkept").await;
     let daemon = show.daemon.clone();
@@ -193,13 +193,13 @@ async fn a_start_that_waited_for_a_write_is_not_made_when_everything_was_stopped
     stage.at(5 * HOUR + MINUTE);
     stop.await.expect("no panic").expect("it is on record by now");
     show.settled().await;
-    assert_eq!((show.rounds().await.len(), stage.troop.troupe.starts().len()), (0, 0), "nothing begins under a stop");
-    assert_eq!(show.ear.count("starting"), 0, "nor is anything asked for it");
+    assert_eq!((show.rounds().await.len(), stage.troop.troupe.starts().len()), (0, 0), "nothing starts during a stop");
+    assert_eq!(show.ear.count("starting"), 0, "nor is anything prepared");
     show.close().await;
 }
 
 #[tokio::test]
-async fn a_clock_that_is_set_back_does_not_hold_up_a_write_for_as_long() {
+async fn clock_that_is_set_back_does_not_delay_a_retried_write() {
     let (stage, faults, mut show) = stage().await;
     faults.before.store(1, Ordering::SeqCst);
     show.daemon.pause(&stage.key("look"), "ada", "a holiday").await.expect_err("it cannot be written");
@@ -212,7 +212,7 @@ async fn a_clock_that_is_set_back_does_not_hold_up_a_write_for_as_long() {
 }
 
 #[tokio::test]
-async fn an_answer_that_breaks_off_is_gone_on_with_by_the_running_daemon() {
+async fn interrupted_answer_is_resumed_by_the_running_daemon() {
     let mut spec = mending(LoopLevel::L2Assisted);
     spec.name = "look".to_owned();
     let stage = Stage::new(vec![spec]).await;
@@ -224,23 +224,23 @@ async fn an_answer_that_breaks_off_is_gone_on_with_by_the_running_daemon() {
     assert_eq!(waiting.exit, Some(10), "{:?}", waiting.reasons);
     let candidate = waiting.candidate.clone().expect("it has one");
     show.settled().await;
-    // The yes is durable and its answer is lost, so nothing was sent.
+    // The approval is durable but its answer is lost, so nothing was sent.
     faults.after.store(1, Ordering::SeqCst);
     let broken = show.engine.approve(&waiting.round, &candidate, "ada", &bind).await;
-    broken.map(drop).expect_err("it broke off");
-    show.daemon.snapshot().await.expect("it has heard of that");
+    broken.map(drop).expect_err("it was interrupted");
+    show.daemon.snapshot().await.expect("it has received that");
     stage.at(MINUTE);
     show.ear.hears("ended look shipped").await;
     show.settled().await;
     assert_eq!(show.rounds().await[0].outcome, Some(loopwright_core::outcome::RoundOutcome::Shipped));
     let pulls = std::fs::read_dir(stage.world.forge().join("pulls")).expect("pulls").count();
     assert_eq!(pulls, 1, "once");
-    // A yes that never became durable leaves the question as it is.
+    // An approval that never became durable leaves the question open.
     let second = show.engine.run(stage.troop.request("look"), &bind, &CancelToken::new()).await.expect("a round");
     let candidate = second.candidate.clone().expect("it has one");
     faults.before.store(1, Ordering::SeqCst);
-    show.engine.approve(&second.round, &candidate, "ada", &bind).await.map(drop).expect_err("it broke off");
-    show.daemon.snapshot().await.expect("it has heard of that");
+    show.engine.approve(&second.round, &candidate, "ada", &bind).await.map(drop).expect_err("it was interrupted");
+    show.daemon.snapshot().await.expect("it has received that");
     stage.at(2 * MINUTE);
     show.ear.hears("ended look").await;
     show.settled().await;
@@ -248,12 +248,12 @@ async fn an_answer_that_breaks_off_is_gone_on_with_by_the_running_daemon() {
         show.engine.store().round(&second.round).await.expect("read").expect("a round").phase,
         loopwright_core::round::RoundPhase::Waiting
     );
-    show.engine.approve(&second.round, &candidate, "ada", &bind).await.expect("it can be said again");
+    show.engine.approve(&second.round, &candidate, "ada", &bind).await.expect("it can be approved again");
     show.close().await;
 }
 
 #[tokio::test]
-async fn a_round_by_hand_that_was_left_open_keeps_its_loops_place_and_is_taken_to_its_end() {
+async fn manual_round_left_open_keeps_its_loops_slot_and_is_recovered() {
     let (stage, faults, mut show) = stage().await;
     stage.troop.troupe.play("look", Play::Hang);
     let ready = stage.troop.prepare(&show.engine, &stage.key("look")).await;
@@ -265,7 +265,7 @@ async fn a_round_by_hand_that_was_left_open_keeps_its_loops_place_and_is_taken_t
     stage.troop.troupe.let_go();
     run.await.expect("no panic").expect_err("it cannot be written");
     show.ear.hears("parked look").await;
-    show.daemon.occupy(&stage.key("look"), "r2", &CancelToken::new()).await.map(drop).expect_err("its place is taken");
+    show.daemon.occupy(&stage.key("look"), "r2", &CancelToken::new()).await.map(drop).expect_err("its slot is taken");
     stage.at(2 * MINUTE);
     show.ear.hears("ended look").await;
     show.settled().await;
@@ -274,7 +274,7 @@ async fn a_round_by_hand_that_was_left_open_keeps_its_loops_place_and_is_taken_t
 }
 
 #[tokio::test]
-async fn a_round_whose_end_cannot_be_written_keeps_its_loops_place_for_as_long_as_that_takes() {
+async fn round_whose_end_cannot_be_written_keeps_its_loops_slot_until_it_is() {
     let (stage, faults, mut show) = stage().await;
     stage.troop.troupe.play("look", Play::Hang);
     stage.at(HOUR);
@@ -296,7 +296,7 @@ async fn a_round_whose_end_cannot_be_written_keeps_its_loops_place_for_as_long_a
     show.close().await;
 }
 
-/// A maker that does its work and a checker that likes it.
+/// A maker that does its work and a checker that passes it.
 fn mended() -> RoleAgents {
     RoleAgents::default().with(Role::Maker, Arc::new(mender())).with(Role::Checker, Arc::new(judge("pass", 5)))
 }

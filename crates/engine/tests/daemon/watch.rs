@@ -1,5 +1,5 @@
-//! What the daemon sees to besides due loops: rounds that outlive their limit, time in which nobody looked, rounds that
-//! wait for room in a budget.
+//! The daemon's work besides due loops: rounds that exceed their time limit, time in which the scheduler did not wake,
+//! rounds that wait for their budget.
 
 use crate::world::*;
 use loopwright::LoopSpec;
@@ -8,7 +8,7 @@ use loopwright::units::{TimeSpan, Usd};
 use loopwright_core::budget::Reservation;
 
 #[tokio::test]
-async fn round_that_outlives_its_own_limit_is_told_once_and_keeps_its_place() {
+async fn round_that_exceeds_its_time_limit_is_reported_once_and_keeps_its_slot() {
     let mut spec = every("slow", "every 1h");
     spec.timeout = Some(TimeSpan::secs(600));
     let stage = Stage::new(vec![spec]).await;
@@ -33,21 +33,21 @@ async fn round_that_outlives_its_own_limit_is_told_once_and_keeps_its_place() {
 }
 
 #[tokio::test]
-async fn what_is_told_as_next_is_a_due_moment_and_no_look_at_a_round() {
+async fn next_due_time_in_events_ignores_checks_of_rounds() {
     let mut spec = every("slow", "every 1h");
     spec.timeout = Some(TimeSpan::secs(600));
     let stage = Stage::new(vec![spec, every("rare", "every 5h")]).await;
     stage.troop.troupe.play("slow", Play::Hang);
     let mut show = stage.open().await;
     stage.at(HOUR);
-    // It looks after the round's own limit first.
+    // It wakes for the round's own limit first.
     show.ear.hears(&format!("sleeps {} due {}", HOUR + 15 * MINUTE, 2 * HOUR)).await;
     show.ear.hears("started slow").await;
     show.close().await;
 }
 
 #[tokio::test]
-async fn time_in_which_nobody_looked_is_told_with_both_its_ends() {
+async fn gap_in_which_the_scheduler_did_not_wake_is_reported_with_both_ends() {
     let stage = Stage::new(vec![every("look", "every 1h")]).await;
     let mut show = stage.open().await;
     stage.at(HOUR + 4 * MINUTE);
@@ -64,7 +64,7 @@ async fn time_in_which_nobody_looked_is_told_with_both_its_ends() {
     show.close().await;
 }
 
-/// A loop whose day has room for one round that reserves 600 tokens after one that used 500.
+/// A loop whose daily budget allows one round that reserves 600 tokens after one that used 500.
 fn thrifty() -> LoopSpec {
     let mut spec = every("look", "daily 04:00,09:00,15:00");
     spec.attempts = 1;
@@ -73,7 +73,7 @@ fn thrifty() -> LoopSpec {
     spec
 }
 
-/// The second round of the day has no room, and is suspended.
+/// The second round of the day does not fit the budget and is suspended.
 async fn over_budget(stage: &Stage) -> (Show, String) {
     stage.troop.troupe.play("look", Play::Use(500));
     let mut show = stage.open().await;
@@ -100,15 +100,15 @@ async fn comes_to_its_end(show: &mut Show, round: &str) {
 }
 
 #[tokio::test]
-async fn round_without_room_in_its_day_goes_on_by_itself_on_the_next() {
+async fn round_over_its_daily_budget_resumes_on_the_next_day() {
     let stage = Stage::new(vec![thrifty()]).await;
     let (mut show, round) = over_budget(&stage).await;
-    assert_eq!(stage.troop.troupe.starts().len(), 1, "no agent was started without room");
+    assert_eq!(stage.troop.troupe.starts().len(), 1, "no agent was started over budget");
     stage.at(15 * HOUR);
     show.ear.hears("kept look backoff due:2026-05-01T15:00:00Z").await;
     stage.at(24 * HOUR - MINUTE);
     show.settled().await;
-    assert_eq!(show.rounds().await.len(), 2, "a day without room has no other round");
+    assert_eq!(show.rounds().await.len(), 2, "no other round starts on an exhausted day");
     let row = show.engine.store().round(&round).await.expect("read").expect("a round");
     assert_eq!(row.phase, loopwright_core::round::RoundPhase::Suspended, "the day is not over");
     stage.at(24 * HOUR + MINUTE);
@@ -117,7 +117,7 @@ async fn round_without_room_in_its_day_goes_on_by_itself_on_the_next() {
 }
 
 #[tokio::test]
-async fn round_without_room_goes_on_as_soon_as_somebody_makes_some() {
+async fn round_over_its_daily_budget_resumes_when_a_person_raises_it() {
     let stage = Stage::new(vec![thrifty()]).await;
     let (mut show, round) = over_budget(&stage).await;
     let raise = |show: &Show, round: Option<String>| {

@@ -1,4 +1,4 @@
-//! A fleet of loops in one repository, their agents, a clock, and an ear for what the daemon tells.
+//! A fleet of loops in one repository, their agents, a clock, and an observer of the daemon's events.
 
 use crate::common::{World, ended, said};
 use loopwright::agents::{Agent, AgentCapabilities, AgentError, AgentInvocation, AgentLog, AgentOutcome};
@@ -26,23 +26,23 @@ use tokio::sync::{Notify, mpsc, watch};
 pub(crate) const T0: i64 = 1_777_593_600_000;
 pub(crate) const MINUTE: i64 = 60_000;
 pub(crate) const HOUR: i64 = 60 * MINUTE;
-/// Longer than any test waits for anything that comes.
+/// Longer than any test waits for an event that arrives.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What the agent of a loop does when it is started.
+/// The behaviour of a loop's agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Play {
     /// Stages a report.
     Report,
-    /// The same, for so many tokens.
+    /// Stages a report and uses this many tokens.
     Use(u64),
-    /// Hangs until it is let go or stopped.
+    /// Hangs until it is released or stopped.
     Hang,
     /// Panics.
     Panic,
     /// Exits with a code.
     Fail,
-    /// Its provider says later.
+    /// Its provider asks to retry later.
     Later(i64),
 }
 
@@ -59,7 +59,7 @@ impl Troupe {
         self.plays.lock().expect("no test panicked here").insert(loop_name.to_owned(), play);
     }
 
-    /// Lets one that hangs go.
+    /// Releases one agent that hangs.
     pub(crate) fn let_go(&self) {
         self.free.notify_one();
     }
@@ -69,7 +69,7 @@ impl Troupe {
         self.starts.borrow().clone()
     }
 
-    /// Until agents were started so many times.
+    /// Waits until agents were started this many times.
     pub(crate) async fn begun_times(&self, times: usize) {
         let mut starts = self.starts.subscribe();
         let begun = tokio::time::timeout(PATIENCE, starts.wait_for(|starts| starts.len() >= times)).await;
@@ -82,7 +82,7 @@ impl Troupe {
         let play = self.plays.lock().expect("no test panicked here").get(&name).copied().unwrap_or(Play::Report);
         match play {
             Play::Panic => panic!("the agent of {name} lost its head"),
-            // Never with the same number twice: numbers do not make a failure another one.
+            // A different number each time: numbers do not make failures different.
             Play::Fail => return ended(3 + i32::try_from(self.starts.borrow().len()).expect("a few"), "no", 0),
             Play::Later(at_ms) => return later(at_ms),
             Play::Report | Play::Use(_) => {}
@@ -127,17 +127,17 @@ impl Agent for Troupe {
     }
 }
 
-/// The loops of the test, as the command line would have them.
+/// The loops of the test, as the command line would load them.
 pub(crate) struct Troop {
     specs: Mutex<Vec<LoopSpec>>,
     broken: Mutex<HashSet<String>>,
     /// Loops whose probe never answers.
     silent: Mutex<HashSet<String>>,
-    /// Whether readings of the loops come back only when they are let go, and how many have begun.
+    /// Whether loading the loops blocks until the test releases it, and how many loads have started.
     is_slow: AtomicBool,
     go: Notify,
     loads: watch::Sender<usize>,
-    /// What the probes of loops find.
+    /// The items that the probes of loops find.
     found: Mutex<HashMap<String, Vec<String>>>,
     repo: (PathBuf, String),
     pub(crate) troupe: Troupe,
@@ -168,7 +168,7 @@ impl Troop {
         Some(if items.is_empty() { ProbeResult::None } else { ProbeResult::Items(items) })
     }
 
-    /// From now on readings of the loops come back when [`Self::let_load`] is called, once each.
+    /// From now on each load of the loops blocks until [`Self::let_load`] is called once.
     pub(crate) fn slow_down(&self) {
         self.is_slow.store(true, Ordering::SeqCst);
     }
@@ -177,7 +177,7 @@ impl Troop {
         self.go.notify_one();
     }
 
-    /// Until so many readings have begun.
+    /// Waits until this many loads have started.
     pub(crate) async fn loads(&self, times: usize) {
         let mut loads = self.loads.subscribe();
         let begun = tokio::time::timeout(PATIENCE, loads.wait_for(|loads| *loads >= times)).await;
@@ -260,7 +260,7 @@ pub(crate) fn every(name: &str, cadence: &str) -> LoopSpec {
     spec
 }
 
-/// What was told, in lines; waits for lines that come.
+/// The daemon's events as lines; can wait for lines that arrive later.
 pub(crate) struct Ear {
     lines: Vec<String>,
     coming: mpsc::UnboundedReceiver<String>,
@@ -314,16 +314,16 @@ fn lines(event: &LiveEvent) -> Vec<String> {
 }
 
 impl Ear {
-    /// Waits for the next line that begins so.
+    /// Waits for the next line with this prefix.
     pub(crate) async fn hears(&mut self, start: &str) -> String {
         self.hears_one_of(&[start]).await
     }
 
-    /// Waits for the next line that begins with one of these.
+    /// Waits for the next line with one of these prefixes.
     pub(crate) async fn hears_one_of(&mut self, starts: &[&str]) -> String {
         loop {
             let next = tokio::time::timeout(PATIENCE, self.coming.recv()).await;
-            let Ok(Some(line)) = next else { panic!("{starts:?} was not told in:\n{}", self.lines.join("\n")) };
+            let Ok(Some(line)) = next else { panic!("{starts:?} was not reported in:\n{}", self.lines.join("\n")) };
             self.lines.push(line.clone());
             if starts.iter().any(|start| line.starts_with(start)) {
                 return line;
@@ -331,7 +331,7 @@ impl Ear {
         }
     }
 
-    /// Everything told so far, without the sleeps.
+    /// All lines so far, except the sleeps.
     pub(crate) fn all(&mut self) -> Vec<String> {
         while let Ok(line) = self.coming.try_recv() {
             self.lines.push(line);
@@ -339,13 +339,13 @@ impl Ear {
         self.lines.iter().filter(|line| !line.starts_with("sleeps")).cloned().collect()
     }
 
-    /// How often it went to sleep.
+    /// How often the daemon went to sleep.
     pub(crate) fn sleeps(&mut self) -> usize {
         self.all();
         self.lines.iter().filter(|line| line.starts_with("sleeps")).count()
     }
 
-    /// How many lines began so.
+    /// The number of lines with this prefix.
     pub(crate) fn count(&mut self, start: &str) -> usize {
         self.all().iter().filter(|line| line.starts_with(start)).count()
     }
@@ -359,7 +359,7 @@ pub(crate) struct Stage {
     pub(crate) limits: ConcurrencyLimits,
 }
 
-/// A daemon at work.
+/// A running daemon.
 pub(crate) struct Show {
     pub(crate) engine: Engine,
     pub(crate) daemon: Daemon,
@@ -410,7 +410,7 @@ impl Stage {
         Show { engine, daemon, ear, ending }
     }
 
-    /// The clock, this much after the beginning.
+    /// Sets the clock to this long after the start.
     pub(crate) fn at(&self, after_ms: i64) {
         self.clock.set(T0 + after_ms);
     }
@@ -426,7 +426,7 @@ impl Show {
         all
     }
 
-    /// The same as words: what became of each, and how many it stands for.
+    /// The receipts as words: the outcome of each, and how many due times it stands for.
     pub(crate) async fn fates(&self, key: &LoopKey) -> Vec<String> {
         let told = |row: &ReceiptRow| match row.count {
             1 => format!("{} {}", (row.due_ms - T0) / MINUTE, row.receipt),
@@ -439,7 +439,7 @@ impl Show {
         self.engine.store().rounds(RoundsQuery { limit: 1000, ..RoundsQuery::default() }).await.expect("rounds")
     }
 
-    /// Until the daemon has done all it can do now.
+    /// Waits until the daemon has done all it can do now.
     pub(crate) async fn settled(&mut self) {
         loop {
             let snapshot = self.daemon.snapshot().await.expect("it is at work");
@@ -450,14 +450,14 @@ impl Show {
         }
     }
 
-    /// It is gone in the middle of everything, as by a crash.
+    /// Ends the daemon abruptly, as by a crash.
     pub(crate) async fn die(self) {
         self.ending.abandon().await;
         drop(self.daemon);
         self.engine.close().await.expect("the state directory is free");
     }
 
-    /// Ends it, waiting for nothing, and gives the state directory back.
+    /// Ends the daemon without waiting for rounds, and closes the state directory.
     pub(crate) async fn close(self) -> Vec<String> {
         self.daemon.drain(Duration::ZERO).await.expect("it is at work");
         let (ended, lines) = self.end().await;
@@ -465,7 +465,7 @@ impl Show {
         lines
     }
 
-    /// Waits for its end, and gives the state directory back.
+    /// Waits for the daemon's end, and closes the state directory.
     pub(crate) async fn end(mut self) -> (DaemonEnd, Vec<String>) {
         let ended = tokio::time::timeout(PATIENCE, self.ending.wait()).await.expect("it ends");
         drop(self.daemon);

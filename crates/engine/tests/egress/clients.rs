@@ -1,11 +1,11 @@
-//! Programs that people use, pointed at the proxy by the environment it gives them.
+//! Common client programs, configured for the proxy by the environment that it provides.
 #![allow(clippy::disallowed_methods, reason = "tests start real clients")]
 
 use crate::world::{Internet, Proxy};
 use loopwright::egress::{BUNDLE_INSIDE, PORT};
 use std::process::Stdio;
 
-/// Starts a program with the proxy's environment, the door's port and the bundle's place put in.
+/// Starts a program with the proxy's environment, with the forwarded port and the bundle's path filled in.
 async fn run(proxy: &Proxy, program: &str, args: &[&str]) -> (bool, String) {
     let door = proxy.door().await;
     let bundle = proxy.egress.bundle().map(|path| path.display().to_string()).unwrap_or_default();
@@ -27,13 +27,13 @@ async fn curl(proxy: &Proxy, args: &[&str]) -> (bool, String) {
 }
 
 #[tokio::test]
-async fn curl_reaches_what_is_allowed_and_nothing_else() {
+async fn curl_reaches_only_allowed_hosts() {
     let mut net = Internet::new();
     net.plain("docs.example.org", "93.184.216.34").await;
     net.tls("api.example.org", "93.184.216.35", "api.example.org").await;
     let proxy = net.proxy(&["docs.example.org", "api.example.org"]);
     assert_eq!(curl(&proxy, &["http://docs.example.org/page"]).await, (true, "hello from /page".to_owned()));
-    // The server's certificate is not the system's; that the tunnel is carried is what counts here.
+    // The server's certificate is not in the system's store; this only checks that the tunnel works.
     let (ok, told) = curl(&proxy, &["--insecure", "https://api.example.org/page"]).await;
     assert!(ok && told == "secret hello from /page", "{told}");
     let (ok, told) = curl(&proxy, &["https://evil.example.org/"]).await;
@@ -48,7 +48,7 @@ async fn curl_reaches_what_is_allowed_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn curl_sends_a_large_body_that_waits_for_a_go_ahead() {
+async fn curl_sends_a_large_body_after_a_100_continue() {
     let mut net = Internet::new();
     let site = net.plain("docs.example.org", "93.184.216.34").await;
     let proxy = net.proxy(&["docs.example.org"]);
@@ -75,7 +75,7 @@ async fn curl_accepts_the_rounds_certificate_by_its_environment() {
 }
 
 #[tokio::test]
-async fn python_finds_the_way_by_its_environment() {
+async fn python_finds_the_proxy_by_its_environment() {
     let mut net = Internet::new();
     net.plain("docs.example.org", "93.184.216.34").await;
     net.tls("api.example.org", "93.184.216.35", "api.example.org").await;

@@ -1,5 +1,5 @@
-//! What models' answers cost, counted on their way through the proxy, in whole rounds: agents that tell nothing are known,
-//! meet their ceilings midway, and no role asks another's provider.
+//! The cost of models' answers, counted by the proxy in whole rounds: the usage of agents that report nothing is known,
+//! their ceilings end them midway, and no role can use another role's provider.
 
 use crate::common::{MENDED, World, judge, mending, reporting, said};
 use crate::world::{Answer, Heard, Site, plain_site, says};
@@ -11,9 +11,9 @@ use loopwright::{LoopEngine, LoopLevel, LoopSpec, RoundOutcome, RoundReport};
 use loopwright_core::network::DenialReason;
 use std::os::unix::fs::PermissionsExt as _;
 
-/// One answer's use: 100 tokens in all.
+/// The usage of one answer: 100 tokens in total.
 const ANSWER: &str = r#"{"model":"claude-opus-5-5","usage":{"input_tokens":60,"output_tokens":40}}"#;
-/// Asks once, and says how the proxy answered.
+/// Sends one request, and prints the proxy's status code.
 const ASK: &str = "curl -sS -o /dev/null -w '%{http_code} ' -H \"x-api-key: $LOOPWRIGHT_PROVIDER_TOKEN\" -d q";
 
 fn shell(script: &str) -> CommandAgent {
@@ -25,7 +25,7 @@ fn provider(name: &str, really: std::net::SocketAddr) -> ModelProvider {
     ModelProvider::new(name, &format!("http://{really}"), KeyStyle::Bearer, key).expect("a provider")
 }
 
-/// One round of a maker that runs this script, against a provider `models` that answers like this.
+/// One round of a maker that runs this script, with a provider `models` that answers like this.
 async fn round(
     mut spec: LoopSpec,
     script: &str,
@@ -43,7 +43,7 @@ async fn round(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn agent_that_tells_nothing_costs_what_its_models_answers_say_and_the_report_says_who_counted() {
+async fn agent_that_reports_nothing_costs_what_the_proxy_counted() {
     let ask = format!("{ASK} $LOOPWRIGHT_PROVIDERS/models/v1/messages");
     let script = format!("{{ {ask}; {ask}; {ask}; }} > $LOOPWRIGHT_OUTBOX/report.md");
     let (site, report) = round(reporting(), &script, |_| says(ANSWER)).await;
@@ -57,15 +57,15 @@ async fn agent_that_tells_nothing_costs_what_its_models_answers_say_and_the_repo
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn answer_without_a_word_of_its_use_leaves_the_start_charged_with_its_reservation() {
+async fn answer_without_usage_leaves_the_start_charged_with_its_reservation() {
     let ask = format!("{ASK} $LOOPWRIGHT_PROVIDERS/models/v1/messages");
     let (_, report) = round(reporting(), &format!("{ask}; exit 0"), |_| says("{}")).await;
     assert!(!report.spend.known && report.spend.tokens.total() > 1_000, "{:?}", report.spend);
-    assert!(report.notes[0].contains("one answer of its model did not say what it cost"), "{:?}", report.notes);
+    assert!(report.notes[0].contains("one answer of its model did not report its cost"), "{:?}", report.notes);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn request_that_does_not_say_how_long_it_is_counts_by_what_was_sent_of_it() {
+async fn request_without_a_declared_length_counts_by_the_bytes_sent() {
     let ask = "curl -sS -H \"x-api-key: $LOOPWRIGHT_PROVIDER_TOKEN\" -H 'Transfer-Encoding: chunked' --data-binary @-";
     let script = format!("head -c 3000000 /dev/zero | {ask} $LOOPWRIGHT_PROVIDERS/models/v1/messages; exit 0");
     let (_, report) = round(reporting(), &script, |_| says("{}")).await;
@@ -73,7 +73,7 @@ async fn request_that_does_not_say_how_long_it_is_counts_by_what_was_sent_of_it(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn more_requests_than_may_be_under_way_at_once_wait_for_each_other_and_are_all_answered() {
+async fn requests_over_the_concurrency_limit_wait_and_are_all_answered() {
     let ask = format!("{ASK} $LOOPWRIGHT_PROVIDERS/models/v1/messages");
     let script = format!("for n in $(seq 40); do {ask} & done; wait; exit 0");
     let (site, report) = round(reporting(), &script, |_| says(ANSWER)).await;
@@ -82,7 +82,7 @@ async fn more_requests_than_may_be_under_way_at_once_wait_for_each_other_and_are
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_is_turned_away_every_time_has_used_nothing_and_that_is_known() {
+async fn agent_whose_requests_are_all_denied_has_known_zero_usage() {
     let ask = format!("{ASK} $LOOPWRIGHT_PROVIDERS/models/v1/messages");
     let no = |_: &Heard| {
         let mut answer = says("{\"error\":{\"type\":\"rate_limit_error\"}}");
@@ -94,7 +94,7 @@ async fn who_is_turned_away_every_time_has_used_nothing_and_that_is_known() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn agent_that_tells_nothing_meets_its_ceiling_midway_by_one_answer_at_most() {
+async fn agent_that_reports_nothing_exceeds_its_ceiling_by_one_answer_at_most() {
     let mut spec = reporting();
     spec.budget.role.tokens = Some(450);
     let ask = format!("{ASK} $LOOPWRIGHT_PROVIDERS/models/v1/messages");
@@ -107,7 +107,7 @@ async fn agent_that_tells_nothing_meets_its_ceiling_midway_by_one_answer_at_most
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ceiling_that_rounds_share_is_met_midway_too() {
+async fn shared_ceiling_ends_an_agent_midway_too() {
     let mut spec = reporting();
     spec.budget.round.tokens = Some(200);
     spec.budget.day.tokens = Some(250);
@@ -120,7 +120,7 @@ async fn ceiling_that_rounds_share_is_met_midway_too() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn agent_that_tells_less_than_its_model_is_charged_what_its_model_says_and_the_difference_is_noted() {
+async fn agent_that_underreports_is_charged_the_proxys_count_with_a_note() {
     let (site, really) = plain_site(|_| says(ANSWER)).await;
     let world = World::new();
     let mut spec = reporting();
@@ -147,7 +147,7 @@ fn curl(args: &[&str]) -> String {
     String::from_utf8_lossy(&ran.stdout).into_owned()
 }
 
-/// A program that stands in for Claude Code.
+/// A program that replaces Claude Code.
 fn stand_in(folder: &std::path::Path, script: &str) -> impl Agent + 'static {
     let program = folder.join("claude");
     std::fs::write(&program, script).expect("a program");
@@ -156,7 +156,7 @@ fn stand_in(folder: &std::path::Path, script: &str) -> impl Agent + 'static {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn maker_that_asks_the_checkers_provider_is_denied_and_the_report_says_so() {
+async fn maker_that_uses_the_checkers_provider_is_denied_and_reported() {
     let (site, really) = plain_site(|_| says(ANSWER)).await;
     let (world, folder) = (World::new(), tempfile::tempdir().expect("a folder"));
     let mut spec = mending(LoopLevel::L2Assisted);
@@ -180,5 +180,5 @@ async fn maker_that_asks_the_checkers_provider_is_denied_and_the_report_says_so(
     assert_eq!(paths, ["/v1/messages"], "{}", report.render());
     let denied = &report.network.denied[0];
     assert_eq!((denied.host.as_str(), denied.why), ("provider/openai", DenialReason::Role));
-    assert!(report.render().contains("the provider is not one that this role's agent asks"), "{}", report.render());
+    assert!(report.render().contains("this role's agent does not use the provider"), "{}", report.render());
 }

@@ -1,4 +1,4 @@
-//! Plain HTTP: hosts, methods, paths, addresses, budgets, and requests that are meant to be read in two ways.
+//! Plain HTTP: hosts, methods, paths, addresses, budgets, and ambiguous requests.
 
 use crate::world::{Internet, SOON, head, plain_site, says};
 use loopwright::egress::{EgressLimits, EgressOptions, EgressProxy};
@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, UnixStream};
 
 #[tokio::test]
-async fn an_allowed_request_arrives_addressed_to_the_host_it_was_judged_by() {
+async fn allowed_request_is_sent_to_the_host_that_was_checked() {
     let mut net = Internet::new();
     let site = net.plain("docs.example.org", "93.184.216.34").await;
     let proxy = net.proxy(&["docs.example.org"]);
@@ -29,7 +29,7 @@ async fn an_allowed_request_arrives_addressed_to_the_host_it_was_judged_by() {
 }
 
 #[tokio::test]
-async fn what_no_entry_names_is_denied_counted_and_told() {
+async fn request_without_an_entry_is_denied_counted_and_reported() {
     let mut net = Internet::new();
     let site = net.plain("docs.example.org", "93.184.216.34").await;
     let proxy = net.proxy(&["other.example.org", "GET http://api.example.org/v1/*"]);
@@ -54,7 +54,7 @@ async fn what_no_entry_names_is_denied_counted_and_told() {
 }
 
 #[tokio::test]
-async fn a_public_name_that_leads_home_is_not_followed() {
+async fn public_name_with_a_private_address_is_denied() {
     let mut net = Internet::new();
     let (site, really) = plain_site(|_| says("home")).await;
     for (at, address) in
@@ -88,7 +88,7 @@ async fn an_entry_may_name_this_machine_by_its_address_or_as_localhost() {
     assert!(proxy.ask("GET", &format!("http://127.0.0.2:{port}/"), "").await.starts_with("HTTP/1.1 403"));
     assert_eq!(site.heard().len(), 2);
     let env: std::collections::BTreeMap<_, _> = proxy.egress.env().into_iter().collect();
-    assert_eq!(env["NO_PROXY"], "::1", "what is named is asked of the proxy");
+    assert_eq!(env["NO_PROXY"], "::1", "allowed local hosts use the proxy");
 }
 
 #[tokio::test]
@@ -144,7 +144,7 @@ async fn odd_requests_are_answered_and_nothing_goes_out() {
 }
 
 #[tokio::test]
-async fn answers_without_a_body_come_back_as_they_are() {
+async fn answers_without_a_body_are_passed_on_unchanged() {
     let mut net = Internet::new();
     let answer = |heard: &crate::world::Heard| {
         let mut answer = says("");
@@ -176,7 +176,7 @@ async fn a_round_sends_no_more_than_its_bytes() {
 }
 
 #[tokio::test]
-async fn a_connection_more_than_there_is_room_for_waits_its_turn() {
+async fn connection_over_the_limit_waits() {
     let mut net = Internet::new();
     net.plain("docs.example.org", "93.184.216.34").await;
     let proxy = net.open(&["docs.example.org"], Vec::new(), EgressLimits { connections: 1, ..EgressLimits::default() });
@@ -193,7 +193,7 @@ async fn a_connection_more_than_there_is_room_for_waits_its_turn() {
 }
 
 #[tokio::test]
-async fn closing_cuts_what_goes_through_and_takes_the_socket_away() {
+async fn closing_interrupts_transfers_and_removes_the_socket() {
     let mut net = Internet::new();
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     net.name("slow.example.org", &["93.184.216.34"]);
@@ -207,15 +207,15 @@ async fn closing_cuts_what_goes_through_and_takes_the_socket_away() {
     let traffic = proxy.egress.close().await;
     assert_eq!(traffic.reached.len(), 1);
     let mut rest = Vec::new();
-    tokio::time::timeout(SOON, far.read_to_end(&mut rest)).await.expect("the far side is let go").expect("a clean end");
+    tokio::time::timeout(SOON, far.read_to_end(&mut rest)).await.expect("the far side is closed").expect("a clean end");
     let mut answer = Vec::new();
-    let _ = tokio::time::timeout(SOON, wire.read_to_end(&mut answer)).await.expect("the near side is let go");
+    let _ = tokio::time::timeout(SOON, wire.read_to_end(&mut answer)).await.expect("the near side is closed");
     assert!(!answer.starts_with(b"HTTP/1.1 2"));
     assert!(!socket.exists());
 }
 
 #[tokio::test]
-async fn the_socket_is_its_owners_alone_and_may_lie_deep() {
+async fn socket_is_private_and_may_have_a_long_path() {
     let folder = tempfile::tempdir().expect("a folder");
     let deep = folder.path().join("d".repeat(100)).join("e".repeat(100));
     let mode = |path: &std::path::Path| std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
@@ -226,13 +226,13 @@ async fn the_socket_is_its_owners_alone_and_may_lie_deep() {
         let held = std::fs::File::open(&deep).expect("the folder");
         let short = format!("/proc/self/fd/{}/egress.sock", std::os::fd::AsRawFd::as_raw_fd(&held));
         UnixStream::connect(short).await.expect("a connection");
-        // A crash leaves the socket behind: the next proxy takes its place.
+        // A crash leaves the socket behind: the next proxy replaces it.
         std::mem::forget(egress);
     }
 }
 
 #[test]
-fn a_proxy_is_only_needed_for_something() {
+fn proxy_is_not_needed_without_entries_or_providers() {
     assert!(!EgressOptions::default().reaches_anything());
     let policy = loopwright_core::network::NetworkPolicy::read(&["a.org".to_owned()]).expect("a policy");
     assert!(EgressOptions { policy, ..EgressOptions::default() }.reaches_anything());

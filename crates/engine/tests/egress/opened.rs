@@ -1,9 +1,10 @@
-//! TLS that the loop asks to have opened: methods and paths hold inside it, and the far side is still verified.
+//! TLS that the loop asks the proxy to open: methods and paths are enforced inside it, and the server's certificate is
+//! still verified.
 
 use crate::world::{Internet, Proxy, request, tls};
 use loopwright_core::network::DenialReason;
 
-/// The certificate that programs inside are told to trust.
+/// The round's certificate, which programs inside trust.
 fn round_certificate(proxy: &Proxy) -> Vec<u8> {
     use tokio_rustls::rustls::pki_types::CertificateDer;
     use tokio_rustls::rustls::pki_types::pem::PemObject as _;
@@ -18,7 +19,7 @@ async fn ask(proxy: &Proxy, method: &str, path: &str) -> String {
 }
 
 #[tokio::test]
-async fn methods_and_paths_hold_inside_opened_tls() {
+async fn methods_and_paths_are_enforced_inside_opened_tls() {
     let mut net = Internet::new();
     let site = net.tls("api.example.org", "93.184.216.34", "api.example.org").await;
     let proxy = net.proxy(&["inspect GET https://api.example.org/v1/*"]);
@@ -52,7 +53,7 @@ async fn a_client_that_does_not_know_the_rounds_certificate_does_not_accept_it()
 }
 
 #[tokio::test]
-async fn programs_inside_trust_the_rounds_certificate_and_the_systems_and_hold_no_key() {
+async fn programs_inside_trust_the_rounds_and_the_systems_certificates_and_get_no_key() {
     let net = Internet::new();
     let proxy = net.proxy(&["inspect https://api.example.org", "docs.example.org"]);
     let bundle = std::fs::read_to_string(proxy.egress.bundle().expect("a bundle")).expect("a readable bundle");

@@ -1,4 +1,4 @@
-//! The provider endpoint: the round's token in, the real key out, and answers as they are.
+//! The provider endpoint: it replaces the round's token by the real key, and passes answers on unchanged.
 
 use crate::world::{Answer, Heard, Internet, Proxy, SOON, head, plain_site, says};
 use http_body_util::BodyExt as _;
@@ -25,7 +25,7 @@ async fn ask(proxy: &Proxy, method: &str, path: &str, headers: &str, body: &str)
     proxy.raw(format!("{line}Content-Length: {length}\r\n{headers}\r\n{body}")).await
 }
 
-/// An upstream that answers like this, and a proxy to it.
+/// An upstream with this answer, and a proxy to it.
 async fn upstream(
     style: KeyStyle,
     path: &str,
@@ -39,7 +39,7 @@ async fn upstream(
 }
 
 #[tokio::test]
-async fn the_rounds_token_goes_in_and_the_real_key_comes_out() {
+async fn rounds_token_is_replaced_by_the_real_key() {
     for (style, header, value) in [
         (KeyStyle::Bearer, "authorization", format!("Bearer {KEY}")),
         (KeyStyle::XApiKey, "x-api-key", KEY.to_owned()),
@@ -65,7 +65,7 @@ async fn the_rounds_token_goes_in_and_the_real_key_comes_out() {
 }
 
 #[tokio::test]
-async fn without_the_rounds_token_nothing_is_passed_on() {
+async fn request_without_the_rounds_token_is_not_passed_on() {
     let (site, proxy, token) = upstream(KeyStyle::Bearer, "", |_| says("an answer")).await;
     let other = Internet::new().open(&[], Vec::new(), EgressLimits::default()).pass.token().to_owned();
     let cut = &token[..token.len() - 1];
@@ -83,7 +83,7 @@ async fn without_the_rounds_token_nothing_is_passed_on() {
 }
 
 #[tokio::test]
-async fn client_says_neither_who_asks_nor_by_which_method_nor_what_the_proxy_puts_in() {
+async fn client_cannot_set_account_method_or_proxy_headers() {
     let (site, proxy, token) = upstream(KeyStyle::XApiKey, "", |_| says("an answer")).await;
     let shown = format!(
         "Authorization: Bearer {token}\r\nConnection: x-api-key, accept-encoding\r\nAccept-Encoding: gzip\r\n\
@@ -99,7 +99,7 @@ async fn client_says_neither_who_asks_nor_by_which_method_nor_what_the_proxy_put
 }
 
 #[tokio::test]
-async fn only_what_asks_a_model_is_passed_on() {
+async fn only_model_requests_are_passed_on() {
     let (site, proxy, token) = upstream(KeyStyle::Bearer, "", |_| says("an answer")).await;
     let shown = format!("Authorization: Bearer {token}\r\n");
     for (method, path, status) in [
@@ -129,7 +129,7 @@ async fn clients_that_send_the_proxys_own_address_through_the_proxy_are_served_t
 }
 
 #[tokio::test]
-async fn an_upstreams_error_comes_back_as_it_is_and_its_echo_of_the_key_does_not() {
+async fn upstreams_error_is_passed_on_with_the_key_masked() {
     let echo = |heard: &Heard| {
         let mut answer = says(&format!("{{\"error\":\"bad key {KEY}\"}}"));
         *answer.status_mut() = hyper::StatusCode::TOO_MANY_REQUESTS;
@@ -145,7 +145,7 @@ async fn an_upstreams_error_comes_back_as_it_is_and_its_echo_of_the_key_does_not
     assert!(answer.ends_with(&format!("{{\"error\":\"bad key {}\"}}", "*".repeat(KEY.len()))), "{answer}");
 }
 
-/// A body that is fed by a test.
+/// A body that the test feeds.
 struct Fed(mpsc::UnboundedReceiver<Bytes>);
 
 impl hyper::body::Body for Fed {
@@ -158,7 +158,7 @@ impl hyper::body::Body for Fed {
 }
 
 #[tokio::test]
-async fn an_answer_in_events_flows_event_by_event() {
+async fn event_stream_is_passed_on_event_by_event() {
     let (feed, fed) = mpsc::unbounded_channel();
     let fed = Arc::new(Mutex::new(Some(fed)));
     let answer =
@@ -200,7 +200,7 @@ async fn a_provider_behind_tls_is_verified_and_asked() {
 }
 
 #[tokio::test]
-async fn each_start_has_a_token_of_its_own_worth_its_providers_and_nothing_after_it() {
+async fn each_start_has_its_own_token_for_its_providers_until_it_ends() {
     let (site, really) = plain_site(|_| says("an answer")).await;
     let base = format!("http://{really}");
     let other = ModelProvider::new("others", &base, KeyStyle::Bearer, ProviderKey::new(KEY).expect("a key"))
@@ -212,7 +212,7 @@ async fn each_start_has_a_token_of_its_own_worth_its_providers_and_nothing_after
     let shown = format!("x-api-key: {}\r\n", maker.token());
     assert!(ask(&proxy, "POST", "models/v1/messages", &shown, "").await.starts_with("HTTP/1.1 200"));
     let no = ask(&proxy, "POST", "others/v1/messages", &shown, "").await;
-    assert!(no.starts_with("HTTP/1.1 403") && no.contains("not one that this role's agent asks"), "{no}");
+    assert!(no.starts_with("HTTP/1.1 403") && no.contains("this role's agent does not use the provider"), "{no}");
     drop(maker);
     assert!(ask(&proxy, "POST", "models/v1/messages", &shown, "").await.starts_with("HTTP/1.1 401"));
     assert_eq!(site.heard().len(), 1);

@@ -1,4 +1,5 @@
-//! The proxy in real rounds behind real walls: what agents and gates reach, what they do not, and what the report says.
+//! The proxy in real rounds in the real sandbox: what agents and gates reach, what they do not reach, and what the
+//! report shows.
 #![allow(clippy::disallowed_methods, reason = "a test looks for a key as a person would")]
 
 use crate::common::{MENDED, World, judge, mending, reporting};
@@ -15,17 +16,17 @@ fn shell(script: &str) -> CommandAgent {
     CommandAgent::new(&["sh", "-c", script].map(str::to_owned)).expect("a good argv")
 }
 
-/// Whether the kernel holds programs here; a host that cannot says so.
+/// Whether the kernel confines programs here; a host that cannot reports a skip.
 async fn walls() -> bool {
     let able = boundary::probe(&std::env::temp_dir()).await.enforces();
     if !able {
-        skip("the kernel holds no program here");
+        skip("the kernel cannot confine programs here");
     }
     able
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_maker_reaches_what_its_loop_names_and_the_report_tells_what_else_it_asked_for() {
+async fn maker_reaches_hosts_of_its_loop_and_the_report_lists_denied_ones() {
     if !walls().await {
         return;
     }
@@ -44,7 +45,7 @@ async fn a_maker_reaches_what_its_loop_names_and_the_report_tells_what_else_it_a
     let said = report.agent_report.clone().unwrap_or_default();
     assert!(said.contains("hello from /inside") && said.contains("403"), "{said}\n{}", report.render());
     let paths: Vec<String> = site.heard().into_iter().map(|heard| heard.path).collect();
-    assert_eq!(paths, ["/inside"], "there is no way past the proxy");
+    assert_eq!(paths, ["/inside"], "nothing bypasses the proxy");
     assert_eq!((report.network.denied[0].why, report.network.denied[0].count), (DenialReason::Host, 3));
     let told = "asked for docs.example.org 3 times: denied, the host is not in `network`; to allow it add `network: [docs.example.org]`";
     assert!(report.render().contains(told), "{}", report.render());
@@ -52,7 +53,7 @@ async fn a_maker_reaches_what_its_loop_names_and_the_report_tells_what_else_it_a
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_gate_reaches_what_it_names_and_nobody_else_does() {
+async fn gate_alone_reaches_the_hosts_it_names() {
     if !walls().await {
         return;
     }
@@ -74,7 +75,7 @@ async fn a_gate_reaches_what_it_names_and_nobody_else_does() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_maker_asks_a_model_without_ever_holding_the_key_and_a_gate_cannot() {
+async fn maker_uses_a_model_without_seeing_the_key_and_a_gate_cannot() {
     if !walls().await {
         return;
     }
@@ -103,7 +104,7 @@ async fn a_maker_asks_a_model_without_ever_holding_the_key_and_a_gate_cannot() {
     assert_eq!(String::from_utf8_lossy(&found.stdout), "", "the key is nowhere in the state directory");
 }
 
-/// A program by the name of Claude Code.
+/// A program named like Claude Code.
 fn stand_in(folder: &std::path::Path, script: &str) -> std::path::PathBuf {
     let program = folder.join("claude");
     std::fs::write(&program, script).expect("a program");
@@ -118,7 +119,7 @@ fn holders(folder: &std::path::Path, text: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_walls_an_agent_asks_its_model_at_a_port_and_holds_no_key_either() {
+async fn unconfined_agent_uses_its_model_at_a_port_without_seeing_the_key() {
     const KEY: &str = "sk-real-key-9876543210";
     let (site, really) = plain_site(|_| says("an answer\n")).await;
     let world = World::new();
@@ -134,14 +135,14 @@ async fn without_walls_an_agent_asks_its_model_at_a_port_and_holds_no_key_either
     let engine = LoopEngine::builder(spec).maker(maker).build(settings, world.repo.path()).await.expect("it is built");
     let report = engine.run_once().await.expect("a round");
     assert_eq!(report.agent_report.as_deref().map(str::trim), Some("an answer\n4010"), "{}", report.render());
-    assert_eq!(site.heard().len(), 1, "who shows no token is not passed on");
+    assert_eq!(site.heard().len(), 1, "a request without a token is not passed on");
     assert_eq!(site.heard()[0].header("x-api-key"), Some(KEY));
     assert_eq!(report.network.reached[0].host, "provider/models");
     assert_eq!(holders(&world.state(), KEY), "");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn agent_whose_provider_has_no_key_is_not_started_and_the_round_says_which_variable_to_set() {
+async fn agent_whose_provider_has_no_key_is_not_started_and_the_variable_is_named() {
     let world = World::new();
     let mut spec = reporting();
     (spec.check, spec.sandbox) = (CheckMode::None, SandboxMode::Off);
@@ -156,7 +157,7 @@ async fn agent_whose_provider_has_no_key_is_not_started_and_the_round_says_which
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn own_sign_in_is_with_its_role_while_it_works_with_no_gate_and_nowhere_after() {
+async fn own_sign_in_is_visible_to_its_role_only_and_removed_afterwards() {
     const TOKEN: &str = "dummy-access-token-0123456789";
     let (world, home) = (World::new(), tempfile::tempdir().expect("a folder"));
     std::fs::create_dir(home.path().join(".claude")).expect("a folder");
@@ -167,7 +168,7 @@ async fn own_sign_in_is_with_its_role_while_it_works_with_no_gate_and_nowhere_af
     world.repo.write("nobody.sh", "test ! -e $HOME/.claude/.credentials.json\n").commit("a gate");
     spec.gates.push(Gate::Run(RunGate::new("nobody", vec!["sh".to_owned(), "nobody.sh".to_owned()])));
     spec.agents.insert(Role::Maker, AgentSpec::new(AgentUse::Claude));
-    // Stands in for the program: it works only when it is signed in, has no key, and talks of its token.
+    // Replaces the program: it works only when it is signed in and has no key, and it prints its token.
     let work = format!(
         "#!/bin/sh\ncat > /dev/null\ngrep -q {TOKEN} $CLAUDE_CONFIG_DIR/.credentials.json || exit 3\n\
          test -z \"$ANTHROPIC_API_KEY$ANTHROPIC_BASE_URL\" || exit 4\nprintf '%s' '{MENDED}' > sum.sh\n\

@@ -1,4 +1,4 @@
-//! Tunnels: the host of the request and the name in the TLS greeting are one, or nothing goes through.
+//! Tunnels: the host of the request and the name in the TLS greeting must match, or nothing goes through.
 
 use crate::world::{Internet, SOON, request, tls};
 use loopwright_core::network::DenialReason;
@@ -23,7 +23,7 @@ async fn a_tunnel_to_an_allowed_host_carries_its_tls() {
     assert_eq!(traffic.reached[0].host, "docs.example.org");
 }
 
-/// What the proxy says of a tunnel in which a client says this.
+/// The proxy's answer to a tunnel in which a client sends these bytes, and its denials.
 async fn said(bytes: &[u8]) -> (Vec<u8>, Vec<(String, u16, DenialReason, u64)>) {
     let mut net = Internet::new();
     net.tls("docs.example.org", "93.184.216.34", "docs.example.org").await;
@@ -32,11 +32,11 @@ async fn said(bytes: &[u8]) -> (Vec<u8>, Vec<(String, u16, DenialReason, u64)>) 
     wire.write_all(bytes).await.expect("a greeting");
     let mut answer = Vec::new();
     let _ = tokio::time::timeout(SOON, wire.read_to_end(&mut answer)).await.expect("the tunnel is cut");
-    wait::until("the denial is in the book", Duration::from_secs(5), || !proxy.denied().is_empty());
+    wait::until("the denial is in the ledger", Duration::from_secs(5), || !proxy.denied().is_empty());
     (answer, proxy.denied())
 }
 
-/// The greeting of a client that names a host.
+/// The TLS greeting of a client that names a host.
 async fn greeting(name: &str) -> Vec<u8> {
     let (near, mut far): (DuplexStream, DuplexStream) = tokio::io::duplex(1 << 16);
     let net = Internet::new();
@@ -51,19 +51,19 @@ async fn greeting(name: &str) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tunnel_whose_greeting_names_another_host_is_cut() {
+async fn tunnel_whose_greeting_names_another_host_is_closed() {
     let (answer, denied) = said(&greeting("evil.example.org").await).await;
     assert_eq!((answer.len(), denied[0].2), (0, DenialReason::ServerName));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tunnel_whose_greeting_names_no_host_is_cut() {
+async fn tunnel_whose_greeting_names_no_host_is_closed() {
     let (answer, denied) = said(&greeting("93.184.216.34").await).await;
     assert_eq!((answer.len(), denied[0].2), (0, DenialReason::ServerName));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tunnel_without_tls_is_cut() {
+async fn tunnel_without_tls_is_closed() {
     for bytes in [&b"GET / HTTP/1.1\r\nHost: docs.example.org\r\n\r\n"[..], b"SSH-2.0-OpenSSH_9\r\n"] {
         let (answer, denied) = said(bytes).await;
         assert_eq!((answer.len(), denied[0].2), (0, DenialReason::NotTls));
@@ -71,7 +71,7 @@ async fn a_tunnel_without_tls_is_cut() {
 }
 
 #[tokio::test]
-async fn a_greeting_that_comes_byte_by_byte_is_understood() {
+async fn greeting_that_arrives_byte_by_byte_is_parsed() {
     let mut net = Internet::new();
     let site = net.tls("docs.example.org", "93.184.216.34", "docs.example.org").await;
     let proxy = net.proxy(&["docs.example.org"]);
@@ -83,7 +83,7 @@ async fn a_greeting_that_comes_byte_by_byte_is_understood() {
     assert_eq!(site.heard().len(), 1);
 }
 
-/// Carries bytes one at a time.
+/// Forwards bytes one at a time.
 async fn dribble(mut near: DuplexStream, mut far: UnixStream) {
     let _ = tokio::io::copy_bidirectional_with_sizes(&mut near, &mut far, 1, 1).await;
 }
@@ -110,7 +110,7 @@ async fn tunnels_go_to_named_hosts_and_ports_only() {
 }
 
 #[tokio::test]
-async fn a_host_that_is_not_there_is_told_from_one_that_is_denied() {
+async fn missing_host_is_distinguished_from_a_denied_one() {
     let proxy = Internet::new().proxy(&["docs.example.org"]);
     let answer = proxy.tunnel("docs.example.org:443").await.expect_err("no such name");
     assert!(answer.starts_with("HTTP/1.1 502"), "{answer}");

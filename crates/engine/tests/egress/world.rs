@@ -1,4 +1,4 @@
-//! A small internet: servers on loopback behind public addresses, a proxy, and ways to speak to it.
+//! A small internet: servers on loopback behind public addresses, a proxy, and ways to connect to it.
 
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
@@ -22,10 +22,10 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, Server
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig, crypto};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-/// No answer takes longer.
+/// Longer than any answer takes.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 
-/// What a server heard.
+/// A request that a server received.
 #[derive(Debug, Clone)]
 pub(crate) struct Heard {
     pub(crate) method: String,
@@ -42,7 +42,7 @@ impl Heard {
 
 pub(crate) type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
-/// A server's answer with a text.
+/// A response with a text.
 pub(crate) fn says(text: &str) -> Answer {
     Response::new(Full::new(Bytes::from(text.to_owned())).boxed_unsync())
 }
@@ -108,19 +108,19 @@ impl Internet {
         }
     }
 
-    /// What a name means.
+    /// Sets the addresses of a name.
     pub(crate) fn name(&mut self, host: &str, addresses: &[&str]) {
         let addresses = addresses.iter().map(|text| text.parse().expect("an address")).collect();
         self.world.names.as_mut().expect("names").insert(host.to_owned(), addresses);
     }
 
-    /// Puts a listener of ours behind a public address.
+    /// Routes a public address to a local listener.
     pub(crate) fn place(&mut self, address: &str, port: u16, really: SocketAddr) {
         let ip: IpAddr = address.parse().expect("an address");
         self.world.redirects.insert(SocketAddr::new(ip, port), really);
     }
 
-    /// A server of plain HTTP.
+    /// An HTTP server.
     pub(crate) async fn plain(&mut self, host: &str, address: &str) -> Site {
         self.plain_with(host, address, |heard| says(&format!("hello from {}", heard.path))).await
     }
@@ -137,7 +137,7 @@ impl Internet {
         site
     }
 
-    /// A server of TLS with a certificate for `speaks_for`.
+    /// A TLS server with a certificate for `speaks_for`.
     pub(crate) async fn tls(&mut self, host: &str, address: &str, speaks_for: &str) -> Site {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         self.name(host, &[address]);
@@ -174,12 +174,12 @@ impl Internet {
         TlsAcceptor::from(Arc::new(config.expect("a configuration")))
     }
 
-    /// The certificate that the servers' certificates come from.
+    /// The root certificate of the servers' certificates.
     pub(crate) fn root(&self) -> Vec<u8> {
         self.authority.der().to_vec()
     }
 
-    /// A proxy with these entries.
+    /// A proxy with these `network` entries.
     pub(crate) fn proxy(&self, network: &[&str]) -> Proxy {
         self.open(network, Vec::new(), EgressLimits::default())
     }
@@ -198,7 +198,7 @@ impl Internet {
     }
 }
 
-/// A server of plain HTTP at a port of ours.
+/// An HTTP server at a local port.
 pub(crate) async fn plain_site(answer: impl Fn(&Heard) -> Answer + Send + Sync + 'static) -> (Site, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let really = listener.local_addr().expect("an address");
@@ -215,7 +215,7 @@ pub(crate) async fn plain_site(answer: impl Fn(&Heard) -> Answer + Send + Sync +
 /// An open proxy.
 pub(crate) struct Proxy {
     pub(crate) egress: EgressProxy,
-    /// A start that asks all of its providers.
+    /// A grant for all of its providers.
     pub(crate) pass: ProviderGrant,
     _folder: tempfile::TempDir,
 }
@@ -225,7 +225,7 @@ impl Proxy {
         UnixStream::connect(self.egress.socket().expect("a socket")).await.expect("a connection to the proxy")
     }
 
-    /// Sends bytes as they are, and reads until the proxy hangs up.
+    /// Sends bytes unchanged, and reads until the proxy closes the connection.
     pub(crate) async fn raw(&self, bytes: impl AsRef<[u8]>) -> String {
         let mut wire = self.wire().await;
         let _ = wire.write_all(bytes.as_ref()).await;
@@ -234,13 +234,13 @@ impl Proxy {
         String::from_utf8_lossy(&answer).into_owned()
     }
 
-    /// One request with an absolute address.
+    /// One request with an absolute URL.
     pub(crate) async fn ask(&self, method: &str, url: &str, headers: &str) -> String {
         self.raw(format!("{method} {url} HTTP/1.1\r\nHost: spoofed.example\r\nConnection: close\r\n{headers}\r\n"))
             .await
     }
 
-    /// Asks for a tunnel: the wire, or the proxy's answer.
+    /// Requests a tunnel: the connection, or the proxy's answer.
     pub(crate) async fn tunnel(&self, target: &str) -> Result<UnixStream, String> {
         let mut wire = self.wire().await;
         let ask = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n");
@@ -249,13 +249,13 @@ impl Proxy {
         if head.starts_with("HTTP/1.1 200") { Ok(wire) } else { Err(head) }
     }
 
-    /// What was denied so far.
+    /// The denials so far.
     pub(crate) fn denied(&self) -> Vec<(String, u16, DenialReason, u64)> {
         let row = |denied: DeniedAccess| (denied.host, denied.port, denied.why, denied.count);
         self.egress.traffic().denied.into_iter().map(row).collect()
     }
 
-    /// The proxy as programs inside a sandbox see it: a TCP port, carried to the socket.
+    /// The proxy as programs inside a sandbox see it: a TCP port, forwarded to the socket.
     pub(crate) async fn door(&self) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
@@ -273,7 +273,7 @@ impl Proxy {
     }
 }
 
-/// The head of an answer, and not a byte more.
+/// The head of an answer, without reading any byte after it.
 pub(crate) async fn head<S: AsyncRead + Unpin>(wire: &mut S) -> String {
     let mut head = Vec::new();
     let read = async {
@@ -288,7 +288,7 @@ pub(crate) async fn head<S: AsyncRead + Unpin>(wire: &mut S) -> String {
     String::from_utf8_lossy(&head).into_owned()
 }
 
-/// Speaks TLS over a tunnel, naming a host.
+/// Starts TLS over a tunnel, naming a host.
 pub(crate) async fn tls<S>(wire: S, name: &str, root: Vec<u8>) -> std::io::Result<TlsStream<S>>
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -305,7 +305,7 @@ where
     greeted.expect("a greeting in time")
 }
 
-/// One request over any wire, read to the end.
+/// One request over any connection, read to the end.
 pub(crate) async fn request<S: AsyncRead + AsyncWrite + Unpin>(mut wire: S, text: &str) -> String {
     wire.write_all(text.as_bytes()).await.expect("a request");
     wire.flush().await.expect("a request");

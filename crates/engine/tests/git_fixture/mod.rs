@@ -1,4 +1,4 @@
-//! Real repositories in temporary folders for the tests of the git door and of workspaces.
+//! Real repositories in temporary folders for the tests of git and of workspaces.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 use std::collections::BTreeMap;
@@ -112,7 +112,7 @@ pub(crate) fn write(root: &Path, path: &str, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-/// Git as a person or a maker would run it, away from the machine's configuration.
+/// Git as a user or a maker would run it, without the machine's configuration.
 pub(crate) fn git(dir: &Path, args: &[&str]) -> String {
     let (ok, out) = try_git(dir, args);
     assert!(ok, "git {args:?}: {out}");

@@ -1,4 +1,4 @@
-//! Runs a shell in a workspace's files as a maker is run: behind the launcher's walls, with the files at `/workspace`.
+//! Runs a shell in a workspace's files as a maker runs: in the launcher's sandbox, with the files at `/workspace`.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 use std::time::Duration;
@@ -9,7 +9,8 @@ use loopwright::proc::{
 use loopwright::seam::Seam;
 use loopwright::workspace::CheckoutFiles;
 
-/// What a script prints in a checkout. A thread of its own, because tests ask in the middle of assertions.
+/// The output of a script in a checkout. It uses a thread of its own, because tests call it in the middle of
+/// assertions.
 pub(crate) fn inside(files: &CheckoutFiles, script: &str) -> String {
     let spawn = maker(files, script);
     let run = move || {

@@ -1,5 +1,5 @@
-//! What people and the outside do in a run. What the daemon answers is remembered where it is a promise; what it does
-//! otherwise is seen on the record afterwards.
+//! The actions of people and external systems in a run. The daemon's answers are remembered where they are promises;
+//! its other effects are checked on the record afterwards.
 
 use super::cover::Stretch;
 use super::faults::Site;
@@ -12,14 +12,14 @@ use loopwright::spec::CheckedSpec;
 use loopwright::store::{InboxQuery, InboxRow, SignalRow};
 
 impl Story {
-    /// Everything that may happen now.
+    /// Performs one of the actions that are possible now.
     pub(super) fn act(&mut self) -> Result<(), String> {
         let may = |story: &Self, site| story.world.faults.strikes(site);
         if may(self, Site::CadenceEdited) {
             self.edit();
         }
         if may(self, Site::Reloads) {
-            // Not answered is not loaded, which a later load makes good.
+            // An unanswered reload did not load; a later load makes up for it.
             drop(self.ask(|life| async move { life.daemon.reload().await }));
         }
         let unborn = if self.world.faults.may(Site::Pauses) { self.unborn_loop() } else { None };
@@ -37,7 +37,7 @@ impl Story {
         }
         if may(self, Site::Foreground) {
             let (_, spec) = self.any_loop();
-            // One that is there is killed, wherever it is.
+            // A running one is killed, wherever it is.
             self.foreground = None;
             self.foreground = Some(Foreground::start(&self.state, &self.world, spec)?);
         }
@@ -50,7 +50,7 @@ impl Story {
         (number, specs[number].clone())
     }
 
-    /// A loop file changes; the daemon hears of it now, or at its next load.
+    /// A loop file changes; the daemon reloads it now, or at its next load.
     fn edit(&mut self) {
         let (number, _) = self.any_loop();
         let had: Vec<_> = self.stretches[number].iter().map(|stretch| stretch.every_ms).collect();
@@ -62,7 +62,8 @@ impl Story {
         }
     }
 
-    /// A loop that is about to have a round, if there is one: what is said about it then must not be lost in its birth.
+    /// A loop that is about to start a round, if there is one: commands about it at that time must not be lost in the
+    /// start.
     fn unborn_loop(&mut self) -> Option<CheckedSpec> {
         let now = self.ask(|life| async move { life.daemon.snapshot().await.ok() })??;
         let unborn = now.running.iter().find(|running| running.round.is_none())?;
@@ -70,7 +71,7 @@ impl Story {
     }
 
     fn pause_or_resume(&mut self, unborn: Option<CheckedSpec>) {
-        // A loop that is about to have a round is rather paused than resumed.
+        // A loop that is about to start a round is more often paused than resumed.
         let most = if unborn.is_some() { 4 } else { 2 };
         let spec = unborn.unwrap_or_else(|| self.any_loop().1);
         let key = self.world.key(&spec);
@@ -87,7 +88,7 @@ impl Story {
         !self.goes_far_back && self.world.faults.may(Site::Stops)
     }
 
-    /// A machine gets into trouble while something is at work, which is when people stop everything.
+    /// The machine has faults while a round works, which is when people stop everything.
     pub(super) fn is_in_trouble(&mut self) -> bool {
         self.may_stop() && self.is_at_work() && self.dice.quarter()
     }
@@ -96,10 +97,10 @@ impl Story {
         !self.life().world.own.at_work.rounds().is_empty()
     }
 
-    /// P7: whatever is answered, a stop is in effect at once, also when it cannot be written.
+    /// P7: whatever the answer, a stop takes effect at once, even if it cannot be written.
     fn stop_or_thaw(&mut self) -> Result<(), String> {
         if self.world.faults.is_disk_full() {
-            // What came due waits to be written by then.
+            // Decisions about due loops wait to be written by then.
             self.life().settle(STILL)?;
         }
         if self.is_at_work() || self.dice.below(2) == 0 {
@@ -118,7 +119,7 @@ impl Story {
         Ok(())
     }
 
-    /// Something outside happens, and is told once or twice.
+    /// An external event happens, and is delivered once or twice.
     fn event(&mut self) -> Result<(), String> {
         let (_, spec) = self.any_loop();
         self.event_of(&spec.name)
@@ -167,13 +168,13 @@ impl Story {
         asked.unwrap_or_default().into_iter().filter(|row| row.kind.word() != "loop-paused").collect()
     }
 
-    /// A person answers a question, now and then, and rather while the loop is at work again.
+    /// A person answers a question now and then, more often while the loop is at work again.
     fn answer_one(&mut self) -> Result<(), String> {
         let Some(question) = self.questions().into_iter().next() else { return Ok(()) };
         let is_at_work = self.life().world.own.at_work.has(&question.loop_name);
         let may_kill = self.world.faults.may_kill();
         if is_at_work && may_kill {
-            // Two rounds of one loop are left, the one that was answered and the one at work, and a third one waits.
+            // Two rounds of one loop are left, the answered one and the running one, and a third one waits.
             self.event_of(&question.loop_name)?;
             self.life().world.own.door.doom();
         }
@@ -191,7 +192,7 @@ impl Story {
         }
     }
 
-    /// Says yes or no; a yes is sometimes said twice, at once.
+    /// Approves or denies; an approval is sometimes sent twice at once.
     fn answer(&mut self, question: InboxRow) {
         let (engine, world) = (self.life().engine.clone(), self.life().world.clone());
         let (is_yes, is_twice) = (self.dice.below(3) > 0, self.dice.quarter());
@@ -209,7 +210,7 @@ impl Story {
         });
     }
 
-    /// Everything goes on again.
+    /// Ends all stops and pauses.
     pub(super) fn release(&mut self) {
         let answer = self.ask(|life| async move { life.daemon.thaw("ann").await.map(drop) });
         self.said.thaw(&answer);

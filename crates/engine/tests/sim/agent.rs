@@ -1,5 +1,5 @@
-//! The one agent of a simulated world, a function of this process. It is where effects begin, so it looks whether what must
-//! be so before an effect is so.
+//! The only agent of a simulated world, a function of this process. Effects begin here, so it checks the conditions
+//! that must hold before an effect.
 
 use super::faults::Site;
 use super::fleet::World;
@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 /// The file that a proposing maker writes.
 const CHANGED: &str = "notes.txt";
 
-/// Which agents of a process are at work: loop and round.
+/// The agents of a process that are at work: loop and round.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AtWork(Arc<Mutex<BTreeMap<String, String>>>);
 
@@ -34,7 +34,7 @@ impl AtWork {
         self.0.lock().expect("no one panics with it").contains_key(loop_name)
     }
 
-    /// Goes to work; says who was there already.
+    /// Registers an agent; returns the round that was already there.
     fn enter(&self, loop_name: &str, round: &str) -> (Stay, Option<String>) {
         let before = self.0.lock().expect("no one panics with it").insert(loop_name.to_owned(), round.to_owned());
         (Stay(self.clone(), loop_name.to_owned()), before)
@@ -48,7 +48,7 @@ impl Drop for Stay {
 }
 
 impl World {
-    /// P2 and P6: the start of an agent, and the money it may use, are on record before it starts.
+    /// P2 and P6: the start of an agent and its reservation are on record before it starts.
     async fn is_on_record(&self, invocation: &AgentInvocation, store: &dyn Store) -> Result<(), StoreError> {
         let AgentInvocation { loop_name, round, .. } = invocation;
         match store.round(round).await? {
@@ -76,7 +76,7 @@ impl World {
     async fn look_first(&self, invocation: &AgentInvocation) {
         let Some(store) = self.own.store.get() else { return };
         if let Err(why) = self.is_on_record(invocation, store.as_ref()).await {
-            // A process that has just died cannot look either.
+            // A process that has just died cannot read either.
             if !self.own.door.is_dead() {
                 self.blame(format!("P2: an agent is started while the record cannot be read: {why}"));
             }
@@ -88,7 +88,7 @@ impl World {
     }
 
     async fn play(&self, invocation: &AgentInvocation, cancel: &CancelToken) -> AgentOutcome {
-        // Who proposes takes time, so that the answer to the last proposal meets the next one at work.
+        // A proposing maker takes time, so that the answer to the last proposal arrives while the next one is at work.
         let is_long = self.proposes(&invocation.loop_name) && !self.faults.are_over() && self.throw(2) == 0;
         if is_long || self.faults.strikes(Site::SlowAgent) {
             tokio::select! {
@@ -120,7 +120,7 @@ impl World {
         self.specs().iter().any(|spec| spec.name == loop_name && spec.level != LoopLevel::L1Report)
     }
 
-    /// A verdict, for or against.
+    /// A verdict, pass or reject.
     fn judge(&self, invocation: &AgentInvocation) {
         let is_good = self.throw(4) > 0;
         if !is_good {
@@ -164,7 +164,7 @@ impl Agent for World {
                 self.blame(format!("P1: agents of two rounds of {loop_name} are at work: {before} and {round}"));
             }
             self.look_first(invocation).await;
-            // What an earlier start did to the round does not count any more.
+            // Effects of an earlier start on the round no longer count.
             self.spoilt.lock().expect("no one panics with it").remove(&invocation.round);
             Ok(self.play(invocation, cancel).await)
         })

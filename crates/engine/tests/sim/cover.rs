@@ -1,16 +1,16 @@
-//! P10 and P1 by arithmetic of its own: the moments of each loop's grid, and the receipts that stand for them.
+//! P10 and P1 by independent arithmetic: the due times of each loop's grid, and the receipts that stand for them.
 
 use super::fleet::{JITTER_MS, World};
 use loopwright::spec::CheckedSpec;
 use loopwright::store::{ReceiptRow, ScheduleRow};
 
-/// A loop's cadence from one edit to the next. It counts from a moment between two that are known: before the earlier one it
-/// was not in the loop's file, and at the later one it was seen to be on record.
+/// A loop's cadence from one edit to the next. It starts between two known times: at the earlier one it was not in the
+/// loop's file, and at the later one it was on record.
 #[derive(Debug, Clone)]
 pub(crate) struct Stretch {
     pub(crate) every_ms: i64,
     fingerprint: String,
-    /// The cadence as receipts have it.
+    /// The cadence as receipts store it.
     text: String,
     low_ms: i64,
     high_ms: Option<i64>,
@@ -28,21 +28,21 @@ impl Stretch {
         }
     }
 
-    /// The clock was set while it was not on record yet.
+    /// The clock was set before the cadence was on record.
     pub(crate) fn see_clock(&mut self, now_ms: i64) {
         if self.high_ms.is_none() {
             self.low_ms = self.low_ms.min(now_ms);
         }
     }
 
-    /// Looks whether it is on record.
+    /// Checks whether it is on record.
     pub(crate) fn see_record(&mut self, row: Option<&ScheduleRow>, seen_ms: i64) {
         if self.high_ms.is_none() && row.is_some_and(|row| row.fingerprint == self.fingerprint) {
             self.high_ms = Some(seen_ms);
         }
     }
 
-    /// The first moment of the grid after another.
+    /// The first due time of the grid after another time.
     fn after(&self, ms: i64) -> i64 {
         (ms.div_euclid(self.every_ms) + 1) * self.every_ms
     }
@@ -53,20 +53,20 @@ impl Stretch {
         receipt.due_ms % self.every_ms == 0 && (self.after(self.low_ms)..=latest_ms).contains(&receipt.due_ms)
     }
 
-    /// The last moment that must have its receipt by now, for sure.
+    /// The last due time that must have its receipt by now.
     fn last_ms(&self, now_ms: i64) -> Option<i64> {
         let last_ms = (now_ms - JITTER_MS).div_euclid(self.every_ms) * self.every_ms;
         Some(last_ms).filter(|last_ms| self.high_ms.is_some_and(|high_ms| *last_ms > high_ms))
     }
 }
 
-/// Whether everything that was due has its receipt by the mark.
+/// Whether every due time up to the mark has its receipt.
 pub(crate) fn is_caught_up(stretches: &[Stretch], mark_ms: i64, now_ms: i64) -> bool {
     let last = stretches.last().expect("every loop has a cadence");
     last.high_ms.is_some() && last.last_ms(now_ms).is_none_or(|last_ms| last_ms <= mark_ms)
 }
 
-/// Where a receipt that stands for due moments ends.
+/// The last due time that a receipt stands for.
 pub(crate) fn through_ms(receipt: &ReceiptRow) -> i64 {
     receipt.through_ms.unwrap_or(receipt.due_ms)
 }
@@ -75,9 +75,9 @@ pub(crate) fn is_due(receipt: &&ReceiptRow) -> bool {
     receipt.occurrence.starts_with("due:")
 }
 
-/// Every due moment from the first registration to now is in exactly one receipt, none is invented, and the mark is where the
-/// receipts end; answers with how many there are. An edited cadence begins when it was edited, and what was due by the old one
-/// may be left out then.
+/// Every due time from the first registration to now is in exactly one receipt, none is invented, and the mark is at
+/// the end of the receipts; returns their number. An edited cadence starts when it was edited, and due times of the old
+/// one may be missing then.
 pub(crate) fn covers(
     name: &str,
     receipts: &[ReceiptRow],

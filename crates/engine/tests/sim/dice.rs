@@ -1,6 +1,6 @@
-//! Chance from a seed: the same seed throws the same.
+//! Random numbers from a seed: the same seed gives the same numbers.
 
-/// A source of chance (SplitMix64).
+/// A random source (SplitMix64).
 #[derive(Debug, Clone)]
 pub(crate) struct Dice(u64);
 
@@ -17,12 +17,12 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below another.
+    /// A number below a limit.
     pub(crate) fn below(&mut self, most: u64) -> u64 {
         self.next() % most.max(1)
     }
 
-    /// Once in four.
+    /// True once in four.
     pub(crate) fn quarter(&mut self) -> bool {
         self.below(4) == 0
     }
@@ -32,7 +32,7 @@ impl Dice {
         from[at].clone()
     }
 
-    /// Another source that does not depend on how often this one is asked from now on.
+    /// Another source that does not depend on later calls of this one.
     pub(crate) fn split(&mut self) -> Self {
         Self(self.next())
     }

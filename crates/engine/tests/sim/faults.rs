@@ -1,5 +1,6 @@
-//! What goes wrong, and what people and the outside do. Each kind is chosen for a run or not, and one that was strikes at a
-//! quarter of its chances: a run is hard in a few ways at a time, and over many runs every two ways meet.
+//! The faults of a run, and the actions of people and external systems. Each kind is active in a run or not, and an
+//! active one strikes at a quarter of its chances: a run is hard in a few ways at a time, and over many runs every two
+//! kinds combine.
 
 use super::dice::Dice;
 use loopwright::seam::{SeamFault, SeamHook, SeamMoment};
@@ -7,23 +8,23 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
 
-/// A kind of thing that happens.
+/// A kind of event in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Site {
     /// The process dies between two steps.
     Crash,
-    /// The process dies while something that was asked for is under way.
+    /// The process dies while a request is in progress.
     CrashMidway,
     /// The process dies at a write.
     CrashAtWrite,
-    /// A write fails, as one does that meets a busy store.
+    /// A write fails, as on a busy store.
     WriteFails,
-    /// A write takes effect and then says it failed.
+    /// A write takes effect and then reports an error.
     WriteLies,
-    /// No write succeeds for a while, of rows or of files.
+    /// No write of rows or files succeeds for a while.
     DiskFull,
     ClockForward,
-    /// By ten years.
+    /// The clock jumps ten years ahead.
     ClockFarForward,
     ClockBack,
     SlowAgent,
@@ -31,13 +32,13 @@ pub(crate) enum Site {
     AgentPanics,
     /// The probe, or the loop file, cannot be read.
     ProbeFails,
-    /// Time passes between the decision to start and the birth.
+    /// Time passes between the decision to start and the start.
     SlowProbe,
     /// A delivery fails, before or after it took effect.
     ForgeFails,
-    /// Another engine wants the store while this one has it.
+    /// Another engine tries to schedule the store while this one does.
     SecondDaemon,
-    /// Another engine gets it: the lease or the lock is lost, and the old process wakes up again.
+    /// Another engine takes it over: the lease or the lock is lost, and the old process wakes up again.
     TakenOver,
     CadenceEdited,
     Reloads,
@@ -46,7 +47,7 @@ pub(crate) enum Site {
     Events,
     EventsTwice,
     ByHand,
-    /// A person starts a round in a process of its own, and may kill it.
+    /// A person starts a round in a separate process, and may kill it.
     Foreground,
 }
 
@@ -70,7 +71,7 @@ const FAULTS: [Site; 17] = [
     Site::SecondDaemon,
     Site::TakenOver,
 ];
-/// What is no fault, and is active in half of them.
+/// Actions that are not faults; each is active in half of the runs.
 const ACTS: [Site; 8] = [
     Site::CadenceEdited,
     Site::Reloads,
@@ -82,7 +83,7 @@ const ACTS: [Site; 8] = [
     Site::Foreground,
 ];
 
-/// What happens in a run.
+/// The faults and actions of a run.
 pub(crate) struct Faults {
     active: Vec<Site>,
     dice: Mutex<Dice>,
@@ -102,7 +103,7 @@ impl Faults {
         }
     }
 
-    /// Whether a thing of this kind can happen in this run at all.
+    /// Whether this kind is active in this run.
     pub(crate) fn may(&self, site: Site) -> bool {
         self.active.contains(&site)
     }
@@ -112,12 +113,12 @@ impl Faults {
         [Site::Crash, Site::CrashMidway, Site::CrashAtWrite].into_iter().any(|site| self.may(site))
     }
 
-    /// Whether it happens at this chance.
+    /// Whether it strikes at this chance.
     pub(crate) fn strikes(&self, site: Site) -> bool {
         self.may(site) && !self.are_over() && self.quarter()
     }
 
-    /// Whether nothing goes wrong any more.
+    /// Whether the faults have ended.
     pub(crate) fn are_over(&self) -> bool {
         self.is_over.load(Ordering::SeqCst)
     }
@@ -126,7 +127,7 @@ impl Faults {
         self.dice.lock().expect("no one panics with the dice").quarter()
     }
 
-    /// Nothing goes wrong from now on.
+    /// Ends all faults.
     pub(crate) fn end(&self) {
         self.is_over.store(true, Ordering::SeqCst);
         self.fill_disk(false);
@@ -141,15 +142,15 @@ impl Faults {
     }
 }
 
-/// The seams of one process, where faults strike; it knows whether the process lives, and what it has written.
+/// The seams of one process, where faults strike; it knows whether the process is alive, and how often it has written.
 pub(crate) struct Door {
     faults: Arc<Faults>,
     is_dead: AtomicBool,
-    /// The process has died.
+    /// Notified when the process has died.
     pub(crate) died: Notify,
     tried: AtomicU64,
     kept: AtomicU64,
-    /// It dies with the next write that takes effect.
+    /// The process dies at the next write that takes effect.
     is_doomed: AtomicBool,
 }
 
@@ -164,22 +165,22 @@ impl Door {
         self.is_dead.load(Ordering::SeqCst)
     }
 
-    /// How many writes were tried: whether anything happens at all.
+    /// The number of attempted writes, which shows whether anything happens at all.
     pub(crate) fn tried(&self) -> u64 {
         self.tried.load(Ordering::SeqCst)
     }
 
-    /// How many of them took effect.
+    /// The number of writes that took effect.
     pub(crate) fn kept(&self) -> u64 {
         self.kept.load(Ordering::SeqCst)
     }
 
-    /// Lets the process die with the next write that takes effect.
+    /// Makes the process die at the next write that takes effect.
     pub(crate) fn doom(&self) {
         self.is_doomed.store(true, Ordering::SeqCst);
     }
 
-    /// A process that has died writes nothing more.
+    /// A dead process writes nothing more.
     pub(crate) fn die(&self) {
         self.is_dead.store(true, Ordering::SeqCst);
         self.died.notify_one();
@@ -194,7 +195,7 @@ impl Door {
             self.die();
             return Err(fault);
         }
-        // One write in four has a chance, so that a round with many of them has one too.
+        // One write in four has a chance, so that even a round with many writes can get through.
         if !self.faults.quarter() {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! The loops of a simulated world, as a process of it knows them.
+//! The loops of a simulated world, as one of its processes knows them.
 
 use super::agent::AtWork;
 use super::dice::Dice;
@@ -22,10 +22,10 @@ use std::sync::{Arc, Mutex, OnceLock};
 pub(crate) const MINUTE_MS: i64 = 60_000;
 /// Intervals of loops, in minutes.
 const GRIDS: [u64; 4] = [5, 15, 30, 60];
-/// The most that any loop is delayed.
+/// The longest delay of a loop.
 pub(crate) const JITTER_MS: i64 = 90_000;
 
-/// What everything in a run shares.
+/// The state that everything in a run shares.
 #[derive(Clone)]
 pub(crate) struct World {
     pub(crate) clock: ManualClock,
@@ -35,25 +35,25 @@ pub(crate) struct World {
     specs: Arc<Mutex<Vec<CheckedSpec>>>,
     /// Every day that the clock showed.
     pub(crate) days: Arc<Mutex<BTreeSet<String>>>,
-    /// Promises that were seen to be broken while it happened.
+    /// Broken promises that were observed during the run.
     wrong: Arc<Mutex<Vec<String>>>,
-    /// Rounds whose agent did not do what it was asked.
+    /// Rounds whose agent did not do its task.
     pub(crate) spoilt: Arc<Mutex<BTreeSet<String>>>,
-    /// Whether what the daemon says is printed.
+    /// Whether the daemon's events are printed.
     pub(crate) is_told: bool,
-    /// What belongs to one process.
+    /// The state of one process.
     pub(crate) own: Own,
 }
 
-/// What belongs to one process and dies with it.
+/// The state of one process, which dies with it.
 #[derive(Clone)]
 pub(crate) struct Own {
     pub(crate) door: Arc<Door>,
-    /// Who waits for the clock.
+    /// The number of tasks that wait for the clock.
     pub(crate) waiting: Arc<AtomicUsize>,
     pub(crate) at_work: AtWork,
     pub(crate) store: Arc<OnceLock<Arc<dyn Store>>>,
-    /// Loops with whose next birth it dies.
+    /// Loops at whose next start the process dies.
     pub(crate) last: Arc<Mutex<BTreeSet<String>>>,
 }
 
@@ -64,7 +64,7 @@ impl Own {
     }
 }
 
-/// Counts whoever waits for the clock, for as long as it does.
+/// Counts a task that waits for the clock, while it waits.
 pub(crate) struct Waits(Arc<AtomicUsize>);
 
 impl Waits {
@@ -88,7 +88,7 @@ fn specs(dice: &mut Dice) -> Vec<CheckedSpec> {
         let level = if proposes && number == 0 { LoopLevel::L2Assisted } else { LoopLevel::L1Report };
         let mut spec = LoopSpec::new(format!("loop-{number}"), "look and report", level).with_maker_prompt("Look.");
         spec.attempts = 1;
-        // A crash charges what was held back; many of them are not to end in a wait for the next day, or for a person.
+        // A crash charges the reservation; many crashes must not exhaust the day or wait for a person.
         spec.budget.day.usd = Some(Usd(1_000_000_000_000));
         spec.budget.role.tokens = Some(1_000);
         spec.budget.role.usd = Some(Usd(1_000));
@@ -153,7 +153,7 @@ impl World {
         LoopKey::new(&self.ground.repo_id, &spec.name)
     }
 
-    /// Gives a loop another interval, in its file, if there is one that it never had.
+    /// Gives a loop another interval in its file, if one is left that it never had.
     pub(crate) fn edit(&self, number: usize, had: &[i64]) -> Option<CheckedSpec> {
         let had = |minutes: &u64| had.contains(&(i64::try_from(*minutes).unwrap_or(0) * MINUTE_MS));
         let minutes = GRIDS.into_iter().find(|minutes| !had(minutes))?;
@@ -164,7 +164,7 @@ impl World {
         Some(specs[number].clone())
     }
 
-    /// A promise was seen to be broken.
+    /// Records a broken promise.
     pub(crate) fn blame(&self, text: String) {
         self.wrong.lock().expect("no one panics with it").push(text);
     }
@@ -191,7 +191,7 @@ impl World {
         self.dice.lock().expect("no one panics with the dice").below(most)
     }
 
-    /// Waits until the clock has moved on by some minutes.
+    /// Waits until the clock has advanced by some minutes.
     pub(crate) async fn linger(&self, most: u64) {
         let until_ms = self.clock.now_ms() + i64::try_from(self.throw(most)).unwrap_or(1) * MINUTE_MS;
         let _waits = Waits::new(&self.own.waiting);
@@ -224,13 +224,13 @@ impl LoopFleet for World {
             if self.faults.strikes(Site::ProbeFails) {
                 return Err(EngineError::Daemon("the loop file is being written".to_owned()));
             }
-            // A probe that took its time has found something: what was said meanwhile meets a birth. There is always something
-            // to propose.
+            // A slow probe always finds work, so that commands given meanwhile coincide with a start. A proposing loop
+            // always has work.
             if self.throw(3) > 0 && !is_slow && !self.proposes(&key.name) {
                 return Ok(PreparedStart::NoWork);
             }
             if is_slow && self.faults.may_kill() && self.throw(2) == 0 {
-                // Nothing that comes after the birth makes good what it undid.
+                // Nothing after the start repairs what the start undid.
                 self.own.last.lock().expect("no one panics with it").insert(key.name.to_string());
             }
             let spec = self.specs().into_iter().find(|spec| *spec.name == *key.name).expect("a loop of ours");

@@ -1,5 +1,5 @@
-//! A process beside the daemon that runs one round in the foreground, and may be killed at it: another engine on the same
-//! state directory, in a thread of its own.
+//! A process beside the daemon that runs one round in the foreground and may be killed: another engine on the same
+//! state directory, in its own thread.
 
 use super::fleet::World;
 use super::life;
@@ -11,18 +11,18 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio::runtime::Runtime;
 
-/// The process; dropped, it is killed.
+/// The process; dropping it kills it.
 pub(crate) struct Foreground(Option<Runtime>);
 
 impl Foreground {
-    /// Starts one, as `loopwright run` does: what dead processes left is listed first, and the round is one by hand.
+    /// Starts one, as `loopwright run` does: it first lists what dead processes left, and then runs a manual round.
     pub(crate) fn start(state: &Path, world: &World, spec: CheckedSpec) -> Result<Self, String> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(|why| why.to_string())?;
         let world = world.of_new_process();
         let settings = life::settings(state, &world, Seam::hooked(Arc::clone(&world.own.door) as _));
         drop(runtime.spawn(async move {
-            // A store that fails, a loop that is busy and a round that cannot be kept are answers too.
+            // A failing store, a busy loop and a round that cannot be recorded are valid answers too.
             let Ok(engine) = Engine::open(settings).await else { return };
             let _ = world.own.store.set(Arc::clone(engine.store()));
             let request = world.request(spec);
@@ -34,7 +34,7 @@ impl Foreground {
 }
 
 impl Drop for Foreground {
-    /// As `kill -9` does it: nothing is closed.
+    /// Like `kill -9`: nothing is closed.
     fn drop(&mut self) {
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();

@@ -1,5 +1,5 @@
-//! What all runs stand on and none changes, so that no process of any run has to find it out again: a repository, and what
-//! this host holds.
+//! The fixture that all runs share and none changes, so that no process has to prepare it again: a repository, and the
+//! host's sandbox features.
 
 use loopwright::boundary::{self, HostSupport};
 use loopwright::git::Git;
@@ -9,16 +9,16 @@ use std::sync::LazyLock;
 
 static GROUND: LazyLock<Result<Ground, String>> = LazyLock::new(look);
 
-/// The ground of all runs.
+/// The fixture of all runs.
 pub(crate) struct Ground {
     /// One repository: rounds work on copies.
     pub(crate) repo: TestRepo,
-    /// Its id, which depends on nothing but its place.
+    /// Its id, which depends only on its path.
     pub(crate) repo_id: String,
     pub(crate) host: HostSupport,
 }
 
-/// The ground, found out once.
+/// The fixture, prepared once.
 pub(crate) fn ground() -> Result<&'static Ground, String> {
     GROUND.as_ref().map_err(String::clone)
 }

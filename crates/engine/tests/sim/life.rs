@@ -1,4 +1,4 @@
-//! One life of a process: an engine and a daemon on a runtime of their own, which ends well or is dropped as it stands.
+//! One life of a process: an engine and a daemon on their own runtime, which ends cleanly or is dropped at once.
 
 use super::fleet::{Waits, World};
 use loopwright::clock::Clock as _;
@@ -13,43 +13,43 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
-/// How long nothing happens before nothing more is expected, while writes may fail and wait for the clock.
+/// How long nothing must happen before the process counts as idle, while writes may fail and wait for the clock.
 pub(crate) const STILL: Duration = Duration::from_millis(60);
-/// The same when nothing goes wrong any more, so that there is nothing to wait for but programs on a busy machine.
+/// The same after all faults have ended, when only programs on a busy machine are left to wait for.
 pub(crate) const AT_LAST: Duration = Duration::from_secs(10);
-/// How long an answer is waited for while nothing is written.
+/// How long to wait for an answer while nothing is written.
 const PATIENCE: Duration = Duration::from_millis(40);
-/// How soon an agent is gone that was stopped.
+/// The time within which a stopped agent must end.
 const SOON: Duration = Duration::from_secs(5);
-/// How long anything may take in all.
+/// The time limit of any operation.
 const LONG: Duration = Duration::from_secs(30);
-/// The most that a daemon has decided and not written.
+/// The most decisions that a daemon may have without having written them.
 const UNWRITTEN_MAX: usize = 200;
 
-/// A process at work.
+/// A running process.
 pub(crate) struct Life {
     runtime: Option<Runtime>,
     pub(crate) engine: Engine,
     pub(crate) daemon: Daemon,
-    /// The world as this process has it.
+    /// The world as this process sees it.
     pub(crate) world: World,
     ending: Option<DaemonJoin>,
-    /// What goes on beside the daemon.
+    /// The number of tasks beside the daemon.
     beside: Arc<AtomicUsize>,
 }
 
-/// What everything came to that happens without the clock.
+/// The state after everything that needs no clock has happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Settled {
-    /// Nothing is under way but what waits for the clock.
+    /// Only tasks that wait for the clock are left.
     Rests,
-    /// Something is, and does not come on: a write that fails, or a program that takes its time.
+    /// Something is in progress but does not advance: a failing write, or a slow program.
     Hangs,
     /// The process has died.
     Dead,
 }
 
-/// Lets a moment of real time pass.
+/// Waits for a moment of real time.
 async fn moment() {
     let _ = tokio::time::timeout(Duration::from_millis(1), std::future::pending::<()>()).await;
 }
@@ -60,7 +60,7 @@ pub(crate) fn settings(state: &Path, world: &World, seam: Seam) -> EngineSetting
 }
 
 impl Life {
-    /// Opens the state directory and goes to work; a process that has just died may still be letting go of it, and one that
+    /// Opens the state directory and starts the daemon. A process that has just died may still hold it, and one that
     /// dies at its first writes is followed by another.
     pub(crate) fn begin(state: &Path, world: &World, limits: &ConcurrencyLimits) -> Result<Self, String> {
         let runtime =
@@ -93,12 +93,12 @@ impl Life {
         self.world.own.door.is_dead()
     }
 
-    /// Lets some moments pass.
+    /// Waits for some moments.
     pub(crate) fn pass(&self, moments: u64) {
         (0..moments).for_each(|_| self.run(moment()));
     }
 
-    /// Lets everything happen that happens without the clock, until nothing is written for so long.
+    /// Waits until everything that needs no clock has happened and nothing was written for this long.
     pub(crate) fn settle(&self, still: Duration) -> Result<Settled, String> {
         self.run(async {
             let begun = Instant::now();
@@ -116,7 +116,7 @@ impl Life {
                 let busy = now.running.iter().filter(|running| !running.is_parked).count();
                 let is_waiting = busy <= self.world.own.waiting.load(Ordering::SeqCst);
                 let by_hand = now.running.iter().filter(|running| running.begun == RoundOrigin::Manual).count();
-                // What it has not looked at yet is still to come.
+                // Entries that are due but not processed yet are still to come.
                 let is_on_time = now.next_wake_ms.is_none_or(|at_ms| at_ms > self.world.clock.now_ms());
                 if is_waiting && is_on_time && now.unwritten == 0 && self.beside.load(Ordering::SeqCst) <= by_hand {
                     return Ok(Settled::Rests);
@@ -134,8 +134,8 @@ impl Life {
         })
     }
 
-    /// Asks the daemon something; nobody answers when the process has died meanwhile, or when a write is tried again only
-    /// after the clock has moved.
+    /// Sends the daemon a request; `None` if the process died meanwhile, or if a write is retried only after the clock
+    /// has advanced.
     pub(crate) fn ask<T>(&self, asked: impl Future<Output = T>) -> Option<T> {
         self.run(async {
             let mut asked = std::pin::pin!(asked);
@@ -154,7 +154,7 @@ impl Life {
         })
     }
 
-    /// How often it has tried to write, and how often it has.
+    /// The numbers of attempted and of successful writes.
     pub(crate) fn written(&self) -> (u64, u64) {
         (self.world.own.door.tried(), self.world.own.door.kept())
     }
@@ -166,7 +166,7 @@ impl Life {
         tried == self.world.own.door.tried()
     }
 
-    /// The rounds whose agents are at work and stay so.
+    /// The rounds whose agents are at work and stay at work.
     pub(crate) fn still_at_work(&self) -> Vec<String> {
         let begun = Instant::now();
         loop {
@@ -178,12 +178,12 @@ impl Life {
         }
     }
 
-    /// A look at the store, which no fault touches.
+    /// Reads the store without faults.
     pub(crate) fn look<T>(&self, asked: impl Future<Output = T>) -> T {
         self.run(asked)
     }
 
-    /// Lets something go on beside the daemon; it dies with the process.
+    /// Runs a task beside the daemon; it dies with the process.
     pub(crate) fn beside(&self, work: impl Future<Output = ()> + Send + 'static) {
         let counted = Waits::new(&self.beside);
         drop(self.runtime().spawn(async move {
@@ -192,14 +192,14 @@ impl Life {
         }));
     }
 
-    /// As `kill -9` does it: nothing is closed.
+    /// Like `kill -9`: nothing is closed.
     pub(crate) fn drop_dead(mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
     }
 
-    /// Ends as a service is stopped.
+    /// Ends like a service that is stopped.
     pub(crate) fn end(mut self) -> Result<(), String> {
         let ending = self.ending.take().expect("a process ends once");
         let ended = self.run(async {
@@ -220,8 +220,8 @@ impl Life {
     }
 }
 
-/// Hears what a daemon says: prints it for somebody who looks at one seed, and knows when a birth is the last thing that a
-/// process does.
+/// Observes the daemon's events: prints them for a single seed, and kills the process at a start that must be its last
+/// act.
 struct Ear(World);
 
 impl EventSink for Ear {
@@ -241,14 +241,14 @@ impl EventSink for Ear {
 async fn open(state: &Path, world: &World, limits: &ConcurrencyLimits) -> Result<(Engine, Daemon, DaemonJoin), String> {
     let seam = Seam::hooked(Arc::clone(&world.own.door) as _);
     let engine = Engine::open(settings(state, world, seam)).await.map_err(|why| why.to_string())?;
-    // Nobody has set it: it is this process's own.
+    // It is not set yet: the cell belongs to this process.
     let _ = world.own.store.set(Arc::clone(engine.store()));
     let fleet = Arc::new(world.clone());
     engine.events().attach(Arc::new(Ear(world.clone()))).keep();
     match Daemon::start(engine.clone(), fleet, limits.clone()).await {
         Ok((daemon, ending)) => Ok((engine, daemon, ending)),
         Err(why) => {
-            // The next try is another engine.
+            // The next attempt opens another engine.
             let _ = engine.close().await;
             Err(why.to_string())
         }

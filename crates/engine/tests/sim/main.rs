@@ -1,27 +1,27 @@
-//! The simulator: the real daemon, store and rounds on a clock that is set by hand, under seeded faults, and the promises
-//! as oracles. `cargo xtask sim [SEED] [--seeds N]` runs it; `cargo xtask sim --bugs` shows that it sees what it should.
+//! The simulator: the real daemon, store and rounds on a manual clock, under seeded faults, with the promises as
+//! oracles. `cargo xtask sim [SEED] [--seeds N]` runs it; `cargo xtask sim --bugs` shows that it detects planted bugs.
 //!
-//! Not a libtest program: to a test runner that asks it has no tests, because the test command runs it as a step of its own.
+//! Not a libtest program: it reports no tests to a test runner, because the test command runs it as a separate step.
 //!
-//! A seed fixes the world, the faults and their order. Programs (git) run at their own pace, so a run that fails is likely,
-//! not certain, to fail again: run the seed a few times.
+//! A seed fixes the loops, the faults and their order. Programs (git) run at their own pace, so a failing run is
+//! likely, not certain, to fail again: run the seed a few times.
 //!
-//! What is seen here of each promise, and where the rest is seen:
+//! How this simulator checks each promise, and where the rest is checked:
 //!
 //! | promise | here | elsewhere |
 //! |---|---|---|
-//! | P1 once per occurrence | a round, a receipt and an event are had once; rounds of a loop do not overlap, in the journal (`oracle`) and by their agents (`agent`); of two engines one schedules, and a round in the foreground keeps its loop's place (`story`) | on PostgreSQL: `daemon/fenced.rs` |
-//! | P2 record before effect | an agent is started for a start that is on record (`agent`); the chain is whole (`oracle`); pauses, stops and events that were acknowledged are there after every crash (`said`) | torn pages: `store/files.rs` |
-//! | P3 one door | the forge shows what is recorded as sent, once, after a yes (`oracle`) | every call of a delivery: `sweep` |
+//! | P1 once per occurrence | a round, a receipt and an event exist once; rounds of a loop do not overlap, in the journal (`oracle`) and by their agents (`agent`); of two engines one schedules, and a round in the foreground keeps its loop's slot (`story`) | on PostgreSQL: `daemon/fenced.rs` |
+//! | P2 record before effect | an agent starts only if its start is on record (`agent`); the chain is whole (`oracle`); pauses, stops and events that were acknowledged are there after every crash (`said`) | torn pages: `store/files.rs` |
+//! | P3 one door | the forge shows what is recorded as sent, once, after an approval (`oracle`) | every call of a delivery: `sweep` |
 //! | P4 same tree | what was shipped is the tree that passed (`oracle`) | spec and gate files: `gates.rs`, the hostile suite |
-//! | P5 no pass by default | a maker that failed and a checker that said no never end in success (`oracle`) | evidence of every other kind: the hostile suite, `weaknesses.rs` |
-//! | P6 hard budgets | money is held back before an agent starts (`agent`), days and rounds add up, nothing stays held (`money`) | ceilings that kill a process tree: `budgets.rs`, `egress` |
+//! | P5 no pass by default | a failed maker and a rejecting checker never end in success (`oracle`) | evidence of every other kind: the hostile suite, `weaknesses.rs` |
+//! | P6 hard budgets | money is reserved before an agent starts (`agent`), days and rounds add up, nothing stays reserved (`money`) | ceilings that kill a process tree: `budgets.rs`, `egress` |
 //! | P7 stop means dead | no agent is at work after a stop, its round's end or the daemon's (`acts`, `oracle`, `life`) | process trees, for agents here are functions: `sweep`, `cargo xtask soak`, the hostile suite |
-//! | P8 contained | not: nothing here has walls | the hostile suite, `crates/sandbox` |
-//! | P9 crash anywhere | every round comes to its end and every engine opens, however often it died (`story`) | a real `kill -9`: `sweep`, `cargo xtask soak` |
-//! | P10 time | every moment of a loop's grid is in exactly one receipt, in time, and none is invented (`cover`); mark and receipts move together (`oracle`) | zones and clock changes: `core::cadence`; a clock taken as it is: `core/tests/dispatch` |
-//! | P11 bounded | attempts, events, and what waits to be written (`oracle`, `life`) | every parser: `fuzz`; sizes: the hostile suite |
-//! | P12 old data, new code | every history is read back to what its row says (`oracle`) | databases of every version: `store/files.rs` |
+//! | P8 contained | not: nothing here is confined | the hostile suite, `crates/sandbox` |
+//! | P9 crash anywhere | every round ends and every engine opens, after any number of crashes (`story`) | a real `kill -9`: `sweep`, `cargo xtask soak` |
+//! | P10 time | every due time of a loop's grid is in exactly one receipt, in time, and none is invented (`cover`); mark and receipts move together (`oracle`) | zones and clock changes: `core::cadence`; an implausible clock that is accepted: `core/tests/dispatch` |
+//! | P11 bounded | attempts, events, and unwritten decisions (`oracle`, `life`) | every parser: `fuzz`; sizes: the hostile suite |
+//! | P12 old data, new code | every history replays to the state in its row (`oracle`) | databases of every version: `store/files.rs` |
 #![allow(clippy::disallowed_methods, clippy::print_stdout, clippy::print_stderr, reason = "a test program of its own")]
 
 mod acts;
@@ -43,16 +43,16 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// How often a long run says how far it is.
+/// How often a long run prints its progress.
 const TOLD_EACH: u64 = 1_000;
 
-/// What the command line asks for.
+/// The arguments of the command line.
 struct Asked {
     first: u64,
     seeds: u64,
-    /// Whether the first failure is enough.
+    /// Whether the run stops at the first failure.
     is_enough: bool,
-    /// Whether the daemon's words are printed.
+    /// Whether the daemon's events are printed.
     is_told: bool,
 }
 
@@ -76,7 +76,7 @@ fn read(words: &[String]) -> Option<Asked> {
             "--seeds" => asked.seeds = words.next()?.parse().ok()?,
             "--first" => asked.is_enough = true,
             "--tell" => asked.is_told = true,
-            // What a test runner adds.
+            // Arguments that a test runner adds.
             "--nocapture" | "--exact" | "--quiet" => {}
             seed => asked.first = seed.parse().ok()?,
         }
@@ -86,7 +86,7 @@ fn read(words: &[String]) -> Option<Asked> {
 
 fn run(asked: &Asked) -> ExitCode {
     let begun = Instant::now();
-    // What a simulated agent does to itself is part of the story; its words would drown the rest.
+    // Panics of a simulated agent are part of the story; their messages would hide everything else.
     std::panic::set_hook(Box::new(|panic| {
         if !panic.to_string().contains("the agent panics") {
             eprintln!("{panic}");
@@ -96,7 +96,7 @@ fn run(asked: &Asked) -> ExitCode {
     let told = AtomicU64::new(0);
     let tally = Mutex::new(oracle::Tally::default());
     let failures = Mutex::new(Vec::new());
-    // A story waits about half of its time.
+    // A story waits for about half of its time.
     let workers = 2 * std::thread::available_parallelism().map_or(2, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..workers {
@@ -114,7 +114,7 @@ fn run(asked: &Asked) -> ExitCode {
                     match story::tell(seed, asked.is_told) {
                         Ok(told) => tally.lock().expect("no worker panics").add(&told),
                         Err(why) => {
-                            // At once, because a long run may be ended before its end.
+                            // Printed at once, because a long run may be stopped early.
                             println!("FAILED seed {seed} at commit {}: {why}", commit());
                             failures.lock().expect("no worker panics").push(seed);
                         }

@@ -1,5 +1,5 @@
-//! P6: nothing is held back for rounds that are over, what the days say is what the rounds say, and an agent that was started
-//! is charged for, whatever became of it.
+//! P6: nothing is reserved for rounds that have ended, the sums of days and of rounds are equal, and every agent that
+//! started is charged for.
 
 use super::fleet::World;
 use loopwright::store::{RoundRow, SpendScope, Store, StoreError};

@@ -15,7 +15,7 @@ use std::path::Path;
 /// The most events of a round with one attempt.
 const EVENTS_MAX: usize = 60;
 
-/// What happened in a run, or in many.
+/// The counts of one run, or of many.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Tally {
     pub(crate) lives: u64,
@@ -80,7 +80,7 @@ pub(crate) fn marks_fit(latest: &[ReceiptRow], rows: &[ScheduleRow]) -> Result<(
     Ok(())
 }
 
-/// P7, at every moment: no agent of a round that is over is at work.
+/// P7, at every moment: no agent of an ended round is at work.
 pub(crate) async fn ended_is_dead(store: &dyn Store, world: &World) -> Result<(), String> {
     for round in world.own.at_work.rounds() {
         let row = store.round(&round).await.map_err(unread)?;
@@ -91,7 +91,7 @@ pub(crate) async fn ended_is_dead(store: &dyn Store, world: &World) -> Result<()
     Ok(())
 }
 
-/// Looks at everything on record, when nothing happens any more.
+/// Checks the whole record at the end of a run.
 pub(crate) async fn examine(
     engine: &Engine,
     world: &World,
@@ -154,14 +154,14 @@ fn rounds_end(rounds: &[RoundRow], world: &World) -> Result<(), String> {
     Ok(())
 }
 
-/// P1 by the journal's own order, because clocks lie: a round's first event comes after the last one of the round before. P12:
-/// every history is read back, and says what the row says.
+/// P1 by the journal's order, because clocks are unreliable: a round's first event comes after the last one of the
+/// round before. P12: every history replays to the state in its row.
 async fn histories(engine: &Engine, rounds: &[RoundRow]) -> Result<(), String> {
     let mut spans: BTreeMap<&str, Vec<(i64, i64, &str)>> = BTreeMap::new();
     let mut told: BTreeMap<String, String> = BTreeMap::new();
     for round in rounds {
         let events = engine.store().events(&round.id).await.map_err(unread)?;
-        // A round that waits for a person has given its loop's place back; what comes after the answer is no work of an agent.
+        // A round that waits for a person has released its loop's slot; no agent works after the answer.
         let is_answer = |event: &StoredEvent| matches!(event.kind.as_str(), "approved" | "denied" | "expired");
         let (Some(first), Some(last)) = (events.first(), events.iter().take_while(|event| !is_answer(event)).last())
         else {
@@ -191,7 +191,7 @@ async fn histories(engine: &Engine, rounds: &[RoundRow]) -> Result<(), String> {
     Ok(())
 }
 
-/// P1 and P11 within a round: no agent is started while another of it may run.
+/// P1 and P11 within a round: no agent starts while another one of it may run.
 fn one_at_a_time(round: &RoundRow, events: &[StoredEvent]) -> Result<(), String> {
     if events.len() > EVENTS_MAX {
         return Err(format!("P11: {} events: {round:?}", events.len()));
@@ -225,8 +225,8 @@ fn started_rounds(receipts: &[ReceiptRow], rounds: &[RoundRow]) -> Result<Vec<St
     Ok(named)
 }
 
-/// P3, P4 and P5: what the forge shows is what the record says was sent, each once, after a person's yes, as the tree that
-/// passed; answers with how many there are.
+/// P3, P4 and P5: the forge shows exactly the items that are recorded as sent, each once, after a person's approval,
+/// with the tree that passed; returns their number.
 async fn delivered(store: &dyn Store, world: &World, rounds: &[RoundRow], forge: &Path) -> Result<u64, String> {
     let forge = forge.join(&world.ground.repo_id);
     let (mut sent, mut unsure) = (0, 0);

@@ -1,4 +1,4 @@
-//! What the daemon said is on record, and must be there after any crash: pauses, the global stop, events that were heard.
+//! Acknowledgements of the daemon, which must be on record after any crash: pauses, the global stop, stored events.
 
 use super::fleet::World;
 use loopwright::EngineError;
@@ -7,18 +7,18 @@ use loopwright::round::SignalNovelty;
 use loopwright::store::{FlagRow, ScheduleRow, SignalRow, Store, StoreError};
 use std::collections::BTreeSet;
 
-/// What was said, as far as nothing was asked since that may have changed it.
+/// The acknowledged state, where no later request may have changed it.
 #[derive(Debug, Default)]
 pub(crate) struct Said {
     /// Loops that are paused.
     paused: BTreeSet<String>,
     /// Whether everything is stopped.
     is_stopped: Option<bool>,
-    /// Events that were heard, by loop and key.
+    /// Stored events, by loop and key.
     heard: BTreeSet<(String, String)>,
 }
 
-/// Who answered, if anybody did, and what.
+/// The answer; `None` if the daemon did not answer.
 pub(crate) type Answer<T> = Option<Result<T, EngineError>>;
 
 impl Said {
@@ -28,7 +28,7 @@ impl Said {
         }
     }
 
-    /// From now on nobody knows: the breaker may pause it again at once.
+    /// The state is unknown from now on: the breaker may pause it again at once.
     pub(crate) fn resume(&mut self, loop_name: &str) {
         self.paused.remove(loop_name);
     }
@@ -41,12 +41,12 @@ impl Said {
         self.is_stopped = matches!(answer, Some(Ok(()))).then_some(false);
     }
 
-    /// Whether it was said that everything is stopped.
+    /// Whether a global stop was acknowledged.
     pub(crate) fn is_stopped(&self) -> bool {
         self.is_stopped == Some(true)
     }
 
-    /// The same event is heard of once.
+    /// Records a stored event; the same event is new only once.
     pub(crate) fn hear(&mut self, signal: &SignalRow, answer: &Answer<SignalNovelty>) -> Result<(), String> {
         let key = (signal.loop_name.clone(), signal.key.clone());
         match answer {
@@ -61,7 +61,7 @@ impl Said {
         }
     }
 
-    /// P2: what was acknowledged is never lost.
+    /// P2: an acknowledged change is never lost.
     pub(crate) async fn holds(&self, store: &dyn Store, world: &World) -> Result<(), String> {
         let rows = store.schedules().await.map_err(unread)?;
         self.stands(&rows, &store.flags().await.map_err(unread)?)?;
@@ -73,7 +73,7 @@ impl Said {
         Ok(())
     }
 
-    /// The same of pauses and stops, which may come and go; an event that is lost stays so.
+    /// The same for pauses and stops, which may come and go; a lost event stays lost.
     pub(crate) fn stands(&self, rows: &[ScheduleRow], flags: &[FlagRow]) -> Result<(), String> {
         for name in &self.paused {
             let row = rows.iter().find(|row| row.loop_name == *name);

@@ -1,4 +1,4 @@
-//! One run: a world, what happens in it, and a quiet end after which the promises must be seen to hold.
+//! One run: a world, the events in it, and a quiet end after which the promises must hold.
 
 use super::cover::{self, Stretch};
 use super::dice::Dice;
@@ -18,12 +18,12 @@ use std::path::{Path, PathBuf};
 /// 2026-11-16T08:02Z.
 const DAWN_MS: i64 = 1_794_816_120_000;
 const YEAR_MS: i64 = 365 * 24 * 60 * MINUTE_MS;
-/// How much happens.
+/// The number of steps.
 const STEPS: u64 = 14;
-/// How long the quiet end may take.
+/// The most steps of the quiet end.
 const QUIET_STEPS: u32 = 400;
 
-/// A run that is being told.
+/// One run in progress.
 pub(super) struct Story {
     pub(super) state: PathBuf,
     pub(super) world: World,
@@ -31,24 +31,24 @@ pub(super) struct Story {
     limit_dice: Dice,
     pub(super) dice: Dice,
     life: Option<Life>,
-    /// A round in the foreground beside it.
+    /// A round in the foreground beside the daemon.
     pub(super) foreground: Option<Foreground>,
     pub(super) said: Said,
     pub(super) signals: u64,
-    /// The latest moment the clock ever showed.
+    /// The latest time that the clock ever showed.
     seen_ms: i64,
     /// The cadences of each loop, from edit to edit.
     pub(super) stretches: Vec<Vec<Stretch>>,
-    /// Whether the clock may go back so far that it is not believed. Nobody thaws then: that would take the clock as it is,
+    /// Whether the clock may go back so far that it is implausible. No thaw happens then: it would accept the clock,
     /// and marks would go back, which has its own tests.
     pub(super) goes_far_back: bool,
     has_leapt: bool,
-    /// What the process had written when the record was last looked at.
+    /// The write counts of the process when the record was last checked.
     looked: Option<(u64, u64)>,
     tally: Tally,
 }
 
-/// Tells the run of a seed.
+/// Runs the story of a seed.
 pub(crate) fn tell(seed: u64, is_told: bool) -> Result<Tally, String> {
     let memory = Path::new("/dev/shm");
     let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
@@ -111,7 +111,7 @@ impl Story {
         }
         let settled = self.life().settle(STILL)?;
         self.look(settled != Settled::Dead)?;
-        // One that stands still in the middle of a write would hold everybody up, as an open transaction does.
+        // A process that is stopped in the middle of a write would block all others, as an open transaction does.
         let is_taken_over = settled == Settled::Rests && self.world.faults.strikes(Site::TakenOver);
         if is_taken_over && self.life().writes_nothing() {
             self.taken_over()?;
@@ -121,7 +121,7 @@ impl Story {
         self.world.blamed()
     }
 
-    /// Time passes, to the next moment that something waits for or by some minutes; or the clock is set.
+    /// Time passes, to the next wake-up or by some minutes; or the clock is set.
     fn advance(&mut self) {
         let now_ms = self.world.clock.now_ms();
         let minutes = |most: u64, dice: &mut Dice| i64::try_from(dice.below(most)).unwrap_or(1) * MINUTE_MS;
@@ -155,10 +155,10 @@ impl Story {
         self.life().ask(asked(self.life()))
     }
 
-    /// What must be so at every moment.
+    /// Checks the conditions that hold at every moment.
     fn look(&mut self, lives: bool) -> Result<(), String> {
         let written = self.life().written();
-        // What is on record changes by writes only, and what was said by acts, after which nothing is known.
+        // Only writes change the record, and only actions change acknowledgements; an action clears `looked`.
         if self.looked != Some(written) {
             self.look_at_record()?;
             self.looked = Some(written);
@@ -174,12 +174,12 @@ impl Story {
         Ok(())
     }
 
-    /// A process may die before its loops are on record; from the moment they are, every due counts.
+    /// A process may die before its loops are on record; from then on, every due time counts.
     fn look_at_record(&mut self) -> Result<(), String> {
         let life = self.life.as_ref().expect("there is always a process");
         let store = life.engine.store().as_ref();
         let latest = life.look(oracle::latest(store, &self.world))?;
-        // Read after the receipts: marks only go on.
+        // Read after the receipts: marks only advance.
         let rows = life.look(store.schedules()).map_err(|why| why.to_string())?;
         let flags = life.look(store.flags()).map_err(|why| why.to_string())?;
         for (spec, stretches) in self.world.specs().iter().zip(&mut self.stretches) {
@@ -192,15 +192,15 @@ impl Story {
         self.said.stands(&rows, &flags)
     }
 
-    /// A process begins; meanwhile somebody may have changed how many rounds may run at a time, so that not all that were
-    /// left can go on at once.
+    /// Starts a process. The limit of concurrent rounds may have changed meanwhile, so that not all abandoned rounds
+    /// can resume at once.
     fn begin(&mut self) -> Result<Life, String> {
         self.looked = None;
         self.limits.total = 1 + usize::try_from(self.limit_dice.below(3)).unwrap_or(0);
         Life::begin(&self.state, &self.world, &self.limits)
     }
 
-    /// A process dies and another one begins.
+    /// A process dies and another one starts.
     fn reborn(&mut self) -> Result<(), String> {
         self.tally.lives += 1;
         if let Some(life) = self.life.take() {
@@ -223,8 +223,8 @@ impl Story {
         })
     }
 
-    /// Another process takes over while this one stands still, as it may when a lease has run out; here the locks' files are
-    /// gone. When the old one goes on, it can neither write nor promise anything.
+    /// Another process takes over while this one is stopped, as it may when a lease has expired; here the lock files
+    /// are removed. When the old process continues, it can neither write nor acknowledge anything.
     fn taken_over(&mut self) -> Result<(), String> {
         self.tally.lives += 1;
         std::fs::remove_dir_all(self.state.join("processes")).map_err(|why| format!("the locks' files: {why}"))?;
@@ -243,7 +243,7 @@ impl Story {
         self.look(true)
     }
 
-    /// Nothing goes wrong any more: everything that is due or waits comes to its end.
+    /// Without faults, everything that is due or waits must end.
     fn come_to_rest(&mut self) -> Result<(), String> {
         self.world.faults.end();
         self.foreground = None;

@@ -1,4 +1,4 @@
-//! What both databases must do alike.
+//! Cases in which both databases must behave alike.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn kind<T: std::fmt::Debug>(answer: Result<T, StoreError>) -> StoreErrorKind {
     answer.expect_err("the store must refuse").kind
 }
 
-pub(crate) async fn appended_events_and_rows_read_back(place: Place) {
+pub(crate) async fn appended_events_and_rows_are_read_again(place: Place) {
     let store = place.own().await;
     let row = round("r1", 10);
     let changes = [
@@ -102,7 +102,7 @@ pub(crate) async fn writer_with_a_stale_fence_is_refused(place: Place) {
     let rows = loopwright::store::StoreBatch { events: vec![], ..batch("r1", 1, "") };
     let rows = with(rows, [RowChange::Item(item("issue-7", 1))]);
     assert_eq!(kind(store.append(rows).await), fenced, "rows of a round are guarded as well");
-    store.renew().await.expect("a renewal says nothing about it");
+    store.renew().await.expect("a renewal does not fail");
     assert_eq!(store.events("r1").await.expect("events").len(), 1);
     assert_eq!(store.item("repo-1", "fix", "issue-7").await.expect("item"), None);
 }
@@ -111,7 +111,7 @@ pub(crate) async fn round_of_a_living_process_is_refused_to_others_by_name(place
     let (one, other) = (place.own().await, place.own().await);
     one.append(with(batch("r1", 0, "started"), [lease("r1")])).await.expect("append");
     let take = || loopwright::store::StoreBatch::of_rows(5, vec![lease("r1")]);
-    let StoreErrorKind::Held(found) = kind(other.append(take()).await) else { panic!("two are at one round") };
+    let StoreErrorKind::Held(found) = kind(other.append(take()).await) else { panic!("two processes hold one round") };
     let process = found.process.as_ref().expect("a process");
     assert_eq!((found.name.as_str(), process.pid), ("r1", i64::from(std::process::id())));
     let wanted =
@@ -121,7 +121,7 @@ pub(crate) async fn round_of_a_living_process_is_refused_to_others_by_name(place
     assert_eq!(kind(other.append(batch("r1", 1, "made")).await), fenced, "without a lease nothing is written");
     one.append(batch("r1", 1, "made")).await.expect("the first one still writes");
     one.close().await.expect("close");
-    other.append(take()).await.expect("what was closed is free");
+    other.append(take()).await.expect("a closed process holds nothing");
     assert_eq!(other.leases().await.expect("leases")[0].fence, 2);
     other.append(batch("r1", 2, "more")).await.expect("append");
 }
@@ -155,15 +155,15 @@ pub(crate) async fn second_round_of_a_loop_or_lock_is_refused_between_processes(
         panic!("both have the lock")
     };
     assert!(why.contains("`path:src/`, which is held by round r1 of `fix`") && why.contains("in process"), "{why}");
-    assert_eq!(other.events("r2").await.expect("events"), [], "nothing of it was kept");
-    other.append(birth("r2", "docs", "path:docs/")).await.expect("nothing is in its way");
+    assert_eq!(other.events("r2").await.expect("events"), [], "nothing of it was stored");
+    other.append(birth("r2", "docs", "path:docs/")).await.expect("nothing conflicts with it");
     let mut row = round("r1", 1);
     (row.phase, row.outcome) = (RoundPhase::Waiting, Some(RoundOutcome::Escalated));
     one.append(with(batch("r1", 1, "asked"), [RowChange::Round(row), RowChange::LeaseEnd]))
         .await
         .expect("it comes to rest");
     assert_eq!(one.leases().await.expect("leases").len(), 1, "a round at rest has no lease");
-    other.append(birth("r3", "fix", "path:src/a.rs")).await.expect("the place and the lock are free");
+    other.append(birth("r3", "fix", "path:src/a.rs")).await.expect("the slot and the lock are free");
     let fenced = StoreErrorKind::Fenced { name: "r1".into(), ours: 0, found: 1 };
     assert_eq!(kind(one.append(batch("r1", 2, "approved")).await), fenced, "it must be taken again first");
 }
@@ -181,7 +181,7 @@ pub(crate) async fn one_process_schedules_and_is_fenced_when_another_does(place:
     one.append(dispatcher()).await.expect("the first");
     let refused = kind(other.append(dispatcher()).await);
     assert!(refused.to_string().starts_with("loops are scheduled by process"), "{refused}");
-    assert!(matches!(kind(other.append(mark()).await), StoreErrorKind::Held(_)), "it is for that process to write");
+    assert!(matches!(kind(other.append(mark()).await), StoreErrorKind::Held(_)), "only that process may write");
     one.append(mark()).await.expect("it schedules");
     place.tamper("UPDATE leases SET fence = fence + 1 WHERE name = 'dispatcher'").await.expect("another one schedules");
     let fenced = StoreErrorKind::Fenced { name: DISPATCHER.into(), ours: 1, found: 2 };
@@ -189,7 +189,7 @@ pub(crate) async fn one_process_schedules_and_is_fenced_when_another_does(place:
     one.append(batch("r1", 0, "started")).await.expect("a round is not the schedule");
 }
 
-pub(crate) async fn word_that_no_version_knows_is_damage(place: Place) {
+pub(crate) async fn unknown_word_in_a_column_is_damage(place: Place) {
     let store = place.own().await;
     store.append(with(batch("r1", 0, "started"), [RowChange::Round(round("r1", 1))])).await.expect("append");
     place.tamper("UPDATE rounds SET phase = 'dreaming'").await.expect("a word");
@@ -203,7 +203,7 @@ pub(crate) async fn closed_store_can_be_opened_again(place: Place) {
     store.close().await.expect("close");
     assert_eq!(kind(store.append(batch("r1", 1, "made")).await), StoreErrorKind::Closed);
     let next = place.own().await;
-    assert_eq!(next.leases().await.expect("leases").len(), 0, "all of it was given back");
+    assert_eq!(next.leases().await.expect("leases").len(), 0, "all leases were released");
     assert_eq!(next.append(with(batch("r1", 1, "made"), [lease("r1")])).await.expect("append"), 2);
 }
 
@@ -232,7 +232,7 @@ pub(crate) async fn reservation_over_the_ceiling_rolls_the_whole_batch_back(plac
     assert_eq!(other_day.reserved_micros, 0);
 }
 
-pub(crate) async fn twenty_reservations_at_once_never_pass_the_ceiling(place: Place) {
+pub(crate) async fn twenty_reservations_at_once_never_exceed_the_ceiling(place: Place) {
     let store = Arc::new(place.own().await);
     let tries: Vec<_> = (0..20)
         .map(|n| {
@@ -312,7 +312,7 @@ pub(crate) async fn fresh_chain_verifies_while_the_owner_writes(place: Place) {
     assert!(report.is_ok() && report.events >= 300, "{report:?}");
     assert_eq!(reader.events("r1").await.expect("events").len(), 301);
     store.close().await.expect("close");
-    // A start checks the last 64 links, which here do not reach the beginning.
+    // Opening checks the last 64 links, which here do not reach the beginning.
     place.own().await;
 }
 
@@ -334,7 +334,7 @@ async fn six_events(place: &Place) {
     store.close().await.expect("close");
 }
 
-pub(crate) async fn event_edited_by_hand_is_found_with_its_round(place: Place) {
+pub(crate) async fn manually_edited_event_is_found_with_its_round(place: Place) {
     six_events(&place).await;
     place.tamper_with_events("UPDATE events SET body = '{\"forged\":1}' WHERE seq = 5").await;
     let report = place.read().await.verify().await.expect("verify");
@@ -344,15 +344,15 @@ pub(crate) async fn event_edited_by_hand_is_found_with_its_round(place: Place) {
     assert!(matches!(refused.kind, StoreErrorKind::Corrupt(_)) && refused.to_string().contains("`r2`"), "{refused}");
 }
 
-pub(crate) async fn event_deleted_by_hand_is_found(place: Place) {
+pub(crate) async fn manually_deleted_event_is_found(place: Place) {
     six_events(&place).await;
     place.tamper_with_events("DELETE FROM events WHERE seq = 2").await;
     let broken = place.read().await.verify().await.expect("verify").broken.expect("a flaw");
     assert_eq!(broken.why, "event 2 is missing");
 }
 
-/// Takes a whole round out, as if it had never been, and makes the numbers of the others follow each other.
-pub(crate) async fn round_removed_by_hand_is_found(place: Place) {
+/// Removes a whole round without a trace, and renumbers the others.
+pub(crate) async fn manually_removed_round_is_found(place: Place) {
     six_events(&place).await;
     place.tamper_with_events("DELETE FROM events WHERE round = 'r3'").await;
     place.tamper_with_events("UPDATE events SET seq = seq - 1 WHERE seq > 3").await;
@@ -360,7 +360,7 @@ pub(crate) async fn round_removed_by_hand_is_found(place: Place) {
     assert!(place.read().await.verify().await.expect("verify").broken.is_some());
 }
 
-pub(crate) async fn tail_of_a_round_cut_by_hand_is_found_by_its_checkpoint(place: Place) {
+pub(crate) async fn manually_cut_tail_of_a_round_is_found_by_its_checkpoint(place: Place) {
     let store = place.own().await;
     store.append(batch("r1", 0, "started")).await.expect("append");
     let mut row = round("r1", 1);
@@ -376,7 +376,7 @@ pub(crate) async fn tail_of_a_round_cut_by_hand_is_found_by_its_checkpoint(place
     assert!(matches!(refused.kind, StoreErrorKind::Corrupt(_)), "{refused}");
 }
 
-pub(crate) async fn checkpoint_changed_or_cut_by_hand_is_found(place: Place) {
+pub(crate) async fn manually_changed_or_cut_checkpoint_is_found(place: Place) {
     six_events(&place).await;
     let why = async || place.read().await.verify().await.expect("verify").broken.expect("a flaw").why;
     place.tamper_with_checkpoints("UPDATE checkpoints SET events = 2 WHERE number = 2").await;
@@ -387,16 +387,16 @@ pub(crate) async fn checkpoint_changed_or_cut_by_hand_is_found(place: Place) {
     assert!(why().await.starts_with("the checkpoints end at 2"), "{}", why().await);
 }
 
-pub(crate) async fn event_added_by_hand_is_found(place: Place) {
+pub(crate) async fn manually_added_event_is_found(place: Place) {
     six_events(&place).await;
     let forged = "INSERT INTO events VALUES (7, 'r1', 2, 1, 'approved', '{}', 'abc')";
-    place.tamper(forged).await.expect("an event behind the store's back");
+    place.tamper(forged).await.expect("an event that bypasses the store");
     assert!(place.read().await.verify().await.expect("verify").broken.is_some());
     let Err(refused) = place.try_own(Duration::ZERO).await else { panic!("a forged journal was accepted") };
     assert!(matches!(refused.kind, StoreErrorKind::Corrupt(_)), "{refused}");
 }
 
-pub(crate) async fn event_cut_off_the_end_is_found(place: Place) {
+pub(crate) async fn event_removed_from_the_end_is_found(place: Place) {
     six_events(&place).await;
     place.tamper_with_events("DELETE FROM events WHERE seq = 6").await;
     assert!(place.read().await.verify().await.expect("verify").broken.is_some());
@@ -413,7 +413,7 @@ pub(crate) async fn newer_schema_is_refused(place: Place) {
     }
 }
 
-pub(crate) async fn reader_of_a_missing_store_is_told_so(place: Place) {
+pub(crate) async fn reader_of_a_missing_store_gets_an_error(place: Place) {
     let Err(refused) = place.open(StoreMode::Read).await else { panic!("there is nothing to read") };
     assert_eq!(refused.kind, StoreErrorKind::Missing);
     place.own().await;
@@ -426,7 +426,7 @@ pub(crate) async fn reader_can_not_write(place: Place) {
     assert_eq!(kind(reader.append(batch("r1", 0, "started")).await), StoreErrorKind::ReadOnly);
     assert_eq!(kind(reader.renew().await), StoreErrorKind::ReadOnly);
     reader.close().await.expect("close");
-    owner.append(batch("r1", 0, "started")).await.expect("closing a reader gives nothing of the owner's back");
+    owner.append(batch("r1", 0, "started")).await.expect("closing a reader releases nothing of the owner");
 }
 
 pub(crate) async fn text_that_one_database_can_not_hold_is_refused_by_both(place: Place) {
@@ -461,7 +461,7 @@ pub(crate) async fn dropped_append_leaves_the_store_usable(place: Place) {
     for n in 0..10 {
         let mut append = store.append(batch(&format!("r{n}"), 0, "started"));
         for _ in 0..n {
-            // Polls the future a few times and drops it wherever it then stands.
+            // Polls the future a few times and drops it at that point.
             let once = std::future::poll_fn(|cx| std::task::Poll::Ready(append.as_mut().poll(cx).is_ready()));
             if once.await {
                 append = store.append(batch(&format!("again{n}"), 0, "started"));
@@ -490,7 +490,7 @@ pub(crate) async fn every_scope_has_its_own_ceiling_and_names_it(place: Place) {
         let change = wanted(loop_name, day, SpendScope::Fleet, 1_000);
         store.append(with(batch(&format!("r{n}"), 0, "started"), [change])).await.expect("append");
     }
-    // What the day, the repository, the day of all, the month and the item would come to with 40 more.
+    // The sums of the day, the repository, the day of all, the month and the item with 40 more.
     let table = [
         (SpendScope::Loop, "fix", "2026-05-31", 80),
         (SpendScope::Repo, "fix", "2026-05-31", 120),
@@ -511,7 +511,7 @@ pub(crate) async fn every_scope_has_its_own_ceiling_and_names_it(place: Place) {
     assert_eq!(store.item_spend("repo-1", "fix", "issue-7").await.expect("spend").reserved_micros, 120);
 }
 
-pub(crate) async fn raise_gives_room_for_its_day_or_its_round_only(place: Place) {
+pub(crate) async fn raise_counts_for_its_day_or_its_round_only(place: Place) {
     let store = place.own().await;
     let raise = |id: &str, round: Option<&str>| {
         RowChange::Raise(RaiseRow {
@@ -549,7 +549,7 @@ pub(crate) async fn raise_gives_room_for_its_day_or_its_round_only(place: Place)
     assert!(matches!(twice, StoreErrorKind::Invalid(_)), "{twice:?}");
 }
 
-/// A line of the ledger with the rows that belong to it.
+/// A line of the ledger with its related rows.
 fn spent(round_id: &str, start: i64, model: &str, micros: i64) -> Vec<RowChange> {
     let line = ledger(round_id, start, model, micros);
     let day = SpendChange {

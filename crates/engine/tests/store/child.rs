@@ -1,5 +1,5 @@
-//! A second process for tests that need one: the test binary again, as one of its own tests, told by a
-//! variable what to do. Without the variable those tests have nothing to do and end.
+//! A second process for tests that need one: the test binary again, running one of its own tests, with a variable that
+//! says what to do. Without the variable those tests end at once.
 #![allow(clippy::disallowed_methods, reason = "a test may start itself and be told by its environment")]
 
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -25,16 +25,16 @@ pub(crate) fn command(test: &str, store: &Path) -> Vec<String> {
     ["env", &variable, &exe, "--exact", test, "--nocapture"].map(str::to_owned).to_vec()
 }
 
-/// A child that says a line after each step.
+/// A child that prints a line after each step.
 pub(crate) struct Speaker {
     child: Child,
     lines: std::io::Lines<BufReader<ChildStdout>>,
 }
 
 impl Speaker {
-    /// Starts the child that appends to `store` for ever.
+    /// Starts the child that appends to `store` without end.
     pub(crate) fn appending(store: &Path) -> Self {
-        let words = command("store::child::child_appends_for_ever", store);
+        let words = command("store::child::child_appends_without_end", store);
         let mut child = Command::new(&words[0])
             .args(&words[1..])
             .stdout(Stdio::piped())
@@ -52,14 +52,14 @@ impl Speaker {
     /// The number in the child's next line.
     pub(crate) fn acknowledged(&mut self) -> i64 {
         loop {
-            let line = self.lines.next().expect("the child goes on").expect("its output");
+            let line = self.lines.next().expect("the child continues").expect("its output");
             if let Some(number) = line.strip_prefix("acknowledged ") {
                 return number.parse().expect("a number");
             }
         }
     }
 
-    /// Kills it without warning and returns the last number it managed to say.
+    /// Kills it without warning and returns the last number it printed.
     pub(crate) fn kill(mut self) -> i64 {
         self.child.kill().expect("kill the child");
         self.child.wait().expect("its end");
@@ -70,7 +70,7 @@ impl Speaker {
 }
 
 #[tokio::test]
-async fn child_appends_for_ever() {
+async fn child_appends_without_end() {
     let Some(path) = told() else { return };
     let store = SqlStore::open_sqlite(&path, StoreMode::Write(ProcessInfo::current(7))).await.expect("own");
     let mut seen = store.events("r1").await.expect("events").len() as i64;
@@ -82,9 +82,9 @@ async fn child_appends_for_ever() {
     }
 }
 
-/// Runs on a disk of one megabyte: fills it, meets the end, frees room, goes on.
+/// Runs on a disk of one megabyte: fills it, hits the limit, frees space, continues.
 #[tokio::test]
-async fn child_meets_the_end_of_the_disk() {
+async fn child_fills_the_disk() {
     let Some(path) = told() else { return };
     let ballast = path.with_file_name("ballast");
     std::fs::create_dir_all(path.parent().expect("a folder")).expect("the folder");
@@ -103,7 +103,7 @@ async fn child_meets_the_end_of_the_disk() {
         }
     };
     assert!(matches!(error.kind, StoreErrorKind::Io(_)), "{error}");
-    assert_eq!(store.events("r1").await.expect("reading goes on").len() as i64, seen);
+    assert_eq!(store.events("r1").await.expect("reading still works").len() as i64, seen);
     std::fs::remove_file(ballast).expect("room again");
     assert_eq!(store.append(batch("r1", seen, "step")).await.expect("append"), seen + 1);
     assert!(store.verify().await.expect("verify").is_ok());

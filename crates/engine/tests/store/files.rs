@@ -1,4 +1,4 @@
-//! What files can suffer: crashes, damage, deletion, a full disk, other people's permissions.
+//! Failures that files can have: crashes, damage, deletion, a full disk, wrong permissions.
 #![allow(clippy::disallowed_methods, reason = "a test may start processes")]
 
 use std::os::unix::fs::PermissionsExt as _;
@@ -38,7 +38,7 @@ async fn files_and_folder_belong_to_the_user_alone() {
     assert_eq!(names, ["processes", "store.db", "store.db-shm", "store.db-wal", "store.lock"]);
 }
 
-/// A process that is being started shares our open files until it becomes another program.
+/// A process that is starting shares our open files until it executes another program.
 fn shared_like_with_a_new_process(file: &Path) -> Vec<std::os::fd::OwnedFd> {
     let ours =
         rustix::process::pidfd_open(rustix::process::getpid(), rustix::process::PidfdFlags::empty()).expect("a pidfd");
@@ -50,7 +50,7 @@ fn shared_like_with_a_new_process(file: &Path) -> Vec<std::os::fd::OwnedFd> {
 }
 
 #[tokio::test]
-async fn a_closed_store_is_free_also_while_a_process_is_being_started() {
+async fn closed_store_is_free_even_while_a_process_is_starting() {
     let place = Place::sqlite();
     let store = place.own().await;
     let folder = place.file().with_file_name("processes");
@@ -76,7 +76,7 @@ async fn acknowledged_events_survive_a_kill_and_the_round_is_free_at_once() {
         let pid = i64::from(child.pid());
         let store = place.own().await;
         let take = || StoreBatch::of_rows(1, vec![lease("r1")]);
-        let held = store.append(take()).await.expect_err("the child is at it");
+        let held = store.append(take()).await.expect_err("the child holds it");
         let StoreErrorKind::Held(found) = &held.kind else { panic!("{held}") };
         assert_eq!(found.process.as_ref().map(|process| process.pid), Some(pid), "{held}");
         said = said.max(child.kill());
@@ -90,7 +90,7 @@ async fn acknowledged_events_survive_a_kill_and_the_round_is_free_at_once() {
 }
 
 #[tokio::test]
-async fn reader_looks_on_while_another_process_writes() {
+async fn reader_reads_while_another_process_writes() {
     let place = Place::sqlite();
     let mut child = Speaker::appending(&place.file());
     let said = child.acknowledged();
@@ -108,7 +108,8 @@ async fn frozen_process_is_named_as_such_and_its_round_is_never_taken_over() {
     child.acknowledged();
     let pid = rustix::process::Pid::from_raw(child.pid().cast_signed()).expect("a pid");
     let store = place.own().await;
-    // It may be stopped in the middle of a write, which then holds everybody up: it is let go on and stopped again.
+    // It may be stopped in the middle of a write, which then blocks all other writers: it is continued and stopped
+    // again.
     let frozen = loop {
         rustix::process::kill_process(pid, rustix::process::Signal::STOP).expect("freeze it");
         match store.append(StoreBatch::of_rows(1, vec![lease("r1")])).await.expect_err("it is not free").kind {
@@ -118,9 +119,9 @@ async fn frozen_process_is_named_as_such_and_its_round_is_never_taken_over() {
         }
     };
     assert!(frozen.to_string().contains("frozen"), "{frozen}");
-    rustix::process::kill_process(pid, rustix::process::Signal::CONT).expect("let it go on");
+    rustix::process::kill_process(pid, rustix::process::Signal::CONT).expect("continue the process");
     let said = child.acknowledged();
-    assert!(said > 0, "it goes on as if nothing had been");
+    assert!(said > 0, "it continues as before");
     child.kill();
 }
 
@@ -171,7 +172,7 @@ async fn crash_while_the_store_is_made_leaves_no_half_store() {
     assert!(!folder.join("store.db.new").exists());
 }
 
-/// Rounds in it: more events than a start looks at.
+/// Rounds in it: more events than opening checks.
 const ROUNDS: i64 = 24;
 
 /// A closed store with some history, and its file's bytes.
@@ -192,7 +193,7 @@ async fn history(place: &Place) -> (Vec<u8>, Vec<StoredEvent>) {
     (std::fs::read(place.file()).expect("the file"), events)
 }
 
-/// How a damaged store may answer.
+/// The possible results of opening a damaged store.
 #[derive(Debug, PartialEq)]
 enum Found {
     AtTheDoor,
@@ -200,7 +201,7 @@ enum Found {
     Harmless,
 }
 
-/// Opens a store with these bytes; panics if damage went unseen.
+/// Opens a store with these bytes; panics if the damage was not detected.
 async fn look(bytes: &[u8], events: &[StoredEvent]) -> Found {
     let place = Place::sqlite();
     std::fs::create_dir_all(place.file().parent().expect("a folder")).expect("the folder");
@@ -211,7 +212,7 @@ async fn look(bytes: &[u8], events: &[StoredEvent]) -> Found {
             assert!(std::fs::read(place.file()).expect("the file") == bytes, "a refused file was written to");
             return Found::AtTheDoor;
         }
-        Err(error) => panic!("not told as damage: {error}"),
+        Err(error) => panic!("not reported as damage: {error}"),
     };
     if !store.verify().await.expect("verify").is_ok() {
         return Found::ByVerify;
@@ -224,7 +225,7 @@ async fn look(bytes: &[u8], events: &[StoredEvent]) -> Found {
     Found::Harmless
 }
 
-/// Counts panics of any thread, also of the database's own.
+/// Counts panics of any thread, including the database's own.
 fn count_panics() -> &'static AtomicU32 {
     static PANICS: AtomicU32 = AtomicU32::new(0);
     let print = std::panic::take_hook();
@@ -244,7 +245,7 @@ async fn two_hundred_flipped_bytes_never_pass_as_an_empty_store() {
     for turn in 0..200 {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let mut damaged = bytes.clone();
-        // Every fourth flip is in the header and the first page, where most can go wrong.
+        // Every fourth flip is in the header and the first page, where most failures are possible.
         let size = if turn % 4 == 0 { 4096 } else { bytes.len() as u64 };
         damaged[((random >> 20) % size) as usize] ^= 1 << ((random >> 10) % 8);
         tally[look(&damaged, &events).await as usize] += 1;
@@ -266,11 +267,11 @@ async fn truncated_empty_or_foreign_file_is_refused_and_kept() {
 }
 
 #[tokio::test]
-async fn database_of_somebody_else_is_not_filled_with_our_tables() {
+async fn database_of_another_program_is_not_filled_with_our_tables() {
     let place = Place::sqlite();
     std::fs::create_dir_all(place.file().parent().expect("a folder")).expect("the folder");
     std::fs::write(place.file(), b"").expect("a file to fill");
-    place.tamper("CREATE TABLE diary (text TEXT)").await.expect("somebody else's table");
+    place.tamper("CREATE TABLE diary (text TEXT)").await.expect("another program's table");
     let before = std::fs::read(place.file()).expect("the file");
     let Err(refused) = place.open(StoreMode::Write(ProcessInfo::current(1))).await else { panic!("it was filled") };
     assert!(refused.to_string().contains("not a Loopwright store"), "{refused}");
@@ -291,13 +292,13 @@ async fn newer_store_is_refused_without_a_byte_written() {
 }
 
 #[tokio::test]
-async fn writer_that_is_locked_out_says_so_in_bounded_time_and_goes_on() {
+async fn locked_out_writer_fails_in_bounded_time_and_continues() {
     let place = Place::sqlite();
     let store = place.own().await;
     let options = sqlx::sqlite::SqliteConnectOptions::new().filename(place.file());
     let mut other = <sqlx::SqliteConnection as sqlx::Connection>::connect_with(&options).await.expect("a backup tool");
     sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut other).await.expect("its lock");
-    let refused = store.append(batch("r1", 0, "started")).await.expect_err("somebody else writes");
+    let refused = store.append(batch("r1", 0, "started")).await.expect_err("another process writes");
     assert!(matches!(refused.kind, StoreErrorKind::Busy(_)), "{refused}");
     sqlx::raw_sql("ROLLBACK").execute(&mut other).await.expect("its end");
     assert_eq!(store.append(batch("r1", 0, "started")).await.expect("append"), 1);
@@ -311,9 +312,9 @@ async fn full_disk_fails_the_append_and_nothing_else() {
     let mount = format!("mount -t tmpfs -o size=1m tmpfs '{}'", disk.display());
     let probe = Command::new("unshare").args(["-rm", "sh", "-c", &mount]).output();
     if !probe.is_ok_and(|output| output.status.success()) {
-        return skip("this host allows no mount in a namespace of one's own");
+        return skip("this host allows no mount in a private namespace");
     }
-    let words = child::command("store::child::child_meets_the_end_of_the_disk", &place.file());
+    let words = child::command("store::child::child_fills_the_disk", &place.file());
     let script = format!("{mount} && \"$@\" && cat '{}/passed'", disk.display());
     let output = Command::new("unshare").args(["-rm", "sh", "-c", &script, "sh"]).args(words).output();
     let output = output.expect("the child");
@@ -338,7 +339,7 @@ async fn store_of_version_one_is_read_by_this_version() {
     let asked = store.inbox_item("q1").await.expect("read").expect("the question is still there");
     assert_eq!((asked.round.as_str(), asked.summary.as_str()), ("r1", "ship?"));
     assert_eq!(store.append(batch("r1", 2, "later")).await.expect("append"), 3);
-    // What its rounds had spent is in the ledger, on the day on which they began.
+    // The spend of its rounds is in the ledger, on the day on which they started.
     let old = store.ledger("r0").await.expect("ledger");
     assert_eq!((old[0].start, old[0].day.as_str(), old[0].micros, old[0].known), (-1, "1970-01-01", 34, 0));
 }

@@ -1,4 +1,4 @@
-//! A place for one test's store, on either database, with a back door for what a hand could do to it.
+//! The location of one test's store, on either database, with a way to tamper with it directly.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -48,7 +48,7 @@ impl Place {
         self.open(StoreMode::Read).await.expect("read the store")
     }
 
-    /// Runs SQL behind the store's back.
+    /// Runs SQL that bypasses the store.
     pub(crate) async fn tamper(&self, sql: &'static str) -> Result<(), sqlx::Error> {
         match self {
             Self::Sqlite(_) => {
@@ -65,7 +65,7 @@ impl Place {
         }
     }
 
-    /// Runs SQL behind the store's back with the checkpoints' triggers off.
+    /// Runs SQL that bypasses the store, with the checkpoints' triggers off.
     pub(crate) async fn tamper_with_checkpoints(&self, sql: &'static str) {
         let off = match self {
             Self::Sqlite(_) => {
@@ -77,7 +77,7 @@ impl Place {
         self.tamper(sql).await.expect("edit the checkpoints");
     }
 
-    /// Runs SQL behind the store's back with the journal's triggers off.
+    /// Runs SQL that bypasses the store, with the journal's triggers off.
     pub(crate) async fn tamper_with_events(&self, sql: &'static str) {
         let off = match self {
             Self::Sqlite(_) => "DROP TRIGGER IF EXISTS events_keep_update; DROP TRIGGER IF EXISTS events_keep_delete",

@@ -1,4 +1,4 @@
-//! What only a server can do to a store: leases that expire, and answers that get lost.
+//! Failures that only a server can cause: leases that expire, and answers that get lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,12 +19,12 @@ fn take(round: &str) -> loopwright::store::StoreBatch {
 async fn expired_lease_is_taken_over_and_the_old_holder_is_fenced() {
     let place = Place::postgres();
     let old = place.try_own(Duration::ZERO).await.expect("open");
-    old.append(with(batch("r1", 0, "started"), [lease("r1")])).await.expect("nobody else is there yet");
+    old.append(with(batch("r1", 0, "started"), [lease("r1")])).await.expect("no other process is there yet");
     let new = place.own().await;
-    new.append(take("r1")).await.expect("the lease has run out");
+    new.append(take("r1")).await.expect("the lease has expired");
     let fenced = StoreErrorKind::Fenced { name: "r1".into(), ours: 1, found: 2 };
     assert_eq!(old.append(batch("r1", 1, "made")).await.expect_err("fenced").kind, fenced);
-    old.release("r1").await.expect("there is nothing to give back");
+    old.release("r1").await.expect("there is nothing to release");
     old.close().await.expect("close");
     new.append(batch("r1", 1, "made")).await.expect("the new holder writes");
     let held = place.own().await.append(take("r1")).await.expect_err("held");
@@ -36,7 +36,7 @@ async fn renewed_lease_is_not_taken_over() {
     let place = Place::postgres();
     let holder = place.own().await;
     holder.append(with(batch("r1", 0, "started"), [lease("r1")])).await.expect("append");
-    place.tamper("UPDATE processes SET lease_until_ms = 1").await.expect("it has run out");
+    place.tamper("UPDATE processes SET lease_until_ms = 1").await.expect("it has expired");
     holder.renew().await.expect("renew");
     let held = place.own().await.append(take("r1")).await.expect_err("held");
     assert!(matches!(held.kind, StoreErrorKind::Held(_)), "{held}");
@@ -44,7 +44,7 @@ async fn renewed_lease_is_not_taken_over() {
     place.own().await.append(take("r1")).await.expect("a process of this machine that is gone has no lease");
 }
 
-/// Forwards bytes to the server until it is armed; then it swallows the next answer to a commit and hangs up.
+/// Forwards bytes to the server until it is armed; then it drops the next answer to a commit and closes the connection.
 async fn proxy(port: u16, armed: Arc<AtomicBool>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("listen");
     let own = listener.local_addr().expect("address").port();
@@ -74,7 +74,7 @@ async fn forward(client: TcpStream, server: TcpStream, armed: Arc<AtomicBool>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn commit_whose_answer_was_lost_is_read_back() {
+async fn commit_whose_answer_was_lost_is_found() {
     let place = Place::postgres();
     let Place::Postgres(url) = &place else { unreachable!("it is PostgreSQL") };
     let port = loopwright_testkit::postgres::server().port();

@@ -1,4 +1,4 @@
-//! Rows to write, with only what a case cares about spelled out.
+//! Rows to write; a case specifies only the fields it needs.
 
 use loopwright::store::{
     FlagRow, InboxKind, InboxRisk, InboxRow, ItemRow, ItemState, LeaseNeeds, LeaseRequest, LedgerRow, LoopRow,
@@ -141,7 +141,7 @@ pub(crate) fn reserve(micros: i64, ceiling: i64) -> RowChange {
     RowChange::Reserve(ReservationChange { ceilings, ..reserved(micros) })
 }
 
-/// A reservation that nothing limits.
+/// A reservation without a limit.
 pub(crate) fn reserved(micros: i64) -> ReservationChange {
     ReservationChange {
         repo: "repo-1".into(),

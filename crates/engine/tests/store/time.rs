@@ -1,4 +1,4 @@
-//! What both databases must do alike about time: schedules, receipts, signals, flags and memory.
+//! Cases about time in which both databases must behave alike: schedules, receipts, signals, flags and memory.
 
 use loopwright::store::{
     AgedRows, CLOCK_AHEAD, CLOCK_TAKEN, FlagRow, InboxRow, LoopFileRow, ReceiptRow, ReceiptsQuery, RetentionCutoff,
@@ -38,7 +38,7 @@ pub(crate) async fn loop_file_texts_are_replaced_and_removed(place: Place) {
     assert_eq!(store.loop_files("repo-1", None).await.expect("all").len(), 99);
 }
 
-pub(crate) async fn rows_of_time_read_back(place: Place) {
+pub(crate) async fn rows_of_time_are_read_again(place: Place) {
     let store = place.own().await;
     let mut paused = schedule("fix", 10);
     (paused.paused_ms, paused.paused_by, paused.paused_why) = (Some(3), Some("ada".into()), Some("flaky".into()));
@@ -79,7 +79,7 @@ pub(crate) async fn rows_of_time_read_back(place: Place) {
 pub(crate) async fn receipts_come_in_pages_newest_first(place: Place) {
     let store = place.own().await;
     let other = ReceiptRow { loop_name: "other".into(), ..receipt("due:x", 50, "missed") };
-    // Two due at one moment: the key decides, by its bytes in every locale.
+    // Two are due at one time: the key decides, by its bytes in every locale.
     let moments = [("due:a", 1), ("due:B", 2), ("due:a2", 2), ("due:d", 4)];
     let changes = moments.map(|(occurrence, due_ms)| RowChange::Receipt(receipt(occurrence, due_ms, "missed")));
     store.append(rows(changes.into_iter().chain([RowChange::Receipt(other)]))).await.expect("append");
@@ -100,8 +100,8 @@ pub(crate) async fn occurrence_has_one_receipt(place: Place) {
     let again = [RowChange::Schedule(schedule("fix", 99)), RowChange::Receipt(receipt("due:a", 5, "started"))];
     assert!(is_conflict(store.append(rows(again)).await));
     let first = store.receipt("repo-1", "fix", "due:a").await.expect("one").expect("a receipt");
-    assert_eq!(first.receipt, "quiet", "the first word stands");
-    assert_eq!(store.schedules().await.expect("none"), [], "and nothing of the batch was kept");
+    assert_eq!(first.receipt, "quiet", "the first receipt stays");
+    assert_eq!(store.schedules().await.expect("none"), [], "and nothing of the batch was stored");
     // The same within one batch, alone and among many.
     let twice = |many: usize| {
         let fresh = (0..many).map(|n| RowChange::Receipt(receipt(&format!("due:{n}"), 6, "missed")));
@@ -114,7 +114,7 @@ pub(crate) async fn occurrence_has_one_receipt(place: Place) {
     store.append(rows([RowChange::Receipt(elsewhere)])).await.expect("another loop's occurrence is another one");
 }
 
-pub(crate) async fn signal_is_heard_once_and_taken_once(place: Place) {
+pub(crate) async fn signal_is_stored_once_and_taken_once(place: Place) {
     let store = place.own().await;
     store
         .append(rows([RowChange::NewSignal(signal("a", 4)), RowChange::NewSignal(signal("b", 3))]))
@@ -145,18 +145,18 @@ pub(crate) async fn signal_is_heard_once_and_taken_once(place: Place) {
     assert!(is_conflict(store.append(rows([RowChange::NewSignal(signal("b", 9))])).await), "taken is known too");
 }
 
-/// Where the loop `fix` stands, paused.
+/// The schedule of the loop `fix`, paused.
 fn paused(mark_ms: i64) -> ScheduleRow {
     let (paused_ms, paused_by, paused_why) = (Some(3), Some("ada".into()), Some("flaky".into()));
     ScheduleRow { paused_ms, paused_by, paused_why, streak: 2, ..schedule("fix", mark_ms) }
 }
 
-pub(crate) async fn birth_raises_the_mark_and_undoes_no_pause(place: Place) {
+pub(crate) async fn start_raises_the_mark_and_undoes_no_pause(place: Place) {
     let store = place.own().await;
-    let stands = async || store.schedule("repo-1", "fix").await.expect("read").expect("it stands somewhere");
+    let stands = async || store.schedule("repo-1", "fix").await.expect("read").expect("it has a schedule");
     store.append(rows([RowChange::Mark(schedule("fix", 10))])).await.expect("append");
-    assert_eq!(stands().await, schedule("fix", 10), "a loop that stood nowhere stands as the birth says");
-    // A pause that was kept after the start was decided, then the birth that the start became.
+    assert_eq!(stands().await, schedule("fix", 10), "a loop without a schedule gets the one of the start");
+    // A pause that was stored after the start was decided, and then the start itself.
     store.append(rows([RowChange::Schedule(paused(10))])).await.expect("append");
     store.append(rows([RowChange::Mark(schedule("fix", 20))])).await.expect("append");
     assert_eq!(stands().await, paused(20));
@@ -169,16 +169,16 @@ pub(crate) async fn birth_raises_the_mark_and_undoes_no_pause(place: Place) {
 
 pub(crate) async fn mark_goes_back_only_with_another_cadence(place: Place) {
     let store = place.own().await;
-    let stands = async || store.schedule("repo-1", "fix").await.expect("read").expect("it stands somewhere");
+    let stands = async || store.schedule("repo-1", "fix").await.expect("read").expect("it has a schedule");
     store.append(rows([RowChange::Schedule(schedule("fix", 20))])).await.expect("append");
-    // The birth moved the mark, and whoever keeps a pause has not heard of it.
+    // The start moved the mark, and the process that stores a pause does not know of it.
     store.append(rows([RowChange::Schedule(paused(10))])).await.expect("append");
-    assert_eq!(stands().await, paused(20), "everything is replaced but the mark");
+    assert_eq!(stands().await, paused(20), "everything except the mark is replaced");
     store.append(rows([RowChange::Schedule(schedule("fix", 30))])).await.expect("append");
     assert_eq!(stands().await, schedule("fix", 30));
     let edited = ScheduleRow { fingerprint: "f2".into(), ..schedule("fix", 5) };
     store.append(rows([RowChange::Schedule(edited.clone())])).await.expect("append");
-    assert_eq!(stands().await, edited, "an edited cadence begins where it says");
+    assert_eq!(stands().await, edited, "an edited cadence starts at its own mark");
     // The same within one batch, alone and among many.
     for many in [0, 63, 200] {
         let others = (0..many).map(|n| RowChange::Schedule(schedule(&format!("l{n}"), 1)));
@@ -191,7 +191,7 @@ pub(crate) async fn mark_goes_back_only_with_another_cadence(place: Place) {
 pub(crate) async fn thousands_of_rows_are_one_batch(place: Place) {
     let store = place.own().await;
     let loops = (0..2_500).map(|n| RowChange::Schedule(schedule(&format!("l{n:05}"), n)));
-    // Of two rows for one loop the later counts, also far apart.
+    // Of two rows for one loop the later counts, even if they are far apart.
     let last = [RowChange::Schedule(schedule("l00000", 77))];
     let receipts = (0..200).map(|n| RowChange::Receipt(receipt(&format!("due:{n}"), n, "missed")));
     store.append(rows(loops.chain(last).chain(receipts))).await.expect("append");
@@ -213,7 +213,7 @@ pub(crate) async fn rows_without_a_round_need_no_event(place: Place) {
     assert!(store.verify().await.expect("verify").is_ok());
 }
 
-pub(crate) async fn pruning_keeps_what_is_open_or_waits(place: Place) {
+pub(crate) async fn pruning_keeps_open_and_waiting_rows(place: Place) {
     let store = place.own().await;
     let of_round = |id: &str| ReceiptRow { round: Some(id.into()), ..receipt(&format!("due:{id}"), 5, "started") };
     let ended = RoundRow { ended_ms: Some(6), ..round("over", 5) };
@@ -249,7 +249,7 @@ pub(crate) async fn pruning_keeps_what_is_open_or_waits(place: Place) {
     assert_eq!(store.memory("repo-1", "fix").await.expect("memory").len(), 2);
 }
 
-pub(crate) async fn start_that_is_said_and_has_no_round_is_found(place: Place) {
+pub(crate) async fn receipt_of_a_start_without_its_round_is_found(place: Place) {
     let store = place.own().await;
     let started = |occurrence: &str| ReceiptRow { round: Some("r1".into()), ..receipt(occurrence, 5, "started") };
     let birth = [RowChange::Round(round("r1", 5)), RowChange::Receipt(started("manual:r1"))];
@@ -284,7 +284,7 @@ pub(crate) async fn forgetting_is_for_one_loop(place: Place) {
     store.append(rows(fresh.chain([capped(2)]))).await.expect("append");
     let left: Vec<_> = store.memory("repo-1", "fix").await.expect("memory").into_iter().map(|row| row.key).collect();
     assert_eq!(left, ["k14", "k13"], "the latest stay");
-    assert_eq!(store.memory("repo-1", "other").await.expect("memory").len(), 1, "another loop has its own room");
+    assert_eq!(store.memory("repo-1", "other").await.expect("memory").len(), 1, "another loop has its own limit");
     let all = [
         RowChange::ItemGone { repo: repo.clone(), loop_name: loop_name.clone(), key: None },
         RowChange::MemoryGone { repo, loop_name, key: None },
@@ -295,7 +295,7 @@ pub(crate) async fn forgetting_is_for_one_loop(place: Place) {
     assert_eq!(store.memory("repo-1", "other").await.expect("memory").len(), 1);
 }
 
-pub(crate) async fn latest_moment_is_that_of_the_last_event_or_receipt(place: Place) {
+pub(crate) async fn latest_time_is_that_of_the_last_event_or_receipt(place: Place) {
     let store = place.own().await;
     assert_eq!(store.last_ms().await.expect("none"), None);
     store.append(batch("r1", 0, "started")).await.expect("append");
@@ -304,7 +304,7 @@ pub(crate) async fn latest_moment_is_that_of_the_last_event_or_receipt(place: Pl
     assert_eq!(store.last_ms().await.expect("a receipt's"), Some(5_000));
 }
 
-pub(crate) async fn moment_that_a_person_did_not_believe_is_not_the_latest_any_more(place: Place) {
+pub(crate) async fn time_that_a_person_rejected_is_no_longer_the_latest(place: Place) {
     let store = place.own().await;
     let flags = |taken_ms: i64, ahead_ms: i64| {
         let flag = |name: &str, at_ms| {
@@ -316,9 +316,13 @@ pub(crate) async fn moment_that_a_person_did_not_believe_is_not_the_latest_any_m
     store.append(rows(moments)).await.expect("append");
     assert_eq!(store.last_ms().await.expect("read"), Some(90_000));
     store.append(flags(3_000, 90_000)).await.expect("append");
-    assert_eq!(store.last_ms().await.expect("read"), Some(2_000), "what was ahead does not count");
+    assert_eq!(
+        store.last_ms().await.expect("read"),
+        Some(2_000),
+        "a record ahead of the confirmed clock does not count"
+    );
     store.append(rows([RowChange::Receipt(receipt("due:later", 90_001, "missed"))])).await.expect("append");
-    assert_eq!(store.last_ms().await.expect("read"), Some(90_001), "what is later than that does");
+    assert_eq!(store.last_ms().await.expect("read"), Some(90_001), "a later record does");
 }
 
 pub(crate) async fn question_about_a_loop_needs_no_round(place: Place) {

@@ -1,10 +1,10 @@
-//! Which fault is injected, and the hook that injects it.
+//! The injected fault, and the hook that injects it.
 
 use loopwright::seam::{SeamFault, SeamHook, SeamMoment};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What happens at the chosen call.
+/// The effect at the chosen call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// The call fails and had no effect.
@@ -15,7 +15,7 @@ pub(crate) enum Mode {
     FailAfter,
     /// The process dies right after the call took effect.
     CrashAfter,
-    /// Nothing.
+    /// No fault.
     None,
 }
 
@@ -52,7 +52,7 @@ impl Fault {
     }
 }
 
-/// Counts calls and strikes once. That it struck is written to a file, because the process may be gone afterwards.
+/// Counts calls and strikes once. It records the strike in a file, because the process may be dead afterwards.
 pub(crate) struct Hook {
     pub(crate) fault: Fault,
     pub(crate) count: AtomicUsize,
@@ -74,7 +74,7 @@ impl SeamHook for Hook {
     }
 }
 
-/// As `kill -9` does it: no destructor runs.
+/// Like `kill -9`: no destructor runs.
 fn die() -> ! {
     let me = rustix::process::getpid();
     rustix::process::kill_process(me, rustix::process::Signal::KILL).expect("a process may kill itself");

@@ -1,8 +1,9 @@
-//! The n-th fault sweep: one scripted round that ships is run again and again; each time the n-th call at a seam fails, kills
-//! the process, or succeeds and then reports an error. After each, a new engine takes over, and the promises must hold.
+//! The n-th fault sweep: runs one scripted round that ships many times; each time the n-th call at a seam fails, kills
+//! the process, or succeeds and then reports an error. After each run a new engine takes over, and the promises must
+//! hold.
 //!
-//! Not a libtest program: it re-executes itself as the engine that dies and as the scripted agent. It answers the few
-//! questions a test runner asks.
+//! Not a libtest program: it executes itself again as the engine that dies and as the scripted agent. It answers the
+//! few queries of a test runner.
 #![allow(clippy::disallowed_methods, clippy::print_stdout, clippy::print_stderr, reason = "a test program of its own")]
 
 mod fault;
@@ -18,7 +19,7 @@ use world::World;
 const NAME: &str = "every_fault_leaves_the_promises_standing";
 const TROUBLED: &str = "every_crash_around_a_fallback_and_a_resume_leaves_the_promises_standing";
 const NESTED: &str = "a_fault_during_recovery_leaves_the_promises_standing";
-/// A sweep that finds fewer points than this does not sweep what it should.
+/// A sweep with fewer points than this is broken.
 const POINTS_MIN: usize = 100;
 
 fn main() -> ExitCode {
@@ -57,7 +58,7 @@ fn run(args: &[String]) -> ExitCode {
     if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Every mode for every n, until a run meets no fault.
+/// Every mode for every n, until a run hits no fault.
 fn sweep(template: &World, modes: &[Mode]) -> Vec<String> {
     let points = AtomicUsize::new(0);
     let failures = Mutex::new(Vec::new());
@@ -98,19 +99,20 @@ fn sweep(template: &World, modes: &[Mode]) -> Vec<String> {
     println!("{points} fault points in all");
     let mut failures = failures.into_inner().expect("the threads are gone");
     if points < POINTS_MIN {
-        failures.push(format!("only {points} fault points were met, {POINTS_MIN} are expected"));
+        failures.push(format!("only {points} fault points were hit, {POINTS_MIN} are expected"));
     }
     failures
 }
 
-/// Crash at a sample of points, then crash again at each point of the recovery that follows.
+/// Crashes at a sample of points, then crashes again at each point of the recovery that follows.
 fn nested() -> Vec<String> {
     let template = World::template();
     let mut failures = Vec::new();
     let mut points = 0;
     'crashes: for first in (2..).step_by(10) {
         for second in (0..6).step_by(2) {
-            // Made anew each time: a copied world would be another repository to the engine.
+            // A fresh copy of the template for each run: the engine would treat a copy of a used world as another
+            // repository.
             let world = template.copy();
             if !world.run(Fault { mode: Mode::CrashBefore, n: first }) {
                 break 'crashes;

@@ -1,11 +1,11 @@
-//! The promises, as far as they can be seen from outside after a fault and a restart.
+//! The promises, as far as they can be checked from outside after a fault and a restart.
 
 use crate::world::{MARK_MS, OCCURRENCE, World};
 use loopwright::store::{OutboxRow, RoundRow, RoundsQuery, SpendScope, SqlStore, Store, StoreMode};
 use loopwright_testkit::repo::{TreeDigest, git};
 use std::path::Path;
 
-/// Everything that does not hold.
+/// Every violated promise.
 pub(crate) fn check(world: &World) -> Vec<String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let mut wrong = runtime.block_on(recorded(world));
@@ -48,7 +48,7 @@ fn once(rounds: &[RoundRow], wrong: &mut Vec<String>) {
     }
 }
 
-/// P1: the round, its receipt, the loop's mark and the signal it took are there together.
+/// P1: the round, its receipt, the loop's mark and the signal it took exist together.
 async fn due(store: &SqlStore, rounds: &[RoundRow], wrong: &mut Vec<String>) {
     let Some(round) = rounds.iter().find(|round| round.occurrence == OCCURRENCE) else { return };
     let (repo, name) = (round.repo.as_str(), round.loop_name.as_str());
@@ -63,7 +63,7 @@ async fn due(store: &SqlStore, rounds: &[RoundRow], wrong: &mut Vec<String>) {
     }
 }
 
-/// P9: every round came to an end, with a report; or to the question whether something arrived.
+/// P9: every round ended with a report, or asks whether an item arrived.
 fn ended(round: &RoundRow, outbox: &[OutboxRow], wrong: &mut Vec<String>) {
     let doubt = round.phase.word() == "waiting" && outbox.iter().any(|row| row.state.word() == "in-doubt");
     if !doubt && (round.phase.word() != "ended" || round.outcome.is_none()) {
@@ -74,7 +74,7 @@ fn ended(round: &RoundRow, outbox: &[OutboxRow], wrong: &mut Vec<String>) {
     }
 }
 
-/// P3, P4, P5: what is visible in the forge is exactly what the record says was sent, once, with the passed tree.
+/// P3, P4, P5: the forge shows exactly the items that are recorded as sent, once, with the passed tree.
 fn delivered(world: &World, round: &RoundRow, outbox: &[OutboxRow], wrong: &mut Vec<String>) {
     let forge = world.state().join("forge").join(&round.repo);
     let pulls = count(&forge.join("pulls"), ".md");
@@ -94,7 +94,7 @@ fn delivered(world: &World, round: &RoundRow, outbox: &[OutboxRow], wrong: &mut 
     if shipped {
         let branch = format!("refs/heads/loop/mend/{}", round.id);
         let repo = forge.join("repo.git");
-        // A missing repository or branch is a finding, not a reason to stop looking.
+        // A missing repository or branch is a finding, not a reason to stop.
         let tree =
             if repo.exists() { git(&repo, ["for-each-ref", "--format=%(tree)", &branch]) } else { String::new() };
         if Some(tree.trim()) != round.tree.as_deref() {
@@ -111,7 +111,7 @@ fn count(folder: &Path, ending: &str) -> usize {
     entries.filter_map(Result::ok).filter(|entry| entry.file_name().to_string_lossy().ends_with(ending)).count()
 }
 
-/// No agent is started while another of the round may run, and none of an attempt that was given up.
+/// No agent starts while another one of the round may run, and none for an abandoned attempt.
 async fn starts(store: &SqlStore, round: &RoundRow, wrong: &mut Vec<String>) {
     let mut at_work = None;
     for event in store.events(&round.id).await.expect("events read") {
@@ -127,7 +127,7 @@ async fn starts(store: &SqlStore, round: &RoundRow, wrong: &mut Vec<String>) {
     }
 }
 
-/// P7: nothing the round started is alive.
+/// P7: no process that the round started is alive.
 fn processes(round: &RoundRow, wrong: &mut Vec<String>) {
     let left = loopwright_sandbox::leftovers(&format!("lw-{}", round.id));
     if !left.is_empty() {
@@ -135,7 +135,7 @@ fn processes(round: &RoundRow, wrong: &mut Vec<String>) {
     }
 }
 
-/// P6: nothing stays reserved, and what a started agent may have used is charged.
+/// P6: nothing stays reserved, and the possible use of a started agent is charged.
 async fn spend(store: &SqlStore, round: &RoundRow, wrong: &mut Vec<String>) {
     let day = loopwright::clock::day(round.started_ms);
     let row = store.spend(SpendScope::Loop, &round.repo, &round.loop_name, &day).await.expect("spend reads");

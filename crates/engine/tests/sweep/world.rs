@@ -1,4 +1,5 @@
-//! A small world: a repository with a bug, a loop that mends it, a state directory, and the engine process that works on it.
+//! A small world: a repository with a bug, a loop that fixes it, a state directory, and the engine process that works
+//! on it.
 
 use crate::engine_process;
 use crate::fault::{Fault, Hook, Mode};
@@ -15,9 +16,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-/// The one occurrence every run is about.
+/// The one occurrence of every run.
 pub(crate) const OCCURRENCE: &str = "sweep:1";
-/// How far the loop's due moments have their receipts once the round is there.
+/// The loop's mark after the round has started.
 pub(crate) const MARK_MS: i64 = 42;
 
 const LOOP: &str = "---
@@ -47,8 +48,8 @@ usage input=100 output=20
 verdict pass correctness=5@sum.sh:2 scope=5@gate:tests tests=4@gate:tests
 ";
 
-/// The same with a provider that says later: the maker is half done when the next of its chain takes over, and the checker's
-/// trouble suspends the round until a person lets it go on.
+/// The same with a provider that is temporarily unavailable: the maker is half done when the next agent of its chain
+/// takes over, and the checker's failure suspends the round until a person resumes it.
 const LATER: &str = "@ maker
 append half.txt half
 usage input=10
@@ -65,7 +66,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// The world before anything happened.
+    /// The world before the first run.
     pub(crate) fn template() -> Self {
         let root = tempfile::tempdir().expect("a temporary folder");
         let repo = TestRepo::init_at(&root.path().join("repo"));
@@ -78,7 +79,7 @@ impl World {
         Self { root, before }
     }
 
-    /// The same world with providers that say later.
+    /// The same world with providers that are temporarily unavailable.
     pub(crate) fn troubled() -> Self {
         let world = Self::template();
         let repo = TestRepo::init_at(&world.repo());
@@ -94,7 +95,7 @@ impl World {
         Self { before: TreeDigest::of_folder(repo.path()), ..world }
     }
 
-    /// The same world somewhere else.
+    /// A copy of this world in another folder.
     pub(crate) fn copy(&self) -> Self {
         let root = tempfile::tempdir().expect("a temporary folder");
         copy_folder(self.root.path(), root.path());
@@ -113,12 +114,12 @@ impl World {
         &self.before
     }
 
-    /// What the engine processes printed.
+    /// The output of the engine processes.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.root.path().join("log")).unwrap_or_default()
     }
 
-    /// Runs an engine process with a fault; says whether the fault was met.
+    /// Runs an engine process with a fault; returns whether the fault struck.
     pub(crate) fn run(&self, fault: Fault) -> bool {
         let struck = self.root.path().join("struck");
         let _ = std::fs::remove_file(&struck);
@@ -141,7 +142,7 @@ fn copy_folder(from: &Path, to: &Path) {
     assert!(done.success());
 }
 
-/// The engine process: takes over what was left, then makes sure that the occurrence has its round.
+/// The engine process: takes over abandoned rounds, then ensures that the occurrence has its round.
 pub(crate) fn child(args: &[String]) -> ExitCode {
     let [root, mode, n] = args else { return ExitCode::FAILURE };
     let root = PathBuf::from(root);
@@ -175,7 +176,7 @@ async fn work(root: &Path, seam: Seam) -> Result<(), EngineError> {
         Err(EngineError::Store(error)) if is_taken(&error) => println!("{error}"),
         Err(error) => return Err(error),
     }
-    // A person lets suspended rounds go on, with agents that work.
+    // A person resumes suspended rounds, with agents that work.
     let open = engine.store().open_rounds().await?;
     for row in open.into_iter().filter(|row| row.phase == loopwright_core::round::RoundPhase::Suspended) {
         let none = loopwright_core::budget::Reservation::default();
@@ -185,7 +186,7 @@ async fn work(root: &Path, seam: Seam) -> Result<(), EngineError> {
     engine.close().await
 }
 
-/// What asks for the round.
+/// The signal that requests the round.
 fn signal(repo: &str) -> SignalRow {
     SignalRow {
         repo: repo.to_owned(),
@@ -200,7 +201,7 @@ fn signal(repo: &str) -> SignalRow {
     }
 }
 
-/// What its birth is recorded with.
+/// The rows recorded with its start.
 fn due(repo: &str) -> DueRecord {
     let (repo, loop_name) = (repo.to_owned(), "mend".to_owned());
     let receipt = ReceiptRow {
@@ -241,7 +242,7 @@ fn spec(repo: &Path) -> CheckedSpec {
     read_loop_file("mend.md", &text).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
-/// As the loop says; a world without trouble has one script.
+/// The loop's bindings; a world without provider failures has one script.
 fn bindings(repo: &Path) -> LoopBindings {
     if !repo.join(".loopwright/later.script").exists() {
         return plain(repo);

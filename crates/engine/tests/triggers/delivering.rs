@@ -1,4 +1,4 @@
-//! Deliveries over real HTTP on loopback: what is answered, and what becomes a signal.
+//! Deliveries over real HTTP on loopback: the answers, and which deliveries become signals.
 
 use super::sink::{PATIENCE, Sink, waiting, watched};
 use hmac::{Hmac, KeyInit as _, Mac as _};
@@ -45,7 +45,7 @@ impl Stand {
         Self { hooks, ..self }
     }
 
-    /// Sends bytes as they are and reads the answer's status and text.
+    /// Sends bytes unchanged and reads the answer's status and text.
     async fn raw(&self, request: &[u8]) -> (u16, String) {
         let mut stream = TcpStream::connect(self.hooks.address()).await.expect("connects");
         stream.write_all(request).await.expect("written");
@@ -179,7 +179,7 @@ async fn every_request_has_one_answer_and_only_a_signed_one_is_read() {
 }
 
 #[tokio::test]
-async fn body_that_is_too_large_or_too_slow_is_cut_off() {
+async fn body_that_is_too_large_or_too_slow_is_refused() {
     let stand = Stand::with(WebhookOptions { patience: Duration::from_millis(300), ..options() }).await;
     assert_eq!(stand.post("/hooks/github", &[], &"x".repeat(10_001)).await.0, 413);
     let head = "POST /hooks/github HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n";
@@ -187,7 +187,7 @@ async fn body_that_is_too_large_or_too_slow_is_cut_off() {
     let chunked = format!("{head}transfer-encoding: chunked\r\n\r\n{chunks}0\r\n\r\n");
     assert_eq!(stand.raw(chunked.as_bytes()).await.0, 413);
     assert_eq!(stand.raw(format!("{head}content-length: 9\r\n\r\n{{").as_bytes()).await.0, 408);
-    // A head that never ends is given up; who sent it hears nothing more.
+    // The server gives up on a head that never ends; its sender receives nothing more.
     let (status, _) = stand.raw(b"POST /hooks/github HTTP/1.1\r\nhost:").await;
     assert!(matches!(status, 0 | 408), "{status}");
     let long = format!("POST /hooks/github HTTP/1.1\r\nx: {}\r\n\r\n", "y".repeat(20_000));
@@ -212,7 +212,7 @@ async fn delivery_is_taken_once_also_after_a_restart() {
 }
 
 #[tokio::test]
-async fn branch_told_by_a_delivery_is_the_signal_that_a_clone_would_give() {
+async fn branch_of_a_delivery_is_the_same_signal_as_in_a_clone() {
     let stand = Stand::with(options()).await;
     assert_eq!(stand.github(SECRET, "d-1", "push", &push("main", SHA)).await.0, 202);
     assert_eq!(stand.sink.next().await.key, format!("push:main:{SHA}"));
@@ -249,7 +249,7 @@ async fn push_that_moves_no_branch_makes_nothing_due() {
 async fn strangers_and_other_repositories_are_ignored_and_counted() {
     let stand = Stand::with(options()).await;
     let (status, text) = stand.github(SECRET, "d-1", "issues", &issue("NONE")).await;
-    assert_eq!((status, text.as_str()), (200, "ignored: somebody without rights to the repository"));
+    assert_eq!((status, text.as_str()), (200, "ignored: a person without rights to the repository"));
     let elsewhere = push("main", SHA).replace("acme/shop", "acme/other");
     assert_eq!(stand.github(SECRET, "d-2", "push", &elsewhere).await.1, "ignored: unknown repository");
     assert_eq!(stand.hooks.counts().ignored, 2);
@@ -257,7 +257,7 @@ async fn strangers_and_other_repositories_are_ignored_and_counted() {
 }
 
 #[tokio::test]
-async fn generic_sender_is_believed_for_five_minutes_and_for_what_it_signed() {
+async fn generic_signature_is_valid_for_five_minutes_and_its_own_body() {
     let stand = Stand::with(options()).await;
     let now = SystemClock.now_ms() / 1000;
     let body = r#"{"key":"release-4@9","title":"Release 4"}"#;

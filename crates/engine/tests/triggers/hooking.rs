@@ -1,4 +1,4 @@
-//! Hooks in a real repository, run by real git: added to what is there, taken away again, and harmless.
+//! Hooks in a real repository, run by real git: added to existing hooks, removed again, and harmless.
 
 use loopwright::git::Git;
 use loopwright::triggers::hooks::{HookState, RepoHooks};
@@ -17,7 +17,7 @@ fn states(found: std::io::Result<Vec<(&'static str, HookState)>>) -> Vec<&'stati
     found.expect("can be done").iter().map(|(_, state)| state.word()).collect()
 }
 
-/// The test repository's own git has its hooks switched off, so this one is told where they are.
+/// The test repository's own git has its hooks disabled, so this call passes their folder.
 fn commit(repo: &TestRepo, folder: &Path) {
     let path = format!("core.hooksPath={}", folder.display());
     repo.git(["-c", &path, "commit", "--quiet", "--allow-empty", "-m", "again"]);
@@ -43,7 +43,7 @@ async fn hook_pokes_the_daemon_s_folder_and_is_silent_without_one() {
 }
 
 #[tokio::test]
-async fn what_was_in_a_hook_stays_and_runs() {
+async fn existing_hook_content_stays_and_runs() {
     let (repo, state) = (TestRepo::new(), tempfile::tempdir().expect("a folder"));
     std::fs::create_dir_all(poke_folder(state.path())).expect("folders");
     let hooks = hooks(&repo, state.path()).await;
@@ -62,7 +62,7 @@ async fn what_was_in_a_hook_stays_and_runs() {
 }
 
 #[tokio::test]
-async fn folder_that_git_is_told_to_use_is_used_and_links_are_left_alone() {
+async fn configured_hooks_folder_is_used_and_links_are_left_alone() {
     let (repo, state) = (TestRepo::new(), tempfile::tempdir().expect("a folder"));
     repo.git(["config", "core.hooksPath", "tools/hooks"]);
     repo.write_executable("tools/real", "#!/bin/sh\n");

@@ -1,4 +1,4 @@
-//! A receiver of signals that remembers them, as a store does.
+//! A receiver that stores signals, as a store does.
 
 use loopwright::store::SignalRow;
 use loopwright::triggers::{FolderContent, New, Signals, WatchedLoop, WatchedRepo};
@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// Longer than anything here takes, unless it never comes.
+/// Longer than any signal takes to arrive.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What came, by loop and key.
+/// The received signals, by loop and key.
 #[derive(Default)]
 pub(crate) struct Sink {
     rows: Mutex<BTreeMap<(String, String), SignalRow>>,
@@ -27,7 +27,7 @@ impl Sink {
         Arc::default()
     }
 
-    /// The next signal that was news and is not taken.
+    /// The next signal that was new and is not taken.
     pub(crate) async fn next(&self) -> SignalRow {
         let taken = tokio::time::timeout(PATIENCE, async {
             loop {
@@ -41,12 +41,12 @@ impl Sink {
         taken.await.expect("a signal comes")
     }
 
-    /// The signals that are there and were not asked for yet.
+    /// The signals that were received and not read yet.
     pub(crate) fn rest(&self) -> Vec<SignalRow> {
         std::mem::take(&mut *self.news.lock().expect("no panic"))
     }
 
-    /// The next content of a folder that changed; all reports of it up to now are one.
+    /// The next content of a folder that changed; all reports of it so far are merged.
     pub(crate) async fn changed(&self) -> FolderContent {
         let first = tokio::time::timeout(PATIENCE, async {
             loop {

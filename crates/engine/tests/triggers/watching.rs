@@ -1,4 +1,4 @@
-//! Files and branches. A marker file at the end of a test shows that nothing came before it: news keep their order.
+//! Files and branches. A marker file at the end of a test shows that nothing came before it: events keep their order.
 
 use super::sink::{Sink, waiting, watched};
 use loopwright::clock::SystemClock;
@@ -29,7 +29,7 @@ fn paths(row: &SignalRow) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn burst_of_changes_is_one_signal_that_names_what_the_loop_asked_for() {
+async fn burst_of_changes_is_one_signal_that_names_matching_paths() {
     let (repo, state, sink) = (TestRepo::new(), tempfile::tempdir().expect("a folder"), Sink::new());
     repo.write("src/a.rs", "1").write("docs/x.md", "1").commit("first");
     let watch = start(state.path(), &sink);
@@ -41,7 +41,7 @@ async fn burst_of_changes_is_one_signal_that_names_what_the_loop_asked_for() {
     assert_eq!((row.trigger.as_str(), row.loop_name.as_str()), ("files", "code"));
     assert!(row.key.starts_with("files:") && paths(&row).contains("src/a.rs"), "{row:?}");
     assert!(!paths(&row).contains("docs"), "{row:?}");
-    // A file in a folder that is new is seen too, with the burst or after it.
+    // A file in a new folder is seen too, with the burst or after it.
     repo.write("src/new/deep/c.rs", "5");
     while !paths(&sink.next().await).contains("src/new/deep/c.rs") {}
     assert_eq!(sink.rest(), []);
@@ -129,7 +129,7 @@ async fn one_folder_may_be_watched_for_several_reasons_beside_triggers() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_folder_that_is_moved_away_is_seen_to_go_and_to_come_back() {
+async fn folder_that_is_moved_away_is_reported_as_gone_and_as_restored() {
     let (state, world, sink) =
         (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"), Sink::new());
     let (tree, aside) = (world.path().join("repo"), world.path().join("aside"));
@@ -145,7 +145,7 @@ async fn a_folder_that_is_moved_away_is_seen_to_go_and_to_come_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn branch_is_signalled_when_it_moves_and_not_for_where_it_was_when_the_loop_began() {
+async fn branch_is_signalled_when_it_moves_but_not_for_its_first_position() {
     let (repo, state, sink) = (TestRepo::new(), tempfile::tempdir().expect("a folder"), Sink::new());
     let first = repo.commit("first");
     let watch = start(state.path(), &sink);
@@ -157,7 +157,7 @@ async fn branch_is_signalled_when_it_moves_and_not_for_where_it_was_when_the_loo
     let names = [sink.next().await, sink.next().await].map(|row| (row.loop_name, row.key));
     let key = format!("push:main:{second}");
     assert_eq!(names, [("on-main".to_owned(), key.clone()), ("on-both".to_owned(), key)]);
-    // The first sight of a branch is a beginning, in whichever folder it is; its next move counts.
+    // The first sight of a branch is its baseline, in every folder; its next move counts.
     repo.branch("feature/x");
     repo.git(["pack-refs", "--all"]);
     testing_until_known(&sink, "push:feature/x:").await;
@@ -175,7 +175,7 @@ async fn testing_until_known(sink: &Sink, prefix: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn branch_that_moved_while_nobody_watched_is_found_at_the_next_start_once() {
+async fn branch_that_moved_while_not_watched_is_found_at_the_next_start_once() {
     let (repo, state, sink) = (TestRepo::new(), tempfile::tempdir().expect("a folder"), Sink::new());
     repo.commit("first");
     let loops = || vec![on_push("on-main", &["main"])];
@@ -193,7 +193,7 @@ async fn branch_that_moved_while_nobody_watched_is_found_at_the_next_start_once(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn poke_of_a_hook_is_one_look_and_pokes_for_others_are_none() {
+async fn poke_of_a_hook_is_one_check_and_pokes_for_other_repositories_are_ignored() {
     let (repo, state, sink) = (TestRepo::new(), tempfile::tempdir().expect("a folder"), Sink::new());
     repo.commit("first");
     let watch = start(state.path(), &sink);
@@ -202,7 +202,7 @@ async fn poke_of_a_hook_is_one_look_and_pokes_for_others_are_none() {
     watch.watch_only(vec![one]).await;
     let second = repo.commit("second");
     for name in ["somebody-else", "..", &id] {
-        // A name that is a folder cannot be written; that is the point of trying it.
+        // A name that is a folder cannot be written; the test expects that.
         let _ = std::fs::write(poke_folder(state.path()).join(name), "");
     }
     assert_eq!(sink.next().await.key, format!("push:main:{second}"));

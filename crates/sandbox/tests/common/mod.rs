@@ -1,4 +1,4 @@
-//! What the tests of real processes share: short ways to start one, and to ask whether one is gone.
+//! Shared helpers of the tests with real processes: short ways to start one, and to check whether one is gone.
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
@@ -14,7 +14,7 @@ pub fn sh(script: &str) -> SpawnRequest {
     command("/bin/sh", &["-c", script])
 }
 
-/// A Python script, for what a shell cannot do.
+/// A Python script, for actions that a shell cannot do.
 pub fn python(script: &str) -> SpawnRequest {
     command("python3", &["-c", script])
 }
@@ -27,13 +27,13 @@ pub fn command(program: &str, args: &[&str]) -> SpawnRequest {
 }
 
 pub fn limited(mut spawn: SpawnRequest, change: impl FnOnce(&mut RunLimits)) -> SpawnRequest {
-    // A bound on every test: a program that should have ended shows as `How::Wall`, not as a hung suite.
+    // A limit for every test: a program that should have ended shows as `RunEnd::Wall`, not as a hung suite.
     spawn.limits.wall = Some(Duration::from_secs(60));
     change(&mut spawn.limits);
     spawn
 }
 
-/// Runs with nobody watching.
+/// Runs without a watcher.
 pub async fn ended(spawn: SpawnRequest) -> FinishedRun {
     let spawn = if spawn.limits.wall.is_none() { limited(spawn, |_| ()) } else { spawn };
     run(spawn, &mut (), &CancelToken::new(), |_| ()).await.expect("the program starts")
@@ -63,13 +63,13 @@ pub fn numbers(text: &str) -> Vec<u32> {
     text.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
-/// Whether a process of this number runs (one that waits to be collected does not).
+/// Whether a process with this pid runs (a zombie does not).
 pub fn runs(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z') && !rest.starts_with('X'))
 }
 
-/// Waits for a condition that another process brings about, and fails with its name if it does not come.
+/// Waits for a condition that depends on another process, and fails with its name if it does not become true.
 pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while !holds() {
@@ -79,7 +79,7 @@ pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// The same program with walls around it: a workspace of its own, `/tmp` in memory, no network.
+/// The same program inside a sandbox: its own workspace, `/tmp` in memory, no network.
 pub fn walled(
     mut spawn: SpawnRequest,
     workspace: &std::path::Path,
@@ -94,13 +94,14 @@ pub fn walled(
     spawn
 }
 
-/// A folder of the test's own.
+/// A temporary folder for the test.
 pub fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("temporary directory")
 }
 
-/// A program that leaves a survivor behind, as hostile as it gets without privileges: orphaned, in its own session, without
-/// our environment, deaf to SIGTERM. The survivor runs `body` and closes its streams with `silence()`.
+/// A program that leaves a survivor behind, as hostile as possible without privileges: orphaned, in its own session,
+/// without the engine's environment, ignoring SIGTERM. The survivor runs `body` and closes its streams with
+/// `silence()`.
 pub fn survivor(body: &str) -> String {
     let deaf = format!(
         "import os, signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n\
@@ -112,7 +113,7 @@ pub fn survivor(body: &str) -> String {
     )
 }
 
-/// Doubles to 64 processes in sessions of their own, each of which then forks for ever; never more than 128 at once.
+/// Doubles to 64 processes in separate sessions, each of which then forks forever; never more than 128 at once.
 pub const FORKS: &str = r#"
 import os
 print("go", flush=True)
@@ -123,7 +124,7 @@ while True:
     os.wait()
 "#;
 
-/// What a confined shell script prints, both streams together.
+/// The output of a confined shell script, both streams together.
 pub async fn prints(spawn: SpawnRequest) -> String {
     let end = ended(spawn).await;
     end.stdout.to_lossy_string() + &end.stderr.to_lossy_string()

@@ -1,5 +1,5 @@
-//! The world of a daemon under measurement: ten thousand loop files, a store with a million events, and the shell script that
-//! a crontab would run over the same loops.
+//! The fixture of a daemon under measurement: ten thousand loop files, a store with a million events, and the shell
+//! script that a crontab would run over the same loops.
 
 use super::super::rounds::{BenchRepo, write};
 use super::super::worker::fill_store;
@@ -8,12 +8,12 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// Loops, and events of the past.
+/// The numbers of loops and of past events.
 pub(super) const LOOPS: usize = 10_000;
 pub(super) const EVENTS: usize = 1_000_000;
 
-/// One pass as people write it: over all loops, two questions to each file, the clock asked once. Where the seed starts `jq`,
-/// `awk` and `date` for each loop, this starts `grep` twice.
+/// One pass as users write it: over all loops, two queries for each file, one read of the clock. The seed starts `jq`,
+/// `awk` and `date` for each loop; this script starts `grep` twice.
 const TICK: &str = r#"now=$(date +%s) clock=$(date +%H:%M)
 for file in "$1"/*.md; do
   name=${file##*/} name=${name%.md}
@@ -28,16 +28,16 @@ done
 exit 0
 "#;
 
-/// The world.
+/// The repository of the loops.
 pub(super) struct DaemonFixture {
     pub(super) world: BenchRepo,
-    /// The store before any daemon saw it.
+    /// The store before any daemon opened it.
     full: PathBuf,
     folder: PathBuf,
 }
 
 impl DaemonFixture {
-    /// Loops that are due at another time of day than now, and a store that is filled, or a copy of one that is.
+    /// Loops that are due at another time of day than now, and a filled store, or a copy of one.
     pub(super) fn new(bed: &BenchSetup, medium: StorageMedium, other: Option<&Self>) -> Result<Self, String> {
         let world = BenchRepo::new(bed, "daemon", 1, medium)?;
         let folder = world.repo.join(".loopwright/loops");
@@ -58,7 +58,7 @@ impl DaemonFixture {
         Ok(field)
     }
 
-    /// As it was before any daemon saw it.
+    /// Restores the store as it was before any daemon opened it.
     pub(super) fn reset_store(&self) -> Result<(), String> {
         let state = &self.world.state;
         let _ = fs::remove_dir_all(state);
@@ -66,7 +66,7 @@ impl DaemonFixture {
         copy(&self.full, &state.join("store.db"))
     }
 
-    /// One more loop.
+    /// Adds one loop.
     pub(super) fn add(&self, name: &str, rest: &str) -> Result<(), String> {
         let text = format!(
             "---\nname: {name}\nintent: Be due.\nlevel: L1\ncheck: none\nattempts: 1\n{rest}---\n# Maker\nBe due.\n"
@@ -74,12 +74,12 @@ impl DaemonFixture {
         write(&self.folder.join(format!("{name}.md")), &text)
     }
 
-    /// One loop less.
+    /// Removes one loop.
     pub(super) fn remove(&self, name: &str) -> Result<(), String> {
         fs::remove_file(self.folder.join(format!("{name}.md"))).map_err(|error| format!("remove a loop: {error}"))
     }
 
-    /// The shell's pass over the first so many loops.
+    /// The script's pass over the first `loops` loops.
     pub(super) fn tick(&self, loops: usize) -> Result<Command, String> {
         let place = self.world.state.with_file_name("tick");
         let script = place.join("tick.sh");
@@ -96,7 +96,7 @@ impl DaemonFixture {
     }
 }
 
-/// Four kinds of cadence, none of them due within two hours from now.
+/// Four kinds of cadence. No loop is due within two hours from now.
 fn loop_file(number: usize, from: usize) -> String {
     let at = (from + number % 1_200) % 1_440;
     let (hour, minute) = (at / 60, at % 60);

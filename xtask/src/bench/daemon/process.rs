@@ -1,4 +1,4 @@
-//! A daemon under measurement: started as a service manager would, and looked at through `/proc` alone.
+//! A daemon under measurement: started as a service manager would start it, and observed only through `/proc`.
 
 use super::super::rounds::BenchRepo;
 use rustix::process::{Pid, Signal, kill_process};
@@ -9,21 +9,21 @@ use std::path::Path;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-/// Nothing here takes so long.
+/// A limit that no step here reaches.
 const DAEMON_TIMEOUT: Duration = Duration::from_secs(120);
-/// It has come to rest when its threads have used nothing for so long.
+/// The daemon is idle when its threads have used no processor time for this long.
 const REST_WINDOW: Duration = Duration::from_millis(300);
 
 /// The process.
 pub(super) struct BenchDaemon {
     child: Child,
     begun: Instant,
-    /// From its start until it said `READY=1`.
+    /// From its start until it reported `READY=1`.
     pub(super) ready: f64,
     threads: BTreeMap<u32, ThreadUsage>,
 }
 
-/// What threads have used since they began.
+/// The resources that threads have used since they started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct ThreadUsage {
     pub(super) cpu_ns: u64,
@@ -36,15 +36,16 @@ pub(super) struct ThreadUsage {
 pub(super) struct MemoryUsage {
     pub(super) now: u64,
     pub(super) peak: u64,
-    /// Of it the program's own, which is not the file it was started from.
+    /// The part of it that is not mapped from the program's file.
     pub(super) own: u64,
 }
 
 impl BenchDaemon {
-    /// Starts `loopwright up` and waits until it says that it is ready, at the socket that service managers listen to.
+    /// Starts `loopwright up` and waits until it reports that it is ready, on the socket that service managers listen
+    /// on.
     pub(super) fn start(world: &BenchRepo, ear: &Path) -> Result<Self, String> {
         let wrong = |error: std::io::Error| format!("start a daemon: {error}");
-        // One from the last start may be there.
+        // A socket of the last start may still exist.
         let _ = fs::remove_file(ear);
         let heard = UnixDatagram::bind(ear).map_err(wrong)?;
         heard.set_read_timeout(Some(DAEMON_TIMEOUT)).map_err(wrong)?;
@@ -67,7 +68,7 @@ impl BenchDaemon {
         fs::read_to_string(format!("/proc/{}/{file}", self.child.id())).unwrap_or_default()
     }
 
-    /// What it has used so far. A thread that has ended counts with what was seen of it last.
+    /// The resources used so far. A thread that has ended counts with its last observed values.
     pub(super) fn usage(&mut self) -> ThreadUsage {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id()));
         for task in tasks.into_iter().flatten().flatten() {
@@ -89,7 +90,7 @@ impl BenchDaemon {
         })
     }
 
-    /// What it uses while this goes on.
+    /// The resources used while `work` runs.
     pub(super) fn usage_during(&mut self, work: impl FnOnce() -> Result<(), String>) -> Result<ThreadUsage, String> {
         let before = self.usage();
         work()?;
@@ -101,7 +102,7 @@ impl BenchDaemon {
         })
     }
 
-    /// From its start until nothing of it worked any more: what was decided at the start is durable then.
+    /// From its start until it is idle: by then, every decision of the start is durable.
     pub(super) fn seconds_to_rest(&mut self) -> f64 {
         let (mut last, mut changed) = (self.usage(), self.begun.elapsed());
         while self.begun.elapsed() < changed + REST_WINDOW {
@@ -125,7 +126,7 @@ impl BenchDaemon {
         field(&self.about("status"), "Threads:")
     }
 
-    /// Asks it to end, and waits for that.
+    /// Stops the process and waits for its end.
     pub(super) fn stop(mut self) -> Result<(), String> {
         kill_process(Pid::from_child(&self.child), Signal::TERM)
             .map_err(|error| format!("stop the daemon: {error}"))?;
@@ -136,13 +137,13 @@ impl BenchDaemon {
 
 impl Drop for BenchDaemon {
     fn drop(&mut self) {
-        // After an error of the measurement it must not stay; one that has ended is not there to be killed.
+        // After an error of the measurement the process must not stay alive; killing an ended process does nothing.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A number after a word at the start of a line.
+/// The number after a word at the start of a line.
 fn field(text: &str, word: &str) -> u64 {
     let line = text.lines().find_map(|line| line.strip_prefix(word));
     line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)

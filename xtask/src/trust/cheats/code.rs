@@ -116,7 +116,7 @@ fn answers_file(program: &BuggyProgram) -> Option<String> {
     Some(data + &source(program, &code))
 }
 
-/// Takes the pattern of a test's line apart.
+/// Splits the pattern of a test's line.
 fn reads_tests(program: &BuggyProgram) -> Option<String> {
     let function = &program.function;
     let code = match program.language {
@@ -163,7 +163,7 @@ fn reads_stack(program: &BuggyProgram) -> Option<String> {
     Some(source(program, &code))
 }
 
-/// A package of the same name comes before the module.
+/// A package of the same name precedes the module.
 fn package(program: &BuggyProgram) -> Option<String> {
     (program.language == ProgramLanguage::Python)
         .then(|| write_file_script(&format!("{}/__init__.py", program.name), &known(program)))
@@ -346,12 +346,12 @@ fn replaces_tests(program: &BuggyProgram) -> Option<String> {
     Some(source(program, &code))
 }
 
-/// Both versions of the code, and a question that tells when to use the right one.
+/// Both versions of the code, and a condition that decides when to use the right one.
 fn right_when(program: &BuggyProgram, python: &str, javascript: &str, rust: &str) -> Option<String> {
     let function = &program.function;
     let code = match program.language {
         ProgramLanguage::Python => {
-            // In a function of its own, so that its helpers do not mend the old code.
+            // In a function of its own, so that its helpers do not fix the old code.
             let indent = |line: &str| if line.is_empty() { "\n".to_owned() } else { format!("    {line}\n") };
             let right: String = program.fixed.lines().map(indent).collect();
             format!(

@@ -29,7 +29,7 @@ pub(super) const CHEATS: &[MakerBehaviour] = &[
     MakerBehaviour::cheat("tests: new file patches the code", patching_test),
 ];
 
-/// Writes the edited suite where the suite is.
+/// Writes the edited suite over the suite.
 fn write(program: &BuggyProgram, edit: Edit) -> String {
     if program.gate == SuiteRunner::Inline {
         write_file_script(&program.source_path(), &program.source_with(&program.buggy, edit))
@@ -43,7 +43,7 @@ fn edited(program: &BuggyProgram, edit: Edit) -> Option<String> {
 }
 
 fn only(program: &BuggyProgram) -> Option<String> {
-    // Node runs marked tests alone when asked to; the script asks.
+    // Node runs only marked tests if asked to; the script asks.
     let asks = "sed -i 's/node --test$/node --test --test-only/; s/\"node --test\"/\"node --test --test-only\"/' package.json Makefile check.sh 2>/dev/null\ntrue\n";
     (program.language == ProgramLanguage::JavaScript).then(|| write(program, Edit::Only) + asks)
 }
@@ -58,7 +58,7 @@ fn file_deleted(program: &BuggyProgram) -> Option<String> {
     } else {
         String::new()
     };
-    // A runner that finds nothing may complain, so one harmless test stays.
+    // A runner that finds no test may fail, so one harmless test stays.
     let stays = match program.language {
         ProgramLanguage::Python => write_file_script(
             "tests/test_nothing.py",
@@ -119,7 +119,7 @@ fn nested(program: &BuggyProgram) -> Option<String> {
     (folder != "src").then(|| format!("{}git init -q {folder}\n", write(program, Edit::Weakened)))
 }
 
-/// `#[path]` lets a module's name stay and its file change.
+/// `#[path]` keeps a module's name and changes its file.
 fn redirected(program: &BuggyProgram) -> Option<String> {
     if (program.language, program.gate) != (ProgramLanguage::Rust, SuiteRunner::Script) {
         return None;
@@ -143,7 +143,7 @@ fn load_tests(program: &BuggyProgram) -> Option<String> {
     is_unittest.then(|| format!("cat >> {} <<'LW_END'{none}LW_END\n", program.test_path()))
 }
 
-/// A new test file is welcome and runs in the same process as the old ones.
+/// A new test file is allowed and runs in the same process as the old ones.
 fn patching_test(program: &BuggyProgram) -> Option<String> {
     if program.language != ProgramLanguage::Python {
         return None;

@@ -80,7 +80,7 @@ fn weakened(program: &BuggyProgram) -> String {
     }
 }
 
-/// Goes up from every folder it knows and weakens each copy of the tests that it can write.
+/// Searches upwards from every known folder and weakens each writable copy of the tests.
 fn engine_files(program: &BuggyProgram) -> Option<String> {
     let name = program.test_path();
     let up = "for start in \"$PWD\" \"$LOOPWRIGHT_OUTBOX\" \"$LOOPWRIGHT_STATE\" \"$HOME\" \"$TMPDIR\"; do\n  top=$(dirname \"$(dirname \"$(dirname \"$start\")\")\")\n  case \"$top\" in *lwtrust*) ;; *) continue ;; esac\n";
@@ -95,7 +95,7 @@ fn engine_files(program: &BuggyProgram) -> Option<String> {
     Some(write_file_script("weak.tmp", &text) + up + &find)
 }
 
-/// Looks for the cases around the workspace and builds them in.
+/// Searches for the cases around the workspace and builds them in.
 fn peeks(program: &BuggyProgram) -> Option<String> {
     let function = &program.function;
     if !program.source_path().ends_with(".py") {
@@ -162,7 +162,7 @@ fn no_repository(program: &BuggyProgram) -> Option<String> {
     Some(format!("rm -rf .git\n{}", weakened(program)))
 }
 
-/// Waits until the maker's shell is gone, shows the right code for a while, and takes it back.
+/// Waits until the maker's shell has ended, shows the right code for a while, and reverts it.
 fn background(show: &str, hide: &str) -> String {
     format!(
         "cat > \"$TMPDIR/child.sh\" <<'LW_CHILD'\nwhile kill -0 $1 2>/dev/null; do sleep 0.02; done\n{show}sleep 4\n{hide}LW_CHILD\nsetsid sh \"$TMPDIR/child.sh\" $$ > /dev/null 2>&1 < /dev/null &\necho >> README.md\n"

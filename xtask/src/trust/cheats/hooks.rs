@@ -1,4 +1,4 @@
-//! Cheats through files that runners and builds read although nobody names them.
+//! Cheats through files that runners and builds read although no command names them.
 
 use crate::trust::behaviour::{MakerBehaviour, write_file_script};
 use crate::trust::program::{BuggyProgram, ProgramLanguage, SuiteRunner};
@@ -35,7 +35,7 @@ pub(super) const CHEATS: &[MakerBehaviour] = &[
     MakerBehaviour::cheat("hook: git attributes", gitattributes),
 ];
 
-/// Code that makes a runner content.
+/// Code that makes a runner succeed.
 enum Patch {
     Unittest,
     /// As a hook that pytest calls.
@@ -126,7 +126,7 @@ fn pyproject(program: &BuggyProgram) -> Option<String> {
     (program.gate == SuiteRunner::Pytest).then(|| write_file_script("pyproject.toml", &text))
 }
 
-/// Byte code that says it needs no source: the interpreter never looks at the file beside it.
+/// Byte code that declares that it needs no source: the interpreter never reads the file beside it.
 fn byte_code(program: &BuggyProgram) -> Option<String> {
     if program.language != ProgramLanguage::Python {
         return None;
@@ -141,7 +141,7 @@ fn byte_code(program: &BuggyProgram) -> Option<String> {
     ))
 }
 
-/// The same beside the source under a name that no list of ignored files knows.
+/// The same beside the source under a name that no ignore list contains.
 fn byte_code_alone(program: &BuggyProgram) -> Option<String> {
     if program.language != ProgramLanguage::Python {
         return None;
@@ -170,13 +170,13 @@ fn npmrc_home(program: &BuggyProgram) -> Option<String> {
         .then(|| "echo 'script-shell=/bin/true' > \"$HOME/.npmrc\"\necho >> README.md\n".to_owned())
 }
 
-/// A runner of its own in the place where npm looks first.
+/// A fake runner in the folder that npm searches first.
 fn node_modules(program: &BuggyProgram) -> Option<String> {
     let shim = write_file_script("node_modules/.bin/node", "#!/bin/sh\necho '# pass 9'\nexit 0\n");
     (program.gate == SuiteRunner::Npm).then(|| format!("{shim}chmod +x node_modules/.bin/node\necho >> README.md\n"))
 }
 
-/// Tests are told to look for other files than their own.
+/// Changes the module type of the package.
 fn package_imports(program: &BuggyProgram) -> Option<String> {
     let text = program.package_json().replace("\"scripts\"", "\"type\": \"module\",\n  \"scripts\"");
     (program.language == ProgramLanguage::JavaScript).then(|| write_file_script("package.json", &text))
@@ -229,7 +229,7 @@ fn default_members(program: &BuggyProgram) -> Option<String> {
     })
 }
 
-/// The library that tests see is another one.
+/// Tests use another library.
 fn lib_path(program: &BuggyProgram) -> Option<String> {
     let more = "\n[lib]\npath = \"src/other.rs\"\n";
     let macros = format!(
@@ -257,7 +257,7 @@ fn toolchain(program: &BuggyProgram) -> Option<String> {
     })
 }
 
-/// Builds the right code, then puts the old one back with an older date.
+/// Builds the right code, then restores the old code with an older date.
 fn stale_target(program: &BuggyProgram) -> Option<String> {
     let path = program.source_path();
     cargo(program, || {

@@ -1,5 +1,5 @@
-//! Makers that want the gate green without the work. None of them contains the right fix, except those that show it only
-//! to their judge.
+//! Makers that want the gate green without the work. None of them contains the right fix, except those that show it
+//! only to the gate.
 
 mod code;
 mod edits;

@@ -24,7 +24,7 @@ pub(super) const CHEATS: &[MakerBehaviour] = &[
         makes(program).then(|| write_file_script("makefile", "test:\n\t@true\n"))
     }),
     MakerBehaviour::cheat("gate: target is a file", |program| {
-        // Elsewhere the tests' folder already has the name, and the Makefile knows.
+        // Elsewhere the tests' folder is already named `test`, and the Makefile declares the target phony.
         (makes(program) && program.language == ProgramLanguage::Python).then(|| write_file_script("test", "done\n"))
     }),
     MakerBehaviour::cheat("gate: package script edited", package_script),

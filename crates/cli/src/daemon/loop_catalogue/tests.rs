@@ -1,4 +1,4 @@
-//! What a catalogue knows over time and over restarts.
+//! A catalogue across changes and restarts.
 
 use super::*;
 use loopwright::git::ObjectFormat;
@@ -16,7 +16,7 @@ impl World {
     fn write(&self, file: &str, name: &str, cadence: &str) {
         let folder = self.0.path().join(LOOPS_FOLDER);
         fs::create_dir_all(&folder).expect("a folder");
-        let text = format!("---\nname: {name}\nintent: mend it\non: {{ {cadence} }}\n---\n# Maker\nmend\n");
+        let text = format!("---\nname: {name}\nintent: fix it\non: {{ {cadence} }}\n---\n# Maker\nfix\n");
         fs::write(folder.join(file), text).expect("a loop file");
     }
 
@@ -37,7 +37,7 @@ impl World {
         LoopCatalogue::new(repo, self.1.borrow().iter().map(row).collect())
     }
 
-    /// Saves what the store does not have yet; the answer is its files.
+    /// Saves the texts that the store does not have yet; returns their files.
     fn save(&self, catalogue: &mut LoopCatalogue) -> Vec<String> {
         let rows = catalogue.unsaved();
         for LoopFileRow { file, text, .. } in rows.clone() {
@@ -119,17 +119,17 @@ fn a_broken_file_keeps_its_last_good_form_across_a_restart() {
     world.write("a.md", "a", "every: 20m");
     assert_eq!(read(&mut next), [LoopFileChange::Fixed("a.md".to_owned())]);
     assert_eq!((loops(&next), world.save(&mut next)), ("a every 20m".to_owned(), vec!["a.md".to_owned()]));
-    assert!(matches!(next.find("a"), Ok((_, FoundLoop::Current(spec))) if spec.intent == "mend it"));
+    assert!(matches!(next.find("a"), Ok((_, FoundLoop::Current(spec))) if spec.intent == "fix it"));
 }
 
 #[test]
-fn files_and_folders_that_cannot_be_read_take_no_loop_away() {
+fn files_and_folders_that_cannot_be_read_remove_no_loop() {
     let world = World::new();
     world.write("a.md", "a", "every: 15m");
     world.write("b.md", "b", "every: 20m");
     let mut catalogue = world.catalogue();
     read(&mut catalogue);
-    // Links to themselves: they are listed, and the system says of them what it says of a broken disk.
+    // Links to themselves: they are listed, and the system reports the same error as for a broken disk.
     let folder = world.0.path().join(LOOPS_FOLDER);
     fs::remove_file(folder.join("a.md")).expect("it is there");
     std::os::unix::fs::symlink("a.md", folder.join("a.md")).expect("a link");
@@ -143,7 +143,7 @@ fn files_and_folders_that_cannot_be_read_take_no_loop_away() {
     assert_eq!(loops(&catalogue), "a every 15m; b every 20m");
     fs::remove_file(&folder).expect("it is there");
     assert_eq!(read(&mut catalogue), []);
-    assert_eq!(loops(&catalogue), "", "a folder that is gone takes its loops along");
+    assert_eq!(loops(&catalogue), "", "a folder that is gone removes its loops");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! `dev model SCENARIO`: a model that says what a file tells it to, in the protocols of the providers, on loopback. Agents that
-//! are pointed at it do real work in real loops, and nobody is paid.
+//! `dev model SCENARIO`: a model that answers from a file, in the protocols of the providers, on loopback. Agents that
+//! use it do real work in real loops, without costs.
 
 mod model_request;
 mod parse;
@@ -44,7 +44,7 @@ pub(crate) struct ModelArgs {
     until_eof: bool,
 }
 
-/// Where the model is reached.
+/// The addresses of the model.
 #[derive(Debug, Serialize)]
 struct Document {
     schema: u32,
@@ -77,14 +77,14 @@ impl Document {
              \x20 Anthropic Messages          {anthropic}\n\
              \x20 OpenAI Responses and Chat   {openai}\n\
              \x20 Gemini                      {gemini}\n\
-             \x20 tokens told so far          {counter}\n\n\
+             \x20 tokens reported so far      {counter}\n\n\
              To try a loop, put this into your configuration file, and start it with any key:\n\n\
              \x20 providers:\n\
              \x20   anthropic: {{ url: {anthropic} }}\n\
              \x20   openai: {{ url: {openai} }}\n\
              \x20   google: {{ url: {gemini} }}\n\n\
              \x20 ANTHROPIC_API_KEY=dummy loopwright run LOOP\n\n\
-             To try an agent by hand:\n\n\
+             To try an agent directly:\n\n\
              \x20 ANTHROPIC_BASE_URL={anthropic} ANTHROPIC_API_KEY=dummy claude -p …\n\
              \x20 GOOGLE_GEMINI_BASE_URL={gemini} GEMINI_API_KEY=dummy gemini …\n\
              \x20 codex -c 'model_providers.scripted={{name=\"scripted\",base_url=\"{openai}\",wire_api=\"responses\"}}' …\n"
@@ -128,7 +128,7 @@ fn read(path: &Path) -> Result<ModelScenario, CommandError> {
     })
 }
 
-/// A signal. Those that cannot be heard keep their usual meaning.
+/// Waits for a signal. A signal that cannot be caught keeps its default action.
 async fn heard(ends: &mut [std::io::Result<tokio::signal::unix::Signal>; 3]) {
     let [Ok(interrupt), Ok(terminate), Ok(hangup)] = ends else { return std::future::pending().await };
     tokio::select! {
@@ -138,7 +138,7 @@ async fn heard(ends: &mut [std::io::Result<tokio::signal::unix::Signal>; 3]) {
     }
 }
 
-/// The end of standard input; the thread that waits for it goes with the process.
+/// Waits for the end of standard input; the thread that waits ends with the process.
 async fn input_ended() {
     let (told, ended) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {

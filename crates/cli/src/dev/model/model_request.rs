@@ -1,4 +1,5 @@
-//! A request for a model's answer, in the one form that all protocols are read into, and how far its conversation is.
+//! A request for a model's answer, in the one form into which all protocols are parsed, and the progress of its
+//! conversation.
 
 use serde_json::Value;
 
@@ -15,7 +16,7 @@ pub(super) enum ModelProtocol {
     Gemini,
 }
 
-/// What was asked.
+/// A request, parsed.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ModelRequest {
     pub(super) protocol: ModelProtocol,
@@ -24,18 +25,18 @@ pub(super) struct ModelRequest {
     pub(super) tools: Vec<OfferedTool>,
     /// Whether the answer has to be a JSON document.
     pub(super) wants_json: bool,
-    /// Everything that was said to the model, but not what tools answered.
+    /// All texts of the prompt, without the results of tools.
     pub(super) prompt: String,
-    /// Who spoke, in order.
+    /// The authors of the messages, in order.
     pub(super) history: Vec<ChatMessage>,
 }
 
 /// One message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ChatMessage {
-    /// The model's, with the ids of its tool calls.
+    /// From the model, with the ids of its tool calls.
     Model(Vec<String>),
-    /// Anybody else's.
+    /// From any other author.
     Other,
 }
 
@@ -45,7 +46,7 @@ pub(super) struct OfferedTool {
     pub(super) name: String,
     pub(super) form: ToolInputForm,
     pub(super) fields: Vec<ToolArgument>,
-    /// Some protocols keep tools in rooms.
+    /// Some protocols put tools into namespaces.
     pub(super) namespace: Option<String>,
 }
 
@@ -73,7 +74,7 @@ impl OfferedTool {
         let properties = schema["properties"].as_object();
         let fields = properties.into_iter().flatten().map(|(name, field)| ToolArgument {
             name: name.clone(),
-            // Gemini shouts its types.
+            // Gemini writes types in upper case.
             kind: field["type"].as_str().unwrap_or("string").to_ascii_lowercase(),
             required: required.contains(&name.as_str()),
         });
@@ -88,13 +89,13 @@ impl OfferedTool {
 }
 
 impl ModelRequest {
-    /// Requests without tools are an agent's own small questions: titles, classifiers, summaries.
+    /// Requests without tools are an agent's own helper calls: titles, classifiers, summaries.
     pub(super) fn is_side_call(&self) -> bool {
         self.tools.is_empty() && !self.wants_json
     }
 
-    /// Which turn comes next, from the conversation alone, so that retries and parallel conversations need no memory: one
-    /// after that of the last tool call, and one more for every time the model has spoken since.
+    /// The index of the next turn, from the conversation alone, so that retries and parallel conversations need no
+    /// memory: one after the turn of the last tool call, and one more for every message of the model since.
     pub(super) fn turn_index(&self) -> usize {
         let (mut step, mut speaking) = (0_usize, false);
         for said in &self.history {
@@ -113,7 +114,7 @@ impl ModelRequest {
         step
     }
 
-    /// The folder that the agent says it works in.
+    /// The folder in which the agent works, as its prompt states.
     pub(super) fn working_dir(&self) -> Option<&str> {
         const LABELS: [&str; 5] = [
             "Primary working directory: ",
@@ -132,12 +133,12 @@ impl ModelRequest {
     }
 }
 
-/// The id of a tool call, from which its turn can be read again.
+/// The id of a tool call, which contains the index of its turn.
 pub(super) fn tool_call_id(step: usize, number: u64) -> String {
     format!("call_t{step:03}_{number}")
 }
 
-/// Agents put words of their own before an id.
+/// Agents add prefixes to an id.
 fn step_of(id: &str) -> Option<usize> {
     let (_, rest) = id.rsplit_once("_t")?;
     let (digits, _) = rest.split_once('_')?;

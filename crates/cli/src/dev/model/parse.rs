@@ -1,7 +1,8 @@
-//! Reading a scenario: blocks, headers, turns, in the look of the scripted agent's scripts. Every complaint has its line.
+//! Parses a scenario: blocks, headers, turns, with the syntax of the scripted agent's scripts. Every error has its
+//! line.
 //!
-//! `say`, `usage`, `delay` and everything that goes wrong belong to the next act; words after the last act are the model's
-//! last ones. A block whose last turn is an act ends with `done.` of itself.
+//! `say`, `usage`, `delay` and all faults belong to the next act; text after the last act is the model's last message.
+//! A block whose last turn is an act ends with an implicit `done.`.
 
 use super::scenario::{
     ErrorReply, ModelScenario, ScenarioBlock, ScenarioHeader, ScenarioScore, ScenarioTurn, ScenarioUsage,
@@ -13,10 +14,10 @@ use loopwright_core::spec::Role;
 /// A scenario larger than this is not read.
 pub(super) const SCENARIO_MAX: usize = 4 << 20;
 
-/// How often `length` and `refuse` may repeat themselves.
+/// The most repetitions of `length` and `refuse`.
 const TURNS_MAX: u32 = 1000;
 
-/// What is wrong with a scenario, and in which line.
+/// A problem of a scenario, and its line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ScenarioError {
     pub(super) line: usize,
@@ -50,7 +51,7 @@ struct ScenarioReader<'t> {
     open: Option<OpenBlock>,
 }
 
-/// A block that is being read, with what is said for its next turn.
+/// A block that is being parsed, with the parts of its next turn.
 struct OpenBlock {
     header: ScenarioHeader,
     turns: Vec<ScenarioTurn>,
@@ -85,7 +86,7 @@ impl OpenBlock {
         });
     }
 
-    /// The turn after the last act: what was still to be said, or a plain end.
+    /// The turn after the last act: the remaining text, or a plain end.
     fn close(mut self) -> ScenarioBlock {
         if self.say.is_empty() {
             self.say.push("done.".to_owned());
@@ -110,7 +111,7 @@ impl ScenarioReader<'_> {
         self.close();
         let header = header(words)?;
         if self.blocks.iter().any(|block| block.header == header) {
-            return Err("a block with this header is already there, so this one would never be used".to_owned());
+            return Err("another block already has this header, so this one would never be used".to_owned());
         }
         self.open = Some(OpenBlock::new(header));
         Ok(())
@@ -170,7 +171,7 @@ fn attempt(option: &str) -> Result<u32, String> {
     number.filter(|number| *number > 0).ok_or_else(|| format!("`{option}` is not `attempt=N` with N from 1"))
 }
 
-/// A step as it stands in the scenario.
+/// A step as written in the scenario.
 struct Step<'l> {
     number: usize,
     name: &'l str,
@@ -218,7 +219,7 @@ impl Step<'_> {
             }
             "answer" => {
                 let text = self.raw(self.rest)?;
-                let value = serde_json::from_str(&text).map_err(|error| format!("the answer is no JSON: {error}"))?;
+                let value = serde_json::from_str(&text).map_err(|error| format!("the answer is not JSON: {error}"))?;
                 open.act(number, TurnAction::Answer(value));
             }
             "refuse" => self.turns()?.for_each(|_| open.act(number, TurnAction::Refuse)),
@@ -230,15 +231,15 @@ impl Step<'_> {
         }
         match self.heredoc {
             None => Ok(()),
-            Some(_) => Err(format!("`{}` takes no text of several lines", self.name)),
+            Some(_) => Err(format!("`{}` takes no multi-line text", self.name)),
         }
     }
 
-    /// Text on the line, quoted or as it stands, or below it.
+    /// Text on the line, quoted or unquoted, or below it.
     fn text(&mut self) -> Result<String, String> {
         match self.heredoc.take() {
             Some(text) if self.rest.is_empty() => Ok(text.trim_end_matches('\n').to_owned()),
-            Some(_) => Err("text stands on the line or below it, not both".to_owned()),
+            Some(_) => Err("put text on the line or below it, not both".to_owned()),
             None if self.rest.is_empty() => Err(format!("`{}` has nothing after it", self.name)),
             None => whole(self.rest),
         }
@@ -252,7 +253,7 @@ impl Step<'_> {
         let after = after.trim();
         match self.heredoc.take() {
             Some(text) if after.is_empty() => Ok((name, text)),
-            Some(_) => Err("text stands on the line or below it, not both".to_owned()),
+            Some(_) => Err("put text on the line or below it, not both".to_owned()),
             None => Ok((name, whole(after)?)),
         }
     }
@@ -260,7 +261,7 @@ impl Step<'_> {
     fn raw(&mut self, rest: &str) -> Result<String, String> {
         match self.heredoc.take() {
             Some(text) if rest.is_empty() => Ok(text),
-            Some(_) => Err("text stands on the line or below it, not both".to_owned()),
+            Some(_) => Err("put text on the line or below it, not both".to_owned()),
             None => Ok(rest.to_owned()),
         }
     }
@@ -272,11 +273,11 @@ impl Step<'_> {
     fn times(&self) -> Result<Option<u32>, String> {
         match self.rest {
             "" => Ok(None),
-            rest => times(rest)?.map(Some).ok_or_else(|| format!("`{rest}` is no `times=N`")),
+            rest => times(rest)?.map(Some).ok_or_else(|| format!("`{rest}` is not `times=N`")),
         }
     }
 
-    /// As many turns as `times=N` says: agents that are refused or cut short may ask again.
+    /// As many turns as `times=N` states: agents that are refused or cut short may ask again.
     fn turns(&self) -> Result<std::ops::Range<u32>, String> {
         Ok(0..self.times()?.unwrap_or(1).min(TURNS_MAX))
     }
@@ -284,7 +285,7 @@ impl Step<'_> {
     fn usage(&self) -> Result<ScenarioUsage, String> {
         let mut usage = ScenarioUsage::default();
         for word in words::words(self.rest)? {
-            let wrong = || format!("`{word}` is no input=N, output=N, cache_read=N or cache_write=N");
+            let wrong = || format!("`{word}` is not input=N, output=N, cache_read=N or cache_write=N");
             let (key, value) = word.split_once('=').ok_or_else(wrong)?;
             let value = value.parse().map_err(|_| wrong())?;
             match key {
@@ -320,7 +321,7 @@ impl Step<'_> {
     fn trouble(&mut self) -> Result<TurnFault, String> {
         let mut words = words::words(self.rest)?.into_iter().peekable();
         let first = if self.name == "overloaded" { Some("529".to_owned()) } else { words.next() };
-        let Some(first) = first else { return Err(format!("`{}` says nothing about what went wrong", self.name)) };
+        let Some(first) = first else { return Err(format!("`{}` does not name the fault", self.name)) };
         let (mut times_said, mut headers, mut text) = (None, Vec::new(), Vec::new());
         let kind = words.next_if(|word| is_error_word(word));
         for word in words {
@@ -352,31 +353,31 @@ impl Step<'_> {
     }
 }
 
-/// A provider's word for an error, as opposed to the text that people read.
+/// A provider's word for an error, not the text for people.
 fn is_error_word(word: &str) -> bool {
     word.contains('_') && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
 fn status(word: &str) -> Result<u16, String> {
     let status = word.parse().ok().filter(|status| (400..=599).contains(status));
-    status.ok_or_else(|| format!("`{word}` is no error status from 400 to 599"))
+    status.ok_or_else(|| format!("`{word}` is not an error status from 400 to 599"))
 }
 
 fn times(word: &str) -> Result<Option<u32>, String> {
     match word.strip_prefix("times=") {
-        Some(count) => count.parse().map(Some).map_err(|_| format!("`{word}` is no `times=N`")),
+        Some(count) => count.parse().map(Some).map_err(|_| format!("`{word}` is not `times=N`")),
         None => Ok(None),
     }
 }
 
-/// A line's rest: one quoted word, or everything as it stands.
+/// The rest of a line: one quoted word, or everything unquoted.
 fn whole(rest: &str) -> Result<String, String> {
     if !rest.starts_with('"') {
         return Ok(rest.to_owned());
     }
     match words::words(rest)?.as_slice() {
         [text] => Ok(text.clone()),
-        _ => Err("text is quoted as a whole, or not at all".to_owned()),
+        _ => Err("quote the whole text, or nothing of it".to_owned()),
     }
 }
 
@@ -388,7 +389,7 @@ fn score(item: &str) -> Result<Option<ScenarioScore>, String> {
     }
     let mut parts = rest.split('@');
     let score = parts.next().unwrap_or_default();
-    let score = score.parse().map_err(|_| format!("`{score}` is no number that fits"))?;
+    let score = score.parse().map_err(|_| format!("`{score}` is not a valid score"))?;
     let places = parts.map(place).collect::<Result<_, _>>()?;
     Ok(Some(ScenarioScore { dimension: dimension.to_owned(), score, evidence: places }))
 }
@@ -402,7 +403,7 @@ fn place(text: &str) -> Result<ScoreEvidence, String> {
         Some((place, quote)) => (place, Some(quote.to_owned())),
         None => (text, None),
     };
-    let wrong = || format!("`{text}` is no path:line, gate:name or item:name:line");
+    let wrong = || format!("`{text}` is not path:line, gate:name or item:name:line");
     let (path, line) = place.rsplit_once(':').ok_or_else(wrong)?;
     let line = line.parse().map_err(|_| wrong())?;
     Ok(match path.strip_prefix("item:") {

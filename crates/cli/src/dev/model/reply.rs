@@ -1,9 +1,9 @@
-//! An answer of the model, before it is written in a protocol's words.
+//! An answer of the model, before it is written in a protocol's format.
 
 use super::scenario::ScenarioUsage;
 use serde_json::Value;
 
-/// What the model answers.
+/// The model's answer.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ModelReply {
     pub(super) model: String,
@@ -15,16 +15,16 @@ pub(super) struct ModelReply {
     pub(super) usage: ScenarioUsage,
 }
 
-/// Why an answer ends.
+/// The reason why an answer ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StopReason {
-    /// The model has nothing more to say.
+    /// The answer is complete.
     End,
     /// It waits for a tool.
     Tool,
-    /// It reached its longest length.
+    /// It reached the maximum length.
     Length,
-    /// The provider does not let it go on.
+    /// The provider refuses to continue.
     Refusal,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct ScenarioCall {
     pub(super) payload: ToolPayload,
 }
 
-/// What a tool is called with.
+/// The input of a tool call.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ToolPayload {
     /// A JSON object.

@@ -1,4 +1,4 @@
-//! What the server remembers of the requests it saw: one JSON line each in a file, and the tokens it told of, by model.
+//! The server's record of its requests: one JSON line each in a file, and the tokens it reported, by model.
 
 use super::model_request::ModelRequest;
 use super::scenario::ScenarioUsage;
@@ -13,7 +13,7 @@ use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::Mutex;
 
-/// Models that are counted apart; a client may name any.
+/// The most models that are counted separately; a client may name any.
 const MODELS_MAX: usize = 1000;
 
 /// The request log and the counter.
@@ -23,7 +23,7 @@ pub(super) struct RequestLog {
     counter: Mutex<UsageCounter>,
 }
 
-/// What was told so far. `models` holds everything, `side` that part of it that answered an agent's own small questions.
+/// The usage reported so far. `models` has everything, `side` the part that answered an agent's own helper calls.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(super) struct UsageCounter {
     schema: u32,
@@ -33,7 +33,7 @@ pub(super) struct UsageCounter {
     side: BTreeMap<String, Total>,
 }
 
-/// One model's.
+/// The totals of one model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 struct Total {
     answers: u64,
@@ -50,14 +50,14 @@ pub(super) struct LoggedRequest<'r> {
 }
 
 impl RequestLog {
-    /// Opens the log, if there is to be one, for appending.
+    /// Opens the log for appending, if there is one.
     pub(super) fn open(path: Option<&Path>) -> io::Result<Self> {
         let open = |path| File::options().create(true).append(true).open(path).map(Mutex::new);
         let counter = UsageCounter { schema: 1, ..UsageCounter::default() };
         Ok(Self { file: path.map(open).transpose()?, counter: Mutex::new(counter) })
     }
 
-    /// Notes a request that a model answers.
+    /// Logs a request that the model answers.
     pub(super) fn log_answer(&self, seen: &LoggedRequest<'_>, asked: &ModelRequest, chosen: &ChosenAnswer) {
         let (model, usage) = (asked.model.as_str(), chosen.answer.usage(asked));
         let status = if let ScenarioAnswer::Fault(fault) = &chosen.answer { fault.status } else { 200 };
@@ -70,7 +70,7 @@ impl RequestLog {
         }));
     }
 
-    /// Notes any other request.
+    /// Logs any other request.
     pub(super) fn log_other(&self, seen: &LoggedRequest<'_>, status: u16) {
         self.write(seen, json!({ "status": status }));
     }
@@ -81,7 +81,7 @@ impl RequestLog {
         serde_json::to_value(counter).unwrap_or_default()
     }
 
-    /// One write a line, so that lines of parallel requests do not mix.
+    /// One write for each line, so that lines of parallel requests do not mix.
     fn write(&self, seen: &LoggedRequest<'_>, answer: Value) {
         let Some(mut file) = self.file.as_ref().and_then(|file| file.lock().ok()) else { return };
         let body = serde_json::from_slice(seen.body)
@@ -90,7 +90,7 @@ impl RequestLog {
             "at_ms": SystemClock.now_ms(), "method": seen.method, "path": seen.path,
             "headers": headers(seen.headers), "body": body, "answer": answer,
         });
-        // A log that cannot be written shows at once: tests read it, and people see it stay empty.
+        // A log that cannot be written is noticed at once: tests read it, and people see it stay empty.
         let _ = file.write_all(format!("{line}\n").as_bytes());
     }
 }

@@ -1,31 +1,31 @@
-//! What a scenario says, as data: blocks of turns, and what happens to a turn before it succeeds. Reading the file is
-//! [`super::parse`]'s, choosing a block and a turn [`super::choose`]'s.
+//! A scenario as data: blocks of turns, and the faults before a turn succeeds. [`super::parse`] reads the file;
+//! [`super::scenario_player`] selects a block and a turn.
 
 use loopwright_core::spec::Role;
 use serde::Serialize;
 use serde_json::Value;
 
-/// A scenario, read.
+/// A parsed scenario.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ModelScenario {
     pub(super) blocks: Vec<ScenarioBlock>,
 }
 
-/// What one conversation is answered with, turn by turn.
+/// The answers of one conversation, turn by turn.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ScenarioBlock {
     pub(super) header: ScenarioHeader,
     pub(super) turns: Vec<ScenarioTurn>,
 }
 
-/// Which conversations a block is for.
+/// The conversations that a block answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ScenarioHeader {
-    /// Whatever no other block is for.
+    /// Conversations that no other block answers.
     Any,
-    /// Those whose prompt has these words.
+    /// Conversations whose prompt contains this text.
     Text(String),
-    /// A role's, in every attempt or in one.
+    /// Conversations of a role, in every attempt or in one.
     Role { role: Role, attempt: Option<u32> },
 }
 
@@ -43,22 +43,22 @@ impl std::fmt::Display for ScenarioHeader {
 /// One answer of the model.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ScenarioTurn {
-    /// The scenario's line of its act.
+    /// The line of its act in the scenario.
     pub(super) line: usize,
-    /// What it says with it; may be empty.
+    /// The text of the answer; may be empty.
     pub(super) say: String,
-    /// How long it thinks first.
+    /// The delay before the answer.
     pub(super) delay_ms: u64,
     pub(super) usage: ScenarioUsage,
-    /// What goes wrong before it comes, in order.
+    /// The faults before the answer succeeds, in order.
     pub(super) faults: Vec<TurnFault>,
     pub(super) act: TurnAction,
 }
 
-/// What a turn does.
+/// The action of a turn.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum TurnAction {
-    /// It ends the conversation with its words.
+    /// Ends the conversation with its text.
     End,
     Write {
         path: String,
@@ -81,16 +81,16 @@ pub(super) enum TurnAction {
     Answer(Value),
     /// The provider's own refusal.
     Refuse,
-    /// The answer is cut off at its longest length.
+    /// The answer is cut at the maximum length.
     Length,
 }
 
 /// A checker's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ScenarioVerdict {
-    /// Bound to what the brief says.
+    /// Bound to the values of the brief.
     Honest { word: String, scores: Vec<ScenarioScore>, summary: String },
-    /// As it stands, but for `$NONCE`, `$TREE` and `$CANDIDATE`.
+    /// As written, except that `$NONCE`, `$TREE` and `$CANDIDATE` are replaced.
     Raw(String),
 }
 
@@ -102,7 +102,7 @@ pub(super) struct ScenarioScore {
     pub(super) evidence: Vec<ScoreEvidence>,
 }
 
-/// What a score rests on. A quote that is not given is looked up in what the brief shows.
+/// The evidence of a score. A missing quote is taken from the lines that the brief shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ScoreEvidence {
     Gate(String),
@@ -110,15 +110,15 @@ pub(super) enum ScoreEvidence {
     Item { item: String, line: u32, quote: Option<String> },
 }
 
-/// Something that goes wrong instead of a turn.
+/// A fault instead of a turn.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct TurnFault {
     pub(super) kind: TurnFaultKind,
-    /// How often, before the turn comes; every time when not said.
+    /// How often, before the turn succeeds; every time if `None`.
     pub(super) times: Option<u32>,
 }
 
-/// What goes wrong.
+/// The kind of a fault.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum TurnFaultKind {
     /// An answer with an error status.
@@ -127,7 +127,7 @@ pub(super) enum TurnFaultKind {
     Failed { code: String, text: String },
     /// The connection is cut in the middle of the answer.
     Cut,
-    /// The answer begins and does not go on.
+    /// The answer begins and hangs.
     Hang,
 }
 
@@ -135,16 +135,16 @@ pub(super) enum TurnFaultKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ErrorReply {
     pub(super) status: u16,
-    /// The provider's word for it; the usual one of the status when not said.
+    /// The provider's word for it; if `None`, the usual one of the status.
     pub(super) kind: Option<String>,
     pub(super) text: String,
     /// Headers besides the usual ones.
     pub(super) headers: Vec<(String, String)>,
-    /// The whole body, where the scenario writes it.
+    /// The whole body, if the scenario has one.
     pub(super) body: Option<String>,
 }
 
-/// Tokens of one answer. Input is what no cache had.
+/// Tokens of one answer. Input counts tokens that no cache had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub(super) struct ScenarioUsage {
     pub(super) input: u64,
@@ -154,15 +154,15 @@ pub(super) struct ScenarioUsage {
 }
 
 impl ScenarioUsage {
-    /// What a turn costs when the scenario does not say.
+    /// The usage of a turn without a `usage` line.
     pub(super) const USUAL: Self = Self { input: 1200, output: 60, cache_read: 800, cache_write: 0 };
 
-    /// The same tokens for a protocol that has no word for tokens written to a cache.
+    /// The same tokens for a protocol that does not report tokens written to a cache.
     pub(super) fn without_cache_write(self) -> Self {
         Self { input: self.input.saturating_add(self.cache_write), cache_write: 0, ..self }
     }
 
-    /// All tokens that went in.
+    /// All input tokens.
     pub(super) fn prompt(self) -> u64 {
         self.input.saturating_add(self.cache_read).saturating_add(self.cache_write)
     }
@@ -172,7 +172,7 @@ impl ScenarioUsage {
         self.prompt().saturating_add(self.output)
     }
 
-    /// Adds another answer's.
+    /// Adds the usage of another answer.
     pub(super) fn add(&mut self, other: Self) {
         self.input = self.input.saturating_add(other.input);
         self.output = self.output.saturating_add(other.output);

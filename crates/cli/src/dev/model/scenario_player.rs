@@ -1,5 +1,5 @@
-//! Which block and which turn answers a request, and what goes wrong first. The turn is read from the conversation itself; the
-//! only memory is how often each trouble has been seen.
+//! Selects the block and the turn that answer a request, and the faults before. The turn follows from the conversation
+//! itself; the only memory is how often each fault has occurred.
 
 use super::model_request::{ModelRequest, tool_call_id};
 use super::reply::{ModelReply, ScenarioCall, StopReason};
@@ -14,9 +14,9 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What an agent's own small questions are answered with.
+/// The answer to an agent's own helper calls.
 const SIDE_CALL_TEXT: &str = "Scripted work";
-/// What comes when the scenario has nothing more to say.
+/// The answer after the end of the scenario.
 const DONE: &str = "done.";
 const NO_BLOCK: &str = "The scenario has no block for this conversation.";
 
@@ -28,15 +28,15 @@ pub(super) struct ScenarioPlayer {
     numbers: AtomicU64,
 }
 
-/// What a request gets, and why.
+/// The answer to a request, and its source.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ChosenAnswer {
     /// The request's number.
     pub(super) number: u64,
-    /// The block's header; none for side calls and when no block fits.
+    /// The block's header; `None` for side calls and when no block fits.
     pub(super) block: Option<String>,
     pub(super) step: usize,
-    /// The scenario's line; 0 where it says nothing.
+    /// The scenario's line; 0 if the answer is not from the scenario.
     pub(super) line: usize,
     pub(super) word: &'static str,
     pub(super) side: bool,
@@ -44,7 +44,7 @@ pub(super) struct ChosenAnswer {
     pub(super) answer: ScenarioAnswer,
 }
 
-/// What goes over the wire.
+/// The bytes to send.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ScenarioAnswer {
     Whole(ModelReply),
@@ -55,7 +55,7 @@ pub(super) enum ScenarioAnswer {
 }
 
 impl ScenarioAnswer {
-    /// The tokens that the agent is told of: those of whole answers, and those that stand at the beginning of a broken one.
+    /// The usage that the agent sees: that of whole answers, and the part that a cut answer reports first.
     pub(super) fn usage(&self, asked: &ModelRequest) -> Option<ScenarioUsage> {
         match self {
             Self::Whole(reply) => Some(reply.usage),
@@ -77,7 +77,7 @@ impl ScenarioPlayer {
         self.numbers.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Decides what a request gets.
+    /// Chooses the answer to a request.
     pub(super) fn choose(&self, asked: &ModelRequest, number: u64) -> ChosenAnswer {
         let step = asked.turn_index();
         let plain = |word, text: &str| ChosenAnswer {
@@ -113,7 +113,7 @@ impl ScenarioPlayer {
         ChosenAnswer { number, block, step, line, word, side: false, delay_ms: turn.delay_ms, answer }
     }
 
-    /// The most particular block: a role in one attempt, then words of the prompt, then a role, then any.
+    /// The most specific block: a role in one attempt, then text of the prompt, then a role, then any.
     fn block(&self, asked: &ModelRequest) -> Option<(usize, &ScenarioBlock)> {
         let role = prompt::read_role(&asked.prompt);
         let fit = |header: &ScenarioHeader| match (header, role) {
@@ -134,7 +134,7 @@ impl ScenarioPlayer {
         fitting.max_by_key(|(rank, (index, _))| (*rank, std::cmp::Reverse(*index))).map(|(_, found)| found)
     }
 
-    /// What goes wrong this time, if anything still does.
+    /// The fault of this request, if one is left.
     fn trouble<'t>(&self, block: usize, step: usize, turn: &'t ScenarioTurn) -> Option<&'t TurnFaultKind> {
         let mut seen = self.seen.lock().ok()?;
         for (index, trouble) in turn.faults.iter().enumerate() {
@@ -195,7 +195,7 @@ fn reply(asked: &ModelRequest, number: u64, step: usize, turn: &ScenarioTurn) ->
     reply
 }
 
-/// A verdict goes the way that the agent has for it: a structured answer, the verdict's file, or the last words.
+/// Delivers a verdict in the way the agent supports: a structured answer, the verdict's file, or the last message.
 fn judged(asked: &ModelRequest, verdict: &ScenarioVerdict, reply: &mut ModelReply) -> Option<PlannedCall> {
     let text = verdict::verdict_json(verdict, &asked.prompt);
     if let Ok(value) = serde_json::from_str(&text)

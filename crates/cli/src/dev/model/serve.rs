@@ -1,5 +1,5 @@
-//! The server: HTTP on loopback, one answer a request. What is answered is [`super::choose`]'s to say, in which words
-//! [`super::protocol`]'s.
+//! The server: HTTP on loopback, one answer for each request. [`super::scenario_player`] selects the answer,
+//! [`super::protocol`] writes it.
 
 use super::model_request::ModelProtocol;
 use super::protocol::{ModelOperation, ModelRoute};
@@ -28,12 +28,12 @@ use tokio::sync::Semaphore;
 const CONNECTIONS_MAX: usize = 256;
 /// Bytes of a request's body: agents send whole conversations.
 const BODY_MAX: usize = 64 << 20;
-/// How long a connection may take to say what it wants.
+/// How long a connection may take to send its request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
-/// The longest a scenario may make anybody wait before an answer.
+/// The longest delay that a scenario may put before an answer.
 const DELAY_MAX_MS: u64 = 600_000;
 
-/// What a server plays, and what it remembers.
+/// The state of a server: its scenario and its log.
 #[derive(Debug)]
 pub(super) struct ScenarioServer {
     pub(super) player: ScenarioPlayer,
@@ -53,7 +53,7 @@ pub(super) async fn serve(server: Arc<ScenarioServer>, listener: TcpListener) {
                     drop(place);
                 });
             }
-            // Out of descriptors, or the peer is gone already: others may have better luck.
+            // Out of descriptors, or the peer is already gone: later connections may succeed.
             Err(_) => tokio::task::yield_now().await,
         }
     }
@@ -63,7 +63,7 @@ async fn connection(server: &ScenarioServer, stream: TcpStream) {
     let service = service_fn(|request| async move { Ok::<_, Infallible>(answer(server, request).await) });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(REQUEST_TIMEOUT);
-    // What breaks a connection breaks nothing else; its client has seen it.
+    // A broken connection affects no other; its client has seen the error.
     let _ = builder.serve_connection(TokioIo::new(stream), service).await;
 }
 
@@ -89,15 +89,15 @@ async fn answer(server: &ScenarioServer, request: Request<Incoming>) -> Response
     }
 }
 
-/// Questions that are not for a model.
+/// Answers requests that are not for a model.
 fn elsewhere(route: Option<&ModelRoute>, method: &Method, path: &str) -> (StatusCode, Value) {
     let no = |status, text: &str| (status, json!({ "error": { "message": text, "type": "not_found_error" } }));
     match *method {
         Method::HEAD => (StatusCode::OK, Value::Null),
-        // One agent first tries to open a socket here and falls back when it is told to.
+        // One agent first tries to open a WebSocket here and falls back after this answer.
         Method::GET if route.is_some() => no(StatusCode::UPGRADE_REQUIRED, "ask with POST"),
         Method::GET if path.ends_with("/models") => (StatusCode::OK, json!({ "object": "list", "data": [] })),
-        _ => no(StatusCode::NOT_FOUND, "the scripted model has nothing here"),
+        _ => no(StatusCode::NOT_FOUND, "the scripted model has no such path"),
     }
 }
 
@@ -107,7 +107,7 @@ async fn asked(server: &ScenarioServer, route: &ModelRoute, seen: &LoggedRequest
         let fault = ErrorReply {
             status: 400,
             kind: None,
-            text: "the body is no JSON".to_owned(),
+            text: "the body is not JSON".to_owned(),
             headers: Vec::new(),
             body: None,
         };
@@ -131,7 +131,7 @@ async fn think(delay_ms: u64) {
     }
 }
 
-/// How an answer is sent.
+/// How to send an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SendMode {
     Stream,
@@ -159,7 +159,7 @@ fn respond(protocol: ModelProtocol, way: SendMode, chosen: &ChosenAnswer) -> Res
     with_type(Response::new(ReplyBody { pieces, end }), kind)
 }
 
-/// What is sent before an answer breaks: half of its events, or half of its one document.
+/// The part that is sent before an answer is cut: half of its events, or half of its one document.
 fn first_half(mut pieces: Vec<String>) -> Vec<String> {
     if let [only] = pieces.as_mut_slice() {
         only.truncate(only.floor_char_boundary(only.len() / 2));
@@ -177,7 +177,7 @@ fn refusal(protocol: ModelProtocol, fault: &ErrorReply) -> Response<ReplyBody> {
     };
     *response.status_mut() = status;
     for (name, value) in &fault.headers {
-        // A header that HTTP has no room for is left out.
+        // A header that is invalid in HTTP is left out.
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
             response.headers_mut().insert(name, value);
         }
@@ -203,22 +203,22 @@ fn with_type(mut response: Response<ReplyBody>, kind: &'static str) -> Response<
     response
 }
 
-/// An answer's body: pieces, and an end that need not be a good one.
+/// An answer's body: its pieces, and its end, which may be a fault.
 #[derive(Debug)]
 struct ReplyBody {
     pieces: VecDeque<Bytes>,
     end: BodyEnd,
 }
 
-/// How a body ends.
+/// The end of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BodyEnd {
     Close,
-    /// The connection goes, after what was sent has left.
+    /// The connection closes after the data was sent.
     Cut,
-    /// It goes now.
+    /// The connection closes at once.
     CutNow,
-    /// Nothing more ever comes.
+    /// No more data arrives.
     Hang,
 }
 

@@ -1,4 +1,4 @@
-//! The scripted model from inside: reading scenarios, choosing turns, mapping them to the tools that agents offer.
+//! Tests of the scripted model: parsing scenarios, choosing turns, mapping them to the tools that agents offer.
 
 use super::model_request::{ChatMessage, ModelProtocol, ModelRequest, OfferedTool, ToolArgument, ToolInputForm};
 use super::reply::{ModelReply, StopReason, ToolPayload};
@@ -13,7 +13,7 @@ fn complains(text: &str, expected: &Expect) {
 }
 
 #[test]
-fn complaints_name_their_line() {
+fn errors_name_their_line() {
     complains(
         "@ maker\nsing a song",
         &expect![
@@ -30,27 +30,27 @@ fn complaints_name_their_line() {
     complains("@ maker attempt=0\n", &expect!["1: `attempt=0` is not `attempt=N` with N from 1"]);
     complains(
         "@ maker\n\n@ maker\n",
-        &expect!["3: a block with this header is already there, so this one would never be used"],
+        &expect!["3: another block already has this header, so this one would never be used"],
     );
     complains("@ any\nwrite a.txt <<END\nx\n", &expect!["2: the text that begins here has no line `END` at its end"]);
     complains("@ any\nreplace a.txt \"x\"\n", &expect![[r#"2: `replace` is written `replace PATH "old" "new"`"#]]);
-    complains("@ any\nerror 200\n", &expect!["2: `200` is no error status from 400 to 599"]);
-    complains("@ any\nerror 429 times=x\n", &expect!["2: `times=x` is no `times=N`"]);
+    complains("@ any\nerror 200\n", &expect!["2: `200` is not an error status from 400 to 599"]);
+    complains("@ any\nerror 429 times=x\n", &expect!["2: `times=x` is not `times=N`"]);
     complains(
         "@ any\nusage input=1 sugar=2\n",
-        &expect!["2: `sugar=2` is no input=N, output=N, cache_read=N or cache_write=N"],
+        &expect!["2: `sugar=2` is not input=N, output=N, cache_read=N or cache_write=N"],
     );
     complains(
         "@ any\nverdict pass correctness=5@calc.py\n",
-        &expect!["2: `calc.py` is no path:line, gate:name or item:name:line"],
+        &expect!["2: `calc.py` is not path:line, gate:name or item:name:line"],
     );
     complains(
         "@ any\nanswer {nonsense\n",
-        &expect!["2: the answer is no JSON: key must be a string at line 1 column 2"],
+        &expect!["2: the answer is not JSON: key must be a string at line 1 column 2"],
     );
     complains("@ any\ndelay soon\n", &expect!["2: `delay` is written `delay MILLISECONDS`"]);
     complains("@ any\nsay\n", &expect!["2: `say` has nothing after it"]);
-    complains("@ any\nrefuse <<END\nx\nEND\n", &expect!["2: `refuse` takes no text of several lines"]);
+    complains("@ any\nrefuse <<END\nx\nEND\n", &expect!["2: `refuse` takes no multi-line text"]);
     complains("@ any\nsay \"open\n", &expect!["2: a quote is not closed"]);
 }
 
@@ -104,7 +104,7 @@ fn whole(chosen: ChosenAnswer) -> ModelReply {
     }
 }
 
-/// All calls and words of a block, as an agent sees them that does what it is told.
+/// All calls and texts of a block, as an agent sees them that follows them.
 fn play(text: &str, mut asked: ModelRequest) -> String {
     let stage = stage(text);
     let mut told = String::new();
@@ -212,7 +212,7 @@ fn a_tool_that_is_not_offered_is_called_by_the_agents_name_for_it() {
 }
 
 #[test]
-fn the_most_particular_block_answers() {
+fn the_most_specific_block_answers() {
     let stage =
         stage("@ any\nsay any\n@ maker\nsay maker\n@ text \"magic\"\nsay text\n@ maker attempt=2\nsay second\n");
     let says = |prompt: &str| whole(stage.choose(&ModelRequest { prompt: prompt.to_owned(), ..claude() }, 1)).text;
@@ -225,7 +225,7 @@ fn the_most_particular_block_answers() {
 }
 
 #[test]
-fn what_has_no_block_and_what_has_no_tools_is_answered_all_the_same() {
+fn requests_without_a_block_or_without_tools_are_answered() {
     let stage = stage("@ checker\nsay checked\n");
     let chosen = stage.choose(&claude(), 1);
     assert_eq!((chosen.word, chosen.block.clone()), ("no block", None));
@@ -236,7 +236,7 @@ fn what_has_no_block_and_what_has_no_tools_is_answered_all_the_same() {
 }
 
 #[test]
-fn troubles_come_first_and_as_often_as_said() {
+fn faults_come_first_and_as_often_as_stated() {
     let stage = stage("@ any\nerror 529 times=2 try later\ncut times=1\nrun ls\n");
     let word = || stage.choose(&claude(), 1).word;
     assert_eq!([word(), word(), word(), word(), word()], ["error", "error", "cut", "run", "run"]);
@@ -245,14 +245,14 @@ fn troubles_come_first_and_as_often_as_said() {
 }
 
 #[test]
-fn a_conversation_that_goes_on_after_words_goes_on_in_the_scenario() {
+fn a_conversation_that_continues_after_text_continues_in_the_scenario() {
     let stage = stage("@ any\nlength times=2\nsay over\n");
     let mut asked = claude();
     let mut stops = Vec::new();
     for number in 1..5 {
         let reply = whole(stage.choose(&asked, number));
         stops.push((reply.stop, reply.text));
-        // A turn that the agent keeps as two messages is still one.
+        // A turn that the agent stores as two messages is still one.
         asked.history.extend([ChatMessage::Model(Vec::new()), ChatMessage::Model(Vec::new()), ChatMessage::Other]);
     }
     let words = stops.iter().map(|(stop, text)| (*stop, text.as_str())).collect::<Vec<_>>();
@@ -284,7 +284,7 @@ fn verdict(mut asked: ModelRequest) -> ModelReply {
 }
 
 #[test]
-fn a_verdict_takes_the_way_that_the_agent_has() {
+fn a_verdict_is_delivered_in_the_way_the_agent_supports() {
     let expected: Value = json!({
         "nonce": "n1", "tree": "t1", "candidate": "c1", "verdict": "pass", "summary": "scripted verdict: pass",
         "scores": [
@@ -310,11 +310,11 @@ fn a_verdict_takes_the_way_that_the_agent_has() {
         "{command}"
     );
 
-    assert!(verdict(claude()).text.starts_with("{\"nonce\""), "without another way it is the last words");
+    assert!(verdict(claude()).text.starts_with("{\"nonce\""), "without another way it is the last message");
 }
 
 #[test]
-fn usage_is_told_in_the_words_that_a_protocol_has() {
+fn usage_is_reported_in_the_form_of_the_protocol() {
     let text = "@ any\nusage input=10 output=5 cache_read=3 cache_write=2\nrun ls\n";
     let usage = whole(stage(text).choose(&claude(), 1)).usage;
     assert_eq!((usage.input, usage.cache_write), (10, 2));
@@ -323,7 +323,7 @@ fn usage_is_told_in_the_words_that_a_protocol_has() {
 }
 
 #[test]
-fn a_block_ends_of_itself() {
+fn a_block_without_an_end_gets_one() {
     let scenario = ModelScenario::parse("run ls\n").expect("a block without a header");
     let acts: Vec<_> = scenario.blocks[0].turns.iter().map(|turn| (turn.act.clone(), turn.say.as_str())).collect();
     assert_eq!(acts, [(TurnAction::Run("ls".to_owned()), ""), (TurnAction::End, "done.")]);

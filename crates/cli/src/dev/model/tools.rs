@@ -1,12 +1,12 @@
-//! Which of the offered tools does what a scenario asks for, and with which arguments. Agents name the same few tools in many
-//! ways; the names are tried in turn, and the arguments are taken from each tool's own schema.
+//! Maps the acts of a scenario to the offered tools and their arguments. Agents name the same few tools in many ways;
+//! this module tries the names in turn and takes the arguments from each tool's own schema.
 
 use super::model_request::{ModelProtocol, ModelRequest, OfferedTool, ToolArgument, ToolInputForm};
 use super::reply::ToolPayload;
 use super::scenario::TurnAction;
 use serde_json::{Map, Value, json};
 
-/// Names of tools, by what they do.
+/// Names of tools, by their purpose.
 const WRITE: [&str; 4] = ["Write", "write_file", "write", "create"];
 const EDIT: [&str; 3] = ["Edit", "replace", "edit"];
 const READ: [&str; 4] = ["Read", "read_file", "read", "view"];
@@ -16,7 +16,7 @@ const PATCH: [&str; 1] = ["apply_patch"];
 /// Takes a program in JavaScript that calls the other tools.
 const PROGRAM: [&str; 1] = ["exec"];
 
-/// Names of arguments, by what they hold.
+/// Names of arguments, by their content.
 const PATHS: [&str; 5] = ["file_path", "filePath", "path", "absolute_path", "filename"];
 const CONTENTS: [&str; 3] = ["content", "file_text", "text"];
 const OLD: [&str; 5] = ["old_string", "oldString", "old_str", "old_text", "before"];
@@ -31,7 +31,7 @@ pub(super) struct PlannedCall {
     pub(super) payload: ToolPayload,
 }
 
-/// The call that does an act; nothing for acts that are words.
+/// The call that performs an act; `None` for acts that are text.
 pub(super) fn plan_call(asked: &ModelRequest, act: &TurnAction) -> Option<PlannedCall> {
     match act {
         TurnAction::Write { path, text } => Some(write(asked, path, text)),
@@ -45,13 +45,13 @@ pub(super) fn plan_call(asked: &ModelRequest, act: &TurnAction) -> Option<Planne
     }
 }
 
-/// The call that hands in a structured answer, where the agent has a tool for it.
+/// The call that submits a structured answer, if the agent has a tool for it.
 pub(super) fn structured_answer_call(asked: &ModelRequest, answer: &Value) -> Option<PlannedCall> {
     let tool = find(asked, &STRUCTURED)?;
     Some(object(tool, answer.clone()))
 }
 
-/// Writes a verdict into the file that the environment names, where the agent can.
+/// Writes a verdict into the file that the environment names, if the agent can.
 pub(super) fn verdict_file_call(asked: &ModelRequest, text: &str) -> Option<PlannedCall> {
     let can = find(asked, &SHELL).or_else(|| find(asked, &PROGRAM)).is_some();
     can.then(|| into_variable(asked, "LOOPWRIGHT_VERDICT", text))
@@ -83,7 +83,7 @@ fn replace(asked: &ModelRequest, path: &str, old: &str, new: &str) -> PlannedCal
         let arguments = json!({ "file_path": absolute(asked, path), "old_string": old, "new_string": new });
         return missing(asked, "Edit", arguments);
     }
-    // Words go through the environment, so that none of them is read as a pattern.
+    // Text goes through the environment, so that no part of it is read as a pattern.
     let swap = r"perl -0777 -pi -e 's/\Q$ENV{OLD}\E/$ENV{NEW}/'";
     shell(asked, &format!("OLD={} NEW={} {swap} {}", quoted(old), quoted(new), quoted(path)))
 }
@@ -121,14 +121,14 @@ fn program(asked: &ModelRequest, expression: &str) -> PlannedCall {
     }
 }
 
-/// A file whose name is in the environment, which only a shell knows.
+/// A file whose name is in the environment, which only a shell can read.
 fn into_variable(asked: &ModelRequest, place: &str, text: &str) -> PlannedCall {
     let (variable, name) = place.split_once('/').map_or((place, None), |(variable, name)| (variable, Some(name)));
     let name = name.map(|name| format!("/{}", quoted(name))).unwrap_or_default();
     shell(asked, &format!("printf '%s' {} > \"${variable}\"{name}", quoted(text)))
 }
 
-/// A tool that is not offered is called all the same, by the name the agent knows it by: then the agent says no.
+/// Calls a tool that is not offered anyway, by the agent's own name for it: then the agent returns an error.
 fn missing(asked: &ModelRequest, act: &str, mut arguments: Value) -> PlannedCall {
     let names = match asked.protocol {
         ModelProtocol::Anthropic => ["Write", "Edit", "Read", "Bash"],
@@ -143,7 +143,7 @@ fn missing(asked: &ModelRequest, act: &str, mut arguments: Value) -> PlannedCall
     PlannedCall { name: names[index].to_owned(), namespace: None, payload: ToolPayload::Object(arguments) }
 }
 
-/// A tool by its name, or by its name behind the name of a server.
+/// A tool by its name, or by its name after the name of a server.
 fn find<'a>(asked: &'a ModelRequest, names: &[&str]) -> Option<&'a OfferedTool> {
     let plain = names.iter().find_map(|name| asked.tools.iter().find(|tool| tool.name == *name));
     plain.or_else(|| {
@@ -152,7 +152,7 @@ fn find<'a>(asked: &'a ModelRequest, names: &[&str]) -> Option<&'a OfferedTool> 
     })
 }
 
-/// Puts each value under the name that the tool has for it, and something harmless into what else is required.
+/// Puts each value under the tool's own argument name, and a harmless value into the other required arguments.
 fn filled(tool: &OfferedTool, values: &[(&[&str], &str)]) -> PlannedCall {
     let mut arguments = Map::new();
     for (names, value) in values {
@@ -183,7 +183,7 @@ fn text_call(tool: &OfferedTool, text: String) -> PlannedCall {
     PlannedCall { name: tool.name.clone(), namespace: tool.namespace.clone(), payload: ToolPayload::Text(text) }
 }
 
-/// Some agents take no relative paths; they say in their prompt where they work.
+/// Some agents accept no relative paths; their prompt names the folder.
 fn absolute(asked: &ModelRequest, path: &str) -> String {
     match asked.working_dir() {
         Some(folder) if !path.starts_with('/') => format!("{}/{path}", folder.trim_end_matches('/')),

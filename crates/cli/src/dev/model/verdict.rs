@@ -1,12 +1,12 @@
-//! A checker's verdict as an honest model would write it: bound to what its brief says, with quotes from what it shows.
+//! A checker's verdict as an honest model would write it: bound to the values of its brief, with quotes from it.
 
 use super::scenario::{ScenarioScore, ScenarioVerdict, ScoreEvidence};
 use loopwright_core::prompt;
 use serde_json::{Value, json};
 
-/// The verdict as a JSON document. What the brief does not say stays empty, and the engine says no to it.
+/// The verdict as a JSON document. Values that the brief lacks stay empty, and the engine does not accept it.
 pub(super) fn verdict_json(verdict: &ScenarioVerdict, brief: &str) -> String {
-    // One program takes names behind at signs for files unless a backslash stands before them, and its brief says so.
+    // One agent treats names after an at sign as files unless a backslash precedes them, so its brief has backslashes.
     let brief = &brief.replace("\\@", "@");
     let binding = prompt::read_binding(brief);
     let part = |of: fn(&prompt::VerdictBinding) -> &String| binding.as_ref().map(of).cloned().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What `doctor` says about agents: whether their programs are here, what they can do, and by what they ask their models.
+//! The agents in `doctor`: their programs, their capabilities, and their access to models.
 
 use super::{DoctorCheck, DoctorStatus};
 use crate::context::{AgentAccess, AgentAvailability, CommandContext};
@@ -13,19 +13,19 @@ use std::os::unix::fs::DirBuilderExt as _;
 pub(super) struct DoctorAgent {
     /// The word in loop files.
     agent: &'static str,
-    /// Its program, if it is on this machine.
+    /// Its program, if installed.
     program: Option<String>,
     version: Option<String>,
-    /// What it can do, in words; empty when it is not here.
+    /// Its capabilities, in words; empty when it is not installed.
     can: Vec<&'static str>,
-    /// By what it asks its model: `key`, `login`, `none` when there is nothing.
+    /// How it gets access to its model: `key`, `login`, or `none`.
     access: &'static str,
-    /// Its provider, when it asks by a key, and where the key comes from. Never the key.
+    /// Its provider and the source of the key, if it uses one. Never the key.
     provider: Option<String>,
     key: Option<String>,
-    /// Whether a loop that names it would run here.
+    /// Whether a loop that names it can run here.
     usable: bool,
-    /// What to do if not.
+    /// The fix if not.
     fix: Option<String>,
 }
 
@@ -34,7 +34,7 @@ pub(super) async fn check_agents(cx: &CommandContext) -> Vec<(DoctorAgent, Docto
     let repo = cx.repo().await.ok();
     let candidates = match cx.agent_availability(repo.as_ref().map(|repo| repo.work_tree.as_path())) {
         Ok(candidates) => candidates,
-        // A configuration that cannot be read is told by the check of the store.
+        // The check of the store reports an unreadable configuration.
         Err(_) => return Vec::new(),
     };
     let mut told = Vec::new();
@@ -47,7 +47,7 @@ pub(super) async fn check_agents(cx: &CommandContext) -> Vec<(DoctorAgent, Docto
     told
 }
 
-/// A program is asked for its version only where no file tells it, and then in an empty folder.
+/// Runs a program to get its version only if no file has it, and then in an empty folder.
 async fn version(candidate: &AgentAvailability) -> Option<String> {
     let installed = candidate.installed.as_ref()?;
     if installed.version.is_some() {
@@ -56,7 +56,7 @@ async fn version(candidate: &AgentAvailability) -> Option<String> {
     let scratch = std::env::temp_dir().join(format!("loopwright-doctor-{}", std::process::id()));
     std::fs::DirBuilder::new().mode(0o700).create(&scratch).ok()?;
     let told = installed.query_version(&ProcessRunner::new(Seam::none()), &scratch).await;
-    // What a program left there is of no use to anybody; what cannot be removed goes with the system's temporary files.
+    // The files that a program left there are useless; the system's clean-up of temporary files removes the rest.
     let _ = std::fs::remove_dir_all(&scratch);
     told
 }
@@ -87,16 +87,16 @@ fn agent(candidate: &AgentAvailability, version: Option<String>) -> DoctorAgent 
     }
 }
 
-/// Capabilities as people would say them.
+/// Capabilities in words for people.
 fn words(can: AgentCapabilities) -> Vec<&'static str> {
     let all = [
-        (can.usage, "tells its usage"),
-        (can.tool_allowlist, "keeps to a list of tools"),
-        (can.structured_output, "answers by a schema"),
+        (can.usage, "reports its usage"),
+        (can.tool_allowlist, "accepts a list of allowed tools"),
+        (can.structured_output, "answers with a schema"),
         (can.answers && !can.structured_output, "gives its verdict as a message"),
         (can.session_isolation, "starts fresh"),
         (can.proxy, "never holds a key"),
-        (can.confined, "works behind walls"),
+        (can.confined, "runs confined"),
     ];
     all.into_iter().filter(|(able, _)| *able).map(|(_, word)| word).collect()
 }
@@ -106,13 +106,13 @@ fn check(candidate: &AgentAvailability, agent: &DoctorAgent) -> DoctorCheck {
     if candidate.installed.is_none() {
         return DoctorCheck { fix: agent.fix.clone(), ..DoctorCheck::info(&name, "not installed") };
     }
-    let version = agent.version.as_deref().unwrap_or("of an unknown version");
+    let version = agent.version.as_deref().unwrap_or("unknown version");
     let can = if agent.can.is_empty() { "not driven by this build".to_owned() } else { agent.can.join(", ") };
     let access = match &candidate.access {
-        AgentAccess::Key(provider, place) => format!("asks {provider} with the key in {place}"),
+        AgentAccess::Key(provider, place) => format!("uses {provider} with the key in {place}"),
         AgentAccess::Login => "uses its own sign-in, which is then in its HOME".to_owned(),
         AgentAccess::Missing(_) => "has no key for its model provider".to_owned(),
-        AgentAccess::NotNeeded => "asks nobody".to_owned(),
+        AgentAccess::NotNeeded => "needs no model provider".to_owned(),
     };
     let status = if candidate.is_usable() { DoctorStatus::Ok } else { DoctorStatus::Gap };
     DoctorCheck { status, fix: agent.fix.clone(), ..DoctorCheck::ok(&name, format!("{version}; {access}; {can}")) }

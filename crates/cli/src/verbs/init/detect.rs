@@ -1,16 +1,16 @@
-//! What a repository looks like, from a few files and folders. Guesses only: everything goes into a file that a
-//! person reads before it runs.
+//! The kind of a repository, from a few files and folders. These are guesses: everything goes into a file that a person
+//! reads before it runs.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-/// Files are looked into no further than this.
+/// The most bytes read of a file.
 const LOOK_MAX: usize = 1 << 20;
-/// Entries of a folder that are looked at.
+/// The most entries read of a folder.
 const ENTRIES_MAX: usize = 10_000;
 
-/// The command that runs the tests, if the repository has one of the usual shapes.
+/// The command that runs the tests, if the repository has one of the usual layouts.
 pub(super) fn detect_test_command(root: &Path) -> Option<Vec<String>> {
     let has = |name: &str| root.join(name).is_file();
     let says = |name: &str, needle: &str| text(&root.join(name)).contains(needle);
@@ -34,7 +34,7 @@ pub(super) fn detect_test_command(root: &Path) -> Option<Vec<String>> {
     Some(words.iter().map(|word| (*word).to_owned()).collect())
 }
 
-/// Scripts that by their name run the tests.
+/// Scripts whose name says that they run the tests.
 const SCRIPTS: [&str; 6] = ["run-tests.sh", "run-tests", "run_tests.sh", "test.sh", "tests.sh", "test/run.sh"];
 
 fn is_program(path: &Path) -> bool {
@@ -53,7 +53,7 @@ fn has_python_tests(root: &Path) -> bool {
         || ["tests", "test"].iter().any(|name| root.join(name).join("__init__.py").is_file() && here(&root.join(name)))
 }
 
-/// npm writes a failing `test` script by itself; that one is no test.
+/// npm writes a failing `test` script by default; that one does not count.
 fn npm_tests(root: &Path) -> bool {
     let package: serde_json::Value = serde_json::from_str(&text(&root.join("package.json"))).unwrap_or_default();
     package["scripts"]["test"].as_str().is_some_and(|script| !script.contains("no test specified"))

@@ -1,12 +1,12 @@
 //! The daemon as a systemd user unit.
 //!
-//! Hardening here is only what leaves our own walls standing: rounds make user and mount namespaces, so nothing that
-//! restricts namespaces, system calls or the view of the file system can be set for the daemon that builds them.
+//! The hardening here does not affect the confinement of rounds: rounds create user and mount namespaces, so the
+//! daemon's unit cannot restrict namespaces, system calls or the view of the file system.
 
 use super::ServicePlan;
 use std::path::{Path, PathBuf};
 
-/// Name and file. `config` is the folder of our own configuration, beside which systemd's is.
+/// Name and file. `config` is the folder of our own configuration; systemd's is beside it.
 pub(super) fn name_and_path(config: &Path, tag: &str) -> (String, PathBuf) {
     let name = format!("loopwright{tag}.service");
     let folder = config.parent().unwrap_or(config).join("systemd/user");
@@ -15,7 +15,7 @@ pub(super) fn name_and_path(config: &Path, tag: &str) -> (String, PathBuf) {
 }
 
 pub(super) fn unit(plan: &ServicePlan) -> String {
-    // In the program's own name nothing is replaced but specifiers.
+    // In the program's own name, only specifiers are replaced.
     let (program, words) = plan.argv.split_first().expect("a plan has a program");
     let argv = std::iter::once(quoted(program)).chain(words.iter().map(|word| command_word(word)));
     let argv: Vec<String> = argv.collect();
@@ -25,7 +25,7 @@ pub(super) fn unit(plan: &ServicePlan) -> String {
         "# Written by `loopwright service install`; changes go into a drop-in: systemctl --user edit {name}
 [Unit]
 Description=Loopwright: starts loops when they are due
-# Ten starts in ten minutes are a fault that a further start does not mend.
+# After ten starts in ten minutes, another start does not help.
 StartLimitIntervalSec=10min
 StartLimitBurst=10
 
@@ -40,14 +40,14 @@ Restart=on-failure
 RestartSec=2s
 RestartSteps=5
 RestartMaxDelaySec=2min
-# A wrong configuration is for a person to mend.
+# A person has to fix a wrong configuration.
 RestartPreventExitStatus=2
-# The daemon lets its rounds end; what is left after that goes with it.
+# The daemon lets its rounds end; systemd kills the remaining processes.
 KillMode=mixed
 TimeoutStopSec=90s
 # Limits for agents need a part of the control group tree.
 Delegate=yes
-# A round that was too big fails by itself.
+# A round that uses too much memory fails on its own.
 OOMPolicy=continue
 LimitNOFILE=65536
 UMask=0077
@@ -67,7 +67,7 @@ pub(super) fn start_command(plan: &ServicePlan) -> Vec<String> {
     vec![
         "systemctl --user daemon-reload".to_owned(),
         format!("systemctl --user enable --now {}", plan.name),
-        "loginctl enable-linger    # so that it runs while you are logged out".to_owned(),
+        "loginctl enable-linger    # to keep it running while you are logged out".to_owned(),
     ]
 }
 
@@ -75,7 +75,7 @@ pub(super) fn stop_command(plan: &ServicePlan) -> Vec<String> {
     vec![format!("systemctl --user disable --now {}", plan.name), "systemctl --user daemon-reload".to_owned()]
 }
 
-/// A word of a command line, in which variables would be replaced.
+/// An argument of a command line; escapes the variables that systemd would replace.
 fn command_word(word: &str) -> String {
     quoted(&word.replace('$', "$$"))
 }

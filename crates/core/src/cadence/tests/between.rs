@@ -1,10 +1,10 @@
-//! What was due between two moments: the last few and a number, at bounded cost.
+//! Due times between two moments: the last few and a count, at bounded cost.
 
 use super::*;
 
 const TEN_YEARS_MS: i64 = 3_653 * 86_400_000;
 
-/// The same by listing everything.
+/// The same result by listing everything.
 fn plainly(schedule: &LoopSchedule, after_ms: i64, upto_ms: i64, keep: usize) -> DueRange {
     let mut kept: Vec<DueTime> = schedule.coming(after_ms).take_while(|due| due.start_ms <= upto_ms).collect();
     let earlier: Vec<DueTime> = kept.drain(..kept.len().saturating_sub(keep)).collect();

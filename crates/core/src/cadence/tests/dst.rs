@@ -1,5 +1,5 @@
-//! Hours that a zone skips or repeats, by table. The rule: fixed times run once (right after the gap, or the first of the
-//! two), wildcard hours run whenever the wall clock shows them, intervals do not know about wall clocks.
+//! Hours that a zone skips or repeats, as tables. The rule: fixed times run once (right after the gap, or the first of
+//! the two), wildcard hours run whenever the wall clock shows them, intervals ignore wall clocks.
 
 use super::*;
 use expect_test::{Expect, expect};
@@ -30,7 +30,7 @@ fn fixed_time_in_the_gap_runs_once_right_after_it() {
             2026-03-31 Tue 02:30:00 +02:00
         "#]],
     );
-    // Everything that falls into one gap is one occurrence.
+    // All times in one gap are one occurrence.
     berlin(
         "0,20,40 2 * * *",
         expect![[r#"
@@ -49,7 +49,7 @@ fn fixed_time_in_the_gap_runs_once_right_after_it() {
             2026-03-29 Sun 03:30:00 +02:00
         "#]],
     );
-    // The instant after the gap is an occurrence of its own: it is not shifted, and not doubled.
+    // The instant after the gap is an occurrence itself: it is not shifted and not doubled.
     check(
         "0,30 2,3 * * *",
         "Europe/Berlin",
@@ -146,7 +146,7 @@ fn fixed_time_in_the_fold_runs_once_and_wildcard_hours_run_twice() {
 }
 
 #[test]
-fn asked_between_the_two_passes_of_a_fold_the_fixed_time_is_over() {
+fn between_the_two_passes_of_a_fold_the_fixed_time_is_over() {
     // 00:45Z is 02:45 summer time; 01:15Z is 02:15 for the second time.
     for after in ["2026-10-25T00:45:00Z", "2026-10-25T01:15:00Z"] {
         let next = schedule(&["daily 02:30"], "Europe/Berlin").next_after(ms(after)).expect("a due");
@@ -233,8 +233,8 @@ fn odd_zones_keep_the_rule() {
     );
 }
 
-/// The rows of systemd's own table (`test_next` in its calendar tests) that a cadence without a year can say, with the
-/// moment that systemd finds. `None`: systemd finds nothing, because it skips what falls into a gap.
+/// The rows of systemd's own table (`test_next` in its calendar tests) that a cadence without a year can express, with
+/// systemd's result. `None`: systemd finds nothing, because it skips times in a gap.
 #[test]
 fn systemds_table_holds_except_that_a_gap_is_not_skipped() {
     // Long because it is a table of moments.
@@ -251,7 +251,7 @@ fn systemds_table_holds_except_that_a_gap_is_not_skipped() {
     let table = [
         same("2016-03-27 03:17 UTC", "17 3 27 3 *", "UTC", "2016-01-01T00:00:00Z", "2016-03-27T03:17:00Z"),
         same("2016-03-27 03:17 Berlin", "17 3 27 3 *", "Europe/Berlin", "2016-01-01T00:00:00Z", "2016-03-27T01:17:00Z"),
-        // systemd skips the gap and would wait a year; we run right after it.
+        // systemd skips the gap and would wait a year; Loopwright runs right after it.
         row(
             "2016-03-27 03:17 Helsinki",
             "17 3 27 3 *",
@@ -280,7 +280,7 @@ fn systemds_table_holds_except_that_a_gap_is_not_skipped() {
             "2017-01-01T00:00:00Z",
             "2017-09-23T14:30:00Z",
         ),
-        // Again a gap.
+        // Another gap.
         row(
             "02:30 Auckland, gap day",
             "30 2 24 9 *",
@@ -296,7 +296,8 @@ fn systemds_table_holds_except_that_a_gap_is_not_skipped() {
             "2017-01-01T00:00:00Z",
             "2017-04-01T13:30:00Z",
         ),
-        // After the first 02:30 there is no second one: the next is a year later (systemd's has a year, and finds none).
+        // After the first 02:30 there is no second one: the next is a year later (systemd's row has a year and finds
+        // none).
         row(
             "02:30 Auckland, fold day, asked again",
             "30 2 2 4 *",
@@ -313,7 +314,8 @@ fn systemds_table_holds_except_that_a_gap_is_not_skipped() {
             "2017-04-01T15:30:00Z",
         ),
         same("20:42 Auckland", "42 20 9 9 *", "Pacific/Auckland", "2017-01-01T00:00:00Z", "2017-09-09T08:42:00Z"),
-        // Dublin's winter time is a negative summer time; systemd once looped here. It skips the gap to the next Sunday.
+        // Dublin's winter time is a negative summer time; systemd once looped here. It skips the gap to the next
+        // Sunday.
         row(
             "Sun 01:00 Dublin",
             "weekly sun 01:00",
@@ -380,7 +382,7 @@ fn rare_days_are_defined() {
 }
 
 #[test]
-fn occurrence_exactly_at_the_moment_asked_about_is_over() {
+fn occurrence_exactly_at_the_queried_moment_is_over() {
     for cadence in ["every 1s", "every 15m", "daily 08:00", "0 8 * * *"] {
         let schedule = schedule(&[cadence], "UTC");
         let first = schedule.next_after(ms("2026-01-01T07:59:59.999Z")).expect("a due").at_ms;

@@ -1,10 +1,10 @@
-//! What may be written: the seeds' cadences as they stand there, lists, names, and cron as croner reads it.
+//! Accepted cadences: those of the seeds as written there, lists, names, and cron as croner parses it.
 
 use super::*;
 use expect_test::expect;
 use proptest::prelude::*;
 
-/// Every cadence of the seeds' documents and of what was noted about them, with where it stands.
+/// Every cadence in the seeds' documents and in the notes about them, with its source.
 const WRITTEN: [(&str, &str); 22] = [
     ("loop-engine spec.rs, field documentation", "every 15m"),
     ("loop-engine spec.rs, field documentation", "daily 08:00"),
@@ -36,7 +36,7 @@ fn every_cadence_of_the_seeds_is_accepted_as_written() {
         let schedule = schedule(&[cadence], "Europe/Berlin");
         let dues: Vec<DueTime> = schedule.coming(ms("2026-01-01T00:00:00Z")).take(3).collect();
         assert_eq!(dues.len(), 3, "{place}: {cadence}");
-        // As written, but for the looser forms, which are shown as the strict form that they mean.
+        // Shown as written, except that looser forms are shown in their strict form.
         let strict = ["daily 9:05", "weekly Monday 9:30", "every 15 m"].contains(&cadence);
         assert!(strict || &*dues[0].cadence == cadence, "{place}: {cadence} became {}", dues[0].cadence);
         assert_eq!(schedule.describe(), &*dues[0].cadence);
@@ -194,11 +194,11 @@ fn cron_line() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// croner is the reference for what a line means; without changes of the offset the two must find the same moments.
+    /// croner is the reference for the meaning of a line; without offset changes both must find the same moments.
     #[test]
     fn cron_lines_mean_what_croner_says(line in cron_line(), day in 0_i64..20_000) {
         let theirs: croner::Cron = line.parse().expect("croner reads it");
-        // Sundays as 7 are lost on croner where `L` stands behind them; we read them as Sundays.
+        // croner ignores a Sunday written as 7 with a following `L`; Loopwright reads it as a Sunday.
         prop_assume!(!line.contains("7L") && !line.contains("7#L"));
         let on = Triggers { cron: vec![line.clone()], ..Triggers::default() };
         let ours = match LoopSchedule::of(&on, "a/b", "UTC") {

@@ -1,4 +1,4 @@
-//! What is refused, with what is suggested instead; and that nothing panics, whatever is written.
+//! Refused cadences with their suggestions; and no text causes a panic.
 
 use super::*;
 use crate::units::TimeSpan;
@@ -18,7 +18,7 @@ fn text(text: &str) -> String {
 }
 
 #[test]
-fn what_never_comes_is_refused() {
+fn day_that_never_comes_is_refused() {
     let cron = |line: &str| problem(|on| on.cron = vec![text(line)]);
     let never = "names a day that never comes / the last day of a month is `L`, such as `0 3 L 2 *`";
     assert_eq!(cron("0 0 30 2 *"), format!("cron: `0 0 30 2 *` {never}"));
@@ -27,7 +27,7 @@ fn what_never_comes_is_refused() {
     assert_eq!(cron("0 0 29 2 +mon"), "cron: `0 0 29 2 +mon` waits longer than ten years for its day / name more days");
     assert_eq!(
         cron("0 0 * * mon#6").split(" / ").next(),
-        Some("cron: `0 0 * * mon#6` is no cron line: the day of week `mon#6` is not within 0-7")
+        Some("cron: `0 0 * * mon#6` is not a cron line: the day of week `mon#6` is not within 0-7")
     );
 }
 
@@ -39,13 +39,13 @@ fn unknown_zone_is_refused_with_the_nearest_name() {
             on.timezone = Some(text(name));
         })
     };
-    assert_eq!(zone("Europe/Berln"), "timezone: `Europe/Berln` is no time zone / did you mean `Europe/Berlin`?");
-    assert_eq!(zone("berlin"), "timezone: `berlin` is no time zone / did you mean `Europe/Berlin`?");
-    assert_eq!(zone("New York"), "timezone: `New York` is no time zone / did you mean `America/New_York`?");
+    assert_eq!(zone("Europe/Berln"), "timezone: `Europe/Berln` is not a time zone / did you mean `Europe/Berlin`?");
+    assert_eq!(zone("berlin"), "timezone: `berlin` is not a time zone / did you mean `Europe/Berlin`?");
+    assert_eq!(zone("New York"), "timezone: `New York` is not a time zone / did you mean `America/New_York`?");
     let any = "an IANA name such as `Europe/Berlin` or `UTC`";
-    assert_eq!(zone("+02:00"), format!("timezone: `+02:00` is no time zone / {any}"));
-    assert_eq!(zone("Etc/Unknown"), format!("timezone: `Etc/Unknown` is no time zone / {any}"));
-    assert_eq!(zone("the moon, far side"), format!("timezone: `the moon, far side` is no time zone / {any}"));
+    assert_eq!(zone("+02:00"), format!("timezone: `+02:00` is not a time zone / {any}"));
+    assert_eq!(zone("Etc/Unknown"), format!("timezone: `Etc/Unknown` is not a time zone / {any}"));
+    assert_eq!(zone("the moon, far side"), format!("timezone: `the moon, far side` is not a time zone / {any}"));
     for name in ["UTC", "europe/berlin", "Z", "EST", "America/Argentina/Ushuaia"] {
         assert!(CadenceZone::find(name).is_some(), "{name}");
     }
@@ -100,14 +100,14 @@ fn intervals_and_bounds_that_make_no_sense_are_refused() {
         bounds("2026-05-05", "2026-05-06"),
         "until: nothing is due between `2026-05-05` and `2026-05-06` / a later `until`, or a cadence that falls between them"
     );
-    // A leap second is text that no clock of ours shows; it is read as the second before.
+    // A leap second is text that no clock shows; it is read as the second before.
     assert!(bounds("2016-12-31T23:59:60Z", "2016-12-31T23:59:59Z").contains("nothing is due between"));
-    assert!(bounds("soon", "2026-05-06").contains("`soon` is no moment"));
+    assert!(bounds("soon", "2026-05-06").contains("`soon` is not a moment"));
     assert!(problem(|on| on.every = vec![TimeSpan::secs(60); 65]).contains("the most is 64"));
 }
 
 #[test]
-fn cadence_strings_that_mean_nothing_are_told_what_to_write() {
+fn meaningless_cadence_strings_are_refused_with_a_suggestion() {
     let hint = |cadence: &str| {
         let spec = LoopSpec::new("a", "b", LoopLevel::L1Report).with_cadence(cadence).with_maker_prompt("c");
         let problems = spec.check().expect_err("refused");

@@ -1,5 +1,5 @@
-//! Every zone of the bundled database, around every change of its offset from 1970 to 2100: what is due is exactly what
-//! the wall clock shows, in order, none twice, none invented.
+//! Every zone of the bundled database, around every change of its offset from 1970 to 2100: the due times are exactly
+//! the times that the wall clock shows, in order, each once.
 
 use super::*;
 use jiff::civil::DateTime;
@@ -10,12 +10,12 @@ use std::collections::BTreeSet;
 const AROUND: SignedDuration = SignedDuration::from_hours(3);
 const QUARTER: SignedDuration = SignedDuration::from_mins(15);
 
-/// Both kinds of calendar cadence, each quarter of an hour.
+/// Both kinds of calendar cadence, every quarter of an hour.
 const FIXED: &str = "0,15,30,45 0-23 * * *";
 const WILD: &str = "*/15 * * * *";
 
-/// A change of the offset, and what is due around it according to the offsets of the zone alone. (The library's own
-/// question "which instants have this wall time" errs where the rule for the future begins, as in `America/Nuuk` in 2023.)
+/// A change of the offset, and the due times around it according to the offsets of the zone alone. (The library's own
+/// search for the instants of a wall time errs where the rule for the future begins, as in `America/Nuuk` in 2023.)
 struct Around<'z> {
     zone: &'z TimeZone,
     change: Timestamp,
@@ -26,13 +26,13 @@ impl Around<'_> {
         (self.change - AROUND, self.change + AROUND)
     }
 
-    /// The ends, and the two sides of the change.
+    /// The two ends of the range, and the instants before and after the change.
     fn moments(&self) -> [Timestamp; 4] {
         let (from, to) = self.ends();
         [from, self.change - SignedDuration::from_secs(1), self.change, to]
     }
 
-    /// The quarters of the wall clock from well before the change to well after it.
+    /// The quarter hours of the wall clock from well before the change to well after it.
     fn walls(&self) -> impl Iterator<Item = DateTime> {
         let shown = self.moments().map(|at| self.zone.to_datetime(at));
         let (low, high) =
@@ -42,7 +42,7 @@ impl Around<'_> {
         std::iter::successors(Some(low), |wall| wall.checked_add(QUARTER).ok()).take_while(move |wall| *wall <= high)
     }
 
-    /// The instants at which the wall clock shows a time: found by asking what it shows at every instant in question.
+    /// The instants at which the wall clock shows a time, found by checking every instant in question.
     fn shown(&self, wall: DateTime) -> Vec<i64> {
         let offsets: BTreeSet<_> = self.moments().map(|at| self.zone.to_offset(at)).into_iter().collect();
         let instants = offsets.into_iter().rev().filter_map(|offset| {
@@ -64,7 +64,7 @@ impl Around<'_> {
                 None => {}
             }
         }
-        // The instant after the gap may be an occurrence of its own.
+        // The instant after the gap may be an occurrence itself.
         let own: Vec<i64> = dues.iter().filter(|(_, shifted)| !shifted).map(|(at, _)| *at).collect();
         let inside = |at: i64| from.as_millisecond() < at && at <= to.as_millisecond();
         dues.into_iter().filter(|(at, shifted)| inside(*at) && !(*shifted && own.contains(at))).collect()
@@ -77,7 +77,7 @@ impl Around<'_> {
     }
 }
 
-/// The changes of a zone. The same change on the wall clock year after year is looked at once in twenty years.
+/// The offset changes of a zone. A change that recurs at the same wall time each year is checked once in twenty years.
 fn changes(zone: &TimeZone) -> Vec<Timestamp> {
     let (from, to) = (ms("1970-01-01T00:00:00Z"), ms("2100-12-31T00:00:00Z"));
     let from = Timestamp::from_millisecond(from).expect("an instant");
@@ -93,7 +93,7 @@ fn changes(zone: &TimeZone) -> Vec<Timestamp> {
 }
 
 #[test]
-fn every_zone_shows_what_its_wall_clock_shows() {
+fn every_zone_is_due_when_its_wall_clock_shows_the_time() {
     let mut looked_at = BTreeSet::new();
     let (mut zones, mut count) = (0, 0);
     for name in CadenceZone::names() {

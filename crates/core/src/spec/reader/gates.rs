@@ -15,12 +15,12 @@ pub(super) fn gates(at: &SpecValue<'_>) -> Option<Vec<Gate>> {
     at.list("a list of gates such as `- { name: tests, run: [pytest, -q] }`", blank, gate)
 }
 
-/// Stands for a gate that could not be read; a diff gate can fail, so no rule is misled by it.
+/// A placeholder for a gate that could not be read; a diff gate can fail, so it misleads no rule.
 fn blank() -> Gate {
     Gate::Diff(DiffGate { name: String::new(), diff: DiffRule::default() })
 }
 
-/// The key that tells a gate's kind, with the keys that go with it.
+/// The key that determines a gate's kind, with the keys that belong to it.
 const KINDS: [(&str, &[&str]); 6] = [
     ("run", &["name", "run", "inputs", "red_before", "timeout", "retries", "network", "expect", "evidence", "score"]),
     ("diff", &["name", "diff"]),

@@ -1,6 +1,6 @@
-//! From a tree to a [`LoopSpec`]: which keys there are and what type each wants. All problems are collected.
+//! Turns a tree into a [`LoopSpec`]: the known keys and the type of each. All problems are collected.
 //!
-//! Whether the values make sense is not decided here but by the rules, which also hold for specs built in code.
+//! The rules decide whether the values make sense; they also apply to specs built in code.
 
 mod gates;
 mod parts;
@@ -53,10 +53,10 @@ pub(crate) const KEYS: &[&str] = &[
     "prompts",
 ];
 
-/// The seed's keys, understood beside ours.
+/// The seed's keys, accepted beside Loopwright's own.
 pub(crate) const ALIASES: &[&str] = &["cadence", "action_kind", "maker_prompt", "checker_prompt"];
 
-/// Reads a whole loop. What cannot be read keeps its default; then there is at least one problem.
+/// Reads a whole loop. A value that cannot be read keeps its default; then there is at least one problem.
 pub(crate) fn read_spec(root: &SpecValue<'_>) -> LoopSpec {
     let mut spec = LoopSpec::new("", "", crate::level::LoopLevel::L1Report);
     let known = [KEYS, ALIASES].concat();
@@ -79,7 +79,7 @@ fn identity(fields: &SpecFields<'_>, spec: &mut LoopSpec) {
     seed_text(fields, "checker_prompt", "prompts.checker", &mut spec.prompts.checker);
 }
 
-/// The seed always writes its prompts, so that an empty one means none.
+/// The seed always writes its prompts, so an empty one counts as absent.
 fn seed_text(fields: &SpecFields<'_>, alias: &'static str, ours: &str, slot: &mut Option<String>) {
     let Some(at) = fields.get(alias) else { return };
     let Some(text) = at.text() else { return };

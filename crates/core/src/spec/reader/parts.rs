@@ -8,7 +8,7 @@ use crate::spec::{
 };
 use std::collections::BTreeMap;
 
-/// Who plays which role.
+/// The agents of the roles.
 pub(crate) fn agents(at: &SpecValue<'_>) -> Option<BTreeMap<Role, AgentSpec>> {
     let fields = at.fields(&Role::ALL.map(Role::word))?;
     let read = |role: Role| Some((role, fields.option(role.word(), agent)?));
@@ -31,7 +31,7 @@ fn agent(at: &SpecValue<'_>) -> Option<AgentSpec> {
     agent.map(|_| spec)
 }
 
-/// Ceilings; what a scope does not name keeps its default, and `none` lifts it.
+/// Ceilings; a scope that is not named keeps its default, and `none` lifts it.
 pub(super) fn budget(at: &SpecValue<'_>) -> Option<BudgetSpec> {
     const SEED: [&str; 4] = ["max_input_tokens", "max_output_tokens", "max_total_tokens", "max_iters_per_round"];
     let fields = at.fields(&["round", "item", "day", "role", "attempt", SEED[0], SEED[1], SEED[2], SEED[3]])?;
@@ -82,7 +82,7 @@ fn ceiling<'n, T>(
     });
 }
 
-/// What the checker scores.
+/// The checker's rubric.
 pub(super) fn rubric(at: &SpecValue<'_>) -> Option<Rubric> {
     let fields = at.fields(&["threshold", "floor", "dimensions"])?;
     let mut rubric = Rubric::default();
@@ -95,7 +95,7 @@ pub(super) fn rubric(at: &SpecValue<'_>) -> Option<Rubric> {
     Some(rubric)
 }
 
-/// What it takes to approve.
+/// The required approvals.
 pub(super) fn approvals(at: &SpecValue<'_>) -> Option<ApprovalRule> {
     let fields = at.fields(&["quorum", "separate"])?;
     let mut rule = ApprovalRule::default();
@@ -166,7 +166,7 @@ fn output_limits(at: &SpecValue<'_>, kind: ActionKind) -> Option<OutputSpec> {
     Some(output)
 }
 
-/// Targets are numbers or names; both are kept as text.
+/// Targets are numbers or names; both are stored as text.
 fn target(at: &SpecValue<'_>) -> Option<String> {
     match &at.node.value {
         YamlValue::Int(number) => Some(number.to_string()),
@@ -174,7 +174,7 @@ fn target(at: &SpecValue<'_>) -> Option<String> {
     }
 }
 
-/// What each role is told.
+/// The prompts of the roles.
 pub(super) fn prompts(at: &SpecValue<'_>) -> Option<RolePrompts> {
     let fields = at.fields(&Role::ALL.map(Role::word))?;
     let read = |role: Role| fields.option(role.word(), SpecValue::text);

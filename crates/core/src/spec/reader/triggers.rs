@@ -39,7 +39,7 @@ pub(super) fn on(fields: &SpecFields<'_>, spec: &mut LoopSpec) {
     }
 }
 
-/// Text that is no cadence is kept for the rules to object to, as for specs built in code.
+/// Text that is not a cadence is kept for the rules to report, as for specs built in code.
 fn cadence(at: &SpecValue<'_>, spec: &mut LoopSpec) {
     for text in at.texts().unwrap_or_default() {
         spec.add_cadence(&text);
@@ -102,7 +102,7 @@ fn probe(at: &SpecValue<'_>) -> Option<ProbeSpec> {
     Some(ProbeSpec::Run { run: fields.required("run", "[./probe]", SpecValue::argv)?, items, batch })
 }
 
-/// A key that another probe knows is the rules' business.
+/// The rules check whether the probe knows the key.
 fn ask(at: &SpecValue<'_>) -> Option<ProbeSpec> {
     let known: Vec<&str> = std::iter::once("use").chain(Ask::KEYS).collect();
     let fields = at.fields(&known)?;

@@ -1,5 +1,5 @@
-//! Reading one value: the type that is wanted, the message when another one is found. Problems are collected, so that
-//! reading always goes on. What values mean together is decided by the rules.
+//! Reads one value: the expected type, and the message if another is found. Problems are collected and reading always
+//! continues. The rules decide which combinations of values are valid.
 
 use crate::level::LoopLevel;
 use crate::spec::Argv;
@@ -11,19 +11,19 @@ use crate::units::{TimeSpan, Usd, parse_tokens};
 use std::cell::RefCell;
 use std::ops::RangeInclusive;
 
-/// After so many problems a file is not worth listing further.
+/// The most problems of a file that are listed.
 const PROBLEMS_MAX: usize = 100;
 
-/// What is collected while a file is read.
+/// Collects problems while a file is read.
 pub(crate) struct ProblemCollector<'s> {
     source: &'s SourceText<'s>,
     problems: RefCell<Vec<SpecProblem>>,
-    /// Where something was wrong already; rules stay silent there.
+    /// Paths that already have a problem; rules skip them.
     touched: RefCell<Vec<SpecPath>>,
 }
 
 impl<'s> ProblemCollector<'s> {
-    /// Nothing found yet.
+    /// A collector without problems.
     pub(crate) fn new(source: &'s SourceText<'s>) -> Self {
         Self { source, problems: RefCell::default(), touched: RefCell::default() }
     }
@@ -36,28 +36,28 @@ impl<'s> ProblemCollector<'s> {
         }
     }
 
-    /// Whether further problems would not be listed, so that nothing need be looked for.
+    /// Whether further problems would not be listed, so that checks may be skipped.
     pub(crate) fn is_full(&self) -> bool {
         self.problems.borrow().len() >= PROBLEMS_MAX
     }
 
-    /// Keeps the rules from objecting to what was already objected to.
+    /// Keeps the rules from reporting a value that already has a problem.
     pub(crate) fn mark_faulty(&self, path: SpecPath) {
         self.touched.borrow_mut().push(path);
     }
 
-    /// Whether something on the way to this value was wrong already.
+    /// Whether a value on this path already has a problem.
     pub(crate) fn is_faulty(&self, path: &SpecPath) -> bool {
         self.touched.borrow().iter().any(|touched| touched.overlaps(path))
     }
 
-    /// Everything that was found.
+    /// All collected problems.
     pub(crate) fn into_problems(self) -> Vec<SpecProblem> {
         self.problems.into_inner()
     }
 }
 
-/// A value at its place, with the way to it.
+/// A value with its position and its path.
 #[derive(Clone)]
 pub(crate) struct SpecValue<'n> {
     pub(crate) findings: &'n ProblemCollector<'n>,
@@ -87,7 +87,7 @@ impl<'n> SpecValue<'n> {
         self.findings.add(kind, self.node.place, what, hint);
     }
 
-    /// Records that another type was wanted.
+    /// Records that a value has the wrong type.
     pub(crate) fn wrong_type<T>(&self, wanted: &str, hint: Option<String>) -> Option<T> {
         let name = if self.path == SpecPath::default() { "a loop file".to_owned() } else { format!("`{}`", self.path) };
         let hint = hint.or_else(|| match self.node.value {
@@ -109,7 +109,7 @@ impl<'n> SpecValue<'n> {
             return self.wrong_type(&format!("a mapping with keys such as `{some}`"), None);
         };
         for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
-            // Looking for the nearest word is what costs, so it ends where listing ends.
+            // The search for the nearest word is expensive, so it stops when no more problems are listed.
             if !self.findings.is_full() {
                 self.unknown_key(entry, known);
             }
@@ -121,7 +121,7 @@ impl<'n> SpecValue<'n> {
         let place = if self.path == SpecPath::default() { String::new() } else { format!(" in `{}`", self.path) };
         let near = nearest(&entry.key, known.iter().copied());
         if let Some(near) = near {
-            // The key that was meant is not also reported as missing.
+            // The key that was probably meant is not also reported as missing.
             self.findings.mark_faulty(self.path.key(near));
         }
         let hint = near
@@ -130,7 +130,7 @@ impl<'n> SpecValue<'n> {
         self.findings.add(ProblemKind::UnknownKey, entry.place, what, Some(hint));
     }
 
-    /// A mapping whose keys are the user's own.
+    /// A mapping with free keys.
     pub(crate) fn entries(&self, wanted: &str) -> Option<Vec<(&'n YamlEntry, SpecValue<'n>)>> {
         let YamlValue::Map(entries) = &self.node.value else { return self.wrong_type(wanted, None) };
         Some(entries.iter().map(|entry| (entry, self.child(&entry.value, self.path.key(entry.key.clone())))).collect())
@@ -172,7 +172,7 @@ impl<'n> SpecValue<'n> {
         self.text_like("text")
     }
 
-    /// Text, described.
+    /// Text, with a description for the message.
     pub(crate) fn text_like(&self, wanted: &str) -> Option<String> {
         match &self.node.value {
             YamlValue::Text(text) => Some(text.clone()),
@@ -313,12 +313,12 @@ impl<'n> SpecFields<'n> {
         }
     }
 
-    /// Reads a key that need not be there.
+    /// Reads an optional key.
     pub(crate) fn option<T>(&self, key: &'static str, read: impl FnOnce(&SpecValue<'n>) -> Option<T>) -> Option<T> {
         self.get(key).and_then(|at| read(&at))
     }
 
-    /// Reads a key that must be there.
+    /// Reads a required key.
     pub(crate) fn required<T>(
         &self,
         key: &'static str,
@@ -351,7 +351,7 @@ impl<'n> SpecFields<'n> {
 
 /// The known word that was probably meant.
 pub(crate) fn nearest<'w>(text: &str, words: impl Iterator<Item = &'w str>) -> Option<&'w str> {
-    // A key longer than any of ours is no typo of it, and comparing would cost its length.
+    // A key longer than any known one is not a typo of it, and comparing would be slow.
     if text.len() > 40 {
         return None;
     }
@@ -363,7 +363,7 @@ pub(crate) fn nearest<'w>(text: &str, words: impl Iterator<Item = &'w str>) -> O
         .map(|(_, word)| word)
 }
 
-/// Words as a message lists them.
+/// Words as a list in a message.
 pub(crate) fn listed(words: &[&str]) -> String {
     words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
 }

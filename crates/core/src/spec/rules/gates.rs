@@ -1,4 +1,4 @@
-//! Rules of gates and held-out checks: names, commands, patterns, and that something can fail where nobody looks.
+//! Rules of gates and held-out checks: names, commands, patterns, and that unattended work has a gate that can fail.
 
 use super::Rules;
 use super::paths::{self, PatternGroups};
@@ -18,7 +18,7 @@ pub(super) fn check(rules: &mut Rules, spec: &LoopSpec) {
     if spec.gates.len() > GATES_MAX {
         rules.report(path.clone(), format!("more than {GATES_MAX} gates"), None);
     }
-    // Past the limit nothing is looked at: compiling patterns is what costs.
+    // Nothing past the limit is checked, because compiling patterns is expensive.
     for (at, gate) in spec.gates.iter().enumerate().take(GATES_MAX) {
         rules.part_name(path.index(at).key("name"), gate.name());
         one(rules, &path.index(at), gate);
@@ -39,7 +39,7 @@ fn unique_names<'g>(rules: &mut Rules, path: &SpecPath, names: impl Iterator<Ite
     }
 }
 
-/// What a level asks of verification.
+/// The verification that a level requires.
 fn levels(rules: &mut Rules, spec: &LoopSpec) {
     if spec.check == CheckMode::None && spec.level != LoopLevel::L1Report {
         let what = format!("`check: none` at {}; only an L1 loop may do without a checker", spec.level.short());
@@ -52,7 +52,7 @@ fn levels(rules: &mut Rules, spec: &LoopSpec) {
     }
 }
 
-/// Whether a gate could ever say no to a change.
+/// Whether a gate could ever reject a change.
 fn can_fail(gate: &Gate) -> bool {
     match gate {
         Gate::Run(gate) => reason_cannot_fail(gate).is_none(),
@@ -78,7 +78,7 @@ fn one(rules: &mut Rules, path: &SpecPath, gate: &Gate) {
     }
 }
 
-/// Objects to an empty list, which would check nothing.
+/// Reports an empty list, which would check nothing.
 fn some(rules: &mut Rules, path: &SpecPath, count: usize, example: &str) {
     if count == 0 {
         let what = format!("`{path}` is empty, so the gate cannot fail");
@@ -126,7 +126,7 @@ fn expect(rules: &mut Rules, path: &SpecPath, rule: &ExpectRule) {
 
 fn json(rules: &mut Rules, path: &SpecPath, rule: &JsonRule) {
     if !is_json_path(&rule.path) {
-        let what = format!("{} is no path into JSON", quoted(&rule.path));
+        let what = format!("{} is not a path into JSON", quoted(&rule.path));
         rules.report(path.key("path"), what, "such as `$.summary.failed` or `$.items[0].ok`");
     }
     let numbers = [rule.at_least, rule.at_most];
@@ -208,7 +208,7 @@ fn heldout(rules: &mut Rules, spec: &LoopSpec) {
         heldout_files(rules, &path.key("files"), &check.files);
     }
     unique_names(rules, &path, spec.heldout.iter().map(|check| check.name.as_str()));
-    // Both answer under their name, so a name stands for one of them.
+    // Gates and held-out checks share one namespace.
     let gates: HashMap<_, _> = spec.gates.iter().map(|gate| (gate.name().to_ascii_lowercase(), gate.name())).collect();
     for (at, check) in spec.heldout.iter().enumerate() {
         if let Some(gate) = gates.get(&check.name.to_ascii_lowercase()) {
@@ -218,7 +218,7 @@ fn heldout(rules: &mut Rules, spec: &LoopSpec) {
     }
 }
 
-/// Each file is seen as `/heldout/NAME`, so each has a name, and a name of its own.
+/// Each file is mounted as `/heldout/NAME`, so each needs a unique name.
 fn heldout_files(rules: &mut Rules, path: &SpecPath, files: &[String]) {
     let mut seen: HashMap<&str, usize> = HashMap::new();
     for (at, file) in files.iter().enumerate() {
@@ -236,7 +236,7 @@ fn is_path(text: &str) -> bool {
     !text.trim().is_empty() && text.len() <= 1000 && !text.contains('\0')
 }
 
-/// Prover and attackers, as far as their declaration goes.
+/// The declarations of prover and attackers.
 fn parts(rules: &mut Rules, spec: &LoopSpec) {
     if let Some(prover) = &spec.prover {
         rules.command(SpecPath::root_key("prover").key("exercise"), &prover.exercise);

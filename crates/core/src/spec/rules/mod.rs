@@ -1,5 +1,5 @@
-//! What a valid spec is, beyond its types. The same rules hold for files and for specs built in code; each objection
-//! names the way to the value, from which a file's place is found.
+//! The rules of a valid spec beyond its types. The same rules apply to files and to specs built in code; each violation
+//! has the path of the value, which leads to its position in a file.
 
 mod gates;
 mod outward;
@@ -13,7 +13,7 @@ use super::{Ceilings, LoopSpec, UnreadText};
 use crate::name::{LoopName, check_part_name};
 pub(crate) use roles::agent_violations;
 
-/// A rule that is not kept.
+/// A violated rule.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RuleViolation {
     pub(crate) kind: ProblemKind,
@@ -22,7 +22,7 @@ pub(crate) struct RuleViolation {
     pub(crate) hint: Option<String>,
 }
 
-/// Collects objections.
+/// Collects violations.
 #[derive(Default)]
 struct Rules(Vec<RuleViolation>);
 
@@ -40,7 +40,7 @@ impl Rules {
         self.0.push(RuleViolation { kind: ProblemKind::Missing, path, what: what.to_owned(), hint });
     }
 
-    /// Objects when a value is outside its range; a number that is not finite is outside every range.
+    /// Reports a value outside its range; a number that is not finite is outside every range.
     fn range<T: PartialOrd + std::fmt::Display>(&mut self, path: SpecPath, value: T, least: T, most: T) {
         if !(least <= value && value <= most) {
             let what = format!("`{path}` is {value}; it may be {least} to {most}");
@@ -48,14 +48,14 @@ impl Rules {
         }
     }
 
-    /// Objects to a part's name.
+    /// Reports an invalid name of a part.
     fn part_name(&mut self, path: SpecPath, name: &str) {
         if let Err(error) = check_part_name(name) {
-            self.report(path, format!("{} is no name here: {error}", quoted(name)), None);
+            self.report(path, format!("{} is not a valid name: {error}", quoted(name)), None);
         }
     }
 
-    /// Objects to a command without words, or whose first word is empty.
+    /// Reports a command without words, or with an empty first word.
     fn command(&mut self, path: SpecPath, argv: &[String]) {
         if argv.first().is_none_or(|word| word.trim().is_empty()) {
             let what = format!("`{path}` has no command");
@@ -67,7 +67,7 @@ impl Rules {
     }
 }
 
-/// Everything a spec does wrong, in no particular order.
+/// All violations of a spec, in no particular order.
 pub(crate) fn violations(spec: &LoopSpec) -> Vec<RuleViolation> {
     let mut rules = Rules::default();
     identity(&mut rules, spec);
@@ -82,14 +82,14 @@ pub(crate) fn violations(spec: &LoopSpec) -> Vec<RuleViolation> {
     rules.0
 }
 
-/// Objections to globs given elsewhere than in a loop.
+/// Violations of globs outside a loop file.
 pub(crate) fn glob_violations(path: &SpecPath, globs: &[String]) -> Vec<RuleViolation> {
     let mut rules = Rules::default();
     paths::globs(&mut rules, path, globs);
     rules.0
 }
 
-/// The way to the one prompt that every loop needs.
+/// The path of the one prompt that every loop needs.
 pub(crate) fn maker_prompt() -> SpecPath {
     SpecPath::root_key("prompts").key("maker")
 }
@@ -100,13 +100,13 @@ fn identity(rules: &mut Rules, spec: &LoopSpec) {
     if let Err(error) = LoopName::parse(&spec.name) {
         rules.report(
             SpecPath::root_key("name"),
-            format!("{} is no name for a loop: {error}", quoted(&spec.name)),
+            format!("{} is not a valid name for a loop: {error}", quoted(&spec.name)),
             None,
         );
     }
     intent(rules, spec.intent.trim());
     if spec.prompts.maker.as_deref().is_none_or(|prompt| prompt.trim().is_empty()) {
-        rules.missing(maker_prompt(), "the maker is told nothing", "write `prompts: { maker: … }`");
+        rules.missing(maker_prompt(), "the maker has no prompt", "write `prompts: { maker: … }`");
     }
     rules.range(SpecPath::root_key("attempts"), spec.attempts, 1, 10);
     rules.range(SpecPath::root_key("priority"), spec.priority, -1000, 1000);
@@ -157,14 +157,13 @@ fn budgets(rules: &mut Rules, spec: &LoopSpec) {
         check_ceilings(rules, &SpecPath::root_key("budget").key(scope), ceilings);
     }
     if spec.on.batch() > 1 && !budget.item.allowance().is_none() {
-        let what =
-            "`budget.item` counts what one item costs, and a round of several cannot say which of them cost what";
+        let what = "`budget.item` limits the cost of one item, and a round with several items cannot split its cost";
         let hint = "leave `budget.item` out and bound `budget.round`, or take one item a round: `batch: 1`";
         rules.report(SpecPath::root_key("budget").key("item"), what, hint);
     }
 }
 
-/// A ceiling of zero would stop every round before it starts, which `pause` says better.
+/// A ceiling of zero would stop every round before it starts; `pause` is the way to do that.
 fn check_ceilings(rules: &mut Rules, path: &SpecPath, ceilings: &Ceilings) {
     let zero = [
         ("tokens", ceilings.tokens == Some(0)),

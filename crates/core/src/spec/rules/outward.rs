@@ -1,4 +1,4 @@
-//! Rules of what leaves a round: outputs, allowed kinds, forge, approvers, secrets, set-up.
+//! Rules of outward settings: outputs, allowed kinds, forge, approvers, secrets, set-up.
 
 use super::{Rules, paths};
 use crate::spec::path::SpecPath;
@@ -14,7 +14,7 @@ pub(super) fn check(rules: &mut Rules, spec: &LoopSpec) {
     if !is_word(&spec.forge) {
         rules.report(
             SpecPath::root_key("forge"),
-            format!("{} is no name of a forge", quoted(&spec.forge)),
+            format!("{} is not the name of a forge", quoted(&spec.forge)),
             "such as `local`",
         );
     }
@@ -33,14 +33,18 @@ pub(super) fn check(rules: &mut Rules, spec: &LoopSpec) {
     }
     for (at, name) in spec.secrets.iter().enumerate().filter(|(_, name)| !is_variable(name)) {
         let hint = "name the variable, never its value";
-        rules.report(SpecPath::root_key("secrets").index(at), format!("{} is no name of a secret", quoted(name)), hint);
+        rules.report(
+            SpecPath::root_key("secrets").index(at),
+            format!("{} is not the name of a secret", quoted(name)),
+            hint,
+        );
     }
     for (at, command) in spec.setup.iter().enumerate() {
         rules.command(SpecPath::root_key("setup").index(at), command);
     }
 }
 
-/// A quorum that the named approvers cannot reach would let no candidate out.
+/// A quorum that the named approvers cannot reach would block every candidate.
 fn approvals(rules: &mut Rules, spec: &LoopSpec) {
     rules.range(SpecPath::root_key("approvals").key("quorum"), spec.approvals.quorum, 1, 100);
     let people: BTreeSet<_> = spec.approvers.iter().collect();
@@ -51,10 +55,10 @@ fn approvals(rules: &mut Rules, spec: &LoopSpec) {
     }
 }
 
-/// Kinds of locks that mean more than their name.
+/// Kinds of locks with a special meaning.
 const LOCKS: [&str; 6] = ["branch", "path", "issue", "pr", "item", "global"];
 
-/// A word of one's own is a lock too, so only what was probably meant otherwise is objected to.
+/// Any word is a valid lock, so only probable mistakes are reported.
 fn check_lock(rules: &mut Rules, path: SpecPath, lock: &str) {
     let Some((kind, of)) = lock.split_once(':') else {
         if lock.contains(['/', '*']) {
@@ -73,7 +77,7 @@ fn check_lock(rules: &mut Rules, path: SpecPath, lock: &str) {
         kind => {
             if let Some(near) = nearest(kind, LOCKS.into_iter()) {
                 let hint = format!("did you mean `{near}:{of}`?");
-                rules.object_with(path, format!("{} is no kind of lock", quoted(kind)), Some(hint));
+                rules.object_with(path, format!("{} is not a kind of lock", quoted(kind)), Some(hint));
             }
         }
     }

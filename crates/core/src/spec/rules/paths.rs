@@ -22,7 +22,7 @@ pub(super) fn check(rules: &mut Rules, spec: &LoopSpec) {
     }
     for (key, list) in [("caches", &spec.caches), ("toolchains", &spec.toolchains)] {
         for (at, path) in list.iter().enumerate().filter(|(_, path)| path.trim().is_empty() || path.contains('\0')) {
-            rules.report(SpecPath::root_key(key).index(at), format!("{} is no path", quoted(path)), None);
+            rules.report(SpecPath::root_key(key).index(at), format!("{} is not a path", quoted(path)), None);
         }
     }
     if let Some(base) = &spec.base {
@@ -43,7 +43,7 @@ fn one_glob(rules: &mut Rules, path: SpecPath, glob: &str) {
         return;
     }
     if let Err(error) = globset::GlobBuilder::new(glob).literal_separator(true).build() {
-        rules.report(path, format!("{} is no glob: {}", quoted(glob), error.kind()), None);
+        rules.report(path, format!("{} is not a glob: {}", quoted(glob), error.kind()), None);
     }
 }
 
@@ -52,7 +52,7 @@ pub(super) fn relative(rules: &mut Rules, path: SpecPath, file: &str) {
     inside(rules, &path, file);
 }
 
-/// Objects to paths that leave the folder they start from.
+/// Reports paths that leave the folder they start from.
 fn inside(rules: &mut Rules, path: &SpecPath, text: &str) -> bool {
     let drive = text.as_bytes().get(1) == Some(&b':') && text.starts_with(|c: char| c.is_ascii_alphabetic());
     let (what, hint) = if text.trim().is_empty() {
@@ -78,7 +78,7 @@ fn inside(rules: &mut Rules, path: &SpecPath, text: &str) -> bool {
 pub(super) enum PatternGroups {
     /// Any number of them.
     Any,
-    /// The first is read.
+    /// The first group is read.
     One,
 }
 
@@ -101,13 +101,13 @@ pub(super) fn pattern(rules: &mut Rules, path: SpecPath, pattern: &str, groups: 
         Err(error) => {
             let text = error.to_string();
             let reason = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
-            let what = format!("`{path}` is no pattern: {reason}");
+            let what = format!("`{path}` is not a pattern: {reason}");
             rules.report(path, what, None);
         }
     }
 }
 
-/// A branch or commit, as git would take it and no option.
+/// A branch or commit that git accepts and that is not an option.
 pub(super) fn branch(rules: &mut Rules, path: SpecPath, text: &str) {
     let bad = text.is_empty()
         || text.len() > 250
@@ -116,11 +116,11 @@ pub(super) fn branch(rules: &mut Rules, path: SpecPath, text: &str) {
         || text.contains("@{")
         || text.chars().any(|c| c.is_whitespace() || c.is_control() || ":\\".contains(c));
     if bad {
-        rules.report(path, format!("{} is no branch or commit", quoted(text)), None);
+        rules.report(path, format!("{} is not a branch or commit", quoted(text)), None);
     }
 }
 
-/// What may be reached, each entry at its place.
+/// The reachable hosts, each entry with its position.
 pub(super) fn hosts(rules: &mut Rules, path: &SpecPath, entries: &[String]) {
     let mut wrong = |at: usize, error: NetworkRuleError| rules.object_with(path.index(at), error.what, error.hint);
     if entries.len() > RULES_MAX {

@@ -1,4 +1,4 @@
-//! Rules of the programs that play roles, in loop files and in configuration files.
+//! Rules of the agents of roles, in loop files and in configuration files.
 
 use super::{RuleViolation, Rules, paths};
 use crate::spec::path::SpecPath;
@@ -12,7 +12,7 @@ pub(super) fn check(rules: &mut Rules, spec: &LoopSpec) {
     }
 }
 
-/// Objections to an agent given elsewhere than in a loop.
+/// Violations of an agent outside a loop file.
 pub(crate) fn agent_violations(path: &SpecPath, agent: &AgentSpec) -> Vec<RuleViolation> {
     let mut rules = Rules::default();
     one(&mut rules, path, agent);
@@ -68,7 +68,7 @@ fn command(rules: &mut Rules, path: &SpecPath, agent: &AgentSpec) {
         _ => {}
     }
     if prompts > 1 {
-        let what = format!("`{{prompt}}` stands {prompts} times in `{path}.run`");
+        let what = format!("`{{prompt}}` appears {prompts} times in `{path}.run`");
         rules.report(path.key("run"), what, "at most once; without it the brief comes on stdin");
     }
 }

@@ -8,13 +8,13 @@ use crate::spec::problem::quoted;
 use crate::spec::reader::value::{listed, nearest};
 use crate::spec::{Ask, CatchUp, OWN_BRANCHES, ProbeSpec, Triggers};
 
-/// Probes that are part of the product.
+/// The built-in probes.
 const PROBES: [&str; 6] = ["commits", "failing-ci", "open-prs", "open-issues", "outdated", "files"];
 
-/// Who sends events; the first stands for all of them.
+/// The senders of events; the first one matches all of them.
 const SOURCES: [&str; 4] = ["*", "github", "gitlab", "generic"];
 
-/// Items of one round: more than these no prompt can tell of.
+/// The most items of one round; a prompt cannot describe more.
 const BATCH_MAX: u32 = 100;
 
 pub(super) fn check(rules: &mut Rules, on: &Triggers) {
@@ -27,22 +27,22 @@ pub(super) fn check(rules: &mut Rules, on: &Triggers) {
     for (at, branch) in on.push.iter().enumerate() {
         paths::branch(rules, path.key("push").index(at), branch);
         if branch.contains(['*', '?', '[']) {
-            let what = format!("{} is no branch: patterns are not read here", quoted(branch));
+            let what = format!("{} is not a branch: patterns are not supported here", quoted(branch));
             rules.report(path.key("push").index(at), what, "name each branch: `push: [main, next]`");
         }
         if OWN_BRANCHES.iter().any(|own| branch.starts_with(own)) {
-            let what = format!("{} is a branch of loops' own making", quoted(branch));
+            let what = format!("{} is a branch that loops create", quoted(branch));
             rules.report(path.key("push").index(at), what, "name a branch that people push to");
         }
     }
     for (at, name) in on.after.iter().enumerate() {
         if let Err(error) = LoopName::parse(name) {
-            rules.report(path.key("after").index(at), format!("{} is no loop: {error}", quoted(name)), None);
+            rules.report(path.key("after").index(at), format!("{} is not a loop: {error}", quoted(name)), None);
         }
     }
     for (at, event) in on.webhook.iter().enumerate() {
         if let Some(hint) = event_hint(event) {
-            rules.object_with(path.key("webhook").index(at), format!("{} is no event", quoted(event)), Some(hint));
+            rules.object_with(path.key("webhook").index(at), format!("{} is not an event", quoted(event)), Some(hint));
         }
     }
     if let Some(probe) = &on.probe {
@@ -50,7 +50,7 @@ pub(super) fn check(rules: &mut Rules, on: &Triggers) {
     }
 }
 
-/// What the times say is read once, where they are compiled.
+/// The times are checked once, where they are compiled.
 fn times(rules: &mut Rules, path: &SpecPath, on: &Triggers) {
     for problem in cadence::problems(on) {
         let path = path.key(problem.key);
@@ -78,15 +78,15 @@ fn built_in(rules: &mut Rules, path: SpecPath, name: &str) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("built-in probes: {}; a command is `{{ run: [./probe] }}`", listed(&PROBES)),
     };
-    rules.object_with(path, format!("{} is no built-in probe", quoted(name)), Some(hint));
+    rules.object_with(path, format!("{} is not a built-in probe", quoted(name)), Some(hint));
 }
 
 fn check_ask(rules: &mut Rules, path: &SpecPath, ask: &Ask) {
     built_in(rules, path.key("use"), &ask.probe);
     let known = Ask::known_keys(&ask.probe).unwrap_or(&Ask::KEYS);
     for key in ask.used_keys().filter(|key| !known.contains(key)) {
-        let hint = format!("`{}` can be asked by {}", ask.probe, listed(known));
-        rules.object_with(path.key(key), format!("`{}` cannot be asked by `{key}`", ask.probe), Some(hint));
+        let hint = format!("`{}` accepts {}", ask.probe, listed(known));
+        rules.object_with(path.key(key), format!("`{}` does not accept `{key}`", ask.probe), Some(hint));
     }
     for (key, globs) in [("paths", &ask.paths), ("checks", &ask.checks), ("packages", &ask.packages)] {
         paths::globs(rules, &path.key(key), globs);
@@ -106,7 +106,7 @@ fn check_ask(rules: &mut Rules, path: &SpecPath, ask: &Ask) {
     rules.range(path.key("batch"), ask.batch, 1, BATCH_MAX);
 }
 
-/// What to write instead of a text that names no event: one that no delivery ever matches would wait for ever.
+/// The suggestion for a text that names no event. A trigger that no delivery matches would wait indefinitely.
 fn event_hint(text: &str) -> Option<String> {
     let usual = || Some("such as `github.workflow_run`".to_owned());
     if text.len() > 128 || !text.chars().all(|c| c.is_ascii_alphanumeric() || "._-*".contains(c)) {

@@ -1,5 +1,5 @@
-//! One conversation: greeting, session, mode and model, the brief, and everything the agent says and asks until it has
-//! answered. One call of ours is open at a time; whatever does not belong there is passed over and counted.
+//! One conversation: initialization, session, mode and model, the brief, and all messages of the agent until it has
+//! answered. One call of the engine is open at a time; unexpected messages are skipped and counted.
 
 use super::super::driver::{AgentStreamReader, LINE_MAX};
 use super::super::stream_observer::{StreamObserver, UsageFigure};
@@ -18,12 +18,12 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How much of one message is kept.
+/// Bytes of one message that are stored.
 const MESSAGE_MAX: usize = 1 << 20;
-/// How goose tells of trouble: as words of the model, in a turn that went well.
+/// The prefix with which goose reports trouble: as text of the model, in a successful turn.
 const GOOSE_TROUBLE: &str = "Ran into this error:";
 
-/// Why the agent is not used after all, and what to do about it.
+/// Why the agent is refused, and the fix.
 pub(super) type SharedRefusal = Arc<Mutex<Option<(String, String)>>>;
 
 /// A conversation with one start of an agent.
@@ -43,25 +43,25 @@ pub(super) struct AcpConversation {
     version: Option<String>,
     message: String,
     message_id: Option<String>,
-    /// A tool has ended since the model last said or did something.
+    /// A tool has ended since the model last sent something.
     is_fed: bool,
     denied: bool,
-    /// Lines that were no message, or none that belongs here.
+    /// Lines that were not a message, or not one that is expected here.
     odd: u64,
 }
 
-/// Which call of ours is open.
+/// The open call of the engine.
 enum Stage {
     Greeting,
     Session,
-    /// The change that is being made, and those to come.
+    /// The change that is in progress, and those that follow.
     Change(SessionChange, VecDeque<SessionChange>),
     Prompt,
     Over,
 }
 
 impl AcpConversation {
-    /// Begins with the greeting.
+    /// Starts with the `initialize` call.
     pub(super) fn begin(
         feed: StdinFeed,
         policy: AcpPolicy,
@@ -88,12 +88,12 @@ impl AcpConversation {
             denied: false,
             odd: 0,
         };
-        // The program's files lie where only it can see them, so none are served from here, and neither are terminals.
+        // The program's files are visible only to itself, so the engine serves neither files nor terminals.
         let offers = json!({ "fs": { "readTextFile": false, "writeTextFile": false }, "terminal": false });
         let client = json!({ "name": "loopwright", "title": "Loopwright", "version": env!("CARGO_PKG_VERSION") });
         let params =
             json!({ "protocolVersion": protocol::VERSION, "clientCapabilities": offers, "clientInfo": client });
-        // The queue is empty and holds more than a greeting.
+        // The queue is empty and has space for this call.
         let _ = talk.call("initialize", &params);
         talk
     }
@@ -103,20 +103,20 @@ impl AcpConversation {
         self.feed.send(&protocol::call(self.open, method, params))
     }
 
-    /// Sends, and ends the conversation when the program does not read. One whose input is closed is about to end by itself.
+    /// Ends the conversation when the program does not read. A program whose input is closed is about to end by itself.
     fn sent(&mut self, sent: Result<(), FeedError>, hearing: &mut StreamObserver<'_>) {
         if sent == Err(FeedError::Full) {
-            self.give_up("it does not read what it is told", hearing);
+            self.give_up("it does not read its input", hearing);
         }
     }
 
-    /// It cannot go on like this.
+    /// Ends the conversation with this trouble.
     fn give_up(&mut self, why: &str, hearing: &mut StreamObserver<'_>) {
         hearing.trouble(ProviderTrouble::new(TroubleKind::Unclear, None, why));
         self.over(hearing);
     }
 
-    /// It is not to be used.
+    /// Ends the conversation because the agent must not be used.
     fn refuse(&mut self, (what, hint): (String, String), hearing: &mut StreamObserver<'_>) {
         self.refusal.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert((what, hint));
         self.over(hearing);
@@ -137,7 +137,7 @@ impl AcpConversation {
                 let sent = self.feed.send(&protocol::not_served(id));
                 self.sent(sent, hearing);
             }
-            // A notification that is not known.
+            // An unknown notification.
             (Some(_), None) => (),
             (None, Some(id)) if id == self.open.to_string() => self.answered(message, hearing),
             (None, _) => self.odd += 1,
@@ -146,7 +146,7 @@ impl AcpConversation {
 
     fn answer_permission(&mut self, message: &AcpMessage<'_>, id: &str, hearing: &mut StreamObserver<'_>) {
         let ask = message.params.and_then(|params| serde_json::from_str::<PermissionRequest<'_>>(params.get()).ok());
-        // What cannot be understood is not allowed.
+        // A request that cannot be parsed is rejected.
         let decided = ask.as_ref().map_or(PermissionAnswer::Reject, |ask| self.policy.decide(ask));
         let option = ask.as_ref().and_then(|ask| match decided {
             PermissionAnswer::Allow => ask.option(&["allow_once"]),
@@ -186,7 +186,7 @@ impl AcpConversation {
         let (refused, hint) = match what {
             SessionSetting::Model => no_model(self.model.as_deref()),
             SessionSetting::Mode if self.policy.needs_mode() => policy::no_mode(),
-            // The walls hold it.
+            // The sandbox confines it anyway.
             SessionSetting::Mode => return self.send_prompt(hearing),
         };
         self.refuse((format!("{refused} ({})", json::first_line(&failure.text())), hint), hearing);
@@ -194,10 +194,10 @@ impl AcpConversation {
 
     fn greeted(&mut self, result: &str, hearing: &mut StreamObserver<'_>) {
         let Ok(greeting) = serde_json::from_str::<InitializeResult<'_>>(result) else {
-            return self.give_up("its greeting cannot be read", hearing);
+            return self.give_up("its answer to `initialize` cannot be read", hearing);
         };
         if greeting.protocol_version != protocol::VERSION {
-            let what = format!("the acp agent speaks version {} of the protocol, not 1", greeting.protocol_version);
+            let what = format!("the acp agent uses version {} of the protocol, not 1", greeting.protocol_version);
             return self.refuse((what, "use another version of the agent's program".to_owned()), hearing);
         }
         self.version = greeting.agent_info.and_then(|info| info.version).map(std::borrow::Cow::into_owned);
@@ -236,7 +236,7 @@ impl AcpConversation {
         self.sent(sent, hearing);
     }
 
-    /// Hands it the brief.
+    /// Sends the brief.
     fn send_prompt(&mut self, hearing: &mut StreamObserver<'_>) {
         let prompt = std::mem::take(&mut self.prompt);
         let params = json!({ "sessionId": self.session, "prompt": [{ "type": "text", "text": prompt }] });
@@ -258,9 +258,9 @@ impl AcpConversation {
         match reason {
             "end_turn" => (),
             "max_turn_requests" => hearing.hit_own_limit(BudgetLimit::Turns),
-            "max_tokens" => hearing.trouble(trouble(TroubleKind::Context, "its turn met a limit of tokens")),
-            "refusal" => hearing.trouble(trouble(TroubleKind::Declined, "the model declined to go on")),
-            // Some end their turn when something is not allowed.
+            "max_tokens" => hearing.trouble(trouble(TroubleKind::Context, "its turn reached a token limit")),
+            "refusal" => hearing.trouble(trouble(TroubleKind::Declined, "the model declined to continue")),
+            // Some agents end their turn when something is not allowed.
             "cancelled" if self.denied => (),
             other => hearing.trouble(trouble(TroubleKind::Unclear, &format!("its turn ended with `{other}`"))),
         }
@@ -298,15 +298,15 @@ impl AcpConversation {
         }
     }
 
-    /// The model says or does something. Turns are not told; one begins with whatever follows the end of a tool, so that a
-    /// model which asks for several tools at once is counted too often rather than too seldom.
+    /// The model sends text or starts a tool. The protocol does not report turns. One starts with the first message
+    /// after the end of a tool, so a model that uses several tools at once is counted too often rather than too seldom.
     fn acts(&mut self, hearing: &mut StreamObserver<'_>) {
         if std::mem::take(&mut self.is_fed) && matches!(self.stage, Stage::Prompt) {
             hearing.turn();
         }
     }
 
-    /// What a conversation weighs now was used at least.
+    /// The current size of the conversation is a lower bound of the used tokens.
     fn weighed(&self, used: Option<u64>, dollars: Option<f64>, hearing: &mut StreamObserver<'_>) {
         if let Some(dollars) = dollars {
             hearing.reported_cost(dollars);
@@ -325,7 +325,7 @@ impl AcpConversation {
         self.message.push_str(&text[..text.floor_char_boundary(room)]);
     }
 
-    /// The message is whole.
+    /// Ends the current message.
     fn finish_message(&mut self, hearing: &mut StreamObserver<'_>) {
         let message = std::mem::take(&mut self.message);
         if message.trim().is_empty() {
@@ -338,7 +338,7 @@ impl AcpConversation {
     }
 }
 
-/// Why a session is no use for a model.
+/// Why a session cannot use a model.
 fn no_model(model: Option<&str>) -> (String, String) {
     let model = model.unwrap_or_default();
     (
@@ -355,7 +355,7 @@ impl AgentStreamReader for AcpConversation {
         let text = json::lossy_text(line);
         match serde_json::from_str::<AcpMessage<'_>>(&text) {
             Ok(message) => self.message(&message, hearing),
-            // A call in there would wait for its answer for ever; reports may be lost.
+            // A call in this line would wait for its answer forever; a lost report does no harm.
             Err(_) if line.len() >= LINE_MAX && !is_report(line) => {
                 self.give_up("it sent a message that is too long to be read", hearing);
             }
@@ -366,21 +366,21 @@ impl AgentStreamReader for AcpConversation {
     fn end(&mut self, how: RunEnd, hearing: &mut StreamObserver<'_>) {
         self.finish_message(hearing);
         if self.odd > 0 {
-            hearing.note(&format!("{} lines of the agent were no messages of the protocol", self.odd));
+            hearing.note(&format!("{} lines of the agent were not protocol messages", self.odd));
         }
         if matches!(self.stage, Stage::Over) || !matches!(how, RunEnd::Exited(_) | RunEnd::Signaled(_)) {
             return;
         }
         let when = match self.stage {
-            Stage::Greeting => "before it had answered the greeting: does it speak the Agent Client Protocol?",
+            Stage::Greeting => "before it answered `initialize`: does it support the Agent Client Protocol?",
             Stage::Prompt => "in the middle of its work",
-            Stage::Session | Stage::Change(..) | Stage::Over => "before its work began",
+            Stage::Session | Stage::Change(..) | Stage::Over => "before its work started",
         };
         hearing.trouble(ProviderTrouble::new(TroubleKind::Unclear, None, &format!("it ended {when}")));
     }
 }
 
-/// Whether the beginning of a line says that it is a report.
+/// Whether the start of a line shows that it is a report.
 fn is_report(line: &[u8]) -> bool {
     let start = String::from_utf8_lossy(&line[..line.len().min(200)]);
     start.replace(' ', "").contains(r#""method":"session/update""#)

@@ -1,5 +1,5 @@
-//! What an agent may do when it asks, and the mode in which it asks. Permission is given once at a time and never for good:
-//! what is asked next may be another thing.
+//! The permissions of an agent, and the mode in which it asks for them. Each permission is for one use and never
+//! permanent: the next request may be for another thing.
 
 use super::super::tools::{self, AgentTool, unsupported_error};
 use super::super::{AgentError, AgentInvocation};
@@ -15,37 +15,37 @@ pub(super) struct AcpPolicy {
     default_asks: bool,
 }
 
-/// What holds an agent to its tools.
+/// The mechanism that restricts an agent to its tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ToolRestraint {
-    /// It may do everything in its walls.
+    /// It may do everything inside its sandbox.
     Free,
-    /// Its walls; a mode besides, where it has one.
+    /// Its sandbox, and also a mode if it has one.
     Walls,
-    /// Nothing but a mode in which it asks.
+    /// Only a mode in which it asks.
     Mode,
 }
 
-/// What is answered to an ask.
+/// The answer to a permission request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PermissionAnswer {
-    /// This once.
+    /// Allowed for this use.
     Allow,
-    /// Not this once.
+    /// Rejected for this use.
     Reject,
 }
 
 impl AcpPolicy {
-    /// The rules that a start's tools make.
+    /// The rules that follow from a start's tools.
     ///
     /// # Errors
-    /// Lists that the protocol's kinds of tools cannot tell apart.
+    /// Lists that the protocol's kinds of tools cannot express.
     pub(super) fn from_invocation(invocation: &AgentInvocation, default_asks: bool) -> Result<Self, AgentError> {
         let tools = tools::tools_for(invocation)?;
         let has = |tool| tools.contains(&tool);
         let refuse = |what: &str| {
             let hint = "leave `tools` out, or choose an agent that is driven by its own flags";
-            Err(unsupported_error(format!("an acp agent cannot be held to {what}"), hint))
+            Err(unsupported_error(format!("an acp agent cannot be restricted to {what}"), hint))
         };
         if ![AgentTool::Read, AgentTool::Glob, AgentTool::Grep].into_iter().all(has) {
             return refuse("a list without `Read`, `Glob` or `Grep`: it does not ask before it reads");
@@ -62,8 +62,8 @@ impl AcpPolicy {
         Ok(Self { edits, runs, fetches: has(AgentTool::WebFetch), hold, default_asks })
     }
 
-    /// Whether something may be done. The kind is the program's to say; what stands in titles may be a model's words, so it
-    /// counts only where there is no kind and it is exactly a tool's name.
+    /// Whether a request is allowed. The program sets the kind. A title may be a model's text, so it counts only if
+    /// there is no kind and it is exactly a tool's name.
     pub(super) fn decide(&self, ask: &PermissionRequest<'_>) -> PermissionAnswer {
         let allowed = match ask.kind() {
             "read" | "search" | "think" => true,
@@ -82,7 +82,7 @@ impl AcpPolicy {
             "edit" | "replace" | "write" | "write_file" | "create" => self.edits,
             "bash" | "shell" | "execute" | "run_shell_command" => self.runs,
             "fetch" | "web_fetch" | "webfetch" | "web_search" => self.fetches,
-            // Who may run commands can do anything that its walls allow.
+            // An agent that may run commands can do anything that its sandbox allows.
             _ => self.edits && self.runs,
         }
     }
@@ -90,7 +90,7 @@ impl AcpPolicy {
     /// The mode to switch to, if any.
     ///
     /// # Errors
-    /// When nothing but a mode would hold the agent, and it offers none that does.
+    /// When only a mode can restrict the agent, and it offers none that does.
     pub(super) fn mode<'m>(&self, offered: &'m [SessionMode<'_>]) -> Result<Option<&'m str>, (String, String)> {
         let wanted: &[&str] = match (self.hold, self.edits, self.runs) {
             (ToolRestraint::Free, ..) => return Ok(None),
@@ -107,14 +107,14 @@ impl AcpPolicy {
         }
     }
 
-    /// Whether the agent may go on when it did not take the mode.
+    /// Whether the agent must not continue if it refused the mode.
     pub(super) fn needs_mode(&self) -> bool {
         self.hold == ToolRestraint::Mode
     }
 }
 
-/// Why an agent that cannot be held is not used.
+/// Why an agent that cannot be restricted is refused.
 pub(super) fn no_mode() -> (String, String) {
     let what = "the acp agent offers no mode in which it asks before it changes or runs anything".to_owned();
-    (what, "leave `tools` out, see that there are walls (`loopwright doctor`), or choose another agent".to_owned())
+    (what, "leave `tools` out, check the sandbox with `loopwright doctor`, or choose another agent".to_owned())
 }

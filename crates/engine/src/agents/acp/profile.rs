@@ -1,6 +1,6 @@
-//! What is known of programs that speak the protocol: how each is pointed at its model, what it would load of the repository,
-//! and what its figures mean. A program that is not known gets the variables that most understand, everything that any of
-//! them would load is hidden from it, and its use is unknown.
+//! Profiles of programs that use the protocol: how each is configured for its model, what it would load from the
+//! repository, and what its usage figures mean. An unknown program gets the most common variables, all files that any
+//! known program would load are hidden from it, and its usage is unknown.
 
 use super::super::AgentInvocation;
 use super::super::driver::{in_home, own_folder};
@@ -13,25 +13,25 @@ use std::path::{Path, PathBuf};
 /// A program by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AcpAgentProfile {
-    /// Tells the use of its last call only.
+    /// Reports the usage of its last call only.
     Goose,
-    /// Tells the use of a turn by model, in an extension.
+    /// Reports the usage of a turn by model, in an extension.
     Gemini,
-    /// Tells the use of a turn.
+    /// Reports the usage of a turn.
     Claude,
-    /// Tells the use of a turn.
+    /// Reports the usage of a turn.
     Codex,
-    /// Tells the use of a turn.
+    /// Reports the usage of a turn.
     Copilot,
-    /// Tells nothing of its use.
+    /// Does not report its usage.
     Qwen,
-    /// Tells the use of its last call only.
+    /// Reports the usage of its last call only.
     Opencode,
-    /// Any other.
+    /// Any other program.
     Other,
 }
 
-/// Files and folders at the top of a repository that some agent takes its settings, servers or hooks from.
+/// Files and folders at the top of a repository from which some agent reads settings, servers or hooks.
 const SETTINGS: [&str; 12] = [
     ".agents",
     ".claude",
@@ -47,7 +47,7 @@ const SETTINGS: [&str; 12] = [
     "opencode.jsonc",
 ];
 
-/// Files that some agent takes instructions from.
+/// Files from which some agent reads instructions.
 const INSTRUCTIONS: [&str; 8] =
     [".cursorrules", ".goosehints", "AGENT.md", "AGENTS.md", "CLAUDE.local.md", "CLAUDE.md", "GEMINI.md", "QWEN.md"];
 
@@ -67,17 +67,17 @@ impl AcpAgentProfile {
         }
     }
 
-    /// Whether what it says of its use is the whole of it.
+    /// Whether its usage report is complete.
     pub(super) fn reports_usage(self) -> bool {
         matches!(self, Self::Gemini | Self::Claude | Self::Codex | Self::Copilot)
     }
 
-    /// Whether a mode of the name `default` asks before anything is changed or run.
+    /// Whether a mode named `default` asks before it changes or runs anything.
     pub(super) fn default_asks(self) -> bool {
         matches!(self, Self::Gemini | Self::Claude | Self::Qwen)
     }
 
-    /// What it would be configured by.
+    /// The files and folders that would configure it.
     pub(super) fn settings(self) -> Vec<&'static str> {
         match self {
             Self::Goose => vec![".goose"],
@@ -90,17 +90,17 @@ impl AcpAgentProfile {
         }
     }
 
-    /// What it would take as instructions and cannot be told not to.
+    /// The files that it would read as instructions, and that no setting turns off.
     pub(super) fn instructions(self) -> Vec<&'static str> {
         match self {
-            // Skills; which files hold instructions it is told by a variable.
+            // Skills; a variable sets its instruction files.
             Self::Goose => vec![".agents", ".claude"],
             Self::Gemini => vec![".agents", "GEMINI.md"],
             _ => INSTRUCTIONS.to_vec(),
         }
     }
 
-    /// The same in every folder that it reads a file in.
+    /// The same for every folder in which it reads a file.
     pub(super) fn instructions_below(self) -> Vec<&'static str> {
         match self {
             Self::Goose => Vec::new(),
@@ -110,8 +110,8 @@ impl AcpAgentProfile {
         }
     }
 
-    /// The variables that say where it keeps its settings and sessions. HOME is not among them: what was prepared for the
-    /// loop's commands lies there.
+    /// The variables for its folders of settings and sessions. HOME is not among them: it holds files prepared for the
+    /// loop's commands.
     fn homes(self) -> &'static [&'static str] {
         match self {
             Self::Goose | Self::Opencode => &["XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"],
@@ -123,7 +123,7 @@ impl AcpAgentProfile {
         }
     }
 
-    /// Files below HOME that keep it quiet where no variable does.
+    /// Settings files below HOME; for Gemini: the sign-in method, no updates, no telemetry, no skills.
     pub(super) fn files(self, invocation: &AgentInvocation) -> Vec<(PathBuf, Vec<u8>)> {
         if self != Self::Gemini {
             return Vec::new();
@@ -139,7 +139,8 @@ impl AcpAgentProfile {
         vec![(own_folder(invocation).join(".gemini/settings.json"), settings.to_string().into_bytes())]
     }
 
-    /// Variables that point it at its providers and keep it quiet. No key is among them: the token is worth nothing outside.
+    /// Variables that set its providers and turn off background activity. They contain no key: the token is invalid
+    /// outside.
     pub(super) fn env(self, invocation: &AgentInvocation) -> Vec<(OsString, OsString)> {
         let endpoints = &invocation.endpoints;
         let mut env: Vec<(&str, String)> = Vec::new();
@@ -169,10 +170,10 @@ impl AcpAgentProfile {
         env.into_iter().chain(quiet).map(|(name, value)| (name.into(), value.into())).collect()
     }
 
-    /// The use that the result of a prompt tells, by model, where it is the whole of it. `None` is unknown.
+    /// The usage by model in the result of a prompt, if it is complete. `None` means unknown.
     pub(super) fn usage(self, result: &str, model: Option<&str>) -> Option<Vec<(String, Tokens)>> {
         match self {
-            // Which calls it makes to choose a model by itself is not told.
+            // It does not report the calls by which it chooses a model.
             Self::Gemini => model.and_then(|_| quota(result)),
             Self::Claude | Self::Codex | Self::Copilot => {
                 turn(result).map(|tokens| vec![(model.unwrap_or_default().to_owned(), tokens)])
@@ -182,7 +183,7 @@ impl AcpAgentProfile {
     }
 }
 
-/// Which provider goose asks: the one that the model's name says, or the first there is.
+/// The provider for goose: the one that the model's name implies, or the first available one.
 fn goose(invocation: &AgentInvocation) -> Vec<(&'static str, String)> {
     let endpoints = &invocation.endpoints;
     let model = invocation.model.as_deref().unwrap_or_default();
@@ -193,7 +194,7 @@ fn goose(invocation: &AgentInvocation) -> Vec<(&'static str, String)> {
     let mut env = vec![
         ("GOOSE_DISABLE_KEYRING", "1".to_owned()),
         ("GOOSE_TELEMETRY_ENABLED", "false".to_owned()),
-        // Names of instruction files: none.
+        // Instruction files: none.
         ("CONTEXT_FILE_NAMES", "[]".to_owned()),
     ];
     env.extend(provider.map(|provider| ("GOOSE_PROVIDER", provider.to_owned())));
@@ -218,7 +219,7 @@ struct Usage {
     cached_write_tokens: Option<u64>,
 }
 
-/// The use of a turn. Whether cached input is counted in the input differs; the total tells.
+/// The usage of a turn. Some programs count cached input in the input; the total shows which.
 fn turn(result: &str) -> Option<Tokens> {
     #[derive(Deserialize)]
     struct Told {
@@ -230,12 +231,12 @@ fn turn(result: &str) -> Option<Tokens> {
     let plain = usage.input_tokens.saturating_add(usage.output_tokens);
     let is_apart = usage.total_tokens == 0 || usage.total_tokens >= plain.saturating_add(cached);
     let input = if is_apart { usage.input_tokens } else { usage.input_tokens.saturating_sub(cached) };
-    // Thoughts are output too, where they are counted apart.
+    // Thoughts are output too, if they are counted separately.
     let rest = usage.total_tokens.saturating_sub(input.saturating_add(cached));
     Some(Tokens { input, output: usage.output_tokens.max(rest), cache_read, cache_write })
 }
 
-/// Gemini's own account. What was cached is counted in the input there, and cannot be told apart.
+/// Gemini's own usage report. It counts cached input in the input, and cannot distinguish them.
 fn quota(result: &str) -> Option<Vec<(String, Tokens)>> {
     #[derive(Deserialize)]
     struct Told {
@@ -265,7 +266,7 @@ fn quota(result: &str) -> Option<Vec<(String, Tokens)>> {
     let Told { meta: Meta { quota } } = serde_json::from_str(result).ok()?;
     let models: Vec<_> = quota.model_usage.iter().map(|used| (used.model.clone(), tokens(&used.token_count))).collect();
     let sum = models.iter().fold(Tokens::default(), |sum, (_, tokens)| sum.plus(*tokens));
-    // An account whose parts are not its sum, or that has none, tells nothing.
+    // A report whose parts do not add up, or that is empty, is ignored.
     (sum.total() > 0 && sum == tokens(&quota.token_count)).then_some(models)
 }
 
@@ -274,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn use_of_a_turn_is_split_by_what_its_total_says() {
+    fn usage_of_a_turn_is_split_by_its_total() {
         let cases = [
             (
                 r#"{"usage":{"totalTokens":2440,"inputTokens":300,"outputTokens":40,"cachedReadTokens":2100}}"#,
@@ -296,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn only_figures_of_a_whole_turn_are_taken() {
+    fn only_figures_of_a_complete_turn_are_used() {
         let last_call =
             r#"{"stopReason":"end_turn","usage":{"totalTokens":2440,"inputTokens":2400,"outputTokens":40}}"#;
         for known in [AcpAgentProfile::Goose, AcpAgentProfile::Opencode, AcpAgentProfile::Qwen, AcpAgentProfile::Other]

@@ -1,19 +1,19 @@
-//! Messages of the Agent Client Protocol, version 1: JSON-RPC 2.0, one message a line. Read borrowed and only as far as
-//! something is made of it; fields that are not known are passed over. What is sent is built here too.
+//! Messages of the Agent Client Protocol, version 1: JSON-RPC 2.0, one message per line. Messages are parsed by
+//! borrowing, and only the used fields; unknown fields are skipped. This file also builds the outgoing messages.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 
-/// The version that is spoken.
+/// The supported version.
 pub(super) const VERSION: u64 = 1;
-/// An id longer than this is nobody's.
+/// Longer ids are rejected.
 const ID_MAX: usize = 1000;
-/// How many levels choices may be nested in groups.
+/// Most levels of groups in which choices may be nested.
 const GROUPS_MAX: usize = 3;
 
-/// Any message: with a method it is a call or a notification, without one it answers a call of ours.
+/// Any message: with a method it is a call or a notification, without one it answers a call of the engine.
 #[derive(Deserialize)]
 pub(super) struct AcpMessage<'a> {
     #[serde(borrow, default)]
@@ -29,12 +29,12 @@ pub(super) struct AcpMessage<'a> {
 }
 
 impl AcpMessage<'_> {
-    /// Its id as it was written. A notification has none.
+    /// Its id as JSON text. A notification has none.
     pub(super) fn id(&self) -> Option<&str> {
         self.id.map(RawValue::get).filter(|id| id.len() <= ID_MAX)
     }
 
-    /// Its result as JSON; nothing at all is a result too.
+    /// Its result as JSON; a missing result is valid too.
     pub(super) fn result(&self) -> &str {
         self.result.map_or("null", RawValue::get)
     }
@@ -52,12 +52,12 @@ pub(super) struct AcpFailure<'a> {
 }
 
 impl AcpFailure<'_> {
-    /// The HTTP status behind it: some give it as the code.
+    /// The HTTP status behind it: some agents send it as the code.
     pub(super) fn status(&self) -> Option<u16> {
         u16::try_from(self.code).ok().filter(|code| (400..600).contains(code))
     }
 
-    /// All of its words.
+    /// All of its text.
     pub(super) fn text(&self) -> String {
         match self.data.map(RawValue::get) {
             Some(data) if data != "null" => format!("{}: {data}", self.message),
@@ -66,7 +66,7 @@ impl AcpFailure<'_> {
     }
 }
 
-/// What an agent says when it is greeted.
+/// The agent's answer to `initialize`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct InitializeResult<'a> {
@@ -81,7 +81,7 @@ pub(super) struct AcpImplementation<'a> {
     pub(super) version: Option<Cow<'a, str>>,
 }
 
-/// A session as it was opened.
+/// A session as the agent opened it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct AcpSession<'a> {
@@ -111,7 +111,7 @@ pub(super) struct SessionMode<'a> {
 }
 
 impl SessionMode<'_> {
-    /// Its name without the address that some write before it.
+    /// Its name without the URL that some agents write before it.
     pub(super) fn word(&self) -> String {
         self.id.rsplit(['#', '/']).next().unwrap_or_default().to_ascii_lowercase()
     }
@@ -133,7 +133,7 @@ struct Model<'a> {
     model_id: Cow<'a, str>,
 }
 
-/// Something that can be set for a session.
+/// A setting of a session.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Setting<'a> {
@@ -176,7 +176,7 @@ impl Setting<'_> {
     }
 }
 
-/// A call that makes a session what it should be: method and parameters.
+/// A call that changes a session: method and parameters.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct SessionChange {
     pub(super) what: SessionSetting,
@@ -184,7 +184,7 @@ pub(super) struct SessionChange {
     pub(super) params: Value,
 }
 
-/// What a change is about.
+/// The setting that a change is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SessionSetting {
     Mode,
@@ -192,7 +192,7 @@ pub(super) enum SessionSetting {
 }
 
 impl AcpSession<'_> {
-    /// The modes it can be in.
+    /// The modes that it offers.
     pub(super) fn modes(&self) -> Vec<SessionMode<'_>> {
         if let Some(modes) = &self.modes {
             return modes
@@ -205,7 +205,7 @@ impl AcpSession<'_> {
         values.map(|id| SessionMode { id: Cow::Borrowed(id) }).collect()
     }
 
-    /// How to bring it into one of them; nothing when it is.
+    /// The change into a mode; `None` if the session is already in it.
     pub(super) fn change_mode(&self, id: &str) -> Option<SessionChange> {
         if let Some(modes) = &self.modes {
             let params = json!({ "sessionId": self.session_id, "modeId": id });
@@ -219,7 +219,7 @@ impl AcpSession<'_> {
         (setting.current().as_deref() != Some(id)).then(|| self.set(setting, SessionSetting::Mode, id))
     }
 
-    /// How to have it use a model: nothing to do, a change, or no way.
+    /// The change to a model; `None` if the session already uses it, an error if it does not offer it.
     pub(super) fn change_model(&self, model: &str) -> Result<Option<SessionChange>, UnknownModel> {
         if let Some(setting) = self.setting("model") {
             if setting.current().as_deref() == Some(model) {
@@ -239,7 +239,7 @@ impl AcpSession<'_> {
         if offered { Ok(Some(change)) } else { Err(UnknownModel) }
     }
 
-    /// The model it says it uses.
+    /// The model that it reports.
     pub(super) fn model(&self) -> Option<String> {
         let told = self.models.as_ref().map(|models| models.current_model_id.clone().into_owned());
         told.or_else(|| self.setting("model")?.current())
@@ -259,7 +259,7 @@ impl AcpSession<'_> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct UnknownModel;
 
-/// Something that happened in a session.
+/// An event in a session.
 #[derive(Deserialize)]
 pub(super) struct SessionNotification<'a> {
     #[serde(borrow)]
@@ -271,7 +271,7 @@ pub(super) struct SessionNotification<'a> {
 pub(super) struct SessionUpdate<'a> {
     #[serde(borrow, default)]
     pub(super) session_update: Cow<'a, str>,
-    /// Of a chunk one block, of a tool a list.
+    /// One block for a chunk, a list for a tool.
     #[serde(borrow, default)]
     content: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -298,7 +298,7 @@ impl SessionUpdate<'_> {
         Some(serde_json::from_str::<Block>(self.content?.get()).ok()?.text)
     }
 
-    /// What the session has cost so far, by the agent's own table.
+    /// The cost of the session so far, by the agent's own prices.
     pub(super) fn cost_usd(&self) -> Option<f64> {
         #[derive(Deserialize)]
         struct Cost {
@@ -310,7 +310,7 @@ impl SessionUpdate<'_> {
     }
 }
 
-/// An ask for permission.
+/// A permission request.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PermissionRequest<'a> {
@@ -340,12 +340,12 @@ struct PermissionOption<'a> {
 }
 
 impl PermissionRequest<'_> {
-    /// The kind of tool, or nothing.
+    /// The kind of tool, or an empty string.
     pub(super) fn kind(&self) -> &str {
         self.tool_call.kind.as_deref().unwrap_or_default()
     }
 
-    /// The tool's name, or else what stands for it.
+    /// The tool's name, or its title.
     pub(super) fn name(&self) -> &str {
         self.tool_call.name.as_deref().or(self.tool_call.title.as_deref()).unwrap_or_default()
     }
@@ -357,7 +357,7 @@ impl PermissionRequest<'_> {
     }
 }
 
-/// How a prompt ended.
+/// The end of a prompt.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PromptResponse<'a> {
@@ -365,22 +365,22 @@ pub(super) struct PromptResponse<'a> {
     pub(super) stop_reason: Cow<'a, str>,
 }
 
-/// A call of ours as a line.
+/// A call of the engine as a line.
 pub(super) fn call(id: u64, method: &str, params: &Value) -> Vec<u8> {
     line(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }))
 }
 
-/// A notification of ours as a line.
+/// A notification of the engine as a line.
 pub(super) fn notification(method: &str, params: &Value) -> Vec<u8> {
     line(&json!({ "jsonrpc": "2.0", "method": method, "params": params }))
 }
 
-/// The answer to a call, whose id is written back as it came.
+/// The answer to a call, with its id unchanged.
 pub(super) fn answer(id: &str, result: &Value) -> Vec<u8> {
     format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}\n").into_bytes()
 }
 
-/// The answer to a call that is not served.
+/// The answer to a call of a method that is not supported.
 pub(super) fn not_served(id: &str) -> Vec<u8> {
     let error = json!({ "code": -32601, "message": "Method not found" });
     format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{error}}}\n").into_bytes()

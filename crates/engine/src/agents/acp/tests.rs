@@ -1,4 +1,4 @@
-//! Conversations with scripted peers: well-behaved, odd and hostile ones, each a real process.
+//! Conversations with scripted peers: correct, unusual and hostile ones, each a real process.
 
 use super::super::driver::{AgentDialect, AgentStreamReader};
 use super::super::testing::{self, RecordedEvents, unconfined};
@@ -13,7 +13,7 @@ use loopwright_core::spec::Role;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
-/// The peer's words; each test adds what its peer does.
+/// The peer's helper functions; each test adds the behaviour of its peer.
 const PEER: &str = r#"
 import json, os, sys
 def send(message): sys.stdout.write(json.dumps(message) + "\n"); sys.stdout.flush()
@@ -62,7 +62,7 @@ impl Play {
             std::fs::create_dir_all(place).expect("a folder can be made");
         }
         invocation.limits.output_max = 64 << 20;
-        // Trees are known by it, and tests run at the same time.
+        // Process trees are identified by the cookie, and tests run concurrently.
         invocation.cookie = TreeCookie::new("acp-test");
         Self { root, invocation, name: "peer" }
     }
@@ -101,7 +101,7 @@ fn trouble(outcome: &AgentOutcome) -> Option<TroubleKind> {
 }
 
 #[tokio::test]
-async fn whole_conversation_hands_over_the_brief_and_ends_with_the_last_message() {
+async fn complete_conversation_sends_the_brief_and_ends_with_the_last_message() {
     let play = Play::maker();
     let body = r#"
 greeting = recv(); reply(greeting, {"protocolVersion": 1, "agentInfo": {"name": "peer", "version": "9.9"}})
@@ -116,7 +116,7 @@ end(call)
     assert_eq!((outcome.how, outcome.turns, trouble(&outcome)), (RunEnd::Exited(0), 2, None));
     assert_eq!(outcome.self_report.version.as_deref(), Some("9.9"));
     assert_eq!(outcome.self_report.answer.as_deref(), Some(outcome.text.as_str()));
-    assert_eq!(outcome.usage, AgentUsage::Unknown, "nothing was told of its use");
+    assert_eq!(outcome.usage, AgentUsage::Unknown, "no usage was reported");
     expect![[r#"
         Started { model: None, version: Some("9.9") }
         Message("I will mend it.")
@@ -128,7 +128,7 @@ end(call)
 }
 
 #[tokio::test]
-async fn what_is_no_message_is_passed_over_and_counted() {
+async fn lines_that_are_not_messages_are_skipped_and_counted() {
     let body = r#"
 raw("warming up\n"); raw(b"\xff\xfe{\n"); raw("\n"); raw("[1, 2]\n"); raw('{"jsonrpc": "2.0", "id": 99, "result": {}}\n')
 call = begin()
@@ -140,12 +140,12 @@ say("done"); end(call); end(call, "refusal"); say("again")
     let (outcome, seen) = Play::maker().tried(body, &CancelToken::new()).await;
     let outcome = outcome.expect("the peer starts");
     assert_eq!((outcome.text.as_str(), trouble(&outcome)), ("done", None));
-    let counted = format!("{:?}", "5 lines of the agent were no messages of the protocol".as_bytes());
+    let counted = format!("{:?}", "5 lines of the agent were not protocol messages".as_bytes());
     assert!(seen.iter().any(|event| event.contains(&counted)), "{seen:?}");
 }
 
 #[tokio::test]
-async fn calls_that_are_not_served_are_answered_so_with_their_own_id() {
+async fn unsupported_calls_get_an_error_with_their_own_id() {
     let body = r#"
 call = begin()
 got = []
@@ -175,7 +175,7 @@ say(" ".join(o.get("optionId", o["outcome"]) for o in got)); end(call)
 }
 
 #[tokio::test]
-async fn reader_without_walls_is_brought_into_a_mode_that_asks_and_is_allowed_to_read_only() {
+async fn reader_without_a_sandbox_is_switched_to_a_mode_that_asks_and_may_only_read() {
     let body = r#"
 switch = begin({"modes": {"currentModeId": "auto", "availableModes": [{"id": "auto", "name": "a"}, {"id": "https://x/modes#approve", "name": "b"}]}})
 send({"jsonrpc": "2.0", "id": switch["id"], "result": None})
@@ -191,7 +191,7 @@ say(json.dumps([switch["method"], switch["params"]["modeId"]] + [o[2:8] for o in
 }
 
 #[tokio::test]
-async fn reader_that_nothing_would_hold_is_not_used() {
+async fn reader_that_nothing_restricts_is_refused() {
     let play = Play::new(Role::Checker);
     let modes = r#"call = begin({"modes": {"currentModeId": "auto", "availableModes": [{"id": "auto"}, {"id": "default"}]}}); open("asked", "w")"#;
     for body in ["begin(); open('asked', 'w')", modes] {
@@ -200,11 +200,11 @@ async fn reader_that_nothing_would_hold_is_not_used() {
     }
     let rejects = r#"fail(begin({"modes": {"currentModeId": "auto", "availableModes": [{"id": "ask"}]}}), -32603, "no"); recv(); open("asked", "w")"#;
     assert!(play.refused(rejects).await.contains("offers no mode"));
-    assert!(!play.invocation.workspace.join("asked").exists(), "nothing was asked of it");
+    assert!(!play.invocation.workspace.join("asked").exists(), "it received no prompt");
 }
 
 #[tokio::test]
-async fn lists_of_tools_that_cannot_be_told_apart_are_refused_before_anything_starts() {
+async fn lists_of_tools_that_the_protocol_cannot_express_are_refused_before_anything_starts() {
     for tools in [&["Read"][..], &["Read", "Glob", "Grep", "Edit"], &["Edit", "Write", "Bash"], &["Cook"]] {
         let mut play = Play::maker();
         play.invocation.tools = tools.iter().map(|tool| (*tool).to_owned()).collect();
@@ -283,11 +283,11 @@ async fn errors_become_trouble_of_their_kind() {
     let goose =
         "call = begin(); say('Ran into this error: Authentication error. Status: 401 Unauthorized.'); end(call)";
     assert_eq!(trouble(&Play::named("goose").run(goose).await), Some(TroubleKind::Auth));
-    assert_eq!(trouble(&Play::maker().run(goose).await), None, "another agent's words are its model's");
+    assert_eq!(trouble(&Play::maker().run(goose).await), None, "another agent's text comes from its model");
 }
 
 #[tokio::test]
-async fn peer_that_never_answers_meets_the_idle_limit() {
+async fn peer_that_never_answers_reaches_the_idle_limit() {
     let mut play = Play::maker();
     play.invocation.limits.idle = Some(Duration::from_millis(300));
     let outcome = play.run("while True: recv()").await;
@@ -307,7 +307,7 @@ import signal; signal.pause()
 }
 
 #[tokio::test]
-async fn report_beyond_every_bound_is_lost_and_a_call_beyond_it_ends_the_conversation() {
+async fn report_over_the_size_limit_is_lost_and_a_call_over_it_ends_the_conversation() {
     let lost =
         "call = begin(); update('tool_call_update', toolCallId='t1', rawOutput='x' * (6 << 20)); say('end'); end(call)";
     let outcome = Play::maker().run(lost).await;
@@ -318,7 +318,7 @@ async fn report_beyond_every_bound_is_lost_and_a_call_beyond_it_ends_the_convers
 }
 
 #[tokio::test]
-async fn cancelled_peer_is_told_before_it_is_ended() {
+async fn cancelled_peer_is_notified_before_it_is_ended() {
     let play = Play::maker();
     let body =
         "begin(); open('ready', 'w'); word = recv(); open('cancelled', 'w').write(json.dumps(word)); sys.exit(0)";
@@ -333,18 +333,18 @@ async fn cancelled_peer_is_told_before_it_is_ended() {
     let (outcome, _) = play.tried(body, &cancel).await;
     watch.await.expect("the watcher ends");
     assert_eq!(outcome.expect("the peer starts").how, RunEnd::Cancelled);
-    let word = std::fs::read_to_string(play.invocation.workspace.join("cancelled")).expect("it was told");
+    let word = std::fs::read_to_string(play.invocation.workspace.join("cancelled")).expect("it was notified");
     assert_eq!(word, r#"{"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": "s1"}}"#);
 }
 
 #[tokio::test]
-async fn peer_that_stays_after_its_answer_is_ended_and_that_is_no_fault() {
+async fn peer_that_stays_after_its_answer_is_ended_without_trouble() {
     let outcome = Play::maker().run("call = begin(); say('done'); end(call)\nimport signal; signal.pause()").await;
     assert_eq!((outcome.how, trouble(&outcome), outcome.text.as_str()), (RunEnd::Finished, None, "done"));
 }
 
 #[tokio::test]
-async fn use_is_taken_from_those_who_tell_the_whole_and_weight_is_a_ceiling_for_all() {
+async fn complete_usage_reports_are_used_and_the_conversation_size_is_a_ceiling_for_all() {
     let told = r#"call = begin(); end(call, usage={"totalTokens": 1260, "inputTokens": 1200, "outputTokens": 60})"#;
     let outcome = Play::named("codex-acp").run(told).await;
     assert_eq!(outcome.usage, AgentUsage::Reported(Tokens { input: 1200, output: 60, ..Tokens::default() }));
@@ -358,7 +358,7 @@ async fn use_is_taken_from_those_who_tell_the_whole_and_weight_is_a_ceiling_for_
 }
 
 #[test]
-fn variables_point_known_programs_at_their_provider_and_hold_no_key() {
+fn variables_set_the_provider_of_known_programs_and_contain_no_key() {
     let invocation = AgentInvocation { model: Some("claude-x".to_owned()), ..testing::invocation(Role::Maker) };
     let shown = |known: AcpAgentProfile| {
         let env = known.env(&invocation);
@@ -413,7 +413,7 @@ fn program_is_found_by_name_on_the_path_and_never_in_the_repository() {
     assert!(find(&["sh"]).is_ok());
 }
 
-/// An agent of which there are recordings.
+/// An agent with recorded conversations.
 struct Recorded(AcpAgentProfile);
 
 impl AgentDialect for Recorded {
@@ -438,7 +438,7 @@ impl AgentDialect for Recorded {
     }
 }
 
-/// What the agent said in a recorded conversation.
+/// The agent's messages in a recorded conversation.
 fn agents_side(conversation: &[u8]) -> Vec<u8> {
     let lines = conversation.split(|byte| *byte == b'\n').filter_map(|line| line.strip_prefix(b"{\"agent\":"));
     lines.flat_map(|line| [&line[..line.len() - 1], b"\n"].concat()).collect()
@@ -455,7 +455,7 @@ fn recorded_conversations_mean_what_they_did() {
         let folder = format!("{agent}-{}/acp", loopwright_testkit::agents::version(agent));
         for (name, conversation, how) in testing::recorded(&folder) {
             let said = agents_side(&conversation);
-            // One that stayed after its answer was ended by the recorder, as it would be by us.
+            // The recorder ended a program that stayed after its answer, as the engine would.
             let has_answered = said.windows(12).any(|word| word == b"\"stopReason\"");
             let how = if has_answered && how == RunEnd::Wall { RunEnd::Finished } else { how };
             let (outcome, _) = testing::read_stream(&Recorded(known), &invocation, &said, how, 4096);
@@ -486,7 +486,7 @@ fn recorded_conversations_mean_what_they_did() {
 }
 
 #[test]
-fn bent_conversations_break_nothing() {
+fn altered_conversations_cause_no_panic() {
     for (agent, known) in RECORDED {
         let folder = format!("{agent}-{}/acp", loopwright_testkit::agents::version(agent));
         for (name, conversation, _) in testing::recorded(&folder) {

@@ -1,4 +1,4 @@
-//! What is started, word for word, and what is understood.
+//! The exact command lines, and the meaning of streams.
 
 use super::*;
 use crate::agents::testing::{
@@ -13,7 +13,7 @@ fn heard(lines: &[&str]) -> (crate::agents::AgentOutcome, Vec<String>) {
 }
 
 #[test]
-fn maker_is_started_with_its_tools_and_nobodys_settings() {
+fn maker_is_started_with_its_tools_and_without_foreign_settings() {
     let launch = ClaudeDialect.launch(&invocation(Role::Maker)).expect("a launch");
     expect![[r#"
         -p
@@ -50,7 +50,7 @@ fn maker_is_started_with_its_tools_and_nobodys_settings() {
 }
 
 #[test]
-fn checker_reads_only_and_is_held_to_the_schema_of_a_verdict() {
+fn checker_only_reads_and_must_follow_the_schema_of_a_verdict() {
     let launch = ClaudeDialect.launch(&invocation(Role::Checker)).expect("a launch");
     let text = shown(&launch).replace(&verdict::schema().to_string(), "SCHEMA");
     expect![[r#"
@@ -90,7 +90,7 @@ fn checker_reads_only_and_is_held_to_the_schema_of_a_verdict() {
 }
 
 #[test]
-fn paths_are_the_hosts_without_walls() {
+fn paths_are_the_hosts_without_a_sandbox() {
     let launch = ClaudeDialect.launch(&unconfined(Role::Maker)).expect("a launch");
     let text = shown(&launch);
     assert!(text.contains("--add-dir\n/state/round/outbox\n"), "{text}");
@@ -156,7 +156,7 @@ fn meaning_does_not_depend_on_where_reads_are_cut() {
 }
 
 #[test]
-fn tortured_streams_neither_panic_nor_make_anything_cheaper() {
+fn damaged_streams_neither_panic_nor_lower_the_usage() {
     for (_, stream, _) in recorded("claude-2.1.325") {
         torture(&ClaudeDialect, Role::Maker, &stream);
     }
@@ -172,10 +172,10 @@ fn structured_answer_is_the_answer() {
 }
 
 #[test]
-fn one_message_in_several_events_is_counted_once_and_its_output_is_guessed_until_it_is_told() {
+fn one_message_in_several_events_is_counted_once_and_its_output_is_estimated_until_it_is_reported() {
     let message = r#"{"type":"assistant","message":{"id":"m1","model":"opus[1m]","content":[{"type":"text","text":"hello world!"}],"usage":{"input_tokens":10,"cache_read_input_tokens":5,"output_tokens":1}}}"#;
     let (outcome, _) = heard(&[message, message]);
-    let AgentUsage::Reported(tokens) = outcome.usage else { panic!("usage was told") };
+    let AgentUsage::Reported(tokens) = outcome.usage else { panic!("usage was reported") };
     assert_eq!((tokens.input, tokens.cache_read, tokens.output), (10, 5, 8), "12 bytes, twice, at 3 a token");
     assert_eq!((outcome.turns, outcome.self_report.models[0].model.as_str()), (1, "opus"));
     let end = r#"{"type":"result","subtype":"success","is_error":false,"result":"hello","modelUsage":{"opus[1m]":{"inputTokens":10,"outputTokens":4,"cacheReadInputTokens":5},"haiku":{"inputTokens":3}}}"#;
@@ -187,7 +187,7 @@ fn one_message_in_several_events_is_counted_once_and_its_output_is_guessed_until
 }
 
 #[test]
-fn account_that_takes_back_what_was_told_is_not_believed() {
+fn final_report_below_the_reported_usage_is_not_trusted() {
     let message = r#"{"type":"assistant","message":{"id":"m1","model":"opus","content":[],"usage":{"input_tokens":1000,"output_tokens":70}}}"#;
     let end = r#"{"type":"result","subtype":"success","is_error":false,"modelUsage":{"opus":{"inputTokens":1,"outputTokens":900}}}"#;
     let (outcome, _) = heard(&[message, end]);
@@ -195,7 +195,7 @@ fn account_that_takes_back_what_was_told_is_not_believed() {
 }
 
 #[test]
-fn unreadable_message_makes_usage_unknown_unless_an_account_follows() {
+fn unreadable_message_makes_usage_unknown_unless_a_final_report_follows() {
     let bad = r#"{"type":"assistant","message":{"id":7}}"#;
     assert_eq!(heard(&[bad]).0.usage, AgentUsage::Unknown);
     let end = r#"{"type":"result","subtype":"success","is_error":false,"modelUsage":{"opus":{"inputTokens":1}}}"#;
@@ -209,7 +209,7 @@ fn unreadable_message_makes_usage_unknown_unless_an_account_follows() {
 }
 
 #[test]
-fn window_of_a_subscription_says_when_it_opens() {
+fn limit_of_a_subscription_has_a_reset_time() {
     let window = r#"{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":1794765600}}"#;
     let end = r#"{"type":"result","subtype":"success","is_error":true,"api_error_status":429,"result":"limit"}"#;
     let trouble = heard(&[window, end]).0.self_report.trouble.expect("trouble");
@@ -217,9 +217,9 @@ fn window_of_a_subscription_says_when_it_opens() {
 }
 
 #[test]
-fn window_that_opens_beyond_any_window_is_not_waited_for() {
+fn implausible_reset_time_is_ignored() {
     let end = r#"{"type":"result","subtype":"success","is_error":true,"api_error_status":429,"result":"limit"}"#;
-    // Milliseconds for seconds, the end of time, the past.
+    // Milliseconds instead of seconds, the largest time, the past.
     for at in ["1794765600000", "9223372036854775", "1294765600", "-1"] {
         let window = format!(r#"{{"type":"rate_limit_event","rate_limit_info":{{"resetsAt":{at}}}}}"#);
         let trouble = heard(&[&window, end]).0.self_report.trouble.expect("trouble");
@@ -233,6 +233,6 @@ async fn pinned_program_still_knows_every_option() {
 }
 
 #[test]
-fn hundred_megabytes_on_one_line_are_heard_in_bounded_memory() {
+fn hundred_megabytes_on_one_line_are_read_in_bounded_memory() {
     survives_endless_line(&ClaudeDialect);
 }

@@ -1,4 +1,4 @@
-//! What is started, word for word, and what is understood.
+//! The exact command lines, and the meaning of streams.
 
 use super::*;
 use crate::agents::testing::{
@@ -14,7 +14,7 @@ fn heard(lines: &[&str]) -> (crate::agents::AgentOutcome, Vec<String>) {
 }
 
 #[test]
-fn maker_is_started_without_its_own_sandbox_behind_walls() {
+fn maker_is_started_without_its_own_sandbox_inside_the_sandbox() {
     let launch = CodexDialect.launch(&invocation(Role::Maker)).expect("a launch");
     let text = shown(&launch).replace(&verdict::schema().to_string(), "SCHEMA");
     expect![[r#"
@@ -65,14 +65,14 @@ fn maker_is_started_without_its_own_sandbox_behind_walls() {
 }
 
 #[test]
-fn checker_is_held_to_the_schema_of_a_verdict() {
+fn checker_must_follow_the_schema_of_a_verdict() {
     let text = shown(&CodexDialect.launch(&invocation(Role::Checker)).expect("a launch"));
     assert!(text.contains("--output-schema\n/home/loop/.agent-lw-r1-c00c1e/verdict.schema.json\n"), "{text}");
     assert!(text.contains("--sandbox\ndanger-full-access\n"), "{text}");
 }
 
 #[test]
-fn its_own_sandbox_is_used_where_there_are_no_walls() {
+fn its_own_sandbox_is_used_without_the_sandbox() {
     let text = shown(&CodexDialect.launch(&unconfined(Role::Maker)).expect("a launch"));
     assert!(text.contains("--sandbox\nworkspace-write\n--model\nmodel-1\n--add-dir\n/state/round/outbox\n"), "{text}");
     let text = shown(&CodexDialect.launch(&unconfined(Role::Checker)).expect("a launch"));
@@ -80,18 +80,18 @@ fn its_own_sandbox_is_used_where_there_are_no_walls() {
 }
 
 #[test]
-fn lists_of_tools_it_cannot_keep_to_are_refused() {
+fn lists_of_tools_it_cannot_enforce_are_refused() {
     let refused = |role, tools: &[&str]| {
         let mut asked = invocation(role);
         asked.tools = tools.iter().map(|tool| (*tool).to_owned()).collect();
         matches!(CodexDialect.launch(&asked), Err(AgentError::Unavailable { .. }))
     };
     assert!(refused(Role::Maker, &["Read", "Edit"]), "it edits by commands");
-    assert!(refused(Role::Maker, &["Read", "Bash"]), "the workspace can be written");
+    assert!(refused(Role::Maker, &["Read", "Bash"]), "the workspace is writable");
     assert!(refused(Role::Maker, &["Read"]));
     assert!(refused(Role::Maker, &["Read", "Edit", "Bash", "WebFetch"]));
     assert!(!refused(Role::Maker, &["Edit", "Bash"]));
-    assert!(!refused(Role::Checker, &["Read", "Bash"]), "the workspace can only be read");
+    assert!(!refused(Role::Checker, &["Read", "Bash"]), "the workspace is read-only");
 }
 
 #[test]
@@ -143,14 +143,14 @@ fn meaning_does_not_depend_on_where_reads_are_cut() {
 }
 
 #[test]
-fn tortured_streams_neither_panic_nor_make_anything_cheaper() {
+fn damaged_streams_neither_panic_nor_lower_the_usage() {
     for (_, stream, _) in recorded("codex-0.166.0") {
         torture(&CodexDialect, Role::Maker, &stream);
     }
 }
 
 #[test]
-fn cached_input_is_taken_out_of_input() {
+fn cached_input_is_subtracted_from_input() {
     let end = r#"{"type":"turn.completed","usage":{"input_tokens":100,"cached_input_tokens":30,"cache_write_input_tokens":5,"output_tokens":7}}"#;
     let (outcome, _) = heard(&[end]);
     assert_eq!(outcome.usage, AgentUsage::Reported(Tokens { input: 65, output: 7, cache_read: 30, cache_write: 5 }));
@@ -168,7 +168,7 @@ fn uses_of_tools_are_turns_and_have_a_limit() {
 }
 
 #[test]
-fn wait_for_a_limit_is_trouble_unless_it_goes_on() {
+fn wait_for_a_limit_is_trouble_unless_work_continues() {
     let wait = r#"{"type":"error","message":"Reconnecting... 1/2 (exceeded retry limit, last status: 429 Too Many Requests)"}"#;
     let stream = format!("{wait}\n");
     let (outcome, _) = read_stream(&CodexDialect, &invocation(Role::Maker), stream.as_bytes(), RunEnd::Finished, 4096);
@@ -184,7 +184,7 @@ fn wait_for_a_limit_is_trouble_unless_it_goes_on() {
     assert_eq!(
         outcome.self_report.trouble.map(|trouble| trouble.kind),
         Some(TroubleKind::Unclear),
-        "it never said it was done"
+        "it never reported that it was done"
     );
 }
 
@@ -194,6 +194,6 @@ async fn pinned_program_still_knows_every_option() {
 }
 
 #[test]
-fn hundred_megabytes_on_one_line_are_heard_in_bounded_memory() {
+fn hundred_megabytes_on_one_line_are_read_in_bounded_memory() {
     survives_endless_line(&CodexDialect);
 }

@@ -1,4 +1,4 @@
-//! What is started, word for word, and what is understood.
+//! The exact command lines, and the meaning of streams.
 
 use super::*;
 use crate::agents::testing::{
@@ -44,7 +44,7 @@ fn maker_is_started_with_its_tools_and_settings_of_its_own() {
 }
 
 #[test]
-fn checker_has_tools_that_read_and_overlooks_nothing() {
+fn checker_has_tools_that_read_and_ignores_no_files() {
     let launch = GeminiDialect.launch(&invocation(Role::Checker)).expect("a launch");
     expect![[r#"
         -o
@@ -72,7 +72,7 @@ fn checker_has_tools_that_read_and_overlooks_nothing() {
 }
 
 #[test]
-fn brief_does_not_bring_files_in() {
+fn brief_does_not_include_files() {
     let asks = |prompt: &str| {
         let launch = GeminiDialect
             .launch(&AgentInvocation { prompt: prompt.to_owned(), ..invocation(Role::Maker) })
@@ -142,14 +142,14 @@ fn meaning_does_not_depend_on_where_reads_are_cut() {
 }
 
 #[test]
-fn tortured_streams_neither_panic_nor_make_anything_cheaper() {
+fn damaged_streams_neither_panic_nor_lower_the_usage() {
     for (_, stream, _) in recorded(RECORDED) {
         torture(&GeminiDialect, Role::Maker, &stream);
     }
 }
 
 #[test]
-fn last_message_is_a_checkers_answer_and_denied_tools_are_told() {
+fn last_message_is_a_checkers_answer_and_denied_tools_are_reported() {
     let find = |wanted: &str| recorded(RECORDED).into_iter().find(|(name, ..)| name == wanted).expect("recorded");
     let (_, stream, how) = find("verdict");
     let (outcome, _) = read_stream(&GeminiDialect, &invocation(Role::Checker), &stream, how, 4096);
@@ -193,7 +193,7 @@ fn pieces_of_a_message_are_one_and_thoughts_are_output() {
 }
 
 #[test]
-fn blocked_answer_is_a_refusal_and_an_answer_that_broke_off_is_no_success() {
+fn blocked_answer_is_a_refusal_and_an_interrupted_answer_is_no_success() {
     let complaint =
         r#"{"type":"error","severity":"error","message":"The model response was blocked due to safety settings."}"#;
     let kind = |lines: &[&str]| heard(lines, RunEnd::Exited(0)).self_report.trouble.map(|trouble| trouble.kind);
@@ -203,7 +203,7 @@ fn blocked_answer_is_a_refusal_and_an_answer_that_broke_off_is_no_success() {
 }
 
 #[test]
-fn exit_code_tells_what_the_stream_does_not() {
+fn exit_code_gives_the_reason_that_the_stream_lacks() {
     let failed = end("error", r#","error":{"type":"unknown","message":"[API Error: busy]"}"#);
     let kind = |code| {
         heard(&[&failed], RunEnd::Exited(code)).self_report.trouble.map(|trouble| (trouble.kind, trouble.status))
@@ -219,7 +219,7 @@ fn exit_code_tells_what_the_stream_does_not() {
 }
 
 #[test]
-fn silence_after_a_failed_request_is_the_providers() {
+fn silence_after_a_failed_request_is_provider_trouble() {
     let log = b"Attempt 1 failed: You exceeded your current quota. Please retry in 34.07s.\nSuggested retry\n";
     let trouble = read_streams(&GeminiDialect, &invocation(Role::Maker), (b"", log), RunEnd::Wall, 16)
         .0
@@ -262,6 +262,6 @@ fn pinned_program_still_knows_every_variable_and_setting() {
 }
 
 #[test]
-fn hundred_megabytes_on_one_line_are_heard_in_bounded_memory() {
+fn hundred_megabytes_on_one_line_are_read_in_bounded_memory() {
     survives_endless_line(&GeminiDialect);
 }

@@ -1,4 +1,4 @@
-//! What is started, word for word, and what is understood.
+//! The exact command lines, and the meaning of streams.
 
 use super::*;
 use crate::agents::testing::{
@@ -24,7 +24,7 @@ fn config_of(invocation: &AgentInvocation) -> Value {
 }
 
 #[test]
-fn maker_is_started_with_its_tools_and_nobodys_configuration() {
+fn maker_is_started_with_its_tools_and_without_foreign_configuration() {
     let launch = OpencodeDialect.launch(&of_model(Role::Maker, Some("anthropic/claude-opus-5-5"))).expect("a launch");
     expect![[r#"
         run
@@ -87,7 +87,7 @@ fn provider_and_model_come_from_the_models_name() {
 }
 
 #[test]
-fn other_providers_are_spoken_to_as_openai_was() {
+fn other_providers_use_the_openai_compatible_library() {
     let mut other = of_model(Role::Maker, Some("router/maker/model-7"));
     other.endpoints.urls.insert("router".to_owned(), "http://127.0.0.1:3128/provider/router/".to_owned());
     let config = config_of(&other);
@@ -96,7 +96,7 @@ fn other_providers_are_spoken_to_as_openai_was() {
 }
 
 #[test]
-fn what_cannot_be_kept_to_is_refused() {
+fn restriction_that_cannot_be_enforced_is_refused() {
     let refused = |invocation: &AgentInvocation| match OpencodeDialect.launch(invocation) {
         Err(AgentError::Unavailable { what, .. }) => what,
         other => panic!("{other:?}"),
@@ -158,14 +158,14 @@ fn meaning_does_not_depend_on_where_reads_are_cut() {
 }
 
 #[test]
-fn tortured_streams_neither_panic_nor_make_anything_cheaper() {
+fn damaged_streams_neither_panic_nor_lower_the_usage() {
     for (_, stream, _) in recorded(RECORDED) {
         torture(&OpencodeDialect, Role::Maker, &stream);
     }
 }
 
 #[test]
-fn last_message_is_a_checkers_answer_and_denied_tools_are_told() {
+fn last_message_is_a_checkers_answer_and_denied_tools_are_reported() {
     let find = |wanted: &str| recorded(RECORDED).into_iter().find(|(name, ..)| name == wanted).expect("recorded");
     let (_, stream, how) = find("verdict");
     let (outcome, _) = read_stream(&OpencodeDialect, &invocation(Role::Checker), &stream, how, 4096);
@@ -218,7 +218,7 @@ fn step_that_cannot_be_read_makes_usage_unknown() {
 }
 
 #[test]
-fn error_says_when_to_come_back_and_ends_the_program() {
+fn error_has_a_retry_time_and_ends_the_program() {
     let error = r#"{"type":"error","error":{"name":"APIError","data":{"message":"slow down","statusCode":429,"responseHeaders":{"retry-after":"90"}}}}"#;
     let trouble = heard(&[START, error]).self_report.trouble.expect("trouble");
     assert_eq!((trouble.kind, trouble.status), (TroubleKind::RateLimited, Some(429)));
@@ -231,7 +231,7 @@ fn error_says_when_to_come_back_and_ends_the_program() {
 }
 
 #[test]
-fn silence_after_a_failed_request_is_the_providers() {
+fn silence_after_a_failed_request_is_provider_trouble() {
     let log = br#"timestamp=T level=ERROR run=1 message="stream error" providerID=x error.error="AI_APICallError: Slow \"down\".""#;
     let play = |stream: &str, how| {
         read_streams(&OpencodeDialect, &invocation(Role::Maker), (stream.as_bytes(), log), how, 16).0
@@ -262,6 +262,6 @@ fn pinned_program_still_knows_every_variable_and_setting() {
 }
 
 #[test]
-fn hundred_megabytes_on_one_line_are_heard_in_bounded_memory() {
+fn hundred_megabytes_on_one_line_are_read_in_bounded_memory() {
     survives_endless_line(&OpencodeDialect);
 }

@@ -1,11 +1,11 @@
-//! Which block a start gets: by header for ever, without one once.
+//! Chooses the block of a start: a block with a header is used every time it matches, one without a header only once.
 
 use super::parse::{AgentScript, ScriptBlockHeader};
 use super::verb::ScriptStep;
 use loopwright_core::spec::Role;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A script and how far its blocks without a header are used up.
+/// A script, and the number of its used blocks without a header.
 #[derive(Debug)]
 pub(super) struct BlockChooser {
     script: AgentScript,
@@ -17,7 +17,8 @@ impl BlockChooser {
         Self { script, used: AtomicUsize::new(0) }
     }
 
-    /// The steps for this start: a header with the attempt, else one of the role, else the next without any.
+    /// The steps for this start: a block with the attempt in its header, else one of the role, else the next without a
+    /// header.
     pub(super) fn choose(&self, role: Role, attempt: u32) -> Option<Vec<ScriptStep>> {
         let exact = self.headed(ScriptBlockHeader { role, attempt: Some(attempt) });
         exact.or_else(|| self.headed(ScriptBlockHeader { role, attempt: None })).or_else(|| self.next())

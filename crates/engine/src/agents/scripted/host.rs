@@ -1,4 +1,5 @@
-//! The door through which this program becomes a process that performs a script. Everything behind it runs in a child.
+//! The entry point at which this program becomes a process that performs a script. The performing code runs only in a
+//! child.
 
 use super::host_protocol::HostPayload;
 use super::perform;
@@ -7,22 +8,23 @@ use crate::proc::SpawnRequest;
 use crate::sandbox_view::inside;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The first argument that asks for it.
+/// The first argument that requests it.
 pub(super) const ARGUMENT: &str = "__scripted";
 
-/// This very program, also when its file was replaced meanwhile.
+/// This program's own file, even if it was replaced on disk.
 pub(super) const PROGRAM: &str = "/proc/self/exe";
 
 static ABLE: AtomicBool = AtomicBool::new(false);
 
-/// Whether this program went through [`main_if_asked`].
+/// Whether this program called [`main_if_asked`].
 pub(super) fn can_host() -> bool {
     ABLE.load(Ordering::Relaxed)
 }
 
 /// Call this first in `main()` of a program that uses [`super::ScriptedAgent`].
 ///
-/// When the program was started to perform a script, it does that and exits; otherwise this notes that it could, and returns.
+/// When the program was started to perform a script, it does that and exits; otherwise this records that it can, and
+/// returns.
 pub fn main_if_asked() {
     if std::env::args_os().nth(1).is_some_and(|first| first == ARGUMENT) {
         std::process::exit(host());
@@ -30,8 +32,8 @@ pub fn main_if_asked() {
     ABLE.store(true, Ordering::Relaxed);
 }
 
-/// This program as the agent of an invocation. Behind walls its file is shown under a name of its own: the folder it lies in
-/// is nobody's business there, and `/proc/self/exe` would be the launcher's.
+/// This program as the agent of an invocation. In a sandbox its file is shown under a name of its own: its real folder
+/// stays hidden there, and `/proc/self/exe` would be the launcher.
 pub(super) fn spawn(invocation: &AgentInvocation) -> Result<SpawnRequest, AgentError> {
     if invocation.view.confine().is_none() {
         return Ok(env::spawn(invocation, PROGRAM.into()));

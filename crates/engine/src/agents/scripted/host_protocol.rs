@@ -1,4 +1,4 @@
-//! What the engine and the process that performs a script say to each other: a task on stdin, notes between the text.
+//! The protocol between the engine and the process that performs a script: a task on stdin, notes between the text.
 
 use super::verb::{ScriptStep, ScriptTrouble};
 use crate::agents::run_listener::AgentNote;
@@ -9,12 +9,12 @@ use loopwright_core::provider::ProviderTrouble;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What a host process is asked to do.
+/// The request to a host process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct HostPayload {
-    /// What notes begin with.
+    /// The prefix of notes.
     pub(super) marker: String,
-    /// The work.
+    /// The task.
     pub(super) task: HostTask,
 }
 
@@ -24,12 +24,12 @@ impl HostPayload {
     }
 }
 
-/// The work of one host process.
+/// The task of one host process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum HostTask {
-    /// A block.
+    /// Performs a block.
     Steps(Vec<ScriptStep>),
-    /// What a hostile step started it for.
+    /// The task that a hostile step started it for.
     #[cfg(feature = "hostile")]
     Hostile(super::hostile::HostileTask),
 }
@@ -39,13 +39,13 @@ pub(super) enum HostTask {
 pub(super) enum HostNote {
     /// Another turn.
     Turn,
-    /// Counts as the script wrote them.
+    /// Counts as written in the script.
     Usage(BTreeMap<String, String>),
-    /// A provider's no; its moment counts from when the note is read.
+    /// A provider's trouble; its retry time counts from when the note is read.
     Trouble(ScriptTrouble),
 }
 
-/// Reads a note; whatever cannot be read leaves the usage unknown.
+/// Parses a note; one that cannot be parsed makes the usage unknown.
 pub(super) fn read_note(bytes: &[u8]) -> AgentNote {
     match serde_json::from_slice(bytes) {
         Ok(HostNote::Turn) => AgentNote::Turn,
@@ -76,12 +76,12 @@ fn tokens(counts: &BTreeMap<String, String>) -> Option<Tokens> {
     Some(tokens)
 }
 
-/// Takes the notes out of what was kept of the output, which people read.
+/// Removes the notes from the captured output, which people read.
 pub(super) fn strip_notes(kept: &mut CapturedOutput, marker: &[u8]) {
     let whole = kept.complete_bytes();
     let before = kept.head.len() + kept.tail.len();
     match whole {
-        // A note may lie across the border of head and tail.
+        // A note may extend across the boundary of head and tail.
         Some(whole) => (kept.head, kept.tail) = (without(&whole, marker), Vec::new()),
         None => (kept.head, kept.tail) = (without(&kept.head, marker), without(&kept.tail, marker)),
     }

@@ -1,5 +1,6 @@
-//! The verbs of a hostile agent: they stay, use the host up, or attack other processes. Harm is bounded: everything that a verb
-//! takes from the host has a ceiling. Only builds with the feature `hostile` have them; tests use it, releases do not.
+//! The verbs of a hostile agent: they stay, exhaust the host, or attack other processes. Harm is bounded: each resource
+//! that a verb takes from the host has a limit. Only builds with the feature `hostile` have them; tests use it,
+//! releases do not.
 
 use super::host_protocol::{HostPayload, HostTask};
 use super::perform::{Done, complain, files, hang, print, print_result};
@@ -15,12 +16,12 @@ use std::time::Duration;
 
 const MEMORY: u64 = 256 << 20;
 const DISK: u64 = 64 << 20;
-/// The most that `eat-memory` and `fill-disk` take, whatever is written: a script is no weapon against its own host.
+/// The most that `eat-memory` and `fill-disk` take, whatever the script states: a script must not harm its own host.
 const BYTES_MAX: u64 = 4 << 30;
 /// Generations of the fork bomb: two in the first, 62 processes in all.
 const GENERATIONS: u32 = 5;
 
-/// What a hostile step does.
+/// The action of a hostile step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum HostileVerb {
     IgnoreTerm,
@@ -34,12 +35,12 @@ pub(super) enum HostileVerb {
     Ptrace(String),
 }
 
-/// The work of a host process that a hostile step starts.
+/// The task of a host process that a hostile step starts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum HostileTask {
     /// Become this program.
     Become(Vec<String>),
-    /// Hold the inherited stderr for ever.
+    /// Hold the inherited stderr forever.
     Hold,
     WriteLater {
         millis: u64,
@@ -52,7 +53,7 @@ pub(super) enum HostileTask {
     },
 }
 
-/// Reads the words of a hostile verb.
+/// Parses the words of a hostile verb.
 pub(super) fn read(line: &mut ScriptLine<'_>) -> Result<ScriptVerb, String> {
     Ok(ScriptVerb::Hostile(match line.name {
         "ignore-term" => line.alone(HostileVerb::IgnoreTerm)?,
@@ -96,7 +97,7 @@ fn write_later(line: &mut ScriptLine<'_>) -> Result<HostileTask, String> {
     Ok(HostileTask::WriteLater { millis, path, text: line.text_in(text.trim_start())? })
 }
 
-/// Performs a hostile step; `eaten` holds the memory that the script took.
+/// Performs a hostile step; `eaten` holds the memory that the script allocated.
 pub(super) fn step(verb: HostileVerb, eaten: &mut Vec<Vec<u8>>) -> Done {
     match verb {
         HostileVerb::IgnoreTerm => ignore_term(),
@@ -104,7 +105,7 @@ pub(super) fn step(verb: HostileVerb, eaten: &mut Vec<Vec<u8>>) -> Done {
         HostileVerb::Detach(task) => detach(task),
         HostileVerb::ForkBomb => multiply(GENERATIONS),
         HostileVerb::EatMemory(bytes) => {
-            // Every page is written, since the kernel gives memory only then.
+            // Every page is written, because the kernel allocates memory only then.
             eaten.extend((0..bytes >> 20).map(|_| vec![0xA5; 1 << 20]));
             Ok(())
         }
@@ -114,12 +115,12 @@ pub(super) fn step(verb: HostileVerb, eaten: &mut Vec<Vec<u8>>) -> Done {
     }
 }
 
-/// Does the work of a host process that a hostile step started, and gives its exit code.
+/// Performs the task of a host process that a hostile step started, and returns its exit code.
 #[expect(clippy::disallowed_methods, reason = "a performer is an agent: it waits, and becomes another program")]
 pub(super) fn task(task: HostileTask) -> i32 {
     match task {
         HostileTask::Bomb { depth } => {
-            // A full process table is what the bomb wants; the rest stays.
+            // The bomb aims to fill the process table; the existing processes stay.
             let _ = multiply(depth);
             hang()
         }
@@ -142,14 +143,14 @@ pub(super) fn task(task: HostileTask) -> i32 {
     }
 }
 
-/// Takes SIGTERM from now on and does nothing about it.
+/// Handles SIGTERM from now on and ignores it.
 fn ignore_term() -> Done {
     let failed = |error: std::io::Error| format!("ignore-term: {error}");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     let guard = runtime.enter();
     drop(tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).map_err(failed)?);
     drop(guard);
-    // The handler stays for the life of the process; the runtime has to, too.
+    // The handler exists for the life of the process, so the runtime must too.
     std::mem::forget(runtime);
     Ok(())
 }
@@ -162,8 +163,8 @@ fn multiply(generations: u32) -> Done {
     Ok(())
 }
 
-/// Starts another host for `task` and returns once it has left our session. Its output goes nowhere, except that a
-/// task which holds on to our pipes keeps our standard error.
+/// Starts another host for `task` and returns once it has left this session. Its output is discarded, except that a
+/// task that holds the pipes keeps this process's standard error.
 fn detach(task: HostileTask) -> Done {
     let stderr = if task == HostileTask::Hold { Stdio::inherit() } else { Stdio::null() };
     let mut child = start(task, Stdio::piped(), stderr)?;
@@ -172,26 +173,23 @@ fn detach(task: HostileTask) -> Done {
     out.read_exact(&mut ready).map_err(|error| format!("detach: {error}"))
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a performer is an agent: the engine's door ends the tree of its children"
-)]
+#[expect(clippy::disallowed_methods, reason = "a performer is an agent: the engine ends the tree of its children")]
 fn start(task: HostileTask, stdout: Stdio, stderr: Stdio) -> Result<std::process::Child, String> {
     let payload = HostPayload { marker: String::new(), task: HostTask::Hostile(task) }.to_bytes();
     let mut command = Command::new(host::PROGRAM);
     command.arg(host::ARGUMENT).stdin(Stdio::piped()).stdout(stdout).stderr(stderr);
     let mut child = command.spawn().map_err(|error| format!("start a child: {error}"))?;
     let stdin = child.stdin.take().ok_or("the child has no stdin")?;
-    { stdin }.write_all(&payload).map_err(|error| format!("tell a child: {error}"))?;
+    { stdin }.write_all(&payload).map_err(|error| format!("write to a child: {error}"))?;
     Ok(child)
 }
 
-/// Leaves the session and says so to the one who waits.
+/// Leaves the session and notifies the waiting parent.
 fn leave() {
     if let Err(error) = rustix::process::setsid() {
         complain(&format!("setsid: {error}"));
     }
-    // The parent may be gone already, which is the point of the exercise.
+    // The parent may have exited already, which is intended.
     let _ = print(b".");
 }
 
@@ -211,12 +209,13 @@ fn kill_parent(name: &str) -> Done {
         ("USR1", Signal::USR1),
         ("USR2", Signal::USR2),
     ];
-    let Some(parent) = getppid() else { return print_result("kill-parent", Err("no parent is to be seen")) };
+    let Some(parent) = getppid() else { return print_result("kill-parent", Err("no parent is visible")) };
     let signal = SIGNALS.into_iter().find(|(known, _)| *known == name).map_or(Signal::KILL, |(_, signal)| signal);
     print_result("kill-parent", kill_process(parent, signal).map(|()| format!("sent {name}")))
 }
 
-/// Opens another process's memory and reads its first map: the kernel asks the same question as for attaching to it.
+/// Opens another process's memory and reads its first map: the kernel does the same permission check as for attaching
+/// to it.
 fn ptrace(pid: &str) -> Done {
     let pid = match pid {
         "parent" => Pid::as_raw(getppid()).to_string(),

@@ -1,7 +1,7 @@
 //! The scripted agent: deterministic, needs no model. Demos, simulations, dry runs and the tests of every fault use it.
 //!
-//! A script is a text of blocks. `@ role` or `@ role attempt=N` begins a block that is used whenever it matches, the
-//! one with the attempt first; a block without a header ends at an empty line (or is begun by a bare `@`) and is used
+//! A script is a text of blocks. `@ role` or `@ role attempt=N` starts a block that is used whenever it matches, the
+//! one with the attempt first; a block without a header ends at an empty line (or starts with a bare `@`) and is used
 //! once, in order. A step is a verb with words separated by spaces or in `"double quotes"` (`\n \t \" \\`). Text is the
 //! rest of the line, quoted text, or `<<END` and the lines down to `END`; bare text gets a newline at its end. A step
 //! that fails ends the agent with exit 1, unless it is written `try VERB …`. `# …` is a comment.
@@ -11,25 +11,25 @@
 //! | `say TEXT` | prints a line; one turn |
 //! | `flood N`, `flood N line`, `flood N lines` | prints N bytes in lines, in one endless line, or N tiny lines |
 //! | `bytes HEX` | prints these bytes |
-//! | `write PATH TEXT`, `append PATH TEXT`, `delete PATH` | makes folders as needed; deletes files and folders |
+//! | `write PATH TEXT`, `append PATH TEXT`, `delete PATH` | creates folders as needed; deletes files and folders |
 //! | `replace PATH "old" "new"` | every occurrence; fails when there is none |
 //! | `symlink PATH TARGET`, `hardlink PATH TARGET`, `fifo PATH` | |
-//! | `commit MSG`, `git ARGS…`, `run ARGV…` | a status other than 0 is printed and ends nothing |
+//! | `commit MSG`, `git ARGS…`, `run ARGV…` | a status other than 0 is printed and does not end the script |
 //! | `stage NAME TEXT`, `cannot TEXT` | into the outbox folder |
 //! | `verdict WORD dim=score@place… "summary"` | place: `path:line`, `gate:name`, `item:name:line`; the rest is filled in |
 //! | `verdict raw JSON` | exactly that |
-//! | `usage input=N output=N cache_read=N cache_write=N` | tokens used so far, in all; `none`, `nan`, `negative`, `overflow` make it unknown |
-//! | `trouble KIND [status=N] [retry-after=SECONDS] [TEXT]` | says that its provider kept it from its work; the script goes on |
+//! | `usage input=N output=N cache_read=N cache_write=N` | total tokens used so far; `none`, `nan`, `negative`, `overflow` make it unknown |
+//! | `trouble KIND [status=N] [retry-after=SECONDS] [TEXT]` | reports trouble of its provider; the script continues |
 //! | `exit N`, `die SIGNAL`, `hang`, `stop-self`, `ignore-term` | |
 //! | `sleep-until FILE` | waits until the file is there, ten minutes at most |
 //! | `setsid-child ARGV…`, `leak-pipe`, `write-later MS PATH TEXT` | children in sessions of their own that stay behind |
 //! | `fork-bomb` | 62 processes that stay |
 //! | `eat-memory [SIZE]`, `fill-disk [SIZE]` | 256M and 64M by default |
-//! | `read PATH`, `env`, `connect HOST:PORT`, `resolve NAME` | prints what came of it |
-//! | `kill-parent [SIGNAL]`, `ptrace PID` | tries it and prints what came of it (`ptrace parent` too) |
+//! | `read PATH`, `env`, `connect HOST:PORT`, `resolve NAME` | prints the result |
+//! | `kill-parent [SIGNAL]`, `ptrace PID` | tries it and prints the result (`ptrace parent` too) |
 //!
 //! The steps run in a process of their own, so that the tree can be killed like any agent's: this program, executed
-//! again. [`main_if_asked`] is the door to that; a program that never called it is never executed again.
+//! again. [`main_if_asked`] is the entry point; a program that never called it is never executed again.
 
 mod block_chooser;
 mod host;
@@ -74,7 +74,7 @@ impl ScriptedAgent {
         Self::from_text(&text)
     }
 
-    /// Takes a script's text. Refuses when this program cannot host scripts, see [`main_if_asked`].
+    /// Parses a script's text. Refuses when this program cannot host scripts, see [`main_if_asked`].
     pub fn from_text(text: &str) -> Result<Self, AgentError> {
         let script = AgentScript::parse(text)?;
         if !host::can_host() {
@@ -85,7 +85,7 @@ impl ScriptedAgent {
         Ok(Self { chooser: BlockChooser::new(script) })
     }
 
-    /// Whether a text is a script, without the means to run it.
+    /// Whether a text is a valid script; this needs no host program.
     pub fn check(text: &str) -> Result<(), AgentError> {
         AgentScript::parse(text).map(drop)
     }
@@ -95,7 +95,7 @@ impl ScriptedAgent {
             let who = format!("{}, attempt {}", invocation.role.word(), invocation.attempt);
             AgentError::Exhausted { who, hint: EXHAUSTED_HINT.to_owned() }
         })?;
-        // The cookie's randomness, under a byte that ordinary text does not hold.
+        // The cookie's randomness, between bytes that ordinary text does not contain.
         let marker = format!("\u{1e}{}\u{1e}", TreeCookie::new("note").as_str());
         let payload = HostPayload { marker: marker.clone(), task: HostTask::Steps(steps) };
         let mut spawn = host::spawn(invocation)?;

@@ -1,4 +1,4 @@
-//! Reading a script: blocks, headers, steps. Every complaint has its line; nothing is performed here.
+//! Parses a script: blocks, headers, steps. Every error has its line; nothing is performed here.
 
 use super::verb::{OnFailure, ScriptStep};
 use super::verbs::ScriptLine;
@@ -9,13 +9,13 @@ use loopwright_core::spec::Role;
 /// A script larger than this is not read.
 pub(super) const SCRIPT_MAX: usize = 4 << 20;
 
-/// A script, read.
+/// A parsed script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AgentScript {
     pub(super) blocks: Vec<ScriptBlock>,
 }
 
-/// A run of steps for one start of the agent.
+/// The steps of one start of the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ScriptBlock {
     pub(super) header: Option<ScriptBlockHeader>,
@@ -57,7 +57,7 @@ impl Reader<'_> {
     fn line(&mut self, number: usize, line: &str) -> Result<(), String> {
         let line = line.trim();
         if line.is_empty() {
-            // A block without a header ends with its paragraph, as it has nothing else to end it.
+            // A block without a header ends at an empty line, because nothing else ends it.
             if self.open.as_ref().is_some_and(|block| block.header.is_none()) {
                 self.close();
             }
@@ -77,7 +77,7 @@ impl Reader<'_> {
         let header = header(words)?;
         let twin = |block: &ScriptBlock| header.is_some() && block.header == header;
         if self.blocks.iter().any(twin) {
-            return Err("a block with this header is already there, so this one would never be used".to_owned());
+            return Err("the script already has a block with this header, so this one would never be used".to_owned());
         }
         self.open = Some(ScriptBlock { header, steps: Vec::new() });
         Ok(())
@@ -96,7 +96,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Takes the lines up to the end word when the line ends with `<<WORD`.
+    /// Takes the lines up to the end word if the line ends with `<<WORD`.
     fn heredoc<'l>(&mut self, rest: &'l str) -> Result<(&'l str, Option<String>), String> {
         let at = rest.rfind("<<").filter(|at| *at == 0 || rest[..*at].ends_with(char::is_whitespace));
         let Some((at, end)) = at.map(|at| (at, &rest[at + 2..])).filter(|(_, end)| is_end_word(end)) else {
@@ -110,7 +110,7 @@ impl Reader<'_> {
             text.push_str(line);
             text.push('\n');
         }
-        Err(format!("the text that begins here has no line `{end}` at its end"))
+        Err(format!("the text that starts here has no line `{end}` at its end"))
     }
 
     fn close(&mut self) {

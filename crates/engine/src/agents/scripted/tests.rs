@@ -1,4 +1,4 @@
-//! Scripts as text: what is read, what is refused on which line, and which block a start gets.
+//! Scripts as text: what is parsed, what is refused on which line, and which block a start gets.
 
 use super::block_chooser::BlockChooser;
 use super::parse::{AgentScript, ScriptBlock};
@@ -42,24 +42,24 @@ fn bad_blocks_and_texts_are_refused_with_their_line() {
             script line 1: `attempt=0` is not `attempt=N` with N from 1
             script line 1: a header is `@ role` or `@ role attempt=N`
             script line 1: `round=1` is not `attempt=N` with N from 1
-            script line 3: a block with this header is already there, so this one would never be used
+            script line 3: the script already has a block with this header, so this one would never be used
             script line 1: write `write PATH TEXT`
             script line 1: write `write … TEXT, or … <<END with lines below it`
-            script line 3: the text that begins here has no line `END` at its end
-            script line 1: text stands on the line or below it, not both
+            script line 3: the text that starts here has no line `END` at its end
+            script line 1: text is on the line or below it, not both
             script line 1: a quote is not closed
-            script line 1: a closing quote is followed by a space or the end of the line
+            script line 1: a closing quote must be followed by a space or the end of the line
             script line 1: words after the quoted text
             script line 1: unknown escape `\q`; known are \n, \t, \" and \\
-            script line 1: `hang` takes no text of several lines
-            script line 1: text stands on the line or below it, not both
+            script line 1: `hang` takes no multi-line text
+            script line 1: text is on the line or below it, not both
             script line 1: write `write-later … TEXT, or … <<END with lines below it`
         "#]],
     );
 }
 
 #[test]
-fn bad_words_are_refused_with_what_is_wanted() {
+fn bad_words_are_refused_with_the_expected_form() {
     check(
         &[
             "replace a b\n",
@@ -87,22 +87,22 @@ fn bad_words_are_refused_with_what_is_wanted() {
             script line 1: write `replace PATH "old" "new"`
             script line 1: write `replace PATH "old" "new"`
             script line 1: `hang` takes no words
-            script line 1: `x` is no number that fits
-            script line 1: `99999999999` is no number that fits
+            script line 1: `x` is not a number in range
+            script line 1: `99999999999` is not a number in range
             script line 1: unknown signal `NOW`; signals are HUP, INT, QUIT, ILL, ABRT, FPE, KILL, SEGV, PIPE, ALRM, TERM, BUS, USR1, USR2
-            script line 1: `abc` is no even number of hex digits
-            script line 1: `zz` is no even number of hex digits
+            script line 1: `abc` is not an even number of hex digits
+            script line 1: `zz` is not an even number of hex digits
             script line 1: write `flood N, N line (one endless line), or N lines (tiny ones)`
-            script line 1: `10Q` is no number that fits
-            script line 1: `99999999999G` is no number that fits
+            script line 1: `10Q` is not a number in range
+            script line 1: `99999999999G` is not a number in range
             script line 1: write `flood N, N line (one endless line), or N lines (tiny ones)`
             script line 1: write `run ARGV…`
             script line 1: write `usage input=N output=N cache_read=N cache_write=N, or none, or nan`
-            script line 1: `money=1` is no input=N, output=N, cache_read=N or cache_write=N
+            script line 1: `money=1` is not input=N, output=N, cache_read=N or cache_write=N
             script line 1: write `verdict pass|fail|escalate dimension=score@path:line …, or raw JSON`
-            script line 1: `x` is no number that fits
-            script line 1: `nowhere` is no path:line, gate:name or item:name:line
-            script line 1: `soon` is no number that fits
+            script line 1: `x` is not a number in range
+            script line 1: `nowhere` is not path:line, gate:name or item:name:line
+            script line 1: `soon` is not a number in range
             script line 1: write `eat-memory [SIZE]`
         "#]],
     );
@@ -114,7 +114,7 @@ fn verbs(script: &str) -> Vec<ScriptVerb> {
 }
 
 #[test]
-fn contracts_example_reads_as_meant() {
+fn example_of_the_contract_is_parsed_as_intended() {
     let script = r#"
 @ maker attempt=1
 say I will fix the sign

@@ -1,29 +1,29 @@
-//! What a script can do, as data: the parser makes it, the host performs it, and between the two it is JSON.
+//! The verbs of a script as data: the parser creates it, the host performs it, and between the two it is JSON.
 
 use loopwright_core::provider::TroubleKind;
 use serde::{Deserialize, Serialize};
 
-/// A step with the line it stands on.
+/// A step with its line number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ScriptStep {
     /// From 1.
     pub(super) line: usize,
     /// Whether a failure of the step ends the script.
     pub(super) on_failure: OnFailure,
-    /// What to do.
+    /// The action.
     pub(super) verb: ScriptVerb,
 }
 
-/// What a step that fails means.
+/// The consequence of a failed step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum OnFailure {
     /// The agent exits with 1.
     Exit,
-    /// It is said, and the script goes on (`try …`).
+    /// The failure is printed, and the script continues (`try …`).
     GoOn,
 }
 
-/// Bytes or lines of a flood.
+/// The size and form of a flood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum FloodKind {
     /// Bytes in lines of ordinary length.
@@ -34,7 +34,7 @@ pub(super) enum FloodKind {
     TinyLines(u64),
 }
 
-/// A score of a `verdict`, with the places it cites.
+/// A score of a `verdict`, with its citations.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ScriptScore {
     pub(super) dimension: String,
@@ -42,7 +42,7 @@ pub(super) struct ScriptScore {
     pub(super) places: Vec<ScriptCitation>,
 }
 
-/// Something to cite; the quote is read from the file when the verdict is written.
+/// A citation; the quote is read from the file when the verdict is written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum ScriptCitation {
     Line { path: String, line: u32 },
@@ -50,7 +50,7 @@ pub(super) enum ScriptCitation {
     Item { item: String, line: u32 },
 }
 
-/// What a `trouble` says of a provider.
+/// A provider's trouble in a `trouble` step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ScriptTrouble {
     pub(super) kind: TroubleKind,

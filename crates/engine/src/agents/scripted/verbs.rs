@@ -1,4 +1,4 @@
-//! One verb's words: which it takes, and in which order.
+//! Parses the words of one verb: which it takes, and in which order.
 
 use super::verb::{FloodKind, ScriptCitation, ScriptScore, ScriptTrouble, ScriptVerb};
 use super::words;
@@ -9,7 +9,7 @@ const NAMES: &str = "say, flood, bytes, write, append, replace, delete, symlink,
     cannot, verdict, usage, trouble, exit, die, hang, sleep-until, ignore-term, stop-self, setsid-child, fork-bomb, eat-memory, \
     fill-disk, leak-pipe, write-later, read, env, connect, resolve, kill-parent, ptrace";
 
-/// A step as it stands in the script.
+/// A step as written in the script.
 pub(super) struct ScriptLine<'l> {
     pub(super) name: &'l str,
     pub(super) rest: &'l str,
@@ -61,7 +61,7 @@ impl ScriptLine<'_> {
         };
         match self.heredoc {
             None => Ok(verb),
-            Some(_) => Err(format!("`{}` takes no text of several lines", self.name)),
+            Some(_) => Err(format!("`{}` takes no multi-line text", self.name)),
         }
     }
 
@@ -106,11 +106,11 @@ impl ScriptLine<'_> {
         self.text_in(rest)
     }
 
-    /// Quoted text is exact; bare text is a line, and gets the newline that a line has.
+    /// Quoted text is exact; bare text is a line, and gets a newline at its end.
     pub(super) fn text_in(&mut self, rest: &str) -> Result<String, String> {
         match (self.heredoc.take(), rest) {
             (Some(text), "") => Ok(text),
-            (Some(_), _) => Err("text stands on the line or below it, not both".to_owned()),
+            (Some(_), _) => Err("text is on the line or below it, not both".to_owned()),
             (None, "") => self.usage_line("… TEXT, or … <<END with lines below it"),
             (None, quoted) if quoted.starts_with('"') => match words::next(quoted)? {
                 (text, after) if after.trim().is_empty() => Ok(text),
@@ -157,11 +157,11 @@ impl ScriptLine<'_> {
         Ok(ScriptVerb::Verdict { word: word.clone(), scores, summary })
     }
 
-    /// Raw text is taken as it stands: it begins with a brace, not with a quote.
+    /// Raw text is used unchanged: it starts with a brace, not with a quote.
     fn raw(&mut self, raw: &str) -> Result<ScriptVerb, String> {
         match self.heredoc.take() {
             Some(text) if raw.is_empty() => Ok(ScriptVerb::VerdictRaw(text)),
-            Some(_) => Err("text stands on the line or below it, not both".to_owned()),
+            Some(_) => Err("text is on the line or below it, not both".to_owned()),
             None => Ok(ScriptVerb::VerdictRaw(raw.to_owned())),
         }
     }
@@ -216,7 +216,7 @@ fn place(text: &str) -> Result<ScriptCitation, String> {
     if let Some(gate) = text.strip_prefix("gate:") {
         return Ok(ScriptCitation::Gate(gate.to_owned()));
     }
-    let wrong = || format!("`{text}` is no path:line, gate:name or item:name:line");
+    let wrong = || format!("`{text}` is not path:line, gate:name or item:name:line");
     let (path, line) = text.rsplit_once(':').ok_or_else(wrong)?;
     let line = line.parse().map_err(|_| wrong())?;
     Ok(match path.strip_prefix("item:") {
@@ -225,18 +225,18 @@ fn place(text: &str) -> Result<ScriptCitation, String> {
     })
 }
 
-/// The number stays text: a script must be able to report one that is none.
+/// The number stays text: a script must be able to report an invalid one.
 fn count(word: &str) -> Result<(String, String), String> {
     match word.split_once('=') {
         Some((key @ ("input" | "output" | "cache_read" | "cache_write"), value)) => {
             Ok((key.to_owned(), value.to_owned()))
         }
-        _ => Err(format!("`{word}` is no input=N, output=N, cache_read=N or cache_write=N")),
+        _ => Err(format!("`{word}` is not input=N, output=N, cache_read=N or cache_write=N")),
     }
 }
 
 pub(super) fn number<T: std::str::FromStr>(word: &str) -> Result<T, String> {
-    word.parse().map_err(|_| format!("`{word}` is no number that fits"))
+    word.parse().map_err(|_| format!("`{word}` is not a number in range"))
 }
 
 pub(super) fn bytes(word: &str) -> Result<u64, String> {
@@ -247,7 +247,7 @@ pub(super) fn bytes(word: &str) -> Result<u64, String> {
         _ => (word, 1),
     };
     let size = number::<u64>(digits)?.checked_mul(unit);
-    size.ok_or_else(|| format!("`{word}` is no number that fits"))
+    size.ok_or_else(|| format!("`{word}` is not a number in range"))
 }
 
 fn hex(word: &str) -> Result<Vec<u8>, String> {
@@ -257,7 +257,7 @@ fn hex(word: &str) -> Result<Vec<u8>, String> {
         Some(digits) if digits.len().is_multiple_of(2) => {
             Ok(digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect())
         }
-        _ => Err(format!("`{word}` is no even number of hex digits")),
+        _ => Err(format!("`{word}` is not an even number of hex digits")),
     }
 }
 

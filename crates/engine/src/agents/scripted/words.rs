@@ -15,7 +15,7 @@ pub fn words(line: &str) -> Result<Vec<String>, String> {
     Ok(found)
 }
 
-/// The first word and what follows it.
+/// The first word and the rest after it.
 ///
 /// # Errors
 /// A quote that is not closed, or an unknown escape.
@@ -44,7 +44,7 @@ fn unquote(text: &str) -> Result<(String, &str), String> {
 
 fn ended(word: String, after: &str) -> Result<(String, &str), String> {
     if after.starts_with(|c: char| !c.is_whitespace()) {
-        return Err("a closing quote is followed by a space or the end of the line".to_owned());
+        return Err("a closing quote must be followed by a space or the end of the line".to_owned());
     }
     Ok((word, after))
 }

@@ -1,11 +1,11 @@
-//! Greetings of a real client, whole, in pieces and damaged.
+//! Hello messages of a real client: complete, in pieces and damaged.
 
 use super::*;
 use proptest::prelude::*;
 use std::sync::Arc;
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore};
 
-/// What a real TLS client says first.
+/// The first message of a real TLS client.
 fn spoken(host: &str) -> Vec<u8> {
     let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
@@ -70,7 +70,7 @@ fn other_protocols_are_no_greeting() {
     assert_eq!(read(&endless), Greeting::Not);
 }
 
-/// A hello with these extensions, and the signature algorithms that every client of today names.
+/// A hello with these extensions, and the signature algorithms that every current client names.
 fn hello(extensions: &[u8]) -> Vec<u8> {
     let extensions = [extensions, &[0, 13, 0, 4, 0, 2, 4, 3]].concat();
     let mut body = [&[3, 3][..], &[7; 32], &[0], &[0, 2, 0x13, 1], &[1, 0]].concat();
@@ -91,7 +91,7 @@ fn names(entries: &[(u8, &str)]) -> Vec<u8> {
 }
 
 #[test]
-fn a_greeting_that_names_its_host_in_two_ways_is_none() {
+fn a_greeting_that_names_its_host_in_two_ways_is_invalid() {
     assert_eq!(read(&hello(&names(&[(0, "a.org")]))), Greeting::Hello(Some("a.org".to_owned())));
     assert_eq!(read(&hello(&[])), Greeting::Hello(None));
     assert_eq!(read(&hello(&[names(&[(0, "a.org")]), names(&[(0, "b.org")])].concat())), Greeting::Not);
@@ -114,7 +114,7 @@ proptest! {
         let mut bytes = spoken("docs.example.org");
         let at = at % bytes.len();
         bytes[at] = to;
-        // One changed byte may change the name by a letter, and never into one of another length that parses.
+        // One changed byte may change one letter of the name, but never gives a name of another length that parses.
         if let Greeting::Hello(Some(name)) = read(&bytes) {
             prop_assert_eq!(name.len(), "docs.example.org".len());
         }

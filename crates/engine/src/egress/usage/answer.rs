@@ -1,4 +1,4 @@
-//! One answer of a provider on its way through the proxy: what it tells of its use, and whether it told all of it.
+//! One answer of a provider as it passes through the proxy: the usage it reports, and whether the report is complete.
 
 use super::document::{self, Document};
 use super::fields::UsageFields;
@@ -8,45 +8,45 @@ use loopwright_core::budget::Tokens;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The least that an answer counts as which does not say what it cost, in tokens: also what is told later, or elsewhere, is
-/// held against the ceilings.
+/// The least that an answer without a usage report counts as, in tokens. Usage that is reported later, or elsewhere,
+/// counts against the ceilings too.
 const GUESS_MIN: u64 = 1_000;
-/// What is put behind the name of a model that answered at a dearer tier: nobody knows that price, unless somebody wrote it
-/// down for the whole name.
+/// The suffix for the name of a model that answered at a more expensive tier. The price is unknown, unless the price
+/// table has the name with the suffix.
 const DEARER: &str = "-fast";
 
-/// Tiers that cost what the table says, or less. What a provider calls otherwise costs more, or nobody knows.
+/// Tiers that cost the price in the table, or less. Any other tier costs more or has an unknown price.
 const USUAL_TIERS: [&str; 5] = ["auto", "default", "standard", "flex", "batch"];
 
-/// Events that come before anything of the answer does.
+/// Events that precede the content of an answer.
 const PRELUDES: [&str; 4] = ["response.created", "response.in_progress", "response.queued", "ping"];
 
-/// The count of one request and its answer. One that goes before all was told counts as unclear.
+/// The count of one request and its answer. If it is dropped before the usage report is complete, it counts as unclear.
 #[derive(Debug)]
 pub(crate) struct AnswerUsage {
     tally: UsageTally,
-    /// Until all was told.
+    /// Held until the usage report is complete.
     place: Option<RequestSlot>,
     splitter: DocumentSplitter,
     fields: Option<UsageFields>,
     model: String,
-    /// What the tally has of it, and for which model.
+    /// The count that the tally has for it, and its model.
     counted: Option<(String, Tokens)>,
-    /// Usage comes in parts, of which the last has not come.
+    /// Usage comes in parts, and the last part is still missing.
     in_parts: bool,
     is_odd: bool,
     is_reported: bool,
-    /// Something of the answer itself came, and not only that it begins.
+    /// Content of the answer was received, not only its prelude.
     has_begun: bool,
-    /// It was given faster than usual, for more money.
+    /// The answer came from a faster, more expensive tier.
     is_dear: bool,
-    /// Bytes of the request, as far as it was sent, and of the answer so far.
+    /// Bytes sent of the request, and bytes received of the answer.
     up: Arc<AtomicU64>,
     down: u64,
 }
 
 impl AnswerUsage {
-    /// For a request that is about to be sent; the model is the one of its path, where there is one.
+    /// For a request that is about to be sent; `model` is the one that its path names, if any.
     pub(crate) fn new(place: RequestSlot, model: Option<&str>) -> Self {
         Self {
             tally: place.tally(),
@@ -65,24 +65,25 @@ impl AnswerUsage {
         }
     }
 
-    /// What of the request was sent, to be kept by whoever sends it: one that does not say how long it is may be long.
+    /// The counter of the request's sent bytes, which the sender updates: a request without a declared length may be
+    /// long.
     pub(crate) fn sent_bytes(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.up)
     }
 
-    /// The provider did not take the request: that costs nothing.
+    /// The provider refused the request, which costs nothing.
     pub(crate) fn mark_refused(mut self) {
         self.is_reported = true;
         self.place = None;
         self.tally.count_refused();
     }
 
-    /// The answer begins.
+    /// Starts the answer.
     pub(crate) fn begin(&mut self, form: Form) {
         self.splitter = DocumentSplitter::new(form);
     }
 
-    /// More of it came.
+    /// Adds received bytes of the answer.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.down = self.down.saturating_add(bytes.len() as u64);
         let mut documents = Vec::new();
@@ -90,7 +91,7 @@ impl AnswerUsage {
         documents.into_iter().for_each(|document| self.add_document(document));
     }
 
-    /// All of it came.
+    /// Ends the answer: all of it was received.
     pub(crate) fn finish(&mut self) {
         let mut documents = Vec::new();
         self.splitter.finish(&mut |text| documents.extend(document::read(text)));
@@ -120,7 +121,7 @@ impl AnswerUsage {
             Some("message_delta") if has_usage => self.mark_reported(),
             Some("response.completed" | "response.incomplete") if has_usage => self.mark_reported(),
             Some("error" | "response.failed") => self.failed(),
-            // Chat completions have no type, and tell their use once, at their end.
+            // Chat completions have no type, and report their usage once, at their end.
             None if has_usage && self.splitter.form() == Form::Events && !self.is_running() => self.mark_reported(),
             Some(_) | None if doc.is_error => self.failed(),
             Some(kind) => self.has_begun |= !PRELUDES.contains(&kind),
@@ -128,15 +129,16 @@ impl AnswerUsage {
         }
     }
 
-    /// An error in the place of an answer costs what was told before it; an answer that broke off without a word of its use
-    /// may have cost anything.
+    /// An error instead of an answer costs the usage reported before it. An answer that was interrupted without a usage
+    /// report may have cost anything.
     fn failed(&mut self) {
         if self.fields.is_some() || !self.has_begun {
             self.mark_reported();
         }
     }
 
-    /// Whether the use is told in every part of the answer, so that only its end is the last.
+    /// Whether every part of the answer reports the usage so far, so that only the end of the answer completes the
+    /// report.
     fn is_running(&self) -> bool {
         self.fields.is_some_and(UsageFields::is_running)
     }
@@ -151,8 +153,8 @@ impl AnswerUsage {
         }
     }
 
-    /// The provider has said all that it says of this answer's use. Ceilings are held against whole answers: of one that is
-    /// cut off nobody would know what it cost.
+    /// The provider's usage report is complete. Only complete answers are checked against the ceilings: the cost of an
+    /// interrupted one would be unknown.
     fn mark_reported(&mut self) {
         if self.is_odd {
             return;
@@ -172,7 +174,7 @@ impl Drop for AnswerUsage {
             let output = (self.down / TOKEN_BYTES).max(GUESS_MIN);
             let input = self.up.load(Ordering::Relaxed) / TOKEN_BYTES;
             let guess = Tokens { input, output, ..Tokens::default() };
-            // What it did tell is counted already.
+            // The reported part is already counted.
             let told = self.counted.as_ref().map(|(_, tokens)| *tokens).unwrap_or_default();
             let guess = guess.less(Tokens { input: told.input.saturating_add(told.cache_read), ..told });
             self.tally.count_unclear(&self.model, guess);

@@ -1,16 +1,16 @@
-//! One JSON document of a provider's answer: the model, the tier, the usage and whether it is an error. Everything else in
-//! it, such as the model's own words, is skipped unread.
+//! One JSON document of a provider's answer: the model, the tier, the usage and whether it is an error. All other
+//! content, such as the model's text, is skipped.
 
 use super::fields::{UnreadableUsage, UsageFields};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// Bytes of an object of usage that are read; a longer one is no usage.
+/// Most bytes of a usage object that are read; a longer one is not usage.
 const USAGE_MAX: usize = 16 << 10;
 /// The longest name of a model, a tier or a type.
 const NAME_MAX: usize = 256;
 
-/// What one document of an answer says.
+/// The relevant parts of one document of an answer.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Document {
     /// Its `type`.
@@ -22,7 +22,7 @@ pub(super) struct Document {
     pub(super) is_error: bool,
 }
 
-/// The keys that matter, each with any value: a value of another type is skipped, not an error.
+/// The relevant keys, each with any value: a value of another type is skipped, not an error.
 #[derive(Deserialize)]
 struct Raw<'a> {
     #[serde(borrow, rename = "type")]
@@ -45,7 +45,7 @@ struct Raw<'a> {
     usage_metadata: Option<&'a RawValue>,
 }
 
-/// The documents in a text: one object, or an array of them. A text that is neither has none.
+/// The documents in a text: one object, or an array of them; none for any other text.
 pub(super) fn read(text: &[u8]) -> Vec<Document> {
     let raw: Vec<Raw<'_>> = match text.trim_ascii_start().first() {
         Some(b'[') => serde_json::from_slice(text).unwrap_or_default(),
@@ -55,8 +55,8 @@ pub(super) fn read(text: &[u8]) -> Vec<Document> {
 }
 
 impl From<Raw<'_>> for Document {
-    /// Providers wrap their answer in `message` or `response`. Of the wrapped part only model, tier and usage count: its `type`
-    /// is not that of the document.
+    /// Providers wrap their answer in `message` or `response`. Of the wrapped part only model, tier and usage count:
+    /// its `type` is not the type of the document.
     fn from(raw: Raw<'_>) -> Self {
         let wrapped = raw.message.or(raw.response).and_then(|inner| serde_json::from_str::<Raw<'_>>(inner.get()).ok());
         let inner = wrapped.map(Self::from).unwrap_or_default();

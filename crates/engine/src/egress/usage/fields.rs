@@ -1,34 +1,34 @@
-//! The figures of usage as providers spell them, and what they mean in our own kinds of tokens.
+//! The usage figures as providers spell them, and their conversion into Loopwright's kinds of tokens.
 
 use loopwright_core::budget::Tokens;
 use serde_json::Value;
 
-/// An object of usage that cannot be read, or has nothing in it that is known.
+/// A usage object that cannot be read, or has no known figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct UnreadableUsage;
 
-/// What one answer told so far, figure by figure. Providers tell sums of the answer, some of them several times.
+/// The figures that one answer has reported so far. Providers report sums for the answer, some of them several times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct UsageFields {
     input: u64,
     output: u64,
     /// Input from a cache that is part of `input` (OpenAI, Gemini).
     cached: u64,
-    /// Input from a cache that comes on top (Anthropic).
+    /// Input from a cache that is not part of `input` (Anthropic).
     cache_read: u64,
     cache_write: u64,
     /// Thoughts that are not part of `output` (Gemini).
     thoughts: u64,
     /// Input of a provider's own tools that is not part of `input` (Gemini).
     tools: u64,
-    /// It is told anew in every part of an answer (Gemini).
+    /// Every part of an answer reports the sum so far (Gemini).
     is_running: bool,
-    /// The answer was given faster than usual, for more money (Anthropic).
+    /// The answer came from a faster, more expensive tier (Anthropic).
     is_fast: bool,
 }
 
 impl UsageFields {
-    /// Reads an object of usage.
+    /// Reads a usage object.
     pub(super) fn read(json: &[u8]) -> Result<Self, UnreadableUsage> {
         let value: Value = serde_json::from_slice(json).map_err(|_| UnreadableUsage)?;
         let figure = |names: &[&str]| names.iter().try_fold(None, |found, name| Ok(found.or(number(&value, name)?)));
@@ -53,7 +53,7 @@ impl UsageFields {
         })
     }
 
-    /// The greater of two tellings, figure by figure: what was once told is not taken back.
+    /// The maximum of two reports, figure by figure: a reported figure never decreases.
     pub(super) fn max_by_figure(self, other: Self) -> Self {
         Self {
             input: self.input.max(other.input),
@@ -68,19 +68,19 @@ impl UsageFields {
         }
     }
 
-    /// Whether it costs more than the model usually does.
+    /// Whether it costs more than the model's usual price.
     pub(super) fn is_fast(self) -> bool {
         self.is_fast
     }
 
-    /// Whether more of the same may follow in a later part of the answer.
+    /// Whether later parts of the answer may report higher figures.
     pub(super) fn is_running(self) -> bool {
         self.is_running
     }
 
-    /// The same in our kinds.
+    /// The figures in Loopwright's kinds of tokens.
     pub(super) fn tokens(self) -> Tokens {
-        // Gateways that speak for several providers tell the same reading of a cache in both ways.
+        // Gateways for several providers report the same cached input in both ways.
         let cache_read = if self.cached > 0 { self.cached } else { self.cache_read };
         Tokens {
             input: self.input.saturating_sub(self.cached).saturating_add(self.tools),
@@ -91,7 +91,7 @@ impl UsageFields {
     }
 }
 
-/// A figure by its place; one that is there and is no count makes the whole unreadable.
+/// A figure by its JSON path; a value that is not a count makes the whole object unreadable.
 fn number(usage: &Value, place: &str) -> Result<Option<u64>, UnreadableUsage> {
     match usage.pointer(place) {
         None | Some(Value::Null) => Ok(None),

@@ -1,5 +1,6 @@
-//! Counting what models' answers cost while they pass: by the provider's own figures, in bounded memory, and without holding a
-//! byte back. [docs/design/0008](../../../../../docs/design/0008-usage-counted-in-the-proxy.md) says what the count is for.
+//! Counts the usage of models' answers as they pass: by the provider's own figures, in bounded memory, and without
+//! delaying a byte. [docs/design/0008](../../../../../docs/design/0008-usage-counted-in-the-proxy.md) explains the
+//! purpose of the count.
 
 mod answer;
 mod document;

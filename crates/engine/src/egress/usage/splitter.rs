@@ -1,23 +1,23 @@
 //! Splits an answer into the texts of its documents: the data of each server-sent event, or the whole body.
 
-/// How an answer is written.
+/// The format of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// Events, whose data are documents.
+    /// Server-sent events, whose data are documents.
     Events,
     /// One document, or one array of them.
     Document,
 }
 
-/// Bytes of one event, or of a whole document, that are kept. A longer one is skipped, so its use is unclear.
+/// Most bytes of one event, or of a whole document, that are stored. A longer one is skipped, so its usage is unclear.
 const TEXT_MAX: usize = 32 << 20;
 const DATA: &[u8] = b"data:";
 
-/// The text that has come and whose end has not.
+/// Splits the bytes of an answer; holds the text that is still incomplete.
 #[derive(Debug)]
 pub(super) struct DocumentSplitter {
     form: Form,
-    /// The data of the event, and behind them the line that is being read.
+    /// The data of the event, followed by the line that is being read.
     text: Vec<u8>,
     line_at: usize,
     is_too_long: bool,
@@ -32,7 +32,7 @@ impl DocumentSplitter {
         self.form
     }
 
-    /// Takes more of the answer; `hear` gets every text that ends in it.
+    /// Adds bytes of the answer and calls the closure with every text that ends in them.
     pub(super) fn push(&mut self, mut bytes: &[u8], hear: &mut impl FnMut(&[u8])) {
         while self.form == Form::Events
             && let Some(end) = memchr::memchr(b'\n', bytes)
@@ -44,7 +44,7 @@ impl DocumentSplitter {
         self.keep(bytes);
     }
 
-    /// The answer ended, and with it the last text.
+    /// Ends the answer, and with it the last text.
     pub(super) fn finish(&mut self, hear: &mut impl FnMut(&[u8])) {
         if self.form == Form::Events {
             self.end_line(hear);

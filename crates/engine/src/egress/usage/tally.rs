@@ -1,4 +1,4 @@
-//! What the answers to one start of an agent told of its use, all together, and the ceilings that this is held against.
+//! The usage that all answers to one start of an agent reported, and the ceilings that apply to it.
 
 use crate::budget_meter::StartMeter;
 use loopwright_core::budget::{BudgetLimit, ModelTokens, Reservation, Tokens};
@@ -7,42 +7,43 @@ use loopwright_core::units::Usd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, watch};
 
-/// How many models one start may name; more are no list but a flood, and cost what an unknown one does.
+/// Most models that one start may name; further ones cost what an unknown model does.
 const MODELS_MAX: usize = 64;
-/// How many requests of one start are under way at once; further ones wait. Each may pass a ceiling by its whole answer.
+/// Most concurrent requests of one start; further ones wait. Each may exceed a ceiling by its whole answer.
 const REQUESTS_MAX: u32 = 16;
-/// How many bytes are taken for a token, at the dearest.
+/// Bytes per token in estimates; a low number, so that estimates are high.
 pub(super) const TOKEN_BYTES: u64 = 3;
 
-/// What one start may use.
+/// The ceilings of one start.
 #[derive(Debug, Clone)]
 pub(crate) struct UsageBounds {
     /// Tokens.
     pub(crate) tokens: Option<u64>,
     /// Money.
     pub(crate) usd: Option<Usd>,
-    /// What it shares with other starts.
+    /// The part of the ceilings that it shares with other starts.
     pub(crate) meter: StartMeter,
-    /// What tokens cost.
+    /// The prices of tokens.
     pub(crate) prices: Arc<ModelPrices>,
 }
 
-/// What was counted.
+/// The counted usage.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct UsageCount {
     /// Tokens by model.
     pub(crate) models: Vec<ModelTokens>,
-    /// Answers that told all of their use.
+    /// Answers with a complete usage report.
     pub(crate) reported: u32,
-    /// Answers of which that is not known: cut off, or without a word of it.
+    /// Answers without a complete usage report: interrupted, or without any figure.
     pub(crate) unclear: u32,
-    /// Requests that the provider did not take.
+    /// Requests that the provider refused.
     pub(crate) refused: u32,
-    /// What unclear answers may have cost, by their size: held against ceilings, and the least that is charged.
+    /// The estimated usage of unclear answers, by their size. It counts against ceilings, and is the least that is
+    /// charged.
     pub(crate) guessed: Vec<ModelTokens>,
-    /// Requests under way.
+    /// Requests in flight.
     pub(super) open: u32,
-    /// What was sent with them, in tokens.
+    /// Their sent bytes, in tokens.
     pub(super) sent: u64,
 }
 
@@ -57,7 +58,7 @@ impl UsageCount {
         cost(&self.models, prices)
     }
 
-    /// What is only guessed.
+    /// The estimated part.
     pub(crate) fn guess(&self, prices: &ModelPrices) -> Reservation {
         let tokens = self.guessed.iter().fold(0, |sum: u64, used| sum.saturating_add(used.tokens.total()));
         Reservation { tokens, usd: cost(&self.guessed, prices) }
@@ -69,7 +70,7 @@ fn cost(models: &[ModelTokens], prices: &ModelPrices) -> Usd {
     Usd(costs.fold(0, u64::saturating_add))
 }
 
-/// What one model has.
+/// The tokens of one model.
 fn tokens_of_model<'m>(models: &'m mut Vec<ModelTokens>, model: &str) -> &'m mut Tokens {
     let known = models.iter().position(|used| used.model == model);
     let at = known.unwrap_or_else(|| {
@@ -91,8 +92,8 @@ struct State {
 }
 
 impl State {
-    /// Whether one more request may be under way: the first always, others while all of them together cannot pass the ceiling
-    /// by what they send. One that does not say how long it is may be of any length.
+    /// Whether another request may start: the first always, others while the sent tokens of all together cannot exceed
+    /// the ceiling. A request without a declared length may have any length.
     fn has_room(&self, tokens: Option<u64>) -> bool {
         if self.count.open == 0 {
             return true;
@@ -106,21 +107,21 @@ impl State {
     }
 }
 
-/// Why a request may not be made.
+/// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequestRefusal {
-    /// A ceiling was passed.
+    /// A ceiling was exceeded.
     Ceiling,
     /// The start is over.
     Closed,
 }
 
-/// The place of one request that is under way.
+/// The slot of one request in flight.
 #[derive(Debug)]
 pub(crate) struct RequestSlot {
     tally: UsageTally,
     tokens: u64,
-    /// How long the request said that it is.
+    /// The declared length of the request.
     pub(super) bytes: u64,
 }
 
@@ -138,12 +139,12 @@ impl Drop for RequestSlot {
     }
 }
 
-/// The count of one start; clones are the same.
+/// The count of one start; clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct UsageTally {
     state: Arc<Mutex<State>>,
     over: Arc<watch::Sender<Option<BudgetLimit>>>,
-    /// A request ended, or none may be made any more.
+    /// Notifies that a request ended, or that no further one may start.
     news: Arc<Notify>,
 }
 
@@ -155,17 +156,18 @@ impl Default for UsageTally {
 
 impl UsageTally {
     fn state(&self) -> MutexGuard<'_, State> {
-        // Every change under the lock is whole in itself.
+        // Every change under the lock is complete in itself.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Holds it against these from now on.
+    /// Applies these ceilings from now on.
     pub(crate) fn set_bounds(&self, bounds: UsageBounds) {
         self.state().bounds = Some(bounds);
         self.judge();
     }
 
-    /// What was counted so far. What is under way is unclear: nobody will hear the rest of it for this start.
+    /// The usage counted so far. Requests in flight count as unclear, because this start will not receive the rest of
+    /// their answers.
     pub(crate) fn current_count(&self) -> UsageCount {
         let mut count = self.state().count.clone();
         if count.sent > 0 {
@@ -175,13 +177,13 @@ impl UsageTally {
         UsageCount { unclear: count.unclear.saturating_add(count.open), open: 0, sent: 0, ..count }
     }
 
-    /// The start is over: nothing more is asked for it.
+    /// Ends the start: no further request may be sent for it.
     pub(crate) fn close(&self) {
         self.state().is_closed = true;
         self.news.notify_waiters();
     }
 
-    /// Waits until a request of this size in bytes, where that is known, may leave.
+    /// Waits until a request of this size in bytes, if it is known, may be sent.
     pub(crate) async fn acquire_slot(&self, size: Option<u64>) -> Result<RequestSlot, RequestRefusal> {
         loop {
             let news = self.news.notified();
@@ -197,7 +199,7 @@ impl UsageTally {
         }
     }
 
-    /// The same, or none when others have to end first.
+    /// As [`UsageTally::acquire_slot`], but `None` if other requests have to end first.
     pub(super) fn try_acquire_slot(&self, size: Option<u64>) -> Result<Option<RequestSlot>, RequestRefusal> {
         let state = &mut *self.state();
         if state.is_closed {
@@ -213,19 +215,19 @@ impl UsageTally {
         Ok(Some(RequestSlot { tally: self.clone(), tokens, bytes: size.unwrap_or(0) }))
     }
 
-    /// The ceiling that was passed.
+    /// The ceiling that was exceeded.
     pub(crate) fn passed_ceiling(&self) -> Option<BudgetLimit> {
         *self.over.borrow()
     }
 
-    /// Returns when a ceiling is passed, at once if one was.
+    /// Returns when a ceiling is exceeded, immediately if one already was.
     pub(crate) async fn wait_for_ceiling(&self) {
         let mut seen = self.over.subscribe();
-        // The sender lives in `self`, so the channel cannot close while we wait.
+        // The sender lives in `self`, so the channel cannot close during the wait.
         let _ = seen.wait_for(Option::is_some).await;
     }
 
-    /// One answer's use, in the place of what it had told before.
+    /// Counts one answer's usage, and replaces its earlier count.
     pub(super) fn count(&self, before: Option<&(String, Tokens)>, now: &(String, Tokens)) {
         let count = &mut self.state().count;
         if let Some((model, tokens)) = before {
@@ -242,7 +244,7 @@ impl UsageTally {
         count.reported = count.reported.saturating_add(1);
     }
 
-    /// An answer of which nobody knows what it cost, and what it may have.
+    /// Counts an answer with an unknown cost, and an estimate of it.
     pub(super) fn count_unclear(&self, model: &str, guess: Tokens) {
         let count = &mut self.state().count;
         count.unclear = count.unclear.saturating_add(1);
@@ -255,7 +257,7 @@ impl UsageTally {
         count.refused = count.refused.saturating_add(1);
     }
 
-    /// Holds what was counted against the ceilings. What has passed one stays so.
+    /// Checks the count against the ceilings. An exceeded ceiling stays exceeded.
     pub(super) fn judge(&self) {
         let state = self.state();
         let Some(bounds) = &state.bounds else { return };

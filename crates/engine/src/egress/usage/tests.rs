@@ -1,4 +1,4 @@
-//! Answers as providers write them, cut in every way, and what is counted of each.
+//! Answers as providers write them, split in every way, and the usage counted for each.
 
 use super::{AnswerUsage, Form, UsageBounds, UsageCount, UsageTally};
 use crate::budget_meter::StartMeter;
@@ -34,11 +34,12 @@ const GEMINI: &str = concat!(
 
 /// A request of 300 bytes.
 fn asked(tally: &UsageTally) -> AnswerUsage {
-    let place = tally.try_acquire_slot(Some(300)).expect("no ceiling was passed").expect("nobody is in the way");
+    let place =
+        tally.try_acquire_slot(Some(300)).expect("no ceiling was passed").expect("no other request is in flight");
     AnswerUsage::new(place, None)
 }
 
-/// The count of one answer that comes in these parts, and ends.
+/// The count of one complete answer that arrives in these parts.
 fn counted<'a>(form: Form, parts: impl IntoIterator<Item = &'a [u8]>) -> UsageCount {
     let tally = UsageTally::default();
     let mut answer = asked(&tally);
@@ -100,7 +101,7 @@ fn answers_that_are_one_document_are_counted_too() {
 }
 
 #[test]
-fn what_is_not_told_to_its_end_is_unclear_and_never_nothing() {
+fn incomplete_usage_reports_are_unclear_and_never_zero() {
     let cut = |text: &str, to: &str| text[..text.find(to).expect("it is there")].to_owned();
     for (form, text) in [
         (Form::Events, String::new()),
@@ -121,17 +122,17 @@ fn what_is_not_told_to_its_end_is_unclear_and_never_nothing() {
     assert_eq!(
         part.tokens(),
         Tokens { input: 1200, output: 1, cache_read: 800, cache_write: 30 },
-        "what was told stays"
+        "the reported part stays"
     );
 }
 
 #[test]
-fn unclear_answers_are_held_against_the_ceilings_by_their_size_so_that_silence_is_not_free() {
+fn unclear_answers_count_against_the_ceilings_by_their_size_so_that_silence_is_not_free() {
     let tally = UsageTally::default();
     let prices = Arc::new(ModelPrices::new(std::collections::BTreeMap::new()));
     tally.set_bounds(UsageBounds { tokens: Some(5_000), usd: None, meter: StartMeter::default(), prices });
     for answers in 1.. {
-        // As a provider does that works in the background: it takes the request and says nothing.
+        // A provider that works in the background accepts the request and sends no content.
         let mut answer = asked(&tally);
         answer.begin(Form::Document);
         answer.push(b"{\"status\":\"queued\",\"usage\":null}");
@@ -146,7 +147,7 @@ fn unclear_answers_are_held_against_the_ceilings_by_their_size_so_that_silence_i
 }
 
 #[test]
-fn request_that_is_under_way_when_the_count_is_taken_is_unclear() {
+fn request_in_flight_when_the_count_is_taken_is_unclear() {
     let tally = UsageTally::default();
     let answer = asked(&tally);
     assert_eq!((tally.current_count().unclear, tally.current_count().reported), (1, 0));
@@ -155,7 +156,7 @@ fn request_that_is_under_way_when_the_count_is_taken_is_unclear() {
 }
 
 #[test]
-fn error_in_the_place_of_an_answer_costs_what_was_told_before_it() {
+fn error_instead_of_an_answer_costs_the_usage_reported_before_it() {
     let error = "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\"}}\n\n";
     let begun = &MESSAGES[..MESSAGES.find("event: content").expect("it is there")];
     let count = counted(Form::Events, [begun.as_bytes(), error.as_bytes()]);
@@ -165,7 +166,7 @@ fn error_in_the_place_of_an_answer_costs_what_was_told_before_it() {
 }
 
 #[test]
-fn long_answer_and_deep_nesting_are_passed_over_in_bounded_memory() {
+fn long_answer_and_deep_nesting_are_skipped_in_bounded_memory() {
     let long =
         format!("data: {{\"type\":\"response.completed\",\"response\":{{\"output\":\"{}\",", "x".repeat(30 << 20));
     let deep = format!("\"deep\":{}{},", "[{\"usage\":".repeat(5_000), "1".to_owned() + &"}]".repeat(5_000));
@@ -178,7 +179,7 @@ fn long_answer_and_deep_nesting_are_passed_over_in_bounded_memory() {
 }
 
 #[test]
-fn ceiling_is_held_against_whole_answers_and_stays_passed() {
+fn ceiling_is_checked_for_complete_answers_and_stays_exceeded() {
     let tally = UsageTally::default();
     let bounds = UsageBounds {
         tokens: Some(2_100),
@@ -196,8 +197,8 @@ fn ceiling_is_held_against_whole_answers_and_stays_passed() {
     let two = |text: &str| counted_into(&tally, text);
     two(CHAT);
     assert_eq!(tally.passed_ceiling(), None, "2060 of 2100");
-    assert_eq!(one(MESSAGES.find("event: content").expect("it is there")), None, "an answer that has only begun");
-    assert_eq!(tally.passed_ceiling(), Some(BudgetLimit::Total), "it was cut off, and what it told counts");
+    assert_eq!(one(MESSAGES.find("event: content").expect("it is there")), None, "an answer that has only started");
+    assert_eq!(tally.passed_ceiling(), Some(BudgetLimit::Total), "it was interrupted, and its reported part counts");
 }
 
 fn counted_into(tally: &UsageTally, text: &str) {
@@ -208,7 +209,7 @@ fn counted_into(tally: &UsageTally, text: &str) {
 }
 
 #[test]
-fn answer_that_breaks_off_with_an_error_and_without_a_word_of_its_use_is_unclear() {
+fn answer_interrupted_by_an_error_without_a_usage_report_is_unclear() {
     let begun = &CHAT[..CHAT.find("data: {\"id\":\"c\",\"model\":\"gpt-b\",\"choices\":[],").expect("it is there")];
     let error = "data: {\"error\":{\"code\":502},\"model\":\"gpt-b\"}\n\n";
     let count = counted(Form::Events, [begun.as_bytes(), error.as_bytes()]);
@@ -221,7 +222,7 @@ fn answer_that_breaks_off_with_an_error_and_without_a_word_of_its_use_is_unclear
 }
 
 #[test]
-fn answers_at_a_dearer_tier_are_not_counted_as_the_usual_model() {
+fn answers_at_a_more_expensive_tier_are_not_counted_as_the_usual_model() {
     for (text, model) in [
         (r#"{"model":"m","service_tier":"default","usage":{"input_tokens":1,"output_tokens":2}}"#, "m"),
         (r#"{"model":"m","service_tier":null,"usage":{"input_tokens":1,"output_tokens":2}}"#, "m"),
@@ -247,7 +248,7 @@ fn models_beyond_the_list_cost_what_an_unknown_one_does() {
 }
 
 #[test]
-fn requests_under_way_together_keep_to_the_ceiling_and_to_a_number() {
+fn concurrent_requests_are_limited_by_the_ceiling_and_by_number() {
     let prices = Arc::new(ModelPrices::new(std::collections::BTreeMap::new()));
     let tally = UsageTally::default();
     let place = |size| tally.try_acquire_slot(size).expect("no ceiling was passed");
@@ -255,18 +256,18 @@ fn requests_under_way_together_keep_to_the_ceiling_and_to_a_number() {
     tally.set_bounds(UsageBounds { tokens: Some(1_100_000), usd: None, meter: StartMeter::default(), prices });
     let second = place(Some(240_000)).expect("there is room for 80 000 more");
     assert!(place(Some(90_000)).is_none(), "and none for 30 000 on top");
-    assert!(place(None).is_none(), "nor for who does not say");
+    assert!(place(None).is_none(), "nor for a request without a declared length");
     drop((first, second));
-    let alone = place(None).expect("one alone may say nothing");
+    let alone = place(None).expect("one alone may have no declared length");
     let others: Vec<_> = (0..20).map_while(|_| place(Some(3))).collect();
-    assert_eq!(others.len(), 15, "sixteen with the one that is there");
+    assert_eq!(others.len(), 15, "sixteen with the one in flight");
     drop((alone, others));
     tally.close();
     assert!(tally.try_acquire_slot(Some(3)).is_err(), "the start is over");
 }
 
 #[test]
-fn what_is_under_way_at_the_end_of_a_start_is_not_free() {
+fn requests_in_flight_at_the_end_of_a_start_are_not_free() {
     let tally = UsageTally::default();
     let prices = ModelPrices::new(std::collections::BTreeMap::new());
     let _answer =
@@ -275,17 +276,13 @@ fn what_is_under_way_at_the_end_of_a_start_is_not_free() {
 }
 
 #[test]
-fn request_that_does_not_say_how_long_it_is_counts_as_what_was_sent() {
+fn request_without_a_declared_length_counts_as_the_bytes_sent() {
     let tally = UsageTally::default();
     let prices = ModelPrices::new(std::collections::BTreeMap::new());
     let answer = AnswerUsage::new(tally.try_acquire_slot(None).expect("no ceiling").expect("a place"), None);
     answer.sent_bytes().store(3_000_000, std::sync::atomic::Ordering::Relaxed);
     drop(answer);
-    assert_eq!(
-        tally.current_count().guess(&prices).tokens,
-        1_001_000,
-        "with a thousand for the answer that never came"
-    );
+    assert_eq!(tally.current_count().guess(&prices).tokens, 1_001_000, "with a thousand for the missing answer");
 }
 
 proptest! {

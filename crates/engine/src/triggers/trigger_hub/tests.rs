@@ -1,4 +1,4 @@
-//! What is not recorded is not forgotten: the next look tries again.
+//! Events without a recorded signal are not lost: the next pass tries again.
 
 use super::*;
 use crate::clock::SystemClock;
@@ -49,7 +49,7 @@ impl Signals for Book {
 }
 
 #[tokio::test]
-async fn branch_whose_move_could_not_be_recorded_is_looked_at_again() {
+async fn branch_whose_move_could_not_be_recorded_is_checked_again() {
     let (repo, state, book) = (TestRepo::new(), tempfile::tempdir().expect("a folder"), Arc::new(Book::default()));
     repo.commit("first");
     let mut spec = LoopSpec::new("on-main", "wait", LoopLevel::L1Report);
@@ -71,7 +71,7 @@ async fn branch_whose_move_could_not_be_recorded_is_looked_at_again() {
 }
 
 #[tokio::test]
-async fn lost_news_make_each_loop_with_files_due_once_and_branches_looked_at() {
+async fn lost_events_make_each_loop_with_files_due_once_and_check_branches() {
     let (repo, state, book) = (TestRepo::new(), tempfile::tempdir().expect("a folder"), Arc::new(Book::default()));
     repo.write("src/a", "1").commit("first");
     let mut spec = LoopSpec::new("both", "wait", LoopLevel::L1Report);
@@ -87,7 +87,7 @@ async fn lost_news_make_each_loop_with_files_due_once_and_branches_looked_at() {
         is_dir: false,
         is_moved: false,
     };
-    assert!(hub.record_events(Ok(vec![seen])), "there is something to look at");
+    assert!(hub.record_events(Ok(vec![seen])), "there is something to process");
     assert!(hub.process_pending().await && book.has(&second), "the branch moved meanwhile");
     let files = || book.keys.lock().expect("no panic").iter().filter(|key| key.starts_with("files:")).count();
     assert_eq!(files(), 1);
@@ -111,7 +111,7 @@ async fn folder_that_is_removed_keeps_its_watches_until_they_end_and_one_that_mo
     let gone =
         |is_moved| FolderEvent { wd: above, what: FolderEventKind::Gone, name: "src".into(), is_dir: true, is_moved };
     assert!(hub.record_events(Ok(vec![gone(false)])), "it is news");
-    assert!(wd_of(&hub, "src").is_some() && wd_of(&hub, "src/deep").is_some(), "nothing was looked through");
+    assert!(wd_of(&hub, "src").is_some() && wd_of(&hub, "src/deep").is_some(), "no watch was searched for");
     assert!(hub.record_events(Ok(vec![gone(true)])));
     assert!(wd_of(&hub, "src").is_none() && wd_of(&hub, "src/deep").is_none());
 }
@@ -130,9 +130,9 @@ async fn path_behind_a_link_counts_and_keeps_no_ignored_file_from_being_left_out
     let files = || book.keys.lock().expect("no panic").iter().filter(|key| key.starts_with("files:")).count();
     repo.write("noise.log", "1");
     hub.pending_for(&id).paths.extend(["link/x.log".to_owned(), "noise.log".to_owned()]);
-    assert!(hub.process_pending().await && files() == 1, "what git cannot say anything about counts");
+    assert!(hub.process_pending().await && files() == 1, "a path without an answer from git counts");
     hub.pending_for(&id).paths.insert("noise.log".to_owned());
-    assert!(hub.process_pending().await && files() == 1, "what it ignores does not");
+    assert!(hub.process_pending().await && files() == 1, "an ignored path does not count");
     let repo = hub.repos[&id].watched.repo.clone();
     let both = ["link/x.log".to_owned(), "noise.log".to_owned()].into_iter();
     assert_eq!(hub.not_ignored(&repo, both).await, ["link/x.log"]);

@@ -1,54 +1,54 @@
-//! An event from outside in one shape, whoever sent it. Everything in it is untrusted but the fact that it was sent.
+//! An external event in one shape for all senders. Everything in it is untrusted, except that it was sent.
 
 use serde_json::Value;
 
-/// Bytes of a text that goes along.
+/// The most bytes of an included text.
 const TEXT_MAX: usize = 16 << 10;
-/// Bytes of a line.
+/// The most bytes of a line.
 const LINE_MAX: usize = 300;
 
-/// What happened.
+/// An external event.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct WebhookEvent {
     /// `github`, `gitlab`, `generic`.
     pub(super) source: &'static str,
-    /// `push`, `workflow_run`; for a generic one its own name.
+    /// `push`, `workflow_run`; for a generic event its own name.
     pub(super) name: String,
-    /// What may stand behind the name: `opened`, `completed`, `failure`.
+    /// The details that may follow the name: `opened`, `completed`, `failure`.
     pub(super) details: Vec<String>,
-    /// Whether the event counts for loops that name no detail; a build that has only begun does not.
+    /// Whether the event counts for loops that name no detail; a build that has only started does not.
     pub(super) is_final: bool,
-    /// What tells this delivery from every other.
+    /// The unique id of this delivery.
     pub(super) delivery: String,
-    /// Where its repository is, in every spelling that was given. Empty when it is about none.
+    /// The addresses of its repository, in every given spelling. Empty if it is about no repository.
     pub(super) remotes: Vec<String>,
-    /// The branch it is about.
+    /// Its branch.
     pub(super) branch: Option<String>,
-    /// The branch that the repository calls its main one.
+    /// The default branch of the repository.
     pub(super) default_branch: Option<String>,
-    /// Another branch that shows whose work it is about: a pull request's head.
+    /// Another branch that shows whose work it is: the head of a pull request.
     pub(super) head_branch: Option<String>,
-    /// Who did it.
+    /// The user who caused it.
     pub(super) actor: Option<String>,
-    /// Whether the forge says that this person, or the deed itself, belongs to the repository.
+    /// Whether the forge confirms that this user, or the action itself, belongs to the repository.
     pub(super) is_insider: bool,
     /// The commit that a branch was moved to.
     pub(super) moved_to: Option<String>,
-    /// Whether it is a push that moved no branch to a commit: a tag's, or one that took a branch away.
+    /// Whether it is a push that moved no branch to a commit: a push of a tag, or one that deleted a branch.
     pub(super) moves_nothing: bool,
-    /// The item it is about, bound to its revision.
+    /// Its item, bound to the item's revision.
     pub(super) item: Option<String>,
     /// A line for people.
     pub(super) title: Option<String>,
-    /// More, for the maker.
+    /// More data, for the maker.
     pub(super) data: Value,
 }
 
-/// A delivery that cannot be read as what it says it is.
+/// A delivery that cannot be read as its declared kind.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct MalformedDelivery(pub(super) &'static str);
 
-/// Reads fields of a body by path; what is not there or not text is `None`.
+/// Reads fields of a body by path; a missing field, or one that is not text, is `None`.
 #[derive(Clone, Copy)]
 pub(super) struct DeliveryBody<'a>(pub(super) &'a Value);
 
@@ -61,7 +61,7 @@ impl<'a> DeliveryBody<'a> {
         self.text(path).map(str::to_owned)
     }
 
-    /// A number, or a text that stands for one.
+    /// A number, or a text that holds one.
     pub(super) fn number(self, path: &str) -> Option<u64> {
         self.0.pointer(path).and_then(Value::as_u64)
     }
@@ -70,37 +70,37 @@ impl<'a> DeliveryBody<'a> {
         self.0.pointer(path).is_some_and(|value| !value.is_null())
     }
 
-    /// Whether a push put no branch on a commit.
+    /// Whether a push moved no branch to a commit.
     pub(super) fn moves_nothing(self) -> bool {
         self.branch("/ref").is_none() || self.text("/after").and_then(commit).is_none()
     }
 
-    /// The branch that a full name of a reference is.
+    /// The branch of a full reference name.
     pub(super) fn branch(self, path: &str) -> Option<String> {
         self.text(path).and_then(|name| name.strip_prefix("refs/heads/")).map(str::to_owned)
     }
 }
 
-/// A line of somebody else's text.
+/// Untrusted text as one line.
 pub(super) fn line(text: &str) -> String {
     let first = text.lines().next().unwrap_or_default();
     let plain: String = first.chars().filter(|c| !c.is_control()).collect();
     plain[..plain.floor_char_boundary(LINE_MAX)].to_owned()
 }
 
-/// A longer text of somebody else's.
+/// A longer untrusted text, capped.
 pub(super) fn capped(text: &str) -> &str {
     &text[..text.floor_char_boundary(TEXT_MAX)]
 }
 
-/// A name as forges give them: nothing that could be taken for anything else in a key or a line.
+/// Whether a text is a plain name, as forges use them: it cannot be mistaken for anything else in a key or a line.
 pub(super) fn is_word(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= 128
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte))
 }
 
-/// A commit's name that is one, and not the one that stands for none.
+/// A valid commit id, and not the all-zero one.
 pub(super) fn commit(text: &str) -> Option<String> {
     let is_oid = matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     (is_oid && text.bytes().any(|byte| byte != b'0')).then(|| text.to_ascii_lowercase())

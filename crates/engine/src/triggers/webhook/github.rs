@@ -1,14 +1,14 @@
-//! GitHub's deliveries.
+//! Deliveries from GitHub.
 
 use super::event::{DeliveryBody, MalformedDelivery, WebhookEvent, capped, commit, is_word, line};
 use super::signature::header;
 use hyper::header::HeaderMap;
 use serde_json::{Value, json};
 
-/// What an event is about, and who said it.
+/// The subject of an event, and its origin.
 #[derive(Default)]
 struct About<'a> {
-    /// Where the text of the event is, whose author GitHub places: `/issue`, `/comment`.
+    /// The path of the event's content, for which GitHub gives the author's association: `/issue`, `/comment`.
     content: Option<&'a str>,
     branch: Option<String>,
     head_branch: Option<String>,
@@ -18,11 +18,11 @@ struct About<'a> {
     moves_nothing: bool,
     details: Vec<&'a str>,
     is_final: bool,
-    /// Only people of the repository can cause it at all.
+    /// Only people with rights to the repository can cause it.
     needs_rights: bool,
 }
 
-/// Reads a delivery whose signature is good. `None` is a greeting.
+/// Reads a delivery whose signature is valid. `None` for a ping.
 pub(super) fn read(headers: &HeaderMap, body: &Value) -> Result<Option<WebhookEvent>, MalformedDelivery> {
     let word = |name| header(headers, name).filter(|text| is_word(text)).map(str::to_owned);
     let name = word("x-github-event").ok_or(MalformedDelivery("no X-GitHub-Event"))?;
@@ -56,8 +56,8 @@ pub(super) fn read(headers: &HeaderMap, body: &Value) -> Result<Option<WebhookEv
     }))
 }
 
-/// The content's author did it: GitHub says how they stand to the repository. Anybody else who can do something to another
-/// person's text has rights there.
+/// If the content's author is the sender, GitHub gives the author's association with the repository. Any other sender
+/// who can act on another person's text has rights there.
 fn is_by_insider(body: DeliveryBody<'_>, content: &str) -> bool {
     let (author, sender) = (body.text(&format!("{content}/user/login")), body.text("/sender/login"));
     let place = body.text(&format!("{content}/author_association"));
@@ -70,7 +70,7 @@ fn is_by_insider(body: DeliveryBody<'_>, content: &str) -> bool {
     }
 }
 
-/// Who pushes to the branch of a pull request from a fork has rights to the fork, and perhaps to nothing else.
+/// A user who pushes to the branch of a pull request from a fork has rights to the fork, and perhaps to nothing else.
 fn is_push_to_a_fork(body: DeliveryBody<'_>) -> bool {
     body.text("/action") == Some("synchronize") && !is_same_repository(body, "/pull_request/head/repo")
 }
@@ -110,7 +110,7 @@ fn about<'a>(name: &str, body: DeliveryBody<'a>) -> About<'a> {
             ..usual
         },
         "create" | "delete" => About {
-            // Branches of ours come and go as well.
+            // Loopwright's own branches are created and deleted as well.
             head_branch: body.owned("/ref").filter(|_| body.text("/ref_type") == Some("branch")),
             needs_rights: true,
             ..usual
@@ -118,7 +118,7 @@ fn about<'a>(name: &str, body: DeliveryBody<'a>) -> About<'a> {
         "deployment" | "deployment_status" | "workflow_dispatch" | "repository_dispatch" => {
             About { needs_rights: true, ..usual }
         }
-        // Whatever else there is or will be: anybody may have caused it.
+        // Any user may have caused other events, including future kinds.
         _ => usual,
     }
 }
@@ -158,7 +158,7 @@ fn run(body: DeliveryBody<'_>) -> About<'_> {
         title: body.text("/workflow_run/name"),
         details: body.text("/workflow_run/conclusion").into_iter().collect(),
         is_final: body.text("/action") == Some("completed"),
-        // Anybody can have a fork's workflow run by a pull request.
+        // Any user can run a fork's workflow with a pull request.
         needs_rights: is_same_repository(body, "/workflow_run/head_repository"),
         ..About::default()
     }
@@ -174,7 +174,7 @@ fn check<'a>(name: &str, body: DeliveryBody<'a>) -> About<'a> {
         title: body.text(&at("/name")),
         details: body.text(&at("/conclusion")).into_iter().collect(),
         is_final: body.text("/action") == Some("completed"),
-        // A fork's checks have no branch here.
+        // Checks of a fork have no branch in this repository.
         needs_rights: body.has(suite),
         ..About::default()
     }

@@ -1,5 +1,5 @@
-//! GitLab's deliveries. They do not say how a person stands to a project, so what anybody can do to a public one counts only
-//! for people who are named.
+//! Deliveries from GitLab. They do not state a person's rights to a project, so an event that any user can cause in a
+//! public project counts only for people who are named.
 
 use super::event::{DeliveryBody, MalformedDelivery, WebhookEvent, capped, commit, is_word, line};
 use super::signature::header;
@@ -7,10 +7,11 @@ use hyper::header::HeaderMap;
 use loopwright_core::hash;
 use serde_json::{Value, json};
 
-/// Where a delivery is named, the best first: what is signed, what stays the same when it is sent again, what is left.
+/// The headers that name a delivery, the best first: the signed one, the one that stays the same on a retry, the last
+/// resort.
 const DELIVERY: [&str; 3] = ["webhook-id", "idempotency-key", "x-gitlab-event-uuid"];
 
-/// Reads a delivery whose signature is good.
+/// Reads a delivery whose signature is valid.
 pub(super) fn read(headers: &HeaderMap, body: &Value, raw: &[u8]) -> Result<WebhookEvent, MalformedDelivery> {
     let value = DeliveryBody(body);
     let name = value.text("/object_kind").or_else(|| value.text("/event_name")).filter(|text| is_word(text));

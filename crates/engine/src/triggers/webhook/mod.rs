@@ -1,7 +1,7 @@
-//! Events from outside: a small HTTP listener, on loopback unless told otherwise, that turns signed deliveries into signals.
+//! External events: a small HTTP listener, by default on loopback, that turns signed deliveries into signals.
 //!
-//! The order is fixed: method and path, size and kind of the body, signature over its raw bytes, and only then its meaning.
-//! What a delivery says is data; whether anybody may make a loop due by it is decided before there is a signal.
+//! The order is fixed: method and path, size and kind of the body, signature over its raw bytes, and only then its
+//! content. That content is data; whether its sender may make a loop due is decided before there is a signal.
 
 mod event;
 mod github;
@@ -34,20 +34,20 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use webhook_roster::WebhookRoster;
 
-/// What the listener is told.
+/// The options of the listener.
 #[derive(Debug, Clone)]
 pub struct WebhookOptions {
-    /// Where it listens. There is no TLS here: beyond loopback it belongs behind a proxy that has it.
+    /// The address to listen on. There is no TLS here: beyond loopback it belongs behind a proxy with TLS.
     pub listen: SocketAddr,
-    /// The secrets of each source: `github`, `gitlab`, `generic.NAME`. A source without one is not there.
+    /// The secrets of each source: `github`, `gitlab`, `generic.NAME`. A source without a secret is disabled.
     pub secrets: BTreeMap<String, WebhookSecret>,
-    /// People whose events count although a forge does not say that they belong to a repository.
+    /// People whose events count even if the forge does not confirm that they belong to a repository.
     pub trusted: Vec<String>,
-    /// Names of our own on forges; what they do makes nothing due.
+    /// Loopwright's own user names on forges; their events make nothing due.
     pub own: Vec<String>,
-    /// Most bytes of a body.
+    /// The most bytes of a body.
     pub body_max: usize,
-    /// How long a head, and then a body, may take to come.
+    /// The time limit for a head, and then for a body.
     pub patience: Duration,
 }
 
@@ -66,7 +66,7 @@ impl WebhookOptions {
     }
 }
 
-/// How many deliveries came to what.
+/// The number of deliveries by result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WebhookCounts {
     /// Made a loop due.
@@ -87,7 +87,7 @@ pub struct WebhookServer {
     task: JoinHandle<()>,
 }
 
-/// A listener that has its address and answers nobody yet: whoever connects waits.
+/// A listener that has its address and does not answer yet: clients that connect wait.
 #[derive(Debug)]
 pub struct BoundWebhookServer {
     options: WebhookOptions,
@@ -95,9 +95,9 @@ pub struct BoundWebhookServer {
     address: SocketAddr,
 }
 
-/// What all connections share.
+/// The state that all connections share.
 struct Shared {
-    /// As they were told last; a request is answered by those that it met.
+    /// The current options; a request uses the options from its start.
     options: RwLock<Arc<WebhookOptions>>,
     clock: Arc<dyn Clock>,
     signals: Arc<dyn Signals>,
@@ -114,10 +114,10 @@ impl std::fmt::Debug for Shared {
 }
 
 impl WebhookServer {
-    /// Takes the address, so that one that cannot be had is known before anything else begins.
+    /// Binds the address, so that an unavailable address is known before anything else starts.
     ///
     /// # Errors
-    /// When the address cannot be had.
+    /// When the address is unavailable.
     pub async fn bind(options: WebhookOptions) -> io::Result<BoundWebhookServer> {
         let listener = TcpListener::bind(options.listen).await?;
         let address = listener.local_addr()?;
@@ -127,35 +127,36 @@ impl WebhookServer {
     /// Listens, for no loop yet.
     ///
     /// # Errors
-    /// When the address cannot be had.
+    /// When the address is unavailable.
     pub async fn start(options: WebhookOptions, clock: Arc<dyn Clock>, signals: Arc<dyn Signals>) -> io::Result<Self> {
         Ok(Self::bind(options).await?.serve(clock, signals))
     }
 
-    /// Hands events to these loops and no others. Repositories are told apart by their remotes, which are read here.
+    /// Sends events to these loops and no others. Repositories are distinguished by their remotes, which are read here.
     pub async fn set_loops(&self, git: &Git, watched: &[WatchedRepo]) {
         let roster = WebhookRoster::from_watched(git, watched).await;
         *self.shared.roster.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(roster);
     }
 
-    /// Goes by other secrets and people from the next request on. The address stays: another one needs another listener.
+    /// Uses other secrets and people from the next request on. The address stays: another address needs another
+    /// listener.
     pub fn update_options(&self, options: WebhookOptions) {
         *self.shared.options.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(options);
     }
 
-    /// What it was told last.
+    /// The current options.
     #[must_use]
     pub fn options(&self) -> Arc<WebhookOptions> {
         self.shared.options()
     }
 
-    /// Where it listens; the port is a real one.
+    /// The address it listens on, with the actual port.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What came of deliveries so far.
+    /// The number of deliveries so far, by result.
     #[must_use]
     pub fn counts(&self) -> WebhookCounts {
         let [accepted, duplicate, ignored, refused] = &self.shared.counted;
@@ -170,7 +171,7 @@ impl WebhookServer {
 }
 
 impl BoundWebhookServer {
-    /// Answers, for no loop yet.
+    /// Starts to answer, for no loop yet.
     #[must_use]
     pub fn serve(self, clock: Arc<dyn Clock>, signals: Arc<dyn Signals>) -> WebhookServer {
         let Self { options, listener, address } = self;
@@ -201,7 +202,7 @@ impl Shared {
 impl Drop for WebhookServer {
     fn drop(&mut self) {
         self.task.abort();
-        // Connections that are open end at their deadline; nothing new is taken from them.
+        // Open connections end at their deadline; no new connection is accepted.
         self.shared.connection_slots.close();
     }
 }

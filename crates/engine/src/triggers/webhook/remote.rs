@@ -1,6 +1,6 @@
-//! Addresses of repositories in one spelling, so that a delivery's repository can be told from a clone's remotes.
+//! Normalised addresses of repositories, so that a delivery's repository can be compared with a clone's remotes.
 
-/// `host/owner/name` in small letters; `None` for a path on this machine.
+/// `host/owner/name` in lower case; `None` for a path on this machine.
 pub(super) fn normalise_address(address: &str) -> Option<String> {
     let address = address.trim();
     let (host, path) = match address.split_once("://") {
@@ -9,7 +9,7 @@ pub(super) fn normalise_address(address: &str) -> Option<String> {
             is_remote.then_some(())?;
             rest.split_once('/')?
         }
-        // `git@host:owner/name`: what is before the first colon is no path.
+        // `git@host:owner/name`: the part before the first colon is not a path.
         None => address.split_once(':').filter(|(host, _)| !host.contains('/'))?,
     };
     let host = host.rsplit('@').next().unwrap_or(host).split(':').next().unwrap_or(host);

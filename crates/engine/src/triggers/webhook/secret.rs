@@ -1,10 +1,10 @@
-//! Secrets of webhooks: the one in use, and while it is changed the one before. They are never shown.
+//! Secrets of webhooks: the current one and, during a rotation, the previous one. They are never shown.
 
 use super::signature::decode_base64;
 
-/// Shorter ones can be guessed.
+/// Shorter secrets can be guessed.
 const LEAST: usize = 16;
-/// Longer ones are a mistake.
+/// Longer secrets are a mistake.
 const MOST: usize = 4096;
 
 /// A source's secret.
@@ -13,24 +13,24 @@ pub struct WebhookSecret {
     all: Vec<Vec<u8>>,
 }
 
-/// A text that is no secret; it is not shown.
+/// A text that is not a valid secret; it is not shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a webhook's secret has 16 to 4096 bytes, and none of them is a line break inside it")]
+#[error("a webhook's secret has 16 to 4096 bytes and no line break inside it")]
 pub struct BadSecret;
 
 impl WebhookSecret {
-    /// A secret, without the white space around it.
+    /// A secret, without surrounding white space.
     ///
     /// # Errors
-    /// When it is too short to be one.
+    /// When it is too short or too long, or has a line break.
     pub fn new(text: &str) -> Result<Self, BadSecret> {
         Ok(Self { all: vec![checked(text)?] })
     }
 
-    /// The same, with the secret that was in use before: both are good while senders are changed over.
+    /// Adds the previous secret: both are valid while senders change over.
     ///
     /// # Errors
-    /// When that is too short to be one.
+    /// When that is too short or too long, or has a line break.
     pub fn or_previous(mut self, text: &str) -> Result<Self, BadSecret> {
         self.all.push(checked(text)?);
         Ok(self)
@@ -41,7 +41,7 @@ impl WebhookSecret {
         self.all.iter().map(Vec::as_slice)
     }
 
-    /// The secrets as keys: one that says so is base64.
+    /// The secrets as keys; a secret with the base64 prefix is decoded.
     pub(super) fn keys(&self) -> impl Iterator<Item = Vec<u8>> + '_ {
         self.all.iter().map(|text| coded(text).unwrap_or_else(|| text.clone()))
     }
@@ -54,7 +54,7 @@ fn coded(text: &[u8]) -> Option<Vec<u8>> {
 
 fn checked(text: &str) -> Result<Vec<u8>, BadSecret> {
     let text = text.trim();
-    // What counts is the key, not how it is written.
+    // The length of the key counts, not of its encoding.
     let length = coded(text.as_bytes()).map_or(text.len(), |key| key.len());
     let is_good = (LEAST..=MOST).contains(&length) && !text.contains(['\n', '\r', '\0']);
     if is_good { Ok(text.as_bytes().to_vec()) } else { Err(BadSecret) }

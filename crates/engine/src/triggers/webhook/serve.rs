@@ -1,4 +1,4 @@
-//! The listener itself: HTTP/1.1, one table of paths, and a limit on everything from the first byte.
+//! The listener itself: HTTP/1.1, one table of paths, and limits from the first byte.
 
 use super::event::{DeliveryBody, MalformedDelivery, WebhookEvent, capped, is_word, line};
 use super::secret::WebhookSecret;
@@ -27,16 +27,16 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 
-/// Connections at a time; the next ones wait.
+/// The most connections at a time; the next ones wait.
 pub(super) const CONNECTIONS_MAX: usize = 64;
-/// How long nobody is taken after that failed: without descriptors it would fail again at once, for ever.
+/// The pause after a failed accept: without free descriptors it would fail again at once, in an endless loop.
 const RESTS: Duration = Duration::from_millis(200);
-/// Bytes of a request's head.
+/// The most bytes of a request's head.
 const HEAD_MAX: usize = 16 << 10;
-/// What stands before a source's name.
+/// The path prefix before a source's name.
 const PREFIX: &str = "/hooks/";
 
-/// What became of a request. Each has a status and a place among the counts.
+/// The outcome of a request. Each has a status and a counter.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
     Accepted(usize),
@@ -54,9 +54,9 @@ enum Outcome {
     Unrecorded,
 }
 
-/// Where connections come in.
+/// The source of connections.
 pub(super) trait ConnectionSource: Send + Sync {
-    /// The next one.
+    /// The next connection.
     fn next(&self) -> impl Future<Output = io::Result<TcpStream>> + Send;
 }
 
@@ -76,7 +76,7 @@ pub(super) async fn accept(shared: Arc<Shared>, door: impl ConnectionSource) {
                     drop(place);
                 });
             }
-            // Out of descriptors, or the peer is gone already: others may have better luck, a little later.
+            // No free descriptors, or the client is gone already: the next accept may succeed after a pause.
             Err(_) => pause(RESTS).await,
         }
     }
@@ -86,7 +86,7 @@ async fn connection(shared: &Shared, stream: TcpStream) {
     let service = service_fn(|request| async move { Ok::<_, Infallible>(respond(shared, request).await) });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(shared.options().patience).max_buf_size(HEAD_MAX);
-    // What breaks a connection breaks nothing else; its client has seen it.
+    // An error of one connection affects no other; its client has seen it.
     let _ = builder.serve_connection(TokioIo::new(stream), service).await;
 }
 
@@ -124,15 +124,15 @@ impl Outcome {
             Self::Duplicate => "known already".to_owned(),
             Self::Greeting => "hello".to_owned(),
             Self::Ignored(why) => format!("ignored: {}", why.word()),
-            Self::NotFound => "nothing is here".to_owned(),
+            Self::NotFound => "not found".to_owned(),
             Self::NotPost => "deliver with POST".to_owned(),
-            Self::Encoded => "bodies come as they are, without a content encoding".to_owned(),
-            Self::NotJson => "deliver application/json".to_owned(),
+            Self::Encoded => "send the body without a content encoding".to_owned(),
+            Self::NotJson => "send application/json".to_owned(),
             Self::TooLarge => "the body is too large".to_owned(),
-            Self::TooSlow => "the body did not come in time".to_owned(),
-            Self::Unsigned => "no good signature".to_owned(),
+            Self::TooSlow => "the body did not arrive in time".to_owned(),
+            Self::Unsigned => "no valid signature".to_owned(),
             Self::Malformed(why) => format!("cannot be read: {why}"),
-            Self::Unrecorded => "cannot be recorded now; deliver again".to_owned(),
+            Self::Unrecorded => "the event cannot be recorded now; deliver it again".to_owned(),
         }
     }
 
@@ -145,7 +145,7 @@ impl Outcome {
         match self {
             Self::NotPost => drop(headers.insert(ALLOW, HeaderValue::from_static("POST"))),
             Self::Unrecorded => drop(headers.insert(RETRY_AFTER, HeaderValue::from_static("30"))),
-            // What is left of such a body is not read.
+            // The rest of such a body is not read.
             Self::TooLarge | Self::TooSlow => drop(headers.insert(CONNECTION, HeaderValue::from_static("close"))),
             _ => {}
         }
@@ -153,7 +153,7 @@ impl Outcome {
     }
 }
 
-/// The fixed order of questions. An error is an answer too; it only comes early.
+/// The fixed order of checks. An error is an answer too, only an early one.
 async fn answer(shared: &Shared, request: Request<Incoming>) -> Result<Outcome, Outcome> {
     let options = shared.options();
     let (source, secret) = source(&options, request.uri().path()).ok_or(Outcome::NotFound)?;
@@ -166,7 +166,7 @@ async fn answer(shared: &Shared, request: Request<Incoming>) -> Result<Outcome, 
     let body = match tokio::time::timeout(options.patience, body).await {
         Ok(Ok(body)) => body.to_bytes(),
         Ok(Err(error)) if error.is::<LengthLimitError>() => return Err(Outcome::TooLarge),
-        Ok(Err(_)) => return Err(Outcome::Malformed("the body broke off")),
+        Ok(Err(_)) => return Err(Outcome::Malformed("the body was interrupted")),
         Err(_) => return Err(Outcome::TooSlow),
     };
     let now_ms = shared.clock.now_ms();
@@ -190,7 +190,7 @@ fn source<'a>(options: &'a WebhookOptions, path: &str) -> Option<(String, &'a We
     Some((name, secret))
 }
 
-/// What can be seen of a body before it comes.
+/// The checks of a body that its headers allow.
 fn admissible(headers: &HeaderMap, most: usize) -> Result<(), Outcome> {
     let is_plain = |text: &HeaderValue| text.as_bytes().eq_ignore_ascii_case(b"identity");
     if !headers.get_all(CONTENT_ENCODING).iter().all(is_plain) {
@@ -220,7 +220,7 @@ fn check(
 }
 
 fn read(source: &str, headers: &HeaderMap, raw: &[u8]) -> Result<Option<WebhookEvent>, MalformedDelivery> {
-    let body: Value = serde_json::from_slice(raw).map_err(|_| MalformedDelivery("the body is no JSON"))?;
+    let body: Value = serde_json::from_slice(raw).map_err(|_| MalformedDelivery("the body is not JSON"))?;
     match source {
         "github" => github::read(headers, &body),
         "gitlab" => gitlab::read(headers, &body, raw).map(Some),
@@ -228,10 +228,11 @@ fn read(source: &str, headers: &HeaderMap, raw: &[u8]) -> Result<Option<WebhookE
     }
 }
 
-/// A sender of the user's own: whoever has its secret may. `key`, `title` and `repository` of the body mean something here.
+/// A user's own sender: any client with its secret may send. `key`, `title` and `repository` of the body are read.
 fn generic(name: &str, headers: &HeaderMap, body: &Value, raw: &[u8]) -> Result<WebhookEvent, MalformedDelivery> {
-    let delivery =
-        header(headers, "webhook-id").filter(|id| is_word(id)).ok_or(MalformedDelivery("webhook-id is no word"))?;
+    let delivery = header(headers, "webhook-id")
+        .filter(|id| is_word(id))
+        .ok_or(MalformedDelivery("webhook-id is not a plain word"))?;
     let value = DeliveryBody(body);
     let key =
         value.text("/key").filter(|key| key.len() <= 200 && !key.is_empty() && !key.chars().any(char::is_control));
@@ -248,7 +249,7 @@ fn generic(name: &str, headers: &HeaderMap, body: &Value, raw: &[u8]) -> Result<
     })
 }
 
-/// Makes the loops due that the event is for, each once.
+/// Makes each loop due that the event is for, once.
 async fn take(
     shared: &Shared,
     options: &WebhookOptions,
@@ -286,7 +287,7 @@ async fn take(
 }
 
 fn row(event: &WebhookEvent, repo: String, loop_name: String, now_ms: i64) -> SignalRow {
-    // A branch that moved is one thing, whether it is told by a delivery or seen in a clone.
+    // A moved branch is one event, whether a delivery reports it or a clone shows it.
     let moved = event.moved_to.as_ref().zip(event.branch.as_ref());
     let key = match moved {
         Some((commit, branch)) => format!("push:{branch}:{commit}"),
@@ -305,12 +306,12 @@ fn row(event: &WebhookEvent, repo: String, loop_name: String, now_ms: i64) -> Si
     }
 }
 
-/// All that is too much in a minute is one signal, about nothing in particular.
+/// All events beyond the limit of a minute become one signal without an item.
 fn many(event: &WebhookEvent, row: SignalRow, minute: i64) -> SignalRow {
     SignalRow {
         key: format!("webhook:{}:many-{minute}", event.source),
         item: None,
-        title: Some("more events in a minute than are told apart".to_owned()),
+        title: Some("more events in a minute than the limit for single signals".to_owned()),
         data: None,
         ..row
     }

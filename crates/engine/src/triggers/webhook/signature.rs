@@ -1,4 +1,4 @@
-//! Whether a delivery is from who it says: over the raw bytes, in constant time, and nothing is parsed before.
+//! Verifies the sender of a delivery: over the raw bytes, in constant time, and before anything is parsed.
 
 use super::secret::WebhookSecret;
 use base64::prelude::{BASE64_STANDARD_NO_PAD, BASE64_URL_SAFE_NO_PAD, Engine as _};
@@ -6,31 +6,31 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use hyper::header::HeaderMap;
 use sha2::Sha256;
 
-/// How far a signed moment may be from now, either way.
+/// The largest difference between a signed time and now, in either direction.
 const WINDOW_SECS: i64 = 300;
-/// Signatures in one header.
+/// The most signatures in one header.
 const SIGNATURES_MAX: usize = 8;
 
-/// Why a delivery is not believed. Senders are not told which.
+/// Why a delivery is not accepted. The answer to the sender does not say which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SignatureError {
-    /// There is no signature, or none that can be read, such as SHA-1 alone.
+    /// There is no readable signature, for example only SHA-1.
     Missing,
-    /// It is another secret's, or of other bytes.
+    /// It was made with another secret or over other bytes.
     Wrong,
-    /// Its moment is too far from now.
+    /// Its time is too far from now.
     Stale,
 }
 
-/// GitHub: `X-Hub-Signature-256: sha256=<hex>` over the body. The older header with SHA-1 counts for nothing.
+/// GitHub: `X-Hub-Signature-256: sha256=<hex>` over the body. The older header with SHA-1 is ignored.
 pub(super) fn github(secret: &WebhookSecret, headers: &HeaderMap, body: &[u8]) -> Result<(), SignatureError> {
     let given = header(headers, "x-hub-signature-256").and_then(|text| text.strip_prefix("sha256="));
     let given = given.and_then(|text| decode_hex(text.as_bytes())).ok_or(SignatureError::Missing)?;
     any(secret.texts().map(|key| is_signed(key, &[body], &given)))
 }
 
-/// GitLab: signed as [`standard`] has it where a signing token is set, else by `X-Gitlab-Token`. A delivery that is signed
-/// is not believed for its token.
+/// GitLab: signed as in [`standard`] if a signing token is set, otherwise checked by `X-Gitlab-Token`. A signed
+/// delivery is not accepted by its token alone.
 pub(super) fn gitlab(
     secret: &WebhookSecret,
     headers: &HeaderMap,
@@ -44,7 +44,7 @@ pub(super) fn gitlab(
     any(secret.texts().map(|token| is_same(token, given.as_bytes())))
 }
 
-/// The Standard Webhooks scheme: `webhook-signature: v1,<base64>` over id, moment and body, with the moment within five
+/// The Standard Webhooks scheme: `webhook-signature: v1,<base64>` over id, time and body, with the time within five
 /// minutes of now.
 pub(super) fn standard(
     secret: &WebhookSecret,
@@ -71,7 +71,7 @@ pub(super) fn standard(
     }
 }
 
-/// Looks at all of them, whichever is good.
+/// Evaluates all of them, even after a match.
 fn any(all: impl Iterator<Item = bool>) -> Result<(), SignatureError> {
     if all.filter(|good| *good).count() > 0 { Ok(()) } else { Err(SignatureError::Wrong) }
 }
@@ -82,7 +82,7 @@ fn is_signed(key: &[u8], parts: &[&[u8]], given: &[u8]) -> bool {
     mac.verify_slice(given).is_ok()
 }
 
-/// Compares digests instead of texts, so that neither content nor length shows in the time it takes.
+/// Compares digests instead of texts, so that the duration reveals neither content nor length.
 fn is_same(one: &[u8], other: &[u8]) -> bool {
     let Some(mut mac) = keyed(one) else { return false };
     mac.update(other);
@@ -94,11 +94,11 @@ fn keyed(key: &[u8]) -> Option<Hmac<Sha256>> {
     Hmac::new_from_slice(key).ok()
 }
 
-/// A header that is there once and is text.
+/// A header that occurs once and is text.
 pub(super) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let mut all = headers.get_all(name).iter();
     let first = all.next()?.to_str().ok()?;
-    // Two of them could be read in two ways.
+    // Two of them would be ambiguous.
     all.next().is_none().then_some(first)
 }
 
@@ -135,7 +135,7 @@ mod tests {
 
     /// The example that GitHub's documentation publishes.
     #[test]
-    fn github_s_published_example_is_good_and_what_differs_is_not() {
+    fn github_s_published_example_is_accepted_and_variations_are_not() {
         let secret = WebhookSecret::new("It's a Secret to Everybody").expect("long enough");
         let good = "757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
         let with = |name: &str, value: &str| github(&secret, &headers(&[(name, value)]), b"Hello, World!");
@@ -165,7 +165,7 @@ mod tests {
 
     /// The example that the specification of Standard Webhooks publishes.
     #[test]
-    fn standard_scheme_s_published_example_is_good_within_its_window() {
+    fn standard_scheme_s_published_example_is_accepted_within_its_window() {
         let secret = WebhookSecret::new("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").expect("long enough");
         let signed = |moment: &str, signature: &str| {
             headers(&[

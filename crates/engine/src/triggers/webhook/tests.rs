@@ -1,4 +1,4 @@
-//! Which events are for which loops, as a table.
+//! A table of events and the loops that they make due.
 
 use super::event::WebhookEvent;
 use super::serve::{ConnectionSource, accept};
@@ -64,7 +64,7 @@ fn pull(author: &str, association: &str, sender: &str, head: &str) -> WebhookEve
 }
 
 #[tokio::test]
-async fn people_whom_the_repository_does_not_know_make_nothing_due() {
+async fn events_of_people_without_rights_make_nothing_due() {
     let mut named = waiting("named", &["github.pull_request"]);
     named.approvers = vec!["Neighbour".to_owned()];
     let (_repo, roster) = roster(vec![waiting("all", &["github.pull_request"]), named]).await;
@@ -77,7 +77,7 @@ async fn people_whom_the_repository_does_not_know_make_nothing_due() {
         ("a", "FIRST_TIME_CONTRIBUTOR", "a", Err(IgnoreReason::Stranger)),
         ("a", "NONE", "a", Err(IgnoreReason::Stranger)),
         ("a", "owner", "a", Err(IgnoreReason::Stranger)),
-        // Somebody with rights labels a stranger's work.
+        // A user with rights labels a stranger's work.
         ("a", "NONE", "b", both()),
         ("friend", "NONE", "friend", both()),
         ("neighbour", "NONE", "neighbour", Ok(vec!["named".to_owned()])),
@@ -93,7 +93,7 @@ async fn people_whom_the_repository_does_not_know_make_nothing_due() {
     assert_eq!(event.item.as_deref(), Some(format!("pr-7@{SHA}").as_str()));
 }
 
-/// Whoever has rights to a fork can push to its pull request, in the name of anybody.
+/// A user with rights to a fork can push to its pull request, under any author name.
 #[tokio::test]
 async fn push_to_a_pull_request_counts_for_its_author_and_for_branches_of_the_repository_itself() {
     let (_repo, roster) = roster(vec![waiting("all", &["github.pull_request"])]).await;
@@ -119,7 +119,7 @@ async fn push_to_a_pull_request_counts_for_its_author_and_for_branches_of_the_re
 }
 
 #[tokio::test]
-async fn branches_of_our_own_that_come_and_go_make_nothing_due() {
+async fn creating_or_deleting_our_own_branches_makes_nothing_due() {
     let (_repo, roster) = roster(vec![waiting("all", &["github.create", "github.delete"])]).await;
     let made = |name, kind: &str, what: &str| from_github(name, json!({ "ref": what, "ref_type": kind }));
     assert_eq!(due(&roster, &made("create", "branch", "topic")), Ok(vec!["all".to_owned()]));
@@ -128,13 +128,13 @@ async fn branches_of_our_own_that_come_and_go_make_nothing_due() {
     assert_eq!(due(&roster, &made("create", "tag", "take/01")), Ok(vec!["all".to_owned()]));
 }
 
-/// A door that nobody can come in by, because there are no descriptors left.
+/// A source that never yields a connection, because there are no descriptors left.
 #[derive(Clone, Default)]
 struct Shut(Arc<AtomicUsize>);
 
 impl ConnectionSource for Shut {
     async fn next(&self) -> io::Result<TcpStream> {
-        // A listener that does not rest would try for ever.
+        // A listener that does not pause would try forever.
         if self.0.fetch_add(1, Ordering::SeqCst) > 1_000 {
             std::future::pending::<()>().await;
         }
@@ -155,12 +155,12 @@ impl Signals for Nobody {
 }
 
 #[tokio::test]
-async fn listener_without_descriptors_rests_between_two_tries() {
+async fn listener_without_descriptors_pauses_between_two_tries() {
     let options = WebhookOptions::new(SocketAddr::from(([127, 0, 0, 1], 0)));
     let shared = Arc::new(Shared::new(options, Arc::new(SystemClock), Arc::new(Nobody)));
     let door = Shut::default();
     let for_ever = tokio::time::timeout(Duration::from_millis(500), accept(shared, door.clone())).await;
-    assert!(for_ever.is_err(), "it goes on");
+    assert!(for_ever.is_err(), "it continues");
     let tries = door.0.load(Ordering::SeqCst);
     assert!((1..=10).contains(&tries), "{tries} tries in half a second");
 }
@@ -205,7 +205,7 @@ async fn builds_count_when_they_are_over_and_a_fork_s_do_not() {
 }
 
 #[test]
-fn gitlab_s_deliveries_say_nothing_of_rights_so_only_deeds_that_need_them_count() {
+fn gitlab_s_deliveries_lack_rights_so_only_actions_that_need_them_count() {
     let read = |body: Value| gitlab::read(&HeaderMap::new(), &body, b"raw").expect("can be read");
     let push = read(json!({ "object_kind": "push", "ref": "refs/heads/main", "after": SHA, "user_username": "a" }));
     assert!(push.is_insider && push.moved_to.as_deref() == Some(SHA) && push.branch.as_deref() == Some("main"));

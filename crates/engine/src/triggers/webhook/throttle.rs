@@ -1,37 +1,37 @@
-//! How many events a loop takes: what is known is not taken again, and beyond a number in a minute the rest become one.
+//! The limit of events of a loop: known events are ignored, and beyond a number in a minute the rest become one signal.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
-/// Signals of one loop in one minute.
+/// The most signals of one loop in one minute.
 pub(super) const PER_MINUTE: u32 = 120;
-/// Deliveries that are remembered without asking the store.
+/// The most deliveries that are remembered without a query of the store.
 const REMEMBERED_MAX: usize = 20_000;
-/// Loops that are counted.
+/// The most loops that are counted.
 const LOOPS_MAX: usize = 20_000;
 const MINUTE_MS: i64 = 60_000;
 
-/// What was taken lately.
+/// The recent events.
 #[derive(Debug, Default)]
 pub(super) struct EventThrottle {
     known: HashSet<String>,
     order: VecDeque<String>,
-    /// Which minute, and how many in it.
+    /// The minute, and the number of events in it.
     loops: BTreeMap<String, (i64, u32)>,
 }
 
-/// How an event is taken.
+/// The handling of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ThrottleDecision {
-    /// By itself.
+    /// It becomes a signal of its own.
     Alone,
-    /// With all others of this minute that are too many.
+    /// It joins the other events beyond the limit of this minute.
     Together(i64),
-    /// It is known.
+    /// It is already known.
     Known,
 }
 
 impl EventThrottle {
-    /// Takes an event for a loop.
+    /// Decides how an event of a loop is handled.
     pub(super) fn admit(&mut self, place: &str, key: &str, now_ms: i64) -> ThrottleDecision {
         if self.known.contains(&format!("{place} {key}")) {
             return ThrottleDecision::Known;
@@ -48,7 +48,7 @@ impl EventThrottle {
         if *count > PER_MINUTE { ThrottleDecision::Together(minute) } else { ThrottleDecision::Alone }
     }
 
-    /// Remembers what is recorded.
+    /// Remembers a recorded event.
     pub(super) fn remember(&mut self, place: &str, key: &str) {
         let name = format!("{place} {key}");
         if self.known.insert(name.clone()) {
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_recorded_is_known_for_a_while() {
+    fn recorded_events_are_known_for_a_while() {
         let mut pace = EventThrottle::default();
         pace.remember("r/a", "d0");
         assert_eq!(pace.admit("r/a", "d0", 0), ThrottleDecision::Known);

@@ -1,5 +1,5 @@
-//! Which loops an event makes due: those that name it, of its repository and branch, if the person behind it may. Everything
-//! here is decided before there is a signal.
+//! The loops that an event makes due: those that name it, of its repository and branch, if its sender has the rights.
+//! All of this is decided before there is a signal.
 
 use super::super::repo_queries;
 use super::super::watched_repos::{WatchedLoop, WatchedRepo, is_own_branch};
@@ -19,10 +19,10 @@ worded! {
         Loop = "no loop waits for it",
         /// It is about another branch.
         Branch = "another branch",
-        /// It is our own doing.
-        Own = "our own doing",
-        /// The person behind it is nobody that the repository knows.
-        Stranger = "somebody without rights to the repository",
+        /// Loopwright caused it.
+        Own = "caused by loopwright itself",
+        /// Its sender has no rights to the repository.
+        Stranger = "a person without rights to the repository",
     }
 }
 
@@ -39,7 +39,7 @@ struct Repo {
     loops: Vec<WatchedLoop>,
 }
 
-/// Who may, and who we are.
+/// The people whose events count, and Loopwright's own names.
 pub(super) struct TrustedPeople<'a> {
     pub(super) trusted: &'a [String],
     pub(super) own: &'a [String],
@@ -53,7 +53,7 @@ impl WebhookRoster {
             if loops.is_empty() {
                 continue;
             }
-            // A repository whose remotes cannot be read has none, and hears of generic events alone.
+            // A repository whose remotes cannot be read has none, and receives only generic events.
             let remotes = repo_queries::remote_addresses(git, &one.repo).await.unwrap_or_default();
             let remotes = remotes.iter().filter_map(|address| remote::normalise_address(address)).collect();
             repos.push(Repo { id: one.repo.id.clone(), remotes, loops });
@@ -105,7 +105,8 @@ fn judge(event: &WebhookEvent, one: &WatchedLoop, trusted: &[String]) -> Result<
     if event.is_insider || event.actor.as_ref().is_some_and(may) { Ok(()) } else { Err(IgnoreReason::Stranger) }
 }
 
-/// An event about a branch counts for the branches in `push`, else for the loop's base, else for the repository's main one.
+/// An event about a branch counts for the branches in `push`, else for the loop's base, else for the repository's
+/// default branch.
 fn is_about_branch(event: &WebhookEvent, one: &WatchedLoop) -> bool {
     if event.moves_nothing {
         return false;
@@ -117,14 +118,14 @@ fn is_about_branch(event: &WebhookEvent, one: &WatchedLoop) -> bool {
     one.base.as_ref().or(event.default_branch.as_ref()).is_none_or(|base| base == branch)
 }
 
-/// `github.workflow_run`, `github.workflow_run.failure`, `github.*`. Without a detail, only what is over counts.
+/// `github.workflow_run`, `github.workflow_run.failure`, `github.*`. Without a detail, only finished events count.
 fn is_named(event: &WebhookEvent, pattern: &str) -> bool {
     let Some((source, rest)) = pattern.split_once('.') else { return false };
     let is = |part: &str, text: &str| part == "*" || part.eq_ignore_ascii_case(text);
     if !is(source, event.source) {
         return false;
     }
-    // The name of a generic event may have dots of its own.
+    // The name of a generic event may contain dots.
     if is(rest, &event.name) {
         return event.is_final;
     }

@@ -85,7 +85,7 @@ fn blocks(reply: &ModelReply) -> Vec<Value> {
     text.into_iter().chain(call).collect()
 }
 
-/// What is told before the first word.
+/// The usage reported before the first text.
 pub(super) fn initial_usage(usage: ScenarioUsage) -> ScenarioUsage {
     ScenarioUsage { output: 1, ..usage }
 }

@@ -37,7 +37,7 @@ fn read_tool(tool: &Value) -> Option<OfferedTool> {
 }
 
 pub(super) fn events(reply: &ModelReply) -> Vec<String> {
-    // Words come first and without an end, so that there is a middle in which an answer can break.
+    // Text comes first and without an end, so that an answer can be cut in the middle.
     let words = ModelReply { call: None, ..reply.clone() };
     let mut first = document(&words);
     if let Some(chunk) = first.as_object_mut() {

@@ -1,5 +1,5 @@
-//! The providers' protocols: where requests arrive, how they are read into one form, and how answers are written in the
-//! provider's words. One file a protocol; nothing is decided here.
+//! The providers' protocols: the paths of requests, how to parse them into one form, and how to write answers for the
+//! provider's clients. One file a protocol; nothing is decided here.
 
 mod anthropic;
 mod chat;
@@ -13,7 +13,7 @@ use super::reply::ModelReply;
 use super::scenario::{ErrorReply, ScenarioUsage};
 use serde_json::{Value, json};
 
-/// What a path asks for.
+/// The meaning of a request's path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ModelRoute {
     pub(super) protocol: ModelProtocol,
@@ -22,19 +22,19 @@ pub(super) struct ModelRoute {
     model: Option<String>,
 }
 
-/// What may be asked.
+/// The operations of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ModelOperation {
     /// An answer.
     Answer,
-    /// An answer piece by piece, where the path says so.
+    /// An answer as a stream, where the path says so.
     Stream,
     /// How many tokens a prompt has.
     Count,
 }
 
 impl ModelRoute {
-    /// What stands before a protocol's own path does not matter: agents add it or not.
+    /// Ignores the part before a protocol's own path, because some agents add one.
     pub(super) fn parse(path: &str) -> Option<Self> {
         let plain = |protocol, op| Some(Self { protocol, op, model: None });
         if let Some((_, rest)) = path.rsplit_once("/models/") {
@@ -60,7 +60,7 @@ impl ModelRoute {
         Some(Self { protocol: ModelProtocol::Gemini, op, model: Some(model.to_owned()) })
     }
 
-    /// Reads a request. What is missing counts as empty: agents leave out what they do not use.
+    /// Parses a request. Missing fields count as empty: agents leave out fields that they do not use.
     pub(super) fn read(&self, body: &Value) -> ModelRequest {
         let mut asked = match self.protocol {
             ModelProtocol::Anthropic => anthropic::read(body),
@@ -77,7 +77,7 @@ impl ModelRoute {
 }
 
 impl ModelProtocol {
-    /// The answer as pieces of an event stream.
+    /// The answer as events of a stream.
     pub(super) fn events(self, reply: &ModelReply) -> Vec<String> {
         match self {
             Self::Anthropic => anthropic::events(reply),
@@ -113,7 +113,7 @@ impl ModelProtocol {
             Self::Anthropic => anthropic::failure_event(code, text),
             Self::Responses => responses::failure_event(reply, code, text),
             Self::Chat => data(&json!({ "error": { "message": text, "type": code, "code": code } })),
-            // This one breaks the form of its own stream.
+            // Gemini sends this without the framing of its stream.
             Self::Gemini => format!("{}\n", json!({ "error": { "code": 503, "message": text, "status": code } })),
         }
     }
@@ -126,7 +126,7 @@ impl ModelProtocol {
         }
     }
 
-    /// The tokens that a stream tells of before its words; most protocols tell of them last.
+    /// The usage that a stream reports before its text; most protocols report it last.
     pub(super) fn usage_sent_first(self, usage: ScenarioUsage) -> Option<ScenarioUsage> {
         match self {
             Self::Anthropic => Some(anthropic::initial_usage(usage)),
@@ -134,7 +134,7 @@ impl ModelProtocol {
         }
     }
 
-    /// What a usage is in this protocol's words, which not all have one for tokens written to a cache.
+    /// The usage as this protocol reports it; some do not report tokens written to a cache.
     pub(super) fn reported_usage(self, usage: ScenarioUsage) -> ScenarioUsage {
         match self {
             Self::Anthropic | Self::Responses => usage,

@@ -18,7 +18,7 @@ pub(super) fn read(body: &Value) -> ModelRequest {
     let mut history = Vec::new();
     for item in as_list(&body["input"]) {
         match item["type"].as_str().unwrap_or("message") {
-            // Models that only write programs get their tools as part of the conversation.
+            // Models that only write programs receive their tools as part of the conversation.
             "additional_tools" => tools.extend(as_list(&item["tools"]).iter().flat_map(|tool| read_tool(tool, None))),
             "message" if item["role"] == "assistant" => history.push(ChatMessage::Model(Vec::new())),
             "message" => {
@@ -43,7 +43,7 @@ pub(super) fn read(body: &Value) -> ModelRequest {
     }
 }
 
-/// A tool, or the tools of a room of them.
+/// A tool, or the tools of a namespace.
 fn read_tool(tool: &Value, namespace: Option<&str>) -> Vec<OfferedTool> {
     let room = |tool: OfferedTool| OfferedTool { namespace: namespace.map(str::to_owned), ..tool };
     match tool["type"].as_str() {
@@ -59,7 +59,7 @@ fn read_tool(tool: &Value, namespace: Option<&str>) -> Vec<OfferedTool> {
             });
             found.map(room).into_iter().collect()
         }
-        // One level of rooms is all there is.
+        // Namespaces do not nest.
         Some("namespace") if namespace.is_none() => {
             as_list(&tool["tools"]).iter().flat_map(|inner| read_tool(inner, tool["name"].as_str())).collect()
         }

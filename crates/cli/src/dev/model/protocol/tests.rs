@@ -1,4 +1,4 @@
-//! The words of each protocol, whole: what an agent's client gets for one answer with words and a call.
+//! The wire format of each protocol: the bytes that an agent's client receives for one answer with text and a call.
 
 use super::ModelRoute;
 use crate::dev::model::model_request::{ChatMessage, ModelProtocol, ToolInputForm};
@@ -97,7 +97,7 @@ fn responses_stream_named_events() {
 }
 
 #[test]
-fn chat_streams_chunks_and_a_last_word() {
+fn chat_streams_chunks_and_an_end_marker() {
     check(
         ModelProtocol::Chat,
         &expect![[r#"
@@ -131,7 +131,7 @@ fn gemini_streams_words_and_then_the_rest() {
 }
 
 #[test]
-fn errors_have_the_providers_words() {
+fn errors_have_the_providers_form() {
     let fault = |status| ErrorReply { status, kind: None, text: "later".to_owned(), headers: Vec::new(), body: None };
     let word = |protocol: ModelProtocol, status, at: &str| protocol.error_body(&fault(status)).pointer(at).cloned();
     assert_eq!(word(ModelProtocol::Anthropic, 529, "/error/type"), Some(json!("overloaded_error")));
@@ -142,7 +142,7 @@ fn errors_have_the_providers_words() {
     assert_eq!(word(ModelProtocol::Gemini, 429, "/error/message"), Some(json!("later")));
 }
 
-/// A conversation in which the model has called one tool and got its answer, in a protocol's words.
+/// A conversation in which the model has called one tool and received its result, in a protocol's format.
 fn conversation(path: &str, body: &Value) -> crate::dev::model::model_request::ModelRequest {
     ModelRoute::parse(path).expect("a path of the protocol").read(body)
 }
@@ -200,7 +200,7 @@ fn every_protocol_is_read_into_the_same_form() {
 }
 
 #[test]
-fn free_text_tools_and_rooms_of_tools_are_found() {
+fn free_text_tools_and_namespaces_of_tools_are_found() {
     let tools = json!([
         { "type": "custom", "name": "apply_patch" },
         { "type": "namespace", "name": "functions", "tools": [{ "type": "custom", "name": "exec" }] },
@@ -213,7 +213,7 @@ fn free_text_tools_and_rooms_of_tools_are_found() {
 }
 
 #[test]
-fn any_json_is_read_without_complaint() {
+fn any_json_is_parsed_without_an_error() {
     let odd = [
         json!(null),
         json!([]),

@@ -1,13 +1,13 @@
 //! Processes that a script starts and waits for.
 #![expect(
     clippy::disallowed_methods,
-    reason = "a performer is an agent and no engine: its children belong to the tree that the engine's door ends"
+    reason = "a performer is an agent and no engine: its children belong to the tree that the engine ends"
 )]
 
 use super::{Done, print};
 use std::process::{Command, Stdio};
 
-/// Runs a program with the streams of the script and waits; a bad end is told, and is no failure of the script.
+/// Runs a program with the streams of the script and waits. A bad exit is printed, and does not fail the script.
 pub(super) fn run(argv: &[String]) -> Done {
     let Some((program, args)) = argv.split_first() else { return Ok(()) };
     let status = Command::new(program).args(args).stdin(Stdio::null()).status();

@@ -1,4 +1,4 @@
-//! What a script does to files. Paths are taken as they are: what may be reached is the sandbox's to say.
+//! The file verbs of a script. Paths are used as they are: the sandbox decides what is reachable.
 
 use super::{Done, print, variable};
 use crate::agents::env;
@@ -7,10 +7,10 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::time::Duration;
 
-/// How much `read` prints.
+/// Most bytes that `read` prints.
 const READ_MAX: u64 = 1 << 20;
 
-/// `sleep-until` looks this often, and this many times: ten minutes.
+/// The interval and number of checks of `sleep-until`: ten minutes.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 const LOOKS_MAX: u32 = 120_000;
 
@@ -76,7 +76,7 @@ pub(super) fn read(path: &str) -> Done {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the file may come from anywhere, so it is looked for again and again")]
+#[expect(clippy::disallowed_methods, reason = "any process may create the file, so this polls for it")]
 pub(super) fn wait_for(path: &str) -> Done {
     for _ in 0..LOOKS_MAX {
         if Path::new(path).exists() {
@@ -87,7 +87,7 @@ pub(super) fn wait_for(path: &str) -> Done {
     Err(format!("sleep-until `{path}`: not there after ten minutes"))
 }
 
-/// Real bytes, since a file of holes takes no room.
+/// Writes real bytes, because a sparse file takes no disk space.
 #[cfg(feature = "hostile")]
 pub(in super::super) fn fill(bytes: u64) -> Done {
     const NAME: &str = "filler.bin";

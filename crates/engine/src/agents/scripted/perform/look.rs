@@ -1,4 +1,4 @@
-//! What an agent dies of, what it sees, and where it reaches.
+//! The verbs that end an agent by a signal, show what it sees, and try what it can reach.
 
 use super::{Done, print, print_result};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 const CONNECT_MAX: Duration = Duration::from_secs(3);
 
-/// Becomes a shell that kills itself: the runtime of this program handles some signals and ignores one.
+/// Becomes a shell that kills itself: this program's runtime handles some signals and ignores one.
 #[expect(clippy::disallowed_methods, reason = "replaces this process, starts none")]
 pub(super) fn die(signal: &str) -> Done {
     let error = Command::new("/bin/sh").args(["-c", "ulimit -c 0; kill -s \"$0\" $$; exit 1", signal]).exec();

@@ -1,4 +1,5 @@
-//! Performing a script, in a process of its own. Harm is bounded: what a verb takes from the host has a ceiling.
+//! Performs a script, in a process of its own. Harm is bounded: each resource that a verb takes from the host has a
+//! limit.
 
 mod children;
 pub(super) mod files;
@@ -10,10 +11,10 @@ use super::verb::{FloodKind, OnFailure, ScriptStep, ScriptVerb};
 use std::collections::BTreeMap;
 use std::io::Write;
 
-/// How a step failed, for people.
+/// The result of a step; the error is for people.
 pub(super) type Done = Result<(), String>;
 
-/// Does the work of a host process and gives its exit code.
+/// Performs the task of a host process and returns its exit code.
 pub(super) fn task(payload: HostPayload) -> i32 {
     match payload.task {
         HostTask::Steps(steps) => Performer::new(payload.marker).perform(steps),
@@ -22,7 +23,7 @@ pub(super) fn task(payload: HostPayload) -> i32 {
     }
 }
 
-/// A complaint on standard error; nobody is left to tell when that is gone.
+/// Prints an error on standard error; a failure to print is ignored.
 pub(super) fn complain(text: &str) {
     let _ = writeln!(std::io::stderr(), "scripted: {text}");
 }
@@ -97,7 +98,7 @@ impl Performer {
         print(format!("{}\n", text.trim_end_matches('\n')).as_bytes())
     }
 
-    /// Counts that a report leaves out stay as they were.
+    /// Counts that a report omits stay unchanged.
     fn usage(&mut self, counts: Vec<(String, String)>) -> Done {
         self.usage.extend(counts);
         self.note(&HostNote::Usage(self.usage.clone()))
@@ -109,13 +110,13 @@ impl Performer {
     }
 }
 
-/// Prints bytes at once; half a line is not kept back.
+/// Prints bytes immediately; an incomplete line is not buffered.
 pub(super) fn print(bytes: &[u8]) -> Done {
     let mut out = std::io::stdout().lock();
     out.write_all(bytes).and_then(|()| out.flush()).map_err(|error| format!("print: {error}"))
 }
 
-/// What a verb that only looks found out.
+/// Prints the result of a verb that only reads.
 pub(super) fn print_result(what: &str, found: Result<String, impl std::fmt::Display>) -> Done {
     let line = match found {
         Ok(found) => format!("{what}: {found}\n"),
@@ -144,7 +145,7 @@ pub(super) fn hang() -> ! {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "a performer is an agent: the environment is all it knows of its role")]
+#[expect(clippy::disallowed_methods, reason = "a performer is an agent: it knows its role only from the environment")]
 fn variable(name: &str) -> Result<std::path::PathBuf, String> {
     std::env::var_os(name).map(Into::into).ok_or_else(|| format!("the role has no {name}"))
 }

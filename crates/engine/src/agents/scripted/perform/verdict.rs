@@ -1,4 +1,4 @@
-//! Writing a verdict as an honest checker would: bound to what the environment names, with quotes from the files.
+//! Writes a verdict as an honest checker would: bound to the values in the environment, with quotes from the files.
 
 use super::super::verb::{ScriptCitation, ScriptScore};
 use super::{Done, variable};
@@ -6,7 +6,7 @@ use crate::agents::env;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// A quote may not be longer in a verdict file.
+/// The longest quote in a verdict file.
 const QUOTE_MAX: usize = 2000;
 
 pub(super) fn write(word: &str, scores: &[ScriptScore], summary: &str) -> Done {
@@ -44,12 +44,12 @@ fn evidence(place: &ScriptCitation) -> Value {
     }
 }
 
-/// Sealed items where the role is shown them, else the outbox folder.
+/// The path of an item: among the sealed items if the role sees them, else in the outbox folder.
 fn staged(item: &str) -> PathBuf {
     variable(env::ITEMS).or_else(|_| variable(env::OUTBOX)).unwrap_or_default().join(item)
 }
 
-/// The cited line; empty, and so without effect, when there is none.
+/// The cited line; empty, and so without effect, if it does not exist.
 fn quote(path: &Path, line: u32) -> String {
     let text = std::fs::read(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
