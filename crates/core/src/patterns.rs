@@ -35,7 +35,7 @@ const DAILY_TRIAGE: Pattern = Pattern {
     turns: 10,
     tokens: 200_000,
     kind: "report",
-    maker: "Look through open issues, failing checks, branches nobody has touched for a while, and notes left in the code. \
+    maker: "Look through open issues, failing checks, branches without recent commits, and notes left in the code. \
             Write a short list: what, where, why today. Leave out what can wait.",
     checker: "Open each entry of the list at its place. Strike what is not there any more, is not urgent, or has no place.",
 };
@@ -61,7 +61,7 @@ const CI_SWEEPER: Pattern = Pattern {
     turns: 20,
     tokens: 400_000,
     kind: "apply-patch",
-    maker: "When the default branch is red, reproduce the failure, find its cause and make the smallest change that mends it. \
+    maker: "When the default branch is red, reproduce the failure, find its cause and make the smallest change that fixes it. \
             Do not touch the tests. When you cannot reproduce it, say so and stop.",
     checker: "Build, run the tests that failed and those around them. Look for what the change breaks elsewhere and for \
               risk that its size does not show.",
@@ -75,7 +75,7 @@ const DEPENDENCY_SWEEPER: Pattern = Pattern {
     turns: 16,
     tokens: 300_000,
     kind: "open-pr",
-    maker: "Take patch and minor updates that belong together as one batch, read their notes, apply them, mend what they need. \
+    maker: "Take patch and minor updates that belong together as one batch, read their notes, apply them, and make the changes they need. \
             Leave major versions alone and list them.",
     checker: "Build and test with the new versions. Look for major jumps, changed licences and new install scripts.",
 };

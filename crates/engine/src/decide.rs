@@ -17,7 +17,7 @@ const QUESTIONS: u32 = 1000;
 
 impl Engine {
     /// Approves a waiting candidate, and delivers it when enough people have approved. The loop's approval policy
-    /// applies to every caller: see [`Refusal`](loopwright_core::round::Refusal).
+    /// applies to every caller: see [`Refusal`].
     ///
     /// # Errors
     /// [`EngineError::Refused`] when the policy refuses the answer, the candidate is another one or the question has

@@ -1,5 +1,5 @@
 //! The contract of a forge: the behaviour that every implementation of [`Deliver`] and [`ReadForge`] must share. A
-//! crate with a forge implements [`ForgeFixture`] for it and calls [`forge_contract!`](crate::forge_contract), which
+//! crate with a forge implements [`ForgeFixture`] for it and calls [`forge_contract!`](macro@crate::forge_contract), which
 //! generates a test for each case.
 
 use loopwright_core::deliver::{Deliver, DeliverErrorKind, Delivery, DeliveryLookup, DeliveryReceipt};

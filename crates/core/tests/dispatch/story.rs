@@ -97,6 +97,7 @@ impl Story {
         }
     }
 
+    /// Long because it is one table: a line of a story to its input.
     fn input(&mut self, now: i64, words: &[&str]) -> DispatchInput {
         let text = |words: &[&str]| words.join(" ");
         match words {

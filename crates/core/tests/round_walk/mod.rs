@@ -216,7 +216,7 @@ pub(crate) fn strangers(round: &Round, choice: &Choice) -> Vec<Event> {
     ]
 }
 
-/// An event that the engine would send in the round's phase.
+/// An event that the engine would send in the round's phase. Long because it is one table, a phase an arm.
 fn fitting(round: &Round, choice: &Choice) -> Event {
     let attempt = round.facts().attempt_number();
     match round.phase() {

@@ -62,7 +62,7 @@ impl RoundDriver<'_> {
             files: CheckoutFiles::Layers(Vec::new()),
         };
         for path in [&desk.home, &desk.tmp, &desk.sink, &desk.outbox, &desk.items] {
-            state_dir::make_dir(path).map_err(|error| StageError::broke(Stage::Check, "desk", &error))?;
+            state_dir::make_dir(path).map_err(|error| StageError::broke(Stage::Check, "workspace", &error))?;
         }
         self.lay_out_items(&desk, &attempt.items)?;
         let commit = isolate::parse(attempt.commit.as_deref().unwrap_or_default())?;
@@ -73,7 +73,7 @@ impl RoundDriver<'_> {
     fn lay_out_items(&self, desk: &CheckerContext, items: &[StagedItem]) -> Result<(), StageError> {
         for item in items {
             let written = self.engine.state_dir.write_ephemeral(&desk.items.join(&item.name), item.text().as_bytes());
-            written.map_err(|error| StageError::broke(Stage::Check, "desk", &error))?;
+            written.map_err(|error| StageError::broke(Stage::Check, "workspace", &error))?;
         }
         Ok(())
     }

@@ -144,7 +144,6 @@ impl Engine {
         answered
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the arguments of `apply_answer_as`, and the guards it took")]
     async fn answer_leased(
         &self,
         id: &str,

@@ -86,18 +86,12 @@ impl<'a> RoundDriver<'a> {
         by: RoundStarter,
     ) -> Result<(Self, Vec<Action>), EngineError> {
         let repo = engine.git.discover(&request.repo).await?;
-        // A repository without commits or without the requested base cannot have a round, so this error is returned at
-        // once.
+        // Without commits, or without the requested base, there is no round.
         let head = engine.git.head(&repo, request.spec.base.as_deref()).await?;
         let spaces = engine.workspaces(repo.clone()).await?;
         gate_scripts_in_base(engine, &spaces, &request.spec, &head.commit).await?;
-        // For a round that is due, the daemon's task checked this before.
-        if by == RoundStarter::Manual
-            && !request.dry_run
-            && let Some(open) = engine.too_many_open(&request.spec, bind, &repo.id).await?
-        {
-            let (loop_name, open_max) = (request.spec.name.clone(), request.spec.open_max);
-            return Err(EngineError::TooManyOpen { loop_name, open, open_max });
+        if by == RoundStarter::Manual && !request.dry_run {
+            ensure_open_max(engine, &request.spec, bind, &repo).await?;
         }
         let heldout = read_heldout(engine, &repo, &request.spec)?;
         request.inputs.extend(heldout.inputs());
@@ -105,12 +99,11 @@ impl<'a> RoundDriver<'a> {
         let started_ms = engine.now_ms();
         let (due, items, found) = requested_work(engine, &mut request).await?;
         let held = held(engine, bind, &request.spec).await;
-        let wait_ms = millis(engine.settings.provider_wait);
-        let mut started = RoundStarted { provider_wait_ms: wait_ms, ..birth(request, items, &repo, started_ms, held)? };
+        let provider_wait_ms = millis(engine.settings.provider_wait);
+        let mut started = RoundStarted { provider_wait_ms, ..birth(request, items, &repo, started_ms, held)? };
         let here = engine.live_rounds.register(&started.round).ok_or_else(|| super::busy(&started.round))?;
         let stay = admit_round(engine, &mut started, pick, cancel, by).await?;
-        let event = Event::Started(Box::new(started.clone()));
-        let (rooms, ways) = around(engine, bind, &repo, &started).await?;
+        let (views, routes) = around(engine, bind, &repo, &started).await?;
         let scanner = engine.settings.known_secrets.scanner(&started.spec.secrets);
         let Step { round, actions } = Round::begin(started);
         let failures = journal::failures(engine, round.facts()).await?;
@@ -120,8 +113,8 @@ impl<'a> RoundDriver<'a> {
             cancel,
             repo,
             workspaces: spaces,
-            views: rooms,
-            routes: ways,
+            views,
+            routes,
             scanner,
             is_warm: false,
             workspace: None,
@@ -142,7 +135,7 @@ impl<'a> RoundDriver<'a> {
         };
         let mut extra = due.map(|due| due.changes(run.id())).unwrap_or_default();
         extra.push(RowChange::Lease(run.lease(by)));
-        run.record_birth(&event, extra).await?;
+        run.record_first_event(extra).await?;
         Ok((run, actions))
     }
 
@@ -154,19 +147,21 @@ impl<'a> RoundDriver<'a> {
         lease_request(started, self.engine.needs(by, started, &keys))
     }
 
-    async fn record_birth(&mut self, event: &Event, extra: Vec<RowChange>) -> Result<(), EngineError> {
+    /// Records the first event, which says all that must not change under the round.
+    async fn record_first_event(&mut self, extra: Vec<RowChange>) -> Result<(), EngineError> {
+        let event = Event::Started(Box::new(self.round.facts().started.clone()));
         let when = StepTiming { now_ms: self.started_ms, ..self.when() };
-        let mut changes = journal::changes(None, &self.round, event, &when);
+        let mut changes = journal::changes(None, &self.round, &event, &when);
         changes.extend(extra);
         let batch = StoreBatch {
             round: self.id().to_owned(),
             expect_index: 0,
             at_ms: self.started_ms,
-            events: vec![recorded_event(event)],
+            events: vec![recorded_event(&event)],
             changes,
         };
-        let born = self.engine.append(batch).await;
-        self.index = born.map_err(|error| occupied(error, &self.spec().name))?;
+        let appended = self.engine.append(batch).await;
+        self.index = appended.map_err(|error| occupied(error, &self.spec().name))?;
         Ok(())
     }
 }
@@ -275,6 +270,20 @@ async fn gate_scripts_in_base(
     }
     let why = unresolved.iter().map(ToString::to_string).collect();
     Err(EngineError::NotRunnable { name: spec.name.clone(), why })
+}
+
+/// Refuses a round of a loop that has as many open pull requests as it may. For a round that is due, the daemon checked this
+/// before.
+async fn ensure_open_max(
+    engine: &Engine,
+    spec: &CheckedSpec,
+    bind: &LoopBindings,
+    repo: &UserRepo,
+) -> Result<(), EngineError> {
+    match engine.too_many_open(spec, bind, &repo.id).await? {
+        Some(open) => Err(EngineError::TooManyOpen { loop_name: spec.name.clone(), open, open_max: spec.open_max }),
+        None => Ok(()),
+    }
 }
 
 /// Held-out checks are read before anything of the round exists, so that nothing it does can change them.

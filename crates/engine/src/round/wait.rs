@@ -48,7 +48,6 @@ impl Engine {
     }
 
     /// The same, for the daemon or for a manual start.
-    #[expect(clippy::too_many_arguments, reason = "the arguments of `resume_suspended`, and the starter")]
     pub(crate) async fn resume_suspended_as(
         &self,
         round: &str,

@@ -139,10 +139,15 @@ impl RepoHooks {
     /// If the block fails, the hook continues: a shell exits when `:` cannot write, so that runs in a subshell.
     fn block(&self) -> String {
         let (begin, end) = self.marks();
+        let words = "# Notifies a running loopwright daemon that a branch of this repository may have moved.\n";
+        format!("{begin}{words}{}{end}", self.command())
+    }
+
+    /// The line of the block that runs. A block is known by it: the comment above it differs between versions.
+    fn command(&self) -> String {
         let folder = poke_folder(&self.state);
         let (folder, file) = (quoted(&folder), quoted(&folder.join(&self.repo)));
-        let words = "# Tells a loopwright daemon to look at this repository's branches. Does nothing without one.\n";
-        format!("{begin}{words}if [ -d {folder} ]; then (: > {file}) 2>/dev/null || :; fi\n{end}")
+        format!("if [ -d {folder} ]; then (: > {file}) 2>/dev/null || :; fi\n")
     }
 
     /// Our block comes first, because many hooks end with `exit`.
@@ -168,13 +173,14 @@ impl RepoHooks {
             Hook::None => HookState::Absent,
             Hook::Odd(why) => HookState::Unsuited(why),
             Hook::Text { text, .. } if !is_shell(text) => HookState::Unsuited("it is not a shell script"),
-            Hook::Text { text, runs, .. } => match (text.contains(&self.block()), text.contains(&self.marks().0), runs)
-            {
-                (true, _, true) => HookState::Installed,
-                (true, _, false) => HookState::Asleep,
-                (false, true, _) => HookState::Elsewhere,
-                (false, false, _) => HookState::Absent,
-            },
+            Hook::Text { text, runs, .. } => {
+                match (text.contains(&self.command()), text.contains(&self.marks().0), runs) {
+                    (true, _, true) => HookState::Installed,
+                    (true, _, false) => HookState::Asleep,
+                    (false, true, _) => HookState::Elsewhere,
+                    (false, false, _) => HookState::Absent,
+                }
+            }
         }
     }
 
