@@ -146,7 +146,7 @@ fn ceiling_of_one_item_and_several_items_a_round_are_refused_together() {
         .replace("check: none", "check: none\nbudget: { item: { usd: 1 } }");
     repo.write(".loopwright/loops/greeter.md", text);
     let told = env.loopwright_in(repo.path(), ["check"]).code(2).transcript();
-    assert!(told.contains("`budget.item` counts what one item costs") && told.contains("batch: 1"), "{told}");
+    assert!(told.contains("`budget.item` limits the cost of one item") && told.contains("batch: 1"), "{told}");
 }
 
 #[test]

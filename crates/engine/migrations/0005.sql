@@ -2,6 +2,9 @@
 -- number and a chain of its own, and one chain of checkpoints records the end of each round's chain. From this version
 -- on `owner` is not read any more, and `head` keeps the end of the one chain that holds the events of earlier versions.
 
+-- A process of an earlier version that still has the store open is fenced: its next write is refused.
+UPDATE owner SET fence = fence + 1 WHERE id = 1;
+
 -- One row for each process that has the store open for writing. `lease_until_ms` is 0 where an operating system lock
 -- decides; `writes` counts the process's writes without events.
 CREATE TABLE processes (

@@ -56,6 +56,15 @@ impl Engine {
         cancel: &CancelToken,
         tell: &mut (dyn FnMut(TakenOverRound) + Send),
     ) -> Result<(), EngineError> {
+        let stopped = CancelToken::new();
+        let cancel = match self.global_stop().await? {
+            // The rounds only end: none of their work starts while everything is stopped.
+            Some(_) => {
+                stopped.cancel();
+                &stopped
+            }
+            None => cancel,
+        };
         for row in self.collect_abandoned().await? {
             let ended = self.take_over_round(&row.id, rebind, cancel, RoundStarter::Manual).await;
             if !is_elsewhere(&ended) {

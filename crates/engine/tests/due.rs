@@ -258,7 +258,7 @@ async fn round_that_takes_several_signals_works_on_the_items_that_are_not_done()
         (Some(RoundOutcome::Reported), vec!["pr-8@abc".into(), "pr-9@abc".into()])
     );
     let brief = &calls.all()[1].prompt;
-    assert!(brief.contains("about 2 items") && brief.contains("pr-9@abc\na pull request"), "{brief}");
+    assert!(brief.contains("This round has 2 items") && brief.contains("pr-9@abc\na pull request"), "{brief}");
     assert!(!brief.contains("pr-7@abc"), "a processed item is not shown again: {brief}");
     let store = house.engine.store();
     for item in ["pr-8@abc", "pr-9@abc"] {

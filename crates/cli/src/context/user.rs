@@ -4,9 +4,19 @@ use super::read_bytes;
 use loopwright::Actor;
 use std::path::Path;
 
-/// The user of this process.
+/// The kernel's number for a user that it does not know here.
+const UNKNOWN_UID: u32 = 65_534;
+
+/// The user of this process. Inside a user namespace that maps users, the caller chooses its own number, so every such caller
+/// is the same unknown user.
 pub(super) fn own_uid() -> u32 {
-    rustix::process::getuid().as_raw()
+    let map = read_bytes(Path::new("/proc/self/uid_map")).unwrap_or_default();
+    if is_identity(&String::from_utf8_lossy(&map)) { rustix::process::getuid().as_raw() } else { UNKNOWN_UID }
+}
+
+/// Whether a `uid_map` leaves every user as it is: one range from 0 to 0 over all numbers.
+fn is_identity(map: &str) -> bool {
+    map.split_whitespace().eq(["0", "0", "4294967295"])
 }
 
 /// A user as the record names it: by its entry in the password database, or `uid:1234` where there is none.
@@ -35,6 +45,14 @@ mod tests {
         let cases = [(0, Some("root")), (7, Some("ada")), (8, None)];
         for (uid, name) in cases {
             assert_eq!(name_of(table, uid).as_deref(), name, "{uid}");
+        }
+    }
+
+    #[test]
+    fn only_a_map_without_changes_lets_a_process_name_its_user() {
+        assert!(is_identity("         0          0 4294967295\n"));
+        for map in ["", "         2       1000          1\n", "0 0 4294967295\n1 1 1\n", "0 1 4294967295\n"] {
+            assert!(!is_identity(map), "{map}");
         }
     }
 

@@ -11,8 +11,8 @@ use crate::error::{CommandError, CommandErrorKind};
 use crate::exit::CommandExit;
 use crate::output::safe;
 use crate::view::find;
+use loopwright::Engine;
 use loopwright::daemon::STOP_FILE;
-use loopwright::proc::CancelToken;
 use loopwright::store::{LeaseHolder, RoundLease};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -148,7 +148,8 @@ async fn stop_everything(cx: &CommandContext, why: &str) -> VerbResult {
 }
 
 async fn write_stop_file(cx: &CommandContext, by: &str, why: &str) -> Result<(), CommandError> {
-    let engine = cx.open_engine(None, &CancelToken::new()).await?;
+    // Without recovering rounds: an emergency stop must not first continue the work of a dead process.
+    let engine = Engine::open(cx.settings(None)?).await?;
     let stopped = engine.stop_all(by, why).await;
     engine.close().await?;
     Ok(stopped?)

@@ -115,9 +115,9 @@ fn neither_overwrites_existing_files() {
     drop(world.run("run look").success());
     let folder = backed_up(&world);
     let twice = world.run(&format!("backup {}", folder.display())).code(2).stderr();
-    assert!(twice.contains("is there already") && twice.contains("loopwright backup FOLDER"), "{twice}");
+    assert!(twice.contains("already exists") && twice.contains("loopwright backup FOLDER"), "{twice}");
     let over = world.run(&format!("restore {}", folder.display())).code(2).stderr();
-    assert!(over.contains("is there already") && over.contains("--state"), "{over}");
+    assert!(over.contains("already exists") && over.contains("--state"), "{over}");
     let other = world.run(&format!("restore {}", world.repo.path().display())).code(2).stderr();
     assert!(other.contains("is not a backup"), "{other}");
     assert_eq!(world.json("rounds")["rounds"].as_array().map(Vec::len), Some(1), "what was there is there");

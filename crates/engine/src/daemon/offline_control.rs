@@ -10,7 +10,8 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::store::{FlagRow, NewEvent, RowChange};
 use loopwright_core::dispatch::{
-    ConcurrencyLimits, DispatchCommand, DispatchInput, Dispatcher, LoopEntry, LoopKey, LoopPause, LoopStanding,
+    ConcurrencyLimits, DispatchCommand, DispatchInput, Dispatcher, FleetFreeze, LoopEntry, LoopKey, LoopPause,
+    LoopStanding,
 };
 
 impl Engine {
@@ -67,6 +68,16 @@ impl Engine {
         self.write_offline(persist::loop_event("all-stopped", None, by, why), vec![RowChange::Flag(flag)]).await
     }
 
+    /// The global stop, if there is one: by the flag in the store, or by the file.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn global_stop(&self) -> Result<Option<FleetFreeze>, EngineError> {
+        let flag = self.store.flags().await?.into_iter().find(|flag| flag.name == STOP_FLAG);
+        let file = StopFile::in_state_dir(&self.state_dir);
+        Ok(flag.map(open::freeze_from_flag).or_else(|| open::freeze_from_file(&file, self.now_ms())))
+    }
+
     /// Ends the global stop, and accepts a clock that was rejected as implausible; returns which of the two there was.
     /// Each of these loops gets one receipt for its due times under the stop before the stop ends, so that no later
     /// start catches up on them.
@@ -75,8 +86,7 @@ impl Engine {
     /// When it cannot be recorded.
     pub async fn thaw_all(&self, entries: Vec<LoopEntry>, by: &str) -> Result<ThawReport, EngineError> {
         let file = StopFile::in_state_dir(&self.state_dir);
-        let flag = self.store.flags().await?.into_iter().find(|flag| flag.name == STOP_FLAG);
-        let frozen = flag.map(open::freeze_from_flag).or_else(|| open::freeze_from_file(&file, self.now_ms()));
+        let frozen = self.global_stop().await?;
         let was_stopped = frozen.is_some();
         let mut dispatcher = open::load_dispatcher(self, ConcurrencyLimits::default(), frozen).await?;
         let now_ms = self.now_ms();

@@ -170,9 +170,9 @@ impl RunningRounds {
         self.slots.values().any(|slot| slot.ticket.is_some())
     }
 
-    /// The number of slots with a running task.
+    /// The number of slots with a running task of this process. Rounds of other processes do not hold up its end.
     pub(super) fn busy_count(&self) -> usize {
-        self.slots.values().filter(|slot| !slot.is_parked).count()
+        self.slots.values().filter(|slot| !slot.is_parked && slot.begun != RoundOrigin::Elsewhere).count()
     }
 
     pub(super) fn list_running(&self) -> Vec<RunningRound> {

@@ -127,6 +127,7 @@ impl RoundDriver<'_> {
 
     /// Records the start with its reservation; nothing runs yet.
     async fn start_role(&mut self, call: RoleCall) -> Result<StartedRole, StageError> {
+        self.ensure_no_global_stop().await?;
         let limits = self.agent_limits();
         let (turn, name, mut invocation) = self.role_runner().invocation(call, limits)?;
         let (reserved, day) = (self.reservation(), self.today());
@@ -147,6 +148,13 @@ impl RoundDriver<'_> {
         invocation.limits.meter = self.record_start(started, day).await?;
         self.role_runner().bound_pass(&invocation);
         Ok(StartedRole { turn, name, reserved, invocation })
+    }
+
+    /// No agent starts while everything is stopped, whichever process runs the round.
+    async fn ensure_no_global_stop(&self) -> Result<(), StageError> {
+        let Some(stop) = self.engine.global_stop().await.map_err(StageError::Fatal)? else { return Ok(()) };
+        self.cancel.cancel_because(&format!("everything is stopped by {}: {}", stop.by, stop.why));
+        Err(StageError::Stopped)
     }
 
     async fn finish_role(&self, started: StartedRole) -> Result<RoleRun, StageError> {

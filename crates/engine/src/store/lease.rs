@@ -98,9 +98,9 @@ impl RoundLease {
             LeaseHolder::Gone if is_same_loop => {
                 Some(format!("round {} of it was left by {}, which is gone", self.name, self.process_text()))
             }
-            LeaseHolder::Gone => None,
             LeaseHolder::Ours if !matches!(request.needs, LeaseNeeds::Everywhere(_)) => None,
-            LeaseHolder::Ours | LeaseHolder::Other => self.keeps_from(claims),
+            // The round of a gone process keeps its locks until it is recovered, which fences a process that was only late.
+            LeaseHolder::Ours | LeaseHolder::Other | LeaseHolder::Gone => self.keeps_from(claims),
         }
     }
 

@@ -145,7 +145,9 @@ pub(super) async fn register(
     info: &ProcessInfo,
 ) -> SqlResult<()> {
     for row in unused(conn, place).await? {
-        conn.exec("DELETE FROM processes WHERE instance = $1", args![&row]).await?;
+        let sql = "DELETE FROM processes WHERE instance = $1 \
+                   AND NOT EXISTS (SELECT 1 FROM leases WHERE leases.instance = processes.instance)";
+        conn.exec(sql, args![&row]).await?;
     }
     let lease_until = match conn.dialect() {
         SqlDialect::Sqlite => 0,
@@ -170,8 +172,11 @@ async fn unused(conn: &mut SqlConnection, place: &StoreLocation) -> SqlResult<Ve
         let row = ProcessRow::read(&row, 0)?;
         let is_forgotten = match place {
             StoreLocation::Sqlite(_) => true,
-            // A process of another machine that is only late still renews its lease.
-            StoreLocation::Postgres(_) => row.is_of_this_machine() || row.lease_until_ms < now_ms - FORGOTTEN_MS,
+            // A process that is only late still renews its lease: on this machine its pid decides, elsewhere a long time.
+            StoreLocation::Postgres(_) => match row.is_of_this_machine() {
+                true => row.stat().is_none(),
+                false => row.lease_until_ms < now_ms - FORGOTTEN_MS,
+            },
         };
         if is_forgotten && is_gone(place, &row, now_ms)? {
             gone.push(row.instance);
@@ -184,7 +189,10 @@ async fn unused(conn: &mut SqlConnection, place: &StoreLocation) -> SqlResult<Ve
 pub(super) async fn extend(conn: &mut SqlConnection, instance: &str, lease: Duration) -> SqlResult<()> {
     let now = conn.dialect().now();
     let sql = format!("UPDATE processes SET lease_until_ms = {now} + $1 WHERE instance = $2");
-    conn.exec(sql, args![lease_ms(lease), instance]).await.map(drop)
+    match conn.exec(sql, args![lease_ms(lease), instance]).await? {
+        0 => Err(StoreErrorKind::Closed),
+        _ => Ok(()),
+    }
 }
 
 fn lease_ms(lease: Duration) -> i64 {

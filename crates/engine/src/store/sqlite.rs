@@ -185,8 +185,12 @@ impl SqliteLocation {
     /// Removes the lock files of processes that are gone. If one cannot be removed, the next start tries again.
     pub(super) fn clear_processes(&self) {
         for entry in std::fs::read_dir(self.processes()).into_iter().flatten().flatten() {
-            if File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok()) {
+            // The lock is held until the file is removed, so that a process that starts now does not take it for its own.
+            if let Ok(file) = File::open(entry.path())
+                && file.try_lock().is_ok()
+            {
                 let _ = std::fs::remove_file(entry.path());
+                drop(file);
             }
         }
     }

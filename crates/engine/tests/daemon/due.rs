@@ -173,7 +173,10 @@ async fn path_below_a_locked_one_waits_and_names_the_holder() {
     stage.at(HOUR);
     show.ear.hears("started wide").await;
     let why = show.daemon.explain(&stage.key("zoom")).await.expect("at work").text();
-    assert!(why.contains("the lock `path:src/a.rs`: `path:src/` meets it") && why.contains("of `wide`"), "{why}");
+    assert!(
+        why.contains("the lock `path:src/a.rs`: `path:src/` conflicts with it") && why.contains("of `wide`"),
+        "{why}"
+    );
     stage.troop.troupe.let_go();
     show.ear.hears("started zoom due:2026-05-01T01:00:00Z").await;
     show.ear.hears("ended zoom reported").await;

@@ -138,7 +138,7 @@ async fn agent_that_underreports_is_charged_the_proxys_count_with_a_note() {
     let report = engine.run_once().await.expect("a round");
     assert_eq!(site.heard().len(), 1);
     assert_eq!((report.spend.tokens.total(), report.spend.by[0].counted_by), (100, CountedBy::Proxy));
-    assert!(report.notes[0].contains("where the proxy counted 100"), "{:?}", report.notes);
+    assert!(report.notes[0].contains("but the proxy counted 100"), "{:?}", report.notes);
 }
 
 #[expect(clippy::disallowed_methods, reason = "an agent that is a function asks as a program would")]
