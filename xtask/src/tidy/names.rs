@@ -88,7 +88,8 @@ fn exported_type(line: &str) -> Option<&str> {
         None => rest,
     };
     let (keyword, rest) = rest.trim_start().split_once(' ')?;
-    KEYWORDS.contains(&keyword).then(|| first_word(rest))
+    // A macro declares a type under a name that its caller gives.
+    KEYWORDS.contains(&keyword).then(|| first_word(rest)).filter(|name| !name.is_empty())
 }
 
 /// The type whose inherent `impl` block this line opens.
@@ -121,6 +122,7 @@ mod tests {
         assert_eq!(exported_type("pub(in crate::round) trait Watch: Send {"), Some("Watch"));
         assert_eq!(exported_type("struct Private;"), None);
         assert_eq!(exported_type("pub fn typed() {"), None);
+        assert_eq!(exported_type("        pub struct $name { $(pub $field: $type,)* }"), None);
     }
 
     #[test]

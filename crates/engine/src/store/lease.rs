@@ -209,6 +209,9 @@ pub(super) async fn take(
         if let Some(why) = others.filter_map(|lease| lease.hinders(request, claims)).next() {
             return Err(StoreErrorKind::Occupied(why));
         }
+        if let Some(left) = left_open(conn, request).await? {
+            return Err(StoreErrorKind::Occupied(format!("round {left} of it has not ended, and no process runs it")));
+        }
     }
     let row = conn.row("SELECT fence FROM leases WHERE name = $1", args![&request.name]).await?;
     let fence = row.map_or(Ok(0), |row| row.get::<i64>(0))? + 1;
@@ -220,6 +223,24 @@ pub(super) async fn take(
                loop_name = excluded.loop_name, locks = excluded.locks";
     conn.exec(sql, args![name, fence, ours, now_ms, repo, loop_name, &locks]).await?;
     Ok(fence)
+}
+
+/// For a round that starts, another round of its loop that is neither at rest nor leased: a start whose commit succeeded
+/// although its answer was lost leaves one. It is recovered first, so that rounds of a loop never overlap.
+async fn left_open(conn: &mut SqlConnection, request: &LeaseRequest) -> SqlResult<Option<String>> {
+    let LeaseRequest { name, repo, loop_name, .. } = request;
+    if conn.row("SELECT id FROM rounds WHERE id = $1", args![name]).await?.is_some() {
+        return Ok(None);
+    }
+    let sql = "SELECT r.id, r.phase FROM rounds r LEFT JOIN leases l ON l.name = r.id WHERE r.ended_ms IS NULL \
+               AND r.repo = $1 AND r.loop_name = $2 AND (l.instance IS NULL OR l.instance = '') ORDER BY r.started_ms, r.id";
+    for row in conn.rows(sql, args![repo, loop_name]).await? {
+        let phase: String = row.get(1)?;
+        if !RoundPhase::parse(&phase).is_some_and(RoundPhase::is_at_rest) {
+            return row.get(0).map(Some);
+        }
+    }
+    Ok(None)
 }
 
 /// The fencing number of a lease, and its holder's instance; 0 for a lease that was never taken.
