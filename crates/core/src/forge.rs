@@ -10,6 +10,9 @@ use std::num::NonZeroUsize;
 /// The largest number of rows of one page.
 pub const PAGE_ROWS_MAX: usize = 100;
 
+/// The largest number of pages that [`count_open_pulls`] reads: filtered listings may have empty pages.
+const COUNT_PAGES_MAX: usize = 1000;
+
 /// Whether something on a forge is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ItemState {
@@ -318,17 +321,16 @@ pub async fn read_rows<'a, T>(
 /// If the forge cannot be read.
 pub async fn count_open_pulls(forge: &dyn ReadForge, loop_name: &str, most: usize) -> Result<usize, ForgeError> {
     let query = ItemQuery { loop_name: Some(loop_name.to_owned()), ..ItemQuery::open() };
-    let mut open = 0;
-    let mut from = None;
-    while open < most {
+    let (mut open, mut from) = (0, None);
+    for _ in 0..COUNT_PAGES_MAX {
         let page = forge.pulls(&query, from.as_ref()).await?;
         open += page.rows.len();
         from = page.next;
-        if from.is_none() {
-            break;
+        if from.is_none() || open >= most {
+            return Ok(open.min(most));
         }
     }
-    Ok(open.min(most))
+    Err(ForgeError::unavailable(format!("more than {COUNT_PAGES_MAX} pages of open pull requests")))
 }
 
 #[cfg(test)]

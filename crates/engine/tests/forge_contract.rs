@@ -214,3 +214,17 @@ async fn commit_with_another_tree_than_the_one_that_passed_is_not_pushed() {
     let error = world.engine.push_to(&world.base, &world.tree, &target(&bare, None)).await.expect_err("another tree");
     assert_eq!(error.kind, GitErrorKind::Moved, "{error}");
 }
+
+#[tokio::test]
+async fn push_does_not_remove_a_persons_commit_even_when_the_forge_names_it() {
+    let world = world().await;
+    let bare = remote(&world);
+    let tree = format!("{}^{{tree}}", world.base);
+    let person = git(&bare, &["commit-tree", "-p", world.base.as_str(), "-m", "a person's fix", &tree]);
+    git(&bare, &["update-ref", "refs/heads/loop/fixer/r1", &person]);
+    let person: Oid = person.parse().expect("an oid");
+    let pushed = world.engine.push_to(&world.commit, &world.tree, &target(&bare, Some(&person))).await;
+    let error = pushed.expect_err("the branch has a commit that ours does not contain");
+    assert_eq!(error.kind, GitErrorKind::Moved, "{error}");
+    assert_eq!(git(&bare, &["rev-parse", "refs/heads/loop/fixer/r1"]), person.to_string());
+}

@@ -10,12 +10,13 @@ use loopwright_core::deliver::PushTarget;
 const RECEIVE_PACK: &str = "--receive-pack=git -c 'safe.directory=*' -c core.hooksPath=/dev/null receive-pack";
 
 impl EngineRepo {
-    /// Points the target's branch at `commit`, if the branch is still at the commit that the target names.
-    /// `expect_tree` is the tree that passed; a commit with another tree is not sent.
+    /// Points the target's branch at `commit`, if the branch is still at the commit that the target names, and `commit`
+    /// contains that commit: a push never removes other people's commits. `expect_tree` is the tree that passed; a commit
+    /// with another tree is not sent.
     ///
     /// # Errors
-    /// `Moved` when the branch is elsewhere or the tree differs, `Denied` when the forge refuses the push; nothing is
-    /// overwritten then.
+    /// `Moved` when the branch is elsewhere, has commits that `commit` does not contain, or the tree differs; `Denied`
+    /// when the forge refuses the push. Nothing is overwritten then.
     pub async fn push_to(&self, commit: &Oid, expect_tree: &Oid, target: &PushTarget) -> Result<(), GitError> {
         let reference = format!("refs/heads/{}", target.branch);
         let error = |kind, text: &str| GitError::new("push", std::slice::from_ref(&reference), kind, text.as_bytes());
@@ -25,6 +26,15 @@ impl EngineRepo {
         if tree != *expect_tree {
             let text = format!("the commit's tree is {tree}, the tree that passed is {expect_tree}");
             return Err(error(GitErrorKind::Moved, &text));
+        }
+        if let Some(old) = &target.expected_old {
+            let old: Oid = old.parse().map_err(|bad: super::BadOid| error(GitErrorKind::Denied, &bad.to_string()))?;
+            let call = GitCall::new("git.merge-base").git_dir(self.dir());
+            // A commit that this repository does not have gives another code than 0, too.
+            if self.git().ask(&call.args(["--is-ancestor", old.as_str(), commit.as_str()])).await?.code != Some(0) {
+                let text = format!("{} is at {old}, which {commit} does not contain", target.branch);
+                return Err(error(GitErrorKind::Moved, &text));
+            }
         }
         self.git().run(push(target, protocol, &reference, commit).git_dir(self.dir())).await.map(drop)
     }
