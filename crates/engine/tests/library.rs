@@ -44,6 +44,23 @@ async fn a_round_waits_for_a_person_and_ships_the_approved_candidate() {
     before.assert_untouched(&world.repo.tree_digest());
 }
 
+/// The stop is made by the maker itself, while its round runs: the round then starts no checker and ships nothing.
+#[tokio::test]
+async fn global_stop_keeps_the_next_agent_of_a_running_round_from_starting() {
+    let world = World::new();
+    let stop = world.state().join(loopwright::daemon::STOP_FILE);
+    let maker = puppet(move |invocation| {
+        write(invocation, "sum.sh", MENDED);
+        std::fs::write(&stop, "a drill\n").expect("the state directory is there");
+        said("done")
+    });
+    let checker = puppet(|_| panic!("no agent starts while everything is stopped"));
+    let engine = world.build(LoopEngine::builder(ungated()).maker(maker).checker(checker).with_local_forge()).await;
+    let report = engine.run_once().await.expect("a round");
+    assert_eq!(report.outcome, Some(RoundOutcome::Cancelled), "{}", report.render());
+    assert!(report.reasons.iter().any(|reason| reason.text.contains("a drill")), "{:?}", report.reasons);
+}
+
 /// A loop that ships without a person, with at most this many open pull requests.
 fn unattended(open_max: u32) -> loopwright::LoopEngineBuilder {
     let mut spec = LoopSpec { attempts: 1, open_max, ..mending(LoopLevel::L3Unattended) };
