@@ -198,7 +198,7 @@ pub enum EventKind {
         /// When they are cancelled.
         until_ms: i64,
     },
-    /// Another engine owns the store: everything here ends at once.
+    /// Another process schedules the store: everything here ends at once.
     Fenced {
         /// The store's message.
         why: String,
