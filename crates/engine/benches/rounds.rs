@@ -16,9 +16,7 @@ use loopwright::agents::CommandAgent;
 use loopwright::proc::{CancelToken, ProcessRunner, SpawnRequest, TreeCookie};
 use loopwright::round::{DeliveryOutlet, LoopBindings, RoleAgents, RunRequest};
 use loopwright::seam::{Seam, SeamFault, SeamHook, SeamMoment};
-use loopwright::store::{
-    NewEvent, ProcessInfo, RoundRow, RowChange, SqlStore, StatsChange, Store as _, StoreBatch, StoreMode,
-};
+use loopwright::store::{NewEvent, ProcessInfo, RoundRow, RowChange, StatsChange, Store, StoreBatch, StoreMode};
 use loopwright::{AlwaysEscalate, Engine, EngineSettings};
 use loopwright_core::spec::{CheckedSpec, Role, read_loop_file};
 use serde_json::{Value, json};
@@ -177,7 +175,7 @@ async fn door(dir: &Path) -> Result<Value, Box<dyn Error>> {
 /// each is flushed to the disk: the events of a batch share a round, and there is one round row for every dozen events.
 async fn fill(state: &Path, repo: &str, events: u64) -> Result<(), Box<dyn Error>> {
     std::fs::create_dir_all(state)?;
-    let store = SqlStore::open_sqlite(&state.join("store.db"), StoreMode::Write(ProcessInfo::current(0))).await?;
+    let store = Store::open_sqlite(&state.join("store.db"), StoreMode::Write(ProcessInfo::current(0))).await?;
     for first in (0..events).step_by(BATCH) {
         store.append(past(repo, first, events.min(first + BATCH as u64))).await?;
     }

@@ -7,7 +7,7 @@
 mod copy;
 
 use crate::state_dir::make_dir;
-use crate::store::{SqlStore, Store, StoreError, StoreMode, VerifyReport};
+use crate::store::{Store, StoreError, StoreMode, VerifyReport};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io;
@@ -120,7 +120,7 @@ fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> BackupEr
 /// # Errors
 /// When the new folder is not empty, the store is not SQLite or is damaged, or a file cannot be copied. Nothing is left
 /// behind then.
-pub async fn make(store: &dyn Store, state: &Path, into: &Path, now_ms: i64) -> Result<BackupSummary, BackupError> {
+pub async fn make(store: &Store, state: &Path, into: &Path, now_ms: i64) -> Result<BackupSummary, BackupError> {
     let draft = Draft::beside(into)?;
     store.copy_into(&draft.0.join(STORE)).await?;
     let events = whole(&draft.0.join(STORE)).await?;
@@ -205,7 +205,7 @@ fn read_manifest(from: &Path) -> Result<Manifest, BackupError> {
 
 /// Verifies a database and counts its events.
 async fn whole(path: &Path) -> Result<i64, BackupError> {
-    let store = SqlStore::open(&path.display().to_string(), StoreMode::Read).await?;
+    let store = Store::open(&path.display().to_string(), StoreMode::Read).await?;
     let report = store.verify().await;
     store.close().await?;
     // A reader leaves these files behind.

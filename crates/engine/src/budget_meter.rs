@@ -107,7 +107,7 @@ impl BudgetMeter {
     /// exhausted.
     pub(crate) async fn open_slot(
         &self,
-        store: &dyn Store,
+        store: &Store,
         place: &SpendOwner<'_>,
         drawn: Vec<SharedCeiling>,
         reserved: Reservation,
@@ -124,7 +124,7 @@ impl BudgetMeter {
     /// Reads a sum that no running start of this process draws on, since other processes may have changed it. The first
     /// start inserts the sum before its own reservation reaches the store, so a late read cannot count that reservation
     /// twice.
-    async fn load(&self, store: &dyn Store, place: &SpendOwner<'_>, key: &SpendKey) -> Result<(), StoreError> {
+    async fn load(&self, store: &Store, place: &SpendOwner<'_>, key: &SpendKey) -> Result<(), StoreError> {
         if self.lock().is_drawn(key) {
             return Ok(());
         }

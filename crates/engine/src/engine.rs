@@ -19,7 +19,7 @@ use crate::sandbox_view::{HiddenPaths, KernelIsolation, SandboxViews};
 use crate::seam::{Seam, SeamFault};
 use crate::shared_lock::{SharedGuard, SharedLock};
 use crate::state_dir::{StateDir, StateFileError};
-use crate::store::{LeaseHolder, ProcessInfo, SqlStore, Store, StoreBatch, StoreError, StoreErrorKind, StoreMode};
+use crate::store::{LeaseHolder, ProcessInfo, Store, StoreBatch, StoreError, StoreErrorKind, StoreMode};
 use crate::toolchains::{self, ShownPath};
 use crate::workspace::{self, Workspaces};
 use loopwright_core::config::SharedBudget;
@@ -120,7 +120,7 @@ enum CloseDuty {
 pub struct Engine {
     pub(crate) settings: Arc<EngineSettings>,
     pub(crate) state_dir: StateDir,
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) store: Arc<Store>,
     hold: CloseDuty,
     pub(crate) git: Git,
     pub(crate) proc: ProcessRunner,
@@ -146,7 +146,7 @@ impl Engine {
         let process = ProcessInfo::current(settings.clock.now_ms());
         let store = open_store(&settings, &places, StoreMode::Write(process)).await?;
         let is_leased = store.is_leased();
-        let store: Arc<dyn Store> = Arc::new(store);
+        let store: Arc<Store> = Arc::new(store);
         if is_leased {
             drop(tokio::spawn(renew(Arc::downgrade(&store), Arc::clone(&settings.clock))));
         }
@@ -195,14 +195,14 @@ impl Engine {
     ///
     /// # Errors
     /// When it does not exist or cannot be read.
-    pub async fn read(settings: &EngineSettings) -> Result<Arc<dyn Store>, EngineError> {
+    pub async fn read(settings: &EngineSettings) -> Result<Arc<Store>, EngineError> {
         let location = store_location(settings, &settings.state.join("store.db"));
-        Ok(Arc::new(SqlStore::open(&location, StoreMode::Read).await?))
+        Ok(Arc::new(Store::open(&location, StoreMode::Read).await?))
     }
 
     /// The database.
     #[must_use]
-    pub fn store(&self) -> &Arc<dyn Store> {
+    pub fn store(&self) -> &Arc<Store> {
         &self.store
     }
 
@@ -369,7 +369,7 @@ const RENEW: Duration = Duration::from_secs(60);
 
 /// Renews the leases of this process while its store is open. A renewal that fails is retried at the next interval:
 /// only a fenced write shows that a lease is lost.
-async fn renew(store: Weak<dyn Store>, clock: Arc<dyn Clock>) {
+async fn renew(store: Weak<Store>, clock: Arc<dyn Clock>) {
     loop {
         clock.after(RENEW).await;
         let Some(store) = store.upgrade() else { return };
@@ -381,7 +381,7 @@ async fn renew(store: Weak<dyn Store>, clock: Arc<dyn Clock>) {
 
 /// Removes the sockets of rounds that no process works on; those of a dead engine have no listener. A socket that
 /// cannot be removed is replaced when its round resumes.
-async fn close_doors(places: &StateDir, store: &dyn Store) -> Result<(), EngineError> {
+async fn close_doors(places: &StateDir, store: &Store) -> Result<(), EngineError> {
     let doors: Vec<_> = std::fs::read_dir(places.sockets()).into_iter().flatten().flatten().collect();
     if doors.is_empty() {
         return Ok(());
@@ -407,8 +407,8 @@ pub(crate) fn injected(fault: SeamFault) -> StoreError {
     StoreError { doing: "append".to_owned(), kind: StoreErrorKind::Io(fault.to_string()) }
 }
 
-async fn open_store(settings: &EngineSettings, places: &StateDir, mode: StoreMode) -> Result<SqlStore, EngineError> {
-    Ok(SqlStore::open(&store_location(settings, &places.store()), mode).await?)
+async fn open_store(settings: &EngineSettings, places: &StateDir, mode: StoreMode) -> Result<Store, EngineError> {
+    Ok(Store::open(&store_location(settings, &places.store()), mode).await?)
 }
 
 fn store_location(settings: &EngineSettings, default: &std::path::Path) -> String {

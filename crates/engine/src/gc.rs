@@ -95,7 +95,7 @@ struct Keep {
 }
 
 impl Keep {
-    async fn read(store: &dyn Store, retention: GcRetention) -> Result<Self, EngineError> {
+    async fn read(store: &Store, retention: GcRetention) -> Result<Self, EngineError> {
         let pending = store.outbox_pending(PENDING_MAX).await?;
         let mut evidence_before_ms =
             if pending.len() < PENDING_MAX as usize { retention.rounds_before_ms } else { i64::MIN };

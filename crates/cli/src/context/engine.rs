@@ -61,7 +61,7 @@ impl CommandContext {
     }
 
     /// The store, read-only; also while another process owns it.
-    pub(crate) async fn open_store_read_only(&self) -> Result<Arc<dyn Store>, CommandError> {
+    pub(crate) async fn open_store_read_only(&self) -> Result<Arc<Store>, CommandError> {
         Ok(Engine::read(&self.settings(None)?).await?)
     }
 

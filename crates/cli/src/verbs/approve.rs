@@ -33,7 +33,7 @@ pub(crate) async fn run(args: ApproveArgs, cx: &CommandContext) -> VerbResult {
 }
 
 /// The open question of an id. A round that does not wait is refused; an id that matches nothing is unknown.
-pub(super) async fn find_question(store: &dyn Store, id: &str) -> Result<InboxRow, CommandError> {
+pub(super) async fn find_question(store: &Store, id: &str) -> Result<InboxRow, CommandError> {
     let question = match store.inbox_item(id).await? {
         Some(question) => question,
         None => {
@@ -60,7 +60,7 @@ pub(super) async fn find_question(store: &dyn Store, id: &str) -> Result<InboxRo
 }
 
 /// The open question whether an item of a round arrived.
-async fn find_delivery_question(store: &dyn Store, round: &str) -> Result<Option<InboxRow>, CommandError> {
+async fn find_delivery_question(store: &Store, round: &str) -> Result<Option<InboxRow>, CommandError> {
     let open = store.inbox(InboxQuery::Open(1000)).await?;
     Ok(open.into_iter().find(|question| question.round == round && question.kind == InboxKind::InDoubt))
 }

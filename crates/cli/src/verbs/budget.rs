@@ -133,7 +133,7 @@ async fn suspended(cx: &CommandContext, id: &str, name: &str) -> Result<String, 
 }
 
 /// Suspended rounds that may be able to resume after this raise.
-async fn resumable_rounds(store: &dyn Store, raise: &RaiseRow) -> Result<Vec<RoundRow>, CommandError> {
+async fn resumable_rounds(store: &Store, raise: &RaiseRow) -> Result<Vec<RoundRow>, CommandError> {
     let query = RoundsQuery {
         repo: Some(raise.repo.clone()),
         loop_name: Some(raise.loop_name.clone()),

@@ -44,7 +44,7 @@ pub(crate) async fn run(args: LogsArgs, cx: &CommandContext) -> VerbResult {
     Ok(CommandExit::DONE)
 }
 
-async fn follow(log: &mut RoundLogReader, store: &dyn Store, cx: &CommandContext) -> Result<(), CommandError> {
+async fn follow(log: &mut RoundLogReader, store: &Store, cx: &CommandContext) -> Result<(), CommandError> {
     let mut looks = tokio::time::interval(LOOKS);
     while !log.is_at_rest() && cx.out.has_reader() {
         tokio::select! {
@@ -56,7 +56,7 @@ async fn follow(log: &mut RoundLogReader, store: &dyn Store, cx: &CommandContext
 }
 
 /// The journal as it is, and the paths of the transcripts; their text may be large, so it stays in the files.
-async fn document(store: &dyn Store, state: &Path, row: &RoundRow) -> Result<Value, CommandError> {
+async fn document(store: &Store, state: &Path, row: &RoundRow) -> Result<Value, CommandError> {
     let event = |event: loopwright::store::StoredEvent| {
         let body = serde_json::from_str(&event.body).map_or(Value::Null, redact_json);
         json!({"seq": event.seq, "index": event.index, "at": timestamp(event.at_ms), "kind": event.kind, "body": body})

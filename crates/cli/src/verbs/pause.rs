@@ -131,7 +131,7 @@ async fn find_loop_in_fleet(cx: &CommandContext, name: &str) -> Result<Option<Lo
     }
 }
 
-async fn find_loop_in_store(store: &dyn Store, name: &str) -> Result<Option<LoopKey>, CommandError> {
+async fn find_loop_in_store(store: &Store, name: &str) -> Result<Option<LoopKey>, CommandError> {
     let rows = store.schedules().await?;
     let mut named = rows.iter().filter(|row| row.loop_name == name);
     Ok(match (named.next(), named.next()) {

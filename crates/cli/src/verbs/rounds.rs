@@ -39,7 +39,7 @@ pub(crate) async fn run(args: RoundsArgs, cx: &CommandContext) -> VerbResult {
     Ok(CommandExit::DONE)
 }
 
-async fn ensure_loop_known(here: Option<&RepoView>, store: Option<&dyn Store>, name: &str) -> Result<(), CommandError> {
+async fn ensure_loop_known(here: Option<&RepoView>, store: Option<&Store>, name: &str) -> Result<(), CommandError> {
     let in_file = here.is_some_and(|here| here.has_loop_named(name));
     match store {
         Some(store) => match find::find_target(store, name, in_file).await? {

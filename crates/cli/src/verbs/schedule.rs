@@ -57,7 +57,7 @@ pub(crate) async fn run(args: ScheduleArgs, cx: &CommandContext) -> VerbResult {
 }
 
 /// The reason why everything is stopped, if it is.
-async fn stopped(store: Option<&dyn Store>, cx: &CommandContext) -> Result<Option<String>, CommandError> {
+async fn stopped(store: Option<&Store>, cx: &CommandContext) -> Result<Option<String>, CommandError> {
     let flags = match store {
         Some(store) => store.flags().await?,
         None => Vec::new(),

@@ -82,7 +82,7 @@ async fn plan(
     cx: &CommandContext,
     here: &RepoView,
     file: &CheckedLoopFile,
-    store: Option<&dyn Store>,
+    store: Option<&Store>,
     takes: TimeSpan,
 ) -> Result<(ForecastLoop, SimulationBasis), CommandError> {
     let spec = &file.spec;
@@ -117,7 +117,7 @@ fn past_round(row: &RoundRow) -> Option<RoundProfile> {
 }
 
 /// Paused loops stay paused, and back-offs last.
-async fn loop_standings(store: Option<&dyn Store>, fleet: &[RepoView]) -> Result<Vec<LoopStanding>, CommandError> {
+async fn loop_standings(store: Option<&Store>, fleet: &[RepoView]) -> Result<Vec<LoopStanding>, CommandError> {
     let Some(store) = store else { return Ok(Vec::new()) };
     let is_here = |row: &ScheduleRow| fleet.iter().any(|here| row.repo == here.repo.id);
     let rows = store.schedules().await?.into_iter().filter(is_here);

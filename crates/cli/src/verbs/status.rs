@@ -60,7 +60,7 @@ async fn read(cx: &CommandContext) -> Result<StatusView, CommandError> {
 /// The process that answers at the control socket, and the time when it opened the store.
 pub(super) async fn find_daemon(
     cx: &CommandContext,
-    store: Option<&dyn Store>,
+    store: Option<&Store>,
 ) -> Result<Option<DaemonLine>, CommandError> {
     let Some(pid) = DaemonConnection::connect(&cx.state_dir()?.0).await?.and_then(|peer| peer.pid) else {
         return Ok(None);
@@ -76,7 +76,7 @@ pub(super) async fn find_daemon(
 }
 
 /// The store, read-only; `None` if nothing has run yet.
-pub(super) async fn open_store_if_any(cx: &CommandContext) -> Result<Option<Arc<dyn Store>>, CommandError> {
+pub(super) async fn open_store_if_any(cx: &CommandContext) -> Result<Option<Arc<Store>>, CommandError> {
     match cx.open_store_read_only().await {
         Ok(store) => Ok(Some(store)),
         Err(error) if error.kind == CommandErrorKind::Unknown => Ok(None),

@@ -69,7 +69,7 @@ impl From<Reservation> for Amount {
 
 /// The inputs of the view.
 pub(crate) struct BudgetQuery<'a> {
-    pub(crate) store: Option<&'a dyn Store>,
+    pub(crate) store: Option<&'a Store>,
     pub(crate) here: Option<&'a RepoView>,
     pub(crate) shared: SharedBudget,
     pub(crate) now: i64,

@@ -40,7 +40,7 @@ struct Group {
 impl CostsView {
     /// Reads the costs: one query for the groups, one for the total.
     pub(crate) async fn read(
-        store: Option<&dyn Store>,
+        store: Option<&Store>,
         word: &'static str,
         query: CostsQuery,
     ) -> Result<Self, CommandError> {

@@ -33,7 +33,7 @@ pub(crate) struct ExplanationView {
 
 impl ExplanationView {
     /// Explains a round.
-    pub(crate) async fn for_round(store: &dyn Store, row: &RoundRow) -> Result<Self, CommandError> {
+    pub(crate) async fn for_round(store: &Store, row: &RoundRow) -> Result<Self, CommandError> {
         let story = RoundRecord::read(store, &row.id).await?;
         let report = story.report();
         let outcome = report.outcome.map_or("still running", RoundOutcome::word);
@@ -55,7 +55,7 @@ impl ExplanationView {
 
     /// Explains the state of a loop.
     pub(crate) async fn for_loop(
-        store: Option<&dyn Store>,
+        store: Option<&Store>,
         here: Option<&RepoView>,
         name: &str,
         now: i64,
@@ -112,7 +112,7 @@ impl ExplanationView {
 }
 
 impl RoundRecord {
-    async fn read_next(store: Option<&dyn Store>, row: &RoundRow) -> Result<Vec<String>, CommandError> {
+    async fn read_next(store: Option<&Store>, row: &RoundRow) -> Result<Vec<String>, CommandError> {
         match store {
             Some(store) => Ok(page::next_steps(&Self::read(store, &row.id).await?.report())),
             None => Ok(Vec::new()),
@@ -120,7 +120,7 @@ impl RoundRecord {
     }
 }
 
-async fn last_round(store: Option<&dyn Store>, line: &LoopLine) -> Result<Option<RoundRow>, CommandError> {
+async fn last_round(store: Option<&Store>, line: &LoopLine) -> Result<Option<RoundRow>, CommandError> {
     let Some(store) = store else { return Ok(None) };
     let query =
         RoundsQuery { repo: line.repo.clone(), loop_name: Some(line.name.clone()), limit: 1, ..RoundsQuery::default() };

@@ -20,7 +20,7 @@ pub(crate) enum LookupTarget {
 }
 
 /// A round by its id, its beginning, or a question about it.
-pub(crate) async fn find_round(store: &dyn Store, text: &str) -> Result<RoundRow, CommandError> {
+pub(crate) async fn find_round(store: &Store, text: &str) -> Result<RoundRow, CommandError> {
     match maybe_round(store, text).await? {
         Some(row) => Ok(row),
         None => Err(no_round(store, text).await?),
@@ -28,7 +28,7 @@ pub(crate) async fn find_round(store: &dyn Store, text: &str) -> Result<RoundRow
 }
 
 /// A loop's name instead of a round's is the likeliest mistake; the person has to choose one of its rounds.
-async fn no_round(store: &dyn Store, text: &str) -> Result<CommandError, CommandError> {
+async fn no_round(store: &Store, text: &str) -> Result<CommandError, CommandError> {
     let query = RoundsQuery { loop_name: Some(text.to_owned()), limit: 1, ..RoundsQuery::default() };
     Ok(match store.rounds(query).await?.pop() {
         Some(row) => CommandError::unknown(format!("`{text}` is a loop; name one of its rounds"))
@@ -40,7 +40,7 @@ async fn no_round(store: &dyn Store, text: &str) -> Result<CommandError, Command
 
 /// The round that an id names, or the latest: of a loop, or of everything here.
 pub(crate) async fn find_latest_round(
-    store: &dyn Store,
+    store: &Store,
     here: Option<&RepoView>,
     id: Option<&str>,
 ) -> Result<RoundRow, CommandError> {
@@ -58,7 +58,7 @@ pub(crate) async fn find_latest_round(
     latest.ok_or_else(|| CommandError::unknown("no round has run yet").hint("start one with `loopwright run LOOP`"))
 }
 
-async fn maybe_round(store: &dyn Store, text: &str) -> Result<Option<RoundRow>, CommandError> {
+async fn maybe_round(store: &Store, text: &str) -> Result<Option<RoundRow>, CommandError> {
     if text.is_empty() || text.len() > TEXT_MAX {
         return Ok(None);
     }
@@ -82,7 +82,7 @@ async fn maybe_round(store: &dyn Store, text: &str) -> Result<Option<RoundRow>, 
 }
 
 /// A round or a loop. A whole round id wins over a loop of that name, a loop over the beginning of a round's id.
-pub(crate) async fn find_target(store: &dyn Store, text: &str, is_loop: bool) -> Result<LookupTarget, CommandError> {
+pub(crate) async fn find_target(store: &Store, text: &str, is_loop: bool) -> Result<LookupTarget, CommandError> {
     if let Some(row) = store.round(text).await? {
         return Ok(LookupTarget::Round(Box::new(row)));
     }
@@ -99,7 +99,7 @@ pub(crate) async fn find_target(store: &dyn Store, text: &str, is_loop: bool) ->
 }
 
 /// The loop of a question about a loop; the round of such a question has no meaning of its own.
-async fn find_questioned_loop(store: &dyn Store, id: &str) -> Result<Option<String>, CommandError> {
+async fn find_questioned_loop(store: &Store, id: &str) -> Result<Option<String>, CommandError> {
     let question =
         store.inbox_item(id).await?.filter(|question| question.kind == loopwright::store::InboxKind::LoopPaused);
     Ok(question.map(|question| question.loop_name))
@@ -111,7 +111,7 @@ pub(crate) fn not_found(text: &str) -> CommandError {
         .hint("see `loopwright rounds` and `loopwright status`")
 }
 
-async fn has_run(store: &dyn Store, name: &str) -> Result<bool, CommandError> {
+async fn has_run(store: &Store, name: &str) -> Result<bool, CommandError> {
     let query = RoundsQuery { loop_name: Some(name.to_owned()), limit: 1, ..RoundsQuery::default() };
     Ok(!store.rounds(query).await?.is_empty())
 }

@@ -75,7 +75,7 @@ fn as_word<S: serde::Serializer>(value: &impl std::fmt::Display, to: S) -> Resul
 
 impl InboxView {
     /// The open questions; an empty list without a store.
-    pub(crate) async fn read(store: Option<&dyn Store>) -> Result<Self, CommandError> {
+    pub(crate) async fn read(store: Option<&Store>) -> Result<Self, CommandError> {
         let rows = match store {
             Some(store) => store.inbox(InboxQuery::Open(ITEMS_MAX)).await?,
             None => Vec::new(),
@@ -86,7 +86,7 @@ impl InboxView {
     }
 
     /// The page for people, with the facts of each round from its record.
-    pub(crate) async fn render(&self, store: &dyn Store, now: i64) -> Result<String, CommandError> {
+    pub(crate) async fn render(&self, store: &Store, now: i64) -> Result<String, CommandError> {
         let mut page = String::new();
         let mut last = None;
         for (at, line) in self.items.iter().enumerate() {

@@ -42,7 +42,7 @@ impl RoundLogReader {
     /// All recorded events of the round, from the first.
     pub(crate) async fn read_from_start(
         &mut self,
-        store: &dyn Store,
+        store: &Store,
         tell: &mut dyn FnMut(&str),
     ) -> Result<(), CommandError> {
         let events = store.events(&self.round).await?;
@@ -52,7 +52,7 @@ impl RoundLogReader {
     }
 
     /// Reads the events since the last call.
-    pub(crate) async fn read_new(&mut self, store: &dyn Store, tell: &mut dyn FnMut(&str)) -> Result<(), CommandError> {
+    pub(crate) async fn read_new(&mut self, store: &Store, tell: &mut dyn FnMut(&str)) -> Result<(), CommandError> {
         loop {
             let events = store.tail(self.seq, PAGE).await?;
             let more = events.len() == PAGE as usize;

@@ -32,7 +32,7 @@ pub(crate) struct LoopPage {
 impl LoopPage {
     /// Reads the page.
     pub(crate) async fn read(
-        store: Option<&dyn Store>,
+        store: Option<&Store>,
         here: Option<&RepoView>,
         name: &str,
         now: i64,

@@ -92,7 +92,7 @@ pub(crate) struct LoopHistory {
 impl LoopHistory {
     /// Reads it, in time that does not grow with history. `rounds` are the loop's latest.
     pub(crate) async fn read(
-        store: &dyn Store,
+        store: &Store,
         repo: &str,
         name: &str,
         rounds: &[RoundLine],
@@ -153,7 +153,7 @@ impl LoopHistory {
 }
 
 impl LoopState {
-    async fn read(store: &dyn Store, repo: &str, name: &str) -> Result<Self, CommandError> {
+    async fn read(store: &Store, repo: &str, name: &str) -> Result<Self, CommandError> {
         let counters = store.loop_row(repo, name).await?;
         let mut state = Self { metrics: counters.as_ref().map(Metrics::from).unwrap_or_default(), ..Self::default() };
         if let Some(LoopRow { last_run_ms, last_outcome, .. }) = counters {

@@ -18,7 +18,7 @@ pub(crate) struct RoundRecord {
 
 impl RoundRecord {
     /// Reads a round by its whole id.
-    pub(crate) async fn read(store: &dyn Store, id: &str) -> Result<Self, CommandError> {
+    pub(crate) async fn read(store: &Store, id: &str) -> Result<Self, CommandError> {
         let events = store.events(id).await?;
         if events.is_empty() {
             return Err(EngineError::Unknown(id.to_owned()).into());

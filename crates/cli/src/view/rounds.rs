@@ -75,7 +75,7 @@ impl RoundLine {
 
 impl RoundListView {
     /// Reads a page.
-    pub(crate) async fn read(store: &dyn Store, query: RoundsQuery) -> Result<Self, CommandError> {
+    pub(crate) async fn read(store: &Store, query: RoundsQuery) -> Result<Self, CommandError> {
         let rows = store.rounds(query).await?;
         let boundaries = boundaries(store, &rows).await?;
         let line = |row: RoundRow| match boundaries.get(&row.id) {
@@ -93,7 +93,7 @@ impl RoundListView {
 
 /// The boundary of each round, which its first event has; one query reads them all. Reading the whole record of every
 /// line would make a list as expensive as everything it lists.
-async fn boundaries(store: &dyn Store, rows: &[RoundRow]) -> Result<HashMap<String, BoundaryLevel>, CommandError> {
+async fn boundaries(store: &Store, rows: &[RoundRow]) -> Result<HashMap<String, BoundaryLevel>, CommandError> {
     let ids: Vec<String> = rows.iter().map(|row| row.id.clone()).collect();
     let mut levels = HashMap::with_capacity(ids.len());
     for event in store.first_events(&ids).await? {

@@ -130,7 +130,7 @@ struct StoreSnapshot {
 }
 
 impl StoreSnapshot {
-    async fn read(store: Option<&dyn Store>, now: i64) -> Result<Self, CommandError> {
+    async fn read(store: Option<&Store>, now: i64) -> Result<Self, CommandError> {
         let mut known = Self { day: clock::day(now), now, ..Self::default() };
         let Some(store) = store else { return Ok(known) };
         known.counters = store.loops().await?.into_iter().map(|row| (key(&row.repo, &row.loop_name), row)).collect();
@@ -283,11 +283,7 @@ fn key(repo: &str, name: &str) -> Key {
 
 impl StatusView {
     /// Reads the state. In a repository with loops it has these loops, elsewhere all loops of the store.
-    pub(crate) async fn read(
-        store: Option<&dyn Store>,
-        here: Option<&RepoView>,
-        now: i64,
-    ) -> Result<Self, CommandError> {
+    pub(crate) async fn read(store: Option<&Store>, here: Option<&RepoView>, now: i64) -> Result<Self, CommandError> {
         let mut known = StoreSnapshot::read(store, now).await?;
         let by_file = here.and_then(|here| here.stop.as_ref()).map(|why| format!("by the file STOP: {why}"));
         known.stopped = known.stopped.or(by_file);
@@ -302,7 +298,7 @@ impl StatusView {
 
     /// As `read`, for all repositories that a daemon would manage, and every other one in the store.
     pub(crate) async fn read_fleet(
-        store: Option<&dyn Store>,
+        store: Option<&Store>,
         fleet: &[RepoView],
         stop_file: Option<String>,
         now: i64,
@@ -406,7 +402,7 @@ fn everywhere(known: &StoreSnapshot) -> Vec<LoopLine> {
 
 /// One loop by its name. Also finds a loop of another repository, if no loop here has the name.
 pub(crate) async fn find_loop_line(
-    store: Option<&dyn Store>,
+    store: Option<&Store>,
     here: Option<&RepoView>,
     name: &str,
     now: i64,

@@ -1,6 +1,6 @@
 //! The library's half of the daemon benchmarks: the recorded times of a loop's occurrences, and the cost of cadences.
 
-use loopwright::store::{ReceiptsQuery, SqlStore, Store as _, StoreMode};
+use loopwright::store::{ReceiptsQuery, Store, StoreMode};
 use loopwright_core::cadence::LoopSchedule;
 use loopwright_core::spec::Triggers;
 use serde_json::json;
@@ -16,7 +16,7 @@ const ASKED: usize = 200;
 
 /// Prints every receipt of a loop with its recorded times: due, resolved, and the start of its round.
 pub(crate) async fn moments(state: &Path, loop_name: &str) -> Result<(), Box<dyn Error>> {
-    let store = SqlStore::open_sqlite(&state.join("store.db"), StoreMode::Read).await?;
+    let store = Store::open_sqlite(&state.join("store.db"), StoreMode::Read).await?;
     let all = store.schedules().await?;
     let row = all.into_iter().find(|row| row.loop_name == loop_name).ok_or("no loop has that name")?;
     let query = ReceiptsQuery { repo: row.repo, loop_name: row.loop_name, before: None, limit: 10_000 };

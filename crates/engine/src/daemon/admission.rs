@@ -29,7 +29,7 @@ type Followers = HashMap<LoopKey, Vec<Arc<str>>>;
 /// Admits rounds on behalf of the daemon's task, and reports to it when they come to rest.
 pub(super) struct DaemonAdmission {
     sender: DaemonSender,
-    store: Arc<dyn Store>,
+    store: Arc<Store>,
     clock: Arc<dyn Clock>,
     followers: Mutex<Followers>,
 }
@@ -146,7 +146,7 @@ pub(super) fn item_keys(round: &Round) -> Vec<Arc<str>> {
 }
 
 /// The number of the loop's proposals that wait for a person.
-pub(super) async fn open_proposals(store: &dyn Store, key: &LoopKey) -> Result<u32, StoreError> {
+pub(super) async fn open_proposals(store: &Store, key: &LoopKey) -> Result<u32, StoreError> {
     let open = store.inbox(InboxQuery::Open(QUESTIONS)).await?;
     let own = open.iter().filter(|row| {
         row.kind == InboxKind::Approval && row.repo.as_str() == &*key.repo && row.loop_name.as_str() == &*key.name

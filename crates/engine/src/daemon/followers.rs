@@ -39,7 +39,7 @@ pub(crate) fn triggers_followers(round: &Round) -> bool {
 
 /// The signals to write with the end of a round.
 pub(crate) async fn follower_signals(
-    store: &dyn Store,
+    store: &Store,
     followers: &[Arc<str>],
     round: &Round,
     now_ms: i64,
@@ -70,7 +70,7 @@ pub(crate) async fn follower_signals(
 }
 
 /// The provenance for followers of this round.
-pub(crate) async fn provenance(store: &dyn Store, round: &Round) -> Result<SignalProvenance, StoreError> {
+pub(crate) async fn provenance(store: &Store, round: &Round) -> Result<SignalProvenance, StoreError> {
     let started = &round.facts().started;
     let before = if started.occurrence.starts_with("after:") {
         store.signal(&started.repo, &started.spec.name, &started.occurrence).await?

@@ -50,7 +50,7 @@ pub(crate) fn retry_signals(round: &Round, now_ms: i64, is_left: impl Fn(&ProbeI
 }
 
 /// The signals that the end of a round has written and no round has taken.
-pub(super) async fn pending_retry_signals(store: &dyn Store, round: &Round) -> Result<Vec<SignalRow>, StoreError> {
+pub(super) async fn pending_retry_signals(store: &Store, round: &Round) -> Result<Vec<SignalRow>, StoreError> {
     let mut written = Vec::new();
     if leaves(round) {
         let started = &round.facts().started;

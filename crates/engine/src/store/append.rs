@@ -2,17 +2,16 @@
 //! leases. The round driver decides which rows belong to an event.
 
 use std::collections::HashSet;
-use std::sync::LazyLock;
 
 use super::chain;
 use super::conn::{SqlConnection, SqlResult, args};
 use super::error::{ErrorContext as _, StoreError, StoreErrorKind};
-use super::lease::{self, DISPATCHER, LeaseHolder, RoundLease};
-use super::open::{SqlStore, StoreLocation, StoreWriter};
-use super::process::{self, ProcessRow};
+use super::lease::{self, DISPATCHER, LeaseHolder};
+use super::open::{Store, StoreLocation, StoreWriter};
+use super::process;
 use super::reserve;
 use super::rows::{
-    Checkpoint, ItemRow, RoundRow, RowChange, SqlTable, StatsChange, StoreBatch, StoredEvent, insert_sql,
+    Checkpoint, ItemRow, RoundRow, RowChange, SqlTable, StatsChange, StoreBatch, StoredEvent, insert_sql, replaces,
 };
 use super::sqlite::{SqliteAccess, soon};
 use super::time::{self, MemoryRow, OnDuplicate};
@@ -40,8 +39,11 @@ struct Trace {
     released: Vec<String>,
 }
 
-impl SqlStore {
-    pub(super) async fn write(&self, batch: StoreBatch) -> Result<i64, StoreError> {
+impl Store {
+    /// Writes the events and the changes of one step in one transaction and returns the number of events that the round
+    /// then has. Durable when it returns. On an error nothing of the batch was written, or (only after a lost
+    /// connection, [`StoreErrorKind::Io`]) all of it. It is the only way to write rows.
+    pub async fn append(&self, batch: StoreBatch) -> Result<i64, StoreError> {
         let doing = || match batch.round.as_str() {
             "" => "write rows".to_owned(),
             round => format!("append to round `{round}`"),
@@ -161,13 +163,16 @@ impl SqlStore {
         Ok(kept)
     }
 
-    pub(super) async fn extend_lease(&self) -> Result<(), StoreError> {
+    /// Extends the leases of this process, if they expire. An error does not mean that they are lost: a process
+    /// continues until a write is fenced.
+    pub async fn renew(&self) -> Result<(), StoreError> {
         let doing = || format!("renew the leases in `{}`", self.location.name());
         let (instance, lease) = (self.instance().during(doing)?, self.lease);
         self.with_writer(doing, async |conn| process::extend(conn, instance, lease).await).await
     }
 
-    pub(super) async fn give_back_lease(&self, name: &str) -> Result<(), StoreError> {
+    /// Releases one lease that this opening took and still holds: a start that fails releases its lease.
+    pub async fn release(&self, name: &str) -> Result<(), StoreError> {
         let doing = || format!("give `{name}` back");
         let Some(fence) = self.writer.lock().await.held.remove(name) else { return Ok(()) };
         self.with_writer(doing, async |conn| lease::release(conn, name, fence).await).await
@@ -188,52 +193,9 @@ impl SqlStore {
         answer.during(doing)
     }
 
-    /// All leases that are held, each with the state of its process.
-    pub(super) async fn held_leases(&self) -> Result<Vec<RoundLease>, StoreError> {
-        let doing = || format!("read the leases of store `{}`", self.location.name());
-        let own = self.instance.as_deref().unwrap_or("-");
-        let mut slot = self.reader.lock().await;
-        let mut conn = match slot.take() {
-            Some(conn) => conn,
-            None => self.location.connect(SqliteAccess::Read).await.during(doing)?,
-        };
-        let mut leases = lease::held(&mut conn, own, &HashSet::new()).await.during(doing)?;
-        let now_ms = process::now_ms(&mut conn).await.during(doing)?;
-        *slot = Some(conn);
-        for lease in leases.iter_mut().filter(|lease| lease.holder == LeaseHolder::Other) {
-            let is_gone = lease.process.as_ref().map(|process| process::is_gone(&self.location, process, now_ms));
-            if is_gone.transpose().during(doing)?.unwrap_or(true) {
-                lease.holder = LeaseHolder::Gone;
-            }
-        }
-        Ok(leases)
-    }
-
-    /// The other processes that have the store open for writing and are not gone.
-    pub(super) async fn living_others(&self) -> Result<Vec<ProcessRow>, StoreError> {
-        let doing = || format!("read the processes of store `{}`", self.location.name());
-        let sql = format!("SELECT {} FROM processes p ORDER BY p.since_ms", process::COLUMNS);
-        let mut slot = self.reader.lock().await;
-        let mut conn = match slot.take() {
-            Some(conn) => conn,
-            None => self.location.connect(SqliteAccess::Read).await.during(doing)?,
-        };
-        let rows = conn.rows(sql, &[]).await.during(doing)?;
-        let now_ms = process::now_ms(&mut conn).await.during(doing)?;
-        *slot = Some(conn);
-        let mut others = Vec::new();
-        for row in &rows {
-            let process = ProcessRow::read(row, 0).during(doing)?;
-            let is_other = self.instance.as_ref() != Some(&process.instance);
-            if is_other && !process::is_gone(&self.location, &process, now_ms).during(doing)? {
-                others.push(process);
-            }
-        }
-        Ok(others)
-    }
-
-    /// Releases everything even if a step fails, and returns the first failure.
-    pub(super) async fn release(&self) -> Result<(), StoreError> {
+    /// Releases all leases and closes the connections. Later writes return [`StoreErrorKind::Closed`]. It does all of
+    /// this even if a step fails, and returns the first failure.
+    pub async fn close(&self) -> Result<(), StoreError> {
         let mut writer = self.writer.lock().await;
         writer.closed = true;
         // The reader first: SQLite folds its log into the database when the last connection closes, and only a
@@ -418,7 +380,6 @@ async fn write_events(
     mut hash: String,
     batch: &StoreBatch,
 ) -> SqlResult<Option<(i64, String)>> {
-    static INSERT: LazyLock<String> = LazyLock::new(insert_sql::<StoredEvent>);
     for (index, new) in (batch.expect_index..).zip(&batch.events) {
         let mut event = StoredEvent {
             seq: journal.seq + 1,
@@ -430,7 +391,7 @@ async fn write_events(
             hash: String::new(),
         };
         event.hash = chain::link(&hash, &event);
-        conn.exec(INSERT.as_str(), &event.args()).await.map_err(|error| match error {
+        insert(conn, &event).await.map_err(|error| match error {
             // The numbers come from the journal's end, so an event with this number means that the recorded end is
             // wrong.
             StoreErrorKind::Invalid(why) if why.to_lowercase().contains("unique") => {
@@ -463,18 +424,9 @@ async fn write_checkpoint(
 async fn apply_all(conn: &mut SqlConnection, batch: &StoreBatch) -> SqlResult<()> {
     for run in batch.changes.chunk_by(|one, other| std::mem::discriminant(one) == std::mem::discriminant(other)) {
         match run {
-            [RowChange::Schedule(_), ..] => {
-                let rows: Vec<_> = run.iter().filter_map(RowChange::schedule).collect();
-                time::put_schedules(conn, &rows).await?;
-            }
-            [RowChange::LoopFile(_), ..] => {
-                let rows: Vec<_> = run.iter().filter_map(RowChange::loop_file).collect();
-                time::put_loop_files(conn, &rows).await?;
-            }
-            [RowChange::Receipt(_), ..] => {
-                let rows: Vec<_> = run.iter().filter_map(RowChange::receipt).collect();
-                time::put_receipts(conn, &rows).await?;
-            }
+            [RowChange::Schedule(_), ..] => time::put_schedules(conn, run).await?,
+            [RowChange::LoopFile(_), ..] => time::put_loop_files(conn, run).await?,
+            [RowChange::Receipt(_), ..] => time::put_receipts(conn, run).await?,
             run => {
                 for change in run {
                     apply(conn, batch, change).await?;
@@ -489,24 +441,23 @@ async fn apply(conn: &mut SqlConnection, batch: &StoreBatch, change: &RowChange)
     match change {
         // Leases are taken before everything else is written, and released after it.
         RowChange::Lease(_) | RowChange::LeaseEnd => Ok(()),
+        // These are written with their neighbours.
+        RowChange::Schedule(_) | RowChange::LoopFile(_) | RowChange::Receipt(_) => Ok(()),
         RowChange::Round(row) => put_round(conn, row).await,
         RowChange::Outbox(row) => put(conn, row).await,
         RowChange::Inbox(row) => put(conn, row).await,
         RowChange::InboxClosed { id } => close_question(conn, id, batch.at_ms).await,
         RowChange::Item(row) => put(conn, row).await,
-        RowChange::Spend(row) => reserve::add_spend(conn, row).await,
+        RowChange::Spend(row) => reserve::add_sums(conn, row).await,
         RowChange::Reserve(wanted) => reserve::reserve(conn, wanted).await,
-        RowChange::ItemSpend(row) => reserve::add_item_spend(conn, row).await,
+        RowChange::ItemSpend(row) => reserve::add_sums(conn, row).await,
         RowChange::Ledger(row) => insert(conn, row).await,
         RowChange::Raise(row) => insert(conn, row).await,
         RowChange::Stats(row) => add_stats(conn, row).await,
         RowChange::ItemGone { repo, loop_name, key } => {
             time::drop_of_loop::<ItemRow>(conn, repo, loop_name, key.as_deref()).await
         }
-        RowChange::Schedule(row) => time::put_schedules(conn, &[row]).await,
         RowChange::Mark(row) => time::raise_mark(conn, row).await,
-        RowChange::LoopFile(row) => time::put_loop_files(conn, &[row]).await,
-        RowChange::Receipt(row) => time::put_receipts(conn, &[row]).await,
         RowChange::Signal(row) => time::put_signal(conn, row, OnDuplicate::Same).await,
         RowChange::NewSignal(row) => time::put_signal(conn, row, OnDuplicate::Conflict).await,
         RowChange::SignalTaken { repo, loop_name, key } => {
@@ -531,7 +482,7 @@ async fn insert<T: SqlTable>(conn: &mut SqlConnection, row: &T) -> SqlResult<()>
 }
 
 async fn put<T: SqlTable>(conn: &mut SqlConnection, row: &T) -> SqlResult<()> {
-    conn.exec(T::upsert(), &row.args()).await.map(drop)
+    conn.exec(format!("{} {}", insert_sql::<T>(), replaces::<T>()), &row.args()).await.map(drop)
 }
 
 /// A round whose occurrence belongs to another round is refused with that round's id: one round per occurrence. The
@@ -558,14 +509,11 @@ async fn close_question(conn: &mut SqlConnection, id: &str, at_ms: i64) -> SqlRe
 }
 
 async fn add_stats(conn: &mut SqlConnection, row: &StatsChange) -> SqlResult<()> {
-    static ADD: LazyLock<String> = LazyLock::new(|| {
-        let sets = StatsChange::COLUMNS[2..].iter().map(|c| match c.starts_with("last_") {
-            true => format!("{c} = COALESCE(excluded.{c}, loops.{c})"),
-            false => format!("{c} = loops.{c} + excluded.{c}"),
-        });
-        let sets: Vec<_> = sets.collect();
-        let insert = insert_sql::<StatsChange>();
-        format!("{insert} ON CONFLICT (repo, loop_name) DO UPDATE SET {}", sets.join(", "))
+    let sets = StatsChange::COLUMNS[2..].iter().map(|c| match c.starts_with("last_") {
+        true => format!("{c} = COALESCE(excluded.{c}, loops.{c})"),
+        false => format!("{c} = loops.{c} + excluded.{c}"),
     });
-    conn.exec(ADD.as_str(), &row.args()).await.map(drop)
+    let (insert, sets) = (insert_sql::<StatsChange>(), sets.collect::<Vec<_>>().join(", "));
+    let sql = format!("{insert} ON CONFLICT (repo, loop_name) DO UPDATE SET {sets}");
+    conn.exec(sql, &row.args()).await.map(drop)
 }

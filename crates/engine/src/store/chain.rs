@@ -3,7 +3,7 @@
 //! An event is chained to the previous event of its round; events of versions before 5 are chained to the previous
 //! event of the store. A checkpoint is chained to the previous checkpoint.
 
-use sha2::{Digest, Sha256};
+use loopwright_core::hash::hash_fields;
 
 use super::rows::{Checkpoint, StoredEvent};
 
@@ -13,7 +13,7 @@ pub(super) const GENESIS: &str = "0000000000000000000000000000000000000000000000
 /// The hash of an event after `prev`. Every field is preceded by its length, so that no two different
 /// events have the same text to hash.
 pub(super) fn link(prev: &str, event: &StoredEvent) -> String {
-    hash_of(&[
+    hash_fields(&[
         prev.as_bytes(),
         &event.seq.to_le_bytes(),
         event.round.as_bytes(),
@@ -26,7 +26,7 @@ pub(super) fn link(prev: &str, event: &StoredEvent) -> String {
 
 /// The hash of a checkpoint after the one with the hash `prev`.
 pub(super) fn link_checkpoint(prev: &str, checkpoint: &Checkpoint) -> String {
-    hash_of(&[
+    hash_fields(&[
         b"loopwright checkpoint 1",
         prev.as_bytes(),
         &checkpoint.number.to_le_bytes(),
@@ -35,21 +35,6 @@ pub(super) fn link_checkpoint(prev: &str, checkpoint: &Checkpoint) -> String {
         checkpoint.last_hash.as_bytes(),
         &checkpoint.at_ms.to_le_bytes(),
     ])
-}
-
-fn hash_of(fields: &[&[u8]]) -> String {
-    let mut sha = Sha256::new();
-    for field in fields {
-        sha.update((field.len() as u64).to_le_bytes());
-        sha.update(field);
-    }
-    hex(&sha.finalize())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble & 15)]);
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()
 }
 
 #[cfg(test)]

@@ -28,40 +28,26 @@ pub(super) trait SqlColumn: Sized {
     fn read(row: &SqlRow, at: usize) -> SqlResult<Self>;
 }
 
-impl SqlColumn for String {
-    fn arg(&self) -> SqlArg<'_> {
-        SqlArg::Text(Some(self))
-    }
-    fn read(row: &SqlRow, at: usize) -> SqlResult<Self> {
-        row.get(at)
-    }
+/// A column for a type that both databases know.
+macro_rules! plain_column {
+    ($($type:ty: $this:ident => $arg:expr,)*) => {$(
+        impl SqlColumn for $type {
+            fn arg(&self) -> SqlArg<'_> {
+                let $this = self;
+                $arg
+            }
+            fn read(row: &SqlRow, at: usize) -> SqlResult<Self> {
+                row.get(at)
+            }
+        }
+    )*};
 }
 
-impl SqlColumn for Option<String> {
-    fn arg(&self) -> SqlArg<'_> {
-        SqlArg::Text(self.as_deref())
-    }
-    fn read(row: &SqlRow, at: usize) -> SqlResult<Self> {
-        row.get(at)
-    }
-}
-
-impl SqlColumn for i64 {
-    fn arg(&self) -> SqlArg<'_> {
-        SqlArg::Int(Some(*self))
-    }
-    fn read(row: &SqlRow, at: usize) -> SqlResult<Self> {
-        row.get(at)
-    }
-}
-
-impl SqlColumn for Option<i64> {
-    fn arg(&self) -> SqlArg<'_> {
-        SqlArg::Int(*self)
-    }
-    fn read(row: &SqlRow, at: usize) -> SqlResult<Self> {
-        row.get(at)
-    }
+plain_column! {
+    String: text => SqlArg::Text(Some(text)),
+    Option<String>: text => SqlArg::Text(text.as_deref()),
+    i64: number => SqlArg::Int(Some(*number)),
+    Option<i64>: number => SqlArg::Int(*number),
 }
 
 /// A column for a type whose values are stored as words.

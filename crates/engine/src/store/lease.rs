@@ -9,7 +9,8 @@ use loopwright_core::round::RoundPhase;
 
 use super::conn::{SqlConnection, SqlResult, SqlRow, args};
 use super::error::StoreErrorKind;
-use super::process::{self, ProcessRow};
+use super::process::ProcessRow;
+use super::rows::{SqlTable as _, columns_of};
 
 /// The name of the lease of the one process that schedules loops.
 pub const DISPATCHER: &str = "dispatcher";
@@ -142,31 +143,33 @@ struct Found {
     is_at_rest: bool,
 }
 
+/// The query for leases. The columns of the process come first, so that they are read as its row.
 fn select(rest: &str) -> String {
-    let columns = process::COLUMNS;
+    let process = columns_of::<ProcessRow>("p");
     format!(
-        "SELECT l.name, l.fence, l.since_ms, l.repo, l.loop_name, l.locks, l.instance, r.phase, {columns} \
+        "SELECT {process}, l.name, l.fence, l.since_ms, l.repo, l.loop_name, l.locks, l.instance, r.phase \
          FROM leases l LEFT JOIN processes p ON p.instance = l.instance LEFT JOIN rounds r ON r.id = l.name WHERE {rest}"
     )
 }
 
 fn read(row: &SqlRow, ours: &str) -> SqlResult<Found> {
-    let (instance, locks): (String, String) = (row.get(6)?, row.get(5)?);
-    let phase: Option<String> = row.get(7)?;
+    const AT: usize = ProcessRow::COLUMNS.len();
+    let (locks, instance): (String, String) = (row.get(AT + 5)?, row.get(AT + 6)?);
+    let phase: Option<String> = row.get(AT + 7)?;
     let is_at_rest = phase.and_then(|word| RoundPhase::parse(&word)).is_some_and(RoundPhase::is_at_rest);
-    let process: Option<String> = row.get(8)?;
-    let process = process.map(|_| ProcessRow::read(row, 8)).transpose()?;
+    let process: Option<String> = row.get(0)?;
+    let process = process.map(|_| ProcessRow::read(row)).transpose()?;
     let holder = match &process {
         _ if instance == ours => LeaseHolder::Ours,
         Some(_) => LeaseHolder::Other,
         None => LeaseHolder::Gone,
     };
     let lease = RoundLease {
-        name: row.get(0)?,
-        fence: row.get(1)?,
-        since_ms: row.get(2)?,
-        repo: row.get(3)?,
-        loop_name: row.get(4)?,
+        name: row.get(AT)?,
+        fence: row.get(AT + 1)?,
+        since_ms: row.get(AT + 2)?,
+        repo: row.get(AT + 3)?,
+        loop_name: row.get(AT + 4)?,
         claims: read_locks(&locks)?,
         process,
         holder,

@@ -12,39 +12,20 @@ pub(super) struct SchemaMigration {
     postgres: &'static str,
 }
 
+/// The three files of a version.
+macro_rules! version {
+    ($number:literal) => {
+        SchemaMigration {
+            common: include_str!(concat!("../../migrations/", $number, ".sql")),
+            sqlite: include_str!(concat!("../../migrations/", $number, ".sqlite.sql")),
+            postgres: include_str!(concat!("../../migrations/", $number, ".postgres.sql")),
+        }
+    };
+}
+
 /// All versions in order; the n-th leads to version n + 1.
-pub(super) const ALL: &[SchemaMigration] = &[
-    SchemaMigration {
-        common: include_str!("../../migrations/0001.sql"),
-        sqlite: include_str!("../../migrations/0001.sqlite.sql"),
-        postgres: include_str!("../../migrations/0001.postgres.sql"),
-    },
-    SchemaMigration {
-        common: include_str!("../../migrations/0002.sql"),
-        sqlite: include_str!("../../migrations/0002.sqlite.sql"),
-        postgres: include_str!("../../migrations/0002.postgres.sql"),
-    },
-    SchemaMigration {
-        common: include_str!("../../migrations/0003.sql"),
-        sqlite: include_str!("../../migrations/0003.sqlite.sql"),
-        postgres: include_str!("../../migrations/0003.postgres.sql"),
-    },
-    SchemaMigration {
-        common: include_str!("../../migrations/0004.sql"),
-        sqlite: include_str!("../../migrations/0004.sqlite.sql"),
-        postgres: include_str!("../../migrations/0004.postgres.sql"),
-    },
-    SchemaMigration {
-        common: include_str!("../../migrations/0005.sql"),
-        sqlite: include_str!("../../migrations/0005.sqlite.sql"),
-        postgres: include_str!("../../migrations/0005.postgres.sql"),
-    },
-    SchemaMigration {
-        common: include_str!("../../migrations/0006.sql"),
-        sqlite: include_str!("../../migrations/0006.sqlite.sql"),
-        postgres: include_str!("../../migrations/0006.postgres.sql"),
-    },
-];
+pub(super) const ALL: &[SchemaMigration] =
+    &[version!("0001"), version!("0002"), version!("0003"), version!("0004"), version!("0005"), version!("0006")];
 
 /// The newest version in a list.
 pub(super) fn newest_version(all: &[SchemaMigration]) -> i64 {

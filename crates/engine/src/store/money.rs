@@ -1,14 +1,13 @@
 //! The rows of money: days, items, the ledger of every start, raises by people, and the queries about them. The round
 //! driver decides which ceilings there are.
 
-use std::sync::LazyLock;
-
 use super::conn::{SqlArg, SqlColumn, SqlResult, SqlRow};
-use super::rows::{SqlTable, table, upsert_sql};
+use super::rows::{SqlTable, table};
 
 table! {
     /// An addition to a day's spend; negative numbers subtract.
-    SpendChange in "spend" by ["day", "repo", "loop_name"];
+    #[derive(Default)]
+    SpendChange in "spend" by ["day", "repo", "loop_name"], since 1;
     /// The day, `YYYY-MM-DD`.
     day: String,
     /// The repository's id.
@@ -27,7 +26,8 @@ table! {
 
 table! {
     /// An addition to an item's spend over all its rounds; negative numbers subtract.
-    ItemSpend in "item_spend" by ["repo", "loop_name", "item"];
+    #[derive(Default)]
+    ItemSpend in "item_spend" by ["repo", "loop_name", "item"], since 2;
     /// The repository's id.
     repo: String,
     /// The loop's name.
@@ -46,7 +46,7 @@ table! {
 
 table! {
     /// The cost of one model in one start of an agent.
-    LedgerRow in "ledger" by ["round", "start", "model"];
+    LedgerRow in "ledger" by ["round", "start", "model"], since 2;
     /// The round.
     round: String,
     /// The number of the start within the round, from 0; -1 for the whole spend of a round of an earlier version.
@@ -85,7 +85,7 @@ table! {
 
 table! {
     /// Budget that a person added: for one day of a loop or, if it names one, for one round.
-    RaiseRow in "raises" by ["id"];
+    RaiseRow in "raises" by ["id"], since 2;
     /// The raise's id.
     id: String,
     /// The time of the raise.
@@ -153,17 +153,18 @@ pub enum SpendScope {
     Item,
 }
 
-/// The spend of one scope.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct SpendRow {
+table! {
+    /// The spend of one scope: the sums of a row of `spend`, or of several.
+    #[derive(Copy, Default)]
+    SpendRow in "spend" by [], since 1;
     /// Money reserved, in millionths of a US dollar.
-    pub reserved_micros: i64,
+    reserved_micros: i64,
     /// Money spent.
-    pub settled_micros: i64,
+    settled_micros: i64,
     /// Tokens reserved.
-    pub reserved_tokens: i64,
+    reserved_tokens: i64,
     /// Tokens spent.
-    pub settled_tokens: i64,
+    settled_tokens: i64,
 }
 
 /// The grouping of costs.
@@ -216,43 +217,27 @@ pub struct CostsQuery {
     pub limit: u32,
 }
 
-/// One group of costs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CostRow {
+table! {
+    /// One group of costs, as the query for costs returns it.
+    CostRow in "ledger" by [], since 2;
     /// The value that the group has in common; empty if it has none.
-    pub key: String,
+    key: String,
     /// The number of its rounds.
-    pub rounds: i64,
+    rounds: i64,
     /// The number of its accepted rounds.
-    pub accepted: i64,
+    accepted: i64,
     /// Fresh input tokens.
-    pub input: i64,
+    input: i64,
     /// Output tokens.
-    pub output: i64,
+    output: i64,
     /// Tokens read from a cache.
-    pub cache_read: i64,
+    cache_read: i64,
     /// Tokens written to a cache.
-    pub cache_write: i64,
+    cache_write: i64,
     /// Money, in millionths of a US dollar.
-    pub micros: i64,
+    micros: i64,
     /// The part of the money that was assumed and not reported.
-    pub unknown_micros: i64,
-}
-
-impl CostRow {
-    pub(super) fn read(row: &SqlRow) -> SqlResult<Self> {
-        Ok(Self {
-            key: row.get(0)?,
-            rounds: row.get(1)?,
-            accepted: row.get(2)?,
-            input: row.get(3)?,
-            output: row.get(4)?,
-            cache_read: row.get(5)?,
-            cache_write: row.get(6)?,
-            micros: row.get(7)?,
-            unknown_micros: row.get(8)?,
-        })
-    }
+    unknown_micros: i64,
 }
 
 /// The query for costs with its values. Lines are summed by group and round first, so that each round counts once.

@@ -26,7 +26,7 @@ pub enum StoreMode {
 }
 
 /// The store in SQLite or PostgreSQL.
-pub struct SqlStore {
+pub struct Store {
     pub(super) location: StoreLocation,
     /// The name of this opening; `None` in a store that is open for reading.
     pub(super) instance: Option<String>,
@@ -90,7 +90,7 @@ impl StoreLocation {
     }
 }
 
-impl SqlStore {
+impl Store {
     /// Opens the store at `location`: a `postgres://` address or the path of an SQLite file.
     pub async fn open(location: &str, mode: StoreMode) -> Result<Self, StoreError> {
         if location.starts_with("postgres://") || location.starts_with("postgresql://") {
@@ -165,17 +165,17 @@ fn ours(version: i64) -> SqlResult<i64> {
     }
 }
 
-async fn read_sqlite(mut place: SqliteLocation) -> SqlResult<SqlStore> {
+async fn read_sqlite(mut place: SqliteLocation) -> SqlResult<Store> {
     if !place.exists()? {
         return Err(StoreErrorKind::Missing);
     }
     let mut reader = place.connect(SqliteAccess::Read).await?;
     ours(migrate::version(&mut reader, migrate::ALL).await?)?;
     place.identify()?;
-    Ok(SqlStore::reading(StoreLocation::Sqlite(place), reader))
+    Ok(Store::reading(StoreLocation::Sqlite(place), reader))
 }
 
-async fn write_sqlite(mut place: SqliteLocation, info: &ProcessInfo, all: &[SchemaMigration]) -> SqlResult<SqlStore> {
+async fn write_sqlite(mut place: SqliteLocation, info: &ProcessInfo, all: &[SchemaMigration]) -> SqlResult<Store> {
     place.prepare_folder()?;
     if !place.exists()? {
         let _one = place.lock().await?;
@@ -206,18 +206,18 @@ async fn write_sqlite(mut place: SqliteLocation, info: &ProcessInfo, all: &[Sche
     drop(one);
     place.clear_processes();
     let (instance, lock) = place.announce()?;
-    SqlStore::writing_as(StoreLocation::Sqlite(place), reader, conn, instance, Some(lock), info).await
+    Store::writing_as(StoreLocation::Sqlite(place), reader, conn, instance, Some(lock), info).await
 }
 
-async fn read_postgres(place: &PostgresLocation) -> SqlResult<SqlStore> {
+async fn read_postgres(place: &PostgresLocation) -> SqlResult<Store> {
     let mut reader = place.connect().await?;
     if migrate::version(&mut reader, migrate::ALL).await? == 0 {
         return Err(StoreErrorKind::Missing);
     }
-    Ok(SqlStore::reading(StoreLocation::Postgres(place.clone()), reader))
+    Ok(Store::reading(StoreLocation::Postgres(place.clone()), reader))
 }
 
-async fn write_postgres(place: &PostgresLocation, info: &ProcessInfo, all: &[SchemaMigration]) -> SqlResult<SqlStore> {
+async fn write_postgres(place: &PostgresLocation, info: &ProcessInfo, all: &[SchemaMigration]) -> SqlResult<Store> {
     let mut conn = place.connect().await?;
     debug_assert_eq!(conn.dialect(), SqlDialect::Postgres);
     // One process migrates, under a lock of the database; the others wait for it.
@@ -227,7 +227,7 @@ async fn write_postgres(place: &PostgresLocation, info: &ProcessInfo, all: &[Sch
     migrate::run(&mut conn, all).await?;
     let reader = place.connect().await?;
     let instance = crate::random::nonce().map_err(|error| StoreErrorKind::Io(error.to_string()))?;
-    SqlStore::writing_as(StoreLocation::Postgres(place.clone()), reader, conn, instance, None, info).await
+    Store::writing_as(StoreLocation::Postgres(place.clone()), reader, conn, instance, None, info).await
 }
 
 #[cfg(test)]
@@ -236,7 +236,7 @@ mod tests {
         InboxRow, ItemRow, LoopRow, OutboxRow, RoundRow, RoundsFilter, RoundsQuery, StoredEvent, select,
     };
     use super::super::time::{FlagRow, LoopFileRow, MemoryRow, ReceiptRow, ReceiptsQuery, ScheduleRow, SignalRow};
-    use super::super::{Store as _, read, time};
+    use super::super::{Store, read, time};
     use super::*;
 
     const NEXT: SchemaMigration = migrate::tests::next("CREATE TABLE extra (id BIGINT); INSERT INTO extra VALUES (7);");
@@ -249,7 +249,7 @@ mod tests {
         migrate::ALL.iter().copied().chain([next]).collect()
     }
 
-    async fn own(path: &Path, all: &[SchemaMigration]) -> SqlResult<SqlStore> {
+    async fn own(path: &Path, all: &[SchemaMigration]) -> SqlResult<Store> {
         write_sqlite(SqliteLocation::new(path)?, &ProcessInfo::current(1), all).await
     }
 

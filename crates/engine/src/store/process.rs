@@ -8,9 +8,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::conn::{SqlConnection, SqlDialect, SqlResult, SqlRow, args};
+use super::conn::{SqlArg, SqlColumn, SqlConnection, SqlDialect, SqlResult, SqlRow, args};
 use super::error::StoreErrorKind;
 use super::open::StoreLocation;
+use super::rows::{SqlTable, insert_sql, select, table};
 
 /// The process that opens the store for writing. A pid alone is never trusted: the boot and the start time within it
 /// distinguish a reused pid from the recorded one.
@@ -62,41 +63,28 @@ fn stat(pid: u32) -> Option<(char, i64)> {
     Some((fields.next()?.chars().next()?, fields.nth(18)?.parse().ok()?))
 }
 
-/// A process as recorded.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ProcessRow {
+table! {
+    /// A process as recorded.
+    ProcessRow in "processes" by ["instance"], since 5;
     /// The name of this opening of the store.
-    pub instance: String,
+    instance: String,
     /// The process id.
-    pub pid: i64,
+    pid: i64,
     /// The machine's name.
-    pub host: String,
+    host: String,
     /// The kernel's id of that boot, and the namespace of the pid.
-    pub boot_id: String,
+    boot_id: String,
     /// The process's start, in clock ticks since the boot.
-    pub start_ticks: i64,
+    start_ticks: i64,
     /// When it opened the store, in milliseconds since 1970.
-    pub since_ms: i64,
+    since_ms: i64,
     /// When its leases expire by the database's clock; 0 where an operating system lock decides.
-    pub lease_until_ms: i64,
+    lease_until_ms: i64,
+    /// The number of its writes without events.
+    writes: i64,
 }
 
-/// Its columns, for a query with the alias `p`.
-pub(super) const COLUMNS: &str = "p.instance, p.pid, p.host, p.boot_id, p.start_ticks, p.since_ms, p.lease_until_ms";
-
 impl ProcessRow {
-    pub(super) fn read(row: &SqlRow, at: usize) -> SqlResult<Self> {
-        Ok(Self {
-            instance: row.get(at)?,
-            pid: row.get(at + 1)?,
-            host: row.get(at + 2)?,
-            boot_id: row.get(at + 3)?,
-            start_ticks: row.get(at + 4)?,
-            since_ms: row.get(at + 5)?,
-            lease_until_ms: row.get(at + 6)?,
-        })
-    }
-
     fn stat(&self) -> Option<char> {
         let pid = u32::try_from(self.pid).unwrap_or(0);
         stat(pid).filter(|(_, start)| *start == self.start_ticks).map(|(state, _)| state)
@@ -149,27 +137,24 @@ pub(super) async fn register(
                    AND NOT EXISTS (SELECT 1 FROM leases WHERE leases.instance = processes.instance)";
         conn.exec(sql, args![&row]).await?;
     }
-    let lease_until = match conn.dialect() {
+    let lease_until_ms = match conn.dialect() {
         SqlDialect::Sqlite => 0,
         SqlDialect::Postgres => now_ms(conn).await?.saturating_add(lease_ms(info.lease)),
     };
-    let sql = "INSERT INTO processes (instance, pid, host, boot_id, start_ticks, since_ms, lease_until_ms, writes) \
-               VALUES ($1, $2, $3, $4, $5, $6, $7, 0)";
-    let pid = i64::from(info.pid);
-    conn.exec(sql, args![instance, pid, &info.host, &info.boot_id, info.start_ticks, info.since_ms, lease_until])
-        .await?;
-    Ok(())
+    let ProcessInfo { pid, host, boot_id, start_ticks, since_ms, .. } = info.clone();
+    let (instance, pid) = (instance.to_owned(), i64::from(pid));
+    let row = ProcessRow { instance, pid, host, boot_id, start_ticks, since_ms, lease_until_ms, writes: 0 };
+    conn.exec(insert_sql::<ProcessRow>(), &row.args()).await.map(drop)
 }
 
 /// Processes that are gone and hold no lease.
 async fn unused(conn: &mut SqlConnection, place: &StoreLocation) -> SqlResult<Vec<String>> {
-    let sql = format!(
-        "SELECT {COLUMNS} FROM processes p WHERE NOT EXISTS (SELECT 1 FROM leases WHERE leases.instance = p.instance)"
-    );
+    let sql =
+        select::<ProcessRow>("WHERE NOT EXISTS (SELECT 1 FROM leases WHERE leases.instance = processes.instance)");
     let now_ms = now_ms(conn).await?;
     let mut gone = Vec::new();
     for row in conn.rows(sql, &[]).await? {
-        let row = ProcessRow::read(&row, 0)?;
+        let row = ProcessRow::read(&row)?;
         let is_forgotten = match place {
             StoreLocation::Sqlite(_) => true,
             // A process that is only late still renews its lease: on this machine its pid decides, elsewhere a long time.

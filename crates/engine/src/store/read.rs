@@ -1,22 +1,22 @@
-//! The reads of the store, each answered from an index, and the implementation of the trait. Nothing here writes.
+//! The reads of the store, each answered from an index. Nothing here writes.
 
-use super::conn::{SqlArg, SqlColumn as _, SqlResult, SqlRow, args};
+use super::Store;
+use super::conn::{SqlArg, SqlColumn as _, SqlConnection, SqlResult, SqlRow, args};
 use super::error::{ErrorContext as _, StoreError, StoreErrorKind};
-use super::lease::RoundLease;
-use super::money::{CostRow, CostsQuery, LedgerRow, RaiseRow, SpendChange, SpendRow, SpendScope};
-use super::open::SqlStore;
-use super::process::ProcessRow;
+use super::lease::{self, LeaseHolder, RoundLease};
+use super::money::{self, CostRow, CostsQuery, ItemSpend, LedgerRow, RaiseRow, SpendChange, SpendRow, SpendScope};
+use super::process::{self, ProcessRow};
 use super::reserve;
 use super::rows::{
-    InboxQuery, InboxRow, ItemRow, LoopRow, OutboxRow, RoundRow, RoundsFilter, RoundsQuery, SqlTable, StoreBatch,
-    StoredEvent, select,
+    InboxQuery, InboxRow, ItemRow, LoopRow, OutboxRow, RoundRow, RoundsFilter, RoundsQuery, SqlTable, StoredEvent,
+    select,
 };
 use super::sqlite::SqliteAccess;
 use super::time::{
     self, AgedRows, FlagRow, LoopFileRow, MemoryRow, ReceiptRow, ReceiptsQuery, RetentionCutoff, ScheduleRow, SignalRow,
 };
-use super::verify::{LEDGER_VERSION, SHARED_VERSION, TIME_VERSION, VerifyReport};
-use super::{Store, StoreFuture};
+use super::verify;
+use std::collections::HashSet;
 use std::path::Path;
 
 /// The most rows one page may have.
@@ -24,76 +24,49 @@ const PAGE_MAX: u32 = 10_000;
 /// The number of schedules per read: a row of the database is many times as large as ours.
 const SCHEDULES_PAGE: i64 = 1_000;
 
-impl SqlStore {
-    /// Runs one query on the connection for reading. The connection is taken out while it is in use, and kept only if
-    /// it did not fail.
-    async fn fetch<T>(
+/// The rest of a query for the one row of a loop.
+const OF_LOOP: &str = "WHERE repo = $1 AND loop_name = $2";
+/// The rest of a query for the one row of a loop with a key.
+const OF_KEY: &str = "WHERE repo = $1 AND loop_name = $2 AND \"key\" = $3";
+
+/// How the reads work.
+impl Store {
+    /// Runs queries on the connection for reading. The connection is taken out while it is in use, and kept only if it
+    /// did not fail. A reader may open a store that was not migrated yet: tables that came with a later version are
+    /// empty then.
+    async fn with_reader<T: Default>(
         &self,
         what: &str,
-        sql: String,
-        args: &[SqlArg<'_>],
-        read: fn(&SqlRow) -> SqlResult<T>,
-    ) -> Result<Vec<T>, StoreError> {
+        since: i64,
+        run: impl AsyncFnOnce(&mut SqlConnection) -> SqlResult<T>,
+    ) -> Result<T, StoreError> {
         let doing = || format!("read {what} from store `{}`", self.location.name());
         let mut slot = self.reader.lock().await;
         let mut conn = match slot.take() {
             Some(conn) => conn,
             None => self.location.connect(SqliteAccess::Read).await.during(doing)?,
         };
-        let answer = conn.rows(sql, args).await;
+        let is_older = self.instance.is_none() && since > 1 && verify::version(&mut conn).await.during(doing)? < since;
+        let answer = if is_older { Ok(T::default()) } else { run(&mut conn).await };
         if !matches!(answer, Err(StoreErrorKind::Io(_))) {
             *slot = Some(conn);
         }
-        answer.and_then(|rows| rows.iter().map(read).collect()).during(doing)
+        answer.during(doing)
     }
 
-    /// Whether the store has reached a version: a reader may open a store that was not migrated yet.
-    async fn is_at(&self, version: i64) -> Result<bool, StoreError> {
-        if self.instance.is_some() {
-            return Ok(true);
-        }
-        let sql = "SELECT schema_version FROM meta WHERE id = 1".to_owned();
-        let found = self.fetch("the version", sql, &[], |row| row.get::<i64>(0)).await?;
-        Ok(found.first().is_some_and(|found| *found >= version))
-    }
-
-    /// Like `fetch`, for tables of money, which a store of an earlier version does not have.
-    async fn fetch_money<T>(
+    async fn fetch<T>(
         &self,
-        what: &str,
+        (what, since): (&str, i64),
         sql: String,
         args: &[SqlArg<'_>],
         read: fn(&SqlRow) -> SqlResult<T>,
     ) -> Result<Vec<T>, StoreError> {
-        match self.is_at(LEDGER_VERSION).await? {
-            true => self.fetch(what, sql, args, read).await,
-            false => Ok(Vec::new()),
-        }
-    }
-
-    /// All rows of a table that came with schema version 3.
-    async fn timed<T: SqlTable>(&self, rest: &str, args: &[SqlArg<'_>]) -> Result<Vec<T>, StoreError> {
-        match self.is_at(TIME_VERSION).await? {
-            true => self.all(rest, args).await,
-            false => Ok(Vec::new()),
-        }
-    }
-
-    async fn all_schedules(&self) -> Result<Vec<ScheduleRow>, StoreError> {
-        let mut all: Vec<ScheduleRow> = Vec::new();
-        loop {
-            let (repo, loop_name) = all.last().map_or(("", ""), |row| (row.repo.as_str(), row.loop_name.as_str()));
-            let page = self.timed(time::SCHEDULES, args![repo, loop_name, SCHEDULES_PAGE]).await?;
-            let is_last = (page.len() as i64) < SCHEDULES_PAGE;
-            all.extend(page);
-            if is_last {
-                return Ok(all);
-            }
-        }
+        let rows = async |conn: &mut SqlConnection| conn.rows(sql, args).await?.iter().map(read).collect();
+        self.with_reader(what, since, rows).await
     }
 
     async fn all<T: SqlTable>(&self, rest: &str, args: &[SqlArg<'_>]) -> Result<Vec<T>, StoreError> {
-        self.fetch(T::NAME, select::<T>(rest), args, T::read).await
+        self.fetch((T::NAME, T::SINCE), select::<T>(rest), args, T::read).await
     }
 
     async fn one<T: SqlTable>(&self, rest: &str, args: &[SqlArg<'_>]) -> Result<Option<T>, StoreError> {
@@ -148,272 +121,268 @@ pub(super) const OUTBOX: &str = "WHERE round = $1 ORDER BY position";
 pub(super) const ITEMS: &str = "WHERE repo = $1 AND loop_name = $2 ORDER BY updated_ms DESC LIMIT $3";
 pub(super) const LOOPS: &str = "ORDER BY repo, loop_name";
 
-impl Store for SqlStore {
-    fn append(&self, batch: StoreBatch) -> StoreFuture<'_, i64> {
-        Box::pin(self.write(batch))
-    }
-
-    fn renew(&self) -> StoreFuture<'_, ()> {
-        Box::pin(self.extend_lease())
-    }
-
-    fn release<'a>(&'a self, name: &'a str) -> StoreFuture<'a, ()> {
-        Box::pin(self.give_back_lease(name))
-    }
-
-    fn leases(&self) -> StoreFuture<'_, Vec<RoundLease>> {
-        Box::pin(async move {
-            match self.is_at(SHARED_VERSION).await? {
-                true => self.held_leases().await,
-                false => Ok(Vec::new()),
+/// Rounds, their events, and the processes that run them.
+impl Store {
+    /// All leases that are held, each with the state of its process; oldest first.
+    pub async fn leases(&self) -> Result<Vec<RoundLease>, StoreError> {
+        let own = self.instance.as_deref().unwrap_or("-");
+        let leases = async |conn: &mut SqlConnection| {
+            let mut leases = lease::held(conn, own, &HashSet::new()).await?;
+            let now_ms = process::now_ms(conn).await?;
+            for lease in leases.iter_mut().filter(|lease| lease.holder == LeaseHolder::Other) {
+                let is_gone = lease.process.as_ref().map(|process| process::is_gone(&self.location, process, now_ms));
+                if is_gone.transpose()?.unwrap_or(true) {
+                    lease.holder = LeaseHolder::Gone;
+                }
             }
-        })
+            Ok(leases)
+        };
+        self.with_reader("leases", ProcessRow::SINCE, leases).await
     }
 
-    fn others(&self) -> StoreFuture<'_, Vec<ProcessRow>> {
-        Box::pin(async move {
-            match self.is_at(SHARED_VERSION).await? {
-                true => self.living_others().await,
-                false => Ok(Vec::new()),
+    /// The other processes that have the store open for writing and are not gone; oldest first.
+    pub async fn others(&self) -> Result<Vec<ProcessRow>, StoreError> {
+        let others = async |conn: &mut SqlConnection| {
+            let rows = conn.rows(select::<ProcessRow>("ORDER BY since_ms"), &[]).await?;
+            let (now_ms, mut others) = (process::now_ms(conn).await?, Vec::new());
+            for row in &rows {
+                let process = ProcessRow::read(row)?;
+                let is_other = self.instance.as_ref() != Some(&process.instance);
+                if is_other && !process::is_gone(&self.location, &process, now_ms)? {
+                    others.push(process);
+                }
             }
-        })
+            Ok(others)
+        };
+        self.with_reader("processes", ProcessRow::SINCE, others).await
     }
 
-    fn close(&self) -> StoreFuture<'_, ()> {
-        Box::pin(self.release())
+    /// The events of one round, oldest first.
+    pub async fn events(&self, round: &str) -> Result<Vec<StoredEvent>, StoreError> {
+        self.all("WHERE round = $1 ORDER BY \"index\"", args![round]).await
     }
 
-    fn events<'a>(&'a self, round: &'a str) -> StoreFuture<'a, Vec<StoredEvent>> {
-        Box::pin(async move { self.all("WHERE round = $1 ORDER BY \"index\"", args![round]).await })
+    /// The first event of each of these rounds, in no order: one query for everything that a list shows of its rounds.
+    /// Rounds beyond the largest page are left out.
+    pub async fn first_events(&self, rounds: &[String]) -> Result<Vec<StoredEvent>, StoreError> {
+        let rounds = &rounds[..rounds.len().min(PAGE_MAX as usize)];
+        if rounds.is_empty() {
+            return Ok(Vec::new());
+        }
+        let args: Vec<_> = rounds.iter().map(|round| round.arg()).collect();
+        self.all(&first_events(rounds.len()), &args).await
     }
 
-    fn first_events<'a>(&'a self, rounds: &'a [String]) -> StoreFuture<'a, Vec<StoredEvent>> {
-        Box::pin(async move {
-            let rounds = &rounds[..rounds.len().min(PAGE_MAX as usize)];
-            if rounds.is_empty() {
-                return Ok(Vec::new());
-            }
-            let args: Vec<_> = rounds.iter().map(|round| round.arg()).collect();
-            self.all(&first_events(rounds.len()), &args).await
-        })
+    /// The events after a global number, oldest first, for the polls of `logs -f`.
+    pub async fn tail(&self, after_seq: i64, limit: u32) -> Result<Vec<StoredEvent>, StoreError> {
+        self.all("WHERE seq > $1 ORDER BY seq LIMIT $2", args![after_seq, page(limit)]).await
     }
 
-    fn round<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<RoundRow>> {
-        Box::pin(async move { self.one("WHERE id = $1", args![id]).await })
+    /// One round by its whole id.
+    pub async fn round(&self, id: &str) -> Result<Option<RoundRow>, StoreError> {
+        self.one("WHERE id = $1", args![id]).await
     }
 
-    fn rounds_like<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<String>> {
-        Box::pin(async move {
-            let end = format!("{prefix}\u{10ffff}");
-            let sql = "SELECT id FROM rounds WHERE id >= $1 AND id < $2 ORDER BY id LIMIT 10";
-            self.fetch("round ids", sql.into(), args![prefix, &end], |row| row.get(0)).await
-        })
+    /// The ids that start with `prefix`, at most ten, in order.
+    pub async fn rounds_like(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
+        let end = format!("{prefix}\u{10ffff}");
+        let sql = "SELECT id FROM rounds WHERE id >= $1 AND id < $2 ORDER BY id LIMIT 10";
+        self.fetch(("round ids", 1), sql.into(), args![prefix, &end], |row| row.get(0)).await
     }
 
-    fn rounds(&self, query: RoundsQuery) -> StoreFuture<'_, Vec<RoundRow>> {
-        Box::pin(async move {
-            let (rest, args) = rounds_page(&query);
-            self.all(&rest, &args).await
-        })
+    /// Rounds, newest first, a page at a time.
+    pub async fn rounds(&self, query: RoundsQuery) -> Result<Vec<RoundRow>, StoreError> {
+        let (rest, args) = rounds_page(&query);
+        self.all(&rest, &args).await
     }
 
-    fn open_rounds(&self) -> StoreFuture<'_, Vec<RoundRow>> {
-        Box::pin(self.all(OPEN_ROUNDS, &[]))
+    /// All rounds that have not ended, oldest first.
+    pub async fn open_rounds(&self) -> Result<Vec<RoundRow>, StoreError> {
+        self.all(OPEN_ROUNDS, &[]).await
     }
 
-    fn outbox<'a>(&'a self, round: &'a str) -> StoreFuture<'a, Vec<OutboxRow>> {
-        Box::pin(async move { self.all(OUTBOX, args![round]).await })
+    /// The staged items of one round in their order.
+    pub async fn outbox(&self, round: &str) -> Result<Vec<OutboxRow>, StoreError> {
+        self.all(OUTBOX, args![round]).await
     }
 
-    fn outbox_pending(&self, limit: u32) -> StoreFuture<'_, Vec<OutboxRow>> {
-        Box::pin(async move { self.all(OUTBOX_PENDING, args![page(limit)]).await })
+    /// Items that still need an action without a person (`staged`, `claimed`, `in-doubt`), oldest first.
+    pub async fn outbox_pending(&self, limit: u32) -> Result<Vec<OutboxRow>, StoreError> {
+        self.all(OUTBOX_PENDING, args![page(limit)]).await
     }
 
-    fn inbox(&self, query: InboxQuery) -> StoreFuture<'_, Vec<InboxRow>> {
-        Box::pin(async move {
-            match query {
-                InboxQuery::Open(limit) => self.all(INBOX_OPEN, args![page(limit)]).await,
-                InboxQuery::All(limit) => self.all(INBOX_ALL, args![page(limit)]).await,
-            }
-        })
+    /// Questions to people, oldest first.
+    pub async fn inbox(&self, query: InboxQuery) -> Result<Vec<InboxRow>, StoreError> {
+        let (rest, limit) = match query {
+            InboxQuery::Open(limit) => (INBOX_OPEN, limit),
+            InboxQuery::All(limit) => (INBOX_ALL, limit),
+        };
+        self.all(rest, args![page(limit)]).await
     }
 
-    fn inbox_item<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<InboxRow>> {
-        Box::pin(async move { self.one("WHERE id = $1", args![id]).await })
+    /// One question by its id.
+    pub async fn inbox_item(&self, id: &str) -> Result<Option<InboxRow>, StoreError> {
+        self.one("WHERE id = $1", args![id]).await
     }
 
-    fn item<'a>(&'a self, repo: &'a str, loop_name: &'a str, key: &'a str) -> StoreFuture<'a, Option<ItemRow>> {
-        let rest = "WHERE repo = $1 AND loop_name = $2 AND \"key\" = $3";
-        Box::pin(async move { self.one(rest, args![repo, loop_name, key]).await })
+    /// The stored state of one work item.
+    pub async fn item(&self, repo: &str, loop_name: &str, key: &str) -> Result<Option<ItemRow>, StoreError> {
+        self.one(OF_KEY, args![repo, loop_name, key]).await
     }
 
-    fn items<'a>(&'a self, repo: &'a str, loop_name: &'a str, limit: u32) -> StoreFuture<'a, Vec<ItemRow>> {
-        Box::pin(async move { self.all(ITEMS, args![repo, loop_name, page(limit)]).await })
+    /// The work items of one loop, latest first.
+    pub async fn items(&self, repo: &str, loop_name: &str, limit: u32) -> Result<Vec<ItemRow>, StoreError> {
+        self.all(ITEMS, args![repo, loop_name, page(limit)]).await
     }
 
-    fn loops(&self) -> StoreFuture<'_, Vec<LoopRow>> {
-        Box::pin(self.all(LOOPS, &[]))
+    /// The counters of all loops that ever ran.
+    pub async fn loops(&self) -> Result<Vec<LoopRow>, StoreError> {
+        self.all(LOOPS, &[]).await
     }
 
-    fn loop_row<'a>(&'a self, repo: &'a str, loop_name: &'a str) -> StoreFuture<'a, Option<LoopRow>> {
-        let rest = "WHERE repo = $1 AND loop_name = $2";
-        Box::pin(async move { self.one(rest, args![repo, loop_name]).await })
+    /// The counters of one loop.
+    pub async fn loop_row(&self, repo: &str, loop_name: &str) -> Result<Option<LoopRow>, StoreError> {
+        self.one(OF_LOOP, args![repo, loop_name]).await
     }
 
-    fn spend<'a>(
-        &'a self,
+    /// Copies the database, as it is at one moment, into a new file; also while another process writes. Not for
+    /// PostgreSQL, which has its own tools: [`StoreErrorKind::Unsuitable`].
+    pub async fn copy_into(&self, path: &Path) -> Result<(), StoreError> {
+        let doing = || format!("copy store `{}` into `{}`", self.location.name(), path.display());
+        self.location.copy_into(path).await.during(doing)
+    }
+}
+
+/// Money.
+impl Store {
+    /// The spend of one day (`YYYY-MM-DD`) in a scope.
+    pub async fn spend(
+        &self,
         scope: SpendScope,
-        repo: &'a str,
-        loop_name: &'a str,
-        day: &'a str,
-    ) -> StoreFuture<'a, SpendRow> {
-        Box::pin(async move {
-            let span = reserve::span(scope, day);
-            let (sql, values) = reserve::spend_sql(scope);
-            let args = &args![&span.0, &span.1, repo, loop_name][..values];
-            let mut rows = self.fetch("spend", sql, args, reserve::read_spend).await?;
-            Ok(rows.pop().unwrap_or_default())
-        })
+        repo: &str,
+        loop_name: &str,
+        day: &str,
+    ) -> Result<SpendRow, StoreError> {
+        let spend = async |conn: &mut SqlConnection| reserve::spend_in(conn, scope, repo, loop_name, day).await;
+        self.with_reader("spend", SpendRow::SINCE, spend).await
     }
 
-    fn item_spend<'a>(&'a self, repo: &'a str, loop_name: &'a str, item: &'a str) -> StoreFuture<'a, SpendRow> {
-        Box::pin(async move {
-            let sql = reserve::ITEM_SPEND.to_owned();
-            let mut rows =
-                self.fetch_money("item spend", sql, args![repo, loop_name, item], reserve::read_spend).await?;
-            Ok(rows.pop().unwrap_or_default())
-        })
+    /// The spend of one day by repository and loop, for `status`.
+    pub async fn spends(&self, day: &str) -> Result<Vec<SpendChange>, StoreError> {
+        self.all("WHERE day = $1 ORDER BY repo, loop_name", args![day]).await
     }
 
-    fn raises<'a>(&'a self, day: &'a str) -> StoreFuture<'a, Vec<RaiseRow>> {
-        Box::pin(async move {
-            let sql = select::<RaiseRow>("WHERE day = $1 ORDER BY at_ms, id");
-            self.fetch_money("raises", sql, args![day], RaiseRow::read).await
-        })
+    /// The spend of one item over all its rounds.
+    pub async fn item_spend(&self, repo: &str, loop_name: &str, item: &str) -> Result<SpendRow, StoreError> {
+        let spend = async |conn: &mut SqlConnection| reserve::item_spend(conn, repo, loop_name, item).await;
+        self.with_reader("item spend", ItemSpend::SINCE, spend).await
     }
 
-    fn raised<'a>(
-        &'a self,
-        repo: &'a str,
-        loop_name: &'a str,
-        day: &'a str,
-        round: &'a str,
-    ) -> StoreFuture<'a, (i64, i64)> {
-        Box::pin(async move {
-            let args = args![repo, loop_name, day, round];
-            let mut rows = self.fetch_money("raises", reserve::RAISED.to_owned(), args, reserve::read_raised).await?;
-            Ok(rows.pop().unwrap_or_default())
-        })
+    /// The raises that people added to the budgets of one day, for the day or for a round; oldest first.
+    pub async fn raises(&self, day: &str) -> Result<Vec<RaiseRow>, StoreError> {
+        self.all("WHERE day = $1 ORDER BY at_ms, id", args![day]).await
     }
 
-    fn costs(&self, query: CostsQuery) -> StoreFuture<'_, Vec<CostRow>> {
-        Box::pin(async move {
-            let (sql, args) = super::money::costs_sql(&query);
-            self.fetch_money("costs", sql, &args, CostRow::read).await
-        })
+    /// The sum that people added to the budget of a loop's day and to one round: millionths of a dollar and tokens.
+    pub async fn raised(&self, repo: &str, loop_name: &str, day: &str, round: &str) -> Result<(i64, i64), StoreError> {
+        let raised = async |conn: &mut SqlConnection| reserve::raised(conn, repo, loop_name, day, round).await;
+        self.with_reader("raises", RaiseRow::SINCE, raised).await
     }
 
-    fn ledger<'a>(&'a self, round: &'a str) -> StoreFuture<'a, Vec<LedgerRow>> {
-        Box::pin(async move {
-            let sql = select::<LedgerRow>("WHERE round = $1 ORDER BY start, model");
-            self.fetch_money("ledger", sql, args![round], LedgerRow::read).await
-        })
+    /// The spend in groups, highest first: one query over the ledger.
+    pub async fn costs(&self, query: CostsQuery) -> Result<Vec<CostRow>, StoreError> {
+        let (sql, args) = money::costs_sql(&query);
+        self.fetch(("costs", CostRow::SINCE), sql, &args, CostRow::read).await
     }
 
-    fn spends<'a>(&'a self, day: &'a str) -> StoreFuture<'a, Vec<SpendChange>> {
-        Box::pin(async move { self.all("WHERE day = $1 ORDER BY repo, loop_name", args![day]).await })
+    /// The ledger rows of one round's agent starts.
+    pub async fn ledger(&self, round: &str) -> Result<Vec<LedgerRow>, StoreError> {
+        self.all("WHERE round = $1 ORDER BY start, model", args![round]).await
+    }
+}
+
+/// Scheduling.
+impl Store {
+    /// The schedule of every loop, by repository and name.
+    pub async fn schedules(&self) -> Result<Vec<ScheduleRow>, StoreError> {
+        let mut all: Vec<ScheduleRow> = Vec::new();
+        loop {
+            let (repo, loop_name) = all.last().map_or(("", ""), |row| (row.repo.as_str(), row.loop_name.as_str()));
+            let page = self.all(time::SCHEDULES, args![repo, loop_name, SCHEDULES_PAGE]).await?;
+            let is_last = (page.len() as i64) < SCHEDULES_PAGE;
+            all.extend(page);
+            if is_last {
+                return Ok(all);
+            }
+        }
     }
 
-    fn schedules(&self) -> StoreFuture<'_, Vec<ScheduleRow>> {
-        Box::pin(self.all_schedules())
+    /// The schedule of one loop.
+    pub async fn schedule(&self, repo: &str, loop_name: &str) -> Result<Option<ScheduleRow>, StoreError> {
+        self.one(OF_LOOP, args![repo, loop_name]).await
     }
 
-    fn schedule<'a>(&'a self, repo: &'a str, loop_name: &'a str) -> StoreFuture<'a, Option<ScheduleRow>> {
-        let rest = "WHERE repo = $1 AND loop_name = $2";
-        Box::pin(async move { Ok(self.timed(rest, args![repo, loop_name]).await?.pop()) })
+    /// The receipts of a loop, latest first, a page at a time.
+    pub async fn receipts(&self, query: ReceiptsQuery) -> Result<Vec<ReceiptRow>, StoreError> {
+        let (rest, args) = time::receipts_page(&query, page(query.limit));
+        self.all(&rest, &args).await
     }
 
-    fn receipts(&self, query: ReceiptsQuery) -> StoreFuture<'_, Vec<ReceiptRow>> {
-        Box::pin(async move {
-            let (rest, args) = time::receipts_page(&query, page(query.limit));
-            self.timed(&rest, &args).await
-        })
-    }
-
-    fn receipt<'a>(
-        &'a self,
-        repo: &'a str,
-        loop_name: &'a str,
-        occurrence: &'a str,
-    ) -> StoreFuture<'a, Option<ReceiptRow>> {
+    /// The receipt of one occurrence.
+    pub async fn receipt(
+        &self,
+        repo: &str,
+        loop_name: &str,
+        occurrence: &str,
+    ) -> Result<Option<ReceiptRow>, StoreError> {
         let rest = "WHERE repo = $1 AND loop_name = $2 AND occurrence = $3";
-        Box::pin(async move { Ok(self.timed(rest, args![repo, loop_name, occurrence]).await?.pop()) })
+        self.one(rest, args![repo, loop_name, occurrence]).await
     }
 
-    fn pending_signals(&self, limit: u32) -> StoreFuture<'_, Vec<SignalRow>> {
-        Box::pin(async move { self.timed(time::SIGNALS_PENDING, args![page(limit)]).await })
+    /// Signals that no round has taken, oldest first.
+    pub async fn pending_signals(&self, limit: u32) -> Result<Vec<SignalRow>, StoreError> {
+        self.all(time::SIGNALS_PENDING, args![page(limit)]).await
     }
 
-    fn signal<'a>(&'a self, repo: &'a str, loop_name: &'a str, key: &'a str) -> StoreFuture<'a, Option<SignalRow>> {
-        let rest = "WHERE repo = $1 AND loop_name = $2 AND \"key\" = $3";
-        Box::pin(async move { Ok(self.timed(rest, args![repo, loop_name, key]).await?.pop()) })
+    /// One signal, taken or not.
+    pub async fn signal(&self, repo: &str, loop_name: &str, key: &str) -> Result<Option<SignalRow>, StoreError> {
+        self.one(OF_KEY, args![repo, loop_name, key]).await
     }
 
-    fn has_signal<'a>(&'a self, repo: &'a str, loop_name: &'a str, prefix: &'a str) -> StoreFuture<'a, bool> {
+    /// Whether a loop ever had a signal, taken or not, whose key starts with `prefix`, as far back as signals are kept.
+    pub async fn has_signal(&self, repo: &str, loop_name: &str, prefix: &str) -> Result<bool, StoreError> {
         // Compared by characters and not by order, which depends on a database's collation.
         let rest = "WHERE repo = $1 AND loop_name = $2 AND substr(\"key\", 1, length($3)) = $4 LIMIT 1";
-        Box::pin(
-            async move { Ok(!self.timed::<SignalRow>(rest, args![repo, loop_name, prefix, prefix]).await?.is_empty()) },
-        )
+        Ok(self.one::<SignalRow>(rest, args![repo, loop_name, prefix, prefix]).await?.is_some())
     }
 
-    fn loop_files<'a>(&'a self, repo: &'a str, file: Option<&'a str>) -> StoreFuture<'a, Vec<LoopFileRow>> {
-        Box::pin(async move {
-            match file {
-                Some(file) => self.all("WHERE repo = $1 AND file = $2", args![repo, file]).await,
-                None => self.all(time::LOOP_FILES, args![repo]).await,
-            }
-        })
+    /// The last valid texts of a repository's loop files, or of one of them.
+    pub async fn loop_files(&self, repo: &str, file: Option<&str>) -> Result<Vec<LoopFileRow>, StoreError> {
+        match file {
+            Some(file) => self.all("WHERE repo = $1 AND file = $2", args![repo, file]).await,
+            None => self.all(time::LOOP_FILES, args![repo]).await,
+        }
     }
 
-    fn flags(&self) -> StoreFuture<'_, Vec<FlagRow>> {
-        Box::pin(self.timed(time::FLAGS, &[]))
+    /// The flags that apply to all loops.
+    pub async fn flags(&self) -> Result<Vec<FlagRow>, StoreError> {
+        self.all(time::FLAGS, &[]).await
     }
 
-    fn memory<'a>(&'a self, repo: &'a str, loop_name: &'a str) -> StoreFuture<'a, Vec<MemoryRow>> {
-        Box::pin(async move { self.timed(time::MEMORY, args![repo, loop_name, page(PAGE_MAX)]).await })
+    /// A loop's memories, latest first, including expired ones that were not removed yet.
+    pub async fn memory(&self, repo: &str, loop_name: &str) -> Result<Vec<MemoryRow>, StoreError> {
+        self.all(time::MEMORY, args![repo, loop_name, page(PAGE_MAX)]).await
     }
 
-    fn aged(&self, before: RetentionCutoff, now_ms: i64) -> StoreFuture<'_, AgedRows> {
-        Box::pin(async move {
-            if !self.is_at(TIME_VERSION).await? {
-                return Ok(AgedRows::default());
-            }
-            let args = args![before.receipts_ms, before.signals_ms, now_ms];
-            Ok(self.fetch("what is old", time::aged_sql(), args, time::read_aged).await?.pop().unwrap_or_default())
-        })
+    /// The number of rows that [`super::RowChange::Prune`] would remove at `now_ms` without a limit.
+    pub async fn aged(&self, before: RetentionCutoff, now_ms: i64) -> Result<AgedRows, StoreError> {
+        let aged = async |conn: &mut SqlConnection| time::count_aged(conn, before, now_ms).await;
+        self.with_reader("aged rows", ReceiptRow::SINCE, aged).await
     }
 
-    fn last_ms(&self) -> StoreFuture<'_, Option<i64>> {
-        Box::pin(async move {
-            if !self.is_at(TIME_VERSION).await? {
-                return Ok(None);
-            }
-            let rows = self.fetch("the latest moment", time::LAST_MS.to_owned(), &[], |row| row.get(0)).await?;
-            Ok(rows.into_iter().next().flatten())
-        })
-    }
-
-    fn tail(&self, after_seq: i64, limit: u32) -> StoreFuture<'_, Vec<StoredEvent>> {
-        Box::pin(async move { self.all("WHERE seq > $1 ORDER BY seq LIMIT $2", args![after_seq, page(limit)]).await })
-    }
-
-    fn verify(&self) -> StoreFuture<'_, VerifyReport> {
-        Box::pin(self.check_all())
-    }
-
-    fn copy_into<'a>(&'a self, path: &'a Path) -> StoreFuture<'a, ()> {
-        let doing = move || format!("copy store `{}` into `{}`", self.location.name(), path.display());
-        Box::pin(async move { self.location.copy_into(path).await.during(doing) })
+    /// The latest time of any event or receipt: a clock that is far behind it is wrong.
+    pub async fn last_ms(&self) -> Result<Option<i64>, StoreError> {
+        let rows = self.fetch(("the latest time", ReceiptRow::SINCE), time::LAST_MS.to_owned(), &[], |row| row.get(0));
+        Ok(rows.await?.pop().flatten())
     }
 }

@@ -1,30 +1,13 @@
 //! The writes of money: additions to days and items, and reservations that hold only if no ceiling is passed. The
 //! surrounding transaction excludes other writers, so nothing changes between the addition and the check.
 
-use std::sync::LazyLock;
-
 use super::conn::{SqlConnection, SqlResult, SqlRow, args};
 use super::error::StoreErrorKind;
 use super::money::{ItemSpend, ReservationChange, SpendCeiling, SpendChange, SpendRow, SpendScope};
-use super::rows::{SqlTable, insert_sql};
-
-const SUMS: [&str; 4] = ["reserved_micros", "settled_micros", "reserved_tokens", "settled_tokens"];
-
-/// The spend of an item; the values are repository, loop and item.
-pub(super) const ITEM_SPEND: &str = "SELECT reserved_micros, settled_micros, reserved_tokens, settled_tokens \
-     FROM item_spend WHERE repo = $1 AND loop_name = $2 AND item = $3";
-
-/// The sum of raises for a loop's day and for a round; the values are repository, loop, day and round.
-pub(super) const RAISED: &str = "SELECT CAST(COALESCE(SUM(micros), 0) AS BIGINT), \
-     CAST(COALESCE(SUM(tokens), 0) AS BIGINT) FROM raises \
-     WHERE repo = $1 AND loop_name = $2 AND ((day = $3 AND round IS NULL) OR round = $4)";
-
-pub(super) fn read_raised(row: &SqlRow) -> SqlResult<(i64, i64)> {
-    Ok((row.get(0)?, row.get(1)?))
-}
+use super::rows::{SqlTable, insert_sql, quoted};
 
 /// The first and the last day that a scope sums.
-pub(super) fn span(scope: SpendScope, day: &str) -> (String, String) {
+fn span(scope: SpendScope, day: &str) -> (String, String) {
     match scope {
         SpendScope::Month => {
             let month: String = day.chars().take(7).collect();
@@ -34,71 +17,76 @@ pub(super) fn span(scope: SpendScope, day: &str) -> (String, String) {
     }
 }
 
-/// The query for the spend from one day (`$1`) to another (`$2`) in a scope, and the number of values it binds: the two
-/// days, then repository and loop.
-pub(super) fn spend_sql(scope: SpendScope) -> (String, usize) {
+/// The spend of one day in a scope; for the month's scope, of the day's month.
+pub(super) async fn spend_in(
+    conn: &mut SqlConnection,
+    scope: SpendScope,
+    repo: &str,
+    loop_name: &str,
+    day: &str,
+) -> SqlResult<SpendRow> {
     // PostgreSQL sums big integers as numerics, so the sums are cast.
-    let columns = SUMS.map(|column| format!("CAST(COALESCE(SUM({column}), 0) AS BIGINT)")).join(", ");
+    let columns = SpendRow::COLUMNS.iter().map(|column| format!("CAST(COALESCE(SUM({column}), 0) AS BIGINT)"));
+    let columns = columns.collect::<Vec<_>>().join(", ");
     let (rest, values) = match scope {
         SpendScope::Fleet | SpendScope::Month => ("", 2),
         SpendScope::Repo => (" AND repo = $3", 3),
         SpendScope::Loop | SpendScope::Item => (" AND repo = $3 AND loop_name = $4", 4),
     };
-    (format!("SELECT {columns} FROM spend WHERE day >= $1 AND day <= $2{rest}"), values)
+    let sql = format!("SELECT {columns} FROM spend WHERE day >= $1 AND day <= $2{rest}");
+    let (first, last) = span(scope, day);
+    read_sums(conn.row(sql, &args![&first, &last, repo, loop_name][..values]).await?)
 }
 
-pub(super) fn read_spend(row: &SqlRow) -> SqlResult<SpendRow> {
-    Ok(SpendRow {
-        reserved_micros: row.get(0)?,
-        settled_micros: row.get(1)?,
-        reserved_tokens: row.get(2)?,
-        settled_tokens: row.get(3)?,
-    })
+/// The spend of an item over all its rounds.
+pub(super) async fn item_spend(
+    conn: &mut SqlConnection,
+    repo: &str,
+    loop_name: &str,
+    item: &str,
+) -> SqlResult<SpendRow> {
+    let columns = quoted(SpendRow::COLUMNS);
+    let sql = format!("SELECT {columns} FROM item_spend WHERE repo = $1 AND loop_name = $2 AND item = $3");
+    read_sums(conn.row(sql, args![repo, loop_name, item]).await?)
 }
 
-/// `INSERT … ON CONFLICT` that adds the sums to the existing row.
-fn add_sql<T: SqlTable>() -> String {
-    let sums = SUMS.map(|column| format!("{column} = {}.{column} + excluded.{column}", T::NAME)).join(", ");
-    format!("{} ON CONFLICT ({}) DO UPDATE SET {sums}", insert_sql::<T>(), T::KEY.join(", "))
+fn read_sums(row: Option<SqlRow>) -> SqlResult<SpendRow> {
+    Ok(row.as_ref().map(SpendRow::read).transpose()?.unwrap_or_default())
 }
 
-pub(super) async fn add_spend(conn: &mut SqlConnection, row: &SpendChange) -> SqlResult<()> {
-    static ADD: LazyLock<String> = LazyLock::new(add_sql::<SpendChange>);
-    conn.exec(ADD.as_str(), &row.args()).await.map(drop)
+/// The sum of raises for a loop's day and for a round: millionths of a dollar and tokens.
+pub(super) async fn raised(
+    conn: &mut SqlConnection,
+    repo: &str,
+    loop_name: &str,
+    day: &str,
+    round: &str,
+) -> SqlResult<(i64, i64)> {
+    let sql = "SELECT CAST(COALESCE(SUM(micros), 0) AS BIGINT), CAST(COALESCE(SUM(tokens), 0) AS BIGINT) FROM raises \
+               WHERE repo = $1 AND loop_name = $2 AND ((day = $3 AND round IS NULL) OR round = $4)";
+    let row = conn.row(sql, args![repo, loop_name, day, round]).await?;
+    row.map_or(Ok((0, 0)), |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
-pub(super) async fn add_item_spend(conn: &mut SqlConnection, row: &ItemSpend) -> SqlResult<()> {
-    static ADD: LazyLock<String> = LazyLock::new(add_sql::<ItemSpend>);
-    conn.exec(ADD.as_str(), &row.args()).await.map(drop)
+/// Adds the sums to the existing row, if there is one.
+pub(super) async fn add_sums<T: SqlTable>(conn: &mut SqlConnection, row: &T) -> SqlResult<()> {
+    let sums = SpendRow::COLUMNS.iter().map(|column| format!("{column} = {}.{column} + excluded.{column}", T::NAME));
+    let (key, sums) = (T::KEY.join(", "), sums.collect::<Vec<_>>().join(", "));
+    let sql = format!("{} ON CONFLICT ({key}) DO UPDATE SET {sums}", insert_sql::<T>());
+    conn.exec(sql, &row.args()).await.map(drop)
 }
 
 /// Adds the reservation, then checks each ceiling; an error rolls the whole batch back.
 pub(super) async fn reserve(conn: &mut SqlConnection, wanted: &ReservationChange) -> SqlResult<()> {
     let ReservationChange { repo, loop_name, day, item, micros, tokens, .. } = wanted.clone();
-    let held = (micros, tokens);
+    let (reserved_micros, reserved_tokens) = (micros, tokens);
     if let Some(item) = item {
         let (repo, loop_name) = (repo.clone(), loop_name.clone());
-        let row = ItemSpend {
-            repo,
-            loop_name,
-            item,
-            reserved_micros: held.0,
-            settled_micros: 0,
-            reserved_tokens: held.1,
-            settled_tokens: 0,
-        };
-        add_item_spend(conn, &row).await?;
+        add_sums(conn, &ItemSpend { repo, loop_name, item, reserved_micros, reserved_tokens, ..ItemSpend::default() })
+            .await?;
     }
-    let row = SpendChange {
-        day,
-        repo,
-        loop_name,
-        reserved_micros: held.0,
-        settled_micros: 0,
-        reserved_tokens: held.1,
-        settled_tokens: 0,
-    };
-    add_spend(conn, &row).await?;
+    add_sums(conn, &SpendChange { day, repo, loop_name, reserved_micros, reserved_tokens, ..SpendChange::default() })
+        .await?;
     for ceiling in &wanted.ceilings {
         under(conn, wanted, ceiling).await?;
     }
@@ -107,16 +95,11 @@ pub(super) async fn reserve(conn: &mut SqlConnection, wanted: &ReservationChange
 
 async fn spent(conn: &mut SqlConnection, wanted: &ReservationChange, scope: SpendScope) -> SqlResult<SpendRow> {
     let ReservationChange { repo, loop_name, day, item, .. } = wanted;
-    let row = match (scope, item) {
-        (SpendScope::Item, Some(item)) => conn.row(ITEM_SPEND, args![repo, loop_name, item]).await?,
-        (SpendScope::Item, None) => None,
-        (scope, _) => {
-            let (sql, values) = spend_sql(scope);
-            let span = span(scope, day);
-            conn.row(sql, &args![&span.0, &span.1, repo, loop_name][..values]).await?
-        }
-    };
-    Ok(row.as_ref().map(read_spend).transpose()?.unwrap_or_default())
+    match (scope, item) {
+        (SpendScope::Item, Some(item)) => item_spend(conn, repo, loop_name, item).await,
+        (SpendScope::Item, None) => Ok(SpendRow::default()),
+        (scope, _) => spend_in(conn, scope, repo, loop_name, day).await,
+    }
 }
 
 /// Adds people's raises to the ceiling of a loop's day; other scopes have no raises.
@@ -129,8 +112,7 @@ async fn with_raises(
         return Ok(*ceiling);
     }
     let ReservationChange { repo, loop_name, day, round, .. } = wanted;
-    let row = conn.row(RAISED, args![repo, loop_name, day, round]).await?;
-    let (micros, tokens) = row.as_ref().map(read_raised).transpose()?.unwrap_or_default();
+    let (micros, tokens) = raised(conn, repo, loop_name, day, round).await?;
     let more = |most: Option<i64>, by: i64| most.map(|most| most.saturating_add(by));
     Ok(SpendCeiling { micros: more(ceiling.micros, micros), tokens: more(ceiling.tokens, tokens), ..*ceiling })
 }

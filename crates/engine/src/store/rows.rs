@@ -1,8 +1,6 @@
 //! The rows of the store, the parts of a batch, and the SQL of each row. Closed sets of words are types here; an
 //! unknown word means damage.
 
-use std::sync::LazyLock;
-
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::round::RoundPhase;
 
@@ -17,16 +15,22 @@ pub(super) trait SqlTable: Sized {
     const NAME: &'static str;
     const COLUMNS: &'static [&'static str];
     const KEY: &'static [&'static str];
+    /// The first version of the store that has the table.
+    const SINCE: i64;
     fn args(&self) -> Vec<SqlArg<'_>>;
     fn read(row: &SqlRow) -> SqlResult<Self>;
-    /// `INSERT … ON CONFLICT (key) DO UPDATE` of the whole row.
-    fn upsert() -> &'static str;
 }
 
 /// `"a", "b"`: quoted, because `trigger`, `index` and `key` are SQL keywords.
 pub(super) fn quoted(names: &[&str]) -> String {
     let names: Vec<_> = names.iter().map(|name| format!("\"{name}\"")).collect();
     names.join(", ")
+}
+
+/// `t."a", t."b"`: all columns of a row type, in a query that names its table `t`.
+pub(super) fn columns_of<T: SqlTable>(t: &str) -> String {
+    let columns: Vec<_> = T::COLUMNS.iter().map(|column| format!("{t}.\"{column}\"")).collect();
+    columns.join(", ")
 }
 
 /// `SELECT` of all columns of a row type, with the given rest of the statement.
@@ -40,18 +44,18 @@ pub(super) fn insert_sql<T: SqlTable>() -> String {
     format!("INSERT INTO {} ({}) VALUES ({})", T::NAME, quoted(T::COLUMNS), holes.join(", "))
 }
 
-pub(super) fn upsert_sql<T: SqlTable>() -> String {
+/// `ON CONFLICT (key) DO UPDATE` of the whole row.
+pub(super) fn replaces<T: SqlTable>() -> String {
     let fresh = T::COLUMNS.iter().filter(|column| !T::KEY.contains(column));
     let sets: Vec<_> = fresh.map(|column| format!("\"{column}\" = excluded.\"{column}\"")).collect();
-    let key = quoted(T::KEY);
-    format!("{} ON CONFLICT ({key}) DO UPDATE SET {}", insert_sql::<T>(), sets.join(", "))
+    format!("ON CONFLICT ({}) DO UPDATE SET {}", quoted(T::KEY), sets.join(", "))
 }
 
 /// Declares a row type and its table in one place, so that they cannot differ.
 macro_rules! table {
     (
         $(#[$about:meta])*
-        $name:ident in $table:literal by $key:expr;
+        $name:ident in $table:literal by $key:expr, since $since:literal;
         $($(#[$field_about:meta])* $field:ident: $type:ty,)*
     ) => {
         $(#[$about])*
@@ -62,16 +66,13 @@ macro_rules! table {
             const NAME: &'static str = $table;
             const COLUMNS: &'static [&'static str] = &[$(stringify!($field)),*];
             const KEY: &'static [&'static str] = &$key;
+            const SINCE: i64 = $since;
             fn args(&self) -> Vec<SqlArg<'_>> {
                 vec![$(self.$field.arg()),*]
             }
             fn read(row: &SqlRow) -> SqlResult<Self> {
                 let mut at = 0..;
                 Ok(Self { $($field: SqlColumn::read(row, at.next().unwrap_or(usize::MAX))?,)* })
-            }
-            fn upsert() -> &'static str {
-                static SQL: LazyLock<String> = LazyLock::new(upsert_sql::<$name>);
-                &SQL
             }
         }
     };
@@ -90,7 +91,7 @@ pub struct NewEvent {
 
 table! {
     /// An event of the journal as it was written.
-    StoredEvent in "events" by ["seq"];
+    StoredEvent in "events" by ["seq"], since 1;
     /// Its number over the whole store, from 1.
     seq: i64,
     /// The round it belongs to.
@@ -109,7 +110,7 @@ table! {
 
 table! {
     /// The state of a round's chain, in a chain of all checkpoints.
-    Checkpoint in "checkpoints" by ["number"];
+    Checkpoint in "checkpoints" by ["number"], since 5;
     /// Its number, from 1.
     number: i64,
     /// The round.
@@ -271,7 +272,7 @@ impl RowChange {
 
 table! {
     /// One round.
-    RoundRow in "rounds" by ["id"];
+    RoundRow in "rounds" by ["id"], since 1;
     /// The round's id.
     id: String,
     /// The loop's name.
@@ -328,7 +329,7 @@ impl RoundRow {
 
 table! {
     /// One item that is to leave this machine, or has left it.
-    OutboxRow in "outbox" by ["id"];
+    OutboxRow in "outbox" by ["id"], since 1;
     /// The item's id.
     id: String,
     /// The round that staged it.
@@ -365,7 +366,7 @@ table! {
 
 table! {
     /// One question to people.
-    InboxRow in "inbox" by ["id"];
+    InboxRow in "inbox" by ["id"], since 1;
     /// The question's id.
     id: String,
     /// The round that asks.
@@ -392,7 +393,7 @@ table! {
 
 table! {
     /// The stored state of one work item of a loop.
-    ItemRow in "items" by ["repo", "loop_name", "key"];
+    ItemRow in "items" by ["repo", "loop_name", "key"], since 1;
     /// The repository's id.
     repo: String,
     /// The loop's name.
@@ -411,7 +412,7 @@ table! {
 
 table! {
     /// A loop's counters, so that `status` need not read history.
-    LoopRow in "loops" by ["repo", "loop_name"];
+    LoopRow in "loops" by ["repo", "loop_name"], since 1;
     /// The repository's id.
     repo: String,
     /// The loop's name.

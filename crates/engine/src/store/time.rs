@@ -2,15 +2,14 @@
 //! Other modules decide what is due and what is kept; this one writes and reads it.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
 
 use super::conn::{SqlArg, SqlColumn, SqlConnection, SqlDialect, SqlResult, SqlRow, args};
 use super::error::StoreErrorKind;
-use super::rows::{SqlTable, insert_sql, quoted, table, upsert_sql};
+use super::rows::{RowChange, SqlTable, quoted, replaces, table};
 
 table! {
     /// The schedule of one loop.
-    ScheduleRow in "schedules" by ["repo", "loop_name"];
+    ScheduleRow in "schedules" by ["repo", "loop_name"], since 3;
     /// The repository's id.
     repo: String,
     /// The loop's name.
@@ -37,7 +36,7 @@ table! {
 
 table! {
     /// The receipt of one occurrence, or of a run of occurrences with the same outcome.
-    ReceiptRow in "receipts" by ["repo", "loop_name", "occurrence"];
+    ReceiptRow in "receipts" by ["repo", "loop_name", "occurrence"], since 3;
     /// The repository's id.
     repo: String,
     /// The loop's name.
@@ -65,7 +64,7 @@ table! {
 
 table! {
     /// An event other than the clock that requests a round.
-    SignalRow in "signals" by ["repo", "loop_name", "key"];
+    SignalRow in "signals" by ["repo", "loop_name", "key"], since 3;
     /// The repository's id.
     repo: String,
     /// The loop's name.
@@ -88,7 +87,7 @@ table! {
 
 table! {
     /// A flag that applies to all loops, such as the global stop.
-    FlagRow in "flags" by ["name"];
+    FlagRow in "flags" by ["name"], since 3;
     /// The flag's name.
     name: String,
     /// When it was set.
@@ -101,7 +100,7 @@ table! {
 
 table! {
     /// One memory of a loop between rounds. Data, never instructions.
-    MemoryRow in "memory" by ["repo", "loop_name", "key"];
+    MemoryRow in "memory" by ["repo", "loop_name", "key"], since 3;
     /// The repository's id.
     repo: String,
     /// The loop's name.
@@ -124,7 +123,7 @@ table! {
 
 table! {
     /// The last valid text of a loop file.
-    LoopFileRow in "loop_files" by ["repo", "file"];
+    LoopFileRow in "loop_files" by ["repo", "file"], since 6;
     /// The repository's id.
     repo: String,
     /// The name of the file in the folder of loops.
@@ -220,14 +219,13 @@ const OLD: [(&str, &[&str], &str); 3] = [
     ("memory", MemoryRow::KEY, "expires_ms IS NOT NULL AND expires_ms <= $3"),
 ];
 
-/// The number of receipts older than `$1`, of signals older than `$2`, and of memories that have expired at `$3`.
-pub(super) fn aged_sql() -> String {
-    let counts = OLD.map(|(table, _, which)| format!("(SELECT COUNT(*) FROM {table} WHERE {which})"));
-    format!("SELECT {}", counts.join(", "))
-}
-
-pub(super) fn read_aged(row: &SqlRow) -> SqlResult<AgedRows> {
-    Ok(AgedRows { receipts: row.get(0)?, signals: row.get(1)?, memories: row.get(2)? })
+/// The number of rows that are old enough to be removed.
+pub(super) async fn count_aged(conn: &mut SqlConnection, before: RetentionCutoff, now_ms: i64) -> SqlResult<AgedRows> {
+    let counts = OLD.map(|(table, _, which)| format!("(SELECT COUNT(*) FROM {table} WHERE {which})")).join(", ");
+    let moments = args![before.receipts_ms, before.signals_ms, now_ms];
+    let row = conn.row(format!("SELECT {counts}"), moments).await?;
+    let read = |row: SqlRow| Ok(AgedRows { receipts: row.get(0)?, signals: row.get(1)?, memories: row.get(2)? });
+    row.map_or(Ok(AgedRows::default()), read)
 }
 
 /// Removes old rows, at most `limit` from each table, so that no transaction takes long.
@@ -249,41 +247,17 @@ pub(super) async fn cap_memory(conn: &mut SqlConnection, repo: &str, loop_name: 
     conn.exec(sql, args![repo, loop_name, most]).await.map(drop)
 }
 
-/// The numbers of rows per statement: with thousands of loops, one statement per row would delay a start. There are few
-/// sizes, so that each is prepared once.
-const SIZES: [usize; 4] = [64, 16, 4, 1];
+/// The most rows of one statement: with thousands of loops, one statement per row would delay a start.
+const ROWS_MAX: usize = 64;
 
-/// The statements for these sizes, for each database.
-struct Statements {
-    sqlite: [String; SIZES.len()],
-    postgres: [String; SIZES.len()],
-}
-
-impl Statements {
-    fn new<T: SqlTable>(on_conflict: &str) -> Self {
-        let of = |dialect| SIZES.map(|size| many_sql::<T>(size, dialect, on_conflict));
-        Self { sqlite: of(SqlDialect::Sqlite), postgres: of(SqlDialect::Postgres) }
+/// Inserts rows, many with one statement, and returns how many were written.
+async fn put_many<T: SqlTable>(conn: &mut SqlConnection, rows: &[&T], on_conflict: &str) -> SqlResult<u64> {
+    let mut count = 0;
+    for run in rows.chunks(ROWS_MAX) {
+        let args: Vec<_> = run.iter().flat_map(|row| row.args()).collect();
+        count += conn.exec(many_sql::<T>(run.len(), conn.dialect(), on_conflict), &args).await?;
     }
-
-    fn of(&self, dialect: SqlDialect) -> &[String; SIZES.len()] {
-        match dialect {
-            SqlDialect::Sqlite => &self.sqlite,
-            SqlDialect::Postgres => &self.postgres,
-        }
-    }
-}
-
-/// The rows in runs of these sizes, the largest first, each with its statement.
-fn sized<'a, T>(
-    mut rows: &'a [T],
-    statements: &'static [String; SIZES.len()],
-) -> impl Iterator<Item = (&'static str, &'a [T])> {
-    std::iter::from_fn(move || {
-        let (size, sql) = SIZES.iter().zip(statements).find(|(size, _)| **size <= rows.len())?;
-        let (run, rest) = rows.split_at(*size);
-        rows = rest;
-        Some((sql.as_str(), run))
-    })
+    Ok(count)
 }
 
 fn many_sql<T: SqlTable>(count: usize, dialect: SqlDialect, on_conflict: &str) -> String {
@@ -321,36 +295,28 @@ fn replaces_schedule() -> String {
 
 /// If there are several rows for one loop, the last one counts, with the highest mark of its cadence: PostgreSQL
 /// refuses a statement that updates one row twice.
-fn last_of_each(rows: &[&ScheduleRow]) -> Vec<ScheduleRow> {
+fn last_of_each<'a>(rows: impl Iterator<Item = &'a ScheduleRow>) -> Vec<ScheduleRow> {
     let mut last: BTreeMap<_, ScheduleRow> = BTreeMap::new();
     for row in rows {
         let key = (&row.repo, &row.loop_name);
         let before = last.get(&key).filter(|before| before.fingerprint == row.fingerprint);
         let mark_ms = before.map_or(row.mark_ms, |before| before.mark_ms.max(row.mark_ms));
-        last.insert(key, ScheduleRow { mark_ms, ..(*row).clone() });
+        last.insert(key, ScheduleRow { mark_ms, ..row.clone() });
     }
     last.into_values().collect()
 }
 
 /// Inserts or replaces schedules.
-pub(super) async fn put_schedules(conn: &mut SqlConnection, rows: &[&ScheduleRow]) -> SqlResult<()> {
-    static SQL: LazyLock<Statements> = LazyLock::new(|| Statements::new::<ScheduleRow>(&replaces_schedule()));
-    for (sql, run) in sized(&last_of_each(rows), SQL.of(conn.dialect())) {
-        let args: Vec<_> = run.iter().flat_map(SqlTable::args).collect();
-        conn.exec(sql, &args).await?;
-    }
-    Ok(())
+pub(super) async fn put_schedules(conn: &mut SqlConnection, run: &[RowChange]) -> SqlResult<()> {
+    let rows = last_of_each(run.iter().filter_map(RowChange::schedule));
+    put_many(conn, &rows.iter().collect::<Vec<_>>(), &replaces_schedule()).await.map(drop)
 }
 
 /// Inserts or replaces the texts of loop files, and removes those without one.
-pub(super) async fn put_loop_files(conn: &mut SqlConnection, rows: &[&LoopFileRow]) -> SqlResult<()> {
-    static SQL: LazyLock<Statements> =
-        LazyLock::new(|| Statements::new::<LoopFileRow>("ON CONFLICT (repo, file) DO UPDATE SET text = excluded.text"));
-    let (kept, gone): (Vec<&LoopFileRow>, Vec<&LoopFileRow>) = rows.iter().partition(|row| row.text.is_some());
-    for (sql, run) in sized(&kept, SQL.of(conn.dialect())) {
-        let args: Vec<_> = run.iter().flat_map(|row| row.args()).collect();
-        conn.exec(sql, &args).await?;
-    }
+pub(super) async fn put_loop_files(conn: &mut SqlConnection, run: &[RowChange]) -> SqlResult<()> {
+    let rows = run.iter().filter_map(RowChange::loop_file);
+    let (kept, gone): (Vec<_>, Vec<_>) = rows.partition(|row| row.text.is_some());
+    put_many(conn, &kept, &replaces::<LoopFileRow>()).await?;
     for row in gone {
         conn.exec("DELETE FROM loop_files WHERE repo = $1 AND file = $2", args![&row.repo, &row.file]).await?;
     }
@@ -360,28 +326,21 @@ pub(super) async fn put_loop_files(conn: &mut SqlConnection, rows: &[&LoopFileRo
 /// Raises a loop's mark and leaves the rest of its schedule unchanged; inserts the row if the loop has no schedule yet.
 /// A mark of another cadence is not changed.
 pub(super) async fn raise_mark(conn: &mut SqlConnection, row: &ScheduleRow) -> SqlResult<()> {
-    static SQL: LazyLock<String> = LazyLock::new(|| {
-        let raises = "ON CONFLICT (repo, loop_name) DO UPDATE SET mark_ms = excluded.mark_ms \
-                      WHERE schedules.fingerprint = excluded.fingerprint AND schedules.mark_ms < excluded.mark_ms";
-        format!("{} {raises}", insert_sql::<ScheduleRow>())
-    });
-    conn.exec(SQL.as_str(), &row.args()).await.map(drop)
+    let raises = "ON CONFLICT (repo, loop_name) DO UPDATE SET mark_ms = excluded.mark_ms \
+                  WHERE schedules.fingerprint = excluded.fingerprint AND schedules.mark_ms < excluded.mark_ms";
+    put_many(conn, &[row], raises).await.map(drop)
 }
 
 /// Inserts receipts; an occurrence that has one already is a conflict: each due time gets one receipt.
-pub(super) async fn put_receipts(conn: &mut SqlConnection, rows: &[&ReceiptRow]) -> SqlResult<()> {
-    static SQL: LazyLock<Statements> = LazyLock::new(|| Statements::new::<ReceiptRow>("ON CONFLICT DO NOTHING"));
-    for (sql, run) in sized(rows, SQL.of(conn.dialect())) {
-        let args: Vec<_> = run.iter().flat_map(|row| row.args()).collect();
-        if conn.exec(sql, &args).await? != run.len() as u64 {
-            let why = match run {
-                [row] => format!("occurrence `{}` of loop `{}` already has its receipt", row.occurrence, row.loop_name),
-                _ => "one of the occurrences already has its receipt".to_owned(),
-            };
-            return Err(StoreErrorKind::Conflict(why));
-        }
+pub(super) async fn put_receipts(conn: &mut SqlConnection, run: &[RowChange]) -> SqlResult<()> {
+    let rows: Vec<_> = run.iter().filter_map(RowChange::receipt).collect();
+    if put_many(conn, &rows, "ON CONFLICT DO NOTHING").await? == rows.len() as u64 {
+        return Ok(());
     }
-    Ok(())
+    Err(StoreErrorKind::Conflict(match rows.as_slice() {
+        [row] => format!("occurrence `{}` of loop `{}` already has its receipt", row.occurrence, row.loop_name),
+        _ => "one of the occurrences already has its receipt".to_owned(),
+    }))
 }
 
 /// The handling of a signal whose key exists already.
@@ -392,8 +351,7 @@ pub(super) enum OnDuplicate {
 }
 
 pub(super) async fn put_signal(conn: &mut SqlConnection, row: &SignalRow, twice: OnDuplicate) -> SqlResult<()> {
-    static SQL: LazyLock<String> = LazyLock::new(|| insert_sql::<SignalRow>() + " ON CONFLICT DO NOTHING");
-    let inserted = conn.exec(SQL.as_str(), &row.args()).await?;
+    let inserted = put_many(conn, &[row], "ON CONFLICT DO NOTHING").await?;
     if inserted == 0 && twice == OnDuplicate::Conflict {
         return Err(StoreErrorKind::Conflict(format!("signal `{}` is known", row.key)));
     }

@@ -1,11 +1,13 @@
 //! Checks for damage: the quick checks at a start, and the full check of `loopwright verify`. It repairs nothing.
 
 use super::chain;
-use super::conn::{SqlConnection, SqlDialect, SqlResult, SqlRow, args};
+use super::conn::{SqlConnection, SqlDialect, SqlResult, args};
 use super::error::{ErrorContext as _, StoreError, StoreErrorKind};
-use super::open::SqlStore;
-use super::rows::{Checkpoint, SqlTable as _, StoredEvent};
+use super::money::LedgerRow;
+use super::open::Store;
+use super::rows::{Checkpoint, SqlTable as _, StoredEvent, columns_of};
 use super::sqlite::SqliteAccess;
+use super::time::ReceiptRow;
 
 /// The number of events that a start checks, however long the history is.
 const RECENT: i64 = 64;
@@ -92,41 +94,60 @@ async fn pages(conn: &mut SqlConnection, pragma: &'static str) -> SqlResult<()> 
 pub(super) async fn recent(conn: &mut SqlConnection) -> SqlResult<()> {
     let head = head(conn).await?;
     let from = (head.seq - RECENT).max(0);
-    let mut walk = EventWalk { seq: from, hash: hash_at(conn, from).await? };
-    for row in conn.rows(page_of_events(), args![from, head.seq, RECENT]).await? {
-        let (event, prev) = read_linked(&row)?;
-        if let Some(why) = walk.step(&head, &event, prev) {
-            return Err(StoreErrorKind::Corrupt(format!("{why} (round `{}`)", event.round)));
+    let mut walk = EventWalk { seq: from, hash: hash_at(conn, "events WHERE seq", from).await?, round: None };
+    let flaw = match check_events(conn, &head, &mut walk).await? {
+        None => {
+            let last = head.checkpoint.as_ref().map_or(0, |(number, _)| *number);
+            check_checkpoints(conn, &head, (last - RECENT).max(0)).await?
         }
+        flaw => flaw,
+    };
+    match flaw {
+        None => Ok(()),
+        Some(StoreFlaw { round: Some(round), why, .. }) => {
+            Err(StoreErrorKind::Corrupt(format!("{why} (round `{round}`)")))
+        }
+        Some(StoreFlaw { why, .. }) => Err(StoreErrorKind::Corrupt(why)),
     }
-    walk.ends(&head)?;
-    recent_checkpoints(conn, &head).await
 }
 
-/// The hash of an event by its number; the genesis hash if there is no such event.
-async fn hash_at(conn: &mut SqlConnection, seq: i64) -> SqlResult<String> {
-    let row = conn.row("SELECT hash FROM events WHERE seq = $1", args![seq]).await?;
+/// The hash of an event or a checkpoint by its number; the genesis hash if there is none.
+async fn hash_at(conn: &mut SqlConnection, which: &str, number: i64) -> SqlResult<String> {
+    let row = conn.row(format!("SELECT hash FROM {which} = $1"), args![number]).await?;
     row.map_or(Ok(chain::GENESIS.to_owned()), |row| row.get(0))
 }
 
-/// A page of events, each with the hash of the event before it in its round.
-fn page_of_events() -> String {
-    let columns: Vec<_> = StoredEvent::COLUMNS.iter().map(|column| format!("e.\"{column}\"")).collect();
-    format!(
-        "SELECT {}, (SELECT b.hash FROM events b WHERE b.round = e.round AND b.\"index\" = e.\"index\" - 1) \
-         FROM events e WHERE e.seq > $1 AND e.seq <= $2 ORDER BY e.seq LIMIT $3",
-        columns.join(", ")
-    )
-}
-
-fn read_linked(row: &SqlRow) -> SqlResult<(StoredEvent, Option<String>)> {
-    Ok((StoredEvent::read(row)?, row.get(StoredEvent::COLUMNS.len())?))
-}
-
-/// The position of a walk along the events.
+/// The events that a check has found in order: the last one's number, hash and round.
 struct EventWalk {
     seq: i64,
     hash: String,
+    round: Option<String>,
+}
+
+/// Checks the events after the walk's position up to the head, a page at a time.
+async fn check_events(conn: &mut SqlConnection, head: &Head, walk: &mut EventWalk) -> SqlResult<Option<StoreFlaw>> {
+    // Each event with the hash of the event before it in its round.
+    let sql = format!(
+        "SELECT {}, (SELECT b.hash FROM events b WHERE b.round = e.round AND b.\"index\" = e.\"index\" - 1) \
+         FROM events e WHERE e.seq > $1 AND e.seq <= $2 ORDER BY e.seq LIMIT $3",
+        columns_of::<StoredEvent>("e")
+    );
+    while walk.seq < head.seq {
+        let (next, rows) = (walk.seq + 1, conn.rows(sql.clone(), args![walk.seq, head.seq, PAGE]).await?);
+        if rows.is_empty() {
+            let why = format!("event {next} is missing");
+            return Ok(Some(StoreFlaw { seq: Some(next), round: walk.round.clone(), why }));
+        }
+        for row in &rows {
+            let (event, prev) = (StoredEvent::read(row)?, row.get(StoredEvent::COLUMNS.len())?);
+            let next = walk.seq + 1;
+            if let Some(why) = walk.step(head, &event, prev) {
+                return Ok(Some(StoreFlaw { seq: Some(next), round: Some(event.round), why }));
+            }
+            walk.round = Some(event.round);
+        }
+    }
+    Ok(None)
 }
 
 impl EventWalk {
@@ -149,153 +170,97 @@ impl EventWalk {
         let is_old_end = event.seq == head.old.0 && event.hash != head.old.1;
         is_old_end.then(|| format!("event {} is not the end of the old chain that was recorded", event.seq))
     }
-
-    fn ends(&self, head: &Head) -> SqlResult<()> {
-        match self.seq == head.seq {
-            true => Ok(()),
-            false => Err(StoreErrorKind::Corrupt(format!("event {} is missing", self.seq + 1))),
-        }
-    }
 }
 
-/// A page of checkpoints, each with the hash of the event that it names.
-fn page_of_checkpoints() -> String {
-    let columns: Vec<_> = Checkpoint::COLUMNS.iter().map(|column| format!("c.\"{column}\"")).collect();
-    format!(
+/// Checks the checkpoints after a number up to the head, a page at a time.
+async fn check_checkpoints(conn: &mut SqlConnection, head: &Head, from: i64) -> SqlResult<Option<StoreFlaw>> {
+    let Some((last, last_hash)) = &head.checkpoint else { return Ok(None) };
+    // Each checkpoint with the hash of the event that it names.
+    let sql = format!(
         "SELECT {}, (SELECT e.hash FROM events e WHERE e.round = c.round AND e.\"index\" = c.events - 1) \
          FROM checkpoints c WHERE c.number > $1 AND c.number <= $2 ORDER BY c.number LIMIT $3",
-        columns.join(", ")
-    )
-}
-
-/// The position of a walk along the checkpoints.
-struct CheckpointWalk {
-    number: i64,
-    hash: String,
-}
-
-impl CheckpointWalk {
-    /// Why the checkpoint of this row cannot be the next one, with its round, if it cannot.
-    fn step(&mut self, row: &SqlRow) -> SqlResult<Option<(String, String)>> {
-        let checkpoint = Checkpoint::read(row)?;
-        let found: Option<String> = row.get(Checkpoint::COLUMNS.len())?;
-        let Checkpoint { number, events, .. } = checkpoint;
-        let why = if number != self.number + 1 {
-            Some(format!("checkpoint {} is missing", self.number + 1))
-        } else if chain::link_checkpoint(&self.hash, &checkpoint) != checkpoint.hash {
-            Some(format!("checkpoint {number} does not match its hash"))
-        } else {
-            match found {
-                Some(hash) if hash == checkpoint.last_hash => None,
-                Some(_) => Some(format!("event {} of the round is not the one of checkpoint {number}", events - 1)),
-                None => Some(format!("the round had {events} events at checkpoint {number}, and has fewer")),
-            }
-        };
-        (self.number, self.hash) = (number, checkpoint.hash);
-        Ok(why.map(|why| (why, checkpoint.round)))
-    }
-
-    fn ends(&self, number: i64, hash: &str) -> SqlResult<()> {
-        if (self.number, self.hash.as_str()) == (number, hash) {
-            return Ok(());
-        }
-        let why = format!("the checkpoints end at {}, but the journal's head says {number}", self.number);
-        Err(StoreErrorKind::Corrupt(why))
-    }
-}
-
-/// Checks the last few checkpoints.
-async fn recent_checkpoints(conn: &mut SqlConnection, head: &Head) -> SqlResult<()> {
-    let Some((number, hash)) = &head.checkpoint else { return Ok(()) };
-    let from = (number - RECENT).max(0);
-    let before = conn.row("SELECT hash FROM checkpoints WHERE number = $1", args![from]).await?;
-    let before = before.map_or(Ok(chain::GENESIS.to_owned()), |row| row.get(0))?;
-    let mut walk = CheckpointWalk { number: from, hash: before };
-    for row in conn.rows(page_of_checkpoints(), args![from, *number, RECENT]).await? {
-        if let Some((why, round)) = walk.step(&row)? {
-            return Err(StoreErrorKind::Corrupt(format!("{why} (round `{round}`)")));
-        }
-    }
-    walk.ends(*number, hash)
-}
-
-impl SqlStore {
-    /// The full check on a connection of its own, so that reads and writes continue in the meantime.
-    pub(super) async fn check_all(&self) -> Result<VerifyReport, StoreError> {
-        let doing = || format!("verify store `{}`", self.location.name());
-        let mut conn = self.location.connect(SqliteAccess::Read).await.during(doing)?;
-        let mut report = VerifyReport { events: 0, broken: None };
-        let mut last = None;
-        match walk(&mut conn, &mut report, &mut last).await {
-            Ok(()) => Ok(report),
-            // A page that cannot be read is a finding, not a failure of the check.
-            Err(StoreErrorKind::Corrupt(why)) => {
-                report.broken = Some(StoreFlaw { seq: None, round: last, why });
-                Ok(report)
-            }
-            Err(kind) => Err(kind.during(doing())),
-        }
-    }
-}
-
-/// Walks the chains up to the head as it was at the beginning, then runs the database's own check of its pages.
-async fn walk(conn: &mut SqlConnection, report: &mut VerifyReport, last: &mut Option<String>) -> SqlResult<()> {
-    let head = head(conn).await?;
-    let mut walk = EventWalk { seq: 0, hash: chain::GENESIS.to_owned() };
-    while report.events < head.seq {
-        let rows = conn.rows(page_of_events(), args![report.events, head.seq, PAGE]).await?;
-        if rows.is_empty() {
-            report.broken = Some(missing(report.events + 1, last.clone()));
-            return Ok(());
-        }
-        for row in &rows {
-            let (event, prev) = read_linked(row)?;
-            if let Some(why) = walk.step(&head, &event, prev) {
-                report.broken = Some(StoreFlaw { seq: Some(report.events + 1), round: Some(event.round), why });
-                return Ok(());
-            }
-            (report.events, *last) = (event.seq, Some(event.round));
-        }
-    }
-    walk.ends(&head)?;
-    report.broken = all_checkpoints(conn, &head).await?;
-    if report.broken.is_some() {
-        return Ok(());
-    }
-    pages(conn, "PRAGMA integrity_check(1)").await?;
-    report.broken = match unbalanced(conn).await? {
-        None => unmatched(conn).await?,
-        flaw => flaw,
-    };
-    Ok(())
-}
-
-async fn all_checkpoints(conn: &mut SqlConnection, head: &Head) -> SqlResult<Option<StoreFlaw>> {
-    let Some((number, hash)) = &head.checkpoint else { return Ok(None) };
-    let mut walk = CheckpointWalk { number: 0, hash: chain::GENESIS.to_owned() };
-    while walk.number < *number {
-        let rows = conn.rows(page_of_checkpoints(), args![walk.number, *number, PAGE]).await?;
+        columns_of::<Checkpoint>("c")
+    );
+    let (mut number, mut hash) = (from, hash_at(conn, "checkpoints WHERE number", from).await?);
+    while number < *last {
+        let rows = conn.rows(sql.clone(), args![number, *last, PAGE]).await?;
         if rows.is_empty() {
             break;
         }
         for row in &rows {
-            if let Some((why, round)) = walk.step(row)? {
-                return Ok(Some(StoreFlaw { seq: None, round: Some(round), why }));
+            let (checkpoint, found) = (Checkpoint::read(row)?, row.get(Checkpoint::COLUMNS.len())?);
+            if let Some(why) = checkpoint_flaw(number, &hash, &checkpoint, found) {
+                return Ok(Some(StoreFlaw { seq: None, round: Some(checkpoint.round), why }));
             }
+            (number, hash) = (checkpoint.number, checkpoint.hash);
         }
     }
-    walk.ends(*number, hash)?;
-    Ok(None)
+    if (number, &hash) == (*last, last_hash) {
+        return Ok(None);
+    }
+    let why = format!("the checkpoints end at {number}, but the journal's head says {last}");
+    Err(StoreErrorKind::Corrupt(why))
 }
 
-async fn version(conn: &mut SqlConnection) -> SqlResult<i64> {
+/// Why a checkpoint cannot follow the one with this number and hash, if it cannot. `found` is the hash of the event that
+/// it names.
+fn checkpoint_flaw(before: i64, hash: &str, checkpoint: &Checkpoint, found: Option<String>) -> Option<String> {
+    let Checkpoint { number, events, .. } = checkpoint;
+    if *number != before + 1 {
+        return Some(format!("checkpoint {} is missing", before + 1));
+    }
+    if chain::link_checkpoint(hash, checkpoint) != checkpoint.hash {
+        return Some(format!("checkpoint {number} does not match its hash"));
+    }
+    match found {
+        Some(hash) if hash == checkpoint.last_hash => None,
+        Some(_) => Some(format!("event {} of the round is not the one of checkpoint {number}", events - 1)),
+        None => Some(format!("the round had {events} events at checkpoint {number}, and has fewer")),
+    }
+}
+
+impl Store {
+    /// Checks the whole database and all chains, a page at a time, on a connection of its own, so that reads and writes
+    /// continue in the meantime.
+    pub async fn verify(&self) -> Result<VerifyReport, StoreError> {
+        let doing = || format!("verify store `{}`", self.location.name());
+        let mut conn = self.location.connect(SqliteAccess::Read).await.during(doing)?;
+        let mut walk = EventWalk { seq: 0, hash: chain::GENESIS.to_owned(), round: None };
+        let broken = match check_all(&mut conn, &mut walk).await {
+            Ok(flaw) => flaw,
+            // A page that cannot be read is a finding, not a failure of the check.
+            Err(StoreErrorKind::Corrupt(why)) => Some(StoreFlaw { seq: None, round: walk.round, why }),
+            Err(kind) => return Err(kind.during(doing())),
+        };
+        Ok(VerifyReport { events: walk.seq, broken })
+    }
+}
+
+/// Walks the chains up to the head as it was at the beginning, then runs the database's own check of its pages.
+async fn check_all(conn: &mut SqlConnection, walk: &mut EventWalk) -> SqlResult<Option<StoreFlaw>> {
+    let head = head(conn).await?;
+    if let Some(flaw) = check_events(conn, &head, walk).await? {
+        return Ok(Some(flaw));
+    }
+    if let Some(flaw) = check_checkpoints(conn, &head, 0).await? {
+        return Ok(Some(flaw));
+    }
+    pages(conn, "PRAGMA integrity_check(1)").await?;
+    match unbalanced(conn).await? {
+        None => unmatched(conn).await,
+        flaw => Ok(flaw),
+    }
+}
+
+/// The version of the store's schema.
+pub(super) async fn version(conn: &mut SqlConnection) -> SqlResult<i64> {
     let version = conn.row("SELECT schema_version FROM meta WHERE id = 1", &[]).await?;
     version.map_or(Ok(0), |row| row.get(0))
 }
 
 /// A receipt `started` that names no existing round, or a round of another occurrence.
 async fn unmatched(conn: &mut SqlConnection) -> SqlResult<Option<StoreFlaw>> {
-    if version(conn).await? < TIME_VERSION {
+    if version(conn).await? < ReceiptRow::SINCE {
         return Ok(None);
     }
     let sql = "SELECT receipts.occurrence, receipts.loop_name, receipts.round \
@@ -308,19 +273,15 @@ async fn unmatched(conn: &mut SqlConnection) -> SqlResult<Option<StoreFlaw>> {
     Ok(Some(StoreFlaw { seq: None, round: row.get(2)?, why }))
 }
 
-/// The first version with a ledger.
-pub(super) const LEDGER_VERSION: i64 = 2;
-/// The first version with schedules, receipts and signals.
-pub(super) const TIME_VERSION: i64 = 3;
 /// The first version in which any number of processes write, and each round has its own chain.
-pub(super) const SHARED_VERSION: i64 = 5;
+const SHARED_VERSION: i64 = 5;
 
 const TOKENS: &str = "input + output + cache_read + cache_write";
 
 /// An amount that differs between the ledger, the rounds, the days and the items. Each query is one statement, because
 /// another process may be writing.
 async fn unbalanced(conn: &mut SqlConnection) -> SqlResult<Option<StoreFlaw>> {
-    if version(conn).await? < LEDGER_VERSION {
+    if version(conn).await? < LedgerRow::SINCE {
         return Ok(None);
     }
     let rounds = format!(
@@ -354,8 +315,4 @@ async fn unbalanced(conn: &mut SqlConnection) -> SqlResult<Option<StoreFlaw>> {
         }
     }
     Ok(None)
-}
-
-fn missing(seq: i64, round: Option<String>) -> StoreFlaw {
-    StoreFlaw { seq: Some(seq), round, why: format!("event {seq} is missing") }
 }

@@ -49,7 +49,7 @@ impl Drop for Stay {
 
 impl World {
     /// P2 and P6: the start of an agent and its reservation are on record before it starts.
-    async fn is_on_record(&self, invocation: &AgentInvocation, store: &dyn Store) -> Result<(), StoreError> {
+    async fn is_on_record(&self, invocation: &AgentInvocation, store: &Store) -> Result<(), StoreError> {
         let AgentInvocation { loop_name, round, .. } = invocation;
         match store.round(round).await? {
             None => self.blame(format!("P2: an agent of {loop_name} is started for {round}, which is not on record")),

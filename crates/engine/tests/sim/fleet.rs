@@ -52,7 +52,7 @@ pub(crate) struct Own {
     /// The number of tasks that wait for the clock.
     pub(crate) waiting: Arc<AtomicUsize>,
     pub(crate) at_work: AtWork,
-    pub(crate) store: Arc<OnceLock<Arc<dyn Store>>>,
+    pub(crate) store: Arc<OnceLock<Arc<Store>>>,
     /// Loops at whose next start the process dies.
     pub(crate) last: Arc<Mutex<BTreeSet<String>>>,
 }

@@ -8,7 +8,7 @@ fn unread(why: StoreError) -> String {
     format!("the store cannot be read: {why}")
 }
 
-pub(crate) async fn adds_up(store: &dyn Store, world: &World, rounds: &[RoundRow]) -> Result<(), String> {
+pub(crate) async fn adds_up(store: &Store, world: &World, rounds: &[RoundRow]) -> Result<(), String> {
     let days = world.days.lock().expect("no one panics with it").clone();
     let (mut tokens, mut micros) = (0, 0);
     for day in days {

@@ -55,13 +55,13 @@ fn unread(why: StoreError) -> String {
     format!("the store cannot be read: {why}")
 }
 
-async fn receipts(store: &dyn Store, world: &World, loop_name: &str, limit: u32) -> Result<Vec<ReceiptRow>, String> {
+async fn receipts(store: &Store, world: &World, loop_name: &str, limit: u32) -> Result<Vec<ReceiptRow>, String> {
     let (repo, loop_name) = (world.ground.repo_id.clone(), loop_name.to_owned());
     store.receipts(ReceiptsQuery { repo, loop_name, before: None, limit }).await.map_err(unread)
 }
 
 /// The latest receipts of every loop.
-pub(crate) async fn latest(store: &dyn Store, world: &World) -> Result<Vec<ReceiptRow>, String> {
+pub(crate) async fn latest(store: &Store, world: &World) -> Result<Vec<ReceiptRow>, String> {
     let mut all = Vec::new();
     for spec in world.specs() {
         all.extend(receipts(store, world, &spec.name, 20).await?);
@@ -81,7 +81,7 @@ pub(crate) fn marks_fit(latest: &[ReceiptRow], rows: &[ScheduleRow]) -> Result<(
 }
 
 /// P7, at every moment: no agent of an ended round is at work.
-pub(crate) async fn ended_is_dead(store: &dyn Store, world: &World) -> Result<(), String> {
+pub(crate) async fn ended_is_dead(store: &Store, world: &World) -> Result<(), String> {
     for round in world.own.at_work.rounds() {
         let row = store.round(&round).await.map_err(unread)?;
         if let Some(row) = row.filter(|row| row.ended_ms.is_some()) {
@@ -227,7 +227,7 @@ fn started_rounds(receipts: &[ReceiptRow], rounds: &[RoundRow]) -> Result<Vec<St
 
 /// P3, P4 and P5: the forge shows exactly the items that are recorded as sent, each once, after a person's approval,
 /// with the tree that passed; returns their number.
-async fn delivered(store: &dyn Store, world: &World, rounds: &[RoundRow], forge: &Path) -> Result<u64, String> {
+async fn delivered(store: &Store, world: &World, rounds: &[RoundRow], forge: &Path) -> Result<u64, String> {
     let forge = forge.join(&world.ground.repo_id);
     let (mut sent, mut unsure) = (0, 0);
     for round in rounds {

@@ -62,7 +62,7 @@ impl Said {
     }
 
     /// P2: an acknowledged change is never lost.
-    pub(crate) async fn holds(&self, store: &dyn Store, world: &World) -> Result<(), String> {
+    pub(crate) async fn holds(&self, store: &Store, world: &World) -> Result<(), String> {
         let rows = store.schedules().await.map_err(unread)?;
         self.stands(&rows, &store.flags().await.map_err(unread)?)?;
         for (name, key) in &self.heard {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use loopwright::store::{
     CostsBy, CostsQuery, DISPATCHER, InboxQuery, NewEvent, OutboxState, RaiseRow, ReservationChange, RoundRow,
-    RoundsFilter, RoundsQuery, RowChange, SpendCeiling, SpendChange, SpendScope, SqlStore, Store as _, StoreError,
-    StoreErrorKind, StoreMode,
+    RoundsFilter, RoundsQuery, RowChange, SpendCeiling, SpendChange, SpendScope, Store, StoreError, StoreErrorKind,
+    StoreMode,
 };
 
 use loopwright_core::outcome::RoundOutcome;
@@ -281,7 +281,7 @@ pub(crate) async fn rounds_come_in_pages_newest_first(place: Place) {
     assert_eq!(query(RoundsQuery { repo: Some("repo-2".into()), ..base() }).await, [""; 0]);
 }
 
-async fn ids(store: &SqlStore, query: RoundsQuery) -> Vec<String> {
+async fn ids(store: &Store, query: RoundsQuery) -> Vec<String> {
     store.rounds(query).await.expect("rounds").into_iter().map(|row| row.id).collect()
 }
 
@@ -459,12 +459,12 @@ pub(crate) async fn item_without_its_round_is_refused(place: Place) {
 pub(crate) async fn dropped_append_leaves_the_store_usable(place: Place) {
     let store = place.own().await;
     for n in 0..10 {
-        let mut append = store.append(batch(&format!("r{n}"), 0, "started"));
+        let mut append = Box::pin(store.append(batch(&format!("r{n}"), 0, "started")));
         for _ in 0..n {
             // Polls the future a few times and drops it at that point.
             let once = std::future::poll_fn(|cx| std::task::Poll::Ready(append.as_mut().poll(cx).is_ready()));
             if once.await {
-                append = store.append(batch(&format!("again{n}"), 0, "started"));
+                append = Box::pin(store.append(batch(&format!("again{n}"), 0, "started")));
             }
             tokio::task::yield_now().await;
         }

@@ -6,7 +6,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use loopwright::store::{ProcessInfo, SqlStore, Store as _, StoreErrorKind, StoreMode};
+use loopwright::store::{ProcessInfo, Store, StoreErrorKind, StoreMode};
 
 use super::rows::{batch, lease, with};
 
@@ -72,7 +72,7 @@ impl Speaker {
 #[tokio::test]
 async fn child_appends_without_end() {
     let Some(path) = told() else { return };
-    let store = SqlStore::open_sqlite(&path, StoreMode::Write(ProcessInfo::current(7))).await.expect("own");
+    let store = Store::open_sqlite(&path, StoreMode::Write(ProcessInfo::current(7))).await.expect("own");
     let mut seen = store.events("r1").await.expect("events").len() as i64;
     seen = store.append(with(batch("r1", seen, "step"), [lease("r1")])).await.expect("take it");
     loop {
@@ -89,7 +89,7 @@ async fn child_fills_the_disk() {
     let ballast = path.with_file_name("ballast");
     std::fs::create_dir_all(path.parent().expect("a folder")).expect("the folder");
     std::fs::write(&ballast, vec![0; 300 << 10]).expect("ballast");
-    let store = SqlStore::open_sqlite(&path, StoreMode::Write(ProcessInfo::current(7))).await.expect("own");
+    let store = Store::open_sqlite(&path, StoreMode::Write(ProcessInfo::current(7))).await.expect("own");
     let large = || {
         let mut large = batch("r1", 0, "step");
         large.events[0].body = "x".repeat(20_000);

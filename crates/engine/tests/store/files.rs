@@ -7,8 +7,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use loopwright::store::{
-    OutboxState, ProcessInfo, RowChange, SqlStore, Store as _, StoreBatch, StoreError, StoreErrorKind, StoreMode,
-    StoredEvent,
+    OutboxState, ProcessInfo, RowChange, Store, StoreBatch, StoreError, StoreErrorKind, StoreMode, StoredEvent,
 };
 use loopwright_testkit::skip;
 
@@ -332,7 +331,7 @@ async fn store_of_version_one_is_read_by_this_version() {
     std::fs::create_dir_all(place.file().parent().expect("a folder")).expect("the folder");
     std::fs::write(place.file(), b"").expect("a file to fill");
     place.tamper(include_str!("fixtures/v1.sql")).await.expect("the fixture");
-    let store = SqlStore::open_sqlite(&place.file(), StoreMode::Write(ProcessInfo::current(1))).await.expect("own");
+    let store = Store::open_sqlite(&place.file(), StoreMode::Write(ProcessInfo::current(1))).await.expect("own");
     let report = store.verify().await.expect("verify");
     assert_eq!((report.events, report.broken), (4, None));
     assert_eq!(store.round("r1").await.expect("round").expect("the round").summary, "fix it");

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use loopwright::store::{ProcessInfo, SqlStore, StoreError, StoreMode};
+use loopwright::store::{ProcessInfo, Store, StoreError, StoreMode};
 use sqlx::Connection as _;
 use tempfile::TempDir;
 
@@ -29,22 +29,22 @@ impl Place {
         }
     }
 
-    pub(crate) async fn open(&self, mode: StoreMode) -> Result<SqlStore, StoreError> {
+    pub(crate) async fn open(&self, mode: StoreMode) -> Result<Store, StoreError> {
         match self {
-            Self::Sqlite(_) => SqlStore::open_sqlite(&self.file(), mode).await,
-            Self::Postgres(url) => SqlStore::open_postgres(url, mode).await,
+            Self::Sqlite(_) => Store::open_sqlite(&self.file(), mode).await,
+            Self::Postgres(url) => Store::open_postgres(url, mode).await,
         }
     }
 
-    pub(crate) async fn own(&self) -> SqlStore {
+    pub(crate) async fn own(&self) -> Store {
         self.try_own(Duration::from_secs(60)).await.expect("own the store")
     }
 
-    pub(crate) async fn try_own(&self, lease: Duration) -> Result<SqlStore, StoreError> {
+    pub(crate) async fn try_own(&self, lease: Duration) -> Result<Store, StoreError> {
         self.open(StoreMode::Write(ProcessInfo { lease, ..ProcessInfo::current(1_700_000_000_000) })).await
     }
 
-    pub(crate) async fn read(&self) -> SqlStore {
+    pub(crate) async fn read(&self) -> Store {
         self.open(StoreMode::Read).await.expect("read the store")
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use loopwright::store::{ProcessInfo, SqlStore, Store as _, StoreErrorKind, StoreMode};
+use loopwright::store::{ProcessInfo, Store, StoreErrorKind, StoreMode};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -81,7 +81,7 @@ async fn commit_whose_answer_was_lost_is_found() {
     let armed = Arc::new(AtomicBool::new(false));
     let through = proxy(port, Arc::clone(&armed)).await;
     let url = url.replace(&port.to_string(), &through.to_string());
-    let store = SqlStore::open_postgres(&url, StoreMode::Write(ProcessInfo::current(0))).await.expect("own");
+    let store = Store::open_postgres(&url, StoreMode::Write(ProcessInfo::current(0))).await.expect("own");
     store.append(batch("r1", 0, "started")).await.expect("append");
     armed.store(true, Ordering::SeqCst);
     assert_eq!(store.append(batch("r1", 1, "made")).await.expect("kept, though the answer was lost"), 2);

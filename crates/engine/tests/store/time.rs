@@ -2,7 +2,7 @@
 
 use loopwright::store::{
     AgedRows, CLOCK_AHEAD, CLOCK_TAKEN, FlagRow, InboxRow, LoopFileRow, ReceiptRow, ReceiptsQuery, RetentionCutoff,
-    RoundRow, RowChange, ScheduleRow, SignalRow, Store as _, StoreBatch, StoreError, StoreErrorKind,
+    RoundRow, RowChange, ScheduleRow, SignalRow, StoreBatch, StoreError, StoreErrorKind,
 };
 
 use super::place::Place;

@@ -1,7 +1,7 @@
 //! The promises, as far as they can be checked from outside after a fault and a restart.
 
 use crate::world::{MARK_MS, OCCURRENCE, World};
-use loopwright::store::{OutboxRow, RoundRow, RoundsQuery, SpendScope, SqlStore, Store, StoreMode};
+use loopwright::store::{OutboxRow, RoundRow, RoundsQuery, SpendScope, Store, StoreMode};
 use loopwright_testkit::repo::{TreeDigest, git};
 use std::path::Path;
 
@@ -18,7 +18,7 @@ pub(crate) fn check(world: &World) -> Vec<String> {
 
 async fn recorded(world: &World) -> Vec<String> {
     let mut wrong = Vec::new();
-    let store = match SqlStore::open_sqlite(&world.state().join("store.db"), StoreMode::Read).await {
+    let store = match Store::open_sqlite(&world.state().join("store.db"), StoreMode::Read).await {
         Ok(store) => store,
         Err(error) => return vec![format!("the store does not open: {error}")],
     };
@@ -49,7 +49,7 @@ fn once(rounds: &[RoundRow], wrong: &mut Vec<String>) {
 }
 
 /// P1: the round, its receipt, the loop's mark and the signal it took exist together.
-async fn due(store: &SqlStore, rounds: &[RoundRow], wrong: &mut Vec<String>) {
+async fn due(store: &Store, rounds: &[RoundRow], wrong: &mut Vec<String>) {
     let Some(round) = rounds.iter().find(|round| round.occurrence == OCCURRENCE) else { return };
     let (repo, name) = (round.repo.as_str(), round.loop_name.as_str());
     let receipt = store.receipt(repo, name, OCCURRENCE).await.expect("receipts read");
@@ -112,7 +112,7 @@ fn count(folder: &Path, ending: &str) -> usize {
 }
 
 /// No agent starts while another one of the round may run, and none for an abandoned attempt.
-async fn starts(store: &SqlStore, round: &RoundRow, wrong: &mut Vec<String>) {
+async fn starts(store: &Store, round: &RoundRow, wrong: &mut Vec<String>) {
     let mut at_work = None;
     for event in store.events(&round.id).await.expect("events read") {
         match event.kind.as_str() {
@@ -136,7 +136,7 @@ fn processes(round: &RoundRow, wrong: &mut Vec<String>) {
 }
 
 /// P6: nothing stays reserved, and the possible use of a started agent is charged.
-async fn spend(store: &SqlStore, round: &RoundRow, wrong: &mut Vec<String>) {
+async fn spend(store: &Store, round: &RoundRow, wrong: &mut Vec<String>) {
     let day = loopwright::clock::day(round.started_ms);
     let row = store.spend(SpendScope::Loop, &round.repo, &round.loop_name, &day).await.expect("spend reads");
     if row.reserved_micros != 0 || row.reserved_tokens != 0 {
