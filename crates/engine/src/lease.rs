@@ -68,14 +68,14 @@ impl Engine {
     ) -> Result<AdmittedRound, EngineError> {
         match (by, self.live_rounds.admission()) {
             // The dispatcher has already reserved the slot.
-            (RoundStarter::Dispatcher, _) => Ok(AdmittedRound { slot_hold: None, items: arrival.items }),
+            (RoundStarter::Dispatcher, _) => Ok(AdmittedRound { slot: None, items: arrival.items }),
             (RoundStarter::Manual, Some(porter)) => porter.admit(arrival, cancel).await,
             (RoundStarter::Manual, None) => {
                 let mut leases = self.living_leases().await?;
                 leases.retain(|lease| lease.name != arrival.round);
                 let in_the_way = |claims: &RoundClaims| leases.iter().find_map(|lease| lease.keeps_from(claims));
                 let (_, items) = arrival.resolve_items(in_the_way).map_err(|why| arrival.busy_error(why))?;
-                Ok(AdmittedRound { slot_hold: None, items })
+                Ok(AdmittedRound { slot: None, items })
             }
         }
     }

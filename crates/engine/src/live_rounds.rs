@@ -6,11 +6,9 @@
 //! the embedder decides whether several rounds of one loop run at once in one process. The store's leases still guard
 //! the locks of rounds, and between processes a loop has one round at a time.
 
+use crate::daemon::{DaemonAdmission, LoopSlot};
 use crate::error::EngineError;
-use crate::proc::CancelToken;
-use loopwright_core::BoxFuture;
 use loopwright_core::dispatch::{LoopKey, RoundClaims};
-use loopwright_core::round::{Round, RoundStarted};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -21,36 +19,13 @@ pub(crate) struct LiveRounds(Arc<Mutex<Inner>>);
 #[derive(Default)]
 struct Inner {
     rounds: HashSet<String>,
-    admission: Option<Arc<dyn RoundAdmission>>,
+    admission: Option<Arc<DaemonAdmission>>,
 }
 
 /// Held while a round runs. Dropping it, also by a panic or an abandoned future, unregisters the round.
 pub(crate) struct LiveRoundGuard {
     live: LiveRounds,
     round: String,
-}
-
-/// Admits rounds before they start.
-pub(crate) trait RoundAdmission: Send + Sync {
-    /// Admits the round unless a round of its loop is running or a lock that it needs is held. The token cancels the
-    /// wait.
-    fn admit<'a>(
-        &'a self,
-        arrival: AdmissionRequest,
-        cancel: &'a CancelToken,
-    ) -> BoxFuture<'a, Result<AdmittedRound, EngineError>>;
-
-    /// A round came to rest; its loop's schedule and the loops that follow it learn of it.
-    fn on_round_at_rest<'a>(&'a self, round: &'a Round) -> BoxFuture<'a, ()>;
-
-    /// A round was answered, but the steps after the answer failed: the daemon has to resume it.
-    fn on_round_left_open(&self, started: &RoundStarted);
-
-    /// The loops of the repository that are due when a round of this one ends.
-    fn followers(&self, repo: &str, loop_name: &str) -> Vec<Arc<str>>;
-
-    /// The loop's budget was raised.
-    fn on_budget_raised(&self, repo: &str, loop_name: &str);
 }
 
 /// A round that is about to start or resume.
@@ -76,7 +51,7 @@ pub(crate) enum ItemSelection {
 /// A round that was admitted.
 pub(crate) struct AdmittedRound {
     /// Held while the round runs, if a daemon manages slots.
-    pub(crate) slot_hold: Option<Box<dyn LoopSlotHold>>,
+    pub(crate) slot: Option<LoopSlot>,
     /// The items that the round may work on.
     pub(crate) items: Vec<Arc<str>>,
 }
@@ -104,9 +79,6 @@ impl AdmissionRequest {
     }
 }
 
-/// The round's slot in its loop; released on drop.
-pub(crate) trait LoopSlotHold: Send + Sync {}
-
 /// The starter of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RoundStarter {
@@ -129,12 +101,12 @@ impl LiveRounds {
     }
 
     /// The admission that is asked, if there is one.
-    pub(crate) fn admission(&self) -> Option<Arc<dyn RoundAdmission>> {
+    pub(crate) fn admission(&self) -> Option<Arc<DaemonAdmission>> {
         self.lock().admission.clone()
     }
 
     /// Sets the admission; returns `false` if there already is one.
-    pub(crate) fn set_admission(&self, porter: Arc<dyn RoundAdmission>) -> bool {
+    pub(crate) fn set_admission(&self, porter: Arc<DaemonAdmission>) -> bool {
         let mut inner = self.lock();
         let is_free = inner.admission.is_none();
         if is_free {

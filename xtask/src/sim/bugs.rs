@@ -69,9 +69,9 @@ const EDITS: [Edit; 9] = [
         wrong: "if ![stop waits for the disk] { self.rounds.cancel_all_because(&told); }",
     },
     Edit {
-        file: "crates/engine/src/daemon/requests.rs",
-        right: "self.on_slot_released(slot)",
-        wrong: "if [slot of an open round is released] { self.free_slot(slot) } else { self.on_slot_released(slot) }",
+        file: "crates/engine/src/daemon/message.rs",
+        right: "desk.on_slot_released(slot)",
+        wrong: "if [slot of an open round is released] { desk.free_slot(slot) } else { desk.on_slot_released(slot) }",
     },
 ];
 

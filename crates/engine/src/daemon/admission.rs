@@ -1,16 +1,15 @@
 //! Admission of rounds that the dispatcher did not start, and the effect of a round at rest on its loop's schedule and
 //! on other loops.
 
-use super::message::{DaemonMessage, DaemonSender, RoundAtRest};
+use super::message::{DaemonSender, RoundAtRest};
 use super::{followers, retries};
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::live_rounds::{AdmissionRequest, AdmittedRound, RoundAdmission};
+use crate::live_rounds::{AdmissionRequest, AdmittedRound};
 use crate::proc::CancelToken;
 use crate::round::journal::question_id;
 use crate::store::{InboxKind, InboxQuery, SignalRow, Store, StoreError};
-use loopwright_core::BoxFuture;
 use loopwright_core::dispatch::{ABOUT, LoopKey, RoundEnd};
 use loopwright_core::hash;
 use loopwright_core::outcome::RoundOutcome;
@@ -27,7 +26,7 @@ const DAY_MS: i64 = 86_400_000;
 type Followers = HashMap<LoopKey, Vec<Arc<str>>>;
 
 /// Admits rounds on behalf of the daemon's task, and reports to it when they come to rest.
-pub(super) struct DaemonAdmission {
+pub(crate) struct DaemonAdmission {
     sender: DaemonSender,
     store: Arc<Store>,
     clock: Arc<dyn Clock>,
@@ -103,40 +102,44 @@ impl DaemonAdmission {
     }
 }
 
-impl RoundAdmission for DaemonAdmission {
-    fn admit<'a>(
-        &'a self,
+/// For every part of the engine that starts rounds.
+impl DaemonAdmission {
+    /// Admits the round unless a round of its loop is running or a lock that it needs is held. The token cancels the
+    /// wait.
+    pub(crate) async fn admit(
+        &self,
         arrival: AdmissionRequest,
-        cancel: &'a CancelToken,
-    ) -> BoxFuture<'a, Result<AdmittedRound, EngineError>> {
-        Box::pin(async move {
-            let (permit, items) = self.sender.occupy(arrival, cancel).await?;
-            Ok(AdmittedRound { slot_hold: Some(Box::new(permit)), items })
-        })
+        cancel: &CancelToken,
+    ) -> Result<AdmittedRound, EngineError> {
+        let (slot, items) = self.sender.occupy(arrival, cancel).await?;
+        Ok(AdmittedRound { slot: Some(slot), items })
     }
 
-    fn on_round_at_rest<'a>(&'a self, round: &'a Round) -> BoxFuture<'a, ()> {
-        Box::pin(async move {
-            // If the record cannot be read now, the next start reads it.
-            if let Ok(rest) = self.rest(round).await {
-                let _ = self.sender.send(DaemonMessage::RoundAtRest(Box::new(rest)));
-            }
-        })
+    /// A round came to rest; its loop's schedule and the loops that follow it learn of it.
+    pub(crate) async fn on_round_at_rest(&self, round: &Round) {
+        // If the record cannot be read now, the next start reads it.
+        if let Ok(rest) = self.rest(round).await {
+            let _ = self.sender.send(move |desk| desk.on_round_at_rest(rest));
+        }
     }
 
-    fn on_round_left_open(&self, started: &RoundStarted) {
+    /// A round was answered, but the steps after the answer failed: the daemon has to resume it.
+    pub(crate) fn on_round_left_open(&self, started: &RoundStarted) {
         let (key, round) = (LoopKey::new(&started.repo, &started.spec.name), started.round.clone());
         // A daemon that has ended finds it when it starts again.
-        let _ = self.sender.send(DaemonMessage::LeftOpen { key, round });
+        let _ = self.sender.send(move |desk| desk.left_open(key, round));
     }
 
-    fn followers(&self, repo: &str, loop_name: &str) -> Vec<Arc<str>> {
+    /// The loops of the repository that are due when a round of this one ends.
+    pub(crate) fn followers(&self, repo: &str, loop_name: &str) -> Vec<Arc<str>> {
         self.of(&LoopKey::new(repo, loop_name))
     }
 
-    fn on_budget_raised(&self, repo: &str, loop_name: &str) {
+    /// The loop's budget was raised.
+    pub(crate) fn on_budget_raised(&self, repo: &str, loop_name: &str) {
+        let key = LoopKey::new(repo, loop_name);
         // A daemon that has ended checks it when it starts again.
-        let _ = self.sender.send(DaemonMessage::BudgetRaised(LoopKey::new(repo, loop_name)));
+        let _ = self.sender.send(move |desk| desk.raised(key));
     }
 }
 

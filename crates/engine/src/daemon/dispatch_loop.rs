@@ -168,7 +168,7 @@ impl DispatchLoop {
         self.check_stop_file();
         self.check_rewrite_time();
         match heard {
-            WakeReason::Message(Some(mail)) => self.handle_message(mail),
+            WakeReason::Message(Some(work)) => work(self),
             // All senders are gone, so no request can arrive any more, not even a request to end.
             WakeReason::Message(None) => self.drain(Duration::ZERO),
             WakeReason::Written(written) => self.on_rows_written(written),
@@ -194,8 +194,8 @@ impl DispatchLoop {
 
     /// A round's start was sent before its end, so it is processed first.
     fn handle_queued_messages(&mut self) {
-        while let Ok(mail) = self.messages.try_recv() {
-            self.handle_message(mail);
+        while let Ok(work) = self.messages.try_recv() {
+            work(self);
         }
     }
 

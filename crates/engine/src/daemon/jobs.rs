@@ -36,7 +36,6 @@ pub(super) enum DispatchJob {
     WriteRows(Box<PendingRows>),
     Start(Box<RoundStart>),
     Cancel {
-        key: LoopKey,
         round: String,
         why: String,
     },
@@ -112,7 +111,7 @@ impl DispatchLoop {
             DispatchCommand::Start(start) => self.jobs.push_back(DispatchJob::Start(Box::new(start))),
             DispatchCommand::Granted { ticket, items } => self.answer_claim(ticket, Some(items)),
             DispatchCommand::Withheld { ticket } => self.answer_claim(ticket, None),
-            DispatchCommand::Cancel { key, round, why } => self.jobs.push_back(DispatchJob::Cancel { key, round, why }),
+            DispatchCommand::Cancel { round, why, .. } => self.jobs.push_back(DispatchJob::Cancel { round, why }),
             DispatchCommand::AskPerson { key, why } => {
                 self.ask_person(&key, &why);
                 self.jobs.push_back(DispatchJob::Publish(Some(key), EventKind::Asked { why }));
@@ -158,7 +157,7 @@ impl DispatchLoop {
             match job {
                 Some(DispatchJob::WriteRows(keeping)) => self.write(*keeping),
                 Some(DispatchJob::Start(start)) => self.start(*start),
-                Some(DispatchJob::Cancel { key, round, why }) => self.cancel(key, &round, why),
+                Some(DispatchJob::Cancel { round, why }) => drop(self.cancel(&round, why)),
                 Some(DispatchJob::Publish(key, kind)) => self.publish(key, kind),
                 Some(DispatchJob::Thaw) => self.finish_thaw(),
                 // The caller may be gone.
@@ -266,12 +265,6 @@ impl DispatchLoop {
     pub(super) fn check_rewrite_time(&mut self) {
         let latest_ms = self.engine.now_ms().saturating_add(REWRITE_MAX_MS);
         self.rewrite_ms = self.rewrite_ms.filter(|at_ms| *at_ms <= latest_ms);
-    }
-
-    fn cancel(&mut self, key: LoopKey, round: &str, why: String) {
-        let Some((_, slot)) = self.rounds.slot_of_round(round) else { return };
-        slot.cancel.cancel_because(&why);
-        self.publish_round(key, round, EventKind::Cancelling { why });
     }
 
     /// Begins a start, unless the state changed in the meantime.

@@ -1,102 +1,24 @@
-//! Messages to the daemon's one task. Every caller waits for its answer, so the queue is as long as there are callers.
-//! A message that cannot wait, such as the release of a slot, has no answer.
+//! Messages to the daemon's one task: each is work that the task does with its state. Every caller waits for its answer,
+//! so the queue is as long as there are callers. A message that cannot wait, such as the release of a slot, has no
+//! answer.
 
-use super::DaemonSnapshot;
-use super::loop_slot::LoopSlot;
+use super::dispatch_loop::DispatchLoop;
 use crate::error::EngineError;
 use crate::live_rounds::AdmissionRequest;
 use crate::proc::CancelToken;
 use crate::store::SignalRow;
-use loopwright_core::dispatch::{LoopExplanation, LoopKey, RoundEnd};
+use loopwright_core::dispatch::{LoopKey, RoundEnd};
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
+
+/// One message.
+pub(super) type DaemonMessage = Box<dyn FnOnce(&mut DispatchLoop) + Send>;
 
 /// The channel for an answer.
 pub(super) type ReplySender<T> = oneshot::Sender<T>;
 
 /// A slot, and the items that its round may work on.
 pub(super) type OccupiedSlot = (LoopSlot, Vec<Arc<str>>);
-
-/// One message.
-pub(super) enum DaemonMessage {
-    /// Read the loops again.
-    Reload(ReplySender<Result<usize, EngineError>>),
-    /// A durable signal.
-    Signal(Box<SignalRow>),
-    Pause {
-        key: LoopKey,
-        by: String,
-        why: String,
-        reply: ReplySender<Result<(), EngineError>>,
-    },
-    Resume {
-        key: LoopKey,
-        by: String,
-        reply: ReplySender<Result<(), EngineError>>,
-    },
-    Freeze {
-        by: String,
-        why: String,
-        reply: ReplySender<Result<(), EngineError>>,
-    },
-    Thaw {
-        by: String,
-        reply: ReplySender<Result<(), EngineError>>,
-    },
-    /// A round that the dispatcher did not start requests its loop's slot.
-    Occupy {
-        arrival: Box<AdmissionRequest>,
-        cancel: CancelToken,
-        reply: ReplySender<Result<OccupiedSlot, EngineError>>,
-    },
-    /// The slot is free again.
-    SlotReleased {
-        slot: u64,
-    },
-    /// The items that the probe of a start found. The answer is the items that the round may work on, or `None` if the
-    /// start is postponed.
-    Claim {
-        slot: u64,
-        items: Vec<Arc<str>>,
-        reply: ReplySender<Option<Vec<Arc<str>>>>,
-    },
-    /// A start became a round.
-    RoundStarted {
-        slot: u64,
-        round: String,
-    },
-    /// A round came to rest.
-    RoundAtRest(Box<RoundAtRest>),
-    Explain {
-        key: LoopKey,
-        reply: ReplySender<LoopExplanation>,
-    },
-    Snapshot(ReplySender<DaemonSnapshot>),
-    Cancel {
-        round: String,
-        why: String,
-        reply: ReplySender<bool>,
-    },
-    Drain {
-        deadline: Duration,
-        reply: ReplySender<()>,
-    },
-    /// Suspended rounds of a loop may have budget now.
-    BudgetRaised(LoopKey),
-    /// One of these rounds.
-    ResumeRound {
-        key: LoopKey,
-        round: String,
-    },
-    /// A round may be open on record while no task runs it.
-    LeftOpen {
-        key: LoopKey,
-        round: String,
-    },
-    /// The time at which the next question expires.
-    NextExpiry(i64),
-}
 
 /// The effect of a round's rest on its loop and on others.
 pub(super) struct RoundAtRest {
@@ -116,7 +38,7 @@ pub(super) struct RoundAtRest {
 }
 
 /// The sender of messages to the task.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub(super) struct DaemonSender(mpsc::UnboundedSender<DaemonMessage>);
 
 impl DaemonSender {
@@ -125,18 +47,28 @@ impl DaemonSender {
         (Self(sender), receiver)
     }
 
-    pub(super) fn send(&self, mail: DaemonMessage) -> Result<(), EngineError> {
-        self.0.send(mail).map_err(|_| gone())
+    /// Sends a message that needs no answer.
+    pub(super) fn send(&self, work: impl FnOnce(&mut DispatchLoop) + Send + 'static) -> Result<(), EngineError> {
+        self.0.send(Box::new(work)).map_err(|_| gone())
     }
 
-    /// Sends a request and waits for the answer.
-    pub(super) async fn request<T>(
+    /// Sends a message and waits until the task, or a later job of it, sends the answer.
+    pub(super) async fn request<T: Send + 'static>(
         &self,
-        mail: impl FnOnce(ReplySender<T>) -> DaemonMessage,
+        work: impl FnOnce(&mut DispatchLoop, ReplySender<T>) + Send + 'static,
     ) -> Result<T, EngineError> {
         let (reply, answer) = oneshot::channel();
-        self.send(mail(reply))?;
+        self.send(move |desk| work(desk, reply))?;
         answer.await.map_err(|_| gone())
+    }
+
+    /// Sends a message and waits for its result.
+    pub(super) async fn ask<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut DispatchLoop) -> T + Send + 'static,
+    ) -> Result<T, EngineError> {
+        // The caller may be gone.
+        self.request(move |desk, reply| drop(reply.send(work(desk)))).await
     }
 
     pub(super) async fn occupy(
@@ -144,11 +76,26 @@ impl DaemonSender {
         arrival: AdmissionRequest,
         cancel: &CancelToken,
     ) -> Result<OccupiedSlot, EngineError> {
-        let (arrival, cancel) = (Box::new(arrival), cancel.clone());
-        self.request(|reply| DaemonMessage::Occupy { arrival, cancel, reply }).await?
+        let cancel = cancel.clone();
+        self.ask(move |desk| desk.occupy(arrival, cancel)).await?
     }
 }
 
 fn gone() -> EngineError {
     EngineError::Daemon("the daemon has ended".to_owned())
+}
+
+/// Holds a loop's one slot. Dropping it releases the slot, also after a panic or in an abandoned future.
+#[derive(Debug)]
+pub struct LoopSlot {
+    pub(super) sender: DaemonSender,
+    pub(super) slot: u64,
+}
+
+impl Drop for LoopSlot {
+    fn drop(&mut self) {
+        let slot = self.slot;
+        // A daemon that has ended grants no more slots.
+        let _ = self.sender.send(move |desk| desk.on_slot_released(slot));
+    }
 }

@@ -15,7 +15,6 @@ mod dispatch_loop;
 mod fleet;
 mod followers;
 mod jobs;
-mod loop_slot;
 mod message;
 mod offline_control;
 mod open;
@@ -27,9 +26,10 @@ mod running_rounds;
 mod stop;
 mod tick;
 
+pub(crate) use admission::DaemonAdmission;
 pub use fleet::{FleetLoops, LoopFleet, PreparedStart, ReadyRound};
 pub(crate) use followers::follower_signals;
-pub use loop_slot::LoopSlot;
+pub use message::LoopSlot;
 pub use persist::standing_from_row;
 pub use requests::STOP_FLAG;
 pub(crate) use retries::retry_signals as signals_again;
@@ -42,8 +42,9 @@ use crate::live_rounds::{AdmissionRequest, ItemSelection};
 use crate::proc::CancelToken;
 use crate::round::SignalNovelty;
 use crate::store::SignalRow;
+use dispatch_loop::DispatchLoop;
 use loopwright_core::dispatch::{ConcurrencyLimits, FleetFreeze, LoopExplanation, LoopKey};
-use message::{DaemonMessage, DaemonSender};
+use message::DaemonSender;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -156,7 +157,7 @@ impl Daemon {
     /// # Errors
     /// When they cannot be read; those from before are kept.
     pub async fn reload(&self) -> Result<usize, EngineError> {
-        self.sender.request(DaemonMessage::Reload).await?
+        self.sender.request(DispatchLoop::reload).await?
     }
 
     /// Records an external event. It is durable when this returns; the same signal twice counts once.
@@ -166,7 +167,7 @@ impl Daemon {
     pub async fn signal(&self, signal: SignalRow) -> Result<SignalNovelty, EngineError> {
         let heard = self.engine.store_signal(signal.clone()).await?;
         if heard == SignalNovelty::First {
-            self.sender.send(DaemonMessage::Signal(Box::new(signal)))?;
+            self.sender.send(move |desk| desk.on_signal(signal))?;
         }
         Ok(heard)
     }
@@ -177,7 +178,7 @@ impl Daemon {
     /// When the pause could not be recorded. It is in effect anyway, and is recorded as soon as possible.
     pub async fn pause(&self, key: &LoopKey, by: &str, why: &str) -> Result<(), EngineError> {
         let (key, by, why) = (key.clone(), by.to_owned(), why.to_owned());
-        self.sender.request(|reply| DaemonMessage::Pause { key, by, why, reply }).await?
+        self.sender.request(move |desk, reply| desk.pause(key, by, why, reply)).await?
     }
 
     /// Resumes a paused loop: it starts by itself again.
@@ -186,7 +187,7 @@ impl Daemon {
     /// When it could not be recorded. It is in effect anyway.
     pub async fn resume(&self, key: &LoopKey, by: &str) -> Result<(), EngineError> {
         let (key, by) = (key.clone(), by.to_owned());
-        self.sender.request(|reply| DaemonMessage::Resume { key, by, reply }).await?
+        self.sender.request(move |desk, reply| desk.resume(key, &by, reply)).await?
     }
 
     /// The global stop: running rounds are cancelled and nothing starts, also after a restart, until [`Daemon::thaw`].
@@ -195,7 +196,7 @@ impl Daemon {
     /// When it could not be recorded. It is in effect anyway.
     pub async fn freeze(&self, by: &str, why: &str) -> Result<(), EngineError> {
         let (by, why) = (by.to_owned(), why.to_owned());
-        self.sender.request(|reply| DaemonMessage::Freeze { by, why, reply }).await?
+        self.sender.request(move |desk, reply| desk.freeze(by, why, reply)).await?
     }
 
     /// Ends the global stop, also one that the file made, and accepts a clock that was rejected as implausible.
@@ -205,7 +206,7 @@ impl Daemon {
     pub async fn thaw(&self, by: &str) -> Result<ThawReport, EngineError> {
         let before = self.snapshot().await?;
         let by = by.to_owned();
-        self.sender.request(|reply| DaemonMessage::Thaw { by, reply }).await??;
+        self.sender.request(move |desk, reply| desk.thaw(&by, reply)).await??;
         Ok(ThawReport { was_stopped: before.frozen.is_some(), was_clock_behind: before.is_clock_behind })
     }
 
@@ -231,7 +232,7 @@ impl Daemon {
     /// When the daemon has ended.
     pub async fn explain(&self, key: &LoopKey) -> Result<LoopExplanation, EngineError> {
         let key = key.clone();
-        self.sender.request(|reply| DaemonMessage::Explain { key, reply }).await
+        self.sender.ask(move |desk| desk.dispatcher.explain(&key, desk.now_ms())).await
     }
 
     /// The state of the daemon.
@@ -239,7 +240,7 @@ impl Daemon {
     /// # Errors
     /// When the daemon has ended.
     pub async fn snapshot(&self) -> Result<DaemonSnapshot, EngineError> {
-        self.sender.request(DaemonMessage::Snapshot).await
+        self.sender.ask(|desk| desk.snapshot()).await
     }
 
     /// Cancels a running round; returns whether there is one with that id.
@@ -248,7 +249,7 @@ impl Daemon {
     /// When the daemon has ended.
     pub async fn cancel(&self, round: &str, why: &str) -> Result<bool, EngineError> {
         let (round, why) = (round.to_owned(), why.to_owned());
-        self.sender.request(|reply| DaemonMessage::Cancel { round, why, reply }).await
+        self.sender.ask(move |desk| desk.cancel(&round, why)).await
     }
 
     /// Shuts the daemon down: nothing new starts, and running rounds may finish until the deadline and are then
@@ -258,7 +259,7 @@ impl Daemon {
     /// # Errors
     /// When the daemon has ended.
     pub async fn drain(&self, deadline: Duration) -> Result<(), EngineError> {
-        self.sender.request(|reply| DaemonMessage::Drain { deadline, reply }).await
+        self.sender.ask(move |desk| desk.drain(deadline)).await
     }
 }
 

@@ -76,7 +76,7 @@ async fn leased(
     let standing = async { Ok::<_, EngineError>(load_dispatcher(&engine, limits, frozen.clone()).await?) };
     let (loops, dispatcher) = tokio::try_join!(fleet.load(), standing)?;
     let left = LeftoverState::collect(&engine).await?;
-    if !engine.live_rounds.set_admission(Arc::clone(&doorman) as _) {
+    if !engine.live_rounds.set_admission(Arc::clone(&doorman)) {
         return Err(EngineError::Daemon("a daemon runs on this engine already".to_owned()));
     }
     let now_ms = engine.now_ms();

@@ -6,8 +6,7 @@ use super::agenda::AgendaEntry;
 use super::dispatch_loop::{DispatchLoop, DispatchMode};
 use super::fleet::FleetLoops;
 use super::jobs::{DispatchJob, RETRY_MS};
-use super::loop_slot::LoopSlot;
-use super::message::{DaemonMessage, OccupiedSlot, ReplySender};
+use super::message::{LoopSlot, OccupiedSlot, ReplySender};
 use super::persist::{self, PendingRows};
 use super::running_rounds::RunningSlot;
 use crate::error::EngineError;
@@ -15,7 +14,7 @@ use crate::events::EventKind;
 use crate::live_rounds::AdmissionRequest;
 use crate::proc::CancelToken;
 use crate::round::error_chain;
-use crate::store::{FlagRow, NewEvent, RowChange};
+use crate::store::{FlagRow, NewEvent, RowChange, SignalRow};
 use loopwright_core::dispatch::{DispatchInput, FleetFreeze, LoopExplanation, LoopKey, RoundClaims};
 use std::sync::Arc;
 
@@ -25,41 +24,14 @@ pub const STOP_FLAG: &str = "stop";
 pub(super) const FILE_ACTOR: &str = "file";
 
 impl DispatchLoop {
-    pub(super) fn handle_message(&mut self, mail: DaemonMessage) {
-        match mail {
-            DaemonMessage::Reload(reply) => self.reload(reply),
-            // In one pass, new signals are left for the next pass.
-            DaemonMessage::Signal(signal) if self.pass_ms.is_none() => {
-                self.step(DispatchInput::Signal(persist::signal_from_row(*signal)))
-            }
-            DaemonMessage::Signal(_) => {}
-            DaemonMessage::Pause { key, by, why, reply } => self.pause(key, by, why, reply),
-            DaemonMessage::Resume { key, by, reply } => self.resume(key, &by, reply),
-            DaemonMessage::Freeze { by, why, reply } => self.freeze(by, why, reply),
-            DaemonMessage::Thaw { by, reply } => self.thaw(&by, reply),
-            DaemonMessage::Occupy { arrival, cancel, reply } => self.occupy(*arrival, cancel, reply),
-            DaemonMessage::SlotReleased { slot } => self.on_slot_released(slot),
-            DaemonMessage::Claim { slot, items, reply } => self.handle_claim(slot, items, reply),
-            DaemonMessage::RoundStarted { slot, round } => self.on_round_started(slot, round),
-            DaemonMessage::RoundAtRest(rest) => self.on_round_at_rest(*rest),
-            DaemonMessage::Explain { key, reply } => drop(reply.send(self.dispatcher.explain(&key, self.now_ms()))),
-            DaemonMessage::Snapshot(reply) => drop(reply.send(self.snapshot())),
-            DaemonMessage::Cancel { round, why, reply } => drop(reply.send(self.stop_round(&round, why))),
-            DaemonMessage::Drain { deadline, reply } => {
-                self.drain(deadline);
-                // The caller may be gone.
-                let _ = reply.send(());
-            }
-            DaemonMessage::BudgetRaised(key) => self.raised(key),
-            DaemonMessage::ResumeRound { key, round } => {
-                self.agenda.schedule(self.now_ms(), AgendaEntry::Resume { key, round })
-            }
-            DaemonMessage::LeftOpen { key, round } => self.left_open(key, round),
-            DaemonMessage::NextExpiry(at_ms) => self.agenda.schedule_earliest(at_ms, AgendaEntry::Expire),
+    /// In one pass, new signals are left for the next pass.
+    pub(super) fn on_signal(&mut self, signal: SignalRow) {
+        if self.pass_ms.is_none() {
+            self.step(DispatchInput::Signal(persist::signal_from_row(signal)));
         }
     }
 
-    fn reload(&mut self, reply: ReplySender<Result<usize, EngineError>>) {
+    pub(super) fn reload(&mut self, reply: ReplySender<Result<usize, EngineError>>) {
         self.late_reloaders.push(reply);
         self.load();
     }
@@ -121,12 +93,12 @@ impl DispatchLoop {
         self.jobs.push_back(DispatchJob::Answer(reply));
     }
 
-    fn pause(&mut self, key: LoopKey, by: String, why: String, reply: ReplySender<Result<(), EngineError>>) {
+    pub(super) fn pause(&mut self, key: LoopKey, by: String, why: String, reply: ReplySender<Result<(), EngineError>>) {
         let event = persist::loop_event("loop-paused", Some(&key), &by, &why);
         self.decide(DispatchInput::Pause { key, by, why }, event, reply);
     }
 
-    fn resume(&mut self, key: LoopKey, by: &str, reply: ReplySender<Result<(), EngineError>>) {
+    pub(super) fn resume(&mut self, key: LoopKey, by: &str, reply: ReplySender<Result<(), EngineError>>) {
         let event = persist::loop_event("loop-resumed", Some(&key), by, "");
         if self.paused_questions.remove(&key) {
             self.queue_rows(PendingRows { answered: Some(persist::pause_question_id(&key)), ..PendingRows::default() });
@@ -136,7 +108,7 @@ impl DispatchLoop {
     }
 
     /// In effect at once: a safety measure does not wait for the disk.
-    fn freeze(&mut self, by: String, why: String, reply: ReplySender<Result<(), EngineError>>) {
+    pub(super) fn freeze(&mut self, by: String, why: String, reply: ReplySender<Result<(), EngineError>>) {
         let now_ms = self.engine.now_ms();
         let written = self.stop.write(self.engine.state_dir(), &why);
         let flag = FlagRow { name: STOP_FLAG.to_owned(), at_ms: now_ms, actor: by.clone(), why: why.clone() };
@@ -161,7 +133,7 @@ impl DispatchLoop {
     }
 
     /// Recorded first: loops that start again must not be stopped again after the next restart.
-    fn thaw(&mut self, by: &str, reply: ReplySender<Result<(), EngineError>>) {
+    pub(super) fn thaw(&mut self, by: &str, reply: ReplySender<Result<(), EngineError>>) {
         if let Err(error) = self.stop.remove() {
             return drop(reply.send(Err(error)));
         }
@@ -195,24 +167,22 @@ impl DispatchLoop {
         }
     }
 
-    fn occupy(
+    /// Gives a manually started round its loop's slot. If the caller does not take the slot, it is dropped, which releases
+    /// it.
+    pub(super) fn occupy(
         &mut self,
         arrival: AdmissionRequest,
         cancel: CancelToken,
-        reply: ReplySender<Result<OccupiedSlot, EngineError>>,
-    ) {
+    ) -> Result<OccupiedSlot, EngineError> {
         let claims = arrival.claims.clone().unwrap_or_else(|| self.dispatcher.claims(&arrival.key));
         let arrival = AdmissionRequest { claims: Some(claims), ..arrival };
-        let answer = self.claims_for(&arrival).map_err(|why| arrival.busy_error(why)).map(|(claims, items)| {
-            let AdmissionRequest { key, round, .. } = arrival;
-            let mut slot = RunningSlot::new(key.clone(), self.engine.now_ms(), RoundOrigin::Manual);
-            (slot.round, slot.cancel) = (Some(round.clone()), cancel);
-            let number = self.rounds.insert(slot);
-            self.step(DispatchInput::Admitted { key, round, claims });
-            (LoopSlot::new(self.sender.clone(), number), items)
-        });
-        // If the caller does not take the slot, it is dropped, which releases it.
-        let _ = reply.send(answer);
+        let (claims, items) = self.claims_for(&arrival).map_err(|why| arrival.busy_error(why))?;
+        let AdmissionRequest { key, round, .. } = arrival;
+        let mut slot = RunningSlot::new(key.clone(), self.engine.now_ms(), RoundOrigin::Manual);
+        (slot.round, slot.cancel) = (Some(round.clone()), cancel);
+        let slot = self.rounds.insert(slot);
+        self.step(DispatchInput::Admitted { key, round, claims });
+        Ok((LoopSlot { sender: self.sender.clone(), slot }, items))
     }
 
     /// The locks and items of a manually started round, or why it is not started.
@@ -229,7 +199,8 @@ impl DispatchLoop {
         })
     }
 
-    fn stop_round(&mut self, round: &str, why: String) -> bool {
+    /// Cancels a round; returns whether it is running.
+    pub(super) fn cancel(&mut self, round: &str, why: String) -> bool {
         let Some((_, slot)) = self.rounds.slot_of_round(round) else { return false };
         slot.cancel.cancel_because(&why);
         let key = slot.key.clone();
@@ -242,7 +213,7 @@ impl DispatchLoop {
     }
 
     /// Finds suspended rounds of the loop, and tries to resume them.
-    fn raised(&mut self, key: LoopKey) {
+    pub(super) fn raised(&mut self, key: LoopKey) {
         let (engine, post) = (self.engine.clone(), self.sender.clone());
         self.rounds.spawn_aside(async move {
             let open = engine.store.open_rounds().await.unwrap_or_default();
@@ -250,13 +221,14 @@ impl DispatchLoop {
                 row.phase == loopwright_core::round::RoundPhase::Suspended && row.repo.as_str() == &*key.repo
             });
             for row in own.filter(|row| row.loop_name.as_str() == &*key.name) {
-                let _ = post.send(DaemonMessage::ResumeRound { key: key.clone(), round: row.id });
+                let entry = AgendaEntry::Resume { key: key.clone(), round: row.id };
+                let _ = post.send(move |desk| desk.agenda.schedule(desk.now_ms(), entry));
             }
         });
     }
 
     /// An interrupted answer: its round is resumed as after a restart, once the store has had a moment.
-    fn left_open(&mut self, key: LoopKey, round: String) {
+    pub(super) fn left_open(&mut self, key: LoopKey, round: String) {
         self.agenda.schedule(self.now_ms().saturating_add(RETRY_MS), AgendaEntry::Retake { key, round });
     }
 
@@ -276,7 +248,7 @@ impl DispatchLoop {
             }
             let later = next_expiry(&engine).await.unwrap_or(Some(again_ms));
             if let Some(at_ms) = next_ms.into_iter().chain(later).min() {
-                let _ = post.send(DaemonMessage::NextExpiry(at_ms));
+                let _ = post.send(move |desk| desk.agenda.schedule_earliest(at_ms, AgendaEntry::Expire));
             }
         });
     }

@@ -2,7 +2,7 @@
 //! earlier engine.
 
 use super::fleet::{LoopFleet, PreparedStart, ReadyRound};
-use super::message::{DaemonMessage, DaemonSender};
+use super::message::DaemonSender;
 use super::persist;
 use super::running_rounds::{RetryDecision, RoundTaskOutcome};
 use crate::engine::Engine;
@@ -70,7 +70,8 @@ impl RoundTask {
         let mut born = |round: &str| {
             is_born = true;
             // Without a daemon there is no receiver; the round is on record.
-            let _ = self.sender.send(DaemonMessage::RoundStarted { slot: self.slot, round: round.to_owned() });
+            let (slot, round) = (self.slot, round.to_owned());
+            let _ = self.sender.send(move |desk| desk.on_round_started(slot, round));
         };
         match engine.run_as(request, &bind, &self.cancel, RoundStarter::Dispatcher, &mut born).await {
             Ok(_) => RoundTaskOutcome::Rested,
@@ -88,7 +89,7 @@ impl RoundTask {
         // If they cannot be read now, the next try reads them.
         for row in self.engine.collect_abandoned().await.unwrap_or_default() {
             let key = LoopKey::new(&row.repo, &row.loop_name);
-            let _ = self.sender.send(DaemonMessage::LeftOpen { key, round: row.id });
+            let _ = self.sender.send(move |desk| desk.left_open(key, row.id));
         }
     }
 
@@ -98,8 +99,8 @@ impl RoundTask {
         if found.is_empty() {
             return Ok(ClaimOutcome::Granted);
         }
-        let items = found.iter().map(|item| item.key.as_str().into()).collect();
-        match self.sender.request(|reply| DaemonMessage::Claim { slot: self.slot, items, reply }).await? {
+        let (slot, items) = (self.slot, found.iter().map(|item| item.key.as_str().into()).collect());
+        match self.sender.request(move |desk, reply| desk.handle_claim(slot, items, reply)).await? {
             Some(granted) => {
                 found.retain(|item| granted.iter().any(|key| **key == *item.key));
                 Ok(ClaimOutcome::Granted)

@@ -2,7 +2,6 @@
 //! from cron or launchd.
 
 use super::fleet::LoopFleet;
-use super::message::DaemonMessage;
 use super::{DaemonEnd, open};
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -12,7 +11,6 @@ use loopwright_core::dispatch::{ConcurrencyLimits, LoopKey, OccurrenceReceipt};
 use loopwright_core::outcome::RoundOutcome;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::oneshot;
 
 /// The report of one pass.
 #[derive(Debug, Clone, Default)]
@@ -54,9 +52,8 @@ pub async fn tick(
     let ended = tokio::select! {
         ended = &mut pass => ended,
         () = cancel.cancelled() => {
-            // A pass ends by itself, so no caller waits for this answer.
-            let (reply, _) = oneshot::channel();
-            let _ = post.send(DaemonMessage::Drain { deadline: Duration::ZERO, reply });
+            // A pass ends by itself, and is perhaps over already.
+            let _ = post.send(|desk| desk.drain(Duration::ZERO));
             pass.await
         }
     };

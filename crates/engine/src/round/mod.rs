@@ -37,13 +37,14 @@ pub use send::delivery;
 pub use start::RunRequest;
 
 use crate::budget_meter::MeterSlot;
+use crate::daemon::LoopSlot;
 use crate::egress::EgressRoutes;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::events::EventKind;
 use crate::gates::{CandidateFacts, GateBaseline, HeldoutChecks, ResolvedGates};
 use crate::git::{RoundBase, UserRepo};
-use crate::live_rounds::{LiveRoundGuard, LoopSlotHold};
+use crate::live_rounds::LiveRoundGuard;
 use crate::probe::ProbeResult;
 use crate::proc::CancelToken;
 use crate::sandbox_view::SandboxViews;
@@ -100,7 +101,7 @@ pub(crate) struct RoundDriver<'a> {
     /// The meter slots of running agents, by their cookies.
     seats: BTreeMap<String, MeterSlot>,
     /// The round's hold on its loop's slot, if a daemon manages slots.
-    _slot_hold: Option<Box<dyn LoopSlotHold>>,
+    _slot: Option<LoopSlot>,
     /// Keeps other callers of this process from running the round.
     _live_guard: LiveRoundGuard,
 }

@@ -4,10 +4,11 @@
 use super::bindings::LoopBindings;
 use super::start::admission_request;
 use super::{RoundDriver, StageError, isolate, journal};
+use crate::daemon::LoopSlot;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::git::{ObjectFormat, UserRepo};
-use crate::live_rounds::{ItemSelection, LiveRoundGuard, LoopSlotHold, RoundStarter};
+use crate::live_rounds::{ItemSelection, LiveRoundGuard, RoundStarter};
 use crate::proc::CancelToken;
 use crate::store::{LeaseNeeds, LeaseRequest, RoundRow, StoreError, StoreErrorKind, StoredEvent};
 use crate::workspace::{Workspace, WorkspaceError, Workspaces};
@@ -151,7 +152,7 @@ impl Engine {
         bind: &LoopBindings,
         cancel: &CancelToken,
         here: LiveRoundGuard,
-        stay: Option<Box<dyn LoopSlotHold>>,
+        stay: Option<LoopSlot>,
     ) -> Result<Round, EngineError> {
         if matches!(event, Event::Recovered | Event::Broke(_)) {
             loopwright_sandbox::sweep(&format!("lw-{id}")).map_err(EngineError::Sweep)?;
@@ -182,12 +183,12 @@ impl Engine {
         event: &Event,
         cancel: &CancelToken,
         by: RoundStarter,
-    ) -> Result<Option<Box<dyn LoopSlotHold>>, EngineError> {
+    ) -> Result<Option<LoopSlot>, EngineError> {
         if !goes_on(event) {
             return Ok(None);
         }
         let arrival = admission_request(&round.facts().started, &round.facts().items, ItemSelection::All);
-        Ok(self.admit(by, arrival, cancel).await?.slot_hold)
+        Ok(self.admit(by, arrival, cancel).await?.slot)
     }
 }
 
@@ -234,7 +235,7 @@ impl<'a> RoundDriver<'a> {
         recorded: RecordedRound,
         cancel: &'a CancelToken,
         here: LiveRoundGuard,
-        stay: Option<Box<dyn LoopSlotHold>>,
+        stay: Option<LoopSlot>,
     ) -> Result<Self, EngineError> {
         let started = &recorded.round.facts().started;
         let repo = match engine.git.discover(Path::new(&started.repo_path)).await {
@@ -273,7 +274,7 @@ impl<'a> RoundDriver<'a> {
             failures,
             begun: Instant::now(),
             seats: BTreeMap::new(),
-            _slot_hold: stay,
+            _slot: stay,
             _live_guard: here,
         })
     }

@@ -5,13 +5,14 @@ use super::due::{self, DueRecord};
 use super::journal::{self, StepTiming};
 use super::{RoundDriver, isolate, recorded_event};
 use crate::boundary::{self, BoundaryRefusal};
+use crate::daemon::LoopSlot;
 use crate::egress::EgressRoutes;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::gates::{self, GateEnv, HeldoutChecks};
 use crate::git::{Oid, UserRepo};
 use crate::lease::{lease_request, occupied};
-use crate::live_rounds::{AdmissionRequest, AdmittedRound, ItemSelection, LoopSlotHold, RoundStarter};
+use crate::live_rounds::{AdmissionRequest, AdmittedRound, ItemSelection, RoundStarter};
 use crate::probe::{self, ProbeResult};
 use crate::proc::CancelToken;
 use crate::random;
@@ -130,7 +131,7 @@ impl<'a> RoundDriver<'a> {
             failures,
             begun: Instant::now(),
             seats: BTreeMap::new(),
-            _slot_hold: stay,
+            _slot: stay,
             _live_guard: here,
         };
         let mut extra = due.map(|due| due.changes(run.id())).unwrap_or_default();
@@ -190,10 +191,10 @@ async fn admit_round(
     pick: ItemSelection,
     cancel: &CancelToken,
     by: RoundStarter,
-) -> Result<Option<Box<dyn LoopSlotHold>>, EngineError> {
+) -> Result<Option<LoopSlot>, EngineError> {
     let items: Vec<ProbeItem> = started.item.iter().chain(&started.more).cloned().collect();
     let arrival = admission_request(started, &items, pick);
-    let AdmittedRound { slot_hold: stay, items: granted } = engine.admit(by, arrival, cancel).await?;
+    let AdmittedRound { slot: stay, items: granted } = engine.admit(by, arrival, cancel).await?;
     let mut items = items.into_iter().filter(|item| granted.iter().any(|key| **key == *item.key));
     (started.item, started.more) = (items.next(), items.collect());
     Ok(stay)
