@@ -4,7 +4,7 @@ use super::input_watcher::FolderNews;
 use loopwright::daemon::Daemon;
 use loopwright::round::SignalNovelty;
 use loopwright::store::SignalRow;
-use loopwright::triggers::{FolderContent, New, Signals};
+use loopwright::triggers::{FolderContent, Signals};
 use loopwright::{BoxFuture, Engine, EngineError};
 use std::sync::{Arc, OnceLock};
 
@@ -17,20 +17,14 @@ pub(super) struct DaemonSignalSink {
 }
 
 impl Signals for DaemonSignalSink {
-    fn signal(&self, signal: SignalRow) -> BoxFuture<'_, Result<New, EngineError>> {
+    fn signal(&self, signal: SignalRow) -> BoxFuture<'_, Result<SignalNovelty, EngineError>> {
         Box::pin(async move {
             // A signal that is already taken only marks where the watching began.
-            let heard = match signal.taken_ms {
-                Some(_) => self.engine.store_signal(signal).await?,
-                None => {
-                    let early = || EngineError::Daemon("the daemon is still starting".to_owned());
-                    self.daemon.get().ok_or_else(early)?.signal(signal).await?
-                }
-            };
-            Ok(match heard {
-                SignalNovelty::First => New::Yes,
-                SignalNovelty::Repeated => New::Known,
-            })
+            if signal.taken_ms.is_some() {
+                return self.engine.store_signal(signal).await;
+            }
+            let early = || EngineError::Daemon("the daemon is still starting".to_owned());
+            self.daemon.get().ok_or_else(early)?.signal(signal).await
         })
     }
 

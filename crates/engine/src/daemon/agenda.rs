@@ -18,16 +18,6 @@ pub(super) enum AgendaEntry {
     Expire,
 }
 
-impl AgendaEntry {
-    pub(super) fn retake(key: LoopKey, round: String) -> Self {
-        Self::Retake { key, round }
-    }
-
-    pub(super) fn resume(key: LoopKey, round: String) -> Self {
-        Self::Resume { key, round }
-    }
-}
-
 /// Entries by their time, and those that wait for an event.
 #[derive(Debug, Default)]
 pub(super) struct DaemonAgenda {

@@ -409,8 +409,7 @@ impl DispatchLoop {
     pub(super) fn run_due_entries(&mut self, now_ms: i64) {
         for errand in self.agenda.take_due(now_ms) {
             match errand {
-                AgendaEntry::Retake { key, round } => self.resume_recorded(key, round, AgendaEntry::retake),
-                AgendaEntry::Resume { key, round } => self.resume_recorded(key, round, AgendaEntry::resume),
+                AgendaEntry::Retake { .. } | AgendaEntry::Resume { .. } => self.resume_recorded(errand),
                 AgendaEntry::Expire => self.expire_questions(),
             }
         }
@@ -428,9 +427,9 @@ impl DispatchLoop {
     }
 
     /// Resumes a recorded round in its loop's one slot.
-    fn resume_recorded(&mut self, key: LoopKey, round: String, errand: fn(LoopKey, String) -> AgendaEntry) {
-        let again = errand(key.clone(), round.clone());
-        let is_retake = matches!(again, AgendaEntry::Retake { .. });
+    fn resume_recorded(&mut self, errand: AgendaEntry) {
+        let is_retake = matches!(errand, AgendaEntry::Retake { .. });
+        let (AgendaEntry::Retake { key, round } | AgendaEntry::Resume { key, round }) = errand.clone() else { return };
         if let Some((number, slot)) = self.rounds.slot_of_round(&round) {
             if slot.is_parked {
                 slot.is_parked = false;
@@ -450,7 +449,7 @@ impl DispatchLoop {
                 // It is open on record: no other round of its loop starts before it.
                 self.step(DispatchInput::Successor { key, round, items });
             }
-            return self.agenda.block(again);
+            return self.agenda.block(errand);
         }
         self.items.remove(&round);
         let mut slot = RunningSlot::new(key.clone(), self.engine.now_ms(), RoundOrigin::Earlier);

@@ -9,7 +9,7 @@ use crate::store::{
 };
 use loopwright_core::dispatch::{LoopDelay, LoopKey, LoopPause, LoopStanding, OccurrenceReceipt, TriggerSignal};
 use loopwright_core::hash;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The most rows of one transaction. A store accepts more, but no transaction should take long.
@@ -50,38 +50,10 @@ impl PendingRows {
         Ok(())
     }
 
-    fn add(&mut self, piece: PendingChange<'_>) {
-        self.changes.push(match &piece {
-            PendingChange::Stands(standing) => RowChange::Schedule(schedule_row(standing)),
-            PendingChange::Taken(signal) => taken_row(signal),
-            PendingChange::Told(receipt) => RowChange::Receipt(receipt_row(receipt)),
-        });
-        if let PendingChange::Told(receipt) = piece {
-            self.receipts.push(receipt);
-        }
-    }
-
     /// Whether a loop may start before these rows are written: they are about the standing of other loops, and about
     /// nothing else.
     pub(super) fn allows_start_of(&self, key: &LoopKey) -> bool {
         self.loops.as_ref().is_some_and(|loops| !loops.contains(key))
-    }
-}
-
-/// A change of a loop to be stored.
-enum PendingChange<'s> {
-    Stands(LoopStanding),
-    Taken(&'s TriggerSignal),
-    Told(OccurrenceReceipt),
-}
-
-impl PendingChange<'_> {
-    fn key(&self) -> &LoopKey {
-        match self {
-            Self::Stands(standing) => &standing.key,
-            Self::Taken(signal) => &signal.key,
-            Self::Told(receipt) => &receipt.key,
-        }
     }
 }
 
@@ -92,23 +64,28 @@ pub(super) fn batch_rows(
     standings: Vec<LoopStanding>,
     taken: &[TriggerSignal],
 ) -> Vec<PendingRows> {
-    let pieces = standings.into_iter().map(PendingChange::Stands).chain(taken.iter().map(PendingChange::Taken));
-    let mut pieces: Vec<PendingChange<'_>> = pieces.chain(receipts.into_iter().map(PendingChange::Told)).collect();
-    // The sort is stable, so the rows of one loop stay in this order.
-    pieces.sort_by(|one, other| one.key().cmp(other.key()));
-    let loops: Vec<usize> = pieces.chunk_by(|one, other| one.key() == other.key()).map(<[_]>::len).collect();
-    let (mut pieces, mut all, mut keys) = (pieces.into_iter(), Vec::new(), Vec::new());
-    let mut keeping = PendingRows::default();
-    for count in loops {
-        if !keeping.changes.is_empty() && keeping.changes.len() + count > ROWS_MAX {
-            keeping.loops = Some(keys.drain(..).collect());
-            all.push(std::mem::take(&mut keeping));
-        }
-        keys.extend(pieces.as_slice().first().map(|piece| piece.key().clone()));
-        pieces.by_ref().take(count).for_each(|piece| keeping.add(piece));
+    let mut loops: BTreeMap<LoopKey, PendingRows> = BTreeMap::new();
+    for standing in standings {
+        let row = RowChange::Schedule(schedule_row(&standing));
+        loops.entry(standing.key).or_default().changes.push(row);
     }
-    keeping.loops = Some(keys.into_iter().collect());
-    all.extend(Some(keeping).filter(|keeping| !keeping.changes.is_empty()));
+    for signal in taken {
+        loops.entry(signal.key.clone()).or_default().changes.push(taken_row(signal));
+    }
+    for receipt in receipts {
+        let rows = loops.entry(receipt.key.clone()).or_default();
+        rows.changes.push(RowChange::Receipt(receipt_row(&receipt)));
+        rows.receipts.push(receipt);
+    }
+    let mut all: Vec<PendingRows> = Vec::new();
+    for (key, rows) in loops {
+        let rows = PendingRows { loops: Some(BTreeSet::from([key])), ..rows };
+        let apart = match all.last_mut() {
+            Some(last) => last.join(rows).err(),
+            None => Some(Box::new(rows)),
+        };
+        all.extend(apart.map(|rows| *rows));
+    }
     all
 }
 

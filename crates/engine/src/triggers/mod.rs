@@ -18,7 +18,7 @@ mod webhook;
 
 pub use hooks::poke_folder;
 pub(crate) use repo_queries::{branch_heads, commit_contents};
-pub use signal::{New, Signals};
+pub use signal::Signals;
 pub use watch::TriggerWatch;
 pub use watched_repos::{FolderContent, WatchedFolder, WatchedLoop, WatchedRepo};
 pub use webhook::{

@@ -3,23 +3,15 @@
 
 use super::watched_repos::FolderContent;
 use crate::error::EngineError;
+use crate::round::SignalNovelty;
 use crate::store::SignalRow;
 use loopwright_core::BoxFuture;
-
-/// Whether a signal is new.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum New {
-    /// It is recorded, and its loop is due.
-    Yes,
-    /// It was recorded before and has no further effect.
-    Known,
-}
 
 /// The receiver of signals. A signal is durable when the call returns.
 pub trait Signals: Send + Sync {
     /// Records a signal and makes its loop due, unless it is known. A signal that is already marked as taken is only
     /// recorded.
-    fn signal(&self, signal: SignalRow) -> BoxFuture<'_, Result<New, EngineError>>;
+    fn signal(&self, signal: SignalRow) -> BoxFuture<'_, Result<SignalNovelty, EngineError>>;
 
     /// Whether a loop ever had a signal whose key starts with `prefix`.
     fn has_any<'a>(

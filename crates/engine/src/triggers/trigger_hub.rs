@@ -3,7 +3,7 @@
 
 use super::inotify::{FolderEvent, FolderEventKind, Inotify};
 use super::repo_queries;
-use super::signal::{New, Signals};
+use super::signal::Signals;
 use super::walk::{self, WATCHES_MAX, WalkScope};
 use super::watch_globs::WatchGlobs;
 use super::watched_repos::{FolderContent, WatchedFolder, WatchedRepo, is_own_branch};
@@ -533,7 +533,7 @@ impl TriggerHub {
     async fn send(&self, row: SignalRow) -> bool {
         let place = format!("{}/{}", row.repo, row.loop_name);
         match self.signals.signal(row).await {
-            Ok(New::Yes | New::Known) => true,
+            Ok(_) => true,
             Err(error) => {
                 self.signals.note(&format!("`{place}`: a signal could not be recorded: {}", error_chain(&error)));
                 false

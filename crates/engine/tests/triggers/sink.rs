@@ -1,7 +1,8 @@
 //! A receiver that stores signals, as a store does.
 
+use loopwright::round::SignalNovelty;
 use loopwright::store::SignalRow;
-use loopwright::triggers::{FolderContent, New, Signals, WatchedLoop, WatchedRepo};
+use loopwright::triggers::{FolderContent, Signals, WatchedLoop, WatchedRepo};
 use loopwright::{BoxFuture, EngineError, LoopLevel, LoopSpec};
 use loopwright_testkit::TestRepo;
 use std::collections::BTreeMap;
@@ -74,7 +75,7 @@ fn take_first(news: &Mutex<Vec<SignalRow>>) -> Option<SignalRow> {
 }
 
 impl Signals for Sink {
-    fn signal(&self, signal: SignalRow) -> BoxFuture<'_, Result<New, EngineError>> {
+    fn signal(&self, signal: SignalRow) -> BoxFuture<'_, Result<SignalNovelty, EngineError>> {
         let place = (format!("{}/{}", signal.repo, signal.loop_name), signal.key.clone());
         let mut rows = self.rows.lock().expect("no panic");
         let is_new = rows.insert(place, signal.clone()).is_none();
@@ -82,7 +83,7 @@ impl Signals for Sink {
             self.news.lock().expect("no panic").push(signal);
             self.came.notify_waiters();
         }
-        Box::pin(async move { Ok(if is_new { New::Yes } else { New::Known }) })
+        Box::pin(async move { Ok(if is_new { SignalNovelty::First } else { SignalNovelty::Repeated }) })
     }
 
     fn has_any<'a>(

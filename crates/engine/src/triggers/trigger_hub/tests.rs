@@ -3,6 +3,7 @@
 use super::*;
 use crate::clock::SystemClock;
 use crate::error::EngineError;
+use crate::round::SignalNovelty;
 use crate::triggers::WatchedLoop;
 use loopwright_core::BoxFuture;
 use loopwright_core::level::LoopLevel;
@@ -32,12 +33,12 @@ impl Book {
 }
 
 impl Signals for Book {
-    fn signal(&self, signal: SignalRow) -> BoxFuture<'_, Result<New, EngineError>> {
+    fn signal(&self, signal: SignalRow) -> BoxFuture<'_, Result<SignalNovelty, EngineError>> {
         let is_full = *self.is_full.lock().expect("no panic");
         let answer = match is_full {
             true => Err(EngineError::Daemon("the disk is full".to_owned())),
-            false if self.keys.lock().expect("no panic").insert(signal.key) => Ok(New::Yes),
-            false => Ok(New::Known),
+            false if self.keys.lock().expect("no panic").insert(signal.key) => Ok(SignalNovelty::First),
+            false => Ok(SignalNovelty::Repeated),
         };
         Box::pin(std::future::ready(answer))
     }

@@ -5,23 +5,6 @@ use super::signature::header;
 use hyper::header::HeaderMap;
 use serde_json::{Value, json};
 
-/// The subject of an event, and its origin.
-#[derive(Default)]
-struct About<'a> {
-    /// The path of the event's content, for which GitHub gives the author's association: `/issue`, `/comment`.
-    content: Option<&'a str>,
-    branch: Option<String>,
-    head_branch: Option<String>,
-    item: Option<String>,
-    title: Option<&'a str>,
-    moved_to: Option<String>,
-    moves_nothing: bool,
-    details: Vec<&'a str>,
-    is_final: bool,
-    /// Only people with rights to the repository can cause it.
-    needs_rights: bool,
-}
-
 /// Reads a delivery whose signature is valid. `None` for a ping.
 pub(super) fn read(headers: &HeaderMap, body: &Value) -> Result<Option<WebhookEvent>, MalformedDelivery> {
     let word = |name| header(headers, name).filter(|text| is_word(text)).map(str::to_owned);
@@ -31,29 +14,39 @@ pub(super) fn read(headers: &HeaderMap, body: &Value) -> Result<Option<WebhookEv
         return Ok(None);
     }
     let body = DeliveryBody(body);
-    let about = about(&name, body);
-    let actor = body.owned("/sender/login");
-    let is_insider = about.needs_rights || about.content.is_some_and(|content| is_by_insider(body, content));
+    let (content, actor) = (content(&name), body.owned("/sender/login"));
     let remotes = ["/repository/html_url", "/repository/clone_url", "/repository/ssh_url"];
-    let action = body.text("/action");
+    let event = about(
+        WebhookEvent {
+            source: "github",
+            delivery,
+            remotes: remotes.iter().filter_map(|path| body.owned(path)).collect(),
+            default_branch: body.owned("/repository/default_branch"),
+            data: data(&name, body, content, actor.as_deref()),
+            is_final: true,
+            actor,
+            name,
+            ..WebhookEvent::default()
+        },
+        body,
+    );
     Ok(Some(WebhookEvent {
-        source: "github",
-        details: action.into_iter().chain(about.details).map(str::to_owned).collect(),
-        is_final: about.is_final,
-        delivery,
-        remotes: remotes.iter().filter_map(|path| body.owned(path)).collect(),
-        branch: about.branch,
-        default_branch: body.owned("/repository/default_branch"),
-        head_branch: about.head_branch,
-        is_insider,
-        moved_to: about.moved_to,
-        moves_nothing: about.moves_nothing,
-        item: about.item,
-        title: about.title.map(line),
-        data: data(&name, body, about.content, actor.as_deref()),
-        actor,
-        name,
+        details: body.owned("/action").into_iter().chain(event.details).collect(),
+        is_insider: event.is_insider || content.is_some_and(|content| is_by_insider(body, content)),
+        ..event
     }))
+}
+
+/// The path of an event's content, for which GitHub gives the author's association: `/issue`, `/comment`.
+fn content(name: &str) -> Option<&'static str> {
+    match name {
+        "pull_request" | "pull_request_target" => Some("/pull_request"),
+        "pull_request_review" => Some("/review"),
+        "pull_request_review_comment" | "issue_comment" | "discussion_comment" => Some("/comment"),
+        "issues" => Some("/issue"),
+        "discussion" => Some("/discussion"),
+        _ => None,
+    }
 }
 
 /// If the content's author is the sender, GitHub gives the author's association with the repository. Any other sender
@@ -75,108 +68,103 @@ fn is_push_to_a_fork(body: DeliveryBody<'_>) -> bool {
     body.text("/action") == Some("synchronize") && !is_same_repository(body, "/pull_request/head/repo")
 }
 
-fn about<'a>(name: &str, body: DeliveryBody<'a>) -> About<'a> {
-    let usual = About { is_final: true, ..About::default() };
-    match name {
-        "push" => About {
+/// The event with its subject. Only people with rights to the repository can cause those that it marks as an insider's.
+fn about(usual: WebhookEvent, body: DeliveryBody<'_>) -> WebhookEvent {
+    let title = |path: &str| body.text(path).map(line);
+    match usual.name.as_str() {
+        "push" => WebhookEvent {
             branch: body.branch("/ref"),
             moved_to: body.text("/after").and_then(commit),
             moves_nothing: body.moves_nothing(),
-            title: body.text("/head_commit/message"),
-            needs_rights: true,
+            title: title("/head_commit/message"),
+            is_insider: true,
             ..usual
         },
-        "pull_request" | "pull_request_target" => pull(body, "/pull_request"),
-        "pull_request_review" => pull(body, "/review"),
-        "pull_request_review_comment" => pull(body, "/comment"),
-        "issues" => issue(body, "/issue"),
-        "issue_comment" => issue(body, "/comment"),
-        "discussion" => About { content: Some("/discussion"), title: body.text("/discussion/title"), ..usual },
-        "discussion_comment" => About { content: Some("/comment"), title: body.text("/discussion/title"), ..usual },
-        "workflow_run" => run(body),
-        "check_suite" | "check_run" => check(name, body),
-        "status" => About {
+        "pull_request" | "pull_request_target" | "pull_request_review" | "pull_request_review_comment" => {
+            pull(usual, body)
+        }
+        "issues" | "issue_comment" => issue(usual, body),
+        "discussion" | "discussion_comment" => WebhookEvent { title: title("/discussion/title"), ..usual },
+        "workflow_run" => run(usual, body),
+        "check_suite" | "check_run" => check(usual, body),
+        "status" => WebhookEvent {
             branch: body.owned("/branches/0/name"),
-            details: body.text("/state").into_iter().collect(),
-            title: body.text("/description"),
+            details: body.owned("/state").into_iter().collect(),
+            title: title("/description"),
             is_final: body.text("/state") != Some("pending"),
-            needs_rights: true,
-            ..About::default()
-        },
-        "release" => About {
-            item: body.number("/release/id").map(|id| format!("release-{id}")),
-            title: body.text("/release/name"),
-            needs_rights: true,
+            is_insider: true,
             ..usual
         },
-        "create" | "delete" => About {
+        "release" => WebhookEvent {
+            item: body.number("/release/id").map(|id| format!("release-{id}")),
+            title: title("/release/name"),
+            is_insider: true,
+            ..usual
+        },
+        "create" | "delete" => WebhookEvent {
             // Loopwright's own branches are created and deleted as well.
             head_branch: body.owned("/ref").filter(|_| body.text("/ref_type") == Some("branch")),
-            needs_rights: true,
+            is_insider: true,
             ..usual
         },
         "deployment" | "deployment_status" | "workflow_dispatch" | "repository_dispatch" => {
-            About { needs_rights: true, ..usual }
+            WebhookEvent { is_insider: true, ..usual }
         }
         // Any user may have caused other events, including future kinds.
         _ => usual,
     }
 }
 
-fn pull<'a>(body: DeliveryBody<'a>, content: &'static str) -> About<'a> {
+fn pull(usual: WebhookEvent, body: DeliveryBody<'_>) -> WebhookEvent {
     let (number, head) = (body.number("/pull_request/number"), body.text("/pull_request/head/sha").and_then(commit));
-    About {
-        content: Some(content),
+    let is_own = is_same_repository(body, "/pull_request/head/repo");
+    WebhookEvent {
         branch: body.owned("/pull_request/base/ref"),
-        head_branch: body
-            .owned("/pull_request/head/ref")
-            .filter(|_| is_same_repository(body, "/pull_request/head/repo")),
+        head_branch: body.owned("/pull_request/head/ref").filter(|_| is_own),
         item: number.zip(head).map(|(number, head)| format!("pr-{number}@{head}")),
-        title: body.text("/pull_request/title"),
-        is_final: true,
-        ..About::default()
+        title: body.text("/pull_request/title").map(line),
+        ..usual
     }
 }
 
-fn issue<'a>(body: DeliveryBody<'a>, content: &'static str) -> About<'a> {
+fn issue(usual: WebhookEvent, body: DeliveryBody<'_>) -> WebhookEvent {
     let kind = if body.has("/issue/pull_request") { "pr" } else { "issue" };
     let (number, at) = (body.number("/issue/number"), body.text("/issue/updated_at").filter(|text| is_word(text)));
-    About {
-        content: Some(content),
+    WebhookEvent {
         item: number.zip(at).map(|(number, at)| format!("{kind}-{number}@{at}")),
-        title: body.text("/issue/title"),
-        is_final: true,
-        ..About::default()
+        title: body.text("/issue/title").map(line),
+        ..usual
     }
 }
 
-fn run(body: DeliveryBody<'_>) -> About<'_> {
+fn run(usual: WebhookEvent, body: DeliveryBody<'_>) -> WebhookEvent {
     let (id, attempt) = (body.number("/workflow_run/id"), body.number("/workflow_run/run_attempt").unwrap_or(1));
-    About {
+    WebhookEvent {
         branch: body.owned("/workflow_run/head_branch"),
         item: id.map(|id| format!("run-{id}@{attempt}")),
-        title: body.text("/workflow_run/name"),
-        details: body.text("/workflow_run/conclusion").into_iter().collect(),
+        title: body.text("/workflow_run/name").map(line),
+        details: body.owned("/workflow_run/conclusion").into_iter().collect(),
         is_final: body.text("/action") == Some("completed"),
         // Any user can run a fork's workflow with a pull request.
-        needs_rights: is_same_repository(body, "/workflow_run/head_repository"),
-        ..About::default()
+        is_insider: is_same_repository(body, "/workflow_run/head_repository"),
+        ..usual
     }
 }
 
-fn check<'a>(name: &str, body: DeliveryBody<'a>) -> About<'a> {
+fn check(usual: WebhookEvent, body: DeliveryBody<'_>) -> WebhookEvent {
+    let name = usual.name.clone();
     let at = |path: &str| format!("/{name}{path}");
     let (id, head) = (body.number(&at("/id")), body.text(&at("/head_sha")).and_then(commit));
     let suite = if name == "check_run" { "/check_run/check_suite/head_branch" } else { "/check_suite/head_branch" };
-    About {
+    WebhookEvent {
         branch: body.owned(suite),
         item: id.zip(head).map(|(id, head)| format!("check-{id}@{head}")),
-        title: body.text(&at("/name")),
-        details: body.text(&at("/conclusion")).into_iter().collect(),
+        title: body.text(&at("/name")).map(line),
+        details: body.owned(&at("/conclusion")).into_iter().collect(),
         is_final: body.text("/action") == Some("completed"),
         // Checks of a fork have no branch in this repository.
-        needs_rights: body.has(suite),
-        ..About::default()
+        is_insider: body.has(suite),
+        ..usual
     }
 }
 

@@ -7,9 +7,8 @@ use super::throttle::ThrottleDecision;
 use super::webhook_roster::{IgnoreReason, TrustedPeople};
 use super::{Shared, WebhookOptions, github, gitlab};
 use crate::clock::pause;
-use crate::round::error_chain;
+use crate::round::{SignalNovelty, error_chain};
 use crate::store::SignalRow;
-use crate::triggers::New;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{
@@ -20,6 +19,7 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::Value;
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::io;
 use std::sync::atomic::Ordering;
@@ -92,53 +92,37 @@ async fn connection(shared: &Shared, stream: TcpStream) {
 
 async fn respond(shared: &Shared, request: Request<Incoming>) -> Response<Full<Bytes>> {
     let outcome = answer(shared, request).await.unwrap_or_else(|outcome| outcome);
-    let place = match outcome {
-        Outcome::Accepted(_) => 0,
-        Outcome::Duplicate => 1,
-        Outcome::Greeting | Outcome::Ignored(_) => 2,
-        _ => 3,
-    };
+    let (place, status, text) = outcome.parts();
     shared.counted[place].fetch_add(1, Ordering::Relaxed);
-    outcome.response()
+    outcome.response(status, &text)
 }
 
 impl Outcome {
-    fn status(&self) -> StatusCode {
-        match self {
-            Self::Accepted(_) => StatusCode::ACCEPTED,
-            Self::Duplicate | Self::Greeting | Self::Ignored(_) => StatusCode::OK,
-            Self::NotFound => StatusCode::NOT_FOUND,
-            Self::NotPost => StatusCode::METHOD_NOT_ALLOWED,
-            Self::Encoded | Self::NotJson => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
-            Self::Unsigned => StatusCode::UNAUTHORIZED,
-            Self::Malformed(_) => StatusCode::BAD_REQUEST,
-            Self::Unrecorded => StatusCode::SERVICE_UNAVAILABLE,
-        }
+    /// The place of its counter, its status and its text.
+    fn parts(&self) -> (usize, StatusCode, Cow<'static, str>) {
+        let (place, status, text) = match self {
+            Self::Accepted(loops) => return (0, StatusCode::ACCEPTED, format!("accepted for {loops}").into()),
+            Self::Ignored(why) => return (2, StatusCode::OK, format!("ignored: {}", why.word()).into()),
+            Self::Malformed(why) => return (3, StatusCode::BAD_REQUEST, format!("cannot be read: {why}").into()),
+            Self::Duplicate => (1, StatusCode::OK, "known already"),
+            Self::Greeting => (2, StatusCode::OK, "hello"),
+            Self::NotFound => (3, StatusCode::NOT_FOUND, "not found"),
+            Self::NotPost => (3, StatusCode::METHOD_NOT_ALLOWED, "deliver with POST"),
+            Self::Encoded => (3, StatusCode::UNSUPPORTED_MEDIA_TYPE, "send the body without a content encoding"),
+            Self::NotJson => (3, StatusCode::UNSUPPORTED_MEDIA_TYPE, "send application/json"),
+            Self::TooLarge => (3, StatusCode::PAYLOAD_TOO_LARGE, "the body is too large"),
+            Self::TooSlow => (3, StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time"),
+            Self::Unsigned => (3, StatusCode::UNAUTHORIZED, "no valid signature"),
+            Self::Unrecorded => {
+                (3, StatusCode::SERVICE_UNAVAILABLE, "the event cannot be recorded now; deliver it again")
+            }
+        };
+        (place, status, text.into())
     }
 
-    fn text(&self) -> String {
-        match self {
-            Self::Accepted(loops) => format!("accepted for {loops}"),
-            Self::Duplicate => "known already".to_owned(),
-            Self::Greeting => "hello".to_owned(),
-            Self::Ignored(why) => format!("ignored: {}", why.word()),
-            Self::NotFound => "not found".to_owned(),
-            Self::NotPost => "deliver with POST".to_owned(),
-            Self::Encoded => "send the body without a content encoding".to_owned(),
-            Self::NotJson => "send application/json".to_owned(),
-            Self::TooLarge => "the body is too large".to_owned(),
-            Self::TooSlow => "the body did not arrive in time".to_owned(),
-            Self::Unsigned => "no valid signature".to_owned(),
-            Self::Malformed(why) => format!("cannot be read: {why}"),
-            Self::Unrecorded => "the event cannot be recorded now; deliver it again".to_owned(),
-        }
-    }
-
-    fn response(&self) -> Response<Full<Bytes>> {
-        let mut response = Response::new(Full::from(format!("{}\n", self.text())));
-        *response.status_mut() = self.status();
+    fn response(&self, status: StatusCode, text: &str) -> Response<Full<Bytes>> {
+        let mut response = Response::new(Full::from(format!("{text}\n")));
+        *response.status_mut() = status;
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
         headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
@@ -274,7 +258,7 @@ async fn take(
         );
         match shared.signals.signal(row).await {
             Ok(heard) => {
-                news += usize::from(heard == New::Yes || taken != ThrottleDecision::Alone);
+                news += usize::from(heard == SignalNovelty::First || taken != ThrottleDecision::Alone);
                 shared.pace.lock().unwrap_or_else(PoisonError::into_inner).remember(&place, &key);
             }
             Err(error) => {

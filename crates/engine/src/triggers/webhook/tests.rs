@@ -7,8 +7,9 @@ use super::{Shared, WebhookOptions, github, gitlab};
 use crate::clock::SystemClock;
 use crate::error::EngineError;
 use crate::git::Git;
+use crate::round::SignalNovelty;
 use crate::store::SignalRow;
-use crate::triggers::{New, Signals, WatchedLoop, WatchedRepo};
+use crate::triggers::{Signals, WatchedLoop, WatchedRepo};
 use hyper::header::{HeaderMap, HeaderValue};
 use loopwright_core::BoxFuture;
 use loopwright_core::level::LoopLevel;
@@ -145,8 +146,8 @@ impl ConnectionSource for Shut {
 struct Nobody;
 
 impl Signals for Nobody {
-    fn signal(&self, _: SignalRow) -> BoxFuture<'_, Result<New, EngineError>> {
-        Box::pin(async { Ok(New::Known) })
+    fn signal(&self, _: SignalRow) -> BoxFuture<'_, Result<SignalNovelty, EngineError>> {
+        Box::pin(async { Ok(SignalNovelty::Repeated) })
     }
 
     fn has_any<'a>(&'a self, _: &'a str, _: &'a str, _: &'a str) -> BoxFuture<'a, Result<bool, EngineError>> {
