@@ -45,8 +45,7 @@ impl SharedLock {
     #[expect(clippy::disallowed_methods, reason = "a lock of another process has no event to wait for")]
     pub async fn lock(&self) -> io::Result<SharedGuard> {
         let task = Arc::clone(&self.tasks).lock_owned().await;
-        let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(&self.path)?;
+        let file = open(&self.path)?;
         loop {
             match file.try_lock() {
                 Ok(()) => return Ok(SharedGuard { file, _task: task }),
@@ -55,6 +54,11 @@ impl SharedLock {
             }
         }
     }
+}
+
+/// Opens the file of a lock; creates it, private to its owner, if it is missing.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
 impl Drop for SharedGuard {

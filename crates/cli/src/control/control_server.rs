@@ -1,9 +1,8 @@
 //! The daemon's end of the control socket: checks the peer, reads its request, performs it and sends its exit code. It
 //! limits the number of requests and the time of each; a peer that leaves or lies does not affect the others.
 
-use super::command_host::{CommandHost, DaemonResources};
-use super::socket;
 use super::wire::{self, ControlMessage, ControlReply, ControlRequest, PROTOCOL, VERSION};
+use super::{CommandHost, DaemonResources, socket};
 use crate::args::Cli;
 use crate::context::CommandContext;
 use crate::error::{CommandError, CommandErrorKind};
@@ -132,7 +131,7 @@ impl ControlServer {
         let cancel = CancelToken::new();
         self.lock_requests().insert(number, cancel.clone());
         let wishes = tokio::spawn(receive_messages(from, cancel.clone()));
-        let (line, heard) = OutputSender::new(request.streams());
+        let (line, heard) = OutputSender::new(request.streams);
         let env = request.environment(&self.resources.env);
         let cx = CommandContext::for_daemon(
             env,

@@ -2,18 +2,22 @@
 //! something. The same code runs there, with the daemon's engine and a printer that writes to the connection.
 
 mod client;
-mod command_host;
 mod control_server;
 pub(crate) mod socket;
 mod wire;
 
 pub(crate) use client::DaemonConnection;
-pub(crate) use command_host::{CommandHost, DaemonResources};
 pub(crate) use control_server::ControlServer;
 
-use crate::context::CommandContext;
+use crate::context::{CommandContext, CommandEnvironment};
 use crate::error::CommandError;
 use crate::exit::CommandExit;
+use loopwright::Engine;
+use loopwright::daemon::Daemon;
+use loopwright::proc::CancelToken;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Whether a daemon might listen. The verb itself reports a state directory that cannot be determined.
 pub(crate) fn daemon_may_listen(cx: &CommandContext) -> bool {
@@ -26,4 +30,34 @@ pub(crate) async fn forward_to_daemon(cx: &CommandContext) -> Result<Option<Comm
         Some(peer) => peer.forward(std::env::args_os().skip(1), cx).await.map(Some),
         None => Ok(None),
     }
+}
+
+/// The daemon's resources that a command may use.
+pub(crate) struct DaemonResources {
+    /// The engine that owns the store.
+    pub(crate) engine: Engine,
+    /// The task that starts due loops.
+    pub(crate) daemon: Daemon,
+    /// The daemon's own environment, with its keys.
+    pub(crate) env: CommandEnvironment,
+    /// Its state directory.
+    pub(crate) state: PathBuf,
+    /// Its database, when it is not in the state directory.
+    pub(crate) store: Option<String>,
+}
+
+impl fmt::Debug for DaemonResources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("state", &self.state).finish_non_exhaustive()
+    }
+}
+
+/// The process that does the work.
+#[derive(Debug, Clone, Default)]
+pub(crate) enum CommandHost {
+    /// This process; signals end it.
+    #[default]
+    ThisProcess,
+    /// The daemon, for a command from another process; a cancel message from there ends it.
+    Daemon(Arc<DaemonResources>, CancelToken),
 }

@@ -54,9 +54,9 @@ pub(super) struct ControlRequest {
     /// The arguments as typed, without the program's own name.
     pub(super) argv: Vec<OsText>,
     surroundings: RequestEnvironment,
-    out_is_terminal: bool,
-    err_is_terminal: bool,
-    width: Option<u16>,
+    /// The streams it prints to.
+    #[serde(flatten)]
+    pub(super) streams: StreamInfo,
 }
 
 /// The part of [`CommandEnvironment`] that a command depends on.
@@ -92,21 +92,13 @@ impl ControlRequest {
             path: OsText::from(env.path.as_os_str()),
             no_colour: env.no_colour,
         };
-        let StreamInfo { out_is_terminal, err_is_terminal, width } = out.streams();
         Self {
             protocol: PROTOCOL,
             version: VERSION.to_owned(),
             argv: argv.map(|word| OsText::from(word.as_os_str())).collect(),
             surroundings,
-            out_is_terminal,
-            err_is_terminal,
-            width,
+            streams: out.streams(),
         }
-    }
-
-    /// The streams it prints to.
-    pub(super) fn streams(&self) -> StreamInfo {
-        StreamInfo { out_is_terminal: self.out_is_terminal, err_is_terminal: self.err_is_terminal, width: self.width }
     }
 
     /// Its environment, with the keys of this process.

@@ -2,8 +2,7 @@
 //! configuration names.
 
 use super::daemon_log::DaemonLog;
-use super::loop_catalogue::{FoundLoop, LoopCatalogue, LoopFileChange, LoopFileFallback};
-use super::loop_entry_builder::LoopEntryBuilder;
+use super::loop_catalogue::{FoundLoop, LoopCatalogue, LoopEntryBuilder, LoopFileChange, LoopFileFallback};
 use crate::context::{CheckedLoopFile, CommandContext, FleetRepo, FleetScan, RepoAbsence, inputs};
 use crate::error::CommandError;
 use loopwright::daemon::{FleetLoops, LoopFleet, PreparedStart, ReadyRound};
@@ -197,7 +196,7 @@ impl Inner {
         let agents = self.cx.config(Some(&repo.work_tree)).map(|effective| effective.config().agents.clone());
         let words: BTreeSet<&str> = agents.iter().flatten().map(|(_, agent)| agent.agent.word()).collect();
         let agents = words.into_iter().map(Arc::from).collect();
-        LoopEntryBuilder::new(&repo.id, self.cx.system_zone(), agents)
+        LoopEntryBuilder { repo: repo.id.as_str().into(), zone: self.cx.system_zone(), agents }
     }
 
     fn log_change(&self, change: &LoopFileChange) {

@@ -2,18 +2,19 @@
 //! last good form, so that a file that breaks during editing stops nothing. The store has the last good text of each
 //! file.
 
-use super::loop_entry_builder::LoopEntryBuilder;
 use crate::context::{LOOPS_FOLDER, LoopFolder, in_parallel, read_bytes};
 use crate::error::CommandError;
 use loopwright::git::UserRepo;
 use loopwright::store::LoopFileRow;
 use loopwright::triggers::WatchedLoop;
+use loopwright_core::cadence::{CadenceProblem, LoopSchedule};
 use loopwright_core::dispatch::LoopEntry;
 use loopwright_core::spec::{CheckedSpec, Triggers, read_loop_file};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::hash::{DefaultHasher, Hasher as _};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// A repository with its loop files.
 #[derive(Debug)]
@@ -87,6 +88,29 @@ pub(super) enum FoundLoop {
     Current(Box<CheckedSpec>),
     /// Its file, by this name, is broken; the store has its last good text.
     LastGood(String),
+}
+
+/// The facts of a repository and its machine that turn a loop file into the dispatcher's entry.
+#[derive(Debug)]
+pub(super) struct LoopEntryBuilder {
+    /// The repository's id.
+    pub(super) repo: Arc<str>,
+    /// The system's zone.
+    pub(super) zone: String,
+    /// The agents of loops that name none.
+    pub(super) agents: Vec<Arc<str>>,
+}
+
+impl LoopEntryBuilder {
+    /// The loop as the dispatcher sees it.
+    fn entry(&self, spec: &CheckedSpec) -> Result<LoopEntry, CadenceProblem> {
+        let schedule = LoopSchedule::of(&spec.on, &format!("{}/{}", self.repo, spec.name), &self.zone)?;
+        let mut entry = LoopEntry::with_schedule(spec, &self.repo, schedule);
+        if entry.agents.is_empty() {
+            entry.agents.clone_from(&self.agents);
+        }
+        Ok(entry)
+    }
 }
 
 impl LoopCatalogue {
@@ -276,10 +300,7 @@ fn good_loop(shown: &str, bytes: &[u8], ground: &LoopEntryBuilder) -> Result<Goo
     let spec = read_loop_file(shown, bytes).map_err(|problems| first(shown, &problems))?;
     let entry = ground.entry(&spec).map_err(|problem| format!("{shown}: {problem}"))?;
     let after = spec.on.after.iter().map(|name| name.as_str().into()).collect();
-    let watched = has_external_trigger(&spec.on).then(|| {
-        let (name, on) = (spec.name.clone(), spec.on.clone());
-        Box::new(WatchedLoop { name, on, base: spec.base.clone(), approvers: spec.approvers.clone() })
-    });
+    let watched = has_external_trigger(&spec.on).then(|| Box::new(WatchedLoop::from(&*spec)));
     Ok(GoodLoop { entry, after, watched })
 }
 

@@ -7,7 +7,6 @@ mod fleet;
 mod input_watcher;
 pub(crate) mod log_file;
 mod loop_catalogue;
-mod loop_entry_builder;
 mod service_notifier;
 mod signal_sink;
 mod webhooks;
@@ -35,7 +34,7 @@ use std::time::Duration;
 use tokio::signal::unix::SignalKind;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use webhooks::{DaemonWebhooks, PendingWebhooks};
+use webhooks::DaemonWebhooks;
 
 /// How long forwarded commands may take to send their last output once no round runs any more.
 const COMMANDS_GRACE: Duration = Duration::from_secs(10);
@@ -116,7 +115,7 @@ impl RunningDaemon {
         terminal: DaemonLaunch,
         listen: Option<SocketAddr>,
     ) -> Result<Self, CommandError> {
-        let end = SignalListener::for_kinds([SignalKind::interrupt(), SignalKind::terminate()]);
+        let stop_signals = SignalListener::for_kinds([SignalKind::interrupt(), SignalKind::terminate()]);
         let hangup = SignalListener::for_kinds([SignalKind::hangup()]);
         let (state, _) = cx.state_dir()?;
         let engine = open_as_owner(cx).await?;
@@ -125,29 +124,29 @@ impl RunningDaemon {
         let listener = socket::bind(&state).await.map_err(|error| failed("open the control socket", error))?;
         let stamp =
             if terminal == DaemonLaunch::Detached { TimestampStyle::DateAndTime } else { TimestampStyle::TimeOfDay };
-        let teller = Arc::new(DaemonLog::new(&cx.out, stamp, cx.progress_detail()?));
+        let log = Arc::new(DaemonLog::new(&cx.out, stamp, cx.progress_detail()?));
         // If the address is unavailable, this fails before anything was started.
-        let bound = PendingWebhooks::bind(cx, listen).await?;
-        let fleet = DaemonFleet::new(cx, &teller, &engine)?;
+        let mut webhooks = DaemonWebhooks::bind(cx, listen).await?;
+        let fleet = DaemonFleet::new(cx, &log, &engine)?;
         let (news, mut trees) = (Arc::new(FolderNews::default()), WatchedTrees::default());
         let (own, clock) = (engine.clone(), Arc::clone(&engine.settings().clock));
-        let hearing = DaemonSignalSink { engine: own, daemon: OnceLock::new(), news: Arc::clone(&news) };
-        let hearing = Arc::new(hearing);
+        let sink = DaemonSignalSink { engine: own, daemon: OnceLock::new(), news: Arc::clone(&news) };
+        let hearing = Arc::new(sink);
         let ears: Arc<dyn triggers::Signals> = Arc::clone(&hearing) as _;
         let triggers =
             triggers::TriggerWatch::start(engine.git().clone(), &state, Arc::clone(&clock), Arc::clone(&ears));
         // Watched before they are read, so that no change is missed in between.
         triggers.set_folders(trees.folders(cx, &fleet.configured_paths().await)).await;
-        engine.events().attach(Arc::clone(&teller) as _).keep();
+        engine.events().attach(Arc::clone(&log) as _).keep();
         let (daemon, ending) = Daemon::start(engine.clone(), Arc::new(fleet.clone()), fleet.limits()?).await?;
         // It is set once, and no trigger is watched yet.
         let _ = hearing.daemon.set(daemon.clone());
-        let deliveries = bound.serve(&clock, &ears);
+        webhooks.serve(&clock, &ears);
         let store = engine.settings().store.clone();
         let (env, place) = (cx.env.clone(), state.clone());
         let shared = DaemonResources { engine: engine.clone(), daemon: daemon.clone(), env, state: place, store };
-        let hall = ControlServer::new(Arc::new(shared));
-        tokio::spawn(Arc::clone(&hall).serve(listener));
+        let control = ControlServer::new(Arc::new(shared));
+        tokio::spawn(Arc::clone(&control).serve(listener));
         let notify = ServiceNotifier::new(cx.env.notify.clone());
         let ending = tokio::spawn(DaemonJoin::wait(ending));
         Ok(Self {
@@ -156,14 +155,14 @@ impl RunningDaemon {
             daemon,
             ending,
             fleet,
-            control: hall,
-            log: teller,
+            control,
+            log,
             notify,
             trees,
             news,
             triggers,
-            webhooks: deliveries,
-            stop_signals: end,
+            webhooks,
+            stop_signals,
             hangup,
         })
     }

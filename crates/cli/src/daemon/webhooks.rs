@@ -4,6 +4,7 @@
 use super::daemon_log::DaemonLog;
 use crate::context::CommandContext;
 use crate::error::CommandError;
+use loopwright::clock::Clock;
 use loopwright::git::Git;
 use loopwright::triggers::{self, BoundWebhookServer, WatchedRepo, WebhookOptions, WebhookServer};
 use std::collections::BTreeSet;
@@ -14,6 +15,8 @@ use std::sync::Arc;
 pub(super) struct DaemonWebhooks {
     /// The address on the command line, which overrides the configuration.
     listen: Option<SocketAddr>,
+    /// It has its address and does not answer yet.
+    bound: Option<BoundWebhookServer>,
     running: Option<WebhookServer>,
     /// The last warning about a configuration that is not, or only partly, in effect.
     last_warning: Option<String>,
@@ -21,39 +24,27 @@ pub(super) struct DaemonWebhooks {
     warned_events: BTreeSet<String>,
 }
 
-/// A listener that has its address.
-pub(super) struct PendingWebhooks {
-    listen: Option<SocketAddr>,
-    bound: Option<BoundWebhookServer>,
-}
-
-impl PendingWebhooks {
-    /// An unavailable address is an error, and so is a listener without any secret.
+impl DaemonWebhooks {
+    /// Binds the configured address. An unavailable address is an error, and so is a listener without any secret.
     pub(super) async fn bind(cx: &CommandContext, listen: Option<SocketAddr>) -> Result<Self, CommandError> {
-        let Some(options) = cx.webhooks(listen)? else { return Ok(Self { listen, bound: None }) };
+        let mut own = Self { listen, bound: None, running: None, last_warning: None, warned_events: BTreeSet::new() };
+        let Some(options) = cx.webhooks(listen)? else { return Ok(own) };
         if options.secrets.is_empty() {
             let hint =
                 "add `webhooks: { secrets: { github: { env: GITHUB_WEBHOOK_SECRET } } }` to your own configuration";
             return Err(CommandError::invalid(NO_SECRET).hint(hint));
         }
-        let address = options.listen;
-        let bound = WebhookServer::bind(options).await;
-        let bound =
-            bound.map_err(|error| CommandError::failed(format!("listen for webhooks at {address}: {error}")))?;
-        Ok(Self { listen, bound: Some(bound) })
+        let (address, bound) = (options.listen, WebhookServer::bind(options).await);
+        let failed = |error| CommandError::failed(format!("listen for webhooks at {address}: {error}"));
+        own.bound = Some(bound.map_err(failed)?);
+        Ok(own)
     }
 
-    pub(super) fn serve(
-        self,
-        clock: &Arc<dyn loopwright::clock::Clock>,
-        ears: &Arc<dyn triggers::Signals>,
-    ) -> DaemonWebhooks {
-        let running = self.bound.map(|bound| bound.serve(Arc::clone(clock), Arc::clone(ears)));
-        DaemonWebhooks { listen: self.listen, running, last_warning: None, warned_events: BTreeSet::new() }
+    /// Starts to answer.
+    pub(super) fn serve(&mut self, clock: &Arc<dyn Clock>, ears: &Arc<dyn triggers::Signals>) {
+        self.running = self.bound.take().map(|bound| bound.serve(Arc::clone(clock), Arc::clone(ears)));
     }
-}
 
-impl DaemonWebhooks {
     /// Logs the address of the listener.
     pub(super) fn log_address(&self, teller: &DaemonLog) {
         let Some(running) = &self.running else { return };

@@ -1,6 +1,7 @@
 //! The channel between the printer of a command that runs in the daemon and the process that sent the command. This
 //! module has only the two ends; `control` has the connection.
 
+use serde::{Deserialize, Serialize};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -28,7 +29,7 @@ impl OutputChunk {
 }
 
 /// The properties of the streams at the other end.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct StreamInfo {
     /// Standard output is a terminal.
     pub(crate) out_is_terminal: bool,

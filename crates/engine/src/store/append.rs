@@ -14,7 +14,7 @@ use super::rows::{
     Checkpoint, ItemRow, RoundRow, RowChange, SqlTable, StatsChange, StoreBatch, StoredEvent, insert_sql, replaces,
 };
 use super::sqlite::{SqliteAccess, soon};
-use super::time::{self, MemoryRow, OnDuplicate};
+use super::time::{self, MemoryRow};
 
 /// The largest body of an event or an item.
 pub(crate) const BODY_MAX: usize = 1 << 20;
@@ -458,8 +458,11 @@ async fn apply(conn: &mut SqlConnection, batch: &StoreBatch, change: &RowChange)
             time::drop_of_loop::<ItemRow>(conn, repo, loop_name, key.as_deref()).await
         }
         RowChange::Mark(row) => time::raise_mark(conn, row).await,
-        RowChange::Signal(row) => time::put_signal(conn, row, OnDuplicate::Same).await,
-        RowChange::NewSignal(row) => time::put_signal(conn, row, OnDuplicate::Conflict).await,
+        RowChange::Signal(row) => time::put_signal(conn, row).await.map(drop),
+        RowChange::NewSignal(row) => match time::put_signal(conn, row).await? {
+            true => Ok(()),
+            false => Err(StoreErrorKind::Conflict(format!("signal `{}` is known", row.key))),
+        },
         RowChange::SignalTaken { repo, loop_name, key } => {
             time::take_signal(conn, [repo, loop_name, key], batch.at_ms).await
         }

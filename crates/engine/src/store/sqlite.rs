@@ -14,8 +14,9 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use super::conn::{SqlConnection, SqlResult};
 use super::error::StoreErrorKind;
 use super::migrate;
+use crate::shared_lock::{self, SharedGuard, SharedLock};
 
-/// How long a writer waits for another one (a backup, a second tool) before it reports `Busy`.
+/// How long a writer waits for another one (a backup, a migration, a second tool) before it reports `Busy`.
 const BUSY: Duration = Duration::from_secs(5);
 /// Up to this size the whole file is checked at each start; it takes about a millisecond a megabyte.
 const SMALL: u64 = 4 << 20;
@@ -31,8 +32,6 @@ const PAGE_MIN: u64 = 512;
 const LOOKS: u32 = 50;
 /// The pause between two checks of a process's lock.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
-/// The pause between two attempts to take the lock for creating or migrating the store.
-const TRY_AGAIN: Duration = Duration::from_millis(100);
 
 /// The access of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,17 +134,11 @@ impl SqliteLocation {
 
     /// Takes the lock under which the store is created or migrated, and waits while another process holds it. Builds
     /// before version 5 hold it for as long as they have the store open.
-    #[expect(clippy::disallowed_methods, reason = "a lock file has no event to wait for; at most 50 short waits")]
-    pub(super) async fn lock(&self) -> SqlResult<StoreLock> {
-        let file = open_lock(&self.path.with_extension("lock"))?;
-        for _ in 0..LOOKS {
-            match file.try_lock() {
-                Ok(()) => return Ok(StoreLock(file)),
-                Err(TryLockError::WouldBlock) => tokio::time::sleep(TRY_AGAIN).await,
-                Err(TryLockError::Error(error)) => return Err(error.into()),
-            }
-        }
-        Err(StoreErrorKind::Busy("it creates or migrates the store, or is an older loopwright that has it open".into()))
+    pub(super) async fn lock(&self) -> SqlResult<SharedGuard> {
+        let lock = SharedLock::new(self.path.with_extension("lock"));
+        let busy = "it creates or migrates the store, or is an older loopwright that has it open";
+        let locked = tokio::time::timeout(BUSY, lock.lock()).await;
+        Ok(locked.map_err(|_| StoreErrorKind::Busy(busy.into()))??)
     }
 
     /// The folder with one lock file for each process that has the store open for writing.
@@ -160,7 +153,7 @@ impl SqliteLocation {
         loop {
             let instance = crate::random::nonce().map_err(|error| StoreErrorKind::Io(error.to_string()))?;
             let path = folder.join(&instance);
-            let file = open_lock(&path)?;
+            let file = shared_lock::open(&path)?;
             // Another process that cleans up may have removed the file before we locked it.
             let is_ours = file.try_lock().is_ok() && std::fs::metadata(&path).is_ok_and(|meta| is_same(&meta, &file));
             if is_ours {
@@ -274,29 +267,14 @@ fn remove(path: &Path) -> SqlResult<()> {
     }
 }
 
-fn open_lock(path: &Path) -> SqlResult<File> {
-    let mut options = OpenOptions::new();
-    Ok(options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?)
-}
-
 fn is_same(meta: &std::fs::Metadata, file: &File) -> bool {
     file.metadata().is_ok_and(|own| (own.dev(), own.ino()) == (meta.dev(), meta.ino()))
 }
 
-/// The lock under which a store is created or migrated, for as long as this lives.
+/// The lock that proves that an opening of the store is alive; dropping it removes its file.
 ///
 /// It is unlocked explicitly, not only by closing the file: a child process that is just starting has our open files
 /// until it executes its program, and would keep the lock for that moment.
-pub(super) struct StoreLock(File);
-
-impl Drop for StoreLock {
-    fn drop(&mut self) {
-        // Closing the file, which follows, unlocks it as well.
-        let _ = self.0.unlock();
-    }
-}
-
-/// The lock that proves that an opening of the store is alive; dropping it removes its file.
 pub(super) struct ProcessLock {
     path: PathBuf,
     file: File,

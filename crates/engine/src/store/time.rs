@@ -343,19 +343,9 @@ pub(super) async fn put_receipts(conn: &mut SqlConnection, run: &[RowChange]) ->
     }))
 }
 
-/// The handling of a signal whose key exists already.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum OnDuplicate {
-    Same,
-    Conflict,
-}
-
-pub(super) async fn put_signal(conn: &mut SqlConnection, row: &SignalRow, twice: OnDuplicate) -> SqlResult<()> {
-    let inserted = put_many(conn, &[row], "ON CONFLICT DO NOTHING").await?;
-    if inserted == 0 && twice == OnDuplicate::Conflict {
-        return Err(StoreErrorKind::Conflict(format!("signal `{}` is known", row.key)));
-    }
-    Ok(())
+/// Inserts a signal; returns false if its key exists already.
+pub(super) async fn put_signal(conn: &mut SqlConnection, row: &SignalRow) -> SqlResult<bool> {
+    Ok(put_many(conn, &[row], "ON CONFLICT DO NOTHING").await? > 0)
 }
 
 /// Marks a signal as taken by a round; only one round can take it.

@@ -1,9 +1,9 @@
 //! The watched folders and their purposes, the pending events, and the signals made from them. [`super::watch`] decides
 //! when events are processed.
 
+use super::Signals;
 use super::inotify::{FolderEvent, FolderEventKind, Inotify};
 use super::repo_queries;
-use super::signal::Signals;
 use super::walk::{self, WATCHES_MAX, WalkScope};
 use super::watch_globs::WatchGlobs;
 use super::watched_repos::{FolderContent, WatchedFolder, WatchedRepo, is_own_branch};
@@ -410,7 +410,7 @@ impl TriggerHub {
         let mut whole = self.process_branches().await;
         self.pending.remove(id);
         let now_ms = self.clock.now_ms();
-        for name in self.waiting_for_files(id, |_| true) {
+        for (name, _) in self.file_loops(id) {
             whole &= self.send(files::overflow_signal(id, &name, now_ms)).await;
         }
         whole
@@ -429,14 +429,11 @@ impl TriggerHub {
         let root = repo.work_tree;
         let now_ms = self.clock.now_ms();
         let mut whole = true;
-        for name in self.waiting_for_files(id, |own| changed.iter().any(|path| own.matches(path))) {
-            let own = self.reach_of(id, &name);
+        for (name, own) in self.file_loops(id) {
             let of_loop = changed.iter().filter(|path| own.matches(path)).map(|path| path.as_str());
-            let row = files::changed_signal(id, &name, &root, of_loop, now_ms);
-            whole &= match row {
-                Some(row) => self.send(row).await,
-                None => true,
-            };
+            if let Some(row) = files::changed_signal(id, &name, &root, of_loop, now_ms) {
+                whole &= self.send(row).await;
+            }
         }
         whole
     }
@@ -453,15 +450,11 @@ impl TriggerHub {
         asked
     }
 
-    fn reach_of(&self, id: &str, name: &str) -> WatchGlobs {
+    /// The loops of a repository that wait for files, each with its globs.
+    fn file_loops(&self, id: &str) -> Vec<(String, WatchGlobs)> {
         let loops = self.repos.get(id).into_iter().flat_map(|known| &known.watched.loops);
-        loops.filter(|one| one.name == name).map(|one| WatchGlobs::from_globs(&one.on.files)).next().unwrap_or_default()
-    }
-
-    fn waiting_for_files(&self, id: &str, cares: impl Fn(&WatchGlobs) -> bool) -> Vec<String> {
-        let loops = self.repos.get(id).into_iter().flat_map(|known| &known.watched.loops);
-        let waiting = loops.filter(|one| !one.on.files.is_empty() && cares(&WatchGlobs::from_globs(&one.on.files)));
-        waiting.map(|one| one.name.clone()).collect()
+        let waiting = loops.filter(|one| !one.on.files.is_empty());
+        waiting.map(|one| (one.name.clone(), WatchGlobs::from_globs(&one.on.files))).collect()
     }
 
     /// Checks the branches of every repository in which one may have moved.

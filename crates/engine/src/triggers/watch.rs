@@ -1,7 +1,7 @@
 //! The watch over all repositories: one task that sleeps until the kernel reports events, and combines a burst of
 //! events into one pass. [`super::trigger_hub`] processes a pass.
 
-use super::signal::Signals;
+use super::Signals;
 use super::trigger_hub::TriggerHub;
 use super::watched_repos::{WatchedFolder, WatchedRepo};
 use crate::clock::Clock;

@@ -4,7 +4,7 @@ use super::sink::{PATIENCE, Sink, waiting, watched};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use loopwright::clock::{Clock, SystemClock};
 use loopwright::git::Git;
-use loopwright::triggers::{Signals, WebhookCounts, WebhookOptions, WebhookSecret, WebhookServer};
+use loopwright::triggers::{Signals, WebhookOptions, WebhookSecret, WebhookServer};
 use loopwright_testkit::TestRepo;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -86,7 +86,7 @@ impl Stand {
 
 async fn start(options: WebhookOptions, repo: &TestRepo, sink: &Arc<Sink>) -> WebhookServer {
     let signals: Arc<dyn Signals> = Arc::clone(sink) as _;
-    let hooks = WebhookServer::start(options, Arc::new(SystemClock), signals).await.expect("listens");
+    let hooks = WebhookServer::bind(options).await.expect("listens").serve(Arc::new(SystemClock), signals);
     let events = ["github.push", "github.issues", "gitlab.push", "generic.deploy"].map(str::to_owned).to_vec();
     let one = watched(repo, vec![waiting("hear", |spec| spec.on.webhook = events)]).await;
     hooks.set_loops(&Git::default(), &[one]).await;
@@ -174,8 +174,6 @@ async fn every_request_has_one_answer_and_only_a_signed_one_is_read() {
     assert_eq!(stand.github(SECRET, "d0", "push", &body).await.0, 202);
     assert_eq!(stand.github(OLD, "d1", "push", &push("main", &SHA.replace('2', "3"))).await.0, 202);
     assert_eq!(stand.sink.keys().len(), 2);
-    let WebhookCounts { accepted, duplicate, ignored, refused } = stand.hooks.counts();
-    assert_eq!((accepted, duplicate, ignored, refused), (2, 0, 1, 17));
 }
 
 #[tokio::test]

@@ -52,7 +52,7 @@ impl World {
 }
 
 fn ground() -> LoopEntryBuilder {
-    LoopEntryBuilder::new("r1", "UTC".to_owned(), Vec::new())
+    LoopEntryBuilder { repo: "r1".into(), zone: "UTC".to_owned(), agents: Vec::new() }
 }
 
 fn read(catalogue: &mut LoopCatalogue) -> Vec<LoopFileChange> {

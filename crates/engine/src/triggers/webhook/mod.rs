@@ -6,7 +6,6 @@
 mod event;
 mod github;
 mod gitlab;
-mod remote;
 mod secret;
 mod serve;
 mod signature;
@@ -18,14 +17,13 @@ mod webhook_roster;
 pub use secret::{BadSecret, WebhookSecret};
 pub use webhook_roster::IgnoreReason;
 
-use super::signal::Signals;
+use super::Signals;
 use super::watched_repos::WatchedRepo;
 use crate::clock::Clock;
 use crate::git::Git;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 use throttle::EventThrottle;
@@ -66,19 +64,6 @@ impl WebhookOptions {
     }
 }
 
-/// The number of deliveries by result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct WebhookCounts {
-    /// Made a loop due.
-    pub accepted: u64,
-    /// Were known already.
-    pub duplicate: u64,
-    /// Made no loop due.
-    pub ignored: u64,
-    /// Were refused: unsigned, too large, too slow, malformed.
-    pub refused: u64,
-}
-
 /// A running listener; it ends when this is dropped.
 #[derive(Debug)]
 pub struct WebhookServer {
@@ -104,7 +89,6 @@ struct Shared {
     roster: RwLock<Arc<WebhookRoster>>,
     pace: Mutex<EventThrottle>,
     connection_slots: Arc<Semaphore>,
-    counted: [AtomicU64; 4],
 }
 
 impl std::fmt::Debug for Shared {
@@ -122,14 +106,6 @@ impl WebhookServer {
         let listener = TcpListener::bind(options.listen).await?;
         let address = listener.local_addr()?;
         Ok(BoundWebhookServer { options, listener, address })
-    }
-
-    /// Listens, for no loop yet.
-    ///
-    /// # Errors
-    /// When the address is unavailable.
-    pub async fn start(options: WebhookOptions, clock: Arc<dyn Clock>, signals: Arc<dyn Signals>) -> io::Result<Self> {
-        Ok(Self::bind(options).await?.serve(clock, signals))
     }
 
     /// Sends events to these loops and no others. Repositories are distinguished by their remotes, which are read here.
@@ -155,19 +131,6 @@ impl WebhookServer {
     pub fn address(&self) -> SocketAddr {
         self.address
     }
-
-    /// The number of deliveries so far, by result.
-    #[must_use]
-    pub fn counts(&self) -> WebhookCounts {
-        let [accepted, duplicate, ignored, refused] = &self.shared.counted;
-        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        WebhookCounts {
-            accepted: read(accepted),
-            duplicate: read(duplicate),
-            ignored: read(ignored),
-            refused: read(refused),
-        }
-    }
 }
 
 impl BoundWebhookServer {
@@ -190,7 +153,6 @@ impl Shared {
             roster: RwLock::default(),
             pace: Mutex::default(),
             connection_slots: Arc::new(Semaphore::new(serve::CONNECTIONS_MAX)),
-            counted: Default::default(),
         }
     }
 

@@ -22,7 +22,6 @@ use serde_json::Value;
 use std::borrow::Cow;
 use std::convert::Infallible;
 use std::io;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -36,7 +35,7 @@ const HEAD_MAX: usize = 16 << 10;
 /// The path prefix before a source's name.
 const PREFIX: &str = "/hooks/";
 
-/// The outcome of a request. Each has a status and a counter.
+/// The outcome of a request.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
     Accepted(usize),
@@ -92,35 +91,32 @@ async fn connection(shared: &Shared, stream: TcpStream) {
 
 async fn respond(shared: &Shared, request: Request<Incoming>) -> Response<Full<Bytes>> {
     let outcome = answer(shared, request).await.unwrap_or_else(|outcome| outcome);
-    let (place, status, text) = outcome.parts();
-    shared.counted[place].fetch_add(1, Ordering::Relaxed);
-    outcome.response(status, &text)
+    outcome.response()
 }
 
 impl Outcome {
-    /// The place of its counter, its status and its text.
-    fn parts(&self) -> (usize, StatusCode, Cow<'static, str>) {
-        let (place, status, text) = match self {
-            Self::Accepted(loops) => return (0, StatusCode::ACCEPTED, format!("accepted for {loops}").into()),
-            Self::Ignored(why) => return (2, StatusCode::OK, format!("ignored: {}", why.word()).into()),
-            Self::Malformed(why) => return (3, StatusCode::BAD_REQUEST, format!("cannot be read: {why}").into()),
-            Self::Duplicate => (1, StatusCode::OK, "known already"),
-            Self::Greeting => (2, StatusCode::OK, "hello"),
-            Self::NotFound => (3, StatusCode::NOT_FOUND, "not found"),
-            Self::NotPost => (3, StatusCode::METHOD_NOT_ALLOWED, "deliver with POST"),
-            Self::Encoded => (3, StatusCode::UNSUPPORTED_MEDIA_TYPE, "send the body without a content encoding"),
-            Self::NotJson => (3, StatusCode::UNSUPPORTED_MEDIA_TYPE, "send application/json"),
-            Self::TooLarge => (3, StatusCode::PAYLOAD_TOO_LARGE, "the body is too large"),
-            Self::TooSlow => (3, StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time"),
-            Self::Unsigned => (3, StatusCode::UNAUTHORIZED, "no valid signature"),
-            Self::Unrecorded => {
-                (3, StatusCode::SERVICE_UNAVAILABLE, "the event cannot be recorded now; deliver it again")
-            }
+    /// Its status and its text.
+    fn parts(&self) -> (StatusCode, Cow<'static, str>) {
+        let (status, text) = match self {
+            Self::Accepted(loops) => return (StatusCode::ACCEPTED, format!("accepted for {loops}").into()),
+            Self::Ignored(why) => return (StatusCode::OK, format!("ignored: {}", why.word()).into()),
+            Self::Malformed(why) => return (StatusCode::BAD_REQUEST, format!("cannot be read: {why}").into()),
+            Self::Duplicate => (StatusCode::OK, "known already"),
+            Self::Greeting => (StatusCode::OK, "hello"),
+            Self::NotFound => (StatusCode::NOT_FOUND, "not found"),
+            Self::NotPost => (StatusCode::METHOD_NOT_ALLOWED, "deliver with POST"),
+            Self::Encoded => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "send the body without a content encoding"),
+            Self::NotJson => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "send application/json"),
+            Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large"),
+            Self::TooSlow => (StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time"),
+            Self::Unsigned => (StatusCode::UNAUTHORIZED, "no valid signature"),
+            Self::Unrecorded => (StatusCode::SERVICE_UNAVAILABLE, "the event cannot be recorded now; deliver it again"),
         };
-        (place, status, text.into())
+        (status, text.into())
     }
 
-    fn response(&self, status: StatusCode, text: &str) -> Response<Full<Bytes>> {
+    fn response(&self) -> Response<Full<Bytes>> {
+        let (status, text) = self.parts();
         let mut response = Response::new(Full::from(format!("{text}\n")));
         *response.status_mut() = status;
         let headers = response.headers_mut();
