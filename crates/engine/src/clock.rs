@@ -3,10 +3,7 @@
 mod wall;
 
 use loopwright_core::BoxFuture;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
-use tokio::sync::watch;
 
 /// The source of time.
 pub trait Clock: Send + Sync {
@@ -80,84 +77,6 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that moves one step each time it is read, for repeatable transcripts.
-#[derive(Debug, Clone)]
-pub struct SteppingClock {
-    next: Arc<AtomicI64>,
-    step_ms: i64,
-}
-
-impl SteppingClock {
-    /// A clock that starts at a moment and advances by a step.
-    #[must_use]
-    pub fn new(start_ms: i64, step_ms: i64) -> Self {
-        Self { next: Arc::new(AtomicI64::new(start_ms)), step_ms }
-    }
-}
-
-impl Clock for SteppingClock {
-    fn now_ms(&self) -> i64 {
-        self.next.fetch_add(self.step_ms, Ordering::SeqCst)
-    }
-
-    /// Jumps to the moment.
-    fn until(&self, at_ms: i64) -> BoxFuture<'_, ()> {
-        self.next.fetch_max(at_ms, Ordering::SeqCst);
-        Box::pin(std::future::ready(()))
-    }
-}
-
-/// A clock that only a test moves, which wakes the tasks that wait for a moment on it. Clones are the
-/// same clock.
-#[derive(Debug, Clone)]
-pub struct ManualClock(Arc<watch::Sender<i64>>);
-
-impl ManualClock {
-    /// A clock set to this moment.
-    #[must_use]
-    pub fn new(at_ms: i64) -> Self {
-        Self(Arc::new(watch::Sender::new(at_ms)))
-    }
-
-    /// Sets the clock; it may move backwards.
-    pub fn set(&self, at_ms: i64) {
-        self.0.send_replace(at_ms);
-    }
-
-    /// Moves the clock forward.
-    pub fn advance(&self, by: Duration) {
-        let by_ms = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
-        self.0.send_modify(|now| *now = now.saturating_add(by_ms));
-    }
-}
-
-impl Clock for ManualClock {
-    fn now_ms(&self) -> i64 {
-        *self.0.borrow()
-    }
-
-    fn until(&self, at_ms: i64) -> BoxFuture<'_, ()> {
-        let mut moved = self.0.subscribe();
-        Box::pin(async move {
-            // The sender lives in `self`, so the channel cannot close while we wait.
-            let _ = moved.wait_for(|now| *now >= at_ms).await;
-        })
-    }
-
-    fn until_or_set(&self, at_ms: i64) -> BoxFuture<'_, ()> {
-        let mut moved = self.0.subscribe();
-        Box::pin(async move {
-            let stood = *moved.borrow_and_update();
-            let _ = moved.wait_for(|now| *now >= at_ms || *now < stood).await;
-        })
-    }
-
-    /// Monotonic time is this clock's time.
-    fn after(&self, span: Duration) -> BoxFuture<'_, ()> {
-        self.until(self.now_ms().saturating_add(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
-    }
-}
-
 /// A moment as RFC 3339 in UTC, to the second.
 #[must_use]
 pub fn rfc3339(ms: i64) -> String {
@@ -188,17 +107,5 @@ mod tests {
     async fn waiting_for_a_moment_beyond_the_kernels_range_is_no_error() {
         let far = tokio::time::timeout(Duration::from_millis(20), SystemClock.until(i64::MAX)).await;
         assert!(far.is_err(), "it has not come");
-    }
-
-    #[tokio::test]
-    async fn manual_clock_wakes_waiters_whose_moment_it_passes() {
-        let clock = ManualClock::new(1_000);
-        let other = clock.clone();
-        let waits = tokio::spawn(async move { other.until(5_000).await });
-        clock.advance(Duration::from_secs(3));
-        tokio::task::yield_now().await;
-        assert!(!waits.is_finished() && clock.now_ms() == 4_000);
-        clock.set(5_000);
-        waits.await.expect("the wait returns");
     }
 }

@@ -7,7 +7,7 @@ use crate::proc::CancelToken;
 use crate::report;
 use crate::round::LoopBindings;
 use crate::round::journal::question_id;
-use crate::store::{InboxKind, InboxQuery};
+use crate::store::InboxKind;
 use loopwright_core::actor::Actor;
 use loopwright_core::report::RoundReport;
 use loopwright_core::round::{Event, Expired, PersonDecision, Refusal, Round};
@@ -72,7 +72,7 @@ impl Engine {
     /// When the store cannot be read.
     pub async fn expired_rounds(&self) -> Result<Vec<String>, EngineError> {
         let now = self.now_ms();
-        let open = self.store.inbox(InboxQuery::Open(QUESTIONS)).await?;
+        let open = self.store.inbox(QUESTIONS).await?;
         let late = open
             .into_iter()
             .filter(|row| row.kind == InboxKind::Approval && row.expires_ms.is_some_and(|at| at <= now));

@@ -5,7 +5,7 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::random;
 use crate::round::journal::item_question_id;
-use crate::store::{InboxQuery, ItemRow, MemoryRow, NewEvent, RowChange, StoreBatch};
+use crate::store::{ItemRow, MemoryRow, NewEvent, RowChange, StoreBatch};
 use loopwright_core::memory;
 
 /// The number of items and open questions of a loop that are read.
@@ -78,7 +78,7 @@ impl Engine {
             }
             None => (self.store.items(repo, name, LOOKED_AT).await?, self.store.memory(repo, name).await?),
         };
-        let mut questions = self.store.inbox(InboxQuery::Open(LOOKED_AT)).await?;
+        let mut questions = self.store.inbox(LOOKED_AT).await?;
         questions
             .retain(|row| row.kind == crate::store::InboxKind::ItemFailed && row.repo == repo && row.loop_name == name);
         if let Some(key) = &forget.item {

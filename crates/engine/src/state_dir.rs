@@ -118,27 +118,6 @@ impl StateDir {
         private_file(path).and_then(|mut file| file.write_all(bytes)).map_err(at)?;
         self.seam.after("fs.write").map_err(|fault| at(injected(fault)))
     }
-
-    /// Stores bytes under their content hash and returns the hash.
-    ///
-    /// # Errors
-    /// When they cannot be written.
-    pub fn store_blob(&self, bytes: &[u8]) -> Result<String, StateFileError> {
-        let hash = loopwright_core::hash::hash_bytes(bytes);
-        let path = self.evidence().join(&hash);
-        if !path.exists() {
-            self.write(&path, bytes)?;
-        }
-        Ok(hash)
-    }
-
-    /// Reads stored bytes; `None` if they are missing or do not match their hash.
-    #[must_use]
-    pub fn read_blob(&self, hash: &str) -> Option<Vec<u8>> {
-        let plain = hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let bytes = plain.then(|| fs::read(self.evidence().join(hash)).ok()).flatten()?;
-        (loopwright_core::hash::hash_bytes(&bytes) == hash).then_some(bytes)
-    }
 }
 
 fn injected(fault: SeamFault) -> std::io::Error {
@@ -181,16 +160,5 @@ mod tests {
         places.write(&path, b"story").expect("writes");
         let mode = |path: &Path| fs::metadata(path).expect("is there").permissions().mode() & 0o777;
         assert_eq!((mode(&path), mode(places.root()), mode(path.parent().expect("has one"))), (0o600, 0o700, 0o700));
-    }
-
-    #[test]
-    fn stored_bytes_that_changed_are_not_returned() {
-        let dir = tempfile::tempdir().expect("temporary folder");
-        let places = StateDir::open(dir.path(), Seam::none()).expect("opens");
-        let hash = places.store_blob(b"evidence").expect("keeps");
-        assert_eq!(places.read_blob(&hash).as_deref(), Some(b"evidence".as_slice()));
-        fs::write(places.evidence().join(&hash), b"other").expect("overwrites");
-        assert_eq!(places.read_blob(&hash), None);
-        assert_eq!(places.read_blob("../../etc/passwd"), None);
     }
 }

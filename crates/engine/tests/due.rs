@@ -1,10 +1,11 @@
 //! Due rounds: the rows recorded with their start, the items they take, and what a loop remembers from one to the next.
 
 mod common;
+#[path = "common/stepping_clock.rs"]
+mod stepping_clock;
 
 use common::*;
 use loopwright::agents::{AgentInvocation, AgentOutcome};
-use loopwright::clock::SteppingClock;
 use loopwright::forget::ForgetRequest;
 use loopwright::gc::{GcMode, GcRetention};
 use loopwright::proc::CancelToken;
@@ -33,7 +34,7 @@ impl House {
     }
 
     async fn at(now_ms: i64, world: World) -> Self {
-        let clock = Arc::new(SteppingClock::new(now_ms, 1));
+        let clock = Arc::new(stepping_clock::SteppingClock::new(now_ms, 1));
         let engine = Engine::open(EngineSettings { clock, ..world.settings() }).await.expect("the engine opens");
         let repo = engine.git().discover(world.repo.path()).await.expect("a repository").id;
         Self { world, engine, repo }
@@ -278,7 +279,7 @@ async fn item_that_failed_three_times_waits_until_a_recorded_forget() {
     assert_eq!(house.brought("w:3", "pr-7@abc", &bad).await.outcome, Some(RoundOutcome::NothingToDo));
     assert_eq!(calls.count(), 3);
     let store = house.engine.store();
-    let open = store.inbox(loopwright::store::InboxQuery::Open(9)).await.expect("inbox");
+    let open = store.inbox(9).await.expect("inbox");
     assert_eq!(open.iter().map(|row| row.kind.word()).collect::<Vec<_>>(), ["item-failed"]);
     let failure: Vec<_> = house.remembered().await.into_iter().map(|row| (row.key, row.kind, row.role)).collect();
     let expected = ["engine:failure:pr-7@abc", "failure", "engine"].map(str::to_owned);
@@ -292,7 +293,7 @@ async fn item_that_failed_three_times_waits_until_a_recorded_forget() {
     let before = store.tail(0, 10_000).await.expect("events").len();
     let forgotten = house.engine.forget(forget.clone()).await.expect("forgotten");
     assert_eq!((forgotten.items.len(), forgotten.memories.len(), forgotten.questions.len()), (1, 1, 1));
-    assert_eq!(store.inbox(loopwright::store::InboxQuery::Open(9)).await.expect("inbox"), []);
+    assert_eq!(store.inbox(9).await.expect("inbox"), []);
     assert_eq!(house.remembered().await, []);
     let events = store.tail(0, 10_000).await.expect("events");
     assert_eq!((events.len(), events.last().map(|event| event.kind.as_str())), (before + 1, Some("forgotten")));

@@ -3,9 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "the fixture is a test too")]
 
 mod git_fixture;
+#[path = "common/stepping_clock.rs"]
+mod stepping_clock;
 
 use git_fixture::{Fixture, bytes_of, git, seal, write};
-use loopwright::clock::SteppingClock;
 use loopwright::git::{EngineRepo, GitErrorKind, Oid};
 use loopwright::outbox::{LocalForge, PageFrontMatter, PushingDeliver};
 use loopwright_core::BoxFuture;
@@ -36,7 +37,7 @@ async fn world() -> World {
     write(&workspace.dir, "x", "changed\n");
     let sealed = seal(&all, &workspace).await;
     let engine = all.engine().clone();
-    let clock = Arc::new(SteppingClock::new(1_700_000_000_000, 1000));
+    let clock = Arc::new(stepping_clock::SteppingClock::new(1_700_000_000_000, 1000));
     let forge = LocalForge::open(&fixture.state().join("forge/repo-1"), engine.clone(), clock).await.unwrap();
     World { forge, engine, base: workspace.base.clone(), commit: sealed.commit, tree: sealed.tree, fixture }
 }

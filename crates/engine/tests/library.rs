@@ -6,7 +6,6 @@ use common::*;
 use loopwright::agents::CommandAgent;
 use loopwright::round::Refusal;
 use loopwright::spec::{ActionKind, ApprovalRule, SandboxMode};
-use loopwright::store::InboxQuery;
 use loopwright::{
     ActionError, ActionReceipt, Actor, AllowlistGate, BuildError, CallbackActionExecutor, EngineError, LoopEngine,
     LoopLevel, LoopSpec, ProposedAction, RoundOutcome, RoundReport,
@@ -110,7 +109,7 @@ async fn the_library_keeps_to_approvers_quorum_and_separation() {
     assert!(matches!(starter, Refusal::StartedIt { .. }), "{starter}");
     let first = engine.approve(round, &candidate, Actor::user("ada", 7)).await.expect("ada may");
     assert_eq!(first.outcome, Some(RoundOutcome::Escalated), "{}", first.render());
-    let inbox = engine.engine().store().inbox(InboxQuery::Open(10)).await.expect("the inbox reads");
+    let inbox = engine.engine().store().inbox(10).await.expect("the inbox reads");
     assert!(inbox[0].summary.contains("approved by ada (1 of 2)"), "{:?}", inbox[0]);
     let again = refused(engine.approve(round, &candidate, Actor::user("ada", 7)).await);
     assert!(matches!(again, Refusal::Repeated { count: 1, quorum: 2, .. }), "{again}");
@@ -211,7 +210,7 @@ async fn doubtful(world: &World) -> (LoopEngine, loopwright::RoundReport) {
 }
 
 async fn open_questions(engine: &LoopEngine) -> Vec<String> {
-    let open = engine.engine().store().inbox(loopwright::store::InboxQuery::Open(10)).await.expect("the inbox reads");
+    let open = engine.engine().store().inbox(10).await.expect("the inbox reads");
     open.into_iter().map(|question| question.kind.word().to_owned()).collect()
 }
 

@@ -3,9 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "the fixture is a test too")]
 
 mod git_fixture;
+#[path = "common/stepping_clock.rs"]
+mod stepping_clock;
 
 use git_fixture::{Fixture, git, seal, write};
-use loopwright::clock::SteppingClock;
 use loopwright::git::{EngineRepo, Oid};
 use loopwright::outbox::{DeliveryOutcome, LocalForge, PageFrontMatter, PriorDelivery, default_item, deliver_one};
 use loopwright::seam::{Seam, SeamFault, SeamHook, SeamMoment};
@@ -45,7 +46,7 @@ impl World {
     }
 
     async fn forge(&self) -> LocalForge {
-        let clock = Arc::new(SteppingClock::new(1_700_000_000_000, 1000));
+        let clock = Arc::new(stepping_clock::SteppingClock::new(1_700_000_000_000, 1000));
         LocalForge::open(&self.root(), self.engine.clone(), clock).await.expect("it opens")
     }
 
@@ -229,7 +230,7 @@ async fn every_crash_point_of_every_kind_leaves_one_effect() {
             let engine = EngineRepo::open(faulty, world.engine.dir().to_owned(), loopwright::git::ObjectFormat::Sha1);
             // Opening hits no injected fault: the repository exists, so git is not called.
             let engine = engine.await.expect("it is there");
-            let clock = Arc::new(SteppingClock::new(1_700_000_000_000, 1000));
+            let clock = Arc::new(stepping_clock::SteppingClock::new(1_700_000_000_000, 1000));
             let mut prior = PriorDelivery::Fresh;
             for _ in 0..3 {
                 let forge = LocalForge::open(&world.root(), engine.clone(), clock.clone()).await.expect("it opens");

@@ -2,10 +2,11 @@
 //! is stored, and the effect of a person's command.
 
 mod common;
+#[path = "common/stepping_clock.rs"]
+mod stepping_clock;
 
 use common::*;
 use loopwright::agents::{AgentInvocation, AgentOutcome};
-use loopwright::clock::SteppingClock;
 use loopwright::events::{EventKind, EventSink, LiveEvent};
 use loopwright::{EngineError, EngineSettings, LoopEngine, LoopLevel, LoopSpec, RoundOutcome, RoundReport};
 use loopwright_core::budget::Reservation;
@@ -28,7 +29,7 @@ fn one_attempt() -> LoopSpec {
 
 /// A clock that skips every wait.
 fn leaping(world: &World) -> EngineSettings {
-    EngineSettings { clock: Arc::new(SteppingClock::new(DAWN_MS, 1)), ..world.settings() }
+    EngineSettings { clock: Arc::new(stepping_clock::SteppingClock::new(DAWN_MS, 1)), ..world.settings() }
 }
 
 fn no(kind: TroubleKind, retry_at_ms: Option<i64>) -> AgentOutcome {

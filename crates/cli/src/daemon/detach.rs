@@ -8,7 +8,7 @@ use crate::exit::CommandExit;
 use crate::output::safe;
 use crate::verbs::VerbResult;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
@@ -23,20 +23,7 @@ const GETS_READY: Duration = Duration::from_secs(120);
 /// The longest startup message, in bytes.
 const WORD_MAX: u64 = 1 << 20;
 
-/// The first message of the new process.
-#[derive(Debug, Deserialize)]
-struct StartupMessage {
-    #[serde(default)]
-    daemon: Option<Started>,
-    #[serde(default)]
-    error: Option<Failed>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Started {
-    pid: u32,
-}
-
+/// The error in the first message of the new process.
 #[derive(Debug, Deserialize)]
 struct Failed {
     kind: CommandErrorKind,
@@ -55,12 +42,13 @@ pub(crate) async fn run(cx: &CommandContext) -> VerbResult {
         return Err(CommandError::failed(format!("the daemon, process {pid}, is not ready yet"))
             .hint(format!("see what it does: {}", log.display())));
     };
-    match first.and_then(|first| Ok(serde_json::from_slice::<StartupMessage>(&first)?)) {
-        Ok(StartupMessage { daemon: Some(started), .. }) => report_started(cx, started.pid, &log),
-        Ok(StartupMessage { error: Some(failed), .. }) => {
-            Err(CommandError { hints: failed.hints, ..CommandError::new(failed.kind, failed.text) })
+    let message = first.ok().and_then(|first| serde_json::from_slice::<Value>(&first).ok()).unwrap_or_default();
+    match (message["daemon"]["pid"].as_u64(), Failed::deserialize(&message["error"])) {
+        (Some(pid), _) => report_started(cx, pid, &log),
+        (None, Ok(failed)) => Err(CommandError { hints: failed.hints, ..CommandError::new(failed.kind, failed.text) }),
+        (None, Err(_)) => {
+            Err(CommandError::failed("the daemon ended before it was ready").hint(format!("see {}", log.display())))
         }
-        _ => Err(CommandError::failed("the daemon ended before it was ready").hint(format!("see {}", log.display()))),
     }
 }
 
@@ -73,7 +61,7 @@ async fn read_startup_message(pipe: Option<ChildStdout>) -> io::Result<Vec<u8>> 
     Ok(text)
 }
 
-fn report_started(cx: &CommandContext, pid: u32, log: &Path) -> VerbResult {
+fn report_started(cx: &CommandContext, pid: u64, log: &Path) -> VerbResult {
     let document = json!({"schema": 1, "daemon": {"pid": pid, "log": log}});
     cx.out.answer(&document, || {
         let log = safe(&log.to_string_lossy());

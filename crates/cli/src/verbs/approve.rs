@@ -9,7 +9,7 @@ use crate::exit::CommandExit;
 use crate::output::safe;
 use crate::view::find;
 use crate::view::inbox::answer_command;
-use loopwright::store::{InboxKind, InboxQuery, InboxRow, Store};
+use loopwright::store::{InboxKind, InboxRow, Store};
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::report::RoundReport;
 
@@ -61,7 +61,7 @@ pub(super) async fn find_question(store: &Store, id: &str) -> Result<InboxRow, C
 
 /// The open question whether an item of a round arrived.
 async fn find_delivery_question(store: &Store, round: &str) -> Result<Option<InboxRow>, CommandError> {
-    let open = store.inbox(InboxQuery::Open(1000)).await?;
+    let open = store.inbox(1000).await?;
     Ok(open.into_iter().find(|question| question.round == round && question.kind == InboxKind::InDoubt))
 }
 

@@ -5,7 +5,7 @@ use super::round_record::RoundRecord;
 use super::time::{self, timestamp};
 use crate::error::{CommandError, with_count};
 use crate::output::safe;
-use loopwright::store::{InboxKind, InboxQuery, InboxRisk, InboxRow, Store};
+use loopwright::store::{InboxKind, InboxRisk, InboxRow, Store};
 use loopwright_core::report::RoundReport;
 use loopwright_core::round::BoundaryLevel;
 use serde::Serialize;
@@ -77,7 +77,7 @@ impl InboxView {
     /// The open questions; an empty list without a store.
     pub(crate) async fn read(store: Option<&Store>) -> Result<Self, CommandError> {
         let rows = match store {
-            Some(store) => store.inbox(InboxQuery::Open(ITEMS_MAX)).await?,
+            Some(store) => store.inbox(ITEMS_MAX).await?,
             None => Vec::new(),
         };
         let mut items: Vec<_> = rows.into_iter().map(InboxLine::from).collect();

@@ -4,7 +4,7 @@
 use super::driver::{AgentDialect, ProgramLaunch, ProgramListener};
 use super::stream_observer::StreamObserver;
 use super::{AgentEvent, AgentInvocation, AgentLimits, AgentLog, AgentOutcome, ProviderEndpoints, VerdictSink};
-use crate::clock::SteppingClock;
+use crate::clock::Clock;
 use crate::proc::{
     CancelToken, CapturedOutput, FinishedRun, OutputStream, OutputWatch as _, ProcessRunner, RunEnd, SpawnRequest,
     TreeCookie, base_env,
@@ -128,6 +128,15 @@ pub(super) fn read_stream(
     read_streams(dialect, invocation, (stream, b""), how, size)
 }
 
+/// A clock that stands still.
+struct FixedClock;
+
+impl Clock for FixedClock {
+    fn now_ms(&self) -> i64 {
+        NOW_MS
+    }
+}
+
 /// The same with standard error, which is read after standard output.
 pub(super) fn read_streams(
     dialect: &dyn AgentDialect,
@@ -136,7 +145,7 @@ pub(super) fn read_streams(
     how: RunEnd,
     size: usize,
 ) -> (AgentOutcome, Vec<String>) {
-    let (mut seen, clock) = (RecordedEvents::default(), SteppingClock::new(NOW_MS, 0));
+    let (mut seen, clock) = (RecordedEvents::default(), FixedClock);
     let hearing = StreamObserver::new(&mut seen, invocation).with_clock(&clock);
     let mut listener = ProgramListener::new(dialect.reader(invocation), hearing);
     for piece in stream.chunks(size) {

@@ -9,7 +9,7 @@ use crate::error::EngineError;
 use crate::live_rounds::{AdmissionRequest, AdmittedRound};
 use crate::proc::CancelToken;
 use crate::round::journal::question_id;
-use crate::store::{InboxKind, InboxQuery, SignalRow, Store, StoreError};
+use crate::store::{InboxKind, SignalRow, Store, StoreError};
 use loopwright_core::dispatch::{ABOUT, LoopKey, RoundEnd};
 use loopwright_core::hash;
 use loopwright_core::outcome::RoundOutcome;
@@ -150,7 +150,7 @@ pub(super) fn item_keys(round: &Round) -> Vec<Arc<str>> {
 
 /// The number of the loop's proposals that wait for a person.
 pub(super) async fn open_proposals(store: &Store, key: &LoopKey) -> Result<u32, StoreError> {
-    let open = store.inbox(InboxQuery::Open(QUESTIONS)).await?;
+    let open = store.inbox(QUESTIONS).await?;
     let own = open.iter().filter(|row| {
         row.kind == InboxKind::Approval && row.repo.as_str() == &*key.repo && row.loop_name.as_str() == &*key.name
     });

@@ -18,7 +18,7 @@ use crate::store::{DISPATCHER, ReceiptRow, StoreError};
 use loopwright_core::BoxFuture;
 use loopwright_core::dispatch::{DispatchInput, Dispatcher, FleetFreeze, LoopKey};
 use loopwright_core::outcome::RoundOutcome;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -77,8 +77,6 @@ pub(super) struct DispatchLoop {
     pub(super) frozen: Option<FleetFreeze>,
     /// Whether the store has the stop flag too.
     pub(super) is_flagged: bool,
-    /// Loops that have an open question to a person.
-    pub(super) paused_questions: HashSet<LoopKey>,
     pub(super) mode: DispatchMode,
     /// In one pass, the time of the pass.
     pub(super) pass_ms: Option<i64>,

@@ -145,7 +145,6 @@ impl DispatchLoop {
     }
 
     fn ask_person(&mut self, key: &LoopKey, why: &str) {
-        self.paused_questions.insert(key.clone());
         let question = persist::pause_question(key, why, self.engine.now_ms());
         self.queue_rows(PendingRows { question: Some(question), ..PendingRows::default() });
     }

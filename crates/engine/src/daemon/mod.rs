@@ -42,7 +42,7 @@ use crate::live_rounds::{AdmissionRequest, ItemSelection};
 use crate::proc::CancelToken;
 use crate::round::SignalNovelty;
 use crate::store::SignalRow;
-use dispatch_loop::DispatchLoop;
+use dispatch_loop::{DispatchLoop, DispatchMode};
 use loopwright_core::dispatch::{ConcurrencyLimits, FleetFreeze, LoopExplanation, LoopKey};
 use message::DaemonSender;
 use std::sync::Arc;
@@ -147,7 +147,7 @@ impl Daemon {
         fleet: Arc<dyn LoopFleet>,
         limits: ConcurrencyLimits,
     ) -> Result<(Self, DaemonJoin), EngineError> {
-        let (desk, post) = open::open_dispatch_loop(engine.clone(), fleet, limits, open::DaemonSpan::Lasting).await?;
+        let (desk, post) = open::open_dispatch_loop(engine.clone(), fleet, limits, DispatchMode::Running).await?;
         let task = tokio::spawn(desk.run());
         Ok((Self { engine, sender: post }, DaemonJoin(task)))
     }

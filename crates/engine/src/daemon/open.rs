@@ -13,10 +13,10 @@ use super::stop::StopFile;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::events::EventKind;
-use crate::store::{DISPATCHER, FlagRow, InboxKind, InboxQuery, RoundLease, RoundRow, ScheduleRow, StoreError};
-use loopwright_core::dispatch::{ConcurrencyLimits, DispatchInput, Dispatcher, FleetFreeze, LoopKey, LoopStanding};
+use crate::store::{DISPATCHER, FlagRow, InboxKind, RoundLease, RoundRow, StoreError};
+use loopwright_core::dispatch::{ConcurrencyLimits, DispatchInput, Dispatcher, FleetFreeze, LoopKey};
 use loopwright_core::round::RoundPhase;
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 /// The most signals that are read at the start; the others wait in the store for the next start.
@@ -24,36 +24,18 @@ const SIGNALS_MAX: u32 = 10_000;
 /// The most open questions that are read.
 const QUESTIONS_MAX: u32 = 10_000;
 
-/// How long the daemon runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum DaemonSpan {
-    /// Until it is asked to end.
-    Lasting,
-    /// Only for loops that are due now.
-    Once,
-}
-
-impl DaemonSpan {
-    fn mode(self) -> DispatchMode {
-        match self {
-            Self::Lasting => DispatchMode::Running,
-            Self::Once => DispatchMode::Once,
-        }
-    }
-}
-
 /// Takes the scheduler's lease and starts work; a start that fails releases it.
 pub(super) async fn open_dispatch_loop(
     engine: Engine,
     fleet: Arc<dyn LoopFleet>,
     limits: ConcurrencyLimits,
-    span: DaemonSpan,
+    mode: DispatchMode,
 ) -> Result<(DispatchLoop, DaemonSender), EngineError> {
     if engine.live_rounds.admission().is_some() {
         return Err(EngineError::Daemon("a daemon runs on this engine already".to_owned()));
     }
     engine.lease_dispatcher().await?;
-    let opened = leased(engine.clone(), fleet, limits, span).await;
+    let opened = leased(engine.clone(), fleet, limits, mode).await;
     if opened.is_err() {
         engine.give_back(DISPATCHER).await;
     }
@@ -64,7 +46,7 @@ async fn leased(
     engine: Engine,
     fleet: Arc<dyn LoopFleet>,
     limits: ConcurrencyLimits,
-    span: DaemonSpan,
+    mode: DispatchMode,
 ) -> Result<(DispatchLoop, DaemonSender), EngineError> {
     let (post, mail) = DaemonSender::channel();
     let doorman = Arc::new(DaemonAdmission::new(post.clone(), &engine));
@@ -97,9 +79,8 @@ async fn leased(
         stop,
         frozen,
         is_flagged,
-        paused_questions: HashSet::new(),
-        mode: span.mode(),
-        pass_ms: (span == DaemonSpan::Once).then_some(now_ms),
+        mode,
+        pass_ms: matches!(mode, DispatchMode::Once).then_some(now_ms),
         since_ms: now_ms,
         loops: 0,
         alarm: None,
@@ -121,24 +102,10 @@ pub(super) async fn load_dispatcher(
     limits: ConcurrencyLimits,
     frozen: Option<FleetFreeze>,
 ) -> Result<Dispatcher, StoreError> {
-    let standings = standings(engine.store.schedules().await?);
+    let standings = engine.store.schedules().await?.into_iter().map(persist::standing_from_row).collect();
     let pending = engine.store.pending_signals(SIGNALS_MAX).await?.into_iter().map(persist::signal_from_row).collect();
     let last_ms = engine.store.last_ms().await?.unwrap_or(0);
     Ok(Dispatcher::new(limits, standings, pending, frozen, last_ms))
-}
-
-/// The standings of loops. Loops of one repository share the memory of its name, which makes keys quick to compare.
-fn standings(rows: Vec<ScheduleRow>) -> Vec<LoopStanding> {
-    let mut repo: Arc<str> = Arc::from("");
-    let mut shared = |row: ScheduleRow| {
-        let mut standing = persist::standing_from_row(row);
-        if standing.key.repo != repo {
-            repo = Arc::clone(&standing.key.repo);
-        }
-        standing.key.repo = Arc::clone(&repo);
-        standing
-    };
-    rows.into_iter().map(&mut shared).collect()
 }
 
 pub(super) fn freeze_from_flag(flag: FlagRow) -> FleetFreeze {
@@ -161,8 +128,6 @@ struct LeftoverState {
     proposals: BTreeMap<LoopKey, u32>,
     /// The items of the rounds that are to resume.
     items: HashMap<String, Vec<Arc<str>>>,
-    /// Loops that have an open question to a person.
-    asked: HashSet<LoopKey>,
     expires_ms: Option<i64>,
 }
 
@@ -178,17 +143,12 @@ impl LeftoverState {
             suspended.extend(at_ms.map(|at_ms| (row, at_ms)));
         }
         let items = items(engine, abandoned.iter().chain(suspended.iter().map(|(row, _)| row))).await;
-        let (proposals, asked) = (BTreeMap::new(), HashSet::new());
-        let mut left = Self { abandoned, elsewhere, suspended, proposals, items, asked, expires_ms: None };
-        for row in engine.store.inbox(InboxQuery::Open(QUESTIONS_MAX)).await? {
-            let key = LoopKey::new(&row.repo, &row.loop_name);
-            match row.kind {
-                InboxKind::Approval => {
-                    *left.proposals.entry(key).or_default() += 1;
-                    left.expires_ms = left.expires_ms.into_iter().chain(row.expires_ms).min();
-                }
-                InboxKind::LoopPaused => drop(left.asked.insert(key)),
-                InboxKind::InDoubt | InboxKind::ItemFailed => {}
+        let proposals = BTreeMap::new();
+        let mut left = Self { abandoned, elsewhere, suspended, proposals, items, expires_ms: None };
+        for row in engine.store.inbox(QUESTIONS_MAX).await? {
+            if row.kind == InboxKind::Approval {
+                *left.proposals.entry(LoopKey::new(&row.repo, &row.loop_name)).or_default() += 1;
+                left.expires_ms = left.expires_ms.into_iter().chain(row.expires_ms).min();
             }
         }
         Ok(left)
@@ -235,7 +195,6 @@ impl DispatchLoop {
         if let Some(at_ms) = left.expires_ms {
             self.agenda.schedule_earliest(at_ms, AgendaEntry::Expire);
         }
-        self.paused_questions = left.asked;
         self.run_due_entries(now_ms);
         // These held no lock while they were suspended; which of them may resume is known once the loops are loaded.
         for (row, at_ms) in left.suspended {

@@ -100,9 +100,8 @@ impl DispatchLoop {
 
     pub(super) fn resume(&mut self, key: LoopKey, by: &str, reply: ReplySender<Result<(), EngineError>>) {
         let event = persist::loop_event("loop-resumed", Some(&key), by, "");
-        if self.paused_questions.remove(&key) {
-            self.queue_rows(PendingRows { answered: Some(persist::pause_question_id(&key)), ..PendingRows::default() });
-        }
+        // A loop that paused itself has a question in the inbox, which this answers.
+        self.queue_rows(PendingRows { answered: Some(persist::pause_question_id(&key)), ..PendingRows::default() });
         self.decide(DispatchInput::Resume { key }, event, reply);
         self.agenda.unblock(self.now_ms());
     }
@@ -256,7 +255,7 @@ impl DispatchLoop {
 
 /// The time at which the next open question expires.
 pub(super) async fn next_expiry(engine: &crate::Engine) -> Result<Option<i64>, EngineError> {
-    let open = engine.store.inbox(crate::store::InboxQuery::Open(1_000)).await?;
+    let open = engine.store.inbox(1_000).await?;
     let now_ms = engine.now_ms();
     Ok(open
         .iter()

@@ -59,8 +59,8 @@ impl RoundTask {
         }
         if start.items.is_empty() && request.spec.locks_items() {
             match self.claim(&mut request).await {
-                Ok(ClaimOutcome::Granted) => {}
-                Ok(ClaimOutcome::Withheld) => return RoundTaskOutcome::Withheld,
+                Ok(true) => {}
+                Ok(false) => return RoundTaskOutcome::Withheld,
                 Err(error) => return not_started(error),
             }
         }
@@ -93,20 +93,18 @@ impl RoundTask {
         }
     }
 
-    /// Leaves out items that rounds of other loops work on.
-    async fn claim(&self, request: &mut RunRequest) -> Result<ClaimOutcome, EngineError> {
-        let Some(Found::Items(found)) = &mut request.probe_result else { return Ok(ClaimOutcome::Granted) };
+    /// Leaves out items that rounds of other loops work on; returns false if no item is left and the start waits.
+    async fn claim(&self, request: &mut RunRequest) -> Result<bool, EngineError> {
+        let Some(Found::Items(found)) = &mut request.probe_result else { return Ok(true) };
         if found.is_empty() {
-            return Ok(ClaimOutcome::Granted);
+            return Ok(true);
         }
         let (slot, items) = (self.slot, found.iter().map(|item| item.key.as_str().into()).collect());
         match self.sender.request(move |desk, reply| desk.handle_claim(slot, items, reply)).await? {
-            Some(granted) => {
-                found.retain(|item| granted.iter().any(|key| **key == *item.key));
-                Ok(ClaimOutcome::Granted)
-            }
-            None => Ok(ClaimOutcome::Withheld),
+            Some(granted) => found.retain(|item| granted.iter().any(|key| **key == *item.key)),
+            None => return Ok(false),
         }
+        Ok(true)
     }
 
     /// A start whose answer was lost may have taken effect: this reads the record before it reports the start as
@@ -193,12 +191,6 @@ impl RoundTask {
         engine.resume_suspended_as(round, ACTOR, nothing, &bind, &self.cancel, RoundStarter::Dispatcher).await?;
         Ok(())
     }
-}
-
-/// The result of a claim.
-enum ClaimOutcome {
-    Granted,
-    Withheld,
 }
 
 /// The request with the loop's trigger.

@@ -1,6 +1,7 @@
 //! One pass: it starts the loops that are due now, waits for their rounds, and does nothing else. For people who run it
 //! from cron or launchd.
 
+use super::dispatch_loop::DispatchMode;
 use super::fleet::LoopFleet;
 use super::{DaemonEnd, open};
 use crate::engine::Engine;
@@ -47,7 +48,7 @@ pub async fn tick(
 ) -> Result<TickReport, EngineError> {
     let notes = Arc::new(TickRecorder::default());
     let _attached = engine.events().attach(Arc::clone(&notes) as _);
-    let (desk, post) = open::open_dispatch_loop(engine, fleet, limits, open::DaemonSpan::Once).await?;
+    let (desk, post) = open::open_dispatch_loop(engine, fleet, limits, DispatchMode::Once).await?;
     let mut pass = std::pin::pin!(desk.run());
     let ended = tokio::select! {
         ended = &mut pass => ended,

@@ -307,8 +307,9 @@ struct Journal {
 /// row.
 async fn begin(conn: &mut SqlConnection) -> SqlResult<Journal> {
     let sql = format!("SELECT seq, checkpoint, hash FROM journal WHERE id = 1{}", conn.dialect().lock());
-    let row = conn.begin_with_query(&sql).await?.into_iter().next();
-    let row = row.ok_or_else(|| StoreErrorKind::Corrupt("the journal's end is missing".into()))?;
+    conn.begin().await?;
+    let row =
+        conn.row(sql, &[]).await?.ok_or_else(|| StoreErrorKind::Corrupt("the journal's end is missing".into()))?;
     Ok(Journal { seq: row.get(0)?, checkpoint: row.get(1)?, hash: row.get(2)? })
 }
 
@@ -316,7 +317,8 @@ async fn begin(conn: &mut SqlConnection) -> SqlResult<Journal> {
 async fn commit_head(conn: &mut SqlConnection, trace: &Trace) -> SqlResult<()> {
     let Journal { seq, checkpoint, hash } = &trace.journal;
     let sql = "UPDATE journal SET seq = $1, checkpoint = $2, hash = $3 WHERE id = 1";
-    conn.commit_after(sql, args![*seq, *checkpoint, hash]).await
+    conn.exec(sql, args![*seq, *checkpoint, hash]).await?;
+    conn.commit().await
 }
 
 /// Refuses a batch about a round, or of the dispatcher, unless its lease still has the fencing number under which it

@@ -253,31 +253,8 @@ impl SqlConnection {
         self.exec(sql, &[]).await.map(drop)
     }
 
-    /// Opens a transaction that will write and runs its first query. SQLite runs in a thread of its own, and each
-    /// hand-over to it costs more than most statements, so there both share one hand-over.
-    pub(super) async fn begin_with_query(&mut self, sql: &str) -> SqlResult<Vec<SqlRow>> {
-        match self.dialect() {
-            SqlDialect::Sqlite => self.rows(format!("{}; {sql}", SqlDialect::Sqlite.begin()), &[]).await,
-            SqlDialect::Postgres => {
-                self.begin().await?;
-                self.rows(sql.to_owned(), &[]).await
-            }
-        }
-    }
-
     pub(super) async fn commit(&mut self) -> SqlResult<()> {
         self.exec("COMMIT", &[]).await.map(drop)
-    }
-
-    /// Runs the last statement of a transaction and commits, with SQLite in one hand-over.
-    pub(super) async fn commit_after(&mut self, sql: &'static str, args: &[SqlArg<'_>]) -> SqlResult<()> {
-        match self.dialect() {
-            SqlDialect::Sqlite => self.exec(format!("{sql}; COMMIT"), args).await.map(drop),
-            SqlDialect::Postgres => {
-                self.exec(sql, args).await?;
-                self.commit().await
-            }
-        }
     }
 
     pub(super) async fn rollback(&mut self) -> SqlResult<()> {

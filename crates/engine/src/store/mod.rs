@@ -35,8 +35,8 @@ pub use money::{
 pub use open::{Store, StoreMode};
 pub use process::{ProcessInfo, ProcessRow};
 pub use rows::{
-    Checkpoint, InboxQuery, InboxRow, ItemRow, LoopRow, NewEvent, OutboxRow, RoundRow, RoundsFilter, RoundsQuery,
-    RowChange, StatsChange, StoreBatch, StoredEvent,
+    Checkpoint, InboxRow, ItemRow, LoopRow, NewEvent, OutboxRow, RoundRow, RoundsFilter, RoundsQuery, RowChange,
+    StatsChange, StoreBatch, StoredEvent,
 };
 pub use time::{
     AgedRows, CLOCK_AHEAD, CLOCK_TAKEN, FlagRow, LoopFileRow, MemoryRow, ReceiptRow, ReceiptsQuery, RetentionCutoff,

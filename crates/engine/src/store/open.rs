@@ -296,7 +296,6 @@ mod tests {
             select::<OutboxRow>(read::OUTBOX_PENDING),
             select::<OutboxRow>(read::OUTBOX),
             select::<InboxRow>(read::INBOX_OPEN),
-            select::<InboxRow>(read::INBOX_ALL),
             select::<ItemRow>(read::ITEMS),
             select::<LoopRow>(read::LOOPS),
             select::<StoredEvent>(&read::first_events(3)),

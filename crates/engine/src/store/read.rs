@@ -8,8 +8,7 @@ use super::money::{self, CostRow, CostsQuery, ItemSpend, LedgerRow, RaiseRow, Sp
 use super::process::{self, ProcessRow};
 use super::reserve;
 use super::rows::{
-    InboxQuery, InboxRow, ItemRow, LoopRow, OutboxRow, RoundRow, RoundsFilter, RoundsQuery, SqlTable, StoredEvent,
-    select,
+    InboxRow, ItemRow, LoopRow, OutboxRow, RoundRow, RoundsFilter, RoundsQuery, SqlTable, StoredEvent, select,
 };
 use super::sqlite::SqliteAccess;
 use super::time::{
@@ -116,7 +115,6 @@ pub(super) const OPEN_ROUNDS: &str = "WHERE ended_ms IS NULL ORDER BY started_ms
 pub(super) const OUTBOX_PENDING: &str =
     "WHERE state IN ('staged', 'claimed', 'in-doubt') ORDER BY updated_ms, id LIMIT $1";
 pub(super) const INBOX_OPEN: &str = "WHERE closed_ms IS NULL ORDER BY created_ms, id LIMIT $1";
-pub(super) const INBOX_ALL: &str = "ORDER BY created_ms, id LIMIT $1";
 pub(super) const OUTBOX: &str = "WHERE round = $1 ORDER BY position";
 pub(super) const ITEMS: &str = "WHERE repo = $1 AND loop_name = $2 ORDER BY updated_ms DESC LIMIT $3";
 pub(super) const LOOPS: &str = "ORDER BY repo, loop_name";
@@ -211,13 +209,9 @@ impl Store {
         self.all(OUTBOX_PENDING, args![page(limit)]).await
     }
 
-    /// Questions to people, oldest first.
-    pub async fn inbox(&self, query: InboxQuery) -> Result<Vec<InboxRow>, StoreError> {
-        let (rest, limit) = match query {
-            InboxQuery::Open(limit) => (INBOX_OPEN, limit),
-            InboxQuery::All(limit) => (INBOX_ALL, limit),
-        };
-        self.all(rest, args![page(limit)]).await
+    /// Open questions to people, oldest first.
+    pub async fn inbox(&self, limit: u32) -> Result<Vec<InboxRow>, StoreError> {
+        self.all(INBOX_OPEN, args![page(limit)]).await
     }
 
     /// One question by its id.

@@ -462,12 +462,3 @@ pub enum RoundsFilter {
     /// Those that have not ended.
     Open,
 }
-
-/// A query for questions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum InboxQuery {
-    /// Open questions, at most this many.
-    Open(u32),
-    /// All questions, at most this many.
-    All(u32),
-}

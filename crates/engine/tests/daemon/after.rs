@@ -2,7 +2,7 @@
 
 use crate::world::*;
 use loopwright::LoopSpec;
-use loopwright::store::{InboxQuery, SignalRow};
+use loopwright::store::SignalRow;
 
 fn following(name: &str, leader: &str) -> LoopSpec {
     let mut spec = every(name, "");
@@ -92,7 +92,7 @@ async fn item_of_an_event_is_retried_after_failures_until_a_person_is_asked() {
     let rounds = show.rounds().await;
     assert_eq!(rounds.len(), 3, "{rounds:?}");
     assert!(rounds.iter().all(|round| round.item.as_deref() == Some("run-7@1")), "{rounds:?}");
-    let open = show.engine.store().inbox(InboxQuery::Open(9)).await.expect("inbox");
+    let open = show.engine.store().inbox(9).await.expect("inbox");
     let asked: Vec<_> = open.iter().map(|row| row.kind.word()).collect();
     assert_eq!(asked, ["item-failed"], "the loop itself continues with others: {open:?}");
     let other = SignalRow { item: Some("run-8@1".to_owned()), ..event(&stage, "d2") };

@@ -3,6 +3,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/manual_clock.rs"]
+mod manual_clock;
 mod watch;
 mod world;
 

@@ -52,7 +52,7 @@ async fn a_loop_that_pauses_itself_before_its_first_round_asks_too() {
     show.ear.hears("asked bent").await;
     show.settled().await;
     let asked = async |show: &Show| {
-        let open = show.engine.store().inbox(loopwright::store::InboxQuery::Open(10)).await.expect("inbox");
+        let open = show.engine.store().inbox(10).await.expect("inbox");
         open.into_iter().map(|row| (row.kind, row.round, row.loop_name)).collect::<Vec<_>>()
     };
     assert_eq!(
@@ -78,13 +78,13 @@ async fn the_same_failure_three_times_pauses_the_loop_and_asks() {
     }
     show.ear.hears("asked look").await;
     show.settled().await;
-    let open = show.engine.store().inbox(loopwright::store::InboxQuery::Open(10)).await.expect("inbox");
+    let open = show.engine.store().inbox(10).await.expect("inbox");
     assert_eq!(open.iter().filter(|row| row.kind == loopwright::store::InboxKind::LoopPaused).count(), 1, "{open:?}");
     stage.at(24 * HOUR);
     show.ear.hears("kept look paused").await;
     stage.troop.troupe.play("look", Play::Report);
     show.daemon.resume(&stage.key("look"), "ada").await.expect("resumed");
-    let open = show.engine.store().inbox(loopwright::store::InboxQuery::Open(10)).await.expect("inbox");
+    let open = show.engine.store().inbox(10).await.expect("inbox");
     assert!(open.iter().all(|row| row.kind != loopwright::store::InboxKind::LoopPaused), "{open:?}");
     stage.at(30 * HOUR);
     show.ear.hears("ended look reported").await;

@@ -1,8 +1,10 @@
 //! The daemon's work besides due loops: rounds that exceed their time limit, time in which the scheduler did not wake,
 //! rounds that wait for their budget.
 
+use crate::manual_clock::ManualClock;
 use crate::world::*;
 use loopwright::LoopSpec;
+use loopwright::clock::Clock as _;
 use loopwright::raise::BudgetRaise;
 use loopwright::units::{TimeSpan, Usd};
 use loopwright_core::budget::Reservation;
@@ -131,4 +133,16 @@ async fn round_over_its_daily_budget_resumes_when_a_person_raises_it() {
     raise(&show, None).await;
     comes_to_its_end(&mut show, &round).await;
     show.close().await;
+}
+
+#[tokio::test]
+async fn manual_clock_wakes_waiters_whose_moment_it_passes() {
+    let clock = ManualClock::new(1_000);
+    let other = clock.clone();
+    let waits = tokio::spawn(async move { other.until(5_000).await });
+    clock.set(4_000);
+    tokio::task::yield_now().await;
+    assert!(!waits.is_finished() && clock.now_ms() == 4_000);
+    clock.set(5_000);
+    waits.await.expect("the wait returns");
 }

@@ -1,8 +1,8 @@
 //! A fleet of loops in one repository, their agents, a clock, and an observer of the daemon's events.
 
 use crate::common::{World, ended, said};
+use crate::manual_clock::ManualClock;
 use loopwright::agents::{Agent, AgentCapabilities, AgentError, AgentInvocation, AgentLog, AgentOutcome};
-use loopwright::clock::ManualClock;
 use loopwright::daemon::{Daemon, DaemonEnd, DaemonJoin, FleetLoops, LoopFleet, PreparedStart, ReadyRound};
 use loopwright::events::{EventKind, EventSink, LiveEvent};
 use loopwright::probe::ProbeResult;

@@ -9,7 +9,7 @@ use super::story::Story;
 use loopwright::clock::Clock as _;
 use loopwright::proc::CancelToken;
 use loopwright::spec::CheckedSpec;
-use loopwright::store::{InboxQuery, InboxRow, SignalRow};
+use loopwright::store::{InboxRow, SignalRow};
 
 impl Story {
     /// Performs one of the actions that are possible now.
@@ -164,7 +164,7 @@ impl Story {
     }
 
     fn questions(&self) -> Vec<InboxRow> {
-        let asked = self.life().look(self.life().engine.store().inbox(InboxQuery::Open(100)));
+        let asked = self.life().look(self.life().engine.store().inbox(100));
         asked.unwrap_or_default().into_iter().filter(|row| row.kind.word() != "loop-paused").collect()
     }
 

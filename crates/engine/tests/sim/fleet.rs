@@ -4,7 +4,8 @@ use super::agent::AtWork;
 use super::dice::Dice;
 use super::faults::{Door, Faults, Site};
 use super::ground::Ground;
-use loopwright::clock::{Clock, ManualClock};
+use crate::manual_clock::ManualClock;
+use loopwright::clock::Clock;
 use loopwright::daemon::{FleetLoops, LoopFleet, PreparedStart, ReadyRound};
 use loopwright::round::{DeliveryOutlet, LoopBindings, RoleAgents, RunRequest};
 use loopwright::spec::{

@@ -33,6 +33,8 @@ mod fleet;
 mod foreground;
 mod ground;
 mod life;
+#[path = "../common/manual_clock.rs"]
+mod manual_clock;
 mod money;
 mod oracle;
 mod said;

@@ -244,13 +244,12 @@ async fn push_that_moves_no_branch_makes_nothing_due() {
 }
 
 #[tokio::test]
-async fn strangers_and_other_repositories_are_ignored_and_counted() {
+async fn strangers_and_other_repositories_are_ignored() {
     let stand = Stand::with(options()).await;
     let (status, text) = stand.github(SECRET, "d-1", "issues", &issue("NONE")).await;
     assert_eq!((status, text.as_str()), (200, "ignored: a person without rights to the repository"));
     let elsewhere = push("main", SHA).replace("acme/shop", "acme/other");
     assert_eq!(stand.github(SECRET, "d-2", "push", &elsewhere).await.1, "ignored: unknown repository");
-    assert_eq!(stand.hooks.counts().ignored, 2);
     assert_eq!(stand.sink.keys(), [""; 0]);
 }
 
