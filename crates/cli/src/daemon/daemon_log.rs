@@ -80,15 +80,10 @@ impl DaemonLog {
 
     fn log_round_end(&self, event: &LiveEvent, outcome: RoundOutcome) {
         let round = event.round.as_deref().unwrap_or_default();
-        let look = match outcome {
-            RoundOutcome::Escalated => TextStyle::Yellow,
-            outcome if outcome.is_success() => TextStyle::Green,
-            _ => TextStyle::Red,
-        };
-        let next = match outcome {
-            RoundOutcome::Escalated => "; waits for you: loopwright inbox".to_owned(),
-            outcome if outcome.is_success() => String::new(),
-            _ => format!("; loopwright why {round}"),
+        let (look, next) = match outcome {
+            RoundOutcome::Escalated => (TextStyle::Yellow, "; waits for you: loopwright inbox".to_owned()),
+            outcome if outcome.is_success() => (TextStyle::Green, String::new()),
+            _ => (TextStyle::Red, format!("; loopwright why {round}")),
         };
         self.line(Some(look), "end", &format!("{}: {}{next}", subject(event), outcome.word()));
     }

@@ -2,7 +2,7 @@
 //! configuration names.
 
 use super::daemon_log::DaemonLog;
-use super::loop_catalogue::{FoundLoop, LoopCatalogue, LoopEntryBuilder, LoopFileChange, LoopFileFallback};
+use super::loop_catalogue::{LoopCatalogue, LoopEntryBuilder, LoopFileChange};
 use crate::context::{CheckedLoopFile, CommandContext, FleetRepo, FleetScan, RepoAbsence, inputs};
 use crate::error::CommandError;
 use loopwright::daemon::{FleetLoops, LoopFleet, PreparedStart, ReadyRound};
@@ -201,11 +201,9 @@ impl Inner {
 
     fn log_change(&self, change: &LoopFileChange) {
         match change {
-            LoopFileChange::Broken(problem, LoopFileFallback::LastGood) => {
-                self.teller.warn(&format!("{problem}; its last good form stays in use"));
-            }
-            LoopFileChange::Broken(problem, LoopFileFallback::Nothing) => {
-                self.teller.warn(&format!("{problem}; it is left out"))
+            LoopFileChange::Broken { problem, has_good } => {
+                let used = if *has_good { "its last good form stays in use" } else { "it is left out" };
+                self.teller.warn(&format!("{problem}; {used}"));
             }
             LoopFileChange::Fixed(file) => self.teller.log("fixed", &format!("{file} can be used again")),
         }
@@ -213,10 +211,15 @@ impl Inner {
 
     /// The loop, checked, with its file.
     async fn spec(&self, key: &LoopKey) -> Result<(UserRepo, String, CheckedSpec), CommandError> {
-        let (repo, (shown, found)) = self.find(key)?;
+        let (repo, (shown, found)) = {
+            let known = self.lock_catalogues();
+            let gone = || CommandError::unknown(format!("the repository of {key} is no longer managed"));
+            let catalogue = known.get(&key.repo).ok_or_else(gone)?;
+            (catalogue.repo.clone(), catalogue.find(&key.name).map_err(CommandError::invalid)?)
+        };
         let file = match found {
-            FoundLoop::Current(spec) => return Ok((repo, shown, *spec)),
-            FoundLoop::LastGood(file) => file,
+            Ok(spec) => return Ok((repo, shown, spec)),
+            Err(file) => file,
         };
         let text = self.engine.store().loop_files(&repo.id, Some(&file)).await?.pop().and_then(|row| row.text);
         let text = text.ok_or_else(|| CommandError::invalid(format!("{shown}: its last good form was not saved")))?;
@@ -224,13 +227,6 @@ impl Inner {
             Ok(spec) => Ok((repo, shown, spec)),
             Err(problems) => Err(CommandError::invalid(format!("{shown}: {problems}"))),
         }
-    }
-
-    fn find(&self, key: &LoopKey) -> Result<(UserRepo, (String, FoundLoop)), CommandError> {
-        let known = self.lock_catalogues();
-        let gone = || CommandError::unknown(format!("the repository of {key} is no longer managed"));
-        let catalogue = known.get(&key.repo).ok_or_else(gone)?;
-        Ok((catalogue.repo.clone(), catalogue.find(&key.name).map_err(CommandError::invalid)?))
     }
 
     fn build_run(

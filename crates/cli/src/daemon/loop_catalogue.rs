@@ -6,10 +6,9 @@ use crate::context::{LOOPS_FOLDER, LoopFolder, in_parallel, read_bytes};
 use crate::error::CommandError;
 use loopwright::git::UserRepo;
 use loopwright::store::LoopFileRow;
-use loopwright::triggers::WatchedLoop;
 use loopwright_core::cadence::{CadenceProblem, LoopSchedule};
 use loopwright_core::dispatch::LoopEntry;
-use loopwright_core::spec::{CheckedSpec, Triggers, read_loop_file};
+use loopwright_core::spec::{CheckedSpec, LoopSpec, Triggers, read_loop_file};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::hash::{DefaultHasher, Hasher as _};
@@ -52,8 +51,8 @@ struct KnownFile {
 struct GoodLoop {
     entry: LoopEntry,
     after: Box<[Box<str>]>,
-    /// The triggers besides time; most loops have none.
-    watched: Option<Box<WatchedLoop>>,
+    /// The loop itself, if it has triggers besides time; most loops have none.
+    watched: Option<Box<LoopSpec>>,
 }
 
 /// A file whose bytes changed.
@@ -66,28 +65,10 @@ struct FreshFile {
 /// A change of a loop file, for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum LoopFileChange {
-    /// A file is unusable; with the form that replaces it.
-    Broken(String, LoopFileFallback),
+    /// A file is unusable, and has a last good form that replaces it, or nothing does.
+    Broken { problem: String, has_good: bool },
     /// A file that was unusable is usable again.
     Fixed(String),
-}
-
-/// The replacement for an unusable file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LoopFileFallback {
-    /// Its last good form.
-    LastGood,
-    /// Nothing.
-    Nothing,
-}
-
-/// A loop to start.
-#[derive(Debug)]
-pub(super) enum FoundLoop {
-    /// Its file is good.
-    Current(Box<CheckedSpec>),
-    /// Its file, by this name, is broken; the store has its last good text.
-    LastGood(String),
 }
 
 /// The facts of a repository and its machine that turn a loop file into the dispatcher's entry.
@@ -165,11 +146,9 @@ impl LoopCatalogue {
                 if let (None, Some(text)) = (&known.good, stored) {
                     known.good = good_loop(&shown(&known.file), text.as_bytes(), ground).ok();
                 }
-                let fallback =
-                    if known.good.is_some() { LoopFileFallback::LastGood } else { LoopFileFallback::Nothing };
-                let is_new = known.problem.as_deref() != Some(&*problem);
+                let (has_good, is_new) = (known.good.is_some(), known.problem.as_deref() != Some(&*problem));
                 known.problem = Some(problem.as_str().into());
-                is_new.then_some(LoopFileChange::Broken(problem, fallback))
+                is_new.then_some(LoopFileChange::Broken { problem, has_good })
             }
         }
     }
@@ -185,12 +164,12 @@ impl LoopCatalogue {
             let owner = if let [only] = same { Some(only) } else { before };
             if same.len() > 1 {
                 let files: Vec<&str> = same.iter().map(|at| &*self.files[*at].file).collect();
-                let text = format!("{LOOPS_FOLDER}: the name `{}` is in {}", name(same[0]), files.join(" and "));
-                let fallback = if owner.is_some() { LoopFileFallback::LastGood } else { LoopFileFallback::Nothing };
-                changes.extend(
-                    (!self.reported_duplicates.contains(&text)).then(|| LoopFileChange::Broken(text.clone(), fallback)),
-                );
-                twins.insert(text);
+                let problem = format!("{LOOPS_FOLDER}: the name `{}` is in {}", name(same[0]), files.join(" and "));
+                if !self.reported_duplicates.contains(&problem) {
+                    let (problem, has_good) = (problem.clone(), owner.is_some());
+                    changes.push(LoopFileChange::Broken { problem, has_good });
+                }
+                twins.insert(problem);
             }
             owners.extend(owner.copied());
         }
@@ -235,22 +214,19 @@ impl LoopCatalogue {
     }
 
     /// The loops with triggers besides time.
-    pub(super) fn watched_loops(&self) -> Vec<WatchedLoop> {
+    pub(super) fn watched_loops(&self) -> Vec<LoopSpec> {
         self.usable_loops().filter_map(|good| Some(good.watched.as_deref()?.clone())).collect()
     }
 
-    /// A loop as its file is now, or its last good form.
-    pub(super) fn find(&self, name: &str) -> Result<(String, FoundLoop), String> {
+    /// A loop's file as people see it, and the loop; the file's own name if it is broken and only the store has its last
+    /// good text.
+    pub(super) fn find(&self, name: &str) -> Result<(String, Result<CheckedSpec, String>), String> {
         let is_it = |known: &&KnownFile| self.usable_loop(known).is_some_and(|good| good.name() == name);
         let known = self.files.iter().find(is_it).ok_or_else(|| format!("no loop is called `{name}`"))?;
         let shown = shown(&known.file);
         let bytes = read_bytes(&self.repo.work_tree.join(&shown)).ok();
         let spec = bytes.and_then(|bytes| read_loop_file(&shown, &bytes).ok()).filter(|spec| spec.name == name);
-        let found = match spec {
-            Some(spec) => FoundLoop::Current(Box::new(spec)),
-            None => FoundLoop::LastGood(known.file.to_string()),
-        };
-        Ok((shown, found))
+        Ok((shown, spec.ok_or_else(|| known.file.to_string())))
     }
 }
 
@@ -300,7 +276,7 @@ fn good_loop(shown: &str, bytes: &[u8], ground: &LoopEntryBuilder) -> Result<Goo
     let spec = read_loop_file(shown, bytes).map_err(|problems| first(shown, &problems))?;
     let entry = ground.entry(&spec).map_err(|problem| format!("{shown}: {problem}"))?;
     let after = spec.on.after.iter().map(|name| name.as_str().into()).collect();
-    let watched = has_external_trigger(&spec.on).then(|| Box::new(WatchedLoop::from(&*spec)));
+    let watched = has_external_trigger(&spec.on).then(|| Box::new(LoopSpec::clone(&spec)));
     Ok(GoodLoop { entry, after, watched })
 }
 

@@ -135,24 +135,9 @@ impl fmt::Display for RoundLease {
     }
 }
 
-/// A lease as it is on record, before the asking process has looked for its holder.
-struct Found {
-    lease: RoundLease,
-    instance: String,
-    /// The round is at rest: its holder only had a report to write, or had not begun to resume it.
-    is_at_rest: bool,
-}
-
-/// The query for leases. The columns of the process come first, so that they are read as its row.
-fn select(rest: &str) -> String {
-    let process = columns_of::<ProcessRow>("p");
-    format!(
-        "SELECT {process}, l.name, l.fence, l.since_ms, l.repo, l.loop_name, l.locks, l.instance, r.phase \
-         FROM leases l LEFT JOIN processes p ON p.instance = l.instance LEFT JOIN rounds r ON r.id = l.name WHERE {rest}"
-    )
-}
-
-fn read(row: &SqlRow, ours: &str) -> SqlResult<Found> {
+/// A lease as it is on record, its holder's instance, and whether its round is at rest: its holder only had a report to
+/// write, or had not begun to resume it.
+fn read(row: &SqlRow, ours: &str) -> SqlResult<(RoundLease, String, bool)> {
     const AT: usize = ProcessRow::COLUMNS.len();
     let (locks, instance): (String, String) = (row.get(AT + 5)?, row.get(AT + 6)?);
     let phase: Option<String> = row.get(AT + 7)?;
@@ -174,15 +159,22 @@ fn read(row: &SqlRow, ours: &str) -> SqlResult<Found> {
         process,
         holder,
     };
-    Ok(Found { lease, instance, is_at_rest })
+    Ok((lease, instance, is_at_rest))
 }
 
 /// All leases that a process has, also one that is gone. A gone process's lease of a round at rest counts as released: nothing
 /// is left to recover, and the lease must not keep the loop from its next round.
 pub(super) async fn held(conn: &mut SqlConnection, ours: &str, gone: &HashSet<String>) -> SqlResult<Vec<RoundLease>> {
+    // The columns of the process come first, so that they are read as its row.
+    let sql = format!(
+        "SELECT {}, l.name, l.fence, l.since_ms, l.repo, l.loop_name, l.locks, l.instance, r.phase FROM leases l \
+         LEFT JOIN processes p ON p.instance = l.instance LEFT JOIN rounds r ON r.id = l.name \
+         WHERE l.instance <> '' ORDER BY l.since_ms, l.name",
+        columns_of::<ProcessRow>("p")
+    );
     let mut leases = Vec::new();
-    for row in conn.rows(select("l.instance <> '' ORDER BY l.since_ms, l.name"), &[]).await? {
-        let Found { mut lease, instance, is_at_rest } = read(&row, ours)?;
+    for row in conn.rows(sql, &[]).await? {
+        let (mut lease, instance, is_at_rest) = read(&row, ours)?;
         if gone.contains(&instance) {
             lease.holder = LeaseHolder::Gone;
         }

@@ -195,7 +195,7 @@ async fn write_sqlite(mut place: SqliteLocation, info: &ProcessInfo, all: &[Sche
         version = ours(migrate::version(&mut reader, all).await?)?;
     }
     if place.is_small() {
-        verify::quick(&mut reader).await?;
+        verify::pages(&mut reader, "PRAGMA quick_check(1)").await?;
     }
     verify::recent(&mut reader).await?;
     let mut conn = place.connect(SqliteAccess::Write).await?;
@@ -278,6 +278,23 @@ mod tests {
         let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&backup).expect("a backup"));
         assert_eq!(mode & 0o777, 0o600);
         own(&backup, migrate::ALL).await.expect("the backup is of this version");
+    }
+
+    #[tokio::test]
+    async fn migration_to_version_five_fences_a_process_of_an_earlier_version() {
+        let url = loopwright_testkit::postgres::server().database();
+        let mut old = PostgresLocation::new(&url).expect("an address").connect().await.expect("a connection");
+        migrate::run(&mut old, &migrate::ALL[..4]).await.expect("version four");
+        // A process of version 4 takes the store, and compares this number before each of its writes.
+        let fence = async |conn: &mut SqlConnection| {
+            let row = conn.row("SELECT fence FROM owner WHERE id = 1 FOR UPDATE", &[]).await.expect("a query");
+            row.expect("the owner").get::<i64>(0).expect("a number")
+        };
+        old.exec("UPDATE owner SET fence = fence + 1 WHERE id = 1", &[]).await.expect("it owns the store");
+        let ours = fence(&mut old).await;
+        let new = Store::open_postgres(&url, StoreMode::Write(ProcessInfo::current(1))).await.expect("migrated");
+        assert_ne!(fence(&mut old).await, ours, "the older process would write beside the new one");
+        new.close().await.expect("close");
     }
 
     /// The steps of SQLite's plan for a query, one line each.

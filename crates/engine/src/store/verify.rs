@@ -73,12 +73,8 @@ async fn head(conn: &mut SqlConnection) -> SqlResult<Head> {
     Ok(Head { seq, old: (row.get(0)?, row.get(1)?), checkpoint })
 }
 
-/// SQLite's own check of its pages, without comparing every index with its table.
-pub(super) async fn quick(conn: &mut SqlConnection) -> SqlResult<()> {
-    pages(conn, "PRAGMA quick_check(1)").await
-}
-
-async fn pages(conn: &mut SqlConnection, pragma: &'static str) -> SqlResult<()> {
+/// SQLite's own check of its pages: `quick_check` does not compare every index with its table.
+pub(super) async fn pages(conn: &mut SqlConnection, pragma: &'static str) -> SqlResult<()> {
     if conn.dialect() == SqlDialect::Postgres {
         return Ok(());
     }

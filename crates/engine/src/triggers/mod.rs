@@ -18,7 +18,7 @@ mod webhook;
 pub use hooks::poke_folder;
 pub(crate) use repo_queries::{branch_heads, commit_contents};
 pub use watch::TriggerWatch;
-pub use watched_repos::{FolderContent, WatchedFolder, WatchedLoop, WatchedRepo};
+pub use watched_repos::{FolderContent, WatchedFolder, WatchedRepo};
 pub use webhook::{BadSecret, BoundWebhookServer, IgnoreReason, WebhookOptions, WebhookSecret, WebhookServer};
 
 use crate::error::EngineError;

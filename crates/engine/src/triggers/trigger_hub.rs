@@ -143,7 +143,7 @@ impl TriggerHub {
         // The watch of a removed folder ends by itself. A search through all watches for each removed folder would take
         // quadratic time for a large tree.
         if seen.is_dir && seen.is_moved {
-            self.forget_below(&path);
+            self.keep_watches(|place| !place.dir.starts_with(&path));
         }
         any
     }
@@ -215,15 +215,16 @@ impl TriggerHub {
         self.pending.entry(repo.to_owned()).or_default()
     }
 
-    fn forget_below(&mut self, path: &Path) {
-        let Some(inotify) = &self.inotify else { return };
-        self.folder_watches.retain(|wd, place| {
-            let stays = !place.dir.starts_with(path);
-            if !stays {
-                inotify.forget(*wd);
-            }
-            stays
-        });
+    /// Ends the watches of all other folders.
+    fn keep_watches(&mut self, stays: impl Fn(&FolderWatch) -> bool) {
+        let gone: Vec<i32> = self.folder_watches.extract_if(|_, place| !stays(place)).map(|(wd, _)| wd).collect();
+        gone.into_iter().for_each(|wd| self.forget(wd));
+    }
+
+    fn forget(&self, wd: i32) {
+        if let Some(inotify) = &self.inotify {
+            inotify.forget(wd);
+        }
     }
 }
 
@@ -252,9 +253,7 @@ impl TriggerHub {
             self.watch_repo(&id).await;
         }
         before.retain(|wd, _| !self.folder_watches.contains_key(wd));
-        if let Some(inotify) = &self.inotify {
-            before.keys().for_each(|wd| inotify.forget(*wd));
-        }
+        before.keys().for_each(|wd| self.forget(*wd));
         self.pending.retain(|id, _| self.repos.contains_key(id));
         for (id, known) in &self.repos {
             if known.watched.loops.iter().any(|one| !one.on.push.is_empty()) {
@@ -294,13 +293,7 @@ impl TriggerHub {
             .for_each(|place| place.roles.retain(|(_, role)| !matches!(role, WatchPurpose::Folder(_))));
         self.folders = folders;
         self.watch_folders();
-        let inotify = self.inotify.clone();
-        self.folder_watches.retain(|wd, place| {
-            if let (true, Some(inotify)) = (place.roles.is_empty(), &inotify) {
-                inotify.forget(*wd);
-            }
-            !place.roles.is_empty()
-        });
+        self.keep_watches(|place| !place.roles.is_empty());
         true
     }
 

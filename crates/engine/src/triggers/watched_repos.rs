@@ -1,7 +1,7 @@
 //! The loops of each repository, as far as triggers are concerned.
 
 use crate::git::UserRepo;
-use loopwright_core::spec::{LoopSpec, Triggers};
+use loopwright_core::spec::LoopSpec;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ pub struct WatchedRepo {
     /// The repository.
     pub repo: UserRepo,
     /// Its loops.
-    pub loops: Vec<WatchedLoop>,
+    pub loops: Vec<LoopSpec>,
 }
 
 /// A folder whose changes go to [`super::Signals::folder_changed`].
@@ -32,30 +32,6 @@ pub enum FolderContent {
     Loops,
     /// The state directory itself, reported at once.
     State,
-}
-
-/// The parts of a loop that triggers need.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WatchedLoop {
-    /// Its name.
-    pub name: String,
-    /// Its triggers.
-    pub on: Triggers,
-    /// The branch it works on, if the loop names one.
-    pub base: Option<String>,
-    /// People whose events count for it.
-    pub approvers: Vec<String>,
-}
-
-impl From<&LoopSpec> for WatchedLoop {
-    fn from(spec: &LoopSpec) -> Self {
-        Self {
-            name: spec.name.clone(),
-            on: spec.on.clone(),
-            base: spec.base.clone(),
-            approvers: spec.approvers.clone(),
-        }
-    }
 }
 
 /// Whether this program creates the branch: events on such branches are its own and make nothing due.

@@ -231,6 +231,35 @@ async fn one_pass_runs_only_loops_that_are_due_now() {
 }
 
 #[tokio::test]
+async fn one_pass_does_not_wait_for_the_round_of_another_process() {
+    let stage = Stage::new(vec![every("far", "every 1h"), every("look", "every 1h")]).await;
+    let pass = || async {
+        let engine = Engine::open(stage.settings()).await.expect("the store is shared");
+        let cancel = CancelToken::new();
+        let pass = tick(engine.clone(), Arc::clone(&stage.troop) as _, stage.limits.clone(), &cancel);
+        let report = tokio::time::timeout(PATIENCE, pass).await.expect("a pass ends").expect("a pass");
+        engine.close().await.expect("closed");
+        report
+    };
+    assert!(pass().await.rounds.is_empty(), "a pass makes nothing due");
+    stage.troop.troupe.play("far", Play::Hang);
+    let elsewhere = Engine::open(stage.settings()).await.expect("the store is shared");
+    let (bind, cancel) = (stage.troop.bindings(), CancelToken::new());
+    let here = async {
+        stage.troop.troupe.begun_times(1).await;
+        stage.at(HOUR + MINUTE);
+        let report = pass().await;
+        stage.troop.troupe.let_go();
+        report
+    };
+    let (far, report) = tokio::join!(elsewhere.run(stage.troop.request("far"), &bind, &cancel), here);
+    assert_eq!(far.expect("it runs on").outcome, Some(RoundOutcome::Reported));
+    let names: Vec<_> = report.rounds.iter().map(|round| (&*round.key.name, round.outcome)).collect();
+    assert_eq!(names, [("look", Some(RoundOutcome::Reported))]);
+    elsewhere.close().await.expect("closed");
+}
+
+#[tokio::test]
 async fn clock_that_is_set_back_is_reported_at_once_and_repeats_nothing() {
     let stage = Stage::new(vec![every("look", "every 1h")]).await;
     let mut show = stage.open().await;

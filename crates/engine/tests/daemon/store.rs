@@ -7,7 +7,7 @@ use loopwright::proc::CancelToken;
 use loopwright::round::{LoopBindings, RoleAgents};
 use loopwright::seam::{Seam, SeamFault, SeamHook, SeamMoment};
 use loopwright::spec::Role;
-use loopwright::{EngineSettings, LoopLevel};
+use loopwright::{Engine, EngineSettings, LoopLevel, RoundOutcome};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -299,4 +299,29 @@ async fn round_whose_end_cannot_be_written_keeps_its_loops_slot_until_it_is() {
 /// A maker that does its work and a checker that passes it.
 fn mended() -> RoleAgents {
     RoleAgents::default().with(Role::Maker, Arc::new(mender())).with(Role::Checker, Arc::new(judge("pass", 5)))
+}
+
+#[tokio::test]
+async fn round_that_is_recovered_while_everything_is_stopped_only_ends() {
+    for is_stopped in [false, true] {
+        let stage = Stage::new(vec![every("look", "every 1h")]).await;
+        let faults = Arc::new(Faults::default());
+        let hook = Arc::clone(&faults) as Arc<dyn SeamHook>;
+        let dead = Engine::open(EngineSettings { seam: Seam::hooked(hook), ..stage.settings() }).await.expect("opened");
+        // The round is on record before its agent has started, and its engine does not know that.
+        faults.after.store(1, Ordering::SeqCst);
+        let run = dead.run(stage.troop.request("look"), &stage.troop.bindings(), &CancelToken::new()).await;
+        run.expect_err("the answer to its start is lost");
+        dead.close().await.expect("it is gone");
+        let engine = Engine::open(stage.settings()).await.expect("opened");
+        if is_stopped {
+            engine.stop_all("ada", "the pager rang").await.expect("stopped");
+        }
+        let mut ended = Vec::new();
+        let mut note = |taken: loopwright::takeover::TakenOverRound| ended.push(taken.ended.expect("it ends"));
+        engine.take_over(stage.troop.as_ref(), &CancelToken::new(), &mut note).await.expect("taken over");
+        let (outcome, starts) = if is_stopped { (RoundOutcome::Interrupted, 0) } else { (RoundOutcome::Reported, 1) };
+        assert_eq!((ended, stage.troop.troupe.starts().len()), (vec![Some(outcome)], starts), "stopped: {is_stopped}");
+        engine.close().await.expect("closed");
+    }
 }

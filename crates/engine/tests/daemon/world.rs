@@ -27,7 +27,7 @@ pub(crate) const T0: i64 = 1_777_593_600_000;
 pub(crate) const MINUTE: i64 = 60_000;
 pub(crate) const HOUR: i64 = 60 * MINUTE;
 /// Longer than any test waits for an event that arrives.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The behaviour of a loop's agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

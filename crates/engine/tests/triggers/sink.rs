@@ -2,7 +2,7 @@
 
 use loopwright::round::SignalNovelty;
 use loopwright::store::SignalRow;
-use loopwright::triggers::{FolderContent, Signals, WatchedLoop, WatchedRepo};
+use loopwright::triggers::{FolderContent, Signals, WatchedRepo};
 use loopwright::{BoxFuture, EngineError, LoopLevel, LoopSpec};
 use loopwright_testkit::TestRepo;
 use std::collections::BTreeMap;
@@ -109,13 +109,13 @@ impl Signals for Sink {
 }
 
 /// A loop with triggers.
-pub(crate) fn waiting(name: &str, with: impl FnOnce(&mut LoopSpec)) -> WatchedLoop {
+pub(crate) fn waiting(name: &str, with: impl FnOnce(&mut LoopSpec)) -> LoopSpec {
     let mut spec = LoopSpec::new(name, "wait", LoopLevel::L1Report).with_maker_prompt("Wait.");
     with(&mut spec);
-    WatchedLoop::from(&spec)
+    spec
 }
 
-pub(crate) async fn watched(repo: &TestRepo, loops: Vec<WatchedLoop>) -> WatchedRepo {
+pub(crate) async fn watched(repo: &TestRepo, loops: Vec<LoopSpec>) -> WatchedRepo {
     let git = loopwright::git::Git::default();
     WatchedRepo { repo: git.discover(repo.path()).await.expect("a repository"), loops }
 }

@@ -4,7 +4,7 @@ use super::sink::{Sink, waiting, watched};
 use loopwright::clock::SystemClock;
 use loopwright::git::Git;
 use loopwright::store::SignalRow;
-use loopwright::triggers::{FolderContent, TriggerWatch, WatchedFolder, WatchedLoop, poke_folder};
+use loopwright::triggers::{FolderContent, TriggerWatch, WatchedFolder, poke_folder};
 use loopwright_testkit::TestRepo;
 use std::path::Path;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ fn start(state: &Path, sink: &Arc<Sink>) -> TriggerWatch {
     TriggerWatch::start(Git::default(), state, Arc::new(SystemClock), sink)
 }
 
-fn on_files(name: &str, globs: &[&str]) -> WatchedLoop {
+fn on_files(name: &str, globs: &[&str]) -> loopwright::LoopSpec {
     waiting(name, |spec| spec.on.files = globs.iter().map(|glob| (*glob).to_owned()).collect())
 }
 
-fn on_push(name: &str, branches: &[&str]) -> WatchedLoop {
+fn on_push(name: &str, branches: &[&str]) -> loopwright::LoopSpec {
     waiting(name, |spec| spec.on.push = branches.iter().map(|branch| (*branch).to_owned()).collect())
 }
 

@@ -111,15 +111,15 @@ fn a_broken_file_keeps_its_last_good_form_across_a_restart() {
     world.break_file("a.md");
     let mut next = world.catalogue();
     let changes = read(&mut next);
-    assert!(matches!(changes.as_slice(), [LoopFileChange::Broken(_, LoopFileFallback::LastGood)]), "{changes:?}");
+    assert!(matches!(changes.as_slice(), [LoopFileChange::Broken { problem: _, has_good: true }]), "{changes:?}");
     assert_eq!(loops(&next), "a every 15m");
     assert!(world.save(&mut next).is_empty(), "the last good text stays");
-    assert!(matches!(next.find("a"), Ok((_, FoundLoop::LastGood(file))) if file == "a.md"));
+    assert!(matches!(next.find("a"), Ok((_, Err(file))) if file == "a.md"));
     assert!(read(&mut next).is_empty(), "a problem is reported once");
     world.write("a.md", "a", "every: 20m");
     assert_eq!(read(&mut next), [LoopFileChange::Fixed("a.md".to_owned())]);
     assert_eq!((loops(&next), world.save(&mut next)), ("a every 20m".to_owned(), vec!["a.md".to_owned()]));
-    assert!(matches!(next.find("a"), Ok((_, FoundLoop::Current(spec))) if spec.intent == "fix it"));
+    assert!(matches!(next.find("a"), Ok((_, Ok(spec))) if spec.intent == "fix it"));
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn files_and_folders_that_cannot_be_read_remove_no_loop() {
     fs::remove_file(folder.join("a.md")).expect("it is there");
     std::os::unix::fs::symlink("a.md", folder.join("a.md")).expect("a link");
     let changes = read(&mut catalogue);
-    assert!(matches!(changes.as_slice(), [LoopFileChange::Broken(_, LoopFileFallback::LastGood)]), "{changes:?}");
+    assert!(matches!(changes.as_slice(), [LoopFileChange::Broken { problem: _, has_good: true }]), "{changes:?}");
     assert_eq!(loops(&catalogue), "a every 15m; b every 20m");
     let aside = world.0.path().join("aside");
     fs::rename(&folder, &aside).expect("it can be moved");
@@ -154,7 +154,7 @@ fn a_name_belongs_to_the_file_that_had_it_first() {
     read(&mut catalogue);
     world.write("a.md", "same", "every: 20m");
     let changes = read(&mut catalogue);
-    assert!(matches!(changes.as_slice(), [LoopFileChange::Broken(_, LoopFileFallback::LastGood)]), "{changes:?}");
+    assert!(matches!(changes.as_slice(), [LoopFileChange::Broken { problem: _, has_good: true }]), "{changes:?}");
     assert_eq!(loops(&catalogue), "same every 15m");
     world.write("b.md", "other", "every: 15m");
     assert!(read(&mut catalogue).is_empty());
@@ -175,7 +175,7 @@ fn many_files_are_read_on_all_cores_and_reported_in_order() {
     let mut catalogue = world.catalogue();
     let reported = |changes: Vec<LoopFileChange>| -> Vec<String> {
         let file = |change| match change {
-            LoopFileChange::Broken(text, LoopFileFallback::Nothing) => {
+            LoopFileChange::Broken { problem: text, has_good: false } => {
                 text.split(':').next().unwrap_or_default().to_owned()
             }
             other => format!("{other:?}"),

@@ -4,7 +4,6 @@ use super::*;
 use crate::clock::SystemClock;
 use crate::error::EngineError;
 use crate::round::SignalNovelty;
-use crate::triggers::WatchedLoop;
 use loopwright_core::BoxFuture;
 use loopwright_core::level::LoopLevel;
 use loopwright_core::spec::LoopSpec;
@@ -58,7 +57,7 @@ async fn branch_whose_move_could_not_be_recorded_is_checked_again() {
     let user = Git::default().discover(repo.path()).await.expect("a repository");
     let id = user.id.clone();
     let mut hub = TriggerHub::new(Git::default(), state.path(), Arc::new(SystemClock), Arc::clone(&book) as _);
-    assert!(hub.watch_only(vec![WatchedRepo { repo: user, loops: vec![WatchedLoop::from(&spec)] }]).await);
+    assert!(hub.watch_only(vec![WatchedRepo { repo: user, loops: vec![spec.clone()] }]).await);
     let second = format!("push:main:{}", repo.commit("second"));
     book.fill();
     hub.pending_for(&id).branches = true;
@@ -79,7 +78,7 @@ async fn lost_events_make_each_loop_with_files_due_once_and_check_branches() {
     (spec.on.push, spec.on.files) = (vec!["main".to_owned()], vec!["src/**".to_owned()]);
     let user = Git::default().discover(repo.path()).await.expect("a repository");
     let mut hub = TriggerHub::new(Git::default(), state.path(), Arc::new(SystemClock), Arc::clone(&book) as _);
-    assert!(hub.watch_only(vec![WatchedRepo { repo: user, loops: vec![WatchedLoop::from(&spec)] }]).await);
+    assert!(hub.watch_only(vec![WatchedRepo { repo: user, loops: vec![spec.clone()] }]).await);
     let second = format!("push:main:{}", repo.commit("second"));
     let seen = FolderEvent {
         wd: -1,
@@ -103,7 +102,7 @@ async fn folder_that_is_removed_keeps_its_watches_until_they_end_and_one_that_mo
     spec.on.files = vec!["src/**".to_owned()];
     let user = Git::default().discover(repo.path()).await.expect("a repository");
     let mut hub = TriggerHub::new(Git::default(), state.path(), Arc::new(SystemClock), Arc::clone(&book) as _);
-    assert!(hub.watch_only(vec![WatchedRepo { repo: user, loops: vec![WatchedLoop::from(&spec)] }]).await);
+    assert!(hub.watch_only(vec![WatchedRepo { repo: user, loops: vec![spec.clone()] }]).await);
     let wd_of = |hub: &TriggerHub, end: &str| {
         hub.folder_watches.iter().find(|(_, place)| place.dir.ends_with(end)).map(|(wd, _)| *wd)
     };
@@ -126,7 +125,7 @@ async fn path_behind_a_link_counts_and_keeps_no_ignored_file_from_being_left_out
     let user = Git::default().discover(repo.path()).await.expect("a repository");
     let id = user.id.clone();
     let mut hub = TriggerHub::new(Git::default(), state.path(), Arc::new(SystemClock), Arc::clone(&book) as _);
-    assert!(hub.watch_only(vec![WatchedRepo { repo: user, loops: vec![WatchedLoop::from(&spec)] }]).await);
+    assert!(hub.watch_only(vec![WatchedRepo { repo: user, loops: vec![spec.clone()] }]).await);
     std::os::unix::fs::symlink(state.path(), repo.path().join("link")).expect("a link");
     let files = || book.keys.lock().expect("no panic").iter().filter(|key| key.starts_with("files:")).count();
     repo.write("noise.log", "1");

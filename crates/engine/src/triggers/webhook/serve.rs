@@ -4,7 +4,7 @@ use super::event::{DeliveryBody, MalformedDelivery, WebhookEvent, capped, is_wor
 use super::secret::WebhookSecret;
 use super::signature::{self, SignatureError, header};
 use super::throttle::ThrottleDecision;
-use super::webhook_roster::{IgnoreReason, TrustedPeople};
+use super::webhook_roster::IgnoreReason;
 use super::{Shared, WebhookOptions, github, gitlab};
 use crate::clock::pause;
 use crate::round::{SignalNovelty, error_chain};
@@ -237,8 +237,7 @@ async fn take(
     now_ms: i64,
 ) -> Result<Outcome, Outcome> {
     let roster = Arc::clone(&shared.roster.read().unwrap_or_else(PoisonError::into_inner));
-    let people = TrustedPeople { trusted: &options.trusted, own: &options.own };
-    let due = roster.match_loops(event, &people).map_err(Outcome::Ignored)?;
+    let due = roster.match_loops(event, options).map_err(Outcome::Ignored)?;
     let mut news = 0;
     for (repo, loop_name) in due {
         let place = format!("{repo}/{loop_name}");

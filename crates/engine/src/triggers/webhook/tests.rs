@@ -2,14 +2,14 @@
 
 use super::event::WebhookEvent;
 use super::serve::{ConnectionSource, accept};
-use super::webhook_roster::{IgnoreReason, TrustedPeople, WebhookRoster};
+use super::webhook_roster::{IgnoreReason, WebhookRoster};
 use super::{Shared, WebhookOptions, github, gitlab};
 use crate::clock::SystemClock;
 use crate::error::EngineError;
 use crate::git::Git;
 use crate::round::SignalNovelty;
 use crate::store::SignalRow;
-use crate::triggers::{Signals, WatchedLoop, WatchedRepo};
+use crate::triggers::{Signals, WatchedRepo};
 use hyper::header::{HeaderMap, HeaderValue};
 use loopwright_core::BoxFuture;
 use loopwright_core::level::LoopLevel;
@@ -35,13 +35,13 @@ fn from_github(name: &'static str, mut body: Value) -> WebhookEvent {
     github::read(&headers, &body).expect("can be read").expect("no greeting")
 }
 
-fn waiting(name: &str, events: &[&str]) -> WatchedLoop {
+fn waiting(name: &str, events: &[&str]) -> LoopSpec {
     let mut spec = LoopSpec::new(name, "wait", LoopLevel::L1Report);
     spec.on.webhook = events.iter().map(|event| (*event).to_owned()).collect();
-    WatchedLoop::from(&spec)
+    spec
 }
 
-async fn roster(loops: Vec<WatchedLoop>) -> (TestRepo, WebhookRoster) {
+async fn roster(loops: Vec<LoopSpec>) -> (TestRepo, WebhookRoster) {
     let repo = TestRepo::new();
     repo.git(["remote", "add", "origin", "git@github.com:acme/shop.git"]);
     let git = Git::default();
@@ -51,8 +51,13 @@ async fn roster(loops: Vec<WatchedLoop>) -> (TestRepo, WebhookRoster) {
 }
 
 fn due(roster: &WebhookRoster, event: &WebhookEvent) -> Result<Vec<String>, IgnoreReason> {
-    let people = TrustedPeople { trusted: &["friend".to_owned()], own: &["our-bot".to_owned()] };
-    Ok(roster.match_loops(event, &people)?.into_iter().map(|(_, name)| name).collect())
+    let options = WebhookOptions::new(SocketAddr::from(([127, 0, 0, 1], 0)));
+    let (trusted, own) = (vec!["friend".to_owned()], vec!["our-bot".to_owned()]);
+    Ok(roster
+        .match_loops(event, &WebhookOptions { trusted, own, ..options })?
+        .into_iter()
+        .map(|(_, name)| name)
+        .collect())
 }
 
 fn pull(author: &str, association: &str, sender: &str, head: &str) -> WebhookEvent {

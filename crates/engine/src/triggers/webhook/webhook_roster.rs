@@ -2,9 +2,11 @@
 //! All of this is decided before there is a signal.
 
 use super::super::repo_queries;
-use super::super::watched_repos::{WatchedLoop, WatchedRepo, is_own_branch};
+use super::super::watched_repos::{WatchedRepo, is_own_branch};
+use super::WebhookOptions;
 use super::event::WebhookEvent;
 use crate::git::Git;
+use loopwright_core::spec::LoopSpec;
 use loopwright_core::worded;
 use std::collections::BTreeSet;
 
@@ -35,20 +37,14 @@ pub(super) struct WebhookRoster {
 struct Repo {
     id: String,
     remotes: BTreeSet<String>,
-    loops: Vec<WatchedLoop>,
-}
-
-/// The people whose events count, and Loopwright's own names.
-pub(super) struct TrustedPeople<'a> {
-    pub(super) trusted: &'a [String],
-    pub(super) own: &'a [String],
+    loops: Vec<LoopSpec>,
 }
 
 impl WebhookRoster {
     pub(super) async fn from_watched(git: &Git, watched: &[WatchedRepo]) -> Self {
         let mut repos = Vec::new();
         for one in watched {
-            let loops: Vec<WatchedLoop> = one.loops.iter().filter(|one| !one.on.webhook.is_empty()).cloned().collect();
+            let loops: Vec<LoopSpec> = one.loops.iter().filter(|one| !one.on.webhook.is_empty()).cloned().collect();
             if loops.is_empty() {
                 continue;
             }
@@ -64,7 +60,7 @@ impl WebhookRoster {
     pub(super) fn match_loops(
         &self,
         event: &WebhookEvent,
-        people: &TrustedPeople<'_>,
+        options: &WebhookOptions,
     ) -> Result<Vec<(String, String)>, IgnoreReason> {
         let addresses: BTreeSet<String> =
             event.remotes.iter().filter_map(|address| normalise_address(address)).collect();
@@ -73,14 +69,14 @@ impl WebhookRoster {
         if repos.is_empty() {
             return Err(if event.source == "generic" { IgnoreReason::Loop } else { IgnoreReason::Repository });
         }
-        if is_own(event, people.own) {
+        if is_own(event, &options.own) {
             return Err(IgnoreReason::Own);
         }
         let mut why = IgnoreReason::Loop;
         let mut due = Vec::new();
         for repo in repos {
             for one in repo.loops.iter().filter(|one| one.on.webhook.iter().any(|pattern| is_named(event, pattern))) {
-                match judge(event, one, people.trusted) {
+                match judge(event, one, &options.trusted) {
                     Ok(()) => due.push((repo.id.clone(), one.name.clone())),
                     Err(ignored) => why = ignored,
                 }
@@ -96,7 +92,7 @@ fn is_own(event: &WebhookEvent, own: &[String]) -> bool {
         || event.branch.iter().chain(&event.head_branch).any(|branch| is_own_branch(branch))
 }
 
-fn judge(event: &WebhookEvent, one: &WatchedLoop, trusted: &[String]) -> Result<(), IgnoreReason> {
+fn judge(event: &WebhookEvent, one: &LoopSpec, trusted: &[String]) -> Result<(), IgnoreReason> {
     if !is_about_branch(event, one) {
         return Err(IgnoreReason::Branch);
     }
@@ -106,7 +102,7 @@ fn judge(event: &WebhookEvent, one: &WatchedLoop, trusted: &[String]) -> Result<
 
 /// An event about a branch counts for the branches in `push`, else for the loop's base, else for the repository's
 /// default branch.
-fn is_about_branch(event: &WebhookEvent, one: &WatchedLoop) -> bool {
+fn is_about_branch(event: &WebhookEvent, one: &LoopSpec) -> bool {
     if event.moves_nothing {
         return false;
     }
