@@ -3,7 +3,7 @@
 
 use crate::confinement::ResourceCeilings;
 use crate::process_tree;
-use crate::tree_members::TreeRoot;
+use crate::tree_members::StartedProcess;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
@@ -22,6 +22,13 @@ pub(crate) enum CgroupController {
 /// The controllers and their names in the kernel.
 const CONTROLLERS: [(CgroupController, &str); 3] =
     [(CgroupController::Memory, "memory"), (CgroupController::Processes, "pids"), (CgroupController::Cpu, "cpu")];
+
+/// The version of a hierarchy.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum CgroupVersion {
+    V1,
+    V2,
+}
 
 /// The number of scans for new processes in one attempt; the next attempt follows a second later.
 const GATHER_LOOKS: usize = 20;
@@ -60,8 +67,8 @@ impl RunCgroups {
         fs::create_dir(&folder)?;
         let mut groups = Self { folders: vec![folder.clone()], kept: Vec::new() };
         for (controller, _) in CONTROLLERS {
-            let set = settings_unified(controller, resources);
-            if set.iter().all(|(file, value)| fs::write(folder.join(file), value).is_ok()) {
+            let set = setting(controller, resources, CgroupVersion::V2);
+            if set.is_none_or(|(file, value)| fs::write(folder.join(file), value).is_ok()) {
                 groups.kept.push(controller);
             }
         }
@@ -75,21 +82,22 @@ impl RunCgroups {
         let mut groups = Self::default();
         let name = name();
         for (controller, above) in places {
-            let (folder, set) = (above.join(&name), settings_split(*controller, resources));
-            if set.is_empty() || fs::create_dir(&folder).is_err() {
+            let Some((file, value)) = setting(*controller, resources, CgroupVersion::V1) else { continue };
+            let folder = above.join(&name);
+            if fs::create_dir(&folder).is_err() {
                 continue;
             }
-            groups.folders.push(folder.clone());
-            if set.iter().all(|(file, value)| fs::write(folder.join(file), value).is_ok()) {
+            if fs::write(folder.join(file), value).is_ok() {
                 groups.kept.push(*controller);
             }
+            groups.folders.push(folder);
         }
         groups
     }
 
     /// Moves all processes of a confined tree into the groups, and returns whether all are inside. The next scan finds
     /// processes that were forked during a scan. Children of a process inside are also inside.
-    pub(crate) fn move_tree_in(&self, root: &TreeRoot) -> bool {
+    pub(crate) fn move_tree_in(&self, root: &StartedProcess) -> bool {
         (0..GATHER_LOOKS).any(|_| {
             let tree: Vec<u32> =
                 process_tree::confined(root).iter().map(|entry| entry.pid).filter(|pid| *pid != root.pid).collect();
@@ -129,27 +137,22 @@ pub(crate) fn can_enforce(controller: CgroupController) -> bool {
     }
 }
 
-fn settings_unified(controller: CgroupController, resources: &ResourceCeilings) -> Vec<(&'static str, String)> {
-    let text = |value: Option<u64>| value.map(|value| value.to_string());
-    let (file, value) = match controller {
-        CgroupController::Memory => ("memory.max", text(resources.memory)),
-        CgroupController::Processes => ("pids.max", text(resources.processes)),
-        CgroupController::Cpu => ("cpu.weight", resources.cpu_weight.map(|weight| weight.clamp(1, 10_000).to_string())),
-    };
-    value.map(|value| (file, value)).into_iter().collect()
-}
-
-fn settings_split(controller: CgroupController, resources: &ResourceCeilings) -> Vec<(&'static str, String)> {
-    let text = |value: Option<u64>| value.map(|value| value.to_string());
-    let (file, value) = match controller {
-        CgroupController::Memory => ("memory.limit_in_bytes", text(resources.memory)),
-        CgroupController::Processes => ("pids.max", text(resources.processes)),
+/// The file and the value of a limit; `None` without one.
+fn setting(
+    controller: CgroupController,
+    resources: &ResourceCeilings,
+    version: CgroupVersion,
+) -> Option<(&'static str, String)> {
+    let weight = resources.cpu_weight.map(|weight| weight.clamp(1, 10_000));
+    let (file, value) = match (controller, version) {
+        (CgroupController::Memory, CgroupVersion::V1) => ("memory.limit_in_bytes", resources.memory),
+        (CgroupController::Memory, CgroupVersion::V2) => ("memory.max", resources.memory),
+        (CgroupController::Processes, _) => ("pids.max", resources.processes),
         // The default weight is 1024 here and 100 in version 2.
-        CgroupController::Cpu => {
-            ("cpu.shares", resources.cpu_weight.map(|weight| (weight.clamp(1, 10_000) * 1024 / 100).max(2).to_string()))
-        }
+        (CgroupController::Cpu, CgroupVersion::V1) => ("cpu.shares", weight.map(|weight| (weight * 1024 / 100).max(2))),
+        (CgroupController::Cpu, CgroupVersion::V2) => ("cpu.weight", weight),
     };
-    value.map(|value| (file, value)).into_iter().collect()
+    Some((file, value?.to_string()))
 }
 
 fn name() -> String {
@@ -301,6 +304,7 @@ mod tests {
     #[test]
     fn default_weight_is_the_default_share() {
         let resources = ResourceCeilings { cpu_weight: Some(100), ..ResourceCeilings::default() };
-        assert_eq!(settings_split(CgroupController::Cpu, &resources), [("cpu.shares", "1024".to_owned())]);
+        let set = setting(CgroupController::Cpu, &resources, CgroupVersion::V1);
+        assert_eq!(set, Some(("cpu.shares", "1024".to_owned())));
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::cgroup::RunCgroups;
 use crate::confinement::ResourceCeilings;
-use crate::tree_members::TreeRoot;
+use crate::tree_members::StartedProcess;
 use std::time::Duration;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, sleep_until};
@@ -30,7 +30,7 @@ impl CgroupKeeper {
     }
 
     /// Keeps the tree in its groups as long as it is awaited. Safe to cancel.
-    pub(crate) async fn keep_in_groups(&mut self, root: &TreeRoot) {
+    pub(crate) async fn keep_in_groups(&mut self, root: &StartedProcess) {
         loop {
             if let Some(look) = &mut self.look {
                 let Ok(groups) = look.await else { return std::future::pending().await };
