@@ -74,11 +74,11 @@ pub(crate) enum CliVerb {
     Costs(verbs::costs::CostsArgs),
 
     /// List everything that waits for a person
-    Inbox(verbs::inbox::InboxArgs),
+    Inbox,
     /// Approve a waiting candidate
     Approve(verbs::approve::ApproveArgs),
     /// Reject a waiting candidate
-    Deny(verbs::deny::DenyArgs),
+    Deny(verbs::approve::DenyArgs),
     /// Put the candidate of a round on a new branch of your repository
     Take(verbs::take::TakeArgs),
     /// Resume a suspended round, or start a new round like one that ended
@@ -102,7 +102,7 @@ pub(crate) enum CliVerb {
     Hooks(verbs::hooks::HooksArgs),
 
     /// Verify the whole record: hashes, chain and database
-    Verify(verbs::verify::VerifyArgs),
+    Verify,
     /// Test the gates of a loop
     Gates(verbs::gates::GatesArgs),
     /// Copy the state into a new folder, also while a daemon runs

@@ -33,7 +33,7 @@ pub(crate) use repo_loops::{CheckedLoopFile, LOOPS_FOLDER, RepoLoops, in_paralle
 use crate::args::GlobalFlags;
 use crate::control::CommandHost;
 use crate::error::CommandError;
-use crate::output::{ColourChoice, CommandOutput, OutputFormat, OutputSender};
+use crate::output::{CommandOutput, OutputSender};
 use crate::progress::ProgressDetail;
 use loopwright::Actor;
 use loopwright::git::{Git, UserRepo};
@@ -60,9 +60,8 @@ pub(crate) struct CommandContext {
 impl CommandContext {
     /// Builds the context from the environment and the flags that every verb has.
     pub(crate) fn new(env: CommandEnvironment, flags: GlobalFlags) -> Self {
-        let (form, colour) = format_and_colour(&env, &flags);
         Self {
-            out: CommandOutput::new(form, colour),
+            out: CommandOutput::new(&flags, &env, None),
             env,
             repo: flags.repo,
             state: flags.state,
@@ -80,16 +79,8 @@ impl CommandContext {
         host: CommandHost,
         uid: u32,
     ) -> Self {
-        let (form, colour) = format_and_colour(&env, &flags);
-        Self {
-            out: CommandOutput::remote(line, form, colour),
-            env,
-            repo: flags.repo,
-            state: flags.state,
-            host,
-            uid,
-            last_good: None,
-        }
+        let out = CommandOutput::new(&flags, &env, Some(line));
+        Self { out, host, uid, ..Self::new(env, flags) }
     }
 
     /// The context of the same command for another repository and state directory.
@@ -97,15 +88,7 @@ impl CommandContext {
         // The user's own configuration does not apply there.
         let env = CommandEnvironment { config: None, store: None, xdg_config: None, home: None, ..self.env.clone() };
         let (repo, state) = (Some(repo.to_owned()), Some(state.to_owned()));
-        Self {
-            env,
-            out: self.out.duplicate(),
-            repo,
-            state,
-            host: CommandHost::ThisProcess,
-            uid: self.uid,
-            last_good: None,
-        }
+        Self { env, repo, state, host: CommandHost::ThisProcess, last_good: None, ..self.duplicate() }
     }
 
     /// The same context with its own printer, for a task that outlives the command that made it.
@@ -233,9 +216,4 @@ impl CommandContext {
     pub(crate) fn actor_name(&self) -> String {
         self.actor().name().to_owned()
     }
-}
-
-fn format_and_colour(env: &CommandEnvironment, flags: &GlobalFlags) -> (OutputFormat, ColourChoice) {
-    let form = if flags.json { OutputFormat::Json } else { OutputFormat::Text };
-    (form, if flags.no_color || env.no_colour { ColourChoice::Never } else { ColourChoice::Terminals })
 }

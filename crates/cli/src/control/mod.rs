@@ -12,8 +12,7 @@ pub(crate) use command_host::{CommandHost, DaemonResources};
 pub(crate) use control_server::ControlServer;
 
 use crate::context::CommandContext;
-use crate::error::CommandError;
-use crate::exit::CommandExit;
+use crate::error::{CommandError, CommandExit};
 
 /// Whether a daemon might listen. The verb itself reports a state directory that cannot be determined.
 pub(crate) fn daemon_may_listen(cx: &CommandContext) -> bool {

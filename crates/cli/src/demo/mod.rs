@@ -5,13 +5,11 @@
 mod demo_repo;
 
 use crate::context::CommandContext;
-use crate::error::CommandError;
-use crate::exit::CommandExit;
+use crate::error::{CommandError, CommandExit, VerbResult};
 use crate::output::{TextStyle, safe};
 use crate::progress::ProgressDisplay;
 use crate::round_summary;
 use crate::signals::{self, CurrentRound};
-use crate::verbs::VerbResult;
 use loopwright::events::AttachedSink;
 use loopwright::git::UserRepo;
 use loopwright::proc::CancelToken;

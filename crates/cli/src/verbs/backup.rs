@@ -1,11 +1,8 @@
 //! `backup` and `restore`: copy the state into a folder that can be kept elsewhere, and restore it.
 
-use super::VerbResult;
 use super::gc::format_bytes;
-use crate::context::CommandContext;
-use crate::error::{CommandError, with_count};
-use crate::exit::CommandExit;
-use crate::output::safe;
+use super::{CommandContext, CommandError, VerbResult, safe};
+use crate::error::with_count;
 use crate::view::time::{now_ms, timestamp};
 use loopwright::backup::{self, BackupError, BackupSummary};
 use serde_json::json;
@@ -62,8 +59,7 @@ pub(crate) async fn restore(args: RestoreArgs, cx: &CommandContext) -> VerbResul
 fn answer(cx: &CommandContext, key: &str, copied: &BackupSummary, page: impl FnOnce() -> String) -> VerbResult {
     let BackupSummary { folder, files, bytes, events, at_ms } = copied;
     let copied = json!({"folder": folder, "files": files, "bytes": bytes, "events": events, "at": timestamp(*at_ms)});
-    cx.out.answer(&json!({"schema": 1, key: copied}), page);
-    Ok(CommandExit::DONE)
+    Ok(cx.out.answer(&json!({"schema": 1, key: copied}), page))
 }
 
 fn summary(copied: &BackupSummary) -> String {

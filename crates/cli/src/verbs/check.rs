@@ -1,13 +1,11 @@
 //! `check [LOOP]`: all problems that can be found before a round, at once.
 
-use super::VerbResult;
+use super::{CommandContext, CommandExit, VerbResult, safe};
 use crate::context::{
-    BaseFiles, CheckedLoopFile, CommandContext, FileProblem, LOOPS_FOLDER, LoopPreflight, RepoLoops,
-    error_from_problems, prompts,
+    BaseFiles, CheckedLoopFile, FileProblem, LOOPS_FOLDER, LoopPreflight, RepoLoops, error_from_problems, prompts,
 };
 use crate::error::with_count;
-use crate::exit::CommandExit;
-use crate::output::{TextStyle, safe};
+use crate::output::TextStyle;
 use loopwright::boundary::{self, HostSupport};
 use loopwright_core::after::{self, AfterProblem, FollowerLoop};
 use loopwright_core::round::BoundaryLevel;

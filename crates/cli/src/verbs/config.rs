@@ -1,8 +1,6 @@
 //! `config`: every effective value and its source.
 
-use super::VerbResult;
-use crate::context::CommandContext;
-use crate::exit::CommandExit;
+use super::{CommandContext, VerbResult};
 use crate::output::TextTable;
 use loopwright_core::config::{ConfigOrigin, EffectiveSetting};
 use serde::Serialize;
@@ -24,8 +22,7 @@ pub(crate) async fn run(cx: &CommandContext) -> VerbResult {
     add_keys(cx, &mut settings)?;
     settings.sort_by(|a, b| a.key.cmp(&b.key));
     let document = Document { schema: 1, settings };
-    cx.out.answer(&document, || page(&document));
-    Ok(CommandExit::DONE)
+    Ok(cx.out.answer(&document, || page(&document)))
 }
 
 /// The state directory in use, also when it is the default.

@@ -1,8 +1,6 @@
 //! `costs`: the money spent, by loop, role, model, day, item or agent, and the cost of an accepted outcome.
 
-use super::VerbResult;
-use crate::context::CommandContext;
-use crate::exit::CommandExit;
+use super::{CommandContext, VerbResult};
 use crate::view::costs::CostsView;
 use crate::view::repo_view::RepoView;
 use crate::view::time::now_ms;
@@ -75,6 +73,5 @@ pub(crate) async fn run(args: CostsArgs, cx: &CommandContext) -> VerbResult {
     let repo = here.as_ref().and_then(|here| here.scope(args.loop_name.as_deref()));
     let query = CostsQuery { by, since, repo, loop_name: args.loop_name, accepted: Vec::new(), limit: 0 };
     let costs = CostsView::read(store.as_deref(), word, query).await?;
-    cx.out.answer(&costs, || costs.render(cx.out.width()));
-    Ok(CommandExit::DONE)
+    Ok(cx.out.answer(&costs, || costs.render(cx.out.width())))
 }

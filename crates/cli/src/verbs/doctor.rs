@@ -2,11 +2,9 @@
 
 mod agents;
 
-use super::VerbResult;
-use crate::context::CommandContext;
+use super::{CommandContext, CommandExit, VerbResult, safe};
 use crate::error::error_chain;
-use crate::exit::CommandExit;
-use crate::output::{TextStyle, safe};
+use crate::output::TextStyle;
 use loopwright::Engine;
 use loopwright::boundary::{self, FeatureFinding, FeatureSupport, HostSupport};
 use loopwright::git::GitErrorKind;

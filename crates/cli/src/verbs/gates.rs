@@ -1,11 +1,9 @@
 //! `gates test LOOP`: runs a loop's commands on base, and again on a checkout that has only the gates' own inputs. A
 //! gate that still passes there always passes; one that could not start never ran.
 
-use super::VerbResult;
-use crate::context::CommandContext;
-use crate::error::{CommandError, CommandErrorKind, error_chain, with_count};
-use crate::exit::CommandExit;
-use crate::output::{TextStyle, safe};
+use super::{CommandContext, CommandError, CommandErrorKind, CommandExit, VerbResult, safe};
+use crate::error::{error_chain, with_count};
+use crate::output::TextStyle;
 use crate::signals::CurrentRound;
 use loopwright::gates::{self, CandidateFacts, GateBaseline, GateEnv, GateRunner, HeldoutChecks, ResolvedGates};
 use loopwright::git::{CommitMetadata, UserRepo};

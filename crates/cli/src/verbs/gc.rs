@@ -1,10 +1,7 @@
 //! `gc`: remove data that is no longer needed, and print how much that freed.
 
-use super::VerbResult;
-use crate::context::CommandContext;
+use super::{CommandContext, CommandExit, VerbResult, safe};
 use crate::error::with_count;
-use crate::exit::CommandExit;
-use crate::output::safe;
 use crate::view::time::now_ms;
 use loopwright::gc::{GcFailure, GcMode, GcRemoval, GcReport, GcRetention};
 use loopwright::proc::CancelToken;

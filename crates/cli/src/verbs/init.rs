@@ -4,11 +4,8 @@
 mod detect;
 mod example;
 
-use super::VerbResult;
-use crate::context::{AgentAccess, AgentAvailability, CommandContext};
-use crate::error::CommandError;
-use crate::exit::CommandExit;
-use crate::output::safe;
+use super::{CommandContext, CommandError, VerbResult, safe};
+use crate::context::{AgentAccess, AgentAvailability};
 use loopwright::git::{GitErrorKind, UserRepo};
 use loopwright_core::spec::AgentUse;
 use serde::Serialize;
@@ -59,8 +56,7 @@ pub(crate) async fn run(cx: &CommandContext) -> VerbResult {
             Err(error) => return Err(CommandError::failed(format!("write `{name}`: {error}"))),
         }
     }
-    cx.out.answer(&document, || page(&document));
-    Ok(CommandExit::DONE)
+    Ok(cx.out.answer(&document, || page(&document)))
 }
 
 /// The agents of the example loop.

@@ -1,9 +1,6 @@
 //! `logs`: print a round's journal and the output of its agents.
 
-use super::VerbResult;
-use crate::context::CommandContext;
-use crate::error::CommandError;
-use crate::exit::CommandExit;
+use super::{CommandContext, CommandError, CommandExit, VerbResult};
 use crate::view::find;
 use crate::view::log::RoundLogReader;
 use crate::view::repo_view::RepoView;

@@ -1,9 +1,7 @@
 //! `prompts [show NAME]`: the parts of briefs that are the same for every loop, and the repository's replacements.
 
-use super::VerbResult;
-use crate::context::{CommandContext, prompts};
-use crate::error::CommandError;
-use crate::exit::CommandExit;
+use super::{CommandContext, CommandError, CommandExit, VerbResult};
+use crate::context::prompts;
 use crate::output::{TextTable, safe_lines};
 use loopwright_core::prompt::BriefText;
 use serde::Serialize;
@@ -58,10 +56,9 @@ pub(crate) async fn run(args: PromptsArgs, cx: &CommandContext) -> VerbResult {
     let repo = cx.repo().await.ok();
     let work_tree = repo.as_ref().map(|repo| repo.work_tree.as_path());
     match args.what {
-        None => list(cx, work_tree),
-        Some(PromptsCommand::Show { name }) => show(cx, work_tree, &name)?,
+        None => Ok(list(cx, work_tree)),
+        Some(PromptsCommand::Show { name }) => show(cx, work_tree, &name),
     }
-    Ok(CommandExit::DONE)
 }
 
 fn line(text: BriefText, work_tree: Option<&Path>) -> Line {
@@ -70,7 +67,7 @@ fn line(text: BriefText, work_tree: Option<&Path>) -> Line {
     Line { name: text.name(), about: text.summary(), file, replaced }
 }
 
-fn list(cx: &CommandContext, work_tree: Option<&Path>) {
+fn list(cx: &CommandContext, work_tree: Option<&Path>) -> CommandExit {
     let prompts = BriefText::ALL.map(|text| line(text, work_tree)).into();
     let document = Document { schema: 1, prompts };
     cx.out.answer(&document, || {
@@ -81,10 +78,10 @@ fn list(cx: &CommandContext, work_tree: Option<&Path>) {
         }
         let way = "replace a prompt for a repository: loopwright prompts show maker > .loopwright/prompts/maker.md";
         format!("{}\n{way}", table.render().trim_end())
-    });
+    })
 }
 
-fn show(cx: &CommandContext, work_tree: Option<&Path>, name: &str) -> Result<(), CommandError> {
+fn show(cx: &CommandContext, work_tree: Option<&Path>, name: &str) -> VerbResult {
     let names = BriefText::ALL.map(BriefText::name).join(", ");
     let unknown = || CommandError::invalid(format!("there is no prompt `{name}`")).hint(format!("one of: {names}"));
     let text = BriefText::ALL.into_iter().find(|text| text.name() == name).ok_or_else(unknown)?;
@@ -95,6 +92,5 @@ fn show(cx: &CommandContext, work_tree: Option<&Path>, name: &str) -> Result<(),
             .map_err(|error| CommandError::failed(format!("read `{}`: {error}", path.display())))?,
     };
     let shown = PromptDocument { schema: 1, line: line(text, work_tree), text: words };
-    cx.out.answer(&shown, || safe_lines(shown.text.trim_end()));
-    Ok(())
+    Ok(cx.out.answer(&shown, || safe_lines(shown.text.trim_end())))
 }

@@ -1,9 +1,6 @@
 //! `report`: print a round's report; rebuilt from the record when its file is gone.
 
-use super::VerbResult;
-use crate::context::CommandContext;
-use crate::error::CommandError;
-use crate::exit::CommandExit;
+use super::{CommandContext, CommandError, VerbResult};
 use crate::output::safe_lines;
 use crate::view::find;
 use crate::view::repo_view::RepoView;
@@ -40,8 +37,7 @@ pub(crate) async fn run(args: ReportArgs, cx: &CommandContext) -> VerbResult {
         places.write(&path, text.as_bytes()).map_err(broken)?;
     }
     let document = json!({"schema": 1, "round": row.id, "path": path, "markdown": text});
-    cx.out.answer(&document, || if args.path { path.display().to_string() } else { safe_lines(&text) });
-    Ok(CommandExit::DONE)
+    Ok(cx.out.answer(&document, || if args.path { path.display().to_string() } else { safe_lines(&text) }))
 }
 
 fn broken(error: loopwright::state_dir::StateFileError) -> CommandError {

@@ -1,9 +1,6 @@
 //! `rounds`: list rounds, newest first.
 
-use super::VerbResult;
-use crate::context::CommandContext;
-use crate::error::CommandError;
-use crate::exit::CommandExit;
+use super::{CommandContext, CommandError, VerbResult};
 use crate::view::find::{self, LookupTarget};
 use crate::view::repo_view::RepoView;
 use crate::view::rounds::{self, RoundListView};
@@ -35,8 +32,7 @@ pub(crate) async fn run(args: RoundsArgs, cx: &CommandContext) -> VerbResult {
         }
         None => RoundListView::empty(),
     };
-    cx.out.answer(&rounds, || page(&rounds, cx.out.width()));
-    Ok(CommandExit::DONE)
+    Ok(cx.out.answer(&rounds, || page(&rounds, cx.out.width())))
 }
 
 async fn ensure_loop_known(here: Option<&RepoView>, store: Option<&dyn Store>, name: &str) -> Result<(), CommandError> {

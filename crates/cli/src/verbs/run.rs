@@ -1,10 +1,8 @@
 //! `run LOOP`: one round now, in the foreground. The exit code is that of the outcome.
 
-use super::VerbResult;
-use crate::context::{CheckedLoopFile, CommandContext, error_from_problems, inputs, prompts};
+use super::{CommandContext, CommandError, CommandErrorKind, CommandExit, VerbResult};
+use crate::context::{CheckedLoopFile, error_from_problems, inputs, prompts};
 use crate::dry_run::{self, DryRunItem};
-use crate::error::{CommandError, CommandErrorKind};
-use crate::exit::CommandExit;
 use crate::progress::ProgressDisplay;
 use crate::round_summary;
 use crate::signals::CurrentRound;

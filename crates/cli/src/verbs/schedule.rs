@@ -1,12 +1,9 @@
 //! `schedule`: the loops that are due in the coming days, as a list and as a heat map, of every repository that a
 //! daemon started here would manage.
 
-use super::VerbResult;
 use super::status::open_store_if_any;
-use crate::context::{CommandContext, FleetRepo, FleetScan};
-use crate::error::CommandError;
-use crate::exit::CommandExit;
-use crate::output::safe;
+use super::{CommandContext, CommandError, VerbResult, safe};
+use crate::context::{FleetRepo, FleetScan};
 use crate::view::repo_view::read_stop_file;
 use crate::view::schedule::{PlannedLoop, ScheduleStatus, ScheduleView};
 use crate::view::time::{now_ms, timestamp};
@@ -49,11 +46,10 @@ pub(crate) async fn run(args: ScheduleArgs, cx: &CommandContext) -> VerbResult {
     }
     missing.iter().for_each(|missing| cx.out.note(&safe(&missing.reason)));
     let coming = ScheduleView::compute(&planned, now_ms, args.days, &cx.system_zone()).with_stop(stopped);
-    cx.out.answer(&coming, || {
+    Ok(cx.out.answer(&coming, || {
         let page = coming.render(&planned, cx.out.width(), &|look, text| cx.out.style(look, text));
         if unusable == 0 { page } else { format!("{page}\n\nsome loops are not usable: loopwright check") }
-    });
-    Ok(CommandExit::DONE)
+    }))
 }
 
 /// The reason why everything is stopped, if it is.

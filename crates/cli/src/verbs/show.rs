@@ -1,8 +1,6 @@
 //! `show`: show one round, or a loop with its last rounds.
 
-use super::VerbResult;
-use crate::context::CommandContext;
-use crate::exit::CommandExit;
+use super::{CommandContext, VerbResult};
 use crate::view::find::{self, LookupTarget};
 use crate::view::loop_page::LoopPage;
 use crate::view::page;
@@ -29,13 +27,12 @@ pub(crate) async fn run(args: ShowArgs, cx: &CommandContext) -> VerbResult {
     match (target, store) {
         (LookupTarget::Round(row), Some(store)) => {
             let report = RoundRecord::read(store.as_ref(), &row.id).await?.report();
-            cx.out.answer(&report, || page::render_report(&report));
+            Ok(cx.out.answer(&report, || page::render_report(&report)))
         }
         (LookupTarget::Loop(name), store) => {
             let shown = LoopPage::read(store.as_deref(), here.as_ref(), &name, now_ms()).await?;
-            cx.out.answer(&shown, || shown.render(now_ms(), cx.out.width()));
+            Ok(cx.out.answer(&shown, || shown.render(now_ms(), cx.out.width())))
         }
-        (LookupTarget::Round(row), None) => return Err(find::not_found(&row.id)),
+        (LookupTarget::Round(row), None) => Err(find::not_found(&row.id)),
     }
-    Ok(CommandExit::DONE)
 }

@@ -1,11 +1,7 @@
 //! `status`: show all loops and their state.
 
-use super::VerbResult;
-use crate::context::CommandContext;
+use super::{CommandContext, CommandError, CommandErrorKind, CommandExit, VerbResult, safe};
 use crate::control::DaemonConnection;
-use crate::error::{CommandError, CommandErrorKind};
-use crate::exit::CommandExit;
-use crate::output::safe;
 use crate::view::repo_view::{RepoView, read_stop_file};
 use crate::view::status::{DaemonLine, StatusView};
 use crate::view::time::{self, now_ms, timestamp};
@@ -38,8 +34,7 @@ pub(crate) async fn run(args: StatusArgs, cx: &CommandContext) -> VerbResult {
 
 async fn once(cx: &CommandContext) -> VerbResult {
     let status = read(cx).await?;
-    cx.out.answer(&status, || page(&status, cx));
-    Ok(CommandExit::DONE)
+    Ok(cx.out.answer(&status, || page(&status, cx)))
 }
 
 /// Searches the repository while the store opens: each takes a few milliseconds.

@@ -4,12 +4,8 @@
 //! A signal asks the daemon to end, which every version understands. A file in the state directory is enough to stop
 //! everything; it works even if another process holds the store.
 
-use super::VerbResult;
-use crate::context::CommandContext;
+use super::{CommandContext, CommandError, CommandErrorKind, CommandExit, VerbResult, safe};
 use crate::control::DaemonConnection;
-use crate::error::{CommandError, CommandErrorKind};
-use crate::exit::CommandExit;
-use crate::output::safe;
 use crate::view::find;
 use loopwright::Engine;
 use loopwright::daemon::STOP_FILE;
@@ -78,8 +74,7 @@ async fn stop_daemon(cx: &CommandContext, now: bool) -> VerbResult {
     cx.out.note(&format!("asked the daemon, process {}, to end; waiting for its rounds", pid.as_raw_nonzero()));
     wait_for_exit(&process).map_err(|error| CommandError::failed(format!("wait for the daemon: {error}")))?;
     let document = json!({"schema": 1, "stopped": pid.as_raw_nonzero()});
-    cx.out.answer(&document, || format!("the daemon, process {}, has ended", pid.as_raw_nonzero()));
-    Ok(CommandExit::DONE)
+    Ok(cx.out.answer(&document, || format!("the daemon, process {}, has ended", pid.as_raw_nonzero())))
 }
 
 /// The descriptor of a process becomes readable when it exits. This process only waits; Ctrl-C ends it.
@@ -115,8 +110,7 @@ async fn cancel_round(cx: &CommandContext, text: &str, why: &str) -> VerbResult 
             .hint(format!("see `loopwright show {}`", row.id)));
     }
     let document = json!({"schema": 1, "loop": row.loop_name, "round": row.id, "cancelled": true});
-    cx.out.answer(&document, || format!("cancelled: round {} of {}", safe(&row.id), safe(&row.loop_name)));
-    Ok(CommandExit::DONE)
+    Ok(cx.out.answer(&document, || format!("cancelled: round {} of {}", safe(&row.id), safe(&row.loop_name))))
 }
 
 /// The lease of a round that another process runs, such as a manual `run`.

@@ -1,9 +1,6 @@
 //! `why`: explain from the record why a round ended as it did, or why a loop is or is not running.
 
-use super::VerbResult;
-use crate::context::CommandContext;
-use crate::error::CommandError;
-use crate::exit::CommandExit;
+use super::{CommandContext, CommandError, VerbResult};
 use crate::view::explain::ExplanationView;
 use crate::view::find::{self, LookupTarget};
 use crate::view::repo_view::RepoView;
@@ -45,6 +42,5 @@ pub(crate) async fn run(args: WhyArgs, cx: &CommandContext) -> VerbResult {
             ExplanationView::for_loop(store.as_deref(), here.as_ref(), name, now_ms(), why).await?
         }
     };
-    cx.out.answer(&explanation, || explanation.render());
-    Ok(CommandExit::DONE)
+    Ok(cx.out.answer(&explanation, || explanation.render()))
 }
