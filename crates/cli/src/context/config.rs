@@ -1,11 +1,11 @@
 //! The effective configuration: the user's file, the repository's, the environment and the flags; later ones override
 //! earlier ones. The keys and their reader are in `core`.
 
-use super::{CommandContext, FileProblem, error_from_problems, providers, read_bytes};
-use crate::error::CommandError;
+use super::{CommandContext, CommandError, FileProblem, error_from_problems, providers, read_bytes};
 use loopwright_core::config::{
     ConcurrencyConfig, ConfigLayer, ConfigOrigin, EffectiveConfig, SharedBudget, read_config_file,
 };
+use loopwright_core::dispatch::ConcurrencyLimits;
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,6 +18,15 @@ impl CommandContext {
     /// The effective configuration for a working copy, or for the user alone.
     pub(crate) fn config(&self, work_tree: Option<&Path>) -> Result<EffectiveConfig, CommandError> {
         self.try_config(work_tree).map_err(|findings| error_from_problems(&findings))
+    }
+
+    /// The limits of the user's configuration, with defaults.
+    pub(crate) fn limits(&self) -> Result<ConcurrencyLimits, CommandError> {
+        let said = self.config(None)?.config().concurrency.clone();
+        let number = |number: Option<u32>, otherwise: usize| number.map_or(otherwise, |number| number as usize);
+        let total = number(said.total, ConcurrencyLimits::default().total);
+        let per_agent = said.agents.iter().map(|(agent, number)| (agent.as_str().into(), *number as usize));
+        Ok(ConcurrencyLimits { total, per_repo: number(said.repo, total), per_agent: per_agent.collect() })
     }
 
     /// As `config`, but returns all problems, for a caller that reports more than these.
@@ -136,6 +145,7 @@ fn misplaced_keys(config: &ConfigLayer) -> impl Iterator<Item = (String, &'stati
     let place = "put it into your own configuration, or set LOOPWRIGHT_STATE_DIR or LOOPWRIGHT_STORE";
     let own = "put it into your own configuration";
     let fleet = SharedBudget { repo_day: config.budget.repo_day, ..SharedBudget::default() } != config.budget;
+    let (limits, hooks) = (config.concurrency != ConcurrencyConfig::default(), !config.webhooks.is_default());
     let rules = [
         (config.state_dir.is_some(), "`state_dir`: a repository does not decide where state is kept", place),
         (config.store.is_some(), "`store`: a repository does not decide where state is kept", place),
@@ -143,17 +153,9 @@ fn misplaced_keys(config: &ConfigLayer) -> impl Iterator<Item = (String, &'stati
         (fleet, "`budget.fleet`: a repository does not decide about other repositories", own),
         (!config.providers.is_empty(), "`providers`: a repository does not decide where your keys are sent", own),
         (!config.repos.is_empty(), "`repos`: a repository does not decide about other repositories", own),
-        (
-            config.concurrency != ConcurrencyConfig::default(),
-            "`concurrency`: a repository does not decide about others",
-            own,
-        ),
+        (limits, "`concurrency`: a repository does not decide about others", own),
         (!config.logins.is_empty(), "`logins`: a repository does not decide which agents get your sign-in", own),
-        (
-            !config.webhooks.is_default(),
-            "`webhooks`: a repository does not decide which senders may start your loops",
-            own,
-        ),
+        (hooks, "`webhooks`: a repository does not decide which senders may start your loops", own),
     ];
     rules.into_iter().filter(|(is_said, ..)| *is_said).map(|(_, text, hint)| (text.to_owned(), hint))
 }

@@ -1,10 +1,9 @@
 //! The engine as the command line uses it: its settings, a store for reading, and an engine that first recovers the
 //! rounds that a dead engine left.
 
-use super::bindings;
-use super::{CommandContext, FileProblem, error_from_problems};
+use super::{AgentAvailability, CommandContext, CommandError, FileProblem, bindings, error_from_problems, providers};
 use crate::control::CommandHost;
-use crate::error::{CommandError, error_chain};
+use crate::error::error_chain;
 use crate::output::safe;
 use crate::signals::{self, CurrentRound};
 use loopwright::boundary::{self, HostSupport};
@@ -47,7 +46,7 @@ impl CommandContext {
         settings.known_secrets = self.env.secrets.clone();
         settings.budget = config.budget;
         settings.prices = Arc::new(ModelPrices::new(config.prices.clone()));
-        self.add_providers(&effective, &mut settings);
+        providers::add_providers(self, &effective, &mut settings);
         if let Some(who) = &config.identity {
             settings.identity = CommitIdentity { name: who.name.clone(), email: who.email.clone() };
         }
@@ -188,7 +187,7 @@ impl CommandContext {
         let effective = self.config(Some(&repo.work_tree))?;
         let mut agents = effective.config().agents.clone();
         if !agents.contains_key(&Role::Maker) && !spec.agents.contains_key(&Role::Maker) {
-            let candidates = self.agent_availability(Some(&repo.work_tree))?;
+            let candidates = AgentAvailability::read_all(self, Some(&repo.work_tree))?;
             let first = candidates.into_iter().find(|candidate| candidate.capabilities.is_some());
             agents.extend(first.map(|first| (Role::Maker, AgentSpec::new(first.agent))));
         }

@@ -1,33 +1,28 @@
 //! The things a command works on: the environment, the repository, the state directory, the loops. This module finds
 //! everything and passes it down; verbs look nothing up themselves.
 
-mod agent_availability;
 mod bindings;
 mod config;
 mod engine;
 mod environment;
 mod file_problem;
 mod fleet;
-pub(crate) mod inputs;
-mod limits;
 mod loop_folder;
 mod preflight;
 pub(crate) mod prompts;
 mod providers;
 mod repo_loops;
 mod user;
-mod webhooks;
 mod zone;
 
-pub(crate) use agent_availability::AgentAvailability;
 pub(crate) use bindings::script_path;
 use config::LastGoodConfigs;
 pub(crate) use environment::CommandEnvironment;
 pub(crate) use file_problem::{FileProblem, error_from_problems};
-pub(crate) use fleet::{FleetRepo, FleetScan, RepoAbsence};
+pub(crate) use fleet::{FleetRepo, FleetScan, RepoAbsence, loop_entry};
 pub(crate) use loop_folder::{LoopFolder, read_bytes};
 pub(crate) use preflight::{BaseFiles, LoopPreflight};
-pub(crate) use providers::AgentAccess;
+pub(crate) use providers::{AgentAccess, AgentAvailability, ModelAccess, webhook_options};
 pub(crate) use repo_loops::{CheckedLoopFile, LOOPS_FOLDER, RepoLoops, in_parallel};
 
 use crate::args::GlobalFlags;

@@ -54,7 +54,7 @@ pub(crate) async fn run(args: CheckArgs, cx: &CommandContext) -> VerbResult {
         // With a broken configuration, which is already reported, the loop is checked without it.
         let spec = cx.with_configured_agents(file.spec.clone(), &repo).unwrap_or_else(|_| file.spec.clone());
         let mut found =
-            cx.objections_with(&repo, &CheckedLoopFile { file: file.file.clone(), spec }, &mut bases).await?;
+            LoopPreflight::check(cx, &repo, &CheckedLoopFile { file: file.file.clone(), spec }, &mut bases).await?;
         found.notes.extend(held(file, &host));
         lines.push(line(file, &found));
         problems.extend(found.problems);

@@ -1,6 +1,7 @@
 //! `config`: every effective value and its source.
 
-use super::{CommandContext, VerbResult};
+use super::{CommandContext, CommandError, VerbResult};
+use crate::context::ModelAccess;
 use crate::output::TextTable;
 use loopwright_core::config::{ConfigOrigin, EffectiveSetting};
 use serde::Serialize;
@@ -26,7 +27,7 @@ pub(crate) async fn run(cx: &CommandContext) -> VerbResult {
 }
 
 /// The state directory in use, also when it is the default.
-fn add_state(cx: &CommandContext, settings: &mut Vec<EffectiveSetting>) -> Result<(), crate::error::CommandError> {
+fn add_state(cx: &CommandContext, settings: &mut Vec<EffectiveSetting>) -> Result<(), CommandError> {
     let (dir, _) = cx.state_dir()?;
     let value = Value::String(dir.to_string_lossy().into_owned());
     match settings.iter_mut().find(|setting| setting.key == "state_dir") {
@@ -37,8 +38,8 @@ fn add_state(cx: &CommandContext, settings: &mut Vec<EffectiveSetting>) -> Resul
 }
 
 /// The source of each provider's key, or why there is none; never the key.
-fn add_keys(cx: &CommandContext, settings: &mut [EffectiveSetting]) -> Result<(), crate::error::CommandError> {
-    for known in cx.model_access()?.providers {
+fn add_keys(cx: &CommandContext, settings: &mut [EffectiveSetting]) -> Result<(), CommandError> {
+    for known in ModelAccess::read(cx)?.providers {
         let key = format!("providers.{}", known.name);
         let setting = settings.iter_mut().find(|setting| setting.key == key);
         if let Some(Value::Object(value)) = setting.map(|setting| &mut setting.value) {

@@ -37,7 +37,7 @@ pub(crate) async fn run(cx: &CommandContext) -> VerbResult {
     let mut notes = needed(cx, &repo).await;
     let root = repo.work_tree;
     let tests = detect::detect_test_command(&root);
-    let found = cx.agent_availability(Some(&root))?;
+    let found = AgentAvailability::read_all(cx, Some(&root))?;
     let cast = ExampleAgents::choose(&found);
     notes.extend(idle(&found));
     let agents = found.iter().filter(|one| one.installed.is_some()).map(|one| one.agent.word()).collect();

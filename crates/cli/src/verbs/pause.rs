@@ -2,6 +2,7 @@
 //! anyway.
 
 use super::{CommandContext, CommandError, CommandErrorKind, VerbResult, safe};
+use crate::context::FleetScan;
 use crate::view::time::now_ms;
 use loopwright::daemon::ThawReport;
 use loopwright::proc::CancelToken;
@@ -76,7 +77,7 @@ pub(crate) async fn thaw(cx: &CommandContext) -> VerbResult {
         Some(daemon) => daemon.thaw(&cx.actor_name()).await?,
         None => {
             let engine = cx.open_engine(None, &CancelToken::new()).await?;
-            let thawed = match cx.loop_entries().await {
+            let thawed = match FleetScan::loop_entries(cx).await {
                 Ok(entries) => engine.thaw_all(entries, &cx.actor_name()).await.map_err(Into::into),
                 Err(error) => Err(error),
             };
@@ -113,7 +114,7 @@ async fn find_loop(cx: &CommandContext, text: &str) -> Result<(LoopKey, Option<L
     };
     let Some(question) = question else { return find_loop_by_name(cx, text).await };
     let key = LoopKey::new(&question.repo, &question.loop_name);
-    let entry = cx.loop_entries().await.unwrap_or_default().into_iter().find(|entry| entry.key == key);
+    let entry = FleetScan::loop_entries(cx).await.unwrap_or_default().into_iter().find(|entry| entry.key == key);
     Ok((key, entry))
 }
 
@@ -145,7 +146,7 @@ async fn find_loop_in_fleet(cx: &CommandContext, name: &str) -> Result<Option<Lo
         return Ok(None);
     }
     // A broken configuration names no loop.
-    let mut named = cx.loop_entries().await.unwrap_or_default();
+    let mut named = FleetScan::loop_entries(cx).await.unwrap_or_default();
     named.retain(|entry| &*entry.key.name == name);
     match named.len() {
         0 | 1 => Ok(named.pop()),

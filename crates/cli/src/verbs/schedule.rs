@@ -3,7 +3,7 @@
 
 use super::status::open_store_if_any;
 use super::{CommandContext, CommandError, VerbResult, safe};
-use crate::context::{FleetRepo, FleetScan};
+use crate::context::{FleetRepo, FleetScan, loop_entry};
 use crate::view::repo_view::read_stop_file;
 use crate::view::schedule::{PlannedLoop, ScheduleStatus, ScheduleView};
 use crate::view::time::{now_ms, timestamp};
@@ -21,7 +21,7 @@ pub(crate) struct ScheduleArgs {
 }
 
 pub(crate) async fn run(args: ScheduleArgs, cx: &CommandContext) -> VerbResult {
-    let (looked, store) = tokio::join!(cx.scan_fleet(), open_store_if_any(cx));
+    let (looked, store) = tokio::join!(FleetScan::read(cx), open_store_if_any(cx));
     let (FleetScan { repos: wanted, missing }, store) = (looked?, store?);
     if wanted.is_empty() {
         // Reports a missing repository, as every verb about a repository does.
@@ -86,7 +86,7 @@ impl ScheduleSources {
             None => loops.loops.iter().collect(),
         };
         for file in files {
-            let entry = cx.loop_entry(&wanted.repo, file)?;
+            let entry = loop_entry(cx, &wanted.repo, file)?;
             let row = self.rows.iter().find(|row| row.repo == wanted.repo.id && row.loop_name == file.spec.name);
             let standing = ScheduleStatus::from_row(row, self.now_ms);
             let folder = wanted.repo.work_tree.file_name().unwrap_or_default().to_string_lossy().into_owned();

@@ -32,7 +32,7 @@ pub(super) struct DoctorAgent {
 /// All agents, and a line about each.
 pub(super) async fn check_agents(cx: &CommandContext) -> Vec<(DoctorAgent, DoctorCheck)> {
     let repo = cx.repo().await.ok();
-    let candidates = match cx.agent_availability(repo.as_ref().map(|repo| repo.work_tree.as_path())) {
+    let candidates = match AgentAvailability::read_all(cx, repo.as_ref().map(|repo| repo.work_tree.as_path())) {
         Ok(candidates) => candidates,
         // The check of the store reports an unreadable configuration.
         Err(_) => return Vec::new(),
