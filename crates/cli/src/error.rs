@@ -153,20 +153,15 @@ pub(crate) fn with_count(count: usize, noun: &str) -> String {
 
 impl From<GitError> for CommandError {
     fn from(error: GitError) -> Self {
-        let kind = match error.kind {
-            GitErrorKind::NotARepository | GitErrorKind::Bare | GitErrorKind::NoCommits | GitErrorKind::UnknownRef => {
-                CommandErrorKind::Invalid
+        let shown = match error.kind {
+            GitErrorKind::NotARepository | GitErrorKind::Bare | GitErrorKind::NoCommits => {
+                Self::invalid(error.kind.to_string())
             }
-            _ => CommandErrorKind::Failed,
+            GitErrorKind::Missing => Self::failed(error.kind.to_string()),
+            GitErrorKind::UnknownRef => Self::invalid(error.to_string()),
+            _ => Self::failed(error.to_string()),
         };
-        let text = match error.kind {
-            GitErrorKind::NotARepository | GitErrorKind::Bare | GitErrorKind::NoCommits | GitErrorKind::Missing => {
-                error.kind.to_string()
-            }
-            _ => error.to_string(),
-        };
-        let hint = error.hint();
-        Self { hints: hint.map(str::to_owned).into_iter().collect(), ..Self::new(kind, text) }
+        Self { hints: error.hint().map(str::to_owned).into_iter().collect(), ..shown }
     }
 }
 

@@ -10,6 +10,7 @@ use loopwright::boundary::{self, HostSupport};
 use loopwright::daemon::Daemon;
 use loopwright::git::UserRepo;
 use loopwright::proc::CancelToken;
+use loopwright::round::LoopBindings;
 use loopwright::store::Store;
 use loopwright::takeover::{RoundBinder, TakenOverRound};
 use loopwright::{CommitIdentity, Engine, EngineError, EngineSettings};
@@ -21,8 +22,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 impl RoundBinder for CommandContext {
-    fn rebind(&self, engine: &Engine, started: &RoundStarted) -> (Engine, loopwright::round::LoopBindings) {
-        self.rebind_from_start(engine, started)
+    /// As `recorded_bindings`, from the round's first event, with the engine's settings for the round's repository. A
+    /// configuration that is broken by now leaves the engine as it is.
+    fn rebind(&self, engine: &Engine, started: &RoundStarted) -> (Engine, LoopBindings) {
+        let work_tree = Path::new(&started.repo_path);
+        let bound = self.bindings(&started.spec, work_tree);
+        let bind = bound.unwrap_or_else(|error| bindings::bind_without_agents(&started.spec, &error));
+        let told = self.settings_at(Some(work_tree)).map(|settings| engine.with_settings(settings));
+        (told.unwrap_or_else(|_| engine.clone()), bind)
     }
 }
 
@@ -154,27 +161,9 @@ impl CommandContext {
     }
 
     /// The bindings of a recorded round. An agent that was removed since makes the round fail, not the command.
-    pub(crate) async fn recorded_bindings(
-        &self,
-        engine: &Engine,
-        round: &str,
-    ) -> Result<loopwright::round::LoopBindings, EngineError> {
+    pub(crate) async fn recorded_bindings(&self, engine: &Engine, round: &str) -> Result<LoopBindings, EngineError> {
         let recorded = engine.load_round(round).await?;
-        Ok(self.rebind_from_start(engine, &recorded.round.facts().started).1)
-    }
-
-    /// As `recorded_bindings`, from the round's first event, with the engine's settings for the round's repository. A
-    /// configuration that is broken by now leaves the engine as it is.
-    pub(crate) fn rebind_from_start(
-        &self,
-        engine: &Engine,
-        started: &RoundStarted,
-    ) -> (Engine, loopwright::round::LoopBindings) {
-        let work_tree = Path::new(&started.repo_path);
-        let bound = self.bindings(&started.spec, work_tree);
-        let bind = bound.unwrap_or_else(|error| bindings::bind_without_agents(&started.spec, &error));
-        let told = self.settings_at(Some(work_tree)).map(|settings| engine.with_settings(settings));
-        (told.unwrap_or_else(|_| engine.clone()), bind)
+        Ok(self.rebind(engine, &recorded.round.facts().started).1)
     }
 
     /// A loop with the configured agents in the roles for which it names none, else with the first agent installed on
@@ -205,11 +194,7 @@ impl CommandContext {
     }
 
     /// The bindings of a loop.
-    pub(crate) fn bindings(
-        &self,
-        spec: &LoopSpec,
-        work_tree: &Path,
-    ) -> Result<loopwright::round::LoopBindings, CommandError> {
+    pub(crate) fn bindings(&self, spec: &LoopSpec, work_tree: &Path) -> Result<LoopBindings, CommandError> {
         bindings::bind_loop(spec, work_tree, &self.extra_path(Some(work_tree)))
     }
 

@@ -144,14 +144,11 @@ impl CommandContext {
 
     /// The state directory and its source.
     pub(crate) fn state_dir(&self) -> Result<(PathBuf, &'static str), CommandError> {
-        self.explicit_state_dir().map_or_else(
-            || {
-                self.default_state_dir(
-                    self.user_config().map_err(|found| error_from_problems(&found))?.state_dir.map(PathBuf::from),
-                )
-            },
-            Ok,
-        )
+        if let Some(named) = self.explicit_state_dir() {
+            return Ok(named);
+        }
+        let own = self.user_config().map_err(|found| error_from_problems(&found))?;
+        self.default_state_dir(own.state_dir.map(PathBuf::from))
     }
 
     /// The state directory for a command that has to work with a broken configuration: if the file cannot be read, the

@@ -308,7 +308,7 @@ impl LoopFleet for DaemonFleet {
 
 impl RoundBinder for DaemonFleet {
     fn rebind(&self, engine: &Engine, started: &RoundStarted) -> (Engine, LoopBindings) {
-        self.0.cx.rebind_from_start(engine, started)
+        self.0.cx.rebind(engine, started)
     }
 }
 

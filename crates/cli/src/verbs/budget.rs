@@ -5,7 +5,6 @@ use super::{CommandContext, CommandError, CommandErrorKind, VerbResult, safe};
 use crate::signals::CurrentRound;
 use crate::view::budget::{BudgetQuery, BudgetView};
 use crate::view::find;
-use crate::view::repo_view::RepoView;
 use crate::view::time::{now_ms, timestamp};
 use loopwright::raise::BudgetRaise;
 use loopwright::store::{RaiseRow, RoundRow, RoundsFilter, RoundsQuery, Store};
@@ -71,8 +70,7 @@ pub(crate) async fn run(args: BudgetArgs, cx: &CommandContext) -> VerbResult {
 }
 
 async fn show(cx: &CommandContext) -> VerbResult {
-    let (here, store) = tokio::join!(RepoView::find_current(cx), super::status::open_store_if_any(cx));
-    let (here, store) = (here?, store?);
+    let (here, store) = super::status::here_and_store(cx).await?;
     let shared = cx.config(here.as_ref().map(|here| here.repo.work_tree.as_path()))?.config().budget;
     let looked = BudgetQuery { store: store.as_deref(), here: here.as_ref(), shared, now: now_ms() };
     let budget = BudgetView::read(&looked).await?;

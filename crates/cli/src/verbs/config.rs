@@ -52,15 +52,11 @@ fn add_keys(cx: &CommandContext, settings: &mut [EffectiveSetting]) -> Result<()
 }
 
 fn page(document: &Document) -> String {
-    let mut table = TextTable::new(["KEY", "VALUE", "FROM"]);
-    for setting in &document.settings {
-        let value = match &setting.value {
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
-        table.row([setting.key.as_str(), &value, origin(setting.origin)]);
-    }
-    table.render()
+    let row = |setting: &EffectiveSetting| {
+        let value = setting.value.as_str().map_or_else(|| setting.value.to_string(), str::to_owned);
+        [setting.key.clone(), value, origin(setting.origin).to_owned()]
+    };
+    TextTable::new(["KEY", "VALUE", "FROM"], document.settings.iter().map(row)).render()
 }
 
 fn origin(origin: ConfigOrigin) -> &'static str {

@@ -2,7 +2,6 @@
 
 use super::{CommandContext, VerbResult};
 use crate::view::costs::CostsView;
-use crate::view::repo_view::RepoView;
 use crate::view::time::now_ms;
 use loopwright::clock;
 use loopwright::store::{CostsBy, CostsQuery};
@@ -63,8 +62,7 @@ fn since(text: &str) -> Result<Since, String> {
 }
 
 pub(crate) async fn run(args: CostsArgs, cx: &CommandContext) -> VerbResult {
-    let (here, store) = tokio::join!(RepoView::find_current(cx), super::status::open_store_if_any(cx));
-    let (here, store) = (here?, store?);
+    let (here, store) = super::status::here_and_store(cx).await?;
     let (word, by) = args.by.word();
     let since = args.since.map(|since| match since {
         Since::Day(day) => day,

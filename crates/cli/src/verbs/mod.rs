@@ -54,7 +54,7 @@ pub(crate) fn run(verb: CliVerb, cx: &CommandContext) -> VerbResult {
     }
     let there = match (forward_if_daemon_runs(cx), &verb) {
         (Err(error), CliVerb::Stop(args)) if args.stops_everything() => {
-            return stop::stop_by_file_after_error(args, cx, &error);
+            return stop::stop_by_file(cx, &args.why, &error);
         }
         (there, _) => there?,
     };

@@ -71,11 +71,9 @@ fn list(cx: &CommandContext, work_tree: Option<&Path>) -> CommandExit {
     let prompts = BriefText::ALL.map(|text| line(text, work_tree)).into();
     let document = Document { schema: 1, prompts };
     cx.out.answer(&document, || {
-        let mut table = TextTable::new(["NAME", "FROM", "ABOUT"]);
-        for line in &document.prompts {
-            let own = line.file.as_deref().filter(|_| line.replaced);
-            table.row([line.name, own.unwrap_or("built in"), line.about]);
-        }
+        let from = |line: &Line| line.file.as_deref().filter(|_| line.replaced).unwrap_or("built in").to_owned();
+        let row = |line: &Line| [line.name.to_owned(), from(line), line.about.to_owned()];
+        let table = TextTable::new(["NAME", "FROM", "ABOUT"], document.prompts.iter().map(row));
         let way = "replace a prompt for a repository: loopwright prompts show maker > .loopwright/prompts/maker.md";
         format!("{}\n{way}", table.render().trim_end())
     })

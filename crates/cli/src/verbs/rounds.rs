@@ -18,8 +18,7 @@ pub(crate) struct RoundsArgs {
 }
 
 pub(crate) async fn run(args: RoundsArgs, cx: &CommandContext) -> VerbResult {
-    let (here, store) = tokio::join!(RepoView::find_current(cx), super::status::open_store_if_any(cx));
-    let (here, store) = (here?, store?);
+    let (here, store) = super::status::here_and_store(cx).await?;
     if let Some(name) = &args.name {
         // An unknown loop is reported as unknown, also before any round has run.
         ensure_loop_known(here.as_ref(), store.as_deref(), name).await?;

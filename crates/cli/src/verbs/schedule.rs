@@ -6,8 +6,8 @@ use super::{CommandContext, CommandError, VerbResult, safe};
 use crate::context::{FleetRepo, FleetScan, loop_entry};
 use crate::view::repo_view::read_stop_file;
 use crate::view::schedule::{PlannedLoop, ScheduleStatus, ScheduleView};
-use crate::view::time::{now_ms, timestamp};
-use loopwright::daemon::STOP_FLAG;
+use crate::view::status::stop_reason;
+use crate::view::time::now_ms;
 use loopwright::store::{ScheduleRow, Store};
 
 #[derive(Debug, clap::Args)]
@@ -54,12 +54,10 @@ pub(crate) async fn run(args: ScheduleArgs, cx: &CommandContext) -> VerbResult {
 
 /// The reason why everything is stopped, if it is.
 async fn stopped(store: Option<&dyn Store>, cx: &CommandContext) -> Result<Option<String>, CommandError> {
-    let flags = match store {
-        Some(store) => store.flags().await?,
-        None => Vec::new(),
+    let by_flag = match store {
+        Some(store) => stop_reason(store).await?,
+        None => None,
     };
-    let flag = flags.into_iter().find(|flag| flag.name == STOP_FLAG);
-    let by_flag = flag.map(|flag| format!("since {} by {}: {}", timestamp(flag.at_ms), flag.actor, flag.why));
     Ok(by_flag.or_else(|| read_stop_file(cx).map(|why| format!("by the file STOP: {why}"))))
 }
 

@@ -41,8 +41,7 @@ fn span(text: &str) -> Result<TimeSpan, String> {
 }
 
 pub(crate) async fn run(args: SimulateArgs, cx: &CommandContext) -> VerbResult {
-    let (here, store) = tokio::join!(RepoView::find_current(cx), super::status::open_store_if_any(cx));
-    let (here, store) = (here?, store?);
+    let (here, store) = super::status::here_and_store(cx).await?;
     let fleet = match here {
         Some(here) => vec![here],
         None => RepoView::find_fleet(cx).await?,

@@ -33,7 +33,7 @@ pub(crate) struct StopArgs {
     now: bool,
     /// The reason, for the record
     #[arg(long, value_name = "TEXT", default_value = "stopped manually")]
-    why: String,
+    pub(super) why: String,
 }
 
 impl StopArgs {
@@ -162,11 +162,6 @@ pub(crate) fn stop_by_file(cx: &CommandContext, why: &str, error: &CommandError)
 
 fn private(file: &Path) -> std::io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(file)
-}
-
-/// The same, for a command that failed earlier.
-pub(crate) fn stop_by_file_after_error(args: &StopArgs, cx: &CommandContext, error: &CommandError) -> VerbResult {
-    stop_by_file(cx, &args.why, error)
 }
 
 fn report_stopped(cx: &CommandContext, how: &str) -> CommandExit {

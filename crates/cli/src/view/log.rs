@@ -1,10 +1,8 @@
 //! The log of one round: its journal as lines, and the output of its agents, prefixed line by line so that none of it
 //! can pass for a line of ours. Read in steps, so that a log can be followed with bounded memory.
 
-use super::time;
-use crate::error::CommandError;
-use crate::output::safe;
-use loopwright::store::{Store, StoredEvent};
+use super::{CommandError, Store, safe, time};
+use loopwright::store::StoredEvent;
 use loopwright_core::round::{AgentEnd, DeliveryResult, Event, ProbeAnswer, RoleEnded, RoleResult};
 use loopwright_core::secrets::redact;
 use std::collections::BTreeMap;

@@ -1,8 +1,9 @@
 //! The loops of the repository around the current folder, if there is one: the part of the view that is not in the
 //! store.
 
+use super::CommandError;
 use crate::context::{CheckedLoopFile, CommandContext, FleetRepo, FleetScan, RepoLoops, read_bytes};
-use crate::error::{CommandError, CommandErrorKind};
+use crate::error::CommandErrorKind;
 use loopwright::daemon::STOP_FILE;
 use loopwright::git::UserRepo;
 use loopwright_core::spec::{ProbeSpec, Triggers};

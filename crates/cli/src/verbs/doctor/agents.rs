@@ -74,17 +74,8 @@ fn agent(candidate: &AgentAvailability, version: Option<String>) -> DoctorAgent 
     };
     let program = candidate.installed.as_ref().map(|installed| installed.program.to_string_lossy().into_owned());
     let can = candidate.capabilities.map(words).unwrap_or_default();
-    DoctorAgent {
-        agent: candidate.agent.word(),
-        program,
-        version,
-        can,
-        access,
-        provider,
-        key,
-        usable: candidate.is_usable(),
-        fix,
-    }
+    let (agent, usable) = (candidate.agent.word(), candidate.is_usable());
+    DoctorAgent { agent, program, version, can, access, provider, key, usable, fix }
 }
 
 /// Capabilities in words for people.
