@@ -65,11 +65,11 @@ pub(crate) enum CliVerb {
     /// Show one round, or the latest round of a loop
     Show(verbs::show::ShowArgs),
     /// Print the report of a round
-    Report(verbs::report::ReportArgs),
+    Report(verbs::logs::ReportArgs),
     /// Print the output of agents and gates
     Logs(verbs::logs::LogsArgs),
     /// Explain why a loop does or does not run, or why a round ended as it did
-    Why(verbs::why::WhyArgs),
+    Why(verbs::show::WhyArgs),
     /// Sum up costs by loop, role, model, day, item or agent
     Costs(verbs::costs::CostsArgs),
 

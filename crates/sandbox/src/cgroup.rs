@@ -1,5 +1,10 @@
 //! Control groups: limits for a whole tree, if the host allows them. Finds the hierarchies, creates a group per run
-//! below the engine's own, moves the run's tree into it and removes it. `cgroup_keeper` decides when.
+//! below the engine's own, moves the run's tree into it and removes it.
+//!
+//! This is not part of the start: entering a group takes the kernel a grace period of 10 ms or more, in which a program
+//! can do little harm and a short one is already finished. A tree that runs longer is checked every second, because a
+//! process that forks while it is being moved leaves a child outside. Other limits bound its number of processes from
+//! the start.
 
 use crate::confinement::ResourceCeilings;
 use crate::process_tree;
@@ -10,6 +15,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::{Instant, sleep_until};
 
 /// The controllers that a group can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +105,7 @@ impl RunCgroups {
 
     /// Moves all processes of a confined tree into the groups, and returns whether all are inside. The next scan finds
     /// processes that were forked during a scan. Children of a process inside are also inside.
-    pub(crate) fn move_tree_in(&self, root: &StartedProcess) -> bool {
+    fn move_tree_in(&self, root: &StartedProcess) -> bool {
         (0..GATHER_LOOKS).any(|_| {
             let tree: Vec<u32> =
                 process_tree::confined(root).iter().map(|entry| entry.pid).filter(|pid| *pid != root.pid).collect();
@@ -266,6 +274,42 @@ fn remove_stale(folder: &Path) {
         let pid = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
         if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
             let _ = fs::remove_dir(entry.path());
+        }
+    }
+}
+
+/// A program that runs this long gets groups.
+const FIRST: Duration = Duration::from_millis(20);
+const EVERY: Duration = Duration::from_secs(1);
+
+/// The groups of one run. Dropped after its tree is gone, so that they can be removed.
+pub(crate) struct CgroupKeeper {
+    resources: ResourceCeilings,
+    next: Instant,
+    look: Option<JoinHandle<RunCgroups>>,
+    /// `None` while a scan runs.
+    groups: Option<RunCgroups>,
+}
+
+impl CgroupKeeper {
+    pub(crate) fn new(resources: ResourceCeilings) -> Self {
+        Self { resources, next: Instant::now() + FIRST, look: None, groups: None }
+    }
+
+    /// Keeps the tree in its groups as long as it is awaited. Safe to cancel.
+    pub(crate) async fn keep_in_groups(&mut self, root: &StartedProcess) {
+        loop {
+            if let Some(look) = &mut self.look {
+                let Ok(groups) = look.await else { return std::future::pending().await };
+                (self.look, self.groups, self.next) = (None, Some(groups), Instant::now() + EVERY);
+            }
+            sleep_until(self.next).await;
+            let (made, resources, root) = (self.groups.take(), self.resources.clone(), root.clone());
+            self.look = Some(spawn_blocking(move || {
+                let groups = made.unwrap_or_else(|| RunCgroups::make(&resources));
+                groups.move_tree_in(&root);
+                groups
+            }));
         }
     }
 }

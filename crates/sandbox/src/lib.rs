@@ -15,7 +15,6 @@ compile_error!("unsupported: loopwright-sandbox ends process trees through Linux
 mod cancel;
 mod capture;
 mod cgroup;
-mod cgroup_keeper;
 mod confined_tree;
 mod confinement;
 mod disk_watch;
@@ -24,7 +23,6 @@ mod helper;
 mod launch;
 mod memory;
 mod output_pump;
-mod path;
 mod plan;
 mod probe;
 mod process_table;
@@ -46,11 +44,12 @@ pub use confinement::{Confinement, MountSource, ResourceCeilings, SandboxMount, 
 pub use error::{SpawnError, SpawnErrorKind, SweepError};
 pub use memory::{make_undumpable, release_memory};
 pub use output_pump::{OutputStream, OutputWatch, WatchFlow};
-pub use path::resolve_program;
 pub use probe::{FeatureFinding, FeatureSupport, HostSupport, SandboxFeature, probe};
 pub use process_table::{ProcessIdentity, identity, is_alive};
 pub use run::{FinishedRun, RunEnd, run};
-pub use spawn::{COOKIE_VAR, OutputChannel, ProgramTrust, RunLimits, SpawnRequest, StdinSource, TreeCookie};
+pub use spawn::{
+    COOKIE_VAR, OutputChannel, ProgramTrust, RunLimits, SpawnRequest, StdinSource, TreeCookie, resolve_program,
+};
 pub use stdin_feed::{FeedError, StdinFeed};
 pub use sweep::{leftovers, sweep};
 pub use tree_members::StartedProcess;

@@ -2,16 +2,15 @@
 
 use crate::cancel::CancelToken;
 use crate::capture::CapturedOutput;
-use crate::cgroup_keeper::CgroupKeeper;
+use crate::cgroup::CgroupKeeper;
 use crate::confined_tree::{ConfinedTree, HelperStart};
 use crate::disk_watch::DiskWatch;
 use crate::error::SpawnError;
 use crate::launch::{ChildStreams, PreparedLaunch};
 use crate::output_pump::{OutputPump, OutputWatch};
-use crate::path;
 use crate::process_table;
 use crate::process_tree::{self, ProcessTree, TreeSweep};
-use crate::spawn::{COOKIE_VAR, OutputChannel, ProgramTrust, SpawnRequest, StdinSource};
+use crate::spawn::{COOKIE_VAR, OutputChannel, ProgramTrust, SpawnRequest, StdinSource, find_program};
 use crate::stdin_feed::StdinFeeder;
 use crate::tree_members::StartedProcess;
 use rustix::fs::MemfdFlags;
@@ -377,7 +376,7 @@ fn program_path(spawn: &SpawnRequest) -> Option<PathBuf> {
         return Some(spawn.cwd.join(&spawn.program));
     }
     let path = spawn.env.get(OsStr::new("PATH")).map(OsString::as_os_str).unwrap_or_default();
-    path::find(name, path, &spawn.cwd)
+    find_program(name, path, &spawn.cwd)
 }
 
 /// Starts the first process. A program file that another thread's child still holds open for writing is "busy" for a

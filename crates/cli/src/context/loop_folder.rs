@@ -60,13 +60,10 @@ impl LoopFolder {
         &self.names
     }
 
-    fn place(&self) -> io::Result<&OwnedFd> {
-        self.place.as_ref().ok_or_else(|| io::ErrorKind::NotFound.into())
-    }
-
     /// The bytes of a file.
     pub(crate) fn read(&self, name: &OsStr) -> io::Result<Vec<u8>> {
-        read(File::from(rustix::fs::openat(self.place()?, name, plain(), Mode::empty())?))
+        let place = self.place.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        read(File::from(rustix::fs::openat(place, name, plain(), Mode::empty())?))
     }
 }
 

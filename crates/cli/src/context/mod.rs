@@ -49,7 +49,7 @@ pub(crate) struct CommandContext {
     /// The operating system's user who gave the command.
     uid: u32,
     /// Set for a long-running process.
-    last_good: Option<Arc<LastGoodConfigs>>,
+    last_good: LastGoodConfigs,
 }
 
 impl CommandContext {
@@ -62,7 +62,7 @@ impl CommandContext {
             state: flags.state,
             host: CommandHost::ThisProcess,
             uid: user::own_uid(),
-            last_good: None,
+            last_good: LastGoodConfigs::default(),
         }
     }
 
@@ -83,7 +83,14 @@ impl CommandContext {
         // The user's own configuration does not apply there.
         let env = CommandEnvironment { config: None, store: None, xdg_config: None, home: None, ..self.env.clone() };
         let (repo, state) = (Some(repo.to_owned()), Some(state.to_owned()));
-        Self { env, repo, state, host: CommandHost::ThisProcess, last_good: None, ..self.duplicate() }
+        Self {
+            env,
+            repo,
+            state,
+            host: CommandHost::ThisProcess,
+            last_good: LastGoodConfigs::default(),
+            ..self.duplicate()
+        }
     }
 
     /// The same context with its own printer, for a task that outlives the command that made it.
@@ -95,12 +102,12 @@ impl CommandContext {
 
     /// The same context for a long-running process: a configuration that breaks keeps its last good form.
     pub(crate) fn with_config_fallback(self) -> Self {
-        Self { last_good: Some(Arc::default()), ..self }
+        Self { last_good: LastGoodConfigs(Some(Arc::default())), ..self }
     }
 
     /// The problems of configuration files whose last good form is in use.
     pub(crate) fn config_problems(&self) -> Vec<String> {
-        self.last_good.as_ref().map(|last_good| last_good.problems()).unwrap_or_default()
+        self.last_good.problems()
     }
 
     /// A path of the user's own configuration.

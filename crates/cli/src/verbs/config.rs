@@ -4,15 +4,7 @@ use super::{CommandContext, CommandError, VerbResult};
 use crate::context::ModelAccess;
 use crate::output::TextTable;
 use loopwright_core::config::{ConfigOrigin, EffectiveSetting};
-use serde::Serialize;
-use serde_json::Value;
-
-/// The document of `config --json`.
-#[derive(Debug, Serialize)]
-struct Document {
-    schema: u32,
-    settings: Vec<EffectiveSetting>,
-}
+use serde_json::{Value, json};
 
 pub(crate) async fn run(cx: &CommandContext) -> VerbResult {
     // Outside a repository, print the user's own configuration.
@@ -22,8 +14,7 @@ pub(crate) async fn run(cx: &CommandContext) -> VerbResult {
     add_state(cx, &mut settings)?;
     add_keys(cx, &mut settings)?;
     settings.sort_by(|a, b| a.key.cmp(&b.key));
-    let document = Document { schema: 1, settings };
-    Ok(cx.out.answer(&document, || page(&document)))
+    Ok(cx.out.answer(&json!({"schema": 1, "settings": settings}), || page(&settings)))
 }
 
 /// The state directory in use, also when it is the default.
@@ -51,12 +42,12 @@ fn add_keys(cx: &CommandContext, settings: &mut [EffectiveSetting]) -> Result<()
     Ok(())
 }
 
-fn page(document: &Document) -> String {
+fn page(settings: &[EffectiveSetting]) -> String {
     let row = |setting: &EffectiveSetting| {
         let value = setting.value.as_str().map_or_else(|| setting.value.to_string(), str::to_owned);
         [setting.key.clone(), value, origin(setting.origin).to_owned()]
     };
-    TextTable::new(["KEY", "VALUE", "FROM"], document.settings.iter().map(row)).render()
+    TextTable::new(["KEY", "VALUE", "FROM"], settings.iter().map(row)).render()
 }
 
 fn origin(origin: ConfigOrigin) -> &'static str {

@@ -14,7 +14,7 @@ use loopwright::workspace::{CheckoutMethod, SealLimits, SealedTree, Workspace, W
 use loopwright::{Engine, boundary};
 use loopwright_core::gate::{GateResult, GateStatus};
 use loopwright_core::paths::Globs;
-use loopwright_core::spec::{Gate, LoopSpec};
+use loopwright_core::spec::{Gate, LoopSpec, RunGate};
 use serde::Serialize;
 use std::fs;
 use std::path::Path;
@@ -206,13 +206,9 @@ impl GateTrial<'_> {
 
 /// Every command, marked so that the engine runs it on base, and judged by its own exit and output alone.
 fn tried_on_base(spec: &LoopSpec) -> Vec<Gate> {
-    let runs = spec.gates.iter().filter(|gate| matches!(gate, Gate::Run(_))).cloned();
-    let marked = runs.map(|gate| match gate {
-        Gate::Run(mut run) => {
-            run.red_before = true;
-            Gate::Run(run)
-        }
-        other => other,
+    let marked = spec.gates.iter().filter_map(|gate| match gate {
+        Gate::Run(run) => Some(Gate::Run(RunGate { red_before: true, ..run.clone() })),
+        _ => None,
     });
     marked.collect()
 }

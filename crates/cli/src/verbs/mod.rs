@@ -18,7 +18,6 @@ pub(crate) mod init;
 pub(crate) mod logs;
 pub(crate) mod pause;
 pub(crate) mod prompts;
-pub(crate) mod report;
 pub(crate) mod retry;
 pub(crate) mod rounds;
 pub(crate) mod run;
@@ -32,7 +31,6 @@ pub(crate) mod take;
 pub(crate) mod tick;
 pub(crate) mod up;
 pub(crate) mod verify;
-pub(crate) mod why;
 
 use crate::args::CliVerb;
 use crate::context::CommandContext;
@@ -110,7 +108,7 @@ fn perform<'c>(verb: CliVerb, cx: &'c CommandContext) -> BoxFuture<'c, VerbResul
         CliVerb::Status(args) => Box::pin(status::run(args, cx)),
         CliVerb::Rounds(args) => Box::pin(rounds::run(args, cx)),
         CliVerb::Show(args) => Box::pin(show::run(args, cx)),
-        CliVerb::Report(args) => Box::pin(report::run(args, cx)),
+        CliVerb::Report(args) => Box::pin(logs::report(args, cx)),
         CliVerb::Logs(args) => Box::pin(logs::run(args, cx)),
         CliVerb::Inbox => Box::pin(inbox::run(cx)),
         CliVerb::Approve(args) => Box::pin(approve::approve(args, cx)),
@@ -119,7 +117,7 @@ fn perform<'c>(verb: CliVerb, cx: &'c CommandContext) -> BoxFuture<'c, VerbResul
         CliVerb::Costs(args) => Box::pin(costs::run(args, cx)),
         CliVerb::Simulate(args) => Box::pin(simulate::run(args, cx)),
         CliVerb::Verify => Box::pin(verify::run(cx)),
-        CliVerb::Why(args) => Box::pin(why::run(args, cx)),
+        CliVerb::Why(args) => Box::pin(show::explain(args, cx)),
         CliVerb::Backup(args) => Box::pin(backup::create(args, cx)),
         CliVerb::Restore(args) => Box::pin(backup::restore(args, cx)),
         CliVerb::Gc(args) => Box::pin(gc::run(args, cx)),

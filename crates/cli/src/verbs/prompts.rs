@@ -5,6 +5,7 @@ use crate::context::prompts;
 use crate::output::{TextTable, safe_lines};
 use loopwright_core::prompt::BriefText;
 use serde::Serialize;
+use serde_json::json;
 use std::path::Path;
 
 #[derive(Debug, clap::Args)]
@@ -35,13 +36,6 @@ struct Line {
     replaced: bool,
 }
 
-/// The document of `prompts --json`.
-#[derive(Debug, Serialize)]
-struct Document {
-    schema: u32,
-    prompts: Vec<Line>,
-}
-
 /// The document of `prompts show --json`.
 #[derive(Debug, Serialize)]
 struct PromptDocument {
@@ -68,12 +62,11 @@ fn line(text: BriefText, work_tree: Option<&Path>) -> Line {
 }
 
 fn list(cx: &CommandContext, work_tree: Option<&Path>) -> CommandExit {
-    let prompts = BriefText::ALL.map(|text| line(text, work_tree)).into();
-    let document = Document { schema: 1, prompts };
-    cx.out.answer(&document, || {
+    let prompts = BriefText::ALL.map(|text| line(text, work_tree));
+    cx.out.answer(&json!({"schema": 1, "prompts": &prompts[..]}), || {
         let from = |line: &Line| line.file.as_deref().filter(|_| line.replaced).unwrap_or("built in").to_owned();
         let row = |line: &Line| [line.name.to_owned(), from(line), line.about.to_owned()];
-        let table = TextTable::new(["NAME", "FROM", "ABOUT"], document.prompts.iter().map(row));
+        let table = TextTable::new(["NAME", "FROM", "ABOUT"], prompts.iter().map(row));
         let way = "replace a prompt for a repository: loopwright prompts show maker > .loopwright/prompts/maker.md";
         format!("{}\n{way}", table.render().trim_end())
     })

@@ -23,14 +23,9 @@ pub(crate) async fn run(args: RoundsArgs, cx: &CommandContext) -> VerbResult {
         // An unknown loop is reported as unknown, also before any round has run.
         ensure_loop_known(here.as_ref(), store.as_deref(), name).await?;
     }
-    let rounds = match store {
-        Some(store) => {
-            let repo = here.and_then(|here| here.scope(args.name.as_deref()));
-            let query = RoundsQuery { repo, loop_name: args.name, limit: args.limit, ..RoundsQuery::default() };
-            RoundListView::read(store.as_ref(), query).await?
-        }
-        None => RoundListView::empty(),
-    };
+    let repo = here.and_then(|here| here.scope(args.name.as_deref()));
+    let query = RoundsQuery { repo, loop_name: args.name, limit: args.limit, ..RoundsQuery::default() };
+    let rounds = RoundListView::read(store.as_deref(), query).await?;
     Ok(cx.out.answer(&rounds, || page(&rounds, cx.out.width())))
 }
 

@@ -14,11 +14,10 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde_json::json;
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct StopArgs {
@@ -152,16 +151,12 @@ async fn write_stop_file(cx: &CommandContext, by: &str, why: &str) -> Result<(),
 /// The fallback if the owner of the store cannot be reached: the file, which the owner and its successors check.
 pub(crate) fn stop_by_file(cx: &CommandContext, why: &str, error: &CommandError) -> VerbResult {
     let file = cx.state_dir_with_broken_config()?.join(STOP_FILE);
-    let mut open =
-        private(&file).map_err(|failed| CommandError::failed(format!("write {}: {failed}", file.display())))?;
+    let open = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&file);
+    let mut open = open.map_err(|failed| CommandError::failed(format!("write {}: {failed}", file.display())))?;
     // The file stops everything by existing, even if the disk has no space for the reason.
     let _ = open.write_all(format!("{why}\n").as_bytes());
     cx.out.note(&format!("not recorded: {}", safe(&error.text)));
     Ok(report_stopped(cx, &format!("by the file {}", safe(&file.to_string_lossy()))))
-}
-
-fn private(file: &Path) -> std::io::Result<File> {
-    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(file)
 }
 
 fn report_stopped(cx: &CommandContext, how: &str) -> CommandExit {

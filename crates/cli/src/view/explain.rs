@@ -77,9 +77,11 @@ impl ExplanationView {
         because.extend(last.as_ref().map(describe_end));
         let mut next: Vec<String> = change(&line, why.as_ref()).into_iter().collect();
         next.extend(is_broken.then(|| format!("see the problems: loopwright check {name}")));
-        match &last {
-            Some(row) => next.extend(RoundRecord::read_next(store, row).await?),
-            None => next.push(format!("start it: loopwright run {name}")),
+        match (&last, store) {
+            (Some(row), Some(store)) => {
+                next.extend(page::next_steps(&RoundRecord::read(store, &row.id).await?.report()))
+            }
+            _ => next.push(format!("start it: loopwright run {name}")),
         }
         Ok(Self {
             schema: SCHEMA,
@@ -107,15 +109,6 @@ impl ExplanationView {
             page.extend(self.next.iter().map(|line| format!("  {}", safe(line))));
         }
         page.join("\n")
-    }
-}
-
-impl RoundRecord {
-    async fn read_next(store: Option<&dyn Store>, row: &RoundRow) -> Result<Vec<String>, CommandError> {
-        match store {
-            Some(store) => Ok(page::next_steps(&Self::read(store, &row.id).await?.report())),
-            None => Ok(Vec::new()),
-        }
     }
 }
 

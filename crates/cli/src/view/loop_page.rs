@@ -41,10 +41,7 @@ impl LoopPage {
             limit: ROUNDS_SHOWN,
             ..RoundsQuery::default()
         };
-        let rounds = match store {
-            Some(store) => RoundListView::read(store, query).await?,
-            None => RoundListView::empty(),
-        };
+        let rounds = RoundListView::read(store, query).await?;
         let past = match (store, &line.repo) {
             (Some(store), Some(repo)) => LoopHistory::read(store, repo, name, &rounds.rounds, now).await?,
             _ => LoopHistory::default(),

@@ -68,8 +68,9 @@ impl RoundLine {
 }
 
 impl RoundListView {
-    /// Reads a page.
-    pub(crate) async fn read(store: &dyn Store, query: RoundsQuery) -> Result<Self, CommandError> {
+    /// Reads a page; an empty one without a store.
+    pub(crate) async fn read(store: Option<&dyn Store>, query: RoundsQuery) -> Result<Self, CommandError> {
+        let Some(store) = store else { return Ok(Self { schema: SCHEMA, rounds: Vec::new() }) };
         let rows = store.rounds(query).await?;
         let boundaries = boundaries(store, &rows).await?;
         let line = |row: RoundRow| match boundaries.get(&row.id) {
@@ -77,11 +78,6 @@ impl RoundListView {
             None => Err(EngineError::Unknown(row.id).into()),
         };
         Ok(Self { schema: SCHEMA, rounds: rows.into_iter().map(line).collect::<Result<_, CommandError>>()? })
-    }
-
-    /// The view when nothing has run.
-    pub(crate) fn empty() -> Self {
-        Self { schema: SCHEMA, rounds: Vec::new() }
     }
 }
 

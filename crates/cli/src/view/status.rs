@@ -121,8 +121,10 @@ struct StoreSnapshot {
 }
 
 impl StoreSnapshot {
-    async fn read(store: Option<&dyn Store>, now: i64) -> Result<Self, CommandError> {
-        let mut known = Self { day: clock::day(now), now, ..Self::default() };
+    /// `stop_file` is the text of the file that stops everything; the store's own reason comes first.
+    async fn read(store: Option<&dyn Store>, now: i64, stop_file: Option<String>) -> Result<Self, CommandError> {
+        let stopped = stop_file.map(|why| format!("by the file STOP: {why}"));
+        let mut known = Self { day: clock::day(now), now, stopped, ..Self::default() };
         let Some(store) = store else { return Ok(known) };
         known.counters = store.loops().await?.into_iter().map(|row| (key(&row.repo, &row.loop_name), row)).collect();
         for row in store.open_rounds().await? {
@@ -130,7 +132,7 @@ impl StoreSnapshot {
         }
         known.schedules =
             store.schedules().await?.into_iter().map(|row| (key(&row.repo, &row.loop_name), row)).collect();
-        known.stopped = stop_reason(store).await?;
+        known.stopped = stop_reason(store).await?.or(known.stopped);
         let spends = store.spends(&known.day).await?;
         known.spends = spends.into_iter().map(|row| (key(&row.repo, &row.loop_name), row)).collect();
         if known.open.values().flatten().any(|row| !row.phase.is_at_rest()) {
@@ -280,16 +282,12 @@ impl StatusView {
         here: Option<&RepoView>,
         now: i64,
     ) -> Result<Self, CommandError> {
-        let mut known = StoreSnapshot::read(store, now).await?;
-        let by_file = here.and_then(|here| here.stop.as_ref()).map(|why| format!("by the file STOP: {why}"));
-        known.stopped = known.stopped.or(by_file);
-        let here = here.filter(|here| here.has_loops());
-        let mut loops = match here {
+        let known = StoreSnapshot::read(store, now, here.and_then(|here| here.stop.clone())).await?;
+        let loops = match here.filter(|here| here.has_loops()) {
             Some(here) => of_repo(&known, here),
             None => everywhere(&known),
         };
-        loops.sort_by(|a, b| (&a.name, &a.repo).cmp(&(&b.name, &b.repo)));
-        Ok(Self { schema: SCHEMA, daemon: None, stopped: known.stopped, loops })
+        Ok(Self::sorted(known, loops))
     }
 
     /// As `read`, for all repositories that a daemon would manage, and every other one in the store.
@@ -299,16 +297,19 @@ impl StatusView {
         stop_file: Option<String>,
         now: i64,
     ) -> Result<Self, CommandError> {
-        let mut known = StoreSnapshot::read(store, now).await?;
-        known.stopped = known.stopped.or_else(|| stop_file.map(|why| format!("by the file STOP: {why}")));
+        let known = StoreSnapshot::read(store, now, stop_file).await?;
         let mut loops: Vec<_> = fleet.iter().flat_map(|here| of_repo(&known, here)).collect();
         let named: HashSet<_> = loops.iter().map(|line| (line.repo.clone(), line.name.clone())).collect();
         let others = everywhere(&known).into_iter();
         loops.extend(others.filter(|line| !named.contains(&(line.repo.clone(), line.name.clone()))));
-        loops.sort_by(|a, b| (&a.name, &a.repo).cmp(&(&b.name, &b.repo)));
         let repos: BTreeSet<_> = loops.iter().map(|line| line.repo.clone()).collect();
         loops.iter_mut().for_each(|line| line.is_one_of_many = repos.len() > 1);
-        Ok(Self { schema: SCHEMA, daemon: None, stopped: known.stopped, loops })
+        Ok(Self::sorted(known, loops))
+    }
+
+    fn sorted(known: StoreSnapshot, mut loops: Vec<LoopLine>) -> Self {
+        loops.sort_by(|a, b| (&a.name, &a.repo).cmp(&(&b.name, &b.repo)));
+        Self { schema: SCHEMA, daemon: None, stopped: known.stopped, loops }
     }
 
     /// The table for people, in parts if it is wider than `width`.
