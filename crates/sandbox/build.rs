@@ -7,6 +7,7 @@ use std::process::{Command, Output};
 #[expect(clippy::disallowed_methods, reason = "cargo passes a build script its settings in the environment")]
 fn main() {
     println!("cargo::rerun-if-changed=launcher");
+    println!("cargo::rerun-if-changed=src/confinement.rs");
     println!("cargo::rerun-if-env-changed=RUSTC_LINKER");
     let target = std::env::var("TARGET").expect("cargo names the target");
     if !target.contains("linux") {

@@ -65,20 +65,20 @@ pub(crate) enum CliVerb {
     /// Show one round, or the latest round of a loop
     Show(verbs::show::ShowArgs),
     /// Print the report of a round
-    Report(verbs::report::ReportArgs),
+    Report(verbs::logs::ReportArgs),
     /// Print the output of agents and gates
     Logs(verbs::logs::LogsArgs),
     /// Explain why a loop does or does not run, or why a round ended as it did
-    Why(verbs::why::WhyArgs),
+    Why(verbs::show::WhyArgs),
     /// Sum up costs by loop, role, model, day, item or agent
     Costs(verbs::costs::CostsArgs),
 
     /// List everything that waits for a person
-    Inbox(verbs::inbox::InboxArgs),
+    Inbox,
     /// Approve a waiting candidate
     Approve(verbs::approve::ApproveArgs),
     /// Reject a waiting candidate
-    Deny(verbs::deny::DenyArgs),
+    Deny(verbs::approve::DenyArgs),
     /// Put the candidate of a round on a new branch of your repository
     Take(verbs::take::TakeArgs),
     /// Resume a suspended round, or start a new round like one that ended
@@ -102,7 +102,7 @@ pub(crate) enum CliVerb {
     Hooks(verbs::hooks::HooksArgs),
 
     /// Verify the whole record: hashes, chain and database
-    Verify(verbs::verify::VerifyArgs),
+    Verify,
     /// Test the gates of a loop
     Gates(verbs::gates::GatesArgs),
     /// Copy the state into a new folder, also while a daemon runs

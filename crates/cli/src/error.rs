@@ -1,11 +1,43 @@
-//! The one error of the command line: its text, kind, locations and hints. [`crate::output`] prints it; this module
-//! decides the exit code.
+//! The end of a command: the one error with its text, kind, locations and hints, and the exit codes. A round's own codes
+//! are in `core` ([`RoundOutcome::exit_code`]); no other code decides a number. [`crate::output`] prints errors.
 
-use crate::exit::CommandExit;
 use loopwright::EngineError;
 use loopwright::git::{GitError, GitErrorKind};
 use loopwright::store::{StoreError, StoreErrorKind};
+use loopwright_core::outcome::RoundOutcome;
 use serde::{Deserialize, Serialize};
+
+/// The end of a verb.
+pub(crate) type VerbResult = Result<CommandExit, CommandError>;
+
+/// The end of a command, as the shell sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CommandExit(pub(crate) u8);
+
+impl CommandExit {
+    /// Done.
+    pub(crate) const DONE: Self = Self(0);
+    /// Loopwright or its environment broke; also a store that another process holds.
+    pub(crate) const FAILED: Self = Self(1);
+    /// Wrong usage, invalid configuration, unknown name.
+    pub(crate) const USAGE: Self = Self(2);
+    /// A gate or a checker rejected the work; `gates test` found a problem.
+    pub(crate) const REJECTED: Self = Self(11);
+    /// Policy refuses it; also an answer to content that changed.
+    pub(crate) const REFUSED: Self = Self(15);
+    /// Interrupted by a signal.
+    pub(crate) const INTERRUPTED: Self = Self(130);
+
+    /// The code of a round's outcome; a round without an outcome counts as failed.
+    pub(crate) fn from_outcome(outcome: Option<RoundOutcome>) -> Self {
+        outcome.map_or(Self::FAILED, |outcome| Self(outcome.exit_code()))
+    }
+
+    /// Ends this process at once.
+    pub(crate) fn end_process(self) -> ! {
+        std::process::exit(i32::from(self.0))
+    }
+}
 
 /// The kind of an error. The words are part of the JSON of errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -121,20 +153,15 @@ pub(crate) fn with_count(count: usize, noun: &str) -> String {
 
 impl From<GitError> for CommandError {
     fn from(error: GitError) -> Self {
-        let kind = match error.kind {
-            GitErrorKind::NotARepository | GitErrorKind::Bare | GitErrorKind::NoCommits | GitErrorKind::UnknownRef => {
-                CommandErrorKind::Invalid
+        let shown = match error.kind {
+            GitErrorKind::NotARepository | GitErrorKind::Bare | GitErrorKind::NoCommits => {
+                Self::invalid(error.kind.to_string())
             }
-            _ => CommandErrorKind::Failed,
+            GitErrorKind::Missing => Self::failed(error.kind.to_string()),
+            GitErrorKind::UnknownRef => Self::invalid(error.to_string()),
+            _ => Self::failed(error.to_string()),
         };
-        let text = match error.kind {
-            GitErrorKind::NotARepository | GitErrorKind::Bare | GitErrorKind::NoCommits | GitErrorKind::Missing => {
-                error.kind.to_string()
-            }
-            _ => error.to_string(),
-        };
-        let hint = error.hint();
-        Self { hints: hint.map(str::to_owned).into_iter().collect(), ..Self::new(kind, text) }
+        Self { hints: error.hint().map(str::to_owned).into_iter().collect(), ..shown }
     }
 }
 
@@ -175,19 +202,7 @@ impl From<EngineError> for CommandError {
             EngineError::TooManyOpen { .. } => Self::refused(error.to_string())
                 .hint("merge or close one of them, or raise `open_max` in the loop file"),
             EngineError::Busy { .. } => Self::failed(error.to_string()).hint("see `loopwright status`"),
-            EngineError::Place(_)
-            | EngineError::Daemon(_)
-            | EngineError::Forge(_)
-            | EngineError::WorkGone(_)
-            | EngineError::Workspace(_)
-            | EngineError::Gates(_)
-            | EngineError::History { .. }
-            | EngineError::Unreadable { .. }
-            | EngineError::Unsent { .. }
-            | EngineError::Unrecorded { .. }
-            | EngineError::Sweep(_)
-            | EngineError::Egress(_)
-            | EngineError::Random(_) => Self::failed(error_chain(&error)),
+            _ => Self::failed(error_chain(&error)),
         }
     }
 }

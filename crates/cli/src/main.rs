@@ -8,18 +8,18 @@ mod demo;
 mod dev;
 mod dry_run;
 mod error;
-mod exit;
 mod output;
 mod panic;
 mod progress;
 mod round_summary;
 mod signals;
-mod usage;
 mod verbs;
 mod view;
 
-use args::Cli;
+use args::{Cli, GlobalFlags};
+use clap::error::ErrorKind;
 use context::{CommandContext, CommandEnvironment};
+use error::{CommandError, CommandErrorKind, CommandExit};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -28,17 +28,40 @@ fn main() -> ExitCode {
     panic::report_as_bug();
     let env = CommandEnvironment::read();
     let exit = match Cli::parse_grouped() {
-        Ok(cli) => command(cli, env),
-        Err(error) => usage::print_usage_error(&error, env),
+        Ok(cli) => {
+            let cx = CommandContext::new(env, cli.flags);
+            cx.out.finish(verbs::run(cli.verb, &cx))
+        }
+        Err(error) => print_usage_error(&error, env),
     };
-    exit.into()
+    ExitCode::from(exit.0)
 }
 
-fn command(cli: Cli, env: CommandEnvironment) -> exit::CommandExit {
-    let cx = CommandContext::new(env, cli.flags);
-    let exit = verbs::run(cli.verb, &cx).unwrap_or_else(|error| {
-        cx.out.error(&error);
-        error.kind.exit()
+/// Prints help, the version, or the problem of the arguments.
+fn print_usage_error(error: &clap::Error, env: CommandEnvironment) -> CommandExit {
+    let asked_for = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    let json = !asked_for && std::env::args_os().take_while(|word| word != "--").any(|word| word == "--json");
+    let cx = CommandContext::new(env, GlobalFlags { json, ..GlobalFlags::default() });
+    let text = error.to_string();
+    if json {
+        return cx.out.finish(Err(as_error(&text)));
+    }
+    if asked_for {
+        cx.out.print(&text)
+    } else {
+        cx.out.note(&text)
+    }
+    cx.out.finish(Ok(if asked_for { CommandExit::DONE } else { CommandExit::USAGE }))
+}
+
+/// Clap's paragraphs: the error first, then tips and the usage.
+fn as_error(text: &str) -> CommandError {
+    let mut paragraphs = text.split("\n\n").map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));
+    let first = paragraphs.next().unwrap_or_default();
+    let hints = paragraphs.filter(|part| !part.is_empty()).map(|part| match part.strip_prefix("tip: ") {
+        Some(tip) => tip.to_owned(),
+        None => part,
     });
-    cx.out.finish(exit)
+    let text = first.strip_prefix("error: ").unwrap_or(&first);
+    CommandError { hints: hints.collect(), ..CommandError::new(CommandErrorKind::Usage, text) }
 }

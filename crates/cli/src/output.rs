@@ -10,30 +10,13 @@ pub(crate) use channel::{OutputChunk, OutputReceiver, OutputSender, StreamInfo};
 pub(crate) use escape::{safe, safe_lines};
 pub(crate) use table::TextTable;
 
-use crate::error::CommandError;
-use crate::exit::CommandExit;
+use crate::args::GlobalFlags;
+use crate::context::CommandEnvironment;
+use crate::error::{CommandError, CommandExit, VerbResult};
 use serde::Serialize;
 use serde_json::json;
 use std::io::{self, IsTerminal as _, Write};
 use std::sync::Mutex;
-
-/// The format of answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum OutputFormat {
-    /// Text for people.
-    Text,
-    /// One JSON document.
-    Json,
-}
-
-/// Whether colour may be used at all; each stream still has to be a terminal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ColourChoice {
-    /// On terminals.
-    Terminals,
-    /// Never.
-    Never,
-}
 
 /// The few styles of text; it stays readable without them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,7 +74,7 @@ impl OutputTarget {
 /// The printer of a command.
 #[derive(Debug)]
 pub(crate) struct CommandOutput {
-    form: OutputFormat,
+    is_json: bool,
     target: OutputTarget,
     colour_out: bool,
     colour_err: bool,
@@ -99,20 +82,12 @@ pub(crate) struct CommandOutput {
 }
 
 impl CommandOutput {
-    /// A printer for one command.
-    pub(crate) fn new(form: OutputFormat, colour: ColourChoice) -> Self {
-        Self::with(OutputTarget::Own, form, colour)
-    }
-
-    /// A printer for a command that another process sent.
-    pub(crate) fn remote(line: OutputSender, form: OutputFormat, colour: ColourChoice) -> Self {
-        Self::with(OutputTarget::Remote(line), form, colour)
-    }
-
-    fn with(target: OutputTarget, form: OutputFormat, colour: ColourChoice) -> Self {
-        let (may, streams) = (colour == ColourChoice::Terminals, target.streams());
+    /// A printer for one command; `line` leads to the process that sent it, if another process did.
+    pub(crate) fn new(flags: &GlobalFlags, env: &CommandEnvironment, line: Option<OutputSender>) -> Self {
+        let target = line.map_or(OutputTarget::Own, OutputTarget::Remote);
+        let (may, streams) = (!flags.no_color && !env.no_colour, target.streams());
         Self {
-            form,
+            is_json: flags.json,
             target,
             colour_out: may && streams.out_is_terminal,
             colour_err: may && streams.err_is_terminal,
@@ -123,7 +98,7 @@ impl CommandOutput {
     /// Another printer for the same streams.
     pub(crate) fn duplicate(&self) -> Self {
         Self {
-            form: self.form,
+            is_json: self.is_json,
             target: self.target.clone(),
             colour_out: self.colour_out,
             colour_err: self.colour_err,
@@ -147,7 +122,7 @@ impl CommandOutput {
 
     /// Whether the answer is one JSON document.
     pub(crate) fn is_json(&self) -> bool {
-        self.form == OutputFormat::Json
+        self.is_json
     }
 
     /// Whether standard output is a terminal.
@@ -170,33 +145,31 @@ impl CommandOutput {
         self.print(&format!("\x1b[H\x1b[2J{page}"));
     }
 
-    /// Prints the answer: the document with `--json`, else the page.
-    pub(crate) fn answer<T: Serialize>(&self, document: &T, page: impl FnOnce() -> String) {
-        match self.form {
-            OutputFormat::Json => self.document(document),
-            OutputFormat::Text => self.print(&page()),
-        }
+    /// Prints the answer of a command that did its work: the document with `--json`, else the page.
+    pub(crate) fn answer<T: Serialize>(&self, document: &T, page: impl FnOnce() -> String) -> CommandExit {
+        if self.is_json { self.document(document) } else { self.script(&page()) }
     }
 
     /// Prints a JSON document as the whole answer.
-    pub(crate) fn document<T: Serialize>(&self, document: &T) {
+    pub(crate) fn document<T: Serialize>(&self, document: &T) -> CommandExit {
         match serde_json::to_string_pretty(document) {
             Ok(text) => self.print_raw(&text),
             Err(error) => self.note(&format!("error: write JSON: {error}")),
         }
+        CommandExit::DONE
     }
 
     /// Prints a line or a page of the answer; does nothing with `--json`.
     pub(crate) fn print(&self, text: &str) {
-        match self.form {
-            OutputFormat::Text => self.print_raw(text),
-            OutputFormat::Json => {}
+        if !self.is_json {
+            self.print_raw(text);
         }
     }
 
-    /// Prints text that is meant for another program, in either format.
-    pub(crate) fn script(&self, text: &str) {
+    /// Prints text in either format: a page, or a text that is meant for another program.
+    pub(crate) fn script(&self, text: &str) -> CommandExit {
         self.print_raw(text);
+        CommandExit::DONE
     }
 
     /// Prints a line on standard error.
@@ -217,21 +190,12 @@ impl CommandOutput {
 
     /// Prints the error of a command.
     pub(crate) fn error(&self, error: &CommandError) {
-        match self.form {
-            OutputFormat::Json => self.document(&json!({
-                "schema": 1,
-                "error": {
-                    "kind": error.kind,
-                    "text": error.text,
-                    "hints": error.hints,
-                    "places": error.places,
-                },
-            })),
-            OutputFormat::Text => self.error_text(error),
+        if self.is_json {
+            let CommandError { kind, text, hints, places, .. } = error;
+            let error = json!({"kind": kind, "text": text, "hints": hints, "places": places});
+            self.document(&json!({"schema": 1, "error": error}));
+            return;
         }
-    }
-
-    fn error_text(&self, error: &CommandError) {
         let text = match &error.detail {
             Some(detail) => {
                 self.note(&detail.rendered);
@@ -246,8 +210,13 @@ impl CommandOutput {
         }
     }
 
-    /// Ends printing: an answer that could not be written is a failure, except when its reader has gone.
-    pub(crate) fn finish(&self, exit: CommandExit) -> CommandExit {
+    /// Prints the error of a verb and ends printing: an answer that could not be written is a failure, except when its
+    /// reader has gone.
+    pub(crate) fn finish(&self, ended: VerbResult) -> CommandExit {
+        let exit = ended.unwrap_or_else(|error| {
+            self.error(&error);
+            error.kind.exit()
+        });
         let trouble = self.write_error.lock().ok().and_then(|mut trouble| trouble.take());
         match trouble {
             Some(error) if error.kind() != io::ErrorKind::BrokenPipe => {

@@ -1,7 +1,7 @@
 //! Two-stage stop: the first Ctrl-C or SIGTERM asks the round to end, the second ends everything at once. The journal
 //! survives both; the next command recovers whatever a second signal leaves.
 
-use crate::exit::CommandExit;
+use crate::error::CommandExit;
 use crate::output;
 use loopwright::proc::CancelToken;
 use std::sync::{Arc, OnceLock};
@@ -51,5 +51,5 @@ async fn listen(mut signals: SignalListener, cancel: CancelToken, running: Curre
         // The next command removes anything that is left.
         let _ = loopwright::proc::sweep(&format!("lw-{round}"));
     }
-    std::process::exit(CommandExit::INTERRUPTED.into());
+    CommandExit::INTERRUPTED.end_process()
 }

@@ -1,11 +1,12 @@
 //! The first process of the pid namespace: builds the sandbox, starts the program, reaps orphans, runs the port
 //! forwarder.
 
+use crate::confinement::SandboxNetwork;
 use crate::outer::{InitPipes, undumpable};
 use crate::port_forwarder::PortForwarder;
 use crate::report::{FailedStep, StepResult, send_record};
 use crate::sys::{self, WaitStatus};
-use crate::wire::{HelperRecord, LaunchNetwork, LaunchPlan, LaunchStep, LaunchTask};
+use crate::wire::{HelperRecord, LaunchPlan, LaunchStep, LaunchTask};
 use crate::{probe_checks, program, restrictions, root};
 use std::fs::File;
 use std::io::Write;
@@ -33,11 +34,11 @@ fn start(plan: &LaunchPlan, outer: &OwnedFd) -> StepResult<(i32, Option<PortForw
     sys::enter_namespaces(sys::CLONE_NEWNS).at(LaunchStep::MountNamespace)?;
     let socket = root::build(plan)?;
     sys::set_host_name(b"loopwright").at(LaunchStep::HostName)?;
-    if plan.network != LaunchNetwork::Host {
+    if plan.network != SandboxNetwork::Host {
         sys::loopback_up().at(LaunchStep::Loopback)?;
     }
     let door = match (&plan.network, socket) {
-        (LaunchNetwork::Door { port, .. }, Some(socket)) => {
+        (SandboxNetwork::Door { port, .. }, Some(socket)) => {
             Some(PortForwarder::open(socket, *port).at(LaunchStep::Door)?)
         }
         _ => None,

@@ -8,6 +8,9 @@
 
 #![no_main]
 
+#[path = "../src/confinement.rs"]
+#[allow(dead_code, reason = "the engine uses the rest")]
+mod confinement;
 mod init;
 mod mounts;
 mod outer;

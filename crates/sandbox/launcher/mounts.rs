@@ -1,16 +1,15 @@
 //! Mounts the entries of the plan: trees of the host, folders in memory, layers, small files.
 
-use crate::outer::as_path;
+use crate::confinement::{MountSource, SandboxMount};
 use crate::report::{FailedStep, StepResult};
 use crate::sys;
-use crate::wire::{LaunchMount, LaunchMountSource, LaunchPlan, LaunchStep};
+use crate::wire::{LaunchPlan, LaunchStep};
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
 /// The temporary path of a file that is mounted onto a place outside of the root's own memory.
 const WAITING: &str = "/.file";
@@ -22,7 +21,7 @@ pub struct MountTree {
 }
 
 impl MountTree {
-    pub fn open(path: &[u8], attributes: u64) -> io::Result<Self> {
+    pub fn open(path: &Path, attributes: u64) -> io::Result<Self> {
         let mounts = sys::clone_tree(path)?;
         sys::restrict_tree(&mounts, attributes)?;
         let mounts = File::from(mounts);
@@ -31,15 +30,15 @@ impl MountTree {
     }
 
     /// Attaches it at a path of the plan, whose parent folders may contain files of other programs.
-    pub fn lay(&self, at: &[u8]) -> io::Result<()> {
-        self.make(as_path(at))?;
+    pub fn lay(&self, at: &Path) -> io::Result<()> {
+        self.make(at)?;
         sys::attach(&self.mounts, &sys::open_place(at)?)
     }
 
     /// Attaches it at a path of the helper's own, where no other program writes.
     pub fn lay_own(&self, at: &Path) -> io::Result<()> {
         self.make(at)?;
-        sys::attach_at(&self.mounts, at.as_os_str().as_bytes())
+        sys::attach_at(&self.mounts, at)
     }
 
     fn make(&self, at: &Path) -> io::Result<()> {
@@ -62,21 +61,21 @@ pub fn open(plan: &LaunchPlan) -> StepResult<Vec<OpenedMount>> {
     plan.places.iter().enumerate().map(|(index, place)| open_one(place).at_place(LaunchStep::Source, index)).collect()
 }
 
-fn open_one(place: &LaunchMount) -> io::Result<OpenedMount> {
-    check(as_path(&place.at))?;
+fn open_one(place: &SandboxMount) -> io::Result<OpenedMount> {
+    check(&place.at)?;
     let kept = sys::ATTR_NOSUID | sys::ATTR_NODEV;
     Ok(match &place.what {
-        LaunchMountSource::ReadOnly(path) => OpenedMount::Tree(MountTree::open(path, kept | sys::ATTR_RDONLY)?),
-        LaunchMountSource::Writable(path) => OpenedMount::Tree(MountTree::open(path, kept)?),
+        MountSource::ReadOnly(path) => OpenedMount::Tree(MountTree::open(path, kept | sys::ATTR_RDONLY)?),
+        MountSource::Writable(path) => OpenedMount::Tree(MountTree::open(path, kept)?),
         // A single read-only layer needs no overlay.
-        LaunchMountSource::Layers(lower) if lower.len() == 1 => {
+        MountSource::Layers(lower) if lower.len() == 1 => {
             OpenedMount::Tree(MountTree::open(&lower[0], kept | sys::ATTR_RDONLY)?)
         }
-        LaunchMountSource::Layers(lower) => OpenedMount::Layers { lower: folders(lower)?, changes: None },
-        LaunchMountSource::Overlay { lower, upper, work } => {
+        MountSource::Layers(lower) => OpenedMount::Layers { lower: folders(lower)?, changes: None },
+        MountSource::Overlay { lower, upper, work } => {
             OpenedMount::Layers { lower: folders(lower)?, changes: Some((folder(upper)?, folder(work)?)) }
         }
-        LaunchMountSource::Memory(_) | LaunchMountSource::File(_) => OpenedMount::Own,
+        MountSource::Memory(_) | MountSource::File(_) => OpenedMount::Own,
     })
 }
 
@@ -92,11 +91,11 @@ fn check(at: &Path) -> io::Result<()> {
     if absolute && plain && count > 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(sys::EINVAL)) }
 }
 
-fn folders(paths: &[Vec<u8>]) -> io::Result<Vec<OwnedFd>> {
+fn folders(paths: &[PathBuf]) -> io::Result<Vec<OwnedFd>> {
     paths.iter().map(|path| folder(path)).collect()
 }
 
-fn folder(path: &[u8]) -> io::Result<OwnedFd> {
+fn folder(path: &Path) -> io::Result<OwnedFd> {
     sys::open_path(path, sys::O_DIRECTORY)
 }
 
@@ -105,22 +104,22 @@ pub fn lay(plan: &LaunchPlan, opened: Vec<OpenedMount>) -> StepResult {
     both.into_iter().try_for_each(|(index, (place, opened))| lay_one(place, &opened).at_place(LaunchStep::Place, index))
 }
 
-fn lay_one(place: &LaunchMount, opened: &OpenedMount) -> io::Result<()> {
+fn lay_one(place: &SandboxMount, opened: &OpenedMount) -> io::Result<()> {
     match (opened, &place.what) {
         (OpenedMount::Tree(tree), _) => tree.lay(&place.at),
         (OpenedMount::Layers { lower, changes }, _) => {
             lay_new(place, c"overlay", &overlay_options(lower, changes.as_ref())?)
         }
-        (OpenedMount::Own, LaunchMountSource::Memory(size)) => {
+        (OpenedMount::Own, MountSource::Memory(size)) => {
             lay_new(place, c"tmpfs", &sys::c_string(format!("mode=1777,size={size}").as_bytes())?)
         }
-        (OpenedMount::Own, LaunchMountSource::File(content)) => lay_file(&place.at, content),
+        (OpenedMount::Own, MountSource::File(content)) => lay_file(&place.at, content),
         (OpenedMount::Own, _) => Err(io::Error::from_raw_os_error(sys::EINVAL)),
     }
 }
 
-fn lay_new(place: &LaunchMount, kind: &std::ffi::CStr, options: &CString) -> io::Result<()> {
-    make_folder(as_path(&place.at))?;
+fn lay_new(place: &SandboxMount, kind: &std::ffi::CStr, options: &CString) -> io::Result<()> {
+    make_folder(&place.at)?;
     let target = name_of(&sys::open_place(&place.at)?)?;
     sys::mount_new(kind, &target.1, sys::MS_NOSUID | sys::MS_NODEV, options)
 }
@@ -147,17 +146,16 @@ fn overlay_options(lower: &[OwnedFd], changes: Option<&(OwnedFd, OwnedFd)>) -> i
 
 /// Written in place if the path is in the root's own memory, which later becomes read-only as a whole; mounted onto the
 /// path if it is in a folder of the host.
-fn lay_file(at: &[u8], content: &[u8]) -> io::Result<()> {
-    let path = as_path(at);
-    make_file(path)?;
-    if fs::symlink_metadata(path)?.dev() == fs::metadata("/")?.dev() {
+fn lay_file(at: &Path, content: &[u8]) -> io::Result<()> {
+    make_file(at)?;
+    if fs::symlink_metadata(at)?.dev() == fs::metadata("/")?.dev() {
         // Opened without following links, so this is the file that was just created.
         drop(sys::open_place(at)?);
-        return write_read_only(path, content);
+        return write_read_only(at, content);
     }
     let waiting = Path::new(WAITING);
     write_read_only(waiting, content)?;
-    let tree = MountTree::open(waiting.as_os_str().as_bytes(), sys::ATTR_RDONLY | sys::ATTR_NOSUID | sys::ATTR_NODEV)?;
+    let tree = MountTree::open(waiting, sys::ATTR_RDONLY | sys::ATTR_NOSUID | sys::ATTR_NODEV)?;
     sys::attach(&tree.mounts, &sys::open_place(at)?)?;
     fs::remove_file(waiting)
 }

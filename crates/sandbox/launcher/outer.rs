@@ -1,11 +1,10 @@
 //! The process outside: creates the namespaces, starts init, waits, and ends everything when the engine is gone.
 
+use crate::confinement::{MountSource, SandboxNetwork};
 use crate::init;
 use crate::report::{FailedStep, StepResult};
 use crate::sys::{self, PollFd, WaitStatus};
-use crate::wire::{
-    FD_LIFELINE, FD_PLAN, INSIDE_ID, LaunchMountSource, LaunchNetwork, LaunchPlan, LaunchStep, PLAN_MAX,
-};
+use crate::wire::{FD_LIFELINE, FD_PLAN, INSIDE_ID, LaunchPlan, LaunchStep, PLAN_MAX};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -85,11 +84,6 @@ pub fn undumpable() {
     let _ = sys::control(PR_SET_DUMPABLE, 0, 0);
 }
 
-pub fn as_path(bytes: &[u8]) -> &std::path::Path {
-    use std::os::unix::ffi::OsStrExt;
-    std::path::Path::new(std::ffi::OsStr::from_bytes(bytes))
-}
-
 fn make_namespaces(plan: &LaunchPlan) -> StepResult {
     let (uid, gid) = sys::ids();
     if uid == 0 {
@@ -97,7 +91,7 @@ fn make_namespaces(plan: &LaunchPlan) -> StepResult {
     }
     sys::enter_namespaces(sys::CLONE_NEWUSER).at(LaunchStep::UserNamespace)?;
     map_ids(uid, gid).at(LaunchStep::IdMaps)?;
-    let net = if plan.network == LaunchNetwork::Host { 0 } else { sys::CLONE_NEWNET };
+    let net = if plan.network == SandboxNetwork::Host { 0 } else { sys::CLONE_NEWNET };
     sys::enter_namespaces(sys::CLONE_NEWPID | sys::CLONE_NEWIPC | sys::CLONE_NEWUTS | net).at(LaunchStep::Namespaces)
 }
 
@@ -112,8 +106,8 @@ fn map_ids(uid: u32, gid: u32) -> io::Result<()> {
 /// privileges. The user namespace has privileges over it.
 fn clear_work(plan: &LaunchPlan) {
     for place in &plan.places {
-        if let LaunchMountSource::Overlay { work, .. } = &place.what {
-            let _ = fs::remove_dir_all(as_path(work).join("work"));
+        if let MountSource::Overlay { work, .. } = &place.what {
+            let _ = fs::remove_dir_all(work.join("work"));
         }
     }
 }

@@ -28,7 +28,7 @@ fn start(plan: &LaunchPlan) -> StepResult<i32> {
     // Handling is the default already: the engine reset it, and nothing here changed it.
     sys::unblock_signals();
     sys::close_on_exec_from(3).at(LaunchStep::Limits)?;
-    std::env::set_current_dir(crate::outer::as_path(&plan.cwd)).at(LaunchStep::Cwd)?;
+    std::env::set_current_dir(&plan.cwd).at(LaunchStep::Cwd)?;
     let strings = Strings::new(plan).at(LaunchStep::Execute)?;
     restrictions::limit(plan).at(LaunchStep::Limits)?;
     if let Err(missing) = restrictions::landlock(plan).at(LaunchStep::Landlock) {

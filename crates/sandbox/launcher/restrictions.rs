@@ -1,7 +1,8 @@
 //! The permanent restrictions of a process: privileges, resources, and access to files that are not its own.
 
+use crate::confinement::SandboxMount;
 use crate::sys;
-use crate::wire::{LaunchMount, LaunchPlan};
+use crate::wire::LaunchPlan;
 use std::io;
 
 /// The highest capability of any kernel; the first unknown capability ends the loop.
@@ -56,16 +57,16 @@ pub fn landlock(plan: &LaunchPlan) -> io::Result<()> {
         _ => 3,
     };
     let rules = sys::landlock_ruleset([known, 0, scopes], words)?;
-    sys::landlock_allow(&rules, known & (EXECUTE | READ_FILE | READ_DIR), &sys::open_path(b"/", 0)?)?;
-    sys::landlock_allow(&rules, known & (OF_FILES | READ_DIR), &sys::open_path(b"/dev", 0)?)?;
-    sys::landlock_allow(&rules, known, &sys::open_path(b"/dev/shm", 0)?)?;
+    sys::landlock_allow(&rules, known & (EXECUTE | READ_FILE | READ_DIR), &sys::open_path("/", 0)?)?;
+    sys::landlock_allow(&rules, known & (OF_FILES | READ_DIR), &sys::open_path("/dev", 0)?)?;
+    sys::landlock_allow(&rules, known, &sys::open_path("/dev/shm", 0)?)?;
     for place in plan.places.iter().filter(|place| place.what.is_writable()) {
         allow_changes(&rules, known, place)?;
     }
     sys::landlock_enforce(&rules)
 }
 
-fn allow_changes(rules: &std::os::fd::OwnedFd, known: u64, place: &LaunchMount) -> io::Result<()> {
+fn allow_changes(rules: &std::os::fd::OwnedFd, known: u64, place: &SandboxMount) -> io::Result<()> {
     match sys::open_path(&place.at, sys::O_DIRECTORY) {
         Ok(folder) => sys::landlock_allow(rules, known, &folder),
         Err(error) if error.raw_os_error() == Some(sys::ENOTDIR) => {

@@ -4,9 +4,10 @@
 //! The helper first opens everything of the host, by its path there. After the pivot every path refers to the new root,
 //! so that no symbolic link on the way to a mount point can lead to the host.
 
+use crate::confinement::SandboxNetwork;
 use crate::report::{FailedStep, StepResult};
 use crate::sys;
-use crate::wire::{LaunchNetwork, LaunchPlan, LaunchStep};
+use crate::wire::{LaunchPlan, LaunchStep};
 use crate::{mounts, system};
 use std::os::fd::OwnedFd;
 
@@ -15,8 +16,8 @@ pub fn build(plan: &LaunchPlan) -> StepResult<Option<OwnedFd>> {
     sys::plain_umask();
     sys::change_propagation(c"/", sys::MS_REC | sys::MS_SLAVE).at(LaunchStep::Root)?;
     let socket = match &plan.network {
-        LaunchNetwork::Door { socket, .. } => Some(sys::open_path(socket, 0).at(LaunchStep::Door)?),
-        LaunchNetwork::None | LaunchNetwork::Host => None,
+        SandboxNetwork::Door { socket, .. } => Some(sys::open_path(socket, 0).at(LaunchStep::Door)?),
+        SandboxNetwork::None | SandboxNetwork::Host => None,
     };
     let system = system::HostSystem::open(plan)?;
     let places = mounts::open(plan)?;

@@ -4,6 +4,8 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_long, c_ulong, c_void};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::ptr;
 
 /// System call numbers that differ between architectures.
@@ -137,6 +139,10 @@ fn owned(result: c_long) -> io::Result<OwnedFd> {
 
 pub fn c_string(bytes: &[u8]) -> io::Result<CString> {
     CString::new(bytes).map_err(|_| io::Error::from_raw_os_error(EINVAL))
+}
+
+fn c_path(path: impl AsRef<Path>) -> io::Result<CString> {
+    c_string(path.as_ref().as_os_str().as_bytes())
 }
 
 pub fn ids() -> (u32, u32) {
@@ -295,23 +301,23 @@ pub fn close_on_exec_from(first: c_int) -> io::Result<()> {
     check(unsafe { syscall(common::CLOSE_RANGE, first, u32::MAX, CLOSE_RANGE_CLOEXEC) }).map(drop)
 }
 
-pub fn open_path(path: &[u8], flags: c_int) -> io::Result<OwnedFd> {
-    let path = c_string(path)?;
+pub fn open_path(path: impl AsRef<Path>, flags: c_int) -> io::Result<OwnedFd> {
+    let path = c_path(path)?;
     // SAFETY: the path is NUL-terminated and lives through the call.
     owned(unsafe { open(path.as_ptr(), O_PATH | O_CLOEXEC | flags) }.into())
 }
 
 /// Opens a path of the new root without following symbolic links.
-pub fn open_place(path: &[u8]) -> io::Result<OwnedFd> {
-    let path = c_string(path)?;
+pub fn open_place(path: &Path) -> io::Result<OwnedFd> {
+    let path = c_path(path)?;
     let how: [u64; 3] = [u64::from((O_PATH | O_CLOEXEC).cast_unsigned()), 0, RESOLVE_NO_SYMLINKS];
     // SAFETY: `how` has the layout of open_how (flags, mode, resolve) and its size is given.
     owned(unsafe { syscall(common::OPENAT2, AT_FDCWD, path.as_ptr(), how.as_ptr(), size_of_val(&how)) })
 }
 
 /// A private copy of the mounts at a path, not attached yet.
-pub fn clone_tree(path: &[u8]) -> io::Result<OwnedFd> {
-    let path = c_string(path)?;
+pub fn clone_tree(path: impl AsRef<Path>) -> io::Result<OwnedFd> {
+    let path = c_path(path)?;
     let flags = OPEN_TREE_CLONE | O_CLOEXEC | AT_RECURSIVE | AT_NO_AUTOMOUNT;
     // SAFETY: the path is NUL-terminated and lives through the call.
     owned(unsafe { syscall(common::OPEN_TREE, AT_FDCWD, path.as_ptr(), flags) })
@@ -345,8 +351,8 @@ pub fn attach(tree: &OwnedFd, place: &OwnedFd) -> io::Result<()> {
 }
 
 /// Attaches a cloned tree at a path of the new root that the helper itself created.
-pub fn attach_at(tree: &OwnedFd, path: &[u8]) -> io::Result<()> {
-    let path = c_string(path)?;
+pub fn attach_at(tree: &OwnedFd, path: &Path) -> io::Result<()> {
+    let path = c_path(path)?;
     // SAFETY: both paths are NUL-terminated and live through the call.
     check(unsafe {
         syscall(common::MOVE_MOUNT, tree.as_raw_fd(), c"".as_ptr(), AT_FDCWD, path.as_ptr(), MOVE_MOUNT_F_EMPTY_PATH)

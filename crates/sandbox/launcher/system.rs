@@ -1,13 +1,14 @@
 //! The parts of the system that every confined program sees: programs and libraries, the public part of `/etc`, and a
 //! private `/dev` and `/proc`. Nothing that belongs to the user.
 
+use crate::confinement::SandboxNetwork;
 use crate::mounts::{MountTree, make_folder};
 use crate::report::{FailedStep, StepResult};
 use crate::sys;
-use crate::wire::{INSIDE_ID, LaunchNetwork, LaunchPlan, LaunchStep};
+use crate::wire::{INSIDE_ID, LaunchPlan, LaunchStep};
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
@@ -127,7 +128,7 @@ impl HostSystem {
             let path = Path::new("/dev").join(name);
             // Read-only keeps a program from changing the permissions of the device file; writing to the device still
             // works.
-            let tree = MountTree::open(path.as_os_str().as_bytes(), sys::ATTR_RDONLY | sys::ATTR_NOSUID)?;
+            let tree = MountTree::open(&path, sys::ATTR_RDONLY | sys::ATTR_NOSUID)?;
             Ok((path, tree))
         };
         Ok(Self {
@@ -153,7 +154,7 @@ fn open_roots() -> io::Result<Vec<(PathBuf, Root)>> {
     for path in ROOTS.iter().map(PathBuf::from) {
         match fs::symlink_metadata(&path) {
             Ok(found) if found.is_symlink() => all.push((path.clone(), Root::Link(fs::read_link(&path)?))),
-            Ok(_) => all.push((path.clone(), Root::Tree(MountTree::open(path.as_os_str().as_bytes(), READ_ONLY)?))),
+            Ok(_) => all.push((path.clone(), Root::Tree(MountTree::open(&path, READ_ONLY)?))),
             Err(_) => {}
         }
     }
@@ -177,9 +178,9 @@ fn open_etc(plan: &LaunchPlan) -> Vec<(PathBuf, MountTree)> {
     let etc = Path::new("/etc");
     let named = fs::read_dir(etc).into_iter().flatten().flatten().map(|entry| entry.file_name());
     let public = named.filter(|name| is_public(&name.to_string_lossy())).map(|name| etc.join(name));
-    let network = if plan.network == LaunchNetwork::Host { ETC_NETWORK } else { &[] };
+    let network = if plan.network == SandboxNetwork::Host { ETC_NETWORK } else { &[] };
     let parts = ETC_PARTS.iter().chain(network).map(|name| etc.join(name));
-    let open = |path: PathBuf| Some((path.clone(), MountTree::open(path.as_os_str().as_bytes(), READ_ONLY).ok()?));
+    let open = |path: PathBuf| Some((path.clone(), MountTree::open(&path, READ_ONLY).ok()?));
     public.chain(parts).filter_map(open).collect()
 }
 
@@ -192,7 +193,7 @@ fn lay_etc(trees: Vec<(PathBuf, MountTree)>, plan: &LaunchPlan) -> io::Result<()
     trees.into_iter().try_for_each(|(path, tree)| tree.lay_own(&path))?;
     let made = [("passwd", PASSWD), ("group", GROUP), ("nsswitch.conf", NSSWITCH), ("hostname", "loopwright\n")];
     let offline = [("hosts", HOSTS), ("resolv.conf", "")];
-    let offline = offline.iter().filter(|_| plan.network != LaunchNetwork::Host);
+    let offline = offline.iter().filter(|_| plan.network != SandboxNetwork::Host);
     made.iter().chain(offline).try_for_each(|(name, text)| fs::write(Path::new("/etc").join(name), text))?;
     symlink("/proc/self/mounts", "/etc/mtab")
 }
@@ -247,12 +248,12 @@ fn close_proc() -> io::Result<()> {
     let empty = Path::new("/.empty");
     fs::create_dir(empty)?;
     for name in PROC_FOLDERS {
-        let cover = sys::clone_tree(empty.as_os_str().as_bytes())?;
+        let cover = sys::clone_tree(empty)?;
         sys::restrict_tree(&cover, sys::ATTR_RDONLY)?;
-        unless_missing(sys::attach_at(&cover, &in_proc(name.as_bytes())))?;
+        unless_missing(sys::attach_at(&cover, &Path::new("/proc").join(name)))?;
     }
     fs::remove_dir(empty)?;
-    PROC_FILES.iter().try_for_each(|name| cover_file(name.as_bytes()))?;
+    PROC_FILES.iter().try_for_each(|name| cover_file(name.as_ref()))?;
     // The engine's user is root exactly if the kernel's own files belong to it.
     if fs::metadata("/proc/version")?.uid() == INSIDE_ID {
         close_for_root()?;
@@ -266,19 +267,15 @@ fn close_for_root() -> io::Result<()> {
         let entry = entry?;
         let closed = entry.metadata().is_ok_and(|found| found.is_file() && found.mode() & READ_BY_ALL == 0);
         if closed {
-            cover_file(entry.file_name().as_bytes())?;
+            cover_file(&entry.file_name())?;
         }
     }
     Ok(())
 }
 
 /// `/dev/null` is already mounted read-only, and so is its copy.
-fn cover_file(name: &[u8]) -> io::Result<()> {
-    unless_missing(sys::attach_at(&sys::clone_tree(b"/dev/null")?, &in_proc(name)))
-}
-
-fn in_proc(name: &[u8]) -> Vec<u8> {
-    [b"/proc/", name].concat()
+fn cover_file(name: &OsStr) -> io::Result<()> {
+    unless_missing(sys::attach_at(&sys::clone_tree("/dev/null")?, &Path::new("/proc").join(name)))
 }
 
 /// Some kernels do not have some of the files.

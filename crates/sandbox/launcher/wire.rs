@@ -3,6 +3,11 @@
 //!
 //! Numbers are little-endian `u64`; byte strings and lists are preceded by their length.
 
+use crate::confinement::{MountSource, SandboxMount, SandboxNetwork};
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
 /// The open descriptors that the helper receives.
 pub const FD_PLAN: i32 = 3;
 pub const FD_STATUS: i32 = 4;
@@ -25,9 +30,9 @@ pub struct LaunchPlan {
     pub env: Vec<Vec<u8>>,
     /// The PATH for looking up a bare name.
     pub path: Vec<u8>,
-    pub cwd: Vec<u8>,
-    pub network: LaunchNetwork,
-    pub places: Vec<LaunchMount>,
+    pub cwd: PathBuf,
+    pub network: SandboxNetwork,
+    pub places: Vec<SandboxMount>,
     /// Resource number and limit.
     pub rlimits: Vec<(u64, u64)>,
     /// Seccomp programs, each an array of `sock_filter`.
@@ -45,33 +50,6 @@ pub enum LaunchTask {
     Look,
 }
 
-#[derive(Debug, Default, PartialEq, Eq)]
-pub enum LaunchNetwork {
-    #[default]
-    None,
-    Door {
-        socket: Vec<u8>,
-        port: u16,
-    },
-    Host,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-pub struct LaunchMount {
-    pub at: Vec<u8>,
-    pub what: LaunchMountSource,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-pub enum LaunchMountSource {
-    ReadOnly(Vec<u8>),
-    Writable(Vec<u8>),
-    Memory(u64),
-    Layers(Vec<Vec<u8>>),
-    Overlay { lower: Vec<Vec<u8>>, upper: Vec<u8>, work: Vec<u8> },
-    File(Vec<u8>),
-}
-
 impl LaunchPlan {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
@@ -79,11 +57,11 @@ impl LaunchPlan {
         list(&mut out, &self.argv);
         list(&mut out, &self.env);
         bytes(&mut out, &self.path);
-        bytes(&mut out, &self.cwd);
+        path(&mut out, &self.cwd);
         self.network.encode(&mut out);
         number(&mut out, self.places.len() as u64);
         for place in &self.places {
-            bytes(&mut out, &place.at);
+            path(&mut out, &place.at);
             place.what.encode(&mut out);
         }
         number(&mut out, self.rlimits.len() as u64);
@@ -104,10 +82,9 @@ impl LaunchPlan {
             argv: from.list()?,
             env: from.list()?,
             path: from.bytes()?,
-            cwd: from.bytes()?,
-            network: LaunchNetwork::decode(&mut from)?,
-            places: from
-                .each(|from| Some(LaunchMount { at: from.bytes()?, what: LaunchMountSource::decode(from)? }))?,
+            cwd: from.path()?,
+            network: SandboxNetwork::decode(&mut from)?,
+            places: from.each(|from| Some(SandboxMount { at: from.path()?, what: MountSource::decode(from)? }))?,
             rlimits: from.each(|from| Some((from.number()?, from.number()?)))?,
             filters: from.list()?,
             shared_memory: from.number()?,
@@ -116,13 +93,13 @@ impl LaunchPlan {
     }
 }
 
-impl LaunchNetwork {
+impl SandboxNetwork {
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::None => number(out, 0),
             Self::Door { socket, port } => {
                 number(out, 1);
-                bytes(out, socket);
+                path(out, socket);
                 number(out, u64::from(*port));
             }
             Self::Host => number(out, 2),
@@ -132,31 +109,31 @@ impl LaunchNetwork {
     fn decode(from: &mut Reader) -> Option<Self> {
         match from.number()? {
             0 => Some(Self::None),
-            1 => Some(Self::Door { socket: from.bytes()?, port: u16::try_from(from.number()?).ok()? }),
+            1 => Some(Self::Door { socket: from.path()?, port: u16::try_from(from.number()?).ok()? }),
             2 => Some(Self::Host),
             _ => None,
         }
     }
 }
 
-impl LaunchMountSource {
+impl MountSource {
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Self::ReadOnly(path) => tagged(out, 0, path),
-            Self::Writable(path) => tagged(out, 1, path),
+            Self::ReadOnly(path) => tagged(out, 0, path.as_os_str().as_bytes()),
+            Self::Writable(path) => tagged(out, 1, path.as_os_str().as_bytes()),
             Self::Memory(size) => {
                 number(out, 2);
                 number(out, *size);
             }
             Self::Layers(lower) => {
                 number(out, 3);
-                list(out, lower);
+                paths(out, lower);
             }
             Self::Overlay { lower, upper, work } => {
                 number(out, 4);
-                list(out, lower);
-                bytes(out, upper);
-                bytes(out, work);
+                paths(out, lower);
+                path(out, upper);
+                path(out, work);
             }
             Self::File(content) => tagged(out, 5, content),
         }
@@ -164,18 +141,18 @@ impl LaunchMountSource {
 
     fn decode(from: &mut Reader) -> Option<Self> {
         Some(match from.number()? {
-            0 => Self::ReadOnly(from.bytes()?),
-            1 => Self::Writable(from.bytes()?),
+            0 => Self::ReadOnly(from.path()?),
+            1 => Self::Writable(from.path()?),
             2 => Self::Memory(from.number()?),
-            3 => Self::Layers(from.list()?),
-            4 => Self::Overlay { lower: from.list()?, upper: from.bytes()?, work: from.bytes()? },
+            3 => Self::Layers(from.each(Reader::path)?),
+            4 => Self::Overlay { lower: from.each(Reader::path)?, upper: from.path()?, work: from.path()? },
             5 => Self::File(from.bytes()?),
             _ => return None,
         })
     }
 
     /// Whether the program may change the content.
-    pub fn is_writable(&self) -> bool {
+    pub(crate) fn is_writable(&self) -> bool {
         matches!(self, Self::Writable(_) | Self::Memory(_) | Self::Overlay { .. })
     }
 }
@@ -192,6 +169,15 @@ fn bytes(out: &mut Vec<u8>, value: &[u8]) {
 fn tagged(out: &mut Vec<u8>, tag: u64, value: &[u8]) {
     number(out, tag);
     bytes(out, value);
+}
+
+fn path(out: &mut Vec<u8>, value: &Path) {
+    bytes(out, value.as_os_str().as_bytes());
+}
+
+fn paths(out: &mut Vec<u8>, values: &[PathBuf]) {
+    number(out, values.len() as u64);
+    values.iter().for_each(|value| path(out, value));
 }
 
 fn list(out: &mut Vec<u8>, values: &[Vec<u8>]) {
@@ -213,6 +199,10 @@ impl Reader<'_> {
         let (first, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
         Some(first.to_vec())
+    }
+
+    fn path(&mut self) -> Option<PathBuf> {
+        Some(OsString::from_vec(self.bytes()?).into())
     }
 
     fn list(&mut self) -> Option<Vec<Vec<u8>>> {

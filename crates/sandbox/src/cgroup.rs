@@ -1,15 +1,23 @@
 //! Control groups: limits for a whole tree, if the host allows them. Finds the hierarchies, creates a group per run
-//! below the engine's own, moves the run's tree into it and removes it. `cgroup_keeper` decides when.
+//! below the engine's own, moves the run's tree into it and removes it.
+//!
+//! This is not part of the start: entering a group takes the kernel a grace period of 10 ms or more, in which a program
+//! can do little harm and a short one is already finished. A tree that runs longer is checked every second, because a
+//! process that forks while it is being moved leaves a child outside. Other limits bound its number of processes from
+//! the start.
 
 use crate::confinement::ResourceCeilings;
 use crate::process_tree;
-use crate::tree_members::TreeRoot;
+use crate::tree_members::StartedProcess;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::{Instant, sleep_until};
 
 /// The controllers that a group can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +30,13 @@ pub(crate) enum CgroupController {
 /// The controllers and their names in the kernel.
 const CONTROLLERS: [(CgroupController, &str); 3] =
     [(CgroupController::Memory, "memory"), (CgroupController::Processes, "pids"), (CgroupController::Cpu, "cpu")];
+
+/// The version of a hierarchy.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum CgroupVersion {
+    V1,
+    V2,
+}
 
 /// The number of scans for new processes in one attempt; the next attempt follows a second later.
 const GATHER_LOOKS: usize = 20;
@@ -60,8 +75,8 @@ impl RunCgroups {
         fs::create_dir(&folder)?;
         let mut groups = Self { folders: vec![folder.clone()], kept: Vec::new() };
         for (controller, _) in CONTROLLERS {
-            let set = settings_unified(controller, resources);
-            if set.iter().all(|(file, value)| fs::write(folder.join(file), value).is_ok()) {
+            let set = setting(controller, resources, CgroupVersion::V2);
+            if set.is_none_or(|(file, value)| fs::write(folder.join(file), value).is_ok()) {
                 groups.kept.push(controller);
             }
         }
@@ -75,21 +90,22 @@ impl RunCgroups {
         let mut groups = Self::default();
         let name = name();
         for (controller, above) in places {
-            let (folder, set) = (above.join(&name), settings_split(*controller, resources));
-            if set.is_empty() || fs::create_dir(&folder).is_err() {
+            let Some((file, value)) = setting(*controller, resources, CgroupVersion::V1) else { continue };
+            let folder = above.join(&name);
+            if fs::create_dir(&folder).is_err() {
                 continue;
             }
-            groups.folders.push(folder.clone());
-            if set.iter().all(|(file, value)| fs::write(folder.join(file), value).is_ok()) {
+            if fs::write(folder.join(file), value).is_ok() {
                 groups.kept.push(*controller);
             }
+            groups.folders.push(folder);
         }
         groups
     }
 
     /// Moves all processes of a confined tree into the groups, and returns whether all are inside. The next scan finds
     /// processes that were forked during a scan. Children of a process inside are also inside.
-    pub(crate) fn move_tree_in(&self, root: &TreeRoot) -> bool {
+    fn move_tree_in(&self, root: &StartedProcess) -> bool {
         (0..GATHER_LOOKS).any(|_| {
             let tree: Vec<u32> =
                 process_tree::confined(root).iter().map(|entry| entry.pid).filter(|pid| *pid != root.pid).collect();
@@ -129,27 +145,22 @@ pub(crate) fn can_enforce(controller: CgroupController) -> bool {
     }
 }
 
-fn settings_unified(controller: CgroupController, resources: &ResourceCeilings) -> Vec<(&'static str, String)> {
-    let text = |value: Option<u64>| value.map(|value| value.to_string());
-    let (file, value) = match controller {
-        CgroupController::Memory => ("memory.max", text(resources.memory)),
-        CgroupController::Processes => ("pids.max", text(resources.processes)),
-        CgroupController::Cpu => ("cpu.weight", resources.cpu_weight.map(|weight| weight.clamp(1, 10_000).to_string())),
-    };
-    value.map(|value| (file, value)).into_iter().collect()
-}
-
-fn settings_split(controller: CgroupController, resources: &ResourceCeilings) -> Vec<(&'static str, String)> {
-    let text = |value: Option<u64>| value.map(|value| value.to_string());
-    let (file, value) = match controller {
-        CgroupController::Memory => ("memory.limit_in_bytes", text(resources.memory)),
-        CgroupController::Processes => ("pids.max", text(resources.processes)),
+/// The file and the value of a limit; `None` without one.
+fn setting(
+    controller: CgroupController,
+    resources: &ResourceCeilings,
+    version: CgroupVersion,
+) -> Option<(&'static str, String)> {
+    let weight = resources.cpu_weight.map(|weight| weight.clamp(1, 10_000));
+    let (file, value) = match (controller, version) {
+        (CgroupController::Memory, CgroupVersion::V1) => ("memory.limit_in_bytes", resources.memory),
+        (CgroupController::Memory, CgroupVersion::V2) => ("memory.max", resources.memory),
+        (CgroupController::Processes, _) => ("pids.max", resources.processes),
         // The default weight is 1024 here and 100 in version 2.
-        CgroupController::Cpu => {
-            ("cpu.shares", resources.cpu_weight.map(|weight| (weight.clamp(1, 10_000) * 1024 / 100).max(2).to_string()))
-        }
+        (CgroupController::Cpu, CgroupVersion::V1) => ("cpu.shares", weight.map(|weight| (weight * 1024 / 100).max(2))),
+        (CgroupController::Cpu, CgroupVersion::V2) => ("cpu.weight", weight),
     };
-    value.map(|value| (file, value)).into_iter().collect()
+    Some((file, value?.to_string()))
 }
 
 fn name() -> String {
@@ -267,6 +278,42 @@ fn remove_stale(folder: &Path) {
     }
 }
 
+/// A program that runs this long gets groups.
+const FIRST: Duration = Duration::from_millis(20);
+const EVERY: Duration = Duration::from_secs(1);
+
+/// The groups of one run. Dropped after its tree is gone, so that they can be removed.
+pub(crate) struct CgroupKeeper {
+    resources: ResourceCeilings,
+    next: Instant,
+    look: Option<JoinHandle<RunCgroups>>,
+    /// `None` while a scan runs.
+    groups: Option<RunCgroups>,
+}
+
+impl CgroupKeeper {
+    pub(crate) fn new(resources: ResourceCeilings) -> Self {
+        Self { resources, next: Instant::now() + FIRST, look: None, groups: None }
+    }
+
+    /// Keeps the tree in its groups as long as it is awaited. Safe to cancel.
+    pub(crate) async fn keep_in_groups(&mut self, root: &StartedProcess) {
+        loop {
+            if let Some(look) = &mut self.look {
+                let Ok(groups) = look.await else { return std::future::pending().await };
+                (self.look, self.groups, self.next) = (None, Some(groups), Instant::now() + EVERY);
+            }
+            sleep_until(self.next).await;
+            let (made, resources, root) = (self.groups.take(), self.resources.clone(), root.clone());
+            self.look = Some(spawn_blocking(move || {
+                let groups = made.unwrap_or_else(|| RunCgroups::make(&resources));
+                groups.move_tree_in(&root);
+                groups
+            }));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -301,6 +348,7 @@ mod tests {
     #[test]
     fn default_weight_is_the_default_share() {
         let resources = ResourceCeilings { cpu_weight: Some(100), ..ResourceCeilings::default() };
-        assert_eq!(settings_split(CgroupController::Cpu, &resources), [("cpu.shares", "1024".to_owned())]);
+        let set = setting(CgroupController::Cpu, &resources, CgroupVersion::V1);
+        assert_eq!(set, Some(("cpu.shares", "1024".to_owned())));
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::confinement::Confinement;
 use crate::process_tree;
-use crate::tree_members::TreeRoot;
+use crate::tree_members::StartedProcess;
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -49,7 +49,7 @@ pub(crate) struct DiskWatch {
 }
 
 struct State {
-    root: TreeRoot,
+    root: StartedProcess,
     places: Vec<PathBuf>,
     ceiling: Option<u64>,
     systems: Vec<System>,
@@ -70,7 +70,7 @@ struct System {
 }
 
 impl DiskWatch {
-    pub(crate) fn new(confine: &Confinement, root: &TreeRoot) -> Self {
+    pub(crate) fn new(confine: &Confinement, root: &StartedProcess) -> Self {
         let places: Vec<PathBuf> = confine.writable().map(Path::to_owned).collect();
         let state = State {
             root: root.clone(),

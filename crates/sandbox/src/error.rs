@@ -43,11 +43,7 @@ impl SpawnError {
     }
 
     pub(crate) fn other(program: &Path, doing: &str, source: io::Error) -> Self {
-        let kind = match source.raw_os_error() {
-            Some(libc::EMFILE | libc::ENFILE | libc::EAGAIN | libc::ENOMEM) => SpawnErrorKind::Resources,
-            _ => SpawnErrorKind::Other,
-        };
-        Self::new(kind, program, format!("{doing}: {source}"), source)
+        Self::new(resources_or(SpawnErrorKind::Other, &source), program, format!("{doing}: {source}"), source)
     }
 
     /// Classifies the error of the spawn call itself, which names neither the file nor the directory.
@@ -75,11 +71,8 @@ impl SpawnError {
     }
 
     pub(crate) fn boundary(program: &Path, doing: &str, source: io::Error) -> Self {
-        let kind = match source.raw_os_error() {
-            Some(libc::EMFILE | libc::ENFILE | libc::EAGAIN | libc::ENOMEM) => SpawnErrorKind::Resources,
-            _ => SpawnErrorKind::Boundary,
-        };
-        Self::new(kind, program, format!("its sandbox could not be built: {doing}: {source}"), source)
+        let detail = format!("its sandbox could not be built: {doing}: {source}");
+        Self::new(resources_or(SpawnErrorKind::Boundary, &source), program, detail, source)
     }
 
     fn from_execute(program: &Path, source: io::Error) -> Self {
@@ -94,6 +87,13 @@ impl SpawnError {
 
     fn new(kind: SpawnErrorKind, program: &Path, detail: String, source: io::Error) -> Self {
         Self { kind, program: program.to_owned(), detail, source }
+    }
+}
+
+fn resources_or(kind: SpawnErrorKind, source: &io::Error) -> SpawnErrorKind {
+    match source.raw_os_error() {
+        Some(libc::EMFILE | libc::ENFILE | libc::EAGAIN | libc::ENOMEM) => SpawnErrorKind::Resources,
+        _ => kind,
     }
 }
 

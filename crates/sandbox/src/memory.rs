@@ -1,9 +1,21 @@
-//! Releases memory that a mostly waiting process does not need: freed memory that the allocator still holds, and pages
-//! of the program's own file that were only needed to start and can be read again.
+//! The memory of this process: protects it from other processes, and releases what a mostly waiting process does not
+//! need. It does not affect children: the sandbox confines them.
 
+use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
+use std::io;
 use std::ops::Range;
 
-/// Returns both to the system. It takes some milliseconds after a start with much work, and has no other effect on the
+/// Makes this process unreadable to others of the same user (no ptrace, no `/proc/PID/mem` or `environ`) and disables
+/// core files.
+///
+/// A program that is executed later is readable again, so the helper can still write its own id maps.
+pub fn make_undumpable() -> io::Result<()> {
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    Ok(setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?)
+}
+
+/// Releases freed memory that the allocator still holds, and pages of the program's own file that were only needed to
+/// start and can be read again. It takes some milliseconds after a start with much work, and has no other effect on the
 /// process: code that is needed again is mapped again.
 pub fn release_memory() {
     #[cfg(target_env = "gnu")]

@@ -1,6 +1,7 @@
 //! Passes a child's output to its watcher and into bounded memory. It knows no deadlines.
 
 use crate::capture::{CapturedOutput, OutputCapture};
+use crate::run::if_any;
 use crate::spawn::RunLimits;
 use std::io;
 use tokio::net::unix::pipe::Receiver;
@@ -135,11 +136,8 @@ impl<'w> OutputPump<'w> {
 
 impl Side {
     async fn ready(&self) {
-        match &self.pipe {
-            // The following read returns the same error.
-            Some(pipe) => drop(pipe.readable().await),
-            None => std::future::pending().await,
-        }
+        // After an error, the following read returns the same one.
+        drop(if_any(self.pipe.as_ref().map(Receiver::readable)).await);
     }
 
     /// Reads the available bytes; `None` if there were none, or the stream ended.

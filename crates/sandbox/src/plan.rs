@@ -1,14 +1,14 @@
 //! Converts a [`SpawnRequest`] and its [`Confinement`] to the plan for the helper. It starts nothing.
 
-use crate::confinement::{Confinement, MountSource, ResourceCeilings, SandboxNetwork};
+use crate::confinement::{Confinement, ResourceCeilings};
 use crate::launch;
 use crate::seccomp;
 use crate::spawn::{COOKIE_VAR, SpawnRequest};
-use crate::wire::{LaunchMount, LaunchMountSource, LaunchNetwork, LaunchPlan, LaunchTask};
+use crate::wire::{LaunchPlan, LaunchTask};
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The size of `/dev/shm`, in bytes, which otherwise only a memory limit of the whole tree would bound.
 const SHARED_MEMORY: u64 = 512 << 20;
@@ -26,7 +26,7 @@ pub(crate) fn for_program(spawn: &SpawnRequest, confine: &Confinement, bounds: M
     plan.env =
         env.iter().map(|(name, value)| Ok(launch::env_pair(name, value)?.into_bytes())).collect::<io::Result<_>>()?;
     plan.path = spawn.env.get(std::ffi::OsStr::new("PATH")).map(|path| path.as_bytes().to_vec()).unwrap_or_default();
-    plan.cwd = bytes(&spawn.cwd);
+    plan.cwd = spawn.cwd.clone();
     Ok(plan)
 }
 
@@ -34,13 +34,9 @@ pub(crate) fn for_program(spawn: &SpawnRequest, confine: &Confinement, bounds: M
 pub(crate) fn for_probe(confine: &Confinement, bounds: MemoryBound) -> io::Result<LaunchPlan> {
     Ok(LaunchPlan {
         act: LaunchTask::Look,
-        cwd: b"/".to_vec(),
-        network: network(&confine.network),
-        places: confine
-            .mounts
-            .iter()
-            .map(|mount| LaunchMount { at: bytes(&mount.at), what: thing(&mount.what) })
-            .collect(),
+        cwd: PathBuf::from("/"),
+        network: confine.network.clone(),
+        places: confine.mounts.clone(),
         rlimits: rlimits(&confine.resources, bounds),
         filters: seccomp::programs()?,
         shared_memory: confine.resources.memory.map_or(SHARED_MEMORY, |memory| memory.min(SHARED_MEMORY)),
@@ -70,30 +66,4 @@ fn rlimits(resources: &ResourceCeilings, bounds: MemoryBound) -> Vec<(u64, u64)>
         (libc::RLIMIT_DATA, each),
     ];
     all.into_iter().filter_map(|(resource, ceiling)| Some((resource.into(), ceiling?))).collect()
-}
-
-fn network(network: &SandboxNetwork) -> LaunchNetwork {
-    match network {
-        SandboxNetwork::None => LaunchNetwork::None,
-        SandboxNetwork::Door { socket, port } => LaunchNetwork::Door { socket: bytes(socket), port: *port },
-        SandboxNetwork::Host => LaunchNetwork::Host,
-    }
-}
-
-fn thing(what: &MountSource) -> LaunchMountSource {
-    let list = |paths: &[PathBuf]| paths.iter().map(|path| bytes(path)).collect();
-    match what {
-        MountSource::ReadOnly(path) => LaunchMountSource::ReadOnly(bytes(path)),
-        MountSource::Writable(path) => LaunchMountSource::Writable(bytes(path)),
-        MountSource::Memory(size) => LaunchMountSource::Memory(*size),
-        MountSource::Layers(lower) => LaunchMountSource::Layers(list(lower)),
-        MountSource::Overlay { lower, upper, work } => {
-            LaunchMountSource::Overlay { lower: list(lower), upper: bytes(upper), work: bytes(work) }
-        }
-        MountSource::File(content) => LaunchMountSource::File(content.clone()),
-    }
-}
-
-fn bytes(path: &Path) -> Vec<u8> {
-    path.as_os_str().as_bytes().to_vec()
 }

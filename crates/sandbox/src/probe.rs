@@ -80,6 +80,9 @@ impl SandboxFeature {
         Self::Resources,
     ];
 
+    /// Those that the higher levels need.
+    const NEEDED: &[Self] = Self::ALL.split_at(5).0;
+
     /// Its name for people.
     pub fn name(self) -> &'static str {
         match self {
@@ -114,14 +117,7 @@ impl SandboxFeature {
 impl HostSupport {
     /// Whether a confined program has all restrictions that the higher levels need.
     pub fn enforces(&self) -> bool {
-        let needed = [
-            SandboxFeature::UserNamespace,
-            SandboxFeature::Mounts,
-            SandboxFeature::Proc,
-            SandboxFeature::Network,
-            SandboxFeature::Seccomp,
-        ];
-        needed.iter().all(|wall| self.support(*wall) == FeatureSupport::Yes)
+        SandboxFeature::NEEDED.iter().all(|wall| self.support(*wall) == FeatureSupport::Yes)
     }
 
     /// Whether workspaces can be overlays on this file system.
@@ -168,44 +164,25 @@ pub fn probe(scratch: &Path) -> HostSupport {
 }
 
 fn judge(tried: &ProbeAttempt, facts: &RemedyFacts) -> Vec<FeatureFinding> {
-    let walls = [
-        SandboxFeature::UserNamespace,
-        SandboxFeature::Mounts,
-        SandboxFeature::Proc,
-        SandboxFeature::Network,
-        SandboxFeature::Seccomp,
-    ];
-    let mut findings: Vec<FeatureFinding> = walls.iter().map(|wall| judge_one(*wall, tried, facts)).collect();
-    findings.push(landlock(tried));
-    findings
+    let walls = SandboxFeature::NEEDED.iter().map(|wall| judge_one(*wall, tried, facts));
+    walls.chain([landlock(tried)]).collect()
 }
 
 fn judge_one(wall: SandboxFeature, tried: &ProbeAttempt, facts: &RemedyFacts) -> FeatureFinding {
+    let missing = |detail: String, fix| FeatureFinding { feature: wall, support: FeatureSupport::No, detail, fix };
     if let Some(broken) = &tried.broken {
-        let detail = format!("the helper program does not run: {broken}");
-        return FeatureFinding { feature: wall, support: FeatureSupport::No, detail, fix: facts.memory_programs_fix() };
+        return missing(format!("the helper program does not run: {broken}"), facts.memory_programs_fix());
     }
     let Some((step, errno)) = tried.failed else { return judge_built(wall, tried) };
-    let reason = io::Error::from_raw_os_error(errno);
-    let fix = remedy(step, errno, facts);
+    let (reason, fix) = (io::Error::from_raw_os_error(errno), remedy(step, errno, facts));
     if SandboxFeature::of_step(step) == wall {
-        return FeatureFinding {
-            feature: wall,
-            support: FeatureSupport::No,
-            detail: format!("{}: {reason}", step.text()),
-            fix,
-        };
+        return missing(format!("{}: {reason}", step.text()), fix);
     }
     // The steps run one after the other, so a feature whose step was not reached is not supported.
     if reached(wall) < step as u32 {
         return FeatureFinding { feature: wall, support: FeatureSupport::Yes, detail: "holds".to_owned(), fix: None };
     }
-    FeatureFinding {
-        feature: wall,
-        support: FeatureSupport::No,
-        detail: format!("not reached: {} failed: {reason}", step.text()),
-        fix,
-    }
+    missing(format!("not reached: {} failed: {reason}", step.text()), fix)
 }
 
 /// The last step that a feature needs.

@@ -1,5 +1,5 @@
-//! The process table from `/proc`, and signals that cannot hit a reused pid. It knows nothing about trees:
-//! `tree_members` does.
+//! The process table from `/proc`, and identities and signals that cannot confuse a process with a later one of the same
+//! pid. It knows nothing about trees: `tree_members` does.
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
@@ -108,21 +108,23 @@ pub(crate) fn signal_group(member: &ProcessEntry, signal: Signal) -> io::Result<
 /// Waits until the last of these has ended, or a short time has passed: an event, with a bound for a stuck process.
 pub(crate) fn await_end(entries: &[ProcessEntry]) {
     const MOMENT: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
-    let Some(last) = entries.last() else { return };
-    let pidfd = raw_pid(last.pid).and_then(|pid| Ok(rustix::process::pidfd_open(pid, PidfdFlags::empty())?));
-    if let Ok(pidfd) = pidfd
-        && is_same(last)
-    {
-        let _ = rustix::event::poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&MOMENT));
+    if let Some(last) = entries.last() {
+        poll_exit(last.pid, &MOMENT, || is_same(last));
     }
 }
 
 /// Waits until a child has ended, for as long as a healthy host could need, and does not reap it.
 pub(crate) fn await_exit(pid: u32) {
     const PATIENCE: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
+    poll_exit(pid, &PATIENCE, || true);
+}
+
+fn poll_exit(pid: u32, patience: &Timespec, is_meant: impl FnOnce() -> bool) {
     let pidfd = raw_pid(pid).and_then(|pid| Ok(rustix::process::pidfd_open(pid, PidfdFlags::empty())?));
-    if let Ok(pidfd) = pidfd {
-        let _ = rustix::event::poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&PATIENCE));
+    if let Ok(pidfd) = pidfd
+        && is_meant()
+    {
+        let _ = rustix::event::poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(patience));
     }
 }
 
@@ -145,6 +147,34 @@ pub(crate) fn still_runs(entry: &ProcessEntry) -> bool {
 
 fn is_same(entry: &ProcessEntry) -> bool {
     read_entry(entry.pid).is_some_and(|now| now.start == entry.start)
+}
+
+/// A process that cannot be confused with a later one of the same pid, not even across a reboot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcessIdentity {
+    /// Its pid.
+    pub pid: u32,
+    /// The boot in which it runs.
+    pub boot_id: String,
+    /// Its start time, in clock ticks since that boot.
+    pub start_ticks: u64,
+}
+
+/// The identity of this process.
+pub fn identity() -> ProcessIdentity {
+    let pid = std::process::id();
+    let start_ticks = read_entry(pid).map(|entry| entry.start).unwrap_or_default();
+    ProcessIdentity { pid, boot_id: boot_id(), start_ticks }
+}
+
+/// Whether exactly that process still runs; a zombie does not.
+pub fn is_alive(who: &ProcessIdentity) -> bool {
+    who.boot_id == boot_id()
+        && read_entry(who.pid).is_some_and(|entry| entry.start == who.start_ticks && !entry.is_dead())
+}
+
+fn boot_id() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned()).unwrap_or_default()
 }
 
 #[cfg(test)]

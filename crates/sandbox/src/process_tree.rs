@@ -3,7 +3,7 @@
 use crate::launch::{ChildStreams, PreparedLaunch};
 use crate::process_table::{self, ProcessEntry, ProcessTable};
 use crate::spawn::COOKIE_VAR;
-use crate::tree_members::{OwnProcess, TreeRoot, add_descendants, members};
+use crate::tree_members::{OwnProcess, StartedProcess, add_descendants, members};
 use rustix::process::Signal;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 /// The trees of this program. Starts and scans happen under this lock, so that no scan takes a starting process for an
 /// orphan, and no pid is reaped twice.
-static LIVE: Mutex<Vec<TreeRoot>> = Mutex::new(Vec::new());
+static LIVE: Mutex<Vec<StartedProcess>> = Mutex::new(Vec::new());
 
 /// The time that SIGKILL may take to have an effect: only a process stuck in the kernel needs longer.
 const KILL_PATIENCE: Duration = Duration::from_secs(5);
@@ -52,7 +52,7 @@ impl Look {
 
 /// A tree that is killed when this is dropped.
 pub(crate) struct ProcessTree {
-    root: TreeRoot,
+    root: StartedProcess,
     collected: bool,
 }
 
@@ -64,14 +64,14 @@ impl ProcessTree {
         let pid = prepared.launch(streams)?;
         // The child is not reaped yet, so `/proc` has it unless there is no `/proc` at all.
         let start = process_table::read_entry(pid).map(|entry| entry.start);
-        let root = TreeRoot { pid, start: start.unwrap_or_default(), cookie: cookie.to_owned() };
+        let root = StartedProcess { pid, start_ticks: start.unwrap_or_default(), cookie: cookie.to_owned() };
         live.push(root.clone());
         drop(live);
         let tree = Self { root, collected: false };
         start.map(|_| tree).ok_or_else(|| io::Error::other("/proc does not show the new process"))
     }
 
-    pub(crate) fn root(&self) -> &TreeRoot {
+    pub(crate) fn root(&self) -> &StartedProcess {
         &self.root
     }
 
@@ -98,40 +98,39 @@ impl Drop for ProcessTree {
 }
 
 /// Sends SIGTERM to every process of the tree; stopped processes are continued so that they receive it.
-pub(crate) fn terminate(root: &TreeRoot) {
-    let _ = look(root, |alive| {
-        for entry in alive {
-            let _ = process_table::signal(entry, Signal::TERM);
-            let _ = process_table::signal(entry, Signal::CONT);
-        }
-    });
+pub(crate) fn terminate(root: &StartedProcess) {
+    let _ = look(root, ask_to_end);
+}
+
+fn ask_to_end(alive: &[ProcessEntry]) {
+    for entry in alive {
+        let _ = process_table::signal(entry, Signal::TERM);
+        let _ = process_table::signal(entry, Signal::CONT);
+    }
 }
 
 /// Whether a process of the tree runs; a zombie does not.
-pub(crate) fn is_alive(root: &TreeRoot) -> bool {
+pub(crate) fn is_alive(root: &StartedProcess) -> bool {
     look(root, |_| ()).is_ok_and(|look| !look.alive.is_empty())
 }
 
 /// The living processes of a confined tree. No process can leave a pid namespace, so all of them descend from its
 /// helper, and no other mark is needed.
-pub(crate) fn confined(root: &TreeRoot) -> Vec<ProcessEntry> {
+pub(crate) fn confined(root: &StartedProcess) -> Vec<ProcessEntry> {
     let Ok(table) = ProcessTable::read() else { return Vec::new() };
     let us = std::process::id();
     let found =
-        add_descendants(BTreeSet::from([root.pid]), &table, |entry| entry.pid != us && entry.start >= root.start);
+        add_descendants(BTreeSet::from([root.pid]), &table, |entry| entry.pid != us && entry.start >= root.start_ticks);
     found.iter().filter_map(|pid| table.entries.get(pid)).filter(|entry| !entry.is_dead()).copied().collect()
 }
 
 /// Sends SIGTERM to every process of a confined tree, as `terminate` does, except to the helper's own two.
-pub(crate) fn terminate_confined(root: &TreeRoot) {
-    for entry in confined(root) {
-        let _ = process_table::signal(&entry, Signal::TERM);
-        let _ = process_table::signal(&entry, Signal::CONT);
-    }
+pub(crate) fn terminate_confined(root: &StartedProcess) {
+    ask_to_end(&confined(root));
 }
 
 /// Reaps orphans of the tree that ended, so that a long run does not fill the process table.
-pub(crate) fn collect_orphans(root: &TreeRoot) {
+pub(crate) fn collect_orphans(root: &StartedProcess) {
     let _ = look(root, |_| ());
 }
 
@@ -148,7 +147,7 @@ pub(crate) fn left_no_orphan() -> bool {
 }
 
 /// Kills the whole tree and returns when no process of it is left.
-pub(crate) fn kill(root: &TreeRoot) -> TreeSweep {
+pub(crate) fn kill(root: &StartedProcess) -> TreeSweep {
     let deadline = Instant::now() + KILL_PATIENCE;
     let mut hit = BTreeSet::new();
     let mut tries = 0;
@@ -173,10 +172,10 @@ pub(crate) fn kill(root: &TreeRoot) -> TreeSweep {
 
 /// Kills orphans as they arrive. A process that forks, exits and repeats that in its child is gone before a scan of the
 /// whole table ends. But each of them becomes the engine's child, and that list is short and quick to read.
-fn chase(root: &TreeRoot) {
+fn chase(root: &StartedProcess) {
     let live = live();
     let us = us();
-    let others: Vec<TreeRoot> = live.iter().filter(|other| *other != root).cloned().collect();
+    let others: Vec<StartedProcess> = live.iter().filter(|other| *other != root).cloned().collect();
     for _ in 0..CHASE_STEPS {
         let adopted = process_table::adopted_children(us.pid).unwrap_or_default();
         let fresh = adopted.into_iter().filter(|pid| live.iter().all(|root| root.pid != *pid));
@@ -195,7 +194,7 @@ fn chase(root: &TreeRoot) {
 }
 
 /// Stops processes until no new ones appear, then kills them: a stopped process cannot fork.
-fn freeze_and_kill(root: &TreeRoot, deadline: Instant) -> io::Result<Look> {
+fn freeze_and_kill(root: &StartedProcess, deadline: Instant) -> io::Result<Look> {
     let mut known = BTreeSet::new();
     loop {
         let seen = look(root, |alive| signal_all(alive, Signal::STOP))?;
@@ -224,7 +223,7 @@ fn signal_all(alive: &[ProcessEntry], signal: Signal) {
 }
 
 /// Without `/proc` only the group can be signalled; the unreaped first process pins its number.
-fn kill_group_blindly(root: &TreeRoot) -> TreeSweep {
+fn kill_group_blindly(root: &StartedProcess) -> TreeSweep {
     if let Ok(group) = process_table::raw_pid(root.pid) {
         let _ = rustix::process::kill_process_group(group, Signal::KILL);
     }
@@ -233,9 +232,9 @@ fn kill_group_blindly(root: &TreeRoot) -> TreeSweep {
 
 /// Scans the tree, lets `act` signal the living processes, then reaps the adopted zombies. In this order, because an
 /// unreaped process pins its pid and its group's.
-fn look(root: &TreeRoot, act: impl FnOnce(&[ProcessEntry])) -> io::Result<Look> {
+fn look(root: &StartedProcess, act: impl FnOnce(&[ProcessEntry])) -> io::Result<Look> {
     let live = live();
-    let others: Vec<TreeRoot> = live.iter().filter(|other| *other != root).cloned().collect();
+    let others: Vec<StartedProcess> = live.iter().filter(|other| *other != root).cloned().collect();
     let us = us();
     let table = ProcessTable::read()?;
     // All other trees need the same environments, so each is read once.
@@ -251,7 +250,7 @@ fn look(root: &TreeRoot, act: impl FnOnce(&[ProcessEntry])) -> io::Result<Look> 
     Ok(Look { alive, collected })
 }
 
-fn live() -> MutexGuard<'static, Vec<TreeRoot>> {
+fn live() -> MutexGuard<'static, Vec<StartedProcess>> {
     // The list is consistent after every statement, so a panic elsewhere does not corrupt it.
     LIVE.lock().unwrap_or_else(PoisonError::into_inner)
 }

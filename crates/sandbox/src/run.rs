@@ -2,18 +2,17 @@
 
 use crate::cancel::CancelToken;
 use crate::capture::CapturedOutput;
-use crate::cgroup_keeper::CgroupKeeper;
+use crate::cgroup::CgroupKeeper;
 use crate::confined_tree::{ConfinedTree, HelperStart};
 use crate::disk_watch::DiskWatch;
 use crate::error::SpawnError;
 use crate::launch::{ChildStreams, PreparedLaunch};
 use crate::output_pump::{OutputPump, OutputWatch};
-use crate::path;
 use crate::process_table;
 use crate::process_tree::{self, ProcessTree, TreeSweep};
-use crate::spawn::{COOKIE_VAR, OutputChannel, ProgramTrust, SpawnRequest, StdinSource};
+use crate::spawn::{COOKIE_VAR, OutputChannel, ProgramTrust, SpawnRequest, StdinSource, find_program};
 use crate::stdin_feed::StdinFeeder;
-use crate::tree_members::TreeRoot;
+use crate::tree_members::StartedProcess;
 use rustix::fs::MemfdFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{PidfdFlags, WaitId, WaitIdOptions, WaitIdStatus};
@@ -77,17 +76,6 @@ pub struct FinishedRun {
     pub unkillable: Vec<u32>,
 }
 
-/// A started process in a form that is safe to record: the kernel reuses the pid alone.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StartedProcess {
-    /// Its pid.
-    pub pid: u32,
-    /// Its start time, in clock ticks since boot.
-    pub start_ticks: u64,
-    /// The cookie of its tree.
-    pub cookie: String,
-}
-
 /// The interval of scans while the tree has time to end by itself.
 const GRACE_LOOK: Duration = Duration::from_millis(20);
 
@@ -116,7 +104,7 @@ pub async fn run(
     // Declared before the child, so that it is dropped after it: groups can only be removed when they are empty.
     let mut herd = spawn.confine.as_ref().map(|confine| CgroupKeeper::new(confine.resources.clone()));
     let StartedChild { child, mut feeder, stdout, stderr } = Child::start(&spawn).await?;
-    started(&child.started());
+    started(child.tree.root());
     let mut pump = OutputPump::new(stdout, stderr, &spawn.limits, watch);
     let cut = child.wait_for_end(&mut pump, &mut feeder, &spawn, herd.as_mut(), cancel, begun).await;
     if cut.is_some() {
@@ -192,11 +180,6 @@ impl Child {
         Ok(StartedChild { child: Self { walls, tree, exit }, feeder, stdout, stderr })
     }
 
-    fn started(&self) -> StartedProcess {
-        let root = self.tree.root();
-        StartedProcess { pid: root.pid, start_ticks: root.start, cookie: root.cookie.clone() }
-    }
-
     /// Waits until the program ends (`None`) or must be ended.
     async fn wait_for_end(
         &self,
@@ -218,12 +201,12 @@ impl Child {
                 () = pump.step() => (),
                 () = feeder.step() => (),
                 () = self.ended() => return None,
-                () = at(wall) => return Some(RunEnd::Wall),
-                () = at(finish) => return Some(RunEnd::Finished),
-                () = at(idle) => return Some(RunEnd::Idle),
+                () = if_any(wall.map(sleep_until)) => return Some(RunEnd::Wall),
+                () = if_any(finish.map(sleep_until)) => return Some(RunEnd::Finished),
+                () = if_any(idle.map(sleep_until)) => return Some(RunEnd::Idle),
                 () = cancel.cancelled() => return Some(RunEnd::Cancelled),
-                () = filled(disk.as_mut()) => return Some(RunEnd::Disk),
-                () = kept(herd.as_deref_mut(), self.tree.root()) => (),
+                () = if_any(disk.as_mut().map(DiskWatch::wait_until_full)) => return Some(RunEnd::Disk),
+                () = if_any(herd.as_deref_mut().map(|herd| herd.keep_in_groups(self.tree.root()))) => (),
                 () = orphans.one_ended(), if self.walls.is_none() => orphans.collect(),
             }
             if pump.stopped {
@@ -338,22 +321,19 @@ impl Child {
 
 /// Wakes when a child other than the program itself ends: orphans of the tree.
 struct Orphans<'r> {
-    root: &'r TreeRoot,
+    root: &'r StartedProcess,
     ended: Option<Signal>,
     last: Instant,
 }
 
 impl<'r> Orphans<'r> {
-    fn new(root: &'r TreeRoot) -> Self {
+    fn new(root: &'r StartedProcess) -> Self {
         // Without the signal, orphans are reaped when the run ends.
         Self { root, ended: signal(SignalKind::child()).ok(), last: Instant::now() }
     }
 
     async fn one_ended(&mut self) {
-        match &mut self.ended {
-            Some(ended) => drop(ended.recv().await),
-            None => std::future::pending().await,
-        }
+        if_any(self.ended.as_mut().map(Signal::recv)).await;
     }
 
     fn collect(&mut self) {
@@ -396,7 +376,7 @@ fn program_path(spawn: &SpawnRequest) -> Option<PathBuf> {
         return Some(spawn.cwd.join(&spawn.program));
     }
     let path = spawn.env.get(OsStr::new("PATH")).map(OsString::as_os_str).unwrap_or_default();
-    path::find(name, path, &spawn.cwd)
+    find_program(name, path, &spawn.cwd)
 }
 
 /// Starts the first process. A program file that another thread's child still holds open for writing is "busy" for a
@@ -437,41 +417,28 @@ fn socket() -> io::Result<(Receiver, OwnedFd)> {
     Ok((Receiver::from_owned_fd_unchecked(ours.into())?, theirs.into()))
 }
 
-fn exit_of(root: &TreeRoot) -> io::Result<AsyncFd<OwnedFd>> {
+fn exit_of(root: &StartedProcess) -> io::Result<AsyncFd<OwnedFd>> {
     let pidfd = rustix::process::pidfd_open(process_table::raw_pid(root.pid)?, PidfdFlags::empty())?;
     // SAFETY: an OwnedFd stays open and the same for as long as it lives, which is inside the AsyncFd.
     Ok(unsafe { AsyncFd::register_with_interest(pidfd, Interest::READABLE) }?)
 }
 
 /// The status of the first process, without reaping it: reaping would release its pid.
-fn peek(root: &TreeRoot) -> io::Result<Option<WaitIdStatus>> {
+fn peek(root: &StartedProcess) -> io::Result<Option<WaitIdStatus>> {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     Ok(rustix::process::waitid(WaitId::Pid(process_table::raw_pid(root.pid)?), options)?)
 }
 
-async fn filled(disk: Option<&mut DiskWatch>) {
-    match disk {
-        Some(disk) => disk.wait_until_full().await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn kept(herd: Option<&mut CgroupKeeper>, root: &TreeRoot) {
-    match herd {
-        Some(herd) => herd.keep_in_groups(root).await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn at(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => sleep_until(deadline).await,
+/// Waits forever if there is no future.
+pub(crate) async fn if_any<T>(future: Option<impl Future<Output = T>>) -> T {
+    match future {
+        Some(future) => future.await,
         None => std::future::pending().await,
     }
 }
 
 /// Scanning `/proc` takes milliseconds, too long for a thread of the runtime.
-async fn blocking<T: Send + 'static>(root: &TreeRoot, work: fn(&TreeRoot) -> T) -> Option<T> {
+async fn blocking<T: Send + 'static>(root: &StartedProcess, work: fn(&StartedProcess) -> T) -> Option<T> {
     let root = root.clone();
     tokio::task::spawn_blocking(move || work(&root)).await.ok()
 }

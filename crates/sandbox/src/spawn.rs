@@ -1,10 +1,12 @@
-//! The request to start a program: program, environment, limits and the cookie that marks the tree. It starts nothing.
+//! The request to start a program: program and its lookup, environment, limits and the cookie that marks the tree. It
+//! starts nothing and never reads this process's own environment.
 
 use crate::confinement::Confinement;
 use crate::stdin_feed::StdinFeed;
 use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The variable with the cookie in every child's environment.
@@ -154,4 +156,25 @@ fn random_bytes() -> [u8; 16] {
     // Requests of up to 256 bytes are never truncated or interrupted once the pool is ready (getrandom(2)).
     assert_eq!(got, 16, "the kernel gives randomness");
     bytes
+}
+
+/// The absolute path of the program that execvp would run for `name`, with this PATH, in this directory.
+pub fn resolve_program(name: &str, path: &OsStr, cwd: &Path) -> Option<PathBuf> {
+    find_program(OsStr::new(name), path, cwd)
+}
+
+pub(crate) fn find_program(name: &OsStr, path: &OsStr, cwd: &Path) -> Option<PathBuf> {
+    if name.is_empty() {
+        return None;
+    }
+    if name.as_bytes().contains(&b'/') {
+        return executable(cwd.join(name));
+    }
+    // An empty PATH entry means the working directory, which `join` gives.
+    path.as_bytes().split(|byte| *byte == b':').find_map(|dir| executable(cwd.join(OsStr::from_bytes(dir)).join(name)))
+}
+
+fn executable(candidate: PathBuf) -> Option<PathBuf> {
+    let runs = candidate.is_file() && rustix::fs::access(&candidate, rustix::fs::Access::EXEC_OK).is_ok();
+    if runs { std::path::absolute(candidate).ok() } else { None }
 }

@@ -3,12 +3,16 @@
 use crate::process_table::{ProcessEntry, ProcessTable};
 use std::collections::BTreeSet;
 
-/// The first process of a tree, which this process started and has not reaped yet, so its pid is pinned.
+/// The first process of a tree. While this process has not reaped it, its pid is pinned; a record needs all three,
+/// because the kernel reuses the pid alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TreeRoot {
-    pub(crate) pid: u32,
-    pub(crate) start: u64,
-    pub(crate) cookie: String,
+pub struct StartedProcess {
+    /// Its pid.
+    pub pid: u32,
+    /// Its start time, in clock ticks since boot.
+    pub start_ticks: u64,
+    /// The cookie of its tree.
+    pub cookie: String,
 }
 
 /// This process, as trees see it.
@@ -27,8 +31,8 @@ pub(crate) type CookieReader<'a> = &'a dyn Fn(u32) -> Option<Vec<u8>>;
 /// them, so they are killed with the first that ends: killing too early is a nuisance, killing too late breaks a
 /// promise.
 pub(crate) fn members(
-    root: &TreeRoot,
-    others: &[TreeRoot],
+    root: &StartedProcess,
+    others: &[StartedProcess],
     us: OwnProcess,
     table: &ProcessTable,
     cookie_of: CookieReader,
@@ -42,7 +46,7 @@ pub(crate) fn members(
 
 /// The members with a mark of this tree: the first process, its session and group, the cookie, and all their
 /// descendants.
-fn marked(root: &TreeRoot, us: OwnProcess, table: &ProcessTable, cookie_of: CookieReader) -> BTreeSet<u32> {
+fn marked(root: &StartedProcess, us: OwnProcess, table: &ProcessTable, cookie_of: CookieReader) -> BTreeSet<u32> {
     let led = |entry: &ProcessEntry| [entry.pid, entry.session, entry.group].contains(&root.pid);
     let seeds = candidates(root, us, table)
         .filter(|entry| {
@@ -53,8 +57,8 @@ fn marked(root: &TreeRoot, us: OwnProcess, table: &ProcessTable, cookie_of: Cook
 }
 
 fn unmarked_orphans(
-    root: &TreeRoot,
-    others: &[TreeRoot],
+    root: &StartedProcess,
+    others: &[StartedProcess],
     us: OwnProcess,
     table: &ProcessTable,
     own: &BTreeSet<u32>,
@@ -73,15 +77,19 @@ fn unmarked_orphans(
     orphans.into_iter().filter(|pid| theirs.iter().all(|tree| !tree.contains(pid))).collect()
 }
 
-fn candidates<'t>(root: &TreeRoot, us: OwnProcess, table: &'t ProcessTable) -> impl Iterator<Item = &'t ProcessEntry> {
+fn candidates<'t>(
+    root: &StartedProcess,
+    us: OwnProcess,
+    table: &'t ProcessTable,
+) -> impl Iterator<Item = &'t ProcessEntry> {
     let root = root.clone();
     table.entries.values().filter(move |entry| could_belong_to(&root, us, entry))
 }
 
 /// No process of a tree is older than its first process, and no process of it can enter the engine's session (setpgid
 /// and setsid do not allow that). So ordinary children of this program are never mistaken for orphans.
-fn could_belong_to(root: &TreeRoot, us: OwnProcess, entry: &ProcessEntry) -> bool {
-    entry.pid != us.pid && entry.start >= root.start && entry.session != us.session
+fn could_belong_to(root: &StartedProcess, us: OwnProcess, entry: &ProcessEntry) -> bool {
+    entry.pid != us.pid && entry.start >= root.start_ticks && entry.session != us.session
 }
 
 /// Adds all descendants of the set, and all processes in sessions that a member of the set leads.
@@ -117,11 +125,16 @@ mod tests {
         ProcessTable { entries: lines.iter().map(entry).collect() }
     }
 
-    fn root(pid: u32, start: u64) -> TreeRoot {
-        TreeRoot { pid, start, cookie: format!("c{pid}") }
+    fn root(pid: u32, start: u64) -> StartedProcess {
+        StartedProcess { pid, start_ticks: start, cookie: format!("c{pid}") }
     }
 
-    fn pids(root: &TreeRoot, others: &[TreeRoot], table: &ProcessTable, cookies: &[(u32, &str)]) -> Vec<u32> {
+    fn pids(
+        root: &StartedProcess,
+        others: &[StartedProcess],
+        table: &ProcessTable,
+        cookies: &[(u32, &str)],
+    ) -> Vec<u32> {
         let cookie_of =
             |pid: u32| cookies.iter().find(|(owner, _)| *owner == pid).map(|(_, cookie)| cookie.as_bytes().to_vec());
         members(root, others, US, table, &cookie_of).iter().map(|entry| entry.pid).collect()

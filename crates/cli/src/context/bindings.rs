@@ -51,7 +51,10 @@ fn agent(spec: &AgentSpec, work_tree: &Path, path: &[PathBuf]) -> Result<Arc<dyn
         AgentUse::Scripted => scripted(spec, work_tree),
         AgentUse::Claude | AgentUse::Codex | AgentUse::Opencode | AgentUse::Gemini | AgentUse::Acp => {
             let found = agents::driven_agent(spec, path, Some(work_tree));
-            Ok(found.unwrap_or_else(|error| Arc::new(missing_agent(spec.agent, &error))))
+            let missing = |error: AgentError| {
+                AbsentAgent::new(spec.agent.word(), &error.to_string(), error.hint().unwrap_or_default())
+            };
+            Ok(found.unwrap_or_else(|error| Arc::new(missing(error))))
         }
     }
 }
@@ -94,11 +97,6 @@ fn outlet(spec: &LoopSpec) -> Result<DeliveryOutlet, CommandError> {
     }
     let text = format!("loop `{}` sends to forge `{}`, which is not in this build", spec.name, spec.forge);
     Err(CommandError::invalid(text).hint("write `forge: local`: outputs go to files in the state directory"))
-}
-
-/// An agent that is not on this machine.
-fn missing_agent(agent: AgentUse, error: &AgentError) -> AbsentAgent {
-    AbsentAgent::new(agent.word(), &error.to_string(), error.hint().unwrap_or_default())
 }
 
 fn unnamed() -> AbsentAgent {

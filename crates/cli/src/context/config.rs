@@ -1,15 +1,15 @@
 //! The effective configuration: the user's file, the repository's, the environment and the flags; later ones override
 //! earlier ones. The keys and their reader are in `core`.
 
-use super::{CommandContext, FileProblem, error_from_problems, providers, read_bytes};
-use crate::error::CommandError;
+use super::{CommandContext, CommandError, FileProblem, error_from_problems, providers, read_bytes};
 use loopwright_core::config::{
     ConcurrencyConfig, ConfigLayer, ConfigOrigin, EffectiveConfig, SharedBudget, read_config_file,
 };
+use loopwright_core::dispatch::ConcurrencyLimits;
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The repository's file, from the root of the working copy.
 pub(crate) const REPOSITORY_FILE: &str = ".loopwright/config.yaml";
@@ -20,11 +20,20 @@ impl CommandContext {
         self.try_config(work_tree).map_err(|findings| error_from_problems(&findings))
     }
 
+    /// The limits of the user's configuration, with defaults.
+    pub(crate) fn limits(&self) -> Result<ConcurrencyLimits, CommandError> {
+        let said = self.config(None)?.config().concurrency.clone();
+        let number = |number: Option<u32>, otherwise: usize| number.map_or(otherwise, |number| number as usize);
+        let total = number(said.total, ConcurrencyLimits::default().total);
+        let per_agent = said.agents.iter().map(|(agent, number)| (agent.as_str().into(), *number as usize));
+        Ok(ConcurrencyLimits { total, per_repo: number(said.repo, total), per_agent: per_agent.collect() })
+    }
+
     /// As `config`, but returns all problems, for a caller that reports more than these.
     pub(crate) fn try_config(&self, work_tree: Option<&Path>) -> Result<EffectiveConfig, Vec<FileProblem>> {
         let mut findings = Vec::new();
         let user = self.user_config().unwrap_or_else(|found| record_findings(found, &mut findings));
-        let own = |tree: &Path| self.or_last_good(&tree.join(REPOSITORY_FILE), repository_config(tree));
+        let own = |tree: &Path| self.last_good.or_last_good(&tree.join(REPOSITORY_FILE), repository_config(tree));
         let repository = match work_tree.map(own) {
             Some(read) => read.unwrap_or_else(|found| record_findings(found, &mut findings)),
             None => ConfigLayer::default(),
@@ -45,56 +54,45 @@ impl CommandContext {
     }
 
     /// The user's own file. A file that LOOPWRIGHT_CONFIG names must exist; the default one may be absent.
-    pub(super) fn user_config(&self) -> Result<ConfigLayer, Vec<FileProblem>> {
+    pub(super) fn user_config(&self) -> ReadConfig {
         if let Some(named) = &self.env.config {
             let (path, shown) = (self.env.cwd.join(named), named.to_string_lossy());
             let absent =
                 || vec![FileProblem::for_file(shown.clone(), "LOOPWRIGHT_CONFIG names a file that does not exist")];
             let read = read_file(&path, &shown).and_then(|read| read.ok_or_else(absent));
-            return self.or_last_good(&path, read.and_then(|config| check_config(&shown, config)));
+            return self.last_good.or_last_good(&path, read.and_then(|config| check_config(&shown, config)));
         }
         let Some(path) = self.env.user_config() else { return Ok(ConfigLayer::default()) };
         let shown = path.to_string_lossy();
         let read = read_file(&path, &shown).map(Option::unwrap_or_default);
-        self.or_last_good(&path, read.and_then(|config| check_config(&shown, config)))
-    }
-
-    /// The configuration that was read. If it is broken, a long-running process gets its last good form.
-    fn or_last_good(
-        &self,
-        path: &Path,
-        read: Result<ConfigLayer, Vec<FileProblem>>,
-    ) -> Result<ConfigLayer, Vec<FileProblem>> {
-        match &self.last_good {
-            Some(last_good) => last_good.or_last_good(path, read),
-            None => read,
-        }
+        self.last_good.or_last_good(&path, read.and_then(|config| check_config(&shown, config)))
     }
 }
 
-fn check_config(shown: &str, config: ConfigLayer) -> Result<ConfigLayer, Vec<FileProblem>> {
+/// A configuration file as it was read, or its problems.
+type ReadConfig = Result<ConfigLayer, Vec<FileProblem>>;
+
+fn check_config(shown: &str, config: ConfigLayer) -> ReadConfig {
     providers::check_providers(shown, &config).map(|()| config)
 }
 
-/// The last good forms of configuration files. A file breaks while the user is editing it; loops that are due meanwhile
-/// still run.
-#[derive(Debug, Default)]
-pub(crate) struct LastGoodConfigs(Mutex<HashMap<PathBuf, CachedConfig>>);
+/// The last good forms of configuration files, for a long-running process; other processes keep none. A file breaks
+/// while the user is editing it; loops that are due meanwhile still run.
+#[derive(Debug, Default, Clone)]
+pub(super) struct LastGoodConfigs(pub(super) Option<Arc<Mutex<HashMap<PathBuf, CachedConfig>>>>);
 
 #[derive(Debug)]
-struct CachedConfig {
+pub(super) struct CachedConfig {
     config: ConfigLayer,
     /// The problem of the file as it is now.
     broken: Option<String>,
 }
 
 impl LastGoodConfigs {
-    fn or_last_good(
-        &self,
-        path: &Path,
-        read: Result<ConfigLayer, Vec<FileProblem>>,
-    ) -> Result<ConfigLayer, Vec<FileProblem>> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    /// The configuration that was read. If it is broken, its last good form.
+    fn or_last_good(&self, path: &Path, read: ReadConfig) -> ReadConfig {
+        let Some(known) = &self.0 else { return read };
+        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
         match (read, known.get_mut(path)) {
             (Ok(config), _) => {
                 known.insert(path.to_owned(), CachedConfig { config: config.clone(), broken: None });
@@ -109,8 +107,9 @@ impl LastGoodConfigs {
     }
 
     /// The problems of files whose last good form is in use.
-    pub(crate) fn problems(&self) -> Vec<String> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn problems(&self) -> Vec<String> {
+        let Some(known) = &self.0 else { return Vec::new() };
+        let known = known.lock().unwrap_or_else(PoisonError::into_inner);
         known.values().filter_map(|known| known.broken.clone()).collect()
     }
 }
@@ -123,7 +122,7 @@ fn record_findings(found: Vec<FileProblem>, findings: &mut Vec<FileProblem>) -> 
 /// Any committer can change a repository's file, so it cannot set where state is kept: that would move the record, and
 /// commands outside the repository would use another state directory. Nor can it lower apparent costs, configure other
 /// repositories, or decide where keys are sent.
-fn repository_config(work_tree: &Path) -> Result<ConfigLayer, Vec<FileProblem>> {
+fn repository_config(work_tree: &Path) -> ReadConfig {
     let config = read_file(&work_tree.join(REPOSITORY_FILE), REPOSITORY_FILE)?.unwrap_or_default();
     let findings: Vec<_> = misplaced_keys(&config)
         .map(|(text, hint)| FileProblem::for_file(REPOSITORY_FILE, text).with_hint(hint))
@@ -136,6 +135,7 @@ fn misplaced_keys(config: &ConfigLayer) -> impl Iterator<Item = (String, &'stati
     let place = "put it into your own configuration, or set LOOPWRIGHT_STATE_DIR or LOOPWRIGHT_STORE";
     let own = "put it into your own configuration";
     let fleet = SharedBudget { repo_day: config.budget.repo_day, ..SharedBudget::default() } != config.budget;
+    let (limits, hooks) = (config.concurrency != ConcurrencyConfig::default(), !config.webhooks.is_default());
     let rules = [
         (config.state_dir.is_some(), "`state_dir`: a repository does not decide where state is kept", place),
         (config.store.is_some(), "`store`: a repository does not decide where state is kept", place),
@@ -143,17 +143,9 @@ fn misplaced_keys(config: &ConfigLayer) -> impl Iterator<Item = (String, &'stati
         (fleet, "`budget.fleet`: a repository does not decide about other repositories", own),
         (!config.providers.is_empty(), "`providers`: a repository does not decide where your keys are sent", own),
         (!config.repos.is_empty(), "`repos`: a repository does not decide about other repositories", own),
-        (
-            config.concurrency != ConcurrencyConfig::default(),
-            "`concurrency`: a repository does not decide about others",
-            own,
-        ),
+        (limits, "`concurrency`: a repository does not decide about others", own),
         (!config.logins.is_empty(), "`logins`: a repository does not decide which agents get your sign-in", own),
-        (
-            !config.webhooks.is_default(),
-            "`webhooks`: a repository does not decide which senders may start your loops",
-            own,
-        ),
+        (hooks, "`webhooks`: a repository does not decide which senders may start your loops", own),
     ];
     rules.into_iter().filter(|(is_said, ..)| *is_said).map(|(_, text, hint)| (text.to_owned(), hint))
 }

@@ -1,16 +1,16 @@
 //! The engine as the command line uses it: its settings, a store for reading, and an engine that first recovers the
 //! rounds that a dead engine left.
 
-use super::bindings;
-use super::{CommandContext, FileProblem, error_from_problems};
+use super::{AgentAvailability, CommandContext, CommandError, FileProblem, bindings, error_from_problems, providers};
 use crate::control::CommandHost;
-use crate::error::{CommandError, error_chain};
+use crate::error::error_chain;
 use crate::output::safe;
 use crate::signals::{self, CurrentRound};
 use loopwright::boundary::{self, HostSupport};
 use loopwright::daemon::Daemon;
 use loopwright::git::UserRepo;
 use loopwright::proc::CancelToken;
+use loopwright::round::LoopBindings;
 use loopwright::store::Store;
 use loopwright::takeover::{RoundBinder, TakenOverRound};
 use loopwright::{CommitIdentity, Engine, EngineError, EngineSettings};
@@ -22,8 +22,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 impl RoundBinder for CommandContext {
-    fn rebind(&self, engine: &Engine, started: &RoundStarted) -> (Engine, loopwright::round::LoopBindings) {
-        self.rebind_from_start(engine, started)
+    /// As `recorded_bindings`, from the round's first event, with the engine's settings for the round's repository. A
+    /// configuration that is broken by now leaves the engine as it is.
+    fn rebind(&self, engine: &Engine, started: &RoundStarted) -> (Engine, LoopBindings) {
+        let work_tree = Path::new(&started.repo_path);
+        let bound = self.bindings(&started.spec, work_tree);
+        let bind = bound.unwrap_or_else(|error| bindings::bind_without_agents(&started.spec, &error));
+        let told = self.settings_at(Some(work_tree)).map(|settings| engine.with_settings(settings));
+        (told.unwrap_or_else(|_| engine.clone()), bind)
     }
 }
 
@@ -47,7 +53,7 @@ impl CommandContext {
         settings.known_secrets = self.env.secrets.clone();
         settings.budget = config.budget;
         settings.prices = Arc::new(ModelPrices::new(config.prices.clone()));
-        self.add_providers(&effective, &mut settings);
+        providers::add_providers(self, &effective, &mut settings);
         if let Some(who) = &config.identity {
             settings.identity = CommitIdentity { name: who.name.clone(), email: who.email.clone() };
         }
@@ -155,27 +161,9 @@ impl CommandContext {
     }
 
     /// The bindings of a recorded round. An agent that was removed since makes the round fail, not the command.
-    pub(crate) async fn recorded_bindings(
-        &self,
-        engine: &Engine,
-        round: &str,
-    ) -> Result<loopwright::round::LoopBindings, EngineError> {
+    pub(crate) async fn recorded_bindings(&self, engine: &Engine, round: &str) -> Result<LoopBindings, EngineError> {
         let recorded = engine.load_round(round).await?;
-        Ok(self.rebind_from_start(engine, &recorded.round.facts().started).1)
-    }
-
-    /// As `recorded_bindings`, from the round's first event, with the engine's settings for the round's repository. A
-    /// configuration that is broken by now leaves the engine as it is.
-    pub(crate) fn rebind_from_start(
-        &self,
-        engine: &Engine,
-        started: &RoundStarted,
-    ) -> (Engine, loopwright::round::LoopBindings) {
-        let work_tree = Path::new(&started.repo_path);
-        let bound = self.bindings(&started.spec, work_tree);
-        let bind = bound.unwrap_or_else(|error| bindings::bind_without_agents(&started.spec, &error));
-        let told = self.settings_at(Some(work_tree)).map(|settings| engine.with_settings(settings));
-        (told.unwrap_or_else(|_| engine.clone()), bind)
+        Ok(self.rebind(engine, &recorded.round.facts().started).1)
     }
 
     /// A loop with the configured agents in the roles for which it names none, else with the first agent installed on
@@ -188,7 +176,7 @@ impl CommandContext {
         let effective = self.config(Some(&repo.work_tree))?;
         let mut agents = effective.config().agents.clone();
         if !agents.contains_key(&Role::Maker) && !spec.agents.contains_key(&Role::Maker) {
-            let candidates = self.agent_availability(Some(&repo.work_tree))?;
+            let candidates = AgentAvailability::read_all(self, Some(&repo.work_tree))?;
             let first = candidates.into_iter().find(|candidate| candidate.capabilities.is_some());
             agents.extend(first.map(|first| (Role::Maker, AgentSpec::new(first.agent))));
         }
@@ -206,11 +194,7 @@ impl CommandContext {
     }
 
     /// The bindings of a loop.
-    pub(crate) fn bindings(
-        &self,
-        spec: &LoopSpec,
-        work_tree: &Path,
-    ) -> Result<loopwright::round::LoopBindings, CommandError> {
+    pub(crate) fn bindings(&self, spec: &LoopSpec, work_tree: &Path) -> Result<LoopBindings, CommandError> {
         bindings::bind_loop(spec, work_tree, &self.extra_path(Some(work_tree)))
     }
 

@@ -1,8 +1,8 @@
 //! Every repository that a daemon manages: the one around the current folder or named by a flag, and those of the
 //! user's configuration. Callers read the loops.
 
-use super::{CheckedLoopFile, CommandContext, RepoLoops};
-use crate::error::{CommandError, CommandErrorKind, error_chain};
+use super::{CheckedLoopFile, CommandContext, CommandError, RepoLoops};
+use crate::error::{CommandErrorKind, error_chain};
 use loopwright::git::UserRepo;
 use loopwright_core::config::RepoEntry;
 use loopwright_core::dispatch::LoopEntry;
@@ -51,14 +51,14 @@ impl FleetRepo {
     }
 }
 
-impl CommandContext {
+impl FleetScan {
     /// The repositories, and those that are unavailable.
-    pub(crate) async fn scan_fleet(&self) -> Result<FleetScan, CommandError> {
+    pub(crate) async fn read(cx: &CommandContext) -> Result<Self, CommandError> {
         let (mut wanted, mut missing) = (Vec::new(), Vec::new());
-        let place = self.repo_search_path();
-        match self.repo().await {
+        let place = cx.repo_search_path();
+        match cx.repo().await {
             Ok(repo) => wanted.push(FleetRepo { repo, place, only: Vec::new() }),
-            Err(error) if error.kind == CommandErrorKind::Invalid && !self.has_explicit_repo() => {
+            Err(error) if error.kind == CommandErrorKind::Invalid && !cx.has_explicit_repo() => {
                 match classify_absence(&place) {
                     // No flag or file named this repository.
                     RepoAbsence::Gone => {}
@@ -67,46 +67,45 @@ impl CommandContext {
             }
             Err(error) => return Err(error),
         }
-        for entry in &self.config(None)?.config().repos {
-            match self.discover_configured_repo(entry).await {
+        for entry in &cx.config(None)?.config().repos {
+            match discover_configured_repo(cx, entry).await {
                 Ok(found) if wanted.iter().any(|known: &FleetRepo| known.repo.id == found.repo.id) => {}
                 Ok(found) => wanted.push(found),
                 Err(missed) => missing.push(missed),
             }
         }
-        Ok(FleetScan { repos: wanted, missing })
-    }
-
-    async fn discover_configured_repo(&self, entry: &RepoEntry) -> Result<FleetRepo, MissingRepo> {
-        let text = |why: String| format!("the repository `{}` of your configuration: {why}", entry.path);
-        let nowhere =
-            |why| MissingRepo { place: PathBuf::from(&entry.path), reason: text(why), absence: RepoAbsence::Gone };
-        let place = self.user_path(&entry.path).map_err(nowhere)?;
-        match self.git().discover(&place).await {
-            Ok(repo) => Ok(FleetRepo { repo, place, only: entry.loops.clone() }),
-            Err(error) => {
-                Err(MissingRepo { reason: text(error_chain(&error)), absence: classify_absence(&place), place })
-            }
-        }
+        Ok(Self { repos: wanted, missing })
     }
 
     /// The entries of all their loops, as for the dispatcher; unusable files are left out.
-    pub(crate) async fn loop_entries(&self) -> Result<Vec<LoopEntry>, CommandError> {
-        let FleetScan { repos: wanted, .. } = self.scan_fleet().await?;
+    pub(crate) async fn loop_entries(cx: &CommandContext) -> Result<Vec<LoopEntry>, CommandError> {
         let mut entries = Vec::new();
-        for wanted in &wanted {
-            entries.extend(
-                wanted.read_loops(self)?.loops.iter().filter_map(|file| self.loop_entry(&wanted.repo, file).ok()),
-            );
+        for wanted in Self::read(cx).await?.repos {
+            let files = wanted.read_loops(cx)?.loops;
+            entries.extend(files.iter().filter_map(|file| loop_entry(cx, &wanted.repo, file).ok()));
         }
         Ok(entries)
     }
+}
 
-    /// The entry of one loop.
-    pub(crate) fn loop_entry(&self, repo: &UserRepo, file: &CheckedLoopFile) -> Result<LoopEntry, CommandError> {
-        LoopEntry::from_spec(&file.spec, &repo.id, &self.system_zone()).map_err(|problem| {
-            CommandError::new(CommandErrorKind::Invalid, format!("{}: {problem}", file.file)).hint(problem.hint)
-        })
+/// The entry of one loop.
+pub(crate) fn loop_entry(
+    cx: &CommandContext,
+    repo: &UserRepo,
+    file: &CheckedLoopFile,
+) -> Result<LoopEntry, CommandError> {
+    LoopEntry::from_spec(&file.spec, &repo.id, &cx.system_zone())
+        .map_err(|problem| CommandError::invalid(format!("{}: {problem}", file.file)).hint(problem.hint))
+}
+
+async fn discover_configured_repo(cx: &CommandContext, entry: &RepoEntry) -> Result<FleetRepo, MissingRepo> {
+    let text = |why: String| format!("the repository `{}` of your configuration: {why}", entry.path);
+    let nowhere =
+        |why| MissingRepo { place: PathBuf::from(&entry.path), reason: text(why), absence: RepoAbsence::Gone };
+    let place = cx.user_path(&entry.path).map_err(nowhere)?;
+    match cx.git().discover(&place).await {
+        Ok(repo) => Ok(FleetRepo { repo, place, only: entry.loops.clone() }),
+        Err(error) => Err(MissingRepo { reason: text(error_chain(&error)), absence: classify_absence(&place), place }),
     }
 }
 

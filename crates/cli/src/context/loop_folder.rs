@@ -1,8 +1,8 @@
 //! The folder of a working copy's loop files, held open: each file is found by its name alone, and the file that is
 //! read is the one that was listed. This module does not parse the files.
 
+use super::CommandError;
 use super::repo_loops::LOOPS_FOLDER;
-use crate::error::CommandError;
 use rustix::fs::{Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -60,13 +60,10 @@ impl LoopFolder {
         &self.names
     }
 
-    fn place(&self) -> io::Result<&OwnedFd> {
-        self.place.as_ref().ok_or_else(|| io::ErrorKind::NotFound.into())
-    }
-
     /// The bytes of a file.
     pub(crate) fn read(&self, name: &OsStr) -> io::Result<Vec<u8>> {
-        read(File::from(rustix::fs::openat(self.place()?, name, plain(), Mode::empty())?))
+        let place = self.place.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        read(File::from(rustix::fs::openat(place, name, plain(), Mode::empty())?))
     }
 }
 
@@ -85,22 +82,14 @@ pub(crate) fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
     read(File::from(rustix::fs::open(path, plain(), Mode::empty())?))
 }
 
-fn read(mut file: File) -> io::Result<Vec<u8>> {
+fn read(file: File) -> io::Result<Vec<u8>> {
     let about = rustix::fs::fstat(&file)?;
     if !FileType::from_raw_mode(about.st_mode).is_file() {
         return Err(io::Error::other("not a plain file"));
     }
     let length = usize::try_from(about.st_size).unwrap_or(0).min(BYTES_MAX);
-    // One byte more than the reported length, so that the first read sees the end.
-    let mut bytes = vec![0; length + 1];
-    let mut filled = file.read(&mut bytes)?;
-    if filled != length || length == 0 {
-        // The file is larger than its reported length and is read to its end.
-        bytes.truncate(filled);
-        file.take((BYTES_MAX + 1 - filled) as u64).read_to_end(&mut bytes)?;
-        filled = bytes.len();
-    }
-    bytes.truncate(filled);
+    let mut bytes = Vec::with_capacity(length + 1);
+    file.take(BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

@@ -1,39 +1,34 @@
 //! The things a command works on: the environment, the repository, the state directory, the loops. This module finds
 //! everything and passes it down; verbs look nothing up themselves.
 
-mod agent_availability;
 mod bindings;
 mod config;
 mod engine;
 mod environment;
 mod file_problem;
 mod fleet;
-pub(crate) mod inputs;
-mod limits;
 mod loop_folder;
 mod preflight;
 pub(crate) mod prompts;
 mod providers;
 mod repo_loops;
 mod user;
-mod webhooks;
 mod zone;
 
-pub(crate) use agent_availability::AgentAvailability;
 pub(crate) use bindings::script_path;
 use config::LastGoodConfigs;
 pub(crate) use environment::CommandEnvironment;
 pub(crate) use file_problem::{FileProblem, error_from_problems};
-pub(crate) use fleet::{FleetRepo, FleetScan, RepoAbsence};
+pub(crate) use fleet::{FleetRepo, FleetScan, RepoAbsence, loop_entry};
 pub(crate) use loop_folder::{LoopFolder, read_bytes};
 pub(crate) use preflight::{BaseFiles, LoopPreflight};
-pub(crate) use providers::AgentAccess;
+pub(crate) use providers::{AgentAccess, AgentAvailability, ModelAccess, webhook_options};
 pub(crate) use repo_loops::{CheckedLoopFile, LOOPS_FOLDER, RepoLoops, in_parallel};
 
 use crate::args::GlobalFlags;
 use crate::control::CommandHost;
 use crate::error::CommandError;
-use crate::output::{ColourChoice, CommandOutput, OutputFormat, OutputSender};
+use crate::output::{CommandOutput, OutputSender};
 use crate::progress::ProgressDetail;
 use loopwright::Actor;
 use loopwright::git::{Git, UserRepo};
@@ -54,21 +49,20 @@ pub(crate) struct CommandContext {
     /// The operating system's user who gave the command.
     uid: u32,
     /// Set for a long-running process.
-    last_good: Option<Arc<LastGoodConfigs>>,
+    last_good: LastGoodConfigs,
 }
 
 impl CommandContext {
     /// Builds the context from the environment and the flags that every verb has.
     pub(crate) fn new(env: CommandEnvironment, flags: GlobalFlags) -> Self {
-        let (form, colour) = format_and_colour(&env, &flags);
         Self {
-            out: CommandOutput::new(form, colour),
+            out: CommandOutput::new(&flags, &env, None),
             env,
             repo: flags.repo,
             state: flags.state,
             host: CommandHost::ThisProcess,
             uid: user::own_uid(),
-            last_good: None,
+            last_good: LastGoodConfigs::default(),
         }
     }
 
@@ -80,16 +74,8 @@ impl CommandContext {
         host: CommandHost,
         uid: u32,
     ) -> Self {
-        let (form, colour) = format_and_colour(&env, &flags);
-        Self {
-            out: CommandOutput::remote(line, form, colour),
-            env,
-            repo: flags.repo,
-            state: flags.state,
-            host,
-            uid,
-            last_good: None,
-        }
+        let out = CommandOutput::new(&flags, &env, Some(line));
+        Self { out, host, uid, ..Self::new(env, flags) }
     }
 
     /// The context of the same command for another repository and state directory.
@@ -99,12 +85,11 @@ impl CommandContext {
         let (repo, state) = (Some(repo.to_owned()), Some(state.to_owned()));
         Self {
             env,
-            out: self.out.duplicate(),
             repo,
             state,
             host: CommandHost::ThisProcess,
-            uid: self.uid,
-            last_good: None,
+            last_good: LastGoodConfigs::default(),
+            ..self.duplicate()
         }
     }
 
@@ -117,12 +102,12 @@ impl CommandContext {
 
     /// The same context for a long-running process: a configuration that breaks keeps its last good form.
     pub(crate) fn with_config_fallback(self) -> Self {
-        Self { last_good: Some(Arc::default()), ..self }
+        Self { last_good: LastGoodConfigs(Some(Arc::default())), ..self }
     }
 
     /// The problems of configuration files whose last good form is in use.
     pub(crate) fn config_problems(&self) -> Vec<String> {
-        self.last_good.as_ref().map(|last_good| last_good.problems()).unwrap_or_default()
+        self.last_good.problems()
     }
 
     /// A path of the user's own configuration.
@@ -166,14 +151,11 @@ impl CommandContext {
 
     /// The state directory and its source.
     pub(crate) fn state_dir(&self) -> Result<(PathBuf, &'static str), CommandError> {
-        self.explicit_state_dir().map_or_else(
-            || {
-                self.default_state_dir(
-                    self.user_config().map_err(|found| error_from_problems(&found))?.state_dir.map(PathBuf::from),
-                )
-            },
-            Ok,
-        )
+        if let Some(named) = self.explicit_state_dir() {
+            return Ok(named);
+        }
+        let own = self.user_config().map_err(|found| error_from_problems(&found))?;
+        self.default_state_dir(own.state_dir.map(PathBuf::from))
     }
 
     /// The state directory for a command that has to work with a broken configuration: if the file cannot be read, the
@@ -233,9 +215,4 @@ impl CommandContext {
     pub(crate) fn actor_name(&self) -> String {
         self.actor().name().to_owned()
     }
-}
-
-fn format_and_colour(env: &CommandEnvironment, flags: &GlobalFlags) -> (OutputFormat, ColourChoice) {
-    let form = if flags.json { OutputFormat::Json } else { OutputFormat::Text };
-    (form, if flags.no_color || env.no_colour { ColourChoice::Never } else { ColourChoice::Terminals })
 }

@@ -1,8 +1,7 @@
 //! The requirements of a loop besides a well-formed file: scripts, skills, a forge that this build has, gate scripts in
 //! base.
 
-use super::{CheckedLoopFile, CommandContext, FileProblem, bindings, prompts};
-use crate::error::CommandError;
+use super::{CheckedLoopFile, CommandContext, CommandError, FileProblem, ModelAccess, bindings, prompts};
 use loopwright::agents::{self, ScriptedAgent};
 use loopwright::caches;
 use loopwright::gates::{self, GateEnv, GateProgram, HeldoutChecks, ResolveError, ResolvedRun};
@@ -45,47 +44,38 @@ impl BaseFiles {
     }
 }
 
-impl CommandContext {
+impl LoopPreflight {
     /// All reasons against running a loop, at once.
-    pub(crate) async fn preflight(
-        &self,
-        repo: &UserRepo,
-        file: &CheckedLoopFile,
-    ) -> Result<LoopPreflight, CommandError> {
-        self.objections_with(repo, file, &mut BaseFiles::default()).await
-    }
-
-    /// As `preflight`, for one of many loops.
-    pub(crate) async fn objections_with(
-        &self,
+    pub(crate) async fn check(
+        cx: &CommandContext,
         repo: &UserRepo,
         file: &CheckedLoopFile,
         bases: &mut BaseFiles,
-    ) -> Result<LoopPreflight, CommandError> {
+    ) -> Result<Self, CommandError> {
         let spec = file.spec.spec();
-        let mut found = LoopPreflight { problems: check_scripts(spec, &repo.work_tree, &file.file), notes: Vec::new() };
+        let mut found = Self { problems: check_scripts(spec, &repo.work_tree, &file.file), notes: Vec::new() };
         found.problems.extend(check_skills(spec, &repo.work_tree, &file.file));
-        self.check_gate_programs(repo, file, bases, &mut found).await?;
-        self.check_outside_paths(repo, file, &mut found)?;
-        found.notes.extend(self.check_agent_programs(repo, spec, bases).await?);
-        found.notes.extend(self.model_access()?.notes(spec));
+        found.check_gate_programs(cx, repo, file, bases).await?;
+        found.check_outside_paths(cx, repo, file)?;
+        found.notes.extend(check_agent_programs(cx, repo, spec, bases).await?);
+        found.notes.extend(ModelAccess::read(cx)?.notes(spec));
         found.notes.extend(prompts::prompt_notes(&repo.work_tree));
         Ok(found)
     }
 
     /// Paths outside the repository that are missing, or that a role may not see.
     fn check_outside_paths(
-        &self,
+        &mut self,
+        cx: &CommandContext,
         repo: &UserRepo,
         file: &CheckedLoopFile,
-        found: &mut LoopPreflight,
     ) -> Result<(), CommandError> {
-        let (spec, ground) = (&file.spec, PathRoots { repo: repo.work_tree.clone(), home: self.env.home.clone() });
-        let path = self.extra_path(Some(&repo.work_tree));
-        let keep_out = HiddenPaths::new(&self.state_dir()?.0, repo, self.env.home.as_deref());
+        let (spec, ground) = (&file.spec, PathRoots { repo: repo.work_tree.clone(), home: cx.env.home.clone() });
+        let path = cx.extra_path(Some(&repo.work_tree));
+        let keep_out = HiddenPaths::new(&cx.state_dir()?.0, repo, cx.env.home.as_deref());
         let tools = toolchains::detect(&ground, &path, &spec.toolchains, &keep_out);
         if spec.sandbox == SandboxMode::On {
-            found.notes.extend(tools.iter().flat_map(|tools| tools.left_out.clone()));
+            self.notes.extend(tools.iter().flat_map(|tools| tools.left_out.clone()));
         }
         let shown = tools.as_ref().map(|tools| tools.shown.clone()).unwrap_or_default();
         let tools = tools.err().unwrap_or_default();
@@ -100,82 +90,73 @@ impl CommandContext {
         let finding = |(what, hint, path): (String, &str, &String)| {
             FileProblem::for_file(&file.file, what).with_hint(hint).located_at(&text, path)
         };
-        found.problems.extend(told.map(finding));
+        self.problems.extend(told.map(finding));
         Ok(())
-    }
-
-    /// Programs of agents that a round would not find. These are only notes: `setup` may install them, or another
-    /// machine may have them.
-    async fn check_agent_programs(
-        &self,
-        repo: &UserRepo,
-        spec: &LoopSpec,
-        bases: &mut BaseFiles,
-    ) -> Result<Vec<String>, CommandError> {
-        let path = self.extra_path(Some(&repo.work_tree));
-        let mut missing: Vec<String> = spec
-            .agents
-            .iter()
-            .filter_map(|(role, agent)| {
-                let hint = agents::install_hint(agent.agent)?;
-                let there = agents::find(agent.agent, &path, Some(&repo.work_tree)).is_some();
-                let (role, name) = (role.word(), agent.agent.word());
-                (!there).then(|| format!("agent of the {role}: `{name}` is not installed on this machine; {hint}"))
-            })
-            .collect();
-        let commands = spec.agents.iter().filter(|(_, agent)| agent.agent == AgentUse::Command);
-        let programs: Vec<_> = commands.filter_map(|(role, agent)| Some((role.word(), agent.run.first()?))).collect();
-        if programs.is_empty() {
-            return Ok(missing);
-        }
-        let paths = bases.list(self, repo, spec.base.as_deref()).await?;
-        let folders = self.agent_path(&repo.work_tree);
-        let note = |(role, program): (&str, &String)| match program.strip_prefix("./").unwrap_or(program) {
-            inside if program.contains('/') && !program.starts_with('/') => (!paths.contains(inside)).then(|| {
-                format!("agent of the {role}: `{program}` is not committed, and a round works on a copy of the commit")
-            }),
-            // Joining to an absolute name yields that name.
-            name => (!folders.iter().any(|folder| folder.join(name).is_file()))
-                .then(|| format!("agent of the {role}: `{program}` is not installed on this machine")),
-        };
-        missing.extend(programs.into_iter().filter_map(note));
-        Ok(missing)
-    }
-
-    fn agent_path(&self, work_tree: &Path) -> Vec<PathBuf> {
-        let system = std::env::split_paths(trusted_path());
-        system.chain(self.extra_path(Some(work_tree))).collect()
     }
 
     /// Gate scripts come from base, so a script that base does not have can never run.
     async fn check_gate_programs(
-        &self,
+        &mut self,
+        cx: &CommandContext,
         repo: &UserRepo,
         file: &CheckedLoopFile,
         bases: &mut BaseFiles,
-        found: &mut LoopPreflight,
     ) -> Result<(), CommandError> {
         let spec = &file.spec;
         if spec.gates.is_empty() {
             return Ok(());
         }
-        let paths = bases.list(self, repo, spec.base.as_deref()).await?;
-        let env = GateEnv { extra_path: self.extra_path(Some(&repo.work_tree)), ..GateEnv::default() };
+        let paths = bases.list(cx, repo, spec.base.as_deref()).await?;
+        let env = GateEnv { extra_path: cx.extra_path(Some(&repo.work_tree)), ..GateEnv::default() };
         match gates::resolve(&spec.gates, paths, &env) {
-            Ok(resolved) => found.notes.extend(resolved.runs().filter_map(not_installed)),
-            Err(errors) => found.problems.extend(errors.iter().map(|error| gate_script(error, &file.file))),
+            Ok(resolved) => self.notes.extend(resolved.runs().filter_map(not_installed)),
+            Err(errors) => self.problems.extend(errors.iter().map(|error| gate_script(error, &file.file))),
         }
         Ok(())
     }
 }
 
-fn not_installed(run: &ResolvedRun) -> Option<String> {
-    match &run.program {
-        GateProgram::Missing(name) => {
-            Some(format!("gate `{}`: `{name}` is not installed on this machine", run.gate.name))
-        }
-        GateProgram::Installed(_) | GateProgram::Script(_) => None,
+/// Programs of agents that a round would not find. These are only notes: `setup` may install them, or another
+/// machine may have them.
+async fn check_agent_programs(
+    cx: &CommandContext,
+    repo: &UserRepo,
+    spec: &LoopSpec,
+    bases: &mut BaseFiles,
+) -> Result<Vec<String>, CommandError> {
+    let path = cx.extra_path(Some(&repo.work_tree));
+    let mut missing: Vec<String> = spec
+        .agents
+        .iter()
+        .filter_map(|(role, agent)| {
+            let hint = agents::install_hint(agent.agent)?;
+            let there = agents::find(agent.agent, &path, Some(&repo.work_tree)).is_some();
+            let (role, name) = (role.word(), agent.agent.word());
+            (!there).then(|| format!("agent of the {role}: `{name}` is not installed on this machine; {hint}"))
+        })
+        .collect();
+    let commands = spec.agents.iter().filter(|(_, agent)| agent.agent == AgentUse::Command);
+    let programs: Vec<_> = commands.filter_map(|(role, agent)| Some((role.word(), agent.run.first()?))).collect();
+    if programs.is_empty() {
+        return Ok(missing);
     }
+    let paths = bases.list(cx, repo, spec.base.as_deref()).await?;
+    let folders: Vec<PathBuf> = std::env::split_paths(trusted_path()).chain(path).collect();
+    let note = |(role, program): (&str, &String)| match program.strip_prefix("./").unwrap_or(program) {
+        inside if program.contains('/') && !program.starts_with('/') => (!paths.contains(inside)).then(|| {
+            format!("agent of the {role}: `{program}` is not committed, and a round works on a copy of the commit")
+        }),
+        // Joining to an absolute name yields that name.
+        name => (!folders.iter().any(|folder| folder.join(name).is_file()))
+            .then(|| format!("agent of the {role}: `{program}` is not installed on this machine")),
+    };
+    missing.extend(programs.into_iter().filter_map(note));
+    Ok(missing)
+}
+
+fn not_installed(run: &ResolvedRun) -> Option<String> {
+    let GateProgram::Missing(name) = &run.program else { return None };
+    Some(format!("gate `{}`: `{name}` is not installed on this machine", run.gate.name))
 }
 
 fn gate_script(error: &ResolveError, file: &str) -> FileProblem {

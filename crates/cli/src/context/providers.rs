@@ -1,16 +1,18 @@
-//! Model providers with their keys, and agents' own sign-ins, as this user has them: found in the variables and files
-//! that the configuration names. A key goes only to the engine's egress proxy and to the list of values that no record
-//! or message may contain. Users see only its source.
+//! Agents, model providers with their keys, agents' own sign-ins and secrets of webhooks, as this user has them: found
+//! in the variables and files that the configuration names. A key goes only to the engine's egress proxy, a secret only
+//! to the listener, and both to the list of values that no record or message may contain. Users see only their source.
 
-use super::{CommandContext, FileProblem, read_bytes};
-use crate::error::CommandError;
+use super::{CommandContext, CommandError, FileProblem, read_bytes};
 use loopwright::EngineSettings;
 use loopwright::agents::providers::ProviderChoice;
-use loopwright::agents::{AgentLogin, login_hosts};
+use loopwright::agents::{self, AgentCapabilities, AgentLogin, DRIVEN_AGENTS, InstalledAgent, login_hosts};
 use loopwright::egress::{ModelProvider, ProviderKey};
-use loopwright_core::config::{ConfigLayer, EffectiveConfig, KeySource, ProviderConfig};
+use loopwright::triggers::{WebhookOptions, WebhookSecret};
+use loopwright_core::config::{ConfigLayer, EffectiveConfig, KeySource, ProviderConfig, SecretLocation};
 use loopwright_core::network::PathMatch;
-use loopwright_core::spec::{AgentSpec, LoopSpec, Role};
+use loopwright_core::spec::{AgentSpec, AgentUse, LoopSpec, Role};
+use std::net::SocketAddr;
+use std::path::Path;
 
 /// The largest key file that is read.
 const KEY_FILE_MAX: usize = 16 << 10;
@@ -98,61 +100,60 @@ impl ModelAccess {
     }
 }
 
-impl CommandContext {
-    /// The access to models that this user's agents have. Reads keys to see whether they are usable, and drops them.
-    pub(crate) fn model_access(&self) -> Result<ModelAccess, CommandError> {
-        let effective = self.config(None)?;
+impl ModelAccess {
+    /// Reads keys to see whether they are usable, and drops them.
+    pub(crate) fn read(cx: &CommandContext) -> Result<Self, CommandError> {
+        let effective = cx.config(None)?;
         let known = effective.providers().into_iter().map(|(name, config)| {
-            let found = self.key(&config).and_then(|(key, place)| usable(&name, &config, &key).map(|_| place));
+            let found =
+                read_secret(cx, &config.key).and_then(|(key, place)| usable(&name, &config, &key).map(|_| place));
             ProviderKeyStatus { name, key_source: found }
         });
-        Ok(ModelAccess { providers: known.collect(), logins: self.logins(&effective) })
+        Ok(Self { providers: known.collect(), logins: logins(cx, &effective) })
     }
+}
 
-    /// Passes the providers and sign-ins whose keys exist to the engine. A provider that is missing is reported when a
-    /// loop needs it, not before.
-    pub(super) fn add_providers(&self, effective: &EffectiveConfig, settings: &mut EngineSettings) {
-        for (name, config) in effective.providers() {
-            let Ok((key, _)) = self.key(&config) else { continue };
-            if let Ok(provider) = usable(&name, &config, &key) {
-                settings.providers.push(provider);
-                settings.known_secrets = settings.known_secrets.clone().with(&name, key.trim());
-            }
-        }
-        for secret in self.webhook_secrets(&effective.config().webhooks) {
-            settings.known_secrets = settings.known_secrets.clone().with("WEBHOOK", &secret);
-        }
-        settings.logins = self.logins(effective);
-        for login in &settings.logins {
-            for secret in login.secrets().unwrap_or_default() {
-                settings.known_secrets = settings.known_secrets.clone().with("LOGIN", &secret);
-            }
+/// Passes the providers and sign-ins whose keys exist to the engine. A provider that is missing is reported when a loop
+/// needs it, not before.
+pub(super) fn add_providers(cx: &CommandContext, effective: &EffectiveConfig, settings: &mut EngineSettings) {
+    let mut known = settings.known_secrets.clone();
+    for (name, config) in effective.providers() {
+        let Ok((key, _)) = read_secret(cx, &config.key) else { continue };
+        if let Ok(provider) = usable(&name, &config, &key) {
+            settings.providers.push(provider);
+            known = known.with(&name, key.trim());
         }
     }
-
-    fn logins(&self, effective: &EffectiveConfig) -> Vec<AgentLogin> {
-        let Some(home) = &self.env.home else { return Vec::new() };
-        effective.config().logins.iter().filter_map(|agent| AgentLogin::locate(*agent, home)).collect()
+    let places = effective.config().webhooks.secrets.values();
+    for source in places.flat_map(|place| [Some(&place.now), place.previous.as_ref()]).flatten() {
+        if let Ok((secret, _)) = read_secret(cx, source) {
+            known = known.with("WEBHOOK", secret.trim());
+        }
     }
-
-    /// A key and its source, or why there is none.
-    fn key(&self, config: &ProviderConfig) -> Result<(String, String), String> {
-        self.read_secret(&config.key)
+    settings.logins = logins(cx, effective);
+    for secret in settings.logins.iter().flat_map(|login| login.secrets().unwrap_or_default()) {
+        known = known.with("LOGIN", &secret);
     }
+    settings.known_secrets = known;
+}
 
-    /// The secret at a place that the configuration names, and the place; or why there is none.
-    pub(super) fn read_secret(&self, source: &KeySource) -> Result<(String, String), String> {
-        match source {
-            KeySource::Env(names) => {
-                let set = |name: &String| Some((self.env.secrets.get(name)?.to_owned(), name.clone()));
-                let found = names.iter().filter_map(set).find(|(key, _)| !key.trim().is_empty());
-                found.ok_or_else(|| format!("{} is not set", names.join(" or ")))
-            }
-            KeySource::File(path) => {
-                let bytes = read_bytes(&self.user_path(path)?).map_err(|error| format!("read `{path}`: {error}"))?;
-                let text = String::from_utf8(bytes).ok().filter(|text| text.len() <= KEY_FILE_MAX);
-                Ok((text.ok_or_else(|| format!("`{path}` contains no key"))?, path.clone()))
-            }
+fn logins(cx: &CommandContext, effective: &EffectiveConfig) -> Vec<AgentLogin> {
+    let Some(home) = &cx.env.home else { return Vec::new() };
+    effective.config().logins.iter().filter_map(|agent| AgentLogin::locate(*agent, home)).collect()
+}
+
+/// The secret at a place that the configuration names, and the place; or why there is none.
+fn read_secret(cx: &CommandContext, source: &KeySource) -> Result<(String, String), String> {
+    match source {
+        KeySource::Env(names) => {
+            let set = |name: &String| Some((cx.env.secrets.get(name)?.to_owned(), name.clone()));
+            let found = names.iter().filter_map(set).find(|(key, _)| !key.trim().is_empty());
+            found.ok_or_else(|| format!("{} is not set", names.join(" or ")))
+        }
+        KeySource::File(path) => {
+            let bytes = read_bytes(&cx.user_path(path)?).map_err(|error| format!("read `{path}`: {error}"))?;
+            let text = String::from_utf8(bytes).ok().filter(|text| text.len() <= KEY_FILE_MAX);
+            Ok((text.ok_or_else(|| format!("`{path}` contains no key"))?, path.clone()))
         }
     }
 }
@@ -182,4 +183,66 @@ pub(super) fn check_providers(file: &str, config: &ConfigLayer) -> Result<(), Ve
         }
     }
     if findings.is_empty() { Ok(()) } else { Err(findings) }
+}
+
+/// One agent that loops can name by a word.
+#[derive(Debug)]
+pub(crate) struct AgentAvailability {
+    /// Its word in loop files.
+    pub(crate) agent: AgentUse,
+    /// Its program, if installed.
+    pub(crate) installed: Option<InstalledAgent>,
+    /// Its capabilities; `None` for an agent that this build does not drive.
+    pub(crate) capabilities: Option<AgentCapabilities>,
+    /// How it gets access to its model.
+    pub(crate) access: AgentAccess,
+}
+
+impl AgentAvailability {
+    /// Whether a loop that names it can run here.
+    pub(crate) fn is_usable(&self) -> bool {
+        self.capabilities.is_some() && !matches!(self.access, AgentAccess::Missing(_))
+    }
+
+    /// Every agent that has its own program, in the order in which a loop that names none chooses.
+    pub(crate) fn read_all(cx: &CommandContext, work_tree: Option<&Path>) -> Result<Vec<Self>, CommandError> {
+        let (access, path) = (ModelAccess::read(cx)?, cx.extra_path(work_tree));
+        let candidate = |agent: AgentUse| {
+            let installed = agents::find(agent, &path, work_tree);
+            let driven = installed.clone().and_then(|installed| agents::driven_agent_at(installed).ok());
+            let capabilities = driven.map(|agent| agent.capabilities());
+            Self { agent, installed, capabilities, access: access.for_agent(&AgentSpec::new(agent)) }
+        };
+        Ok(DRIVEN_AGENTS.map(candidate).into())
+    }
+}
+
+/// The options of a listener for deliveries; `None` when neither the flag nor the configuration names an address.
+/// Without a secret, every delivery is refused.
+pub(crate) fn webhook_options(
+    cx: &CommandContext,
+    listen: Option<SocketAddr>,
+) -> Result<Option<WebhookOptions>, CommandError> {
+    let config = cx.config(None)?.config().webhooks.clone();
+    let Some(listen) = listen.or(config.listen) else { return Ok(None) };
+    let mut options = WebhookOptions::new(listen);
+    for (source, place) in &config.secrets {
+        let secret = webhook_secret(cx, place).map_err(|why| {
+            CommandError::invalid(format!("the webhook secret of `{source}`: {why}"))
+                .hint("`webhooks.secrets` in your own configuration names the file or variable that has it")
+        })?;
+        options.secrets.insert(source.clone(), secret);
+    }
+    options.trusted = config.trusted;
+    options.own = config.own;
+    Ok(Some(options))
+}
+
+fn webhook_secret(cx: &CommandContext, place: &SecretLocation) -> Result<WebhookSecret, String> {
+    let read = |source| read_secret(cx, source).map(|(text, _)| text);
+    let secret = WebhookSecret::new(&read(&place.now)?).map_err(|error| error.to_string())?;
+    match &place.previous {
+        Some(before) => secret.or_previous(&read(before)?).map_err(|error| error.to_string()),
+        None => Ok(secret),
+    }
 }

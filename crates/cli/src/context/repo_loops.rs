@@ -1,11 +1,11 @@
 //! The loop files of a repository's working copy: all read at once, with every problem of every file.
 
-use super::file_problem::{FileProblem, error_from_problems};
-use super::loop_folder::LoopFolder;
-use crate::error::CommandError;
-use loopwright_core::spec::{CheckedSpec, read_loop_file};
+use super::config::REPOSITORY_FILE;
+use super::{CommandError, FileProblem, LoopFolder, error_from_problems, prompts, read_bytes, script_path};
+use loopwright::git::UserRepo;
+use loopwright_core::spec::{AgentSpec, CheckedSpec, read_loop_file};
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The folder of loop files, from the root of the working copy.
 pub(crate) const LOOPS_FOLDER: &str = ".loopwright/loops";
@@ -17,6 +17,28 @@ pub(crate) struct CheckedLoopFile {
     pub(crate) file: String,
     /// The loop.
     pub(crate) spec: CheckedSpec,
+}
+
+impl CheckedLoopFile {
+    /// The path and content hash of each file that its rounds depend on, for the record: the loop file, the repository's
+    /// configuration, scripts, skills and prompts. Only files that exist; the preflight has already reported a missing or unreadable one.
+    pub(crate) fn hash_inputs(&self, repo: &UserRepo) -> Vec<(String, String)> {
+        let tree = &repo.work_tree;
+        let agents = self.spec.agents.values().flat_map(AgentSpec::chain);
+        let scripts = agents.filter_map(|agent| script_path(&agent, tree));
+        let skills = self.spec.skills.iter().map(|name| tree.join(".loopwright/skills").join(name));
+        let words = prompts::replaceable_texts().map(|(_, file)| tree.join(file));
+        let own = [tree.join(&self.file), tree.join(REPOSITORY_FILE)];
+        let files = own.into_iter().chain(scripts).chain(skills).chain(words);
+        let mut paths: Vec<PathBuf> = files.collect();
+        paths.dedup();
+        let hash = |path: PathBuf| {
+            let bytes = read_bytes(&path).ok()?;
+            let shown = path.strip_prefix(tree).unwrap_or(&path).to_string_lossy().into_owned();
+            Some((shown, loopwright_core::hash::hash_bytes(&bytes)))
+        };
+        paths.into_iter().filter_map(hash).collect()
+    }
 }
 
 /// The contents of the folder of loops.

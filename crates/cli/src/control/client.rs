@@ -5,11 +5,9 @@
 use super::socket;
 use super::wire::{self, ControlMessage, ControlReply, ControlRequest, VERSION};
 use crate::context::CommandContext;
-use crate::error::{CommandError, CommandErrorKind};
-use crate::exit::CommandExit;
+use crate::error::{CommandError, CommandErrorKind, CommandExit, VerbResult};
 use crate::output::OutputChunk;
 use crate::signals;
-use crate::verbs::VerbResult;
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
@@ -96,7 +94,7 @@ impl ForwardedCommand<'_> {
                 reply = replies.recv() => match reply {
                     Some(Ok(ControlReply::Out(text))) => self.cx.out.relay(OutputChunk::Out(text)),
                     Some(Ok(ControlReply::Err(text))) => self.cx.out.relay(OutputChunk::Err(text)),
-                    Some(Ok(ControlReply::Exit(code))) => return Ok(CommandExit::from(code)),
+                    Some(Ok(ControlReply::Exit(code))) => return Ok(CommandExit(code)),
                     Some(Ok(ControlReply::No { kind, text, hints })) => {
                         return Err(CommandError { hints, ..CommandError::new(kind, text) });
                     }

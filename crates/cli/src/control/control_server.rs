@@ -162,11 +162,7 @@ async fn perform(verb: crate::args::CliVerb, cx: CommandContext) -> ControlReply
     if let Err(error) = cx.ensure_same_state_dir() {
         return error.into();
     }
-    let exit = verbs::run_in_daemon(verb, &cx).await.unwrap_or_else(|error| {
-        cx.out.error(&error);
-        error.kind.exit()
-    });
-    ControlReply::Exit(cx.out.finish(exit).into())
+    ControlReply::Exit(cx.out.finish(verbs::run_in_daemon(verb, &cx).await).0)
 }
 
 /// Forwards the output of a command to its end. The work does not stop when the reader leaves.

@@ -10,8 +10,7 @@ pub(crate) use client::DaemonConnection;
 pub(crate) use control_server::ControlServer;
 
 use crate::context::{CommandContext, CommandEnvironment};
-use crate::error::CommandError;
-use crate::exit::CommandExit;
+use crate::error::{CommandError, CommandExit};
 use loopwright::Engine;
 use loopwright::daemon::Daemon;
 use loopwright::proc::CancelToken;

@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_folder_that_was_deleted_is_not_the_daemons_own() {
-        let out = CommandOutput::new(crate::output::OutputFormat::Text, crate::output::ColourChoice::Never);
+        let out = CommandOutput::new(&crate::args::GlobalFlags::default(), &CommandEnvironment::default(), None);
         let cwd = |path: &str| {
             let env = CommandEnvironment { cwd: path.into(), ..CommandEnvironment::default() };
             ControlRequest::new(std::iter::empty(), &env, &out).environment(&CommandEnvironment::default()).cwd

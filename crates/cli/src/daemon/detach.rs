@@ -3,10 +3,8 @@
 
 use super::log_file;
 use crate::context::CommandContext;
-use crate::error::{CommandError, CommandErrorKind};
-use crate::exit::CommandExit;
+use crate::error::{CommandError, CommandErrorKind, VerbResult};
 use crate::output::safe;
-use crate::verbs::VerbResult;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::ffi::OsString;
@@ -63,11 +61,10 @@ async fn read_startup_message(pipe: Option<ChildStdout>) -> io::Result<Vec<u8>> 
 
 fn report_started(cx: &CommandContext, pid: u64, log: &Path) -> VerbResult {
     let document = json!({"schema": 1, "daemon": {"pid": pid, "log": log}});
-    cx.out.answer(&document, || {
+    Ok(cx.out.answer(&document, || {
         let log = safe(&log.to_string_lossy());
         format!("the daemon runs: process {pid}\nlog: {log}\nsee: loopwright status; stop it: loopwright stop")
-    });
-    Ok(CommandExit::DONE)
+    }))
 }
 
 #[expect(clippy::disallowed_methods, reason = "the daemon is no process of a round: it outlives this one")]

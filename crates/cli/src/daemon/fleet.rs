@@ -3,7 +3,7 @@
 
 use super::daemon_log::DaemonLog;
 use super::loop_catalogue::{LoopCatalogue, LoopEntryBuilder, LoopFileChange};
-use crate::context::{CheckedLoopFile, CommandContext, FleetRepo, FleetScan, RepoAbsence, inputs};
+use crate::context::{CheckedLoopFile, CommandContext, FleetRepo, FleetScan, RepoAbsence};
 use crate::error::CommandError;
 use loopwright::daemon::{FleetLoops, LoopFleet, PreparedStart, ReadyRound};
 use loopwright::git::UserRepo;
@@ -86,7 +86,7 @@ impl DaemonFleet {
 
     /// The working copies that will be read next. An unavailable one is reported when it is read.
     pub(crate) async fn configured_paths(&self) -> Vec<PathBuf> {
-        let Ok(looked) = self.0.scan().await else { return Vec::new() };
+        let Ok(looked) = FleetScan::read(&self.0.cx).await else { return Vec::new() };
         let places = looked.repos.iter().map(|wanted| wanted.repo.work_tree.clone()).collect();
         *self.0.lock_scan() = Some(looked);
         places
@@ -105,11 +105,6 @@ impl Inner {
 
     fn lock_scan(&self) -> MutexGuard<'_, Option<FleetScan>> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Finds the repository around the current folder or named by a flag, and those of the configuration.
-    async fn scan(&self) -> Result<FleetScan, CommandError> {
-        self.cx.scan_fleet().await
     }
 
     fn add_problem(&self, text: String) {
@@ -239,7 +234,7 @@ impl Inner {
         let spec = self.cx.with_configured_agents(spec, repo)?;
         let bind = self.cx.bindings(&spec, &repo.work_tree)?;
         let engine = engine.with_settings(self.cx.settings(Some(repo))?);
-        let inputs = inputs::hash_inputs(repo, &CheckedLoopFile { file, spec: spec.clone() });
+        let inputs = CheckedLoopFile { file, spec: spec.clone() }.hash_inputs(repo);
         let request = RunRequest { inputs, ..RunRequest::manual(spec, &repo.work_tree, ACTOR) };
         Ok(ReadyRound { engine, bind, request })
     }
@@ -284,7 +279,7 @@ impl LoopFleet for DaemonFleet {
             let found = self.0.lock_scan().take();
             let looked = match found {
                 Some(found) => found,
-                None => self.0.scan().await.map_err(to_engine_error)?,
+                None => FleetScan::read(&self.0.cx).await.map_err(to_engine_error)?,
             };
             let (inner, limits) = (Arc::clone(&self.0), Some(self.limits().map_err(to_engine_error)?));
             let stored = self.0.stored(&looked).await?;
@@ -308,7 +303,7 @@ impl LoopFleet for DaemonFleet {
 
 impl RoundBinder for DaemonFleet {
     fn rebind(&self, engine: &Engine, started: &RoundStarted) -> (Engine, LoopBindings) {
-        self.0.cx.rebind_from_start(engine, started)
+        self.0.cx.rebind(engine, started)
     }
 }
 

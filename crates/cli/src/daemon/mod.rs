@@ -15,11 +15,9 @@ pub(crate) use fleet::DaemonFleet;
 
 use crate::context::CommandContext;
 use crate::control::{ControlServer, DaemonConnection, DaemonResources, socket};
-use crate::error::{CommandError, CommandErrorKind, with_count};
-use crate::exit::CommandExit;
+use crate::error::{CommandError, CommandErrorKind, CommandExit, VerbResult, with_count};
 use crate::panic;
 use crate::signals::SignalListener;
-use crate::verbs::VerbResult;
 use input_watcher::{DaemonSignalSink, FolderNews, WatchedTrees};
 use loopwright::daemon::{Daemon, DaemonEnd as DaemonEnded, DaemonJoin};
 use loopwright::{Engine, triggers};
@@ -261,7 +259,7 @@ impl RunningDaemon {
                     Some(since) if since.elapsed() < SIGNAL_MERGE_WINDOW => {}
                     Some(_) => {
                         socket::remove(&self.state);
-                        std::process::exit(CommandExit::INTERRUPTED.into());
+                        CommandExit::INTERRUPTED.end_process()
                     }
                     None => {
                         interrupted = Some(Instant::now());

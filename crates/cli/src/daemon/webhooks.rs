@@ -2,7 +2,7 @@
 //! are updated whenever the configuration is read.
 
 use super::daemon_log::DaemonLog;
-use crate::context::CommandContext;
+use crate::context::{CommandContext, webhook_options};
 use crate::error::CommandError;
 use loopwright::clock::Clock;
 use loopwright::git::Git;
@@ -28,7 +28,7 @@ impl DaemonWebhooks {
     /// Binds the configured address. An unavailable address is an error, and so is a listener without any secret.
     pub(super) async fn bind(cx: &CommandContext, listen: Option<SocketAddr>) -> Result<Self, CommandError> {
         let mut own = Self { listen, bound: None, running: None, last_warning: None, warned_events: BTreeSet::new() };
-        let Some(options) = cx.webhooks(listen)? else { return Ok(own) };
+        let Some(options) = webhook_options(cx, listen)? else { return Ok(own) };
         if options.secrets.is_empty() {
             let hint =
                 "add `webhooks: { secrets: { github: { env: GITHUB_WEBHOOK_SECRET } } }` to your own configuration";
@@ -83,7 +83,7 @@ impl DaemonWebhooks {
     /// Applies the secrets and people as configured now. Unusable ones leave the previous ones in use; each problem is
     /// reported once.
     pub(super) fn reload_config(&mut self, cx: &CommandContext, teller: &DaemonLog) {
-        let trouble = match (cx.webhooks(self.listen), &self.running) {
+        let trouble = match (webhook_options(cx, self.listen), &self.running) {
             (Ok(Some(options)), None) => Some(format!("nothing listens at {}: {RESTART}", options.listen)),
             (Ok(Some(options)), Some(running)) => {
                 let before = running.options().listen;

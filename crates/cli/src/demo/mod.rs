@@ -5,13 +5,11 @@
 mod demo_repo;
 
 use crate::context::CommandContext;
-use crate::error::CommandError;
-use crate::exit::CommandExit;
+use crate::error::{CommandError, CommandExit, VerbResult};
 use crate::output::{TextStyle, safe};
 use crate::progress::ProgressDisplay;
 use crate::round_summary;
 use crate::signals::{self, CurrentRound};
-use crate::verbs::VerbResult;
 use loopwright::events::AttachedSink;
 use loopwright::git::UserRepo;
 use loopwright::proc::CancelToken;
@@ -21,31 +19,20 @@ use loopwright_core::level::LoopLevel;
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::report::RoundReport;
 use loopwright_core::spec::SandboxMode;
-use serde::Serialize;
-use std::path::Path;
+use serde_json::json;
 use std::sync::Arc;
 
 /// The person who approves in the demo, as recorded.
 const ACTOR: &str = "demo";
-
-/// The document of `demo --json`.
-#[derive(Debug, Serialize)]
-struct Document<'r> {
-    schema: u32,
-    folder: &'r Path,
-    repo: &'r Path,
-    state: &'r Path,
-    as_told: bool,
-    rounds: &'r [RoundReport],
-}
 
 pub(crate) async fn run(cx: &CommandContext) -> VerbResult {
     let shop = demo_repo::DemoRepo::build(cx).await?;
     let cx = cx.with_repo_and_state(&shop.repo, &shop.state);
     let (told, story) = tell(&cx, &shop).await?;
     let as_told = told.iter().map(|report| report.outcome).eq(story.outcomes().iter().copied().map(Some));
-    let document =
-        Document { schema: 1, folder: &shop.folder, repo: &shop.repo, state: &shop.state, as_told, rounds: &told };
+    let document = json!({
+        "schema": 1, "folder": shop.folder, "repo": shop.repo, "state": shop.state, "as_told": as_told, "rounds": told,
+    });
     cx.out.answer(&document, || ending(&cx, &shop, &told));
     if !as_told {
         // A note instead of an error: the document with the same content has been printed.

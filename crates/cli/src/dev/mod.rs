@@ -3,7 +3,7 @@
 pub(crate) mod model;
 
 use crate::context::CommandContext;
-use crate::verbs::VerbResult;
+use crate::error::VerbResult;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DevArgs {

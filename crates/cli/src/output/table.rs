@@ -12,14 +12,14 @@ pub(crate) struct TextTable {
 }
 
 impl TextTable {
-    /// A table with these headings.
-    pub(crate) fn new<'h>(headings: impl IntoIterator<Item = &'h str>) -> Self {
-        Self { rows: vec![headings.into_iter().map(str::to_owned).collect()] }
-    }
-
-    /// Adds a row.
-    pub(crate) fn row<S: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = S>) {
-        self.rows.push(cells.into_iter().map(|cell| safe(cell.as_ref())).collect());
+    /// A table with these headings and rows.
+    pub(crate) fn new<'h, S: AsRef<str>>(
+        headings: impl IntoIterator<Item = &'h str>,
+        rows: impl IntoIterator<Item = impl IntoIterator<Item = S>>,
+    ) -> Self {
+        let headings = headings.into_iter().map(str::to_owned).collect();
+        let rows = rows.into_iter().map(|cells| cells.into_iter().map(|cell| safe(cell.as_ref())).collect());
+        Self { rows: std::iter::once(headings).chain(rows).collect() }
     }
 
     /// The whole table, without a final line end.
@@ -72,16 +72,13 @@ mod tests {
 
     #[test]
     fn columns_are_aligned_and_cells_cannot_break_rows() {
-        let mut table = TextTable::new(["LOOP", "STATUS"]);
-        table.row(["a", "idle"]);
-        table.row(["grün-loop", "x\nFORGED  ok"]);
+        let table = TextTable::new(["LOOP", "STATUS"], [["a", "idle"], ["grün-loop", "x\nFORGED  ok"]]);
         assert_eq!(table.render(), "LOOP       STATUS\na          idle\ngrün-loop  x\\nFORGED  ok");
     }
 
     #[test]
     fn too_wide_a_table_comes_in_parts_that_each_begin_with_the_first_column() {
-        let mut table = TextTable::new(["LOOP", "ONE", "TWO", "THREE"]);
-        table.row(["fix", "1", "2", "3"]);
+        let table = TextTable::new(["LOOP", "ONE", "TWO", "THREE"], [["fix", "1", "2", "3"]]);
         assert_eq!(table.render_within(usize::MAX), table.render());
         assert_eq!(table.render_within(14), "LOOP  ONE  TWO\nfix   1    2\n\nLOOP  THREE\nfix   3");
         assert_eq!(table.render_within(1).matches("fix").count(), 3, "every column is shown, however narrow it is");

@@ -1,15 +1,14 @@
-//! `approve`: approve a waiting candidate. The answer binds the candidate that the inbox showed. If no other approval
-//! is missing, the engine delivers at once, and the exit code is that of the delivery. The engine decides whether the
-//! person may approve.
+//! `approve` and `deny`: answer a question about a waiting candidate. An approval binds the candidate that the inbox
+//! showed. If no other approval is missing, the engine delivers at once, and the exit code is that of the delivery. A
+//! denial ends the round. The engine decides whether the person may answer.
 
-use super::VerbResult;
-use crate::context::CommandContext;
-use crate::error::CommandError;
-use crate::exit::CommandExit;
-use crate::output::safe;
+use super::{CommandContext, CommandError, CommandErrorKind, CommandExit, VerbResult, safe};
 use crate::view::find;
 use crate::view::inbox::answer_command;
+use loopwright::proc::CancelToken;
+use loopwright::round::LoopBindings;
 use loopwright::store::{InboxKind, InboxRow, Store};
+use loopwright::{Engine, EngineError};
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::report::RoundReport;
 
@@ -20,20 +19,62 @@ pub(crate) struct ApproveArgs {
     pub(crate) id: String,
 }
 
-pub(crate) async fn run(args: ApproveArgs, cx: &CommandContext) -> VerbResult {
-    let seen = find_question(cx.open_store_read_only().await?.as_ref(), &args.id).await?;
-    let candidate = seen.candidate.clone().unwrap_or_default();
-    let engine = cx.open_engine(None, &loopwright::proc::CancelToken::new()).await?;
-    let bind = cx.recorded_bindings(&engine, &seen.round).await?;
-    let report = engine.approve(&seen.round, &candidate, cx.actor(), &bind).await;
-    engine.close().await?;
-    let report = report?;
+#[derive(Debug, clap::Args)]
+pub(crate) struct DenyArgs {
+    /// The id of an inbox item or of a round
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+    /// The reason; makers of later rounds see it
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) why: String,
+}
+
+/// The longest reason, in bytes.
+const WHY_MAX: usize = 4000;
+
+pub(crate) async fn approve(args: ApproveArgs, cx: &CommandContext) -> VerbResult {
+    let answer = InboxAnswer::open(cx, &args.id).await?;
+    let candidate = answer.question.candidate.clone().unwrap_or_default();
+    let report = answer.engine.approve(&answer.question.round, &candidate, cx.actor(), &answer.bind).await;
+    let report = answer.close(report).await?;
     cx.out.answer(&report, || page(&report));
     Ok(CommandExit::from_outcome(report.outcome))
 }
 
+pub(crate) async fn deny(args: DenyArgs, cx: &CommandContext) -> VerbResult {
+    if args.why.trim().is_empty() || args.why.len() > WHY_MAX {
+        let text = format!("`--why` takes some text of at most {WHY_MAX} bytes");
+        return Err(CommandError::new(CommandErrorKind::Usage, text));
+    }
+    let answer = InboxAnswer::open(cx, &args.id).await?;
+    let report = answer.engine.deny(&answer.question.round, cx.actor(), &args.why, &answer.bind).await;
+    let report = answer.close(report).await?;
+    Ok(cx.out.answer(&report, || format!("denied: round {} of {}", safe(&report.round), safe(&report.loop_name))))
+}
+
+/// A question, and the engine that takes its answer.
+struct InboxAnswer {
+    question: InboxRow,
+    engine: Engine,
+    bind: LoopBindings,
+}
+
+impl InboxAnswer {
+    async fn open(cx: &CommandContext, id: &str) -> Result<Self, CommandError> {
+        let question = find_question(cx.open_store_read_only().await?.as_ref(), id).await?;
+        let engine = cx.open_engine(None, &CancelToken::new()).await?;
+        let bind = cx.recorded_bindings(&engine, &question.round).await?;
+        Ok(Self { question, engine, bind })
+    }
+
+    async fn close(self, report: Result<RoundReport, EngineError>) -> Result<RoundReport, CommandError> {
+        self.engine.close().await?;
+        Ok(report?)
+    }
+}
+
 /// The open question of an id. A round that does not wait is refused; an id that matches nothing is unknown.
-pub(super) async fn find_question(store: &Store, id: &str) -> Result<InboxRow, CommandError> {
+async fn find_question(store: &Store, id: &str) -> Result<InboxRow, CommandError> {
     let question = match store.inbox_item(id).await? {
         Some(question) => question,
         None => {

@@ -1,11 +1,8 @@
 //! `backup` and `restore`: copy the state into a folder that can be kept elsewhere, and restore it.
 
-use super::VerbResult;
 use super::gc::format_bytes;
-use crate::context::CommandContext;
-use crate::error::{CommandError, with_count};
-use crate::exit::CommandExit;
-use crate::output::safe;
+use super::{CommandContext, CommandError, VerbResult, safe};
+use crate::error::with_count;
 use crate::view::time::{now_ms, timestamp};
 use loopwright::backup::{self, BackupError, BackupSummary};
 use serde_json::json;
@@ -32,8 +29,7 @@ pub(crate) async fn create(args: BackupArgs, cx: &CommandContext) -> VerbResult 
     let folder = args.folder.unwrap_or_else(|| format!("loopwright-backup-{}", compact(at_ms)).into());
     let made = backup::make(store.as_ref(), &state, &folder, at_ms).await;
     store.close().await?;
-    let made = made
-        .map_err(|error| backup_failure(error).hint_if_occupied("name another folder: `loopwright backup FOLDER`"))?;
+    let made = made.map_err(|error| backup_error(error, "name another folder: `loopwright backup FOLDER`"))?;
     answer(cx, "backup", &made, || {
         let place = safe(&made.folder.display().to_string());
         format!("backed up to {place}: {}\nrestore it with: loopwright restore {place}", summary(&made))
@@ -48,10 +44,8 @@ pub(crate) async fn restore(args: RestoreArgs, cx: &CommandContext) -> VerbResul
         let hint = "remove `store` from the configuration, or restore that database with its own tools";
         return Err(CommandError::invalid(text).hint(hint));
     }
-    let restored = backup::restore(&args.folder, &state).await.map_err(|error| {
-        backup_failure(error)
-            .hint_if_occupied("move the existing state away first, or name another state with `--state DIR`")
-    })?;
+    let occupied = "move the existing state away first, or name another state with `--state DIR`";
+    let restored = backup::restore(&args.folder, &state).await.map_err(|error| backup_error(error, occupied))?;
     answer(cx, "restored", &restored, || {
         let place = safe(&restored.folder.display().to_string());
         let done = format!("restored to {place}: {}, as of {}", summary(&restored), timestamp(restored.at_ms));
@@ -62,8 +56,7 @@ pub(crate) async fn restore(args: RestoreArgs, cx: &CommandContext) -> VerbResul
 fn answer(cx: &CommandContext, key: &str, copied: &BackupSummary, page: impl FnOnce() -> String) -> VerbResult {
     let BackupSummary { folder, files, bytes, events, at_ms } = copied;
     let copied = json!({"folder": folder, "files": files, "bytes": bytes, "events": events, "at": timestamp(*at_ms)});
-    cx.out.answer(&json!({"schema": 1, key: copied}), page);
-    Ok(CommandExit::DONE)
+    Ok(cx.out.answer(&json!({"schema": 1, key: copied}), page))
 }
 
 fn summary(copied: &BackupSummary) -> String {
@@ -76,27 +69,16 @@ fn compact(at_ms: i64) -> String {
     timestamp(at_ms).chars().filter(|c| !matches!(c, '-' | ':')).collect()
 }
 
-/// An error, and whether the cause is an existing file or folder.
-struct BackupFailure(CommandError, bool);
-
-impl BackupFailure {
-    fn hint_if_occupied(self, hint: &str) -> CommandError {
-        let Self(error, is_occupied) = self;
-        if is_occupied { error.hint(hint) } else { error }
-    }
-}
-
-fn backup_failure(error: BackupError) -> BackupFailure {
+/// The error of a backup; the hint is for one whose folder is occupied.
+fn backup_error(error: BackupError, occupied: &str) -> CommandError {
     let text = error.to_string();
     match error {
-        BackupError::Store(error) => BackupFailure(error.into(), false),
-        BackupError::Occupied(_) => BackupFailure(CommandError::invalid(text), true),
+        BackupError::Store(error) => error.into(),
+        BackupError::Occupied(_) => CommandError::invalid(text).hint(occupied),
         BackupError::Foreign { .. } => {
-            BackupFailure(CommandError::invalid(text).hint("name a folder that `loopwright backup` created"), false)
+            CommandError::invalid(text).hint("name a folder that `loopwright backup` created")
         }
-        BackupError::Damaged { .. } => {
-            BackupFailure(CommandError::failed(text).hint("nothing was restored; take another backup"), false)
-        }
-        BackupError::File { .. } => BackupFailure(CommandError::failed(text), false),
+        BackupError::Damaged { .. } => CommandError::failed(text).hint("nothing was restored; take another backup"),
+        BackupError::File { .. } => CommandError::failed(text),
     }
 }

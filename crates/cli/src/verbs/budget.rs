@@ -1,15 +1,10 @@
 //! `budget`: the spent, reserved and remaining amount of every budget; `budget raise`: raise one for today, or for a
 //! suspended round.
 
-use super::VerbResult;
-use crate::context::CommandContext;
-use crate::error::{CommandError, CommandErrorKind};
-use crate::exit::CommandExit;
-use crate::output::safe;
+use super::{CommandContext, CommandError, CommandErrorKind, VerbResult, safe};
 use crate::signals::CurrentRound;
 use crate::view::budget::{BudgetQuery, BudgetView};
 use crate::view::find;
-use crate::view::repo_view::RepoView;
 use crate::view::time::{now_ms, timestamp};
 use loopwright::raise::BudgetRaise;
 use loopwright::store::{RaiseRow, RoundRow, RoundsFilter, RoundsQuery, Store};
@@ -75,13 +70,11 @@ pub(crate) async fn run(args: BudgetArgs, cx: &CommandContext) -> VerbResult {
 }
 
 async fn show(cx: &CommandContext) -> VerbResult {
-    let (here, store) = tokio::join!(RepoView::find_current(cx), super::status::open_store_if_any(cx));
-    let (here, store) = (here?, store?);
+    let (here, store) = super::status::here_and_store(cx).await?;
     let shared = cx.config(here.as_ref().map(|here| here.repo.work_tree.as_path()))?.config().budget;
     let looked = BudgetQuery { store: store.as_deref(), here: here.as_ref(), shared, now: now_ms() };
     let budget = BudgetView::read(&looked).await?;
-    cx.out.answer(&budget, || budget.render(cx.out.width()));
-    Ok(CommandExit::DONE)
+    Ok(cx.out.answer(&budget, || budget.render(cx.out.width())))
 }
 
 async fn raise(args: BudgetRaiseArgs, cx: &CommandContext) -> VerbResult {
@@ -103,8 +96,7 @@ async fn raise(args: BudgetRaiseArgs, cx: &CommandContext) -> VerbResult {
         "schema": 1, "loop": row.loop_name, "day": row.day, "round": row.round, "usd": by.usd, "tokens": by.tokens,
         "actor": row.actor, "at": timestamp(row.at_ms), "next": next,
     });
-    cx.out.answer(&document, || page(&row, by, &next));
-    Ok(CommandExit::DONE)
+    Ok(cx.out.answer(&document, || page(&row, by, &next)))
 }
 
 fn page(row: &RaiseRow, by: Reservation, next: &[String]) -> String {

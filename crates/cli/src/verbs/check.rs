@@ -1,13 +1,11 @@
 //! `check [LOOP]`: all problems that can be found before a round, at once.
 
-use super::VerbResult;
+use super::{CommandContext, CommandExit, VerbResult, safe};
 use crate::context::{
-    BaseFiles, CheckedLoopFile, CommandContext, FileProblem, LOOPS_FOLDER, LoopPreflight, RepoLoops,
-    error_from_problems, prompts,
+    BaseFiles, CheckedLoopFile, FileProblem, LOOPS_FOLDER, LoopPreflight, RepoLoops, error_from_problems, prompts,
 };
 use crate::error::with_count;
-use crate::exit::CommandExit;
-use crate::output::{TextStyle, safe};
+use crate::output::TextStyle;
 use loopwright::boundary::{self, HostSupport};
 use loopwright_core::after::{self, AfterProblem, FollowerLoop};
 use loopwright_core::round::BoundaryLevel;
@@ -56,7 +54,7 @@ pub(crate) async fn run(args: CheckArgs, cx: &CommandContext) -> VerbResult {
         // With a broken configuration, which is already reported, the loop is checked without it.
         let spec = cx.with_configured_agents(file.spec.clone(), &repo).unwrap_or_else(|_| file.spec.clone());
         let mut found =
-            cx.objections_with(&repo, &CheckedLoopFile { file: file.file.clone(), spec }, &mut bases).await?;
+            LoopPreflight::check(cx, &repo, &CheckedLoopFile { file: file.file.clone(), spec }, &mut bases).await?;
         found.notes.extend(held(file, &host));
         lines.push(line(file, &found));
         problems.extend(found.problems);

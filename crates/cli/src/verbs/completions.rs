@@ -1,9 +1,7 @@
 //! `completions SHELL`: the script that completes verbs and flags in a shell.
 
-use super::VerbResult;
+use super::{CommandContext, CommandExit};
 use crate::args::Cli;
-use crate::context::CommandContext;
-use crate::exit::CommandExit;
 use clap::CommandFactory as _;
 use clap_complete::Shell;
 
@@ -13,9 +11,8 @@ pub(crate) struct CompletionsArgs {
     shell: Shell,
 }
 
-pub(crate) fn run(args: &CompletionsArgs, cx: &CommandContext) -> VerbResult {
+pub(crate) fn print(args: &CompletionsArgs, cx: &CommandContext) -> CommandExit {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "loopwright", &mut script);
-    cx.out.script(&String::from_utf8_lossy(&script));
-    Ok(CommandExit::DONE)
+    cx.out.script(&String::from_utf8_lossy(&script))
 }

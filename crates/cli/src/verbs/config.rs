@@ -1,19 +1,10 @@
 //! `config`: every effective value and its source.
 
-use super::VerbResult;
-use crate::context::CommandContext;
-use crate::exit::CommandExit;
+use super::{CommandContext, CommandError, VerbResult};
+use crate::context::ModelAccess;
 use crate::output::TextTable;
 use loopwright_core::config::{ConfigOrigin, EffectiveSetting};
-use serde::Serialize;
-use serde_json::Value;
-
-/// The document of `config --json`.
-#[derive(Debug, Serialize)]
-struct Document {
-    schema: u32,
-    settings: Vec<EffectiveSetting>,
-}
+use serde_json::{Value, json};
 
 pub(crate) async fn run(cx: &CommandContext) -> VerbResult {
     // Outside a repository, print the user's own configuration.
@@ -23,13 +14,11 @@ pub(crate) async fn run(cx: &CommandContext) -> VerbResult {
     add_state(cx, &mut settings)?;
     add_keys(cx, &mut settings)?;
     settings.sort_by(|a, b| a.key.cmp(&b.key));
-    let document = Document { schema: 1, settings };
-    cx.out.answer(&document, || page(&document));
-    Ok(CommandExit::DONE)
+    Ok(cx.out.answer(&json!({"schema": 1, "settings": settings}), || page(&settings)))
 }
 
 /// The state directory in use, also when it is the default.
-fn add_state(cx: &CommandContext, settings: &mut Vec<EffectiveSetting>) -> Result<(), crate::error::CommandError> {
+fn add_state(cx: &CommandContext, settings: &mut Vec<EffectiveSetting>) -> Result<(), CommandError> {
     let (dir, _) = cx.state_dir()?;
     let value = Value::String(dir.to_string_lossy().into_owned());
     match settings.iter_mut().find(|setting| setting.key == "state_dir") {
@@ -40,8 +29,8 @@ fn add_state(cx: &CommandContext, settings: &mut Vec<EffectiveSetting>) -> Resul
 }
 
 /// The source of each provider's key, or why there is none; never the key.
-fn add_keys(cx: &CommandContext, settings: &mut [EffectiveSetting]) -> Result<(), crate::error::CommandError> {
-    for known in cx.model_access()?.providers {
+fn add_keys(cx: &CommandContext, settings: &mut [EffectiveSetting]) -> Result<(), CommandError> {
+    for known in ModelAccess::read(cx)?.providers {
         let key = format!("providers.{}", known.name);
         let setting = settings.iter_mut().find(|setting| setting.key == key);
         if let Some(Value::Object(value)) = setting.map(|setting| &mut setting.value) {
@@ -53,16 +42,12 @@ fn add_keys(cx: &CommandContext, settings: &mut [EffectiveSetting]) -> Result<()
     Ok(())
 }
 
-fn page(document: &Document) -> String {
-    let mut table = TextTable::new(["KEY", "VALUE", "FROM"]);
-    for setting in &document.settings {
-        let value = match &setting.value {
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
-        table.row([setting.key.as_str(), &value, origin(setting.origin)]);
-    }
-    table.render()
+fn page(settings: &[EffectiveSetting]) -> String {
+    let row = |setting: &EffectiveSetting| {
+        let value = setting.value.as_str().map_or_else(|| setting.value.to_string(), str::to_owned);
+        [setting.key.clone(), value, origin(setting.origin).to_owned()]
+    };
+    TextTable::new(["KEY", "VALUE", "FROM"], settings.iter().map(row)).render()
 }
 
 fn origin(origin: ConfigOrigin) -> &'static str {

@@ -1,10 +1,7 @@
 //! `costs`: the money spent, by loop, role, model, day, item or agent, and the cost of an accepted outcome.
 
-use super::VerbResult;
-use crate::context::CommandContext;
-use crate::exit::CommandExit;
+use super::{CommandContext, VerbResult};
 use crate::view::costs::CostsView;
-use crate::view::repo_view::RepoView;
 use crate::view::time::now_ms;
 use loopwright::clock;
 use loopwright::store::{CostsBy, CostsQuery};
@@ -65,8 +62,7 @@ fn since(text: &str) -> Result<Since, String> {
 }
 
 pub(crate) async fn run(args: CostsArgs, cx: &CommandContext) -> VerbResult {
-    let (here, store) = tokio::join!(RepoView::find_current(cx), super::status::open_store_if_any(cx));
-    let (here, store) = (here?, store?);
+    let (here, store) = super::status::here_and_store(cx).await?;
     let (word, by) = args.by.word();
     let since = args.since.map(|since| match since {
         Since::Day(day) => day,
@@ -75,6 +71,5 @@ pub(crate) async fn run(args: CostsArgs, cx: &CommandContext) -> VerbResult {
     let repo = here.as_ref().and_then(|here| here.scope(args.loop_name.as_deref()));
     let query = CostsQuery { by, since, repo, loop_name: args.loop_name, accepted: Vec::new(), limit: 0 };
     let costs = CostsView::read(store.as_deref(), word, query).await?;
-    cx.out.answer(&costs, || costs.render(cx.out.width()));
-    Ok(CommandExit::DONE)
+    Ok(cx.out.answer(&costs, || costs.render(cx.out.width())))
 }

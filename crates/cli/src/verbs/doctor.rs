@@ -2,11 +2,9 @@
 
 mod agents;
 
-use super::VerbResult;
-use crate::context::CommandContext;
+use super::{CommandContext, CommandExit, VerbResult, safe};
 use crate::error::error_chain;
-use crate::exit::CommandExit;
-use crate::output::{TextStyle, safe};
+use crate::output::TextStyle;
 use loopwright::Engine;
 use loopwright::boundary::{self, FeatureFinding, FeatureSupport, HostSupport};
 use loopwright::git::GitErrorKind;
@@ -16,6 +14,7 @@ use loopwright_core::level::LoopLevel;
 use loopwright_core::round::BoundaryLevel;
 use loopwright_core::spec::SandboxMode;
 use serde::Serialize;
+use serde_json::json;
 use std::path::Path;
 use std::time::Duration;
 
@@ -27,16 +26,6 @@ pub(crate) struct DoctorArgs {
     /// Exit with 1 when something is missing that loops at L2 and L3 need
     #[arg(long)]
     strict: bool,
-}
-
-/// The document of `doctor --json`.
-#[derive(Debug, Serialize)]
-struct Document {
-    schema: u32,
-    /// The boundary around agents and gates here: `kernel`, or `process`, where L2 and L3 are refused.
-    boundary: BoundaryLevel,
-    checks: Vec<DoctorCheck>,
-    agents: Vec<agents::DoctorAgent>,
 }
 
 /// The result of one check.
@@ -101,8 +90,8 @@ pub(crate) async fn run(args: DoctorArgs, cx: &CommandContext) -> VerbResult {
     checks.extend(told);
     let missing = checks.iter().any(|check| check.status == DoctorStatus::Missing);
     let level = if host.enforces() { BoundaryLevel::Kernel } else { BoundaryLevel::Process };
-    let document = Document { schema: 1, boundary: level, checks, agents };
-    cx.out.answer(&document, || page(cx, &document));
+    let document = json!({"schema": 1, "boundary": level, "checks": checks, "agents": agents});
+    cx.out.answer(&document, || page(cx, &checks));
     Ok(if missing && args.strict { CommandExit::FAILED } else { CommandExit::DONE })
 }
 
@@ -198,9 +187,9 @@ async fn first_line(cx: &CommandContext, program: &str, args: &[&str]) -> Option
     text.lines().next().map(|line| line.trim().chars().take(100).collect())
 }
 
-fn page(cx: &CommandContext, document: &Document) -> String {
+fn page(cx: &CommandContext, checks: &[DoctorCheck]) -> String {
     let mut lines = Vec::new();
-    for check in &document.checks {
+    for check in checks {
         let (look, word) = match check.status {
             DoctorStatus::Ok => (TextStyle::Green, "ok  "),
             DoctorStatus::Gap => (TextStyle::Yellow, "gap "),

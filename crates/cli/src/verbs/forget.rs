@@ -1,10 +1,7 @@
 //! `forget`: a loop starts over with all its items, or with one, and drops its memory. The record of its rounds stays.
 
-use super::VerbResult;
-use crate::context::CommandContext;
-use crate::error::{CommandError, with_count};
-use crate::exit::CommandExit;
-use crate::output::safe;
+use super::{CommandContext, CommandError, VerbResult, safe};
+use crate::error::with_count;
 use crate::signals::CurrentRound;
 use crate::view::SCHEMA;
 use loopwright::forget::{ForgetReport, ForgetRequest};
@@ -47,8 +44,7 @@ pub(crate) async fn run(args: ForgetArgs, cx: &CommandContext) -> VerbResult {
         "memories": forgotten.memories.iter().map(|row| &row.key).collect::<Vec<_>>(),
         "questions": forgotten.questions,
     });
-    cx.out.answer(&document, || page(&args.name, &forgotten));
-    Ok(CommandExit::DONE)
+    Ok(cx.out.answer(&document, || page(&args.name, &forgotten)))
 }
 
 /// A loop with a file here, or one that ran here and whose file is gone.

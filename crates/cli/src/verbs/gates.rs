@@ -1,11 +1,9 @@
 //! `gates test LOOP`: runs a loop's commands on base, and again on a checkout that has only the gates' own inputs. A
 //! gate that still passes there always passes; one that could not start never ran.
 
-use super::VerbResult;
-use crate::context::CommandContext;
-use crate::error::{CommandError, CommandErrorKind, error_chain, with_count};
-use crate::exit::CommandExit;
-use crate::output::{TextStyle, safe};
+use super::{CommandContext, CommandError, CommandErrorKind, CommandExit, VerbResult, safe};
+use crate::error::{error_chain, with_count};
+use crate::output::TextStyle;
 use crate::signals::CurrentRound;
 use loopwright::gates::{self, CandidateFacts, GateBaseline, GateEnv, GateRunner, HeldoutChecks, ResolvedGates};
 use loopwright::git::{CommitMetadata, UserRepo};
@@ -16,7 +14,7 @@ use loopwright::workspace::{CheckoutMethod, SealLimits, SealedTree, Workspace, W
 use loopwright::{Engine, boundary};
 use loopwright_core::gate::{GateResult, GateStatus};
 use loopwright_core::paths::Globs;
-use loopwright_core::spec::{Gate, LoopSpec};
+use loopwright_core::spec::{Gate, LoopSpec, RunGate};
 use serde::Serialize;
 use std::fs;
 use std::path::Path;
@@ -208,13 +206,9 @@ impl GateTrial<'_> {
 
 /// Every command, marked so that the engine runs it on base, and judged by its own exit and output alone.
 fn tried_on_base(spec: &LoopSpec) -> Vec<Gate> {
-    let runs = spec.gates.iter().filter(|gate| matches!(gate, Gate::Run(_))).cloned();
-    let marked = runs.map(|gate| match gate {
-        Gate::Run(mut run) => {
-            run.red_before = true;
-            Gate::Run(run)
-        }
-        other => other,
+    let marked = spec.gates.iter().filter_map(|gate| match gate {
+        Gate::Run(run) => Some(Gate::Run(RunGate { red_before: true, ..run.clone() })),
+        _ => None,
     });
     marked.collect()
 }

@@ -1,10 +1,7 @@
 //! `gc`: remove data that is no longer needed, and print how much that freed.
 
-use super::VerbResult;
-use crate::context::CommandContext;
-use crate::error::with_count;
-use crate::exit::CommandExit;
-use crate::output::safe;
+use super::{CommandContext, CommandExit, VerbResult, safe};
+use crate::error::{error_chain, with_count};
 use crate::view::time::now_ms;
 use loopwright::gc::{GcFailure, GcMode, GcRemoval, GcReport, GcRetention};
 use loopwright::proc::CancelToken;
@@ -50,6 +47,7 @@ fn finish(cx: &CommandContext, swept: &GcReport, mode: GcMode) -> VerbResult {
     let freed: u64 = removed.iter().map(|one| one.bytes).sum();
     let line = |one: &GcRemoval| json!({"kind": one.kind.word(), "path": one.path, "bytes": one.bytes});
     let lines: Vec<_> = removed.iter().map(line).collect();
+    let stuck_line = |one: &GcFailure| json!({"kind": one.kind.word(), "path": one.path, "why": error_chain(&one.why)});
     let document = json!({
         "schema": 1, "dry_run": mode == GcMode::List, "removed": lines, "freed_bytes": freed,
         "rows": {"receipts": swept.rows.receipts, "signals": swept.rows.signals, "memories": swept.rows.memories},
@@ -71,22 +69,12 @@ fn rows_page(rows: AgedRows, mode: GcMode) -> String {
     format!("\n{what} from the store: receipts {receipts}, taken signals {signals}, expired memories {memories}")
 }
 
-fn stuck_line(one: &GcFailure) -> serde_json::Value {
-    json!({"kind": one.kind.word(), "path": one.path, "why": why(one)})
-}
-
 fn stuck_page(stuck: &[GcFailure]) -> String {
     let line = |one: &GcFailure| {
         let path = safe(&one.path.display().to_string());
-        format!("\ncould not remove {} {path}: {}", one.kind.word(), safe(&why(one)))
+        format!("\ncould not remove {} {path}: {}", one.kind.word(), safe(&error_chain(&one.why)))
     };
     stuck.iter().map(line).collect()
-}
-
-/// The error with its causes.
-fn why(one: &GcFailure) -> String {
-    let causes = std::iter::successors(std::error::Error::source(&one.why), |cause| cause.source());
-    causes.fold(one.why.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 fn page(removed: &[GcRemoval], freed: u64, mode: GcMode) -> String {

@@ -1,11 +1,7 @@
 //! `hooks install|uninstall|status`: git hooks that notify the daemon when a branch moves. The daemon sees most moves
 //! without them; they help where the kernel reports no changes, such as on network file systems.
 
-use super::VerbResult;
-use crate::context::CommandContext;
-use crate::error::CommandError;
-use crate::exit::CommandExit;
-use crate::output::safe;
+use super::{CommandContext, CommandError, CommandExit, VerbResult, safe};
 use loopwright::triggers::hooks::{HookState, RepoHooks};
 use serde_json::json;
 use std::path::PathBuf;

@@ -4,11 +4,8 @@
 mod detect;
 mod example;
 
-use super::VerbResult;
-use crate::context::{AgentAccess, AgentAvailability, CommandContext};
-use crate::error::CommandError;
-use crate::exit::CommandExit;
-use crate::output::safe;
+use super::{CommandContext, CommandError, VerbResult, safe};
+use crate::context::{AgentAccess, AgentAvailability};
 use loopwright::git::{GitErrorKind, UserRepo};
 use loopwright_core::spec::AgentUse;
 use serde::Serialize;
@@ -40,7 +37,7 @@ pub(crate) async fn run(cx: &CommandContext) -> VerbResult {
     let mut notes = needed(cx, &repo).await;
     let root = repo.work_tree;
     let tests = detect::detect_test_command(&root);
-    let found = cx.agent_availability(Some(&root))?;
+    let found = AgentAvailability::read_all(cx, Some(&root))?;
     let cast = ExampleAgents::choose(&found);
     notes.extend(idle(&found));
     let agents = found.iter().filter(|one| one.installed.is_some()).map(|one| one.agent.word()).collect();
@@ -59,8 +56,7 @@ pub(crate) async fn run(cx: &CommandContext) -> VerbResult {
             Err(error) => return Err(CommandError::failed(format!("write `{name}`: {error}"))),
         }
     }
-    cx.out.answer(&document, || page(&document));
-    Ok(CommandExit::DONE)
+    Ok(cx.out.answer(&document, || page(&document)))
 }
 
 /// The agents of the example loop.

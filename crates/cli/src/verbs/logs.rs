@@ -1,17 +1,21 @@
-//! `logs`: print a round's journal and the output of its agents.
+//! `logs`: a round's journal and the output of its agents. `report`: a round's report, rebuilt from the record when its
+//! file is gone.
 
-use super::VerbResult;
-use crate::context::CommandContext;
-use crate::error::CommandError;
-use crate::exit::CommandExit;
+use super::{CommandContext, CommandError, CommandExit, VerbResult};
+use crate::error::error_chain;
+use crate::output::safe_lines;
 use crate::view::find;
 use crate::view::log::RoundLogReader;
 use crate::view::repo_view::RepoView;
+use crate::view::round_record::RoundRecord;
 use crate::view::time::timestamp;
+use loopwright::seam::Seam;
+use loopwright::state_dir::{StateDir, StateFileError};
 use loopwright::store::{RoundRow, Store};
 use loopwright_core::secrets::redact_json;
 use serde_json::{Value, json};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
@@ -24,13 +28,24 @@ pub(crate) struct LogsArgs {
     pub(crate) follow: bool,
 }
 
+/// A report is a few pages; Loopwright did not write a larger file.
+const BYTES_MAX: u64 = 8 << 20;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ReportArgs {
+    /// A round by its id or the start of it, or a loop by its name [default: the latest round here]
+    #[arg(value_name = "ROUND|LOOP")]
+    pub(crate) id: Option<String>,
+    /// Print the path of the file instead, and create the file again if it is missing
+    #[arg(long)]
+    pub(crate) path: bool,
+}
+
 /// How often a followed round is polled.
 const LOOKS: Duration = Duration::from_millis(200);
 
 pub(crate) async fn run(args: LogsArgs, cx: &CommandContext) -> VerbResult {
-    let (here, store) = tokio::join!(RepoView::find_current(cx), cx.open_store_read_only());
-    let (here, store) = (here?, store?);
-    let row = find::find_latest_round(store.as_ref(), here.as_ref(), args.id.as_deref()).await?;
+    let (store, row) = find_round_of(cx, args.id.as_deref()).await?;
     let state = cx.state_dir()?.0;
     let mut log = RoundLogReader::new(&state, &row.id);
     let mut tell = |line: &str| cx.out.print(line);
@@ -42,6 +57,14 @@ pub(crate) async fn run(args: LogsArgs, cx: &CommandContext) -> VerbResult {
         cx.out.document(&document(store.as_ref(), &state, &row).await?);
     }
     Ok(CommandExit::DONE)
+}
+
+/// The round that an id names, or the latest one here, and the store. Searches the repository while the store opens.
+async fn find_round_of(cx: &CommandContext, id: Option<&str>) -> Result<(Arc<Store>, RoundRow), CommandError> {
+    let (here, store) = tokio::join!(RepoView::find_current(cx), cx.open_store_read_only());
+    let (here, store) = (here?, store?);
+    let row = find::find_latest_round(store.as_ref(), here.as_ref(), id).await?;
+    Ok((store, row))
 }
 
 async fn follow(log: &mut RoundLogReader, store: &Store, cx: &CommandContext) -> Result<(), CommandError> {
@@ -69,4 +92,28 @@ async fn document(store: &Store, state: &Path, row: &RoundRow) -> Result<Value, 
     Ok(json!({
         "schema": 1, "loop": row.loop_name, "round": row.id, "events": events, "transcripts": transcripts,
     }))
+}
+
+pub(crate) async fn report(args: ReportArgs, cx: &CommandContext) -> VerbResult {
+    let (store, row) = find_round_of(cx, args.id.as_deref()).await?;
+    let places = StateDir::open(&cx.state_dir()?.0, Seam::none()).map_err(broken)?;
+    let path = row.report.as_ref().map_or_else(|| places.report(&row.id), PathBuf::from);
+    let text = match read_report(&path) {
+        Some(text) => text,
+        None => RoundRecord::read(store.as_ref(), &row.id).await?.markdown()?,
+    };
+    if args.path && !path.exists() {
+        places.write(&path, text.as_bytes()).map_err(broken)?;
+    }
+    let document = json!({"schema": 1, "round": row.id, "path": path, "markdown": text});
+    Ok(cx.out.answer(&document, || if args.path { path.display().to_string() } else { safe_lines(&text) }))
+}
+
+fn broken(error: StateFileError) -> CommandError {
+    CommandError::failed(error_chain(&error))
+}
+
+fn read_report(path: &Path) -> Option<String> {
+    let fits = std::fs::metadata(path).ok()?.len() <= BYTES_MAX;
+    fits.then(|| std::fs::read_to_string(path).ok()).flatten()
 }

@@ -8,7 +8,6 @@ pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod costs;
-pub(crate) mod deny;
 pub(crate) mod doctor;
 pub(crate) mod forget;
 pub(crate) mod gates;
@@ -19,35 +18,27 @@ pub(crate) mod init;
 pub(crate) mod logs;
 pub(crate) mod pause;
 pub(crate) mod prompts;
-pub(crate) mod report;
 pub(crate) mod retry;
 pub(crate) mod rounds;
 pub(crate) mod run;
 pub(crate) mod schedule;
-pub(crate) mod schema;
 pub(crate) mod service;
 pub(crate) mod show;
 pub(crate) mod simulate;
 pub(crate) mod status;
 pub(crate) mod stop;
 pub(crate) mod take;
-pub(crate) mod thaw;
 pub(crate) mod tick;
 pub(crate) mod up;
 pub(crate) mod verify;
-pub(crate) mod why;
 
 use crate::args::CliVerb;
 use crate::context::CommandContext;
-use crate::error::{CommandError, CommandErrorKind};
-use crate::exit::CommandExit;
+use crate::error::{CommandError, CommandErrorKind, CommandExit, VerbResult};
 use crate::output::safe;
 use crate::{control, demo, dev};
 use loopwright_core::BoxFuture;
 use std::future::Future;
-
-/// The end of a verb.
-pub(crate) type VerbResult = Result<CommandExit, CommandError>;
 
 /// Runs a verb: in this process, or in the daemon that owns the store.
 pub(crate) fn run(verb: CliVerb, cx: &CommandContext) -> VerbResult {
@@ -61,7 +52,7 @@ pub(crate) fn run(verb: CliVerb, cx: &CommandContext) -> VerbResult {
     }
     let there = match (forward_if_daemon_runs(cx), &verb) {
         (Err(error), CliVerb::Stop(args)) if args.stops_everything() => {
-            return stop::stop_by_file_after_error(args, cx, &error);
+            return stop::stop_by_file(cx, &args.why, &error);
         }
         (there, _) => there?,
     };
@@ -79,69 +70,64 @@ fn forward_if_daemon_runs(cx: &CommandContext) -> Result<Option<CommandExit>, Co
     if control::daemon_may_listen(cx) { run_reading(control::forward_to_daemon(cx)) } else { Ok(None) }
 }
 
-/// The verbs that a daemon performs for other processes. All others only read, or need no store.
+/// Performs a verb for another process. A daemon performs no verb that only reads, or that needs no store.
 pub(crate) fn run_in_daemon<'c>(verb: CliVerb, cx: &'c CommandContext) -> BoxFuture<'c, VerbResult> {
-    match verb {
-        CliVerb::Run(args) => Box::pin(run::run(args, cx)),
-        CliVerb::Approve(args) => Box::pin(approve::run(args, cx)),
-        CliVerb::Deny(args) => Box::pin(deny::run(args, cx)),
-        CliVerb::Budget(args) => Box::pin(budget::run(args, cx)),
-        CliVerb::Gc(args) => Box::pin(gc::run(args, cx)),
-        CliVerb::Retry(args) => Box::pin(retry::run(args, cx)),
-        CliVerb::Gates(args) => Box::pin(gates::run(args, cx)),
-        CliVerb::Stop(args) if args.needs_store_owner() => Box::pin(stop::run(args, cx)),
-        CliVerb::Why(args) => Box::pin(why::run(args, cx)),
-        CliVerb::Thaw => Box::pin(thaw::run(cx)),
-        CliVerb::Forget(args) => Box::pin(forget::run(args, cx)),
-        CliVerb::Pause(args) => Box::pin(pause::pause(args, cx)),
-        CliVerb::Resume(args) => Box::pin(pause::resume(args, cx)),
-        _ => Box::pin(async {
-            Err(CommandError::new(CommandErrorKind::Usage, "a daemon does not perform this command"))
-        }),
+    if verb.needs_store_owner() || matches!(verb, CliVerb::Why(_)) {
+        return perform(verb, cx);
     }
+    Box::pin(async { Err(CommandError::new(CommandErrorKind::Usage, "a daemon does not perform this command")) })
 }
 
 fn run_here(verb: CliVerb, cx: &CommandContext) -> VerbResult {
     match verb {
-        CliVerb::Demo => run_owning(demo::run(cx)),
-        CliVerb::Init => run_reading(init::run(cx)),
-        CliVerb::Check(args) => run_reading(check::run(args, cx)),
-        CliVerb::Config => run_reading(config::run(cx)),
-        CliVerb::Run(args) => run_owning(run::run(args, cx)),
-        CliVerb::Up(args) => run_owning(up::run(args, cx)),
-        CliVerb::Stop(args) => run_owning(stop::run(args, cx)),
-        CliVerb::Thaw => run_owning(thaw::run(cx)),
-        CliVerb::Tick => run_owning(tick::run(cx)),
-        CliVerb::Pause(args) => run_owning(pause::pause(args, cx)),
-        CliVerb::Resume(args) => run_owning(pause::resume(args, cx)),
-        CliVerb::Service(args) => run_reading(service::run(args, cx)),
-        CliVerb::Hooks(args) => run_reading(hooks::run(args, cx)),
-        CliVerb::Schema => schema::run(cx),
-        CliVerb::Prompts(args) => run_reading(prompts::run(args, cx)),
-        CliVerb::Schedule(args) => run_reading(schedule::run(args, cx)),
-        CliVerb::Status(args) => run_reading(status::run(args, cx)),
-        CliVerb::Rounds(args) => run_reading(rounds::run(args, cx)),
-        CliVerb::Show(args) => run_reading(show::run(args, cx)),
-        CliVerb::Report(args) => run_reading(report::run(args, cx)),
-        CliVerb::Logs(args) => run_reading(logs::run(args, cx)),
-        CliVerb::Inbox(args) => run_reading(inbox::run(args, cx)),
-        CliVerb::Approve(args) => run_owning(approve::run(args, cx)),
-        CliVerb::Deny(args) => run_owning(deny::run(args, cx)),
-        CliVerb::Budget(args) => run_owning(budget::run(args, cx)),
-        CliVerb::Costs(args) => run_reading(costs::run(args, cx)),
-        CliVerb::Simulate(args) => run_reading(simulate::run(args, cx)),
-        CliVerb::Verify(args) => run_reading(verify::run(args, cx)),
-        CliVerb::Why(args) => run_reading(why::run(args, cx)),
-        CliVerb::Backup(args) => run_reading(backup::create(args, cx)),
-        CliVerb::Restore(args) => run_reading(backup::restore(args, cx)),
-        CliVerb::Gc(args) => run_owning(gc::run(args, cx)),
-        CliVerb::Forget(args) => run_owning(forget::run(args, cx)),
-        CliVerb::Retry(args) => run_owning(retry::run(args, cx)),
-        CliVerb::Take(args) => run_owning(take::run(args, cx)),
-        CliVerb::Gates(args) => run_owning(gates::run(args, cx)),
-        CliVerb::Doctor(args) => run_reading(doctor::run(args, cx)),
-        CliVerb::Dev(args) => run_owning(dev::run(args, cx)),
-        CliVerb::Completions(args) => completions::run(&args, cx),
+        CliVerb::Demo | CliVerb::Up(_) | CliVerb::Stop(_) | CliVerb::Tick => run_owning(perform(verb, cx)),
+        CliVerb::Budget(_) | CliVerb::Take(_) | CliVerb::Dev(_) => run_owning(perform(verb, cx)),
+        verb if verb.needs_store_owner() => run_owning(perform(verb, cx)),
+        verb => run_reading(perform(verb, cx)),
+    }
+}
+
+fn perform<'c>(verb: CliVerb, cx: &'c CommandContext) -> BoxFuture<'c, VerbResult> {
+    match verb {
+        CliVerb::Demo => Box::pin(demo::run(cx)),
+        CliVerb::Init => Box::pin(init::run(cx)),
+        CliVerb::Check(args) => Box::pin(check::run(args, cx)),
+        CliVerb::Config => Box::pin(config::run(cx)),
+        CliVerb::Run(args) => Box::pin(run::run(args, cx)),
+        CliVerb::Up(args) => Box::pin(up::run(args, cx)),
+        CliVerb::Stop(args) => Box::pin(stop::run(args, cx)),
+        CliVerb::Thaw => Box::pin(pause::thaw(cx)),
+        CliVerb::Tick => Box::pin(tick::run(cx)),
+        CliVerb::Pause(args) => Box::pin(pause::pause(args, cx)),
+        CliVerb::Resume(args) => Box::pin(pause::resume(args, cx)),
+        CliVerb::Service(args) => Box::pin(service::run(args, cx)),
+        CliVerb::Hooks(args) => Box::pin(hooks::run(args, cx)),
+        CliVerb::Schema => Box::pin(async { Ok(cx.out.document(&loopwright_core::spec::schema())) }),
+        CliVerb::Prompts(args) => Box::pin(prompts::run(args, cx)),
+        CliVerb::Schedule(args) => Box::pin(schedule::run(args, cx)),
+        CliVerb::Status(args) => Box::pin(status::run(args, cx)),
+        CliVerb::Rounds(args) => Box::pin(rounds::run(args, cx)),
+        CliVerb::Show(args) => Box::pin(show::run(args, cx)),
+        CliVerb::Report(args) => Box::pin(logs::report(args, cx)),
+        CliVerb::Logs(args) => Box::pin(logs::run(args, cx)),
+        CliVerb::Inbox => Box::pin(inbox::run(cx)),
+        CliVerb::Approve(args) => Box::pin(approve::approve(args, cx)),
+        CliVerb::Deny(args) => Box::pin(approve::deny(args, cx)),
+        CliVerb::Budget(args) => Box::pin(budget::run(args, cx)),
+        CliVerb::Costs(args) => Box::pin(costs::run(args, cx)),
+        CliVerb::Simulate(args) => Box::pin(simulate::run(args, cx)),
+        CliVerb::Verify => Box::pin(verify::run(cx)),
+        CliVerb::Why(args) => Box::pin(show::explain(args, cx)),
+        CliVerb::Backup(args) => Box::pin(backup::create(args, cx)),
+        CliVerb::Restore(args) => Box::pin(backup::restore(args, cx)),
+        CliVerb::Gc(args) => Box::pin(gc::run(args, cx)),
+        CliVerb::Forget(args) => Box::pin(forget::run(args, cx)),
+        CliVerb::Retry(args) => Box::pin(retry::run(args, cx)),
+        CliVerb::Take(args) => Box::pin(take::run(args, cx)),
+        CliVerb::Gates(args) => Box::pin(gates::run(args, cx)),
+        CliVerb::Doctor(args) => Box::pin(doctor::run(args, cx)),
+        CliVerb::Dev(args) => Box::pin(dev::run(args, cx)),
+        CliVerb::Completions(args) => Box::pin(async move { Ok(completions::print(&args, cx)) }),
     }
 }
 

@@ -1,11 +1,10 @@
-//! `pause LOOP` and `resume LOOP`: whether a loop starts on its own. `run` starts it anyway.
+//! `pause LOOP`, `resume LOOP` and `thaw`: whether a loop, or all loops, start on their own. `run` starts a paused loop
+//! anyway.
 
-use super::VerbResult;
-use crate::context::CommandContext;
-use crate::error::{CommandError, CommandErrorKind};
-use crate::exit::CommandExit;
-use crate::output::safe;
+use super::{CommandContext, CommandError, CommandErrorKind, VerbResult, safe};
+use crate::context::FleetScan;
 use crate::view::time::now_ms;
+use loopwright::daemon::ThawReport;
 use loopwright::proc::CancelToken;
 use loopwright::store::{InboxKind, ScheduleRow, Store};
 use loopwright_core::dispatch::{LoopEntry, LoopKey};
@@ -45,11 +44,10 @@ pub(crate) async fn pause(args: PauseArgs, cx: &CommandContext) -> VerbResult {
         }
     }
     let document = json!({"schema": 1, "loop": &*key.name, "repo": &*key.repo, "paused": true, "reason": why});
-    cx.out.answer(&document, || {
+    Ok(cx.out.answer(&document, || {
         let name = safe(&key.name);
         format!("{name} does not start on its own any more: {}\nresume it with: loopwright resume {name}", safe(&why))
-    });
-    Ok(CommandExit::DONE)
+    }))
 }
 
 pub(crate) async fn resume(args: ResumeArgs, cx: &CommandContext) -> VerbResult {
@@ -67,11 +65,37 @@ pub(crate) async fn resume(args: ResumeArgs, cx: &CommandContext) -> VerbResult 
     let document = json!({
         "schema": 1, "loop": &*key.name, "repo": &*key.repo, "paused": false, "was_paused": was_paused, "waited": waited
     });
-    cx.out.answer(&document, || match was_paused || waited {
+    Ok(cx.out.answer(&document, || match was_paused || waited {
         true => format!("{} starts on its own again; missed runs are skipped", safe(&key.name)),
         false => format!("{} was not paused", safe(&key.name)),
-    });
-    Ok(CommandExit::DONE)
+    }))
+}
+
+/// Ends the global stop, also one by file, and accepts a clock that seemed implausible.
+pub(crate) async fn thaw(cx: &CommandContext) -> VerbResult {
+    let thawed = match cx.daemon() {
+        Some(daemon) => daemon.thaw(&cx.actor_name()).await?,
+        None => {
+            let engine = cx.open_engine(None, &CancelToken::new()).await?;
+            let thawed = match FleetScan::loop_entries(cx).await {
+                Ok(entries) => engine.thaw_all(entries, &cx.actor_name()).await.map_err(Into::into),
+                Err(error) => Err(error),
+            };
+            engine.close().await?;
+            thawed?
+        }
+    };
+    let document = json!({"schema": 1, "thawed": thawed.has_effect(), "clock_taken": thawed.was_clock_behind});
+    Ok(cx.out.answer(&document, || describe(thawed).to_owned()))
+}
+
+fn describe(thawed: ThawReport) -> &'static str {
+    match (thawed.was_stopped, thawed.was_clock_behind) {
+        (true, false) => "loops start again; missed runs are skipped",
+        (false, true) => "the clock is accepted as it is; loops start again",
+        (true, true) => "the clock is accepted as it is, and loops start again; missed runs are skipped",
+        (false, false) => "nothing was stopped",
+    }
 }
 
 /// Whether a loop is paused, and whether it waits after a failure or a limit.
@@ -90,7 +114,7 @@ async fn find_loop(cx: &CommandContext, text: &str) -> Result<(LoopKey, Option<L
     };
     let Some(question) = question else { return find_loop_by_name(cx, text).await };
     let key = LoopKey::new(&question.repo, &question.loop_name);
-    let entry = cx.loop_entries().await.unwrap_or_default().into_iter().find(|entry| entry.key == key);
+    let entry = FleetScan::loop_entries(cx).await.unwrap_or_default().into_iter().find(|entry| entry.key == key);
     Ok((key, entry))
 }
 
@@ -122,7 +146,7 @@ async fn find_loop_in_fleet(cx: &CommandContext, name: &str) -> Result<Option<Lo
         return Ok(None);
     }
     // A broken configuration names no loop.
-    let mut named = cx.loop_entries().await.unwrap_or_default();
+    let mut named = FleetScan::loop_entries(cx).await.unwrap_or_default();
     named.retain(|entry| &*entry.key.name == name);
     match named.len() {
         0 | 1 => Ok(named.pop()),

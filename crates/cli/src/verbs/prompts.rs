@@ -1,12 +1,11 @@
 //! `prompts [show NAME]`: the parts of briefs that are the same for every loop, and the repository's replacements.
 
-use super::VerbResult;
-use crate::context::{CommandContext, prompts};
-use crate::error::CommandError;
-use crate::exit::CommandExit;
+use super::{CommandContext, CommandError, CommandExit, VerbResult};
+use crate::context::prompts;
 use crate::output::{TextTable, safe_lines};
 use loopwright_core::prompt::BriefText;
 use serde::Serialize;
+use serde_json::json;
 use std::path::Path;
 
 #[derive(Debug, clap::Args)]
@@ -37,13 +36,6 @@ struct Line {
     replaced: bool,
 }
 
-/// The document of `prompts --json`.
-#[derive(Debug, Serialize)]
-struct Document {
-    schema: u32,
-    prompts: Vec<Line>,
-}
-
 /// The document of `prompts show --json`.
 #[derive(Debug, Serialize)]
 struct PromptDocument {
@@ -58,10 +50,9 @@ pub(crate) async fn run(args: PromptsArgs, cx: &CommandContext) -> VerbResult {
     let repo = cx.repo().await.ok();
     let work_tree = repo.as_ref().map(|repo| repo.work_tree.as_path());
     match args.what {
-        None => list(cx, work_tree),
-        Some(PromptsCommand::Show { name }) => show(cx, work_tree, &name)?,
+        None => Ok(list(cx, work_tree)),
+        Some(PromptsCommand::Show { name }) => show(cx, work_tree, &name),
     }
-    Ok(CommandExit::DONE)
 }
 
 fn line(text: BriefText, work_tree: Option<&Path>) -> Line {
@@ -70,21 +61,18 @@ fn line(text: BriefText, work_tree: Option<&Path>) -> Line {
     Line { name: text.name(), about: text.summary(), file, replaced }
 }
 
-fn list(cx: &CommandContext, work_tree: Option<&Path>) {
-    let prompts = BriefText::ALL.map(|text| line(text, work_tree)).into();
-    let document = Document { schema: 1, prompts };
-    cx.out.answer(&document, || {
-        let mut table = TextTable::new(["NAME", "FROM", "ABOUT"]);
-        for line in &document.prompts {
-            let own = line.file.as_deref().filter(|_| line.replaced);
-            table.row([line.name, own.unwrap_or("built in"), line.about]);
-        }
+fn list(cx: &CommandContext, work_tree: Option<&Path>) -> CommandExit {
+    let prompts = BriefText::ALL.map(|text| line(text, work_tree));
+    cx.out.answer(&json!({"schema": 1, "prompts": &prompts[..]}), || {
+        let from = |line: &Line| line.file.as_deref().filter(|_| line.replaced).unwrap_or("built in").to_owned();
+        let row = |line: &Line| [line.name.to_owned(), from(line), line.about.to_owned()];
+        let table = TextTable::new(["NAME", "FROM", "ABOUT"], prompts.iter().map(row));
         let way = "replace a prompt for a repository: loopwright prompts show maker > .loopwright/prompts/maker.md";
         format!("{}\n{way}", table.render().trim_end())
-    });
+    })
 }
 
-fn show(cx: &CommandContext, work_tree: Option<&Path>, name: &str) -> Result<(), CommandError> {
+fn show(cx: &CommandContext, work_tree: Option<&Path>, name: &str) -> VerbResult {
     let names = BriefText::ALL.map(BriefText::name).join(", ");
     let unknown = || CommandError::invalid(format!("there is no prompt `{name}`")).hint(format!("one of: {names}"));
     let text = BriefText::ALL.into_iter().find(|text| text.name() == name).ok_or_else(unknown)?;
@@ -95,6 +83,5 @@ fn show(cx: &CommandContext, work_tree: Option<&Path>, name: &str) -> Result<(),
             .map_err(|error| CommandError::failed(format!("read `{}`: {error}", path.display())))?,
     };
     let shown = PromptDocument { schema: 1, line: line(text, work_tree), text: words };
-    cx.out.answer(&shown, || safe_lines(shown.text.trim_end()));
-    Ok(())
+    Ok(cx.out.answer(&shown, || safe_lines(shown.text.trim_end())))
 }

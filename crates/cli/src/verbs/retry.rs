@@ -1,11 +1,8 @@
 //! `retry`: resumes a suspended round; after any other end, starts another round like it, with the loop as its file is
 //! now and the same item.
 
-use super::VerbResult;
 use super::run::{prepare_manual_run, report_round, run_round};
-use crate::context::CommandContext;
-use crate::error::CommandError;
-use crate::output::safe;
+use super::{CommandContext, CommandError, VerbResult, safe};
 use crate::progress::ProgressDisplay;
 use crate::signals::CurrentRound;
 use crate::view::find;
@@ -44,7 +41,7 @@ pub(crate) async fn run(args: RetryArgs, cx: &CommandContext) -> VerbResult {
 async fn resume_suspended(
     cx: &CommandContext,
     row: &RoundRow,
-) -> Result<Option<crate::exit::CommandExit>, CommandError> {
+) -> Result<Option<crate::error::CommandExit>, CommandError> {
     let telling = cx.progress_detail()?;
     let running = CurrentRound::default();
     let cancel = cx.cancel(&running);

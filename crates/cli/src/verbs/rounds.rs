@@ -1,9 +1,6 @@
 //! `rounds`: list rounds, newest first.
 
-use super::VerbResult;
-use crate::context::CommandContext;
-use crate::error::CommandError;
-use crate::exit::CommandExit;
+use super::{CommandContext, CommandError, VerbResult};
 use crate::view::find::{self, LookupTarget};
 use crate::view::repo_view::RepoView;
 use crate::view::rounds::{self, RoundListView};
@@ -21,22 +18,15 @@ pub(crate) struct RoundsArgs {
 }
 
 pub(crate) async fn run(args: RoundsArgs, cx: &CommandContext) -> VerbResult {
-    let (here, store) = tokio::join!(RepoView::find_current(cx), super::status::open_store_if_any(cx));
-    let (here, store) = (here?, store?);
+    let (here, store) = super::status::here_and_store(cx).await?;
     if let Some(name) = &args.name {
         // An unknown loop is reported as unknown, also before any round has run.
         ensure_loop_known(here.as_ref(), store.as_deref(), name).await?;
     }
-    let rounds = match store {
-        Some(store) => {
-            let repo = here.and_then(|here| here.scope(args.name.as_deref()));
-            let query = RoundsQuery { repo, loop_name: args.name, limit: args.limit, ..RoundsQuery::default() };
-            RoundListView::read(store.as_ref(), query).await?
-        }
-        None => RoundListView::empty(),
-    };
-    cx.out.answer(&rounds, || page(&rounds, cx.out.width()));
-    Ok(CommandExit::DONE)
+    let repo = here.and_then(|here| here.scope(args.name.as_deref()));
+    let query = RoundsQuery { repo, loop_name: args.name, limit: args.limit, ..RoundsQuery::default() };
+    let rounds = RoundListView::read(store.as_deref(), query).await?;
+    Ok(cx.out.answer(&rounds, || page(&rounds, cx.out.width())))
 }
 
 async fn ensure_loop_known(here: Option<&RepoView>, store: Option<&Store>, name: &str) -> Result<(), CommandError> {

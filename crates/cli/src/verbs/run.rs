@@ -1,10 +1,8 @@
 //! `run LOOP`: one round now, in the foreground. The exit code is that of the outcome.
 
-use super::VerbResult;
-use crate::context::{CheckedLoopFile, CommandContext, error_from_problems, inputs, prompts};
+use super::{CommandContext, CommandError, CommandErrorKind, CommandExit, VerbResult};
+use crate::context::{BaseFiles, CheckedLoopFile, LoopPreflight, error_from_problems, prompts};
 use crate::dry_run::{self, DryRunItem};
-use crate::error::{CommandError, CommandErrorKind};
-use crate::exit::CommandExit;
 use crate::progress::ProgressDisplay;
 use crate::round_summary;
 use crate::signals::CurrentRound;
@@ -106,7 +104,7 @@ async fn choose_spec(
     let file = loops.find(name)?;
     let spec = cx.with_configured_agents(file.spec.clone(), repo)?;
     let file = CheckedLoopFile { file: file.file.clone(), spec };
-    let mut found = cx.preflight(repo, &file).await?.problems;
+    let mut found = LoopPreflight::check(cx, repo, &file, &mut BaseFiles::default()).await?.problems;
     found.extend(prompts::check_prompts(&repo.work_tree));
     if !found.is_empty() {
         return Err(error_from_problems(&found));
@@ -114,7 +112,7 @@ async fn choose_spec(
     if !loops.problems.is_empty() {
         cx.out.note("note: other loop files have problems: loopwright check");
     }
-    let inputs = inputs::hash_inputs(repo, &file);
+    let inputs = file.hash_inputs(repo);
     Ok((file.spec, inputs))
 }
 

@@ -1,16 +1,13 @@
 //! `schedule`: the loops that are due in the coming days, as a list and as a heat map, of every repository that a
 //! daemon started here would manage.
 
-use super::VerbResult;
 use super::status::open_store_if_any;
-use crate::context::{CommandContext, FleetRepo, FleetScan};
-use crate::error::CommandError;
-use crate::exit::CommandExit;
-use crate::output::safe;
+use super::{CommandContext, CommandError, VerbResult, safe};
+use crate::context::{FleetRepo, FleetScan, loop_entry};
 use crate::view::repo_view::read_stop_file;
 use crate::view::schedule::{PlannedLoop, ScheduleStatus, ScheduleView};
-use crate::view::time::{now_ms, timestamp};
-use loopwright::daemon::STOP_FLAG;
+use crate::view::status::stop_reason;
+use crate::view::time::now_ms;
 use loopwright::store::{ScheduleRow, Store};
 
 #[derive(Debug, clap::Args)]
@@ -24,7 +21,7 @@ pub(crate) struct ScheduleArgs {
 }
 
 pub(crate) async fn run(args: ScheduleArgs, cx: &CommandContext) -> VerbResult {
-    let (looked, store) = tokio::join!(cx.scan_fleet(), open_store_if_any(cx));
+    let (looked, store) = tokio::join!(FleetScan::read(cx), open_store_if_any(cx));
     let (FleetScan { repos: wanted, missing }, store) = (looked?, store?);
     if wanted.is_empty() {
         // Reports a missing repository, as every verb about a repository does.
@@ -49,21 +46,18 @@ pub(crate) async fn run(args: ScheduleArgs, cx: &CommandContext) -> VerbResult {
     }
     missing.iter().for_each(|missing| cx.out.note(&safe(&missing.reason)));
     let coming = ScheduleView::compute(&planned, now_ms, args.days, &cx.system_zone()).with_stop(stopped);
-    cx.out.answer(&coming, || {
+    Ok(cx.out.answer(&coming, || {
         let page = coming.render(&planned, cx.out.width(), &|look, text| cx.out.style(look, text));
         if unusable == 0 { page } else { format!("{page}\n\nsome loops are not usable: loopwright check") }
-    });
-    Ok(CommandExit::DONE)
+    }))
 }
 
 /// The reason why everything is stopped, if it is.
 async fn stopped(store: Option<&Store>, cx: &CommandContext) -> Result<Option<String>, CommandError> {
-    let flags = match store {
-        Some(store) => store.flags().await?,
-        None => Vec::new(),
+    let by_flag = match store {
+        Some(store) => stop_reason(store).await?,
+        None => None,
     };
-    let flag = flags.into_iter().find(|flag| flag.name == STOP_FLAG);
-    let by_flag = flag.map(|flag| format!("since {} by {}: {}", timestamp(flag.at_ms), flag.actor, flag.why));
     Ok(by_flag.or_else(|| read_stop_file(cx).map(|why| format!("by the file STOP: {why}"))))
 }
 
@@ -90,7 +84,7 @@ impl ScheduleSources {
             None => loops.loops.iter().collect(),
         };
         for file in files {
-            let entry = cx.loop_entry(&wanted.repo, file)?;
+            let entry = loop_entry(cx, &wanted.repo, file)?;
             let row = self.rows.iter().find(|row| row.repo == wanted.repo.id && row.loop_name == file.spec.name);
             let standing = ScheduleStatus::from_row(row, self.now_ms);
             let folder = wanted.repo.work_tree.file_name().unwrap_or_default().to_string_lossy().into_owned();

@@ -4,12 +4,8 @@
 mod launchd;
 mod systemd;
 
-use super::VerbResult;
-use crate::context::CommandContext;
+use super::{CommandContext, CommandError, VerbResult, safe};
 use crate::control::DaemonConnection;
-use crate::error::CommandError;
-use crate::exit::CommandExit;
-use crate::output::safe;
 use serde_json::json;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -74,16 +70,14 @@ struct ServicePlan {
 pub(crate) async fn run(args: ServiceArgs, cx: &CommandContext) -> VerbResult {
     let plan = ServicePlan::new(cx, args.manager.unwrap_or_else(ServiceManager::detect)).await?;
     match args.what {
-        ServiceCommand::Install { print: true } if cx.out.is_json() => {
+        ServiceCommand::Install { print: true } => {
             let document = json!({"schema": 1, "file": plan.file, "service": plan.name, "text": plan.text()});
-            cx.out.answer(&document, String::new);
+            Ok(cx.out.answer(&document, || plan.text().trim_end().to_owned()))
         }
-        ServiceCommand::Install { print: true } => cx.out.script(plan.text().trim_end()),
-        ServiceCommand::Install { print: false } => install(cx, &plan)?,
-        ServiceCommand::Uninstall => uninstall(cx, &plan)?,
-        ServiceCommand::Status => status(cx, &plan).await?,
+        ServiceCommand::Install { print: false } => install(cx, &plan),
+        ServiceCommand::Uninstall => uninstall(cx, &plan),
+        ServiceCommand::Status => status(cx, &plan).await,
     }
-    Ok(CommandExit::DONE)
 }
 
 impl ServicePlan {
@@ -182,7 +176,7 @@ fn variables(cx: &CommandContext) -> Result<Vec<(&'static str, String)>, Command
     Ok(found)
 }
 
-fn install(cx: &CommandContext, plan: &ServicePlan) -> Result<(), CommandError> {
+fn install(cx: &CommandContext, plan: &ServicePlan) -> VerbResult {
     let failed = |error: io::Error| CommandError::failed(format!("write {}: {error}", plan.file.display()));
     let before = std::fs::read_to_string(&plan.file).ok();
     std::fs::create_dir_all(plan.file.parent().unwrap_or(Path::new("/"))).map_err(failed)?;
@@ -194,28 +188,26 @@ fn install(cx: &CommandContext, plan: &ServicePlan) -> Result<(), CommandError> 
         Some(_) => "replaced",
     };
     let document = json!({"schema": 1, "file": plan.file, "service": plan.name, "change": word, "next": plan.start()});
-    cx.out.answer(&document, || {
+    Ok(cx.out.answer(&document, || {
         let keys = format!("keys for agents: put NAME=value lines into {} (mode 0600)", safe(&plan.secrets));
         format!("{word}: {}\nstart it:\n  {}\n{keys}", plan.file.display(), plan.start().join("\n  "))
-    });
-    Ok(())
+    }))
 }
 
-fn uninstall(cx: &CommandContext, plan: &ServicePlan) -> Result<(), CommandError> {
+fn uninstall(cx: &CommandContext, plan: &ServicePlan) -> VerbResult {
     let word = match std::fs::remove_file(&plan.file) {
         Ok(()) => "removed",
         Err(error) if error.kind() == io::ErrorKind::NotFound => "absent",
         Err(error) => return Err(CommandError::failed(format!("remove {}: {error}", plan.file.display()))),
     };
     let document = json!({"schema": 1, "file": plan.file, "service": plan.name, "change": word, "next": plan.end()});
-    cx.out.answer(&document, || match word {
+    Ok(cx.out.answer(&document, || match word {
         "removed" => format!("removed: {}\nstop it:\n  {}", plan.file.display(), plan.end().join("\n  ")),
         _ => format!("there is no {}", plan.file.display()),
-    });
-    Ok(())
+    }))
 }
 
-async fn status(cx: &CommandContext, plan: &ServicePlan) -> Result<(), CommandError> {
+async fn status(cx: &CommandContext, plan: &ServicePlan) -> VerbResult {
     let found = std::fs::read_to_string(&plan.file).ok();
     let file = match &found {
         None => "not installed",
@@ -227,7 +219,7 @@ async fn status(cx: &CommandContext, plan: &ServicePlan) -> Result<(), CommandEr
         "schema": 1, "file": plan.file, "service": plan.name, "installed": found.is_some(),
         "current": found.as_ref().map(|text| *text == plan.text()), "pid": pid,
     });
-    cx.out.answer(&document, || {
+    Ok(cx.out.answer(&document, || {
         let daemon = pid.map_or("no daemon runs".to_owned(), |pid| format!("the daemon runs: process {pid}"));
         let next = match (&found, pid) {
             (None, _) => "\ninstall it: loopwright service install".to_owned(),
@@ -235,6 +227,5 @@ async fn status(cx: &CommandContext, plan: &ServicePlan) -> Result<(), CommandEr
             (Some(_), Some(_)) => String::new(),
         };
         format!("{file}: {}\n{daemon}{next}", plan.file.display())
-    });
-    Ok(())
+    }))
 }

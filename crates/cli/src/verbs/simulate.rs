@@ -1,10 +1,8 @@
 //! `simulate`: the coming days on a virtual clock, with rounds of the same duration and cost as earlier ones. It starts
 //! and writes nothing.
 
-use super::VerbResult;
-use crate::context::{CheckedLoopFile, CommandContext};
-use crate::error::CommandError;
-use crate::exit::CommandExit;
+use super::{CommandContext, CommandError, VerbResult};
+use crate::context::CheckedLoopFile;
 use crate::view::repo_view::RepoView;
 use crate::view::simulate::{SimulationBasis, SimulationView};
 use crate::view::time::now_ms;
@@ -43,8 +41,7 @@ fn span(text: &str) -> Result<TimeSpan, String> {
 }
 
 pub(crate) async fn run(args: SimulateArgs, cx: &CommandContext) -> VerbResult {
-    let (here, store) = tokio::join!(RepoView::find_current(cx), super::status::open_store_if_any(cx));
-    let (here, store) = (here?, store?);
+    let (here, store) = super::status::here_and_store(cx).await?;
     let fleet = match here {
         Some(here) => vec![here],
         None => RepoView::find_fleet(cx).await?,
@@ -73,8 +70,7 @@ pub(crate) async fn run(args: SimulateArgs, cx: &CommandContext) -> VerbResult {
     };
     let told = forecast::forecast(&plans, &question);
     let simulation = SimulationView::from_forecast(&question, &plans, &bases, told, args.decisions);
-    cx.out.answer(&simulation, || simulation.render(cx.out.width()));
-    Ok(CommandExit::DONE)
+    Ok(cx.out.answer(&simulation, || simulation.render(cx.out.width())))
 }
 
 /// A loop with the profile of its earlier rounds, or with the assumed one.

@@ -1,14 +1,10 @@
 //! `status`: show all loops and their state.
 
-use super::VerbResult;
-use crate::context::CommandContext;
+use super::{CommandContext, CommandError, CommandErrorKind, CommandExit, VerbResult, safe};
 use crate::control::DaemonConnection;
-use crate::error::{CommandError, CommandErrorKind};
-use crate::exit::CommandExit;
-use crate::output::safe;
 use crate::view::repo_view::{RepoView, read_stop_file};
 use crate::view::status::{DaemonLine, StatusView};
-use crate::view::time::{self, now_ms, timestamp};
+use crate::view::time::{self, Moment, now_ms};
 use loopwright::store::{DISPATCHER, Store};
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,14 +34,19 @@ pub(crate) async fn run(args: StatusArgs, cx: &CommandContext) -> VerbResult {
 
 async fn once(cx: &CommandContext) -> VerbResult {
     let status = read(cx).await?;
-    cx.out.answer(&status, || page(&status, cx));
-    Ok(CommandExit::DONE)
+    Ok(cx.out.answer(&status, || page(&status, cx)))
 }
 
-/// Searches the repository while the store opens: each takes a few milliseconds.
-async fn read(cx: &CommandContext) -> Result<StatusView, CommandError> {
+/// The repository here and the store. Searches the one while the other opens: each takes a few milliseconds.
+pub(super) async fn here_and_store(
+    cx: &CommandContext,
+) -> Result<(Option<RepoView>, Option<Arc<Store>>), CommandError> {
     let (here, store) = tokio::join!(RepoView::find_current(cx), open_store_if_any(cx));
-    let (here, store) = (here?, store?);
+    Ok((here?, store?))
+}
+
+async fn read(cx: &CommandContext) -> Result<StatusView, CommandError> {
+    let (here, store) = here_and_store(cx).await?;
     let mut status = match here.filter(RepoView::has_loops) {
         Some(here) => StatusView::read(store.as_deref(), Some(&here), now_ms()).await?,
         None => {
@@ -71,8 +72,7 @@ pub(super) async fn find_daemon(
     };
     let lease = leases.into_iter().find(|lease| lease.name == DISPATCHER);
     let process = lease.and_then(|lease| lease.process).filter(|process| process.pid == i64::from(pid));
-    let since_ms = process.map(|process| process.since_ms);
-    Ok(Some(DaemonLine { pid, since: since_ms.map(timestamp), since_ms }))
+    Ok(Some(DaemonLine { pid, since: process.map(|process| Moment(process.since_ms)) }))
 }
 
 /// The store, read-only; `None` if nothing has run yet.
@@ -97,8 +97,8 @@ fn page(status: &StatusView, cx: &CommandContext) -> String {
     let is_timed = status.loops.iter().any(|line| line.next.is_some());
     match &status.daemon {
         Some(daemon) => {
-            let since =
-                daemon.since_ms.map_or(String::new(), |ms| format!(", up {}", time::duration_text(now_ms() - ms)));
+            let up = |since: Moment| format!(", up {}", time::duration_text(now_ms() - since.0));
+            let since = daemon.since.map_or(String::new(), up);
             page.push_str(&format!("\n\nthe daemon runs: process {}{since}", daemon.pid));
         }
         None if is_timed => page.push_str("\n\nno daemon runs, so nothing starts on its own: loopwright up"),

@@ -4,12 +4,8 @@
 //! A signal asks the daemon to end, which every version understands. A file in the state directory is enough to stop
 //! everything; it works even if another process holds the store.
 
-use super::VerbResult;
-use crate::context::CommandContext;
+use super::{CommandContext, CommandError, CommandErrorKind, CommandExit, VerbResult, safe};
 use crate::control::DaemonConnection;
-use crate::error::{CommandError, CommandErrorKind};
-use crate::exit::CommandExit;
-use crate::output::safe;
 use crate::view::find;
 use loopwright::Engine;
 use loopwright::daemon::STOP_FILE;
@@ -18,11 +14,10 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde_json::json;
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct StopArgs {
@@ -37,7 +32,7 @@ pub(crate) struct StopArgs {
     now: bool,
     /// The reason, for the record
     #[arg(long, value_name = "TEXT", default_value = "stopped manually")]
-    why: String,
+    pub(super) why: String,
 }
 
 impl StopArgs {
@@ -78,8 +73,7 @@ async fn stop_daemon(cx: &CommandContext, now: bool) -> VerbResult {
     cx.out.note(&format!("asked the daemon, process {}, to end; waiting for its rounds", pid.as_raw_nonzero()));
     wait_for_exit(&process).map_err(|error| CommandError::failed(format!("wait for the daemon: {error}")))?;
     let document = json!({"schema": 1, "stopped": pid.as_raw_nonzero()});
-    cx.out.answer(&document, || format!("the daemon, process {}, has ended", pid.as_raw_nonzero()));
-    Ok(CommandExit::DONE)
+    Ok(cx.out.answer(&document, || format!("the daemon, process {}, has ended", pid.as_raw_nonzero())))
 }
 
 /// The descriptor of a process becomes readable when it exits. This process only waits; Ctrl-C ends it.
@@ -115,8 +109,7 @@ async fn cancel_round(cx: &CommandContext, text: &str, why: &str) -> VerbResult 
             .hint(format!("see `loopwright show {}`", row.id)));
     }
     let document = json!({"schema": 1, "loop": row.loop_name, "round": row.id, "cancelled": true});
-    cx.out.answer(&document, || format!("cancelled: round {} of {}", safe(&row.id), safe(&row.loop_name)));
-    Ok(CommandExit::DONE)
+    Ok(cx.out.answer(&document, || format!("cancelled: round {} of {}", safe(&row.id), safe(&row.loop_name))))
 }
 
 /// The lease of a round that another process runs, such as a manual `run`.
@@ -158,21 +151,12 @@ async fn write_stop_file(cx: &CommandContext, by: &str, why: &str) -> Result<(),
 /// The fallback if the owner of the store cannot be reached: the file, which the owner and its successors check.
 pub(crate) fn stop_by_file(cx: &CommandContext, why: &str, error: &CommandError) -> VerbResult {
     let file = cx.state_dir_with_broken_config()?.join(STOP_FILE);
-    let mut open =
-        private(&file).map_err(|failed| CommandError::failed(format!("write {}: {failed}", file.display())))?;
+    let open = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&file);
+    let mut open = open.map_err(|failed| CommandError::failed(format!("write {}: {failed}", file.display())))?;
     // The file stops everything by existing, even if the disk has no space for the reason.
     let _ = open.write_all(format!("{why}\n").as_bytes());
     cx.out.note(&format!("not recorded: {}", safe(&error.text)));
     Ok(report_stopped(cx, &format!("by the file {}", safe(&file.to_string_lossy()))))
-}
-
-fn private(file: &Path) -> std::io::Result<File> {
-    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(file)
-}
-
-/// The same, for a command that failed earlier.
-pub(crate) fn stop_by_file_after_error(args: &StopArgs, cx: &CommandContext, error: &CommandError) -> VerbResult {
-    stop_by_file(cx, &args.why, error)
 }
 
 fn report_stopped(cx: &CommandContext, how: &str) -> CommandExit {

@@ -1,10 +1,6 @@
 //! `take`: put a round's candidate on a new branch of your repository. The only command that writes there.
 
-use super::VerbResult;
-use crate::context::CommandContext;
-use crate::error::CommandError;
-use crate::exit::CommandExit;
-use crate::output::safe;
+use super::{CommandContext, CommandError, VerbResult, safe};
 use crate::view::find;
 use crate::view::round_record::RoundRecord;
 use loopwright::git::{GitErrorKind, Oid};
@@ -37,13 +33,12 @@ pub(crate) async fn run(args: TakeArgs, cx: &CommandContext) -> VerbResult {
     })?;
     let document =
         json!({"schema": 1, "round": row.id, "branch": branch, "commit": commit.as_str(), "repo": row.repo_path});
-    cx.out.answer(&document, || {
+    Ok(cx.out.answer(&document, || {
         format!(
             "branch {branch} has the candidate; your work tree did not change\nsee it: git switch {}",
             safe(&branch)
         )
-    });
-    Ok(CommandExit::DONE)
+    }))
 }
 
 /// The last attempt that was sealed with a change, and its base.

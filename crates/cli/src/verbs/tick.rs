@@ -1,10 +1,8 @@
 //! `tick`: exactly one pass over the loops that are due, for cron or launchd. Waits for the rounds it started.
 
-use super::VerbResult;
-use crate::context::CommandContext;
+use super::{CommandContext, CommandExit, VerbResult};
 use crate::daemon::{DaemonFleet, DaemonLog, TimestampStyle, open_as_owner};
 use crate::error::with_count;
-use crate::exit::CommandExit;
 use crate::signals::CurrentRound;
 use crate::view::time::timestamp;
 use loopwright::daemon::{TickReport, tick};

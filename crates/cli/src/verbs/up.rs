@@ -1,7 +1,6 @@
 //! `up`: the daemon, in the foreground or in the background.
 
-use super::VerbResult;
-use crate::context::CommandContext;
+use super::{CommandContext, VerbResult};
 use crate::daemon::{self, DaemonLaunch, detach};
 use loopwright_core::units::TimeSpan;
 use std::net::SocketAddr;

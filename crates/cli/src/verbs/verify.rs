@@ -1,17 +1,11 @@
 //! `verify`: check the whole record: hashes, chain, database.
 
-use super::VerbResult;
-use crate::context::CommandContext;
+use super::{CommandContext, CommandExit, VerbResult, safe};
 use crate::error::with_count;
-use crate::exit::CommandExit;
-use crate::output::safe;
 use loopwright::store::{StoreFlaw, VerifyReport};
 use serde_json::json;
 
-#[derive(Debug, clap::Args)]
-pub(crate) struct VerifyArgs {}
-
-pub(crate) async fn run(_: VerifyArgs, cx: &CommandContext) -> VerbResult {
+pub(crate) async fn run(cx: &CommandContext) -> VerbResult {
     let report = cx.open_store_read_only().await?.verify().await?;
     let broken = report.broken.as_ref().map(|b| json!({"seq": b.seq, "round": b.round, "why": b.why}));
     let document = json!({"schema": 1, "ok": report.is_ok(), "events": report.events, "broken": broken});

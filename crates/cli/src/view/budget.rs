@@ -1,15 +1,12 @@
 //! The current budgets: every ceiling that rounds share, the amount used, and the time of the next reset.
 
 use super::repo_view::RepoView;
-use super::{NOTHING, SCHEMA, time};
-use crate::error::CommandError;
-use crate::output::TextTable;
+use super::{CommandError, NOTHING, SCHEMA, Serialize, Store, TextTable, time};
 use loopwright::clock;
-use loopwright::store::{RaiseRow, SpendRow, SpendScope, Store};
+use loopwright::store::{RaiseRow, SpendRow, SpendScope};
 use loopwright_core::budget::{BudgetAccount, BudgetScope, Reservation, SpendAllowance};
 use loopwright_core::config::SharedBudget;
 use loopwright_core::units::Usd;
-use serde::Serialize;
 
 /// The document of `budget --json`.
 #[derive(Debug, Serialize)]
@@ -91,25 +88,19 @@ impl BudgetView {
                 let ceiling = file.spec.budget.day.allowance().raised_by(added(&raises, repo, name));
                 scopes.push(looked.line(BudgetScope::Day, SpendScope::Loop, Some(repo), Some(name), ceiling).await?);
             }
-            scopes.push(
-                looked.line(BudgetScope::RepoDay, SpendScope::Repo, Some(repo), None, looked.shared.repo_day).await?,
-            );
+            let day = looked.shared.repo_day;
+            scopes.push(looked.line(BudgetScope::RepoDay, SpendScope::Repo, Some(repo), None, day).await?);
         }
-        scopes.push(looked.line(BudgetScope::FleetDay, SpendScope::Fleet, None, None, looked.shared.fleet_day).await?);
-        scopes.push(
-            looked.line(BudgetScope::FleetMonth, SpendScope::Month, None, None, looked.shared.fleet_month).await?,
-        );
+        let SharedBudget { fleet_day, fleet_month, .. } = looked.shared;
+        scopes.push(looked.line(BudgetScope::FleetDay, SpendScope::Fleet, None, None, fleet_day).await?);
+        scopes.push(looked.line(BudgetScope::FleetMonth, SpendScope::Month, None, None, fleet_month).await?);
         Ok(Self { schema: SCHEMA, day, scopes, raises: raises.into_iter().map(raised).collect() })
     }
 
     /// The page for people.
     pub(crate) fn render(&self, width: usize) -> String {
-        let mut table =
-            TextTable::new(["SCOPE", "USED", "", "SPENT", "RESERVED", "CEILING", "LEFT", "STATUS", "RESETS"]);
-        for line in &self.scopes {
-            table.row(line.cells());
-        }
-        let mut page = table.render_within(width);
+        let headings = ["SCOPE", "USED", "", "SPENT", "RESERVED", "CEILING", "LEFT", "STATUS", "RESETS"];
+        let mut page = TextTable::new(headings, self.scopes.iter().map(Line::cells)).render_within(width);
         for raise in &self.raises {
             let of = raise.round.as_ref().map_or("today".to_owned(), |round| format!("round {round}"));
             let what = crate::output::safe(&format!("{} raised {} for {of}", raise.actor, raise.loop_name));
@@ -133,7 +124,8 @@ impl BudgetQuery<'_> {
             Some(store) => store.spend(spend, &text(repo), &text(name), &clock::day(self.now)).await?,
             None => SpendRow::default(),
         };
-        let (spent, reserved) = (settled(&row), held(&row));
+        let spent = amount(row.settled_micros, row.settled_tokens);
+        let reserved = amount(row.reserved_micros, row.reserved_tokens);
         let account = BudgetAccount { scope, ceiling, spent, reserved };
         let status = match (ceiling.is_none(), account.is_full(), account.is_low()) {
             (true, ..) => "unlimited",
@@ -199,14 +191,6 @@ fn bar(part: f64) -> String {
 fn amount(micros: i64, tokens: i64) -> Reservation {
     let unsigned = |number: i64| u64::try_from(number).unwrap_or(0);
     Reservation { usd: Usd(unsigned(micros)), tokens: unsigned(tokens) }
-}
-
-fn settled(row: &SpendRow) -> Reservation {
-    amount(row.settled_micros, row.settled_tokens)
-}
-
-fn held(row: &SpendRow) -> Reservation {
-    amount(row.reserved_micros, row.reserved_tokens)
 }
 
 /// The amount that was added to a loop's day.

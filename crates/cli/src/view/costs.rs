@@ -1,13 +1,10 @@
 //! The spend, in groups: sums, the cost of an accepted outcome, and the part that was assumed because no agent reported
 //! it.
 
-use super::{NOTHING, SCHEMA};
-use crate::error::CommandError;
-use crate::output::TextTable;
-use loopwright::store::{CostRow, CostsBy, CostsQuery, Store};
+use super::{CommandError, NOTHING, SCHEMA, Serialize, Store, TextTable};
+use loopwright::store::{CostRow, CostsBy, CostsQuery};
 use loopwright_core::budget::Tokens;
 use loopwright_core::outcome::RoundOutcome;
-use serde::Serialize;
 
 /// The most groups that are listed; the total has all of them.
 const GROUPS_MAX: u32 = 1_000;
@@ -70,11 +67,8 @@ impl CostsView {
         }
         let heading = self.by.to_uppercase();
         let headings = [heading.as_str(), "USD", "TOKENS", "ROUNDS", "ACCEPTED", "USD/ACCEPTED", "UNKNOWN"];
-        let mut table = TextTable::new(headings);
-        for group in &self.groups {
-            table.row(group.cells(group.key.as_deref().unwrap_or("unknown")));
-        }
-        table.row(self.total.cells("total"));
+        let groups = self.groups.iter().map(|group| group.cells(group.key.as_deref().unwrap_or("unknown")));
+        let table = TextTable::new(headings, groups.chain([self.total.cells("total")]));
         let since = self.since.as_ref().map_or(String::new(), |day| format!(" since {day}"));
         format!(
             "{}\n\nat list prices of {}{since}; your own `prices:` override these",

@@ -1,17 +1,16 @@
 //! The reason why a round ended as it did, and why a loop is or is not running, from the record alone.
 
-use super::SCHEMA;
 use super::page;
 use super::repo_view::{RepoView, describe_cadence};
 use super::round_record::RoundRecord;
 use super::status::{self, LoopLine, LoopStatus};
-use crate::error::CommandError;
-use crate::output::{safe, safe_lines};
-use loopwright::store::{RoundRow, RoundsQuery, Store};
+use super::time::timestamp;
+use super::{CommandError, SCHEMA, Serialize, Store, safe};
+use crate::output::safe_lines;
+use loopwright::store::{RoundRow, RoundsQuery};
 use loopwright_core::dispatch::LoopExplanation;
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::round::RoundReason;
-use serde::Serialize;
 
 /// The document of `why --json`.
 #[derive(Debug, Serialize)]
@@ -78,9 +77,11 @@ impl ExplanationView {
         because.extend(last.as_ref().map(describe_end));
         let mut next: Vec<String> = change(&line, why.as_ref()).into_iter().collect();
         next.extend(is_broken.then(|| format!("see the problems: loopwright check {name}")));
-        match &last {
-            Some(row) => next.extend(RoundRecord::read_next(store, row).await?),
-            None => next.push(format!("start it: loopwright run {name}")),
+        match (&last, store) {
+            (Some(row), Some(store)) => {
+                next.extend(page::next_steps(&RoundRecord::read(store, &row.id).await?.report()))
+            }
+            _ => next.push(format!("start it: loopwright run {name}")),
         }
         Ok(Self {
             schema: SCHEMA,
@@ -108,15 +109,6 @@ impl ExplanationView {
             page.extend(self.next.iter().map(|line| format!("  {}", safe(line))));
         }
         page.join("\n")
-    }
-}
-
-impl RoundRecord {
-    async fn read_next(store: Option<&Store>, row: &RoundRow) -> Result<Vec<String>, CommandError> {
-        match store {
-            Some(store) => Ok(page::next_steps(&Self::read(store, &row.id).await?.report())),
-            None => Ok(Vec::new()),
-        }
     }
 }
 
@@ -159,7 +151,7 @@ fn change(line: &LoopLine, why: Option<&LoopExplanation>) -> Option<String> {
 }
 
 fn starts(here: Option<&RepoView>, line: &LoopLine) -> String {
-    let at = line.next.as_ref().map_or(String::new(), |at| format!(" (next at {at})"));
+    let at = line.next.map_or(String::new(), |at| format!(" (next at {})", timestamp(at.0)));
     match here.and_then(|here| here.file(&line.name)).map(|file| describe_cadence(&file.spec.on)) {
         None => "its loop file is not here, so its triggers are unknown".to_owned(),
         Some(words) if words.starts_with("manual") => "it only starts manually: its file has no trigger".to_owned(),

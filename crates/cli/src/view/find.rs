@@ -1,9 +1,9 @@
 //! Resolves an id that a person typed: a whole round id, its beginning, an inbox id, or a loop's name.
 
 use super::repo_view::RepoView;
-use crate::error::CommandError;
+use super::{CommandError, Store};
 use loopwright::EngineError;
-use loopwright::store::{RoundRow, RoundsQuery, Store};
+use loopwright::store::{InboxKind, RoundRow, RoundsQuery};
 
 /// The longest text that is looked up.
 const TEXT_MAX: usize = 200;
@@ -29,8 +29,7 @@ pub(crate) async fn find_round(store: &Store, text: &str) -> Result<RoundRow, Co
 
 /// A loop's name instead of a round's is the likeliest mistake; the person has to choose one of its rounds.
 async fn no_round(store: &Store, text: &str) -> Result<CommandError, CommandError> {
-    let query = RoundsQuery { loop_name: Some(text.to_owned()), limit: 1, ..RoundsQuery::default() };
-    Ok(match store.rounds(query).await?.pop() {
+    Ok(match latest_of_loop(store, text).await? {
         Some(row) => CommandError::unknown(format!("`{text}` is a loop; name one of its rounds"))
             .hint(format!("its latest is {}; see `loopwright rounds {text}`", row.id)),
         None => CommandError::unknown(format!("no round is called `{text}`"))
@@ -86,7 +85,7 @@ pub(crate) async fn find_target(store: &Store, text: &str, is_loop: bool) -> Res
     if let Some(row) = store.round(text).await? {
         return Ok(LookupTarget::Round(Box::new(row)));
     }
-    if is_loop || has_run(store, text).await? {
+    if is_loop || latest_of_loop(store, text).await?.is_some() {
         return Ok(LookupTarget::Loop(text.to_owned()));
     }
     if let Some(name) = find_questioned_loop(store, text).await? {
@@ -100,8 +99,7 @@ pub(crate) async fn find_target(store: &Store, text: &str, is_loop: bool) -> Res
 
 /// The loop of a question about a loop; the round of such a question has no meaning of its own.
 async fn find_questioned_loop(store: &Store, id: &str) -> Result<Option<String>, CommandError> {
-    let question =
-        store.inbox_item(id).await?.filter(|question| question.kind == loopwright::store::InboxKind::LoopPaused);
+    let question = store.inbox_item(id).await?.filter(|question| question.kind == InboxKind::LoopPaused);
     Ok(question.map(|question| question.loop_name))
 }
 
@@ -111,7 +109,7 @@ pub(crate) fn not_found(text: &str) -> CommandError {
         .hint("see `loopwright rounds` and `loopwright status`")
 }
 
-async fn has_run(store: &Store, name: &str) -> Result<bool, CommandError> {
+async fn latest_of_loop(store: &Store, name: &str) -> Result<Option<RoundRow>, CommandError> {
     let query = RoundsQuery { loop_name: Some(name.to_owned()), limit: 1, ..RoundsQuery::default() };
-    Ok(!store.rounds(query).await?.is_empty())
+    Ok(store.rounds(query).await?.pop())
 }

@@ -1,14 +1,12 @@
 //! Everything that waits for a person: the riskiest first, grouped by loop, machine facts above claims of agents.
 
-use super::SCHEMA;
 use super::round_record::RoundRecord;
-use super::time::{self, timestamp};
-use crate::error::{CommandError, with_count};
-use crate::output::safe;
-use loopwright::store::{InboxKind, InboxRisk, InboxRow, Store};
+use super::time::{self, Moment};
+use super::{CommandError, SCHEMA, Serialize, Store, safe};
+use crate::error::with_count;
+use loopwright::store::{InboxKind, InboxRisk, InboxRow};
 use loopwright_core::report::RoundReport;
 use loopwright_core::round::BoundaryLevel;
-use serde::Serialize;
 
 /// The most questions that are read; more than this is a backlog, not an inbox.
 const ITEMS_MAX: u32 = 1000;
@@ -36,9 +34,7 @@ pub(crate) struct InboxLine {
     pub(crate) risk: InboxRisk,
     pub(crate) candidate: Option<String>,
     pub(crate) summary: String,
-    pub(crate) expires: Option<String>,
-    #[serde(skip)]
-    expires_ms: Option<i64>,
+    pub(crate) expires: Option<Moment>,
     #[serde(skip)]
     created_ms: i64,
 }
@@ -53,8 +49,7 @@ impl From<InboxRow> for InboxLine {
             risk: row.risk,
             candidate: row.candidate,
             summary: row.summary,
-            expires: row.expires_ms.map(timestamp),
-            expires_ms: row.expires_ms,
+            expires: row.expires_ms.map(Moment),
             created_ms: row.created_ms,
         }
     }
@@ -148,7 +143,7 @@ impl InboxLine {
     fn head(&self, now: i64) -> String {
         let answer = answer_command(self.kind, &self.name, self.round.as_deref().unwrap_or_default());
         let answer = answer.map_or(String::new(), |answer| format!("    answer:  {}\n", safe(&answer)));
-        let expires = self.expires_ms.map_or(String::new(), |at| match time::time_until(at, now) {
+        let expires = self.expires.map_or(String::new(), |at| match time::time_until(at.0, now) {
             gone if gone == "expired" => ", expired: counts as denied".to_owned(),
             left => format!(", expires {left}"),
         });
@@ -208,7 +203,6 @@ mod tests {
             candidate: None,
             summary: String::new(),
             expires: None,
-            expires_ms: None,
             created_ms,
         }
     }

@@ -1,10 +1,8 @@
 //! The log of one round: its journal as lines, and the output of its agents, prefixed line by line so that none of it
 //! can pass for a line of ours. Read in steps, so that a log can be followed with bounded memory.
 
-use super::time;
-use crate::error::CommandError;
-use crate::output::safe;
-use loopwright::store::{Store, StoredEvent};
+use super::{CommandError, Store, safe, time};
+use loopwright::store::StoredEvent;
 use loopwright_core::round::{AgentEnd, DeliveryResult, Event, ProbeAnswer, RoleEnded, RoleResult};
 use loopwright_core::secrets::redact;
 use std::collections::BTreeMap;
@@ -43,7 +41,7 @@ impl RoundLogReader {
     pub(crate) async fn read_from_start(
         &mut self,
         store: &Store,
-        tell: &mut dyn FnMut(&str),
+        tell: &mut (dyn FnMut(&str) + Send),
     ) -> Result<(), CommandError> {
         let events = store.events(&self.round).await?;
         events.iter().for_each(|event| self.event(event, tell));
@@ -52,7 +50,11 @@ impl RoundLogReader {
     }
 
     /// Reads the events since the last call.
-    pub(crate) async fn read_new(&mut self, store: &Store, tell: &mut dyn FnMut(&str)) -> Result<(), CommandError> {
+    pub(crate) async fn read_new(
+        &mut self,
+        store: &Store,
+        tell: &mut (dyn FnMut(&str) + Send),
+    ) -> Result<(), CommandError> {
         loop {
             let events = store.tail(self.seq, PAGE).await?;
             let more = events.len() == PAGE as usize;
@@ -70,7 +72,7 @@ impl RoundLogReader {
         Ok(())
     }
 
-    fn event(&mut self, event: &StoredEvent, tell: &mut dyn FnMut(&str)) {
+    fn event(&mut self, event: &StoredEvent, tell: &mut (dyn FnMut(&str) + Send)) {
         let parsed: Option<Event> = serde_json::from_str(&event.body).ok();
         // The output of an agent comes before the event of its end.
         if let Some(Event::RoleEnded(ended)) = &parsed {
@@ -84,7 +86,7 @@ impl RoundLogReader {
     }
 
     /// Shows the new lines of the transcripts whose names begin with this text.
-    fn transcripts(&mut self, begin: &str, tell: &mut dyn FnMut(&str)) {
+    fn transcripts(&mut self, begin: &str, tell: &mut (dyn FnMut(&str) + Send)) {
         let listed = fs::read_dir(&self.folder).into_iter().flatten().flatten().map(|entry| entry.path());
         let mut files: Vec<_> = listed.filter(|path| path.extension().is_some_and(|ending| ending == "log")).collect();
         files.sort();
@@ -99,7 +101,7 @@ impl RoundLogReader {
 }
 
 /// Shows a file's lines from an offset on and returns the offset after the last whole line.
-fn show(path: &Path, name: &str, from: u64, tell: &mut dyn FnMut(&str)) -> std::io::Result<u64> {
+fn show(path: &Path, name: &str, from: u64, tell: &mut (dyn FnMut(&str) + Send)) -> std::io::Result<u64> {
     let mut file = fs::File::open(path)?;
     file.seek(SeekFrom::Start(from))?;
     let mut at = from;

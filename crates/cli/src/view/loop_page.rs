@@ -4,12 +4,9 @@ use super::loop_state::LoopHistory;
 use super::repo_view::RepoView;
 use super::rounds::{RoundLine, RoundListView};
 use super::status::LoopLine;
-use super::{NOTHING, SCHEMA};
-use crate::error::CommandError;
-use crate::output::safe;
-use loopwright::store::{RoundsQuery, Store};
+use super::{CommandError, NOTHING, SCHEMA, Serialize, Store, safe};
+use loopwright::store::RoundsQuery;
 use loopwright_core::spec::{Gate, LoopSpec};
-use serde::Serialize;
 
 /// Rounds shown.
 const ROUNDS_SHOWN: u32 = 10;
@@ -44,10 +41,7 @@ impl LoopPage {
             limit: ROUNDS_SHOWN,
             ..RoundsQuery::default()
         };
-        let rounds = match store {
-            Some(store) => RoundListView::read(store, query).await?,
-            None => RoundListView::empty(),
-        };
+        let rounds = RoundListView::read(store, query).await?;
         let past = match (store, &line.repo) {
             (Some(store), Some(repo)) => LoopHistory::read(store, repo, name, &rounds.rounds, now).await?,
             _ => LoopHistory::default(),

@@ -2,13 +2,9 @@
 //! have the names of the seed's state file.
 
 use super::rounds::RoundLine;
-use super::time::{time_since, timestamp};
-use crate::error::CommandError;
-use crate::output::{TextTable, safe};
-use loopwright::store::{
-    ItemRow, ItemState, LoopRow, MemoryRow, ReceiptRow, ReceiptsQuery, RoundsFilter, RoundsQuery, Store,
-};
-use serde::Serialize;
+use super::time::{Moment, time_since};
+use super::{CommandError, Serialize, Store, TextTable, safe};
+use loopwright::store::{ItemRow, ItemState, LoopRow, MemoryRow, ReceiptRow, ReceiptsQuery, RoundsFilter, RoundsQuery};
 use std::collections::BTreeMap;
 
 /// The most items, receipts and running rounds that are shown.
@@ -23,10 +19,10 @@ const LINES: usize = 10;
 /// The seed's state file, as one object.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct LoopState {
-    last_run: Option<String>,
+    last_run: Option<Moment>,
     last_status: Option<String>,
     /// The time when each item was done, by its key.
-    processed: BTreeMap<String, String>,
+    processed: BTreeMap<String, Moment>,
     /// The round that works on each item, or waits with it.
     in_progress: BTreeMap<String, String>,
     failures: Vec<Failure>,
@@ -39,7 +35,7 @@ struct Failure {
     item: String,
     error: String,
     retries: i64,
-    ts: String,
+    ts: Moment,
     round: String,
     /// Whether it waits for a person now.
     given_up: bool,
@@ -58,15 +54,13 @@ struct Metrics {
 /// The outcome of one occurrence, or of several in a row.
 #[derive(Debug, Serialize)]
 pub(crate) struct ReceiptLine {
-    due: String,
+    due: Moment,
     trigger: String,
     receipt: String,
     reason: Option<String>,
     round: Option<String>,
     count: i64,
-    through: Option<String>,
-    #[serde(skip)]
-    due_ms: i64,
+    through: Option<Moment>,
 }
 
 /// One entry of the loop's memory.
@@ -77,8 +71,8 @@ pub(crate) struct MemoryLine {
     text: String,
     role: String,
     round: String,
-    at: String,
-    expires: Option<String>,
+    at: Moment,
+    expires: Option<Moment>,
 }
 
 /// The whole history.
@@ -137,18 +131,14 @@ impl LoopHistory {
     }
 
     fn receipts_table(&self, now: i64, width: usize) -> String {
-        let mut table = TextTable::new(["DUE", "TRIGGER", "RECEIPT", "REASON"]);
-        for one in self.receipts.iter().filter(|one| one.trigger != MANUAL).take(LINES) {
+        let row = |one: &ReceiptLine| {
             let times = if one.count > 1 { format!(" ×{}", one.count) } else { String::new() };
             let why = one.reason.as_deref().or(one.round.as_deref()).unwrap_or_default();
-            table.row([
-                time_since(one.due_ms, now),
-                one.trigger.clone(),
-                format!("{}{times}", one.receipt),
-                why.to_owned(),
-            ]);
-        }
-        table.render_within(width)
+            let receipt = format!("{}{times}", one.receipt);
+            [time_since(one.due.0, now), one.trigger.clone(), receipt, why.to_owned()]
+        };
+        let shown = self.receipts.iter().filter(|one| one.trigger != MANUAL).take(LINES);
+        TextTable::new(["DUE", "TRIGGER", "RECEIPT", "REASON"], shown.map(row)).render_within(width)
     }
 }
 
@@ -158,17 +148,17 @@ impl LoopState {
         let mut state = Self { metrics: counters.as_ref().map(Metrics::from).unwrap_or_default(), ..Self::default() };
         if let Some(LoopRow { last_run_ms, last_outcome, .. }) = counters {
             (state.last_run, state.last_status) =
-                (last_run_ms.map(timestamp), last_outcome.map(|outcome| outcome.word().to_owned()));
+                (last_run_ms.map(Moment), last_outcome.map(|outcome| outcome.word().to_owned()));
         }
         for ItemRow { key, state: word, failures, round, updated_ms, .. } in
             store.items(repo, name, ITEMS_SHOWN).await?
         {
             if word == ItemState::Processed {
-                state.processed.insert(key, timestamp(updated_ms));
+                state.processed.insert(key, Moment(updated_ms));
                 continue;
             }
             let error = store.round(&round).await?.map(|row| row.summary).unwrap_or_default();
-            let (ts, given_up) = (timestamp(updated_ms), word == ItemState::Waiting);
+            let (ts, given_up) = (Moment(updated_ms), word == ItemState::Waiting);
             state.failures.push(Failure { item: key, error, retries: failures, ts, round, given_up });
         }
         let query = RoundsQuery {
@@ -199,14 +189,13 @@ impl From<&LoopRow> for Metrics {
 impl From<ReceiptRow> for ReceiptLine {
     fn from(row: ReceiptRow) -> Self {
         Self {
-            due: timestamp(row.due_ms),
+            due: Moment(row.due_ms),
             trigger: row.trigger,
             receipt: row.receipt,
             reason: Some(row.reason).filter(|reason| !reason.is_empty()),
             round: row.round,
             count: row.count,
-            through: row.through_ms.map(timestamp),
-            due_ms: row.due_ms,
+            through: row.through_ms.map(Moment),
         }
     }
 }
@@ -215,14 +204,13 @@ impl From<&RoundLine> for ReceiptLine {
     /// A round that a person started was due when it started.
     fn from(line: &RoundLine) -> Self {
         Self {
-            due: line.started.clone(),
+            due: line.started,
             trigger: line.trigger.clone(),
             receipt: "started".to_owned(),
             reason: None,
             round: Some(line.round.clone()),
             count: 1,
             through: None,
-            due_ms: line.started_ms,
         }
     }
 }
@@ -230,7 +218,7 @@ impl From<&RoundLine> for ReceiptLine {
 impl From<MemoryRow> for MemoryLine {
     fn from(row: MemoryRow) -> Self {
         let MemoryRow { key, kind, text, round, role, at_ms, expires_ms, .. } = row;
-        Self { key, kind, text, role, round, at: timestamp(at_ms), expires: expires_ms.map(timestamp) }
+        Self { key, kind, text, role, round, at: Moment(at_ms), expires: expires_ms.map(Moment) }
     }
 }
 
@@ -241,7 +229,7 @@ fn receipts(written: Vec<ReceiptRow>, rounds: &[RoundLine]) -> Vec<ReceiptLine> 
     let unwritten = by_hand.filter(|line| !written.iter().any(|row| row.round.as_ref() == Some(&line.round)));
     let mut all: Vec<_> = unwritten.map(ReceiptLine::from).collect();
     all.extend(written.into_iter().map(ReceiptLine::from));
-    all.sort_by_key(|one| std::cmp::Reverse(one.due_ms));
+    all.sort_by_key(|one| std::cmp::Reverse(one.due));
     all.truncate(RECEIPTS_SHOWN as usize);
     all
 }

@@ -19,6 +19,11 @@ pub(crate) mod simulate;
 pub(crate) mod status;
 pub(crate) mod time;
 
+use crate::error::CommandError;
+use crate::output::{TextTable, safe};
+use loopwright::store::Store;
+use serde::Serialize;
+
 /// The version of every document.
 pub(crate) const SCHEMA: u32 = 1;
 

@@ -1,8 +1,9 @@
 //! One round as a page for people: engine facts first, then the reasons, then foreign text, marked and escaped; last,
 //! the next steps.
 
-use crate::output::{TextTable, safe};
+use super::{TextTable, safe};
 use loopwright_core::budget::CountedBy;
+use loopwright_core::gate::GateResult;
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::report::RoundReport;
 
@@ -85,12 +86,12 @@ fn gates(report: &RoundReport) -> Vec<String> {
     if report.gates.is_empty() {
         return Vec::new();
     }
-    let mut table = TextTable::new(["GATE", "STATUS", "EXIT", "TIME", "EVIDENCE"]);
-    for gate in &report.gates {
+    let row = |gate: &GateResult| {
         let exit = gate.exit.map_or(super::NOTHING.to_owned(), |code| code.to_string());
         let took = format!("{} ms", gate.duration_ms);
-        table.row([&gate.name, gate.status.word(), &exit, &took, &gate.evidence.join("; ")]);
-    }
+        [gate.name.clone(), gate.status.to_string(), exit, took, gate.evidence.join("; ")]
+    };
+    let table = TextTable::new(["GATE", "STATUS", "EXIT", "TIME", "EVIDENCE"], report.gates.iter().map(row));
     table.render().lines().map(str::to_owned).collect()
 }
 
@@ -107,17 +108,17 @@ fn spend(report: &RoundReport) -> Vec<String> {
     if report.spend.by.is_empty() {
         return Vec::new();
     }
-    let mut table = TextTable::new(["ROLE", "AGENT", "MODEL", "STARTS", "TOKENS", "COST"]);
-    for part in &report.spend.by {
+    let rows = report.spend.by.iter().map(|part| {
         let cost = match (part.known, part.counted_by) {
             (true, CountedBy::Agent) => part.usd.to_string(),
             (true, CountedBy::Proxy) => format!("{} by the proxy's count", part.usd),
             (false, _) => format!("{} reserved", part.usd),
         };
         let (starts, tokens) = (part.starts.to_string(), part.tokens.total().to_string());
-        let model = part.model.as_deref().unwrap_or(super::NOTHING);
-        table.row([part.role.word(), &part.agent, model, &starts, &tokens, &cost]);
-    }
+        let model = part.model.clone().unwrap_or_else(|| super::NOTHING.to_owned());
+        [part.role.word().to_owned(), part.agent.clone(), model, starts, tokens, cost]
+    });
+    let table = TextTable::new(["ROLE", "AGENT", "MODEL", "STARTS", "TOKENS", "COST"], rows);
     table.render().lines().map(str::to_owned).collect()
 }
 

@@ -1,8 +1,9 @@
 //! The loops of the repository around the current folder, if there is one: the part of the view that is not in the
 //! store.
 
-use crate::context::{CheckedLoopFile, CommandContext, FleetRepo, RepoLoops, read_bytes};
-use crate::error::{CommandError, CommandErrorKind};
+use super::CommandError;
+use crate::context::{CheckedLoopFile, CommandContext, FleetRepo, FleetScan, RepoLoops, read_bytes};
+use crate::error::CommandErrorKind;
 use loopwright::daemon::STOP_FILE;
 use loopwright::git::UserRepo;
 use loopwright_core::spec::{ProbeSpec, Triggers};
@@ -33,7 +34,7 @@ impl RepoView {
 
     /// Every repository that a daemon started here would manage; unavailable ones are left out.
     pub(crate) async fn find_fleet(cx: &CommandContext) -> Result<Vec<Self>, CommandError> {
-        let wanted = cx.scan_fleet().await?.repos;
+        let wanted = FleetScan::read(cx).await?.repos;
         let of = |one: FleetRepo| {
             let mut loops = one.read_loops(cx)?;
             loops.problems.retain(|finding| one.only.is_empty() || one.only.contains(&stem(&finding.file)));

@@ -1,9 +1,9 @@
 //! One round, folded from its recorded events: the input of `show`, `report`, `why`, `take` and the inbox.
 
-use crate::error::CommandError;
+use super::{CommandError, Store};
 use loopwright::EngineError;
 use loopwright::round::fold;
-use loopwright::store::{OutboxRow, Store, StoredEvent};
+use loopwright::store::{OutboxRow, StoredEvent};
 use loopwright_core::report::RoundReport;
 use loopwright_core::round::{Event, Round, history};
 

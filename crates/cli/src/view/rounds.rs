@@ -1,13 +1,10 @@
 //! Rounds in a list, newest first, a page at a time.
 
-use super::time::{self, timestamp};
-use super::{NOTHING, SCHEMA};
-use crate::error::CommandError;
-use crate::output::TextTable;
+use super::time::{self, Moment};
+use super::{CommandError, NOTHING, SCHEMA, Serialize, Store, TextTable};
 use loopwright::EngineError;
-use loopwright::store::{RoundRow, RoundsQuery, Store};
+use loopwright::store::{RoundRow, RoundsQuery};
 use loopwright_core::round::{BoundaryLevel, Event};
-use serde::Serialize;
 use std::collections::HashMap;
 
 /// The document of `rounds --json`.
@@ -31,15 +28,13 @@ pub(crate) struct RoundLine {
     pub(crate) boundary: BoundaryLevel,
     pub(crate) phase: String,
     pub(crate) outcome: Option<String>,
-    pub(crate) started: String,
-    pub(crate) ended: Option<String>,
+    pub(crate) started: Moment,
+    pub(crate) ended: Option<Moment>,
     pub(crate) duration_s: Option<f64>,
     pub(crate) attempts: i64,
     pub(crate) spend: RoundSpend,
     pub(crate) summary: String,
     pub(crate) report: Option<String>,
-    #[serde(skip)]
-    pub(crate) started_ms: i64,
 }
 
 /// The cost of a round.
@@ -53,11 +48,10 @@ impl RoundLine {
     fn from_row(row: RoundRow, boundary: BoundaryLevel) -> Self {
         Self {
             boundary,
-            started: timestamp(row.started_ms),
-            ended: row.ended_ms.map(timestamp),
+            started: Moment(row.started_ms),
+            ended: row.ended_ms.map(Moment),
             duration_s: row.ended_ms.map(|ended| ended.saturating_sub(row.started_ms) as f64 / 1000.0),
             spend: RoundSpend { tokens: row.spend_tokens, usd: row.spend_micros as f64 / 1.0e6 },
-            started_ms: row.started_ms,
             round: row.id,
             name: row.loop_name,
             repo: row.repo,
@@ -74,8 +68,9 @@ impl RoundLine {
 }
 
 impl RoundListView {
-    /// Reads a page.
-    pub(crate) async fn read(store: &Store, query: RoundsQuery) -> Result<Self, CommandError> {
+    /// Reads a page; an empty one without a store.
+    pub(crate) async fn read(store: Option<&Store>, query: RoundsQuery) -> Result<Self, CommandError> {
+        let Some(store) = store else { return Ok(Self { schema: SCHEMA, rounds: Vec::new() }) };
         let rows = store.rounds(query).await?;
         let boundaries = boundaries(store, &rows).await?;
         let line = |row: RoundRow| match boundaries.get(&row.id) {
@@ -83,11 +78,6 @@ impl RoundListView {
             None => Err(EngineError::Unknown(row.id).into()),
         };
         Ok(Self { schema: SCHEMA, rounds: rows.into_iter().map(line).collect::<Result<_, CommandError>>()? })
-    }
-
-    /// The view when nothing has run.
-    pub(crate) fn empty() -> Self {
-        Self { schema: SCHEMA, rounds: Vec::new() }
     }
 }
 
@@ -109,11 +99,8 @@ async fn boundaries(store: &Store, rows: &[RoundRow]) -> Result<HashMap<String, 
 
 /// The table for people.
 pub(crate) fn render_table(rounds: &[RoundLine], now: i64, width: usize) -> String {
-    let mut table = TextTable::new(["ROUND", "LOOP", "OUTCOME", "STARTED", "TOOK", "TRIES", "SPEND", "ITEM"]);
-    for line in rounds {
-        table.row(line.cells(now));
-    }
-    table.render_within(width)
+    let headings = ["ROUND", "LOOP", "OUTCOME", "STARTED", "TOOK", "TRIES", "SPEND", "ITEM"];
+    TextTable::new(headings, rounds.iter().map(|line| line.cells(now))).render_within(width)
 }
 
 impl RoundLine {
@@ -134,7 +121,7 @@ impl RoundLine {
             self.round.clone(),
             self.name.clone(),
             self.status_text(),
-            time::time_since(self.started_ms, now),
+            time::time_since(self.started.0, now),
             took,
             self.attempts.to_string(),
             format!("${:.2}", self.spend.usd),

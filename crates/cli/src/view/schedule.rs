@@ -1,15 +1,14 @@
 //! The occurrences of all loops in the coming days, in order. `heatmap` draws them.
 
 use super::heatmap::ScheduleHeatmap;
-use super::time::{time_until, timestamp};
-use super::{NOTHING, SCHEMA};
-use crate::output::{TextStyle, TextTable, safe};
+use super::time::{Moment, time_until};
+use super::{NOTHING, SCHEMA, Serialize, TextTable, safe};
+use crate::output::TextStyle;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use loopwright::store::ScheduleRow;
 use loopwright_core::cadence::{DueTime, LoopSchedule};
 use loopwright_core::dispatch::OccurrenceOutcome;
-use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -84,10 +83,9 @@ impl PlannedLoop {
             name: self.name.clone(),
             repo: self.repo.clone(),
             receipt: fate.word(),
-            until: until_ms.map(timestamp),
+            until: until_ms.map(Moment),
             reason: why.to_owned(),
             label: self.label(),
-            until_ms,
         };
         match &self.status {
             ScheduleStatus::Active => None,
@@ -130,12 +128,10 @@ struct HeldLoop {
     /// The receipt that its occurrences get instead of a round.
     receipt: &'static str,
     /// The end of the wait; `None` until a person resumes the loop.
-    until: Option<String>,
+    until: Option<Moment>,
     reason: String,
     #[serde(skip)]
     label: String,
-    #[serde(skip)]
-    until_ms: Option<i64>,
 }
 
 /// One occurrence of a loop.
@@ -144,14 +140,12 @@ struct Occurrence {
     #[serde(rename = "loop")]
     name: String,
     repo: String,
-    due: String,
+    due: Moment,
     trigger: String,
     /// The receipt that it will get instead of a round, in the current state.
     receipt: Option<&'static str>,
     #[serde(skip)]
     label: String,
-    #[serde(skip)]
-    at_ms: i64,
     #[serde(skip)]
     start_ms: i64,
     #[serde(skip)]
@@ -212,10 +206,8 @@ impl ScheduleView {
             .map(|why| format!("everything is stopped {}: none of this starts before `loopwright thaw`", safe(why)));
         let held = self.held.iter().take(HELD_MAX).map(|held| {
             let why = if held.reason.is_empty() { String::new() } else { format!(" ({})", safe(&held.reason)) };
-            let how = match held.until_ms {
-                None => "is paused".to_owned(),
-                Some(until_ms) => format!("waits until {}", self.wall_clock(until_ms)),
-            };
+            let until = held.until.map(|until| format!("waits until {}", self.wall_clock(until.0)));
+            let how = until.unwrap_or_else(|| "is paused".to_owned());
             format!("{} {how}{why}: loopwright resume {}", safe(&held.label), safe(&held.name))
         });
         let lines: Vec<String> = stop.into_iter().chain(held).map(|line| folded(&line, width)).collect();
@@ -235,14 +227,11 @@ impl ScheduleView {
     }
 
     fn table(&self) -> TextTable {
-        let mut table = TextTable::new(["DUE", "IN", "LOOP", "TRIGGER", "NOTE"]);
-        for line in &self.lines {
-            let wait = time_until(line.start_ms, self.now_ms);
-            let cells =
-                [self.wall_clock(line.at_ms), wait, line.label.clone(), line.trigger.clone(), line.note.to_owned()];
-            table.row(cells);
-        }
-        table
+        let row = |line: &Occurrence| {
+            let (due, wait) = (self.wall_clock(line.due.0), time_until(line.start_ms, self.now_ms));
+            [due, wait, line.label.clone(), line.trigger.clone(), line.note.to_owned()]
+        };
+        TextTable::new(["DUE", "IN", "LOOP", "TRIGGER", "NOTE"], self.lines.iter().map(row))
     }
 
     fn rest(&self) -> Option<String> {
@@ -287,19 +276,18 @@ struct OccurrenceLimits {
 
 /// The first occurrences of all loops, in order. Computes only the next one of each loop at a time.
 fn first(loops: &[PlannedLoop], now_ms: i64, upto_ms: i64, most: OccurrenceLimits) -> Vec<Occurrence> {
-    let mut walks: Vec<_> = loops.iter().map(|planned| planned.schedule.coming(now_ms).take(most.of_one)).collect();
-    let mut heads: Vec<Option<DueTime>> = walks.iter_mut().map(Iterator::next).collect();
+    let walks = loops.iter().map(|planned| planned.schedule.coming(now_ms).take(most.of_one).peekable());
+    let mut walks: Vec<_> = walks.collect();
     let rank = |at: usize, due: &DueTime| Reverse((due.at_ms, loops[at].name.clone(), at));
-    let mut queue: BinaryHeap<_> =
-        heads.iter().enumerate().filter_map(|(at, due)| Some(rank(at, due.as_ref()?))).collect();
+    let heads = walks.iter_mut().enumerate().filter_map(|(at, walk)| Some(rank(at, walk.peek()?)));
+    let mut queue: BinaryHeap<_> = heads.collect();
     let mut found = Vec::new();
     while let Some(Reverse((at_ms, _, at))) = queue.pop() {
         if at_ms > upto_ms || found.len() == most.in_all {
             break;
         }
-        let next = walks[at].next();
-        queue.extend(next.as_ref().map(|due| rank(at, due)));
-        found.extend(std::mem::replace(&mut heads[at], next).map(|due| occurrence(&loops[at], &due)));
+        found.extend(walks[at].next().map(|due| occurrence(&loops[at], &due)));
+        queue.extend(walks[at].peek().map(|due| rank(at, due)));
     }
     found
 }
@@ -316,10 +304,9 @@ fn occurrence(planned: &PlannedLoop, due: &DueTime) -> Occurrence {
         name: planned.name.clone(),
         repo: planned.repo.clone(),
         label: planned.label(),
-        due: timestamp(due.at_ms),
+        due: Moment(due.at_ms),
         trigger: due.cadence.to_string(),
         receipt: receipt.map(OccurrenceOutcome::word),
-        at_ms: due.at_ms,
         start_ms: due.start_ms,
         note,
     }
@@ -563,7 +550,7 @@ mod tests {
                 "loop": "busy", "repo": "r1", "due": "2026-03-27T20:00:00Z", "trigger": "every 20m", "receipt": null
             })
         );
-        assert!(coming.occurrences.is_sorted_by_key(|line| line.at_ms));
+        assert!(coming.occurrences.is_sorted_by_key(|line| line.due));
         let every_second = [planned("often", |on| on.every = TimeSpan::parse("1s").into_iter().collect())];
         let coming = ScheduleView::compute(&every_second, friday(), 366, "Europe/Berlin");
         assert_eq!((coming.occurrences.len(), coming.total), (LISTED_MAX, 366 * 86_400));

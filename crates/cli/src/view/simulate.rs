@@ -1,15 +1,13 @@
 //! A simulation for people and programs: for each loop its starts, its skips with their reasons, and its costs; and
 //! which loops wait for which.
 
-use super::time::timestamp;
-use super::{NOTHING, SCHEMA};
-use crate::output::{TextTable, safe};
+use super::time::{Moment, timestamp};
+use super::{NOTHING, SCHEMA, Serialize, TextTable, safe};
 use loopwright_core::dispatch::OccurrenceOutcome;
 use loopwright_core::forecast::{
-    Forecast, ForecastLoop, ForecastRange, ForecastRequest, LoopForecast, OccurrenceDecision,
+    Forecast, ForecastLoop, ForecastRange, ForecastRequest, LoopCollision, LoopForecast, OccurrenceDecision,
 };
 use loopwright_core::units::{TimeSpan, Usd};
-use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// The most pairs of loops that are listed.
@@ -50,7 +48,7 @@ pub(crate) struct SimulationView {
     /// A simulation had too many steps and was cut.
     cut: bool,
     loops: Vec<Line>,
-    cost: Dollars,
+    cost: ForecastRange,
     collisions: Vec<Pair>,
     #[serde(skip_serializing_if = "Option::is_none")]
     decisions: Option<Vec<DecisionLine>>,
@@ -65,15 +63,8 @@ struct Line {
     skipped: BTreeMap<&'static str, u64>,
     over_budget: u64,
     longest_wait_s: f64,
-    cost: Dollars,
+    cost: ForecastRange,
     basis: String,
-}
-
-#[derive(Debug, Serialize)]
-struct Dollars {
-    p10: f64,
-    p50: f64,
-    p90: f64,
 }
 
 #[derive(Debug, Serialize)]
@@ -86,8 +77,8 @@ struct Pair {
 
 #[derive(Debug, Serialize)]
 struct DecisionLine {
-    at: String,
-    due: String,
+    at: Moment,
+    due: Moment,
     #[serde(rename = "loop")]
     name: String,
     receipt: &'static str,
@@ -95,16 +86,8 @@ struct DecisionLine {
     count: u64,
 }
 
-impl From<ForecastRange> for Dollars {
-    fn from(spread: ForecastRange) -> Self {
-        Self { p10: spread.p10.dollars(), p50: spread.p50.dollars(), p90: spread.p90.dollars() }
-    }
-}
-
-impl Dollars {
-    fn text(&self) -> String {
-        format!("{:.2} / {:.2} / {:.2}", self.p10, self.p50, self.p90)
-    }
+fn cost_text(cost: ForecastRange) -> String {
+    format!("{:.2} / {:.2} / {:.2}", cost.p10.dollars(), cost.p50.dollars(), cost.p90.dollars())
 }
 
 fn seconds(ms: i64) -> f64 {
@@ -122,9 +105,21 @@ impl Line {
             skipped: skipped.map(|(fate, count)| (fate.word(), count)).collect(),
             over_budget: told.over_budget,
             longest_wait_s: seconds(told.longest_wait_ms),
-            cost: told.cost.into(),
+            cost: told.cost,
             basis: basis.text(),
         }
+    }
+
+    fn cells(&self) -> [String; 7] {
+        [
+            self.name.clone(),
+            self.cadence.clone(),
+            self.started.to_string(),
+            self.skips(),
+            self.over_budget.to_string(),
+            format!("{:.0}s", self.longest_wait_s),
+            cost_text(self.cost),
+        ]
     }
 
     fn skips(&self) -> String {
@@ -152,17 +147,8 @@ impl SimulationView {
             seed: question.seed,
             cut: is_cut,
             loops: lines.map(|(told, (plan, basis))| Line::of(told, plan, basis)).collect(),
-            cost: cost.into(),
-            collisions: collisions
-                .into_iter()
-                .take(PAIRS)
-                .map(|met| Pair {
-                    waits: met.waits.name.to_string(),
-                    runs: met.runs.name.to_string(),
-                    times: met.times,
-                    longest_s: seconds(met.longest_ms),
-                })
-                .collect(),
+            cost,
+            collisions: collisions.into_iter().take(PAIRS).map(Pair::of).collect(),
             decisions: lists.then(|| decisions.into_iter().map(DecisionLine::of).collect()),
         }
     }
@@ -172,26 +158,8 @@ impl SimulationView {
         if self.loops.is_empty() {
             return "there is no loop to simulate; `loopwright init` writes one\n".to_owned();
         }
-        let mut table = TextTable::new([
-            "LOOP",
-            "CADENCE",
-            "STARTS",
-            "SKIPPED",
-            "OVER BUDGET",
-            "LONGEST WAIT",
-            "USD P10 / P50 / P90",
-        ]);
-        for line in &self.loops {
-            table.row([
-                line.name.as_str(),
-                &line.cadence,
-                &line.started.to_string(),
-                &line.skips(),
-                &line.over_budget.to_string(),
-                &format!("{:.0}s", line.longest_wait_s),
-                &line.cost.text(),
-            ]);
-        }
+        let headings = ["LOOP", "CADENCE", "STARTS", "SKIPPED", "OVER BUDGET", "LONGEST WAIT", "USD P10 / P50 / P90"];
+        let table = TextTable::new(headings, self.loops.iter().map(Line::cells));
         let mut page = format!(
             "{} to {}, {} simulations (seed {})\n\n{}\n",
             self.from,
@@ -200,7 +168,7 @@ impl SimulationView {
             self.seed,
             table.render_within(width)
         );
-        page.push_str(&format!("\ntogether {} USD (P10 / P50 / P90)\n", self.cost.text()));
+        page.push_str(&format!("\ntogether {} USD (P10 / P50 / P90)\n", cost_text(self.cost)));
         for line in &self.loops {
             page.push_str(&format!("  {}: {}\n", safe(&line.name), line.basis));
         }
@@ -223,19 +191,27 @@ impl SimulationView {
 
     fn listed(&self) -> String {
         let Some(decisions) = &self.decisions else { return String::new() };
-        let mut table = TextTable::new(["DUE", "LOOP", "RECEIPT", "COUNT", "REASON"]);
-        for told in decisions {
-            table.row([&told.due, &told.name, told.receipt, &told.count.to_string(), &told.reason]);
-        }
+        let row = |told: &DecisionLine| {
+            let (name, receipt) = (told.name.clone(), told.receipt.to_owned());
+            [timestamp(told.due.0), name, receipt, told.count.to_string(), told.reason.clone()]
+        };
+        let table = TextTable::new(["DUE", "LOOP", "RECEIPT", "COUNT", "REASON"], decisions.iter().map(row));
         format!("\n{}\n", table.render())
+    }
+}
+
+impl Pair {
+    fn of(met: LoopCollision) -> Self {
+        let (waits, runs) = (met.waits.name.to_string(), met.runs.name.to_string());
+        Self { waits, runs, times: met.times, longest_s: seconds(met.longest_ms) }
     }
 }
 
 impl DecisionLine {
     fn of(decision: OccurrenceDecision) -> Self {
         Self {
-            at: timestamp(decision.at_ms),
-            due: timestamp(decision.due_ms),
+            at: Moment(decision.at_ms),
+            due: Moment(decision.due_ms),
             name: decision.key.name.to_string(),
             receipt: decision.fate.word(),
             reason: decision.reason,

@@ -2,17 +2,14 @@
 //! history: two or three indexed reads.
 
 use super::repo_view::{RepoView, describe_cadence};
-use super::time::{self, timestamp};
-use super::{NOTHING, SCHEMA};
-use crate::error::CommandError;
-use crate::output::TextTable;
+use super::time::{self, Moment, timestamp};
+use super::{CommandError, NOTHING, SCHEMA, Serialize, Store, TextTable};
 use loopwright::clock;
 use loopwright::daemon::STOP_FLAG;
-use loopwright::store::{LeaseHolder, LoopRow, RoundRow, ScheduleRow, SpendChange, Store};
+use loopwright::store::{LeaseHolder, LoopRow, RoundRow, ScheduleRow, SpendChange};
 use loopwright_core::cadence::LoopSchedule;
 use loopwright_core::round::RoundPhase;
 use loopwright_core::spec::SandboxMode;
-use serde::Serialize;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// The document of `status --json`.
@@ -32,9 +29,7 @@ pub(crate) struct StatusView {
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct DaemonLine {
     pub(crate) pid: i32,
-    pub(crate) since: Option<String>,
-    #[serde(skip)]
-    pub(crate) since_ms: Option<i64>,
+    pub(crate) since: Option<Moment>,
 }
 
 /// One loop.
@@ -49,8 +44,8 @@ pub(crate) struct LoopLine {
     #[serde(skip)]
     pub(crate) sandbox: Option<SandboxMode>,
     pub(crate) status: LoopStatus,
-    pub(crate) last_run: Option<String>,
-    pub(crate) next: Option<String>,
+    pub(crate) last_run: Option<Moment>,
+    pub(crate) next: Option<Moment>,
     pub(crate) runs: i64,
     pub(crate) success_rate: Option<f64>,
     pub(crate) items: i64,
@@ -59,10 +54,6 @@ pub(crate) struct LoopLine {
     pub(crate) spend: DaySpend,
     pub(crate) waiting: usize,
     pub(crate) paused_reason: Option<String>,
-    #[serde(skip)]
-    pub(crate) last_run_ms: Option<i64>,
-    #[serde(skip)]
-    pub(crate) next_ms: Option<i64>,
     /// Whether the list has loops of several repositories.
     #[serde(skip)]
     pub(crate) is_one_of_many: bool,
@@ -130,8 +121,10 @@ struct StoreSnapshot {
 }
 
 impl StoreSnapshot {
-    async fn read(store: Option<&Store>, now: i64) -> Result<Self, CommandError> {
-        let mut known = Self { day: clock::day(now), now, ..Self::default() };
+    /// `stop_file` is the text of the file that stops everything; the store's own reason comes first.
+    async fn read(store: Option<&Store>, now: i64, stop_file: Option<String>) -> Result<Self, CommandError> {
+        let stopped = stop_file.map(|why| format!("by the file STOP: {why}"));
+        let mut known = Self { day: clock::day(now), now, stopped, ..Self::default() };
         let Some(store) = store else { return Ok(known) };
         known.counters = store.loops().await?.into_iter().map(|row| (key(&row.repo, &row.loop_name), row)).collect();
         for row in store.open_rounds().await? {
@@ -139,8 +132,7 @@ impl StoreSnapshot {
         }
         known.schedules =
             store.schedules().await?.into_iter().map(|row| (key(&row.repo, &row.loop_name), row)).collect();
-        let stop = store.flags().await?.into_iter().find(|flag| flag.name == STOP_FLAG);
-        known.stopped = stop.map(|flag| format!("since {} by {}: {}", timestamp(flag.at_ms), flag.actor, flag.why));
+        known.stopped = stop_reason(store).await?.or(known.stopped);
         let spends = store.spends(&known.day).await?;
         known.spends = spends.into_iter().map(|row| (key(&row.repo, &row.loop_name), row)).collect();
         if known.open.values().flatten().any(|row| !row.phase.is_at_rest()) {
@@ -157,7 +149,6 @@ impl StoreSnapshot {
         let counters = self.counters.get(&at);
         let ended = counters.map_or(0, |row| row.runs);
         let last_open = open.iter().map(|row| row.started_ms).max();
-        let last_run_ms = counters.and_then(|row| row.last_run_ms).max(last_open);
         let suspended = open.iter().rfind(|row| row.phase == RoundPhase::Suspended);
         let (status, reason) = self.standing(&at, open, waiting);
         LoopLine {
@@ -167,7 +158,7 @@ impl StoreSnapshot {
             level: open.last().map(|row| row.level.clone()),
             sandbox: None,
             status,
-            last_run: last_run_ms.map(timestamp),
+            last_run: counters.and_then(|row| row.last_run_ms).max(last_open).map(Moment),
             next: None,
             // A waiting round has run; whether it was a success is not known yet.
             runs: ended + i64::try_from(waiting).unwrap_or(i64::MAX),
@@ -178,8 +169,6 @@ impl StoreSnapshot {
             spend: self.spend(&at),
             waiting,
             paused_reason: reason.or_else(|| suspended.map(kept_text)),
-            last_run_ms,
-            next_ms: None,
             is_one_of_many: false,
         }
     }
@@ -228,8 +217,7 @@ impl StoreSnapshot {
         }
         // A wait outlives an edited cadence.
         let wait_ms = row.and_then(|row| row.wait_until_ms).unwrap_or(0);
-        line.next_ms = next_start(schedule, wait_ms.max(self.now.saturating_add(1)));
-        line.next = line.next_ms.map(timestamp);
+        line.next = next_start(schedule, wait_ms.max(self.now.saturating_add(1))).map(Moment);
     }
 
     fn status(&self, open: &[RoundRow], waiting: usize) -> LoopStatus {
@@ -250,6 +238,12 @@ impl StoreSnapshot {
             usd: spent.map_or(0.0, |row| row.settled_micros as f64 / 1.0e6),
         }
     }
+}
+
+/// Why everything is stopped, if the store says so.
+pub(crate) async fn stop_reason(store: &Store) -> Result<Option<String>, CommandError> {
+    let flag = store.flags().await?.into_iter().find(|flag| flag.name == STOP_FLAG);
+    Ok(flag.map(|flag| format!("since {} by {}: {}", timestamp(flag.at_ms), flag.actor, flag.why)))
 }
 
 /// The first start at or after a moment that is not skipped for quiet hours.
@@ -283,17 +277,17 @@ fn key(repo: &str, name: &str) -> Key {
 
 impl StatusView {
     /// Reads the state. In a repository with loops it has these loops, elsewhere all loops of the store.
-    pub(crate) async fn read(store: Option<&Store>, here: Option<&RepoView>, now: i64) -> Result<Self, CommandError> {
-        let mut known = StoreSnapshot::read(store, now).await?;
-        let by_file = here.and_then(|here| here.stop.as_ref()).map(|why| format!("by the file STOP: {why}"));
-        known.stopped = known.stopped.or(by_file);
-        let here = here.filter(|here| here.has_loops());
-        let mut loops = match here {
+    pub(crate) async fn read(
+        store: Option<&Store>,
+        here: Option<&RepoView>,
+        now: i64,
+    ) -> Result<Self, CommandError> {
+        let known = StoreSnapshot::read(store, now, here.and_then(|here| here.stop.clone())).await?;
+        let loops = match here.filter(|here| here.has_loops()) {
             Some(here) => of_repo(&known, here),
             None => everywhere(&known),
         };
-        loops.sort_by(|a, b| (&a.name, &a.repo).cmp(&(&b.name, &b.repo)));
-        Ok(Self { schema: SCHEMA, daemon: None, stopped: known.stopped, loops })
+        Ok(Self::sorted(known, loops))
     }
 
     /// As `read`, for all repositories that a daemon would manage, and every other one in the store.
@@ -303,25 +297,24 @@ impl StatusView {
         stop_file: Option<String>,
         now: i64,
     ) -> Result<Self, CommandError> {
-        let mut known = StoreSnapshot::read(store, now).await?;
-        known.stopped = known.stopped.or_else(|| stop_file.map(|why| format!("by the file STOP: {why}")));
+        let known = StoreSnapshot::read(store, now, stop_file).await?;
         let mut loops: Vec<_> = fleet.iter().flat_map(|here| of_repo(&known, here)).collect();
         let named: HashSet<_> = loops.iter().map(|line| (line.repo.clone(), line.name.clone())).collect();
         let others = everywhere(&known).into_iter();
         loops.extend(others.filter(|line| !named.contains(&(line.repo.clone(), line.name.clone()))));
-        loops.sort_by(|a, b| (&a.name, &a.repo).cmp(&(&b.name, &b.repo)));
         let repos: BTreeSet<_> = loops.iter().map(|line| line.repo.clone()).collect();
         loops.iter_mut().for_each(|line| line.is_one_of_many = repos.len() > 1);
-        Ok(Self { schema: SCHEMA, daemon: None, stopped: known.stopped, loops })
+        Ok(Self::sorted(known, loops))
+    }
+
+    fn sorted(known: StoreSnapshot, mut loops: Vec<LoopLine>) -> Self {
+        loops.sort_by(|a, b| (&a.name, &a.repo).cmp(&(&b.name, &b.repo)));
+        Self { schema: SCHEMA, daemon: None, stopped: known.stopped, loops }
     }
 
     /// The table for people, in parts if it is wider than `width`.
     pub(crate) fn render(&self, now: i64, width: usize) -> String {
-        let mut table = TextTable::new(COLUMNS);
-        for line in &self.loops {
-            table.row(line.cells(now));
-        }
-        table.render_within(width)
+        TextTable::new(COLUMNS, self.loops.iter().map(|line| line.cells(now))).render_within(width)
     }
 }
 
@@ -351,14 +344,14 @@ impl LoopLine {
             self.title(),
             or_nothing(self.cadence.clone()),
             self.status.word().to_owned(),
-            or_nothing(self.last_run_ms.map(|ms| time::time_since(ms, now))),
+            or_nothing(self.last_run.map(|at| time::time_since(at.0, now))),
             self.runs.to_string(),
             or_nothing(self.success_rate.map(|rate| format!("{:.0}%", rate * 100.0))),
             self.items.to_string(),
             or_nothing(self.avg_duration_s.map(|seconds| time::duration_text((seconds * 1000.0) as i64))),
             self.failures.to_string(),
             self.level_text(),
-            or_nothing(self.next_ms.map(|ms| time::time_until(ms, now))),
+            or_nothing(self.next.map(|at| time::time_until(at.0, now))),
             format!("${:.2}", self.spend.usd),
         ]
     }
@@ -467,7 +460,7 @@ mod tests {
         known.schedules.insert(key("repo", "fix"), row);
         let mut line = LoopLine { status, ..known.line("repo", "fix") };
         known.time(&mut line, schedule, &key("repo", "fix"));
-        line.next_ms.map(|ms| ms / MINUTE)
+        line.next.map(|at| at.0 / MINUTE)
     }
 
     const MINUTE: i64 = 60_000;

@@ -12,6 +12,16 @@ pub(crate) fn now_ms() -> i64 {
     SystemClock.now_ms()
 }
 
+/// A moment in milliseconds since 1970, which documents have as text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Moment(pub(crate) i64);
+
+impl serde::Serialize for Moment {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(&timestamp(self.0))
+    }
+}
+
 /// A moment for documents.
 pub(crate) fn timestamp(ms: i64) -> String {
     rfc3339(ms)

@@ -10,6 +10,7 @@ mod seeded_random;
 use crate::dispatch::{ConcurrencyLimits, LoopEntry, LoopKey, LoopStanding, OccurrenceOutcome};
 use crate::outcome::RoundOutcome;
 use crate::units::Usd;
+use serde::Serialize;
 use std::collections::BTreeMap;
 
 use forecast_run::ForecastRun;
@@ -89,7 +90,7 @@ pub struct LoopForecast {
 }
 
 /// The 10th, 50th and 90th percentile of the runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct ForecastRange {
     /// One run in ten is cheaper.
     pub p10: Usd,

@@ -15,10 +15,8 @@ mod tools;
 mod verdict;
 
 use crate::context::CommandContext;
-use crate::error::CommandError;
-use crate::exit::CommandExit;
+use crate::error::{CommandError, CommandExit, VerbResult};
 use crate::output::safe;
-use crate::verbs::VerbResult;
 use scenario::ModelScenario;
 use serde::Serialize;
 use std::io::Read as _;

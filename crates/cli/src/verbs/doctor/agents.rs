@@ -32,7 +32,7 @@ pub(super) struct DoctorAgent {
 /// All agents, and a line about each.
 pub(super) async fn check_agents(cx: &CommandContext) -> Vec<(DoctorAgent, DoctorCheck)> {
     let repo = cx.repo().await.ok();
-    let candidates = match cx.agent_availability(repo.as_ref().map(|repo| repo.work_tree.as_path())) {
+    let candidates = match AgentAvailability::read_all(cx, repo.as_ref().map(|repo| repo.work_tree.as_path())) {
         Ok(candidates) => candidates,
         // The check of the store reports an unreadable configuration.
         Err(_) => return Vec::new(),
@@ -74,17 +74,8 @@ fn agent(candidate: &AgentAvailability, version: Option<String>) -> DoctorAgent 
     };
     let program = candidate.installed.as_ref().map(|installed| installed.program.to_string_lossy().into_owned());
     let can = candidate.capabilities.map(words).unwrap_or_default();
-    DoctorAgent {
-        agent: candidate.agent.word(),
-        program,
-        version,
-        can,
-        access,
-        provider,
-        key,
-        usable: candidate.is_usable(),
-        fix,
-    }
+    let (agent, usable) = (candidate.agent.word(), candidate.is_usable());
+    DoctorAgent { agent, program, version, can, access, provider, key, usable, fix }
 }
 
 /// Capabilities in words for people.
