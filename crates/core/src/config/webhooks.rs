@@ -66,7 +66,7 @@ impl WebhooksConfig {
 }
 
 pub(super) fn read(at: &SpecValue<'_>) -> Option<WebhooksConfig> {
-    let fields = at.fields(&["listen", "secrets", "trusted", "own"])?;
+    let fields = at.fields("listen secrets trusted own")?;
     let mut config = WebhooksConfig { listen: fields.option("listen", address), ..WebhooksConfig::default() };
     fields.set("secrets", &mut config.secrets, secrets);
     fields.set("trusted", &mut config.trusted, SpecValue::texts);
@@ -91,8 +91,8 @@ fn secrets(at: &SpecValue<'_>) -> Option<BTreeMap<String, SecretLocation>> {
             let what = format!("{} is not a source of events", quoted(&entry.key));
             at.add_problem(ProblemKind::Value, what, Some("`github`, `gitlab` or `generic.NAME`".to_owned()));
         }
-        let fields = at.fields(&["env", "file", "previous", "secret"])?;
-        let previous = fields.option("previous", |at| source(&at.fields(&["env", "file", "secret"])?, at));
+        let fields = at.fields("env file previous secret")?;
+        let previous = fields.option("previous", |at| source(&at.fields("env file secret")?, at));
         Some((entry.key.clone(), SecretLocation { now: source(&fields, &at)?, previous }))
     });
     Some(read.collect())

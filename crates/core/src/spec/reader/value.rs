@@ -102,27 +102,28 @@ impl<'n> SpecValue<'n> {
         None
     }
 
-    /// A mapping with these keys and no others.
-    pub(crate) fn fields(&self, known: &[&'static str]) -> Option<SpecFields<'n>> {
+    /// A mapping with these keys, separated by spaces, and no others.
+    pub(crate) fn fields(&self, known: &str) -> Option<SpecFields<'n>> {
+        let known: Vec<&str> = known.split_whitespace().collect();
         let YamlValue::Map(entries) = &self.node.value else {
-            let some = known.iter().take(3).copied().collect::<Vec<_>>().join("`, `");
-            return self.wrong_type(&format!("a mapping with keys such as `{some}`"), None);
+            let some = listed(&known[..known.len().min(3)]);
+            return self.wrong_type(&format!("a mapping with keys such as {some}"), None);
         };
         for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
             // The search for the nearest word is expensive, so it stops when no more problems are listed.
             if !self.findings.is_full() {
-                self.unknown_key(entry, known);
+                self.unknown_key(entry, &known);
             }
         }
         Some(SpecFields { at: self.clone(), entries })
     }
 
-    fn unknown_key(&self, entry: &YamlEntry, known: &[&'static str]) {
+    fn unknown_key(&self, entry: &YamlEntry, known: &[&str]) {
         let place = if self.path == SpecPath::default() { String::new() } else { format!(" in `{}`", self.path) };
         let near = nearest(&entry.key, known.iter().copied());
         if let Some(near) = near {
             // The key that was probably meant is not also reported as missing.
-            self.findings.mark_faulty(self.path.key(near));
+            self.findings.mark_faulty(self.path.key(near.to_owned()));
         }
         let hint = near
             .map_or_else(|| format!("known keys here: {}", listed(known)), |near| format!("did you mean `{near}`?"));
