@@ -164,21 +164,6 @@ pub struct ResourceHolder {
 }
 
 impl LoopExplanation {
-    /// The loop's status word, as `status` shows it.
-    #[must_use]
-    pub fn status_word(&self) -> &'static str {
-        match self {
-            Self::Running { .. } => "running",
-            Self::Stopped { .. } | Self::Draining => "stopped",
-            Self::Paused { .. } => "paused",
-            Self::Waiting { on: StartBlocker::Nothing, .. } => "due",
-            Self::Waiting { .. } | Self::Quiet { .. } | Self::OpenMax { .. } | Self::ClockUntrusted { .. } => "waiting",
-            Self::BackingOff { .. } => "cooling-down",
-            Self::Unknown => "invalid",
-            Self::Next { .. } | Self::Listening { .. } | Self::Over | Self::Manual => "idle",
-        }
-    }
-
     /// The time of the next start, as far as it is known.
     #[must_use]
     pub fn next_ms(&self) -> Option<i64> {

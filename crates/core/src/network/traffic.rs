@@ -131,12 +131,6 @@ pub struct NetworkTraffic {
 }
 
 impl NetworkTraffic {
-    /// Whether there was no request.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-
     /// The traffic in lines for people, denials first.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {

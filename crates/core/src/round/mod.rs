@@ -155,17 +155,7 @@ impl Round {
         match self.phase {
             Phase::Recording(outcome) | Phase::Ended(outcome) | Phase::Suspended(outcome, _) => Some(outcome),
             Phase::Waiting(_) | Phase::Doubting(_) => Some(RoundOutcome::Escalated),
-            Phase::Recalling
-            | Phase::Probing
-            | Phase::Isolating
-            | Phase::Baselining
-            | Phase::Making(_)
-            | Phase::Held(..)
-            | Phase::Sealing
-            | Phase::Gating
-            | Phase::Checking(..)
-            | Phase::Approving(_)
-            | Phase::Sending(_) => None,
+            _ => None,
         }
     }
 

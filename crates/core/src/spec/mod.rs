@@ -56,7 +56,7 @@ pub struct LoopSpec {
     /// How far the loop is trusted.
     pub level: LoopLevel,
     /// The triggers that make the loop due.
-    #[serde(skip_serializing_if = "Triggers::is_default")]
+    #[serde(skip_serializing_if = "is_default")]
     pub on: Triggers,
     /// The shape of the work.
     #[serde(skip_serializing_if = "is_default")]
@@ -366,6 +366,6 @@ impl LoopSpec {
     }
 }
 
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

@@ -60,12 +60,6 @@ pub struct Triggers {
 }
 
 impl Triggers {
-    /// Whether the loop starts only manually.
-    #[must_use]
-    pub fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-
     /// How many items one round takes, from the probe or from events.
     #[must_use]
     pub fn batch(&self) -> usize {
