@@ -21,7 +21,7 @@ pub(super) struct SecretFormat {
     /// Words, separated by commas. Every text that matches contains one of them, in any case: the cheap first check.
     pub(super) words: &'static str,
     /// The first group, or the whole match, is the value.
-    pub(super) pattern: &'static str,
+    pattern: &'static str,
     regex: OnceLock<Regex>,
 }
 

@@ -18,34 +18,6 @@ static WORDS: LazyLock<(AhoCorasick, Vec<usize>)> = LazyLock::new(|| {
     (built.expect("the words are constants"), rows)
 });
 
-/// All patterns in one, each slightly more permissive, so that one pass proves that none of them matches.
-static ANY: LazyLock<regex::bytes::Regex> = LazyLock::new(|| {
-    let rows: Vec<String> = ROWS.iter().map(|row| format!("(?:{})", loosened(row.pattern))).collect();
-    let built = regex::bytes::RegexBuilder::new(&rows.join("|")).unicode(false).dfa_size_limit(16 << 20).build();
-    built.expect("the patterns are constants")
-});
-
-/// Larger counts make the combined matcher large and hardly more exact.
-const COUNT_MAX: u32 = 12;
-
-/// The pattern with every count replaced by a minimum of at most [`COUNT_MAX`]: it matches everything that the pattern
-/// matches.
-fn loosened(pattern: &str) -> String {
-    let mut parts = pattern.split('{');
-    let mut loose = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let (count, rest) = part.split_once('}').expect("the patterns are constants");
-        let least: u32 = count.split(',').next().and_then(|least| least.parse().ok()).unwrap_or_default();
-        loose.push_str(&format!("{{{},}}{rest}", least.min(COUNT_MAX)));
-    }
-    loose
-}
-
-/// Whether a text may contain a format; `false` is certain.
-pub(super) fn may_contain_format(text: &[u8]) -> bool {
-    ANY.is_match(text)
-}
-
 /// A value found in a text.
 pub(super) struct FormatMatch {
     pub(super) rule: &'static str,
