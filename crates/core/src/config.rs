@@ -230,15 +230,12 @@ fn price(at: &SpecValue<'_>) -> Option<ModelPrice> {
 
 /// Checks the values and reports problems with their position in the file.
 fn object(config: &ConfigLayer, root: &YamlNode, findings: &ProblemCollector<'_>) {
-    for (role, agent) in &config.agents {
-        let path = SpecPath::root_key("agents").key(role.word());
-        for objection in rules::agent_violations(&path, agent) {
-            add(findings, root, objection);
-        }
-    }
-    for objection in rules::glob_violations(&SpecPath::root_key("sensitive"), &config.sensitive) {
-        add(findings, root, objection);
-    }
+    let agents = config
+        .agents
+        .iter()
+        .flat_map(|(role, agent)| rules::agent_violations(&SpecPath::root_key("agents").key(role.word()), agent));
+    let globs = rules::glob_violations(&SpecPath::root_key("sensitive"), &config.sensitive);
+    agents.chain(globs).for_each(|violation| findings.add_violation(violation, root));
     if let Some(identity) = &config.identity {
         let unusable = |text: &str| text.trim().is_empty() || text.chars().any(|c| c.is_control() || "<>".contains(c));
         for (key, text) in [("name", &identity.name), ("email", &identity.email)] {
@@ -248,13 +245,6 @@ fn object(config: &ConfigLayer, root: &YamlNode, findings: &ProblemCollector<'_>
                 findings.add(ProblemKind::Value, path.span_in(root), what, None);
             }
         }
-    }
-}
-
-fn add(findings: &ProblemCollector<'_>, root: &YamlNode, objection: rules::RuleViolation) {
-    if !findings.is_faulty(&objection.path) {
-        let place = objection.path.span_in(root);
-        findings.add(objection.kind, place, objection.what, objection.hint);
     }
 }
 

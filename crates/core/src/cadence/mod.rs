@@ -6,7 +6,6 @@ mod check;
 mod day_times;
 mod days;
 pub(crate) mod parse;
-mod quiet_hours;
 mod zone;
 
 #[cfg(test)]
@@ -15,7 +14,7 @@ mod tests;
 use crate::spec::Triggers;
 use calendar::{CadenceCalendar, CadenceMoment};
 pub(crate) use check::problems;
-use quiet_hours::QuietHours;
+use day_times::QuietHours;
 use std::sync::Arc;
 use zone::{CEILING_MS, CadenceZone, FLOOR_MS, WallClock, clamp_to_supported};
 

@@ -105,25 +105,18 @@ fn source(fields: &SpecFields<'_>, at: &SpecValue<'_>) -> Option<KeySource> {
         return None;
     }
     match (fields.option("env", SpecValue::text), fields.option("file", SpecValue::text)) {
-        (Some(name), None) if providers::is_variable(&name) => Some(KeySource::Env(vec![name])),
+        (Some(name), None) if providers::is_variable(&name) => return Some(KeySource::Env(vec![name])),
+        (None, Some(path)) => return Some(KeySource::File(path)),
         (Some(_), None) => {
-            providers::secret(
-                at.findings,
-                "`env` is not the name of a variable",
-                "write its name, such as `GITHUB_WEBHOOK_SECRET`",
-            );
-            None
+            let hint = "write its name, such as `GITHUB_WEBHOOK_SECRET`";
+            providers::secret(at.findings, "`env` is not the name of a variable", hint);
         }
-        (None, Some(path)) => Some(KeySource::File(path)),
         (Some(_), Some(_)) | (None, None) => {
-            at.add_problem(
-                ProblemKind::Value,
-                "a secret needs exactly one location".to_owned(),
-                Some("`env` or `file`".to_owned()),
-            );
-            None
+            let what = "a secret needs exactly one location".to_owned();
+            at.add_problem(ProblemKind::Value, what, Some("`env` or `file`".to_owned()));
         }
     }
+    None
 }
 
 fn is_source(name: &str) -> bool {

@@ -5,15 +5,13 @@
 //! this module has none.
 
 mod forecast_run;
-mod seeded_random;
 
 use crate::dispatch::{ConcurrencyLimits, LoopEntry, LoopKey, LoopStanding, OccurrenceOutcome};
 use crate::outcome::RoundOutcome;
 use crate::units::Usd;
 use std::collections::BTreeMap;
 
-use forecast_run::ForecastRun;
-use seeded_random::SeededRandom;
+use forecast_run::{ForecastRun, SeededRandom};
 
 /// A loop to simulate.
 #[derive(Debug, Clone)]

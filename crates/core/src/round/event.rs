@@ -137,7 +137,7 @@ fn converted(mut recorded: Value) -> Value {
 }
 
 /// The start of a round: everything that must not change while it runs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RoundStarted {
     /// The round's id.
     pub round: String,
@@ -302,6 +302,18 @@ pub struct RoleStarted {
     /// How many of the chain come after it.
     #[serde(default, skip_serializing_if = "crate::spec::is_default")]
     pub left: u32,
+}
+
+impl RoleStarted {
+    /// The agent's name in reasons.
+    #[must_use]
+    pub fn label(&self) -> String {
+        agent_label(&self.agent, self.model.as_deref())
+    }
+}
+
+pub(super) fn agent_label(agent: &str, model: Option<&str>) -> String {
+    model.map_or_else(|| agent.to_owned(), |model| format!("{agent} ({model})"))
 }
 
 /// How an agent's process ended.

@@ -35,7 +35,7 @@ pub use event::{
     RoundStarted, RoundStopped, SealFindings, ShownChange, Stage, StageFailed, StagedBatch, StoppedBy,
     WorkspaceIsolated,
 };
-pub use facts::{Attempt, RoundFacts, RoundReason, RunningAgent};
+pub use facts::{Attempt, RoundFacts, RoundReason};
 pub use gate::PassedCandidate;
 pub use phase::{AgentRun, Phase, RoundPhase};
 pub(crate) use provider_waits::format_moment;

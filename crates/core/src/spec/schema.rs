@@ -31,26 +31,14 @@ fn close(value: &mut Value) {
 }
 
 /// The required keys of each block.
-const REQUIRED: [(&str, &[&str]); 14] = [
-    ("Ask", &["use"]),
-    ("RunGate", &["name", "run"]),
-    ("DiffGate", &["name", "diff"]),
-    ("ParseGate", &["name", "parse"]),
-    ("MarkersGate", &["name", "markers"]),
-    ("LengthGate", &["name", "length"]),
-    ("SecretsGate", &["name", "secrets"]),
-    ("LengthRule", &["file", "max"]),
-    ("JsonRule", &["path"]),
-    ("ScoreRule", &["pattern", "better"]),
-    ("AgentSpec", &["use"]),
-    ("ProverSpec", &["exercise"]),
-    ("AttackSpec", &["roles"]),
-    ("HeldoutSpec", &["name", "run", "cases"]),
-];
+const REQUIRED: &str = "Ask=use RunGate=name,run DiffGate=name,diff ParseGate=name,parse MarkersGate=name,markers \
+    LengthGate=name,length SecretsGate=name,secrets LengthRule=file,max JsonRule=path ScoreRule=pattern,better \
+    AgentSpec=use ProverSpec=exercise AttackSpec=roles HeldoutSpec=name,run,cases";
 
 fn require(schema: &mut Value, keys: &[&str]) {
     schema["required"] = json!(keys);
-    for (name, keys) in REQUIRED {
+    for (name, keys) in REQUIRED.split_whitespace().filter_map(|block| block.split_once('=')) {
+        let keys: Vec<&str> = keys.split(',').collect();
         definition(schema, name).insert("required".to_owned(), json!(keys));
     }
 }

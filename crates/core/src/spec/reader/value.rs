@@ -5,6 +5,7 @@ use crate::level::LoopLevel;
 use crate::spec::Argv;
 use crate::spec::path::SpecPath;
 use crate::spec::problem::{ProblemKind, SpecProblem, quoted};
+use crate::spec::rules::RuleViolation;
 use crate::spec::source::{SourceSpan, SourceText};
 use crate::spec::tree::{YamlEntry, YamlNode, YamlValue, describe_value};
 use crate::units::{TimeSpan, Usd, parse_tokens};
@@ -33,6 +34,14 @@ impl<'s> ProblemCollector<'s> {
         let mut problems = self.problems.borrow_mut();
         if problems.len() < PROBLEMS_MAX {
             problems.push(self.source.problem(kind, place, what, hint));
+        }
+    }
+
+    /// Adds a violated rule at its place in the file, unless its value already has a problem.
+    pub(crate) fn add_violation(&self, violation: RuleViolation, root: &YamlNode) {
+        let RuleViolation { kind, path, what, hint } = violation;
+        if !self.is_faulty(&path) {
+            self.add(kind, path.span_in(root), what, hint);
         }
     }
 
