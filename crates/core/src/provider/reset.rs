@@ -43,9 +43,7 @@ pub fn find_reset(text: &str, now_ms: i64) -> Option<i64> {
 
 /// The text after a key, without separators.
 fn value(rest: &str) -> &str {
-    let plain =
-        |rest: &'_ str| -> usize { rest.len() - rest.trim_start_matches([' ', ':', '"', '\'', '=', '~', '\n']).len() };
-    let mut rest = &rest[plain(rest)..];
+    let mut rest = rest.trim_start_matches([' ', ':', '"', '\'', '=', '~', '\n']);
     for word in ["about ", "approximately ", "around "] {
         rest = rest.strip_prefix(word).unwrap_or(rest);
     }
