@@ -11,6 +11,7 @@ pub use start_bill::StartBill;
 
 use crate::spec::{BudgetSpec, Ceilings};
 use crate::units::Usd;
+use crate::words::worded;
 use serde::{Deserialize, Serialize};
 
 /// Tokens, by price class.
@@ -36,22 +37,21 @@ impl Tokens {
     /// Each count minus the other's.
     #[must_use]
     pub fn less(self, other: Self) -> Self {
-        Self {
-            input: self.input.saturating_sub(other.input),
-            output: self.output.saturating_sub(other.output),
-            cache_read: self.cache_read.saturating_sub(other.cache_read),
-            cache_write: self.cache_write.saturating_sub(other.cache_write),
-        }
+        self.zip(other, u64::saturating_sub)
     }
 
     /// The sum of two counts.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
+        self.zip(other, u64::saturating_add)
+    }
+
+    fn zip(self, other: Self, each: fn(u64, u64) -> u64) -> Self {
         Self {
-            input: self.input.saturating_add(other.input),
-            output: self.output.saturating_add(other.output),
-            cache_read: self.cache_read.saturating_add(other.cache_read),
-            cache_write: self.cache_write.saturating_add(other.cache_write),
+            input: each(self.input, other.input),
+            output: each(self.output, other.output),
+            cache_read: each(self.cache_read, other.cache_read),
+            cache_write: each(self.cache_write, other.cache_write),
         }
     }
 }
@@ -209,30 +209,32 @@ pub fn spend_from_usage(
     }
 }
 
-/// A ceiling that was reached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum BudgetLimit {
-    /// Input tokens (the seed's).
-    Input,
-    /// Output tokens (the seed's).
-    Output,
-    /// All tokens (the seed's `Total`).
-    Total,
-    /// Money.
-    Usd,
-    /// Wall time.
-    Wall,
-    /// Idle time without output.
-    Idle,
-    /// Turns.
-    Turns,
-    /// The loop's day.
-    Day,
-    /// More output than the engine reads.
-    Flood,
-    /// Disk space.
-    Disk,
+worded! {
+    /// A ceiling that was reached.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum BudgetLimit {
+        /// Input tokens (the seed's).
+        Input = "input tokens",
+        /// Output tokens (the seed's).
+        Output = "output tokens",
+        /// All tokens (the seed's `Total`).
+        Total = "tokens",
+        /// Money.
+        Usd = "money",
+        /// Wall time.
+        Wall = "wall time",
+        /// Idle time without output.
+        Idle = "idle time",
+        /// Turns.
+        Turns = "turns",
+        /// The loop's day.
+        Day = "the day's budget",
+        /// More output than the engine reads.
+        Flood = "output",
+        /// Disk space.
+        Disk = "disk space",
+    }
 }
 
 impl BudgetLimit {
@@ -250,18 +252,7 @@ impl BudgetLimit {
     /// The name in messages.
     #[must_use]
     pub fn label(self) -> &'static str {
-        match self {
-            Self::Input => "input tokens",
-            Self::Output => "output tokens",
-            Self::Total => "tokens",
-            Self::Usd => "money",
-            Self::Wall => "wall time",
-            Self::Idle => "idle time",
-            Self::Turns => "turns",
-            Self::Day => "the day's budget",
-            Self::Flood => "output",
-            Self::Disk => "disk space",
-        }
+        self.word()
     }
 }
 

@@ -121,26 +121,8 @@ impl SharedBudget {
     }
 }
 
-const KEYS: [&str; 18] = [
-    "forge",
-    "state_dir",
-    "store",
-    "agents",
-    "prices",
-    "identity",
-    "approvals",
-    "provider_wait",
-    "retention",
-    "log_retention_days",
-    "sensitive",
-    "repos",
-    "concurrency",
-    "scheduler_tick_seconds",
-    "budget",
-    "providers",
-    "logins",
-    "webhooks",
-];
+const KEYS: &str = "forge state_dir store agents prices identity approvals provider_wait retention \
+    log_retention_days sensitive repos concurrency scheduler_tick_seconds budget providers logins webhooks";
 
 /// Reads a configuration file. `file` is the name messages show.
 ///
@@ -163,7 +145,7 @@ pub fn read_config_file(file: &str, text: &[u8]) -> Result<ConfigLayer, SpecProb
 
 fn read(root: &SpecValue<'_>) -> ConfigLayer {
     let mut config = ConfigLayer::default();
-    let Some(fields) = root.fields(&KEYS) else { return config };
+    let Some(fields) = root.fields(KEYS) else { return config };
     config.forge = fields.option("forge", SpecValue::text);
     config.state_dir = fields.option("state_dir", SpecValue::text);
     config.store = fields.option("store", SpecValue::text);
@@ -192,7 +174,7 @@ fn within<'n, T>(
     key: &'static str,
     read: impl Fn(&SpecValue<'n>) -> Option<T>,
 ) -> Option<T> {
-    fields.option(block, |at| at.fields(&[key])?.option(key, read))
+    fields.option(block, |at| at.fields(key)?.option(key, read))
 }
 
 fn days(at: &SpecValue<'_>) -> Option<u32> {
@@ -200,17 +182,17 @@ fn days(at: &SpecValue<'_>) -> Option<u32> {
 }
 
 fn identity(at: &SpecValue<'_>) -> Option<CommitterConfig> {
-    let fields = at.fields(&["name", "email"])?;
+    let fields = at.fields("name email")?;
     let (name, email) =
         (fields.required("name", "Ada", SpecValue::text), fields.required("email", "ada@example.org", SpecValue::text));
     Some(CommitterConfig { name: name?, email: email? })
 }
 
 fn budget(at: &SpecValue<'_>) -> Option<SharedBudget> {
-    let fields = at.fields(&["repo", "fleet"])?;
+    let fields = at.fields("repo fleet")?;
     let repo_day = within(&fields, "repo", "day", allowance).unwrap_or_default();
     let mut budget = SharedBudget { repo_day, ..SharedBudget::default() };
-    if let Some(fleet) = fields.option("fleet", |at| at.fields(&["day", "month"])) {
+    if let Some(fleet) = fields.option("fleet", |at| at.fields("day month")) {
         fleet.set("day", &mut budget.fleet_day, allowance);
         fleet.set("month", &mut budget.fleet_month, allowance);
     }
@@ -218,7 +200,7 @@ fn budget(at: &SpecValue<'_>) -> Option<SharedBudget> {
 }
 
 fn allowance(at: &SpecValue<'_>) -> Option<SpendAllowance> {
-    let fields = at.fields(&["usd", "tokens"])?;
+    let fields = at.fields("usd tokens")?;
     Some(SpendAllowance {
         usd: fields.option("usd", SpecValue::usd),
         tokens: fields.option("tokens", SpecValue::tokens),
@@ -231,7 +213,7 @@ fn prices(at: &SpecValue<'_>) -> Option<BTreeMap<String, ModelPrice>> {
 }
 
 fn price(at: &SpecValue<'_>) -> Option<ModelPrice> {
-    let fields = at.fields(&["input", "output", "cache_read", "cache_write"])?;
+    let fields = at.fields("input output cache_read cache_write")?;
     let input = fields.required("input", "3.00", SpecValue::usd);
     let output = fields.required("output", "15.00", SpecValue::usd);
     // Cached input without a price costs as much as fresh input; free input would hide spend.
@@ -248,15 +230,12 @@ fn price(at: &SpecValue<'_>) -> Option<ModelPrice> {
 
 /// Checks the values and reports problems with their position in the file.
 fn object(config: &ConfigLayer, root: &YamlNode, findings: &ProblemCollector<'_>) {
-    for (role, agent) in &config.agents {
-        let path = SpecPath::root_key("agents").key(role.word());
-        for objection in rules::agent_violations(&path, agent) {
-            add(findings, root, objection);
-        }
-    }
-    for objection in rules::glob_violations(&SpecPath::root_key("sensitive"), &config.sensitive) {
-        add(findings, root, objection);
-    }
+    let agents = config
+        .agents
+        .iter()
+        .flat_map(|(role, agent)| rules::agent_violations(&SpecPath::root_key("agents").key(role.word()), agent));
+    let globs = rules::glob_violations(&SpecPath::root_key("sensitive"), &config.sensitive);
+    agents.chain(globs).for_each(|violation| findings.add_violation(violation, root));
     if let Some(identity) = &config.identity {
         let unusable = |text: &str| text.trim().is_empty() || text.chars().any(|c| c.is_control() || "<>".contains(c));
         for (key, text) in [("name", &identity.name), ("email", &identity.email)] {
@@ -266,13 +245,6 @@ fn object(config: &ConfigLayer, root: &YamlNode, findings: &ProblemCollector<'_>
                 findings.add(ProblemKind::Value, path.span_in(root), what, None);
             }
         }
-    }
-}
-
-fn add(findings: &ProblemCollector<'_>, root: &YamlNode, objection: rules::RuleViolation) {
-    if !findings.is_faulty(&objection.path) {
-        let place = objection.path.span_in(root);
-        findings.add(objection.kind, place, objection.what, objection.hint);
     }
 }
 

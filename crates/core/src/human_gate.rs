@@ -21,7 +21,7 @@ worded! {
 }
 
 /// An outward action that a round proposes, with the facts for the decision of a person or a gate.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProposedAction {
     /// The action's kind, as an [`ActionKind`](crate::spec::ActionKind) word.
@@ -48,17 +48,7 @@ impl ProposedAction {
     /// An action without diff facts, compatible with the seed's constructor.
     #[must_use]
     pub fn new(kind: impl Into<String>, summary: impl Into<String>, verified: bool) -> Self {
-        Self {
-            kind: kind.into(),
-            summary: summary.into(),
-            verified,
-            paths: Vec::new(),
-            files_changed: 0,
-            lines_changed: 0,
-            risk: Risk::default(),
-            sensitive: Vec::new(),
-            candidate: String::new(),
-        }
+        Self { kind: kind.into(), summary: summary.into(), verified, ..Self::default() }
     }
 }
 

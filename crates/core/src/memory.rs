@@ -100,14 +100,6 @@ pub struct MemoryNotes {
     pub left_out: Vec<String>,
 }
 
-impl MemoryNotes {
-    /// Whether the file had no notes and no problems.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.kept.is_empty() && self.left_out.is_empty()
-    }
-}
-
 /// A line of the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

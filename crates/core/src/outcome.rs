@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 worded! {
     /// The typed end of a round.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum RoundOutcome {
         /// Verified work was delivered (the seed's `Proceeded`).

@@ -161,30 +161,11 @@ const DEARER: [&str; 3] = ["pro", "fast", "ultra"];
 
 /// Suffixes of a listed name that do not make the model more expensive. Others may: models for images and sound, models
 /// that search, and faster models cost many times as much as the model whose name they begin with.
-const HARMLESS: [&str; 19] = [
-    "preview",
-    "exp",
-    "experimental",
-    "beta",
-    "latest",
-    "free",
-    "chat",
-    "codex",
-    "thinking",
-    "minimal",
-    "low",
-    "medium",
-    "high",
-    "xhigh",
-    "customtools",
-    "lite",
-    "mini",
-    "nano",
-    "small",
-];
+const HARMLESS: &str = "preview exp experimental beta latest free chat codex thinking minimal low medium high xhigh \
+    customtools lite mini nano small";
 
 fn is_harmless(word: &str) -> bool {
-    HARMLESS.contains(&word) || is_number(word)
+    HARMLESS.split_whitespace().any(|known| known == word) || is_number(word)
 }
 
 fn is_number(word: &str) -> bool {

@@ -9,7 +9,6 @@ mod codec;
 mod environment;
 mod formats;
 mod known_values;
-mod prefilter;
 mod rules;
 mod stream;
 mod text_reading;
@@ -190,18 +189,6 @@ impl SecretScanner {
             Cow::Borrowed(_) => Cow::Borrowed(bytes),
             Cow::Owned(clean) => Cow::Owned(clean.into_bytes()),
         }
-    }
-
-    /// The same for text that stays on this machine, such as transcripts. If the prefilter finds nothing, the full
-    /// search is skipped, so a public format in pieces or inside an encoding may stay. See `prefilter`.
-    #[must_use]
-    pub fn clean_local<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
-        if self.is_clear(bytes) { Cow::Borrowed(bytes) } else { self.clean_bytes(bytes) }
-    }
-
-    /// Whether the prefilter proves that the bytes contain no secret.
-    fn is_clear(&self, bytes: &[u8]) -> bool {
-        prefilter::is_certainly_clean(bytes, self.known.as_ref().map(KnownValues::sieve))
     }
 
     /// A document with every text in it [cleaned](SecretScanner::clean).

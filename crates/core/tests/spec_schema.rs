@@ -9,7 +9,7 @@ fn the_schema_has_the_readers_keys_and_no_others() {
     let schema = schema::schema();
     let properties = schema["properties"].as_object().expect("an object");
     let published: BTreeSet<&str> = properties.keys().map(String::as_str).collect();
-    let known: BTreeSet<&str> = schema::keys().iter().chain(schema::aliases()).copied().collect();
+    let known: BTreeSet<&str> = schema::keys().chain(schema::aliases()).collect();
     assert_eq!(published, known);
     assert_eq!(schema["required"], serde_json::json!(["name", "intent"]));
     assert_eq!(schema["additionalProperties"], false);

@@ -106,12 +106,6 @@ impl CountedUsage {
         (counted, charge)
     }
 
-    /// Whether it adds nothing to the agent's own report.
-    #[must_use]
-    pub fn is_plain(&self) -> bool {
-        *self == Self::default()
-    }
-
     /// A note for people: counts that differ, and answers of unknown cost.
     #[must_use]
     pub fn note(&self) -> Option<String> {

@@ -57,16 +57,14 @@ impl BudgetScope {
     #[must_use]
     pub fn remedy(self, loop_name: &str, round: &str) -> String {
         match self {
-            Self::Role => "raise `budget.role` in the loop file".to_owned(),
-            Self::Attempt => "raise `budget.attempt` in the loop file".to_owned(),
             Self::Round => {
                 format!("`loopwright budget raise {loop_name} --round {round} --usd N`, or raise `budget.round`")
             }
-            Self::Item => "raise `budget.item` in the loop file".to_owned(),
             Self::Day => format!("`loopwright budget raise {loop_name} --usd N` for today, or raise `budget.day`"),
-            Self::RepoDay => "raise `budget.repo.day` in your configuration".to_owned(),
-            Self::FleetDay => "raise `budget.fleet.day` in your configuration".to_owned(),
-            Self::FleetMonth => "raise `budget.fleet.month` in your configuration".to_owned(),
+            Self::Role | Self::Attempt | Self::Item => format!("raise `budget.{self}` in the loop file"),
+            Self::RepoDay | Self::FleetDay | Self::FleetMonth => {
+                format!("raise `budget.{}` in your configuration", self.word().replace('-', "."))
+            }
         }
     }
 }

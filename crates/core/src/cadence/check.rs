@@ -2,10 +2,9 @@
 //! or that may never start.
 
 use super::calendar::{CadenceCalendar, DstPolicy, WAIT_DAYS_MAX};
-use super::day_times::DayTimes;
+use super::day_times::{DayTimes, QuietHours};
 use super::days::{CadenceDays, DayJoin};
 use super::parse::{self, DayEdge};
-use super::quiet_hours::QuietHours;
 use super::zone::{CadenceZone, WallClock};
 use super::{Cadence, CadenceProblem, NO_BOUNDS, Plan, Rule};
 use crate::spec::Triggers;
@@ -110,17 +109,17 @@ fn cadences(on: &Triggers, found: &mut Vec<CadenceProblem>) -> Vec<(Place, Caden
         let place = ("every", Some(at));
         read(place, format!("every {span}"), every(place, span.duration().as_millis()));
     }
-    for (at, text) in on.daily.iter().enumerate() {
-        let place = ("daily", Some(at));
-        read(place, format!("daily {}", text.trim()), daily(place, text));
-    }
-    for (at, text) in on.weekly.iter().enumerate() {
-        let place = ("weekly", Some(at));
-        read(place, format!("weekly {}", text.trim()), weekly(place, text));
-    }
-    for (at, line) in on.cron.iter().enumerate() {
-        let place = ("cron", Some(at));
-        read(place, line.trim().to_owned(), cron(place, line));
+    type Read = fn(Place, &str) -> Result<Rule, CadenceProblem>;
+    let written: [(_, _, Read, _); 3] = [
+        ("daily", &on.daily, daily, "daily "),
+        ("weekly", &on.weekly, weekly, "weekly "),
+        ("cron", &on.cron, cron, ""),
+    ];
+    for (key, texts, rule, prefix) in written {
+        for (at, text) in texts.iter().enumerate() {
+            let place = (key, Some(at));
+            read(place, format!("{prefix}{}", text.trim()), rule(place, text));
+        }
     }
     placed
 }

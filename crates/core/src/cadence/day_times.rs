@@ -1,4 +1,6 @@
-//! Times of day: which minutes of a day a cadence names. No days and no zones.
+//! Times of day: which minutes of a day a cadence names, and the quiet hours, which may go over midnight.
+
+use super::zone::{CadenceZone, clamp_to_supported};
 
 /// Minutes of a day.
 pub(super) const DAY_MINUTES: i64 = 1_440;
@@ -66,6 +68,46 @@ fn next_in_grid(hours: u32, minutes: u64, from: i64) -> Option<i64> {
     }
     let later = hours & !(low_bits(hour + 1) as u32);
     (later != 0).then(|| i64::from(later.trailing_zeros()) * 60 + i64::from(minutes.trailing_zeros()))
+}
+
+const MINUTE_MS: i64 = 60_000;
+
+/// A range of minutes of the day; the end is not included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct QuietHours {
+    pub(super) from: u16,
+    pub(super) to: u16,
+}
+
+impl QuietHours {
+    /// Whether a minute of the day is quiet.
+    pub(super) fn has(self, minute: i64) -> bool {
+        let (from, to) = (i64::from(self.from), i64::from(self.to));
+        if from < to { (from..to).contains(&minute) } else { minute >= from || minute < to }
+    }
+
+    /// When the quiet hours around an instant end; `None` outside of them.
+    pub(super) fn until(self, zone: &CadenceZone, at_ms: i64) -> Option<i64> {
+        let started = clamp_to_supported(at_ms);
+        let mut at = started;
+        // A change of the offset may leave the quiet hours or enter them again; at most a few changes follow each
+        // other.
+        for _ in 0..8 {
+            let stretch = zone.offset_period(at);
+            let minute = (at + stretch.offset_ms).div_euclid(MINUTE_MS);
+            if !self.has(minute.rem_euclid(DAY_MINUTES)) {
+                return (at > started).then_some(at);
+            }
+            let ahead = (i64::from(self.to) - minute).rem_euclid(DAY_MINUTES);
+            let ahead = if ahead == 0 { DAY_MINUTES } else { ahead };
+            let end = (minute + ahead) * MINUTE_MS - stretch.offset_ms;
+            if end < stretch.to_ms || stretch.to_ms <= at {
+                return Some(end);
+            }
+            at = stretch.to_ms;
+        }
+        Some(at)
+    }
 }
 
 #[cfg(test)]

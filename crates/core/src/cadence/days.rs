@@ -1,4 +1,7 @@
-//! The days of a calendar cadence, and the calendar arithmetic it needs. No zones: a day here is a calendar date.
+//! The days of a calendar cadence. No zones: a day here is a calendar date.
+
+use jiff::Timestamp;
+use jiff::tz::Offset;
 
 /// A calendar date, counted in days from 1970-01-01.
 pub(super) type DayNumber = i64;
@@ -157,32 +160,13 @@ struct Date {
 }
 
 impl Date {
-    /// The proleptic Gregorian calendar, by the usual arithmetic on eras of 400 years that begin in March.
     fn of(day: DayNumber) -> Self {
-        let shifted = day + 719_468;
-        let era = shifted.div_euclid(146_097);
-        let of_era = shifted.rem_euclid(146_097);
-        let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-        let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-        let march_month = (5 * of_year + 2) / 153;
-        let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
-        let year = year_of_era + era * 400 + i64::from(month <= 2);
-        Self {
-            month: month as u32,
-            day: (of_year - (153 * march_month + 2) / 5 + 1) as u32,
-            length: length_of(year, month),
-            weekday: (day + 4).rem_euclid(7) as u32,
-        }
-    }
-}
-
-fn length_of(year: i64, month: i64) -> u32 {
-    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    match month {
-        2 if is_leap => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
+        let midnight = Timestamp::from_second(day * 86_400).expect("days are held between the years 1900 and 3000");
+        let date = Offset::UTC.to_datetime(midnight).date();
+        let [month, day, length, weekday] =
+            [date.month(), date.day(), date.days_in_month(), date.weekday().to_sunday_zero_offset()]
+                .map(|number| u32::from(number.unsigned_abs()));
+        Self { month, day, length, weekday }
     }
 }
 

@@ -6,7 +6,6 @@ mod check;
 mod day_times;
 mod days;
 pub(crate) mod parse;
-mod quiet_hours;
 mod zone;
 
 #[cfg(test)]
@@ -15,7 +14,7 @@ mod tests;
 use crate::spec::Triggers;
 use calendar::{CadenceCalendar, CadenceMoment};
 pub(crate) use check::problems;
-use quiet_hours::QuietHours;
+use day_times::QuietHours;
 use std::sync::Arc;
 use zone::{CEILING_MS, CadenceZone, FLOOR_MS, WallClock, clamp_to_supported};
 
@@ -136,19 +135,7 @@ impl LoopSchedule {
     /// The first due time strictly after a moment, by its nominal moment.
     #[must_use]
     pub fn next_after(&self, after_ms: i64) -> Option<DueTime> {
-        let plan = &*self.0;
-        let after_ms = clamp_to_supported(after_ms).max(plan.after_ms);
-        let clock = WallClock::new(&plan.zone);
-        let mut best: Option<(CadenceMoment, &Cadence)> = None;
-        for cadence in &plan.cadences {
-            let Some(moment) = cadence.rule.next_after(&clock, after_ms) else { continue };
-            let rank = |moment: &CadenceMoment| (moment.at_ms, moment.shifted);
-            if best.as_ref().is_none_or(|(first, _)| rank(&moment) < rank(first)) {
-                best = Some((moment, cadence));
-            }
-        }
-        let (moment, cadence) = best.filter(|(moment, _)| moment.at_ms <= plan.until_ms)?;
-        Some(plan.due(moment, cadence))
+        self.walk(after_ms).next()
     }
 
     /// The due times after one moment that may start until another: the last `keep` of them, and how many came before.
@@ -213,9 +200,8 @@ impl LoopSchedule {
 
     fn walk(&self, after_ms: i64) -> Walk<'_> {
         let after_ms = clamp_to_supported(after_ms).max(self.0.after_ms);
-        let clock = WallClock::new(&self.0.zone);
-        let heads = self.0.cadences.iter().map(|cadence| cadence.rule.next_after(&clock, after_ms)).collect();
-        Walk { plan: &self.0, clock, heads }
+        let (clock, heads) = (WallClock::new(&self.0.zone), vec![None; self.0.cadences.len()]);
+        Walk { plan: &self.0, clock, heads, after_ms }
     }
 
     /// The last `most` due times in a range. The range is first narrowed by counting, which is cheap.
@@ -274,6 +260,7 @@ struct Walk<'p> {
     plan: &'p Plan,
     clock: WallClock<'p>,
     heads: Vec<Option<CadenceMoment>>,
+    after_ms: i64,
 }
 
 impl Iterator for Walk<'_> {
@@ -281,19 +268,15 @@ impl Iterator for Walk<'_> {
 
     fn next(&mut self) -> Option<DueTime> {
         let plan = self.plan;
-        let at_ms = self.heads.iter().flatten().map(|head| head.at_ms).min()?;
-        if at_ms > plan.until_ms {
-            return None;
-        }
-        let mut first: Option<(CadenceMoment, &Cadence)> = None;
         for (cadence, head) in plan.cadences.iter().zip(&mut self.heads) {
-            let Some(moment) = head.filter(|head| head.at_ms == at_ms) else { continue };
-            if first.as_ref().is_none_or(|(first, _)| first.shifted && !moment.shifted) {
-                first = Some((moment, cadence));
+            if head.is_none_or(|head| head.at_ms <= self.after_ms) {
+                *head = cadence.rule.next_after(&self.clock, self.after_ms);
             }
-            *head = cadence.rule.next_after(&self.clock, at_ms);
         }
-        first.map(|(moment, cadence)| plan.due(moment, cadence))
+        let moments = plan.cadences.iter().zip(&self.heads).filter_map(|(cadence, head)| Some(((*head)?, cadence)));
+        let (moment, cadence) = moments.min_by_key(|(moment, _)| (moment.at_ms, moment.shifted))?;
+        self.after_ms = moment.at_ms;
+        (moment.at_ms <= plan.until_ms).then(|| plan.due(moment, cadence))
     }
 }
 

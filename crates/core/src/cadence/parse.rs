@@ -2,9 +2,8 @@
 //! and reports invalid text with a suggestion.
 
 use super::calendar::{CadenceCalendar, DstPolicy};
-use super::day_times::DayTimes;
+use super::day_times::{DayTimes, QuietHours};
 use super::days::{CadenceDays, DayJoin, MonthEnd};
-use super::quiet_hours::QuietHours;
 use super::zone::CadenceZone;
 use crate::spec::problem::quoted;
 use croner::CronComponent;

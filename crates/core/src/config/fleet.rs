@@ -61,7 +61,7 @@ pub(super) fn repos(at: &SpecValue<'_>) -> Option<Vec<RepoEntry>> {
 
 fn repo(at: &SpecValue<'_>) -> Option<RepoEntry> {
     if is_mapping(at) {
-        let fields = at.fields(&["path", "loops"])?;
+        let fields = at.fields("path loops")?;
         let path = fields.required("path", "~/projects/my-app", SpecValue::text);
         let loops = fields.option("loops", SpecValue::texts).unwrap_or_default();
         return Some(RepoEntry { path: path?, loops });
@@ -74,7 +74,7 @@ pub(super) fn concurrency(at: &SpecValue<'_>) -> Option<ConcurrencyConfig> {
     if !is_mapping(at) {
         return Some(ConcurrencyConfig { total: Some(count(at)?), ..ConcurrencyConfig::default() });
     }
-    let fields = at.fields(&["total", "repo", "agents"])?;
+    let fields = at.fields("total repo agents")?;
     let mut agents = BTreeMap::new();
     fields.set("agents", &mut agents, |at| {
         let named = at.entries("a mapping of agent to a number")?;

@@ -109,7 +109,7 @@ pub(super) fn read(at: &SpecValue<'_>) -> Option<BTreeMap<String, ProviderConfig
 }
 
 fn provider(name: &str, at: &SpecValue<'_>) -> Option<ProviderConfig> {
-    let fields = at.fields(&["url", "key_env", "key_file", "style", "paths", "key"])?;
+    let fields = at.fields("url key_env key_file style paths key")?;
     let usual = built_in(name);
     let url = match &usual {
         Some(usual) => Some(fields.option("url", SpecValue::text).unwrap_or_else(|| usual.url.clone())),

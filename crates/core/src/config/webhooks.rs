@@ -66,7 +66,7 @@ impl WebhooksConfig {
 }
 
 pub(super) fn read(at: &SpecValue<'_>) -> Option<WebhooksConfig> {
-    let fields = at.fields(&["listen", "secrets", "trusted", "own"])?;
+    let fields = at.fields("listen secrets trusted own")?;
     let mut config = WebhooksConfig { listen: fields.option("listen", address), ..WebhooksConfig::default() };
     fields.set("secrets", &mut config.secrets, secrets);
     fields.set("trusted", &mut config.trusted, SpecValue::texts);
@@ -91,8 +91,8 @@ fn secrets(at: &SpecValue<'_>) -> Option<BTreeMap<String, SecretLocation>> {
             let what = format!("{} is not a source of events", quoted(&entry.key));
             at.add_problem(ProblemKind::Value, what, Some("`github`, `gitlab` or `generic.NAME`".to_owned()));
         }
-        let fields = at.fields(&["env", "file", "previous", "secret"])?;
-        let previous = fields.option("previous", |at| source(&at.fields(&["env", "file", "secret"])?, at));
+        let fields = at.fields("env file previous secret")?;
+        let previous = fields.option("previous", |at| source(&at.fields("env file secret")?, at));
         Some((entry.key.clone(), SecretLocation { now: source(&fields, &at)?, previous }))
     });
     Some(read.collect())
@@ -105,25 +105,18 @@ fn source(fields: &SpecFields<'_>, at: &SpecValue<'_>) -> Option<KeySource> {
         return None;
     }
     match (fields.option("env", SpecValue::text), fields.option("file", SpecValue::text)) {
-        (Some(name), None) if providers::is_variable(&name) => Some(KeySource::Env(vec![name])),
+        (Some(name), None) if providers::is_variable(&name) => return Some(KeySource::Env(vec![name])),
+        (None, Some(path)) => return Some(KeySource::File(path)),
         (Some(_), None) => {
-            providers::secret(
-                at.findings,
-                "`env` is not the name of a variable",
-                "write its name, such as `GITHUB_WEBHOOK_SECRET`",
-            );
-            None
+            let hint = "write its name, such as `GITHUB_WEBHOOK_SECRET`";
+            providers::secret(at.findings, "`env` is not the name of a variable", hint);
         }
-        (None, Some(path)) => Some(KeySource::File(path)),
         (Some(_), Some(_)) | (None, None) => {
-            at.add_problem(
-                ProblemKind::Value,
-                "a secret needs exactly one location".to_owned(),
-                Some("`env` or `file`".to_owned()),
-            );
-            None
+            let what = "a secret needs exactly one location".to_owned();
+            at.add_problem(ProblemKind::Value, what, Some("`env` or `file`".to_owned()));
         }
     }
+    None
 }
 
 fn is_source(name: &str) -> bool {

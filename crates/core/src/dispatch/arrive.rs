@@ -6,7 +6,6 @@ use super::scheduled_loop::ScheduledLoop;
 use super::{LATE_MS, OccurrenceOutcome, OccurrenceReceipt};
 use crate::cadence::{DueRange, DueTime};
 use crate::spec::{CatchUp, Overlap};
-use std::sync::Arc;
 
 /// When several due times have arrived at once, the latest ones are decided one by one, at most this many.
 const LOOK_BACK: usize = 24;
@@ -113,16 +112,10 @@ fn earlier_receipt(
         (None, CatchUp::Skip) => missed("was due while no scheduler was running (`catch_up: skip`)"),
         (None, CatchUp::Once) => missed("was due while no scheduler was running"),
     };
+    let name = (member.key(), receipt::occurrence_key(from_ms));
     Some(OccurrenceReceipt {
-        key: member.key().clone(),
-        occurrence: receipt::occurrence_key(from_ms),
-        due_ms: from_ms,
-        trigger: Arc::clone(&first.cadence),
-        fate,
-        reason,
-        round: None,
         count: came.earlier,
         through_ms: (came.earlier > 1).then_some(through_ms),
-        at_ms: around.now_ms,
+        ..OccurrenceReceipt::new(name, (from_ms, &first.cadence), (fate, reason), around.now_ms)
     })
 }

@@ -1,16 +1,15 @@
-//! A loop's configuration and the machine's limits, as the dispatcher uses them. The changing state of a loop is in
-//! `standing`.
+//! A loop's configuration and the machine's limits, as the dispatcher uses them, and the state of a loop between two
+//! rounds: one row of `schedules`, which must survive a restart.
 
 use super::lock::{ItemLocks, RoundLock};
 use crate::cadence::LoopSchedule;
 use crate::spec::{CatchUp, Overlap};
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// A loop of a repository.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+/// A loop of a repository; sorted by repository, then by name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LoopKey {
     /// The repository, as the store names it.
     pub repo: Arc<str>,
@@ -23,21 +22,6 @@ impl LoopKey {
     #[must_use]
     pub fn new(repo: &str, name: &str) -> Self {
         Self { repo: repo.into(), name: name.into() }
-    }
-}
-
-impl PartialOrd for LoopKey {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for LoopKey {
-    /// By repository, then by name. Loops of one repository mostly share the `Arc` of its name, and ten thousand of
-    /// them are compared a million times when they are loaded.
-    fn cmp(&self, other: &Self) -> Ordering {
-        let by_repo = if Arc::ptr_eq(&self.repo, &other.repo) { Ordering::Equal } else { self.repo.cmp(&other.repo) };
-        by_repo.then_with(|| self.name.cmp(&other.name))
     }
 }
 
@@ -114,9 +98,68 @@ impl Default for ConcurrencyLimits {
     }
 }
 
+/// The state of a loop. Every due time at or before the mark has its receipt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoopStanding {
+    /// The loop.
+    pub key: LoopKey,
+    /// The fingerprint of the cadence that the mark belongs to; empty if the loop was removed.
+    pub fingerprint: String,
+    /// The high-water mark.
+    pub mark_ms: i64,
+    /// Whether and why the loop starts nothing by itself.
+    pub paused: Option<LoopPause>,
+    /// Rounds in a row that failed.
+    pub streak: u32,
+    /// How often in a row the last rounds failed alike, and the signature. Only the dispatcher reads it.
+    pub signature: Option<String>,
+    /// Until when it backs off.
+    pub wait: Option<LoopDelay>,
+}
+
+impl LoopStanding {
+    /// The standing of a new loop: due times before the mark are not caught up.
+    #[must_use]
+    pub fn new(key: LoopKey, fingerprint: &str, mark_ms: i64) -> Self {
+        Self { key, fingerprint: fingerprint.to_owned(), mark_ms, paused: None, streak: 0, signature: None, wait: None }
+    }
+}
+
+/// A loop that starts nothing until a person resumes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoopPause {
+    /// Since when.
+    pub since_ms: i64,
+    /// The user who paused it; `breaker` if repeated failures did.
+    pub by: String,
+    /// Why.
+    pub why: String,
+}
+
+/// A loop that starts nothing before a moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoopDelay {
+    /// Until when.
+    pub until_ms: i64,
+    /// Why.
+    pub why: String,
+}
+
+/// Everything is stopped, also after a restart, until a person thaws it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FleetFreeze {
+    /// Since when.
+    pub since_ms: i64,
+    /// The user or component that stopped it.
+    pub by: String,
+    /// Why.
+    pub why: String,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cmp::Ordering;
 
     #[test]
     fn loops_are_ordered_by_repository_and_name_whatever_memory_they_share() {

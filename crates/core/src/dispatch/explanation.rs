@@ -1,5 +1,6 @@
-//! Why a loop is or is not running, as data; `explanation_text` has the words for people.
+//! Why a loop is or is not running: as data, as a sentence for people, and what would change the state.
 
+use super::receipt::format_moment;
 use serde::Serialize;
 
 /// Why a loop is or is not running.
@@ -164,21 +165,6 @@ pub struct ResourceHolder {
 }
 
 impl LoopExplanation {
-    /// The loop's status word, as `status` shows it.
-    #[must_use]
-    pub fn status_word(&self) -> &'static str {
-        match self {
-            Self::Running { .. } => "running",
-            Self::Stopped { .. } | Self::Draining => "stopped",
-            Self::Paused { .. } => "paused",
-            Self::Waiting { on: StartBlocker::Nothing, .. } => "due",
-            Self::Waiting { .. } | Self::Quiet { .. } | Self::OpenMax { .. } | Self::ClockUntrusted { .. } => "waiting",
-            Self::BackingOff { .. } => "cooling-down",
-            Self::Unknown => "invalid",
-            Self::Next { .. } | Self::Listening { .. } | Self::Over | Self::Manual => "idle",
-        }
-    }
-
     /// The time of the next start, as far as it is known.
     #[must_use]
     pub fn next_ms(&self) -> Option<i64> {
@@ -189,5 +175,169 @@ impl LoopExplanation {
             Self::Waiting { on: StartBlocker::Retry { at_ms }, .. } => Some(*at_ms),
             _ => None,
         }
+    }
+
+    /// The explanation as a sentence.
+    #[must_use]
+    pub fn text(&self) -> String {
+        match self {
+            Self::Unknown => "no loop of that name is registered".to_owned(),
+            Self::Running { round, since_ms, until_ms, queued } => {
+                let ends = until_ms.map(|ms| format!(", at most until {}", format_moment(ms))).unwrap_or_default();
+                format!("running {} since {}{ends}{}", named(round.as_ref()), format_moment(*since_ms), behind(*queued))
+            }
+            Self::Stopped { since_ms, by, reason } => {
+                format!("everything is stopped since {} by {by}: {reason}", format_moment(*since_ms))
+            }
+            Self::Paused { since_ms, by, reason } => {
+                format!("paused since {} by {by}: {reason}", format_moment(*since_ms))
+            }
+            Self::Draining => "the daemon is shutting down and starts nothing more".to_owned(),
+            Self::ClockUntrusted { now_ms, seen_ms } => format!(
+                "the clock says {}, but the last recorded moment is {}: nothing is scheduled by a clock that is behind",
+                format_moment(*now_ms),
+                format_moment(*seen_ms)
+            ),
+            Self::Waiting { since_ms, queued, on } => {
+                format!("due since {}{}, {}", format_moment(*since_ms), several(*queued), on.text())
+            }
+            Self::BackingOff { until_ms, reason, next_ms } => {
+                let then = next_ms.map(|ms| format!("; due after that at {}", format_moment(ms))).unwrap_or_default();
+                format!("backing off until {}: {reason}{then}", format_moment(*until_ms))
+            }
+            Self::Quiet { until_ms, queued } => {
+                format!("due{}, waiting for quiet hours to end at {}", several(*queued), format_moment(*until_ms))
+            }
+            Self::OpenMax { open, open_max } => {
+                format!("{open} proposals are open and the loop may have {open_max}: nothing new is started")
+            }
+            Self::Next { start_ms, cadence, quiet_until_ms: None, .. } => {
+                format!("idle, next due at {} (`{cadence}`)", format_moment(*start_ms))
+            }
+            Self::Next { start_ms, cadence, quiet_until_ms: Some(end), .. } => format!(
+                "idle, next due at {} (`{cadence}`), which is inside quiet hours until {} and will be skipped",
+                format_moment(*start_ms),
+                format_moment(*end)
+            ),
+            Self::Listening { events } => format!("idle, waits for {}", events.join(" or ")),
+            Self::Over => "its cadence has ended: nothing is due any more".to_owned(),
+            Self::Manual => "it has no cadence and no event triggers: it runs only when started manually".to_owned(),
+        }
+    }
+
+    /// Why a round cannot be started manually, as a sentence fragment: which round holds the resource, and until when.
+    #[must_use]
+    pub fn refusal_text(&self) -> String {
+        match self {
+            Self::Waiting { on: StartBlocker::Lock { name, held, holder }, .. } => lock_taken_text(name, held, holder),
+            other => other.text(),
+        }
+    }
+
+    /// The suggested remedy; `None` if nothing is wrong.
+    #[must_use]
+    pub fn remedy(&self, name: &str) -> Option<String> {
+        match self {
+            Self::Unknown => Some("`loopwright status` lists the loops there are".to_owned()),
+            Self::Running { round: Some(round), .. } => Some(format!("`loopwright stop {round}` ends it")),
+            Self::Stopped { .. } => Some("`loopwright thaw` lets everything start again".to_owned()),
+            Self::Paused { .. } => Some(format!("`loopwright resume {name}` lets it start again")),
+            Self::Draining => Some("`loopwright up` starts a daemon".to_owned()),
+            Self::ClockUntrusted { .. } => {
+                Some("set the clock, or accept it with `loopwright thaw`; `loopwright run` works".to_owned())
+            }
+            Self::Waiting { on, .. } => on.remedy(),
+            Self::BackingOff { .. } => {
+                Some(format!("`loopwright resume {name}` ends the wait, `loopwright run {name}` runs it now"))
+            }
+            Self::Quiet { .. } | Self::Manual | Self::Over => Some(format!("`loopwright run {name}` runs it now")),
+            Self::OpenMax { .. } => {
+                Some("decide on what is in `loopwright inbox`, or raise `open_max` in the loop file".to_owned())
+            }
+            Self::Running { round: None, .. } | Self::Next { .. } | Self::Listening { .. } => None,
+        }
+    }
+}
+
+impl StartBlocker {
+    fn text(&self) -> String {
+        match self {
+            Self::Slot { limit, slots, holders } => {
+                let held: Vec<_> = holders.iter().map(ResourceHolder::text).collect();
+                let held = if held.is_empty() { String::new() } else { format!(", held by {}", held.join(", ")) };
+                format!("waiting for {} ({slots}){held}", limit.text())
+            }
+            Self::Lock { name, held, holder } if name == held => {
+                format!("waiting for the lock `{name}`, held by {}", holder.text())
+            }
+            Self::Lock { name, held, holder } => {
+                format!("waiting for the lock `{name}`: `{held}` conflicts with it and is held by {}", holder.text())
+            }
+            Self::Turn { holder } => format!("waiting behind `{holder}`, which has waited longer for the same"),
+            Self::Retry { at_ms } => {
+                format!("the start did not succeed and is tried again at {}", format_moment(*at_ms))
+            }
+            Self::Nothing => "starting".to_owned(),
+        }
+    }
+
+    fn remedy(&self) -> Option<String> {
+        match self {
+            Self::Slot { limit: SlotLimit::Total | SlotLimit::Repository(_), .. } => {
+                Some("a round ends, or the limit is raised in the configuration; a higher `priority` goes first".into())
+            }
+            Self::Slot { limit: SlotLimit::Agent(agent), .. } => {
+                Some(format!("a round with {agent} ends, or the limit of {agent} is raised in the configuration"))
+            }
+            Self::Lock { holder, .. } => {
+                let round = holder.round.as_ref()?;
+                Some(format!("its end, or `loopwright stop {round}`"))
+            }
+            Self::Turn { .. } | Self::Retry { .. } | Self::Nothing => None,
+        }
+    }
+}
+
+impl SlotLimit {
+    fn text(&self) -> String {
+        match self {
+            Self::Total => "one of the slots of this machine".to_owned(),
+            Self::Repository(repo) => format!("one of the slots of repository `{repo}`"),
+            Self::Agent(agent) => format!("one of the slots of agent `{agent}`"),
+        }
+    }
+}
+
+/// Text for a lock that is taken. The held lock differs from the requested one when one path is below the other.
+#[must_use]
+pub fn lock_taken_text(name: &str, held: &str, holder: &ResourceHolder) -> String {
+    let holder = holder.text();
+    match name == held {
+        true => format!("the lock `{name}` is held by {holder}"),
+        false => format!("the lock `{name}` conflicts with `{held}`, which is held by {holder}"),
+    }
+}
+
+impl ResourceHolder {
+    fn text(&self) -> String {
+        let expires =
+            self.expires_ms.map(|ms| format!(", until {} at the latest", format_moment(ms))).unwrap_or_default();
+        format!("{} of `{}` (since {}{expires})", named(self.round.as_ref()), self.r#loop, format_moment(self.since_ms))
+    }
+}
+
+fn named(round: Option<&String>) -> String {
+    round.map_or_else(|| "a starting round".to_owned(), |round| format!("round {round}"))
+}
+
+fn several(queued: usize) -> String {
+    if queued > 1 { format!(" with {queued} occurrences") } else { String::new() }
+}
+
+fn behind(queued: usize) -> String {
+    match queued {
+        0 => String::new(),
+        1 => "; one more occurrence waits for its end".to_owned(),
+        many => format!("; {many} more occurrences wait for its end"),
     }
 }

@@ -13,12 +13,10 @@
 //!   lock is parked there until it is free.
 
 mod arrive;
-mod claims;
 mod control;
 mod entry;
 mod explain;
 mod explanation;
-mod explanation_text;
 mod failure;
 mod lock;
 mod message;
@@ -29,19 +27,16 @@ mod reload;
 mod scheduled_loop;
 mod slots;
 mod spec_facts;
-mod standing;
 mod start;
 mod start_answers;
 
-pub use claims::RoundClaims;
-pub use entry::{ConcurrencyLimits, LoopEntry, LoopKey};
-pub use explanation::{LoopExplanation, ResourceHolder, SlotLimit, StartBlocker};
-pub use explanation_text::lock_taken_text;
+pub use entry::{ConcurrencyLimits, FleetFreeze, LoopDelay, LoopEntry, LoopKey, LoopPause, LoopStanding};
+pub use explanation::{LoopExplanation, ResourceHolder, SlotLimit, StartBlocker, lock_taken_text};
 pub use failure::ABOUT;
 pub use lock::{ItemLocks, OWN_ITEMS, RoundLock};
 pub use message::{DispatchCommand, DispatchInput, RoundEnd, RoundStart, SchedulerNote, TriggerSignal};
 pub use receipt::{OccurrenceOutcome, OccurrenceReceipt, occurrence_key};
-pub use standing::{FleetFreeze, LoopDelay, LoopPause, LoopStanding};
+pub use spec_facts::RoundClaims;
 
 use arrive::{ArrivalContext, take_due};
 use output::DispatchOutput;
@@ -61,7 +56,7 @@ const GAP_MS: i64 = 5 * 60_000;
 const STALL_MS: i64 = 5 * 60_000;
 
 /// Decides what starts when; see the module.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Dispatcher {
     /// Each is boxed, because a tree that is filled in order is half empty.
     members: BTreeMap<LoopKey, Box<ScheduledLoop>>,
@@ -106,23 +101,13 @@ impl Dispatcher {
             unloaded_signals.entry(signal.key.clone()).or_default().push(signal);
         }
         Self {
-            members: BTreeMap::new(),
             standings: standings.into_iter().map(|standing| (standing.key.clone(), standing)).collect(),
             unloaded_signals,
-            unloaded_proposals: BTreeMap::new(),
-            successors: BTreeMap::new(),
             slots: SlotTable::new(limits),
-            queue: StartQueue::default(),
-            reserved_for: None,
-            timers: BTreeSet::new(),
-            tickets: BTreeMap::new(),
-            last_ticket: 0,
             frozen,
-            is_draining: false,
-            is_clock_behind: false,
             seen_ms: last_seen_ms,
             last_ms: i64::MIN,
-            out: DispatchOutput::default(),
+            ..Self::default()
         }
     }
 

@@ -29,6 +29,19 @@ pub struct OccurrenceReceipt {
     pub at_ms: i64,
 }
 
+impl OccurrenceReceipt {
+    /// The receipt of one occurrence that no round is known for.
+    pub(super) fn new(
+        (key, occurrence): (&LoopKey, String),
+        (due_ms, trigger): (i64, &Arc<str>),
+        (fate, reason): (OccurrenceOutcome, String),
+        at_ms: i64,
+    ) -> Self {
+        let (key, trigger) = (key.clone(), Arc::clone(trigger));
+        Self { key, occurrence, due_ms, trigger, fate, reason, round: None, count: 1, through_ms: None, at_ms }
+    }
+}
+
 worded! {
     /// The outcome of an occurrence, as one word.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -216,18 +216,8 @@ impl ScheduledLoop {
         reason: String,
         now_ms: i64,
     ) -> OccurrenceReceipt {
-        OccurrenceReceipt {
-            key: self.key().clone(),
-            occurrence: receipt::occurrence_key(due.at_ms),
-            due_ms: due.at_ms,
-            trigger: due.cadence.clone(),
-            fate,
-            reason,
-            round: None,
-            count: 1,
-            through_ms: None,
-            at_ms: now_ms,
-        }
+        let name = (self.key(), receipt::occurrence_key(due.at_ms));
+        OccurrenceReceipt::new(name, (due.at_ms, &due.cadence), (fate, reason), now_ms)
     }
 
     /// The moment before which the loop starts nothing, although an occurrence waits.
@@ -247,8 +237,9 @@ impl ScheduledLoop {
         }
     }
 
-    /// The remaining occurrences move to the back of the queue.
+    /// A start was answered: the remaining occurrences move to the back of the queue.
     pub(super) fn restart_wait(&mut self, now_ms: i64) {
+        (self.tries, self.retry_ms) = (0, None);
         self.since_ms = self.is_waiting().then_some(now_ms);
     }
 }
@@ -260,18 +251,8 @@ pub(super) fn signal_receipt(
     reason: &str,
     now_ms: i64,
 ) -> OccurrenceReceipt {
-    OccurrenceReceipt {
-        key: signal.key.clone(),
-        occurrence: signal.occurrence.clone(),
-        due_ms: signal.at_ms,
-        trigger: Arc::clone(&signal.trigger),
-        fate,
-        reason: reason.to_owned(),
-        round: None,
-        count: 1,
-        through_ms: None,
-        at_ms: now_ms,
-    }
+    let name = (&signal.key, signal.occurrence.clone());
+    OccurrenceReceipt::new(name, (signal.at_ms, &signal.trigger), (fate, reason.to_owned()), now_ms)
 }
 
 /// Whether a receipt continues another one: the same outcome of the same loop for a later due time.

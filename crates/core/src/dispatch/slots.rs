@@ -74,7 +74,7 @@ impl ActiveRound {
 }
 
 /// All rounds and the resources they hold.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct SlotTable {
     limits: ConcurrencyLimits,
     used: BTreeMap<SlotResource, usize>,
@@ -83,7 +83,7 @@ pub(super) struct SlotTable {
 
 impl SlotTable {
     pub(super) fn new(limits: ConcurrencyLimits) -> Self {
-        Self { limits, used: BTreeMap::new(), runs: BTreeMap::new() }
+        Self { limits, ..Self::default() }
     }
 
     /// Changes the limits; returns whether they differ from the old ones.

@@ -1,5 +1,8 @@
-//! A loop's entry from its checked file: the one place where keys of a loop file become settings of the dispatcher.
+//! The one place where keys of a loop file become settings of the dispatcher: a loop's entry, and the resources of a
+//! round that the dispatcher did not start. Those come from the loop file as it was when the round started, even if the
+//! file has changed since or is not loaded.
 
+use super::lock::without_covered;
 use super::{ItemLocks, LoopEntry, LoopKey, OWN_ITEMS, RoundLock};
 use crate::cadence::{CadenceProblem, LoopSchedule};
 use crate::spec::{CheckedSpec, LoopSpec, Role, Triggers};
@@ -37,18 +40,66 @@ impl LoopEntry {
     }
 }
 
+/// The resources that a round holds while it runs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RoundClaims {
+    /// The agents it starts.
+    pub agents: Vec<Arc<str>>,
+    /// Its locks.
+    pub locks: Vec<RoundLock>,
+    /// Whether it also locks the items it works on.
+    pub item_locks: ItemLocks,
+    /// Its time limit, from which the expiry of its locks is computed.
+    pub wall_ms: Option<i64>,
+}
+
+impl RoundClaims {
+    /// The claims of a round of this loop, before its items are known.
+    #[must_use]
+    pub fn from_spec(spec: &LoopSpec, repo: &str) -> Self {
+        Self {
+            agents: agents(spec),
+            locks: locks(repo, &spec.locks),
+            item_locks: item_locks(&spec.locks),
+            wall_ms: wall_ms(spec),
+        }
+    }
+
+    /// The same claims for a round about these items.
+    #[must_use]
+    pub fn with_items(&self, repo: &str, items: &[Arc<str>]) -> Self {
+        let own =
+            items.iter().filter(|_| self.item_locks == ItemLocks::Own).map(|item| RoundLock::for_item(repo, item));
+        Self { locks: without_covered(self.locks.iter().cloned().chain(own)), ..self.clone() }
+    }
+
+    /// The first own lock that conflicts with a lock of another round, and that other lock.
+    #[must_use]
+    pub fn conflict_with<'a>(&'a self, other: &'a Self) -> Option<(&'a RoundLock, &'a RoundLock)> {
+        let met = |own: &'a RoundLock| other.locks.iter().find(|lock| lock.conflicts_with(own)).map(|lock| (own, lock));
+        self.locks.iter().find_map(met)
+    }
+}
+
+impl From<&LoopEntry> for RoundClaims {
+    fn from(entry: &LoopEntry) -> Self {
+        let (agents, locks) = (entry.agents.clone(), entry.locks.clone());
+        Self { agents, locks, item_locks: entry.item_locks, wall_ms: entry.wall_ms }
+    }
+}
+
 /// The locks that a loop file names, except `item`.
-pub(super) fn locks(repo: &str, written: &[String]) -> Vec<RoundLock> {
+fn locks(repo: &str, written: &[String]) -> Vec<RoundLock> {
     written.iter().filter(|lock| *lock != OWN_ITEMS).map(|lock| RoundLock::from_text(repo, lock)).collect()
 }
 
 /// Whether the file names `item`.
-pub(super) fn item_locks(written: &[String]) -> ItemLocks {
+fn item_locks(written: &[String]) -> ItemLocks {
     if written.iter().any(|lock| lock == OWN_ITEMS) { ItemLocks::Own } else { ItemLocks::None }
 }
 
 /// Every agent that a round may start first; a fallback agent counts only once it is used.
-pub(super) fn agents(spec: &LoopSpec) -> Vec<Arc<str>> {
+fn agents(spec: &LoopSpec) -> Vec<Arc<str>> {
     let first = |role| spec.chain(role).into_iter().next().map(|agent| agent.agent.word());
     let words: BTreeSet<&str> = [Role::Maker, Role::Checker].into_iter().filter_map(first).collect();
     words.into_iter().map(Arc::from).collect()
@@ -63,7 +114,7 @@ fn events(on: &Triggers) -> Vec<Arc<str>> {
     kinds.into_iter().flat_map(|(words, names)| named(words, names)).collect()
 }
 
-pub(super) fn wall_ms(spec: &LoopSpec) -> Option<i64> {
+fn wall_ms(spec: &LoopSpec) -> Option<i64> {
     let wall = spec.timeout.or(spec.budget.round.wall)?;
     i64::try_from(wall.duration().as_millis()).ok()
 }

@@ -139,7 +139,6 @@ fn start_receipt(member: &ScheduledLoop, work: &Work, now_ms: i64) -> Occurrence
         let reason = format!("{}{with}", lateness_text(&waiting.due, now_ms));
         return member.receipt_for(&waiting.due, OccurrenceOutcome::Started, reason, now_ms);
     }
-    let first = work.signals.first();
     let reason = match (work.items.as_slice(), count) {
         ([item], 1) => format!("an event about {item}"),
         ([item], many) => format!("{many} events about {item}"),
@@ -147,16 +146,14 @@ fn start_receipt(member: &ScheduledLoop, work: &Work, now_ms: i64) -> Occurrence
         ([], many) => format!("{many} events in one round"),
         ([item, rest @ ..], many) => format!("{many} events about {item} and {} more", rest.len()),
     };
+    let (occurrence, due_ms, trigger) = match work.signals.first() {
+        Some(first) => (first.occurrence.clone(), first.at_ms, Arc::clone(&first.trigger)),
+        None => (String::new(), now_ms, "event".into()),
+    };
+    let (name, fate) = ((member.key(), occurrence), (OccurrenceOutcome::Started, reason));
     OccurrenceReceipt {
-        key: member.key().clone(),
-        occurrence: first.map(|signal| signal.occurrence.clone()).unwrap_or_default(),
-        due_ms: first.map_or(now_ms, |signal| signal.at_ms),
-        trigger: first.map_or_else(|| "event".into(), |signal| Arc::clone(&signal.trigger)),
-        fate: OccurrenceOutcome::Started,
-        reason,
-        round: None,
         count: u64::try_from(count).unwrap_or(u64::MAX),
         through_ms: work.signals.last().filter(|_| count > 1).map(|signal| signal.at_ms),
-        at_ms: now_ms,
+        ..OccurrenceReceipt::new(name, (due_ms, &trigger), fate, now_ms)
     }
 }

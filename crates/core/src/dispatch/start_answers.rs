@@ -29,8 +29,6 @@ impl Dispatcher {
         let before = std::mem::replace(&mut run.phase, ActiveRoundPhase::Running(round));
         let ActiveRoundPhase::Starting(starting) = before else { return };
         if let Some(member) = self.members.get_mut(&key) {
-            member.tries = 0;
-            member.retry_ms = None;
             member.restart_wait(now_ms);
             if let Some(waiting) = starting.due {
                 member.advance_mark(waiting.due.at_ms);
@@ -80,8 +78,6 @@ impl Dispatcher {
                 member.advance_mark(waiting.due.at_ms);
                 member.record_receipts(waiting.after, &mut self.out);
             }
-            member.tries = 0;
-            member.retry_ms = None;
             member.restart_wait(now_ms);
             self.out.persist_standing(&key);
         }
@@ -148,8 +144,6 @@ impl Dispatcher {
             (None, None) => {}
         }
         starting.signals.into_iter().for_each(|signal| self.out.consume_signal(signal));
-        member.tries = 0;
-        member.retry_ms = None;
         member.restart_wait(now_ms);
     }
 

@@ -1,7 +1,6 @@
 //! One run of a forecast: the dispatcher and a heap of running rounds. Rounds start at once and end after their drawn
 //! duration.
 
-use super::seeded_random::SeededRandom;
 use super::{
     Forecast, ForecastLoop, ForecastRange, ForecastRequest, LoopCollision, LoopForecast, OccurrenceDecision,
     RoundProfile,
@@ -26,7 +25,7 @@ pub(super) struct ForecastRun<'p> {
     dice: SeededRandom,
     dispatcher: Dispatcher,
     /// Running rounds by end time: the time, the plan, the round, the outcome.
-    ends: BinaryHeap<Reverse<(i64, usize, u64, u8)>>,
+    ends: BinaryHeap<Reverse<(i64, usize, u64, RoundOutcome)>>,
     running: BTreeMap<u64, usize>,
     /// When the last round of each plan ended.
     ended: Vec<i64>,
@@ -88,7 +87,6 @@ impl<'p> ForecastRun<'p> {
         let Reverse((_, plan, round, outcome)) = self.ends.pop()?;
         self.running.remove(&round);
         self.ended[plan] = now_ms;
-        let outcome = RoundOutcome::ALL.get(usize::from(outcome)).copied().unwrap_or(RoundOutcome::Failed);
         // The day's ceiling restarts tomorrow.
         let tomorrow_ms = (now_ms.div_euclid(DAY_MS) + 1).saturating_mul(DAY_MS);
         let retry_at_ms = (outcome == RoundOutcome::OverBudget).then_some(tomorrow_ms);
@@ -144,9 +142,8 @@ impl<'p> ForecastRun<'p> {
             let due = schedule.next_after(start.receipt.due_ms.saturating_sub(1));
             self.waited(nth, due.map_or(start.receipt.due_ms, |due| due.start_ms), now_ms);
             let like = self.drawn(nth, now_ms);
-            let outcome = RoundOutcome::ALL.iter().position(|one| *one == like.outcome).unwrap_or(0);
             let end_ms = now_ms.saturating_add(like.duration_ms.max(1));
-            self.ends.push(Reverse((end_ms, nth, round, u8::try_from(outcome).unwrap_or(0))));
+            self.ends.push(Reverse((end_ms, nth, round, like.outcome)));
             self.running.insert(round, nth);
         }
         round.to_string()
@@ -186,10 +183,8 @@ impl<'p> ForecastRun<'p> {
     /// Ends the round now.
     fn cancelled(&mut self, now_ms: i64, round: &str) {
         let Ok(round) = round.parse::<u64>() else { return };
-        let outcome = RoundOutcome::ALL.iter().position(|one| *one == RoundOutcome::Cancelled).unwrap_or(0);
-        let outcome = u8::try_from(outcome).unwrap_or(0);
         let ends = std::mem::take(&mut self.ends).into_iter().map(|Reverse((at, plan, id, how))| {
-            Reverse(if id == round { (now_ms, plan, id, outcome) } else { (at, plan, id, how) })
+            Reverse(if id == round { (now_ms, plan, id, RoundOutcome::Cancelled) } else { (at, plan, id, how) })
         });
         self.ends = ends.collect();
     }
@@ -219,5 +214,33 @@ impl<'p> ForecastRun<'p> {
             collisions,
             decisions: self.decisions,
         }
+    }
+}
+
+/// Random numbers (SplitMix64): the same seed and the same calls give the same numbers. Not for secrets.
+pub(super) struct SeededRandom(u64);
+
+/// The odd golden-ratio constant that SplitMix64 adds in each step.
+const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+
+impl SeededRandom {
+    pub(super) fn new(seed: u64, play: usize) -> Self {
+        let mut dice = Self(seed ^ (play as u64).wrapping_mul(STEP));
+        dice.next();
+        dice
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(STEP);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// One of these at random; `None` if the slice is empty. Slices are short against 2^64, so the bias of the
+    /// remainder is negligible.
+    fn choose<'a, T>(&mut self, all: &'a [T]) -> Option<&'a T> {
+        let count = u64::try_from(all.len()).ok().filter(|count| *count > 0)?;
+        all.get(usize::try_from(self.next() % count).ok()?)
     }
 }

@@ -5,7 +5,6 @@
 //! this module has none.
 
 mod forecast_run;
-mod seeded_random;
 
 use crate::dispatch::{ConcurrencyLimits, LoopEntry, LoopKey, LoopStanding, OccurrenceOutcome};
 use crate::outcome::RoundOutcome;
@@ -13,8 +12,7 @@ use crate::units::Usd;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-use forecast_run::ForecastRun;
-use seeded_random::SeededRandom;
+use forecast_run::{ForecastRun, SeededRandom};
 
 /// A loop to simulate.
 #[derive(Debug, Clone)]

@@ -1,8 +1,7 @@
-//! The lines that a change added, and the number of lines it removed: a cheap line difference that never misses the
-//! text of an added line.
+//! The lines that a change added: a cheap line difference that never misses the text of an added line.
 //!
-//! Lines are compared as a multiset between the common head and tail, so a moved line counts as neither. That is
-//! correct for scans (a moved line adds nothing new) and a lower bound for sizes.
+//! Lines are compared as a multiset between the common head and tail, so a moved line is not an added one. That is
+//! correct for scans, because a moved line adds nothing new.
 
 use std::collections::HashMap;
 
@@ -28,18 +27,11 @@ impl AddedLines {
     /// Compares two versions of a file; an absent version is an empty one.
     #[must_use]
     pub fn between(path: impl Into<String>, before: &[u8], after: &[u8]) -> Self {
-        Self { path: path.into(), lines: difference(before, after).0 }
+        Self { path: path.into(), lines: difference(before, after) }
     }
 }
 
-/// The numbers of added and removed lines.
-#[must_use]
-pub fn count_changed_lines(before: &[u8], after: &[u8]) -> (u64, u64) {
-    let (added, removed) = difference(before, after);
-    (added.len() as u64, removed)
-}
-
-fn difference(before: &[u8], after: &[u8]) -> (Vec<AddedLine>, u64) {
+fn difference(before: &[u8], after: &[u8]) -> Vec<AddedLine> {
     let old: Vec<&[u8]> = split(before);
     let new: Vec<&[u8]> = split(after);
     let head = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
@@ -58,7 +50,7 @@ fn difference(before: &[u8], after: &[u8]) -> (Vec<AddedLine>, u64) {
             }),
         }
     }
-    (added, left.values().sum())
+    added
 }
 
 fn split(bytes: &[u8]) -> Vec<&[u8]> {
@@ -86,6 +78,6 @@ mod tests {
     fn moved_lines_are_not_added_but_copies_are() {
         assert_eq!(added("a\nb\nc\n", "c\nb\na\n"), []);
         assert_eq!(added("a\n", "a\na\n"), [(2, "a".to_owned())]);
-        assert_eq!(count_changed_lines(b"a\nb\n", b"c\n"), (1, 2));
+        assert_eq!(added("a\nb\n", "c\n"), [(1, "c".to_owned())]);
     }
 }

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 worded! {
     /// The status of a gate.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum GateStatus {
         /// The gate accepted the candidate.
@@ -34,12 +34,13 @@ worded! {
         /// The gate could not decide: a missing program, a broken disk.
         Failed = "failed",
         /// The gate did not run.
+        #[default]
         Skipped = "skipped",
     }
 }
 
 /// The result of one gate on one tree.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct GateResult {
     /// The gate's name.
     pub name: String,
@@ -71,20 +72,7 @@ impl GateResult {
     /// A result with only a name and a status.
     #[must_use]
     pub fn new(name: impl Into<String>, status: GateStatus) -> Self {
-        Self {
-            name: name.into(),
-            status,
-            exit: None,
-            duration_ms: 0,
-            evidence: Vec::new(),
-            reason: None,
-            excerpt: String::new(),
-            flaky: false,
-            red_before: false,
-            inputs_edited: false,
-            score: None,
-            tests: None,
-        }
+        Self { name: name.into(), status, ..Self::default() }
     }
 
     /// A result from findings: passed if there are none.

@@ -168,10 +168,9 @@ pub fn read_observed_tests(stdout: &str, stderr: &str) -> ObservedTests {
     for line in stdout.lines().chain(stderr.lines()) {
         let line = strip_colours(line);
         let line = line.trim_end();
-        let _ = rust(&mut seen, line)
-            || python(&mut seen, line)
-            || go(&mut seen, line)
-            || node(&mut seen, line)
+        let _ = summary(&mut seen, line)
+            || test_line(&mut seen, line)
+            || go_event(&mut seen, line)
             || tap(&mut seen, &mut plan, line);
     }
     // A TAP plan without its results is a run that ended early: planned tests without a result count as failed.
@@ -196,68 +195,42 @@ fn number(text: &str) -> u64 {
     text.parse().unwrap_or(0)
 }
 
+impl SummaryCounts {
+    fn count(&mut self, word: &str, count: u64) {
+        match word {
+            "passed" | "xpassed" | "pass" | "passing" => self.passed += count,
+            "failed" | "timed out" | "fail" | "failing" | "cancelled" => self.failed += count,
+            "error" | "errors" => {
+                self.failed += count;
+                self.errors += count;
+            }
+            _ => self.skipped += count,
+        }
+    }
+}
+
 /// Sums `3 passed`, `1 failed`, `2 skipped` anywhere in a line.
 fn words(line: &str) -> SummaryCounts {
     static PART: LazyLock<Regex> = LazyLock::new(|| {
         pattern(r"(\d+) (passed|failed|skipped|ignored|errors?|xfailed|xpassed|deselected|todo|timed out)\b")
     });
     let mut sum = SummaryCounts::default();
-    for part in PART.captures_iter(line) {
-        let count = number(&part[1]);
-        match &part[2] {
-            "passed" | "xpassed" => sum.passed += count,
-            "failed" | "timed out" => sum.failed += count,
-            "error" | "errors" => {
-                sum.failed += count;
-                sum.errors += count;
-            }
-            _ => sum.skipped += count,
-        }
-    }
+    PART.captures_iter(line).for_each(|part| sum.count(&part[2], number(&part[1])));
     sum
 }
 
-/// `cargo test` and nextest.
-fn rust(seen: &mut ObservedTests, line: &str) -> bool {
-    static TEST: LazyLock<Regex> =
-        LazyLock::new(|| pattern(r"^test (.+?)(?: - should panic)? \.\.\. (ok|FAILED|ignored)"));
-    static NEXTEST: LazyLock<Regex> =
-        LazyLock::new(|| pattern(r"^\s+(PASS|FAIL|SKIP|TIMEOUT|SIGABRT|SIGSEGV) \[[^\]]*\] +(?:\([^)]*\) +)?(.+)$"));
-    if line.starts_with("test result: ") || (line.trim_start().starts_with("Summary [") && line.contains(" run:")) {
-        seen.add(words(line));
-        return true;
-    }
-    if let Some(found) = TEST.captures(line) {
-        let end = match &found[2] {
-            "ok" => TestOutcome::Passed,
-            "ignored" => TestOutcome::Skipped,
-            _ => TestOutcome::Failed,
-        };
-        seen.push(&found[1], end);
-        return true;
-    }
-    let Some(found) = NEXTEST.captures(line) else { return false };
-    let end = match &found[1] {
-        "PASS" => TestOutcome::Passed,
-        "SKIP" => TestOutcome::Skipped,
-        _ => TestOutcome::Failed,
-    };
-    seen.push(&found[2], end);
-    true
-}
-
-/// pytest and unittest.
-fn python(seen: &mut ObservedTests, line: &str) -> bool {
-    static VERBOSE: LazyLock<Regex> =
-        LazyLock::new(|| pattern(r"^(\S+::.+?) (PASSED|FAILED|SKIPPED|ERROR|XFAIL|XPASS)\b"));
-    static SHORT: LazyLock<Regex> =
-        LazyLock::new(|| pattern(r"^(PASSED|FAILED|ERROR|XFAIL|XPASS) (\S+::\S.*?)(?: - .*)?$"));
-    static SUMMARY: LazyLock<Regex> = LazyLock::new(|| {
+/// The summary lines of `cargo test` and nextest, pytest and unittest, `node --test`, jest, vitest and mocha.
+fn summary(seen: &mut ObservedTests, line: &str) -> bool {
+    static PYTEST: LazyLock<Regex> = LazyLock::new(|| {
         pattern(r"^=*\s*(?:\d+ (?:passed|failed|skipped|errors?|xfailed|xpassed|deselected|warnings?),? ?)+in [\d.]+")
     });
-    static UNITTEST: LazyLock<Regex> = LazyLock::new(|| pattern(r"^(\w+ \([\w.]+\)).* \.\.\. (ok|FAIL|ERROR|skipped)"));
     static ENDED: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b(skipped|failures|errors|expected failures)=(\d+)"));
-    if SUMMARY.is_match(line) {
+    static NODE: LazyLock<Regex> =
+        LazyLock::new(|| pattern(r"^(?:#|ℹ) (?<word>pass|fail|cancelled|skipped|todo) (?<count>\d+)$"));
+    static MOCHA: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\s+(?<count>\d+) (?<word>passing|failing|pending)\b"));
+    let trimmed = line.trim_start();
+    let is_rust = line.starts_with("test result: ") || (trimmed.starts_with("Summary [") && line.contains(" run:"));
+    if is_rust || PYTEST.is_match(line) || line.starts_with("Tests: ") || trimmed.starts_with("Tests  ") {
         seen.add(words(line));
     } else if let Some(ran) = line.strip_prefix("Ran ").and_then(|rest| rest.split_once(" test")) {
         seen.add(SummaryCounts { passed: number(ran.0), ..SummaryCounts::default() });
@@ -269,99 +242,68 @@ fn python(seen: &mut ObservedTests, line: &str) -> bool {
             sum.passed = sum.passed.saturating_sub(count);
             if &part[1] == "skipped" { sum.skipped += count } else { sum.failed += count }
         }
-    } else if let Some(found) = VERBOSE.captures(line) {
-        seen.push(&found[1], python_end(&found[2]));
-    } else if let Some(found) = SHORT.captures(line) {
-        // The short summary repeats what a verbose run already showed.
-        if !seen.tests.iter().any(|test| test.id == found[2]) {
-            seen.push(&found[2], python_end(&found[1]));
-        }
-    } else if let Some(found) = UNITTEST.captures(line) {
-        seen.push(&found[1], python_end(&found[2]));
+    } else if let Some(found) = NODE.captures(line).or_else(|| MOCHA.captures(line)) {
+        let mut part = SummaryCounts::default();
+        part.count(&found["word"], number(&found["count"]));
+        seen.add(part);
     } else {
         return false;
     }
     true
 }
 
-fn python_end(word: &str) -> TestOutcome {
+/// The short summary of pytest repeats what a verbose run already showed.
+const PYTEST_SHORT: &str = r"^(?<end>PASSED|FAILED|ERROR|XFAIL|XPASS) (?<id>\S+::\S.*?)(?: - .*)?$";
+
+/// Lines about one test: of `cargo test`, nextest, pytest, unittest, `go test -v`, and node's runners.
+const TEST_LINES: [&str; 7] = [
+    r"^test (?<id>.+?)(?: - should panic)? \.\.\. (?<end>ok|FAILED|ignored)",
+    r"^\s+(?<end>PASS|FAIL|SKIP|TIMEOUT|SIGABRT|SIGSEGV) \[[^\]]*\] +(?:\([^)]*\) +)?(?<id>.+)$",
+    r"^(?<id>\S+::.+?) (?<end>PASSED|FAILED|SKIPPED|ERROR|XFAIL|XPASS)\b",
+    PYTEST_SHORT,
+    r"^(?<id>\w+ \([\w.]+\)).* \.\.\. (?<end>ok|FAIL|ERROR|skipped)",
+    r"^\s*--- (?<end>PASS|FAIL|SKIP): (?<id>\S+)",
+    r"^\s*(?<end>✔|✓|√|✖|✗|✕|○|﹣|↓) (?<id>.+?)(?: \(\d+(?:\.\d+)? ?m?s\)| \d+ms)?(?: # .*)?$",
+];
+
+fn test_line(seen: &mut ObservedTests, line: &str) -> bool {
+    static EACH: LazyLock<[Regex; 7]> = LazyLock::new(|| TEST_LINES.map(pattern));
+    let Some((shape, found)) = EACH.iter().find_map(|shape| Some((shape, shape.captures(line)?))) else {
+        return false;
+    };
+    let is_repeated = || shape.as_str() == PYTEST_SHORT && seen.tests.iter().any(|test| test.id == found["id"]);
+    if !is_repeated() {
+        seen.push(&found["id"], outcome(&found["end"]));
+    }
+    true
+}
+
+/// The outcome of a test by its runner's word.
+fn outcome(word: &str) -> TestOutcome {
     match word {
-        "PASSED" | "XPASS" | "ok" => TestOutcome::Passed,
-        "SKIPPED" | "XFAIL" | "skipped" => TestOutcome::Skipped,
+        "ok" | "PASS" | "PASSED" | "XPASS" | "pass" | "✔" | "✓" | "√" => TestOutcome::Passed,
+        "ignored" | "skipped" | "SKIP" | "SKIPPED" | "XFAIL" | "skip" | "○" | "﹣" | "↓" => TestOutcome::Skipped,
         _ => TestOutcome::Failed,
     }
 }
 
-/// `go test -v` and `go test -json`.
-fn go(seen: &mut ObservedTests, line: &str) -> bool {
-    static RESULT: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\s*--- (PASS|FAIL|SKIP): (\S+)"));
-    if let Some(found) = RESULT.captures(line) {
-        let end = match &found[1] {
-            "PASS" => TestOutcome::Passed,
-            "SKIP" => TestOutcome::Skipped,
-            _ => TestOutcome::Failed,
-        };
-        seen.push(&found[2], end);
-        return true;
+/// `go test -json`.
+fn go_event(seen: &mut ObservedTests, line: &str) -> bool {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct GoEvent {
+        action: String,
+        #[serde(default)]
+        package: String,
+        test: Option<String>,
     }
     if !line.starts_with('{') || !line.contains("\"Action\"") {
         return false;
     }
     let Ok(event) = serde_json::from_str::<GoEvent>(line) else { return false };
-    let end = match event.action.as_str() {
-        "pass" => TestOutcome::Passed,
-        "skip" => TestOutcome::Skipped,
-        "fail" => TestOutcome::Failed,
-        _ => return true,
-    };
-    if let Some(test) = event.test {
-        seen.push(&format!("{}.{test}", event.package), end);
+    if let Some(test) = event.test.filter(|_| matches!(event.action.as_str(), "pass" | "skip" | "fail")) {
+        seen.push(&format!("{}.{test}", event.package), outcome(&event.action));
     }
-    true
-}
-
-#[derive(serde::Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct GoEvent {
-    action: String,
-    #[serde(default)]
-    package: String,
-    test: Option<String>,
-}
-
-/// `node --test`, jest, vitest and mocha.
-fn node(seen: &mut ObservedTests, line: &str) -> bool {
-    static COUNT: LazyLock<Regex> = LazyLock::new(|| pattern(r"^(?:#|ℹ) (pass|fail|cancelled|skipped|todo) (\d+)$"));
-    static MOCHA: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\s+(\d+) (passing|failing|pending)\b"));
-    static SPEC: LazyLock<Regex> =
-        LazyLock::new(|| pattern(r"^\s*(✔|✓|√|✖|✗|✕|○|﹣|↓) (.+?)(?: \(\d+(?:\.\d+)? ?m?s\)| \d+ms)?(?: # .*)?$"));
-    if let Some(found) = COUNT.captures(line).or_else(|| MOCHA.captures(line)) {
-        let (word, count) = if found[1].starts_with(|c: char| c.is_ascii_digit()) {
-            (found[2].to_owned(), number(&found[1]))
-        } else {
-            (found[1].to_owned(), number(&found[2]))
-        };
-        let mut part = SummaryCounts::default();
-        match word.as_str() {
-            "pass" | "passing" => part.passed = count,
-            "fail" | "failing" | "cancelled" => part.failed = count,
-            _ => part.skipped = count,
-        }
-        seen.add(part);
-        return true;
-    }
-    let line_trimmed = line.trim_start();
-    if line.starts_with("Tests: ") || line_trimmed.starts_with("Tests  ") {
-        seen.add(words(line));
-        return true;
-    }
-    let Some(found) = SPEC.captures(line) else { return false };
-    let end = match &found[1] {
-        "✔" | "✓" | "√" => TestOutcome::Passed,
-        "✖" | "✗" | "✕" => TestOutcome::Failed,
-        _ => TestOutcome::Skipped,
-    };
-    seen.push(&found[2], end);
     true
 }
 

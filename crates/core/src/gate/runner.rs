@@ -1,45 +1,12 @@
 //! Detects test runners: commands that report the number of tests, so that a run without a number does not pass.
 
 /// Programs that are runners by name.
-const RUNNERS: [&str; 17] = [
-    "pytest",
-    "py.test",
-    "nose2",
-    "jest",
-    "vitest",
-    "mocha",
-    "ava",
-    "tap",
-    "bats",
-    "rspec",
-    "phpunit",
-    "cargo-nextest",
-    "ctest",
-    "playwright",
-    "karma",
-    "ward",
-    "stestr",
-];
+const RUNNERS: &str = "pytest py.test nose2 jest vitest mocha ava tap bats rspec phpunit cargo-nextest ctest \
+    playwright karma ward stestr";
 
-/// Programs that start another program, with the arguments that belong to the wrapper.
-const WRAPPERS: [(&str, &[&str]); 16] = [
-    ("env", &[]),
-    ("nice", &[]),
-    ("time", &[]),
-    ("timeout", &["*"]),
-    ("npx", &[]),
-    ("bunx", &[]),
-    ("uv", &["run"]),
-    ("poetry", &["run"]),
-    ("pipenv", &["run"]),
-    ("hatch", &["run"]),
-    ("rye", &["run"]),
-    ("pdm", &["run"]),
-    ("pnpm", &["exec"]),
-    ("yarn", &["exec"]),
-    ("bundle", &["exec"]),
-    ("coverage", &["run", "-m"]),
-];
+/// Programs that start another program, with the arguments that belong to the wrapper; `*` is any argument.
+const WRAPPERS: &str = "env nice time timeout=* npx bunx uv=run poetry=run pipenv=run hatch=run rye=run pdm=run \
+    pnpm=exec yarn=exec bundle=exec coverage=run,-m";
 
 /// Whether a command runs tests and reports their number, judged by its arguments.
 #[must_use]
@@ -54,7 +21,7 @@ const DEPTH_MAX: u32 = 8;
 fn of_words(words: &[&str], depth: u32) -> bool {
     let Some((first, rest)) = words.split_first().filter(|_| depth < DEPTH_MAX) else { return false };
     let name = first.rsplit('/').next().unwrap_or(first);
-    if RUNNERS.contains(&name) {
+    if RUNNERS.split_whitespace().any(|runner| runner == name) {
         return true;
     }
     let has = |word: &str| rest.contains(&word);
@@ -80,11 +47,12 @@ fn of_words(words: &[&str], depth: u32) -> bool {
 
 /// The command a wrapper starts.
 fn wrapped<'a>(name: &str, rest: &'a [&'a str]) -> Option<&'a [&'a str]> {
-    let (_, own) = WRAPPERS.iter().find(|(known, _)| *known == name)?;
+    let wrappers = WRAPPERS.split_whitespace().map(|one| one.split_once('=').unwrap_or((one, "")));
+    let (_, own) = wrappers.into_iter().find(|(known, _)| *known == name)?;
     let mut rest = rest;
-    for word in *own {
+    for word in own.split(',').filter(|word| !word.is_empty()) {
         let (first, after) = rest.split_first()?;
-        if *word != "*" && first != word {
+        if word != "*" && *first != word {
             return None;
         }
         rest = after;

@@ -18,6 +18,7 @@ pub(super) fn is_test(path: &str) -> bool {
     is_named || folder.split('/').any(|part| matches!(part, "__tests__" | "test" | "tests" | "spec"))
 }
 
+#[derive(Default)]
 struct Scope {
     end: usize,
     name: String,
@@ -68,7 +69,7 @@ impl Reader<'_> {
                 self.scopes.pop();
             }
             if let Some(call) = self.call(at) {
-                at = self.declare(&call);
+                at = self.declare(call);
                 continue;
             }
             if self.tokens.is(at, b'{') {
@@ -133,25 +134,20 @@ impl Reader<'_> {
     }
 
     /// Records a test, or opens a suite; returns the position at which reading continues.
-    fn declare(&mut self, call: &Call) -> usize {
+    fn declare(&mut self, mut call: Call) -> usize {
         let (open, close) = (call.open, self.tokens.partner(call.open));
         let name = self.title(open + 1, close);
-        let mut guards = call.guards.clone();
-        let options_end = self.callback(open + 1, close).unwrap_or(close);
-        let mut is_off = call.is_off;
-        let mut is_only = call.is_only;
-        self.options(open + 1, options_end, &mut guards, &mut is_off, &mut is_only);
-        let has_callback = options_end < close;
-        if !call.is_suite && !has_callback && self.tokens.find_sign(open + 1, b",").is_none_or(|comma| comma >= close) {
-            // A title without a body is a to-do.
-            is_off = true;
-        }
+        let body = self.callback(open + 1, close).unwrap_or(close);
+        self.options(open + 1, body, &mut call);
         if !call.is_suite {
-            let test = self.test(&name, &guards, is_off, (options_end, close));
-            let is_marked = is_only || self.scopes.iter().any(|scope| scope.is_only);
+            // A title without a body is a to-do.
+            call.is_off |= body >= close && self.tokens.find_sign(open + 1, b",").is_none_or(|comma| comma >= close);
+            let test = self.test(&name, &call, (body, close));
+            let is_marked = call.is_only || self.scopes.iter().any(|scope| scope.is_only);
             self.found.push((test, is_marked));
         }
-        self.scopes.push(Scope { end: close, name, guards, is_off, is_only, is_suite: call.is_suite });
+        let Call { guards, is_off, is_only, is_suite, .. } = call;
+        self.scopes.push(Scope { end: close, name, guards, is_off, is_only, is_suite });
         open + 1
     }
 
@@ -182,7 +178,7 @@ impl Reader<'_> {
     }
 
     /// node:test accepts `{ skip: true }`, `{ only: true }`, `{ todo: true }` before the callback.
-    fn options(&self, from: usize, to: usize, guards: &mut BTreeSet<String>, is_off: &mut bool, is_only: &mut bool) {
+    fn options(&self, from: usize, to: usize, call: &mut Call) {
         for at in from..to.min(self.tokens.len()) {
             if !self.tokens.is(at + 1, b':') {
                 continue;
@@ -190,26 +186,18 @@ impl Reader<'_> {
             let value = self.tokens.word(at + 2);
             let is_set = value == "true" || self.tokens.literal(at + 2).is_some();
             match self.tokens.word(at) {
-                "skip" | "todo" if is_set => *is_off = true,
-                "skip" | "todo" if value != "false" => {
-                    guards.insert(format!("skip:{value}"));
-                }
-                "only" if is_set => *is_only = true,
+                "skip" | "todo" if is_set => call.is_off = true,
+                "skip" | "todo" if value != "false" => drop(call.guards.insert(format!("skip:{value}"))),
+                "only" if is_set => call.is_only = true,
                 _ => {}
             }
         }
     }
 
-    fn test(
-        &self,
-        name: &str,
-        guards: &BTreeSet<String>,
-        is_off: bool,
-        (body, close): (usize, usize),
-    ) -> InventoryTest {
+    fn test(&self, name: &str, call: &Call, (body, close): (usize, usize)) -> InventoryTest {
         let around = self.scopes.iter().map(|scope| scope.name.as_str()).filter(|name| !name.is_empty());
         let path: Vec<&str> = around.chain([name]).collect();
-        let mut guards = guards.clone();
+        let mut guards = call.guards.clone();
         guards.extend(self.scopes.iter().flat_map(|scope| scope.guards.iter().cloned()));
         let (from, to) = if self.tokens.is(body, b'{') { (body + 1, self.tokens.partner(body)) } else { (body, close) };
         let returns =
@@ -218,7 +206,7 @@ impl Reader<'_> {
             self.tokens.word(from + 2) == "skip" && self.tokens.is(from + 1, b'.') && self.tokens.is(from + 3, b'(');
         InventoryTest {
             name: path.join(" > "),
-            is_skipped: is_off || skips || self.scopes.iter().any(|scope| scope.is_off),
+            is_skipped: call.is_off || skips || self.scopes.iter().any(|scope| scope.is_off),
             guards,
             assertions: if returns { 0 } else { self.tokens.assertions(from, to) },
             is_empty: from >= to || returns,
@@ -229,8 +217,7 @@ impl Reader<'_> {
     /// A block: under a condition, in a named function, or plain.
     fn block(&mut self, at: usize) {
         let end = self.tokens.partner(at);
-        let mut scope =
-            Scope { end, name: String::new(), guards: BTreeSet::new(), is_off: false, is_only: false, is_suite: false };
+        let mut scope = Scope { end, ..Scope::default() };
         let before = at.wrapping_sub(1);
         if at > 0 && self.tokens.is(before, b')') {
             let open = self.tokens.partner(before);
@@ -246,10 +233,9 @@ impl Reader<'_> {
         } else if at > 1 && self.tokens.kind(before) == Some(TokenKind::Sign(b'>')) && self.tokens.is(before - 1, b'=')
         {
             let is_callback = self.scopes.last().is_some_and(|scope| scope.is_suite) || self.is_loop_callback(at);
-            scope.name = if is_callback { String::new() } else { "=>".to_owned() };
             // Inside a callback the next arrow function is an ordinary function again, unless it belongs to a suite of
             // its own.
-            scope.is_suite = false;
+            scope.name = if is_callback { String::new() } else { "=>".to_owned() };
         }
         self.scopes.push(scope);
     }

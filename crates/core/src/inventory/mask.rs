@@ -82,10 +82,10 @@ impl Masker<'_> {
         match rest {
             [b'/', b'/', ..] => Some(Piece::Comment(line(rest))),
             [b'/', b'*', ..] => Some(Piece::Comment(nested_comment(rest))),
-            [b'"', ..] => Some(Piece::Literal(quoted(rest, b'"', Escapes::Yes, Lines::Many))),
+            [b'"', ..] => Some(Piece::Literal(quoted(rest, b"\"", Escapes::Yes, Lines::Many))),
             [b'r' | b'b' | b'c', ..] if !self.is_word_before() => rust_prefixed(rest),
             // `'a'` and `'\n'` are characters, `'a` is a lifetime.
-            [b'\'', b'\\', ..] => Some(Piece::Literal(quoted(rest, b'\'', Escapes::Yes, Lines::One))),
+            [b'\'', b'\\', ..] => Some(Piece::Literal(quoted(rest, b"'", Escapes::Yes, Lines::One))),
             [b'\'', first, ..] if *first != b'\'' => {
                 let width = utf8_width(*first);
                 (rest.get(1 + width) == Some(&b'\'')).then_some(Piece::Literal(2 + width))
@@ -111,7 +111,7 @@ impl Masker<'_> {
         match rest {
             [b'/', b'/', ..] => Some(Piece::Comment(line(rest))),
             [b'/', b'*', ..] => Some(Piece::Comment(block_comment(rest))),
-            [b'"' | b'\'', ..] => Some(Piece::Literal(quoted(rest, rest[0], Escapes::Yes, Lines::One))),
+            [b'"' | b'\'', ..] => Some(Piece::Literal(quoted(rest, &rest[..1], Escapes::Yes, Lines::One))),
             [b'`', ..] => Some(Piece::Literal(template(rest))),
             [b'/', ..] if self.starts_regex() => Some(Piece::Literal(regex(rest))),
             _ => None,
@@ -138,8 +138,8 @@ impl Masker<'_> {
         match rest {
             [b'/', b'/', ..] => Some(Piece::Comment(line(rest))),
             [b'/', b'*', ..] => Some(Piece::Comment(block_comment(rest))),
-            [b'"' | b'\'', ..] => Some(Piece::Literal(quoted(rest, rest[0], Escapes::Yes, Lines::One))),
-            [b'`', ..] => Some(Piece::Literal(quoted(rest, b'`', Escapes::No, Lines::Many))),
+            [b'"' | b'\'', ..] => Some(Piece::Literal(quoted(rest, &rest[..1], Escapes::Yes, Lines::One))),
+            [b'`', ..] => Some(Piece::Literal(quoted(rest, b"`", Escapes::No, Lines::Many))),
             _ => None,
         }
     }
@@ -150,8 +150,8 @@ impl Masker<'_> {
         match rest {
             [b'#', ..] if starts_word => Some(Piece::Comment(line(rest))),
             [b'\\', _, ..] => Some(Piece::Comment(2)),
-            [b'\'', ..] => Some(Piece::Literal(quoted(rest, b'\'', Escapes::No, Lines::Many))),
-            [b'"', ..] => Some(Piece::Literal(quoted(rest, b'"', Escapes::Yes, Lines::Many))),
+            [b'\'', ..] => Some(Piece::Literal(quoted(rest, b"'", Escapes::No, Lines::Many))),
+            [b'"', ..] => Some(Piece::Literal(quoted(rest, b"\"", Escapes::Yes, Lines::Many))),
             [b'<', b'<', b'<', ..] => None,
             [b'<', b'<', ..] => here_document(rest).map(Piece::Comment),
             _ => None,
@@ -218,13 +218,13 @@ fn nested_comment(rest: &[u8]) -> usize {
 }
 
 /// A literal that starts at its opening quote. An unclosed literal ends with its line, or with the text.
-fn quoted(rest: &[u8], quote: u8, escapes: Escapes, lines: Lines) -> usize {
-    let mut at = 1;
+fn quoted(rest: &[u8], quote: &[u8], escapes: Escapes, lines: Lines) -> usize {
+    let mut at = quote.len();
     while at < rest.len() {
         match rest[at] {
             b'\\' if matches!(escapes, Escapes::Yes) => at += 2,
             b'\n' if matches!(lines, Lines::One) => return at,
-            byte if byte == quote => return at + 1,
+            _ if rest[at..].starts_with(quote) => return at + quote.len(),
             _ => at += 1,
         }
     }
@@ -243,30 +243,19 @@ fn rust_prefixed(rest: &[u8]) -> Option<Piece> {
             Some(Piece::Literal(find(rest, &close, open + 1).map_or(rest.len(), |at| at + close.len())))
         }
         Some(b'"') if hashes == 0 => {
-            Some(Piece::Literal(open + quoted(&rest[open..], b'"', Escapes::Yes, Lines::Many)))
+            Some(Piece::Literal(open + quoted(&rest[open..], b"\"", Escapes::Yes, Lines::Many)))
         }
         Some(b'\'') if hashes == 0 && rest[0] == b'b' && letters == 1 => {
-            Some(Piece::Literal(open + quoted(&rest[open..], b'\'', Escapes::Yes, Lines::One)))
+            Some(Piece::Literal(open + quoted(&rest[open..], b"'", Escapes::Yes, Lines::One)))
         }
         _ => None,
     }
 }
 
 fn python_string(rest: &[u8]) -> usize {
-    let quote = rest[0];
-    let triple = [quote; 3];
-    if !rest.starts_with(&triple) {
-        return quoted(rest, quote, Escapes::Yes, Lines::One);
-    }
-    let mut at = 3;
-    while at < rest.len() {
-        match rest[at] {
-            b'\\' => at += 2,
-            _ if rest[at..].starts_with(&triple) => return at + 3,
-            _ => at += 1,
-        }
-    }
-    rest.len()
+    let triple = [rest[0]; 3];
+    let (quote, lines) = if rest.starts_with(&triple) { (&triple[..], Lines::Many) } else { (&rest[..1], Lines::One) };
+    quoted(rest, quote, Escapes::Yes, lines)
 }
 
 /// A template literal with its `${…}` parts, at any nesting.

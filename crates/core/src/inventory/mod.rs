@@ -17,6 +17,7 @@ mod tokens;
 
 pub use steering::find_test_steering;
 
+use crate::words::worded;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -103,25 +104,17 @@ pub struct TestInventory {
     tests: BTreeMap<(TestSuite, String, String), InventoryTest>,
 }
 
-/// The reason why a test of base is missing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum MissingReason {
-    /// No test has its name: deleted, renamed, commented out, or its file is no longer collected.
-    Gone,
-    /// It exists and does not run, or runs only under a new condition.
-    Skipped,
-    /// It runs and no longer asserts anything.
-    Emptied,
-}
-
-impl std::fmt::Display for MissingReason {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Gone => "gone",
-            Self::Skipped => "skipped",
-            Self::Emptied => "emptied",
-        })
+worded! {
+    /// The reason why a test of base is missing.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum MissingReason {
+        /// No test has its name: deleted, renamed, commented out, or its file is no longer collected.
+        Gone = "gone",
+        /// It exists and does not run, or runs only under a new condition.
+        Skipped = "skipped",
+        /// It runs and no longer asserts anything.
+        Emptied = "emptied",
     }
 }
 

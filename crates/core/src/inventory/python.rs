@@ -172,14 +172,8 @@ impl Reader<'_> {
         }
         let is_mark = code.starts_with("pytestmark") && code.contains("skip");
         let switches_off = code.starts_with("__test__") && code.contains("False");
-        let leaves = is_call(code, "pytest.skip")
-            || is_call(code, "sys.exit")
-            || is_call(code, "os._exit")
-            || is_call(code, "exit")
-            || is_call(code, "quit")
-            || code.starts_with("raise unittest.SkipTest")
-            || code.starts_with("raise SkipTest")
-            || code.starts_with("raise SystemExit");
+        let leaves = ["pytest.skip", "sys.exit", "os._exit", "exit", "quit"].iter().any(|name| is_call(code, name))
+            || ["unittest.SkipTest", "SkipTest", "SystemExit"].iter().any(|error| raises(code, error));
         let depends = is_call(code, "pytest.importorskip") || code.contains("= pytest.importorskip(");
         let target = self.scopes.iter_mut().rev().find(|scope| matches!(scope.block, Block::Class { .. }));
         let is_guarded = target.is_none() && !self.scopes.is_empty();
@@ -240,6 +234,10 @@ fn is_call(code: &str, name: &str) -> bool {
     code.strip_prefix(name).is_some_and(|rest| rest.starts_with('('))
 }
 
+fn raises(code: &str, error: &str) -> bool {
+    code.strip_prefix("raise ").is_some_and(|rest| rest.starts_with(error))
+}
+
 fn opens_block(code: &str) -> bool {
     let word = code.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
     matches!(
@@ -267,10 +265,8 @@ fn read_decorators(decorators: &[&str]) -> (BTreeSet<String>, bool) {
     let mut is_off = false;
     for text in decorators {
         let lower = text.to_ascii_lowercase();
-        let is_conditional = lower.contains("skipif")
-            || lower.contains("skipunless")
-            || lower.contains("xfail")
-            || lower.contains("expectedfailure");
+        let is_conditional =
+            ["skipif", "skipunless", "xfail", "expectedfailure"].iter().any(|word| lower.contains(word));
         let arguments = text.split_once('(').map_or("", |(_, rest)| rest).trim_start();
         let always = lower.contains("skipif") && (arguments.starts_with("True") || arguments.starts_with('1'));
         if always || (lower.contains("skip") && !is_conditional) || lower.contains("mark.disabled") {
@@ -342,17 +338,9 @@ fn inline_body(code: &str) -> Option<&str> {
 }
 
 fn skips(code: &str) -> bool {
-    [
-        "pytest.skip(",
-        "self.skipTest(",
-        "raise unittest.SkipTest",
-        "raise SkipTest",
-        "pytest.xfail(",
-        "skip(",
-        "raise pytest.skip",
-    ]
-    .iter()
-    .any(|head| code.starts_with(head))
+    let heads =
+        "pytest.skip(|self.skipTest(|raise unittest.SkipTest|raise SkipTest|pytest.xfail(|skip(|raise pytest.skip";
+    heads.split('|').any(|head| code.starts_with(head))
 }
 
 fn asserts(code: &str) -> bool {

@@ -6,165 +6,56 @@
 
 use super::TestSuite;
 use crate::gate::added_lines::AddedLines;
-use regex::{Regex, RegexSet};
+use regex::Regex;
 use std::sync::LazyLock;
 
-/// The files that a row applies to.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum In {
-    Python,
-    JavaScript,
-    Rust,
-    Go,
-    Shell,
-    /// Every language above.
-    Any,
-}
+/// The language of the files that a row applies to, the scope, the effect of the code, and the pattern. Rows for
+/// `product` skip test files, because tests legitimately contain such code.
+const TABLE: &str = r##"
+python everywhere ends \bos\s*\.\s*(?:_exit|abort|kill|killpg)\b|\bfrom\s+os\s+import\b.*\b_exit\b
+python product ends \b(?:sys\s*\.\s*)?(?:exit|quit)\s*\(\s*(?:0|None|False)?\s*\)|\bSystemExit\b\s*(?:\(\s*(?:0|None)?\s*\)|$)
+python everywhere ends \batexit\b|\bos\s*\.\s*getppid\b|\bfaulthandler\b|\bctypes\b
+python product ends \bSkipTest\b|\bpytest\s*\.\s*(?:skip|exit|xfail)\b
+python everywhere patches \bsys\s*\.\s*(?:modules|settrace|setprofile|meta_path|path_hooks|addaudithook)\b
+python everywhere patches \b_pytest\b|\b__builtins__\b|\bbuiltins\s*\.\s*\w+\s*=|\bgc\s*\.\s*get_(?:objects|referrers)
+python product patches ^\s*(?:import|from)\s+(?:pytest|unittest|nose2?|doctest|hypothesis)\b|\bimport_module\(\s*['\x22](?:unittest|pytest)
+python everywhere patches \bTestCase\s*\.\s*\w+\s*=|\bTestResult\s*\.\s*\w+\s*=|\bSourcelessFileLoader\b|\bmarshal\s*\.\s*loads?\b
+python product looks \binspect\s*\.\s*(?:stack|currentframe|getouterframes|trace)\b|\bsys\s*\.\s*_getframe\b|\b_current_frames\b|\bextract_stack\b|\bf_back\b
+python everywhere equals (?m)def\s+__eq__\s*\([^)]*\)[^:\n]*:\s*(?:#[^\n]*\s*)?return\s+True\b|def\s+__ne__\s*\([^)]*\)[^:\n]*:\s*return\s+False\b|__eq__\s*=\s*lambda\b[^:\n]*:\s*True\b
+javascript product ends \bprocess\s*\.\s*(?:exit\s*\(\s*0?\s*\)|reallyExit|abort|kill|ppid)|\bprocess\s*\.\s*exitCode\s*=\s*0|\bprocess\s*\.\s*(?:on|once|prependListener)\s*\(\s*['\x22](?:exit|beforeExit|uncaughtException|unhandledRejection)
+javascript everywhere patches \brequire\s*\.\s*cache\b|\bModule\s*\.\s*_|\bassert(?:\s*\.\s*strict)?\s*\.\s*\w+\s*=[^=]|\b(?:globalThis|global)\s*\.\s*(?:it|test|describe|expect|assert)\s*=[^=]
+javascript everywhere patches defineProperty\s*\(\s*(?:assert|process|Object\.prototype|globalThis)\b|\b__defineGetter__\b|\bregisterHooks\s*\(|\bmock\s*\.\s*module\b
+javascript product looks \bnew\s+Error\s*\([^)]*\)\s*\.\s*stack\b|\bprepareStackTrace\b|\bcaptureStackTrace\b|\brequire\s*\.\s*main\s*\.\s*filename|\bmodule\s*\.\s*parent\b
+rust everywhere ends \bprocess\s*::\s*(?:exit\s*\(\s*0\s*\)|abort\b)|\blibc\s*::\s*_?exit\b|\bset_hook\s*\(|\bparent_id\s*\(
+rust everywhere patches \bmacro_rules!\s*(?:assert|panic|debug_assert)|\bno_mangle\b|\blink_section\b|\bglobal_asm!
+rust product looks \bcfg!\s*\(\s*(?:not\s*\(\s*)?(?:test|debug_assertions)\b|\bcfg\s*\(\s*(?:not\s*\(\s*)?debug_assertions\b|\bcfg\s*\(\s*not\s*\(\s*test\s*\)|\bLocation\s*::\s*caller\b|\bcurrent_exe\s*\(|\bBacktrace\s*::
+rust product looks (?m)#\[cfg\(test\)\]\s*(?:#\[[^\]]*\]\s*)*(?:pub(?:\([^)]*\))?\s+)?(?:async\s+|const\s+|unsafe\s+)*fn\b
+rust everywhere equals (?m)\bfn\s+eq\s*\([^)]*\)\s*->\s*bool\s*\{\s*(?:return\s+)?true;?\s*\}
+go product ends \bos\.Exit\(\s*0\s*\)|\bruntime\.Goexit\(|\bsyscall\.(?:Exit|Kill)\b
+go product looks \btesting\.Testing\(|\bruntime\.Callers?\(|\bos\.Args\[0\]
+shell everywhere ends \bkill\b[^\n]*\$\{?PPID|\bpkill\b|\bkillall\b
+any product looks \b(?:PYTEST_\w+|NODE_TEST_CONTEXT|JEST_WORKER_ID|VITEST\w*|RUST_TEST_\w+|NEXTEST\w*|CARGO_TARGET_TMPDIR|GITHUB_ACTIONS|GITLAB_CI|LOOPWRIGHT_\w+)\b|['\x22]CI['\x22]|\benv\.CI\b
+any product looks ['"`][^'"`\n]*\b(?:tests?|specs?|__tests__)/[^'"`\n]*\.(?:py|m?js|cjs|ts|rs|go|json|sh)['"`]
+"##;
+
+static ROWS: LazyLock<Vec<([&str; 3], Regex)>> = LazyLock::new(|| {
+    let row = |line: &'static str| {
+        let columns: Vec<&str> = line.splitn(4, ' ').collect();
+        let [language, scope, effect, pattern] = columns[..] else { return None };
+        Some(([language, scope, effect], Regex::new(pattern).expect("the patterns are constants")))
+    };
+    TABLE.lines().filter_map(row).collect()
+});
 
 /// The effect of a row's code, for the reader.
-#[derive(Clone, Copy)]
-enum Does {
-    Ends,
-    Looks,
-    Patches,
-    Equals,
-}
-
-impl Does {
-    fn words(self) -> &'static str {
-        match self {
-            Self::Ends => "code that can end its own test run",
-            Self::Looks => "code that can detect whether it is tested",
-            Self::Patches => "code that can patch its own tests",
-            Self::Equals => "a comparison that always holds",
-        }
+fn describe(effect: &str) -> &'static str {
+    match effect {
+        "ends" => "code that can end its own test run",
+        "looks" => "code that can detect whether it is tested",
+        "patches" => "code that can patch its own tests",
+        _ => "a comparison that always holds",
     }
 }
-
-/// The scope of a row; `Product` rows skip test files, because tests legitimately contain such code.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Where {
-    Everywhere,
-    Product,
-}
-use Does::{Ends, Equals, Looks, Patches};
-use In::{Any, Go, JavaScript, Python, Rust, Shell};
-use Where::{Everywhere, Product};
-
-const ROWS: &[(In, Where, Does, &str)] = &[
-    (Python, Everywhere, Ends, r"\bos\s*\.\s*(?:_exit|abort|kill|killpg)\b|\bfrom\s+os\s+import\b.*\b_exit\b"),
-    (
-        Python,
-        Product,
-        Ends,
-        r"\b(?:sys\s*\.\s*)?(?:exit|quit)\s*\(\s*(?:0|None|False)?\s*\)|\bSystemExit\b\s*(?:\(\s*(?:0|None)?\s*\)|$)",
-    ),
-    (Python, Everywhere, Ends, r"\batexit\b|\bos\s*\.\s*getppid\b|\bfaulthandler\b|\bctypes\b"),
-    (Python, Product, Ends, r"\bSkipTest\b|\bpytest\s*\.\s*(?:skip|exit|xfail)\b"),
-    (Python, Everywhere, Patches, r"\bsys\s*\.\s*(?:modules|settrace|setprofile|meta_path|path_hooks|addaudithook)\b"),
-    (
-        Python,
-        Everywhere,
-        Patches,
-        r"\b_pytest\b|\b__builtins__\b|\bbuiltins\s*\.\s*\w+\s*=|\bgc\s*\.\s*get_(?:objects|referrers)",
-    ),
-    (
-        Python,
-        Product,
-        Patches,
-        r"^\s*(?:import|from)\s+(?:pytest|unittest|nose2?|doctest|hypothesis)\b|\bimport_module\(\s*['\x22](?:unittest|pytest)",
-    ),
-    (
-        Python,
-        Everywhere,
-        Patches,
-        r"\bTestCase\s*\.\s*\w+\s*=|\bTestResult\s*\.\s*\w+\s*=|\bSourcelessFileLoader\b|\bmarshal\s*\.\s*loads?\b",
-    ),
-    (
-        Python,
-        Product,
-        Looks,
-        r"\binspect\s*\.\s*(?:stack|currentframe|getouterframes|trace)\b|\bsys\s*\.\s*_getframe\b|\b_current_frames\b|\bextract_stack\b|\bf_back\b",
-    ),
-    (
-        Python,
-        Everywhere,
-        Equals,
-        r"(?m)def\s+__eq__\s*\([^)]*\)[^:\n]*:\s*(?:#[^\n]*\s*)?return\s+True\b|def\s+__ne__\s*\([^)]*\)[^:\n]*:\s*return\s+False\b|__eq__\s*=\s*lambda\b[^:\n]*:\s*True\b",
-    ),
-    (
-        JavaScript,
-        Product,
-        Ends,
-        r"\bprocess\s*\.\s*(?:exit\s*\(\s*0?\s*\)|reallyExit|abort|kill|ppid)|\bprocess\s*\.\s*exitCode\s*=\s*0|\bprocess\s*\.\s*(?:on|once|prependListener)\s*\(\s*['\x22](?:exit|beforeExit|uncaughtException|unhandledRejection)",
-    ),
-    (
-        JavaScript,
-        Everywhere,
-        Patches,
-        r"\brequire\s*\.\s*cache\b|\bModule\s*\.\s*_|\bassert(?:\s*\.\s*strict)?\s*\.\s*\w+\s*=[^=]|\b(?:globalThis|global)\s*\.\s*(?:it|test|describe|expect|assert)\s*=[^=]",
-    ),
-    (
-        JavaScript,
-        Everywhere,
-        Patches,
-        r"defineProperty\s*\(\s*(?:assert|process|Object\.prototype|globalThis)\b|\b__defineGetter__\b|\bregisterHooks\s*\(|\bmock\s*\.\s*module\b",
-    ),
-    (
-        JavaScript,
-        Product,
-        Looks,
-        r"\bnew\s+Error\s*\([^)]*\)\s*\.\s*stack\b|\bprepareStackTrace\b|\bcaptureStackTrace\b|\brequire\s*\.\s*main\s*\.\s*filename|\bmodule\s*\.\s*parent\b",
-    ),
-    (
-        Rust,
-        Everywhere,
-        Ends,
-        r"\bprocess\s*::\s*(?:exit\s*\(\s*0\s*\)|abort\b)|\blibc\s*::\s*_?exit\b|\bset_hook\s*\(|\bparent_id\s*\(",
-    ),
-    (
-        Rust,
-        Everywhere,
-        Patches,
-        r"\bmacro_rules!\s*(?:assert|panic|debug_assert)|\bno_mangle\b|\blink_section\b|\bglobal_asm!",
-    ),
-    (
-        Rust,
-        Product,
-        Looks,
-        r"\bcfg!\s*\(\s*(?:not\s*\(\s*)?(?:test|debug_assertions)\b|\bcfg\s*\(\s*(?:not\s*\(\s*)?debug_assertions\b|\bcfg\s*\(\s*not\s*\(\s*test\s*\)|\bLocation\s*::\s*caller\b|\bcurrent_exe\s*\(|\bBacktrace\s*::",
-    ),
-    (
-        Rust,
-        Product,
-        Looks,
-        r"(?m)#\[cfg\(test\)\]\s*(?:#\[[^\]]*\]\s*)*(?:pub(?:\([^)]*\))?\s+)?(?:async\s+|const\s+|unsafe\s+)*fn\b",
-    ),
-    (Rust, Everywhere, Equals, r"(?m)\bfn\s+eq\s*\([^)]*\)\s*->\s*bool\s*\{\s*(?:return\s+)?true;?\s*\}"),
-    (Go, Product, Ends, r"\bos\.Exit\(\s*0\s*\)|\bruntime\.Goexit\(|\bsyscall\.(?:Exit|Kill)\b"),
-    (Go, Product, Looks, r"\btesting\.Testing\(|\bruntime\.Callers?\(|\bos\.Args\[0\]"),
-    (Shell, Everywhere, Ends, r"\bkill\b[^\n]*\$\{?PPID|\bpkill\b|\bkillall\b"),
-    (
-        Any,
-        Product,
-        Looks,
-        r"\b(?:PYTEST_\w+|NODE_TEST_CONTEXT|JEST_WORKER_ID|VITEST\w*|RUST_TEST_\w+|NEXTEST\w*|CARGO_TARGET_TMPDIR|GITHUB_ACTIONS|GITLAB_CI|LOOPWRIGHT_\w+)\b|['\x22]CI['\x22]|\benv\.CI\b",
-    ),
-    (
-        Any,
-        Product,
-        Looks,
-        r#"['"`][^'"`\n]*\b(?:tests?|specs?|__tests__)/[^'"`\n]*\.(?:py|m?js|cjs|ts|rs|go|json|sh)['"`]"#,
-    ),
-];
-
-static SET: LazyLock<RegexSet> = LazyLock::new(|| {
-    RegexSet::new(ROWS.iter().map(|(_, _, _, pattern)| *pattern)).expect("the patterns are constants")
-});
-
-static EACH: LazyLock<Vec<Regex>> = LazyLock::new(|| {
-    ROWS.iter().map(|(_, _, _, pattern)| Regex::new(pattern).expect("the patterns are constants")).collect()
-});
 
 /// The findings in a file's added lines, each once, with the line of its first match.
 #[must_use]
@@ -172,14 +63,13 @@ pub fn find_test_steering(file: &AddedLines) -> Vec<String> {
     let Some(language) = language(&file.path) else { return Vec::new() };
     let lines: Vec<&str> = file.lines.iter().map(|line| line.text.as_str()).collect();
     let text = lines.join("\n");
-    let is_test = is_test(&file.path);
+    let (is_test, end) = (is_test(&file.path), own_tests_begin(file, language));
     let mut said: Vec<String> = Vec::new();
-    for at in SET.matches(&text) {
-        let (of, place, does, _) = ROWS[at];
-        let applies = (of == language || of == Any) && (place == Everywhere || !is_test);
-        let found = applies.then(|| first(&EACH[at], &text, own_tests_begin(file, language))).flatten();
+    for ([of, scope, effect], pattern) in &*ROWS {
+        let applies = [language, "any"].contains(of) && !(is_test && *scope == "product");
+        let found = applies.then(|| first(pattern, &text, end)).flatten();
         let line = found.and_then(|line| file.lines.get(line)).map(|line| line.number);
-        said.extend(line.map(|line| format!("{} (line {line})", does.words())));
+        said.extend(line.map(|line| format!("{} (line {line})", describe(effect))));
     }
     said.dedup();
     said
@@ -195,19 +85,19 @@ fn first(pattern: &Regex, text: &str, end: usize) -> Option<usize> {
 }
 
 /// The start of a Rust file's own tests among its added lines; code inside tests is not reported.
-fn own_tests_begin(file: &AddedLines, language: In) -> usize {
+fn own_tests_begin(file: &AddedLines, language: &str) -> usize {
     let begins = |text: &str| text.trim_start().starts_with("mod tests") || text.trim_start().starts_with("mod test ");
     let module = file.lines.iter().position(|line| begins(&line.text));
-    module.filter(|_| language == Rust).unwrap_or(file.lines.len())
+    module.filter(|_| language == "rust").unwrap_or(file.lines.len())
 }
 
-fn language(path: &str) -> Option<In> {
+fn language(path: &str) -> Option<&'static str> {
     Some(match path.rsplit_once('.')?.1 {
-        "py" | "pyw" | "pyi" => Python,
-        "js" | "jsx" | "mjs" | "cjs" | "ts" | "tsx" | "mts" | "cts" => JavaScript,
-        "rs" => Rust,
-        "go" => Go,
-        "sh" | "bash" => Shell,
+        "py" | "pyw" | "pyi" => "python",
+        "js" | "jsx" | "mjs" | "cjs" | "ts" | "tsx" | "mts" | "cts" => "javascript",
+        "rs" => "rust",
+        "go" => "go",
+        "sh" | "bash" => "shell",
         _ => return None,
     })
 }

@@ -2,6 +2,7 @@
 //! that a flood of requests cannot create a large record.
 
 use crate::secrets;
+use crate::words::worded;
 use serde::{Deserialize, Serialize};
 
 /// The largest number of lines of one kind that are kept; further ones are only counted.
@@ -11,60 +12,47 @@ const HOST_MAX: usize = 253;
 /// The longest method that is kept.
 const METHOD_MAX: usize = 16;
 
-/// The reason for a denial.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum DenialReason {
-    /// No rule names the host.
-    Host,
-    /// A rule names the host, but not the port.
-    Port,
-    /// The rules for this host are for plain HTTP or for opened TLS, and the request was neither.
-    Plain,
-    /// No rule allows the method.
-    Method,
-    /// No rule allows the path.
-    Path,
-    /// The name resolves to an address that its rule does not cover.
-    Address,
-    /// The TLS greeting names another host than the tunnel, or no host.
-    ServerName,
-    /// The data in a tunnel was not TLS.
-    NotTls,
-    /// The round has used its byte limit.
-    Budget,
-    /// The request to the provider endpoint did not carry this round's token.
-    Token,
-    /// The provider endpoint has no such provider, or does not forward this request.
-    Provider,
-    /// The agent of this start does not use this provider.
-    Role,
-    /// The start has used its budget.
-    Ceiling,
-    /// The proxy does not accept this kind of request.
-    Request,
+worded! {
+    /// The reason for a denial.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum DenialReason {
+        /// No rule names the host.
+        Host = "the host is not in `network`",
+        /// A rule names the host, but not the port.
+        Port = "the port is not in `network`",
+        /// The rules for this host are for plain HTTP or for opened TLS, and the request was neither.
+        Plain = "its entries in `network` are for another kind of request",
+        /// No rule allows the method.
+        Method = "the method is not in `network`",
+        /// No rule allows the path.
+        Path = "the path is not in `network`",
+        /// The name resolves to an address that its rule does not cover.
+        Address = "the name resolves to an address that is not public",
+        /// The TLS greeting names another host than the tunnel, or no host.
+        ServerName = "the TLS greeting names another host, or none",
+        /// The data in a tunnel was not TLS.
+        NotTls = "the tunnel carried no TLS",
+        /// The round has used its byte limit.
+        Budget = "the round has used its byte limit",
+        /// The request to the provider endpoint did not carry this round's token.
+        Token = "the token does not belong to a running start",
+        /// The provider endpoint has no such provider, or does not forward this request.
+        Provider = "the provider is not set up for this",
+        /// The agent of this start does not use this provider.
+        Role = "this role's agent does not use the provider",
+        /// The start has used its budget.
+        Ceiling = "this start has used its budget",
+        /// The proxy does not accept this kind of request.
+        Request = "the proxy does not accept this request",
+    }
 }
 
 impl DenialReason {
     /// The reason in words, as the end of a sentence.
     #[must_use]
     pub fn text(self) -> &'static str {
-        match self {
-            Self::Host => "the host is not in `network`",
-            Self::Port => "the port is not in `network`",
-            Self::Plain => "its entries in `network` are for another kind of request",
-            Self::Method => "the method is not in `network`",
-            Self::Path => "the path is not in `network`",
-            Self::Address => "the name resolves to an address that is not public",
-            Self::ServerName => "the TLS greeting names another host, or none",
-            Self::NotTls => "the tunnel carried no TLS",
-            Self::Budget => "the round has used its byte limit",
-            Self::Token => "the token does not belong to a running start",
-            Self::Provider => "the provider is not set up for this",
-            Self::Role => "this role's agent does not use the provider",
-            Self::Ceiling => "this start has used its budget",
-            Self::Request => "the proxy does not accept this request",
-        }
+        self.word()
     }
 }
 
@@ -131,12 +119,6 @@ pub struct NetworkTraffic {
 }
 
 impl NetworkTraffic {
-    /// Whether there was no request.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-
     /// The traffic in lines for people, denials first.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {

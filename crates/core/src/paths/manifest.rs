@@ -4,112 +4,36 @@
 use serde_json::Value;
 
 /// Keys of `package.json` that do not run code or resolve a name to a file.
-const PACKAGE_JSON: &[&str] = &[
-    "name",
-    "version",
-    "description",
-    "keywords",
-    "author",
-    "contributors",
-    "maintainers",
-    "license",
-    "repository",
-    "homepage",
-    "bugs",
-    "funding",
-    "private",
-    "engines",
-    "files",
-    "publishConfig",
-    "browserslist",
-    "eslintConfig",
-    "prettier",
-    "dependencies",
-    "devDependencies",
-    "peerDependencies",
-    "optionalDependencies",
-];
+const PACKAGE_JSON: &str = "name version description keywords author contributors maintainers license repository \
+    homepage bugs funding private engines files publishConfig browserslist eslintConfig prettier dependencies \
+    devDependencies peerDependencies optionalDependencies";
 
 /// Paths into `Cargo.toml`.
-const CARGO_TOML: &[&str] = &[
-    "package.version",
-    "package.description",
-    "package.authors",
-    "package.keywords",
-    "package.categories",
-    "package.readme",
-    "package.documentation",
-    "package.repository",
-    "package.homepage",
-    "package.license",
-    "package.license-file",
-    "package.publish",
-    "package.rust-version",
-    "package.exclude",
-    "package.include",
-    "dependencies",
-    "dev-dependencies",
-    "workspace.dependencies",
-    "lints",
-];
+const CARGO_TOML: &str = "package.version package.description package.authors package.keywords package.categories \
+    package.readme package.documentation package.repository package.homepage package.license package.license-file \
+    package.publish package.rust-version package.exclude package.include dependencies dev-dependencies \
+    workspace.dependencies lints";
 
 /// Paths into `pyproject.toml`.
-const PYPROJECT_TOML: &[&str] = &[
-    "project.name",
-    "project.version",
-    "project.description",
-    "project.readme",
-    "project.authors",
-    "project.maintainers",
-    "project.keywords",
-    "project.classifiers",
-    "project.urls",
-    "project.license",
-    "project.license-files",
-    "project.requires-python",
-    "project.dependencies",
-    "project.optional-dependencies",
-    "dependency-groups",
-    "tool.black",
-    "tool.ruff",
-    "tool.mypy",
-    "tool.isort",
-    "tool.pyright",
-    "tool.pylint",
-    "tool.flake8",
-    "tool.bandit",
-    "tool.poetry.name",
-    "tool.poetry.version",
-    "tool.poetry.description",
-    "tool.poetry.authors",
-    "tool.poetry.dependencies",
-    "tool.poetry.dev-dependencies",
-    "tool.poetry.group",
-];
+const PYPROJECT_TOML: &str = "project.name project.version project.description project.readme project.authors \
+    project.maintainers project.keywords project.classifiers project.urls project.license project.license-files \
+    project.requires-python project.dependencies project.optional-dependencies dependency-groups tool.black \
+    tool.ruff tool.mypy tool.isort tool.pyright tool.pylint tool.flake8 tool.bandit tool.poetry.name \
+    tool.poetry.version tool.poetry.description tool.poetry.authors tool.poetry.dependencies \
+    tool.poetry.dev-dependencies tool.poetry.group";
 
 /// `composer.json` runs what is under `scripts` and loads what `autoload` names.
-const COMPOSER_JSON: &[&str] = &[
-    "name",
-    "version",
-    "description",
-    "keywords",
-    "authors",
-    "license",
-    "homepage",
-    "support",
-    "require",
-    "require-dev",
-];
+const COMPOSER_JSON: &str = "name version description keywords authors license homepage support require require-dev";
 
 /// `deno.json` runs tasks and resolves names to files.
-const DENO_JSON: &[&str] = &["name", "version", "license", "fmt", "lint"];
+const DENO_JSON: &str = "name version license fmt lint";
 
 type Reader = fn(&[u8]) -> Option<Value>;
 
 /// The reason, if more than the harmless parts of a manifest differ between base and the sealed tree.
 pub(super) fn changed_scripts(path: &str, before: Option<&[u8]>, after: Option<&[u8]>) -> Option<&'static str> {
     let name = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
-    let (read, harmless): (Reader, &[&str]) = match name.as_str() {
+    let (read, harmless): (Reader, &str) = match name.as_str() {
         "package.json" => (json, PACKAGE_JSON),
         "composer.json" => (json, COMPOSER_JSON),
         "deno.json" => (json, DENO_JSON),
@@ -126,7 +50,7 @@ pub(super) fn changed_scripts(path: &str, before: Option<&[u8]>, after: Option<&
         return Some("a manifest's dependency on a file or an address");
     }
     for value in [&mut before, &mut after] {
-        harmless.iter().for_each(|key| remove(value, key));
+        harmless.split_whitespace().for_each(|key| remove(value, key));
     }
     (solid(&before) != solid(&after)).then_some("a manifest's scripts or test settings")
 }

@@ -25,251 +25,64 @@ pub struct ChangedFile<'a> {
     pub after: Option<&'a [u8]>,
 }
 
-/// The built-in list: the reason and the globs, matched ignoring case, because some file systems ignore it.
-const SENSITIVE: [(&str, &[&str]); 8] = [
+/// The built-in list: the reason, and the globs separated by spaces. They are matched ignoring case, because some file
+/// systems ignore it.
+const SENSITIVE: [(&str, &str); 8] = [
     (
         "continuous integration",
-        &[
-            ".github/**",
-            "**/.gitlab-ci.yml",
-            "**/.gitlab-ci.yaml",
-            ".gitlab/**",
-            ".circleci/**",
-            "**/jenkinsfile*",
-            ".forgejo/**",
-            ".gitea/**",
-            "**/azure-pipelines*.yml",
-            "**/azure-pipelines*.yaml",
-            ".azure-pipelines/**",
-            ".buildkite/**",
-            "**/bitbucket-pipelines.yml",
-            ".travis.yml",
-            "**/appveyor.yml",
-            ".appveyor.yml",
-            ".drone.yml",
-            ".drone.star",
-            ".woodpecker/**",
-            ".woodpecker.yml",
-            ".woodpecker.yaml",
-            ".teamcity/**",
-            ".tekton/**",
-            ".semaphore/**",
-            ".cirrus.yml",
-            ".cirrus.star",
-            "**/cloudbuild.yaml",
-            "**/buildspec*.y*ml",
-            "**/cloudbuild*.y*ml",
-            ".ci/**",
-            ".builds/**",
-            ".build.yml",
-            ".harness/**",
-            ".azuredevops/**",
-            ".zuul.y*ml",
-            "zuul.d/**",
-            "**/bitrise.yml",
-            "**/codemagic.yaml",
-            "**/screwdriver.yaml",
-            ".gitpod.yml",
-            "netlify.toml",
-            "vercel.json",
-            "renovate.json*",
-            ".renovaterc*",
-            "**/codeowners",
-        ],
+        ".github/** **/.gitlab-ci.yml **/.gitlab-ci.yaml .gitlab/** .circleci/** **/jenkinsfile* .forgejo/** \
+        .gitea/** **/azure-pipelines*.yml **/azure-pipelines*.yaml .azure-pipelines/** .buildkite/** \
+        **/bitbucket-pipelines.yml .travis.yml **/appveyor.yml .appveyor.yml .drone.yml .drone.star .woodpecker/** \
+        .woodpecker.yml .woodpecker.yaml .teamcity/** .tekton/** .semaphore/** .cirrus.yml .cirrus.star \
+        **/cloudbuild.yaml **/buildspec*.y*ml **/cloudbuild*.y*ml .ci/** .builds/** .build.yml .harness/** \
+        .azuredevops/** .zuul.y*ml zuul.d/** **/bitrise.yml **/codemagic.yaml **/screwdriver.yaml .gitpod.yml \
+        netlify.toml vercel.json renovate.json* .renovaterc* **/codeowners",
     ),
     (
         "git hooks",
-        &[
-            "**/.husky/**",
-            "**/.githooks/**",
-            "**/.git-hooks/**",
-            "**/.hooks/**",
-            "**/.pre-commit-config.yaml",
-            "**/.pre-commit-hooks.yaml",
-            "**/lefthook*.y*ml",
-            "**/.lefthook*.y*ml",
-            "**/.overcommit.yml",
-            "**/.lintstagedrc*",
-            "**/lint-staged.config.*",
-            "**/.gitattributes",
-            "**/.gitmodules",
-            "**/.lfsconfig",
-        ],
+        "**/.husky/** **/.githooks/** **/.git-hooks/** **/.hooks/** **/.pre-commit-config.yaml \
+        **/.pre-commit-hooks.yaml **/lefthook*.y*ml **/.lefthook*.y*ml **/.overcommit.yml **/.lintstagedrc* \
+        **/lint-staged.config.* **/.gitattributes **/.gitmodules **/.lfsconfig",
     ),
     (
         "editor or agent settings",
-        &[
-            "**/.vscode/**",
-            "**/.idea/**",
-            "**/.fleet/**",
-            "**/.zed/**",
-            "**/.vim/**",
-            "**/.nvim.lua",
-            "**/.exrc",
-            "**/.envrc",
-            "**/.claude/**",
-            "**/.claude.json",
-            "**/.codex/**",
-            "**/.gemini/**",
-            "**/.opencode/**",
-            "**/opencode.json*",
-            "**/.cursor/**",
-            "**/.cursorrules",
-            "**/.windsurf/**",
-            "**/.windsurfrules",
-            "**/.clinerules",
-            "**/.roo/**",
-            "**/.continue/**",
-            "**/.mcp.json",
-            "**/mcp.json",
-            "**/claude.md",
-            "**/claude.local.md",
-            "**/agents.md",
-            "**/agent.md",
-            "**/gemini.md",
-            "**/.aider*",
-            "**/.devcontainer/**",
-            "**/.devcontainer.json",
-            "**/*.code-workspace",
-            "**/.dir-locals.el",
-            "**/.vimrc",
-            "**/.nvimrc",
-            "**/.agents/**",
-            "**/.kiro/**",
-            "**/.junie/**",
-            "**/.amazonq/**",
-            "**/.augment/**",
-            "**/.trae/**",
-            "**/.qwen/**",
-            "**/.kilocode/**",
-            "**/.goosehints",
-            "**/crush.json",
-            "**/.crush.json",
-            "**/.roomodes",
-            "**/.roorules*",
-            "**/warp.md",
-        ],
+        "**/.vscode/** **/.idea/** **/.fleet/** **/.zed/** **/.vim/** **/.nvim.lua **/.exrc **/.envrc **/.claude/** \
+        **/.claude.json **/.codex/** **/.gemini/** **/.opencode/** **/opencode.json* **/.cursor/** **/.cursorrules \
+        **/.windsurf/** **/.windsurfrules **/.clinerules **/.roo/** **/.continue/** **/.mcp.json **/mcp.json \
+        **/claude.md **/claude.local.md **/agents.md **/agent.md **/gemini.md **/.aider* **/.devcontainer/** \
+        **/.devcontainer.json **/*.code-workspace **/.dir-locals.el **/.vimrc **/.nvimrc **/.agents/** **/.kiro/** \
+        **/.junie/** **/.amazonq/** **/.augment/** **/.trae/** **/.qwen/** **/.kilocode/** **/.goosehints \
+        **/crush.json **/.crush.json **/.roomodes **/.roorules* **/warp.md",
     ),
-    ("the loop files", &["**/.loopwright/**", "**/.loopwright.*", "loopwright.toml"]),
+    ("the loop files", "**/.loopwright/** **/.loopwright.* loopwright.toml"),
     (
         "the test runner's or build's hooks",
-        &[
-            "**/conftest.py",
-            "**/sitecustomize.py",
-            "**/usercustomize.py",
-            "**/pyvenv.cfg",
-            "**/*.pth",
-            "**/setup.py",
-            "**/setup.cfg",
-            "**/pytest.ini",
-            "**/.pytest.ini",
-            "**/tox.ini",
-            "**/noxfile.py",
-            "**/.coveragerc",
-            "**/build.rs",
-            "**/.cargo/**",
-            "**/rust-toolchain",
-            "**/rust-toolchain.toml",
-            "**/.config/nextest.toml",
-            "**/clippy.toml",
-            "**/.npmrc",
-            "**/.yarnrc",
-            "**/.yarnrc.yml",
-            "**/.yarn/**",
-            "**/.pnp.*",
-            "**/.pnpmfile.cjs",
-            "**/pnpmfile.js",
-            "**/bunfig.toml",
-            "**/.mocharc*",
-            "**/jest.config.*",
-            "**/jest.setup.*",
-            "**/vitest.config.*",
-            "**/vitest.workspace.*",
-            "**/vitest.setup.*",
-            "**/playwright.config.*",
-            "**/karma.conf.*",
-            "**/ava.config.*",
-            "**/cypress.config.*",
-            "**/.nycrc*",
-            "**/.babelrc*",
-            "**/babel.config.*",
-            "**/node.config.json",
-            "**/.taprc",
-            "**/pytest.toml",
-            "**/.pytest.toml",
-            "**/tox.toml",
-            "**/unittest.cfg",
-            "**/nose2.cfg",
-            "**/.swcrc",
-            "**/vite.config.*",
-            "**/webpack.config.*",
-            "**/rollup.config.*",
-            "**/tsconfig*.json",
-            "**/jsconfig.json",
-            "**/cmakepresets.json",
-            "**/cmakeuserpresets.json",
-            "**/build.gradle*",
-            "**/settings.gradle*",
-            "**/gradle.properties",
-            "**/gradlew*",
-            "**/gradle/wrapper/**",
-            "**/.mvn/**",
-            "**/go.work",
-            "**/phpunit.xml*",
-            "**/.rspec",
-            "**/.config/cargo.toml",
-            "**/node_modules/**",
-            "**/vendor/bundle/**",
-            "**/.bundle/**",
-        ],
+        "**/conftest.py **/sitecustomize.py **/usercustomize.py **/pyvenv.cfg **/*.pth **/setup.py **/setup.cfg \
+        **/pytest.ini **/.pytest.ini **/tox.ini **/noxfile.py **/.coveragerc **/build.rs **/.cargo/** \
+        **/rust-toolchain **/rust-toolchain.toml **/.config/nextest.toml **/clippy.toml **/.npmrc **/.yarnrc \
+        **/.yarnrc.yml **/.yarn/** **/.pnp.* **/.pnpmfile.cjs **/pnpmfile.js **/bunfig.toml **/.mocharc* \
+        **/jest.config.* **/jest.setup.* **/vitest.config.* **/vitest.workspace.* **/vitest.setup.* \
+        **/playwright.config.* **/karma.conf.* **/ava.config.* **/cypress.config.* **/.nycrc* **/.babelrc* \
+        **/babel.config.* **/node.config.json **/.taprc **/pytest.toml **/.pytest.toml **/tox.toml **/unittest.cfg \
+        **/nose2.cfg **/.swcrc **/vite.config.* **/webpack.config.* **/rollup.config.* **/tsconfig*.json \
+        **/jsconfig.json **/cmakepresets.json **/cmakeuserpresets.json **/build.gradle* **/settings.gradle* \
+        **/gradle.properties **/gradlew* **/gradle/wrapper/** **/.mvn/** **/go.work **/phpunit.xml* **/.rspec \
+        **/.config/cargo.toml **/node_modules/** **/vendor/bundle/** **/.bundle/**",
     ),
     (
         "tool versions and environments",
-        &[
-            "**/.tool-versions",
-            "**/mise.toml",
-            "**/.mise.toml",
-            "**/.mise/**",
-            "**/.python-version",
-            "**/.node-version",
-            "**/.nvmrc",
-            "**/.ruby-version",
-            "**/.sdkmanrc",
-            "**/.env",
-            "**/.env.*",
-        ],
+        "**/.tool-versions **/mise.toml **/.mise.toml **/.mise/** **/.python-version **/.node-version **/.nvmrc \
+        **/.ruby-version **/.sdkmanrc **/.env **/.env.*",
     ),
     (
         "containers that others build",
-        &[
-            "**/dockerfile*",
-            "**/*.dockerfile",
-            "**/containerfile*",
-            "**/docker-compose*.y*ml",
-            "**/compose.y*ml",
-            "**/docker-bake.*",
-            "**/vagrantfile",
-        ],
+        "**/dockerfile* **/*.dockerfile **/containerfile* **/docker-compose*.y*ml **/compose.y*ml **/docker-bake.* \
+        **/vagrantfile",
     ),
     (
         "compiled code that cannot be reviewed",
-        &[
-            "**/__pycache__/**",
-            "**/*.pyc",
-            "**/*.pyo",
-            "**/*.pyd",
-            "**/*.so",
-            "**/*.dylib",
-            "**/*.dll",
-            "**/*.node",
-            "**/*.rlib",
-            "**/*.rmeta",
-            "**/*.egg-link",
-            "**/*.egg-info/**",
-            "**/*.dist-info/**",
-            "**/target/debug/**",
-            "**/target/release/**",
-        ],
+        "**/__pycache__/** **/*.pyc **/*.pyo **/*.pyd **/*.so **/*.dylib **/*.dll **/*.node **/*.rlib **/*.rmeta \
+        **/*.egg-link **/*.egg-info/** **/*.dist-info/** **/target/debug/** **/target/release/**",
     ),
 ];
 
@@ -318,8 +131,8 @@ pub fn find_sensitive<'a, S: AsRef<str>>(
     in_base: impl Fn(&str) -> bool,
 ) -> Result<Vec<SensitivePath>, GlobError> {
     static BUILT_IN: LazyLock<Vec<(&str, Globs)>> = LazyLock::new(|| {
-        let build = |patterns| Globs::build(patterns, Case::Ignored).expect("the built-in globs are constants");
-        SENSITIVE.iter().map(|(why, patterns)| (*why, build(patterns))).collect()
+        let build = |globs: &str| Globs::build(&globs.split_whitespace().collect::<Vec<_>>(), Case::Ignored);
+        SENSITIVE.map(|(why, globs)| (why, build(globs).expect("the built-in globs are constants"))).into()
     });
     let more = ("named by the loop", Globs::build(more, Case::Ignored)?);
     let mut found: Vec<SensitivePath> = Vec::new();

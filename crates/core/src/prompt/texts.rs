@@ -29,43 +29,43 @@ impl BriefText {
     pub const ALL: [Self; 6] =
         [Self::Maker, Self::Checker, Self::Data, Self::AnswerByFile, Self::AnswerByMessage, Self::Look];
 
+    /// Its name, its purpose in one line, and the built-in text.
+    fn row(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::Maker => ("maker", "the role of a maker", include_str!("maker.md")),
+            Self::Checker => ("checker", "the role of a checker", include_str!("checker.md")),
+            Self::Look => {
+                let purpose = "how a checker reviews, if the loop has no `# Checker` of its own";
+                ("look", purpose, include_str!("look.md"))
+            }
+            Self::Data => ("data", "the rules for fenced text of others", include_str!("data.md")),
+            Self::AnswerByFile => {
+                let purpose = "how an agent that writes a file returns its verdict";
+                ("answer-by-file", purpose, include_str!("answer-by-file.md"))
+            }
+            Self::AnswerByMessage => {
+                let purpose = "how an agent returns its verdict as its last message";
+                ("answer-by-message", purpose, include_str!("answer-by-message.md"))
+            }
+        }
+    }
+
     /// Its name, which is also the name of its file.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Maker => "maker",
-            Self::Checker => "checker",
-            Self::Look => "look",
-            Self::Data => "data",
-            Self::AnswerByFile => "answer-by-file",
-            Self::AnswerByMessage => "answer-by-message",
-        }
+        self.row().0
     }
 
     /// Its purpose, in one line.
     #[must_use]
     pub fn summary(self) -> &'static str {
-        match self {
-            Self::Maker => "the role of a maker",
-            Self::Checker => "the role of a checker",
-            Self::Look => "how a checker reviews, if the loop has no `# Checker` of its own",
-            Self::Data => "the rules for fenced text of others",
-            Self::AnswerByFile => "how an agent that writes a file returns its verdict",
-            Self::AnswerByMessage => "how an agent returns its verdict as its last message",
-        }
+        self.row().1
     }
 
     /// The built-in text.
     #[must_use]
     pub fn built_in(self) -> &'static str {
-        match self {
-            Self::Maker => include_str!("maker.md"),
-            Self::Checker => include_str!("checker.md"),
-            Self::Look => include_str!("look.md"),
-            Self::Data => include_str!("data.md"),
-            Self::AnswerByFile => include_str!("answer-by-file.md"),
-            Self::AnswerByMessage => include_str!("answer-by-message.md"),
-        }
+        self.row().2
     }
 
     /// The role whose text a repository may replace; `None` for texts that the engine's rules depend on.

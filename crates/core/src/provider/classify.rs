@@ -3,80 +3,36 @@
 
 use super::TroubleKind;
 
-const CONTEXT: [&str; 9] = [
-    "prompt is too long",
-    "prompt too long",
-    "context_length_exceeded",
-    "context length",
-    "context window",
-    "maximum context",
-    "input is too long",
-    "input token count",
-    "request too large",
-];
+const CONTEXT: &str = "prompt is too long|prompt too long|context_length_exceeded|context length|context window|\
+    maximum context|input is too long|input token count|request too large";
 
 /// Waiting does not help.
-const QUOTA: [&str; 5] =
-    ["insufficient_quota", "credit balance", "billing_hard_limit", "out of credits", "payment required"];
+const QUOTA: &str = "insufficient_quota|credit balance|billing_hard_limit|out of credits|payment required";
 
 /// Used both for an empty account and for a limit that resets.
-const QUOTA_OR_WINDOW: [&str; 3] = ["exceeded your current quota", "quota exceeded", "billing details"];
+const QUOTA_OR_WINDOW: &str = "exceeded your current quota|quota exceeded|billing details";
 
 /// In this order: the first list with a phrase in the text decides.
-const WORDS: [(TroubleKind, &[&str]); 7] = [
+const WORDS: [(TroubleKind, &str); 7] = [
     (
         TroubleKind::RateLimited,
-        &[
-            "rate limit",
-            "rate_limit",
-            "too many requests",
-            "usage limit",
-            "usage_limit",
-            "hit your limit",
-            "limit reached",
-            "resource_exhausted",
-            "exhausted your",
-        ],
+        "rate limit|rate_limit|too many requests|usage limit|usage_limit|hit your limit|limit reached|\
+        resource_exhausted|exhausted your",
     ),
-    (TroubleKind::Overloaded, &["overloaded", "high demand", "at capacity", "service unavailable"]),
+    (TroubleKind::Overloaded, "overloaded|high demand|at capacity|service unavailable"),
     (
         TroubleKind::Auth,
-        &[
-            "unauthorized",
-            "invalid api key",
-            "invalid x-api-key",
-            "incorrect api key",
-            "api key not valid",
-            "authentication",
-            "not logged in",
-            "please run /login",
-            "permission_error",
-        ],
+        "unauthorized|invalid api key|invalid x-api-key|incorrect api key|api key not valid|authentication|\
+        not logged in|please run /login|permission_error",
     ),
-    (TroubleKind::Declined, &["content policy", "usage policy", "content filter", "content_filter", "declined to"]),
-    (TroubleKind::BadRequest, &["invalid_request", "not_found_error", "model not found", "unknown model"]),
-    (TroubleKind::Server, &["internal server error", "api_error", "internal error"]),
+    (TroubleKind::Declined, "content policy|usage policy|content filter|content_filter|declined to"),
+    (TroubleKind::BadRequest, "invalid_request|not_found_error|model not found|unknown model"),
+    (TroubleKind::Server, "internal server error|api_error|internal error"),
     (
         TroubleKind::Network,
-        &[
-            "connection refused",
-            "connection reset",
-            "connection error",
-            "connection closed",
-            "connectionrefused",
-            "econnrefused",
-            "econnreset",
-            "enotfound",
-            "etimedout",
-            "unable to connect",
-            "fetch failed",
-            "socket hang up",
-            "stream disconnected",
-            "error sending request",
-            "network error",
-            "timed out",
-            "dns error",
-        ],
+        "connection refused|connection reset|connection error|connection closed|connectionrefused|econnrefused|\
+        econnreset|enotfound|etimedout|unable to connect|fetch failed|socket hang up|stream disconnected|\
+        error sending request|network error|timed out|dns error",
     ),
 ];
 
@@ -95,11 +51,11 @@ const BEFORE_STATUS: [&str; 8] = [
 /// The kind of problem for a status and a message. `opens` states whether the message names a time of recovery.
 pub(super) fn classify_text(status: Option<u16>, text: &str, opens: QuotaRecovery) -> TroubleKind {
     let text = text.to_ascii_lowercase();
-    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
-    if has(&CONTEXT) {
+    let has = |words: &str| words.split('|').any(|word| text.contains(word));
+    if has(CONTEXT) {
         return TroubleKind::Context;
     }
-    if has(&QUOTA) || (has(&QUOTA_OR_WINDOW) && opens == QuotaRecovery::Never) {
+    if has(QUOTA) || (has(QUOTA_OR_WINDOW) && opens == QuotaRecovery::Never) {
         return TroubleKind::Quota;
     }
     let said = || WORDS.iter().find(|(_, words)| has(words)).map_or(TroubleKind::Unclear, |(kind, _)| *kind);

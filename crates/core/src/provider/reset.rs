@@ -12,27 +12,11 @@ const TEXT_MAX: usize = 4 << 10;
 const AHEAD_MAX_MS: i64 = 8 * 24 * 3600 * 1000;
 
 /// A duration follows one of these.
-const BEFORE_SPAN: [&str; 15] = [
-    "try again in",
-    "try again after",
-    "retry in",
-    "retry after",
-    "retry-after",
-    "retry_after",
-    "retrydelay",
-    "resets in",
-    "resets_in_seconds",
-    "reset in",
-    "reset after",
-    "available in",
-    "available again in",
-    "wait for",
-    "please wait",
-];
+const BEFORE_SPAN: &str = "try again in|try again after|retry in|retry after|retry-after|retry_after|retrydelay|\
+    resets in|resets_in_seconds|reset in|reset after|available in|available again in|wait for|please wait";
 
 /// A point in time follows one of these.
-const BEFORE_MOMENT: [&str; 8] =
-    ["resets at", "resets_at", "reset_at", "reset at", "resets on", "resets", "try again at", "available at"];
+const BEFORE_MOMENT: &str = "resets at|resets_at|reset_at|reset at|resets on|resets|try again at|available at";
 
 /// Whether a reset time is plausible: not in the past and not beyond any provider's window.
 #[must_use]
@@ -45,23 +29,21 @@ pub fn is_plausible_reset(at_ms: i64, now_ms: i64) -> bool {
 #[must_use]
 pub fn find_reset(text: &str, now_ms: i64) -> Option<i64> {
     let text = text[..text.floor_char_boundary(TEXT_MAX)].to_ascii_lowercase();
-    let after = |keys: &'static [&'static str]| {
-        let found = keys.iter().flat_map(|key| text.match_indices(key).map(|(at, key)| (at, at + key.len())));
+    let after = |keys: &'static str| {
+        let found = keys.split('|').flat_map(|key| text.match_indices(key).map(|(at, key)| (at, at + key.len())));
         let mut found: Vec<_> = found.collect();
         found.sort_unstable_by_key(|(at, end)| (*at, std::cmp::Reverse(*end)));
         found.into_iter().map(|(_, end)| value(&text[end..])).collect::<Vec<_>>()
     };
-    let spans = after(&BEFORE_SPAN).into_iter().filter_map(|rest| now_ms.checked_add(span(rest)?));
-    let moments = after(&BEFORE_MOMENT).into_iter().filter_map(|rest| moment(rest, now_ms));
+    let spans = after(BEFORE_SPAN).into_iter().filter_map(|rest| now_ms.checked_add(span(rest)?));
+    let moments = after(BEFORE_MOMENT).into_iter().filter_map(|rest| moment(rest, now_ms));
     let bars = text.match_indices('|').filter_map(|(at, _)| epoch(text[at + 1..].trim_start()));
     spans.chain(moments).chain(bars).find(|at| is_plausible_reset(*at, now_ms))
 }
 
 /// The text after a key, without separators.
 fn value(rest: &str) -> &str {
-    let plain =
-        |rest: &'_ str| -> usize { rest.len() - rest.trim_start_matches([' ', ':', '"', '\'', '=', '~', '\n']).len() };
-    let mut rest = &rest[plain(rest)..];
+    let mut rest = rest.trim_start_matches([' ', ':', '"', '\'', '=', '~', '\n']);
     for word in ["about ", "approximately ", "around "] {
         rest = rest.strip_prefix(word).unwrap_or(rest);
     }

@@ -3,7 +3,6 @@
 use super::approve;
 use super::attempts;
 use super::event::{AgentEnd, CheckerResult, RoleStarted, ShownChange, Stage};
-use super::facts::RunningAgent;
 use super::gate::PassedCandidate;
 use super::phase::AgentRun;
 use super::provider_waits::{self, ResumePoint};
@@ -46,13 +45,13 @@ pub(super) fn on_checker_started(mut round: Round, started: RoleStarted) -> Resu
     }
     round.facts.attempt_mut().checker_tries += 1;
     round.facts.attempt_mut().checker_starts += 1;
-    round.facts.agent_started(started);
+    round.facts.running.push(started);
     Ok(round.to(Phase::Checking(passed, AgentRun::Started), Vec::new()))
 }
 
 pub(super) fn ended(
     mut round: Round,
-    running: &RunningAgent,
+    running: &RoleStarted,
     end: &AgentEnd,
     checked: CheckerResult,
 ) -> Result<Step, UnexpectedEvent> {
@@ -79,7 +78,7 @@ pub(super) fn ended(
 }
 
 /// Whether a provider blocked the checker, or the checker cannot run and another one of the chain can.
-fn is_hindered(end: &AgentEnd, running: &RunningAgent) -> bool {
+fn is_hindered(end: &AgentEnd, running: &RoleStarted) -> bool {
     match end {
         AgentEnd::Provider { .. } => true,
         AgentEnd::Unusable { .. } => running.left > 0,

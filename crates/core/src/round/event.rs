@@ -10,6 +10,7 @@ use crate::outbox::StagedItem;
 use crate::provider::ProviderTrouble;
 use crate::spec::Role;
 use crate::verdict::Judgement;
+use crate::words::worded;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
@@ -136,7 +137,7 @@ fn converted(mut recorded: Value) -> Value {
 }
 
 /// The start of a round: everything that must not change while it runs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RoundStarted {
     /// The round's id.
     pub round: String,
@@ -169,15 +170,11 @@ pub struct RoundStarted {
     /// Files outside the spec that the round depends on (scripts, skills): path and hash.
     pub inputs: Vec<(String, String)>,
     /// How long it may wait for providers in total, in milliseconds; if zero, it is suspended at once.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::spec::is_default")]
     pub provider_wait_ms: u64,
     /// The ended round that this one retries, for the same item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<String>,
-}
-
-fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
-    *number == T::default()
 }
 
 /// The confinement of agents on this host.
@@ -195,28 +192,18 @@ pub struct Boundary {
     pub gaps: Vec<String>,
 }
 
-/// How strong a boundary is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum BoundaryLevel {
-    /// The kernel confines files, network and processes.
-    Kernel,
-    /// Process trees are ended as a whole; nothing else is confined, because this host cannot.
-    #[default]
-    Process,
-    /// The same, because the loop file requests it.
-    Off,
-}
-
-impl BoundaryLevel {
-    /// The word in reports and JSON.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Kernel => "kernel",
-            Self::Process => "process",
-            Self::Off => "off",
-        }
+worded! {
+    /// How strong a boundary is.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum BoundaryLevel {
+        /// The kernel confines files, network and processes.
+        Kernel = "kernel",
+        /// Process trees are ended as a whole; nothing else is confined, because this host cannot.
+        #[default]
+        Process = "process",
+        /// The same, because the loop file requests it.
+        Off = "off",
     }
 }
 
@@ -310,11 +297,23 @@ pub struct RoleStarted {
     #[serde(default)]
     pub nonce: Option<String>,
     /// Its place in the chain of its role, from zero.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::spec::is_default")]
     pub place: u32,
     /// How many of the chain come after it.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::spec::is_default")]
     pub left: u32,
+}
+
+impl RoleStarted {
+    /// The agent's name in reasons.
+    #[must_use]
+    pub fn label(&self) -> String {
+        agent_label(&self.agent, self.model.as_deref())
+    }
+}
+
+pub(super) fn agent_label(agent: &str, model: Option<&str>) -> String {
+    model.map_or_else(|| agent.to_owned(), |model| format!("{agent} ({model})"))
 }
 
 /// How an agent's process ended.
@@ -369,7 +368,7 @@ pub struct RoleEnded {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub models: Vec<ModelSpend>,
     /// The source of these counts.
-    #[serde(default, skip_serializing_if = "CountedUsage::is_plain")]
+    #[serde(default, skip_serializing_if = "crate::spec::is_default")]
     pub counted: CountedUsage,
     /// Content hash of the transcript.
     pub transcript: Option<String>,
@@ -414,7 +413,7 @@ pub struct MakerResult {
     /// Processes that had to be killed after it ended.
     pub survivors: u32,
     /// Its notes for later rounds.
-    #[serde(default, skip_serializing_if = "MemoryNotes::is_empty")]
+    #[serde(default, skip_serializing_if = "crate::spec::is_default")]
     pub notes: MemoryNotes,
 }
 
@@ -502,7 +501,7 @@ pub struct CheckerResult {
     /// The verdict from its sink.
     pub judgement: Judgement,
     /// Whether it was shown the whole change.
-    #[serde(default, skip_serializing_if = "ShownChange::is_whole")]
+    #[serde(default, skip_serializing_if = "crate::spec::is_default")]
     pub shown: ShownChange,
 }
 
@@ -515,12 +514,6 @@ pub enum ShownChange {
     Whole,
     /// Only a part, because the whole did not fit.
     Part,
-}
-
-impl ShownChange {
-    fn is_whole(&self) -> bool {
-        *self == Self::Whole
-    }
 }
 
 /// A person's answer, bound to the candidate they saw.
@@ -596,7 +589,7 @@ pub struct RoundRecorded {
     /// Path of the report.
     pub report: Option<String>,
     /// The network requests since the last record.
-    #[serde(default, skip_serializing_if = "NetworkTraffic::is_empty")]
+    #[serde(default, skip_serializing_if = "crate::spec::is_default")]
     pub network: NetworkTraffic,
     /// For a round that waits for a person: the answer window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -655,61 +648,30 @@ pub enum StoppedBy {
     Person,
 }
 
-/// A step of a round.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Stage {
-    /// Reads what the loop remembers.
-    Recall,
-    /// Asks whether there is work.
-    Probe,
-    /// Makes the workspace.
-    Isolate,
-    /// The maker works.
-    Make,
-    /// The candidate is frozen.
-    Seal,
-    /// The gates run.
-    Gate,
-    /// The checker judges.
-    Check,
-    /// The human gate.
-    Approve,
-    /// Deliveries.
-    Send,
-    /// Report and counters.
-    Record,
-}
-
-impl Stage {
-    /// Every stage, in order.
-    pub const ALL: [Self; 10] = [
-        Self::Recall,
-        Self::Probe,
-        Self::Isolate,
-        Self::Make,
-        Self::Seal,
-        Self::Gate,
-        Self::Check,
-        Self::Approve,
-        Self::Send,
-        Self::Record,
-    ];
-
-    /// The stage's name in records, reports and output.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Recall => "recall",
-            Self::Probe => "probe",
-            Self::Isolate => "isolate",
-            Self::Make => "make",
-            Self::Seal => "seal",
-            Self::Gate => "gate",
-            Self::Check => "check",
-            Self::Approve => "approve",
-            Self::Send => "send",
-            Self::Record => "record",
-        }
+worded! {
+    /// A step of a round.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Stage {
+        /// Reads what the loop remembers.
+        Recall = "recall",
+        /// Asks whether there is work.
+        Probe = "probe",
+        /// Makes the workspace.
+        Isolate = "isolate",
+        /// The maker works.
+        Make = "make",
+        /// The candidate is frozen.
+        Seal = "seal",
+        /// The gates run.
+        Gate = "gate",
+        /// The checker judges.
+        Check = "check",
+        /// The human gate.
+        Approve = "approve",
+        /// Deliveries.
+        Send = "send",
+        /// Report and counters.
+        Record = "record",
     }
 }

@@ -15,7 +15,7 @@ use crate::level::LoopLevel;
 use crate::memory::{MemoryEntry, MemoryNote};
 use crate::network::NetworkTraffic;
 use crate::outbox::StagedItem;
-use crate::spec::{Ceilings, Role};
+use crate::spec::Ceilings;
 use crate::units::Usd;
 use crate::verdict::Judgement;
 use serde::{Deserialize, Serialize};
@@ -83,42 +83,8 @@ impl Attempt {
     }
 }
 
-/// An agent that was started and has not ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RunningAgent {
-    /// Its role.
-    pub role: Role,
-    /// The attempt, from 1.
-    pub attempt: u32,
-    /// Its name.
-    pub agent: String,
-    /// The day that its cost counts against.
-    pub day: Option<String>,
-    /// The model that was asked for.
-    pub model: Option<String>,
-    /// Its place in the chain of its role, from zero.
-    pub place: u32,
-    /// How many of the chain come after it.
-    pub left: u32,
-    /// The cookie that identifies its process tree after a crash.
-    pub cookie: String,
-    /// Its worst-case use.
-    pub reserved: Reservation,
-}
-
-impl RunningAgent {
-    /// Its name in reasons.
-    #[must_use]
-    pub fn label(&self) -> String {
-        match &self.model {
-            Some(model) => format!("{} ({model})", self.agent),
-            None => self.agent.clone(),
-        }
-    }
-}
-
 /// Everything that a round knows.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct RoundFacts {
     /// Its start.
     pub started: RoundStarted,
@@ -147,7 +113,7 @@ pub struct RoundFacts {
     /// The level in the loop file, if the round runs at a lower one.
     pub lowered_from: Option<LoopLevel>,
     /// The agents that were started and have not ended.
-    pub running: Vec<RunningAgent>,
+    pub running: Vec<RoleStarted>,
     /// The feedback on the previous attempt for the maker that is due or running.
     pub feedback: Option<AttemptFeedback>,
     /// The waits for providers so far, and their limit.
@@ -178,27 +144,7 @@ impl RoundFacts {
             items: started.item.iter().chain(&started.more).cloned().collect(),
             provider_waits: ProviderWaits::new(started.provider_wait_ms),
             started,
-            running: Vec::new(),
-            feedback: None,
-            raised: Reservation::default(),
-            wall_before_ms: 0,
-            suspensions: Vec::new(),
-            day_micros: 0,
-            history: Vec::new(),
-            memory: Vec::new(),
-            base: None,
-            branch: None,
-            baseline: Vec::new(),
-            attempts: Vec::new(),
-            reasons: Vec::new(),
-            spend: Spend::default(),
-            bills: Vec::new(),
-            lowered_from: None,
-            deliveries: Vec::new(),
-            approvals: Vec::new(),
-            window: None,
-            report: None,
-            network: NetworkTraffic::default(),
+            ..Self::default()
         }
     }
 
@@ -269,31 +215,16 @@ impl RoundFacts {
         self.attempts.last_mut().expect("an attempt was pushed above when there was none")
     }
 
-    /// Records that an agent is about to run.
-    pub(super) fn agent_started(&mut self, started: RoleStarted) {
-        self.running.push(RunningAgent {
-            role: started.role,
-            attempt: started.attempt,
-            agent: started.agent,
-            day: started.day,
-            model: started.model,
-            place: started.place,
-            left: started.left,
-            cookie: started.cookie,
-            reserved: started.reserved,
-        });
-    }
-
     /// Records that an agent has ended, writes its bill, and returns its start. `None` if no such start is on record.
-    pub(super) fn agent_ended(&mut self, ended: &RoleEnded) -> Option<RunningAgent> {
-        let is_meant = |running: &RunningAgent| ended.cookie.as_ref().is_none_or(|cookie| *cookie == running.cookie);
+    pub(super) fn agent_ended(&mut self, ended: &RoleEnded) -> Option<RoleStarted> {
+        let is_meant = |running: &RoleStarted| ended.cookie.as_ref().is_none_or(|cookie| *cookie == running.cookie);
         let at = self.running.iter().position(|running| running.role == ended.role() && is_meant(running))?;
         let running = self.running.remove(at);
         self.write_bill(&running, ended.spend, ended.models.clone(), ended.counted);
         Some(running)
     }
 
-    fn write_bill(&mut self, start: &RunningAgent, spend: Spend, models: Vec<ModelSpend>, counted: CountedUsage) {
+    fn write_bill(&mut self, start: &RoleStarted, spend: Spend, models: Vec<ModelSpend>, counted: CountedUsage) {
         self.spend = self.spend.plus(spend);
         self.bills.push(StartBill {
             role: start.role,

@@ -1,7 +1,7 @@
 //! Make: the maker works. Its words are claims; only how it ended, its staged items and its files count.
 
 use super::event::{AgentEnd, MakerResult, RoleStarted, Stage, StagedBatch};
-use super::facts::{Attempt, RunningAgent};
+use super::facts::Attempt;
 use super::phase::AgentRun;
 use super::provider_waits::{self, ResumePoint};
 use super::{Action, Phase, Round, Step, UnexpectedEvent};
@@ -23,13 +23,13 @@ pub(super) fn on_maker_started(mut round: Round, started: RoleStarted) -> Result
         round.facts.attempts.push(Attempt::default());
     }
     round.facts.attempt_mut().starts += 1;
-    round.facts.agent_started(started);
+    round.facts.running.push(started);
     Ok(round.to(Phase::Making(AgentRun::Started), Vec::new()))
 }
 
 pub(super) fn ended(
     mut round: Round,
-    running: &RunningAgent,
+    running: &RoleStarted,
     end: AgentEnd,
     made: MakerResult,
 ) -> Result<Step, UnexpectedEvent> {

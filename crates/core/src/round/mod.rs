@@ -35,7 +35,7 @@ pub use event::{
     RoundStarted, RoundStopped, SealFindings, ShownChange, Stage, StageFailed, StagedBatch, StoppedBy,
     WorkspaceIsolated,
 };
-pub use facts::{Attempt, RoundFacts, RoundReason, RunningAgent};
+pub use facts::{Attempt, RoundFacts, RoundReason};
 pub use gate::PassedCandidate;
 pub use phase::{AgentRun, Phase, RoundPhase};
 pub(crate) use provider_waits::format_moment;
@@ -155,17 +155,7 @@ impl Round {
         match self.phase {
             Phase::Recording(outcome) | Phase::Ended(outcome) | Phase::Suspended(outcome, _) => Some(outcome),
             Phase::Waiting(_) | Phase::Doubting(_) => Some(RoundOutcome::Escalated),
-            Phase::Recalling
-            | Phase::Probing
-            | Phase::Isolating
-            | Phase::Baselining
-            | Phase::Making(_)
-            | Phase::Held(..)
-            | Phase::Sealing
-            | Phase::Gating
-            | Phase::Checking(..)
-            | Phase::Approving(_)
-            | Phase::Sending(_) => None,
+            _ => None,
         }
     }
 

@@ -83,17 +83,8 @@ impl Phase {
             Self::Held(..) => RoundPhase::Held,
             Self::Suspended(..) => RoundPhase::Suspended,
             Self::Ended(_) => RoundPhase::Ended,
-            Self::Recalling
-            | Self::Probing
-            | Self::Isolating
-            | Self::Baselining
-            | Self::Making(_)
-            | Self::Sealing
-            | Self::Gating
-            | Self::Checking(..)
-            | Self::Approving(_)
-            | Self::Sending(_)
-            | Self::Recording(_) => RoundPhase::At(self.stage()),
+            // `stage` lists every phase, so a new one is never forgotten there.
+            _ => RoundPhase::At(self.stage()),
         }
     }
 

@@ -8,8 +8,7 @@
 //! | declined | | | failed |
 //! | a ceiling | | | suspended as over-budget |
 
-use super::event::{AgentEnd, RoundResumed, Stage};
-use super::facts::RunningAgent;
+use super::event::{AgentEnd, RoleStarted, RoundResumed, Stage, agent_label};
 use super::gate::PassedCandidate;
 use super::phase::AgentRun;
 use super::{Action, Phase, Round, Step, UnexpectedEvent};
@@ -141,7 +140,7 @@ impl ProviderWaits {
 }
 
 /// Handles an agent that was blocked.
-pub(super) fn on_agent_blocked(mut round: Round, due: ResumePoint, running: &RunningAgent, end: &AgentEnd) -> Step {
+pub(super) fn on_agent_blocked(mut round: Round, due: ResumePoint, running: &RoleStarted, end: &AgentEnd) -> Step {
     if let Some(limit) = round.facts.reached_limit() {
         return ceiling_passed(round, due, limit);
     }
@@ -282,16 +281,11 @@ fn fail(round: Round, due: &ResumePoint, code: &str, text: String, kind: Option<
 }
 
 fn kind(end: &AgentEnd) -> Option<TroubleKind> {
-    match end {
-        AgentEnd::Provider { trouble, .. } => Some(trouble.kind),
-        AgentEnd::Unusable { .. } | AgentEnd::Exited { .. } | AgentEnd::Signaled { .. } | AgentEnd::Limit { .. } => {
-            None
-        }
-    }
+    if let AgentEnd::Provider { trouble, .. } = end { Some(trouble.kind) } else { None }
 }
 
 /// The code and the text for an end, and its time.
-fn describe_end(running: &RunningAgent, end: &AgentEnd) -> (&'static str, String, i64) {
+fn describe_end(running: &RoleStarted, end: &AgentEnd) -> (&'static str, String, i64) {
     match end {
         AgentEnd::Provider { trouble, at_ms } => {
             (trouble.kind.word(), format!("{}: {}", running.label(), describe_trouble(trouble)), *at_ms)
@@ -347,13 +341,8 @@ fn jitter_ms(round: &str, waits: u32, most_ms: u64) -> u64 {
 /// The name of an agent of a chain before it was started.
 fn name(spec: &LoopSpec, role: Role, place: u32) -> String {
     let declared = spec.chain(role).into_iter().nth(usize::try_from(place).unwrap_or(usize::MAX));
-    match declared {
-        Some(agent) => match agent.model {
-            Some(model) => format!("{} ({model})", agent.agent.word()),
-            None => agent.agent.word().to_owned(),
-        },
-        None => "the next agent".to_owned(),
-    }
+    declared
+        .map_or_else(|| "the next agent".to_owned(), |agent| agent_label(agent.agent.word(), agent.model.as_deref()))
 }
 
 /// A moment as RFC 3339 in UTC, to the second.

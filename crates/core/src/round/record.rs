@@ -6,25 +6,14 @@ use super::{Phase, Round, Step, UnexpectedEvent};
 pub(super) fn on_recorded(mut round: Round, recorded: RoundRecorded) -> Result<Step, UnexpectedEvent> {
     round.facts.report = recorded.report.or(round.facts.report);
     round.facts.network.add(recorded.network);
-    match round.phase.clone() {
+    let phase = match round.phase.clone() {
         Phase::Waiting(verified) => {
             round.facts.window = round.facts.window.or(recorded.window);
-            Ok(round.to(Phase::Waiting(verified), Vec::new()))
+            Phase::Waiting(verified)
         }
-        Phase::Doubting(approved) => Ok(round.to(Phase::Doubting(approved), Vec::new())),
-        Phase::Suspended(outcome, due) => Ok(round.to(Phase::Suspended(outcome, due), Vec::new())),
-        Phase::Recording(outcome) => Ok(round.to(Phase::Ended(outcome), Vec::new())),
-        Phase::Recalling
-        | Phase::Probing
-        | Phase::Isolating
-        | Phase::Baselining
-        | Phase::Making(_)
-        | Phase::Held(..)
-        | Phase::Sealing
-        | Phase::Gating
-        | Phase::Checking(..)
-        | Phase::Approving(_)
-        | Phase::Sending(_)
-        | Phase::Ended(_) => Err(round.misfit("recorded", "there is no end to record")),
-    }
+        phase @ (Phase::Doubting(_) | Phase::Suspended(..)) => phase,
+        Phase::Recording(outcome) => Phase::Ended(outcome),
+        _ => return Err(round.misfit("recorded", "there is no end to record")),
+    };
+    Ok(round.to(phase, Vec::new()))
 }

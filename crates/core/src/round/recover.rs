@@ -2,7 +2,7 @@
 
 use super::approve;
 use super::event::{CeilingReached, RoundStopped, Stage, StageFailed, StoppedBy};
-use super::phase::AgentRun;
+use super::phase::{AgentRun, RoundPhase};
 use super::provider_waits::{self, ResumePoint};
 use super::{Action, Phase, Round, Step, UnexpectedEvent};
 use crate::outcome::RoundOutcome;
@@ -10,86 +10,46 @@ use crate::outcome::RoundOutcome;
 /// Loopwright or its environment failed. Before anything was sent, the round fails; while sending, the open items are
 /// in doubt, not lost.
 pub(super) fn on_stage_failed(round: Round, broke: StageFailed) -> Result<Step, UnexpectedEvent> {
-    match round.phase {
-        Phase::Waiting(_) | Phase::Doubting(_) | Phase::Suspended(..) | Phase::Ended(_) => {
-            Err(round.misfit("broke", "nothing is under way"))
+    let why = match round.phase.name() {
+        RoundPhase::Waiting | RoundPhase::Suspended | RoundPhase::Ended => "nothing is under way",
+        RoundPhase::At(Stage::Record) => "the end is already decided",
+        RoundPhase::At(Stage::Send) => "deliveries end one by one",
+        RoundPhase::At(_) | RoundPhase::Held => {
+            return Ok(round.end(RoundOutcome::Failed, broke.stage, &broke.code, broke.text));
         }
-        Phase::Recording(_) => Err(round.misfit("broke", "the end is already decided")),
-        Phase::Sending(_) => Err(round.misfit("broke", "deliveries end one by one")),
-        Phase::Recalling
-        | Phase::Probing
-        | Phase::Isolating
-        | Phase::Baselining
-        | Phase::Making(_)
-        | Phase::Held(..)
-        | Phase::Sealing
-        | Phase::Gating
-        | Phase::Checking(..)
-        | Phase::Approving(_) => Ok(round.end(RoundOutcome::Failed, broke.stage, &broke.code, broke.text)),
-    }
+    };
+    Err(round.misfit("broke", why))
 }
 
 /// A ceiling was reached before an agent could start; nothing was spent on it, and existing work is kept.
 pub(super) fn on_ceiling_reached(round: Round, ceiling: CeilingReached) -> Result<Step, UnexpectedEvent> {
-    match round.phase.clone() {
-        Phase::Making(AgentRun::Due) => {
-            Ok(provider_waits::over_budget(round, ResumePoint::Make, "ceiling", ceiling.text))
-        }
-        Phase::Making(AgentRun::Again) => {
-            Ok(provider_waits::over_budget(round, ResumePoint::MakeAgain, "ceiling", ceiling.text))
-        }
-        Phase::Checking(passed, AgentRun::Due) => {
-            Ok(provider_waits::over_budget(round, ResumePoint::Check(passed), "ceiling", ceiling.text))
-        }
-        Phase::Recalling
-        | Phase::Probing
-        | Phase::Isolating
-        | Phase::Baselining
-        | Phase::Making(AgentRun::Started)
-        | Phase::Held(..)
-        | Phase::Suspended(..)
-        | Phase::Sealing
-        | Phase::Gating
-        | Phase::Checking(_, AgentRun::Started | AgentRun::Again)
-        | Phase::Approving(_)
-        | Phase::Waiting(_)
-        | Phase::Sending(_)
-        | Phase::Doubting(_)
-        | Phase::Recording(_)
-        | Phase::Ended(_) => Err(round.misfit("ceiling", "no agent is due")),
-    }
+    let due = match round.phase.clone() {
+        Phase::Making(AgentRun::Due) => ResumePoint::Make,
+        Phase::Making(AgentRun::Again) => ResumePoint::MakeAgain,
+        Phase::Checking(passed, AgentRun::Due) => ResumePoint::Check(passed),
+        _ => return Err(round.misfit("ceiling", "no agent is due")),
+    };
+    Ok(provider_waits::over_budget(round, due, "ceiling", ceiling.text))
 }
 
 /// A stop ends everything that is not approved yet. Deliveries that have begun are finished, because some may be
 /// visible.
 pub(super) fn on_stopped(round: Round, stopped: RoundStopped) -> Result<Step, UnexpectedEvent> {
-    let outcome = match stopped.by {
-        StoppedBy::Signal => RoundOutcome::Interrupted,
-        StoppedBy::Person => RoundOutcome::Cancelled,
+    let (outcome, is_signal) = match stopped.by {
+        StoppedBy::Signal => (RoundOutcome::Interrupted, true),
+        StoppedBy::Person => (RoundOutcome::Cancelled, false),
     };
-    match round.phase {
-        Phase::Ended(_) | Phase::Recording(_) => Err(round.misfit("stopped", "it is over")),
-        Phase::Sending(_) => Err(round.misfit("stopped", "deliveries are finished, not stopped")),
-        Phase::Doubting(_) => Err(round.misfit("stopped", "only a look at the receiver ends a doubt")),
-        Phase::Waiting(_) | Phase::Suspended(..) if stopped.by == StoppedBy::Signal => {
-            Err(round.misfit("stopped", "it waits for a person"))
-        }
-        Phase::Recalling
-        | Phase::Probing
-        | Phase::Isolating
-        | Phase::Baselining
-        | Phase::Making(_)
-        | Phase::Held(..)
-        | Phase::Suspended(..)
-        | Phase::Sealing
-        | Phase::Gating
-        | Phase::Checking(..)
-        | Phase::Approving(_)
-        | Phase::Waiting(_) => {
+    let why = match (round.phase.name(), &round.phase) {
+        (RoundPhase::Ended | RoundPhase::At(Stage::Record), _) => "it is over",
+        (RoundPhase::At(Stage::Send), _) => "deliveries are finished, not stopped",
+        (_, Phase::Doubting(_)) => "only a look at the receiver ends a doubt",
+        (RoundPhase::Waiting | RoundPhase::Suspended, _) if is_signal => "it waits for a person",
+        (RoundPhase::At(_) | RoundPhase::Held | RoundPhase::Waiting | RoundPhase::Suspended, _) => {
             let stage = round.phase.stage();
-            Ok(round.end(outcome, stage, "stopped", stopped.text))
+            return Ok(round.end(outcome, stage, "stopped", stopped.text));
         }
-    }
+    };
+    Err(round.misfit("stopped", why))
 }
 
 /// A new engine takes over. Free and repeatable steps are repeated; a maker that was started never is.

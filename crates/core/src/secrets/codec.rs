@@ -9,10 +9,6 @@ const RUN_BYTES_MIN: usize = 24;
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const BASE32: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
-pub(super) fn hex(value: &[u8]) -> String {
-    value.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// The codes of the bytes in sequence, as a list of numbers without its commas.
 pub(super) fn decimal(value: &[u8]) -> String {
     value.iter().map(u8::to_string).collect()
@@ -112,6 +108,7 @@ fn nibble(digit: u8) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hash::hex;
 
     #[test]
     fn a_value_is_in_the_base64_of_any_text_around_it() {

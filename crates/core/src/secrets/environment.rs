@@ -1,31 +1,8 @@
 //! Decides which environment variables are credentials: by their name, and by a value that could be one.
 
 /// Parts of a name, between underscores, that mark a credential.
-const PARTS: [&str; 23] = [
-    "TOKEN",
-    "TOKENS",
-    "KEY",
-    "KEYS",
-    "APIKEY",
-    "SECRET",
-    "SECRETS",
-    "PASSWORD",
-    "PASSWD",
-    "PASS",
-    "PASSPHRASE",
-    "PWD",
-    "PW",
-    "CREDENTIAL",
-    "CREDENTIALS",
-    "CREDS",
-    "AUTH",
-    "PAT",
-    "DSN",
-    "JWT",
-    "COOKIE",
-    "BEARER",
-    "SIGNATURE",
-];
+const PARTS: &str = "TOKEN TOKENS KEY KEYS APIKEY SECRET SECRETS PASSWORD PASSWD PASS PASSPHRASE PWD PW CREDENTIAL \
+    CREDENTIALS CREDS AUTH PAT DSN JWT COOKIE BEARER SIGNATURE";
 
 /// Words that mark a credential anywhere in a name.
 const WORDS: [&str; 5] = ["TOKEN", "SECRET", "PASSWORD", "APIKEY", "CREDENTIAL"];
@@ -47,7 +24,8 @@ pub fn credential<'a>(name: &str, value: &'a str) -> Option<&'a str> {
 
 fn names_credential(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
-    WORDS.iter().any(|word| name.contains(word)) || name.split(['_', '-', '.']).any(|part| PARTS.contains(&part))
+    WORDS.iter().any(|word| name.contains(word))
+        || name.split(['_', '-', '.']).any(|part| PARTS.split_whitespace().any(|known| known == part))
 }
 
 /// `user:password@` of an address.

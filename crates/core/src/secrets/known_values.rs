@@ -3,7 +3,6 @@
 //! most of it.
 
 use super::codec;
-use super::prefilter::SecretPrefilter;
 use super::rules::is_random;
 use super::text_reading::{HexPrefix, TextReading};
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder, MatchKind};
@@ -51,7 +50,6 @@ pub(super) struct KnownValues {
     values: Vec<Value>,
     begins: HashSet<[u8; BEGIN]>,
     reach: usize,
-    sieve: SecretPrefilter,
 }
 
 struct Value {
@@ -89,7 +87,7 @@ impl Spellings {
         let base64 = (0..3).map(|shift| letters_of(codec::base64_inner(value, shift).as_bytes()));
         self.letters.extend(base64.filter(|code| code.len() >= CODE_MIN));
         let base32 = (0..5).map(|shift| codec::base32_inner(value, shift));
-        let codes = base32.chain([codec::hex(value), codec::decimal(value)]).map(String::into_bytes);
+        let codes = base32.chain([crate::hash::hex(value), codec::decimal(value)]).map(String::into_bytes);
         self.codes.extend(codes.filter(|code| code.len() >= CODE_MIN));
     }
 
@@ -111,7 +109,7 @@ impl KnownValues {
     /// `None` if no value is long enough for a reliable match.
     pub(super) fn new<S: AsRef<str>>(given: impl IntoIterator<Item = S>) -> Option<Self> {
         let values = worth_knowing(given);
-        let (mut spellings, mut sieve) = (Spellings::default(), SecretPrefilter::new());
+        let mut spellings = Spellings::default();
         let (mut known, mut pieces, mut piece_of) = (Vec::new(), Vec::new(), Vec::new());
         for (index, value) in values.iter().map(String::as_bytes).enumerate() {
             let is_random = is_random(&values[index]);
@@ -121,9 +119,7 @@ impl KnownValues {
                 pieces.extend(value.windows(piece).map(<[u8]>::to_vec));
                 piece_of.extend((0..=value.len() - piece).map(|at| (index, at)));
             }
-            let about = Value { length: value.len(), piece, is_random };
-            sieve.add(value, about.half());
-            known.push(about);
+            known.push(Value { length: value.len(), piece, is_random });
         }
         (!known.is_empty()).then(|| Self {
             begins: spellings.begins(),
@@ -134,17 +130,11 @@ impl KnownValues {
             pieces: automaton(&pieces, Search::Every),
             piece_of,
             values: known,
-            sieve: sieve.finish(),
         })
     }
 
     pub(super) fn len(&self) -> usize {
         self.values.len()
-    }
-
-    /// The prefilter for these values.
-    pub(super) fn sieve(&self) -> &SecretPrefilter {
-        &self.sieve
     }
 
     /// The largest length by which a spelling can continue after the end of a text.
@@ -154,15 +144,10 @@ impl KnownValues {
 
     /// Whether a spelling may start at the end of a text and continue in the next.
     pub(super) fn may_continue(&self, tail: &[u8]) -> bool {
-        let mut last = tail.iter().rev().filter(|byte| byte.is_ascii_alphanumeric());
-        let mut gram = [0; BEGIN];
-        let filled = gram.iter_mut().rev().all(|place| {
-            last.next().is_some_and(|byte| {
-                *place = *byte;
-                true
-            })
-        });
-        filled && self.begins.contains(&gram)
+        let last = tail.iter().rev().filter(|byte| byte.is_ascii_alphanumeric()).take(BEGIN);
+        let mut gram: Vec<u8> = last.copied().collect();
+        gram.reverse();
+        <[u8; BEGIN]>::try_from(gram).is_ok_and(|gram| self.begins.contains(&gram))
     }
 
     /// The ranges of values in a text, in any spelling; pieces are added to the coverage of the candidate.

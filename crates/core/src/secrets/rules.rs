@@ -2,95 +2,27 @@
 
 use super::formats::{PatternTrust, ROWS};
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder};
-use regex::Regex;
 use std::ops::Range;
-use std::sync::{LazyLock, OnceLock};
+use std::sync::LazyLock;
 
 /// Words that mark a value as an example.
-const PLACEHOLDERS: [&str; 27] = [
-    "example",
-    "xxxx",
-    "placeholder",
-    "changeme",
-    "change-me",
-    "change_me",
-    "your-",
-    "your_",
-    "yourtoken",
-    "dummy",
-    "redacted",
-    "removed",
-    "<",
-    "${",
-    "{{",
-    "$(",
-    "%s",
-    "insert",
-    "replace",
-    "fake",
-    "sample",
-    "not-a-",
-    "not_a_",
-    "1234567890abcdef1234",
-    "abcdefghijklmnop",
-    "deadbeefdeadbeef",
-    "...",
-];
-
-/// Compiled when its word first occurs: most texts contain few, and compiling all of them would slow down the start
-/// noticeably.
-static EACH: [OnceLock<Regex>; ROWS.len()] = [const { OnceLock::new() }; ROWS.len()];
-
-fn regex(at: usize) -> &'static Regex {
-    EACH[at].get_or_init(|| Regex::new(&ascii(ROWS[at].pattern)).expect("the patterns are constants"))
-}
+const PLACEHOLDERS: &str = "example xxxx placeholder changeme change-me change_me your- your_ yourtoken dummy \
+    redacted removed < ${ {{ $( %s insert replace fake sample not-a- not_a_ 1234567890abcdef1234 abcdefghijklmnop \
+    deadbeefdeadbeef ...";
 
 /// The first check: the words of all rows, each with its row.
 static WORDS: LazyLock<(AhoCorasick, Vec<usize>)> = LazyLock::new(|| {
-    let words = ROWS.iter().enumerate().flat_map(|(at, row)| row.words.split(' ').map(move |word| (word, at)));
+    let words = ROWS.iter().enumerate().flat_map(|(at, row)| row.words.split(',').map(move |word| (word, at)));
     let (words, rows): (Vec<_>, Vec<_>) = words.unzip();
     let built = AhoCorasickBuilder::new().ascii_case_insensitive(true).build(words);
     (built.expect("the words are constants"), rows)
 });
-
-/// All patterns in one, each slightly more permissive, so that one pass proves that none of them matches.
-static ANY: LazyLock<regex::bytes::Regex> = LazyLock::new(|| {
-    let rows: Vec<String> = ROWS.iter().map(|row| format!("(?:{})", loosened(row.pattern))).collect();
-    let built = regex::bytes::RegexBuilder::new(&rows.join("|")).unicode(false).dfa_size_limit(16 << 20).build();
-    built.expect("the patterns are constants")
-});
-
-/// Larger counts make the combined matcher large and hardly more exact.
-const COUNT_MAX: u32 = 12;
-
-/// The pattern with every count replaced by a minimum of at most [`COUNT_MAX`]: it matches everything that the pattern
-/// matches.
-fn loosened(pattern: &str) -> String {
-    let mut parts = pattern.split('{');
-    let mut loose = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let (count, rest) = part.split_once('}').expect("the patterns are constants");
-        let least: u32 = count.split(',').next().and_then(|least| least.parse().ok()).unwrap_or_default();
-        loose.push_str(&format!("{{{},}}{rest}", least.min(COUNT_MAX)));
-    }
-    loose
-}
-
-/// Whether a text may contain a format; `false` is certain.
-pub(super) fn may_contain_format(text: &[u8]) -> bool {
-    ANY.is_match(text)
-}
 
 /// A value found in a text.
 pub(super) struct FormatMatch {
     pub(super) rule: &'static str,
     pub(super) span: Range<usize>,
     pub(super) trust: PatternTrust,
-}
-
-/// Tokens are ASCII, and Unicode word boundaries would disable the fast matcher for every text with an accent.
-fn ascii(pattern: &str) -> String {
-    pattern.replace(r"\b", r"(?-u:\b)")
 }
 
 /// All real values in a text, with their rules.
@@ -112,7 +44,7 @@ fn possible(text: &str) -> Vec<bool> {
 
 fn values(text: &str, at: usize) -> impl Iterator<Item = FormatMatch> + '_ {
     let row = &ROWS[at];
-    let values = regex(at).captures_iter(text).filter_map(|found| found.get(1).or_else(|| found.get(0)));
+    let values = row.regex().captures_iter(text).filter_map(|found| found.get(1).or_else(|| found.get(0)));
     let real = values.filter(|value| is_real(value.as_str(), row.trust));
     real.map(|value| FormatMatch { rule: row.name, span: whole(text, row.name, value.range()), trust: row.trust })
 }
@@ -125,7 +57,7 @@ fn whole(text: &str, rule: &str, value: Range<usize>) -> Range<usize> {
 
 fn is_real(value: &str, trust: PatternTrust) -> bool {
     let lower = value.to_ascii_lowercase();
-    if PLACEHOLDERS.iter().any(|word| lower.contains(word)) {
+    if PLACEHOLDERS.split_whitespace().any(|word| lower.contains(word)) {
         return false;
     }
     // A private key's header contains no value; any other value that repeats one character is an example.

@@ -42,22 +42,19 @@ impl<'a> RedactingStream<'a> {
     /// Adds a piece, including its line end, and returns the bytes that may be written now.
     pub fn push(&mut self, piece: &[u8], border: PieceEnd) -> Vec<u8> {
         self.held.extend_from_slice(piece);
-        if self.held.len() <= HELD_BYTES_MAX && self.is_key_going_on() {
-            return Vec::new();
-        }
-        let known = self.scanner.known.as_ref().filter(|known| known.may_continue(&self.held));
-        let cut = if border == PieceEnd::Cut { CUT_BYTES } else { 0 };
-        let keep = known.map_or(0, |known| known.overlap_max()).max(cut);
         if self.held.len() > HELD_BYTES_MAX {
             return self.finish();
         }
-        if self.scanner.is_clear(&self.held) {
-            return self.let_go(keep);
+        if self.is_key_going_on() {
+            return Vec::new();
         }
         if self.is_in_key() {
             self.in_key = Some(self.held.len());
             return Vec::new();
         }
+        let known = self.scanner.known.as_ref().filter(|known| known.may_continue(&self.held));
+        let cut = if border == PieceEnd::Cut { CUT_BYTES } else { 0 };
+        let keep = known.map_or(0, |known| known.overlap_max()).max(cut);
         if keep == 0 { self.finish() } else { self.release(keep) }
     }
 
@@ -85,26 +82,24 @@ impl<'a> RedactingStream<'a> {
     pub fn finish(&mut self) -> Vec<u8> {
         self.in_key = None;
         let held = std::mem::take(&mut self.held);
-        match self.scanner.clean_local(&held) {
+        match self.scanner.clean_bytes(&held) {
             Cow::Borrowed(_) => held,
             Cow::Owned(clean) => clean,
         }
-    }
-
-    /// Returns all but the last bytes as they are.
-    fn let_go(&mut self, keep: usize) -> Vec<u8> {
-        let late = self.held.split_off(self.held.len().saturating_sub(keep));
-        std::mem::replace(&mut self.held, late)
     }
 
     /// Returns all but the last bytes; empty if a value crosses that border.
     fn release(&mut self, keep: usize) -> Vec<u8> {
         let at = self.held.len().saturating_sub(keep);
         let (early, late) = self.held.split_at(at);
-        let whole = self.scanner.clean_bytes(&self.held);
+        let Cow::Owned(whole) = self.scanner.clean_bytes(&self.held) else {
+            let late = late.to_vec();
+            self.held.truncate(at);
+            return std::mem::replace(&mut self.held, late);
+        };
         let parts = [self.scanner.clean_bytes(early), self.scanner.clean_bytes(late)].concat();
         // If the parts are redacted in the same way as the whole, no value crosses the border.
-        if at == 0 || *whole != *parts {
+        if at == 0 || whole != parts {
             return Vec::new();
         }
         let late = late.to_vec();

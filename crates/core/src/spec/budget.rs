@@ -48,6 +48,14 @@ pub struct BudgetSpec {
     pub day: Ceilings,
 }
 
+impl BudgetSpec {
+    /// The ceilings of each scope, by its key.
+    pub(crate) fn scopes(&self) -> [(&'static str, &Ceilings); 5] {
+        let Self { role, attempt, round, item, day } = self;
+        [("role", role), ("attempt", attempt), ("round", round), ("item", item), ("day", day)]
+    }
+}
+
 impl Default for BudgetSpec {
     fn default() -> Self {
         Self {

@@ -3,7 +3,7 @@
 
 use super::problem::SpecProblems;
 use super::source::{SourceSpan, SourceText};
-use super::{LoopSpec, Role, notes, rules};
+use super::{Ceilings, LoopMode, LoopSpec, OnOff, Role, rules};
 use crate::name::LoopName;
 use std::sync::OnceLock;
 
@@ -49,13 +49,13 @@ impl CheckedSpec {
     /// Declared features that this build does not implement yet, as sentences.
     #[must_use]
     pub fn notes(&self) -> &[String] {
-        self.notes.get_or_init(|| notes::notes(&self.spec))
+        self.notes.get_or_init(|| notes(&self.spec))
     }
 
     /// Declared features without which a round would be verified less than the loop demands: reasons not to run it.
     #[must_use]
     pub fn not_runnable(&self) -> Vec<String> {
-        notes::not_runnable(&self.spec)
+        not_runnable(&self.spec)
     }
 
     /// The spec itself.
@@ -105,4 +105,53 @@ impl LoopSpec {
         let problems: Vec<_> = rules::violations(&self).into_iter().map(problem).collect();
         if problems.is_empty() { Ok(CheckedSpec::seal(self)) } else { Err(SpecProblems::new(problems)) }
     }
+}
+
+/// Sentences for `check` to print.
+fn notes(spec: &LoopSpec) -> Vec<String> {
+    let mut notes = not_runnable(spec);
+    if spec.forge != "local" {
+        notes.push(format!("forge `{}` is declared, but this build delivers to `local` only", spec.forge));
+    }
+    let idle: Vec<_> = without_effect(spec).into_iter().filter(|(declared, _)| *declared).map(|(_, key)| key).collect();
+    if !idle.is_empty() {
+        notes.push(format!("read and kept, but without effect in this build: {}", idle.join(", ")));
+    }
+    notes
+}
+
+/// Keys that are part of the format and have no effect in this build.
+fn without_effect(spec: &LoopSpec) -> [(bool, &'static str); 6] {
+    [
+        (!spec.paths.is_empty(), "`paths`"),
+        (spec.submodules != OnOff::Off, "`submodules`"),
+        (spec.lfs != OnOff::Off, "`lfs`"),
+        (is_timed(&spec.budget.attempt), "time and turns of `budget.attempt`"),
+        (is_timed(&spec.budget.item), "time and turns of `budget.item`"),
+        (is_timed(&spec.budget.day), "time and turns of `budget.day`"),
+    ]
+}
+
+/// Only money and tokens are summed over several starts.
+fn is_timed(ceilings: &Ceilings) -> bool {
+    ceilings.wall.is_some() || ceilings.turns.is_some() || ceilings.idle.is_some()
+}
+
+/// Declared parts of verification that this build cannot perform.
+fn not_runnable(spec: &LoopSpec) -> Vec<String> {
+    let mut reasons = Vec::new();
+    let mut missing = |declared: bool, part: &str| {
+        if declared {
+            reasons.push(format!("{part} is declared, but this build does not run it"));
+        }
+    };
+    let prompts = &spec.prompts;
+    missing(spec.mode != LoopMode::SingleRun, "a `mode` other than `single-run`");
+    missing(prompts.planner.is_some() || spec.agents.contains_key(&Role::Planner), "a planner");
+    missing(spec.prover.is_some() || prompts.prover.is_some() || spec.agents.contains_key(&Role::Prover), "a prover");
+    missing(
+        spec.attack.is_some() || prompts.attacker.is_some() || spec.agents.contains_key(&Role::Attacker),
+        "`attack`",
+    );
+    reasons
 }

@@ -5,7 +5,6 @@ use super::checked::CheckedSpec;
 use super::markdown::LoopFrontMatter;
 use super::problem::{ProblemKind, SpecProblem, SpecProblems};
 use super::reader::value::{ProblemCollector, SpecValue};
-use super::rules::RuleViolation;
 use super::source::{SourceSpan, SourceText};
 use super::tree::{self, BYTES_MAX, YamlEntry, YamlNode, YamlValue};
 use super::{markdown, reader, rules};
@@ -44,23 +43,14 @@ pub fn read_loop_file(file: &str, text: &[u8]) -> Result<CheckedSpec, SpecProble
         Form::Json => json_tree(&source, text)?,
     };
     let spec = reader::read_spec(&SpecValue::root(&findings, &root));
-    report_rules(rules::violations(&spec), &root, &findings, form);
+    for mut violation in rules::violations(&spec) {
+        if form == Form::Markdown && violation.path == rules::maker_prompt() {
+            violation.hint = Some("add a `# Maker` section that says what to do".to_owned());
+        }
+        findings.add_violation(violation, &root);
+    }
     problems.extend(findings.into_problems());
     if problems.is_empty() { Ok(CheckedSpec::seal(spec)) } else { Err(SpecProblems::new(problems)) }
-}
-
-fn report_rules(objections: Vec<RuleViolation>, root: &YamlNode, findings: &ProblemCollector<'_>, form: Form) {
-    for objection in objections {
-        if findings.is_faulty(&objection.path) {
-            continue;
-        }
-        let place = objection.path.span_in(root);
-        let hint = match (form, objection.path == rules::maker_prompt()) {
-            (Form::Markdown, true) => Some("add a `# Maker` section that says what to do".to_owned()),
-            _ => objection.hint,
-        };
-        findings.add(objection.kind, place, objection.what, hint);
-    }
 }
 
 /// The text of a file that is small enough and UTF-8, without its byte order mark.
@@ -77,22 +67,10 @@ pub(crate) fn decode<'t>(file: &str, bytes: &'t [u8]) -> Result<&'t str, SpecPro
     })?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let is_bad = |c: &char| c.is_control() && !matches!(c, '\n' | '\r' | '\t');
-    // For nearly every text, the check of its bytes is enough.
-    let found = may_have_control(text).then(|| text.char_indices().find(|(_, c)| is_bad(c))).flatten();
-    match found {
-        None => Ok(text),
-        Some((at, character)) => {
-            // A loop file needs no control characters, and a NUL would end it for the YAML scanner.
-            let what = format!("control character U+{:04X}", u32::from(character));
-            Err(SpecProblems::new(vec![bad_character(file, text, at, what, "remove it")]))
-        }
-    }
-}
-
-/// Whether some byte can belong to a control character: those of ASCII are single bytes, and the others begin with
-/// 0xC2.
-fn may_have_control(text: &str) -> bool {
-    text.bytes().any(|byte| (byte < b' ' && !matches!(byte, b'\n' | b'\r' | b'\t')) || matches!(byte, 0x7f | 0xc2))
+    // A loop file needs no control characters, and a NUL would end it for the YAML scanner.
+    let Some((at, character)) = text.char_indices().find(|(_, c)| is_bad(c)) else { return Ok(text) };
+    let what = format!("control character U+{:04X}", u32::from(character));
+    Err(SpecProblems::new(vec![bad_character(file, text, at, what, "remove it")]))
 }
 
 /// A problem with the character at a byte of the text.

@@ -40,7 +40,7 @@ impl Gate {
 }
 
 /// A gate that runs a command.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
 pub struct RunGate {
     /// Its name.
     pub name: String,
@@ -76,18 +76,7 @@ impl RunGate {
     /// A gate with only a command.
     #[must_use]
     pub fn new(name: impl Into<String>, run: Argv) -> Self {
-        Self {
-            name: name.into(),
-            run,
-            inputs: None,
-            red_before: false,
-            timeout: None,
-            retries: 0,
-            network: Vec::new(),
-            expect: None,
-            evidence: None,
-            score: None,
-        }
+        Self { name: name.into(), run, ..Self::default() }
     }
 }
 

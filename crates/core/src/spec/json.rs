@@ -57,17 +57,11 @@ impl Serialize for BudgetSpec {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let defaults = Self::default();
         let mut map = serializer.serialize_map(None)?;
-        if self.role != defaults.role {
-            map.serialize_entry("role", &Scope { ceilings: &self.role, defaults: defaults.role })?;
+        for ((key, ceilings), (_, usual)) in self.scopes().into_iter().zip(defaults.scopes()) {
+            if ceilings != usual || matches!(key, "round" | "day") {
+                map.serialize_entry(key, &Scope { ceilings, defaults: *usual })?;
+            }
         }
-        if self.attempt != defaults.attempt {
-            map.serialize_entry("attempt", &Scope { ceilings: &self.attempt, defaults: defaults.attempt })?;
-        }
-        map.serialize_entry("round", &Scope { ceilings: &self.round, defaults: defaults.round })?;
-        if self.item != defaults.item {
-            map.serialize_entry("item", &Scope { ceilings: &self.item, defaults: defaults.item })?;
-        }
-        map.serialize_entry("day", &Scope { ceilings: &self.day, defaults: defaults.day })?;
         map.end()
     }
 }

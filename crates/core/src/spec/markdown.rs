@@ -70,28 +70,19 @@ pub(crate) fn prompts(front: &LoopFrontMatter<'_>, findings: &ProblemCollector<'
     YamlNode { value: YamlValue::Map(entries), place: SourceSpan::new(front.body.1.saturating_sub(1), 1, 3) }
 }
 
-fn heading(role: Role) -> &'static str {
-    match role {
-        Role::Planner => "Planner",
-        Role::Maker => "Maker",
-        Role::Prover => "Prover",
-        Role::Attacker => "Attacker",
-        Role::Checker => "Checker",
-    }
+/// The heading of a role: its word with a capital letter.
+fn heading(role: Role) -> String {
+    let (first, rest) = role.word().split_at(1);
+    format!("{}{rest}", first.to_uppercase())
 }
 
 fn unknown_heading(section: &Section<'_>, findings: &ProblemCollector<'_>) {
     if findings.is_full() {
         return;
     }
-    let names = Role::ALL.map(heading);
-    let near = names.into_iter().find(|name| section.title.eq_ignore_ascii_case(name));
     let lower = section.title.to_lowercase();
-    let near = near.or_else(|| {
-        nearest(&lower, Role::ALL.map(Role::word).into_iter())
-            .and_then(|word| Role::ALL.into_iter().find(|role| role.word() == word).map(heading))
-    });
-    let hint = match near {
+    let near = nearest(&lower, Role::ALL.map(Role::word).into_iter()).and_then(Role::parse).map(heading);
+    let hint = match &near {
         Some(near) => format!("did you mean `# {near}`?"),
         None => "top-level headings are `# Planner`, `# Maker`, `# Prover`, `# Attacker`, `# Checker`; use `##` inside a section".to_owned(),
     };

@@ -10,7 +10,6 @@ pub(crate) mod file;
 mod gates;
 mod json;
 mod markdown;
-mod notes;
 mod output;
 pub(crate) mod path;
 pub(crate) mod problem;
@@ -47,7 +46,7 @@ use serde::Serialize;
 pub type Argv = Vec<String>;
 
 /// The declaration of a loop.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
 pub struct LoopSpec {
     /// Stable identifier, safe as a path and as a ref.
     pub name: String,
@@ -56,7 +55,7 @@ pub struct LoopSpec {
     /// How far the loop is trusted.
     pub level: LoopLevel,
     /// The triggers that make the loop due.
-    #[serde(skip_serializing_if = "Triggers::is_default")]
+    #[serde(skip_serializing_if = "is_default")]
     pub on: Triggers,
     /// The shape of the work.
     #[serde(skip_serializing_if = "is_default")]
@@ -320,42 +319,11 @@ impl LoopSpec {
             name: name.into(),
             intent: intent.into(),
             level,
-            on: Triggers::default(),
-            mode: LoopMode::default(),
-            base: None,
-            paths: Vec::new(),
-            submodules: OnOff::Off,
-            lfs: OnOff::Off,
-            agents: std::collections::BTreeMap::new(),
-            skills: Vec::new(),
-            context: Vec::new(),
-            budget: BudgetSpec::default(),
             attempts: 3,
-            gates: Vec::new(),
-            protect: Vec::new(),
-            allow_paths: Vec::new(),
-            heldout: Vec::new(),
-            check: CheckMode::Required,
-            rubric: Rubric::default(),
-            prover: None,
-            attack: None,
-            allow: Vec::new(),
             output: vec![OutputSpec::new(ActionKind::Report)],
-            network: Vec::new(),
             forge: "local".to_owned(),
-            approvers: Vec::new(),
-            approvals: ApprovalRule::default(),
             open_max: 3,
-            setup: Vec::new(),
-            caches: Vec::new(),
-            toolchains: Vec::new(),
-            secrets: Vec::new(),
-            sandbox: SandboxMode::On,
-            priority: 0,
-            locks: Vec::new(),
-            timeout: None,
-            prompts: RolePrompts::default(),
-            unread: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -366,6 +334,6 @@ impl LoopSpec {
     }
 }
 
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

@@ -9,23 +9,18 @@ use std::fmt;
 /// One step of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Segment {
-    /// Nearly all keys are words of the format, which are not copied, because most paths are never printed.
     Key(Cow<'static, str>),
     Index(usize),
 }
 
-/// The path from the root to a value. Every rule builds one and hardly any reports it, so the first step, which is
-/// mostly the only one, needs no allocation.
+/// The path from the root to a value.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct SpecPath {
-    first: Option<Segment>,
-    rest: Vec<Segment>,
-}
+pub(crate) struct SpecPath(Vec<Segment>);
 
 impl SpecPath {
     /// The path to a key of the root.
     pub(crate) fn root_key(key: impl Into<Cow<'static, str>>) -> Self {
-        Self { first: Some(Segment::Key(key.into())), rest: Vec::new() }
+        Self::default().key(key)
     }
 
     /// Appends a key.
@@ -39,26 +34,18 @@ impl SpecPath {
     }
 
     fn then(&self, segment: Segment) -> Self {
-        let Some(first) = self.first.clone() else { return Self { first: Some(segment), rest: Vec::new() } };
-        let mut rest = Vec::with_capacity(self.rest.len() + 1);
-        rest.extend_from_slice(&self.rest);
-        rest.push(segment);
-        Self { first: Some(first), rest }
-    }
-
-    fn segments(&self) -> impl Iterator<Item = &Segment> {
-        self.first.iter().chain(&self.rest)
+        Self(self.0.iter().cloned().chain([segment]).collect())
     }
 
     /// Whether one of the two is a prefix of the other.
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
-        self.segments().zip(other.segments()).all(|(mine, theirs)| mine == theirs)
+        self.0.iter().zip(&other.0).all(|(mine, theirs)| mine == theirs)
     }
 
     /// The position of the value, or of its nearest ancestor in the file.
     pub(crate) fn span_in(&self, root: &YamlNode) -> SourceSpan {
         let (mut node, mut place) = (root, root.place);
-        for segment in self.segments() {
+        for segment in &self.0 {
             let next = match (segment, &node.value) {
                 (Segment::Key(key), YamlValue::Map(_)) => {
                     node.get(key).or_else(|| node.get(seed_word(key))).map(|entry| {
@@ -92,7 +79,7 @@ fn seed_word(key: &str) -> &str {
 
 impl fmt::Display for SpecPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, segment) in self.segments().enumerate() {
+        for (at, segment) in self.0.iter().enumerate() {
             match segment {
                 Segment::Key(key) if at == 0 => f.write_str(&super::problem::printable(key))?,
                 Segment::Key(key) => write!(f, ".{}", super::problem::printable(key))?,

@@ -72,23 +72,6 @@ impl SpecProblems {
         Self(problems)
     }
 
-    /// The problems, in order.
-    pub fn iter(&self) -> std::slice::Iter<'_, SpecProblem> {
-        self.0.iter()
-    }
-
-    /// How many there are.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Adds another file's problems.
     pub fn extend(&mut self, more: Self) {
         let mut all = std::mem::take(&mut self.0);
@@ -106,12 +89,11 @@ impl IntoIterator for SpecProblems {
     }
 }
 
-impl<'a> IntoIterator for &'a SpecProblems {
-    type Item = &'a SpecProblem;
-    type IntoIter = std::slice::Iter<'a, SpecProblem>;
+impl std::ops::Deref for SpecProblems {
+    type Target = [SpecProblem];
 
-    fn into_iter(self) -> Self::IntoIter {
-        self.0.iter()
+    fn deref(&self) -> &[SpecProblem] {
+        &self.0
     }
 }
 

@@ -8,20 +8,12 @@ pub(super) fn typed(text: &str, style: ScalarStyle) -> YamlValue {
     if style != ScalarStyle::Plain {
         return YamlValue::Text(text.to_owned());
     }
-    if is_word(text) {
-        return YamlValue::Text(text.to_owned());
-    }
     match text {
         "" | "~" | "null" | "Null" | "NULL" => YamlValue::Null,
         "true" | "True" | "TRUE" => YamlValue::Bool(true),
         "false" | "False" | "FALSE" => YamlValue::Bool(false),
         _ => number(text).unwrap_or_else(|| YamlValue::Text(text.to_owned())),
     }
-}
-
-/// Whether a plain word is text by its first letter, as nearly all are: no number and no YAML keyword begins with it.
-fn is_word(text: &str) -> bool {
-    text.bytes().next().is_some_and(|first| first.is_ascii_alphabetic() && !b"nNtTfF".contains(&first))
 }
 
 /// A number by YAML 1.2's core rules. Integers too large to hold become floats, as in JSON.

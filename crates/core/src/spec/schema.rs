@@ -31,26 +31,14 @@ fn close(value: &mut Value) {
 }
 
 /// The required keys of each block.
-const REQUIRED: [(&str, &[&str]); 14] = [
-    ("Ask", &["use"]),
-    ("RunGate", &["name", "run"]),
-    ("DiffGate", &["name", "diff"]),
-    ("ParseGate", &["name", "parse"]),
-    ("MarkersGate", &["name", "markers"]),
-    ("LengthGate", &["name", "length"]),
-    ("SecretsGate", &["name", "secrets"]),
-    ("LengthRule", &["file", "max"]),
-    ("JsonRule", &["path"]),
-    ("ScoreRule", &["pattern", "better"]),
-    ("AgentSpec", &["use"]),
-    ("ProverSpec", &["exercise"]),
-    ("AttackSpec", &["roles"]),
-    ("HeldoutSpec", &["name", "run", "cases"]),
-];
+const REQUIRED: &str = "Ask=use RunGate=name,run DiffGate=name,diff ParseGate=name,parse MarkersGate=name,markers \
+    LengthGate=name,length SecretsGate=name,secrets LengthRule=file,max JsonRule=path ScoreRule=pattern,better \
+    AgentSpec=use ProverSpec=exercise AttackSpec=roles HeldoutSpec=name,run,cases";
 
 fn require(schema: &mut Value, keys: &[&str]) {
     schema["required"] = json!(keys);
-    for (name, keys) in REQUIRED {
+    for (name, keys) in REQUIRED.split_whitespace().filter_map(|block| block.split_once('=')) {
+        let keys: Vec<&str> = keys.split(',').collect();
         definition(schema, name).insert("required".to_owned(), json!(keys));
     }
 }
@@ -66,9 +54,9 @@ fn property<'s>(definition: &'s mut Map<String, Value>, key: &str) -> Option<&'s
 }
 
 fn add_aliases(schema: &mut Value) {
-    for alias in reader::ALIASES {
+    for alias in aliases() {
         let description = format!("The seed's word; `{}` is ours.", ours(alias));
-        schema["properties"][*alias] = json!({ "type": "string", "description": description });
+        schema["properties"][alias] = json!({ "type": "string", "description": description });
     }
     let tokens = json!({ "type": ["integer", "null"], "minimum": 1 });
     if let Some(properties) = definition(schema, "BudgetSpec").get_mut("properties") {
@@ -89,27 +77,14 @@ fn ours(alias: &str) -> &'static str {
 }
 
 /// Keys of the root that accept one text in place of a list.
-const ONE_OR_MANY: [&str; 13] = [
-    "paths",
-    "skills",
-    "context",
-    "protect",
-    "allow_paths",
-    "allow",
-    "output",
-    "network",
-    "approvers",
-    "caches",
-    "toolchains",
-    "secrets",
-    "locks",
-];
+const ONE_OR_MANY: &str = "paths skills context protect allow_paths allow output network approvers caches toolchains \
+    secrets locks";
 /// The same inside `on`.
-const ON_ONE_OR_MANY: [&str; 8] = ["every", "cron", "daily", "weekly", "webhook", "push", "files", "after"];
+const ON_ONE_OR_MANY: &str = "every cron daily weekly webhook push files after";
 
 fn add_short_forms(schema: &mut Value) {
     if let Some(root) = schema.as_object_mut() {
-        for key in ONE_OR_MANY {
+        for key in ONE_OR_MANY.split_whitespace() {
             allow(property(root, key), json!({ "type": "string" }));
         }
         allow(property(root, "on"), json!({ "type": ["string", "array"], "items": { "type": "string" } }));
@@ -117,7 +92,7 @@ fn add_short_forms(schema: &mut Value) {
         allow(property(root, "setup"), json!({ "type": "array", "items": { "type": "string" } }));
     }
     let on = definition(schema, "Triggers");
-    for key in ON_ONE_OR_MANY {
+    for key in ON_ONE_OR_MANY.split_whitespace() {
         allow(property(on, key), json!({ "type": "string" }));
     }
     let ask = definition(schema, "Ask");
@@ -146,13 +121,11 @@ fn allow(property: Option<&mut Value>, form: Value) {
 }
 
 /// Every key the reader knows at the root, without the seed's.
-#[must_use]
-pub fn keys() -> &'static [&'static str] {
-    reader::KEYS
+pub fn keys() -> impl Iterator<Item = &'static str> {
+    reader::KEYS.split_whitespace()
 }
 
 /// The seed's keys that the reader accepts at the root.
-#[must_use]
-pub fn aliases() -> &'static [&'static str] {
-    reader::ALIASES
+pub fn aliases() -> impl Iterator<Item = &'static str> {
+    reader::ALIASES.split_whitespace()
 }

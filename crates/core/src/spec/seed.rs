@@ -1,7 +1,7 @@
 //! The seed's builder methods and words. They never fail: text that cannot be parsed is kept, and [`LoopSpec::check`]
 //! reports it.
 
-use super::seed_cadence::SeedCadence;
+use super::seed_cadence::add_cadence;
 use super::{ActionKind, LoopSpec, OutputSpec};
 use crate::budget::TokenBudget;
 
@@ -28,9 +28,8 @@ impl LoopSpec {
     }
 
     pub(crate) fn add_cadence(&mut self, text: &str) {
-        match SeedCadence::parse(text) {
-            Some(cadence) => cadence.add_to(&mut self.on),
-            None => self.unread.push(UnreadText::Cadence(text.to_owned())),
+        if add_cadence(&mut self.on, text).is_none() {
+            self.unread.push(UnreadText::Cadence(text.to_owned()));
         }
     }
 

@@ -7,39 +7,19 @@ use super::Triggers;
 use crate::cadence::parse;
 use crate::units::TimeSpan;
 
-/// A parsed cadence string of the seeds.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum SeedCadence {
-    Every(TimeSpan),
-    Daily(String),
-    Weekly(String),
-    Cron(String),
-}
-
-impl SeedCadence {
-    /// Parses `every 15m`, `daily 08:00`, `weekly mon 09:30` or a five-field cron line. The seed's looser forms
-    /// (`every 15 m`, `daily 9:05`, `weekly Monday 9:30`) are read as their strict form.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        let text = text.trim();
-        let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-        let rest = rest.trim();
-        match word {
-            "every" => TimeSpan::parse(&joined(rest)).map(Self::Every),
-            "daily" => Some(padded(rest)).filter(|text| parse::parse_times(text).is_some()).map(Self::Daily),
-            "weekly" => Some(short_days(rest)).filter(|text| parse::parse_weekly(text).is_some()).map(Self::Weekly),
-            _ => parse::is_cron(text).then(|| Self::Cron(text.to_owned())),
-        }
+/// Adds `every 15m`, `daily 08:00`, `weekly mon 09:30` or a five-field cron line to the triggers of a loop; `None` for
+/// other text. The seed's looser forms (`every 15 m`, `daily 9:05`, `weekly Monday 9:30`) are read as their strict form.
+pub(crate) fn add_cadence(on: &mut Triggers, text: &str) -> Option<()> {
+    let text = text.trim();
+    let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    let rest = rest.trim();
+    match word {
+        "every" => on.every.push(TimeSpan::parse(&joined(rest))?),
+        "daily" => on.daily.push(Some(padded(rest)).filter(|text| parse::parse_times(text).is_some())?),
+        "weekly" => on.weekly.push(Some(short_days(rest)).filter(|text| parse::parse_weekly(text).is_some())?),
+        _ => on.cron.push(parse::is_cron(text).then(|| text.to_owned())?),
     }
-
-    /// Adds it to the triggers of a loop.
-    pub(crate) fn add_to(self, on: &mut Triggers) {
-        match self {
-            Self::Every(span) => on.every.push(span),
-            Self::Daily(time) => on.daily.push(time),
-            Self::Weekly(time) => on.weekly.push(time),
-            Self::Cron(line) => on.cron.push(line),
-        }
-    }
+    Some(())
 }
 
 /// A number and its unit without the space between them.
@@ -120,7 +100,7 @@ mod tests {
         for text in
             ["every 15m", "every 2h", "daily 08:00", "weekly mon 09:30", "*/10 9-17 * * 1-5", "0 3 1,15 jan-mar *"]
         {
-            assert!(SeedCadence::parse(text).is_some(), "{text}");
+            assert!(add_cadence(&mut Triggers::default(), text).is_some(), "{text}");
         }
         for text in [
             "15m",
@@ -133,7 +113,7 @@ mod tests {
             "* * * *",
             "",
         ] {
-            assert_eq!(SeedCadence::parse(text), None, "{text}");
+            assert_eq!(add_cadence(&mut Triggers::default(), text), None, "{text}");
         }
     }
 

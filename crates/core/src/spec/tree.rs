@@ -121,34 +121,13 @@ fn null_at(line: usize) -> YamlNode {
     YamlNode { value: YamlValue::Null, place: SourceSpan::new(line, 1, 1) }
 }
 
+/// The position of the first occurrence of each key of a mapping.
+type KeyPlaces = HashMap<String, SourceSpan>;
+
 /// A collection that is not closed yet.
 enum Open {
     List { place: SourceSpan, items: Vec<YamlNode> },
-    Map { place: SourceSpan, entries: Vec<YamlEntry>, keys: Keys, key: Option<(String, SourceSpan)> },
-}
-
-/// The positions of the keys of a mapping, once it has so many that a linear search would be slow.
-#[derive(Default)]
-struct Keys(HashMap<String, SourceSpan>);
-
-impl Keys {
-    const MANY: usize = 32;
-
-    /// The position of the first occurrence of a key, if there is one; otherwise records the key.
-    fn meet(&mut self, entries: &[YamlEntry], key: &str, place: SourceSpan) -> Option<SourceSpan> {
-        if entries.len() < Self::MANY {
-            return entries.iter().find(|entry| entry.key == key).map(|entry| entry.place);
-        }
-        if self.0.is_empty() {
-            // The first of two entries stays, also if both came before.
-            self.0.extend(entries.iter().rev().map(|entry| (entry.key.clone(), entry.place)));
-        }
-        let first = self.0.get(key).copied();
-        if first.is_none() {
-            self.0.insert(key.to_owned(), place);
-        }
-        first
-    }
+    Map { place: SourceSpan, entries: Vec<YamlEntry>, keys: KeyPlaces, key: Option<(String, SourceSpan)> },
 }
 
 struct Builder<'s> {
@@ -166,16 +145,8 @@ type Step = Result<(), Box<SpecProblem>>;
 
 impl<'s> Builder<'s> {
     fn new(source: &'s SourceText<'s>, yaml: &'s str, first_line: usize) -> Self {
-        Self {
-            source,
-            lines: SourceLines::new(yaml),
-            first_line,
-            stack: Vec::new(),
-            root: None,
-            nodes: 0,
-            documents: 0,
-            problems: Vec::new(),
-        }
+        let (lines, stack, problems) = (SourceLines::new(yaml), Vec::new(), Vec::new());
+        Self { source, lines, first_line, stack, root: None, nodes: 0, documents: 0, problems }
     }
 
     fn run(&mut self, parser: &mut Parser<'s, StrInput<'s>>) -> Step {
@@ -286,10 +257,10 @@ impl<'s> Builder<'s> {
         if text == "<<" {
             return Err(self.wrong(ProblemKind::Alias, node.place, "merge keys (`<<`) are not supported", None));
         }
-        let Some(Open::Map { entries, keys, key, .. }) = self.stack.last_mut() else { return Ok(()) };
-        let before = keys.meet(entries, &text, node.place).map(|first| (text.clone(), first));
-        *key = Some((text, node.place));
-        if let Some((text, first)) = before {
+        let Some(Open::Map { keys, key, .. }) = self.stack.last_mut() else { return Ok(()) };
+        let first = *keys.entry(text.clone()).or_insert(node.place);
+        *key = Some((text.clone(), node.place));
+        if first != node.place {
             self.duplicate(&text, first, node.place);
         }
         Ok(())

@@ -60,12 +60,6 @@ pub struct Triggers {
 }
 
 impl Triggers {
-    /// Whether the loop starts only manually.
-    #[must_use]
-    pub fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-
     /// How many items one round takes, from the probe or from events.
     #[must_use]
     pub fn batch(&self) -> usize {
@@ -127,7 +121,7 @@ pub enum ProbeSpec {
 
 /// A built-in probe and a filter for its results. Each probe supports some of these keys; a list matches any of its
 /// words.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Ask {
     /// The probe, such as `open-issues`.
     #[serde(rename = "use")]
@@ -178,18 +172,7 @@ impl Ask {
     /// A built-in probe without a query.
     #[must_use]
     pub fn new(probe: &str) -> Self {
-        Self {
-            probe: probe.to_owned(),
-            labels: Vec::new(),
-            not_labels: Vec::new(),
-            author: Vec::new(),
-            text: None,
-            branch: None,
-            paths: Vec::new(),
-            checks: Vec::new(),
-            packages: Vec::new(),
-            batch: 1,
-        }
+        Self { probe: probe.to_owned(), batch: 1, ..Self::default() }
     }
 
     /// The keys that a built-in probe supports; `None` if the name is unknown.
@@ -206,20 +189,11 @@ impl Ask {
         })
     }
 
-    /// The keys that are used.
-    pub fn used_keys(&self) -> impl Iterator<Item = &'static str> {
-        let used = [
-            !self.labels.is_empty(),
-            !self.not_labels.is_empty(),
-            !self.author.is_empty(),
-            self.text.is_some(),
-            self.branch.is_some(),
-            !self.paths.is_empty(),
-            !self.checks.is_empty(),
-            !self.packages.is_empty(),
-            self.batch != 1,
-        ];
-        Self::KEYS.into_iter().zip(used).filter_map(|(key, used)| used.then_some(key))
+    /// The keys that are used: those that are written.
+    #[must_use]
+    pub fn used_keys(&self) -> Vec<String> {
+        let query = serde_json::to_value(self).expect("a query is data that JSON can hold");
+        query.as_object().into_iter().flatten().map(|(key, _)| key.clone()).filter(|key| key != "use").collect()
     }
 }
 

@@ -6,14 +6,12 @@
 mod answer;
 mod file;
 mod judge;
-mod rubric;
 mod schema;
 
 pub use answer::find_verdict;
 pub use file::{BYTES_MAX, DimensionScore, MalformedVerdict, VerdictCitation, VerdictFile, VerdictWord};
 pub use judge::{
     CitationMatch, CitationResolver, Judgement, ResolvedCitation, ScoreCounts, ScoredDimension, ScoredVerdict,
-    VerdictExpectation, judge,
+    TreeChange, VerdictExpectation, dimensions, judge,
 };
-pub use rubric::{TreeChange, dimensions};
 pub use schema::schema;

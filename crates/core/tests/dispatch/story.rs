@@ -7,8 +7,9 @@
 use super::kept::Kept;
 use loopwright_core::cadence::LoopSchedule;
 use loopwright_core::dispatch::{
-    ConcurrencyLimits, DispatchCommand, DispatchInput, Dispatcher, FleetFreeze, ItemLocks, LoopEntry, LoopKey,
-    LoopStanding, OWN_ITEMS, OccurrenceReceipt, RoundEnd, RoundLock, RoundStart, SchedulerNote, TriggerSignal,
+    ConcurrencyLimits, DispatchCommand, DispatchInput, Dispatcher, FleetFreeze, ItemLocks, LoopEntry, LoopExplanation,
+    LoopKey, LoopStanding, OWN_ITEMS, OccurrenceReceipt, RoundEnd, RoundLock, RoundStart, SchedulerNote, StartBlocker,
+    TriggerSignal,
 };
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::spec::{CatchUp, Overlap, Triggers};
@@ -80,7 +81,7 @@ impl Story {
             }
             ["why", name] => {
                 let why = self.dispatcher.explain(&key(name), now);
-                let _ = writeln!(self.told, "      {} [{}]", times(&why.text()), why.status_word());
+                let _ = writeln!(self.told, "      {} [{}]", times(&why.text()), status_word(&why));
                 if let Some(change) = why.remedy(name) {
                     let _ = writeln!(self.told, "      → {change}");
                 }
@@ -314,4 +315,24 @@ fn entry(name: &str, words: &[&str]) -> LoopEntry {
     entry.wall_ms =
         value(words, "wall").map(|span| TimeSpan::parse(span).expect("a span").duration().as_millis() as i64);
     entry
+}
+
+/// The state of a loop as one word.
+fn status_word(why: &LoopExplanation) -> &'static str {
+    match why {
+        LoopExplanation::Running { .. } => "running",
+        LoopExplanation::Stopped { .. } | LoopExplanation::Draining => "stopped",
+        LoopExplanation::Paused { .. } => "paused",
+        LoopExplanation::Waiting { on: StartBlocker::Nothing, .. } => "due",
+        LoopExplanation::Waiting { .. }
+        | LoopExplanation::Quiet { .. }
+        | LoopExplanation::OpenMax { .. }
+        | LoopExplanation::ClockUntrusted { .. } => "waiting",
+        LoopExplanation::BackingOff { .. } => "cooling-down",
+        LoopExplanation::Unknown => "invalid",
+        LoopExplanation::Next { .. }
+        | LoopExplanation::Listening { .. }
+        | LoopExplanation::Over
+        | LoopExplanation::Manual => "idle",
+    }
 }

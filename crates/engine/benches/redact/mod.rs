@@ -1,4 +1,4 @@
-//! The speed of redaction: with the prefilter that transcripts use, and with the full search of the secrets gate.
+//! The speed of redaction: of a stream, as transcripts are written, and of pieces without the work between them.
 
 use loopwright_core::secrets::{PieceEnd, RedactingStream, SecretScanner};
 use serde_json::json;

@@ -89,7 +89,7 @@ impl<'a> BaselineCache<'a> {
             let found = baseline.0.get(&run.gate.name).filter(|found| is_clean(found));
             let is_new = |found: &&BaseResult| !found.result.evidence.iter().any(|fact| fact == CACHED_NOTE);
             let Some(body) = found.filter(is_new).and_then(|found| serde_json::to_vec(found).ok()) else { continue };
-            let holds_secret = !matches!(self.scanner.clean_local(&body), Cow::Borrowed(_));
+            let holds_secret = !matches!(self.scanner.clean_bytes(&body), Cow::Borrowed(_));
             if body.len() as u64 >= ENTRY_BYTES_MAX || holds_secret {
                 continue;
             }

@@ -69,7 +69,7 @@ impl<'a> AgentTranscript<'a> {
     }
 
     fn show_cleaned(&self, line: &str) {
-        self.show(&self.scanner.clean_local(&line.as_bytes()[..line.len().min(LINE_MAX)]));
+        self.show(&self.scanner.clean_bytes(&line.as_bytes()[..line.len().min(LINE_MAX)]));
     }
 
     fn show(&self, line: &[u8]) {
@@ -97,7 +97,7 @@ impl AgentLog for AgentTranscript<'_> {
         }
         match event {
             AgentEvent::Text { stream, bytes } => {
-                let shown = if self.write(stream, bytes) { bytes.into() } else { self.scanner.clean_local(bytes) };
+                let shown = if self.write(stream, bytes) { bytes.into() } else { self.scanner.clean_bytes(bytes) };
                 self.show(&shown);
             }
             AgentEvent::Raw { stream, bytes } => drop(self.write(stream, bytes)),

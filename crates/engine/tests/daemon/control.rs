@@ -3,6 +3,7 @@
 use crate::world::*;
 use loopwright::Engine;
 use loopwright::daemon::{LoopFleet as _, STOP_FILE};
+use loopwright_core::dispatch::LoopExplanation;
 
 #[tokio::test]
 async fn paused_loop_stays_paused_over_a_restart_and_catches_up_nothing() {
@@ -16,7 +17,8 @@ async fn paused_loop_stays_paused_over_a_restart_and_catches_up_nothing() {
     show.settled().await;
     stage.at(3 * HOUR);
     show.ear.hears("kept look paused due:2026-05-01T03:00:00Z").await;
-    assert_eq!(show.daemon.explain(&key).await.expect("at work").status_word(), "paused");
+    let why = show.daemon.explain(&key).await.expect("at work");
+    assert!(matches!(why, LoopExplanation::Paused { .. }), "{why:?}");
     show.daemon.resume(&key, "ada").await.expect("resumed");
     show.settled().await;
     assert_eq!((show.ear.count("started"), show.rounds().await.len()), (0, 0), "no burst");

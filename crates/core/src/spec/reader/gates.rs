@@ -21,13 +21,13 @@ fn blank() -> Gate {
 }
 
 /// The key that determines a gate's kind, with the keys that belong to it.
-const KINDS: [(&str, &[&str]); 6] = [
-    ("run", &["name", "run", "inputs", "red_before", "timeout", "retries", "network", "expect", "evidence", "score"]),
-    ("diff", &["name", "diff"]),
-    ("parse", &["name", "parse"]),
-    ("markers", &["name", "markers"]),
-    ("length", &["name", "length"]),
-    ("secrets", &["name", "secrets"]),
+const KINDS: [(&str, &str); 6] = [
+    ("run", "name run inputs red_before timeout retries network expect evidence score"),
+    ("diff", "name diff"),
+    ("parse", "name parse"),
+    ("markers", "name markers"),
+    ("length", "name length"),
+    ("secrets", "name secrets"),
 ];
 
 fn gate(at: &SpecValue<'_>) -> Option<Gate> {
@@ -73,7 +73,7 @@ fn run_gate(fields: &SpecFields<'_>, name: Option<String>) -> Option<RunGate> {
 }
 
 fn expect(at: &SpecValue<'_>) -> Option<ExpectRule> {
-    let fields = at.fields(&["exit", "stdout", "stderr", "json"])?;
+    let fields = at.fields("exit stdout stderr json")?;
     Some(ExpectRule {
         exit: fields.option("exit", |at| at.whole(0..=255)),
         stdout: fields.option("stdout", SpecValue::text),
@@ -83,7 +83,7 @@ fn expect(at: &SpecValue<'_>) -> Option<ExpectRule> {
 }
 
 fn json(at: &SpecValue<'_>) -> Option<JsonRule> {
-    let fields = at.fields(&["path", "equals", "at_least", "at_most"])?;
+    let fields = at.fields("path equals at_least at_most")?;
     let equals = fields.option("equals", |at| match at.node.to_json() {
         Some(value) => Some(value),
         None => at.wrong_type("a value that JSON can hold", None),
@@ -94,7 +94,7 @@ fn json(at: &SpecValue<'_>) -> Option<JsonRule> {
 }
 
 fn evidence(at: &SpecValue<'_>) -> Option<EvidenceRule> {
-    let fields = at.fields(&["junit", "tests_at_least", "files"])?;
+    let fields = at.fields("junit tests_at_least files")?;
     Some(EvidenceRule {
         junit: fields.option("junit", SpecValue::text),
         tests_at_least: fields.option("tests_at_least", count_floor),
@@ -111,7 +111,7 @@ fn count_floor(at: &SpecValue<'_>) -> Option<CountFloor> {
 }
 
 fn score(at: &SpecValue<'_>) -> Option<ScoreRule> {
-    let fields = at.fields(&["pattern", "better", "at_least"])?;
+    let fields = at.fields("pattern better at_least")?;
     let pattern = fields.required("pattern", "\"ops=(\\\\d+)\"", SpecValue::text);
     let better = fields.required("better", "higher", |at| {
         at.word(&[("higher", ScoreDirection::Higher), ("lower", ScoreDirection::Lower)])
@@ -121,7 +121,7 @@ fn score(at: &SpecValue<'_>) -> Option<ScoreRule> {
 }
 
 fn diff(at: &SpecValue<'_>) -> Option<DiffRule> {
-    let fields = at.fields(&["files_max", "lines_max", "only", "no_deletes"])?;
+    let fields = at.fields("files_max lines_max only no_deletes")?;
     Some(DiffRule {
         files_max: fields.option("files_max", |at| at.whole(0..=COUNT_MAX)),
         lines_max: fields.option("lines_max", |at| at.whole(0..=COUNT_MAX)),
@@ -137,7 +137,7 @@ fn markers(at: &SpecValue<'_>) -> Option<Vec<LeftoverMarker>> {
 }
 
 fn length(at: &SpecValue<'_>) -> Option<LengthRule> {
-    let fields = at.fields(&["file", "max"])?;
+    let fields = at.fields("file max")?;
     let (file, max) = (
         fields.required("file", "GOAL.md", SpecValue::text),
         fields.required("max", "3990", |at| at.whole(1..=COUNT_MAX)),
@@ -153,7 +153,7 @@ fn secrets(at: &SpecValue<'_>) -> Option<OnOff> {
 pub(super) fn heldout(at: &SpecValue<'_>) -> Option<Vec<HeldoutSpec>> {
     let blank = || HeldoutSpec { name: String::new(), run: Vec::new(), files: Vec::new(), cases: String::new() };
     at.list("a list of held-out checks", blank, |at| {
-        let fields = at.fields(&["name", "run", "files", "cases"])?;
+        let fields = at.fields("name run files cases")?;
         let files = fields.option("files", SpecValue::texts).unwrap_or_default();
         let name = fields.required("name", "hidden", SpecValue::text);
         let run = fields.required("run", "[./solve]", SpecValue::argv);

@@ -12,55 +12,17 @@ pub(crate) use parts::agents;
 use value::{SpecFields, SpecValue};
 
 /// Every key of a loop file.
-pub(crate) const KEYS: &[&str] = &[
-    "name",
-    "intent",
-    "level",
-    "on",
-    "mode",
-    "base",
-    "paths",
-    "submodules",
-    "lfs",
-    "agents",
-    "skills",
-    "context",
-    "budget",
-    "attempts",
-    "gates",
-    "protect",
-    "allow_paths",
-    "heldout",
-    "check",
-    "rubric",
-    "prover",
-    "attack",
-    "allow",
-    "output",
-    "network",
-    "forge",
-    "approvers",
-    "approvals",
-    "open_max",
-    "setup",
-    "caches",
-    "toolchains",
-    "secrets",
-    "sandbox",
-    "priority",
-    "locks",
-    "timeout",
-    "prompts",
-];
+pub(crate) const KEYS: &str = "name intent level on mode base paths submodules lfs agents skills context budget \
+    attempts gates protect allow_paths heldout check rubric prover attack allow output network forge approvers \
+    approvals open_max setup caches toolchains secrets sandbox priority locks timeout prompts";
 
 /// The seed's keys, accepted beside Loopwright's own.
-pub(crate) const ALIASES: &[&str] = &["cadence", "action_kind", "maker_prompt", "checker_prompt"];
+pub(crate) const ALIASES: &str = "cadence action_kind maker_prompt checker_prompt";
 
 /// Reads a whole loop. A value that cannot be read keeps its default; then there is at least one problem.
 pub(crate) fn read_spec(root: &SpecValue<'_>) -> LoopSpec {
     let mut spec = LoopSpec::new("", "", crate::level::LoopLevel::L1Report);
-    let known = [KEYS, ALIASES].concat();
-    let Some(fields) = root.fields(&known) else { return spec };
+    let Some(fields) = root.fields(&format!("{KEYS} {ALIASES}")) else { return spec };
     identity(&fields, &mut spec);
     work(&fields, &mut spec);
     verification(&fields, &mut spec);

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// The agents of the roles.
 pub(crate) fn agents(at: &SpecValue<'_>) -> Option<BTreeMap<Role, AgentSpec>> {
-    let fields = at.fields(&Role::ALL.map(Role::word))?;
+    let fields = at.fields(&Role::ALL.map(Role::word).join(" "))?;
     let read = |role: Role| Some((role, fields.option(role.word(), agent)?));
     Some(Role::ALL.into_iter().filter_map(read).collect())
 }
@@ -20,7 +20,7 @@ fn agent(at: &SpecValue<'_>) -> Option<AgentSpec> {
     if let YamlValue::Text(_) = at.node.value {
         return at.word(&words).map(AgentSpec::new);
     }
-    let fields = at.fields(&["use", "model", "tools", "run", "script", "fallback"])?;
+    let fields = at.fields("use model tools run script fallback")?;
     let agent = fields.required("use", "claude", |at| at.word(&words));
     let mut spec = AgentSpec::new(agent.unwrap_or(AgentUse::Claude));
     spec.model = fields.option("model", SpecValue::text);
@@ -34,7 +34,7 @@ fn agent(at: &SpecValue<'_>) -> Option<AgentSpec> {
 /// Ceilings; a scope that is not named keeps its default, and `none` lifts it.
 pub(super) fn budget(at: &SpecValue<'_>) -> Option<BudgetSpec> {
     const SEED: [&str; 4] = ["max_input_tokens", "max_output_tokens", "max_total_tokens", "max_iters_per_round"];
-    let fields = at.fields(&["round", "item", "day", "role", "attempt", SEED[0], SEED[1], SEED[2], SEED[3]])?;
+    let fields = at.fields(&format!("round item day role attempt {}", SEED.join(" ")))?;
     let mut budget = BudgetSpec::default();
     let scopes = [
         ("role", &mut budget.role),
@@ -62,7 +62,7 @@ fn number_or_null(at: &SpecValue<'_>) -> Option<u64> {
 }
 
 fn ceilings(at: &SpecValue<'_>, scope: &mut Ceilings) {
-    let Some(fields) = at.fields(&["tokens", "usd", "wall", "turns", "idle"]) else { return };
+    let Some(fields) = at.fields("tokens usd wall turns idle") else { return };
     ceiling(&fields, "tokens", &mut scope.tokens, SpecValue::tokens);
     ceiling(&fields, "usd", &mut scope.usd, SpecValue::usd);
     ceiling(&fields, "wall", &mut scope.wall, SpecValue::span);
@@ -84,7 +84,7 @@ fn ceiling<'n, T>(
 
 /// The checker's rubric.
 pub(super) fn rubric(at: &SpecValue<'_>) -> Option<Rubric> {
-    let fields = at.fields(&["threshold", "floor", "dimensions"])?;
+    let fields = at.fields("threshold floor dimensions")?;
     let mut rubric = Rubric::default();
     fields.set("threshold", &mut rubric.threshold, SpecValue::number);
     fields.set("floor", &mut rubric.floor, |at| at.whole(1..=5));
@@ -97,7 +97,7 @@ pub(super) fn rubric(at: &SpecValue<'_>) -> Option<Rubric> {
 
 /// The required approvals.
 pub(super) fn approvals(at: &SpecValue<'_>) -> Option<ApprovalRule> {
-    let fields = at.fields(&["quorum", "separate"])?;
+    let fields = at.fields("quorum separate")?;
     let mut rule = ApprovalRule::default();
     fields.set("quorum", &mut rule.quorum, |at| at.whole(1..=100));
     fields.set("separate", &mut rule.separate, SpecValue::flag);
@@ -158,7 +158,7 @@ fn output_limits(at: &SpecValue<'_>, kind: ActionKind) -> Option<OutputSpec> {
     if at.node.value == YamlValue::Null {
         return Some(output);
     }
-    let fields = at.fields(&["draft", "labels", "targets", "max"])?;
+    let fields = at.fields("draft labels targets max")?;
     fields.set("draft", &mut output.draft, SpecValue::flag);
     fields.set("labels", &mut output.labels, SpecValue::texts);
     fields.set("targets", &mut output.targets, |at| at.one_or_many("targets", String::new, target));
@@ -176,7 +176,7 @@ fn target(at: &SpecValue<'_>) -> Option<String> {
 
 /// The prompts of the roles.
 pub(super) fn prompts(at: &SpecValue<'_>) -> Option<RolePrompts> {
-    let fields = at.fields(&Role::ALL.map(Role::word))?;
+    let fields = at.fields(&Role::ALL.map(Role::word).join(" "))?;
     let read = |role: Role| fields.option(role.word(), SpecValue::text);
     Some(RolePrompts {
         planner: read(Role::Planner),
@@ -189,7 +189,7 @@ pub(super) fn prompts(at: &SpecValue<'_>) -> Option<RolePrompts> {
 
 /// How the application is exercised.
 pub(super) fn prover(at: &SpecValue<'_>) -> Option<ProverSpec> {
-    let fields = at.fields(&["start", "ready", "exercise"])?;
+    let fields = at.fields("start ready exercise")?;
     let start = fields.option("start", SpecValue::argv).unwrap_or_default();
     let ready = fields.option("ready", SpecValue::text);
     Some(ProverSpec { start, ready, exercise: fields.required("exercise", "[./exercise]", SpecValue::argv)? })
@@ -197,7 +197,7 @@ pub(super) fn prover(at: &SpecValue<'_>) -> Option<ProverSpec> {
 
 /// Which attackers run.
 pub(super) fn attack(at: &SpecValue<'_>) -> Option<AttackSpec> {
-    let fields = at.fields(&["roles"])?;
+    let fields = at.fields("roles")?;
     Some(AttackSpec { roles: fields.required("roles", "[hostile-user]", SpecValue::text_list)? })
 }
 

@@ -4,24 +4,8 @@ use super::value::{SpecFields, SpecValue};
 use crate::spec::tree::YamlValue;
 use crate::spec::{Ask, CatchUp, ItemsForm, LoopSpec, Overlap, ProbeSpec, Triggers};
 
-const KEYS: [&str; 16] = [
-    "every",
-    "cron",
-    "daily",
-    "weekly",
-    "webhook",
-    "push",
-    "files",
-    "probe",
-    "after",
-    "timezone",
-    "catch_up",
-    "overlap",
-    "jitter",
-    "quiet",
-    "not_before",
-    "until",
-];
+const KEYS: &str = "every cron daily weekly webhook push files probe after timezone catch_up overlap jitter quiet \
+    not_before until";
 
 /// Reads `on:` or the seed's `cadence:`.
 pub(super) fn on(fields: &SpecFields<'_>, spec: &mut LoopSpec) {
@@ -47,7 +31,7 @@ fn cadence(at: &SpecValue<'_>, spec: &mut LoopSpec) {
 }
 
 fn triggers(at: &SpecValue<'_>) -> Option<Triggers> {
-    let fields = at.fields(&KEYS)?;
+    let fields = at.fields(KEYS)?;
     let mut on = Triggers::default();
     fields.set("every", &mut on.every, |at| {
         at.one_or_many("a span of time such as `15m`", || crate::units::TimeSpan::secs(60), SpecValue::span)
@@ -78,7 +62,7 @@ fn triggers(at: &SpecValue<'_>) -> Option<Triggers> {
 
 fn catch_up(at: &SpecValue<'_>) -> Option<CatchUp> {
     match &at.node.value {
-        YamlValue::Map(_) => at.fields(&["all"])?.required("all", "10", |at| at.whole(1..=1000)).map(CatchUp::All),
+        YamlValue::Map(_) => at.fields("all")?.required("all", "10", |at| at.whole(1..=1000)).map(CatchUp::All),
         YamlValue::Text(text) if text == "all" => {
             at.wrong_type("`skip`, `once` or `{ all: 10 }`", Some("say how many at most: `{ all: 10 }`".to_owned()))
         }
@@ -95,7 +79,7 @@ fn probe(at: &SpecValue<'_>) -> Option<ProbeSpec> {
     {
         return ask(at);
     }
-    let fields = at.fields(&["run", "items", "batch", "use"])?;
+    let fields = at.fields("run items batch use")?;
     let forms = [("none", ItemsForm::None), ("lines", ItemsForm::Lines), ("json", ItemsForm::Json)];
     let items = fields.option("items", |at| at.word(&forms)).unwrap_or_default();
     let batch = fields.option("batch", |at| at.whole(1..=1000)).unwrap_or(1);
@@ -104,8 +88,7 @@ fn probe(at: &SpecValue<'_>) -> Option<ProbeSpec> {
 
 /// The rules check whether the probe knows the key.
 fn ask(at: &SpecValue<'_>) -> Option<ProbeSpec> {
-    let known: Vec<&str> = std::iter::once("use").chain(Ask::KEYS).collect();
-    let fields = at.fields(&known)?;
+    let fields = at.fields(&format!("use {}", Ask::KEYS.join(" ")))?;
     let mut ask = Ask::new(&fields.required("use", "open-issues", SpecValue::text)?);
     let lists = [
         ("labels", &mut ask.labels),

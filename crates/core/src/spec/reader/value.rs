@@ -5,6 +5,7 @@ use crate::level::LoopLevel;
 use crate::spec::Argv;
 use crate::spec::path::SpecPath;
 use crate::spec::problem::{ProblemKind, SpecProblem, quoted};
+use crate::spec::rules::RuleViolation;
 use crate::spec::source::{SourceSpan, SourceText};
 use crate::spec::tree::{YamlEntry, YamlNode, YamlValue, describe_value};
 use crate::units::{TimeSpan, Usd, parse_tokens};
@@ -33,6 +34,14 @@ impl<'s> ProblemCollector<'s> {
         let mut problems = self.problems.borrow_mut();
         if problems.len() < PROBLEMS_MAX {
             problems.push(self.source.problem(kind, place, what, hint));
+        }
+    }
+
+    /// Adds a violated rule at its place in the file, unless its value already has a problem.
+    pub(crate) fn add_violation(&self, violation: RuleViolation, root: &YamlNode) {
+        let RuleViolation { kind, path, what, hint } = violation;
+        if !self.is_faulty(&path) {
+            self.add(kind, path.span_in(root), what, hint);
         }
     }
 
@@ -102,27 +111,28 @@ impl<'n> SpecValue<'n> {
         None
     }
 
-    /// A mapping with these keys and no others.
-    pub(crate) fn fields(&self, known: &[&'static str]) -> Option<SpecFields<'n>> {
+    /// A mapping with these keys, separated by spaces, and no others.
+    pub(crate) fn fields(&self, known: &str) -> Option<SpecFields<'n>> {
+        let known: Vec<&str> = known.split_whitespace().collect();
         let YamlValue::Map(entries) = &self.node.value else {
-            let some = known.iter().take(3).copied().collect::<Vec<_>>().join("`, `");
-            return self.wrong_type(&format!("a mapping with keys such as `{some}`"), None);
+            let some = listed(&known[..known.len().min(3)]);
+            return self.wrong_type(&format!("a mapping with keys such as {some}"), None);
         };
         for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
             // The search for the nearest word is expensive, so it stops when no more problems are listed.
             if !self.findings.is_full() {
-                self.unknown_key(entry, known);
+                self.unknown_key(entry, &known);
             }
         }
         Some(SpecFields { at: self.clone(), entries })
     }
 
-    fn unknown_key(&self, entry: &YamlEntry, known: &[&'static str]) {
+    fn unknown_key(&self, entry: &YamlEntry, known: &[&str]) {
         let place = if self.path == SpecPath::default() { String::new() } else { format!(" in `{}`", self.path) };
         let near = nearest(&entry.key, known.iter().copied());
         if let Some(near) = near {
             // The key that was probably meant is not also reported as missing.
-            self.findings.mark_faulty(self.path.key(near));
+            self.findings.mark_faulty(self.path.key(near.to_owned()));
         }
         let hint = near
             .map_or_else(|| format!("known keys here: {}", listed(known)), |near| format!("did you mean `{near}`?"));

@@ -98,11 +98,8 @@ const INTENT_MAX: usize = 400;
 
 fn identity(rules: &mut Rules, spec: &LoopSpec) {
     if let Err(error) = LoopName::parse(&spec.name) {
-        rules.report(
-            SpecPath::root_key("name"),
-            format!("{} is not a valid name for a loop: {error}", quoted(&spec.name)),
-            None,
-        );
+        let what = format!("{} is not a valid name for a loop: {error}", quoted(&spec.name));
+        rules.report(SpecPath::root_key("name"), what, None);
     }
     intent(rules, spec.intent.trim());
     if spec.prompts.maker.as_deref().is_none_or(|prompt| prompt.trim().is_empty()) {
@@ -134,11 +131,8 @@ fn unread(rules: &mut Rules, spec: &LoopSpec) {
             UnreadText::ActionKind(text) => {
                 let words = super::ActionKind::ALL.map(super::ActionKind::word);
                 let hint = format!("one of {}", super::reader::value::listed(&words));
-                rules.object_with(
-                    SpecPath::root_key("output"),
-                    format!("{} is not an action kind", quoted(text)),
-                    Some(hint),
-                );
+                let what = format!("{} is not an action kind", quoted(text));
+                rules.object_with(SpecPath::root_key("output"), what, Some(hint));
             }
         }
     }
@@ -146,14 +140,7 @@ fn unread(rules: &mut Rules, spec: &LoopSpec) {
 
 fn budgets(rules: &mut Rules, spec: &LoopSpec) {
     let budget = &spec.budget;
-    let scopes = [
-        ("role", &budget.role),
-        ("attempt", &budget.attempt),
-        ("round", &budget.round),
-        ("item", &budget.item),
-        ("day", &budget.day),
-    ];
-    for (scope, ceilings) in scopes {
+    for (scope, ceilings) in budget.scopes() {
         check_ceilings(rules, &SpecPath::root_key("budget").key(scope), ceilings);
     }
     if spec.on.batch() > 1 && !budget.item.allowance().is_none() {

@@ -12,19 +12,13 @@ pub(super) fn check(rules: &mut Rules, spec: &LoopSpec) {
     allow(rules, spec);
     rules.range(SpecPath::root_key("open_max"), spec.open_max, 1, 1000);
     if !is_word(&spec.forge) {
-        rules.report(
-            SpecPath::root_key("forge"),
-            format!("{} is not the name of a forge", quoted(&spec.forge)),
-            "such as `local`",
-        );
+        let what = format!("{} is not the name of a forge", quoted(&spec.forge));
+        rules.report(SpecPath::root_key("forge"), what, "such as `local`");
     }
     for (key, list) in [("approvers", &spec.approvers), ("locks", &spec.locks)] {
         for (at, text) in list.iter().enumerate().filter(|(_, text)| !is_line(text)) {
-            rules.report(
-                SpecPath::root_key(key).index(at),
-                format!("`{key}` has the unusable text {}", quoted(text)),
-                None,
-            );
+            let what = format!("`{key}` has the unusable text {}", quoted(text));
+            rules.report(SpecPath::root_key(key).index(at), what, None);
         }
     }
     approvals(rules, spec);
@@ -32,12 +26,8 @@ pub(super) fn check(rules: &mut Rules, spec: &LoopSpec) {
         check_lock(rules, SpecPath::root_key("locks").index(at), lock);
     }
     for (at, name) in spec.secrets.iter().enumerate().filter(|(_, name)| !is_variable(name)) {
-        let hint = "name the variable, never its value";
-        rules.report(
-            SpecPath::root_key("secrets").index(at),
-            format!("{} is not the name of a secret", quoted(name)),
-            hint,
-        );
+        let what = format!("{} is not the name of a secret", quoted(name));
+        rules.report(SpecPath::root_key("secrets").index(at), what, "name the variable, never its value");
     }
     for (at, command) in spec.setup.iter().enumerate() {
         rules.command(SpecPath::root_key("setup").index(at), command);

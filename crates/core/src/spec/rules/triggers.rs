@@ -84,9 +84,10 @@ fn built_in(rules: &mut Rules, path: SpecPath, name: &str) {
 fn check_ask(rules: &mut Rules, path: &SpecPath, ask: &Ask) {
     built_in(rules, path.key("use"), &ask.probe);
     let known = Ask::known_keys(&ask.probe).unwrap_or(&Ask::KEYS);
-    for key in ask.used_keys().filter(|key| !known.contains(key)) {
+    for key in ask.used_keys().into_iter().filter(|key| !known.contains(&key.as_str())) {
         let hint = format!("`{}` accepts {}", ask.probe, listed(known));
-        rules.object_with(path.key(key), format!("`{}` does not accept `{key}`", ask.probe), Some(hint));
+        let what = format!("`{}` does not accept `{key}`", ask.probe);
+        rules.object_with(path.key(key), what, Some(hint));
     }
     for (key, globs) in [("paths", &ask.paths), ("checks", &ask.checks), ("packages", &ask.packages)] {
         paths::globs(rules, &path.key(key), globs);
