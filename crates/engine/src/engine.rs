@@ -334,7 +334,7 @@ impl Engine {
     /// The agent's own sign-in, where its provider has no key and the user allows it.
     pub(crate) fn login(&self, agent: &AgentSpec) -> Option<&AgentLogin> {
         let lacks = ProviderChoice::for_spec(agent).is_unmet_by(&self.provider_names());
-        self.settings.logins.iter().find(|login| lacks && login.agent() == agent.agent)
+        self.settings.logins.iter().find(|login| lacks && login.agent == agent.agent)
     }
 
     /// The folders that paths in the loop files of a repository are relative to.

@@ -10,10 +10,12 @@ mod hide;
 mod nested_names;
 mod tools;
 
+pub(crate) use copy::copy_tree;
 pub use tools::HiddenPaths;
+pub(crate) use tools::is_system;
 
 use crate::caches::{CacheAccess, PackageCache};
-use crate::egress::{EgressRoute, EgressRoutes};
+use crate::egress::{BUNDLE_INSIDE, EgressRoute, EgressRoutes};
 use crate::proc::{self, Confinement, MountSource, SandboxMount, SandboxNetwork, SpawnRequest};
 use crate::toolchains::{ShownPath, Toolchains};
 use crate::workspace::{CheckoutFiles, CheckoutMethod, private_dir};
@@ -42,8 +44,6 @@ pub mod inside {
     pub const STATE: &str = "/run/loopwright/state.json";
     /// The program that runs a scripted agent.
     pub const AGENT: &str = "/run/loopwright/agent";
-    /// The port of the egress proxy on 127.0.0.1.
-    pub const PROXY_PORT: u16 = 3128;
 }
 
 /// Whether the kernel confines programs.
@@ -115,36 +115,25 @@ impl SandboxView {
         self
     }
 
-    /// The same view with these names at the top of the workspace hidden, where they exist. `home` is the host path of
-    /// the start's HOME. Without confinement nothing can be hidden: see [`SandboxView::visible_names`].
+    /// The same view without the names in `top` at the top of the workspace, and without those in `below` in all folders
+    /// below it, where they exist. `home` is the host path of the start's HOME. Without confinement nothing can be
+    /// hidden: see [`SandboxView::visible_names`].
     ///
     /// # Errors
-    /// When a name is a link that leads out of the workspace, or the empty folder to mount over it cannot be made.
-    pub(crate) fn with_names_hidden(mut self, names: &[&str], home: &Path) -> Result<Self, String> {
+    /// When a name is a link that leads out of the workspace, when there are too many below the top, or when the empty
+    /// folder to mount over them cannot be made.
+    pub(crate) fn with_names_hidden(mut self, top: &[&str], below: &[&str], home: &Path) -> Result<Self, String> {
         let Some(confine) = &mut self.confine else { return Ok(self) };
+        let mut paths: Vec<PathBuf> = top.iter().map(PathBuf::from).collect();
+        if !below.is_empty() {
+            paths.extend(nested_names::find(&hide::layers(confine), below)?);
+        }
         let empty = beside(home, "empty");
-        let mounts = hide::mounts(confine, names, &empty)?;
+        let mounts = hide::mounts(confine, &paths, &empty)?;
         if !mounts.is_empty() {
             private_dir(&empty).map_err(|error| format!("make `{}`: {error}", empty.display()))?;
         }
         confine.mounts.extend(mounts);
-        Ok(self)
-    }
-
-    /// Hides every file of these names in the folders below the top too.
-    ///
-    /// # Errors
-    /// Those of [`SandboxView::with_names_hidden`], and when there are too many.
-    pub(crate) fn with_names_hidden_below(mut self, names: &[&str], home: &Path) -> Result<Self, String> {
-        let Some(confine) = &mut self.confine else { return Ok(self) };
-        let found = nested_names::find(&hide::layers(confine), names)?;
-        let empty = beside(home, "empty");
-        let mounts = hide::mounts(confine, &found, &empty)?;
-        if !mounts.is_empty() {
-            private_dir(&empty).map_err(|error| format!("make `{}`: {error}", empty.display()))?;
-        }
-        let new: Vec<_> = mounts.into_iter().filter(|new| confine.mounts.iter().all(|old| old.at != new.at)).collect();
-        confine.mounts.extend(new);
         Ok(self)
     }
 
@@ -255,9 +244,9 @@ impl SandboxViews {
     /// Adds the routes to the network.
     #[must_use]
     pub fn with_routes(mut self, ways: &EgressRoutes) -> Self {
-        self.roles = ways.roles().clone();
-        self.gates = ways.gates().clone();
-        self.own = ways.gate_routes().clone();
+        self.roles = ways.roles.clone();
+        self.gates = ways.gates.clone();
+        self.own = ways.own.clone();
         self
     }
 
@@ -265,16 +254,6 @@ impl SandboxViews {
     #[must_use]
     pub fn gate_route(&self, name: &str) -> &EgressRoute {
         self.own.get(name).unwrap_or(&self.gates)
-    }
-
-    /// Adds a host path that is shown read-only at its own path, such as a toolchain or a cache.
-    #[must_use]
-    pub fn with_path_shown(mut self, host: &Path) -> Self {
-        let shown = SandboxMount { at: host.to_owned(), what: MountSource::ReadOnly(tools::real(host)) };
-        if self.walls == KernelIsolation::Kernel && !self.mounts.contains(&shown) {
-            self.mounts.push(shown);
-        }
-        self
     }
 
     /// Adds shared caches.
@@ -330,9 +309,9 @@ impl SandboxViews {
     /// When it cannot be copied.
     pub fn copy_setup_layer(&self, seat: ProgramFolders<'_>) -> std::io::Result<Option<&SetupLayer>> {
         let Some(layer) = self.layer.as_ref().filter(|_| self.method == CheckoutMethod::Copy) else { return Ok(None) };
-        copy::tree(&layer.home, seat.home)?;
+        copy_tree(&layer.home, seat.home)?;
         if let CheckoutFiles::Folder(folder) = seat.files {
-            copy::tree(&layer.work, folder)?;
+            copy_tree(&layer.work, folder)?;
         }
         Ok(Some(layer))
     }
@@ -393,7 +372,8 @@ impl SandboxViews {
     /// The view of trusted preparation on base, with the host's network and no file of a maker.
     #[must_use]
     pub fn setup(&self, seat: ProgramFolders<'_>) -> SandboxView {
-        self.base_view(seat, seat.files.writable(), &SandboxNetwork::Host.into())
+        let host = EgressRoute { network: SandboxNetwork::Host, ..EgressRoute::default() };
+        self.base_view(seat, seat.files.writable(), &host)
     }
 
     fn role(&self, seat: ProgramFolders<'_>, files: MountSource, papers: RolePaths<'_>) -> SandboxView {
@@ -424,7 +404,9 @@ impl SandboxViews {
         if let Some(confine) = &mut room.confine {
             confine.mounts.extend(self.caches.iter().enumerate().map(|(at, cache)| self.cache(at, cache, seat.home)));
             confine.mounts.extend(self.mounts.iter().cloned());
-            confine.mounts.extend(way.mounts());
+            let shown =
+                |host: &PathBuf| SandboxMount { at: BUNDLE_INSIDE.into(), what: MountSource::ReadOnly(host.clone()) };
+            confine.mounts.extend(way.bundle.as_ref().map(shown));
         }
         room
     }

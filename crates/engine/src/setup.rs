@@ -210,7 +210,10 @@ impl SetupRun<'_> {
             self.keep(&log);
         }
         let complete = self.space.root.join(COMPLETE);
-        flushed(&self.space.root).and_then(|()| fs::write(&complete, b"")).map_err(io("write", &complete))
+        // The layers are flushed before they are marked complete: nothing was flushed while they were written.
+        let flush = |folder: fs::File| Ok(rustix::fs::syncfs(folder)?);
+        let flushed = fs::File::open(&self.space.root).and_then(flush);
+        flushed.and_then(|()| fs::write(&complete, b"")).map_err(io("write", &complete))
     }
 
     async fn command(&self, command: &[String], wall: Duration, log: &mut String) -> Result<(), SetupError> {
@@ -237,11 +240,6 @@ impl SetupRun<'_> {
         let _ = state_dir::make_dir(folder);
         let _ = self.engine.state_dir.write_ephemeral(&folder.join("setup.log"), secrets::redact(log).as_bytes());
     }
-}
-
-/// Flushes the layers before they are marked complete: nothing was flushed while they were written.
-fn flushed(folder: &Path) -> std::io::Result<()> {
-    Ok(rustix::fs::syncfs(fs::File::open(folder)?)?)
 }
 
 fn outcome(command: &str, ended: &FinishedRun) -> Result<(), SetupError> {

@@ -11,7 +11,7 @@ mod prefix;
 pub use credentials::credential_in;
 
 use crate::path_roots::{PathRoots, follow_links};
-use crate::sandbox_view::HiddenPaths;
+use crate::sandbox_view::{HiddenPaths, is_system};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -83,7 +83,7 @@ impl Search<'_> {
         if self.found.path.iter().any(|known| known == dir) {
             return;
         }
-        if prefix::is_system(dir) {
+        if is_system(dir) {
             return self.found.path.push(dir.to_owned());
         }
         match self.objection(dir) {
@@ -119,7 +119,7 @@ impl Search<'_> {
     /// Follows the links in a folder of programs to the real programs.
     fn links(&mut self, dir: &Path) {
         for target in prefix::link_targets(dir) {
-            if self.found.shown.len() > SHOWN_MAX || prefix::is_system(&target) || self.is_shown(&target) {
+            if self.found.shown.len() > SHOWN_MAX || is_system(&target) || self.is_shown(&target) {
                 continue;
             }
             match prefix::program_location(&target) {
@@ -142,7 +142,7 @@ impl Search<'_> {
             return;
         }
         for at in [path.to_owned(), host.clone()] {
-            if !prefix::is_system(&at) && !self.is_shown(&at) {
+            if !is_system(&at) && !self.is_shown(&at) {
                 self.found.shown.retain(|shown| !shown.host.starts_with(&host) || !shown.at.starts_with(&at));
                 self.found.shown.push(ShownPath { at, host: host.clone() });
             }

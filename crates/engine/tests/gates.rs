@@ -105,7 +105,7 @@ impl Round {
     /// Runs baseline, seal and gates.
     async fn run(&self, gates: &[Gate]) -> Vec<GateResult> {
         let resolved = self.resolve(gates).await;
-        let baseline = self.gates().baseline(&resolved).await.expect("base can be asked");
+        let baseline = self.gates().baseline(&resolved, GateBaseline::default()).await.expect("base can be asked");
         self.run_after(&resolved, &baseline).await
     }
 
@@ -136,13 +136,25 @@ fn spec() -> LoopSpec {
 const CHECK: (&str, &str) = ("check.sh", "#!/bin/sh\ngrep -q fixed app.txt\n");
 const APP: (&str, &str) = ("app.txt", "broken\n");
 
+/// Whether there is nothing to do: there are gates that must be red on base, and each of them is green.
+fn is_all_green(baseline: &GateBaseline, gates: &[Gate]) -> bool {
+    let mut red = gates.iter().filter(|gate| matches!(gate, Gate::Run(run) if run.red_before)).peekable();
+    let status = |gate: &Gate| baseline.0.get(gate.name()).map(|base| base.result.status);
+    red.peek().is_some() && red.all(|gate| status(gate) == Some(GateStatus::Passed))
+}
+
+/// Whether the findings end the candidate as rejected.
+fn is_rejected(found: &CandidateExamination) -> bool {
+    !found.protected.is_empty() || !found.outside.is_empty() || !found.missing_tests.is_empty()
+}
+
 #[tokio::test]
 async fn gate_rejects_base_and_passes_the_fix() {
     let round = Round::new(&[CHECK, APP]).await;
     let gates = [Gate::Run(RunGate { red_before: true, ..gate(&["./check.sh"]) })];
     let resolved = round.resolve(&gates).await;
-    let baseline = round.gates().baseline(&resolved).await.expect("base can be asked");
-    assert!(!baseline.is_all_green(&gates));
+    let baseline = round.gates().baseline(&resolved, GateBaseline::default()).await.expect("base can be asked");
+    assert!(!is_all_green(&baseline, &gates));
     let results = round.run_after(&resolved, &baseline).await;
     assert_eq!((results[0].status, results[0].exit), (GateStatus::Rejected, Some(1)));
     round.write("app.txt", "fixed\n");
@@ -155,8 +167,9 @@ async fn gates_that_are_green_before_leave_nothing_to_do() {
     let round = Round::new(&[CHECK, ("app.txt", "fixed\n")]).await;
     let gates = [Gate::Run(RunGate { red_before: true, ..gate(&["./check.sh"]) })];
     let resolved = round.resolve(&gates).await;
-    assert!(round.gates().baseline(&resolved).await.expect("base can be asked").is_all_green(&gates));
-    assert!(!GateBaseline::default().is_all_green(&[]));
+    let baseline = round.gates().baseline(&resolved, GateBaseline::default()).await.expect("base can be asked");
+    assert!(is_all_green(&baseline, &gates));
+    assert!(!is_all_green(&GateBaseline::default(), &[]));
 }
 
 #[tokio::test]
@@ -361,7 +374,7 @@ async fn deleted_skipped_and_renamed_tests_are_found_in_every_language() {
         round.remove(path);
         let found = round.examine(&spec()).await;
         assert!(
-            found.is_rejected() && found.missing_tests.iter().all(|one| one.why == MissingReason::Gone),
+            is_rejected(&found) && found.missing_tests.iter().all(|one| one.why == MissingReason::Gone),
             "{path}: {found:?}"
         );
         round.write(path, text);
@@ -401,7 +414,7 @@ async fn honest_changes_are_not_flagged() {
         .write("a_test.go", &GO.replace("t.Fatal(\"no\")", "t.Fatalf(\"got %d\", Add(1, 1))"))
         .write("src/new.rs", "pub fn add(a: u8, b: u8) -> u8 { a + b }\n");
     let found = round.examine(&spec()).await;
-    assert!(!found.is_rejected() && found.sensitive.is_empty() && found.secrets.is_empty(), "{found:?}");
+    assert!(!is_rejected(&found) && found.sensitive.is_empty() && found.secrets.is_empty(), "{found:?}");
 }
 
 #[tokio::test]

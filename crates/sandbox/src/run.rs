@@ -99,7 +99,7 @@ pub async fn run(
 ) -> Result<FinishedRun, SpawnError> {
     let begun = Instant::now();
     if cancel.is_cancelled() {
-        return Ok(never_started());
+        return Ok(FinishedRun::without_output(RunEnd::Cancelled));
     }
     // Declared before the child, so that it is dropped after it: groups can only be removed when they are empty.
     let mut herd = spawn.confine.as_ref().map(|confine| CgroupKeeper::new(confine.resources.clone()));
@@ -127,17 +127,21 @@ pub async fn run(
     Ok(FinishedRun { how, code, stdout, stderr, leaky, wall: begun.elapsed(), killed, term_ignored, unkillable })
 }
 
-fn never_started() -> FinishedRun {
-    FinishedRun {
-        how: RunEnd::Cancelled,
-        code: None,
-        stdout: CapturedOutput::default(),
-        stderr: CapturedOutput::default(),
-        leaky: false,
-        wall: Duration::ZERO,
-        killed: 0,
-        term_ignored: false,
-        unkillable: Vec::new(),
+impl FinishedRun {
+    /// A run that ended in this way at once, without output.
+    #[must_use]
+    pub fn without_output(how: RunEnd) -> Self {
+        Self {
+            how,
+            code: if let RunEnd::Exited(code) = how { Some(code) } else { None },
+            stdout: CapturedOutput::default(),
+            stderr: CapturedOutput::default(),
+            leaky: false,
+            wall: Duration::ZERO,
+            killed: 0,
+            term_ignored: false,
+            unkillable: Vec::new(),
+        }
     }
 }
 

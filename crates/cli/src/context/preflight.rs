@@ -162,8 +162,8 @@ fn not_installed(run: &ResolvedRun) -> Option<String> {
 fn gate_script(error: &ResolveError, file: &str) -> FileProblem {
     let finding = FileProblem::for_file(file, error.to_string());
     match error {
-        ResolveError::NotInBase { .. } => finding.with_hint("commit the script; gates run what base has"),
-        ResolveError::Outside { .. } | ResolveError::Empty(_) => finding,
+        ResolveError::NotInBase(_) => finding.with_hint("commit the script; gates run what base has"),
+        ResolveError::Outside(_) | ResolveError::Empty(_) => finding,
     }
 }
 

@@ -55,9 +55,9 @@ impl ModelAccess {
         let usable: Vec<&ProviderKeyStatus> = self.providers.iter().filter(|known| known.key_source.is_ok()).collect();
         let names: Vec<&str> = usable.iter().map(|known| known.name.as_str()).collect();
         if asks.is_unmet_by(&names) {
-            return match self.logins.iter().find(|login| login.agent() == agent.agent) {
+            return match self.logins.iter().find(|login| login.agent == agent.agent) {
                 Some(login) if login.exists() => AgentAccess::Login,
-                Some(login) => AgentAccess::Missing(format!("sign in with `{}` once", login.agent().word())),
+                Some(login) => AgentAccess::Missing(format!("sign in with `{}` once", login.agent.word())),
                 None => AgentAccess::Missing(asks.remedy()),
             };
         }

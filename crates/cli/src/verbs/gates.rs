@@ -137,7 +137,7 @@ impl GateTrial<'_> {
     async fn lines(&self, spec: &LoopSpec) -> Result<Vec<Line>, CommandError> {
         let resolved = self.resolve(&tried_on_base(spec)).await?;
         let gates = self.gates();
-        let baseline = gates.baseline(&resolved).await.map_err(to_failed)?;
+        let baseline = gates.baseline(&resolved, GateBaseline::default()).await.map_err(to_failed)?;
         let emptied = self.emptied(&resolved).await?;
         let without = gates
             .run(&resolved, &emptied, &CandidateFacts::default(), &[], &GateBaseline::default())

@@ -2,26 +2,23 @@
 //! repository, and its tools are exactly those of the role. Tested with 2.1.325.
 
 use super::driver::{
-    AgentDialect, AgentStreamReader, ProgramLaunch, ProviderAccess, in_home, login_files, own_folder, plain_brief,
-    provider_access,
+    AgentDialect, AgentStreamReader, ProgramLaunch, in_home, launch_env, login_files, own_folder, plain_brief,
+    provider_vars,
 };
 use super::stream_observer::{StreamObserver, UsageFigure, max_tokens};
 use super::tools::{self, AgentTool};
 use super::{AgentCapabilities, AgentError, AgentInvocation, json};
-use crate::proc::RunEnd;
+use crate::proc::{RunEnd, StdinSource};
 use loopwright_core::budget::{BudgetLimit, Tokens};
 use loopwright_core::provider::{ProviderTrouble, TroubleKind};
 use loopwright_core::spec::Role;
 use loopwright_core::verdict;
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
-use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-/// The provider it connects to.
-const PROVIDER: &str = "anthropic";
 /// Messages whose usage is remembered, so that none is counted twice.
 const MESSAGES_MAX: usize = 100_000;
 /// Its model name for messages that it writes itself.
@@ -31,30 +28,23 @@ const SYNTHETIC: &str = "<synthetic>";
 const BYTES_A_TOKEN: u64 = 3;
 
 /// Claude Code.
-pub(super) struct ClaudeDialect;
+pub(super) static DIALECT: AgentDialect = AgentDialect {
+    capabilities: AgentCapabilities::DRIVEN,
+    package: "@anthropic-ai/claude-code",
+    login: ".claude/.credentials.json",
+    login_hosts: &["api.anthropic.com", "console.anthropic.com"],
+    launch,
+    reader: |_| Box::<ClaudeReader>::default(),
+};
 
-impl AgentDialect for ClaudeDialect {
-    fn name(&self) -> &'static str {
-        "claude"
-    }
-
-    fn capabilities(&self) -> AgentCapabilities {
-        AgentCapabilities::DRIVEN
-    }
-
-    fn launch(&self, invocation: &AgentInvocation) -> Result<ProgramLaunch, AgentError> {
-        Ok(ProgramLaunch {
-            args: args(invocation)?,
-            env: env(invocation)?,
-            stdin: plain_brief(&invocation.prompt).into_bytes(),
-            files: login_files(invocation, ".credentials.json"),
-            ..ProgramLaunch::default()
-        })
-    }
-
-    fn reader(&self, _: &AgentInvocation) -> Box<dyn AgentStreamReader> {
-        Box::<ClaudeReader>::default()
-    }
+fn launch(invocation: &AgentInvocation) -> Result<ProgramLaunch, AgentError> {
+    Ok(ProgramLaunch {
+        args: args(invocation)?,
+        env: env(invocation)?,
+        stdin: StdinSource::Bytes(plain_brief(&invocation.prompt).into_bytes()),
+        files: login_files(invocation, ".credentials.json"),
+        ..ProgramLaunch::default()
+    })
 }
 
 /// List options take every following word, so each list is one word and the brief is sent on standard input.
@@ -88,14 +78,9 @@ fn args(invocation: &AgentInvocation) -> Result<Vec<OsString>, AgentError> {
 }
 
 fn env(invocation: &AgentInvocation) -> Result<Vec<(OsString, OsString)>, AgentError> {
-    let to_provider = match provider_access(invocation, PROVIDER)? {
-        ProviderAccess::Proxy(url) => {
-            vec![("ANTHROPIC_BASE_URL", url.into()), ("ANTHROPIC_API_KEY", invocation.endpoints.token.clone().into())]
-        }
-        ProviderAccess::Own => Vec::new(),
-    };
+    let mut vars = provider_vars(invocation, "anthropic", ["ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"])?;
     let folder = in_home(invocation, &own_folder(invocation));
-    let pairs: [(&str, OsString); 8] = [
+    vars.extend([
         ("CLAUDE_CONFIG_DIR", folder.into()),
         ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1".into()),
         // After a few failed requests the round waits instead: it knows until when, and which other agents there are.
@@ -103,10 +88,8 @@ fn env(invocation: &AgentInvocation) -> Result<Vec<(OsString, OsString)>, AgentE
         ("DISABLE_AUTOUPDATER", "1".into()),
         ("DISABLE_TELEMETRY", "1".into()),
         ("DISABLE_ERROR_REPORTING", "1".into()),
-        ("NO_PROXY", "127.0.0.1,localhost".into()),
-        ("no_proxy", "127.0.0.1,localhost".into()),
-    ];
-    Ok(to_provider.into_iter().chain(pairs).map(|(name, value)| (name.into(), value)).collect())
+    ]);
+    Ok(launch_env(vars))
 }
 
 #[derive(Default)]
@@ -143,44 +126,38 @@ impl AgentStreamReader for ClaudeReader {
 }
 
 #[derive(Deserialize)]
-struct Assistant<'a> {
-    #[serde(borrow)]
-    message: Message<'a>,
+struct Assistant {
+    message: Message,
 }
 
-#[derive(Deserialize)]
-struct Message<'a> {
-    #[serde(borrow, default)]
-    id: Cow<'a, str>,
-    #[serde(borrow, default)]
-    model: Cow<'a, str>,
-    #[serde(borrow, default)]
-    content: Vec<Block<'a>>,
-    #[serde(default)]
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Message {
+    id: String,
+    model: String,
+    content: Vec<Block>,
     usage: Option<ClaudeUsage>,
 }
 
 #[derive(Deserialize)]
-struct Block<'a> {
-    #[serde(borrow, default)]
-    text: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    thinking: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    name: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    input: Option<&'a RawValue>,
+struct Block {
+    text: Option<String>,
+    thinking: Option<Box<RawValue>>,
+    name: Option<String>,
+    input: Option<Box<RawValue>>,
 }
 
+/// The usage of one answer, or of a model.
 #[derive(Deserialize, Clone, Copy, Default)]
+#[serde(default)]
 struct ClaudeUsage {
-    #[serde(default)]
+    #[serde(alias = "inputTokens")]
     input_tokens: u64,
-    #[serde(default)]
+    #[serde(alias = "outputTokens")]
     output_tokens: u64,
-    #[serde(default)]
+    #[serde(alias = "cacheReadInputTokens")]
     cache_read_input_tokens: u64,
-    #[serde(default)]
+    #[serde(alias = "cacheCreationInputTokens")]
     cache_creation_input_tokens: u64,
 }
 
@@ -195,23 +172,9 @@ impl From<ClaudeUsage> for Tokens {
     }
 }
 
-/// The input of a tool, for any of them.
-#[derive(Deserialize)]
-struct Input<'a> {
-    #[serde(borrow, default)]
-    command: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    file_path: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    pattern: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    url: Option<Cow<'a, str>>,
-}
-
 impl ClaudeReader {
     fn assistant(&mut self, line: &[u8], hearing: &mut StreamObserver<'_>) {
-        let text = json::lossy_text(line);
-        let Ok(Assistant { message }) = serde_json::from_str::<Assistant<'_>>(&text) else {
+        let Some(Assistant { message }) = json::read(line) else {
             self.doubtful = true;
             return;
         };
@@ -223,16 +186,14 @@ impl ClaudeReader {
                 hearing.message(said);
             }
             if let Some(name) = &block.name {
-                used(name, block.input, hearing);
+                hearing.tool(name, &json::tool_input(block.input.as_deref()));
             }
         }
     }
 
     /// One message arrives as several events, each with the usage that was known when it started.
-    fn count(&mut self, message: &Message<'_>, hearing: &mut StreamObserver<'_>) {
-        let mut hasher = DefaultHasher::new();
-        message.id.hash(&mut hasher);
-        let key = hasher.finish();
+    fn count(&mut self, message: &Message, hearing: &mut StreamObserver<'_>) {
+        let key = json::short_id(&message.id);
         let is_new = !self.messages.contains_key(&key);
         if is_new {
             hearing.turn();
@@ -245,51 +206,38 @@ impl ClaudeReader {
             self.messages.clear();
         }
         self.messages.insert(key, (now, guessed));
-        self.certain = self.certain.plus(step(before, now));
+        self.certain = self.certain.plus(now.less(before));
         let with_guess = |tokens: Tokens, guess: u64| Tokens { output: tokens.output.max(guess), ..tokens };
-        let more = step(with_guess(before, guess), with_guess(now, guessed));
+        let more = with_guess(now, guessed).less(with_guess(before, guess));
         if is_new || more.total() > 0 {
             hearing.usage(plain(&message.model), more, UsageFigure::Step);
         }
     }
 
     fn window(&mut self, line: &[u8]) {
-        #[derive(Deserialize)]
-        struct Event {
-            rate_limit_info: Info,
-        }
-        #[derive(Deserialize)]
-        struct Info {
-            #[serde(rename = "resetsAt")]
-            resets_at: i64,
-        }
-        if let Ok(event) = serde_json::from_slice::<Event>(line) {
-            self.resets_at_ms = event.rate_limit_info.resets_at.checked_mul(1000);
+        let event = json::read::<Value>(line).unwrap_or_default();
+        if let Some(seconds) = event["rate_limit_info"]["resetsAt"].as_i64() {
+            self.resets_at_ms = seconds.checked_mul(1000);
         }
     }
 
     fn result(&mut self, line: &[u8], hearing: &mut StreamObserver<'_>) {
-        let text = json::lossy_text(line);
         hearing.mark_done();
-        let Ok(end) = serde_json::from_str::<End<'_>>(&text) else {
+        let Some(end) = json::read::<End>(line) else {
             self.doubtful = true;
             return hearing.trouble(ProviderTrouble::new(TroubleKind::Unclear, None, "its last event cannot be read"));
         };
         self.account(&end, hearing);
-        if let Some(dollars) = end.total_cost_usd {
-            hearing.reported_cost(dollars);
-        }
-        if let Some(answer) = end.structured_output.filter(|answer| answer.get() != "null") {
+        if let Some(answer) = end.structured_output.as_ref().filter(|answer| answer.get() != "null") {
             hearing.structured_answer(answer.get());
         }
-        match &end.result {
-            Some(said) if !end.is_error => hearing.final_message(said),
-            Some(_) | None => (),
+        if let Some(said) = end.result.as_ref().filter(|_| !end.is_error) {
+            hearing.final_message(said);
         }
         self.judge(&end, hearing);
     }
 
-    fn account(&mut self, end: &End<'_>, hearing: &mut StreamObserver<'_>) {
+    fn account(&mut self, end: &End, hearing: &mut StreamObserver<'_>) {
         let models = end.model_usage.iter().map(|(model, used)| (plain(model), Tokens::from(*used)));
         let models: Vec<_> = models.collect();
         let sum = models.iter().fold(Tokens::default(), |sum, (_, tokens)| sum.plus(*tokens));
@@ -301,14 +249,14 @@ impl ClaudeReader {
         self.certain = max_tokens(self.certain, sum);
     }
 
-    fn judge(&self, end: &End<'_>, hearing: &mut StreamObserver<'_>) {
-        match end.subtype.as_ref() {
-            "error_max_turns" => return hearing.hit_own_limit(BudgetLimit::Turns),
-            "error_max_budget_usd" => return hearing.hit_own_limit(BudgetLimit::Usd),
+    fn judge(&self, end: &End, hearing: &mut StreamObserver<'_>) {
+        match end.subtype.as_str() {
+            "error_max_turns" => return hearing.meet(BudgetLimit::Turns),
+            "error_max_budget_usd" => return hearing.meet(BudgetLimit::Usd),
             "success" if !end.is_error => return,
             _ => (),
         }
-        let said = end.result.as_deref().map(str::to_owned).filter(|said| !said.is_empty());
+        let said = end.result.clone().filter(|said| !said.is_empty());
         let said = said.unwrap_or_else(|| format!("{}: {}", end.subtype, end.errors.join("; ")));
         if end.stop_reason.as_deref() == Some("refusal") {
             return hearing.trouble(ProviderTrouble::new(TroubleKind::Declined, None, &said));
@@ -323,20 +271,11 @@ impl ClaudeReader {
     }
 }
 
-impl Block<'_> {
+impl Block {
     /// The approximate number of bytes that a model wrote for it.
     fn size(&self) -> usize {
-        let raw = |value: Option<&RawValue>| value.map_or(0, |value| value.get().len());
-        self.text.as_ref().map_or(0, |text| text.len()) + raw(self.thinking) + raw(self.input)
-    }
-}
-
-fn step(before: Tokens, now: Tokens) -> Tokens {
-    Tokens {
-        input: now.input.saturating_sub(before.input),
-        output: now.output.saturating_sub(before.output),
-        cache_read: now.cache_read.saturating_sub(before.cache_read),
-        cache_write: now.cache_write.saturating_sub(before.cache_write),
+        let raw = |value: &Option<Box<RawValue>>| value.as_ref().map_or(0, |value| value.get().len());
+        self.text.as_ref().map_or(0, String::len) + raw(&self.thinking) + raw(&self.input)
     }
 }
 
@@ -345,87 +284,33 @@ fn plain(model: &str) -> &str {
     model.split('[').next().unwrap_or(model)
 }
 
-fn used(name: &str, input: Option<&RawValue>, hearing: &mut StreamObserver<'_>) {
-    let input = input.and_then(|input| serde_json::from_str::<Input<'_>>(input.get()).ok());
-    let what = input.and_then(|input| input.command.or(input.file_path).or(input.pattern).or(input.url));
-    hearing.tool(name, json::first_line(what.as_deref().unwrap_or_default()));
-}
-
 fn system(line: &[u8], hearing: &mut StreamObserver<'_>) {
-    #[derive(Deserialize)]
-    struct Event<'a> {
-        #[serde(borrow, default)]
-        subtype: Cow<'a, str>,
-        #[serde(borrow, default)]
-        session_id: Option<Cow<'a, str>>,
-        #[serde(borrow, default)]
-        model: Option<Cow<'a, str>>,
-        #[serde(borrow, default)]
-        claude_code_version: Option<Cow<'a, str>>,
-        #[serde(borrow, default)]
-        tool_name: Option<Cow<'a, str>>,
-        #[serde(default)]
-        error_status: Option<u16>,
-    }
-    let text = json::lossy_text(line);
-    let Ok(event) = serde_json::from_str::<Event<'_>>(&text) else { return };
-    match event.subtype.as_ref() {
-        "init" => {
-            hearing.started(event.session_id.as_deref(), event.model.as_deref(), event.claude_code_version.as_deref());
+    let event = json::read::<Value>(line).unwrap_or_default();
+    match event["subtype"].as_str() {
+        Some("init") => {
+            let version = event["claude_code_version"].as_str();
+            hearing.started(event["model"].as_str(), version);
         }
-        "api_retry" => hearing.retries(event.error_status),
-        "permission_denied" => hearing.denied(event.tool_name.as_deref().unwrap_or("a tool")),
-        _ => (),
+        Some("api_retry") => hearing.retries(json::status(&event["error_status"])),
+        Some(_) | None => (),
     }
 }
 
 #[derive(Deserialize)]
-struct End<'a> {
-    #[serde(borrow, default)]
-    subtype: Cow<'a, str>,
+struct End {
+    #[serde(default)]
+    subtype: String,
     is_error: bool,
-    #[serde(borrow, default)]
-    result: Option<Cow<'a, str>>,
+    result: Option<String>,
     #[serde(default)]
     errors: Vec<String>,
-    #[serde(borrow, default)]
-    stop_reason: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    terminal_reason: Option<Cow<'a, str>>,
-    #[serde(default)]
+    stop_reason: Option<String>,
+    terminal_reason: Option<String>,
     api_error_status: Option<u16>,
-    #[serde(default)]
-    total_cost_usd: Option<f64>,
-    #[serde(default)]
     usage: Option<ClaudeUsage>,
-    #[serde(borrow, default, rename = "modelUsage")]
-    model_usage: BTreeMap<Cow<'a, str>, ModelUsage>,
-    #[serde(borrow, default)]
-    structured_output: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize, Clone, Copy)]
-#[serde(rename_all = "camelCase")]
-struct ModelUsage {
-    #[serde(default)]
-    input_tokens: u64,
-    #[serde(default)]
-    output_tokens: u64,
-    #[serde(default)]
-    cache_read_input_tokens: u64,
-    #[serde(default)]
-    cache_creation_input_tokens: u64,
-}
-
-impl From<ModelUsage> for Tokens {
-    fn from(used: ModelUsage) -> Self {
-        Self {
-            input: used.input_tokens,
-            output: used.output_tokens,
-            cache_read: used.cache_read_input_tokens,
-            cache_write: used.cache_creation_input_tokens,
-        }
-    }
+    #[serde(default, rename = "modelUsage")]
+    model_usage: BTreeMap<String, ClaudeUsage>,
+    structured_output: Option<Box<RawValue>>,
 }
 
 #[cfg(test)]

@@ -5,18 +5,18 @@
 //! used only if there is no other.
 
 use super::driver::{
-    AgentDialect, AgentStreamReader, ProgramLaunch, ProviderAccess, in_home, login_files, own_folder, provider_access,
+    AgentDialect, AgentStreamReader, ProgramLaunch, in_home, launch_env, login_files, own_folder, provider_url,
 };
 use super::stream_observer::{StreamObserver, UsageFigure};
 use super::tools::{self, AgentTool, unsupported_error};
 use super::{AgentCapabilities, AgentError, AgentInvocation, json};
-use crate::proc::RunEnd;
+use crate::proc::{RunEnd, StdinSource};
 use loopwright_core::budget::Tokens;
 use loopwright_core::provider::ProviderTrouble;
 use loopwright_core::spec::Role;
 use loopwright_core::verdict;
 use serde::Deserialize;
-use std::borrow::Cow;
+use serde_json::Value;
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -30,47 +30,34 @@ const UNREPORTED_MODEL: &str = "codex-default";
 const RETRYING: &str = "Reconnecting";
 
 /// Codex.
-pub(super) struct CodexDialect;
-
-impl AgentDialect for CodexDialect {
-    fn name(&self) -> &'static str {
-        "codex"
-    }
-
-    fn capabilities(&self) -> AgentCapabilities {
-        AgentCapabilities { tool_allowlist: false, ..AgentCapabilities::DRIVEN }
-    }
-
-    fn launch(&self, invocation: &AgentInvocation) -> Result<ProgramLaunch, AgentError> {
-        let way = provider_access(invocation, PROVIDER)?;
-        let reach = CodexSandbox::for_tools(invocation)?;
-        let folder = own_folder(invocation);
-        // The folder has to exist, and writing a file creates it.
-        let schema = folder.join("verdict.schema.json");
-        let mut files = vec![(schema.clone(), verdict::schema().to_string().into_bytes())];
-        files.extend(login_files(invocation, "auth.json"));
-        let token = match way {
-            ProviderAccess::Proxy(_) => Some((TOKEN, OsString::from(&invocation.endpoints.token))),
-            ProviderAccess::Own => None,
-        };
-        let env = [
-            ("CODEX_HOME", in_home(invocation, &folder).into()),
-            ("NO_PROXY", "127.0.0.1,localhost".into()),
-            ("no_proxy", "127.0.0.1,localhost".into()),
-        ];
-        Ok(ProgramLaunch {
-            args: args(invocation, &way, reach, &schema),
-            env: token.into_iter().chain(env).map(|(name, value)| (name.into(), value)).collect(),
-            stdin: invocation.prompt.clone().into_bytes(),
-            files,
-            ..ProgramLaunch::default()
-        })
-    }
-
-    fn reader(&self, invocation: &AgentInvocation) -> Box<dyn AgentStreamReader> {
+pub(super) static DIALECT: AgentDialect = AgentDialect {
+    capabilities: AgentCapabilities { tool_allowlist: false, ..AgentCapabilities::DRIVEN },
+    package: "@openai/codex",
+    login: ".codex/auth.json",
+    login_hosts: &["chatgpt.com", "auth.openai.com"],
+    launch,
+    reader: |invocation| {
         let model = invocation.model.clone().unwrap_or_else(|| UNREPORTED_MODEL.to_owned());
         Box::new(CodexReader { model, failure: None, is_waiting: false, is_at_work: false })
-    }
+    },
+};
+
+fn launch(invocation: &AgentInvocation) -> Result<ProgramLaunch, AgentError> {
+    let url = provider_url(invocation, PROVIDER)?;
+    let reach = CodexSandbox::for_tools(invocation)?;
+    let folder = own_folder(invocation);
+    // The folder has to exist, and writing a file creates it.
+    let schema = folder.join("verdict.schema.json");
+    let mut files = vec![(schema.clone(), verdict::schema().to_string().into_bytes())];
+    files.extend(login_files(invocation, "auth.json"));
+    let token = url.map(|_| (TOKEN, invocation.endpoints.token.clone().into()));
+    Ok(ProgramLaunch {
+        args: args(invocation, url, reach, &schema),
+        env: launch_env(token.into_iter().chain([("CODEX_HOME", in_home(invocation, &folder).into())])),
+        stdin: StdinSource::Bytes(invocation.prompt.clone().into_bytes()),
+        files,
+        ..ProgramLaunch::default()
+    })
 }
 
 /// The setting of Codex's own sandbox.
@@ -116,7 +103,7 @@ impl CodexSandbox {
 
 const HINT: &str = "leave `tools` out for codex, or choose another agent for this role";
 
-fn args(invocation: &AgentInvocation, way: &ProviderAccess<'_>, reach: CodexSandbox, schema: &Path) -> Vec<OsString> {
+fn args(invocation: &AgentInvocation, url: Option<&str>, reach: CodexSandbox, schema: &Path) -> Vec<OsString> {
     // Nothing of the user's or the repository's is loaded, and an unknown option is an error.
     let fixed = [
         "exec",
@@ -142,7 +129,7 @@ fn args(invocation: &AgentInvocation, way: &ProviderAccess<'_>, reach: CodexSand
     for feature in ["plugins", "apps", "hooks", "unbounded_connection_retries"] {
         option("--disable", feature.into());
     }
-    for setting in settings(way) {
+    for setting in settings(url) {
         option("--config", setting.into());
     }
     args.push("-".into());
@@ -150,11 +137,7 @@ fn args(invocation: &AgentInvocation, way: &ProviderAccess<'_>, reach: CodexSand
 }
 
 /// Settings as `key=TOML`. Instruction files and skills of the repository are not read.
-fn settings(way: &ProviderAccess<'_>) -> Vec<String> {
-    let provider = match way {
-        ProviderAccess::Proxy(url) => provider(url).into(),
-        ProviderAccess::Own => Vec::new(),
-    };
+fn settings(url: Option<&str>) -> Vec<String> {
     let fixed = [
         "project_doc_max_bytes=0",
         "skills.include_instructions=false",
@@ -163,7 +146,7 @@ fn settings(way: &ProviderAccess<'_>) -> Vec<String> {
         "analytics.enabled=false",
         "check_for_update_on_startup=false",
     ];
-    provider.into_iter().chain(fixed.map(str::to_owned)).collect()
+    url.into_iter().flat_map(provider).chain(fixed.map(str::to_owned)).collect()
 }
 
 /// The proxy as a provider in its configuration.
@@ -191,7 +174,7 @@ impl AgentStreamReader for CodexReader {
     fn line(&mut self, line: &[u8], hearing: &mut StreamObserver<'_>) {
         let Some(kind) = json::kind(line) else { return };
         match kind.as_ref() {
-            "thread.started" => started(line, &self.model, hearing),
+            "thread.started" => hearing.started(Some(&self.model), None),
             "turn.started" => hearing.turn(),
             "item.started" => {
                 self.goes_on(hearing);
@@ -217,44 +200,25 @@ impl AgentStreamReader for CodexReader {
 }
 
 #[derive(Deserialize)]
-struct Item<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Cow<'a, str>,
-    #[serde(borrow, default)]
-    text: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    command: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    tool: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    changes: Vec<FileChange<'a>>,
+struct Item {
+    #[serde(rename = "type")]
+    kind: String,
+    text: Option<String>,
+    command: Option<String>,
+    tool: Option<String>,
+    #[serde(default)]
+    changes: Vec<FileChange>,
 }
 
 #[derive(Deserialize)]
-struct FileChange<'a> {
-    #[serde(borrow, default)]
-    path: Cow<'a, str>,
+struct FileChange {
+    #[serde(default)]
+    path: String,
 }
 
 #[derive(Deserialize)]
-struct ItemEvent<'a> {
-    #[serde(borrow)]
-    item: Item<'a>,
-}
-
-/// A failure as it is reported: in an event of its own, or at the end of the turn.
-#[derive(Deserialize)]
-struct Failure<'a> {
-    #[serde(borrow, default)]
-    message: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    error: Option<ErrorText<'a>>,
-}
-
-#[derive(Deserialize)]
-struct ErrorText<'a> {
-    #[serde(borrow, default)]
-    message: Cow<'a, str>,
+struct ItemEvent {
+    item: Item,
 }
 
 impl CodexReader {
@@ -266,9 +230,9 @@ impl CodexReader {
         self.goes_on(hearing);
         self.failure = None;
         hearing.mark_done();
-        match serde_json::from_slice::<Event>(line) {
-            Ok(event) => hearing.usage(&self.model, event.usage.into(), UsageFigure::Total),
-            Err(_) => hearing.usage_unknown(),
+        match json::read::<Event>(line) {
+            Some(event) => hearing.usage(&self.model, event.usage.into(), UsageFigure::Total),
+            None => hearing.usage_unknown(),
         }
     }
 
@@ -308,23 +272,19 @@ impl CodexReader {
     }
 }
 
-/// The failure, in its own text.
+/// The failure in its own text, as it is reported: in an event of its own, or at the end of the turn.
 fn failure_text(line: &[u8]) -> Option<String> {
-    let text = json::lossy_text(line);
-    let failure: Failure<'_> = serde_json::from_str(&text).ok()?;
-    let words = failure.error.map(|error| error.message).or(failure.message)?;
+    let event: Value = json::read(line)?;
+    let words = event["error"]["message"].as_str().or_else(|| event["message"].as_str())?;
     Some(words.chars().take(4000).collect())
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
+#[serde(default)]
 struct CodexUsage {
-    #[serde(default)]
     input_tokens: u64,
-    #[serde(default)]
     cached_input_tokens: u64,
-    #[serde(default)]
     cache_write_input_tokens: u64,
-    #[serde(default)]
     output_tokens: u64,
 }
 
@@ -341,21 +301,10 @@ impl From<CodexUsage> for Tokens {
     }
 }
 
-fn started(line: &[u8], model: &str, hearing: &mut StreamObserver<'_>) {
-    #[derive(Deserialize)]
-    struct Event<'a> {
-        #[serde(borrow, default)]
-        thread_id: Option<Cow<'a, str>>,
-    }
-    let thread = serde_json::from_slice::<Event<'_>>(line).ok().and_then(|event| event.thread_id);
-    hearing.started(thread.as_deref(), Some(model), None);
-}
-
 /// A tool is used. Each use counts as a turn of the model, because Codex does not report turns.
 fn begun(line: &[u8], hearing: &mut StreamObserver<'_>) {
-    let text = json::lossy_text(line);
-    let Ok(ItemEvent { item }) = serde_json::from_str::<ItemEvent<'_>>(&text) else { return };
-    let what = match item.kind.as_ref() {
+    let Some(ItemEvent { item }) = json::read(line) else { return };
+    let what = match item.kind.as_str() {
         "command_execution" => item.command.as_deref().unwrap_or_default(),
         "file_change" => item.changes.first().map_or("", |change| &change.path),
         "mcp_tool_call" => item.tool.as_deref().unwrap_or_default(),
@@ -371,8 +320,7 @@ fn completed(line: &[u8], hearing: &mut StreamObserver<'_>) {
     if memchr::memmem::find(&line[..line.len().min(START)], b"\"type\":\"agent_message\"").is_none() {
         return;
     }
-    let text = json::lossy_text(line);
-    if let Ok(ItemEvent { item: Item { text: Some(said), .. } }) = serde_json::from_str::<ItemEvent<'_>>(&text) {
+    if let Some(ItemEvent { item: Item { text: Some(said), .. } }) = json::read(line) {
         hearing.message(&said);
     }
 }

@@ -1,6 +1,7 @@
 //! Any program as an agent: an argv, the brief instead of `{prompt}` or on standard input. Its usage is not known.
 
-use super::run_listener::{NoteSource, RunListener};
+use super::driver::StartContext;
+use super::run_listener::RunListener;
 use super::{Agent, AgentCapabilities, AgentError, AgentInvocation, AgentLog, AgentOutcome, env};
 use crate::proc::{CancelToken, ProcessRunner, SpawnRequest, StartedProcess, StdinSource};
 use loopwright_core::BoxFuture;
@@ -35,7 +36,7 @@ impl CommandAgent {
     }
 
     fn spawn(&self, invocation: &AgentInvocation) -> Result<SpawnRequest, AgentError> {
-        let mut spawn = env::spawn(invocation, PathBuf::from(&self.program));
+        let mut spawn = env::spawn_in(&invocation.view, invocation, PathBuf::from(&self.program));
         if self.args.iter().any(|word| word.contains(PROMPT)) {
             fits(&invocation.prompt)?;
         } else {
@@ -44,18 +45,6 @@ impl CommandAgent {
         let filled = self.args.iter().map(|word| word.replacen(PROMPT, &invocation.prompt, 1));
         spawn.args = filled.map(OsString::from).collect();
         Ok(spawn)
-    }
-
-    async fn run(
-        &self,
-        invocation: &AgentInvocation,
-        proc: &ProcessRunner,
-        log: &mut dyn AgentLog,
-        cancel: &CancelToken,
-        started: &mut (dyn FnMut(&StartedProcess) + Send),
-    ) -> Result<AgentOutcome, AgentError> {
-        let spawn = self.spawn(invocation)?;
-        run(spawn, invocation, proc, log, cancel, started, NoteSource::None).await
     }
 }
 
@@ -67,18 +56,14 @@ fn fits(prompt: &str) -> Result<(), AgentError> {
     Ok(())
 }
 
-/// Runs a prepared program under a listener, as every adapter does.
-pub(super) async fn run(
+/// Runs a prepared program that writes text, and notes after this marker.
+pub(super) async fn run_text_program(
     spawn: SpawnRequest,
-    invocation: &AgentInvocation,
-    proc: &ProcessRunner,
-    log: &mut dyn AgentLog,
-    cancel: &CancelToken,
-    started: &mut (dyn FnMut(&StartedProcess) + Send),
-    notes: NoteSource,
+    marker: Option<Vec<u8>>,
+    start: StartContext<'_>,
 ) -> Result<AgentOutcome, AgentError> {
-    let mut listener = RunListener::new(log, invocation, notes);
-    let ended = proc.run(spawn, &mut listener, cancel, started).await?;
+    let mut listener = RunListener::new(start.log, start.invocation, marker);
+    let ended = start.proc.run(spawn, &mut listener, start.cancel, start.started).await?;
     Ok(listener.finish(ended))
 }
 
@@ -99,6 +84,9 @@ impl Agent for CommandAgent {
         cancel: &'a CancelToken,
         started: &'a mut (dyn FnMut(&StartedProcess) + Send),
     ) -> BoxFuture<'a, Result<AgentOutcome, AgentError>> {
-        Box::pin(self.run(invocation, proc, log, cancel, started))
+        Box::pin(async move {
+            let start = StartContext { invocation, proc, log, cancel, started };
+            run_text_program(self.spawn(invocation)?, None, start).await
+        })
     }
 }

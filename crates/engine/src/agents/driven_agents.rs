@@ -3,12 +3,12 @@
 use super::driver::{AgentDialect, DrivenAgent, ProgramListener};
 use super::installed::{self, InstalledAgent};
 use super::stream_observer::StreamObserver;
+use super::tools::unsupported_error;
 use super::{AcpAgent, Agent, AgentError, AgentInvocation, AgentLog, AgentOutcome};
-use crate::proc::{CapturedOutput, FinishedRun, OutputStream, OutputWatch as _, RunEnd};
+use crate::proc::{FinishedRun, OutputStream, OutputWatch as _, RunEnd};
 use loopwright_core::spec::{AgentSpec, AgentUse};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Agents whose own program is driven, in the order in which one is chosen for a loop that names none.
 pub const DRIVEN_AGENTS: [AgentUse; 4] = [AgentUse::Claude, AgentUse::Codex, AgentUse::Opencode, AgentUse::Gemini];
@@ -23,16 +23,15 @@ pub fn driven_agent(spec: &AgentSpec, path: &[PathBuf], repo: Option<&Path>) -> 
         return Ok(Arc::new(AcpAgent::find(&spec.run, path, repo)?));
     }
     let word = spec.agent.word();
-    let Some(dialect) = dialect(spec.agent) else {
+    if dialect(spec.agent).is_none() {
         let what = format!("agent `{word}` has no program of its own");
-        return Err(AgentError::Unavailable { what, hint: "use `command` with your agent's argv".to_owned() });
-    };
+        return Err(unsupported_error(what, "use `command` with your agent's argv"));
+    }
     let not_found = || AgentError::NotFound {
         program: word.to_owned(),
         hint: installed::install_hint(spec.agent).unwrap_or_default(),
     };
-    let found = installed::find(spec.agent, path, repo).ok_or_else(not_found)?;
-    Ok(Arc::new(DrivenAgent::new(dialect, found)))
+    driven_agent_at(installed::find(spec.agent, path, repo).ok_or_else(not_found)?)
 }
 
 /// As [`driven_agent`], for a program whose path is known.
@@ -40,10 +39,9 @@ pub fn driven_agent(spec: &AgentSpec, path: &[PathBuf], repo: Option<&Path>) -> 
 /// # Errors
 /// As [`driven_agent`], for an agent without a program of its own.
 pub fn driven_agent_at(installed: InstalledAgent) -> Result<Arc<dyn Agent>, AgentError> {
-    let what = || format!("agent `{}` has no program of its own", installed.agent.word());
-    let dialect =
-        dialect(installed.agent).ok_or_else(|| AgentError::Unavailable { what: what(), hint: String::new() })?;
-    Ok(Arc::new(DrivenAgent::new(dialect, installed)))
+    let none = || unsupported_error(format!("agent `{}` has no program of its own", installed.agent.word()), "");
+    let dialect = dialect(installed.agent).ok_or_else(none)?;
+    Ok(Arc::new(DrivenAgent { dialect, installed }))
 }
 
 /// The outcome of a recorded stream of an agent, as if its program had just written it and ended like this. `None` for
@@ -57,31 +55,21 @@ pub fn replay_stream(
 ) -> Option<AgentOutcome> {
     /// The most that a pipe returns at once.
     const PIECE: usize = 64 << 10;
-    let reader = dialect(agent)?.reader(invocation);
+    let reader = (dialect(agent)?.reader)(invocation);
     let mut listener = ProgramListener::new(reader, StreamObserver::new(log, invocation));
     for piece in stream.chunks(PIECE) {
         listener.chunk(OutputStream::Stdout, piece);
     }
-    let ended = FinishedRun {
-        how,
-        code: if let RunEnd::Exited(code) = how { Some(code) } else { None },
-        stdout: CapturedOutput::default(),
-        stderr: CapturedOutput::default(),
-        leaky: false,
-        wall: Duration::ZERO,
-        killed: 0,
-        term_ignored: false,
-        unkillable: Vec::new(),
-    };
-    Some(listener.finish(ended))
+    listener.finish(FinishedRun::without_output(how)).ok()
 }
 
-fn dialect(agent: AgentUse) -> Option<&'static dyn AgentDialect> {
+/// The dialect of an agent; `None` for an agent without a program of its own.
+pub(super) fn dialect(agent: AgentUse) -> Option<&'static AgentDialect> {
     match agent {
-        AgentUse::Claude => Some(&super::claude::ClaudeDialect),
-        AgentUse::Codex => Some(&super::codex::CodexDialect),
-        AgentUse::Opencode => Some(&super::opencode::OpencodeDialect),
-        AgentUse::Gemini => Some(&super::gemini::GeminiDialect),
+        AgentUse::Claude => Some(&super::claude::DIALECT),
+        AgentUse::Codex => Some(&super::codex::DIALECT),
+        AgentUse::Opencode => Some(&super::opencode::DIALECT),
+        AgentUse::Gemini => Some(&super::gemini::DIALECT),
         AgentUse::Acp | AgentUse::Command | AgentUse::Scripted => None,
     }
 }

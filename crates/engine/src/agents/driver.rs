@@ -7,8 +7,8 @@
 use super::installed::InstalledAgent;
 use super::providers::ProviderChoice;
 use super::stream_observer::StreamObserver;
+use super::tools::unsupported_error;
 use super::{Agent, AgentCapabilities, AgentError, AgentInvocation, AgentLog, AgentOutcome, env, home};
-use crate::clock::{Clock, SystemClock};
 use crate::proc::{
     CancelToken, FinishedRun, OutputChannel, OutputStream, OutputWatch, ProcessRunner, RunEnd, SpawnRequest,
     StartedProcess, StdinSource, WatchFlow,
@@ -17,39 +17,36 @@ use crate::sandbox_view::SandboxView;
 use loopwright_core::BoxFuture;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// A longer line is truncated: its reader gets only the start.
 pub(super) const LINE_MAX: usize = 4 << 20;
 
-/// The command line and the stream format of one program.
-pub(super) trait AgentDialect: Send + Sync {
-    /// The name in loop files.
-    fn name(&self) -> &'static str;
-
+/// One program: its package, its sign-in, its command line and its stream format.
+pub(super) struct AgentDialect {
     /// The program's capabilities.
-    fn capabilities(&self) -> AgentCapabilities;
-
-    /// The start of the program. Starts nothing itself and reads nothing of the host except whether HOME has a sign-in,
-    /// so that tests can compare every word.
-    ///
-    /// # Errors
-    /// When the program cannot enforce what is requested. A restriction is never weakened silently.
-    fn launch(&self, invocation: &AgentInvocation) -> Result<ProgramLaunch, AgentError>;
-
+    pub(super) capabilities: AgentCapabilities,
+    /// The npm package that installs it.
+    pub(super) package: &'static str,
+    /// The path at which it stores its sign-in, below a home.
+    pub(super) login: &'static str,
+    /// The hosts that it talks to with its own sign-in.
+    pub(super) login_hosts: &'static [&'static str],
+    /// The start of the program. Starts nothing itself and reads nothing of the host, so that tests can compare every
+    /// word. It fails when the program cannot enforce what is requested: a restriction is never weakened silently.
+    pub(super) launch: fn(&AgentInvocation) -> Result<ProgramLaunch, AgentError>,
     /// Reads the stream of one start.
-    fn reader(&self, invocation: &AgentInvocation) -> Box<dyn AgentStreamReader>;
+    pub(super) reader: fn(&AgentInvocation) -> Box<dyn AgentStreamReader>,
 }
 
 /// One start of a program, besides the parts that every start has.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(super) struct ProgramLaunch {
     /// Its arguments.
     pub(super) args: Vec<OsString>,
     /// Variables beside those of the role.
     pub(super) env: Vec<(OsString, OsString)>,
     /// Its standard input.
-    pub(super) stdin: Vec<u8>,
+    pub(super) stdin: StdinSource,
     /// Files to write into its HOME before it starts: path below HOME, content. See [`own_folder`] for the folder.
     pub(super) files: Vec<(PathBuf, Vec<u8>)>,
     /// Names at the top of the workspace that the program would read as its instructions and that no flag turns off.
@@ -70,31 +67,37 @@ pub(super) fn own_folder(invocation: &AgentInvocation) -> PathBuf {
     PathBuf::from(format!(".agent-{}", invocation.cookie.as_str()))
 }
 
-/// The program's access to its model provider.
-pub(super) enum ProviderAccess<'a> {
-    /// Through this base URL, with the start's token.
-    Proxy(&'a str),
-    /// Direct, with its own sign-in.
-    Own,
-}
-
-/// The program's access to this provider.
+/// The base URL at which the program reaches this provider with the start's token; `None` if it signs in by itself.
 ///
 /// # Errors
-/// When there is none.
-pub(super) fn provider_access<'a>(
-    invocation: &'a AgentInvocation,
-    provider: &str,
-) -> Result<ProviderAccess<'a>, AgentError> {
-    let endpoints = &invocation.endpoints;
-    match (endpoints.urls.get(provider), &endpoints.login) {
-        (Some(url), _) => Ok(ProviderAccess::Proxy(url)),
-        (None, Some(_)) => Ok(ProviderAccess::Own),
-        (None, None) => {
-            let hint = ProviderChoice::One(provider.to_owned()).remedy();
-            Err(AgentError::Unavailable { what: format!("there is no access to the provider `{provider}`"), hint })
-        }
+/// When it has no access.
+pub(super) fn provider_url<'a>(invocation: &'a AgentInvocation, provider: &str) -> Result<Option<&'a str>, AgentError> {
+    let url = invocation.endpoints.urls.get(provider).map(String::as_str);
+    if url.is_none() && invocation.endpoints.login.is_none() {
+        let hint = ProviderChoice::One(provider.to_owned()).remedy();
+        return Err(unsupported_error(format!("there is no access to the provider `{provider}`"), hint));
     }
+    Ok(url)
+}
+
+/// The two variables for a provider's base URL and the start's token; none if the program signs in by itself.
+///
+/// # Errors
+/// When it has no access.
+pub(super) fn provider_vars(
+    invocation: &AgentInvocation,
+    provider: &str,
+    [url_name, token_name]: [&'static str; 2],
+) -> Result<Vec<(&'static str, OsString)>, AgentError> {
+    let url = provider_url(invocation, provider)?.into_iter();
+    let vars = |url: &str| [(url_name, url.into()), (token_name, invocation.endpoints.token.clone().into())];
+    Ok(url.flat_map(vars).collect())
+}
+
+/// The variables of a start. Requests to loopback need no proxy, and some programs would ask one for a tunnel.
+pub(super) fn launch_env(vars: impl IntoIterator<Item = (&'static str, OsString)>) -> Vec<(OsString, OsString)> {
+    let direct = ["NO_PROXY", "no_proxy"].map(|name| (name, "127.0.0.1,localhost".into()));
+    vars.into_iter().chain(direct).map(|(name, value)| (name.into(), value)).collect()
 }
 
 /// Its own sign-in as a file of its own folder, if it has one.
@@ -129,85 +132,72 @@ pub(super) trait AgentStreamReader: Send {
     fn end(&mut self, how: RunEnd, hearing: &mut StreamObserver<'_>);
 }
 
-/// A coding agent's program as an agent.
-pub(super) struct DrivenAgent {
-    dialect: &'static dyn AgentDialect,
-    installed: InstalledAgent,
-    clock: Arc<dyn Clock>,
+/// The engine's side of one start.
+pub(super) struct StartContext<'a> {
+    pub(super) invocation: &'a AgentInvocation,
+    pub(super) proc: &'a ProcessRunner,
+    pub(super) log: &'a mut dyn AgentLog,
+    pub(super) cancel: &'a CancelToken,
+    pub(super) started: &'a mut (dyn FnMut(&StartedProcess) + Send),
 }
 
-impl DrivenAgent {
-    /// An agent for a program that was found on this host.
-    pub(super) fn new(dialect: &'static dyn AgentDialect, installed: InstalledAgent) -> Self {
-        Self { dialect, installed, clock: Arc::new(SystemClock) }
+/// Runs an installed program in its sandbox view until its tree has ended. `who` names it in notes.
+pub(super) async fn run_program(
+    installed: &InstalledAgent,
+    who: &str,
+    launch: ProgramLaunch,
+    reader: Box<dyn AgentStreamReader>,
+    start: StartContext<'_>,
+) -> Result<AgentOutcome, AgentError> {
+    let invocation = start.invocation;
+    let mut room = hidden_view(&launch, invocation)?;
+    // The rest of a script's package; the start itself shows the program.
+    if let Some((folder, at)) = installed.package_folder().and_then(|folder| Some((folder, folder.to_str()?))) {
+        room = room.with_path_shown(folder, at);
     }
+    let mut hearing = StreamObserver::new(start.log, invocation);
+    // Instruction files influence the agent, but run nothing.
+    for name in room.visible_names(&launch.hidden, &invocation.workspace) {
+        hearing.note(&format!("without a sandbox, {who} reads the repository's `{name}`"));
+    }
+    if let Some(path) = room.visible_below(&launch.hidden_below, &invocation.workspace) {
+        let path = path.display();
+        hearing.note(&format!("without a sandbox, {who} may read files such as the repository's `{path}`"));
+    }
+    let spawn = spawn(installed, launch, &room, invocation)?;
+    let mut listener = ProgramListener::new(reader, hearing);
+    let ended = start.proc.run(spawn, &mut listener, start.cancel, start.started).await?;
+    listener.finish(ended)
+}
 
-    fn spawn(
-        &self,
-        launch: ProgramLaunch,
-        room: &SandboxView,
-        invocation: &AgentInvocation,
-    ) -> Result<SpawnRequest, AgentError> {
-        for (path, bytes) in &launch.files {
-            home::write_private_file(&invocation.home, path, bytes)
-                .map_err(|error| AgentError::failed(format!("write `{}`: {error}", path.display()), ""))?;
-        }
-        let mut spawn = env::spawn_in(room, invocation, self.installed.executable().to_owned());
-        spawn.args =
-            self.installed.script_argument().into_iter().map(|script| room.inside_path(script).into()).collect();
-        spawn.args.extend(launch.args);
-        spawn.env.extend(launch.env);
-        spawn.stdin = StdinSource::Bytes(launch.stdin);
-        spawn.output = OutputChannel::Private;
-        Ok(spawn)
+fn spawn(
+    installed: &InstalledAgent,
+    launch: ProgramLaunch,
+    room: &SandboxView,
+    invocation: &AgentInvocation,
+) -> Result<SpawnRequest, AgentError> {
+    for (path, bytes) in &launch.files {
+        home::write_private_file(&invocation.home, path, bytes)
+            .map_err(|error| AgentError::failed(format!("write `{}`: {error}", path.display()), ""))?;
     }
+    let mut spawn = env::spawn_in(room, invocation, installed.executable().to_owned());
+    spawn.args = installed.script_argument().into_iter().map(|script| room.inside_path(script).into()).collect();
+    spawn.args.extend(launch.args);
+    spawn.env.extend(launch.env);
+    spawn.stdin = launch.stdin;
+    spawn.output = OutputChannel::Private;
+    Ok(spawn)
+}
 
-    /// The sandbox view with the rest of a script's package in it. The start itself shows the program.
-    fn show(&self, room: SandboxView) -> SandboxView {
-        match self.installed.package_folder().and_then(|folder| Some((folder, folder.to_str()?))) {
-            Some((folder, at)) => room.with_path_shown(folder, at),
-            None => room,
-        }
-    }
-
-    async fn run(
-        &self,
-        invocation: &AgentInvocation,
-        proc: &ProcessRunner,
-        log: &mut dyn AgentLog,
-        cancel: &CancelToken,
-        started: &mut (dyn FnMut(&StartedProcess) + Send),
-    ) -> Result<AgentOutcome, AgentError> {
-        let launch = self.dialect.launch(invocation)?;
-        let room = self.show(hidden_view(&launch, invocation)?);
-        let mut hearing = StreamObserver::new(log, invocation).with_clock(self.clock.as_ref());
-        for name in room.visible_names(&launch.hidden, &invocation.workspace) {
-            hearing.note(&format!("without a sandbox, {} reads the repository's `{name}`", self.dialect.name()));
-        }
-        if let Some(path) = room.visible_below(&launch.hidden_below, &invocation.workspace) {
-            let (name, path) = (self.dialect.name(), path.display());
-            hearing.note(&format!("without a sandbox, {name} may read files such as the repository's `{path}`"));
-        }
-        let _lent = LoginFolderGuard::for_invocation(invocation);
-        let spawn = self.spawn(launch, &room, invocation)?;
-        let mut listener = ProgramListener::new(self.dialect.reader(invocation), hearing);
-        let ended = proc.run(spawn, &mut listener, cancel, started).await?;
-        let mut outcome = listener.finish(ended);
-        outcome.self_report.version = outcome.self_report.version.or_else(|| self.installed.version.clone());
-        Ok(outcome)
-    }
+/// A coding agent's program as an agent.
+pub(super) struct DrivenAgent {
+    pub(super) dialect: &'static AgentDialect,
+    pub(super) installed: InstalledAgent,
 }
 
 /// The folder of a start that got its user's sign-in. It is removed however the start ends: even if nothing could be
 /// started, and if the start is dropped, because a suspended round keeps its HOME.
 struct LoginFolderGuard(PathBuf);
-
-impl LoginFolderGuard {
-    fn for_invocation(invocation: &AgentInvocation) -> Option<Self> {
-        let folder = || Self(invocation.home.join(own_folder(invocation)));
-        invocation.endpoints.login.as_ref().map(|_| folder())
-    }
-}
 
 impl Drop for LoginFolderGuard {
     fn drop(&mut self) {
@@ -217,32 +207,25 @@ impl Drop for LoginFolderGuard {
 }
 
 /// The sandbox view without the repository's files that the program would load.
-pub(super) fn hidden_view(launch: &ProgramLaunch, invocation: &AgentInvocation) -> Result<SandboxView, AgentError> {
+fn hidden_view(launch: &ProgramLaunch, invocation: &AgentInvocation) -> Result<SandboxView, AgentError> {
     if let Some(name) = invocation.view.visible_names(&launch.needs_hidden, &invocation.workspace).first() {
         let what =
             format!("the repository's `{name}` would configure the agent and cannot be hidden without a sandbox");
-        let hint = "`loopwright doctor` shows why there is no sandbox; or remove the file";
-        return Err(AgentError::Unavailable { what, hint: hint.to_owned() });
+        return Err(unsupported_error(what, "`loopwright doctor` shows why there is no sandbox; or remove the file"));
     }
     let names = [launch.hidden.as_slice(), &launch.needs_hidden].concat();
-    let hidden = invocation.view.clone().with_names_hidden(&names, &invocation.home);
-    let hidden = hidden.and_then(|room| match launch.hidden_below.as_slice() {
-        [] => Ok(room),
-        names => room.with_names_hidden_below(names, &invocation.home),
-    });
-    hidden.map_err(|what| {
-        let hint = "settings of an agent that lie in a repository are hidden from it; this one cannot be".to_owned();
-        AgentError::Unavailable { what, hint }
-    })
+    let hidden = invocation.view.clone().with_names_hidden(&names, &launch.hidden_below, &invocation.home);
+    let hint = "settings of an agent that lie in a repository are hidden from it; this one cannot be";
+    hidden.map_err(|what| unsupported_error(what, hint))
 }
 
 impl Agent for DrivenAgent {
     fn name(&self) -> &str {
-        self.dialect.name()
+        self.installed.agent.word()
     }
 
     fn capabilities(&self) -> AgentCapabilities {
-        self.dialect.capabilities()
+        self.dialect.capabilities
     }
 
     fn version(&self) -> Option<&str> {
@@ -257,7 +240,14 @@ impl Agent for DrivenAgent {
         cancel: &'a CancelToken,
         started: &'a mut (dyn FnMut(&StartedProcess) + Send),
     ) -> BoxFuture<'a, Result<AgentOutcome, AgentError>> {
-        Box::pin(self.run(invocation, proc, log, cancel, started))
+        Box::pin(async move {
+            let launch = (self.dialect.launch)(invocation)?;
+            let folder = || LoginFolderGuard(invocation.home.join(own_folder(invocation)));
+            let _lent = invocation.endpoints.login.as_ref().map(|_| folder());
+            let reader = (self.dialect.reader)(invocation);
+            let start = StartContext { invocation, proc, log, cancel, started };
+            run_program(&self.installed, self.name(), launch, reader, start).await
+        })
     }
 }
 
@@ -281,13 +271,18 @@ impl<'a> ProgramListener<'a> {
     }
 
     /// The outcome of a program whose tree has ended.
-    pub(super) fn finish(mut self, ended: FinishedRun) -> AgentOutcome {
+    ///
+    /// # Errors
+    /// The program turned out to be one that must not be used.
+    pub(super) fn finish(mut self, ended: FinishedRun) -> Result<AgentOutcome, AgentError> {
         let (reader, hearing) = (&mut self.reader, &mut self.observer);
         self.stdout.rest(|line| reader.line(line, hearing));
         self.stderr.rest(|line| reader.error_line(line, hearing));
         reader.end(ended.how, hearing);
         self.observer.judge_exit(&ended);
-        self.observer.finish(ended)
+        let refused = self.observer.refused.take();
+        let outcome = self.observer.finish(ended);
+        refused.map_or(Ok(outcome), Err)
     }
 }
 
@@ -338,7 +333,7 @@ impl Lines {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{ProviderEndpoints, claude, testing};
+    use super::super::{ProviderEndpoints, claude, tests};
     use super::*;
     use crate::seam::Seam;
     use loopwright_core::spec::{AgentUse, Role};
@@ -350,12 +345,11 @@ mod tests {
         ["home", "work", "tmp"].iter().for_each(|name| std::fs::create_dir(at(name)).expect("a folder"));
         let endpoints = ProviderEndpoints { login: Some(b"dummy".as_slice().into()), ..ProviderEndpoints::default() };
         let (home, workspace, tmp) = (at("home"), at("work"), at("tmp"));
-        let invocation = AgentInvocation { home, workspace, tmp, endpoints, ..testing::unconfined(Role::Maker) };
-        let agent = DrivenAgent::new(
-            &claude::ClaudeDialect,
-            InstalledAgent::from_path(AgentUse::Claude, at("no-such-program")),
-        );
-        let laid = agent.spawn(agent.dialect.launch(&invocation).expect("a launch"), &invocation.view, &invocation);
+        let invocation = AgentInvocation { home, workspace, tmp, endpoints, ..tests::unconfined(Role::Maker) };
+        let installed = InstalledAgent::from_path(AgentUse::Claude, at("no-such-program"));
+        let agent = DrivenAgent { dialect: &claude::DIALECT, installed };
+        let launch = (agent.dialect.launch)(&invocation).expect("a launch");
+        let laid = spawn(&agent.installed, launch, &invocation.view, &invocation);
         assert!(laid.is_ok() && std::fs::read_dir(at("home")).expect("HOME").count() == 1, "the sign-in was written");
         let (proc, cancel) = (ProcessRunner::new(Seam::none()), CancelToken::new());
         let ran = agent.invoke(&invocation, &proc, &mut (), &cancel, &mut |_| ()).await;

@@ -22,12 +22,8 @@ pub(super) const OUTBOX: &str = "LOOPWRIGHT_OUTBOX";
 /// The folder with the sealed items, for a checker.
 pub(super) const ITEMS: &str = "LOOPWRIGHT_ITEMS";
 
-/// A program of this invocation: its folder, environment, limits and cookie. The adapter adds arguments and input.
-pub(super) fn spawn(invocation: &AgentInvocation, program: PathBuf) -> SpawnRequest {
-    spawn_in(&invocation.view, invocation, program)
-}
-
-/// As [`spawn`], in another sandbox view than the invocation's own.
+/// A program of this invocation in a sandbox view: its folder, environment, limits and cookie. The adapter adds
+/// arguments and input.
 pub(super) fn spawn_in(room: &SandboxView, invocation: &AgentInvocation, program: PathBuf) -> SpawnRequest {
     let mut spawn = SpawnRequest::new(program, &invocation.workspace, invocation.cookie.clone());
     spawn.env = environment(invocation);

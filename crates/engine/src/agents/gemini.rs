@@ -5,28 +5,27 @@
 //! holds the low byte of the status.
 
 use super::driver::{
-    AgentDialect, AgentStreamReader, ProgramLaunch, ProviderAccess, in_home, login_files, own_folder, plain_brief,
-    provider_access,
+    AgentDialect, AgentStreamReader, ProgramLaunch, in_home, launch_env, login_files, own_folder, plain_brief,
+    provider_url, provider_vars,
 };
 use super::stream_observer::{StreamObserver, UsageFigure};
 use super::tools::{self, AgentTool};
 use super::{AgentCapabilities, AgentError, AgentInvocation, json};
-use crate::proc::RunEnd;
+use crate::proc::{RunEnd, StdinSource};
 use loopwright_core::budget::{BudgetLimit, Tokens};
 use loopwright_core::provider::{ProviderTrouble, TroubleKind};
 use loopwright_core::spec::Role;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 /// The provider it connects to.
 const PROVIDER: &str = "google";
 /// Bytes of a message that are stored.
 const MESSAGE_MAX: usize = 1 << 20;
-/// Most calls whose results are awaited at once.
-const CALLS_MAX: usize = 256;
 /// The statuses that its exit code may be the low byte of.
 const STATUSES: [u16; 14] = [400, 401, 402, 403, 404, 408, 409, 413, 429, 500, 502, 503, 504, 529];
 /// Its message for an interrupted answer.
@@ -38,38 +37,35 @@ const EXIT_CONFIG: i32 = 52;
 const EXIT_TURNS: i32 = 53;
 
 /// Gemini CLI.
-pub(super) struct GeminiDialect;
+pub(super) static DIALECT: AgentDialect = AgentDialect {
+    capabilities: AgentCapabilities { structured_output: false, ..AgentCapabilities::DRIVEN },
+    package: "@google/gemini-cli",
+    login: ".gemini/oauth_creds.json",
+    login_hosts: &["cloudcode-pa.googleapis.com", "oauth2.googleapis.com"],
+    launch,
+    reader: |_| Box::<GeminiReader>::default(),
+};
 
-impl AgentDialect for GeminiDialect {
-    fn name(&self) -> &'static str {
-        "gemini"
-    }
+fn launch(invocation: &AgentInvocation) -> Result<ProgramLaunch, AgentError> {
+    let tools = tools::tools_for(invocation)?;
+    let mut files = vec![settings_file(invocation, &settings(invocation, &tools))];
+    files.extend(login_files(invocation, ".gemini/oauth_creds.json"));
+    Ok(ProgramLaunch {
+        args: args(invocation, &tools),
+        env: env(invocation)?,
+        stdin: StdinSource::Bytes(plain_brief(&invocation.prompt).into_bytes()),
+        files,
+        // It reads this name whatever the settings are; they can only add names.
+        hidden: vec!["GEMINI.md"],
+        hidden_below: vec!["GEMINI.md"],
+        // Settings, hooks, servers, commands and variables.
+        needs_hidden: vec![".gemini"],
+    })
+}
 
-    fn capabilities(&self) -> AgentCapabilities {
-        AgentCapabilities { structured_output: false, ..AgentCapabilities::DRIVEN }
-    }
-
-    fn launch(&self, invocation: &AgentInvocation) -> Result<ProgramLaunch, AgentError> {
-        let tools = tools::tools_for(invocation)?;
-        let settings = settings(invocation, &tools).to_string();
-        let mut files = vec![(own_folder(invocation).join(".gemini/settings.json"), settings.into_bytes())];
-        files.extend(login_files(invocation, ".gemini/oauth_creds.json"));
-        Ok(ProgramLaunch {
-            args: args(invocation, &tools),
-            env: env(invocation)?,
-            stdin: plain_brief(&invocation.prompt).into_bytes(),
-            files,
-            // It reads this name whatever the settings are; they can only add names.
-            hidden: vec!["GEMINI.md"],
-            hidden_below: vec!["GEMINI.md"],
-            // Settings, hooks, servers, commands and variables.
-            needs_hidden: vec![".gemini"],
-        })
-    }
-
-    fn reader(&self, _: &AgentInvocation) -> Box<dyn AgentStreamReader> {
-        Box::<GeminiReader>::default()
-    }
+/// The settings of one start as a file below HOME.
+pub(super) fn settings_file(invocation: &AgentInvocation, settings: &Value) -> (PathBuf, Vec<u8>) {
+    (own_folder(invocation).join(".gemini/settings.json"), settings.to_string().into_bytes())
 }
 
 fn args(invocation: &AgentInvocation, tools: &[AgentTool]) -> Vec<OsString> {
@@ -97,28 +93,30 @@ fn args(invocation: &AgentInvocation, tools: &[AgentTool]) -> Vec<OsString> {
 
 fn settings(invocation: &AgentInvocation, tools: &[AgentTool]) -> Value {
     let names: Vec<&str> = tools.iter().flat_map(|tool| names(*tool)).copied().collect();
-    let sign_in = match provider_access(invocation, PROVIDER) {
-        Ok(ProviderAccess::Own) => "oauth-personal",
-        Ok(ProviderAccess::Proxy(_)) | Err(_) => "gemini-api-key",
-    };
-    let mut settings = json!({
-        "security": { "auth": { "selectedType": sign_in }, "folderTrust": { "enabled": true } },
-        "general": { "enableAutoUpdate": false, "enableAutoUpdateNotification": false, "maxAttempts": 3 },
-        "privacy": { "usageStatisticsEnabled": false },
-        "telemetry": { "enabled": false },
-        "tools": { "core": names },
-        "skills": { "enabled": false },
-        "advanced": { "ignoreLocalEnv": true },
-        // A checker must also see the files that the repository asks tools to ignore.
-        "context": { "fileFiltering": {
-            "respectGitIgnore": invocation.role == Role::Maker, "respectGeminiIgnore": false,
-        } },
-        "model": {},
-    });
+    let signs_in = matches!(provider_url(invocation, PROVIDER), Ok(None));
+    let mut settings = quiet_settings(if signs_in { "oauth-personal" } else { "gemini-api-key" });
+    settings["tools"] = json!({ "core": names });
+    // A checker must also see the files that the repository asks tools to ignore.
+    settings["context"] = json!({ "fileFiltering": {
+        "respectGitIgnore": invocation.role == Role::Maker, "respectGeminiIgnore": false,
+    } });
+    settings["model"] = json!({});
     if let Some(turns) = invocation.limits.turns {
         settings["model"]["maxSessionTurns"] = turns.into();
     }
     settings
+}
+
+/// Settings of every start: the sign-in method, no updates, no telemetry, no skills, nothing of the repository.
+pub(super) fn quiet_settings(sign_in: &str) -> Value {
+    json!({
+        "security": { "auth": { "selectedType": sign_in }, "folderTrust": { "enabled": true } },
+        "general": { "enableAutoUpdate": false, "enableAutoUpdateNotification": false, "maxAttempts": 3 },
+        "privacy": { "usageStatisticsEnabled": false },
+        "telemetry": { "enabled": false },
+        "skills": { "enabled": false },
+        "advanced": { "ignoreLocalEnv": true },
+    })
 }
 
 fn names(tool: AgentTool) -> &'static [&'static str] {
@@ -134,29 +132,17 @@ fn names(tool: AgentTool) -> &'static [&'static str] {
 }
 
 fn env(invocation: &AgentInvocation) -> Result<Vec<(OsString, OsString)>, AgentError> {
-    let to_provider = match provider_access(invocation, PROVIDER)? {
-        ProviderAccess::Proxy(url) => {
-            vec![("GOOGLE_GEMINI_BASE_URL", url.into()), ("GEMINI_API_KEY", invocation.endpoints.token.clone().into())]
-        }
-        ProviderAccess::Own => Vec::new(),
-    };
-    let pairs: [(&str, OsString); 4] = [
-        ("GEMINI_CLI_HOME", in_home(invocation, &own_folder(invocation)).into()),
-        // It would start itself again and not forward signals.
-        ("GEMINI_CLI_NO_RELAUNCH", "true".into()),
-        // It would ask a proxy for a tunnel even to this address.
-        ("NO_PROXY", "127.0.0.1,localhost".into()),
-        ("no_proxy", "127.0.0.1,localhost".into()),
-    ];
-    Ok(to_provider.into_iter().chain(pairs).map(|(name, value)| (name.into(), value)).collect())
+    let mut vars = provider_vars(invocation, PROVIDER, ["GOOGLE_GEMINI_BASE_URL", "GEMINI_API_KEY"])?;
+    vars.push(("GEMINI_CLI_HOME", in_home(invocation, &own_folder(invocation)).into()));
+    // It would start itself again and not forward signals.
+    vars.push(("GEMINI_CLI_NO_RELAUNCH", "true".into()));
+    Ok(launch_env(vars))
 }
 
 #[derive(Default)]
 struct GeminiReader {
     /// Its text since its last tool.
     message: String,
-    /// Calls without a result: their id and tool.
-    calls: Vec<(String, String)>,
     /// The model is sending output: the following output belongs to the same turn.
     speaking: bool,
     /// It sent text after its last tool.
@@ -182,7 +168,7 @@ impl AgentStreamReader for GeminiReader {
             "init" => init(line, hearing),
             "message" => self.message(line, hearing),
             "tool_use" => self.tool_use(line, hearing),
-            "tool_result" => self.tool_result(line, hearing),
+            "tool_result" => (self.speaking, self.spoke) = (false, false),
             "error" => self.complains(line, hearing),
             "result" => self.result(line, hearing),
             _ => (),
@@ -190,7 +176,7 @@ impl AgentStreamReader for GeminiReader {
     }
 
     fn error_line(&mut self, line: &[u8], hearing: &mut StreamObserver<'_>) {
-        let text = json::lossy_text(line);
+        let text = String::from_utf8_lossy(line);
         if text.starts_with("Attempt ") && text.contains(" failed") {
             let status = text.split_once("with status ").and_then(|(_, rest)| rest.get(..3)?.parse().ok());
             hearing.retries(status);
@@ -221,7 +207,7 @@ impl AgentStreamReader for GeminiReader {
             return;
         }
         match (code, self.retried.take()) {
-            (Some(EXIT_TURNS), _) => hearing.hit_own_limit(BudgetLimit::Turns),
+            (Some(EXIT_TURNS), _) => hearing.meet(BudgetLimit::Turns),
             (Some(EXIT_AUTH), _) => self.trouble(TroubleKind::Auth, hearing),
             (Some(EXIT_INPUT | EXIT_CONFIG), _) => self.trouble(TroubleKind::BadRequest, hearing),
             (_, Some((status, said))) if how != RunEnd::Cancelled => hearing.transient_trouble(status, &said),
@@ -238,16 +224,8 @@ fn is_users(line: &[u8]) -> bool {
 }
 
 fn init(line: &[u8], hearing: &mut StreamObserver<'_>) {
-    #[derive(Deserialize)]
-    struct Init<'a> {
-        #[serde(borrow, default)]
-        session_id: Option<Cow<'a, str>>,
-        #[serde(borrow, default)]
-        model: Option<Cow<'a, str>>,
-    }
-    let text = json::lossy_text(line);
-    if let Ok(init) = serde_json::from_str::<Init<'_>>(&text) {
-        hearing.started(init.session_id.as_deref(), init.model.as_deref(), None);
+    if let Some(init) = json::read::<Value>(line) {
+        hearing.started(init["model"].as_str(), None);
     }
 }
 
@@ -273,23 +251,17 @@ impl GeminiReader {
     }
 
     fn message(&mut self, line: &[u8], hearing: &mut StreamObserver<'_>) {
-        #[derive(Deserialize)]
-        struct Message<'a> {
-            #[serde(borrow, default)]
-            role: Cow<'a, str>,
-            #[serde(borrow, default)]
-            content: Cow<'a, str>,
-            #[serde(default)]
+        #[derive(Deserialize, Default)]
+        #[serde(default)]
+        struct Message {
+            role: String,
+            content: String,
             delta: bool,
         }
         if is_users(line) {
             return;
         }
-        let text = json::lossy_text(line);
-        let Ok(message) = serde_json::from_str::<Message<'_>>(&text) else { return };
-        if message.role != "assistant" {
-            return;
-        }
+        let Some(message) = json::read::<Message>(line).filter(|message| message.role == "assistant") else { return };
         self.on_model_output(hearing);
         self.spoke = true;
         if !message.delta {
@@ -300,81 +272,25 @@ impl GeminiReader {
     }
 
     fn tool_use(&mut self, line: &[u8], hearing: &mut StreamObserver<'_>) {
-        #[derive(Deserialize)]
-        struct Used<'a> {
-            #[serde(borrow, default)]
-            tool_name: Cow<'a, str>,
-            #[serde(borrow, default)]
-            tool_id: Cow<'a, str>,
-            #[serde(borrow, default)]
-            parameters: Option<Input<'a>>,
-        }
-        /// The same for a tool with unknown parameters.
-        #[derive(Deserialize)]
-        struct Other<'a> {
-            #[serde(borrow, default)]
-            tool_name: Cow<'a, str>,
-            #[serde(borrow, default)]
-            tool_id: Cow<'a, str>,
-        }
-        #[derive(Deserialize)]
-        struct Input<'a> {
-            #[serde(borrow, default)]
-            command: Option<Cow<'a, str>>,
-            #[serde(borrow, default)]
-            file_path: Option<Cow<'a, str>>,
-            #[serde(borrow, default)]
-            pattern: Option<Cow<'a, str>>,
-            #[serde(borrow, default)]
-            dir_path: Option<Cow<'a, str>>,
+        #[derive(Deserialize, Default)]
+        #[serde(default)]
+        struct Used {
+            tool_name: String,
+            parameters: Option<Box<RawValue>>,
         }
         self.on_model_output(hearing);
         self.finish_message(hearing);
-        let text = json::lossy_text(line);
-        let other = || serde_json::from_str::<Other<'_>>(&text).ok();
-        let other = || other().map(|Other { tool_name, tool_id }| Used { tool_name, tool_id, parameters: None });
-        let Some(used) = serde_json::from_str::<Used<'_>>(&text).ok().or_else(other) else { return };
-        let what =
-            used.parameters.and_then(|input| input.command.or(input.file_path).or(input.pattern).or(input.dir_path));
-        hearing.tool(&used.tool_name, json::first_line(what.as_deref().unwrap_or_default()));
-        if self.calls.len() < CALLS_MAX {
-            self.calls.push((used.tool_id.into_owned(), used.tool_name.into_owned()));
-        }
-    }
-
-    fn tool_result(&mut self, line: &[u8], hearing: &mut StreamObserver<'_>) {
-        #[derive(Deserialize)]
-        struct Done<'a> {
-            #[serde(borrow, default)]
-            tool_id: Cow<'a, str>,
-            #[serde(borrow, default)]
-            error: Option<Failure<'a>>,
-        }
-        self.speaking = false;
-        self.spoke = false;
-        let text = json::lossy_text(line);
-        let Ok(done) = serde_json::from_str::<Done<'_>>(&text) else { return };
-        let Some(at) = self.calls.iter().position(|(id, _)| *id == done.tool_id) else { return };
-        let (_, tool) = self.calls.swap_remove(at);
-        if done.error.is_some_and(|error| matches!(error.kind.as_ref(), "tool_not_registered" | "policy_violation")) {
-            hearing.denied(&tool);
-        }
+        let Some(used) = json::read::<Used>(line) else { return };
+        hearing.tool(&used.tool_name, &json::tool_input(used.parameters.as_deref()));
     }
 
     fn complains(&mut self, line: &[u8], hearing: &mut StreamObserver<'_>) {
-        #[derive(Deserialize)]
-        struct Complaint<'a> {
-            #[serde(borrow, default)]
-            severity: Cow<'a, str>,
-            #[serde(borrow, default)]
-            message: Cow<'a, str>,
-        }
-        let text = json::lossy_text(line);
-        let Ok(complaint) = serde_json::from_str::<Complaint<'_>>(&text) else { return };
-        if complaint.severity == "error" {
-            self.complaint = Some(complaint.message.into_owned());
+        let Some(complaint) = json::read::<Value>(line) else { return };
+        let message = complaint["message"].as_str().unwrap_or_default();
+        if complaint["severity"] == "error" {
+            self.complaint = Some(message.to_owned());
         } else {
-            hearing.note(json::first_line(&complaint.message));
+            hearing.note(json::first_line(message));
         }
     }
 
@@ -382,8 +298,7 @@ impl GeminiReader {
         self.finish_message(hearing);
         self.retried = None;
         hearing.mark_done();
-        let text = json::lossy_text(line);
-        let Ok(end) = serde_json::from_str::<End<'_>>(&text) else {
+        let Some(end) = json::read::<End>(line) else {
             self.doubtful = true;
             return hearing.trouble(ProviderTrouble::new(TroubleKind::Unclear, None, "its last event cannot be read"));
         };
@@ -405,11 +320,11 @@ impl GeminiReader {
         }
     }
 
-    fn fails(&mut self, error: Option<Failure<'_>>, hearing: &mut StreamObserver<'_>) {
+    fn fails(&mut self, error: Option<Failure>, hearing: &mut StreamObserver<'_>) {
         if error.as_ref().is_some_and(|error| error.kind == "FatalTurnLimitedError") {
-            return hearing.hit_own_limit(BudgetLimit::Turns);
+            return hearing.meet(BudgetLimit::Turns);
         }
-        let said = error.map(|error| error.message.into_owned()).or_else(|| self.complaint.take()).unwrap_or_default();
+        let said = error.map(|error| error.message).or_else(|| self.complaint.take()).unwrap_or_default();
         if said.contains("response was blocked") {
             return hearing.trouble(ProviderTrouble::new(TroubleKind::Declined, None, &said));
         }
@@ -420,28 +335,25 @@ impl GeminiReader {
     }
 }
 
-#[derive(Deserialize)]
-struct Failure<'a> {
-    #[serde(borrow, default, rename = "type")]
-    kind: Cow<'a, str>,
-    #[serde(borrow, default)]
-    message: Cow<'a, str>,
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Failure {
+    #[serde(rename = "type")]
+    kind: String,
+    message: String,
 }
 
 #[derive(Deserialize)]
-struct End<'a> {
-    #[serde(borrow)]
-    status: Cow<'a, str>,
-    #[serde(borrow, default)]
-    error: Option<Failure<'a>>,
-    #[serde(borrow)]
-    stats: Stats<'a>,
+struct End {
+    status: String,
+    error: Option<Failure>,
+    stats: Stats,
 }
 
 #[derive(Deserialize)]
-struct Stats<'a> {
-    #[serde(borrow, default)]
-    models: BTreeMap<Cow<'a, str>, ModelStats>,
+struct Stats {
+    #[serde(default)]
+    models: BTreeMap<String, ModelStats>,
 }
 
 #[derive(Deserialize, Clone, Copy)]

@@ -1,6 +1,8 @@
 //! Finds the agents on this machine: the first executable of each name on the sandbox's PATH, its real file, and its
 //! version. Starts nothing, except for a version that no file contains.
 
+use super::driven_agents::dialect;
+use crate::path_roots::follow_links;
 use crate::proc::{CancelToken, ProcessRunner, RunEnd, RunLimits, SpawnRequest, TreeCookie, base_env, trusted_path};
 use loopwright_core::spec::AgentUse;
 use serde::Deserialize;
@@ -34,19 +36,15 @@ pub struct InstalledAgent {
 /// inside the repository is never used as the user's.
 #[must_use]
 pub fn find(agent: AgentUse, path: &[PathBuf], repo: Option<&Path>) -> Option<InstalledAgent> {
-    find_as(agent, program_name(agent)?, path, repo)
+    dialect(agent).and_then(|_| find_as(agent, agent.word(), path, repo))
 }
 
-/// The same for any program of this name that uses the Agent Client Protocol.
-pub(super) fn find_named(name: &str, path: &[PathBuf], repo: Option<&Path>) -> Option<InstalledAgent> {
-    find_as(AgentUse::Acp, name, path, repo)
-}
-
-fn find_as(agent: AgentUse, name: &str, path: &[PathBuf], repo: Option<&Path>) -> Option<InstalledAgent> {
-    let repo = repo.map(real);
+/// The same for a program of any name.
+pub(super) fn find_as(agent: AgentUse, name: &str, path: &[PathBuf], repo: Option<&Path>) -> Option<InstalledAgent> {
+    let repo = repo.map(follow_links);
     let allowed = |program: &Path| repo.as_deref().is_none_or(|repo| !program.starts_with(repo));
     let (folder, found) = find_executable(name, path, &allowed)?;
-    let version = package_version(&found);
+    let version = package(&found).map(|(_, version)| version);
     let program = native(agent, &found).filter(|native| allowed(native)).unwrap_or(found);
     let node = if is_node_script(&program) { node(&folder, path, &allowed) } else { None };
     Some(InstalledAgent { agent, program, version, node })
@@ -55,13 +53,7 @@ fn find_as(agent: AgentUse, name: &str, path: &[PathBuf], repo: Option<&Path>) -
 /// The command that installs it; `None` for an agent without a program of its own.
 #[must_use]
 pub fn install_hint(agent: AgentUse) -> Option<String> {
-    let package = match agent {
-        AgentUse::Claude => "@anthropic-ai/claude-code",
-        AgentUse::Codex => "@openai/codex",
-        AgentUse::Opencode => "opencode-ai",
-        AgentUse::Gemini => "@google/gemini-cli",
-        AgentUse::Acp | AgentUse::Command | AgentUse::Scripted => return None,
-    };
+    let package = dialect(agent)?.package;
     Some(format!("`npm install -g {package}` with Node.js 22 or later, and make sure that it is on PATH"))
 }
 
@@ -69,7 +61,13 @@ impl InstalledAgent {
     /// A program whose path is known.
     #[must_use]
     pub fn from_path(agent: AgentUse, program: PathBuf) -> Self {
-        Self { agent, version: package_version(&real(&program)), program, node: None }
+        let version = package(&follow_links(&program)).map(|(_, version)| version);
+        Self { agent, version, program, node: None }
+    }
+
+    /// The same for a path of the workspace, whose version is not known.
+    pub(super) fn in_workspace(agent: AgentUse, program: PathBuf) -> Self {
+        Self { agent, program, version: None, node: None }
     }
 
     /// The file that is executed: the program, or its interpreter.
@@ -102,18 +100,11 @@ impl InstalledAgent {
     }
 }
 
-fn program_name(agent: AgentUse) -> Option<&'static str> {
-    match agent {
-        AgentUse::Claude | AgentUse::Codex | AgentUse::Opencode | AgentUse::Gemini => Some(agent.word()),
-        AgentUse::Acp | AgentUse::Command | AgentUse::Scripted => None,
-    }
-}
-
 /// The first executable of a name: the folder it was found in, and its real file.
 fn find_executable(name: &str, path: &[PathBuf], allowed: &dyn Fn(&Path) -> bool) -> Option<(PathBuf, PathBuf)> {
     let system: Vec<_> = std::env::split_paths(trusted_path()).collect();
     let folders = system.iter().chain(path);
-    let candidates = folders.map(|folder| (folder.clone(), real(&folder.join(name))));
+    let candidates = folders.map(|folder| (folder.clone(), follow_links(&folder.join(name))));
     candidates.into_iter().find(|(_, program)| is_executable(program) && allowed(program))
 }
 
@@ -144,8 +135,8 @@ fn is_node_script(program: &Path) -> bool {
 
 /// The Node.js of a script: the one beside it, then the user's own, then the system's, which may be older.
 fn node(folder: &Path, path: &[PathBuf], allowed: &dyn Fn(&Path) -> bool) -> Option<PathBuf> {
-    let beside = real(&folder.join("node"));
-    let own = std::iter::once(beside).chain(path.iter().map(|folder| real(&folder.join("node"))));
+    let beside = follow_links(&folder.join("node"));
+    let own = std::iter::once(beside).chain(path.iter().map(|folder| follow_links(&folder.join("node"))));
     let own = own.into_iter().find(|node| is_executable(node) && allowed(node));
     own.or_else(|| Some(find_executable("node", &[], allowed)?.1))
 }
@@ -154,11 +145,6 @@ fn node(folder: &Path, path: &[PathBuf], allowed: &dyn Fn(&Path) -> bool) -> Opt
 struct Package {
     name: String,
     version: String,
-}
-
-/// The version in the nearest package description above a program.
-fn package_version(program: &Path) -> Option<String> {
-    package(program).map(|(_, version)| version)
 }
 
 /// The nearest folder above a program that is described as a package, and its version.
@@ -181,10 +167,6 @@ fn version_in(text: &str) -> Option<String> {
     versions.map(|word| word.chars().take(60).collect()).next()
 }
 
-fn real(path: &Path) -> PathBuf {
-    path.canonicalize().unwrap_or_else(|_| path.to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -199,7 +181,7 @@ mod tests {
         }
 
         fn at(&self, name: &str) -> PathBuf {
-            real(self.0.path()).join(name)
+            follow_links(self.0.path()).join(name)
         }
 
         fn file(&self, name: &str, text: &str) {

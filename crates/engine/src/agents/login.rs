@@ -3,6 +3,7 @@
 //! request, never for gates, and the report states it: it is the one case in which an agent's process holds a
 //! credential.
 
+use super::driven_agents::dialect;
 use loopwright_core::spec::AgentUse;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -15,27 +16,17 @@ const SECRET_MIN: usize = 20;
 /// An agent's own sign-in on this host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentLogin {
-    agent: AgentUse,
-    file: PathBuf,
+    /// The agent it belongs to.
+    pub agent: AgentUse,
+    /// The host's file.
+    pub file: PathBuf,
 }
 
 impl AgentLogin {
     /// The sign-in of an agent below this home; `None` for an agent without one of its own.
     #[must_use]
     pub fn locate(agent: AgentUse, home: &Path) -> Option<Self> {
-        Some(Self { agent, file: home.join(login_path(agent)?) })
-    }
-
-    /// The agent it belongs to.
-    #[must_use]
-    pub fn agent(&self) -> AgentUse {
-        self.agent
-    }
-
-    /// The host's file.
-    #[must_use]
-    pub fn file(&self) -> &Path {
-        &self.file
+        Some(Self { agent, file: home.join(dialect(agent)?.login) })
     }
 
     /// Whether a sign-in exists.
@@ -73,23 +64,7 @@ impl AgentLogin {
 /// The hosts that an agent with its own sign-in talks to; a loop has to name them in `network`.
 #[must_use]
 pub fn login_hosts(agent: AgentUse) -> &'static [&'static str] {
-    match agent {
-        AgentUse::Claude => &["api.anthropic.com", "console.anthropic.com"],
-        AgentUse::Codex => &["chatgpt.com", "auth.openai.com"],
-        AgentUse::Gemini => &["cloudcode-pa.googleapis.com", "oauth2.googleapis.com"],
-        AgentUse::Opencode | AgentUse::Acp | AgentUse::Command | AgentUse::Scripted => &[],
-    }
-}
-
-/// The path at which a program stores its sign-in, below a home.
-fn login_path(agent: AgentUse) -> Option<&'static str> {
-    match agent {
-        AgentUse::Claude => Some(".claude/.credentials.json"),
-        AgentUse::Codex => Some(".codex/auth.json"),
-        AgentUse::Gemini => Some(".gemini/oauth_creds.json"),
-        AgentUse::Opencode => Some(".local/share/opencode/auth.json"),
-        AgentUse::Acp | AgentUse::Command | AgentUse::Scripted => None,
-    }
+    dialect(agent).map_or(&[], |dialect| dialect.login_hosts)
 }
 
 /// Addresses and sentences are not secrets, and a common word must not become one.
@@ -107,27 +82,28 @@ fn collect(value: &serde_json::Value, found: &mut Vec<String>) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::driver::{AgentDialect, own_folder};
-    use super::super::{ProviderEndpoints, claude, codex, gemini, opencode, testing};
+    use super::super::driver::own_folder;
+    use super::super::{ProviderEndpoints, tests};
     use super::*;
     use loopwright_core::spec::Role;
 
     #[test]
     fn each_program_finds_its_own_sign_in_and_gets_neither_an_address_nor_a_token() {
-        let dialects: [(&dyn AgentDialect, &str); 4] = [
-            (&claude::ClaudeDialect, ".credentials.json"),
-            (&codex::CodexDialect, "auth.json"),
-            (&gemini::GeminiDialect, ".gemini/oauth_creds.json"),
-            (&opencode::OpencodeDialect, "data/opencode/auth.json"),
+        let names = [
+            (AgentUse::Claude, ".credentials.json"),
+            (AgentUse::Codex, "auth.json"),
+            (AgentUse::Gemini, ".gemini/oauth_creds.json"),
+            (AgentUse::Opencode, "data/opencode/auth.json"),
         ];
-        for (dialect, name) in dialects {
-            let mut invocation = testing::invocation(Role::Maker);
+        for (agent, name) in names {
+            let launch = dialect(agent).expect("it is driven").launch;
+            let mut invocation = tests::invocation(Role::Maker);
             invocation.model = None;
             invocation.endpoints =
                 ProviderEndpoints { login: Some(b"dummy".as_slice().into()), ..ProviderEndpoints::default() };
-            let launch = dialect.launch(&invocation).unwrap_or_else(|error| panic!("{}: {error}", dialect.name()));
+            let launch = launch(&invocation).unwrap_or_else(|error| panic!("{agent:?}: {error}"));
             let laid = (own_folder(&invocation).join(name), b"dummy".to_vec());
-            assert!(launch.files.contains(&laid), "{}: {:?}", dialect.name(), launch.files);
+            assert!(launch.files.contains(&laid), "{agent:?}: {:?}", launch.files);
             let told = format!("{:?} {:?}", launch.args, launch.env);
             assert!(!told.contains("API_KEY") && !told.contains("TOKEN") && !told.contains("127.0.0.1:"), "{told}");
         }
@@ -140,7 +116,7 @@ mod tests {
         assert!(!login.exists() && login.secrets().is_err());
         let text = r#"{"tokens": {"access": "dummy-access-0123456789", "kind": "bearer"}, "url": "https://auth.example.org/long"}"#;
         std::fs::create_dir(home.path().join(".codex")).expect("a folder");
-        std::fs::write(login.file(), text).expect("a dummy");
+        std::fs::write(&login.file, text).expect("a dummy");
         assert!(login.exists());
         assert_eq!(login.secrets().expect("readable"), ["dummy-access-0123456789"]);
         assert_eq!(AgentLogin::locate(AgentUse::Scripted, home.path()), None);

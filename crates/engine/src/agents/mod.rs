@@ -24,7 +24,7 @@ mod run_listener;
 pub mod scripted;
 mod stream_observer;
 #[cfg(test)]
-mod testing;
+mod tests;
 mod tools;
 
 pub use absent::AbsentAgent;
@@ -39,7 +39,7 @@ pub use scripted::{ScriptedAgent, main_if_asked};
 
 use crate::budget_meter::StartMeter;
 use crate::egress::ProviderGrant;
-use crate::proc::{CancelToken, CapturedOutput, OutputStream, ProcessRunner, RunEnd, StartedProcess, TreeCookie};
+use crate::proc::{CancelToken, OutputStream, ProcessRunner, RunEnd, StartedProcess, TreeCookie};
 use crate::sandbox_view::SandboxView;
 use loopwright_core::BoxFuture;
 use loopwright_core::budget::{AgentUsage, BudgetLimit, ModelTokens, Tokens};
@@ -171,10 +171,6 @@ pub struct AgentOutcome {
     pub text: String,
     /// The number of turns it reported.
     pub turns: u32,
-    /// The captured standard output.
-    pub stdout: CapturedOutput,
-    /// The captured standard error.
-    pub stderr: CapturedOutput,
     /// Another process still held its pipes when it had ended.
     pub leaky: bool,
     /// It ignored SIGTERM and had to be killed.
@@ -188,18 +184,10 @@ pub struct AgentOutcome {
 /// An agent's report about itself in its stream, besides its usage. It is never evidence of good work.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct AgentSelfReport {
-    /// Its program's version.
-    pub version: Option<String>,
-    /// Its session.
-    pub session: Option<String>,
     /// Tokens by model.
     pub models: Vec<ModelTokens>,
-    /// Its cost by its own prices.
-    pub billed: Option<Usd>,
     /// Its structured answer, or its last message. A checker that has no file to write returns its verdict here.
     pub answer: Option<String>,
-    /// Tools that were denied to it.
-    pub denied: Vec<String>,
     /// The trouble that prevented its work. If there is any, an exit code of zero means nothing.
     pub trouble: Option<ProviderTrouble>,
 }
@@ -215,8 +203,6 @@ impl AgentOutcome {
             usage,
             text: text.into(),
             turns: 0,
-            stdout: CapturedOutput::default(),
-            stderr: CapturedOutput::default(),
             leaky: false,
             term_ignored: false,
             limit: None,

@@ -4,20 +4,19 @@
 //! It has no last event: it completed its work if its last step ended with `stop` and it reported no error. It retries
 //! failed requests silently; only its log reports them, so the log is read too.
 
-use super::driver::{AgentDialect, AgentStreamReader, ProgramLaunch, in_home, login_files, own_folder};
+use super::driver::{AgentDialect, AgentStreamReader, ProgramLaunch, in_home, launch_env, login_files, own_folder};
 use super::stream_observer::{StreamObserver, UsageFigure};
 use super::tools::{self, AgentTool, unsupported_error};
 use super::{AgentCapabilities, AgentError, AgentInvocation, json};
-use crate::proc::RunEnd;
+use crate::proc::{RunEnd, StdinSource};
 use loopwright_core::budget::Tokens;
 use loopwright_core::provider::{ProviderTrouble, TroubleKind};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::ffi::OsString;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -26,42 +25,34 @@ const STEPS_MAX: usize = 100_000;
 /// The name for a model whose name is not known.
 const UNKNOWN: &str = "unknown";
 
-/// The texts of a tool's error for a denied tool.
-const DENIALS: [&str; 3] = ["unavailable tool", "prevents you from using", "rejected permission"];
-
 /// opencode.
-pub(super) struct OpencodeDialect;
-
-impl AgentDialect for OpencodeDialect {
-    fn name(&self) -> &'static str {
-        "opencode"
-    }
-
-    fn capabilities(&self) -> AgentCapabilities {
-        AgentCapabilities { structured_output: false, ..AgentCapabilities::DRIVEN }
-    }
-
-    fn launch(&self, invocation: &AgentInvocation) -> Result<ProgramLaunch, AgentError> {
-        let words = ["run", "--format", "json", "--pure", "--title", "loopwright"];
-        // Only its log reports the requests that it retries.
-        let log = ["--print-logs", "--log-level", "ERROR"];
-        Ok(ProgramLaunch {
-            args: words.into_iter().chain(log).map(OsString::from).collect(),
-            env: env(invocation)?,
-            stdin: invocation.prompt.clone().into_bytes(),
-            files: [installed(invocation), login_files(invocation, "data/opencode/auth.json")].concat(),
-            // It reads these in the folder of every file that it reads. A variable turns off those at the top.
-            hidden_below: vec!["AGENTS.md", "CONTEXT.md"],
-            // It runs the plugins in this folder whatever the flags are.
-            needs_hidden: vec![".opencode"],
-            ..ProgramLaunch::default()
-        })
-    }
-
-    fn reader(&self, invocation: &AgentInvocation) -> Box<dyn AgentStreamReader> {
+pub(super) static DIALECT: AgentDialect = AgentDialect {
+    capabilities: AgentCapabilities { structured_output: false, ..AgentCapabilities::DRIVEN },
+    package: "opencode-ai",
+    login: ".local/share/opencode/auth.json",
+    login_hosts: &[],
+    launch,
+    reader: |invocation| {
         let model = choose(invocation).ok().and_then(|choice| choice.model.map(str::to_owned));
         Box::new(OpencodeReader { model: model.unwrap_or_else(|| UNKNOWN.to_owned()), ..OpencodeReader::default() })
-    }
+    },
+};
+
+fn launch(invocation: &AgentInvocation) -> Result<ProgramLaunch, AgentError> {
+    let words = ["run", "--format", "json", "--pure", "--title", "loopwright"];
+    // Only its log reports the requests that it retries.
+    let log = ["--print-logs", "--log-level", "ERROR"];
+    Ok(ProgramLaunch {
+        args: words.into_iter().chain(log).map(OsString::from).collect(),
+        env: env(invocation)?,
+        stdin: StdinSource::Bytes(invocation.prompt.clone().into_bytes()),
+        files: [installed(invocation), login_files(invocation, "data/opencode/auth.json")].concat(),
+        // It reads these in the folder of every file that it reads. A variable turns off those at the top.
+        hidden_below: vec!["AGENTS.md", "CONTEXT.md"],
+        // It runs the plugins in this folder whatever the flags are.
+        needs_hidden: vec![".opencode"],
+        ..ProgramLaunch::default()
+    })
 }
 
 /// It would download a package for plugins into its configuration folder, unless the folder looks as if that was done.
@@ -77,7 +68,7 @@ fn installed(invocation: &AgentInvocation) -> Vec<(PathBuf, Vec<u8>)> {
 fn env(invocation: &AgentInvocation) -> Result<Vec<(OsString, OsString)>, AgentError> {
     let folder = own_folder(invocation);
     let own = |name: &str| in_home(invocation, &folder.join(name)).into_os_string();
-    let mut pairs: Vec<(&str, OsString)> = vec![
+    let mut vars = vec![
         ("OPENCODE_CONFIG_CONTENT", config(invocation)?.to_string().into()),
         // The folder in which it searches for a `.opencode` and `.claude` of the user.
         ("OPENCODE_TEST_HOME", own("home")),
@@ -85,8 +76,6 @@ fn env(invocation: &AgentInvocation) -> Result<Vec<(OsString, OsString)>, AgentE
         ("XDG_DATA_HOME", own("data")),
         ("XDG_STATE_HOME", own("state")),
         ("XDG_CACHE_HOME", own("cache")),
-        ("NO_PROXY", "127.0.0.1,localhost".into()),
-        ("no_proxy", "127.0.0.1,localhost".into()),
     ];
     let off = [
         "OPENCODE_DISABLE_PROJECT_CONFIG",
@@ -98,8 +87,8 @@ fn env(invocation: &AgentInvocation) -> Result<Vec<(OsString, OsString)>, AgentE
         "OPENCODE_DISABLE_LSP_DOWNLOAD",
         "OPENCODE_DISABLE_SHARE",
     ];
-    pairs.extend(off.map(|name| (name, "1".into())));
-    Ok(pairs.into_iter().map(|(name, value)| (name.into(), value)).collect())
+    vars.extend(off.map(|name| (name, "1".into())));
+    Ok(launch_env(vars))
 }
 
 /// An accessible provider, and one of its models.
@@ -126,11 +115,20 @@ fn choose(invocation: &AgentInvocation) -> Result<Choice<'_>, AgentError> {
     Ok(Choice { provider, url, model })
 }
 
+/// Its configuration. A program that signs in by itself gets its providers from that.
 fn config(invocation: &AgentInvocation) -> Result<Value, AgentError> {
+    let mut config =
+        json!({ "autoupdate": false, "share": "disabled", "snapshot": false, "lsp": false, "formatter": false });
     if invocation.endpoints.login.is_some() {
-        return own_config(invocation);
+        config["permission"] = permission(invocation)?;
+        if let Some(model) = &invocation.model {
+            config["model"] = model.as_str().into();
+        }
+        return Ok(config);
     }
     let Choice { provider, url, model } = choose(invocation)?;
+    config["enabled_providers"] = json!([provider]);
+    config["permission"] = permission(invocation)?;
     // The library for a provider, and the suffix that it expects in a base URL.
     let (library, end) = match provider {
         "anthropic" => ("@ai-sdk/anthropic", "/v1"),
@@ -140,28 +138,12 @@ fn config(invocation: &AgentInvocation) -> Result<Value, AgentError> {
     };
     let base = format!("{}{end}", url.trim_end_matches('/'));
     let mut about = json!({ "npm": library, "options": { "baseURL": base, "apiKey": invocation.endpoints.token } });
-    let mut config = json!({
-        "autoupdate": false, "share": "disabled", "snapshot": false, "lsp": false, "formatter": false,
-        "enabled_providers": [provider], "permission": permission(invocation)?,
-    });
     if let Some(model) = model {
         about["models"] = json!({ model: {} });
         config["model"] = format!("{provider}/{model}").into();
         config["small_model"] = config["model"].clone();
     }
     config["provider"] = json!({ provider: about });
-    Ok(config)
-}
-
-/// The same for a program that signs in by itself, which gives it its providers.
-fn own_config(invocation: &AgentInvocation) -> Result<Value, AgentError> {
-    let mut config = json!({
-        "autoupdate": false, "share": "disabled", "snapshot": false, "lsp": false, "formatter": false,
-        "permission": permission(invocation)?,
-    });
-    if let Some(model) = &invocation.model {
-        config["model"] = model.as_str().into();
-    }
     Ok(config)
 }
 
@@ -211,8 +193,6 @@ struct OpencodeReader {
     model: String,
     /// Steps that were counted.
     steps: HashSet<u64>,
-    /// The cost of its steps by its own prices.
-    dollars: f64,
     /// It reported that it has started its work.
     greeted: bool,
     /// Why its last step ended; `None` during a step.
@@ -227,7 +207,7 @@ impl AgentStreamReader for OpencodeReader {
     fn line(&mut self, line: &[u8], hearing: &mut StreamObserver<'_>) {
         let Some(kind) = json::kind(line) else { return };
         match kind.as_ref() {
-            "step_start" => self.step_start(line, hearing),
+            "step_start" => self.step_start(hearing),
             "text" => read_text(line, hearing),
             "tool_use" => used(line, hearing),
             "step_finish" => self.step_finish(line, hearing),
@@ -237,7 +217,7 @@ impl AgentStreamReader for OpencodeReader {
     }
 
     fn error_line(&mut self, line: &[u8], hearing: &mut StreamObserver<'_>) {
-        let text = json::lossy_text(line);
+        let text = String::from_utf8_lossy(line);
         let Some((_, rest)) = text.split_once("message=\"stream error\"") else { return };
         let words = rest.split_once("error.error=").and_then(|(_, value)| {
             let mut values = serde_json::Deserializer::from_str(value).into_iter::<Cow<'_, str>>();
@@ -261,18 +241,12 @@ impl AgentStreamReader for OpencodeReader {
         match self.reason.as_deref() {
             Some("stop") => hearing.mark_done(),
             Some("content-filter") => {
-                hearing.trouble(ProviderTrouble::new(
-                    TroubleKind::Declined,
-                    None,
-                    "the answer was withheld by a content filter",
-                ));
+                let text = "the answer was withheld by a content filter";
+                hearing.trouble(ProviderTrouble::new(TroubleKind::Declined, None, text));
             }
             Some("length") => {
-                hearing.trouble(ProviderTrouble::new(
-                    TroubleKind::Unclear,
-                    None,
-                    "its last answer was cut off at the length limit",
-                ));
+                let text = "its last answer was cut off at the length limit";
+                hearing.trouble(ProviderTrouble::new(TroubleKind::Unclear, None, text));
             }
             Some(_) | None => (),
         }
@@ -280,21 +254,16 @@ impl AgentStreamReader for OpencodeReader {
 }
 
 #[derive(Deserialize)]
-struct Event<'a, P> {
-    #[serde(borrow, default, rename = "sessionID")]
-    session: Option<Cow<'a, str>>,
+struct Event<P> {
     part: P,
 }
 
 #[derive(Deserialize)]
-struct Finish<'a> {
-    #[serde(borrow, default)]
-    id: Cow<'a, str>,
-    #[serde(borrow)]
-    reason: Cow<'a, str>,
-    tokens: StepTokens,
+struct Finish {
     #[serde(default)]
-    cost: f64,
+    id: String,
+    reason: String,
+    tokens: StepTokens,
 }
 
 #[derive(Deserialize, Clone, Copy)]
@@ -310,10 +279,9 @@ struct StepTokens {
 }
 
 #[derive(Deserialize, Clone, Copy, Default)]
+#[serde(default)]
 struct CacheTokens {
-    #[serde(default)]
     read: u64,
-    #[serde(default)]
     write: u64,
 }
 
@@ -329,53 +297,42 @@ impl From<StepTokens> for Tokens {
 }
 
 impl OpencodeReader {
-    fn step_start(&mut self, line: &[u8], hearing: &mut StreamObserver<'_>) {
+    fn step_start(&mut self, hearing: &mut StreamObserver<'_>) {
         self.reason = None;
         self.failed = None;
         if !std::mem::replace(&mut self.greeted, true) {
-            let text = json::lossy_text(line);
-            let session =
-                serde_json::from_str::<Event<'_, serde::de::IgnoredAny>>(&text).ok().and_then(|event| event.session);
-            let model = Some(self.model.as_str()).filter(|model| *model != UNKNOWN);
-            hearing.started(session.as_deref(), model, None);
+            hearing.started(Some(self.model.as_str()).filter(|model| *model != UNKNOWN), None);
         }
         hearing.turn();
     }
 
     fn step_finish(&mut self, line: &[u8], hearing: &mut StreamObserver<'_>) {
-        let text = json::lossy_text(line);
         self.failed = None;
-        let Ok(Event { part, .. }) = serde_json::from_str::<Event<'_, Finish<'_>>>(&text) else {
+        let Some(Event { part }) = json::read::<Event<Finish>>(line) else {
             self.doubtful = true;
             self.reason = None;
             return;
         };
-        self.reason = Some(part.reason.into_owned());
+        self.reason = Some(part.reason);
         if self.is_new(&part.id) {
             hearing.usage(&self.model, part.tokens.into(), UsageFigure::Step);
-            self.dollars += part.cost;
-            hearing.reported_cost(self.dollars);
         }
     }
 
     fn is_new(&mut self, step: &str) -> bool {
-        let mut hasher = DefaultHasher::new();
-        step.hash(&mut hasher);
         if self.steps.len() >= STEPS_MAX {
             self.steps.clear();
         }
-        step.is_empty() || self.steps.insert(hasher.finish())
+        step.is_empty() || self.steps.insert(json::short_id(step))
     }
 }
 
 fn read_text(line: &[u8], hearing: &mut StreamObserver<'_>) {
     #[derive(Deserialize)]
-    struct TextPart<'a> {
-        #[serde(borrow)]
-        text: Cow<'a, str>,
+    struct TextPart {
+        text: String,
     }
-    let text = json::lossy_text(line);
-    if let Ok(Event { part, .. }) = serde_json::from_str::<Event<'_, TextPart<'_>>>(&text) {
+    if let Some(Event { part }) = json::read::<Event<TextPart>>(line) {
         hearing.message(&part.text);
     }
 }
@@ -383,81 +340,39 @@ fn read_text(line: &[u8], hearing: &mut StreamObserver<'_>) {
 /// It reports a tool when the tool has ended.
 fn used(line: &[u8], hearing: &mut StreamObserver<'_>) {
     #[derive(Deserialize)]
-    struct Used<'a> {
-        #[serde(borrow, default)]
-        tool: Cow<'a, str>,
-        #[serde(borrow)]
-        state: State<'a>,
+    struct Used {
+        #[serde(default)]
+        tool: String,
+        state: State,
     }
     #[derive(Deserialize)]
-    struct State<'a> {
-        #[serde(borrow, default)]
-        input: Option<&'a RawValue>,
-        #[serde(borrow, default)]
-        error: Option<Cow<'a, str>>,
+    struct State {
+        input: Option<Box<RawValue>>,
     }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Input<'a> {
-        #[serde(borrow, default)]
-        command: Option<Cow<'a, str>>,
-        #[serde(borrow, default)]
-        file_path: Option<Cow<'a, str>>,
-        #[serde(borrow, default)]
-        pattern: Option<Cow<'a, str>>,
-        #[serde(borrow, default)]
-        url: Option<Cow<'a, str>>,
-    }
-    let text = json::lossy_text(line);
-    let Ok(Event { part: Used { tool, state }, .. }) = serde_json::from_str::<Event<'_, Used<'_>>>(&text) else {
-        return;
-    };
-    let input = state.input.and_then(|input| serde_json::from_str::<Input<'_>>(input.get()).ok());
-    let what = input.and_then(|input| input.command.or(input.file_path).or(input.pattern).or(input.url));
-    hearing.tool(&tool, json::first_line(what.as_deref().unwrap_or_default()));
-    if state.error.is_some_and(|error| DENIALS.iter().any(|words| error.contains(words))) {
-        hearing.denied(&tool);
-    }
+    let Some(Event { part: Used { tool, state } }) = json::read::<Event<Used>>(line) else { return };
+    hearing.tool(&tool, &json::tool_input(state.input.as_deref()));
 }
 
 /// An error is its end: it exits with 1 even if it tries to continue.
 fn error(line: &[u8], hearing: &mut StreamObserver<'_>) {
-    #[derive(Deserialize)]
-    struct Failed<'a> {
-        #[serde(borrow)]
-        error: Error<'a>,
-    }
-    #[derive(Deserialize)]
-    struct Error<'a> {
-        #[serde(borrow, default)]
-        name: Cow<'a, str>,
-        #[serde(borrow, default)]
-        data: Data<'a>,
-    }
-    #[derive(Deserialize, Default)]
-    #[serde(rename_all = "camelCase")]
-    struct Data<'a> {
-        #[serde(borrow, default)]
-        message: Cow<'a, str>,
-        #[serde(default)]
-        status_code: Option<u16>,
-        #[serde(borrow, default)]
-        response_headers: BTreeMap<Cow<'a, str>, Cow<'a, str>>,
-    }
     hearing.mark_done();
-    let text = json::lossy_text(line);
-    let Ok(Failed { error: Error { name, data } }) = serde_json::from_str::<Failed<'_>>(&text) else {
+    let event = json::read::<Value>(line).unwrap_or_default();
+    let (error, data) = (&event["error"], &event["error"]["data"]);
+    if !error.is_object() {
         return hearing.trouble(ProviderTrouble::new(TroubleKind::Unclear, None, "an error that cannot be read"));
-    };
-    let message = if data.message.is_empty() { &name } else { &data.message };
-    match name.as_ref() {
-        "ContextOverflowError" => {
-            hearing.trouble(ProviderTrouble::new(TroubleKind::Context, data.status_code, message))
-        }
-        "ProviderAuthError" => hearing.trouble(ProviderTrouble::new(TroubleKind::Auth, data.status_code, message)),
-        _ => hearing.trouble_from_text(data.status_code, message),
     }
-    let wait = data.response_headers.get("retry-after").and_then(|wait| wait.trim().parse().ok());
+    let (name, status) = (error["name"].as_str().unwrap_or_default(), json::status(&data["statusCode"]));
+    let message = data["message"].as_str().filter(|message| !message.is_empty()).unwrap_or(name);
+    let named = match name {
+        "ContextOverflowError" => Some(TroubleKind::Context),
+        "ProviderAuthError" => Some(TroubleKind::Auth),
+        _ => None,
+    };
+    match named {
+        Some(kind) => hearing.trouble(ProviderTrouble::new(kind, status, message)),
+        None => hearing.trouble_from_text(status, message),
+    }
+    let wait = data["responseHeaders"]["retry-after"].as_str().and_then(|wait| wait.trim().parse().ok());
     if let Some(seconds) = wait {
         hearing.trouble_for(Duration::from_secs(seconds));
     }

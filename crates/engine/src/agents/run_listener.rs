@@ -3,11 +3,13 @@
 //! The scripted agent also sends notes about itself between its text; they begin with a marker that no printed text can
 //! guess. Memory is bounded whatever is printed.
 
-use super::{AgentEvent, AgentInvocation, AgentLimits, AgentLog, AgentOutcome, AgentSelfReport};
-use crate::proc::{FinishedRun, OutputStream, OutputWatch, RunEnd, WatchFlow};
-use loopwright_core::budget::{AgentUsage, BudgetLimit, Tokens};
-use loopwright_core::prices::ModelPrices;
+use super::scripted::read_note;
+use super::stream_observer::{StreamObserver, UsageFigure, max_tokens};
+use super::{AgentEvent, AgentInvocation, AgentLog, AgentOutcome};
+use crate::proc::{FinishedRun, OutputStream, OutputWatch, WatchFlow};
+use loopwright_core::budget::Tokens;
 use loopwright_core::provider::ProviderTrouble;
+use memchr::memmem;
 use std::collections::VecDeque;
 
 /// A longer line is passed to the log in pieces.
@@ -30,153 +32,60 @@ pub(super) enum AgentNote {
     Trouble(ProviderTrouble),
 }
 
-/// The source of notes.
-pub(super) enum NoteSource {
-    /// The agent sends none, and its usage stays unknown.
-    None,
-    /// Lines that begin with this marker, read by this function; without a usage note the usage is a known zero.
-    After {
-        /// Unguessable.
-        marker: Vec<u8>,
-        /// Reads one note.
-        read: fn(&[u8]) -> AgentNote,
-    },
-}
-
 /// The watcher of one run.
 pub(super) struct RunListener<'a> {
-    log: &'a mut dyn AgentLog,
-    limits: &'a AgentLimits,
-    prices: &'a ModelPrices,
+    observer: StreamObserver<'a>,
     split: Split,
-    read: Option<fn(&[u8]) -> AgentNote>,
-    stdout: LogLines,
-    stderr: LogLines,
     text: VecDeque<u8>,
-    usage: AgentUsage,
-    turns: u32,
-    limit: Option<BudgetLimit>,
-    trouble: Option<ProviderTrouble>,
+    /// The last usage report, unless one cannot be trusted.
+    used: Option<Tokens>,
 }
 
 impl<'a> RunListener<'a> {
-    pub(super) fn new(log: &'a mut dyn AgentLog, invocation: &'a AgentInvocation, notes: NoteSource) -> Self {
-        let (marker, read, usage) = match notes {
-            NoteSource::None => (Vec::new(), None, AgentUsage::Unknown),
-            NoteSource::After { marker, read } => (marker, Some(read), AgentUsage::Reported(Tokens::default())),
-        };
-        let (stdout, stderr) = (LogLines::new(OutputStream::Stdout), LogLines::new(OutputStream::Stderr));
-        let split = Split::new(marker);
-        let (limits, prices) = (&invocation.limits, invocation.prices.as_ref());
-        Self {
-            log,
-            limits,
-            prices,
-            split,
-            read,
-            stdout,
-            stderr,
-            text: VecDeque::new(),
-            usage,
-            turns: 0,
-            limit: None,
-            trouble: None,
-        }
+    /// Notes are lines that begin with the marker, which is unguessable; without a usage note the usage is a known zero.
+    /// The usage of an agent without notes stays unknown.
+    pub(super) fn new(log: &'a mut dyn AgentLog, invocation: &'a AgentInvocation, marker: Option<Vec<u8>>) -> Self {
+        let mut observer = StreamObserver::of_text(log, invocation);
+        observer.has_usage = marker.is_some();
+        let split = Split::new(marker.unwrap_or_default());
+        Self { observer, split, text: VecDeque::new(), used: Some(Tokens::default()) }
     }
 
-    /// The outcome of a run that this listener observed.
+    /// The outcome of a run that this listener observed. The notes name no models.
     pub(super) fn finish(mut self, ended: FinishedRun) -> AgentOutcome {
         let rest = self.split.rest();
         self.handle_pieces(&rest);
-        self.stdout.flush(self.log);
-        self.stderr.flush(self.log);
-        self.log.line(AgentEvent::Finished { how: ended.how });
-        let limit = match ended.how {
-            RunEnd::Wall => Some(BudgetLimit::Wall),
-            RunEnd::Idle => Some(BudgetLimit::Idle),
-            RunEnd::Stopped => self.limit,
-            RunEnd::Exited(_)
-            | RunEnd::Signaled(_)
-            | RunEnd::Finished
-            | RunEnd::Flood
-            | RunEnd::Disk
-            | RunEnd::Cancelled => None,
-        };
-        AgentOutcome {
-            how: ended.how,
-            exit: ended.code,
-            usage: self.usage,
-            text: last_text(self.text),
-            turns: self.turns,
-            stdout: ended.stdout,
-            stderr: ended.stderr,
-            leaky: ended.leaky,
-            term_ignored: ended.term_ignored,
-            limit,
-            self_report: AgentSelfReport { trouble: self.trouble, ..AgentSelfReport::default() },
-        }
+        let mut outcome = self.observer.finish(ended);
+        outcome.self_report.models.clear();
+        AgentOutcome { text: last_text(self.text), ..outcome }
     }
 
     fn handle_pieces(&mut self, pieces: &[Piece]) {
         for piece in pieces {
             match piece {
                 Piece::Text(bytes) => {
-                    self.stdout.push(bytes, self.log);
+                    self.observer.raw(OutputStream::Stdout, bytes);
                     keep_last(&mut self.text, bytes);
                 }
-                Piece::Note(bytes) => {
-                    let note = self.read.map_or(AgentNote::Unusable, |read| read(bytes));
-                    self.note(note);
-                }
+                Piece::Note(bytes) => self.note(read_note(bytes)),
             }
         }
     }
 
+    /// Usage only grows. A report that shrinks is not trusted, nor is any later one.
     fn note(&mut self, note: AgentNote) {
-        match note {
-            AgentNote::Turn => self.turns = self.turns.saturating_add(1),
-            AgentNote::Usage(tokens) => self.take_usage(tokens),
-            AgentNote::Unusable => self.doubt(),
-            AgentNote::Trouble(trouble) => self.trouble = Some(trouble),
-        }
-        if self.limits.turns.is_some_and(|most| self.turns > most) {
-            self.meet(BudgetLimit::Turns);
-        }
-    }
-
-    /// Usage only grows. A report that shrinks, or whose sum overflows, is not trusted, nor is any later one.
-    fn take_usage(&mut self, tokens: Tokens) {
-        let AgentUsage::Reported(before) = self.usage else { return };
-        let grows = tokens.input >= before.input
-            && tokens.output >= before.output
-            && tokens.cache_read >= before.cache_read
-            && tokens.cache_write >= before.cache_write;
-        if !grows || tokens.total() == u64::MAX {
-            return self.doubt();
-        }
-        self.usage = AgentUsage::Reported(tokens);
-        self.log.line(AgentEvent::Usage(tokens));
-        if self.limits.tokens.is_some_and(|most| tokens.total() > most) {
-            self.meet(BudgetLimit::Total);
-        }
-        let cost = self.prices.cost_of("", tokens);
-        if self.limits.usd.is_some_and(|most| cost > most) {
-            self.meet(BudgetLimit::Usd);
-        }
-        if let Some(limit) = self.limits.meter.report(tokens.total(), cost) {
-            self.meet(limit);
-        }
-    }
-
-    fn doubt(&mut self) {
-        self.usage = AgentUsage::Unknown;
-        self.log.line(AgentEvent::UsageUnknown);
-    }
-
-    fn meet(&mut self, limit: BudgetLimit) {
-        if self.limit.is_none() {
-            self.limit = Some(limit);
-            self.log.line(AgentEvent::Limit(limit));
+        match (note, self.used) {
+            (AgentNote::Turn, _) => self.observer.turn(),
+            (AgentNote::Trouble(trouble), _) => self.observer.trouble(trouble),
+            (AgentNote::Usage(tokens), Some(before)) if max_tokens(before, tokens) == tokens => {
+                self.used = Some(tokens);
+                self.observer.usage("", tokens, UsageFigure::Total);
+            }
+            (AgentNote::Usage(_), None) => (),
+            (AgentNote::Usage(_) | AgentNote::Unusable, _) => {
+                self.used = None;
+                self.observer.usage_unknown();
+            }
         }
     }
 }
@@ -188,9 +97,9 @@ impl OutputWatch for RunListener<'_> {
                 let pieces = self.split.push(bytes);
                 self.handle_pieces(&pieces);
             }
-            OutputStream::Stderr => self.stderr.push(bytes, self.log),
+            OutputStream::Stderr => self.observer.raw(stream, bytes),
         }
-        if self.limit.is_some() { WatchFlow::Stop } else { WatchFlow::Continue }
+        self.observer.flow()
     }
 }
 
@@ -299,7 +208,8 @@ impl Split {
 
     /// The text before the next marker, or all of it that cannot be the start of one.
     fn text(&mut self) -> Option<Piece> {
-        let found = find(&self.pending, &self.marker);
+        // An empty marker is found everywhere.
+        let found = memmem::find(&self.pending, &self.marker).filter(|_| !self.marker.is_empty());
         let length = found.unwrap_or_else(|| self.pending.len() - self.begun());
         let text: Vec<u8> = self.pending.drain(..length).collect();
         if found.is_some() {
@@ -323,12 +233,6 @@ impl Split {
         let piece = if self.in_note { Piece::Note(left) } else { Piece::Text(left) };
         vec![piece]
     }
-}
-
-fn find(text: &[u8], marker: &[u8]) -> Option<usize> {
-    // Most reads contain no marker, and searching for one byte is much faster than for all of them.
-    let possible = marker.first().is_some_and(|first| text.contains(first));
-    if possible { text.windows(marker.len()).position(|window| window == marker) } else { None }
 }
 
 #[cfg(test)]

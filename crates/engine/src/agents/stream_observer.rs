@@ -2,7 +2,7 @@
 //! Stream readers report here; nothing here depends on the program.
 
 use super::run_listener::LogLines;
-use super::{AgentEvent, AgentInvocation, AgentLog, AgentOutcome, AgentSelfReport};
+use super::{AgentError, AgentEvent, AgentInvocation, AgentLog, AgentOutcome, AgentSelfReport};
 use crate::clock::{Clock, SystemClock};
 use crate::proc::{CapturedOutput, FinishedRun, OutputStream, RunEnd, WatchFlow};
 use loopwright_core::budget::{AgentUsage, BudgetLimit, ModelTokens, Tokens};
@@ -12,8 +12,8 @@ use std::time::Duration;
 
 /// Bytes of an answer that are stored.
 const ANSWER_MAX: usize = 1 << 20;
-/// Most models that one start may name, and most denied tools.
-const LIST_MAX: usize = 64;
+/// Most models that one start may name.
+const MODELS_MAX: usize = 64;
 
 /// Whether a figure is the agent's total usage of a model so far, or one more step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,26 +28,36 @@ pub(super) enum UsageFigure {
 pub(super) struct StreamObserver<'a> {
     log: &'a mut dyn AgentLog,
     invocation: &'a AgentInvocation,
-    clock: &'a dyn Clock,
+    /// Tests replace it.
+    pub(super) clock: &'a dyn Clock,
     stdout: LogLines,
     stderr: LogLines,
     self_report: AgentSelfReport,
     text: String,
     usage: AgentUsage,
-    has_usage: bool,
+    /// Its usage is known, even if it is zero.
+    pub(super) has_usage: bool,
     turns: u32,
     limit: Option<BudgetLimit>,
     done: bool,
+    /// The first reason why the agent must not be used.
+    pub(super) refused: Option<AgentError>,
 }
 
 impl<'a> StreamObserver<'a> {
     pub(super) fn new(log: &'a mut dyn AgentLog, invocation: &'a AgentInvocation) -> Self {
+        let [stdout, stderr] = [OutputStream::Stdout, OutputStream::Stderr].map(LogLines::raw);
+        Self { stdout, stderr, ..Self::of_text(log, invocation) }
+    }
+
+    /// The same for a program whose output is text for people.
+    pub(super) fn of_text(log: &'a mut dyn AgentLog, invocation: &'a AgentInvocation) -> Self {
         Self {
             log,
             invocation,
             clock: &SystemClock,
-            stdout: LogLines::raw(OutputStream::Stdout),
-            stderr: LogLines::raw(OutputStream::Stderr),
+            stdout: LogLines::new(OutputStream::Stdout),
+            stderr: LogLines::new(OutputStream::Stderr),
             self_report: AgentSelfReport::default(),
             text: String::new(),
             usage: AgentUsage::Reported(Tokens::default()),
@@ -55,13 +65,8 @@ impl<'a> StreamObserver<'a> {
             turns: 0,
             limit: None,
             done: false,
+            refused: None,
         }
-    }
-
-    /// The same with another clock.
-    pub(super) fn with_clock(mut self, clock: &'a dyn Clock) -> Self {
-        self.clock = clock;
-        self
     }
 
     /// Writes a line of the engine to the transcript and the screen.
@@ -69,7 +74,7 @@ impl<'a> StreamObserver<'a> {
         self.log.line(AgentEvent::Text { stream: OutputStream::Stderr, bytes: text.as_bytes() });
     }
 
-    /// Writes the raw stream to the transcript.
+    /// Writes the output to the transcript.
     pub(super) fn raw(&mut self, stream: OutputStream, bytes: &[u8]) {
         match stream {
             OutputStream::Stdout => self.stdout.push(bytes, self.log),
@@ -78,9 +83,7 @@ impl<'a> StreamObserver<'a> {
     }
 
     /// It has started its work.
-    pub(super) fn started(&mut self, session: Option<&str>, model: Option<&str>, version: Option<&str>) {
-        self.self_report.session = session.map(str::to_owned).or(self.self_report.session.take());
-        self.self_report.version = version.map(str::to_owned).or(self.self_report.version.take());
+    pub(super) fn started(&mut self, model: Option<&str>, version: Option<&str>) {
         self.log.line(AgentEvent::Started { model, version });
     }
 
@@ -108,13 +111,6 @@ impl<'a> StreamObserver<'a> {
         self.log.line(AgentEvent::Tool { name, what });
     }
 
-    /// A tool was denied to it.
-    pub(super) fn denied(&mut self, tool: &str) {
-        if self.self_report.denied.len() < LIST_MAX {
-            self.self_report.denied.push(tool.chars().take(200).collect());
-        }
-    }
-
     /// Its provider did not answer, and it retries by itself.
     pub(super) fn retries(&mut self, status: Option<u16>) {
         self.log.line(AgentEvent::Retries { status });
@@ -140,7 +136,7 @@ impl<'a> StreamObserver<'a> {
         let model: String = model.chars().take(200).collect();
         let known = self.self_report.models.iter().position(|used| used.model == model);
         let at = known.unwrap_or_else(|| {
-            if self.self_report.models.len() < LIST_MAX {
+            if self.self_report.models.len() < MODELS_MAX {
                 self.self_report.models.push(ModelTokens { model, tokens: Tokens::default() });
             }
             self.self_report.models.len() - 1
@@ -159,7 +155,7 @@ impl<'a> StreamObserver<'a> {
         let earlier = std::mem::take(&mut self.self_report.models);
         finals.iter().for_each(|(model, tokens)| self.count(model, *tokens, UsageFigure::Step));
         let sum = finals.iter().fold(Tokens::default(), |sum, (_, tokens)| sum.plus(*tokens));
-        let rest = beyond(certain, sum);
+        let rest = certain.less(sum);
         if rest.total() > 0 {
             let model = earlier.first().map(|used| used.model.clone()).unwrap_or_default();
             self.count(&model, rest, UsageFigure::Step);
@@ -200,16 +196,6 @@ impl<'a> StreamObserver<'a> {
         let prices = &self.invocation.prices;
         let sum = self.self_report.models.iter().map(|used| prices.cost_of(&used.model, used.tokens).0);
         Usd(sum.fold(0, u64::saturating_add))
-    }
-
-    /// Its cost by its own prices.
-    pub(super) fn reported_cost(&mut self, dollars: f64) {
-        self.self_report.billed = Usd::from_dollars(dollars);
-    }
-
-    /// Its own limit of turns or money ended it.
-    pub(super) fn hit_own_limit(&mut self, limit: BudgetLimit) {
-        self.meet(limit);
     }
 
     /// The trouble that prevented its work. Only the first is stored: later ones are mostly its consequences.
@@ -280,7 +266,8 @@ impl<'a> StreamObserver<'a> {
         self.done
     }
 
-    fn meet(&mut self, limit: BudgetLimit) {
+    /// It reached a limit, its own or one of ours.
+    pub(super) fn meet(&mut self, limit: BudgetLimit) {
         if self.limit.is_none() {
             self.limit = Some(limit);
             self.log.line(AgentEvent::Limit(limit));
@@ -334,23 +321,11 @@ impl<'a> StreamObserver<'a> {
             usage,
             text: self.text,
             turns: self.turns,
-            stdout: ended.stdout,
-            stderr: ended.stderr,
             leaky: ended.leaky,
             term_ignored: ended.term_ignored,
             limit,
             self_report: told,
         }
-    }
-}
-
-/// The part of one count that exceeds another.
-fn beyond(a: Tokens, b: Tokens) -> Tokens {
-    Tokens {
-        input: a.input.saturating_sub(b.input),
-        output: a.output.saturating_sub(b.output),
-        cache_read: a.cache_read.saturating_sub(b.cache_read),
-        cache_write: a.cache_write.saturating_sub(b.cache_write),
     }
 }
 

@@ -44,9 +44,9 @@ impl CertificateAuthority {
         let name = host.to_string();
         let bare = name.trim_matches(['[', ']']);
         let key = KeyPair::generate().map_err(certificate)?;
-        let mut params = CertificateParams::new(vec![bare.to_owned()]).map_err(certificate)?;
-        params.distinguished_name = named(bare).distinguished_name;
-        dated(&mut params);
+        let mut params = named(bare);
+        params.subject_alt_names =
+            CertificateParams::new(vec![bare.to_owned()]).map_err(certificate)?.subject_alt_names;
         params.use_authority_key_identifier_extension = true;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
@@ -69,14 +69,10 @@ fn named(name: &str) -> CertificateParams {
     let mut params = CertificateParams::default();
     // A common name is limited to 64 characters; the full name is in the alternative names.
     params.distinguished_name.push(DnType::CommonName, name.chars().take(60).collect::<String>());
-    dated(&mut params);
-    params
-}
-
-/// The key lives no longer than the round, so the certificate needs no tight validity dates.
-fn dated(params: &mut CertificateParams) {
+    // The key lives no longer than the round, so the certificate needs no tight validity dates.
     params.not_before = rcgen::date_time_ymd(2000, 1, 1);
     params.not_after = rcgen::date_time_ymd(2049, 12, 31);
+    params
 }
 
 fn pem(der: &[u8]) -> String {

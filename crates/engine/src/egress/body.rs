@@ -95,68 +95,31 @@ impl Body for MeteredBody {
     }
 }
 
-/// A body whose usage figures are counted as it passes.
-pub(super) struct CountedBody {
-    body: MeteredBody,
-    answer: Option<AnswerUsage>,
-}
-
-impl CountedBody {
-    pub(super) fn new(body: MeteredBody, answer: Option<AnswerUsage>) -> Self {
-        Self { body, answer }
-    }
-
-    /// A caller does not poll a body again after it reports its end, so the end is checked with every frame.
-    fn see(&mut self, frame: Option<&Frame<Bytes>>) {
-        let at_end = frame.is_none() || self.body.is_end_stream();
-        if let Some(answer) = &mut self.answer {
-            answer.push(frame.and_then(Frame::data_ref).map_or(&[], |bytes| bytes));
-            if at_end {
-                answer.finish();
-            }
-        }
-        if at_end {
-            self.answer = None;
-        }
-    }
-}
-
-impl Body for CountedBody {
-    type Data = Bytes;
-    type Error = BodyError;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
-        match &frame {
-            Some(Ok(frame)) => self.see(Some(frame)),
-            // An interrupted answer is not finished: its usage is unclear.
-            Some(Err(_)) => (),
-            None => self.see(None),
-        }
-        Poll::Ready(frame)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-/// A body in which every occurrence of a key is masked, even if it is split over frames. Lengths do not change.
+/// A provider's answer: its usage figures are counted as it passes, and every occurrence of a key is masked, even if it
+/// is split over frames. Lengths do not change.
 pub(super) struct ScrubbedBody<B> {
     body: B,
     key: ProviderKey,
+    answer: Option<AnswerUsage>,
     /// The end of the received bytes, if it may be the start of the key.
     held: Vec<u8>,
     ended: bool,
 }
 
 impl<B> ScrubbedBody<B> {
-    pub(super) fn new(body: B, key: ProviderKey) -> Self {
-        Self { body, key, held: Vec::new(), ended: false }
+    pub(super) fn new(body: B, key: ProviderKey, answer: Option<AnswerUsage>) -> Self {
+        Self { body, key, answer, held: Vec::new(), ended: false }
+    }
+
+    /// Counts received bytes. A caller does not poll a body again after it reports its end, so the end is checked with
+    /// every frame. An interrupted answer is not finished: its usage is unclear.
+    fn count(&mut self, bytes: &[u8], at_end: bool) {
+        let Some(answer) = &mut self.answer else { return };
+        answer.push(bytes);
+        if at_end {
+            answer.finish();
+            self.answer = None;
+        }
     }
 
     /// The bytes that can pass now that these bytes were received.
@@ -195,12 +158,17 @@ impl<B: Body<Data = Bytes, Error = BodyError> + Unpin> Body for ScrubbedBody<B> 
                 // Trailers are headers at the end of a body; a provider's answer needs none.
                 Some(Ok(frame)) => {
                     let bytes = frame.into_data().unwrap_or_default();
+                    let at_end = self.body.is_end_stream();
+                    self.count(&bytes, at_end);
                     let passed = self.pass(&bytes);
                     if !passed.is_empty() {
                         return Poll::Ready(Some(Ok(Frame::data(passed))));
                     }
                 }
-                None => self.ended = true,
+                None => {
+                    self.count(&[], true);
+                    self.ended = true;
+                }
             }
         }
         let rest = std::mem::take(&mut self.held);
@@ -227,7 +195,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn scrubbed(key: &str, parts: &[&[u8]]) -> Vec<u8> {
-        let mut body = ScrubbedBody::new((), ProviderKey::new(key).expect("a key"));
+        let mut body = ScrubbedBody::new((), ProviderKey::new(key).expect("a key"), None);
         let mut out: Vec<u8> = parts.iter().flat_map(|part| body.pass(part).to_vec()).collect();
         out.extend(body.held);
         out
@@ -244,7 +212,7 @@ mod tests {
 
     #[test]
     fn an_event_that_ends_in_a_blank_line_is_passed_at_once() {
-        let mut body = ScrubbedBody::new((), ProviderKey::new("sk-secret").expect("a key"));
+        let mut body = ScrubbedBody::new((), ProviderKey::new("sk-secret").expect("a key"), None);
         assert_eq!(body.pass(b"data: sk-s\n\n"), &b"data: sk-s\n\n"[..]);
     }
 

@@ -16,25 +16,8 @@ use loopwright_core::network::{NetworkTarget, RequestTransport};
 use std::sync::Arc;
 use tokio::time::timeout;
 
-/// A request for `http://…`.
-pub(super) async fn forward_plain(
-    shared: &Arc<ProxyState>,
-    target: &NetworkTarget,
-    request: Request<Incoming>,
-) -> Response<AnyBody> {
-    judged(shared, RequestTransport::Plain, target, request).await
-}
-
-/// A request inside a tunnel whose TLS the proxy decrypted.
-pub(super) async fn forward_opened(
-    shared: &Arc<ProxyState>,
-    target: &NetworkTarget,
-    request: Request<Incoming>,
-) -> Response<AnyBody> {
-    judged(shared, RequestTransport::Opened, target, request).await
-}
-
-async fn judged(
+/// Forwards a request for `http://…`, or one inside a tunnel whose TLS the proxy decrypted.
+pub(super) async fn forward_request(
     shared: &Arc<ProxyState>,
     seen: RequestTransport,
     target: &NetworkTarget,

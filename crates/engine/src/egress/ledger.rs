@@ -1,7 +1,7 @@
 //! The proxy's ledger: bytes against their budgets, reached hosts, denied requests. All connections of a proxy share
 //! it; the proxies of a round share its budgets.
 
-use loopwright_core::network::{DenialReason, NetworkTarget, NetworkTraffic};
+use loopwright_core::network::{DenialReason, NetworkTraffic};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -118,15 +118,6 @@ impl ConnectionAccount {
     ) -> Self {
         let (host, port) = (whom.0.to_owned(), whom.1);
         Self { ledger: Arc::clone(ledger), limits, budget, host, port, method: method.to_owned() }
-    }
-
-    pub(super) fn host(
-        ledger: &Arc<TrafficLedger>,
-        limits: EgressLimits,
-        target: &NetworkTarget,
-        method: &str,
-    ) -> Self {
-        Self::new(ledger, limits, ByteBudget::Hosts, (&target.host.to_string(), target.port), method)
     }
 
     /// Records a denial.

@@ -38,7 +38,6 @@ pub use provider::{ModelProvider, ProviderError};
 pub use routes::{EgressRoute, EgressRoutes};
 
 use loopwright_core::network::{NetworkPolicy, NetworkRuleError, NetworkTraffic};
-use loopwright_sandbox::SandboxNetwork;
 use proxy_state::ProxyState;
 use serve::ProxyListener;
 use std::path::{Path, PathBuf};
@@ -107,20 +106,12 @@ pub enum EgressError {
     Certificate(String),
 }
 
-/// The address of a proxy.
-#[derive(Debug)]
-enum ProxyAddress {
-    /// A socket that the sandbox forwards to.
-    Socket(socket::ProxySocket),
-    /// A port of this machine's loopback.
-    Port,
-}
-
 /// A running proxy. It ends, with all its connections, when it is closed or dropped.
 #[derive(Debug)]
 pub struct EgressProxy {
     shared: Arc<ProxyState>,
-    front: ProxyAddress,
+    /// The socket that the sandbox forwards to; without one, the proxy has a port of this machine's loopback.
+    front: Option<socket::ProxySocket>,
     bundle: Option<PathBuf>,
     stop: watch::Sender<bool>,
     task: JoinHandle<()>,
@@ -137,15 +128,12 @@ impl EgressProxy {
         let (stop, stopped) = watch::channel(false);
         let shared = Arc::new(ProxyState::new(options, PORT, stopped)?);
         let socket = socket::ProxySocket::bind(folder).map_err(at)?;
-        let bundle = match &shared.authority {
-            Some(authority) => {
-                Some(socket.write_beside("certificates.pem", authority.bundle().as_bytes()).map_err(at)?)
-            }
-            None => None,
-        };
+        let beside = |text: &str| socket.write_beside("certificates.pem", text.as_bytes());
+        let bundle = shared.authority.as_ref().map(|authority| beside(authority.bundle()));
+        let bundle = bundle.transpose().map_err(at)?;
         let listener = ProxyListener::Socket(socket.listener().map_err(at)?);
         let task = tokio::spawn(serve::accept(Arc::clone(&shared), listener));
-        Ok(Self { shared, front: ProxyAddress::Socket(socket), bundle, stop, task })
+        Ok(Self { shared, front: Some(socket), bundle, stop, task })
     }
 
     /// Opens a proxy to only these providers at a free port of 127.0.0.1. Requires a tokio runtime.
@@ -160,25 +148,13 @@ impl EgressProxy {
         let (stop, stopped) = watch::channel(false);
         let shared = Arc::new(ProxyState::new(EgressOptions { providers, ..EgressOptions::default() }, port, stopped)?);
         let task = tokio::spawn(serve::accept(Arc::clone(&shared), ProxyListener::Port(listener)));
-        Ok(Self { shared, front: ProxyAddress::Port, bundle: None, stop, task })
+        Ok(Self { shared, front: None, bundle: None, stop, task })
     }
 
     /// The host's socket, if the sandbox forwards to one.
     #[must_use]
     pub fn socket(&self) -> Option<&Path> {
-        match &self.front {
-            ProxyAddress::Socket(socket) => Some(socket.path()),
-            ProxyAddress::Port => None,
-        }
-    }
-
-    /// The network setting of the sandbox for this proxy.
-    #[must_use]
-    pub fn network(&self) -> SandboxNetwork {
-        match &self.front {
-            ProxyAddress::Socket(socket) => SandboxNetwork::Door { socket: socket.path().to_owned(), port: PORT },
-            ProxyAddress::Port => SandboxNetwork::default(),
-        }
+        self.front.as_ref().map(socket::ProxySocket::path)
     }
 
     /// The host's file with the certificates a confined program may trust, to be mounted at [`BUNDLE_INSIDE`]; only if
@@ -192,18 +168,12 @@ impl EgressProxy {
     /// the proxy then serves only providers.
     #[must_use]
     pub fn env(&self) -> Vec<(&'static str, String)> {
-        match self.front {
-            ProxyAddress::Socket(_) => self.proxy_env(),
-            ProxyAddress::Port => Vec::new(),
+        if self.front.is_none() {
+            return Vec::new();
         }
-    }
-
-    fn proxy_env(&self) -> Vec<(&'static str, String)> {
         let direct = self.shared.direct();
-        let mut env = Vec::new();
-        for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"] {
-            env.push((name, self.address()));
-        }
+        let proxied = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
+        let mut env: Vec<_> = proxied.into_iter().map(|name| (name, self.address())).collect();
         env.extend([("NO_PROXY", direct.clone()), ("no_proxy", direct), ("NODE_USE_ENV_PROXY", "1".to_owned())]);
         if self.bundle.is_some() {
             env.extend(CERTIFICATE_VARIABLES.map(|name| (name, BUNDLE_INSIDE.to_owned())));

@@ -1,7 +1,7 @@
 //! The endpoint that agents use instead of a model provider. It checks and removes the token of their start, inserts
 //! the real key, and returns the answers without the key, counting their usage.
 
-use super::body::{AnyBody, BodyDirection, CountedBody, MeteredBody, ScrubbedBody};
+use super::body::{AnyBody, BodyDirection, MeteredBody, ScrubbedBody};
 use super::dial::{AddressBound, ConnectionStream, DialError};
 use super::forward;
 use super::key::ProviderKey;
@@ -45,18 +45,13 @@ fn put(style: KeyStyle, key: &ProviderKey, headers: &mut HeaderMap) {
 #[derive(Debug, Clone)]
 pub struct ModelProvider {
     name: String,
-    scheme: Scheme,
+    is_tls: bool,
+    usual_port: u16,
     target: NetworkTarget,
     base: String,
     style: KeyStyle,
     key: ProviderKey,
     paths: Vec<PathMatch>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Scheme {
-    Http,
-    Https,
 }
 
 /// Why a provider cannot be set up. The error does not contain the key.
@@ -86,21 +81,21 @@ impl ModelProvider {
         }
         let wrong = || ProviderError::Upstream(name.to_owned());
         let uri: Uri = upstream.trim().parse().map_err(|_| wrong())?;
-        let (scheme, usual) = match uri.scheme_str() {
-            Some("https") => (Scheme::Https, 443),
-            Some("http") => (Scheme::Http, 80),
+        let (is_tls, usual_port) = match uri.scheme_str() {
+            Some("https") => (true, 443),
+            Some("http") => (false, 80),
             Some(_) | None => return Err(wrong()),
         };
         let authority = uri.authority().ok_or_else(wrong)?;
-        let target = NetworkTarget::parse(authority.as_str(), usual).map_err(|_| wrong())?;
+        let target = NetworkTarget::parse(authority.as_str(), usual_port).map_err(|_| wrong())?;
         let base = uri.path().trim_end_matches('/').to_owned();
         if uri.query().is_some() || upstream.contains('#') || !base.is_empty() && !is_plain(&base) {
             return Err(wrong());
         }
-        if scheme == Scheme::Http && !is_near(&target) {
+        if !is_tls && !is_near(&target) {
             return Err(ProviderError::Clear(name.to_owned()));
         }
-        Ok(Self { name: name.to_owned(), scheme, target, base, style, key, paths: Vec::new() })
+        Ok(Self { name: name.to_owned(), is_tls, usual_port, target, base, style, key, paths: Vec::new() })
     }
 
     /// Allows these paths below the base, instead of the usual ones of model APIs.
@@ -139,16 +134,9 @@ impl ModelProvider {
     }
 
     async fn wire(&self, shared: &ProxyState) -> Result<Box<dyn ConnectionStream>, DialError> {
-        match self.scheme {
-            Scheme::Http => Ok(Box::new(shared.dialer.tcp(&self.target, AddressBound::Trusted).await?)),
-            Scheme::Https => shared.dialer.tls(&self.target, AddressBound::Trusted).await,
-        }
-    }
-
-    fn usual_port(&self) -> u16 {
-        match self.scheme {
-            Scheme::Http => 80,
-            Scheme::Https => 443,
+        match self.is_tls {
+            false => Ok(Box::new(shared.dialer.tcp(&self.target, AddressBound::Trusted).await?)),
+            true => shared.dialer.tls(&self.target, AddressBound::Trusted).await,
         }
     }
 }
@@ -298,13 +286,13 @@ async fn pass_on(
     // A compressed answer cannot be searched for the key.
     headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     put(provider.style, &provider.key, headers);
-    forward::set_target_host(headers, &provider.target, provider.usual_port());
+    forward::set_target_host(headers, &provider.target, provider.usual_port);
     let mut response = forward::send(shared, wire, outward, &account).await?;
     scrub(response.headers_mut(), &provider.key);
     let key = provider.key.clone();
     let answer = answer.and_then(|answer| begun(answer, &response));
-    let counted = |body| CountedBody::new(MeteredBody::new(body, account, BodyDirection::Down), answer);
-    Ok(response.map(|body| ScrubbedBody::new(counted(body), key).boxed_unsync()))
+    let metered = |body| MeteredBody::new(body, account, BodyDirection::Down);
+    Ok(response.map(|body| ScrubbedBody::new(metered(body), key, answer).boxed_unsync()))
 }
 
 /// An answer whose head was received; an error response costs nothing.

@@ -3,7 +3,7 @@
 use super::authority::CertificateAuthority;
 use super::dial::ProxyDialer;
 use super::grant::ActiveGrant;
-use super::ledger::{ConnectionAccount, EgressLimits, TrafficLedger};
+use super::ledger::{ByteBudget, ConnectionAccount, EgressLimits, TrafficLedger};
 use super::provider::ModelProvider;
 use super::{EgressError, EgressOptions};
 use loopwright_core::network::{HostMatch, NetworkHost, NetworkPolicy, NetworkTarget};
@@ -70,7 +70,8 @@ impl ProxyState {
 
     /// The account of a request to a host.
     pub(super) fn account(&self, target: &NetworkTarget, method: &str) -> ConnectionAccount {
-        ConnectionAccount::host(&self.ledger, self.limits, target, method)
+        let whom = (&*target.host.to_string(), target.port);
+        ConnectionAccount::new(&self.ledger, self.limits, ByteBudget::Hosts, whom, method)
     }
 
     /// Whether this is the proxy's own address, as programs of the round see it.

@@ -2,10 +2,10 @@
 //! maker's code and need no model. A gate that names more hosts has its own proxy, so that no other program reaches
 //! them.
 
-use super::{BUNDLE_INSIDE, EgressError, EgressOptions, EgressProxy, ModelProvider, UsedBytes};
+use super::{EgressError, EgressOptions, EgressProxy, ModelProvider, PORT, UsedBytes};
 use loopwright_core::network::{NetworkPolicy, NetworkTraffic};
 use loopwright_core::spec::{Gate, LoopSpec};
-use loopwright_sandbox::{MountSource, SandboxMount, SandboxNetwork};
+use loopwright_sandbox::SandboxNetwork;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -20,26 +20,13 @@ pub struct EgressRoute {
     pub bundle: Option<PathBuf>,
 }
 
-impl EgressRoute {
-    /// The mounts that the route needs in the sandbox.
-    pub(crate) fn mounts(&self) -> impl Iterator<Item = SandboxMount> {
-        self.bundle
-            .iter()
-            .map(|bundle| SandboxMount { at: BUNDLE_INSIDE.into(), what: MountSource::ReadOnly(bundle.clone()) })
-    }
-}
-
-impl From<SandboxNetwork> for EgressRoute {
-    fn from(network: SandboxNetwork) -> Self {
-        Self { network, ..Self::default() }
-    }
-}
-
 impl EgressProxy {
     /// The settings with which a sandbox view uses this proxy.
     #[must_use]
     pub fn route(&self) -> EgressRoute {
-        EgressRoute { network: self.network(), vars: self.env(), bundle: self.bundle().map(Path::to_owned) }
+        let door = |socket: &Path| SandboxNetwork::Door { socket: socket.to_owned(), port: PORT };
+        let network = self.socket().map(door).unwrap_or_default();
+        EgressRoute { network, vars: self.env(), bundle: self.bundle().map(Path::to_owned) }
     }
 }
 
@@ -50,9 +37,12 @@ pub struct EgressRoutes {
     /// The open proxies; the roles' proxy is the first, if they have one.
     open: Vec<EgressProxy>,
     has_roles: bool,
-    roles: EgressRoute,
-    gates: EgressRoute,
-    own: BTreeMap<String, EgressRoute>,
+    /// The route of roles and probes.
+    pub(crate) roles: EgressRoute,
+    /// The route of gates that name no hosts themselves.
+    pub(crate) gates: EgressRoute,
+    /// The routes of gates that name more hosts, by the gate's name.
+    pub(crate) own: BTreeMap<String, EgressRoute>,
 }
 
 impl EgressRoutes {
@@ -109,24 +99,6 @@ impl EgressRoutes {
         let way = egress.route();
         self.open.push(egress);
         Ok(way)
-    }
-
-    /// The route of roles and probes.
-    #[must_use]
-    pub fn roles(&self) -> &EgressRoute {
-        &self.roles
-    }
-
-    /// The route of gates that name no hosts themselves.
-    #[must_use]
-    pub fn gates(&self) -> &EgressRoute {
-        &self.gates
-    }
-
-    /// The routes of gates that name more hosts, by the gate's name.
-    #[must_use]
-    pub fn gate_routes(&self) -> &BTreeMap<String, EgressRoute> {
-        &self.own
     }
 
     /// The proxy of the roles, which grants their starts access to providers.

@@ -11,10 +11,9 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use loopwright_core::network::{DenialReason, NetworkTarget};
+use loopwright_core::network::{DenialReason, NetworkTarget, RequestTransport};
 use std::convert::Infallible;
 use std::sync::Arc;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -63,10 +62,7 @@ pub(super) async fn accept(shared: Arc<ProxyState>, listener: ProxyListener) {
     let _ = shared.connection_slots.acquire_many(all).await;
 }
 
-async fn connection<S>(shared: Arc<ProxyState>, stream: S, place: ConnectionSlot)
-where
-    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-{
+async fn connection(shared: Arc<ProxyState>, stream: Box<dyn ConnectionStream>, place: ConnectionSlot) {
     let service = service_fn(|request| {
         let (shared, place) = (Arc::clone(&shared), Arc::clone(&place));
         async move { Ok::<_, Infallible>(answer(shared, place, request).await) }
@@ -93,7 +89,7 @@ async fn answer(shared: Arc<ProxyState>, place: ConnectionSlot, request: Request
             // Some clients send even the proxy's own address through the proxy.
             Ok(target) if shared.is_own_address(&target) => provider::serve_provider(&shared, request).await,
             Ok(target) if request.uri().scheme_str() == Some("http") => {
-                forward::forward_plain(&shared, &target, request).await
+                forward::forward_request(&shared, RequestTransport::Plain, &target, request).await
             }
             Ok(target) => {
                 shared.account(&target, request.method().as_str()).deny(DenialReason::Request);

@@ -10,9 +10,10 @@ use super::serve::{ConnectionSlot, builder, deny_request, refusal_response};
 use super::{body, forward};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
+use hyper::upgrade::Upgraded;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
-use loopwright_core::network::{DenialReason, NetworkHost, NetworkTarget, TunnelDecision};
+use loopwright_core::network::{DenialReason, NetworkHost, NetworkTarget, RequestTransport, TunnelDecision};
 use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
@@ -20,6 +21,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+
+/// The client's side of a tunnel.
+type ClientStream = TokioIo<Upgraded>;
 
 const CONNECT: &str = "CONNECT";
 /// Bytes that are copied at a time.
@@ -64,10 +68,7 @@ pub(super) async fn open_tunnel(
 }
 
 /// Forwards a tunnel to its far side, or decrypts it if there is no far side yet.
-async fn carry<C>(shared: &Arc<ProxyState>, target: &NetworkTarget, mut client: C, far: Option<TcpStream>)
-where
-    C: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-{
+async fn carry(shared: &Arc<ProxyState>, target: &NetworkTarget, mut client: ClientStream, far: Option<TcpStream>) {
     let account = shared.account(target, CONNECT);
     let greeting = match timeout(shared.limits.greeting, greeting(&mut client, &target.host)).await {
         Ok(Ok(greeting)) => greeting,
@@ -82,7 +83,7 @@ where
 }
 
 /// Reads the TLS hello, which must name the tunnel's host. `None` means that the client disconnected.
-async fn greeting<C: AsyncRead + Unpin>(client: &mut C, host: &NetworkHost) -> Result<Vec<u8>, Option<DenialReason>> {
+async fn greeting(client: &mut ClientStream, host: &NetworkHost) -> Result<Vec<u8>, Option<DenialReason>> {
     let mut bytes = Vec::with_capacity(2048);
     loop {
         match hello::read(&bytes) {
@@ -109,10 +110,7 @@ fn is_for(name: Option<&str>, host: &NetworkHost) -> bool {
 }
 
 /// Copies bytes both ways until both sides have ended, or both are silent for too long.
-async fn through<C>(account: &ConnectionAccount, client: C, mut far: TcpStream, greeting: &[u8])
-where
-    C: AsyncRead + AsyncWrite + Send + Unpin,
-{
+async fn through(account: &ConnectionAccount, client: ClientStream, mut far: TcpStream, greeting: &[u8]) {
     account.reached();
     if account.charge_sent(greeting.len()).is_err() || far.write_all(greeting).await.is_err() {
         return;
@@ -133,16 +131,12 @@ where
 }
 
 /// Copies bytes one way until the source ends.
-async fn pump<R, W>(
-    from: &mut R,
-    to: &mut W,
+async fn pump(
+    from: &mut (impl AsyncRead + Unpin),
+    to: &mut (impl AsyncWrite + Unpin),
     moved: &AtomicU64,
     charge: impl Fn(usize) -> Result<(), BytesExhausted>,
-) -> io::Result<()>
-where
-    R: AsyncRead + Unpin,
-    W: AsyncWrite + Unpin,
-{
+) -> io::Result<()> {
     let mut piece = vec![0; PIECE];
     loop {
         let count = from.read(&mut piece).await?;
@@ -172,10 +166,7 @@ async fn silence(moved: &AtomicU64, account: &ConnectionAccount) {
 }
 
 /// Decrypts the TLS with the round's own certificate and answers the requests in it.
-async fn inspect_tls<C>(shared: &Arc<ProxyState>, target: &NetworkTarget, client: C, greeting: Vec<u8>)
-where
-    C: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-{
+async fn inspect_tls(shared: &Arc<ProxyState>, target: &NetworkTarget, client: ClientStream, greeting: Vec<u8>) {
     let Some(Ok(acceptor)) = shared.authority.as_ref().map(|authority| authority.acceptor(&target.host)) else {
         return;
     };
@@ -184,7 +175,7 @@ where
     // A client that does not trust the certificate disconnects.
     let Ok(Ok(stream)) = timeout(shared.limits.greeting, acceptor.accept(again)).await else { return };
     let service = service_fn(|request: Request<Incoming>| async move {
-        Ok::<_, Infallible>(forward::forward_opened(shared, target, request).await)
+        Ok::<_, Infallible>(forward::forward_request(shared, RequestTransport::Opened, target, request).await)
     });
     // A connection error affects only this connection; its client has seen it.
     let _ = builder(shared).serve_connection(TokioIo::new(stream), service).await;

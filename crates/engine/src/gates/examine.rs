@@ -27,14 +27,6 @@ pub struct CandidateExamination {
     pub notes: Vec<String>,
 }
 
-impl CandidateExamination {
-    /// Whether the candidate ends as rejected, without another attempt.
-    #[must_use]
-    pub fn is_rejected(&self) -> bool {
-        !self.protected.is_empty() || !self.outside.is_empty() || !self.missing_tests.is_empty()
-    }
-}
-
 impl From<CandidateExamination> for SealFindings {
     fn from(found: CandidateExamination) -> Self {
         Self {
@@ -70,14 +62,18 @@ pub fn examine(
     });
     let mut sensitive = paths::find_sensitive(files, sensitive, |path| facts.base_paths.contains(path))?;
     sensitive.extend(facts.added.iter().flat_map(steering));
-    sensitive.extend(rewritten_tests(facts));
+    let (base, sealed) = inventories(facts);
+    // A unit test inside a source file cannot be restored from base, so a rewritten one needs a person's approval.
+    let rewritten = inventory::rewritten_tests(&base, &sealed).into_iter().take(REWRITTEN_MAX);
+    let why = "a test that base has was rewritten";
+    sensitive.extend(rewritten.map(|path| SensitivePath { path, why: why.to_owned() }));
     let mut notes = protected.notes;
     notes.extend(test_edits(facts));
     Ok(CandidateExamination {
         secrets: secrets(facts, scanner, texts),
         protected: protected.violations,
         outside: paths::outside_allowed(&spec.allow_paths, &facts.changes)?,
-        missing_tests: missing_tests(facts),
+        missing_tests: inventory::compare(&base, &sealed),
         sensitive,
         notes,
     })
@@ -93,20 +89,8 @@ fn secrets(facts: &CandidateFacts, scanner: &SecretScanner, texts: &[(&str, &str
 /// Most rewritten tests that a report names.
 const REWRITTEN_MAX: usize = 10;
 
-/// Only changed files can lose a test, and a moved test is in two changed files.
-fn missing_tests(facts: &CandidateFacts) -> Vec<MissingTest> {
-    let (base, sealed) = inventories(facts);
-    inventory::compare(&base, &sealed)
-}
-
-/// A unit test inside a source file cannot be restored from base, so a rewritten one needs a person's approval.
-fn rewritten_tests(facts: &CandidateFacts) -> Vec<SensitivePath> {
-    let (base, sealed) = inventories(facts);
-    let rewritten = inventory::rewritten_tests(&base, &sealed).into_iter().take(REWRITTEN_MAX);
-    rewritten.map(|path| SensitivePath { path, why: "a test that base has was rewritten".to_owned() }).collect()
-}
-
-/// The tests of both versions of the changed files.
+/// The tests of both versions of the changed files. Only changed files can lose a test, and a moved test is in two of
+/// them.
 fn inventories(facts: &CandidateFacts) -> (TestInventory, TestInventory) {
     let side = |bytes: fn(&super::FileFact) -> Option<&[u8]>| {
         let files = facts.files.iter().filter(|file| TestSuite::from_path(&file.path).is_some());

@@ -8,7 +8,7 @@ use crate::git::Oid;
 use crate::proc::{RunEnd, RunLimits, SpawnRequest, TreeCookie};
 use crate::sandbox_view::{self, ProgramFolders};
 use crate::workspace::{CheckoutFiles, SnapshotKind, leads_to};
-use loopwright_core::gate::{GateResult, GateStatus};
+use loopwright_core::gate::GateStatus;
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
@@ -55,22 +55,18 @@ impl GateAttempt<'_> {
         let checkout = files.written_folder().unwrap_or(private);
         let gate = &self.run.gate;
         let failed = |source| GatesError::Io { gate: gate.name.clone(), source };
-        let program = match &self.run.program {
-            GateProgram::Installed(path) => path.clone(),
-            GateProgram::Script(path) => checkout.join(path),
-            GateProgram::Missing(name) => return Ok(not_started(&gate.name, &format!("`{name}` is not installed"))),
-        };
+        if let GateProgram::Missing(name) = &self.run.program {
+            return Ok(not_started(&gate.name, &format!("`{name}` is not installed")));
+        }
         if !self.run.is_unchanged() {
             return Ok(not_started(&gate.name, "the program is not the file it was when the round began"));
         }
-        let (home, tmp) = (private.join("home"), private.join("tmp"));
-        for folder in [&home, &tmp] {
-            std::fs::create_dir_all(folder).map_err(failed)?;
-        }
-        self.gates.views.copy_setup_layer(ProgramFolders { files, home: &home, tmp: &tmp }).map_err(failed)?;
+        let [home, tmp] = super::private_folders(private, ["home", "tmp"]).map_err(failed)?;
+        let seat = ProgramFolders { files, home: &home, tmp: &tmp };
+        self.gates.views.copy_setup_layer(seat).map_err(failed)?;
         // A report that the candidate committed, or that a set-up left, is not evidence of this run.
         self.reports().try_for_each(|report| files.hide(Path::new(report))).map_err(failed)?;
-        let spawn = self.spawn(program, ProgramFolders { files, home: &home, tmp: &tmp });
+        let spawn = self.spawn(self.run.program.path_in(checkout), seat);
         let ended = match self.gates.proc.run(spawn, &mut (), self.gates.cancel, |_| ()).await {
             Ok(ended) => ended,
             Err(error) => return Ok(not_started(&gate.name, &error.to_string())),
@@ -89,10 +85,7 @@ impl GateAttempt<'_> {
             SpawnRequest::new(program, sandbox_view::host_folder(seat.files), TreeCookie::new(gates.cookie));
         spawn.args = self.run.gate.run.iter().skip(1).map(OsString::from).collect();
         spawn.env = room.env(seat.home, seat.tmp);
-        for (name, value) in &gates.env.vars {
-            // A secret adds a variable; it never replaces one that decides what runs.
-            spawn.env.entry(name.clone()).or_insert_with(|| value.clone());
-        }
+        gates.add_vars(&mut spawn);
         let wall = self.run.gate.timeout.map_or(TIMEOUT_DEFAULT, |span| span.duration());
         spawn.limits =
             RunLimits { wall: Some(wall), keep_head: KEEP_HEAD, keep_tail: KEEP_TAIL, ..RunLimits::default() };
@@ -108,8 +101,7 @@ impl GateAttempt<'_> {
 
 /// A gate that could not start has no verdict: the result is failed, never passed and never rejected.
 fn not_started(name: &str, why: &str) -> JudgedRun {
-    let mut result = GateResult::new(name, GateStatus::Failed).with_reason("not-started");
-    result.evidence.push(loopwright_core::gate::excerpt::one_line(why));
+    let result = super::not_started(name, GateStatus::Failed, why);
     JudgedRun { result, tests: Default::default(), shown: Default::default() }
 }
 

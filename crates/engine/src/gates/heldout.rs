@@ -5,7 +5,7 @@
 //! program that buffers its output, and seeing all inputs early does not reveal the expected answers.
 
 use super::resolve::{self, GateProgram};
-use super::{GateEnv, GateRunner, GatesError, TIMEOUT_DEFAULT};
+use super::{GateEnv, GateRunner, GatesError, TIMEOUT_DEFAULT, not_started, private_folders};
 use crate::depth::FolderDepth;
 use crate::egress::EgressRoute;
 use crate::git::Oid;
@@ -209,7 +209,7 @@ impl GateRunner<'_> {
 
     async fn one_heldout(&self, check: &Check, commit: &Oid) -> Result<GateResult, GatesError> {
         if let GateProgram::Missing(name) = &check.program {
-            return Ok(not_started(check, GateStatus::Failed, &format!("`{name}` is not installed")));
+            return Ok(not_started(&check.name, GateStatus::Failed, &format!("`{name}` is not installed")));
         }
         let (kind, extra) = (SnapshotKind::WithGit, self.views.extra_lower());
         let commit = self.apart_from_tests(check, commit).await?;
@@ -240,10 +240,7 @@ impl GateRunner<'_> {
 
     async fn answer(&self, check: &Check, files: &CheckoutFiles, private: &Path) -> Result<GateResult, GatesError> {
         let failed = |source| GatesError::Io { gate: check.name.clone(), source };
-        let (home, tmp, copies) = (private.join("home"), private.join("tmp"), private.join("heldout"));
-        for folder in [&home, &tmp, &copies] {
-            fs::create_dir_all(folder).map_err(failed)?;
-        }
+        let [home, tmp, copies] = private_folders(private, ["home", "tmp", "heldout"]).map_err(failed)?;
         let seat = ProgramFolders { files, home: &home, tmp: &tmp };
         self.views.copy_setup_layer(seat).map_err(failed)?;
         // The view gets no network route: held-out inputs could leave through any route.
@@ -253,9 +250,7 @@ impl GateRunner<'_> {
         spawn.env.extend(room.env(&home, &tmp));
         // The program must behave as on a user's machine, where `CI` is not set.
         spawn.env.remove(OsStr::new("CI"));
-        for (name, value) in &self.env.vars {
-            spawn.env.entry(name.clone()).or_insert_with(|| value.clone());
-        }
+        self.add_vars(&mut spawn);
         let ended = match self.proc.run(room.confine_spawn(spawn), &mut (), self.cancel, |_| ()).await {
             Ok(ended) => ended,
             Err(error) => return Ok(unstartable(check, &error.to_string())),
@@ -269,12 +264,7 @@ impl GateRunner<'_> {
 
 impl Check {
     fn spawn(&self, checkout: &Path, cookie: TreeCookie, place: &Path) -> SpawnRequest {
-        let program = match &self.program {
-            GateProgram::Installed(path) => path.clone(),
-            GateProgram::Script(path) => checkout.join(path),
-            GateProgram::Missing(name) => PathBuf::from(name),
-        };
-        let mut spawn = SpawnRequest::new(program, checkout, cookie);
+        let mut spawn = SpawnRequest::new(self.program.path_in(checkout), checkout, cookie);
         spawn.args = self.run.iter().skip(1).map(|word| located(word, place)).collect();
         spawn.env.insert(PLACE_VAR.into(), place.into());
         spawn.stdin = StdinSource::Bytes(self.cases.input());
@@ -293,7 +283,9 @@ impl Check {
 /// they are copied.
 fn show(room: SandboxView, files: &[PathBuf], copies: PathBuf) -> io::Result<(SandboxView, PathBuf)> {
     if room.confine().is_none() {
-        write_inputs(files, &copies)?;
+        for (file, name) in files.iter().filter_map(|file| Some((file, file.file_name()?))) {
+            copy(&file.canonicalize()?, &copies.join(name))?;
+        }
         return Ok((room, copies));
     }
     let mut room = room;
@@ -304,33 +296,13 @@ fn show(room: SandboxView, files: &[PathBuf], copies: PathBuf) -> io::Result<(Sa
     Ok((room, PathBuf::from(inside::HELDOUT)))
 }
 
-fn write_inputs(files: &[PathBuf], folder: &Path) -> io::Result<()> {
-    for file in files {
-        if let Some(name) = file.file_name() {
-            copy(&file.canonicalize()?, &folder.join(name))?;
-        }
-    }
-    Ok(())
-}
-
+/// Copies a file or a folder.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    let mut left = vec![(from.to_owned(), to.to_owned(), FolderDepth::default())];
-    while let Some((from, to, depth)) = left.pop() {
-        let found = fs::symlink_metadata(&from)?;
-        if found.is_symlink() {
-            std::os::unix::fs::symlink(fs::read_link(&from)?, &to)?;
-        } else if found.is_dir() {
-            let depth = depth.child()?;
-            fs::create_dir_all(&to)?;
-            for entry in fs::read_dir(&from)? {
-                let entry = entry?;
-                left.push((entry.path(), to.join(entry.file_name()), depth));
-            }
-        } else {
-            fs::copy(&from, &to)?;
-        }
+    if !from.is_dir() {
+        return fs::copy(from, to).map(drop);
     }
-    Ok(())
+    fs::create_dir_all(to)?;
+    sandbox_view::copy_tree(from, to)
 }
 
 /// A word of the command, with the path of `files` replaced by the path in this view.
@@ -356,16 +328,11 @@ fn end_of(ended: &FinishedRun) -> Option<HeldoutRunEnd> {
 /// A program that the candidate should contain and that cannot be started is the candidate's fault. A missing program
 /// of this machine is no evidence about the candidate.
 fn unstartable(check: &Check, why: &str) -> GateResult {
-    match check.program {
-        GateProgram::Script(_) => not_started(check, GateStatus::Rejected, "the candidate's program cannot be started"),
-        GateProgram::Installed(_) | GateProgram::Missing(_) => not_started(check, GateStatus::Failed, why),
-    }
-}
-
-fn not_started(check: &Check, status: GateStatus, why: &str) -> GateResult {
-    let mut result = GateResult::new(&check.name, status).with_reason("not-started");
-    result.evidence.push(loopwright_core::gate::excerpt::one_line(why));
-    result
+    let (status, why) = match check.program {
+        GateProgram::Script(_) => (GateStatus::Rejected, "the candidate's program cannot be started"),
+        GateProgram::Installed(_) | GateProgram::Missing(_) => (GateStatus::Failed, why),
+    };
+    not_started(&check.name, status, why)
 }
 
 #[cfg(test)]

@@ -50,14 +50,14 @@ pub(super) fn judge(
     let mut result = GateResult::new(&gate.name, GateStatus::Passed);
     result.exit = if let RunEnd::Exited(code) = ended.how { Some(code) } else { None };
     result.duration_ms = u64::try_from(ended.wall.as_millis()).unwrap_or(u64::MAX);
-    let mut tests = ObservedTests::default();
+    let (mut tests, shown) = (ObservedTests::default(), observed_tests::read_observed_tests(&stdout, &stderr));
     let answer = on_time(gate, ended)
         .and_then(|()| expected(gate, ended, &stdout, &stderr))
-        .and_then(|()| evidence(gate, left, (&stdout, &stderr), against, &mut result, &mut tests))
+        .and_then(|()| evidence(gate, left, &shown, against, &mut result, &mut tests))
         .and_then(|()| scored(gate, &stdout, &stderr, against, &mut result))
-        .and_then(|()| shown(gate, observed_tests::read_observed_tests(&stdout, &stderr), against, &mut result));
+        .and_then(|()| check_shown(gate, &shown, against, &mut result));
     if tests == ObservedTests::default() {
-        tests = observed_tests::read_observed_tests(&stdout, &stderr);
+        tests = shown.clone();
     }
     if result.tests.is_none() && tests != ObservedTests::default() {
         result.tests = Some(tests.passed());
@@ -68,7 +68,7 @@ pub(super) fn judge(
         result.evidence.push(excerpt::one_line(&fact));
         result.excerpt = both(&stdout, &stderr);
     }
-    JudgedRun { result, tests, shown: observed_tests::read_observed_tests(&stdout, &stderr) }
+    JudgedRun { result, tests, shown }
 }
 
 fn on_time(gate: &RunGate, ended: &FinishedRun) -> Result<(), RunRejection> {
@@ -97,13 +97,13 @@ fn expected(gate: &RunGate, ended: &FinishedRun, stdout: &str, stderr: &str) -> 
 fn evidence(
     gate: &RunGate,
     left: &RunArtefacts<'_>,
-    (stdout, stderr): (&str, &str),
+    shown: &ObservedTests,
     against: ComparisonBase<'_>,
     result: &mut GateResult,
     tests: &mut ObservedTests,
 ) -> Result<(), RunRejection> {
     let Some(rule) = &gate.evidence else { return Ok(()) };
-    *tests = observed_tests::read_observed_tests(stdout, stderr);
+    tests.clone_from(shown);
     if let Some(path) = &rule.junit {
         let bytes =
             (left.read)(path).ok_or_else(|| ("no-report".to_owned(), format!("the run did not write `{path}`")))?;
@@ -129,9 +129,9 @@ fn evidence(
 
 /// Positive evidence, whatever the loop declares. Every test that ran on base must pass here. A runner that shows no
 /// test did not run any. A run that shows a failure did not pass, whatever its exit code.
-fn shown(
+fn check_shown(
     gate: &RunGate,
-    tests: ObservedTests,
+    tests: &ObservedTests,
     against: ComparisonBase<'_>,
     result: &mut GateResult,
 ) -> Result<(), RunRejection> {
@@ -143,8 +143,8 @@ fn shown(
     // Lines of another program may look like tests; only a test runner prints a summary.
     let counts_here = |seen: &ObservedTests| is_runner || seen.summary.is_some();
     let floor = base.map(|base| &base.shown).filter(|shown| counts_here(shown));
-    if floor.is_some() || counts_here(&tests) {
-        observed_tests::check_test_results(&tests, floor).map_err(|(code, fact)| (code.to_owned(), fact))?;
+    if floor.is_some() || counts_here(tests) {
+        observed_tests::check_test_results(tests, floor).map_err(|(code, fact)| (code.to_owned(), fact))?;
     }
     let is_quiet_on_base = base.is_some_and(|base| base.result.is_passed() && base.shown.ran() == 0);
     if is_runner && tests.passed() == 0 && !is_quiet_on_base {

@@ -19,11 +19,11 @@ pub use heldout::{HeldoutChecks, HeldoutError};
 pub use resolve::{GateProgram, ResolveError, ResolvedGates, ResolvedRun, resolve};
 
 use crate::git::{GitError, Oid};
-use crate::proc::{CancelToken, ProcessRunner};
+use crate::proc::{CancelToken, ProcessRunner, SpawnRequest};
 use crate::sandbox_view::SandboxViews;
 use crate::workspace::{ChangeStatus, SealedTree, Workspace, WorkspaceError, Workspaces};
 use gate_attempt::GateAttempt;
-use loopwright_core::gate::observed_tests::{ObservedTests, SummaryCounts};
+use loopwright_core::gate::observed_tests::ObservedTests;
 use loopwright_core::gate::{self, GateResult, GateStatus};
 use loopwright_core::inventory::is_suite;
 use loopwright_core::paths::{GlobError, Globs};
@@ -32,7 +32,7 @@ use loopwright_core::spec::{CountFloor, Gate, ParseGate, RunGate};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Time limit of a gate when the loop does not set one.
@@ -92,37 +92,15 @@ pub struct BaseResult {
 pub struct GateBaseline(pub BTreeMap<String, BaseResult>);
 
 impl GateBaseline {
-    /// The results that an earlier process recorded on base. Recorded results hold only counts, so test ids are not
-    /// compared afterwards.
-    pub fn from_results(results: impl IntoIterator<Item = GateResult>) -> Self {
-        let restored = results.into_iter().map(|result| {
-            let summary = result.tests.map(|passed| SummaryCounts { passed, ..SummaryCounts::default() });
-            let seen = ObservedTests { summary, ..ObservedTests::default() };
-            (result.name.clone(), BaseResult { result, shown: seen.clone(), seen })
-        });
-        Self(restored.collect())
-    }
-
     /// The results to record.
     #[must_use]
     pub fn results(&self) -> Vec<GateResult> {
         self.0.values().map(|base| base.result.clone()).collect()
     }
 
-    /// Whether there is nothing to do: the loop has gates that must be red on base, and each of them is green.
-    #[must_use]
-    pub fn is_all_green(&self, gates: &[Gate]) -> bool {
-        let mut red = gates.iter().filter(|gate| matches!(gate, Gate::Run(run) if run.red_before)).peekable();
-        red.peek().is_some() && red.all(|gate| self.status(gate.name()) == Some(GateStatus::Passed))
-    }
-
     /// The gates that could not run on base; a round cannot continue with them.
     pub fn failed(&self) -> impl Iterator<Item = &GateResult> {
         self.0.values().map(|base| &base.result).filter(|result| result.status == GateStatus::Failed)
-    }
-
-    fn status(&self, name: &str) -> Option<GateStatus> {
-        self.0.get(name).map(|base| base.result.status)
     }
 }
 
@@ -147,23 +125,11 @@ pub struct GateRunner<'a> {
 
 impl GateRunner<'_> {
     /// Runs on pure base, before the maker: every gate that must be red there, and every gate whose result is compared
-    /// with base.
+    /// with base. Gates with a known result do not run.
     ///
     /// # Errors
     /// A checkout cannot be created, or the run was cancelled.
-    pub async fn baseline(&self, resolved: &ResolvedGates) -> Result<GateBaseline, GatesError> {
-        self.complete_baseline(resolved, GateBaseline::default()).await
-    }
-
-    /// As [`GateRunner::baseline`], but only for gates without a known result.
-    ///
-    /// # Errors
-    /// A checkout cannot be created, or the run was cancelled.
-    pub async fn complete_baseline(
-        &self,
-        resolved: &ResolvedGates,
-        known: GateBaseline,
-    ) -> Result<GateBaseline, GatesError> {
+    pub async fn baseline(&self, resolved: &ResolvedGates, known: GateBaseline) -> Result<GateBaseline, GatesError> {
         let mut baseline = known;
         for run in resolved.on_base() {
             if baseline.0.contains_key(&run.gate.name) {
@@ -171,11 +137,17 @@ impl GateRunner<'_> {
             }
             let base = self.workspace.base.clone();
             let seen = self.repeat(run, &base, &[], None).await?;
-            baseline
-                .0
-                .insert(run.gate.name.clone(), BaseResult { result: seen.result, seen: seen.tests, shown: seen.shown });
+            let result = BaseResult { result: seen.result, seen: seen.tests, shown: seen.shown };
+            baseline.0.insert(run.gate.name.clone(), result);
         }
         Ok(baseline)
+    }
+
+    /// Adds the gates' own variables. A secret adds a variable; it never replaces one that decides what runs.
+    fn add_vars(&self, spawn: &mut SpawnRequest) {
+        for (name, value) in &self.env.vars {
+            spawn.env.entry(name.clone()).or_insert_with(|| value.clone());
+        }
     }
 
     /// Runs every gate on the sealed candidate, in order. All of them run, even after a rejection: a maker that sees
@@ -286,6 +258,19 @@ impl GateRunner<'_> {
         }
         Ok(judged)
     }
+}
+
+/// Creates the private folders of one run.
+fn private_folders<const N: usize>(private: &Path, names: [&str; N]) -> std::io::Result<[PathBuf; N]> {
+    let folders = names.map(|name| private.join(name));
+    folders.iter().try_for_each(std::fs::create_dir_all).map(|()| folders)
+}
+
+/// A gate or a check that could not start.
+fn not_started(name: &str, status: GateStatus, why: &str) -> GateResult {
+    let mut result = GateResult::new(name, status).with_reason("not-started");
+    result.evidence.push(gate::excerpt::one_line(why));
+    result
 }
 
 /// Most repeats, whatever number a loop requests.

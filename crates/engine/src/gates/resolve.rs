@@ -21,6 +21,17 @@ pub enum GateProgram {
     Missing(String),
 }
 
+impl GateProgram {
+    /// Its file, for a checkout in this folder.
+    pub(super) fn path_in(&self, checkout: &Path) -> PathBuf {
+        match self {
+            Self::Installed(path) => path.clone(),
+            Self::Script(path) => checkout.join(path),
+            Self::Missing(name) => PathBuf::from(name),
+        }
+    }
+}
+
 /// A run gate, resolved.
 #[derive(Debug, Clone)]
 pub struct ResolvedRun {
@@ -97,21 +108,11 @@ impl ResolvedGates {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ResolveError {
     /// The script is not in base.
-    #[error("gate script `{path}` is not in base")]
-    NotInBase {
-        /// The gate.
-        gate: String,
-        /// The path as resolved.
-        path: String,
-    },
+    #[error("gate script `{0}` is not in base")]
+    NotInBase(String),
     /// The script is a path out of the repository.
-    #[error("gate script `{path}` leads out of the repository")]
-    Outside {
-        /// The gate.
-        gate: String,
-        /// The path as written.
-        path: String,
-    },
+    #[error("gate script `{0}` leads out of the repository")]
+    Outside(String),
     /// There is no command.
     #[error("gate `{0}` has no command")]
     Empty(String),
@@ -157,9 +158,9 @@ fn resolve_run(gate: &RunGate, base: &BTreeSet<String>, env: &GateEnv) -> Result
     let Some(first) = gate.run.first().filter(|word| !word.is_empty()) else {
         return Err(ResolveError::Empty(gate.name.clone()));
     };
-    let program = program(gate, first, base, env)?;
+    let program = program(first, base, env)?;
     if let Some(script) = interpreted(&gate.run) {
-        in_base(gate, script, base)?;
+        in_base(script, base)?;
     }
     let named = gate.run.iter().filter_map(|word| file_word(word)).filter(|path| base.contains(path));
     let name = first.rsplit('/').next().unwrap_or(first);
@@ -171,9 +172,9 @@ fn resolve_run(gate: &RunGate, base: &BTreeSet<String>, env: &GateEnv) -> Result
     Ok(ResolvedRun { gate: gate.clone(), print: FileFingerprint::read(&program), program, inputs, unasked })
 }
 
-fn program(gate: &RunGate, word: &str, base: &BTreeSet<String>, env: &GateEnv) -> Result<GateProgram, ResolveError> {
+fn program(word: &str, base: &BTreeSet<String>, env: &GateEnv) -> Result<GateProgram, ResolveError> {
     if word.contains('/') && !word.starts_with('/') {
-        return in_base(gate, word, base).map(GateProgram::Script);
+        return in_base(word, base).map(GateProgram::Script);
     }
     Ok(installed(word, env))
 }
@@ -195,10 +196,9 @@ fn installed(word: &str, env: &GateEnv) -> GateProgram {
     found.map_or_else(|| GateProgram::Missing(word.to_owned()), GateProgram::Installed)
 }
 
-fn in_base(gate: &RunGate, word: &str, base: &BTreeSet<String>) -> Result<String, ResolveError> {
-    let path =
-        normalise(word).ok_or_else(|| ResolveError::Outside { gate: gate.name.clone(), path: word.to_owned() })?;
-    if base.contains(&path) { Ok(path) } else { Err(ResolveError::NotInBase { gate: gate.name.clone(), path }) }
+fn in_base(word: &str, base: &BTreeSet<String>) -> Result<String, ResolveError> {
+    let path = normalise(word).ok_or_else(|| ResolveError::Outside(word.to_owned()))?;
+    if base.contains(&path) { Ok(path) } else { Err(ResolveError::NotInBase(path)) }
 }
 
 /// The script that an interpreter's first argument names; `None` after a flag, which may take code or a module.
@@ -267,7 +267,7 @@ mod tests {
             let error = run(words, &["other.sh"]).expect_err("not in base");
             assert!(error.to_string().ends_with("is not in base"), "{error}");
         }
-        assert!(matches!(run(&["../x"], &["x"]), Err(ResolveError::Outside { .. })));
+        assert!(matches!(run(&["../x"], &["x"]), Err(ResolveError::Outside(_))));
         assert!(matches!(run(&[], &[]), Err(ResolveError::Empty(_))));
     }
 

@@ -135,7 +135,7 @@ impl RoundDriver<'_> {
         for note in damaged {
             self.stage(Stage::Isolate, note.to_string());
         }
-        let baseline = gates.complete_baseline(resolved, known).await.map_err(gates_trouble(Stage::Isolate))?;
+        let baseline = gates.baseline(resolved, known).await.map_err(gates_trouble(Stage::Isolate))?;
         kept.save(resolved, &baseline);
         self.baseline = Some(baseline.clone());
         Ok(baseline)

@@ -6,7 +6,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-pub(super) fn tree(from: &Path, to: &Path) -> io::Result<()> {
+/// Copies the entries of a folder into another.
+pub(crate) fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
     let mut left = vec![(from.to_owned(), to.to_owned(), FolderDepth::default())];
     while let Some((from, to, depth)) = left.pop() {
         for entry in fs::read_dir(&from)? {
@@ -54,11 +55,11 @@ mod tests {
         fs::create_dir(&to).expect("a folder can be made");
         fs::write(from.join("a/b/c/d"), "kept").expect("a file can be written");
         std::os::unix::fs::symlink("/nowhere", from.join("a/link")).expect("a link can be made");
-        tree(&from, &to).expect("it is copied");
+        copy_tree(&from, &to).expect("it is copied");
         assert_eq!(fs::read_to_string(to.join("a/b/c/d")).expect("it is there"), "kept");
         assert_eq!(fs::read_link(to.join("a/link")).expect("it is a link"), Path::new("/nowhere"));
         deep(&from, 2_000);
-        let error = tree(&from, &to).expect_err("the tree is too deep");
+        let error = copy_tree(&from, &to).expect_err("the tree is too deep");
         assert!(error.to_string().contains("deep"), "{error}");
         crate::workspace::remove_tree(&from).expect("it can be removed");
         crate::workspace::remove_tree(&to).expect("it can be removed");

@@ -102,10 +102,11 @@ fn checker_writes_its_sink_and_no_file_of_the_candidate() {
 #[test]
 fn only_setup_has_the_hosts_network() {
     let world = World::new();
-    let door = SandboxNetwork::Door { socket: world.at("door"), port: inside::PROXY_PORT };
+    let door = SandboxNetwork::Door { socket: world.at("door"), port: crate::egress::PORT };
     let mut rooms = world.rooms(KernelIsolation::Kernel, &[]);
-    rooms.roles = door.clone().into();
-    rooms.own.insert("curious".to_owned(), door.clone().into());
+    let route = EgressRoute { network: door.clone(), ..EgressRoute::default() };
+    rooms.roles = route.clone();
+    rooms.own.insert("curious".to_owned(), route);
     let (home, tmp) = (world.at("round/home"), world.at("round/tmp"));
     let seat = ProgramFolders { files: &world.files, home: &home, tmp: &tmp };
     let network = |room: &SandboxView| room.confine().expect("the view is confined").network.clone();

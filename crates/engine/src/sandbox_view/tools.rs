@@ -2,6 +2,7 @@
 //! [`crate::toolchains`] finds the folders of programs.
 
 use crate::git::UserRepo;
+use crate::path_roots::follow_links;
 use crate::proc::{Confinement, MountSource, SandboxMount};
 use loopwright_sandbox::resolve_program;
 use std::ffi::OsStr;
@@ -42,9 +43,9 @@ impl HiddenPaths {
         if let Some(place) = OURS.iter().find(|place| Path::new(place).starts_with(path)) {
             return Some(format!("it would hide `{place}`"));
         }
-        let found = real(path);
-        let holds = |kept: &&PathBuf| real(kept).starts_with(&found);
-        let within = |kept: &&PathBuf| found.starts_with(real(kept));
+        let found = follow_links(path);
+        let holds = |kept: &&PathBuf| follow_links(kept).starts_with(&found);
+        let within = |kept: &&PathBuf| found.starts_with(follow_links(kept));
         if let Some(kept) = self.whole.iter().chain(&self.around).find(holds) {
             return Some(format!("it holds `{}`", kept.display()));
         }
@@ -69,7 +70,7 @@ pub(super) fn program_mount(confine: &Confinement, program: &Path, path: &OsStr)
         _ if program.is_absolute() => program.to_owned(),
         _ => return None,
     };
-    let file = real(&found);
+    let file = follow_links(&found);
     if !file.is_file() {
         return None;
     }
@@ -80,7 +81,7 @@ pub(super) fn program_mount(confine: &Confinement, program: &Path, path: &OsStr)
 /// Whether a host path is visible inside under its own name.
 fn is_shown(confine: &Confinement, path: &Path) -> bool {
     let by = |mount: &SandboxMount| match &mount.what {
-        MountSource::ReadOnly(host) => path.starts_with(&mount.at) && *host == real(&mount.at),
+        MountSource::ReadOnly(host) => path.starts_with(&mount.at) && *host == follow_links(&mount.at),
         MountSource::Writable(_)
         | MountSource::Memory(_)
         | MountSource::Layers(_)
@@ -90,10 +91,7 @@ fn is_shown(confine: &Confinement, path: &Path) -> bool {
     is_system(path) || confine.mounts.iter().any(by)
 }
 
-fn is_system(path: &Path) -> bool {
+/// Whether every sandbox shows a path.
+pub(crate) fn is_system(path: &Path) -> bool {
     SYSTEM.iter().any(|system| path.starts_with(system))
-}
-
-pub(super) fn real(path: &Path) -> PathBuf {
-    path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }

@@ -3,9 +3,6 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// Folders that every confined program sees.
-const SYSTEM: [&str; 7] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
-
 /// The folders beside `bin` in an installation. `etc` is not among them: settings hold tokens.
 const SUBFOLDERS: [&str; 8] = ["bin", "lib", "lib32", "lib64", "libexec", "include", "share", "standard"];
 
@@ -30,10 +27,6 @@ const HOMES: [(&str, &str); 10] = [
 
 /// The most programs of one folder that are followed.
 const ENTRIES_MAX: usize = 5000;
-
-pub(super) fn is_system(path: &Path) -> bool {
-    SYSTEM.iter().any(|system| path.starts_with(system))
-}
 
 /// The folders that belong to a folder of programs, besides itself.
 pub(super) fn companion_folders(dir: &Path, home: Option<&Path>) -> Vec<PathBuf> {

@@ -12,11 +12,11 @@ mod serve;
 #[cfg(test)]
 mod tests;
 mod tools;
-mod verdict;
 
 use crate::context::CommandContext;
 use crate::error::{CommandError, CommandExit, VerbResult};
 use crate::output::safe;
+use loopwright::agents::scripted::script_text::SCRIPT_MAX;
 use scenario::ModelScenario;
 use serde::Serialize;
 use std::io::Read as _;
@@ -118,7 +118,7 @@ fn read(path: &Path) -> Result<ModelScenario, CommandError> {
     let unreadable = |error: std::io::Error| CommandError::invalid(format!("read the scenario `{shown}`: {error}"));
     let file = std::fs::File::open(path).map_err(unreadable)?;
     let mut text = String::new();
-    let one_more = u64::try_from(parse::SCENARIO_MAX).unwrap_or(u64::MAX).saturating_add(1);
+    let one_more = u64::try_from(SCRIPT_MAX).unwrap_or(u64::MAX).saturating_add(1);
     file.take(one_more).read_to_string(&mut text).map_err(unreadable)?;
     ModelScenario::parse(&text).map_err(|wrong| {
         let line = u32::try_from(wrong.line).unwrap_or(u32::MAX);

@@ -1,6 +1,6 @@
 //! An answer of the model, before it is written in a protocol's format.
 
-use super::scenario::ScenarioUsage;
+use loopwright_core::budget::Tokens;
 use serde_json::Value;
 
 /// The model's answer.
@@ -12,7 +12,7 @@ pub(super) struct ModelReply {
     pub(super) text: String,
     pub(super) call: Option<ScenarioCall>,
     pub(super) stop: StopReason,
-    pub(super) usage: ScenarioUsage,
+    pub(super) usage: Tokens,
 }
 
 /// The reason why an answer ends.

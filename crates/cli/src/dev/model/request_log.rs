@@ -1,10 +1,11 @@
 //! The server's record of its requests: one JSON line each in a file, and the tokens it reported, by model.
 
 use super::model_request::ModelRequest;
-use super::scenario::ScenarioUsage;
-use super::scenario_player::{ChosenAnswer, ScenarioAnswer};
+use super::scenario::TurnFaultKind;
+use super::scenario_player::ChosenAnswer;
 use hyper::HeaderMap;
 use loopwright::clock::{Clock as _, SystemClock};
+use loopwright_core::budget::Tokens;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -38,7 +39,7 @@ pub(super) struct UsageCounter {
 struct Total {
     answers: u64,
     #[serde(flatten)]
-    usage: ScenarioUsage,
+    usage: Tokens,
 }
 
 /// A request as it is logged.
@@ -59,8 +60,8 @@ impl RequestLog {
 
     /// Logs a request that the model answers.
     pub(super) fn log_answer(&self, seen: &LoggedRequest<'_>, asked: &ModelRequest, chosen: &ChosenAnswer) {
-        let (model, usage) = (asked.model.as_str(), chosen.answer.usage(asked));
-        let status = if let ScenarioAnswer::Fault(fault) = &chosen.answer { fault.status } else { 200 };
+        let (model, usage) = (asked.model.as_str(), chosen.usage(asked));
+        let status = if let Some(TurnFaultKind::Error(fault)) = &chosen.fault { fault.status } else { 200 };
         if let Ok(mut counter) = self.counter.lock() {
             counter.add(model, chosen, usage);
         }
@@ -96,9 +97,9 @@ impl RequestLog {
 }
 
 impl UsageCounter {
-    fn add(&mut self, model: &str, chosen: &ChosenAnswer, usage: Option<ScenarioUsage>) {
+    fn add(&mut self, model: &str, chosen: &ChosenAnswer, usage: Option<Tokens>) {
         self.requests += 1;
-        if !matches!(chosen.answer, ScenarioAnswer::Whole(_)) {
+        if chosen.fault.is_some() {
             self.errors += 1;
         }
         let Some(usage) = usage else { return };
@@ -109,11 +110,11 @@ impl UsageCounter {
     }
 }
 
-fn put(models: &mut BTreeMap<String, Total>, model: &str, usage: ScenarioUsage) {
+fn put(models: &mut BTreeMap<String, Total>, model: &str, usage: Tokens) {
     let known = models.contains_key(model) || models.len() < MODELS_MAX;
     let total = models.entry(if known { model } else { "(more)" }.to_owned()).or_default();
     total.answers += 1;
-    total.usage.add(usage);
+    total.usage = total.usage.plus(usage);
 }
 
 fn headers(headers: &HeaderMap) -> Map<String, Value> {

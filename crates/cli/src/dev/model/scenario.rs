@@ -1,8 +1,9 @@
 //! A scenario as data: blocks of turns, and the faults before a turn succeeds. [`super::parse`] reads the file;
 //! [`super::scenario_player`] selects a block and a turn.
 
+use loopwright::agents::scripted::script_text::ScriptVerdict;
+use loopwright_core::budget::Tokens;
 use loopwright_core::spec::Role;
-use serde::Serialize;
 use serde_json::Value;
 
 /// A parsed scenario.
@@ -49,7 +50,7 @@ pub(super) struct ScenarioTurn {
     pub(super) say: String,
     /// The delay before the answer.
     pub(super) delay_ms: u64,
-    pub(super) usage: ScenarioUsage,
+    pub(super) usage: Tokens,
     /// The faults before the answer succeeds, in order.
     pub(super) faults: Vec<TurnFault>,
     pub(super) act: TurnAction,
@@ -60,54 +61,22 @@ pub(super) struct ScenarioTurn {
 pub(super) enum TurnAction {
     /// Ends the conversation with its text.
     End,
-    Write {
-        path: String,
-        text: String,
-    },
-    Replace {
-        path: String,
-        old: String,
-        new: String,
-    },
+    /// Writes a text into a path.
+    Write(String, String),
+    /// Replaces, in a path, one text by another.
+    Replace(String, String, String),
     Run(String),
     Read(String),
     /// Puts a file into the round's outbox folder.
-    Stage {
-        name: String,
-        text: String,
-    },
-    Verdict(ScenarioVerdict),
+    Stage(String, String),
+    /// In its raw text, `$NONCE`, `$TREE` and `$CANDIDATE` are replaced.
+    Verdict(ScriptVerdict),
     /// A structured answer.
     Answer(Value),
     /// The provider's own refusal.
     Refuse,
     /// The answer is cut at the maximum length.
     Length,
-}
-
-/// A checker's answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum ScenarioVerdict {
-    /// Bound to the values of the brief.
-    Honest { word: String, scores: Vec<ScenarioScore>, summary: String },
-    /// As written, except that `$NONCE`, `$TREE` and `$CANDIDATE` are replaced.
-    Raw(String),
-}
-
-/// One dimension's score.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ScenarioScore {
-    pub(super) dimension: String,
-    pub(super) score: i64,
-    pub(super) evidence: Vec<ScoreEvidence>,
-}
-
-/// The evidence of a score. A missing quote is taken from the lines that the brief shows.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum ScoreEvidence {
-    Gate(String),
-    Line { path: String, line: u32, quote: Option<String> },
-    Item { item: String, line: u32, quote: Option<String> },
 }
 
 /// A fault instead of a turn.
@@ -132,7 +101,7 @@ pub(super) enum TurnFaultKind {
 }
 
 /// An error answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct ErrorReply {
     pub(super) status: u16,
     /// The provider's word for it; if `None`, the usual one of the status.
@@ -144,41 +113,12 @@ pub(super) struct ErrorReply {
     pub(super) body: Option<String>,
 }
 
-/// Tokens of one answer. Input counts tokens that no cache had.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub(super) struct ScenarioUsage {
-    pub(super) input: u64,
-    pub(super) output: u64,
-    pub(super) cache_read: u64,
-    pub(super) cache_write: u64,
-}
+/// The usage of a turn without a `usage` line.
+pub(super) const USUAL_USAGE: Tokens = Tokens { input: 1200, output: 60, cache_read: 800, cache_write: 0 };
 
-impl ScenarioUsage {
-    /// The usage of a turn without a `usage` line.
-    pub(super) const USUAL: Self = Self { input: 1200, output: 60, cache_read: 800, cache_write: 0 };
-
-    /// The same tokens for a protocol that does not report tokens written to a cache.
-    pub(super) fn without_cache_write(self) -> Self {
-        Self { input: self.input.saturating_add(self.cache_write), cache_write: 0, ..self }
-    }
-
-    /// All input tokens.
-    pub(super) fn prompt(self) -> u64 {
-        self.input.saturating_add(self.cache_read).saturating_add(self.cache_write)
-    }
-
-    /// All tokens.
-    pub(super) fn total(self) -> u64 {
-        self.prompt().saturating_add(self.output)
-    }
-
-    /// Adds the usage of another answer.
-    pub(super) fn add(&mut self, other: Self) {
-        self.input = self.input.saturating_add(other.input);
-        self.output = self.output.saturating_add(other.output);
-        self.cache_read = self.cache_read.saturating_add(other.cache_read);
-        self.cache_write = self.cache_write.saturating_add(other.cache_write);
-    }
+/// All input tokens.
+pub(super) fn prompt_tokens(usage: Tokens) -> u64 {
+    Tokens { output: 0, ..usage }.total()
 }
 
 impl TurnAction {
@@ -186,11 +126,11 @@ impl TurnAction {
     pub(super) fn word(&self) -> &'static str {
         match self {
             Self::End => "end",
-            Self::Write { .. } => "write",
-            Self::Replace { .. } => "replace",
+            Self::Write(..) => "write",
+            Self::Replace(..) => "replace",
             Self::Run(_) => "run",
             Self::Read(_) => "read",
-            Self::Stage { .. } => "stage",
+            Self::Stage(..) => "stage",
             Self::Verdict(_) => "verdict",
             Self::Answer(_) => "answer",
             Self::Refuse => "refuse",

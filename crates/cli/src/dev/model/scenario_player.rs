@@ -4,11 +4,11 @@
 use super::model_request::{ModelRequest, tool_call_id};
 use super::reply::{ModelReply, ScenarioCall, StopReason};
 use super::scenario::{
-    ErrorReply, ModelScenario, ScenarioBlock, ScenarioHeader, ScenarioTurn, ScenarioUsage, ScenarioVerdict, TurnAction,
-    TurnFaultKind,
+    ModelScenario, ScenarioBlock, ScenarioHeader, ScenarioTurn, TurnAction, TurnFaultKind, USUAL_USAGE,
 };
-use super::tools::{self, PlannedCall};
-use super::verdict;
+use super::tools;
+use loopwright::agents::scripted::script_text::{ScriptCitation, ScriptVerdict};
+use loopwright_core::budget::Tokens;
 use loopwright_core::prompt;
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -41,28 +41,18 @@ pub(super) struct ChosenAnswer {
     pub(super) word: &'static str,
     pub(super) side: bool,
     pub(super) delay_ms: u64,
-    pub(super) answer: ScenarioAnswer,
+    pub(super) reply: ModelReply,
+    /// The fault instead of the whole reply.
+    pub(super) fault: Option<TurnFaultKind>,
 }
 
-/// The bytes to send.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum ScenarioAnswer {
-    Whole(ModelReply),
-    Fault(ErrorReply),
-    Failed { begun: ModelReply, code: String, text: String },
-    Cut(ModelReply),
-    Hang(ModelReply),
-}
-
-impl ScenarioAnswer {
+impl ChosenAnswer {
     /// The usage that the agent sees: that of whole answers, and the part that a cut answer reports first.
-    pub(super) fn usage(&self, asked: &ModelRequest) -> Option<ScenarioUsage> {
-        match self {
-            Self::Whole(reply) => Some(reply.usage),
-            Self::Failed { begun, .. } | Self::Cut(begun) | Self::Hang(begun) if asked.streams => {
-                asked.protocol.usage_sent_first(begun.usage)
-            }
-            Self::Fault(_) | Self::Failed { .. } | Self::Cut(_) | Self::Hang(_) => None,
+    pub(super) fn usage(&self, asked: &ModelRequest) -> Option<Tokens> {
+        match &self.fault {
+            None => Some(self.reply.usage),
+            Some(TurnFaultKind::Error(_)) => None,
+            Some(_) => asked.protocol.usage_sent_first(self.reply.usage).filter(|_| asked.streams),
         }
     }
 }
@@ -88,29 +78,29 @@ impl ScenarioPlayer {
             word,
             side: word == "side",
             delay_ms: 0,
-            answer: ScenarioAnswer::Whole(words(asked, number, text, ScenarioUsage::USUAL)),
+            reply: words(asked, number, text, USUAL_USAGE),
+            fault: None,
         };
         if asked.is_side_call() {
             return plain("side", SIDE_CALL_TEXT);
         }
         let Some((index, block)) = self.block(asked) else { return plain("no block", NO_BLOCK) };
         let Some(turn) = block.turns.get(step) else {
-            let usage = block.turns.last().map_or(ScenarioUsage::USUAL, |turn| turn.usage);
-            let answer = ScenarioAnswer::Whole(words(asked, number, DONE, usage));
-            return ChosenAnswer { block: Some(block.header.to_string()), answer, ..plain("end", DONE) };
+            let usage = block.turns.last().map_or(USUAL_USAGE, |turn| turn.usage);
+            let reply = words(asked, number, DONE, usage);
+            return ChosenAnswer { block: Some(block.header.to_string()), reply, ..plain("end", DONE) };
         };
         let reply = reply(asked, number, step, turn);
-        let (word, answer) = match self.trouble(index, step, turn) {
-            None => (turn.act.word(), ScenarioAnswer::Whole(reply)),
-            Some(TurnFaultKind::Error(fault)) => ("error", ScenarioAnswer::Fault(fault.clone())),
-            Some(TurnFaultKind::Cut) => ("cut", ScenarioAnswer::Cut(reply)),
-            Some(TurnFaultKind::Hang) => ("hang", ScenarioAnswer::Hang(reply)),
-            Some(TurnFaultKind::Failed { code, text }) => {
-                ("failed", ScenarioAnswer::Failed { begun: reply, code: code.clone(), text: text.clone() })
-            }
+        let fault = self.trouble(index, step, turn).cloned();
+        let word = match &fault {
+            None => turn.act.word(),
+            Some(TurnFaultKind::Error(_)) => "error",
+            Some(TurnFaultKind::Cut) => "cut",
+            Some(TurnFaultKind::Hang) => "hang",
+            Some(TurnFaultKind::Failed { .. }) => "failed",
         };
         let (block, line) = (Some(block.header.to_string()), turn.line);
-        ChosenAnswer { number, block, step, line, word, side: false, delay_ms: turn.delay_ms, answer }
+        ChosenAnswer { number, block, step, line, word, side: false, delay_ms: turn.delay_ms, reply, fault }
     }
 
     /// The most specific block: a role in one attempt, then text of the prompt, then a role, then any.
@@ -149,7 +139,7 @@ impl ScenarioPlayer {
     }
 }
 
-fn words(asked: &ModelRequest, number: u64, text: &str, usage: ScenarioUsage) -> ModelReply {
+fn words(asked: &ModelRequest, number: u64, text: &str, usage: Tokens) -> ModelReply {
     ModelReply {
         model: asked.model.clone(),
         number,
@@ -188,16 +178,16 @@ fn reply(asked: &ModelRequest, number: u64, step: usize, turn: &ScenarioTurn) ->
         }
         act => tools::plan_call(asked, act),
     };
-    if let Some(PlannedCall { name, namespace, payload }) = plan {
+    if let Some(call) = plan {
         reply.stop = StopReason::Tool;
-        reply.call = Some(ScenarioCall { id: tool_call_id(step, number), name, namespace, payload });
+        reply.call = Some(ScenarioCall { id: tool_call_id(step, number), ..call });
     }
     reply
 }
 
 /// Delivers a verdict in the way the agent supports: a structured answer, the verdict's file, or the last message.
-fn judged(asked: &ModelRequest, verdict: &ScenarioVerdict, reply: &mut ModelReply) -> Option<PlannedCall> {
-    let text = verdict::verdict_json(verdict, &asked.prompt);
+fn judged(asked: &ModelRequest, verdict: &ScriptVerdict, reply: &mut ModelReply) -> Option<ScenarioCall> {
+    let text = verdict_text(verdict, &asked.prompt);
     if let Ok(value) = serde_json::from_str(&text)
         && let Some(plan) = tools::structured_answer_call(asked, &value)
     {
@@ -211,4 +201,25 @@ fn judged(asked: &ModelRequest, verdict: &ScenarioVerdict, reply: &mut ModelRepl
     }
     reply.text = text;
     None
+}
+
+/// A checker's verdict as an honest model would write it: bound to the values of its brief, with quotes from it. Values
+/// that the brief lacks stay empty, and the engine does not accept it.
+fn verdict_text(verdict: &ScriptVerdict, brief: &str) -> String {
+    // One agent treats names after an at sign as files unless a backslash precedes them, so its brief has backslashes.
+    let brief = &brief.replace("\\@", "@");
+    let binding = prompt::read_binding(brief);
+    let part = |of: fn(&prompt::VerdictBinding) -> &String| binding.as_ref().map_or("", |all| of(all).as_str());
+    let (nonce, tree, candidate) = (part(|all| &all.nonce), part(|all| &all.tree), part(|all| &all.candidate));
+    if let ScriptVerdict::Raw(raw) = verdict {
+        return raw.trim_end().replace("$NONCE", nonce).replace("$TREE", tree).replace("$CANDIDATE", candidate);
+    }
+    verdict.write([nonce, tree, candidate], |place| {
+        let found = match place {
+            ScriptCitation::Gate(_) => None,
+            ScriptCitation::Line(path, line, _) => prompt::read_diff_line(brief, path, *line),
+            ScriptCitation::Item(item, line, _) => prompt::read_item_line(brief, item, *line),
+        };
+        found.unwrap_or_default()
+    })
 }

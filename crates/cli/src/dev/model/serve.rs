@@ -1,11 +1,11 @@
 //! The server: HTTP on loopback, one answer for each request. [`super::scenario_player`] selects the answer,
 //! [`super::protocol`] writes it.
 
-use super::model_request::ModelProtocol;
+use super::model_request::{ModelProtocol, ModelRequest};
 use super::protocol::{ModelOperation, ModelRoute};
 use super::request_log::{LoggedRequest, RequestLog};
-use super::scenario::{ErrorReply, ScenarioUsage};
-use super::scenario_player::{ChosenAnswer, ScenarioAnswer, ScenarioPlayer};
+use super::scenario::{ErrorReply, TurnFaultKind, USUAL_USAGE};
+use super::scenario_player::{ChosenAnswer, ScenarioPlayer};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::{Body, Bytes, Frame, Incoming};
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue};
@@ -104,24 +104,18 @@ fn elsewhere(route: Option<&ModelRoute>, method: &Method, path: &str) -> (Status
 async fn asked(server: &ScenarioServer, route: &ModelRoute, seen: &LoggedRequest<'_>) -> Response<ReplyBody> {
     let Ok(body) = serde_json::from_slice::<Value>(seen.body) else {
         server.log.log_other(seen, 400);
-        let fault = ErrorReply {
-            status: 400,
-            kind: None,
-            text: "the body is not JSON".to_owned(),
-            headers: Vec::new(),
-            body: None,
-        };
+        let fault = ErrorReply { status: 400, text: "the body is not JSON".to_owned(), ..ErrorReply::default() };
         return document(StatusCode::BAD_REQUEST, &route.protocol.error_body(&fault));
     };
     if route.op == ModelOperation::Count {
         server.log.log_other(seen, 200);
-        return document(StatusCode::OK, &route.protocol.token_count(ScenarioUsage::USUAL));
+        return document(StatusCode::OK, &route.protocol.token_count(USUAL_USAGE));
     }
     let asked = route.read(&body);
     let chosen = server.player.choose(&asked, server.player.next_number());
     server.log.log_answer(seen, &asked, &chosen);
     think(chosen.delay_ms).await;
-    respond(route.protocol, if asked.streams { SendMode::Stream } else { SendMode::Document }, &chosen)
+    respond(&asked, &chosen)
 }
 
 #[expect(clippy::disallowed_methods, reason = "the scenario asks for a model that is slow, not for an event")]
@@ -131,30 +125,22 @@ async fn think(delay_ms: u64) {
     }
 }
 
-/// How to send an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum SendMode {
-    Stream,
-    Document,
-}
-
-fn respond(protocol: ModelProtocol, way: SendMode, chosen: &ChosenAnswer) -> Response<ReplyBody> {
-    let pieces = |reply| match way {
-        SendMode::Stream => protocol.events(reply),
-        SendMode::Document => vec![protocol.document(reply).to_string()],
+fn respond(asked: &ModelRequest, chosen: &ChosenAnswer) -> Response<ReplyBody> {
+    let (protocol, reply) = (asked.protocol, &chosen.reply);
+    let (pieces, kind) = match asked.streams {
+        true => (protocol.events(reply), "text/event-stream"),
+        false => (vec![protocol.document(reply).to_string()], "application/json"),
     };
-    let (pieces, end) = match &chosen.answer {
-        ScenarioAnswer::Fault(fault) => return refusal(protocol, fault),
-        ScenarioAnswer::Whole(reply) => (pieces(reply), BodyEnd::Close),
-        ScenarioAnswer::Cut(reply) => (first_half(pieces(reply)), BodyEnd::Cut),
-        ScenarioAnswer::Hang(reply) => (first_half(pieces(reply)), BodyEnd::Hang),
-        ScenarioAnswer::Failed { begun, code, text } => {
-            let mut pieces = first_half(pieces(begun));
-            pieces.push(protocol.failure_event(begun, code, text));
-            (pieces, BodyEnd::Close)
+    let (pieces, end) = match &chosen.fault {
+        None => (pieces, BodyEnd::Close),
+        Some(TurnFaultKind::Error(fault)) => return refusal(protocol, fault),
+        Some(TurnFaultKind::Cut) => (first_half(pieces), BodyEnd::Cut),
+        Some(TurnFaultKind::Hang) => (first_half(pieces), BodyEnd::Hang),
+        Some(TurnFaultKind::Failed { code, text }) => {
+            let failure = protocol.failure_event(reply, code, text);
+            (first_half(pieces).into_iter().chain([failure]).collect(), BodyEnd::Close)
         }
     };
-    let kind = if way == SendMode::Stream { "text/event-stream" } else { "application/json" };
     let pieces = pieces.into_iter().map(Bytes::from).collect();
     with_type(Response::new(ReplyBody { pieces, end }), kind)
 }

@@ -3,7 +3,7 @@
 use super::model_request::{ChatMessage, ModelProtocol, ModelRequest, OfferedTool, ToolArgument, ToolInputForm};
 use super::reply::{ModelReply, StopReason, ToolPayload};
 use super::scenario::{ModelScenario, TurnAction};
-use super::scenario_player::{ChosenAnswer, ScenarioAnswer, ScenarioPlayer};
+use super::scenario_player::{ChosenAnswer, ScenarioPlayer};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
@@ -32,8 +32,8 @@ fn errors_name_their_line() {
         "@ maker\n\n@ maker\n",
         &expect!["3: another block already has this header, so this one would never be used"],
     );
-    complains("@ any\nwrite a.txt <<END\nx\n", &expect!["2: the text that begins here has no line `END` at its end"]);
-    complains("@ any\nreplace a.txt \"x\"\n", &expect![[r#"2: `replace` is written `replace PATH "old" "new"`"#]]);
+    complains("@ any\nwrite a.txt <<END\nx\n", &expect!["2: the text that starts here has no line `END` at its end"]);
+    complains("@ any\nreplace a.txt \"x\"\n", &expect![[r#"2: write `replace PATH "old" "new"`"#]]);
     complains("@ any\nerror 200\n", &expect!["2: `200` is not an error status from 400 to 599"]);
     complains("@ any\nerror 429 times=x\n", &expect!["2: `times=x` is not `times=N`"]);
     complains(
@@ -48,7 +48,7 @@ fn errors_name_their_line() {
         "@ any\nanswer {nonsense\n",
         &expect!["2: the answer is not JSON: key must be a string at line 1 column 2"],
     );
-    complains("@ any\ndelay soon\n", &expect!["2: `delay` is written `delay MILLISECONDS`"]);
+    complains("@ any\ndelay soon\n", &expect!["2: write `delay MILLISECONDS`"]);
     complains("@ any\nsay\n", &expect!["2: `say` has nothing after it"]);
     complains("@ any\nrefuse <<END\nx\nEND\n", &expect!["2: `refuse` takes no multi-line text"]);
     complains("@ any\nsay \"open\n", &expect!["2: a quote is not closed"]);
@@ -98,10 +98,8 @@ fn stage(text: &str) -> ScenarioPlayer {
 }
 
 fn whole(chosen: ChosenAnswer) -> ModelReply {
-    match chosen.answer {
-        ScenarioAnswer::Whole(reply) => reply,
-        other => panic!("not an answer: {other:?}"),
-    }
+    assert_eq!(chosen.fault, None, "not an answer: {:?}", chosen.reply);
+    chosen.reply
 }
 
 /// All calls and texts of a block, as an agent sees them that follows them.

@@ -2,7 +2,7 @@
 //! this module tries the names in turn and takes the arguments from each tool's own schema.
 
 use super::model_request::{ModelProtocol, ModelRequest, OfferedTool, ToolArgument, ToolInputForm};
-use super::reply::ToolPayload;
+use super::reply::{ScenarioCall, ToolPayload};
 use super::scenario::TurnAction;
 use serde_json::{Map, Value, json};
 
@@ -23,22 +23,14 @@ const OLD: [&str; 5] = ["old_string", "oldString", "old_str", "old_text", "befor
 const NEW: [&str; 5] = ["new_string", "newString", "new_str", "new_text", "after"];
 const COMMANDS: [&str; 2] = ["command", "cmd"];
 
-/// A call without its id.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct PlannedCall {
-    pub(super) name: String,
-    pub(super) namespace: Option<String>,
-    pub(super) payload: ToolPayload,
-}
-
-/// The call that performs an act; `None` for acts that are text.
-pub(super) fn plan_call(asked: &ModelRequest, act: &TurnAction) -> Option<PlannedCall> {
+/// The call that performs an act, without its id; `None` for acts that are text.
+pub(super) fn plan_call(asked: &ModelRequest, act: &TurnAction) -> Option<ScenarioCall> {
     match act {
-        TurnAction::Write { path, text } => Some(write(asked, path, text)),
-        TurnAction::Replace { path, old, new } => Some(replace(asked, path, old, new)),
+        TurnAction::Write(path, text) => Some(write(asked, path, text)),
+        TurnAction::Replace(path, old, new) => Some(replace(asked, path, old, new)),
         TurnAction::Run(command) => Some(shell(asked, command)),
         TurnAction::Read(path) => Some(read(asked, path)),
-        TurnAction::Stage { name, text } => Some(into_variable(asked, &format!("LOOPWRIGHT_OUTBOX/{name}"), text)),
+        TurnAction::Stage(name, text) => Some(into_variable(asked, &format!("LOOPWRIGHT_OUTBOX/{name}"), text)),
         TurnAction::End | TurnAction::Verdict(_) | TurnAction::Answer(_) | TurnAction::Refuse | TurnAction::Length => {
             None
         }
@@ -46,18 +38,18 @@ pub(super) fn plan_call(asked: &ModelRequest, act: &TurnAction) -> Option<Planne
 }
 
 /// The call that submits a structured answer, if the agent has a tool for it.
-pub(super) fn structured_answer_call(asked: &ModelRequest, answer: &Value) -> Option<PlannedCall> {
+pub(super) fn structured_answer_call(asked: &ModelRequest, answer: &Value) -> Option<ScenarioCall> {
     let tool = find(asked, &STRUCTURED)?;
     Some(object(tool, answer.clone()))
 }
 
 /// Writes a verdict into the file that the environment names, if the agent can.
-pub(super) fn verdict_file_call(asked: &ModelRequest, text: &str) -> Option<PlannedCall> {
+pub(super) fn verdict_file_call(asked: &ModelRequest, text: &str) -> Option<ScenarioCall> {
     let can = find(asked, &SHELL).or_else(|| find(asked, &PROGRAM)).is_some();
     can.then(|| into_variable(asked, "LOOPWRIGHT_VERDICT", text))
 }
 
-fn write(asked: &ModelRequest, path: &str, text: &str) -> PlannedCall {
+fn write(asked: &ModelRequest, path: &str, text: &str) -> ScenarioCall {
     if let Some(tool) = find(asked, &WRITE) {
         return filled(tool, &[(&PATHS, &absolute(asked, path)), (&CONTENTS, text)]);
     }
@@ -75,7 +67,7 @@ fn write(asked: &ModelRequest, path: &str, text: &str) -> PlannedCall {
     }
 }
 
-fn replace(asked: &ModelRequest, path: &str, old: &str, new: &str) -> PlannedCall {
+fn replace(asked: &ModelRequest, path: &str, old: &str, new: &str) -> ScenarioCall {
     if let Some(tool) = find(asked, &EDIT) {
         return filled(tool, &[(&PATHS, &absolute(asked, path)), (&OLD, old), (&NEW, new)]);
     }
@@ -88,7 +80,7 @@ fn replace(asked: &ModelRequest, path: &str, old: &str, new: &str) -> PlannedCal
     shell(asked, &format!("OLD={} NEW={} {swap} {}", quoted(old), quoted(new), quoted(path)))
 }
 
-fn read(asked: &ModelRequest, path: &str) -> PlannedCall {
+fn read(asked: &ModelRequest, path: &str) -> ScenarioCall {
     match find(asked, &READ) {
         Some(tool) => filled(tool, &[(&PATHS, &absolute(asked, path))]),
         None if find(asked, &SHELL).or_else(|| find(asked, &PROGRAM)).is_some() => {
@@ -98,7 +90,7 @@ fn read(asked: &ModelRequest, path: &str) -> PlannedCall {
     }
 }
 
-fn shell(asked: &ModelRequest, command: &str) -> PlannedCall {
+fn shell(asked: &ModelRequest, command: &str) -> ScenarioCall {
     if let Some(tool) = find(asked, &SHELL) {
         let list = tool.field(&COMMANDS).is_some_and(|field| field.kind == "array");
         let mut plan = filled(tool, &[(&COMMANDS, command)]);
@@ -113,7 +105,7 @@ fn shell(asked: &ModelRequest, command: &str) -> PlannedCall {
     missing(asked, "Bash", json!({ "command": command, "description": "scripted" }))
 }
 
-fn program(asked: &ModelRequest, expression: &str) -> PlannedCall {
+fn program(asked: &ModelRequest, expression: &str) -> ScenarioCall {
     let source = format!("const result = {expression};\ntext(JSON.stringify(result));\n");
     match find(asked, &PROGRAM) {
         Some(tool) => text_call(tool, source),
@@ -122,14 +114,14 @@ fn program(asked: &ModelRequest, expression: &str) -> PlannedCall {
 }
 
 /// A file whose name is in the environment, which only a shell can read.
-fn into_variable(asked: &ModelRequest, place: &str, text: &str) -> PlannedCall {
+fn into_variable(asked: &ModelRequest, place: &str, text: &str) -> ScenarioCall {
     let (variable, name) = place.split_once('/').map_or((place, None), |(variable, name)| (variable, Some(name)));
     let name = name.map(|name| format!("/{}", quoted(name))).unwrap_or_default();
     shell(asked, &format!("printf '%s' {} > \"${variable}\"{name}", quoted(text)))
 }
 
 /// Calls a tool that is not offered anyway, by the agent's own name for it: then the agent returns an error.
-fn missing(asked: &ModelRequest, act: &str, mut arguments: Value) -> PlannedCall {
+fn missing(asked: &ModelRequest, act: &str, mut arguments: Value) -> ScenarioCall {
     let names = match asked.protocol {
         ModelProtocol::Anthropic => ["Write", "Edit", "Read", "Bash"],
         ModelProtocol::Gemini => ["write_file", "replace", "read_file", "run_shell_command"],
@@ -140,7 +132,8 @@ fn missing(asked: &ModelRequest, act: &str, mut arguments: Value) -> PlannedCall
     if asked.protocol == ModelProtocol::Responses && act == "Bash" {
         arguments = json!({ "cmd": arguments["command"] });
     }
-    PlannedCall { name: names[index].to_owned(), namespace: None, payload: ToolPayload::Object(arguments) }
+    let name = names[index].to_owned();
+    ScenarioCall { id: String::new(), name, namespace: None, payload: ToolPayload::Object(arguments) }
 }
 
 /// A tool by its name, or by its name after the name of a server.
@@ -153,7 +146,7 @@ fn find<'a>(asked: &'a ModelRequest, names: &[&str]) -> Option<&'a OfferedTool> 
 }
 
 /// Puts each value under the tool's own argument name, and a harmless value into the other required arguments.
-fn filled(tool: &OfferedTool, values: &[(&[&str], &str)]) -> PlannedCall {
+fn filled(tool: &OfferedTool, values: &[(&[&str], &str)]) -> ScenarioCall {
     let mut arguments = Map::new();
     for (names, value) in values {
         let name = tool.field(names).map_or(names[0], |field| field.name.as_str());
@@ -175,12 +168,17 @@ fn harmless(field: &ToolArgument) -> Value {
     }
 }
 
-fn object(tool: &OfferedTool, arguments: Value) -> PlannedCall {
-    PlannedCall { name: tool.name.clone(), namespace: tool.namespace.clone(), payload: ToolPayload::Object(arguments) }
+fn object(tool: &OfferedTool, arguments: Value) -> ScenarioCall {
+    call(tool, ToolPayload::Object(arguments))
 }
 
-fn text_call(tool: &OfferedTool, text: String) -> PlannedCall {
-    PlannedCall { name: tool.name.clone(), namespace: tool.namespace.clone(), payload: ToolPayload::Text(text) }
+fn text_call(tool: &OfferedTool, text: String) -> ScenarioCall {
+    call(tool, ToolPayload::Text(text))
+}
+
+/// A call without its id.
+fn call(tool: &OfferedTool, payload: ToolPayload) -> ScenarioCall {
+    ScenarioCall { id: String::new(), name: tool.name.clone(), namespace: tool.namespace.clone(), payload }
 }
 
 /// Some agents accept no relative paths; their prompt names the folder.

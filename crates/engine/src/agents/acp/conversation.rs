@@ -3,8 +3,9 @@
 
 use super::super::driver::{AgentStreamReader, LINE_MAX};
 use super::super::stream_observer::{StreamObserver, UsageFigure};
+use super::super::tools::unsupported_error;
 use super::super::{AgentInvocation, json};
-use super::policy::{self, AcpPolicy, PermissionAnswer};
+use super::policy::{self, AcpPolicy};
 use super::profile::AcpAgentProfile;
 use super::protocol::{
     self, AcpFailure, AcpMessage, AcpSession, InitializeResult, PermissionRequest, PromptResponse, SessionChange,
@@ -16,22 +17,17 @@ use loopwright_core::provider::{ProviderTrouble, TroubleKind};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
 
 /// Bytes of one message that are stored.
 const MESSAGE_MAX: usize = 1 << 20;
 /// The prefix with which goose reports trouble: as text of the model, in a successful turn.
 const GOOSE_TROUBLE: &str = "Ran into this error:";
 
-/// Why the agent is refused, and the fix.
-pub(super) type SharedRefusal = Arc<Mutex<Option<(String, String)>>>;
-
 /// A conversation with one start of an agent.
 pub(super) struct AcpConversation {
     feed: StdinFeed,
     policy: AcpPolicy,
     profile: AcpAgentProfile,
-    refusal: SharedRefusal,
     prompt: String,
     cwd: PathBuf,
     model: Option<String>,
@@ -67,13 +63,11 @@ impl AcpConversation {
         policy: AcpPolicy,
         known: AcpAgentProfile,
         invocation: &AgentInvocation,
-        refusal: SharedRefusal,
     ) -> Self {
         let mut talk = Self {
             feed,
             policy,
             profile: known,
-            refusal,
             prompt: invocation.prompt.clone(),
             cwd: invocation.view.inside_path(&invocation.workspace),
             model: invocation.model.clone(),
@@ -118,7 +112,7 @@ impl AcpConversation {
 
     /// Ends the conversation because the agent must not be used.
     fn refuse(&mut self, (what, hint): (String, String), hearing: &mut StreamObserver<'_>) {
-        self.refusal.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert((what, hint));
+        hearing.refused.get_or_insert(unsupported_error(what, hint));
         self.over(hearing);
     }
 
@@ -129,7 +123,7 @@ impl AcpConversation {
         hearing.mark_done();
     }
 
-    fn message(&mut self, message: &AcpMessage<'_>, hearing: &mut StreamObserver<'_>) {
+    fn message(&mut self, message: &AcpMessage, hearing: &mut StreamObserver<'_>) {
         match (message.method.as_deref(), message.id()) {
             (Some("session/update"), _) => self.update(message, hearing),
             (Some("session/request_permission"), Some(id)) => self.answer_permission(message, id, hearing),
@@ -144,17 +138,14 @@ impl AcpConversation {
         }
     }
 
-    fn answer_permission(&mut self, message: &AcpMessage<'_>, id: &str, hearing: &mut StreamObserver<'_>) {
-        let ask = message.params.and_then(|params| serde_json::from_str::<PermissionRequest<'_>>(params.get()).ok());
+    fn answer_permission(&mut self, message: &AcpMessage, id: &str, hearing: &mut StreamObserver<'_>) {
+        let ask = message.params::<PermissionRequest>();
         // A request that cannot be parsed is rejected.
-        let decided = ask.as_ref().map_or(PermissionAnswer::Reject, |ask| self.policy.decide(ask));
-        let option = ask.as_ref().and_then(|ask| match decided {
-            PermissionAnswer::Allow => ask.option(&["allow_once"]),
-            PermissionAnswer::Reject => ask.option(&["reject_once", "reject_always"]),
-        });
-        if decided == PermissionAnswer::Reject || option.is_none() {
+        let allowed = ask.as_ref().is_some_and(|ask| self.policy.allows(ask));
+        let kinds: &[&str] = if allowed { &["allow_once"] } else { &["reject_once", "reject_always"] };
+        let option = ask.as_ref().and_then(|ask| ask.option(kinds));
+        if !allowed || option.is_none() {
             self.denied = true;
-            hearing.denied(ask.as_ref().map_or("a tool", PermissionRequest::name));
         }
         let outcome = match option {
             Some(option) => json!({ "outcome": "selected", "optionId": option }),
@@ -164,7 +155,7 @@ impl AcpConversation {
         self.sent(sent, hearing);
     }
 
-    fn answered(&mut self, message: &AcpMessage<'_>, hearing: &mut StreamObserver<'_>) {
+    fn answered(&mut self, message: &AcpMessage, hearing: &mut StreamObserver<'_>) {
         match (std::mem::replace(&mut self.stage, Stage::Over), &message.error) {
             (Stage::Over, _) => self.odd += 1,
             (Stage::Change(change, _), Some(failure)) => self.not_changed(change.what, failure, hearing),
@@ -176,13 +167,13 @@ impl AcpConversation {
         }
     }
 
-    fn failed(&mut self, failure: &AcpFailure<'_>, hearing: &mut StreamObserver<'_>) {
+    fn failed(&mut self, failure: &AcpFailure, hearing: &mut StreamObserver<'_>) {
         self.finish_message(hearing);
         hearing.trouble_from_text(failure.status(), &failure.text());
         self.over(hearing);
     }
 
-    fn not_changed(&mut self, what: SessionSetting, failure: &AcpFailure<'_>, hearing: &mut StreamObserver<'_>) {
+    fn not_changed(&mut self, what: SessionSetting, failure: &AcpFailure, hearing: &mut StreamObserver<'_>) {
         let (refused, hint) = match what {
             SessionSetting::Model => no_model(self.model.as_deref()),
             SessionSetting::Mode if self.policy.needs_mode() => policy::no_mode(),
@@ -193,37 +184,37 @@ impl AcpConversation {
     }
 
     fn greeted(&mut self, result: &str, hearing: &mut StreamObserver<'_>) {
-        let Ok(greeting) = serde_json::from_str::<InitializeResult<'_>>(result) else {
+        let Ok(greeting) = serde_json::from_str::<InitializeResult>(result) else {
             return self.give_up("its answer to `initialize` cannot be read", hearing);
         };
         if greeting.protocol_version != protocol::VERSION {
             let what = format!("the acp agent uses version {} of the protocol, not 1", greeting.protocol_version);
             return self.refuse((what, "use another version of the agent's program".to_owned()), hearing);
         }
-        self.version = greeting.agent_info.and_then(|info| info.version).map(std::borrow::Cow::into_owned);
+        self.version = greeting.agent_info.and_then(|info| info.version);
         self.stage = Stage::Session;
         let sent = self.call("session/new", &json!({ "cwd": self.cwd, "mcpServers": [] }));
         self.sent(sent, hearing);
     }
 
     fn opened(&mut self, result: &str, hearing: &mut StreamObserver<'_>) {
-        let Ok(session) = serde_json::from_str::<AcpSession<'_>>(result) else {
+        let Ok(session) = serde_json::from_str::<AcpSession>(result) else {
             return self.give_up("its session cannot be read", hearing);
         };
-        self.session = session.session_id.clone().into_owned();
+        self.session.clone_from(&session.session_id);
         let model = self.model.clone().or_else(|| session.model());
-        hearing.started(Some(&self.session), model.as_deref(), self.version.as_deref());
+        hearing.started(model.as_deref(), self.version.as_deref());
         match self.changes(&session) {
             Ok(changes) => self.next(changes, hearing),
             Err(refusal) => self.refuse(refusal, hearing),
         }
     }
 
-    fn changes(&self, session: &AcpSession<'_>) -> Result<VecDeque<SessionChange>, (String, String)> {
+    fn changes(&self, session: &AcpSession) -> Result<VecDeque<SessionChange>, (String, String)> {
         let modes = session.modes();
         let mode = self.policy.mode(&modes)?.and_then(|id| session.change_mode(id));
         let model = match &self.model {
-            Some(model) => session.change_model(model).map_err(|_| no_model(Some(model)))?,
+            Some(model) => session.change_model(model).ok_or_else(|| no_model(Some(model)))?,
             None => None,
         };
         Ok(model.into_iter().chain(mode).collect())
@@ -252,12 +243,12 @@ impl AcpConversation {
             Some(models) => models.iter().for_each(|(model, tokens)| hearing.usage(model, *tokens, UsageFigure::Total)),
             None => hearing.usage_unknown(),
         }
-        let stopped = serde_json::from_str::<PromptResponse<'_>>(result);
-        let reason = stopped.as_ref().map_or("", |stopped| stopped.stop_reason.as_ref());
+        let stopped = serde_json::from_str::<PromptResponse>(result);
+        let reason = stopped.as_ref().map_or("", |stopped| stopped.stop_reason.as_str());
         let trouble = |kind, text: &str| ProviderTrouble::new(kind, None, text);
         match reason {
             "end_turn" => (),
-            "max_turn_requests" => hearing.hit_own_limit(BudgetLimit::Turns),
+            "max_turn_requests" => hearing.meet(BudgetLimit::Turns),
             "max_tokens" => hearing.trouble(trouble(TroubleKind::Context, "its turn reached a token limit")),
             "refusal" => hearing.trouble(trouble(TroubleKind::Declined, "the model declined to continue")),
             // Some agents end their turn when something is not allowed.
@@ -267,21 +258,15 @@ impl AcpConversation {
         self.over(hearing);
     }
 
-    fn update(&mut self, message: &AcpMessage<'_>, hearing: &mut StreamObserver<'_>) {
-        let update =
-            message.params.and_then(|params| serde_json::from_str::<SessionNotification<'_>>(params.get()).ok());
-        let Some(SessionNotification { update }) = update else {
+    fn update(&mut self, message: &AcpMessage, hearing: &mut StreamObserver<'_>) {
+        let Some(SessionNotification { update }) = message.params() else {
             self.odd += 1;
             return;
         };
-        match update.session_update.as_ref() {
+        match update.session_update.as_str() {
             "agent_message_chunk" => {
                 self.acts(hearing);
-                self.append_message(
-                    update.message_id.as_deref(),
-                    update.text().as_deref().unwrap_or_default(),
-                    hearing,
-                );
+                self.append_message(update.message_id.as_deref(), update.text().unwrap_or_default(), hearing);
             }
             "agent_thought_chunk" => self.acts(hearing),
             "tool_call" => {
@@ -293,7 +278,10 @@ impl AcpConversation {
             "tool_call_update" => {
                 self.is_fed |= matches!(update.status.as_deref(), Some("completed" | "failed"));
             }
-            "usage_update" => self.weighed(update.used, update.cost_usd(), hearing),
+            // The current size of the conversation is a lower bound of the used tokens.
+            "usage_update" if self.tokens_most.zip(update.used).is_some_and(|(most, used)| used > most) => {
+                hearing.meet(BudgetLimit::Total);
+            }
             _ => (),
         }
     }
@@ -303,16 +291,6 @@ impl AcpConversation {
     fn acts(&mut self, hearing: &mut StreamObserver<'_>) {
         if std::mem::take(&mut self.is_fed) && matches!(self.stage, Stage::Prompt) {
             hearing.turn();
-        }
-    }
-
-    /// The current size of the conversation is a lower bound of the used tokens.
-    fn weighed(&self, used: Option<u64>, dollars: Option<f64>, hearing: &mut StreamObserver<'_>) {
-        if let Some(dollars) = dollars {
-            hearing.reported_cost(dollars);
-        }
-        if self.tokens_most.zip(used).is_some_and(|(most, used)| used > most) {
-            hearing.hit_own_limit(BudgetLimit::Total);
         }
     }
 
@@ -352,14 +330,13 @@ impl AgentStreamReader for AcpConversation {
         if matches!(self.stage, Stage::Over) || line.iter().all(u8::is_ascii_whitespace) {
             return;
         }
-        let text = json::lossy_text(line);
-        match serde_json::from_str::<AcpMessage<'_>>(&text) {
-            Ok(message) => self.message(&message, hearing),
+        match json::read::<AcpMessage>(line) {
+            Some(message) => self.message(&message, hearing),
             // A call in this line would wait for its answer forever; a lost report does no harm.
-            Err(_) if line.len() >= LINE_MAX && !is_report(line) => {
+            None if line.len() >= LINE_MAX && !is_report(line) => {
                 self.give_up("it sent a message that is too long to be read", hearing);
             }
-            Err(_) => self.odd += 1,
+            None => self.odd += 1,
         }
     }
 

@@ -3,7 +3,7 @@
 
 use super::super::tools::{self, AgentTool, unsupported_error};
 use super::super::{AgentError, AgentInvocation};
-use super::protocol::{PermissionRequest, SessionMode};
+use super::protocol::PermissionRequest;
 
 /// The rules of one start.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,15 +24,6 @@ enum ToolRestraint {
     Walls,
     /// Only a mode in which it asks.
     Mode,
-}
-
-/// The answer to a permission request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PermissionAnswer {
-    /// Allowed for this use.
-    Allow,
-    /// Rejected for this use.
-    Reject,
 }
 
 impl AcpPolicy {
@@ -64,16 +55,15 @@ impl AcpPolicy {
 
     /// Whether a request is allowed. The program sets the kind. A title may be a model's text, so it counts only if
     /// there is no kind and it is exactly a tool's name.
-    pub(super) fn decide(&self, ask: &PermissionRequest<'_>) -> PermissionAnswer {
-        let allowed = match ask.kind() {
+    pub(super) fn allows(&self, ask: &PermissionRequest) -> bool {
+        match ask.kind() {
             "read" | "search" | "think" => true,
             "edit" | "delete" | "move" => self.edits,
             "execute" => self.runs,
             "fetch" => self.fetches,
             "switch_mode" => false,
             _ => self.by_name(ask.name()),
-        };
-        if allowed { PermissionAnswer::Allow } else { PermissionAnswer::Reject }
+        }
     }
 
     fn by_name(&self, name: &str) -> bool {
@@ -91,7 +81,7 @@ impl AcpPolicy {
     ///
     /// # Errors
     /// When only a mode can restrict the agent, and it offers none that does.
-    pub(super) fn mode<'m>(&self, offered: &'m [SessionMode<'_>]) -> Result<Option<&'m str>, (String, String)> {
+    pub(super) fn mode<'m>(&self, offered: &[&'m str]) -> Result<Option<&'m str>, (String, String)> {
         let wanted: &[&str] = match (self.hold, self.edits, self.runs) {
             (ToolRestraint::Free, ..) => return Ok(None),
             (_, false, false) => &["read-only", "readonly", "approve", "ask", "default", "plan"],
@@ -99,12 +89,10 @@ impl AcpPolicy {
         };
         let trusted = |word: &str| word != "default" || self.default_asks;
         let wanted = wanted.iter().filter(|word| self.hold == ToolRestraint::Walls || trusted(word));
-        let found = wanted.into_iter().find_map(|word| offered.iter().find(|mode| mode.word() == *word));
-        match found {
-            Some(mode) => Ok(Some(mode.id.as_ref())),
-            None if self.hold == ToolRestraint::Mode => Err(no_mode()),
-            None => Ok(None),
-        }
+        // Some agents write a URL before the name.
+        let word = |id: &str| id.rsplit(['#', '/']).next().unwrap_or_default().to_ascii_lowercase();
+        let found = wanted.into_iter().find_map(|wanted| offered.iter().copied().find(|id| word(id) == *wanted));
+        if found.is_none() && self.needs_mode() { Err(no_mode()) } else { Ok(found) }
     }
 
     /// Whether the agent must not continue if it refused the mode.

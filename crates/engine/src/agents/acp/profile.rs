@@ -3,10 +3,12 @@
 //! known program would load are hidden from it, and its usage is unknown.
 
 use super::super::AgentInvocation;
-use super::super::driver::{in_home, own_folder};
+use super::super::driver::{in_home, launch_env, own_folder};
+use super::super::gemini;
+use super::super::providers::provider_of_model;
 use loopwright_core::budget::Tokens;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::Value;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -128,30 +130,22 @@ impl AcpAgentProfile {
         if self != Self::Gemini {
             return Vec::new();
         }
-        let settings = json!({
-            "security": { "auth": { "selectedType": "gemini-api-key" }, "folderTrust": { "enabled": true } },
-            "general": { "enableAutoUpdate": false, "enableAutoUpdateNotification": false, "maxAttempts": 3 },
-            "privacy": { "usageStatisticsEnabled": false },
-            "telemetry": { "enabled": false },
-            "skills": { "enabled": false },
-            "advanced": { "ignoreLocalEnv": true },
-        });
-        vec![(own_folder(invocation).join(".gemini/settings.json"), settings.to_string().into_bytes())]
+        vec![gemini::settings_file(invocation, &gemini::quiet_settings("gemini-api-key"))]
     }
 
     /// Variables that set its providers and turn off background activity. They contain no key: the token is invalid
     /// outside.
     pub(super) fn env(self, invocation: &AgentInvocation) -> Vec<(OsString, OsString)> {
         let endpoints = &invocation.endpoints;
-        let mut env: Vec<(&str, String)> = Vec::new();
+        let mut env: Vec<(&'static str, String)> = Vec::new();
         for (provider, url) in &endpoints.urls {
-            let names: &[(&str, &str)] = match provider.as_str() {
-                "anthropic" => &[("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY")],
-                "openai" => &[("OPENAI_BASE_URL", "OPENAI_API_KEY")],
-                "google" => &[("GOOGLE_GEMINI_BASE_URL", "GEMINI_API_KEY")],
-                _ => &[],
+            let (at, key) = match provider.as_str() {
+                "anthropic" => ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"),
+                "openai" => ("OPENAI_BASE_URL", "OPENAI_API_KEY"),
+                "google" => ("GOOGLE_GEMINI_BASE_URL", "GEMINI_API_KEY"),
+                _ => continue,
             };
-            env.extend(names.iter().flat_map(|(at, key)| [(*at, url.clone()), (*key, endpoints.token.clone())]));
+            env.extend([(at, url.clone()), (key, endpoints.token.clone())]);
         }
         let folder = in_home(invocation, &own_folder(invocation)).display().to_string();
         env.extend(self.homes().iter().map(|name| (*name, folder.clone())));
@@ -165,9 +159,8 @@ impl AcpAgentProfile {
             Self::Qwen => env.extend(invocation.model.clone().map(|model| ("OPENAI_MODEL", model))),
             Self::Codex | Self::Copilot | Self::Opencode | Self::Other => (),
         }
-        let quiet = ["NO_PROXY", "no_proxy"].map(|name| (name, "127.0.0.1,localhost".to_owned()));
-        let quiet = quiet.into_iter().chain([("DISABLE_AUTOUPDATER", "1".into()), ("DISABLE_TELEMETRY", "1".into())]);
-        env.into_iter().chain(quiet).map(|(name, value)| (name.into(), value.into())).collect()
+        env.extend(["DISABLE_AUTOUPDATER", "DISABLE_TELEMETRY"].map(|name| (name, "1".to_owned())));
+        launch_env(env.into_iter().map(|(name, value)| (name, value.into())))
     }
 
     /// The usage by model in the result of a prompt, if it is complete. `None` means unknown.
@@ -186,9 +179,7 @@ impl AcpAgentProfile {
 /// The provider for goose: the one that the model's name implies, or the first available one.
 fn goose(invocation: &AgentInvocation) -> Vec<(&'static str, String)> {
     let endpoints = &invocation.endpoints;
-    let model = invocation.model.as_deref().unwrap_or_default();
-    let by_name = [("claude", "anthropic"), ("gemini", "google"), ("gpt", "openai")];
-    let named = by_name.iter().find(|(start, _)| model.starts_with(start)).map(|(_, provider)| *provider);
+    let named = invocation.model.as_deref().and_then(provider_of_model);
     let order = named.into_iter().chain(["openai", "anthropic", "google"]);
     let provider = order.into_iter().find(|provider| endpoints.urls.contains_key(*provider));
     let mut env = vec![
@@ -213,9 +204,7 @@ struct Usage {
     total_tokens: u64,
     input_tokens: u64,
     output_tokens: u64,
-    #[serde(default)]
     cached_read_tokens: Option<u64>,
-    #[serde(default)]
     cached_write_tokens: Option<u64>,
 }
 
@@ -238,36 +227,17 @@ fn turn(result: &str) -> Option<Tokens> {
 
 /// Gemini's own usage report. It counts cached input in the input, and cannot distinguish them.
 fn quota(result: &str) -> Option<Vec<(String, Tokens)>> {
-    #[derive(Deserialize)]
-    struct Told {
-        #[serde(rename = "_meta")]
-        meta: Meta,
-    }
-    #[derive(Deserialize)]
-    struct Meta {
-        quota: Quota,
-    }
-    #[derive(Deserialize)]
-    struct Quota {
-        token_count: Count,
-        model_usage: Vec<Model>,
-    }
-    #[derive(Deserialize)]
-    struct Model {
-        model: String,
-        token_count: Count,
-    }
-    #[derive(Deserialize)]
-    struct Count {
-        input_tokens: u64,
-        output_tokens: u64,
-    }
-    let tokens = |count: &Count| Tokens { input: count.input_tokens, output: count.output_tokens, ..Tokens::default() };
-    let Told { meta: Meta { quota } } = serde_json::from_str(result).ok()?;
-    let models: Vec<_> = quota.model_usage.iter().map(|used| (used.model.clone(), tokens(&used.token_count))).collect();
+    let tokens = |used: &Value| {
+        let count = &used["token_count"];
+        let (input, output) = (count["input_tokens"].as_u64()?, count["output_tokens"].as_u64()?);
+        Some(Tokens { input, output, ..Tokens::default() })
+    };
+    let quota = &serde_json::from_str::<Value>(result).ok()?["_meta"]["quota"];
+    let model = |used: &Value| Some((used["model"].as_str()?.to_owned(), tokens(used)?));
+    let models = quota["model_usage"].as_array()?.iter().map(model).collect::<Option<Vec<_>>>()?;
     let sum = models.iter().fold(Tokens::default(), |sum, (_, tokens)| sum.plus(*tokens));
     // A report whose parts do not add up, or that is empty, is ignored.
-    (sum.total() > 0 && sum == tokens(&quota.token_count)).then_some(models)
+    (sum.total() > 0 && Some(sum) == tokens(quota)).then_some(models)
 }
 
 #[cfg(test)]

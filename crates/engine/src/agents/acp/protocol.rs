@@ -1,10 +1,10 @@
-//! Messages of the Agent Client Protocol, version 1: JSON-RPC 2.0, one message per line. Messages are parsed by
-//! borrowing, and only the used fields; unknown fields are skipped. This file also builds the outgoing messages.
+//! Messages of the Agent Client Protocol, version 1: JSON-RPC 2.0, one message per line. Only the used
+//! fields are parsed; unknown fields are skipped. This file also builds the outgoing messages.
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use std::borrow::Cow;
 
 /// The supported version.
 pub(super) const VERSION: u64 = 1;
@@ -15,43 +15,42 @@ const GROUPS_MAX: usize = 3;
 
 /// Any message: with a method it is a call or a notification, without one it answers a call of the engine.
 #[derive(Deserialize)]
-pub(super) struct AcpMessage<'a> {
-    #[serde(borrow, default)]
-    pub(super) method: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    id: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    pub(super) params: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    pub(super) result: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    pub(super) error: Option<AcpFailure<'a>>,
+pub(super) struct AcpMessage {
+    pub(super) method: Option<String>,
+    id: Option<Box<RawValue>>,
+    params: Option<Box<RawValue>>,
+    result: Option<Box<RawValue>>,
+    pub(super) error: Option<AcpFailure>,
 }
 
-impl AcpMessage<'_> {
+impl AcpMessage {
     /// Its id as JSON text. A notification has none.
     pub(super) fn id(&self) -> Option<&str> {
-        self.id.map(RawValue::get).filter(|id| id.len() <= ID_MAX)
+        self.id.as_deref().map(RawValue::get).filter(|id| id.len() <= ID_MAX)
+    }
+
+    /// Its parameters, if they have this form.
+    pub(super) fn params<T: DeserializeOwned>(&self) -> Option<T> {
+        serde_json::from_str(self.params.as_ref()?.get()).ok()
     }
 
     /// Its result as JSON; a missing result is valid too.
     pub(super) fn result(&self) -> &str {
-        self.result.map_or("null", RawValue::get)
+        self.result.as_deref().map_or("null", RawValue::get)
     }
 }
 
 /// Why a call failed.
 #[derive(Deserialize)]
-pub(super) struct AcpFailure<'a> {
+pub(super) struct AcpFailure {
     #[serde(default)]
     pub(super) code: i64,
-    #[serde(borrow, default)]
-    message: Cow<'a, str>,
-    #[serde(borrow, default)]
-    data: Option<&'a RawValue>,
+    #[serde(default)]
+    message: String,
+    data: Option<Value>,
 }
 
-impl AcpFailure<'_> {
+impl AcpFailure {
     /// The HTTP status behind it: some agents send it as the code.
     pub(super) fn status(&self) -> Option<u16> {
         u16::try_from(self.code).ok().filter(|code| (400..600).contains(code))
@@ -59,103 +58,78 @@ impl AcpFailure<'_> {
 
     /// All of its text.
     pub(super) fn text(&self) -> String {
-        match self.data.map(RawValue::get) {
-            Some(data) if data != "null" => format!("{}: {data}", self.message),
-            _ => self.message.clone().into_owned(),
-        }
+        self.data.as_ref().map_or_else(|| self.message.clone(), |data| format!("{}: {data}", self.message))
     }
 }
 
 /// The agent's answer to `initialize`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct InitializeResult<'a> {
+pub(super) struct InitializeResult {
     pub(super) protocol_version: u64,
-    #[serde(borrow, default)]
-    pub(super) agent_info: Option<AcpImplementation<'a>>,
+    pub(super) agent_info: Option<AcpImplementation>,
 }
 
 #[derive(Deserialize)]
-pub(super) struct AcpImplementation<'a> {
-    #[serde(borrow, default)]
-    pub(super) version: Option<Cow<'a, str>>,
+pub(super) struct AcpImplementation {
+    pub(super) version: Option<String>,
 }
 
 /// A session as the agent opened it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct AcpSession<'a> {
-    #[serde(borrow)]
-    pub(super) session_id: Cow<'a, str>,
-    #[serde(borrow, default)]
-    modes: Option<Modes<'a>>,
-    #[serde(borrow, default)]
-    models: Option<Models<'a>>,
-    #[serde(borrow, default)]
-    config_options: Option<Vec<Setting<'a>>>,
+pub(super) struct AcpSession {
+    pub(super) session_id: String,
+    modes: Option<Modes>,
+    models: Option<Models>,
+    config_options: Option<Vec<Setting>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct Modes {
+    current_mode_id: String,
+    available_modes: Vec<Mode>,
+}
+
+#[derive(Deserialize)]
+struct Mode {
+    id: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct Models {
+    current_model_id: String,
+    available_models: Vec<Model>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Modes<'a> {
-    #[serde(borrow, default)]
-    current_mode_id: Cow<'a, str>,
-    #[serde(borrow, default)]
-    available_modes: Vec<SessionMode<'a>>,
-}
-
-#[derive(Deserialize)]
-pub(super) struct SessionMode<'a> {
-    #[serde(borrow)]
-    pub(super) id: Cow<'a, str>,
-}
-
-impl SessionMode<'_> {
-    /// Its name without the URL that some agents write before it.
-    pub(super) fn word(&self) -> String {
-        self.id.rsplit(['#', '/']).next().unwrap_or_default().to_ascii_lowercase()
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Models<'a> {
-    #[serde(borrow, default)]
-    current_model_id: Cow<'a, str>,
-    #[serde(borrow, default)]
-    available_models: Vec<Model<'a>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Model<'a> {
-    #[serde(borrow)]
-    model_id: Cow<'a, str>,
+struct Model {
+    model_id: String,
 }
 
 /// A setting of a session.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Setting<'a> {
-    #[serde(borrow, default)]
-    id: Cow<'a, str>,
-    #[serde(borrow, default)]
-    category: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    current_value: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    options: Vec<Choice<'a>>,
+struct Setting {
+    #[serde(default)]
+    id: String,
+    category: Option<String>,
+    current_value: Option<Value>,
+    #[serde(default)]
+    options: Vec<Choice>,
 }
 
 #[derive(Deserialize)]
-struct Choice<'a> {
-    #[serde(borrow, default)]
-    value: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    options: Vec<Choice<'a>>,
+struct Choice {
+    value: Option<String>,
+    #[serde(default)]
+    options: Vec<Choice>,
 }
 
-impl Choice<'_> {
+impl Choice {
     fn holds(&self, value: &str, levels: usize) -> bool {
         let inside = levels > 0 && self.options.iter().any(|choice| choice.holds(value, levels - 1));
         inside || self.value.as_deref() == Some(value)
@@ -166,13 +140,13 @@ impl Choice<'_> {
     }
 }
 
-impl Setting<'_> {
+impl Setting {
     fn is(&self, category: &str) -> bool {
         self.category.as_deref().unwrap_or(&self.id) == category
     }
 
-    fn current(&self) -> Option<String> {
-        serde_json::from_str(self.current_value?.get()).ok()
+    fn current(&self) -> Option<&str> {
+        self.current_value.as_ref()?.as_str()
     }
 }
 
@@ -191,155 +165,114 @@ pub(super) enum SessionSetting {
     Model,
 }
 
-impl AcpSession<'_> {
-    /// The modes that it offers.
-    pub(super) fn modes(&self) -> Vec<SessionMode<'_>> {
+impl AcpSession {
+    /// The ids of the modes that it offers.
+    pub(super) fn modes(&self) -> Vec<&str> {
         if let Some(modes) = &self.modes {
-            return modes
-                .available_modes
-                .iter()
-                .map(|mode| SessionMode { id: Cow::Borrowed(mode.id.as_ref()) })
-                .collect();
+            return modes.available_modes.iter().map(|mode| mode.id.as_str()).collect();
         }
-        let values = self.setting("mode").into_iter().flat_map(|setting| &setting.options).flat_map(Choice::values);
-        values.map(|id| SessionMode { id: Cow::Borrowed(id) }).collect()
+        self.setting("mode").into_iter().flat_map(|setting| &setting.options).flat_map(Choice::values).collect()
     }
 
     /// The change into a mode; `None` if the session is already in it.
     pub(super) fn change_mode(&self, id: &str) -> Option<SessionChange> {
         if let Some(modes) = &self.modes {
             let params = json!({ "sessionId": self.session_id, "modeId": id });
-            return (modes.current_mode_id != id).then_some(SessionChange {
-                what: SessionSetting::Mode,
-                method: "session/set_mode",
-                params,
-            });
+            let change = SessionChange { what: SessionSetting::Mode, method: "session/set_mode", params };
+            return (modes.current_mode_id != id).then_some(change);
         }
         let setting = self.setting("mode")?;
-        (setting.current().as_deref() != Some(id)).then(|| self.set(setting, SessionSetting::Mode, id))
+        (setting.current() != Some(id)).then(|| self.set(setting, SessionSetting::Mode, id))
     }
 
-    /// The change to a model; `None` if the session already uses it, an error if it does not offer it.
-    pub(super) fn change_model(&self, model: &str) -> Result<Option<SessionChange>, UnknownModel> {
+    /// The change to a model, which is empty if the session already uses it; `None` if it does not offer it.
+    pub(super) fn change_model(&self, model: &str) -> Option<Option<SessionChange>> {
         if let Some(setting) = self.setting("model") {
-            if setting.current().as_deref() == Some(model) {
-                return Ok(None);
+            if setting.current() == Some(model) {
+                return Some(None);
             }
             if setting.options.iter().any(|choice| choice.holds(model, GROUPS_MAX)) {
-                return Ok(Some(self.set(setting, SessionSetting::Model, model)));
+                return Some(Some(self.set(setting, SessionSetting::Model, model)));
             }
         }
-        let Some(models) = &self.models else { return Err(UnknownModel) };
+        let models = self.models.as_ref()?;
         if models.current_model_id == model {
-            return Ok(None);
+            return Some(None);
         }
         let offered = models.available_models.iter().any(|offered| offered.model_id == model);
         let params = json!({ "sessionId": self.session_id, "modelId": model });
         let change = SessionChange { what: SessionSetting::Model, method: "session/set_model", params };
-        if offered { Ok(Some(change)) } else { Err(UnknownModel) }
+        offered.then_some(Some(change))
     }
 
     /// The model that it reports.
     pub(super) fn model(&self) -> Option<String> {
-        let told = self.models.as_ref().map(|models| models.current_model_id.clone().into_owned());
-        told.or_else(|| self.setting("model")?.current())
+        let told = self.models.as_ref().map(|models| models.current_model_id.as_str());
+        told.or_else(|| self.setting("model")?.current()).map(str::to_owned)
     }
 
-    fn setting(&self, category: &str) -> Option<&Setting<'_>> {
+    fn setting(&self, category: &str) -> Option<&Setting> {
         self.config_options.as_ref()?.iter().find(|setting| setting.is(category))
     }
 
-    fn set(&self, setting: &Setting<'_>, what: SessionSetting, value: &str) -> SessionChange {
+    fn set(&self, setting: &Setting, what: SessionSetting, value: &str) -> SessionChange {
         let params = json!({ "sessionId": self.session_id, "configId": setting.id, "value": value });
         SessionChange { what, method: "session/set_config_option", params }
     }
 }
 
-/// A model that a session does not offer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct UnknownModel;
-
 /// An event in a session.
 #[derive(Deserialize)]
-pub(super) struct SessionNotification<'a> {
-    #[serde(borrow)]
-    pub(super) update: SessionUpdate<'a>,
+pub(super) struct SessionNotification {
+    pub(super) update: SessionUpdate,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct SessionUpdate<'a> {
-    #[serde(borrow, default)]
-    pub(super) session_update: Cow<'a, str>,
-    /// One block for a chunk, a list for a tool.
-    #[serde(borrow, default)]
-    content: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    pub(super) message_id: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    pub(super) title: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    pub(super) kind: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    pub(super) status: Option<Cow<'a, str>>,
+pub(super) struct SessionUpdate {
     #[serde(default)]
+    pub(super) session_update: String,
+    /// One block for a chunk, a list for a tool.
+    content: Option<Value>,
+    pub(super) message_id: Option<String>,
+    pub(super) title: Option<String>,
+    pub(super) kind: Option<String>,
+    pub(super) status: Option<String>,
     pub(super) used: Option<u64>,
-    #[serde(borrow, default)]
-    cost: Option<&'a RawValue>,
 }
 
-impl SessionUpdate<'_> {
+impl SessionUpdate {
     /// The text of a chunk.
-    pub(super) fn text(&self) -> Option<String> {
-        #[derive(Deserialize)]
-        struct Block {
-            text: String,
-        }
-        Some(serde_json::from_str::<Block>(self.content?.get()).ok()?.text)
-    }
-
-    /// The cost of the session so far, by the agent's own prices.
-    pub(super) fn cost_usd(&self) -> Option<f64> {
-        #[derive(Deserialize)]
-        struct Cost {
-            amount: f64,
-            currency: String,
-        }
-        let cost: Cost = serde_json::from_str(self.cost?.get()).ok()?;
-        (cost.currency == "USD").then_some(cost.amount)
+    pub(super) fn text(&self) -> Option<&str> {
+        self.content.as_ref()?.get("text")?.as_str()
     }
 }
 
 /// A permission request.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct PermissionRequest<'a> {
-    #[serde(borrow)]
-    tool_call: ToolCall<'a>,
-    #[serde(borrow, default)]
-    options: Vec<PermissionOption<'a>>,
+pub(super) struct PermissionRequest {
+    tool_call: ToolCall,
+    #[serde(default)]
+    options: Vec<PermissionOption>,
 }
 
 #[derive(Deserialize)]
-struct ToolCall<'a> {
-    #[serde(borrow, default)]
-    kind: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    title: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    name: Option<Cow<'a, str>>,
+struct ToolCall {
+    kind: Option<String>,
+    title: Option<String>,
+    name: Option<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct PermissionOption<'a> {
-    #[serde(borrow)]
-    option_id: Cow<'a, str>,
-    #[serde(borrow, default)]
-    kind: Cow<'a, str>,
+struct PermissionOption {
+    option_id: String,
+    #[serde(default)]
+    kind: String,
 }
 
-impl PermissionRequest<'_> {
+impl PermissionRequest {
     /// The kind of tool, or an empty string.
     pub(super) fn kind(&self) -> &str {
         self.tool_call.kind.as_deref().unwrap_or_default()
@@ -360,9 +293,8 @@ impl PermissionRequest<'_> {
 /// The end of a prompt.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct PromptResponse<'a> {
-    #[serde(borrow)]
-    pub(super) stop_reason: Cow<'a, str>,
+pub(super) struct PromptResponse {
+    pub(super) stop_reason: String,
 }
 
 /// A call of the engine as a line.

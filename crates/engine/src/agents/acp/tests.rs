@@ -1,8 +1,7 @@
 //! Conversations with scripted peers: correct, unusual and hostile ones, each a real process.
 
-use super::super::driver::{AgentDialect, AgentStreamReader};
-use super::super::testing::{self, RecordedEvents, unconfined};
-use super::conversation::SharedRefusal;
+use super::super::driver::AgentStreamReader;
+use super::super::tests::{self, ReadsStream, RecordedEvents, unconfined};
 use super::*;
 use crate::proc::{RunEnd, TreeCookie};
 use crate::seam::Seam;
@@ -114,7 +113,6 @@ end(call)
     let (outcome, seen) = play.tried(body, &CancelToken::new()).await;
     let outcome = outcome.expect("the peer starts");
     assert_eq!((outcome.how, outcome.turns, trouble(&outcome)), (RunEnd::Exited(0), 2, None));
-    assert_eq!(outcome.self_report.version.as_deref(), Some("9.9"));
     assert_eq!(outcome.self_report.answer.as_deref(), Some(outcome.text.as_str()));
     assert_eq!(outcome.usage, AgentUsage::Unknown, "no usage was reported");
     expect![[r#"
@@ -171,7 +169,6 @@ say(" ".join(o.get("optionId", o["outcome"]) for o in got)); end(call)
     let outcome = Play::maker().run(body).await;
     let once = "o-allow_once o-allow_once o-reject_once o-reject_once o-allow_once cancelled cancelled";
     assert_eq!(outcome.text, once);
-    assert_eq!(outcome.self_report.denied.len(), 4, "{:?}", outcome.self_report.denied);
 }
 
 #[tokio::test]
@@ -354,12 +351,11 @@ async fn complete_usage_reports_are_used_and_the_conversation_size_is_a_ceiling_
     let heavy = r#"begin(); update("usage_update", used=1001, size=9999, cost={"amount": 0.5, "currency": "USD"}); recv(); sys.exit(0)"#;
     let outcome = play.run(heavy).await;
     assert_eq!((outcome.how, outcome.limit), (RunEnd::Stopped, Some(BudgetLimit::Total)));
-    assert_eq!(outcome.self_report.billed.map(|usd| usd.0), Some(500_000));
 }
 
 #[test]
 fn variables_set_the_provider_of_known_programs_and_contain_no_key() {
-    let invocation = AgentInvocation { model: Some("claude-x".to_owned()), ..testing::invocation(Role::Maker) };
+    let invocation = AgentInvocation { model: Some("claude-x".to_owned()), ..tests::invocation(Role::Maker) };
     let shown = |known: AcpAgentProfile| {
         let env = known.env(&invocation);
         env.iter().map(|(name, value)| format!("{}={}\n", name.display(), value.display())).collect::<String>()
@@ -382,10 +378,10 @@ fn variables_set_the_provider_of_known_programs_and_contain_no_key() {
         ANTHROPIC_HOST=http://127.0.0.1:3128/provider/anthropic
         GOOGLE_HOST=http://127.0.0.1:3128/provider/google
         GOOGLE_API_KEY=the-token
-        NO_PROXY=127.0.0.1,localhost
-        no_proxy=127.0.0.1,localhost
         DISABLE_AUTOUPDATER=1
         DISABLE_TELEMETRY=1
+        NO_PROXY=127.0.0.1,localhost
+        no_proxy=127.0.0.1,localhost
     "#]]
     .assert_eq(&shown(AcpAgentProfile::Goose));
     expect![[r#"
@@ -396,10 +392,10 @@ fn variables_set_the_provider_of_known_programs_and_contain_no_key() {
         OPENAI_BASE_URL=http://127.0.0.1:3128/provider/openai
         OPENAI_API_KEY=the-token
         XDG_CONFIG_HOME=/home/loop/.agent-lw-r1-c00c1e
-        NO_PROXY=127.0.0.1,localhost
-        no_proxy=127.0.0.1,localhost
         DISABLE_AUTOUPDATER=1
         DISABLE_TELEMETRY=1
+        NO_PROXY=127.0.0.1,localhost
+        no_proxy=127.0.0.1,localhost
     "#]]
     .assert_eq(&shown(AcpAgentProfile::Other));
 }
@@ -416,25 +412,13 @@ fn program_is_found_by_name_on_the_path_and_never_in_the_repository() {
 /// An agent with recorded conversations.
 struct Recorded(AcpAgentProfile);
 
-impl AgentDialect for Recorded {
-    fn name(&self) -> &'static str {
-        "acp"
-    }
-
-    fn capabilities(&self) -> AgentCapabilities {
-        AgentCapabilities::default()
-    }
-
-    fn launch(&self, _: &AgentInvocation) -> Result<ProgramLaunch, AgentError> {
-        Ok(ProgramLaunch::default())
-    }
-
-    fn reader(&self, invocation: &AgentInvocation) -> Box<dyn AgentStreamReader> {
+impl ReadsStream for Recorded {
+    fn stream_reader(&self, invocation: &AgentInvocation) -> Box<dyn AgentStreamReader> {
         // As recorded: with the model that the program was started with, and in its own mode.
         let model = (self.0 == AcpAgentProfile::Gemini).then(|| "gemini-2.5-pro".to_owned());
         let invocation = AgentInvocation { model, ..invocation.clone() };
         let policy = AcpPolicy::from_invocation(&invocation, false).expect("the usual tools");
-        Box::new(AcpConversation::begin(StdinFeed::new(1 << 20), policy, self.0, &invocation, SharedRefusal::default()))
+        Box::new(AcpConversation::begin(StdinFeed::new(1 << 20), policy, self.0, &invocation))
     }
 }
 
@@ -449,17 +433,17 @@ const RECORDED: [(&str, AcpAgentProfile); 3] =
 
 #[test]
 fn recorded_conversations_mean_what_they_did() {
-    let invocation = testing::invocation(Role::Maker);
+    let invocation = tests::invocation(Role::Maker);
     let mut text = String::new();
     for (agent, known) in RECORDED {
         let folder = format!("{agent}-{}/acp", loopwright_testkit::agents::version(agent));
-        for (name, conversation, how) in testing::recorded(&folder) {
+        for (name, conversation, how) in tests::recorded(&folder) {
             let said = agents_side(&conversation);
             // The recorder ended a program that stayed after its answer, as the engine would.
             let has_answered = said.windows(12).any(|word| word == b"\"stopReason\"");
             let how = if has_answered && how == RunEnd::Wall { RunEnd::Finished } else { how };
-            let (outcome, _) = testing::read_stream(&Recorded(known), &invocation, &said, how, 4096);
-            text += &format!("{agent:<10}{}\n", testing::summary(&name, &outcome));
+            let (outcome, _) = tests::read_stream(&Recorded(known), &invocation, &said, how, 4096);
+            text += &format!("{agent:<10}{}\n", tests::summary(&name, &outcome));
         }
     }
     expect![[r#"
@@ -489,9 +473,9 @@ fn recorded_conversations_mean_what_they_did() {
 fn altered_conversations_cause_no_panic() {
     for (agent, known) in RECORDED {
         let folder = format!("{agent}-{}/acp", loopwright_testkit::agents::version(agent));
-        for (name, conversation, _) in testing::recorded(&folder) {
+        for (name, conversation, _) in tests::recorded(&folder) {
             if name == "edit-and-run" {
-                testing::torture(&Recorded(known), Role::Maker, &agents_side(&conversation));
+                tests::torture(&Recorded(known), Role::Maker, &agents_side(&conversation));
             }
         }
     }

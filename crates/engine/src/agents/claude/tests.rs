@@ -1,7 +1,7 @@
 //! The exact command lines, and the meaning of streams.
 
 use super::*;
-use crate::agents::testing::{
+use crate::agents::tests::{
     canary, invocation, read_stream, recorded, shown, summary, survives_endless_line, torture, unconfined,
 };
 use expect_test::expect;
@@ -9,12 +9,12 @@ use loopwright_core::budget::AgentUsage;
 use loopwright_core::spec::AgentUse;
 
 fn heard(lines: &[&str]) -> (crate::agents::AgentOutcome, Vec<String>) {
-    read_stream(&ClaudeDialect, &invocation(Role::Maker), lines.join("\n").as_bytes(), RunEnd::Exited(0), 4096)
+    read_stream(&DIALECT, &invocation(Role::Maker), lines.join("\n").as_bytes(), RunEnd::Exited(0), 4096)
 }
 
 #[test]
 fn maker_is_started_with_its_tools_and_without_foreign_settings() {
-    let launch = ClaudeDialect.launch(&invocation(Role::Maker)).expect("a launch");
+    let launch = (DIALECT.launch)(&invocation(Role::Maker)).expect("a launch");
     expect![[r#"
         -p
         --output-format
@@ -51,7 +51,7 @@ fn maker_is_started_with_its_tools_and_without_foreign_settings() {
 
 #[test]
 fn checker_only_reads_and_must_follow_the_schema_of_a_verdict() {
-    let launch = ClaudeDialect.launch(&invocation(Role::Checker)).expect("a launch");
+    let launch = (DIALECT.launch)(&invocation(Role::Checker)).expect("a launch");
     let text = shown(&launch).replace(&verdict::schema().to_string(), "SCHEMA");
     expect![[r#"
         -p
@@ -91,7 +91,7 @@ fn checker_only_reads_and_must_follow_the_schema_of_a_verdict() {
 
 #[test]
 fn paths_are_the_hosts_without_a_sandbox() {
-    let launch = ClaudeDialect.launch(&unconfined(Role::Maker)).expect("a launch");
+    let launch = (DIALECT.launch)(&unconfined(Role::Maker)).expect("a launch");
     let text = shown(&launch);
     assert!(text.contains("--add-dir\n/state/round/outbox\n"), "{text}");
     assert!(text.contains("CLAUDE_CONFIG_DIR=/state/round/home/.agent-lw-r1-c00c1e\n"), "{text}");
@@ -101,17 +101,17 @@ fn paths_are_the_hosts_without_a_sandbox() {
 fn unknown_tools_and_a_missing_provider_are_refused() {
     let mut odd = invocation(Role::Maker);
     odd.tools = vec!["Read".to_owned(), "Teleport".to_owned()];
-    assert!(matches!(ClaudeDialect.launch(&odd), Err(AgentError::Unavailable { .. })));
+    assert!(matches!((DIALECT.launch)(&odd), Err(AgentError::Unavailable { .. })));
     let mut keyless = invocation(Role::Maker);
     keyless.endpoints.urls.remove("anthropic");
-    assert!(matches!(ClaudeDialect.launch(&keyless), Err(AgentError::Unavailable { .. })));
+    assert!(matches!((DIALECT.launch)(&keyless), Err(AgentError::Unavailable { .. })));
 }
 
 #[test]
 fn recorded_streams_mean_what_happened() {
     let all = recorded("claude-2.1.325");
     let lines = all.iter().map(|(name, stream, how)| {
-        let (outcome, _) = read_stream(&ClaudeDialect, &invocation(Role::Checker), stream, *how, 65536);
+        let (outcome, _) = read_stream(&DIALECT, &invocation(Role::Checker), stream, *how, 65536);
         summary(name, &outcome)
     });
     let text = lines.collect::<Vec<_>>().join("\n") + "\n";
@@ -149,8 +149,8 @@ fn recorded_streams_mean_what_happened() {
 #[test]
 fn meaning_does_not_depend_on_where_reads_are_cut() {
     for (name, stream, how) in recorded("claude-2.1.325") {
-        let whole = read_stream(&ClaudeDialect, &invocation(Role::Maker), &stream, how, usize::MAX);
-        let cut = read_stream(&ClaudeDialect, &invocation(Role::Maker), &stream, how, 61);
+        let whole = read_stream(&DIALECT, &invocation(Role::Maker), &stream, how, usize::MAX);
+        let cut = read_stream(&DIALECT, &invocation(Role::Maker), &stream, how, 61);
         assert_eq!((whole.1, whole.0.self_report), (cut.1, cut.0.self_report), "{name}");
     }
 }
@@ -158,7 +158,7 @@ fn meaning_does_not_depend_on_where_reads_are_cut() {
 #[test]
 fn damaged_streams_neither_panic_nor_lower_the_usage() {
     for (_, stream, _) in recorded("claude-2.1.325") {
-        torture(&ClaudeDialect, Role::Maker, &stream);
+        torture(&DIALECT, Role::Maker, &stream);
     }
 }
 
@@ -166,7 +166,7 @@ fn damaged_streams_neither_panic_nor_lower_the_usage() {
 fn structured_answer_is_the_answer() {
     let (_, stream, how) =
         recorded("claude-2.1.325").into_iter().find(|(name, ..)| name == "verdict").expect("recorded");
-    let (outcome, _) = read_stream(&ClaudeDialect, &invocation(Role::Checker), &stream, how, 4096);
+    let (outcome, _) = read_stream(&DIALECT, &invocation(Role::Checker), &stream, how, 4096);
     let answer = outcome.self_report.answer.expect("an answer");
     assert!(answer.starts_with('{') && answer.contains("\"verdict\":\"pass\""), "{answer}");
 }
@@ -229,10 +229,10 @@ fn implausible_reset_time_is_ignored() {
 
 #[tokio::test]
 async fn pinned_program_still_knows_every_option() {
-    canary(&ClaudeDialect, AgentUse::Claude, &["--help"], &["--max-turns"]).await;
+    canary(&DIALECT, AgentUse::Claude, &["--help"], &["--max-turns"]).await;
 }
 
 #[test]
 fn hundred_megabytes_on_one_line_are_read_in_bounded_memory() {
-    survives_endless_line(&ClaudeDialect);
+    survives_endless_line(&DIALECT);
 }

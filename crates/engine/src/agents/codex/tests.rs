@@ -1,7 +1,7 @@
 //! The exact command lines, and the meaning of streams.
 
 use super::*;
-use crate::agents::testing::{
+use crate::agents::tests::{
     canary, invocation, read_stream, recorded, shown, summary, survives_endless_line, torture, unconfined,
 };
 use expect_test::expect;
@@ -10,12 +10,12 @@ use loopwright_core::provider::TroubleKind;
 use loopwright_core::spec::AgentUse;
 
 fn heard(lines: &[&str]) -> (crate::agents::AgentOutcome, Vec<String>) {
-    read_stream(&CodexDialect, &invocation(Role::Maker), lines.join("\n").as_bytes(), RunEnd::Exited(0), 4096)
+    read_stream(&DIALECT, &invocation(Role::Maker), lines.join("\n").as_bytes(), RunEnd::Exited(0), 4096)
 }
 
 #[test]
 fn maker_is_started_without_its_own_sandbox_inside_the_sandbox() {
-    let launch = CodexDialect.launch(&invocation(Role::Maker)).expect("a launch");
+    let launch = (DIALECT.launch)(&invocation(Role::Maker)).expect("a launch");
     let text = shown(&launch).replace(&verdict::schema().to_string(), "SCHEMA");
     expect![[r#"
         exec
@@ -66,16 +66,16 @@ fn maker_is_started_without_its_own_sandbox_inside_the_sandbox() {
 
 #[test]
 fn checker_must_follow_the_schema_of_a_verdict() {
-    let text = shown(&CodexDialect.launch(&invocation(Role::Checker)).expect("a launch"));
+    let text = shown(&(DIALECT.launch)(&invocation(Role::Checker)).expect("a launch"));
     assert!(text.contains("--output-schema\n/home/loop/.agent-lw-r1-c00c1e/verdict.schema.json\n"), "{text}");
     assert!(text.contains("--sandbox\ndanger-full-access\n"), "{text}");
 }
 
 #[test]
 fn its_own_sandbox_is_used_without_the_sandbox() {
-    let text = shown(&CodexDialect.launch(&unconfined(Role::Maker)).expect("a launch"));
+    let text = shown(&(DIALECT.launch)(&unconfined(Role::Maker)).expect("a launch"));
     assert!(text.contains("--sandbox\nworkspace-write\n--model\nmodel-1\n--add-dir\n/state/round/outbox\n"), "{text}");
-    let text = shown(&CodexDialect.launch(&unconfined(Role::Checker)).expect("a launch"));
+    let text = shown(&(DIALECT.launch)(&unconfined(Role::Checker)).expect("a launch"));
     assert!(text.contains("--sandbox\nread-only\n"), "{text}");
 }
 
@@ -84,7 +84,7 @@ fn lists_of_tools_it_cannot_enforce_are_refused() {
     let refused = |role, tools: &[&str]| {
         let mut asked = invocation(role);
         asked.tools = tools.iter().map(|tool| (*tool).to_owned()).collect();
-        matches!(CodexDialect.launch(&asked), Err(AgentError::Unavailable { .. }))
+        matches!((DIALECT.launch)(&asked), Err(AgentError::Unavailable { .. }))
     };
     assert!(refused(Role::Maker, &["Read", "Edit"]), "it edits by commands");
     assert!(refused(Role::Maker, &["Read", "Bash"]), "the workspace is writable");
@@ -98,7 +98,7 @@ fn lists_of_tools_it_cannot_enforce_are_refused() {
 fn recorded_streams_mean_what_happened() {
     let all = recorded("codex-0.166.0");
     let lines = all.iter().map(|(name, stream, how)| {
-        let (outcome, _) = read_stream(&CodexDialect, &invocation(Role::Checker), stream, *how, 65536);
+        let (outcome, _) = read_stream(&DIALECT, &invocation(Role::Checker), stream, *how, 65536);
         summary(name, &outcome)
     });
     let text = lines.collect::<Vec<_>>().join("\n") + "\n";
@@ -136,8 +136,8 @@ fn recorded_streams_mean_what_happened() {
 #[test]
 fn meaning_does_not_depend_on_where_reads_are_cut() {
     for (name, stream, how) in recorded("codex-0.166.0") {
-        let whole = read_stream(&CodexDialect, &invocation(Role::Maker), &stream, how, usize::MAX);
-        let cut = read_stream(&CodexDialect, &invocation(Role::Maker), &stream, how, 61);
+        let whole = read_stream(&DIALECT, &invocation(Role::Maker), &stream, how, usize::MAX);
+        let cut = read_stream(&DIALECT, &invocation(Role::Maker), &stream, how, 61);
         assert_eq!((whole.1, whole.0.self_report), (cut.1, cut.0.self_report), "{name}");
     }
 }
@@ -145,7 +145,7 @@ fn meaning_does_not_depend_on_where_reads_are_cut() {
 #[test]
 fn damaged_streams_neither_panic_nor_lower_the_usage() {
     for (_, stream, _) in recorded("codex-0.166.0") {
-        torture(&CodexDialect, Role::Maker, &stream);
+        torture(&DIALECT, Role::Maker, &stream);
     }
 }
 
@@ -163,7 +163,7 @@ fn uses_of_tools_are_turns_and_have_a_limit() {
     few.limits.turns = Some(2);
     let item = r#"{"type":"item.started","item":{"id":"i","type":"command_execution","command":"ls"}}"#;
     let stream = ["{\"type\":\"turn.started\"}", item, item].join("\n") + "\n";
-    let (outcome, _) = read_stream(&CodexDialect, &few, stream.as_bytes(), RunEnd::Stopped, 4096);
+    let (outcome, _) = read_stream(&DIALECT, &few, stream.as_bytes(), RunEnd::Stopped, 4096);
     assert_eq!((outcome.turns, outcome.limit), (3, Some(BudgetLimit::Turns)));
 }
 
@@ -171,16 +171,11 @@ fn uses_of_tools_are_turns_and_have_a_limit() {
 fn wait_for_a_limit_is_trouble_unless_work_continues() {
     let wait = r#"{"type":"error","message":"Reconnecting... 1/2 (exceeded retry limit, last status: 429 Too Many Requests)"}"#;
     let stream = format!("{wait}\n");
-    let (outcome, _) = read_stream(&CodexDialect, &invocation(Role::Maker), stream.as_bytes(), RunEnd::Finished, 4096);
+    let (outcome, _) = read_stream(&DIALECT, &invocation(Role::Maker), stream.as_bytes(), RunEnd::Finished, 4096);
     assert_eq!(outcome.self_report.trouble.map(|trouble| trouble.kind), Some(TroubleKind::RateLimited));
     let on = r#"{"type":"item.completed","item":{"id":"i","type":"agent_message","text":"here I am"}}"#;
-    let (outcome, _) = read_stream(
-        &CodexDialect,
-        &invocation(Role::Maker),
-        format!("{wait}\n{on}\n").as_bytes(),
-        RunEnd::Exited(0),
-        4096,
-    );
+    let (outcome, _) =
+        read_stream(&DIALECT, &invocation(Role::Maker), format!("{wait}\n{on}\n").as_bytes(), RunEnd::Exited(0), 4096);
     assert_eq!(
         outcome.self_report.trouble.map(|trouble| trouble.kind),
         Some(TroubleKind::Unclear),
@@ -190,10 +185,10 @@ fn wait_for_a_limit_is_trouble_unless_work_continues() {
 
 #[tokio::test]
 async fn pinned_program_still_knows_every_option() {
-    canary(&CodexDialect, AgentUse::Codex, &["exec", "--help"], &[]).await;
+    canary(&DIALECT, AgentUse::Codex, &["exec", "--help"], &[]).await;
 }
 
 #[test]
 fn hundred_megabytes_on_one_line_are_read_in_bounded_memory() {
-    survives_endless_line(&CodexDialect);
+    survives_endless_line(&DIALECT);
 }

@@ -1,9 +1,9 @@
 //! The exact command lines, and the meaning of streams.
 
 use super::*;
-use crate::agents::testing::{
-    canary, invocation, read_stream, read_streams, recorded, recorded_errors, shown, summary, survives_endless_line,
-    torture,
+use crate::agents::tests::{
+    canary, invocation, read_stream, read_streams, recorded, recorded_errors, shown, stdin_text, summary,
+    survives_endless_line, torture,
 };
 use expect_test::expect;
 use loopwright_core::budget::AgentUsage;
@@ -12,12 +12,12 @@ use loopwright_core::spec::AgentUse;
 const RECORDED: &str = "gemini-0.61.0";
 
 fn heard(lines: &[&str], how: RunEnd) -> crate::agents::AgentOutcome {
-    read_stream(&GeminiDialect, &invocation(Role::Maker), lines.join("\n").as_bytes(), how, 4096).0
+    read_stream(&DIALECT, &invocation(Role::Maker), lines.join("\n").as_bytes(), how, 4096).0
 }
 
 #[test]
 fn maker_is_started_with_its_tools_and_settings_of_its_own() {
-    let launch = GeminiDialect.launch(&invocation(Role::Maker)).expect("a launch");
+    let launch = (DIALECT.launch)(&invocation(Role::Maker)).expect("a launch");
     expect![[r#"
         -o
         stream-json
@@ -36,7 +36,7 @@ fn maker_is_started_with_its_tools_and_settings_of_its_own() {
         GEMINI_CLI_NO_RELAUNCH=true
         NO_PROXY=127.0.0.1,localhost
         no_proxy=127.0.0.1,localhost
-        file .agent-lw-r1-c00c1e/.gemini/settings.json: {"security":{"auth":{"selectedType":"gemini-api-key"},"folderTrust":{"enabled":true}},"general":{"enableAutoUpdate":false,"enableAutoUpdateNotification":false,"maxAttempts":3},"privacy":{"usageStatisticsEnabled":false},"telemetry":{"enabled":false},"tools":{"core":["read_file","glob","list_directory","grep_search","replace","write_file","run_shell_command"]},"skills":{"enabled":false},"advanced":{"ignoreLocalEnv":true},"context":{"fileFiltering":{"respectGitIgnore":true,"respectGeminiIgnore":false}},"model":{"maxSessionTurns":40}}
+        file .agent-lw-r1-c00c1e/.gemini/settings.json: {"security":{"auth":{"selectedType":"gemini-api-key"},"folderTrust":{"enabled":true}},"general":{"enableAutoUpdate":false,"enableAutoUpdateNotification":false,"maxAttempts":3},"privacy":{"usageStatisticsEnabled":false},"telemetry":{"enabled":false},"skills":{"enabled":false},"advanced":{"ignoreLocalEnv":true},"tools":{"core":["read_file","glob","list_directory","grep_search","replace","write_file","run_shell_command"]},"context":{"fileFiltering":{"respectGitIgnore":true,"respectGeminiIgnore":false}},"model":{"maxSessionTurns":40}}
         hidden ["GEMINI.md"] [".gemini"]
         hidden below ["GEMINI.md"]
         stdin the brief
@@ -45,7 +45,7 @@ fn maker_is_started_with_its_tools_and_settings_of_its_own() {
 
 #[test]
 fn checker_has_tools_that_read_and_ignores_no_files() {
-    let launch = GeminiDialect.launch(&invocation(Role::Checker)).expect("a launch");
+    let launch = (DIALECT.launch)(&invocation(Role::Checker)).expect("a launch");
     expect![[r#"
         -o
         stream-json
@@ -64,7 +64,7 @@ fn checker_has_tools_that_read_and_ignores_no_files() {
         GEMINI_CLI_NO_RELAUNCH=true
         NO_PROXY=127.0.0.1,localhost
         no_proxy=127.0.0.1,localhost
-        file .agent-lw-r1-c00c1e/.gemini/settings.json: {"security":{"auth":{"selectedType":"gemini-api-key"},"folderTrust":{"enabled":true}},"general":{"enableAutoUpdate":false,"enableAutoUpdateNotification":false,"maxAttempts":3},"privacy":{"usageStatisticsEnabled":false},"telemetry":{"enabled":false},"tools":{"core":["read_file","glob","list_directory","grep_search"]},"skills":{"enabled":false},"advanced":{"ignoreLocalEnv":true},"context":{"fileFiltering":{"respectGitIgnore":false,"respectGeminiIgnore":false}},"model":{"maxSessionTurns":40}}
+        file .agent-lw-r1-c00c1e/.gemini/settings.json: {"security":{"auth":{"selectedType":"gemini-api-key"},"folderTrust":{"enabled":true}},"general":{"enableAutoUpdate":false,"enableAutoUpdateNotification":false,"maxAttempts":3},"privacy":{"usageStatisticsEnabled":false},"telemetry":{"enabled":false},"skills":{"enabled":false},"advanced":{"ignoreLocalEnv":true},"tools":{"core":["read_file","glob","list_directory","grep_search"]},"context":{"fileFiltering":{"respectGitIgnore":false,"respectGeminiIgnore":false}},"model":{"maxSessionTurns":40}}
         hidden ["GEMINI.md"] [".gemini"]
         hidden below ["GEMINI.md"]
         stdin the brief
@@ -74,10 +74,8 @@ fn checker_has_tools_that_read_and_ignores_no_files() {
 #[test]
 fn brief_does_not_include_files() {
     let asks = |prompt: &str| {
-        let launch = GeminiDialect
-            .launch(&AgentInvocation { prompt: prompt.to_owned(), ..invocation(Role::Maker) })
-            .expect("a launch");
-        String::from_utf8(launch.stdin).expect("text")
+        let invocation = AgentInvocation { prompt: prompt.to_owned(), ..invocation(Role::Maker) };
+        stdin_text(&(DIALECT.launch)(&invocation).expect("a launch"))
     };
     assert_eq!(asks("plain"), "plain");
     let told = asks("see @AGENTS.md, ada@localhost and\n@@ -1 +1 @@");
@@ -89,17 +87,17 @@ fn brief_does_not_include_files() {
 fn unknown_tools_and_a_missing_provider_are_refused() {
     let mut odd = invocation(Role::Maker);
     odd.tools = vec!["Read".to_owned(), "Teleport".to_owned()];
-    assert!(matches!(GeminiDialect.launch(&odd), Err(AgentError::Unavailable { .. })));
+    assert!(matches!((DIALECT.launch)(&odd), Err(AgentError::Unavailable { .. })));
     let mut keyless = invocation(Role::Maker);
     keyless.endpoints.urls.remove("google");
-    assert!(matches!(GeminiDialect.launch(&keyless), Err(AgentError::Unavailable { .. })));
+    assert!(matches!((DIALECT.launch)(&keyless), Err(AgentError::Unavailable { .. })));
 }
 
 #[test]
 fn recorded_streams_mean_what_happened() {
     let lines = recorded(RECORDED).into_iter().map(|(name, stream, how)| {
         let errors = recorded_errors(RECORDED, &name);
-        let (outcome, _) = read_streams(&GeminiDialect, &invocation(Role::Checker), (&stream, &errors), how, 65536);
+        let (outcome, _) = read_streams(&DIALECT, &invocation(Role::Checker), (&stream, &errors), how, 65536);
         summary(&name, &outcome)
     });
     let text = lines.collect::<Vec<_>>().join("\n") + "\n";
@@ -135,8 +133,8 @@ fn recorded_streams_mean_what_happened() {
 #[test]
 fn meaning_does_not_depend_on_where_reads_are_cut() {
     for (name, stream, how) in recorded(RECORDED) {
-        let whole = read_stream(&GeminiDialect, &invocation(Role::Maker), &stream, how, usize::MAX);
-        let cut = read_stream(&GeminiDialect, &invocation(Role::Maker), &stream, how, 61);
+        let whole = read_stream(&DIALECT, &invocation(Role::Maker), &stream, how, usize::MAX);
+        let cut = read_stream(&DIALECT, &invocation(Role::Maker), &stream, how, 61);
         assert_eq!((whole.1, whole.0.self_report), (cut.1, cut.0.self_report), "{name}");
     }
 }
@@ -144,20 +142,17 @@ fn meaning_does_not_depend_on_where_reads_are_cut() {
 #[test]
 fn damaged_streams_neither_panic_nor_lower_the_usage() {
     for (_, stream, _) in recorded(RECORDED) {
-        torture(&GeminiDialect, Role::Maker, &stream);
+        torture(&DIALECT, Role::Maker, &stream);
     }
 }
 
 #[test]
-fn last_message_is_a_checkers_answer_and_denied_tools_are_reported() {
+fn last_message_is_a_checkers_answer() {
     let find = |wanted: &str| recorded(RECORDED).into_iter().find(|(name, ..)| name == wanted).expect("recorded");
     let (_, stream, how) = find("verdict");
-    let (outcome, _) = read_stream(&GeminiDialect, &invocation(Role::Checker), &stream, how, 4096);
+    let (outcome, _) = read_stream(&DIALECT, &invocation(Role::Checker), &stream, how, 4096);
     let answer = outcome.self_report.answer.expect("an answer");
     assert!(answer.starts_with('{') && answer.contains("\"verdict\":\"pass\""), "{answer}");
-    let (_, stream, how) = find("denied");
-    let (outcome, _) = read_stream(&GeminiDialect, &invocation(Role::Checker), &stream, how, 4096);
-    assert_eq!(outcome.self_report.denied, ["write_file", "run_shell_command"]);
 }
 
 fn says(text: &str) -> String {
@@ -185,7 +180,7 @@ fn pieces_of_a_message_are_one_and_thoughts_are_output() {
     ];
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
     let (outcome, seen) =
-        read_stream(&GeminiDialect, &invocation(Role::Maker), lines.join("\n").as_bytes(), RunEnd::Exited(0), 4096);
+        read_stream(&DIALECT, &invocation(Role::Maker), lines.join("\n").as_bytes(), RunEnd::Exited(0), 4096);
     assert_eq!((outcome.text.as_str(), outcome.turns, outcome.self_report.trouble), ("It is done.", 2, None));
     assert!(seen.contains(&"Message(\"let me look\")".to_owned()), "{seen:?}");
     let tokens = Tokens { input: 60, output: 35, cache_read: 40, cache_write: 0 };
@@ -221,7 +216,7 @@ fn exit_code_gives_the_reason_that_the_stream_lacks() {
 #[test]
 fn silence_after_a_failed_request_is_provider_trouble() {
     let log = b"Attempt 1 failed: You exceeded your current quota. Please retry in 34.07s.\nSuggested retry\n";
-    let trouble = read_streams(&GeminiDialect, &invocation(Role::Maker), (b"", log), RunEnd::Wall, 16)
+    let trouble = read_streams(&DIALECT, &invocation(Role::Maker), (b"", log), RunEnd::Wall, 16)
         .0
         .self_report
         .trouble
@@ -232,7 +227,7 @@ fn silence_after_a_failed_request_is_provider_trouble() {
 
 #[tokio::test]
 async fn pinned_program_still_knows_every_option() {
-    canary(&GeminiDialect, AgentUse::Gemini, &["--help"], &[]).await;
+    canary(&DIALECT, AgentUse::Gemini, &["--help"], &[]).await;
 }
 
 #[test]
@@ -243,7 +238,7 @@ fn pinned_program_still_knows_every_variable_and_setting() {
     let parts: Vec<Vec<u8>> =
         files.filter(|path| path.is_file()).map(|path| std::fs::read(path).expect("a part")).collect();
     let knows = |word: &str| parts.iter().any(|part| memchr::memmem::find(part, word.as_bytes()).is_some());
-    let launch = GeminiDialect.launch(&invocation(Role::Maker)).expect("a launch");
+    let launch = (DIALECT.launch)(&invocation(Role::Maker)).expect("a launch");
     for (name, _) in &launch.env {
         let name = name.to_str().expect("text");
         assert!(knows(name), "Gemini CLI no longer knows {name}");
@@ -263,5 +258,5 @@ fn pinned_program_still_knows_every_variable_and_setting() {
 
 #[test]
 fn hundred_megabytes_on_one_line_are_read_in_bounded_memory() {
-    survives_endless_line(&GeminiDialect);
+    survives_endless_line(&DIALECT);
 }

@@ -1,7 +1,7 @@
 //! The exact command lines, and the meaning of streams.
 
 use super::*;
-use crate::agents::testing::{
+use crate::agents::tests::{
     canary, invocation, read_stream, read_streams, recorded, recorded_errors, shown, summary, survives_endless_line,
     torture,
 };
@@ -12,7 +12,7 @@ use loopwright_core::spec::{AgentUse, Role};
 const RECORDED: &str = "opencode-1.18.33";
 
 fn heard(lines: &[&str]) -> crate::agents::AgentOutcome {
-    read_stream(&OpencodeDialect, &invocation(Role::Maker), lines.join("\n").as_bytes(), RunEnd::Exited(0), 4096).0
+    read_stream(&DIALECT, &invocation(Role::Maker), lines.join("\n").as_bytes(), RunEnd::Exited(0), 4096).0
 }
 
 fn of_model(role: Role, model: Option<&str>) -> AgentInvocation {
@@ -25,7 +25,7 @@ fn config_of(invocation: &AgentInvocation) -> Value {
 
 #[test]
 fn maker_is_started_with_its_tools_and_without_foreign_configuration() {
-    let launch = OpencodeDialect.launch(&of_model(Role::Maker, Some("anthropic/claude-opus-5-5"))).expect("a launch");
+    let launch = (DIALECT.launch)(&of_model(Role::Maker, Some("anthropic/claude-opus-5-5"))).expect("a launch");
     expect![[r#"
         run
         --format
@@ -42,8 +42,6 @@ fn maker_is_started_with_its_tools_and_without_foreign_configuration() {
         XDG_DATA_HOME=/home/loop/.agent-lw-r1-c00c1e/data
         XDG_STATE_HOME=/home/loop/.agent-lw-r1-c00c1e/state
         XDG_CACHE_HOME=/home/loop/.agent-lw-r1-c00c1e/cache
-        NO_PROXY=127.0.0.1,localhost
-        no_proxy=127.0.0.1,localhost
         OPENCODE_DISABLE_PROJECT_CONFIG=1
         OPENCODE_DISABLE_CLAUDE_CODE=1
         OPENCODE_DISABLE_EXTERNAL_SKILLS=1
@@ -52,6 +50,8 @@ fn maker_is_started_with_its_tools_and_without_foreign_configuration() {
         OPENCODE_DISABLE_MODELS_FETCH=1
         OPENCODE_DISABLE_LSP_DOWNLOAD=1
         OPENCODE_DISABLE_SHARE=1
+        NO_PROXY=127.0.0.1,localhost
+        no_proxy=127.0.0.1,localhost
         file .agent-lw-r1-c00c1e/config/opencode/package-lock.json: {"packages":{"":{"dependencies":{"@opencode-ai/plugin":"*"}}}}
         file .agent-lw-r1-c00c1e/config/opencode/node_modules/.package-lock.json: {}
         hidden [] [".opencode"]
@@ -97,7 +97,7 @@ fn other_providers_use_the_openai_compatible_library() {
 
 #[test]
 fn restriction_that_cannot_be_enforced_is_refused() {
-    let refused = |invocation: &AgentInvocation| match OpencodeDialect.launch(invocation) {
+    let refused = |invocation: &AgentInvocation| match (DIALECT.launch)(invocation) {
         Err(AgentError::Unavailable { what, .. }) => what,
         other => panic!("{other:?}"),
     };
@@ -117,7 +117,7 @@ fn restriction_that_cannot_be_enforced_is_refused() {
 fn recorded_streams_mean_what_happened() {
     let lines = recorded(RECORDED).into_iter().map(|(name, stream, how)| {
         let errors = recorded_errors(RECORDED, &name);
-        let (outcome, _) = read_streams(&OpencodeDialect, &invocation(Role::Checker), (&stream, &errors), how, 65536);
+        let (outcome, _) = read_streams(&DIALECT, &invocation(Role::Checker), (&stream, &errors), how, 65536);
         summary(&name, &outcome)
     });
     let text = lines.collect::<Vec<_>>().join("\n") + "\n";
@@ -151,8 +151,8 @@ fn recorded_streams_mean_what_happened() {
 #[test]
 fn meaning_does_not_depend_on_where_reads_are_cut() {
     for (name, stream, how) in recorded(RECORDED) {
-        let whole = read_stream(&OpencodeDialect, &invocation(Role::Maker), &stream, how, usize::MAX);
-        let cut = read_stream(&OpencodeDialect, &invocation(Role::Maker), &stream, how, 61);
+        let whole = read_stream(&DIALECT, &invocation(Role::Maker), &stream, how, usize::MAX);
+        let cut = read_stream(&DIALECT, &invocation(Role::Maker), &stream, how, 61);
         assert_eq!((whole.1, whole.0.self_report), (cut.1, cut.0.self_report), "{name}");
     }
 }
@@ -160,20 +160,19 @@ fn meaning_does_not_depend_on_where_reads_are_cut() {
 #[test]
 fn damaged_streams_neither_panic_nor_lower_the_usage() {
     for (_, stream, _) in recorded(RECORDED) {
-        torture(&OpencodeDialect, Role::Maker, &stream);
+        torture(&DIALECT, Role::Maker, &stream);
     }
 }
 
 #[test]
-fn last_message_is_a_checkers_answer_and_denied_tools_are_reported() {
+fn last_message_is_a_checkers_answer_and_denied_tools_are_shown() {
     let find = |wanted: &str| recorded(RECORDED).into_iter().find(|(name, ..)| name == wanted).expect("recorded");
     let (_, stream, how) = find("verdict");
-    let (outcome, _) = read_stream(&OpencodeDialect, &invocation(Role::Checker), &stream, how, 4096);
+    let (outcome, _) = read_stream(&DIALECT, &invocation(Role::Checker), &stream, how, 4096);
     let answer = outcome.self_report.answer.expect("an answer");
     assert!(answer.starts_with('{') && answer.contains("\"verdict\":\"pass\""), "{answer}");
     let (_, stream, how) = find("denied");
-    let (outcome, seen) = read_stream(&OpencodeDialect, &invocation(Role::Checker), &stream, how, 4096);
-    assert_eq!(outcome.self_report.denied, ["write", "bash"]);
+    let (_, seen) = read_stream(&DIALECT, &invocation(Role::Checker), &stream, how, 4096);
     assert!(seen.iter().any(|event| event.starts_with("Tool { name: \"write\"")), "{seen:?}");
 }
 
@@ -193,8 +192,7 @@ fn steps_are_added_up_once_each_and_thoughts_are_output() {
     let outcome = heard(&[START, &one, &one, START, &two]);
     let tokens = Tokens { input: 1210, output: 125, cache_read: 800, cache_write: 0 };
     assert_eq!((outcome.usage, outcome.turns), (AgentUsage::Reported(tokens), 2));
-    assert_eq!(outcome.self_report.billed.map(|usd| usd.0), Some(500_000));
-    assert_eq!((outcome.self_report.session.as_deref(), outcome.self_report.trouble), (Some("ses_1"), None));
+    assert_eq!(outcome.self_report.trouble, None);
     assert_eq!(outcome.self_report.models[0].model, "model-1");
 }
 
@@ -222,7 +220,7 @@ fn error_has_a_retry_time_and_ends_the_program() {
     let error = r#"{"type":"error","error":{"name":"APIError","data":{"message":"slow down","statusCode":429,"responseHeaders":{"retry-after":"90"}}}}"#;
     let trouble = heard(&[START, error]).self_report.trouble.expect("trouble");
     assert_eq!((trouble.kind, trouble.status), (TroubleKind::RateLimited, Some(429)));
-    assert_eq!(trouble.retry_at_ms, Some(crate::agents::testing::NOW_MS + 90_000));
+    assert_eq!(trouble.retry_at_ms, Some(crate::agents::tests::NOW_MS + 90_000));
     for wait in ["31536000", "18446744073709551615", "-5", "Wed, 21 Oct 2026 07:28:00 GMT", "soon"] {
         let error = error.replace("\"90\"", &format!("\"{wait}\""));
         let trouble = heard(&[START, &error]).self_report.trouble.expect("trouble");
@@ -233,9 +231,8 @@ fn error_has_a_retry_time_and_ends_the_program() {
 #[test]
 fn silence_after_a_failed_request_is_provider_trouble() {
     let log = br#"timestamp=T level=ERROR run=1 message="stream error" providerID=x error.error="AI_APICallError: Slow \"down\".""#;
-    let play = |stream: &str, how| {
-        read_streams(&OpencodeDialect, &invocation(Role::Maker), (stream.as_bytes(), log), how, 16).0
-    };
+    let play =
+        |stream: &str, how| read_streams(&DIALECT, &invocation(Role::Maker), (stream.as_bytes(), log), how, 16).0;
     let trouble = play("", RunEnd::Idle).self_report.trouble.expect("trouble");
     assert_eq!((trouble.kind, trouble.text.as_str()), (TroubleKind::Overloaded, "AI_APICallError: Slow \"down\"."));
     assert_eq!(play("", RunEnd::Cancelled).self_report.trouble, None);
@@ -243,7 +240,7 @@ fn silence_after_a_failed_request_is_provider_trouble() {
 
 #[tokio::test]
 async fn pinned_program_still_knows_every_option() {
-    canary(&OpencodeDialect, AgentUse::Opencode, &["run", "--help"], &[]).await;
+    canary(&DIALECT, AgentUse::Opencode, &["run", "--help"], &[]).await;
 }
 
 #[test]
@@ -251,7 +248,7 @@ fn pinned_program_still_knows_every_variable_and_setting() {
     let Some(program) = loopwright_testkit::agents::require_program("opencode") else { return };
     let bytes = std::fs::read(program).expect("the program");
     let knows = |word: &str| memchr::memmem::find(&bytes, word.as_bytes()).is_some();
-    let launch = OpencodeDialect.launch(&invocation(Role::Checker)).expect("a launch");
+    let launch = (DIALECT.launch)(&invocation(Role::Checker)).expect("a launch");
     for (name, _) in launch.env.iter().filter(|(name, _)| *name != "no_proxy") {
         let name = name.to_str().expect("text");
         assert!(knows(name), "opencode no longer knows {name}");
@@ -263,5 +260,5 @@ fn pinned_program_still_knows_every_variable_and_setting() {
 
 #[test]
 fn hundred_megabytes_on_one_line_are_read_in_bounded_memory() {
-    survives_endless_line(&OpencodeDialect);
+    survives_endless_line(&DIALECT);
 }

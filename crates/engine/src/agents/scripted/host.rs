@@ -36,14 +36,13 @@ pub fn main_if_asked() {
 /// stays hidden there, and `/proc/self/exe` would be the launcher.
 pub(super) fn spawn(invocation: &AgentInvocation) -> Result<SpawnRequest, AgentError> {
     if invocation.view.confine().is_none() {
-        return Ok(env::spawn(invocation, PROGRAM.into()));
+        return Ok(env::spawn_in(&invocation.view, invocation, PROGRAM.into()));
     }
     let program = std::env::current_exe().map_err(|error| {
         AgentError::failed(format!("find this program's own file: {error}"), "start it again: its file was replaced")
     })?;
-    let mut invocation = invocation.clone();
-    invocation.view = invocation.view.with_path_shown(&program, inside::AGENT);
-    Ok(env::spawn(&invocation, program))
+    let view = invocation.view.clone().with_path_shown(&program, inside::AGENT);
+    Ok(env::spawn_in(&view, invocation, program))
 }
 
 fn host() -> i32 {

@@ -3,7 +3,6 @@
 use super::verb::{ScriptStep, ScriptTrouble};
 use crate::agents::run_listener::AgentNote;
 use crate::clock::{Clock as _, SystemClock};
-use crate::proc::CapturedOutput;
 use loopwright_core::budget::Tokens;
 use loopwright_core::provider::ProviderTrouble;
 use serde::{Deserialize, Serialize};
@@ -46,7 +45,7 @@ pub(super) enum HostNote {
 }
 
 /// Parses a note; one that cannot be parsed makes the usage unknown.
-pub(super) fn read_note(bytes: &[u8]) -> AgentNote {
+pub(in crate::agents) fn read_note(bytes: &[u8]) -> AgentNote {
     match serde_json::from_slice(bytes) {
         Ok(HostNote::Turn) => AgentNote::Turn,
         Ok(HostNote::Usage(counts)) => tokens(&counts).map_or(AgentNote::Unusable, AgentNote::Usage),
@@ -76,29 +75,6 @@ fn tokens(counts: &BTreeMap<String, String>) -> Option<Tokens> {
     Some(tokens)
 }
 
-/// Removes the notes from the captured output, which people read.
-pub(super) fn strip_notes(kept: &mut CapturedOutput, marker: &[u8]) {
-    let whole = kept.complete_bytes();
-    let before = kept.head.len() + kept.tail.len();
-    match whole {
-        // A note may extend across the boundary of head and tail.
-        Some(whole) => (kept.head, kept.tail) = (without(&whole, marker), Vec::new()),
-        None => (kept.head, kept.tail) = (without(&kept.head, marker), without(&kept.tail, marker)),
-    }
-    kept.total -= (before - kept.head.len() - kept.tail.len()) as u64;
-}
-
-fn without(mut bytes: &[u8], marker: &[u8]) -> Vec<u8> {
-    let mut text = Vec::with_capacity(bytes.len());
-    while let Some(at) = bytes.windows(marker.len()).position(|window| window == marker) {
-        text.extend_from_slice(&bytes[..at]);
-        let note = &bytes[at..];
-        bytes = &note[note.iter().position(|byte| *byte == b'\n').map_or(note.len(), |end| end + 1)..];
-    }
-    text.extend_from_slice(bytes);
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,13 +93,5 @@ mod tests {
         }
         assert_eq!(read(r#"{"Usage":{"money":"1"}}"#), AgentNote::Unusable);
         assert_eq!(read(r#"{"Usage":"#), AgentNote::Unusable);
-    }
-
-    #[test]
-    fn notes_are_taken_out_of_kept_output() {
-        let (head, tail) = (b"one\n<7>Tu".to_vec(), b"rn\ntwo<7>x\n".to_vec());
-        let mut kept = CapturedOutput { total: (head.len() + tail.len()) as u64, head, tail };
-        strip_notes(&mut kept, b"<7>");
-        assert_eq!((kept.to_lossy_string().as_str(), kept.total), ("one\ntwo", 7));
     }
 }

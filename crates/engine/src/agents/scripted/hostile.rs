@@ -4,9 +4,10 @@
 
 use super::host_protocol::{HostPayload, HostTask};
 use super::perform::{Done, complain, files, hang, print, print_result};
+use super::script_text::{ScriptLine, number};
 use super::verb::ScriptVerb;
-use super::verbs::{ScriptLine, bytes, number, signal};
-use super::{host, words};
+use super::verbs::{bytes, signal};
+use super::{host, script_text};
 use rustix::process::{Pid, Signal, getpid, getppid, kill_process};
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
@@ -42,15 +43,10 @@ pub(super) enum HostileTask {
     Become(Vec<String>),
     /// Hold the inherited stderr forever.
     Hold,
-    WriteLater {
-        millis: u64,
-        path: String,
-        text: String,
-    },
+    /// After this many milliseconds, write this path with this text.
+    WriteLater(u64, String, String),
     /// Multiply this many times, then stay.
-    Bomb {
-        depth: u32,
-    },
+    Bomb(u32),
 }
 
 /// Parses the words of a hostile verb.
@@ -93,8 +89,8 @@ fn write_later(line: &mut ScriptLine<'_>) -> Result<HostileTask, String> {
     if rest.is_empty() {
         return line.usage_line("MS PATH TEXT");
     }
-    let (path, text) = words::next(rest)?;
-    Ok(HostileTask::WriteLater { millis, path, text: line.text_in(text.trim_start())? })
+    let (path, text) = script_text::next(rest)?;
+    Ok(HostileTask::WriteLater(millis, path, line.text_in(text.trim_start())?))
 }
 
 /// Performs a hostile step; `eaten` holds the memory that the script allocated.
@@ -119,7 +115,7 @@ pub(super) fn step(verb: HostileVerb, eaten: &mut Vec<Vec<u8>>) -> Done {
 #[expect(clippy::disallowed_methods, reason = "a performer is an agent: it waits, and becomes another program")]
 pub(super) fn task(task: HostileTask) -> i32 {
     match task {
-        HostileTask::Bomb { depth } => {
+        HostileTask::Bomb(depth) => {
             // The bomb aims to fill the process table; the existing processes stay.
             let _ = multiply(depth);
             hang()
@@ -135,7 +131,7 @@ pub(super) fn task(task: HostileTask) -> i32 {
             complain(&format!("setsid-child {program}: {error}"));
             1
         }
-        HostileTask::WriteLater { millis, path, text } => {
+        HostileTask::WriteLater(millis, path, text) => {
             leave();
             std::thread::sleep(Duration::from_millis(millis));
             files::write(&path, &text).map_or(1, |()| 0)
@@ -158,7 +154,7 @@ fn ignore_term() -> Done {
 fn multiply(generations: u32) -> Done {
     let Some(depth) = generations.checked_sub(1) else { return Ok(()) };
     for _ in 0..2 {
-        start(HostileTask::Bomb { depth }, Stdio::null(), Stdio::null())?;
+        start(HostileTask::Bomb(depth), Stdio::null(), Stdio::null())?;
     }
     Ok(())
 }

@@ -31,29 +31,28 @@
 //! The steps run in a process of their own, so that the tree can be killed like any agent's: this program, executed
 //! again. [`main_if_asked`] is the entry point; a program that never called it is never executed again.
 
-mod block_chooser;
 mod host;
 mod host_protocol;
 #[cfg(feature = "hostile")]
 mod hostile;
 mod parse;
 mod perform;
+pub mod script_text;
 #[cfg(test)]
 mod tests;
 mod verb;
 mod verbs;
-pub mod words;
 
 pub use host::main_if_asked;
+pub(super) use host_protocol::read_note;
 
-use super::command::run;
-use super::run_listener::NoteSource;
+use super::command::run_text_program;
+use super::driver::StartContext;
 use super::{Agent, AgentCapabilities, AgentError, AgentInvocation, AgentLog, AgentOutcome};
 use crate::proc::{CancelToken, ProcessRunner, SpawnRequest, StartedProcess, StdinSource, TreeCookie};
-use block_chooser::BlockChooser;
 use host_protocol::{HostPayload, HostTask};
 use loopwright_core::BoxFuture;
-use parse::AgentScript;
+use parse::{AgentScript, BlockChooser};
 use std::io::Read;
 use std::path::Path;
 
@@ -69,7 +68,7 @@ impl ScriptedAgent {
         let failed = |error| AgentError::failed(format!("read script `{}`: {error}", path.display()), SCRIPT_HINT);
         let mut bytes = Vec::new();
         let file = std::fs::File::open(path).map_err(failed)?;
-        file.take(parse::SCRIPT_MAX as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
+        file.take(script_text::SCRIPT_MAX as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
         let text = String::from_utf8(bytes).map_err(|error| failed(std::io::Error::other(error)))?;
         Self::from_text(&text)
     }
@@ -104,19 +103,9 @@ impl ScriptedAgent {
         Ok((spawn, marker))
     }
 
-    async fn run(
-        &self,
-        invocation: &AgentInvocation,
-        proc: &ProcessRunner,
-        log: &mut dyn AgentLog,
-        cancel: &CancelToken,
-        started: &mut (dyn FnMut(&StartedProcess) + Send),
-    ) -> Result<AgentOutcome, AgentError> {
-        let (spawn, marker) = self.prepare(invocation)?;
-        let notes = NoteSource::After { marker: marker.clone().into_bytes(), read: host_protocol::read_note };
-        let mut outcome = run(spawn, invocation, proc, log, cancel, started, notes).await?;
-        host_protocol::strip_notes(&mut outcome.stdout, marker.as_bytes());
-        Ok(outcome)
+    async fn run(&self, start: StartContext<'_>) -> Result<AgentOutcome, AgentError> {
+        let (spawn, marker) = self.prepare(start.invocation)?;
+        run_text_program(spawn, Some(marker.into_bytes()), start).await
     }
 }
 
@@ -146,6 +135,6 @@ impl Agent for ScriptedAgent {
         cancel: &'a CancelToken,
         started: &'a mut (dyn FnMut(&StartedProcess) + Send),
     ) -> BoxFuture<'a, Result<AgentOutcome, AgentError>> {
-        Box::pin(self.run(invocation, proc, log, cancel, started))
+        Box::pin(self.run(StartContext { invocation, proc, log, cancel, started }))
     }
 }

@@ -1,13 +1,11 @@
-//! Parses a script: blocks, headers, steps. Every error has its line; nothing is performed here.
+//! Parses a script: blocks, headers, steps. Every error has its line; nothing is performed here. A start gets the block
+//! with its header, which is used every time it matches, or the next one without a header, which is used once.
 
+use super::script_text::{self, ScriptItem, ScriptLine};
 use super::verb::{OnFailure, ScriptStep};
-use super::verbs::ScriptLine;
-use super::words;
 use crate::agents::AgentError;
 use loopwright_core::spec::Role;
-
-/// A script larger than this is not read.
-pub(super) const SCRIPT_MAX: usize = 4 << 20;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A parsed script.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,113 +29,81 @@ pub(super) struct ScriptBlockHeader {
 
 impl AgentScript {
     pub(super) fn parse(text: &str) -> Result<Self, AgentError> {
-        if text.len() > SCRIPT_MAX {
-            return Err(complaint(1, format!("the script has {} bytes, at most {SCRIPT_MAX} are read", text.len())));
-        }
-        let mut reader = Reader { lines: text.lines().enumerate(), blocks: Vec::new(), open: None };
-        while let Some((index, line)) = reader.lines.next() {
-            reader.line(index + 1, line).map_err(|text| complaint(index + 1, text))?;
-        }
-        reader.close();
-        Ok(Self { blocks: reader.blocks })
-    }
-}
-
-fn complaint(line: usize, text: String) -> AgentError {
-    AgentError::Script { line, text }
-}
-
-struct Reader<'t> {
-    lines: std::iter::Enumerate<std::str::Lines<'t>>,
-    blocks: Vec<ScriptBlock>,
-    open: Option<ScriptBlock>,
-}
-
-impl Reader<'_> {
-    fn line(&mut self, number: usize, line: &str) -> Result<(), String> {
-        let line = line.trim();
-        if line.is_empty() {
+        let (mut blocks, mut open) = (Vec::new(), None);
+        let read = script_text::read_script(text, "script", |item| match item {
+            ScriptItem::Header(words) => {
+                blocks.extend(open.take());
+                open = Some(ScriptBlock { header: header(words, &blocks)?, steps: Vec::new() });
+                Ok(())
+            }
+            ScriptItem::Step(line) => {
+                let step = step(line)?;
+                open.get_or_insert_with(|| ScriptBlock { header: None, steps: Vec::new() }).steps.push(step);
+                Ok(())
+            }
             // A block without a header ends at an empty line, because nothing else ends it.
-            if self.open.as_ref().is_some_and(|block| block.header.is_none()) {
-                self.close();
+            ScriptItem::Blank => {
+                blocks.extend(open.take_if(|block| block.header.is_none()));
+                Ok(())
             }
-            return Ok(());
-        }
-        if line.starts_with('#') {
-            return Ok(());
-        }
-        match line.strip_prefix('@') {
-            Some(words) => self.header(words),
-            None => self.step(number, line),
-        }
-    }
-
-    fn header(&mut self, words: &str) -> Result<(), String> {
-        self.close();
-        let header = header(words)?;
-        let twin = |block: &ScriptBlock| header.is_some() && block.header == header;
-        if self.blocks.iter().any(twin) {
-            return Err("the script already has a block with this header, so this one would never be used".to_owned());
-        }
-        self.open = Some(ScriptBlock { header, steps: Vec::new() });
-        Ok(())
-    }
-
-    fn step(&mut self, number: usize, line: &str) -> Result<(), String> {
-        let (on_failure, line) = match line.strip_prefix("try ") {
-            Some(line) => (OnFailure::GoOn, line.trim_start()),
-            None => (OnFailure::Exit, line),
-        };
-        let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-        let (rest, heredoc) = self.heredoc(rest.trim())?;
-        let verb = ScriptLine { name, rest, heredoc }.verb()?;
-        let block = self.open.get_or_insert_with(|| ScriptBlock { header: None, steps: Vec::new() });
-        block.steps.push(ScriptStep { line: number, on_failure, verb });
-        Ok(())
-    }
-
-    /// Takes the lines up to the end word if the line ends with `<<WORD`.
-    fn heredoc<'l>(&mut self, rest: &'l str) -> Result<(&'l str, Option<String>), String> {
-        let at = rest.rfind("<<").filter(|at| *at == 0 || rest[..*at].ends_with(char::is_whitespace));
-        let Some((at, end)) = at.map(|at| (at, &rest[at + 2..])).filter(|(_, end)| is_end_word(end)) else {
-            return Ok((rest, None));
-        };
-        let mut text = String::new();
-        for (_, line) in self.lines.by_ref() {
-            if line == end {
-                return Ok((rest[..at].trim_end(), Some(text)));
-            }
-            text.push_str(line);
-            text.push('\n');
-        }
-        Err(format!("the text that starts here has no line `{end}` at its end"))
-    }
-
-    fn close(&mut self) {
-        self.blocks.extend(self.open.take());
+        });
+        read.map_err(|error| AgentError::Script { line: error.line, text: error.text })?;
+        blocks.extend(open);
+        Ok(Self { blocks })
     }
 }
 
-fn is_end_word(word: &str) -> bool {
-    !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+fn step(mut line: ScriptLine<'_>) -> Result<ScriptStep, String> {
+    let on_failure = if line.name == "try" && !line.rest.is_empty() { OnFailure::GoOn } else { OnFailure::Exit };
+    if on_failure == OnFailure::GoOn {
+        (line.name, line.rest) = script_text::split_verb(line.rest);
+    }
+    Ok(ScriptStep { line: line.number, on_failure, verb: line.verb()? })
 }
 
-fn header(text: &str) -> Result<Option<ScriptBlockHeader>, String> {
-    let words = words::words(text)?;
+fn header(text: &str, known: &[ScriptBlock]) -> Result<Option<ScriptBlockHeader>, String> {
+    let words = script_text::words(text)?;
     let Some((role, options)) = words.split_first() else { return Ok(None) };
-    let Some(role) = Role::ALL.into_iter().find(|known| known.word() == role) else {
-        let known: Vec<_> = Role::ALL.into_iter().map(Role::word).collect();
-        return Err(format!("unknown role `{role}`; roles are {}", known.join(", ")));
-    };
+    let role = script_text::read_role(role)?;
     let attempt = match options {
         [] => None,
-        [option] => Some(attempt(option)?),
+        [option] => Some(script_text::read_attempt(option)?),
         _ => return Err("a header is `@ role` or `@ role attempt=N`".to_owned()),
     };
-    Ok(Some(ScriptBlockHeader { role, attempt }))
+    let header = Some(ScriptBlockHeader { role, attempt });
+    if known.iter().any(|block| block.header == header) {
+        return Err("the script already has a block with this header, so this one would never be used".to_owned());
+    }
+    Ok(header)
 }
 
-fn attempt(option: &str) -> Result<u32, String> {
-    let number = option.strip_prefix("attempt=").and_then(|number| number.parse().ok());
-    number.filter(|number| *number > 0).ok_or_else(|| format!("`{option}` is not `attempt=N` with N from 1"))
+/// A script, and the number of its used blocks without a header.
+#[derive(Debug)]
+pub(super) struct BlockChooser {
+    script: AgentScript,
+    used: AtomicUsize,
+}
+
+impl BlockChooser {
+    pub(super) fn new(script: AgentScript) -> Self {
+        Self { script, used: AtomicUsize::new(0) }
+    }
+
+    /// The steps for this start: a block with the attempt in its header, else one of the role, else the next without a
+    /// header.
+    pub(super) fn choose(&self, role: Role, attempt: u32) -> Option<Vec<ScriptStep>> {
+        let exact = self.headed(ScriptBlockHeader { role, attempt: Some(attempt) });
+        exact.or_else(|| self.headed(ScriptBlockHeader { role, attempt: None })).or_else(|| self.next())
+    }
+
+    fn headed(&self, wanted: ScriptBlockHeader) -> Option<Vec<ScriptStep>> {
+        let block = self.script.blocks.iter().find(|block| block.header == Some(wanted))?;
+        Some(block.steps.clone())
+    }
+
+    fn next(&self) -> Option<Vec<ScriptStep>> {
+        let turn = self.used.fetch_add(1, Ordering::Relaxed);
+        let block = self.script.blocks.iter().filter(|block| block.header.is_none()).nth(turn)?;
+        Some(block.steps.clone())
+    }
 }

@@ -1,7 +1,6 @@
 //! Scripts as text: what is parsed, what is refused on which line, and which block a start gets.
 
-use super::block_chooser::BlockChooser;
-use super::parse::{AgentScript, ScriptBlock};
+use super::parse::{AgentScript, BlockChooser, ScriptBlock};
 use super::verb::ScriptVerb;
 use expect_test::{Expect, expect};
 use loopwright_core::spec::Role;
@@ -139,21 +138,21 @@ verdict pass correctness=5@calc.py:2 scope=5@gate:tests tests=4@gate:tests
     expect![[r#"
         Some(ScriptBlockHeader { role: Maker, attempt: Some(1) })
         3: Say("I will fix the sign\n")
-        4: Replace { path: "calc.py", old: "a - b", new: "a + b" }
+        4: Replace("calc.py", "a - b", "a + b")
         5: Run(["python3", "-m", "pytest", "-q"])
-        6: Write { path: "notes.md", text: "two lines\nof text\n" }
-        10: Stage { name: "issue-comment-7.md", text: "Fixed the sign." }
+        6: Write("notes.md", "two lines\nof text\n")
+        10: Stage("issue-comment-7.md", "Fixed the sign.")
         11: Usage([("input", "1200"), ("output", "300"), ("cache_read", "0")])
         12: Exit(0)
         Some(ScriptBlockHeader { role: Checker, attempt: None })
-        15: Verdict { word: "pass", scores: [ScriptScore { dimension: "correctness", score: 5, places: [Line { path: "calc.py", line: 2 }] }, ScriptScore { dimension: "scope", score: 5, places: [Gate("tests")] }, ScriptScore { dimension: "tests", score: 4, places: [Gate("tests")] }], summary: "scripted verdict: pass" }
+        15: Verdict(Honest { word: "pass", scores: [ScriptScore { dimension: "correctness", score: 5, places: [Line("calc.py", 2, None)] }, ScriptScore { dimension: "scope", score: 5, places: [Gate("tests")] }, ScriptScore { dimension: "tests", score: 4, places: [Gate("tests")] }], summary: "scripted verdict: pass" })
     "#]].assert_eq(&blocks.iter().map(told).collect::<String>());
 }
 
 #[test]
 fn text_is_bare_quoted_or_below() {
     let text = |script: &str| match verbs(script).as_slice() {
-        [ScriptVerb::Write { text, .. }] => text.clone(),
+        [ScriptVerb::Write(_, text)] => text.clone(),
         other => panic!("{other:?}"),
     };
     assert_eq!(text("write a  two  words # and this"), "two  words # and this\n");
@@ -171,39 +170,49 @@ fn verdicts_take_places_summaries_and_raw_text() {
                   verdict raw <<X\n{\nX\n";
     expect![[r#"
         [
-            Verdict {
-                word: "fail",
-                scores: [
-                    ScriptScore {
-                        dimension: "tests",
-                        score: 0,
-                        places: [
-                            Item {
-                                item: "report.md",
-                                line: 3,
-                            },
-                            Line {
-                                path: "a:b.py",
-                                line: 7,
-                            },
-                        ],
-                    },
-                    ScriptScore {
-                        dimension: "scope",
-                        score: -1,
-                        places: [],
-                    },
-                ],
-                summary: "too = much",
-            },
-            VerdictRaw(
-                "{\"a\": \"b\"}",
+            Verdict(
+                Honest {
+                    word: "fail",
+                    scores: [
+                        ScriptScore {
+                            dimension: "tests",
+                            score: 0,
+                            places: [
+                                Item(
+                                    "report.md",
+                                    3,
+                                    None,
+                                ),
+                                Line(
+                                    "a:b.py",
+                                    7,
+                                    None,
+                                ),
+                            ],
+                        },
+                        ScriptScore {
+                            dimension: "scope",
+                            score: -1,
+                            places: [],
+                        },
+                    ],
+                    summary: "too = much",
+                },
             ),
-            VerdictRaw(
-                "",
+            Verdict(
+                Raw(
+                    "{\"a\": \"b\"}",
+                ),
             ),
-            VerdictRaw(
-                "{\n",
+            Verdict(
+                Raw(
+                    "",
+                ),
+            ),
+            Verdict(
+                Raw(
+                    "{\n",
+                ),
             ),
         ]
     "#]]

@@ -1,5 +1,6 @@
 //! The verbs of a script as data: the parser creates it, the host performs it, and between the two it is JSON.
 
+use super::script_text::ScriptVerdict;
 use loopwright_core::provider::TroubleKind;
 use serde::{Deserialize, Serialize};
 
@@ -34,22 +35,6 @@ pub(super) enum FloodKind {
     TinyLines(u64),
 }
 
-/// A score of a `verdict`, with its citations.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct ScriptScore {
-    pub(super) dimension: String,
-    pub(super) score: i64,
-    pub(super) places: Vec<ScriptCitation>,
-}
-
-/// A citation; the quote is read from the file when the verdict is written.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum ScriptCitation {
-    Line { path: String, line: u32 },
-    Gate(String),
-    Item { item: String, line: u32 },
-}
-
 /// A provider's trouble in a `trouble` step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ScriptTrouble {
@@ -60,49 +45,25 @@ pub(super) struct ScriptTrouble {
     pub(super) text: String,
 }
 
-/// Every verb.
+/// Every verb, with its words in the order of the script.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum ScriptVerb {
     Say(String),
     Flood(FloodKind),
     Bytes(Vec<u8>),
-    Write {
-        path: String,
-        text: String,
-    },
-    Append {
-        path: String,
-        text: String,
-    },
-    Replace {
-        path: String,
-        old: String,
-        new: String,
-    },
+    Write(String, String),
+    Append(String, String),
+    Replace(String, String, String),
     Delete(String),
-    Symlink {
-        path: String,
-        target: String,
-    },
-    Hardlink {
-        path: String,
-        target: String,
-    },
+    Symlink(String, String),
+    Hardlink(String, String),
     Fifo(String),
     Commit(String),
     Git(Vec<String>),
     Run(Vec<String>),
-    Stage {
-        name: String,
-        text: String,
-    },
+    Stage(String, String),
     Cannot(String),
-    Verdict {
-        word: String,
-        scores: Vec<ScriptScore>,
-        summary: String,
-    },
-    VerdictRaw(String),
+    Verdict(ScriptVerdict),
     Usage(Vec<(String, String)>),
     UsageWord(String),
     Trouble(ScriptTrouble),

@@ -49,7 +49,7 @@ impl AnswerUsage {
     /// For a request that is about to be sent; `model` is the one that its path names, if any.
     pub(crate) fn new(place: RequestSlot, model: Option<&str>) -> Self {
         Self {
-            tally: place.tally(),
+            tally: place.tally.clone(),
             up: Arc::new(AtomicU64::new(place.bytes)),
             place: Some(place),
             splitter: DocumentSplitter::new(Form::Document),
@@ -108,21 +108,23 @@ impl AnswerUsage {
         self.is_dear |= doc.tier.is_some_and(|tier| !USUAL_TIERS.contains(&tier.as_str()));
         let has_usage = doc.usage.is_some();
         match doc.usage {
-            Some(Ok(fields)) => {
-                self.is_dear |= fields.is_fast();
+            Some(Some(fields)) => {
+                self.is_dear |= fields.is_fast;
                 self.fields = Some(self.fields.unwrap_or_default().max_by_figure(fields));
             }
-            Some(Err(_)) => self.is_odd = true,
+            Some(None) => self.is_odd = true,
             None => (),
         }
         self.count();
+        // Every part of the answer reports the usage so far, so only the end of the answer completes the report.
+        let is_running = self.fields.is_some_and(|fields| fields.is_running);
         match doc.kind.as_deref() {
             Some("message_start") => self.in_parts = true,
             Some("message_delta") if has_usage => self.mark_reported(),
             Some("response.completed" | "response.incomplete") if has_usage => self.mark_reported(),
             Some("error" | "response.failed") => self.failed(),
             // Chat completions have no type, and report their usage once, at their end.
-            None if has_usage && self.splitter.form() == Form::Events && !self.is_running() => self.mark_reported(),
+            None if has_usage && self.splitter.form == Form::Events && !is_running => self.mark_reported(),
             Some(_) | None if doc.is_error => self.failed(),
             Some(kind) => self.has_begun |= !PRELUDES.contains(&kind),
             None => self.has_begun = true,
@@ -135,12 +137,6 @@ impl AnswerUsage {
         if self.fields.is_some() || !self.has_begun {
             self.mark_reported();
         }
-    }
-
-    /// Whether every part of the answer reports the usage so far, so that only the end of the answer completes the
-    /// report.
-    fn is_running(&self) -> bool {
-        self.fields.is_some_and(UsageFields::is_running)
     }
 
     fn count(&mut self) {

@@ -1,7 +1,7 @@
 //! One JSON document of a provider's answer: the model, the tier, the usage and whether it is an error. All other
 //! content, such as the model's text, is skipped.
 
-use super::fields::{UnreadableUsage, UsageFields};
+use super::fields::UsageFields;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -18,64 +18,58 @@ pub(super) struct Document {
     pub(super) model: Option<String>,
     /// The tier of service (OpenAI).
     pub(super) tier: Option<String>,
-    pub(super) usage: Option<Result<UsageFields, UnreadableUsage>>,
+    /// Its usage, which is empty if it cannot be read.
+    pub(super) usage: Option<Option<UsageFields>>,
     pub(super) is_error: bool,
 }
 
 /// The relevant keys, each with any value: a value of another type is skipped, not an error.
 #[derive(Deserialize)]
-struct Raw<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Option<&'a RawValue>,
-    #[serde(borrow)]
-    error: Option<&'a RawValue>,
-    #[serde(borrow)]
-    message: Option<&'a RawValue>,
-    #[serde(borrow)]
-    response: Option<&'a RawValue>,
-    #[serde(borrow)]
-    model: Option<&'a RawValue>,
-    #[serde(borrow, rename = "modelVersion")]
-    model_version: Option<&'a RawValue>,
-    #[serde(borrow)]
-    service_tier: Option<&'a RawValue>,
-    #[serde(borrow)]
-    usage: Option<&'a RawValue>,
-    #[serde(borrow, rename = "usageMetadata")]
-    usage_metadata: Option<&'a RawValue>,
+struct Raw {
+    #[serde(rename = "type")]
+    kind: Option<Box<RawValue>>,
+    error: Option<Box<RawValue>>,
+    message: Option<Box<RawValue>>,
+    response: Option<Box<RawValue>>,
+    model: Option<Box<RawValue>>,
+    #[serde(rename = "modelVersion")]
+    model_version: Option<Box<RawValue>>,
+    service_tier: Option<Box<RawValue>>,
+    usage: Option<Box<RawValue>>,
+    #[serde(rename = "usageMetadata")]
+    usage_metadata: Option<Box<RawValue>>,
 }
 
 /// The documents in a text: one object, or an array of them; none for any other text.
 pub(super) fn read(text: &[u8]) -> Vec<Document> {
-    let raw: Vec<Raw<'_>> = match text.trim_ascii_start().first() {
+    let raw: Vec<Raw> = match text.trim_ascii_start().first() {
         Some(b'[') => serde_json::from_slice(text).unwrap_or_default(),
         _ => serde_json::from_slice(text).into_iter().collect(),
     };
     raw.into_iter().map(Document::from).filter(|document| *document != Document::default()).collect()
 }
 
-impl From<Raw<'_>> for Document {
+impl From<Raw> for Document {
     /// Providers wrap their answer in `message` or `response`. Of the wrapped part only model, tier and usage count:
     /// its `type` is not the type of the document.
-    fn from(raw: Raw<'_>) -> Self {
-        let wrapped = raw.message.or(raw.response).and_then(|inner| serde_json::from_str::<Raw<'_>>(inner.get()).ok());
+    fn from(raw: Raw) -> Self {
+        let wrapped = raw.message.or(raw.response).and_then(|inner| serde_json::from_str::<Raw>(inner.get()).ok());
         let inner = wrapped.map(Self::from).unwrap_or_default();
         let usage = raw.usage.or(raw.usage_metadata).filter(|usage| usage.get().starts_with('{'));
+        let read_usage = |usage: Box<RawValue>| {
+            Some(usage.get()).filter(|usage| usage.len() <= USAGE_MAX).and_then(UsageFields::read)
+        };
         Self {
             kind: name(raw.kind),
             model: name(raw.model.or(raw.model_version)).or(inner.model),
             tier: name(raw.service_tier).or(inner.tier),
-            usage: usage.map(|usage| fields(usage.get())).or(inner.usage),
+            usage: usage.map(read_usage).or(inner.usage),
             is_error: raw.error.is_some_and(|error| error.get().starts_with(['{', '"'])),
         }
     }
 }
 
-fn fields(usage: &str) -> Result<UsageFields, UnreadableUsage> {
-    if usage.len() > USAGE_MAX { Err(UnreadableUsage) } else { UsageFields::read(usage.as_bytes()) }
-}
-
-fn name(value: Option<&RawValue>) -> Option<String> {
+fn name(value: Option<Box<RawValue>>) -> Option<String> {
     let text: String = serde_json::from_str(value?.get()).ok()?;
     Some(text).filter(|text| text.len() <= NAME_MAX)
 }

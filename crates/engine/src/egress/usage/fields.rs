@@ -3,10 +3,6 @@
 use loopwright_core::budget::Tokens;
 use serde_json::Value;
 
-/// A usage object that cannot be read, or has no known figure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct UnreadableUsage;
-
 /// The figures that one answer has reported so far. Providers report sums for the answer, some of them several times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct UsageFields {
@@ -22,25 +18,27 @@ pub(super) struct UsageFields {
     /// Input of a provider's own tools that is not part of `input` (Gemini).
     tools: u64,
     /// Every part of an answer reports the sum so far (Gemini).
-    is_running: bool,
+    pub(super) is_running: bool,
     /// The answer came from a faster, more expensive tier (Anthropic).
-    is_fast: bool,
+    pub(super) is_fast: bool,
 }
 
 impl UsageFields {
-    /// Reads a usage object.
-    pub(super) fn read(json: &[u8]) -> Result<Self, UnreadableUsage> {
-        let value: Value = serde_json::from_slice(json).map_err(|_| UnreadableUsage)?;
-        let figure = |names: &[&str]| names.iter().try_fold(None, |found, name| Ok(found.or(number(&value, name)?)));
+    /// Reads a usage object; `None` if it cannot be read, or has no known figure.
+    pub(super) fn read(json: &str) -> Option<Self> {
+        let value: Value = serde_json::from_str(json).ok()?;
+        let figure = |names: &[&str]| {
+            names.iter().try_fold(None, |found: Option<u64>, name| Some(found.or(number(&value, name)?)))
+        };
         let input = figure(&["/input_tokens", "/prompt_tokens", "/promptTokenCount"])?;
         let output = figure(&["/output_tokens", "/completion_tokens", "/candidatesTokenCount"])?;
         if input.is_none() && output.is_none() {
-            return Err(UnreadableUsage);
+            return None;
         }
         let or_none = |found: Option<u64>| found.unwrap_or(0);
         let cached =
             ["/input_tokens_details/cached_tokens", "/prompt_tokens_details/cached_tokens", "/cachedContentTokenCount"];
-        Ok(Self {
+        Some(Self {
             input: or_none(input),
             output: or_none(output),
             cached: or_none(figure(&cached)?),
@@ -68,16 +66,6 @@ impl UsageFields {
         }
     }
 
-    /// Whether it costs more than the model's usual price.
-    pub(super) fn is_fast(self) -> bool {
-        self.is_fast
-    }
-
-    /// Whether later parts of the answer may report higher figures.
-    pub(super) fn is_running(self) -> bool {
-        self.is_running
-    }
-
     /// The figures in Loopwright's kinds of tokens.
     pub(super) fn tokens(self) -> Tokens {
         // Gateways for several providers report the same cached input in both ways.
@@ -91,10 +79,11 @@ impl UsageFields {
     }
 }
 
-/// A figure by its JSON path; a value that is not a count makes the whole object unreadable.
-fn number(usage: &Value, place: &str) -> Result<Option<u64>, UnreadableUsage> {
+/// A figure by its JSON path, if it has one; `None` for a value that is not a count, because that makes the whole object
+/// unreadable.
+fn number(usage: &Value, place: &str) -> Option<Option<u64>> {
     match usage.pointer(place) {
-        None | Some(Value::Null) => Ok(None),
-        Some(figure) => figure.as_u64().map(Some).ok_or(UnreadableUsage),
+        None | Some(Value::Null) => Some(None),
+        Some(figure) => figure.as_u64().map(Some),
     }
 }

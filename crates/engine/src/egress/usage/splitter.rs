@@ -16,7 +16,7 @@ const DATA: &[u8] = b"data:";
 /// Splits the bytes of an answer; holds the text that is still incomplete.
 #[derive(Debug)]
 pub(super) struct DocumentSplitter {
-    form: Form,
+    pub(super) form: Form,
     /// The data of the event, followed by the line that is being read.
     text: Vec<u8>,
     line_at: usize,
@@ -26,10 +26,6 @@ pub(super) struct DocumentSplitter {
 impl DocumentSplitter {
     pub(super) fn new(form: Form) -> Self {
         Self { form, text: Vec::new(), line_at: 0, is_too_long: false }
-    }
-
-    pub(super) fn form(&self) -> Form {
-        self.form
     }
 
     /// Adds bytes of the answer and calls the closure with every text that ends in them.

@@ -119,16 +119,10 @@ pub(crate) enum RequestRefusal {
 /// The slot of one request in flight.
 #[derive(Debug)]
 pub(crate) struct RequestSlot {
-    tally: UsageTally,
+    pub(super) tally: UsageTally,
     tokens: u64,
     /// The declared length of the request.
     pub(super) bytes: u64,
-}
-
-impl RequestSlot {
-    pub(super) fn tally(&self) -> UsageTally {
-        self.tally.clone()
-    }
 }
 
 impl Drop for RequestSlot {

@@ -3,7 +3,8 @@
 use super::event;
 use crate::dev::model::model_request::{ChatMessage, ModelProtocol, ModelRequest, OfferedTool, append_texts, as_list};
 use crate::dev::model::reply::{ModelReply, StopReason};
-use crate::dev::model::scenario::{ErrorReply, ScenarioUsage};
+use crate::dev::model::scenario::ErrorReply;
+use loopwright_core::budget::Tokens;
 use serde_json::{Value, json};
 
 pub(super) fn read(body: &Value) -> ModelRequest {
@@ -86,11 +87,11 @@ fn blocks(reply: &ModelReply) -> Vec<Value> {
 }
 
 /// The usage reported before the first text.
-pub(super) fn initial_usage(usage: ScenarioUsage) -> ScenarioUsage {
-    ScenarioUsage { output: 1, ..usage }
+pub(super) fn initial_usage(usage: Tokens) -> Tokens {
+    Tokens { output: 1, ..usage }
 }
 
-fn usage(usage: ScenarioUsage) -> Value {
+fn usage(usage: Tokens) -> Value {
     json!({
         "input_tokens": usage.input,
         "cache_creation_input_tokens": usage.cache_write,

@@ -3,7 +3,8 @@
 use super::data;
 use crate::dev::model::model_request::{ChatMessage, ModelProtocol, ModelRequest, OfferedTool, append_texts, as_list};
 use crate::dev::model::reply::{ModelReply, ScenarioCall, StopReason};
-use crate::dev::model::scenario::ScenarioUsage;
+use crate::dev::model::scenario::prompt_tokens;
+use loopwright_core::budget::Tokens;
 use serde_json::{Value, json};
 
 pub(super) fn read(body: &Value) -> ModelRequest {
@@ -89,9 +90,9 @@ fn tool_call(call: &ScenarioCall) -> Value {
     json!({ "id": call.id, "type": "function", "function": function })
 }
 
-fn usage(usage: ScenarioUsage) -> Value {
+fn usage(usage: Tokens) -> Value {
     json!({
-        "prompt_tokens": usage.prompt(),
+        "prompt_tokens": prompt_tokens(usage),
         "completion_tokens": usage.output,
         "total_tokens": usage.total(),
         "prompt_tokens_details": { "cached_tokens": usage.cache_read },

@@ -3,7 +3,8 @@
 use super::data;
 use crate::dev::model::model_request::{ChatMessage, ModelProtocol, ModelRequest, OfferedTool, append_texts, as_list};
 use crate::dev::model::reply::{ModelReply, StopReason};
-use crate::dev::model::scenario::{ErrorReply, ScenarioUsage};
+use crate::dev::model::scenario::{ErrorReply, prompt_tokens};
+use loopwright_core::budget::Tokens;
 use serde_json::{Value, json};
 
 pub(super) fn read(body: &Value) -> ModelRequest {
@@ -65,9 +66,9 @@ pub(super) fn document(reply: &ModelReply) -> Value {
     })
 }
 
-fn usage(usage: ScenarioUsage) -> Value {
+fn usage(usage: Tokens) -> Value {
     json!({
-        "promptTokenCount": usage.prompt(),
+        "promptTokenCount": prompt_tokens(usage),
         "cachedContentTokenCount": usage.cache_read,
         "candidatesTokenCount": usage.output,
         "totalTokenCount": usage.total(),

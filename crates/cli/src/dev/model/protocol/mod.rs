@@ -10,7 +10,8 @@ mod tests;
 
 use super::model_request::{ModelProtocol, ModelRequest};
 use super::reply::ModelReply;
-use super::scenario::{ErrorReply, ScenarioUsage};
+use super::scenario::{ErrorReply, prompt_tokens};
+use loopwright_core::budget::Tokens;
 use serde_json::{Value, json};
 
 /// The meaning of a request's path.
@@ -119,15 +120,15 @@ impl ModelProtocol {
     }
 
     /// The number of tokens of a prompt.
-    pub(super) fn token_count(self, usage: ScenarioUsage) -> Value {
+    pub(super) fn token_count(self, usage: Tokens) -> Value {
         match self {
-            Self::Gemini => json!({ "totalTokens": usage.prompt() }),
-            _ => json!({ "input_tokens": usage.prompt() }),
+            Self::Gemini => json!({ "totalTokens": prompt_tokens(usage) }),
+            _ => json!({ "input_tokens": prompt_tokens(usage) }),
         }
     }
 
     /// The usage that a stream reports before its text; most protocols report it last.
-    pub(super) fn usage_sent_first(self, usage: ScenarioUsage) -> Option<ScenarioUsage> {
+    pub(super) fn usage_sent_first(self, usage: Tokens) -> Option<Tokens> {
         match self {
             Self::Anthropic => Some(anthropic::initial_usage(usage)),
             Self::Responses | Self::Chat | Self::Gemini => None,
@@ -135,10 +136,12 @@ impl ModelProtocol {
     }
 
     /// The usage as this protocol reports it; some do not report tokens written to a cache.
-    pub(super) fn reported_usage(self, usage: ScenarioUsage) -> ScenarioUsage {
+    pub(super) fn reported_usage(self, usage: Tokens) -> Tokens {
         match self {
             Self::Anthropic | Self::Responses => usage,
-            Self::Chat | Self::Gemini => usage.without_cache_write(),
+            Self::Chat | Self::Gemini => {
+                Tokens { input: usage.input.saturating_add(usage.cache_write), cache_write: 0, ..usage }
+            }
         }
     }
 }

@@ -5,7 +5,8 @@ use crate::dev::model::model_request::{
     ChatMessage, ModelProtocol, ModelRequest, OfferedTool, ToolInputForm, append_texts, as_list,
 };
 use crate::dev::model::reply::{ModelReply, ScenarioCall, StopReason, ToolPayload};
-use crate::dev::model::scenario::ScenarioUsage;
+use crate::dev::model::scenario::prompt_tokens;
+use loopwright_core::budget::Tokens;
 use serde_json::{Value, json};
 
 pub(super) fn read(body: &Value) -> ModelRequest {
@@ -141,9 +142,9 @@ fn call_item(reply: &ModelReply, call: &ScenarioCall) -> Value {
     item
 }
 
-fn usage(usage: ScenarioUsage) -> Value {
+fn usage(usage: Tokens) -> Value {
     json!({
-        "input_tokens": usage.prompt(),
+        "input_tokens": prompt_tokens(usage),
         "input_tokens_details": { "cached_tokens": usage.cache_read, "cache_write_tokens": usage.cache_write },
         "output_tokens": usage.output,
         "output_tokens_details": { "reasoning_tokens": 0 },

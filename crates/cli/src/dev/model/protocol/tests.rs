@@ -3,8 +3,9 @@
 use super::ModelRoute;
 use crate::dev::model::model_request::{ChatMessage, ModelProtocol, ToolInputForm};
 use crate::dev::model::reply::{ModelReply, ScenarioCall, StopReason, ToolPayload};
-use crate::dev::model::scenario::{ErrorReply, ScenarioUsage};
+use crate::dev::model::scenario::ErrorReply;
 use expect_test::{Expect, expect};
+use loopwright_core::budget::Tokens;
 use serde_json::{Value, json};
 
 fn reply() -> ModelReply {
@@ -19,7 +20,7 @@ fn reply() -> ModelReply {
             payload: ToolPayload::Object(json!({ "command": "ls" })),
         }),
         stop: StopReason::Tool,
-        usage: ScenarioUsage { input: 10, output: 5, cache_read: 3, cache_write: 2 },
+        usage: Tokens { input: 10, output: 5, cache_read: 3, cache_write: 2 },
     }
 }
 

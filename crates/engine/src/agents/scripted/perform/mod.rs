@@ -1,9 +1,8 @@
 //! Performs a script, in a process of its own. Harm is bounded: each resource that a verb takes from the host has a
 //! limit.
 
-mod children;
 pub(super) mod files;
-mod look;
+mod programs;
 mod verdict;
 
 use super::host_protocol::{HostNote, HostPayload, HostTask};
@@ -63,31 +62,30 @@ impl Performer {
             ScriptVerb::Say(text) => self.print_text(&text),
             ScriptVerb::Flood(flood) => pour(flood),
             ScriptVerb::Bytes(bytes) => print(&bytes),
-            ScriptVerb::Write { path, text } => files::write(&path, &text),
-            ScriptVerb::Append { path, text } => files::append(&path, &text),
-            ScriptVerb::Replace { path, old, new } => files::replace(&path, &old, &new),
+            ScriptVerb::Write(path, text) => files::write(&path, &text),
+            ScriptVerb::Append(path, text) => files::append(&path, &text),
+            ScriptVerb::Replace(path, old, new) => files::replace(&path, &old, &new),
             ScriptVerb::Delete(path) => files::delete(&path),
-            ScriptVerb::Symlink { path, target } => files::symlink(&path, &target),
-            ScriptVerb::Hardlink { path, target } => files::hardlink(&path, &target),
+            ScriptVerb::Symlink(path, target) => files::symlink(&path, &target),
+            ScriptVerb::Hardlink(path, target) => files::hardlink(&path, &target),
             ScriptVerb::Fifo(path) => files::fifo(&path),
-            ScriptVerb::Commit(message) => children::commit(&message),
-            ScriptVerb::Git(args) => children::git(&args),
-            ScriptVerb::Run(argv) => children::run(&argv),
-            ScriptVerb::Stage { name, text } => files::stage(&name, &text),
+            ScriptVerb::Commit(message) => programs::commit(&message),
+            ScriptVerb::Git(args) => programs::git(&args),
+            ScriptVerb::Run(argv) => programs::run(&argv),
+            ScriptVerb::Stage(name, text) => files::stage(&name, &text),
             ScriptVerb::Cannot(text) => files::stage("CANNOT.md", &text),
-            ScriptVerb::Verdict { word, scores, summary } => verdict::write(&word, &scores, &summary),
-            ScriptVerb::VerdictRaw(text) => verdict::write_raw(&text),
+            ScriptVerb::Verdict(verdict) => verdict::write(&verdict),
             ScriptVerb::Usage(counts) => self.usage(counts),
             ScriptVerb::UsageWord(word) => self.usage(vec![("input".to_owned(), word)]),
             ScriptVerb::Trouble(word) => self.note(&HostNote::Trouble(word)),
             ScriptVerb::Exit(code) => std::process::exit(code),
-            ScriptVerb::Die(signal) => look::die(&signal),
+            ScriptVerb::Die(signal) => programs::die(&signal),
             ScriptVerb::Hang => hang(),
             ScriptVerb::SleepUntil(path) => files::wait_for(&path),
             ScriptVerb::Read(path) => files::read(&path),
-            ScriptVerb::Env => look::env(),
-            ScriptVerb::Connect(address) => look::connect(&address),
-            ScriptVerb::Resolve(name) => look::resolve(&name),
+            ScriptVerb::Env => programs::env(),
+            ScriptVerb::Connect(address) => programs::connect(&address),
+            ScriptVerb::Resolve(name) => programs::resolve(&name),
             #[cfg(feature = "hostile")]
             ScriptVerb::Hostile(verb) => super::hostile::step(verb, &mut self.eaten),
         }

@@ -1,12 +1,12 @@
 //! Shared code of the dialects' tests: an invocation as a round would create it, the start as text, and recorded
 //! streams.
 
-use super::driver::{AgentDialect, ProgramLaunch, ProgramListener};
+use super::driver::{AgentDialect, AgentStreamReader, ProgramLaunch, ProgramListener};
 use super::stream_observer::StreamObserver;
 use super::{AgentEvent, AgentInvocation, AgentLimits, AgentLog, AgentOutcome, ProviderEndpoints, VerdictSink};
 use crate::clock::Clock;
 use crate::proc::{
-    CancelToken, CapturedOutput, FinishedRun, OutputStream, OutputWatch as _, ProcessRunner, RunEnd, SpawnRequest,
+    CancelToken, FinishedRun, OutputStream, OutputWatch as _, ProcessRunner, RunEnd, SpawnRequest, StdinSource,
     TreeCookie, base_env,
 };
 use crate::sandbox_view::{KernelIsolation, ProgramFolders, RolePaths, SandboxView, SandboxViews};
@@ -101,8 +101,25 @@ pub(super) fn shown(launch: &ProgramLaunch) -> String {
     if !launch.hidden_below.is_empty() {
         let _ = writeln!(text, "hidden below {:?}", launch.hidden_below);
     }
-    let _ = writeln!(text, "stdin {}", String::from_utf8_lossy(&launch.stdin));
+    let _ = writeln!(text, "stdin {}", stdin_text(launch));
     text
+}
+
+/// The standard input of a start.
+pub(super) fn stdin_text(launch: &ProgramLaunch) -> String {
+    let StdinSource::Bytes(bytes) = &launch.stdin else { panic!("no bytes: {:?}", launch.stdin) };
+    String::from_utf8(bytes.clone()).expect("text")
+}
+
+/// An agent whose stream can be read.
+pub(super) trait ReadsStream {
+    fn stream_reader(&self, invocation: &AgentInvocation) -> Box<dyn AgentStreamReader>;
+}
+
+impl ReadsStream for AgentDialect {
+    fn stream_reader(&self, invocation: &AgentInvocation) -> Box<dyn AgentStreamReader> {
+        (self.reader)(invocation)
+    }
 }
 
 /// The reported events, without the raw stream.
@@ -119,7 +136,7 @@ impl AgentLog for RecordedEvents {
 
 /// Reads a stream in pieces of this size.
 pub(super) fn read_stream(
-    dialect: &dyn AgentDialect,
+    dialect: &dyn ReadsStream,
     invocation: &AgentInvocation,
     stream: &[u8],
     how: RunEnd,
@@ -139,37 +156,24 @@ impl Clock for FixedClock {
 
 /// The same with standard error, which is read after standard output.
 pub(super) fn read_streams(
-    dialect: &dyn AgentDialect,
+    dialect: &dyn ReadsStream,
     invocation: &AgentInvocation,
     (stream, errors): (&[u8], &[u8]),
     how: RunEnd,
     size: usize,
 ) -> (AgentOutcome, Vec<String>) {
     let (mut seen, clock) = (RecordedEvents::default(), FixedClock);
-    let hearing = StreamObserver::new(&mut seen, invocation).with_clock(&clock);
-    let mut listener = ProgramListener::new(dialect.reader(invocation), hearing);
+    let mut hearing = StreamObserver::new(&mut seen, invocation);
+    hearing.clock = &clock;
+    let mut listener = ProgramListener::new(dialect.stream_reader(invocation), hearing);
     for piece in stream.chunks(size) {
         listener.chunk(OutputStream::Stdout, piece);
     }
     for piece in errors.chunks(size) {
         listener.chunk(OutputStream::Stderr, piece);
     }
-    let outcome = listener.finish(ended(how));
+    let outcome = listener.finish(FinishedRun::without_output(how)).expect("it may be used");
     (outcome, seen.0)
-}
-
-fn ended(how: RunEnd) -> FinishedRun {
-    FinishedRun {
-        how,
-        code: if let RunEnd::Exited(code) = how { Some(code) } else { None },
-        stdout: CapturedOutput::default(),
-        stderr: CapturedOutput::default(),
-        leaky: false,
-        wall: Duration::ZERO,
-        killed: 0,
-        term_ignored: false,
-        unkillable: Vec::new(),
-    }
 }
 
 /// The recorded streams of an agent: scenario, bytes, the program's end.
@@ -217,7 +221,7 @@ pub(super) fn summary(name: &str, outcome: &AgentOutcome) -> String {
 }
 
 /// Damages a stream: cut, doubled, shuffled, altered. Nothing may panic, and no usage report may get lost.
-pub(super) fn torture(dialect: &dyn AgentDialect, role: Role, stream: &[u8]) {
+pub(super) fn torture(dialect: &dyn ReadsStream, role: Role, stream: &[u8]) {
     let invocation = invocation(role);
     let play = |bytes: &[u8]| read_stream(dialect, &invocation, bytes, RunEnd::Exited(0), 7919).0;
     for at in (0..stream.len()).step_by(stream.len().div_ceil(97).max(1)) {
@@ -242,7 +246,7 @@ pub(super) fn torture(dialect: &dyn AgentDialect, role: Role, stream: &[u8]) {
 
 /// Checks that the help of the pinned program lists every option of a start, so that a removed option is found before a
 /// round needs it. `hidden` are options that it accepts and does not list.
-pub(super) async fn canary(dialect: &dyn AgentDialect, agent: AgentUse, help: &[&str], hidden: &[&str]) {
+pub(super) async fn canary(dialect: &AgentDialect, agent: AgentUse, help: &[&str], hidden: &[&str]) {
     if loopwright_testkit::agents::require_program(agent.word()).is_none() {
         return;
     }
@@ -258,7 +262,7 @@ pub(super) async fn canary(dialect: &dyn AgentDialect, agent: AgentUse, help: &[
         ProcessRunner::new(Seam::none()).run(spawn, &mut (), &CancelToken::new(), |_| ()).await.expect("it starts");
     // Some programs print it on one stream, some on the other.
     let told = format!("{}{}", ended.stdout.to_lossy_string(), ended.stderr.to_lossy_string());
-    let starts = [Role::Maker, Role::Checker].map(|role| dialect.launch(&invocation(role)).expect("a launch").args);
+    let starts = [Role::Maker, Role::Checker].map(|role| (dialect.launch)(&invocation(role)).expect("a launch").args);
     for arg in starts.iter().flatten().filter_map(|arg| arg.to_str()).filter(|arg| arg.starts_with("--")) {
         let option = arg.split('=').next().unwrap_or(arg);
         assert!(hidden.contains(&option) || told.contains(option), "{} no longer knows {option}", agent.word());
@@ -266,9 +270,9 @@ pub(super) async fn canary(dialect: &dyn AgentDialect, agent: AgentUse, help: &[
 }
 
 /// A line of a hundred megabytes, and then an ordinary end.
-pub(super) fn survives_endless_line(dialect: &dyn AgentDialect) {
+pub(super) fn survives_endless_line(dialect: &AgentDialect) {
     let (mut seen, invocation) = (RecordedEvents::default(), invocation(Role::Maker));
-    let mut listener = ProgramListener::new(dialect.reader(&invocation), StreamObserver::new(&mut seen, &invocation));
+    let mut listener = ProgramListener::new((dialect.reader)(&invocation), StreamObserver::new(&mut seen, &invocation));
     listener.chunk(OutputStream::Stdout, b"{\"type\":\"assistant\",\"item\":{\"type\":\"agent_message\",\"text\":\"");
     let piece = vec![b'x'; 1 << 20];
     for _ in 0..100 {
@@ -276,6 +280,6 @@ pub(super) fn survives_endless_line(dialect: &dyn AgentDialect) {
     }
     assert!(listener.buffered_bytes() < 16 << 20, "{} bytes are held", listener.buffered_bytes());
     listener.chunk(OutputStream::Stdout, b"\"}\n");
-    let outcome = listener.finish(ended(RunEnd::Exited(0)));
+    let outcome = listener.finish(FinishedRun::without_output(RunEnd::Exited(0))).expect("it may be used");
     assert_eq!(outcome.usage, AgentUsage::Unknown, "unreadable usage is not cheap");
 }

@@ -1,12 +1,35 @@
-//! The verbs that end an agent by a signal, show what it sees, and try what it can reach.
+//! The verbs that run programs, end an agent by a signal, show what it sees, and try what it can reach.
 
 use super::{Done, print, print_result};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 const CONNECT_MAX: Duration = Duration::from_secs(3);
+
+/// Runs a program with the streams of the script and waits. A bad exit is printed, and does not fail the script.
+#[expect(clippy::disallowed_methods, reason = "a performer is an agent: the engine ends the tree of its children")]
+pub(super) fn run(argv: &[String]) -> Done {
+    let Some((program, args)) = argv.split_first() else { return Ok(()) };
+    let status = Command::new(program).args(args).stdin(Stdio::null()).status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => print(format!("run {program}: {status}\n").as_bytes()),
+        Err(error) => print(format!("run {program}: could not start: {error}\n").as_bytes()),
+    }
+}
+
+pub(super) fn git(args: &[String]) -> Done {
+    let identity = ["git", "-c", "user.name=scripted", "-c", "user.email=scripted@example.invalid"];
+    let argv: Vec<String> = identity.into_iter().map(str::to_owned).chain(args.iter().cloned()).collect();
+    run(&argv)
+}
+
+pub(super) fn commit(message: &str) -> Done {
+    git(&["add".to_owned(), "--all".to_owned()])?;
+    git(&["commit".to_owned(), "--quiet".to_owned(), format!("--message={message}")])
+}
 
 /// Becomes a shell that kills itself: this program's runtime handles some signals and ignores one.
 #[expect(clippy::disallowed_methods, reason = "replaces this process, starts none")]
