@@ -15,8 +15,8 @@ use git_fixture::{Fixture, bytes_of, create, git, refusals, seal, statuses};
 use loopwright::git::{Git, Oid};
 use loopwright::seam::{Seam, SeamFault, SeamHook, SeamMoment};
 use loopwright::workspace::{
-    CheckoutFiles, CheckoutMethod, NameProblem, SealLimits, SealRefusal, SnapshotKind, WarmStart, Workspace,
-    WorkspaceError, WorkspaceOptions, Workspaces,
+    CheckoutFiles, CheckoutMethod, NameProblem, SealLimits, SealRefusal, SnapshotKind, Workspace, WorkspaceError,
+    WorkspaceOptions, Workspaces,
 };
 use overlay_fixture::{inside, look};
 use proptest::prelude::*;
@@ -367,89 +367,6 @@ async fn half_made_bases_are_rebuilt() {
         let again = overlay(&all, "r2", &workspace.base).await;
         assert_eq!(inside(&again.files, "git status --porcelain; git fsck --strict"), "", "{lost}");
     }
-}
-
-fn warm() -> WorkspaceOptions {
-    WorkspaceOptions { method: CheckoutMethod::Overlay, warm: WarmStart::Kept, ..WorkspaceOptions::default() }
-}
-
-/// Creates a round's workspace, runs a script in it, and ends the round.
-async fn round(all: &Workspaces, id: &str, base: &Oid, script: &str) -> String {
-    let workspace = all.create("fixer", id, base, &warm()).await.unwrap();
-    let said = inside(&workspace.files, script);
-    all.store_warm_outputs("fixer", &workspace).await.unwrap();
-    all.discard(id).await.unwrap();
-    said
-}
-
-#[tokio::test]
-async fn build_outputs_reach_only_the_next_round_of_the_loop() {
-    let fixture = Fixture::new();
-    let all = fixture.workspaces().await;
-    let base = fixture.head().await;
-    let build = "mkdir -p target/debug src/deep/target; echo out > target/debug/out; echo o > src/deep/target/o; echo s > x.sock; \
-                 echo new > kept-out; echo c > src/a.txt; ln -s /etc target/link; git add -A; git commit -qm mine";
-    round(&all, "r1", &base, build).await;
-    let next = all.create("fixer", "r2", &base, &warm()).await.unwrap();
-    assert_eq!(
-        inside(
-            &next.files,
-            "cat target/debug/out src/deep/target/o x.sock src/a.txt; ls; git log --format=%s; git status --porcelain"
-        ),
-        "out\no\ns\none\ntwo\nlink\nrun.sh\nsrc\ntarget\nx.sock\nbase\n"
-    );
-    assert!(seal(&all, &next).await.is_unchanged());
-    // The slot is taken: a round beside it, another loop and gates start cold.
-    for (name, making) in [("fixer", warm()), ("other", warm()), ("fixer", CheckoutMethod::Overlay.into())] {
-        let cold = all.create(name, "r3", &base, &making).await.unwrap();
-        assert_eq!(inside(&cold.files, "ls"), "link\nrun.sh\nsrc\n", "{name}");
-    }
-    let gate = all.snapshot(&next, "gate", &base, SnapshotKind::WithGit, &[]).await.unwrap();
-    assert_eq!(inside(&gate.files, "ls"), "link\nrun.sh\nsrc\n");
-}
-
-#[tokio::test]
-async fn files_that_the_last_maker_changed_look_younger_than_their_build_outputs() {
-    let fixture = Fixture::new();
-    fixture.write("lib/x", "x\n");
-    let first = fixture.commit_all("lib");
-    let all = fixture.workspaces().await;
-    // Like make and cargo: an output is valid while no source is younger.
-    let stale = "test -e target/out && find src lib run.sh -type f -newer target/out | LC_ALL=C sort";
-    let build = "mkdir -p target; echo built > target/out";
-    round(&all, "r1", &first, &format!("echo changed > src/a.txt; rm run.sh; {build}")).await;
-    assert_eq!(round(&all, "r2", &first, &format!("{stale}; {build}")).await, "run.sh\nsrc/a.txt\n");
-    // Built again from base's files: nothing is stale, and nothing is missed either.
-    assert_eq!(round(&all, "r3", &first, stale).await, "");
-    fixture.write("lib/x", "moved\n");
-    let moved = fixture.commit_all("moved");
-    assert_eq!(round(&all, "r4", &moved, stale).await, "lib/x\n");
-    // Back to a base whose layers are older than the outputs.
-    assert_eq!(round(&all, "r5", &moved, &format!("{stale}; {build}")).await, "lib/x\n");
-    assert_eq!(round(&all, "r6", &first, stale).await, "lib/x\n");
-}
-
-#[tokio::test]
-async fn outputs_never_replace_files_of_base() {
-    let fixture = Fixture::new();
-    let all = fixture.workspaces().await;
-    let first = fixture.head().await;
-    round(
-        &all,
-        "r1",
-        &first,
-        "mkdir -p target src/deep/target; echo planted > target/x; echo planted > src/deep/target/y",
-    )
-    .await;
-    git(&fixture.repo(), &["rm", "-rq", "src/deep"]);
-    fixture.write("target/x", "base's own\n");
-    git(&fixture.repo(), &["add", "-f", "target/x"]);
-    let next = fixture.commit_all("tracked now");
-    let workspace = all.create("fixer", "r2", &next, &warm()).await.unwrap();
-    assert_eq!(
-        inside(&workspace.files, "cat target/x; ls src; git status --porcelain --ignored"),
-        "base's own\na.txt\n"
-    );
 }
 
 #[tokio::test]

@@ -122,8 +122,7 @@ impl ProbeCheckout<'_> {
             return Ok(None);
         };
         let extra = rooms.extra_lower();
-        let making =
-            WorkspaceOptions { method: rooms.method(), extra_lower: extra.clone(), ..WorkspaceOptions::default() };
+        let making = WorkspaceOptions { method: rooms.method(), extra_lower: extra.clone() };
         let space = self.spaces.create(&spec.name, self.id, self.base, &making).await?;
         let view = self.spaces.snapshot(&space, "probe", self.base, SnapshotKind::ReadOnly, &extra).await?;
         let seat = ProgramFolders { files: &view.files, home: &space.home, tmp: &space.tmp };

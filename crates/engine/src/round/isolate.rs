@@ -5,7 +5,7 @@ use crate::engine::Engine;
 use crate::git::Oid;
 use crate::sandbox_view::ProgramFolders;
 use crate::setup::{self, SetupError, SetupTask};
-use crate::workspace::{CheckoutMethod, WarmStart, Workspace, WorkspaceOptions};
+use crate::workspace::{CheckoutMethod, Workspace, WorkspaceOptions};
 use loopwright_core::round::{BaselineFinished, Boundary, BoundaryLevel, Event, Stage, WorkspaceIsolated};
 
 impl RoundDriver<'_> {
@@ -21,7 +21,7 @@ impl RoundDriver<'_> {
         self.prepare_base(&base.0, Stage::Isolate).await?;
         let name = self.spec().name.clone();
         let (method, extra_lower) = (self.views.method(), self.views.extra_lower());
-        let making = WorkspaceOptions { method, extra_lower, warm: WarmStart::Kept };
+        let making = WorkspaceOptions { method, extra_lower };
         let made = self.workspaces.create(&name, self.id(), &base.0, &making).await;
         let made = made.map_err(workspace_trouble(Stage::Isolate))?;
         self.copy_setup(&made).map_err(|error| StageError::broke(Stage::Isolate, "setup", &error))?;

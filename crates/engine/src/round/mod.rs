@@ -53,7 +53,6 @@ use journal::StepTiming;
 use loopwright_core::budget::BudgetLimit;
 use loopwright_core::dispatch::LoopKey;
 use loopwright_core::network::NetworkTraffic;
-use loopwright_core::outcome::RoundOutcome as Outcome;
 use loopwright_core::round::{
     Action, AnswerWindow, CeilingReached, Event, Phase, Round, RoundRecorded, RoundStopped, Stage, StageFailed, Step,
     StepError, StoppedBy, step,
@@ -339,40 +338,18 @@ impl RoundDriver<'_> {
 
     /// A round whose record is complete does not need its workspace any more.
     pub(crate) async fn discard_workspace(&mut self) {
-        let Phase::Ended(outcome) = *self.round.phase() else { return };
+        if !matches!(self.round.phase(), Phase::Ended(_)) {
+            return;
+        }
         match self.workspace.take() {
             Some(workspace) if self.met_secrets() => {
                 // A workspace with secrets is removed now, not in the background.
                 let _ = tokio::task::spawn_blocking(move || crate::workspace::remove_left(&workspace.root)).await;
             }
-            Some(workspace) if leaves_outputs(outcome) => {
-                // Without them the next round starts cold, which only costs time.
-                let _ = self.workspaces.store_warm_outputs(&self.spec().name, &workspace).await;
-            }
             Some(_) | None => {}
         }
         // The next start finds and removes leftovers, so a failure here loses nothing.
         let _ = self.workspaces.discard(self.id()).await;
-    }
-}
-
-/// Whether the maker of a round with this outcome ended by itself, so that its build outputs are complete.
-fn leaves_outputs(outcome: Outcome) -> bool {
-    match outcome {
-        Outcome::Shipped
-        | Outcome::Reported
-        | Outcome::NothingToDo
-        | Outcome::Rejected
-        | Outcome::Plateaued
-        | Outcome::Cannot
-        | Outcome::Empty => true,
-        Outcome::Escalated
-        | Outcome::OverBudget
-        | Outcome::RateLimited
-        | Outcome::Refused
-        | Outcome::Failed
-        | Outcome::Interrupted
-        | Outcome::Cancelled => false,
     }
 }
 

@@ -47,8 +47,7 @@ impl RoundDriver<'_> {
         let (name, id, base) = (self.spec().name.clone(), self.id().to_owned(), &base.commit);
         self.prepare_base(base, Stage::Probe).await?;
         let extra = self.views.extra_lower();
-        let making =
-            WorkspaceOptions { method: self.views.method(), extra_lower: extra.clone(), ..WorkspaceOptions::default() };
+        let making = WorkspaceOptions { method: self.views.method(), extra_lower: extra.clone() };
         let space = self.workspaces.create(&name, &id, base, &making).await;
         let space = space.map_err(workspace_trouble(Stage::Probe))?;
         let view = self.workspaces.snapshot(&space, "probe", base, SnapshotKind::ReadOnly, &extra).await;

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use super::folder::{copy_files, copy_with_time, half_name, is_ours, marked_dir, private_dir};
 use super::{
-    CheckoutFiles, CheckoutMethod, WarmStart, Workspace, WorkspaceError, WorkspaceOptions, Workspaces, blocking, io,
-    names, skeleton,
+    CheckoutFiles, CheckoutMethod, Workspace, WorkspaceError, WorkspaceOptions, Workspaces, blocking, io, names,
+    skeleton,
 };
 use crate::git::Oid;
 
@@ -49,7 +49,7 @@ impl Workspaces {
             CheckoutMethod::Overlay => {
                 let lower = self.base_layers(base).await?.with_git(reject_git_layers(&making.extra_lower)?);
                 let workspace = Workspace::in_folder(half.clone(), round, base.clone(), Some(lower.clone()));
-                self.overlaid(&workspace, &branch, lower.as_slice(), making.warm, loop_name).await?;
+                overlaid(&workspace, &branch, &lower)?;
                 Some(lower)
             }
         };
@@ -97,27 +97,17 @@ impl Workspaces {
         })
         .await
     }
+}
 
-    /// The cost does not depend on the number of files in the base.
-    async fn overlaid(
-        &self,
-        workspace: &Workspace,
-        branch: &str,
-        lower: &[PathBuf],
-        warm: WarmStart,
-        loop_name: &str,
-    ) -> Result<(), WorkspaceError> {
-        make_folders(workspace)?;
-        let (root, git_dir) = (&workspace.root, workspace.dir.join(".git"));
-        private_dir(&git_dir).map_err(io("create", &git_dir))?;
-        skeleton::write_head(&git_dir, branch, &workspace.base).map_err(io("create", &git_dir))?;
-        if warm == WarmStart::Kept {
-            self.restore_warm_outputs(loop_name, workspace).await;
-        }
-        let list = lower.iter().flat_map(|path| [path.as_os_str().as_encoded_bytes(), b"\n"].concat());
-        fs::write(root.join(LOWER), list.collect::<Vec<u8>>()).map_err(io("write", root))?;
-        fs::write(root.join(COMPLETE), workspace.base.as_str()).map_err(io("write", root))
-    }
+/// The cost does not depend on the number of files in the base.
+fn overlaid(workspace: &Workspace, branch: &str, lower: &[PathBuf]) -> Result<(), WorkspaceError> {
+    make_folders(workspace)?;
+    let (root, git_dir) = (&workspace.root, workspace.dir.join(".git"));
+    private_dir(&git_dir).map_err(io("create", &git_dir))?;
+    skeleton::write_head(&git_dir, branch, &workspace.base).map_err(io("create", &git_dir))?;
+    let list = lower.iter().flat_map(|path| [path.as_os_str().as_encoded_bytes(), b"\n"].concat());
+    fs::write(root.join(LOWER), list.collect::<Vec<u8>>()).map_err(io("write", root))?;
+    fs::write(root.join(COMPLETE), workspace.base.as_str()).map_err(io("write", root))
 }
 
 /// Creates the round's folder and its initial subfolders.

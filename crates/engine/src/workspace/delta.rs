@@ -23,16 +23,6 @@ impl CommitDelta {
         self.present.len() + self.gone.len()
     }
 
-    /// Paths that are new or changed in the second commit.
-    pub(super) fn present(&self) -> impl Iterator<Item = &Path> {
-        self.present.iter().map(|path| Path::new(OsStr::from_bytes(path)))
-    }
-
-    /// Paths that only the first commit has.
-    pub(super) fn gone(&self) -> impl Iterator<Item = &Path> {
-        self.gone.iter().map(|path| Path::new(OsStr::from_bytes(path)))
-    }
-
     /// Whether unchanged files have the same bytes in both checkouts: attributes decide how content is written.
     pub(super) fn keeps_the_rest(&self) -> bool {
         let is_attributes = |path: &Vec<u8>| path.split(|byte| *byte == b'/').next_back() == Some(b".gitattributes");

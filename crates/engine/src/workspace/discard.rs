@@ -61,14 +61,14 @@ pub(crate) fn take_leftovers(state: &Path, whose: LeftoverScope) -> Vec<PathBuf>
 fn taken_from(repo: &Path, whose: LeftoverScope) -> Vec<PathBuf> {
     let trash = repo.join("trash");
     let mut taken = Vec::new();
-    // Versions up to 0.1 kept checkouts of ended rounds in `slots`.
-    for (folder, prefix) in [("trash", ""), ("rounds", ".half-"), ("bases", ".half-"), ("slots", "")] {
+    // Versions up to 0.1 kept checkouts of ended rounds in `slots` and build outputs of makers in `warm`.
+    for (folder, prefix) in [("trash", ""), ("rounds", ".half-"), ("bases", ".half-"), ("slots", ""), ("warm", "")] {
         let listed: Vec<_> = fs::read_dir(repo.join(folder)).into_iter().flatten().flatten().collect();
         for entry in listed {
             let (name, path) = (entry.file_name().to_string_lossy().into_owned(), entry.path());
             let may_go = whose == LeftoverScope::All || !is_made_here(&name);
-            // Only Loopwright puts folders into the trash; the mark of one may already be deleted.
-            let is_left = name.starts_with(prefix) && (folder == "trash" || is_ours(&path));
+            // Only Loopwright puts folders here; the mark of one in the trash may already be deleted.
+            let is_left = name.starts_with(prefix) && (matches!(folder, "trash" | "warm") || is_ours(&path));
             if may_go && is_left && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 taken.push(take(&path, &trash));
             }

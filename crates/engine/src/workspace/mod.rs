@@ -8,7 +8,6 @@
 //! bases/<commit>/       a prepared base: index, paths, shallow boundary, tree; pack/ to be copied; files/ and
 //!                       git/, the layers under overlays
 //! rounds/<round>/       owned-by-loopwright, work/ or upper/ (the maker's), home/ tmp/ outbox/, index, snapshots
-//! warm/<loop>/<slot>/   build outputs of the loop's makers, for its next one
 //! trash/                removed rounds and bases that are being deleted
 //! ```
 //!
@@ -32,7 +31,6 @@ mod git_hazards;
 mod ignore;
 mod index;
 mod layers;
-mod merged_layers;
 mod names;
 mod plan;
 mod pool;
@@ -44,7 +42,6 @@ mod skeleton;
 mod snapshot;
 mod survey;
 mod untracked;
-mod warm_outputs;
 
 use std::path::{Path, PathBuf};
 
@@ -85,16 +82,6 @@ pub enum CheckoutMethod {
     Overlay,
 }
 
-/// Whether a round starts with the build outputs of earlier rounds of its loop.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum WarmStart {
-    /// It starts with only its base.
-    #[default]
-    Cold,
-    /// It starts with the ignored files that an earlier round left ([`Workspaces::store_warm_outputs`]).
-    Kept,
-}
-
 /// The options of a new workspace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WorkspaceOptions {
@@ -103,8 +90,6 @@ pub struct WorkspaceOptions {
     /// Further layers above the base's, the first on top: the results of a set-up on the base. They contain no `.git`.
     /// Only overlays have them.
     pub extra_lower: Vec<PathBuf>,
-    /// Whether it starts with earlier build outputs. Only overlays can.
-    pub warm: WarmStart,
 }
 
 impl From<CheckoutMethod> for WorkspaceOptions {
@@ -196,7 +181,7 @@ impl Workspaces {
     /// When git or the file system fails.
     pub async fn open(git: Git, state: &Path, repo: UserRepo) -> Result<Self, WorkspaceError> {
         let root = state.join("workspaces").join(&repo.id);
-        for folder in ["bases", "rounds", "trash", "warm"] {
+        for folder in ["bases", "rounds", "trash"] {
             let path = root.join(folder);
             private_dir(&path).map_err(io("create", &path))?;
         }

@@ -39,8 +39,7 @@ pub(crate) fn remove_base(path: &Path) -> Result<(), WorkspaceError> {
 }
 
 impl Workspaces {
-    /// Frees disk space: if the file system is short of it, removes bases that no round uses, the oldest first, then
-    /// warm outputs.
+    /// Frees disk space: if the file system is short of it, removes bases that no round uses, the oldest first.
     pub(super) async fn make_room(&self, base: &Oid) -> Result<(), WorkspaceError> {
         if disk::has_room(&self.root).is_ok() {
             return Ok(());
@@ -48,17 +47,10 @@ impl Workspaces {
         let _one = self.lock_bases().await?;
         let mut goes = unneeded(&self.root, 0);
         goes.retain(|path| *path != self.base_dir(base));
-        goes.extend(list(&self.root.join("warm")).iter().flat_map(|of| list(of)).filter(|slot| is_ours(slot)));
         let root = self.root.clone();
         blocking(move || {
             for path in goes {
-                let gone = root.join("trash").join(unique("room"));
-                match fs::rename(&path, &gone) {
-                    // A round took the outputs in the meantime.
-                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-                    other => other.map_err(io("rename", &path))?,
-                }
-                remove_tree(&gone).map_err(io("remove", &gone))?;
+                remove_base(&path)?;
                 if disk::has_room(&root).is_ok() {
                     break;
                 }
