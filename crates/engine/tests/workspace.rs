@@ -654,7 +654,7 @@ async fn opened_engine_and_gc_remove_leftovers_of_dead_engines() {
     assert_eq!((left(), repo.join("rounds/r2").exists()), (1, true));
     write(&repo, "trash/r3-1-0/x", "left by another");
     let retention = loopwright::gc::GcRetention { rounds_before_ms: 0, logs_before_ms: 0 };
-    engine.gc(retention, loopwright::gc::GcMode::Remove).await.unwrap();
+    loopwright::gc::collect(&engine, retention, loopwright::gc::GcMode::Remove).await.unwrap();
     assert_eq!(left(), 1);
     engine.close().await.unwrap();
 }

@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::live_rounds::{AdmissionRequest, AdmittedRound, RoundAdmission};
 use crate::proc::CancelToken;
-use crate::round::journal::question_id;
+use crate::round::rows::question_id;
 use crate::store::{InboxKind, InboxQuery, SignalRow, Store, StoreError};
 use loopwright_core::BoxFuture;
 use loopwright_core::dispatch::{ABOUT, LoopKey, RoundEnd};

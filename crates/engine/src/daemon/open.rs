@@ -13,6 +13,7 @@ use super::stop::StopFile;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::events::EventKind;
+use crate::lease;
 use crate::store::{DISPATCHER, FlagRow, InboxKind, InboxQuery, RoundLease, RoundRow, ScheduleRow, StoreError};
 use loopwright_core::dispatch::{ConcurrencyLimits, DispatchInput, Dispatcher, FleetFreeze, LoopKey, LoopStanding};
 use loopwright_core::round::RoundPhase;
@@ -55,7 +56,7 @@ pub(super) async fn open_dispatch_loop(
     engine.lease_dispatcher().await?;
     let opened = leased(engine.clone(), fleet, limits, span).await;
     if opened.is_err() {
-        engine.give_back(DISPATCHER).await;
+        lease::give_back(&engine, DISPATCHER).await;
     }
     opened
 }
@@ -170,7 +171,7 @@ impl LeftoverState {
     /// Ends the process trees of rounds that were running, and reads the rest of the state.
     async fn collect(engine: &Engine) -> Result<Self, EngineError> {
         let abandoned = engine.collect_abandoned().await?;
-        let mut elsewhere = engine.leases_elsewhere().await?;
+        let mut elsewhere = lease::held_elsewhere(engine).await?;
         elsewhere.retain(|lease| lease.claims.is_some());
         let mut suspended = Vec::new();
         for row in engine.store.open_rounds().await?.into_iter().filter(|row| row.phase == RoundPhase::Suspended) {

@@ -4,7 +4,7 @@
 
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::store::{ReceiptRow, RowChange, ScheduleRow, SignalRow, StoreBatch, StoreError, StoreErrorKind};
+use crate::store::{ReceiptRow, RowChange, ScheduleRow};
 use loopwright_core::round::ProbeItem;
 
 /// The rows of the due time or the signals that started a round. Their repository and loop are the round's.
@@ -53,27 +53,4 @@ pub enum SignalNovelty {
     First,
     /// The same signal exists already, waiting or taken.
     Repeated,
-}
-
-impl Engine {
-    /// Stores a signal, once.
-    ///
-    /// # Errors
-    /// When it cannot be stored.
-    pub async fn store_signal(&self, signal: SignalRow) -> Result<SignalNovelty, EngineError> {
-        match self.append(StoreBatch::of_rows(self.now_ms(), vec![RowChange::NewSignal(signal)])).await {
-            Ok(_) => Ok(SignalNovelty::First),
-            Err(StoreError { kind: StoreErrorKind::Conflict(_), .. }) => Ok(SignalNovelty::Repeated),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Writes rows that belong to no round, in one transaction.
-    ///
-    /// # Errors
-    /// When they cannot be stored, or one of them is a conflict.
-    pub async fn write_rows(&self, changes: Vec<RowChange>) -> Result<(), EngineError> {
-        self.append(StoreBatch::of_rows(self.now_ms(), changes)).await?;
-        Ok(())
-    }
 }

@@ -1,31 +1,30 @@
 //! Start: from a request to a recorded round. Nothing happens before `started` is durable.
 
 use super::bindings::LoopBindings;
+use super::context::{RoundCaller, RoundContext};
 use super::due::{self, DueRecord};
-use super::journal::{self, StepTiming};
-use super::{RoundDriver, isolate, recorded_event};
+use super::gate::CandidateGates;
+use super::isolate::RoundSandbox;
+use super::journal::RoundJournal;
+use super::money::RoundBudget;
+use super::{RoundDriver, too_many_open};
 use crate::boundary::{self, BoundaryRefusal};
-use crate::egress::EgressRoutes;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::gates::{self, GateEnv, HeldoutChecks};
 use crate::git::{Oid, UserRepo};
-use crate::lease::{lease_request, occupied};
+use crate::lease;
 use crate::live_rounds::{AdmissionRequest, AdmittedRound, ItemSelection, LoopSlotHold, RoundStarter};
 use crate::probe::{self, ProbeResult};
-use crate::proc::CancelToken;
 use crate::random;
-use crate::sandbox_view::SandboxViews;
-use crate::store::{LeaseRequest, RowChange, StoreBatch};
+use crate::store::RowChange;
 use crate::workspace::Workspaces;
 use loopwright_core::dispatch::{LoopKey, RoundClaims};
 use loopwright_core::name::RoundId;
-use loopwright_core::round::{Action, Boundary, Event, ProbeItem, Round, RoundStarted, Step};
+use loopwright_core::round::{Action, Boundary, ProbeItem, Round, RoundStarted, Step};
 use loopwright_core::spec::{CheckedSpec, Gate, LoopSpec, Role};
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
-use tokio::time::Instant;
 
 /// A request for a round.
 #[derive(Debug, Clone)]
@@ -80,89 +79,40 @@ impl<'a> RoundDriver<'a> {
     /// Records a new round.
     pub(crate) async fn start(
         engine: &'a Engine,
-        bind: &'a LoopBindings,
         mut request: RunRequest,
-        cancel: &'a CancelToken,
-        by: RoundStarter,
+        caller: RoundCaller<'a>,
     ) -> Result<(Self, Vec<Action>), EngineError> {
         let repo = engine.git.discover(&request.repo).await?;
         // Without commits, or without the requested base, there is no round.
         let head = engine.git.head(&repo, request.spec.base.as_deref()).await?;
-        let spaces = engine.workspaces(repo.clone()).await?;
-        gate_scripts_in_base(engine, &spaces, &request.spec, &head.commit).await?;
-        if by == RoundStarter::Manual && !request.dry_run {
-            ensure_open_max(engine, &request.spec, bind, &repo).await?;
+        let workspaces = engine.workspaces(repo.clone()).await?;
+        gate_scripts_in_base(engine, &workspaces, &request.spec, &head.commit).await?;
+        if caller.by == RoundStarter::Manual && !request.dry_run {
+            ensure_open_max(engine, &request.spec, caller.bind, &repo).await?;
         }
         let heldout = read_heldout(engine, &repo, &request.spec)?;
         request.inputs.extend(heldout.inputs());
-        let pick = probe_before_round(engine, &mut request, &repo, by, cancel).await?;
+        let pick = probe_before_round(engine, &mut request, &repo, caller).await?;
         let started_ms = engine.now_ms();
-        let (due, items, found) = requested_work(engine, &mut request).await?;
-        let held = held(engine, bind, &request.spec).await;
+        let (due, items, probe_result) = requested_work(engine, &mut request).await?;
+        let held = held(engine, caller.bind, &request.spec).await;
         let provider_wait_ms = millis(engine.settings.provider_wait);
         let mut started = RoundStarted { provider_wait_ms, ..birth(request, items, &repo, started_ms, held)? };
-        let here = engine.live_rounds.register(&started.round).ok_or_else(|| super::busy(&started.round))?;
-        let stay = admit_round(engine, &mut started, pick, cancel, by).await?;
-        let (views, routes) = around(engine, bind, &repo, &started).await?;
-        let scanner = engine.settings.known_secrets.scanner(&started.spec.secrets);
+        let live_guard = engine.live_rounds.register(&started.round).ok_or_else(|| super::busy(&started.round))?;
+        let slot_hold = admit_round(engine, &mut started, pick, caller).await?;
+        let cx = RoundContext::new(engine, caller, &started, started_ms, workspaces, Some(head));
+        let sandbox = RoundSandbox::open(&cx, &started, None).await?;
+        let mut extra = due.map(|due| due.changes(&cx.id)).unwrap_or_default();
+        // The loop's slot and the round's locks are taken in the same transaction.
+        let needs = lease::needs(engine, caller.by, &started, started.item.iter().chain(&started.more));
+        extra.push(RowChange::Lease(lease::lease_request(&started, needs)));
         let Step { round, actions } = Round::begin(started);
-        let failures = journal::failures(engine, round.facts()).await?;
-        let mut run = Self {
-            engine,
-            bind,
-            cancel,
-            repo,
-            workspaces: spaces,
-            views,
-            routes,
-            scanner,
-            is_warm: false,
-            workspace: None,
-            resolved: None,
-            heldout: Some(heldout),
-            baseline: None,
-            sealed: None,
-            head: Some(head),
-            probe_result: found,
-            round,
-            index: 0,
-            started_ms,
-            failures,
-            begun: Instant::now(),
-            seats: BTreeMap::new(),
-            _slot_hold: stay,
-            _live_guard: here,
-        };
-        let mut extra = due.map(|due| due.changes(run.id())).unwrap_or_default();
-        extra.push(RowChange::Lease(run.lease(by)));
-        run.record_first_event(extra).await?;
-        Ok((run, actions))
-    }
-
-    /// The lease of the starting round: its loop's slot and its locks are taken in the same transaction.
-    fn lease(&self, by: RoundStarter) -> LeaseRequest {
-        let started = &self.round.facts().started;
-        let items = started.item.iter().chain(&started.more);
-        let keys: Vec<_> = items.map(|item| item.key.as_str().into()).collect();
-        lease_request(started, self.engine.needs(by, started, &keys))
-    }
-
-    /// Records the first event, which says all that must not change under the round.
-    async fn record_first_event(&mut self, extra: Vec<RowChange>) -> Result<(), EngineError> {
-        let event = Event::Started(Box::new(self.round.facts().started.clone()));
-        let when = StepTiming { now_ms: self.started_ms, ..self.when() };
-        let mut changes = journal::changes(None, &self.round, &event, &when);
-        changes.extend(extra);
-        let batch = StoreBatch {
-            round: self.id().to_owned(),
-            expect_index: 0,
-            at_ms: self.started_ms,
-            events: vec![recorded_event(&event)],
-            changes,
-        };
-        let appended = self.engine.append(batch).await;
-        self.index = appended.map_err(|error| occupied(error, &self.spec().name))?;
-        Ok(())
+        let mut journal = RoundJournal::new(round, 0);
+        journal.record_first_event(&cx, extra).await?;
+        let gates = CandidateGates::new(heldout);
+        let budget = RoundBudget::new();
+        let (_slot_hold, _live_guard) = (slot_hold, live_guard);
+        Ok((Self { cx, journal, budget, sandbox, gates, probe_result, _slot_hold, _live_guard }, actions))
     }
 }
 
@@ -172,14 +122,14 @@ async fn probe_before_round(
     engine: &Engine,
     request: &mut RunRequest,
     repo: &UserRepo,
-    by: RoundStarter,
-    cancel: &CancelToken,
+    caller: RoundCaller<'_>,
 ) -> Result<ItemSelection, EngineError> {
     let is_asked = !request.items.is_empty() || request.probe_result.is_some();
-    if by == RoundStarter::Dispatcher || is_asked || !request.spec.locks_items() || request.spec.on.probe.is_none() {
+    let is_due = caller.by == RoundStarter::Dispatcher;
+    if is_due || is_asked || !request.spec.locks_items() || request.spec.on.probe.is_none() {
         return Ok(ItemSelection::All);
     }
-    request.probe_result = Some(engine.probe_only(&request.spec, repo, cancel).await?);
+    request.probe_result = Some(probe::probe_only(engine, &request.spec, repo, caller.cancel).await?);
     Ok(ItemSelection::Free)
 }
 
@@ -188,19 +138,18 @@ async fn admit_round(
     engine: &Engine,
     started: &mut RoundStarted,
     pick: ItemSelection,
-    cancel: &CancelToken,
-    by: RoundStarter,
+    caller: RoundCaller<'_>,
 ) -> Result<Option<Box<dyn LoopSlotHold>>, EngineError> {
     let items: Vec<ProbeItem> = started.item.iter().chain(&started.more).cloned().collect();
     let arrival = admission_request(started, &items, pick);
-    let AdmittedRound { slot_hold: stay, items: granted } = engine.admit(by, arrival, cancel).await?;
+    let AdmittedRound { slot_hold: stay, items: granted } = lease::admit(engine, caller, arrival).await?;
     let mut items = items.into_iter().filter(|item| granted.iter().any(|key| **key == *item.key));
     (started.item, started.more) = (items.next(), items.collect());
     Ok(stay)
 }
 
 /// The round's request for admission.
-pub(super) fn admission_request(started: &RoundStarted, items: &[ProbeItem], pick: ItemSelection) -> AdmissionRequest {
+pub(crate) fn admission_request(started: &RoundStarted, items: &[ProbeItem], pick: ItemSelection) -> AdmissionRequest {
     AdmissionRequest {
         key: LoopKey::new(&started.repo, &started.spec.name),
         round: started.round.clone(),
@@ -231,20 +180,6 @@ async fn requested_work(
         request.trigger.clone_from(&due.receipt.trigger);
     }
     Ok((due, items, request.probe_result.take()))
-}
-
-/// The sandbox views of the round's programs, and their network routes.
-async fn around(
-    engine: &Engine,
-    bind: &LoopBindings,
-    repo: &UserRepo,
-    started: &RoundStarted,
-) -> Result<(SandboxViews, EgressRoutes), EngineError> {
-    let method = isolate::method(engine, bind, &started.boundary).await;
-    let rooms = engine.sandbox_views(&started.boundary, repo, &started.spec)?.with_method(method);
-    let ways = engine.open_routes(&started.round, &rooms, &started.spec)?;
-    let rooms = rooms.with_routes(&ways);
-    Ok((rooms, ways))
 }
 
 /// A gate script that base does not have is an error of the loop, not of a round, so it is reported before anything
@@ -280,7 +215,7 @@ async fn ensure_open_max(
     bind: &LoopBindings,
     repo: &UserRepo,
 ) -> Result<(), EngineError> {
-    match engine.too_many_open(spec, bind, &repo.id).await? {
+    match too_many_open(engine, spec, bind, &repo.id).await? {
         Some(open) => Err(EngineError::TooManyOpen { loop_name: spec.name.clone(), open, open_max: spec.open_max }),
         None => Ok(()),
     }
@@ -346,6 +281,6 @@ fn birth(
     })
 }
 
-pub(super) fn millis(span: Duration) -> u64 {
+fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
