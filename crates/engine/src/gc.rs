@@ -152,8 +152,8 @@ pub async fn collect(engine: &Engine, retention: GcRetention, mode: GcMode) -> R
     found.extend(evidence.map(|(_, path)| (GcKind::Evidence, path)));
     if mode == GcMode::Remove && engine.store.others().await?.is_empty() {
         // Folders that dead engines left half removed; one that cannot be removed does not stop the others.
-        let left = workspace::take_leftovers(engine.state_dir.root(), workspace::LeftoverScope::OfOthers);
-        let gone = tokio::task::spawn_blocking(move || left.iter().for_each(|path| drop(workspace::remove_tree(path))));
+        let root = engine.state_dir.root().to_owned();
+        let gone = tokio::task::spawn_blocking(move || workspace::sweep(&root, workspace::LeftoverScope::OfOthers));
         let _ = gone.await;
     }
     let rows = prune(engine, retention, mode).await?;

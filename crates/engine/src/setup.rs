@@ -100,10 +100,7 @@ pub async fn prepare(
     base: &Oid,
     task: &SetupTask<'_>,
 ) -> Result<SandboxViews, SetupError> {
-    {
-        let _one = engine.lock_bases().await?;
-        spaces.import(base).await?;
-    }
+    spaces.import(base).await?;
     let paths = gates::base_paths(spaces.engine(), base).await.map_err(EngineError::from)?;
     let rooms = rooms.with_caches(find_caches(engine, spaces, spec, &paths)?);
     if spec.setup.is_empty() {

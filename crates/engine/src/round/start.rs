@@ -193,10 +193,7 @@ async fn gate_scripts_in_base(
     if !spec.gates.iter().any(|gate| matches!(gate, Gate::Run(_))) {
         return Ok(());
     }
-    {
-        let _one = engine.lock_bases().await?;
-        spaces.import(base).await?;
-    }
+    spaces.import(base).await?;
     let paths = gates::base_paths(spaces.engine(), base).await?;
     let env = GateEnv { extra_path: engine.settings.extra_path.clone(), ..GateEnv::default() };
     let unresolved = gates::resolve(&spec.gates, &paths, &env).err().unwrap_or_default();

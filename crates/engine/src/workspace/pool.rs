@@ -6,10 +6,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use super::base::BasePool;
 use super::create::lower_of;
 use super::folder::{is_ours, remove_tree, unique};
 use super::layers::anchors_of;
-use super::{WorkspaceError, Workspaces, blocking, disk, io};
+use super::{WorkspaceError, blocking, disk, io};
 use crate::git::Oid;
 
 /// Number of bases of one repository that are kept although no round uses them.
@@ -38,27 +39,24 @@ pub(crate) fn remove_base(path: &Path) -> Result<(), WorkspaceError> {
     remove_tree(&trash).map_err(io("remove", &trash))
 }
 
-impl Workspaces {
-    /// Frees disk space: if the file system is short of it, removes bases that no round uses, the oldest first.
-    pub(super) async fn make_room(&self, base: &Oid) -> Result<(), WorkspaceError> {
-        if disk::has_room(&self.root).is_ok() {
-            return Ok(());
-        }
-        let _one = self.lock_bases().await?;
-        let mut goes = unneeded(&self.root, 0);
-        goes.retain(|path| *path != self.base_dir(base));
-        let root = self.root.clone();
-        blocking(move || {
-            for path in goes {
-                remove_base(&path)?;
-                if disk::has_room(&root).is_ok() {
-                    break;
-                }
-            }
-            disk::has_room(&root)
-        })
-        .await
+/// Frees disk space: if the file system is short of it, removes bases that no round uses, the oldest first.
+pub(super) async fn make_room(bases: &BasePool, base: &Oid) -> Result<(), WorkspaceError> {
+    let repo = bases.folder.parent().unwrap_or(&bases.folder).to_owned();
+    if disk::has_room(&repo).is_ok() {
+        return Ok(());
     }
+    let _one = bases.lock().await?;
+    let keep = bases.dir(base);
+    blocking(move || {
+        for path in unneeded(&repo, 0).into_iter().filter(|path| *path != keep) {
+            remove_base(&path)?;
+            if disk::has_room(&repo).is_ok() {
+                break;
+            }
+        }
+        disk::has_room(&repo)
+    })
+    .await
 }
 
 /// The bases of one repository that no round uses, except the `kept` last used ones; the oldest first.
