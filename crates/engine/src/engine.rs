@@ -362,10 +362,7 @@ impl Engine {
     ) -> Result<SandboxViews, EngineError> {
         let (ground, keep_out) = (self.path_roots(repo), self.hidden_paths(repo));
         let tools = toolchains::detect(&ground, &self.settings.extra_path, &spec.toolchains, &keep_out);
-        let tools = tools.map_err(|errors| EngineError::NotRunnable {
-            name: spec.name.clone(),
-            why: errors.iter().map(ToString::to_string).collect(),
-        })?;
+        let tools = tools.map_err(|errors| EngineError::not_runnable(&spec.name, &errors))?;
         Ok(SandboxViews::new(boundary::isolation_for(boundary), tools))
     }
 

@@ -135,10 +135,8 @@ fn find_caches(
     base: &BTreeSet<String>,
 ) -> Result<Vec<caches::PackageCache>, EngineError> {
     let (ground, keep_out) = (engine.path_roots(spaces.repo()), engine.hidden_paths(spaces.repo()));
-    caches::find(&ground, &spec.caches, base, &keep_out).map_err(|errors| EngineError::NotRunnable {
-        name: spec.name.clone(),
-        why: errors.iter().map(ToString::to_string).collect(),
-    })
+    caches::find(&ground, &spec.caches, base, &keep_out)
+        .map_err(|errors| EngineError::not_runnable(&spec.name, &errors))
 }
 
 /// Everything that the output of a set-up depends on, hashed.

@@ -190,7 +190,10 @@ impl Engine {
         for row in self.collect_abandoned().await? {
             let ended = self.take_over_round(&row.id, rebind, cancel, RoundStarter::Manual).await;
             if !is_elsewhere(&ended) {
-                tell(taken(TakeoverKind::Recovered, &row.id, ended)?.with_loop(&row.loop_name));
+                tell(TakenOverRound {
+                    loop_name: Some(row.loop_name),
+                    ..taken(TakeoverKind::Recovered, &row.id, ended)?
+                });
             }
         }
         for id in self.expired_rounds().await? {
@@ -255,12 +258,6 @@ fn resumes(event: &Event) -> bool {
 /// Ends every process that a round left.
 fn sweep_processes(round: &str) -> Result<(), EngineError> {
     loopwright_sandbox::sweep(&format!("lw-{round}")).map(drop).map_err(EngineError::Sweep)
-}
-
-impl TakenOverRound {
-    fn with_loop(self, loop_name: &str) -> Self {
-        Self { loop_name: Some(loop_name.to_owned()), ..self }
-    }
 }
 
 /// Whether another process was faster and recovers the round.

@@ -5,7 +5,7 @@ use super::outdated::{self, ProbeProgram};
 use super::{command, forge, quick};
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::git::{Oid, RoundBase, UserRepo};
+use crate::git::{RoundBase, UserRepo};
 use crate::outbox::LocalReader;
 use crate::store::ItemState;
 use crate::triggers::{branch_heads, commit_contents};
@@ -59,8 +59,8 @@ impl LoopProbe<'_> {
 
     /// One item: the commit that the branch points to.
     async fn commits(&self, ask: &Ask) -> Result<ProbeAnswer, EngineError> {
-        let (branch, oid) = self.branch_tip(ask).await?;
-        let key = format!("{}@{oid}", branch.as_deref().unwrap_or("HEAD"));
+        let RoundBase { branch, commit } = self.branch_tip(ask).await?;
+        let key = format!("{}@{commit}", branch.as_deref().unwrap_or("HEAD"));
         let row = self.engine.store.item(&self.repo.id, &self.spec.name, &key).await?;
         let known = row.is_some_and(|row| row.state != ItemState::Failed);
         let title = match &branch {
@@ -68,7 +68,7 @@ impl LoopProbe<'_> {
             Some(branch) if !known => branch_heads(&self.engine.git, self.repo, &BTreeSet::from([branch.as_str()]))
                 .await?
                 .remove(branch)
-                .map(|head| format!("`{branch}` is at {}: {}", &oid[..12.min(oid.len())], head.subject)),
+                .map(|head| format!("`{branch}` is at {}: {}", &commit.as_str()[..12], head.subject)),
             Some(_) | None => None,
         };
         Ok(command::checked_items(vec![ProbeItem { key, title, data: None }]))
@@ -81,8 +81,8 @@ impl LoopProbe<'_> {
         if globs.is_empty() {
             return Ok(command::probe_failed("`probe: files` needs globs in `files:`, and there are none"));
         }
-        let (_, oid) = self.branch_tip(ask).await?;
-        let entries = commit_contents(&self.engine.git, self.repo, &oid).await?;
+        let commit = self.branch_tip(ask).await?.commit;
+        let entries = commit_contents(&self.engine.git, self.repo, commit.as_str()).await?;
         let matching = entries.iter().filter(|(path, _)| globs.matches(path));
         let facts: Vec<String> = matching.map(|(path, oid)| format!("{oid} {path}")).collect();
         let fields: Vec<&[u8]> = facts.iter().map(String::as_bytes).collect();
@@ -102,7 +102,7 @@ impl LoopProbe<'_> {
         let items = match ask.probe.as_str() {
             "open-prs" => probe.open_pulls().await,
             "open-issues" => probe.open_issues().await,
-            _ => probe.failing_checks(tip.map(|at| at.oid)).await,
+            _ => probe.failing_checks(tip.map(|tip| tip.commit.to_string())).await,
         };
         match items {
             Ok(items) => command::checked_items(items),
@@ -111,27 +111,24 @@ impl LoopProbe<'_> {
     }
 
     async fn outdated(&self, ask: &Ask) -> Result<ProbeMethod, EngineError> {
-        let (_, oid) = self.branch_tip(ask).await?;
-        let Ok(commit) = oid.parse::<Oid>() else {
-            return Ok(ProbeMethod::Answered(command::probe_failed("base is not a commit")));
-        };
+        let commit = self.branch_tip(ask).await?.commit;
         let paths = self.engine.git.paths(self.repo, &commit).await?;
         Ok(outdated::program_for_base(&paths, &self.spec.network, &ask.packages)
             .map_or_else(|text| ProbeMethod::Answered(command::probe_failed(&text)), ProbeMethod::Program))
     }
 
     /// The probe's branch, or else the loop's base: from the round, from git's files, or from git.
-    async fn branch_tip(&self, ask: &Ask) -> Result<(Option<String>, String), EngineError> {
+    async fn branch_tip(&self, ask: &Ask) -> Result<RoundBase, EngineError> {
         if let Some(base) = self.base.filter(|_| ask.branch.is_none()) {
-            return Ok((base.branch.clone(), base.commit.to_string()));
+            return Ok(base.clone());
         }
         let wanted = ask.branch.as_deref().or(self.spec.base.as_deref());
         if let Some(at) = quick::base(self.repo, wanted) {
-            return Ok((at.branch, at.oid));
+            return Ok(at);
         }
         let head = self.engine.git.head(self.repo, wanted).await?;
         // Git does not name the branch of a remote; the probe's own name for it is used.
-        Ok((head.branch.or_else(|| ask.branch.clone()), head.commit.to_string()))
+        Ok(RoundBase { branch: head.branch.or_else(|| ask.branch.clone()), ..head })
     }
 }
 

@@ -10,7 +10,7 @@ use super::money::RoundBudget;
 use super::role_runner::{FileAccess, RoleCall, RoleRunner, RoleTurn, RoleView};
 use super::{StageError, brief, workspace_trouble};
 use crate::agents::{AgentOutcome, VerdictSink};
-use crate::workspace::{CheckoutFiles, SnapshotKind, Workspace};
+use crate::workspace::{SnapshotKind, Workspace};
 use crate::{random, staging, state_dir};
 use loopwright_core::gate::GateStatus;
 use loopwright_core::prompt::VerdictChannel;
@@ -37,20 +37,19 @@ pub(super) async fn check(
     let turn = RoleTurn::next(cx, journal.round(), Role::Checker)?;
     cx.stage(Stage::Check, format!("fresh checker with {}", turn.agent.name()));
     let (sealed, workspace) = (sealed_attempt(facts)?, sandbox.workspace(Stage::Check)?);
-    let desk = prepare_checker(cx, sealed, workspace).await?;
+    let CheckerContext { nonce, view, verdict: path } = prepare_checker(cx, sealed, workspace).await?;
     let way = turn.answer_way();
-    let (prompt, shown) = brief::checker_brief(cx, facts, sealed, &desk.nonce, way).await?;
+    let (prompt, shown) = brief::checker_brief(cx, facts, sealed, &nonce, way).await?;
     let name = format!("checker-{attempt}-{}", sealed.checker_starts + 1);
     let verdict = Some(VerdictSink {
-        path: desk.verdict(),
-        nonce: desk.nonce.clone(),
+        path: path.clone(),
+        nonce: nonce.clone(),
         tree: sealed.tree.clone().unwrap_or_default(),
         candidate: sealed.candidate.clone().unwrap_or_default(),
     });
-    let view = desk.view(&workspace.root);
     let call = RoleCall { turn, attempt, name, prompt, view, verdict };
     let run = RoleRunner { cx, journal: &mut *journal, budget, sandbox }.run(call).await?;
-    let judgement = judge(cx, journal.facts(), &desk, verdict_text(&desk, way, run.outcome.as_ref())).await?;
+    let judgement = judge(cx, journal.facts(), nonce, verdict_text(&path, way, run.outcome.as_ref())).await?;
     Ok(run.ended(RoleResult::Checker(CheckerResult { judgement, shown })))
 }
 
@@ -63,33 +62,28 @@ async fn prepare_checker(
 ) -> Result<CheckerContext, StageError> {
     let nonce = random::nonce().map_err(StageError::Fatal)?;
     let folder = workspace.root.join(format!("check-{}", random::nonce().map_err(StageError::Fatal)?));
-    let desk = CheckerContext {
-        nonce,
-        home: folder.join("home"),
-        tmp: folder.join("tmp"),
-        sink: folder.join("sink"),
-        outbox: folder.join("outbox"),
-        items: folder.join("items"),
-        files: CheckoutFiles::Layers(Vec::new()),
-    };
+    let [home, tmp, sink, outbox, items] = ["home", "tmp", "sink", "outbox", "items"].map(|name| folder.join(name));
     let trouble = |error: &dyn std::error::Error| StageError::broke(Stage::Check, "workspace", error);
-    for path in [&desk.home, &desk.tmp, &desk.sink, &desk.outbox, &desk.items] {
+    for path in [&home, &tmp, &sink, &outbox, &items] {
         state_dir::make_dir(path).map_err(|error| trouble(&error))?;
     }
     for item in &attempt.items {
-        let written = cx.engine.state_dir.write_ephemeral(&desk.items.join(&item.name), item.text().as_bytes());
+        let written = cx.engine.state_dir.write_ephemeral(&items.join(&item.name), item.text().as_bytes());
         written.map_err(|error| trouble(&error))?;
     }
     let commit = object_name(attempt.commit.as_deref())?;
     let view = cx.workspaces.snapshot(workspace, "check", &commit, SnapshotKind::ReadOnly, &[]).await;
-    Ok(CheckerContext { files: view.map_err(workspace_trouble(Stage::Check))?.files, ..desk })
+    let files = view.map_err(workspace_trouble(Stage::Check))?.files;
+    let (access, root, verdict) = (FileAccess::ReadOnly, workspace.root.clone(), sink.join("verdict.json"));
+    let view = RoleView { files, access, root, outbox, home, tmp, items: Some(items), sink: Some(sink) };
+    Ok(CheckerContext { nonce, view, verdict })
 }
 
 /// Judges the checker's answer. A missing or invalid answer is never a pass.
 async fn judge(
     cx: &RoundContext<'_>,
     facts: &RoundFacts,
-    desk: &CheckerContext,
+    nonce: String,
     said: Result<Option<Vec<u8>>, MalformedVerdict>,
 ) -> Result<Judgement, StageError> {
     let (sealed, rubric) = (sealed_attempt(facts)?, &facts.started.spec.rubric);
@@ -100,7 +94,7 @@ async fn judge(
     let change = if sealed.has_change() { TreeChange::Some } else { TreeChange::None };
     let passed = sealed.gates.iter().filter(|gate| gate.status == GateStatus::Passed);
     let expected = VerdictExpectation {
-        nonce: desk.nonce.clone(),
+        nonce,
         tree: sealed.tree.clone().unwrap_or_default(),
         candidate: sealed.candidate.clone().unwrap_or_default(),
         dimensions: verdict::dimensions(rubric, change).into_iter().map(|(name, _)| name).collect(),
@@ -129,12 +123,12 @@ async fn cited(cx: &RoundContext<'_>, bytes: Option<&[u8]>, sealed: &Attempt) ->
 
 /// The verdict as the checker gave it: in its sink, or as its last message.
 fn verdict_text(
-    desk: &CheckerContext,
+    path: &Path,
     way: VerdictChannel,
     outcome: Option<&AgentOutcome>,
 ) -> Result<Option<Vec<u8>>, MalformedVerdict> {
     match way {
-        VerdictChannel::File => Ok(staging::read_sink(&desk.verdict(), verdict::BYTES_MAX as u64)),
+        VerdictChannel::File => Ok(staging::read_sink(path, verdict::BYTES_MAX as u64)),
         VerdictChannel::Message => {
             let answer = outcome.and_then(|outcome| outcome.self_report.answer.as_deref()).unwrap_or_default();
             Ok(verdict::find_verdict(answer)?.map(|document| document.as_bytes().to_vec()))
@@ -153,34 +147,12 @@ fn cited_paths(bytes: Option<&[u8]>) -> BTreeSet<String> {
     paths.collect()
 }
 
-/// The folders of one checker.
+/// The view of one checker, and the nonce of its verdict.
 struct CheckerContext {
     nonce: String,
-    home: PathBuf,
-    tmp: PathBuf,
-    sink: PathBuf,
-    outbox: PathBuf,
-    items: PathBuf,
-    files: CheckoutFiles,
-}
-
-impl CheckerContext {
-    fn verdict(&self) -> PathBuf {
-        Path::new(&self.sink).join("verdict.json")
-    }
-
-    fn view(&self, root: &Path) -> RoleView {
-        RoleView {
-            files: self.files.clone(),
-            access: FileAccess::ReadOnly,
-            root: root.to_owned(),
-            outbox: self.outbox.clone(),
-            home: self.home.clone(),
-            tmp: self.tmp.clone(),
-            items: Some(self.items.clone()),
-            sink: Some(self.sink.clone()),
-        }
-    }
+    view: RoleView,
+    /// The file for its verdict.
+    verdict: PathBuf,
 }
 
 /// The texts that the verdict cites, as they were sealed.

@@ -4,6 +4,7 @@
 use super::StageError;
 use super::context::RoundContext;
 use super::journal::RoundJournal;
+use super::rows::clamp;
 use crate::agents::AgentLimits;
 use crate::budget_meter::{MeterSlot, SharedCeiling, SpendOwner, StartMeter, row_amounts};
 use crate::clock;
@@ -204,8 +205,8 @@ pub(super) async fn accounts(cx: &RoundContext<'_>, facts: &RoundFacts) -> Resul
 fn reservation_row(cx: &RoundContext<'_>, facts: &RoundFacts, reserved: Reservation, day: String) -> RowChange {
     let ceiling = |drawn: SharedCeiling| SpendCeiling {
         scope: drawn.spend,
-        micros: drawn.ceiling.usd.map(|usd| number(usd.micros())),
-        tokens: drawn.ceiling.tokens.map(number),
+        micros: drawn.ceiling.usd.map(|usd| clamp(usd.micros())),
+        tokens: drawn.ceiling.tokens.map(clamp),
     };
     RowChange::Reserve(ReservationChange {
         repo: cx.key.repo.to_string(),
@@ -213,8 +214,8 @@ fn reservation_row(cx: &RoundContext<'_>, facts: &RoundFacts, reserved: Reservat
         day,
         round: cx.id.clone(),
         item: alone(facts).map(|item| item.key.clone()),
-        micros: number(reserved.usd.micros()),
-        tokens: number(reserved.tokens),
+        micros: clamp(reserved.usd.micros()),
+        tokens: clamp(reserved.tokens),
         ceilings: ceilings(cx, facts).into_iter().map(ceiling).collect(),
     })
 }
@@ -274,10 +275,6 @@ fn alone(facts: &RoundFacts) -> Option<&ProbeItem> {
 fn account(drawn: SharedCeiling, row: &SpendRow) -> BudgetAccount {
     let (spent, reserved) = row_amounts(row);
     BudgetAccount { scope: drawn.scope, ceiling: drawn.ceiling, spent, reserved }
-}
-
-fn number(count: u64) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 fn unsigned(count: i64) -> u64 {

@@ -110,19 +110,7 @@ impl<'a> RoundDriver<'a> {
 
 /// The workspace that the last engine left; `None` in a phase that creates it again.
 fn kept_workspace(spaces: &Workspaces, round: &Round) -> Result<Option<Workspace>, WorkspaceError> {
-    match round.phase() {
-        Phase::Recalling | Phase::Probing | Phase::Isolating | Phase::Baselining => Ok(None),
-        Phase::Making(_)
-        | Phase::Held(..)
-        | Phase::Suspended(..)
-        | Phase::Sealing
-        | Phase::Gating
-        | Phase::Checking(..)
-        | Phase::Approving(_)
-        | Phase::Waiting(_)
-        | Phase::Doubting(_)
-        | Phase::Sending(_)
-        | Phase::Recording(_)
-        | Phase::Ended(_) => spaces.reopen(&round.facts().started.round),
-    }
+    let is_made_again =
+        matches!(round.phase(), Phase::Recalling | Phase::Probing | Phase::Isolating | Phase::Baselining);
+    if is_made_again { Ok(None) } else { spaces.reopen(&round.facts().started.round) }
 }

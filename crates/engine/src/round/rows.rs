@@ -65,7 +65,7 @@ pub(super) fn changes(before: Option<&Round>, after: &Round, event: &Event, when
         changes.push(RowChange::Inbox(question(after, when)));
         item_row(after, RoundOutcome::Escalated, when, &mut changes);
     }
-    if before.is_some_and(|round| matches!(round.phase(), Phase::Waiting(_))) && !is_waiting(after) {
+    if before.is_some_and(is_waiting) && !is_waiting(after) {
         changes.push(RowChange::InboxClosed { id: question_id(&after.facts().started.round) });
     }
     if matches!(event, Event::Approved(_)) && is_waiting(after) {
@@ -81,8 +81,9 @@ pub(super) fn changes(before: Option<&Round>, after: &Round, event: &Event, when
     if let Event::Delivered(delivered) = event {
         delivered_rows(after, delivered, when, &mut changes);
     }
-    if entered(before, after, |phase| matches!(phase, Phase::Recording(_))) {
-        dropped_rows(before, after, when, &mut changes);
+    if before.is_some_and(is_waiting) && matches!(after.phase(), Phase::Recording(_)) {
+        // A round that ends without sending marks its waiting items as refused, so that none stays open.
+        outbox_rows(after, OutboxState::Refused, when, &mut changes);
     }
     if let Phase::Suspended(outcome, _) = after.phase()
         && entered(before, after, |phase| matches!(phase, Phase::Suspended(..)))
@@ -143,7 +144,7 @@ fn summary(round: &Round) -> String {
     text.chars().take(200).collect()
 }
 
-fn clamp(number: u64) -> i64 {
+pub(super) fn clamp(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
@@ -285,13 +286,6 @@ fn settled_doubts(before: &Round, after: &Round, when: &StepTiming, changes: &mu
             let id = outbox_row(after, item, OutboxState::Sent, when).id;
             changes.push(RowChange::InboxClosed { id: format!("d-{id}") });
         }
-    }
-}
-
-/// A round that ends without sending marks its waiting items as refused, so that none stays open.
-fn dropped_rows(before: Option<&Round>, after: &Round, when: &StepTiming, changes: &mut Vec<RowChange>) {
-    if before.is_some_and(is_waiting) {
-        outbox_rows(after, OutboxState::Refused, when, changes);
     }
 }
 

@@ -200,8 +200,7 @@ async fn gate_scripts_in_base(
     if unresolved.is_empty() {
         return Ok(());
     }
-    let why = unresolved.iter().map(ToString::to_string).collect();
-    Err(EngineError::NotRunnable { name: spec.name.clone(), why })
+    Err(EngineError::not_runnable(&spec.name, &unresolved))
 }
 
 /// Refuses a round of a loop that has as many open pull requests as it may. For a round that is due, the daemon checked this
@@ -222,9 +221,8 @@ async fn ensure_open_max(
 pub(super) fn read_heldout(engine: &Engine, repo: &UserRepo, spec: &LoopSpec) -> Result<HeldoutChecks, EngineError> {
     let ground = engine.path_roots(repo);
     let env = GateEnv { extra_path: engine.settings.extra_path.clone(), ..GateEnv::default() };
-    HeldoutChecks::read(spec, &ground, &env, &engine.visible_toolchains(repo, spec)).map_err(|errors| {
-        EngineError::NotRunnable { name: spec.name.clone(), why: errors.iter().map(ToString::to_string).collect() }
-    })
+    HeldoutChecks::read(spec, &ground, &env, &engine.visible_toolchains(repo, spec))
+        .map_err(|errors| EngineError::not_runnable(&spec.name, &errors))
 }
 
 /// The boundary of the round, or why it may not run here.

@@ -23,7 +23,6 @@ mod catalogue;
 mod changes;
 mod create;
 mod delta;
-mod disk;
 mod files;
 mod folder;
 mod git_hazards;

@@ -10,7 +10,7 @@ use super::base::BasePool;
 use super::create::lower_of;
 use super::folder::{is_ours, remove_tree, unique};
 use super::layers::anchors_of;
-use super::{WorkspaceError, blocking, disk, io};
+use super::{WorkspaceError, blocking, io};
 use crate::git::Oid;
 
 /// Number of bases of one repository that are kept although no round uses them.
@@ -42,7 +42,7 @@ pub(crate) fn remove_base(path: &Path) -> Result<(), WorkspaceError> {
 /// Frees disk space: if the file system is short of it, removes bases that no round uses, the oldest first.
 pub(super) async fn make_room(bases: &BasePool, base: &Oid) -> Result<(), WorkspaceError> {
     let repo = bases.folder.parent().unwrap_or(&bases.folder).to_owned();
-    if disk::has_room(&repo).is_ok() {
+    if has_room(&repo).is_ok() {
         return Ok(());
     }
     let _one = bases.lock().await?;
@@ -50,11 +50,11 @@ pub(super) async fn make_room(bases: &BasePool, base: &Oid) -> Result<(), Worksp
     blocking(move || {
         for path in unneeded(&repo, 0).into_iter().filter(|path| *path != keep) {
             remove_base(&path)?;
-            if disk::has_room(&repo).is_ok() {
+            if has_room(&repo).is_ok() {
                 break;
             }
         }
-        disk::has_room(&repo)
+        has_room(&repo)
     })
     .await
 }
@@ -100,4 +100,36 @@ fn last_used(base: &Path) -> SystemTime {
 
 fn list(folder: &Path) -> Vec<PathBuf> {
     fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+}
+
+/// The bounds of the disk space that must stay free: on a full disk the store could not write its next row.
+const FLOOR_MIN: u64 = 64 << 20;
+const FLOOR_MAX: u64 = 1 << 30;
+
+/// Two percent of the file system, at least 64 MiB and at most 1 GiB.
+fn floor_of(total: u64) -> u64 {
+    (total / 50).clamp(FLOOR_MIN, FLOOR_MAX)
+}
+
+/// Fails when the file system of a folder has too little free space.
+fn has_room(path: &Path) -> Result<(), WorkspaceError> {
+    let about = rustix::fs::statvfs(path).map_err(|errno| io("measure", path)(errno.into()))?;
+    let free = about.f_bavail.saturating_mul(about.f_frsize);
+    let floor = floor_of(about.f_blocks.saturating_mul(about.f_frsize));
+    if free < floor {
+        return Err(WorkspaceError::Full { path: path.to_owned(), free, floor });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floor_is_a_share_between_two_bounds() {
+        assert_eq!(floor_of(1 << 30), FLOOR_MIN);
+        assert_eq!(floor_of(20 << 30), (20 << 30) / 50);
+        assert_eq!(floor_of(1 << 40), FLOOR_MAX);
+    }
 }
