@@ -10,7 +10,6 @@ mod brief;
 mod check;
 mod context;
 mod cost;
-mod due;
 mod gate;
 mod isolate;
 mod journal;
@@ -32,12 +31,11 @@ pub use loopwright_core::round::Refusal;
 
 pub use bindings::{DeliveryOutlet, LoopBindings, RoleAgents};
 pub(crate) use context::RoundCaller;
-pub use due::{DueRecord, SignalNovelty};
 pub use recover::{RecordedRound, fold};
 pub use send::delivery;
 pub(crate) use send::too_many_open;
-pub use start::RunRequest;
 pub(crate) use start::admission_request;
+pub use start::{DueRecord, RunRequest, SignalNovelty};
 
 use crate::error::EngineError;
 use crate::live_rounds::{LiveRoundGuard, LoopSlotHold};

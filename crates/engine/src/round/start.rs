@@ -1,8 +1,10 @@
 //! Start: from a request to a recorded round. Nothing happens before `started` is durable.
+//!
+//! A scheduled round, the receipt of its occurrence, the loop's new mark and the signals it takes are one transaction,
+//! so that no crash runs an occurrence twice or loses it. The dispatcher decides which loops are due, and when.
 
 use super::bindings::LoopBindings;
 use super::context::{RoundCaller, RoundContext};
-use super::due::{self, DueRecord};
 use super::gate::CandidateGates;
 use super::isolate::RoundSandbox;
 use super::journal::RoundJournal;
@@ -17,7 +19,7 @@ use crate::lease;
 use crate::live_rounds::{AdmissionRequest, AdmittedRound, ItemSelection, LoopSlotHold, RoundStarter};
 use crate::probe::{self, ProbeResult};
 use crate::random;
-use crate::store::RowChange;
+use crate::store::{ReceiptRow, RowChange, ScheduleRow};
 use crate::workspace::Workspaces;
 use loopwright_core::dispatch::{LoopKey, RoundClaims};
 use loopwright_core::name::RoundId;
@@ -73,6 +75,42 @@ impl RunRequest {
             due: None,
         }
     }
+}
+
+/// The rows of the due time or the signals that started a round. Their repository and loop are the round's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DueRecord {
+    /// The occurrence's receipt; the round's id is filled in when the round starts.
+    pub receipt: ReceiptRow,
+    /// The loop's new schedule. Only its mark is written, unless the loop had no schedule: a pause that was recorded
+    /// between the decision to start and the start is newer than the decision.
+    pub schedule: ScheduleRow,
+    /// The keys of the signals that the round takes.
+    pub signals: Vec<String>,
+}
+
+impl DueRecord {
+    /// The rows that are written with the first event of a round.
+    fn changes(self, round: &str) -> Vec<RowChange> {
+        let Self { receipt, schedule, signals } = self;
+        let (repo, loop_name) = (receipt.repo.clone(), receipt.loop_name.clone());
+        let taken = signals.into_iter().map(|key| RowChange::SignalTaken {
+            repo: repo.clone(),
+            loop_name: loop_name.clone(),
+            key,
+        });
+        let receipt = ReceiptRow { round: Some(round.to_owned()), ..receipt };
+        [RowChange::Receipt(receipt), RowChange::Mark(schedule)].into_iter().chain(taken).collect()
+    }
+}
+
+/// Whether a signal is new.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SignalNovelty {
+    /// It is new, and durable.
+    First,
+    /// The same signal exists already, waiting or taken.
+    Repeated,
 }
 
 impl<'a> RoundDriver<'a> {
@@ -168,7 +206,7 @@ async fn requested_work(
     let due = request.due.take();
     let mut items = Vec::new();
     for key in std::mem::take(&mut request.items) {
-        items.push(due::item(engine, key, due.as_ref()).await?);
+        items.push(requested_item(engine, key, due.as_ref()).await?);
     }
     if let (true, Some(ProbeResult::Items(found))) = (items.is_empty(), &mut request.probe_result) {
         items = std::mem::take(found);
@@ -180,6 +218,18 @@ async fn requested_work(
         request.trigger.clone_from(&due.receipt.trigger);
     }
     Ok((due, items, request.probe_result.take()))
+}
+
+/// An item by its key, with the title and data of its signal.
+async fn requested_item(engine: &Engine, key: String, due: Option<&DueRecord>) -> Result<ProbeItem, EngineError> {
+    for signal in due.iter().flat_map(|due| &due.signals) {
+        let of = due.map(|due| (due.receipt.repo.as_str(), due.receipt.loop_name.as_str())).unwrap_or_default();
+        let row = engine.store.signal(of.0, of.1, signal).await?;
+        if let Some(row) = row.filter(|row| row.item.as_ref() == Some(&key)) {
+            return Ok(ProbeItem { key, title: row.title, data: row.data });
+        }
+    }
+    Ok(ProbeItem { key, title: None, data: None })
 }
 
 /// A gate script that base does not have is an error of the loop, not of a round, so it is reported before anything
