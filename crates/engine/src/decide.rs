@@ -1,16 +1,18 @@
-//! People's answers: approve, deny, and expiry, which counts as a denial. An answer binds the candidate that the person
-//! saw.
+//! People's answers to rounds at rest: approve, deny, and expiry, which counts as a denial; and the resumption of a
+//! suspended round. An answer binds the candidate that the person saw.
 
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::proc::CancelToken;
+use crate::raise::total_raised;
 use crate::report;
-use crate::round::LoopBindings;
-use crate::round::journal::question_id;
-use crate::store::InboxKind;
+use crate::round::rows::question_id;
+use crate::round::{LoopBindings, RoundCaller};
+use crate::store::{InboxKind, RoundRow};
 use loopwright_core::actor::Actor;
+use loopwright_core::budget::Reservation;
 use loopwright_core::report::RoundReport;
-use loopwright_core::round::{Event, Expired, PersonDecision, Refusal, Round};
+use loopwright_core::round::{Event, Expired, PersonDecision, Refusal, Round, RoundPhase, RoundResumed};
 
 /// The number of open questions that are checked for expiry at a time.
 const QUESTIONS: u32 = 1000;
@@ -90,8 +92,58 @@ impl Engine {
 
     async fn end_waiting(&self, round: &str, event: Event, bind: &LoopBindings) -> Result<RoundReport, EngineError> {
         // An answer is always processed completely: a delivery that has begun is not stopped half-way.
-        let after = self.apply_answer(round, event, bind, &CancelToken::new()).await?;
+        let after = self.apply_answer(round, event, RoundCaller::manual(bind, &CancelToken::new())).await?;
         self.round_report(&after).await
+    }
+
+    /// Resumes a suspended round, with this much added to its ceilings.
+    ///
+    /// # Errors
+    /// [`EngineError::Stale`] when it is not suspended, [`EngineError::WorkGone`] when its workspace is gone.
+    pub async fn resume_suspended(
+        &self,
+        round: &str,
+        actor: &str,
+        raised: Reservation,
+        bind: &LoopBindings,
+        cancel: &CancelToken,
+    ) -> Result<RoundReport, EngineError> {
+        self.resume_suspended_as(round, actor, raised, RoundCaller::manual(bind, cancel)).await
+    }
+
+    /// The same, for the daemon or for a manual start.
+    pub(crate) async fn resume_suspended_as(
+        &self,
+        round: &str,
+        actor: &str,
+        raised: Reservation,
+        caller: RoundCaller<'_>,
+    ) -> Result<RoundReport, EngineError> {
+        let provider_wait_ms = u64::try_from(self.settings.provider_wait.as_millis()).unwrap_or(u64::MAX);
+        // The raises for the round since it was last resumed.
+        let recorded = self.load_round(round).await?;
+        let facts = recorded.round.facts();
+        let added = total_raised(self, &facts.started).await?;
+        let raised = raised.plus(added.less(facts.raised));
+        let resumed = Event::Resumed(RoundResumed { actor: actor.to_owned(), provider_wait_ms, raised });
+        let after = self.apply_answer(round, resumed, caller).await?;
+        self.round_report(&after).await
+    }
+
+    /// Rounds that were suspended before a given time and have not been resumed.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn forgotten_rounds(&self, before_ms: i64) -> Result<Vec<RoundRow>, EngineError> {
+        let is_forgotten = |row: &RoundRow| row.phase == RoundPhase::Suspended && !self.live_rounds.contains(&row.id);
+        let mut forgotten = Vec::new();
+        for row in self.store.open_rounds().await?.into_iter().filter(is_forgotten) {
+            let last = self.store.events(&row.id).await?.last().map(|event| event.at_ms);
+            if last.is_some_and(|at| at < before_ms) {
+                forgotten.push(row);
+            }
+        }
+        Ok(forgotten)
     }
 
     /// The report of a round.

@@ -12,20 +12,26 @@ use crate::error::EngineError;
 use crate::events::{EventBus, EventKind, LiveEvent};
 use crate::git::{Git, UserRepo};
 use crate::known_secrets::KnownSecrets;
+use crate::lease;
 use crate::live_rounds::LiveRounds;
 use crate::path_roots::PathRoots;
-use crate::proc::ProcessRunner;
+use crate::proc::{CancelToken, ProcessRunner};
+use crate::round::{LoopBindings, RoundCaller, RoundDriver, RunRequest, SignalNovelty};
 use crate::sandbox_view::{HiddenPaths, KernelIsolation, SandboxViews};
 use crate::seam::{Seam, SeamFault};
 use crate::shared_lock::{SharedGuard, SharedLock};
 use crate::state_dir::{StateDir, StateFileError};
-use crate::store::{LeaseHolder, ProcessInfo, Store, StoreBatch, StoreError, StoreErrorKind, StoreMode};
+use crate::store::{
+    DISPATCHER, LeaseHolder, LeaseNeeds, LeaseRequest, ProcessInfo, RowChange, SignalRow, Store, StoreBatch,
+    StoreError, StoreErrorKind, StoreMode,
+};
 use crate::toolchains::{self, ShownPath};
 use crate::workspace::{self, Workspaces};
 use loopwright_core::config::SharedBudget;
 use loopwright_core::dispatch::LoopKey;
 use loopwright_core::prices::ModelPrices;
-use loopwright_core::round::Boundary;
+use loopwright_core::report::RoundReport;
+use loopwright_core::round::{Boundary, Round};
 use loopwright_core::spec::{AgentSpec, LoopSpec};
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
@@ -256,6 +262,73 @@ impl Engine {
         Ok(index)
     }
 
+    /// Writes rows that belong to no round, in one transaction.
+    ///
+    /// # Errors
+    /// When they cannot be stored, or one of them is a conflict.
+    pub async fn write_rows(&self, changes: Vec<RowChange>) -> Result<(), EngineError> {
+        self.append(StoreBatch::of_rows(self.now_ms(), changes)).await?;
+        Ok(())
+    }
+
+    /// Stores a signal, once.
+    ///
+    /// # Errors
+    /// When it cannot be stored.
+    pub async fn store_signal(&self, signal: SignalRow) -> Result<SignalNovelty, EngineError> {
+        match self.write_rows(vec![RowChange::NewSignal(signal)]).await {
+            Ok(()) => Ok(SignalNovelty::First),
+            Err(EngineError::Store(StoreError { kind: StoreErrorKind::Conflict(_), .. })) => {
+                Ok(SignalNovelty::Repeated)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes the lease of the one process that schedules, until it is released or the engine is closed.
+    ///
+    /// # Errors
+    /// [`StoreErrorKind::Held`] names the process that holds it.
+    pub async fn lease_dispatcher(&self) -> Result<(), EngineError> {
+        let (repo, loop_name) = (String::new(), String::new());
+        let request = LeaseRequest { name: DISPATCHER.to_owned(), repo, loop_name, needs: LeaseNeeds::Nothing };
+        Ok(lease::take(self, request).await?)
+    }
+
+    /// Runs one round until it ends or waits for a person.
+    ///
+    /// # Errors
+    /// When the loop cannot run here, or the record cannot be written.
+    pub async fn run(
+        &self,
+        request: RunRequest,
+        bind: &LoopBindings,
+        cancel: &CancelToken,
+    ) -> Result<RoundReport, EngineError> {
+        let round = self.run_as(request, RoundCaller::manual(bind, cancel), &mut |_| ()).await?;
+        self.round_report(&round).await
+    }
+
+    /// Like [`Engine::run`], started by the daemon or manually. Reports when the round is on record.
+    pub(crate) async fn run_as(
+        &self,
+        request: RunRequest,
+        caller: RoundCaller<'_>,
+        on_start: &mut (dyn FnMut(&str) + Send),
+    ) -> Result<Round, EngineError> {
+        let why = request.spec.not_runnable();
+        if !why.is_empty() {
+            return Err(EngineError::NotRunnable { name: request.spec.name.clone(), why });
+        }
+        let (mut run, actions) = RoundDriver::start(self, request, caller).await?;
+        on_start(&run.round().facts().started.round);
+        if let Err(error) = run.drive(actions).await {
+            lease::give_back(self, &run.round().facts().started.round).await;
+            return Err(error);
+        }
+        Ok(run.finish_at_rest().await)
+    }
+
     /// The workspaces of a repository.
     pub(crate) async fn workspaces(&self, repo: UserRepo) -> Result<Workspaces, EngineError> {
         let spaces = Workspaces::open(self.git.clone(), self.state_dir.root(), repo).await?;
@@ -289,10 +362,7 @@ impl Engine {
     ) -> Result<SandboxViews, EngineError> {
         let (ground, keep_out) = (self.path_roots(repo), self.hidden_paths(repo));
         let tools = toolchains::detect(&ground, &self.settings.extra_path, &spec.toolchains, &keep_out);
-        let tools = tools.map_err(|errors| EngineError::NotRunnable {
-            name: spec.name.clone(),
-            why: errors.iter().map(ToString::to_string).collect(),
-        })?;
+        let tools = tools.map_err(|errors| EngineError::not_runnable(&spec.name, &errors))?;
         Ok(SandboxViews::new(boundary::isolation_for(boundary), tools))
     }
 

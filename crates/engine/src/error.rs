@@ -131,4 +131,9 @@ impl EngineError {
             StepError::Refused(refusal) => Self::Unreadable { round, why: refusal.to_string() },
         }
     }
+
+    /// A loop that cannot run here, with all its problems.
+    pub(crate) fn not_runnable(name: &str, problems: &[impl ToString]) -> Self {
+        Self::NotRunnable { name: name.to_owned(), why: problems.iter().map(ToString::to_string).collect() }
+    }
 }

@@ -4,8 +4,8 @@
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::random;
-use crate::round::journal::item_question_id;
-use crate::store::{ItemRow, MemoryRow, NewEvent, RowChange, StoreBatch};
+use crate::round::rows::item_question_id;
+use crate::store::{InboxKind, ItemRow, MemoryRow, NewEvent, RowChange, StoreBatch};
 use loopwright_core::memory;
 
 /// The number of items and open questions of a loop that are read.
@@ -43,50 +43,45 @@ impl ForgetReport {
     }
 }
 
-impl Engine {
-    /// Forgets, and returns the forgotten rows. If there are none, nothing is recorded.
-    ///
-    /// # Errors
-    /// When the store cannot be read or written.
-    pub async fn forget(&self, forget: ForgetRequest) -> Result<ForgetReport, EngineError> {
-        let forgotten = self.to_forget(&forget).await?;
-        if forgotten.is_empty() {
-            return Ok(forgotten);
-        }
-        let ForgetRequest { repo, loop_name, item, actor } = forget;
-        let body = serde_json::json!({
-            "event": "forgotten", "actor": actor, "repo": repo, "loop": loop_name, "item": item,
-            "items": forgotten.items.len(), "memories": forgotten.memories.len(),
-        });
-        let event = NewEvent { kind: "forgotten".to_owned(), body: body.to_string() };
-        let memory = item.as_deref().map(|item| memory::failure_key(Some(item)));
-        let mut changes = vec![
-            RowChange::ItemGone { repo: repo.clone(), loop_name: loop_name.clone(), key: item },
-            RowChange::MemoryGone { repo, loop_name, key: memory },
-        ];
-        changes.extend(forgotten.questions.iter().map(|id| RowChange::InboxClosed { id: id.clone() }));
-        let round = format!("forget-{}", random::nonce()?);
-        self.append(StoreBatch { round, expect_index: 0, at_ms: self.now_ms(), events: vec![event], changes }).await?;
-        Ok(forgotten)
+/// Forgets, and returns the forgotten rows. If there are none, nothing is recorded.
+///
+/// # Errors
+/// When the store cannot be read or written.
+pub async fn forget(engine: &Engine, forget: ForgetRequest) -> Result<ForgetReport, EngineError> {
+    let forgotten = to_forget(engine, &forget).await?;
+    if forgotten.is_empty() {
+        return Ok(forgotten);
     }
+    let ForgetRequest { repo, loop_name, item, actor } = forget;
+    let body = serde_json::json!({
+        "event": "forgotten", "actor": actor, "repo": repo, "loop": loop_name, "item": item,
+        "items": forgotten.items.len(), "memories": forgotten.memories.len(),
+    });
+    let event = NewEvent { kind: "forgotten".to_owned(), body: body.to_string() };
+    let memory = item.as_deref().map(|item| memory::failure_key(Some(item)));
+    let mut changes = vec![
+        RowChange::ItemGone { repo: repo.clone(), loop_name: loop_name.clone(), key: item },
+        RowChange::MemoryGone { repo, loop_name, key: memory },
+    ];
+    changes.extend(forgotten.questions.iter().map(|id| RowChange::InboxClosed { id: id.clone() }));
+    let round = format!("forget-{}", random::nonce()?);
+    engine.append(StoreBatch { round, expect_index: 0, at_ms: engine.now_ms(), events: vec![event], changes }).await?;
+    Ok(forgotten)
+}
 
-    async fn to_forget(&self, forget: &ForgetRequest) -> Result<ForgetReport, EngineError> {
-        let (repo, name) = (forget.repo.as_str(), forget.loop_name.as_str());
-        let (mut items, mut memories) = match &forget.item {
-            Some(key) => {
-                (Vec::from_iter(self.store.item(repo, name, key).await?), self.store.memory(repo, name).await?)
-            }
-            None => (self.store.items(repo, name, LOOKED_AT).await?, self.store.memory(repo, name).await?),
-        };
-        let mut questions = self.store.inbox(LOOKED_AT).await?;
-        questions
-            .retain(|row| row.kind == crate::store::InboxKind::ItemFailed && row.repo == repo && row.loop_name == name);
-        if let Some(key) = &forget.item {
-            let (failure, question) = (memory::failure_key(Some(key)), item_question_id(repo, name, key));
-            items.retain(|row| row.key == *key);
-            memories.retain(|row| row.key == failure);
-            questions.retain(|row| row.id == question);
-        }
-        Ok(ForgetReport { items, memories, questions: questions.into_iter().map(|row| row.id).collect() })
+async fn to_forget(engine: &Engine, forget: &ForgetRequest) -> Result<ForgetReport, EngineError> {
+    let (repo, name) = (forget.repo.as_str(), forget.loop_name.as_str());
+    let items = match &forget.item {
+        Some(key) => Vec::from_iter(engine.store.item(repo, name, key).await?),
+        None => engine.store.items(repo, name, LOOKED_AT).await?,
+    };
+    let mut memories = engine.store.memory(repo, name).await?;
+    let mut questions = engine.store.inbox(LOOKED_AT).await?;
+    questions.retain(|row| row.kind == InboxKind::ItemFailed && row.repo == repo && row.loop_name == name);
+    if let Some(key) = &forget.item {
+        let (failure, question) = (memory::failure_key(Some(key)), item_question_id(repo, name, key));
+        memories.retain(|row| row.key == failure);
+        questions.retain(|row| row.id == question);
     }
+    Ok(ForgetReport { items, memories, questions: questions.into_iter().map(|row| row.id).collect() })
 }

@@ -120,66 +120,63 @@ impl Keep {
     }
 }
 
-impl Engine {
-    /// Removes what is no longer needed: workspaces of ended rounds at once, the rest when its retention is over. Files
-    /// that belong to no known round stay.
-    ///
-    /// # Errors
-    /// When the store cannot be read. Things that cannot be removed are listed in the report.
-    pub async fn gc(&self, retention: GcRetention, mode: GcMode) -> Result<GcReport, EngineError> {
-        let keep = Keep::read(self.store.as_ref(), retention).await?;
-        let mut found = Vec::new();
-        for (round, path) in workspace::left_rounds(self.state_dir.root()) {
-            if self.store.round(&round).await?.is_some_and(|row| keep.is_over(&row)) {
-                found.push((GcKind::Workspace, path));
-            }
+/// Removes what is no longer needed: workspaces of ended rounds at once, the rest when its retention is over. Files
+/// that belong to no known round stay.
+///
+/// # Errors
+/// When the store cannot be read. Things that cannot be removed are listed in the report.
+pub async fn collect(engine: &Engine, retention: GcRetention, mode: GcMode) -> Result<GcReport, EngineError> {
+    let keep = Keep::read(engine.store.as_ref(), retention).await?;
+    let mut found = Vec::new();
+    for (round, path) in workspace::left_rounds(engine.state_dir.root()) {
+        if engine.store.round(&round).await?.is_some_and(|row| keep.is_over(&row)) {
+            found.push((GcKind::Workspace, path));
         }
-        // No round may request a base while it is removed.
-        let _none_is_made = self.lock_bases().await?;
-        found.extend(workspace::unused_bases(self.state_dir.root()).into_iter().map(|path| (GcKind::Base, path)));
-        let kinds = [
-            (GcKind::Transcripts, "transcripts", retention.logs_before_ms),
-            (GcKind::Report, "reports", retention.rounds_before_ms),
-        ];
-        for (kind, folder, before) in kinds {
-            for (round, path) in entries(&self.state_dir.root().join(folder)) {
-                if self.store.round(&round).await?.is_some_and(|row| keep.is_past(&row, before)) {
-                    found.push((kind, path));
-                }
-            }
-        }
-        let old = |path: &Path| modified_ms(path).is_some_and(|at| at < keep.evidence_before_ms);
-        let evidence = entries(&self.state_dir.evidence()).into_iter().filter(|(_, path)| old(path));
-        found.extend(evidence.map(|(_, path)| (GcKind::Evidence, path)));
-        if mode == GcMode::Remove && self.store.others().await?.is_empty() {
-            // Folders that dead engines left half removed; one that cannot be removed does not stop the others.
-            let left = workspace::take_leftovers(self.state_dir.root(), workspace::LeftoverScope::OfOthers);
-            let gone =
-                tokio::task::spawn_blocking(move || left.iter().for_each(|path| drop(workspace::remove_tree(path))));
-            let _ = gone.await;
-        }
-        let rows = self.prune(retention, mode).await?;
-        Ok(GcReport { rows, ..remove_all(found, mode) })
     }
+    // No round may request a base while it is removed.
+    let _none_is_made = engine.lock_bases().await?;
+    found.extend(workspace::unused_bases(engine.state_dir.root()).into_iter().map(|path| (GcKind::Base, path)));
+    let kinds = [
+        (GcKind::Transcripts, "transcripts", retention.logs_before_ms),
+        (GcKind::Report, "reports", retention.rounds_before_ms),
+    ];
+    for (kind, folder, before) in kinds {
+        for (round, path) in entries(&engine.state_dir.root().join(folder)) {
+            if engine.store.round(&round).await?.is_some_and(|row| keep.is_past(&row, before)) {
+                found.push((kind, path));
+            }
+        }
+    }
+    let old = |path: &Path| modified_ms(path).is_some_and(|at| at < keep.evidence_before_ms);
+    let evidence = entries(&engine.state_dir.evidence()).into_iter().filter(|(_, path)| old(path));
+    found.extend(evidence.map(|(_, path)| (GcKind::Evidence, path)));
+    if mode == GcMode::Remove && engine.store.others().await?.is_empty() {
+        // Folders that dead engines left half removed; one that cannot be removed does not stop the others.
+        let root = engine.state_dir.root().to_owned();
+        let gone = tokio::task::spawn_blocking(move || workspace::sweep(&root, workspace::LeftoverScope::OfOthers));
+        let _ = gone.await;
+    }
+    let rows = prune(engine, retention, mode).await?;
+    Ok(GcReport { rows, ..remove_all(found, mode) })
+}
 
-    /// Removes rows that are no longer used, a few at a time, so that other writers do not wait long.
-    async fn prune(&self, retention: GcRetention, mode: GcMode) -> Result<AgedRows, EngineError> {
-        let now_ms = self.now_ms();
-        let before = RetentionCutoff {
-            receipts_ms: retention.logs_before_ms,
-            signals_ms: retention.logs_before_ms.min(now_ms.saturating_sub(SIGNALS_KEPT_MS)),
-        };
-        let aged = self.store.aged(before, now_ms).await?;
-        if mode == GcMode::List {
-            return Ok(aged);
-        }
-        let most = aged.receipts.max(aged.signals).max(aged.memories);
-        for _ in 0..most.div_euclid(PRUNED_AT_ONCE) + i64::from(most % PRUNED_AT_ONCE > 0) {
-            let prune = RowChange::Prune { before, limit: u32::try_from(PRUNED_AT_ONCE).unwrap_or(u32::MAX) };
-            self.append(StoreBatch::of_rows(now_ms, vec![prune])).await?;
-        }
-        Ok(aged)
+/// Removes rows that are no longer used, a few at a time, so that other writers do not wait long.
+async fn prune(engine: &Engine, retention: GcRetention, mode: GcMode) -> Result<AgedRows, EngineError> {
+    let now_ms = engine.now_ms();
+    let before = RetentionCutoff {
+        receipts_ms: retention.logs_before_ms,
+        signals_ms: retention.logs_before_ms.min(now_ms.saturating_sub(SIGNALS_KEPT_MS)),
+    };
+    let aged = engine.store.aged(before, now_ms).await?;
+    if mode == GcMode::List {
+        return Ok(aged);
     }
+    let most = aged.receipts.max(aged.signals).max(aged.memories);
+    for _ in 0..most.div_euclid(PRUNED_AT_ONCE) + i64::from(most % PRUNED_AT_ONCE > 0) {
+        let prune = RowChange::Prune { before, limit: u32::try_from(PRUNED_AT_ONCE).unwrap_or(u32::MAX) };
+        engine.append(StoreBatch::of_rows(now_ms, vec![prune])).await?;
+    }
+    Ok(aged)
 }
 
 fn remove_all(found: Vec<(GcKind, PathBuf)>, mode: GcMode) -> GcReport {

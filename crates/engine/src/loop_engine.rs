@@ -5,9 +5,8 @@ use crate::engine::{Engine, EngineSettings};
 use crate::error::EngineError;
 use crate::events::{EventKind, EventSink};
 use crate::executor::ExecutorOutlet;
-use crate::live_rounds::RoundStarter;
 use crate::proc::CancelToken;
-use crate::round::{DeliveryOutlet, LoopBindings, RoleAgents, RoundDriver, RunRequest};
+use crate::round::{DeliveryOutlet, LoopBindings, RoleAgents, RunRequest};
 use crate::sink::LoopSink;
 use loopwright_core::actor::Actor;
 use loopwright_core::budget::Reservation;
@@ -15,7 +14,6 @@ use loopwright_core::deliver::Deliver;
 use loopwright_core::executor::ActionExecutor;
 use loopwright_core::human_gate::{HumanGate, default_gate_for};
 use loopwright_core::report::RoundReport;
-use loopwright_core::round::Round;
 use loopwright_core::spec::{CheckMode, CheckedSpec, LoopSpec, Role, SpecProblems};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -279,44 +277,5 @@ impl LoopEngineBuilder {
         let engine = engine.with_own_events();
         self.events.into_iter().for_each(|sink| engine.events().attach(sink).keep());
         Ok(LoopEngine { engine, spec, repo: repo.into(), bind, sinks: self.sinks, cancel: self.cancel })
-    }
-}
-
-impl Engine {
-    /// Runs one round until it ends or waits for a person.
-    ///
-    /// # Errors
-    /// When the loop cannot run here, or the record cannot be written.
-    pub async fn run(
-        &self,
-        request: RunRequest,
-        bind: &LoopBindings,
-        cancel: &CancelToken,
-    ) -> Result<RoundReport, EngineError> {
-        let round = self.run_as(request, bind, cancel, RoundStarter::Manual, &mut |_| ()).await?;
-        self.round_report(&round).await
-    }
-
-    /// Like [`Engine::run`], started by the daemon or manually. Reports when the round is on record.
-    pub(crate) async fn run_as(
-        &self,
-        request: RunRequest,
-        bind: &LoopBindings,
-        cancel: &CancelToken,
-        by: RoundStarter,
-        born: &mut (dyn FnMut(&str) + Send),
-    ) -> Result<Round, EngineError> {
-        let why = request.spec.not_runnable();
-        if !why.is_empty() {
-            return Err(EngineError::NotRunnable { name: request.spec.name.clone(), why });
-        }
-        let (mut run, actions) = RoundDriver::start(self, bind, request, cancel, by).await?;
-        born(&run.round().facts().started.round);
-        if let Err(error) = run.drive(actions).await {
-            self.give_back(&run.round().facts().started.round).await;
-            return Err(error);
-        }
-        run.discard_workspace().await;
-        Ok(run.finish_at_rest().await)
     }
 }

@@ -7,6 +7,7 @@ use crate::error::EngineError;
 use crate::random;
 use crate::store::{NewEvent, RaiseRow, RowChange, StoreBatch};
 use loopwright_core::budget::Reservation;
+use loopwright_core::round::RoundStarted;
 use loopwright_core::units::Usd;
 
 /// A raise.
@@ -24,48 +25,41 @@ pub struct BudgetRaise {
     pub actor: String,
 }
 
-impl Engine {
-    /// Records a raise and returns its row.
-    ///
-    /// # Errors
-    /// When the record cannot be written.
-    pub async fn raise(&self, raise: BudgetRaise) -> Result<RaiseRow, EngineError> {
-        let at_ms = self.now_ms();
-        let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-        let row = RaiseRow {
-            id: format!("raise-{}", random::nonce()?),
-            at_ms,
-            actor: raise.actor,
-            repo: raise.repo,
-            loop_name: raise.loop_name,
-            day: clock::day(at_ms),
-            round: raise.round,
-            micros: number(raise.by.usd.micros()),
-            tokens: number(raise.by.tokens),
-        };
-        let body = serde_json::json!({
-            "event": "budget-raised", "actor": row.actor, "repo": row.repo, "loop": row.loop_name, "day": row.day,
-            "round": row.round, "usd": raise.by.usd, "tokens": raise.by.tokens,
-        });
-        let event = NewEvent { kind: "budget-raised".to_owned(), body: body.to_string() };
-        let changes = vec![RowChange::Raise(row.clone())];
-        self.append(StoreBatch { round: row.id.clone(), expect_index: 0, at_ms, events: vec![event], changes }).await?;
-        if let Some(porter) = self.live_rounds.admission() {
-            porter.on_budget_raised(&row.repo, &row.loop_name);
-        }
-        Ok(row)
+/// Records a raise and returns its row.
+///
+/// # Errors
+/// When the record cannot be written.
+pub async fn record_raise(engine: &Engine, raise: BudgetRaise) -> Result<RaiseRow, EngineError> {
+    let at_ms = engine.now_ms();
+    let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    let row = RaiseRow {
+        id: format!("raise-{}", random::nonce()?),
+        at_ms,
+        actor: raise.actor,
+        repo: raise.repo,
+        loop_name: raise.loop_name,
+        day: clock::day(at_ms),
+        round: raise.round,
+        micros: number(raise.by.usd.micros()),
+        tokens: number(raise.by.tokens),
+    };
+    let body = serde_json::json!({
+        "event": "budget-raised", "actor": row.actor, "repo": row.repo, "loop": row.loop_name, "day": row.day,
+        "round": row.round, "usd": raise.by.usd, "tokens": raise.by.tokens,
+    });
+    let event = NewEvent { kind: "budget-raised".to_owned(), body: body.to_string() };
+    let changes = vec![RowChange::Raise(row.clone())];
+    engine.append(StoreBatch { round: row.id.clone(), expect_index: 0, at_ms, events: vec![event], changes }).await?;
+    if let Some(admission) = engine.live_rounds.admission() {
+        admission.on_budget_raised(&row.repo, &row.loop_name);
     }
+    Ok(row)
+}
 
-    /// The sum of all raises for one round.
-    pub(crate) async fn total_raised(
-        &self,
-        repo: &str,
-        loop_name: &str,
-        round: &str,
-    ) -> Result<Reservation, EngineError> {
-        // No raise has an empty day, so only those that name the round count.
-        let (micros, tokens) = self.store.raised(repo, loop_name, "", round).await?;
-        let unsigned = |number: i64| u64::try_from(number).unwrap_or(0);
-        Ok(Reservation { usd: Usd(unsigned(micros)), tokens: unsigned(tokens) })
-    }
+/// The sum of all raises for one round.
+pub(crate) async fn total_raised(engine: &Engine, started: &RoundStarted) -> Result<Reservation, EngineError> {
+    // No raise has an empty day, so only those that name the round count.
+    let (micros, tokens) = engine.store.raised(&started.repo, &started.spec.name, "", &started.round).await?;
+    let unsigned = |number: i64| u64::try_from(number).unwrap_or(0);
+    Ok(Reservation { usd: Usd(unsigned(micros)), tokens: unsigned(tokens) })
 }

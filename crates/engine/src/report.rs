@@ -1,7 +1,6 @@
 //! The report of a round: joins the round's facts with the outbox rows. The texts are in core.
 
 use crate::store::OutboxRow;
-use loopwright_core::network::NetworkTraffic;
 use loopwright_core::report::{OutboxLine, RoundReport};
 use loopwright_core::round::Round;
 
@@ -16,12 +15,4 @@ pub fn build_report(round: &Round, outbox: &[OutboxRow]) -> RoundReport {
         receipt: row.receipt.clone(),
     });
     RoundReport::from_round(round, lines.collect())
-}
-
-/// A round's report with traffic that is not recorded yet.
-#[must_use]
-pub fn with_traffic(round: &Round, outbox: &[OutboxRow], traffic: &NetworkTraffic) -> RoundReport {
-    let mut report = build_report(round, outbox);
-    report.network.add(traffic.clone());
-    report
 }

@@ -87,63 +87,56 @@ pub enum SetupError {
     Stopped,
 }
 
-impl Engine {
-    /// Views for a base: with the shared caches and the output of the loop's set-up, which runs now unless it already
-    /// ran.
-    ///
-    /// # Errors
-    /// When a command fails, or the base cannot be prepared.
-    pub async fn prepare_setup(
-        &self,
-        rooms: SandboxViews,
-        spaces: &Workspaces,
-        spec: &LoopSpec,
-        base: &Oid,
-        task: &SetupTask<'_>,
-    ) -> Result<SandboxViews, SetupError> {
-        {
-            let _one = self.lock_bases().await?;
-            spaces.import(base).await?;
-        }
-        let paths = gates::base_paths(spaces.engine(), base).await.map_err(EngineError::from)?;
-        let rooms = rooms.with_caches(self.caches(spaces, spec, &paths)?);
-        if spec.setup.is_empty() {
-            return Ok(rooms);
-        }
-        let tree = spaces.engine().tree_of(base).await.map_err(WorkspaceError::from)?;
-        let name = format!("setup-{}", &key(&rooms, spec, tree.as_str())[..24]);
-        // One set-up at a time: two loops of one repository would write the same folder.
-        let _one = self.lock_setups().await?;
-        if let Some(space) = spaces.reopen(&name)?.filter(|space| space.root.join(COMPLETE).is_file()) {
-            // Written again, so that the set-ups in use have the latest time.
-            let _ = fs::write(space.root.join(COMPLETE), b"");
-            return Ok(layered(rooms, &space));
-        }
-        let making = WorkspaceOptions::from(rooms.method());
-        let space = spaces.create("setup", &name, base, &making).await?;
-        let made = SetupRun { engine: self, rooms: &rooms, space: &space, task }.run(&spec.setup, &paths).await;
-        if let Err(error) = made {
-            // A partial set-up is useless. If it cannot be removed, the next start rebuilds it anyway.
-            let _ = spaces.discard(&name).await;
-            return Err(error);
-        }
-        forget_old(spaces, &name).await;
-        Ok(layered(rooms, &space))
+/// Views for a base: with the shared caches and the output of the loop's set-up, which runs now unless it already
+/// ran.
+///
+/// # Errors
+/// When a command fails, or the base cannot be prepared.
+pub async fn prepare(
+    engine: &Engine,
+    rooms: SandboxViews,
+    spaces: &Workspaces,
+    spec: &LoopSpec,
+    base: &Oid,
+    task: &SetupTask<'_>,
+) -> Result<SandboxViews, SetupError> {
+    spaces.import(base).await?;
+    let paths = gates::base_paths(spaces.engine(), base).await.map_err(EngineError::from)?;
+    let rooms = rooms.with_caches(find_caches(engine, spaces, spec, &paths)?);
+    if spec.setup.is_empty() {
+        return Ok(rooms);
     }
+    let tree = spaces.engine().tree_of(base).await.map_err(WorkspaceError::from)?;
+    let name = format!("setup-{}", &key(&rooms, spec, tree.as_str())[..24]);
+    // One set-up at a time: two loops of one repository would write the same folder.
+    let _one = engine.lock_setups().await?;
+    if let Some(space) = spaces.reopen(&name)?.filter(|space| space.root.join(COMPLETE).is_file()) {
+        // Written again, so that the set-ups in use have the latest time.
+        let _ = fs::write(space.root.join(COMPLETE), b"");
+        return Ok(layered(rooms, &space));
+    }
+    let making = WorkspaceOptions::from(rooms.method());
+    let space = spaces.create("setup", &name, base, &making).await?;
+    let made = SetupRun { engine, rooms: &rooms, space: &space, task }.run(&spec.setup, &paths).await;
+    if let Err(error) = made {
+        // A partial set-up is useless. If it cannot be removed, the next start rebuilds it anyway.
+        let _ = spaces.discard(&name).await;
+        return Err(error);
+    }
+    forget_old(spaces, &name).await;
+    Ok(layered(rooms, &space))
+}
 
-    /// The caches of a loop on a base with these paths.
-    fn caches(
-        &self,
-        spaces: &Workspaces,
-        spec: &LoopSpec,
-        base: &BTreeSet<String>,
-    ) -> Result<Vec<caches::PackageCache>, EngineError> {
-        let (ground, keep_out) = (self.path_roots(spaces.repo()), self.hidden_paths(spaces.repo()));
-        caches::find(&ground, &spec.caches, base, &keep_out).map_err(|errors| EngineError::NotRunnable {
-            name: spec.name.clone(),
-            why: errors.iter().map(ToString::to_string).collect(),
-        })
-    }
+/// The caches of a loop on a base with these paths.
+fn find_caches(
+    engine: &Engine,
+    spaces: &Workspaces,
+    spec: &LoopSpec,
+    base: &BTreeSet<String>,
+) -> Result<Vec<caches::PackageCache>, EngineError> {
+    let (ground, keep_out) = (engine.path_roots(spaces.repo()), engine.hidden_paths(spaces.repo()));
+    caches::find(&ground, &spec.caches, base, &keep_out)
+        .map_err(|errors| EngineError::not_runnable(&spec.name, &errors))
 }
 
 /// Everything that the output of a set-up depends on, hashed.

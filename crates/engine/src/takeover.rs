@@ -1,13 +1,16 @@
 //! Takeover: the engine recovers the rounds of a dead engine and closes questions that have expired. Every process that
 //! changes state starts with it, both commands and the daemon; it does not touch rounds that another living process
 //! works on. A round that cannot continue is reported and left open, so that it does not block the others.
+//! People's answers to recorded rounds use the same path.
 
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::live_rounds::RoundStarter;
+use crate::lease;
+use crate::daemon::LoopSlot;
+use crate::live_rounds::{ItemSelection, LiveRoundGuard, RoundStarter};
 use crate::proc::CancelToken;
-use crate::round::LoopBindings;
-use crate::store::{StoreError, StoreErrorKind};
+use crate::round::{LoopBindings, RecordedRound, RoundCaller, RoundDriver, admission_request, bounded, busy, fold};
+use crate::store::{LeaseNeeds, LeaseRequest, RoundRow, StoreError, StoreErrorKind};
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::round::{Event, Expired, Phase, Round, RoundStarted, StageFailed};
 use loopwright_core::worded;
@@ -46,6 +49,126 @@ pub struct TakenOverRound {
 }
 
 impl Engine {
+    /// Reads a round from its record.
+    ///
+    /// # Errors
+    /// When there is no record, or it is inconsistent.
+    pub async fn load_round(&self, id: &str) -> Result<RecordedRound, EngineError> {
+        let events = self.store.events(id).await?;
+        if events.is_empty() {
+            return Err(EngineError::Unknown(id.to_owned()));
+        }
+        fold(id, &events)
+    }
+
+    /// Ends every process tree that rounds of a dead engine left, and returns the rounds that must be resumed. Running
+    /// rounds of this process or of another one are not among them.
+    ///
+    /// # Errors
+    /// When the store or the process table cannot be read.
+    pub async fn collect_abandoned(&self) -> Result<Vec<RoundRow>, EngineError> {
+        let open = self.store.open_rounds().await?;
+        let mut left: Vec<_> = open.into_iter().filter(|row| !row.phase.is_at_rest()).collect();
+        if left.is_empty() {
+            return Ok(left);
+        }
+        let elsewhere = lease::held_elsewhere(self).await?;
+        left.retain(|row| !elsewhere.iter().any(|lease| lease.name == row.id));
+        let mut abandoned = Vec::new();
+        for row in left {
+            // The first caller to register it, in this process or another, recovers it.
+            let Some(_here) = self.live_rounds.register(&row.id) else { continue };
+            if self.sweep_left(&row).await? {
+                abandoned.push(row);
+            }
+        }
+        Ok(abandoned)
+    }
+
+    /// Ends the leftover processes of a dead engine's round. Returns false if another process has resumed the round.
+    async fn sweep_left(&self, row: &RoundRow) -> Result<bool, EngineError> {
+        let request = LeaseRequest {
+            name: row.id.clone(),
+            repo: row.repo.clone(),
+            loop_name: row.loop_name.clone(),
+            needs: LeaseNeeds::Nothing,
+        };
+        match lease::take(self, request).await {
+            Ok(()) => {}
+            Err(StoreError { kind: StoreErrorKind::Held(_), .. }) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+        let swept = sweep_processes(&row.id);
+        self.store.release(&row.id).await?;
+        swept.map(|()| true)
+    }
+
+    /// Resumes an abandoned round and runs it until it is at rest.
+    ///
+    /// # Errors
+    /// When its record cannot be read or written.
+    pub async fn resume(&self, id: &str, bind: &LoopBindings, cancel: &CancelToken) -> Result<Round, EngineError> {
+        self.apply_answer(id, Event::Recovered, RoundCaller::manual(bind, cancel)).await
+    }
+
+    /// Applies an event from outside to a recorded round and performs what follows.
+    pub(crate) async fn apply_answer(
+        &self,
+        id: &str,
+        event: Event,
+        caller: RoundCaller<'_>,
+    ) -> Result<Round, EngineError> {
+        let here = self.live_rounds.register(id).ok_or_else(|| busy(id))?;
+        let recorded = self.load_round(id).await?;
+        let facts = recorded.round.facts();
+        // A round that resumes needs its loop's slot, as a new one does; an answer to a round at rest only ends it.
+        let (hold, needs) = if resumes(&event) {
+            let request = admission_request(&facts.started, &facts.items, ItemSelection::All);
+            let hold = lease::admit(self, caller, request).await?.slot;
+            (hold, lease::needs(self, caller.by, &facts.started, &facts.items))
+        } else {
+            (None, LeaseNeeds::Nothing)
+        };
+        lease::lease_round(self, &facts.started, needs).await?;
+        // From here on no other process writes about the round; this reads the events that were written in the
+        // meantime.
+        let answered = self.answer_leased(id, event, caller, here, hold).await;
+        if answered.is_err() {
+            lease::give_back(self, id).await;
+        }
+        answered
+    }
+
+    async fn answer_leased(
+        &self,
+        id: &str,
+        event: Event,
+        caller: RoundCaller<'_>,
+        here: LiveRoundGuard,
+        hold: Option<LoopSlot>,
+    ) -> Result<Round, EngineError> {
+        if matches!(event, Event::Recovered | Event::Broke(_)) {
+            sweep_processes(id)?;
+        }
+        let mut run = RoundDriver::reopen(self, caller, self.load_round(id).await?, here, hold).await?;
+        if matches!(event, Event::Resumed(_)) && !run.has_workspace() {
+            return Err(EngineError::WorkGone(id.to_owned()));
+        }
+        let has_slot = resumes(&event) || matches!(event, Event::Broke(_));
+        match run.answered(event).await {
+            Ok(()) => Ok(run.finish_at_rest().await),
+            Err(error) => {
+                if !has_slot && !matches!(error, EngineError::Stale(_) | EngineError::Refused(_)) {
+                    // It has no slot whose release would report it, so a daemon is asked to resume it.
+                    if let Some(admission) = self.live_rounds.admission() {
+                        admission.on_round_left_open(&run.round().facts().started);
+                    }
+                }
+                Err(error)
+            }
+        }
+    }
+
     /// Takes over the work of a dead engine: running rounds, one after the other, then questions that have expired.
     ///
     /// # Errors
@@ -68,7 +191,10 @@ impl Engine {
         for row in self.collect_abandoned().await? {
             let ended = self.take_over_round(&row.id, rebind, cancel, RoundStarter::Manual).await;
             if !is_elsewhere(&ended) {
-                tell(taken(TakeoverKind::Recovered, &row.id, ended)?.with_loop(&row.loop_name));
+                tell(TakenOverRound {
+                    loop_name: Some(row.loop_name),
+                    ..taken(TakeoverKind::Recovered, &row.id, ended)?
+                });
             }
         }
         for id in self.expired_rounds().await? {
@@ -89,7 +215,7 @@ impl Engine {
         by: RoundStarter,
     ) -> Result<Round, EngineError> {
         let (engine, bind) = rebind.rebind(self, &self.load_round(id).await?.round.facts().started);
-        engine.apply_answer_as(id, Event::Recovered, &bind, cancel, by).await
+        engine.apply_answer(id, Event::Recovered, RoundCaller { bind: &bind, cancel, by }).await
     }
 
     /// Ends a round whose code panicked, with the panic message; a round that was already sending is recovered instead.
@@ -107,27 +233,32 @@ impl Engine {
             phase => Event::Broke(StageFailed {
                 stage: phase.stage(),
                 code: "panic".to_owned(),
-                text: crate::round::bounded(&format!("this is a bug: {text}")),
+                text: bounded(&format!("this is a bug: {text}")),
             }),
         };
         if recorded.round.is_at_rest() {
             return Ok(recorded.round);
         }
-        engine.apply_answer_as(id, event, &bind, cancel, RoundStarter::Dispatcher).await
+        engine.apply_answer(id, event, RoundCaller { bind: &bind, cancel, by: RoundStarter::Dispatcher }).await
     }
 
     /// Closes an expired question as a denial.
     pub(crate) async fn close_expired(&self, id: &str, rebind: &dyn RoundBinder) -> Result<Round, EngineError> {
         let (engine, bind) = rebind.rebind(self, &self.load_round(id).await?.round.facts().started);
         let expired = Event::Expired(Expired { at_ms: Some(self.now_ms()) });
-        engine.apply_answer_as(id, expired, &bind, &CancelToken::new(), RoundStarter::Dispatcher).await
+        let (cancel, by) = (&CancelToken::new(), RoundStarter::Dispatcher);
+        engine.apply_answer(id, expired, RoundCaller { bind: &bind, cancel, by }).await
     }
 }
 
-impl TakenOverRound {
-    fn with_loop(self, loop_name: &str) -> Self {
-        Self { loop_name: Some(loop_name.to_owned()), ..self }
-    }
+/// Whether a round resumes on this event, and needs its loop's slot for that.
+fn resumes(event: &Event) -> bool {
+    matches!(event, Event::Recovered | Event::Resumed(_))
+}
+
+/// Ends every process that a round left.
+fn sweep_processes(round: &str) -> Result<(), EngineError> {
+    loopwright_sandbox::sweep(&format!("lw-{round}")).map(drop).map_err(EngineError::Sweep)
 }
 
 /// Whether another process was faster and recovers the round.

@@ -291,13 +291,16 @@ async fn item_that_failed_three_times_waits_until_a_recorded_forget() {
         actor: "ada".to_owned(),
     };
     let before = store.tail(0, 10_000).await.expect("events").len();
-    let forgotten = house.engine.forget(forget.clone()).await.expect("forgotten");
+    let forgotten = loopwright::forget::forget(&house.engine, forget.clone()).await.expect("forgotten");
     assert_eq!((forgotten.items.len(), forgotten.memories.len(), forgotten.questions.len()), (1, 1, 1));
     assert_eq!(store.inbox(9).await.expect("inbox"), []);
     assert_eq!(house.remembered().await, []);
     let events = store.tail(0, 10_000).await.expect("events");
     assert_eq!((events.len(), events.last().map(|event| event.kind.as_str())), (before + 1, Some("forgotten")));
-    assert!(house.engine.forget(forget).await.expect("again").is_empty(), "nothing is left, and nothing recorded");
+    assert!(
+        loopwright::forget::forget(&house.engine, forget).await.expect("again").is_empty(),
+        "nothing is left, and nothing recorded"
+    );
     assert_eq!(store.tail(0, 10_000).await.expect("events").len(), before + 1);
     let (good, _) = bound(reports);
     assert_eq!(house.brought("w:4", "pr-7@abc", &good).await.outcome, Some(RoundOutcome::Reported));
@@ -383,7 +386,7 @@ async fn gc_removes_old_receipts_and_taken_signals_and_keeps_waiting_ones() {
     house.engine.store_signal(house.signal("webhook:gh:2", "pr-8@abc")).await.expect("kept");
     let house = house.later(DAWN_MS + 6 * DAY_MS).await;
     let all = GcRetention { rounds_before_ms: i64::MAX, logs_before_ms: i64::MAX };
-    let listed = house.engine.gc(all, GcMode::List).await.expect("listed");
+    let listed = loopwright::gc::collect(&house.engine, all, GcMode::List).await.expect("listed");
     assert_eq!(
         listed.rows,
         AgedRows { receipts: 1, signals: 0, memories: 0 },
@@ -391,12 +394,15 @@ async fn gc_removes_old_receipts_and_taken_signals_and_keeps_waiting_ones() {
     );
     let house = house.later(DAWN_MS + 8 * DAY_MS).await;
     let month = GcRetention { rounds_before_ms: DAWN_MS, logs_before_ms: DAWN_MS };
-    assert!(house.engine.gc(month, GcMode::Remove).await.expect("removed").rows.is_empty(), "nothing is that old");
-    let gone = house.engine.gc(all, GcMode::Remove).await.expect("removed");
+    assert!(
+        loopwright::gc::collect(&house.engine, month, GcMode::Remove).await.expect("removed").rows.is_empty(),
+        "nothing is that old"
+    );
+    let gone = loopwright::gc::collect(&house.engine, all, GcMode::Remove).await.expect("removed");
     assert_eq!(gone.rows, AgedRows { receipts: 1, signals: 1, memories: 0 });
     let store = house.engine.store();
     let query = ReceiptsQuery { repo: house.repo.clone(), loop_name: LOOP.to_owned(), before: None, limit: 9 };
     assert_eq!(store.receipts(query).await.expect("receipts"), []);
     assert_eq!(store.pending_signals(9).await.expect("pending").len(), 1);
-    assert!(house.engine.gc(all, GcMode::Remove).await.expect("removed").rows.is_empty());
+    assert!(loopwright::gc::collect(&house.engine, all, GcMode::Remove).await.expect("removed").rows.is_empty());
 }

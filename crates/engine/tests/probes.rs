@@ -26,7 +26,7 @@ impl World {
     }
 
     async fn ask(&self, spec: &LoopSpec) -> ProbeResult {
-        self.engine.probe_only(spec, &self.user, &CancelToken::new()).await.expect("can be asked")
+        loopwright::probe::probe_only(&self.engine, spec, &self.user, &CancelToken::new()).await.expect("can be asked")
     }
 
     async fn keys(&self, spec: &LoopSpec) -> Vec<String> {

@@ -15,8 +15,8 @@ use git_fixture::{Fixture, bytes_of, create, git, refusals, seal, statuses};
 use loopwright::git::{Git, Oid};
 use loopwright::seam::{Seam, SeamFault, SeamHook, SeamMoment};
 use loopwright::workspace::{
-    CheckoutFiles, CheckoutMethod, NameProblem, SealLimits, SealRefusal, SnapshotKind, WarmStart, Workspace,
-    WorkspaceError, WorkspaceOptions, Workspaces,
+    CheckoutFiles, CheckoutMethod, LeftoverScope, NameProblem, SealLimits, SealRefusal, SnapshotKind, Workspace,
+    WorkspaceError, WorkspaceOptions, Workspaces, sweep,
 };
 use overlay_fixture::{inside, look};
 use proptest::prelude::*;
@@ -188,15 +188,12 @@ async fn unsealable_files_are_refused() {
 }
 
 #[tokio::test]
-async fn request_text_is_read_from_the_upper_layer_and_never_sealed() {
+async fn request_text_in_the_upper_layer_is_never_sealed() {
     let fixture = Fixture::new();
     let (all, workspace) = fixture.workspace_by(CheckoutMethod::Overlay).await;
     inside(&workspace.files, "printf 'Title\\n' > PR_BODY.md; mkdir docs; echo o > docs/PR_BODY.md");
     let sealed = seal(&all, &workspace).await;
-    assert_eq!(
-        (sealed.pr_body.as_deref(), statuses(&sealed)),
-        (Some(&b"Title\n"[..]), vec!["docs/PR_BODY.md:Added".to_owned()])
-    );
+    assert_eq!(statuses(&sealed), ["docs/PR_BODY.md:Added"]);
 }
 
 #[tokio::test]
@@ -320,7 +317,7 @@ async fn overlay_is_reopened_and_removed_with_any_leftovers() {
     inside(&workspace.files, "rm -r src; mkdir locked; echo x > locked/x; chmod 000 locked");
     all.discard("r1").await.unwrap();
     assert!(!workspace.root.exists());
-    all.sweep().await.unwrap();
+    let _ = sweep(&fixture.state(), LeftoverScope::All);
     assert_eq!(fs::read_dir(fixture.folder(&all, "trash")).unwrap().count(), 0);
     assert_eq!(all.reopen("r1").unwrap(), None);
 }
@@ -332,11 +329,7 @@ async fn extra_layers_lie_over_the_base_and_are_not_sealed() {
     let extra = fixture.path("setup");
     git_fixture::write(&extra, "node_modules/dep/index.js", "dep\n");
     git_fixture::write(&extra, "generated", "g\n");
-    let making = WorkspaceOptions {
-        method: CheckoutMethod::Overlay,
-        extra_lower: vec![extra.clone()],
-        ..WorkspaceOptions::default()
-    };
+    let making = WorkspaceOptions { method: CheckoutMethod::Overlay, extra_lower: vec![extra.clone()] };
     let workspace = all.create("fixer", "r1", &fixture.head().await, &making).await.unwrap();
     assert_eq!(
         inside(&workspace.files, "cat generated; rm -r node_modules/dep; rm generated; echo n > src/new"),
@@ -367,89 +360,6 @@ async fn half_made_bases_are_rebuilt() {
         let again = overlay(&all, "r2", &workspace.base).await;
         assert_eq!(inside(&again.files, "git status --porcelain; git fsck --strict"), "", "{lost}");
     }
-}
-
-fn warm() -> WorkspaceOptions {
-    WorkspaceOptions { method: CheckoutMethod::Overlay, warm: WarmStart::Kept, ..WorkspaceOptions::default() }
-}
-
-/// Creates a round's workspace, runs a script in it, and ends the round.
-async fn round(all: &Workspaces, id: &str, base: &Oid, script: &str) -> String {
-    let workspace = all.create("fixer", id, base, &warm()).await.unwrap();
-    let said = inside(&workspace.files, script);
-    all.store_warm_outputs("fixer", &workspace).await.unwrap();
-    all.discard(id).await.unwrap();
-    said
-}
-
-#[tokio::test]
-async fn build_outputs_reach_only_the_next_round_of_the_loop() {
-    let fixture = Fixture::new();
-    let all = fixture.workspaces().await;
-    let base = fixture.head().await;
-    let build = "mkdir -p target/debug src/deep/target; echo out > target/debug/out; echo o > src/deep/target/o; echo s > x.sock; \
-                 echo new > kept-out; echo c > src/a.txt; ln -s /etc target/link; git add -A; git commit -qm mine";
-    round(&all, "r1", &base, build).await;
-    let next = all.create("fixer", "r2", &base, &warm()).await.unwrap();
-    assert_eq!(
-        inside(
-            &next.files,
-            "cat target/debug/out src/deep/target/o x.sock src/a.txt; ls; git log --format=%s; git status --porcelain"
-        ),
-        "out\no\ns\none\ntwo\nlink\nrun.sh\nsrc\ntarget\nx.sock\nbase\n"
-    );
-    assert!(seal(&all, &next).await.is_unchanged());
-    // The slot is taken: a round beside it, another loop and gates start cold.
-    for (name, making) in [("fixer", warm()), ("other", warm()), ("fixer", CheckoutMethod::Overlay.into())] {
-        let cold = all.create(name, "r3", &base, &making).await.unwrap();
-        assert_eq!(inside(&cold.files, "ls"), "link\nrun.sh\nsrc\n", "{name}");
-    }
-    let gate = all.snapshot(&next, "gate", &base, SnapshotKind::WithGit, &[]).await.unwrap();
-    assert_eq!(inside(&gate.files, "ls"), "link\nrun.sh\nsrc\n");
-}
-
-#[tokio::test]
-async fn files_that_the_last_maker_changed_look_younger_than_their_build_outputs() {
-    let fixture = Fixture::new();
-    fixture.write("lib/x", "x\n");
-    let first = fixture.commit_all("lib");
-    let all = fixture.workspaces().await;
-    // Like make and cargo: an output is valid while no source is younger.
-    let stale = "test -e target/out && find src lib run.sh -type f -newer target/out | LC_ALL=C sort";
-    let build = "mkdir -p target; echo built > target/out";
-    round(&all, "r1", &first, &format!("echo changed > src/a.txt; rm run.sh; {build}")).await;
-    assert_eq!(round(&all, "r2", &first, &format!("{stale}; {build}")).await, "run.sh\nsrc/a.txt\n");
-    // Built again from base's files: nothing is stale, and nothing is missed either.
-    assert_eq!(round(&all, "r3", &first, stale).await, "");
-    fixture.write("lib/x", "moved\n");
-    let moved = fixture.commit_all("moved");
-    assert_eq!(round(&all, "r4", &moved, stale).await, "lib/x\n");
-    // Back to a base whose layers are older than the outputs.
-    assert_eq!(round(&all, "r5", &moved, &format!("{stale}; {build}")).await, "lib/x\n");
-    assert_eq!(round(&all, "r6", &first, stale).await, "lib/x\n");
-}
-
-#[tokio::test]
-async fn outputs_never_replace_files_of_base() {
-    let fixture = Fixture::new();
-    let all = fixture.workspaces().await;
-    let first = fixture.head().await;
-    round(
-        &all,
-        "r1",
-        &first,
-        "mkdir -p target src/deep/target; echo planted > target/x; echo planted > src/deep/target/y",
-    )
-    .await;
-    git(&fixture.repo(), &["rm", "-rq", "src/deep"]);
-    fixture.write("target/x", "base's own\n");
-    git(&fixture.repo(), &["add", "-f", "target/x"]);
-    let next = fixture.commit_all("tracked now");
-    let workspace = all.create("fixer", "r2", &next, &warm()).await.unwrap();
-    assert_eq!(
-        inside(&workspace.files, "cat target/x; ls src; git status --porcelain --ignored"),
-        "base's own\na.txt\n"
-    );
 }
 
 #[tokio::test]
@@ -520,7 +430,7 @@ async fn failure_while_layers_are_made_never_leaves_a_usable_half() {
             let failing = Git::new(Seam::hooked(Arc::clone(&hook) as Arc<dyn SeamHook>));
             let met = make_layers(&fixture, failing, &commits).await.is_err();
             // A new process after the crash sweeps, and does everything again.
-            fixture.workspaces().await.sweep().await.unwrap();
+            let _ = sweep(&fixture.state(), LeftoverScope::All);
             let (workspace, view) = make_layers(&fixture, fixture.git.clone(), &commits).await.unwrap();
             let told = inside(&view, "git status --porcelain; git fsck --strict; cat src/a.txt new; ls src");
             assert_eq!(told, "sealed\nn\na.txt\n", "{moment:?} {n}");
@@ -634,7 +544,6 @@ proptest! {
             assert_eq!(by_path(&by_overlay), by_path(&by_copy));
             assert_eq!(refusals(&by_overlay), refusals(&by_copy));
             assert_eq!(by_overlay.tree, by_copy.tree);
-            assert_eq!(by_overlay.pr_body, by_copy.pr_body);
             // The base has no two names that differ by case alone, so the tree has none; nothing else was refused for
             // that reason.
             let tree = git(all.engine().dir(), &["ls-tree", "-r", "-z", "--name-only", by_overlay.tree.as_str()]);

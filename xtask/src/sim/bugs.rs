@@ -35,7 +35,7 @@ const EDITS: [Edit; 9] = [
         wrong: "self.pass_ms.unwrap_or_else(|| if [stale clock] { self.since_ms } else { self.engine.now_ms() })",
     },
     Edit {
-        file: "crates/engine/src/round/due.rs",
+        file: "crates/engine/src/round/start.rs",
         right: "RowChange::Mark(schedule)",
         wrong: "if [start reverts a pause] { RowChange::Schedule(schedule) } else { RowChange::Mark(ScheduleRow { \
                 mark_ms: if [lost high-water mark] { 0 } else { schedule.mark_ms }, ..schedule }) }",

@@ -250,7 +250,7 @@ impl Inner {
         };
         let mut found = None;
         if is_asked_first {
-            found = match engine.probe_only(&spec, &repo, &CancelToken::new()).await? {
+            found = match loopwright::probe::probe_only(engine, &spec, &repo, &CancelToken::new()).await? {
                 ProbeResult::None => return Ok(PreparedStart::NoWork),
                 work => Some(work),
             };

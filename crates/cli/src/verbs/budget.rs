@@ -88,7 +88,7 @@ async fn raise(args: BudgetRaiseArgs, cx: &CommandContext) -> VerbResult {
     let engine = cx.open_engine(Some(&repo), &cancel).await?;
     let by = Reservation { usd: args.usd.unwrap_or_default(), tokens: args.tokens.unwrap_or(0) };
     let raise = BudgetRaise { repo: repo.id.clone(), loop_name: args.name, round, by, actor: cx.actor_name() };
-    let row = engine.raise(raise).await?;
+    let row = loopwright::raise::record_raise(&engine, raise).await?;
     let waiting = resumable_rounds(engine.store().as_ref(), &row).await?;
     engine.close().await?;
     let next: Vec<_> = waiting.iter().map(|row| format!("loopwright retry {}", row.id)).collect();

@@ -31,7 +31,7 @@ pub(crate) async fn run(args: ForgetArgs, cx: &CommandContext) -> VerbResult {
         item: args.item.clone(),
         actor: cx.actor_name(),
     };
-    let forgotten = engine.forget(forget).await;
+    let forgotten = loopwright::forget::forget(&engine, forget).await;
     engine.close().await?;
     let forgotten = forgotten?;
     if let (Some(item), true) = (&args.item, forgotten.is_empty()) {

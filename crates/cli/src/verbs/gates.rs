@@ -100,7 +100,7 @@ async fn try_gates(
         transcripts: None,
         report: &|command| cx.out.note(&format!("setup      {}", safe(command))),
     };
-    let rooms = engine.prepare_setup(rooms, &spaces, spec, &base.commit, &task).await.map_err(to_failed)?;
+    let rooms = setup::prepare(engine, rooms, &spaces, spec, &base.commit, &task).await.map_err(to_failed)?;
     let workspace =
         spaces.create(&spec.name, &round, &base.commit, &CheckoutMethod::Copy.into()).await.map_err(to_failed)?;
     let ways = engine.open_routes(&round, &rooms, spec)?;

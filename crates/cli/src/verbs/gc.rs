@@ -36,7 +36,7 @@ pub(crate) async fn run(args: GcArgs, cx: &CommandContext) -> VerbResult {
     if mode == GcMode::Remove {
         cx.abandon_suspended_rounds(&engine, retention.rounds_before_ms).await?;
     }
-    let swept = engine.gc(retention, mode).await;
+    let swept = loopwright::gc::collect(&engine, retention, mode).await;
     engine.close().await?;
     finish(cx, &swept?, mode)
 }

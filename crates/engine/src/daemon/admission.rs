@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::live_rounds::{AdmissionRequest, AdmittedRound};
 use crate::proc::CancelToken;
-use crate::round::journal::question_id;
+use crate::round::rows::question_id;
 use crate::store::{InboxKind, SignalRow, Store, StoreError};
 use loopwright_core::dispatch::{ABOUT, LoopKey, RoundEnd};
 use loopwright_core::hash;

@@ -305,7 +305,7 @@ impl DispatchLoop {
             let _ = tokio::time::timeout(CANCELLED_MAX, self.rounds.wait()).await;
         }
         self.rounds.abort().await;
-        self.engine.give_back(DISPATCHER).await;
+        crate::lease::give_back(&self.engine, DISPATCHER).await;
     }
 
     /// The state of the task in one line.

@@ -4,7 +4,7 @@
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::git::UserRepo;
-use crate::probe::ProbeResult;
+use crate::probe::{self, ProbeResult};
 use crate::proc::CancelToken;
 use crate::round::{LoopBindings, RunRequest};
 use crate::takeover::RoundBinder;
@@ -74,7 +74,7 @@ impl ReadyRound {
             return Ok(self.into());
         }
         // Dropping this future ends the probe.
-        let found = self.engine.probe_only(&self.request.spec, repo, &CancelToken::new()).await?;
+        let found = probe::probe_only(&self.engine, &self.request.spec, repo, &CancelToken::new()).await?;
         Ok(self.with_probe_result(found))
     }
 

@@ -13,6 +13,7 @@ use super::stop::StopFile;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::events::EventKind;
+use crate::lease;
 use crate::store::{DISPATCHER, FlagRow, InboxKind, RoundLease, RoundRow, StoreError};
 use loopwright_core::dispatch::{ConcurrencyLimits, DispatchInput, Dispatcher, FleetFreeze, LoopKey};
 use loopwright_core::round::RoundPhase;
@@ -37,7 +38,7 @@ pub(super) async fn open_dispatch_loop(
     engine.lease_dispatcher().await?;
     let opened = leased(engine.clone(), fleet, limits, mode).await;
     if opened.is_err() {
-        engine.give_back(DISPATCHER).await;
+        lease::give_back(&engine, DISPATCHER).await;
     }
     opened
 }
@@ -135,7 +136,7 @@ impl LeftoverState {
     /// Ends the process trees of rounds that were running, and reads the rest of the state.
     async fn collect(engine: &Engine) -> Result<Self, EngineError> {
         let abandoned = engine.collect_abandoned().await?;
-        let mut elsewhere = engine.leases_elsewhere().await?;
+        let mut elsewhere = lease::held_elsewhere(engine).await?;
         elsewhere.retain(|lease| lease.claims.is_some());
         let mut suspended = Vec::new();
         for row in engine.store.open_rounds().await?.into_iter().filter(|row| row.phase == RoundPhase::Suspended) {

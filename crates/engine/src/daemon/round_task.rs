@@ -7,10 +7,11 @@ use super::persist;
 use super::running_rounds::{RetryDecision, RoundTaskOutcome};
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::lease;
 use crate::live_rounds::RoundStarter;
 use crate::probe::ProbeResult as Found;
 use crate::proc::CancelToken;
-use crate::round::{DueRecord, RunRequest, error_chain};
+use crate::round::{DueRecord, RoundCaller, RunRequest, error_chain, too_many_open};
 use crate::store::{DISPATCHER, StoreError, StoreErrorKind};
 use loopwright_core::budget::Reservation;
 use loopwright_core::dispatch::{LoopKey, RoundStart};
@@ -52,7 +53,7 @@ impl RoundTask {
             return stopped();
         }
         let ReadyRound { engine, bind, mut request } = *ready;
-        match engine.too_many_open(&request.spec, &bind, &start.key.repo).await {
+        match too_many_open(&engine, &request.spec, &bind, &start.key.repo).await {
             Ok(None) => {}
             Ok(Some(open)) => return RoundTaskOutcome::TooManyOpen { open },
             Err(error) => return not_started(error),
@@ -73,7 +74,8 @@ impl RoundTask {
             let (slot, round) = (self.slot, round.to_owned());
             let _ = self.sender.send(move |desk| desk.on_round_started(slot, round));
         };
-        match engine.run_as(request, &bind, &self.cancel, RoundStarter::Dispatcher, &mut born).await {
+        let caller = RoundCaller { bind: &bind, cancel: &self.cancel, by: RoundStarter::Dispatcher };
+        match engine.run_as(request, caller, &mut born).await {
             Ok(_) => RoundTaskOutcome::Rested,
             Err(error) if is_born => left_open(&error),
             Err(EngineError::Busy { loop_name, why }) => {
@@ -135,7 +137,7 @@ impl RoundTask {
     /// Watches a round that another process runs: it comes to rest there, or that process ends and this one resumes it.
     pub(super) async fn watch(self, round: String) -> RoundTaskOutcome {
         loop {
-            match self.engine.leases_elsewhere().await {
+            match lease::held_elsewhere(&self.engine).await {
                 Ok(leases) if leases.iter().all(|lease| lease.name != round) => break,
                 Ok(_) => {}
                 Err(error) => return left_open(&error.into()),
@@ -187,8 +189,8 @@ impl RoundTask {
     async fn resumed(&self, round: &str) -> Result<(), EngineError> {
         let recorded = self.engine.load_round(round).await?;
         let (engine, bind) = self.fleet.rebind(&self.engine, &recorded.round.facts().started);
-        let nothing = Reservation::default();
-        engine.resume_suspended_as(round, ACTOR, nothing, &bind, &self.cancel, RoundStarter::Dispatcher).await?;
+        let caller = RoundCaller { bind: &bind, cancel: &self.cancel, by: RoundStarter::Dispatcher };
+        engine.resume_suspended_as(round, ACTOR, Reservation::default(), caller).await?;
         Ok(())
     }
 }

@@ -232,6 +232,46 @@ impl EngineRepo {
         }
     }
 
+    /// Whether one commit is the other or among its ancestors. False if this repository does not have one of them.
+    pub(crate) async fn is_ancestor(&self, older: &Oid, younger: &Oid) -> Result<bool, GitError> {
+        let call = self.call("git.merge-base").args(["--is-ancestor", older.as_str(), younger.as_str()]);
+        Ok(self.git.ask(&call).await?.code == Some(0))
+    }
+
+    /// Writes an index of a tree or commit, without file stats.
+    pub(crate) async fn read_tree(&self, tree: &Oid, index: &Path) -> Result<(), GitError> {
+        self.git.run(self.call("git.read-tree").index(index).arg(tree.as_str())).await.map(drop)
+    }
+
+    /// Writes all files of an index into an empty folder and their stats into the index.
+    pub(crate) async fn checkout_index(&self, index: &Path, dir: &Path) -> Result<(), GitError> {
+        let call = self.call("git.checkout-index").index(index).work_tree(dir);
+        self.git.run(call.args(["--all", "--index", "--quiet"])).await.map(drop)
+    }
+
+    /// Removes paths from an index, independent of the files in any folder.
+    pub(crate) async fn remove_from_index(&self, index: &Path, paths: &[impl AsRef<[u8]>]) -> Result<(), GitError> {
+        if paths.is_empty() {
+            return Ok(());
+        }
+        let paths: Vec<&[u8]> = paths.iter().map(AsRef::as_ref).collect();
+        let folder = index.parent().unwrap_or(&self.dir);
+        let call = self.call("git.update-index").unflushed().index(index).work_tree(folder).in_folder(folder);
+        let call = call.args(["--force-remove", "-z", "--stdin"]).stdin(paths.join(&0));
+        self.git.run(call).await.map(drop)
+    }
+
+    /// Writes the tree of an index.
+    pub(crate) async fn write_tree(&self, index: &Path) -> Result<Oid, GitError> {
+        parse_oid(&self.git.run(self.call("git.write-tree").index(index)).await?.line())
+    }
+
+    /// Writes a pack of the objects that git's revision arguments name, one per line, into a folder.
+    pub(crate) async fn pack_into(&self, folder: &Path, revisions: &str) -> Result<(), GitError> {
+        let call = self.call("git.pack-objects").unflushed().args(["-q", "--revs", "--delta-base-offset"]);
+        self.git.run(call.arg(folder.join("pack")).stdin(revisions)).await.map(drop)
+    }
+
     /// A pack of the objects that `to` reaches and `from` does not.
     pub(crate) async fn pack_between(&self, from: &Oid, to: &Oid, max: usize) -> Result<Vec<u8>, GitError> {
         let call = self.call("git.pack-objects").args(["-q", "--revs", "--stdout", "--delta-base-offset"]);

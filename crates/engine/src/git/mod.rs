@@ -20,5 +20,4 @@ pub use engine_repo::{CommitMetadata, EngineRepo, TreeEntry, UnifiedDiff};
 pub use error::{GitError, GitErrorKind};
 pub use forge_repo::{ForgeRepo, PushedBranch};
 pub use oid::{BadOid, Oid};
-pub(crate) use user_repo::parse_oid;
 pub use user_repo::{ObjectFormat, RoundBase, UserRepo};

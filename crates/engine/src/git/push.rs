@@ -29,9 +29,7 @@ impl EngineRepo {
         }
         if let Some(old) = &target.expected_old {
             let old: Oid = old.parse().map_err(|bad: super::BadOid| error(GitErrorKind::Denied, &bad.to_string()))?;
-            let call = GitCall::new("git.merge-base").git_dir(self.dir());
-            // A commit that this repository does not have gives another code than 0, too.
-            if self.git().ask(&call.args(["--is-ancestor", old.as_str(), commit.as_str()])).await?.code != Some(0) {
+            if !self.is_ancestor(&old, commit).await? {
                 let text = format!("{} is at {old}, which {commit} does not contain", target.branch);
                 return Err(error(GitErrorKind::Moved, &text));
             }

@@ -33,6 +33,14 @@ impl ObjectFormat {
             Self::Sha256 => "sha256",
         }
     }
+
+    /// Bytes of a raw object name.
+    pub(crate) fn oid_len(self) -> usize {
+        match self {
+            Self::Sha1 => 20,
+            Self::Sha256 => 32,
+        }
+    }
 }
 
 /// A repository of the user's, found from a path inside it.

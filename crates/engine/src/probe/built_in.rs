@@ -5,7 +5,7 @@ use super::outdated::{self, ProbeProgram};
 use super::{command, forge, quick};
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::git::{Oid, RoundBase, UserRepo};
+use crate::git::{RoundBase, UserRepo};
 use crate::outbox::LocalReader;
 use crate::store::ItemState;
 use crate::triggers::{branch_heads, commit_contents};
@@ -27,15 +27,19 @@ pub(crate) enum ProbeMethod {
     Program(ProbeProgram),
 }
 
-impl Engine {
-    /// Answers a loop's probe, or returns the program to run. A round already knows its base.
-    pub(crate) async fn probe_method(
-        &self,
-        spec: &LoopSpec,
-        repo: &UserRepo,
-        base: Option<&RoundBase>,
-    ) -> Result<ProbeMethod, EngineError> {
-        let ask = match &spec.on.probe {
+/// The probe of one loop.
+pub(crate) struct LoopProbe<'a> {
+    pub(crate) engine: &'a Engine,
+    pub(crate) spec: &'a LoopSpec,
+    pub(crate) repo: &'a UserRepo,
+    /// A round already knows its base.
+    pub(crate) base: Option<&'a RoundBase>,
+}
+
+impl LoopProbe<'_> {
+    /// Answers the probe, or returns the program to run.
+    pub(crate) async fn method(&self) -> Result<ProbeMethod, EngineError> {
+        let ask = match &self.spec.on.probe {
             None => return Ok(ProbeMethod::Answered(ProbeAnswer::Work { items: Vec::new() })),
             Some(ProbeSpec::Run { run, items, .. }) => {
                 return Ok(ProbeMethod::Program(ProbeProgram::Own { run: run.clone(), items: *items }));
@@ -43,55 +47,42 @@ impl Engine {
             Some(ProbeSpec::Named(name)) => Ask::new(name),
             Some(ProbeSpec::Ask(ask)) => Ask::clone(ask),
         };
-        let base = base.filter(|_| ask.branch.is_none());
         let answered = match ask.probe.as_str() {
-            "commits" => self.commits(spec, &ask, repo, base).await?,
-            "files" => self.files(spec, &ask, repo, base).await?,
-            "open-prs" | "open-issues" | "failing-ci" => self.query_forge(&ask, spec, repo).await,
-            "outdated" => return self.outdated(spec, &ask, repo, base).await,
+            "commits" => self.commits(&ask).await?,
+            "files" => self.files(&ask).await?,
+            "open-prs" | "open-issues" | "failing-ci" => self.query_forge(&ask).await,
+            "outdated" => return self.outdated(&ask).await,
             other => command::probe_failed(&format!("`{other}` is not a built-in probe")),
         };
         Ok(ProbeMethod::Answered(answered))
     }
 
     /// One item: the commit that the branch points to.
-    async fn commits(
-        &self,
-        spec: &LoopSpec,
-        ask: &Ask,
-        repo: &UserRepo,
-        base: Option<&RoundBase>,
-    ) -> Result<ProbeAnswer, EngineError> {
-        let (branch, oid) = self.branch_tip(spec, ask, repo, base).await?;
-        let key = format!("{}@{oid}", branch.as_deref().unwrap_or("HEAD"));
-        let row = self.store.item(&repo.id, &spec.name, &key).await?;
+    async fn commits(&self, ask: &Ask) -> Result<ProbeAnswer, EngineError> {
+        let RoundBase { branch, commit } = self.branch_tip(ask).await?;
+        let key = format!("{}@{commit}", branch.as_deref().unwrap_or("HEAD"));
+        let row = self.engine.store.item(&self.repo.id, &self.spec.name, &key).await?;
         let known = row.is_some_and(|row| row.state != ItemState::Failed);
         let title = match &branch {
             // Git reads the commit's subject only if the item is new.
-            Some(branch) if !known => branch_heads(&self.git, repo, &BTreeSet::from([branch.as_str()]))
+            Some(branch) if !known => branch_heads(&self.engine.git, self.repo, &BTreeSet::from([branch.as_str()]))
                 .await?
                 .remove(branch)
-                .map(|head| format!("`{branch}` is at {}: {}", &oid[..12.min(oid.len())], head.subject)),
+                .map(|head| format!("`{branch}` is at {}: {}", &commit.as_str()[..12], head.subject)),
             Some(_) | None => None,
         };
         Ok(command::checked_items(vec![ProbeItem { key, title, data: None }]))
     }
 
     /// One item: the content of base at the probe's globs, or else at the loop's.
-    async fn files(
-        &self,
-        spec: &LoopSpec,
-        ask: &Ask,
-        repo: &UserRepo,
-        base: Option<&RoundBase>,
-    ) -> Result<ProbeAnswer, EngineError> {
-        let patterns = if ask.paths.is_empty() { &spec.on.files } else { &ask.paths };
+    async fn files(&self, ask: &Ask) -> Result<ProbeAnswer, EngineError> {
+        let patterns = if ask.paths.is_empty() { &self.spec.on.files } else { &ask.paths };
         let Ok(globs) = Globs::new(patterns) else { return Ok(command::probe_failed("`files` holds no globs")) };
         if globs.is_empty() {
             return Ok(command::probe_failed("`probe: files` needs globs in `files:`, and there are none"));
         }
-        let (_, oid) = self.branch_tip(spec, ask, repo, base).await?;
-        let entries = commit_contents(&self.git, repo, &oid).await?;
+        let commit = self.branch_tip(ask).await?.commit;
+        let entries = commit_contents(&self.engine.git, self.repo, commit.as_str()).await?;
         let matching = entries.iter().filter(|(path, _)| globs.matches(path));
         let facts: Vec<String> = matching.map(|(path, oid)| format!("{oid} {path}")).collect();
         let fields: Vec<&[u8]> = facts.iter().map(String::as_bytes).collect();
@@ -100,22 +91,18 @@ impl Engine {
         Ok(command::checked_items(vec![ProbeItem { key: format!("files@{digest}"), title, data: None }]))
     }
 
-    /// The forge that a loop names, for reading; `None` if it is not connected here.
-    pub(crate) fn read_forge(&self, spec: &LoopSpec, repo: &str) -> Option<Box<dyn ReadForge>> {
-        (spec.forge == "local").then(|| Box::new(LocalReader { folder: self.state_dir.forge(repo) }) as _)
-    }
-
-    async fn query_forge(&self, ask: &Ask, spec: &LoopSpec, repo: &UserRepo) -> ProbeAnswer {
-        let Some(forge) = self.read_forge(spec, &repo.id) else {
-            let text = format!("`probe: {}`: no forge `{}` is connected here; only `local` is", ask.probe, spec.forge);
+    async fn query_forge(&self, ask: &Ask) -> ProbeAnswer {
+        let Some(forge) = read_forge(self.engine, self.spec, &self.repo.id) else {
+            let (probe, forge) = (&ask.probe, &self.spec.forge);
+            let text = format!("`probe: {probe}`: no forge `{forge}` is connected here; only `local` is");
             return command::probe_failed(&text);
         };
-        let probe = forge::ForgeProbe { forge: forge.as_ref(), loop_name: &spec.name, ask };
-        let tip = ask.branch.as_ref().and_then(|branch| quick::base(repo, Some(branch)));
+        let probe = forge::ForgeProbe { forge: forge.as_ref(), loop_name: &self.spec.name, ask };
+        let tip = ask.branch.as_ref().and_then(|branch| quick::base(self.repo, Some(branch)));
         let items = match ask.probe.as_str() {
             "open-prs" => probe.open_pulls().await,
             "open-issues" => probe.open_issues().await,
-            _ => probe.failing_checks(tip.map(|at| at.oid)).await,
+            _ => probe.failing_checks(tip.map(|tip| tip.commit.to_string())).await,
         };
         match items {
             Ok(items) => command::checked_items(items),
@@ -123,39 +110,29 @@ impl Engine {
         }
     }
 
-    async fn outdated(
-        &self,
-        spec: &LoopSpec,
-        ask: &Ask,
-        repo: &UserRepo,
-        base: Option<&RoundBase>,
-    ) -> Result<ProbeMethod, EngineError> {
-        let (_, oid) = self.branch_tip(spec, ask, repo, base).await?;
-        let Ok(commit) = oid.parse::<Oid>() else {
-            return Ok(ProbeMethod::Answered(command::probe_failed("base is not a commit")));
-        };
-        let paths = self.git.paths(repo, &commit).await?;
-        Ok(outdated::program_for_base(&paths, &spec.network, &ask.packages)
+    async fn outdated(&self, ask: &Ask) -> Result<ProbeMethod, EngineError> {
+        let commit = self.branch_tip(ask).await?.commit;
+        let paths = self.engine.git.paths(self.repo, &commit).await?;
+        Ok(outdated::program_for_base(&paths, &self.spec.network, &ask.packages)
             .map_or_else(|text| ProbeMethod::Answered(command::probe_failed(&text)), ProbeMethod::Program))
     }
 
     /// The probe's branch, or else the loop's base: from the round, from git's files, or from git.
-    async fn branch_tip(
-        &self,
-        spec: &LoopSpec,
-        ask: &Ask,
-        repo: &UserRepo,
-        base: Option<&RoundBase>,
-    ) -> Result<(Option<String>, String), EngineError> {
-        if let Some(base) = base {
-            return Ok((base.branch.clone(), base.commit.to_string()));
+    async fn branch_tip(&self, ask: &Ask) -> Result<RoundBase, EngineError> {
+        if let Some(base) = self.base.filter(|_| ask.branch.is_none()) {
+            return Ok(base.clone());
         }
-        let wanted = ask.branch.as_deref().or(spec.base.as_deref());
-        if let Some(at) = quick::base(repo, wanted) {
-            return Ok((at.branch, at.oid));
+        let wanted = ask.branch.as_deref().or(self.spec.base.as_deref());
+        if let Some(at) = quick::base(self.repo, wanted) {
+            return Ok(at);
         }
-        let head = self.git.head(repo, wanted).await?;
+        let head = self.engine.git.head(self.repo, wanted).await?;
         // Git does not name the branch of a remote; the probe's own name for it is used.
-        Ok((head.branch.or_else(|| ask.branch.clone()), head.commit.to_string()))
+        Ok(RoundBase { branch: head.branch.or_else(|| ask.branch.clone()), ..head })
     }
+}
+
+/// The forge that a loop names, for reading; `None` if it is not connected here.
+pub(crate) fn read_forge(engine: &Engine, spec: &LoopSpec, repo: &str) -> Option<Box<dyn ReadForge>> {
+    (spec.forge == "local").then(|| Box::new(LocalReader { folder: engine.state_dir.forge(repo) }) as _)
 }

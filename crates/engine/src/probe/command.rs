@@ -1,10 +1,13 @@
 //! Runs a probe's program in its sandbox view on a read-only checkout of base, with the loop's network. Exit code 0
 //! means work, 1 means no work, and any other code is a failure.
 
+use super::outdated::ProbeProgram;
 use crate::engine::Engine;
+use crate::git::Oid;
 use crate::proc::{CancelToken, RunEnd, RunLimits, SpawnRequest, TreeCookie};
 use crate::round::error_chain;
 use crate::sandbox_view::{self, ProgramFolders, SandboxViews};
+use crate::workspace::{SnapshotKind, WorkspaceError, WorkspaceOptions, Workspaces};
 use loopwright_core::round::{ProbeAnswer, ProbeItem};
 use loopwright_core::spec::ItemsForm;
 use std::collections::BTreeSet;
@@ -22,6 +25,7 @@ const DATA_MAX: usize = 64 << 10;
 /// Runs a probe for a round, or for a loop without one.
 pub(crate) struct ProbeRunner<'a> {
     pub(crate) engine: &'a Engine,
+    pub(crate) workspaces: &'a Workspaces,
     pub(crate) views: &'a SandboxViews,
     pub(crate) cancel: &'a CancelToken,
     /// The round's id, or the probe's own.
@@ -39,7 +43,23 @@ pub(crate) enum ProbeExit {
 }
 
 impl ProbeRunner<'_> {
-    pub(crate) async fn ask(&self, run: &[String], seat: ProgramFolders<'_>) -> ProbeExit {
+    /// Runs a program on a read-only checkout of base.
+    pub(crate) async fn ask(
+        &self,
+        program: &ProbeProgram,
+        loop_name: &str,
+        base: &Oid,
+    ) -> Result<ProbeExit, WorkspaceError> {
+        let (method, extra_lower) = (self.views.method(), self.views.extra_lower());
+        let making = WorkspaceOptions { method, extra_lower };
+        let space = self.workspaces.create(loop_name, self.id, base, &making).await?;
+        let (kind, extra) = (SnapshotKind::ReadOnly, &making.extra_lower);
+        let view = self.workspaces.snapshot(&space, "probe", base, kind, extra).await?;
+        let folders = ProgramFolders { files: &view.files, home: &space.home, tmp: &space.tmp };
+        Ok(self.run(program.argv(), folders).await)
+    }
+
+    async fn run(&self, run: &[String], seat: ProgramFolders<'_>) -> ProbeExit {
         let Some((program, args)) = run.split_first() else {
             return ProbeExit::Failed("the probe is empty".to_owned());
         };

@@ -2,7 +2,8 @@
 
 use crate::agents::Agent;
 use loopwright_core::deliver::Deliver;
-use loopwright_core::human_gate::HumanGate;
+use loopwright_core::human_gate::{GateDecision, HumanGate, ProposedAction};
+use loopwright_core::level::LoopLevel;
 use loopwright_core::spec::Role;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,6 +17,17 @@ pub struct LoopBindings {
     pub gate: Arc<dyn HumanGate>,
     /// The outlet for outputs.
     pub outlet: DeliveryOutlet,
+}
+
+impl LoopBindings {
+    /// Asks the human gate, which only advises: the level and the sensitive paths were decided before.
+    pub(super) fn decide(&self, level: LoopLevel, proposed: &[ProposedAction]) -> GateDecision {
+        if matches!(self.outlet, DeliveryOutlet::ApprovalOnly) {
+            return GateDecision::escalate("no action executor is configured");
+        }
+        let mut answers = proposed.iter().map(|action| self.gate.decide(level, action));
+        answers.find(|answer| !answer.is_auto()).unwrap_or(GateDecision::AutoProceed)
+    }
 }
 
 /// The agents of each role, in the order in which they are tried. No role uses the agents of another one: a loop whose

@@ -2,10 +2,11 @@
 //! and marked as cut, or refused; it never makes a round that cannot be recorded.
 
 use super::StageError;
+use super::journal::recorded_event;
 use crate::store::BODY_MAX;
 use loopwright_core::gate::GateResult;
 use loopwright_core::outbox::{OutboxProblem, StagedItem};
-use loopwright_core::round::{ChangeFact, Event, SealFindings, Stage, StageFailed};
+use loopwright_core::round::{ChangeFact, Event, SealFindings, Stage};
 
 /// The most entries of one list.
 const ENTRIES_MAX: usize = 500;
@@ -93,12 +94,12 @@ pub(super) fn recordable(items: Vec<StagedItem>) -> Result<Vec<StagedItem>, Vec<
 
 /// The last check: an event that still does not fit fails its stage, and that failure is recorded instead.
 pub(super) fn fits(event: &Event, stage: Stage) -> Result<(), StageError> {
-    let bytes = super::recorded_event(event).body.len();
+    let bytes = recorded_event(event).body.len();
     if bytes <= BODY_MAX {
         return Ok(());
     }
     let text = format!("event `{}` takes {bytes} bytes, at most {BODY_MAX} are recorded", event.kind());
-    Err(StageError::Broke(StageFailed { stage, code: "too-large".to_owned(), text }))
+    Err(StageError::failed(stage, "too-large", text))
 }
 
 #[cfg(test)]

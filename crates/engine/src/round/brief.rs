@@ -1,13 +1,17 @@
 //! Briefs: fills the briefs of roles with the facts of the round. The wording is core's; the maker's own text never
 //! reaches a checker.
 
-use super::{RoundDriver, StageError, isolate};
+use super::StageError;
+use super::context::{RoundContext, object_name, pinned_base};
 use loopwright_core::memory::MemoryEntry;
 use loopwright_core::prompt::{
     self, AttemptStart, BriefText, CheckerBrief, FileDiff, GateEvidence, MakerBrief, NamedText, VerdictChannel,
     WorkItem,
 };
-use loopwright_core::round::{AgentRun, Attempt, AttemptFeedback, Phase, ProbeItem, ShownChange, Stage};
+use loopwright_core::round::{
+    AgentRun, Attempt, AttemptFeedback, Phase, ProbeItem, Round, RoundFacts, ShownChange, Stage,
+};
+use loopwright_core::spec::LoopSpec;
 use loopwright_core::verdict::{self, TreeChange};
 use std::io::Read as _;
 
@@ -17,130 +21,131 @@ const CUT: &str = "the diff was too long, or a file in it is not text: you have 
 /// The most bytes of one context file.
 const CONTEXT_MAX: usize = 64 << 10;
 
-impl RoundDriver<'_> {
-    pub(super) async fn maker_brief(
-        &self,
-        attempt: u32,
-        feedback: Option<&AttemptFeedback>,
-    ) -> Result<String, StageError> {
-        let spec = self.spec();
-        let brief = MakerBrief {
-            own: self.own_words(BriefText::Maker),
-            intent: spec.intent.clone(),
-            level: spec.level,
-            outputs: spec.output.iter().map(|output| output.kind).collect(),
-            protect: spec.protect.clone(),
-            instructions: spec.prompts.maker.clone().unwrap_or_default(),
-            skills: self.skills(),
-            context: self.context().await?,
-            mark: mark(&format!("{}:{attempt}:{}", self.id(), self.round.facts().started.spec_hash)),
-            state: self.round.facts().history.join("\n"),
-            memory: self.round.facts().memory.iter().map(MemoryEntry::line).collect(),
-            items: self.work_items(),
-            attempt,
-            attempts: spec.attempts,
-            start: self.which_start(),
-            feedback: feedback.map(prompt_feedback).unwrap_or_default(),
-        };
-        Ok(brief.render())
-    }
-
-    fn which_start(&self) -> AttemptStart {
-        match self.round.phase() {
+pub(super) async fn maker_brief(
+    cx: &RoundContext<'_>,
+    round: &Round,
+    attempt: u32,
+    feedback: Option<&AttemptFeedback>,
+) -> Result<String, StageError> {
+    let facts = round.facts();
+    let spec = &facts.started.spec;
+    let brief = MakerBrief {
+        own: own_words(cx, BriefText::Maker),
+        intent: spec.intent.clone(),
+        level: spec.level,
+        outputs: spec.output.iter().map(|output| output.kind).collect(),
+        protect: spec.protect.clone(),
+        instructions: spec.prompts.maker.clone().unwrap_or_default(),
+        skills: skills(cx, spec),
+        context: context(cx, facts).await?,
+        mark: mark(&format!("{}:{attempt}:{}", cx.id, facts.started.spec_hash)),
+        state: facts.history.join("\n"),
+        memory: facts.memory.iter().map(MemoryEntry::line).collect(),
+        items: work_items(facts),
+        attempt,
+        attempts: spec.attempts,
+        start: match round.phase() {
             Phase::Making(AgentRun::Again) => AttemptStart::Again,
             _ => AttemptStart::First,
-        }
-    }
+        },
+        feedback: feedback.map(prompt_feedback).unwrap_or_default(),
+    };
+    Ok(brief.render())
+}
 
-    /// The checker's brief, and whether it holds the whole diff.
-    pub(super) async fn checker_brief(
-        &self,
-        sealed: &Attempt,
-        nonce: &str,
-        answer: VerdictChannel,
-    ) -> Result<(String, ShownChange), StageError> {
-        let spec = self.spec();
-        let change = if sealed.has_change() { TreeChange::Some } else { TreeChange::None };
-        let (diff, shown) = self.diff(sealed).await?;
-        let mut remarks = if shown == ShownChange::Part { vec![CUT.to_owned()] } else { Vec::new() };
-        remarks.extend(sealed.findings.notes.iter().cloned());
-        remarks.extend(sealed.findings.sensitive.iter().map(|path| format!("sensitive path: {path}")));
-        remarks.extend(sealed.inputs_edited.iter().map(|path| format!("gate input edited: {path}")));
-        let brief = CheckerBrief {
-            own: self.own_words(BriefText::Checker),
-            answer,
-            intent: spec.intent.clone(),
-            asked: spec.prompts.maker.clone().unwrap_or_default(),
-            instructions: spec.prompts.checker.clone(),
-            dimensions: verdict::dimensions(&spec.rubric, change),
-            threshold: spec.rubric.threshold,
-            floor: spec.rubric.floor,
-            mark: mark(nonce),
-            items: self.work_items(),
-            diff,
-            gates: sealed.gates.iter().map(evidence).collect(),
-            staged: sealed.items.iter().map(|item| NamedText { name: item.name.clone(), text: item.text() }).collect(),
-            remarks,
-            nonce: nonce.to_owned(),
-            tree: sealed.tree.clone().unwrap_or_default(),
-            candidate: sealed.candidate.clone().unwrap_or_default(),
-        };
-        Ok((brief.render(), shown))
-    }
+/// The checker's brief, and whether it holds the whole diff.
+pub(super) async fn checker_brief(
+    cx: &RoundContext<'_>,
+    facts: &RoundFacts,
+    sealed: &Attempt,
+    nonce: &str,
+    answer: VerdictChannel,
+) -> Result<(String, ShownChange), StageError> {
+    let spec = &facts.started.spec;
+    let change = if sealed.has_change() { TreeChange::Some } else { TreeChange::None };
+    let (diff, shown) = diff(cx, facts, sealed).await?;
+    let mut remarks = if shown == ShownChange::Part { vec![CUT.to_owned()] } else { Vec::new() };
+    remarks.extend(sealed.findings.notes.iter().cloned());
+    remarks.extend(sealed.findings.sensitive.iter().map(|path| format!("sensitive path: {path}")));
+    remarks.extend(sealed.inputs_edited.iter().map(|path| format!("gate input edited: {path}")));
+    let brief = CheckerBrief {
+        own: own_words(cx, BriefText::Checker),
+        answer,
+        intent: spec.intent.clone(),
+        asked: spec.prompts.maker.clone().unwrap_or_default(),
+        instructions: spec.prompts.checker.clone(),
+        dimensions: verdict::dimensions(&spec.rubric, change),
+        threshold: spec.rubric.threshold,
+        floor: spec.rubric.floor,
+        mark: mark(nonce),
+        items: work_items(facts),
+        diff,
+        gates: sealed.gates.iter().map(evidence).collect(),
+        staged: sealed.items.iter().map(|item| NamedText { name: item.name.clone(), text: item.text() }).collect(),
+        remarks,
+        nonce: nonce.to_owned(),
+        tree: sealed.tree.clone().unwrap_or_default(),
+        candidate: sealed.candidate.clone().unwrap_or_default(),
+    };
+    Ok((brief.render(), shown))
+}
 
-    /// The repository's own brief for a role, read from the trusted checkout; `None` for the built-in one.
-    fn own_words(&self, text: BriefText) -> Option<String> {
-        let path = self.repo.work_tree.join(".loopwright").join("prompts").join(format!("{}.md", text.name()));
-        let file = std::fs::File::open(path).ok().filter(|file| file.metadata().is_ok_and(|found| found.is_file()))?;
-        let mut bytes = Vec::new();
-        file.take(prompt::OWN_MAX as u64).read_to_end(&mut bytes).ok()?;
-        Some(String::from_utf8_lossy(&bytes).into_owned())
-    }
+/// The repository's own brief for a role, read from the trusted checkout; `None` for the built-in one.
+fn own_words(cx: &RoundContext<'_>, text: BriefText) -> Option<String> {
+    let path = cx.repo.work_tree.join(".loopwright").join("prompts").join(format!("{}.md", text.name()));
+    let file = std::fs::File::open(path).ok().filter(|file| file.metadata().is_ok_and(|found| found.is_file()))?;
+    let mut bytes = Vec::new();
+    file.take(prompt::OWN_MAX as u64).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
 
-    fn work_items(&self) -> Vec<WorkItem> {
-        let told = |item: &ProbeItem| {
-            let text = [item.title.as_deref(), item.data.as_deref()];
-            WorkItem { key: item.key.clone(), text: text.into_iter().flatten().collect::<Vec<_>>().join("\n") }
-        };
-        self.round.facts().items.iter().map(told).collect()
-    }
+fn work_items(facts: &RoundFacts) -> Vec<WorkItem> {
+    let told = |item: &ProbeItem| {
+        let text = [item.title.as_deref(), item.data.as_deref()];
+        WorkItem { key: item.key.clone(), text: text.into_iter().flatten().collect::<Vec<_>>().join("\n") }
+    };
+    facts.items.iter().map(told).collect()
+}
 
-    /// Skills are read from the trusted checkout. A missing skill was an error before the round started.
-    fn skills(&self) -> Vec<NamedText> {
-        let folder = self.repo.work_tree.join(".loopwright").join("skills");
-        let read = |name: &String| {
-            let text = std::fs::read_to_string(folder.join(name)).ok()?;
-            Some(NamedText { name: name.clone(), text })
-        };
-        self.spec().skills.iter().filter_map(read).collect()
-    }
+/// Skills are read from the trusted checkout. A missing skill was an error before the round started.
+fn skills(cx: &RoundContext<'_>, spec: &LoopSpec) -> Vec<NamedText> {
+    let folder = cx.repo.work_tree.join(".loopwright").join("skills");
+    let read = |name: &String| {
+        let text = std::fs::read_to_string(folder.join(name)).ok()?;
+        Some(NamedText { name: name.clone(), text })
+    };
+    spec.skills.iter().filter_map(read).collect()
+}
 
-    /// Context files come from the pinned base, not from a working copy.
-    async fn context(&self) -> Result<Vec<NamedText>, StageError> {
-        let mut files = Vec::new();
-        let base = isolate::parse(self.round.facts().base.as_deref().unwrap_or_default())?;
-        for name in &self.spec().context {
-            let blob = self.workspaces.engine().read_blob(&base, name, CONTEXT_MAX).await;
-            let blob = blob.map_err(|error| StageError::broke(Stage::Make, "context", &error))?;
-            let text =
-                blob.map_or_else(|| "(not in base)".to_owned(), |bytes| String::from_utf8_lossy(&bytes).into_owned());
-            files.push(NamedText { name: name.clone(), text });
-        }
-        Ok(files)
+/// Context files come from the pinned base, not from a working copy.
+async fn context(cx: &RoundContext<'_>, facts: &RoundFacts) -> Result<Vec<NamedText>, StageError> {
+    let mut files = Vec::new();
+    let base = pinned_base(facts)?;
+    for name in &facts.started.spec.context {
+        let blob = cx.objects().read_blob(&base, name, CONTEXT_MAX).await;
+        let blob = blob.map_err(|error| StageError::broke(Stage::Make, "context", &error))?;
+        let text =
+            blob.map_or_else(|| "(not in base)".to_owned(), |bytes| String::from_utf8_lossy(&bytes).into_owned());
+        files.push(NamedText { name: name.clone(), text });
     }
+    Ok(files)
+}
 
-    /// The diff from raw trees. A diff that does not fit is cut, and a binary file (one zero byte is enough) is not
-    /// shown; the checker's brief then says that the diff is incomplete.
-    async fn diff(&self, sealed: &Attempt) -> Result<(Vec<FileDiff>, ShownChange), StageError> {
-        let base = isolate::parse(self.round.facts().base.as_deref().unwrap_or_default())?;
-        let commit = isolate::parse(sealed.commit.as_deref().unwrap_or_default())?;
-        let diff = self.workspaces.engine().unified_diff(&base, &commit, DIFF_MAX).await;
-        let diff = diff.map_err(|error| StageError::broke(Stage::Check, "diff", &error))?;
-        // Every line of a file has a prefix in the diff, so a file cannot forge this line.
-        let all_text = !diff.text.lines().any(|line| line.starts_with("Binary files "));
-        let shown = if diff.whole && all_text { ShownChange::Whole } else { ShownChange::Part };
-        Ok((split(&diff.text), shown))
-    }
+/// The diff from raw trees. A diff that does not fit is cut, and a binary file (one zero byte is enough) is not
+/// shown; the checker's brief then says that the diff is incomplete.
+async fn diff(
+    cx: &RoundContext<'_>,
+    facts: &RoundFacts,
+    sealed: &Attempt,
+) -> Result<(Vec<FileDiff>, ShownChange), StageError> {
+    let base = pinned_base(facts)?;
+    let commit = object_name(sealed.commit.as_deref())?;
+    let diff = cx.objects().unified_diff(&base, &commit, DIFF_MAX).await;
+    let diff = diff.map_err(|error| StageError::broke(Stage::Check, "diff", &error))?;
+    // Every line of a file has a prefix in the diff, so a file cannot forge this line.
+    let all_text = !diff.text.lines().any(|line| line.starts_with("Binary files "));
+    let shown = if diff.whole && all_text { ShownChange::Whole } else { ShownChange::Part };
+    Ok((split(&diff.text), shown))
 }
 
 /// A delimiter that an author of quoted text cannot have known: the maker's derives from its round, the checker's from

@@ -2,16 +2,19 @@
 //! not exist while the maker ran or, if the engine reads the agent's answer, as its last message. There is no other
 //! source.
 
-use super::role_runner::{FileAccess, RoleCall, RoleView};
-use super::{RoundDriver, StageError, isolate, workspace_trouble};
+use super::context::{RoundContext, object_name};
+use super::gate::sealed_attempt;
+use super::isolate::RoundSandbox;
+use super::journal::RoundJournal;
+use super::money::RoundBudget;
+use super::role_runner::{FileAccess, RoleCall, RoleRunner, RoleTurn, RoleView};
+use super::{StageError, brief, workspace_trouble};
 use crate::agents::{AgentOutcome, VerdictSink};
-use crate::git::Oid;
-use crate::workspace::{CheckoutFiles, SnapshotKind};
+use crate::workspace::{SnapshotKind, Workspace};
 use crate::{random, staging, state_dir};
 use loopwright_core::gate::GateStatus;
-use loopwright_core::outbox::StagedItem;
 use loopwright_core::prompt::VerdictChannel;
-use loopwright_core::round::{Attempt, CheckerResult, Event, RoleResult, Stage};
+use loopwright_core::round::{Attempt, CheckerResult, Event, RoleResult, RoundFacts, Stage};
 use loopwright_core::spec::Role;
 use loopwright_core::verdict::{
     self, CitationResolver, Judgement, MalformedVerdict, TreeChange, VerdictCitation, VerdictExpectation, VerdictFile,
@@ -22,123 +25,110 @@ use std::path::{Path, PathBuf};
 /// The most bytes of one cited file.
 const BLOB_MAX: usize = 8 << 20;
 
-impl RoundDriver<'_> {
-    pub(super) async fn check(&mut self) -> Result<Event, StageError> {
-        self.has_time()?;
-        let attempt = self.round.facts().attempt_number();
-        let turn = self.role_runner().turn(Role::Checker)?;
-        self.stage(Stage::Check, format!("fresh checker with {}", turn.agent.name()));
-        let desk = self.prepare_checker().await?;
-        let sealed = self.sealed_attempt()?;
-        let way = turn.answer_way();
-        let (prompt, shown) = self.checker_brief(sealed, &desk.nonce, way).await?;
-        let name = format!("checker-{attempt}-{}", sealed.checker_starts + 1);
-        let verdict = Some(VerdictSink {
-            path: desk.verdict(),
-            nonce: desk.nonce.clone(),
-            tree: sealed.tree.clone().unwrap_or_default(),
-            candidate: sealed.candidate.clone().unwrap_or_default(),
-        });
-        let view = desk.view(&self.workspace(Stage::Check)?.root);
-        let run = self.run_role(RoleCall { turn, attempt, name, prompt, view, verdict }).await?;
-        let judgement = self.judge(&desk, verdict_text(&desk, way, run.outcome.as_ref())).await?;
-        Ok(run.ended(RoleResult::Checker(CheckerResult { judgement, shown })))
-    }
+pub(super) async fn check(
+    cx: &RoundContext<'_>,
+    journal: &mut RoundJournal,
+    budget: &mut RoundBudget,
+    sandbox: &RoundSandbox,
+) -> Result<Event, StageError> {
+    let facts = journal.facts();
+    budget.ensure_time_left(&facts.started.spec)?;
+    let attempt = facts.attempt_number();
+    let turn = RoleTurn::next(cx, journal.round(), Role::Checker)?;
+    cx.stage(Stage::Check, format!("fresh checker with {}", turn.agent.name()));
+    let (sealed, workspace) = (sealed_attempt(facts)?, sandbox.workspace(Stage::Check)?);
+    let CheckerContext { nonce, view, verdict: path } = prepare_checker(cx, sealed, workspace).await?;
+    let way = turn.answer_way();
+    let (prompt, shown) = brief::checker_brief(cx, facts, sealed, &nonce, way).await?;
+    let name = format!("checker-{attempt}-{}", sealed.checker_starts + 1);
+    let verdict = Some(VerdictSink {
+        path: path.clone(),
+        nonce: nonce.clone(),
+        tree: sealed.tree.clone().unwrap_or_default(),
+        candidate: sealed.candidate.clone().unwrap_or_default(),
+    });
+    let call = RoleCall { turn, attempt, name, prompt, view, verdict };
+    let run = RoleRunner { cx, journal: &mut *journal, budget, sandbox }.run(call).await?;
+    let judgement = judge(cx, journal.facts(), nonce, verdict_text(&path, way, run.outcome.as_ref())).await?;
+    Ok(run.ended(RoleResult::Checker(CheckerResult { judgement, shown })))
+}
 
-    /// The checker's own folder: snapshot, sink, home. It is created after the maker is dead, under an unguessable
-    /// name.
-    async fn prepare_checker(&self) -> Result<CheckerContext, StageError> {
-        let workspace = self.workspace(Stage::Check)?;
-        let attempt = self.sealed_attempt()?;
-        let nonce = random::nonce().map_err(StageError::Fatal)?;
-        let folder = workspace.root.join(format!("check-{}", random::nonce().map_err(StageError::Fatal)?));
-        let desk = CheckerContext {
-            nonce,
-            home: folder.join("home"),
-            tmp: folder.join("tmp"),
-            sink: folder.join("sink"),
-            outbox: folder.join("outbox"),
-            items: folder.join("items"),
-            files: CheckoutFiles::Layers(Vec::new()),
-        };
-        for path in [&desk.home, &desk.tmp, &desk.sink, &desk.outbox, &desk.items] {
-            state_dir::make_dir(path).map_err(|error| StageError::broke(Stage::Check, "workspace", &error))?;
+/// The checker's own folder: snapshot, sink, home. It is created after the maker is dead, under an unguessable
+/// name.
+async fn prepare_checker(
+    cx: &RoundContext<'_>,
+    attempt: &Attempt,
+    workspace: &Workspace,
+) -> Result<CheckerContext, StageError> {
+    let nonce = random::nonce().map_err(StageError::Fatal)?;
+    let folder = workspace.root.join(format!("check-{}", random::nonce().map_err(StageError::Fatal)?));
+    let [home, tmp, sink, outbox, items] = ["home", "tmp", "sink", "outbox", "items"].map(|name| folder.join(name));
+    let trouble = |error: &dyn std::error::Error| StageError::broke(Stage::Check, "workspace", error);
+    for path in [&home, &tmp, &sink, &outbox, &items] {
+        state_dir::make_dir(path).map_err(|error| trouble(&error))?;
+    }
+    for item in &attempt.items {
+        let written = cx.engine.state_dir.write_ephemeral(&items.join(&item.name), item.text().as_bytes());
+        written.map_err(|error| trouble(&error))?;
+    }
+    let commit = object_name(attempt.commit.as_deref())?;
+    let view = cx.workspaces.snapshot(workspace, "check", &commit, SnapshotKind::ReadOnly, &[]).await;
+    let files = view.map_err(workspace_trouble(Stage::Check))?.files;
+    let (access, root, verdict) = (FileAccess::ReadOnly, workspace.root.clone(), sink.join("verdict.json"));
+    let view = RoleView { files, access, root, outbox, home, tmp, items: Some(items), sink: Some(sink) };
+    Ok(CheckerContext { nonce, view, verdict })
+}
+
+/// Judges the checker's answer. A missing or invalid answer is never a pass.
+async fn judge(
+    cx: &RoundContext<'_>,
+    facts: &RoundFacts,
+    nonce: String,
+    said: Result<Option<Vec<u8>>, MalformedVerdict>,
+) -> Result<Judgement, StageError> {
+    let (sealed, rubric) = (sealed_attempt(facts)?, &facts.started.spec.rubric);
+    let bytes = match said {
+        Ok(bytes) => bytes,
+        Err(malformed) => return Ok(Judgement::Malformed { why: malformed.0 }),
+    };
+    let change = if sealed.has_change() { TreeChange::Some } else { TreeChange::None };
+    let passed = sealed.gates.iter().filter(|gate| gate.status == GateStatus::Passed);
+    let expected = VerdictExpectation {
+        nonce,
+        tree: sealed.tree.clone().unwrap_or_default(),
+        candidate: sealed.candidate.clone().unwrap_or_default(),
+        dimensions: verdict::dimensions(rubric, change).into_iter().map(|(name, _)| name).collect(),
+        threshold: rubric.threshold,
+        floor: rubric.floor,
+        gates: passed.map(|gate| gate.name.clone()).collect(),
+    };
+    let cited = cited(cx, bytes.as_deref(), sealed).await?;
+    Ok(verdict::judge(bytes.as_deref(), &expected, &cited))
+}
+
+/// Reads every file that the verdict cites from the sealed tree, by object id.
+async fn cited(cx: &RoundContext<'_>, bytes: Option<&[u8]>, sealed: &Attempt) -> Result<CitedTexts, StageError> {
+    let tree = object_name(sealed.tree.as_deref())?;
+    let mut files = HashMap::new();
+    for path in cited_paths(bytes) {
+        let blob = cx.objects().read_blob(&tree, &path, BLOB_MAX).await;
+        let blob = blob.map_err(|error| StageError::broke(Stage::Check, "citation", &error))?;
+        if let Some(text) = blob.and_then(|bytes| String::from_utf8(bytes).ok()) {
+            files.insert(path, text);
         }
-        self.lay_out_items(&desk, &attempt.items)?;
-        let commit = isolate::parse(attempt.commit.as_deref().unwrap_or_default())?;
-        let view = self.workspaces.snapshot(workspace, "check", &commit, SnapshotKind::ReadOnly, &[]).await;
-        Ok(CheckerContext { files: view.map_err(workspace_trouble(Stage::Check))?.files, ..desk })
     }
-
-    fn lay_out_items(&self, desk: &CheckerContext, items: &[StagedItem]) -> Result<(), StageError> {
-        for item in items {
-            let written = self.engine.state_dir.write_ephemeral(&desk.items.join(&item.name), item.text().as_bytes());
-            written.map_err(|error| StageError::broke(Stage::Check, "workspace", &error))?;
-        }
-        Ok(())
-    }
-
-    pub(super) fn sealed_attempt(&self) -> Result<&Attempt, StageError> {
-        let sealed = self.round.facts().attempt().filter(|attempt| attempt.candidate.is_some());
-        sealed.ok_or_else(|| {
-            StageError::Broke(loopwright_core::round::StageFailed {
-                stage: Stage::Check,
-                code: "unsealed".to_owned(),
-                text: "there is no sealed candidate".to_owned(),
-            })
-        })
-    }
-
-    /// Judges the checker's answer. A missing or invalid answer is never a pass.
-    async fn judge(
-        &self,
-        desk: &CheckerContext,
-        said: Result<Option<Vec<u8>>, MalformedVerdict>,
-    ) -> Result<Judgement, StageError> {
-        let sealed = self.sealed_attempt()?;
-        let bytes = match said {
-            Ok(bytes) => bytes,
-            Err(malformed) => return Ok(Judgement::Malformed { why: malformed.0 }),
-        };
-        let change = if sealed.has_change() { TreeChange::Some } else { TreeChange::None };
-        let passed = sealed.gates.iter().filter(|gate| gate.status == GateStatus::Passed);
-        let expected = VerdictExpectation {
-            nonce: desk.nonce.clone(),
-            tree: sealed.tree.clone().unwrap_or_default(),
-            candidate: sealed.candidate.clone().unwrap_or_default(),
-            dimensions: verdict::dimensions(&self.spec().rubric, change).into_iter().map(|(name, _)| name).collect(),
-            threshold: self.spec().rubric.threshold,
-            floor: self.spec().rubric.floor,
-            gates: passed.map(|gate| gate.name.clone()).collect(),
-        };
-        let cited = self.cited(bytes.as_deref(), sealed).await?;
-        Ok(verdict::judge(bytes.as_deref(), &expected, &cited))
-    }
-
-    /// Reads every file that the verdict cites from the sealed tree, by object id.
-    async fn cited(&self, bytes: Option<&[u8]>, sealed: &Attempt) -> Result<CitedTexts, StageError> {
-        let tree: Oid = isolate::parse(sealed.tree.as_deref().unwrap_or_default())?;
-        let mut files = HashMap::new();
-        for path in cited_paths(bytes) {
-            let blob = self.workspaces.engine().read_blob(&tree, &path, BLOB_MAX).await;
-            let blob = blob.map_err(|error| StageError::broke(Stage::Check, "citation", &error))?;
-            if let Some(text) = blob.and_then(|bytes| String::from_utf8(bytes).ok()) {
-                files.insert(path, text);
-            }
-        }
-        let items = sealed.items.iter().map(|item| (item.name.clone(), item.text())).collect();
-        Ok(CitedTexts { files, items })
-    }
+    let items = sealed.items.iter().map(|item| (item.name.clone(), item.text())).collect();
+    Ok(CitedTexts { files, items })
 }
 
 /// The verdict as the checker gave it: in its sink, or as its last message.
 fn verdict_text(
-    desk: &CheckerContext,
+    path: &Path,
     way: VerdictChannel,
     outcome: Option<&AgentOutcome>,
 ) -> Result<Option<Vec<u8>>, MalformedVerdict> {
     match way {
-        VerdictChannel::File => Ok(staging::read_sink(&desk.verdict(), verdict::BYTES_MAX as u64)),
+        VerdictChannel::File => Ok(staging::read_sink(path, verdict::BYTES_MAX as u64)),
         VerdictChannel::Message => {
             let answer = outcome.and_then(|outcome| outcome.self_report.answer.as_deref()).unwrap_or_default();
             Ok(verdict::find_verdict(answer)?.map(|document| document.as_bytes().to_vec()))
@@ -157,34 +147,12 @@ fn cited_paths(bytes: Option<&[u8]>) -> BTreeSet<String> {
     paths.collect()
 }
 
-/// The folders of one checker.
+/// The view of one checker, and the nonce of its verdict.
 struct CheckerContext {
     nonce: String,
-    home: PathBuf,
-    tmp: PathBuf,
-    sink: PathBuf,
-    outbox: PathBuf,
-    items: PathBuf,
-    files: CheckoutFiles,
-}
-
-impl CheckerContext {
-    fn verdict(&self) -> PathBuf {
-        Path::new(&self.sink).join("verdict.json")
-    }
-
-    fn view(&self, root: &Path) -> RoleView {
-        RoleView {
-            files: self.files.clone(),
-            access: FileAccess::ReadOnly,
-            root: root.to_owned(),
-            outbox: self.outbox.clone(),
-            home: self.home.clone(),
-            tmp: self.tmp.clone(),
-            items: Some(self.items.clone()),
-            sink: Some(self.sink.clone()),
-        }
-    }
+    view: RoleView,
+    /// The file for its verdict.
+    verdict: PathBuf,
 }
 
 /// The texts that the verdict cites, as they were sealed.

@@ -1,145 +1,194 @@
 //! Gate: runs the mechanical checks on a clean checkout of the sealed commit, with the files that decide them from
 //! base.
 
-use super::{RoundDriver, StageError, bounds, isolate, start, workspace_trouble};
+use super::context::{RoundContext, object_name, pinned_base};
+use super::isolate::RoundSandbox;
+use super::money::RoundBudget;
+use super::{StageError, bounds, journal, start, workspace_trouble};
 use crate::events::EventKind;
 use crate::gates::{
     self, BaselineCache, CandidateFacts, GateBaseline, GateEnv, GateRunner, GatesError, HeldoutChecks, ResolvedGates,
 };
+use crate::sandbox_view::SandboxViews;
 use crate::workspace::SealedTree;
 use loopwright_core::gate::GateResult;
-use loopwright_core::round::{Event, GatesFinished, Stage, StageFailed};
+use loopwright_core::round::{Attempt, BaselineFinished, Event, GatesFinished, Round, RoundFacts, Stage};
 
-impl RoundDriver<'_> {
-    pub(super) async fn gate(&mut self) -> Result<Event, StageError> {
-        let attempt = self.round.facts().attempt_number();
-        let count = self.spec().gates.len() + self.spec().heldout.len();
-        self.stage(Stage::Gate, format!("{count} gates on the sealed tree"));
-        let (results, inputs_edited) = self.run_gates().await?;
-        let event = self.redact_event(Event::Gated(GatesFinished { attempt, results, inputs_edited }))?;
+/// The gates of one round, with what they need from base and from the last seal. A restarted engine reads it again.
+#[derive(Default)]
+pub(super) struct CandidateGates {
+    /// Held-out checks, read before the maker ran.
+    heldout: Option<HeldoutChecks>,
+    /// Gate programs, found before the maker ran.
+    resolved: Option<ResolvedGates>,
+    baseline: Option<GateBaseline>,
+    /// The last seal and its facts.
+    pub(super) sealed: Option<(SealedTree, CandidateFacts)>,
+}
+
+impl CandidateGates {
+    pub(super) fn new(heldout: HeldoutChecks) -> Self {
+        Self { heldout: Some(heldout), ..Self::default() }
+    }
+
+    /// Runs the comparing gates on base.
+    pub(super) async fn baseline(
+        &mut self,
+        cx: &RoundContext<'_>,
+        facts: &RoundFacts,
+        sandbox: &mut RoundSandbox,
+        budget: &RoundBudget,
+    ) -> Result<Event, StageError> {
+        cx.stage(Stage::Isolate, "gates on base");
+        let resolved = self.resolve(cx, facts, &sandbox.views).await?;
+        let baseline = self.measured_base(cx, facts, sandbox, budget, &resolved).await?;
+        Ok(Event::Baselined(BaselineFinished { results: bounds::results(baseline.results()) }))
+    }
+
+    /// Runs all gates on the sealed tree.
+    pub(super) async fn judge(
+        &mut self,
+        cx: &RoundContext<'_>,
+        round: &Round,
+        sandbox: &mut RoundSandbox,
+        budget: &RoundBudget,
+    ) -> Result<Event, StageError> {
+        let facts = round.facts();
+        let spec = &facts.started.spec;
+        let count = spec.gates.len() + spec.heldout.len();
+        cx.stage(Stage::Gate, format!("{count} gates on the sealed tree"));
+        let (results, inputs_edited) =
+            if count == 0 { Default::default() } else { self.run(cx, facts, sandbox, budget).await? };
+        let finished = GatesFinished { attempt: facts.attempt_number(), results, inputs_edited };
+        let event = journal::redact_event(&cx.scanner, round.phase().stage(), Event::Gated(finished))?;
         if let Event::Gated(GatesFinished { results, .. }) = &event {
-            results.iter().for_each(|result| self.publish(EventKind::Gate(result.clone())));
+            results.iter().for_each(|result| cx.publish(EventKind::Gate(result.clone())));
         }
         Ok(event)
     }
 
     /// The results, and the gate inputs that the maker edited.
-    async fn run_gates(&mut self) -> Result<(Vec<GateResult>, Vec<String>), StageError> {
-        if self.spec().gates.is_empty() && self.spec().heldout.is_empty() {
-            return Ok((Vec::new(), Vec::new()));
-        }
-        self.prepare_base(&isolate::parse(self.round.facts().base.as_deref().unwrap_or_default())?, Stage::Gate)
-            .await?;
-        let heldout = self.heldout()?;
-        let resolved = self.resolved().await?;
-        let baseline = self.measured_base(&resolved).await?;
-        let (sealed, facts) = self.sealed_facts().await?;
-        let workspace = self.workspace(Stage::Gate)?;
-        let env = self.gate_env();
-        let cookie = format!("lw-{}", self.id());
-        let gates = GateRunner {
-            workspaces: &self.workspaces,
-            workspace,
-            proc: &self.engine.proc,
-            views: &self.views,
-            env: &env,
-            cookie: &cookie,
-            cancel: self.cancel,
-        };
-        let edited = gates::edited_inputs(&resolved, &sealed).map_err(gates_trouble(Stage::Gate))?;
-        let results = gates.run(&resolved, &sealed, &facts, &[], &baseline).await;
-        let mut results = results.map_err(gates_trouble(Stage::Gate))?;
-        results.extend(gates.heldout(&heldout, &sealed.commit).await.map_err(gates_trouble(Stage::Gate))?);
+    async fn run(
+        &mut self,
+        cx: &RoundContext<'_>,
+        facts: &RoundFacts,
+        sandbox: &mut RoundSandbox,
+        budget: &RoundBudget,
+    ) -> Result<(Vec<GateResult>, Vec<String>), StageError> {
+        sandbox.prepare_base(cx, &facts.started.spec, &pinned_base(facts)?, Stage::Gate, budget).await?;
+        let heldout = self.unchanged_heldout(cx, facts)?;
+        let resolved = self.resolve(cx, facts, &sandbox.views).await?;
+        let baseline = self.measured_base(cx, facts, sandbox, budget, &resolved).await?;
+        let (sealed, candidate) = self.sealed_facts(cx, facts, sandbox).await?;
+        let (env, cookie) = (gate_env(cx, facts, &sandbox.views), cx.cookie());
+        let gates = gate_runner(cx, sandbox, Stage::Gate, &env, &cookie)?;
+        let trouble = gates_trouble(Stage::Gate);
+        let edited = gates::edited_inputs(&resolved, &sealed).map_err(&trouble)?;
+        let mut results = gates.run(&resolved, &sealed, &candidate, &[], &baseline).await.map_err(&trouble)?;
+        results.extend(gates.heldout(&heldout, &sealed.commit).await.map_err(&trouble)?);
         Ok((bounds::results(results), bounds::list(edited)))
     }
 
     /// The held-out checks as they were when the round began; checks that have changed since cannot judge it.
-    fn heldout(&self) -> Result<HeldoutChecks, StageError> {
-        let broke = |text| StageError::Broke(StageFailed { stage: Stage::Gate, code: "heldout".to_owned(), text });
-        let now =
-            start::read_heldout(self.engine, &self.repo, self.spec()).map_err(|error| broke(error.to_string()))?;
-        let recorded = &self.round.facts().started.inputs;
-        match now.inputs().iter().find(|input| !recorded.contains(input)) {
+    fn unchanged_heldout(&self, cx: &RoundContext<'_>, facts: &RoundFacts) -> Result<HeldoutChecks, StageError> {
+        let broke = |text: String| StageError::failed(Stage::Gate, "heldout", text);
+        let now = start::read_heldout(cx.engine, &cx.repo, &facts.started.spec);
+        let now = now.map_err(|error| broke(error.to_string()))?;
+        match now.inputs().iter().find(|input| !facts.started.inputs.contains(input)) {
             Some((path, _)) => Err(broke(format!("held-out `{path}` changed while the round ran"))),
             None => Ok(self.heldout.clone().unwrap_or(now)),
         }
     }
 
     /// The sealed tree and its facts, as this process read them at the seal, or reads them again after a restart.
-    async fn sealed_facts(&mut self) -> Result<(SealedTree, CandidateFacts), StageError> {
-        let commit = isolate::parse(self.sealed_attempt()?.commit.as_deref().unwrap_or_default())?;
+    async fn sealed_facts(
+        &mut self,
+        cx: &RoundContext<'_>,
+        facts: &RoundFacts,
+        sandbox: &RoundSandbox,
+    ) -> Result<(SealedTree, CandidateFacts), StageError> {
+        let commit = object_name(sealed_attempt(facts)?.commit.as_deref())?;
         if let Some(known) = self.sealed.take().filter(|(sealed, _)| sealed.commit == commit) {
             return Ok(known);
         }
-        let workspace = self.workspace(Stage::Gate)?;
-        let sealed = self.workspaces.read_sealed(workspace, &commit).await.map_err(workspace_trouble(Stage::Gate))?;
-        let facts = CandidateFacts::gather(self.workspaces.engine(), &workspace.base, &sealed).await;
-        Ok((sealed, facts.map_err(gates_trouble(Stage::Gate))?))
-    }
-
-    /// Finds the gate programs now, for later use.
-    pub(super) async fn resolve_gates(&mut self) -> Result<(), StageError> {
-        if !self.spec().gates.is_empty() {
-            self.resolved().await?;
-        }
-        Ok(())
+        let workspace = sandbox.workspace(Stage::Gate)?;
+        let sealed = cx.workspaces.read_sealed(workspace, &commit).await.map_err(workspace_trouble(Stage::Gate))?;
+        let candidate = CandidateFacts::gather(cx.objects(), &workspace.base, &sealed).await;
+        Ok((sealed, candidate.map_err(gates_trouble(Stage::Gate))?))
     }
 
     /// Gate programs and scripts, found before the maker could replace them.
-    async fn resolved(&mut self) -> Result<ResolvedGates, StageError> {
+    pub(super) async fn resolve(
+        &mut self,
+        cx: &RoundContext<'_>,
+        facts: &RoundFacts,
+        views: &SandboxViews,
+    ) -> Result<ResolvedGates, StageError> {
         if let Some(resolved) = &self.resolved {
             return Ok(resolved.clone());
         }
-        let base = isolate::parse(self.round.facts().base.as_deref().unwrap_or_default())?;
-        let paths = gates::base_paths(self.workspaces.engine(), &base).await.map_err(gates_trouble(Stage::Gate))?;
-        let resolved = gates::resolve(&self.spec().gates, &paths, &self.gate_env()).map_err(|errors| {
+        let paths = gates::base_paths(cx.objects(), &pinned_base(facts)?).await.map_err(gates_trouble(Stage::Gate))?;
+        let resolved = gates::resolve(&facts.started.spec.gates, &paths, &gate_env(cx, facts, views));
+        let resolved = resolved.map_err(|errors| {
             let text = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-            StageError::Broke(StageFailed { stage: Stage::Gate, code: "gate-script".to_owned(), text })
+            StageError::failed(Stage::Gate, "gate-script", text)
         })?;
         self.resolved = Some(resolved.clone());
         Ok(resolved)
     }
 
-    fn gate_env(&self) -> GateEnv {
-        let value = |name: &String| Some((name.into(), self.engine.settings.known_secrets.get(name)?.into()));
-        let vars = self.spec().secrets.iter().filter_map(value).collect();
-        GateEnv { extra_path: self.views.path().to_vec(), vars }
-    }
-
-    pub(super) async fn run_baseline(&mut self) -> Result<Vec<GateResult>, StageError> {
-        let resolved = self.resolved().await?;
-        let baseline = self.measured_base(&resolved).await?;
-        Ok(bounds::results(baseline.results()))
-    }
-
     /// The results of the comparing gates on base; measured again after a restart, because that costs no agent.
-    async fn measured_base(&mut self, resolved: &ResolvedGates) -> Result<GateBaseline, StageError> {
+    async fn measured_base(
+        &mut self,
+        cx: &RoundContext<'_>,
+        facts: &RoundFacts,
+        sandbox: &mut RoundSandbox,
+        budget: &RoundBudget,
+        resolved: &ResolvedGates,
+    ) -> Result<GateBaseline, StageError> {
         if let Some(baseline) = &self.baseline {
             return Ok(baseline.clone());
         }
-        self.prepare_base(&isolate::parse(self.round.facts().base.as_deref().unwrap_or_default())?, Stage::Isolate)
-            .await?;
-        let env = self.gate_env();
-        let cookie = format!("lw-{}", self.id());
-        let gates = GateRunner {
-            workspaces: &self.workspaces,
-            workspace: self.workspace(Stage::Isolate)?,
-            proc: &self.engine.proc,
-            views: &self.views,
-            env: &env,
-            cookie: &cookie,
-            cancel: self.cancel,
-        };
-        let kept = BaselineCache::new(&self.engine.state_dir, &self.scanner, &gates.workspace.base, &self.views, &env);
+        sandbox.prepare_base(cx, &facts.started.spec, &pinned_base(facts)?, Stage::Isolate, budget).await?;
+        let (env, cookie) = (gate_env(cx, facts, &sandbox.views), cx.cookie());
+        let gates = gate_runner(cx, sandbox, Stage::Isolate, &env, &cookie)?;
+        let kept = BaselineCache::new(&cx.engine.state_dir, &cx.scanner, &gates.workspace.base, &sandbox.views, &env);
         let (known, damaged) = kept.load(resolved);
-        for note in damaged {
-            self.stage(Stage::Isolate, note.to_string());
-        }
+        damaged.iter().for_each(|note| cx.stage(Stage::Isolate, note.to_string()));
         let baseline = gates.baseline(resolved, known).await.map_err(gates_trouble(Stage::Isolate))?;
         kept.save(resolved, &baseline);
         self.baseline = Some(baseline.clone());
         Ok(baseline)
     }
+}
+
+fn gate_env(cx: &RoundContext<'_>, facts: &RoundFacts, views: &SandboxViews) -> GateEnv {
+    let value = |name: &String| Some((name.into(), cx.engine.settings.known_secrets.get(name)?.into()));
+    let vars = facts.started.spec.secrets.iter().filter_map(value).collect();
+    GateEnv { extra_path: views.path().to_vec(), vars }
+}
+
+fn gate_runner<'r>(
+    cx: &'r RoundContext<'_>,
+    sandbox: &'r RoundSandbox,
+    stage: Stage,
+    env: &'r GateEnv,
+    cookie: &'r str,
+) -> Result<GateRunner<'r>, StageError> {
+    Ok(GateRunner {
+        workspaces: &cx.workspaces,
+        workspace: sandbox.workspace(stage)?,
+        proc: &cx.engine.proc,
+        views: &sandbox.views,
+        env,
+        cookie,
+        cancel: cx.cancel,
+    })
+}
+
+pub(super) fn sealed_attempt(facts: &RoundFacts) -> Result<&Attempt, StageError> {
+    let sealed = facts.attempt().filter(|attempt| attempt.candidate.is_some());
+    sealed.ok_or_else(|| StageError::failed(Stage::Check, "unsealed", "there is no sealed candidate"))
 }
 
 pub(super) fn gates_trouble(stage: Stage) -> impl Fn(GatesError) -> StageError {

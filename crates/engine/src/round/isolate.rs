@@ -1,32 +1,72 @@
-//! Isolate: a private workspace at a pinned base, and the comparing gates on it.
+//! Isolate: a private workspace at a pinned base, the sandbox views of the round's programs, and their network routes.
 
-use super::{LoopBindings, RoundDriver, StageError, workspace_trouble};
-use crate::engine::Engine;
-use crate::git::Oid;
-use crate::sandbox_view::ProgramFolders;
+use super::context::{RoundContext, object_name};
+use super::money::RoundBudget;
+use super::{StageError, workspace_trouble};
+use crate::egress::EgressRoutes;
+use crate::error::EngineError;
+use crate::git::{Oid, RoundBase};
+use crate::sandbox_view::{ProgramFolders, SandboxViews};
 use crate::setup::{self, SetupError, SetupTask};
-use crate::workspace::{CheckoutMethod, WarmStart, Workspace, WorkspaceOptions};
-use loopwright_core::round::{BaselineFinished, Boundary, BoundaryLevel, Event, Stage, WorkspaceIsolated};
+use crate::workspace::{CheckoutMethod, Workspace, WorkspaceOptions};
+use loopwright_core::round::{
+    Boundary, BoundaryLevel, Event, Phase, Round, RoundFacts, RoundStarted, Stage, WorkspaceIsolated,
+};
+use loopwright_core::spec::LoopSpec;
 
-impl RoundDriver<'_> {
-    pub(super) async fn isolate(&mut self) -> Result<Event, StageError> {
-        let base = match &self.round.facts().base {
-            Some(pinned) => (parse(pinned)?, self.round.facts().branch.clone()),
-            None => self.pin().await?,
+/// The files and routes that the programs of one round get.
+pub(super) struct RoundSandbox {
+    /// The sandbox views of every start of this round.
+    pub(super) views: SandboxViews,
+    pub(super) routes: EgressRoutes,
+    /// Whether the views include the output of the loop's set-up.
+    is_warm: bool,
+    workspace: Option<Workspace>,
+}
+
+impl RoundSandbox {
+    pub(super) async fn open(
+        cx: &RoundContext<'_>,
+        started: &RoundStarted,
+        workspace: Option<Workspace>,
+    ) -> Result<Self, EngineError> {
+        let method = checkout_method(cx, &started.boundary).await;
+        let views = cx.engine.sandbox_views(&started.boundary, &cx.repo, &started.spec)?.with_method(method);
+        let routes = cx.engine.open_routes(&started.round, &views, &started.spec)?;
+        Ok(Self { views: views.with_routes(&routes), routes, is_warm: false, workspace })
+    }
+
+    pub(super) fn has_workspace(&self) -> bool {
+        self.workspace.is_some()
+    }
+
+    pub(super) fn workspace(&self, stage: Stage) -> Result<&Workspace, StageError> {
+        let gone = || StageError::failed(stage, "workspace", "the round's workspace is gone");
+        self.workspace.as_ref().ok_or_else(gone)
+    }
+
+    pub(super) async fn isolate(
+        &mut self,
+        cx: &RoundContext<'_>,
+        facts: &RoundFacts,
+        budget: &RoundBudget,
+    ) -> Result<Event, StageError> {
+        let base = match &facts.base {
+            Some(pinned) => RoundBase { commit: object_name(Some(pinned))?, branch: facts.branch.clone() },
+            None => cx.head(facts, Stage::Isolate).await?,
         };
-        self.stage(Stage::Isolate, format!("workspace at {}", &base.0.as_str()[..12.min(base.0.as_str().len())]));
+        let RoundBase { commit, branch } = base;
+        cx.stage(Stage::Isolate, format!("workspace at {}", &commit.as_str()[..12.min(commit.as_str().len())]));
         for folder in self.views.left_out() {
-            self.stage(Stage::Isolate, folder.clone());
+            cx.stage(Stage::Isolate, folder.clone());
         }
-        self.prepare_base(&base.0, Stage::Isolate).await?;
-        let name = self.spec().name.clone();
-        let (method, extra_lower) = (self.views.method(), self.views.extra_lower());
-        let making = WorkspaceOptions { method, extra_lower, warm: WarmStart::Kept };
-        let made = self.workspaces.create(&name, self.id(), &base.0, &making).await;
+        self.prepare_base(cx, &facts.started.spec, &commit, Stage::Isolate, budget).await?;
+        let making = WorkspaceOptions { method: self.views.method(), extra_lower: self.views.extra_lower() };
+        let made = cx.workspaces.create(&cx.key.name, &cx.id, &commit, &making).await;
         let made = made.map_err(workspace_trouble(Stage::Isolate))?;
         self.copy_setup(&made).map_err(|error| StageError::broke(Stage::Isolate, "setup", &error))?;
         self.workspace = Some(made);
-        Ok(Event::Isolated(WorkspaceIsolated { base: base.0.to_string(), branch: base.1 }))
+        Ok(Event::Isolated(WorkspaceIsolated { base: commit.to_string(), branch }))
     }
 
     /// Copies the output of a set-up into a workspace that has no layers, and records it, so that it is not mistaken
@@ -40,20 +80,25 @@ impl RoundDriver<'_> {
     }
 
     /// Prepares the set-up for a base, once per process; after a restart it is found again.
-    pub(super) async fn prepare_base(&mut self, base: &Oid, stage: Stage) -> Result<(), StageError> {
+    pub(super) async fn prepare_base(
+        &mut self,
+        cx: &RoundContext<'_>,
+        spec: &LoopSpec,
+        base: &Oid,
+        stage: Stage,
+        budget: &RoundBudget,
+    ) -> Result<(), StageError> {
         if self.is_warm {
             return Ok(());
         }
-        let transcripts = self.engine.state_dir.transcripts(self.id());
-        let cookie = format!("lw-{}", self.id());
         let task = SetupTask {
-            cookie: &cookie,
-            cancel: self.cancel,
-            wall: self.wall_left().unwrap_or(setup::WALL_DEFAULT),
-            transcripts: Some(&transcripts),
-            report: &|command| self.stage(stage, format!("setup: {command}")),
+            cookie: &cx.cookie(),
+            cancel: cx.cancel,
+            wall: budget.wall_left(spec).unwrap_or(setup::WALL_DEFAULT),
+            transcripts: Some(&cx.engine.state_dir.transcripts(&cx.id)),
+            report: &|command| cx.stage(stage, format!("setup: {command}")),
         };
-        let warm = self.engine.prepare_setup(self.views.clone(), &self.workspaces, self.spec(), base, &task).await;
+        let warm = setup::prepare(cx.engine, self.views.clone(), &cx.workspaces, spec, base, &task).await;
         self.views = warm.map_err(|error| match error {
             SetupError::Stopped => StageError::Stopped,
             error => StageError::broke(stage, "setup", &error),
@@ -62,30 +107,26 @@ impl RoundDriver<'_> {
         Ok(())
     }
 
-    async fn pin(&self) -> Result<(Oid, Option<String>), StageError> {
-        if let Some(head) = &self.head {
-            return Ok((head.commit.clone(), head.branch.clone()));
+    /// A round whose record is complete does not need its workspace any more.
+    pub(super) async fn discard(&mut self, cx: &RoundContext<'_>, round: &Round) {
+        if !matches!(round.phase(), Phase::Ended(_)) {
+            return;
         }
-        let head = self.engine.git.head(&self.repo, self.spec().base.as_deref()).await;
-        let head = head.map_err(|error| StageError::broke(Stage::Isolate, "base", &error))?;
-        Ok((head.commit, head.branch))
-    }
-
-    pub(super) async fn baseline(&mut self) -> Result<Event, StageError> {
-        self.stage(Stage::Isolate, "gates on base");
-        let results = self.run_baseline().await?;
-        Ok(Event::Baselined(BaselineFinished { results }))
+        let has_secrets =
+            round.facts().attempts.iter().any(|one| !one.findings.secrets.is_empty() || !one.staged_secrets.is_empty());
+        if let Some(workspace) = self.workspace.take().filter(|_| has_secrets) {
+            // A workspace with secrets is removed now, not in the background.
+            let _ = tokio::task::spawn_blocking(move || crate::workspace::remove_left(&workspace.root)).await;
+        }
+        // The next start finds and removes leftovers, so a failure here loses nothing.
+        let _ = cx.workspaces.discard(&cx.id).await;
     }
 }
 
 /// The kernel stacks layers for each sandboxed program. An agent that works in this process would see only one of them,
 /// so it gets a copy.
-pub(super) async fn method(engine: &Engine, bind: &LoopBindings, boundary: &Boundary) -> CheckoutMethod {
-    let all = bind.agents.iter().all(|(_, agent)| agent.capabilities().confined);
-    let layers = all && boundary.level == BoundaryLevel::Kernel && engine.host().await.supports_overlay();
+async fn checkout_method(cx: &RoundContext<'_>, boundary: &Boundary) -> CheckoutMethod {
+    let all = cx.bind.agents.iter().all(|(_, agent)| agent.capabilities().confined);
+    let layers = all && boundary.level == BoundaryLevel::Kernel && cx.engine.host().await.supports_overlay();
     if layers { CheckoutMethod::Overlay } else { CheckoutMethod::Copy }
-}
-
-pub(super) fn parse(commit: &str) -> Result<Oid, StageError> {
-    commit.parse().map_err(|error| StageError::broke(Stage::Isolate, "base", &error))
 }

@@ -1,80 +1,47 @@
 //! Probe: runs the loop's probe before any agent starts, in the round's own sandbox views. [`crate::probe`] interprets
 //! its answer.
 
-use super::{RoundDriver, StageError, workspace_trouble};
-use crate::git::RoundBase;
-use crate::probe::{ProbeExit, ProbeMethod, ProbeResult, ProbeRunner, Undone};
-use crate::sandbox_view::ProgramFolders;
-use crate::workspace::{SnapshotKind, WorkspaceOptions};
-use loopwright_core::round::{Event, ProbeAnswer, Stage};
+use super::context::RoundContext;
+use super::isolate::RoundSandbox;
+use super::money::RoundBudget;
+use super::{StageError, workspace_trouble};
+use crate::error::EngineError;
+use crate::probe::{self, LoopProbe, ProbeExit, ProbeMethod, ProbeResult, ProbeRunner};
+use loopwright_core::round::{Event, ProbeAnswer, RoundFacts, Stage};
 use loopwright_core::spec::ProbeSpec;
-use std::sync::Arc;
 
-impl RoundDriver<'_> {
-    pub(super) async fn probe(&mut self) -> Result<Event, StageError> {
-        let name = match &self.spec().on.probe {
-            Some(ProbeSpec::Named(name)) => Some(name.clone()),
-            Some(ProbeSpec::Ask(ask)) => Some(ask.probe.clone()),
-            Some(ProbeSpec::Run { .. }) | None => None,
-        };
-        if let Some(name) = name {
-            self.stage(Stage::Probe, name);
-        }
-        if let Some(probed) = self.probe_result.take().and_then(answered) {
-            return Ok(Event::Probed(probed));
-        }
-        let base = self.pin_base().await?;
-        let asked = self.engine.probe_method(self.spec(), &self.repo, Some(&base)).await.map_err(broke)?;
-        let probed = match asked {
-            ProbeMethod::Answered(probed) => probed,
-            ProbeMethod::Program(program) => {
-                self.stage(Stage::Probe, program.description());
-                program.read(self.ask_probe(&base, program.argv()).await?)
+pub(super) async fn probe(
+    cx: &RoundContext<'_>,
+    facts: &RoundFacts,
+    sandbox: &mut RoundSandbox,
+    budget: &RoundBudget,
+    found: Option<ProbeResult>,
+) -> Result<Event, StageError> {
+    let spec = &facts.started.spec;
+    match &spec.on.probe {
+        Some(ProbeSpec::Named(name)) => cx.stage(Stage::Probe, name.clone()),
+        Some(ProbeSpec::Ask(ask)) => cx.stage(Stage::Probe, ask.probe.clone()),
+        Some(ProbeSpec::Run { .. }) | None => {}
+    }
+    if let Some(probed) = found.and_then(answered) {
+        return Ok(Event::Probed(probed));
+    }
+    let base = cx.head(facts, Stage::Probe).await?;
+    let asked = LoopProbe { engine: cx.engine, spec, repo: &cx.repo, base: Some(&base) }.method().await;
+    let probed = match asked.map_err(broke)? {
+        ProbeMethod::Answered(probed) => probed,
+        ProbeMethod::Program(program) => {
+            cx.stage(Stage::Probe, program.description());
+            sandbox.prepare_base(cx, spec, &base.commit, Stage::Probe, budget).await?;
+            let (engine, workspaces, cancel) = (cx.engine, &cx.workspaces, cx.cancel);
+            let runner = ProbeRunner { engine, workspaces, views: &sandbox.views, cancel, id: &cx.id };
+            match runner.ask(&program, &cx.key.name, &base.commit).await.map_err(workspace_trouble(Stage::Probe))? {
+                ProbeExit::Stopped => return Err(StageError::Stopped),
+                exit => program.read(exit),
             }
-        };
-        self.settle_items(probed).await
-    }
-
-    async fn pin_base(&self) -> Result<RoundBase, StageError> {
-        if let Some(head) = &self.head {
-            return Ok(head.clone());
         }
-        let head = self.engine.git.head(&self.repo, self.spec().base.as_deref()).await;
-        head.map_err(|error| StageError::broke(Stage::Probe, "base", &error))
-    }
-
-    async fn ask_probe(&mut self, base: &RoundBase, argv: &[String]) -> Result<ProbeExit, StageError> {
-        let (name, id, base) = (self.spec().name.clone(), self.id().to_owned(), &base.commit);
-        self.prepare_base(base, Stage::Probe).await?;
-        let extra = self.views.extra_lower();
-        let making =
-            WorkspaceOptions { method: self.views.method(), extra_lower: extra.clone(), ..WorkspaceOptions::default() };
-        let space = self.workspaces.create(&name, &id, base, &making).await;
-        let space = space.map_err(workspace_trouble(Stage::Probe))?;
-        let view = self.workspaces.snapshot(&space, "probe", base, SnapshotKind::ReadOnly, &extra).await;
-        let view = view.map_err(workspace_trouble(Stage::Probe))?;
-        let seat = ProgramFolders { files: &view.files, home: &space.home, tmp: &space.tmp };
-        let asker = ProbeRunner { engine: self.engine, views: &self.views, cancel: self.cancel, id: &id };
-        match asker.ask(argv, seat).await {
-            ProbeExit::Stopped => Err(StageError::Stopped),
-            said => Ok(said),
-        }
-    }
-
-    /// Takes the items that are not done, as many as a round of the loop takes.
-    async fn settle_items(&mut self, probed: ProbeAnswer) -> Result<Event, StageError> {
-        let started = &self.round.facts().started;
-        let undone = self.engine.undone(&started.repo, &started.spec, probed).await.map_err(StageError::Fatal)?;
-        Ok(Event::Probed(match undone {
-            Undone::Nothing => ProbeAnswer::Nothing,
-            Undone::Failed(text) => ProbeAnswer::Failed { text },
-            Undone::Work(items) => {
-                let failures = items.iter().map(|(item, failures)| (item.key.clone(), *failures));
-                self.failures = Arc::new(failures.collect());
-                ProbeAnswer::Work { items: items.into_iter().map(|(item, _)| item).collect() }
-            }
-        }))
-    }
+    };
+    Ok(Event::Probed(probe::open_items(cx.engine.store.as_ref(), &cx.key.repo, spec, probed).await?))
 }
 
 /// The answer of a probe that ran before the round started; no item of it is done yet.
@@ -87,9 +54,9 @@ fn answered(found: ProbeResult) -> Option<ProbeAnswer> {
     }
 }
 
-fn broke(error: crate::error::EngineError) -> StageError {
+fn broke(error: EngineError) -> StageError {
     match error {
-        crate::error::EngineError::Git(error) => StageError::broke(Stage::Probe, "base", &error),
+        EngineError::Git(error) => StageError::broke(Stage::Probe, "base", &error),
         error => StageError::Fatal(error),
     }
 }

@@ -1,25 +1,26 @@
 //! The role runner: the one way in which the agent of a role starts, runs, is billed and ends. The stage of the role
 //! provides the input of a start and reads its output.
 //!
-//! [`RoundDriver::start_role`] records the start with its reservation. [`RoleRunner::finish`] borrows the round only
-//! for reading, so that several started roles can run side by side; the stage then records each end.
+//! [`RoleRunner::start`] records the start with its reservation. [`RoleRunner::finish`] borrows the round only for
+//! reading, so that several started roles can run side by side; the stage then records each end.
 
-use super::cost::StartCost;
+use super::context::RoundContext;
+use super::cost::{self, StartCost};
+use super::isolate::RoundSandbox;
+use super::journal::RoundJournal;
+use super::money::{self, RoundBudget};
 use super::transcript::AgentTranscript;
-use super::{LoopBindings, RoundDriver, StageError};
+use super::{StageError, error_chain};
 use crate::agents::providers::ProviderChoice;
 use crate::agents::{Agent, AgentError, AgentInvocation, AgentLimits, AgentOutcome, VerdictSink};
-use crate::egress::EgressRoutes;
-use crate::engine::Engine;
+use crate::clock;
 use crate::proc::{CancelToken, RunEnd, TreeCookie};
-use crate::sandbox_view::{self, ProgramFolders, RolePaths, SandboxView, SandboxViews};
+use crate::sandbox_view::{self, ProgramFolders, RolePaths, SandboxView};
 use crate::workspace::CheckoutFiles;
 use loopwright_core::BoxFuture;
 use loopwright_core::budget::{AgentUsage, BudgetLimit, Reservation};
-use loopwright_core::level::LoopLevel;
 use loopwright_core::prompt::VerdictChannel;
-use loopwright_core::round::{AgentEnd, Event, RoleEnded, RoleResult, RoleStarted, Round, StageFailed};
-use loopwright_core::secrets::SecretScanner;
+use loopwright_core::round::{AgentEnd, Event, RoleEnded, RoleResult, RoleStarted, Round};
 use loopwright_core::spec::{AgentSpec, Role};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -41,6 +42,20 @@ pub(super) struct RoleTurn {
 }
 
 impl RoleTurn {
+    /// The agent that is next in a role's chain.
+    pub(super) fn next(cx: &RoundContext<'_>, round: &Round, role: Role) -> Result<Self, StageError> {
+        let place = round.facts().provider_waits.chain_position(role);
+        let at = usize::try_from(place).unwrap_or(usize::MAX);
+        let mut chain = cx.bind.agents.chain(role).iter().skip(at);
+        let Some(agent) = chain.next() else {
+            let text = format!("the loop has no {} to start", role.word());
+            return Err(StageError::failed(round.phase().stage(), "agent-unusable", text));
+        };
+        let left = u32::try_from(chain.count()).unwrap_or(u32::MAX);
+        let spec = round.facts().started.spec.chain(role).into_iter().nth(at);
+        Ok(Self { role, agent: Arc::clone(agent), place, left, spec })
+    }
+
     /// An agent whose answer the engine reads gives its verdict as its last message; any other writes a file.
     pub(super) fn answer_way(&self) -> VerdictChannel {
         if self.agent.capabilities().answers { VerdictChannel::Message } else { VerdictChannel::File }
@@ -118,105 +133,64 @@ impl RoleRun {
     }
 }
 
-impl RoundDriver<'_> {
+/// Starts the agents of one round.
+pub(super) struct RoleRunner<'r, 'a> {
+    pub(super) cx: &'r RoundContext<'a>,
+    pub(super) journal: &'r mut RoundJournal,
+    pub(super) budget: &'r mut RoundBudget,
+    pub(super) sandbox: &'r RoundSandbox,
+}
+
+impl RoleRunner<'_, '_> {
     /// Starts a role's agent, waits until its whole process tree is dead, and counts its cost.
-    pub(super) async fn run_role(&mut self, call: RoleCall) -> Result<RoleRun, StageError> {
-        let started = self.start_role(call).await?;
-        self.finish_role(started).await
+    pub(super) async fn run(mut self, call: RoleCall) -> Result<RoleRun, StageError> {
+        let started = self.start(call).await?;
+        self.finish(started).await
     }
 
     /// Records the start with its reservation; nothing runs yet.
-    async fn start_role(&mut self, call: RoleCall) -> Result<StartedRole, StageError> {
+    async fn start(&mut self, call: RoleCall) -> Result<StartedRole, StageError> {
         self.ensure_no_global_stop().await?;
-        let limits = self.agent_limits();
-        let (turn, name, mut invocation) = self.role_runner().invocation(call, limits)?;
-        let (reserved, day) = (self.reservation(), self.today());
-        let cookie = invocation.cookie.as_str().to_owned();
+        let facts = self.journal.facts();
+        let reserved = money::reservation(&facts.started.spec);
+        let mut role = self.prepare(call, reserved, self.budget.agent_limits(facts))?;
+        let StartedRole { turn, invocation, .. } = &role;
+        let day = clock::day(self.cx.engine.now_ms());
         let started = RoleStarted {
             role: turn.role,
             attempt: invocation.attempt,
             agent: turn.agent.name().to_owned(),
             version: turn.agent.version().map(str::to_owned),
             model: invocation.model.clone(),
-            cookie: cookie.clone(),
+            cookie: invocation.cookie.as_str().to_owned(),
             reserved,
             day: Some(day.clone()),
             nonce: invocation.verdict.as_ref().map(|verdict| verdict.nonce.clone()),
             place: turn.place,
             left: turn.left,
         };
-        invocation.limits.meter = self.record_start(started, day).await?;
-        self.role_runner().bound_pass(&invocation);
-        Ok(StartedRole { turn, name, reserved, invocation })
+        role.invocation.limits.meter = self.budget.record_start(self.cx, self.journal, started, day).await?;
+        cost::bound_grant(&role.invocation);
+        Ok(role)
     }
 
     /// No agent starts while everything is stopped, whichever process runs the round.
     async fn ensure_no_global_stop(&self) -> Result<(), StageError> {
-        let Some(stop) = self.engine.global_stop().await.map_err(StageError::Fatal)? else { return Ok(()) };
-        self.cancel.cancel_because(&format!("everything is stopped by {}: {}", stop.by, stop.why));
+        let Some(stop) = self.cx.engine.global_stop().await.map_err(StageError::Fatal)? else { return Ok(()) };
+        self.cx.cancel.cancel_because(&format!("everything is stopped by {}: {}", stop.by, stop.why));
         Err(StageError::Stopped)
     }
 
-    async fn finish_role(&self, started: StartedRole) -> Result<RoleRun, StageError> {
-        let run = self.role_runner().finish(started).await?;
-        let end = self.explain_end(run.end, run.cost.spend.amount(), &run.cookie);
-        Ok(RoleRun { end, ..run })
-    }
-
-    pub(super) fn role_runner(&self) -> RoleRunner<'_> {
-        RoleRunner {
-            engine: self.engine,
-            bind: self.bind,
-            round: &self.round,
-            rooms: &self.views,
-            ways: &self.routes,
-            scanner: &self.scanner,
-            cancel: self.cancel,
-        }
-    }
-}
-
-/// The parts of a round that a role's agent needs.
-pub(super) struct RoleRunner<'r> {
-    pub(super) engine: &'r Engine,
-    bind: &'r LoopBindings,
-    pub(super) round: &'r Round,
-    rooms: &'r SandboxViews,
-    pub(super) ways: &'r EgressRoutes,
-    scanner: &'r SecretScanner,
-    pub(super) cancel: &'r CancelToken,
-}
-
-impl RoleRunner<'_> {
-    /// The agent that is next in a role's chain.
-    pub(super) fn turn(&self, role: Role) -> Result<RoleTurn, StageError> {
-        let place = self.round.facts().provider_waits.chain_position(role);
-        let at = usize::try_from(place).unwrap_or(usize::MAX);
-        let mut chain = self.bind.agents.chain(role).iter().skip(at);
-        let Some(agent) = chain.next() else {
-            let (stage, code) = (self.round.phase().stage(), "agent-unusable".to_owned());
-            let text = format!("the loop has no {} to start", role.word());
-            return Err(StageError::Broke(StageFailed { stage, code, text }));
-        };
-        let left = u32::try_from(chain.count()).unwrap_or(u32::MAX);
-        let spec = self.round.facts().started.spec.chain(role).into_iter().nth(at);
-        Ok(RoleTurn { role, agent: Arc::clone(agent), place, left, spec })
-    }
-
-    fn invocation(
-        &self,
-        call: RoleCall,
-        limits: AgentLimits,
-    ) -> Result<(RoleTurn, String, AgentInvocation), StageError> {
+    fn prepare(&self, call: RoleCall, reserved: Reservation, limits: AgentLimits) -> Result<StartedRole, StageError> {
         let RoleCall { turn, attempt, name, prompt, view, verdict } = call;
-        let started = &self.round.facts().started;
+        let (cx, round) = (self.cx, self.journal.round());
         let state_file = self.write_state_file(&view.root, turn.role)?;
-        let room = self.room(&view, &state_file, started.spec.level);
+        let sandbox_view = self.view_of(&view, &state_file);
         let spec = turn.spec.as_ref();
         let invocation = AgentInvocation {
             role: turn.role,
-            loop_name: started.spec.name.clone(),
-            round: started.round.clone(),
+            loop_name: cx.key.name.to_string(),
+            round: cx.id.clone(),
             attempt,
             prompt,
             workspace: sandbox_view::host_folder(&view.files).to_owned(),
@@ -228,29 +202,29 @@ impl RoleRunner<'_> {
             verdict,
             model: spec.and_then(|spec| spec.model.clone()),
             tools: spec.map(|spec| spec.tools.clone()).unwrap_or_default(),
-            endpoints: self.endpoints(&turn)?,
-            prices: Arc::clone(&self.engine.settings.prices),
+            endpoints: cost::endpoints(cx, &self.sandbox.routes, round.phase().stage(), &turn)?,
+            prices: Arc::clone(&cx.engine.settings.prices),
             limits,
-            cookie: TreeCookie::new(&format!("lw-{}", started.round)),
-            view: room,
+            cookie: TreeCookie::new(&cx.cookie()),
+            view: sandbox_view,
         };
-        Ok((turn, name, invocation))
+        Ok(StartedRole { turn, name, reserved, invocation })
     }
 
-    fn room(&self, view: &RoleView, state: &Path, level: LoopLevel) -> SandboxView {
-        let seat = ProgramFolders { files: &view.files, home: &view.home, tmp: &view.tmp };
+    fn view_of(&self, view: &RoleView, state: &Path) -> SandboxView {
+        let folders = ProgramFolders { files: &view.files, home: &view.home, tmp: &view.tmp };
         let (items, sink) = (view.items.as_deref(), view.sink.as_deref());
-        let papers = RolePaths { outbox: &view.outbox, state, items, sink };
+        let paths = RolePaths { outbox: &view.outbox, state, items, sink };
         match view.access {
-            FileAccess::ByLevel => self.rooms.maker(seat, papers, level),
-            FileAccess::ReadOnly => self.rooms.reader(seat, papers),
+            FileAccess::ByLevel => self.sandbox.views.maker(folders, paths, self.journal.facts().started.spec.level),
+            FileAccess::ReadOnly => self.sandbox.views.reader(folders, paths),
         }
     }
 
     /// Writes the loop's memory for a role to read, again for each start. A checker gets no history, because that may
     /// hold a maker's text from earlier rounds.
     fn write_state_file(&self, folder: &Path, role: Role) -> Result<PathBuf, StageError> {
-        let facts = self.round.facts();
+        let facts = self.journal.facts();
         let history = if role == Role::Maker { facts.history.as_slice() } else { &[] };
         let memory = if role == Role::Maker { facts.memory.as_slice() } else { &[] };
         let state = serde_json::json!({
@@ -258,8 +232,8 @@ impl RoleRunner<'_> {
             "item": facts.items.first(), "items": facts.items, "history": history, "memory": memory,
         });
         let path = folder.join("state.json");
-        let written = self.engine.state_dir.write_ephemeral(&path, state.to_string().as_bytes());
-        written.map_err(|error| StageError::broke(self.round.phase().stage(), "state-file", &error))?;
+        let written = self.cx.engine.state_dir.write_ephemeral(&path, state.to_string().as_bytes());
+        written.map_err(|error| StageError::broke(self.journal.round().phase().stage(), "state-file", &error))?;
         Ok(path)
     }
 
@@ -267,9 +241,10 @@ impl RoleRunner<'_> {
     async fn finish(&self, started: StartedRole) -> Result<RoleRun, StageError> {
         let StartedRole { turn, name, reserved, invocation } = started;
         let (outcome, transcript, wall_ms) = self.invoke(&turn, &invocation, &name).await;
-        let cost = self.cost_of(&outcome, &invocation, reserved, wall_ms);
-        let end = end_of(&outcome, self.engine.now_ms())?;
+        let cost = cost::cost_of(&outcome, &invocation, reserved, wall_ms);
+        let end = end_of(&outcome, self.cx.engine.now_ms())?;
         let (attempt, cookie) = (invocation.attempt, invocation.cookie.as_str().to_owned());
+        let end = self.budget.explain_end(self.journal.facts(), end, cost.spend.amount(), &cookie);
         Ok(RoleRun { outcome: outcome.ok(), end, cost, transcript, attempt, cookie })
     }
 
@@ -278,10 +253,10 @@ impl RoleRunner<'_> {
         // An agent that was not found reports that itself, and needs no key for it.
         let Some(agent) = turn.spec.as_ref().filter(|_| turn.agent.capabilities().proxy) else { return Ok(()) };
         let (asks, name) = (ProviderChoice::for_spec(agent), agent.agent.word());
-        if !asks.is_unmet_by(&self.engine.provider_names()) || invocation.endpoints.login.is_some() {
+        if !asks.is_unmet_by(&self.cx.engine.provider_names()) || invocation.endpoints.login.is_some() {
             return Ok(());
         }
-        let what = match self.engine.login(agent) {
+        let what = match self.cx.engine.login(agent) {
             Some(_) => format!("the own sign-in of `{name}` cannot be read: sign in with it once, manually"),
             None => format!("agent `{name}` has no key for its model provider: {}", asks.remedy()),
         };
@@ -297,15 +272,15 @@ impl RoleRunner<'_> {
         if let Err(error) = self.signed_in(turn, invocation) {
             return (Err(error), None, 0);
         }
-        let folder = self.engine.state_dir.transcripts(&invocation.round);
-        let publish = |kind| super::publish(self.engine, self.round, kind);
-        let mut log = AgentTranscript::open(&folder, invocation.role, name, &publish, self.scanner);
+        let folder = self.cx.engine.state_dir.transcripts(&invocation.round);
+        let publish = |kind| self.cx.publish(kind);
+        let mut log = AgentTranscript::open(&folder, invocation.role, name, &publish, &self.cx.scanner);
         let begun = Instant::now();
         let mut started = |_: &crate::proc::StartedProcess| ();
         let stop = CancelToken::new();
-        let work = turn.agent.invoke(invocation, &self.engine.proc, &mut log, &stop, &mut started);
+        let work = turn.agent.invoke(invocation, &self.cx.engine.proc, &mut log, &stop, &mut started);
         let work = unless_overdue(work, &invocation.limits, &stop);
-        let outcome = self.unless_over(work, &invocation.endpoints, &stop).await;
+        let outcome = cost::unless_over(self.cx.cancel, work, &invocation.endpoints, &stop).await;
         let wall_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         (outcome, log.finish(), wall_ms)
     }
@@ -335,7 +310,7 @@ async fn unless_overdue(
 fn end_of(outcome: &Result<AgentOutcome, AgentError>, at_ms: i64) -> Result<AgentEnd, StageError> {
     let outcome = match outcome {
         Ok(outcome) => outcome,
-        Err(error) => return Ok(AgentEnd::Unusable { text: super::error_chain(error) }),
+        Err(error) => return Ok(AgentEnd::Unusable { text: error_chain(error) }),
     };
     // An agent reports a provider problem itself; it may still exit with code zero, or wait without output.
     let by_itself =

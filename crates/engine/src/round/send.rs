@@ -2,12 +2,15 @@
 //! have been sent is searched for before it is sent again; if that stays unknown, a person decides.
 
 use super::bindings::{DeliveryOutlet, LoopBindings};
-use super::journal::outbox_row;
-use super::{RoundDriver, StageError, bounds};
+use super::context::RoundContext;
+use super::journal::RoundJournal;
+use super::rows::{StepTiming, outbox_row};
+use super::{StageError, bounds};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::outbox::{DeliveryOutcome, LocalForge, PriorDelivery, PushingDeliver, deliver_one};
-use crate::store::{OutboxRow, OutboxState, RowChange, StoreBatch};
+use crate::probe::read_forge;
+use crate::store::{OutboxRow, OutboxState, RowChange};
 use loopwright_core::deliver::{Deliver, Delivery, EngineFact};
 use loopwright_core::forge::count_open_pulls;
 use loopwright_core::level::LoopLevel;
@@ -22,111 +25,100 @@ const COUNTED_MAX: usize = 1_001;
 /// The most attempts for one item.
 const TRIES_MAX: i64 = 3;
 
-impl RoundDriver<'_> {
-    pub(super) async fn send(&mut self, positions: Vec<u32>) -> Result<Vec<Action>, StageError> {
-        let mut following = Vec::new();
-        for position in positions {
-            let Some(item) = self.item(position) else { continue };
-            self.stage(Stage::Send, format!("{} {}", item.kind, item.target.as_deref().unwrap_or_default()));
-            let result = self.deliver(&item).await?;
-            following = self.apply(Event::Delivered(DeliveryEnded { position, result }), Vec::new()).await?;
-        }
-        Ok(following)
+pub(super) async fn send(
+    cx: &RoundContext<'_>,
+    journal: &mut RoundJournal,
+    positions: Vec<u32>,
+) -> Result<Vec<Action>, StageError> {
+    let mut following = Vec::new();
+    for position in positions {
+        let items = journal.facts().attempt().map(|attempt| attempt.items.as_slice()).unwrap_or_default();
+        let Some(item) = items.iter().find(|item| item.position == position).cloned() else { continue };
+        cx.stage(Stage::Send, format!("{} {}", item.kind, item.target.as_deref().unwrap_or_default()));
+        let result = deliver(cx, journal, &item).await?;
+        let delivered = Event::Delivered(DeliveryEnded { position, result });
+        following = journal.apply(cx, delivered, Vec::new()).await?;
     }
+    Ok(following)
+}
 
-    fn item(&self, position: u32) -> Option<StagedItem> {
-        let items = &self.round.facts().attempt()?.items;
-        items.iter().find(|item| item.position == position).cloned()
-    }
-
-    async fn deliver(&mut self, item: &StagedItem) -> Result<DeliveryResult, StageError> {
-        let Some(outlet) = self.outlet().await? else {
-            return Ok(DeliveryResult::Refused { text: "no action executor is configured".to_owned() });
+async fn deliver(
+    cx: &RoundContext<'_>,
+    journal: &mut RoundJournal,
+    item: &StagedItem,
+) -> Result<DeliveryResult, StageError> {
+    let Some(outlet) = outlet(cx).await? else {
+        return Ok(DeliveryResult::Refused { text: "no action executor is configured".to_owned() });
+    };
+    let candidate = match journal.round().phase() {
+        Phase::Sending(approved) => approved.candidate(),
+        _ => "",
+    };
+    let delivery = delivery(journal.round(), item, candidate);
+    for tried in 0.. {
+        let prior = claim(cx, journal, item, tried).await?;
+        let text = match deliver_one(outlet.as_ref(), &cx.engine.settings.seam, &delivery, prior).await {
+            DeliveryOutcome::Sent(receipt) => return Ok(DeliveryResult::Sent { place: receipt.place }),
+            DeliveryOutcome::InDoubt(text) => return Ok(DeliveryResult::InDoubt { text: bounds::text(&text) }),
+            DeliveryOutcome::Refused(text) => return Ok(DeliveryResult::Refused { text: bounds::text(&text) }),
+            DeliveryOutcome::Retry(text) => bounds::text(&text),
         };
-        let delivery = self.delivery(item);
-        for tried in 0.. {
-            let prior = self.claim(item, tried).await?;
-            let text = match deliver_one(outlet.as_ref(), &self.engine.settings.seam, &delivery, prior).await {
-                DeliveryOutcome::Sent(receipt) => return Ok(DeliveryResult::Sent { place: receipt.place }),
-                DeliveryOutcome::InDoubt(text) => return Ok(DeliveryResult::InDoubt { text: bounds::text(&text) }),
-                DeliveryOutcome::Refused(text) => return Ok(DeliveryResult::Refused { text: bounds::text(&text) }),
-                DeliveryOutcome::Retry(text) => bounds::text(&text),
-            };
-            if tried + 1 >= TRIES_MAX {
-                return Ok(DeliveryResult::Quarantined { text });
-            }
-        }
-        unreachable!("the last try returns")
-    }
-
-    /// Claims the item durably. An existing claim means that an engine died while sending it: it may have been sent.
-    async fn claim(&mut self, item: &StagedItem, tries: i64) -> Result<PriorDelivery, StageError> {
-        let rows = self.engine.store().outbox(self.id()).await?;
-        let found = rows.iter().find(|row| row.position == i64::from(item.position));
-        let prior = if tries > 0 || found.is_some_and(|row| row.state == OutboxState::Claimed) {
-            PriorDelivery::MaybeSent
-        } else {
-            PriorDelivery::Fresh
-        };
-        let row = outbox_row(&self.round, item, OutboxState::Claimed, &self.when());
-        let claim = Some(format!("pid {}", std::process::id()));
-        let tries = found.map_or(0, |row| row.tries) + 1;
-        let change = RowChange::Outbox(OutboxRow { claim, tries, ..row });
-        let batch = StoreBatch {
-            round: self.id().to_owned(),
-            expect_index: self.index,
-            at_ms: self.engine.now_ms(),
-            events: Vec::new(),
-            changes: vec![change],
-        };
-        self.engine.append(batch).await?;
-        Ok(prior)
-    }
-
-    async fn outlet(&self) -> Result<Option<Arc<dyn Deliver>>, StageError> {
-        match &self.bind.outlet {
-            DeliveryOutlet::ApprovalOnly => Ok(None),
-            DeliveryOutlet::Deliver(deliver) => {
-                let pushing = PushingDeliver::new(Arc::clone(deliver), self.workspaces.engine().clone());
-                Ok(Some(Arc::new(pushing)))
-            }
-            DeliveryOutlet::LocalForge => {
-                let folder = self.engine.state_dir.forge(&self.repo.id);
-                let forge = LocalForge::open(
-                    &folder,
-                    self.workspaces.engine().clone(),
-                    Arc::clone(&self.engine.settings.clock),
-                );
-                Ok(Some(Arc::new(forge.await.map_err(|error| StageError::broke(Stage::Send, "forge", &error))?)))
-            }
+        if tried + 1 >= TRIES_MAX {
+            return Ok(DeliveryResult::Quarantined { text });
         }
     }
+    unreachable!("the last try returns")
+}
 
-    fn delivery(&self, item: &StagedItem) -> Delivery {
-        let candidate = match self.round.phase() {
-            Phase::Sending(approved) => approved.candidate(),
-            _ => "",
-        };
-        delivery(&self.round, item, candidate)
+/// Claims the item durably. An existing claim means that an engine died while sending it: it may have been sent.
+async fn claim(
+    cx: &RoundContext<'_>,
+    journal: &mut RoundJournal,
+    item: &StagedItem,
+    tries: i64,
+) -> Result<PriorDelivery, StageError> {
+    let rows = cx.engine.store.outbox(&cx.id).await?;
+    let found = rows.iter().find(|row| row.position == i64::from(item.position));
+    let prior = if tries > 0 || found.is_some_and(|row| row.state == OutboxState::Claimed) {
+        PriorDelivery::MaybeSent
+    } else {
+        PriorDelivery::Fresh
+    };
+    let row = outbox_row(journal.round(), item, OutboxState::Claimed, &StepTiming::now(cx));
+    let claim = Some(format!("pid {}", std::process::id()));
+    let tries = found.map_or(0, |row| row.tries) + 1;
+    journal.write_rows(cx, vec![RowChange::Outbox(OutboxRow { claim, tries, ..row })]).await?;
+    Ok(prior)
+}
+
+async fn outlet(cx: &RoundContext<'_>) -> Result<Option<Arc<dyn Deliver>>, StageError> {
+    match &cx.bind.outlet {
+        DeliveryOutlet::ApprovalOnly => Ok(None),
+        DeliveryOutlet::Deliver(deliver) => {
+            Ok(Some(Arc::new(PushingDeliver::new(Arc::clone(deliver), cx.objects().clone()))))
+        }
+        DeliveryOutlet::LocalForge => {
+            let folder = cx.engine.state_dir.forge(&cx.repo.id);
+            let forge = LocalForge::open(&folder, cx.objects().clone(), Arc::clone(&cx.engine.settings.clock)).await;
+            Ok(Some(Arc::new(forge.map_err(|error| StageError::broke(Stage::Send, "forge", &error))?)))
+        }
     }
 }
 
-impl Engine {
-    /// The number of open pull requests of a loop on its forge, if it has reached `open_max`. `None` if there are
-    /// fewer, or the loop opens none, or its forge cannot be read here.
-    pub(crate) async fn too_many_open(
-        &self,
-        spec: &LoopSpec,
-        bind: &LoopBindings,
-        repo: &str,
-    ) -> Result<Option<u32>, EngineError> {
-        let opens = spec.output.iter().any(|output| output.kind == ActionKind::PullRequest);
-        let forge = self.read_forge(spec, repo).filter(|_| opens && matches!(bind.outlet, DeliveryOutlet::LocalForge));
-        let Some(forge) = forge else { return Ok(None) };
-        let open = count_open_pulls(forge.as_ref(), &spec.name, COUNTED_MAX).await.map_err(EngineError::Forge)?;
-        let open = u32::try_from(open).unwrap_or(u32::MAX);
-        Ok((open >= spec.open_max).then_some(open))
-    }
+/// The number of open pull requests of a loop on its forge, if it has reached `open_max`. `None` if there are fewer, or
+/// the loop opens none, or its forge cannot be read here.
+pub(crate) async fn too_many_open(
+    engine: &Engine,
+    spec: &LoopSpec,
+    bind: &LoopBindings,
+    repo: &str,
+) -> Result<Option<u32>, EngineError> {
+    let opens = spec.output.iter().any(|output| output.kind == ActionKind::PullRequest);
+    let forge = read_forge(engine, spec, repo).filter(|_| opens && matches!(bind.outlet, DeliveryOutlet::LocalForge));
+    let Some(forge) = forge else { return Ok(None) };
+    let open = count_open_pulls(forge.as_ref(), &spec.name, COUNTED_MAX).await.map_err(EngineError::Forge)?;
+    let open = u32::try_from(open).unwrap_or(u32::MAX);
+    Ok((open >= spec.open_max).then_some(open))
 }
 
 /// The delivery of one item of a round, for the outlet and for the display of a dry run.

@@ -1,32 +1,33 @@
 //! Start: from a request to a recorded round. Nothing happens before `started` is durable.
+//!
+//! A scheduled round, the receipt of its occurrence, the loop's new mark and the signals it takes are one transaction,
+//! so that no crash runs an occurrence twice or loses it. The dispatcher decides which loops are due, and when.
 
 use super::bindings::LoopBindings;
-use super::due::{self, DueRecord};
-use super::journal::{self, StepTiming};
-use super::{RoundDriver, isolate, recorded_event};
+use super::context::{RoundCaller, RoundContext};
+use super::gate::CandidateGates;
+use super::isolate::RoundSandbox;
+use super::journal::RoundJournal;
+use super::money::RoundBudget;
+use super::{RoundDriver, too_many_open};
 use crate::boundary::{self, BoundaryRefusal};
-use crate::daemon::LoopSlot;
-use crate::egress::EgressRoutes;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::gates::{self, GateEnv, HeldoutChecks};
 use crate::git::{Oid, UserRepo};
-use crate::lease::{lease_request, occupied};
+use crate::lease;
+use crate::daemon::LoopSlot;
 use crate::live_rounds::{AdmissionRequest, AdmittedRound, ItemSelection, RoundStarter};
 use crate::probe::{self, ProbeResult};
-use crate::proc::CancelToken;
 use crate::random;
-use crate::sandbox_view::SandboxViews;
-use crate::store::{LeaseRequest, RowChange, StoreBatch};
+use crate::store::{ReceiptRow, RowChange, ScheduleRow};
 use crate::workspace::Workspaces;
 use loopwright_core::dispatch::{LoopKey, RoundClaims};
 use loopwright_core::name::RoundId;
-use loopwright_core::round::{Action, Boundary, Event, ProbeItem, Round, RoundStarted, Step};
+use loopwright_core::round::{Action, Boundary, ProbeItem, Round, RoundStarted, Step};
 use loopwright_core::spec::{CheckedSpec, Gate, LoopSpec, Role};
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
-use tokio::time::Instant;
 
 /// A request for a round.
 #[derive(Debug, Clone)]
@@ -77,93 +78,80 @@ impl RunRequest {
     }
 }
 
+/// The rows of the due time or the signals that started a round. Their repository and loop are the round's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DueRecord {
+    /// The occurrence's receipt; the round's id is filled in when the round starts.
+    pub receipt: ReceiptRow,
+    /// The loop's new schedule. Only its mark is written, unless the loop had no schedule: a pause that was recorded
+    /// between the decision to start and the start is newer than the decision.
+    pub schedule: ScheduleRow,
+    /// The keys of the signals that the round takes.
+    pub signals: Vec<String>,
+}
+
+impl DueRecord {
+    /// The rows that are written with the first event of a round.
+    fn changes(self, round: &str) -> Vec<RowChange> {
+        let Self { receipt, schedule, signals } = self;
+        let (repo, loop_name) = (receipt.repo.clone(), receipt.loop_name.clone());
+        let taken = signals.into_iter().map(|key| RowChange::SignalTaken {
+            repo: repo.clone(),
+            loop_name: loop_name.clone(),
+            key,
+        });
+        let receipt = ReceiptRow { round: Some(round.to_owned()), ..receipt };
+        [RowChange::Receipt(receipt), RowChange::Mark(schedule)].into_iter().chain(taken).collect()
+    }
+}
+
+/// Whether a signal is new.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SignalNovelty {
+    /// It is new, and durable.
+    First,
+    /// The same signal exists already, waiting or taken.
+    Repeated,
+}
+
 impl<'a> RoundDriver<'a> {
     /// Records a new round.
     pub(crate) async fn start(
         engine: &'a Engine,
-        bind: &'a LoopBindings,
         mut request: RunRequest,
-        cancel: &'a CancelToken,
-        by: RoundStarter,
+        caller: RoundCaller<'a>,
     ) -> Result<(Self, Vec<Action>), EngineError> {
         let repo = engine.git.discover(&request.repo).await?;
         // Without commits, or without the requested base, there is no round.
         let head = engine.git.head(&repo, request.spec.base.as_deref()).await?;
-        let spaces = engine.workspaces(repo.clone()).await?;
-        gate_scripts_in_base(engine, &spaces, &request.spec, &head.commit).await?;
-        if by == RoundStarter::Manual && !request.dry_run {
-            ensure_open_max(engine, &request.spec, bind, &repo).await?;
+        let workspaces = engine.workspaces(repo.clone()).await?;
+        gate_scripts_in_base(engine, &workspaces, &request.spec, &head.commit).await?;
+        if caller.by == RoundStarter::Manual && !request.dry_run {
+            ensure_open_max(engine, &request.spec, caller.bind, &repo).await?;
         }
         let heldout = read_heldout(engine, &repo, &request.spec)?;
         request.inputs.extend(heldout.inputs());
-        let pick = probe_before_round(engine, &mut request, &repo, by, cancel).await?;
+        let pick = probe_before_round(engine, &mut request, &repo, caller).await?;
         let started_ms = engine.now_ms();
-        let (due, items, found) = requested_work(engine, &mut request).await?;
-        let held = held(engine, bind, &request.spec).await;
+        let (due, items, probe_result) = requested_work(engine, &mut request).await?;
+        let held = held(engine, caller.bind, &request.spec).await;
         let provider_wait_ms = millis(engine.settings.provider_wait);
         let mut started = RoundStarted { provider_wait_ms, ..birth(request, items, &repo, started_ms, held)? };
-        let here = engine.live_rounds.register(&started.round).ok_or_else(|| super::busy(&started.round))?;
-        let stay = admit_round(engine, &mut started, pick, cancel, by).await?;
-        let (views, routes) = around(engine, bind, &repo, &started).await?;
-        let scanner = engine.settings.known_secrets.scanner(&started.spec.secrets);
+        let live_guard = engine.live_rounds.register(&started.round).ok_or_else(|| super::busy(&started.round))?;
+        let slot_hold = admit_round(engine, &mut started, pick, caller).await?;
+        let cx = RoundContext::new(engine, caller, &started, started_ms, workspaces, Some(head));
+        let sandbox = RoundSandbox::open(&cx, &started, None).await?;
+        let mut extra = due.map(|due| due.changes(&cx.id)).unwrap_or_default();
+        // The loop's slot and the round's locks are taken in the same transaction.
+        let needs = lease::needs(engine, caller.by, &started, started.item.iter().chain(&started.more));
+        extra.push(RowChange::Lease(lease::lease_request(&started, needs)));
         let Step { round, actions } = Round::begin(started);
-        let failures = journal::failures(engine, round.facts()).await?;
-        let mut run = Self {
-            engine,
-            bind,
-            cancel,
-            repo,
-            workspaces: spaces,
-            views,
-            routes,
-            scanner,
-            is_warm: false,
-            workspace: None,
-            resolved: None,
-            heldout: Some(heldout),
-            baseline: None,
-            sealed: None,
-            head: Some(head),
-            probe_result: found,
-            round,
-            index: 0,
-            started_ms,
-            failures,
-            begun: Instant::now(),
-            seats: BTreeMap::new(),
-            _slot: stay,
-            _live_guard: here,
-        };
-        let mut extra = due.map(|due| due.changes(run.id())).unwrap_or_default();
-        extra.push(RowChange::Lease(run.lease(by)));
-        run.record_first_event(extra).await?;
-        Ok((run, actions))
-    }
-
-    /// The lease of the starting round: its loop's slot and its locks are taken in the same transaction.
-    fn lease(&self, by: RoundStarter) -> LeaseRequest {
-        let started = &self.round.facts().started;
-        let items = started.item.iter().chain(&started.more);
-        let keys: Vec<_> = items.map(|item| item.key.as_str().into()).collect();
-        lease_request(started, self.engine.needs(by, started, &keys))
-    }
-
-    /// Records the first event, which says all that must not change under the round.
-    async fn record_first_event(&mut self, extra: Vec<RowChange>) -> Result<(), EngineError> {
-        let event = Event::Started(Box::new(self.round.facts().started.clone()));
-        let when = StepTiming { now_ms: self.started_ms, ..self.when() };
-        let mut changes = journal::changes(None, &self.round, &event, &when);
-        changes.extend(extra);
-        let batch = StoreBatch {
-            round: self.id().to_owned(),
-            expect_index: 0,
-            at_ms: self.started_ms,
-            events: vec![recorded_event(&event)],
-            changes,
-        };
-        let appended = self.engine.append(batch).await;
-        self.index = appended.map_err(|error| occupied(error, &self.spec().name))?;
-        Ok(())
+        let mut journal = RoundJournal::new(round, 0);
+        journal.record_first_event(&cx, extra).await?;
+        let gates = CandidateGates::new(heldout);
+        let budget = RoundBudget::new();
+        let (_slot, _live_guard) = (slot_hold, live_guard);
+        Ok((Self { cx, journal, budget, sandbox, gates, probe_result, _slot, _live_guard }, actions))
     }
 }
 
@@ -173,14 +161,14 @@ async fn probe_before_round(
     engine: &Engine,
     request: &mut RunRequest,
     repo: &UserRepo,
-    by: RoundStarter,
-    cancel: &CancelToken,
+    caller: RoundCaller<'_>,
 ) -> Result<ItemSelection, EngineError> {
     let is_asked = !request.items.is_empty() || request.probe_result.is_some();
-    if by == RoundStarter::Dispatcher || is_asked || !request.spec.locks_items() || request.spec.on.probe.is_none() {
+    let is_due = caller.by == RoundStarter::Dispatcher;
+    if is_due || is_asked || !request.spec.locks_items() || request.spec.on.probe.is_none() {
         return Ok(ItemSelection::All);
     }
-    request.probe_result = Some(engine.probe_only(&request.spec, repo, cancel).await?);
+    request.probe_result = Some(probe::probe_only(engine, &request.spec, repo, caller.cancel).await?);
     Ok(ItemSelection::Free)
 }
 
@@ -189,19 +177,18 @@ async fn admit_round(
     engine: &Engine,
     started: &mut RoundStarted,
     pick: ItemSelection,
-    cancel: &CancelToken,
-    by: RoundStarter,
+    caller: RoundCaller<'_>,
 ) -> Result<Option<LoopSlot>, EngineError> {
     let items: Vec<ProbeItem> = started.item.iter().chain(&started.more).cloned().collect();
     let arrival = admission_request(started, &items, pick);
-    let AdmittedRound { slot: stay, items: granted } = engine.admit(by, arrival, cancel).await?;
+    let AdmittedRound { slot: stay, items: granted } = lease::admit(engine, caller, arrival).await?;
     let mut items = items.into_iter().filter(|item| granted.iter().any(|key| **key == *item.key));
     (started.item, started.more) = (items.next(), items.collect());
     Ok(stay)
 }
 
 /// The round's request for admission.
-pub(super) fn admission_request(started: &RoundStarted, items: &[ProbeItem], pick: ItemSelection) -> AdmissionRequest {
+pub(crate) fn admission_request(started: &RoundStarted, items: &[ProbeItem], pick: ItemSelection) -> AdmissionRequest {
     AdmissionRequest {
         key: LoopKey::new(&started.repo, &started.spec.name),
         round: started.round.clone(),
@@ -220,7 +207,7 @@ async fn requested_work(
     let due = request.due.take();
     let mut items = Vec::new();
     for key in std::mem::take(&mut request.items) {
-        items.push(due::item(engine, key, due.as_ref()).await?);
+        items.push(requested_item(engine, key, due.as_ref()).await?);
     }
     if let (true, Some(ProbeResult::Items(found))) = (items.is_empty(), &mut request.probe_result) {
         items = std::mem::take(found);
@@ -234,18 +221,16 @@ async fn requested_work(
     Ok((due, items, request.probe_result.take()))
 }
 
-/// The sandbox views of the round's programs, and their network routes.
-async fn around(
-    engine: &Engine,
-    bind: &LoopBindings,
-    repo: &UserRepo,
-    started: &RoundStarted,
-) -> Result<(SandboxViews, EgressRoutes), EngineError> {
-    let method = isolate::method(engine, bind, &started.boundary).await;
-    let rooms = engine.sandbox_views(&started.boundary, repo, &started.spec)?.with_method(method);
-    let ways = engine.open_routes(&started.round, &rooms, &started.spec)?;
-    let rooms = rooms.with_routes(&ways);
-    Ok((rooms, ways))
+/// An item by its key, with the title and data of its signal.
+async fn requested_item(engine: &Engine, key: String, due: Option<&DueRecord>) -> Result<ProbeItem, EngineError> {
+    for signal in due.iter().flat_map(|due| &due.signals) {
+        let of = due.map(|due| (due.receipt.repo.as_str(), due.receipt.loop_name.as_str())).unwrap_or_default();
+        let row = engine.store.signal(of.0, of.1, signal).await?;
+        if let Some(row) = row.filter(|row| row.item.as_ref() == Some(&key)) {
+            return Ok(ProbeItem { key, title: row.title, data: row.data });
+        }
+    }
+    Ok(ProbeItem { key, title: None, data: None })
 }
 
 /// A gate script that base does not have is an error of the loop, not of a round, so it is reported before anything
@@ -259,18 +244,14 @@ async fn gate_scripts_in_base(
     if !spec.gates.iter().any(|gate| matches!(gate, Gate::Run(_))) {
         return Ok(());
     }
-    {
-        let _one = engine.lock_bases().await?;
-        spaces.import(base).await?;
-    }
+    spaces.import(base).await?;
     let paths = gates::base_paths(spaces.engine(), base).await?;
     let env = GateEnv { extra_path: engine.settings.extra_path.clone(), ..GateEnv::default() };
     let unresolved = gates::resolve(&spec.gates, &paths, &env).err().unwrap_or_default();
     if unresolved.is_empty() {
         return Ok(());
     }
-    let why = unresolved.iter().map(ToString::to_string).collect();
-    Err(EngineError::NotRunnable { name: spec.name.clone(), why })
+    Err(EngineError::not_runnable(&spec.name, &unresolved))
 }
 
 /// Refuses a round of a loop that has as many open pull requests as it may. For a round that is due, the daemon checked this
@@ -281,7 +262,7 @@ async fn ensure_open_max(
     bind: &LoopBindings,
     repo: &UserRepo,
 ) -> Result<(), EngineError> {
-    match engine.too_many_open(spec, bind, &repo.id).await? {
+    match too_many_open(engine, spec, bind, &repo.id).await? {
         Some(open) => Err(EngineError::TooManyOpen { loop_name: spec.name.clone(), open, open_max: spec.open_max }),
         None => Ok(()),
     }
@@ -291,9 +272,8 @@ async fn ensure_open_max(
 pub(super) fn read_heldout(engine: &Engine, repo: &UserRepo, spec: &LoopSpec) -> Result<HeldoutChecks, EngineError> {
     let ground = engine.path_roots(repo);
     let env = GateEnv { extra_path: engine.settings.extra_path.clone(), ..GateEnv::default() };
-    HeldoutChecks::read(spec, &ground, &env, &engine.visible_toolchains(repo, spec)).map_err(|errors| {
-        EngineError::NotRunnable { name: spec.name.clone(), why: errors.iter().map(ToString::to_string).collect() }
-    })
+    HeldoutChecks::read(spec, &ground, &env, &engine.visible_toolchains(repo, spec))
+        .map_err(|errors| EngineError::not_runnable(&spec.name, &errors))
 }
 
 /// The boundary of the round, or why it may not run here.
@@ -347,6 +327,6 @@ fn birth(
     })
 }
 
-pub(super) fn millis(span: Duration) -> u64 {
+fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }

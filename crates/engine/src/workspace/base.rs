@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 use super::catalogue::PathCatalogue;
 use super::folder::{half_name, marked_dir, private_dir, remove_tree};
 use super::index;
-use super::{WorkspaceError, Workspaces, io};
-use crate::git::{GitCall, ObjectFormat, Oid};
+use super::{WorkspaceError, io};
+use crate::git::{EngineRepo, Oid, UserRepo};
+use crate::shared_lock::{SharedGuard, SharedLock};
 
 /// A prepared base on disk.
 #[derive(Debug, Clone)]
@@ -22,7 +23,7 @@ pub(super) struct ReadyBase {
 }
 
 impl ReadyBase {
-    /// The folder with the pack and its index; see [`Workspaces::full_pack`].
+    /// The folder with the pack and its index; see [`BasePool::full_pack`].
     pub(super) fn packs(&self) -> PathBuf {
         self.dir.join("pack")
     }
@@ -55,32 +56,53 @@ impl ReadyBase {
     }
 }
 
-impl Workspaces {
+/// The prepared bases of one repository, made from the user's repository through the engine's own. One process at a
+/// time prepares and removes bases.
+#[derive(Debug, Clone)]
+pub(super) struct BasePool {
+    /// The folder of all bases.
+    pub(super) folder: PathBuf,
+    pub(super) repo: UserRepo,
+    pub(super) engine: EngineRepo,
+    pub(super) lock: SharedLock,
+}
+
+impl BasePool {
+    /// Acquires the lock under which one process at a time prepares and removes bases.
+    pub(super) async fn lock(&self) -> Result<SharedGuard, WorkspaceError> {
+        self.lock.lock().await.map_err(io("lock", self.lock.path()))
+    }
+
+    /// Bytes of a raw object name in this repository.
+    pub(super) fn oid_len(&self) -> usize {
+        self.repo.format.oid_len()
+    }
+
     /// Makes a base's objects readable in the engine's repository, unless it was prepared before.
     ///
     /// # Errors
     /// `UnknownRef` when the commit is not in the user's repository.
-    pub(crate) async fn import(&self, commit: &Oid) -> Result<(), WorkspaceError> {
-        if self.base_dir(commit).join("tree").is_file() {
+    pub(super) async fn import(&self, commit: &Oid) -> Result<(), WorkspaceError> {
+        if self.dir(commit).join("tree").is_file() {
             return Ok(());
         }
         Ok(self.engine.import(&self.repo, commit).await?)
     }
 
-    pub(super) fn base_dir(&self, commit: &Oid) -> PathBuf {
-        self.root.join("bases").join(commit.as_str())
+    pub(super) fn dir(&self, commit: &Oid) -> PathBuf {
+        self.folder.join(commit.as_str())
     }
 
     /// Imports and prepares a base, unless that was done before.
-    pub(super) async fn ready_base(&self, commit: &Oid) -> Result<ReadyBase, WorkspaceError> {
+    pub(super) async fn ready(&self, commit: &Oid) -> Result<ReadyBase, WorkspaceError> {
         // One import at a time: parallel imports would conflict on git's own ref and shallow locks.
-        let _one = self.lock_bases().await?;
-        self.ready_base_locked(commit).await
+        let _one = self.lock().await?;
+        self.ready_locked(commit).await
     }
 
-    /// As [`Workspaces::ready_base`], for a caller that holds the lock.
-    pub(super) async fn ready_base_locked(&self, commit: &Oid) -> Result<ReadyBase, WorkspaceError> {
-        let dir = self.base_dir(commit);
+    /// As [`BasePool::ready`], for a caller that holds the lock.
+    pub(super) async fn ready_locked(&self, commit: &Oid) -> Result<ReadyBase, WorkspaceError> {
+        let dir = self.dir(commit);
         if !dir.join("tree").is_file() {
             self.engine.import(&self.repo, commit).await?;
             let half = half_name(&dir);
@@ -93,7 +115,7 @@ impl Workspaces {
 
     async fn prepare(&self, commit: &Oid, half: &Path) -> Result<(), WorkspaceError> {
         marked_dir(half).map_err(io("create", half))?;
-        self.read_tree(commit, &half.join("index")).await?;
+        self.engine.read_tree(commit, &half.join("index")).await?;
         let shallow = self.shallow_boundary(commit).await?;
         if !shallow.is_empty() {
             fs::write(half.join("shallow"), shallow).map_err(io("write", half))?;
@@ -110,21 +132,9 @@ impl Workspaces {
         }
         let half = half_name(&ready.dir);
         private_dir(&half.join("pack")).and_then(|()| marked_dir(&half)).map_err(io("create", &half))?;
-        self.pack(&half.join("pack"), &format!("{}\n", ready.commit)).await?;
+        self.engine.pack_into(&half.join("pack"), &format!("{}\n", ready.commit)).await?;
         fs::rename(half.join("pack"), &packs).map_err(io("rename", &packs))?;
         remove_tree(&half).map_err(io("remove", &half))
-    }
-
-    /// Writes a pack of the objects that git's revision arguments name, one per line, into a folder.
-    pub(super) async fn pack(&self, folder: &Path, revisions: &str) -> Result<(), WorkspaceError> {
-        let call = self.engine.call("git.pack-objects").unflushed().args(["-q", "--revs", "--delta-base-offset"]);
-        Ok(self.git().run(call.arg(folder.join("pack")).stdin(revisions)).await.map(drop)?)
-    }
-
-    /// Writes an index of a tree or commit.
-    pub(super) async fn read_tree(&self, tree: &Oid, index: &Path) -> Result<(), WorkspaceError> {
-        let call = self.engine.call("git.read-tree").index(index).arg(tree.as_str());
-        Ok(self.git().run(call).await.map(drop)?)
     }
 
     /// The commits of this base at which the engine's copy of the history ends. A parentless commit is either such a
@@ -132,22 +142,8 @@ impl Workspaces {
     async fn shallow_boundary(&self, commit: &Oid) -> Result<String, WorkspaceError> {
         let Ok(known) = fs::read_to_string(self.engine.dir().join("shallow")) else { return Ok(String::new()) };
         let call = self.engine.call("git.rev-list").args(["--max-parents=0", commit.as_str(), "--"]);
-        let roots = self.git().run(call).await?.line();
+        let roots = self.engine.git().run(call).await?.line();
         let ends = roots.lines().filter(|root| known.lines().any(|line| line == *root));
         Ok(ends.map(|end| format!("{end}\n")).collect())
-    }
-
-    /// Bytes of a raw object name in this repository.
-    pub(super) fn oid_len(&self) -> usize {
-        match self.repo.format {
-            ObjectFormat::Sha1 => 20,
-            ObjectFormat::Sha256 => 32,
-        }
-    }
-
-    /// Writes all files of an index into an empty folder and their stats into the index.
-    pub(super) async fn checkout(&self, index: &Path, dir: &Path) -> Result<(), WorkspaceError> {
-        let call: GitCall = self.engine.call("git.checkout-index").index(index).work_tree(dir);
-        Ok(self.git().run(call.args(["--all", "--index", "--quiet"])).await.map(drop)?)
     }
 }

@@ -2,35 +2,32 @@
 
 use std::collections::HashMap;
 
+use super::WorkspaceError;
 use super::plan::SealPlan;
 use super::sealed::{ChangeStatus, SealedChange};
 use super::survey::SurveyedFile;
-use super::{WorkspaceError, Workspaces};
-use crate::git::{Oid, TREE_MAX};
+use crate::git::{EngineRepo, Oid, TREE_MAX};
 
-impl Workspaces {
-    pub(super) async fn changes(
-        &self,
-        base: &Oid,
-        tree: &Oid,
-        plan: &SealPlan,
-    ) -> Result<Vec<SealedChange>, WorkspaceError> {
-        let call =
-            self.engine.call("git.diff-tree").args(["-r", "-z", "--raw", "--numstat", "--no-renames", "--no-abbrev"]);
-        let call = call.args(["--no-ext-diff", "--no-textconv", base.as_str(), tree.as_str()]).out_max(TREE_MAX);
-        let answer = self.git().run(call).await?;
-        let mut changes = parse_diff(&answer.stdout);
-        let found: HashMap<&[u8], &SurveyedFile> = plan.files.iter().map(|file| (file.path.as_slice(), file)).collect();
-        for change in &mut changes {
-            let file = found.get(change.path.as_bytes());
-            change.size = file.map_or(0, |file| file.size);
-            // Git must have sealed what the survey saw; otherwise a process is still writing here.
-            if file.is_some_and(|file| file.mode != change.mode_after) {
-                return Err(WorkspaceError::Moving(change.path.clone()));
-            }
+pub(super) async fn changes(
+    engine: &EngineRepo,
+    base: &Oid,
+    tree: &Oid,
+    plan: &SealPlan,
+) -> Result<Vec<SealedChange>, WorkspaceError> {
+    let call = engine.call("git.diff-tree").args(["-r", "-z", "--raw", "--numstat", "--no-renames", "--no-abbrev"]);
+    let call = call.args(["--no-ext-diff", "--no-textconv", base.as_str(), tree.as_str()]).out_max(TREE_MAX);
+    let answer = engine.git().run(call).await?;
+    let mut changes = parse_diff(&answer.stdout);
+    let found: HashMap<&[u8], &SurveyedFile> = plan.files.iter().map(|file| (file.path.as_slice(), file)).collect();
+    for change in &mut changes {
+        let file = found.get(change.path.as_bytes());
+        change.size = file.map_or(0, |file| file.size);
+        // Git must have sealed what the survey saw; otherwise a process is still writing here.
+        if file.is_some_and(|file| file.mode != change.mode_after) {
+            return Err(WorkspaceError::Moving(change.path.clone()));
         }
-        Ok(changes)
     }
+    Ok(changes)
 }
 
 /// Parses `diff-tree -z --raw --numstat`: first all raw records, then all line counts.

@@ -1,5 +1,5 @@
-//! Creates a round's workspace: a private repository and files at the base, built under a temporary name and renamed
-//! when complete, so that an incomplete workspace is never used.
+//! Creates, finds and removes workspaces of rounds. A workspace is built under a temporary name and renamed when
+//! complete, so that an incomplete one is never used; it is renamed before it is deleted in the background.
 
 use std::fs;
 use std::io::Write as _;
@@ -7,10 +7,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::folder::{copy_files, copy_with_time, half_name, is_ours, marked_dir, private_dir};
+use super::folder::{copy_files, copy_with_time, half_name, is_ours, marked_dir, private_dir, remove_tree, unique};
 use super::{
-    CheckoutFiles, CheckoutMethod, WarmStart, Workspace, WorkspaceError, WorkspaceOptions, Workspaces, blocking, io,
-    names, skeleton,
+    CheckoutFiles, CheckoutMethod, Workspace, WorkspaceError, WorkspaceOptions, Workspaces, blocking, io, names, pool,
+    prepared, skeleton,
 };
 use crate::git::Oid;
 
@@ -38,7 +38,7 @@ impl Workspaces {
         names::check_plain(loop_name)?;
         let root = self.round_root(round)?;
         self.discard(round).await?;
-        self.make_room(base).await?;
+        pool::make_room(&self.bases, base).await?;
         let half = half_name(&root);
         let branch = format!("loop/{loop_name}/{round}");
         let lower = match making.method {
@@ -47,9 +47,9 @@ impl Workspaces {
                 self.copied(&workspace, &branch).await.map(|()| None)?
             }
             CheckoutMethod::Overlay => {
-                let lower = self.base_layers(base).await?.with_git(reject_git_layers(&making.extra_lower)?);
+                let lower = self.bases.layers(base).await?.with_git(reject_git_layers(&making.extra_lower)?);
                 let workspace = Workspace::in_folder(half.clone(), round, base.clone(), Some(lower.clone()));
-                self.overlaid(&workspace, &branch, lower.as_slice(), making.warm, loop_name).await?;
+                overlaid(&workspace, &branch, &lower)?;
                 Some(lower)
             }
         };
@@ -74,18 +74,54 @@ impl Workspaces {
         Ok(base.map(|base| Workspace::in_folder(root, round, base, lower)))
     }
 
+    /// Removes the workspace of a round, if there is one. Its path is free when this returns; its bytes are deleted in
+    /// the background (seconds for a large checkout).
+    ///
+    /// # Errors
+    /// `Foreign` when the folder does not carry Loopwright's mark; it is not changed.
+    pub async fn discard(&self, round: &str) -> Result<(), WorkspaceError> {
+        let root = self.round_root(round)?;
+        if fs::symlink_metadata(&root).is_err() {
+            return Ok(());
+        }
+        if !is_ours(&root) {
+            return Err(WorkspaceError::Foreign(root));
+        }
+        let trash = self.root.join("trash").join(unique(round));
+        fs::rename(&root, &trash).map_err(io("rename", &root))?;
+        // The next sweep repeats a failed removal, so this one runs in the background.
+        drop(tokio::task::spawn_blocking(move || remove_tree(&trash)));
+        Ok(())
+    }
+
+    /// The folders of rounds and set-ups, by name.
+    pub(crate) fn folders(&self) -> Vec<(String, PathBuf)> {
+        let listed = fs::read_dir(self.root.join("rounds")).into_iter().flatten().flatten();
+        let ours = listed.map(|entry| entry.path()).filter(|path| is_ours(path));
+        ours.filter_map(|path| Some((path.file_name()?.to_str()?.to_owned(), path))).collect()
+    }
+
+    /// Whether a workspace uses something in this folder.
+    pub(crate) fn is_in_use(&self, folder: &Path) -> bool {
+        let stands = |root: &Path| {
+            let lower = lower_of(root).ok().flatten().unwrap_or_default();
+            lower.into_iter().chain(prepared::layer_of(root)).any(|layer| layer.starts_with(folder))
+        };
+        self.folders().iter().any(|(_, root)| root != folder && stands(root))
+    }
+
     async fn copied(&self, workspace: &Workspace, branch: &str) -> Result<(), WorkspaceError> {
         let ready = {
-            let _one = self.lock_bases().await?;
-            let ready = self.ready_base_locked(&workspace.base).await?;
-            self.full_pack(&ready).await?;
+            let _one = self.bases.lock().await?;
+            let ready = self.bases.ready_locked(&workspace.base).await?;
+            self.bases.full_pack(&ready).await?;
             ready
         };
         make_folders(workspace)?;
         let index = workspace.index();
         fs::copy(ready.index(), &index).map_err(io("copy", &index))?;
-        self.checkout(&index, &workspace.dir).await?;
-        let (git_dir, format) = (workspace.dir.join(".git"), self.repo.format);
+        self.engine().checkout_index(&index, &workspace.dir).await?;
+        let (git_dir, format) = (workspace.dir.join(".git"), self.repo().format);
         let (workspace, branch) = (workspace.clone(), branch.to_owned());
         blocking(move || {
             let (complete, base) = (workspace.root.join(COMPLETE), &workspace.base);
@@ -97,27 +133,17 @@ impl Workspaces {
         })
         .await
     }
+}
 
-    /// The cost does not depend on the number of files in the base.
-    async fn overlaid(
-        &self,
-        workspace: &Workspace,
-        branch: &str,
-        lower: &[PathBuf],
-        warm: WarmStart,
-        loop_name: &str,
-    ) -> Result<(), WorkspaceError> {
-        make_folders(workspace)?;
-        let (root, git_dir) = (&workspace.root, workspace.dir.join(".git"));
-        private_dir(&git_dir).map_err(io("create", &git_dir))?;
-        skeleton::write_head(&git_dir, branch, &workspace.base).map_err(io("create", &git_dir))?;
-        if warm == WarmStart::Kept {
-            self.restore_warm_outputs(loop_name, workspace).await;
-        }
-        let list = lower.iter().flat_map(|path| [path.as_os_str().as_encoded_bytes(), b"\n"].concat());
-        fs::write(root.join(LOWER), list.collect::<Vec<u8>>()).map_err(io("write", root))?;
-        fs::write(root.join(COMPLETE), workspace.base.as_str()).map_err(io("write", root))
-    }
+/// The cost does not depend on the number of files in the base.
+fn overlaid(workspace: &Workspace, branch: &str, lower: &[PathBuf]) -> Result<(), WorkspaceError> {
+    make_folders(workspace)?;
+    let (root, git_dir) = (&workspace.root, workspace.dir.join(".git"));
+    private_dir(&git_dir).map_err(io("create", &git_dir))?;
+    skeleton::write_head(&git_dir, branch, &workspace.base).map_err(io("create", &git_dir))?;
+    let list = lower.iter().flat_map(|path| [path.as_os_str().as_encoded_bytes(), b"\n"].concat());
+    fs::write(root.join(LOWER), list.collect::<Vec<u8>>()).map_err(io("write", root))?;
+    fs::write(root.join(COMPLETE), workspace.base.as_str()).map_err(io("write", root))
 }
 
 /// Creates the round's folder and its initial subfolders.

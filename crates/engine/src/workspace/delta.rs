@@ -7,10 +7,11 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use super::base::BasePool;
 use super::folder::whiteout;
 use super::index::{self, IndexEntry};
-use super::{WorkspaceError, Workspaces, blocking, io};
-use crate::git::{Oid, TREE_MAX};
+use super::{WorkspaceError, blocking, io};
+use crate::git::{EngineRepo, Oid, TREE_MAX};
 
 /// The differences between two commits, by path.
 pub(super) struct CommitDelta {
@@ -23,55 +24,44 @@ impl CommitDelta {
         self.present.len() + self.gone.len()
     }
 
-    /// Paths that are new or changed in the second commit.
-    pub(super) fn present(&self) -> impl Iterator<Item = &Path> {
-        self.present.iter().map(|path| Path::new(OsStr::from_bytes(path)))
-    }
-
-    /// Paths that only the first commit has.
-    pub(super) fn gone(&self) -> impl Iterator<Item = &Path> {
-        self.gone.iter().map(|path| Path::new(OsStr::from_bytes(path)))
-    }
-
     /// Whether unchanged files have the same bytes in both checkouts: attributes decide how content is written.
     pub(super) fn keeps_the_rest(&self) -> bool {
         let is_attributes = |path: &Vec<u8>| path.split(|byte| *byte == b'/').next_back() == Some(b".gitattributes");
         !self.present.iter().chain(&self.gone).any(is_attributes)
     }
-}
 
-impl Workspaces {
     /// Lists the differences between two commits.
-    pub(super) async fn delta(&self, from: &Oid, to: &Oid) -> Result<CommitDelta, WorkspaceError> {
-        let call = self.engine.call("git.diff-tree").args(["-r", "-z", "--raw", "--no-renames", "--no-abbrev"]);
+    pub(super) async fn between(engine: &EngineRepo, from: &Oid, to: &Oid) -> Result<Self, WorkspaceError> {
+        let call = engine.call("git.diff-tree").args(["-r", "-z", "--raw", "--no-renames", "--no-abbrev"]);
         let call = call.args(["--no-ext-diff", from.as_str(), to.as_str()]).out_max(TREE_MAX);
-        let answer = self.git().run(call).await?;
+        let answer = engine.git().run(call).await?;
         Ok(parse(&answer.stdout))
     }
 
-    /// Writes a delta into the new folder `files`. `index` is the first commit's, with the stats of its checkout; it
+    /// Writes it into the new folder `files`. `index` is the first commit's, with the stats of its checkout; it
     /// becomes the second's, with the stats of both layers.
-    pub(super) async fn write_delta(
+    pub(super) async fn write(
         &self,
-        delta: &CommitDelta,
+        bases: &BasePool,
         to: &Oid,
         index: &Path,
         files: &Path,
     ) -> Result<(), WorkspaceError> {
+        let engine = &bases.engine;
         // Merging into an index keeps the stats of entries that did not change. The verb requires a work tree, though
         // it does not read it.
-        let call = self.engine.call("git.read-tree").unflushed().index(index).work_tree(files);
+        let call = engine.call("git.read-tree").unflushed().index(index).work_tree(files);
         let call = call.in_folder(files).args(["-m", to.as_str()]);
-        self.git().run(call).await?;
-        if !delta.present.is_empty() {
-            let call = self.engine.call("git.checkout-index").index(index).work_tree(files).in_folder(files);
-            let call = call.args(["--index", "--quiet", "-z", "--stdin"]).stdin(delta.present.join(&0));
-            self.git().run(call).await?;
+        engine.git().run(call).await?;
+        if !self.present.is_empty() {
+            let call = engine.call("git.checkout-index").index(index).work_tree(files).in_folder(files);
+            let call = call.args(["--index", "--quiet", "-z", "--stdin"]).stdin(self.present.join(&0));
+            engine.git().run(call).await?;
         }
-        if delta.gone.is_empty() {
+        if self.gone.is_empty() {
             return Ok(());
         }
-        let (gone, index, files, oid_len) = (delta.gone.clone(), index.to_owned(), files.to_owned(), self.oid_len());
+        let (gone, index, files, oid_len) = (self.gone.clone(), index.to_owned(), files.to_owned(), bases.oid_len());
         blocking(move || {
             let entries = index::read(&index, oid_len)?;
             tops(&gone, &entries).into_iter().try_for_each(|path| hide(&files, path).map_err(io("hide", &files)))

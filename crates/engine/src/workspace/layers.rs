@@ -8,10 +8,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::base::ReadyBase;
+use super::base::{BasePool, ReadyBase};
 use super::delta::CommitDelta;
 use super::folder::{half_name, link_files, marked_dir, private_dir, remove_tree};
-use super::{Workspace, WorkspaceError, Workspaces, index, io, pool, skeleton};
+use super::index::IndexEntry;
+use super::{Workspace, WorkspaceError, index, io, pool, skeleton};
 use crate::git::Oid;
 
 /// The file that names a base's layers; written last, so its presence means "complete".
@@ -84,18 +85,18 @@ struct Anchor {
     layers: CommitLayers,
 }
 
-impl Workspaces {
+impl BasePool {
     /// The layers of a base, created unless they exist.
-    pub(super) async fn base_layers(&self, commit: &Oid) -> Result<CommitLayers, WorkspaceError> {
+    pub(super) async fn layers(&self, commit: &Oid) -> Result<CommitLayers, WorkspaceError> {
         if let Some(layers) = self.known_layers(commit) {
-            pool::mark_used(&self.base_dir(commit))?;
+            pool::mark_used(&self.dir(commit))?;
             return Ok(layers);
         }
-        let _one = self.lock_bases().await?;
+        let _one = self.lock().await?;
         if let Some(layers) = self.known_layers(commit) {
             return Ok(layers);
         }
-        let ready = self.ready_base_locked(commit).await?;
+        let ready = self.ready_locked(commit).await?;
         let half = half_name(&ready.dir);
         marked_dir(&half).map_err(io("create", &half))?;
         let layers = self.build_layers(&ready, &half).await?;
@@ -106,15 +107,37 @@ impl Workspaces {
         }
         self.write_rules(&ready, &half).await?;
         let list = half.join(COMPLETE);
-        fs::write(&list, layers.to_text(&self.root.join("bases"))).map_err(io("write", &list))?;
+        fs::write(&list, layers.to_text(&self.folder)).map_err(io("write", &list))?;
         fs::rename(&list, ready.dir.join(COMPLETE)).map_err(io("rename", &list))?;
         remove_tree(&half).map_err(io("remove", &half))?;
         Ok(layers)
     }
 
+    /// Writes the ignore rules of a base as an index of their own. In an overlay the folder of changed files lacks
+    /// them, and git reads missing rule files from the index, for entries that are marked as not checked out.
+    async fn write_rules(&self, ready: &ReadyBase, half: &Path) -> Result<(), WorkspaceError> {
+        let entries = index::read(&ready.index(), self.oid_len())?;
+        let is_rules = |entry: &&IndexEntry| entry.path.split(|byte| *byte == b'/').next_back() == Some(b".gitignore");
+        let rules: Vec<&IndexEntry> = entries.iter().filter(is_rules).collect();
+        let index = half.join("index-ignore");
+        let git = self.engine.git();
+        let update = || self.engine.call("git.update-index").unflushed().index(&index).work_tree(half).in_folder(half);
+        git.run(self.engine.call("git.read-tree").unflushed().index(&index).arg("--empty")).await?;
+        if !rules.is_empty() {
+            let lines = rules.iter().flat_map(|entry| {
+                let head = format!("{:o} {}\t", entry.mode, entry.oid(self.oid_len()));
+                [head.as_bytes(), entry.path.as_slice(), b"\0"].concat()
+            });
+            git.run(update().args(["-z", "--index-info"]).stdin(lines.collect::<Vec<u8>>())).await?;
+            let paths: Vec<&[u8]> = rules.iter().map(|entry| entry.path.as_slice()).collect();
+            git.run(update().args(["--skip-worktree", "-z", "--stdin"]).stdin(paths.join(&0))).await?;
+        }
+        fs::rename(&index, ready.ignore_index()).map_err(io("rename", &index))
+    }
+
     fn known_layers(&self, commit: &Oid) -> Option<CommitLayers> {
-        let text = fs::read_to_string(self.base_dir(commit).join(COMPLETE)).ok()?;
-        CommitLayers::from_text(&text, &self.root.join("bases"))
+        let text = fs::read_to_string(self.dir(commit).join(COMPLETE)).ok()?;
+        CommitLayers::from_text(&text, &self.folder)
     }
 
     /// Builds `files` and `git` in a folder of the temporary name, and returns the layers that the base will have.
@@ -126,17 +149,17 @@ impl Workspaces {
         let (own_files, own_git) = (ready.dir.join("files"), ready.dir.join("git"));
         let Some((anchor, delta)) = self.anchor_for(ready).await? else {
             fs::copy(ready.index(), &index).map_err(io("copy", &index))?;
-            self.checkout(&index, &files).await?;
+            self.engine.checkout_index(&index, &files).await?;
             self.write_whole_git(ready, &git_dir).await?;
             return Ok(CommitLayers { git: vec![own_git], sealed: Vec::new(), files: vec![own_files] });
         };
         let theirs = anchor.layers.index().unwrap_or_default();
         fs::copy(&theirs, &index).map_err(io("copy", &theirs))?;
-        self.write_delta(&delta, &ready.commit, &index, &files).await?;
+        delta.write(self, &ready.commit, &index, &files).await?;
         let mut layers = CommitLayers { git: vec![own_git], sealed: Vec::new(), files: vec![own_files] };
         layers.files.extend(anchor.layers.files);
         // A base may show an anchor's history only if the anchor is its ancestor.
-        if self.is_ancestor(&anchor.commit, &ready.commit).await? {
+        if self.engine.is_ancestor(&anchor.commit, &ready.commit).await? {
             self.write_git_over(ready, &anchor.commit, &git_dir).await?;
             layers.git.extend(anchor.layers.git);
         } else {
@@ -157,14 +180,15 @@ impl Workspaces {
         private_dir(&packs).map_err(io("create", &packs))?;
         skeleton::copy_shallow(git_dir, &ready.shallow()).map_err(io("copy", git_dir))?;
         skeleton::write_head(git_dir, "base", &ready.commit).map_err(io("create", git_dir))?;
-        self.pack(&packs, &format!("{}\n^{anchor}\n", ready.commit)).await
+        self.engine.pack_into(&packs, &format!("{}\n^{anchor}\n", ready.commit)).await?;
+        Ok(())
     }
 
     /// The anchor that is similar enough to a base, with the differences.
     async fn anchor_for(&self, ready: &ReadyBase) -> Result<Option<(Anchor, CommitDelta)>, WorkspaceError> {
         for anchor in self.anchors() {
             let files = index::count(&anchor.layers.index().unwrap_or_default())?;
-            let delta = self.delta(&anchor.commit, &ready.commit).await?;
+            let delta = CommitDelta::between(&self.engine, &anchor.commit, &ready.commit).await?;
             let is_near = delta.len() <= DELTA_MAX && (delta.len() <= DELTA_SMALL || delta.len() * 10 <= files);
             if is_near && delta.keeps_the_rest() {
                 return Ok(Some((anchor, delta)));
@@ -175,7 +199,7 @@ impl Workspaces {
 
     /// The anchors of this repository, the youngest first.
     fn anchors(&self) -> Vec<Anchor> {
-        let listed = fs::read_dir(self.root.join("bases")).into_iter().flatten().flatten();
+        let listed = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let mut anchors: Vec<_> = listed
             .filter_map(|entry| {
                 let commit: Oid = entry.file_name().to_str()?.parse().ok()?;
@@ -188,14 +212,9 @@ impl Workspaces {
         anchors.into_iter().map(|(_, anchor)| anchor).take(ANCHORS_MAX).collect()
     }
 
-    async fn is_ancestor(&self, older: &Oid, younger: &Oid) -> Result<bool, WorkspaceError> {
-        let call = self.engine.call("git.merge-base").args(["--is-ancestor", older.as_str(), younger.as_str()]);
-        Ok(self.git().run(call.allow_exit_one()).await?.code == Some(0))
-    }
-
     /// The layers of a commit that was sealed in a workspace, or of its base.
     pub(super) async fn layers_of(&self, workspace: &Workspace, commit: &Oid) -> Result<CommitLayers, WorkspaceError> {
-        let base = self.base_layers(&workspace.base).await?;
+        let base = self.layers(&workspace.base).await?;
         if *commit == workspace.base {
             return Ok(base);
         }
@@ -221,16 +240,17 @@ impl Workspaces {
         let packs = git_dir.join("objects/pack");
         private_dir(&packs).and_then(|()| fs::create_dir(&files)).map_err(io("create", half))?;
         let index = git_dir.join("index");
-        let delta = self.delta(&workspace.base, commit).await?;
+        let delta = CommitDelta::between(&self.engine, &workspace.base, commit).await?;
         if delta.keeps_the_rest() {
             let theirs = base.index().unwrap_or_default();
             fs::copy(&theirs, &index).map_err(io("copy", &theirs))?;
-            self.write_delta(&delta, commit, &index, &files).await?;
+            delta.write(self, commit, &index, &files).await?;
         } else {
-            self.read_tree(commit, &index).await?;
-            self.checkout(&index, &files).await?;
+            self.engine.read_tree(commit, &index).await?;
+            self.engine.checkout_index(&index, &files).await?;
             fs::write(half.join("whole"), b"").map_err(io("write", half))?;
         }
-        self.pack(&packs, &format!("{commit}\n^{}\n", workspace.base)).await
+        self.engine.pack_into(&packs, &format!("{commit}\n^{}\n", workspace.base)).await?;
+        Ok(())
     }
 }

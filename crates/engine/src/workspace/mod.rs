@@ -8,7 +8,6 @@
 //! bases/<commit>/       a prepared base: index, paths, shallow boundary, tree; pack/ to be copied; files/ and
 //!                       git/, the layers under overlays
 //! rounds/<round>/       owned-by-loopwright, work/ or upper/ (the maker's), home/ tmp/ outbox/, index, snapshots
-//! warm/<loop>/<slot>/   build outputs of the loop's makers, for its next one
 //! trash/                removed rounds and bases that are being deleted
 //! ```
 //!
@@ -24,15 +23,12 @@ mod catalogue;
 mod changes;
 mod create;
 mod delta;
-mod discard;
-mod disk;
 mod files;
 mod folder;
 mod git_hazards;
-mod ignore;
 mod index;
 mod layers;
-mod merged_layers;
+mod leftovers;
 mod names;
 mod plan;
 mod pool;
@@ -44,17 +40,18 @@ mod skeleton;
 mod snapshot;
 mod survey;
 mod untracked;
-mod warm_outputs;
 
 use std::path::{Path, PathBuf};
 
-use crate::git::{EngineRepo, Git, GitError, Oid, UserRepo};
-use crate::shared_lock::{SharedGuard, SharedLock};
+use crate::git::{CommitMetadata, EngineRepo, Git, GitError, Oid, UserRepo};
+use crate::shared_lock::SharedLock;
+use base::BasePool;
 
-pub(crate) use discard::{LeftoverScope, left_rounds, remove_left, take_leftovers};
 pub use files::CheckoutFiles;
 pub(crate) use files::leads_to;
 pub(crate) use folder::{empty_tree, private_dir, remove_tree, size};
+pub use leftovers::{LeftoverScope, sweep};
+pub(crate) use leftovers::{left_rounds, remove_left, take_leftovers};
 pub use names::NameProblem;
 pub(crate) use pool::remove_base;
 pub use pool::unused_bases;
@@ -70,9 +67,7 @@ pub(crate) const BASES_LOCK: &str = "bases.lock";
 #[derive(Debug, Clone)]
 pub struct Workspaces {
     root: PathBuf,
-    repo: UserRepo,
-    engine: EngineRepo,
-    bases: SharedLock,
+    bases: BasePool,
 }
 
 /// The method by which a round gets its files.
@@ -85,16 +80,6 @@ pub enum CheckoutMethod {
     Overlay,
 }
 
-/// Whether a round starts with the build outputs of earlier rounds of its loop.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum WarmStart {
-    /// It starts with only its base.
-    #[default]
-    Cold,
-    /// It starts with the ignored files that an earlier round left ([`Workspaces::store_warm_outputs`]).
-    Kept,
-}
-
 /// The options of a new workspace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WorkspaceOptions {
@@ -103,8 +88,6 @@ pub struct WorkspaceOptions {
     /// Further layers above the base's, the first on top: the results of a set-up on the base. They contain no `.git`.
     /// Only overlays have them.
     pub extra_lower: Vec<PathBuf>,
-    /// Whether it starts with earlier build outputs. Only overlays can.
-    pub warm: WarmStart,
 }
 
 impl From<CheckoutMethod> for WorkspaceOptions {
@@ -196,38 +179,61 @@ impl Workspaces {
     /// When git or the file system fails.
     pub async fn open(git: Git, state: &Path, repo: UserRepo) -> Result<Self, WorkspaceError> {
         let root = state.join("workspaces").join(&repo.id);
-        for folder in ["bases", "rounds", "trash", "warm"] {
+        for folder in ["bases", "rounds", "trash"] {
             let path = root.join(folder);
             private_dir(&path).map_err(io("create", &path))?;
         }
         let engine = EngineRepo::open(git, root.join("engine.git"), repo.format).await?;
-        let bases = SharedLock::new(state.join(BASES_LOCK));
-        Ok(Self { root, repo, engine, bases })
+        let (folder, lock) = (root.join("bases"), SharedLock::new(state.join(BASES_LOCK)));
+        Ok(Self { root, bases: BasePool { folder, repo, engine, lock } })
     }
 
     /// Uses a lock for preparing bases that others also use.
     #[must_use]
-    pub fn sharing(self, bases: SharedLock) -> Self {
-        Self { bases, ..self }
+    pub fn sharing(mut self, lock: SharedLock) -> Self {
+        self.bases.lock = lock;
+        self
     }
 
-    /// Acquires the lock under which one process at a time prepares and removes bases.
-    async fn lock_bases(&self) -> Result<SharedGuard, WorkspaceError> {
-        self.bases.lock().await.map_err(io("lock", self.bases.path()))
+    /// Makes a base's objects readable in the engine's repository.
+    ///
+    /// # Errors
+    /// `UnknownRef` when the commit is not in the user's repository.
+    pub(crate) async fn import(&self, commit: &Oid) -> Result<(), WorkspaceError> {
+        let _one = self.bases.lock().await?;
+        self.bases.import(commit).await
+    }
+
+    /// Seals the files of a workspace as they are now. The maker must be dead.
+    ///
+    /// # Errors
+    /// `Moving` when files change during the seal; otherwise the error of git or the file system. A path that policy
+    /// does not allow is not an error but in [`SealedTree::refused`].
+    pub async fn seal(
+        &self,
+        workspace: &Workspace,
+        words: &CommitMetadata,
+        limits: SealLimits,
+    ) -> Result<SealedTree, WorkspaceError> {
+        seal::seal(&self.bases, workspace, words, limits).await
+    }
+
+    /// A sealed commit, read back from the engine's repository, which does not store sizes and refusals.
+    ///
+    /// # Errors
+    /// When git fails.
+    pub async fn read_sealed(&self, workspace: &Workspace, commit: &Oid) -> Result<SealedTree, WorkspaceError> {
+        seal::read_sealed(&self.bases.engine, workspace, commit).await
     }
 
     /// The engine's repository, for reading sealed trees and naming commits.
     pub fn engine(&self) -> &EngineRepo {
-        &self.engine
+        &self.bases.engine
     }
 
     /// The user's repository these workspaces start from.
     pub fn repo(&self) -> &UserRepo {
-        &self.repo
-    }
-
-    fn git(&self) -> &Git {
-        self.engine.git()
+        &self.bases.repo
     }
 
     fn round_root(&self, round: &str) -> Result<PathBuf, WorkspaceError> {

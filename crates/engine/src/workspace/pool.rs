@@ -6,10 +6,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use super::base::BasePool;
 use super::create::lower_of;
 use super::folder::{is_ours, remove_tree, unique};
 use super::layers::anchors_of;
-use super::{WorkspaceError, Workspaces, blocking, disk, io};
+use super::{WorkspaceError, blocking, io};
 use crate::git::Oid;
 
 /// Number of bases of one repository that are kept although no round uses them.
@@ -38,35 +39,24 @@ pub(crate) fn remove_base(path: &Path) -> Result<(), WorkspaceError> {
     remove_tree(&trash).map_err(io("remove", &trash))
 }
 
-impl Workspaces {
-    /// Frees disk space: if the file system is short of it, removes bases that no round uses, the oldest first, then
-    /// warm outputs.
-    pub(super) async fn make_room(&self, base: &Oid) -> Result<(), WorkspaceError> {
-        if disk::has_room(&self.root).is_ok() {
-            return Ok(());
-        }
-        let _one = self.lock_bases().await?;
-        let mut goes = unneeded(&self.root, 0);
-        goes.retain(|path| *path != self.base_dir(base));
-        goes.extend(list(&self.root.join("warm")).iter().flat_map(|of| list(of)).filter(|slot| is_ours(slot)));
-        let root = self.root.clone();
-        blocking(move || {
-            for path in goes {
-                let gone = root.join("trash").join(unique("room"));
-                match fs::rename(&path, &gone) {
-                    // A round took the outputs in the meantime.
-                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-                    other => other.map_err(io("rename", &path))?,
-                }
-                remove_tree(&gone).map_err(io("remove", &gone))?;
-                if disk::has_room(&root).is_ok() {
-                    break;
-                }
-            }
-            disk::has_room(&root)
-        })
-        .await
+/// Frees disk space: if the file system is short of it, removes bases that no round uses, the oldest first.
+pub(super) async fn make_room(bases: &BasePool, base: &Oid) -> Result<(), WorkspaceError> {
+    let repo = bases.folder.parent().unwrap_or(&bases.folder).to_owned();
+    if has_room(&repo).is_ok() {
+        return Ok(());
     }
+    let _one = bases.lock().await?;
+    let keep = bases.dir(base);
+    blocking(move || {
+        for path in unneeded(&repo, 0).into_iter().filter(|path| *path != keep) {
+            remove_base(&path)?;
+            if has_room(&repo).is_ok() {
+                break;
+            }
+        }
+        has_room(&repo)
+    })
+    .await
 }
 
 /// The bases of one repository that no round uses, except the `kept` last used ones; the oldest first.
@@ -110,4 +100,36 @@ fn last_used(base: &Path) -> SystemTime {
 
 fn list(folder: &Path) -> Vec<PathBuf> {
     fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+}
+
+/// The bounds of the disk space that must stay free: on a full disk the store could not write its next row.
+const FLOOR_MIN: u64 = 64 << 20;
+const FLOOR_MAX: u64 = 1 << 30;
+
+/// Two percent of the file system, at least 64 MiB and at most 1 GiB.
+fn floor_of(total: u64) -> u64 {
+    (total / 50).clamp(FLOOR_MIN, FLOOR_MAX)
+}
+
+/// Fails when the file system of a folder has too little free space.
+fn has_room(path: &Path) -> Result<(), WorkspaceError> {
+    let about = rustix::fs::statvfs(path).map_err(|errno| io("measure", path)(errno.into()))?;
+    let free = about.f_bavail.saturating_mul(about.f_frsize);
+    let floor = floor_of(about.f_blocks.saturating_mul(about.f_frsize));
+    if free < floor {
+        return Err(WorkspaceError::Full { path: path.to_owned(), free, floor });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floor_is_a_share_between_two_bounds() {
+        assert_eq!(floor_of(1 << 30), FLOOR_MIN);
+        assert_eq!(floor_of(20 << 30), (20 << 30) / 50);
+        assert_eq!(floor_of(1 << 40), FLOOR_MAX);
+    }
 }

@@ -6,10 +6,8 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use super::create::lower_of;
-use super::folder::is_ours;
+use super::Workspace;
 use super::survey::CheckoutSurvey;
-use super::{Workspace, Workspaces};
 
 /// The file that names the layer that was copied in.
 const PREPARED: &str = "prepared";
@@ -23,26 +21,8 @@ impl Workspace {
     }
 }
 
-impl Workspaces {
-    /// The folders of rounds and set-ups, by name.
-    pub(crate) fn folders(&self) -> Vec<(String, PathBuf)> {
-        let listed = fs::read_dir(self.root.join("rounds")).into_iter().flatten().flatten();
-        let ours = listed.map(|entry| entry.path()).filter(|path| is_ours(path));
-        ours.filter_map(|path| Some((path.file_name()?.to_str()?.to_owned(), path))).collect()
-    }
-
-    /// Whether a workspace uses something in this folder.
-    pub(crate) fn is_in_use(&self, folder: &Path) -> bool {
-        let stands = |root: &Path| {
-            let lower = lower_of(root).ok().flatten().unwrap_or_default();
-            lower.into_iter().chain(layer_of(root)).any(|layer| layer.starts_with(folder))
-        };
-        self.folders().iter().any(|(_, root)| root != folder && stands(root))
-    }
-}
-
 /// The layer that was copied into the workspace in a folder.
-fn layer_of(root: &Path) -> Option<PathBuf> {
+pub(super) fn layer_of(root: &Path) -> Option<PathBuf> {
     let bytes = fs::read(root.join(PREPARED)).ok()?;
     Some(PathBuf::from(std::ffi::OsStr::from_bytes(&bytes)))
 }

@@ -34,8 +34,6 @@ pub struct SealedTree {
     pub changes: Vec<SealedChange>,
     /// The paths that could not be sealed. The tree has them as in the base; a candidate with any must not ship.
     pub refused: Vec<RefusedPath>,
-    /// The text of `PR_BODY.md` in the root, which is never part of the tree.
-    pub pr_body: Option<Vec<u8>>,
 }
 
 impl SealedTree {

@@ -68,7 +68,7 @@ impl Workspaces {
         root: PathBuf,
         extra: &[PathBuf],
     ) -> Result<CommitSnapshot, WorkspaceError> {
-        let layers = self.layers_of(workspace, commit).await?;
+        let layers = self.bases.layers_of(workspace, commit).await?;
         let (upper, work) = (root.join("upper"), root.join("overlay"));
         for folder in [&upper, &work] {
             private_dir(folder).map_err(io("create", folder))?;
@@ -97,7 +97,7 @@ impl Workspaces {
         let index = workspace.root.join(unique("index.snapshot"));
         let source = self.index_of(workspace, commit).await?;
         fs::copy(&source, &index).map_err(io("copy", &source))?;
-        self.checkout(&index, &half).await?;
+        self.engine().checkout_index(&index, &half).await?;
         match kind {
             SnapshotKind::WithGit => self.add_git(workspace, commit, &half, &index).await?,
             SnapshotKind::ReadOnly => {
@@ -133,15 +133,15 @@ impl Workspaces {
         paths: &[String],
     ) -> Result<Vec<String>, WorkspaceError> {
         let index = self.index_of(workspace, commit).await?;
-        let entries = index::read(&index, self.oid_len())?;
+        let entries = index::read(&index, self.bases.oid_len())?;
         let has = |path: &&String| index::find(&entries, path.as_bytes()).is_some();
         let known: Vec<String> = paths.iter().filter(has).cloned().collect();
         let Some(dest) = snapshot.files.written_folder().filter(|_| !known.is_empty()) else { return Ok(Vec::new()) };
         // Checked out in another folder: in place, the candidate's own .gitattributes would convert the content.
         let aside = workspace.root.join(unique("restore"));
         private_dir(&aside).map_err(io("create", &aside))?;
-        let call = self.engine.call("git.checkout-index").index(&index).work_tree(&aside).in_folder(&aside);
-        self.git().run(call.args(["--quiet", "-z", "--stdin"]).stdin(known.join("\0"))).await?;
+        let call = self.engine().call("git.checkout-index").index(&index).work_tree(&aside).in_folder(&aside);
+        self.engine().git().run(call.args(["--quiet", "-z", "--stdin"]).stdin(known.join("\0"))).await?;
         let (dest, moved) = (dest.to_owned(), known.clone());
         blocking(move || {
             moved.iter().try_for_each(|path| replace(&aside, &dest, path).map_err(io("restore", &dest.join(path))))?;
@@ -164,8 +164,8 @@ impl Workspaces {
         let index = workspace.root.join(unique("index.without"));
         let source = self.index_of(workspace, commit).await?;
         fs::copy(&source, &index).map_err(io("copy", &source))?;
-        self.remove_from_index(&index, paths).await?;
-        let tree = self.tree_of_index(&index).await?;
+        self.engine().remove_from_index(&index, paths).await?;
+        let tree = self.engine().write_tree(&index).await?;
         fs::remove_file(&index).map_err(io("remove", &index))?;
         let words = CommitMetadata {
             message: "without what is new among the gates' inputs".to_owned(),
@@ -173,18 +173,18 @@ impl Workspaces {
             email: "loopwright@localhost".to_owned(),
             at_unix: 0,
         };
-        Ok(self.engine.commit(&tree, &workspace.base, &words).await?)
+        Ok(self.engine().commit(&tree, &workspace.base, &words).await?)
     }
 
     /// The index of a commit: the base's, the one from its seal, or a new one.
     async fn index_of(&self, workspace: &Workspace, commit: &Oid) -> Result<PathBuf, WorkspaceError> {
         if *commit == workspace.base {
-            return Ok(self.ready_base(commit).await?.index());
+            return Ok(self.bases.ready(commit).await?.index());
         }
         let path = workspace.root.join(format!("index-{commit}"));
         if !path.is_file() {
             let half = workspace.root.join(unique("index.half"));
-            self.read_tree(commit, &half).await?;
+            self.engine().read_tree(commit, &half).await?;
             fs::rename(&half, &path).map_err(io("rename", &half))?;
         }
         Ok(path)
@@ -197,14 +197,14 @@ impl Workspaces {
         dir: &Path,
         index: &Path,
     ) -> Result<(), WorkspaceError> {
-        let ready = self.ready_base(&workspace.base).await?;
+        let ready = self.bases.ready(&workspace.base).await?;
         let git_dir = dir.join(".git");
         let packs =
-            skeleton::write_body(&git_dir, self.repo.format, &ready.shallow()).map_err(io("create", &git_dir))?;
+            skeleton::write_body(&git_dir, self.repo().format, &ready.shallow()).map_err(io("create", &git_dir))?;
         copy_files(&ready.packs(), &packs).map_err(io("copy", &packs))?;
         skeleton::write_head(&git_dir, "candidate", commit).map_err(io("create", &git_dir))?;
         if *commit != workspace.base {
-            self.pack(&packs, &format!("{commit}\n^{}\n", workspace.base)).await?;
+            self.engine().pack_into(&packs, &format!("{commit}\n^{}\n", workspace.base)).await?;
         }
         copy_with_time(index, &git_dir.join("index")).map_err(io("copy", index))
     }

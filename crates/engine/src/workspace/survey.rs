@@ -50,7 +50,6 @@ pub(super) struct CheckoutSurvey {
     pub(super) odd: Vec<(Vec<u8>, UnsealableKind)>,
     /// There is an entry that the base does not have; git decides whether it is ignored.
     pub(super) has_untracked: bool,
-    pub(super) has_pr_body: bool,
     /// Files that would block git; if there are any, git must not be started on this checkout.
     pub(super) barred: Vec<(Vec<u8>, UnsealableKind)>,
 }
@@ -135,7 +134,6 @@ impl Walk<'_> {
         if self.view == SurveyScope::Upper && is_whiteout(&stat) {
             self.hide(known, &path);
         } else if path == PR_BODY {
-            self.survey.has_pr_body = true;
             self.seen.extend(known);
         } else if name.to_bytes() == b".git" {
             self.survey.odd.push((path, UnsealableKind::NestedRepository));

@@ -128,7 +128,7 @@ async fn round_over_its_daily_budget_resumes_when_a_person_raises_it() {
         let raise =
             BudgetRaise { repo: key.repo.to_string(), loop_name: key.name.to_string(), round, by, actor: "ada".into() };
         let engine = show.engine.clone();
-        async move { engine.raise(raise).await.expect("raised") }
+        async move { loopwright::raise::record_raise(&engine, raise).await.expect("raised") }
     };
     raise(&show, None).await;
     comes_to_its_end(&mut show, &round).await;

@@ -1,50 +1,15 @@
-//! Removes workspaces: renames them immediately and deletes them in the background. It touches only folders inside
-//! Loopwright's own root that carry its mark.
+//! Removes the leftovers of crashes in all repositories of a state folder. It touches only folders inside Loopwright's
+//! own root that carry its mark.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::folder::{is_made_here, is_ours, remove_tree, unique};
-use super::{WorkspaceError, Workspaces, blocking, io};
-
-impl Workspaces {
-    /// Removes the workspace of a round, if there is one. Its path is free when this returns; its bytes are deleted in
-    /// the background (seconds for a large checkout).
-    ///
-    /// # Errors
-    /// `Foreign` when the folder does not carry Loopwright's mark; it is not changed.
-    pub async fn discard(&self, round: &str) -> Result<(), WorkspaceError> {
-        let root = self.round_root(round)?;
-        if fs::symlink_metadata(&root).is_err() {
-            return Ok(());
-        }
-        if !is_ours(&root) {
-            return Err(WorkspaceError::Foreign(root));
-        }
-        let trash = self.root.join("trash").join(unique(round));
-        fs::rename(&root, &trash).map_err(io("rename", &root))?;
-        // The next sweep repeats a failed removal, so this one runs in the background.
-        drop(tokio::task::spawn_blocking(move || remove_tree(&trash)));
-        Ok(())
-    }
-
-    /// Removes the leftovers of crashes: trash and incomplete folders. Call it once at start, before any workspace is
-    /// created. Returns the number of removed folders; the next sweep retries the others.
-    ///
-    /// # Errors
-    /// When a worker thread ends early.
-    pub async fn sweep(&self) -> Result<usize, WorkspaceError> {
-        let root = self.root.clone();
-        blocking(move || {
-            Ok(taken_from(&root, LeftoverScope::All).iter().filter(|path| remove_tree(path).is_ok()).count())
-        })
-        .await
-    }
-}
+use super::{WorkspaceError, io};
 
 /// The processes whose leftovers are removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LeftoverScope {
+pub enum LeftoverScope {
     /// Those of all processes: before this process creates anything.
     All,
     /// Those of other processes, which are dead; this process may be active.
@@ -58,17 +23,24 @@ pub(crate) fn take_leftovers(state: &Path, whose: LeftoverScope) -> Vec<PathBuf>
     repos.flat_map(|repo| taken_from(&repo.path(), whose)).collect()
 }
 
+/// Removes the leftovers of crashes: trash and incomplete folders. Returns the number of removed folders; the next sweep
+/// retries the others.
+#[must_use]
+pub fn sweep(state: &Path, whose: LeftoverScope) -> usize {
+    take_leftovers(state, whose).iter().filter(|path| remove_tree(path).is_ok()).count()
+}
+
 fn taken_from(repo: &Path, whose: LeftoverScope) -> Vec<PathBuf> {
     let trash = repo.join("trash");
     let mut taken = Vec::new();
-    // Versions up to 0.1 kept checkouts of ended rounds in `slots`.
-    for (folder, prefix) in [("trash", ""), ("rounds", ".half-"), ("bases", ".half-"), ("slots", "")] {
+    // Versions up to 0.1 kept checkouts of ended rounds in `slots` and build outputs of makers in `warm`.
+    for (folder, prefix) in [("trash", ""), ("rounds", ".half-"), ("bases", ".half-"), ("slots", ""), ("warm", "")] {
         let listed: Vec<_> = fs::read_dir(repo.join(folder)).into_iter().flatten().flatten().collect();
         for entry in listed {
             let (name, path) = (entry.file_name().to_string_lossy().into_owned(), entry.path());
             let may_go = whose == LeftoverScope::All || !is_made_here(&name);
-            // Only Loopwright puts folders into the trash; the mark of one may already be deleted.
-            let is_left = name.starts_with(prefix) && (folder == "trash" || is_ours(&path));
+            // Only Loopwright puts folders here; the mark of one in the trash may already be deleted.
+            let is_left = name.starts_with(prefix) && (matches!(folder, "trash" | "warm") || is_ours(&path));
             if may_go && is_left && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 taken.push(take(&path, &trash));
             }
