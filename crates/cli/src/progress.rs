@@ -58,8 +58,8 @@ impl ProgressDisplay {
     }
 
     fn gate(&self, gate: &GateResult) -> String {
-        let status = self.out.style_note(gate_look(gate.status), &gate_mark(gate));
-        format!("         {status} {}", gate_text(gate))
+        let (look, mark) = gate_mark(gate);
+        format!("         {} {}", self.out.style_note(look, &mark), gate_text(gate))
     }
 
     fn recorded(&self, event: &LiveEvent, phase: &str, level: LoopLevel) {
@@ -72,24 +72,15 @@ impl ProgressDisplay {
     }
 }
 
-/// The colour of a gate's result.
-pub(crate) fn gate_look(status: GateStatus) -> TextStyle {
-    match status {
-        GateStatus::Passed => TextStyle::Green,
-        GateStatus::Rejected | GateStatus::Failed => TextStyle::Red,
-        GateStatus::Skipped => TextStyle::Dim,
-    }
-}
-
-/// A gate's result as a sign and a word.
-pub(crate) fn gate_mark(gate: &GateResult) -> String {
-    let sign = match gate.status {
-        GateStatus::Passed => "✓",
-        GateStatus::Rejected => "✗",
-        GateStatus::Failed => "!",
-        GateStatus::Skipped => "-",
+/// A gate's result as a sign and a word, and its colour.
+pub(crate) fn gate_mark(gate: &GateResult) -> (TextStyle, String) {
+    let (look, sign) = match gate.status {
+        GateStatus::Passed => (TextStyle::Green, "✓"),
+        GateStatus::Rejected => (TextStyle::Red, "✗"),
+        GateStatus::Failed => (TextStyle::Red, "!"),
+        GateStatus::Skipped => (TextStyle::Dim, "-"),
     };
-    format!("{sign} {}", gate.status)
+    (look, format!("{sign} {}", gate.status))
 }
 
 /// A gate's name, its reason and how long it took.

@@ -131,6 +131,10 @@ fn check(result: c_long) -> io::Result<c_long> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
+fn done(result: impl Into<c_long>) -> io::Result<()> {
+    check(result.into()).map(drop)
+}
+
 fn owned(result: c_long) -> io::Result<OwnedFd> {
     let fd = RawFd::try_from(check(result)?).map_err(io::Error::other)?;
     // SAFETY: the kernel just returned this descriptor, and no other code owns it.
@@ -164,7 +168,7 @@ pub fn exit(code: i32) -> ! {
 
 pub fn enter_namespaces(flags: c_int) -> io::Result<()> {
     // SAFETY: unshare has no pointers; this program has one thread when it is called.
-    check(unsafe { unshare(flags) }.into()).map(drop)
+    done(unsafe { unshare(flags) })
 }
 
 pub fn drop_groups() {
@@ -298,7 +302,7 @@ pub fn close_streams() {
 pub fn close_on_exec_from(first: c_int) -> io::Result<()> {
     const CLOSE_RANGE_CLOEXEC: c_int = 4;
     // SAFETY: only flags change.
-    check(unsafe { syscall(common::CLOSE_RANGE, first, u32::MAX, CLOSE_RANGE_CLOEXEC) }).map(drop)
+    done(unsafe { syscall(common::CLOSE_RANGE, first, u32::MAX, CLOSE_RANGE_CLOEXEC) })
 }
 
 pub fn open_path(path: impl AsRef<Path>, flags: c_int) -> io::Result<OwnedFd> {
@@ -336,55 +340,49 @@ pub fn restrict_mount(path: &CStr, attributes: u64) -> io::Result<()> {
 fn set_attributes(fd: RawFd, path: &CStr, flags: c_int, attributes: u64) -> io::Result<()> {
     let attr: [u64; 4] = [attributes, 0, MS_PRIVATE, 0];
     // SAFETY: `attr` has the layout of mount_attr (set, clear, propagation, userns_fd) and its size is given.
-    check(unsafe { syscall(common::MOUNT_SETATTR, fd, path.as_ptr(), flags, attr.as_ptr(), size_of_val(&attr)) })
-        .map(drop)
+    done(unsafe { syscall(common::MOUNT_SETATTR, fd, path.as_ptr(), flags, attr.as_ptr(), size_of_val(&attr)) })
 }
 
 /// Attaches a cloned tree at an opened path.
 pub fn attach(tree: &OwnedFd, place: &OwnedFd) -> io::Result<()> {
     let flags = MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH;
     // SAFETY: both paths are static empty strings.
-    check(unsafe {
-        syscall(common::MOVE_MOUNT, tree.as_raw_fd(), c"".as_ptr(), place.as_raw_fd(), c"".as_ptr(), flags)
-    })
-    .map(drop)
+    done(unsafe { syscall(common::MOVE_MOUNT, tree.as_raw_fd(), c"".as_ptr(), place.as_raw_fd(), c"".as_ptr(), flags) })
 }
 
 /// Attaches a cloned tree at a path of the new root that the helper itself created.
 pub fn attach_at(tree: &OwnedFd, path: &Path) -> io::Result<()> {
     let path = c_path(path)?;
     // SAFETY: both paths are NUL-terminated and live through the call.
-    check(unsafe {
+    done(unsafe {
         syscall(common::MOVE_MOUNT, tree.as_raw_fd(), c"".as_ptr(), AT_FDCWD, path.as_ptr(), MOVE_MOUNT_F_EMPTY_PATH)
     })
-    .map(drop)
 }
 
 pub fn mount_new(kind: &CStr, target: &CStr, flags: c_ulong, options: &CStr) -> io::Result<()> {
     // SAFETY: all four are NUL-terminated and live through the call.
-    check(unsafe { mount(kind.as_ptr(), target.as_ptr(), kind.as_ptr(), flags, options.as_ptr().cast()) }.into())
-        .map(drop)
+    done(unsafe { mount(kind.as_ptr(), target.as_ptr(), kind.as_ptr(), flags, options.as_ptr().cast()) })
 }
 
 pub fn change_propagation(target: &CStr, flags: c_ulong) -> io::Result<()> {
     // SAFETY: the strings are NUL-terminated; kind and data are not read for a change of propagation.
-    check(unsafe { mount(c"none".as_ptr(), target.as_ptr(), ptr::null(), flags, ptr::null()) }.into()).map(drop)
+    done(unsafe { mount(c"none".as_ptr(), target.as_ptr(), ptr::null(), flags, ptr::null()) })
 }
 
 /// Makes the working directory the root, with the old root on top of it until `detach_old_root`.
 pub fn pivot_here() -> io::Result<()> {
     // SAFETY: both paths are static strings.
-    check(unsafe { syscall(nr::PIVOT_ROOT, c".".as_ptr(), c".".as_ptr()) }).map(drop)
+    done(unsafe { syscall(nr::PIVOT_ROOT, c".".as_ptr(), c".".as_ptr()) })
 }
 
 pub fn detach_here() -> io::Result<()> {
     // SAFETY: the path is a static string.
-    check(unsafe { umount2(c".".as_ptr(), MNT_DETACH) }.into()).map(drop)
+    done(unsafe { umount2(c".".as_ptr(), MNT_DETACH) })
 }
 
 pub fn set_host_name(name: &[u8]) -> io::Result<()> {
     // SAFETY: pointer and length describe the slice.
-    check(unsafe { sethostname(name.as_ptr().cast(), name.len()) }.into()).map(drop)
+    done(unsafe { sethostname(name.as_ptr().cast(), name.len()) })
 }
 
 pub fn set_limit(resource: u64, ceiling: u64) -> io::Result<()> {
@@ -395,7 +393,7 @@ pub fn set_limit(resource: u64, ceiling: u64) -> io::Result<()> {
     // A limit that is already lower stays.
     let hard = ceiling.min(now[1]);
     // SAFETY: as above.
-    check(unsafe { setrlimit(resource, &[hard, hard]) }.into()).map(drop)
+    done(unsafe { setrlimit(resource, &[hard, hard]) })
 }
 
 /// Raises the limit of open files to the host's maximum: every mount needs one for a moment.
@@ -429,7 +427,7 @@ pub fn clear_capabilities() -> io::Result<()> {
     let header: [u32; 2] = [VERSION_3, 0];
     let none: [u32; 6] = [0; 6];
     // SAFETY: header and data have the layout of version 3 (two structures of three words).
-    check(unsafe { syscall(nr::CAPSET, header.as_ptr(), none.as_ptr()) }).map(drop)
+    done(unsafe { syscall(nr::CAPSET, header.as_ptr(), none.as_ptr()) })
 }
 
 /// Installs a seccomp program: an array of `sock_filter`, eight bytes each.
@@ -445,7 +443,7 @@ pub fn install_filter(program: &[u8]) -> io::Result<()> {
     let length = u16::try_from(words.len()).map_err(|_| io::Error::from_raw_os_error(EINVAL))?;
     let program = Program { length, filter: words.as_ptr() };
     // SAFETY: the program describes `words`, which live through the call.
-    check(unsafe { syscall(nr::SECCOMP, SECCOMP_SET_MODE_FILTER, 0, &raw const program) }).map(drop)
+    done(unsafe { syscall(nr::SECCOMP, SECCOMP_SET_MODE_FILTER, 0, &raw const program) })
 }
 
 /// The landlock version of this kernel.
@@ -471,13 +469,12 @@ pub fn landlock_allow(ruleset: &OwnedFd, allowed: u64, place: &OwnedFd) -> io::R
     const PATH_BENEATH: c_int = 1;
     let rule = Beneath { allowed, parent: place.as_raw_fd() };
     // SAFETY: the rule has the kernel's packed layout and lives through the call.
-    check(unsafe { syscall(common::LANDLOCK_ADD_RULE, ruleset.as_raw_fd(), PATH_BENEATH, &raw const rule, 0) })
-        .map(drop)
+    done(unsafe { syscall(common::LANDLOCK_ADD_RULE, ruleset.as_raw_fd(), PATH_BENEATH, &raw const rule, 0) })
 }
 
 pub fn landlock_enforce(ruleset: &OwnedFd) -> io::Result<()> {
     // SAFETY: no pointers.
-    check(unsafe { syscall(common::LANDLOCK_RESTRICT_SELF, ruleset.as_raw_fd(), 0) }).map(drop)
+    done(unsafe { syscall(common::LANDLOCK_RESTRICT_SELF, ruleset.as_raw_fd(), 0) })
 }
 
 /// Executes a program; returns only an error.
@@ -508,5 +505,5 @@ pub fn loopback_up() -> io::Result<()> {
     let mut request = Request { name: [0; 16], flags: IFF_UP | IFF_RUNNING, rest: [0; 22] };
     request.name[..2].copy_from_slice(b"lo");
     // SAFETY: the request has the layout and size of ifreq.
-    check(unsafe { ioctl(any.as_raw_fd(), SIOCSIFFLAGS, &raw const request) }.into()).map(drop)
+    done(unsafe { ioctl(any.as_raw_fd(), SIOCSIFFLAGS, &raw const request) })
 }

@@ -4,7 +4,7 @@
 use super::log_file::DaemonLogFile;
 use crate::error::with_count;
 use crate::output::{CommandOutput, TextStyle, safe};
-use crate::progress::{ProgressDetail, gate_look, gate_mark, gate_text};
+use crate::progress::{ProgressDetail, gate_mark, gate_text};
 use crate::view::time::{now_ms, time_of_day, time_until, timestamp};
 use loopwright::events::{EventKind, EventSink, LiveEvent};
 use loopwright_core::dispatch::{OccurrenceOutcome, OccurrenceReceipt, SchedulerNote};
@@ -148,8 +148,8 @@ impl DaemonLog {
     }
 
     fn gate(&self, event: &LiveEvent, gate: &GateResult) {
-        let text = format!("{}: {} {}", subject(event), gate_mark(gate), gate_text(gate));
-        self.line(Some(gate_look(gate.status)), "gate", &text);
+        let (look, mark) = gate_mark(gate);
+        self.line(Some(look), "gate", &format!("{}: {mark} {}", subject(event), gate_text(gate)));
     }
 
     /// Prints the progress of rounds, as far as `LOOPWRIGHT_LOG` asks for it.

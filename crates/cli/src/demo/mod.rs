@@ -1,32 +1,33 @@
-//! `demo`: the whole product on a temporary repository with the scripted agent. An honest change is verified, approved
-//! and sent to the local forge; a cheating one is rejected; a report is written. It needs no key and no network, and
-//! touches no data of the user.
-
-mod demo_repo;
+//! `demo`: the whole product on a temporary repository with the scripted agent: a small shop in shell with a bug, a test
+//! that shows it, and three loops. An honest change is verified, approved and sent to the local forge; a cheating one is
+//! rejected; a report is written. It needs only git and sh, no key and no network, and touches no data of the user.
 
 use crate::context::CommandContext;
-use crate::error::{CommandError, CommandExit, VerbResult};
+use crate::error::{CommandError, CommandExit, VerbResult, error_chain};
 use crate::output::{TextStyle, safe};
 use crate::progress::ProgressDisplay;
 use crate::round_summary;
 use crate::signals::{self, CurrentRound};
 use loopwright::events::AttachedSink;
 use loopwright::git::UserRepo;
-use loopwright::proc::CancelToken;
+use loopwright::proc::{CancelToken, ProcessRunner, RunEnd, SpawnRequest, TreeCookie, base_env};
 use loopwright::round::RunRequest;
+use loopwright::seam::Seam;
 use loopwright::{Engine, boundary};
 use loopwright_core::level::LoopLevel;
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::report::RoundReport;
 use loopwright_core::spec::SandboxMode;
 use serde_json::json;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The person who approves in the demo, as recorded.
 const ACTOR: &str = "demo";
 
 pub(crate) async fn run(cx: &CommandContext) -> VerbResult {
-    let shop = demo_repo::DemoRepo::build(cx).await?;
+    let shop = DemoRepo::build(cx).await?;
     let cx = cx.with_repo_and_state(&shop.repo, &shop.state);
     let (told, story) = tell(&cx, &shop).await?;
     let as_told = told.iter().map(|report| report.outcome).eq(story.outcomes().iter().copied().map(Some));
@@ -60,7 +61,7 @@ impl DemoScope {
     }
 }
 
-async fn tell(cx: &CommandContext, shop: &demo_repo::DemoRepo) -> Result<(Vec<RoundReport>, DemoScope), CommandError> {
+async fn tell(cx: &CommandContext, shop: &DemoRepo) -> Result<(Vec<RoundReport>, DemoScope), CommandError> {
     let repo = cx.repo().await?;
     let cancel = signals::cancel_on_signal(&CurrentRound::default());
     let engine = cx.open_engine(Some(&repo), &cancel).await?;
@@ -150,7 +151,7 @@ impl DemoRun<'_> {
     }
 }
 
-fn ending(cx: &CommandContext, shop: &demo_repo::DemoRepo, told: &[RoundReport]) -> String {
+fn ending(cx: &CommandContext, shop: &DemoRepo, told: &[RoundReport]) -> String {
     let mut lines = vec![format!("\n{}", cx.out.style(TextStyle::Bold, "Where to look"))];
     for report in told {
         let path = report.report.as_deref().unwrap_or("no report");
@@ -170,4 +171,84 @@ fn ending(cx: &CommandContext, shop: &demo_repo::DemoRepo, told: &[RoundReport])
     ));
     lines.push("  cargo install --profile dist --path crates/cli, then in your repository: loopwright init".to_owned());
     lines.join("\n")
+}
+
+const FILES: [(&str, &str); 12] = [
+    ("cart.sh", include_str!("assets/cart.sh")),
+    ("tests/run.sh", include_str!("assets/run.sh")),
+    ("tests/test_plain.sh", include_str!("assets/test_plain.sh")),
+    ("tests/test_discount.sh", include_str!("assets/test_discount.sh")),
+    ("tests/test_empty.sh", include_str!("assets/test_empty.sh")),
+    (".loopwright/loops/fix-cart.md", include_str!("assets/fix-cart.md")),
+    (".loopwright/loops/quick-fix.md", include_str!("assets/quick-fix.md")),
+    (".loopwright/loops/morning-report.md", include_str!("assets/morning-report.md")),
+    (".loopwright/fix.script", include_str!("assets/fix.script")),
+    (".loopwright/cheat.script", include_str!("assets/cheat.script")),
+    (".loopwright/report.script", include_str!("assets/report.script")),
+    ("README.md", "# A shop\n\n`cart.sh PRICE QUANTITY PERCENT` prints what a customer pays.\n"),
+];
+
+/// The folders of the demo.
+#[derive(Debug)]
+struct DemoRepo {
+    folder: PathBuf,
+    repo: PathBuf,
+    state: PathBuf,
+}
+
+impl DemoRepo {
+    /// Creates the folder, the repository and its one commit.
+    async fn build(cx: &CommandContext) -> Result<Self, CommandError> {
+        let folder = new_folder()?;
+        let shop = Self { repo: folder.join("shop"), state: folder.join("state"), folder };
+        for (name, text) in FILES {
+            write(&shop.repo.join(name), text)?;
+        }
+        let who = ["-c", "user.name=demo", "-c", "user.email=demo@localhost"];
+        shop.git(cx, &["init", "--quiet", "--initial-branch=main"]).await?;
+        shop.git(cx, &["add", "--all"]).await?;
+        shop.git(cx, &[&who[..], &["commit", "--quiet", "--message", "A shop with a bug"]].concat()).await?;
+        Ok(shop)
+    }
+
+    async fn git(&self, cx: &CommandContext, words: &[&str]) -> Result<(), CommandError> {
+        let home = self.folder.join("home");
+        fs::create_dir_all(&home).map_err(|error| failed("make", &home, &error))?;
+        let mut spawn = SpawnRequest::new("git", &self.repo, TreeCookie::new("lw-demo"));
+        spawn.args = words.iter().map(Into::into).collect();
+        spawn.env = base_env(&home, &home, &cx.extra_path(None));
+        let ended = ProcessRunner::new(Seam::none()).run(spawn, &mut (), &CancelToken::new(), |_| ()).await;
+        let ended = ended.map_err(|error| CommandError::failed(error_chain(&error)).hint("the demo needs git"))?;
+        match ended.how {
+            RunEnd::Exited(0) => Ok(()),
+            _ => {
+                Err(CommandError::failed(format!("git {}: {}", words.join(" "), ended.stderr.to_lossy_string().trim())))
+            }
+        }
+    }
+}
+
+/// A new folder with its own name; an old demo is never reused.
+fn new_folder() -> Result<PathBuf, CommandError> {
+    let base = std::env::temp_dir();
+    let name = |try_number: u32| base.join(format!("loopwright-demo-{}-{try_number}", std::process::id()));
+    for path in (1..100).map(name) {
+        match fs::create_dir(&path) {
+            Ok(()) => return Ok(path),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(failed("make", &path, &error)),
+        }
+    }
+    Err(CommandError::failed(format!("no free name for a demo in {}", base.display()))
+        .hint("remove old loopwright-demo folders"))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), CommandError> {
+    let folder = path.parent().unwrap_or(path);
+    fs::create_dir_all(folder).map_err(|error| failed("make", folder, &error))?;
+    fs::write(path, text).map_err(|error| failed("write", path, &error))
+}
+
+fn failed(what: &str, path: &Path, error: &std::io::Error) -> CommandError {
+    CommandError::failed(format!("{what} {}: {error}", path.display()))
 }

@@ -2,13 +2,13 @@
 //! showed. If no other approval is missing, the engine delivers at once, and the exit code is that of the delivery. A
 //! denial ends the round. The engine decides whether the person may answer.
 
-use super::{CommandContext, CommandError, CommandErrorKind, CommandExit, VerbResult, safe};
+use super::{CommandContext, CommandError, CommandErrorKind, CommandExit, VerbResult, close, safe};
 use crate::view::find;
 use crate::view::inbox::answer_command;
+use loopwright::Engine;
 use loopwright::proc::CancelToken;
 use loopwright::round::LoopBindings;
 use loopwright::store::{InboxKind, InboxRow, Store};
-use loopwright::{Engine, EngineError};
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::report::RoundReport;
 
@@ -36,7 +36,7 @@ pub(crate) async fn approve(args: ApproveArgs, cx: &CommandContext) -> VerbResul
     let answer = InboxAnswer::open(cx, &args.id).await?;
     let candidate = answer.question.candidate.clone().unwrap_or_default();
     let report = answer.engine.approve(&answer.question.round, &candidate, cx.actor(), &answer.bind).await;
-    let report = answer.close(report).await?;
+    let report = close(&answer.engine, report).await?;
     cx.out.answer(&report, || page(&report));
     Ok(CommandExit::from_outcome(report.outcome))
 }
@@ -48,7 +48,7 @@ pub(crate) async fn deny(args: DenyArgs, cx: &CommandContext) -> VerbResult {
     }
     let answer = InboxAnswer::open(cx, &args.id).await?;
     let report = answer.engine.deny(&answer.question.round, cx.actor(), &args.why, &answer.bind).await;
-    let report = answer.close(report).await?;
+    let report = close(&answer.engine, report).await?;
     Ok(cx.out.answer(&report, || format!("denied: round {} of {}", safe(&report.round), safe(&report.loop_name))))
 }
 
@@ -65,11 +65,6 @@ impl InboxAnswer {
         let engine = cx.open_engine(None, &CancelToken::new()).await?;
         let bind = cx.recorded_bindings(&engine, &question.round).await?;
         Ok(Self { question, engine, bind })
-    }
-
-    async fn close(self, report: Result<RoundReport, EngineError>) -> Result<RoundReport, CommandError> {
-        self.engine.close().await?;
-        Ok(report?)
     }
 }
 

@@ -1,6 +1,6 @@
 //! `forget`: a loop starts over with all its items, or with one, and drops its memory. The record of its rounds stays.
 
-use super::{CommandContext, CommandError, VerbResult, safe};
+use super::{CommandContext, CommandError, VerbResult, close, safe};
 use crate::error::with_count;
 use crate::signals::CurrentRound;
 use crate::view::SCHEMA;
@@ -31,9 +31,7 @@ pub(crate) async fn run(args: ForgetArgs, cx: &CommandContext) -> VerbResult {
         item: args.item.clone(),
         actor: cx.actor_name(),
     };
-    let forgotten = loopwright::forget::forget(&engine, forget).await;
-    engine.close().await?;
-    let forgotten = forgotten?;
+    let forgotten = close(&engine, loopwright::forget::forget(&engine, forget).await).await?;
     if let (Some(item), true) = (&args.item, forgotten.is_empty()) {
         return Err(CommandError::unknown(format!("{} has no item `{item}` to forget", args.name))
             .hint(format!("see what it has with `loopwright show {}`", args.name)));

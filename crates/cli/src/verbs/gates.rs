@@ -1,7 +1,7 @@
 //! `gates test LOOP`: runs a loop's commands on base, and again on a checkout that has only the gates' own inputs. A
 //! gate that still passes there always passes; one that could not start never ran.
 
-use super::{CommandContext, CommandError, CommandErrorKind, CommandExit, VerbResult, safe};
+use super::{CommandContext, CommandError, CommandErrorKind, CommandExit, VerbResult, close, safe};
 use crate::error::{error_chain, with_count};
 use crate::output::TextStyle;
 use crate::signals::CurrentRound;
@@ -69,9 +69,7 @@ pub(crate) async fn run(args: GatesArgs, cx: &CommandContext) -> VerbResult {
     let spec = loops.find(&name)?.spec.spec().clone();
     let cancel = cx.cancel(&CurrentRound::default());
     let engine = cx.open_engine(Some(&repo), &cancel).await?;
-    let tried = try_gates(cx, &engine, &repo, &spec, &cancel).await;
-    engine.close().await?;
-    let document = tried?;
+    let document = close(&engine, try_gates(cx, &engine, &repo, &spec, &cancel).await).await?;
     cx.out.answer(&document, || page(cx, &document));
     let found = document.gates.iter().any(|line| line.finding.is_some());
     Ok(if found { CommandExit::REJECTED } else { CommandExit::DONE })

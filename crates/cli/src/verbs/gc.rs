@@ -1,6 +1,6 @@
 //! `gc`: remove data that is no longer needed, and print how much that freed.
 
-use super::{CommandContext, CommandExit, VerbResult, safe};
+use super::{CommandContext, CommandExit, VerbResult, close, safe};
 use crate::error::{error_chain, with_count};
 use crate::view::time::now_ms;
 use loopwright::gc::{GcFailure, GcMode, GcRemoval, GcReport, GcRetention};
@@ -36,9 +36,7 @@ pub(crate) async fn run(args: GcArgs, cx: &CommandContext) -> VerbResult {
     if mode == GcMode::Remove {
         cx.abandon_suspended_rounds(&engine, retention.rounds_before_ms).await?;
     }
-    let swept = loopwright::gc::collect(&engine, retention, mode).await;
-    engine.close().await?;
-    finish(cx, &swept?, mode)
+    finish(cx, &close(&engine, loopwright::gc::collect(&engine, retention, mode).await).await?, mode)
 }
 
 /// Failures to remove are printed last, and make the command fail.

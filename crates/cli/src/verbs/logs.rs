@@ -7,7 +7,7 @@ use crate::output::safe_lines;
 use crate::view::find;
 use crate::view::log::RoundLogReader;
 use crate::view::repo_view::RepoView;
-use crate::view::round_record::RoundRecord;
+use crate::view::rounds::RoundRecord;
 use crate::view::time::timestamp;
 use loopwright::seam::Seam;
 use loopwright::state_dir::{StateDir, StateFileError};

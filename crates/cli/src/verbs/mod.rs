@@ -37,6 +37,7 @@ use crate::context::CommandContext;
 use crate::error::{CommandError, CommandErrorKind, CommandExit, VerbResult};
 use crate::output::safe;
 use crate::{control, demo, dev};
+use loopwright::Engine;
 use loopwright_core::BoxFuture;
 use std::future::Future;
 
@@ -72,7 +73,7 @@ fn forward_if_daemon_runs(cx: &CommandContext) -> Result<Option<CommandExit>, Co
 
 /// Performs a verb for another process. A daemon performs no verb that only reads, or that needs no store.
 pub(crate) fn run_in_daemon<'c>(verb: CliVerb, cx: &'c CommandContext) -> BoxFuture<'c, VerbResult> {
-    if verb.needs_store_owner() || matches!(verb, CliVerb::Why(_)) {
+    if verb.needs_store_owner() || matches!(verb, CliVerb::Why(_) | CliVerb::Budget(_)) {
         return perform(verb, cx);
     }
     Box::pin(async { Err(CommandError::new(CommandErrorKind::Usage, "a daemon does not perform this command")) })
@@ -129,6 +130,12 @@ fn perform<'c>(verb: CliVerb, cx: &'c CommandContext) -> BoxFuture<'c, VerbResul
         CliVerb::Dev(args) => Box::pin(dev::run(args, cx)),
         CliVerb::Completions(args) => Box::pin(async move { Ok(completions::print(&args, cx)) }),
     }
+}
+
+/// Closes the engine after a verb's work and returns the result of the work.
+async fn close<T>(engine: &Engine, done: Result<T, impl Into<CommandError>>) -> Result<T, CommandError> {
+    engine.close().await?;
+    done.map_err(Into::into)
 }
 
 /// Runs a verb that only reads: one thread is enough and starts fastest.

@@ -1,7 +1,7 @@
 //! `pause LOOP`, `resume LOOP` and `thaw`: whether a loop, or all loops, start on their own. `run` starts a paused loop
 //! anyway.
 
-use super::{CommandContext, CommandError, CommandErrorKind, VerbResult, safe};
+use super::{CommandContext, CommandError, CommandErrorKind, VerbResult, close, safe};
 use crate::context::FleetScan;
 use crate::view::time::now_ms;
 use loopwright::daemon::ThawReport;
@@ -38,9 +38,7 @@ pub(crate) async fn pause(args: PauseArgs, cx: &CommandContext) -> VerbResult {
         None => {
             let engine = cx.open_engine(None, &CancelToken::new()).await?;
             let fingerprint = entry.as_ref().map_or("", |entry| entry.schedule.fingerprint());
-            let paused = engine.pause_loop(&key, fingerprint, &by, &why).await;
-            engine.close().await?;
-            paused?;
+            close(&engine, engine.pause_loop(&key, fingerprint, &by, &why).await).await?;
         }
     }
     let document = json!({"schema": 1, "loop": &*key.name, "repo": &*key.repo, "paused": true, "reason": why});
@@ -57,9 +55,7 @@ pub(crate) async fn resume(args: ResumeArgs, cx: &CommandContext) -> VerbResult 
         Some(daemon) => daemon.resume(&key, &cx.actor_name()).await?,
         None => {
             let engine = cx.open_engine(None, &CancelToken::new()).await?;
-            let resumed = engine.resume_loop(&key, entry, &cx.actor_name()).await;
-            engine.close().await?;
-            resumed?;
+            close(&engine, engine.resume_loop(&key, entry, &cx.actor_name()).await).await?;
         }
     }
     let document = json!({
@@ -81,8 +77,7 @@ pub(crate) async fn thaw(cx: &CommandContext) -> VerbResult {
                 Ok(entries) => engine.thaw_all(entries, &cx.actor_name()).await.map_err(Into::into),
                 Err(error) => Err(error),
             };
-            engine.close().await?;
-            thawed?
+            close(&engine, thawed).await?
         }
     };
     let document = json!({"schema": 1, "thawed": thawed.has_effect(), "clock_taken": thawed.was_clock_behind});

@@ -6,7 +6,7 @@ use super::{CommandContext, CommandError, VerbResult, safe};
 use crate::progress::ProgressDisplay;
 use crate::signals::CurrentRound;
 use crate::view::find;
-use crate::view::round_record::RoundRecord;
+use crate::view::rounds::RoundRecord;
 use loopwright::round::RunRequest;
 use loopwright::store::RoundRow;
 use loopwright::{Engine, EngineError};

@@ -1,7 +1,7 @@
 //! `rounds`: list rounds, newest first.
 
 use super::{CommandContext, CommandError, VerbResult};
-use crate::view::find::{self, LookupTarget};
+use crate::view::find::{self, LookupTarget, unknown_loop};
 use crate::view::repo_view::RepoView;
 use crate::view::rounds::{self, RoundListView};
 use crate::view::time::now_ms;
@@ -34,15 +34,13 @@ async fn ensure_loop_known(here: Option<&RepoView>, store: Option<&Store>, name:
     match store {
         Some(store) => match find::find_target(store, name, in_file).await? {
             LookupTarget::Loop(_) => Ok(()),
-            LookupTarget::Round(_) => Err(unknown(name).hint(format!("`{name}` is a round: loopwright show {name}"))),
+            LookupTarget::Round(_) => {
+                Err(unknown_loop(name).hint(format!("`{name}` is a round: loopwright show {name}")))
+            }
         },
         None if in_file => Ok(()),
-        None => Err(unknown(name)),
+        None => Err(unknown_loop(name)),
     }
-}
-
-fn unknown(name: &str) -> CommandError {
-    CommandError::unknown(format!("no loop is called `{name}`")).hint("see `loopwright status`")
 }
 
 fn page(rounds: &RoundListView, width: usize) -> String {

@@ -7,7 +7,7 @@ use crate::view::find::{self, LookupTarget};
 use crate::view::loop_page::LoopPage;
 use crate::view::page;
 use crate::view::repo_view::RepoView;
-use crate::view::round_record::RoundRecord;
+use crate::view::rounds::RoundRecord;
 use crate::view::time::now_ms;
 use loopwright_core::dispatch::{LoopExplanation, LoopKey};
 

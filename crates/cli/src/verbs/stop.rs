@@ -4,7 +4,7 @@
 //! A signal asks the daemon to end, which every version understands. A file in the state directory is enough to stop
 //! everything; it works even if another process holds the store.
 
-use super::{CommandContext, CommandError, CommandErrorKind, CommandExit, VerbResult, safe};
+use super::{CommandContext, CommandError, CommandErrorKind, CommandExit, VerbResult, close, safe};
 use crate::control::DaemonConnection;
 use crate::view::find;
 use loopwright::Engine;
@@ -143,9 +143,7 @@ async fn stop_everything(cx: &CommandContext, why: &str) -> VerbResult {
 async fn write_stop_file(cx: &CommandContext, by: &str, why: &str) -> Result<(), CommandError> {
     // Without recovering rounds: an emergency stop must not first continue the work of a dead process.
     let engine = Engine::open(cx.settings(None)?).await?;
-    let stopped = engine.stop_all(by, why).await;
-    engine.close().await?;
-    Ok(stopped?)
+    close(&engine, engine.stop_all(by, why).await).await
 }
 
 /// The fallback if the owner of the store cannot be reached: the file, which the owner and its successors check.

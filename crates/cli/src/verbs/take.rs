@@ -2,7 +2,7 @@
 
 use super::{CommandContext, CommandError, VerbResult, safe};
 use crate::view::find;
-use crate::view::round_record::RoundRecord;
+use crate::view::rounds::RoundRecord;
 use loopwright::git::{GitErrorKind, Oid};
 use loopwright::workspace::Workspaces;
 use loopwright_core::round::RoundFacts;

@@ -1,6 +1,6 @@
 //! `tick`: exactly one pass over the loops that are due, for cron or launchd. Waits for the rounds it started.
 
-use super::{CommandContext, CommandExit, VerbResult};
+use super::{CommandContext, CommandExit, VerbResult, close};
 use crate::daemon::{DaemonFleet, DaemonLog, TimestampStyle, open_as_owner};
 use crate::error::with_count;
 use crate::signals::CurrentRound;
@@ -21,9 +21,7 @@ pub(crate) async fn run(cx: &CommandContext) -> VerbResult {
     let limits = fleet.limits()?;
     let cancel = cx.cancel(&CurrentRound::default());
     engine.events().attach(teller).keep();
-    let ticked = tick(engine.clone(), Arc::new(fleet), limits, &cancel).await;
-    engine.close().await?;
-    let report = ticked?;
+    let report = close(&engine, tick(engine.clone(), Arc::new(fleet), limits, &cancel).await).await?;
     cx.out.answer(&document(&report), || page(&report));
     Ok(if cancel.is_cancelled() { CommandExit::INTERRUPTED } else { CommandExit::DONE })
 }

@@ -2,7 +2,7 @@
 
 use super::page;
 use super::repo_view::{RepoView, describe_cadence};
-use super::round_record::RoundRecord;
+use super::rounds::RoundRecord;
 use super::status::{self, LoopLine, LoopStatus};
 use super::time::timestamp;
 use super::{CommandError, SCHEMA, Serialize, Store, safe};

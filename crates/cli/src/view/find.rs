@@ -109,6 +109,11 @@ pub(crate) fn not_found(text: &str) -> CommandError {
         .hint("see `loopwright rounds` and `loopwright status`")
 }
 
+/// No loop has that name.
+pub(crate) fn unknown_loop(name: &str) -> CommandError {
+    CommandError::unknown(format!("no loop is called `{name}`")).hint("see `loopwright status`")
+}
+
 async fn latest_of_loop(store: &Store, name: &str) -> Result<Option<RoundRow>, CommandError> {
     let query = RoundsQuery { loop_name: Some(name.to_owned()), limit: 1, ..RoundsQuery::default() };
     Ok(store.rounds(query).await?.pop())

@@ -1,6 +1,6 @@
 //! Everything that waits for a person: the riskiest first, grouped by loop, machine facts above claims of agents.
 
-use super::round_record::RoundRecord;
+use super::rounds::RoundRecord;
 use super::time::{self, Moment};
 use super::{CommandError, SCHEMA, Serialize, Store, safe};
 use crate::error::with_count;

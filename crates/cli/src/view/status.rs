@@ -1,6 +1,7 @@
 //! The state of all loops: loop files joined with the store's counters and open rounds. The cost does not grow with
 //! history: two or three indexed reads.
 
+use super::find::unknown_loop;
 use super::repo_view::{RepoView, describe_cadence};
 use super::time::{self, Moment, timestamp};
 use super::{CommandError, NOTHING, SCHEMA, Serialize, Store, TextTable};
@@ -405,7 +406,7 @@ pub(crate) async fn find_loop_line(
         Some(line) => Some(line),
         None => named(StatusView::read(store, None, now).await?),
     };
-    found.ok_or_else(|| CommandError::unknown(format!("no loop is called `{name}`")).hint("see `loopwright status`"))
+    found.ok_or_else(|| unknown_loop(name))
 }
 
 #[cfg(test)]
