@@ -15,7 +15,6 @@ mod lease;
 mod migrate;
 mod money;
 mod open;
-mod postgres;
 mod process;
 mod read;
 mod reserve;
