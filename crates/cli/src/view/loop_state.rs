@@ -6,7 +6,7 @@ use super::time::{time_since, timestamp};
 use crate::error::CommandError;
 use crate::output::{TextTable, safe};
 use loopwright::store::{
-    ItemRow, ItemState, LoopRow, MemoryRow, ReceiptRow, ReceiptsQuery, RoundsFilter, RoundsQuery, Store,
+    ItemRow, LoopRow, MemoryRow, ReceiptRow, ReceiptsQuery, RoundsFilter, RoundsQuery, Store, WorkItemState,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -163,12 +163,12 @@ impl LoopState {
         for ItemRow { key, state: word, failures, round, updated_ms, .. } in
             store.items(repo, name, ITEMS_SHOWN).await?
         {
-            if word == ItemState::Processed {
+            if word == WorkItemState::Processed {
                 state.processed.insert(key, timestamp(updated_ms));
                 continue;
             }
             let error = store.round(&round).await?.map(|row| row.summary).unwrap_or_default();
-            let (ts, given_up) = (timestamp(updated_ms), word == ItemState::Waiting);
+            let (ts, given_up) = (timestamp(updated_ms), word == WorkItemState::Waiting);
             state.failures.push(Failure { item: key, error, retries: failures, ts, round, given_up });
         }
         let query = RoundsQuery {

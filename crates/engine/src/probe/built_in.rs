@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::git::{Oid, RoundBase, UserRepo};
 use crate::outbox::LocalReader;
-use crate::store::ItemState;
+use crate::store::WorkItemState;
 use crate::triggers::{branch_heads, commit_contents};
 use loopwright_core::forge::ReadForge;
 use loopwright_core::hash;
@@ -65,7 +65,7 @@ impl Engine {
         let (branch, oid) = self.branch_tip(spec, ask, repo, base).await?;
         let key = format!("{}@{oid}", branch.as_deref().unwrap_or("HEAD"));
         let row = self.store.item(&repo.id, &spec.name, &key).await?;
-        let known = row.is_some_and(|row| row.state != ItemState::Failed);
+        let known = row.is_some_and(|row| row.state != WorkItemState::Failed);
         let title = match &branch {
             // Git reads the commit's subject only if the item is new.
             Some(branch) if !known => branch_heads(&self.git, repo, &BTreeSet::from([branch.as_str()]))

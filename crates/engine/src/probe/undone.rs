@@ -3,7 +3,7 @@
 use super::command;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::store::ItemState;
+use crate::store::WorkItemState;
 use loopwright_core::round::{ProbeAnswer, ProbeItem};
 use loopwright_core::spec::LoopSpec;
 
@@ -32,7 +32,7 @@ impl Engine {
         let mut open: Vec<(ProbeItem, i64)> = Vec::new();
         for item in items {
             match self.store.item(repo, &spec.name, &item.key).await? {
-                Some(row) if row.state != ItemState::Failed => {}
+                Some(row) if row.state != WorkItemState::Failed => {}
                 Some(row) if row.failures > 0 && open.is_empty() => {
                     return Ok(Undone::Work(vec![(item, row.failures)]));
                 }

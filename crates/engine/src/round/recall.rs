@@ -2,7 +2,7 @@
 
 use super::{RoundDriver, StageError, bounds, memory};
 use crate::clock;
-use crate::store::{ItemState, RoundsQuery, SpendScope};
+use crate::store::{RoundsQuery, SpendScope, WorkItemState};
 use loopwright_core::round::{Event, MemoryRecalled};
 
 /// The number of past rounds that the maker sees.
@@ -36,12 +36,12 @@ impl RoundDriver<'_> {
         let accounts = self.accounts().await?;
         let items = store.items(&repo, &name, ITEMS).await?;
         let mut settled: Vec<_> =
-            items.into_iter().filter(|item| item.state != ItemState::Failed).map(|item| item.key).collect();
+            items.into_iter().filter(|item| item.state != WorkItemState::Failed).map(|item| item.key).collect();
         // The round's own items count however long ago they were settled.
         for item in &self.round.facts().items {
             let row = store.item(&repo, &name, &item.key).await?;
             settled.retain(|key| *key != item.key);
-            settled.splice(0..0, row.filter(|row| row.state != ItemState::Failed).map(|row| row.key));
+            settled.splice(0..0, row.filter(|row| row.state != WorkItemState::Failed).map(|row| row.key));
         }
         let memory = store.memory(&repo, &name).await?;
         Ok(Event::Recalled(MemoryRecalled {

@@ -42,4 +42,4 @@ pub use time::{
     ScheduleRow, SignalRow,
 };
 pub use verify::{StoreFlaw, VerifyReport};
-pub use words::{InboxKind, InboxRisk, ItemState, OutboxState};
+pub use words::{InboxKind, InboxRisk, OutboxState, WorkItemState};
