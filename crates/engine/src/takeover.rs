@@ -3,10 +3,10 @@
 //! works on. A round that cannot continue is reported and left open, so that it does not block the others.
 //! People's answers to recorded rounds use the same path.
 
+use crate::daemon::LoopSlot;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::lease;
-use crate::daemon::LoopSlot;
 use crate::live_rounds::{ItemSelection, LiveRoundGuard, RoundStarter};
 use crate::proc::CancelToken;
 use crate::round::{LoopBindings, RecordedRound, RoundCaller, RoundDriver, admission_request, bounded, busy, fold};

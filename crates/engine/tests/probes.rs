@@ -51,7 +51,7 @@ impl World {
             repo: self.user.id.clone(),
             loop_name: spec.name.clone(),
             key: key.to_owned(),
-            state: loopwright::store::ItemState::parse(state).expect("a state"),
+            state: loopwright::store::WorkItemState::parse(state).expect("a state"),
             failures,
             round: "r".to_owned(),
             updated_ms: 1,

@@ -1,7 +1,7 @@
 //! The log lines of a daemon: one for each start, end and skip, with its time. They go to the terminal it was started
 //! in, or to its log file. No decision depends on them.
 
-use super::log_file::DaemonLogFile;
+use super::detach::DaemonLogFile;
 use crate::error::with_count;
 use crate::output::{CommandOutput, TextStyle, safe};
 use crate::progress::{ProgressDetail, gate_mark, gate_text};

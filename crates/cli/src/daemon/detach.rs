@@ -1,15 +1,17 @@
-//! The daemon without a terminal: its own process and session, with a log in the state directory. The command that
-//! starts it waits until it is ready or has reported an error.
+//! The daemon without a terminal: its own process and session, with a log in the state directory: the current file and
+//! the one before it, both bounded. The command that starts it waits until it is ready or has reported an error.
 
-use super::log_file;
 use crate::context::CommandContext;
 use crate::error::{CommandError, CommandErrorKind, VerbResult};
 use crate::output::safe;
+use rustix::fs::{Mode, OFlags};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::ffi::OsString;
+use std::fs::{DirBuilder, File};
 use std::io;
-use std::path::Path;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Stdio};
 use std::time::Duration;
 use tokio::io::AsyncReadExt as _;
@@ -32,7 +34,7 @@ struct Failed {
 /// Starts the daemon and waits until it is ready.
 pub(crate) async fn run(cx: &CommandContext) -> VerbResult {
     let (state, _) = cx.state_dir()?;
-    let log = log_file::log_path(&state);
+    let log = log_path(&state);
     let mut child = start(&state, &log).map_err(|error| CommandError::failed(format!("start the daemon: {error}")))?;
     let pid = child.id();
     let pipe = child.stdout.take();
@@ -69,14 +71,14 @@ fn report_started(cx: &CommandContext, pid: u64, log: &Path) -> VerbResult {
 
 #[expect(clippy::disallowed_methods, reason = "the daemon is no process of a round: it outlives this one")]
 fn start(state: &Path, log: &Path) -> io::Result<Child> {
-    log_file::create_state_dir(state)?;
+    DirBuilder::new().recursive(true).mode(0o700).create(state)?;
     let words = std::env::args_os().skip(1).filter(|word| word != "--detach" && word != "--json");
     let words = words.chain(["--detached", "--json"].map(OsString::from));
     std::process::Command::new(std::env::current_exe()?)
         .args(words)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(log_file::open_log(log)?)
+        .stderr(open_log(log)?)
         .spawn()
 }
 
@@ -85,4 +87,47 @@ pub(crate) fn detach_from_terminal() {
     // Neither can fail for a process that was just started, and neither failure is serious.
     let _ = rustix::process::setsid();
     let _ = std::env::set_current_dir("/");
+}
+
+/// The size at which a new file begins.
+const BYTES_MAX: u64 = 8 << 20;
+
+/// The path of the log.
+pub(crate) fn log_path(state: &Path) -> PathBuf {
+    state.join("daemon.log")
+}
+
+/// Opens the log for appending; begins a new file if it is too long.
+fn open_log(log: &Path) -> io::Result<File> {
+    if std::fs::metadata(log).is_ok_and(|meta| meta.len() > BYTES_MAX) {
+        std::fs::rename(log, log.with_extension("log.1"))?;
+    }
+    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    Ok(rustix::fs::open(log, flags, Mode::RUSR | Mode::WUSR)?.into())
+}
+
+/// The log file behind the streams of a daemon without a terminal.
+#[derive(Debug)]
+pub(crate) struct DaemonLogFile(PathBuf);
+
+impl DaemonLogFile {
+    /// Redirects standard output to the log; standard error goes there from the start.
+    pub(crate) fn redirect_stdout(state: &Path) -> Self {
+        let streams = Self(log_path(state));
+        if let Ok(file) = open_log(&streams.0) {
+            let _ = rustix::stdio::dup2_stdout(&file);
+        }
+        streams
+    }
+
+    /// Begins a new file if the current one is too long. If that fails, the old one stays in use.
+    pub(crate) fn rotate(&self) {
+        if !std::fs::metadata(&self.0).is_ok_and(|meta| meta.len() > BYTES_MAX) {
+            return;
+        }
+        if let Ok(file) = open_log(&self.0) {
+            let _ = rustix::stdio::dup2_stdout(&file);
+            let _ = rustix::stdio::dup2_stderr(&file);
+        }
+    }
 }

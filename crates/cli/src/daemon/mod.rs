@@ -5,7 +5,6 @@ mod daemon_log;
 pub(crate) mod detach;
 mod fleet;
 mod input_watcher;
-pub(crate) mod log_file;
 mod loop_catalogue;
 mod service_notifier;
 mod webhooks;
@@ -178,7 +177,7 @@ impl RunningDaemon {
         self.webhooks.log_address(&self.log);
         self.notify.ready(&loops);
         if terminal == DaemonLaunch::Detached {
-            self.log.redirect_to_file(log_file::DaemonLogFile::redirect_stdout(&self.state));
+            self.log.redirect_to_file(detach::DaemonLogFile::redirect_stdout(&self.state));
             self.log.log("up", &format!("process {pid}, {loops}"));
         }
         // The memory used for reading is not needed while no loop is due.

@@ -6,7 +6,9 @@ use super::rounds::{RoundLine, RoundListView};
 use super::status::LoopLine;
 use super::time::{Moment, time_since};
 use super::{CommandError, NOTHING, SCHEMA, Serialize, Store, TextTable, safe};
-use loopwright::store::{ItemRow, ItemState, LoopRow, MemoryRow, ReceiptRow, ReceiptsQuery, RoundsFilter, RoundsQuery};
+use loopwright::store::{
+    ItemRow, LoopRow, MemoryRow, ReceiptRow, ReceiptsQuery, RoundsFilter, RoundsQuery, WorkItemState,
+};
 use loopwright_core::spec::{Gate, LoopSpec};
 use std::collections::BTreeMap;
 
@@ -244,12 +246,12 @@ impl LoopState {
         for ItemRow { key, state: word, failures, round, updated_ms, .. } in
             store.items(repo, name, ITEMS_SHOWN).await?
         {
-            if word == ItemState::Processed {
+            if word == WorkItemState::Processed {
                 state.processed.insert(key, Moment(updated_ms));
                 continue;
             }
             let error = store.round(&round).await?.map(|row| row.summary).unwrap_or_default();
-            let (ts, given_up) = (Moment(updated_ms), word == ItemState::Waiting);
+            let (ts, given_up) = (Moment(updated_ms), word == WorkItemState::Waiting);
             state.failures.push(Failure { item: key, error, retries: failures, ts, round, given_up });
         }
         let query = RoundsQuery {

@@ -278,11 +278,7 @@ fn key(repo: &str, name: &str) -> Key {
 
 impl StatusView {
     /// Reads the state. In a repository with loops it has these loops, elsewhere all loops of the store.
-    pub(crate) async fn read(
-        store: Option<&Store>,
-        here: Option<&RepoView>,
-        now: i64,
-    ) -> Result<Self, CommandError> {
+    pub(crate) async fn read(store: Option<&Store>, here: Option<&RepoView>, now: i64) -> Result<Self, CommandError> {
         let known = StoreSnapshot::read(store, now, here.and_then(|here| here.stop.clone())).await?;
         let loops = match here.filter(|here| here.has_loops()) {
             Some(here) => of_repo(&known, here),

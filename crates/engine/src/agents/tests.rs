@@ -145,7 +145,7 @@ pub(super) fn read_stream(
     read_streams(dialect, invocation, (stream, b""), how, size)
 }
 
-/// A clock that stands still.
+/// A clock that always shows the same time.
 struct FixedClock;
 
 impl Clock for FixedClock {

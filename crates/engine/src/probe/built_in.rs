@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::git::{RoundBase, UserRepo};
 use crate::outbox::LocalReader;
-use crate::store::ItemState;
+use crate::store::WorkItemState;
 use crate::triggers::{branch_heads, commit_contents};
 use loopwright_core::forge::ReadForge;
 use loopwright_core::hash;
@@ -62,7 +62,7 @@ impl LoopProbe<'_> {
         let RoundBase { branch, commit } = self.branch_tip(ask).await?;
         let key = format!("{}@{commit}", branch.as_deref().unwrap_or("HEAD"));
         let row = self.engine.store.item(&self.repo.id, &self.spec.name, &key).await?;
-        let known = row.is_some_and(|row| row.state != ItemState::Failed);
+        let known = row.is_some_and(|row| row.state != WorkItemState::Failed);
         let title = match &branch {
             // Git reads the commit's subject only if the item is new.
             Some(branch) if !known => branch_heads(&self.engine.git, self.repo, &BTreeSet::from([branch.as_str()]))

@@ -21,7 +21,7 @@ use crate::proc::CancelToken;
 use crate::random;
 use crate::sandbox_view::KernelIsolation;
 use crate::setup::{self, SetupTask};
-use crate::store::{ItemState, Store, StoreError};
+use crate::store::{Store, StoreError, WorkItemState};
 use crate::workspace::CheckoutMethod;
 use loopwright_core::round::{BoundaryLevel, ProbeAnswer, ProbeItem};
 use loopwright_core::spec::LoopSpec;
@@ -116,7 +116,7 @@ pub(crate) async fn open_items(
     let mut open: Vec<ProbeItem> = Vec::new();
     for item in items {
         match store.item(repo, &spec.name, &item.key).await? {
-            Some(row) if row.state != ItemState::Failed => {}
+            Some(row) if row.state != WorkItemState::Failed => {}
             Some(row) if row.failures > 0 && open.is_empty() => return Ok(ProbeAnswer::Work { items: vec![item] }),
             Some(row) if row.failures > 0 => {}
             _ => open.push(item),

@@ -37,8 +37,8 @@ pub(crate) use send::too_many_open;
 pub(crate) use start::admission_request;
 pub use start::{DueRecord, RunRequest, SignalNovelty};
 
-use crate::error::EngineError;
 use crate::daemon::LoopSlot;
+use crate::error::EngineError;
 use crate::live_rounds::LiveRoundGuard;
 use crate::probe::ProbeResult;
 use crate::store::StoreError;

@@ -3,7 +3,7 @@
 use super::context::RoundContext;
 use super::{StageError, bounds, memory, money};
 use crate::clock;
-use crate::store::{ItemState, RoundsQuery, SpendScope};
+use crate::store::{RoundsQuery, SpendScope, WorkItemState};
 use loopwright_core::round::{Event, MemoryRecalled, RoundFacts};
 
 /// The number of past rounds that the maker sees.
@@ -24,12 +24,12 @@ pub(super) async fn recall(cx: &RoundContext<'_>, facts: &RoundFacts) -> Result<
     let accounts = money::accounts(cx, facts).await?;
     let items = store.items(repo, name, ITEMS).await?;
     let mut settled: Vec<_> =
-        items.into_iter().filter(|item| item.state != ItemState::Failed).map(|item| item.key).collect();
+        items.into_iter().filter(|item| item.state != WorkItemState::Failed).map(|item| item.key).collect();
     // The round's own items count however long ago they were settled.
     for item in &facts.items {
         let row = store.item(repo, name, &item.key).await?;
         settled.retain(|key| *key != item.key);
-        settled.splice(0..0, row.filter(|row| row.state != ItemState::Failed).map(|row| row.key));
+        settled.splice(0..0, row.filter(|row| row.state != WorkItemState::Failed).map(|row| row.key));
     }
     Ok(Event::Recalled(MemoryRecalled {
         day_micros: u64::try_from(spend.reserved_micros.saturating_add(spend.settled_micros)).unwrap_or(0),

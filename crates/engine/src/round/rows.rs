@@ -6,8 +6,8 @@ use super::memory;
 use crate::clock;
 use crate::engine::Engine;
 use crate::store::{
-    InboxKind, InboxRisk, InboxRow, ItemRow, ItemSpend, ItemState, LedgerRow, OutboxRow, OutboxState, RoundRow,
-    RowChange, SpendChange, StatsChange, StoreError,
+    InboxKind, InboxRisk, InboxRow, ItemRow, ItemSpend, LedgerRow, OutboxRow, OutboxState, RoundRow, RowChange,
+    SpendChange, StatsChange, StoreError, WorkItemState,
 };
 use loopwright_core::budget::{Reservation, SpendKnown, StartBill};
 use loopwright_core::outbox::{self, StagedItem};
@@ -390,9 +390,9 @@ fn item_row(round: &Round, outcome: RoundOutcome, when: &StepTiming, changes: &m
             loop_name: facts.started.spec.name.clone(),
             key: item.key.clone(),
             state: match failures {
-                0 => ItemState::Processed,
-                ..ITEM_FAILURES_MAX => ItemState::Failed,
-                _ => ItemState::Waiting,
+                0 => WorkItemState::Processed,
+                ..ITEM_FAILURES_MAX => WorkItemState::Failed,
+                _ => WorkItemState::Waiting,
             },
             failures,
             round: facts.started.round.clone(),

@@ -15,7 +15,6 @@ mod lease;
 mod migrate;
 mod money;
 mod open;
-mod postgres;
 mod process;
 mod read;
 mod reserve;
@@ -43,4 +42,4 @@ pub use time::{
     ScheduleRow, SignalRow,
 };
 pub use verify::{StoreFlaw, VerifyReport};
-pub use words::{InboxKind, InboxRisk, ItemState, OutboxState};
+pub use words::{InboxKind, InboxRisk, OutboxState, WorkItemState};

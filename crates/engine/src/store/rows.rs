@@ -8,7 +8,7 @@ use super::conn::{SqlArg, SqlColumn, SqlResult, SqlRow};
 use super::lease::LeaseRequest;
 use super::money::{ItemSpend, LedgerRow, RaiseRow, ReservationChange, SpendChange};
 use super::time::{FlagRow, LoopFileRow, MemoryRow, ReceiptRow, RetentionCutoff, ScheduleRow, SignalRow};
-use super::words::{InboxKind, InboxRisk, ItemState, OutboxState};
+use super::words::{InboxKind, InboxRisk, OutboxState, WorkItemState};
 
 /// A row type with its table: columns have the names of the fields.
 pub(super) trait SqlTable: Sized {
@@ -401,7 +401,7 @@ table! {
     /// The item's key.
     key: String,
     /// Its state.
-    state: ItemState,
+    state: WorkItemState,
     /// Consecutive failures.
     failures: i64,
     /// The last round that worked on it.

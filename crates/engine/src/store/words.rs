@@ -55,7 +55,7 @@ worded! {
 worded! {
     /// The stored state of a work item.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-    pub enum ItemState {
+    pub enum WorkItemState {
         /// A round completed it.
         Processed = "processed",
         /// The last round about it failed.
@@ -68,4 +68,4 @@ worded! {
 word_column!(OutboxState, "state of an outbox item");
 word_column!(InboxKind, "kind of a question");
 word_column!(InboxRisk, "risk of a question");
-word_column!(ItemState, "state of a work item");
+word_column!(WorkItemState, "state of a work item");

@@ -11,7 +11,6 @@ mod repo_queries;
 mod trigger_hub;
 mod walk;
 mod watch;
-mod watch_globs;
 mod watched_repos;
 mod webhook;
 

@@ -4,8 +4,7 @@
 use super::Signals;
 use super::inotify::{FolderEvent, FolderEventKind, Inotify};
 use super::repo_queries;
-use super::walk::{self, WATCHES_MAX, WalkScope};
-use super::watch_globs::WatchGlobs;
+use super::walk::{self, WATCHES_MAX, WalkScope, WatchGlobs};
 use super::watched_repos::{FolderContent, WatchedFolder, WatchedRepo, is_own_branch};
 use super::{files, hooks};
 use crate::clock::Clock;

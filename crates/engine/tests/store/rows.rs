@@ -1,9 +1,9 @@
 //! Rows to write; a case specifies only the fields it needs.
 
 use loopwright::store::{
-    FlagRow, InboxKind, InboxRisk, InboxRow, ItemRow, ItemState, LeaseNeeds, LeaseRequest, LedgerRow, LoopRow,
-    MemoryRow, NewEvent, OutboxRow, OutboxState, ReceiptRow, ReservationChange, RoundRow, RowChange, ScheduleRow,
-    SignalRow, SpendCeiling, SpendScope, StoreBatch,
+    FlagRow, InboxKind, InboxRisk, InboxRow, ItemRow, LeaseNeeds, LeaseRequest, LedgerRow, LoopRow, MemoryRow,
+    NewEvent, OutboxRow, OutboxState, ReceiptRow, ReservationChange, RoundRow, RowChange, ScheduleRow, SignalRow,
+    SpendCeiling, SpendScope, StoreBatch, WorkItemState,
 };
 use loopwright_core::dispatch::{RoundClaims, RoundLock};
 use loopwright_core::outcome::RoundOutcome;
@@ -114,7 +114,7 @@ pub(crate) fn item(key: &str, failures: i64) -> ItemRow {
         repo: "repo-1".into(),
         loop_name: "fix".into(),
         key: key.into(),
-        state: ItemState::Failed,
+        state: WorkItemState::Failed,
         failures,
         round: "r1".into(),
         updated_ms: failures,

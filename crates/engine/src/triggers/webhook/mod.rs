@@ -6,7 +6,6 @@
 mod event;
 mod github;
 mod gitlab;
-mod secret;
 mod serve;
 mod signature;
 #[cfg(test)]
@@ -14,7 +13,7 @@ mod tests;
 mod throttle;
 mod webhook_roster;
 
-pub use secret::{BadSecret, WebhookSecret};
+pub use signature::{BadSecret, WebhookSecret};
 pub use webhook_roster::IgnoreReason;
 
 use super::Signals;

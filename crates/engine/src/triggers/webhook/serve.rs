@@ -1,8 +1,7 @@
 //! The listener itself: HTTP/1.1, one table of paths, and limits from the first byte.
 
 use super::event::{DeliveryBody, MalformedDelivery, WebhookEvent, capped, is_word, line};
-use super::secret::WebhookSecret;
-use super::signature::{self, SignatureError, header};
+use super::signature::{self, SignatureError, WebhookSecret, header};
 use super::throttle::ThrottleDecision;
 use super::webhook_roster::IgnoreReason;
 use super::{Shared, WebhookOptions, github, gitlab};

@@ -1,6 +1,6 @@
-//! Verifies the sender of a delivery: over the raw bytes, in constant time, and before anything is parsed.
+//! Verifies the sender of a delivery: over the raw bytes, in constant time, and before anything is parsed. A source has
+//! the current secret and, during a rotation, the previous one. They are never shown.
 
-use super::secret::WebhookSecret;
 use base64::prelude::{BASE64_STANDARD_NO_PAD, BASE64_URL_SAFE_NO_PAD, Engine as _};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use hyper::header::HeaderMap;
@@ -112,10 +112,74 @@ fn decode_hex(text: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Base64 with or without its padding, in either alphabet.
-pub(super) fn decode_base64(text: &[u8]) -> Option<Vec<u8>> {
+fn decode_base64(text: &[u8]) -> Option<Vec<u8>> {
     let text = text.strip_suffix(b"==").or_else(|| text.strip_suffix(b"=")).unwrap_or(text);
     let decoded = BASE64_STANDARD_NO_PAD.decode(text).or_else(|_| BASE64_URL_SAFE_NO_PAD.decode(text));
     decoded.ok()
+}
+
+/// Shorter secrets can be guessed.
+const LEAST: usize = 16;
+/// Longer secrets are a mistake.
+const MOST: usize = 4096;
+
+/// A source's secret.
+#[derive(Clone)]
+pub struct WebhookSecret {
+    all: Vec<Vec<u8>>,
+}
+
+/// A text that is not a valid secret; it is not shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a webhook's secret has 16 to 4096 bytes and no line break inside it")]
+pub struct BadSecret;
+
+impl WebhookSecret {
+    /// A secret, without surrounding white space.
+    ///
+    /// # Errors
+    /// When it is too short or too long, or has a line break.
+    pub fn new(text: &str) -> Result<Self, BadSecret> {
+        Ok(Self { all: vec![checked(text)?] })
+    }
+
+    /// Adds the previous secret: both are valid while senders change over.
+    ///
+    /// # Errors
+    /// When that is too short or too long, or has a line break.
+    pub fn or_previous(mut self, text: &str) -> Result<Self, BadSecret> {
+        self.all.push(checked(text)?);
+        Ok(self)
+    }
+
+    /// The secrets as they are written.
+    fn texts(&self) -> impl Iterator<Item = &[u8]> {
+        self.all.iter().map(Vec::as_slice)
+    }
+
+    /// The secrets as keys; a secret with the base64 prefix is decoded.
+    fn keys(&self) -> impl Iterator<Item = Vec<u8>> + '_ {
+        self.all.iter().map(|text| coded(text).unwrap_or_else(|| text.clone()))
+    }
+}
+
+/// The key in a secret that is base64.
+fn coded(text: &[u8]) -> Option<Vec<u8>> {
+    text.strip_prefix(b"whsec_").and_then(decode_base64)
+}
+
+fn checked(text: &str) -> Result<Vec<u8>, BadSecret> {
+    let text = text.trim();
+    // The length of the key counts, not of its encoding.
+    let length = coded(text.as_bytes()).map_or(text.len(), |key| key.len());
+    let is_good = (LEAST..=MOST).contains(&length) && !text.contains(['\n', '\r', '\0']);
+    if is_good { Ok(text.as_bytes().to_vec()) } else { Err(BadSecret) }
+}
+
+impl std::fmt::Debug for WebhookSecret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Secret(***, {} in use)", self.all.len())
+    }
 }
 
 #[cfg(test)]
