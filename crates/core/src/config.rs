@@ -150,7 +150,7 @@ fn read(root: &SpecValue<'_>) -> ConfigLayer {
     config.state_dir = fields.option("state_dir", SpecValue::text);
     config.store = fields.option("store", SpecValue::text);
     fields.set("agents", &mut config.agents, reader::agents);
-    fields.set("prices", &mut config.prices, prices);
+    fields.set("prices", &mut config.prices, |at| at.map_of("a mapping of model to its prices", price));
     config.identity = fields.option("identity", identity);
     config.approvals_expire = within(&fields, "approvals", "expire", SpecValue::span);
     config.provider_wait = fields.option("provider_wait", SpecValue::span);
@@ -205,11 +205,6 @@ fn allowance(at: &SpecValue<'_>) -> Option<SpendAllowance> {
         usd: fields.option("usd", SpecValue::usd),
         tokens: fields.option("tokens", SpecValue::tokens),
     })
-}
-
-fn prices(at: &SpecValue<'_>) -> Option<BTreeMap<String, ModelPrice>> {
-    let models = at.entries("a mapping of model to its prices")?;
-    Some(models.into_iter().filter_map(|(entry, at)| Some((entry.key.clone(), price(&at)?))).collect())
 }
 
 fn price(at: &SpecValue<'_>) -> Option<ModelPrice> {

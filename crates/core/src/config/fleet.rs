@@ -76,10 +76,7 @@ pub(super) fn concurrency(at: &SpecValue<'_>) -> Option<ConcurrencyConfig> {
     }
     let fields = at.fields("total repo agents")?;
     let mut agents = BTreeMap::new();
-    fields.set("agents", &mut agents, |at| {
-        let named = at.entries("a mapping of agent to a number")?;
-        Some(named.into_iter().filter_map(|(entry, at)| Some((entry.key.clone(), count(&at)?))).collect())
-    });
+    fields.set("agents", &mut agents, |at| at.map_of("a mapping of agent to a number", count));
     Some(ConcurrencyConfig { total: fields.option("total", count), repo: fields.option("repo", count), agents })
 }
 

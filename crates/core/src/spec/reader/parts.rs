@@ -89,8 +89,7 @@ pub(super) fn rubric(at: &SpecValue<'_>) -> Option<Rubric> {
     fields.set("threshold", &mut rubric.threshold, SpecValue::number);
     fields.set("floor", &mut rubric.floor, |at| at.whole(1..=5));
     fields.set("dimensions", &mut rubric.dimensions, |at| {
-        let entries = at.entries("a mapping of dimension to its meaning")?;
-        Some(entries.into_iter().filter_map(|(entry, at)| Some((entry.key.clone(), at.text()?))).collect())
+        at.map_of("a mapping of dimension to its meaning", SpecValue::text)
     });
     Some(rubric)
 }

@@ -10,6 +10,7 @@ use crate::spec::source::{SourceSpan, SourceText};
 use crate::spec::tree::{YamlEntry, YamlNode, YamlValue, describe_value};
 use crate::units::{TimeSpan, Usd, parse_tokens};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 /// The most problems of a file that are listed.
@@ -127,8 +128,13 @@ impl<'n> SpecValue<'n> {
         Some(SpecFields { at: self.clone(), entries })
     }
 
+    /// The block of a key, for messages.
+    fn inside(&self) -> String {
+        if self.path == SpecPath::default() { String::new() } else { format!(" in `{}`", self.path) }
+    }
+
     fn unknown_key(&self, entry: &YamlEntry, known: &[&str]) {
-        let place = if self.path == SpecPath::default() { String::new() } else { format!(" in `{}`", self.path) };
+        let place = self.inside();
         let near = nearest(&entry.key, known.iter().copied());
         if let Some(near) = near {
             // The key that was probably meant is not also reported as missing.
@@ -144,6 +150,12 @@ impl<'n> SpecValue<'n> {
     pub(crate) fn entries(&self, wanted: &str) -> Option<Vec<(&'n YamlEntry, SpecValue<'n>)>> {
         let YamlValue::Map(entries) = &self.node.value else { return self.wrong_type(wanted, None) };
         Some(entries.iter().map(|entry| (entry, self.child(&entry.value, self.path.key(entry.key.clone())))).collect())
+    }
+
+    /// A mapping with free keys whose values are all of one kind; those that cannot be read are left out.
+    pub(crate) fn map_of<T>(&self, wanted: &str, read: impl Fn(&Self) -> Option<T>) -> Option<BTreeMap<String, T>> {
+        let entries = self.entries(wanted)?.into_iter();
+        Some(entries.filter_map(|(entry, at)| Some((entry.key.clone(), read(&at)?))).collect())
     }
 
     /// A list; an item that cannot be read is replaced by `blank`, so that the others keep their index.
@@ -248,10 +260,9 @@ impl<'n> SpecValue<'n> {
     pub(crate) fn span(&self) -> Option<TimeSpan> {
         const WANTED: &str = "a span of time such as `15m`";
         match &self.node.value {
-            YamlValue::Text(text) => match TimeSpan::parse(text) {
-                Some(span) => Some(span),
-                None => self.wrong_type(WANTED, Some("one number and one unit: `30s`, `15m`, `2h`, `1d`".to_owned())),
-            },
+            YamlValue::Text(text) => TimeSpan::parse(text).or_else(|| {
+                self.wrong_type(WANTED, Some("one number and one unit: `30s`, `15m`, `2h`, `1d`".to_owned()))
+            }),
             YamlValue::Int(number) if *number > 0 => {
                 self.wrong_type(WANTED, Some(format!("write `{number}m` for minutes")))
             }
@@ -266,10 +277,7 @@ impl<'n> SpecValue<'n> {
             YamlValue::Text(text) => parse_tokens(text),
             _ => None,
         };
-        match read {
-            Some(tokens) => Some(tokens),
-            None => self.wrong_type("a count of tokens such as `200k` or `400000`", None),
-        }
+        read.or_else(|| self.wrong_type("a count of tokens such as `200k` or `400000`", None))
     }
 
     /// An amount of money.
@@ -279,10 +287,7 @@ impl<'n> SpecValue<'n> {
             YamlValue::Float(number) => Usd::from_dollars(number),
             _ => None,
         };
-        match read {
-            Some(usd) => Some(usd),
-            None => self.wrong_type("an amount in US dollars such as `2.50`", None),
-        }
+        read.or_else(|| self.wrong_type("an amount in US dollars such as `2.50`", None))
     }
 
     /// A level, also in the seed's words.
@@ -291,10 +296,7 @@ impl<'n> SpecValue<'n> {
             YamlValue::Text(text) => LoopLevel::parse(text),
             _ => None,
         };
-        match read {
-            Some(level) => Some(level),
-            None => self.wrong_type("a level: `L1`, `L2` or `L3`", None),
-        }
+        read.or_else(|| self.wrong_type("a level: `L1`, `L2` or `L3`", None))
     }
 
     /// One word of a closed set.
@@ -344,15 +346,9 @@ impl<'n> SpecFields<'n> {
     fn missing<T>(&self, key: &'static str, example: &str) -> Option<T> {
         let path = self.at.path.key(key);
         if !self.at.findings.is_faulty(&path) {
-            let place =
-                if self.at.path == SpecPath::default() { String::new() } else { format!(" in `{}`", self.at.path) };
-            let what = format!("missing key `{key}`{place}");
-            self.at.findings.add(
-                ProblemKind::Missing,
-                self.at.node.place,
-                what,
-                Some(format!("write `{key}: {example}`")),
-            );
+            let (what, hint) =
+                (format!("missing key `{key}`{}", self.at.inside()), format!("write `{key}: {example}`"));
+            self.at.findings.add(ProblemKind::Missing, self.at.node.place, what, Some(hint));
             self.at.findings.mark_faulty(path);
         }
         None

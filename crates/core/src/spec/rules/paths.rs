@@ -34,26 +34,16 @@ pub(super) fn check(rules: &mut Rules, spec: &LoopSpec) {
 /// A list of globs.
 pub(super) fn globs(rules: &mut Rules, path: &SpecPath, globs: &[String]) {
     for (at, glob) in globs.iter().enumerate() {
-        one_glob(rules, path.index(at), glob);
+        if relative(rules, path.index(at), glob)
+            && let Err(error) = globset::GlobBuilder::new(glob).literal_separator(true).build()
+        {
+            rules.report(path.index(at), format!("{} is not a glob: {}", quoted(glob), error.kind()), None);
+        }
     }
 }
 
-fn one_glob(rules: &mut Rules, path: SpecPath, glob: &str) {
-    if !inside(rules, &path, glob) {
-        return;
-    }
-    if let Err(error) = globset::GlobBuilder::new(glob).literal_separator(true).build() {
-        rules.report(path, format!("{} is not a glob: {}", quoted(glob), error.kind()), None);
-    }
-}
-
-/// A path inside the repository, or inside `.loopwright/`.
-pub(super) fn relative(rules: &mut Rules, path: SpecPath, file: &str) {
-    inside(rules, &path, file);
-}
-
-/// Reports paths that leave the folder they start from.
-fn inside(rules: &mut Rules, path: &SpecPath, text: &str) -> bool {
+/// A path inside the repository, or inside `.loopwright/`. Reports paths that leave the folder they start from.
+pub(super) fn relative(rules: &mut Rules, path: SpecPath, text: &str) -> bool {
     let drive = text.as_bytes().get(1) == Some(&b':') && text.starts_with(|c: char| c.is_ascii_alphabetic());
     let (what, hint) = if text.trim().is_empty() {
         ("is empty", None)
@@ -69,7 +59,8 @@ fn inside(rules: &mut Rules, path: &SpecPath, text: &str) -> bool {
         return true;
     };
     let shown = if text.is_empty() { String::new() } else { format!(": {}", quoted(text)) };
-    rules.report(path.clone(), format!("`{path}` {what}{shown}"), hint);
+    let what = format!("`{path}` {what}{shown}");
+    rules.report(path, what, hint);
     false
 }
 

@@ -79,7 +79,7 @@ fn script(rules: &mut Rules, path: &SpecPath, agent: &AgentSpec) {
             let what = format!("`{path}` uses `scripted` without `script`");
             rules.missing(path.clone(), &what, "write `script: fix.script`");
         }
-        (Some(script), AgentUse::Scripted) => paths::relative(rules, path.key("script"), script),
+        (Some(script), AgentUse::Scripted) => drop(paths::relative(rules, path.key("script"), script)),
         (Some(_), other) => {
             let what = format!("`{path}` uses `{}`, which takes no `script`", other.word());
             rules.report(path.key("script"), what, "`script` goes with `use: scripted`");
