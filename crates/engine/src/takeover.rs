@@ -151,9 +151,6 @@ impl Engine {
             sweep_processes(id)?;
         }
         let mut run = RoundDriver::reopen(self, caller, self.load_round(id).await?, here, hold).await?;
-        if matches!(event, Event::Resumed(_)) && !run.has_workspace() {
-            return Err(EngineError::WorkGone(id.to_owned()));
-        }
         let has_slot = resumes(&event) || matches!(event, Event::Broke(_));
         match run.answered(event).await {
             Ok(()) => Ok(run.finish_at_rest().await),

@@ -36,7 +36,7 @@ const SETTINGS: &[&str] = &[
     "core.hooksPath=/dev/null",
     "credential.helper=",
     "commit.gpgSign=false",
-    // No transport unless the call asks for the local one (see `GitCall::local_transport`).
+    // No transport unless the call asks for the local one (see `GitCall::protocol`).
     "protocol.allow=never",
     "submodule.recurse=false",
     "fetch.recurseSubmodules=false",
@@ -204,12 +204,7 @@ impl GitCall {
         self.out_max(bytes)
     }
 
-    /// Allows fetching from a folder on this machine.
-    pub(crate) fn local_transport(self) -> Self {
-        self.protocol("file")
-    }
-
-    /// Allows one protocol.
+    /// Allows one protocol; `file` fetches from a folder on this machine.
     pub(crate) fn protocol(mut self, protocol: &'static str) -> Self {
         self.protocol = protocol;
         self

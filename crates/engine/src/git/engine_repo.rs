@@ -103,7 +103,7 @@ impl EngineRepo {
             return Ok(());
         }
         let fetch =
-            self.call("git.fetch").local_transport().args(FETCH).args([HISTORY_DEPTH, "--upload-pack", UPLOAD_PACK]);
+            self.call("git.fetch").protocol("file").args(FETCH).args([HISTORY_DEPTH, "--upload-pack", UPLOAD_PACK]);
         self.git.run(fetch.arg("--").arg(file_url(&repo.git_dir)).arg(format!("{commit}:{reference}"))).await.map(drop)
     }
 

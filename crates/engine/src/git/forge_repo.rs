@@ -109,7 +109,7 @@ impl ForgeRepo {
     /// Copies a commit into this repository under a ref of its own, so that the branch itself moves in one step.
     async fn bring(&self, engine: &EngineRepo, commit: &Oid) -> Result<String, GitError> {
         let incoming = format!("refs/loopwright/incoming/{commit}");
-        let call = self.call("git.fetch").local_transport().args(FETCH).arg("--").arg(file_url(engine.dir()));
+        let call = self.call("git.fetch").protocol("file").args(FETCH).arg("--").arg(file_url(engine.dir()));
         self.git.run(call.arg(format!("{commit}:{incoming}"))).await?;
         Ok(incoming)
     }

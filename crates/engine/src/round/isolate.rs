@@ -36,10 +36,6 @@ impl RoundSandbox {
         Ok(Self { views: views.with_routes(&routes), routes, is_warm: false, workspace })
     }
 
-    pub(super) fn has_workspace(&self) -> bool {
-        self.workspace.is_some()
-    }
-
     pub(super) fn workspace(&self, stage: Stage) -> Result<&Workspace, StageError> {
         let gone = || StageError::failed(stage, "workspace", "the round's workspace is gone");
         self.workspace.as_ref().ok_or_else(gone)

@@ -13,7 +13,7 @@ use crate::git::{ObjectFormat, UserRepo};
 use crate::live_rounds::LiveRoundGuard;
 use crate::store::StoredEvent;
 use crate::workspace::{Workspace, WorkspaceError, Workspaces};
-use loopwright_core::round::{Action, Event, Phase, Round};
+use loopwright_core::round::{Action, Event, Phase, Round, Stage};
 use std::path::{Path, PathBuf};
 
 /// A round folded from its record.
@@ -91,12 +91,11 @@ impl<'a> RoundDriver<'a> {
         })
     }
 
-    pub(crate) fn has_workspace(&self) -> bool {
-        self.sandbox.has_workspace()
-    }
-
     /// Applies an event and performs the actions that follow, up to the next rest.
     pub(crate) async fn answered(&mut self, event: Event) -> Result<(), EngineError> {
+        if matches!(event, Event::Resumed(_)) && self.sandbox.workspace(Stage::Make).is_err() {
+            return Err(EngineError::WorkGone(self.cx.id.clone()));
+        }
         let actions = match self.apply(event).await {
             Ok(actions) => actions,
             Err(StageError::Fatal(error @ EngineError::Refused(_))) => return Err(error),

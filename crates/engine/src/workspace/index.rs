@@ -1,7 +1,6 @@
 //! Reads git's index file, version 2: the paths of a checkout with the `lstat` values from its creation. It reads only
 //! index files that the engine had git write outside every agent's reach, and it still trusts no length in them.
 
-use std::io::Read as _;
 use std::path::Path;
 
 use rustix::fs::Stat;
@@ -88,13 +87,6 @@ pub(super) fn mode_of(stat: &Stat) -> Option<u32> {
 pub(super) fn read(path: &Path, oid_len: usize) -> Result<Vec<IndexEntry>, WorkspaceError> {
     let bytes = std::fs::read(path).map_err(io("read", path))?;
     parse(&bytes, oid_len).map_err(|why| WorkspaceError::BadIndex { path: path.to_owned(), why })
-}
-
-/// The number of entries in an index file.
-pub(super) fn count(path: &Path) -> Result<usize, WorkspaceError> {
-    let mut head = [0; HEADER_LEN];
-    std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head)).map_err(io("read", path))?;
-    be32(&head, 8).map(|count| count as usize).map_err(|why| WorkspaceError::BadIndex { path: path.to_owned(), why })
 }
 
 /// The entries below a path, as a range.

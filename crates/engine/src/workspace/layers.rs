@@ -187,7 +187,7 @@ impl BasePool {
     /// The anchor that is similar enough to a base, with the differences.
     async fn anchor_for(&self, ready: &ReadyBase) -> Result<Option<(Anchor, CommitDelta)>, WorkspaceError> {
         for anchor in self.anchors() {
-            let files = index::count(&anchor.layers.index().unwrap_or_default())?;
+            let files = index::read(&anchor.layers.index().unwrap_or_default(), self.oid_len())?.len();
             let delta = CommitDelta::between(&self.engine, &anchor.commit, &ready.commit).await?;
             let is_near = delta.len() <= DELTA_MAX && (delta.len() <= DELTA_SMALL || delta.len() * 10 <= files);
             if is_near && delta.keeps_the_rest() {
