@@ -91,11 +91,11 @@ impl Engine {
             name: row.id.clone(),
             repo: row.repo.clone(),
             loop_name: row.loop_name.clone(),
-            needs: LeaseNeeds::Nothing,
+            needs: LeaseNeeds::loop_slot(),
         };
         match lease::take(self, request).await {
             Ok(()) => {}
-            Err(StoreError { kind: StoreErrorKind::Held(_), .. }) => return Ok(false),
+            Err(StoreError { kind: StoreErrorKind::Held(_) | StoreErrorKind::Occupied(_), .. }) => return Ok(false),
             Err(error) => return Err(error.into()),
         }
         let swept = sweep_processes(&row.id);
@@ -126,6 +126,8 @@ impl Engine {
             let request = admission_request(&facts.started, &facts.items, ItemSelection::All);
             let hold = lease::admit(self, caller, request).await?.slot;
             (hold, lease::needs(self, caller.by, &facts.started, &facts.items))
+        } else if matches!(event, Event::Broke(_)) {
+            (None, LeaseNeeds::loop_slot())
         } else {
             (None, LeaseNeeds::Nothing)
         };

@@ -40,6 +40,11 @@ pub enum LeaseNeeds {
 }
 
 impl LeaseNeeds {
+    /// The loop's slot without locks: an open round that only ends keeps the next round of its loop waiting.
+    pub(crate) fn loop_slot() -> Self {
+        Self::AmongProcesses(RoundClaims::default())
+    }
+
     fn claims(&self) -> Option<&RoundClaims> {
         match self {
             Self::Nothing => None,
