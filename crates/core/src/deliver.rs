@@ -149,6 +149,9 @@ pub enum DeliverErrorKind {
     Transient,
     /// The delivery may have had an effect.
     InDoubt,
+    /// The forge accepts nothing until a person changes something outside of Loopwright: a token, a scope, a branch
+    /// protection, a repository. The delivery had no effect, and the item is kept.
+    Blocked,
     /// The delivery had no effect; a retry alone will not help.
     Failed,
 }
@@ -161,31 +164,51 @@ pub struct DeliverError {
     pub kind: DeliverErrorKind,
     /// The message for people.
     pub text: String,
+    /// The time from which a retry makes sense, in milliseconds since 1970, if the forge reports it.
+    pub retry_at_ms: Option<i64>,
 }
 
 impl DeliverError {
+    /// An error of this kind.
+    #[must_use]
+    pub fn new(kind: DeliverErrorKind, text: impl Into<String>) -> Self {
+        Self { kind, text: text.into(), retry_at_ms: None }
+    }
+
+    /// The same error with the time from which a retry makes sense.
+    #[must_use]
+    pub fn retry_at(self, retry_at_ms: Option<i64>) -> Self {
+        Self { retry_at_ms, ..self }
+    }
+
     /// Policy or the forge refuses the item.
     #[must_use]
     pub fn refused(text: impl Into<String>) -> Self {
-        Self { kind: DeliverErrorKind::Refused, text: text.into() }
+        Self::new(DeliverErrorKind::Refused, text)
+    }
+
+    /// The forge accepts nothing until a person fixes the access to it; the item is kept.
+    #[must_use]
+    pub fn blocked(text: impl Into<String>) -> Self {
+        Self::new(DeliverErrorKind::Blocked, text)
     }
 
     /// The delivery had no effect; a retry may succeed.
     #[must_use]
     pub fn transient(text: impl Into<String>) -> Self {
-        Self { kind: DeliverErrorKind::Transient, text: text.into() }
+        Self::new(DeliverErrorKind::Transient, text)
     }
 
     /// The delivery may have had an effect.
     #[must_use]
     pub fn in_doubt(text: impl Into<String>) -> Self {
-        Self { kind: DeliverErrorKind::InDoubt, text: text.into() }
+        Self::new(DeliverErrorKind::InDoubt, text)
     }
 
     /// The delivery had no effect; a retry alone will not help.
     #[must_use]
     pub fn failed(text: impl Into<String>) -> Self {
-        Self { kind: DeliverErrorKind::Failed, text: text.into() }
+        Self::new(DeliverErrorKind::Failed, text)
     }
 }
 

@@ -519,7 +519,7 @@ async fn answer_of_a_forge_decides_the_next_step() {
     let yes = || Ok(DeliveryLookup::Yes(receipt.clone()));
     let (no, unknown) = (|| Ok(DeliveryLookup::No), || Ok(DeliveryLookup::Unknown));
     let (sent, doubt) = (Ok(receipt.clone()), Err(DeliverError::in_doubt("cut")));
-    let bad = |kind| Err(DeliverError { kind, text: "bad".to_owned() });
+    let bad = |kind| Err(DeliverError::new(kind, "bad"));
     use DeliverErrorKind::{Failed, Refused, Transient};
     type Answers = Vec<Result<DeliveryLookup, DeliverError>>;
     type Row = (PriorDelivery, Answers, Result<DeliveryReceipt, DeliverError>, &'static str, usize);

@@ -53,7 +53,9 @@ async fn act(deliver: &dyn Deliver, seam: &Seam, item: &Delivery) -> DeliveryOut
         Ok(receipt) => DeliveryOutcome::Sent(receipt),
         Err(error) => match error.kind {
             DeliverErrorKind::Refused => DeliveryOutcome::Refused(error.text),
-            DeliverErrorKind::Transient | DeliverErrorKind::Failed => DeliveryOutcome::Retry(error.text),
+            DeliverErrorKind::Transient | DeliverErrorKind::Blocked | DeliverErrorKind::Failed => {
+                DeliveryOutcome::Retry(error.text)
+            }
             DeliverErrorKind::InDoubt => reconcile(deliver, seam, item, error.text).await,
         },
     }
