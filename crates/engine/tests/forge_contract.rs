@@ -193,7 +193,7 @@ async fn push_with_another_old_commit_than_the_branch_has_is_refused_and_changes
     git(&bare, &["update-ref", "refs/heads/loop/fixer/r1", world.base.as_str()]);
     for expected in [None, Some(&world.commit)] {
         let mut target = target(&bare, expected);
-        let pushed = world.engine.push_to(&world.commit, &world.tree, &target).await;
+        let pushed = world.engine.push_to(&world.commit, &world.tree, &target, None).await;
         let error = pushed.expect_err("the branch is elsewhere");
         assert_eq!(error.kind, GitErrorKind::Moved, "{error}");
         assert!(!format!("{error:?}").contains(SECRET));
@@ -203,7 +203,11 @@ async fn push_with_another_old_commit_than_the_branch_has_is_refused_and_changes
         assert_eq!(refused.kind, DeliverErrorKind::Refused);
     }
     assert_eq!(git(&bare, &["rev-parse", "refs/heads/loop/fixer/r1"]), world.base.to_string());
-    world.engine.push_to(&world.commit, &world.tree, &target(&bare, Some(&world.base))).await.expect("the right one");
+    world
+        .engine
+        .push_to(&world.commit, &world.tree, &target(&bare, Some(&world.base)), None)
+        .await
+        .expect("the right one");
     assert_eq!(git(&bare, &["rev-parse", "refs/heads/loop/fixer/r1"]), world.commit.to_string());
 }
 
@@ -211,7 +215,8 @@ async fn push_with_another_old_commit_than_the_branch_has_is_refused_and_changes
 async fn commit_with_another_tree_than_the_one_that_passed_is_not_pushed() {
     let world = world().await;
     let bare = remote(&world);
-    let error = world.engine.push_to(&world.base, &world.tree, &target(&bare, None)).await.expect_err("another tree");
+    let error =
+        world.engine.push_to(&world.base, &world.tree, &target(&bare, None), None).await.expect_err("another tree");
     assert_eq!(error.kind, GitErrorKind::Moved, "{error}");
 }
 
@@ -223,7 +228,7 @@ async fn push_does_not_remove_a_persons_commit_even_when_the_forge_names_it() {
     let person = git(&bare, &["commit-tree", "-p", world.base.as_str(), "-m", "a person's fix", &tree]);
     git(&bare, &["update-ref", "refs/heads/loop/fixer/r1", &person]);
     let person: Oid = person.parse().expect("an oid");
-    let pushed = world.engine.push_to(&world.commit, &world.tree, &target(&bare, Some(&person))).await;
+    let pushed = world.engine.push_to(&world.commit, &world.tree, &target(&bare, Some(&person)), None).await;
     let error = pushed.expect_err("the branch has a commit that ours does not contain");
     assert_eq!(error.kind, GitErrorKind::Moved, "{error}");
     assert_eq!(git(&bare, &["rev-parse", "refs/heads/loop/fixer/r1"]), person.to_string());

@@ -48,6 +48,7 @@ impl CommandContext {
         settings.budget = config.budget;
         settings.prices = Arc::new(ModelPrices::new(config.prices.clone()));
         self.add_providers(&effective, &mut settings);
+        self.add_forges(&effective, &mut settings);
         if let Some(who) = &config.identity {
             settings.identity = CommitIdentity { name: who.name.clone(), email: who.email.clone() };
         }

@@ -8,6 +8,7 @@ mod engine;
 mod environment;
 mod file_problem;
 mod fleet;
+mod forges;
 pub(crate) mod inputs;
 mod limits;
 mod loop_folder;

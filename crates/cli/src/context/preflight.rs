@@ -67,6 +67,7 @@ impl CommandContext {
         found.problems.extend(check_skills(spec, &repo.work_tree, &file.file));
         self.check_gate_programs(repo, file, bases, &mut found).await?;
         self.check_outside_paths(repo, file, &mut found)?;
+        self.check_forge(repo, file, &mut found).await?;
         found.notes.extend(self.check_agent_programs(repo, spec, bases).await?);
         found.notes.extend(self.model_access()?.notes(spec));
         found.notes.extend(prompts::prompt_notes(&repo.work_tree));

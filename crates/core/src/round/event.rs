@@ -588,6 +588,11 @@ pub enum DeliveryResult {
         /// Why.
         text: String,
     },
+    /// The receiver accepts nothing until a person changes something outside of Loopwright. The item is kept.
+    Blocked {
+        /// Why.
+        text: String,
+    },
 }
 
 /// The report and counters of the round are written.

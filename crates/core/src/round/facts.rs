@@ -160,6 +160,8 @@ pub struct RoundFacts {
     pub suspensions: Vec<crate::outcome::RoundOutcome>,
     /// Deliveries so far, by position.
     pub deliveries: Vec<(u32, DeliveryResult)>,
+    /// Whether a receiver blocked the approved candidate; it then waits until a person has it sent again.
+    pub is_blocked: bool,
     /// The approvals that count, in the order of arrival.
     pub approvals: Vec<Approval>,
     /// How long the round waits for a person; `None` before it waits, and in records of earlier builds.
@@ -195,6 +197,7 @@ impl RoundFacts {
             bills: Vec::new(),
             lowered_from: None,
             deliveries: Vec::new(),
+            is_blocked: false,
             approvals: Vec::new(),
             window: None,
             report: None,

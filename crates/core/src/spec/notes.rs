@@ -6,9 +6,6 @@ use super::{Ceilings, LoopMode, LoopSpec, OnOff, Role};
 /// Sentences for `check` to print.
 pub(super) fn notes(spec: &LoopSpec) -> Vec<String> {
     let mut notes = not_runnable(spec);
-    if spec.forge != "local" {
-        notes.push(format!("forge `{}` is declared, but this build delivers to `local` only", spec.forge));
-    }
     let idle: Vec<_> = without_effect(spec).into_iter().filter(|(declared, _)| *declared).map(|(_, key)| key).collect();
     if !idle.is_empty() {
         notes.push(format!("read and kept, but without effect in this build: {}", idle.join(", ")));

@@ -479,6 +479,7 @@ fn delivered(position: u32, choice: &Choice) -> Event {
         0 => DeliveryResult::InDoubt { text: text() },
         1 => DeliveryResult::Refused { text: text() },
         2 => DeliveryResult::Quarantined { text: text() },
+        3 => DeliveryResult::Blocked { text: text() },
         _ => DeliveryResult::Sent { place: "pulls/1.md".into() },
     };
     Event::Delivered(DeliveryEnded { position, result })

@@ -52,7 +52,7 @@ impl RoundTask {
             return stopped();
         }
         let ReadyRound { engine, bind, mut request } = *ready;
-        match engine.too_many_open(&request.spec, &bind, &start.key.repo).await {
+        match engine.too_many_open(&request.spec, &bind, &start.key.repo, &request.repo).await {
             Ok(None) => {}
             Ok(Some(open)) => return RoundTaskOutcome::TooManyOpen { open },
             Err(error) => return not_started(error),

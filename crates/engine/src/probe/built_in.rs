@@ -1,5 +1,5 @@
 //! Built-in probes. Probes about files and branches read git's own files; probes about a forge read it through
-//! [`ReadForge`]. Only the local forge is connected here.
+//! [`ReadForge`].
 
 use super::outdated::{self, ProbeProgram};
 use super::{command, forge, quick};
@@ -9,12 +9,14 @@ use crate::git::{Oid, RoundBase, UserRepo};
 use crate::outbox::LocalReader;
 use crate::store::ItemState;
 use crate::triggers::{branch_heads, commit_contents};
-use loopwright_core::forge::ReadForge;
+use loopwright_core::forge::{ForgeError, ReadForge};
 use loopwright_core::hash;
 use loopwright_core::paths::Globs;
 use loopwright_core::round::{ProbeAnswer, ProbeItem};
 use loopwright_core::spec::{Ask, LoopSpec, ProbeSpec};
 use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
 
 /// Hex digits of a revision that the engine computes as a hash.
 pub(super) const DIGITS: usize = 16;
@@ -100,15 +102,23 @@ impl Engine {
         Ok(command::checked_items(vec![ProbeItem { key: format!("files@{digest}"), title, data: None }]))
     }
 
-    /// The forge that a loop names, for reading; `None` if it is not connected here.
-    pub(crate) fn read_forge(&self, spec: &LoopSpec, repo: &str) -> Option<Box<dyn ReadForge>> {
-        (spec.forge == "local").then(|| Box::new(LocalReader { folder: self.state_dir.forge(repo) }) as _)
+    /// The forge that a loop names, for reading.
+    pub(crate) async fn read_forge(
+        &self,
+        spec: &LoopSpec,
+        repo_id: &str,
+        work_tree: &Path,
+    ) -> Result<Arc<dyn ReadForge>, ForgeError> {
+        if spec.forge == "local" {
+            return Ok(Arc::new(LocalReader { folder: self.state_dir.forge(repo_id) }));
+        }
+        Ok(self.connect_forge(spec, work_tree).await.map_err(|error| ForgeError::Refused(error.text))?.read)
     }
 
     async fn query_forge(&self, ask: &Ask, spec: &LoopSpec, repo: &UserRepo) -> ProbeAnswer {
-        let Some(forge) = self.read_forge(spec, &repo.id) else {
-            let text = format!("`probe: {}`: no forge `{}` is connected here; only `local` is", ask.probe, spec.forge);
-            return command::probe_failed(&text);
+        let forge = match self.read_forge(spec, &repo.id, &repo.work_tree).await {
+            Ok(forge) => forge,
+            Err(error) => return command::probe_failed(&format!("`probe: {}`: {error}", ask.probe)),
         };
         let probe = forge::ForgeProbe { forge: forge.as_ref(), loop_name: &spec.name, ask };
         let tip = ask.branch.as_ref().and_then(|branch| quick::base(repo, Some(branch)));

@@ -216,9 +216,10 @@ fn bearing(bill: &StartBill, when: &StepTiming) -> String {
     bill.day.clone().unwrap_or_else(|| clock::day(when.started_ms))
 }
 
-/// The rows of the outgoing items, in one state.
+/// The rows of the outgoing items that have not been delivered, in one state.
 fn outbox_rows(round: &Round, state: OutboxState, when: &StepTiming, changes: &mut Vec<RowChange>) {
-    let outward = items(round).filter(|item| item.kind != ActionKind::Report);
+    let is_done = |item: &StagedItem| round.facts().deliveries.iter().any(|(done, _)| *done == item.position);
+    let outward = items(round).filter(|item| item.kind != ActionKind::Report && !is_done(item));
     changes.extend(outward.map(|item| RowChange::Outbox(outbox_row(round, item, state, when))));
 }
 
@@ -257,6 +258,7 @@ fn delivered_rows(round: &Round, delivered: &DeliveryEnded, when: &StepTiming, c
         DeliveryResult::InDoubt { text } => (OutboxState::InDoubt, text.clone()),
         DeliveryResult::Refused { text } => (OutboxState::Refused, text.clone()),
         DeliveryResult::Quarantined { text } => (OutboxState::Quarantined, text.clone()),
+        DeliveryResult::Blocked { text } => (OutboxState::Waiting, text.clone()),
     };
     let row = outbox_row(round, item, state, when);
     if state == OutboxState::InDoubt {

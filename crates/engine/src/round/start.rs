@@ -280,7 +280,7 @@ async fn ensure_open_max(
     bind: &LoopBindings,
     repo: &UserRepo,
 ) -> Result<(), EngineError> {
-    match engine.too_many_open(spec, bind, &repo.id).await? {
+    match engine.too_many_open(spec, bind, &repo.id, &repo.work_tree).await? {
         Some(open) => Err(EngineError::TooManyOpen { loop_name: spec.name.clone(), open, open_max: spec.open_max }),
         None => Ok(()),
     }

@@ -1,0 +1,160 @@
+//! Forges and messengers as this user has them: connected with the credentials in the variables and files that the
+//! configuration names. A credential goes only to the client of its forge and to the list of values that no record or
+//! message may contain.
+
+use super::{CheckedLoopFile, CommandContext, FileProblem, LoopPreflight};
+use crate::error::CommandError;
+use loopwright::EngineSettings;
+use loopwright::deliver::{Deliver, DeliverError};
+use loopwright::git::UserRepo;
+use loopwright::outbox::{ConnectedForge, ForgeConnector};
+use loopwright_core::config::{
+    ConfigLayer, EffectiveConfig, ForgeAccess, ForgeConfig, ForgeKind, KeySource, SlackAccess,
+};
+use loopwright_core::spec::{ActionKind, LoopSpec};
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A credential, or the reason why it cannot be read.
+type ReadCredential = Result<String, String>;
+
+/// The forges of one command, with their credentials. It has no `Debug`, so that no credential is ever printed.
+struct ForgeConnections {
+    forges: BTreeMap<String, (ForgeConfig, ReadCredential)>,
+}
+
+impl ForgeConnector for ForgeConnections {
+    fn forge(&self, name: &str, origin: Option<&str>) -> Result<ConnectedForge, DeliverError> {
+        let found = self.forges.get(name);
+        let (config, credential) =
+            found.ok_or_else(|| DeliverError::blocked(format!("forge `{name}` is not configured")))?;
+        let blocked = |why: &str| DeliverError::blocked(format!("forge `{name}`: {why}"));
+        let _repository = config.repository_at(origin).map_err(|why| blocked(&why))?;
+        let _credential = credential.as_ref().map_err(|why| blocked(why))?;
+        Err(blocked("this build has no client for it"))
+    }
+
+    fn messenger(&self, _kind: ActionKind) -> Result<Option<Arc<dyn Deliver>>, DeliverError> {
+        Ok(None)
+    }
+}
+
+impl CommandContext {
+    /// Passes the configured forges to the engine, and their credentials to the list of values that may not leave.
+    pub(super) fn add_forges(&self, effective: &EffectiveConfig, settings: &mut EngineSettings) {
+        let config = effective.config();
+        let mut forges = BTreeMap::new();
+        for (name, forge) in &config.forges {
+            forges.insert(name.clone(), (forge.clone(), self.read_credential(&credential_location(forge))));
+        }
+        let read = forges.values().filter_map(|(_, credential)| credential.as_ref().ok());
+        let others = other_locations(config);
+        let others: Vec<String> = others.iter().filter_map(|source| self.read_credential(source).ok()).collect();
+        for secret in read.chain(&others) {
+            settings.known_secrets = settings.known_secrets.clone().with("FORGE", secret);
+        }
+        settings.forges = Some(Arc::new(ForgeConnections { forges }));
+    }
+
+    /// The credential at a place that the configuration names. A file must belong to its owner alone.
+    fn read_credential(&self, source: &KeySource) -> ReadCredential {
+        if let KeySource::File(path) = source {
+            check_mode(&self.user_path(path)?, path)?;
+        }
+        let text = self.read_secret(source)?.0.trim().to_owned();
+        if text.is_empty() { Err(format!("{source} is empty")) } else { Ok(text) }
+    }
+
+    /// The forge and the messengers that a loop needs: refused if they are not configured, a note if a credential is
+    /// missing on this machine.
+    pub(super) async fn check_forge(
+        &self,
+        repo: &UserRepo,
+        file: &CheckedLoopFile,
+        found: &mut LoopPreflight,
+    ) -> Result<(), CommandError> {
+        let spec = file.spec.spec();
+        // A broken configuration is reported elsewhere.
+        let Ok(effective) = self.try_config(Some(&repo.work_tree)) else { return Ok(()) };
+        if spec.forge == "local" {
+            return Ok(());
+        }
+        let mut problems = check_messengers(spec, effective.config());
+        match effective.config().forges.get(&spec.forge) {
+            None => problems.push(unknown_forge(&spec.forge, effective.config())),
+            Some(forge) => {
+                let origin = self.git().origin_url(repo).await?;
+                problems.extend(forge.repository_at(origin.as_deref()).err().map(|why| {
+                    let hint = format!("`forges: {{ {}: {{ repository: owner/name }} }}`", spec.forge);
+                    (format!("forge `{}`: {why}", spec.forge), hint)
+                }));
+                let credential = self.read_credential(&credential_location(forge));
+                found.notes.extend(credential.err().map(|why| format!("forge `{}`: {why}", spec.forge)));
+            }
+        }
+        let text = super::read_bytes(&repo.work_tree.join(&file.file)).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let problem = |(what, hint): (String, String)| {
+            FileProblem::for_file(&file.file, what).with_hint(hint).located_at(&text, &spec.forge)
+        };
+        found.problems.extend(problems.into_iter().map(problem));
+        Ok(())
+    }
+}
+
+fn unknown_forge(name: &str, config: &ConfigLayer) -> (String, String) {
+    let known: Vec<&str> = config.forges.keys().map(String::as_str).collect();
+    let what = match known.as_slice() {
+        [] => format!("forge `{name}` is not configured"),
+        known => format!("forge `{name}` is not configured; configured are: {}", known.join(", ")),
+    };
+    let (kind, variable) = match ForgeKind::parse(name) {
+        Some(kind) => ("", format!("{}_TOKEN", kind.word().to_uppercase())),
+        None => ("kind: github, ", "GITHUB_TOKEN".to_owned()),
+    };
+    let hint = format!("write into your own configuration: `forges: {{ {name}: {{ {kind}token_env: {variable} }} }}`");
+    (what, hint)
+}
+
+/// The messengers that a loop's outputs need and that are not configured.
+fn check_messengers(spec: &LoopSpec, config: &ConfigLayer) -> Vec<(String, String)> {
+    let sends = |kind: ActionKind| spec.output.iter().find(|output| output.kind == kind);
+    let mut problems = Vec::new();
+    if sends(ActionKind::Slack).is_some() && config.slack.is_none() {
+        let hint = "write into your own configuration: `slack: { webhook_env: SLACK_WEBHOOK_URL }`".to_owned();
+        problems.push(("`output` has slack, and no `slack` is configured".to_owned(), hint));
+    }
+    for target in sends(ActionKind::Webhook).into_iter().flat_map(|output| &output.targets) {
+        if !config.webhooks_out.contains_key(target) {
+            let hint = format!("`webhooks_out: {{ {target}: {{ url: https://…, secret_env: NAME }} }}`");
+            problems.push((format!("webhook `{target}` is not configured"), hint));
+        }
+    }
+    problems
+}
+
+fn credential_location(forge: &ForgeConfig) -> KeySource {
+    match &forge.access {
+        ForgeAccess::Token(source) => source.clone(),
+        ForgeAccess::App { app } => KeySource::File(app.key_file.clone()),
+    }
+}
+
+/// The places of all credentials besides those of forges.
+fn other_locations(config: &ConfigLayer) -> Vec<KeySource> {
+    let slack = config.slack.iter().map(|slack| match &slack.access {
+        SlackAccess::Webhook(source) | SlackAccess::Token(source) => source.clone(),
+    });
+    slack.chain(config.webhooks_out.values().map(|webhook| webhook.secret.clone())).collect()
+}
+
+/// Refuses a file with a credential that other users of the machine can read.
+fn check_mode(path: &Path, shown: &str) -> Result<(), String> {
+    let about = std::fs::metadata(path).map_err(|error| format!("read `{shown}`: {error}"))?;
+    match about.permissions().mode() & 0o077 {
+        0 => Ok(()),
+        _ => Err(format!("other users can read `{shown}`; run: chmod 600 {shown}")),
+    }
+}

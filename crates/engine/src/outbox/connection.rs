@@ -1,0 +1,45 @@
+//! Connections to forges and messengers outside of this machine. The command line or the embedder makes them from the
+//! user's configuration; the engine never sees a credential, except for the one that a forge lends for a push.
+
+use loopwright_core::deliver::{Deliver, DeliverError};
+use loopwright_core::forge::ReadForge;
+use loopwright_core::spec::ActionKind;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A forge that is connected for one repository.
+#[derive(Clone)]
+pub struct ConnectedForge {
+    /// Receives items.
+    pub deliver: Arc<dyn Deliver>,
+    /// Answers probes and counts open pull requests.
+    pub read: Arc<dyn ReadForge>,
+    /// The only place where commits may be pushed.
+    pub route: PushRoute,
+}
+
+/// The place of pushes, from the user's configuration. A target that the forge lends must agree with it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PushRoute {
+    /// The URL of the repository.
+    pub url: String,
+    /// A file with the certificates of a private authority.
+    pub ca_file: Option<PathBuf>,
+    /// The HTTP proxy on the way.
+    pub proxy: Option<String>,
+}
+
+/// Connects to the forges and messengers of the user's configuration.
+pub trait ForgeConnector: Send + Sync {
+    /// The forge of this name. `origin` is the URL of the remote `origin` of the user's repository.
+    ///
+    /// # Errors
+    /// If the forge is not configured, or its credential cannot be read. Nothing was sent, so the item can be kept.
+    fn forge(&self, name: &str, origin: Option<&str>) -> Result<ConnectedForge, DeliverError>;
+
+    /// The receiver of messages of this kind; `None` if the forge of the loop receives them.
+    ///
+    /// # Errors
+    /// If it is configured, and its credential cannot be read.
+    fn messenger(&self, kind: ActionKind) -> Result<Option<Arc<dyn Deliver>>, DeliverError>;
+}
