@@ -19,6 +19,9 @@
 //! forge.fail("GET", "/repos/**", 3, ForgeFault::TooManyRequests(2));
 //! forge.fail("POST", "/acme/app.git/git-receive-pack", 1, ForgeFault::CutAfter);
 //!
+//! // Transports: `forge.listen_tls(&["localhost"])` (a private authority), `forge.listen_unix()`,
+//! // `FakeForge::start_below("/code")` (a base with a path), `FakeProxy::start()` (a proxy that tunnels and logs).
+//!
 //! // People interfere:
 //! repo.close_item(1);
 //! let sha = repo.push_commit("loop/fixer/r1", "a person's commit");
@@ -39,19 +42,24 @@ mod handle;
 mod http;
 mod log;
 mod people;
+mod proxy;
 mod serve;
 mod state;
+mod tls;
 
 pub use access::{FakeApp, FakeToken, TokenKind};
 pub use faults::ForgeFault;
 pub use log::{ForgeFace, LoggedRequest};
 pub use people::{FakeRepo, IssueDraft};
+pub use proxy::FakeProxy;
 pub use state::{
     FakeCheck, FakeCheckKind, FakeComment, FakeItem, FakeLabel, FakeMerge, FakePlace, FakePull, FakeReview,
 };
+pub use tls::TlsEndpoint;
 
 use faults::FaultRule;
 use handle::ForgeCore;
+use std::path::PathBuf;
 use std::sync::{Arc, MutexGuard};
 
 /// A running fake forge.
@@ -69,10 +77,42 @@ impl FakeForge {
     /// If no port is free.
     #[must_use]
     pub fn start() -> Self {
+        Self::start_below("")
+    }
+
+    /// Starts a forge whose pages and APIs are all below a path such as `/code`.
+    ///
+    /// # Panics
+    /// If no port is free.
+    #[must_use]
+    pub fn start_below(path: &str) -> Self {
         let runtime = serve::runtime();
-        let core = Arc::new(ForgeCore::new());
+        let core = Arc::new(ForgeCore::new(path));
         let address = serve::listen(&runtime, &core);
-        Self { core, url: format!("http://{address}"), runtime: Some(runtime) }
+        Self { core, url: format!("http://{address}{path}"), runtime: Some(runtime) }
+    }
+
+    /// Serves TLS, too, with a certificate for these names from a private authority.
+    ///
+    /// # Panics
+    /// If there is no name.
+    #[must_use]
+    pub fn listen_tls(&self, names: &[&str]) -> TlsEndpoint {
+        let mut endpoint = tls::listen_tls(self.runtime(), &self.core, names);
+        endpoint.url.push_str(self.core.prefix());
+        endpoint
+    }
+
+    /// Serves a unix socket, too, and returns its path.
+    #[must_use]
+    pub fn listen_unix(&self) -> PathBuf {
+        let path = self.core.folder().join("forge.sock");
+        serve::listen_unix(self.runtime(), &self.core, &path);
+        path
+    }
+
+    fn runtime(&self) -> &tokio::runtime::Runtime {
+        self.runtime.as_ref().expect("the forge runs until it is dropped")
     }
 
     /// The address of the forge for people and for git, without a slash at its end.

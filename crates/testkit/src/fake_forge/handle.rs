@@ -15,6 +15,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 #[derive(Debug)]
 pub(super) struct ForgeCore {
     folder: tempfile::TempDir,
+    /// The path below which everything is served; usually empty.
+    prefix: String,
     state: Mutex<ForgeState>,
 }
 
@@ -36,12 +38,18 @@ struct RoutedRequest<'a> {
     path: &'a str,
     /// The base of the API as the client used it.
     base: String,
+    /// The base of the pages for people.
+    web: String,
 }
 
 impl ForgeCore {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(prefix: &str) -> Self {
         let folder = tempfile::Builder::new().prefix("loopwright-forge-").tempdir().expect("a temporary folder");
-        Self { folder, state: Mutex::default() }
+        Self { folder, prefix: prefix.to_owned(), state: Mutex::default() }
+    }
+
+    pub(super) fn prefix(&self) -> &str {
+        &self.prefix
     }
 
     pub(super) fn folder(&self) -> &Path {
@@ -54,7 +62,9 @@ impl ForgeCore {
     }
 
     pub(super) fn handle(&self, request: &RawRequest) -> HandledRequest {
-        let routed = route(request);
+        let Some(routed) = route(request, &self.prefix) else {
+            return HandledRequest::Answer(git_error(404, "not found"));
+        };
         let (fault, index) = self.enter(&routed, request);
         let refused = fault.as_ref().and_then(refusal);
         let performed = match (&fault, refused) {
@@ -172,17 +182,18 @@ fn git_error(status: u16, text: &str) -> RawAnswer {
 }
 
 /// The API by the path: GitHub's is at the root, as on `api.github.com`, and below `/api/v3`.
-fn route(request: &RawRequest) -> RoutedRequest<'_> {
-    let origin = request.origin();
+fn route<'a>(request: &'a RawRequest, prefix: &str) -> Option<RoutedRequest<'a>> {
+    let below = request.path.strip_prefix(prefix).filter(|path| path.starts_with('/') || path.is_empty())?;
+    let web = format!("{}{prefix}", request.origin());
     for (prefix, face) in
         [("/api/v3", ForgeFace::GitHub), ("/api/v4", ForgeFace::GitLab), ("/api/v1", ForgeFace::Gitea)]
     {
-        if let Some(path) = request.path.strip_prefix(prefix).filter(|path| path.starts_with('/') || path.is_empty()) {
-            return RoutedRequest { face, path, base: format!("{origin}{prefix}") };
+        if let Some(path) = below.strip_prefix(prefix).filter(|path| path.starts_with('/') || path.is_empty()) {
+            return Some(RoutedRequest { face, path, base: format!("{web}{prefix}"), web });
         }
     }
-    let face = if request.path.contains(".git/") { ForgeFace::Git } else { ForgeFace::GitHub };
-    RoutedRequest { face, path: &request.path, base: origin }
+    let face = if below.contains(".git/") { ForgeFace::Git } else { ForgeFace::GitHub };
+    Some(RoutedRequest { face, path: below, base: web.clone(), web })
 }
 
 fn api_request(routed: &RoutedRequest<'_>, request: &RawRequest, token: Option<FakeToken>) -> ApiRequest {
@@ -193,7 +204,7 @@ fn api_request(routed: &RoutedRequest<'_>, request: &RawRequest, token: Option<F
         query: request.parameters(),
         body: readable(&request.body),
         base: routed.base.clone(),
-        web: request.origin(),
+        web: routed.web.clone(),
         path: routed.path.to_owned(),
         token,
     }

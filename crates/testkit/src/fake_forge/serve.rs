@@ -9,6 +9,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -33,6 +34,18 @@ pub(super) fn listen(runtime: &Runtime, core: &Arc<ForgeCore>) -> SocketAddr {
         }
     });
     address
+}
+
+/// Serves plain HTTP on a unix socket.
+pub(super) fn listen_unix(runtime: &Runtime, core: &Arc<ForgeCore>, path: &Path) {
+    let _entered = runtime.enter();
+    let listener = tokio::net::UnixListener::bind(path).expect("a socket can be made");
+    let core = Arc::clone(core);
+    runtime.spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(serve_connection(Arc::clone(&core), stream, "http"));
+        }
+    });
 }
 
 /// A listener on a free port, without waiting for the runtime.

@@ -4,3 +4,4 @@
 mod client;
 mod git_push;
 mod github;
+mod transports;
