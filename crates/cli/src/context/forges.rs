@@ -5,35 +5,93 @@
 use super::{CheckedLoopFile, CommandContext, FileProblem, LoopPreflight};
 use crate::error::CommandError;
 use loopwright::EngineSettings;
+use loopwright::clock::{Clock as _, SystemClock};
 use loopwright::deliver::{Deliver, DeliverError};
 use loopwright::git::UserRepo;
-use loopwright::outbox::{ConnectedForge, ForgeConnector};
+use loopwright::outbox::{ConnectedForge, ForgeConnector, PushRoute};
 use loopwright_core::config::{
     ConfigLayer, EffectiveConfig, ForgeAccess, ForgeConfig, ForgeKind, KeySource, SlackAccess,
 };
 use loopwright_core::spec::{ActionKind, LoopSpec};
+use loopwright_forge::{
+    ForgeConnection, ForgeFinding, ForgeToken, GitHubApp, NetworkSettings, RemoteForge, RemoteKind, SecretText,
+};
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// The limit for one request of `doctor`.
+const INSPECTION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A credential, or the reason why it cannot be read.
 type ReadCredential = Result<String, String>;
 
-/// The forges of one command, with their credentials. It has no `Debug`, so that no credential is ever printed.
-struct ForgeConnections {
-    forges: BTreeMap<String, (ForgeConfig, ReadCredential)>,
+/// A configured forge with its credential. It has no `Debug`, so that no credential is ever printed.
+struct KnownForge {
+    config: ForgeConfig,
+    credential: ReadCredential,
+    ca_file: Option<PathBuf>,
+}
+
+/// The forges of one command.
+struct ForgeConnections(BTreeMap<String, KnownForge>);
+
+impl KnownForge {
+    /// The connection to the repository with this remote `origin`, and the place of pushes.
+    fn connection(&self, origin: Option<&str>) -> Result<(ForgeConnection, PushRoute), String> {
+        let config = &self.config;
+        let repository = config.repository_at(origin)?;
+        let credential = SecretText::new(self.credential.as_ref().map_err(Clone::clone)?);
+        let token = match &config.access {
+            ForgeAccess::Token(_) => ForgeToken::Account(credential),
+            ForgeAccess::App { app } => ForgeToken::App(GitHubApp {
+                app_id: app.id.to_string(),
+                private_key: credential,
+                installation: Some(app.installation),
+            }),
+        };
+        let route =
+            PushRoute { url: config.push_url(&repository), ca_file: self.ca_file.clone(), proxy: config.proxy.clone() };
+        let kind = match config.kind {
+            ForgeKind::Github => RemoteKind::GitHub,
+            ForgeKind::Gitlab => RemoteKind::GitLab,
+            ForgeKind::Gitea => RemoteKind::Gitea,
+        };
+        let connection = ForgeConnection {
+            kind,
+            api_url: Some(config.api_url.clone()),
+            git_url: Some(route.url.clone()),
+            repository,
+            token,
+            token_name: credential_location(config).to_string(),
+            reviewers: config.reviewers.clone(),
+            status_context: config.status.clone(),
+            network: NetworkSettings {
+                proxy: config.proxy.as_ref().map(SecretText::new),
+                ca_file: self.ca_file.clone(),
+                ..NetworkSettings::default()
+            },
+        };
+        Ok((connection, route))
+    }
+}
+
+fn connect(connection: &ForgeConnection) -> Result<RemoteForge, String> {
+    let now = Arc::new(|| SystemClock.now_ms());
+    loopwright_forge::connect(connection, now).map_err(|error| error.to_string())
 }
 
 impl ForgeConnector for ForgeConnections {
     fn forge(&self, name: &str, origin: Option<&str>) -> Result<ConnectedForge, DeliverError> {
-        let found = self.forges.get(name);
-        let (config, credential) =
-            found.ok_or_else(|| DeliverError::blocked(format!("forge `{name}` is not configured")))?;
-        let blocked = |why: &str| DeliverError::blocked(format!("forge `{name}`: {why}"));
-        let _repository = config.repository_at(origin).map_err(|why| blocked(&why))?;
-        let _credential = credential.as_ref().map_err(|why| blocked(why))?;
-        Err(blocked("this build has no client for it"))
+        let known =
+            self.0.get(name).ok_or_else(|| DeliverError::blocked(format!("forge `{name}` is not configured")))?;
+        let connected = known.connection(origin).and_then(|(connection, route)| Ok((connect(&connection)?, route)));
+        let (forge, route) =
+            connected.map_err(|why| DeliverError::blocked(format!("forge `{name}` cannot be used: {why}")))?;
+        let forge = Arc::new(forge);
+        Ok(ConnectedForge { deliver: Arc::clone(&forge) as Arc<dyn Deliver>, read: forge, route })
     }
 
     fn messenger(&self, _kind: ActionKind) -> Result<Option<Arc<dyn Deliver>>, DeliverError> {
@@ -44,18 +102,54 @@ impl ForgeConnector for ForgeConnections {
 impl CommandContext {
     /// Passes the configured forges to the engine, and their credentials to the list of values that may not leave.
     pub(super) fn add_forges(&self, effective: &EffectiveConfig, settings: &mut EngineSettings) {
-        let config = effective.config();
-        let mut forges = BTreeMap::new();
-        for (name, forge) in &config.forges {
-            forges.insert(name.clone(), (forge.clone(), self.read_credential(&credential_location(forge))));
-        }
-        let read = forges.values().filter_map(|(_, credential)| credential.as_ref().ok());
-        let others = other_locations(config);
+        let forges = self.known_forges(effective.config());
+        let read = forges.values().filter_map(|forge| forge.credential.as_ref().ok());
+        let others = other_locations(effective.config());
         let others: Vec<String> = others.iter().filter_map(|source| self.read_credential(source).ok()).collect();
         for secret in read.chain(&others) {
             settings.known_secrets = settings.known_secrets.clone().with("FORGE", secret);
         }
-        settings.forges = Some(Arc::new(ForgeConnections { forges }));
+        settings.forges = Some(Arc::new(ForgeConnections(forges)));
+    }
+
+    fn known_forges(&self, config: &ConfigLayer) -> BTreeMap<String, KnownForge> {
+        let known = config.forges.iter().map(|(name, config)| {
+            // A path that cannot be resolved is passed on, so that the connection reports it.
+            let ca_file = config.ca_file.as_ref();
+            let ca_file = ca_file.map(|path| self.user_path(path).unwrap_or_else(|_| PathBuf::from(path)));
+            let credential = self.read_credential(&credential_location(config));
+            (name.clone(), KnownForge { config: config.clone(), credential, ca_file })
+        });
+        known.collect()
+    }
+
+    /// Checks every configured forge without changing anything there. `repo` is the repository around the current
+    /// folder, if there is one.
+    pub(crate) async fn inspect_forges(
+        &self,
+        repo: Option<&UserRepo>,
+    ) -> Result<Vec<(String, Result<Vec<ForgeFinding>, String>)>, CommandError> {
+        let known = self.known_forges(self.config(None)?.config());
+        let (mut origin, mut branch) = (None, None);
+        if let (Some(repo), false) = (repo, known.is_empty()) {
+            origin = self.git().origin_url(repo).await?;
+            // A repository without commits has no base yet.
+            branch = self.git().head(repo, None).await.ok().and_then(|head| head.branch);
+        }
+        let branch = branch.as_deref().unwrap_or("main");
+        let mut findings = Vec::new();
+        for (name, forge) in known {
+            let connected = forge.connection(origin.as_deref()).and_then(|(mut connection, _)| {
+                connection.network.total_timeout = INSPECTION_TIMEOUT;
+                connect(&connection)
+            });
+            let found = match connected {
+                Ok(forge) => Ok(forge.inspect(branch).await),
+                Err(why) => Err(why),
+            };
+            findings.push((name, found));
+        }
+        Ok(findings)
     }
 
     /// The credential at a place that the configuration names. A file must belong to its owner alone.

@@ -391,9 +391,19 @@ fn repository(kind: ForgeKind, at: &SpecValue<'_>) -> Option<String> {
 fn address(at: &SpecValue<'_>) -> Option<String> {
     let text = at.text()?;
     match address_problem(&text) {
-        None => Some(text.trim_end_matches('/').to_owned()),
+        None => Some(normal_address(&text)),
         Some(why) => add_address_problem(at, &text, &format!("`{}`: {why}", at.path), "`https://host`"),
     }
+}
+
+/// The one form of an address: a lower-case host, no usual port, no slash at the end.
+fn normal_address(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("https", url));
+    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let usual = if scheme == "https" { ":443" } else { ":80" };
+    let authority = authority.to_ascii_lowercase();
+    let authority = authority.strip_suffix(usual).unwrap_or(&authority);
+    format!("{scheme}://{authority}/{path}").trim_end_matches('/').to_owned()
 }
 
 fn proxy(at: &SpecValue<'_>) -> Option<String> {

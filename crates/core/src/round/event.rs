@@ -483,6 +483,9 @@ pub struct SealFindings {
     pub sensitive: Vec<String>,
     /// Facts worth pointing out.
     pub notes: Vec<String>,
+    /// The earlier proposal of the same change, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proposed_before: Option<String>,
 }
 
 /// Gates on the candidate.

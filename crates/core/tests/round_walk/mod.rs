@@ -413,6 +413,7 @@ fn sealed(attempt: u32, choice: &Choice) -> Event {
             outside: found(rare == 5, "docs/a"),
             sensitive: found(choice.a.is_multiple_of(6), ".github/ci.yml"),
             notes: found(rare == 7, "note"),
+            proposed_before: found(rare == 8, "round r1").pop(),
         },
     }))
 }

@@ -287,6 +287,7 @@ fn sealed(words: &Words<'_>, attempt: u32) -> CandidateSealed {
             outside: words.list("outside"),
             sensitive: words.list("sensitive"),
             notes: Vec::new(),
+            proposed_before: words.list("proposed").pop(),
         },
     }
 }

@@ -45,6 +45,7 @@ impl From<CandidateExamination> for SealFindings {
             outside: found.outside,
             sensitive: found.sensitive.iter().map(|one| format!("{}: {}", one.path, one.why)).collect(),
             notes: found.notes,
+            proposed_before: None,
         }
     }
 }

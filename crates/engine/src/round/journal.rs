@@ -12,7 +12,7 @@ use loopwright_core::budget::{Reservation, SpendKnown, StartBill};
 use loopwright_core::outbox::{self, StagedItem};
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::round::{
-    BoundaryLevel, DeliveryEnded, DeliveryResult, Event, Phase, ProbeItem, Round, RoundFacts,
+    ALREADY_PROPOSED, BoundaryLevel, DeliveryEnded, DeliveryResult, Event, Phase, ProbeItem, Round, RoundFacts,
 };
 use loopwright_core::spec::ActionKind;
 use std::collections::BTreeMap;
@@ -375,7 +375,7 @@ fn counted(round: &Round, outcome: RoundOutcome, when: &StepTiming) -> StatsChan
     }
 }
 
-/// An item is processed on shipped, reported and escalated; any other end counts as a failure, and after three a person
+/// An item is processed on shipped, reported and escalated, and if its change was proposed before; any other end counts as a failure, and after three a person
 /// is asked. Items that shared a round share its end, and each has its own count.
 fn item_row(round: &Round, outcome: RoundOutcome, when: &StepTiming, changes: &mut Vec<RowChange>) {
     let facts = round.facts();
@@ -383,7 +383,9 @@ fn item_row(round: &Round, outcome: RoundOutcome, when: &StepTiming, changes: &m
     if facts.started.dry_run || facts.lowered_from.is_some() {
         return;
     }
-    let good = matches!(outcome, RoundOutcome::Shipped | RoundOutcome::Reported | RoundOutcome::Escalated);
+    let is_proposed = facts.reasons.last().is_some_and(|reason| reason.code == ALREADY_PROPOSED);
+    let good =
+        matches!(outcome, RoundOutcome::Shipped | RoundOutcome::Reported | RoundOutcome::Escalated) || is_proposed;
     for item in &facts.items {
         let before = when.failures.get(&item.key).copied().unwrap_or(0);
         let failures = if good { 0 } else { before + 1 };

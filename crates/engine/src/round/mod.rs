@@ -18,6 +18,7 @@ mod make;
 mod memory;
 mod money;
 mod probe;
+mod proposed;
 mod recall;
 mod record;
 mod recover;

@@ -32,6 +32,9 @@ impl RoundDriver<'_> {
             self.forget(&sealed, &facts).await?;
         }
         findings.notes.extend(notes);
+        if !sealed.changes.is_empty() {
+            findings.proposed_before = self.proposed_before(sealed.tree.as_str()).await?;
+        }
         if let Err(problems) = bounds::recordable(items.clone()) {
             // Sanitized text can be longer than the staged text.
             findings

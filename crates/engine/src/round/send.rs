@@ -9,7 +9,8 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::outbox::{ConnectedForge, DeliveryOutcome, LocalForge, PriorDelivery, PushingDeliver, deliver_one};
 use crate::store::{OutboxRow, OutboxState, RowChange, StoreBatch};
-use loopwright_core::deliver::{Deliver, DeliverError, Delivery, EngineFact};
+use loopwright_core::budget::{Spend, SpendKnown};
+use loopwright_core::deliver::{COST_FACT, Deliver, DeliverError, Delivery, EngineFact};
 use loopwright_core::forge::count_open_pulls;
 use loopwright_core::level::LoopLevel;
 use loopwright_core::outbox::{self, NextAttempt, StagedItem, next_attempt};
@@ -272,5 +273,14 @@ fn delivery_facts(facts: &RoundFacts) -> Vec<EngineFact> {
         EngineFact::new("gates", gates),
         EngineFact::new("approved by", by),
         EngineFact::new("boundary", facts.boundary().level.word()),
+        EngineFact::new(COST_FACT, cost(&facts.spend)),
     ]
+}
+
+/// The cost of a round until now; a cost that was not reported counts as its reservation.
+fn cost(spend: &Spend) -> String {
+    match spend.known {
+        SpendKnown::Yes => spend.usd.to_string(),
+        SpendKnown::No => format!("at most {}", spend.usd),
+    }
 }

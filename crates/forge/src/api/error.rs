@@ -210,8 +210,10 @@ impl ApiError {
     pub(crate) fn in_delivery(self) -> DeliverError {
         match (self.kind, self.writes) {
             (ApiErrorKind::Lost, true) => DeliverError::in_doubt(self.text),
-            (ApiErrorKind::Unavailable | ApiErrorKind::Lost, _) => DeliverError::transient(self.text),
-            (ApiErrorKind::Access, _) => DeliverError::failed(self.text),
+            (ApiErrorKind::Unavailable | ApiErrorKind::Lost, _) => {
+                DeliverError::transient(self.text).retry_at(self.retry_at_ms)
+            }
+            (ApiErrorKind::Access, _) => DeliverError::blocked(self.text),
             (ApiErrorKind::Missing | ApiErrorKind::Rejected, _) => DeliverError::refused(self.text),
         }
     }
