@@ -332,11 +332,11 @@ fn configuration_of_a_forge_is_checked_before_a_round() {
     assert!(note.contains("other users can read") && note.contains("chmod 600"), "{note}");
     stage.repo.git(["remote", "set-url", "origin", "https://elsewhere.example/acme/app.git"]);
     let refused = stage.run(&["check", "fix"]).code(2);
-    assert!(refused.stdout().contains("the remote `origin` is on elsewhere.example"), "{}", refused.stdout());
+    assert!(refused.stderr().contains("the remote `origin` is on elsewhere.example"), "{}", refused.stdout());
     stage.repo.write(".loopwright/config.yaml", "forges: { work: { kind: github } }\n");
     let misplaced = stage.run(&["check", "fix"]).code(2);
     assert!(
-        misplaced.stdout().contains("a repository does not decide where your tokens are sent"),
+        misplaced.stderr().contains("a repository does not decide where your tokens are sent"),
         "{}",
         misplaced.stdout()
     );

@@ -36,7 +36,16 @@ impl PushingDeliver {
         if target.expected_old.as_deref() == Some(passed.head().as_str()) {
             return Ok(());
         }
-        passed.push_to(&self.engine, target, self.route.as_ref()).await
+        let pushed = passed.push_to(&self.engine, target, self.route.as_ref()).await;
+        match pushed {
+            // The answer to a push can be lost, and git then repeats the push by itself: the branch shows whether it
+            // arrived.
+            Err(error) => match self.inner.push_target(item).await {
+                Ok(Some(now)) if now.expected_old.as_deref() == Some(passed.head().as_str()) => Ok(()),
+                Ok(_) | Err(_) => Err(error),
+            },
+            Ok(()) => Ok(()),
+        }
     }
 
     /// A forge may lend a credential for the item's own branch at the configured place, and for nothing else.
