@@ -12,11 +12,16 @@ mod github;
 mod gitlab;
 mod http;
 mod inspect;
+mod messenger;
 mod secret;
 mod shared;
+mod slack;
+mod webhook;
 
 pub use connection::{ConnectionError, ForgeConnection, ForgeToken, RemoteForge, RemoteKind, connect};
 pub use github::GitHubApp;
 pub use http::{NetworkSettings, NowMs};
 pub use inspect::{FindingState, ForgeFinding};
 pub use secret::SecretText;
+pub use slack::{SlackAccess, SlackButtons, SlackMessage, SlackPost, SlackReceiver};
+pub use webhook::{WebhookReceiver, WebhookRepeats, WebhookTarget};

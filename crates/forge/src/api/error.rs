@@ -155,7 +155,8 @@ impl CallContext<'_> {
 /// Whether a token of GitHub lists its scopes and `repo` or `public_repo` is not among them. GitHub then answers writes
 /// with "not found".
 fn lacks_scope(answer: &HttpAnswer) -> bool {
-    answer.header("x-oauth-scopes").is_some_and(|scopes| !scopes.contains("repo"))
+    let is_repo = |scope: &str| matches!(scope.trim(), "repo" | "public_repo");
+    answer.header("x-oauth-scopes").is_some_and(|scopes| !scopes.split(',').any(is_repo))
 }
 
 /// The permission that a forbidden call needs, if the forge names it.

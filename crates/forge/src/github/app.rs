@@ -96,7 +96,7 @@ impl AppTokens {
         let answer = match client.send_as(call, jwt).await {
             Ok(answer) => answer,
             // A token has no effect that anyone sees, so a lost answer leaves no doubt.
-            Err(error) => return Err(missing_installation(ApiError { writes: false, ..error }, client, &self.app_id)),
+            Err(error) => return Err(app_error(ApiError { writes: false, ..error }, client, &self.app_id)),
         };
         let garbled = |error| ApiError {
             kind: ApiErrorKind::Unavailable,
@@ -125,14 +125,20 @@ impl AppTokens {
     }
 }
 
-fn missing_installation(error: ApiError, client: &ApiClient, app_id: &str) -> ApiError {
-    if error.kind != ApiErrorKind::Missing {
-        return error;
-    }
-    let text = format!(
-        "the GitHub App {app_id} is not installed on `{}`; install it there, with write access to Contents, Pull \
-         requests and Issues",
-        client.repository
-    );
+/// The error of a call with the App's own identity.
+fn app_error(error: ApiError, client: &ApiClient, app_id: &str) -> ApiError {
+    let text = match error.kind {
+        ApiErrorKind::Missing => format!(
+            "the GitHub App {app_id} is not installed on `{}`; install it there, with write access to Contents, Pull \
+             requests and Issues",
+            client.repository
+        ),
+        ApiErrorKind::Access => format!(
+            "GitHub does not accept the GitHub App {app_id}; check its id, its private key from {} and this machine's \
+             clock: {}",
+            client.token_name, error.text
+        ),
+        _ => return error,
+    };
     ApiError { kind: ApiErrorKind::Access, text, ..error }
 }

@@ -83,7 +83,15 @@ impl GitLab {
             return Ok(());
         }
         let path = format!("{}/approve", self.item_path(of));
-        self.client.post::<Value>(&path, &json!({ "sha": head })).await.map(drop)
+        let approved = self.client.post::<Value>(&path, &json!({ "sha": head })).await;
+        approved.map(drop).map_err(|error| match error.kind {
+            // GitLab answers 401 to an account that may not approve, although its token is valid.
+            ApiErrorKind::Access => {
+                let text = format!("GitLab does not let this account approve the merge request: {}", error.text);
+                ApiError { kind: ApiErrorKind::Rejected, text, ..error }
+            }
+            _ => error,
+        })
     }
 
     async fn take_approval_back(&self, of: CommentsOf) -> ApiResult<()> {

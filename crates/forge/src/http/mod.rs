@@ -201,7 +201,8 @@ impl HttpClient {
         let mut etags = self.etags();
         match answer.status {
             304 => etags.answer(url).unwrap_or(answer),
-            200 => {
+            // A page of a proxy, or an answer that was cut, must not be kept: its tag would bring it back.
+            200 if serde_json::from_slice::<serde::de::IgnoredAny>(&answer.body).is_ok() => {
                 etags.keep(url, &answer);
                 answer
             }

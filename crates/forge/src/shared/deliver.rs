@@ -39,7 +39,8 @@ impl<A: ForgeApi> SharedForge<A> {
     /// The push moved the base branch; the look-up before this call did not find the commit there.
     async fn confirm_commit(&self, item: &Delivery) -> Result<DeliveryReceipt, DeliverError> {
         let (commit, branch) = (item.commit.as_deref().unwrap_or("no commit"), &item.base_branch);
-        Err(DeliverError::refused(format!("`{branch}` does not contain {commit} after the push")))
+        // A forge may show a push some seconds later; the next attempt finds it.
+        Err(DeliverError::transient(format!("`{branch}` does not contain {commit} yet")))
     }
 
     async fn send_issue(&self, item: &Delivery) -> Result<DeliveryReceipt, DeliverError> {

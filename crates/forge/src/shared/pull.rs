@@ -46,7 +46,7 @@ impl<A: ForgeApi> SharedForge<A> {
             self.finish(&pull, item).await?;
             return Ok(pull_receipt(&pull, item));
         }
-        let commit = self.pushed_commit(item).await?;
+        let commit = self.pushed_commit(item, &state).await?;
         if let Some(prefix) = &self.options.status_context {
             let context = format!("{prefix}/{}", item.loop_name);
             let set = self.api.set_status(&commit, &context, "All gates passed in Loopwright.").await;
@@ -59,13 +59,17 @@ impl<A: ForgeApi> SharedForge<A> {
         }
     }
 
-    /// The commit that passed, if the branch is still there: a person may have pushed after us.
-    async fn pushed_commit(&self, item: &Delivery) -> Result<String, DeliverError> {
+    /// The commit that passed, if the branch is still there: a person may have pushed after us. A forge may also show a
+    /// push some seconds later, and the old commit until then.
+    async fn pushed_commit(&self, item: &Delivery, state: &BranchPulls) -> Result<String, DeliverError> {
         let missing = || DeliverError::refused(format!("{} without a change to push", item.item.kind));
         let commit = item.commit.clone().ok_or_else(missing)?;
         let head = self.api.branch_head(&item.branch).await;
         match self.checked(head).await? {
             Some(head) if head == commit => Ok(commit),
+            Some(head) if matches!(state, BranchPulls::Ours(pull) if pull.row.head == head) => {
+                Err(DeliverError::transient(format!("`{}` does not show the pushed commit yet", item.branch)))
+            }
             Some(head) => Err(DeliverError::refused(format!(
                 "`{}` is at {head}, which is not the commit that passed",
                 item.branch
