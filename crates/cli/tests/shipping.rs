@@ -4,6 +4,8 @@
 use loopwright_testkit::fake_forge::{FakeItem, FakeToken, ForgeFault};
 use loopwright_testkit::{CommandRun, FakeForge, FakeRepo, TestEnv, TestRepo, wait};
 use serde_json::Value;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Stdio};
 use std::time::Duration;
@@ -306,6 +308,16 @@ fn stop_keeps_an_approved_item_from_being_sent() {
 }
 
 #[test]
+fn item_beyond_the_limit_of_a_day_waits() {
+    let limits = "output: [{ pull-request: { day_max: 1 } }]\nallow: [pull-request]\n";
+    let stage = ShippingStage::new("L3", limits);
+    stage.run(&["run", "fix"]).success();
+    let kept = stage.set_script("two", "").run(&["run", "fix", "--json"]).code(10).json();
+    assert!(reasons(&kept).contains("its `day_max`"), "{kept}");
+    assert_eq!(stage.remote().pulls().len(), 1);
+}
+
+#[test]
 fn doctor_checks_the_forge_and_changes_nothing() {
     let stage = ShippingStage::new("L2", PULL);
     let line = |ran: &CommandRun, name: &str| {
@@ -322,6 +334,61 @@ fn doctor_checks_the_forge_and_changes_nothing() {
     assert_eq!(line(&bad, "token")["status"], "missing", "{}", bad.stdout());
     assert!(!bad.stdout().contains("ghp_wrong"));
     assert_eq!(stage.writes(), 0);
+}
+
+/// A receiver on loopback that accepts one request, answers `ok`, and returns the request.
+fn receiver() -> (String, std::thread::JoinHandle<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let receive = move || {
+        let (mut stream, _) = listener.accept().expect("a connection");
+        let mut bytes = Vec::new();
+        let mut part = [0; 4096];
+        loop {
+            let count = stream.read(&mut part).expect("a request");
+            bytes.extend_from_slice(&part[..count]);
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+            let length =
+                head.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
+            if body.len() >= length.unwrap_or(0_usize) {
+                stream
+                    .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok")
+                    .expect("an answer");
+                return text;
+            }
+        }
+    };
+    (url, std::thread::spawn(receive))
+}
+
+#[test]
+fn messages_go_to_slack_and_to_a_signed_webhook() {
+    let stage = ShippingStage::new("L2", "output: [pull-request, slack, { webhook: { targets: [deploy] } }]\n");
+    let (slack, said) = receiver();
+    let (hook, called) = receiver();
+    let secret = |name: &str, text: &str| {
+        let path = stage.env.root().join(name);
+        std::fs::write(&path, text).expect("a secret");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).expect("its mode");
+        path.display().to_string()
+    };
+    let (address, key) = (secret("slack", &format!("{slack}/services/T1")), secret("hook", "a-secret-of-many-bytes"));
+    let more = format!(
+        "slack: {{ webhook_file: {address} }}\nwebhooks_out: {{ deploy: {{ url: {hook}/run, secret_file: {key} }} }}\n"
+    );
+    stage.configure(&more);
+    let staged = "stage slack.md \"Done <https://evil.example|here> <!channel>\"\nstage webhook-deploy.json \"{}\"\n";
+    stage.set_script("one", staged);
+    let round = stage.escalate();
+    let shipped = stage.approve(&round, 0);
+    assert_eq!(shipped["outcome"], "shipped", "{shipped}");
+    let said = said.join().expect("a message");
+    assert!(said.starts_with("POST /services/T1 ") && said.contains("loop `fix`"), "{said}");
+    assert!(!said.contains("<!channel>") && !said.contains("<https://evil"), "{said}");
+    let called = called.join().expect("a call");
+    assert!(called.starts_with("POST /run ") && called.contains("webhook-signature: v1,"), "{called}");
+    assert!(!shipped.to_string().contains("/services/T1"), "{shipped}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ mod providers;
 mod webhooks;
 
 pub use fleet::{ConcurrencyConfig, RepoEntry};
-pub use forges::{ForgeAccess, ForgeApp, ForgeConfig, ForgeKind, OutboundWebhook, SlackAccess, SlackConfig};
+pub use forges::{ForgeAccess, ForgeApp, ForgeConfig, ForgeKind, OutboundWebhook, SlackConfig, SlackCredential};
 pub use providers::{KeySource, KeyStyle, ProviderConfig, built_in};
 pub use webhooks::{SecretLocation, WebhooksConfig};
 

@@ -7,7 +7,7 @@ mod git_fixture;
 use git_fixture::{Fixture, bytes_of, git, seal, write};
 use loopwright::clock::SteppingClock;
 use loopwright::git::{EngineRepo, GitErrorKind, Oid};
-use loopwright::outbox::{LocalForge, PageFrontMatter, PushingDeliver};
+use loopwright::outbox::{LocalForge, PageFrontMatter, PushRoute, PushingDeliver};
 use loopwright_core::BoxFuture;
 use loopwright_core::deliver::{
     Deliver, DeliverError, DeliverErrorKind, Delivery, DeliveryLookup, DeliveryReceipt, PushCredential, PushTarget,
@@ -232,4 +232,21 @@ async fn push_does_not_remove_a_persons_commit_even_when_the_forge_names_it() {
     let error = pushed.expect_err("the branch has a commit that ours does not contain");
     assert_eq!(error.kind, GitErrorKind::Moved, "{error}");
     assert_eq!(git(&bare, &["rev-parse", "refs/heads/loop/fixer/r1"]), person.to_string());
+}
+
+#[tokio::test]
+async fn push_goes_only_to_the_items_branch_at_the_configured_place() {
+    let world = world().await;
+    let bare = remote(&world);
+    let here = PushRoute { url: format!("file://{}", bare.display()), ..PushRoute::default() };
+    let elsewhere = PushRoute { url: "https://forge.example/other.git".to_owned(), ..PushRoute::default() };
+    let main = PushTarget { branch: "main".to_owned(), ..target(&bare, Some(&world.base)) };
+    for (target, route) in [(main, &here), (target(&bare, None), &elsewhere)] {
+        let forge = PushingDeliver::new(Arc::new(Remote { target }), world.engine.clone()).with_route(route.clone());
+        let refused = forge.deliver(&item(&world)).await.expect_err("it is refused");
+        assert_eq!(refused.kind, DeliverErrorKind::Refused, "{refused}");
+    }
+    assert_eq!(git(&bare, &["rev-parse", "refs/heads/main"]), world.base.to_string());
+    let forge = PushingDeliver::new(Arc::new(Remote { target: target(&bare, None) }), world.engine.clone());
+    forge.with_route(here).deliver(&item(&world)).await.expect("the item's branch at the configured place");
 }

@@ -10,11 +10,14 @@ use loopwright::deliver::{Deliver, DeliverError};
 use loopwright::git::UserRepo;
 use loopwright::outbox::{ConnectedForge, ForgeConnector, PushRoute};
 use loopwright_core::config::{
-    ConfigLayer, EffectiveConfig, ForgeAccess, ForgeConfig, ForgeKind, KeySource, SlackAccess,
+    ConfigLayer, EffectiveConfig, ForgeAccess, ForgeConfig, ForgeKind, KeySource, OutboundWebhook, SlackConfig,
+    SlackCredential,
 };
+use loopwright_core::outbox::StagedItem;
 use loopwright_core::spec::{ActionKind, LoopSpec};
 use loopwright_forge::{
-    ForgeConnection, ForgeFinding, ForgeToken, GitHubApp, NetworkSettings, RemoteForge, RemoteKind, SecretText,
+    ForgeConnection, ForgeFinding, ForgeToken, GitHubApp, NetworkSettings, NowMs, RemoteForge, RemoteKind, SecretText,
+    SlackAccess, SlackReceiver, WebhookReceiver, WebhookRepeats, WebhookTarget,
 };
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
@@ -35,8 +38,19 @@ struct KnownForge {
     ca_file: Option<PathBuf>,
 }
 
-/// The forges of one command.
-struct ForgeConnections(BTreeMap<String, KnownForge>);
+/// A configured receiver of webhooks with its secret.
+struct KnownWebhook {
+    config: OutboundWebhook,
+    secret: ReadCredential,
+    ca_file: Option<PathBuf>,
+}
+
+/// The forges and messengers of one command.
+struct ForgeConnections {
+    forges: BTreeMap<String, KnownForge>,
+    slack: Option<(SlackConfig, ReadCredential)>,
+    webhooks: BTreeMap<String, KnownWebhook>,
+}
 
 impl KnownForge {
     /// The connection to the repository with this remote `origin`, and the place of pushes.
@@ -79,14 +93,44 @@ impl KnownForge {
 }
 
 fn connect(connection: &ForgeConnection) -> Result<RemoteForge, String> {
-    let now = Arc::new(|| SystemClock.now_ms());
-    loopwright_forge::connect(connection, now).map_err(|error| error.to_string())
+    loopwright_forge::connect(connection, now()).map_err(|error| error.to_string())
+}
+
+/// The clock of the clients.
+fn now() -> NowMs {
+    Arc::new(|| SystemClock.now_ms())
+}
+
+fn connect_slack(config: &SlackConfig, credential: &ReadCredential) -> Result<SlackReceiver, String> {
+    let secret = SecretText::new(credential.as_ref().map_err(Clone::clone)?);
+    let access = match &config.access {
+        SlackCredential::Webhook(_) => SlackAccess::Webhook(secret),
+        SlackCredential::Token(_) => SlackAccess::Bot {
+            token: secret,
+            channel: config.channel.clone().unwrap_or_default(),
+            api_url: config.api_url.clone(),
+        },
+    };
+    SlackReceiver::new(&access, &NetworkSettings::default(), now()).map_err(|error| error.to_string())
+}
+
+fn connect_webhook(name: &str, webhook: &KnownWebhook) -> Result<WebhookReceiver, String> {
+    let secret = SecretText::new(webhook.secret.as_ref().map_err(Clone::clone)?);
+    let target =
+        WebhookTarget { url: SecretText::new(&webhook.config.url), secret, repeats: WebhookRepeats::default() };
+    let network = NetworkSettings {
+        proxy: webhook.config.proxy.as_ref().map(SecretText::new),
+        ca_file: webhook.ca_file.clone(),
+        ..NetworkSettings::default()
+    };
+    let targets = BTreeMap::from([(name.to_owned(), target)]);
+    WebhookReceiver::new(&targets, &network, &now()).map_err(|error| error.to_string())
 }
 
 impl ForgeConnector for ForgeConnections {
     fn forge(&self, name: &str, origin: Option<&str>) -> Result<ConnectedForge, DeliverError> {
         let known =
-            self.0.get(name).ok_or_else(|| DeliverError::blocked(format!("forge `{name}` is not configured")))?;
+            self.forges.get(name).ok_or_else(|| DeliverError::blocked(format!("forge `{name}` is not configured")))?;
         let connected = known.connection(origin).and_then(|(connection, route)| Ok((connect(&connection)?, route)));
         let (forge, route) =
             connected.map_err(|why| DeliverError::blocked(format!("forge `{name}` cannot be used: {why}")))?;
@@ -94,29 +138,56 @@ impl ForgeConnector for ForgeConnections {
         Ok(ConnectedForge { deliver: Arc::clone(&forge) as Arc<dyn Deliver>, read: forge, route })
     }
 
-    fn messenger(&self, _kind: ActionKind) -> Result<Option<Arc<dyn Deliver>>, DeliverError> {
-        Ok(None)
+    fn messenger(&self, item: &StagedItem) -> Result<Option<Arc<dyn Deliver>>, DeliverError> {
+        match (item.kind, &self.slack, &item.target) {
+            (ActionKind::Slack, Some((config, credential)), _) => {
+                let slack = connect_slack(config, credential);
+                let slack = slack.map_err(|why| DeliverError::blocked(format!("slack cannot be used: {why}")))?;
+                Ok(Some(Arc::new(slack)))
+            }
+            (ActionKind::Webhook, _, Some(name)) => {
+                let Some(webhook) = self.webhooks.get(name) else { return Ok(None) };
+                let receiver = connect_webhook(name, webhook);
+                Ok(Some(Arc::new(
+                    receiver.map_err(|why| DeliverError::blocked(format!("webhook `{name}` cannot be used: {why}")))?,
+                )))
+            }
+            _ => Ok(None),
+        }
     }
 }
 
 impl CommandContext {
     /// Passes the configured forges to the engine, and their credentials to the list of values that may not leave.
     pub(super) fn add_forges(&self, effective: &EffectiveConfig, settings: &mut EngineSettings) {
-        let forges = self.known_forges(effective.config());
-        let read = forges.values().filter_map(|forge| forge.credential.as_ref().ok());
-        let others = other_locations(effective.config());
-        let others: Vec<String> = others.iter().filter_map(|source| self.read_credential(source).ok()).collect();
-        for secret in read.chain(&others) {
+        let config = effective.config();
+        let forges = self.known_forges(config);
+        let slack = config.slack.as_ref().map(|slack| {
+            let (SlackCredential::Webhook(source) | SlackCredential::Token(source)) = &slack.access;
+            (slack.clone(), self.read_credential(source))
+        });
+        let webhooks = config.webhooks_out.iter().map(|(name, config)| {
+            let secret = self.read_credential(&config.secret);
+            let ca_file = self.resolve_ca_file(config.ca_file.as_deref());
+            (name.clone(), KnownWebhook { config: config.clone(), secret, ca_file })
+        });
+        let webhooks: BTreeMap<_, _> = webhooks.collect();
+        let read = forges.values().map(|forge| &forge.credential);
+        let read = read.chain(slack.iter().map(|(_, secret)| secret));
+        for secret in read.chain(webhooks.values().map(|webhook| &webhook.secret)).flatten() {
             settings.known_secrets = settings.known_secrets.clone().with("FORGE", secret);
         }
-        settings.forges = Some(Arc::new(ForgeConnections(forges)));
+        settings.forges = Some(Arc::new(ForgeConnections { forges, slack, webhooks }));
+    }
+
+    /// A path that cannot be resolved is passed on, so that the connection reports it.
+    fn resolve_ca_file(&self, path: Option<&str>) -> Option<PathBuf> {
+        path.map(|path| self.user_path(path).unwrap_or_else(|_| PathBuf::from(path)))
     }
 
     fn known_forges(&self, config: &ConfigLayer) -> BTreeMap<String, KnownForge> {
         let known = config.forges.iter().map(|(name, config)| {
-            // A path that cannot be resolved is passed on, so that the connection reports it.
-            let ca_file = config.ca_file.as_ref();
-            let ca_file = ca_file.map(|path| self.user_path(path).unwrap_or_else(|_| PathBuf::from(path)));
+            let ca_file = self.resolve_ca_file(config.ca_file.as_deref());
             let credential = self.read_credential(&credential_location(config));
             (name.clone(), KnownForge { config: config.clone(), credential, ca_file })
         });
@@ -234,14 +305,6 @@ fn credential_location(forge: &ForgeConfig) -> KeySource {
         ForgeAccess::Token(source) => source.clone(),
         ForgeAccess::App { app } => KeySource::File(app.key_file.clone()),
     }
-}
-
-/// The places of all credentials besides those of forges.
-fn other_locations(config: &ConfigLayer) -> Vec<KeySource> {
-    let slack = config.slack.iter().map(|slack| match &slack.access {
-        SlackAccess::Webhook(source) | SlackAccess::Token(source) => source.clone(),
-    });
-    slack.chain(config.webhooks_out.values().map(|webhook| webhook.secret.clone())).collect()
 }
 
 /// Refuses a file with a credential that other users of the machine can read.

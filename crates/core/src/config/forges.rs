@@ -114,7 +114,7 @@ pub struct ForgeApp {
 pub struct SlackConfig {
     /// The way into the workspace.
     #[serde(flatten)]
-    pub access: SlackAccess,
+    pub access: SlackCredential,
     /// The channel for a bot token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub channel: Option<String>,
@@ -126,7 +126,7 @@ pub struct SlackConfig {
 /// The way into a Slack workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
-pub enum SlackAccess {
+pub enum SlackCredential {
     /// An incoming webhook, whose address is a secret.
     Webhook(#[serde(serialize_with = "webhook")] KeySource),
     /// A bot token.
@@ -321,8 +321,8 @@ pub(super) fn read_slack(at: &SpecValue<'_>) -> Option<SlackConfig> {
         None => fields.option("channel", SpecValue::text),
     };
     let access = match (webhook, token) {
-        (Some(webhook), None) => SlackAccess::Webhook(webhook),
-        (None, Some(token)) => SlackAccess::Token(token),
+        (Some(webhook), None) => SlackCredential::Webhook(webhook),
+        (None, Some(token)) => SlackCredential::Token(token),
         (Some(_), Some(_)) | (None, None) => {
             let what = "`slack` needs either an incoming webhook or a bot token".to_owned();
             let hint = "`webhook_env` or `webhook_file`; or `token_env` or `token_file`, and `channel`".to_owned();

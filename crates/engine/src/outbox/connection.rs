@@ -3,7 +3,7 @@
 
 use loopwright_core::deliver::{Deliver, DeliverError};
 use loopwright_core::forge::ReadForge;
-use loopwright_core::spec::ActionKind;
+use loopwright_core::outbox::StagedItem;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -37,9 +37,9 @@ pub trait ForgeConnector: Send + Sync {
     /// If the forge is not configured, or its credential cannot be read. Nothing was sent, so the item can be kept.
     fn forge(&self, name: &str, origin: Option<&str>) -> Result<ConnectedForge, DeliverError>;
 
-    /// The receiver of messages of this kind; `None` if the forge of the loop receives them.
+    /// The receiver of a message; `None` if the forge of the loop receives it.
     ///
     /// # Errors
     /// If it is configured, and its credential cannot be read.
-    fn messenger(&self, kind: ActionKind) -> Result<Option<Arc<dyn Deliver>>, DeliverError>;
+    fn messenger(&self, item: &StagedItem) -> Result<Option<Arc<dyn Deliver>>, DeliverError>;
 }

@@ -25,6 +25,7 @@ mod recover;
 mod role_runner;
 mod seal;
 mod send;
+mod send_limits;
 mod start;
 mod transcript;
 mod wait;

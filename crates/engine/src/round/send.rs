@@ -57,6 +57,9 @@ impl RoundDriver<'_> {
 
     async fn deliver(&mut self, item: &StagedItem) -> Result<DeliveryResult, StageError> {
         self.stage(Stage::Send, format!("{} {}", item.kind, item.target.as_deref().unwrap_or_default()));
+        if let Some(text) = self.exceeded_limit(item).await? {
+            return Ok(DeliveryResult::Blocked { text });
+        }
         let receiver = match self.receiver(item).await? {
             Ok(Some(receiver)) => receiver,
             Ok(None) => return Ok(DeliveryResult::Refused { text: "no action executor is configured".to_owned() }),
@@ -157,7 +160,7 @@ impl RoundDriver<'_> {
             Ok(Ok(Some(ItemReceiver { deliver, deadline_ms })))
         };
         let forges = &self.engine.settings.forges;
-        match forges.as_ref().map_or(Ok(None), |forges| forges.messenger(item.kind)) {
+        match forges.as_ref().map_or(Ok(None), |forges| forges.messenger(item)) {
             Ok(Some(messenger)) => return remote(messenger),
             Ok(None) => {}
             Err(error) => return Ok(Err(error)),
