@@ -204,12 +204,15 @@ fn configured_agent_plays_where_the_loop_names_none() {
 }
 
 #[test]
-fn forge_that_is_not_in_this_build_is_a_configuration_error() {
+fn forge_that_is_not_configured_is_a_configuration_error_of_run_and_check() {
     let env = env();
     let repo = repo(&env);
     repo.write(".loopwright/loops/look.yaml", format!("{LOOK}forge: github\n"));
     let json = env.loopwright_in(repo.path(), ["run", "look", "--json"]).code(2).json();
-    assert!(json["error"]["text"].to_string().contains("not in this build"), "{json}");
+    assert!(json["error"]["text"].to_string().contains("forge `github` is not configured"), "{json}");
+    assert!(json["error"]["hints"].to_string().contains("forges: { github: { token_env: GITHUB_TOKEN } }"), "{json}");
+    let check = env.loopwright_in(repo.path(), ["check", "look", "--json"]).code(2).json();
+    assert!(check["problems"].to_string().contains("forge `github` is not configured"), "{check}");
 }
 
 #[test]

@@ -3,10 +3,12 @@
 //! This module opens no file and reads no environment; the command line passes in texts and their origins.
 
 mod fleet;
+mod forges;
 mod providers;
 mod webhooks;
 
 pub use fleet::{ConcurrencyConfig, RepoEntry};
+pub use forges::{ForgeAccess, ForgeApp, ForgeConfig, ForgeKind, OutboundWebhook, SlackConfig, SlackCredential};
 pub use providers::{KeySource, KeyStyle, ProviderConfig, built_in};
 pub use webhooks::{SecretLocation, WebhooksConfig};
 
@@ -98,6 +100,12 @@ pub struct ConfigLayer {
     pub logins: Vec<AgentUse>,
     /// Inbound webhooks; only the user's own file may name them.
     pub webhooks: WebhooksConfig,
+    /// Forges besides `local`; only the user's own file may name them.
+    pub forges: BTreeMap<String, ForgeConfig>,
+    /// The Slack workspace that receives messages; only the user's own file may name it.
+    pub slack: Option<SlackConfig>,
+    /// The receivers of `webhook` items; only the user's own file may name them.
+    pub webhooks_out: BTreeMap<String, OutboundWebhook>,
 }
 
 /// Ceilings that many loops share. A further source can only tighten them.
@@ -122,7 +130,8 @@ impl SharedBudget {
 }
 
 const KEYS: &str = "forge state_dir store agents prices identity approvals provider_wait retention \
-    log_retention_days sensitive repos concurrency scheduler_tick_seconds budget providers logins webhooks";
+    log_retention_days sensitive repos concurrency scheduler_tick_seconds budget providers logins webhooks forges \
+    slack webhooks_out";
 
 /// Reads a configuration file. `file` is the name messages show.
 ///
@@ -164,6 +173,9 @@ fn read(root: &SpecValue<'_>) -> ConfigLayer {
     fields.set("providers", &mut config.providers, providers::read);
     fields.set("logins", &mut config.logins, providers::read_logins);
     fields.set("webhooks", &mut config.webhooks, webhooks::read);
+    fields.set("forges", &mut config.forges, forges::read);
+    config.slack = fields.option("slack", forges::read_slack);
+    fields.set("webhooks_out", &mut config.webhooks_out, forges::read_webhooks);
     config
 }
 
@@ -354,6 +366,8 @@ impl ConfigLayer {
         self.budget = self.budget.tightest(over.budget);
         self.providers.extend(over.providers);
         self.webhooks = self.webhooks.merge(over.webhooks);
+        self.forges.extend(over.forges);
+        self.webhooks_out.extend(over.webhooks_out);
         for agent in over.logins {
             if !self.logins.contains(&agent) {
                 self.logins.push(agent);
@@ -371,6 +385,7 @@ impl ConfigLayer {
         self.concurrency = self.concurrency.merge(over.concurrency);
         Self {
             forge: over.forge.or(self.forge),
+            slack: over.slack.or(self.slack),
             state_dir: over.state_dir.or(self.state_dir),
             store: over.store.or(self.store),
             identity: over.identity.or(self.identity),
@@ -413,6 +428,13 @@ impl ConfigLayer {
         }
         settings.some("logins", (!self.logins.is_empty()).then_some(&self.logins));
         settings.some("webhooks", (!self.webhooks.is_default()).then_some(&self.webhooks));
+        for (name, forge) in &self.forges {
+            settings.some(&format!("forges.{name}"), Some(forge));
+        }
+        settings.some("slack", self.slack.as_ref());
+        for (name, webhook) in &self.webhooks_out {
+            settings.some(&format!("webhooks_out.{name}"), Some(webhook));
+        }
         settings.0
     }
 }

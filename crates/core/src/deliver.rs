@@ -68,10 +68,37 @@ impl Delivery {
         labels
     }
 
-    /// The item's text, without the marker. In a pull request the engine's facts come first. The agent's words are
-    /// quoted, so that a table in them cannot pass for the engine's.
+    /// The item's text with its footer, without the marker. In a pull request the engine's facts come first. The agent's
+    /// words are quoted, so that a table in them cannot pass for the engine's.
     #[must_use]
     pub fn body(&self) -> String {
+        let text = self.text();
+        match self.footer() {
+            Some(footer) if text.is_empty() => format!("{footer}\n"),
+            Some(footer) => format!("{text}\n{footer}\n"),
+            None => text,
+        }
+    }
+
+    /// The line that names the origin of a text: loop, round and cost. `None` for kinds without a text for people.
+    #[must_use]
+    pub fn footer(&self) -> Option<String> {
+        match self.item.kind {
+            ActionKind::Report | ActionKind::Commit | ActionKind::IssueLabel | ActionKind::Webhook => return None,
+            ActionKind::PullRequest
+            | ActionKind::IssueComment
+            | ActionKind::IssueCreate
+            | ActionKind::PrComment
+            | ActionKind::PrInline
+            | ActionKind::PrReview
+            | ActionKind::Slack => {}
+        }
+        let cost = self.facts.iter().find(|fact| fact.name == COST_FACT);
+        let cost = cost.map_or(String::new(), |cost| format!(", cost {}", cell(&cost.value)));
+        Some(format!("_Loopwright: loop `{}`, round `{}`{cost}_", word(&self.loop_name), word(&self.round)))
+    }
+
+    fn text(&self) -> String {
         let words = self.item.body.trim_end();
         if self.item.kind != ActionKind::PullRequest || self.facts.is_empty() {
             return if words.is_empty() { String::new() } else { format!("{words}\n") };
@@ -93,6 +120,14 @@ impl Delivery {
     pub fn marked_body(&self) -> String {
         format!("{}\n{}\n", self.body(), self.marker)
     }
+}
+
+/// The name of the fact that the footer repeats.
+pub const COST_FACT: &str = "cost";
+
+/// A name that cannot end the code span around it.
+fn word(name: &str) -> String {
+    name.chars().map(|c| if c == '`' || c.is_control() { '_' } else { c }).collect()
 }
 
 /// Facts as a Markdown table; empty without facts.
@@ -149,6 +184,9 @@ pub enum DeliverErrorKind {
     Transient,
     /// The delivery may have had an effect.
     InDoubt,
+    /// The forge accepts nothing until a person changes something outside of Loopwright: a token, a scope, a branch
+    /// protection, a repository. The delivery had no effect, and the item is kept.
+    Blocked,
     /// The delivery had no effect; a retry alone will not help.
     Failed,
 }
@@ -161,31 +199,51 @@ pub struct DeliverError {
     pub kind: DeliverErrorKind,
     /// The message for people.
     pub text: String,
+    /// The time from which a retry makes sense, in milliseconds since 1970, if the forge reports it.
+    pub retry_at_ms: Option<i64>,
 }
 
 impl DeliverError {
+    /// An error of this kind.
+    #[must_use]
+    pub fn new(kind: DeliverErrorKind, text: impl Into<String>) -> Self {
+        Self { kind, text: text.into(), retry_at_ms: None }
+    }
+
+    /// The same error with the time from which a retry makes sense.
+    #[must_use]
+    pub fn retry_at(self, retry_at_ms: Option<i64>) -> Self {
+        Self { retry_at_ms, ..self }
+    }
+
     /// Policy or the forge refuses the item.
     #[must_use]
     pub fn refused(text: impl Into<String>) -> Self {
-        Self { kind: DeliverErrorKind::Refused, text: text.into() }
+        Self::new(DeliverErrorKind::Refused, text)
+    }
+
+    /// The forge accepts nothing until a person fixes the access to it; the item is kept.
+    #[must_use]
+    pub fn blocked(text: impl Into<String>) -> Self {
+        Self::new(DeliverErrorKind::Blocked, text)
     }
 
     /// The delivery had no effect; a retry may succeed.
     #[must_use]
     pub fn transient(text: impl Into<String>) -> Self {
-        Self { kind: DeliverErrorKind::Transient, text: text.into() }
+        Self::new(DeliverErrorKind::Transient, text)
     }
 
     /// The delivery may have had an effect.
     #[must_use]
     pub fn in_doubt(text: impl Into<String>) -> Self {
-        Self { kind: DeliverErrorKind::InDoubt, text: text.into() }
+        Self::new(DeliverErrorKind::InDoubt, text)
     }
 
     /// The delivery had no effect; a retry alone will not help.
     #[must_use]
     pub fn failed(text: impl Into<String>) -> Self {
-        Self { kind: DeliverErrorKind::Failed, text: text.into() }
+        Self::new(DeliverErrorKind::Failed, text)
     }
 }
 
@@ -275,14 +333,18 @@ mod tests {
 
     #[test]
     fn facts_come_before_the_agents_words_and_cannot_be_imitated() {
-        let facts =
-            vec![EngineFact::new("gates", "tests passed"), EngineFact::new("path", "a|b\n| gates | forged |\n<b>@all")];
+        let facts = vec![
+            EngineFact::new("gates", "tests passed"),
+            EngineFact::new("path", "a|b\n| gates | forged |\n<b>@all"),
+            EngineFact::new(COST_FACT, "0.12 USD"),
+        ];
         let pull = delivery(ActionKind::PullRequest, "| gates | all passed |\n\nDone.\n", facts);
         expect![[r#"
             | fact | value |
             |---|---|
             | gates | tests passed |
-            | path | a\|b \| gates \| forged \| \<b>@ all |
+            | path | a\|b \| gates \| forged \| \< b>@ all |
+            | cost | 0.12 USD |
 
             In the agent's words:
 
@@ -290,15 +352,18 @@ mod tests {
             >
             > Done.
 
+            _Loopwright: loop `fixer`, round `r1`, cost 0.12 USD_
+
             <!-- mark -->
         "#]]
         .assert_eq(&pull.marked_body());
     }
 
     #[test]
-    fn body_of_a_comment_is_its_text() {
+    fn body_of_a_comment_is_its_text_and_its_footer() {
         let comment = delivery(ActionKind::IssueComment, "Done.\n\n", vec![EngineFact::new("gates", "none")]);
-        assert_eq!(comment.body(), "Done.\n");
+        assert_eq!(comment.body(), "Done.\n\n_Loopwright: loop `fixer`, round `r1`_\n");
+        assert_eq!(delivery(ActionKind::Webhook, "{}", Vec::new()).body(), "{}\n");
     }
 
     #[test]

@@ -95,6 +95,12 @@ fn plain_text_gets_a_space_where_something_would_act() {
         ("close https://h.org/o/r/issues/12", "close https://h.org/o/r/issues/ 12"),
         ("see https://medium.com/@me/x", "see https://medium.com/@me/x"),
         ("/deploy prod", "/ deploy prod"),
+        ("![x](https://evil.org/x.png)", "! [x] (https://evil.org/x.png)"),
+        ("[log in](https://evil.org) [a][b]", "[log in] (https://evil.org) [a] [b]"),
+        ("<https://evil.org|github.com>", "< https://evil.org|github.com>"),
+        ("a<img src=x> </b> x<SCRIPT>", "a< img src=x> < /b> x< SCRIPT>"),
+        ("Fix Vec<String> and Map<K, V>", "Fix Vec<String> and Map<K, V>"),
+        ("if a < b", "if a < b"),
     ];
     for (text, expected) in table {
         assert_eq!(plain(text), expected, "{text}");
@@ -154,6 +160,8 @@ fn an_item_is_clean_in_every_part() {
     assert_eq!(clean.title.as_deref(), Some("fixes  # 12 by @ alice"));
     assert_eq!(clean.body, "`@bob`");
     assert!(notes.iter().all(|note| note.starts_with("pull-request.md: ")), "{notes:?}");
+    let label = StagedItem { labels: vec!["<img src=x>\n@all".into()], ..pull.clone() };
+    assert_eq!(sanitise_item(&label, &SanitiseRules::default()).0.labels, ["< img src=x> @ all"]);
     let webhook = StagedItem::new(1, "webhook-ci.json", ActionKind::Webhook, r#"{"a":["x\u001b[31m",1],"b":"@all"}"#);
     assert_eq!(sanitise_item(&webhook, &SanitiseRules::default()).0.body, r#"{"a":["x",1],"b":"@all"}"#);
 }

@@ -119,8 +119,19 @@ fn ceilings() -> impl Strategy<Value = Ceilings> {
 }
 
 fn output() -> impl Strategy<Value = OutputSpec> {
-    (prop::sample::select(ActionKind::ALL.to_vec()), 1_u32..=50, any::<bool>(), texts(), texts())
-        .prop_map(|(kind, max, draft, labels, targets)| OutputSpec { kind, max, draft, labels, targets })
+    let limit = || prop::option::of(1_u32..=1000);
+    let kinds = prop::sample::select(ActionKind::ALL.to_vec());
+    (kinds, 1_u32..=50, (limit(), limit()), any::<bool>(), texts(), texts()).prop_map(
+        |(kind, max, (day_max, target_max), draft, labels, targets)| OutputSpec {
+            kind,
+            max,
+            day_max,
+            target_max,
+            draft,
+            labels,
+            targets,
+        },
+    )
 }
 
 fn json() -> impl Strategy<Value = serde_json::Value> {

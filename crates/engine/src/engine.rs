@@ -14,6 +14,7 @@ use crate::git::{Git, UserRepo};
 use crate::known_secrets::KnownSecrets;
 use crate::lease;
 use crate::live_rounds::LiveRounds;
+use crate::outbox::ForgeConnector;
 use crate::path_roots::PathRoots;
 use crate::proc::{CancelToken, ProcessRunner};
 use crate::round::{LoopBindings, RoundCaller, RoundDriver, RunRequest, SignalNovelty};
@@ -70,6 +71,8 @@ pub struct EngineSettings {
     pub budget: SharedBudget,
     /// The sandbox features of this host, if known; otherwise the engine probes them once.
     pub host: Option<HostSupport>,
+    /// Forges and messengers besides the local forge.
+    pub forges: Option<Arc<dyn ForgeConnector>>,
     /// Where tests inject faults.
     pub seam: Seam,
 }
@@ -109,6 +112,7 @@ impl EngineSettings {
             provider_wait: Duration::from_secs(15 * 60),
             budget: SharedBudget::default(),
             host: None,
+            forges: None,
             seam: Seam::none(),
         }
     }

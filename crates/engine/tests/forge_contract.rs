@@ -8,7 +8,7 @@ mod stepping_clock;
 
 use git_fixture::{Fixture, bytes_of, git, seal, write};
 use loopwright::git::{EngineRepo, GitErrorKind, Oid};
-use loopwright::outbox::{LocalForge, PageFrontMatter, PushingDeliver};
+use loopwright::outbox::{LocalForge, PageFrontMatter, PushRoute, PushingDeliver};
 use loopwright_core::BoxFuture;
 use loopwright_core::deliver::{
     Deliver, DeliverError, DeliverErrorKind, Delivery, DeliveryLookup, DeliveryReceipt, PushCredential, PushTarget,
@@ -194,7 +194,7 @@ async fn push_with_another_old_commit_than_the_branch_has_is_refused_and_changes
     git(&bare, &["update-ref", "refs/heads/loop/fixer/r1", world.base.as_str()]);
     for expected in [None, Some(&world.commit)] {
         let mut target = target(&bare, expected);
-        let pushed = world.engine.push_to(&world.commit, &world.tree, &target).await;
+        let pushed = world.engine.push_to(&world.commit, &world.tree, &target, None).await;
         let error = pushed.expect_err("the branch is elsewhere");
         assert_eq!(error.kind, GitErrorKind::Moved, "{error}");
         assert!(!format!("{error:?}").contains(SECRET));
@@ -204,7 +204,11 @@ async fn push_with_another_old_commit_than_the_branch_has_is_refused_and_changes
         assert_eq!(refused.kind, DeliverErrorKind::Refused);
     }
     assert_eq!(git(&bare, &["rev-parse", "refs/heads/loop/fixer/r1"]), world.base.to_string());
-    world.engine.push_to(&world.commit, &world.tree, &target(&bare, Some(&world.base))).await.expect("the right one");
+    world
+        .engine
+        .push_to(&world.commit, &world.tree, &target(&bare, Some(&world.base)), None)
+        .await
+        .expect("the right one");
     assert_eq!(git(&bare, &["rev-parse", "refs/heads/loop/fixer/r1"]), world.commit.to_string());
 }
 
@@ -212,7 +216,8 @@ async fn push_with_another_old_commit_than_the_branch_has_is_refused_and_changes
 async fn commit_with_another_tree_than_the_one_that_passed_is_not_pushed() {
     let world = world().await;
     let bare = remote(&world);
-    let error = world.engine.push_to(&world.base, &world.tree, &target(&bare, None)).await.expect_err("another tree");
+    let error =
+        world.engine.push_to(&world.base, &world.tree, &target(&bare, None), None).await.expect_err("another tree");
     assert_eq!(error.kind, GitErrorKind::Moved, "{error}");
 }
 
@@ -224,8 +229,25 @@ async fn push_does_not_remove_a_persons_commit_even_when_the_forge_names_it() {
     let person = git(&bare, &["commit-tree", "-p", world.base.as_str(), "-m", "a person's fix", &tree]);
     git(&bare, &["update-ref", "refs/heads/loop/fixer/r1", &person]);
     let person: Oid = person.parse().expect("an oid");
-    let pushed = world.engine.push_to(&world.commit, &world.tree, &target(&bare, Some(&person))).await;
+    let pushed = world.engine.push_to(&world.commit, &world.tree, &target(&bare, Some(&person)), None).await;
     let error = pushed.expect_err("the branch has a commit that ours does not contain");
     assert_eq!(error.kind, GitErrorKind::Moved, "{error}");
     assert_eq!(git(&bare, &["rev-parse", "refs/heads/loop/fixer/r1"]), person.to_string());
+}
+
+#[tokio::test]
+async fn push_goes_only_to_the_items_branch_at_the_configured_place() {
+    let world = world().await;
+    let bare = remote(&world);
+    let here = PushRoute { url: format!("file://{}", bare.display()), ..PushRoute::default() };
+    let elsewhere = PushRoute { url: "https://forge.example/other.git".to_owned(), ..PushRoute::default() };
+    let main = PushTarget { branch: "main".to_owned(), ..target(&bare, Some(&world.base)) };
+    for (target, route) in [(main, &here), (target(&bare, None), &elsewhere)] {
+        let forge = PushingDeliver::new(Arc::new(Remote { target }), world.engine.clone()).with_route(route.clone());
+        let refused = forge.deliver(&item(&world)).await.expect_err("it is refused");
+        assert_eq!(refused.kind, DeliverErrorKind::Refused, "{refused}");
+    }
+    assert_eq!(git(&bare, &["rev-parse", "refs/heads/main"]), world.base.to_string());
+    let forge = PushingDeliver::new(Arc::new(Remote { target: target(&bare, None) }), world.engine.clone());
+    forge.with_route(here).deliver(&item(&world)).await.expect("the item's branch at the configured place");
 }

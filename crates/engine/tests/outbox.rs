@@ -520,8 +520,8 @@ async fn answer_of_a_forge_decides_the_next_step() {
     let yes = || Ok(DeliveryLookup::Yes(receipt.clone()));
     let (no, unknown) = (|| Ok(DeliveryLookup::No), || Ok(DeliveryLookup::Unknown));
     let (sent, doubt) = (Ok(receipt.clone()), Err(DeliverError::in_doubt("cut")));
-    let bad = |kind| Err(DeliverError { kind, text: "bad".to_owned() });
-    use DeliverErrorKind::{Failed, Refused, Transient};
+    let bad = |kind| Err(DeliverError::new(kind, "bad"));
+    use DeliverErrorKind::{Blocked, Failed, Refused, Transient};
     type Answers = Vec<Result<DeliveryLookup, DeliverError>>;
     type Row = (PriorDelivery, Answers, Result<DeliveryReceipt, DeliverError>, &'static str, usize);
     let table: Vec<Row> = vec![
@@ -537,7 +537,9 @@ async fn answer_of_a_forge_decides_the_next_step() {
         (PriorDelivery::Fresh, vec![no(), yes()], doubt.clone(), "sent", 1),
         (PriorDelivery::Fresh, vec![no(), no()], doubt.clone(), "retry", 1),
         (PriorDelivery::Fresh, vec![no(), unknown()], doubt.clone(), "in doubt", 1),
-        (PriorDelivery::Fresh, vec![no(), Err(DeliverError::transient("later"))], doubt, "in doubt", 1),
+        (PriorDelivery::Fresh, vec![no(), Err(DeliverError::transient("later"))], doubt, "look again", 1),
+        (PriorDelivery::Fresh, vec![no()], bad(Blocked), "blocked", 1),
+        (PriorDelivery::Fresh, vec![Err(DeliverError::blocked("401"))], Ok(receipt.clone()), "blocked", 0),
     ];
     for (row, (prior, find, deliver, expected, calls)) in table.into_iter().enumerate() {
         let told = Told { deliver, find, finds: AtomicUsize::new(0), delivered: AtomicUsize::new(0) };
@@ -546,6 +548,8 @@ async fn answer_of_a_forge_decides_the_next_step() {
             DeliveryOutcome::InDoubt(_) => "in doubt",
             DeliveryOutcome::Refused(_) => "refused",
             DeliveryOutcome::Retry(_) => "retry",
+            DeliveryOutcome::Lost(_) => "look again",
+            DeliveryOutcome::Blocked(_) => "blocked",
         };
         assert_eq!((verdict, told.delivered.load(Ordering::SeqCst)), (expected, calls), "row {row}");
     }

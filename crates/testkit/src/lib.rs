@@ -11,6 +11,7 @@
 pub mod agents;
 mod canary;
 pub mod env;
+pub mod fake_forge;
 pub mod forge_contract;
 pub mod model;
 pub mod redact;
@@ -22,6 +23,7 @@ pub mod wait;
 
 pub use canary::Canary;
 pub use env::{CommandRun, TestEnv};
+pub use fake_forge::{FakeForge, FakeRepo};
 pub use model::ModelServer;
 pub use repo::{TestRepo, TreeDigest};
 pub use skip::skip;

@@ -25,7 +25,7 @@ pub(super) fn bind_loop(spec: &LoopSpec, work_tree: &Path, path: &[PathBuf]) -> 
         },
     };
     let agents = RoleAgents::default().with_chain(Role::Maker, makers).with_chain(Role::Checker, checkers);
-    Ok(LoopBindings { agents, gate: gate(spec), outlet: outlet(spec)? })
+    Ok(LoopBindings { agents, gate: gate(spec), outlet: outlet(spec) })
 }
 
 /// The agents of a role in the order in which they are tried.
@@ -42,7 +42,7 @@ pub(super) fn bind_without_agents(spec: &LoopSpec, error: &CommandError) -> Loop
     let agent: Arc<dyn Agent> = Arc::new(AbsentAgent::new("vanished", &error.text, hint));
     let checkers = if spec.check == CheckMode::Required { vec![Arc::clone(&agent)] } else { Vec::new() };
     let agents = RoleAgents::default().with(Role::Maker, agent).with_chain(Role::Checker, checkers);
-    LoopBindings { agents, gate: gate(spec), outlet: DeliveryOutlet::LocalForge }
+    LoopBindings { agents, gate: gate(spec), outlet: outlet(spec) }
 }
 
 fn agent(spec: &AgentSpec, work_tree: &Path, path: &[PathBuf]) -> Result<Arc<dyn Agent>, CommandError> {
@@ -91,12 +91,8 @@ fn gate(spec: &LoopSpec) -> Arc<dyn HumanGate> {
     }
 }
 
-fn outlet(spec: &LoopSpec) -> Result<DeliveryOutlet, CommandError> {
-    if spec.forge == "local" {
-        return Ok(DeliveryOutlet::LocalForge);
-    }
-    let text = format!("loop `{}` sends to forge `{}`, which is not in this build", spec.name, spec.forge);
-    Err(CommandError::invalid(text).hint("write `forge: local`: outputs go to files in the state directory"))
+fn outlet(spec: &LoopSpec) -> DeliveryOutlet {
+    if spec.forge == "local" { DeliveryOutlet::LocalForge } else { DeliveryOutlet::NamedForge }
 }
 
 fn unnamed() -> AbsentAgent {

@@ -136,6 +136,7 @@ fn misplaced_keys(config: &ConfigLayer) -> impl Iterator<Item = (String, &'stati
     let own = "put it into your own configuration";
     let fleet = SharedBudget { repo_day: config.budget.repo_day, ..SharedBudget::default() } != config.budget;
     let (limits, hooks) = (config.concurrency != ConcurrencyConfig::default(), !config.webhooks.is_default());
+    let receivers = !config.webhooks_out.is_empty();
     let rules = [
         (config.state_dir.is_some(), "`state_dir`: a repository does not decide where state is kept", place),
         (config.store.is_some(), "`store`: a repository does not decide where state is kept", place),
@@ -146,6 +147,9 @@ fn misplaced_keys(config: &ConfigLayer) -> impl Iterator<Item = (String, &'stati
         (limits, "`concurrency`: a repository does not decide about others", own),
         (!config.logins.is_empty(), "`logins`: a repository does not decide which agents get your sign-in", own),
         (hooks, "`webhooks`: a repository does not decide which senders may start your loops", own),
+        (!config.forges.is_empty(), "`forges`: a repository does not decide where your tokens are sent", own),
+        (config.slack.is_some(), "`slack`: a repository does not decide where your messages are sent", own),
+        (receivers, "`webhooks_out`: a repository does not decide where your secrets are used", own),
     ];
     rules.into_iter().filter(|(is_said, ..)| *is_said).map(|(_, text, hint)| (text.to_owned(), hint))
 }

@@ -1,7 +1,9 @@
 //! The engine as the command line uses it: its settings, a store for reading, and an engine that first recovers the
 //! rounds that a dead engine left.
 
-use super::{AgentAvailability, CommandContext, CommandError, FileProblem, bindings, error_from_problems, providers};
+use super::{
+    AgentAvailability, CommandContext, CommandError, FileProblem, bindings, error_from_problems, forges, providers,
+};
 use crate::control::CommandHost;
 use crate::error::error_chain;
 use crate::output::safe;
@@ -54,6 +56,7 @@ impl CommandContext {
         settings.budget = config.budget;
         settings.prices = Arc::new(ModelPrices::new(config.prices.clone()));
         providers::add_providers(self, &effective, &mut settings);
+        forges::add_forges(self, &effective, &mut settings);
         if let Some(who) = &config.identity {
             settings.identity = CommitIdentity { name: who.name.clone(), email: who.email.clone() };
         }

@@ -57,6 +57,7 @@ impl LoopPreflight {
         found.problems.extend(check_skills(spec, &repo.work_tree, &file.file));
         found.check_gate_programs(cx, repo, file, bases).await?;
         found.check_outside_paths(cx, repo, file)?;
+        found.check_forge(cx, repo, file).await?;
         found.notes.extend(check_agent_programs(cx, repo, spec, bases).await?);
         found.notes.extend(ModelAccess::read(cx)?.notes(spec));
         found.notes.extend(prompts::prompt_notes(&repo.work_tree));

@@ -143,7 +143,7 @@ fn logins(cx: &CommandContext, effective: &EffectiveConfig) -> Vec<AgentLogin> {
 }
 
 /// The secret at a place that the configuration names, and the place; or why there is none.
-fn read_secret(cx: &CommandContext, source: &KeySource) -> Result<(String, String), String> {
+pub(super) fn read_secret(cx: &CommandContext, source: &KeySource) -> Result<(String, String), String> {
     match source {
         KeySource::Env(names) => {
             let set = |name: &String| Some((cx.env.secrets.get(name)?.to_owned(), name.clone()));

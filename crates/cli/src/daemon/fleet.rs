@@ -250,6 +250,12 @@ impl Inner {
         };
         let mut found = None;
         if is_asked_first {
+            // The settings that connect to another forge are those of now, and not of the daemon's start.
+            let fresh = match spec.forge.as_str() {
+                "local" => None,
+                _ => Some(engine.with_settings(self.cx.settings(Some(&repo)).map_err(to_engine_error)?)),
+            };
+            let engine = fresh.as_ref().unwrap_or(engine);
             found = match loopwright::probe::probe_only(engine, &spec, &repo, &CancelToken::new()).await? {
                 ProbeResult::None => return Ok(PreparedStart::NoWork),
                 work => Some(work),

@@ -118,6 +118,14 @@ fn page(report: &RoundReport) -> String {
             safe(&report.loop_name)
         );
     }
+    let blocked = report.reasons.last().filter(|reason| waits && reason.code == "delivery-blocked");
+    if let Some(reason) = blocked {
+        let (round, loop_name) = (safe(&report.round), safe(&report.loop_name));
+        return format!(
+            "blocked: round {round} of {loop_name}\n  {}\nthe items are kept; fix the cause, then: loopwright approve {round}",
+            safe(&reason.text)
+        );
+    }
     let mut page = format!("{outcome}: round {} of {}\n", safe(&report.round), safe(&report.loop_name));
     for item in &report.outbox {
         let place = item.receipt.as_deref().map_or(String::new(), |place| format!(" at {}", safe(place)));

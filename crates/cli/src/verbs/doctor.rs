@@ -1,6 +1,7 @@
 //! `doctor`: what this machine has and lacks, with a fix for each gap.
 
 mod agents;
+mod forges;
 
 use super::{CommandContext, CommandExit, VerbResult, safe};
 use crate::error::error_chain;
@@ -88,6 +89,7 @@ pub(crate) async fn run(args: DoctorArgs, cx: &CommandContext) -> VerbResult {
     checks.extend(host.findings.iter().map(DoctorCheck::from));
     let (agents, told): (Vec<_>, Vec<_>) = agents::check_agents(cx).await.into_iter().unzip();
     checks.extend(told);
+    checks.extend(forges::check_forges(cx).await);
     let missing = checks.iter().any(|check| check.status == DoctorStatus::Missing);
     let level = if host.enforces() { BoundaryLevel::Kernel } else { BoundaryLevel::Process };
     let document = json!({"schema": 1, "boundary": level, "checks": checks, "agents": agents});

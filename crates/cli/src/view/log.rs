@@ -203,6 +203,7 @@ fn delivery(result: &DeliveryResult) -> String {
         DeliveryResult::InDoubt { text } => format!("in doubt: {text}"),
         DeliveryResult::Refused { text } => format!("refused: {text}"),
         DeliveryResult::Quarantined { text } => format!("given up: {text}"),
+        DeliveryResult::Blocked { text } => format!("blocked: {text}"),
     }
 }
 

@@ -13,6 +13,7 @@ mod marker;
 mod name;
 mod parse;
 mod permit;
+mod retry;
 mod sanitise;
 
 use crate::words::worded;
@@ -20,6 +21,7 @@ pub use fold::fold_into_report;
 pub use marker::{candidate_hash, item_id, marker, marker_id, marker_loop};
 pub use parse::{BYTES_MAX, FILES_MAX, INLINE_COMMENTS_MAX, TEXT_BYTES_MAX, cannot_reason, parse_batch};
 pub use permit::permit;
+pub use retry::{NextAttempt, TRIES_MAX, next_attempt};
 pub use sanitise::{SanitiseAction, SanitiseRules, SanitisedText, TextForm, sanitise, sanitise_item};
 
 use crate::spec::ActionKind;

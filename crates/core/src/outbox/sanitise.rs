@@ -100,6 +100,7 @@ pub fn sanitise_item(item: &StagedItem, rules: &SanitiseRules) -> (StagedItem, V
         ActionKind::Commit | ActionKind::Slack => clean(&item.body, TextForm::Plain),
         _ => clean(&item.body, TextForm::Markdown),
     };
+    out.labels = item.labels.iter().map(|label| clean(label, TextForm::Plain).replace(['\n', '\t'], " ")).collect();
     for comment in &mut out.comments {
         comment.body = clean(&comment.body, TextForm::Markdown);
     }
@@ -176,6 +177,14 @@ fn plain(text: &str, rules: &SanitiseRules, notes: &mut Vec<String>) -> String {
     if rules.closing == SanitiseAction::Neutralise {
         text = plain_closing(&text, notes);
     }
+    if rules.images == SanitiseAction::Neutralise {
+        static IMAGE: LazyLock<Regex> = LazyLock::new(|| pattern(r"!\["));
+        text = replaced(&IMAGE, &text, "! [", "image(s)", notes);
+    }
+    // A label can hide the address of a link.
+    static LINK: LazyLock<Regex> = LazyLock::new(|| pattern(r"\]([(\[])"));
+    text = replaced(&LINK, &text, "] ${1}", "link(s)", notes);
+    text = plain_tags(&text, notes);
     if rules.mentions == SanitiseAction::Neutralise {
         text = plain_mentions(&text, notes);
     }
@@ -184,6 +193,32 @@ fn plain(text: &str, rules: &SanitiseRules, notes: &mut Vec<String>) -> String {
         text = replaced(&COMMAND, &text, "${1}/ ${2}", "bot command(s)", notes);
     }
     text
+}
+
+/// HTML elements that load, link or run something wherever HTML is shown.
+const ACTIVE_TAGS: [&str; 20] = [
+    "a", "audio", "base", "button", "embed", "form", "iframe", "image", "img", "input", "link", "math", "meta",
+    "object", "picture", "script", "source", "style", "svg", "video",
+];
+
+/// Separates the parts of HTML tags and of a chat's links (`<https://host|label>`). Type parameters such as
+/// `Vec<String>` stay.
+fn plain_tags(text: &str, notes: &mut Vec<String>) -> String {
+    static TAG: LazyLock<Regex> =
+        LazyLock::new(|| pattern(r"(?P<generic>\w<(?P<name>[A-Za-z_]\w*)[>,])|<(?P<first>[A-Za-z/?])"));
+    let mut count = 0;
+    let text = TAG.replace_all(text, |found: &Captures<'_>| {
+        let is_active = |name: regex::Match<'_>| ACTIVE_TAGS.contains(&name.as_str().to_lowercase().as_str());
+        if found.name("name").is_some_and(|name| !is_active(name)) {
+            return found[0].to_owned();
+        }
+        count += 1;
+        found[0].replacen('<', "< ", 1)
+    });
+    if count > 0 {
+        notes.push(format!("neutralised {count} HTML tag(s) or chat link(s)"));
+    }
+    text.into_owned()
 }
 
 fn plain_mentions(text: &str, notes: &mut Vec<String>) -> String {

@@ -86,6 +86,17 @@ pub(super) fn may_approve(facts: &RoundFacts, said: &PersonDecision, candidate: 
     is_first(facts, said)
 }
 
+/// Checks the request to send an approved candidate again, which its receiver had blocked.
+pub(super) fn may_send_again(facts: &RoundFacts, said: &PersonDecision, candidate: &str) -> Result<(), Refusal> {
+    if said.candidate != candidate {
+        return Err(Refusal::Stale);
+    }
+    let Some(at_ms) = said.at_ms else { return Ok(()) };
+    is_approver(facts, said, "approve")?;
+    is_in_time(facts, at_ms)?;
+    is_separate(facts, said)
+}
+
 /// Checks a denial of the waiting candidate. One person may deny at any time; an expired question counts as a denial
 /// too.
 pub(super) fn may_deny(facts: &RoundFacts, said: &PersonDecision) -> Result<(), Refusal> {

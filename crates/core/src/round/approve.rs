@@ -14,14 +14,14 @@ use std::collections::BTreeSet;
 /// Proof that this candidate was verified and that a person, or at L3 the loop's human gate, approved it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ApprovedCandidate {
-    candidate: String,
+    verified: VerifiedCandidate,
 }
 
 impl ApprovedCandidate {
     /// The approved candidate.
     #[must_use]
     pub fn candidate(&self) -> &str {
-        &self.candidate
+        self.verified.candidate()
     }
 }
 
@@ -87,6 +87,11 @@ pub(super) fn on_approved(mut round: Round, said: PersonDecision) -> Result<Step
     let Phase::Waiting(verified) = round.phase.clone() else {
         return Err(round.misfit("approved", "it does not wait for a person").into());
     };
+    if round.facts.is_blocked {
+        approval_policy::may_send_again(&round.facts, &said, verified.candidate())?;
+        round.facts.add_reason(Stage::Approve, "sent-again", format!("{} had it sent again", said.actor.name()));
+        return Ok(let_out(round, &verified));
+    }
     approval_policy::may_approve(&round.facts, &said, verified.candidate())?;
     let quorum = round.facts.started.spec.approvals.quorum;
     let name = said.actor.name().to_owned();
@@ -136,9 +141,19 @@ pub(super) fn on_expired(round: Round, expired: Expired) -> Result<Step, Unexpec
     Ok(round.end(RoundOutcome::Rejected, Stage::Approve, "expired", "no answer arrived in time"))
 }
 
-fn let_out(round: Round, verified: &VerifiedCandidate) -> Step {
-    let approved = ApprovedCandidate { candidate: verified.candidate().to_owned() };
-    let positions = outward_items(&round.facts).map(|item| item.position).collect();
+/// An approved candidate whose receiver accepts nothing now waits until a person has it sent again. The person has a
+/// whole answer window for the repair.
+pub(super) fn wait_for_receiver(mut round: Round, approved: ApprovedCandidate, why: String) -> Step {
+    round.facts.is_blocked = true;
+    round.facts.window = None;
+    round.facts.add_reason(Stage::Send, "delivery-blocked", why);
+    round.to(Phase::Waiting(approved.verified), vec![Action::Record])
+}
+
+fn let_out(mut round: Round, verified: &VerifiedCandidate) -> Step {
+    round.facts.is_blocked = false;
+    let approved = ApprovedCandidate { verified: verified.clone() };
+    let positions = send::unsent(&round.facts);
     round.to(Phase::Sending(approved), vec![Action::Send(positions)])
 }
 

@@ -482,6 +482,9 @@ pub struct SealFindings {
     pub sensitive: Vec<String>,
     /// Facts worth pointing out.
     pub notes: Vec<String>,
+    /// The earlier proposal of the same change, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proposed_before: Option<String>,
 }
 
 /// Gates on the candidate.
@@ -578,6 +581,11 @@ pub enum DeliveryResult {
     },
     /// It failed too often.
     Quarantined {
+        /// Why.
+        text: String,
+    },
+    /// The receiver accepts nothing until a person changes something outside of Loopwright. The item is kept.
+    Blocked {
         /// Why.
         text: String,
     },

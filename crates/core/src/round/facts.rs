@@ -126,6 +126,8 @@ pub struct RoundFacts {
     pub suspensions: Vec<crate::outcome::RoundOutcome>,
     /// Deliveries so far, by position.
     pub deliveries: Vec<(u32, DeliveryResult)>,
+    /// Whether a receiver blocked the approved candidate; it then waits until a person has it sent again.
+    pub is_blocked: bool,
     /// The approvals that count, in the order of arrival.
     pub approvals: Vec<Approval>,
     /// How long the round waits for a person; `None` before it waits, and in records of earlier builds.

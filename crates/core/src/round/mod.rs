@@ -40,6 +40,7 @@ pub use gate::PassedCandidate;
 pub use phase::{AgentRun, Phase, RoundPhase};
 pub(crate) use provider_waits::format_moment;
 pub use provider_waits::{AgentChainState, BlockedAgent, ProviderWaits, ResumePoint};
+pub use seal::ALREADY_PROPOSED;
 
 use crate::human_gate::ProposedAction;
 use crate::outcome::RoundOutcome;

@@ -1,10 +1,9 @@
 //! Recover: a stage failed, the round was stopped, or a new engine found it unfinished.
 
-use super::approve;
 use super::event::{CeilingReached, RoundStopped, Stage, StageFailed, StoppedBy};
 use super::phase::{AgentRun, RoundPhase};
 use super::provider_waits::{self, ResumePoint};
-use super::{Action, Phase, Round, Step, UnexpectedEvent};
+use super::{Action, Phase, Round, Step, UnexpectedEvent, approve, send};
 use crate::outcome::RoundOutcome;
 
 /// Loopwright or its environment failed. Before anything was sent, the round fails; while sending, the open items are
@@ -75,7 +74,7 @@ pub(super) fn on_recovered(mut round: Round) -> Result<Step, UnexpectedEvent> {
             return Ok(round.to(Phase::Checking(passed, AgentRun::Due), vec![Action::Check]));
         }
         Phase::Approving(verified) => return Ok(approve::on_verified(round, verified)),
-        Phase::Sending(_) => vec![Action::Send(unsent(&round))],
+        Phase::Sending(_) => vec![Action::Send(send::unsent(&round.facts))],
         Phase::Waiting(_) | Phase::Doubting(_) | Phase::Suspended(..) | Phase::Recording(_) => vec![Action::Record],
         Phase::Ended(_) => return Err(round.misfit("recovered", "it is over")),
     };
@@ -85,9 +84,4 @@ pub(super) fn on_recovered(mut round: Round) -> Result<Step, UnexpectedEvent> {
 
 fn interrupted(round: Round, text: &str) -> Step {
     round.end(RoundOutcome::Interrupted, Stage::Make, "crash", text)
-}
-
-fn unsent(round: &Round) -> Vec<u32> {
-    let done = |position: u32| round.facts.deliveries.iter().any(|(sent, _)| *sent == position);
-    approve::outward_items(&round.facts).map(|item| item.position).filter(|position| !done(*position)).collect()
 }

@@ -8,6 +8,9 @@ use crate::level::LoopLevel;
 use crate::outcome::RoundOutcome;
 use crate::spec::ActionKind;
 
+/// The code of a round whose change was proposed before.
+pub const ALREADY_PROPOSED: &str = "already-proposed";
+
 pub(super) fn on_sealed(mut round: Round, sealed: CandidateSealed) -> Result<Step, UnexpectedEvent> {
     if round.phase != Phase::Sealing || sealed.attempt != round.facts.attempt_number() {
         return Err(round.misfit("sealed", "nothing of that attempt is being sealed"));
@@ -71,6 +74,9 @@ fn fatal(round: &Round, findings: &SealFindings) -> Option<(RoundOutcome, &'stat
     }
     if !findings.missing_tests.is_empty() {
         return Some((RoundOutcome::Rejected, "test-inventory", list("tests are missing", &findings.missing_tests)));
+    }
+    if let Some(text) = &findings.proposed_before {
+        return Some((RoundOutcome::NothingToDo, ALREADY_PROPOSED, text.clone()));
     }
     let ships_tree = spec.outputs(ActionKind::PullRequest) || spec.outputs(ActionKind::Commit);
     (attempt.has_change() && !ships_tree).then(|| {

@@ -1,40 +1,71 @@
-//! Send: deliveries end one by one. A delivery with an unknown result never counts as sent.
+//! Send: deliveries end one by one. A delivery with an unknown result never counts as sent, and an item that speaks of
+//! the round's change is not sent without it.
 
-use super::approve::outward_items;
+use super::approve::{self, outward_items};
 use super::event::{DeliveryEnded, DeliveryResult, Stage};
+use super::facts::RoundFacts;
 use super::{Action, Phase, Round, Step, UnexpectedEvent};
 use crate::actor::Actor;
+use crate::outbox::StagedItem;
 use crate::outcome::RoundOutcome;
+use crate::spec::ActionKind;
 
 pub(super) fn on_delivered(mut round: Round, delivered: DeliveryEnded) -> Result<Step, UnexpectedEvent> {
-    if !matches!(round.phase, Phase::Sending(_)) {
+    let Phase::Sending(approved) = round.phase.clone() else {
         return Err(round.misfit("delivered", "nothing is being sent"));
-    }
-    let known = outward_items(&round.facts).any(|item| item.position == delivered.position);
-    let twice = round.facts.deliveries.iter().any(|(position, _)| *position == delivered.position);
-    if !known || twice {
+    };
+    if !unsent(&round.facts).contains(&delivered.position) {
         return Err(round.misfit("delivered", "no delivery of that position is open"));
     }
+    if let DeliveryResult::Blocked { text } = delivered.result {
+        let text = format!("item {}: {text}", delivered.position);
+        return Ok(approve::wait_for_receiver(round, approved, text));
+    }
     round.facts.deliveries.push((delivered.position, delivered.result));
-    let open = outward_items(&round.facts).count() - round.facts.deliveries.len();
-    if open > 0 {
-        let phase = round.phase.clone();
-        return Ok(round.to(phase, Vec::new()));
+    if !unsent(&round.facts).is_empty() {
+        return Ok(round.to(Phase::Sending(approved), Vec::new()));
     }
     let doubts: Vec<_> = round.facts.deliveries.iter().filter_map(doubt).collect();
-    match round.phase.clone() {
-        Phase::Sending(approved) if !doubts.is_empty() => {
-            doubts.into_iter().for_each(|text| round.facts.add_reason(Stage::Send, "in-doubt", text));
-            Ok(round.to(Phase::Doubting(approved), vec![Action::Record]))
-        }
-        _ => Ok(all_ended(round)),
+    if doubts.is_empty() {
+        return Ok(all_ended(round));
+    }
+    doubts.into_iter().for_each(|text| round.facts.add_reason(Stage::Send, "in-doubt", text));
+    Ok(round.to(Phase::Doubting(approved), vec![Action::Record]))
+}
+
+/// The positions that are still to be sent, in order: the change first, because the other items speak of it.
+pub(super) fn unsent(facts: &RoundFacts) -> Vec<u32> {
+    let is_open = |item: &&StagedItem| !facts.deliveries.iter().any(|(done, _)| *done == item.position);
+    let mut open: Vec<_> = outward_items(facts).filter(is_open).collect();
+    open.sort_by_key(|item| (!is_change(item), item.position));
+    open.into_iter().map(|item| item.position).collect()
+}
+
+fn is_change(item: &StagedItem) -> bool {
+    matches!(item.kind, ActionKind::PullRequest | ActionKind::Commit)
+}
+
+impl RoundFacts {
+    /// The reason why no further item of the round may be sent: its change was not. Without the change, "fixed in my
+    /// pull request" would be false.
+    #[must_use]
+    pub fn missing_change(&self) -> Option<String> {
+        let failed = |item: &&StagedItem| {
+            let is_sent = |result: &DeliveryResult| matches!(result, DeliveryResult::Sent { .. });
+            is_change(item) && self.deliveries.iter().any(|(at, result)| *at == item.position && !is_sent(result))
+        };
+        let item = outward_items(self).find(failed)?;
+        Some(format!("the {} of this round was not sent, and this item may speak of it", item.kind))
     }
 }
 
 fn doubt((position, result): &(u32, DeliveryResult)) -> Option<String> {
     match result {
         DeliveryResult::InDoubt { text } => Some(format!("item {position}: {text}")),
-        DeliveryResult::Sent { .. } | DeliveryResult::Refused { .. } | DeliveryResult::Quarantined { .. } => None,
+        DeliveryResult::Sent { .. }
+        | DeliveryResult::Refused { .. }
+        | DeliveryResult::Quarantined { .. }
+        | DeliveryResult::Blocked { .. } => None,
     }
 }
 
@@ -58,7 +89,9 @@ fn all_ended(mut round: Round) -> Step {
             DeliveryResult::Sent { .. } => continue,
             DeliveryResult::InDoubt { text } => ("in-doubt", text, RoundOutcome::Escalated),
             DeliveryResult::Refused { text } => ("delivery-refused", text, RoundOutcome::Refused),
-            DeliveryResult::Quarantined { text } => ("delivery-failed", text, RoundOutcome::Failed),
+            DeliveryResult::Quarantined { text } | DeliveryResult::Blocked { text } => {
+                ("delivery-failed", text, RoundOutcome::Failed)
+            }
         };
         round.facts.add_reason(Stage::Send, code, format!("item {position}: {text}"));
         if outcome == RoundOutcome::Shipped {

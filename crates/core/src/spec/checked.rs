@@ -110,9 +110,6 @@ impl LoopSpec {
 /// Sentences for `check` to print.
 fn notes(spec: &LoopSpec) -> Vec<String> {
     let mut notes = not_runnable(spec);
-    if spec.forge != "local" {
-        notes.push(format!("forge `{}` is declared, but this build delivers to `local` only", spec.forge));
-    }
     let idle: Vec<_> = without_effect(spec).into_iter().filter(|(declared, _)| *declared).map(|(_, key)| key).collect();
     if !idle.is_empty() {
         notes.push(format!("read and kept, but without effect in this build: {}", idle.join(", ")));

@@ -71,7 +71,7 @@ struct Limits<'o>(&'o OutputSpec);
 
 impl Serialize for Limits<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let OutputSpec { kind, max, draft, labels, targets } = self.0;
+        let OutputSpec { kind, max, day_max, target_max, draft, labels, targets } = self.0;
         let mut map = serializer.serialize_map(None)?;
         if *kind == ActionKind::PullRequest || !draft {
             map.serialize_entry("draft", draft)?;
@@ -83,6 +83,11 @@ impl Serialize for Limits<'_> {
             map.serialize_entry("targets", targets)?;
         }
         map.serialize_entry("max", max)?;
+        for (key, limit) in [("day_max", day_max), ("target_max", target_max)] {
+            if let Some(limit) = limit {
+                map.serialize_entry(key, limit)?;
+            }
+        }
         map.end()
     }
 }
@@ -109,6 +114,8 @@ impl JsonSchema for OutputSpec {
                 "labels": { "type": "array", "items": { "type": "string" }, "description": "Labels put on what is created." },
                 "targets": { "type": "array", "items": { "type": ["string", "integer"] }, "description": "The only targets allowed." },
                 "max": { "type": "integer", "minimum": 1, "maximum": 50, "description": "How many a round may send." },
+                "day_max": { "type": "integer", "minimum": 1, "maximum": 1000, "description": "How many the loop may send in 24 hours." },
+                "target_max": { "type": "integer", "minimum": 1, "maximum": 1000, "description": "How many the loop may send to one target in 24 hours." },
             },
             "additionalProperties": false,
         });

@@ -55,6 +55,10 @@ pub struct OutputSpec {
     pub kind: ActionKind,
     /// How many of this kind a round may send.
     pub max: u32,
+    /// How many of this kind the loop may send in 24 hours.
+    pub day_max: Option<u32>,
+    /// How many of this kind the loop may send to one target in 24 hours.
+    pub target_max: Option<u32>,
     /// Whether a pull request starts as a draft.
     pub draft: bool,
     /// Labels for created items.
@@ -67,6 +71,6 @@ impl OutputSpec {
     /// A kind with safe limits: at most one, as a draft.
     #[must_use]
     pub fn new(kind: ActionKind) -> Self {
-        Self { kind, max: 1, draft: true, labels: Vec::new(), targets: Vec::new() }
+        Self { kind, max: 1, day_max: None, target_max: None, draft: true, labels: Vec::new(), targets: Vec::new() }
     }
 }

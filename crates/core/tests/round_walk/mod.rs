@@ -413,6 +413,7 @@ fn sealed(attempt: u32, choice: &Choice) -> Event {
             outside: found(rare == 5, "docs/a"),
             sensitive: found(choice.a.is_multiple_of(6), ".github/ci.yml"),
             notes: found(rare == 7, "note"),
+            proposed_before: found(rare == 8, "round r1").pop(),
         },
     }))
 }
@@ -479,6 +480,7 @@ fn delivered(position: u32, choice: &Choice) -> Event {
         0 => DeliveryResult::InDoubt { text: text() },
         1 => DeliveryResult::Refused { text: text() },
         2 => DeliveryResult::Quarantined { text: text() },
+        3 => DeliveryResult::Blocked { text: text() },
         _ => DeliveryResult::Sent { place: "pulls/1.md".into() },
     };
     Event::Delivered(DeliveryEnded { position, result })

@@ -287,6 +287,7 @@ fn sealed(words: &Words<'_>, attempt: u32) -> CandidateSealed {
             outside: words.list("outside"),
             sensitive: words.list("sensitive"),
             notes: Vec::new(),
+            proposed_before: words.list("proposed").pop(),
         },
     }
 }
@@ -348,6 +349,7 @@ fn delivered(words: &Words<'_>) -> DeliveryEnded {
         Some("sent") => DeliveryResult::Sent { place: "pulls/1.md".into() },
         Some("in-doubt") => DeliveryResult::InDoubt { text: "the answer was lost".into() },
         Some("refused") => DeliveryResult::Refused { text: "foreign commits on the branch".into() },
+        Some("blocked") => DeliveryResult::Blocked { text: "the token is not valid".into() },
         _ => DeliveryResult::Quarantined { text: "three tries failed".into() },
     };
     DeliveryEnded { position, result }

@@ -53,7 +53,7 @@ impl RoundTask {
             return stopped();
         }
         let ReadyRound { engine, bind, mut request } = *ready;
-        match too_many_open(&engine, &request.spec, &bind, &start.key.repo).await {
+        match too_many_open(&engine, &request.spec, &bind, &start.key.repo, &request.repo).await {
             Ok(None) => {}
             Ok(Some(open)) => return RoundTaskOutcome::TooManyOpen { open },
             Err(error) => return not_started(error),

@@ -37,6 +37,7 @@ impl From<CandidateExamination> for SealFindings {
             outside: found.outside,
             sensitive: found.sensitive.iter().map(|one| format!("{}: {}", one.path, one.why)).collect(),
             notes: found.notes,
+            proposed_before: None,
         }
     }
 }

@@ -112,6 +112,7 @@ pub(crate) struct GitCall {
     overflow: Overflow,
     /// The one protocol that the call may use; the environment variable overrides every configuration.
     protocol: &'static str,
+    deadline: Duration,
     highest_good_code: i32,
 }
 
@@ -143,6 +144,7 @@ impl GitCall {
             out_max: OUT_MAX,
             overflow: Overflow::Fail,
             protocol: "none",
+            deadline: DEADLINE,
             highest_good_code: 0,
         }
     }
@@ -210,6 +212,12 @@ impl GitCall {
         self
     }
 
+    /// Allows the call more time than the usual deadline.
+    pub(crate) fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
     /// Exit code 1 means "no" for this verb and is not a failure.
     pub(crate) fn allow_exit_one(mut self) -> Self {
         self.highest_good_code = 1;
@@ -237,7 +245,7 @@ impl GitCall {
         if !self.stdin.is_empty() {
             spawn.stdin = StdinSource::Bytes(self.stdin.clone());
         }
-        spawn.limits.wall = Some(DEADLINE);
+        spawn.limits.wall = Some(self.deadline);
         spawn.limits.keep_head = self.out_max.max(STDERR_MAX);
         spawn.limits.keep_tail = 0;
         spawn.limits.output_max = (self.out_max + STDERR_MAX) as u64;

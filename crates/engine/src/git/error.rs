@@ -101,6 +101,16 @@ const NOT_THERE: [&str; 6] = [
     "Not a valid object name",
 ];
 
+/// Git's messages for a push that the forge does not accept. Git asks for a user after a rejected credential, and this
+/// call has no terminal.
+const DENIED: [&str; 5] = [
+    "[remote rejected]",
+    "Authentication failed",
+    "returned error: 401",
+    "returned error: 403",
+    "could not read Username",
+];
+
 /// Classifies a failed call by git's messages. They are stable because every call runs with `LC_ALL=C`.
 pub(crate) fn classify(code: Option<i32>, stderr: &[u8]) -> GitErrorKind {
     let text = String::from_utf8_lossy(stderr);
@@ -111,7 +121,7 @@ pub(crate) fn classify(code: Option<i32>, stderr: &[u8]) -> GitErrorKind {
         GitErrorKind::NotARepository
     } else if says("but expected") || says("reference already exists") || says("[rejected]") {
         GitErrorKind::Moved
-    } else if says("[remote rejected]") || says("Authentication failed") || says("returned error: 403") {
+    } else if DENIED.iter().any(|words| says(words)) || says("fatal: repository '") && says("' not found") {
         GitErrorKind::Denied
     } else if NOT_THERE.iter().any(|words| says(words)) {
         GitErrorKind::UnknownRef

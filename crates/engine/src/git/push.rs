@@ -3,8 +3,17 @@
 //! environment of an agent, which is built and not inherited. A credential helper would need the same variable and
 //! another process.
 
-use super::{EngineRepo, GitCall, GitError, GitErrorKind, Oid};
-use loopwright_core::deliver::PushTarget;
+use super::{EngineRepo, Git, GitCall, GitError, GitErrorKind, Oid, UserRepo};
+use crate::outbox::PushRoute;
+use loopwright_core::deliver::{PushCredential, PushTarget};
+use std::ffi::OsString;
+use std::time::Duration;
+
+/// The first push of a large repository takes minutes.
+const PUSH_DEADLINE: Duration = Duration::from_secs(15 * 60);
+
+/// A connection that transfers nothing for this many seconds is cut long before the deadline.
+const STALL_SECONDS: &str = "60";
 
 /// Serves a push into a repository on this machine, without that repository's hooks.
 const RECEIVE_PACK: &str = "--receive-pack=git -c 'safe.directory=*' -c core.hooksPath=/dev/null receive-pack";
@@ -17,7 +26,13 @@ impl EngineRepo {
     /// # Errors
     /// `Moved` when the branch is elsewhere, has commits that `commit` does not contain, or the tree differs; `Denied`
     /// when the forge refuses the push. Nothing is overwritten then.
-    pub async fn push_to(&self, commit: &Oid, expect_tree: &Oid, target: &PushTarget) -> Result<(), GitError> {
+    pub async fn push_to(
+        &self,
+        commit: &Oid,
+        expect_tree: &Oid,
+        target: &PushTarget,
+        route: Option<&PushRoute>,
+    ) -> Result<(), GitError> {
         let reference = format!("refs/heads/{}", target.branch);
         let error = |kind, text: &str| GitError::new("push", std::slice::from_ref(&reference), kind, text.as_bytes());
         let protocol = protocol(target).map_err(|text| error(GitErrorKind::Denied, text))?;
@@ -34,28 +49,67 @@ impl EngineRepo {
                 return Err(error(GitErrorKind::Moved, &text));
             }
         }
-        self.git().run(push(target, protocol, &reference, commit).git_dir(self.dir())).await.map(drop)
+        self.git().run(push(target, route, protocol, &reference, commit).git_dir(self.dir())).await.map(drop)
     }
 }
 
-fn push(target: &PushTarget, protocol: &'static str, reference: &str, commit: &Oid) -> GitCall {
+impl Git {
+    /// The URL of the remote `origin` of a user's repository; `None` if it has none.
+    ///
+    /// # Errors
+    /// If git cannot read the repository's configuration.
+    pub async fn origin_url(&self, repo: &UserRepo) -> Result<Option<String>, GitError> {
+        let call = GitCall::new("git.config").git_dir(&repo.common_dir).allow_exit_one();
+        let url = self.run(call.args(["--local", "--get", "remote.origin.url"])).await?.line();
+        Ok(Some(url).filter(|url| !url.is_empty()))
+    }
+}
+
+fn push(
+    target: &PushTarget,
+    route: Option<&PushRoute>,
+    protocol: &'static str,
+    reference: &str,
+    commit: &Oid,
+) -> GitCall {
     let expected = target.expected_old.as_deref().unwrap_or_default();
     let lease = format!("--force-with-lease={reference}:{expected}");
-    let mut call = GitCall::new("git.push").protocol(protocol).args(["--no-verify", "--no-signed", "--no-follow-tags"]);
+    let mut call = GitCall::new("git.push").protocol(protocol).deadline(PUSH_DEADLINE);
+    call = call.args(["--no-verify", "--no-signed", "--no-follow-tags"]);
     if protocol == "file" {
         call = call.arg(RECEIVE_PACK);
     }
-    if let Some(credential) = &target.credential {
-        let header = format!("Authorization: {}", credential.expose());
-        // A redirect would send the header to a host that the configuration does not name.
-        call = call
-            .env("GIT_CONFIG_COUNT", "2")
-            .env("GIT_CONFIG_KEY_0", "http.followRedirects")
-            .env("GIT_CONFIG_VALUE_0", "false")
-            .env("GIT_CONFIG_KEY_1", "http.extraHeader")
-            .env("GIT_CONFIG_VALUE_1", header);
+    for (name, value) in configuration(target, route) {
+        call = call.env(name, value);
     }
     call.arg(lease).arg("--").arg(&target.url).arg(format!("{commit}:{reference}"))
+}
+
+/// The variables that configure git for the push. Arguments would be visible to every user of the machine.
+fn configuration(target: &PushTarget, route: Option<&PushRoute>) -> Vec<(&'static str, OsString)> {
+    const NAMES: [(&str, &str); 5] = [
+        ("GIT_CONFIG_KEY_0", "GIT_CONFIG_VALUE_0"),
+        ("GIT_CONFIG_KEY_1", "GIT_CONFIG_VALUE_1"),
+        ("GIT_CONFIG_KEY_2", "GIT_CONFIG_VALUE_2"),
+        ("GIT_CONFIG_KEY_3", "GIT_CONFIG_VALUE_3"),
+        ("GIT_CONFIG_KEY_4", "GIT_CONFIG_VALUE_4"),
+    ];
+    // A redirect would send the credential to a host that the configuration does not name.
+    let mut settings = vec![
+        ("http.followRedirects", "false".to_owned()),
+        ("http.lowSpeedLimit", "1".to_owned()),
+        ("http.lowSpeedTime", STALL_SECONDS.to_owned()),
+    ];
+    settings.extend(route.and_then(|route| Some(("http.proxy", route.proxy.clone()?))));
+    let header = |credential: &PushCredential| ("http.extraHeader", format!("Authorization: {}", credential.expose()));
+    settings.extend(target.credential.as_ref().map(header));
+    let mut variables = vec![("GIT_CONFIG_COUNT", settings.len().to_string().into())];
+    for ((name, value), (key, setting)) in NAMES.into_iter().zip(settings) {
+        variables.extend([(name, key.into()), (value, setting.into())]);
+    }
+    let ca_file = route.and_then(|route| route.ca_file.as_ref());
+    variables.extend(ca_file.map(|file| ("GIT_SSL_CAINFO", file.clone().into_os_string())));
+    variables
 }
 
 /// The one protocol that the push may use.
@@ -76,8 +130,6 @@ fn protocol(target: &PushTarget) -> Result<&'static str, &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use loopwright_core::deliver::PushCredential;
-    use std::ffi::OsString;
 
     fn target(url: &str) -> PushTarget {
         let credential = PushCredential::new("Basic c2VjcmV0LXRva2Vu");
@@ -91,11 +143,15 @@ mod tests {
     #[test]
     fn credential_is_in_one_variable_of_one_process_and_in_no_argument() {
         let target = target("https://forge.example/a.git");
+        let route =
+            PushRoute { url: String::new(), ca_file: Some("/etc/ca.pem".into()), proxy: Some("http://p:1".to_owned()) };
         let commit: Oid = "a".repeat(40).parse().expect("an oid");
-        let (args, env) = push(&target, "https", "refs/heads/loop/a/r1", &commit).started_with();
+        let (args, env) = push(&target, Some(&route), "https", "refs/heads/loop/a/r1", &commit).started_with();
         assert!(!args.iter().any(holds), "{args:?}");
         let holders: Vec<_> = env.iter().filter(|(_, value)| holds(value)).map(|(name, _)| name.clone()).collect();
-        assert_eq!(holders, ["GIT_CONFIG_VALUE_1"]);
+        assert_eq!(holders, ["GIT_CONFIG_VALUE_4"]);
+        assert!(env.iter().any(|(name, value)| name == "GIT_CONFIG_COUNT" && value == "5"));
+        assert!(env.iter().any(|(name, value)| name == "GIT_SSL_CAINFO" && value == "/etc/ca.pem"));
         assert!(env.iter().any(|(name, value)| name == "GIT_ALLOW_PROTOCOL" && value == "https"));
         assert!(!format!("{target:?}").contains("c2VjcmV0LXRva2Vu"));
     }

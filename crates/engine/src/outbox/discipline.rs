@@ -22,8 +22,23 @@ pub enum DeliveryOutcome {
     InDoubt(String),
     /// The policy or the forge refused it; it was not delivered.
     Refused(String),
+    /// The receiver accepts nothing until a person fixes the access to it; the item was not delivered.
+    Blocked(String),
+    /// The item may have been delivered, and the lookup failed; another lookup may find out.
+    Lost(DeliverError),
     /// The item was not delivered; another attempt, which must know of this one, may succeed.
-    Retry(String),
+    Retry(DeliverError),
+}
+
+impl DeliveryOutcome {
+    /// The outcome of an error that had no effect.
+    fn without_effect(error: DeliverError) -> Self {
+        match error.kind {
+            DeliverErrorKind::Refused => Self::Refused(error.text),
+            DeliverErrorKind::Blocked => Self::Blocked(error.text),
+            DeliverErrorKind::Transient | DeliverErrorKind::Failed | DeliverErrorKind::InDoubt => Self::Retry(error),
+        }
+    }
 }
 
 /// Delivers one item whose claim is already durable.
@@ -36,14 +51,13 @@ pub async fn deliver_one(deliver: &dyn Deliver, seam: &Seam, item: &Delivery, pr
         (Ok(DeliveryLookup::Unknown), PriorDelivery::MaybeSent) => DeliveryOutcome::InDoubt(
             "an earlier attempt may have been delivered, and the forge cannot confirm it".to_owned(),
         ),
-        (Err(error), _) if error.kind == DeliverErrorKind::Refused => DeliveryOutcome::Refused(error.text),
-        (Err(error), _) => DeliveryOutcome::Retry(error.text),
+        (Err(error), _) => DeliveryOutcome::without_effect(error),
     }
 }
 
 async fn act(deliver: &dyn Deliver, seam: &Seam, item: &Delivery) -> DeliveryOutcome {
     if let Err(fault) = seam.before("deliver.execute") {
-        return DeliveryOutcome::Retry(fault.to_string());
+        return DeliveryOutcome::Retry(DeliverError::transient(fault.to_string()));
     }
     let answer = match deliver.deliver(item).await {
         Ok(receipt) => seam.after("deliver.execute").map(|()| receipt).map_err(lost),
@@ -51,21 +65,21 @@ async fn act(deliver: &dyn Deliver, seam: &Seam, item: &Delivery) -> DeliveryOut
     };
     match answer {
         Ok(receipt) => DeliveryOutcome::Sent(receipt),
-        Err(error) => match error.kind {
-            DeliverErrorKind::Refused => DeliveryOutcome::Refused(error.text),
-            DeliverErrorKind::Transient | DeliverErrorKind::Failed => DeliveryOutcome::Retry(error.text),
-            DeliverErrorKind::InDoubt => reconcile(deliver, seam, item, error.text).await,
-        },
+        Err(error) if error.kind == DeliverErrorKind::InDoubt => reconcile(deliver, seam, item, error).await,
+        Err(error) => DeliveryOutcome::without_effect(error),
     }
 }
 
 /// The answer was lost: only the forge knows whether the item arrived.
-async fn reconcile(deliver: &dyn Deliver, seam: &Seam, item: &Delivery, why: String) -> DeliveryOutcome {
+async fn reconcile(deliver: &dyn Deliver, seam: &Seam, item: &Delivery, lost: DeliverError) -> DeliveryOutcome {
     match find_delivered(deliver, seam, item).await {
         Ok(DeliveryLookup::Yes(receipt)) => DeliveryOutcome::Sent(receipt),
-        Ok(DeliveryLookup::No) => DeliveryOutcome::Retry(why),
-        Ok(DeliveryLookup::Unknown) => DeliveryOutcome::InDoubt(why),
-        Err(error) => DeliveryOutcome::InDoubt(format!("{why}; then the lookup failed: {}", error.text)),
+        Ok(DeliveryLookup::No) => DeliveryOutcome::Retry(DeliverError::transient(lost.text)),
+        Ok(DeliveryLookup::Unknown) => DeliveryOutcome::InDoubt(lost.text),
+        Err(error) => {
+            let text = format!("{}; then the lookup failed: {}", lost.text, error.text);
+            DeliveryOutcome::Lost(DeliverError { text, ..error })
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Delivery: the protocol for one item, and the local forge, which is the default receiver. Earlier stages decide what
 //! may be sent; the round writes the durable claim and receipt around each delivery.
 
+mod connection;
 mod discipline;
 mod folder;
 mod front;
@@ -10,6 +11,8 @@ mod push;
 mod pushing;
 mod read;
 
+pub(crate) use connection::connect_forge;
+pub use connection::{ConnectedForge, ForgeConnector, PushRoute};
 pub use discipline::{DeliveryOutcome, PriorDelivery, deliver_one};
 pub use front::PageFrontMatter;
 pub use local::LocalForge;

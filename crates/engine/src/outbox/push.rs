@@ -1,6 +1,7 @@
 //! Pushes commits to the local forge's repository: only the tree that passed, never over other people's commits, and
 //! with the same result for any number of attempts.
 
+use super::PushRoute;
 use crate::git::{EngineRepo, ForgeRepo, GitCall, GitError, GitErrorKind, ObjectFormat, Oid};
 use loopwright_core::deliver::{DeliverError, Delivery, PushTarget};
 use std::path::Path;
@@ -31,8 +32,14 @@ impl PassedCommit {
     }
 
     /// Pushes the commit to a remote forge.
-    pub(super) async fn push_to(&self, engine: &EngineRepo, target: &PushTarget) -> Result<(), GitError> {
-        engine.push_to(&self.commit, &self.tree, target).await
+    pub(super) async fn push_to(
+        &self,
+        engine: &EngineRepo,
+        target: &PushTarget,
+        route: Option<&PushRoute>,
+    ) -> Result<(), DeliverError> {
+        let pushed = engine.push_to(&self.commit, &self.tree, target, route).await;
+        pushed.map_err(|error| push_rejected(error, &target.branch))
     }
 
     /// Puts the commit on the round's branch.
@@ -118,6 +125,15 @@ fn drop_error(_: GitError) -> Result<(), DeliverError> {
 /// Pushing again is safe, so any failure is transient.
 pub(super) fn push_failed(error: GitError) -> DeliverError {
     DeliverError::transient(error.to_string())
+}
+
+/// A forge that denies a push accepts it after a person changed the token, its scopes, the protection of the branch, or
+/// the repository.
+fn push_rejected(error: GitError, branch: &str) -> DeliverError {
+    match error.kind {
+        GitErrorKind::Denied => DeliverError::blocked(format!("the forge denies the push to `{branch}`: {error}")),
+        _ => refused_if_moved(error),
+    }
 }
 
 pub(super) fn refused_if_moved(error: GitError) -> DeliverError {

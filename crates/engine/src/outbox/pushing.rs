@@ -1,32 +1,69 @@
 //! Pushes before delivering: the engine pushes the item's commit with a credential that the forge lends, and then
 //! passes the item on. A forge never sees the engine's repository.
 
-use super::push::{PassedCommit, refused_if_moved};
+use super::PushRoute;
+use super::push::PassedCommit;
 use crate::git::EngineRepo;
 use loopwright_core::BoxFuture;
 use loopwright_core::deliver::{Deliver, DeliverError, Delivery, DeliveryLookup, DeliveryReceipt, PushTarget};
+use loopwright_core::spec::ActionKind;
 use std::sync::Arc;
 
 /// A receiver that pushes an item's commit before it delivers the item.
 pub struct PushingDeliver {
     inner: Arc<dyn Deliver>,
     engine: EngineRepo,
+    route: Option<PushRoute>,
 }
 
 impl PushingDeliver {
     /// Pushes from the engine's repository, then delivers to `inner`.
     #[must_use]
     pub fn new(inner: Arc<dyn Deliver>, engine: EngineRepo) -> Self {
-        Self { inner, engine }
+        Self { inner, engine, route: None }
+    }
+
+    /// The same receiver, which pushes to the place in the user's configuration and to no other.
+    #[must_use]
+    pub fn with_route(self, route: PushRoute) -> Self {
+        Self { route: Some(route), ..self }
     }
 
     async fn push(&self, item: &Delivery, target: &PushTarget) -> Result<(), DeliverError> {
+        self.check_target(item, target)?;
         let passed = PassedCommit::from_delivery(item, &self.engine).await?;
         // An earlier attempt pushed it but did not deliver.
         if target.expected_old.as_deref() == Some(passed.head().as_str()) {
             return Ok(());
         }
-        passed.push_to(&self.engine, target).await.map_err(refused_if_moved)
+        let pushed = passed.push_to(&self.engine, target, self.route.as_ref()).await;
+        match pushed {
+            // The answer to a push can be lost, and git then repeats the push by itself: the branch shows whether it
+            // arrived.
+            Err(error) => match self.inner.push_target(item).await {
+                Ok(Some(now)) if now.expected_old.as_deref() == Some(passed.head().as_str()) => Ok(()),
+                Ok(_) | Err(_) => Err(error),
+            },
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// A forge may lend a credential for the item's own branch at the configured place, and for nothing else.
+    fn check_target(&self, item: &Delivery, target: &PushTarget) -> Result<(), DeliverError> {
+        let branch = match item.item.kind {
+            ActionKind::Commit => &item.base_branch,
+            _ => &item.branch,
+        };
+        if target.branch != *branch {
+            let text = format!("the forge names the branch `{}`, and the item is for `{branch}`", target.branch);
+            return Err(DeliverError::refused(text));
+        }
+        match &self.route {
+            Some(route) if route.url != target.url => {
+                Err(DeliverError::refused("the forge names another place for pushes than the configuration"))
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 }
 

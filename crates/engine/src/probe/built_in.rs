@@ -1,20 +1,22 @@
 //! Built-in probes. Probes about files and branches read git's own files; probes about a forge read it through
-//! [`ReadForge`]. Only the local forge is connected here.
+//! [`ReadForge`].
 
 use super::outdated::{self, ProbeProgram};
 use super::{command, forge, quick};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::git::{RoundBase, UserRepo};
-use crate::outbox::LocalReader;
+use crate::outbox::{LocalReader, connect_forge};
 use crate::store::WorkItemState;
 use crate::triggers::{branch_heads, commit_contents};
-use loopwright_core::forge::ReadForge;
+use loopwright_core::forge::{ForgeError, ReadForge};
 use loopwright_core::hash;
 use loopwright_core::paths::Globs;
 use loopwright_core::round::{ProbeAnswer, ProbeItem};
 use loopwright_core::spec::{Ask, LoopSpec, ProbeSpec};
 use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
 
 /// Hex digits of a revision that the engine computes as a hash.
 pub(super) const DIGITS: usize = 16;
@@ -92,10 +94,9 @@ impl LoopProbe<'_> {
     }
 
     async fn query_forge(&self, ask: &Ask) -> ProbeAnswer {
-        let Some(forge) = read_forge(self.engine, self.spec, &self.repo.id) else {
-            let (probe, forge) = (&ask.probe, &self.spec.forge);
-            let text = format!("`probe: {probe}`: no forge `{forge}` is connected here; only `local` is");
-            return command::probe_failed(&text);
+        let forge = match read_forge(self.engine, self.spec, &self.repo.id, &self.repo.work_tree).await {
+            Ok(forge) => forge,
+            Err(error) => return command::probe_failed(&format!("`probe: {}`: {error}", ask.probe)),
         };
         let probe = forge::ForgeProbe { forge: forge.as_ref(), loop_name: &self.spec.name, ask };
         let tip = ask.branch.as_ref().and_then(|branch| quick::base(self.repo, Some(branch)));
@@ -132,7 +133,15 @@ impl LoopProbe<'_> {
     }
 }
 
-/// The forge that a loop names, for reading; `None` if it is not connected here.
-pub(crate) fn read_forge(engine: &Engine, spec: &LoopSpec, repo: &str) -> Option<Box<dyn ReadForge>> {
-    (spec.forge == "local").then(|| Box::new(LocalReader { folder: engine.state_dir.forge(repo) }) as _)
+/// The forge that a loop names, for reading.
+pub(crate) async fn read_forge(
+    engine: &Engine,
+    spec: &LoopSpec,
+    repo_id: &str,
+    work_tree: &Path,
+) -> Result<Arc<dyn ReadForge>, ForgeError> {
+    if spec.forge == "local" {
+        return Ok(Arc::new(LocalReader { folder: engine.state_dir.forge(repo_id) }));
+    }
+    Ok(connect_forge(engine, spec, work_tree).await.map_err(|error| ForgeError::Refused(error.text))?.read)
 }

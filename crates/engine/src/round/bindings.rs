@@ -72,6 +72,8 @@ impl RoleAgents {
 pub enum DeliveryOutlet {
     /// The local forge in the state directory.
     LocalForge,
+    /// The forge that the loop names, from the engine's settings.
+    NamedForge,
     /// The embedder's own delivery.
     Deliver(Arc<dyn Deliver>),
     /// No outlet: everything waits for a person, and an approval is refused because there is no executor.

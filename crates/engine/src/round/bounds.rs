@@ -66,6 +66,7 @@ pub(super) fn findings(all: SealFindings) -> SealFindings {
         outside: list(all.outside),
         sensitive: list(all.sensitive),
         notes: list(all.notes),
+        proposed_before: all.proposed_before.map(|proposed| text(&proposed)),
     }
 }
 

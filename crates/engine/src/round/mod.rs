@@ -17,6 +17,7 @@ mod make;
 mod memory;
 mod money;
 mod probe;
+mod proposed;
 mod recall;
 mod record;
 mod recover;
@@ -24,6 +25,7 @@ mod role_runner;
 pub(crate) mod rows;
 mod seal;
 mod send;
+mod send_limits;
 mod start;
 mod transcript;
 
@@ -140,7 +142,7 @@ impl RoundDriver<'_> {
         }
         let facts = journal.facts();
         let event = match action {
-            Action::Send(positions) => return send::send(cx, journal, positions).await,
+            Action::Send(positions) => return send::send(cx, journal, budget, positions).await,
             Action::Record => record::record(cx, journal.round(), sandbox).await,
             Action::AskHumanGate(proposed) => {
                 Event::Decided { decision: cx.bind.decide(facts.started.spec.level, &proposed) }

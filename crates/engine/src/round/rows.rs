@@ -13,7 +13,7 @@ use loopwright_core::budget::{Reservation, SpendKnown, StartBill};
 use loopwright_core::outbox::{self, StagedItem};
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::round::{
-    BoundaryLevel, DeliveryEnded, DeliveryResult, Event, Phase, ProbeItem, Round, RoundFacts,
+    ALREADY_PROPOSED, BoundaryLevel, DeliveryEnded, DeliveryResult, Event, Phase, ProbeItem, Round, RoundFacts,
 };
 use loopwright_core::spec::ActionKind;
 use std::collections::BTreeMap;
@@ -223,9 +223,10 @@ fn bearing(bill: &StartBill, when: &StepTiming) -> String {
     bill.day.clone().unwrap_or_else(|| clock::day(when.started_ms))
 }
 
-/// The rows of the outgoing items, in one state.
+/// The rows of the outgoing items that have not been delivered, in one state.
 fn outbox_rows(round: &Round, state: OutboxState, when: &StepTiming, changes: &mut Vec<RowChange>) {
-    let outward = items(round).filter(|item| item.kind != ActionKind::Report);
+    let is_done = |item: &StagedItem| round.facts().deliveries.iter().any(|(done, _)| *done == item.position);
+    let outward = items(round).filter(|item| item.kind != ActionKind::Report && !is_done(item));
     changes.extend(outward.map(|item| RowChange::Outbox(outbox_row(round, item, state, when))));
 }
 
@@ -264,6 +265,7 @@ fn delivered_rows(round: &Round, delivered: &DeliveryEnded, when: &StepTiming, c
         DeliveryResult::InDoubt { text } => (OutboxState::InDoubt, text.clone()),
         DeliveryResult::Refused { text } => (OutboxState::Refused, text.clone()),
         DeliveryResult::Quarantined { text } => (OutboxState::Quarantined, text.clone()),
+        DeliveryResult::Blocked { text } => (OutboxState::Waiting, text.clone()),
     };
     let row = outbox_row(round, item, state, when);
     if state == OutboxState::InDoubt {
@@ -373,15 +375,17 @@ fn counted(round: &Round, outcome: RoundOutcome, when: &StepTiming) -> StatsChan
     }
 }
 
-/// An item is processed on shipped, reported and escalated; any other end counts as a failure, and after three a person
-/// is asked. Items that shared a round share its end, and each has its own count.
+/// An item is processed on shipped, reported and escalated, and if its change was proposed before; any other end counts
+/// as a failure, and after three a person is asked. Items that shared a round share its end, and each has its own count.
 fn item_row(round: &Round, outcome: RoundOutcome, when: &StepTiming, changes: &mut Vec<RowChange>) {
     let facts = round.facts();
     // A dry run leaves its items to a real round. So does a round that ran at a lower level to save budget.
     if facts.started.dry_run || facts.lowered_from.is_some() {
         return;
     }
-    let good = matches!(outcome, RoundOutcome::Shipped | RoundOutcome::Reported | RoundOutcome::Escalated);
+    let is_proposed = facts.reasons.last().is_some_and(|reason| reason.code == ALREADY_PROPOSED);
+    let good =
+        matches!(outcome, RoundOutcome::Shipped | RoundOutcome::Reported | RoundOutcome::Escalated) || is_proposed;
     for item in &facts.items {
         let before = when.failures.get(&item.key).copied().unwrap_or(0);
         let failures = if good { 0 } else { before + 1 };

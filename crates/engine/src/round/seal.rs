@@ -4,6 +4,7 @@
 use super::context::{RoundContext, pinned_base};
 use super::gate::{CandidateGates, gates_trouble};
 use super::isolate::RoundSandbox;
+use super::proposed::proposed_before;
 use super::{StageError, bounds, error_chain, workspace_trouble};
 use crate::gates::{self, CandidateFacts};
 use crate::git::CommitMetadata;
@@ -34,6 +35,9 @@ pub(super) async fn seal(
         forget_objects(cx, &sealed, &candidate).await?;
     }
     findings.notes.extend(notes);
+    if !sealed.changes.is_empty() {
+        findings.proposed_before = proposed_before(cx, facts, sealed.tree.as_str()).await?;
+    }
     if let Err(problems) = bounds::recordable(items.clone()) {
         // Sanitized text can be longer than the staged text.
         findings.refused_paths.extend(problems.into_iter().map(|problem| format!("{}: {}", problem.name, problem.why)));

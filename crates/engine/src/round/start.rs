@@ -262,7 +262,7 @@ async fn ensure_open_max(
     bind: &LoopBindings,
     repo: &UserRepo,
 ) -> Result<(), EngineError> {
-    match too_many_open(engine, spec, bind, &repo.id).await? {
+    match too_many_open(engine, spec, bind, &repo.id, &repo.work_tree).await? {
         Some(open) => Err(EngineError::TooManyOpen { loop_name: spec.name.clone(), open, open_max: spec.open_max }),
         None => Ok(()),
     }

@@ -157,11 +157,13 @@ fn output_limits(at: &SpecValue<'_>, kind: ActionKind) -> Option<OutputSpec> {
     if at.node.value == YamlValue::Null {
         return Some(output);
     }
-    let fields = at.fields("draft labels targets max")?;
+    let fields = at.fields("draft labels targets max day_max target_max")?;
     fields.set("draft", &mut output.draft, SpecValue::flag);
     fields.set("labels", &mut output.labels, SpecValue::texts);
     fields.set("targets", &mut output.targets, |at| at.one_or_many("targets", String::new, target));
     fields.set("max", &mut output.max, |at| at.whole(1..=50));
+    output.day_max = fields.option("day_max", |at| at.whole(1..=1000));
+    output.target_max = fields.option("target_max", |at| at.whole(1..=1000));
     Some(output)
 }
 

@@ -94,6 +94,11 @@ fn outputs(rules: &mut Rules, spec: &LoopSpec) {
 fn limits(rules: &mut Rules, path: &SpecPath, output: &OutputSpec) {
     let path = path.key(output.kind.word());
     rules.range(path.key("max"), output.max, 1, 50);
+    for (key, limit) in [("day_max", output.day_max), ("target_max", output.target_max)] {
+        if let Some(limit) = limit {
+            rules.range(path.key(key), limit, 1, 1000);
+        }
+    }
     if !output.draft && output.kind != ActionKind::PullRequest {
         rules.report(path.key("draft"), format!("`draft` has no meaning for `{}`", output.kind), "remove `draft`");
     }

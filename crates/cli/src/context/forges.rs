@@ -1,0 +1,317 @@
+//! Forges and messengers as this user has them: connected with the credentials in the variables and files that the
+//! configuration names. A credential goes only to the client of its forge and to the list of values that no record or
+//! message may contain.
+
+use super::providers::read_secret;
+use super::{CheckedLoopFile, CommandContext, CommandError, FileProblem, LoopPreflight};
+use loopwright::EngineSettings;
+use loopwright::clock::{Clock as _, SystemClock};
+use loopwright::deliver::{Deliver, DeliverError};
+use loopwright::git::UserRepo;
+use loopwright::outbox::{ConnectedForge, ForgeConnector, PushRoute};
+use loopwright_core::config::{
+    ConfigLayer, EffectiveConfig, ForgeAccess, ForgeConfig, ForgeKind, KeySource, OutboundWebhook, SlackConfig,
+    SlackCredential,
+};
+use loopwright_core::outbox::StagedItem;
+use loopwright_core::spec::{ActionKind, LoopSpec};
+use loopwright_forge::{
+    ForgeConnection, ForgeFinding, ForgeToken, GitHubApp, NetworkSettings, NowMs, RemoteForge, RemoteKind, SecretText,
+    SlackAccess, SlackReceiver, WebhookReceiver, WebhookRepeats, WebhookTarget,
+};
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The limit for one request of `doctor`.
+const INSPECTION_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A credential, or the reason why it cannot be read.
+type ReadCredential = Result<String, String>;
+
+/// A configured forge with its credential. It has no `Debug`, so that no credential is ever printed.
+struct KnownForge {
+    config: ForgeConfig,
+    credential: ReadCredential,
+    ca_file: Option<PathBuf>,
+}
+
+/// A configured receiver of webhooks with its secret.
+struct KnownWebhook {
+    config: OutboundWebhook,
+    secret: ReadCredential,
+    ca_file: Option<PathBuf>,
+}
+
+/// The forges and messengers of one command.
+struct ForgeConnections {
+    forges: BTreeMap<String, KnownForge>,
+    slack: Option<(SlackConfig, ReadCredential)>,
+    webhooks: BTreeMap<String, KnownWebhook>,
+}
+
+impl KnownForge {
+    /// The connection to the repository with this remote `origin`, and the place of pushes.
+    fn connection(&self, origin: Option<&str>) -> Result<(ForgeConnection, PushRoute), String> {
+        let config = &self.config;
+        let repository = config.repository_at(origin)?;
+        let credential = SecretText::new(self.credential.as_ref().map_err(Clone::clone)?);
+        let token = match &config.access {
+            ForgeAccess::Token(_) => ForgeToken::Account(credential),
+            ForgeAccess::App { app } => ForgeToken::App(GitHubApp {
+                app_id: app.id.to_string(),
+                private_key: credential,
+                installation: Some(app.installation),
+            }),
+        };
+        let route =
+            PushRoute { url: config.push_url(&repository), ca_file: self.ca_file.clone(), proxy: config.proxy.clone() };
+        let kind = match config.kind {
+            ForgeKind::Github => RemoteKind::GitHub,
+            ForgeKind::Gitlab => RemoteKind::GitLab,
+            ForgeKind::Gitea => RemoteKind::Gitea,
+        };
+        let connection = ForgeConnection {
+            kind,
+            api_url: Some(config.api_url.clone()),
+            git_url: Some(route.url.clone()),
+            repository,
+            token,
+            token_name: credential_location(config).to_string(),
+            reviewers: config.reviewers.clone(),
+            status_context: config.status.clone(),
+            network: NetworkSettings {
+                proxy: config.proxy.as_ref().map(SecretText::new),
+                ca_file: self.ca_file.clone(),
+                ..NetworkSettings::default()
+            },
+        };
+        Ok((connection, route))
+    }
+}
+
+fn connect(connection: &ForgeConnection) -> Result<RemoteForge, String> {
+    loopwright_forge::connect(connection, now()).map_err(|error| error.to_string())
+}
+
+/// The clock of the clients.
+fn now() -> NowMs {
+    Arc::new(|| SystemClock.now_ms())
+}
+
+fn connect_slack(config: &SlackConfig, credential: &ReadCredential) -> Result<SlackReceiver, String> {
+    let secret = SecretText::new(credential.as_ref().map_err(Clone::clone)?);
+    let access = match &config.access {
+        SlackCredential::Webhook(_) => SlackAccess::Webhook(secret),
+        SlackCredential::Token(_) => SlackAccess::Bot {
+            token: secret,
+            channel: config.channel.clone().unwrap_or_default(),
+            api_url: config.api_url.clone(),
+        },
+    };
+    SlackReceiver::new(&access, &NetworkSettings::default(), now()).map_err(|error| error.to_string())
+}
+
+fn connect_webhook(name: &str, webhook: &KnownWebhook) -> Result<WebhookReceiver, String> {
+    let secret = SecretText::new(webhook.secret.as_ref().map_err(Clone::clone)?);
+    let target =
+        WebhookTarget { url: SecretText::new(&webhook.config.url), secret, repeats: WebhookRepeats::default() };
+    let network = NetworkSettings {
+        proxy: webhook.config.proxy.as_ref().map(SecretText::new),
+        ca_file: webhook.ca_file.clone(),
+        ..NetworkSettings::default()
+    };
+    let targets = BTreeMap::from([(name.to_owned(), target)]);
+    WebhookReceiver::new(&targets, &network, &now()).map_err(|error| error.to_string())
+}
+
+impl ForgeConnector for ForgeConnections {
+    fn forge(&self, name: &str, origin: Option<&str>) -> Result<ConnectedForge, DeliverError> {
+        let known =
+            self.forges.get(name).ok_or_else(|| DeliverError::blocked(format!("forge `{name}` is not configured")))?;
+        let connected = known.connection(origin).and_then(|(connection, route)| Ok((connect(&connection)?, route)));
+        let (forge, route) =
+            connected.map_err(|why| DeliverError::blocked(format!("forge `{name}` cannot be used: {why}")))?;
+        let forge = Arc::new(forge);
+        Ok(ConnectedForge { deliver: Arc::clone(&forge) as Arc<dyn Deliver>, read: forge, route })
+    }
+
+    fn messenger(&self, item: &StagedItem) -> Result<Option<Arc<dyn Deliver>>, DeliverError> {
+        match (item.kind, &self.slack, &item.target) {
+            (ActionKind::Slack, Some((config, credential)), _) => {
+                let slack = connect_slack(config, credential);
+                let slack = slack.map_err(|why| DeliverError::blocked(format!("slack cannot be used: {why}")))?;
+                Ok(Some(Arc::new(slack)))
+            }
+            (ActionKind::Webhook, _, Some(name)) => {
+                let Some(webhook) = self.webhooks.get(name) else { return Ok(None) };
+                let receiver = connect_webhook(name, webhook);
+                Ok(Some(Arc::new(
+                    receiver.map_err(|why| DeliverError::blocked(format!("webhook `{name}` cannot be used: {why}")))?,
+                )))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Passes the configured forges to the engine, and their credentials to the list of values that may not leave.
+pub(super) fn add_forges(cx: &CommandContext, effective: &EffectiveConfig, settings: &mut EngineSettings) {
+    let config = effective.config();
+    let forges = known_forges(cx, config);
+    let slack = config.slack.as_ref().map(|slack| {
+        let (SlackCredential::Webhook(source) | SlackCredential::Token(source)) = &slack.access;
+        (slack.clone(), read_credential(cx, source))
+    });
+    let webhooks = config.webhooks_out.iter().map(|(name, config)| {
+        let secret = read_credential(cx, &config.secret);
+        let ca_file = resolve_ca_file(cx, config.ca_file.as_deref());
+        (name.clone(), KnownWebhook { config: config.clone(), secret, ca_file })
+    });
+    let webhooks: BTreeMap<_, _> = webhooks.collect();
+    let read = forges.values().map(|forge| &forge.credential);
+    let read = read.chain(slack.iter().map(|(_, secret)| secret));
+    for secret in read.chain(webhooks.values().map(|webhook| &webhook.secret)).flatten() {
+        settings.known_secrets = settings.known_secrets.clone().with("FORGE", secret);
+    }
+    settings.forges = Some(Arc::new(ForgeConnections { forges, slack, webhooks }));
+}
+
+/// A path that cannot be resolved is passed on, so that the connection reports it.
+fn resolve_ca_file(cx: &CommandContext, path: Option<&str>) -> Option<PathBuf> {
+    path.map(|path| cx.user_path(path).unwrap_or_else(|_| PathBuf::from(path)))
+}
+
+fn known_forges(cx: &CommandContext, config: &ConfigLayer) -> BTreeMap<String, KnownForge> {
+    let known = config.forges.iter().map(|(name, config)| {
+        let ca_file = resolve_ca_file(cx, config.ca_file.as_deref());
+        let credential = read_credential(cx, &credential_location(config));
+        (name.clone(), KnownForge { config: config.clone(), credential, ca_file })
+    });
+    known.collect()
+}
+
+/// Checks every configured forge without changing anything there. `repo` is the repository around the current
+/// folder, if there is one.
+pub(crate) async fn inspect_forges(
+    cx: &CommandContext,
+    repo: Option<&UserRepo>,
+) -> Result<Vec<(String, Result<Vec<ForgeFinding>, String>)>, CommandError> {
+    let known = known_forges(cx, cx.config(None)?.config());
+    let (mut origin, mut branch) = (None, None);
+    if let (Some(repo), false) = (repo, known.is_empty()) {
+        origin = cx.git().origin_url(repo).await?;
+        // A repository without commits has no base yet.
+        branch = cx.git().head(repo, None).await.ok().and_then(|head| head.branch);
+    }
+    let branch = branch.as_deref().unwrap_or("main");
+    let mut findings = Vec::new();
+    for (name, forge) in known {
+        let connected = forge.connection(origin.as_deref()).and_then(|(mut connection, _)| {
+            connection.network.total_timeout = INSPECTION_TIMEOUT;
+            connect(&connection)
+        });
+        let found = match connected {
+            Ok(forge) => Ok(forge.inspect(branch).await),
+            Err(why) => Err(why),
+        };
+        findings.push((name, found));
+    }
+    Ok(findings)
+}
+
+/// The credential at a place that the configuration names. A file must belong to its owner alone.
+fn read_credential(cx: &CommandContext, source: &KeySource) -> ReadCredential {
+    if let KeySource::File(path) = source {
+        check_mode(&cx.user_path(path)?, path)?;
+    }
+    let text = read_secret(cx, source)?.0.trim().to_owned();
+    if text.is_empty() { Err(format!("{source} is empty")) } else { Ok(text) }
+}
+
+impl LoopPreflight {
+    /// The forge and the messengers that a loop needs: refused if they are not configured, a note if a credential is
+    /// missing on this machine.
+    pub(super) async fn check_forge(
+        &mut self,
+        cx: &CommandContext,
+        repo: &UserRepo,
+        file: &CheckedLoopFile,
+    ) -> Result<(), CommandError> {
+        let spec = file.spec.spec();
+        // A broken configuration is reported elsewhere.
+        let Ok(effective) = cx.try_config(Some(&repo.work_tree)) else { return Ok(()) };
+        if spec.forge == "local" {
+            return Ok(());
+        }
+        let mut problems = check_messengers(spec, effective.config());
+        match effective.config().forges.get(&spec.forge) {
+            None => problems.push(unknown_forge(&spec.forge, effective.config())),
+            Some(forge) => {
+                let origin = cx.git().origin_url(repo).await?;
+                problems.extend(forge.repository_at(origin.as_deref()).err().map(|why| {
+                    let hint = format!("`forges: {{ {}: {{ repository: owner/name }} }}`", spec.forge);
+                    (format!("forge `{}`: {why}", spec.forge), hint)
+                }));
+                let credential = read_credential(cx, &credential_location(forge));
+                self.notes.extend(credential.err().map(|why| format!("forge `{}`: {why}", spec.forge)));
+            }
+        }
+        let text = super::read_bytes(&repo.work_tree.join(&file.file)).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let problem = |(what, hint): (String, String)| {
+            FileProblem::for_file(&file.file, what).with_hint(hint).located_at(&text, &spec.forge)
+        };
+        self.problems.extend(problems.into_iter().map(problem));
+        Ok(())
+    }
+}
+
+fn unknown_forge(name: &str, config: &ConfigLayer) -> (String, String) {
+    let known: Vec<&str> = config.forges.keys().map(String::as_str).collect();
+    let what = match known.as_slice() {
+        [] => format!("forge `{name}` is not configured"),
+        known => format!("forge `{name}` is not configured; configured are: {}", known.join(", ")),
+    };
+    let (kind, variable) = match ForgeKind::parse(name) {
+        Some(kind) => ("", format!("{}_TOKEN", kind.word().to_uppercase())),
+        None => ("kind: github, ", "GITHUB_TOKEN".to_owned()),
+    };
+    let hint = format!("write into your own configuration: `forges: {{ {name}: {{ {kind}token_env: {variable} }} }}`");
+    (what, hint)
+}
+
+/// The messengers that a loop's outputs need and that are not configured.
+fn check_messengers(spec: &LoopSpec, config: &ConfigLayer) -> Vec<(String, String)> {
+    let sends = |kind: ActionKind| spec.output.iter().find(|output| output.kind == kind);
+    let mut problems = Vec::new();
+    if sends(ActionKind::Slack).is_some() && config.slack.is_none() {
+        let hint = "write into your own configuration: `slack: { webhook_env: SLACK_WEBHOOK_URL }`".to_owned();
+        problems.push(("`output` has slack, and no `slack` is configured".to_owned(), hint));
+    }
+    for target in sends(ActionKind::Webhook).into_iter().flat_map(|output| &output.targets) {
+        if !config.webhooks_out.contains_key(target) {
+            let hint = format!("`webhooks_out: {{ {target}: {{ url: https://…, secret_env: NAME }} }}`");
+            problems.push((format!("webhook `{target}` is not configured"), hint));
+        }
+    }
+    problems
+}
+
+fn credential_location(forge: &ForgeConfig) -> KeySource {
+    match &forge.access {
+        ForgeAccess::Token(source) => source.clone(),
+        ForgeAccess::App { app } => KeySource::File(app.key_file.clone()),
+    }
+}
+
+/// Refuses a file with a credential that other users of the machine can read.
+fn check_mode(path: &Path, shown: &str) -> Result<(), String> {
+    let about = std::fs::metadata(path).map_err(|error| format!("read `{shown}`: {error}"))?;
+    match about.permissions().mode() & 0o077 {
+        0 => Ok(()),
+        _ => Err(format!("other users can read `{shown}`; run: chmod 600 {shown}")),
+    }
+}

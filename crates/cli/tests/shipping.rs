@@ -1,0 +1,410 @@
+//! Shipping to a forge: the real binary against a fake GitHub, from the approval to the draft pull request, and through
+//! everything that goes wrong on the way.
+
+use loopwright_testkit::fake_forge::{FakeItem, FakeToken, ForgeFault};
+use loopwright_testkit::{CommandRun, FakeForge, FakeRepo, TestEnv, TestRepo, wait};
+use serde_json::Value;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+const NAME: &str = "acme/app";
+const PULLS: &str = "/repos/*/*/pulls";
+const PUSH: &str = "/acme/app.git/git-receive-pack";
+
+/// A repository whose `origin` is on the fake forge, with a loop that fixes it.
+struct ShippingStage {
+    env: TestEnv,
+    repo: TestRepo,
+    forge: FakeForge,
+}
+
+impl ShippingStage {
+    /// `more` are further lines of the loop file.
+    fn new(level: &str, more: &str) -> Self {
+        let forge = FakeForge::start();
+        forge.create_repo(NAME).add_writer("bot");
+        let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright"));
+        let env = {
+            let config = env.root().join("config.yaml");
+            env.with_env("LOOPWRIGHT_CONFIG", config)
+        };
+        let repo = env.repo("r");
+        repo.write(".loopwright/loops/fix.md", loop_file(level, more)).write("answer", "41\n");
+        repo.write_executable("test.sh", "#!/bin/sh\ngrep -q 42 answer\n").commit("first");
+        repo.git(["remote", "add", "origin", &forge.repo(NAME).clone_url()]);
+        forge.repo(NAME).copy_branches_from(repo.path());
+        let stage = Self { env, repo, forge };
+        stage.configure("").set_token(&stage.forge.token("bot"));
+        stage.set_script("one", "");
+        stage
+    }
+
+    fn configure(&self, more: &str) -> &Self {
+        let (url, token) = (self.forge.url(), self.env.root().join("token"));
+        let text =
+            format!("forges:\n  work:\n    kind: github\n    url: {url}\n    token_file: {}\n{more}", token.display());
+        std::fs::write(self.env.root().join("config.yaml"), text).expect("a configuration");
+        self
+    }
+
+    fn set_token(&self, token: &str) -> &Self {
+        let path = self.env.root().join("token");
+        std::fs::write(&path, token).expect("a token");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).expect("its mode");
+        self
+    }
+
+    /// The maker fixes the answer and leaves a note, so that two notes are two changes.
+    fn set_script(&self, note: &str, more: &str) -> &Self {
+        let script = format!(
+            "@ maker\nreplace answer \"41\" \"42\"\nwrite note \"{note}\"\nstage pull-request.md \"Fix the answer\\n\\nIt \
+             was wrong.\"\n{more}usage input=100 output=20\n\n@ checker\n\
+             verdict pass correctness=5@answer:1 scope=5@gate:tests tests=4@gate:tests\n"
+        );
+        self.repo.write(".loopwright/fix.script", script);
+        self
+    }
+
+    fn run(&self, words: &[&str]) -> CommandRun {
+        self.env.loopwright_in(self.repo.path(), words)
+    }
+
+    /// Runs the loop to the question, and returns the round.
+    fn escalate(&self) -> String {
+        let ran = self.run(&["run", "fix", "--json"]).code(10).json();
+        assert_eq!(ran["outcome"], "escalated", "{ran}");
+        ran["round"].as_str().expect("a round").to_owned()
+    }
+
+    fn approve(&self, round: &str, code: i32) -> Value {
+        self.run(&["approve", round, "--json"]).code(code).json()
+    }
+
+    fn remote(&self) -> FakeRepo<'_> {
+        self.forge.repo(NAME)
+    }
+
+    fn open_pulls(&self) -> Vec<FakeItem> {
+        self.remote().pulls().into_iter().filter(|pull| pull.open).collect()
+    }
+
+    /// The requests that can change something.
+    fn writes(&self) -> usize {
+        self.forge.requests().iter().filter(|request| request.method != "GET").count()
+    }
+}
+
+fn loop_file(level: &str, more: &str) -> String {
+    format!(
+        "---\nname: fix\nintent: Make the answer right.\nlevel: {level}\nforge: work\nagents: {{ maker: {{ use: scripted, \
+         script: fix.script }} }}\ngates:\n  - {{ name: tests, run: [./test.sh], red_before: true }}\n{more}---\n# Maker\nFix \
+         the answer.\n"
+    )
+}
+
+const PULL: &str = "output: [pull-request]\n";
+const UNATTENDED: &str = "output: [pull-request]\nallow: [pull-request]\n";
+
+/// The texts of the reasons of a round.
+fn reasons(report: &Value) -> String {
+    report["reasons"].to_string()
+}
+
+#[test]
+fn approved_change_becomes_one_draft_pull_request_and_is_not_proposed_again() {
+    let stage = ShippingStage::new("L2", PULL);
+    let round = stage.escalate();
+    assert_eq!(stage.writes(), 0, "a staged round posts nothing: {:?}", stage.forge.requests());
+
+    let shipped = stage.approve(&round, 0);
+    let pulls = stage.remote().pulls();
+    let [pull] = pulls.as_slice() else { panic!("{pulls:?}") };
+    let about = pull.pull.as_ref().expect("a pull request");
+    let body = pull.body.clone().expect("a text");
+    assert_eq!((pull.title.as_str(), about.draft, about.base_branch.as_str()), ("Fix the answer", true, "main"));
+    assert_eq!(about.head_branch, format!("loop/fix/{round}"));
+    for part in
+        ["| gates | tests passed |", "> It was wrong.", &format!("_Loopwright: loop `fix`, round `{round}`, cost ")]
+    {
+        assert!(body.contains(part), "{part} in {body}");
+    }
+    let receipt = shipped["outbox"][0]["receipt"].as_str().expect("a receipt");
+    assert!(receipt.starts_with(stage.forge.url()) && receipt.ends_with("/pull/1"), "{receipt}");
+    let tree =
+        loopwright_testkit::repo::git(&stage.remote().path(), ["rev-parse", &format!("{}^{{tree}}", about.head)]);
+    assert_eq!(Some(tree.trim()), shipped["tree"].as_str(), "the pushed tree is the tree that passed");
+
+    for (state, expected) in [("open", "already-proposed"), ("closed", "already-proposed")] {
+        let again = stage.run(&["run", "fix", "--json"]).success().json();
+        assert_eq!(again["outcome"], "nothing-to-do", "{state}: {again}");
+        assert!(reasons(&again).contains(expected), "{again}");
+        stage.remote().close_item(1);
+    }
+    assert_eq!(stage.remote().pulls().len(), 1);
+}
+
+#[test]
+fn dry_run_prints_the_text_that_is_posted_later() {
+    let stage = ShippingStage::new("L3", UNATTENDED);
+    let dry = stage.run(&["run", "fix", "--dry-run", "--json"]).success().json();
+    assert_eq!(stage.writes(), 0);
+    let sent = stage.run(&["run", "fix", "--json"]).success().json();
+    let body = stage.remote().item(1).body.expect("a text");
+    let same = |text: &str, round: &Value| {
+        let text = text.replace(round.as_str().expect("a round"), "ROUND");
+        let lines = text.lines().filter(|line| !line.starts_with("<!--")).map(str::to_owned);
+        // The approval of a dry run is that of the real one at this level, and the cost is not zero in both.
+        lines.collect::<Vec<_>>().join("\n").trim().to_owned()
+    };
+    let would = dry["would_send"][0]["body"].as_str().expect("a text");
+    assert_eq!(same(would, &dry["round"]), same(&body, &sent["round"]));
+}
+
+#[test]
+fn loop_that_ships_by_itself_leaves_at_most_its_open_max() {
+    let stage = ShippingStage::new("L3", &format!("{UNATTENDED}open_max: 2\n"));
+    for note in ["one", "two"] {
+        stage.set_script(note, "").run(&["run", "fix"]).success();
+    }
+    let refused = stage.set_script("three", "").run(&["run", "fix"]).code(15);
+    assert!(refused.stderr().contains("2 open pull requests"), "{}", refused.stderr());
+    assert_eq!(stage.open_pulls().len(), 2);
+    stage.remote().close_item(1);
+    stage.run(&["run", "fix"]).success();
+    assert_eq!(stage.open_pulls().len(), 2);
+}
+
+#[test]
+fn forge_that_refuses_access_keeps_the_item_until_a_person_fixes_it() {
+    type Change = fn(&ShippingStage, &str);
+    let table: [(&str, Change, Change, &str); 4] = [
+        (
+            "token",
+            |stage, _| drop(stage.set_token("ghp_wrong")),
+            |stage, _| drop(stage.set_token(&stage.forge.token("bot"))),
+            "does not accept the token",
+        ),
+        (
+            "scope",
+            |stage, _| drop(stage.set_token(&stage.forge.add_token(FakeToken::personal("bot", &["read:org"])))),
+            |stage, _| drop(stage.set_token(&stage.forge.token("bot"))),
+            "",
+        ),
+        (
+            "protected branch",
+            |stage, round| drop(stage.remote().protect(&format!("loop/fix/{round}"))),
+            |stage, round| drop(stage.remote().unprotect(&format!("loop/fix/{round}"))),
+            "denies the push",
+        ),
+        (
+            "repository",
+            |stage, _| stage.forge.delete_repo(NAME),
+            |stage, _| {
+                stage.forge.create_repo(NAME).add_writer("bot").copy_branches_from(stage.repo.path());
+            },
+            "",
+        ),
+    ];
+    for (name, spoil, fix, message) in table {
+        let stage = ShippingStage::new("L2", PULL);
+        let round = stage.escalate();
+        spoil(&stage, &round);
+        let blocked = stage.approve(&round, 10);
+        assert!(reasons(&blocked).contains("delivery-blocked"), "{name}: {blocked}");
+        assert!(reasons(&blocked).contains(message), "{name}: {blocked}");
+        assert_eq!(blocked["outbox"][0]["state"], "waiting", "{name}");
+        assert!(stage.run(&["inbox"]).success().stdout().contains(&round), "{name}");
+        fix(&stage, &round);
+        let shipped = stage.approve(&round, 0);
+        assert_eq!(shipped["outcome"], "shipped", "{name}: {shipped}");
+        assert_eq!(stage.remote().pulls().len(), 1, "{name}");
+    }
+}
+
+#[test]
+fn answers_that_are_lost_or_late_give_one_pull_request() {
+    let faults = [
+        ("POST", PULLS, 1, ForgeFault::CutAfter),
+        ("POST", PULLS, 1, ForgeFault::CutBefore),
+        ("POST", PULLS, 1, ForgeFault::CutInside),
+        ("POST", PULLS, 1, ForgeFault::ServerErrorAfter(502)),
+        ("POST", PULLS, 1, ForgeFault::ServerError(503)),
+        ("POST", PULLS, 1, ForgeFault::TooManyRequests(1)),
+        ("POST", PUSH, 1, ForgeFault::CutAfter),
+        ("POST", PUSH, 1, ForgeFault::ServerError(500)),
+    ];
+    for (method, path, nth, fault) in faults {
+        let stage = ShippingStage::new("L2", PULL);
+        let round = stage.escalate();
+        stage.forge.fail(method, path, nth, fault.clone());
+        let shipped = stage.approve(&round, 0);
+        assert_eq!(shipped["outcome"], "shipped", "{fault:?}: {shipped}");
+        assert_eq!(stage.remote().pulls().len(), 1, "{fault:?}");
+    }
+}
+
+#[test]
+fn forge_that_stays_down_keeps_the_item() {
+    let stage = ShippingStage::new("L2", &format!("{PULL}budget: {{ round: {{ wall: 2s }} }}\n"));
+    let round = stage.escalate();
+    stage.forge.fail_always("*", "/repos/**", ForgeFault::ServerError(503));
+    let blocked = stage.approve(&round, 10);
+    assert!(reasons(&blocked).contains("delivery-blocked"), "{blocked}");
+    stage.forge.clear_faults();
+    stage.approve(&round, 0);
+    assert_eq!(stage.remote().pulls().len(), 1);
+}
+
+/// Kills the process that waits for the answer to its create.
+fn kill_while_sending(stage: &ShippingStage, round: &str) {
+    stage.forge.fail("POST", PULLS, 1, ForgeFault::Stall);
+    let mut command = stage.env.command(stage.repo.path());
+    let started = command.args(["approve", round]).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let mut child: Child = started.expect("the binary starts");
+    wait::until("the pull request is created", Duration::from_secs(30), || !stage.remote().pulls().is_empty());
+    child.kill().expect("it runs");
+    child.wait().expect("it ended");
+}
+
+#[test]
+fn process_that_is_killed_between_claim_and_receipt_sends_nothing_twice() {
+    let stage = ShippingStage::new("L2", PULL);
+    let round = stage.escalate();
+    kill_while_sending(&stage, &round);
+    stage.run(&["tick"]).success();
+    let shown = stage.run(&["show", &round, "--json"]).success().json();
+    assert_eq!((&shown["outcome"], &shown["outbox"][0]["state"]), (&"shipped".into(), &"sent".into()), "{shown}");
+    assert_eq!(stage.remote().pulls().len(), 1);
+    assert_eq!(stage.forge.requests_to("POST", PULLS).len(), 1);
+}
+
+#[test]
+fn comment_about_a_pull_request_that_was_refused_is_not_sent() {
+    let stage = ShippingStage::new("L2", "output: [pull-request, issue-comment]\n");
+    stage.set_script("one", "stage 01-issue-comment-1.md \"Fixed in my pull request.\"\n");
+    let issue = stage.remote().open_issue(&Default::default());
+    assert_eq!(issue, 1);
+    let round = stage.escalate();
+    stage.remote().push_commit(&format!("loop/fix/{round}"), "a person was faster");
+    let refused = stage.approve(&round, 15);
+    assert!(reasons(&refused).contains("this item may speak of it"), "{refused}");
+    assert!(stage.remote().comments(1).is_empty() && stage.remote().pulls().is_empty(), "{refused}");
+}
+
+#[test]
+fn stop_keeps_an_approved_item_from_being_sent() {
+    let stage = ShippingStage::new("L2", PULL);
+    let round = stage.escalate();
+    stage.run(&["stop", "--all"]).success();
+    let blocked = stage.approve(&round, 10);
+    assert!(reasons(&blocked).contains("everything is stopped"), "{blocked}");
+    assert_eq!(stage.writes(), 0);
+    stage.run(&["thaw"]).success();
+    stage.approve(&round, 0);
+    assert_eq!(stage.remote().pulls().len(), 1);
+}
+
+#[test]
+fn item_beyond_the_limit_of_a_day_waits() {
+    let limits = "output: [{ pull-request: { day_max: 1 } }]\nallow: [pull-request]\n";
+    let stage = ShippingStage::new("L3", limits);
+    stage.run(&["run", "fix"]).success();
+    let kept = stage.set_script("two", "").run(&["run", "fix", "--json"]).code(10).json();
+    assert!(reasons(&kept).contains("its `day_max`"), "{kept}");
+    assert_eq!(stage.remote().pulls().len(), 1);
+}
+
+#[test]
+fn doctor_checks_the_forge_and_changes_nothing() {
+    let stage = ShippingStage::new("L2", PULL);
+    let line = |ran: &CommandRun, name: &str| {
+        let json = ran.json();
+        let checks = json["checks"].as_array().expect("checks").clone();
+        checks.into_iter().find(|check| check["name"] == format!("forge work {name}")).expect("a line")
+    };
+    let good = stage.run(&["doctor", "--json"]).success();
+    assert_eq!(line(&good, "token")["status"], "ok", "{}", good.stdout());
+    assert!(line(&good, "token")["text"].to_string().contains("bot"), "{}", good.stdout());
+    assert_eq!(line(&good, "repository")["status"], "ok");
+    stage.set_token("ghp_wrong");
+    let bad = stage.run(&["doctor", "--json"]).success();
+    assert_eq!(line(&bad, "token")["status"], "missing", "{}", bad.stdout());
+    assert!(!bad.stdout().contains("ghp_wrong"));
+    assert_eq!(stage.writes(), 0);
+}
+
+/// A receiver on loopback that accepts one request, answers `ok`, and returns the request.
+fn receiver() -> (String, std::thread::JoinHandle<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let receive = move || {
+        let (mut stream, _) = listener.accept().expect("a connection");
+        let mut bytes = Vec::new();
+        let mut part = [0; 4096];
+        loop {
+            let count = stream.read(&mut part).expect("a request");
+            bytes.extend_from_slice(&part[..count]);
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+            let length =
+                head.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
+            if body.len() >= length.unwrap_or(0_usize) {
+                stream
+                    .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok")
+                    .expect("an answer");
+                return text;
+            }
+        }
+    };
+    (url, std::thread::spawn(receive))
+}
+
+#[test]
+fn messages_go_to_slack_and_to_a_signed_webhook() {
+    let stage = ShippingStage::new("L2", "output: [pull-request, slack, { webhook: { targets: [deploy] } }]\n");
+    let (slack, said) = receiver();
+    let (hook, called) = receiver();
+    let secret = |name: &str, text: &str| {
+        let path = stage.env.root().join(name);
+        std::fs::write(&path, text).expect("a secret");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).expect("its mode");
+        path.display().to_string()
+    };
+    let (address, key) = (secret("slack", &format!("{slack}/services/T1")), secret("hook", "a-secret-of-many-bytes"));
+    let more = format!(
+        "slack: {{ webhook_file: {address} }}\nwebhooks_out: {{ deploy: {{ url: {hook}/run, secret_file: {key} }} }}\n"
+    );
+    stage.configure(&more);
+    let staged = "stage slack.md \"Done <https://evil.example|here> <!channel>\"\nstage webhook-deploy.json \"{}\"\n";
+    stage.set_script("one", staged);
+    let round = stage.escalate();
+    let shipped = stage.approve(&round, 0);
+    assert_eq!(shipped["outcome"], "shipped", "{shipped}");
+    let said = said.join().expect("a message");
+    assert!(said.starts_with("POST /services/T1 ") && said.contains("loop `fix`"), "{said}");
+    assert!(!said.contains("<!channel>") && !said.contains("<https://evil"), "{said}");
+    let called = called.join().expect("a call");
+    assert!(called.starts_with("POST /run ") && called.contains("webhook-signature: v1,"), "{called}");
+    assert!(!shipped.to_string().contains("/services/T1"), "{shipped}");
+}
+
+#[test]
+fn configuration_of_a_forge_is_checked_before_a_round() {
+    let stage = ShippingStage::new("L2", PULL);
+    std::fs::set_permissions(stage.env.root().join("token"), std::fs::Permissions::from_mode(0o644)).expect("its mode");
+    let note = stage.run(&["check", "fix"]).success().stdout();
+    assert!(note.contains("other users can read") && note.contains("chmod 600"), "{note}");
+    stage.repo.git(["remote", "set-url", "origin", "https://elsewhere.example/acme/app.git"]);
+    let refused = stage.run(&["check", "fix"]).code(2);
+    assert!(refused.stderr().contains("the remote `origin` is on elsewhere.example"), "{}", refused.stdout());
+    stage.repo.write(".loopwright/config.yaml", "forges: { work: { kind: github } }\n");
+    let misplaced = stage.run(&["check", "fix"]).code(2);
+    assert!(
+        misplaced.stderr().contains("a repository does not decide where your tokens are sent"),
+        "{}",
+        misplaced.stdout()
+    );
+}

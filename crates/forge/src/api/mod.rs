@@ -1,0 +1,171 @@
+//! The interface between the algorithms that all forges share and the three HTTP interfaces: the calls that each of them
+//! has, and rows in common terms. The calls decide nothing.
+
+mod client;
+mod error;
+mod time;
+mod words;
+
+pub(crate) use client::{ApiClient, TokenSource};
+pub(crate) use error::{ApiError, ApiErrorKind};
+pub(crate) use time::unix_ms;
+pub(crate) use words::{ForgeWords, LabelMoment};
+
+use crate::inspect::ForgeFinding;
+use loopwright_core::forge::{CheckRun, CommentsOf, ForgeComment, ForgePage, Issue, ItemQuery, PageToken, PullRequest};
+use loopwright_core::outbox::{InlineComment, ReviewDecision};
+
+/// A pull request with its address and times.
+#[derive(Debug, Clone)]
+pub(crate) struct RemotePull {
+    pub(crate) row: PullRequest,
+    pub(crate) url: String,
+    pub(crate) created_ms: i64,
+    pub(crate) updated_ms: i64,
+}
+
+/// An issue with its address and times.
+#[derive(Debug, Clone)]
+pub(crate) struct RemoteIssue {
+    pub(crate) row: Issue,
+    pub(crate) url: String,
+    pub(crate) created_ms: i64,
+    pub(crate) updated_ms: i64,
+}
+
+/// A comment with its address and time.
+#[derive(Debug, Clone)]
+pub(crate) struct RemoteComment {
+    pub(crate) row: ForgeComment,
+    pub(crate) url: String,
+    pub(crate) created_ms: i64,
+    /// The commit that a review is about.
+    pub(crate) head: Option<String>,
+}
+
+/// A commit on a branch.
+#[derive(Debug, Clone)]
+pub(crate) struct RemoteCommit {
+    pub(crate) url: String,
+    pub(crate) at_ms: i64,
+}
+
+/// A pull request to create.
+#[derive(Debug)]
+pub(crate) struct NewPull<'a> {
+    pub(crate) title: &'a str,
+    pub(crate) body: &'a str,
+    pub(crate) branch: &'a str,
+    pub(crate) base_branch: &'a str,
+    pub(crate) draft: bool,
+    pub(crate) labels: &'a [String],
+    pub(crate) reviewers: &'a [String],
+}
+
+/// A review or line comments to create.
+#[derive(Debug)]
+pub(crate) struct NewReview<'a> {
+    pub(crate) decision: Option<ReviewDecision>,
+    /// The text with the marker.
+    pub(crate) body: &'a str,
+    pub(crate) marker: &'a str,
+    pub(crate) comments: &'a [InlineComment],
+}
+
+/// The answer of a call.
+pub(crate) type ApiResult<T> = Result<T, ApiError>;
+
+/// The calls of one forge, for one repository.
+pub(crate) trait ForgeApi: Send + Sync + 'static {
+    /// The client, with the forge's name and words.
+    fn client(&self) -> &ApiClient;
+
+    /// The commit of a branch; `None` if there is no such branch.
+    fn branch_head(&self, branch: &str) -> impl Future<Output = ApiResult<Option<String>>> + Send;
+
+    /// The pull requests of a branch of this repository, in every state.
+    fn branch_pulls(&self, branch: &str, base: &str) -> impl Future<Output = ApiResult<Vec<RemotePull>>> + Send;
+
+    /// One pull request.
+    fn pull(&self, number: u64) -> impl Future<Output = ApiResult<RemotePull>> + Send;
+
+    /// One issue.
+    fn issue(&self, number: u64) -> impl Future<Output = ApiResult<RemoteIssue>> + Send;
+
+    /// Creates a pull request. Labels and reviewers may need [`ForgeApi::finish_pull`].
+    fn create_pull(&self, new: &NewPull<'_>) -> impl Future<Output = ApiResult<RemotePull>> + Send;
+
+    /// Adds the labels and reviewers that creating a pull request could not add.
+    fn finish_pull(&self, number: u64, new: &NewPull<'_>) -> impl Future<Output = ApiResult<()>> + Send;
+
+    /// Replaces the title and text of a pull request.
+    fn edit_pull(&self, pull: &RemotePull, title: &str, body: &str) -> impl Future<Output = ApiResult<()>> + Send;
+
+    /// Creates an issue.
+    fn create_issue(
+        &self,
+        title: &str,
+        body: &str,
+        labels: &[String],
+    ) -> impl Future<Output = ApiResult<RemoteIssue>> + Send;
+
+    /// Adds labels to an issue.
+    fn add_labels(&self, issue: u64, labels: &[String]) -> impl Future<Output = ApiResult<()>> + Send;
+
+    /// Adds a comment.
+    fn add_comment(&self, of: CommentsOf, body: &str) -> impl Future<Output = ApiResult<RemoteComment>> + Send;
+
+    /// Adds a review or line comments, bound to the pull request's head.
+    fn add_review(
+        &self,
+        pull: &RemotePull,
+        new: &NewReview<'_>,
+    ) -> impl Future<Output = ApiResult<RemoteComment>> + Send;
+
+    /// The comment that ends a review with this marker; `None` if the review is missing or incomplete.
+    fn find_review(
+        &self,
+        pull: u64,
+        new: &NewReview<'_>,
+    ) -> impl Future<Output = ApiResult<Option<RemoteComment>>> + Send;
+
+    /// The commit, if the branch contains it.
+    fn contained(&self, branch: &str, commit: &str) -> impl Future<Output = ApiResult<Option<RemoteCommit>>> + Send;
+
+    /// Sets a successful commit status.
+    fn set_status(&self, commit: &str, context: &str, text: &str) -> impl Future<Output = ApiResult<()>> + Send;
+
+    /// Pull requests, oldest first.
+    fn pulls(
+        &self,
+        query: &ItemQuery,
+        from: Option<&PageToken>,
+    ) -> impl Future<Output = ApiResult<ForgePage<RemotePull>>> + Send;
+
+    /// Issues without pull requests, oldest first.
+    fn issues(
+        &self,
+        query: &ItemQuery,
+        from: Option<&PageToken>,
+    ) -> impl Future<Output = ApiResult<ForgePage<RemoteIssue>>> + Send;
+
+    /// Issues in every state, newest first.
+    fn newest_issues(&self, from: Option<&PageToken>)
+    -> impl Future<Output = ApiResult<ForgePage<RemoteIssue>>> + Send;
+
+    /// Comments of every kind.
+    fn comments(
+        &self,
+        of: CommentsOf,
+        from: Option<&PageToken>,
+    ) -> impl Future<Output = ApiResult<ForgePage<RemoteComment>>> + Send;
+
+    /// The checks of a commit, each with the branch.
+    fn checks(&self, commit: &str, branch: Option<&str>) -> impl Future<Output = ApiResult<Vec<CheckRun>>> + Send;
+
+    /// The repository's default branch.
+    fn default_branch(&self) -> impl Future<Output = ApiResult<String>> + Send;
+
+    /// Checks token, scopes, repository and base branch without a change.
+    fn inspect(&self, base_branch: &str) -> impl Future<Output = Vec<ForgeFinding>> + Send;
+}

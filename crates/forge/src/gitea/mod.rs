@@ -1,0 +1,148 @@
+//! Gitea's and Forgejo's API, version 1. It resembles GitHub's; the differences are drafts by title, labels by id,
+//! issues in one order only, and pages of at most 50 rows.
+
+mod read;
+mod rows;
+mod write;
+
+use crate::api::{
+    ApiClient, ApiResult, ForgeApi, ForgeWords, LabelMoment, NewPull, NewReview, RemoteComment, RemoteCommit,
+    RemoteIssue, RemotePull,
+};
+use crate::base_url::{encode, encode_path};
+use crate::inspect::ForgeFinding;
+use loopwright_core::forge::{CheckRun, CommentsOf, ForgePage, ItemQuery, PageToken};
+
+pub(crate) const WORDS: ForgeWords = ForgeWords {
+    name: "Gitea",
+    pull: "pull request",
+    scopes: "the scopes `write:repository`, `write:issue` and `read:user`",
+    push_user: "oauth2",
+    labels: LabelMoment::Created,
+};
+
+/// The most pages of pull requests that a search for a branch reads.
+const PULL_PAGES_MAX: usize = 20;
+
+/// One repository on Gitea or Forgejo.
+pub(crate) struct Gitea {
+    client: ApiClient,
+    /// `/repos/<owner>/<name>`.
+    repo: String,
+}
+
+impl Gitea {
+    pub(crate) fn new(client: ApiClient) -> Self {
+        Self { repo: format!("/repos/{}", encode_path(&client.repository)), client }
+    }
+
+    fn path(&self, rest: &str) -> String {
+        format!("{}{rest}", self.repo)
+    }
+}
+
+impl ForgeApi for Gitea {
+    fn client(&self) -> &ApiClient {
+        &self.client
+    }
+
+    async fn branch_head(&self, branch: &str) -> ApiResult<Option<String>> {
+        let path = self.path(&format!("/branches/{}", encode_path(branch)));
+        let found: Option<rows::Branch> = self.client.find(&path, "").await?;
+        Ok(found.map(|found| found.commit.id))
+    }
+
+    /// Gitea has a look-up by base and head. A base with a slash does not fit into its address.
+    async fn branch_pulls(&self, branch: &str, base: &str) -> ApiResult<Vec<RemotePull>> {
+        let pulls = if base.contains('/') {
+            let query = "state=all&sort=recentupdate&limit=50";
+            self.client.first_rows::<rows::Pull>(&self.path("/pulls"), query, PULL_PAGES_MAX).await?.0
+        } else {
+            let path = self.path(&format!("/pulls/{}/{}", encode(base), encode_path(branch)));
+            self.client.find::<rows::Pull>(&path, "").await?.into_iter().collect()
+        };
+        Ok(pulls.into_iter().filter(|pull| pull.is_of(branch)).map(rows::Pull::row).collect())
+    }
+
+    async fn pull(&self, number: u64) -> ApiResult<RemotePull> {
+        let pull: rows::Pull = self.client.get(&self.path(&format!("/pulls/{number}")), "").await?;
+        Ok(pull.row())
+    }
+
+    async fn issue(&self, number: u64) -> ApiResult<RemoteIssue> {
+        let issue: rows::Issue = self.client.get(&self.path(&format!("/issues/{number}")), "").await?;
+        Ok(issue.row())
+    }
+
+    async fn create_pull(&self, new: &NewPull<'_>) -> ApiResult<RemotePull> {
+        self.write_pull(new).await
+    }
+
+    async fn finish_pull(&self, number: u64, new: &NewPull<'_>) -> ApiResult<()> {
+        self.write_reviewers(number, new).await
+    }
+
+    async fn edit_pull(&self, pull: &RemotePull, title: &str, body: &str) -> ApiResult<()> {
+        self.write_text(pull, title, body).await
+    }
+
+    async fn create_issue(&self, title: &str, body: &str, labels: &[String]) -> ApiResult<RemoteIssue> {
+        self.write_issue(title, body, labels).await
+    }
+
+    async fn add_labels(&self, issue: u64, labels: &[String]) -> ApiResult<()> {
+        self.write_labels(issue, labels).await
+    }
+
+    async fn add_comment(&self, of: CommentsOf, body: &str) -> ApiResult<RemoteComment> {
+        self.write_comment(of, body).await
+    }
+
+    async fn add_review(&self, pull: &RemotePull, new: &NewReview<'_>) -> ApiResult<RemoteComment> {
+        self.write_review(pull, new).await
+    }
+
+    async fn find_review(&self, pull: u64, new: &NewReview<'_>) -> ApiResult<Option<RemoteComment>> {
+        let reviews = self.read_reviews(pull).await?;
+        Ok(reviews.into_iter().find(|review| review.has(new.marker)).map(|review| review.row(rows::REVIEW)))
+    }
+
+    async fn contained(&self, branch: &str, commit: &str) -> ApiResult<Option<RemoteCommit>> {
+        self.read_contained(branch, commit).await
+    }
+
+    async fn set_status(&self, commit: &str, context: &str, text: &str) -> ApiResult<()> {
+        self.write_status(commit, context, text).await
+    }
+
+    async fn pulls(&self, query: &ItemQuery, from: Option<&PageToken>) -> ApiResult<ForgePage<RemotePull>> {
+        self.read_pulls(query, from).await
+    }
+
+    async fn issues(&self, query: &ItemQuery, from: Option<&PageToken>) -> ApiResult<ForgePage<RemoteIssue>> {
+        self.read_issues(query, from).await
+    }
+
+    async fn newest_issues(&self, from: Option<&PageToken>) -> ApiResult<ForgePage<RemoteIssue>> {
+        let first = "type=issues&state=all&limit=50&page=1";
+        let page = self.client.page::<rows::Issue>(&self.path("/issues"), first, from).await?;
+        Ok(ForgePage { rows: page.rows.into_iter().map(rows::Issue::row).collect(), next: page.next })
+    }
+
+    async fn comments(&self, of: CommentsOf, from: Option<&PageToken>) -> ApiResult<ForgePage<RemoteComment>> {
+        Ok(ForgePage::cut(self.read_comments(of).await?, from))
+    }
+
+    async fn checks(&self, commit: &str, branch: Option<&str>) -> ApiResult<Vec<CheckRun>> {
+        self.read_checks(commit, branch).await
+    }
+
+    async fn default_branch(&self) -> ApiResult<String> {
+        let repo: rows::Repository = self.client.get(&self.repo, "").await?;
+        Ok(repo.default_branch)
+    }
+
+    async fn inspect(&self, base_branch: &str) -> Vec<ForgeFinding> {
+        self.read_findings(base_branch).await
+    }
+}

@@ -1,0 +1,183 @@
+//! The calls that read Gitea.
+
+use super::{Gitea, rows};
+use crate::api::{ApiErrorKind, ApiResult, RemoteComment, RemoteCommit, RemoteIssue, RemotePull, unix_ms};
+use crate::base_url::{encode, encode_path};
+use crate::http::HttpCall;
+use crate::inspect::{ForgeFinding, base_finding};
+use hyper::Method;
+use loopwright_core::forge::{
+    CheckRun, CheckState, CommentKind, CommentsOf, ForgePage, ItemQuery, ItemState, PageToken,
+};
+use std::fmt::Write as _;
+
+/// Gitea's largest page, unless the server's configuration changes it.
+const PAGE_ROWS: u64 = 50;
+/// The most pages of reviews.
+const REVIEW_PAGES_MAX: usize = 20;
+
+impl Gitea {
+    pub(super) async fn read_pulls(
+        &self,
+        query: &ItemQuery,
+        from: Option<&PageToken>,
+    ) -> ApiResult<ForgePage<RemotePull>> {
+        let mut first = format!("state={}&sort=oldest&limit={PAGE_ROWS}&page=1", state(query));
+        if let Some(base) = &query.base_branch {
+            // Writing into a string cannot fail.
+            let _ = write!(first, "&base_branch={}", encode(base));
+        }
+        let page = self.client.page::<rows::Pull>(&self.path("/pulls"), &first, from).await?;
+        Ok(ForgePage { rows: page.rows.into_iter().map(rows::Pull::row).collect(), next: page.next })
+    }
+
+    /// Gitea lists the newest issue first, so pages are read from the last to the first.
+    pub(super) async fn read_issues(
+        &self,
+        query: &ItemQuery,
+        from: Option<&PageToken>,
+    ) -> ApiResult<ForgePage<RemoteIssue>> {
+        let page = match from.and_then(|token| token.0.parse::<u64>().ok()) {
+            Some(page) => page,
+            None => self.last_issue_page(query).await?,
+        };
+        let text = format!("{}&page={page}", issue_query(query));
+        let mut rows: Vec<rows::Issue> = self.client.get(&self.path("/issues"), &text).await?;
+        rows.reverse();
+        let next = (page > 1).then(|| PageToken((page - 1).to_string()));
+        Ok(ForgePage { rows: rows.into_iter().map(rows::Issue::row).collect(), next })
+    }
+
+    async fn last_issue_page(&self, query: &ItemQuery) -> ApiResult<u64> {
+        let text = format!("{}&page=1", issue_query(query));
+        let answer = self.client.send(HttpCall::new(Method::GET, self.path("/issues")).query(text)).await?;
+        let total = answer.header("x-total-count").and_then(|total| total.parse::<u64>().ok()).unwrap_or(0);
+        Ok(total.div_ceil(PAGE_ROWS).max(1))
+    }
+
+    pub(super) async fn read_reviews(&self, pull: u64) -> ApiResult<Vec<rows::Comment>> {
+        let path = self.path(&format!("/pulls/{pull}/reviews"));
+        let mut reviews = self.client.all_rows::<rows::Comment>(&path, "limit=50&page=1", REVIEW_PAGES_MAX).await?;
+        // The others are drafts and requests for a review.
+        reviews.retain(|review| !matches!(review.state.as_deref(), Some("PENDING" | "REQUEST_REVIEW")));
+        Ok(reviews)
+    }
+
+    pub(super) async fn read_comments(&self, of: CommentsOf) -> ApiResult<Vec<RemoteComment>> {
+        let (CommentsOf::Pull(number) | CommentsOf::Issue(number)) = of;
+        let path = self.path(&format!("/issues/{number}/comments"));
+        let plain: Vec<rows::Comment> = self.client.get(&path, "").await?;
+        let mut comments: Vec<RemoteComment> = plain.into_iter().map(|row| row.row(CommentKind::Plain)).collect();
+        if let CommentsOf::Pull(_) = of {
+            for review in self.read_reviews(number).await? {
+                let path = self.path(&format!("/pulls/{number}/reviews/{}/comments", review.id));
+                let lines: Vec<rows::Comment> = match review.comments_count {
+                    0 => Vec::new(),
+                    _ => self.client.get(&path, "").await?,
+                };
+                comments.push(review.row(rows::REVIEW));
+                comments.extend(lines.into_iter().map(|line| line.row(CommentKind::Inline)));
+            }
+        }
+        Ok(comments)
+    }
+
+    pub(super) async fn read_checks(&self, commit: &str, branch: Option<&str>) -> ApiResult<Vec<CheckRun>> {
+        let path = self.path(&format!("/commits/{}/status", encode(commit)));
+        let combined: Option<rows::CombinedStatus> = self.client.find(&path, "limit=50&page=1").await?;
+        let statuses = combined.and_then(|combined| combined.statuses).unwrap_or_default();
+        Ok(statuses.into_iter().map(|status| row(status, commit, branch)).collect())
+    }
+
+    pub(super) async fn read_contained(&self, branch: &str, commit: &str) -> ApiResult<Option<RemoteCommit>> {
+        let range = self.path(&format!("/compare/{}...{}", encode_path(branch), encode(commit)));
+        let compared: Option<rows::Comparison> = self.client.find(&range, "").await?;
+        if compared.is_none_or(|compared| compared.total_commits > 0) {
+            return Ok(None);
+        }
+        let commit: rows::GitCommit = self.client.get(&self.path(&format!("/git/commits/{commit}")), "").await?;
+        let at_ms = commit.created.map_or(0, |time| unix_ms(&time));
+        Ok(Some(RemoteCommit { url: commit.html_url, at_ms }))
+    }
+
+    pub(super) async fn read_findings(&self, base_branch: &str) -> Vec<ForgeFinding> {
+        let mut findings = Vec::new();
+        let (host, name) = (self.client.http.base().authority(), &self.client.repository);
+        match self.client.get::<rows::User>("/user", "").await {
+            Ok(user) => {
+                findings.push(ForgeFinding::good("reachable", format!("Gitea at {host} answers")));
+                let text = format!("the token from {} is valid, for `{}`", self.client.token_name, user.login);
+                findings.push(ForgeFinding::good("token", text));
+            }
+            Err(error) => {
+                let subject = if error.kind == ApiErrorKind::Access { "token" } else { "reachable" };
+                findings.push(ForgeFinding::bad(subject, error.text));
+                return findings;
+            }
+        }
+        match self.client.get::<rows::Repository>(&self.repo, "").await {
+            Err(error) => {
+                let is_missing = error.kind == ApiErrorKind::Missing;
+                let text = if is_missing { self.client.no_repository().text } else { error.text };
+                findings.push(ForgeFinding::bad("repository", text));
+                return findings;
+            }
+            Ok(repo) => {
+                findings.push(ForgeFinding::good("repository", format!("`{name}` exists")));
+                findings.push(push_finding(name, &repo));
+            }
+        }
+        let path = self.path(&format!("/branches/{}", encode_path(base_branch)));
+        findings.push(match self.client.find::<rows::Branch>(&path, "").await {
+            Ok(Some(branch)) => base_finding(base_branch, branch.protected),
+            Ok(None) => ForgeFinding::bad("base-branch", format!("`{name}` has no branch `{base_branch}`")),
+            Err(error) => ForgeFinding::doubtful("base-branch", error.text),
+        });
+        findings
+    }
+}
+
+fn push_finding(name: &str, repo: &rows::Repository) -> ForgeFinding {
+    match &repo.permissions {
+        _ if repo.archived => ForgeFinding::bad("push", format!("`{name}` is archived; nothing can be pushed")),
+        Some(permissions) if permissions.push => ForgeFinding::good("push", format!("may push to `{name}`")),
+        _ => ForgeFinding::bad("push", format!("the account may not push to `{name}`; give it write access")),
+    }
+}
+
+fn row(status: rows::Status, commit: &str, branch: Option<&str>) -> CheckRun {
+    CheckRun {
+        name: status.context,
+        state: match status.status.as_str() {
+            "success" | "skipped" | "warning" => CheckState::Passed,
+            "failure" | "error" => CheckState::Failed,
+            _ => CheckState::Pending,
+        },
+        head: commit.to_owned(),
+        branch: branch.map(str::to_owned),
+        title: status.description.clone(),
+        body: status.description.unwrap_or_default(),
+    }
+}
+
+fn state(query: &ItemQuery) -> &'static str {
+    match query.state {
+        Some(ItemState::Open) => "open",
+        Some(ItemState::Closed | ItemState::Merged) => "closed",
+        None => "all",
+    }
+}
+
+fn issue_query(query: &ItemQuery) -> String {
+    let mut text = format!("type=issues&state={}&limit={PAGE_ROWS}", state(query));
+    if !query.labels.is_empty() {
+        let _ = write!(text, "&labels={}", encode(&query.labels.join(",")));
+    }
+    if let Some(assignee) = &query.assignee {
+        let _ = write!(text, "&assigned_by={}", encode(assignee));
+    }
+    if let [author] = query.author.as_slice() {
+        let _ = write!(text, "&created_by={}", encode(author));
+    }
+    text
+}

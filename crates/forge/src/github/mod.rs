@@ -1,0 +1,151 @@
+//! GitHub's REST API: pull requests, issues, comments, reviews, checks and statuses.
+
+mod app;
+mod read;
+mod rows;
+mod write;
+
+pub(crate) use app::AppTokens;
+pub use app::GitHubApp;
+
+use crate::api::{
+    ApiClient, ApiResult, ForgeApi, ForgeWords, LabelMoment, NewPull, NewReview, RemoteComment, RemoteCommit,
+    RemoteIssue, RemotePull,
+};
+use crate::base_url::{encode, encode_path};
+use crate::inspect::ForgeFinding;
+use hyper::header::{ACCEPT, HeaderName, HeaderValue};
+use loopwright_core::forge::{CheckRun, CommentsOf, ForgePage, ItemQuery, PageToken};
+
+pub(crate) const WORDS: ForgeWords = ForgeWords {
+    name: "GitHub",
+    pull: "pull request",
+    scopes: "the scope `repo`, or, if it is fine-grained, read and write access to Contents, Pull requests and Issues",
+    push_user: "x-access-token",
+    labels: LabelMoment::Later,
+};
+
+/// One repository on GitHub.
+pub(crate) struct GitHub {
+    client: ApiClient,
+    /// `/repos/<owner>/<name>`.
+    repo: String,
+    owner: String,
+}
+
+impl GitHub {
+    pub(crate) fn new(mut client: ApiClient) -> Self {
+        client.headers = vec![
+            (ACCEPT, HeaderValue::from_static("application/vnd.github+json")),
+            (HeaderName::from_static("x-github-api-version"), HeaderValue::from_static("2022-11-28")),
+        ];
+        let owner = client.repository.split('/').next().unwrap_or_default().to_owned();
+        Self { repo: format!("/repos/{}", encode_path(&client.repository)), owner, client }
+    }
+
+    fn path(&self, rest: &str) -> String {
+        format!("{}{rest}", self.repo)
+    }
+}
+
+impl ForgeApi for GitHub {
+    fn client(&self) -> &ApiClient {
+        &self.client
+    }
+
+    async fn branch_head(&self, branch: &str) -> ApiResult<Option<String>> {
+        let path = self.path(&format!("/git/ref/heads/{}", encode_path(branch)));
+        let found: Option<rows::GitReference> = self.client.find(&path, "").await?;
+        Ok(found.map(|found| found.object.sha))
+    }
+
+    async fn branch_pulls(&self, branch: &str, _: &str) -> ApiResult<Vec<RemotePull>> {
+        let head = encode(&format!("{}:{branch}", self.owner));
+        let query = format!("state=all&head={head}&per_page=100");
+        let pulls = self.client.all_rows::<rows::Pull>(&self.path("/pulls"), &query, 5).await?;
+        // An older server ignores the filter.
+        Ok(pulls.into_iter().filter(|pull| pull.is_of(branch)).map(rows::Pull::row).collect())
+    }
+
+    async fn pull(&self, number: u64) -> ApiResult<RemotePull> {
+        let pull: rows::Pull = self.client.get(&self.path(&format!("/pulls/{number}")), "").await?;
+        Ok(pull.row())
+    }
+
+    async fn issue(&self, number: u64) -> ApiResult<RemoteIssue> {
+        let issue: rows::Issue = self.client.get(&self.path(&format!("/issues/{number}")), "").await?;
+        Ok(issue.row())
+    }
+
+    async fn create_pull(&self, new: &NewPull<'_>) -> ApiResult<RemotePull> {
+        self.write_pull(new).await
+    }
+
+    async fn finish_pull(&self, number: u64, new: &NewPull<'_>) -> ApiResult<()> {
+        self.write_people_and_labels(number, new).await
+    }
+
+    async fn edit_pull(&self, pull: &RemotePull, title: &str, body: &str) -> ApiResult<()> {
+        self.write_text(pull.row.about.number, title, body).await
+    }
+
+    async fn create_issue(&self, title: &str, body: &str, labels: &[String]) -> ApiResult<RemoteIssue> {
+        self.write_issue(title, body, labels).await
+    }
+
+    async fn add_labels(&self, issue: u64, labels: &[String]) -> ApiResult<()> {
+        self.write_labels(issue, labels).await
+    }
+
+    async fn add_comment(&self, of: CommentsOf, body: &str) -> ApiResult<RemoteComment> {
+        self.write_comment(of, body).await
+    }
+
+    async fn add_review(&self, pull: &RemotePull, new: &NewReview<'_>) -> ApiResult<RemoteComment> {
+        self.write_review(pull, new).await
+    }
+
+    async fn find_review(&self, pull: u64, new: &NewReview<'_>) -> ApiResult<Option<RemoteComment>> {
+        let path = self.path(&format!("/pulls/{pull}/reviews"));
+        let reviews = self.client.all_rows::<rows::Comment>(&path, "per_page=100", 20).await?;
+        let found = reviews.into_iter().find(|review| review.body.as_deref().unwrap_or_default().contains(new.marker));
+        Ok(found.map(|review| review.row(rows::REVIEW)))
+    }
+
+    async fn contained(&self, branch: &str, commit: &str) -> ApiResult<Option<RemoteCommit>> {
+        self.read_contained(branch, commit).await
+    }
+
+    async fn set_status(&self, commit: &str, context: &str, text: &str) -> ApiResult<()> {
+        self.write_status(commit, context, text).await
+    }
+
+    async fn pulls(&self, query: &ItemQuery, from: Option<&PageToken>) -> ApiResult<ForgePage<RemotePull>> {
+        self.read_pulls(query, from).await
+    }
+
+    async fn issues(&self, query: &ItemQuery, from: Option<&PageToken>) -> ApiResult<ForgePage<RemoteIssue>> {
+        self.read_issues(&read::issue_query(query), from).await
+    }
+
+    async fn newest_issues(&self, from: Option<&PageToken>) -> ApiResult<ForgePage<RemoteIssue>> {
+        self.read_issues("state=all&sort=created&direction=desc&per_page=100", from).await
+    }
+
+    async fn comments(&self, of: CommentsOf, from: Option<&PageToken>) -> ApiResult<ForgePage<RemoteComment>> {
+        self.read_comments(of, from).await
+    }
+
+    async fn checks(&self, commit: &str, branch: Option<&str>) -> ApiResult<Vec<CheckRun>> {
+        self.read_checks(commit, branch).await
+    }
+
+    async fn default_branch(&self) -> ApiResult<String> {
+        let repo: rows::Repository = self.client.get(&self.repo, "").await?;
+        Ok(repo.default_branch)
+    }
+
+    async fn inspect(&self, base_branch: &str) -> Vec<ForgeFinding> {
+        self.read_findings(base_branch).await
+    }
+}

@@ -1,0 +1,230 @@
+//! The calls that read GitHub.
+
+use super::{GitHub, rows};
+use crate::api::{ApiErrorKind, ApiResult, RemoteComment, RemoteCommit, RemoteIssue, RemotePull, TokenSource, unix_ms};
+use crate::base_url::{encode, encode_path};
+use crate::http::HttpCall;
+use crate::inspect::ForgeFinding;
+use hyper::Method;
+use loopwright_core::forge::{CheckRun, CheckState, CommentsOf, ForgePage, ItemQuery, ItemState, PageToken};
+use std::fmt::Write as _;
+
+/// The most bytes of a check's output; the end is kept, because the error is there.
+const OUTPUT_MAX: usize = 16 << 10;
+
+impl GitHub {
+    pub(super) async fn read_pulls(
+        &self,
+        query: &ItemQuery,
+        from: Option<&PageToken>,
+    ) -> ApiResult<ForgePage<RemotePull>> {
+        let mut first = format!("state={}&sort=created&direction=asc&per_page=100", state(query));
+        if let Some(base) = &query.base_branch {
+            let _ = write!(first, "&base={}", encode(base));
+        }
+        let page = self.client.page::<rows::Pull>(&self.path("/pulls"), &first, from).await?;
+        Ok(ForgePage { rows: page.rows.into_iter().map(rows::Pull::row).collect(), next: page.next })
+    }
+
+    /// GitHub lists pull requests among the issues.
+    pub(super) async fn read_issues(&self, query: &str, from: Option<&PageToken>) -> ApiResult<ForgePage<RemoteIssue>> {
+        let page = self.client.page::<rows::Issue>(&self.path("/issues"), query, from).await?;
+        let issues = page.rows.into_iter().filter(|issue| issue.pull_request.is_none());
+        Ok(ForgePage { rows: issues.map(rows::Issue::row).collect(), next: page.next })
+    }
+
+    pub(super) async fn read_comments(
+        &self,
+        of: CommentsOf,
+        from: Option<&PageToken>,
+    ) -> ApiResult<ForgePage<RemoteComment>> {
+        let (CommentsOf::Pull(number) | CommentsOf::Issue(number)) = of;
+        let mut paths = vec![self.path(&format!("/issues/{number}/comments"))];
+        if let CommentsOf::Pull(_) = of {
+            paths.push(self.path(&format!("/pulls/{number}/reviews")));
+            paths.push(self.path(&format!("/pulls/{number}/comments")));
+        }
+        let (at, page) = self.client.chained_page::<rows::Comment>(&paths, "per_page=100", from).await?;
+        let kind = [rows::PLAIN, rows::REVIEW, rows::INLINE][at.min(2)];
+        // A pending review is a draft that only its author sees.
+        let visible = page.rows.into_iter().filter(|row| row.state.as_deref() != Some("PENDING"));
+        Ok(ForgePage { rows: visible.map(|row| row.row(kind)).collect(), next: page.next })
+    }
+
+    pub(super) async fn read_checks(&self, commit: &str, branch: Option<&str>) -> ApiResult<Vec<CheckRun>> {
+        let of_commit = |rest: &str| self.path(&format!("/commits/{}/{rest}", encode(commit)));
+        let mut checks = Vec::new();
+        let query = "filter=latest&per_page=100";
+        let runs: Option<rows::CheckRuns> = self.client.find(&of_commit("check-runs"), query).await?;
+        for run in runs.into_iter().flat_map(|runs| runs.check_runs) {
+            checks.push(self.check_row(run, commit, branch).await?);
+        }
+        let combined: Option<rows::CombinedStatus> = self.client.find(&of_commit("status"), "per_page=100").await?;
+        checks.extend(combined.into_iter().flat_map(|combined| combined.statuses).map(|status| CheckRun {
+            name: status.context,
+            state: match status.state.as_str() {
+                "success" => CheckState::Passed,
+                "failure" | "error" => CheckState::Failed,
+                _ => CheckState::Pending,
+            },
+            head: commit.to_owned(),
+            branch: branch.map(str::to_owned),
+            title: status.description.clone(),
+            body: status.description.unwrap_or_default(),
+        }));
+        Ok(checks)
+    }
+
+    async fn check_row(&self, run: rows::Check, commit: &str, branch: Option<&str>) -> ApiResult<CheckRun> {
+        let state = check_state(&run);
+        let output = run.output.unwrap_or_default();
+        let mut body = [output.summary, output.text].into_iter().flatten().collect::<Vec<_>>().join("\n\n");
+        if state == CheckState::Failed && output.annotations_count > 0 {
+            body.push_str(&self.annotations(run.id).await?);
+        }
+        let start = body.ceil_char_boundary(body.len().saturating_sub(OUTPUT_MAX));
+        Ok(CheckRun {
+            name: run.name,
+            state,
+            head: commit.to_owned(),
+            branch: branch.map(str::to_owned),
+            title: output.title,
+            body: body.split_off(start),
+        })
+    }
+
+    /// The errors that a check reports on lines. Logs themselves are on another host, which gets no request.
+    async fn annotations(&self, check: u64) -> ApiResult<String> {
+        let path = self.path(&format!("/check-runs/{check}/annotations"));
+        let all: Option<Vec<rows::Annotation>> = self.client.find(&path, "per_page=50").await?;
+        let mut text = String::new();
+        for one in all.into_iter().flatten() {
+            let (path, message) = (one.path.unwrap_or_default(), one.message.unwrap_or_default());
+            // Writing into a string cannot fail.
+            let _ = write!(text, "\n{path}:{}: {message}", one.start_line.unwrap_or_default());
+        }
+        Ok(text)
+    }
+
+    pub(super) async fn read_contained(&self, branch: &str, commit: &str) -> ApiResult<Option<RemoteCommit>> {
+        let range = format!("/compare/{}...{}", encode_path(branch), encode(commit));
+        let compared: Option<rows::Comparison> = self.client.find(&self.path(&range), "per_page=1").await?;
+        if !compared.is_some_and(|compared| matches!(compared.status.as_str(), "identical" | "behind")) {
+            return Ok(None);
+        }
+        let commit: rows::GitCommit = self.client.get(&self.path(&format!("/git/commits/{commit}")), "").await?;
+        Ok(Some(RemoteCommit { url: commit.html_url, at_ms: unix_ms(&commit.committer.date) }))
+    }
+
+    pub(super) async fn read_findings(&self, base_branch: &str) -> Vec<ForgeFinding> {
+        let mut findings = Vec::new();
+        if !self.inspect_token(&mut findings).await {
+            return findings;
+        }
+        let name = &self.client.repository;
+        match self.client.get::<rows::Repository>(&self.repo, "").await {
+            Err(error) if error.kind == ApiErrorKind::Missing => {
+                findings.push(ForgeFinding::bad("repository", self.client.no_repository().text));
+                return findings;
+            }
+            Err(error) => {
+                findings.push(ForgeFinding::bad("repository", error.text));
+                return findings;
+            }
+            Ok(repo) => {
+                findings.push(ForgeFinding::good("repository", format!("`{name}` exists")));
+                findings.push(push_finding(name, &repo));
+                if repo.has_issues == Some(false) {
+                    let text = format!("issues are disabled in `{name}`; outputs for issues will be refused");
+                    findings.push(ForgeFinding::doubtful("repository", text));
+                }
+            }
+        }
+        let path = self.path(&format!("/branches/{}", encode_path(base_branch)));
+        findings.push(match self.client.find::<rows::Branch>(&path, "").await {
+            Ok(Some(branch)) => crate::inspect::base_finding(base_branch, branch.protected),
+            Ok(None) => ForgeFinding::bad("base-branch", format!("`{name}` has no branch `{base_branch}`")),
+            Err(error) => ForgeFinding::doubtful("base-branch", error.text),
+        });
+        findings
+    }
+
+    /// Whether the token is accepted. An App's token has no account of its own.
+    async fn inspect_token(&self, findings: &mut Vec<ForgeFinding>) -> bool {
+        let host = self.client.http.base().authority();
+        let path = if matches!(self.client.token, TokenSource::App(_)) { "/rate_limit" } else { "/user" };
+        let answer = match self.client.send(HttpCall::new(Method::GET, path)).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                let subject = if error.kind == ApiErrorKind::Access { "token" } else { "reachable" };
+                findings.push(ForgeFinding::bad(subject, error.text));
+                return false;
+            }
+        };
+        findings.push(ForgeFinding::good("reachable", format!("GitHub at {host} answers")));
+        let user: Option<rows::User> = serde_json::from_slice(&answer.body).ok();
+        let name = user.map_or_else(|| "a GitHub App".to_owned(), |user| format!("`{}`", user.login));
+        let token = &self.client.token_name;
+        findings.push(ForgeFinding::good("token", format!("the token from {token} is valid, for {name}")));
+        if let Some(scopes) = answer.header("x-oauth-scopes") {
+            let has_repo = scopes.split(',').any(|scope| matches!(scope.trim(), "repo" | "public_repo"));
+            findings.push(match has_repo {
+                true => ForgeFinding::good("scopes", format!("the token has the scopes `{scopes}`")),
+                false => ForgeFinding::bad(
+                    "scopes",
+                    format!("the token has the scopes `{scopes}`; pushes and pull requests need `repo`"),
+                ),
+            });
+        }
+        true
+    }
+}
+
+fn push_finding(name: &str, repo: &rows::Repository) -> ForgeFinding {
+    match (&repo.permissions, repo.archived) {
+        (_, true) => ForgeFinding::bad("push", format!("`{name}` is archived; nothing can be pushed")),
+        (Some(permissions), _) if permissions.push => ForgeFinding::good("push", format!("may push to `{name}`")),
+        (Some(_), _) => {
+            let text = format!("the account may not push to `{name}`; give it write access");
+            ForgeFinding::bad("push", text)
+        }
+        // Installation tokens have no `permissions` of a person.
+        (None, _) => {
+            ForgeFinding::doubtful("push", format!("GitHub does not report whether `{name}` may be pushed to"))
+        }
+    }
+}
+
+fn state(query: &ItemQuery) -> &'static str {
+    match query.state {
+        Some(ItemState::Open) => "open",
+        Some(ItemState::Closed | ItemState::Merged) => "closed",
+        None => "all",
+    }
+}
+
+/// The filters of GitHub's listing of issues.
+pub(super) fn issue_query(query: &ItemQuery) -> String {
+    let mut text = format!("state={}&sort=created&direction=asc&per_page=100", state(query));
+    if !query.labels.is_empty() {
+        let _ = write!(text, "&labels={}", encode(&query.labels.join(",")));
+    }
+    let person = |name: &Option<String>| name.as_ref().map(|name| encode(name));
+    if let Some(assignee) = person(&query.assignee) {
+        let _ = write!(text, "&assignee={assignee}");
+    }
+    if let [author] = query.author.as_slice() {
+        let _ = write!(text, "&creator={}", encode(author));
+    }
+    text
+}
+
+/// A run that was cancelled or replaced has neither passed nor failed.
+fn check_state(run: &rows::Check) -> CheckState {
+    match (run.status.as_str(), run.conclusion.as_deref()) {
+        ("completed", Some("success" | "neutral" | "skipped")) => CheckState::Passed,
+        ("completed", Some("cancelled" | "stale")) => CheckState::Pending,
+        ("completed", Some(_)) => CheckState::Failed,
+        _ => CheckState::Pending,
+    }
+}

@@ -1,0 +1,275 @@
+//! GitHub's JSON, reduced to the fields that are used, and the conversion to common rows.
+
+use crate::api::{RemoteComment, RemoteIssue, RemotePull, unix_ms};
+use loopwright_core::forge::{CommentKind, ForgeComment, ForgeItem, ItemState, PullRequest};
+use loopwright_core::outbox::marker_loop;
+use serde::Deserialize;
+
+pub(super) const PLAIN: CommentKind = CommentKind::Plain;
+pub(super) const REVIEW: CommentKind = CommentKind::Review;
+pub(super) const INLINE: CommentKind = CommentKind::Inline;
+
+#[derive(Debug, Deserialize)]
+pub(super) struct User {
+    pub(super) login: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Label {
+    pub(super) name: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct GitReference {
+    pub(super) object: GitObject,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct GitObject {
+    pub(super) sha: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Repository {
+    #[serde(default)]
+    pub(super) full_name: String,
+    #[serde(default)]
+    pub(super) default_branch: String,
+    #[serde(default)]
+    pub(super) archived: bool,
+    #[serde(default)]
+    pub(super) has_issues: Option<bool>,
+    #[serde(default)]
+    pub(super) permissions: Option<Permissions>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Permissions {
+    #[serde(default)]
+    pub(super) push: bool,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct PullSide {
+    #[serde(rename = "ref")]
+    pub(super) branch: String,
+    pub(super) sha: String,
+    pub(super) repo: Option<Repository>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Pull {
+    number: u64,
+    title: String,
+    body: Option<String>,
+    state: String,
+    #[serde(default)]
+    draft: Option<bool>,
+    merged_at: Option<String>,
+    user: Option<User>,
+    #[serde(default)]
+    labels: Vec<Label>,
+    #[serde(default)]
+    assignees: Option<Vec<User>>,
+    head: PullSide,
+    base: PullSide,
+    html_url: String,
+    created_at: String,
+    updated_at: String,
+}
+
+impl Pull {
+    /// Whether the pull request is of a branch of this repository, not of a fork.
+    pub(super) fn is_of(&self, branch: &str) -> bool {
+        self.head.branch == branch && !self.is_from_fork()
+    }
+
+    fn is_from_fork(&self) -> bool {
+        let name = |side: &PullSide| side.repo.as_ref().map(|repo| repo.full_name.to_lowercase());
+        // The repository of a deleted fork is `null`.
+        name(&self.head).is_none_or(|head| Some(head) != name(&self.base))
+    }
+
+    pub(super) fn row(self) -> RemotePull {
+        let is_from_fork = self.is_from_fork();
+        let state = match (self.state.as_str(), &self.merged_at) {
+            (_, Some(_)) => ItemState::Merged,
+            ("open", None) => ItemState::Open,
+            _ => ItemState::Closed,
+        };
+        let mut about = item(self.number, self.title, self.body, self.user, state, self.labels, self.assignees);
+        // Only this repository's branches are pushed by a loop, so a marker in a fork's pull request is a copy.
+        about.loop_name = about.loop_name.filter(|_| !is_from_fork);
+        RemotePull {
+            row: PullRequest {
+                about,
+                draft: self.draft.unwrap_or(false),
+                branch: self.head.branch,
+                head: self.head.sha,
+                base_branch: self.base.branch,
+            },
+            url: self.html_url,
+            created_ms: unix_ms(&self.created_at),
+            updated_ms: unix_ms(&self.updated_at),
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Issue {
+    number: u64,
+    title: String,
+    body: Option<String>,
+    state: String,
+    user: Option<User>,
+    #[serde(default)]
+    labels: Vec<Label>,
+    #[serde(default)]
+    assignees: Option<Vec<User>>,
+    pub(super) pull_request: Option<serde_json::Value>,
+    html_url: String,
+    created_at: String,
+    updated_at: String,
+}
+
+impl Issue {
+    pub(super) fn row(self) -> RemoteIssue {
+        let state = if self.state == "open" { ItemState::Open } else { ItemState::Closed };
+        let about = item(self.number, self.title, self.body, self.user, state, self.labels, self.assignees);
+        RemoteIssue {
+            row: loopwright_core::forge::Issue { about },
+            url: self.html_url,
+            created_ms: unix_ms(&self.created_at),
+            updated_ms: unix_ms(&self.updated_at),
+        }
+    }
+}
+
+fn item(
+    number: u64,
+    title: String,
+    body: Option<String>,
+    user: Option<User>,
+    state: ItemState,
+    labels: Vec<Label>,
+    assignees: Option<Vec<User>>,
+) -> ForgeItem {
+    let body = body.unwrap_or_default();
+    ForgeItem {
+        number,
+        title: Some(title),
+        author: user.map(|user| user.login),
+        loop_name: marker_loop(&body).map(str::to_owned),
+        body,
+        state,
+        labels: labels.into_iter().map(|label| label.name).collect(),
+        assignees: assignees.into_iter().flatten().map(|user| user.login).collect(),
+    }
+}
+
+/// A comment, a review, or a comment on a line: the three have nearly the same fields.
+#[derive(Debug, Deserialize)]
+pub(super) struct Comment {
+    id: u64,
+    pub(super) body: Option<String>,
+    user: Option<User>,
+    html_url: String,
+    created_at: Option<String>,
+    submitted_at: Option<String>,
+    commit_id: Option<String>,
+    pub(super) state: Option<String>,
+    path: Option<String>,
+    line: Option<u32>,
+    original_line: Option<u32>,
+}
+
+impl Comment {
+    pub(super) fn row(self, kind: CommentKind) -> RemoteComment {
+        let text = self.body.unwrap_or_default();
+        let loop_name = marker_loop(&text).map(str::to_owned);
+        let body = match (kind, self.state.as_deref(), &self.path) {
+            (CommentKind::Review, Some("CHANGES_REQUESTED"), _) => format!("(changes requested) {text}"),
+            (CommentKind::Review, Some("APPROVED"), _) => format!("(approved) {text}"),
+            (CommentKind::Inline, _, Some(path)) => {
+                let line = self.line.or(self.original_line).map(|line| format!(":{line}")).unwrap_or_default();
+                format!("{path}{line}: {text}")
+            }
+            _ => text,
+        };
+        let id = match kind {
+            CommentKind::Review => format!("review-{}", self.id),
+            CommentKind::Inline => format!("inline-{}", self.id),
+            CommentKind::Plain | CommentKind::Labels => self.id.to_string(),
+        };
+        RemoteComment {
+            row: ForgeComment { id, kind, author: self.user.map(|user| user.login), loop_name, body },
+            url: self.html_url,
+            created_ms: self.created_at.or(self.submitted_at).map_or(0, |time| unix_ms(&time)),
+            head: self.commit_id,
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct CheckRuns {
+    pub(super) check_runs: Vec<Check>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Check {
+    pub(super) id: u64,
+    pub(super) name: String,
+    pub(super) status: String,
+    pub(super) conclusion: Option<String>,
+    pub(super) output: Option<CheckOutput>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct CheckOutput {
+    pub(super) title: Option<String>,
+    pub(super) summary: Option<String>,
+    pub(super) text: Option<String>,
+    #[serde(default)]
+    pub(super) annotations_count: u64,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Annotation {
+    pub(super) path: Option<String>,
+    pub(super) start_line: Option<u64>,
+    pub(super) message: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct CombinedStatus {
+    pub(super) statuses: Vec<Status>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Status {
+    pub(super) context: String,
+    pub(super) state: String,
+    pub(super) description: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Comparison {
+    pub(super) status: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct GitCommit {
+    pub(super) html_url: String,
+    pub(super) committer: CommitPerson,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct CommitPerson {
+    pub(super) date: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Branch {
+    #[serde(default)]
+    pub(super) protected: bool,
+}

@@ -1,0 +1,89 @@
+//! The calls that change something on GitHub.
+
+use super::{GitHub, rows};
+use crate::api::{ApiResult, NewPull, NewReview, RemoteComment, RemoteIssue, RemotePull};
+use hyper::Method;
+use loopwright_core::forge::CommentsOf;
+use loopwright_core::outbox::{DiffSide, InlineComment, ReviewDecision};
+use serde_json::{Value, json};
+
+impl GitHub {
+    pub(super) async fn write_pull(&self, new: &NewPull<'_>) -> ApiResult<RemotePull> {
+        let body = json!({
+            "title": new.title, "body": new.body, "head": new.branch, "base": new.base_branch, "draft": new.draft,
+        });
+        let pull: rows::Pull = self.client.post(&self.path("/pulls"), &body).await?;
+        Ok(pull.row())
+    }
+
+    /// Reviewers come first: a pull request with its labels is complete.
+    pub(super) async fn write_people_and_labels(&self, number: u64, new: &NewPull<'_>) -> ApiResult<()> {
+        if !new.reviewers.is_empty() {
+            let (teams, people): (Vec<_>, Vec<_>) = new.reviewers.iter().partition(|name| name.contains('/'));
+            let teams: Vec<&str> = teams.iter().filter_map(|team| team.split('/').nth(1)).collect();
+            let body = json!({ "reviewers": people, "team_reviewers": teams });
+            let path = self.path(&format!("/pulls/{number}/requested_reviewers"));
+            match self.client.post::<Value>(&path, &body).await {
+                // An account that may not review does not keep the labels away.
+                Err(error) if error.kind != crate::api::ApiErrorKind::Rejected => return Err(error),
+                _ => {}
+            }
+        }
+        if new.labels.is_empty() { Ok(()) } else { self.write_labels(number, new.labels).await }
+    }
+
+    pub(super) async fn write_labels(&self, number: u64, labels: &[String]) -> ApiResult<()> {
+        let path = self.path(&format!("/issues/{number}/labels"));
+        self.client.post::<Value>(&path, &json!({ "labels": labels })).await.map(drop)
+    }
+
+    pub(super) async fn write_text(&self, number: u64, title: &str, body: &str) -> ApiResult<()> {
+        let path = self.path(&format!("/pulls/{number}"));
+        let text = json!({ "title": title, "body": body });
+        self.client.write::<Value>(Method::PATCH, &path, &text).await.map(drop)
+    }
+
+    pub(super) async fn write_issue(&self, title: &str, body: &str, labels: &[String]) -> ApiResult<RemoteIssue> {
+        let body = json!({ "title": title, "body": body, "labels": labels });
+        let issue: rows::Issue = self.client.post(&self.path("/issues"), &body).await?;
+        Ok(issue.row())
+    }
+
+    /// A pull request's comments are those of the issue with its number.
+    pub(super) async fn write_comment(&self, of: CommentsOf, body: &str) -> ApiResult<RemoteComment> {
+        let (CommentsOf::Pull(number) | CommentsOf::Issue(number)) = of;
+        let path = self.path(&format!("/issues/{number}/comments"));
+        let comment: rows::Comment = self.client.post(&path, &json!({ "body": body })).await?;
+        Ok(comment.row(rows::PLAIN))
+    }
+
+    /// One review with all its comments: GitHub creates the whole or nothing.
+    pub(super) async fn write_review(&self, pull: &RemotePull, new: &NewReview<'_>) -> ApiResult<RemoteComment> {
+        let event = match new.decision {
+            Some(ReviewDecision::Approve) => "APPROVE",
+            Some(ReviewDecision::RequestChanges) => "REQUEST_CHANGES",
+            None => "COMMENT",
+        };
+        let comments: Vec<Value> = new.comments.iter().map(line_comment).collect();
+        let body = json!({ "commit_id": pull.row.head, "body": new.body, "event": event, "comments": comments });
+        let path = self.path(&format!("/pulls/{}/reviews", pull.row.about.number));
+        let review: rows::Comment = self.client.post(&path, &body).await?;
+        Ok(review.row(rows::REVIEW))
+    }
+
+    pub(super) async fn write_status(&self, commit: &str, context: &str, text: &str) -> ApiResult<()> {
+        let path = self.path(&format!("/statuses/{commit}"));
+        let body = json!({ "state": "success", "context": context, "description": text });
+        self.client.post::<Value>(&path, &body).await.map(drop)
+    }
+}
+
+fn line_comment(comment: &InlineComment) -> Value {
+    let side = if comment.side == DiffSide::Left { "LEFT" } else { "RIGHT" };
+    let mut body = json!({ "path": comment.path, "line": comment.line, "side": side, "body": comment.body });
+    if let Some(start) = comment.start_line.filter(|start| *start < comment.line) {
+        body["start_line"] = json!(start);
+        body["start_side"] = json!(side);
+    }
+    body
+}

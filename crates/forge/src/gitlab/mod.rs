@@ -1,0 +1,157 @@
+//! GitLab's API, version 4: merge requests, notes, discussions with positions, approvals and commit statuses.
+
+mod read;
+mod review;
+mod rows;
+mod write;
+
+use crate::api::{
+    ApiClient, ApiResult, ForgeApi, ForgeWords, LabelMoment, NewPull, NewReview, RemoteComment, RemoteCommit,
+    RemoteIssue, RemotePull,
+};
+use crate::base_url::encode;
+use crate::inspect::ForgeFinding;
+use loopwright_core::forge::{CheckRun, CommentsOf, ForgePage, ItemQuery, PageToken};
+
+pub(crate) const WORDS: ForgeWords = ForgeWords {
+    name: "GitLab",
+    pull: "merge request",
+    scopes: "the scope `api` and at least the role Developer",
+    push_user: "oauth2",
+    labels: LabelMoment::Created,
+};
+
+/// One project on GitLab.
+pub(crate) struct GitLab {
+    client: ApiClient,
+    /// `/projects/<encoded path>`.
+    project: String,
+    /// The address of the project for people.
+    web: String,
+}
+
+impl GitLab {
+    pub(crate) fn new(client: ApiClient) -> Self {
+        let base = client.http.base();
+        let web = base.with_path(base.path.strip_suffix("/api/v4").unwrap_or(&base.path));
+        let web = format!("{web}/{}", client.repository);
+        Self { project: format!("/projects/{}", encode(&client.repository)), web, client }
+    }
+
+    fn path(&self, rest: &str) -> String {
+        format!("{}{rest}", self.project)
+    }
+
+    /// The path of an issue or a merge request.
+    fn item_path(&self, of: CommentsOf) -> String {
+        match of {
+            CommentsOf::Pull(number) => self.path(&format!("/merge_requests/{number}")),
+            CommentsOf::Issue(number) => self.path(&format!("/issues/{number}")),
+        }
+    }
+
+    /// The address of a comment for people.
+    fn note_url(&self, of: CommentsOf, id: u64) -> String {
+        match of {
+            CommentsOf::Pull(number) => format!("{}/-/merge_requests/{number}#note_{id}", self.web),
+            CommentsOf::Issue(number) => format!("{}/-/issues/{number}#note_{id}", self.web),
+        }
+    }
+}
+
+impl ForgeApi for GitLab {
+    fn client(&self) -> &ApiClient {
+        &self.client
+    }
+
+    async fn branch_head(&self, branch: &str) -> ApiResult<Option<String>> {
+        let path = self.path(&format!("/repository/branches/{}", encode(branch)));
+        let found: Option<rows::Branch> = self.client.find(&path, "").await?;
+        Ok(found.map(|found| found.commit.id))
+    }
+
+    async fn branch_pulls(&self, branch: &str, _: &str) -> ApiResult<Vec<RemotePull>> {
+        let query = format!("state=all&source_branch={}&per_page=100", encode(branch));
+        let all = self.client.all_rows::<rows::MergeRequest>(&self.path("/merge_requests"), &query, 5).await?;
+        Ok(all.into_iter().filter(|one| one.is_of(branch)).map(rows::MergeRequest::row).collect())
+    }
+
+    async fn pull(&self, number: u64) -> ApiResult<RemotePull> {
+        let one: rows::MergeRequest = self.client.get(&self.item_path(CommentsOf::Pull(number)), "").await?;
+        Ok(one.row())
+    }
+
+    async fn issue(&self, number: u64) -> ApiResult<RemoteIssue> {
+        let issue: rows::Issue = self.client.get(&self.item_path(CommentsOf::Issue(number)), "").await?;
+        Ok(issue.row())
+    }
+
+    async fn create_pull(&self, new: &NewPull<'_>) -> ApiResult<RemotePull> {
+        self.write_merge_request(new).await
+    }
+
+    async fn finish_pull(&self, _: u64, _: &NewPull<'_>) -> ApiResult<()> {
+        Ok(())
+    }
+
+    async fn edit_pull(&self, pull: &RemotePull, title: &str, body: &str) -> ApiResult<()> {
+        self.write_text(pull, title, body).await
+    }
+
+    async fn create_issue(&self, title: &str, body: &str, labels: &[String]) -> ApiResult<RemoteIssue> {
+        self.write_issue(title, body, labels).await
+    }
+
+    async fn add_labels(&self, issue: u64, labels: &[String]) -> ApiResult<()> {
+        self.write_labels(issue, labels).await
+    }
+
+    async fn add_comment(&self, of: CommentsOf, body: &str) -> ApiResult<RemoteComment> {
+        self.write_note(of, body).await
+    }
+
+    async fn add_review(&self, pull: &RemotePull, new: &NewReview<'_>) -> ApiResult<RemoteComment> {
+        self.write_review(pull, new).await
+    }
+
+    async fn find_review(&self, pull: u64, new: &NewReview<'_>) -> ApiResult<Option<RemoteComment>> {
+        Ok(self.review_notes(pull, new).await?.complete(new))
+    }
+
+    async fn contained(&self, branch: &str, commit: &str) -> ApiResult<Option<RemoteCommit>> {
+        self.read_contained(branch, commit).await
+    }
+
+    async fn set_status(&self, commit: &str, context: &str, text: &str) -> ApiResult<()> {
+        self.write_status(commit, context, text).await
+    }
+
+    async fn pulls(&self, query: &ItemQuery, from: Option<&PageToken>) -> ApiResult<ForgePage<RemotePull>> {
+        self.read_merge_requests(query, from).await
+    }
+
+    async fn issues(&self, query: &ItemQuery, from: Option<&PageToken>) -> ApiResult<ForgePage<RemoteIssue>> {
+        self.read_issues(&read::issue_query(query), from).await
+    }
+
+    async fn newest_issues(&self, from: Option<&PageToken>) -> ApiResult<ForgePage<RemoteIssue>> {
+        self.read_issues("order_by=created_at&sort=desc&per_page=100", from).await
+    }
+
+    async fn comments(&self, of: CommentsOf, from: Option<&PageToken>) -> ApiResult<ForgePage<RemoteComment>> {
+        self.read_notes(of, from).await
+    }
+
+    async fn checks(&self, commit: &str, branch: Option<&str>) -> ApiResult<Vec<CheckRun>> {
+        self.read_checks(commit, branch).await
+    }
+
+    async fn default_branch(&self) -> ApiResult<String> {
+        let project: rows::Project = self.client.get(&self.project, "").await?;
+        Ok(project.default_branch.unwrap_or_default())
+    }
+
+    async fn inspect(&self, base_branch: &str) -> Vec<ForgeFinding> {
+        self.read_findings(base_branch).await
+    }
+}

@@ -1,0 +1,204 @@
+//! The calls that read GitLab.
+
+use super::{GitLab, rows};
+use crate::api::{ApiErrorKind, ApiResult, RemoteComment, RemoteCommit, RemoteIssue, RemotePull, unix_ms};
+use crate::base_url::encode;
+use crate::http::HttpCall;
+use crate::inspect::{ForgeFinding, base_finding};
+use hyper::Method;
+use hyper::header::{ACCEPT, HeaderValue};
+use loopwright_core::forge::{
+    CheckRun, CheckState, CommentKind, CommentsOf, ForgeComment, ForgePage, ItemQuery, ItemState, PageToken,
+};
+use loopwright_core::outbox::marker_loop;
+use std::fmt::Write as _;
+
+/// The most bytes of a job's log; the end is kept, because the error is there.
+const LOG_MAX: usize = 16 << 10;
+
+impl GitLab {
+    pub(super) async fn read_merge_requests(
+        &self,
+        query: &ItemQuery,
+        from: Option<&PageToken>,
+    ) -> ApiResult<ForgePage<RemotePull>> {
+        let state = match query.state {
+            Some(ItemState::Open) => "opened",
+            Some(ItemState::Closed) => "closed",
+            Some(ItemState::Merged) => "merged",
+            None => "all",
+        };
+        let mut first = format!("state={state}&scope=all&order_by=created_at&sort=asc&per_page=100");
+        // Writing into a string cannot fail.
+        if let Some(base) = &query.base_branch {
+            let _ = write!(first, "&target_branch={}", encode(base));
+        }
+        first.push_str(&labels(query));
+        let page = self.client.page::<rows::MergeRequest>(&self.path("/merge_requests"), &first, from).await?;
+        Ok(ForgePage { rows: page.rows.into_iter().map(rows::MergeRequest::row).collect(), next: page.next })
+    }
+
+    pub(super) async fn read_issues(&self, query: &str, from: Option<&PageToken>) -> ApiResult<ForgePage<RemoteIssue>> {
+        let page = self.client.page::<rows::Issue>(&self.path("/issues"), query, from).await?;
+        Ok(ForgePage { rows: page.rows.into_iter().map(rows::Issue::row).collect(), next: page.next })
+    }
+
+    pub(super) async fn read_notes(
+        &self,
+        of: CommentsOf,
+        from: Option<&PageToken>,
+    ) -> ApiResult<ForgePage<RemoteComment>> {
+        let path = format!("{}/notes", self.item_path(of));
+        let first = "order_by=created_at&sort=asc&per_page=100";
+        let page = self.client.page::<rows::Note>(&path, first, from).await?;
+        let written = page.rows.into_iter().filter(|note| !note.system);
+        Ok(ForgePage { rows: written.map(|note| self.note_row(of, note)).collect(), next: page.next })
+    }
+
+    pub(super) fn note_row(&self, of: CommentsOf, note: rows::Note) -> RemoteComment {
+        let loop_name = marker_loop(&note.body).map(str::to_owned);
+        let place = note.position.and_then(|position| {
+            let path = position.new_path.or(position.old_path)?;
+            let line = position.new_line.or(position.old_line).map(|line| format!(":{line}")).unwrap_or_default();
+            Some(format!("{path}{line}: "))
+        });
+        let kind = if place.is_some() { CommentKind::Inline } else { CommentKind::Plain };
+        let body = format!("{}{}", place.unwrap_or_default(), note.body);
+        let author = note.author.map(|user| user.username);
+        RemoteComment {
+            row: ForgeComment { id: note.id.to_string(), kind, author, loop_name, body },
+            url: self.note_url(of, note.id),
+            created_ms: unix_ms(&note.created_at),
+            head: None,
+        }
+    }
+
+    /// The jobs of the commit's pipelines and the statuses of other build servers are one list.
+    pub(super) async fn read_checks(&self, commit: &str, branch: Option<&str>) -> ApiResult<Vec<CheckRun>> {
+        let path = self.path(&format!("/repository/commits/{}/statuses", encode(commit)));
+        let statuses: Option<Vec<rows::Status>> = self.client.find(&path, "per_page=100").await?;
+        let mut checks = Vec::new();
+        for status in statuses.into_iter().flatten() {
+            let state = match status.status.as_str() {
+                "success" | "skipped" | "manual" => CheckState::Passed,
+                "failed" => CheckState::Failed,
+                _ => CheckState::Pending,
+            };
+            let log = if state == CheckState::Failed { self.log_tail(status.id).await } else { None };
+            checks.push(CheckRun {
+                name: status.name,
+                state,
+                head: commit.to_owned(),
+                branch: status.branch.or_else(|| branch.map(str::to_owned)),
+                title: status.description.clone(),
+                body: log.or(status.description).unwrap_or_default(),
+            });
+        }
+        Ok(checks)
+    }
+
+    /// The end of a job's log. A status of another build server has none, and a check is useful without it, so every
+    /// error means none.
+    async fn log_tail(&self, job: u64) -> Option<String> {
+        let call = HttpCall::new(Method::GET, self.path(&format!("/jobs/{job}/trace")));
+        let answer = self.client.send(call.header(ACCEPT, HeaderValue::from_static("text/plain"))).await.ok()?;
+        let start = answer.body.len().saturating_sub(LOG_MAX);
+        Some(String::from_utf8_lossy(answer.body.get(start..)?).into_owned())
+    }
+
+    pub(super) async fn read_contained(&self, branch: &str, commit: &str) -> ApiResult<Option<RemoteCommit>> {
+        let range = format!("from={}&to={}", encode(branch), encode(commit));
+        let compared: Option<rows::Comparison> = self.client.find(&self.path("/repository/compare"), &range).await?;
+        if compared.is_none_or(|compared| !compared.commits.is_empty()) {
+            return Ok(None);
+        }
+        let path = self.path(&format!("/repository/commits/{}", encode(commit)));
+        let commit: rows::Commit = self.client.get(&path, "").await?;
+        Ok(Some(RemoteCommit { url: commit.web_url, at_ms: unix_ms(&commit.committed_date) }))
+    }
+
+    pub(super) async fn read_findings(&self, base_branch: &str) -> Vec<ForgeFinding> {
+        let mut findings = Vec::new();
+        if !self.inspect_token(&mut findings).await {
+            return findings;
+        }
+        let name = &self.client.repository;
+        match self.client.get::<rows::Project>(&self.project, "").await {
+            Err(error) => {
+                let is_missing = error.kind == ApiErrorKind::Missing;
+                let text = if is_missing { self.client.no_repository().text } else { error.text };
+                findings.push(ForgeFinding::bad("repository", text));
+                return findings;
+            }
+            Ok(project) => {
+                findings.push(ForgeFinding::good("repository", format!("`{name}` exists")));
+                findings.push(push_finding(name, &project));
+            }
+        }
+        let path = self.path(&format!("/repository/branches/{}", encode(base_branch)));
+        findings.push(match self.client.find::<rows::Branch>(&path, "").await {
+            Ok(Some(branch)) => base_finding(base_branch, branch.protected),
+            Ok(None) => ForgeFinding::bad("base-branch", format!("`{name}` has no branch `{base_branch}`")),
+            Err(error) => ForgeFinding::doubtful("base-branch", error.text),
+        });
+        findings
+    }
+
+    async fn inspect_token(&self, findings: &mut Vec<ForgeFinding>) -> bool {
+        let host = self.client.http.base().authority();
+        match self.client.get::<rows::User>("/user", "").await {
+            Ok(user) => {
+                findings.push(ForgeFinding::good("reachable", format!("GitLab at {host} answers")));
+                let text = format!("the token from {} is valid, for `{}`", self.client.token_name, user.username);
+                findings.push(ForgeFinding::good("token", text));
+            }
+            Err(error) => {
+                let subject = if error.kind == ApiErrorKind::Access { "token" } else { "reachable" };
+                findings.push(ForgeFinding::bad(subject, error.text));
+                return false;
+            }
+        }
+        // Only personal, project and group tokens report their scopes.
+        if let Ok(facts) = self.client.get::<rows::TokenFacts>("/personal_access_tokens/self", "").await {
+            let scopes = facts.scopes.join(", ");
+            findings.push(match facts.scopes.iter().any(|scope| scope == "api") {
+                true => ForgeFinding::good("scopes", format!("the token has the scopes `{scopes}`")),
+                false => {
+                    let text = format!("the token has the scopes `{scopes}`; merge requests need `api`");
+                    ForgeFinding::bad("scopes", text)
+                }
+            });
+        }
+        true
+    }
+}
+
+fn push_finding(name: &str, project: &rows::Project) -> ForgeFinding {
+    match &project.permissions {
+        _ if project.archived => ForgeFinding::bad("push", format!("`{name}` is archived; nothing can be pushed")),
+        Some(permissions) if permissions.may_push() => ForgeFinding::good("push", format!("may push to `{name}`")),
+        _ => ForgeFinding::bad("push", format!("the account may not push to `{name}`; give it the role Developer")),
+    }
+}
+
+fn labels(query: &ItemQuery) -> String {
+    match query.labels.is_empty() {
+        true => String::new(),
+        false => format!("&labels={}", encode(&query.labels.join(","))),
+    }
+}
+
+/// The filters of GitLab's listing of issues.
+pub(super) fn issue_query(query: &ItemQuery) -> String {
+    let state = match query.state {
+        Some(ItemState::Open) => "state=opened&",
+        Some(ItemState::Closed | ItemState::Merged) => "state=closed&",
+        None => "",
+    };
+    let mut text = format!("{state}scope=all&order_by=created_at&sort=asc&per_page=100{}", labels(query));
+    if let [author] = query.author.as_slice() {
+        // Writing into a string cannot fail.
+        let _ = write!(text, "&author_username={}", encode(author));
+    }
+    text
+}

@@ -1,0 +1,249 @@
+//! GitLab's JSON, reduced to the fields that are used, and the conversion to common rows.
+
+use crate::api::{RemoteIssue, RemotePull, unix_ms};
+use loopwright_core::forge::{ForgeItem, ItemState, PullRequest};
+use loopwright_core::outbox::marker_loop;
+use serde::Deserialize;
+
+/// The beginnings of a title that make a merge request a draft.
+const DRAFT_PREFIXES: [&str; 3] = ["Draft:", "[Draft]", "(Draft)"];
+
+/// The title of a draft.
+pub(super) fn draft_title(title: &str) -> String {
+    format!("{} {title}", DRAFT_PREFIXES[0])
+}
+
+fn without_draft(title: &str) -> String {
+    let found = DRAFT_PREFIXES
+        .into_iter()
+        .find(|prefix| title.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix)));
+    found.map_or(title, |prefix| title[prefix.len()..].trim_start()).to_owned()
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct User {
+    pub(super) id: u64,
+    pub(super) username: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Branch {
+    pub(super) commit: BranchCommit,
+    #[serde(default)]
+    pub(super) protected: bool,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct BranchCommit {
+    pub(super) id: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Project {
+    pub(super) default_branch: Option<String>,
+    #[serde(default)]
+    pub(super) archived: bool,
+    pub(super) permissions: Option<Permissions>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Permissions {
+    project_access: Option<AccessLevel>,
+    group_access: Option<AccessLevel>,
+}
+
+#[derive(Debug, Deserialize)]
+struct AccessLevel {
+    access_level: u64,
+}
+
+impl Permissions {
+    /// Developers and above may push.
+    pub(super) fn may_push(&self) -> bool {
+        const DEVELOPER: u64 = 30;
+        [&self.project_access, &self.group_access].into_iter().flatten().any(|access| access.access_level >= DEVELOPER)
+    }
+}
+
+/// The three commits that a position on a diff names.
+#[derive(Debug, Deserialize)]
+pub(super) struct DiffRefs {
+    pub(super) base_sha: String,
+    pub(super) head_sha: String,
+    pub(super) start_sha: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct MergeRequest {
+    iid: u64,
+    title: String,
+    description: Option<String>,
+    state: String,
+    #[serde(default)]
+    draft: bool,
+    author: Option<User>,
+    #[serde(default)]
+    labels: Vec<String>,
+    #[serde(default)]
+    assignees: Option<Vec<User>>,
+    source_branch: String,
+    target_branch: String,
+    sha: Option<String>,
+    source_project_id: Option<u64>,
+    target_project_id: Option<u64>,
+    pub(super) diff_refs: Option<DiffRefs>,
+    web_url: String,
+    created_at: String,
+    updated_at: String,
+}
+
+impl MergeRequest {
+    pub(super) fn is_of(&self, branch: &str) -> bool {
+        self.source_branch == branch && !self.is_from_fork()
+    }
+
+    fn is_from_fork(&self) -> bool {
+        self.source_project_id != self.target_project_id
+    }
+
+    pub(super) fn row(self) -> RemotePull {
+        let is_from_fork = self.is_from_fork();
+        let state = match self.state.as_str() {
+            "opened" | "locked" => ItemState::Open,
+            "merged" => ItemState::Merged,
+            _ => ItemState::Closed,
+        };
+        let title = if self.draft { without_draft(&self.title) } else { self.title };
+        let mut about = item(self.iid, title, self.description, self.author, state, self.labels, self.assignees);
+        // Only this project's branches are pushed by a loop, so a marker in a fork's merge request is a copy.
+        about.loop_name = about.loop_name.filter(|_| !is_from_fork);
+        RemotePull {
+            row: PullRequest {
+                about,
+                draft: self.draft,
+                branch: self.source_branch,
+                head: self.sha.unwrap_or_default(),
+                base_branch: self.target_branch,
+            },
+            url: self.web_url,
+            created_ms: unix_ms(&self.created_at),
+            updated_ms: unix_ms(&self.updated_at),
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Issue {
+    iid: u64,
+    title: String,
+    description: Option<String>,
+    state: String,
+    author: Option<User>,
+    #[serde(default)]
+    labels: Vec<String>,
+    #[serde(default)]
+    assignees: Option<Vec<User>>,
+    web_url: String,
+    created_at: String,
+    updated_at: String,
+}
+
+impl Issue {
+    pub(super) fn row(self) -> RemoteIssue {
+        let state = if self.state == "opened" { ItemState::Open } else { ItemState::Closed };
+        let about = item(self.iid, self.title, self.description, self.author, state, self.labels, self.assignees);
+        RemoteIssue {
+            row: loopwright_core::forge::Issue { about },
+            url: self.web_url,
+            created_ms: unix_ms(&self.created_at),
+            updated_ms: unix_ms(&self.updated_at),
+        }
+    }
+}
+
+fn item(
+    number: u64,
+    title: String,
+    body: Option<String>,
+    author: Option<User>,
+    state: ItemState,
+    labels: Vec<String>,
+    assignees: Option<Vec<User>>,
+) -> ForgeItem {
+    let body = body.unwrap_or_default();
+    ForgeItem {
+        number,
+        title: Some(title),
+        author: author.map(|user| user.username),
+        loop_name: marker_loop(&body).map(str::to_owned),
+        body,
+        state,
+        labels,
+        assignees: assignees.into_iter().flatten().map(|user| user.username).collect(),
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Note {
+    pub(super) id: u64,
+    pub(super) body: String,
+    pub(super) author: Option<User>,
+    pub(super) created_at: String,
+    /// A record of GitLab itself, such as "added 2 commits".
+    #[serde(default)]
+    pub(super) system: bool,
+    pub(super) position: Option<NotePosition>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct NotePosition {
+    pub(super) new_path: Option<String>,
+    pub(super) old_path: Option<String>,
+    pub(super) new_line: Option<u64>,
+    pub(super) old_line: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Approvals {
+    #[serde(default)]
+    pub(super) user_has_approved: bool,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Status {
+    pub(super) id: u64,
+    pub(super) name: String,
+    pub(super) status: String,
+    pub(super) description: Option<String>,
+    #[serde(rename = "ref")]
+    pub(super) branch: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Comparison {
+    pub(super) commits: Vec<serde_json::Value>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Commit {
+    pub(super) web_url: String,
+    pub(super) committed_date: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct TokenFacts {
+    #[serde(default)]
+    pub(super) scopes: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn draft_is_the_beginning_of_the_title() {
+        assert_eq!(without_draft(&draft_title("Fix it")), "Fix it");
+        assert_eq!(without_draft("[draft] Fix it"), "Fix it");
+        assert_eq!(without_draft("Drafts"), "Drafts");
+    }
+}

@@ -1,0 +1,48 @@
+//! The findings of a read-only check of a connection, for `doctor`.
+
+/// The result of one check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FindingState {
+    /// As it should be.
+    Good,
+    /// Some outputs will not work.
+    Doubtful,
+    /// No output will work.
+    Bad,
+}
+
+/// One check of a connection: its subject, its result and a sentence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForgeFinding {
+    /// `reachable`, `token`, `scopes`, `repository`, `push` or `base-branch`.
+    pub subject: &'static str,
+    /// The result.
+    pub state: FindingState,
+    /// The sentence; for a result other than good, with the next step.
+    pub text: String,
+}
+
+impl ForgeFinding {
+    pub(crate) fn good(subject: &'static str, text: impl Into<String>) -> Self {
+        Self { subject, state: FindingState::Good, text: text.into() }
+    }
+
+    pub(crate) fn doubtful(subject: &'static str, text: impl Into<String>) -> Self {
+        Self { subject, state: FindingState::Doubtful, text: text.into() }
+    }
+
+    pub(crate) fn bad(subject: &'static str, text: impl Into<String>) -> Self {
+        Self { subject, state: FindingState::Bad, text: text.into() }
+    }
+}
+
+/// The finding about a base branch that exists.
+pub(crate) fn base_finding(branch: &str, is_protected: bool) -> ForgeFinding {
+    match is_protected {
+        true => ForgeFinding::good(
+            "base-branch",
+            format!("`{branch}` is protected; pull requests work, outputs of the kind `commit` may be refused"),
+        ),
+        false => ForgeFinding::good("base-branch", format!("`{branch}` exists and is not protected")),
+    }
+}

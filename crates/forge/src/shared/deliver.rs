@@ -1,0 +1,96 @@
+//! Delivers one item: looks for it, creates it, and returns its receipt.
+
+use super::{SharedForge, comment_target, review, target, text};
+use crate::api::{ApiError, ForgeApi, RemoteComment};
+use loopwright_core::BoxFuture;
+use loopwright_core::deliver::{Deliver, DeliverError, Delivery, DeliveryLookup, DeliveryReceipt, PushTarget};
+use loopwright_core::forge::ItemState;
+use loopwright_core::outbox::ReviewDecision;
+use loopwright_core::spec::ActionKind;
+
+impl<A: ForgeApi> SharedForge<A> {
+    async fn send(&self, item: &Delivery) -> Result<DeliveryReceipt, DeliverError> {
+        let _turn = self.turn.lock().await;
+        match self.look(item).await? {
+            DeliveryLookup::Yes(receipt) => return Ok(receipt),
+            DeliveryLookup::No | DeliveryLookup::Unknown => {}
+        }
+        match item.item.kind {
+            ActionKind::PullRequest => self.send_pull(item).await,
+            ActionKind::Commit => self.confirm_commit(item).await,
+            ActionKind::IssueCreate => self.send_issue(item).await,
+            ActionKind::IssueLabel => self.send_labels(item).await,
+            ActionKind::IssueComment | ActionKind::PrComment => self.send_comment(item).await,
+            ActionKind::PrInline | ActionKind::PrReview => self.send_review(item).await,
+            ActionKind::Report | ActionKind::Slack | ActionKind::Webhook => {
+                Err(DeliverError::refused(format!("{} is not an item for a forge", item.item.kind)))
+            }
+        }
+    }
+
+    /// The error of a call, as that of a delivery.
+    pub(super) async fn checked<T>(&self, answer: Result<T, ApiError>) -> Result<T, DeliverError> {
+        match answer {
+            Ok(value) => Ok(value),
+            Err(error) => Err(self.delivery_error(error).await),
+        }
+    }
+
+    /// The push moved the base branch; the look-up before this call did not find the commit there.
+    async fn confirm_commit(&self, item: &Delivery) -> Result<DeliveryReceipt, DeliverError> {
+        let (commit, branch) = (item.commit.as_deref().unwrap_or("no commit"), &item.base_branch);
+        // A forge may show a push some seconds later; the next attempt finds it.
+        Err(DeliverError::transient(format!("`{branch}` does not contain {commit} yet")))
+    }
+
+    async fn send_issue(&self, item: &Delivery) -> Result<DeliveryReceipt, DeliverError> {
+        let created = self.api.create_issue(&text::title(item), &text::marked(item), &item.all_labels()).await;
+        let issue = self.checked(created).await?;
+        Ok(DeliveryReceipt { place: issue.url, head: None, at_ms: issue.created_ms })
+    }
+
+    async fn send_labels(&self, item: &Delivery) -> Result<DeliveryReceipt, DeliverError> {
+        let number = target(item)?;
+        let added = self.api.add_labels(number, &item.item.labels).await;
+        self.checked(added).await?;
+        let issue = self.api.issue(number).await;
+        let issue = self.checked(issue).await?;
+        Ok(DeliveryReceipt { place: issue.url, head: None, at_ms: issue.updated_ms })
+    }
+
+    async fn send_comment(&self, item: &Delivery) -> Result<DeliveryReceipt, DeliverError> {
+        let added = self.api.add_comment(comment_target(item)?, &text::marked(item)).await;
+        Ok(receipt(self.checked(added).await?))
+    }
+
+    async fn send_review(&self, item: &Delivery) -> Result<DeliveryReceipt, DeliverError> {
+        let pull = self.api.pull(target(item)?).await;
+        let pull = self.checked(pull).await?;
+        let is_open = pull.row.about.state == ItemState::Open;
+        if !is_open && item.item.review == Some(ReviewDecision::Approve) {
+            let words = self.api.client().words;
+            return Err(DeliverError::refused(format!("{} {} is no longer open", words.pull, pull.row.about.number)));
+        }
+        let body = text::marked(item);
+        let added = self.api.add_review(&pull, &review(item, &body)).await;
+        Ok(receipt(self.checked(added).await?))
+    }
+}
+
+fn receipt(comment: RemoteComment) -> DeliveryReceipt {
+    DeliveryReceipt { place: comment.url, head: comment.head, at_ms: comment.created_ms }
+}
+
+impl<A: ForgeApi> Deliver for SharedForge<A> {
+    fn deliver<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<DeliveryReceipt, DeliverError>> {
+        Box::pin(self.send(item))
+    }
+
+    fn push_target<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<Option<PushTarget>, DeliverError>> {
+        Box::pin(self.target_of_push(item))
+    }
+
+    fn find<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<DeliveryLookup, DeliverError>> {
+        Box::pin(self.look(item))
+    }
+}

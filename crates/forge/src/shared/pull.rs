@@ -1,0 +1,139 @@
+//! Pull requests: created once, updated while they are open and ours, and left alone after a person closed, merged or
+//! edited them.
+
+use super::lookup::pull_receipt;
+use super::{SharedForge, text};
+use crate::api::{ApiErrorKind, ForgeApi, NewPull, RemotePull};
+use loopwright_core::deliver::{DeliverError, Delivery, DeliveryReceipt};
+use loopwright_core::forge::{CommentsOf, ItemState};
+
+/// The pull requests of an item's branch.
+pub(super) enum BranchPulls {
+    /// There is none.
+    Free,
+    /// This item is there.
+    Sent(Box<RemotePull>),
+    /// An open one of the same loop, with another item.
+    Ours(Box<RemotePull>),
+}
+
+impl<A: ForgeApi> SharedForge<A> {
+    /// The pull requests of the item's branch, or why the branch must not be used.
+    pub(super) async fn branch_state(&self, item: &Delivery) -> Result<BranchPulls, DeliverError> {
+        let pulls = self.api.branch_pulls(&item.branch, &item.base_branch).await;
+        let mut pulls = self.checked(pulls).await?;
+        if let Some(at) = pulls.iter().position(|pull| pull.row.about.body.contains(&item.marker)) {
+            return Ok(BranchPulls::Sent(Box::new(pulls.swap_remove(at))));
+        }
+        let Some(latest) = pulls.into_iter().max_by_key(|pull| (pull.is_open(), pull.row.about.number)) else {
+            return Ok(BranchPulls::Free);
+        };
+        let (word, number) = (self.api.client().words.pull, latest.row.about.number);
+        let refused = |why: &str| Err(DeliverError::refused(format!("{word} {number} of `{}` {why}", item.branch)));
+        match latest.row.about.state {
+            ItemState::Open if latest.row.about.loop_name.as_ref() == Some(&item.loop_name) => {
+                Ok(BranchPulls::Ours(Box::new(latest)))
+            }
+            ItemState::Open => refused("is not from this loop"),
+            ItemState::Closed => refused("was closed by a person; it is not proposed again"),
+            ItemState::Merged => refused("was merged; it is not proposed again"),
+        }
+    }
+
+    pub(super) async fn send_pull(&self, item: &Delivery) -> Result<DeliveryReceipt, DeliverError> {
+        let state = self.branch_state(item).await?;
+        if let BranchPulls::Sent(pull) = state {
+            self.finish(&pull, item).await?;
+            return Ok(pull_receipt(&pull, item));
+        }
+        let commit = self.pushed_commit(item, &state).await?;
+        if let Some(prefix) = &self.options.status_context {
+            let context = format!("{prefix}/{}", item.loop_name);
+            let set = self.api.set_status(&commit, &context, "All gates passed in Loopwright.").await;
+            // Setting a status again has the same effect, so a lost answer leaves no doubt.
+            self.checked(set.map_err(|error| crate::api::ApiError { writes: false, ..error })).await?;
+        }
+        match state {
+            BranchPulls::Ours(pull) => self.update(&pull, item).await,
+            _ => self.create(item).await,
+        }
+    }
+
+    /// The commit that passed, if the branch is still there: a person may have pushed after us. A forge may also show a
+    /// push some seconds later, and the old commit until then.
+    async fn pushed_commit(&self, item: &Delivery, state: &BranchPulls) -> Result<String, DeliverError> {
+        let missing = || DeliverError::refused(format!("{} without a change to push", item.item.kind));
+        let commit = item.commit.clone().ok_or_else(missing)?;
+        let head = self.api.branch_head(&item.branch).await;
+        match self.checked(head).await? {
+            Some(head) if head == commit => Ok(commit),
+            Some(head) if matches!(state, BranchPulls::Ours(pull) if pull.row.head == head) => {
+                Err(DeliverError::transient(format!("`{}` does not show the pushed commit yet", item.branch)))
+            }
+            Some(head) => Err(DeliverError::refused(format!(
+                "`{}` is at {head}, which is not the commit that passed",
+                item.branch
+            ))),
+            None => Err(DeliverError::transient(format!("`{}` is not on the forge yet", item.branch))),
+        }
+    }
+
+    async fn create(&self, item: &Delivery) -> Result<DeliveryReceipt, DeliverError> {
+        let title = text::title(item);
+        let body = text::pull_body(item, &title, "");
+        let labels = item.all_labels();
+        match self.api.create_pull(&self.new_pull(item, &title, &body, &labels)).await {
+            Ok(pull) => {
+                self.finish(&pull, item).await?;
+                Ok(pull_receipt(&pull, item))
+            }
+            // A forge has at most one open pull request of a branch: another process may have created this one.
+            Err(error) if error.kind == ApiErrorKind::Rejected => match self.branch_state(item).await? {
+                BranchPulls::Sent(pull) => Ok(pull_receipt(&pull, item)),
+                _ => Err(error.in_delivery()),
+            },
+            Err(error) => Err(self.delivery_error(error).await),
+        }
+    }
+
+    fn new_pull<'a>(&'a self, item: &'a Delivery, title: &'a str, body: &'a str, labels: &'a [String]) -> NewPull<'a> {
+        let (branch, base_branch) = (item.branch.as_str(), item.base_branch.as_str());
+        NewPull { title, body, branch, base_branch, draft: item.draft, labels, reviewers: &self.options.reviewers }
+    }
+
+    /// Adds labels and reviewers to a pull request that nothing has changed since its creation. A label or a reviewer
+    /// that the forge rejects does not undo the pull request.
+    async fn finish(&self, pull: &RemotePull, item: &Delivery) -> Result<(), DeliverError> {
+        let labels = item.all_labels();
+        let new = self.new_pull(item, "", "", &labels);
+        match self.api.finish_pull(pull.row.about.number, &new).await {
+            Ok(()) => Ok(()),
+            Err(error) if matches!(error.kind, ApiErrorKind::Unavailable | ApiErrorKind::Lost) => {
+                Err(DeliverError::transient(error.text))
+            }
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// The branch has the new commit. The text is replaced if it is ours; the text of a person stays, and the new one
+    /// becomes a comment.
+    async fn update(&self, pull: &RemotePull, item: &Delivery) -> Result<DeliveryReceipt, DeliverError> {
+        let about = &pull.row.about;
+        if text::is_untouched(about.title.as_deref().unwrap_or_default(), &about.body) {
+            let title = text::title(item);
+            let body = text::pull_body(item, &title, &about.body);
+            let edited = self.api.edit_pull(pull, &title, &body).await;
+            self.checked(edited).await?;
+            return Ok(pull_receipt(pull, item));
+        }
+        let added = self.api.add_comment(CommentsOf::Pull(about.number), &text::marked(item)).await;
+        let added = self.checked(added).await?;
+        Ok(DeliveryReceipt { place: added.url, head: item.commit.clone(), at_ms: added.created_ms })
+    }
+}
+
+impl RemotePull {
+    fn is_open(&self) -> bool {
+        self.row.about.state == ItemState::Open
+    }
+}

@@ -1,0 +1,237 @@
+//! Slack: messages by an incoming webhook or by a bot, with Block Kit. A bot's messages carry the item's key, so they
+//! are found after a lost answer; those of a webhook cannot be.
+
+mod message;
+
+pub use message::{SlackButtons, SlackMessage};
+
+use crate::base_url::{BaseUrl, encode};
+use crate::connection::ConnectionError;
+use crate::http::{HttpAnswer, HttpCall, HttpClient, NetworkSettings, NowMs};
+use crate::messenger;
+use crate::secret::SecretText;
+use hyper::Method;
+use hyper::header::AUTHORIZATION;
+use loopwright_core::BoxFuture;
+use loopwright_core::deliver::{Deliver, DeliverError, Delivery, DeliveryLookup, DeliveryReceipt};
+use loopwright_core::spec::ActionKind;
+use serde::Deserialize;
+use serde_json::json;
+
+/// The address of Slack's API.
+const API: &str = "https://slack.com/api";
+/// A message is sent again within days, so an older one cannot be it.
+const AGE_MAX_SECS: i64 = 7 * 24 * 3600;
+/// The most pages of a channel's history that a look-up reads.
+const HISTORY_PAGES_MAX: usize = 10;
+
+/// How messages reach Slack.
+#[derive(Debug, Clone)]
+pub enum SlackAccess {
+    /// An incoming webhook; its address is a secret.
+    Webhook(SecretText),
+    /// A bot with a token, in one channel.
+    Bot {
+        /// The bot's token, `xoxb-…`, with the scope `chat:write`, and for look-ups `channels:history`.
+        token: SecretText,
+        /// The channel's id.
+        channel: String,
+        /// The address of the API; Slack's own if it is `None`.
+        api_url: Option<String>,
+    },
+}
+
+/// The place of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlackPost {
+    /// The channel's id; empty for a webhook, which does not report it.
+    pub channel: String,
+    /// The message's time, which answers in its thread name; empty for a webhook.
+    pub ts: String,
+}
+
+/// A connection to Slack.
+pub struct SlackReceiver {
+    http: HttpClient,
+    bot: Option<(SecretText, String)>,
+}
+
+#[derive(Debug, Deserialize)]
+struct SlackAnswer {
+    ok: bool,
+    error: Option<String>,
+    channel: Option<String>,
+    ts: Option<String>,
+    #[serde(default)]
+    messages: Vec<HistoryMessage>,
+    response_metadata: Option<HistoryCursor>,
+}
+
+#[derive(Debug, Deserialize)]
+struct HistoryMessage {
+    ts: String,
+    metadata: Option<serde_json::Value>,
+}
+
+#[derive(Debug, Deserialize)]
+struct HistoryCursor {
+    #[serde(default)]
+    next_cursor: String,
+}
+
+impl SlackReceiver {
+    /// Prepares a connection; nothing is sent.
+    ///
+    /// # Errors
+    /// If an address is unusable.
+    pub fn new(access: &SlackAccess, network: &NetworkSettings, now: NowMs) -> Result<Self, ConnectionError> {
+        let wrong = |why: String| ConnectionError(format!("slack: {why}"));
+        let (base, bot) = match access {
+            // The message of the parser would repeat the address, which is a secret.
+            SlackAccess::Webhook(url) => {
+                (BaseUrl::parse(url.expose()).map_err(|_| wrong("the webhook's address is no URL".to_owned()))?, None)
+            }
+            SlackAccess::Bot { token, channel, api_url } => {
+                let base = BaseUrl::parse(api_url.as_deref().unwrap_or(API)).map_err(wrong)?;
+                (base, Some((token.clone(), channel.clone())))
+            }
+        };
+        Ok(Self { http: HttpClient::new(base, network, now).map_err(wrong)?, bot })
+    }
+
+    /// Posts a message.
+    ///
+    /// # Errors
+    /// As a delivery: a lost answer leaves the message in doubt.
+    pub async fn post(&self, message: &SlackMessage) -> Result<SlackPost, DeliverError> {
+        let mut body = message.body();
+        let Some((token, channel)) = &self.bot else {
+            let answer = self.send(HttpCall::new(Method::POST, "").json(&body)).await?;
+            return match answer.body.starts_with(b"ok") {
+                true => Ok(SlackPost { channel: String::new(), ts: String::new() }),
+                false => Err(self.status(&answer)),
+            };
+        };
+        body["channel"] = json!(channel);
+        let call = HttpCall::new(Method::POST, "/chat.postMessage").json(&body);
+        let answer = self.ask(call, token).await?;
+        match (answer.ok, answer.ts) {
+            (true, Some(ts)) => Ok(SlackPost { channel: answer.channel.unwrap_or_else(|| channel.clone()), ts }),
+            _ => Err(refusal(&answer.error.unwrap_or_default())),
+        }
+    }
+
+    async fn send(&self, call: HttpCall) -> Result<HttpAnswer, DeliverError> {
+        let writes = call.writes();
+        let answer =
+            self.http.send(&call).await.map_err(|error| match (messenger::failure("Slack", &error), writes) {
+                (error, true) => error,
+                (error, false) => DeliverError::transient(error.text),
+            })?;
+        if answer.status == 200 { Ok(answer) } else { Err(self.status(&answer)) }
+    }
+
+    fn status(&self, answer: &HttpAnswer) -> DeliverError {
+        let words = String::from_utf8_lossy(&answer.body).into_owned();
+        messenger::status("Slack", answer, self.http.now_ms(), &words)
+    }
+
+    async fn ask(&self, call: HttpCall, token: &SecretText) -> Result<SlackAnswer, DeliverError> {
+        let header = SecretText::new(format!("Bearer {}", token.expose()));
+        let writes = call.writes();
+        let call = call.secret_header(AUTHORIZATION, &header).map_err(|error| messenger::failure("Slack", &error))?;
+        let answer = self.send(call).await?;
+        serde_json::from_slice(&answer.body).map_err(|error| {
+            let text = format!("Slack's answer is not as documented: {error}");
+            if writes { DeliverError::in_doubt(text) } else { DeliverError::transient(text) }
+        })
+    }
+
+    async fn send_item(&self, item: &Delivery) -> Result<DeliveryReceipt, DeliverError> {
+        if item.item.kind != ActionKind::Slack {
+            return Err(DeliverError::refused(format!("{} is not an item for Slack", item.item.kind)));
+        }
+        if let DeliveryLookup::Yes(receipt) = self.look(item).await? {
+            return Ok(receipt);
+        }
+        let post = self.post(&SlackMessage::for_item(item)).await?;
+        Ok(self.receipt(&post))
+    }
+
+    /// Slack opens this address in the workspace of the reader.
+    fn receipt(&self, post: &SlackPost) -> DeliveryReceipt {
+        let place = match post.ts.is_empty() {
+            true => "slack:webhook".to_owned(),
+            false => format!("https://slack.com/archives/{}/p{}", post.channel, post.ts.replace('.', "")),
+        };
+        let seconds = post.ts.split('.').next().and_then(|seconds| seconds.parse::<i64>().ok());
+        let at_ms = seconds.map_or_else(|| self.http.now_ms(), |seconds| seconds.saturating_mul(1000));
+        DeliveryReceipt { place, head: None, at_ms }
+    }
+
+    /// Searches the channel for the item's key. Without the permission to read it, the answer is unknown.
+    async fn look(&self, item: &Delivery) -> Result<DeliveryLookup, DeliverError> {
+        let Some((token, channel)) = &self.bot else { return Ok(DeliveryLookup::Unknown) };
+        let oldest = self.http.now_ms().div_euclid(1000) - AGE_MAX_SECS;
+        let mut cursor = String::new();
+        for _ in 0..HISTORY_PAGES_MAX {
+            let query = format!(
+                "channel={}&include_all_metadata=true&limit=200&oldest={oldest}&cursor={}",
+                encode(channel),
+                encode(&cursor)
+            );
+            let call = HttpCall::new(Method::GET, "/conversations.history").query(query);
+            let answer = self.ask(call, token).await?;
+            match answer.error.as_deref() {
+                None => {}
+                Some("ratelimited") => return Err(DeliverError::transient("Slack limits messages")),
+                Some(_) => return Ok(DeliveryLookup::Unknown),
+            }
+            if let Some(found) = answer.messages.iter().find(|message| message.has_key(&item.key)) {
+                let post = SlackPost { channel: channel.clone(), ts: found.ts.clone() };
+                return Ok(DeliveryLookup::Yes(self.receipt(&post)));
+            }
+            cursor = answer.response_metadata.map(|next| next.next_cursor).unwrap_or_default();
+            if cursor.is_empty() {
+                return Ok(DeliveryLookup::No);
+            }
+        }
+        Ok(DeliveryLookup::Unknown)
+    }
+}
+
+impl HistoryMessage {
+    fn has_key(&self, key: &str) -> bool {
+        let found = self.metadata.as_ref().and_then(|metadata| metadata.pointer("/event_payload/key"));
+        found.and_then(serde_json::Value::as_str) == Some(key)
+    }
+}
+
+/// The error of a word that Slack answers with.
+fn refusal(word: &str) -> DeliverError {
+    let shown: String = word.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_').take(60).collect();
+    match word {
+        "ratelimited" | "rate_limited" => DeliverError::transient("Slack limits messages; it is tried again later"),
+        "internal_error" | "fatal_error" | "request_timeout" | "service_unavailable" => {
+            DeliverError::in_doubt(format!("Slack failed: {shown}"))
+        }
+        "invalid_auth" | "not_authed" | "account_inactive" | "token_revoked" | "token_expired" | "missing_scope"
+        | "no_permission" => DeliverError::failed(format!(
+            "Slack does not accept the bot's token ({shown}); it needs the scope `chat:write`"
+        )),
+        "channel_not_found" | "not_in_channel" | "is_archived" => DeliverError::failed(format!(
+            "the bot cannot post to the channel ({shown}); invite it, or change the channel"
+        )),
+        _ => DeliverError::refused(format!("Slack rejects the message: {shown}")),
+    }
+}
+
+impl Deliver for SlackReceiver {
+    fn deliver<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<DeliveryReceipt, DeliverError>> {
+        Box::pin(self.send_item(item))
+    }
+
+    fn find<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<DeliveryLookup, DeliverError>> {
+        Box::pin(self.look(item))
+    }
+}

@@ -1,0 +1,438 @@
+//! The state of the fake forge: repositories with their items, accounts and tokens. It knows neither HTTP nor JSON.
+
+use super::access::{FakeApp, FakeToken};
+use super::faults::FaultRule;
+use super::git::BareRepo;
+use super::log::LoggedRequest;
+use std::collections::BTreeMap;
+
+/// Everything that the forge stores.
+#[derive(Debug, Default)]
+pub(super) struct ForgeState {
+    pub(super) tokens: BTreeMap<String, FakeToken>,
+    pub(super) users: BTreeMap<String, u64>,
+    pub(super) repos: BTreeMap<String, RepoState>,
+    pub(super) apps: BTreeMap<u64, FakeApp>,
+    pub(super) log: Vec<LoggedRequest>,
+    pub(super) faults: Vec<FaultRule>,
+    /// The requests of each token since the start, for the headers of the rate limit.
+    pub(super) used: BTreeMap<String, u64>,
+    ids: u64,
+    seconds: u64,
+}
+
+impl ForgeState {
+    /// A number that nothing else on this forge has.
+    pub(super) fn next_id(&mut self) -> u64 {
+        self.ids += 1;
+        1000 + self.ids
+    }
+
+    /// The forge's time, one second later at every call, so that a run is the same every time.
+    pub(super) fn next_time(&mut self) -> String {
+        self.seconds += 1;
+        let (day, rest) = (self.seconds / 86_400, self.seconds % 86_400);
+        format!("2026-01-{:02}T{:02}:{:02}:{:02}Z", day % 28 + 1, rest / 3600, rest / 60 % 60, rest % 60)
+    }
+
+    /// The number of an account, which is created if it does not exist.
+    pub(super) fn user_id(&mut self, login: &str) -> u64 {
+        if let Some(id) = self.users.get(login) {
+            return *id;
+        }
+        let id = self.next_id();
+        self.users.insert(login.to_owned(), id);
+        id
+    }
+
+    /// The repository `owner/name`, ignoring case as forges do.
+    pub(super) fn repo(&self, full_name: &str) -> Option<&RepoState> {
+        self.repos.get(&full_name.to_lowercase())
+    }
+
+    pub(super) fn repo_mut(&mut self, full_name: &str) -> Option<&mut RepoState> {
+        self.repos.get_mut(&full_name.to_lowercase())
+    }
+
+    /// Adds an issue or a pull request and returns its number.
+    pub(super) fn add_item(&mut self, repo: &str, draft: NewItem) -> u64 {
+        let (id, now) = (self.next_id(), self.next_time());
+        self.user_id(&draft.author);
+        let target = self.repo_mut(repo).expect("the caller has checked the repository");
+        target.numbers += 1;
+        let number = target.numbers;
+        for label in &draft.labels {
+            target.add_label(label);
+        }
+        let item = FakeItem {
+            number,
+            id,
+            title: draft.title,
+            body: draft.body,
+            author: draft.author,
+            open: true,
+            labels: draft.labels,
+            assignees: draft.assignees,
+            created: now.clone(),
+            updated: now,
+            closed: None,
+            closed_by: None,
+            pull: draft.pull,
+        };
+        target.items.insert(number, item);
+        target.publish_heads();
+        number
+    }
+
+    /// Adds a comment below an item and returns its id.
+    pub(super) fn add_comment(&mut self, repo: &str, draft: NewComment) -> u64 {
+        let (id, now) = (self.next_id(), self.next_time());
+        self.user_id(&draft.author);
+        let target = self.repo_mut(repo).expect("the caller has checked the repository");
+        if let Some(item) = target.items.get_mut(&draft.item) {
+            item.updated.clone_from(&now);
+        }
+        target.comments.push(FakeComment {
+            id,
+            item: draft.item,
+            author: draft.author,
+            body: draft.body,
+            created: now.clone(),
+            updated: now,
+            place: draft.place,
+            review: draft.review,
+            thread: draft.thread.unwrap_or(id),
+            resolved: false,
+        });
+        id
+    }
+
+    /// Adds a review and returns its id.
+    pub(super) fn add_review(&mut self, repo: &str, item: u64, review: NewReview) -> u64 {
+        let (id, now) = (self.next_id(), self.next_time());
+        self.user_id(&review.author);
+        let target = self.repo_mut(repo).expect("the caller has checked the repository");
+        let NewReview { author, state, body, commit } = review;
+        if let Some(pull) = target.items.get_mut(&item).and_then(|item| item.pull.as_mut()) {
+            pull.reviewers.retain(|login| *login != author);
+        }
+        target.reviews.push(FakeReview { id, item, author, state, body, commit, submitted: now });
+        id
+    }
+
+    /// Adds the result of a build server, or replaces the status with the same name.
+    pub(super) fn add_check(&mut self, repo: &str, check: NewCheck) -> u64 {
+        let (id, now) = (self.next_id(), self.next_time());
+        let target = self.repo_mut(repo).expect("the caller has checked the repository");
+        let NewCheck { name, head, kind, status, conclusion, title, text, url, author } = check;
+        let row = FakeCheck {
+            id,
+            name,
+            head,
+            kind,
+            status,
+            conclusion,
+            title,
+            text,
+            url,
+            author,
+            created: now.clone(),
+            updated: now,
+        };
+        target.checks.push(row);
+        id
+    }
+}
+
+/// A repository.
+#[derive(Debug)]
+pub(super) struct RepoState {
+    pub(super) id: u64,
+    pub(super) owner: String,
+    pub(super) name: String,
+    pub(super) private: bool,
+    pub(super) archived: bool,
+    pub(super) default_branch: String,
+    pub(super) git: BareRepo,
+    /// Branches without `refs/heads/`, as they were after the last push.
+    pub(super) branches: BTreeMap<String, String>,
+    pub(super) protected: Vec<String>,
+    /// Accounts with write access; the others only read.
+    pub(super) writers: Vec<String>,
+    pub(super) items: BTreeMap<u64, FakeItem>,
+    pub(super) comments: Vec<FakeComment>,
+    pub(super) reviews: Vec<FakeReview>,
+    pub(super) checks: Vec<FakeCheck>,
+    pub(super) labels: Vec<FakeLabel>,
+    pub(super) created: String,
+    numbers: u64,
+    label_ids: u64,
+}
+
+impl RepoState {
+    /// A repository without items.
+    pub(super) fn new(id: u64, full_name: &str, git: BareRepo, created: String) -> Self {
+        let (owner, name) = full_name.split_once('/').expect("a repository is named `owner/name`");
+        let mut repo = Self {
+            id,
+            owner: owner.to_owned(),
+            name: name.to_owned(),
+            private: false,
+            archived: false,
+            default_branch: "main".to_owned(),
+            git,
+            branches: BTreeMap::new(),
+            protected: Vec::new(),
+            writers: vec![owner.to_owned()],
+            items: BTreeMap::new(),
+            comments: Vec::new(),
+            reviews: Vec::new(),
+            checks: Vec::new(),
+            labels: Vec::new(),
+            created,
+            numbers: 0,
+            label_ids: 0,
+        };
+        repo.refresh();
+        repo
+    }
+
+    /// `owner/name`.
+    pub(super) fn full_name(&self) -> String {
+        format!("{}/{}", self.owner, self.name)
+    }
+
+    /// Reads the branches again. Open pull requests follow their branches; they close with them, and they are merged
+    /// when their commits arrive in the base branch.
+    pub(super) fn refresh(&mut self) {
+        let before = std::mem::replace(&mut self.branches, self.git.branches());
+        for item in self.items.values_mut().filter(|item| item.open) {
+            let (author, time) = (item.author.clone(), item.updated.clone());
+            let Some(pull) = item.pull.as_mut() else { continue };
+            let base = self.branches.get(&pull.base_branch);
+            let has_moved = base.is_some() && base != before.get(&pull.base_branch);
+            match self.branches.get(&pull.head_branch) {
+                Some(head) => pull.head.clone_from(head),
+                None => item.close(&author, &time),
+            }
+            let Some((pull, base)) = item.pull.as_mut().zip(base.filter(|_| has_moved)) else { continue };
+            if pull.head != pull.base && self.git.merge_base(base, &pull.head).as_ref() == Some(&pull.head) {
+                pull.merged = Some(FakeMerge { at: time.clone(), by: author.clone(), commit: base.clone() });
+                item.close(&author, &time);
+            }
+        }
+        self.publish_heads();
+    }
+
+    /// Keeps `refs/pull/N/head` at the head of each pull request, also after its branch is deleted.
+    fn publish_heads(&self) {
+        let heads = self.items.values().filter_map(|item| Some((item.number, item.pull.as_ref()?)));
+        let rows: Vec<(String, String)> =
+            heads.map(|(number, pull)| (format!("refs/pull/{number}/head"), pull.head.clone())).collect();
+        self.git.set_refs(&rows);
+    }
+
+    /// The open pull request of a branch into another.
+    pub(super) fn open_pull(&self, head: &str, base: &str) -> Option<&FakeItem> {
+        self.items
+            .values()
+            .filter(|item| item.open)
+            .find(|item| item.pull.as_ref().is_some_and(|pull| pull.head_branch == head && pull.base_branch == base))
+    }
+
+    /// Creates a label unless it exists.
+    pub(super) fn add_label(&mut self, name: &str) -> &mut FakeLabel {
+        if let Some(at) = self.labels.iter().position(|label| label.name.eq_ignore_ascii_case(name)) {
+            return &mut self.labels[at];
+        }
+        self.label_ids += 1;
+        let id = self.id * 1000 + self.label_ids;
+        self.labels.push(FakeLabel { id, name: name.to_owned(), color: "ededed".to_owned(), text: None });
+        self.labels.last_mut().expect("a label was just added")
+    }
+
+    pub(super) fn label(&self, name: &str) -> Option<&FakeLabel> {
+        self.labels.iter().find(|label| label.name.eq_ignore_ascii_case(name))
+    }
+
+    /// The commit of a branch, a tag, a pull request's ref or a full hash.
+    pub(super) fn resolve(&self, name: &str) -> Option<String> {
+        let short = name.strip_prefix("refs/heads/").or_else(|| name.strip_prefix("heads/")).unwrap_or(name);
+        self.branches.get(short).cloned().or_else(|| self.git.resolve(name))
+    }
+
+    pub(super) fn may_write(&self, login: &str) -> bool {
+        self.writers.iter().any(|writer| writer == login)
+    }
+}
+
+/// An issue, or a pull request if it has a [`FakePull`].
+#[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "the fields have the names of the forges' own")]
+pub struct FakeItem {
+    pub number: u64,
+    pub id: u64,
+    pub title: String,
+    pub body: Option<String>,
+    pub author: String,
+    pub open: bool,
+    pub labels: Vec<String>,
+    pub assignees: Vec<String>,
+    pub created: String,
+    pub updated: String,
+    pub closed: Option<String>,
+    pub closed_by: Option<String>,
+    pub pull: Option<FakePull>,
+}
+
+/// The part of a pull request that an issue does not have.
+#[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "the fields have the names of the forges' own")]
+pub struct FakePull {
+    pub head_branch: String,
+    pub head: String,
+    pub base_branch: String,
+    /// The commit of the base branch when the pull request was created.
+    pub base: String,
+    pub draft: bool,
+    pub merged: Option<FakeMerge>,
+    /// The accounts whose review was requested and is missing.
+    pub reviewers: Vec<String>,
+}
+
+/// The merge of a pull request.
+#[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "the fields have the names of the forges' own")]
+pub struct FakeMerge {
+    pub at: String,
+    pub by: String,
+    pub commit: String,
+}
+
+/// A comment on an item, or on a line of its change.
+#[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "the fields have the names of the forges' own")]
+pub struct FakeComment {
+    pub id: u64,
+    pub item: u64,
+    pub author: String,
+    pub body: String,
+    pub created: String,
+    pub updated: String,
+    /// The line, for an inline comment.
+    pub place: Option<FakePlace>,
+    pub review: Option<u64>,
+    /// The first comment of its thread.
+    pub thread: u64,
+    pub resolved: bool,
+}
+
+/// A line of a change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields have the names of the forges' own")]
+pub struct FakePlace {
+    pub path: String,
+    pub line: u64,
+    pub start_line: Option<u64>,
+    /// `RIGHT` for the new file, `LEFT` for the old one.
+    pub side: String,
+    pub commit: String,
+}
+
+/// A review.
+#[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "the fields have the names of the forges' own")]
+pub struct FakeReview {
+    pub id: u64,
+    pub item: u64,
+    pub author: String,
+    /// `APPROVED`, `CHANGES_REQUESTED`, `COMMENTED` or `PENDING`.
+    pub state: String,
+    pub body: String,
+    pub commit: String,
+    pub submitted: String,
+}
+
+/// The origin of a check's result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FakeCheckKind {
+    /// A check run of an app, or a job.
+    Run,
+    /// A commit status.
+    Status,
+}
+
+/// The result of a build server on a commit.
+#[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "the fields have the names of the forges' own")]
+pub struct FakeCheck {
+    pub id: u64,
+    pub name: String,
+    pub head: String,
+    pub kind: FakeCheckKind,
+    /// `queued`, `in_progress` or `completed`.
+    pub status: String,
+    /// `success`, `failure` and the others of GitHub.
+    pub conclusion: Option<String>,
+    pub title: Option<String>,
+    pub text: Option<String>,
+    pub url: Option<String>,
+    pub author: String,
+    pub created: String,
+    pub updated: String,
+}
+
+/// A label of a repository.
+#[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "the fields have the names of the forges' own")]
+pub struct FakeLabel {
+    pub id: u64,
+    pub name: String,
+    pub color: String,
+    pub text: Option<String>,
+}
+
+/// An item before it has a number.
+#[derive(Debug, Default)]
+pub(super) struct NewItem {
+    pub(super) title: String,
+    pub(super) body: Option<String>,
+    pub(super) author: String,
+    pub(super) labels: Vec<String>,
+    pub(super) assignees: Vec<String>,
+    pub(super) pull: Option<FakePull>,
+}
+
+/// A comment before it has an id.
+#[derive(Debug, Default)]
+pub(super) struct NewComment {
+    pub(super) item: u64,
+    pub(super) author: String,
+    pub(super) body: String,
+    pub(super) place: Option<FakePlace>,
+    pub(super) review: Option<u64>,
+    pub(super) thread: Option<u64>,
+}
+
+/// A review before it has an id.
+#[derive(Debug)]
+pub(super) struct NewReview {
+    pub(super) author: String,
+    pub(super) state: String,
+    pub(super) body: String,
+    pub(super) commit: String,
+}
+
+/// A check before it has an id.
+#[derive(Debug)]
+pub(super) struct NewCheck {
+    pub(super) name: String,
+    pub(super) head: String,
+    pub(super) kind: FakeCheckKind,
+    pub(super) status: String,
+    pub(super) conclusion: Option<String>,
+    pub(super) title: Option<String>,
+    pub(super) text: Option<String>,
+    pub(super) url: Option<String>,
+    pub(super) author: String,
+}
