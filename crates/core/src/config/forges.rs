@@ -444,7 +444,6 @@ fn address_problem(url: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::config::{ConfigOrigin, EffectiveConfig, read_config_file};
     use expect_test::expect;
 
