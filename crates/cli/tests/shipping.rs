@@ -156,7 +156,6 @@ fn dry_run_prints_the_text_that_is_posted_later() {
     let same = |text: &str, round: &Value| {
         let text = text.replace(round.as_str().expect("a round"), "ROUND");
         let lines = text.lines().filter(|line| !line.starts_with("<!--")).map(str::to_owned);
-        // The approval of a dry run is that of the real one at this level, and the cost is not zero in both.
         lines.collect::<Vec<_>>().join("\n").trim().to_owned()
     };
     let would = dry["would_send"][0]["body"].as_str().expect("a text");
@@ -167,13 +166,13 @@ fn dry_run_prints_the_text_that_is_posted_later() {
 fn loop_that_ships_by_itself_leaves_at_most_its_open_max() {
     let stage = ShippingStage::new("L3", &format!("{UNATTENDED}open_max: 2\n"));
     for note in ["one", "two"] {
-        stage.set_script(note, "").run(&["run", "fix"]).success();
+        let _ = stage.set_script(note, "").run(&["run", "fix"]).success();
     }
     let refused = stage.set_script("three", "").run(&["run", "fix"]).code(15);
     assert!(refused.stderr().contains("2 open pull requests"), "{}", refused.stderr());
     assert_eq!(stage.open_pulls().len(), 2);
     stage.remote().close_item(1);
-    stage.run(&["run", "fix"]).success();
+    let _ = stage.run(&["run", "fix"]).success();
     assert_eq!(stage.open_pulls().len(), 2);
 }
 
@@ -183,20 +182,32 @@ fn forge_that_refuses_access_keeps_the_item_until_a_person_fixes_it() {
     let table: [(&str, Change, Change, &str); 4] = [
         (
             "token",
-            |stage, _| drop(stage.set_token("ghp_wrong")),
-            |stage, _| drop(stage.set_token(&stage.forge.token("bot"))),
+            |stage, _| {
+                stage.set_token("ghp_wrong");
+            },
+            |stage, _| {
+                stage.set_token(&stage.forge.token("bot"));
+            },
             "does not accept the token",
         ),
         (
             "scope",
-            |stage, _| drop(stage.set_token(&stage.forge.add_token(FakeToken::personal("bot", &["read:org"])))),
-            |stage, _| drop(stage.set_token(&stage.forge.token("bot"))),
+            |stage, _| {
+                stage.set_token(&stage.forge.add_token(FakeToken::personal("bot", &["read:org"])));
+            },
+            |stage, _| {
+                stage.set_token(&stage.forge.token("bot"));
+            },
             "",
         ),
         (
             "protected branch",
-            |stage, round| drop(stage.remote().protect(&format!("loop/fix/{round}"))),
-            |stage, round| drop(stage.remote().unprotect(&format!("loop/fix/{round}"))),
+            |stage, round| {
+                stage.remote().protect(&format!("loop/fix/{round}"));
+            },
+            |stage, round| {
+                stage.remote().unprotect(&format!("loop/fix/{round}"));
+            },
             "denies the push",
         ),
         (
@@ -274,7 +285,7 @@ fn process_that_is_killed_between_claim_and_receipt_sends_nothing_twice() {
     let stage = ShippingStage::new("L2", PULL);
     let round = stage.escalate();
     kill_while_sending(&stage, &round);
-    stage.run(&["tick"]).success();
+    let _ = stage.run(&["tick"]).success();
     let shown = stage.run(&["show", &round, "--json"]).success().json();
     assert_eq!((&shown["outcome"], &shown["outbox"][0]["state"]), (&"shipped".into(), &"sent".into()), "{shown}");
     assert_eq!(stage.remote().pulls().len(), 1);
@@ -298,11 +309,11 @@ fn comment_about_a_pull_request_that_was_refused_is_not_sent() {
 fn stop_keeps_an_approved_item_from_being_sent() {
     let stage = ShippingStage::new("L2", PULL);
     let round = stage.escalate();
-    stage.run(&["stop", "--all"]).success();
+    let _ = stage.run(&["stop", "--all"]).success();
     let blocked = stage.approve(&round, 10);
     assert!(reasons(&blocked).contains("everything is stopped"), "{blocked}");
     assert_eq!(stage.writes(), 0);
-    stage.run(&["thaw"]).success();
+    let _ = stage.run(&["thaw"]).success();
     stage.approve(&round, 0);
     assert_eq!(stage.remote().pulls().len(), 1);
 }
@@ -311,7 +322,7 @@ fn stop_keeps_an_approved_item_from_being_sent() {
 fn item_beyond_the_limit_of_a_day_waits() {
     let limits = "output: [{ pull-request: { day_max: 1 } }]\nallow: [pull-request]\n";
     let stage = ShippingStage::new("L3", limits);
-    stage.run(&["run", "fix"]).success();
+    let _ = stage.run(&["run", "fix"]).success();
     let kept = stage.set_script("two", "").run(&["run", "fix", "--json"]).code(10).json();
     assert!(reasons(&kept).contains("its `day_max`"), "{kept}");
     assert_eq!(stage.remote().pulls().len(), 1);
