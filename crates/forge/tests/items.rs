@@ -20,6 +20,7 @@ on_every_forge! {
     commit_is_found_on_the_base_branch_after_its_push
     reviewers_and_status_are_set_with_a_pull_request
     items_for_other_receivers_are_refused
+    concurrent_deliveries_of_one_comment_write_it_once
 }
 
 /// Delivers twice and returns the receipt's place.
@@ -150,6 +151,17 @@ async fn items_for_other_receivers_are_refused(kind: RemoteKind) {
         assert_eq!(world.deliver(&item).await.expect_err("not for a forge").kind, DeliverErrorKind::Refused);
     }
     assert!(world.fake.requests().is_empty());
+}
+
+/// Forges accept a comment twice, so only the client keeps two deliveries apart.
+async fn concurrent_deliveries_of_one_comment_write_it_once(kind: RemoteKind) {
+    let world = World::new(kind);
+    let number = world.repo().open_issue(&IssueDraft { author: "ada", title: "T", ..IssueDraft::default() });
+    let item = world.delivery("r1", world.about(ActionKind::IssueComment, number, "I looked."));
+    let (one, two, three) = tokio::join!(world.deliver(&item), world.deliver(&item), world.deliver(&item));
+    let one = one.expect("delivered");
+    assert_eq!((two.expect("delivered"), three.expect("delivered")), (one.clone(), one));
+    assert_eq!(world.repo().comments(number).len(), 1);
 }
 
 #[tokio::test]

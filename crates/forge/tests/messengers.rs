@@ -179,6 +179,16 @@ async fn lost_answer_of_slack_is_in_doubt_and_its_limit_is_transient() {
 }
 
 #[tokio::test]
+async fn answer_beyond_the_size_limit_is_an_error() {
+    let script = Script::default();
+    let slack = bot(&serve(&script).await);
+    script.then(200, json!({ "ok": true, "messages": [], "padding": "x".repeat(17 << 20) }));
+    let error = slack.find(&item(ActionKind::Slack, None, "Done.")).await.expect_err("too long");
+    assert_eq!(error.kind, DeliverErrorKind::Transient, "{error}");
+    assert!(error.text.contains("too long"), "{error}");
+}
+
+#[tokio::test]
 async fn webhook_of_slack_is_a_secret_and_its_messages_cannot_be_found() {
     let script = Script::default();
     let url = SecretText::new(format!("{}/services/T0/B0/secret", serve(&script).await));

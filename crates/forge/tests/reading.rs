@@ -7,7 +7,6 @@ use loopwright_core::forge::{
 };
 use loopwright_forge::{FindingState, ForgeToken, RemoteKind, SecretText};
 use loopwright_testkit::fake_forge::{FakeToken, IssueDraft};
-use loopwright_testkit::forge_contract::ForgeFixture as _;
 use std::num::NonZeroUsize;
 use support::{World, routes};
 

@@ -273,3 +273,28 @@ pub(super) struct GitHubBranch {
     #[serde(default)]
     pub(super) protected: bool,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use loopwright_core::outbox::marker;
+    use serde_json::json;
+
+    fn pull(head_repo: serde_json::Value) -> RemotePull {
+        let side = |repo| json!({ "ref": "loop/fixer/r1", "sha": "a", "repo": repo });
+        let pull = json!({
+            "number": 1, "title": "T", "body": marker("fixer", "r1", 1, "c"), "state": "open", "merged_at": null,
+            "user": { "login": "eve" }, "head": side(head_repo), "base": side(json!({ "full_name": "acme/app" })),
+            "html_url": "u", "created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:00Z",
+        });
+        serde_json::from_value::<GitHubPull>(pull).expect("a pull request").row()
+    }
+
+    #[test]
+    fn a_copied_marker_in_a_fork_s_pull_request_is_not_the_loop_s() {
+        let loop_of = |repo| pull(repo).row.about.loop_name;
+        assert_eq!(loop_of(json!({ "full_name": "Acme/App" })).as_deref(), Some("fixer"));
+        assert_eq!(loop_of(json!({ "full_name": "eve/app" })), None);
+        assert_eq!(loop_of(json!(null)), None);
+    }
+}

@@ -56,9 +56,11 @@ impl GitLab {
         let number = pull.row.about.number;
         let of = CommentsOf::Pull(number);
         let there = self.review_notes(number, new).await?;
+        let refs = self.diff_refs(of, new).await?;
         for (at, comment) in new.comments.iter().enumerate() {
             if there.part(at + 1).is_none() {
-                self.write_line(of, comment, &format!("{}\n{}", new.marker, part_mark(at + 1))).await?;
+                let marks = format!("{}\n{}", new.marker, part_mark(at + 1));
+                self.write_line(of, comment, refs.as_ref(), &marks).await?;
             }
         }
         match new.decision {
@@ -108,12 +110,26 @@ impl GitLab {
         Ok(approvals.user_has_approved)
     }
 
-    /// A discussion on a line. GitLab knows only lines of the diff; a comment on another line becomes a plain one.
-    async fn write_line(&self, of: CommentsOf, comment: &InlineComment, marks: &str) -> CallResult<()> {
+    /// The commits that positions name; `None` without line comments.
+    async fn diff_refs(&self, of: CommentsOf, new: &ReviewDraft<'_>) -> CallResult<Option<rows::GitLabDiffRefs>> {
+        if new.comments.is_empty() {
+            return Ok(None);
+        }
         let one: rows::GitLabMergeRequest = self.client.get(&self.item_path(of), "").await?;
+        Ok(one.diff_refs)
+    }
+
+    /// A discussion on a line. GitLab knows only lines of the diff; a comment on another line becomes a plain one.
+    async fn write_line(
+        &self,
+        of: CommentsOf,
+        comment: &InlineComment,
+        refs: Option<&rows::GitLabDiffRefs>,
+        marks: &str,
+    ) -> CallResult<()> {
         let path = format!("{}/discussions", self.item_path(of));
         let text = text(comment);
-        if let Some(refs) = &one.diff_refs {
+        if let Some(refs) = refs {
             let body = json!({ "body": format!("{text}\n\n{marks}\n"), "position": position(comment, refs) });
             match self.client.post::<Value>(&path, &body).await {
                 Err(ApiError { kind: ApiErrorKind::Rejected, .. }) => {}
