@@ -156,7 +156,7 @@ impl ForgeConnection {
             (ForgeToken::Account(token), RemoteKind::Gitea) => Ok(TokenSource::Fixed("token", token.clone())),
             (ForgeToken::Account(token), _) => Ok(TokenSource::Fixed("Bearer", token.clone())),
             (ForgeToken::App(app), RemoteKind::GitHub) => {
-                AppTokens::new(app).map(TokenSource::App).map_err(ConnectionError)
+                AppTokens::new(app).map(|app| TokenSource::App(Box::new(app))).map_err(ConnectionError)
             }
             (ForgeToken::App(_), _) => Err(ConnectionError("only GitHub has GitHub Apps".to_owned())),
         }

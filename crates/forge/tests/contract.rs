@@ -2,15 +2,18 @@
 
 mod support;
 
-use loopwright_forge::RemoteKind;
-use support::World;
+macro_rules! contract_of {
+    ($module:ident $kind:ident) => {
+        mod $module {
+            async fn world() -> crate::support::World {
+                crate::support::World::new(loopwright_forge::RemoteKind::$kind)
+            }
 
-mod github {
-    use super::{RemoteKind, World};
-
-    async fn world() -> World {
-        World::new(RemoteKind::GitHub)
-    }
-
-    loopwright_testkit::forge_contract!(world);
+            loopwright_testkit::forge_contract!(world);
+        }
+    };
 }
+
+contract_of!(github GitHub);
+contract_of!(gitlab GitLab);
+contract_of!(gitea Gitea);

@@ -18,6 +18,7 @@
 //! forge.fail("POST", "/repos/*/*/pulls", 1, ForgeFault::CutAfter);
 //! forge.fail("GET", "/repos/**", 3, ForgeFault::TooManyRequests(2));
 //! forge.fail("POST", "/acme/app.git/git-receive-pack", 1, ForgeFault::CutAfter);
+//! forge.fail_randomly(7, 100, &[ForgeFault::CutAfter, ForgeFault::ServerError(502)]); // 10 % of all requests
 //!
 //! // Transports: `forge.listen_tls(&["localhost"])` (a private authority), `forge.listen_unix()`,
 //! // `FakeForge::start_below("/code")` (a base with a path), `FakeProxy::start()` (a proxy that tunnels and logs).
@@ -35,19 +36,24 @@
 
 mod access;
 mod backend;
+mod description;
 mod faults;
 mod git;
+mod gitea;
 mod github;
+mod gitlab;
 mod handle;
 mod http;
 mod log;
 mod people;
 mod proxy;
+mod schema;
 mod serve;
 mod state;
 mod tls;
 
 pub use access::{FakeApp, FakeToken, TokenKind};
+pub use description::{ApiDescription, DescriptionReport};
 pub use faults::ForgeFault;
 pub use log::{ForgeFace, LoggedRequest};
 pub use people::{FakeRepo, IssueDraft};
@@ -57,7 +63,7 @@ pub use state::{
 };
 pub use tls::TlsEndpoint;
 
-use faults::FaultRule;
+use faults::{FaultRule, RandomFaults};
 use handle::ForgeCore;
 use std::path::PathBuf;
 use std::sync::{Arc, MutexGuard};
@@ -226,9 +232,16 @@ impl FakeForge {
         self.add_rule(method, path, 1, u64::MAX, fault);
     }
 
+    /// Lets this share of all requests fail with one of these faults, the same for the same seed and order of requests.
+    pub fn fail_randomly(&self, seed: u64, per_mille: u64, faults: &[ForgeFault]) {
+        self.state().random = Some(RandomFaults { seed, per_mille, faults: faults.to_vec() });
+    }
+
     /// Removes all faults.
     pub fn clear_faults(&self) {
-        self.state().faults.clear();
+        let mut state = self.state();
+        state.faults.clear();
+        state.random = None;
     }
 
     fn add_rule(&self, method: &str, path: &str, first: u64, times: u64, fault: ForgeFault) {

@@ -10,6 +10,7 @@
 
 pub mod agents;
 mod canary;
+pub mod clients;
 pub mod env;
 pub mod fake_forge;
 pub mod forge_contract;

@@ -1,7 +1,7 @@
 //! Calls with a token and JSON: one error with one message for each way in which a call can fail.
 
 use super::error::CallContext;
-use super::{ApiError, ApiErrorKind, ApiResult, ForgeWords};
+use super::{ApiError, ApiErrorKind, CallResult, ForgeWords};
 use crate::github::AppTokens;
 use crate::http::{HttpAnswer, HttpCall, HttpClient, next_query, retry_at};
 use crate::secret::SecretText;
@@ -16,7 +16,7 @@ pub(crate) enum TokenSource {
     /// A token with the word before it in the header, such as `Bearer`.
     Fixed(&'static str, SecretText),
     /// The installation of a GitHub App.
-    App(AppTokens),
+    App(Box<AppTokens>),
 }
 
 /// A client of one repository on one forge.
@@ -47,7 +47,7 @@ impl ApiClient {
     }
 
     /// The token of the next call, for a push.
-    pub(crate) async fn current_token(&self) -> ApiResult<SecretText> {
+    pub(crate) async fn current_token(&self) -> CallResult<SecretText> {
         match &self.token {
             TokenSource::Fixed(_, token) => Ok(token.clone()),
             TokenSource::App(app) => app.token(self).await,
@@ -55,7 +55,7 @@ impl ApiClient {
     }
 
     /// Sends a call with the token; an answer other than success is an error.
-    pub(crate) async fn send(&self, call: HttpCall) -> ApiResult<HttpAnswer> {
+    pub(crate) async fn send(&self, call: HttpCall) -> CallResult<HttpAnswer> {
         let word = match &self.token {
             TokenSource::Fixed(word, _) => word,
             TokenSource::App(_) => "Bearer",
@@ -65,7 +65,7 @@ impl ApiClient {
     }
 
     /// As [`ApiClient::send`], with another `Authorization` header.
-    pub(crate) async fn send_as(&self, call: HttpCall, authorization: &SecretText) -> ApiResult<HttpAnswer> {
+    pub(crate) async fn send_as(&self, call: HttpCall, authorization: &SecretText) -> CallResult<HttpAnswer> {
         let context = self.context(&call);
         let failure = |failure| context.failure(&failure);
         let mut call = call.secret_header(AUTHORIZATION, authorization).map_err(failure)?;
@@ -93,23 +93,23 @@ impl ApiClient {
         }
     }
 
-    fn parse<T: DeserializeOwned>(&self, call: &CallContext<'_>, answer: &HttpAnswer) -> ApiResult<T> {
+    fn parse<T: DeserializeOwned>(&self, call: &CallContext<'_>, answer: &HttpAnswer) -> CallResult<T> {
         serde_json::from_slice(&answer.body).map_err(|error| call.garbled(&error))
     }
 
     /// Sends a call and parses the answer.
-    pub(crate) async fn call<T: DeserializeOwned>(&self, call: HttpCall) -> ApiResult<T> {
+    pub(crate) async fn call<T: DeserializeOwned>(&self, call: HttpCall) -> CallResult<T> {
         let context = self.context(&call);
         let answer = self.send(call).await?;
         self.parse(&context, &answer)
     }
 
-    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str, query: &str) -> ApiResult<T> {
+    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str, query: &str) -> CallResult<T> {
         self.call(HttpCall::new(Method::GET, path).query(query)).await
     }
 
     /// `None` if it does not exist.
-    pub(crate) async fn find<T: DeserializeOwned>(&self, path: &str, query: &str) -> ApiResult<Option<T>> {
+    pub(crate) async fn find<T: DeserializeOwned>(&self, path: &str, query: &str) -> CallResult<Option<T>> {
         match self.get(path, query).await {
             Ok(found) => Ok(Some(found)),
             Err(error) if error.kind == ApiErrorKind::Missing => Ok(None),
@@ -117,11 +117,11 @@ impl ApiClient {
         }
     }
 
-    pub(crate) async fn write<T: DeserializeOwned>(&self, method: Method, path: &str, body: &Value) -> ApiResult<T> {
+    pub(crate) async fn write<T: DeserializeOwned>(&self, method: Method, path: &str, body: &Value) -> CallResult<T> {
         self.call(HttpCall::new(method, path).json(body)).await
     }
 
-    pub(crate) async fn post<T: DeserializeOwned>(&self, path: &str, body: &Value) -> ApiResult<T> {
+    pub(crate) async fn post<T: DeserializeOwned>(&self, path: &str, body: &Value) -> CallResult<T> {
         self.write(Method::POST, path, body).await
     }
 
@@ -131,7 +131,7 @@ impl ApiClient {
         path: &str,
         query: &str,
         from: Option<&PageToken>,
-    ) -> ApiResult<ForgePage<T>> {
+    ) -> CallResult<ForgePage<T>> {
         let query = from.map_or(query, |token| &token.0);
         let call = HttpCall::new(Method::GET, path).query(query);
         let context = self.context(&call);
@@ -146,7 +146,7 @@ impl ApiClient {
         paths: &[String],
         query: &str,
         from: Option<&PageToken>,
-    ) -> ApiResult<(usize, ForgePage<T>)> {
+    ) -> CallResult<(usize, ForgePage<T>)> {
         let (at, inner) = match from.and_then(|token| token.0.split_once(':')) {
             Some((at, "")) => (at.parse().unwrap_or(0), None),
             Some((at, query)) => (at.parse().unwrap_or(0), Some(PageToken(query.to_owned()))),
@@ -167,7 +167,7 @@ impl ApiClient {
         path: &str,
         query: &str,
         pages_max: usize,
-    ) -> ApiResult<(Vec<T>, Option<PageToken>)> {
+    ) -> CallResult<(Vec<T>, Option<PageToken>)> {
         let (mut rows, mut from) = (Vec::new(), None);
         for _ in 0..pages_max {
             let page = self.page(path, query, from.as_ref()).await?;
@@ -186,7 +186,7 @@ impl ApiClient {
         path: &str,
         query: &str,
         pages_max: usize,
-    ) -> ApiResult<Vec<T>> {
+    ) -> CallResult<Vec<T>> {
         match self.first_rows(path, query, pages_max).await? {
             (rows, None) => Ok(rows),
             _ => Err(self.context(&HttpCall::new(Method::GET, path)).too_many(pages_max)),

@@ -52,7 +52,7 @@ pub(crate) struct RemoteCommit {
 
 /// A pull request to create.
 #[derive(Debug)]
-pub(crate) struct NewPull<'a> {
+pub(crate) struct PullDraft<'a> {
     pub(crate) title: &'a str,
     pub(crate) body: &'a str,
     pub(crate) branch: &'a str,
@@ -64,7 +64,7 @@ pub(crate) struct NewPull<'a> {
 
 /// A review or line comments to create.
 #[derive(Debug)]
-pub(crate) struct NewReview<'a> {
+pub(crate) struct ReviewDraft<'a> {
     pub(crate) decision: Option<ReviewDecision>,
     /// The text with the marker.
     pub(crate) body: &'a str,
@@ -73,7 +73,7 @@ pub(crate) struct NewReview<'a> {
 }
 
 /// The answer of a call.
-pub(crate) type ApiResult<T> = Result<T, ApiError>;
+pub(crate) type CallResult<T> = Result<T, ApiError>;
 
 /// The calls of one forge, for one repository.
 pub(crate) trait ForgeApi: Send + Sync + 'static {
@@ -81,25 +81,25 @@ pub(crate) trait ForgeApi: Send + Sync + 'static {
     fn client(&self) -> &ApiClient;
 
     /// The commit of a branch; `None` if there is no such branch.
-    fn branch_head(&self, branch: &str) -> impl Future<Output = ApiResult<Option<String>>> + Send;
+    fn branch_head(&self, branch: &str) -> impl Future<Output = CallResult<Option<String>>> + Send;
 
     /// The pull requests of a branch of this repository, in every state.
-    fn branch_pulls(&self, branch: &str, base: &str) -> impl Future<Output = ApiResult<Vec<RemotePull>>> + Send;
+    fn branch_pulls(&self, branch: &str, base: &str) -> impl Future<Output = CallResult<Vec<RemotePull>>> + Send;
 
     /// One pull request.
-    fn pull(&self, number: u64) -> impl Future<Output = ApiResult<RemotePull>> + Send;
+    fn pull(&self, number: u64) -> impl Future<Output = CallResult<RemotePull>> + Send;
 
     /// One issue.
-    fn issue(&self, number: u64) -> impl Future<Output = ApiResult<RemoteIssue>> + Send;
+    fn issue(&self, number: u64) -> impl Future<Output = CallResult<RemoteIssue>> + Send;
 
     /// Creates a pull request. Labels and reviewers may need [`ForgeApi::finish_pull`].
-    fn create_pull(&self, new: &NewPull<'_>) -> impl Future<Output = ApiResult<RemotePull>> + Send;
+    fn create_pull(&self, new: &PullDraft<'_>) -> impl Future<Output = CallResult<RemotePull>> + Send;
 
     /// Adds the labels and reviewers that creating a pull request could not add.
-    fn finish_pull(&self, number: u64, new: &NewPull<'_>) -> impl Future<Output = ApiResult<()>> + Send;
+    fn finish_pull(&self, number: u64, new: &PullDraft<'_>) -> impl Future<Output = CallResult<()>> + Send;
 
     /// Replaces the title and text of a pull request.
-    fn edit_pull(&self, pull: &RemotePull, title: &str, body: &str) -> impl Future<Output = ApiResult<()>> + Send;
+    fn edit_pull(&self, pull: &RemotePull, title: &str, body: &str) -> impl Future<Output = CallResult<()>> + Send;
 
     /// Creates an issue.
     fn create_issue(
@@ -107,64 +107,66 @@ pub(crate) trait ForgeApi: Send + Sync + 'static {
         title: &str,
         body: &str,
         labels: &[String],
-    ) -> impl Future<Output = ApiResult<RemoteIssue>> + Send;
+    ) -> impl Future<Output = CallResult<RemoteIssue>> + Send;
 
     /// Adds labels to an issue.
-    fn add_labels(&self, issue: u64, labels: &[String]) -> impl Future<Output = ApiResult<()>> + Send;
+    fn add_labels(&self, issue: u64, labels: &[String]) -> impl Future<Output = CallResult<()>> + Send;
 
     /// Adds a comment.
-    fn add_comment(&self, of: CommentsOf, body: &str) -> impl Future<Output = ApiResult<RemoteComment>> + Send;
+    fn add_comment(&self, of: CommentsOf, body: &str) -> impl Future<Output = CallResult<RemoteComment>> + Send;
 
     /// Adds a review or line comments, bound to the pull request's head.
     fn add_review(
         &self,
         pull: &RemotePull,
-        new: &NewReview<'_>,
-    ) -> impl Future<Output = ApiResult<RemoteComment>> + Send;
+        new: &ReviewDraft<'_>,
+    ) -> impl Future<Output = CallResult<RemoteComment>> + Send;
 
     /// The comment that ends a review with this marker; `None` if the review is missing or incomplete.
     fn find_review(
         &self,
         pull: u64,
-        new: &NewReview<'_>,
-    ) -> impl Future<Output = ApiResult<Option<RemoteComment>>> + Send;
+        new: &ReviewDraft<'_>,
+    ) -> impl Future<Output = CallResult<Option<RemoteComment>>> + Send;
 
     /// The commit, if the branch contains it.
-    fn contained(&self, branch: &str, commit: &str) -> impl Future<Output = ApiResult<Option<RemoteCommit>>> + Send;
+    fn contained(&self, branch: &str, commit: &str) -> impl Future<Output = CallResult<Option<RemoteCommit>>> + Send;
 
     /// Sets a successful commit status.
-    fn set_status(&self, commit: &str, context: &str, text: &str) -> impl Future<Output = ApiResult<()>> + Send;
+    fn set_status(&self, commit: &str, context: &str, text: &str) -> impl Future<Output = CallResult<()>> + Send;
 
     /// Pull requests, oldest first.
     fn pulls(
         &self,
         query: &ItemQuery,
         from: Option<&PageToken>,
-    ) -> impl Future<Output = ApiResult<ForgePage<RemotePull>>> + Send;
+    ) -> impl Future<Output = CallResult<ForgePage<RemotePull>>> + Send;
 
     /// Issues without pull requests, oldest first.
     fn issues(
         &self,
         query: &ItemQuery,
         from: Option<&PageToken>,
-    ) -> impl Future<Output = ApiResult<ForgePage<RemoteIssue>>> + Send;
+    ) -> impl Future<Output = CallResult<ForgePage<RemoteIssue>>> + Send;
 
     /// Issues in every state, newest first.
-    fn newest_issues(&self, from: Option<&PageToken>)
-    -> impl Future<Output = ApiResult<ForgePage<RemoteIssue>>> + Send;
+    fn newest_issues(
+        &self,
+        from: Option<&PageToken>,
+    ) -> impl Future<Output = CallResult<ForgePage<RemoteIssue>>> + Send;
 
     /// Comments of every kind.
     fn comments(
         &self,
         of: CommentsOf,
         from: Option<&PageToken>,
-    ) -> impl Future<Output = ApiResult<ForgePage<RemoteComment>>> + Send;
+    ) -> impl Future<Output = CallResult<ForgePage<RemoteComment>>> + Send;
 
     /// The checks of a commit, each with the branch.
-    fn checks(&self, commit: &str, branch: Option<&str>) -> impl Future<Output = ApiResult<Vec<CheckRun>>> + Send;
+    fn checks(&self, commit: &str, branch: Option<&str>) -> impl Future<Output = CallResult<Vec<CheckRun>>> + Send;
 
     /// The repository's default branch.
-    fn default_branch(&self) -> impl Future<Output = ApiResult<String>> + Send;
+    fn default_branch(&self) -> impl Future<Output = CallResult<String>> + Send;
 
     /// Checks token, scopes, repository and base branch without a change.
     fn inspect(&self, base_branch: &str) -> impl Future<Output = Vec<ForgeFinding>> + Send;

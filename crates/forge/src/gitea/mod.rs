@@ -6,8 +6,8 @@ mod rows;
 mod write;
 
 use crate::api::{
-    ApiClient, ApiResult, ForgeApi, ForgeWords, LabelMoment, NewPull, NewReview, RemoteComment, RemoteCommit,
-    RemoteIssue, RemotePull,
+    ApiClient, CallResult, ForgeApi, ForgeWords, LabelMoment, PullDraft, RemoteComment, RemoteCommit, RemoteIssue,
+    RemotePull, ReviewDraft,
 };
 use crate::base_url::{encode, encode_path};
 use crate::inspect::ForgeFinding;
@@ -20,9 +20,6 @@ pub(crate) const WORDS: ForgeWords = ForgeWords {
     push_user: "oauth2",
     labels: LabelMoment::Created,
 };
-
-/// The most pages of pull requests that a search for a branch reads.
-const PULL_PAGES_MAX: usize = 20;
 
 /// One repository on Gitea or Forgejo.
 pub(crate) struct Gitea {
@@ -46,99 +43,98 @@ impl ForgeApi for Gitea {
         &self.client
     }
 
-    async fn branch_head(&self, branch: &str) -> ApiResult<Option<String>> {
+    async fn branch_head(&self, branch: &str) -> CallResult<Option<String>> {
         let path = self.path(&format!("/branches/{}", encode_path(branch)));
-        let found: Option<rows::Branch> = self.client.find(&path, "").await?;
+        let found: Option<rows::GiteaBranch> = self.client.find(&path, "").await?;
         Ok(found.map(|found| found.commit.id))
     }
 
-    /// Gitea has a look-up by base and head. A base with a slash does not fit into its address.
-    async fn branch_pulls(&self, branch: &str, base: &str) -> ApiResult<Vec<RemotePull>> {
-        let pulls = if base.contains('/') {
-            let query = "state=all&sort=recentupdate&limit=50";
-            self.client.first_rows::<rows::Pull>(&self.path("/pulls"), query, PULL_PAGES_MAX).await?.0
-        } else {
-            let path = self.path(&format!("/pulls/{}/{}", encode(base), encode_path(branch)));
-            self.client.find::<rows::Pull>(&path, "").await?.into_iter().collect()
-        };
-        Ok(pulls.into_iter().filter(|pull| pull.is_of(branch)).map(rows::Pull::row).collect())
+    /// Gitea looks up one pull request by base and head, in any state.
+    async fn branch_pulls(&self, branch: &str, base: &str) -> CallResult<Vec<RemotePull>> {
+        let path = self.path(&format!("/pulls/{}/{}", encode(base), encode(branch)));
+        let found: Option<rows::GiteaPull> = self.client.find(&path, "").await?;
+        if found.is_none() {
+            // A missing repository has the same answer, and must not look like a free branch.
+            self.default_branch().await?;
+        }
+        Ok(found.into_iter().filter(|pull| pull.is_of(branch)).map(rows::GiteaPull::row).collect())
     }
 
-    async fn pull(&self, number: u64) -> ApiResult<RemotePull> {
-        let pull: rows::Pull = self.client.get(&self.path(&format!("/pulls/{number}")), "").await?;
+    async fn pull(&self, number: u64) -> CallResult<RemotePull> {
+        let pull: rows::GiteaPull = self.client.get(&self.path(&format!("/pulls/{number}")), "").await?;
         Ok(pull.row())
     }
 
-    async fn issue(&self, number: u64) -> ApiResult<RemoteIssue> {
-        let issue: rows::Issue = self.client.get(&self.path(&format!("/issues/{number}")), "").await?;
+    async fn issue(&self, number: u64) -> CallResult<RemoteIssue> {
+        let issue: rows::GiteaIssue = self.client.get(&self.path(&format!("/issues/{number}")), "").await?;
         Ok(issue.row())
     }
 
-    async fn create_pull(&self, new: &NewPull<'_>) -> ApiResult<RemotePull> {
+    async fn create_pull(&self, new: &PullDraft<'_>) -> CallResult<RemotePull> {
         self.write_pull(new).await
     }
 
-    async fn finish_pull(&self, number: u64, new: &NewPull<'_>) -> ApiResult<()> {
+    async fn finish_pull(&self, number: u64, new: &PullDraft<'_>) -> CallResult<()> {
         self.write_reviewers(number, new).await
     }
 
-    async fn edit_pull(&self, pull: &RemotePull, title: &str, body: &str) -> ApiResult<()> {
+    async fn edit_pull(&self, pull: &RemotePull, title: &str, body: &str) -> CallResult<()> {
         self.write_text(pull, title, body).await
     }
 
-    async fn create_issue(&self, title: &str, body: &str, labels: &[String]) -> ApiResult<RemoteIssue> {
+    async fn create_issue(&self, title: &str, body: &str, labels: &[String]) -> CallResult<RemoteIssue> {
         self.write_issue(title, body, labels).await
     }
 
-    async fn add_labels(&self, issue: u64, labels: &[String]) -> ApiResult<()> {
+    async fn add_labels(&self, issue: u64, labels: &[String]) -> CallResult<()> {
         self.write_labels(issue, labels).await
     }
 
-    async fn add_comment(&self, of: CommentsOf, body: &str) -> ApiResult<RemoteComment> {
+    async fn add_comment(&self, of: CommentsOf, body: &str) -> CallResult<RemoteComment> {
         self.write_comment(of, body).await
     }
 
-    async fn add_review(&self, pull: &RemotePull, new: &NewReview<'_>) -> ApiResult<RemoteComment> {
+    async fn add_review(&self, pull: &RemotePull, new: &ReviewDraft<'_>) -> CallResult<RemoteComment> {
         self.write_review(pull, new).await
     }
 
-    async fn find_review(&self, pull: u64, new: &NewReview<'_>) -> ApiResult<Option<RemoteComment>> {
+    async fn find_review(&self, pull: u64, new: &ReviewDraft<'_>) -> CallResult<Option<RemoteComment>> {
         let reviews = self.read_reviews(pull).await?;
         Ok(reviews.into_iter().find(|review| review.has(new.marker)).map(|review| review.row(rows::REVIEW)))
     }
 
-    async fn contained(&self, branch: &str, commit: &str) -> ApiResult<Option<RemoteCommit>> {
+    async fn contained(&self, branch: &str, commit: &str) -> CallResult<Option<RemoteCommit>> {
         self.read_contained(branch, commit).await
     }
 
-    async fn set_status(&self, commit: &str, context: &str, text: &str) -> ApiResult<()> {
+    async fn set_status(&self, commit: &str, context: &str, text: &str) -> CallResult<()> {
         self.write_status(commit, context, text).await
     }
 
-    async fn pulls(&self, query: &ItemQuery, from: Option<&PageToken>) -> ApiResult<ForgePage<RemotePull>> {
+    async fn pulls(&self, query: &ItemQuery, from: Option<&PageToken>) -> CallResult<ForgePage<RemotePull>> {
         self.read_pulls(query, from).await
     }
 
-    async fn issues(&self, query: &ItemQuery, from: Option<&PageToken>) -> ApiResult<ForgePage<RemoteIssue>> {
+    async fn issues(&self, query: &ItemQuery, from: Option<&PageToken>) -> CallResult<ForgePage<RemoteIssue>> {
         self.read_issues(query, from).await
     }
 
-    async fn newest_issues(&self, from: Option<&PageToken>) -> ApiResult<ForgePage<RemoteIssue>> {
+    async fn newest_issues(&self, from: Option<&PageToken>) -> CallResult<ForgePage<RemoteIssue>> {
         let first = "type=issues&state=all&limit=50&page=1";
-        let page = self.client.page::<rows::Issue>(&self.path("/issues"), first, from).await?;
-        Ok(ForgePage { rows: page.rows.into_iter().map(rows::Issue::row).collect(), next: page.next })
+        let page = self.client.page::<rows::GiteaIssue>(&self.path("/issues"), first, from).await?;
+        Ok(ForgePage { rows: page.rows.into_iter().map(rows::GiteaIssue::row).collect(), next: page.next })
     }
 
-    async fn comments(&self, of: CommentsOf, from: Option<&PageToken>) -> ApiResult<ForgePage<RemoteComment>> {
+    async fn comments(&self, of: CommentsOf, from: Option<&PageToken>) -> CallResult<ForgePage<RemoteComment>> {
         Ok(ForgePage::cut(self.read_comments(of).await?, from))
     }
 
-    async fn checks(&self, commit: &str, branch: Option<&str>) -> ApiResult<Vec<CheckRun>> {
+    async fn checks(&self, commit: &str, branch: Option<&str>) -> CallResult<Vec<CheckRun>> {
         self.read_checks(commit, branch).await
     }
 
-    async fn default_branch(&self) -> ApiResult<String> {
-        let repo: rows::Repository = self.client.get(&self.repo, "").await?;
+    async fn default_branch(&self) -> CallResult<String> {
+        let repo: rows::GiteaRepository = self.client.get(&self.repo, "").await?;
         Ok(repo.default_branch)
     }
 

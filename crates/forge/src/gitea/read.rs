@@ -1,7 +1,7 @@
 //! The calls that read Gitea.
 
 use super::{Gitea, rows};
-use crate::api::{ApiErrorKind, ApiResult, RemoteComment, RemoteCommit, RemoteIssue, RemotePull, unix_ms};
+use crate::api::{ApiErrorKind, CallResult, RemoteComment, RemoteCommit, RemoteIssue, RemotePull, unix_ms};
 use crate::base_url::{encode, encode_path};
 use crate::http::HttpCall;
 use crate::inspect::{ForgeFinding, base_finding};
@@ -21,14 +21,14 @@ impl Gitea {
         &self,
         query: &ItemQuery,
         from: Option<&PageToken>,
-    ) -> ApiResult<ForgePage<RemotePull>> {
+    ) -> CallResult<ForgePage<RemotePull>> {
         let mut first = format!("state={}&sort=oldest&limit={PAGE_ROWS}&page=1", state(query));
         if let Some(base) = &query.base_branch {
             // Writing into a string cannot fail.
             let _ = write!(first, "&base_branch={}", encode(base));
         }
-        let page = self.client.page::<rows::Pull>(&self.path("/pulls"), &first, from).await?;
-        Ok(ForgePage { rows: page.rows.into_iter().map(rows::Pull::row).collect(), next: page.next })
+        let page = self.client.page::<rows::GiteaPull>(&self.path("/pulls"), &first, from).await?;
+        Ok(ForgePage { rows: page.rows.into_iter().map(rows::GiteaPull::row).collect(), next: page.next })
     }
 
     /// Gitea lists the newest issue first, so pages are read from the last to the first.
@@ -36,42 +36,43 @@ impl Gitea {
         &self,
         query: &ItemQuery,
         from: Option<&PageToken>,
-    ) -> ApiResult<ForgePage<RemoteIssue>> {
+    ) -> CallResult<ForgePage<RemoteIssue>> {
         let page = match from.and_then(|token| token.0.parse::<u64>().ok()) {
             Some(page) => page,
             None => self.last_issue_page(query).await?,
         };
         let text = format!("{}&page={page}", issue_query(query));
-        let mut rows: Vec<rows::Issue> = self.client.get(&self.path("/issues"), &text).await?;
+        let mut rows: Vec<rows::GiteaIssue> = self.client.get(&self.path("/issues"), &text).await?;
         rows.reverse();
         let next = (page > 1).then(|| PageToken((page - 1).to_string()));
-        Ok(ForgePage { rows: rows.into_iter().map(rows::Issue::row).collect(), next })
+        Ok(ForgePage { rows: rows.into_iter().map(rows::GiteaIssue::row).collect(), next })
     }
 
-    async fn last_issue_page(&self, query: &ItemQuery) -> ApiResult<u64> {
+    async fn last_issue_page(&self, query: &ItemQuery) -> CallResult<u64> {
         let text = format!("{}&page=1", issue_query(query));
         let answer = self.client.send(HttpCall::new(Method::GET, self.path("/issues")).query(text)).await?;
         let total = answer.header("x-total-count").and_then(|total| total.parse::<u64>().ok()).unwrap_or(0);
         Ok(total.div_ceil(PAGE_ROWS).max(1))
     }
 
-    pub(super) async fn read_reviews(&self, pull: u64) -> ApiResult<Vec<rows::Comment>> {
+    pub(super) async fn read_reviews(&self, pull: u64) -> CallResult<Vec<rows::GiteaComment>> {
         let path = self.path(&format!("/pulls/{pull}/reviews"));
-        let mut reviews = self.client.all_rows::<rows::Comment>(&path, "limit=50&page=1", REVIEW_PAGES_MAX).await?;
+        let mut reviews =
+            self.client.all_rows::<rows::GiteaComment>(&path, "limit=50&page=1", REVIEW_PAGES_MAX).await?;
         // The others are drafts and requests for a review.
         reviews.retain(|review| !matches!(review.state.as_deref(), Some("PENDING" | "REQUEST_REVIEW")));
         Ok(reviews)
     }
 
-    pub(super) async fn read_comments(&self, of: CommentsOf) -> ApiResult<Vec<RemoteComment>> {
+    pub(super) async fn read_comments(&self, of: CommentsOf) -> CallResult<Vec<RemoteComment>> {
         let (CommentsOf::Pull(number) | CommentsOf::Issue(number)) = of;
         let path = self.path(&format!("/issues/{number}/comments"));
-        let plain: Vec<rows::Comment> = self.client.get(&path, "").await?;
+        let plain: Vec<rows::GiteaComment> = self.client.get(&path, "").await?;
         let mut comments: Vec<RemoteComment> = plain.into_iter().map(|row| row.row(CommentKind::Plain)).collect();
         if let CommentsOf::Pull(_) = of {
             for review in self.read_reviews(number).await? {
                 let path = self.path(&format!("/pulls/{number}/reviews/{}/comments", review.id));
-                let lines: Vec<rows::Comment> = match review.comments_count {
+                let lines: Vec<rows::GiteaComment> = match review.comments_count {
                     0 => Vec::new(),
                     _ => self.client.get(&path, "").await?,
                 };
@@ -82,20 +83,20 @@ impl Gitea {
         Ok(comments)
     }
 
-    pub(super) async fn read_checks(&self, commit: &str, branch: Option<&str>) -> ApiResult<Vec<CheckRun>> {
+    pub(super) async fn read_checks(&self, commit: &str, branch: Option<&str>) -> CallResult<Vec<CheckRun>> {
         let path = self.path(&format!("/commits/{}/status", encode(commit)));
-        let combined: Option<rows::CombinedStatus> = self.client.find(&path, "limit=50&page=1").await?;
+        let combined: Option<rows::GiteaCombinedStatus> = self.client.find(&path, "limit=50&page=1").await?;
         let statuses = combined.and_then(|combined| combined.statuses).unwrap_or_default();
         Ok(statuses.into_iter().map(|status| row(status, commit, branch)).collect())
     }
 
-    pub(super) async fn read_contained(&self, branch: &str, commit: &str) -> ApiResult<Option<RemoteCommit>> {
+    pub(super) async fn read_contained(&self, branch: &str, commit: &str) -> CallResult<Option<RemoteCommit>> {
         let range = self.path(&format!("/compare/{}...{}", encode_path(branch), encode(commit)));
-        let compared: Option<rows::Comparison> = self.client.find(&range, "").await?;
+        let compared: Option<rows::GiteaComparison> = self.client.find(&range, "").await?;
         if compared.is_none_or(|compared| compared.total_commits > 0) {
             return Ok(None);
         }
-        let commit: rows::GitCommit = self.client.get(&self.path(&format!("/git/commits/{commit}")), "").await?;
+        let commit: rows::GiteaCommit = self.client.get(&self.path(&format!("/git/commits/{commit}")), "").await?;
         let at_ms = commit.created.map_or(0, |time| unix_ms(&time));
         Ok(Some(RemoteCommit { url: commit.html_url, at_ms }))
     }
@@ -103,7 +104,7 @@ impl Gitea {
     pub(super) async fn read_findings(&self, base_branch: &str) -> Vec<ForgeFinding> {
         let mut findings = Vec::new();
         let (host, name) = (self.client.http.base().authority(), &self.client.repository);
-        match self.client.get::<rows::User>("/user", "").await {
+        match self.client.get::<rows::GiteaUser>("/user", "").await {
             Ok(user) => {
                 findings.push(ForgeFinding::good("reachable", format!("Gitea at {host} answers")));
                 let text = format!("the token from {} is valid, for `{}`", self.client.token_name, user.login);
@@ -115,7 +116,7 @@ impl Gitea {
                 return findings;
             }
         }
-        match self.client.get::<rows::Repository>(&self.repo, "").await {
+        match self.client.get::<rows::GiteaRepository>(&self.repo, "").await {
             Err(error) => {
                 let is_missing = error.kind == ApiErrorKind::Missing;
                 let text = if is_missing { self.client.no_repository().text } else { error.text };
@@ -128,7 +129,7 @@ impl Gitea {
             }
         }
         let path = self.path(&format!("/branches/{}", encode_path(base_branch)));
-        findings.push(match self.client.find::<rows::Branch>(&path, "").await {
+        findings.push(match self.client.find::<rows::GiteaBranch>(&path, "").await {
             Ok(Some(branch)) => base_finding(base_branch, branch.protected),
             Ok(None) => ForgeFinding::bad("base-branch", format!("`{name}` has no branch `{base_branch}`")),
             Err(error) => ForgeFinding::doubtful("base-branch", error.text),
@@ -137,7 +138,7 @@ impl Gitea {
     }
 }
 
-fn push_finding(name: &str, repo: &rows::Repository) -> ForgeFinding {
+fn push_finding(name: &str, repo: &rows::GiteaRepository) -> ForgeFinding {
     match &repo.permissions {
         _ if repo.archived => ForgeFinding::bad("push", format!("`{name}` is archived; nothing can be pushed")),
         Some(permissions) if permissions.push => ForgeFinding::good("push", format!("may push to `{name}`")),
@@ -145,7 +146,7 @@ fn push_finding(name: &str, repo: &rows::Repository) -> ForgeFinding {
     }
 }
 
-fn row(status: rows::Status, commit: &str, branch: Option<&str>) -> CheckRun {
+fn row(status: rows::GiteaStatus, commit: &str, branch: Option<&str>) -> CheckRun {
     CheckRun {
         name: status.context,
         state: match status.status.as_str() {

@@ -28,30 +28,30 @@ fn split_draft(title: &str) -> (String, bool) {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct User {
+pub(super) struct GiteaUser {
     pub(super) login: String,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Label {
+pub(super) struct GiteaLabel {
     pub(super) id: i64,
     pub(super) name: String,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Branch {
-    pub(super) commit: BranchCommit,
+pub(super) struct GiteaBranch {
+    pub(super) commit: GiteaBranchCommit,
     #[serde(default)]
     pub(super) protected: bool,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct BranchCommit {
+pub(super) struct GiteaBranchCommit {
     pub(super) id: String,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Repository {
+pub(super) struct GiteaRepository {
     #[serde(default)]
     full_name: String,
     #[serde(default)]
@@ -59,27 +59,27 @@ pub(super) struct Repository {
     #[serde(default)]
     pub(super) archived: bool,
     #[serde(default)]
-    pub(super) permissions: Option<Permissions>,
+    pub(super) permissions: Option<GiteaPermissions>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Permissions {
+pub(super) struct GiteaPermissions {
     #[serde(default)]
     pub(super) push: bool,
 }
 
 #[derive(Debug, Deserialize)]
-struct PullSide {
+struct GiteaPullSide {
     #[serde(rename = "ref")]
     reference: String,
     #[serde(default)]
     label: String,
     #[serde(default)]
     sha: String,
-    repo: Option<Repository>,
+    repo: Option<GiteaRepository>,
 }
 
-impl PullSide {
+impl GiteaPullSide {
     /// The branch's name. A deleted branch has another reference, and its name only as the label.
     fn branch(&self) -> &str {
         if self.reference.starts_with("refs/") { &self.label } else { &self.reference }
@@ -87,7 +87,7 @@ impl PullSide {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Pull {
+pub(super) struct GiteaPull {
     number: u64,
     title: String,
     body: Option<String>,
@@ -96,23 +96,23 @@ pub(super) struct Pull {
     draft: bool,
     #[serde(default)]
     merged: bool,
-    user: Option<User>,
-    labels: Option<Vec<Label>>,
-    assignees: Option<Vec<User>>,
-    head: PullSide,
-    base: PullSide,
+    user: Option<GiteaUser>,
+    labels: Option<Vec<GiteaLabel>>,
+    assignees: Option<Vec<GiteaUser>>,
+    head: GiteaPullSide,
+    base: GiteaPullSide,
     html_url: String,
     created_at: String,
     updated_at: String,
 }
 
-impl Pull {
+impl GiteaPull {
     pub(super) fn is_of(&self, branch: &str) -> bool {
         self.head.branch() == branch && !self.is_from_fork()
     }
 
     fn is_from_fork(&self) -> bool {
-        let name = |side: &PullSide| side.repo.as_ref().map(|repo| repo.full_name.to_lowercase());
+        let name = |side: &GiteaPullSide| side.repo.as_ref().map(|repo| repo.full_name.to_lowercase());
         name(&self.head).is_none_or(|head| Some(head) != name(&self.base))
     }
 
@@ -143,20 +143,20 @@ impl Pull {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Issue {
+pub(super) struct GiteaIssue {
     number: u64,
     title: String,
     body: Option<String>,
     state: String,
-    user: Option<User>,
-    labels: Option<Vec<Label>>,
-    assignees: Option<Vec<User>>,
+    user: Option<GiteaUser>,
+    labels: Option<Vec<GiteaLabel>>,
+    assignees: Option<Vec<GiteaUser>>,
     html_url: String,
     created_at: String,
     updated_at: String,
 }
 
-impl Issue {
+impl GiteaIssue {
     pub(super) fn row(self) -> RemoteIssue {
         let state = if self.state == "open" { ItemState::Open } else { ItemState::Closed };
         let about = item(self.number, self.title, self.body, self.user, state, self.labels, self.assignees);
@@ -173,10 +173,10 @@ fn item(
     number: u64,
     title: String,
     body: Option<String>,
-    user: Option<User>,
+    user: Option<GiteaUser>,
     state: ItemState,
-    labels: Option<Vec<Label>>,
-    assignees: Option<Vec<User>>,
+    labels: Option<Vec<GiteaLabel>>,
+    assignees: Option<Vec<GiteaUser>>,
 ) -> ForgeItem {
     let body = body.unwrap_or_default();
     ForgeItem {
@@ -193,10 +193,10 @@ fn item(
 
 /// A comment, a review, or a comment on a line.
 #[derive(Debug, Deserialize)]
-pub(super) struct Comment {
+pub(super) struct GiteaComment {
     pub(super) id: u64,
     body: Option<String>,
-    user: Option<User>,
+    user: Option<GiteaUser>,
     html_url: String,
     created_at: Option<String>,
     submitted_at: Option<String>,
@@ -209,7 +209,7 @@ pub(super) struct Comment {
     original_position: Option<u64>,
 }
 
-impl Comment {
+impl GiteaComment {
     pub(super) fn has(&self, marker: &str) -> bool {
         self.body.as_deref().unwrap_or_default().contains(marker)
     }
@@ -241,24 +241,24 @@ impl Comment {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct CombinedStatus {
-    pub(super) statuses: Option<Vec<Status>>,
+pub(super) struct GiteaCombinedStatus {
+    pub(super) statuses: Option<Vec<GiteaStatus>>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Status {
+pub(super) struct GiteaStatus {
     pub(super) context: String,
     pub(super) status: String,
     pub(super) description: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Comparison {
+pub(super) struct GiteaComparison {
     pub(super) total_commits: u64,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct GitCommit {
+pub(super) struct GiteaCommit {
     pub(super) html_url: String,
     pub(super) created: Option<String>,
 }

@@ -1,7 +1,7 @@
 //! The calls that change something on Gitea.
 
 use super::{Gitea, rows};
-use crate::api::{ApiErrorKind, ApiResult, NewPull, NewReview, RemoteComment, RemoteIssue, RemotePull};
+use crate::api::{ApiErrorKind, CallResult, PullDraft, RemoteComment, RemoteIssue, RemotePull, ReviewDraft};
 use hyper::Method;
 use loopwright_core::forge::{CommentKind, CommentsOf};
 use loopwright_core::outbox::{DiffSide, InlineComment, ReviewDecision};
@@ -13,17 +13,17 @@ const LABEL_PAGES_MAX: usize = 20;
 const LABEL_COLOUR: &str = "#ededed";
 
 impl Gitea {
-    pub(super) async fn write_pull(&self, new: &NewPull<'_>) -> ApiResult<RemotePull> {
+    pub(super) async fn write_pull(&self, new: &PullDraft<'_>) -> CallResult<RemotePull> {
         let title = if new.draft { rows::draft_title(new.title) } else { new.title.to_owned() };
         let labels = self.label_ids(new.labels).await?;
         let body = json!({
             "title": title, "body": new.body, "head": new.branch, "base": new.base_branch, "labels": labels,
         });
-        let pull: rows::Pull = self.client.post(&self.path("/pulls"), &body).await?;
+        let pull: rows::GiteaPull = self.client.post(&self.path("/pulls"), &body).await?;
         Ok(pull.row())
     }
 
-    pub(super) async fn write_reviewers(&self, number: u64, new: &NewPull<'_>) -> ApiResult<()> {
+    pub(super) async fn write_reviewers(&self, number: u64, new: &PullDraft<'_>) -> CallResult<()> {
         if new.reviewers.is_empty() {
             return Ok(());
         }
@@ -33,19 +33,19 @@ impl Gitea {
 
     /// Gitea's interface wants the numbers of labels. A label that does not exist is created; one that the token may
     /// not create is left out.
-    async fn label_ids(&self, names: &[String]) -> ApiResult<Vec<i64>> {
+    async fn label_ids(&self, names: &[String]) -> CallResult<Vec<i64>> {
         let path = self.path("/labels");
         if names.is_empty() {
             return Ok(Vec::new());
         }
-        let (known, _) = self.client.first_rows::<rows::Label>(&path, "limit=50&page=1", LABEL_PAGES_MAX).await?;
+        let (known, _) = self.client.first_rows::<rows::GiteaLabel>(&path, "limit=50&page=1", LABEL_PAGES_MAX).await?;
         let mut ids = Vec::new();
         for name in names {
             if let Some(label) = known.iter().find(|label| label.name == *name) {
                 ids.push(label.id);
                 continue;
             }
-            match self.client.post::<rows::Label>(&path, &json!({ "name": name, "color": LABEL_COLOUR })).await {
+            match self.client.post::<rows::GiteaLabel>(&path, &json!({ "name": name, "color": LABEL_COLOUR })).await {
                 Ok(label) => ids.push(label.id),
                 Err(error) if matches!(error.kind, ApiErrorKind::Access | ApiErrorKind::Rejected) => {}
                 // A label is no visible item, so a lost answer leaves no doubt about one.
@@ -55,34 +55,34 @@ impl Gitea {
         Ok(ids)
     }
 
-    pub(super) async fn write_labels(&self, number: u64, labels: &[String]) -> ApiResult<()> {
+    pub(super) async fn write_labels(&self, number: u64, labels: &[String]) -> CallResult<()> {
         let path = self.path(&format!("/issues/{number}/labels"));
         let labels = self.label_ids(labels).await?;
         self.client.post::<Value>(&path, &json!({ "labels": labels })).await.map(drop)
     }
 
-    pub(super) async fn write_text(&self, pull: &RemotePull, title: &str, body: &str) -> ApiResult<()> {
+    pub(super) async fn write_text(&self, pull: &RemotePull, title: &str, body: &str) -> CallResult<()> {
         let path = self.path(&format!("/pulls/{}", pull.row.about.number));
         let title = if pull.row.draft { rows::draft_title(title) } else { title.to_owned() };
         let text = json!({ "title": title, "body": body });
         self.client.write::<Value>(Method::PATCH, &path, &text).await.map(drop)
     }
 
-    pub(super) async fn write_issue(&self, title: &str, body: &str, labels: &[String]) -> ApiResult<RemoteIssue> {
+    pub(super) async fn write_issue(&self, title: &str, body: &str, labels: &[String]) -> CallResult<RemoteIssue> {
         let labels = self.label_ids(labels).await?;
         let body = json!({ "title": title, "body": body, "labels": labels });
-        let issue: rows::Issue = self.client.post(&self.path("/issues"), &body).await?;
+        let issue: rows::GiteaIssue = self.client.post(&self.path("/issues"), &body).await?;
         Ok(issue.row())
     }
 
-    pub(super) async fn write_comment(&self, of: CommentsOf, body: &str) -> ApiResult<RemoteComment> {
+    pub(super) async fn write_comment(&self, of: CommentsOf, body: &str) -> CallResult<RemoteComment> {
         let (CommentsOf::Pull(number) | CommentsOf::Issue(number)) = of;
         let path = self.path(&format!("/issues/{number}/comments"));
-        let comment: rows::Comment = self.client.post(&path, &json!({ "body": body })).await?;
+        let comment: rows::GiteaComment = self.client.post(&path, &json!({ "body": body })).await?;
         Ok(comment.row(CommentKind::Plain))
     }
 
-    pub(super) async fn write_review(&self, pull: &RemotePull, new: &NewReview<'_>) -> ApiResult<RemoteComment> {
+    pub(super) async fn write_review(&self, pull: &RemotePull, new: &ReviewDraft<'_>) -> CallResult<RemoteComment> {
         let event = match new.decision {
             Some(ReviewDecision::Approve) => "APPROVED",
             Some(ReviewDecision::RequestChanges) => "REQUEST_CHANGES",
@@ -91,11 +91,11 @@ impl Gitea {
         let comments: Vec<Value> = new.comments.iter().map(line_comment).collect();
         let body = json!({ "commit_id": pull.row.head, "body": new.body, "event": event, "comments": comments });
         let path = self.path(&format!("/pulls/{}/reviews", pull.row.about.number));
-        let review: rows::Comment = self.client.post(&path, &body).await?;
+        let review: rows::GiteaComment = self.client.post(&path, &body).await?;
         Ok(review.row(rows::REVIEW))
     }
 
-    pub(super) async fn write_status(&self, commit: &str, context: &str, text: &str) -> ApiResult<()> {
+    pub(super) async fn write_status(&self, commit: &str, context: &str, text: &str) -> CallResult<()> {
         let path = self.path(&format!("/statuses/{commit}"));
         let body = json!({ "state": "success", "context": context, "description": text });
         self.client.post::<Value>(&path, &body).await.map(drop)

@@ -1,7 +1,7 @@
 //! GitHub Apps: a signed statement of the App's identity is exchanged for a token of its installation, which lasts an
 //! hour. The private key signs here and is in no request.
 
-use crate::api::{ApiClient, ApiError, ApiErrorKind, ApiResult, unix_ms};
+use crate::api::{ApiClient, ApiError, ApiErrorKind, CallResult, unix_ms};
 use crate::base_url::encode_path;
 use crate::http::HttpCall;
 use crate::secret::SecretText;
@@ -63,7 +63,7 @@ impl AppTokens {
     }
 
     /// The current token; a new one if the last one ends soon.
-    pub(crate) async fn token(&self, client: &ApiClient) -> ApiResult<SecretText> {
+    pub(crate) async fn token(&self, client: &ApiClient) -> CallResult<SecretText> {
         let mut cached = self.cached.lock().await;
         let now_ms = client.http.now_ms();
         if let Some((token, ends_ms)) = &*cached
@@ -91,7 +91,7 @@ impl AppTokens {
         client: &ApiClient,
         call: HttpCall,
         jwt: &SecretText,
-    ) -> ApiResult<T> {
+    ) -> CallResult<T> {
         let path = call.path.clone();
         let answer = match client.send_as(call, jwt).await {
             Ok(answer) => answer,
@@ -108,7 +108,7 @@ impl AppTokens {
     }
 
     /// The `Authorization` header of the App itself: a JSON web token, valid from a minute ago for ten minutes.
-    fn statement(&self, now_secs: i64) -> ApiResult<SecretText> {
+    fn statement(&self, now_secs: i64) -> CallResult<SecretText> {
         let encode = |value: serde_json::Value| URL_SAFE_NO_PAD.encode(value.to_string());
         let head = encode(json!({ "alg": "RS256", "typ": "JWT" }));
         let claims = encode(json!({ "iat": now_secs - 60, "exp": now_secs + 540, "iss": self.app_id }));

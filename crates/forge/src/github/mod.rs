@@ -9,8 +9,8 @@ pub(crate) use app::AppTokens;
 pub use app::GitHubApp;
 
 use crate::api::{
-    ApiClient, ApiResult, ForgeApi, ForgeWords, LabelMoment, NewPull, NewReview, RemoteComment, RemoteCommit,
-    RemoteIssue, RemotePull,
+    ApiClient, CallResult, ForgeApi, ForgeWords, LabelMoment, PullDraft, RemoteComment, RemoteCommit, RemoteIssue,
+    RemotePull, ReviewDraft,
 };
 use crate::base_url::{encode, encode_path};
 use crate::inspect::ForgeFinding;
@@ -53,95 +53,95 @@ impl ForgeApi for GitHub {
         &self.client
     }
 
-    async fn branch_head(&self, branch: &str) -> ApiResult<Option<String>> {
+    async fn branch_head(&self, branch: &str) -> CallResult<Option<String>> {
         let path = self.path(&format!("/git/ref/heads/{}", encode_path(branch)));
-        let found: Option<rows::GitReference> = self.client.find(&path, "").await?;
+        let found: Option<rows::GitHubReference> = self.client.find(&path, "").await?;
         Ok(found.map(|found| found.object.sha))
     }
 
-    async fn branch_pulls(&self, branch: &str, _: &str) -> ApiResult<Vec<RemotePull>> {
+    async fn branch_pulls(&self, branch: &str, _: &str) -> CallResult<Vec<RemotePull>> {
         let head = encode(&format!("{}:{branch}", self.owner));
         let query = format!("state=all&head={head}&per_page=100");
-        let pulls = self.client.all_rows::<rows::Pull>(&self.path("/pulls"), &query, 5).await?;
+        let pulls = self.client.all_rows::<rows::GitHubPull>(&self.path("/pulls"), &query, 5).await?;
         // An older server ignores the filter.
-        Ok(pulls.into_iter().filter(|pull| pull.is_of(branch)).map(rows::Pull::row).collect())
+        Ok(pulls.into_iter().filter(|pull| pull.is_of(branch)).map(rows::GitHubPull::row).collect())
     }
 
-    async fn pull(&self, number: u64) -> ApiResult<RemotePull> {
-        let pull: rows::Pull = self.client.get(&self.path(&format!("/pulls/{number}")), "").await?;
+    async fn pull(&self, number: u64) -> CallResult<RemotePull> {
+        let pull: rows::GitHubPull = self.client.get(&self.path(&format!("/pulls/{number}")), "").await?;
         Ok(pull.row())
     }
 
-    async fn issue(&self, number: u64) -> ApiResult<RemoteIssue> {
-        let issue: rows::Issue = self.client.get(&self.path(&format!("/issues/{number}")), "").await?;
+    async fn issue(&self, number: u64) -> CallResult<RemoteIssue> {
+        let issue: rows::GitHubIssue = self.client.get(&self.path(&format!("/issues/{number}")), "").await?;
         Ok(issue.row())
     }
 
-    async fn create_pull(&self, new: &NewPull<'_>) -> ApiResult<RemotePull> {
+    async fn create_pull(&self, new: &PullDraft<'_>) -> CallResult<RemotePull> {
         self.write_pull(new).await
     }
 
-    async fn finish_pull(&self, number: u64, new: &NewPull<'_>) -> ApiResult<()> {
+    async fn finish_pull(&self, number: u64, new: &PullDraft<'_>) -> CallResult<()> {
         self.write_people_and_labels(number, new).await
     }
 
-    async fn edit_pull(&self, pull: &RemotePull, title: &str, body: &str) -> ApiResult<()> {
+    async fn edit_pull(&self, pull: &RemotePull, title: &str, body: &str) -> CallResult<()> {
         self.write_text(pull.row.about.number, title, body).await
     }
 
-    async fn create_issue(&self, title: &str, body: &str, labels: &[String]) -> ApiResult<RemoteIssue> {
+    async fn create_issue(&self, title: &str, body: &str, labels: &[String]) -> CallResult<RemoteIssue> {
         self.write_issue(title, body, labels).await
     }
 
-    async fn add_labels(&self, issue: u64, labels: &[String]) -> ApiResult<()> {
+    async fn add_labels(&self, issue: u64, labels: &[String]) -> CallResult<()> {
         self.write_labels(issue, labels).await
     }
 
-    async fn add_comment(&self, of: CommentsOf, body: &str) -> ApiResult<RemoteComment> {
+    async fn add_comment(&self, of: CommentsOf, body: &str) -> CallResult<RemoteComment> {
         self.write_comment(of, body).await
     }
 
-    async fn add_review(&self, pull: &RemotePull, new: &NewReview<'_>) -> ApiResult<RemoteComment> {
+    async fn add_review(&self, pull: &RemotePull, new: &ReviewDraft<'_>) -> CallResult<RemoteComment> {
         self.write_review(pull, new).await
     }
 
-    async fn find_review(&self, pull: u64, new: &NewReview<'_>) -> ApiResult<Option<RemoteComment>> {
+    async fn find_review(&self, pull: u64, new: &ReviewDraft<'_>) -> CallResult<Option<RemoteComment>> {
         let path = self.path(&format!("/pulls/{pull}/reviews"));
-        let reviews = self.client.all_rows::<rows::Comment>(&path, "per_page=100", 20).await?;
+        let reviews = self.client.all_rows::<rows::GitHubComment>(&path, "per_page=100", 20).await?;
         let found = reviews.into_iter().find(|review| review.body.as_deref().unwrap_or_default().contains(new.marker));
         Ok(found.map(|review| review.row(rows::REVIEW)))
     }
 
-    async fn contained(&self, branch: &str, commit: &str) -> ApiResult<Option<RemoteCommit>> {
+    async fn contained(&self, branch: &str, commit: &str) -> CallResult<Option<RemoteCommit>> {
         self.read_contained(branch, commit).await
     }
 
-    async fn set_status(&self, commit: &str, context: &str, text: &str) -> ApiResult<()> {
+    async fn set_status(&self, commit: &str, context: &str, text: &str) -> CallResult<()> {
         self.write_status(commit, context, text).await
     }
 
-    async fn pulls(&self, query: &ItemQuery, from: Option<&PageToken>) -> ApiResult<ForgePage<RemotePull>> {
+    async fn pulls(&self, query: &ItemQuery, from: Option<&PageToken>) -> CallResult<ForgePage<RemotePull>> {
         self.read_pulls(query, from).await
     }
 
-    async fn issues(&self, query: &ItemQuery, from: Option<&PageToken>) -> ApiResult<ForgePage<RemoteIssue>> {
+    async fn issues(&self, query: &ItemQuery, from: Option<&PageToken>) -> CallResult<ForgePage<RemoteIssue>> {
         self.read_issues(&read::issue_query(query), from).await
     }
 
-    async fn newest_issues(&self, from: Option<&PageToken>) -> ApiResult<ForgePage<RemoteIssue>> {
+    async fn newest_issues(&self, from: Option<&PageToken>) -> CallResult<ForgePage<RemoteIssue>> {
         self.read_issues("state=all&sort=created&direction=desc&per_page=100", from).await
     }
 
-    async fn comments(&self, of: CommentsOf, from: Option<&PageToken>) -> ApiResult<ForgePage<RemoteComment>> {
+    async fn comments(&self, of: CommentsOf, from: Option<&PageToken>) -> CallResult<ForgePage<RemoteComment>> {
         self.read_comments(of, from).await
     }
 
-    async fn checks(&self, commit: &str, branch: Option<&str>) -> ApiResult<Vec<CheckRun>> {
+    async fn checks(&self, commit: &str, branch: Option<&str>) -> CallResult<Vec<CheckRun>> {
         self.read_checks(commit, branch).await
     }
 
-    async fn default_branch(&self) -> ApiResult<String> {
-        let repo: rows::Repository = self.client.get(&self.repo, "").await?;
+    async fn default_branch(&self) -> CallResult<String> {
+        let repo: rows::GitHubRepository = self.client.get(&self.repo, "").await?;
         Ok(repo.default_branch)
     }
 

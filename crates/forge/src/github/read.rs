@@ -1,7 +1,9 @@
 //! The calls that read GitHub.
 
 use super::{GitHub, rows};
-use crate::api::{ApiErrorKind, ApiResult, RemoteComment, RemoteCommit, RemoteIssue, RemotePull, TokenSource, unix_ms};
+use crate::api::{
+    ApiErrorKind, CallResult, RemoteComment, RemoteCommit, RemoteIssue, RemotePull, TokenSource, unix_ms,
+};
 use crate::base_url::{encode, encode_path};
 use crate::http::HttpCall;
 use crate::inspect::ForgeFinding;
@@ -17,49 +19,54 @@ impl GitHub {
         &self,
         query: &ItemQuery,
         from: Option<&PageToken>,
-    ) -> ApiResult<ForgePage<RemotePull>> {
+    ) -> CallResult<ForgePage<RemotePull>> {
         let mut first = format!("state={}&sort=created&direction=asc&per_page=100", state(query));
         if let Some(base) = &query.base_branch {
             let _ = write!(first, "&base={}", encode(base));
         }
-        let page = self.client.page::<rows::Pull>(&self.path("/pulls"), &first, from).await?;
-        Ok(ForgePage { rows: page.rows.into_iter().map(rows::Pull::row).collect(), next: page.next })
+        let page = self.client.page::<rows::GitHubPull>(&self.path("/pulls"), &first, from).await?;
+        Ok(ForgePage { rows: page.rows.into_iter().map(rows::GitHubPull::row).collect(), next: page.next })
     }
 
     /// GitHub lists pull requests among the issues.
-    pub(super) async fn read_issues(&self, query: &str, from: Option<&PageToken>) -> ApiResult<ForgePage<RemoteIssue>> {
-        let page = self.client.page::<rows::Issue>(&self.path("/issues"), query, from).await?;
+    pub(super) async fn read_issues(
+        &self,
+        query: &str,
+        from: Option<&PageToken>,
+    ) -> CallResult<ForgePage<RemoteIssue>> {
+        let page = self.client.page::<rows::GitHubIssue>(&self.path("/issues"), query, from).await?;
         let issues = page.rows.into_iter().filter(|issue| issue.pull_request.is_none());
-        Ok(ForgePage { rows: issues.map(rows::Issue::row).collect(), next: page.next })
+        Ok(ForgePage { rows: issues.map(rows::GitHubIssue::row).collect(), next: page.next })
     }
 
     pub(super) async fn read_comments(
         &self,
         of: CommentsOf,
         from: Option<&PageToken>,
-    ) -> ApiResult<ForgePage<RemoteComment>> {
+    ) -> CallResult<ForgePage<RemoteComment>> {
         let (CommentsOf::Pull(number) | CommentsOf::Issue(number)) = of;
         let mut paths = vec![self.path(&format!("/issues/{number}/comments"))];
         if let CommentsOf::Pull(_) = of {
             paths.push(self.path(&format!("/pulls/{number}/reviews")));
             paths.push(self.path(&format!("/pulls/{number}/comments")));
         }
-        let (at, page) = self.client.chained_page::<rows::Comment>(&paths, "per_page=100", from).await?;
+        let (at, page) = self.client.chained_page::<rows::GitHubComment>(&paths, "per_page=100", from).await?;
         let kind = [rows::PLAIN, rows::REVIEW, rows::INLINE][at.min(2)];
         // A pending review is a draft that only its author sees.
         let visible = page.rows.into_iter().filter(|row| row.state.as_deref() != Some("PENDING"));
         Ok(ForgePage { rows: visible.map(|row| row.row(kind)).collect(), next: page.next })
     }
 
-    pub(super) async fn read_checks(&self, commit: &str, branch: Option<&str>) -> ApiResult<Vec<CheckRun>> {
+    pub(super) async fn read_checks(&self, commit: &str, branch: Option<&str>) -> CallResult<Vec<CheckRun>> {
         let of_commit = |rest: &str| self.path(&format!("/commits/{}/{rest}", encode(commit)));
         let mut checks = Vec::new();
         let query = "filter=latest&per_page=100";
-        let runs: Option<rows::CheckRuns> = self.client.find(&of_commit("check-runs"), query).await?;
+        let runs: Option<rows::GitHubCheckRuns> = self.client.find(&of_commit("check-runs"), query).await?;
         for run in runs.into_iter().flat_map(|runs| runs.check_runs) {
             checks.push(self.check_row(run, commit, branch).await?);
         }
-        let combined: Option<rows::CombinedStatus> = self.client.find(&of_commit("status"), "per_page=100").await?;
+        let combined: Option<rows::GitHubCombinedStatus> =
+            self.client.find(&of_commit("status"), "per_page=100").await?;
         checks.extend(combined.into_iter().flat_map(|combined| combined.statuses).map(|status| CheckRun {
             name: status.context,
             state: match status.state.as_str() {
@@ -75,7 +82,7 @@ impl GitHub {
         Ok(checks)
     }
 
-    async fn check_row(&self, run: rows::Check, commit: &str, branch: Option<&str>) -> ApiResult<CheckRun> {
+    async fn check_row(&self, run: rows::GitHubCheck, commit: &str, branch: Option<&str>) -> CallResult<CheckRun> {
         let state = check_state(&run);
         let output = run.output.unwrap_or_default();
         let mut body = [output.summary, output.text].into_iter().flatten().collect::<Vec<_>>().join("\n\n");
@@ -94,9 +101,9 @@ impl GitHub {
     }
 
     /// The errors that a check reports on lines. Logs themselves are on another host, which gets no request.
-    async fn annotations(&self, check: u64) -> ApiResult<String> {
+    async fn annotations(&self, check: u64) -> CallResult<String> {
         let path = self.path(&format!("/check-runs/{check}/annotations"));
-        let all: Option<Vec<rows::Annotation>> = self.client.find(&path, "per_page=50").await?;
+        let all: Option<Vec<rows::GitHubAnnotation>> = self.client.find(&path, "per_page=50").await?;
         let mut text = String::new();
         for one in all.into_iter().flatten() {
             let (path, message) = (one.path.unwrap_or_default(), one.message.unwrap_or_default());
@@ -106,13 +113,13 @@ impl GitHub {
         Ok(text)
     }
 
-    pub(super) async fn read_contained(&self, branch: &str, commit: &str) -> ApiResult<Option<RemoteCommit>> {
+    pub(super) async fn read_contained(&self, branch: &str, commit: &str) -> CallResult<Option<RemoteCommit>> {
         let range = format!("/compare/{}...{}", encode_path(branch), encode(commit));
-        let compared: Option<rows::Comparison> = self.client.find(&self.path(&range), "per_page=1").await?;
+        let compared: Option<rows::GitHubComparison> = self.client.find(&self.path(&range), "per_page=1").await?;
         if !compared.is_some_and(|compared| matches!(compared.status.as_str(), "identical" | "behind")) {
             return Ok(None);
         }
-        let commit: rows::GitCommit = self.client.get(&self.path(&format!("/git/commits/{commit}")), "").await?;
+        let commit: rows::GitHubCommit = self.client.get(&self.path(&format!("/git/commits/{commit}")), "").await?;
         Ok(Some(RemoteCommit { url: commit.html_url, at_ms: unix_ms(&commit.committer.date) }))
     }
 
@@ -122,7 +129,7 @@ impl GitHub {
             return findings;
         }
         let name = &self.client.repository;
-        match self.client.get::<rows::Repository>(&self.repo, "").await {
+        match self.client.get::<rows::GitHubRepository>(&self.repo, "").await {
             Err(error) if error.kind == ApiErrorKind::Missing => {
                 findings.push(ForgeFinding::bad("repository", self.client.no_repository().text));
                 return findings;
@@ -141,7 +148,7 @@ impl GitHub {
             }
         }
         let path = self.path(&format!("/branches/{}", encode_path(base_branch)));
-        findings.push(match self.client.find::<rows::Branch>(&path, "").await {
+        findings.push(match self.client.find::<rows::GitHubBranch>(&path, "").await {
             Ok(Some(branch)) => crate::inspect::base_finding(base_branch, branch.protected),
             Ok(None) => ForgeFinding::bad("base-branch", format!("`{name}` has no branch `{base_branch}`")),
             Err(error) => ForgeFinding::doubtful("base-branch", error.text),
@@ -162,7 +169,7 @@ impl GitHub {
             }
         };
         findings.push(ForgeFinding::good("reachable", format!("GitHub at {host} answers")));
-        let user: Option<rows::User> = serde_json::from_slice(&answer.body).ok();
+        let user: Option<rows::GitHubUser> = serde_json::from_slice(&answer.body).ok();
         let name = user.map_or_else(|| "a GitHub App".to_owned(), |user| format!("`{}`", user.login));
         let token = &self.client.token_name;
         findings.push(ForgeFinding::good("token", format!("the token from {token} is valid, for {name}")));
@@ -180,7 +187,7 @@ impl GitHub {
     }
 }
 
-fn push_finding(name: &str, repo: &rows::Repository) -> ForgeFinding {
+fn push_finding(name: &str, repo: &rows::GitHubRepository) -> ForgeFinding {
     match (&repo.permissions, repo.archived) {
         (_, true) => ForgeFinding::bad("push", format!("`{name}` is archived; nothing can be pushed")),
         (Some(permissions), _) if permissions.push => ForgeFinding::good("push", format!("may push to `{name}`")),
@@ -220,7 +227,7 @@ pub(super) fn issue_query(query: &ItemQuery) -> String {
 }
 
 /// A run that was cancelled or replaced has neither passed nor failed.
-fn check_state(run: &rows::Check) -> CheckState {
+fn check_state(run: &rows::GitHubCheck) -> CheckState {
     match (run.status.as_str(), run.conclusion.as_deref()) {
         ("completed", Some("success" | "neutral" | "skipped")) => CheckState::Passed,
         ("completed", Some("cancelled" | "stale")) => CheckState::Pending,

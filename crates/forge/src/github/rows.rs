@@ -10,27 +10,27 @@ pub(super) const REVIEW: CommentKind = CommentKind::Review;
 pub(super) const INLINE: CommentKind = CommentKind::Inline;
 
 #[derive(Debug, Deserialize)]
-pub(super) struct User {
+pub(super) struct GitHubUser {
     pub(super) login: String,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Label {
+pub(super) struct GitHubLabel {
     pub(super) name: String,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct GitReference {
-    pub(super) object: GitObject,
+pub(super) struct GitHubReference {
+    pub(super) object: GitHubObject,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct GitObject {
+pub(super) struct GitHubObject {
     pub(super) sha: String,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Repository {
+pub(super) struct GitHubRepository {
     #[serde(default)]
     pub(super) full_name: String,
     #[serde(default)]
@@ -40,25 +40,25 @@ pub(super) struct Repository {
     #[serde(default)]
     pub(super) has_issues: Option<bool>,
     #[serde(default)]
-    pub(super) permissions: Option<Permissions>,
+    pub(super) permissions: Option<GitHubPermissions>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Permissions {
+pub(super) struct GitHubPermissions {
     #[serde(default)]
     pub(super) push: bool,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct PullSide {
+pub(super) struct GitHubPullSide {
     #[serde(rename = "ref")]
     pub(super) branch: String,
     pub(super) sha: String,
-    pub(super) repo: Option<Repository>,
+    pub(super) repo: Option<GitHubRepository>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Pull {
+pub(super) struct GitHubPull {
     number: u64,
     title: String,
     body: Option<String>,
@@ -66,26 +66,26 @@ pub(super) struct Pull {
     #[serde(default)]
     draft: Option<bool>,
     merged_at: Option<String>,
-    user: Option<User>,
+    user: Option<GitHubUser>,
     #[serde(default)]
-    labels: Vec<Label>,
+    labels: Vec<GitHubLabel>,
     #[serde(default)]
-    assignees: Option<Vec<User>>,
-    head: PullSide,
-    base: PullSide,
+    assignees: Option<Vec<GitHubUser>>,
+    head: GitHubPullSide,
+    base: GitHubPullSide,
     html_url: String,
     created_at: String,
     updated_at: String,
 }
 
-impl Pull {
+impl GitHubPull {
     /// Whether the pull request is of a branch of this repository, not of a fork.
     pub(super) fn is_of(&self, branch: &str) -> bool {
         self.head.branch == branch && !self.is_from_fork()
     }
 
     fn is_from_fork(&self) -> bool {
-        let name = |side: &PullSide| side.repo.as_ref().map(|repo| repo.full_name.to_lowercase());
+        let name = |side: &GitHubPullSide| side.repo.as_ref().map(|repo| repo.full_name.to_lowercase());
         // The repository of a deleted fork is `null`.
         name(&self.head).is_none_or(|head| Some(head) != name(&self.base))
     }
@@ -116,23 +116,23 @@ impl Pull {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Issue {
+pub(super) struct GitHubIssue {
     number: u64,
     title: String,
     body: Option<String>,
     state: String,
-    user: Option<User>,
+    user: Option<GitHubUser>,
     #[serde(default)]
-    labels: Vec<Label>,
+    labels: Vec<GitHubLabel>,
     #[serde(default)]
-    assignees: Option<Vec<User>>,
+    assignees: Option<Vec<GitHubUser>>,
     pub(super) pull_request: Option<serde_json::Value>,
     html_url: String,
     created_at: String,
     updated_at: String,
 }
 
-impl Issue {
+impl GitHubIssue {
     pub(super) fn row(self) -> RemoteIssue {
         let state = if self.state == "open" { ItemState::Open } else { ItemState::Closed };
         let about = item(self.number, self.title, self.body, self.user, state, self.labels, self.assignees);
@@ -149,10 +149,10 @@ fn item(
     number: u64,
     title: String,
     body: Option<String>,
-    user: Option<User>,
+    user: Option<GitHubUser>,
     state: ItemState,
-    labels: Vec<Label>,
-    assignees: Option<Vec<User>>,
+    labels: Vec<GitHubLabel>,
+    assignees: Option<Vec<GitHubUser>>,
 ) -> ForgeItem {
     let body = body.unwrap_or_default();
     ForgeItem {
@@ -169,10 +169,10 @@ fn item(
 
 /// A comment, a review, or a comment on a line: the three have nearly the same fields.
 #[derive(Debug, Deserialize)]
-pub(super) struct Comment {
+pub(super) struct GitHubComment {
     id: u64,
     pub(super) body: Option<String>,
-    user: Option<User>,
+    user: Option<GitHubUser>,
     html_url: String,
     created_at: Option<String>,
     submitted_at: Option<String>,
@@ -183,7 +183,7 @@ pub(super) struct Comment {
     original_line: Option<u32>,
 }
 
-impl Comment {
+impl GitHubComment {
     pub(super) fn row(self, kind: CommentKind) -> RemoteComment {
         let text = self.body.unwrap_or_default();
         let loop_name = marker_loop(&text).map(str::to_owned);
@@ -211,21 +211,21 @@ impl Comment {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct CheckRuns {
-    pub(super) check_runs: Vec<Check>,
+pub(super) struct GitHubCheckRuns {
+    pub(super) check_runs: Vec<GitHubCheck>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Check {
+pub(super) struct GitHubCheck {
     pub(super) id: u64,
     pub(super) name: String,
     pub(super) status: String,
     pub(super) conclusion: Option<String>,
-    pub(super) output: Option<CheckOutput>,
+    pub(super) output: Option<GitHubCheckOutput>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct CheckOutput {
+pub(super) struct GitHubCheckOutput {
     pub(super) title: Option<String>,
     pub(super) summary: Option<String>,
     pub(super) text: Option<String>,
@@ -234,42 +234,67 @@ pub(super) struct CheckOutput {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Annotation {
+pub(super) struct GitHubAnnotation {
     pub(super) path: Option<String>,
     pub(super) start_line: Option<u64>,
     pub(super) message: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct CombinedStatus {
-    pub(super) statuses: Vec<Status>,
+pub(super) struct GitHubCombinedStatus {
+    pub(super) statuses: Vec<GitHubStatus>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Status {
+pub(super) struct GitHubStatus {
     pub(super) context: String,
     pub(super) state: String,
     pub(super) description: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Comparison {
+pub(super) struct GitHubComparison {
     pub(super) status: String,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct GitCommit {
+pub(super) struct GitHubCommit {
     pub(super) html_url: String,
-    pub(super) committer: CommitPerson,
+    pub(super) committer: GitHubCommitPerson,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct CommitPerson {
+pub(super) struct GitHubCommitPerson {
     pub(super) date: String,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Branch {
+pub(super) struct GitHubBranch {
     #[serde(default)]
     pub(super) protected: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use loopwright_core::outbox::marker;
+    use serde_json::json;
+
+    fn pull(head_repo: serde_json::Value) -> RemotePull {
+        let side = |repo| json!({ "ref": "loop/fixer/r1", "sha": "a", "repo": repo });
+        let pull = json!({
+            "number": 1, "title": "T", "body": marker("fixer", "r1", 1, "c"), "state": "open", "merged_at": null,
+            "user": { "login": "eve" }, "head": side(head_repo), "base": side(json!({ "full_name": "acme/app" })),
+            "html_url": "u", "created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:00Z",
+        });
+        serde_json::from_value::<GitHubPull>(pull).expect("a pull request").row()
+    }
+
+    #[test]
+    fn a_copied_marker_in_a_fork_s_pull_request_is_not_the_loop_s() {
+        let loop_of = |repo| pull(repo).row.about.loop_name;
+        assert_eq!(loop_of(json!({ "full_name": "Acme/App" })).as_deref(), Some("fixer"));
+        assert_eq!(loop_of(json!({ "full_name": "eve/app" })), None);
+        assert_eq!(loop_of(json!(null)), None);
+    }
 }

@@ -1,23 +1,23 @@
 //! The calls that change something on GitHub.
 
 use super::{GitHub, rows};
-use crate::api::{ApiResult, NewPull, NewReview, RemoteComment, RemoteIssue, RemotePull};
+use crate::api::{CallResult, PullDraft, RemoteComment, RemoteIssue, RemotePull, ReviewDraft};
 use hyper::Method;
 use loopwright_core::forge::CommentsOf;
 use loopwright_core::outbox::{DiffSide, InlineComment, ReviewDecision};
 use serde_json::{Value, json};
 
 impl GitHub {
-    pub(super) async fn write_pull(&self, new: &NewPull<'_>) -> ApiResult<RemotePull> {
+    pub(super) async fn write_pull(&self, new: &PullDraft<'_>) -> CallResult<RemotePull> {
         let body = json!({
             "title": new.title, "body": new.body, "head": new.branch, "base": new.base_branch, "draft": new.draft,
         });
-        let pull: rows::Pull = self.client.post(&self.path("/pulls"), &body).await?;
+        let pull: rows::GitHubPull = self.client.post(&self.path("/pulls"), &body).await?;
         Ok(pull.row())
     }
 
     /// Reviewers come first: a pull request with its labels is complete.
-    pub(super) async fn write_people_and_labels(&self, number: u64, new: &NewPull<'_>) -> ApiResult<()> {
+    pub(super) async fn write_people_and_labels(&self, number: u64, new: &PullDraft<'_>) -> CallResult<()> {
         if !new.reviewers.is_empty() {
             let (teams, people): (Vec<_>, Vec<_>) = new.reviewers.iter().partition(|name| name.contains('/'));
             let teams: Vec<&str> = teams.iter().filter_map(|team| team.split('/').nth(1)).collect();
@@ -32,33 +32,33 @@ impl GitHub {
         if new.labels.is_empty() { Ok(()) } else { self.write_labels(number, new.labels).await }
     }
 
-    pub(super) async fn write_labels(&self, number: u64, labels: &[String]) -> ApiResult<()> {
+    pub(super) async fn write_labels(&self, number: u64, labels: &[String]) -> CallResult<()> {
         let path = self.path(&format!("/issues/{number}/labels"));
         self.client.post::<Value>(&path, &json!({ "labels": labels })).await.map(drop)
     }
 
-    pub(super) async fn write_text(&self, number: u64, title: &str, body: &str) -> ApiResult<()> {
+    pub(super) async fn write_text(&self, number: u64, title: &str, body: &str) -> CallResult<()> {
         let path = self.path(&format!("/pulls/{number}"));
         let text = json!({ "title": title, "body": body });
         self.client.write::<Value>(Method::PATCH, &path, &text).await.map(drop)
     }
 
-    pub(super) async fn write_issue(&self, title: &str, body: &str, labels: &[String]) -> ApiResult<RemoteIssue> {
+    pub(super) async fn write_issue(&self, title: &str, body: &str, labels: &[String]) -> CallResult<RemoteIssue> {
         let body = json!({ "title": title, "body": body, "labels": labels });
-        let issue: rows::Issue = self.client.post(&self.path("/issues"), &body).await?;
+        let issue: rows::GitHubIssue = self.client.post(&self.path("/issues"), &body).await?;
         Ok(issue.row())
     }
 
     /// A pull request's comments are those of the issue with its number.
-    pub(super) async fn write_comment(&self, of: CommentsOf, body: &str) -> ApiResult<RemoteComment> {
+    pub(super) async fn write_comment(&self, of: CommentsOf, body: &str) -> CallResult<RemoteComment> {
         let (CommentsOf::Pull(number) | CommentsOf::Issue(number)) = of;
         let path = self.path(&format!("/issues/{number}/comments"));
-        let comment: rows::Comment = self.client.post(&path, &json!({ "body": body })).await?;
+        let comment: rows::GitHubComment = self.client.post(&path, &json!({ "body": body })).await?;
         Ok(comment.row(rows::PLAIN))
     }
 
     /// One review with all its comments: GitHub creates the whole or nothing.
-    pub(super) async fn write_review(&self, pull: &RemotePull, new: &NewReview<'_>) -> ApiResult<RemoteComment> {
+    pub(super) async fn write_review(&self, pull: &RemotePull, new: &ReviewDraft<'_>) -> CallResult<RemoteComment> {
         let event = match new.decision {
             Some(ReviewDecision::Approve) => "APPROVE",
             Some(ReviewDecision::RequestChanges) => "REQUEST_CHANGES",
@@ -67,11 +67,11 @@ impl GitHub {
         let comments: Vec<Value> = new.comments.iter().map(line_comment).collect();
         let body = json!({ "commit_id": pull.row.head, "body": new.body, "event": event, "comments": comments });
         let path = self.path(&format!("/pulls/{}/reviews", pull.row.about.number));
-        let review: rows::Comment = self.client.post(&path, &body).await?;
+        let review: rows::GitHubComment = self.client.post(&path, &body).await?;
         Ok(review.row(rows::REVIEW))
     }
 
-    pub(super) async fn write_status(&self, commit: &str, context: &str, text: &str) -> ApiResult<()> {
+    pub(super) async fn write_status(&self, commit: &str, context: &str, text: &str) -> CallResult<()> {
         let path = self.path(&format!("/statuses/{commit}"));
         let body = json!({ "state": "success", "context": context, "description": text });
         self.client.post::<Value>(&path, &body).await.map(drop)

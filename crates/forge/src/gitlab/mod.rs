@@ -6,8 +6,8 @@ mod rows;
 mod write;
 
 use crate::api::{
-    ApiClient, ApiResult, ForgeApi, ForgeWords, LabelMoment, NewPull, NewReview, RemoteComment, RemoteCommit,
-    RemoteIssue, RemotePull,
+    ApiClient, CallResult, ForgeApi, ForgeWords, LabelMoment, PullDraft, RemoteComment, RemoteCommit, RemoteIssue,
+    RemotePull, ReviewDraft,
 };
 use crate::base_url::encode;
 use crate::inspect::ForgeFinding;
@@ -64,90 +64,90 @@ impl ForgeApi for GitLab {
         &self.client
     }
 
-    async fn branch_head(&self, branch: &str) -> ApiResult<Option<String>> {
+    async fn branch_head(&self, branch: &str) -> CallResult<Option<String>> {
         let path = self.path(&format!("/repository/branches/{}", encode(branch)));
-        let found: Option<rows::Branch> = self.client.find(&path, "").await?;
+        let found: Option<rows::GitLabBranch> = self.client.find(&path, "").await?;
         Ok(found.map(|found| found.commit.id))
     }
 
-    async fn branch_pulls(&self, branch: &str, _: &str) -> ApiResult<Vec<RemotePull>> {
+    async fn branch_pulls(&self, branch: &str, _: &str) -> CallResult<Vec<RemotePull>> {
         let query = format!("state=all&source_branch={}&per_page=100", encode(branch));
-        let all = self.client.all_rows::<rows::MergeRequest>(&self.path("/merge_requests"), &query, 5).await?;
-        Ok(all.into_iter().filter(|one| one.is_of(branch)).map(rows::MergeRequest::row).collect())
+        let all = self.client.all_rows::<rows::GitLabMergeRequest>(&self.path("/merge_requests"), &query, 5).await?;
+        Ok(all.into_iter().filter(|one| one.is_of(branch)).map(rows::GitLabMergeRequest::row).collect())
     }
 
-    async fn pull(&self, number: u64) -> ApiResult<RemotePull> {
-        let one: rows::MergeRequest = self.client.get(&self.item_path(CommentsOf::Pull(number)), "").await?;
+    async fn pull(&self, number: u64) -> CallResult<RemotePull> {
+        let one: rows::GitLabMergeRequest = self.client.get(&self.item_path(CommentsOf::Pull(number)), "").await?;
         Ok(one.row())
     }
 
-    async fn issue(&self, number: u64) -> ApiResult<RemoteIssue> {
-        let issue: rows::Issue = self.client.get(&self.item_path(CommentsOf::Issue(number)), "").await?;
+    async fn issue(&self, number: u64) -> CallResult<RemoteIssue> {
+        let issue: rows::GitLabIssue = self.client.get(&self.item_path(CommentsOf::Issue(number)), "").await?;
         Ok(issue.row())
     }
 
-    async fn create_pull(&self, new: &NewPull<'_>) -> ApiResult<RemotePull> {
+    async fn create_pull(&self, new: &PullDraft<'_>) -> CallResult<RemotePull> {
         self.write_merge_request(new).await
     }
 
-    async fn finish_pull(&self, _: u64, _: &NewPull<'_>) -> ApiResult<()> {
+    async fn finish_pull(&self, _: u64, _: &PullDraft<'_>) -> CallResult<()> {
         Ok(())
     }
 
-    async fn edit_pull(&self, pull: &RemotePull, title: &str, body: &str) -> ApiResult<()> {
+    async fn edit_pull(&self, pull: &RemotePull, title: &str, body: &str) -> CallResult<()> {
         self.write_text(pull, title, body).await
     }
 
-    async fn create_issue(&self, title: &str, body: &str, labels: &[String]) -> ApiResult<RemoteIssue> {
+    async fn create_issue(&self, title: &str, body: &str, labels: &[String]) -> CallResult<RemoteIssue> {
         self.write_issue(title, body, labels).await
     }
 
-    async fn add_labels(&self, issue: u64, labels: &[String]) -> ApiResult<()> {
+    async fn add_labels(&self, issue: u64, labels: &[String]) -> CallResult<()> {
         self.write_labels(issue, labels).await
     }
 
-    async fn add_comment(&self, of: CommentsOf, body: &str) -> ApiResult<RemoteComment> {
+    async fn add_comment(&self, of: CommentsOf, body: &str) -> CallResult<RemoteComment> {
         self.write_note(of, body).await
     }
 
-    async fn add_review(&self, pull: &RemotePull, new: &NewReview<'_>) -> ApiResult<RemoteComment> {
+    async fn add_review(&self, pull: &RemotePull, new: &ReviewDraft<'_>) -> CallResult<RemoteComment> {
         self.write_review(pull, new).await
     }
 
-    async fn find_review(&self, pull: u64, new: &NewReview<'_>) -> ApiResult<Option<RemoteComment>> {
+    async fn find_review(&self, pull: u64, new: &ReviewDraft<'_>) -> CallResult<Option<RemoteComment>> {
         Ok(self.review_notes(pull, new).await?.complete(new))
     }
 
-    async fn contained(&self, branch: &str, commit: &str) -> ApiResult<Option<RemoteCommit>> {
+    async fn contained(&self, branch: &str, commit: &str) -> CallResult<Option<RemoteCommit>> {
         self.read_contained(branch, commit).await
     }
 
-    async fn set_status(&self, commit: &str, context: &str, text: &str) -> ApiResult<()> {
+    async fn set_status(&self, commit: &str, context: &str, text: &str) -> CallResult<()> {
         self.write_status(commit, context, text).await
     }
 
-    async fn pulls(&self, query: &ItemQuery, from: Option<&PageToken>) -> ApiResult<ForgePage<RemotePull>> {
+    async fn pulls(&self, query: &ItemQuery, from: Option<&PageToken>) -> CallResult<ForgePage<RemotePull>> {
         self.read_merge_requests(query, from).await
     }
 
-    async fn issues(&self, query: &ItemQuery, from: Option<&PageToken>) -> ApiResult<ForgePage<RemoteIssue>> {
+    async fn issues(&self, query: &ItemQuery, from: Option<&PageToken>) -> CallResult<ForgePage<RemoteIssue>> {
         self.read_issues(&read::issue_query(query), from).await
     }
 
-    async fn newest_issues(&self, from: Option<&PageToken>) -> ApiResult<ForgePage<RemoteIssue>> {
+    async fn newest_issues(&self, from: Option<&PageToken>) -> CallResult<ForgePage<RemoteIssue>> {
         self.read_issues("order_by=created_at&sort=desc&per_page=100", from).await
     }
 
-    async fn comments(&self, of: CommentsOf, from: Option<&PageToken>) -> ApiResult<ForgePage<RemoteComment>> {
+    async fn comments(&self, of: CommentsOf, from: Option<&PageToken>) -> CallResult<ForgePage<RemoteComment>> {
         self.read_notes(of, from).await
     }
 
-    async fn checks(&self, commit: &str, branch: Option<&str>) -> ApiResult<Vec<CheckRun>> {
+    async fn checks(&self, commit: &str, branch: Option<&str>) -> CallResult<Vec<CheckRun>> {
         self.read_checks(commit, branch).await
     }
 
-    async fn default_branch(&self) -> ApiResult<String> {
-        let project: rows::Project = self.client.get(&self.project, "").await?;
+    async fn default_branch(&self) -> CallResult<String> {
+        let project: rows::GitLabProject = self.client.get(&self.project, "").await?;
         Ok(project.default_branch.unwrap_or_default())
     }
 

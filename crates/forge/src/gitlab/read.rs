@@ -1,7 +1,7 @@
 //! The calls that read GitLab.
 
 use super::{GitLab, rows};
-use crate::api::{ApiErrorKind, ApiResult, RemoteComment, RemoteCommit, RemoteIssue, RemotePull, unix_ms};
+use crate::api::{ApiErrorKind, CallResult, RemoteComment, RemoteCommit, RemoteIssue, RemotePull, unix_ms};
 use crate::base_url::encode;
 use crate::http::HttpCall;
 use crate::inspect::{ForgeFinding, base_finding};
@@ -21,7 +21,7 @@ impl GitLab {
         &self,
         query: &ItemQuery,
         from: Option<&PageToken>,
-    ) -> ApiResult<ForgePage<RemotePull>> {
+    ) -> CallResult<ForgePage<RemotePull>> {
         let state = match query.state {
             Some(ItemState::Open) => "opened",
             Some(ItemState::Closed) => "closed",
@@ -34,28 +34,32 @@ impl GitLab {
             let _ = write!(first, "&target_branch={}", encode(base));
         }
         first.push_str(&labels(query));
-        let page = self.client.page::<rows::MergeRequest>(&self.path("/merge_requests"), &first, from).await?;
-        Ok(ForgePage { rows: page.rows.into_iter().map(rows::MergeRequest::row).collect(), next: page.next })
+        let page = self.client.page::<rows::GitLabMergeRequest>(&self.path("/merge_requests"), &first, from).await?;
+        Ok(ForgePage { rows: page.rows.into_iter().map(rows::GitLabMergeRequest::row).collect(), next: page.next })
     }
 
-    pub(super) async fn read_issues(&self, query: &str, from: Option<&PageToken>) -> ApiResult<ForgePage<RemoteIssue>> {
-        let page = self.client.page::<rows::Issue>(&self.path("/issues"), query, from).await?;
-        Ok(ForgePage { rows: page.rows.into_iter().map(rows::Issue::row).collect(), next: page.next })
+    pub(super) async fn read_issues(
+        &self,
+        query: &str,
+        from: Option<&PageToken>,
+    ) -> CallResult<ForgePage<RemoteIssue>> {
+        let page = self.client.page::<rows::GitLabIssue>(&self.path("/issues"), query, from).await?;
+        Ok(ForgePage { rows: page.rows.into_iter().map(rows::GitLabIssue::row).collect(), next: page.next })
     }
 
     pub(super) async fn read_notes(
         &self,
         of: CommentsOf,
         from: Option<&PageToken>,
-    ) -> ApiResult<ForgePage<RemoteComment>> {
+    ) -> CallResult<ForgePage<RemoteComment>> {
         let path = format!("{}/notes", self.item_path(of));
         let first = "order_by=created_at&sort=asc&per_page=100";
-        let page = self.client.page::<rows::Note>(&path, first, from).await?;
+        let page = self.client.page::<rows::GitLabNote>(&path, first, from).await?;
         let written = page.rows.into_iter().filter(|note| !note.system);
         Ok(ForgePage { rows: written.map(|note| self.note_row(of, note)).collect(), next: page.next })
     }
 
-    pub(super) fn note_row(&self, of: CommentsOf, note: rows::Note) -> RemoteComment {
+    pub(super) fn note_row(&self, of: CommentsOf, note: rows::GitLabNote) -> RemoteComment {
         let loop_name = marker_loop(&note.body).map(str::to_owned);
         let place = note.position.and_then(|position| {
             let path = position.new_path.or(position.old_path)?;
@@ -74,9 +78,9 @@ impl GitLab {
     }
 
     /// The jobs of the commit's pipelines and the statuses of other build servers are one list.
-    pub(super) async fn read_checks(&self, commit: &str, branch: Option<&str>) -> ApiResult<Vec<CheckRun>> {
+    pub(super) async fn read_checks(&self, commit: &str, branch: Option<&str>) -> CallResult<Vec<CheckRun>> {
         let path = self.path(&format!("/repository/commits/{}/statuses", encode(commit)));
-        let statuses: Option<Vec<rows::Status>> = self.client.find(&path, "per_page=100").await?;
+        let statuses: Option<Vec<rows::GitLabStatus>> = self.client.find(&path, "per_page=100").await?;
         let mut checks = Vec::new();
         for status in statuses.into_iter().flatten() {
             let state = match status.status.as_str() {
@@ -106,14 +110,15 @@ impl GitLab {
         Some(String::from_utf8_lossy(answer.body.get(start..)?).into_owned())
     }
 
-    pub(super) async fn read_contained(&self, branch: &str, commit: &str) -> ApiResult<Option<RemoteCommit>> {
+    pub(super) async fn read_contained(&self, branch: &str, commit: &str) -> CallResult<Option<RemoteCommit>> {
         let range = format!("from={}&to={}", encode(branch), encode(commit));
-        let compared: Option<rows::Comparison> = self.client.find(&self.path("/repository/compare"), &range).await?;
+        let compared: Option<rows::GitLabComparison> =
+            self.client.find(&self.path("/repository/compare"), &range).await?;
         if compared.is_none_or(|compared| !compared.commits.is_empty()) {
             return Ok(None);
         }
         let path = self.path(&format!("/repository/commits/{}", encode(commit)));
-        let commit: rows::Commit = self.client.get(&path, "").await?;
+        let commit: rows::GitLabCommit = self.client.get(&path, "").await?;
         Ok(Some(RemoteCommit { url: commit.web_url, at_ms: unix_ms(&commit.committed_date) }))
     }
 
@@ -123,7 +128,7 @@ impl GitLab {
             return findings;
         }
         let name = &self.client.repository;
-        match self.client.get::<rows::Project>(&self.project, "").await {
+        match self.client.get::<rows::GitLabProject>(&self.project, "").await {
             Err(error) => {
                 let is_missing = error.kind == ApiErrorKind::Missing;
                 let text = if is_missing { self.client.no_repository().text } else { error.text };
@@ -136,7 +141,7 @@ impl GitLab {
             }
         }
         let path = self.path(&format!("/repository/branches/{}", encode(base_branch)));
-        findings.push(match self.client.find::<rows::Branch>(&path, "").await {
+        findings.push(match self.client.find::<rows::GitLabBranch>(&path, "").await {
             Ok(Some(branch)) => base_finding(base_branch, branch.protected),
             Ok(None) => ForgeFinding::bad("base-branch", format!("`{name}` has no branch `{base_branch}`")),
             Err(error) => ForgeFinding::doubtful("base-branch", error.text),
@@ -146,7 +151,7 @@ impl GitLab {
 
     async fn inspect_token(&self, findings: &mut Vec<ForgeFinding>) -> bool {
         let host = self.client.http.base().authority();
-        match self.client.get::<rows::User>("/user", "").await {
+        match self.client.get::<rows::GitLabUser>("/user", "").await {
             Ok(user) => {
                 findings.push(ForgeFinding::good("reachable", format!("GitLab at {host} answers")));
                 let text = format!("the token from {} is valid, for `{}`", self.client.token_name, user.username);
@@ -159,7 +164,7 @@ impl GitLab {
             }
         }
         // Only personal, project and group tokens report their scopes.
-        if let Ok(facts) = self.client.get::<rows::TokenFacts>("/personal_access_tokens/self", "").await {
+        if let Ok(facts) = self.client.get::<rows::GitLabTokenFacts>("/personal_access_tokens/self", "").await {
             let scopes = facts.scopes.join(", ");
             findings.push(match facts.scopes.iter().any(|scope| scope == "api") {
                 true => ForgeFinding::good("scopes", format!("the token has the scopes `{scopes}`")),
@@ -173,7 +178,7 @@ impl GitLab {
     }
 }
 
-fn push_finding(name: &str, project: &rows::Project) -> ForgeFinding {
+fn push_finding(name: &str, project: &rows::GitLabProject) -> ForgeFinding {
     match &project.permissions {
         _ if project.archived => ForgeFinding::bad("push", format!("`{name}` is archived; nothing can be pushed")),
         Some(permissions) if permissions.may_push() => ForgeFinding::good("push", format!("may push to `{name}`")),

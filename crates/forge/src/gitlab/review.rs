@@ -3,7 +3,7 @@
 //! completed and no part appears twice.
 
 use super::{GitLab, rows};
-use crate::api::{ApiError, ApiErrorKind, ApiResult, NewReview, RemoteComment, RemotePull};
+use crate::api::{ApiError, ApiErrorKind, CallResult, RemoteComment, RemotePull, ReviewDraft};
 use loopwright_core::forge::{CommentKind, CommentsOf};
 use loopwright_core::outbox::{DiffSide, InlineComment, ReviewDecision};
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ impl ReviewNotes {
     }
 
     /// The note that ends the review, if all parts exist.
-    pub(super) fn complete(self, new: &NewReview<'_>) -> Option<RemoteComment> {
+    pub(super) fn complete(self, new: &ReviewDraft<'_>) -> Option<RemoteComment> {
         let has_all = (1..=new.comments.len()).all(|number| self.part(number).is_some());
         let last = self.part(0)?.clone();
         let head = last.row.body.split(HEAD_PREFIX).nth(1).and_then(|rest| rest.split_whitespace().next());
@@ -38,7 +38,7 @@ fn part_mark(number: usize) -> String {
 
 impl GitLab {
     /// The notes of this review.
-    pub(super) async fn review_notes(&self, pull: u64, new: &NewReview<'_>) -> ApiResult<ReviewNotes> {
+    pub(super) async fn review_notes(&self, pull: u64, new: &ReviewDraft<'_>) -> CallResult<ReviewNotes> {
         let of = CommentsOf::Pull(pull);
         let (mut notes, mut from) = (Vec::new(), None);
         for _ in 0..NOTE_PAGES_MAX {
@@ -52,13 +52,15 @@ impl GitLab {
         Ok(ReviewNotes(notes))
     }
 
-    pub(super) async fn write_review(&self, pull: &RemotePull, new: &NewReview<'_>) -> ApiResult<RemoteComment> {
+    pub(super) async fn write_review(&self, pull: &RemotePull, new: &ReviewDraft<'_>) -> CallResult<RemoteComment> {
         let number = pull.row.about.number;
         let of = CommentsOf::Pull(number);
         let there = self.review_notes(number, new).await?;
+        let refs = self.diff_refs(of, new).await?;
         for (at, comment) in new.comments.iter().enumerate() {
             if there.part(at + 1).is_none() {
-                self.write_line(of, comment, &format!("{}\n{}", new.marker, part_mark(at + 1))).await?;
+                let marks = format!("{}\n{}", new.marker, part_mark(at + 1));
+                self.write_line(of, comment, refs.as_ref(), &marks).await?;
             }
         }
         match new.decision {
@@ -78,7 +80,7 @@ impl GitLab {
     }
 
     /// GitLab refuses the approval if the head has moved.
-    async fn approve(&self, of: CommentsOf, head: &str) -> ApiResult<()> {
+    async fn approve(&self, of: CommentsOf, head: &str) -> CallResult<()> {
         if self.has_approved(of).await? {
             return Ok(());
         }
@@ -94,7 +96,7 @@ impl GitLab {
         })
     }
 
-    async fn take_approval_back(&self, of: CommentsOf) -> ApiResult<()> {
+    async fn take_approval_back(&self, of: CommentsOf) -> CallResult<()> {
         if !self.has_approved(of).await? {
             return Ok(());
         }
@@ -102,17 +104,32 @@ impl GitLab {
         self.client.post::<Value>(&path, &json!({})).await.map(drop)
     }
 
-    async fn has_approved(&self, of: CommentsOf) -> ApiResult<bool> {
-        let approvals: rows::Approvals = self.client.get(&format!("{}/approvals", self.item_path(of)), "").await?;
+    async fn has_approved(&self, of: CommentsOf) -> CallResult<bool> {
+        let approvals: rows::GitLabApprovals =
+            self.client.get(&format!("{}/approvals", self.item_path(of)), "").await?;
         Ok(approvals.user_has_approved)
     }
 
+    /// The commits that positions name; `None` without line comments.
+    async fn diff_refs(&self, of: CommentsOf, new: &ReviewDraft<'_>) -> CallResult<Option<rows::GitLabDiffRefs>> {
+        if new.comments.is_empty() {
+            return Ok(None);
+        }
+        let one: rows::GitLabMergeRequest = self.client.get(&self.item_path(of), "").await?;
+        Ok(one.diff_refs)
+    }
+
     /// A discussion on a line. GitLab knows only lines of the diff; a comment on another line becomes a plain one.
-    async fn write_line(&self, of: CommentsOf, comment: &InlineComment, marks: &str) -> ApiResult<()> {
-        let one: rows::MergeRequest = self.client.get(&self.item_path(of), "").await?;
+    async fn write_line(
+        &self,
+        of: CommentsOf,
+        comment: &InlineComment,
+        refs: Option<&rows::GitLabDiffRefs>,
+        marks: &str,
+    ) -> CallResult<()> {
         let path = format!("{}/discussions", self.item_path(of));
         let text = text(comment);
-        if let Some(refs) = &one.diff_refs {
+        if let Some(refs) = refs {
             let body = json!({ "body": format!("{text}\n\n{marks}\n"), "position": position(comment, refs) });
             match self.client.post::<Value>(&path, &body).await {
                 Err(ApiError { kind: ApiErrorKind::Rejected, .. }) => {}
@@ -137,7 +154,7 @@ fn text(comment: &InlineComment) -> String {
     }
 }
 
-fn position(comment: &InlineComment, refs: &rows::DiffRefs) -> Value {
+fn position(comment: &InlineComment, refs: &rows::GitLabDiffRefs) -> Value {
     let line = if comment.side == DiffSide::Left { "old_line" } else { "new_line" };
     let mut position = json!({
         "position_type": "text",

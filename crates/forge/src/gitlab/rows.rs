@@ -21,43 +21,43 @@ fn without_draft(title: &str) -> String {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct User {
+pub(super) struct GitLabUser {
     pub(super) id: u64,
     pub(super) username: String,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Branch {
-    pub(super) commit: BranchCommit,
+pub(super) struct GitLabBranch {
+    pub(super) commit: GitLabBranchCommit,
     #[serde(default)]
     pub(super) protected: bool,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct BranchCommit {
+pub(super) struct GitLabBranchCommit {
     pub(super) id: String,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Project {
+pub(super) struct GitLabProject {
     pub(super) default_branch: Option<String>,
     #[serde(default)]
     pub(super) archived: bool,
-    pub(super) permissions: Option<Permissions>,
+    pub(super) permissions: Option<GitLabPermissions>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Permissions {
-    project_access: Option<AccessLevel>,
-    group_access: Option<AccessLevel>,
+pub(super) struct GitLabPermissions {
+    project_access: Option<GitLabAccessLevel>,
+    group_access: Option<GitLabAccessLevel>,
 }
 
 #[derive(Debug, Deserialize)]
-struct AccessLevel {
+struct GitLabAccessLevel {
     access_level: u64,
 }
 
-impl Permissions {
+impl GitLabPermissions {
     /// Developers and above may push.
     pub(super) fn may_push(&self) -> bool {
         const DEVELOPER: u64 = 30;
@@ -67,37 +67,37 @@ impl Permissions {
 
 /// The three commits that a position on a diff names.
 #[derive(Debug, Deserialize)]
-pub(super) struct DiffRefs {
+pub(super) struct GitLabDiffRefs {
     pub(super) base_sha: String,
     pub(super) head_sha: String,
     pub(super) start_sha: String,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct MergeRequest {
+pub(super) struct GitLabMergeRequest {
     iid: u64,
     title: String,
     description: Option<String>,
     state: String,
     #[serde(default)]
     draft: bool,
-    author: Option<User>,
+    author: Option<GitLabUser>,
     #[serde(default)]
     labels: Vec<String>,
     #[serde(default)]
-    assignees: Option<Vec<User>>,
+    assignees: Option<Vec<GitLabUser>>,
     source_branch: String,
     target_branch: String,
     sha: Option<String>,
     source_project_id: Option<u64>,
     target_project_id: Option<u64>,
-    pub(super) diff_refs: Option<DiffRefs>,
+    pub(super) diff_refs: Option<GitLabDiffRefs>,
     web_url: String,
     created_at: String,
     updated_at: String,
 }
 
-impl MergeRequest {
+impl GitLabMergeRequest {
     pub(super) fn is_of(&self, branch: &str) -> bool {
         self.source_branch == branch && !self.is_from_fork()
     }
@@ -133,22 +133,22 @@ impl MergeRequest {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Issue {
+pub(super) struct GitLabIssue {
     iid: u64,
     title: String,
     description: Option<String>,
     state: String,
-    author: Option<User>,
+    author: Option<GitLabUser>,
     #[serde(default)]
     labels: Vec<String>,
     #[serde(default)]
-    assignees: Option<Vec<User>>,
+    assignees: Option<Vec<GitLabUser>>,
     web_url: String,
     created_at: String,
     updated_at: String,
 }
 
-impl Issue {
+impl GitLabIssue {
     pub(super) fn row(self) -> RemoteIssue {
         let state = if self.state == "opened" { ItemState::Open } else { ItemState::Closed };
         let about = item(self.iid, self.title, self.description, self.author, state, self.labels, self.assignees);
@@ -165,10 +165,10 @@ fn item(
     number: u64,
     title: String,
     body: Option<String>,
-    author: Option<User>,
+    author: Option<GitLabUser>,
     state: ItemState,
     labels: Vec<String>,
-    assignees: Option<Vec<User>>,
+    assignees: Option<Vec<GitLabUser>>,
 ) -> ForgeItem {
     let body = body.unwrap_or_default();
     ForgeItem {
@@ -184,19 +184,19 @@ fn item(
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Note {
+pub(super) struct GitLabNote {
     pub(super) id: u64,
     pub(super) body: String,
-    pub(super) author: Option<User>,
+    pub(super) author: Option<GitLabUser>,
     pub(super) created_at: String,
     /// A record of GitLab itself, such as "added 2 commits".
     #[serde(default)]
     pub(super) system: bool,
-    pub(super) position: Option<NotePosition>,
+    pub(super) position: Option<GitLabNotePosition>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct NotePosition {
+pub(super) struct GitLabNotePosition {
     pub(super) new_path: Option<String>,
     pub(super) old_path: Option<String>,
     pub(super) new_line: Option<u64>,
@@ -204,13 +204,13 @@ pub(super) struct NotePosition {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Approvals {
+pub(super) struct GitLabApprovals {
     #[serde(default)]
     pub(super) user_has_approved: bool,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Status {
+pub(super) struct GitLabStatus {
     pub(super) id: u64,
     pub(super) name: String,
     pub(super) status: String,
@@ -220,18 +220,18 @@ pub(super) struct Status {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Comparison {
+pub(super) struct GitLabComparison {
     pub(super) commits: Vec<serde_json::Value>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Commit {
+pub(super) struct GitLabCommit {
     pub(super) web_url: String,
     pub(super) committed_date: String,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct TokenFacts {
+pub(super) struct GitLabTokenFacts {
     #[serde(default)]
     pub(super) scopes: Vec<String>,
 }

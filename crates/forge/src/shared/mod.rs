@@ -8,7 +8,7 @@ mod push;
 mod read;
 mod text;
 
-use crate::api::{ApiError, ApiErrorKind, ForgeApi, NewReview};
+use crate::api::{ApiError, ApiErrorKind, ForgeApi, ReviewDraft};
 use loopwright_core::deliver::{DeliverError, Delivery};
 use loopwright_core::forge::CommentsOf;
 use loopwright_core::spec::ActionKind;
@@ -78,6 +78,6 @@ fn comment_target(item: &Delivery) -> Result<CommentsOf, DeliverError> {
 }
 
 /// The review of an item; `body` is its text with the marker.
-fn review<'a>(item: &'a Delivery, body: &'a str) -> NewReview<'a> {
-    NewReview { decision: item.item.review, body, marker: &item.marker, comments: &item.item.comments }
+fn review<'a>(item: &'a Delivery, body: &'a str) -> ReviewDraft<'a> {
+    ReviewDraft { decision: item.item.review, body, marker: &item.marker, comments: &item.item.comments }
 }

@@ -3,7 +3,7 @@
 
 use super::lookup::pull_receipt;
 use super::{SharedForge, text};
-use crate::api::{ApiErrorKind, ForgeApi, NewPull, RemotePull};
+use crate::api::{ApiErrorKind, ForgeApi, PullDraft, RemotePull};
 use loopwright_core::deliver::{DeliverError, Delivery, DeliveryReceipt};
 use loopwright_core::forge::{CommentsOf, ItemState};
 
@@ -96,9 +96,15 @@ impl<A: ForgeApi> SharedForge<A> {
         }
     }
 
-    fn new_pull<'a>(&'a self, item: &'a Delivery, title: &'a str, body: &'a str, labels: &'a [String]) -> NewPull<'a> {
+    fn new_pull<'a>(
+        &'a self,
+        item: &'a Delivery,
+        title: &'a str,
+        body: &'a str,
+        labels: &'a [String],
+    ) -> PullDraft<'a> {
         let (branch, base_branch) = (item.branch.as_str(), item.base_branch.as_str());
-        NewPull { title, body, branch, base_branch, draft: item.draft, labels, reviewers: &self.options.reviewers }
+        PullDraft { title, body, branch, base_branch, draft: item.draft, labels, reviewers: &self.options.reviewers }
     }
 
     /// Adds labels and reviewers to a pull request that nothing has changed since its creation. A label or a reviewer

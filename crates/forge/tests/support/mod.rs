@@ -3,7 +3,9 @@
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 use loopwright_core::BoxFuture;
-use loopwright_core::deliver::{Deliver, DeliverError, Delivery, DeliveryLookup, DeliveryReceipt, PushTarget};
+use loopwright_core::deliver::{
+    Deliver, DeliverError, DeliverErrorKind, Delivery, DeliveryLookup, DeliveryReceipt, PushTarget,
+};
 use loopwright_core::forge::ReadForge;
 use loopwright_core::outbox::StagedItem;
 use loopwright_core::spec::ActionKind;
@@ -38,6 +40,15 @@ impl TestClock {
         let clock = self.clone();
         Arc::new(move || clock.now_ms())
     }
+}
+
+/// The machine's clock.
+#[expect(clippy::disallowed_methods, reason = "the fake forge checks the times of signatures")]
+pub(crate) fn real_time() -> NowMs {
+    Arc::new(|| {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+        i64::try_from(since.as_millis()).expect("before the year 292278994")
+    })
 }
 
 /// A fake forge and a client of one repository on it.
@@ -99,6 +110,13 @@ impl World {
     pub(crate) fn reconnect(&mut self) {
         self.forge = Arc::new(connect(&self.connection, self.clock.source()).expect("the connection is valid"));
         self.writer = PushingWriter::new(Arc::clone(&self.forge), self.local.path().to_owned());
+    }
+
+    /// The same world with the machine's clock, for a server that compares times.
+    pub(crate) fn in_real_time(mut self) -> Self {
+        self.forge = Arc::new(connect(&self.connection, real_time()).expect("the connection is valid"));
+        self.writer = PushingWriter::new(Arc::clone(&self.forge), self.local.path().to_owned());
+        self
     }
 
     /// A pull request of a round.
@@ -249,4 +267,54 @@ impl ForgeFixture for World {
     fn branch(&self, name: &str) -> Option<String> {
         self.repo().branch(name)
     }
+}
+
+/// Whether an item is kept until a person changes something, such as a token.
+pub(crate) fn waits_for_a_person(error: &DeliverError) -> bool {
+    !matches!(error.kind, DeliverErrorKind::Refused | DeliverErrorKind::Transient | DeliverErrorKind::InDoubt)
+}
+
+/// The addresses of a forge's calls, below its base, for scripted faults.
+pub(crate) struct Routes {
+    pub(crate) pulls: &'static str,
+    pub(crate) issue_comments: &'static str,
+    pub(crate) issues: &'static str,
+    pub(crate) repo: &'static str,
+}
+
+pub(crate) fn routes(kind: RemoteKind) -> Routes {
+    match kind {
+        RemoteKind::GitHub | RemoteKind::Gitea => Routes {
+            pulls: "/repos/*/*/pulls",
+            issue_comments: "/repos/*/*/issues/*/comments",
+            issues: "/repos/*/*/issues",
+            repo: "/repos/**",
+        },
+        RemoteKind::GitLab => Routes {
+            pulls: "/projects/*/merge_requests",
+            issue_comments: "/projects/*/issues/*/notes",
+            issues: "/projects/*/issues",
+            repo: "/projects/**",
+        },
+    }
+}
+
+/// Generates a test for each forge and each of these async functions, which take the kind.
+#[macro_export]
+macro_rules! on_every_forge {
+    ($($case:ident)*) => {
+        $crate::on_every_forge!(@ github GitHub $($case)*);
+        $crate::on_every_forge!(@ gitlab GitLab $($case)*);
+        $crate::on_every_forge!(@ gitea Gitea $($case)*);
+    };
+    (@ $module:ident $kind:ident $($case:ident)*) => {
+        mod $module {
+            $(
+                #[tokio::test]
+                async fn $case() {
+                    super::$case(loopwright_forge::RemoteKind::$kind).await;
+                }
+            )*
+        }
+    };
 }

@@ -33,6 +33,31 @@ pub enum ForgeFault {
     Status(u16),
 }
 
+/// Faults by chance, the same for the same seed and order of requests.
+#[derive(Debug, Clone)]
+pub(super) struct RandomFaults {
+    pub(super) seed: u64,
+    pub(super) per_mille: u64,
+    pub(super) faults: Vec<ForgeFault>,
+}
+
+impl RandomFaults {
+    /// The fault of the next request.
+    pub(super) fn draw(&mut self) -> Option<ForgeFault> {
+        let hits = self.next() % 1000 < self.per_mille;
+        let which = self.next() as usize;
+        self.faults.get(which.checked_rem(self.faults.len())?).filter(|_| hits).cloned()
+    }
+
+    /// SplitMix64.
+    fn next(&mut self) -> u64 {
+        self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.seed ^ (self.seed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}
+
 /// The requests that a fault applies to.
 #[derive(Debug, Clone)]
 pub(super) struct FaultRule {
@@ -110,5 +135,17 @@ mod tests {
         let mut ask = |method: &str, path: &str| take_fault(&mut rules, method, path).is_some();
         let all = [ask("POST", "/a"), ask("GET", "/a"), ask("POST", "/b"), ask("POST", "/a"), ask("POST", "/a")];
         assert_eq!(all, [false, false, false, true, false]);
+    }
+    #[test]
+    fn random_faults_repeat_with_their_seed() {
+        let draw = |seed| {
+            let faults = vec![ForgeFault::CutAfter, ForgeFault::CutBefore];
+            let mut random = RandomFaults { seed, per_mille: 300, faults };
+            (0..1000).map(|_| random.draw()).collect::<Vec<_>>()
+        };
+        assert_eq!(draw(7), draw(7));
+        assert_ne!(draw(7), draw(8));
+        let hits = draw(7).into_iter().flatten().count();
+        assert!((200..400).contains(&hits), "{hits}");
     }
 }

@@ -3,10 +3,10 @@
 use super::access::{FakeToken, ForgeAccess};
 use super::backend::serve_git;
 use super::faults::{ForgeFault, take_fault};
-use super::github;
-use super::http::{ApiAnswer, ApiRequest, RawAnswer, RawRequest, decode_path};
+use super::http::{ApiRequest, RawAnswer, RawRequest, decode_path};
 use super::log::{ForgeFace, LoggedRequest, readable};
 use super::state::ForgeState;
+use super::{gitea, github, gitlab};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -83,7 +83,8 @@ impl ForgeCore {
     /// Logs a request and finds its fault.
     fn enter(&self, routed: &RoutedRequest<'_>, request: &RawRequest) -> (Option<ForgeFault>, usize) {
         let mut state = self.state();
-        let fault = take_fault(&mut state.faults, &request.method, routed.path);
+        let scripted = take_fault(&mut state.faults, &request.method, routed.path);
+        let fault = scripted.or_else(|| state.random.as_mut()?.draw());
         let row =
             LoggedRequest { fault: fault.clone(), ..LoggedRequest::new(&state, routed.face, routed.path, request) };
         state.log.push(row);
@@ -107,9 +108,11 @@ impl ForgeCore {
         let token = request.token();
         let grant = token.as_ref().map(|token| state.tokens.get(token).cloned());
         let api = api_request(routed, request, grant.clone().flatten());
+        let is_unknown = grant.is_some_and(|known| known.is_none());
         let answer = match routed.face {
-            ForgeFace::GitHub => github::answer(&mut state, &api, request, grant.is_some_and(|known| known.is_none())),
-            _ => ApiAnswer::new(404, serde_json::json!({"message": "Not Found"})),
+            ForgeFace::GitHub | ForgeFace::Git => github::answer(&mut state, &api, request, is_unknown),
+            ForgeFace::GitLab => gitlab::answer(&mut state, &api, is_unknown),
+            ForgeFace::Gitea => gitea::answer(&mut state, &api, is_unknown),
         };
         answer.into_raw(request)
     }
@@ -199,6 +202,7 @@ fn route<'a>(request: &'a RawRequest, prefix: &str) -> Option<RoutedRequest<'a>>
 fn api_request(routed: &RoutedRequest<'_>, request: &RawRequest, token: Option<FakeToken>) -> ApiRequest {
     let words = routed.path.split('/').filter(|word| !word.is_empty()).map(decode_path);
     ApiRequest {
+        face: routed.face,
         method: request.method.clone(),
         words: words.collect(),
         query: request.parameters(),

@@ -1,5 +1,6 @@
 //! Requests and answers of the fake forge as values, with pages, `Link` headers and `ETag`s. It opens no sockets.
 
+use super::log::ForgeFace;
 use base64::Engine as _;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -39,7 +40,10 @@ impl RawRequest {
     /// The parameters of the query, decoded.
     pub(super) fn parameters(&self) -> Vec<(String, String)> {
         let pairs = self.query.split('&').filter(|pair| !pair.is_empty());
-        pairs.map(|pair| pair.split_once('=').unwrap_or((pair, ""))).map(|(k, v)| (decode(k), decode(v))).collect()
+        pairs
+            .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+            .map(|(k, v)| (decode_query(k), decode_query(v)))
+            .collect()
     }
 
     /// The token, from the places where forges accept one.
@@ -65,6 +69,7 @@ impl RawRequest {
 /// A request to one of the forges' APIs.
 #[derive(Debug)]
 pub(super) struct ApiRequest {
+    pub(super) face: ForgeFace,
     pub(super) method: String,
     /// The parts of the path below the API's base, decoded.
     pub(super) words: Vec<String>,
@@ -121,7 +126,13 @@ impl ApiRequest {
     }
 
     fn cut_page(&self, rows: Vec<Value>) -> (Vec<Value>, Vec<(String, String)>) {
-        let size = self.number(&["per_page", "limit"], 30).min(100);
+        // The default and the largest number of rows of each forge.
+        let (default, most) = match self.face {
+            ForgeFace::GitLab => (20, 100),
+            ForgeFace::Gitea => (30, 50),
+            ForgeFace::GitHub | ForgeFace::Git => (30, 100),
+        };
+        let size = self.number(&["per_page", "limit"], default).min(most);
         let page = self.number(&["page"], 1);
         let total = rows.len();
         let last = total.div_ceil(size).max(1);
@@ -142,16 +153,28 @@ impl ApiRequest {
         if !links.is_empty() {
             headers.push(("link".to_owned(), links.join(", ")));
         }
-        let value = |text: Option<usize>| text.map(|number| number.to_string()).unwrap_or_default();
-        headers.push(("x-total-count".to_owned(), total.to_string()));
-        headers.push(("x-total".to_owned(), total.to_string()));
-        headers.push(("x-page".to_owned(), page.to_string()));
-        headers.push(("x-per-page".to_owned(), size.to_string()));
-        headers.push(("x-total-pages".to_owned(), last.to_string()));
-        headers.push(("x-next-page".to_owned(), value((page < last).then_some(page + 1))));
-        headers.push(("x-prev-page".to_owned(), value((page > 1).then(|| page - 1))));
+        let totals = match self.face {
+            ForgeFace::GitLab => gitlab_totals(total, page, size),
+            ForgeFace::Gitea => vec![("x-total-count", total.to_string())],
+            ForgeFace::GitHub | ForgeFace::Git => Vec::new(),
+        };
+        headers.extend(totals.into_iter().map(|(name, value)| (name.to_owned(), value)));
         (rows.into_iter().skip((page - 1).saturating_mul(size)).take(size).collect(), headers)
     }
+}
+
+/// GitLab's headers of a page; a page that does not exist is empty.
+fn gitlab_totals(total: usize, page: usize, size: usize) -> Vec<(&'static str, String)> {
+    let last = total.div_ceil(size).max(1);
+    let value = |number: Option<usize>| number.map(|number| number.to_string()).unwrap_or_default();
+    vec![
+        ("x-total", total.to_string()),
+        ("x-total-pages", last.to_string()),
+        ("x-page", page.to_string()),
+        ("x-per-page", size.to_string()),
+        ("x-next-page", value((page < last).then_some(page + 1))),
+        ("x-prev-page", value((page > 1).then(|| page - 1))),
+    ]
 }
 
 /// The answer of an API.
@@ -185,10 +208,15 @@ impl ApiAnswer {
 
     /// The bytes to send. An unchanged resource is answered without a body.
     pub(super) fn into_raw(self, request: &RawRequest) -> RawAnswer {
-        let body = if self.body.is_null() { Vec::new() } else { self.body.to_string().into_bytes() };
+        // A text alone is the content of a file, such as a log.
+        let (body, kind) = match &self.body {
+            Value::Null => (Vec::new(), ""),
+            Value::String(text) => (text.clone().into_bytes(), "text/plain; charset=utf-8"),
+            other => (other.to_string().into_bytes(), "application/json; charset=utf-8"),
+        };
         let mut headers = self.headers;
-        if !body.is_empty() {
-            headers.push(("content-type".to_owned(), "application/json; charset=utf-8".to_owned()));
+        if !kind.is_empty() {
+            headers.push(("content-type".to_owned(), kind.to_owned()));
         }
         if request.method == "GET" && self.status == 200 {
             let digest = Sha256::digest([&body[..], request.token().unwrap_or_default().as_bytes()].concat());
@@ -206,7 +234,7 @@ impl ApiAnswer {
 }
 
 /// Decodes a part of a query, in which `+` is a space.
-fn decode(text: &str) -> String {
+pub(super) fn decode_query(text: &str) -> String {
     decode_path(&text.replace('+', " "))
 }
 

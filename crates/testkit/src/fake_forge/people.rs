@@ -3,8 +3,8 @@
 
 use super::FakeForge;
 use super::state::{
-    FakeCheck, FakeCheckKind, FakeComment, FakeItem, FakeLabel, FakeMerge, FakePlace, FakeReview, NewCheck, NewComment,
-    NewItem, NewReview, RepoState,
+    FakeCheck, FakeCheckKind, FakeComment, FakeItem, FakeLabel, FakeMerge, FakePlace, FakePull, FakeReview, NewCheck,
+    NewComment, NewItem, NewReview, RepoState,
 };
 use std::path::Path;
 
@@ -199,7 +199,7 @@ impl<'a> FakeRepo<'a> {
 
     /// A person changes a title.
     pub fn edit_title(&self, number: u64, title: &str) {
-        self.change_item(number, |item, _| item.title = title.to_owned());
+        self.change_item(number, |item, _| item.set_title(title));
     }
 
     /// A person changes a text.
@@ -209,7 +209,11 @@ impl<'a> FakeRepo<'a> {
 
     /// A person marks a pull request as ready for review.
     pub fn mark_ready(&self, number: u64) {
-        self.change_item(number, |item, _| item.pull.as_mut().expect("a pull request").draft = false);
+        self.change_item(number, |item, _| {
+            let title = without_draft_prefix(&item.title).to_owned();
+            item.title = title;
+            item.pull.as_mut().expect("a pull request").draft = false;
+        });
     }
 
     /// A person adds a label.
@@ -339,7 +343,28 @@ impl<'a> FakeRepo<'a> {
     }
 }
 
+/// The beginnings of titles with which GitLab and Gitea mark a draft.
+const DRAFT_PREFIXES: [&str; 5] = ["Draft: ", "[Draft] ", "(Draft) ", "WIP: ", "[WIP] "];
+
+fn without_draft_prefix(title: &str) -> &str {
+    DRAFT_PREFIXES.iter().find_map(|prefix| title.strip_prefix(prefix)).unwrap_or(title)
+}
+
+/// Whether GitLab and Gitea show a pull request with this title as a draft.
+pub(super) fn is_draft_title(title: &str) -> bool {
+    without_draft_prefix(title) != title
+}
+
 impl FakeItem {
+    /// Changes the title; where the title marks a draft, the mark decides.
+    pub(super) fn set_title(&mut self, title: &str) {
+        let marks = is_draft_title(&self.title) || is_draft_title(title);
+        self.title = title.to_owned();
+        if let Some(pull) = self.pull.as_mut().filter(|_| marks) {
+            pull.draft = is_draft_title(title);
+        }
+    }
+
     pub(super) fn close(&mut self, by: &str, now: &str) {
         if self.open {
             self.open = false;
@@ -362,11 +387,24 @@ impl FakeItem {
 }
 
 impl RepoState {
+    /// A pull request between two branches that exist.
+    pub(super) fn new_pull(&self, head: &str, base: &str, draft: bool) -> Option<FakePull> {
+        Some(FakePull {
+            head_branch: head.to_owned(),
+            head: self.branches.get(head)?.clone(),
+            base_branch: base.to_owned(),
+            base: self.branches.get(base)?.clone(),
+            draft,
+            merged: None,
+            reviewers: Vec::new(),
+        })
+    }
+
     /// Deletes a branch and closes the pull requests from it.
     pub(super) fn delete_branch(&mut self, branch: &str, now: &str) -> Result<(), String> {
         self.git.set_branch(branch, None)?;
         for item in self.items.values_mut() {
-            let comes_from = |pull: &super::state::FakePull| pull.head_branch == branch || pull.base_branch == branch;
+            let comes_from = |pull: &FakePull| pull.head_branch == branch || pull.base_branch == branch;
             if item.pull.as_ref().is_some_and(comes_from) {
                 item.close("person", now);
             }

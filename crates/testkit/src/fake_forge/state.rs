@@ -1,7 +1,7 @@
 //! The state of the fake forge: repositories with their items, accounts and tokens. It knows neither HTTP nor JSON.
 
 use super::access::{FakeApp, FakeToken};
-use super::faults::FaultRule;
+use super::faults::{FaultRule, RandomFaults};
 use super::git::BareRepo;
 use super::log::LoggedRequest;
 use std::collections::BTreeMap;
@@ -15,6 +15,7 @@ pub(super) struct ForgeState {
     pub(super) apps: BTreeMap<u64, FakeApp>,
     pub(super) log: Vec<LoggedRequest>,
     pub(super) faults: Vec<FaultRule>,
+    pub(super) random: Option<RandomFaults>,
     /// The requests of each token since the start, for the headers of the rate limit.
     pub(super) used: BTreeMap<String, u64>,
     ids: u64,

@@ -221,6 +221,11 @@ impl GitHubCall<'_> {
         let href = |url: &str| json!({"href": url});
         let comment = format!("{base}/pulls/comments{{/number}}");
         let mut value = self.item_json(repo, item);
+        // The description has no label without a text here, other than everywhere else.
+        for label in value["labels"].as_array_mut().into_iter().flatten().filter(|label| label["description"].is_null())
+        {
+            label["description"] = json!("");
+        }
         extend(
             &mut value,
             json!({

@@ -214,15 +214,7 @@ fn new_pull(repo: &RepoState, head: &str, base: &str, draft: bool) -> Result<Fak
     if repo.git.count(&format!("{base_commit}..{head_commit}")) == 0 {
         return Err(custom(format!("No commits between {base} and {head}")));
     }
-    Ok(FakePull {
-        head_branch: head.to_owned(),
-        head: head_commit.clone(),
-        base_branch: base.to_owned(),
-        base: base_commit.clone(),
-        draft,
-        merged: None,
-        reviewers: Vec::new(),
-    })
+    repo.new_pull(head, base, draft).ok_or_else(not_found)
 }
 
 /// Applies the fields that issues and pull requests share.

@@ -1,0 +1,253 @@
+//! Failures of the network and of the forge: nothing is created twice, nothing is lost, and each error has one clear
+//! message.
+
+mod support;
+
+use loopwright_core::deliver::{Deliver as _, DeliverError, DeliverErrorKind, Delivery, DeliveryLookup};
+use loopwright_core::forge::{ForgeError, ItemQuery, ReadForge as _};
+use loopwright_core::outbox::StagedItem;
+use loopwright_core::spec::ActionKind;
+use loopwright_forge::{ForgeToken, RemoteKind, SecretText};
+use loopwright_testkit::fake_forge::{FakeToken, ForgeFault, IssueDraft};
+use loopwright_testkit::forge_contract::ForgeFixture as _;
+use std::time::Duration;
+use support::{REPO, World, routes, waits_for_a_person};
+
+on_every_forge! {
+    create_that_succeeds_without_an_answer_is_in_doubt_and_then_found
+    create_that_the_forge_did_not_perform_is_in_doubt_and_then_delivered
+    comment_with_a_lost_answer_is_not_written_again
+    answer_that_never_comes_ends_at_the_time_limit
+    rate_limit_pauses_all_requests_until_its_end
+    failed_read_is_reported_and_not_an_empty_list
+    unreachable_forge_is_transient
+    rejected_token_names_its_location_and_keeps_the_item
+    deleted_repository_keeps_the_item_and_missing_target_refuses_it
+    no_message_contains_the_token
+}
+
+fn kind_of(error: &DeliverError) -> DeliverErrorKind {
+    error.kind
+}
+
+fn number_of_pulls(world: &World) -> usize {
+    world.repo().pulls().len()
+}
+
+async fn in_doubt_then_one(kind: RemoteKind, fault: ForgeFault, expected: Expected) {
+    let world = World::new(kind);
+    // GitHub adds labels by a second call; another test has them.
+    let item = Delivery { labels: Vec::new(), ..world.pull("r1") };
+    world.fake.fail("POST", routes(kind).pulls, 1, fault.clone());
+    let error = world.deliver(&item).await.expect_err("the answer is lost");
+    assert_eq!(kind_of(&error), DeliverErrorKind::InDoubt, "{fault:?}: {error}");
+    let found = world.forge.find(&item).await.expect("it answers");
+    assert_eq!(matches!(found, DeliveryLookup::Yes(_)), expected == Expected::There, "{fault:?}");
+    let receipt = world.deliver(&item).await.expect("the second try");
+    assert_eq!(world.forge.find(&item).await.expect("it answers"), DeliveryLookup::Yes(receipt), "{fault:?}");
+    assert_eq!(number_of_pulls(&world), 1, "{fault:?}");
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Expected {
+    There,
+    Missing,
+}
+
+async fn create_that_succeeds_without_an_answer_is_in_doubt_and_then_found(kind: RemoteKind) {
+    let faults =
+        [ForgeFault::CutAfter, ForgeFault::CutInside, ForgeFault::ServerErrorAfter(502), ForgeFault::MalformedJson];
+    for fault in faults {
+        in_doubt_then_one(kind, fault, Expected::There).await;
+    }
+}
+
+async fn create_that_the_forge_did_not_perform_is_in_doubt_and_then_delivered(kind: RemoteKind) {
+    for fault in [ForgeFault::CutBefore, ForgeFault::ServerError(503), ForgeFault::HtmlPage(502)] {
+        in_doubt_then_one(kind, fault, Expected::Missing).await;
+    }
+}
+
+fn comment(world: &World) -> Delivery {
+    let number = world.repo().open_issue(&IssueDraft { author: "ada", title: "It breaks", ..IssueDraft::default() });
+    world.delivery("r1", world.about(ActionKind::IssueComment, number, "I looked."))
+}
+
+async fn comment_with_a_lost_answer_is_not_written_again(kind: RemoteKind) {
+    for fault in [ForgeFault::CutAfter, ForgeFault::ServerErrorAfter(504), ForgeFault::MalformedJson] {
+        let world = World::new(kind);
+        let item = comment(&world);
+        world.fake.fail("POST", routes(kind).issue_comments, 1, fault.clone());
+        let error = world.deliver(&item).await.expect_err("the answer is lost");
+        assert_eq!(kind_of(&error), DeliverErrorKind::InDoubt, "{fault:?}: {error}");
+        let receipt = world.deliver(&item).await.expect("it is found");
+        assert_eq!(world.forge.find(&item).await.expect("it answers"), DeliveryLookup::Yes(receipt));
+        let number = item.item.target.as_deref().and_then(|target| target.parse().ok()).expect("a number");
+        assert_eq!(world.repo().comments(number).len(), 1, "{fault:?}");
+    }
+}
+
+async fn answer_that_never_comes_ends_at_the_time_limit(kind: RemoteKind) {
+    let world = World::with(kind, |_, connection| connection.network.total_timeout = Duration::from_millis(500));
+    let item = comment(&world);
+    world.fake.fail("POST", routes(kind).issue_comments, 1, ForgeFault::Stall);
+    let error = world.deliver(&item).await.expect_err("no answer");
+    assert_eq!(kind_of(&error), DeliverErrorKind::InDoubt, "{error}");
+    assert!(matches!(world.forge.find(&item).await, Ok(DeliveryLookup::Yes(_))));
+}
+
+async fn rate_limit_pauses_all_requests_until_its_end(kind: RemoteKind) {
+    let world = World::new(kind);
+    let item = world.pull("r1");
+    world.fake.fail("POST", routes(kind).pulls, 1, ForgeFault::TooManyRequests(2));
+    let error = world.deliver(&item).await.expect_err("limited");
+    assert_eq!(kind_of(&error), DeliverErrorKind::Transient, "{error}");
+    world.fake.clear_requests();
+    let query = ItemQuery::open();
+    let ForgeError::Unavailable { retry_at_ms, .. } = world.forge.pulls(&query, None).await.expect_err("limited")
+    else {
+        panic!("a limit is not a refusal");
+    };
+    assert_eq!(retry_at_ms, Some(world.clock.now_ms() + 2000));
+    assert_eq!(kind_of(&world.deliver(&item).await.expect_err("limited")), DeliverErrorKind::Transient);
+    assert!(world.fake.requests().is_empty(), "no request during the limit");
+    world.clock.advance(2000);
+    world.deliver(&item).await.expect("after the limit");
+    assert_eq!(number_of_pulls(&world), 1);
+}
+
+#[tokio::test]
+async fn both_limits_of_github_are_limits_and_not_missing_permissions() {
+    for fault in [ForgeFault::PrimaryLimit(5), ForgeFault::SecondaryLimit(5)] {
+        let world = World::new(RemoteKind::GitHub);
+        let item = world.pull("r1");
+        world.fake.fail("POST", routes(RemoteKind::GitHub).pulls, 1, fault.clone());
+        let error = world.deliver(&item).await.expect_err("limited");
+        assert_eq!(kind_of(&error), DeliverErrorKind::Transient, "{fault:?}: {error}");
+        world.clock.advance(25 * 3_600_000);
+        world.deliver(&item).await.expect("after the limit");
+    }
+}
+
+async fn failed_read_is_reported_and_not_an_empty_list(kind: RemoteKind) {
+    for fault in
+        [ForgeFault::ServerError(500), ForgeFault::CutBefore, ForgeFault::MalformedJson, ForgeFault::HtmlPage(200)]
+    {
+        let world = World::new(kind);
+        world.fake.fail("GET", routes(kind).pulls, 1, fault.clone());
+        let error = world.forge.pulls(&ItemQuery::open(), None).await.expect_err("no list");
+        assert!(matches!(error, ForgeError::Unavailable { .. }), "{fault:?}: {error:?}");
+        assert!(world.forge.pulls(&ItemQuery::open(), None).await.is_ok());
+    }
+}
+
+async fn unreachable_forge_is_transient(kind: RemoteKind) {
+    let world = World::with(kind, |_, connection| {
+        let path = connection.api_url.as_deref().unwrap_or_default().splitn(4, '/').nth(3).unwrap_or_default();
+        // Port 1 of loopback has no listener.
+        connection.api_url = Some(format!("http://127.0.0.1:1/{path}"));
+    });
+    let error = world.deliver(&world.pull("r1")).await.expect_err("nothing listens");
+    assert_eq!(kind_of(&error), DeliverErrorKind::Transient);
+    assert!(error.text.contains("127.0.0.1:1"), "{error}");
+}
+
+async fn rejected_token_names_its_location_and_keeps_the_item(kind: RemoteKind) {
+    let mut world = World::new(kind);
+    let ForgeToken::Account(token) = world.connection.token.clone() else { panic!("an account's token") };
+    world.fake.revoke_token(token.expose());
+    let item = world.pull("r1");
+    let error = world.deliver(&item).await.expect_err("revoked");
+    assert!(waits_for_a_person(&error), "{error}");
+    assert!(error.text.contains("BOT_TOKEN") && error.text.contains("401"), "{error}");
+    let read = world.forge.pulls(&ItemQuery::open(), None).await.expect_err("revoked");
+    assert!(matches!(read, ForgeError::Refused(_)), "{read:?}");
+    world.connection.token = ForgeToken::Account(SecretText::new(world.fake.token("bot")));
+    world.reconnect();
+    world.deliver(&item).await.expect("a new token recovers");
+}
+
+async fn deleted_repository_keeps_the_item_and_missing_target_refuses_it(kind: RemoteKind) {
+    let world = World::new(kind);
+    let item = world.delivery("r1", world.about(ActionKind::IssueComment, 99, "Hello."));
+    let error = world.deliver(&item).await.expect_err("no issue 99");
+    assert_eq!(kind_of(&error), DeliverErrorKind::Refused, "{error}");
+    world.fake.delete_repo(REPO);
+    for item in [item, world.pull("r1")] {
+        let error = world.deliver(&item).await.expect_err("no repository");
+        assert!(waits_for_a_person(&error), "{error}");
+        assert!(error.text.contains(REPO) && error.text.contains("BOT_TOKEN"), "{error}");
+    }
+    let read = world.forge.issues(&ItemQuery::open(), None).await.expect_err("no repository");
+    assert!(matches!(&read, ForgeError::Refused(text) if text.contains(REPO)), "{read:?}");
+}
+
+#[tokio::test]
+async fn missing_permission_is_named() {
+    let table = [
+        (FakeToken::fine_grained("bot", &["metadata:read", "contents:write", "pull_requests:read"]), "BOT_TOKEN"),
+        (FakeToken::personal("bot", &["repo:status"]), "`repo`"),
+    ];
+    for (grant, expected) in table {
+        let world = World::with(RemoteKind::GitHub, |fake, connection| {
+            connection.token = ForgeToken::Account(SecretText::new(fake.add_token(grant.clone())));
+        });
+        // The branch is there, so only the right to create a pull request is missing.
+        let item = world.pull("r1");
+        world.repo().copy_branches_from(&{
+            world.local.git(["branch", "--force", &item.branch]);
+            world.local.path().join(".git")
+        });
+        let error = world.forge.deliver(&item).await.expect_err("no permission");
+        assert!(waits_for_a_person(&error), "{grant:?}: {error}");
+        assert!(error.text.contains(expected), "{grant:?}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn content_that_the_forge_rejects_is_refused_with_its_words() {
+    let world = World::new(RemoteKind::GitHub);
+    let item = Delivery { base_branch: "no-such-base".to_owned(), ..world.pull("r1") };
+    let error = world.deliver(&item).await.expect_err("no such base");
+    assert_eq!(kind_of(&error), DeliverErrorKind::Refused, "{error}");
+    assert!(error.text.contains("422") && error.text.contains("base"), "{error}");
+}
+
+#[tokio::test]
+async fn labels_that_a_failure_prevented_are_added_by_the_next_try() {
+    let table = [
+        ("/repos/*/*/issues/*/labels", ForgeFault::ServerError(500), DeliverErrorKind::Transient),
+        ("/repos/*/*/pulls", ForgeFault::CutAfter, DeliverErrorKind::InDoubt),
+    ];
+    for (path, fault, expected) in table {
+        let world = World::new(RemoteKind::GitHub);
+        let item = world.pull("r1");
+        world.fake.fail("POST", path, 1, fault);
+        let error = world.deliver(&item).await.expect_err("the first try");
+        assert_eq!(kind_of(&error), expected, "{error}");
+        assert_eq!(world.forge.find(&item).await.expect("it answers"), DeliveryLookup::No);
+        let receipt = world.deliver(&item).await.expect("the second try");
+        assert_eq!(world.forge.find(&item).await.expect("it answers"), DeliveryLookup::Yes(receipt));
+        let pulls = world.repo().pulls();
+        assert_eq!(pulls.len(), 1);
+        assert_eq!(pulls[0].labels, ["loopwright"]);
+        // A person who removes the label has decided.
+        world.repo().remove_label(pulls[0].number, "loopwright");
+        assert!(matches!(world.forge.find(&item).await, Ok(DeliveryLookup::Yes(_))));
+    }
+}
+
+async fn no_message_contains_the_token(kind: RemoteKind) {
+    let world = World::new(kind);
+    let ForgeToken::Account(token) = world.connection.token.clone() else { panic!("an account's token") };
+    let issue = StagedItem { title: Some("T".to_owned()), ..StagedItem::new(1, "i.md", ActionKind::IssueCreate, "B") };
+    let issue = world.delivery("r1", issue);
+    for fault in [ForgeFault::Status(401), ForgeFault::Status(403), ForgeFault::Status(422), ForgeFault::CutAfter] {
+        world.fake.fail("POST", routes(kind).issues, 1, fault);
+        if let Err(error) = world.forge.deliver(&issue).await {
+            assert!(!error.text.contains(token.expose()), "{error}");
+        }
+        world.fake.clear_faults();
+    }
+    assert!(!format!("{:?} {:?}", world.connection, world.forge).contains(token.expose()));
+}
