@@ -210,9 +210,9 @@ fn forge_that_is_not_configured_is_a_configuration_error_of_run_and_check() {
     repo.write(".loopwright/loops/look.yaml", format!("{LOOK}forge: github\n"));
     let json = env.loopwright_in(repo.path(), ["run", "look", "--json"]).code(2).json();
     assert!(json["error"]["text"].to_string().contains("forge `github` is not configured"), "{json}");
-    assert!(json["error"]["hints"].to_string().contains("forges: { github: { token_env: GITHUB_TOKEN } }"), "{json}");
     let check = env.loopwright_in(repo.path(), ["check", "look", "--json"]).code(2).json();
     assert!(check["problems"].to_string().contains("forge `github` is not configured"), "{check}");
+    assert!(check["problems"].to_string().contains("forges: { github: { token_env: GITHUB_TOKEN } }"), "{check}");
 }
 
 #[test]

@@ -395,7 +395,10 @@ fn messages_go_to_slack_and_to_a_signed_webhook() {
     let shipped = stage.approve(&round, 0);
     assert_eq!(shipped["outcome"], "shipped", "{shipped}");
     let said = said.join().expect("a message");
-    assert!(said.starts_with("POST /services/T1 ") && said.contains("loop `fix`"), "{said}");
+    assert!(
+        said.starts_with("POST /services/T1 ") && said.contains(&format!("loop fix · round {round} · cost ")),
+        "{said}"
+    );
     assert!(!said.contains("<!channel>") && !said.contains("<https://evil"), "{said}");
     let called = called.join().expect("a call");
     assert!(called.starts_with("POST /run ") && called.contains("webhook-signature: v1,"), "{called}");

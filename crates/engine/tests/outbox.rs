@@ -171,7 +171,7 @@ async fn pull_request_is_a_branch_with_the_passed_tree_and_a_readable_file() {
     assert_eq!(front.get("draft"), Some(&true.into()));
     assert_eq!(front.get("labels"), Some(&vec!["loopwright"].into()));
     let expected = "# Fix the sign\n\n| fact | value |\n|---|---|\n| gates | tests passed |\n\n\
-                    In the agent's words:\n\n> It was wrong.\n";
+                    In the agent's words:\n\n> It was wrong.\n\n_Loopwright: loop `fixer`, round `r1`_\n";
     assert_eq!(body, expected);
 }
 
@@ -489,7 +489,9 @@ async fn engine_written_request_carries_facts_alone() {
     let item = default_item(ActionKind::PullRequest, 1, "Keep the docs true");
     world.forge().await.deliver(&world.delivery(item)).await.expect("it is delivered");
     let (_, body) = world.page("pulls/1.md");
-    assert_eq!(body, "# Keep the docs true\n\n| fact | value |\n|---|---|\n| gates | tests passed |\n");
+    let footer = "_Loopwright: loop `fixer`, round `r1`_\n";
+    let facts = "# Keep the docs true\n\n| fact | value |\n|---|---|\n| gates | tests passed |\n";
+    assert_eq!(body, format!("{facts}\n{footer}"));
 }
 
 /// A forge with configured answers.

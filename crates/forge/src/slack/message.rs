@@ -1,7 +1,7 @@
 //! A Slack message as Block Kit. Every text is escaped, and links are not expanded, so that an agent's words cannot
 //! mention people, run commands or load images.
 
-use loopwright_core::deliver::Delivery;
+use loopwright_core::deliver::{COST_FACT, Delivery};
 use serde_json::{Value, json};
 
 /// Slack's limit for the text of a block is 3000 characters.
@@ -35,13 +35,20 @@ pub struct SlackMessage {
     pub buttons: Option<SlackButtons>,
 }
 
+/// The loop, the round and the cost of an item.
+fn origin(item: &Delivery) -> String {
+    let cost = item.facts.iter().find(|fact| fact.name == COST_FACT);
+    let cost = cost.map_or(String::new(), |cost| format!(" · cost {}", cost.value));
+    format!("loop {} · round {}{cost}", item.loop_name, item.round)
+}
+
 impl SlackMessage {
     /// The message of an item.
     #[must_use]
     pub fn for_item(item: &Delivery) -> Self {
         Self {
             text: item.item.body.clone(),
-            origin: format!("loop {} · round {}", item.loop_name, item.round),
+            origin: origin(item),
             key: Some(item.key.clone()),
             thread: None,
             buttons: None,
