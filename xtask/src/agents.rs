@@ -113,7 +113,7 @@ fn make(folder: &Path, manifest: &str) -> Result<(), String> {
 /// Debian's certificate authorities.
 const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
-fn npm_install(folder: &Path, packages: &[&str], node: Option<&Path>) -> std::process::Command {
+pub(crate) fn npm_install(folder: &Path, packages: &[&str], node: Option<&Path>) -> std::process::Command {
     let mut command = program("npm");
     command.current_dir(folder).arg("install").args(packages);
     command.args(["--no-audit", "--no-fund", "--no-update-notifier", "--no-package-lock", "--loglevel=error"]);

@@ -8,6 +8,7 @@
 
 mod agents;
 mod bench;
+mod clients;
 mod command;
 mod hostile;
 mod record;
@@ -24,7 +25,8 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask VERB
 
-  setup            install what the tests need (git, PostgreSQL, Python, Node, cargo-nextest, the agents' CLIs)
+  setup            install what the tests need (git, PostgreSQL, Python, Node, cargo-nextest, the agents' CLIs,
+                   clients of the forges)
   test [FILTER]    set-up, format, lints, docs, tidy, all tests; with FILTER only the tests it names
   hostile [FILTER] hostile agents against the real program, as root and as an ordinary user, with a table of results
   sim [SEED] [--seeds N]

@@ -1,7 +1,7 @@
 //! `cargo xtask setup`: installs everything that the tests need and that is missing, by Debian package name.
 
-use crate::agents;
 use crate::command::{cargo, first_output_line, program, run as run_command};
+use crate::{agents, clients};
 use std::path::{Path, PathBuf};
 
 /// The test runner's version: the one that this workspace's `rust-version` can build.
@@ -11,7 +11,7 @@ const NEXTEST_VERSION: &str = "0.9.143";
 const NO_DEFAULT_CLUSTER: &str = "/etc/postgresql-common/createcluster.d/loopwright-tests.conf";
 
 /// Tests search programs here (`testkit::TRUSTED_PATH`): a program that only the developer's shell finds is missing.
-const TRUSTED_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+pub(crate) const TRUSTED_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// A program that tests start, the package that contains it, and how to check for it.
 struct Component {
@@ -19,11 +19,12 @@ struct Component {
     version: fn() -> Option<String>,
 }
 
-const COMPONENTS: [Component; 5] = [
+const COMPONENTS: [Component; 6] = [
     Component { package: "git", version: || version_of("git") },
     Component { package: "postgresql", version: postgres_version },
     Component { package: "python3", version: || version_of("python3") },
     Component { package: "python3-pytest", version: pytest_version },
+    Component { package: "python3-pip", version: pip_version },
     Component { package: "nodejs", version: || version_of("node") },
 ];
 
@@ -37,13 +38,21 @@ pub(crate) fn run() -> Result<(), String> {
         report(component.package, word, &version);
     }
     setup_nextest()?;
-    agents::setup()
+    agents::setup()?;
+    clients::setup()
 }
 
 /// pytest of the system's own Python, which tests start.
 fn pytest_version() -> Option<String> {
     let mut command = program("python3");
     command.args(["-m", "pytest", "--version"]).env("PATH", TRUSTED_PATH);
+    first_output_line(command)
+}
+
+/// pip of the system's own Python, which installs clients for tests.
+fn pip_version() -> Option<String> {
+    let mut command = program("python3");
+    command.args(["-m", "pip", "--version"]).env("PATH", TRUSTED_PATH);
     first_output_line(command)
 }
 

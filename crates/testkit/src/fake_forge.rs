@@ -29,13 +29,14 @@
 //!
 //! // Look at the state and at the requests:
 //! assert_eq!(repo.pulls().len(), 1);
-//! assert_eq!(repo.branch("main"), None);
+//! assert!(repo.branch("main").is_some());
 //! assert_eq!(forge.requests_to("POST", "/repos/*/*/pulls").len(), 1);
 //! # let _ = (token, api, push, sha, FakeToken::personal("bot", &["repo"]));
 //! ```
 
 mod access;
 mod backend;
+mod changes;
 mod description;
 mod faults;
 mod git;
@@ -47,18 +48,19 @@ mod http;
 mod log;
 mod people;
 mod proxy;
+mod rows;
 mod schema;
 mod serve;
 mod state;
 mod tls;
 
-pub use access::{FakeApp, FakeToken, TokenKind};
+pub use access::{FakeApp, FakeToken, FakeTokenKind};
 pub use description::{ApiDescription, DescriptionReport};
 pub use faults::ForgeFault;
-pub use log::{ForgeFace, LoggedRequest};
+pub use log::{ForgeFace, ForgeLogEntry};
 pub use people::{FakeRepo, IssueDraft};
 pub use proxy::FakeProxy;
-pub use state::{
+pub use rows::{
     FakeCheck, FakeCheckKind, FakeComment, FakeItem, FakeLabel, FakeMerge, FakePlace, FakePull, FakeReview,
 };
 pub use tls::TlsEndpoint;
@@ -191,9 +193,9 @@ impl FakeForge {
         state.user_id(&grant.user);
         let id = state.next_id();
         let prefix = match grant.kind {
-            TokenKind::Personal => "ghp_",
-            TokenKind::FineGrained => "github_pat_",
-            TokenKind::Installation => "ghs_",
+            FakeTokenKind::Personal => "ghp_",
+            FakeTokenKind::FineGrained => "github_pat_",
+            FakeTokenKind::Installation => "ghs_",
         };
         let token = format!("{prefix}fake{id:036}");
         state.tokens.insert(token.clone(), grant);
@@ -251,13 +253,13 @@ impl FakeForge {
 
     /// All requests so far.
     #[must_use]
-    pub fn requests(&self) -> Vec<LoggedRequest> {
+    pub fn requests(&self) -> Vec<ForgeLogEntry> {
         self.state().log.clone()
     }
 
     /// The requests with a method to a path, in which `*` stands for one part and `**` for the rest.
     #[must_use]
-    pub fn requests_to(&self, method: &str, path: &str) -> Vec<LoggedRequest> {
+    pub fn requests_to(&self, method: &str, path: &str) -> Vec<ForgeLogEntry> {
         self.requests().into_iter().filter(|request| request.is(method, path)).collect()
     }
 

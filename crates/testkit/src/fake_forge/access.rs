@@ -7,7 +7,7 @@ use tokio_rustls::rustls::pki_types::alg_id;
 
 /// The kinds of tokens, because forges answer differently to each when a right is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TokenKind {
+pub enum FakeTokenKind {
     /// A personal token with scopes: GitHub's classic tokens, GitLab's and Gitea's tokens.
     Personal,
     /// GitHub's fine-grained personal token with permissions such as `issues:write`.
@@ -22,7 +22,7 @@ pub struct FakeToken {
     /// The account.
     pub user: String,
     /// The kind.
-    pub kind: TokenKind,
+    pub kind: FakeTokenKind,
     /// Scopes or permissions, in the words of the forge that the test uses.
     pub scopes: Vec<String>,
     /// The repositories that it is valid for; all if empty.
@@ -34,16 +34,16 @@ impl FakeToken {
     /// `write_repository` (GitLab); `all`, `write:repository`, `read:issue` (Gitea).
     #[must_use]
     pub fn personal(user: &str, scopes: &[&str]) -> Self {
-        Self::new(user, TokenKind::Personal, scopes)
+        Self::new(user, FakeTokenKind::Personal, scopes)
     }
 
     /// A fine-grained token of GitHub with permissions such as `contents:write`.
     #[must_use]
     pub fn fine_grained(user: &str, permissions: &[&str]) -> Self {
-        Self::new(user, TokenKind::FineGrained, permissions)
+        Self::new(user, FakeTokenKind::FineGrained, permissions)
     }
 
-    pub(super) fn new(user: &str, kind: TokenKind, scopes: &[&str]) -> Self {
+    pub(super) fn new(user: &str, kind: FakeTokenKind, scopes: &[&str]) -> Self {
         let scopes = scopes.iter().map(|scope| (*scope).to_owned()).collect();
         Self { user: user.to_owned(), kind, scopes, repos: Vec::new() }
     }
@@ -94,7 +94,7 @@ impl ForgeArea {
 impl FakeToken {
     /// Whether GitHub grants the access.
     pub(super) fn github_allows(&self, area: ForgeArea, access: ForgeAccess, private: bool) -> bool {
-        if self.kind != TokenKind::Personal {
+        if self.kind != FakeTokenKind::Personal {
             let name = area.name();
             let write = self.has(&format!("{name}:write"));
             return match access {

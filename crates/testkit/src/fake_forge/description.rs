@@ -1,7 +1,7 @@
 //! The official descriptions of the forges' APIs (OpenAPI 3 of GitHub, Swagger 2 of Forgejo), to check both directions:
 //! the requests that clients sent and the answers that the fake forge gave.
 
-use super::log::{ForgeFace, LoggedRequest};
+use super::log::{ForgeFace, ForgeLogEntry};
 use super::schema::SchemaCheck;
 use crate::clients::require_file;
 use serde_json::Value;
@@ -58,7 +58,7 @@ impl ApiDescription {
 
     /// Checks the requests to this API, and their answers where no fault was scripted.
     #[must_use]
-    pub fn check(&self, log: &[LoggedRequest]) -> DescriptionReport {
+    pub fn check(&self, log: &[ForgeLogEntry]) -> DescriptionReport {
         let mut report = DescriptionReport::default();
         for row in log.iter().filter(|row| row.face == self.face) {
             let name = format!("{} {}", row.method, row.path);
@@ -104,7 +104,7 @@ impl ApiDescription {
         SchemaCheck::new(&self.root, self.face == ForgeFace::Gitea)
     }
 
-    fn check_request(&self, operation: &Value, template: &str, row: &LoggedRequest) -> Vec<String> {
+    fn check_request(&self, operation: &Value, template: &str, row: &ForgeLogEntry) -> Vec<String> {
         let mut findings = Vec::new();
         let item = &self.root["paths"][template];
         let lists = [&operation["parameters"], &item["parameters"]];
@@ -154,7 +154,7 @@ impl ApiDescription {
         found.into_iter().map(|text| format!("query `{name}`: {text}")).collect()
     }
 
-    fn check_answer(&self, operation: &Value, row: &LoggedRequest) -> Vec<String> {
+    fn check_answer(&self, operation: &Value, row: &ForgeLogEntry) -> Vec<String> {
         let Some(status) = row.status else { return Vec::new() };
         let described = &operation["responses"][status.to_string()];
         if described.is_null() {
@@ -176,7 +176,7 @@ impl ApiDescription {
     }
 
     /// Errors that an operation does not describe have the general form.
-    fn check_error(&self, row: &LoggedRequest) -> Vec<String> {
+    fn check_error(&self, row: &ForgeLogEntry) -> Vec<String> {
         let general = &self.root["components"]["schemas"]["basic-error"];
         if general.is_null() || row.answer.is_null() {
             let has_message = row.answer.is_null() || row.answer["message"].is_string();
@@ -192,7 +192,7 @@ impl ApiDescription {
 }
 
 /// The answer without the status that GitHub repeats in every error and describes only in some.
-fn without_status(row: &LoggedRequest) -> Value {
+fn without_status(row: &ForgeLogEntry) -> Value {
     let mut answer = row.answer.clone();
     if let Some(fields) = answer.as_object_mut().filter(|_| row.status.is_some_and(|status| status >= 400)) {
         fields.remove("status");
@@ -206,7 +206,10 @@ fn fits(template: &[&str], parts: &[&str]) -> bool {
         ([], []) => true,
         ([name, rest @ ..], [part, more @ ..]) if name.starts_with('{') && name.ends_with('}') => {
             let is_long = LONG_VARIABLES.contains(name);
-            !part.is_empty() && (fits(rest, more) || (is_long && fits(template, more)))
+            // Two variables in one part have a separator, as in `{base}...{head}`.
+            let separator =
+                name.split_once('}').and_then(|(_, rest)| rest.split_once('{')).map_or("", |(text, _)| text);
+            !part.is_empty() && part.contains(separator) && (fits(rest, more) || (is_long && fits(template, more)))
         }
         ([word, rest @ ..], [part, more @ ..]) => word == part && fits(rest, more),
         _ => false,
@@ -224,5 +227,7 @@ mod tests {
         assert!(!fits(&split("/repos/{owner}/{repo}/pulls"), &split("/repos/a/b/c/pulls")));
         assert!(fits(&split("/git/ref/{ref}"), &split("/git/ref/heads/a/b")));
         assert!(fits(&split("/commits/{ref}/status"), &split("/commits/a/b/status")));
+        assert!(fits(&split("/compare/{base}...{head}"), &split("/compare/a...b")));
+        assert!(!fits(&split("/pulls/{index}.{diffType}"), &split("/pulls/2")));
     }
 }

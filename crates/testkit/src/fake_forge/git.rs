@@ -45,7 +45,7 @@ pub(super) struct CommitFacts {
 
 /// One changed file between two commits.
 #[derive(Debug, Clone)]
-pub(super) struct ChangedFile {
+pub(super) struct DiffFile {
     pub(super) path: String,
     pub(super) status: char,
     pub(super) added: u64,
@@ -170,7 +170,7 @@ impl BareRepo {
     }
 
     /// The files that `head` changes since it left `base`.
-    pub(super) fn changed_files(&self, base: &str, head: &str) -> Vec<ChangedFile> {
+    pub(super) fn changed_files(&self, base: &str, head: &str) -> Vec<DiffFile> {
         let range = format!("{base}...{head}");
         let words =
             |kind| self.run(&["diff", "--no-renames", kind, "--end-of-options", &range, "--"], "").unwrap_or_default();
@@ -179,7 +179,7 @@ impl BareRepo {
             let (status, path) = state.split_once('\t')?;
             let mut numbers = count.split('\t').map(|word| word.parse().unwrap_or(0));
             let (added, removed) = (numbers.next()?, numbers.next()?);
-            Some(ChangedFile { path: path.to_owned(), status: status.chars().next()?, added, removed })
+            Some(DiffFile { path: path.to_owned(), status: status.chars().next()?, added, removed })
         });
         rows.collect()
     }

@@ -5,7 +5,7 @@ mod items;
 mod json;
 mod reviews;
 
-use super::access::{ForgeAccess, ForgeArea, TokenKind};
+use super::access::{FakeTokenKind, ForgeAccess, ForgeArea};
 use super::http::{ApiAnswer, ApiRequest, ApiResult};
 use super::state::{FakeItem, ForgeState, RepoState};
 use serde_json::json;
@@ -94,7 +94,7 @@ impl GiteaCall<'_> {
             let text = format!("token does not have at least one of required scope(s): [{word}:{name}]");
             return Err(error(403, &text));
         }
-        let is_member = found.may_write(&token.user) || token.kind == TokenKind::Installation;
+        let is_member = found.may_write(&token.user) || token.kind == FakeTokenKind::Installation;
         if (found.private && !is_member) || !token.covers(&found.full_name()) {
             return Err(not_found());
         }

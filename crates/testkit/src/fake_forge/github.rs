@@ -8,7 +8,7 @@ mod json;
 mod pulls;
 mod reviews;
 
-use super::access::{FakeToken, ForgeAccess, ForgeArea, TokenKind};
+use super::access::{FakeToken, FakeTokenKind, ForgeAccess, ForgeArea};
 use super::handle::unix_seconds;
 use super::http::{ApiAnswer, ApiRequest, ApiResult, RawRequest};
 use super::state::{ForgeState, RepoState};
@@ -54,7 +54,7 @@ pub(super) fn answer(state: &mut ForgeState, api: &ApiRequest, raw: &RawRequest,
     header("x-ratelimit-resource", "core".to_owned());
     header("x-github-media-type", "github.v3; format=json".to_owned());
     header("x-github-api-version-selected", "2022-11-28".to_owned());
-    if let Some(token) = api.token.as_ref().filter(|token| token.kind == TokenKind::Personal) {
+    if let Some(token) = api.token.as_ref().filter(|token| token.kind == FakeTokenKind::Personal) {
         header("x-oauth-scopes", token.scopes.join(", "));
     }
     answer
@@ -136,9 +136,9 @@ impl GitHubCall<'_> {
         }
         if !token.github_allows(area, access, found.private) {
             return Err(match token.kind {
-                TokenKind::Personal => not_found(),
-                TokenKind::FineGrained => error(403, "Resource not accessible by personal access token"),
-                TokenKind::Installation => error(403, "Resource not accessible by integration"),
+                FakeTokenKind::Personal => not_found(),
+                FakeTokenKind::FineGrained => error(403, "Resource not accessible by personal access token"),
+                FakeTokenKind::Installation => error(403, "Resource not accessible by integration"),
             });
         }
         if access == ForgeAccess::Write && found.archived {
@@ -188,7 +188,7 @@ pub(super) fn check_length(resource: &str, field: &str, text: &str) -> Result<()
 }
 
 fn is_member(token: &FakeToken, repo: &RepoState) -> bool {
-    repo.may_write(&token.user) || token.kind == TokenKind::Installation
+    repo.may_write(&token.user) || token.kind == FakeTokenKind::Installation
 }
 
 /// A number in a path.

@@ -4,7 +4,7 @@ use super::access::{FakeToken, ForgeAccess};
 use super::backend::serve_git;
 use super::faults::{ForgeFault, take_fault};
 use super::http::{ApiRequest, RawAnswer, RawRequest, decode_path};
-use super::log::{ForgeFace, LoggedRequest, readable};
+use super::log::{ForgeFace, ForgeLogEntry, readable};
 use super::state::ForgeState;
 use super::{gitea, github, gitlab};
 use std::path::Path;
@@ -86,7 +86,7 @@ impl ForgeCore {
         let scripted = take_fault(&mut state.faults, &request.method, routed.path);
         let fault = scripted.or_else(|| state.random.as_mut()?.draw());
         let row =
-            LoggedRequest { fault: fault.clone(), ..LoggedRequest::new(&state, routed.face, routed.path, request) };
+            ForgeLogEntry { fault: fault.clone(), ..ForgeLogEntry::new(&state, routed.face, routed.path, request) };
         state.log.push(row);
         (fault, state.log.len() - 1)
     }
@@ -166,7 +166,7 @@ fn git_access(
     let Some(repo) = found.filter(|repo| grant.covers(&repo.full_name())) else {
         return Err(git_error(404, "Repository not found."));
     };
-    let is_member = repo.may_write(&grant.user) || grant.kind == super::access::TokenKind::Installation;
+    let is_member = repo.may_write(&grant.user) || grant.kind == super::access::FakeTokenKind::Installation;
     if repo.private && !is_member {
         return Err(git_error(404, "Repository not found."));
     }

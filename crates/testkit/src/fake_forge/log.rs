@@ -23,7 +23,7 @@ pub enum ForgeFace {
 
 /// A request that the forge received.
 #[derive(Debug, Clone)]
-pub struct LoggedRequest {
+pub struct ForgeLogEntry {
     /// The API.
     pub face: ForgeFace,
     /// The method.
@@ -44,7 +44,7 @@ pub struct LoggedRequest {
     pub fault: Option<ForgeFault>,
 }
 
-impl LoggedRequest {
+impl ForgeLogEntry {
     /// Whether it has this method and matches this path, in which `*` stands for one part and `**` for the rest.
     #[must_use]
     pub fn is(&self, method: &str, path: &str) -> bool {

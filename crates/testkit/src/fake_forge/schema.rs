@@ -70,6 +70,11 @@ impl<'a> SchemaCheck<'a> {
         }
     }
 
+    fn resolve<'s>(&'s self, schema: &'s Value) -> &'s Value {
+        let target = schema["$ref"].as_str().and_then(|path| self.root.pointer(path.trim_start_matches('#')));
+        target.map_or(schema, |target| self.resolve(target))
+    }
+
     fn check_combinations(
         &self,
         schema: &Value,
@@ -89,9 +94,12 @@ impl<'a> SchemaCheck<'a> {
             let tries = parts.iter().map(|part| {
                 let mut found = Vec::new();
                 self.visit(part, value, at, unknown, &mut found);
-                found
+                (!has_type(self.resolve(part), value), found)
             });
-            if let Some(best) = tries.min_by_key(Vec::len) {
+            // A part of the right type is the nearest one, whatever else is wrong with the value.
+            if let Some((_, best)) =
+                tries.min_by_key(|(is_other_type, found)| (!found.is_empty(), *is_other_type, found.len()))
+            {
                 findings.extend(best);
             }
         }

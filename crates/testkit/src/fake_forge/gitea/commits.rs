@@ -135,7 +135,7 @@ impl GiteaCall<'_> {
         }
         let is = |state: &str| newest.iter().any(|check| check.conclusion.as_deref().unwrap_or("pending") == state);
         let order = ["error", "failure", "pending", "success"];
-        let state = order.into_iter().find(|state| is(state)).unwrap_or_default();
+        let state = order.into_iter().find(|state| is(state)).unwrap_or("pending");
         let url = format!("{}/commits/{head}", self.repo_url(found));
         let total = newest.len();
         let answer = self.api.page(newest.into_iter().map(|check| self.status_json(found, check)).collect());

@@ -2,8 +2,8 @@
 
 use super::{GiteaCall, error, not_found, parse_number};
 use crate::fake_forge::access::{ForgeAccess, ForgeArea};
+use crate::fake_forge::changes::is_draft_title;
 use crate::fake_forge::http::{ApiAnswer, ApiResult};
-use crate::fake_forge::people::is_draft_title;
 use crate::fake_forge::state::{FakeItem, NewComment, NewItem, RepoState};
 use serde_json::Value;
 

@@ -2,7 +2,7 @@
 
 use super::json::{extend, node_id};
 use super::{GitHubCall, LIMIT, error, not_found};
-use crate::fake_forge::access::{FakeApp, FakeToken, TokenKind};
+use crate::fake_forge::access::{FakeApp, FakeToken, FakeTokenKind};
 use crate::fake_forge::handle::unix_seconds;
 use crate::fake_forge::http::{ApiAnswer, ApiResult};
 use base64::Engine as _;
@@ -37,7 +37,7 @@ impl GitHubCall<'_> {
 
     fn user(&self) -> ApiResult {
         let token = self.api.token.as_ref().ok_or_else(|| error(401, "Requires authentication"))?;
-        if token.kind == TokenKind::Installation {
+        if token.kind == FakeTokenKind::Installation {
             return Err(error(403, "Resource not accessible by integration"));
         }
         let mut user = self.profile(&token.user);
@@ -62,7 +62,7 @@ impl GitHubCall<'_> {
     }
 
     fn installation_repos(&self) -> ApiResult {
-        let token = self.api.token.as_ref().filter(|token| token.kind == TokenKind::Installation);
+        let token = self.api.token.as_ref().filter(|token| token.kind == FakeTokenKind::Installation);
         let token = token.ok_or_else(|| error(403, "You must authenticate with an installation access token"))?;
         let mine = self.state.repos.values().filter(|repo| token.covers(&repo.full_name()));
         Ok(self.api.page_in("repositories", mine.map(|repo| self.repo_json(repo)).collect()))
@@ -183,7 +183,7 @@ impl GitHubCall<'_> {
         let token = format!("ghs_fake{:036}", self.state.next_id());
         let listed = repos.iter().filter_map(|name| self.state.repo(name)).map(|repo| self.repo_json(repo));
         let listed: Vec<Value> = listed.collect();
-        let grant = FakeToken { user, kind: TokenKind::Installation, scopes, repos };
+        let grant = FakeToken { user, kind: FakeTokenKind::Installation, scopes, repos };
         self.state.tokens.insert(token.clone(), grant);
         let mut body = json!({
             "token": token, "expires_at": rfc3339(unix_seconds() + 3600), "permissions": Self::permissions_json(app),

@@ -2,7 +2,7 @@
 
 use super::json::node_id;
 use super::{GitHubCall, error, invalid, not_found, parse_number};
-use crate::fake_forge::access::{ForgeAccess, ForgeArea, TokenKind};
+use crate::fake_forge::access::{FakeTokenKind, ForgeAccess, ForgeArea};
 use crate::fake_forge::http::{ApiAnswer, ApiResult};
 use crate::fake_forge::state::{FakeCheck, FakeCheckKind, NewCheck, RepoState};
 use serde_json::{Value, json};
@@ -78,7 +78,7 @@ impl GitHubCall<'_> {
 
     fn check_apps(&self, repo: &str) -> Result<(), ApiAnswer> {
         self.check(repo, ForgeArea::Checks, ForgeAccess::Write)?;
-        if self.api.token.as_ref().is_some_and(|token| token.kind == TokenKind::Installation) {
+        if self.api.token.as_ref().is_some_and(|token| token.kind == FakeTokenKind::Installation) {
             return Ok(());
         }
         Err(error(403, "You must authenticate via a GitHub App."))

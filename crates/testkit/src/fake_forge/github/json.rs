@@ -251,7 +251,7 @@ impl GitHubCall<'_> {
     /// A pull request with the fields that only its own address has.
     pub(super) fn full_pull_json(&self, repo: &RepoState, item: &FakeItem, pull: &FakePull) -> Value {
         let files = repo.git.changed_files(&pull.base, &pull.head);
-        let sum = |count: fn(&crate::fake_forge::git::ChangedFile) -> u64| files.iter().map(count).sum::<u64>();
+        let sum = |count: fn(&crate::fake_forge::git::DiffFile) -> u64| files.iter().map(count).sum::<u64>();
         let mine = || repo.comments.iter().filter(|comment| comment.item == item.number);
         let is_merged = pull.merged.is_some();
         let mut value = self.pull_json(repo, item, pull);

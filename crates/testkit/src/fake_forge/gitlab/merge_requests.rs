@@ -2,8 +2,8 @@
 
 use super::{GitLabCall, message, not_found};
 use crate::fake_forge::access::ForgeAccess;
+use crate::fake_forge::changes::is_draft_title;
 use crate::fake_forge::http::{ApiAnswer, ApiResult};
-use crate::fake_forge::people::is_draft_title;
 use crate::fake_forge::state::{FakeItem, NewItem, NewReview, RepoState};
 use serde_json::{Value, json};
 
