@@ -301,7 +301,7 @@ fn comment_about_a_pull_request_that_was_refused_is_not_sent() {
     let round = stage.escalate();
     stage.remote().push_commit(&format!("loop/fix/{round}"), "a person was faster");
     let refused = stage.approve(&round, 15);
-    assert!(reasons(&refused).contains("this item may speak of it"), "{refused}");
+    assert!(reasons(&refused).contains("this item may refer to it"), "{refused}");
     assert!(stage.remote().comments(1).is_empty() && stage.remote().pulls().is_empty(), "{refused}");
 }
 

@@ -1,4 +1,4 @@
-//! Send: deliveries end one by one. A delivery with an unknown result never counts as sent, and an item that speaks of
+//! Send: deliveries end one by one. A delivery with an unknown result never counts as sent, and an item that refers to
 //! the round's change is not sent without it.
 
 use super::approve::{self, outward_items};
@@ -33,7 +33,7 @@ pub(super) fn on_delivered(mut round: Round, delivered: DeliveryEnded) -> Result
     Ok(round.to(Phase::Doubting(approved), vec![Action::Record]))
 }
 
-/// The positions that are still to be sent, in order: the change first, because the other items speak of it.
+/// The positions that are still to be sent, in order: the change first, because the other items refer to it.
 pub(super) fn unsent(facts: &RoundFacts) -> Vec<u32> {
     let is_open = |item: &&StagedItem| !facts.deliveries.iter().any(|(done, _)| *done == item.position);
     let mut open: Vec<_> = outward_items(facts).filter(is_open).collect();
@@ -55,7 +55,7 @@ impl RoundFacts {
             is_change(item) && self.deliveries.iter().any(|(at, result)| *at == item.position && !is_sent(result))
         };
         let item = outward_items(self).find(failed)?;
-        Some(format!("the {} of this round was not sent, and this item may speak of it", item.kind))
+        Some(format!("the {} of this round was not sent, and this item may refer to it", item.kind))
     }
 }
 
