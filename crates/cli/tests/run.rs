@@ -148,10 +148,13 @@ fn dry_run_prints_what_would_be_sent_and_sends_nothing() {
               | | gates | tests passed |
               | | approved by | not approved yet |
               | | boundary | kernel |
+              | | cost | 0.01 USD |
               |
               | In the agent's words:
               |
               | > It was wrong.
+              |
+              | _Loopwright: loop `fix`, round `[round]`, cost 0.01 USD_
               |
               | <!-- loopwright: loop=fix round=[round] item=1 id=[id] -->
             fix reported ([round])
