@@ -76,6 +76,8 @@ pub struct FakeForge {
     core: Arc<ForgeCore>,
     url: String,
     runtime: Option<tokio::runtime::Runtime>,
+    /// Removed with the forge, although its tasks may keep the state for a moment.
+    _folder: tempfile::TempDir,
 }
 
 impl FakeForge {
@@ -95,9 +97,10 @@ impl FakeForge {
     #[must_use]
     pub fn start_below(path: &str) -> Self {
         let runtime = serve::runtime();
-        let core = Arc::new(ForgeCore::new(path));
+        let folder = tempfile::Builder::new().prefix("loopwright-forge-").tempdir().expect("a temporary folder");
+        let core = Arc::new(ForgeCore::new(folder.path(), path));
         let address = serve::listen(&runtime, &core);
-        Self { core, url: format!("http://{address}{path}"), runtime: Some(runtime) }
+        Self { core, url: format!("http://{address}{path}"), runtime: Some(runtime), _folder: folder }
     }
 
     /// Serves TLS, too, with a certificate for these names from a private authority.

@@ -7,14 +7,15 @@ use super::http::{ApiRequest, RawAnswer, RawRequest, decode_path};
 use super::log::{ForgeFace, ForgeLogEntry, readable};
 use super::state::ForgeState;
 use super::{gitea, github, gitlab};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The state and the folder of a forge.
 #[derive(Debug)]
 pub(super) struct ForgeCore {
-    folder: tempfile::TempDir,
+    /// The folder of the bare repositories; its owner removes it.
+    folder: PathBuf,
     /// The path below which everything is served; usually empty.
     prefix: String,
     state: Mutex<ForgeState>,
@@ -43,9 +44,8 @@ struct RoutedRequest<'a> {
 }
 
 impl ForgeCore {
-    pub(super) fn new(prefix: &str) -> Self {
-        let folder = tempfile::Builder::new().prefix("loopwright-forge-").tempdir().expect("a temporary folder");
-        Self { folder, prefix: prefix.to_owned(), state: Mutex::default() }
+    pub(super) fn new(folder: &Path, prefix: &str) -> Self {
+        Self { folder: folder.to_path_buf(), prefix: prefix.to_owned(), state: Mutex::default() }
     }
 
     pub(super) fn prefix(&self) -> &str {
@@ -53,7 +53,7 @@ impl ForgeCore {
     }
 
     pub(super) fn folder(&self) -> &Path {
-        self.folder.path()
+        &self.folder
     }
 
     /// The state; a test that failed elsewhere does not matter here.
