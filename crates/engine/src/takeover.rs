@@ -95,7 +95,9 @@ impl Engine {
         };
         match lease::take(self, request).await {
             Ok(()) => {}
-            Err(StoreError { kind: StoreErrorKind::Held(_) | StoreErrorKind::Occupied(_), .. }) => return Ok(false),
+            Err(StoreError { kind: StoreErrorKind::Held(_), .. }) => return Ok(false),
+            // Another round of the loop runs. This one stays abandoned, and its recovery sweeps its processes.
+            Err(StoreError { kind: StoreErrorKind::Occupied(_), .. }) => return Ok(true),
             Err(error) => return Err(error.into()),
         }
         let swept = sweep_processes(&row.id);

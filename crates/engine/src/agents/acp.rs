@@ -74,7 +74,7 @@ impl AcpAgent {
         let feed = StdinFeed::new(invocation.prompt.len().saturating_mul(6).saturating_add(UNREAD_MAX));
         let launch = self.launch(invocation, &feed);
         let talk = AcpConversation::begin(feed, policy, self.known, invocation);
-        run_program(&self.installed, "the agent", launch, Box::new(talk), start).await
+        run_program(&self.installed, ("the agent", None), launch, Box::new(talk), start).await
     }
 }
 

@@ -141,18 +141,18 @@ pub(super) struct StartContext<'a> {
     pub(super) started: &'a mut (dyn FnMut(&StartedProcess) + Send),
 }
 
-/// Runs an installed program in its sandbox view until its tree has ended. `who` names it in notes.
+/// Runs an installed program in its sandbox view until its tree has ended. `who` names it in notes. `package` is the
+/// folder of a script's package, shown beside the program itself.
 pub(super) async fn run_program(
     installed: &InstalledAgent,
-    who: &str,
+    (who, package): (&str, Option<&Path>),
     launch: ProgramLaunch,
     reader: Box<dyn AgentStreamReader>,
     start: StartContext<'_>,
 ) -> Result<AgentOutcome, AgentError> {
     let invocation = start.invocation;
     let mut room = hidden_view(&launch, invocation)?;
-    // The rest of a script's package; the start itself shows the program.
-    if let Some((folder, at)) = installed.package_folder().and_then(|folder| Some((folder, folder.to_str()?))) {
+    if let Some((folder, at)) = package.and_then(|folder| Some((folder, folder.to_str()?))) {
         room = room.with_path_shown(folder, at);
     }
     let mut hearing = StreamObserver::new(start.log, invocation);
@@ -246,7 +246,8 @@ impl Agent for DrivenAgent {
             let _lent = invocation.endpoints.login.as_ref().map(|_| folder());
             let reader = (self.dialect.reader)(invocation);
             let start = StartContext { invocation, proc, log, cancel, started };
-            run_program(&self.installed, self.name(), launch, reader, start).await
+            let named = (self.name(), self.installed.package_folder());
+            run_program(&self.installed, named, launch, reader, start).await
         })
     }
 }

@@ -296,13 +296,27 @@ fn show(room: SandboxView, files: &[PathBuf], copies: PathBuf) -> io::Result<(Sa
     Ok((room, PathBuf::from(inside::HELDOUT)))
 }
 
-/// Copies a file or a folder.
+/// Copies a file or a folder over what an earlier one left, as a later mount covers an earlier one.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    if !from.is_dir() {
-        return fs::copy(from, to).map(drop);
+    let mut left = vec![(from.to_owned(), to.to_owned(), FolderDepth::default())];
+    while let Some((from, to, depth)) = left.pop() {
+        let found = fs::symlink_metadata(&from)?;
+        if found.is_dir() {
+            let depth = depth.child()?;
+            fs::create_dir_all(&to)?;
+            for entry in fs::read_dir(&from)? {
+                let entry = entry?;
+                left.push((entry.path(), to.join(entry.file_name()), depth));
+            }
+        } else if found.is_symlink() {
+            std::os::unix::fs::symlink(fs::read_link(&from)?, &to)?;
+        } else if found.is_file() {
+            fs::copy(&from, &to)?;
+        } else {
+            return Err(io::Error::other(format!("`{}` is no file, link or folder", from.display())));
+        }
     }
-    fs::create_dir_all(to)?;
-    sandbox_view::copy_tree(from, to)
+    Ok(())
 }
 
 /// A word of the command, with the path of `files` replaced by the path in this view.

@@ -65,6 +65,8 @@ impl<'a> AgentTranscript<'a> {
         let piece = [bytes, end].concat();
         let clean = channel.map(|(_, text)| text.push(&piece, border)).unwrap_or_default();
         self.keep(&clean);
+        // A withheld line costs its search although little of it is kept, so the cap counts the bytes that were read.
+        self.left = self.left.saturating_sub(piece.len().saturating_sub(clean.len()) as u64);
         clean == piece
     }
 
