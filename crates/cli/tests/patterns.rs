@@ -1,4 +1,5 @@
-//! The shipped loops through the real program: `patterns` and `new`, and each of the twelve from a due moment to a receipt.
+//! The shipped loops through the real program: `patterns` and `new`, and each of the twelve from a due moment to a
+//! receipt.
 #![allow(clippy::disallowed_methods, reason = "tests start the program")]
 
 #[path = "patterns/pages.rs"]

@@ -1,6 +1,6 @@
-//! The loops that Loopwright ships: the seven named loops and five starters. Each is a complete loop file in `patterns/`
-//! with the skills it names. A pattern is a starting point with a conservative level; none is at L3. This module parses the files and
-//! adapts their text to a repository; it writes nothing.
+//! The loops that Loopwright ships: the seven named loops and five starters. Each is a complete loop file in
+//! `patterns/` with the skills it names. A pattern is a starting point with a conservative level; none is at L3. This
+//! module parses the files and adapts their text to a repository; it writes nothing.
 
 use crate::name::LoopName;
 use crate::spec::{LoopSpec, read_loop_file};

@@ -1,5 +1,5 @@
-//! `new PATTERN`: writes the loop file of a pattern and its skills into `.loopwright/`, adapted to the repository. It never
-//! overwrites a file and asks no questions.
+//! `new PATTERN`: writes the loop file of a pattern and its skills into `.loopwright/`, adapted to the repository. It
+//! never overwrites a file and asks no questions.
 
 use super::{CommandContext, CommandError, VerbResult, init, patterns, safe};
 use crate::context::LOOPS_FOLDER;

@@ -1,5 +1,5 @@
-//! `docs/patterns/`: one page for each pattern. The table of facts on a page comes from the pattern's file, so that it cannot be out of date;
-//! `UPDATE_EXPECT=1` writes it again.
+//! `docs/patterns/`: one page for each pattern. The table of facts on a page comes from the pattern's file, so that it
+//! cannot be out of date; `UPDATE_EXPECT=1` writes it again.
 
 use expect_test::expect_file;
 use loopwright_core::patterns::LoopPattern;

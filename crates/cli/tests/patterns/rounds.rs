@@ -1,8 +1,8 @@
-//! Each pattern end to end with the scripted agent and the local forge: due, probe, round, outbox, receipt; and a second
-//! due moment sends nothing again.
+//! Each pattern end to end with the scripted agent and the local forge: due, probe, round, outbox, receipt; and a
+//! second due moment sends nothing again.
 //!
-//! The loop file is the one that `new` writes. Only its times are replaced, because no test waits for 09:00, and the parts
-//! that `new` asks a person to complete.
+//! The loop file is the one that `new` writes. Only its times are replaced, because no test waits for 09:00, and
+//! the parts that `new` asks a person to complete.
 
 use super::env;
 use loopwright_testkit::{TRUSTED_PATH, TestEnv, TestRepo, wait};
