@@ -45,6 +45,10 @@ pub(crate) enum CliVerb {
     Demo,
     /// Create `.loopwright/` with one example loop that fits the repository
     Init,
+    /// List the loops that Loopwright ships, or show one of them
+    Patterns(verbs::patterns::PatternsArgs),
+    /// Write a shipped loop into `.loopwright/loops/`, adapted to the repository
+    New(verbs::new::NewArgs),
     /// Check all loop files, or one loop, and the configuration
     Check(verbs::check::CheckArgs),
     /// Run one round of a loop now
@@ -128,7 +132,7 @@ pub(crate) enum CliVerb {
 
 /// The groups of the help page. A test compares them with the commands, so that none is forgotten.
 const GROUPS: [(&str, &[&str]); 6] = [
-    ("Start", &["demo", "init", "check", "run", "up", "stop", "service", "doctor"]),
+    ("Start", &["demo", "init", "patterns", "new", "check", "run", "up", "stop", "service", "doctor"]),
     ("See", &["status", "rounds", "show", "report", "logs", "why", "costs"]),
     ("Decide", &["inbox", "approve", "deny", "take", "retry", "budget"]),
     ("Time", &["schedule", "simulate", "pause", "resume", "thaw", "tick", "hooks"]),

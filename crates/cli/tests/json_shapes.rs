@@ -225,6 +225,16 @@ fn views_of_files_and_the_machine_have_their_documented_shapes() {
 }
 
 #[test]
+fn shipped_loops_have_documented_shapes() {
+    let world = World::new();
+    check_shape!("patterns", [&world.json("patterns", 0)]);
+    check_shape!("patterns-show", [&world.json("patterns ci-sweeper", 0)]);
+    let new = ["issue-triage", "issue-groomer", "dependency-updater"].map(|name| world.json(&format!("new {name}"), 0));
+    new.iter().for_each(|one| words_at(one, "level", "L1 L2"));
+    check_shape!("new", &new);
+}
+
+#[test]
 fn demo_prints_one_document_with_its_three_rounds() {
     let world = World::new();
     let demo = world.json("demo", 0);

@@ -1,122 +1,145 @@
-//! The seed's seven named loops, as specs. Each is a starting point with a conservative level; none is at L3.
+//! The loops that Loopwright ships: the seven named loops and five starters. Each is a complete loop file in
+//! `patterns/` with the skills it names. A pattern is a starting point with a conservative level; none is at L3. This
+//! module parses the files and adapts their text to a repository; it writes nothing.
 
-use crate::budget::TokenBudget;
-use crate::level::LoopLevel::{self, L1Report, L2Assisted};
-use crate::spec::LoopSpec;
+use crate::name::LoopName;
+use crate::spec::{LoopSpec, read_loop_file};
 
-struct Pattern {
-    name: &'static str,
-    intent: &'static str,
-    level: LoopLevel,
-    cadence: &'static str,
-    turns: u32,
-    tokens: u64,
-    kind: &'static str,
-    maker: &'static str,
-    checker: &'static str,
+/// The start of the commented line that holds the place of the repository's test command.
+const TESTS_PLACE: &str = "  # - { name: tests, run: [./run-tests.sh]";
+/// The default branch, as the files name it.
+const BRANCH_PLACE: &str = "branch: main";
+
+/// A loop that Loopwright ships.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LoopPattern {
+    /// The name of the pattern and of its loop.
+    pub name: &'static str,
+    /// The loop file.
+    pub text: &'static str,
+    /// The skills that the loop names.
+    pub skills: &'static [PatternSkill],
 }
 
-impl Pattern {
-    fn spec(&self) -> LoopSpec {
-        LoopSpec::new(self.name, self.intent, self.level)
-            .with_cadence(self.cadence)
-            .with_budget(TokenBudget::iters(self.turns).with_max_total_tokens(self.tokens))
-            .with_maker_prompt(self.maker)
-            .with_checker_prompt(self.checker)
-            .with_action_kind(self.kind)
+/// A skill file of a pattern.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PatternSkill {
+    /// The file's name in `.loopwright/skills/`.
+    pub file: &'static str,
+    /// Its text.
+    pub text: &'static str,
+}
+
+/// The facts of a repository that a loop file depends on.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PatternFit<'a> {
+    /// Another name for the loop.
+    pub name: Option<&'a LoopName>,
+    /// The command that runs the repository's tests. Without one, a loop that changes code stays at L1.
+    pub tests: Option<&'a [String]>,
+    /// The branch that the loop works on.
+    pub branch: Option<&'a str>,
+}
+
+macro_rules! pattern {
+    ($name:literal, $($skill:literal),*) => {
+        LoopPattern {
+            name: $name,
+            text: include_str!(concat!("patterns/", $name, ".md")),
+            skills: &[$(PatternSkill { file: $skill, text: include_str!(concat!("patterns/skills/", $skill)) }),*],
+        }
+    };
+}
+
+const DAILY_TRIAGE: LoopPattern = pattern!("daily-triage",);
+const PR_BABYSITTER: LoopPattern = pattern!("pr-babysitter",);
+const CI_SWEEPER: LoopPattern = pattern!("ci-sweeper", "ci-failures.md");
+const DEPENDENCY_SWEEPER: LoopPattern = pattern!("dependency-sweeper", "dependency-updates.md");
+const CHANGELOG_DRAFTER: LoopPattern = pattern!("changelog-drafter", "release-notes.md");
+const POST_MERGE_CLEANUP: LoopPattern = pattern!("post-merge-cleanup",);
+const ISSUE_TRIAGE: LoopPattern = pattern!("issue-triage", "issue-labels.md");
+const TRIAGE_CI: LoopPattern = pattern!("triage-ci", "ci-failures.md");
+const ISSUE_GROOMER: LoopPattern = pattern!("issue-groomer", "issue-labels.md");
+const PR_REVIEWER: LoopPattern = pattern!("pr-reviewer", "pull-request-review.md");
+const DEPENDENCY_UPDATER: LoopPattern = pattern!("dependency-updater", "dependency-updates.md");
+const DOC_SYNC: LoopPattern = pattern!("doc-sync",);
+
+/// The seven, in the order that users know.
+const SEVEN: [LoopPattern; 7] =
+    [DAILY_TRIAGE, PR_BABYSITTER, CI_SWEEPER, DEPENDENCY_SWEEPER, CHANGELOG_DRAFTER, POST_MERGE_CLEANUP, ISSUE_TRIAGE];
+
+/// The five starters.
+const STARTERS: [LoopPattern; 5] = [TRIAGE_CI, ISSUE_GROOMER, PR_REVIEWER, DEPENDENCY_UPDATER, DOC_SYNC];
+
+impl LoopPattern {
+    /// All patterns: the seven named loops, then the starters.
+    pub fn all() -> impl Iterator<Item = Self> + Clone {
+        SEVEN.into_iter().chain(STARTERS)
+    }
+
+    /// The pattern of this name.
+    #[must_use]
+    pub fn find(name: &str) -> Option<Self> {
+        Self::all().find(|pattern| pattern.name == name)
+    }
+
+    /// The loop as its file declares it.
+    #[must_use]
+    pub fn spec(&self) -> LoopSpec {
+        let file = format!("{}.md", self.name);
+        read_loop_file(&file, self.text.as_bytes()).expect("every shipped loop file is valid").into_spec()
+    }
+
+    /// Whether the loop needs the repository's test command as a gate before it may change code.
+    #[must_use]
+    pub fn needs_tests(&self) -> bool {
+        self.text.lines().any(|line| line.starts_with(TESTS_PLACE))
+    }
+
+    /// The loop file, adapted to a repository.
+    #[must_use]
+    pub fn loop_file(&self, fit: &PatternFit<'_>) -> String {
+        let is_unproven = self.needs_tests() && fit.tests.is_none();
+        let mut fences = 0;
+        let lines = self.text.lines().map(|line| {
+            fences += usize::from(line == "---");
+            match line {
+                // The prompts follow the second fence.
+                line if fences != 1 => line.to_owned(),
+                "level: L2" if is_unproven => "level: L1".to_owned(),
+                line => fitted_line(line, fit),
+            }
+        });
+        lines.map(|line| line + "\n").collect()
     }
 }
 
-const DAILY_TRIAGE: Pattern = Pattern {
-    name: "daily-triage",
-    intent: "Show the team each morning what needs a person today.",
-    level: L1Report,
-    cadence: "daily 09:00",
-    turns: 10,
-    tokens: 200_000,
-    kind: "report",
-    maker: "Look through open issues, failing checks, branches without recent commits, and notes left in the code. \
-            Write a short list: what, where, why today. Leave out what can wait.",
-    checker: "Open each entry of the list at its place. Strike what is not there any more, is not urgent, or has no place.",
-};
+/// A line of the front matter, adapted to a repository.
+fn fitted_line(line: &str, fit: &PatternFit<'_>) -> String {
+    match (line.strip_prefix(TESTS_PLACE), fit) {
+        (Some(rest), PatternFit { tests: Some(run), .. }) => {
+            let (options, _) = rest.split_once("   #").unwrap_or((rest, ""));
+            let run: Vec<String> = run.iter().map(|word| yaml_word(word)).collect();
+            format!("  - {{ name: tests, run: [{}]{options}", run.join(", "))
+        }
+        (None, PatternFit { name: Some(name), .. }) if line.starts_with("name: ") => format!("name: {name}"),
+        (None, PatternFit { branch: Some(branch), .. }) => {
+            line.replace(BRANCH_PLACE, &format!("branch: {}", yaml_word(branch)))
+        }
+        _ => line.to_owned(),
+    }
+}
 
-const PR_BABYSITTER: Pattern = Pattern {
-    name: "pr-babysitter",
-    intent: "Keep open pull requests from getting stuck.",
-    level: L1Report,
-    cadence: "every 10m",
-    turns: 8,
-    tokens: 150_000,
-    kind: "comment",
-    maker: "Find pull requests that cannot move: red checks, conflicts, questions without an answer, a day of silence. \
-            Name only those, each with the one next action and who can do it.",
-    checker: "For each pull request named, confirm that it is still stuck and that the action would free it.",
-};
-
-const CI_SWEEPER: Pattern = Pattern {
-    name: "ci-sweeper",
-    intent: "Keep the default branch green.",
-    level: L2Assisted,
-    cadence: "every 10m",
-    turns: 20,
-    tokens: 400_000,
-    kind: "apply-patch",
-    maker: "When the default branch is red, reproduce the failure, find its cause and make the smallest change that fixes it. \
-            Do not touch the tests. When you cannot reproduce it, say so and stop.",
-    checker: "Build, run the tests that failed and those around them. Look for what the change breaks elsewhere and for \
-              risk that its size does not show.",
-};
-
-const DEPENDENCY_SWEEPER: Pattern = Pattern {
-    name: "dependency-sweeper",
-    intent: "Keep dependencies current in small, verified steps.",
-    level: L2Assisted,
-    cadence: "daily 04:00",
-    turns: 16,
-    tokens: 300_000,
-    kind: "open-pr",
-    maker: "Take patch and minor updates that belong together as one batch, read their notes, apply them, and make the changes they need. \
-            Leave major versions alone and list them.",
-    checker: "Build and test with the new versions. Look for major jumps, changed licences and new install scripts.",
-};
-
-const CHANGELOG_DRAFTER: Pattern = Pattern {
-    name: "changelog-drafter",
-    intent: "Have release notes drafted from what was merged.",
-    level: L1Report,
-    cadence: "daily 18:00",
-    turns: 10,
-    tokens: 200_000,
-    kind: "draft",
-    maker: "Read what was merged since the last release and draft notes under Added, Changed and Fixed, a line each, from the \
-            user's side.",
-    checker: "Match every line to a merged change, and every merged change that users can see to a line.",
-};
-
-const POST_MERGE_CLEANUP: Pattern = Pattern {
-    name: "post-merge-cleanup",
-    intent: "Tie up loose ends that merges leave.",
-    level: L1Report,
-    cadence: "every 6h",
-    turns: 10,
-    tokens: 200_000,
-    kind: "report",
-    maker: "Look at what was merged lately for branches that can go, code nothing calls any more, notes that are settled, and \
-            documents that no longer match. List them with their places.",
-    checker: "Check that each entry is still true on the default branch and really follows from a merge.",
-};
-
-const ISSUE_TRIAGE: Pattern = Pattern {
-    name: "issue-triage",
-    intent: "Label, order and route new issues.",
-    level: L1Report,
-    cadence: "every 2h",
-    turns: 8,
-    tokens: 150_000,
-    kind: "comment",
-    maker: "For each new issue propose labels, a priority and an owner, with the sentence of the issue that says so.",
-    checker: "Read each issue and weigh the proposal. Mark what a person has to decide.",
-};
+/// A word as YAML reads it inside brackets; a quoted JSON string is also YAML.
+fn yaml_word(word: &str) -> String {
+    let is_plain = word.starts_with(|c: char| c.is_ascii_alphabetic() || "./".contains(c))
+        && word.chars().all(|c| c.is_ascii_alphanumeric() || "./_-".contains(c))
+        && !matches!(
+            word.to_ascii_lowercase().as_str(),
+            "true" | "false" | "null" | "yes" | "no" | "on" | "off" | "y" | "n"
+        );
+    if is_plain { word.to_owned() } else { serde_json::Value::from(word).to_string() }
+}
 
 /// A morning list of what needs a person.
 #[must_use]
@@ -160,26 +183,53 @@ pub fn issue_triage() -> LoopSpec {
     ISSUE_TRIAGE.spec()
 }
 
-/// All seven, in the order that users know.
+/// Fixes or explains a failed check.
+#[must_use]
+pub fn triage_ci() -> LoopSpec {
+    TRIAGE_CI.spec()
+}
+
+/// Labels an issue, and plans an urgent one.
+#[must_use]
+pub fn issue_groomer() -> LoopSpec {
+    ISSUE_GROOMER.spec()
+}
+
+/// Comments on a pull request.
+#[must_use]
+pub fn pr_reviewer() -> LoopSpec {
+    PR_REVIEWER.spec()
+}
+
+/// Updates one dependency.
+#[must_use]
+pub fn dependency_updater() -> LoopSpec {
+    DEPENDENCY_UPDATER.spec()
+}
+
+/// Corrects documents that the code contradicts.
+#[must_use]
+pub fn doc_sync() -> LoopSpec {
+    DOC_SYNC.spec()
+}
+
+/// The seven named loops, in the order that users know.
 #[must_use]
 pub fn catalogue() -> Vec<LoopSpec> {
-    [
-        &DAILY_TRIAGE,
-        &PR_BABYSITTER,
-        &CI_SWEEPER,
-        &DEPENDENCY_SWEEPER,
-        &CHANGELOG_DRAFTER,
-        &POST_MERGE_CLEANUP,
-        &ISSUE_TRIAGE,
-    ]
-    .into_iter()
-    .map(Pattern::spec)
-    .collect()
+    SEVEN.iter().map(LoopPattern::spec).collect()
+}
+
+/// The five starters.
+#[must_use]
+pub fn starters() -> Vec<LoopSpec> {
+    STARTERS.iter().map(LoopPattern::spec).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::level::LoopLevel;
+    use crate::spec::{ActionKind, Gate};
 
     #[test]
     fn every_pattern_checks_and_round_trips() {
@@ -188,12 +238,92 @@ mod tests {
             names.join(" "),
             "daily-triage pr-babysitter ci-sweeper dependency-sweeper changelog-drafter post-merge-cleanup issue-triage"
         );
-        for spec in catalogue() {
+        let names: Vec<_> = starters().iter().map(|spec| spec.name.clone()).collect();
+        assert_eq!(names.join(" "), "triage-ci issue-groomer pr-reviewer dependency-updater doc-sync");
+        for spec in catalogue().into_iter().chain(starters()) {
             let json = serde_json::to_string(&spec).expect("serialises");
             assert_eq!(serde_json::from_str::<LoopSpec>(&json).expect("reads back"), spec);
             assert!(spec.level < LoopLevel::L3Unattended);
             assert!(spec.budget.round.tokens.is_some(), "a pattern has a token ceiling");
             spec.check().expect("is valid");
+        }
+    }
+
+    #[test]
+    fn every_file_declares_the_parts_that_a_user_relies_on() {
+        for pattern in LoopPattern::all() {
+            let spec = pattern.spec();
+            assert_eq!(spec.name, pattern.name);
+            for key in [
+                "level: ",
+                "on:\n",
+                "  probe: ",
+                "attempts: ",
+                "rubric:\n",
+                "budget:\n",
+                "open_max: ",
+                "output:\n",
+                "\n# Maker\n",
+                "\n# Checker\n",
+            ] {
+                assert!(pattern.text.contains(key), "{} has no `{}`", pattern.name, key.trim());
+            }
+            assert!(spec.allow.is_empty() && spec.network.is_empty() && spec.secrets.is_empty(), "{}", pattern.name);
+            assert!(spec.budget.day.usd.is_some() && spec.rubric.dimensions.len() >= 2, "{}", pattern.name);
+            assert!(spec.outputs(ActionKind::Report), "{} can report at L1", pattern.name);
+            assert!(
+                spec.clone().check().expect("is valid").notes().is_empty(),
+                "{} has parts without effect",
+                pattern.name
+            );
+            let skills: Vec<&str> = pattern.skills.iter().map(|skill| skill.file).collect();
+            assert_eq!(spec.skills, skills, "{}", pattern.name);
+        }
+    }
+
+    #[test]
+    fn loop_that_proposes_changes_is_bounded_by_a_gate() {
+        for pattern in LoopPattern::all() {
+            let spec = pattern.spec();
+            let bounds = spec.gates.iter().any(|gate| matches!(gate, Gate::Diff(_)));
+            assert_eq!(spec.outputs(ActionKind::PullRequest), bounds, "{}", pattern.name);
+            // Without tests, a loop may change documents only.
+            let proposes_code = bounds && spec.allow_paths.is_empty();
+            assert_eq!(pattern.needs_tests(), proposes_code, "{}", pattern.name);
+        }
+    }
+
+    fn fit(pattern: &str, fit: &PatternFit<'_>) -> LoopSpec {
+        let text = LoopPattern::find(pattern).expect("a pattern").loop_file(fit);
+        read_loop_file("x.md", text.as_bytes()).unwrap_or_else(|problems| panic!("{problems}\n{text}")).into_spec()
+    }
+
+    #[test]
+    fn file_is_adapted_to_the_repositorys_tests_name_and_branch() {
+        let name = LoopName::parse("green").expect("a name");
+        let run = ["go", "test", "./...", "--x: y", "true"].map(str::to_owned);
+        let own = fit("ci-sweeper", &PatternFit { name: Some(&name), tests: Some(&run), branch: Some("on,#1") });
+        assert_eq!((own.name.as_str(), own.level), ("green", LoopLevel::L2Assisted));
+        let Gate::Run(tests) = &own.gates[0] else { panic!("the first gate runs the tests") };
+        assert_eq!((tests.run.as_slice(), tests.red_before), (run.as_slice(), true));
+        assert!(tests.timeout.is_some());
+        let json = serde_json::to_value(&own.on.probe).expect("serialises");
+        assert_eq!(json["branch"], "on,#1");
+        let whole = LoopPattern::all().all(|pattern| {
+            let text =
+                pattern.loop_file(&PatternFit { branch: Some("main"), tests: Some(&run), ..PatternFit::default() });
+            pattern.needs_tests() || text == pattern.text
+        });
+        assert!(whole, "a file without a test command stays as it is");
+    }
+
+    #[test]
+    fn loop_that_changes_code_stays_at_l1_without_a_test_command() {
+        for pattern in LoopPattern::all() {
+            let own = fit(pattern.name, &PatternFit::default());
+            let expected = if pattern.needs_tests() { LoopLevel::L1Report } else { pattern.spec().level };
+            assert_eq!(own.level, expected, "{}", pattern.name);
+            assert!(!own.gates.iter().any(|gate| gate.name() == "tests"), "{}", pattern.name);
         }
     }
 }

@@ -25,7 +25,7 @@ pub(crate) use forges::inspect_forges;
 pub(crate) use loop_folder::{LoopFolder, read_bytes};
 pub(crate) use preflight::{BaseFiles, LoopPreflight};
 pub(crate) use providers::{AgentAccess, AgentAvailability, ModelAccess, webhook_options};
-pub(crate) use repo_loops::{CheckedLoopFile, LOOPS_FOLDER, RepoLoops, in_parallel};
+pub(crate) use repo_loops::{CheckedLoopFile, LOOPS_FOLDER, RepoLoops, in_parallel, nearest};
 
 use crate::args::GlobalFlags;
 use crate::control::CommandHost;

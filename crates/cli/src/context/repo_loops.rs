@@ -145,7 +145,7 @@ fn duplicate_name_problem(other: &CheckedLoopFile, one: &CheckedLoopFile) -> Fil
 }
 
 /// The name that was probably meant.
-fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+pub(crate) fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     let distance = |other: &str| strsim::damerau_levenshtein(name, other);
     let best = names.map(|other| (distance(other), other)).min()?;
     (best.0 <= 1 + name.chars().count() / 4).then_some(best.1)

@@ -4,6 +4,8 @@
 mod detect;
 mod example;
 
+pub(super) use detect::detect_test_command;
+
 use super::{CommandContext, CommandError, VerbResult, safe};
 use crate::context::{AgentAccess, AgentAvailability};
 use loopwright::git::{GitErrorKind, UserRepo};
@@ -34,9 +36,9 @@ struct Document {
 
 pub(crate) async fn run(cx: &CommandContext) -> VerbResult {
     let repo = cx.repo().await?;
-    let mut notes = needed(cx, &repo).await;
+    let mut notes = missing_commit_notes(cx, &repo).await;
     let root = repo.work_tree;
-    let tests = detect::detect_test_command(&root);
+    let tests = detect_test_command(&root);
     let found = AgentAvailability::read_all(cx, Some(&root))?;
     let cast = ExampleAgents::choose(&found);
     notes.extend(idle(&found));
@@ -90,8 +92,8 @@ fn idle(found: &[AgentAvailability]) -> impl Iterator<Item = String> {
     })
 }
 
-/// Loops work on commits, so `init` reports a repository without one.
-async fn needed(cx: &CommandContext, repo: &UserRepo) -> Vec<String> {
+/// A note for a repository without a commit, because loops work on commits.
+pub(super) async fn missing_commit_notes(cx: &CommandContext, repo: &UserRepo) -> Vec<String> {
     match cx.git().head(repo, None).await {
         Err(error) if matches!(error.kind, GitErrorKind::NoCommits) => {
             vec!["this repository has no commit yet; a loop needs one: git add -A && git commit -m start".to_owned()]
@@ -101,7 +103,7 @@ async fn needed(cx: &CommandContext, repo: &UserRepo) -> Vec<String> {
 }
 
 /// Writes a file that must not exist yet; a link in its place is not followed.
-fn write_new(path: &Path, text: &str) -> io::Result<()> {
+pub(super) fn write_new(path: &Path, text: &str) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }

@@ -16,6 +16,8 @@ pub(crate) mod hooks;
 pub(crate) mod inbox;
 pub(crate) mod init;
 pub(crate) mod logs;
+pub(crate) mod new;
+pub(crate) mod patterns;
 pub(crate) mod pause;
 pub(crate) mod prompts;
 pub(crate) mod retry;
@@ -92,6 +94,8 @@ fn perform<'c>(verb: CliVerb, cx: &'c CommandContext) -> BoxFuture<'c, VerbResul
     match verb {
         CliVerb::Demo => Box::pin(demo::run(cx)),
         CliVerb::Init => Box::pin(init::run(cx)),
+        CliVerb::Patterns(args) => Box::pin(async move { patterns::run(&args, cx) }),
+        CliVerb::New(args) => Box::pin(new::run(args, cx)),
         CliVerb::Check(args) => Box::pin(check::run(args, cx)),
         CliVerb::Config => Box::pin(config::run(cx)),
         CliVerb::Run(args) => Box::pin(run::run(args, cx)),

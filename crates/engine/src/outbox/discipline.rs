@@ -51,6 +51,10 @@ pub async fn deliver_one(deliver: &dyn Deliver, seam: &Seam, item: &Delivery, pr
         (Ok(DeliveryLookup::Unknown), PriorDelivery::MaybeSent) => DeliveryOutcome::InDoubt(
             "an earlier attempt may have been delivered, and the forge cannot confirm it".to_owned(),
         ),
+        // A lookup that is refused says nothing about the earlier attempt.
+        (Err(error), PriorDelivery::MaybeSent) if error.kind == DeliverErrorKind::Refused => {
+            DeliveryOutcome::InDoubt(error.text)
+        }
         (Err(error), _) => DeliveryOutcome::without_effect(error),
     }
 }

@@ -83,11 +83,12 @@ async fn deliver(
         _ => "",
     };
     let delivery = delivery(journal.round(), item, candidate);
+    let mut earlier = None;
     for tries in 1.. {
         if let Some(text) = stop_reason(cx).await? {
             return Ok(DeliveryResult::Blocked { text });
         }
-        let prior = claim(cx, journal, item, tries).await?;
+        let prior = claim(cx, journal, item, earlier).await?;
         let outcome = deliver_one(receiver.deliver.as_ref(), &cx.engine.settings.seam, &delivery, prior).await;
         let now_ms = cx.engine.now_ms();
         let (error, is_lost) = match outcome {
@@ -98,6 +99,7 @@ async fn deliver(
             DeliveryOutcome::Lost(error) => (error, true),
             DeliveryOutcome::Retry(error) => (error, false),
         };
+        earlier = Some(if is_lost { PriorDelivery::MaybeSent } else { prior });
         let text = bounds::text(&error.text);
         match next_attempt(&error, tries, now_ms, receiver.deadline_ms) {
             // Only a lookup that can succeed later is repeated.
@@ -132,23 +134,24 @@ async fn wait_to_retry(cx: &RoundContext<'_>, why: &str, now_ms: i64, at_ms: i64
 
 /// The reason why nothing may be sent: a person stopped everything.
 async fn stop_reason(cx: &RoundContext<'_>) -> Result<Option<String>, StageError> {
-    let flag = cx.engine.store.flags().await?.into_iter().find(|flag| flag.name == STOP_FLAG);
-    Ok(flag.map(|flag| format!("everything is stopped by {}: {}", flag.actor, flag.why)))
+    let stop = cx.engine.global_stop().await.map_err(StageError::Fatal)?;
+    Ok(stop.map(|stop| format!("everything is stopped by {}: {}", stop.by, stop.why)))
 }
 
-/// Claims the item durably. An existing claim means that an engine died while sending it: it may have been sent.
+/// Claims the item durably. `earlier` is what this process knows from its last attempt; without one, an existing claim
+/// means that an engine died while sending the item: it may have been sent.
 async fn claim(
     cx: &RoundContext<'_>,
     journal: &mut RoundJournal,
     item: &StagedItem,
-    tries: u32,
+    earlier: Option<PriorDelivery>,
 ) -> Result<PriorDelivery, StageError> {
     let rows = cx.engine.store.outbox(&cx.id).await?;
     let found = rows.iter().find(|row| row.position == i64::from(item.position));
-    let prior = if tries > 1 || found.is_some_and(|row| row.state == OutboxState::Claimed) {
-        PriorDelivery::MaybeSent
-    } else {
-        PriorDelivery::Fresh
+    let prior = match (earlier, found.map(|row| row.state)) {
+        (Some(earlier), _) => earlier,
+        (None, Some(OutboxState::Claimed)) => PriorDelivery::MaybeSent,
+        (None, _) => PriorDelivery::Fresh,
     };
     let row = outbox_row(journal.round(), item, OutboxState::Claimed, &StepTiming::now(cx));
     let claim = Some(format!("pid {}", std::process::id()));

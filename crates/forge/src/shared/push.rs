@@ -26,6 +26,7 @@ impl<A: ForgeApi> SharedForge<A> {
         if matches!(state, BranchPulls::Sent(_)) {
             return Ok(None);
         }
+        self.require_known_base(item).await?;
         let head = self.api.branch_head(&item.branch).await;
         let head = self.checked(head).await?;
         match (&head, state) {
@@ -43,7 +44,24 @@ impl<A: ForgeApi> SharedForge<A> {
         let head = self.api.branch_head(&item.base_branch).await;
         match self.checked(head).await? {
             None => Err(DeliverError::refused(format!("the forge has no branch `{}`", item.base_branch))),
-            head => self.lend(item.base_branch.clone(), head).await.map(Some),
+            head => {
+                self.require_known_base(item).await?;
+                self.lend(item.base_branch.clone(), head).await.map(Some)
+            }
+        }
+    }
+
+    /// A push sends every ancestor that the forge lacks. A round that started from commits which the user has not pushed
+    /// would publish them, so it waits until its base is on the forge.
+    async fn require_known_base(&self, item: &Delivery) -> Result<(), DeliverError> {
+        let known = self.api.contained(&item.base_branch, &item.base_commit).await;
+        match self.checked(known).await? {
+            Some(_) => Ok(()),
+            None => Err(DeliverError::blocked(format!(
+                "the forge's `{}` does not contain {}, from which the work started: push that branch first, or start a \
+                 new round from a pushed commit",
+                item.base_branch, item.base_commit
+            ))),
         }
     }
 

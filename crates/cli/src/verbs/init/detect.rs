@@ -11,7 +11,7 @@ const LOOK_MAX: usize = 1 << 20;
 const ENTRIES_MAX: usize = 10_000;
 
 /// The command that runs the tests, if the repository has one of the usual layouts.
-pub(super) fn detect_test_command(root: &Path) -> Option<Vec<String>> {
+pub(in crate::verbs) fn detect_test_command(root: &Path) -> Option<Vec<String>> {
     let has = |name: &str| root.join(name).is_file();
     let says = |name: &str, needle: &str| text(&root.join(name)).contains(needle);
     let words: &[&str] = if has("Cargo.toml") {
