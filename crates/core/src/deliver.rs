@@ -51,6 +51,9 @@ pub struct Delivery {
     pub base_branch: String,
     /// The commit that the work started from.
     pub base_commit: String,
+    /// The head of the pull request that a review judged: the commit in the key of the round's item.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reviewed_head: Option<String>,
     /// Whether a pull request starts as a draft.
     pub draft: bool,
     /// The loop's labels for the items it creates.
@@ -325,6 +328,7 @@ mod tests {
             tree: None,
             base_branch: "main".to_owned(),
             base_commit: String::new(),
+            reviewed_head: None,
             draft: true,
             labels: vec!["bot".to_owned()],
             facts,

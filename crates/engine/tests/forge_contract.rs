@@ -84,6 +84,7 @@ impl ForgeFixture for World {
             tree: Some(self.tree.to_string()),
             base_branch: "main".to_owned(),
             base_commit: self.base.to_string(),
+            reviewed_head: None,
             draft: true,
             labels: vec!["loopwright".to_owned()],
             facts: Vec::new(),

@@ -62,6 +62,7 @@ impl World {
             tree: Some(self.tree.to_string()),
             base_branch: "main".to_owned(),
             base_commit: self.base.to_string(),
+            reviewed_head: None,
             draft: true,
             labels: vec!["loopwright".to_owned()],
             facts: vec![EngineFact::new("gates", "tests passed")],

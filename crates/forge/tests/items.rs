@@ -17,6 +17,8 @@ on_every_forge! {
     line_comments_arrive_with_their_places
     reviews_are_bound_to_the_head
     approval_of_a_closed_pull_request_is_refused
+    approval_of_another_head_than_the_reviewed_one_is_refused
+    commits_that_the_user_has_not_pushed_are_not_published
     commit_is_found_on_the_base_branch_after_its_push
     reviewers_and_status_are_set_with_a_pull_request
     items_for_other_receivers_are_refused
@@ -118,6 +120,38 @@ async fn approval_of_a_closed_pull_request_is_refused(kind: RemoteKind) {
     let item = world.delivery("r2", StagedItem { review: Some(ReviewDecision::Approve), ..item });
     let refused = world.deliver(&item).await.expect_err("it is closed");
     assert_eq!(refused.kind, DeliverErrorKind::Refused, "{refused}");
+}
+
+async fn approval_of_another_head_than_the_reviewed_one_is_refused(kind: RemoteKind) {
+    let mut world = World::new(kind);
+    let number = pull_number(&world).await;
+    world.repo().add_writer("reviewer");
+    world.connection.token = ForgeToken::Account(SecretText::new(world.fake.token("reviewer")));
+    world.reconnect();
+    let item = world.about(ActionKind::PrReview, number, "I read it.");
+    let item = world.delivery("r2", StagedItem { review: Some(ReviewDecision::Approve), ..item });
+    let unbound = world.deliver(&Delivery { reviewed_head: None, ..item.clone() }).await.expect_err("no head");
+    assert!(unbound.text.contains("probe: open-prs"), "{unbound}");
+    let moved = world.push_other("loop/fixer/r1");
+    let refused = world.deliver(&item).await.expect_err("the head moved");
+    assert_eq!(refused.kind, DeliverErrorKind::Refused, "{refused}");
+    assert!(refused.text.contains(&moved) && refused.text.contains(&world.commit), "{refused}");
+    assert_eq!(world.repo().reviews(number).len(), 0, "nothing was approved");
+}
+
+async fn commits_that_the_user_has_not_pushed_are_not_published(kind: RemoteKind) {
+    for item_kind in [ActionKind::PullRequest, ActionKind::Commit] {
+        let world = World::new(kind);
+        let item = StagedItem::new(1, "item.md", item_kind, "It was wrong.");
+        let item = world.delivery("r1", StagedItem { title: Some("Fix it".to_owned()), ..item });
+        // The work started from a commit that only the user's clone has.
+        let item = Delivery { base_commit: world.commit.clone(), ..item };
+        let before = world.repo().branch("main");
+        let blocked = world.deliver(&item).await.expect_err("the base is unknown to the forge");
+        assert_eq!(blocked.kind, DeliverErrorKind::Blocked, "{blocked}");
+        assert!(blocked.text.contains("push that branch first"), "{blocked}");
+        assert_eq!((world.repo().branch("main"), world.repo().branch(&item.branch)), (before, None));
+    }
 }
 
 async fn commit_is_found_on_the_base_branch_after_its_push(kind: RemoteKind) {

@@ -100,6 +100,7 @@ fn item(kind: ActionKind, target: Option<&str>, body: &str) -> Delivery {
         tree: None,
         base_branch: "main".to_owned(),
         base_commit: String::new(),
+        reviewed_head: None,
         draft: true,
         labels: Vec::new(),
         facts: Vec::new(),

@@ -8,7 +8,6 @@ use super::money::RoundBudget;
 use super::rows::{StepTiming, outbox_row};
 use super::send_limits::exceeded_limit;
 use super::{StageError, bounds};
-use crate::daemon::STOP_FLAG;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::outbox::{
@@ -246,10 +245,17 @@ pub fn delivery(round: &Round, item: &StagedItem, candidate: &str) -> Delivery {
         tree: attempt.and_then(|attempt| attempt.tree.clone()).filter(|_| changed),
         base_branch: facts.branch.clone().unwrap_or_else(|| "main".to_owned()),
         base_commit: facts.base.clone().unwrap_or_default(),
+        reviewed_head: reviewed_head(facts, item),
         draft: output.is_none_or(|output| output.draft),
         labels: output.map(|output| output.labels.clone()).unwrap_or_default(),
         facts: delivery_facts(facts),
     }
+}
+
+/// The head of the pull request that an item speaks of, if the round was started for that pull request.
+fn reviewed_head(facts: &RoundFacts, item: &StagedItem) -> Option<String> {
+    let prefix = format!("pr-{}@", item.target.as_deref()?);
+    facts.items.iter().find_map(|one| one.key.strip_prefix(&prefix)).map(str::to_owned)
 }
 
 /// The engine's measurements, for the top of the texts that people read.

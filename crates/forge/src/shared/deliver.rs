@@ -71,6 +71,22 @@ impl<A: ForgeApi> SharedForge<A> {
             let words = self.api.client().words;
             return Err(DeliverError::refused(format!("{} {} is no longer open", words.pull, pull.row.about.number)));
         }
+        // A commit that was pushed after the review is not approved unseen.
+        let (number, head) = (pull.row.about.number, &pull.row.head);
+        match &item.reviewed_head {
+            Some(reviewed) if reviewed != head => {
+                let text = format!("{number} was reviewed at {reviewed} and is at {head} now: review it again");
+                return Err(DeliverError::refused(text));
+            }
+            None if item.item.review == Some(ReviewDecision::Approve) => {
+                let text = format!(
+                    "an approval needs a round for the item `pr-{number}@…`, so that it binds the reviewed commit: add \
+                     `probe: open-prs` to the loop"
+                );
+                return Err(DeliverError::refused(text));
+            }
+            _ => {}
+        }
         let body = text::marked(item);
         let added = self.api.add_review(&pull, &review(item, &body)).await;
         Ok(receipt(self.checked(added).await?))

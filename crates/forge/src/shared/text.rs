@@ -86,6 +86,7 @@ mod tests {
             tree: None,
             base_branch: "main".to_owned(),
             base_commit: String::new(),
+            reviewed_head: None,
             draft: true,
             labels: Vec::new(),
             facts: Vec::new(),

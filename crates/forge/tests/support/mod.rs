@@ -235,6 +235,7 @@ impl ForgeFixture for World {
             tree: Some(self.local.git(["rev-parse", &format!("{}^{{tree}}", self.commit)])),
             base_branch: "main".to_owned(),
             base_commit: self.base.clone(),
+            reviewed_head: item.review.map(|_| self.commit.clone()),
             draft: true,
             labels: vec!["loopwright".to_owned()],
             facts: Vec::new(),
