@@ -5,7 +5,7 @@ mod support;
 
 use loopwright_core::deliver::{Deliver as _, DeliverError, DeliverErrorKind, Delivery, DeliveryLookup};
 use loopwright_core::forge::{ForgeError, ItemQuery, ReadForge as _};
-use loopwright_core::outbox::StagedItem;
+use loopwright_core::outbox::{DiffSide, InlineComment, StagedItem};
 use loopwright_core::spec::ActionKind;
 use loopwright_forge::{ForgeToken, RemoteKind, SecretText};
 use loopwright_testkit::fake_forge::{FakeToken, ForgeFault, IssueDraft};
@@ -205,12 +205,26 @@ async fn missing_permission_is_named() {
 }
 
 #[tokio::test]
-async fn content_that_the_forge_rejects_is_refused_with_its_words() {
+async fn base_branch_that_the_forge_lacks_keeps_the_item_and_pushes_nothing() {
     let world = World::new(RemoteKind::GitHub);
     let item = Delivery { base_branch: "no-such-base".to_owned(), ..world.pull("r1") };
     let error = world.deliver(&item).await.expect_err("no such base");
+    assert_eq!(error.kind, DeliverErrorKind::Blocked, "{error}");
+    assert!(error.text.contains("`no-such-base` does not contain"), "{error}");
+    assert_eq!(world.repo().branch(&item.branch), None);
+}
+
+#[tokio::test]
+async fn content_that_the_forge_rejects_is_refused_with_its_words() {
+    let world = World::new(RemoteKind::GitHub);
+    world.deliver(&world.pull("r1")).await.expect("a pull request");
+    let item = world.about(ActionKind::PrInline, world.repo().pulls()[0].number, "");
+    let (path, body) = ("no-such-file.txt".to_owned(), "Why?".to_owned());
+    let comments = vec![InlineComment { path, line: 1, side: DiffSide::Right, start_line: None, body }];
+    let item = world.delivery("r2", StagedItem { comments, ..item });
+    let error = world.deliver(&item).await.expect_err("no such file");
     assert_eq!(kind_of(&error), DeliverErrorKind::Refused, "{error}");
-    assert!(error.text.contains("422") && error.text.contains("base"), "{error}");
+    assert!(error.text.contains("422"), "{error}");
 }
 
 #[tokio::test]
