@@ -1,7 +1,7 @@
 //! The round driver: performs what [`loopwright_core::round`] decides. One file per stage, with the stage's name in
 //! core.
 //!
-//! The order never changes: the event is recorded with its rows in one transaction ([`journal`]), and only then is it
+//! The order never changes: the event is recorded with its rows in one transaction (`journal`), and only then is it
 //! acted on. A stage gets the parts of the round that it needs and returns its event; the driver owns the parts.
 
 mod bindings;

@@ -252,7 +252,7 @@ pub fn delivery(round: &Round, item: &StagedItem, candidate: &str) -> Delivery {
     }
 }
 
-/// The head of the pull request that an item speaks of, if the round was started for that pull request.
+/// The head of the pull request that an item refers to, if the round was started for that pull request.
 fn reviewed_head(facts: &RoundFacts, item: &StagedItem) -> Option<String> {
     let prefix = format!("pr-{}@", item.target.as_deref()?);
     facts.items.iter().find_map(|one| one.key.strip_prefix(&prefix)).map(str::to_owned)
