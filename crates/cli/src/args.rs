@@ -68,6 +68,8 @@ pub(crate) enum CliVerb {
     Rounds(verbs::rounds::RoundsArgs),
     /// Show one round, or the latest round of a loop
     Show(verbs::show::ShowArgs),
+    /// Show the change of a round as a diff against its base
+    Diff(verbs::diff::DiffArgs),
     /// Print the report of a round
     Report(verbs::logs::ReportArgs),
     /// Print the output of agents and gates
@@ -133,7 +135,7 @@ pub(crate) enum CliVerb {
 /// The groups of the help page. A test compares them with the commands, so that none is forgotten.
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Start", &["demo", "init", "patterns", "new", "check", "run", "up", "stop", "service", "doctor"]),
-    ("See", &["status", "rounds", "show", "report", "logs", "why", "costs"]),
+    ("See", &["status", "rounds", "show", "diff", "report", "logs", "why", "costs"]),
     ("Decide", &["inbox", "approve", "deny", "take", "retry", "budget"]),
     ("Time", &["schedule", "simulate", "pause", "resume", "thaw", "tick", "hooks"]),
     ("Trust", &["verify", "gates", "backup", "restore", "gc", "forget"]),

@@ -4,6 +4,7 @@
 
 mod channel;
 mod escape;
+mod pager;
 mod table;
 
 pub(crate) use channel::{OutputChunk, OutputReceiver, OutputSender, StreamInfo};
@@ -15,8 +16,11 @@ use crate::context::CommandEnvironment;
 use crate::error::{CommandError, CommandExit, VerbResult};
 use serde::Serialize;
 use serde_json::json;
-use std::io::{self, IsTerminal as _, Write};
+use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write};
 use std::sync::Mutex;
+
+/// The longest answer to a question, in bytes.
+const ANSWER_MAX: u64 = 1000;
 
 /// The few styles of text; it stays readable without them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -170,6 +174,25 @@ impl CommandOutput {
     pub(crate) fn script(&self, text: &str) -> CommandExit {
         self.print_raw(text);
         CommandExit::DONE
+    }
+
+    /// Prints a page, in the user's pager if this process has the terminal.
+    pub(crate) fn paged(&self, page: &str, env: &CommandEnvironment) -> CommandExit {
+        let has_terminal = matches!(self.target, OutputTarget::Own) && self.is_terminal();
+        if has_terminal && pager::show(&whole_line(page), env) { CommandExit::DONE } else { self.script(page) }
+    }
+
+    /// Whether this process can ask a person: it has the terminal in both directions.
+    pub(crate) fn can_ask(&self) -> bool {
+        matches!(self.target, OutputTarget::Own) && !self.is_json && self.is_terminal() && io::stdin().is_terminal()
+    }
+
+    /// Asks a question that only `y` or `yes` answers with yes.
+    pub(crate) fn ask(&self, question: &str) -> bool {
+        self.remember_error(self.target.write(OutputChunk::Out(format!("{question} [y/N] "))));
+        let mut answer = String::new();
+        let read = io::stdin().lock().take(ANSWER_MAX).read_line(&mut answer);
+        read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes" | "Yes")
     }
 
     /// Prints a line on standard error.

@@ -17,6 +17,7 @@ pub(crate) fn render_end_and_steps(out: &CommandOutput, report: &RoundReport) ->
 pub(crate) fn render_end(out: &CommandOutput, report: &RoundReport) -> String {
     let mut lines = vec![headline(out, report)];
     lines.extend(report.reasons.iter().map(|reason| format!("  {}: {}", reason.stage.word(), safe(&reason.text))));
+    lines.extend(page::failed_outputs(report).into_iter().map(|line| format!("    {line}")));
     // The report itself has its own line below.
     for item in report.outbox.iter().filter(|item| item.receipt.is_none() || item.receipt != report.report) {
         let target = item.target.as_ref().map_or(String::new(), |target| format!(" on {}", safe(target)));

@@ -155,6 +155,7 @@ fn views_of_the_record_have_their_documented_shapes() {
     let logs = world.json(&format!("logs {}", round(&fixed)), 0);
     check_shape!("logs", [&logs], &["events[].body"]);
     check_shape!("report", [&world.json(&format!("report {}", round(&looked)), 0)]);
+    check_shape!("diff", [&world.json(&format!("diff {}", round(&fixed)), 0)]);
     check_shape!("take", [&world.json(&format!("take {}", round(&fixed)), 0)]);
     check_shape!("backup", [&world.json("backup", 0)]);
     let freed = [world.json("gc --days 0 --dry-run", 0), world.json("gc --days 0", 0)];

@@ -6,5 +6,7 @@ mod answers;
 mod fixture;
 #[path = "views/looks.rs"]
 mod looks;
+#[path = "views/proposals.rs"]
+mod proposals;
 #[path = "views/record.rs"]
 mod record;

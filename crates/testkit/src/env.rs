@@ -53,6 +53,11 @@ impl TestEnv {
         self
     }
 
+    /// The environment of every command, for a test that starts the program itself.
+    pub fn variables(&self) -> &BTreeMap<OsString, OsString> {
+        &self.variables
+    }
+
     /// The temporary root: `$ROOT` in transcripts.
     pub fn root(&self) -> &Path {
         &self.root

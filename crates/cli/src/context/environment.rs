@@ -31,6 +31,12 @@ pub(crate) struct CommandEnvironment {
     pub(crate) secrets: KnownSecrets,
     /// `NO_COLOR` is set.
     pub(crate) no_colour: bool,
+    /// `PAGER`: the program that shows long pages.
+    pub(crate) pager: Option<String>,
+    /// `TERM`, for the pager.
+    pub(crate) term: Option<OsString>,
+    /// `LANG`, for the pager.
+    pub(crate) lang: Option<OsString>,
     /// `TZ`: the zone that a loop without `timezone` means, where it names one of the zone database.
     pub(crate) tz: Option<String>,
     /// `NOTIFY_SOCKET`: where the service manager expects the daemon's state.
@@ -56,6 +62,9 @@ impl CommandEnvironment {
             path: variable("PATH").unwrap_or_default(),
             secrets: secrets(),
             no_colour: variable("NO_COLOR").is_some(),
+            pager: text("PAGER"),
+            term: variable("TERM"),
+            lang: variable("LANG"),
             tz: text("TZ"),
             notify: path("NOTIFY_SOCKET"),
         }

@@ -23,7 +23,7 @@ pub(crate) use file_problem::{FileProblem, error_from_problems};
 pub(crate) use fleet::{FleetRepo, FleetScan, RepoAbsence, loop_entry};
 pub(crate) use forges::inspect_forges;
 pub(crate) use loop_folder::{LoopFolder, read_bytes};
-pub(crate) use preflight::{BaseFiles, LoopPreflight};
+pub(crate) use preflight::{LoopPreflight, PreflightCache};
 pub(crate) use providers::{AgentAccess, AgentAvailability, ModelAccess, webhook_options};
 pub(crate) use repo_loops::{CheckedLoopFile, LOOPS_FOLDER, RepoLoops, in_parallel, nearest};
 

@@ -9,8 +9,9 @@ use loopwright::git::UserRepo;
 use loopwright::path_roots::PathRoots;
 use loopwright::proc::trusted_path;
 use loopwright::sandbox_view::HiddenPaths;
-use loopwright::toolchains;
+use loopwright::toolchains::{self, ToolchainError, Toolchains};
 use loopwright_core::spec::{AgentUse, LoopSpec, Role, SandboxMode};
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -23,24 +24,58 @@ pub(crate) struct LoopPreflight {
     pub(crate) notes: Vec<String>,
 }
 
-/// The files of the base commits of one repository, so that git lists each base once for a check of many loops.
+/// Facts that the loops of one repository share, so that a check of many loops finds each of them once.
 #[derive(Debug, Default)]
-pub(crate) struct BaseFiles(BTreeMap<Option<String>, BTreeSet<String>>);
+pub(crate) struct PreflightCache {
+    base_files: BTreeMap<Option<String>, BTreeSet<String>>,
+    path: OnceCell<Vec<PathBuf>>,
+    toolchains: BTreeMap<Vec<String>, Result<Toolchains, Vec<ToolchainError>>>,
+    model_access: OnceCell<ModelAccess>,
+    prompt_notes: OnceCell<Vec<String>>,
+}
 
-impl BaseFiles {
-    async fn list(
+impl PreflightCache {
+    /// The files of a base commit.
+    async fn base_files(
         &mut self,
         cx: &CommandContext,
         repo: &UserRepo,
         base: Option<&str>,
     ) -> Result<&BTreeSet<String>, CommandError> {
         let key = base.map(str::to_owned);
-        if !self.0.contains_key(&key) {
+        if !self.base_files.contains_key(&key) {
             let git = cx.git();
             let head = git.head(repo, base).await?;
-            self.0.insert(key.clone(), git.paths(repo, &head.commit).await?);
+            self.base_files.insert(key.clone(), git.paths(repo, &head.commit).await?);
         }
-        Ok(&self.0[&key])
+        Ok(&self.base_files[&key])
+    }
+
+    fn path(&self, cx: &CommandContext, repo: &UserRepo) -> &[PathBuf] {
+        self.path.get_or_init(|| cx.extra_path(Some(&repo.work_tree)))
+    }
+
+    /// The toolchains on `PATH` and at the places that a loop declares.
+    fn toolchains(
+        &mut self,
+        declared: &[String],
+        ground: &PathRoots,
+        path: &[PathBuf],
+        keep_out: &HiddenPaths,
+    ) -> &Result<Toolchains, Vec<ToolchainError>> {
+        let detect = || toolchains::detect(ground, path, declared, keep_out);
+        self.toolchains.entry(declared.to_vec()).or_insert_with(detect)
+    }
+
+    fn model_notes(&self, cx: &CommandContext, spec: &LoopSpec) -> Result<Vec<String>, CommandError> {
+        let access = match self.model_access.get() {
+            Some(access) => access,
+            None => {
+                let read = ModelAccess::read(cx)?;
+                self.model_access.get_or_init(|| read)
+            }
+        };
+        Ok(access.notes(spec))
     }
 }
 
@@ -50,17 +85,17 @@ impl LoopPreflight {
         cx: &CommandContext,
         repo: &UserRepo,
         file: &CheckedLoopFile,
-        bases: &mut BaseFiles,
+        cache: &mut PreflightCache,
     ) -> Result<Self, CommandError> {
         let spec = file.spec.spec();
         let mut found = Self { problems: check_scripts(spec, &repo.work_tree, &file.file), notes: Vec::new() };
         found.problems.extend(check_skills(spec, &repo.work_tree, &file.file));
-        found.check_gate_programs(cx, repo, file, bases).await?;
-        found.check_outside_paths(cx, repo, file)?;
+        found.check_gate_programs(cx, repo, file, cache).await?;
+        found.check_outside_paths(cx, repo, file, cache)?;
         found.check_forge(cx, repo, file).await?;
-        found.notes.extend(check_agent_programs(cx, repo, spec, bases).await?);
-        found.notes.extend(ModelAccess::read(cx)?.notes(spec));
-        found.notes.extend(prompts::prompt_notes(&repo.work_tree));
+        found.notes.extend(check_agent_programs(cx, repo, spec, cache).await?);
+        found.notes.extend(cache.model_notes(cx, spec)?);
+        found.notes.extend(cache.prompt_notes.get_or_init(|| prompts::prompt_notes(&repo.work_tree)).iter().cloned());
         Ok(found)
     }
 
@@ -70,28 +105,29 @@ impl LoopPreflight {
         cx: &CommandContext,
         repo: &UserRepo,
         file: &CheckedLoopFile,
+        cache: &mut PreflightCache,
     ) -> Result<(), CommandError> {
         let (spec, ground) = (&file.spec, PathRoots { repo: repo.work_tree.clone(), home: cx.env.home.clone() });
-        let path = cx.extra_path(Some(&repo.work_tree));
+        let path = cache.path(cx, repo).to_vec();
         let keep_out = HiddenPaths::new(&cx.state_dir()?.0, repo, cx.env.home.as_deref());
-        let tools = toolchains::detect(&ground, &path, &spec.toolchains, &keep_out);
+        let tools = cache.toolchains(&spec.toolchains, &ground, &path, &keep_out);
         if spec.sandbox == SandboxMode::On {
             self.notes.extend(tools.iter().flat_map(|tools| tools.left_out.clone()));
         }
         let shown = tools.as_ref().map(|tools| tools.shown.clone()).unwrap_or_default();
-        let tools = tools.err().unwrap_or_default();
+        let tools = tools.as_ref().err().map(Vec::as_slice).unwrap_or_default();
         let env = GateEnv { extra_path: path, ..GateEnv::default() };
         let checks = HeldoutChecks::read(spec, &ground, &env, &shown).err().unwrap_or_default();
         let stores = caches::find(&ground, &spec.caches, &BTreeSet::new(), &keep_out).err().unwrap_or_default();
-        let told = tools.iter().map(|error| (error.to_string(), error.hint, &error.path));
-        let told = told.chain(stores.iter().map(|error| (error.to_string(), error.hint, &error.path)));
-        let told = told.chain(checks.iter().map(|error| (error.to_string(), error.hint, &error.path)));
+        let problems = tools.iter().map(|error| (error.to_string(), error.hint, &error.path));
+        let problems = problems.chain(stores.iter().map(|error| (error.to_string(), error.hint, &error.path)));
+        let problems = problems.chain(checks.iter().map(|error| (error.to_string(), error.hint, &error.path)));
         let text = super::read_bytes(&repo.work_tree.join(&file.file)).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let finding = |(what, hint, path): (String, &str, &String)| {
             FileProblem::for_file(&file.file, what).with_hint(hint).located_at(&text, path)
         };
-        self.problems.extend(told.map(finding));
+        self.problems.extend(problems.map(finding));
         Ok(())
     }
 
@@ -101,14 +137,15 @@ impl LoopPreflight {
         cx: &CommandContext,
         repo: &UserRepo,
         file: &CheckedLoopFile,
-        bases: &mut BaseFiles,
+        cache: &mut PreflightCache,
     ) -> Result<(), CommandError> {
         let spec = &file.spec;
         if spec.gates.is_empty() {
             return Ok(());
         }
-        let paths = bases.list(cx, repo, spec.base.as_deref()).await?;
-        let env = GateEnv { extra_path: cx.extra_path(Some(&repo.work_tree)), ..GateEnv::default() };
+        let extra_path = cache.path(cx, repo).to_vec();
+        let paths = cache.base_files(cx, repo, spec.base.as_deref()).await?;
+        let env = GateEnv { extra_path, ..GateEnv::default() };
         match gates::resolve(&spec.gates, paths, &env) {
             Ok(resolved) => self.notes.extend(resolved.runs().filter_map(not_installed)),
             Err(errors) => self.problems.extend(errors.iter().map(|error| gate_script(error, &file.file))),
@@ -123,9 +160,9 @@ async fn check_agent_programs(
     cx: &CommandContext,
     repo: &UserRepo,
     spec: &LoopSpec,
-    bases: &mut BaseFiles,
+    cache: &mut PreflightCache,
 ) -> Result<Vec<String>, CommandError> {
-    let path = cx.extra_path(Some(&repo.work_tree));
+    let path = cache.path(cx, repo).to_vec();
     let mut missing: Vec<String> = spec
         .agents
         .iter()
@@ -141,7 +178,7 @@ async fn check_agent_programs(
     if programs.is_empty() {
         return Ok(missing);
     }
-    let paths = bases.list(cx, repo, spec.base.as_deref()).await?;
+    let paths = cache.base_files(cx, repo, spec.base.as_deref()).await?;
     let folders: Vec<PathBuf> = std::env::split_paths(trusted_path()).chain(path).collect();
     let note = |(role, program): (&str, &String)| match program.strip_prefix("./").unwrap_or(program) {
         inside if program.contains('/') && !program.starts_with('/') => (!paths.contains(inside)).then(|| {

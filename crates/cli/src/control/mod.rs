@@ -14,6 +14,7 @@ use crate::error::{CommandError, CommandExit};
 use loopwright::Engine;
 use loopwright::daemon::Daemon;
 use loopwright::proc::CancelToken;
+use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,10 +24,13 @@ pub(crate) fn daemon_may_listen(cx: &CommandContext) -> bool {
     cx.state_dir().is_ok_and(|(state, _)| socket::exists(&state))
 }
 
-/// Runs this process's own command line in the daemon, if one listens.
-pub(crate) async fn forward_to_daemon(cx: &CommandContext) -> Result<Option<CommandExit>, CommandError> {
+/// Runs this process's own command line, with further arguments, in the daemon, if one listens.
+pub(crate) async fn forward_to_daemon(
+    cx: &CommandContext,
+    further: &[OsString],
+) -> Result<Option<CommandExit>, CommandError> {
     match DaemonConnection::connect(&cx.state_dir()?.0).await? {
-        Some(peer) => peer.forward(std::env::args_os().skip(1), cx).await.map(Some),
+        Some(peer) => peer.forward(std::env::args_os().skip(1).chain(further.iter().cloned()), cx).await.map(Some),
         None => Ok(None),
     }
 }

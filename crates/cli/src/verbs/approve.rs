@@ -5,25 +5,40 @@
 use super::{CommandContext, CommandError, CommandErrorKind, CommandExit, VerbResult, close, safe};
 use crate::view::find;
 use crate::view::inbox::answer_command;
+use crate::view::page;
+use crate::view::proposal::ProposalView;
+use crate::view::rounds::RoundRecord;
 use loopwright::Engine;
 use loopwright::proc::CancelToken;
-use loopwright::round::LoopBindings;
 use loopwright::store::{InboxKind, InboxRow, Store};
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::report::RoundReport;
+use serde_json::json;
 
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ApproveArgs {
     /// The id of an inbox item or of a round
-    #[arg(value_name = "ID")]
-    pub(crate) id: String,
+    #[arg(value_name = "ID", required_unless_present = "all", conflicts_with = "all")]
+    pub(crate) id: Option<String>,
+    /// Approve every waiting candidate of a loop
+    #[arg(long, value_name = "LOOP")]
+    pub(crate) all: Option<String>,
+    /// Approve only this candidate, by the hash that `inbox` shows; can be repeated
+    #[arg(long, value_name = "HASH")]
+    pub(crate) candidate: Vec<String>,
+    /// Do not show the candidate and ask, also on a terminal
+    #[arg(short, long)]
+    pub(crate) yes: bool,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DenyArgs {
     /// The id of an inbox item or of a round
-    #[arg(value_name = "ID")]
-    pub(crate) id: String,
+    #[arg(value_name = "ID", required_unless_present = "all", conflicts_with = "all")]
+    pub(crate) id: Option<String>,
+    /// Deny every waiting candidate of a loop
+    #[arg(long, value_name = "LOOP")]
+    pub(crate) all: Option<String>,
     /// The reason; makers of later rounds see it
     #[arg(long, value_name = "TEXT")]
     pub(crate) why: String,
@@ -32,13 +47,58 @@ pub(crate) struct DenyArgs {
 /// The longest reason, in bytes.
 const WHY_MAX: usize = 4000;
 
+/// The most open questions that are read.
+const QUESTIONS_MAX: u32 = 1000;
+
+/// The lines of a diff that are shown before the question.
+const DIFF_LINES: usize = 2000;
+
+/// Shows the candidates and asks, where a person sits at a terminal. The answer binds the candidates that were shown;
+/// `None` if the answer is no.
+pub(crate) async fn confirm(mut args: ApproveArgs, cx: &CommandContext) -> Result<Option<ApproveArgs>, CommandError> {
+    let store = cx.open_store_read_only().await?;
+    let questions = find_questions(store.as_ref(), args.id.as_deref(), args.all.as_deref()).await?;
+    let mut page = String::new();
+    for question in &questions {
+        page.push_str(&question_page(cx, store.as_ref(), question).await?);
+    }
+    cx.out.paged(&page, &cx.env);
+    let asked = match questions.as_slice() {
+        [only] => format!("Approve {}?", safe(&only.id)),
+        _ => format!("Approve all {}?", questions.len()),
+    };
+    if !cx.out.ask(&asked) {
+        cx.out.print("nothing was approved; to deny with a reason: loopwright deny ID --why \"…\"");
+        return Ok(None);
+    }
+    args.candidate = questions.into_iter().filter_map(|question| question.candidate).collect();
+    Ok(Some(args))
+}
+
+async fn question_page(cx: &CommandContext, store: &Store, question: &InboxRow) -> Result<String, CommandError> {
+    let Some(row) = store.round(&question.round).await? else {
+        return Err(find::not_found(&question.round));
+    };
+    let record = RoundRecord::read(store, &row.id).await?;
+    let proposal = ProposalView::read(cx, &row, &record).await?;
+    let head = page::render_report(&record.report());
+    Ok(format!("{head}\n{}\n", proposal.render(&cx.out, DIFF_LINES)))
+}
+
 pub(crate) async fn approve(args: ApproveArgs, cx: &CommandContext) -> VerbResult {
-    let answer = InboxAnswer::open(cx, &args.id).await?;
-    let candidate = answer.question.candidate.clone().unwrap_or_default();
-    let report = answer.engine.approve(&answer.question.round, &candidate, cx.actor(), &answer.bind).await;
-    let report = close(&answer.engine, report).await?;
-    cx.out.answer(&report, || page(&report));
-    Ok(CommandExit::from_outcome(report.outcome))
+    let answers = InboxAnswers::open(cx, args.id.as_deref(), args.all.as_deref()).await?;
+    if let Some(moved) = answers.questions.iter().find(|question| !is_bound(question, &args.candidate)) {
+        answers.engine.close().await?;
+        return Err(moved_error(moved));
+    }
+    let mut reports = Vec::new();
+    for question in &answers.questions {
+        let bind = cx.recorded_bindings(&answers.engine, &question.round).await?;
+        let candidate = question.candidate.clone().unwrap_or_default();
+        reports.push(answers.engine.approve(&question.round, &candidate, cx.actor(), &bind).await);
+    }
+    let reports = close(&answers.engine, reports.into_iter().collect::<Result<Vec<_>, _>>()).await?;
+    Ok(answer(cx, &args.all, &reports, page_of_answer))
 }
 
 pub(crate) async fn deny(args: DenyArgs, cx: &CommandContext) -> VerbResult {
@@ -46,26 +106,68 @@ pub(crate) async fn deny(args: DenyArgs, cx: &CommandContext) -> VerbResult {
         let text = format!("`--why` takes some text of at most {WHY_MAX} bytes");
         return Err(CommandError::new(CommandErrorKind::Usage, text));
     }
-    let answer = InboxAnswer::open(cx, &args.id).await?;
-    let report = answer.engine.deny(&answer.question.round, cx.actor(), &args.why, &answer.bind).await;
-    let report = close(&answer.engine, report).await?;
-    Ok(cx.out.answer(&report, || format!("denied: round {} of {}", safe(&report.round), safe(&report.loop_name))))
-}
-
-/// A question, and the engine that takes its answer.
-struct InboxAnswer {
-    question: InboxRow,
-    engine: Engine,
-    bind: LoopBindings,
-}
-
-impl InboxAnswer {
-    async fn open(cx: &CommandContext, id: &str) -> Result<Self, CommandError> {
-        let question = find_question(cx.open_store_read_only().await?.as_ref(), id).await?;
-        let engine = cx.open_engine(None, &CancelToken::new()).await?;
-        let bind = cx.recorded_bindings(&engine, &question.round).await?;
-        Ok(Self { question, engine, bind })
+    let answers = InboxAnswers::open(cx, args.id.as_deref(), args.all.as_deref()).await?;
+    let mut reports = Vec::new();
+    for question in &answers.questions {
+        let bind = cx.recorded_bindings(&answers.engine, &question.round).await?;
+        reports.push(answers.engine.deny(&question.round, cx.actor(), &args.why, &bind).await);
     }
+    let reports = close(&answers.engine, reports.into_iter().collect::<Result<Vec<_>, _>>()).await?;
+    answer(cx, &args.all, &reports, |report| {
+        format!("denied: round {} of {}", safe(&report.round), safe(&report.loop_name))
+    });
+    Ok(CommandExit::DONE)
+}
+
+/// Prints the answers: one report, or a list of them with `--all`. The exit code is the first that is not 0.
+fn answer(
+    cx: &CommandContext,
+    all: &Option<String>,
+    reports: &[RoundReport],
+    page: impl Fn(&RoundReport) -> String,
+) -> CommandExit {
+    match reports {
+        [only] if all.is_none() => drop(cx.out.answer(only, || page(only))),
+        reports => drop(cx.out.answer(&json!({"schema": 1, "rounds": reports}), || {
+            reports.iter().map(&page).collect::<Vec<_>>().join("\n")
+        })),
+    }
+    let mut exits = reports.iter().map(|report| CommandExit::from_outcome(report.outcome));
+    exits.find(|exit| *exit != CommandExit::DONE).unwrap_or(CommandExit::DONE)
+}
+
+fn is_bound(question: &InboxRow, named: &[String]) -> bool {
+    named.is_empty() || question.candidate.as_ref().is_none_or(|candidate| named.contains(candidate))
+}
+
+fn moved_error(question: &InboxRow) -> CommandError {
+    let text = format!("`{}` waits with another candidate than the one that you named", question.id);
+    CommandError::refused(text).hint(format!("see `loopwright diff {}`, then approve again", question.round))
+}
+
+/// Questions, and the engine that takes their answers.
+struct InboxAnswers {
+    questions: Vec<InboxRow>,
+    engine: Engine,
+}
+
+impl InboxAnswers {
+    async fn open(cx: &CommandContext, id: Option<&str>, all: Option<&str>) -> Result<Self, CommandError> {
+        let questions = find_questions(cx.open_store_read_only().await?.as_ref(), id, all).await?;
+        let engine = cx.open_engine(None, &CancelToken::new()).await?;
+        Ok(Self { questions, engine })
+    }
+}
+
+/// The open question of an id, or all candidates of a loop that wait for an approval.
+async fn find_questions(store: &Store, id: Option<&str>, all: Option<&str>) -> Result<Vec<InboxRow>, CommandError> {
+    let Some(name) = all else { return Ok(vec![find_question(store, id.unwrap_or_default()).await?]) };
+    let mut open = store.inbox(QUESTIONS_MAX).await?;
+    open.retain(|question| question.loop_name == name && question.kind == InboxKind::Approval);
+    if open.is_empty() {
+        return Err(CommandError::refused(format!("no candidate of `{name}` waits")).hint("see `loopwright inbox`"));
+    }
+    Ok(open)
 }
 
 /// The open question of an id. A round that does not wait is refused; an id that matches nothing is unknown.
@@ -97,7 +199,7 @@ async fn find_question(store: &Store, id: &str) -> Result<InboxRow, CommandError
 
 /// The open question whether an item of a round arrived.
 async fn find_delivery_question(store: &Store, round: &str) -> Result<Option<InboxRow>, CommandError> {
-    let open = store.inbox(1000).await?;
+    let open = store.inbox(QUESTIONS_MAX).await?;
     Ok(open.into_iter().find(|question| question.round == round && question.kind == InboxKind::InDoubt))
 }
 
@@ -106,7 +208,7 @@ fn not_waiting(round: &str, outcome: &str) -> CommandError {
         .hint(format!("see `loopwright why {round}`"))
 }
 
-fn page(report: &RoundReport) -> String {
+fn page_of_answer(report: &RoundReport) -> String {
     let outcome = report.outcome.map_or("running", RoundOutcome::word);
     let waits = report.outcome == Some(RoundOutcome::Escalated);
     let partly = report.reasons.last().filter(|reason| waits && reason.code == "approved-in-part");

@@ -2,7 +2,7 @@
 
 use super::{CommandContext, CommandExit, VerbResult, safe};
 use crate::context::{
-    BaseFiles, CheckedLoopFile, FileProblem, LOOPS_FOLDER, LoopPreflight, RepoLoops, error_from_problems, prompts,
+    CheckedLoopFile, FileProblem, LOOPS_FOLDER, LoopPreflight, PreflightCache, RepoLoops, error_from_problems, prompts,
 };
 use crate::error::with_count;
 use crate::output::TextStyle;
@@ -49,12 +49,12 @@ pub(crate) async fn run(args: CheckArgs, cx: &CommandContext) -> VerbResult {
     problems.extend(cx.try_config(Some(&repo.work_tree)).err().unwrap_or_default());
     problems.extend(prompts::check_prompts(&repo.work_tree));
     let host = cx.probe_host().await;
-    let (mut lines, mut bases) = (Vec::new(), BaseFiles::default());
+    let (mut lines, mut cache) = (Vec::new(), PreflightCache::default());
     for file in chosen {
         // With a broken configuration, which is already reported, the loop is checked without it.
         let spec = cx.with_configured_agents(file.spec.clone(), &repo).unwrap_or_else(|_| file.spec.clone());
         let mut found =
-            LoopPreflight::check(cx, &repo, &CheckedLoopFile { file: file.file.clone(), spec }, &mut bases).await?;
+            LoopPreflight::check(cx, &repo, &CheckedLoopFile { file: file.file.clone(), spec }, &mut cache).await?;
         found.notes.extend(held(file, &host));
         lines.push(line(file, &found));
         problems.extend(found.problems);

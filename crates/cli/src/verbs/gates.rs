@@ -5,6 +5,7 @@ use super::{CommandContext, CommandError, CommandErrorKind, CommandExit, VerbRes
 use crate::error::{error_chain, with_count};
 use crate::output::TextStyle;
 use crate::signals::CurrentRound;
+use crate::view::proposal::last_lines;
 use loopwright::gates::{self, CandidateFacts, GateBaseline, GateEnv, GateRunner, HeldoutChecks, ResolvedGates};
 use loopwright::git::{CommitMetadata, UserRepo};
 use loopwright::proc::CancelToken;
@@ -12,7 +13,7 @@ use loopwright::sandbox_view::SandboxViews;
 use loopwright::setup::{self, SetupTask};
 use loopwright::workspace::{CheckoutMethod, SealLimits, SealedTree, Workspace, Workspaces};
 use loopwright::{Engine, boundary};
-use loopwright_core::gate::{GateResult, GateStatus};
+use loopwright_core::gate::{GateResult, GateStatus, missing_dependency};
 use loopwright_core::paths::Globs;
 use loopwright_core::spec::{Gate, LoopSpec, RunGate};
 use serde::Serialize;
@@ -54,6 +55,8 @@ struct Line {
     exit: Option<i32>,
     duration_ms: u64,
     evidence: Vec<String>,
+    /// The last part of its output on base.
+    output: String,
     /// Whether it rejected a checkout without the code; `None` when it did not run.
     can_fail: Option<bool>,
     /// The problem of the gate.
@@ -236,6 +239,7 @@ fn untried(name: &str) -> Line {
         exit: None,
         duration_ms: 0,
         evidence: Vec::new(),
+        output: String::new(),
         can_fail: None,
         finding: None,
         note: Some("it judges a change, and base has none: it only runs in a round".to_owned()),
@@ -250,7 +254,9 @@ fn line(red_before: bool, on_base: &GateResult, without: &GateResult) -> Line {
         (true, Some(false)) => Some("it passes on a checkout without the code: it cannot fail".to_owned()),
         (true, _) => None,
     };
+    let missing = missing_dependency(&on_base.excerpt).filter(|_| !on_base.is_passed());
     let note = match (red_before, on_base.status) {
+        (_, _) if missing.is_some() => missing.map(|missing| missing.text()),
         (true, GateStatus::Passed) => Some("it is green on base: a round would find nothing to do".to_owned()),
         (false, GateStatus::Rejected) => Some("it is red on base: every candidate has to fix it".to_owned()),
         _ => None,
@@ -261,6 +267,7 @@ fn line(red_before: bool, on_base: &GateResult, without: &GateResult) -> Line {
         exit: on_base.exit,
         duration_ms: on_base.duration_ms,
         evidence: on_base.evidence.clone(),
+        output: on_base.excerpt.clone(),
         can_fail,
         finding,
         note,
@@ -280,6 +287,9 @@ fn page(cx: &CommandContext, document: &Document) -> String {
         };
         lines.push(format!("{}  {}: {} on base", cx.out.style(look, word), safe(&line.name), line.status));
         lines.extend(line.finding.iter().map(|text| format!("     {}", safe(text))));
+        if line.status != GateStatus::Passed {
+            lines.extend(last_lines(&line.output).into_iter().map(|text| format!("     | {}", safe(text))));
+        }
         lines.extend(line.note.iter().map(|text| format!("     note: {}", safe(text))));
     }
     let tried = document.gates.iter().filter(|line| line.status != GateStatus::Skipped).count();

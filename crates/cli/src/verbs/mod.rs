@@ -8,6 +8,7 @@ pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod costs;
+pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod forget;
 pub(crate) mod gates;
@@ -41,19 +42,28 @@ use crate::output::safe;
 use crate::{control, demo, dev};
 use loopwright::Engine;
 use loopwright_core::BoxFuture;
+use std::ffi::OsString;
 use std::future::Future;
 
 /// Runs a verb: in this process, or in the daemon that owns the store.
 pub(crate) fn run(verb: CliVerb, cx: &CommandContext) -> VerbResult {
     if let CliVerb::Why(_) = &verb {
         // The daemon has the best answer; if it cannot be reached, the record answers.
-        let asked = forward_if_daemon_runs(cx).inspect_err(|error| cx.out.note(&safe(&error.text)));
+        let asked = forward_if_daemon_runs(cx, &[]).inspect_err(|error| cx.out.note(&safe(&error.text)));
         return asked.ok().flatten().map_or_else(|| run_here(verb, cx), Ok);
     }
     if !verb.needs_store_owner() {
         return run_here(verb, cx);
     }
-    let there = match (forward_if_daemon_runs(cx), &verb) {
+    let verb = match verb {
+        CliVerb::Approve(args) if !args.yes && cx.out.can_ask() => match run_reading(approve::confirm(args, cx))? {
+            Some(args) => CliVerb::Approve(args),
+            None => return Ok(CommandExit::DONE),
+        },
+        verb => verb,
+    };
+    let shown = shown_candidates(&verb);
+    let there = match (forward_if_daemon_runs(cx, &shown), &verb) {
         (Err(error), CliVerb::Stop(args)) if args.stops_everything() => {
             return stop::stop_by_file(cx, &args.why, &error);
         }
@@ -63,14 +73,23 @@ pub(crate) fn run(verb: CliVerb, cx: &CommandContext) -> VerbResult {
         Some(ended) => Ok(ended),
         // If a daemon took the store in the meantime, the daemon performs it.
         None => run_here(verb, cx).or_else(|error| match error.kind {
-            CommandErrorKind::Held => forward_if_daemon_runs(cx)?.ok_or(error),
+            CommandErrorKind::Held => forward_if_daemon_runs(cx, &shown)?.ok_or(error),
             _ => Err(error),
         }),
     }
 }
 
-fn forward_if_daemon_runs(cx: &CommandContext) -> Result<Option<CommandExit>, CommandError> {
-    if control::daemon_may_listen(cx) { run_reading(control::forward_to_daemon(cx)) } else { Ok(None) }
+fn forward_if_daemon_runs(cx: &CommandContext, further: &[OsString]) -> Result<Option<CommandExit>, CommandError> {
+    if !control::daemon_may_listen(cx) {
+        return Ok(None);
+    }
+    run_reading(control::forward_to_daemon(cx, further))
+}
+
+/// Further arguments for the daemon: the candidates that the person saw.
+fn shown_candidates(verb: &CliVerb) -> Vec<OsString> {
+    let CliVerb::Approve(args) = verb else { return Vec::new() };
+    args.candidate.iter().map(|hash| format!("--candidate={hash}").into()).collect()
 }
 
 /// Performs a verb for another process. A daemon performs no verb that only reads, or that needs no store.
@@ -113,6 +132,7 @@ fn perform<'c>(verb: CliVerb, cx: &'c CommandContext) -> BoxFuture<'c, VerbResul
         CliVerb::Status(args) => Box::pin(status::run(args, cx)),
         CliVerb::Rounds(args) => Box::pin(rounds::run(args, cx)),
         CliVerb::Show(args) => Box::pin(show::run(args, cx)),
+        CliVerb::Diff(args) => Box::pin(diff::run(args, cx)),
         CliVerb::Report(args) => Box::pin(logs::report(args, cx)),
         CliVerb::Logs(args) => Box::pin(logs::run(args, cx)),
         CliVerb::Inbox => Box::pin(inbox::run(cx)),

@@ -1,7 +1,7 @@
 //! `run LOOP`: one round now, in the foreground. The exit code is that of the outcome.
 
 use super::{CommandContext, CommandError, CommandErrorKind, CommandExit, VerbResult};
-use crate::context::{BaseFiles, CheckedLoopFile, LoopPreflight, error_from_problems, prompts};
+use crate::context::{CheckedLoopFile, LoopPreflight, PreflightCache, error_from_problems, prompts};
 use crate::dry_run::{self, DryRunItem};
 use crate::progress::ProgressDisplay;
 use crate::round_summary;
@@ -104,7 +104,7 @@ async fn choose_spec(
     let file = loops.find(name)?;
     let spec = cx.with_configured_agents(file.spec.clone(), repo)?;
     let file = CheckedLoopFile { file: file.file.clone(), spec };
-    let mut found = LoopPreflight::check(cx, repo, &file, &mut BaseFiles::default()).await?.problems;
+    let mut found = LoopPreflight::check(cx, repo, &file, &mut PreflightCache::default()).await?.problems;
     found.extend(prompts::check_prompts(&repo.work_tree));
     if !found.is_empty() {
         return Err(error_from_problems(&found));

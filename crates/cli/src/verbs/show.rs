@@ -6,10 +6,15 @@ use crate::view::explain::ExplanationView;
 use crate::view::find::{self, LookupTarget};
 use crate::view::loop_page::LoopPage;
 use crate::view::page;
+use crate::view::proposal::ProposalView;
 use crate::view::repo_view::RepoView;
 use crate::view::rounds::RoundRecord;
 use crate::view::time::now_ms;
 use loopwright_core::dispatch::{LoopExplanation, LoopKey};
+use loopwright_core::outcome::RoundOutcome;
+
+/// The lines of a waiting diff that are shown.
+const DIFF_LINES: usize = 200;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ShowArgs {
@@ -36,8 +41,17 @@ pub(crate) async fn run(args: ShowArgs, cx: &CommandContext) -> VerbResult {
     };
     match (target, store) {
         (LookupTarget::Round(row), Some(store)) => {
-            let report = RoundRecord::read(store.as_ref(), &row.id).await?.report();
-            Ok(cx.out.answer(&report, || page::render_report(&report)))
+            let record = RoundRecord::read(store.as_ref(), &row.id).await?;
+            let report = record.report();
+            if cx.out.is_json() {
+                return Ok(cx.out.document(&report));
+            }
+            let mut shown = page::render_report(&report);
+            if report.outcome == Some(RoundOutcome::Escalated) {
+                shown.push('\n');
+                shown.push_str(&ProposalView::read(cx, &row, &record).await?.render(&cx.out, DIFF_LINES));
+            }
+            Ok(cx.out.paged(&shown, &cx.env))
         }
         (LookupTarget::Loop(name), store) => {
             let shown = LoopPage::read(store.as_deref(), here.as_ref(), &name, now_ms()).await?;

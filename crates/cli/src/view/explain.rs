@@ -26,6 +26,8 @@ pub(crate) struct ExplanationView {
     /// The answer, in sentences.
     because: Vec<String>,
     reasons: Vec<RoundReason>,
+    /// The last lines of the gates that did not pass.
+    output: Vec<String>,
     history: Vec<String>,
     next: Vec<String>,
 }
@@ -47,6 +49,7 @@ impl ExplanationView {
             why: None,
             because,
             history: story.history()?,
+            output: page::failed_outputs(&report),
             next: page::next_steps(&report),
             reasons: report.reasons,
         })
@@ -92,6 +95,7 @@ impl ExplanationView {
             why,
             because,
             reasons: Vec::new(),
+            output: Vec::new(),
             history: Vec::new(),
             next,
         })
@@ -100,6 +104,7 @@ impl ExplanationView {
     /// For people.
     pub(crate) fn render(&self) -> String {
         let mut page: Vec<String> = self.because.iter().map(|line| safe(line)).collect();
+        page.extend(self.output.iter().map(|line| format!("  {}", safe(line))));
         if !self.history.is_empty() {
             page.push(String::new());
             page.extend(self.history.iter().map(|line| safe_lines(line)));

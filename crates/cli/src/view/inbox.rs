@@ -1,8 +1,10 @@
 //! Everything that waits for a person: the riskiest first, grouped by loop, machine facts above claims of agents.
 
+use super::proposal::ProposalView;
 use super::rounds::RoundRecord;
 use super::time::{self, Moment};
 use super::{CommandError, SCHEMA, Serialize, Store, safe};
+use crate::context::CommandContext;
 use crate::error::with_count;
 use loopwright::store::{InboxKind, InboxRisk, InboxRow};
 use loopwright_core::report::RoundReport;
@@ -12,6 +14,10 @@ use loopwright_core::round::BoundaryLevel;
 const ITEMS_MAX: u32 = 1000;
 /// Questions shown with the facts of their rounds; the others get one line.
 const FACTS_MAX: usize = 50;
+/// With more questions than this, the page has no diffs and no texts.
+const PROPOSALS_MAX: usize = 3;
+/// The lines of each diff.
+const DIFF_LINES: usize = 40;
 
 /// The document of `inbox --json`.
 #[derive(Debug, Serialize)]
@@ -81,7 +87,7 @@ impl InboxView {
     }
 
     /// The page for people, with the facts of each round from its record.
-    pub(crate) async fn render(&self, store: &Store, now: i64) -> Result<String, CommandError> {
+    pub(crate) async fn render(&self, cx: &CommandContext, store: &Store, now: i64) -> Result<String, CommandError> {
         let mut page = String::new();
         let mut last = None;
         for (at, line) in self.items.iter().enumerate() {
@@ -93,12 +99,29 @@ impl InboxView {
             page.push_str(&line.head(now));
             // A question about a loop or an item belongs to a round, but is not about that round's candidate.
             if let Some(round) = line.round.as_ref().filter(|_| at < FACTS_MAX && line.is_about_a_candidate()) {
-                let report = RoundRecord::read(store, round).await?.report();
-                page.push_str(&facts(&report));
+                let record = RoundRecord::read(store, round).await?;
+                page.push_str(&facts(&record.report()));
+                page.push_str(&self.proposal(cx, store, round, &record).await?);
             }
         }
         page.push_str(&self.next());
         Ok(page)
+    }
+
+    /// The items, the output of the gates and the diff, while the inbox is short.
+    async fn proposal(
+        &self,
+        cx: &CommandContext,
+        store: &Store,
+        round: &str,
+        record: &RoundRecord,
+    ) -> Result<String, CommandError> {
+        if self.items.len() > PROPOSALS_MAX {
+            return Ok(format!("    see:     loopwright show {}\n", safe(round)));
+        }
+        let Some(row) = store.round(round).await? else { return Ok(String::new()) };
+        let shown = ProposalView::read(cx, &row, record).await?.render(&cx.out, DIFF_LINES);
+        Ok(shown.lines().map(|line| format!("    {line}").trim_end().to_owned() + "\n").collect())
     }
 
     fn next(&self) -> String {

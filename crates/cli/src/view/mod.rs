@@ -3,6 +3,7 @@
 
 pub(crate) mod budget;
 pub(crate) mod costs;
+pub(crate) mod diff;
 pub(crate) mod explain;
 pub(crate) mod find;
 pub(crate) mod heatmap;
@@ -10,6 +11,7 @@ pub(crate) mod inbox;
 pub(crate) mod log;
 pub(crate) mod loop_page;
 pub(crate) mod page;
+pub(crate) mod proposal;
 pub(crate) mod repo_view;
 pub(crate) mod rounds;
 pub(crate) mod schedule;

@@ -1,9 +1,10 @@
 //! One round as a page for people: engine facts first, then the reasons, then foreign text, marked and escaped; last,
 //! the next steps.
 
+use super::proposal::gate_output;
 use super::{TextTable, safe};
 use loopwright_core::budget::CountedBy;
-use loopwright_core::gate::GateResult;
+use loopwright_core::gate::{GateResult, GateStatus};
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::report::RoundReport;
 
@@ -92,7 +93,16 @@ fn gates(report: &RoundReport) -> Vec<String> {
         [gate.name.clone(), gate.status.to_string(), exit, took, gate.evidence.join("; ")]
     };
     let table = TextTable::new(["GATE", "STATUS", "EXIT", "TIME", "EVIDENCE"], report.gates.iter().map(row));
-    table.render().lines().map(str::to_owned).collect()
+    let mut lines: Vec<String> = table.render().lines().map(str::to_owned).collect();
+    lines.extend(failed_outputs(report));
+    lines
+}
+
+/// The last lines of the gates that did not pass.
+pub(crate) fn failed_outputs(report: &RoundReport) -> Vec<String> {
+    let failed = report.gates.iter().filter(|gate| gate.status != GateStatus::Passed);
+    let outputs = failed.filter_map(|gate| gate_output(gate, &report.round));
+    outputs.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect()
 }
 
 fn outbox(report: &RoundReport) -> Vec<String> {

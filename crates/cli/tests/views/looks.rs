@@ -224,7 +224,8 @@ fn why_explains_rounds_and_loops_from_the_record() {
     assert!(told.contains("decided at approve: at L2 every outward action waits for a human"), "{told}");
     assert!(told.contains("  1 started → recall, then recall"), "{told}");
     let document = place.run(&format!("why a-{round} --json")).success().json();
-    let expected = ["schema", "loop", "round", "outcome", "status", "why", "because", "reasons", "history", "next"];
+    let expected =
+        ["schema", "loop", "round", "outcome", "status", "why", "because", "reasons", "output", "history", "next"];
     assert_eq!(keys(&document), expected);
     assert_eq!(document["outcome"], "escalated");
 }

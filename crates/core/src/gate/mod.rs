@@ -11,6 +11,7 @@ pub mod junit;
 pub mod length;
 pub mod lint;
 pub mod markers;
+mod missing;
 pub mod observed_tests;
 pub mod parse;
 pub mod runner;
@@ -18,6 +19,7 @@ pub mod score;
 mod signature;
 
 use crate::words::worded;
+pub use missing::{MissingDependency, missing_dependency};
 pub use signature::signature;
 
 use serde::{Deserialize, Serialize};

@@ -6,6 +6,9 @@ use crate::gate::GateResult;
 use crate::outcome::RoundOutcome;
 use std::fmt::Write as _;
 
+/// The last lines that are shown of a gate that did not pass.
+const OUTPUT_LINES: usize = 12;
+
 /// The largest number of listed files; further files are only counted.
 const FILES_SHOWN: usize = 50;
 
@@ -136,6 +139,21 @@ fn gates(out: &mut String, gates: &[GateResult]) {
             gate.status,
             gate.duration_ms
         );
+    }
+    gates.iter().filter(|gate| !gate.is_passed()).for_each(|gate| output(out, gate));
+}
+
+/// The last lines of a gate that did not pass, as indented code, which no text in it can end.
+fn output(out: &mut String, gate: &GateResult) {
+    let lines: Vec<&str> = gate.excerpt.lines().collect();
+    if lines.is_empty() {
+        return;
+    }
+    line(out, "");
+    line(out, &format!("Last lines of {}:", plain(&gate.name)));
+    line(out, "");
+    for text in &lines[lines.len().saturating_sub(OUTPUT_LINES)..] {
+        line(out, &format!("    {text}"));
     }
 }
 

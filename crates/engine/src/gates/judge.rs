@@ -37,6 +37,9 @@ pub(super) struct RunArtefacts<'a> {
     pub(super) read: &'a dyn Fn(&str) -> Option<Vec<u8>>,
 }
 
+/// The last lines that are kept of a gate that passed.
+const PASSED_LINES: usize = 12;
+
 /// Why a run is rejected, as a code and a fact.
 type RunRejection = (String, String);
 
@@ -62,11 +65,15 @@ pub(super) fn judge(
     if result.tests.is_none() && tests != ObservedTests::default() {
         result.tests = Some(tests.passed());
     }
-    if let Err((code, fact)) = answer {
-        result.status = GateStatus::Rejected;
-        result.reason = Some(code);
-        result.evidence.push(excerpt::one_line(&fact));
-        result.excerpt = both(&stdout, &stderr);
+    let output = both(&stdout, &stderr);
+    match answer {
+        Ok(()) => result.excerpt = last_lines(&output),
+        Err((code, fact)) => {
+            result.status = GateStatus::Rejected;
+            result.reason = Some(code);
+            result.evidence.push(excerpt::one_line(&fact));
+            result.excerpt = output;
+        }
     }
     JudgedRun { result, tests, shown }
 }
@@ -197,6 +204,12 @@ fn scored(
 fn text(captured: &CapturedOutput) -> String {
     let bytes = [captured.head.as_slice(), captured.tail.as_slice()].concat();
     String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The output of a gate that passed, for the person who approves: a few lines are enough.
+fn last_lines(output: &str) -> String {
+    let lines: Vec<&str> = output.lines().collect();
+    lines[lines.len().saturating_sub(PASSED_LINES)..].join("\n")
 }
 
 fn both(stdout: &str, stderr: &str) -> String {

@@ -171,7 +171,9 @@ fn prompt_feedback(feedback: &AttemptFeedback) -> Vec<prompt::BriefFeedback> {
 
 /// Facts such as names of tests were printed by the maker's code, so they are quoted with the output, inside the fence.
 fn evidence(gate: &loopwright_core::gate::GateResult) -> GateEvidence {
-    let facts = gate.evidence.iter().chain([&gate.excerpt]).filter(|text| !text.is_empty());
+    // The candidate's code can print anything and still pass, so a checker gets no output of a gate that passed.
+    let excerpt = (!gate.is_passed()).then_some(&gate.excerpt);
+    let facts = gate.evidence.iter().chain(excerpt).filter(|text| !text.is_empty());
     let output = facts.cloned().collect::<Vec<_>>().join("\n");
     GateEvidence { name: gate.name.clone(), result: gate.status.to_string(), output }
 }
