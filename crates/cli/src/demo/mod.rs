@@ -121,7 +121,7 @@ impl DemoRun<'_> {
         self.act("2. quick-fix, at L2: its maker deletes the failing test and claims success");
         let report = self.round("quick-fix").await?;
         self.say(&round_summary::render_end(&self.cx.out, &report));
-        self.say("Its claim does not count: the gate counts the tests of base, and one is missing.");
+        self.say("Its claim does not count: Loopwright knows the tests of base, and one of them is missing.");
         Ok(report)
     }
 

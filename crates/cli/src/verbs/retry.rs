@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RetryArgs {
-    /// The id of the round, or the start of it
+    /// The id of the round, or its first characters
     #[arg(value_name = "ROUND")]
     pub(crate) id: String,
 }

@@ -17,13 +17,13 @@ pub(crate) struct SimulateArgs {
     /// How many days to simulate
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(i64).range(1..=366))]
     days: i64,
-    /// The duration of a round, for loops that never ran
+    /// The assumed duration of a round, for loops that have never run
     #[arg(long, value_name = "SPAN", default_value = "5m", value_parser = span)]
     takes: TimeSpan,
     /// The seed of the random numbers; the same seed gives the same rounds
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// List the decision about every occurrence
+    /// List the decision about every due moment
     #[arg(long)]
     decisions: bool,
 }
