@@ -43,8 +43,8 @@ fn is_many(words: &[&str]) -> bool {
 
 /// Reads `sim: 200 seeds, 0 failed, …`.
 fn see(counts: &mut TestCounts, line: &str) {
-    let Some(told) = line.strip_prefix("sim: ") else { return };
-    let mut numbers = told.split(", ").filter_map(|part| part.split(' ').next()?.parse::<u64>().ok());
+    let Some(summary) = line.strip_prefix("sim: ") else { return };
+    let mut numbers = summary.split(", ").filter_map(|part| part.split(' ').next()?.parse::<u64>().ok());
     if let (Some(seeds), Some(failed)) = (numbers.next(), numbers.next()) {
         counts.passed += seeds.saturating_sub(failed);
         counts.failed += failed;

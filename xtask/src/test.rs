@@ -139,8 +139,8 @@ fn perform(work: &Work, filter: &[&str], skips: &Path) -> (TestCounts, Result<()
             run_command(command)
         }
         Work::Suite(function) => {
-            let (told, ended) = function();
-            counts = told;
+            let (suite_counts, ended) = function();
+            counts = suite_counts;
             ended
         }
         Work::Counted { words, whole, see } => {

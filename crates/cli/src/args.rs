@@ -4,7 +4,7 @@ use crate::{dev, verbs};
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use std::path::PathBuf;
 
-/// Runs AI coding agents in loops that people can trust.
+/// Run AI coding agents in loops that you can trust.
 #[derive(Debug, Parser)]
 #[command(name = "loopwright", version, max_term_width = 100)]
 #[command(after_help = AFTER)]
@@ -24,7 +24,7 @@ Exit codes: 0 done, 1 failed, 2 usage or configuration, 10 waiting for a person,
 /// Flags that every verb has.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct GlobalFlags {
-    /// The repository to work on [default: the one around the current folder]
+    /// The repository to work on [default: the one that contains the current folder]
     #[arg(long, value_name = "DIR", global = true, display_order = 901)]
     pub(crate) repo: Option<PathBuf>,
     /// The state directory [default: $LOOPWRIGHT_STATE_DIR, else $XDG_STATE_HOME/loopwright]
@@ -41,7 +41,7 @@ pub(crate) struct GlobalFlags {
 /// The commands, in the order of the groups of the help page.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CliVerb {
-    /// Show the whole product on a temporary repository: needs no key, no network and no setup
+    /// Run three example loops in a temporary repository: needs no key, no network and no configuration
     Demo,
     /// Create `.loopwright/` with one example loop that fits the repository
     Init,
@@ -49,30 +49,30 @@ pub(crate) enum CliVerb {
     Patterns(verbs::patterns::PatternsArgs),
     /// Write a shipped loop into `.loopwright/loops/`, adapted to the repository
     New(verbs::new::NewArgs),
-    /// Check all loop files, or one loop, and the configuration
+    /// Check the configuration and all loop files, or only one loop
     Check(verbs::check::CheckArgs),
     /// Run one round of a loop now
     Run(verbs::run::RunArgs),
     /// Run the daemon, which starts loops when they are due
     Up(verbs::up::UpArgs),
-    /// Stop the daemon when its rounds have ended; or cancel one round; or stop everything
+    /// Stop the daemon, cancel one of its rounds, or stop everything until `thaw`
     Stop(verbs::stop::StopArgs),
-    /// Install the daemon as a systemd user unit or a launchd agent
+    /// Let systemd or launchd start the daemon when you log in
     Service(verbs::service::ServiceArgs),
     /// Check this machine: print what is installed, what is missing and how to fix it
     Doctor(verbs::doctor::DoctorArgs),
 
     /// Show all loops and their state
     Status(verbs::status::StatusArgs),
-    /// List rounds, newest first: of this repository, or of all repositories when run outside one
+    /// List the rounds of this repository, newest first; outside a repository, those of all repositories
     Rounds(verbs::rounds::RoundsArgs),
-    /// Show one round, or the latest round of a loop
+    /// Show one round, or a loop with its latest rounds, receipts and memory
     Show(verbs::show::ShowArgs),
     /// Show the change of a round as a diff against its base
     Diff(verbs::diff::DiffArgs),
     /// Print the report of a round
     Report(verbs::logs::ReportArgs),
-    /// Print the output of agents and gates
+    /// Print the output of the agents and gates of a round
     Logs(verbs::logs::LogsArgs),
     /// Explain why a loop does or does not run, or why a round ended as it did
     Why(verbs::show::WhyArgs),
@@ -81,33 +81,33 @@ pub(crate) enum CliVerb {
 
     /// List everything that waits for a person
     Inbox,
-    /// Approve a waiting candidate
+    /// Approve a waiting candidate, or confirm that an item in doubt arrived
     Approve(verbs::approve::ApproveArgs),
-    /// Reject a waiting candidate
+    /// Deny a waiting candidate, or state that an item in doubt did not arrive
     Deny(verbs::approve::DenyArgs),
     /// Put the candidate of a round on a new branch of your repository
     Take(verbs::take::TakeArgs),
-    /// Resume a suspended round, or start a new round like one that ended
+    /// Resume a suspended round; after any other outcome, start a new round for the same item
     Retry(verbs::retry::RetryArgs),
     /// Show how much of every budget is spent, reserved and left, or raise a budget
     Budget(verbs::budget::BudgetArgs),
 
-    /// Show which loops are due in the coming days, also as a heat map
+    /// Show when loops are due in the coming days, as a list and as a chart
     Schedule(verbs::schedule::ScheduleArgs),
     /// Simulate the coming days: which rounds start, which are skipped and why, and their costs
     Simulate(verbs::simulate::SimulateArgs),
     /// Pause a loop: it does not start on its own until `resume`
     Pause(verbs::pause::PauseArgs),
-    /// Let a paused loop start on its own again
+    /// End the pause of a loop, or its wait after a failure: it starts on its own again
     Resume(verbs::pause::ResumeArgs),
     /// Let loops start again after `stop --all`
     Thaw,
     /// Start the loops that are due, wait for their rounds and exit: for cron or launchd
     Tick,
-    /// Add or remove git hooks that notify the daemon when a branch moves
+    /// Add, remove or list git hooks that notify the daemon when a branch moves
     Hooks(verbs::hooks::HooksArgs),
 
-    /// Verify the whole record: hashes, chain and database
+    /// Verify the record of all rounds: find data that was changed, is missing or is damaged
     Verify,
     /// Test the gates of a loop
     Gates(verbs::gates::GatesArgs),
@@ -115,7 +115,7 @@ pub(crate) enum CliVerb {
     Backup(verbs::backup::BackupArgs),
     /// Restore a backup
     Restore(verbs::backup::RestoreArgs),
-    /// Remove data of old rounds that is no longer needed
+    /// Delete data of old rounds, such as reports and transcripts; the journal stays
     Gc(verbs::gc::GcArgs),
     /// Forget the items and the memory of a loop, so that it starts over
     Forget(verbs::forget::ForgetArgs),
@@ -124,7 +124,7 @@ pub(crate) enum CliVerb {
     Config,
     /// Print the JSON Schema of loop files
     Schema,
-    /// List the prompts that roles get, or show one of them
+    /// List the prompts of the maker and the checker, or print one of them
     Prompts(verbs::prompts::PromptsArgs),
     /// Tools for writing loops: a scripted model, to try loops without costs
     Dev(dev::DevArgs),

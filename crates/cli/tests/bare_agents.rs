@@ -56,12 +56,12 @@ impl Place {
     }
 
     fn assert_mended(&self, ran: &Output) {
-        let told = || format!("{}\n{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
-        assert!(ran.status.success(), "{}: {}", ran.status, told());
+        let streams = || format!("{}\n{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+        assert!(ran.status.success(), "{}: {}", ran.status, streams());
         let read = |name: &str| {
-            std::fs::read_to_string(self.at("work").join(name)).unwrap_or_else(|_| panic!("{name}: {}", told()))
+            std::fs::read_to_string(self.at("work").join(name)).unwrap_or_else(|_| panic!("{name}: {}", streams()))
         };
-        assert!(read("calc.py").contains("a + b"), "{}", told());
+        assert!(read("calc.py").contains("a + b"), "{}", streams());
         assert_eq!(read("notes.md"), "two lines\nof text\n");
         assert_eq!(read("result.txt"), "5\n");
     }
@@ -79,7 +79,7 @@ fn events(ran: &Output, kind: &str) -> Vec<Value> {
 }
 
 /// The usage that the model reported: uncached input, output, cache reads.
-fn told(model: &ModelServer, name: &str) -> [u64; 3] {
+fn reported_tokens(model: &ModelServer, name: &str) -> [u64; 3] {
     let total = &model.counter()["models"][name];
     ["input", "output", "cache_read"].map(|key| total[key].as_u64().expect("a number"))
 }
@@ -101,7 +101,7 @@ fn claude_follows_the_model_and_reports_its_tokens() {
     place.assert_mended(&ran);
     let result = events(&ran, "result").pop().expect("a result");
     let keys = ["/inputTokens", "/outputTokens", "/cacheReadInputTokens"];
-    assert_eq!(numbers(&result["modelUsage"]["claude-opus-5-5"], keys), told(&model, "claude-opus-5-5"));
+    assert_eq!(numbers(&result["modelUsage"]["claude-opus-5-5"], keys), reported_tokens(&model, "claude-opus-5-5"));
     assert_eq!(events(&ran, "system")[0]["claude_code_version"], agents::version("claude"));
 }
 
@@ -133,7 +133,7 @@ fn codex_follows_the_model_and_reports_its_tokens() {
             let ended = events(&ran, "turn.completed").pop().expect("an end");
             numbers(&ended["usage"], ["/input_tokens", "/output_tokens", "/cached_input_tokens"])
         };
-        assert_eq!([input - cached, output, cached], told(&model, name), "{name}");
+        assert_eq!([input - cached, output, cached], reported_tokens(&model, name), "{name}");
     }
 }
 
@@ -160,7 +160,7 @@ fn opencode_follows_the_model_and_reports_its_tokens() {
     let steps = events(&ran, "step_finish");
     let keys = ["/part/tokens/input", "/part/tokens/output", "/part/tokens/cache/read"];
     let sum = steps.iter().map(|step| numbers(step, keys)).reduce(|a, b| [a[0] + b[0], a[1] + b[1], a[2] + b[2]]);
-    assert_eq!(sum, Some(told(&model, "m1")));
+    assert_eq!(sum, Some(reported_tokens(&model, "m1")));
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn gemini_follows_the_model_and_reports_its_tokens() {
     place.assert_mended(&ran);
     let result = events(&ran, "result").pop().expect("a result");
     let numbers = numbers(&result["stats"], ["/input", "/output_tokens", "/cached"]);
-    assert_eq!(numbers, told(&model, "gemini-2.5-pro"));
+    assert_eq!(numbers, reported_tokens(&model, "gemini-2.5-pro"));
 }
 
 #[test]

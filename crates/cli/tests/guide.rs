@@ -38,11 +38,11 @@ fn guide_leads_from_an_empty_folder_to_a_pull_request() {
     std::fs::write(folder.join("my-agent"), agent).expect("the agent is saved");
     let file = blocks("README.md", "markdown").swap_remove(0);
     std::fs::write(folder.join(".loopwright/loops/fix-tests.md"), file).expect("the loop is saved");
-    let told = paste(&env, &folder, run, 10);
+    let output = paste(&env, &folder, run, 10);
     for words in ["2 loops checked", "1 gate tried", "would send pull-request (draft)", "fix-tests escalated"] {
-        assert!(told.contains(words), "{words}: {told}");
+        assert!(output.contains(words), "{words}: {output}");
     }
-    assert!(!told.contains("is not committed"), "{told}");
+    assert!(!output.contains("is not committed"), "{output}");
 
     let inbox = paste(&env, &folder, "loopwright inbox", 0);
     let id = inbox.split_whitespace().find(|word| word.starts_with("a-r")).expect("an id");

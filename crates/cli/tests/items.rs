@@ -38,12 +38,12 @@ const GREET: &str = "@ maker\nstage report.md \"Hello.\"\n";
 fn every_item_is_worked_on_once_and_then_there_is_nothing_to_do() {
     let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright"));
     let repo = world(&env, "echo ada@1\necho bob@1\n", GREET);
-    let told: Vec<_> = (0..3).map(|_| run(&env, &repo, &[])).collect();
-    let items: Vec<_> = told.iter().map(|round| round["item"].as_str().unwrap_or("none").to_owned()).collect();
-    let outcomes: Vec<_> = told.iter().map(|round| round["outcome"].as_str().unwrap_or("none").to_owned()).collect();
+    let rounds: Vec<_> = (0..3).map(|_| run(&env, &repo, &[])).collect();
+    let items: Vec<_> = rounds.iter().map(|round| round["item"].as_str().unwrap_or("none").to_owned()).collect();
+    let outcomes: Vec<_> = rounds.iter().map(|round| round["outcome"].as_str().unwrap_or("none").to_owned()).collect();
     assert_eq!(items, ["ada@1", "bob@1", "none"]);
     assert_eq!(outcomes, ["reported", "reported", "nothing-to-do"]);
-    assert_eq!(told[2]["attempts"], 0, "no work costs no agent");
+    assert_eq!(rounds[2]["attempts"], 0, "no work costs no agent");
 }
 
 #[test]
@@ -92,11 +92,11 @@ fn items(round: &serde_json::Value) -> Vec<String> {
 fn loop_with_a_batch_takes_several_items_a_round_and_each_is_processed() {
     let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright"));
     let repo = pairs(&env, "echo ada@1\necho bob@1\necho cyd@1\n", GREET);
-    let told: Vec<_> = (0..3).map(|_| run(&env, &repo, &[])).collect();
-    let taken: Vec<_> = told.iter().map(items).collect();
+    let rounds: Vec<_> = (0..3).map(|_| run(&env, &repo, &[])).collect();
+    let taken: Vec<_> = rounds.iter().map(items).collect();
     assert_eq!(taken, [vec!["ada@1", "bob@1"], vec!["cyd@1"], vec![]]);
-    assert_eq!(told[0]["item"], "ada@1, bob@1");
-    let page = std::fs::read_to_string(told[0]["report"].as_str().expect("a report")).expect("it is there");
+    assert_eq!(rounds[0]["item"], "ada@1, bob@1");
+    let page = std::fs::read_to_string(rounds[0]["report"].as_str().expect("a report")).expect("it is there");
     assert!(page.contains("| items | ada@1, bob@1 |"), "{page}");
     let shown = env.loopwright_in(repo.path(), ["show", "greeter", "--json"]).success().json();
     let state = &shown["state"];
@@ -145,8 +145,11 @@ fn ceiling_of_one_item_and_several_items_a_round_are_refused_together() {
         .replace("items: lines", "items: lines, batch: 2")
         .replace("check: none", "check: none\nbudget: { item: { usd: 1 } }");
     repo.write(".loopwright/loops/greeter.md", text);
-    let told = env.loopwright_in(repo.path(), ["check"]).code(2).transcript();
-    assert!(told.contains("`budget.item` limits the cost of one item") && told.contains("batch: 1"), "{told}");
+    let check_text = env.loopwright_in(repo.path(), ["check"]).code(2).transcript();
+    assert!(
+        check_text.contains("`budget.item` limits the cost of one item") && check_text.contains("batch: 1"),
+        "{check_text}"
+    );
 }
 
 #[test]

@@ -82,7 +82,7 @@ fn rounds_have_the_keys_of_the_contract_wherever_they_are_printed() {
     let again = world.json(&format!("retry {}", round(&runs[1])), 10);
     shown.iter().chain([&approved, &denied, &again]).for_each(is_a_round);
     check_shape!("show", shown.iter().chain([&approved, &denied]));
-    assert_eq!(shown[1], approved, "what is shown later is what was told then");
+    assert_eq!(shown[1], approved, "show and approve print the same document");
     assert_eq!((&denied["outcome"], &denied["exit"]), (&"rejected".into(), &11.into()));
 }
 

@@ -114,8 +114,8 @@ fn reporting_runs_with_a_warning() {
     let Some(bare) = Bare::new() else { return };
     let round = bare.json(&["run", "at-l1", "--json"], 0);
     assert_eq!((&round["outcome"], &round["boundary"]["level"]), (&"reported".into(), &"process".into()));
-    let told = bare.run(&["run", "at-l1"]);
-    let text = String::from_utf8_lossy(&told.stdout);
+    let at_l1 = bare.run(&["run", "at-l1"]);
+    let text = String::from_utf8_lossy(&at_l1.stdout);
     assert!(text.contains("this host cannot confine agents") && text.contains("loopwright doctor"), "{text}");
 }
 

@@ -40,8 +40,8 @@ fn configuration_shows_where_a_key_comes_from_and_never_the_key() {
     );
     let ran = env.loopwright(["config"]).code(0);
     assert!(!ran.transcript().contains("dummy"), "{}", ran.transcript());
-    let told = ran.transcript();
-    let lines: Vec<&str> = told.lines().filter(|line| line.starts_with("providers.")).collect();
+    let transcript = ran.transcript();
+    let lines: Vec<&str> = transcript.lines().filter(|line| line.starts_with("providers.")).collect();
     let short: Vec<String> = lines.iter().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
     expect![[r#"
         providers.anthropic {"url":"https://api.anthropic.com","style":"x-api-key","key_env":"ANTHROPIC_API_KEY","key":"found in ANTHROPIC_API_KEY"} default
@@ -57,14 +57,14 @@ fn repository_that_names_providers_or_logins_is_refused() {
     let env = env().with_env("ANTHROPIC_API_KEY", KEY);
     let repo = env.repo("r");
     repo.write(".loopwright/loops/look.md", LOOP).commit("a loop");
-    for (text, told) in [
+    for (text, expected) in [
         ("providers: { anthropic: { url: http://127.0.0.1:1 } }\n", "`providers`: a repository does not decide"),
         ("logins: [claude]\n", "`logins`: a repository does not decide"),
     ] {
         repo.write(".loopwright/config.yaml", text);
         for words in [&["check"][..], &["run", "look"], &["config"]] {
             let ran = env.loopwright_in(repo.path(), words).code(2);
-            assert!(ran.transcript().contains(told), "{}", ran.transcript());
+            assert!(ran.transcript().contains(expected), "{}", ran.transcript());
         }
     }
 }
@@ -82,11 +82,11 @@ fn loop_whose_agent_has_no_key_is_noted_by_check_and_fails_with_the_variable_to_
     let env = install(env(), &[("claude", "2.1.325")]);
     let repo = env.repo("r");
     repo.write(".loopwright/loops/look.md", LOOP).commit("a loop");
-    let told = "has no key for its model provider";
+    let problem = "has no key for its model provider";
     let checked = env.loopwright_in(repo.path(), ["check"]).code(0).transcript();
-    assert!(checked.contains(told) && checked.contains("set ANTHROPIC_API_KEY"), "{checked}");
+    assert!(checked.contains(problem) && checked.contains("set ANTHROPIC_API_KEY"), "{checked}");
     let ran = env.loopwright_in(repo.path(), ["run", "look"]).code(1).transcript();
-    assert!(ran.contains(told) && ran.contains("set ANTHROPIC_API_KEY"), "{ran}");
+    assert!(ran.contains(problem) && ran.contains("set ANTHROPIC_API_KEY"), "{ran}");
 }
 
 #[test]

@@ -123,11 +123,11 @@ fn ctrl_c_ends_a_wait_at_once() {
     let mut child =
         command.args(["run", "fix"]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
     let lines = BufReader::new(child.stderr.take().expect("piped")).lines();
-    let mut told = lines.map_while(Result::ok);
-    assert!(told.any(|line| line.starts_with("waits")), "it waits");
+    let mut rest = lines.map_while(Result::ok);
+    assert!(rest.any(|line| line.starts_with("waits")), "it waits");
     let kill = format!("kill -INT {}", child.id());
     let _ = TestEnv::new("/bin/sh").loopwright(["-c", &kill]).success();
-    told.for_each(drop);
+    rest.for_each(drop);
     assert_eq!(child.wait().expect("it ends").code(), Some(130));
 }
 
@@ -205,8 +205,8 @@ fn suspended_work_is_discarded_after_its_retention() {
     assert!(root.exists(), "the work is kept");
     let _ = place.run("gc").success();
     assert!(root.exists(), "it is young");
-    let told = place.run("gc --days 0").success();
-    assert!(told.stderr().contains("abandoned"), "{}", told.transcript());
+    let collected = place.run("gc --days 0").success();
+    assert!(collected.stderr().contains("abandoned"), "{}", collected.transcript());
     assert!(!root.exists(), "its work is gone");
     let shown = place.run(&format!("show {round} --json")).success().json();
     assert_eq!(shown["outcome"], "rate-limited");
@@ -215,9 +215,9 @@ fn suspended_work_is_discarded_after_its_retention() {
 #[test]
 fn fallback_words_are_checked() {
     let place = Place::new(FIX, ", fallback: [codex/, scripted/nowhere.script]");
-    let told = place.run("check").code(2);
-    assert!(told.transcript().contains("names nothing after the slash"), "{}", told.transcript());
+    let refused = place.run("check").code(2);
+    assert!(refused.transcript().contains("names nothing after the slash"), "{}", refused.transcript());
     let place = Place::new(FIX, ", fallback: [scripted/nowhere.script]");
-    let told = place.run("check").code(2);
-    assert!(told.transcript().contains("nowhere.script"), "{}", told.transcript());
+    let refused = place.run("check").code(2);
+    assert!(refused.transcript().contains("nowhere.script"), "{}", refused.transcript());
 }

@@ -98,7 +98,7 @@ fn way_back<'a>(start: &'a str, by_name: &BTreeMap<&'a str, &FollowerLoop<'a>>) 
 mod tests {
     use super::*;
 
-    fn told(loops: &[(&str, &[&str], bool)]) -> Vec<AfterProblem> {
+    fn problems_of(loops: &[(&str, &[&str], bool)]) -> Vec<AfterProblem> {
         let after: Vec<Vec<String>> =
             loops.iter().map(|(_, after, _)| after.iter().map(|name| (*name).to_owned()).collect()).collect();
         let followers: Vec<FollowerLoop<'_>> = loops
@@ -120,16 +120,17 @@ mod tests {
             after: "triaje".to_owned(),
             near: near.map(str::to_owned),
         };
-        assert_eq!(told(&[("triage", &[], false), ("b", &["triaje"], false)]), [unknown(Some("triage"))]);
-        assert_eq!(told(&[("x", &[], false), ("b", &["triaje"], false)]), [unknown(None)]);
+        assert_eq!(problems_of(&[("triage", &[], false), ("b", &["triaje"], false)]), [unknown(Some("triage"))]);
+        assert_eq!(problems_of(&[("x", &[], false), ("b", &["triaje"], false)]), [unknown(None)]);
     }
 
     #[test]
     fn cycles_are_reported_once_and_chains_are_not() {
-        assert_eq!(told(&[("a", &[], false), ("b", &["a"], false), ("c", &["b", "a"], false)]), []);
-        assert_eq!(told(&[("a", &["a"], false)]), [ring(&["a"], false)]);
-        assert_eq!(told(&[("a", &["b"], false), ("b", &["a"], true)]), [ring(&["b", "a"], true)]);
-        let three = told(&[("a", &["c"], false), ("b", &["a"], false), ("c", &["b"], false), ("d", &["a"], false)]);
+        assert_eq!(problems_of(&[("a", &[], false), ("b", &["a"], false), ("c", &["b", "a"], false)]), []);
+        assert_eq!(problems_of(&[("a", &["a"], false)]), [ring(&["a"], false)]);
+        assert_eq!(problems_of(&[("a", &["b"], false), ("b", &["a"], true)]), [ring(&["b", "a"], true)]);
+        let three =
+            problems_of(&[("a", &["c"], false), ("b", &["a"], false), ("c", &["b"], false), ("d", &["a"], false)]);
         assert_eq!(three, [ring(&["b", "c", "a"], false)]);
     }
 }

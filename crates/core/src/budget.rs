@@ -404,9 +404,9 @@ mod tests {
         let round = Ceilings { tokens: Some(u64::MAX), usd: Some(Usd(u64::MAX)), ..Ceilings::default() };
         let reserved = reservation(&round, 1, 1);
         assert_eq!(reserved, Reservation { tokens: TOKENS_BELIEVED, usd: USD_BELIEVED });
-        let told = AgentUsage::Reported(Tokens { output: TOKENS_BELIEVED + 1, ..Tokens::default() });
+        let usage = AgentUsage::Reported(Tokens { output: TOKENS_BELIEVED + 1, ..Tokens::default() });
         let reserved = Reservation { tokens: 100, usd: Usd(7) };
-        let spend = spend_from_usage(told, reserved, |_| Usd(u64::MAX), 5);
+        let spend = spend_from_usage(usage, reserved, |_| Usd(u64::MAX), 5);
         assert_eq!((spend.tokens.total(), spend.usd, spend.known), (100, Usd(7), SpendKnown::No));
     }
 

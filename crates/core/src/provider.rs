@@ -158,9 +158,9 @@ mod tests {
             (None, "{\"code\":\"insufficient_quota\"}", Kind::Quota, None),
             (None, "something else", Kind::Unclear, None),
         ];
-        for (status, text, kind, told) in cases {
+        for (status, text, kind, expected_status) in cases {
             let heard = ProviderTrouble::classify(status, text, 1_794_762_000_000);
-            assert_eq!((heard.kind, heard.status), (kind, told), "{text}");
+            assert_eq!((heard.kind, heard.status), (kind, expected_status), "{text}");
         }
     }
 

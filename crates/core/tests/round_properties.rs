@@ -220,9 +220,9 @@ fn every_event_of_the_written_histories_goes_through_json() {
 /// An agent start for an attempt other than the next one does not belong to this round.
 #[test]
 fn starts_of_other_attempts_do_not_fit() {
-    let told =
+    let notation =
         "loop level=L2\nrecalled\nisolated\nmaker-started\nmade\nsealed tree=t1 changed=a items=pull-request\ngated";
-    let events = rounds_notation::events(told);
+    let events = rounds_notation::events(notation);
     let at = |count: usize| Round::replay(events[..count].to_vec()).expect("it fits").round;
     for attempt in [0, 2, u32::MAX] {
         let started = |role| Event::RoleStarted(round_walk::agent(role, attempt));

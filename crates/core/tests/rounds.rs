@@ -20,20 +20,20 @@ fn histories_read_as_written() {
         let path = entry.expect("an entry reads").path();
         let text = fs::read_to_string(&path).expect("a fixture reads");
         let (input, expected) = text.split_once(LINE).unwrap_or((&text, ""));
-        let told = match history::render(&events(input)) {
-            Ok(told) => told,
+        let rendered = match history::render(&events(input)) {
+            Ok(rendered) => rendered,
             Err(StepError::Misfit(misfit)) => format!("misfit: {misfit}\n"),
             Err(StepError::Refused(refusal)) => format!("refused: {refusal}; may: {:?}\n", refusal.approvers()),
         };
         seen += 1;
-        if told == expected {
+        if rendered == expected {
             continue;
         }
         if std::env::var_os("UPDATE_EXPECT").is_some() {
             let input = input.trim_end();
-            fs::write(&path, format!("{input}\n{LINE}{told}")).expect("a fixture is written");
+            fs::write(&path, format!("{input}\n{LINE}{rendered}")).expect("a fixture is written");
         } else {
-            wrong.push(format!("{}\n--- expected\n{expected}--- told\n{told}", path.display()));
+            wrong.push(format!("{}\n--- expected\n{expected}--- rendered\n{rendered}", path.display()));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

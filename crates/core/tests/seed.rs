@@ -189,9 +189,9 @@ fn callback_gate_receives_level_and_action() {
     let gate = CallbackGate(|level: LoopLevel, action: &ProposedAction| {
         GateDecision::escalate(format!("{} {} {}", level.label(), action.kind, action.verified))
     });
-    let told = gate.decide(L2Assisted, &action("open-pr", true));
-    assert_eq!(told, GateDecision::Escalate { reason: "L2-assisted open-pr true".to_owned() });
-    assert!(!told.is_auto());
+    let decision = gate.decide(L2Assisted, &action("open-pr", true));
+    assert_eq!(decision, GateDecision::Escalate { reason: "L2-assisted open-pr true".to_owned() });
+    assert!(!decision.is_auto());
     assert!(GateDecision::AutoProceed.is_auto());
 }
 

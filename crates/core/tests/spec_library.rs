@@ -25,9 +25,12 @@ fn the_seeds_snippet_goes_through_json() {
 #[test]
 fn text_that_a_builder_could_not_parse_is_reported_by_check() {
     let problems = spec().with_cadence("15m").with_action_kind("tweet").check().expect_err("two problems");
-    let told = problems.to_string();
-    assert!(told.contains("`15m` is not a cadence") && told.contains("write `every 15m`"), "{told}");
-    assert!(told.contains("`tweet` is not an action kind"), "{told}");
+    let problems_text = problems.to_string();
+    assert!(
+        problems_text.contains("`15m` is not a cadence") && problems_text.contains("write `every 15m`"),
+        "{problems_text}"
+    );
+    assert!(problems_text.contains("`tweet` is not an action kind"), "{problems_text}");
     assert_eq!(problems.len(), 2);
     assert!(spec().with_cadence("15m").with_cadence("every 15m").check().is_ok());
 }

@@ -65,7 +65,7 @@ fn judged(bytes: &[u8]) -> Judgement {
 }
 
 /// One line for each judgement, for tables.
-fn told(judgement: &Judgement) -> String {
+fn describe(judgement: &Judgement) -> String {
     match judgement {
         Judgement::Pass { scored } => format!("pass, mean {:?}", scored.mean),
         Judgement::Fail { reasons, scored } => format!("fail, mean {:?}: {}", scored.mean, reasons.join(" | ")),
@@ -77,7 +77,7 @@ fn told(judgement: &Judgement) -> String {
 }
 
 fn check(files: &[Value], expected: Expect) {
-    let lines: Vec<_> = files.iter().map(|file| told(&judged(file.to_string().as_bytes()))).collect();
+    let lines: Vec<_> = files.iter().map(|file| describe(&judged(file.to_string().as_bytes()))).collect();
     expected.assert_eq(&(lines.join("\n") + "\n"));
 }
 
@@ -249,7 +249,7 @@ fn texts_that_are_not_agreed_json_are_malformed() {
         deep(16).into_bytes(),
         "[".repeat(200_000).into_bytes(),
     ];
-    let lines: Vec<_> = cases.iter().map(|bytes| told(&judged(bytes))).collect();
+    let lines: Vec<_> = cases.iter().map(|bytes| describe(&judged(bytes))).collect();
     expect![[r#"
         malformed: not valid JSON: expected value at line 1 column 1
         malformed: not valid JSON: EOF while parsing an object at line 1 column 389

@@ -27,7 +27,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let repo = support::repository();
     let state = tempfile::tempdir()?;
     let engine = Engine::open(EngineSettings::new(state.path())).await?;
-    let (told, mut rounds) = mpsc::unbounded_channel();
+    let (sender, mut rounds) = mpsc::unbounded_channel();
     let mut scheduler = LoopScheduler::new(engine.clone()).with_zone("Europe/Berlin");
     for (name, cadence) in [("pulse", "every 1s"), ("nightly", "daily 02:30")] {
         let mut spec = LoopSpec::new(name, "say what is wrong with the sum", LoopLevel::L1Report)
@@ -35,7 +35,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             .with_maker_prompt("Look at sum.sh and report.");
         spec.check = CheckMode::None;
         let maker = support::shell(r#"echo "- it subtracts" > "$LOOPWRIGHT_OUTBOX/report.md""#)?;
-        let sink = Lines(told.clone());
+        let sink = Lines(sender.clone());
         scheduler
             .register(LoopEngine::builder(spec).maker(maker).with_sink(sink).build_on(engine.clone(), repo.path())?)
             .await?;

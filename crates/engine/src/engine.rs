@@ -189,14 +189,14 @@ impl Engine {
     /// elsewhere. State directory, database, clock and faults stay the same. Closing the returned engine does not
     /// release the state directory.
     #[must_use]
-    pub fn with_settings(&self, told: EngineSettings) -> Self {
+    pub fn with_settings(&self, settings: EngineSettings) -> Self {
         let own = &self.settings;
         let settings = EngineSettings {
             state: own.state.clone(),
             store: own.store.clone(),
             clock: Arc::clone(&own.clock),
             seam: own.seam.clone(),
-            ..told
+            ..settings
         };
         Self { settings: Arc::new(settings), hold: CloseDuty::Lent, ..self.with_own_events() }
     }

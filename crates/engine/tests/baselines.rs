@@ -21,8 +21,8 @@ async fn runs(world: &World, log: &Path, words: &[&str]) -> (usize, usize) {
     let report = engine.run_once().await.expect("a round");
     assert_eq!(report.outcome, Some(RoundOutcome::Escalated), "{}", report.render());
     engine.engine().close().await.expect("closes");
-    let told = std::fs::read_to_string(log).expect("the runner ran");
-    let count = |word: &str| told.lines().filter(|line| *line == word).count();
+    let log_text = std::fs::read_to_string(log).expect("the runner ran");
+    let count = |word: &str| log_text.lines().filter(|line| *line == word).count();
     (count("base"), count("candidate"))
 }
 

@@ -93,7 +93,7 @@ async fn verdict_is_read_from_one_channel_only() {
 
 #[tokio::test]
 async fn brief_says_how_this_checker_delivers_its_verdict() {
-    for (listened, told) in [(true, "as your last message"), (false, "LOOPWRIGHT_VERDICT")] {
+    for (listened, expected_words) in [(true, "as your last message"), (false, "LOOPWRIGHT_VERDICT")] {
         let judge = puppet(|invocation| {
             write_verdict(invocation, &good(invocation));
             answering(&good(invocation).to_string())
@@ -101,7 +101,7 @@ async fn brief_says_how_this_checker_delivers_its_verdict() {
         let calls = judge.calls();
         let _ = if listened { checked_by(Speaker(judge)).await } else { checked_by(judge).await };
         let prompt = calls.all()[0].prompt.clone();
-        assert!(prompt.contains(told), "{prompt}");
+        assert!(prompt.contains(expected_words), "{prompt}");
         assert_eq!(prompt.contains("LOOPWRIGHT_VERDICT"), !listened);
     }
 }

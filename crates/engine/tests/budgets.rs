@@ -74,12 +74,12 @@ impl Agent for Spender {
             }
             let tokens = Tokens { input: used, ..Tokens::default() };
             let how = if limit.is_some() { RunEnd::Stopped } else { RunEnd::Exited(0) };
-            let told = AgentSelfReport {
+            let reported = AgentSelfReport {
                 models: vec![ModelTokens { model: "m".into(), tokens }],
                 ..AgentSelfReport::default()
             };
             let plain = AgentOutcome::in_process(0, "all is well", AgentUsage::Reported(tokens));
-            Ok(AgentOutcome { how, limit, self_report: told, ..plain })
+            Ok(AgentOutcome { how, limit, self_report: reported, ..plain })
         })
     }
 }
@@ -176,9 +176,12 @@ async fn start_is_charged_to_the_day_it_began_and_the_next_day_starts_at_zero() 
     assert_eq!(second.exit, Some(0), "the new day has its own dollar: {}", second.render());
     let third = engine.run_once().await.expect("a round");
     assert_eq!(third.exit, Some(12), "{}", third.render());
-    let told = third.render();
-    assert!(told.contains("the loop's day may cost 1.00 USD; 0.70 USD are spent and 0.30 USD reserved"), "{told}");
-    assert!(told.contains("loopwright budget raise read-sum --usd N"), "{told}");
+    let report_text = third.render();
+    assert!(
+        report_text.contains("the loop's day may cost 1.00 USD; 0.70 USD are spent and 0.30 USD reserved"),
+        "{report_text}"
+    );
+    assert!(report_text.contains("loopwright budget raise read-sum --usd N"), "{report_text}");
 }
 
 #[tokio::test]

@@ -367,9 +367,9 @@ async fn memory_expires_and_never_stores_secrets() {
     house.run(house.request(), &bind).await.expect("a round");
     assert!(!calls.all()[1].prompt.contains("gone in a day"), "it had expired");
     let secret = format!("ghp_{}", "a1B2c3D4e5".repeat(4).split_at(36).0);
-    let told = secret.clone();
+    let maker_secret = secret.clone();
     let (leaking, _) = bound(move |invocation| {
-        let line = format!("{{\"kind\":\"fact\",\"key\":\"token\",\"text\":\"it is {told}\"}}\n");
+        let line = format!("{{\"kind\":\"fact\",\"key\":\"token\",\"text\":\"it is {maker_secret}\"}}\n");
         stage(invocation, "memory.jsonl", &line);
         reports(invocation)
     });

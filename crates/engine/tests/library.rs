@@ -28,8 +28,8 @@ fn builder() -> loopwright::LoopEngineBuilder {
 #[tokio::test]
 async fn a_round_waits_for_a_person_and_ships_the_approved_candidate() {
     let world = World::new();
-    let told = Told::default();
-    let engine = world.build(builder().with_local_forge().with_sink(told.clone())).await;
+    let report_sink = Told::default();
+    let engine = world.build(builder().with_local_forge().with_sink(report_sink.clone())).await;
     let before = world.repo.tree_digest();
     let waiting = engine.run_once().await.expect("a round");
     assert_eq!(waiting.outcome, Some(RoundOutcome::Escalated), "{}", waiting.render());
@@ -39,7 +39,7 @@ async fn a_round_waits_for_a_person_and_ships_the_approved_candidate() {
     let branch = format!("loop/mend-sum/{}:sum.sh", waiting.round);
     let shown = loopwright_testkit::repo::git(&world.forge().join("repo.git"), ["show", &branch]);
     assert_eq!(shown, MENDED.trim_end());
-    assert_eq!(told.words(), ["escalated", "shipped"]);
+    assert_eq!(report_sink.words(), ["escalated", "shipped"]);
     before.assert_untouched(&world.repo.tree_digest());
 }
 
@@ -135,13 +135,13 @@ async fn an_answer_to_another_candidate_is_refused_and_a_second_answer_is_stale(
 #[tokio::test]
 async fn denied_round_ends_rejected_with_the_persons_reason() {
     let world = World::new();
-    let told = Told::default();
-    let engine = world.build(builder().with_local_forge().with_sink(told.clone())).await;
+    let report_sink = Told::default();
+    let engine = world.build(builder().with_local_forge().with_sink(report_sink.clone())).await;
     let waiting = engine.run_once().await.expect("a round");
     let denied = engine.deny(&waiting.round, "ada", "too clever").await.expect("it waits");
     assert_eq!(denied.outcome, Some(RoundOutcome::Rejected));
     assert!(denied.render().contains("too clever"), "{}", denied.render());
-    assert_eq!(told.words(), ["escalated", "rejected"]);
+    assert_eq!(report_sink.words(), ["escalated", "rejected"]);
 }
 
 #[tokio::test]

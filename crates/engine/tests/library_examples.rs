@@ -29,26 +29,26 @@ fn run(name: &str) -> String {
 
 #[test]
 fn report_shows_the_makers_findings_and_that_there_was_no_checker() {
-    let told = run("report");
-    assert!(told.starts_with("# read-sum: reported\n"), "{told}");
-    assert!(told.contains("> - sum.sh line 1 subtracts: echo $(( $1 - $2 ))"), "{told}");
-    assert!(told.contains("check: none"), "{told}");
+    let output = run("report");
+    assert!(output.starts_with("# read-sum: reported\n"), "{output}");
+    assert!(output.contains("> - sum.sh line 1 subtracts: echo $(( $1 - $2 ))"), "{output}");
+    assert!(output.contains("check: none"), "{output}");
 }
 
 #[test]
 fn approve_ships_after_the_programs_approval_and_leaves_the_checkout_alone() {
-    let told = run("approve");
-    let lines: Vec<_> = told.lines().collect();
+    let output = run("approve");
+    let lines: Vec<_> = output.lines().collect();
     assert_eq!(lines[..4], ["outcome: escalated", "changed: sum.sh +1 -1", "gate tests: passed", "outcome: shipped"]);
-    assert!(lines[4].starts_with("pull-request sent: ") && lines[4].ends_with("pulls/1.md"), "{told}");
+    assert!(lines[4].starts_with("pull-request sent: ") && lines[4].ends_with("pulls/1.md"), "{output}");
     assert_eq!(lines[5], "the checkout still says: echo $(( $1 - $2 ))");
 }
 
 #[test]
 fn allowlist_executes_once_and_ships_by_itself() {
-    let told = run("allowlist");
-    assert_eq!(told.matches("executing pull-request of mend-sum").count(), 1, "{told}");
-    assert!(told.ends_with("outcome: shipped\npull-request sent: request 1\n"), "{told}");
+    let output = run("allowlist");
+    assert_eq!(output.matches("executing pull-request of mend-sum").count(), 1, "{output}");
+    assert!(output.ends_with("outcome: shipped\npull-request sent: request 1\n"), "{output}");
 }
 
 #[test]
@@ -58,9 +58,12 @@ fn custom_agent_plays_both_roles_and_its_usage_is_counted() {
 
 #[test]
 fn scheduler_runs_only_due_loops() {
-    let told = run("scheduler");
+    let output = run("scheduler");
     // A fourth round may have started before the stop.
-    assert!((3..=4).contains(&told.lines().count()) && told.lines().all(|line| line == "pulse: reported"), "{told}");
+    assert!(
+        (3..=4).contains(&output.lines().count()) && output.lines().all(|line| line == "pulse: reported"),
+        "{output}"
+    );
 }
 
 #[test]

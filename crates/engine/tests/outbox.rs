@@ -545,8 +545,8 @@ async fn answer_of_a_forge_decides_the_next_step() {
         (PriorDelivery::Fresh, vec![Err(DeliverError::blocked("401"))], Ok(receipt.clone()), "blocked", 0),
     ];
     for (row, (prior, find, deliver, expected, calls)) in table.into_iter().enumerate() {
-        let told = Told { deliver, find, finds: AtomicUsize::new(0), delivered: AtomicUsize::new(0) };
-        let verdict = match deliver_one(&told, &Seam::none(), &item, prior).await {
+        let fake_forge = Told { deliver, find, finds: AtomicUsize::new(0), delivered: AtomicUsize::new(0) };
+        let verdict = match deliver_one(&fake_forge, &Seam::none(), &item, prior).await {
             DeliveryOutcome::Sent(_) => "sent",
             DeliveryOutcome::InDoubt(_) => "in doubt",
             DeliveryOutcome::Refused(_) => "refused",
@@ -554,6 +554,6 @@ async fn answer_of_a_forge_decides_the_next_step() {
             DeliveryOutcome::Lost(_) => "look again",
             DeliveryOutcome::Blocked(_) => "blocked",
         };
-        assert_eq!((verdict, told.delivered.load(Ordering::SeqCst)), (expected, calls), "row {row}");
+        assert_eq!((verdict, fake_forge.delivered.load(Ordering::SeqCst)), (expected, calls), "row {row}");
     }
 }

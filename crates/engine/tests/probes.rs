@@ -149,8 +149,11 @@ async fn local_forge_s_open_work_is_found_without_the_loop_s_own() {
     assert_eq!(world.keys(&checks).await, ["ci-build@abc"]);
     let mut elsewhere = named("open-prs");
     elsewhere.forge = "github".to_owned();
-    let told = world.keys(&elsewhere).await;
-    assert!(told[0].starts_with("failed:") && told[0].contains("no forge `github` is connected here"), "{told:?}");
+    let found_keys = world.keys(&elsewhere).await;
+    assert!(
+        found_keys[0].starts_with("failed:") && found_keys[0].contains("no forge `github` is connected here"),
+        "{found_keys:?}"
+    );
 }
 
 /// The query as written in a loop file.
@@ -262,9 +265,9 @@ async fn probe_with_a_batch_gets_that_many_items_a_round() {
 #[tokio::test]
 async fn outdated_reports_why_it_cannot_answer() {
     let world = World::new().await;
-    let told = world.keys(&named("outdated")).await;
-    assert!(told[0].contains("supports Cargo.toml, package.json, go.mod"), "{told:?}");
+    let found_keys = world.keys(&named("outdated")).await;
+    assert!(found_keys[0].contains("supports Cargo.toml, package.json, go.mod"), "{found_keys:?}");
     world.repo.write("package.json", "{}").commit("a manifest");
-    let told = world.keys(&named("outdated")).await;
-    assert!(told[0].contains("for package.json name the hosts of its registry"), "{told:?}");
+    let found_keys = world.keys(&named("outdated")).await;
+    assert!(found_keys[0].contains("for package.json name the hosts of its registry"), "{found_keys:?}");
 }

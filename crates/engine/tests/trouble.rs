@@ -183,18 +183,18 @@ async fn reached_ceiling_keeps_the_work_until_it_is_raised() {
 #[tokio::test]
 async fn a_stop_ends_a_wait_at_once() {
     let world = World::new();
-    let (told, heard) = tokio::sync::oneshot::channel();
+    let (sender, heard) = tokio::sync::oneshot::channel();
     struct First(Mutex<Option<tokio::sync::oneshot::Sender<()>>>);
     impl EventSink for First {
         fn event(&self, event: &LiveEvent) {
             if matches!(event.kind, EventKind::ProviderWait { .. }) {
-                self.0.lock().expect("no test panicked here").take().map(|told| told.send(()));
+                self.0.lock().expect("no test panicked here").take().map(|sender| sender.send(()));
             }
         }
     }
     let maker = hindered(9, TroubleKind::RateLimited, None);
     let builder = LoopEngine::builder(one_attempt()).maker(maker).checker(judge("pass", 5));
-    let builder = builder.with_events(First(Mutex::new(Some(told))));
+    let builder = builder.with_events(First(Mutex::new(Some(sender))));
     // The real clock, and a wait of a minute that is cut short.
     let engine = world.build(builder).await;
     let stopper = engine.clone();

@@ -249,16 +249,16 @@ async fn w06_a_gate_cannot_raise_the_level() {
 
 #[tokio::test]
 async fn w07_automatic_delivery_is_reported_and_on_record_with_its_receipt() {
-    let (world, count, told) = (World::new(), Arc::default(), Told::default());
+    let (world, count, report_sink) = (World::new(), Arc::default(), Told::default());
     let builder = trusting().maker(mender()).checker(judge("pass", 5)).with_action_executor(counting(&count));
-    let engine = world.build(builder.with_sink(told.clone())).await;
+    let engine = world.build(builder.with_sink(report_sink.clone())).await;
     let report = engine.run_once().await.expect("a round");
     assert_eq!((report.outcome, count.load(Ordering::SeqCst)), (Some(RoundOutcome::Shipped), 1), "{}", report.render());
-    assert_eq!(told.words(), ["shipped"]);
-    assert_eq!(told.all()[0].outbox[0].receipt.as_deref(), Some("request 1"));
+    assert_eq!(report_sink.words(), ["shipped"]);
+    assert_eq!(report_sink.all()[0].outbox[0].receipt.as_deref(), Some("request 1"));
     let recorded = engine.engine().store().outbox(&report.round).await.expect("the store reads");
     assert_eq!((recorded[0].state.word(), recorded[0].receipt.as_deref()), ("sent", Some("request 1")));
-    assert!(told.all()[0].render().contains("request 1"));
+    assert!(report_sink.all()[0].render().contains("request 1"));
 }
 
 #[tokio::test]
@@ -366,15 +366,15 @@ async fn w13_a_crash_does_not_brick_the_loop() {
     cut_off.abort();
     assert!(cut_off.await.expect_err("it was cut off").is_cancelled());
 
-    let told = Told::default();
+    let report_sink = Told::default();
     let builder = LoopEngine::builder(mending(LoopLevel::L2Assisted)).maker(mender()).checker(judge("pass", 5));
-    let engine = world.build(builder.with_local_forge().with_sink(told.clone())).await;
+    let engine = world.build(builder.with_local_forge().with_sink(report_sink.clone())).await;
     for round in 1..=2 {
         let report = engine.run_once().await.expect("a round");
         assert_eq!(report.outcome, Some(RoundOutcome::Escalated), "round {round}: {}", report.render());
     }
     assert_eq!(
-        told.words(),
+        report_sink.words(),
         ["interrupted", "escalated", "escalated"],
         "the interrupted round is ended once, and reported"
     );
@@ -528,14 +528,14 @@ async fn w19_a_crash_between_act_and_record_never_repeats_the_act() {
 
     let engine = world.build(builder()).await;
     let row = engine.engine().collect_abandoned().await.expect("the store reads").remove(0);
-    let told = Told::default();
+    let report_sink = Told::default();
     let spec = engine.spec().clone();
-    let sinking = LoopEngine::builder(spec).maker(mender()).checker(judge("pass", 5)).with_sink(told.clone());
+    let sinking = LoopEngine::builder(spec).maker(mender()).checker(judge("pass", 5)).with_sink(report_sink.clone());
     let sinking = sinking.with_gate(AllowlistGate::new(["pull-request"])).with_action_executor(counting(&count));
     let engine = sinking.build_on(engine.engine().clone(), world.repo.path()).expect("the same loop");
     engine.run_once().await.expect("a round");
     let first =
-        told.all().into_iter().find(|report| report.round == row.id).expect("the interrupted round is reported");
+        report_sink.all().into_iter().find(|report| report.round == row.id).expect("the interrupted round is reported");
     assert_eq!((first.outcome, first.outbox[0].state.as_str()), (Some(RoundOutcome::Escalated), "in-doubt"));
     assert_eq!(count.load(Ordering::SeqCst), 2, "the second act is the second round's");
 }
@@ -647,20 +647,21 @@ async fn w25_nothing_to_do_costs_nothing_and_an_item_is_done_once() {
     let mut spec = reporting();
     let run = ["sh", "probe.sh"].map(str::to_owned).to_vec();
     spec.on.probe = Some(ProbeSpec::Run { run, items: ItemsForm::Lines, batch: 1 });
-    let (maker, told) = (reporter(), Told::default());
+    let (maker, report_sink) = (reporter(), Told::default());
     let calls = maker.calls();
-    let builder = LoopEngine::builder(spec).maker(maker).checker(judge_report("pass", 5)).with_sink(told.clone());
+    let builder =
+        LoopEngine::builder(spec).maker(maker).checker(judge_report("pass", 5)).with_sink(report_sink.clone());
     let engine = world.build(builder).await;
     let report = engine.run_once().await.expect("a round");
     assert_eq!((report.outcome, report.total_tokens()), (Some(RoundOutcome::NothingToDo), 0), "{}", report.render());
-    assert_eq!((calls.count(), told.words()), (0, vec![]), "no agent is started, and no sink is called");
+    assert_eq!((calls.count(), report_sink.words()), (0, vec![]), "no agent is started, and no sink is called");
 
     world.repo.write("work", "issue-7\n").commit("work");
     let report = engine.run_once().await.expect("a round");
     assert_eq!((report.outcome, report.item.as_deref()), (Some(RoundOutcome::Reported), Some("issue-7")));
     let report = engine.run_once().await.expect("a round");
     assert_eq!((report.outcome, calls.count()), (Some(RoundOutcome::NothingToDo), 1), "{}", report.render());
-    assert_eq!(told.words(), ["reported"]);
+    assert_eq!(report_sink.words(), ["reported"]);
 }
 
 #[tokio::test]

@@ -432,8 +432,8 @@ async fn failure_while_layers_are_made_never_leaves_a_usable_half() {
             // A new process after the crash sweeps, and does everything again.
             let _ = sweep(&fixture.state(), LeftoverScope::All);
             let (workspace, view) = make_layers(&fixture, fixture.git.clone(), &commits).await.unwrap();
-            let told = inside(&view, "git status --porcelain; git fsck --strict; cat src/a.txt new; ls src");
-            assert_eq!(told, "sealed\nn\na.txt\n", "{moment:?} {n}");
+            let output = inside(&view, "git status --porcelain; git fsck --strict; cat src/a.txt new; ls src");
+            assert_eq!(output, "sealed\nn\na.txt\n", "{moment:?} {n}");
             if !met {
                 assert_eq!(inside(&workspace.files, "git log --format=%s; ls src"), "moved\nbase\na.txt\n");
                 break;

@@ -15,7 +15,7 @@ use std::os::fd::OwnedFd;
 pub fn run(plan: &LaunchPlan, talk: InitPipes) -> ! {
     die_with_parent();
     match start(plan, &talk.outer) {
-        Ok((pid, door)) => stay(pid, door, File::from(talk.told)),
+        Ok((pid, door)) => stay(pid, door, File::from(talk.status_pipe)),
         Err(failure) => {
             failure.send_failure();
             sys::exit(1)
@@ -69,7 +69,7 @@ fn start_program(plan: &LaunchPlan) -> StepResult<i32> {
     Ok(pid)
 }
 
-fn stay(program: i32, door: Option<PortForwarder>, mut told: File) -> ! {
+fn stay(program: i32, door: Option<PortForwarder>, mut status_pipe: File) -> ! {
     if let Some(door) = door {
         door.keep();
     }
@@ -80,7 +80,7 @@ fn stay(program: i32, door: Option<PortForwarder>, mut told: File) -> ! {
             WaitStatus::NoChildren => sys::exit(1),
         }
     };
-    let _ = told.write_all(&status.to_ne_bytes());
+    let _ = status_pipe.write_all(&status.to_ne_bytes());
     let others = has_children();
     send_record(HelperRecord::Ended { status, others });
     // The remaining processes may still write to the pipes; the engine decides how long to wait, and then ends this

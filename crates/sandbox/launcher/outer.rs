@@ -17,13 +17,13 @@ pub struct InitPipes {
     /// Held by init: its other end closes when outer dies.
     pub outer: OwnedFd,
     /// Written by init: the program's wait status.
-    pub told: OwnedFd,
+    pub status_pipe: OwnedFd,
 }
 
 struct Init {
     pid: i32,
     pidfd: OwnedFd,
-    told: File,
+    status_pipe: File,
     /// Never written to: it closes when outer dies, and init notices that.
     _alive: OwnedFd,
     status: Option<i32>,
@@ -53,14 +53,14 @@ fn start() -> StepResult<(Init, LaunchPlan)> {
     make_namespaces(&plan)?;
     clear_work(&plan);
     let (outer, alive) = sys::pipe().at(LaunchStep::Fork)?;
-    let (told_out, told) = sys::pipe().at(LaunchStep::Fork)?;
+    let (status_reader, status_pipe) = sys::pipe().at(LaunchStep::Fork)?;
     let Some((pid, pidfd)) = sys::fork().at(LaunchStep::Fork)? else {
-        drop((alive, told_out));
-        init::run(&plan, InitPipes { outer, told })
+        drop((alive, status_reader));
+        init::run(&plan, InitPipes { outer, status_pipe })
     };
-    drop((outer, told));
+    drop((outer, status_pipe));
     sys::close_streams();
-    let init = Init { pid, pidfd, told: File::from(told_out), _alive: alive, status: None };
+    let init = Init { pid, pidfd, status_pipe: File::from(status_reader), _alive: alive, status: None };
     undumpable();
     Ok((init, plan))
 }
@@ -115,7 +115,7 @@ fn clear_work(plan: &LaunchPlan) {
 impl Init {
     /// Waits until the pid namespace is empty.
     fn stay(&mut self) {
-        let mut fds = [FD_LIFELINE, self.pidfd.as_raw_fd(), self.told.as_raw_fd()].map(|fd| PollFd {
+        let mut fds = [FD_LIFELINE, self.pidfd.as_raw_fd(), self.status_pipe.as_raw_fd()].map(|fd| PollFd {
             fd,
             events: sys::POLLIN,
             revents: 0,
@@ -138,7 +138,7 @@ impl Init {
 
     fn hear(&mut self) {
         let mut bytes = [0; TOLD_LEN];
-        if self.status.is_none() && self.told.read_exact(&mut bytes).is_ok() {
+        if self.status.is_none() && self.status_pipe.read_exact(&mut bytes).is_ok() {
             self.status = Some(i32::from_ne_bytes(bytes));
         }
     }

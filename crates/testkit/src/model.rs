@@ -60,8 +60,9 @@ impl ModelServer {
         let mut child = command.spawn().expect("the scripted model starts");
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("its first line");
-        let told: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("`{line}` is not JSON: {error}"));
-        let url = told["url"].as_str().unwrap_or_else(|| panic!("no address in {told}")).to_owned();
+        let document: Value =
+            serde_json::from_str(&line).unwrap_or_else(|error| panic!("`{line}` is not JSON: {error}"));
+        let url = document["url"].as_str().unwrap_or_else(|| panic!("no address in {document}")).to_owned();
         Self { folder, child, url }
     }
 

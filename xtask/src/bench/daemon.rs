@@ -173,7 +173,7 @@ fn starting(bed: &BenchSetup, field: &DaemonFixture, ear: &Path) -> Result<Bench
                  Due is the \
                  due moment on record; start is the start of the round on record; the maker's own start is by its own clock, \
                  after the round's start was durable and its workspace was created. Whole milliseconds are recorded";
-    let told = |samples: &TimeSamples| {
+    let percentiles = |samples: &TimeSamples| {
         let of = |percent: usize| format_seconds(samples.percentile(percent));
         format!("{} / {} / {} of {}", of(50), of(99), of(100), samples.count())
     };
@@ -181,8 +181,8 @@ fn starting(bed: &BenchSetup, field: &DaemonFixture, ear: &Path) -> Result<Bench
     Ok(BenchSection::new("due to start, on the disk", about)
         .line("due to recorded start", recorded.clone(), None)
         .line("due to the maker's own start", maker.clone(), None)
-        .note("due to recorded start, p50 / p99 / most", told(&recorded))
-        .note("due to the maker's own start, p50 / p99 / most", told(&maker))
+        .note("due to recorded start, p50 / p99 / most", percentiles(&recorded))
+        .note("due to the maker's own start, p50 / p99 / most", percentiles(&maker))
         .note("due moments that were not started", other.to_string()))
 }
 

@@ -17,7 +17,7 @@ pub(super) fn measure(bed: &BenchSetup) -> Result<BenchSection, String> {
     let lines = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     Ok(lines.fold(BenchSection::new("redaction", about), |section, line| {
         let rate = |name: &str| line[name].as_f64().unwrap_or_default();
-        let told = format!("{:.0} MB/s written, {:.1} MB/s with care", rate("stream"), rate("careful"));
-        section.note(line["kind"].as_str().unwrap_or_default(), told)
+        let rates = format!("{:.0} MB/s written, {:.1} MB/s with care", rate("stream"), rate("careful"));
+        section.note(line["kind"].as_str().unwrap_or_default(), rates)
     }))
 }

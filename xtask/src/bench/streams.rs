@@ -18,7 +18,7 @@ pub(super) fn measure(bed: &BenchSetup) -> Result<BenchSection, String> {
     let lines = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     Ok(lines.fold(BenchSection::new("streams of agents", about), |section, line| {
         let rate = |name: &str| line[name].as_f64().unwrap_or_default();
-        let told = format!("{:.0} MB/s as recorded, {:.0} MB/s with long lines", rate("recorded"), rate("long"));
-        section.note(line["agent"].as_str().unwrap_or_default(), told)
+        let rates = format!("{:.0} MB/s as recorded, {:.0} MB/s with long lines", rate("recorded"), rate("long"));
+        section.note(line["agent"].as_str().unwrap_or_default(), rates)
     }))
 }

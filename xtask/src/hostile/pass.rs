@@ -83,8 +83,8 @@ impl HostileSuite {
         let _ = run_watched(command, &mut |line| {
             drop(contained(line).and_then(|name| ends.insert(name, ContainmentResult::Contained)))
         });
-        let told = fs::read_to_string(skips.path()).map_err(|error| format!("read the skips: {error}"))?;
-        for (name, reason) in told.lines().filter_map(skipped) {
+        let skip_lines = fs::read_to_string(skips.path()).map_err(|error| format!("read the skips: {error}"))?;
+        for (name, reason) in skip_lines.lines().filter_map(skipped) {
             ends.entry(name).and_modify(|held| not_enforceable(held, reason));
         }
         Ok(ends)
@@ -145,8 +145,8 @@ fn script(folder: &Path) -> String {
 fn contained(line: &str) -> Option<String> {
     let plain = without_colour(line);
     let words: Vec<&str> = plain.split_whitespace().collect();
-    let told = words.first() == Some(&"PASS") && words.contains(&"loopwright-cli::hostile");
-    told.then(|| words.last().map(|name| (*name).to_owned())).flatten()
+    let is_pass = words.first() == Some(&"PASS") && words.contains(&"loopwright-cli::hostile");
+    is_pass.then(|| words.last().map(|name| (*name).to_owned())).flatten()
 }
 
 /// A line of the skip file: `SKIPPED: name: reason`.

@@ -147,7 +147,7 @@ fn keep(
     put("exit", format!("{}\n", ended.map_or_else(|| "killed".to_owned(), show)).as_bytes())?;
     match place.plain(&read("stderr")?, address) {
         silent if silent.is_empty() => Ok(()),
-        told => put("stderr", &told),
+        text => put("stderr", &text),
     }
 }
 
@@ -166,8 +166,9 @@ impl Model {
         let mut line = String::new();
         let stdout = child.stdout.take().ok_or("the scripted model has no output")?;
         BufReader::new(stdout).read_line(&mut line).map_err(|error| error.to_string())?;
-        let told: serde_json::Value = serde_json::from_str(&line).map_err(|_| "the scripted model did not start")?;
-        let url = told["url"].as_str().unwrap_or_default();
+        let document: serde_json::Value =
+            serde_json::from_str(&line).map_err(|_| "the scripted model did not start")?;
+        let url = document["url"].as_str().unwrap_or_default();
         Ok(Self { child, address: url.trim_start_matches("http://").to_owned() })
     }
 

@@ -65,8 +65,8 @@ const EDITS: [Edit; 9] = [
     },
     Edit {
         file: "crates/engine/src/daemon/requests.rs",
-        right: "self.rounds.cancel_all_because(&told);",
-        wrong: "if ![stop waits for the disk] { self.rounds.cancel_all_because(&told); }",
+        right: "self.rounds.cancel_all_because(&reason);",
+        wrong: "if ![stop waits for the disk] { self.rounds.cancel_all_because(&reason); }",
     },
     Edit {
         file: "crates/engine/src/daemon/message.rs",
@@ -134,8 +134,8 @@ fn simulate(copy: &Path, bug: &str) -> Result<Option<(String, String)>, String> 
     command.args(["test", "--quiet", "-p", "loopwright", "--test", "sim", "--", "1", "--seeds", SEEDS, "--first"]);
     let (mut said, mut is_over) = (None, false);
     let ended = run_watched(command, &mut |line| {
-        if let Some(told) = failure(line) {
-            said.get_or_insert(told);
+        if let Some(found) = failure(line) {
+            said.get_or_insert(found);
         }
         is_over |= line.starts_with("sim: ");
     });
@@ -148,8 +148,8 @@ fn simulate(copy: &Path, bug: &str) -> Result<Option<(String, String)>, String> 
 
 /// Reads `FAILED seed 7 at commit abc: P1 …`.
 fn failure(line: &str) -> Option<(String, String)> {
-    let (seed, told) = line.strip_prefix("FAILED seed ")?.split_once(' ')?;
-    let (_, why) = told.split_once(": ")?;
+    let (seed, rest) = line.strip_prefix("FAILED seed ")?.split_once(' ')?;
+    let (_, why) = rest.split_once(": ")?;
     Some((seed.to_owned(), shortened(why)))
 }
 
@@ -194,9 +194,9 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
     if std::fs::read(path).is_ok_and(|there| there == bytes) {
         return Ok(());
     }
-    let told = |why: std::io::Error| format!("write {}: {why}", path.display());
-    std::fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).map_err(told)?;
-    std::fs::write(path, bytes).map_err(told)
+    let failed = |why: std::io::Error| format!("write {}: {why}", path.display());
+    std::fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).map_err(failed)?;
+    std::fs::write(path, bytes).map_err(failed)
 }
 
 #[cfg(test)]
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn failures_are_shown_without_their_rows() {
-        let told = failure("FAILED seed 7 at commit abc: P1: rounds overlap: RoundRow { id: 9 }");
-        assert_eq!(told, Some(("7".to_owned(), "P1: rounds overlap:".to_owned())));
+        let found = failure("FAILED seed 7 at commit abc: P1: rounds overlap: RoundRow { id: 9 }");
+        assert_eq!(found, Some(("7".to_owned(), "P1: rounds overlap:".to_owned())));
     }
 }

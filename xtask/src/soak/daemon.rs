@@ -58,8 +58,8 @@ pub(super) fn run(rounds: usize, seed: u64) -> Result<(), String> {
         }
     }
     quiet_end(&world, &mut seen)?;
-    let told = seen.examine(&world)?;
-    println!("soak: {kills} kills, {told}; {:.0} s", begun.elapsed().as_secs_f64());
+    let summary = seen.examine(&world)?;
+    println!("soak: {kills} kills, {summary}; {:.0} s", begun.elapsed().as_secs_f64());
     Ok(())
 }
 
@@ -82,8 +82,8 @@ fn started(world: &SoakRepo) -> Result<(Child, mpsc::Receiver<()>), String> {
 }
 
 fn ready(world: &SoakRepo) -> Result<Child, String> {
-    let (mut child, told) = started(world)?;
-    if told.recv_timeout(READY_MAX).is_ok() {
+    let (mut child, ready_signal) = started(world)?;
+    if ready_signal.recv_timeout(READY_MAX).is_ok() {
         return Ok(child);
     }
     let _ = child.kill();

@@ -67,11 +67,11 @@ impl TrustTally {
 
     /// A run counts only if its change matches its class.
     fn judge_one(&mut self, behaviour: &MakerBehaviour, about: &str, ended: &TrustResult) {
-        let told = format!("{about}: {} ({}: {})", ended.outcome, ended.reason, ended.why);
+        let line = format!("{about}: {} ({}: {})", ended.outcome, ended.reason, ended.why);
         match (behaviour.kind, ended.shipped_right) {
             (BehaviourKind::Honest, Some(true)) => {}
             (BehaviourKind::Honest, Some(false)) => self.broken.push(format!("{about}: shipped, and wrong")),
-            (BehaviourKind::Honest, None) => self.false_refusals.push(told),
+            (BehaviourKind::Honest, None) => self.false_refusals.push(line),
             (BehaviourKind::Dishonest, Some(false)) => self.false_accepts.push(about.to_owned()),
             // The process that shows the right code for a while acted before its end, and the right code was sealed,
             // judged and shipped. Nothing wrong left the machine.

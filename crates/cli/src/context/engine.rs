@@ -30,8 +30,8 @@ impl RoundBinder for CommandContext {
         let work_tree = Path::new(&started.repo_path);
         let bound = self.bindings(&started.spec, work_tree);
         let bind = bound.unwrap_or_else(|error| bindings::bind_without_agents(&started.spec, &error));
-        let told = self.settings_at(Some(work_tree)).map(|settings| engine.with_settings(settings));
-        (told.unwrap_or_else(|_| engine.clone()), bind)
+        let configured = self.settings_at(Some(work_tree)).map(|settings| engine.with_settings(settings));
+        (configured.unwrap_or_else(|_| engine.clone()), bind)
     }
 }
 

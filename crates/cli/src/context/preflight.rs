@@ -119,15 +119,15 @@ impl LoopPreflight {
         let env = GateEnv { extra_path: path, ..GateEnv::default() };
         let checks = HeldoutChecks::read(spec, &ground, &env, &shown).err().unwrap_or_default();
         let stores = caches::find(&ground, &spec.caches, &BTreeSet::new(), &keep_out).err().unwrap_or_default();
-        let problems = tools.iter().map(|error| (error.to_string(), error.hint, &error.path));
-        let problems = problems.chain(stores.iter().map(|error| (error.to_string(), error.hint, &error.path)));
-        let problems = problems.chain(checks.iter().map(|error| (error.to_string(), error.hint, &error.path)));
+        let errors = tools.iter().map(|error| (error.to_string(), error.hint, &error.path));
+        let errors = errors.chain(stores.iter().map(|error| (error.to_string(), error.hint, &error.path)));
+        let errors = errors.chain(checks.iter().map(|error| (error.to_string(), error.hint, &error.path)));
         let text = super::read_bytes(&repo.work_tree.join(&file.file)).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let finding = |(what, hint, path): (String, &str, &String)| {
             FileProblem::for_file(&file.file, what).with_hint(hint).located_at(&text, path)
         };
-        self.problems.extend(problems.map(finding));
+        self.problems.extend(errors.map(finding));
         Ok(())
     }
 

@@ -158,8 +158,8 @@ mod tests {
 
     #[test]
     fn a_listener_beyond_loopback_is_reported() {
-        let told = |address: &str| exposure_warning(address.parse().expect("an address")).is_some();
-        assert!(!told("127.0.0.1:8787") && !told("[::1]:8787"));
-        assert!(told("0.0.0.0:8787") && told("[::]:8787") && told("192.0.2.1:80"));
+        let warns = |address: &str| exposure_warning(address.parse().expect("an address")).is_some();
+        assert!(!warns("127.0.0.1:8787") && !warns("[::1]:8787"));
+        assert!(warns("0.0.0.0:8787") && warns("[::]:8787") && warns("192.0.2.1:80"));
     }
 }

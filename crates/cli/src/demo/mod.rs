@@ -29,13 +29,13 @@ const ACTOR: &str = "demo";
 pub(crate) async fn run(cx: &CommandContext) -> VerbResult {
     let shop = DemoRepo::build(cx).await?;
     let cx = cx.with_repo_and_state(&shop.repo, &shop.state);
-    let (told, story) = tell(&cx, &shop).await?;
-    let as_told = told.iter().map(|report| report.outcome).eq(story.outcomes().iter().copied().map(Some));
+    let (reports, story) = run_loops(&cx, &shop).await?;
+    let is_as_expected = reports.iter().map(|report| report.outcome).eq(story.outcomes().iter().copied().map(Some));
     let document = json!({
-        "schema": 1, "folder": shop.folder, "repo": shop.repo, "state": shop.state, "as_told": as_told, "rounds": told,
+        "schema": 1, "folder": shop.folder, "repo": shop.repo, "state": shop.state, "as_told": is_as_expected, "rounds": reports,
     });
-    cx.out.answer(&document, || ending(&cx, &shop, &told));
-    if !as_told {
+    cx.out.answer(&document, || ending(&cx, &shop, &reports));
+    if !is_as_expected {
         // A note instead of an error: the document with the same content has been printed.
         cx.out.note("error: the demo did not end as expected; see the reports");
         return Ok(CommandExit::FAILED);
@@ -61,7 +61,7 @@ impl DemoScope {
     }
 }
 
-async fn tell(cx: &CommandContext, shop: &DemoRepo) -> Result<(Vec<RoundReport>, DemoScope), CommandError> {
+async fn run_loops(cx: &CommandContext, shop: &DemoRepo) -> Result<(Vec<RoundReport>, DemoScope), CommandError> {
     let repo = cx.repo().await?;
     let cancel = signals::cancel_on_signal(&CurrentRound::default());
     let engine = cx.open_engine(Some(&repo), &cancel).await?;
@@ -69,7 +69,7 @@ async fn tell(cx: &CommandContext, shop: &DemoRepo) -> Result<(Vec<RoundReport>,
     play.say(&format!("Created a small shop with a bug in {}.", shop.repo.display()));
     play.say("Its discount raises the price, and a test shows that. Three loops work on it.");
     let refused = boundary::decide(LoopLevel::L2Assisted, SandboxMode::On, engine.host().await).err();
-    let (told, story) = match refused {
+    let (reports, story) = match refused {
         None => (vec![play.honest().await?, play.cheat().await?, play.report().await?], DemoScope::Whole),
         Some(refused) => {
             play.act("1 and 2 are at L2 and do not run on this host");
@@ -78,7 +78,7 @@ async fn tell(cx: &CommandContext, shop: &DemoRepo) -> Result<(Vec<RoundReport>,
         }
     };
     engine.close().await?;
-    Ok((told, story))
+    Ok((reports, story))
 }
 
 /// A run of the demo's loops.
@@ -121,7 +121,7 @@ impl DemoRun<'_> {
         self.act("2. quick-fix, at L2: its maker deletes the failing test and claims success");
         let report = self.round("quick-fix").await?;
         self.say(&round_summary::render_end(&self.cx.out, &report));
-        self.say("Its claim does not count: the gate counts the tests of base, and one is missing.");
+        self.say("Its claim does not count: Loopwright knows the tests of base, and one of them is missing.");
         Ok(report)
     }
 
@@ -151,13 +151,13 @@ impl DemoRun<'_> {
     }
 }
 
-fn ending(cx: &CommandContext, shop: &DemoRepo, told: &[RoundReport]) -> String {
+fn ending(cx: &CommandContext, shop: &DemoRepo, reports: &[RoundReport]) -> String {
     let mut lines = vec![format!("\n{}", cx.out.style(TextStyle::Bold, "Where to look"))];
-    for report in told {
+    for report in reports {
         let path = report.report.as_deref().unwrap_or("no report");
         lines.push(format!("  {:<15} {path}", report.loop_name));
     }
-    let pull = told.iter().flat_map(|report| &report.outbox).find_map(|item| item.receipt.clone());
+    let pull = reports.iter().flat_map(|report| &report.outbox).find_map(|item| item.receipt.clone());
     lines.push(format!("  {:<15} {}", "pull request", pull.as_deref().unwrap_or("none")));
     lines.push(format!("  {:<15} {}", "everything", shop.folder.display()));
     lines.push(format!("\n{}", cx.out.style(TextStyle::Bold, "Next steps")));
@@ -167,7 +167,7 @@ fn ending(cx: &CommandContext, shop: &DemoRepo, told: &[RoundReport]) -> String 
     lines.push(format!("  {here} status"));
     lines.push(format!(
         "  {here} why {}",
-        told.iter().rev().nth(1).or(told.first()).map_or("", |report| report.round.as_str())
+        reports.iter().rev().nth(1).or(reports.first()).map_or("", |report| report.round.as_str())
     ));
     lines.push("  cargo install --profile dist --path crates/cli, then in your repository: loopwright init".to_owned());
     lines.join("\n")

@@ -34,9 +34,9 @@ fn add_keys(cx: &CommandContext, settings: &mut [EffectiveSetting]) -> Result<()
         let key = format!("providers.{}", known.name);
         let setting = settings.iter_mut().find(|setting| setting.key == key);
         if let Some(Value::Object(value)) = setting.map(|setting| &mut setting.value) {
-            let told =
+            let source =
                 known.key_source.map_or_else(|why| format!("missing: {why}"), |place| format!("found in {place}"));
-            value.insert("key".to_owned(), Value::String(told));
+            value.insert("key".to_owned(), Value::String(source));
         }
     }
     Ok(())

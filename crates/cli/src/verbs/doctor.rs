@@ -87,8 +87,8 @@ pub(crate) async fn run(args: DoctorArgs, cx: &CommandContext) -> VerbResult {
     let host = cx.probe_host().await;
     checks.push(held(&host));
     checks.extend(host.findings.iter().map(DoctorCheck::from));
-    let (agents, told): (Vec<_>, Vec<_>) = agents::check_agents(cx).await.into_iter().unzip();
-    checks.extend(told);
+    let (agents, agent_checks): (Vec<_>, Vec<_>) = agents::check_agents(cx).await.into_iter().unzip();
+    checks.extend(agent_checks);
     checks.extend(forges::check_forges(cx).await);
     let missing = checks.iter().any(|check| check.status == DoctorStatus::Missing);
     let level = if host.enforces() { BoundaryLevel::Kernel } else { BoundaryLevel::Process };

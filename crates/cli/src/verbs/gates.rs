@@ -28,7 +28,7 @@ pub(crate) struct GatesArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum GatesCommand {
-    /// Run the gates of a loop on its base, and find gates that cannot fail or never ran
+    /// Run the gates of a loop on its base commit, and report gates that cannot fail or did not run
     Test {
         /// The name of the loop
         #[arg(value_name = "LOOP")]

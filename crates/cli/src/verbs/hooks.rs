@@ -14,7 +14,7 @@ pub(crate) struct HooksArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum HooksCommand {
-    /// Add a marked block to the hooks of the repository; the rest of them stays
+    /// Add a marked block to the hooks of the repository; the rest of each hook stays unchanged
     Install,
     /// Remove the marked block
     Uninstall,

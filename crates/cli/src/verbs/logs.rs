@@ -20,7 +20,7 @@ use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct LogsArgs {
-    /// A round by its id or the start of it, or a loop by its name [default: the latest round here]
+    /// A round by its id or its first characters, or a loop by its name [default: the latest round here]
     #[arg(value_name = "ROUND|LOOP")]
     pub(crate) id: Option<String>,
     /// Keep printing new output until the round ends or waits
@@ -33,7 +33,7 @@ const BYTES_MAX: u64 = 8 << 20;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReportArgs {
-    /// A round by its id or the start of it, or a loop by its name [default: the latest round here]
+    /// A round by its id or its first characters, or a loop by its name [default: the latest round here]
     #[arg(value_name = "ROUND|LOOP")]
     pub(crate) id: Option<String>,
     /// Print the path of the file instead, and create the file again if it is missing

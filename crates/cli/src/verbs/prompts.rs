@@ -17,7 +17,7 @@ pub(crate) struct PromptsArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum PromptsCommand {
-    /// Print one prompt as roles get it; a copy of it is a good start for a prompt of your own
+    /// Print one prompt as roles receive it; copy it to write your own
     Show {
         /// The name of the prompt
         #[arg(value_name = "NAME")]

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RetryArgs {
-    /// The id of the round, or the start of it
+    /// The id of the round, or its first characters
     #[arg(value_name = "ROUND")]
     pub(crate) id: String,
 }
@@ -56,13 +56,14 @@ async fn resume_suspended(
     cx.out.note(&format!("resumed    round {} of {}", safe(&row.id), safe(&row.loop_name)));
     let bind = cx.recorded_bindings(&engine, &row.id).await?;
     engine.events().attach(Arc::new(ProgressDisplay::new(&cx.out, telling, &running))).keep();
-    let told = match engine.resume_suspended(&row.id, &cx.actor_name(), Reservation::default(), &bind, &cancel).await {
+    let result = match engine.resume_suspended(&row.id, &cx.actor_name(), Reservation::default(), &bind, &cancel).await
+    {
         Ok(report) => report_round(cx, &engine, &report, false).await.map(Some),
         Err(EngineError::WorkGone(_)) => end_lost_round(cx, &engine, row, &bind).await.map(|()| None),
         Err(error) => Err(error.into()),
     };
     engine.close().await?;
-    told
+    result
 }
 
 /// Ends a round whose work is gone.

@@ -12,7 +12,7 @@ pub(crate) struct RoundsArgs {
     /// List only the rounds of this loop
     #[arg(value_name = "LOOP")]
     pub(crate) name: Option<String>,
-    /// The most rounds to list
+    /// List at most N rounds
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) limit: u32,
 }

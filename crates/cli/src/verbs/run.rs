@@ -75,12 +75,12 @@ pub(crate) async fn run_round(
     }
     engine.events().attach(Arc::new(ProgressDisplay::new(&cx.out, telling, &running))).keep();
     let ran = engine.run(request, bind, &cancel).await;
-    let told = match ran {
+    let result = match ran {
         Ok(report) => report_round(cx, &engine, &report, dry_run).await,
         Err(error) => Err(error.into()),
     };
     engine.close().await?;
-    told
+    result
 }
 
 /// No round starts while everything is stopped, not even manually. A daemon checks this itself.

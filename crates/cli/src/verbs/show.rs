@@ -18,14 +18,14 @@ const DIFF_LINES: usize = 200;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ShowArgs {
-    /// A round by its id or the start of it, or a loop by its name
+    /// A round by its id or its first characters, or a loop by its name
     #[arg(value_name = "ROUND|LOOP")]
     pub(crate) id: String,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct WhyArgs {
-    /// A round by its id or the start of it, an inbox item by its id, or a loop by its name
+    /// A round by its id or its first characters, an inbox item by its id, or a loop by its name
     #[arg(value_name = "ID|LOOP")]
     pub(crate) id: String,
 }

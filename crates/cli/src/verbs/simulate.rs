@@ -17,13 +17,13 @@ pub(crate) struct SimulateArgs {
     /// How many days to simulate
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(i64).range(1..=366))]
     days: i64,
-    /// The duration of a round, for loops that never ran
+    /// The assumed duration of a round, for loops that have never run
     #[arg(long, value_name = "SPAN", default_value = "5m", value_parser = span)]
     takes: TimeSpan,
     /// The seed of the random numbers; the same seed gives the same rounds
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// List the decision about every occurrence
+    /// List the decision about every due moment
     #[arg(long)]
     decisions: bool,
 }
@@ -68,8 +68,8 @@ pub(crate) async fn run(args: SimulateArgs, cx: &CommandContext) -> VerbResult {
         seed: args.seed,
         steps_max: STEPS,
     };
-    let told = forecast::forecast(&plans, &question);
-    let simulation = SimulationView::from_forecast(&question, &plans, &bases, told, args.decisions);
+    let predicted = forecast::forecast(&plans, &question);
+    let simulation = SimulationView::from_forecast(&question, &plans, &bases, predicted, args.decisions);
     Ok(cx.out.answer(&simulation, || simulation.render(cx.out.width())))
 }
 
@@ -107,9 +107,9 @@ async fn plan(
 /// The profile of a recorded round; `None` if a crash or a person ended it, because that does not predict the next.
 fn past_round(row: &RoundRow) -> Option<RoundProfile> {
     let outcome = row.outcome?;
-    let told = !matches!(outcome, RoundOutcome::Interrupted | RoundOutcome::Cancelled);
+    let is_typical = !matches!(outcome, RoundOutcome::Interrupted | RoundOutcome::Cancelled);
     let duration_ms = row.ended_ms?.saturating_sub(row.started_ms).max(0);
-    told.then(|| RoundProfile { duration_ms, usd: Usd(u64::try_from(row.spend_micros).unwrap_or(0)), outcome })
+    is_typical.then(|| RoundProfile { duration_ms, usd: Usd(u64::try_from(row.spend_micros).unwrap_or(0)), outcome })
 }
 
 /// Paused loops stay paused, and back-offs last.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct StatusArgs {
-    /// Refresh the page until interrupted
+    /// Refresh the list until you press Ctrl-C
     #[arg(long)]
     pub(crate) watch: bool,
 }

@@ -21,7 +21,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct StopArgs {
-    /// Cancel this round: its id, or the start of it
+    /// Cancel this round of the daemon: its id, or its first characters
     #[arg(value_name = "ROUND", conflicts_with_all = ["all", "now"])]
     round: Option<String>,
     /// Stop everything: cancel all rounds and start none until `thaw`, also after a restart

@@ -10,7 +10,7 @@ use std::path::Path;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct TakeArgs {
-    /// The id of the round, or the start of it
+    /// The id of the round, or its first characters
     #[arg(value_name = "ROUND")]
     pub(crate) id: String,
 }

@@ -175,8 +175,8 @@ impl RoundRecord {
         let unreadable =
             |why: serde_json::Error| EngineError::Unreadable { round: self.id.clone(), why: why.to_string() };
         let parsed = parsed.collect::<Result<Vec<_>, _>>().map_err(unreadable)?;
-        let told = history::render(&parsed);
-        let told = told.map_err(|error| EngineError::of_record(&self.id, error))?;
-        Ok(told.lines().map(str::to_owned).collect())
+        let rendered = history::render(&parsed);
+        let rendered = rendered.map_err(|error| EngineError::of_record(&self.id, error))?;
+        Ok(rendered.lines().map(str::to_owned).collect())
     }
 }

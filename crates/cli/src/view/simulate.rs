@@ -95,17 +95,17 @@ fn seconds(ms: i64) -> f64 {
 }
 
 impl Line {
-    fn of(told: LoopForecast, plan: &ForecastLoop, basis: &SimulationBasis) -> Self {
-        let started = told.fates.get(&OccurrenceOutcome::Started).copied().unwrap_or(0);
-        let skipped = told.fates.into_iter().filter(|(fate, _)| *fate != OccurrenceOutcome::Started);
+    fn of(forecast: LoopForecast, plan: &ForecastLoop, basis: &SimulationBasis) -> Self {
+        let started = forecast.fates.get(&OccurrenceOutcome::Started).copied().unwrap_or(0);
+        let skipped = forecast.fates.into_iter().filter(|(fate, _)| *fate != OccurrenceOutcome::Started);
         Self {
-            name: told.key.name.to_string(),
+            name: forecast.key.name.to_string(),
             cadence: plan.entry.schedule.describe(),
             started,
             skipped: skipped.map(|(fate, count)| (fate.word(), count)).collect(),
-            over_budget: told.over_budget,
-            longest_wait_s: seconds(told.longest_wait_ms),
-            cost: told.cost,
+            over_budget: forecast.over_budget,
+            longest_wait_s: seconds(forecast.longest_wait_ms),
+            cost: forecast.cost,
             basis: basis.text(),
         }
     }
@@ -134,10 +134,10 @@ impl SimulationView {
         question: &ForecastRequest,
         plans: &[ForecastLoop],
         bases: &[SimulationBasis],
-        told: Forecast,
+        forecast: Forecast,
         lists: bool,
     ) -> Self {
-        let Forecast { plays, is_cut, loops, cost, collisions, decisions } = told;
+        let Forecast { plays, is_cut, loops, cost, collisions, decisions } = forecast;
         let lines = loops.into_iter().zip(plans.iter().zip(bases));
         Self {
             schema: SCHEMA,
@@ -146,7 +146,7 @@ impl SimulationView {
             plays,
             seed: question.seed,
             cut: is_cut,
-            loops: lines.map(|(told, (plan, basis))| Line::of(told, plan, basis)).collect(),
+            loops: lines.map(|(forecast, (plan, basis))| Line::of(forecast, plan, basis)).collect(),
             cost,
             collisions: collisions.into_iter().take(PAIRS).map(Pair::of).collect(),
             decisions: lists.then(|| decisions.into_iter().map(DecisionLine::of).collect()),
@@ -191,9 +191,9 @@ impl SimulationView {
 
     fn listed(&self) -> String {
         let Some(decisions) = &self.decisions else { return String::new() };
-        let row = |told: &DecisionLine| {
-            let (name, receipt) = (told.name.clone(), told.receipt.to_owned());
-            [timestamp(told.due.0), name, receipt, told.count.to_string(), told.reason.clone()]
+        let row = |line: &DecisionLine| {
+            let (name, receipt) = (line.name.clone(), line.receipt.to_owned());
+            [timestamp(line.due.0), name, receipt, line.count.to_string(), line.reason.clone()]
         };
         let table = TextTable::new(["DUE", "LOOP", "RECEIPT", "COUNT", "REASON"], decisions.iter().map(row));
         format!("\n{}\n", table.render())

@@ -39,11 +39,11 @@ fn world_of(scenario: &str, programs: [&str; 2], maker: &str, checker: &str) -> 
 fn ships(world: &World) -> Value {
     let before = world.repo.tree_digest();
     let ended = world.run();
-    let told = || format!("{ended:#}\n{}", world.transcripts());
-    assert_eq!(ended["outcome"], "escalated", "{}", told());
-    assert_eq!(ended["verdict"]["verdict"], "pass", "{}", told());
-    assert_eq!(ended["gates"][0]["status"], "passed", "{}", told());
-    assert_eq!(ended["attempts"], 1, "{}", told());
+    let details = || format!("{ended:#}\n{}", world.transcripts());
+    assert_eq!(ended["outcome"], "escalated", "{}", details());
+    assert_eq!(ended["verdict"]["verdict"], "pass", "{}", details());
+    assert_eq!(ended["gates"][0]["status"], "passed", "{}", details());
+    assert_eq!(ended["attempts"], 1, "{}", details());
     before.assert_untouched(&world.repo.tree_digest());
     let round = ended["round"].as_str().expect("a round");
     let sent = world.env.loopwright_in(world.repo.path(), ["approve", round, "--json"]).success().json();

@@ -81,22 +81,22 @@ fn nothing_is_obeyed(maker: &str, checker: &str) {
 pub(crate) fn obeys_nothing(world: &World) {
     poison(&world.repo);
     let json = world.run();
-    let told = || format!("{json:#}\n{}", world.transcripts());
-    assert_eq!(json["outcome"], "escalated", "{}", told());
+    let details = || format!("{json:#}\n{}", world.transcripts());
+    assert_eq!(json["outcome"], "escalated", "{}", details());
     let changed: Vec<_> = json["changes"].as_array().into_iter().flatten().map(|change| &change["path"]).collect();
-    assert_eq!(changed, ["calc.py"], "nothing else left a trace: {}", told());
+    assert_eq!(changed, ["calc.py"], "nothing else left a trace: {}", details());
     let reached = json["network"]["reached"].as_array().cloned().unwrap_or_default();
     assert!(reached.iter().all(|host| host["host"].as_str().is_some_and(|host| host.starts_with("provider/"))));
     let denied = json["network"]["denied"].as_array().cloned().unwrap_or_default();
     assert!(
         denied.iter().all(|host| host["host"].as_str().is_some_and(|host| host.starts_with(OPENCODES_OWN))),
         "{}",
-        told()
+        details()
     );
     for request in world.model.log() {
         assert!(
             !request["body"].to_string().contains(MARK),
-            "the model was told what the repository orders: {request}"
+            "the model was details what the repository orders: {request}"
         );
     }
 }
@@ -138,15 +138,19 @@ pub(crate) fn below(world: &World) {
     }
     world.repo.write("sub/deep/data.txt", "READ-AS-DATA\n").commit("poison below");
     let json = world.run();
-    let told = || format!("{json:#}\n{}", world.transcripts());
-    assert_eq!(json["outcome"], "escalated", "{}", told());
+    let details = || format!("{json:#}\n{}", world.transcripts());
+    assert_eq!(json["outcome"], "escalated", "{}", details());
     let changed: Vec<_> = json["changes"].as_array().into_iter().flatten().map(|change| &change["path"]).collect();
-    assert_eq!(changed, ["calc.py"], "hiding is no change: {}", told());
+    assert_eq!(changed, ["calc.py"], "hiding is no change: {}", details());
     let log = world.model.log();
     let bodies: Vec<String> = log.iter().map(|request| request["body"].to_string()).collect();
     let readers = bodies.iter().filter(|body| body.contains("READ-AS-DATA")).count();
-    assert!(readers >= 2, "both roles read the file: {}", told());
-    assert!(!bodies.iter().any(|body| body.contains(MARK)), "the model was told what a sub folder orders: {}", told());
+    assert!(readers >= 2, "both roles read the file: {}", details());
+    assert!(
+        !bodies.iter().any(|body| body.contains(MARK)),
+        "the model was details what a sub folder orders: {}",
+        details()
+    );
 }
 
 #[test]
@@ -233,8 +237,12 @@ verdict fail correctness=1@calc.py:2 scope=1@gate:tests tests=1@gate:tests
 fn candidate_that_its_checker_runs_cannot_write_the_checkers_verdict() {
     let Some(world) = World::new("claude", "codex", SPEAKS_FOR_ITS_JUDGE) else { return };
     let json = world.run();
-    let told = || format!("{json:#}\n{}", world.transcripts());
-    assert_ne!(json["outcome"], "escalated", "{}", told());
-    assert_eq!(json["reasons"][0]["code"], "checker-rejected", "{}", told());
-    assert!(world.model.log().iter().any(|request| request["body"].to_string().contains("tried True")), "{}", told());
+    let details = || format!("{json:#}\n{}", world.transcripts());
+    assert_ne!(json["outcome"], "escalated", "{}", details());
+    assert_eq!(json["reasons"][0]["code"], "checker-rejected", "{}", details());
+    assert!(
+        world.model.log().iter().any(|request| request["body"].to_string().contains("tried True")),
+        "{}",
+        details()
+    );
 }

@@ -14,7 +14,7 @@ fn stays_a_word(maker: &str, checker: &str) {
     let json = world.run();
     assert_eq!(json["outcome"], "escalated", "{json:#}\n{}", world.transcripts());
     let log = world.model.log();
-    assert!(log.iter().any(|request| request["body"].to_string().contains("named.md")), "both are told the name");
+    assert!(log.iter().any(|request| request["body"].to_string().contains("named.md")), "both receive the name");
     for request in log {
         assert!(!request["body"].to_string().contains(MARK), "the file was put into the brief: {request}");
     }

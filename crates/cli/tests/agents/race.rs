@@ -80,21 +80,21 @@ fn race(agent: AgentUse) {
                 tokio::spawn(async move { engine.run_once().await.expect("a round") })
             })
             .collect();
-        let (mut sum, mut over, mut told) = (0, 0, String::new());
+        let (mut sum, mut over, mut rendered) = (0, 0, String::new());
         for round in rounds {
             let report = round.await.expect("no panic");
             sum += report.spend.usd.0;
             over += u64::from(report.exit == Some(12));
             assert!(report.spend.known, "{}", report.render());
-            told += &report.render();
+            rendered += &report.render();
         }
         let (_, served) = served_by(&model.counter(), &prices);
-        assert!(over > 0 && served > DAY * 9 / 10, "they raced for it: {served}, {over} were ended\n{told}");
-        assert!(served <= DAY + over * ANSWER, "{served} were used, {over} were ended\n{told}");
+        assert!(over > 0 && served > DAY * 9 / 10, "they raced for it: {served}, {over} were ended\n{rendered}");
+        assert!(served <= DAY + over * ANSWER, "{served} were used, {over} were ended\n{rendered}");
         let store = engine.engine().store();
         let today = loopwright::clock::day(loopwright::clock::Clock::now_ms(&loopwright::clock::SystemClock));
         let day = store.spend(SpendScope::Fleet, "", "", &today).await.expect("spend");
-        assert_eq!((sum, u64::try_from(day.settled_micros).expect("positive")), (served, served), "{told}");
+        assert_eq!((sum, u64::try_from(day.settled_micros).expect("positive")), (served, served), "{rendered}");
         assert_eq!((day.reserved_micros, day.reserved_tokens), (0, 0), "nothing is held any more");
         assert_eq!(store.verify().await.expect("verify").broken, None);
     });

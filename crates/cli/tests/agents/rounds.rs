@@ -8,16 +8,16 @@ fn whole_round(maker: &str, checker: &str) {
     let Some(world) = World::new(maker, checker, MEND) else { return };
     let before = world.repo.tree_digest();
     let ended = world.run();
-    let told = || format!("{ended:#}\n{}", world.transcripts());
-    assert_eq!(ended["outcome"], "escalated", "{}", told());
-    assert_eq!(ended["verdict"]["verdict"], "pass", "{}", told());
-    assert_eq!(ended["gates"][0]["status"], "passed", "{}", told());
-    assert_eq!(ended["attempts"], 1, "{}", told());
+    let details = || format!("{ended:#}\n{}", world.transcripts());
+    assert_eq!(ended["outcome"], "escalated", "{}", details());
+    assert_eq!(ended["verdict"]["verdict"], "pass", "{}", details());
+    assert_eq!(ended["gates"][0]["status"], "passed", "{}", details());
+    assert_eq!(ended["attempts"], 1, "{}", details());
     before.assert_untouched(&world.repo.tree_digest());
     agrees(&ended, &world.model.counter());
     // The agent's own count and the proxy's are equal: the report notes neither a difference nor an answer without a
     // count.
-    assert_eq!(ended["notes"], serde_json::json!([]), "{}", told());
+    assert_eq!(ended["notes"], serde_json::json!([]), "{}", details());
     let round = ended["round"].as_str().expect("a round");
     let sent = world.env.loopwright_in(world.repo.path(), ["approve", round, "--json"]).success().json();
     assert_eq!(sent["outcome"], "shipped", "{sent:#}");

@@ -112,8 +112,8 @@ pub(crate) fn agrees(ended: &Value, counter: &Value) {
     let sum = parts.iter().fold(Tokens::default(), |sum, part| sum.plus(tokens(&part["tokens"])));
     assert_eq!((sum, parts.iter().map(|part| in_micros(&part["usd"])).sum::<u64>()), (all, micros), "{spend:#}");
     let report = std::fs::read_to_string(ended["report"].as_str().expect("a report")).expect("it can be read");
-    let told = [format!("{}", all.total()), Usd(micros).to_string()];
-    assert!(told.iter().all(|figure| report.contains(figure.as_str())), "{told:?}\n{report}");
+    let figures = [format!("{}", all.total()), Usd(micros).to_string()];
+    assert!(figures.iter().all(|figure| report.contains(figure.as_str())), "{figures:?}\n{report}");
 }
 
 /// Dollars of JSON as whole millionths.

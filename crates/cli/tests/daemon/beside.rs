@@ -103,9 +103,9 @@ fn a_manual_round_names_the_holder_of_its_item_and_the_time() {
     client.wait_for("here we go");
     let round = world.json("rounds")["rounds"][0]["round"].as_str().expect("a round").to_owned();
     let refused = world.run("run right --item issue-7@b").code(1);
-    let told = refused.stderr();
+    let error_text = refused.stderr();
     let who = format!("loop `right` is busy: the lock `issue:7` is held by round {round} of `left` (since 20");
-    assert!(told.contains(&who) && told.contains(" at the latest)"), "{told}");
+    assert!(error_text.contains(&who) && error_text.contains(" at the latest)"), "{error_text}");
     assert_eq!(world.run("run right --item issue-8@b --json").success().json()["outcome"], "reported");
     drop(world.run(&format!("stop {round}")).success());
     client.ended();

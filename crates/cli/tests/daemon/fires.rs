@@ -328,8 +328,8 @@ fn edited_files_are_reloaded_and_broken_ones_keep_their_last_good_form() {
     world.repo.write(".loopwright/loops/beat.md", good.replace("every: 1s", "every: never"));
     daemon.wait_for("its last good form stays in use");
     let why = world.run("why beat").success();
-    let told = "its file is unusable, so its last good form is in use: .loopwright/loops/beat.md:";
-    assert!(why.stdout().contains(told) && why.stdout().contains("loopwright check beat"), "{}", why.stdout());
+    let notice = "its file is unusable, so its last good form is in use: .loopwright/loops/beat.md:";
+    assert!(why.stdout().contains(notice) && why.stdout().contains("loopwright check beat"), "{}", why.stdout());
     let count = rounds_of(&world, "beat").len();
     wait::until("a further round", LONG, || rounds_of(&world, "beat").len() > count + 1);
     world.repo.write(".loopwright/loops/beat.md", &good);

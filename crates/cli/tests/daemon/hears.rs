@@ -86,8 +86,8 @@ fn a_loop_that_waits_for_an_unconfigured_webhook_is_reported() {
 #[test]
 fn a_listener_without_a_secret_is_refused() {
     let world = World::new();
-    let told = world.run("up --listen 127.0.0.1:0").code(2);
-    assert!(told.stderr().contains("there is no webhook secret"), "{}", told.stderr());
+    let refused = world.run("up --listen 127.0.0.1:0").code(2);
+    assert!(refused.stderr().contains("there is no webhook secret"), "{}", refused.stderr());
 }
 
 #[test]
@@ -109,8 +109,8 @@ fn an_address_that_is_taken_ends_the_daemon_before_anything_is_started() {
 #[test]
 fn hooks_are_installed_by_the_command() {
     let world = World::new();
-    let told = world.json("hooks install");
-    assert_eq!(told["hooks"][0], serde_json::json!({"hook": "post-commit", "state": "installed"}));
+    let document = world.json("hooks install");
+    assert_eq!(document["hooks"][0], serde_json::json!({"hook": "post-commit", "state": "installed"}));
     let text = world.repo.read(".git/hooks/post-commit");
     assert!(text.contains("# >>> loopwright ") && text.contains("/poke/"), "{text}");
     let _ = world.run("hooks uninstall").success();
@@ -122,7 +122,7 @@ fn check_finds_unknown_and_circular_followers() {
     let world = World::new();
     world.add("one", "check: none\non: { after: [two] }\n", REPORT);
     world.add("two", "check: none\non: { after: [one, tree] }\n", REPORT);
-    let told = world.run("check").code(2);
-    assert!(told.stderr().contains("`on.after` names `tree`, but there is no such loop"), "{}", told.stderr());
-    assert!(told.stderr().contains("an endless cycle: `two` → `one` → `two`"), "{}", told.stderr());
+    let refused = world.run("check").code(2);
+    assert!(refused.stderr().contains("`on.after` names `tree`, but there is no such loop"), "{}", refused.stderr());
+    assert!(refused.stderr().contains("an endless cycle: `two` → `one` → `two`"), "{}", refused.stderr());
 }

@@ -137,8 +137,8 @@ fn h117_a_host_that_cannot_isolate_agents_starts_none_above_l1() {
     command.args(["run", "fix", "--json"]).current_dir(stage.repo.path()).env_clear();
     command.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let output = command.output().expect("unshare starts");
-    let told = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(15), "{told}");
-    assert!(told.contains("doctor"), "{told}");
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(15), "{printed}");
+    assert!(printed.contains("doctor"), "{printed}");
     assert_eq!(delivered(&stage.state().join("forge")), Vec::<String>::new());
 }

@@ -84,7 +84,7 @@ fn heldout_files_in_the_repository_or_nowhere_are_the_loops_mistake() {
         for verb in [&["run", "fix"] as &[&str], &["check"]] {
             let ran = stage.env.loopwright_in(stage.repo.path(), verb).code(2);
             assert!(ran.stderr().contains(why), "{cases}: {}", ran.stderr());
-            assert!(ran.stderr().contains("fix.md:12:"), "the place is told: {}", ran.stderr());
+            assert!(ran.stderr().contains("fix.md:12:"), "the place is reported: {}", ran.stderr());
         }
     }
 }

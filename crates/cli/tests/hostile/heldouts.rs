@@ -49,7 +49,10 @@ fn h091_code_that_searches_for_its_check_finds_nothing_and_is_rejected() {
     let round = stage.maker(&format!("{FIX}{cheat}"));
     assert_eq!(round.json["outcome"], "rejected", "{}", round.story());
     canary.assert_nowhere(&stage.state());
-    assert!(!canary.is_in(&round.output.stdout) && !canary.is_in(&round.output.stderr), "the expected value is told");
+    assert!(
+        !canary.is_in(&round.output.stdout) && !canary.is_in(&round.output.stderr),
+        "the expected value is printed"
+    );
 }
 
 #[test]

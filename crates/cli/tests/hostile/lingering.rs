@@ -79,8 +79,8 @@ fn namespace(pid: &str) -> Option<String> {
 #[track_caller]
 fn dead_at_once(mark: &Mark) {
     let left = mark.living();
-    let told: Vec<String> = left.iter().map(|pid| command_line(*pid)).collect();
-    assert!(left.is_empty(), "processes outlive their round: {told:?}");
+    let commands: Vec<String> = left.iter().map(|pid| command_line(*pid)).collect();
+    assert!(left.is_empty(), "processes outlive their round: {commands:?}");
 }
 
 #[test]

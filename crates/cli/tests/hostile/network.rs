@@ -78,11 +78,14 @@ fn allowing(server: &Server) -> Stage {
 
 /// Asserts that only allowed requests got through, and none of them with the value.
 #[track_caller]
-fn only_the_allowed(server: &Server, canary: &Canary, told: &str) {
-    assert!(told.contains("allowed allowed"), "what is allowed does not work:\n{told}");
+fn only_the_allowed(server: &Server, canary: &Canary, output: &str) {
+    assert!(output.contains("allowed allowed"), "what is allowed does not work:\n{output}");
     for way in ["path", "query", "method", "host", "name", "direct", "tunnel", "other"] {
-        let line = told.lines().find(|line| line.starts_with(way)).unwrap_or_default();
-        assert!(!line.is_empty() && !line.contains(" allowed") && !line.contains(" 200"), "{way} got through:\n{told}");
+        let line = output.lines().find(|line| line.starts_with(way)).unwrap_or_default();
+        assert!(
+            !line.is_empty() && !line.contains(" allowed") && !line.contains(" 200"),
+            "{way} got through:\n{output}"
+        );
     }
     for line in server.seen() {
         assert!(line.starts_with("GET /ok HTTP"), "the server saw {line}");
@@ -97,7 +100,7 @@ fn h126_a_maker_reaches_what_its_loop_allows_and_nothing_else() {
     let round = stage.maker(&format!("{FIX}run sh -c \"python3 ask.py > told.txt 2>&1\"")).ships();
     only_the_allowed(&server, &canary, &round.shipped_file("told.txt"));
     let report = round.report();
-    assert!(report.contains("127.0.0.2") || report.contains(".invalid"), "denials are told: {report}");
+    assert!(report.contains("127.0.0.2") || report.contains(".invalid"), "denials are reported: {report}");
 }
 
 #[test]

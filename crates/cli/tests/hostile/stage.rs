@@ -252,8 +252,8 @@ impl Round {
     /// Asserts that some reason or note contains this text.
     #[track_caller]
     pub(crate) fn saying(self, text: &str) -> Self {
-        let told = format!("{}{}{}", self.json["reasons"], self.json["notes"], self.json["gates"]);
-        assert!(told.contains(text), "nothing says `{text}`: {}", self.story());
+        let reasons_text = format!("{}{}{}", self.json["reasons"], self.json["notes"], self.json["gates"]);
+        assert!(reasons_text.contains(text), "nothing says `{text}`: {}", self.story());
         self
     }
 

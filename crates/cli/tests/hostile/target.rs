@@ -92,10 +92,10 @@ impl Target {
         let target = Self { stage: self.stage.gates(&[TESTS, &gate]), ..self };
         let attack = attack(number);
         let round = target.stage.script(&format!("@ maker\n{FIX}{attack}\n@ checker\n{attack}\n{PASS_STEPS}\n"));
-        let told = told(&target.stage.state());
-        assert_eq!(round.json["outcome"], "shipped", "{}\n{}", broken(&told), round.story());
+        let attack_log = attack_log(&target.stage.state());
+        assert_eq!(round.json["outcome"], "shipped", "{}\n{}", broken(&attack_log), round.story());
         // Maker and checker report in their transcripts; the gate has reported by its exit code.
-        assert_eq!(held(&told), 2, "every role tried and was held:\n{told}");
+        assert_eq!(held(&attack_log), 2, "every role tried and was held:\n{attack_log}");
         let _ = target.examine(round).ships();
     }
 
@@ -104,7 +104,7 @@ impl Target {
     pub(crate) fn everywhere(self, front: &str) {
         let target = Self { stage: self.stage.with(front), ..self };
         let round = target.stage.script(&format!("@ maker\n{FIX}@ checker\n{PASS_STEPS}\n"));
-        assert_eq!(round.json["outcome"], "shipped", "{}\n{}", told(&target.stage.state()), round.story());
+        assert_eq!(round.json["outcome"], "shipped", "{}\n{}", attack_log(&target.stage.state()), round.story());
         let _ = target.examine(round).ships();
     }
 
@@ -135,23 +135,23 @@ fn plant(path: &Path, text: &str) {
 }
 
 /// The transcripts of roles and the output of gates.
-pub(crate) fn told(state: &Path) -> String {
+pub(crate) fn attack_log(state: &Path) -> String {
     let kept = ["transcripts", "evidence"].iter().flat_map(|name| files(&state.join(name)));
     kept.map(|file| String::from_utf8_lossy(&fs::read(file).unwrap_or_default()).into_owned() + "\n").collect()
 }
 
 /// The successful attacks.
-fn broken(told: &str) -> String {
-    told.lines().filter(|line| line.contains("BROKE")).map(|line| format!("{line}\n")).collect()
+fn broken(attack_log: &str) -> String {
+    attack_log.lines().filter(|line| line.contains("BROKE")).map(|line| format!("{line}\n")).collect()
 }
 
 /// The number of attackers that reported in transcripts that every attack failed.
-fn held(told: &str) -> usize {
+fn held(attack_log: &str) -> usize {
     let counts = |line: &&str| {
         let words: Vec<&str> = line.split_whitespace().collect();
         matches!(words.as_slice(), [some, "of", all, "held"] if some == all && *all != "0")
     };
-    told.lines().filter(counts).count()
+    attack_log.lines().filter(counts).count()
 }
 
 #[test]
@@ -178,9 +178,9 @@ fn attacks_succeed_without_a_sandbox() {
         (110, &["files_that_run_when_the_user_logs_in"]),
     ];
     for (number, names) in table {
-        let told = python(number);
+        let attack_log = python(number);
         for name in names {
-            assert!(told.contains(&format!("{name}: BROKE")), "{name} is no attack:\n{told}");
+            assert!(attack_log.contains(&format!("{name}: BROKE")), "{name} is no attack:\n{attack_log}");
         }
     }
     assert!(!target.wires.touched().is_empty(), "the wires see nobody");

@@ -220,9 +220,9 @@ fn why_explains_rounds_and_loops_from_the_record() {
     let waiting = place.run("why fix").success().stdout();
     assert!(waiting.starts_with(&format!("fix waits for a person to answer round {round}\n")), "{waiting}");
     assert!(waiting.contains(&format!("approve: loopwright approve {round}")), "{waiting}");
-    let told = place.run(&format!("why {round}")).success().stdout();
-    assert!(told.contains("decided at approve: at L2 every outward action waits for a human"), "{told}");
-    assert!(told.contains("  1 started → recall, then recall"), "{told}");
+    let page_text = place.run(&format!("why {round}")).success().stdout();
+    assert!(page_text.contains("decided at approve: at L2 every outward action waits for a human"), "{page_text}");
+    assert!(page_text.contains("  1 started → recall, then recall"), "{page_text}");
     let document = place.run(&format!("why a-{round} --json")).success().json();
     let expected =
         ["schema", "loop", "round", "outcome", "status", "why", "because", "reasons", "output", "history", "next"];
@@ -268,11 +268,12 @@ fn schedule_shows_what_is_due_without_a_store_and_names_what_it_does_not_know() 
     let page = place.run("schedule --days 1").success().stdout();
     assert!(page.contains("daily 03:00") && page.contains("times are "), "{page}");
     assert!(!page.contains('\u{1b}'), "colour is for terminals: {page:?}");
-    let told = place.run("schedule --days 3 --json").success().json();
-    assert_eq!(keys(&told), ["schema", "stopped", "held", "occurrences"]);
-    assert_eq!(keys(&told["occurrences"][0]), ["loop", "repo", "due", "trigger", "receipt"]);
-    let dues: Vec<_> = told["occurrences"].as_array().expect("a list").iter().map(|one| one["due"].as_str()).collect();
-    assert!(dues.len() == 3 && dues.iter().all(|due| due.is_some_and(|due| due.contains("T03:00:00"))), "{told}");
+    let document = place.run("schedule --days 3 --json").success().json();
+    assert_eq!(keys(&document), ["schema", "stopped", "held", "occurrences"]);
+    assert_eq!(keys(&document["occurrences"][0]), ["loop", "repo", "due", "trigger", "receipt"]);
+    let dues: Vec<_> =
+        document["occurrences"].as_array().expect("a list").iter().map(|one| one["due"].as_str()).collect();
+    assert!(dues.len() == 3 && dues.iter().all(|due| due.is_some_and(|due| due.contains("T03:00:00"))), "{document}");
     assert!(place.run("schedule fix").success().stdout().starts_with("nothing is ever due"));
     place.ends("schedule nightlly", 2);
     place.ends("schedule --days 0", 2);
@@ -286,14 +287,14 @@ fn simulation_draws_from_the_record_and_says_what_it_assumes() {
     place.add("other", "L2", "on: { daily: '08:00', timezone: UTC }", FIX);
     place.repo.commit("two that are due");
     let _round = place.round("fix", 0);
-    let told = place.run("simulate --days 2 --decisions --json").success().json();
-    let lines = told["loops"].as_array().expect("loops");
+    let document = place.run("simulate --days 2 --decisions --json").success().json();
+    let lines = document["loops"].as_array().expect("loops");
     let starts: Vec<_> = lines.iter().map(|line| (line["loop"].as_str(), line["started"].as_u64())).collect();
-    assert_eq!(starts, [(Some("fix"), Some(48)), (Some("other"), Some(2))], "{told}");
+    assert_eq!(starts, [(Some("fix"), Some(48)), (Some("other"), Some(2))], "{document}");
     assert_eq!(lines[0]["basis"], "its one round on record");
     assert_eq!(lines[1]["basis"], "assumed: 5m and its ceiling of 5.00 USD a round");
     assert_eq!(lines[1]["cost"]["p90"], 10.0);
-    assert_eq!(told["decisions"].as_array().map(Vec::len), Some(50));
+    assert_eq!(document["decisions"].as_array().map(Vec::len), Some(50));
     let before = place.run("rounds --json").success().json();
     assert_eq!(before["rounds"].as_array().map(Vec::len), Some(1), "nothing was started");
     let page = place.run("simulate --days 2").success().stdout();

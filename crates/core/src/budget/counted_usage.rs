@@ -22,7 +22,8 @@ pub struct CountedUsage {
     /// The source of the charged count.
     pub by: CountedBy,
     /// The tokens that the agent reported; `None` if it reported nothing plausible.
-    pub told: Option<Tokens>,
+    #[serde(rename = "told")]
+    pub reported: Option<Tokens>,
     /// The tokens that the proxy counted; `None` if it saw no answer.
     pub seen: Option<Tokens>,
     /// Answers of unknown cost: interrupted, or without a usage report.
@@ -52,9 +53,9 @@ impl PricedTokens {
 
     /// Whether the proxy's count takes precedence over the agent's: it is dearer, or it is the same sum in the
     /// provider's own division (some agents report all input as fresh).
-    fn takes_precedence_over(self, told: Self) -> bool {
-        let same_sum = self.tokens.total() == told.tokens.total() && self.tokens != told.tokens;
-        same_sum || (self.usd, self.tokens.total()) > (told.usd, told.tokens.total())
+    fn takes_precedence_over(self, reported: Self) -> bool {
+        let same_sum = self.tokens.total() == reported.tokens.total() && self.tokens != reported.tokens;
+        same_sum || (self.usd, self.tokens.total()) > (reported.usd, reported.tokens.total())
     }
 }
 
@@ -76,27 +77,28 @@ impl CountedUsage {
     /// answers by their size. An implausible count is ignored and does not reduce the other.
     #[must_use]
     pub fn decide(
-        told: Option<PricedTokens>,
+        reported: Option<PricedTokens>,
         seen: Option<PricedTokens>,
         unclear: u32,
         guessed: Reservation,
     ) -> (Self, ChargeBasis) {
         let doubted = u32::from(seen.is_some_and(|seen| seen.if_plausible().is_none()));
-        let (told, seen) = (told.and_then(PricedTokens::if_plausible), seen.and_then(PricedTokens::if_plausible));
+        let (reported, seen) =
+            (reported.and_then(PricedTokens::if_plausible), seen.and_then(PricedTokens::if_plausible));
         let unclear = unclear.saturating_add(doubted);
-        let more_seen = match (told, seen) {
-            (Some(told), Some(seen)) => seen.takes_precedence_over(told),
+        let more_seen = match (reported, seen) {
+            (Some(reported), Some(seen)) => seen.takes_precedence_over(reported),
             (None, seen) => seen.is_some(),
             (Some(_), None) => false,
         };
         let by = if more_seen { CountedBy::Proxy } else { CountedBy::Agent };
         let tokens = |count: Option<PricedTokens>| count.map(|count| count.tokens);
-        let counted = Self { by, told: tokens(told), seen: tokens(seen), unclear };
+        let counted = Self { by, reported: tokens(reported), seen: tokens(seen), unclear };
         let amount = |count: Option<PricedTokens>| count.map(PricedTokens::amount).unwrap_or_default();
-        let (a, b) = (amount(told), amount(seen));
+        let (a, b) = (amount(reported), amount(seen));
         let at_least = b.plus(guessed);
         let covers = doubted == 0 && by == CountedBy::Agent && a.tokens > at_least.tokens && a.usd >= at_least.usd;
-        let charge = match (told.is_some() || seen.is_some(), unclear > 0 && !covers, by) {
+        let charge = match (reported.is_some() || seen.is_some(), unclear > 0 && !covers, by) {
             (false, ..) | (true, true, _) => {
                 ChargeBasis::AtLeast(Reservation { tokens: a.tokens.max(b.tokens), usd: a.usd.max(b.usd) })
             }
@@ -110,7 +112,7 @@ impl CountedUsage {
     #[must_use]
     pub fn note(&self) -> Option<String> {
         let total = |count: Option<Tokens>| count.map(Tokens::total);
-        let differs = match (total(self.told), total(self.seen)) {
+        let differs = match (total(self.reported), total(self.seen)) {
             (Some(reported), Some(seen)) if reported != seen => {
                 let whose = if self.by == CountedBy::Proxy { "the proxy's" } else { "its own" };
                 Some(format!(
@@ -141,7 +143,7 @@ mod tests {
     fn dearer_count_is_charged_and_unknown_usage_costs_the_reservation() {
         let at_least = |tokens, usd| ChargeBasis::AtLeast(Reservation { tokens, usd: Usd(usd) });
         // reported (tokens, micros), seen, unclear answers
-        for (told, seen, unclear, expected) in [
+        for (reported, seen, unclear, expected) in [
             (None, None, 0, at_least(0, 0)),
             (None, None, 2, at_least(0, 0)),
             (None, Some((10, 7)), 0, ChargeBasis::Counted),
@@ -157,8 +159,8 @@ mod tests {
             (Some((10, 7)), Some((9, 6)), 1, ChargeBasis::Reported),
             (Some((10, 7)), Some((10, 7)), 1, at_least(10, 7)),
         ] {
-            let (_, charge) = CountedUsage::decide(priced(told), priced(seen), unclear, Reservation::default());
-            assert_eq!(charge, expected, "{told:?} {seen:?} {unclear}");
+            let (_, charge) = CountedUsage::decide(priced(reported), priced(seen), unclear, Reservation::default());
+            assert_eq!(charge, expected, "{reported:?} {seen:?} {unclear}");
         }
     }
 
@@ -166,7 +168,7 @@ mod tests {
     fn reporting_a_little_more_than_was_seen_does_not_cover_unknown_answers() {
         let guessed = Reservation { tokens: 100, usd: Usd(50) };
         let at_least = |tokens, usd| ChargeBasis::AtLeast(Reservation { tokens, usd: Usd(usd) });
-        for (told, expected) in [
+        for (reported, expected) in [
             ((11, 8), at_least(11, 8)),
             ((110, 57), at_least(110, 57)),
             ((111, 56), at_least(111, 56)),
@@ -174,17 +176,17 @@ mod tests {
             ((1000, 6), at_least(1000, 7)),
             ((111, 57), ChargeBasis::Reported),
         ] {
-            let (_, charge) = CountedUsage::decide(priced(Some(told)), priced(Some((10, 7))), 1, guessed);
-            assert_eq!(charge, expected, "{told:?}");
+            let (_, charge) = CountedUsage::decide(priced(Some(reported)), priced(Some((10, 7))), 1, guessed);
+            assert_eq!(charge, expected, "{reported:?}");
         }
     }
 
     #[test]
     fn implausible_report_of_an_agent_does_not_hide_what_was_seen() {
         let absurd = Some((TOKENS_BELIEVED + 1, u64::MAX));
-        let decide = |told, seen| CountedUsage::decide(priced(told), priced(seen), 0, Reservation::default());
+        let decide = |reported, seen| CountedUsage::decide(priced(reported), priced(seen), 0, Reservation::default());
         let (counted, charge) = decide(absurd, Some((300_000, 7)));
-        assert_eq!((charge, counted.by, counted.told), (ChargeBasis::Counted, CountedBy::Proxy, None));
+        assert_eq!((charge, counted.by, counted.reported), (ChargeBasis::Counted, CountedBy::Proxy, None));
         let (counted, charge) = decide(Some((10, 7)), absurd);
         let least = ChargeBasis::AtLeast(Reservation { tokens: 10, usd: Usd(7) });
         assert_eq!((charge, counted.seen, counted.unclear), (least, None, 1));
@@ -192,16 +194,16 @@ mod tests {
 
     #[test]
     fn of_two_equal_sums_the_one_that_the_provider_divided_is_charged_and_nothing_is_noted() {
-        let told = PricedTokens { tokens: Tokens { input: 100, ..Tokens::default() }, usd: Usd(100) };
+        let reported = PricedTokens { tokens: Tokens { input: 100, ..Tokens::default() }, usd: Usd(100) };
         let seen = PricedTokens { tokens: Tokens { input: 20, cache_read: 80, ..Tokens::default() }, usd: Usd(28) };
-        let (counted, charge) = CountedUsage::decide(Some(told), Some(seen), 0, Reservation::default());
+        let (counted, charge) = CountedUsage::decide(Some(reported), Some(seen), 0, Reservation::default());
         assert_eq!((charge, counted.by, counted.note()), (ChargeBasis::Counted, CountedBy::Proxy, None));
     }
 
     #[test]
     fn difference_and_unknown_answers_are_noted_and_agreement_is_not() {
-        let decide = |told, seen, unclear| CountedUsage::decide(told, seen, unclear, Reservation::default());
-        let note = |told, seen, unclear| decide(priced(told), priced(seen), unclear).0.note();
+        let decide = |reported, seen, unclear| CountedUsage::decide(reported, seen, unclear, Reservation::default());
+        let note = |reported, seen, unclear| decide(priced(reported), priced(seen), unclear).0.note();
         assert_eq!(note(Some((10, 7)), Some((10, 7)), 0), None);
         assert_eq!(note(None, Some((10, 7)), 0), None);
         let differs = note(Some((10, 7)), Some((11, 8)), 1).expect("a note");

@@ -173,9 +173,9 @@ mod tests {
         let config = read_config_file("config.yaml", text.as_bytes()).expect("a good file");
         let effective = EffectiveConfig::default().merge(config, ConfigOrigin::User);
         let settings = effective.settings();
-        let told = settings.iter().filter(|setting| setting.key.starts_with("providers.") || setting.key == "logins");
+        let shown = settings.iter().filter(|setting| setting.key.starts_with("providers.") || setting.key == "logins");
         let lines: Vec<String> =
-            told.map(|setting| format!("{} = {} ({:?})", setting.key, setting.value, setting.origin)).collect();
+            shown.map(|setting| format!("{} = {} ({:?})", setting.key, setting.value, setting.origin)).collect();
         expect![[r#"
             logins = ["codex"] (User)
             providers.anthropic = {"url":"http://127.0.0.1:9","style":"x-api-key","key_env":"ANTHROPIC_API_KEY"} (User)
@@ -194,20 +194,20 @@ mod tests {
             "providers: { anthropic: { key_env: sk-ant-api03-secret } }",
             "providers:\n  house: { url: https://x.org, key_env: [HOUSE_KEY, sk-ant-api03-secret] }",
         ] {
-            let told = problems(text);
-            assert!(told.contains("key") && !told.contains("secret"), "{told}");
+            let message = problems(text);
+            assert!(message.contains("key") && !message.contains("secret"), "{message}");
         }
     }
 
     #[test]
     fn users_own_provider_needs_an_address_and_one_place_for_its_key() {
-        let told = problems("providers: { house: { style: basic } }\nlogins: [scripted]\n");
+        let message = problems("providers: { house: { style: basic } }\nlogins: [scripted]\n");
         for part in
             ["missing key `url`", "missing key `key_env`", "`providers.house.style` wants one of", "`logins[0]` wants"]
         {
-            assert!(told.contains(part), "{part} in {told}");
+            assert!(message.contains(part), "{part} in {message}");
         }
-        let told = problems("providers: { openai: { key_env: A, key_file: /b } }");
-        assert!(told.contains("two places for one key"), "{told}");
+        let message = problems("providers: { openai: { key_env: A, key_file: /b } }");
+        assert!(message.contains("two places for one key"), "{message}");
     }
 }

@@ -153,8 +153,8 @@ mod tests {
             ("webhooks: { secrets: { github: {} } }", "needs exactly one location"),
         ];
         for (text, expected) in table {
-            let told = read_config_file("config.yaml", text.as_bytes()).expect_err("a bad file").to_string();
-            assert!(told.contains(expected) && !told.contains("hunter2"), "{told}");
+            let message = read_config_file("config.yaml", text.as_bytes()).expect_err("a bad file").to_string();
+            assert!(message.contains(expected) && !message.contains("hunter2"), "{message}");
         }
     }
 }

@@ -132,16 +132,19 @@ mod tests {
 
     #[test]
     fn keys_of_the_loop_file_reach_the_dispatcher() {
-        let told = entry(
+        let parsed = entry(
             "on: { every: 15m, push: [main], overlap: queue, catch_up: skip, probe: { use: open-issues, labels: [bug], batch: 3 } }\n\
              priority: 7\nopen_max: 2\ntimeout: 10m\nlocks: [docs, 'global:gpu', item]\n\
              agents: { maker: { use: claude }, checker: { use: codex } }",
         );
         let words = |all: &[Arc<str>]| all.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
-        assert_eq!(told.locks, [RoundLock::from_text("r1", "docs"), RoundLock::from_text("r2", "global:gpu")]);
-        assert_eq!((told.item_locks, told.batch), (ItemLocks::Own, 3));
-        assert_eq!((words(&told.agents), words(&told.events)), ("claude codex".to_owned(), "push to main".to_owned()));
-        assert_eq!((told.priority, told.open_max, told.wall_ms), (7, 2, Some(600_000)));
-        assert_eq!((told.overlap, told.catch_up), (crate::spec::Overlap::Queue, crate::spec::CatchUp::Skip));
+        assert_eq!(parsed.locks, [RoundLock::from_text("r1", "docs"), RoundLock::from_text("r2", "global:gpu")]);
+        assert_eq!((parsed.item_locks, parsed.batch), (ItemLocks::Own, 3));
+        assert_eq!(
+            (words(&parsed.agents), words(&parsed.events)),
+            ("claude codex".to_owned(), "push to main".to_owned())
+        );
+        assert_eq!((parsed.priority, parsed.open_max, parsed.wall_ms), (7, 2, Some(600_000)));
+        assert_eq!((parsed.overlap, parsed.catch_up), (crate::spec::Overlap::Queue, crate::spec::CatchUp::Skip));
     }
 }

@@ -43,17 +43,20 @@ fn fate(of: &LoopForecast, fate: OccurrenceOutcome) -> u64 {
 
 #[test]
 fn every_due_moment_of_a_quick_loop_starts_and_costs_its_round() {
-    let told = forecast(&[plan("quick", "1h", 5, &[2])], &question(24, 4));
-    assert_eq!((told.plays, told.is_cut, fate(&told.loops[0], OccurrenceOutcome::Started)), (100, false, 24));
+    let predicted = forecast(&[plan("quick", "1h", 5, &[2])], &question(24, 4));
+    assert_eq!(
+        (predicted.plays, predicted.is_cut, fate(&predicted.loops[0], OccurrenceOutcome::Started)),
+        (100, false, 24)
+    );
     let always = ForecastRange { p10: Usd(48_000_000), p50: Usd(48_000_000), p90: Usd(48_000_000) };
-    assert_eq!((told.cost, told.loops[0].cost), (always, always));
-    assert_eq!((told.collisions.len(), told.decisions.len()), (0, 24));
+    assert_eq!((predicted.cost, predicted.loops[0].cost), (always, always));
+    assert_eq!((predicted.collisions.len(), predicted.decisions.len()), (0, 24));
 }
 
 #[test]
 fn loop_that_is_slower_than_its_cadence_skips_overlapping_occurrences() {
-    let told = forecast(&[plan("slow", "5m", 12, &[0])], &question(1, 4));
-    let slow = &told.loops[0];
+    let predicted = forecast(&[plan("slow", "5m", 12, &[0])], &question(1, 4));
+    let slow = &predicted.loops[0];
     assert_eq!(
         (fate(slow, OccurrenceOutcome::Started), fate(slow, OccurrenceOutcome::Overlap)),
         (4, 8),
@@ -64,10 +67,10 @@ fn loop_that_is_slower_than_its_cadence_skips_overlapping_occurrences() {
 
 #[test]
 fn loops_that_collide_at_a_limit_are_listed_with_the_one_that_waited() {
-    let told = forecast(&[plan("a", "1h", 10, &[1]), plan("b", "1h", 10, &[1])], &question(4, 1));
-    let started: Vec<_> = told.loops.iter().map(|one| fate(one, OccurrenceOutcome::Started)).collect();
+    let predicted = forecast(&[plan("a", "1h", 10, &[1]), plan("b", "1h", 10, &[1])], &question(4, 1));
+    let started: Vec<_> = predicted.loops.iter().map(|one| fate(one, OccurrenceOutcome::Started)).collect();
     assert_eq!(started, [4, 3], "the last of `b` waits beyond the end");
-    let [met] = told.collisions.as_slice() else { panic!("one pair, not {:?}", told.collisions) };
+    let [met] = predicted.collisions.as_slice() else { panic!("one pair, not {:?}", predicted.collisions) };
     assert_eq!((&*met.waits.name, &*met.runs.name, met.times, met.longest_ms), ("b", "a", 3, 10 * MINUTE));
 }
 
@@ -83,13 +86,13 @@ fn cost_is_a_spread_and_the_same_seed_gives_the_same() {
 #[test]
 fn day_ceiling_holds_and_rounds_that_reach_it_are_counted() {
     let plans = [ForecastLoop { day: Some(Usd(5_000_000)), ..plan("bounded", "6h", 5, &[2]) }];
-    let told = forecast(&plans, &question(47, 4));
-    assert_eq!(told.cost.p90, Usd(10_000_000), "two days of five dollars");
-    assert!(told.loops[0].over_budget >= 2, "{:?}", told.loops[0]);
+    let predicted = forecast(&plans, &question(47, 4));
+    assert_eq!(predicted.cost.p90, Usd(10_000_000), "two days of five dollars");
+    assert!(predicted.loops[0].over_budget >= 2, "{:?}", predicted.loops[0]);
 }
 
 #[test]
 fn run_that_would_never_end_is_cut_and_marked_as_cut() {
-    let told = forecast(&[plan("hasty", "1s", 0, &[0])], &question(24 * 365, 4));
-    assert!(told.is_cut && told.plays == 1);
+    let predicted = forecast(&[plan("hasty", "1s", 0, &[0])], &question(24 * 365, 4));
+    assert!(predicted.is_cut && predicted.plays == 1);
 }

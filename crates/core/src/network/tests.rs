@@ -94,26 +94,27 @@ fn invalid_entry_reports_the_reason_and_a_valid_form() {
         "one two three four",
         "a\u{7}b",
     ];
-    let mut told = String::new();
+    let mut problems_text = String::new();
     for entry in entries {
         let error = NetworkRule::read(entry).expect_err(entry);
-        told.push_str(&format!("{}\n    {}\n", error.what, error.hint.unwrap_or_default()));
+        problems_text.push_str(&format!("{}\n    {}\n", error.what, error.hint.unwrap_or_default()));
     }
-    expect_test::expect_file!["entries.txt"].assert_eq(&told);
+    expect_test::expect_file!["entries.txt"].assert_eq(&problems_text);
 }
 
 #[test]
 fn limit_beside_an_entry_that_allows_everything_is_refused() {
-    let told = |entries: &[&str]| {
+    let parse_rules = |entries: &[&str]| {
         let entries: Vec<String> = entries.iter().map(|entry| (*entry).to_owned()).collect();
         NetworkPolicy::read(&entries).map(|_| ()).map_err(|(at, error)| (at, error.what))
     };
-    let taken_back = told(&["inspect GET https://api.example.org/v1/*", "*.example.org"]).expect_err("a contradiction");
+    let taken_back =
+        parse_rules(&["inspect GET https://api.example.org/v1/*", "*.example.org"]).expect_err("a contradiction");
     assert_eq!(taken_back.0, 0);
-    assert!(told(&["docs.example.org", "GET http://docs.example.org/a"]).is_err());
-    assert!(told(&["example.org", "inspect GET https://api.example.org/v1/*"]).is_ok());
-    assert!(told(&["example.org:8443", "GET http://example.org/a"]).is_ok());
-    assert!(told(&vec!["example.org"; RULES_MAX + 1]).is_err());
+    assert!(parse_rules(&["docs.example.org", "GET http://docs.example.org/a"]).is_err());
+    assert!(parse_rules(&["example.org", "inspect GET https://api.example.org/v1/*"]).is_ok());
+    assert!(parse_rules(&["example.org:8443", "GET http://example.org/a"]).is_ok());
+    assert!(parse_rules(&vec!["example.org"; RULES_MAX + 1]).is_err());
 }
 
 /// One line per question: the target and the decision.
@@ -258,12 +259,12 @@ fn denial_is_reported_with_the_entry_that_would_allow_it() {
     }
     traffic.record_denied("evil\u{1b}[31m`x", 8443, "BREW\r\nX: y and many more letters", DenialReason::Port);
     traffic.record_denied("in.org", 80, "PUT", DenialReason::Method);
-    let told: Vec<String> = traffic.denied.iter().map(DeniedAccess::text).collect();
+    let denied_lines: Vec<String> = traffic.denied.iter().map(DeniedAccess::text).collect();
     expect![[r#"
         asked for docs.example.org 3 times: denied, the host is not in `network`; to allow it add `network: [docs.example.org]`
         asked for evil?[31m?x:8443 once: denied, the port is not in `network`; to allow it add `network: [evil?[31m?x:8443]`
         asked for in.org once: denied, the method is not in `network`"#]]
-    .assert_eq(&told.join("\n"));
+    .assert_eq(&denied_lines.join("\n"));
 }
 
 #[test]

@@ -97,8 +97,8 @@ impl Counts {
             (self.commands, "bot command(s)"),
             (self.tags, "HTML tag(s) or entities"),
         ];
-        let told = counts.iter().filter(|(count, _)| *count > 0);
-        notes.extend(told.map(|(count, what)| format!("neutralised {count} {what}")));
+        let nonzero = counts.iter().filter(|(count, _)| *count > 0);
+        notes.extend(nonzero.map(|(count, what)| format!("neutralised {count} {what}")));
     }
 }
 

@@ -212,12 +212,12 @@ fn boundary(out: &mut String, report: &RoundReport) {
 }
 
 fn network(out: &mut String, report: &RoundReport) {
-    let told = report.network.lines();
-    if told.is_empty() {
+    let lines = report.network.lines();
+    if lines.is_empty() {
         return;
     }
     heading(out, "Network");
-    for text in told {
+    for text in lines {
         line(out, &format!("- {}", plain(&text)));
     }
 }

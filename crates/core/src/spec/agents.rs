@@ -143,8 +143,8 @@ mod tests {
             ("command", "needs a `run`"),
             ("acp/gpt-5", "needs a `run`"),
         ] {
-            let told = claude.parse_fallback(word).expect_err(word);
-            assert!(told.contains(why), "{word}: {told}");
+            let message = claude.parse_fallback(word).expect_err(word);
+            assert!(message.contains(why), "{word}: {message}");
         }
         let acp = AgentSpec { run: vec!["agent".into()], ..AgentSpec::new(AgentUse::Acp) };
         assert_eq!(acp.parse_fallback("acp/gpt-5").map(|agent| agent.run), Ok(vec!["agent".to_owned()]));

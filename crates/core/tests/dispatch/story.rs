@@ -30,7 +30,7 @@ struct Story {
     starts: BTreeMap<LoopKey, RoundStart>,
     rounds: BTreeMap<LoopKey, String>,
     born: usize,
-    told: String,
+    text: String,
 }
 
 /// Plays a script and returns its history.
@@ -39,11 +39,11 @@ pub(crate) fn tell(script: &str) -> String {
     let kept = Kept::default();
     let dispatcher = kept.dispatcher(limits.clone());
     let (files, starts, rounds) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-    let mut story = Story { limits, files, kept, dispatcher, starts, rounds, born: 0, told: String::new() };
+    let mut story = Story { limits, files, kept, dispatcher, starts, rounds, born: 0, text: String::new() };
     for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
         story.line(line);
     }
-    story.told
+    story.text
 }
 
 impl Story {
@@ -62,7 +62,7 @@ impl Story {
                 self.files.remove(&key(name));
             }
             [at, rest @ ..] => {
-                let _ = writeln!(self.told, "{line}");
+                let _ = writeln!(self.text, "{line}");
                 self.happens(moment(at), rest);
             }
             [] => {}
@@ -81,9 +81,9 @@ impl Story {
             }
             ["why", name] => {
                 let why = self.dispatcher.explain(&key(name), now);
-                let _ = writeln!(self.told, "      {} [{}]", times(&why.text()), status_word(&why));
+                let _ = writeln!(self.text, "      {} [{}]", times(&why.text()), status_word(&why));
                 if let Some(change) = why.remedy(name) {
-                    let _ = writeln!(self.told, "      → {change}");
+                    let _ = writeln!(self.text, "      → {change}");
                 }
             }
             ["until"] => {
@@ -178,7 +178,7 @@ impl Story {
         let is_wake = matches!(input, DispatchInput::Wake);
         let commands = self.dispatcher.step(now, input);
         if is_wake && !commands.is_empty() {
-            let _ = writeln!(self.told, "    at {}", time(now));
+            let _ = writeln!(self.text, "    at {}", time(now));
         }
         for command in commands {
             self.command(command);
@@ -206,7 +206,7 @@ impl Story {
             DispatchCommand::AskPerson { key, why } => format!("ASK about {}: {why}", key.name),
             DispatchCommand::Note(notice) => format!("TELL {}", noticed(&notice)),
         };
-        let _ = writeln!(self.told, "      {line}");
+        let _ = writeln!(self.text, "      {line}");
     }
 }
 

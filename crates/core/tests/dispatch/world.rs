@@ -221,10 +221,10 @@ impl World {
             }
             Op::Jump(minutes) => self.now += minutes * MINUTE_MS,
             Op::Commit(at) => self.commit(at),
-            Op::Told(at) => self.told(at),
+            Op::Told(at) => self.report_start(at),
             Op::Born(at) => {
                 self.commit(at);
-                self.told(at);
+                self.report_start(at);
             }
             Op::Unborn(at, retry) => {
                 if let Some(ticket) = self.unanswered(at) {
@@ -320,7 +320,7 @@ impl World {
         }
     }
 
-    fn told(&mut self, at: usize) {
+    fn report_start(&mut self, at: usize) {
         let Some(at) = self.pick(at, |flight| flight.round.is_some()) else { return };
         let Flight { start, round, claimed } = self.flights.remove(at);
         let round = round.expect("picked");

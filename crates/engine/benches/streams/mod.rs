@@ -53,8 +53,8 @@ fn rate(agent: AgentUse, stream: &[u8]) -> f64 {
 
 /// CPU seconds of this thread, so that other load on the machine is not measured.
 fn on_core() -> f64 {
-    let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    told.split(' ').next().and_then(|nanos| nanos.parse::<f64>().ok()).expect("the kernel counts") / 1e9
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    stat.split(' ').next().and_then(|nanos| nanos.parse::<f64>().ok()).expect("the kernel counts") / 1e9
 }
 
 fn invocation() -> AgentInvocation {

@@ -198,10 +198,11 @@ impl ClaudeReader {
         if is_new {
             hearing.turn();
         }
-        let told = Tokens::from(message.usage.unwrap_or_default());
+        let reported = Tokens::from(message.usage.unwrap_or_default());
         let bytes: usize = message.content.iter().map(Block::size).sum();
         let (before, guess) = self.messages.get(&key).copied().unwrap_or_default();
-        let (now, guessed) = (max_tokens(before, told), guess.saturating_add((bytes as u64).div_ceil(BYTES_A_TOKEN)));
+        let (now, guessed) =
+            (max_tokens(before, reported), guess.saturating_add((bytes as u64).div_ceil(BYTES_A_TOKEN)));
         if is_new && self.messages.len() >= MESSAGES_MAX {
             self.messages.clear();
         }

@@ -183,9 +183,9 @@ impl AgentStreamReader for GeminiReader {
             self.retried = Some((status, text.chars().take(1000).collect()));
         }
         let words = text.trim();
-        let told = words.strip_prefix("status: ").or_else(|| words.strip_prefix("code: "));
-        let told = told.and_then(|told| told.trim_end_matches(',').parse().ok());
-        self.status = told.filter(|status| (400..600).contains(status)).or(self.status);
+        let code = words.strip_prefix("status: ").or_else(|| words.strip_prefix("code: "));
+        let code = code.and_then(|code| code.trim_end_matches(',').parse().ok());
+        self.status = code.filter(|status| (400..600).contains(status)).or(self.status);
         if !words.is_empty() {
             self.last_words = text.chars().take(1000).collect();
         }

@@ -104,8 +104,11 @@ mod tests {
             let launch = launch(&invocation).unwrap_or_else(|error| panic!("{agent:?}: {error}"));
             let laid = (own_folder(&invocation).join(name), b"dummy".to_vec());
             assert!(launch.files.contains(&laid), "{agent:?}: {:?}", launch.files);
-            let told = format!("{:?} {:?}", launch.args, launch.env);
-            assert!(!told.contains("API_KEY") && !told.contains("TOKEN") && !told.contains("127.0.0.1:"), "{told}");
+            let launched = format!("{:?} {:?}", launch.args, launch.env);
+            assert!(
+                !launched.contains("API_KEY") && !launched.contains("TOKEN") && !launched.contains("127.0.0.1:"),
+                "{launched}"
+            );
         }
     }
 

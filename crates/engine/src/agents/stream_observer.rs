@@ -313,8 +313,8 @@ impl<'a> StreamObserver<'a> {
         };
         // The usage of an agent that reported none is unknown.
         let usage = if self.has_usage { self.usage } else { AgentUsage::Unknown };
-        let mut told = self.self_report;
-        told.answer = told.answer.or_else(|| (!self.text.is_empty()).then(|| self.text.clone()));
+        let mut report = self.self_report;
+        report.answer = report.answer.or_else(|| (!self.text.is_empty()).then(|| self.text.clone()));
         AgentOutcome {
             how: ended.how,
             exit: ended.code,
@@ -324,7 +324,7 @@ impl<'a> StreamObserver<'a> {
             leaky: ended.leaky,
             term_ignored: ended.term_ignored,
             limit,
-            self_report: told,
+            self_report: report,
         }
     }
 }

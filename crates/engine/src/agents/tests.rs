@@ -205,8 +205,8 @@ fn streams() -> PathBuf {
 
 /// One line about an outcome.
 pub(super) fn summary(name: &str, outcome: &AgentOutcome) -> String {
-    let told = &outcome.self_report;
-    let trouble = told.trouble.as_ref().map(|trouble| {
+    let self_report = &outcome.self_report;
+    let trouble = self_report.trouble.as_ref().map(|trouble| {
         let status = trouble.status.map(|status| format!(" {status}")).unwrap_or_default();
         let wait = trouble.retry_at_ms.map(|at| format!(" in {} s", (at - NOW_MS) / 1000)).unwrap_or_default();
         format!("{}{status}{wait}", trouble.kind.word())
@@ -261,11 +261,11 @@ pub(super) async fn canary(dialect: &AgentDialect, agent: AgentUse, help: &[&str
     let ended =
         ProcessRunner::new(Seam::none()).run(spawn, &mut (), &CancelToken::new(), |_| ()).await.expect("it starts");
     // Some programs print it on one stream, some on the other.
-    let told = format!("{}{}", ended.stdout.to_lossy_string(), ended.stderr.to_lossy_string());
+    let help_text = format!("{}{}", ended.stdout.to_lossy_string(), ended.stderr.to_lossy_string());
     let starts = [Role::Maker, Role::Checker].map(|role| (dialect.launch)(&invocation(role)).expect("a launch").args);
     for arg in starts.iter().flatten().filter_map(|arg| arg.to_str()).filter(|arg| arg.starts_with("--")) {
         let option = arg.split('=').next().unwrap_or(arg);
-        assert!(hidden.contains(&option) || told.contains(option), "{} no longer knows {option}", agent.word());
+        assert!(hidden.contains(&option) || help_text.contains(option), "{} no longer knows {option}", agent.word());
     }
 }
 

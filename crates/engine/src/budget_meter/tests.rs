@@ -101,8 +101,8 @@ fn reports_that_come_twice_or_in_disorder_count_once() {
     for (used, over) in [(500, false), (300, false), (500, false), (1_000, false), (1_001, true), (10, true)] {
         assert_eq!(seat.meter().report(0, Usd(used)).is_some(), over, "{used}");
     }
-    let told = seat.passed_account().expect("it passed one").describe();
-    assert_eq!(told, "the loop's day may cost 0.00 USD; 0.00 USD are spent and 0.00 USD reserved");
+    let account_text = seat.passed_account().expect("it passed one").describe();
+    assert_eq!(account_text, "the loop's day may cost 0.00 USD; 0.00 USD are spent and 0.00 USD reserved");
 }
 
 #[test]

@@ -338,14 +338,14 @@ mod tests {
         let words = |change: &RowChange| match change {
             RowChange::Schedule(row) => format!("stands {}", row.loop_name),
             RowChange::SignalTaken { key, .. } => format!("taken {key}"),
-            RowChange::Receipt(row) => format!("told {}", row.occurrence),
+            RowChange::Receipt(row) => format!("receipt {}", row.occurrence),
             other => format!("{other:?}"),
         };
         let said = |keeping: &PendingRows| keeping.changes.iter().map(words).collect::<Vec<_>>();
         assert_eq!(said(&all[0])[3..6], ["stands l00003", "taken push:main:1", "stands l00004"]);
         assert_eq!(
             said(&all[1])[..4],
-            [format!("stands {}", busy.name).as_str(), "told due:3", "told due:1", "told due:2"]
+            [format!("stands {}", busy.name).as_str(), "receipt due:3", "receipt due:1", "receipt due:2"]
         );
         assert_eq!(all[1].receipts.len(), 3);
         assert!(batch_rows(Vec::new(), Vec::new(), &[]).is_empty());

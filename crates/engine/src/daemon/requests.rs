@@ -124,11 +124,11 @@ impl DispatchLoop {
     pub(super) fn freeze_all(&mut self, by: String, why: String) {
         self.frozen = Some(FleetFreeze { since_ms: self.engine.now_ms(), by: by.clone(), why: why.clone() });
         self.publish(None, EventKind::Frozen { by: by.clone(), why: why.clone() });
-        let told = format!("everything is stopped by {by}: {why}");
+        let reason = format!("everything is stopped by {by}: {why}");
         self.step_before(DispatchInput::Freeze { by, why });
         // Immediately, and also for starts that still run their probe: the dispatcher's cancellations are queued behind
         // its writes, and a full disk must not delay a stop.
-        self.rounds.cancel_all_because(&told);
+        self.rounds.cancel_all_because(&reason);
     }
 
     /// Recorded first: loops that start again must not be stopped again after the next restart.

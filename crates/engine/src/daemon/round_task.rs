@@ -111,14 +111,14 @@ impl RoundTask {
 
     /// A start whose answer was lost may have taken effect: this reads the record before it reports the start as
     /// failed.
-    async fn read_back(&self, told: RoundTaskOutcome, key: &LoopKey, occurrence: &str) -> RoundTaskOutcome {
-        if !matches!(told, RoundTaskOutcome::NotStarted { again: RetryDecision::Soon, .. }) {
-            return told;
+    async fn read_back(&self, outcome: RoundTaskOutcome, key: &LoopKey, occurrence: &str) -> RoundTaskOutcome {
+        if !matches!(outcome, RoundTaskOutcome::NotStarted { again: RetryDecision::Soon, .. }) {
+            return outcome;
         }
         let found = self.engine.store.receipt(&key.repo, &key.name, occurrence).await;
         match found.ok().flatten().and_then(|receipt| receipt.round) {
             Some(round) => RoundTaskOutcome::AlreadyRecorded { round: Some(round) },
-            None => told,
+            None => outcome,
         }
     }
 

@@ -176,14 +176,14 @@ impl RunningRounds {
     }
 
     pub(super) fn list_running(&self) -> Vec<RunningRound> {
-        let told = |slot: &RunningSlot| RunningRound {
+        let describe = |slot: &RunningSlot| RunningRound {
             key: slot.key.clone(),
             round: slot.round.clone(),
             since_ms: slot.since_ms,
             begun: slot.begun,
             is_parked: slot.is_parked,
         };
-        self.slots.values().map(told).collect()
+        self.slots.values().map(describe).collect()
     }
 
     /// Cancels all of them because this process ends.

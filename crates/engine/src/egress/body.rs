@@ -61,8 +61,8 @@ impl MeteredBody {
             BodyDirection::Down => self.account.charge_received(bytes)?,
         }
         self.passed = self.passed.saturating_add(bytes as u64);
-        if let Some(told) = &self.passed_bytes {
-            told.fetch_max(self.passed, Ordering::Relaxed);
+        if let Some(counter) = &self.passed_bytes {
+            counter.fetch_max(self.passed, Ordering::Relaxed);
         }
         Ok(())
     }

@@ -159,7 +159,7 @@ fn lines(text: &str) -> Vec<ProbeItem> {
 mod tests {
     use super::*;
 
-    fn told(probed: ProbeAnswer) -> String {
+    fn describe(probed: ProbeAnswer) -> String {
         match probed {
             ProbeAnswer::Work { items } => items.into_iter().map(|item| item.key).collect::<Vec<_>>().join(","),
             ProbeAnswer::Nothing => "nothing".to_owned(),
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn items_are_read_by_form_without_duplicates() {
-        let keys = |form, text: &str| told(read_items(form, text));
+        let keys = |form, text: &str| describe(read_items(form, text));
         assert_eq!(keys(ItemsForm::Lines, "a\n\n b \na\n"), "a,b");
         assert_eq!(keys(ItemsForm::Lines, "\n"), "nothing");
         assert_eq!(keys(ItemsForm::None, "anything"), "");
@@ -184,9 +184,9 @@ mod tests {
         let exit = |code| ProbeExit::Exit { code, stdout: Some("a\n".to_owned()), complaint: String::new() };
         let table = [(0, "a"), (1, "nothing"), (2, "failed"), (127, "failed")];
         for (code, expected) in table {
-            assert_eq!(told(read_exit(ItemsForm::Lines, exit(code))), expected, "{code}");
+            assert_eq!(describe(read_exit(ItemsForm::Lines, exit(code))), expected, "{code}");
         }
         let flood = ProbeExit::Exit { code: 0, stdout: None, complaint: String::new() };
-        assert_eq!(told(read_exit(ItemsForm::Lines, flood)), "failed");
+        assert_eq!(describe(read_exit(ItemsForm::Lines, flood)), "failed");
     }
 }

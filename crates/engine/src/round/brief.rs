@@ -100,11 +100,11 @@ fn own_words(cx: &RoundContext<'_>, text: BriefText) -> Option<String> {
 }
 
 fn work_items(facts: &RoundFacts) -> Vec<WorkItem> {
-    let told = |item: &ProbeItem| {
+    let as_text = |item: &ProbeItem| {
         let text = [item.title.as_deref(), item.data.as_deref()];
         WorkItem { key: item.key.clone(), text: text.into_iter().flatten().collect::<Vec<_>>().join("\n") }
     };
-    facts.items.iter().map(told).collect()
+    facts.items.iter().map(as_text).collect()
 }
 
 /// Skills are read from the trusted checkout. A missing skill was an error before the round started.

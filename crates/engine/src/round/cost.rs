@@ -123,16 +123,16 @@ fn counted(
     reserved: Reservation,
     wall_ms: u64,
 ) -> StartCost {
-    let told = match usage {
+    let reported = match usage {
         AgentUsage::Reported(tokens) => Some(PricedTokens { tokens, usd: price_of(prices, models, tokens) }),
         AgentUsage::Unknown => None,
     };
     // If every request was refused, the agent is known to have used nothing.
     let has_seen = seen.reported > 0 || seen.refused > 0 || seen.tokens() != Tokens::default();
     let sum = has_seen.then(|| PricedTokens { tokens: seen.tokens(), usd: seen.cost(prices) });
-    let (counted, charge) = CountedUsage::decide(told, sum, seen.unclear, seen.guess(prices));
-    let (count, models, least) = match (charge, told, sum) {
-        (ChargeBasis::Reported, Some(told), _) => (Some(told), models, Reservation::default()),
+    let (counted, charge) = CountedUsage::decide(reported, sum, seen.unclear, seen.guess(prices));
+    let (count, models, least) = match (charge, reported, sum) {
+        (ChargeBasis::Reported, Some(reported), _) => (Some(reported), models, Reservation::default()),
         (ChargeBasis::Counted, _, Some(sum)) => (Some(sum), seen.models.as_slice(), Reservation::default()),
         (ChargeBasis::AtLeast(least), ..) => (None, models, least.plus(seen.guess(prices))),
         (ChargeBasis::Reported, None, _) | (ChargeBasis::Counted, _, None) => (None, models, Reservation::default()),

@@ -126,11 +126,11 @@ mod tests {
             let mut confine = Confinement::default();
             confine.mount(inside::WORKSPACE, what);
             let found = mounts(&confine, names, Path::new("/empty"))?;
-            let told = |mount: SandboxMount| {
+            let describe = |mount: SandboxMount| {
                 let kind = if matches!(mount.what, MountSource::File(_)) { "file" } else { "folder" };
                 format!("{}: {kind}", mount.at.display())
             };
-            Ok(found.into_iter().map(told).collect())
+            Ok(found.into_iter().map(describe).collect())
         }
     }
 

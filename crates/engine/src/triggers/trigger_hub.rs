@@ -373,17 +373,17 @@ impl TriggerHub {
         std::mem::take(&mut self.changed).into_iter().for_each(|content| self.signals.folder_changed(content));
         let mut whole = self.process_branches().await;
         for (id, mut heard) in std::mem::take(&mut self.pending) {
-            let told = match heard.lost {
+            let is_recorded = match heard.lost {
                 true => self.settle_lost(&id).await,
                 false => self.process_files(&id, &mut heard).await,
             };
             // Events without a recorded signal are processed again. Branches are kept separately, because they were
             // processed first.
-            let left = match told {
+            let left = match is_recorded {
                 true => PendingEvents { branches: heard.branches, ..PendingEvents::default() },
                 false => heard,
             };
-            if !told || left.branches {
+            if !is_recorded || left.branches {
                 self.pending.insert(id, left);
                 whole = false;
             }
@@ -455,9 +455,9 @@ impl TriggerHub {
             self.pending.iter().filter(|(_, heard)| heard.branches).map(|(id, _)| id.clone()).collect();
         let mut whole = true;
         for id in asked {
-            let told = self.scan_branches(&id).await;
-            self.pending_for(&id).branches = !told;
-            whole &= told;
+            let is_recorded = self.scan_branches(&id).await;
+            self.pending_for(&id).branches = !is_recorded;
+            whole &= is_recorded;
         }
         whole
     }

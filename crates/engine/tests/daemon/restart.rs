@@ -56,9 +56,9 @@ async fn two_abandoned_rounds_of_one_loop_end_before_another_starts() {
     stage.at(HOUR);
     let mut show = stage.open().await;
     show.ear.hears("ended look reported").await;
-    let told: Vec<_> = show.ear.all().into_iter().filter(|line| line.contains("ed look")).collect();
+    let look_lines: Vec<_> = show.ear.all().into_iter().filter(|line| line.contains("ed look")).collect();
     let due = "started look due:2026-05-01T01:00:00Z";
-    assert_eq!(told, ["ended look interrupted", "ended look interrupted", due, "ended look reported"]);
+    assert_eq!(look_lines, ["ended look interrupted", "ended look interrupted", due, "ended look reported"]);
     show.close().await;
 }
 

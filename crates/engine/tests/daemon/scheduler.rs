@@ -132,13 +132,13 @@ async fn loop_that_panics_does_not_stop_the_others() {
     let (desk, mut letters) = Desk::new().await;
     desk.stage.troop.troupe.play("bad", Play::Panic);
     let (engine, handle) = desk.start(vec![every("bad", "every 1h"), every("good", "every 1h")]).await;
-    let mut told = Vec::new();
+    let mut outcomes = Vec::new();
     for hour in 1..=2 {
         desk.stage.at(hour * HOUR + MINUTE * hour);
-        told.extend([letters.next().await, letters.next().await]);
+        outcomes.extend([letters.next().await, letters.next().await]);
     }
-    told.sort();
-    assert_eq!(told, ["bad failed", "bad failed", "good reported", "good reported"]);
+    outcomes.sort();
+    assert_eq!(outcomes, ["bad failed", "bad failed", "good reported", "good reported"]);
     stop(&engine, handle).await;
 }
 

@@ -174,8 +174,8 @@ async fn unanswered_question_expires_even_if_that_cannot_be_written_at_once() {
     assert_eq!(phase(&show).await, loopwright_core::round::RoundPhase::Waiting, "it could not be written");
     show.ear.hears(&format!("sleeps {}", HOUR + 5_000)).await;
     stage.at(HOUR + MINUTE);
-    let told = show.ear.hears("expired {").await;
-    assert!(told.contains("rejected"), "{told}");
+    let expired_line = show.ear.hears("expired {").await;
+    assert!(expired_line.contains("rejected"), "{expired_line}");
     assert_eq!(phase(&show).await, loopwright_core::round::RoundPhase::Ended);
     show.close().await;
 }

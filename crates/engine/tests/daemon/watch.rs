@@ -22,8 +22,8 @@ async fn round_that_exceeds_its_time_limit_is_reported_once_and_keeps_its_slot()
     show.ear.hears("sleeps").await;
     assert_eq!(show.ear.count("scheduler(stalled"), 0, "its limit and five minutes are not over");
     stage.at(HOUR + 15 * MINUTE);
-    let told = show.ear.hears("scheduler(stalled").await;
-    assert!(told.contains("slow"), "{told}");
+    let event_line = show.ear.hears("scheduler(stalled").await;
+    assert!(event_line.contains("slow"), "{event_line}");
     stage.at(HOUR + 40 * MINUTE);
     show.ear.hears("sleeps").await;
     assert_eq!(show.ear.count("scheduler(stalled"), 1, "once");
@@ -57,9 +57,9 @@ async fn gap_in_which_the_scheduler_did_not_wake_is_reported_with_both_ends() {
     show.settled().await;
     assert_eq!(show.ear.count("scheduler(gap"), 0, "a few minutes are no gap");
     stage.at(7 * HOUR + 30 * MINUTE);
-    let told = show.ear.hears("scheduler(gap").await;
+    let event_line = show.ear.hears("scheduler(gap").await;
     let ends = [T0 + 2 * HOUR, T0 + 7 * HOUR + 30 * MINUTE].map(|ms| ms.to_string());
-    assert!(ends.iter().all(|end| told.contains(end)), "{told}");
+    assert!(ends.iter().all(|end| event_line.contains(end)), "{event_line}");
     show.ear.hears("ended look reported").await;
     show.settled().await;
     assert_eq!(show.fates(&stage.key("look")).await, ["60 started", "120 coalesced x5", "420 started"]);

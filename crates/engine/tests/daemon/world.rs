@@ -428,11 +428,11 @@ impl Show {
 
     /// The receipts as words: the outcome of each, and how many due times it stands for.
     pub(crate) async fn fates(&self, key: &LoopKey) -> Vec<String> {
-        let told = |row: &ReceiptRow| match row.count {
+        let describe = |row: &ReceiptRow| match row.count {
             1 => format!("{} {}", (row.due_ms - T0) / MINUTE, row.receipt),
             count => format!("{} {} x{count}", (row.due_ms - T0) / MINUTE, row.receipt),
         };
-        self.receipts(key).await.iter().map(told).collect()
+        self.receipts(key).await.iter().map(describe).collect()
     }
 
     pub(crate) async fn rounds(&self) -> Vec<RoundRow> {

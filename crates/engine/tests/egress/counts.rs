@@ -102,8 +102,8 @@ async fn agent_that_reports_nothing_exceeds_its_ceiling_by_one_answer_at_most() 
     assert_eq!(report.outcome, Some(RoundOutcome::OverBudget), "{}", report.render());
     assert_eq!(site.heard().len(), 5, "four fit, the fifth passes the ceiling, and no other leaves");
     assert_eq!((report.spend.tokens.total(), report.spend.known), (500, true), "{:?}", report.spend);
-    let told = report.reasons.iter().any(|reason| reason.text.contains("450"));
-    assert!(told, "the ceiling is named: {:?}", report.reasons);
+    let is_named = report.reasons.iter().any(|reason| reason.text.contains("450"));
+    assert!(is_named, "the ceiling is named: {:?}", report.reasons);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

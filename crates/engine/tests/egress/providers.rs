@@ -133,8 +133,8 @@ async fn upstreams_error_is_passed_on_with_the_key_masked() {
     let echo = |heard: &Heard| {
         let mut answer = says(&format!("{{\"error\":\"bad key {KEY}\"}}"));
         *answer.status_mut() = hyper::StatusCode::TOO_MANY_REQUESTS;
-        let told = heard.header("authorization").unwrap_or_default().parse().expect("a value");
-        answer.headers_mut().insert("x-echo", told);
+        let sent_value = heard.header("authorization").unwrap_or_default().parse().expect("a value");
+        answer.headers_mut().insert("x-echo", sent_value);
         answer.headers_mut().insert("retry-after", "7".parse().expect("a value"));
         answer
     };

@@ -47,8 +47,8 @@ async fn maker_reaches_hosts_of_its_loop_and_the_report_lists_denied_ones() {
     let paths: Vec<String> = site.heard().into_iter().map(|heard| heard.path).collect();
     assert_eq!(paths, ["/inside"], "nothing bypasses the proxy");
     assert_eq!((report.network.denied[0].why, report.network.denied[0].count), (DenialReason::Host, 3));
-    let told = "asked for docs.example.org 3 times: denied, the host is not in `network`; to allow it add `network: [docs.example.org]`";
-    assert!(report.render().contains(told), "{}", report.render());
+    let denied_line = "asked for docs.example.org 3 times: denied, the host is not in `network`; to allow it add `network: [docs.example.org]`";
+    assert!(report.render().contains(denied_line), "{}", report.render());
     assert!(!world.state().join("doors").join(&report.round).exists());
 }
 

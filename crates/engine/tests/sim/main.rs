@@ -95,7 +95,7 @@ fn run(asked: &Asked) -> ExitCode {
         }
     }));
     let next = AtomicU64::new(asked.first);
-    let told = AtomicU64::new(0);
+    let seeds_done = AtomicU64::new(0);
     let tally = Mutex::new(oracle::Tally::default());
     let failures = Mutex::new(Vec::new());
     // A story waits for about half of its time.
@@ -109,12 +109,12 @@ fn run(asked: &Asked) -> ExitCode {
                     if is_over || seed >= asked.first.saturating_add(asked.seeds) {
                         return;
                     }
-                    let so_many = told.fetch_add(1, Ordering::SeqCst);
+                    let so_many = seeds_done.fetch_add(1, Ordering::SeqCst);
                     if so_many > 0 && so_many.is_multiple_of(TOLD_EACH) {
                         println!("… {so_many} seeds, {:.0} s", begun.elapsed().as_secs_f64());
                     }
                     match story::tell(seed, asked.is_told) {
-                        Ok(told) => tally.lock().expect("no worker panics").add(&told),
+                        Ok(seed_tally) => tally.lock().expect("no worker panics").add(&seed_tally),
                         Err(why) => {
                             // Printed at once, because a long run may be stopped early.
                             println!("FAILED seed {seed} at commit {}: {why}", commit());
@@ -131,7 +131,7 @@ fn run(asked: &Asked) -> ExitCode {
     }
     let tally = tally.into_inner().expect("no worker panics");
     let seconds = begun.elapsed().as_secs_f64();
-    println!("sim: {} seeds, {} failed, {tally}; {seconds:.0} s", told.into_inner(), failures.len());
+    println!("sim: {} seeds, {} failed, {tally}; {seconds:.0} s", seeds_done.into_inner(), failures.len());
     if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 

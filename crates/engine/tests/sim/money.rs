@@ -19,8 +19,8 @@ pub(crate) async fn adds_up(store: &Store, world: &World, rounds: &[RoundRow]) -
         tokens += spend.settled_tokens;
         micros += spend.settled_micros;
     }
-    let told = |of: fn(&RoundRow) -> i64| rounds.iter().map(of).sum::<i64>();
-    let (of_tokens, of_micros) = (told(|round| round.spend_tokens), told(|round| round.spend_micros));
+    let sum_of = |of: fn(&RoundRow) -> i64| rounds.iter().map(of).sum::<i64>();
+    let (of_tokens, of_micros) = (sum_of(|round| round.spend_tokens), sum_of(|round| round.spend_micros));
     if (tokens, micros) != (of_tokens, of_micros) {
         let days = (tokens, micros);
         return Err(format!("P6: the days have {days:?} tokens and micros, the rounds {:?}", (of_tokens, of_micros)));

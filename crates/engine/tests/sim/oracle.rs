@@ -42,11 +42,11 @@ impl Tally {
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { lives, rounds, receipts, moments, delivered, outcomes } = self;
-        let told: Vec<_> = outcomes.iter().map(|(word, count)| format!("{count} {word}")).collect();
-        let told = told.join(", ");
+        let outcome_counts: Vec<_> = outcomes.iter().map(|(word, count)| format!("{count} {word}")).collect();
+        let outcome_counts = outcome_counts.join(", ");
         write!(
             f,
-            "{lives} lives, {moments} due moments in {receipts} receipts, {rounds} rounds ({told}), {delivered} delivered"
+            "{lives} lives, {moments} due moments in {receipts} receipts, {rounds} rounds ({outcome_counts}), {delivered} delivered"
         )
     }
 }
@@ -158,7 +158,7 @@ fn rounds_end(rounds: &[RoundRow], world: &World) -> Result<(), String> {
 /// round before. P12: every history replays to the state in its row.
 async fn histories(engine: &Engine, rounds: &[RoundRow]) -> Result<(), String> {
     let mut spans: BTreeMap<&str, Vec<(i64, i64, &str)>> = BTreeMap::new();
-    let mut told: BTreeMap<String, String> = BTreeMap::new();
+    let mut histories: BTreeMap<String, String> = BTreeMap::new();
     for round in rounds {
         let events = engine.store().events(&round.id).await.map_err(unread)?;
         // A round that waits for a person has released its loop's slot; no agent works after the answer.
@@ -170,7 +170,7 @@ async fn histories(engine: &Engine, rounds: &[RoundRow]) -> Result<(), String> {
         spans.entry(&round.loop_name).or_default().push((first.seq, last.seq, &round.id));
         one_at_a_time(round, &events)?;
         let kinds: Vec<_> = events.iter().map(|event| format!("{} {}", event.seq, event.kind)).collect();
-        told.insert(round.id.clone(), format!("{} ({})", round.occurrence, kinds.join(", ")));
+        histories.insert(round.id.clone(), format!("{} ({})", round.occurrence, kinds.join(", ")));
         let read =
             engine.load_round(&round.id).await.map_err(|why| format!("P12: a history does not replay: {why}"))?;
         let outcome = read.round.outcome().map(|outcome| outcome.word());
@@ -182,7 +182,7 @@ async fn histories(engine: &Engine, rounds: &[RoundRow]) -> Result<(), String> {
         spans.sort_unstable();
         for pair in spans.windows(2) {
             if pair[1].0 < pair[0].1 {
-                let kinds = |id: &str| told.get(id).cloned().unwrap_or_default();
+                let kinds = |id: &str| histories.get(id).cloned().unwrap_or_default();
                 let (one, other) = (kinds(pair[0].2), kinds(pair[1].2));
                 return Err(format!("P1: rounds of {name} overlap: {pair:?}; {one} and {other}"));
             }

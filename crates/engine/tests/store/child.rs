@@ -1,6 +1,6 @@
 //! A second process for tests that need one: the test binary again, running one of its own tests, with a variable that
 //! says what to do. Without the variable those tests end at once.
-#![allow(clippy::disallowed_methods, reason = "a test may start itself and be told by its environment")]
+#![allow(clippy::disallowed_methods, reason = "a test may start itself and read its environment")]
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use super::rows::{batch, lease, with};
 const STORE: &str = "STORE_TEST_CHILD";
 
 /// The store that this process was started for, if it is a child.
-fn told() -> Option<PathBuf> {
+fn store_argument() -> Option<PathBuf> {
     std::env::var_os(STORE).map(PathBuf::from)
 }
 
@@ -71,7 +71,7 @@ impl Speaker {
 
 #[tokio::test]
 async fn child_appends_without_end() {
-    let Some(path) = told() else { return };
+    let Some(path) = store_argument() else { return };
     let store = Store::open_sqlite(&path, StoreMode::Write(ProcessInfo::current(7))).await.expect("own");
     let mut seen = store.events("r1").await.expect("events").len() as i64;
     seen = store.append(with(batch("r1", seen, "step"), [lease("r1")])).await.expect("take it");
@@ -85,7 +85,7 @@ async fn child_appends_without_end() {
 /// Runs on a disk of one megabyte: fills it, hits the limit, frees space, continues.
 #[tokio::test]
 async fn child_fills_the_disk() {
-    let Some(path) = told() else { return };
+    let Some(path) = store_argument() else { return };
     let ballast = path.with_file_name("ballast");
     std::fs::create_dir_all(path.parent().expect("a folder")).expect("the folder");
     std::fs::write(&ballast, vec![0; 300 << 10]).expect("ballast");

@@ -138,10 +138,10 @@ async fn heard(ends: &mut [std::io::Result<tokio::signal::unix::Signal>; 3]) {
 
 /// Waits for the end of standard input; the thread that waits ends with the process.
 async fn input_ended() {
-    let (told, ended) = tokio::sync::oneshot::channel();
+    let (sender, ended) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
         let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
-        let _ = told.send(());
+        let _ = sender.send(());
     });
     let _ = ended.await;
 }

@@ -105,7 +105,7 @@ fn whole(chosen: ChosenAnswer) -> ModelReply {
 /// All calls and texts of a block, as an agent sees them that follows them.
 fn play(text: &str, mut asked: ModelRequest) -> String {
     let stage = stage(text);
-    let mut told = String::new();
+    let mut conversation = String::new();
     for number in 1..20 {
         let reply = whole(stage.choose(&asked, number));
         let call = reply.call.map(|call| {
@@ -116,12 +116,12 @@ fn play(text: &str, mut asked: ModelRequest) -> String {
             asked.history.extend([ChatMessage::Model(vec![format!("prefix__{}", call.id)]), ChatMessage::Other]);
             format!("{} {payload}", call.name)
         });
-        told += &format!("{}| {}\n", reply.text, call.as_deref().unwrap_or("(end)"));
+        conversation += &format!("{}| {}\n", reply.text, call.as_deref().unwrap_or("(end)"));
         if call.is_none() {
             break;
         }
     }
-    told
+    conversation
 }
 
 const WORK: &str = "\
@@ -199,14 +199,14 @@ fn turns_are_mapped_to_the_tools_that_are_offered() {
 
 #[test]
 fn a_tool_that_is_not_offered_is_called_by_the_agents_name_for_it() {
-    let told =
+    let problems_text =
         play("@ any\nrun ls\nwrite a b\n", asked(ModelProtocol::Gemini, vec![tool("read_file", &["file_path"])]));
     expect![[r#"
         | run_shell_command {"command":"ls","description":"scripted"}
         | write_file {"file_path":"/work/a","content":"b"}
         done.| (end)
     "#]]
-    .assert_eq(&told);
+    .assert_eq(&problems_text);
 }
 
 #[test]

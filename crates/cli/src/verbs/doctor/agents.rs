@@ -37,14 +37,14 @@ pub(super) async fn check_agents(cx: &CommandContext) -> Vec<(DoctorAgent, Docto
         // The check of the store reports an unreadable configuration.
         Err(_) => return Vec::new(),
     };
-    let mut told = Vec::new();
+    let mut checked = Vec::new();
     for candidate in candidates {
         let version = version(&candidate).await;
         let agent = agent(&candidate, version);
         let check = check(&candidate, &agent);
-        told.push((agent, check));
+        checked.push((agent, check));
     }
-    told
+    checked
 }
 
 /// Runs a program to get its version only if no file has it, and then in an empty folder.
@@ -55,10 +55,10 @@ async fn version(candidate: &AgentAvailability) -> Option<String> {
     }
     let scratch = std::env::temp_dir().join(format!("loopwright-doctor-{}", std::process::id()));
     std::fs::DirBuilder::new().mode(0o700).create(&scratch).ok()?;
-    let told = installed.query_version(&ProcessRunner::new(Seam::none()), &scratch).await;
+    let version = installed.query_version(&ProcessRunner::new(Seam::none()), &scratch).await;
     // The files that a program left there are useless; the system's clean-up of temporary files removes the rest.
     let _ = std::fs::remove_dir_all(&scratch);
-    told
+    version
 }
 
 fn agent(candidate: &AgentAvailability, version: Option<String>) -> DoctorAgent {

@@ -61,16 +61,19 @@ fn cadence_that_quiet_hours_silence_is_refused() {
             .err()
             .map(|problem| format!("{}: {problem} / {}", problem.key, problem.hint))
     };
-    let told = |cadence: &str, key: &str| {
+    let silenced = |cadence: &str, key: &str| {
         let what = "is always within the quiet hours, so it would never start / move it, or make `quiet` shorter";
         Some(format!("{key}: `{cadence}` {what}"))
     };
-    assert_eq!(silent("22:00-06:00", |on| on.daily = vec![text("23:30,05:59")]), told("daily 23:30,05:59", "daily"));
+    assert_eq!(
+        silent("22:00-06:00", |on| on.daily = vec![text("23:30,05:59")]),
+        silenced("daily 23:30,05:59", "daily")
+    );
     assert_eq!(silent("22:00-06:00", |on| on.daily = vec![text("23:30,06:00")]), None);
-    assert_eq!(silent("09:00-18:00", |on| on.cron = vec![text("*/5 9-17 * * *")]), told("*/5 9-17 * * *", "cron"));
+    assert_eq!(silent("09:00-18:00", |on| on.cron = vec![text("*/5 9-17 * * *")]), silenced("*/5 9-17 * * *", "cron"));
     assert_eq!(silent("22:00-06:00", |on| on.cron = vec![text("*/5 * * * *")]), None);
     // Midnight in UTC is one or two o'clock in Berlin.
-    assert_eq!(silent("00:00-03:00", |on| on.every = vec![TimeSpan::secs(86_400)]), told("every 1d", "every"));
+    assert_eq!(silent("00:00-03:00", |on| on.every = vec![TimeSpan::secs(86_400)]), silenced("every 1d", "every"));
     assert_eq!(silent("00:00-02:00", |on| on.every = vec![TimeSpan::secs(86_400)]), None);
     assert_eq!(silent("22:00-06:00", |on| on.every = vec![TimeSpan::secs(900)]), None);
 }
@@ -127,8 +130,8 @@ fn meaningless_cadence_strings_are_refused_with_a_suggestion() {
         ("every 99999999999999999d", "at most `every 3650d`"),
         ("every 1w", "write `every 7d`"),
     ] {
-        let told = hint(cadence);
-        assert!(told.contains(suggestion), "{cadence}: {told}");
+        let hint_text = hint(cadence);
+        assert!(hint_text.contains(suggestion), "{cadence}: {hint_text}");
     }
 }
 
@@ -196,7 +199,7 @@ proptest! {
         }
         let mut on = blocks.swap_remove(0);
         (on.timezone, on.quiet, on.not_before) = (Some(zone), Some(quiet), Some(from));
-        let told = problems(&on);
-        prop_assert!(told.iter().all(|problem| !problem.text.is_empty() && !problem.hint.is_empty()));
+        let found = problems(&on);
+        prop_assert!(found.iter().all(|problem| !problem.text.is_empty() && !problem.hint.is_empty()));
     }
 }

@@ -276,8 +276,8 @@ mod tests {
         }
         assert!(AcpAgentProfile::Codex.usage(last_call, Some("m")).is_some());
         let quota = r#"{"_meta":{"quota":{"token_count":{"input_tokens":5,"output_tokens":2},"model_usage":[{"model":"g","token_count":{"input_tokens":5,"output_tokens":2}}]}}}"#;
-        let told = Tokens { input: 5, output: 2, ..Tokens::default() };
-        assert_eq!(AcpAgentProfile::Gemini.usage(quota, Some("g")), Some(vec![("g".to_owned(), told)]));
+        let expected = Tokens { input: 5, output: 2, ..Tokens::default() };
+        assert_eq!(AcpAgentProfile::Gemini.usage(quota, Some("g")), Some(vec![("g".to_owned(), expected)]));
         assert_eq!(AcpAgentProfile::Gemini.usage(quota, None), None);
         assert_eq!(
             AcpAgentProfile::Gemini.usage(&quota.replace(":5,", ":6,").replacen(":6,", ":5,", 1), Some("g")),

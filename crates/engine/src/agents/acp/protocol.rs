@@ -207,8 +207,8 @@ impl AcpSession {
 
     /// The model that it reports.
     pub(super) fn model(&self) -> Option<String> {
-        let told = self.models.as_ref().map(|models| models.current_model_id.as_str());
-        told.or_else(|| self.setting("model")?.current()).map(str::to_owned)
+        let current = self.models.as_ref().map(|models| models.current_model_id.as_str());
+        current.or_else(|| self.setting("model")?.current()).map(str::to_owned)
     }
 
     fn setting(&self, category: &str) -> Option<&Setting> {

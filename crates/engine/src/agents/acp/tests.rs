@@ -342,10 +342,11 @@ async fn peer_that_stays_after_its_answer_is_ended_without_trouble() {
 
 #[tokio::test]
 async fn complete_usage_reports_are_used_and_the_conversation_size_is_a_ceiling_for_all() {
-    let told = r#"call = begin(); end(call, usage={"totalTokens": 1260, "inputTokens": 1200, "outputTokens": 60})"#;
-    let outcome = Play::named("codex-acp").run(told).await;
+    let turn_script =
+        r#"call = begin(); end(call, usage={"totalTokens": 1260, "inputTokens": 1200, "outputTokens": 60})"#;
+    let outcome = Play::named("codex-acp").run(turn_script).await;
     assert_eq!(outcome.usage, AgentUsage::Reported(Tokens { input: 1200, output: 60, ..Tokens::default() }));
-    assert_eq!(Play::named("goose").run(told).await.usage, AgentUsage::Unknown);
+    assert_eq!(Play::named("goose").run(turn_script).await.usage, AgentUsage::Unknown);
     let mut play = Play::maker();
     play.invocation.limits.tokens = Some(1000);
     let heavy = r#"begin(); update("usage_update", used=1001, size=9999, cost={"amount": 0.5, "currency": "USD"}); recv(); sys.exit(0)"#;

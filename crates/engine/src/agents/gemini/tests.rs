@@ -78,9 +78,9 @@ fn brief_does_not_include_files() {
         stdin_text(&(DIALECT.launch)(&invocation).expect("a launch"))
     };
     assert_eq!(asks("plain"), "plain");
-    let told = asks("see @AGENTS.md, ada@localhost and\n@@ -1 +1 @@");
-    assert!(told.ends_with("\n\nsee \\@AGENTS.md, ada\\@localhost and\n\\@\\@ -1 +1 \\@\\@"), "{told}");
-    assert!(told.match_indices('@').all(|(at, _)| told[..at].ends_with('\\')), "{told}");
+    let prompt_text = asks("see @AGENTS.md, ada@localhost and\n@@ -1 +1 @@");
+    assert!(prompt_text.ends_with("\n\nsee \\@AGENTS.md, ada\\@localhost and\n\\@\\@ -1 +1 \\@\\@"), "{prompt_text}");
+    assert!(prompt_text.match_indices('@').all(|(at, _)| prompt_text[..at].ends_with('\\')), "{prompt_text}");
 }
 
 #[test]

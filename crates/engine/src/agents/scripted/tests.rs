@@ -6,11 +6,11 @@ use expect_test::{Expect, expect};
 use loopwright_core::spec::Role;
 
 fn check(scripts: &[&str], expected: Expect) {
-    let told = |script: &&str| match AgentScript::parse(script) {
+    let parsed_text = |script: &&str| match AgentScript::parse(script) {
         Ok(_) => "read\n".to_owned(),
         Err(error) => format!("{error}\n"),
     };
-    expected.assert_eq(&scripts.iter().map(told).collect::<String>());
+    expected.assert_eq(&scripts.iter().map(parsed_text).collect::<String>());
 }
 
 #[test]
@@ -131,7 +131,7 @@ exit 0
 verdict pass correctness=5@calc.py:2 scope=5@gate:tests tests=4@gate:tests
 "#;
     let blocks = AgentScript::parse(script).expect("the contract's example is a script").blocks;
-    let told = |block: &ScriptBlock| {
+    let describe = |block: &ScriptBlock| {
         let steps: String = block.steps.iter().map(|step| format!("{}: {:?}\n", step.line, step.verb)).collect();
         format!("{:?}\n{steps}", block.header)
     };
@@ -146,7 +146,7 @@ verdict pass correctness=5@calc.py:2 scope=5@gate:tests tests=4@gate:tests
         12: Exit(0)
         Some(ScriptBlockHeader { role: Checker, attempt: None })
         15: Verdict(Honest { word: "pass", scores: [ScriptScore { dimension: "correctness", score: 5, places: [Line("calc.py", 2, None)] }, ScriptScore { dimension: "scope", score: 5, places: [Gate("tests")] }, ScriptScore { dimension: "tests", score: 4, places: [Gate("tests")] }], summary: "scripted verdict: pass" })
-    "#]].assert_eq(&blocks.iter().map(told).collect::<String>());
+    "#]].assert_eq(&blocks.iter().map(describe).collect::<String>());
 }
 
 #[test]
@@ -230,15 +230,15 @@ fn blocks_are_chosen_by_attempt_then_role_then_order() {
             |verb: &ScriptVerb| if let ScriptVerb::Say(text) = verb { text.trim().to_owned() } else { String::new() };
         Some(steps.iter().map(|step| word(&step.verb)).collect::<Vec<_>>().join(", "))
     };
-    let told = |role, attempt| said(role, attempt).unwrap_or_else(|| "exhausted".to_owned());
-    assert_eq!(told(Role::Maker, 1), "any, still any");
-    assert_eq!(told(Role::Checker, 1), "first");
-    assert_eq!(told(Role::Maker, 2), "two");
-    assert_eq!(told(Role::Maker, 3), "any, still any");
-    assert_eq!(told(Role::Checker, 1), "second");
-    assert_eq!(told(Role::Attacker, 1), "third");
-    assert_eq!(told(Role::Checker, 2), "exhausted");
-    assert_eq!(told(Role::Maker, 2), "two");
+    let answer_for = |role, attempt| said(role, attempt).unwrap_or_else(|| "exhausted".to_owned());
+    assert_eq!(answer_for(Role::Maker, 1), "any, still any");
+    assert_eq!(answer_for(Role::Checker, 1), "first");
+    assert_eq!(answer_for(Role::Maker, 2), "two");
+    assert_eq!(answer_for(Role::Maker, 3), "any, still any");
+    assert_eq!(answer_for(Role::Checker, 1), "second");
+    assert_eq!(answer_for(Role::Attacker, 1), "third");
+    assert_eq!(answer_for(Role::Checker, 2), "exhausted");
+    assert_eq!(answer_for(Role::Maker, 2), "two");
 }
 
 #[test]

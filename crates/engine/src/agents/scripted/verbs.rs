@@ -121,17 +121,17 @@ impl ScriptLine<'_> {
             let known: Vec<_> = TroubleKind::ALL.into_iter().map(TroubleKind::word).collect();
             return Err(format!("unknown trouble `{kind}`; kinds are {}", known.join(", ")));
         };
-        let mut told = ScriptTrouble { kind, status: None, retry_after: None, text: String::new() };
+        let mut trouble = ScriptTrouble { kind, status: None, retry_after: None, text: String::new() };
         let mut text = Vec::new();
         for word in words {
             match word.split_once('=') {
-                Some(("status", value)) if text.is_empty() => told.status = Some(number(value)?),
-                Some(("retry-after", value)) if text.is_empty() => told.retry_after = Some(number(value)?),
+                Some(("status", value)) if text.is_empty() => trouble.status = Some(number(value)?),
+                Some(("retry-after", value)) if text.is_empty() => trouble.retry_after = Some(number(value)?),
                 _ => text.push(word),
             }
         }
-        told.text = text.join(" ");
-        Ok(told)
+        trouble.text = text.join(" ");
+        Ok(trouble)
     }
 
     fn usage(&self) -> Result<ScriptVerb, String> {

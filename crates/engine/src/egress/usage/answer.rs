@@ -171,8 +171,8 @@ impl Drop for AnswerUsage {
             let input = self.up.load(Ordering::Relaxed) / TOKEN_BYTES;
             let guess = Tokens { input, output, ..Tokens::default() };
             // The reported part is already counted.
-            let told = self.counted.as_ref().map(|(_, tokens)| *tokens).unwrap_or_default();
-            let guess = guess.less(Tokens { input: told.input.saturating_add(told.cache_read), ..told });
+            let reported = self.counted.as_ref().map(|(_, tokens)| *tokens).unwrap_or_default();
+            let guess = guess.less(Tokens { input: reported.input.saturating_add(reported.cache_read), ..reported });
             self.tally.count_unclear(&self.model, guess);
             self.tally.judge();
         }

@@ -50,7 +50,7 @@ fn counted<'a>(form: Form, parts: impl IntoIterator<Item = &'a [u8]>) -> UsageCo
     tally.current_count()
 }
 
-fn told(model: &str, tokens: [u64; 4]) -> UsageCount {
+fn count_of(model: &str, tokens: [u64; 4]) -> UsageCount {
     let [input, output, cache_read, cache_write] = tokens;
     let tokens = Tokens { input, output, cache_read, cache_write };
     UsageCount { models: vec![ModelTokens { model: model.to_owned(), tokens }], reported: 1, ..UsageCount::default() }
@@ -59,10 +59,10 @@ fn told(model: &str, tokens: [u64; 4]) -> UsageCount {
 #[test]
 fn every_protocols_own_figures_are_counted_wherever_the_answer_is_cut_into_parts() {
     for (text, expected) in [
-        (MESSAGES, told("claude-a", [1200, 60, 800, 30])),
-        (RESPONSES, told("gpt-a", [1200, 60, 800, 0])),
-        (CHAT, told("gpt-b", [1200, 60, 800, 0])),
-        (GEMINI, told("gemini-a", [1200, 60, 800, 0])),
+        (MESSAGES, count_of("claude-a", [1200, 60, 800, 30])),
+        (RESPONSES, count_of("gpt-a", [1200, 60, 800, 0])),
+        (CHAT, count_of("gpt-b", [1200, 60, 800, 0])),
+        (GEMINI, count_of("gemini-a", [1200, 60, 800, 0])),
     ] {
         for size in [1, 2, 3, 7, 64, text.len()] {
             assert_eq!(counted(Form::Events, text.as_bytes().chunks(size)), expected, "{size}: {text}");
@@ -75,23 +75,23 @@ fn answers_that_are_one_document_are_counted_too() {
     for (text, expected) in [
         (
             r#"{"id":"m","type":"message","model":"claude-a","content":[{"type":"text","text":"\"usage\":{}"}],"usage":{"input_tokens":3,"output_tokens":4}}"#,
-            told("claude-a", [3, 4, 0, 0]),
+            count_of("claude-a", [3, 4, 0, 0]),
         ),
         (
             r#"{"object":"response","error":null,"usage":{"input_tokens":9,"input_tokens_details":{"cached_tokens":2},"output_tokens":4},"model":"gpt-a"}"#,
-            told("gpt-a", [7, 4, 2, 0]),
+            count_of("gpt-a", [7, 4, 2, 0]),
         ),
         (
             r#"{"choices":[{"message":{"usage":{"prompt_tokens":1}}}],"model":"gpt-b","usage":{"prompt_tokens":9,"completion_tokens":4}}"#,
-            told("gpt-b", [9, 4, 0, 0]),
+            count_of("gpt-b", [9, 4, 0, 0]),
         ),
         (
             r#"[{"usageMetadata":{"promptTokenCount":9}},{"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":4},"modelVersion":"g"}]"#,
-            told("g", [9, 4, 0, 0]),
+            count_of("g", [9, 4, 0, 0]),
         ),
         (
             r#"{"response":{"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":4,"toolUsePromptTokenCount":1},"modelVersion":"g"}}"#,
-            told("g", [10, 4, 0, 0]),
+            count_of("g", [10, 4, 0, 0]),
         ),
     ] {
         for size in [1, 5, text.len()] {
@@ -175,7 +175,7 @@ fn long_answer_and_deep_nesting_are_skipped_in_bounded_memory() {
     let mut answer = asked(&tally);
     answer.begin(Form::Events);
     [long.as_str(), &deep, end].iter().for_each(|part| answer.push(part.as_bytes()));
-    assert_eq!(tally.current_count(), told("m", [1, 2, 0, 0]));
+    assert_eq!(tally.current_count(), count_of("m", [1, 2, 0, 0]));
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn answers_at_a_more_expensive_tier_are_not_counted_as_the_usual_model() {
         (r#"{"model":"m","usage":{"input_tokens":1,"output_tokens":2,"speed":"fast"}}"#, "m-fast"),
         (r#"{"model":"m","usage":{"input_tokens":1,"output_tokens":2,"speed":"standard"}}"#, "m"),
     ] {
-        assert_eq!(counted(Form::Document, [text.as_bytes()]), told(model, [1, 2, 0, 0]), "{text}");
+        assert_eq!(counted(Form::Document, [text.as_bytes()]), count_of(model, [1, 2, 0, 0]), "{text}");
     }
 }
 
