@@ -101,6 +101,14 @@ impl Delivery {
         Some(format!("_Loopwright: loop `{}`, round `{}`{cost}_", word(&self.loop_name), word(&self.round)))
     }
 
+    /// The results of the gates, such as `tests passed, lint passed`, if all of them passed. `None` for a loop without
+    /// gates: nothing was tested, so nothing may be stated.
+    #[must_use]
+    pub fn passed_gates(&self) -> Option<&str> {
+        let gates = self.facts.iter().find(|fact| fact.name == GATES_FACT)?;
+        gates.value.split(", ").all(|gate| gate.ends_with(" passed")).then_some(gates.value.as_str())
+    }
+
     fn text(&self) -> String {
         let words = self.item.body.trim_end();
         if self.item.kind != ActionKind::PullRequest || self.facts.is_empty() {
@@ -127,6 +135,9 @@ impl Delivery {
 
 /// The name of the fact that the footer repeats.
 pub const COST_FACT: &str = "cost";
+
+/// The name of the fact with the result of each gate; its value is `none` for a loop without gates.
+const GATES_FACT: &str = "gates";
 
 /// A name that cannot end the code span around it.
 fn word(name: &str) -> String {
@@ -368,6 +379,19 @@ mod tests {
         let comment = delivery(ActionKind::IssueComment, "Done.\n\n", vec![EngineFact::new("gates", "none")]);
         assert_eq!(comment.body(), "Done.\n\n_Loopwright: loop `fixer`, round `r1`_\n");
         assert_eq!(delivery(ActionKind::Webhook, "{}", Vec::new()).body(), "{}\n");
+    }
+
+    #[test]
+    fn gates_are_stated_only_if_there_are_some_and_all_passed() {
+        let gates = |value: &str| {
+            let facts = vec![EngineFact::new("gates", value)];
+            delivery(ActionKind::PullRequest, "", facts).passed_gates().map(str::to_owned)
+        };
+        assert_eq!(gates("tests passed, lint passed").as_deref(), Some("tests passed, lint passed"));
+        for value in ["none", "", "tests passed, lint skipped", "tests rejected", "passed"] {
+            assert_eq!(gates(value), None, "{value}");
+        }
+        assert_eq!(delivery(ActionKind::PullRequest, "", Vec::new()).passed_gates(), None);
     }
 
     #[test]

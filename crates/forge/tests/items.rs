@@ -2,7 +2,7 @@
 
 mod support;
 
-use loopwright_core::deliver::{Deliver as _, DeliverErrorKind, Delivery, DeliveryLookup};
+use loopwright_core::deliver::{Deliver as _, DeliverErrorKind, Delivery, DeliveryLookup, EngineFact};
 use loopwright_core::outbox::{DiffSide, InlineComment, ReviewDecision, StagedItem};
 use loopwright_core::spec::ActionKind;
 use loopwright_forge::{ForgeToken, RemoteKind, SecretText, connect};
@@ -170,12 +170,19 @@ async fn reviewers_and_status_are_set_with_a_pull_request(kind: RemoteKind) {
         connection.reviewers = vec!["ada".to_owned()];
         connection.status_context = Some("loopwright".to_owned());
     });
-    twice(&world, &world.pull("r1")).await;
+    let gates = |value: &str| vec![EngineFact::new("gates", value)];
+    twice(&world, &Delivery { facts: gates("tests passed"), ..world.pull("r1") }).await;
     let pull = world.repo().pulls()[0].pull.clone().expect("a pull request");
     assert_eq!(pull.reviewers, ["ada"]);
     let checks = world.repo().checks();
     assert_eq!(checks.len(), 1, "{checks:?}");
     assert_eq!((checks[0].name.as_str(), &checks[0].head), ("loopwright/fixer", &world.commit));
+    assert_eq!(checks[0].title.as_deref(), Some("gates: tests passed"));
+    // Nothing is stated about a change that no gate tested.
+    for (round, facts) in [("r2", gates("none")), ("r3", Vec::new()), ("r4", gates("tests passed, lint skipped"))] {
+        twice(&world, &Delivery { facts, ..world.pull(round) }).await;
+    }
+    assert_eq!(world.repo().checks().len(), 1);
 }
 
 async fn items_for_other_receivers_are_refused(kind: RemoteKind) {
