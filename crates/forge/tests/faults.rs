@@ -17,6 +17,9 @@ on_every_forge! {
     create_that_succeeds_without_an_answer_is_in_doubt_and_then_found
     create_that_the_forge_did_not_perform_is_in_doubt_and_then_delivered
     comment_with_a_lost_answer_is_not_written_again
+    create_that_the_forge_performs_late_has_one_effect
+    create_that_was_never_performed_is_repeated_after_pauses
+    server_that_names_a_time_gets_no_request_before_it
     answer_that_never_comes_ends_at_the_time_limit
     rate_limit_pauses_all_requests_until_its_end
     failed_read_is_reported_and_not_an_empty_list
@@ -85,6 +88,78 @@ async fn comment_with_a_lost_answer_is_not_written_again(kind: RemoteKind) {
         let number = item.item.target.as_deref().and_then(|target| target.parse().ok()).expect("a number");
         assert_eq!(world.repo().comments(number).len(), 1, "{fault:?}");
     }
+}
+
+fn issue(world: &World) -> Delivery {
+    let item = StagedItem::new(1, "issue-create.md", ActionKind::IssueCreate, "Steps.");
+    world.delivery("r1", StagedItem { title: Some("It breaks".to_owned()), ..item })
+}
+
+/// The engine's protocol after a lost answer: looks until the forge answers yes or no, at the times that it names.
+async fn look_until_known(world: &World, item: &Delivery) -> DeliveryLookup {
+    for _ in 0..10 {
+        match world.forge.find(item).await {
+            Ok(found) => return found,
+            Err(error) => {
+                assert_eq!(kind_of(&error), DeliverErrorKind::Transient, "{error}");
+                let at_ms = error.retry_at_ms.expect("the time of the next look-up");
+                // A second attempt before that time sends nothing.
+                assert_eq!(kind_of(&world.deliver(item).await.expect_err("too early")), DeliverErrorKind::Transient);
+                world.clock.advance(at_ms - world.clock.now_ms());
+            }
+        }
+    }
+    panic!("it stays unknown");
+}
+
+/// The texts on the forge with the item's marker.
+fn effects(world: &World, item: &Delivery) -> usize {
+    let repo = world.repo();
+    let issues = repo.issues();
+    let comments = issues.iter().flat_map(|issue| repo.comments(issue.number)).map(|comment| comment.body);
+    let texts: Vec<String> = issues.iter().filter_map(|issue| issue.body.clone()).chain(comments).collect();
+    texts.iter().filter(|text| text.contains(&item.marker)).count()
+}
+
+async fn create_that_the_forge_performs_late_has_one_effect(kind: RemoteKind) {
+    for (path, make) in [(routes(kind).issue_comments, comment as fn(&World) -> Delivery), (routes(kind).issues, issue)]
+    {
+        let world = World::new(kind);
+        let item = make(&world);
+        // The first look-up does not find it, and neither does the look-up of an attempt that comes too early.
+        world.fake.fail("POST", path, 1, ForgeFault::LateAfterCut(3));
+        assert_eq!(kind_of(&world.deliver(&item).await.expect_err("cut")), DeliverErrorKind::InDoubt);
+        assert!(matches!(look_until_known(&world, &item).await, DeliveryLookup::Yes(_)), "{path}");
+        world.deliver(&item).await.expect("it is there");
+        assert_eq!(effects(&world, &item), 1, "{path}");
+    }
+}
+
+async fn create_that_was_never_performed_is_repeated_after_pauses(kind: RemoteKind) {
+    let world = World::new(kind);
+    let item = comment(&world);
+    world.fake.fail("POST", routes(kind).issue_comments, 1, ForgeFault::CutBefore);
+    assert_eq!(kind_of(&world.deliver(&item).await.expect_err("cut")), DeliverErrorKind::InDoubt);
+    let start_ms = world.clock.now_ms();
+    assert_eq!(look_until_known(&world, &item).await, DeliveryLookup::No);
+    assert!(world.clock.now_ms() - start_ms >= 5_000, "the forge had time to show it");
+    world.deliver(&item).await.expect("the second create");
+    assert_eq!(effects(&world, &item), 1);
+}
+
+async fn server_that_names_a_time_gets_no_request_before_it(kind: RemoteKind) {
+    let world = World::new(kind);
+    let item = comment(&world);
+    world.fake.fail("POST", routes(kind).issue_comments, 1, ForgeFault::Maintenance(30));
+    let error = world.deliver(&item).await.expect_err("unavailable");
+    let later = Some(world.clock.now_ms() + 30_000);
+    assert_eq!((kind_of(&error), error.retry_at_ms), (DeliverErrorKind::InDoubt, later), "{error}");
+    world.fake.clear_requests();
+    assert_eq!(world.forge.find(&item).await.expect_err("too early").retry_at_ms, later);
+    assert!(world.fake.requests().is_empty());
+    world.clock.advance(30_000);
+    assert_eq!(look_until_known(&world, &item).await, DeliveryLookup::No);
+    world.deliver(&item).await.expect("after the maintenance");
 }
 
 async fn answer_that_never_comes_ends_at_the_time_limit(kind: RemoteKind) {

@@ -1,7 +1,7 @@
 //! A call that failed, its message for people, and its meaning for a delivery or a read.
 
 use super::ForgeWords;
-use crate::http::{HttpAnswer, HttpFailure, seconds_or_date};
+use crate::http::{HttpAnswer, HttpFailure, pause_until};
 use loopwright_core::deliver::DeliverError;
 use loopwright_core::forge::ForgeError;
 use serde_json::Value;
@@ -69,7 +69,8 @@ impl CallContext<'_> {
     /// The error of an exhausted rate limit.
     pub(crate) fn limited(&self, retry_at_ms: i64) -> ApiError {
         let text = format!(
-            "{} at {} limits the requests of the token from {}; Loopwright waits as long as the forge asks for",
+            "{} at {} limits the requests of the token from {}, or is unavailable; Loopwright waits as long as the forge \
+             asks for",
             self.words.name, self.host, self.token_name
         );
         ApiError { retry_at_ms: Some(retry_at_ms), ..self.error(ApiErrorKind::Unavailable, text) }
@@ -125,7 +126,7 @@ impl CallContext<'_> {
                 ),
             ),
             500.. => ApiError {
-                retry_at_ms: answer.header("retry-after").and_then(|text| seconds_or_date(text, now_ms)),
+                retry_at_ms: pause_until(answer, now_ms),
                 ..error(
                     ApiErrorKind::Lost,
                     format!("{forge} at {host}: {} failed ({}{said})", self.call, answer.status),
@@ -210,7 +211,7 @@ impl ApiError {
     /// The error of a delivery.
     pub(crate) fn in_delivery(self) -> DeliverError {
         match (self.kind, self.writes) {
-            (ApiErrorKind::Lost, true) => DeliverError::in_doubt(self.text),
+            (ApiErrorKind::Lost, true) => DeliverError::in_doubt(self.text).retry_at(self.retry_at_ms),
             (ApiErrorKind::Unavailable | ApiErrorKind::Lost, _) => {
                 DeliverError::transient(self.text).retry_at(self.retry_at_ms)
             }

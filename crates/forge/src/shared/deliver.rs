@@ -45,7 +45,7 @@ impl<A: ForgeApi> SharedForge<A> {
 
     async fn send_issue(&self, item: &Delivery) -> Result<DeliveryReceipt, DeliverError> {
         let created = self.api.create_issue(&text::title(item), &text::marked(item), &item.all_labels()).await;
-        let issue = self.checked(created).await?;
+        let issue = self.created(item, created).await?;
         Ok(DeliveryReceipt { place: issue.url, head: None, at_ms: issue.created_ms })
     }
 
@@ -60,7 +60,7 @@ impl<A: ForgeApi> SharedForge<A> {
 
     async fn send_comment(&self, item: &Delivery) -> Result<DeliveryReceipt, DeliverError> {
         let added = self.api.add_comment(comment_target(item)?, &text::marked(item)).await;
-        Ok(receipt(self.checked(added).await?))
+        Ok(receipt(self.created(item, added).await?))
     }
 
     async fn send_review(&self, item: &Delivery) -> Result<DeliveryReceipt, DeliverError> {
@@ -89,7 +89,7 @@ impl<A: ForgeApi> SharedForge<A> {
         }
         let body = text::marked(item);
         let added = self.api.add_review(&pull, &review(item, &body)).await;
-        Ok(receipt(self.checked(added).await?))
+        Ok(receipt(self.created(item, added).await?))
     }
 }
 

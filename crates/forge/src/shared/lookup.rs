@@ -18,8 +18,26 @@ const ISSUE_AGE_MAX_MS: i64 = 30 * 24 * 3_600_000;
 type Look = Result<DeliveryLookup, ApiError>;
 
 impl<A: ForgeApi> SharedForge<A> {
-    /// Whether the item was delivered.
+    /// Whether the item was delivered. After a lost answer, "no" needs several look-ups with pauses.
     pub(super) async fn look(&self, item: &Delivery) -> Result<DeliveryLookup, DeliverError> {
+        let found = self.look_once(item).await?;
+        match &found {
+            DeliveryLookup::Yes(_) => self.lost.remove(&item.key),
+            DeliveryLookup::No | DeliveryLookup::Unknown => {
+                if let Some(at_ms) = self.lost.next_look(&item.key, self.api.client().http.now_ms()) {
+                    let text = format!(
+                        "{} did not confirm this {} and does not show it yet; it may be late, so it is looked for again",
+                        self.api.client().words.name,
+                        item.item.kind
+                    );
+                    return Err(DeliverError::transient(text).retry_at(Some(at_ms)));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    async fn look_once(&self, item: &Delivery) -> Result<DeliveryLookup, DeliverError> {
         let found = match item.item.kind {
             ActionKind::PullRequest => self.look_for_pull(item).await,
             ActionKind::Commit => self.look_for_commit(item).await,

@@ -3,6 +3,7 @@
 
 mod deliver;
 mod lookup;
+mod lost;
 mod pull;
 mod push;
 mod read;
@@ -31,11 +32,12 @@ pub(crate) struct SharedForge<A> {
     /// One delivery at a time: forges have no idempotency keys, so two concurrent deliveries of one item would not see
     /// each other's look-up.
     turn: tokio::sync::Mutex<()>,
+    lost: lost::LostCreates,
 }
 
 impl<A: ForgeApi> SharedForge<A> {
     pub(crate) fn new(api: A, options: DeliveryOptions) -> Self {
-        Self { api, options, turn: tokio::sync::Mutex::default() }
+        Self { api, options, turn: tokio::sync::Mutex::default(), lost: lost::LostCreates::default() }
     }
 
     /// The error of a delivery. "Not found" has two meanings: a target that does not exist refuses the item, and a
@@ -48,6 +50,15 @@ impl<A: ForgeApi> SharedForge<A> {
             return self.api.client().no_repository().in_delivery();
         }
         error.in_delivery()
+    }
+
+    /// The answer of a create that a forge would perform twice. A lost answer is remembered, so that the next attempt
+    /// looks for the item long enough.
+    async fn created<T>(&self, item: &Delivery, answer: Result<T, ApiError>) -> Result<T, DeliverError> {
+        if answer.as_ref().is_err_and(|error| error.kind == ApiErrorKind::Lost && error.writes) {
+            self.lost.add(&item.key, self.api.client().http.now_ms());
+        }
+        self.checked(answer).await
     }
 
     /// The error of a read, with the same distinction.

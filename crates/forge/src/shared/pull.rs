@@ -140,7 +140,7 @@ impl<A: ForgeApi> SharedForge<A> {
             return Ok(pull_receipt(pull, item));
         }
         let added = self.api.add_comment(CommentsOf::Pull(about.number), &text::marked(item)).await;
-        let added = self.checked(added).await?;
+        let added = self.created(item, added).await?;
         Ok(DeliveryReceipt { place: added.url, head: item.commit.clone(), at_ms: added.created_ms })
     }
 }
