@@ -75,7 +75,14 @@ impl Delivery {
     /// words are quoted, so that a table in them cannot pass for the engine's.
     #[must_use]
     pub fn body(&self) -> String {
-        let text = self.text();
+        self.body_within(usize::MAX)
+    }
+
+    /// As [`Delivery::body`], with the text cut at a line so that text and footer have at most about this number of
+    /// characters. The footer stays whole.
+    #[must_use]
+    pub fn body_within(&self, chars_max: usize) -> String {
+        let text = cut(self.text(), chars_max);
         match self.footer() {
             Some(footer) if text.is_empty() => format!("{footer}\n"),
             Some(footer) => format!("{text}\n{footer}\n"),
@@ -138,6 +145,15 @@ pub const COST_FACT: &str = "cost";
 
 /// The name of the fact with the result of each gate; its value is `none` for a loop without gates.
 const GATES_FACT: &str = "gates";
+
+/// The beginning of a text up to a line's end, and a line that states the cut.
+fn cut(text: String, chars_max: usize) -> String {
+    let Some((at, _)) = text.char_indices().nth(chars_max) else { return text };
+    let end = text[..at].rfind('\n').unwrap_or(at);
+    // The cut may open a code fence that would swallow what follows; sanitising again closes it and changes nothing else.
+    let kept = crate::outbox::sanitise(&text[..end], &crate::outbox::SanitiseRules::markdown()).text;
+    format!("{}\n\nThe text is cut here: it exceeds the forge's limit.\n", kept.trim_end())
+}
 
 /// A name that cannot end the code span around it.
 fn word(name: &str) -> String {

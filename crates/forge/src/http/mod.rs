@@ -220,7 +220,7 @@ impl HttpClient {
 /// would bring it back. A full last page must not either: the page after it appears without a change of this one.
 fn is_kept(url: &str, answer: &HttpAnswer) -> bool {
     match serde_json::from_slice::<Vec<serde::de::IgnoredAny>>(&answer.body) {
-        Ok(rows) => next_query(answer).is_some() || page_size(url).is_some_and(|size| rows.len() < size),
+        Ok(rows) => next_query(answer).is_some() || page_size(url).is_none_or(|size| rows.len() < size),
         Err(_) => serde_json::from_slice::<serde::de::IgnoredAny>(&answer.body).is_ok(),
     }
 }

@@ -76,12 +76,13 @@ impl<A: ForgeApi> SharedForge<A> {
         Ok(DeliveryLookup::No)
     }
 
-    /// Whether a crash prevented the labels: the pull request is as it was created, and has none of them.
+    /// Whether a crash prevented the labels: the pull request has none of them, and is as it was created, or only the
+    /// request for reviews, which comes before the labels, has changed it.
     pub(super) fn is_incomplete(&self, pull: &RemotePull, item: &Delivery) -> bool {
         let labels = item.all_labels();
         self.api.client().words.labels == LabelMoment::Later
             && pull.row.about.state == ItemState::Open
-            && pull.created_ms == pull.updated_ms
+            && (pull.created_ms == pull.updated_ms || pull.has_reviewers)
             && !labels.is_empty()
             && !labels.iter().any(|label| pull.row.about.labels.contains(label))
     }

@@ -2,6 +2,7 @@
 //! people, and read rows in common terms. The calls themselves are a [`ForgeApi`].
 
 mod deliver;
+mod inspect;
 mod lookup;
 mod lost;
 mod pull;
@@ -44,7 +45,7 @@ impl<A: ForgeApi> SharedForge<A> {
     /// missing repository keeps it until a person corrects the configuration.
     async fn delivery_error(&self, error: ApiError) -> DeliverError {
         if error.kind == ApiErrorKind::Missing
-            && let Err(gone) = self.api.default_branch().await
+            && let Err(gone) = self.api.repository().await
             && gone.kind == ApiErrorKind::Missing
         {
             return self.api.client().no_repository().in_delivery();
@@ -64,7 +65,7 @@ impl<A: ForgeApi> SharedForge<A> {
     /// The error of a read, with the same distinction.
     async fn read_error(&self, error: ApiError) -> loopwright_core::forge::ForgeError {
         if error.kind == ApiErrorKind::Missing
-            && let Err(gone) = self.api.default_branch().await
+            && let Err(gone) = self.api.repository().await
             && gone.kind == ApiErrorKind::Missing
         {
             return self.api.client().no_repository().in_read();

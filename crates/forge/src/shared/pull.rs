@@ -95,10 +95,12 @@ impl<A: ForgeApi> SharedForge<A> {
                 Ok(pull_receipt(&pull, item))
             }
             // A forge has at most one open pull request of a branch: another process may have created this one.
-            Err(error) if error.kind == ApiErrorKind::Rejected => match self.branch_state(item).await? {
-                BranchPulls::Sent(pull) => Ok(pull_receipt(&pull, item)),
-                _ => Err(error.in_delivery()),
-            },
+            Err(error) if matches!(error.kind, ApiErrorKind::Rejected | ApiErrorKind::Conflict) => {
+                match self.branch_state(item).await? {
+                    BranchPulls::Sent(pull) => Ok(pull_receipt(&pull, item)),
+                    _ => Err(error.in_delivery()),
+                }
+            }
             Err(error) => Err(self.delivery_error(error).await),
         }
     }

@@ -36,6 +36,8 @@ pub enum ForgeFault {
     HtmlPage(u16),
     /// The forge answers in another way, such as with `404`. The forge performs nothing.
     Status(u16),
+    /// As [`ForgeFault::Status`], with the forge's words.
+    Said(u16, &'static str),
 }
 
 /// Faults by chance, the same for the same seed and order of requests.

@@ -276,6 +276,7 @@ fn refusal(fault: &ForgeFault) -> Option<RawAnswer> {
         ForgeFault::ServerError(status) => json(*status, "Server Error", &[]),
         ForgeFault::Maintenance(after) => json(503, "Unavailable", &[("retry-after", after.to_string())]),
         ForgeFault::Status(status) => json(*status, "Scripted answer", &[]),
+        ForgeFault::Said(status, words) => json(*status, words, &[]),
         ForgeFault::HtmlPage(status) => page(*status, "Bad gateway"),
         _ => return None,
     })
