@@ -75,7 +75,14 @@ impl Delivery {
     /// words are quoted, so that a table in them cannot pass for the engine's.
     #[must_use]
     pub fn body(&self) -> String {
-        let text = self.text();
+        self.body_within(usize::MAX)
+    }
+
+    /// As [`Delivery::body`], with the text cut at a line so that text and footer have at most about this number of
+    /// characters. The footer stays whole.
+    #[must_use]
+    pub fn body_within(&self, chars_max: usize) -> String {
+        let text = cut(self.text(), chars_max);
         match self.footer() {
             Some(footer) if text.is_empty() => format!("{footer}\n"),
             Some(footer) => format!("{text}\n{footer}\n"),
@@ -99,6 +106,14 @@ impl Delivery {
         let cost = self.facts.iter().find(|fact| fact.name == COST_FACT);
         let cost = cost.map_or(String::new(), |cost| format!(", cost {}", cell(&cost.value)));
         Some(format!("_Loopwright: loop `{}`, round `{}`{cost}_", word(&self.loop_name), word(&self.round)))
+    }
+
+    /// The results of the gates, such as `tests passed, lint passed`, if all of them passed. `None` for a loop without
+    /// gates: nothing was tested, so nothing may be stated.
+    #[must_use]
+    pub fn passed_gates(&self) -> Option<&str> {
+        let gates = self.facts.iter().find(|fact| fact.name == GATES_FACT)?;
+        gates.value.split(", ").all(|gate| gate.ends_with(" passed")).then_some(gates.value.as_str())
     }
 
     fn text(&self) -> String {
@@ -127,6 +142,18 @@ impl Delivery {
 
 /// The name of the fact that the footer repeats.
 pub const COST_FACT: &str = "cost";
+
+/// The name of the fact with the result of each gate; its value is `none` for a loop without gates.
+const GATES_FACT: &str = "gates";
+
+/// The beginning of a text up to a line's end, and a line that states the cut.
+fn cut(text: String, chars_max: usize) -> String {
+    let Some((at, _)) = text.char_indices().nth(chars_max) else { return text };
+    let end = text[..at].rfind('\n').unwrap_or(at);
+    // The cut may open a code fence that would swallow what follows; sanitising again closes it and changes nothing else.
+    let kept = crate::outbox::sanitise(&text[..end], &crate::outbox::SanitiseRules::markdown()).text;
+    format!("{}\n\nThe text is cut here: it exceeds the forge's limit.\n", kept.trim_end())
+}
 
 /// A name that cannot end the code span around it.
 fn word(name: &str) -> String {
@@ -368,6 +395,19 @@ mod tests {
         let comment = delivery(ActionKind::IssueComment, "Done.\n\n", vec![EngineFact::new("gates", "none")]);
         assert_eq!(comment.body(), "Done.\n\n_Loopwright: loop `fixer`, round `r1`_\n");
         assert_eq!(delivery(ActionKind::Webhook, "{}", Vec::new()).body(), "{}\n");
+    }
+
+    #[test]
+    fn gates_are_stated_only_if_there_are_some_and_all_passed() {
+        let gates = |value: &str| {
+            let facts = vec![EngineFact::new("gates", value)];
+            delivery(ActionKind::PullRequest, "", facts).passed_gates().map(str::to_owned)
+        };
+        assert_eq!(gates("tests passed, lint passed").as_deref(), Some("tests passed, lint passed"));
+        for value in ["none", "", "tests passed, lint skipped", "tests rejected", "passed"] {
+            assert_eq!(gates(value), None, "{value}");
+        }
+        assert_eq!(delivery(ActionKind::PullRequest, "", Vec::new()).passed_gates(), None);
     }
 
     #[test]

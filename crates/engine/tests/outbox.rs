@@ -424,7 +424,7 @@ async fn every_kind_has_a_readable_file() {
         ("issues/12/0001-comment.md", "sent", "Looks good.\n"),
         ("issues/12/0002-labels.md", "sent", "- bug\n"),
         ("pulls/1/0001-comment.md", "sent", "Hm.\n"),
-        ("pulls/1/0002-inline.md", "sent", "## x:2-3 (old)\n\nwhy?\n\n"),
+        ("pulls/1/0002-inline.md", "sent", "## `x`:2-3 (old)\n\nwhy?\n\n"),
         ("pulls/1/0003-review.md", "changes-requested", "No.\n"),
         ("messages/1.md", "sent", "Done.\n"),
         ("messages/2.md", "sent", "```json\n{\"a\":1}\n```\n"),

@@ -15,6 +15,7 @@ use loopwright_core::forge::{
     Answer, CheckQuery, CheckRun, CommentsOf, ForgeComment, ForgePage, Issue, ItemQuery, PageToken, PullRequest,
     ReadForge,
 };
+use std::sync::Arc;
 
 /// The kind of a forge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -169,7 +170,10 @@ impl ForgeConnection {
 pub struct ConnectionError(pub(crate) String);
 
 /// One repository on a remote forge: delivers items, lends pushes, reads, and checks itself.
-pub struct RemoteForge(Box<dyn AnyForge>);
+pub struct RemoteForge {
+    forge: Box<dyn AnyForge>,
+    http: Arc<HttpClient>,
+}
 
 /// A forge of any kind.
 trait AnyForge: Deliver + ReadForge {
@@ -178,7 +182,7 @@ trait AnyForge: Deliver + ReadForge {
 
 impl<A: ForgeApi> AnyForge for SharedForge<A> {
     fn inspect<'a>(&'a self, base_branch: &'a str) -> BoxFuture<'a, Vec<ForgeFinding>> {
-        Box::pin(self.api.inspect(base_branch))
+        Box::pin(self.findings(base_branch))
     }
 }
 
@@ -189,8 +193,13 @@ impl<A: ForgeApi> AnyForge for SharedForge<A> {
 /// # Errors
 /// If an address, the repository's name, the token, the proxy or the file of certificate authorities is unusable.
 pub fn connect(connection: &ForgeConnection, now: NowMs) -> Result<RemoteForge, ConnectionError> {
+    let http = HttpClient::new(connection.api()?, &connection.network, now).map_err(ConnectionError)?;
+    connect_over(connection, Arc::new(http))
+}
+
+fn connect_over(connection: &ForgeConnection, http: Arc<HttpClient>) -> Result<RemoteForge, ConnectionError> {
     connection.check_repository()?;
-    let api = connection.api()?;
+    let api = http.base().clone();
     let options = DeliveryOptions {
         git_url: connection.git(&api)?,
         reviewers: connection.reviewers.clone(),
@@ -201,20 +210,32 @@ pub fn connect(connection: &ForgeConnection, now: NowMs) -> Result<RemoteForge, 
         RemoteKind::GitLab => gitlab::WORDS,
         RemoteKind::Gitea => gitea::WORDS,
     };
-    let http = HttpClient::new(api, &connection.network, now).map_err(ConnectionError)?;
     let token = connection.token_source()?;
-    let client = ApiClient::new(http, words, &connection.repository, token, &connection.token_name);
-    Ok(RemoteForge(match connection.kind {
+    let client = ApiClient::new(Arc::clone(&http), words, &connection.repository, token, &connection.token_name);
+    let forge: Box<dyn AnyForge> = match connection.kind {
         RemoteKind::GitHub => Box::new(SharedForge::new(GitHub::new(client), options)),
         RemoteKind::GitLab => Box::new(SharedForge::new(GitLab::new(client), options)),
         RemoteKind::Gitea => Box::new(SharedForge::new(Gitea::new(client), options)),
-    }))
+    };
+    Ok(RemoteForge { forge, http })
 }
 
 impl RemoteForge {
+    /// Connects to another repository of the same forge with the same account: both share the account's rate limit and
+    /// the answers with entity tags.
+    ///
+    /// # Errors
+    /// As [`connect`].
+    pub fn connect_beside(&self, connection: &ForgeConnection) -> Result<Self, ConnectionError> {
+        if connection.api()? != *self.http.base() {
+            return Err(ConnectionError("another server has its own client".to_owned()));
+        }
+        connect_over(connection, Arc::clone(&self.http))
+    }
+
     /// Checks reachability, token, scopes, repository and base branch. It changes nothing.
     pub async fn inspect(&self, base_branch: &str) -> Vec<ForgeFinding> {
-        self.0.inspect(base_branch).await
+        self.forge.inspect(base_branch).await
     }
 }
 
@@ -226,32 +247,32 @@ impl std::fmt::Debug for RemoteForge {
 
 impl Deliver for RemoteForge {
     fn deliver<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<DeliveryReceipt, DeliverError>> {
-        self.0.deliver(item)
+        self.forge.deliver(item)
     }
 
     fn push_target<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<Option<PushTarget>, DeliverError>> {
-        self.0.push_target(item)
+        self.forge.push_target(item)
     }
 
     fn find<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<DeliveryLookup, DeliverError>> {
-        self.0.find(item)
+        self.forge.find(item)
     }
 }
 
 impl ReadForge for RemoteForge {
     fn pulls<'a>(&'a self, query: &'a ItemQuery, from: Option<&'a PageToken>) -> Answer<'a, ForgePage<PullRequest>> {
-        self.0.pulls(query, from)
+        self.forge.pulls(query, from)
     }
 
     fn issues<'a>(&'a self, query: &'a ItemQuery, from: Option<&'a PageToken>) -> Answer<'a, ForgePage<Issue>> {
-        self.0.issues(query, from)
+        self.forge.issues(query, from)
     }
 
     fn checks<'a>(&'a self, query: &'a CheckQuery, from: Option<&'a PageToken>) -> Answer<'a, ForgePage<CheckRun>> {
-        self.0.checks(query, from)
+        self.forge.checks(query, from)
     }
 
     fn comments<'a>(&'a self, of: CommentsOf, from: Option<&'a PageToken>) -> Answer<'a, ForgePage<ForgeComment>> {
-        self.0.comments(of, from)
+        self.forge.comments(of, from)
     }
 }

@@ -35,14 +35,3 @@ impl ForgeFinding {
         Self { subject, state: FindingState::Bad, text: text.into() }
     }
 }
-
-/// The finding about a base branch that exists.
-pub(crate) fn base_finding(branch: &str, is_protected: bool) -> ForgeFinding {
-    match is_protected {
-        true => ForgeFinding::good(
-            "base-branch",
-            format!("`{branch}` is protected; pull requests work, outputs of the kind `commit` may be refused"),
-        ),
-        false => ForgeFinding::good("base-branch", format!("`{branch}` exists and is not protected")),
-    }
-}

@@ -1,6 +1,6 @@
 //! Errors of messengers: receivers of messages that have no repository.
 
-use crate::http::{HttpAnswer, HttpFailure, retry_at};
+use crate::http::{HttpAnswer, HttpFailure, pause_until, retry_at};
 use loopwright_core::deliver::DeliverError;
 
 /// The error of a message without an answer.
@@ -21,8 +21,9 @@ pub(crate) fn status(receiver: &str, answer: &HttpAnswer, now_ms: i64, words: &s
     match answer.status {
         _ if retry_at(answer, now_ms).is_some() => DeliverError::transient(text).retry_at(retry_at(answer, now_ms)),
         401 | 403 | 404 | 410 => DeliverError::blocked(format!("{text}; check its address and its secret")),
+        408 | 409 | 423 | 425 => DeliverError::transient(format!("{text}; it is tried again later")),
         300..=399 => DeliverError::blocked(format!("{text}; redirects are not followed")),
-        500.. => DeliverError::in_doubt(text),
+        500.. => DeliverError::in_doubt(text).retry_at(pause_until(answer, now_ms)),
         _ => DeliverError::refused(text),
     }
 }

@@ -3,7 +3,7 @@
 
 mod support;
 
-use loopwright_core::deliver::Deliver as _;
+use loopwright_core::deliver::{Deliver as _, EngineFact};
 use loopwright_core::forge::{CheckQuery, CommentsOf, ItemQuery, ReadForge as _};
 use loopwright_core::outbox::{DiffSide, InlineComment, ReviewDecision, StagedItem};
 use loopwright_core::spec::ActionKind;
@@ -47,7 +47,8 @@ fn plain(kind: ActionKind) -> StagedItem {
 }
 
 async fn send(world: &World, round: &str, item: StagedItem) {
-    let item = world.delivery(round, item);
+    let mut item = world.delivery(round, item);
+    item.facts = vec![EngineFact::new("gates", "tests passed")];
     for _ in 0..2 {
         world.deliver(&item).await.unwrap_or_else(|error| panic!("{}: {error}", item.item.kind));
     }

@@ -7,7 +7,7 @@ use loopwright_core::deliver::{Deliver as _, DeliverError, DeliverErrorKind, Del
 use loopwright_core::forge::{ForgeError, ItemQuery, ReadForge as _};
 use loopwright_core::outbox::{DiffSide, InlineComment, StagedItem};
 use loopwright_core::spec::ActionKind;
-use loopwright_forge::{ForgeToken, RemoteKind, SecretText};
+use loopwright_forge::{ForgeConnection, ForgeToken, RemoteKind, SecretText};
 use loopwright_testkit::fake_forge::{FakeToken, ForgeFault, IssueDraft};
 use loopwright_testkit::forge_contract::ForgeFixture as _;
 use std::time::Duration;
@@ -17,6 +17,12 @@ on_every_forge! {
     create_that_succeeds_without_an_answer_is_in_doubt_and_then_found
     create_that_the_forge_did_not_perform_is_in_doubt_and_then_delivered
     comment_with_a_lost_answer_is_not_written_again
+    create_that_the_forge_performs_late_has_one_effect
+    create_that_was_never_performed_is_repeated_after_pauses
+    server_that_names_a_time_gets_no_request_before_it
+    answers_keep_their_meaning
+    archived_repository_keeps_the_item_and_names_the_next_step
+    repositories_of_one_account_share_its_rate_limit
     answer_that_never_comes_ends_at_the_time_limit
     rate_limit_pauses_all_requests_until_its_end
     failed_read_is_reported_and_not_an_empty_list
@@ -85,6 +91,132 @@ async fn comment_with_a_lost_answer_is_not_written_again(kind: RemoteKind) {
         let number = item.item.target.as_deref().and_then(|target| target.parse().ok()).expect("a number");
         assert_eq!(world.repo().comments(number).len(), 1, "{fault:?}");
     }
+}
+
+fn issue(world: &World) -> Delivery {
+    let item = StagedItem::new(1, "issue-create.md", ActionKind::IssueCreate, "Steps.");
+    world.delivery("r1", StagedItem { title: Some("It breaks".to_owned()), ..item })
+}
+
+/// The engine's protocol after a lost answer: looks until the forge answers yes or no, at the times that it names.
+async fn look_until_known(world: &World, item: &Delivery) -> DeliveryLookup {
+    for _ in 0..10 {
+        match world.forge.find(item).await {
+            Ok(found) => return found,
+            Err(error) => {
+                assert_eq!(kind_of(&error), DeliverErrorKind::Transient, "{error}");
+                let at_ms = error.retry_at_ms.expect("the time of the next look-up");
+                // A second attempt before that time sends nothing.
+                assert_eq!(kind_of(&world.deliver(item).await.expect_err("too early")), DeliverErrorKind::Transient);
+                world.clock.advance(at_ms - world.clock.now_ms());
+            }
+        }
+    }
+    panic!("it stays unknown");
+}
+
+/// The texts on the forge with the item's marker.
+fn effects(world: &World, item: &Delivery) -> usize {
+    let repo = world.repo();
+    let issues = repo.issues();
+    let comments = issues.iter().flat_map(|issue| repo.comments(issue.number)).map(|comment| comment.body);
+    let texts: Vec<String> = issues.iter().filter_map(|issue| issue.body.clone()).chain(comments).collect();
+    texts.iter().filter(|text| text.contains(&item.marker)).count()
+}
+
+async fn create_that_the_forge_performs_late_has_one_effect(kind: RemoteKind) {
+    for (path, make) in [(routes(kind).issue_comments, comment as fn(&World) -> Delivery), (routes(kind).issues, issue)]
+    {
+        let world = World::new(kind);
+        let item = make(&world);
+        // The first look-up does not find it, and neither does the look-up of an attempt that comes too early.
+        world.fake.fail("POST", path, 1, ForgeFault::LateAfterCut(3));
+        assert_eq!(kind_of(&world.deliver(&item).await.expect_err("cut")), DeliverErrorKind::InDoubt);
+        assert!(matches!(look_until_known(&world, &item).await, DeliveryLookup::Yes(_)), "{path}");
+        world.deliver(&item).await.expect("it is there");
+        assert_eq!(effects(&world, &item), 1, "{path}");
+    }
+}
+
+async fn create_that_was_never_performed_is_repeated_after_pauses(kind: RemoteKind) {
+    let world = World::new(kind);
+    let item = comment(&world);
+    world.fake.fail("POST", routes(kind).issue_comments, 1, ForgeFault::CutBefore);
+    assert_eq!(kind_of(&world.deliver(&item).await.expect_err("cut")), DeliverErrorKind::InDoubt);
+    let start_ms = world.clock.now_ms();
+    assert_eq!(look_until_known(&world, &item).await, DeliveryLookup::No);
+    assert!(world.clock.now_ms() - start_ms >= 5_000, "the forge had time to show it");
+    world.deliver(&item).await.expect("the second create");
+    assert_eq!(effects(&world, &item), 1);
+}
+
+async fn server_that_names_a_time_gets_no_request_before_it(kind: RemoteKind) {
+    let world = World::new(kind);
+    let item = comment(&world);
+    world.fake.fail("POST", routes(kind).issue_comments, 1, ForgeFault::Maintenance(30));
+    let error = world.deliver(&item).await.expect_err("unavailable");
+    let later = Some(world.clock.now_ms() + 30_000);
+    assert_eq!((kind_of(&error), error.retry_at_ms), (DeliverErrorKind::InDoubt, later), "{error}");
+    world.fake.clear_requests();
+    assert_eq!(world.forge.find(&item).await.expect_err("too early").retry_at_ms, later);
+    assert!(world.fake.requests().is_empty());
+    world.clock.advance(30_000);
+    assert_eq!(look_until_known(&world, &item).await, DeliveryLookup::No);
+    world.deliver(&item).await.expect("after the maintenance");
+}
+
+async fn answers_keep_their_meaning(kind: RemoteKind) {
+    use DeliverErrorKind as Kind;
+    let table = [
+        (ForgeFault::Status(408), Kind::InDoubt, "408"),
+        (ForgeFault::Status(409), Kind::Transient, "409"),
+        (ForgeFault::Status(423), Kind::Blocked, "unlock it"),
+        (ForgeFault::Status(425), Kind::Transient, "425"),
+        (ForgeFault::Said(403, "Unable to create comment because issue is locked."), Kind::Refused, "locked the conv"),
+        (ForgeFault::Said(403, "Repository was archived so is read-only."), Kind::Blocked, "unarchive it"),
+        (ForgeFault::Said(423, "repo is archived"), Kind::Blocked, "unarchive it"),
+        (ForgeFault::Status(403), Kind::Blocked, "lacks a permission"),
+        (ForgeFault::Status(422), Kind::Refused, "422"),
+    ];
+    for (fault, expected, words) in table {
+        let world = World::new(kind);
+        let item = comment(&world);
+        world.fake.fail("POST", routes(kind).issue_comments, 1, fault.clone());
+        let error = world.deliver(&item).await.expect_err("it fails");
+        assert_eq!(kind_of(&error), expected, "{fault:?}: {error}");
+        assert!(error.text.contains(words), "{fault:?}: {error}");
+    }
+}
+
+async fn archived_repository_keeps_the_item_and_names_the_next_step(kind: RemoteKind) {
+    let world = World::new(kind);
+    let item = world.pull("r1");
+    world.repo().archive();
+    let error = world.deliver(&item).await.expect_err("read-only");
+    assert_eq!(kind_of(&error), DeliverErrorKind::Blocked, "{error}");
+    assert!(error.text.contains("is archived") && error.text.contains("unarchive it"), "{error}");
+    assert_eq!(world.repo().branch(&item.branch), None, "nothing was pushed");
+    world.repo().unarchive().remove_writer("bot");
+    let error = world.deliver(&item).await.expect_err("no right to push");
+    assert!(waits_for_a_person(&error) && error.text.contains("may not push"), "{error}");
+    world.repo().add_writer("bot");
+    world.deliver(&item).await.expect("it recovers");
+}
+
+async fn repositories_of_one_account_share_its_rate_limit(kind: RemoteKind) {
+    let world = World::new(kind);
+    world.fake.create_repo("acme/other").add_writer("bot");
+    let connection = ForgeConnection { repository: "acme/other".to_owned(), ..world.connection.clone() };
+    let other = world.forge.connect_beside(&connection).expect("a connection");
+    assert!(other.pulls(&ItemQuery::open(), None).await.is_ok());
+    world.fake.fail("GET", routes(kind).pulls, 1, ForgeFault::TooManyRequests(5));
+    world.forge.pulls(&ItemQuery::open(), None).await.expect_err("limited");
+    world.fake.clear_requests();
+    let limited = other.pulls(&ItemQuery::open(), None).await.expect_err("the same account");
+    assert!(matches!(limited, ForgeError::Unavailable { retry_at_ms: Some(_), .. }), "{limited:?}");
+    assert!(world.fake.requests().is_empty());
+    let elsewhere = ForgeConnection { api_url: Some("https://elsewhere.example/api/v4".to_owned()), ..connection };
+    assert!(world.forge.connect_beside(&elsewhere).is_err(), "another server");
 }
 
 async fn answer_that_never_comes_ends_at_the_time_limit(kind: RemoteKind) {
@@ -233,8 +365,14 @@ async fn labels_that_a_failure_prevented_are_added_by_the_next_try() {
         ("/repos/*/*/issues/*/labels", ForgeFault::ServerError(500), DeliverErrorKind::Transient),
         ("/repos/*/*/pulls", ForgeFault::CutAfter, DeliverErrorKind::InDoubt),
     ];
-    for (path, fault, expected) in table {
-        let world = World::new(RemoteKind::GitHub);
+    // Asking for a review changes the pull request before it has its labels.
+    let rows = table.into_iter().flat_map(|row| [(Vec::new(), row.clone()), (vec!["ada".to_owned()], row)]);
+    for (reviewers, (path, fault, expected)) in rows {
+        let asks = !reviewers.is_empty();
+        let world = World::with(RemoteKind::GitHub, |fake, connection| {
+            fake.repo(REPO).add_writer("ada");
+            connection.reviewers = reviewers;
+        });
         let item = world.pull("r1");
         world.fake.fail("POST", path, 1, fault);
         let error = world.deliver(&item).await.expect_err("the first try");
@@ -245,6 +383,9 @@ async fn labels_that_a_failure_prevented_are_added_by_the_next_try() {
         let pulls = world.repo().pulls();
         assert_eq!(pulls.len(), 1);
         assert_eq!(pulls[0].labels, ["loopwright"]);
+        if asks {
+            continue;
+        }
         // A person who removes the label has decided.
         world.repo().remove_label(pulls[0].number, "loopwright");
         assert!(matches!(world.forge.find(&item).await, Ok(DeliveryLookup::Yes(_))));

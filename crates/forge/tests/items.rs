@@ -2,7 +2,7 @@
 
 mod support;
 
-use loopwright_core::deliver::{Deliver as _, DeliverErrorKind, Delivery, DeliveryLookup};
+use loopwright_core::deliver::{Deliver as _, DeliverErrorKind, Delivery, DeliveryLookup, EngineFact};
 use loopwright_core::outbox::{DiffSide, InlineComment, ReviewDecision, StagedItem};
 use loopwright_core::spec::ActionKind;
 use loopwright_forge::{ForgeToken, RemoteKind, SecretText, connect};
@@ -170,12 +170,19 @@ async fn reviewers_and_status_are_set_with_a_pull_request(kind: RemoteKind) {
         connection.reviewers = vec!["ada".to_owned()];
         connection.status_context = Some("loopwright".to_owned());
     });
-    twice(&world, &world.pull("r1")).await;
+    let gates = |value: &str| vec![EngineFact::new("gates", value)];
+    twice(&world, &Delivery { facts: gates("tests passed"), ..world.pull("r1") }).await;
     let pull = world.repo().pulls()[0].pull.clone().expect("a pull request");
     assert_eq!(pull.reviewers, ["ada"]);
     let checks = world.repo().checks();
     assert_eq!(checks.len(), 1, "{checks:?}");
     assert_eq!((checks[0].name.as_str(), &checks[0].head), ("loopwright/fixer", &world.commit));
+    assert_eq!(checks[0].title.as_deref(), Some("gates: tests passed"));
+    // Nothing is stated about a change that no gate tested.
+    for (round, facts) in [("r2", gates("none")), ("r3", Vec::new()), ("r4", gates("tests passed, lint skipped"))] {
+        twice(&world, &Delivery { facts, ..world.pull(round) }).await;
+    }
+    assert_eq!(world.repo().checks().len(), 1);
 }
 
 async fn items_for_other_receivers_are_refused(kind: RemoteKind) {
@@ -201,7 +208,8 @@ async fn concurrent_deliveries_of_one_comment_write_it_once(kind: RemoteKind) {
 #[tokio::test]
 async fn github_app_signs_in_and_its_token_is_reused_until_it_ends() {
     let world = World::with(RemoteKind::GitHub, |fake, connection| {
-        let permissions = ["contents:write", "pull_requests:write", "issues:write", "metadata:read"];
+        let permissions =
+            ["contents:write", "pull_requests:write", "issues:write", "metadata:read", "administration:write"];
         let (app, key) = fake.create_app("helper", "acme", &permissions);
         fake.repo(support::REPO).add_writer("helper[bot]");
         connection.token = ForgeToken::App(loopwright_forge::GitHubApp {
@@ -214,6 +222,12 @@ async fn github_app_signs_in_and_its_token_is_reused_until_it_ends() {
     twice(&world, &world.pull("r1")).await;
     let exchanged = world.fake.requests_to("POST", "/app/installations/*/access_tokens").len();
     assert_eq!(exchanged, 1);
+    let asked = world.fake.requests_to("POST", "/app/installations/*/access_tokens")[0].body.clone();
+    let expected = serde_json::json!({
+        "repositories": ["app"],
+        "permissions": { "contents": "write", "issues": "write", "metadata": "read", "pull_requests": "write" },
+    });
+    assert_eq!(asked, expected, "one repository, and only needed permissions");
     // A key that is not the App's cannot sign in.
     let (_, other) = world.fake.create_app("other", "acme", &[]);
     let mut connection = world.connection.clone();
@@ -224,4 +238,22 @@ async fn github_app_signs_in_and_its_token_is_reused_until_it_ends() {
     let error = stranger.deliver(&world.pull("r2")).await.expect_err("another key");
     assert!(support::waits_for_a_person(&error), "{error}");
     assert!(error.text.contains("private key"), "{error}");
+}
+
+#[tokio::test]
+async fn path_of_a_comment_outside_of_the_diff_is_code_on_gitlab() {
+    let world = World::new(RemoteKind::GitLab);
+    let number = pull_number(&world).await;
+    let comment = InlineComment {
+        path: "a` @ada ![x](https://evil.example)".to_owned(),
+        line: 7,
+        side: DiffSide::Right,
+        start_line: None,
+        body: "Why?".to_owned(),
+    };
+    let item = StagedItem { comments: vec![comment], ..world.about(ActionKind::PrInline, number, "") };
+    twice(&world, &world.delivery("r2", item)).await;
+    let bodies: Vec<String> = world.repo().comments(number).into_iter().map(|comment| comment.body).collect();
+    let expected = "`a' @ada ![x](https://evil.example)`, line 7: Why?";
+    assert!(bodies.iter().any(|body| body.starts_with(expected)), "{bodies:?}");
 }

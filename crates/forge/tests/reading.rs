@@ -176,3 +176,23 @@ async fn inspection_names_missing_scopes() {
     let scopes = findings.iter().find(|finding| finding.subject == "scopes").expect("scopes are reported");
     assert_eq!(scopes.state, FindingState::Bad, "{scopes:?}");
 }
+
+#[tokio::test]
+async fn row_after_a_full_last_page_is_not_hidden_by_the_cache() {
+    let world = World::new(RemoteKind::GitHub);
+    let open = |number: usize| {
+        let title = format!("issue {number}");
+        world.repo().open_issue(&IssueDraft { author: "ada", title: &title, ..IssueDraft::default() });
+    };
+    (0..100).for_each(open);
+    let query = ItemQuery::open();
+    for _ in 0..2 {
+        let page = world.forge.issues(&query, None).await.expect("a page");
+        assert_eq!((page.rows.len(), page.next.is_some()), (100, false));
+    }
+    // The first page stays the same, and the server still calls it unmodified.
+    open(100);
+    let page = world.forge.issues(&query, None).await.expect("a page");
+    let next = page.next.expect("a second page");
+    assert_eq!(world.forge.issues(&query, Some(&next)).await.expect("a page").rows.len(), 1);
+}

@@ -2,7 +2,7 @@
 //! configuration names. A credential goes only to the client of its forge and to the list of values that no record or
 //! message may contain.
 
-use super::providers::read_secret;
+use super::forge_clients::{ClientCache, CredentialPlace};
 use super::{CheckedLoopFile, CommandContext, CommandError, FileProblem, LoopPreflight};
 use loopwright::EngineSettings;
 use loopwright::clock::{Clock as _, SystemClock};
@@ -20,44 +20,45 @@ use loopwright_forge::{
     SlackAccess, SlackReceiver, WebhookReceiver, WebhookRepeats, WebhookTarget,
 };
 use std::collections::BTreeMap;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// The limit for one request of `doctor`.
 const INSPECTION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A credential, or the reason why it cannot be read.
-type ReadCredential = Result<String, String>;
+/// The path of a webhook's address with at least this many bytes is a secret by itself.
+const SECRET_PATH_MIN: usize = 16;
 
 /// A configured forge with its credential. It has no `Debug`, so that no credential is ever printed.
 struct KnownForge {
     config: ForgeConfig,
-    credential: ReadCredential,
+    credential: CredentialPlace,
     ca_file: Option<PathBuf>,
 }
 
 /// A configured receiver of webhooks with its secret.
 struct KnownWebhook {
     config: OutboundWebhook,
-    secret: ReadCredential,
+    secret: CredentialPlace,
     ca_file: Option<PathBuf>,
 }
 
 /// The forges and messengers of one command.
 struct ForgeConnections {
     forges: BTreeMap<String, KnownForge>,
-    slack: Option<(SlackConfig, ReadCredential)>,
+    slack: Option<(SlackConfig, CredentialPlace)>,
     webhooks: BTreeMap<String, KnownWebhook>,
+    clients: ClientCache<RemoteForge>,
+    messengers: ClientCache<dyn Deliver>,
 }
 
 impl KnownForge {
     /// The connection to the repository with this remote `origin`, and the place of pushes.
-    fn connection(&self, origin: Option<&str>) -> Result<(ForgeConnection, PushRoute), String> {
+    fn connection(&self, origin: Option<&str>, credential: &str) -> Result<(ForgeConnection, PushRoute), String> {
         let config = &self.config;
         let repository = config.repository_at(origin)?;
-        let credential = SecretText::new(self.credential.as_ref().map_err(Clone::clone)?);
+        let credential = SecretText::new(credential);
         let token = match &config.access {
             ForgeAccess::Token(_) => ForgeToken::Account(credential),
             ForgeAccess::App { app } => ForgeToken::App(GitHubApp {
@@ -101,8 +102,8 @@ fn now() -> NowMs {
     Arc::new(|| SystemClock.now_ms())
 }
 
-fn connect_slack(config: &SlackConfig, credential: &ReadCredential) -> Result<SlackReceiver, String> {
-    let secret = SecretText::new(credential.as_ref().map_err(Clone::clone)?);
+fn connect_slack(config: &SlackConfig, credential: &str) -> Result<Arc<dyn Deliver>, String> {
+    let secret = SecretText::new(credential);
     let access = match &config.access {
         SlackCredential::Webhook(_) => SlackAccess::Webhook(secret),
         SlackCredential::Token(_) => SlackAccess::Bot {
@@ -111,11 +112,12 @@ fn connect_slack(config: &SlackConfig, credential: &ReadCredential) -> Result<Sl
             api_url: config.api_url.clone(),
         },
     };
-    SlackReceiver::new(&access, &NetworkSettings::default(), now()).map_err(|error| error.to_string())
+    let slack = SlackReceiver::new(&access, &NetworkSettings::default(), now()).map_err(|error| error.to_string())?;
+    Ok(Arc::new(slack))
 }
 
-fn connect_webhook(name: &str, webhook: &KnownWebhook) -> Result<WebhookReceiver, String> {
-    let secret = SecretText::new(webhook.secret.as_ref().map_err(Clone::clone)?);
+fn connect_webhook(name: &str, webhook: &KnownWebhook, secret: &str) -> Result<Arc<dyn Deliver>, String> {
+    let secret = SecretText::new(secret);
     let target =
         WebhookTarget { url: SecretText::new(&webhook.config.url), secret, repeats: WebhookRepeats::default() };
     let network = NetworkSettings {
@@ -124,33 +126,42 @@ fn connect_webhook(name: &str, webhook: &KnownWebhook) -> Result<WebhookReceiver
         ..NetworkSettings::default()
     };
     let targets = BTreeMap::from([(name.to_owned(), target)]);
-    WebhookReceiver::new(&targets, &network, &now()).map_err(|error| error.to_string())
+    let receiver = WebhookReceiver::new(&targets, &network, &now()).map_err(|error| error.to_string())?;
+    Ok(Arc::new(receiver))
 }
 
 impl ForgeConnector for ForgeConnections {
     fn forge(&self, name: &str, origin: Option<&str>) -> Result<ConnectedForge, DeliverError> {
         let known =
             self.forges.get(name).ok_or_else(|| DeliverError::blocked(format!("forge `{name}` is not configured")))?;
-        let connected = known.connection(origin).and_then(|(connection, route)| Ok((connect(&connection)?, route)));
+        let connected = known.credential.read().and_then(|credential| {
+            let (connection, route) = known.connection(origin, &credential)?;
+            let make = |beside: Option<&RemoteForge>| match beside {
+                Some(beside) => beside.connect_beside(&connection).map(Arc::new).map_err(|error| error.to_string()),
+                None => connect(&connection).map(Arc::new),
+            };
+            Ok((self.clients.get((name, &connection.repository), &credential, make)?, route))
+        });
         let (forge, route) =
             connected.map_err(|why| DeliverError::blocked(format!("forge `{name}` cannot be used: {why}")))?;
-        let forge = Arc::new(forge);
         Ok(ConnectedForge { deliver: Arc::clone(&forge) as Arc<dyn Deliver>, read: forge, route })
     }
 
     fn messenger(&self, item: &StagedItem) -> Result<Option<Arc<dyn Deliver>>, DeliverError> {
+        let blocked = |what: String| move |why| DeliverError::blocked(format!("{what} cannot be used: {why}"));
         match (item.kind, &self.slack, &item.target) {
             (ActionKind::Slack, Some((config, credential)), _) => {
-                let slack = connect_slack(config, credential);
-                let slack = slack.map_err(|why| DeliverError::blocked(format!("slack cannot be used: {why}")))?;
-                Ok(Some(Arc::new(slack)))
+                let slack = credential.read().and_then(|credential| {
+                    self.messengers.get(("slack", ""), &credential, |_| connect_slack(config, &credential))
+                });
+                slack.map(Some).map_err(blocked("slack".to_owned()))
             }
             (ActionKind::Webhook, _, Some(name)) => {
                 let Some(webhook) = self.webhooks.get(name) else { return Ok(None) };
-                let receiver = connect_webhook(name, webhook);
-                Ok(Some(Arc::new(
-                    receiver.map_err(|why| DeliverError::blocked(format!("webhook `{name}` cannot be used: {why}")))?,
-                )))
+                let receiver = webhook.secret.read().and_then(|secret| {
+                    self.messengers.get(("webhook", name), &secret, |_| connect_webhook(name, webhook, &secret))
+                });
+                receiver.map(Some).map_err(blocked(format!("webhook `{name}`")))
             }
             _ => Ok(None),
         }
@@ -163,20 +174,32 @@ pub(super) fn add_forges(cx: &CommandContext, effective: &EffectiveConfig, setti
     let forges = known_forges(cx, config);
     let slack = config.slack.as_ref().map(|slack| {
         let (SlackCredential::Webhook(source) | SlackCredential::Token(source)) = &slack.access;
-        (slack.clone(), read_credential(cx, source))
+        (slack.clone(), CredentialPlace::new(cx, source))
     });
     let webhooks = config.webhooks_out.iter().map(|(name, config)| {
-        let secret = read_credential(cx, &config.secret);
+        let secret = CredentialPlace::new(cx, &config.secret);
         let ca_file = resolve_ca_file(cx, config.ca_file.as_deref());
         (name.clone(), KnownWebhook { config: config.clone(), secret, ca_file })
     });
     let webhooks: BTreeMap<_, _> = webhooks.collect();
-    let read = forges.values().map(|forge| &forge.credential);
-    let read = read.chain(slack.iter().map(|(_, secret)| secret));
-    for secret in read.chain(webhooks.values().map(|webhook| &webhook.secret)).flatten() {
+    let places = forges.values().map(|forge| &forge.credential).chain(slack.iter().map(|(_, place)| place));
+    let places = places.chain(webhooks.values().map(|webhook| &webhook.secret));
+    let mut secrets: Vec<String> = places.filter_map(|place| place.read().ok()).collect();
+    secrets.extend(webhooks.values().map(|webhook| webhook.config.url.clone()));
+    let paths: Vec<String> = secrets.iter().filter_map(|secret| secret_path(secret)).collect();
+    for secret in secrets.iter().chain(&paths) {
         settings.known_secrets = settings.known_secrets.clone().with("FORGE", secret);
     }
-    settings.forges = Some(Arc::new(ForgeConnections { forges, slack, webhooks }));
+    let (clients, messengers) = (ClientCache::default(), ClientCache::default());
+    settings.forges = Some(Arc::new(ForgeConnections { forges, slack, webhooks, clients, messengers }));
+}
+
+/// The part of a webhook's address that makes it a secret: everything after the host. A short path is a word such as
+/// `/deploy`, which would be removed from every text.
+fn secret_path(address: &str) -> Option<String> {
+    let (_, rest) = address.split_once("://")?;
+    let (_, path) = rest.split_once('/')?;
+    (path.len() >= SECRET_PATH_MIN).then(|| path.to_owned())
 }
 
 /// A path that cannot be resolved is passed on, so that the connection reports it.
@@ -187,7 +210,7 @@ fn resolve_ca_file(cx: &CommandContext, path: Option<&str>) -> Option<PathBuf> {
 fn known_forges(cx: &CommandContext, config: &ConfigLayer) -> BTreeMap<String, KnownForge> {
     let known = config.forges.iter().map(|(name, config)| {
         let ca_file = resolve_ca_file(cx, config.ca_file.as_deref());
-        let credential = read_credential(cx, &credential_location(config));
+        let credential = CredentialPlace::new(cx, &credential_location(config));
         (name.clone(), KnownForge { config: config.clone(), credential, ca_file })
     });
     known.collect()
@@ -209,7 +232,8 @@ pub(crate) async fn inspect_forges(
     let branch = branch.as_deref().unwrap_or("main");
     let mut findings = Vec::new();
     for (name, forge) in known {
-        let connected = forge.connection(origin.as_deref()).and_then(|(mut connection, _)| {
+        let connected = forge.credential.read().and_then(|credential| {
+            let (mut connection, _) = forge.connection(origin.as_deref(), &credential)?;
             connection.network.total_timeout = INSPECTION_TIMEOUT;
             connect(&connection)
         });
@@ -220,15 +244,6 @@ pub(crate) async fn inspect_forges(
         findings.push((name, found));
     }
     Ok(findings)
-}
-
-/// The credential at a place that the configuration names. A file must belong to its owner alone.
-fn read_credential(cx: &CommandContext, source: &KeySource) -> ReadCredential {
-    if let KeySource::File(path) = source {
-        check_mode(&cx.user_path(path)?, path)?;
-    }
-    let text = read_secret(cx, source)?.0.trim().to_owned();
-    if text.is_empty() { Err(format!("{source} is empty")) } else { Ok(text) }
 }
 
 impl LoopPreflight {
@@ -255,7 +270,7 @@ impl LoopPreflight {
                     let hint = format!("`forges: {{ {}: {{ repository: owner/name }} }}`", spec.forge);
                     (format!("forge `{}`: {why}", spec.forge), hint)
                 }));
-                let credential = read_credential(cx, &credential_location(forge));
+                let credential = CredentialPlace::new(cx, &credential_location(forge)).read();
                 self.notes.extend(credential.err().map(|why| format!("forge `{}`: {why}", spec.forge)));
             }
         }
@@ -304,14 +319,5 @@ fn credential_location(forge: &ForgeConfig) -> KeySource {
     match &forge.access {
         ForgeAccess::Token(source) => source.clone(),
         ForgeAccess::App { app } => KeySource::File(app.key_file.clone()),
-    }
-}
-
-/// Refuses a file with a credential that other users of the machine can read.
-fn check_mode(path: &Path, shown: &str) -> Result<(), String> {
-    let about = std::fs::metadata(path).map_err(|error| format!("read `{shown}`: {error}"))?;
-    match about.permissions().mode() & 0o077 {
-        0 => Ok(()),
-        _ => Err(format!("other users can read `{shown}`; run: chmod 600 {shown}")),
     }
 }

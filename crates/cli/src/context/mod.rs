@@ -7,6 +7,7 @@ mod engine;
 mod environment;
 mod file_problem;
 mod fleet;
+mod forge_clients;
 mod forges;
 mod loop_folder;
 mod preflight;

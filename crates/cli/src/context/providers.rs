@@ -150,12 +150,15 @@ pub(super) fn read_secret(cx: &CommandContext, source: &KeySource) -> Result<(St
             let found = names.iter().filter_map(set).find(|(key, _)| !key.trim().is_empty());
             found.ok_or_else(|| format!("{} is not set", names.join(" or ")))
         }
-        KeySource::File(path) => {
-            let bytes = read_bytes(&cx.user_path(path)?).map_err(|error| format!("read `{path}`: {error}"))?;
-            let text = String::from_utf8(bytes).ok().filter(|text| text.len() <= KEY_FILE_MAX);
-            Ok((text.ok_or_else(|| format!("`{path}` contains no key"))?, path.clone()))
-        }
+        KeySource::File(path) => Ok((read_secret_file(&cx.user_path(path)?, path)?, path.clone())),
     }
+}
+
+/// The text of a file with a credential; messages name it as `shown`.
+pub(super) fn read_secret_file(path: &Path, shown: &str) -> Result<String, String> {
+    let bytes = read_bytes(path).map_err(|error| format!("read `{shown}`: {error}"))?;
+    let text = String::from_utf8(bytes).ok().filter(|text| text.len() <= KEY_FILE_MAX);
+    text.ok_or_else(|| format!("`{shown}` contains no key"))
 }
 
 fn usable(name: &str, config: &ProviderConfig, key: &str) -> Result<ModelProvider, String> {

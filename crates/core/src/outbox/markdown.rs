@@ -84,6 +84,7 @@ struct Counts {
     images: usize,
     commands: usize,
     tags: usize,
+    schemes: usize,
     hidden: Vec<String>,
 }
 
@@ -96,6 +97,7 @@ impl Counts {
             (self.images, "image(s)"),
             (self.commands, "bot command(s)"),
             (self.tags, "HTML tag(s) or entities"),
+            (self.schemes, "address(es) that run code"),
         ];
         let nonzero = counts.iter().filter(|(count, _)| *count > 0);
         notes.extend(nonzero.map(|(count, what)| format!("neutralised {count} {what}")));
@@ -266,7 +268,13 @@ impl<'a> Writer<'a> {
         static REFERENCE: LazyLock<Regex> =
             LazyLock::new(|| pattern(r"^(?i:gh-[0-9]+|(?:[A-Za-z0-9_.-]+(?:/[A-Za-z0-9_.-]+)*)?#[0-9]+)"));
         static KEYWORD: LazyLock<Regex> = LazyLock::new(|| pattern(&format!(r"^(?i:{CLOSING})\b")));
+        // A link with such an address runs its text, or shows a page that looks like the forge's.
+        static SCHEME: LazyLock<Regex> = LazyLock::new(|| pattern(r"^(?i:(?:java|vb)script:\S|data:[a-z]+/)"));
         let acts = self.closes_issues();
+        if SCHEME.is_match(text) {
+            self.done.schemes += 1;
+            return self.as_code(text, text.find(':').map_or(0, |colon| colon + 1));
+        }
         if let Some(link) = LINK.find(text).filter(|_| self.at_link_start()) {
             if acts && ISSUE.is_match(link.as_str()) {
                 self.done.references += 1;

@@ -53,11 +53,11 @@ pub fn marker_loop(text: &str) -> Option<&str> {
     marker.strip_prefix("<!-- loopwright: loop=")?.split(' ').next()
 }
 
-/// A name that cannot end the comment around it.
+/// A name that cannot end the comment around it: only `>` could. A loop's own name stays as it is, so that the loop
+/// recognises its markers.
 fn word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '/' | '-');
-    let text: String = text.chars().map(|c| if plain(c) { c } else { '_' }).collect();
-    text.replace("--", "__")
+    text.chars().map(|c| if plain(c) { c } else { '_' }).collect()
 }
 
 #[cfg(test)]
@@ -95,7 +95,14 @@ mod tests {
 
     #[test]
     fn a_name_cannot_end_the_marker() {
-        assert!(marker("x --> y", "r", 1, "c").starts_with("<!-- loopwright: loop=x___"));
+        assert!(marker("x --> y", "r", 1, "c").starts_with("<!-- loopwright: loop=x_--__y round="));
         assert_eq!(marker("a-->b", "r", 1, "c").matches("-->").count(), 1);
+    }
+
+    #[test]
+    fn every_loop_recognises_its_own_marker() {
+        for name in ["docs", "a--b", "a__b", "x.y_z", "-", "--"] {
+            assert_eq!(marker_loop(&marker(name, "r", 1, "c")), Some(name));
+        }
     }
 }

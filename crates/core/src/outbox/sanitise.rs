@@ -135,7 +135,7 @@ fn json_strings(text: &str, clean: &mut dyn FnMut(&str) -> String) -> String {
 fn reveal(text: &str) -> (String, Vec<String>) {
     let (text, removed) = invisible::strip(text);
     let mut notes = removed_notes(&removed);
-    static MARKER: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?is)<!-*\s*loopwright\s*:(?:.{0,400}?-->)?"));
+    static MARKER: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?is)<!-*\s*loopwright[\w-]*\s*:(?:.{0,400}?-->)?"));
     let forged = MARKER.find_iter(&text).count();
     if forged > 0 {
         notes.push(format!("removed {forged} forged marker(s)"));

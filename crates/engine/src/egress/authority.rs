@@ -75,6 +75,11 @@ fn named(name: &str) -> CertificateParams {
     params
 }
 
+/// The system's certificate authorities, in PEM.
+pub(crate) fn system_bundle() -> String {
+    super::TrustedRoots::System.certificates().iter().map(|root| pem(root)).collect()
+}
+
 fn pem(der: &[u8]) -> String {
     let text = BASE64_STANDARD.encode(der);
     let (lines, last) = text.as_bytes().as_chunks::<64>();

@@ -29,6 +29,7 @@ mod socket;
 mod tunnel;
 pub(crate) mod usage;
 
+pub(crate) use authority::system_bundle;
 pub use dial::{NetworkOverrides, TrustedRoots};
 pub use grant::ProviderGrant;
 pub use key::{ProviderKey, ProviderKeyError};

@@ -7,6 +7,7 @@ use super::{EngineRepo, Git, GitCall, GitError, GitErrorKind, Oid, UserRepo};
 use crate::outbox::PushRoute;
 use loopwright_core::deliver::{PushCredential, PushTarget};
 use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The first push of a large repository takes minutes.
@@ -49,7 +50,13 @@ impl EngineRepo {
                 return Err(error(GitErrorKind::Moved, &text));
             }
         }
-        self.git().run(push(target, route, protocol, &reference, commit).git_dir(self.dir())).await.map(drop)
+        let ca_file = route.and_then(|route| route.ca_file.as_deref());
+        let bundle = ca_file.map(|file| authorities(self.dir(), file)).transpose();
+        let bundle = bundle.map_err(|why| error(GitErrorKind::Denied, &why))?;
+        self.git()
+            .run(push(target, route, bundle.as_deref(), protocol, &reference, commit).git_dir(self.dir()))
+            .await
+            .map(drop)
     }
 }
 
@@ -68,6 +75,7 @@ impl Git {
 fn push(
     target: &PushTarget,
     route: Option<&PushRoute>,
+    bundle: Option<&Path>,
     protocol: &'static str,
     reference: &str,
     commit: &Oid,
@@ -79,14 +87,18 @@ fn push(
     if protocol == "file" {
         call = call.arg(RECEIVE_PACK);
     }
-    for (name, value) in configuration(target, route) {
+    for (name, value) in configuration(target, route, bundle) {
         call = call.env(name, value);
     }
     call.arg(lease).arg("--").arg(&target.url).arg(format!("{commit}:{reference}"))
 }
 
 /// The variables that configure git for the push. Arguments would be visible to every user of the machine.
-fn configuration(target: &PushTarget, route: Option<&PushRoute>) -> Vec<(&'static str, OsString)> {
+fn configuration(
+    target: &PushTarget,
+    route: Option<&PushRoute>,
+    bundle: Option<&Path>,
+) -> Vec<(&'static str, OsString)> {
     const NAMES: [(&str, &str); 5] = [
         ("GIT_CONFIG_KEY_0", "GIT_CONFIG_VALUE_0"),
         ("GIT_CONFIG_KEY_1", "GIT_CONFIG_VALUE_1"),
@@ -107,9 +119,22 @@ fn configuration(target: &PushTarget, route: Option<&PushRoute>) -> Vec<(&'stati
     for ((name, value), (key, setting)) in NAMES.into_iter().zip(settings) {
         variables.extend([(name, key.into()), (value, setting.into())]);
     }
-    let ca_file = route.and_then(|route| route.ca_file.as_ref());
-    variables.extend(ca_file.map(|file| ("GIT_SSL_CAINFO", file.clone().into_os_string())));
+    variables.extend(bundle.map(|file| ("GIT_SSL_CAINFO", file.as_os_str().to_owned())));
     variables
+}
+
+/// A file below `folder` with the system's certificate authorities and those of `file`: git trusts only one file. Its name
+/// has the hash of its content, so that concurrent pushes write the same bytes.
+fn authorities(folder: &Path, file: &Path) -> Result<PathBuf, String> {
+    let wrong = |error: std::io::Error| format!("certificate authorities `{}`: {error}", file.display());
+    let own = std::fs::read(file).map_err(wrong)?;
+    let text = [own, b"\n".to_vec(), crate::egress::system_bundle().into_bytes()].concat();
+    let bundle = folder.join(format!("authorities-{}.pem", loopwright_core::hash::hash_fields(&[&text])));
+    if !bundle.exists() {
+        let draft = bundle.with_extension(std::process::id().to_string());
+        std::fs::write(&draft, text).and_then(|()| std::fs::rename(&draft, &bundle)).map_err(wrong)?;
+    }
+    Ok(bundle)
 }
 
 /// The one protocol that the push may use.
@@ -146,7 +171,8 @@ mod tests {
         let route =
             PushRoute { url: String::new(), ca_file: Some("/etc/ca.pem".into()), proxy: Some("http://p:1".to_owned()) };
         let commit: Oid = "a".repeat(40).parse().expect("an oid");
-        let (args, env) = push(&target, Some(&route), "https", "refs/heads/loop/a/r1", &commit).started_with();
+        let bundle = Some(Path::new("/etc/ca.pem"));
+        let (args, env) = push(&target, Some(&route), bundle, "https", "refs/heads/loop/a/r1", &commit).started_with();
         assert!(!args.iter().any(holds), "{args:?}");
         let holders: Vec<_> = env.iter().filter(|(_, value)| holds(value)).map(|(name, _)| name.clone()).collect();
         assert_eq!(holders, ["GIT_CONFIG_VALUE_4"]);
@@ -154,6 +180,24 @@ mod tests {
         assert!(env.iter().any(|(name, value)| name == "GIT_SSL_CAINFO" && value == "/etc/ca.pem"));
         assert!(env.iter().any(|(name, value)| name == "GIT_ALLOW_PROTOCOL" && value == "https"));
         assert!(!format!("{target:?}").contains("c2VjcmV0LXRva2Vu"));
+    }
+
+    #[test]
+    fn private_authorities_are_trusted_besides_the_systems() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("ca.pem");
+        std::fs::write(&file, "-----BEGIN CERTIFICATE-----\nb3du\n-----END CERTIFICATE-----").expect("a file");
+        let bundle = authorities(folder.path(), &file).expect("a bundle");
+        let text = std::fs::read_to_string(bundle).expect("a text");
+        let system = crate::egress::system_bundle();
+        assert!(text.starts_with("-----BEGIN CERTIFICATE-----\nb3du\n-----END CERTIFICATE-----\n"), "{text:.200}");
+        assert!(text.ends_with(&system));
+        let count = |text: &str| text.matches("-----BEGIN CERTIFICATE-----").count();
+        assert_eq!(count(&text), count(&system) + 1);
+        assert!(
+            authorities(folder.path(), &folder.path().join("missing.pem"))
+                .is_err_and(|why| why.contains("missing.pem"))
+        );
     }
 
     #[test]

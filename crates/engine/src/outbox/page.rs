@@ -71,7 +71,9 @@ fn text(item: &Delivery) -> String {
         ActionKind::PrInline => text.extend(item.item.comments.iter().map(|comment| {
             let side = if comment.side == DiffSide::Left { " (old)" } else { "" };
             let start = comment.start_line.map(|line| format!("{line}-")).unwrap_or_default();
-            format!("## {}:{start}{}{side}\n\n{}\n\n", comment.path, comment.line, comment.body.trim_end())
+            // A path is the agent's text: as code it has no effect.
+            let path = comment.path.replace('`', "'");
+            format!("## `{path}`:{start}{}{side}\n\n{}\n\n", comment.line, comment.body.trim_end())
         })),
         _ => text.push_str(&item.body()),
     }

@@ -131,7 +131,10 @@ pub(super) fn push_failed(error: GitError) -> DeliverError {
 /// the repository.
 fn push_rejected(error: GitError, branch: &str) -> DeliverError {
     match error.kind {
-        GitErrorKind::Denied => DeliverError::blocked(format!("the forge denies the push to `{branch}`: {error}")),
+        GitErrorKind::Denied => DeliverError::blocked(format!(
+            "the forge denies the push to `{branch}`; let the account push there (the token's permissions, the branch's \
+             protection): {error}"
+        )),
         _ => refused_if_moved(error),
     }
 }

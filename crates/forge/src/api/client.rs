@@ -10,6 +10,7 @@ use hyper::header::{ACCEPT, AUTHORIZATION, HeaderName, HeaderValue};
 use loopwright_core::forge::{ForgePage, PageToken};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use std::sync::Arc;
 
 /// The source of the token in each call.
 pub(crate) enum TokenSource {
@@ -21,7 +22,8 @@ pub(crate) enum TokenSource {
 
 /// A client of one repository on one forge.
 pub(crate) struct ApiClient {
-    pub(crate) http: HttpClient,
+    /// Shared by the clients of all repositories of one account, because rate limits hold for accounts.
+    pub(crate) http: Arc<HttpClient>,
     pub(crate) words: ForgeWords,
     /// `owner/name`.
     pub(crate) repository: String,
@@ -35,7 +37,7 @@ pub(crate) struct ApiClient {
 
 impl ApiClient {
     pub(crate) fn new(
-        http: HttpClient,
+        http: Arc<HttpClient>,
         words: ForgeWords,
         repository: &str,
         token: TokenSource,

@@ -1,7 +1,7 @@
 //! A call that failed, its message for people, and its meaning for a delivery or a read.
 
 use super::ForgeWords;
-use crate::http::{HttpAnswer, HttpFailure, seconds_or_date};
+use crate::http::{HttpAnswer, HttpFailure, pause_until};
 use loopwright_core::deliver::DeliverError;
 use loopwright_core::forge::ForgeError;
 use serde_json::Value;
@@ -22,6 +22,8 @@ pub(crate) enum ApiErrorKind {
     Missing,
     /// The forge rejects the content of the call.
     Rejected,
+    /// The call contradicts the present state, which may change: another process was faster.
+    Conflict,
 }
 
 /// A failed call.
@@ -69,7 +71,8 @@ impl CallContext<'_> {
     /// The error of an exhausted rate limit.
     pub(crate) fn limited(&self, retry_at_ms: i64) -> ApiError {
         let text = format!(
-            "{} at {} limits the requests of the token from {}; Loopwright waits as long as the forge asks for",
+            "{} at {} limits the requests of the token from {}, or is unavailable; Loopwright waits as long as the forge \
+             asks for",
             self.words.name, self.host, self.token_name
         );
         ApiError { retry_at_ms: Some(retry_at_ms), ..self.error(ApiErrorKind::Unavailable, text) }
@@ -98,6 +101,18 @@ impl CallContext<'_> {
                     self.words.scopes
                 ),
             ),
+            403 | 423 if mentions(&said, "archived") => error(
+                ApiErrorKind::Access,
+                format!(
+                    "{forge} at {host}: `{repository}` is archived and read-only ({}{said}); unarchive it, or retire the \
+                     loop",
+                    answer.status
+                ),
+            ),
+            403 | 423 if mentions(&said, "locked") => error(
+                ApiErrorKind::Rejected,
+                format!("{forge} rejects {}: a person locked the conversation ({}{said})", self.call, answer.status),
+            ),
             403 => error(
                 ApiErrorKind::Access,
                 format!(
@@ -124,8 +139,16 @@ impl CallContext<'_> {
                     self.call
                 ),
             ),
-            500.. => ApiError {
-                retry_at_ms: answer.header("retry-after").and_then(|text| seconds_or_date(text, now_ms)),
+            425 => error(ApiErrorKind::Unavailable, format!("{forge} at {host}: {} is too early (425)", self.call)),
+            409 => {
+                error(ApiErrorKind::Conflict, format!("{forge} at {host}: {} is in conflict (409{said})", self.call))
+            }
+            423 => error(
+                ApiErrorKind::Access,
+                format!("{forge} at {host}: {} is locked (423{said}); unlock it", self.call),
+            ),
+            408 | 500.. => ApiError {
+                retry_at_ms: pause_until(answer, now_ms),
                 ..error(
                     ApiErrorKind::Lost,
                     format!("{forge} at {host}: {} failed ({}{said})", self.call, answer.status),
@@ -150,6 +173,10 @@ impl CallContext<'_> {
         );
         self.error(ApiErrorKind::Access, text)
     }
+}
+
+fn mentions(said: &str, word: &str) -> bool {
+    said.to_lowercase().contains(word)
 }
 
 /// Whether a token of GitHub lists its scopes and `repo` or `public_repo` is not among them. GitHub then answers writes
@@ -210,8 +237,8 @@ impl ApiError {
     /// The error of a delivery.
     pub(crate) fn in_delivery(self) -> DeliverError {
         match (self.kind, self.writes) {
-            (ApiErrorKind::Lost, true) => DeliverError::in_doubt(self.text),
-            (ApiErrorKind::Unavailable | ApiErrorKind::Lost, _) => {
+            (ApiErrorKind::Lost, true) => DeliverError::in_doubt(self.text).retry_at(self.retry_at_ms),
+            (ApiErrorKind::Unavailable | ApiErrorKind::Lost | ApiErrorKind::Conflict, _) => {
                 DeliverError::transient(self.text).retry_at(self.retry_at_ms)
             }
             (ApiErrorKind::Access, _) => DeliverError::blocked(self.text),
@@ -222,7 +249,7 @@ impl ApiError {
     /// The error of a read.
     pub(crate) fn in_read(self) -> ForgeError {
         match self.kind {
-            ApiErrorKind::Unavailable | ApiErrorKind::Lost => {
+            ApiErrorKind::Unavailable | ApiErrorKind::Lost | ApiErrorKind::Conflict => {
                 ForgeError::Unavailable { text: self.text, retry_at_ms: self.retry_at_ms }
             }
             ApiErrorKind::Access | ApiErrorKind::Missing | ApiErrorKind::Rejected => ForgeError::Refused(self.text),

@@ -22,6 +22,8 @@ pub(crate) struct RemotePull {
     pub(crate) url: String,
     pub(crate) created_ms: i64,
     pub(crate) updated_ms: i64,
+    /// Whether someone is asked to review it.
+    pub(crate) has_reviewers: bool,
 }
 
 /// An issue with its address and times.
@@ -48,6 +50,17 @@ pub(crate) struct RemoteComment {
 pub(crate) struct RemoteCommit {
     pub(crate) url: String,
     pub(crate) at_ms: i64,
+}
+
+/// A repository.
+#[derive(Debug, Clone)]
+pub(crate) struct RemoteRepository {
+    pub(crate) default_branch: String,
+    pub(crate) archived: bool,
+    /// `None` if the forge does not report it.
+    pub(crate) may_push: Option<bool>,
+    /// `None` if the forge does not report it.
+    pub(crate) has_issues: Option<bool>,
 }
 
 /// A pull request to create.
@@ -165,9 +178,13 @@ pub(crate) trait ForgeApi: Send + Sync + 'static {
     /// The checks of a commit, each with the branch.
     fn checks(&self, commit: &str, branch: Option<&str>) -> impl Future<Output = CallResult<Vec<CheckRun>>> + Send;
 
-    /// The repository's default branch.
-    fn default_branch(&self) -> impl Future<Output = CallResult<String>> + Send;
+    /// The repository.
+    fn repository(&self) -> impl Future<Output = CallResult<RemoteRepository>> + Send;
 
-    /// Checks token, scopes, repository and base branch without a change.
-    fn inspect(&self, base_branch: &str) -> impl Future<Output = Vec<ForgeFinding>> + Send;
+    /// Whether a branch is protected; `None` if there is no such branch.
+    fn is_protected(&self, branch: &str) -> impl Future<Output = CallResult<Option<bool>>> + Send;
+
+    /// Reads the account of the token: the account's name, and a finding about the token's scopes if the forge reports
+    /// them.
+    fn account(&self) -> impl Future<Output = CallResult<(String, Option<ForgeFinding>)>> + Send;
 }

@@ -9,6 +9,8 @@ pub(crate) struct ForgeWords {
     pub(crate) pull: &'static str,
     /// The permissions that a token needs for all outputs.
     pub(crate) scopes: &'static str,
+    /// The rights of an account that may push.
+    pub(crate) rights: &'static str,
     /// The user name that a push sends with the token.
     pub(crate) push_user: &'static str,
     /// When a new pull request gets its labels.

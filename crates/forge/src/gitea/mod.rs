@@ -7,7 +7,7 @@ mod write;
 
 use crate::api::{
     ApiClient, CallResult, ForgeApi, ForgeWords, LabelMoment, PullDraft, RemoteComment, RemoteCommit, RemoteIssue,
-    RemotePull, ReviewDraft,
+    RemotePull, RemoteRepository, ReviewDraft,
 };
 use crate::base_url::{encode, encode_path};
 use crate::inspect::ForgeFinding;
@@ -17,6 +17,7 @@ pub(crate) const WORDS: ForgeWords = ForgeWords {
     name: "Gitea",
     pull: "pull request",
     scopes: "the scopes `write:repository`, `write:issue` and `read:user`",
+    rights: "write access",
     push_user: "oauth2",
     labels: LabelMoment::Created,
 };
@@ -55,7 +56,7 @@ impl ForgeApi for Gitea {
         let found: Option<rows::GiteaPull> = self.client.find(&path, "").await?;
         if found.is_none() {
             // A missing repository has the same answer, and must not look like a free branch.
-            self.default_branch().await?;
+            self.repository().await?;
         }
         Ok(found.into_iter().filter(|pull| pull.is_of(branch)).map(rows::GiteaPull::row).collect())
     }
@@ -133,12 +134,21 @@ impl ForgeApi for Gitea {
         self.read_checks(commit, branch).await
     }
 
-    async fn default_branch(&self) -> CallResult<String> {
+    async fn repository(&self) -> CallResult<RemoteRepository> {
         let repo: rows::GiteaRepository = self.client.get(&self.repo, "").await?;
-        Ok(repo.default_branch)
+        let (default_branch, archived) = (repo.default_branch, repo.archived);
+        let may_push = repo.permissions.map(|permissions| permissions.push);
+        Ok(RemoteRepository { default_branch, archived, may_push, has_issues: None })
     }
 
-    async fn inspect(&self, base_branch: &str) -> Vec<ForgeFinding> {
-        self.read_findings(base_branch).await
+    async fn is_protected(&self, branch: &str) -> CallResult<Option<bool>> {
+        let path = self.path(&format!("/branches/{}", encode_path(branch)));
+        let found: Option<rows::GiteaBranch> = self.client.find(&path, "").await?;
+        Ok(found.map(|found| found.protected))
+    }
+
+    async fn account(&self) -> CallResult<(String, Option<ForgeFinding>)> {
+        let user: rows::GiteaUser = self.client.get("/user", "").await?;
+        Ok((format!("`{}`", user.login), None))
     }
 }

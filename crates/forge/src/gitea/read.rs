@@ -1,10 +1,9 @@
 //! The calls that read Gitea.
 
 use super::{Gitea, rows};
-use crate::api::{ApiErrorKind, CallResult, RemoteComment, RemoteCommit, RemoteIssue, RemotePull, unix_ms};
+use crate::api::{CallResult, RemoteComment, RemoteCommit, RemoteIssue, RemotePull, unix_ms};
 use crate::base_url::{encode, encode_path};
 use crate::http::HttpCall;
-use crate::inspect::{ForgeFinding, base_finding};
 use hyper::Method;
 use loopwright_core::forge::{
     CheckRun, CheckState, CommentKind, CommentsOf, ForgePage, ItemQuery, ItemState, PageToken,
@@ -99,50 +98,6 @@ impl Gitea {
         let commit: rows::GiteaCommit = self.client.get(&self.path(&format!("/git/commits/{commit}")), "").await?;
         let at_ms = commit.created.map_or(0, |time| unix_ms(&time));
         Ok(Some(RemoteCommit { url: commit.html_url, at_ms }))
-    }
-
-    pub(super) async fn read_findings(&self, base_branch: &str) -> Vec<ForgeFinding> {
-        let mut findings = Vec::new();
-        let (host, name) = (self.client.http.base().authority(), &self.client.repository);
-        match self.client.get::<rows::GiteaUser>("/user", "").await {
-            Ok(user) => {
-                findings.push(ForgeFinding::good("reachable", format!("Gitea at {host} answers")));
-                let text = format!("the token from {} is valid, for `{}`", self.client.token_name, user.login);
-                findings.push(ForgeFinding::good("token", text));
-            }
-            Err(error) => {
-                let subject = if error.kind == ApiErrorKind::Access { "token" } else { "reachable" };
-                findings.push(ForgeFinding::bad(subject, error.text));
-                return findings;
-            }
-        }
-        match self.client.get::<rows::GiteaRepository>(&self.repo, "").await {
-            Err(error) => {
-                let is_missing = error.kind == ApiErrorKind::Missing;
-                let text = if is_missing { self.client.no_repository().text } else { error.text };
-                findings.push(ForgeFinding::bad("repository", text));
-                return findings;
-            }
-            Ok(repo) => {
-                findings.push(ForgeFinding::good("repository", format!("`{name}` exists")));
-                findings.push(push_finding(name, &repo));
-            }
-        }
-        let path = self.path(&format!("/branches/{}", encode_path(base_branch)));
-        findings.push(match self.client.find::<rows::GiteaBranch>(&path, "").await {
-            Ok(Some(branch)) => base_finding(base_branch, branch.protected),
-            Ok(None) => ForgeFinding::bad("base-branch", format!("`{name}` has no branch `{base_branch}`")),
-            Err(error) => ForgeFinding::doubtful("base-branch", error.text),
-        });
-        findings
-    }
-}
-
-fn push_finding(name: &str, repo: &rows::GiteaRepository) -> ForgeFinding {
-    match &repo.permissions {
-        _ if repo.archived => ForgeFinding::bad("push", format!("`{name}` is archived; nothing can be pushed")),
-        Some(permissions) if permissions.push => ForgeFinding::good("push", format!("may push to `{name}`")),
-        _ => ForgeFinding::bad("push", format!("the account may not push to `{name}`; give it write access")),
     }
 }
 

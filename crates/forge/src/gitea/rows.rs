@@ -138,6 +138,8 @@ impl GiteaPull {
             url: self.html_url,
             created_ms: unix_ms(&self.created_at),
             updated_ms: unix_ms(&self.updated_at),
+            // Labels are part of the creation here, so nothing depends on it.
+            has_reviewers: false,
         }
     }
 }

@@ -11,7 +11,8 @@ use hyper::Method;
 use ring::rand::SystemRandom;
 use ring::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 
@@ -37,9 +38,35 @@ pub(crate) struct AppTokens {
     cached: tokio::sync::Mutex<Option<(SecretText, i64)>>,
 }
 
+/// The permissions that deliveries and probes use, with the level.
+const PERMISSIONS: [(&str, &str); 6] = [
+    ("checks", "read"),
+    ("contents", "write"),
+    ("issues", "write"),
+    ("metadata", "read"),
+    ("pull_requests", "write"),
+    ("statuses", "write"),
+];
+
 #[derive(Deserialize)]
 struct Installation {
     id: u64,
+    #[serde(default)]
+    permissions: BTreeMap<String, String>,
+}
+
+impl Installation {
+    /// The request for a token: for one repository, with the needed permissions that the installation has. GitHub rejects
+    /// a request for more.
+    fn token_request(&self, repository: &str) -> Value {
+        let name = repository.split('/').nth(1).unwrap_or_default();
+        let granted = |name: &str| self.permissions.get(name).map(String::as_str);
+        let permissions = PERMISSIONS.into_iter().filter_map(|(name, level)| match (granted(name)?, level) {
+            ("read", _) => Some((name, "read")),
+            (_, level) => Some((name, level)),
+        });
+        json!({ "repositories": [name], "permissions": permissions.collect::<BTreeMap<_, _>>() })
+    }
 }
 
 #[derive(Deserialize)]
@@ -72,15 +99,14 @@ impl AppTokens {
             return Ok(token.clone());
         }
         let jwt = self.statement(now_ms.div_euclid(1000))?;
-        let installation = match self.installation {
-            Some(id) => id,
-            None => {
-                let path = format!("/repos/{}/installation", encode_path(&client.repository));
-                self.exchange::<Installation>(client, HttpCall::new(Method::GET, path), &jwt).await?.id
-            }
+        let path = match self.installation {
+            Some(id) => format!("/app/installations/{id}"),
+            None => format!("/repos/{}/installation", encode_path(&client.repository)),
         };
-        let call = HttpCall::new(Method::POST, format!("/app/installations/{installation}/access_tokens"));
-        let granted: InstallationToken = self.exchange(client, call.json(&json!({})), &jwt).await?;
+        let found: Installation = self.exchange(client, HttpCall::new(Method::GET, path), &jwt).await?;
+        let call = HttpCall::new(Method::POST, format!("/app/installations/{}/access_tokens", found.id));
+        let call = call.json(&found.token_request(&client.repository));
+        let granted: InstallationToken = self.exchange(client, call, &jwt).await?;
         let token = SecretText::new(granted.token);
         *cached = Some((token.clone(), unix_ms(&granted.expires_at)));
         Ok(token)

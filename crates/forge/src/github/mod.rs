@@ -10,7 +10,7 @@ pub use app::GitHubApp;
 
 use crate::api::{
     ApiClient, CallResult, ForgeApi, ForgeWords, LabelMoment, PullDraft, RemoteComment, RemoteCommit, RemoteIssue,
-    RemotePull, ReviewDraft,
+    RemotePull, RemoteRepository, ReviewDraft,
 };
 use crate::base_url::{encode, encode_path};
 use crate::inspect::ForgeFinding;
@@ -21,6 +21,7 @@ pub(crate) const WORDS: ForgeWords = ForgeWords {
     name: "GitHub",
     pull: "pull request",
     scopes: "the scope `repo`, or, if it is fine-grained, read and write access to Contents, Pull requests and Issues",
+    rights: "write access",
     push_user: "x-access-token",
     labels: LabelMoment::Later,
 };
@@ -140,12 +141,18 @@ impl ForgeApi for GitHub {
         self.read_checks(commit, branch).await
     }
 
-    async fn default_branch(&self) -> CallResult<String> {
+    async fn repository(&self) -> CallResult<RemoteRepository> {
         let repo: rows::GitHubRepository = self.client.get(&self.repo, "").await?;
-        Ok(repo.default_branch)
+        Ok(repo.row())
     }
 
-    async fn inspect(&self, base_branch: &str) -> Vec<ForgeFinding> {
-        self.read_findings(base_branch).await
+    async fn is_protected(&self, branch: &str) -> CallResult<Option<bool>> {
+        let path = self.path(&format!("/branches/{}", encode_path(branch)));
+        let found: Option<rows::GitHubBranch> = self.client.find(&path, "").await?;
+        Ok(found.map(|found| found.protected))
+    }
+
+    async fn account(&self) -> CallResult<(String, Option<ForgeFinding>)> {
+        self.read_account().await
     }
 }

@@ -1,9 +1,7 @@
 //! The calls that read GitHub.
 
 use super::{GitHub, rows};
-use crate::api::{
-    ApiErrorKind, CallResult, RemoteComment, RemoteCommit, RemoteIssue, RemotePull, TokenSource, unix_ms,
-};
+use crate::api::{CallResult, RemoteComment, RemoteCommit, RemoteIssue, RemotePull, TokenSource, unix_ms};
 use crate::base_url::{encode, encode_path};
 use crate::http::HttpCall;
 use crate::inspect::ForgeFinding;
@@ -123,82 +121,22 @@ impl GitHub {
         Ok(Some(RemoteCommit { url: commit.html_url, at_ms: unix_ms(&commit.committer.date) }))
     }
 
-    pub(super) async fn read_findings(&self, base_branch: &str) -> Vec<ForgeFinding> {
-        let mut findings = Vec::new();
-        if !self.inspect_token(&mut findings).await {
-            return findings;
-        }
-        let name = &self.client.repository;
-        match self.client.get::<rows::GitHubRepository>(&self.repo, "").await {
-            Err(error) if error.kind == ApiErrorKind::Missing => {
-                findings.push(ForgeFinding::bad("repository", self.client.no_repository().text));
-                return findings;
-            }
-            Err(error) => {
-                findings.push(ForgeFinding::bad("repository", error.text));
-                return findings;
-            }
-            Ok(repo) => {
-                findings.push(ForgeFinding::good("repository", format!("`{name}` exists")));
-                findings.push(push_finding(name, &repo));
-                if repo.has_issues == Some(false) {
-                    let text = format!("issues are disabled in `{name}`; outputs for issues will be refused");
-                    findings.push(ForgeFinding::doubtful("repository", text));
-                }
-            }
-        }
-        let path = self.path(&format!("/branches/{}", encode_path(base_branch)));
-        findings.push(match self.client.find::<rows::GitHubBranch>(&path, "").await {
-            Ok(Some(branch)) => crate::inspect::base_finding(base_branch, branch.protected),
-            Ok(None) => ForgeFinding::bad("base-branch", format!("`{name}` has no branch `{base_branch}`")),
-            Err(error) => ForgeFinding::doubtful("base-branch", error.text),
-        });
-        findings
-    }
-
-    /// Whether the token is accepted. An App's token has no account of its own.
-    async fn inspect_token(&self, findings: &mut Vec<ForgeFinding>) -> bool {
-        let host = self.client.http.base().authority();
+    /// An App's token has no account of its own.
+    pub(super) async fn read_account(&self) -> CallResult<(String, Option<ForgeFinding>)> {
         let path = if matches!(self.client.token, TokenSource::App(_)) { "/rate_limit" } else { "/user" };
-        let answer = match self.client.send(HttpCall::new(Method::GET, path)).await {
-            Ok(answer) => answer,
-            Err(error) => {
-                let subject = if error.kind == ApiErrorKind::Access { "token" } else { "reachable" };
-                findings.push(ForgeFinding::bad(subject, error.text));
-                return false;
-            }
-        };
-        findings.push(ForgeFinding::good("reachable", format!("GitHub at {host} answers")));
+        let answer = self.client.send(HttpCall::new(Method::GET, path)).await?;
         let user: Option<rows::GitHubUser> = serde_json::from_slice(&answer.body).ok();
         let name = user.map_or_else(|| "a GitHub App".to_owned(), |user| format!("`{}`", user.login));
-        let token = &self.client.token_name;
-        findings.push(ForgeFinding::good("token", format!("the token from {token} is valid, for {name}")));
-        if let Some(scopes) = answer.header("x-oauth-scopes") {
-            let has_repo = scopes.split(',').any(|scope| matches!(scope.trim(), "repo" | "public_repo"));
-            findings.push(match has_repo {
+        let scopes = answer.header("x-oauth-scopes").map(|scopes| {
+            match scopes.split(',').any(|scope| matches!(scope.trim(), "repo" | "public_repo")) {
                 true => ForgeFinding::good("scopes", format!("the token has the scopes `{scopes}`")),
                 false => ForgeFinding::bad(
                     "scopes",
                     format!("the token has the scopes `{scopes}`; pushes and pull requests need `repo`"),
                 ),
-            });
-        }
-        true
-    }
-}
-
-fn push_finding(name: &str, repo: &rows::GitHubRepository) -> ForgeFinding {
-    match (&repo.permissions, repo.archived) {
-        (_, true) => ForgeFinding::bad("push", format!("`{name}` is archived; nothing can be pushed")),
-        (Some(permissions), _) if permissions.push => ForgeFinding::good("push", format!("may push to `{name}`")),
-        (Some(_), _) => {
-            let text = format!("the account may not push to `{name}`; give it write access");
-            ForgeFinding::bad("push", text)
-        }
-        // Installation tokens have no `permissions` of a person.
-        (None, _) => {
-            ForgeFinding::doubtful("push", format!("GitHub does not report whether `{name}` may be pushed to"))
-        }
+            }
+        });
+        Ok((name, scopes))
     }
 }
 

@@ -1,6 +1,6 @@
 //! GitHub's JSON, reduced to the fields that are used, and the conversion to common rows.
 
-use crate::api::{RemoteComment, RemoteIssue, RemotePull, unix_ms};
+use crate::api::{RemoteComment, RemoteIssue, RemotePull, RemoteRepository, unix_ms};
 use loopwright_core::forge::{CommentKind, ForgeComment, ForgeItem, ItemState, PullRequest};
 use loopwright_core::outbox::marker_loop;
 use serde::Deserialize;
@@ -43,6 +43,15 @@ pub(super) struct GitHubRepository {
     pub(super) permissions: Option<GitHubPermissions>,
 }
 
+impl GitHubRepository {
+    /// Installation tokens have no `permissions` of a person.
+    pub(super) fn row(self) -> RemoteRepository {
+        let may_push = self.permissions.map(|permissions| permissions.push);
+        let (default_branch, archived, has_issues) = (self.default_branch, self.archived, self.has_issues);
+        RemoteRepository { default_branch, archived, may_push, has_issues }
+    }
+}
+
 #[derive(Debug, Deserialize)]
 pub(super) struct GitHubPermissions {
     #[serde(default)]
@@ -71,6 +80,10 @@ pub(super) struct GitHubPull {
     labels: Vec<GitHubLabel>,
     #[serde(default)]
     assignees: Option<Vec<GitHubUser>>,
+    #[serde(default)]
+    requested_reviewers: Option<Vec<serde::de::IgnoredAny>>,
+    #[serde(default)]
+    requested_teams: Option<Vec<serde::de::IgnoredAny>>,
     head: GitHubPullSide,
     base: GitHubPullSide,
     html_url: String,
@@ -92,6 +105,8 @@ impl GitHubPull {
 
     pub(super) fn row(self) -> RemotePull {
         let is_from_fork = self.is_from_fork();
+        let has_reviewers =
+            [&self.requested_reviewers, &self.requested_teams].into_iter().flatten().any(|all| !all.is_empty());
         let state = match (self.state.as_str(), &self.merged_at) {
             (_, Some(_)) => ItemState::Merged,
             ("open", None) => ItemState::Open,
@@ -111,6 +126,7 @@ impl GitHubPull {
             url: self.html_url,
             created_ms: unix_ms(&self.created_at),
             updated_ms: unix_ms(&self.updated_at),
+            has_reviewers,
         }
     }
 }

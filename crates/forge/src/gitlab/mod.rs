@@ -7,7 +7,7 @@ mod write;
 
 use crate::api::{
     ApiClient, CallResult, ForgeApi, ForgeWords, LabelMoment, PullDraft, RemoteComment, RemoteCommit, RemoteIssue,
-    RemotePull, ReviewDraft,
+    RemotePull, RemoteRepository, ReviewDraft,
 };
 use crate::base_url::encode;
 use crate::inspect::ForgeFinding;
@@ -17,6 +17,7 @@ pub(crate) const WORDS: ForgeWords = ForgeWords {
     name: "GitLab",
     pull: "merge request",
     scopes: "the scope `api` and at least the role Developer",
+    rights: "the role Developer",
     push_user: "oauth2",
     labels: LabelMoment::Created,
 };
@@ -146,12 +147,20 @@ impl ForgeApi for GitLab {
         self.read_checks(commit, branch).await
     }
 
-    async fn default_branch(&self) -> CallResult<String> {
+    async fn repository(&self) -> CallResult<RemoteRepository> {
         let project: rows::GitLabProject = self.client.get(&self.project, "").await?;
-        Ok(project.default_branch.unwrap_or_default())
+        let may_push = Some(project.permissions.is_some_and(|permissions| permissions.may_push()));
+        let (default_branch, archived) = (project.default_branch.unwrap_or_default(), project.archived);
+        Ok(RemoteRepository { default_branch, archived, may_push, has_issues: None })
     }
 
-    async fn inspect(&self, base_branch: &str) -> Vec<ForgeFinding> {
-        self.read_findings(base_branch).await
+    async fn is_protected(&self, branch: &str) -> CallResult<Option<bool>> {
+        let path = self.path(&format!("/repository/branches/{}", encode(branch)));
+        let found: Option<rows::GitLabBranch> = self.client.find(&path, "").await?;
+        Ok(found.map(|found| found.protected))
+    }
+
+    async fn account(&self) -> CallResult<(String, Option<ForgeFinding>)> {
+        self.read_account().await
     }
 }

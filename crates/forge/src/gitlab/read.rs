@@ -1,10 +1,10 @@
 //! The calls that read GitLab.
 
 use super::{GitLab, rows};
-use crate::api::{ApiErrorKind, CallResult, RemoteComment, RemoteCommit, RemoteIssue, RemotePull, unix_ms};
+use crate::api::{CallResult, RemoteComment, RemoteCommit, RemoteIssue, RemotePull, unix_ms};
 use crate::base_url::encode;
 use crate::http::HttpCall;
-use crate::inspect::{ForgeFinding, base_finding};
+use crate::inspect::ForgeFinding;
 use hyper::Method;
 use hyper::header::{ACCEPT, HeaderValue};
 use loopwright_core::forge::{
@@ -122,67 +122,21 @@ impl GitLab {
         Ok(Some(RemoteCommit { url: commit.web_url, at_ms: unix_ms(&commit.committed_date) }))
     }
 
-    pub(super) async fn read_findings(&self, base_branch: &str) -> Vec<ForgeFinding> {
-        let mut findings = Vec::new();
-        if !self.inspect_token(&mut findings).await {
-            return findings;
-        }
-        let name = &self.client.repository;
-        match self.client.get::<rows::GitLabProject>(&self.project, "").await {
-            Err(error) => {
-                let is_missing = error.kind == ApiErrorKind::Missing;
-                let text = if is_missing { self.client.no_repository().text } else { error.text };
-                findings.push(ForgeFinding::bad("repository", text));
-                return findings;
-            }
-            Ok(project) => {
-                findings.push(ForgeFinding::good("repository", format!("`{name}` exists")));
-                findings.push(push_finding(name, &project));
-            }
-        }
-        let path = self.path(&format!("/repository/branches/{}", encode(base_branch)));
-        findings.push(match self.client.find::<rows::GitLabBranch>(&path, "").await {
-            Ok(Some(branch)) => base_finding(base_branch, branch.protected),
-            Ok(None) => ForgeFinding::bad("base-branch", format!("`{name}` has no branch `{base_branch}`")),
-            Err(error) => ForgeFinding::doubtful("base-branch", error.text),
-        });
-        findings
-    }
-
-    async fn inspect_token(&self, findings: &mut Vec<ForgeFinding>) -> bool {
-        let host = self.client.http.base().authority();
-        match self.client.get::<rows::GitLabUser>("/user", "").await {
-            Ok(user) => {
-                findings.push(ForgeFinding::good("reachable", format!("GitLab at {host} answers")));
-                let text = format!("the token from {} is valid, for `{}`", self.client.token_name, user.username);
-                findings.push(ForgeFinding::good("token", text));
-            }
-            Err(error) => {
-                let subject = if error.kind == ApiErrorKind::Access { "token" } else { "reachable" };
-                findings.push(ForgeFinding::bad(subject, error.text));
-                return false;
-            }
-        }
-        // Only personal, project and group tokens report their scopes.
-        if let Ok(facts) = self.client.get::<rows::GitLabTokenFacts>("/personal_access_tokens/self", "").await {
+    /// Only personal, project and group tokens report their scopes.
+    pub(super) async fn read_account(&self) -> CallResult<(String, Option<ForgeFinding>)> {
+        let user: rows::GitLabUser = self.client.get("/user", "").await?;
+        let facts = self.client.get::<rows::GitLabTokenFacts>("/personal_access_tokens/self", "").await.ok();
+        let scopes = facts.map(|facts| {
             let scopes = facts.scopes.join(", ");
-            findings.push(match facts.scopes.iter().any(|scope| scope == "api") {
+            match facts.scopes.iter().any(|scope| scope == "api") {
                 true => ForgeFinding::good("scopes", format!("the token has the scopes `{scopes}`")),
                 false => {
                     let text = format!("the token has the scopes `{scopes}`; merge requests need `api`");
                     ForgeFinding::bad("scopes", text)
                 }
-            });
-        }
-        true
-    }
-}
-
-fn push_finding(name: &str, project: &rows::GitLabProject) -> ForgeFinding {
-    match &project.permissions {
-        _ if project.archived => ForgeFinding::bad("push", format!("`{name}` is archived; nothing can be pushed")),
-        Some(permissions) if permissions.may_push() => ForgeFinding::good("push", format!("may push to `{name}`")),
-        _ => ForgeFinding::bad("push", format!("the account may not push to `{name}`; give it the role Developer")),
+            }
+        });
+        Ok((format!("`{}`", user.username), scopes))
     }
 }
 

@@ -136,7 +136,8 @@ impl GitLab {
                 other => return other.map(drop),
             }
         }
-        let place = format!("`{}`, line {}", comment.path, comment.line);
+        // A backtick would end the code, and the rest of the path would act.
+        let place = format!("`{}`, line {}", comment.path.replace('`', "'"), comment.line);
         let body = format!("{place}: {text}\n\n{marks}\n");
         self.client.post::<Value>(&path, &json!({ "body": body })).await.map(drop)
     }

@@ -128,6 +128,8 @@ impl GitLabMergeRequest {
             url: self.web_url,
             created_ms: unix_ms(&self.created_at),
             updated_ms: unix_ms(&self.updated_at),
+            // Labels are part of the creation here, so nothing depends on it.
+            has_reviewers: false,
         }
     }
 }

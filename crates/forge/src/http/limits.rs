@@ -22,6 +22,15 @@ pub(crate) fn retry_at(answer: &HttpAnswer, now_ms: i64) -> Option<i64> {
     limited.then(|| at(answer, now_ms).unwrap_or(now_ms + DEFAULT_WAIT_MS).clamp(now_ms, now_ms + WAIT_MAX_MS))
 }
 
+/// Until when an answer asks for no further request: a rate limit, or an unavailable server that names a time.
+pub(crate) fn pause_until(answer: &HttpAnswer, now_ms: i64) -> Option<i64> {
+    let unavailable = || {
+        let after = answer.header("retry-after").filter(|_| answer.status == 503)?;
+        seconds_or_date(after, now_ms).map(|at| at.clamp(now_ms, now_ms + WAIT_MAX_MS))
+    };
+    retry_at(answer, now_ms).or_else(unavailable)
+}
+
 fn says_limited(body: &[u8]) -> bool {
     let text = String::from_utf8_lossy(body.get(..4096).unwrap_or(body)).to_lowercase();
     text.contains("secondary rate limit") || text.contains("abuse detection") || text.contains("rate limit exceeded")
@@ -37,7 +46,7 @@ fn at(answer: &HttpAnswer, now_ms: i64) -> Option<i64> {
 }
 
 /// The time that `Retry-After` names: a number of seconds, or a date.
-pub(crate) fn seconds_or_date(text: &str, now_ms: i64) -> Option<i64> {
+fn seconds_or_date(text: &str, now_ms: i64) -> Option<i64> {
     let text = text.trim();
     match text.parse::<i64>() {
         Ok(seconds) => Some(now_ms.saturating_add(seconds.max(0).saturating_mul(1000))),

@@ -8,7 +8,7 @@ mod pages;
 
 pub(crate) use dial::ForgeDialer;
 pub use dial::NetworkSettings;
-pub(crate) use limits::{retry_at, seconds_or_date};
+pub(crate) use limits::{pause_until, retry_at};
 pub(crate) use pages::next_query;
 
 use crate::base_url::BaseUrl;
@@ -139,8 +139,8 @@ impl HttpClient {
         (self.now)()
     }
 
-    /// Sends a request and reads the whole answer. A rate limit in the answer pauses all later requests until its end,
-    /// because forges extend a limit that a client ignores.
+    /// Sends a request and reads the whole answer. An answer that asks to wait pauses all later requests until
+    /// then, because forges extend a limit that a client ignores.
     pub(crate) async fn send(&self, call: &HttpCall) -> Result<HttpAnswer, HttpFailure> {
         let paused = self.paused_until_ms.load(Ordering::Relaxed);
         if self.now_ms() < paused {
@@ -151,7 +151,7 @@ impl HttpClient {
         let exchange = timeout(self.total, self.exchange(call, &url, cached.as_deref()));
         let late = |_| HttpFailure::Lost(format!("no answer within {} s", self.total.as_secs()));
         let answer = exchange.await.map_err(late)??;
-        if let Some(until) = retry_at(&answer, self.now_ms()) {
+        if let Some(until) = pause_until(&answer, self.now_ms()) {
             self.paused_until_ms.fetch_max(until, Ordering::Relaxed);
         }
         Ok(self.remember(call, &url, answer))
@@ -201,9 +201,10 @@ impl HttpClient {
         let mut etags = self.etags();
         match answer.status {
             304 => etags.answer(url).unwrap_or(answer),
-            // A page of a proxy, or an answer that was cut, must not be kept: its tag would bring it back.
-            200 if serde_json::from_slice::<serde::de::IgnoredAny>(&answer.body).is_ok() => {
-                etags.keep(url, &answer);
+            200 => {
+                if is_kept(url, &answer) {
+                    etags.keep(url, &answer);
+                }
                 answer
             }
             _ => answer,
@@ -213,6 +214,22 @@ impl HttpClient {
     fn etags(&self) -> std::sync::MutexGuard<'_, EtagCache> {
         self.etags.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether an answer may stand for a later "not modified". A page of a proxy, or an answer that was cut, must not: its tag
+/// would bring it back. A full last page must not either: the page after it appears without a change of this one.
+fn is_kept(url: &str, answer: &HttpAnswer) -> bool {
+    match serde_json::from_slice::<Vec<serde::de::IgnoredAny>>(&answer.body) {
+        Ok(rows) => next_query(answer).is_some() || page_size(url).is_none_or(|size| rows.len() < size),
+        Err(_) => serde_json::from_slice::<serde::de::IgnoredAny>(&answer.body).is_ok(),
+    }
+}
+
+/// The number of rows that a page of a listing may have.
+fn page_size(url: &str) -> Option<usize> {
+    let (_, query) = url.split_once('?')?;
+    let size = |part: &str| part.strip_prefix("per_page=").or_else(|| part.strip_prefix("limit="))?.parse().ok();
+    query.split('&').find_map(size)
 }
 
 async fn read_answer(response: hyper::Response<hyper::body::Incoming>) -> Result<HttpAnswer, HttpFailure> {

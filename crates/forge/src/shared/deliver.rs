@@ -8,6 +8,9 @@ use loopwright_core::forge::ItemState;
 use loopwright_core::outbox::ReviewDecision;
 use loopwright_core::spec::ActionKind;
 
+/// The longest address in a receipt.
+const PLACE_CHARS_MAX: usize = 2_000;
+
 impl<A: ForgeApi> SharedForge<A> {
     async fn send(&self, item: &Delivery) -> Result<DeliveryReceipt, DeliverError> {
         let _turn = self.turn.lock().await;
@@ -45,7 +48,7 @@ impl<A: ForgeApi> SharedForge<A> {
 
     async fn send_issue(&self, item: &Delivery) -> Result<DeliveryReceipt, DeliverError> {
         let created = self.api.create_issue(&text::title(item), &text::marked(item), &item.all_labels()).await;
-        let issue = self.checked(created).await?;
+        let issue = self.created(item, created).await?;
         Ok(DeliveryReceipt { place: issue.url, head: None, at_ms: issue.created_ms })
     }
 
@@ -60,7 +63,7 @@ impl<A: ForgeApi> SharedForge<A> {
 
     async fn send_comment(&self, item: &Delivery) -> Result<DeliveryReceipt, DeliverError> {
         let added = self.api.add_comment(comment_target(item)?, &text::marked(item)).await;
-        Ok(receipt(self.checked(added).await?))
+        Ok(receipt(self.created(item, added).await?))
     }
 
     async fn send_review(&self, item: &Delivery) -> Result<DeliveryReceipt, DeliverError> {
@@ -89,7 +92,7 @@ impl<A: ForgeApi> SharedForge<A> {
         }
         let body = text::marked(item);
         let added = self.api.add_review(&pull, &review(item, &body)).await;
-        Ok(receipt(self.checked(added).await?))
+        Ok(receipt(self.created(item, added).await?))
     }
 }
 
@@ -97,9 +100,15 @@ fn receipt(comment: RemoteComment) -> DeliveryReceipt {
     DeliveryReceipt { place: comment.url, head: comment.head, at_ms: comment.created_ms }
 }
 
+/// The receipt with an address of at most this length, in which nothing is hidden: a forge chooses it.
+fn bounded(receipt: DeliveryReceipt) -> DeliveryReceipt {
+    let place = receipt.place.chars().filter(char::is_ascii_graphic).take(PLACE_CHARS_MAX).collect();
+    DeliveryReceipt { place, ..receipt }
+}
+
 impl<A: ForgeApi> Deliver for SharedForge<A> {
     fn deliver<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<DeliveryReceipt, DeliverError>> {
-        Box::pin(self.send(item))
+        Box::pin(async move { self.send(item).await.map(bounded) })
     }
 
     fn push_target<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<Option<PushTarget>, DeliverError>> {
@@ -107,6 +116,24 @@ impl<A: ForgeApi> Deliver for SharedForge<A> {
     }
 
     fn find<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<DeliveryLookup, DeliverError>> {
-        Box::pin(self.look(item))
+        Box::pin(async move {
+            Ok(match self.look(item).await? {
+                DeliveryLookup::Yes(receipt) => DeliveryLookup::Yes(bounded(receipt)),
+                other => other,
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn address_of_a_receipt_is_short_and_shows_everything() {
+        let place = format!("https://forge.example/\u{202e}\n1{}", "x".repeat(1 << 20));
+        let receipt = bounded(DeliveryReceipt { place, head: None, at_ms: 0 });
+        assert_eq!(receipt.place.len(), PLACE_CHARS_MAX);
+        assert!(receipt.place.starts_with("https://forge.example/1xxx"), "{:.60}", receipt.place);
     }
 }

@@ -18,8 +18,26 @@ const ISSUE_AGE_MAX_MS: i64 = 30 * 24 * 3_600_000;
 type Look = Result<DeliveryLookup, ApiError>;
 
 impl<A: ForgeApi> SharedForge<A> {
-    /// Whether the item was delivered.
+    /// Whether the item was delivered. After a lost answer, "no" needs several look-ups with pauses.
     pub(super) async fn look(&self, item: &Delivery) -> Result<DeliveryLookup, DeliverError> {
+        let found = self.look_once(item).await?;
+        match &found {
+            DeliveryLookup::Yes(_) => self.lost.remove(&item.key),
+            DeliveryLookup::No | DeliveryLookup::Unknown => {
+                if let Some(at_ms) = self.lost.next_look(&item.key, self.api.client().http.now_ms()) {
+                    let text = format!(
+                        "{} did not confirm this {} and does not show it yet; it may be late, so it is looked for again",
+                        self.api.client().words.name,
+                        item.item.kind
+                    );
+                    return Err(DeliverError::transient(text).retry_at(Some(at_ms)));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    async fn look_once(&self, item: &Delivery) -> Result<DeliveryLookup, DeliverError> {
         let found = match item.item.kind {
             ActionKind::PullRequest => self.look_for_pull(item).await,
             ActionKind::Commit => self.look_for_commit(item).await,
@@ -58,12 +76,13 @@ impl<A: ForgeApi> SharedForge<A> {
         Ok(DeliveryLookup::No)
     }
 
-    /// Whether a crash prevented the labels: the pull request is as it was created, and has none of them.
+    /// Whether a crash prevented the labels: the pull request has none of them, and is as it was created, or only the
+    /// request for reviews, which comes before the labels, has changed it.
     pub(super) fn is_incomplete(&self, pull: &RemotePull, item: &Delivery) -> bool {
         let labels = item.all_labels();
         self.api.client().words.labels == LabelMoment::Later
             && pull.row.about.state == ItemState::Open
-            && pull.created_ms == pull.updated_ms
+            && (pull.created_ms == pull.updated_ms || pull.has_reviewers)
             && !labels.is_empty()
             && !labels.iter().any(|label| pull.row.about.labels.contains(label))
     }

@@ -2,7 +2,9 @@
 //! people, and read rows in common terms. The calls themselves are a [`ForgeApi`].
 
 mod deliver;
+mod inspect;
 mod lookup;
+mod lost;
 mod pull;
 mod push;
 mod read;
@@ -31,18 +33,19 @@ pub(crate) struct SharedForge<A> {
     /// One delivery at a time: forges have no idempotency keys, so two concurrent deliveries of one item would not see
     /// each other's look-up.
     turn: tokio::sync::Mutex<()>,
+    lost: lost::LostCreates,
 }
 
 impl<A: ForgeApi> SharedForge<A> {
     pub(crate) fn new(api: A, options: DeliveryOptions) -> Self {
-        Self { api, options, turn: tokio::sync::Mutex::default() }
+        Self { api, options, turn: tokio::sync::Mutex::default(), lost: lost::LostCreates::default() }
     }
 
     /// The error of a delivery. "Not found" has two meanings: a target that does not exist refuses the item, and a
     /// missing repository keeps it until a person corrects the configuration.
     async fn delivery_error(&self, error: ApiError) -> DeliverError {
         if error.kind == ApiErrorKind::Missing
-            && let Err(gone) = self.api.default_branch().await
+            && let Err(gone) = self.api.repository().await
             && gone.kind == ApiErrorKind::Missing
         {
             return self.api.client().no_repository().in_delivery();
@@ -50,10 +53,19 @@ impl<A: ForgeApi> SharedForge<A> {
         error.in_delivery()
     }
 
+    /// The answer of a create that a forge would perform twice. A lost answer is remembered, so that the next attempt
+    /// looks for the item long enough.
+    async fn created<T>(&self, item: &Delivery, answer: Result<T, ApiError>) -> Result<T, DeliverError> {
+        if answer.as_ref().is_err_and(|error| error.kind == ApiErrorKind::Lost && error.writes) {
+            self.lost.add(&item.key, self.api.client().http.now_ms());
+        }
+        self.checked(answer).await
+    }
+
     /// The error of a read, with the same distinction.
     async fn read_error(&self, error: ApiError) -> loopwright_core::forge::ForgeError {
         if error.kind == ApiErrorKind::Missing
-            && let Err(gone) = self.api.default_branch().await
+            && let Err(gone) = self.api.repository().await
             && gone.kind == ApiErrorKind::Missing
         {
             return self.api.client().no_repository().in_read();

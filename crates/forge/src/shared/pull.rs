@@ -7,6 +7,9 @@ use crate::api::{ApiErrorKind, ForgeApi, PullDraft, RemotePull};
 use loopwright_core::deliver::{DeliverError, Delivery, DeliveryReceipt};
 use loopwright_core::forge::{CommentsOf, ItemState};
 
+/// GitHub's limit for the text of a commit status.
+const STATUS_CHARS_MAX: usize = 140;
+
 /// The pull requests of an item's branch.
 pub(super) enum BranchPulls {
     /// There is none.
@@ -47,16 +50,20 @@ impl<A: ForgeApi> SharedForge<A> {
             return Ok(pull_receipt(&pull, item));
         }
         let commit = self.pushed_commit(item, &state).await?;
-        if let Some(prefix) = &self.options.status_context {
-            let context = format!("{prefix}/{}", item.loop_name);
-            let set = self.api.set_status(&commit, &context, "All gates passed in Loopwright.").await;
-            // Setting a status again has the same effect, so a lost answer leaves no doubt.
-            self.checked(set.map_err(|error| crate::api::ApiError { writes: false, ..error })).await?;
-        }
+        self.set_status(item, &commit).await?;
         match state {
             BranchPulls::Ours(pull) => self.update(&pull, item).await,
             _ => self.create(item).await,
         }
+    }
+
+    /// States the results of the gates on the commit; nothing for a loop without gates.
+    async fn set_status(&self, item: &Delivery, commit: &str) -> Result<(), DeliverError> {
+        let (Some(prefix), Some(gates)) = (&self.options.status_context, item.passed_gates()) else { return Ok(()) };
+        let text: String = format!("gates: {gates}").chars().take(STATUS_CHARS_MAX).collect();
+        let set = self.api.set_status(commit, &format!("{prefix}/{}", item.loop_name), &text).await;
+        // Setting a status again has the same effect, so a lost answer leaves no doubt.
+        self.checked(set.map_err(|error| crate::api::ApiError { writes: false, ..error })).await
     }
 
     /// The commit that passed, if the branch is still there: a person may have pushed after us. A forge may also show a
@@ -88,10 +95,12 @@ impl<A: ForgeApi> SharedForge<A> {
                 Ok(pull_receipt(&pull, item))
             }
             // A forge has at most one open pull request of a branch: another process may have created this one.
-            Err(error) if error.kind == ApiErrorKind::Rejected => match self.branch_state(item).await? {
-                BranchPulls::Sent(pull) => Ok(pull_receipt(&pull, item)),
-                _ => Err(error.in_delivery()),
-            },
+            Err(error) if matches!(error.kind, ApiErrorKind::Rejected | ApiErrorKind::Conflict) => {
+                match self.branch_state(item).await? {
+                    BranchPulls::Sent(pull) => Ok(pull_receipt(&pull, item)),
+                    _ => Err(error.in_delivery()),
+                }
+            }
             Err(error) => Err(self.delivery_error(error).await),
         }
     }
@@ -133,7 +142,7 @@ impl<A: ForgeApi> SharedForge<A> {
             return Ok(pull_receipt(pull, item));
         }
         let added = self.api.add_comment(CommentsOf::Pull(about.number), &text::marked(item)).await;
-        let added = self.checked(added).await?;
+        let added = self.created(item, added).await?;
         Ok(DeliveryReceipt { place: added.url, head: item.commit.clone(), at_ms: added.created_ms })
     }
 }

@@ -66,6 +66,7 @@ impl<A: ForgeApi> SharedForge<A> {
     }
 
     async fn lend(&self, branch: String, expected_old: Option<String>) -> Result<PushTarget, DeliverError> {
+        self.require_push().await?;
         let client = self.api.client();
         let token = client.current_token().await;
         let token = self.checked(token).await?;

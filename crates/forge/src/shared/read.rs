@@ -17,7 +17,7 @@ impl<A: ForgeApi> SharedForge<A> {
         let mut heads = Vec::new();
         let branches = match &query.branch {
             Some(branch) => vec![branch.clone()],
-            None => vec![self.api.default_branch().await?],
+            None => vec![self.api.repository().await?.default_branch],
         };
         for branch in branches {
             heads.extend(self.api.branch_head(&branch).await?.map(|head| (head, Some(branch))));

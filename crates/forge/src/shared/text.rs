@@ -13,7 +13,7 @@ const HASH_PREFIX: &str = "<!-- loopwright-text: ";
 
 /// The item's text with its marker, within the forges' limit.
 pub(super) fn marked(item: &Delivery) -> String {
-    format!("{}\n{}\n", cut(&item.body()), item.marker)
+    format!("{}\n{}\n", item.body_within(TEXT_CHARS_MAX), item.marker)
 }
 
 /// The title of a pull request or issue.
@@ -55,16 +55,6 @@ fn hash(title: &str, text: &str) -> String {
         let _ = write!(hex, "{byte:02x}");
         hex
     })
-}
-
-fn cut(text: &str) -> String {
-    match text.char_indices().nth(TEXT_CHARS_MAX) {
-        None => text.to_owned(),
-        Some((at, _)) => {
-            let end = text[..at].rfind('\n').unwrap_or(at);
-            format!("{}\n\nThe text is cut here: it exceeds the forge's limit.\n", &text[..end])
-        }
-    }
 }
 
 #[cfg(test)]
@@ -117,9 +107,19 @@ mod tests {
     }
 
     #[test]
-    fn long_text_is_cut_and_keeps_its_marker() {
-        let item = item("r1", &"ä line\n".repeat(20_000));
-        let text = marked(&item);
-        assert!(text.chars().count() < 65_536 && text.contains(&item.marker), "{} characters", text.chars().count());
+    fn long_text_is_cut_and_keeps_its_footer_and_its_marker() {
+        let mut item = item("r1", &format!("```\n{}", "ä line\n".repeat(20_000)));
+        for kind in [ActionKind::PullRequest, ActionKind::IssueComment] {
+            item.item.kind = kind;
+            let text = marked(&item);
+            let count = text.chars().count();
+            assert!((50_000..65_536).contains(&count), "{count} characters");
+            let end = format!(
+                "```\n\nThe text is cut here: it exceeds the forge's limit.\n\n{}\n\n{}\n",
+                item.footer().expect("a footer"),
+                item.marker
+            );
+            assert!(text.ends_with(&end), "{}", &text[text.len() - 400..]);
+        }
     }
 }

@@ -216,10 +216,10 @@ fn refusal(word: &str) -> DeliverError {
             DeliverError::in_doubt(format!("Slack failed: {shown}"))
         }
         "invalid_auth" | "not_authed" | "account_inactive" | "token_revoked" | "token_expired" | "missing_scope"
-        | "no_permission" => DeliverError::failed(format!(
+        | "no_permission" => DeliverError::blocked(format!(
             "Slack does not accept the bot's token ({shown}); it needs the scope `chat:write`"
         )),
-        "channel_not_found" | "not_in_channel" | "is_archived" => DeliverError::failed(format!(
+        "channel_not_found" | "not_in_channel" | "is_archived" => DeliverError::blocked(format!(
             "the bot cannot post to the channel ({shown}); invite it, or change the channel"
         )),
         _ => DeliverError::refused(format!("Slack rejects the message: {shown}")),

@@ -7,6 +7,9 @@ use std::time::Duration;
 pub enum ForgeFault {
     /// The forge performs the request and then closes the connection without an answer.
     CutAfter,
+    /// The connection closes without an answer, and the forge performs the request later: right before the n-th
+    /// further request.
+    LateAfterCut(u64),
     /// The connection closes before the forge performs the request.
     CutBefore,
     /// The forge performs the request, and the answer has half of its bytes.
@@ -19,6 +22,8 @@ pub enum ForgeFault {
     SecondaryLimit(u64),
     /// A server error with this status. The forge performs nothing.
     ServerError(u16),
+    /// `503` with `Retry-After` in seconds. The forge performs nothing.
+    Maintenance(u64),
     /// The forge performs the request and then answers with a server error.
     ServerErrorAfter(u16),
     /// The forge answers later.
@@ -31,6 +36,8 @@ pub enum ForgeFault {
     HtmlPage(u16),
     /// The forge answers in another way, such as with `404`. The forge performs nothing.
     Status(u16),
+    /// As [`ForgeFault::Status`], with the forge's words.
+    Said(u16, &'static str),
 }
 
 /// Faults by chance, the same for the same seed and order of requests.

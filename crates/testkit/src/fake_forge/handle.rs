@@ -65,9 +65,14 @@ impl ForgeCore {
         let Some(routed) = route(request, &self.prefix) else {
             return HandledRequest::Answer(git_error(404, "not found"));
         };
+        self.perform_late();
         let (fault, index) = self.enter(&routed, request);
         let refused = fault.as_ref().and_then(refusal);
         let performed = match (&fault, refused) {
+            (Some(ForgeFault::LateAfterCut(requests)), _) => {
+                self.state().late.push((*requests, request.clone()));
+                None
+            }
             (Some(ForgeFault::CutBefore), _) => None,
             (_, Some(refused)) => Some(refused),
             _ => Some(self.perform(&routed, request)),
@@ -78,6 +83,24 @@ impl ForgeCore {
         };
         self.leave(index, &ended);
         ended
+    }
+
+    /// Performs the requests that were cut and whose time has come.
+    fn perform_late(&self) {
+        let mut due = Vec::new();
+        self.state().late.retain_mut(|(requests, request)| {
+            *requests = requests.saturating_sub(1);
+            let is_due = *requests == 0;
+            if is_due {
+                due.push(request.clone());
+            }
+            !is_due
+        });
+        for request in due {
+            if let Some(routed) = route(&request, &self.prefix) {
+                self.perform(&routed, &request);
+            }
+        }
     }
 
     /// Logs a request and finds its fault.
@@ -251,7 +274,9 @@ fn refusal(fault: &ForgeFault) -> Option<RawAnswer> {
             &[("retry-after", after.to_string())],
         ),
         ForgeFault::ServerError(status) => json(*status, "Server Error", &[]),
+        ForgeFault::Maintenance(after) => json(503, "Unavailable", &[("retry-after", after.to_string())]),
         ForgeFault::Status(status) => json(*status, "Scripted answer", &[]),
+        ForgeFault::Said(status, words) => json(*status, words, &[]),
         ForgeFault::HtmlPage(status) => page(*status, "Bad gateway"),
         _ => return None,
     })

@@ -226,6 +226,8 @@ impl ApiAnswer {
             let bare = |text: &str| text.trim().trim_start_matches("W/").to_owned();
             let known = request.header("if-none-match").unwrap_or_default();
             if known.split(',').any(|one| bare(one) == bare(&tag)) {
+                // A server need not repeat its other headers here.
+                headers.retain(|(name, _)| name != "link");
                 return RawAnswer { status: 304, headers, body: Vec::new() };
             }
         }

@@ -95,6 +95,12 @@ impl<'a> FakeRepo<'a> {
         self
     }
 
+    /// Ends the read-only state.
+    pub fn unarchive(&self) -> &Self {
+        self.change(|repo, _| repo.archived = false);
+        self
+    }
+
     /// Refuses every push to a branch.
     pub fn protect(&self, branch: &str) -> &Self {
         self.change(|repo, _| {

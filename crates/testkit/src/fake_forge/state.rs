@@ -3,6 +3,7 @@
 use super::access::{FakeApp, FakeToken};
 use super::faults::{FaultRule, RandomFaults};
 use super::git::BareRepo;
+use super::http::RawRequest;
 use super::log::ForgeLogEntry;
 pub(super) use super::rows::{
     FakeCheck, FakeCheckKind, FakeComment, FakeItem, FakeLabel, FakeMerge, FakePlace, FakePull, FakeReview, NewCheck,
@@ -20,6 +21,8 @@ pub(super) struct ForgeState {
     pub(super) log: Vec<ForgeLogEntry>,
     pub(super) faults: Vec<FaultRule>,
     pub(super) random: Option<RandomFaults>,
+    /// Requests that are performed later: after how many further requests, and the request.
+    pub(super) late: Vec<(u64, RawRequest)>,
     /// The requests of each token since the start, for the headers of the rate limit.
     pub(super) used: BTreeMap<String, u64>,
     ids: u64,

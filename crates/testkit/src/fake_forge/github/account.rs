@@ -173,7 +173,7 @@ impl GitHubCall<'_> {
             rows.iter().map(|(name, level)| format!("{name}:{}", level.as_str().unwrap_or_default())).collect()
         });
         let scopes: Vec<String> = wanted.unwrap_or_else(|| app.permissions.clone());
-        if let Some(more) = scopes.iter().find(|scope| !app.permissions.contains(scope)) {
+        if let Some(more) = scopes.iter().find(|scope| !grants(&app.permissions, scope)) {
             return error(422, &format!("The permissions requested are not granted to this installation: {more}"));
         }
         let names = self.api.texts("repositories").unwrap_or_default();
@@ -194,6 +194,12 @@ impl GitHubCall<'_> {
         }
         ApiAnswer::created(body)
     }
+}
+
+/// Whether these permissions include one; the right to write includes the right to read.
+fn grants(permissions: &[String], wanted: &str) -> bool {
+    let write = wanted.strip_suffix(":read").map(|name| format!("{name}:write"));
+    permissions.iter().any(|one| one == wanted || Some(one) == write.as_ref())
 }
 
 /// Seconds since 1970 as GitHub writes times.
