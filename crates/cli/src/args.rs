@@ -41,7 +41,7 @@ pub(crate) struct GlobalFlags {
 /// The commands, in the order of the groups of the help page.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CliVerb {
-    /// Run three example loops in a temporary repository: needs no key, no network and no configuration
+    /// Run three example loops in a temporary repository: needs no key, network or configuration
     Demo,
     /// Create `.loopwright/` with one example loop that fits the repository
     Init,
