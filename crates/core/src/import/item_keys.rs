@@ -1,6 +1,7 @@
 //! The keys of items that another tool has processed. Loopwright's keys have a revision (`pr-7@<commit>`), those of
 //! loop-harness often have none (`7`). A key with the revision `*` stands for the item in every revision.
 
+use super::ImportFit;
 use crate::spec::{LoopSpec, ProbeSpec};
 
 /// The longest key.
@@ -27,9 +28,9 @@ pub enum ProcessedItem {
 }
 
 impl ProcessedItem {
-    /// The item of an imported loop. `head` is the commit that the repository has checked out.
+    /// The item of an imported loop in a repository.
     #[must_use]
-    pub fn new(spec: &LoopSpec, id: &str, head: Option<&str>) -> Self {
+    pub fn new(spec: &LoopSpec, id: &str, fit: &ImportFit<'_>) -> Self {
         let id = id.trim();
         if id.is_empty() || id.len() > KEY_MAX || id.chars().any(char::is_control) {
             return Self::Unusable;
@@ -38,7 +39,7 @@ impl ProcessedItem {
             Some("open-prs") => numbered(id, "pr"),
             Some("open-issues") => numbered(id, "issue"),
             Some("outdated") => id.contains('@').then(|| id.to_owned()),
-            Some("commits") => commit(id, head),
+            Some("commits") => commit(id, fit),
             _ => None,
         };
         known.map_or_else(|| Self::Raw(id.to_owned()), Self::Known)
@@ -63,12 +64,12 @@ fn numbered(id: &str, kind: &str) -> Option<String> {
 }
 
 /// The probe only ever finds the latest commit, so a shortened commit matters if it is that one.
-fn commit(id: &str, head: Option<&str>) -> Option<String> {
+fn commit(id: &str, fit: &ImportFit<'_>) -> Option<String> {
     let is_hash = id.len() >= COMMIT_MIN && id.bytes().all(|byte| byte.is_ascii_hexdigit());
     let id = id.to_ascii_lowercase();
-    let whole = head.filter(|head| head.starts_with(&id)).map(str::to_owned);
+    let whole = fit.head.filter(|head| head.starts_with(&id)).map(str::to_owned);
     let whole = whole.or_else(|| matches!(id.len(), 40 | 64).then_some(id))?;
-    is_hash.then(|| format!("HEAD@{whole}"))
+    is_hash.then(|| format!("{}@{whole}", fit.branch.unwrap_or("HEAD")))
 }
 
 #[cfg(test)]
@@ -79,7 +80,8 @@ mod tests {
     fn item(probe: &str, id: &str) -> ProcessedItem {
         let mut spec = LoopSpec::new("a", "b", LoopLevel::L1Report);
         spec.on.probe = (!probe.is_empty()).then(|| ProbeSpec::Named(probe.to_owned()));
-        ProcessedItem::new(&spec, id, Some("0123456789abcdef0123456789abcdef01234567"))
+        let head = Some("0123456789abcdef0123456789abcdef01234567");
+        ProcessedItem::new(&spec, id, &ImportFit { head, branch: Some("main"), ..ImportFit::default() })
     }
 
     #[test]
@@ -91,8 +93,8 @@ mod tests {
         assert_eq!(item("open-issues", "12"), known("issue-12@*"));
         assert_eq!(item("outdated", "serde@1.0.220"), known("serde@1.0.220"));
         assert_eq!(item("outdated", "@octokit/rest@21.0.0"), known("@octokit/rest@21.0.0"));
-        assert_eq!(item("commits", "0123456"), known("HEAD@0123456789abcdef0123456789abcdef01234567"));
-        assert_eq!(item("commits", &"A".repeat(40)), known(&format!("HEAD@{}", "a".repeat(40))));
+        assert_eq!(item("commits", "0123456"), known("main@0123456789abcdef0123456789abcdef01234567"));
+        assert_eq!(item("commits", &"A".repeat(40)), known(&format!("main@{}", "a".repeat(40))));
     }
 
     #[test]

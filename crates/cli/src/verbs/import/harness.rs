@@ -224,7 +224,7 @@ impl HarnessImport<'_> {
     fn item_keys(&mut self, source: &str, state: &HarnessState, spec: &LoopSpec) -> Vec<(String, Option<i64>)> {
         let (mut items, mut raw, mut unusable) = (Vec::new(), 0, 0);
         for (id, at) in state.processed.iter().take(IMPORTED_ITEMS_MAX) {
-            match ProcessedItem::new(spec, id, self.facts.fit().head) {
+            match ProcessedItem::new(spec, id, &self.facts.fit()) {
                 ProcessedItem::Known(key) => items.push((key, *at)),
                 ProcessedItem::Raw(key) => {
                     raw += 1;
