@@ -89,7 +89,7 @@ impl NewFiles {
 pub(super) struct StagedFiles(Vec<(PathBuf, NewFile)>);
 
 impl StagedFiles {
-    /// Gives each file its name. If one fails, those before it are undone.
+    /// Gives each file its name. If one fails, the earlier ones are restored.
     pub(super) fn publish(self) -> Result<(), CommandError> {
         for (at, (beside, file)) in self.0.iter().enumerate() {
             let named = match file.before {
