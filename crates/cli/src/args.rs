@@ -49,6 +49,8 @@ pub(crate) enum CliVerb {
     Patterns(verbs::patterns::PatternsArgs),
     /// Write a shipped loop into `.loopwright/loops/`, adapted to the repository
     New(verbs::new::NewArgs),
+    /// Import the loops of another tool: loop-harness, the loop engine, loop-engineering
+    Import(verbs::import::ImportArgs),
     /// Check the configuration and all loop files, or only one loop
     Check(verbs::check::CheckArgs),
     /// Run one round of a loop now
@@ -134,7 +136,7 @@ pub(crate) enum CliVerb {
 
 /// The groups of the help page. A test compares them with the commands, so that none is forgotten.
 const GROUPS: [(&str, &[&str]); 6] = [
-    ("Start", &["demo", "init", "patterns", "new", "check", "run", "up", "stop", "service", "doctor"]),
+    ("Start", &["demo", "init", "patterns", "new", "import", "check", "run", "up", "stop", "service", "doctor"]),
     ("See", &["status", "rounds", "show", "diff", "report", "logs", "why", "costs"]),
     ("Decide", &["inbox", "approve", "deny", "take", "retry", "budget"]),
     ("Time", &["schedule", "simulate", "pause", "resume", "thaw", "tick", "hooks"]),
@@ -172,6 +174,7 @@ impl CliVerb {
             Self::Run(_) | Self::Approve(_) | Self::Deny(_) | Self::Gc(_) | Self::Retry(_) | Self::Gates(_) => true,
             Self::Thaw | Self::Pause(_) | Self::Resume(_) | Self::Forget(_) => true,
             Self::Budget(args) => args.needs_store_owner(),
+            Self::Import(args) => args.needs_store_owner(),
             Self::Stop(args) => args.needs_store_owner(),
             _ => false,
         }

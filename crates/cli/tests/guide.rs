@@ -1,4 +1,4 @@
-//! The README's loop file and the guide, executed word for word: a page that does not work as written is a bug.
+//! The README's loop file, the guide and the migration page, executed word for word: a page that does not work as written is a bug.
 
 #![allow(clippy::disallowed_methods, reason = "the guide is pasted into a shell")]
 
@@ -48,4 +48,58 @@ fn guide_leads_from_an_empty_folder_to_a_pull_request() {
     let id = inbox.split_whitespace().find(|word| word.starts_with("a-r")).expect("an id");
     let shipped = paste(&env, &folder, &answer.replace("ID", id), 0);
     assert!(shipped.contains("pull-request sent at "), "{shipped}");
+}
+
+/// An installation of the bash harness, by its documented formats: one loop, whose state has the latest commit.
+fn install_harness(env: &TestEnv) {
+    let put = |name: &str, text: &str| {
+        let path = env.home().join(name);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("folders");
+        std::fs::write(path, text).expect("a file");
+    };
+    put("projects/my-app/docs/usage.md", "It adds.\n");
+    let git = "cd ~/projects/my-app && git init -q -b main && git config user.name Ada && git config user.email ada@example.org \
+               && git add -A && git commit -qm first && git rev-parse HEAD";
+    let commit = paste(env, env.root(), git, 0);
+    put(
+        "loop-harness/config.yaml",
+        "repos:\n  - path: ~/projects/my-app\n    loops: [doc-sync]\nconcurrency: 5\nlog_retention_days: 7\n\
+         scheduler_tick_seconds: 30\nslack_webhook_env: LOOP_SLACK_WEBHOOK\ngithub_token_env: GITHUB_TOKEN\n\
+         claude_bin: claude\ndefaults:\n  worktree: true\n  verify: true\n  max_retries: 2\n  timeout_minutes: 15\n",
+    );
+    put(
+        "loop-harness/definitions/doc-sync.yaml",
+        "name: doc-sync\ncadence: 0 7 * * *\ntrigger: schedule\nskill: doc-sync.md\nworktree: true\noutput: pr\n\
+         state_file: state/doc-sync.json\nverify: true\ntimeout_minutes: 15\n\
+         allowed_tools: \"Bash,Read,Edit,Write,Glob,Grep\"\nnotify_slack: false\n",
+    );
+    put("loop-harness/skills/doc-sync.md", "# Documents\n\nYou keep the documents true to the code.\n");
+    let state = format!(
+        r#"{{"last_run": 1760000000, "processed": {{"{}": "2026-06-10T09:00:00+0000"}}, "in_progress": {{}},
+           "failures": [], "metrics": {{"runs": 4, "successes": 4}}}}"#,
+        commit.trim()
+    );
+    put("loop-harness/state/doc-sync@my-app.json", &state);
+}
+
+#[test]
+fn migration_page_imports_an_installation_and_its_processed_items_stay_processed() {
+    let env = shell();
+    install_harness(&env);
+    let steps = blocks("docs/migrating.md", "sh");
+    let [import, script, again, new, agent] = steps.as_slice() else { panic!("five blocks: {steps:?}") };
+    let report = paste(&env, env.root(), import, 0);
+    for words in
+        ["would be written .loopwright/loops/doc-sync.md", "1 item processed, 1 of them new here", "1 loop checked"]
+    {
+        assert!(report.contains(words), "{words}: {report}");
+    }
+    let folder = env.home().join("projects/my-app");
+    drop(paste(&env, &folder, script, 0));
+    let idle = paste(&env, &folder, again, 0);
+    assert!(idle.contains("nothing-to-do"), "{idle}");
+    let worked = paste(&env, &folder, new, 0);
+    assert!(worked.contains("doc-sync reported"), "{worked}");
+    let checked = paste(&env, &folder, agent, 0);
+    assert!(checked.contains("1 loop checked"), "{checked}");
 }

@@ -236,6 +236,25 @@ fn shipped_loops_have_documented_shapes() {
 }
 
 #[test]
+fn imports_have_documented_shapes() {
+    let world = World::new();
+    world.repo.write("h/definitions/seek.yaml", "cadence: every 1h\noutput: pr\nnotify_slack: true\n");
+    world.repo.write("h/skills/seek.md", "Seek what is wrong.\n");
+    world.repo.write("h/state/seek@repo.json", r#"{"processed": {"7": "2026-06-10T09:00:00+0000"}}"#);
+    let spec = r#"{"name": "one", "intent": "x", "level": "l1-report", "cadence": "daily 09:00", "maker_prompt": "y"}"#;
+    world.repo.write("spec.json", spec);
+    let imports = ["import loop-harness h --dry-run", "import loop-harness h", "import loop-engine spec.json"];
+    let imports = imports.map(|line| world.json(line, 0));
+    for one in &imports {
+        words_at(one, "files[].state", "written replaced unchanged");
+        words_at(one, "carried[].effect", "carried");
+        words_at(one, "changed[].effect", "changed");
+        words_at(one, "not_carried[].effect", "not-carried");
+    }
+    check_shape!("import", &imports);
+}
+
+#[test]
 fn demo_prints_one_document_with_its_three_rounds() {
     let world = World::new();
     let demo = world.json("demo", 0);

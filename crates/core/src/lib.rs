@@ -15,6 +15,7 @@ pub mod forge;
 pub mod gate;
 pub mod hash;
 pub mod human_gate;
+pub mod import;
 pub mod inventory;
 pub mod level;
 pub mod memory;

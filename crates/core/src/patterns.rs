@@ -3,6 +3,7 @@
 //! module parses the files and adapts their text to a repository; it writes nothing.
 
 use crate::name::LoopName;
+use crate::spec::write::yaml_word;
 use crate::spec::{LoopSpec, read_loop_file};
 
 /// The start of the commented line that holds the place of the repository's test command.
@@ -128,17 +129,6 @@ fn fitted_line(line: &str, fit: &PatternFit<'_>) -> String {
         }
         _ => line.to_owned(),
     }
-}
-
-/// A word as YAML reads it inside brackets; a quoted JSON string is also YAML.
-fn yaml_word(word: &str) -> String {
-    let is_plain = word.starts_with(|c: char| c.is_ascii_alphabetic() || "./".contains(c))
-        && word.chars().all(|c| c.is_ascii_alphanumeric() || "./_-".contains(c))
-        && !matches!(
-            word.to_ascii_lowercase().as_str(),
-            "true" | "false" | "null" | "yes" | "no" | "on" | "off" | "y" | "n"
-        );
-    if is_plain { word.to_owned() } else { serde_json::Value::from(word).to_string() }
 }
 
 /// A morning list of what needs a person.

@@ -97,6 +97,7 @@ pub mod forget;
 pub mod gates;
 pub mod gc;
 pub mod git;
+pub mod import;
 pub mod known_secrets;
 mod lease;
 mod live_rounds;

@@ -72,3 +72,13 @@ fn patterns_prints_the_seven_loops_as_specs() {
     assert_eq!(specs, loopwright::patterns::catalogue());
     assert_eq!(specs.len(), 7);
 }
+
+#[test]
+fn seed_spec_reads_back_what_the_loop_engine_would() {
+    assert_eq!(run("seed_spec"), "issue-triage L1-report every 2h comment\n");
+}
+
+#[test]
+fn seed_loop_waits_at_l2_and_executes_once_at_l3() {
+    assert_eq!(run("seed_loop"), "L2: escalated\nmend-sum proposes pull-request, verified: true\nL3: shipped\n");
+}

@@ -39,6 +39,11 @@ impl FileProblem {
         }
     }
 
+    /// Sets the line.
+    pub(crate) fn on_line(self, line: u32) -> Self {
+        Self { line: Some(line), column: Some(1), ..self }
+    }
+
     /// Adds a hint.
     pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }

@@ -14,6 +14,7 @@ pub(crate) mod forget;
 pub(crate) mod gates;
 pub(crate) mod gc;
 pub(crate) mod hooks;
+pub(crate) mod import;
 pub(crate) mod inbox;
 pub(crate) mod init;
 pub(crate) mod logs;
@@ -115,6 +116,7 @@ fn perform<'c>(verb: CliVerb, cx: &'c CommandContext) -> BoxFuture<'c, VerbResul
         CliVerb::Init => Box::pin(init::run(cx)),
         CliVerb::Patterns(args) => Box::pin(async move { patterns::run(&args, cx) }),
         CliVerb::New(args) => Box::pin(new::run(args, cx)),
+        CliVerb::Import(args) => Box::pin(import::run(args, cx)),
         CliVerb::Check(args) => Box::pin(check::run(args, cx)),
         CliVerb::Config => Box::pin(config::run(cx)),
         CliVerb::Run(args) => Box::pin(run::run(args, cx)),

@@ -22,6 +22,7 @@ pub(crate) mod seed_cadence;
 pub(crate) mod source;
 pub(crate) mod tree;
 mod triggers;
+pub(crate) mod write;
 
 pub use agents::{AgentSpec, AgentUse, Role};
 pub use budget::{BudgetSpec, Ceilings};
@@ -36,6 +37,7 @@ pub use problem::{ProblemKind, SpecProblem, SpecProblems};
 pub use schema::schema;
 pub use seed::UnreadText;
 pub use triggers::{Ask, CatchUp, ItemsForm, OWN_BRANCHES, Overlap, ProbeSpec, Triggers};
+pub use write::{WrittenLoop, write_loop_file};
 
 use crate::level::LoopLevel;
 use crate::units::TimeSpan;

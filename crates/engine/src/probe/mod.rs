@@ -21,8 +21,9 @@ use crate::proc::CancelToken;
 use crate::random;
 use crate::sandbox_view::KernelIsolation;
 use crate::setup::{self, SetupTask};
-use crate::store::{Store, StoreError, WorkItemState};
+use crate::store::{ItemRow, Store, StoreError, WorkItemState};
 use crate::workspace::CheckoutMethod;
+use loopwright_core::import::item_keys::every_revision;
 use loopwright_core::round::{BoundaryLevel, ProbeAnswer, ProbeItem};
 use loopwright_core::spec::LoopSpec;
 use outdated::ProbeProgram;
@@ -100,6 +101,20 @@ async fn ask_program(
     }))
 }
 
+/// The row of an item: its own, or the one that settles it in every revision, which only an import writes.
+pub(crate) async fn item_row(
+    store: &Store,
+    repo: &str,
+    loop_name: &str,
+    key: &str,
+) -> Result<Option<ItemRow>, StoreError> {
+    let own = store.item(repo, loop_name, key).await?;
+    match (own, every_revision(key)) {
+        (None, Some(key)) => store.item(repo, loop_name, &key).await,
+        (own, _) => Ok(own),
+    }
+}
+
 /// Removes items that are done, given up or waiting: the engine, not the model, decides what is processed. Returns at
 /// most as many items as one round takes. An item that failed before gets a round of its own, so that its failure does
 /// not affect other items.
@@ -115,7 +130,7 @@ pub(crate) async fn open_items(
     };
     let mut open: Vec<ProbeItem> = Vec::new();
     for item in items {
-        match store.item(repo, &spec.name, &item.key).await? {
+        match item_row(store, repo, &spec.name, &item.key).await? {
             Some(row) if row.state != WorkItemState::Failed => {}
             Some(row) if row.failures > 0 && open.is_empty() => return Ok(ProbeAnswer::Work { items: vec![item] }),
             Some(row) if row.failures > 0 => {}

@@ -27,9 +27,10 @@ pub(super) async fn recall(cx: &RoundContext<'_>, facts: &RoundFacts) -> Result<
         items.into_iter().filter(|item| item.state != WorkItemState::Failed).map(|item| item.key).collect();
     // The round's own items count however long ago they were settled.
     for item in &facts.items {
-        let row = store.item(repo, name, &item.key).await?;
+        let row = crate::probe::item_row(store, repo, name, &item.key).await?;
         settled.retain(|key| *key != item.key);
-        settled.splice(0..0, row.filter(|row| row.state != WorkItemState::Failed).map(|row| row.key));
+        let is_settled = row.is_some_and(|row| row.state != WorkItemState::Failed);
+        settled.splice(0..0, is_settled.then(|| item.key.clone()));
     }
     Ok(Event::Recalled(MemoryRecalled {
         day_micros: u64::try_from(spend.reserved_micros.saturating_add(spend.settled_micros)).unwrap_or(0),
