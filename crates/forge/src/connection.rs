@@ -254,4 +254,8 @@ impl ReadForge for RemoteForge {
     fn comments<'a>(&'a self, of: CommentsOf, from: Option<&'a PageToken>) -> Answer<'a, ForgePage<ForgeComment>> {
         self.0.comments(of, from)
     }
+
+    fn own_account(&self) -> Answer<'_, Option<String>> {
+        self.0.own_account()
+    }
 }

@@ -114,6 +114,16 @@ fn connect_slack(config: &SlackConfig, credential: &ReadCredential) -> Result<Sl
     SlackReceiver::new(&access, &NetworkSettings::default(), now()).map_err(|error| error.to_string())
 }
 
+/// The configured Slack workspace, for a check with short limits.
+pub(super) fn connect_slack_of(cx: &CommandContext, config: &SlackConfig) -> Result<SlackReceiver, String> {
+    connect_slack(config, &read_slack_credential(cx, config))
+}
+
+fn read_slack_credential(cx: &CommandContext, config: &SlackConfig) -> ReadCredential {
+    let (SlackCredential::Webhook(source) | SlackCredential::Token(source)) = &config.access;
+    read_credential(cx, source)
+}
+
 fn connect_webhook(name: &str, webhook: &KnownWebhook) -> Result<WebhookReceiver, String> {
     let secret = SecretText::new(webhook.secret.as_ref().map_err(Clone::clone)?);
     let target =
@@ -161,10 +171,7 @@ impl ForgeConnector for ForgeConnections {
 pub(super) fn add_forges(cx: &CommandContext, effective: &EffectiveConfig, settings: &mut EngineSettings) {
     let config = effective.config();
     let forges = known_forges(cx, config);
-    let slack = config.slack.as_ref().map(|slack| {
-        let (SlackCredential::Webhook(source) | SlackCredential::Token(source)) = &slack.access;
-        (slack.clone(), read_credential(cx, source))
-    });
+    let slack = config.slack.as_ref().map(|slack| (slack.clone(), read_slack_credential(cx, slack)));
     let webhooks = config.webhooks_out.iter().map(|(name, config)| {
         let secret = read_credential(cx, &config.secret);
         let ca_file = resolve_ca_file(cx, config.ca_file.as_deref());
@@ -243,6 +250,7 @@ impl LoopPreflight {
         let spec = file.spec.spec();
         // A broken configuration is reported elsewhere.
         let Ok(effective) = cx.try_config(Some(&repo.work_tree)) else { return Ok(()) };
+        self.check_asking(cx, repo, file)?;
         if spec.forge == "local" {
             return Ok(());
         }

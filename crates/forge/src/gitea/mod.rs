@@ -133,6 +133,11 @@ impl ForgeApi for Gitea {
         self.read_checks(commit, branch).await
     }
 
+    async fn own_account(&self) -> CallResult<Option<String>> {
+        let user: rows::GiteaUser = self.client.get("/user", "").await?;
+        Ok(Some(user.id.to_string()))
+    }
+
     async fn default_branch(&self) -> CallResult<String> {
         let repo: rows::GiteaRepository = self.client.get(&self.repo, "").await?;
         Ok(repo.default_branch)

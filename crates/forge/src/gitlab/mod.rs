@@ -146,6 +146,11 @@ impl ForgeApi for GitLab {
         self.read_checks(commit, branch).await
     }
 
+    async fn own_account(&self) -> CallResult<Option<String>> {
+        let user: rows::GitLabUser = self.client.get("/user", "").await?;
+        Ok(Some(user.id.to_string()))
+    }
+
     async fn default_branch(&self) -> CallResult<String> {
         let project: rows::GitLabProject = self.client.get(&self.project, "").await?;
         Ok(project.default_branch.unwrap_or_default())

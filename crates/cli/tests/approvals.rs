@@ -1,0 +1,8 @@
+//! Approvals from anywhere: the real binary asks on a fake forge and in a fake Slack, and people answer there.
+
+#[path = "approvals/forge.rs"]
+mod forge;
+#[path = "approvals/slack.rs"]
+mod slack;
+#[path = "approvals/world.rs"]
+mod world;
