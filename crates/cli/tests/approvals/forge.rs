@@ -1,6 +1,7 @@
 //! Questions and answers as comments on forges, by polling with `tick` and by a webhook.
 
 use crate::world::{AskingWorld, ListeningDaemon, until};
+use loopwright_testkit::wait;
 use std::time::Duration;
 
 const ASK: &str = "approvals: { ask: [forge] }\n";
@@ -149,9 +150,13 @@ fn a_webhook_about_a_comment_has_it_read_at_once() {
     let daemon = ListeningDaemon::start(&world);
     let round = world.escalate();
     until("the question is asked", || !world.remote().issues().is_empty());
+    // The pass that asked has read the comments; the next one is a minute later.
+    let reads =
+        || world.forge.requests().iter().filter(|one| one.method == "GET" && one.path.ends_with("/notes")).count();
+    until("the comments are read", || reads() > 0);
     world.remote().comment(ISSUE, "grace", "/approve");
     let note = r#"{"object_kind":"note","project":{"web_url":"https://elsewhere.example/acme/app"}}"#;
-    until("the answer is read", || {
+    wait::until("the answer is read", Duration::from_secs(30), || {
         assert!(daemon.deliver_gitlab(note).starts_with("HTTP/1.1 200"), "{}", daemon.said());
         world.show(&round).0 == "shipped"
     });
