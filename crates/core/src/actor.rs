@@ -7,7 +7,7 @@ use std::fmt;
 const NAME_MAX: usize = 64;
 
 /// How an actor was identified.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum ActorIdentity {
     /// A user of the operating system, confirmed by the kernel.
@@ -17,6 +17,13 @@ pub enum ActorIdentity {
     },
     /// A person that the embedding program vouches for.
     Embedder,
+    /// A person's account elsewhere, which the user's configuration assigns to the person.
+    Account {
+        /// `slack`, or the name of a forge.
+        place: String,
+        /// The account's id there.
+        id: String,
+    },
 }
 
 /// The person or program behind a decision.
@@ -41,6 +48,19 @@ impl Actor {
         Self { name: bounded(name), identity: Some(ActorIdentity::Embedder) }
     }
 
+    /// A person whose account elsewhere the user's configuration names.
+    #[must_use]
+    pub fn account(name: &str, place: &str, id: &str) -> Self {
+        let identity = ActorIdentity::Account { place: bounded(place), id: bounded(id) };
+        Self { name: bounded(name), identity: Some(identity) }
+    }
+
+    /// Whether the person answered with an account elsewhere, so that the answer belongs to one question there.
+    #[must_use]
+    pub fn is_account(&self) -> bool {
+        matches!(self.identity, Some(ActorIdentity::Account { .. }))
+    }
+
     /// The name, as `approvers` lists it.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -49,18 +69,18 @@ impl Actor {
 
     /// How the actor was identified; `None` in records of earlier builds.
     #[must_use]
-    pub fn identity(&self) -> Option<ActorIdentity> {
-        self.identity
+    pub fn identity(&self) -> Option<&ActorIdentity> {
+        self.identity.as_ref()
     }
 
     /// Whether both are the same person. Equal names count as one person even when the identities differ in kind.
     #[must_use]
     pub fn is_same_person(&self, other: &Self) -> bool {
-        let uid = |actor: &Self| match actor.identity {
-            Some(ActorIdentity::User { uid }) => Some(uid),
-            Some(ActorIdentity::Embedder) | None => None,
+        let is_same_identity = match (&self.identity, &other.identity) {
+            (None | Some(ActorIdentity::Embedder), _) => false,
+            (one, other) => one == other,
         };
-        self.name == other.name || (uid(self).is_some() && uid(self) == uid(other))
+        self.name == other.name || is_same_identity
     }
 }
 
@@ -123,7 +143,12 @@ mod tests {
 
     #[test]
     fn actor_and_bare_name_survive_a_json_round_trip() {
-        for json in [r#""ada""#, r#"{"name":"ada","kind":"user","uid":1000}"#, r#"{"name":"ada","kind":"embedder"}"#] {
+        for json in [
+            r#""ada""#,
+            r#"{"name":"ada","kind":"user","uid":1000}"#,
+            r#"{"name":"ada","kind":"embedder"}"#,
+            r#"{"name":"ada","kind":"account","place":"github","id":"7"}"#,
+        ] {
             let actor: Actor = serde_json::from_str(json).expect("it reads");
             assert_eq!((actor.name(), serde_json::to_string(&actor).expect("it writes").as_str()), ("ada", json));
         }
@@ -136,6 +161,9 @@ mod tests {
         assert!(ada.is_same_person(&Actor::embedder("ada")));
         assert!(!ada.is_same_person(&Actor::user("grace", 8)));
         assert!(!Actor::embedder("ada").is_same_person(&Actor::embedder("grace")));
+        assert!(ada.is_same_person(&Actor::account("ada", "slack", "U1")));
+        assert!(!Actor::account("ada", "slack", "7").is_same_person(&Actor::account("grace", "github", "7")));
+        assert!(Actor::account("ada", "slack", "7").is_same_person(&Actor::account("countess", "slack", "7")));
     }
 
     #[test]

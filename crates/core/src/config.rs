@@ -4,11 +4,13 @@
 
 mod fleet;
 mod forges;
+mod people;
 mod providers;
 mod webhooks;
 
 pub use fleet::{ConcurrencyConfig, RepoEntry};
 pub use forges::{ForgeAccess, ForgeApp, ForgeConfig, ForgeKind, OutboundWebhook, SlackConfig, SlackCredential};
+pub use people::{OS_ACCOUNT, PeopleConfig, SLACK_ACCOUNT};
 pub use providers::{KeySource, KeyStyle, ProviderConfig, built_in};
 pub use webhooks::{SecretLocation, WebhooksConfig};
 
@@ -106,6 +108,8 @@ pub struct ConfigLayer {
     pub slack: Option<SlackConfig>,
     /// The receivers of `webhook` items; only the user's own file may name them.
     pub webhooks_out: BTreeMap<String, OutboundWebhook>,
+    /// People with their accounts; only the user's own file may name them.
+    pub people: PeopleConfig,
 }
 
 /// Ceilings that many loops share. A further source can only tighten them.
@@ -131,7 +135,7 @@ impl SharedBudget {
 
 const KEYS: &str = "forge state_dir store agents prices identity approvals provider_wait retention \
     log_retention_days sensitive repos concurrency scheduler_tick_seconds budget providers logins webhooks forges \
-    slack webhooks_out";
+    slack webhooks_out people";
 
 /// Reads a configuration file. `file` is the name messages show.
 ///
@@ -176,6 +180,7 @@ fn read(root: &SpecValue<'_>) -> ConfigLayer {
     fields.set("forges", &mut config.forges, forges::read);
     config.slack = fields.option("slack", forges::read_slack);
     fields.set("webhooks_out", &mut config.webhooks_out, forges::read_webhooks);
+    fields.set("people", &mut config.people, people::read);
     config
 }
 
@@ -383,6 +388,7 @@ impl ConfigLayer {
             self.repos.push(repo);
         }
         self.concurrency = self.concurrency.merge(over.concurrency);
+        self.people.0.extend(over.people.0);
         Self {
             forge: over.forge.or(self.forge),
             slack: over.slack.or(self.slack),
@@ -435,6 +441,7 @@ impl ConfigLayer {
         for (name, webhook) in &self.webhooks_out {
             settings.some(&format!("webhooks_out.{name}"), Some(webhook));
         }
+        settings.some("people", (!self.people.is_empty()).then_some(&self.people));
         settings.0
     }
 }

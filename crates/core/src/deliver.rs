@@ -60,6 +60,30 @@ pub struct Delivery {
     pub labels: Vec<String>,
     /// The engine's measurements, shown above the agent's words.
     pub facts: Vec<EngineFact>,
+    /// The part of the message in a question to people; `None` for the outputs of a loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question: Option<QuestionPart>,
+}
+
+/// The part of a message in a question about a waiting candidate. Only receivers with buttons and threads need it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum QuestionPart {
+    /// It asks.
+    Ask {
+        /// The value of its buttons: the question and the candidate.
+        value: String,
+    },
+    /// It replies to an answer.
+    Reply {
+        /// The place in the receipt of the question.
+        place: String,
+    },
+    /// It replaces the question after the decision.
+    Close {
+        /// The place in the receipt of the question.
+        place: String,
+    },
 }
 
 impl Delivery {
@@ -356,6 +380,7 @@ mod tests {
             base_branch: "main".to_owned(),
             base_commit: String::new(),
             reviewed_head: None,
+            question: None,
             draft: true,
             labels: vec!["bot".to_owned()],
             facts,

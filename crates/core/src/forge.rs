@@ -89,6 +89,12 @@ pub struct ForgeComment {
     pub kind: CommentKind,
     /// The account that wrote it.
     pub author: Option<String>,
+    /// The id of that account, which stays the same when the account is renamed.
+    pub author_id: Option<String>,
+    /// When it was written, in milliseconds since 1970; 0 if the forge does not say.
+    pub created_ms: i64,
+    /// Whether its text was changed after it was written.
+    pub is_edited: bool,
     /// The loop that wrote it, from the marker in its text.
     pub loop_name: Option<String>,
     /// Its text.
@@ -291,6 +297,11 @@ pub trait ReadForge: Send + Sync {
 
     /// Comments of one pull request or issue.
     fn comments<'a>(&'a self, of: CommentsOf, from: Option<&'a PageToken>) -> Answer<'a, ForgePage<ForgeComment>>;
+
+    /// The id of the account that this connection uses; `None` if it is no person's account.
+    fn own_account(&self) -> Answer<'_, Option<String>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
 }
 
 /// Reads pages until there are enough rows or no more pages.

@@ -4,6 +4,7 @@
 
 pub mod actor;
 pub mod after;
+pub mod answer;
 pub mod budget;
 pub mod cadence;
 pub mod config;
@@ -28,6 +29,7 @@ pub mod patterns;
 pub mod prices;
 pub mod prompt;
 pub mod provider;
+pub mod question;
 pub mod report;
 pub mod round;
 pub mod secrets;

@@ -17,18 +17,19 @@ use crate::live_rounds::LiveRounds;
 use crate::outbox::ForgeConnector;
 use crate::path_roots::PathRoots;
 use crate::proc::{CancelToken, ProcessRunner};
+use crate::questions::QuestionTurns;
 use crate::round::{LoopBindings, RoundCaller, RoundDriver, RunRequest, SignalNovelty};
 use crate::sandbox_view::{HiddenPaths, KernelIsolation, SandboxViews};
 use crate::seam::{Seam, SeamFault};
 use crate::shared_lock::{SharedGuard, SharedLock};
 use crate::state_dir::{StateDir, StateFileError};
 use crate::store::{
-    DISPATCHER, LeaseHolder, LeaseNeeds, LeaseRequest, ProcessInfo, RowChange, SignalRow, Store, StoreBatch,
+    AnswerRow, DISPATCHER, LeaseHolder, LeaseNeeds, LeaseRequest, ProcessInfo, RowChange, SignalRow, Store, StoreBatch,
     StoreError, StoreErrorKind, StoreMode,
 };
 use crate::toolchains::{self, ShownPath};
 use crate::workspace::{self, Workspaces};
-use loopwright_core::config::SharedBudget;
+use loopwright_core::config::{PeopleConfig, SharedBudget};
 use loopwright_core::dispatch::LoopKey;
 use loopwright_core::prices::ModelPrices;
 use loopwright_core::report::RoundReport;
@@ -73,6 +74,8 @@ pub struct EngineSettings {
     pub host: Option<HostSupport>,
     /// Forges and messengers besides the local forge.
     pub forges: Option<Arc<dyn ForgeConnector>>,
+    /// People with their accounts elsewhere, whose answers from there count.
+    pub people: PeopleConfig,
     /// Where tests inject faults.
     pub seam: Seam,
 }
@@ -113,6 +116,7 @@ impl EngineSettings {
             budget: SharedBudget::default(),
             host: None,
             forges: None,
+            people: PeopleConfig::default(),
             seam: Seam::none(),
         }
     }
@@ -138,6 +142,8 @@ pub struct Engine {
     events: EventBus,
     /// The current use of all agents.
     pub(crate) budget_meter: BudgetMeter,
+    /// The passes over questions that loops ask elsewhere.
+    pub(crate) questions: Arc<QuestionTurns>,
     /// The sandbox features of this host: given, or probed once.
     host: Arc<tokio::sync::OnceCell<HostSupport>>,
     /// Held while a base is prepared: one at a time, over all loops and processes.
@@ -179,6 +185,7 @@ impl Engine {
             live_rounds: LiveRounds::default(),
             events: EventBus::default(),
             budget_meter: BudgetMeter::default(),
+            questions: Arc::default(),
             host,
             bases,
             setups,
@@ -281,6 +288,20 @@ impl Engine {
     /// When it cannot be stored.
     pub async fn store_signal(&self, signal: SignalRow) -> Result<SignalNovelty, EngineError> {
         match self.write_rows(vec![RowChange::NewSignal(signal)]).await {
+            Ok(()) => Ok(SignalNovelty::First),
+            Err(EngineError::Store(StoreError { kind: StoreErrorKind::Conflict(_), .. })) => {
+                Ok(SignalNovelty::Repeated)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Stores an answer from outside, once.
+    ///
+    /// # Errors
+    /// When it cannot be stored.
+    pub async fn store_answer(&self, answer: AnswerRow) -> Result<SignalNovelty, EngineError> {
+        match self.write_rows(vec![RowChange::NewAnswer(answer)]).await {
             Ok(()) => Ok(SignalNovelty::First),
             Err(EngineError::Store(StoreError { kind: StoreErrorKind::Conflict(_), .. })) => {
                 Ok(SignalNovelty::Repeated)

@@ -106,6 +106,7 @@ pub mod outbox;
 pub mod path_roots;
 pub mod probe;
 pub mod proc;
+mod questions;
 pub mod raise;
 mod random;
 pub mod report;

@@ -85,6 +85,7 @@ impl ForgeFixture for World {
             base_branch: "main".to_owned(),
             base_commit: self.base.to_string(),
             reviewed_head: None,
+            question: None,
             draft: true,
             labels: vec!["loopwright".to_owned()],
             facts: Vec::new(),

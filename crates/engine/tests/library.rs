@@ -92,7 +92,7 @@ async fn the_library_keeps_to_approvers_quorum_and_separation() {
     let world = World::new();
     let mut spec = ungated();
     spec.approvers = vec!["ada".to_owned(), "grace".to_owned(), "library".to_owned()];
-    spec.approvals = ApprovalRule { quorum: 2, separate: true };
+    spec.approvals = ApprovalRule { quorum: 2, separate: true, ..ApprovalRule::default() };
     let loop_builder = LoopEngine::builder(spec).maker(mender()).checker(judge("pass", 5)).with_local_forge();
     let engine = world.build(loop_builder).await;
     let waiting = engine.run_once().await.expect("a round");

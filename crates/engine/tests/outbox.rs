@@ -63,6 +63,7 @@ impl World {
             base_branch: "main".to_owned(),
             base_commit: self.base.to_string(),
             reviewed_head: None,
+            question: None,
             draft: true,
             labels: vec!["loopwright".to_owned()],
             facts: vec![EngineFact::new("gates", "tests passed")],

@@ -275,4 +275,8 @@ impl ReadForge for RemoteForge {
     fn comments<'a>(&'a self, of: CommentsOf, from: Option<&'a PageToken>) -> Answer<'a, ForgePage<ForgeComment>> {
         self.forge.comments(of, from)
     }
+
+    fn own_account(&self) -> Answer<'_, Option<String>> {
+        self.forge.own_account()
+    }
 }

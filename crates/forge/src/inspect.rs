@@ -14,7 +14,7 @@ pub enum FindingState {
 /// One check of a connection: its subject, its result and a sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForgeFinding {
-    /// `reachable`, `token`, `scopes`, `repository`, `push` or `base-branch`.
+    /// Such as `reachable`, `token`, `scopes`, `repository`, `push` or `base-branch`.
     pub subject: &'static str,
     /// The result.
     pub state: FindingState,
@@ -23,15 +23,21 @@ pub struct ForgeFinding {
 }
 
 impl ForgeFinding {
-    pub(crate) fn good(subject: &'static str, text: impl Into<String>) -> Self {
+    /// As it should be.
+    #[must_use]
+    pub fn good(subject: &'static str, text: impl Into<String>) -> Self {
         Self { subject, state: FindingState::Good, text: text.into() }
     }
 
-    pub(crate) fn doubtful(subject: &'static str, text: impl Into<String>) -> Self {
+    /// Some outputs will not work.
+    #[must_use]
+    pub fn doubtful(subject: &'static str, text: impl Into<String>) -> Self {
         Self { subject, state: FindingState::Doubtful, text: text.into() }
     }
 
-    pub(crate) fn bad(subject: &'static str, text: impl Into<String>) -> Self {
+    /// No output will work.
+    #[must_use]
+    pub fn bad(subject: &'static str, text: impl Into<String>) -> Self {
         Self { subject, state: FindingState::Bad, text: text.into() }
     }
 }

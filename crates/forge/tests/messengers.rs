@@ -101,6 +101,7 @@ fn item(kind: ActionKind, target: Option<&str>, body: &str) -> Delivery {
         base_branch: "main".to_owned(),
         base_commit: String::new(),
         reviewed_head: None,
+        question: None,
         draft: true,
         labels: Vec::new(),
         facts: Vec::new(),

@@ -221,6 +221,12 @@ impl FakeForge {
         (app, private_key)
     }
 
+    /// The number of an account, which is created if it does not exist.
+    #[must_use]
+    pub fn account_id(&self, user: &str) -> u64 {
+        self.state().user_id(user)
+    }
+
     /// Revokes a token.
     pub fn revoke_token(&self, token: &str) {
         self.state().tokens.remove(token);

@@ -149,6 +149,7 @@ fn misplaced_keys(config: &ConfigLayer) -> impl Iterator<Item = (String, &'stati
         (hooks, "`webhooks`: a repository does not decide which senders may start your loops", own),
         (!config.forges.is_empty(), "`forges`: a repository does not decide where your tokens are sent", own),
         (config.slack.is_some(), "`slack`: a repository does not decide where your messages are sent", own),
+        (!config.people.is_empty(), "`people`: a repository does not decide whose answers count", own),
         (receivers, "`webhooks_out`: a repository does not decide where your secrets are used", own),
     ];
     rules.into_iter().filter(|(is_said, ..)| *is_said).map(|(_, text, hint)| (text.to_owned(), hint))

@@ -57,6 +57,7 @@ impl CommandContext {
         settings.prices = Arc::new(ModelPrices::new(config.prices.clone()));
         providers::add_providers(self, &effective, &mut settings);
         forges::add_forges(self, &effective, &mut settings);
+        settings.people = config.people.clone();
         if let Some(who) = &config.identity {
             settings.identity = CommitIdentity { name: who.name.clone(), email: who.email.clone() };
         }

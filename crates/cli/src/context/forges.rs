@@ -103,6 +103,10 @@ fn now() -> NowMs {
 }
 
 fn connect_slack(config: &SlackConfig, credential: &str) -> Result<Arc<dyn Deliver>, String> {
+    Ok(Arc::new(open_slack(config, credential)?))
+}
+
+fn open_slack(config: &SlackConfig, credential: &str) -> Result<SlackReceiver, String> {
     let secret = SecretText::new(credential);
     let access = match &config.access {
         SlackCredential::Webhook(_) => SlackAccess::Webhook(secret),
@@ -112,8 +116,17 @@ fn connect_slack(config: &SlackConfig, credential: &str) -> Result<Arc<dyn Deliv
             api_url: config.api_url.clone(),
         },
     };
-    let slack = SlackReceiver::new(&access, &NetworkSettings::default(), now()).map_err(|error| error.to_string())?;
-    Ok(Arc::new(slack))
+    SlackReceiver::new(&access, &NetworkSettings::default(), now()).map_err(|error| error.to_string())
+}
+
+/// The configured Slack workspace, for a check with short limits.
+pub(super) fn connect_slack_of(cx: &CommandContext, config: &SlackConfig) -> Result<SlackReceiver, String> {
+    open_slack(config, &slack_credential(cx, config).read()?)
+}
+
+fn slack_credential(cx: &CommandContext, config: &SlackConfig) -> CredentialPlace {
+    let (SlackCredential::Webhook(source) | SlackCredential::Token(source)) = &config.access;
+    CredentialPlace::new(cx, source)
 }
 
 fn connect_webhook(name: &str, webhook: &KnownWebhook, secret: &str) -> Result<Arc<dyn Deliver>, String> {
@@ -172,10 +185,7 @@ impl ForgeConnector for ForgeConnections {
 pub(super) fn add_forges(cx: &CommandContext, effective: &EffectiveConfig, settings: &mut EngineSettings) {
     let config = effective.config();
     let forges = known_forges(cx, config);
-    let slack = config.slack.as_ref().map(|slack| {
-        let (SlackCredential::Webhook(source) | SlackCredential::Token(source)) = &slack.access;
-        (slack.clone(), CredentialPlace::new(cx, source))
-    });
+    let slack = config.slack.as_ref().map(|slack| (slack.clone(), slack_credential(cx, slack)));
     let webhooks = config.webhooks_out.iter().map(|(name, config)| {
         let secret = CredentialPlace::new(cx, &config.secret);
         let ca_file = resolve_ca_file(cx, config.ca_file.as_deref());
@@ -258,6 +268,7 @@ impl LoopPreflight {
         let spec = file.spec.spec();
         // A broken configuration is reported elsewhere.
         let Ok(effective) = cx.try_config(Some(&repo.work_tree)) else { return Ok(()) };
+        self.check_asking(cx, repo, file)?;
         if spec.forge == "local" {
             return Ok(());
         }

@@ -1,6 +1,7 @@
 //! The things a command works on: the environment, the repository, the state directory, the loops. This module finds
 //! everything and passes it down; verbs look nothing up themselves.
 
+mod asking;
 mod bindings;
 mod config;
 mod engine;
@@ -17,6 +18,7 @@ mod repo_loops;
 mod user;
 mod zone;
 
+pub(crate) use asking::inspect_asking;
 pub(crate) use bindings::script_path;
 use config::LastGoodConfigs;
 pub(crate) use environment::CommandEnvironment;
@@ -209,9 +211,12 @@ impl CommandContext {
         })
     }
 
-    /// The person who gave the command: the operating system's user.
+    /// The person who gave the command: the operating system's user, by the name that `people` gives this user. A broken
+    /// configuration names nobody, and is reported elsewhere.
     pub(crate) fn actor(&self) -> Actor {
-        user::actor(self.uid)
+        let user = user::actor(self.uid);
+        let people = self.user_config().map(|config| config.people).unwrap_or_default();
+        Actor::user(&people.user_name(user.name()), self.uid)
     }
 
     /// The name of that person, as records keep it.

@@ -5,7 +5,7 @@
 use crate::context::CommandContext;
 use loopwright::daemon::Daemon;
 use loopwright::round::SignalNovelty;
-use loopwright::store::SignalRow;
+use loopwright::store::{AnswerRow, SignalRow};
 use loopwright::triggers::{FolderContent, Signals, WatchedFolder};
 use loopwright::{BoxFuture, Engine, EngineError};
 use std::collections::BTreeSet;
@@ -99,6 +99,18 @@ impl Signals for DaemonSignalSink {
         prefix: &'a str,
     ) -> BoxFuture<'a, Result<bool, EngineError>> {
         Box::pin(async move { Ok(self.engine.store().has_signal(repo, loop_name, prefix).await?) })
+    }
+
+    fn answer(&self, answer: AnswerRow) -> BoxFuture<'_, Result<SignalNovelty, EngineError>> {
+        Box::pin(async move {
+            let early = || EngineError::Daemon("the daemon is still starting".to_owned());
+            self.daemon.get().ok_or_else(early)?.answer(answer).await
+        })
+    }
+
+    fn commented(&self) {
+        // A daemon that is starting or has ended reads the comments at its next pass.
+        let _ = self.daemon.get().map(Daemon::check_questions);
     }
 
     fn folder_changed(&self, content: FolderContent) {

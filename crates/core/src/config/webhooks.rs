@@ -14,7 +14,7 @@ pub struct WebhooksConfig {
     /// The address for deliveries; if `None`, nothing listens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub listen: Option<SocketAddr>,
-    /// The location of each source's secret: `github`, `gitlab`, `generic.NAME`.
+    /// The location of each source's secret: `github`, `gitlab`, `slack`, `generic.NAME`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub secrets: BTreeMap<String, SecretLocation>,
     /// People whose events count even if the forge does not report them as members of a repository.
@@ -89,7 +89,7 @@ fn secrets(at: &SpecValue<'_>) -> Option<BTreeMap<String, SecretLocation>> {
     let read = entries.into_iter().filter_map(|(entry, at)| {
         if !is_source(&entry.key) {
             let what = format!("{} is not a source of events", quoted(&entry.key));
-            at.add_problem(ProblemKind::Value, what, Some("`github`, `gitlab` or `generic.NAME`".to_owned()));
+            at.add_problem(ProblemKind::Value, what, Some("`github`, `gitlab`, `slack` or `generic.NAME`".to_owned()));
         }
         let fields = at.fields("env file previous secret")?;
         let previous = fields.option("previous", |at| source(&at.fields("env file secret")?, at));
@@ -122,7 +122,7 @@ fn source(fields: &SpecFields<'_>, at: &SpecValue<'_>) -> Option<KeySource> {
 fn is_source(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let own = |name: &str| (1..=64).contains(&name.len()) && name.chars().all(is_plain);
-    matches!(name, "github" | "gitlab") || name.strip_prefix("generic.").is_some_and(own)
+    matches!(name, "github" | "gitlab" | "slack") || name.strip_prefix("generic.").is_some_and(own)
 }
 
 #[cfg(test)]
@@ -149,7 +149,7 @@ mod tests {
                 "is not allowed in a configuration file",
             ),
             ("webhooks: { secrets: { github: { env: hunter2-hunter2 } } }", "not the name of a variable"),
-            ("webhooks: { secrets: { slack: { env: A } } }", "not a source of events"),
+            ("webhooks: { secrets: { chat: { env: A } } }", "not a source of events"),
             ("webhooks: { secrets: { github: {} } }", "needs exactly one location"),
         ];
         for (text, expected) in table {

@@ -58,6 +58,9 @@ pub enum Refusal {
         /// The end of the answer window, as RFC 3339.
         until: String,
     },
+    /// An answer from elsewhere belongs to one question, and the round asks another one now.
+    #[error("the question that this answers is closed")]
+    Closed,
     /// The answer is about a different candidate than the waiting one.
     #[error("the answer is for a different candidate than the waiting one")]
     Stale,
@@ -69,7 +72,7 @@ impl Refusal {
     pub fn approvers(&self) -> &[String] {
         match self {
             Self::NotAnApprover { approvers, .. } | Self::StartedIt { approvers, .. } => approvers,
-            Self::Repeated { .. } | Self::Expired { .. } | Self::Stale => &[],
+            Self::Repeated { .. } | Self::Expired { .. } | Self::Closed | Self::Stale => &[],
         }
     }
 }
@@ -92,15 +95,22 @@ pub(super) fn may_send_again(facts: &RoundFacts, said: &PersonDecision, candidat
         return Err(Refusal::Stale);
     }
     let Some(at_ms) = said.at_ms else { return Ok(()) };
+    is_asked(said)?;
     is_approver(facts, said, "approve")?;
     is_in_time(facts, at_ms)?;
     is_separate(facts, said)
 }
 
 /// Checks a denial of the waiting candidate. One person may deny at any time; an expired question counts as a denial
-/// too.
-pub(super) fn may_deny(facts: &RoundFacts, said: &PersonDecision) -> Result<(), Refusal> {
-    if said.at_ms.is_none() { Ok(()) } else { is_approver(facts, said, "deny") }
+/// too. A denial that names a candidate binds it, as those from elsewhere do.
+pub(super) fn may_deny(facts: &RoundFacts, said: &PersonDecision, candidate: &str) -> Result<(), Refusal> {
+    if said.at_ms.is_none() {
+        return Ok(());
+    }
+    if !said.candidate.is_empty() && said.candidate != candidate {
+        return Err(Refusal::Stale);
+    }
+    is_approver(facts, said, "deny")
 }
 
 /// Checks a statement that a delivery in doubt has arrived.
@@ -108,7 +118,25 @@ pub(super) fn may_confirm(facts: &RoundFacts, said: &PersonDecision, candidate: 
     if said.candidate != candidate {
         return Err(Refusal::Stale);
     }
-    if said.at_ms.is_none() { Ok(()) } else { is_approver(facts, said, "approve") }
+    if said.at_ms.is_none() {
+        return Ok(());
+    }
+    is_asked(said)?;
+    is_approver(facts, said, "approve")
+}
+
+/// Checks a statement that a delivery in doubt has not arrived.
+pub(super) fn may_dispute(facts: &RoundFacts, said: &PersonDecision) -> Result<(), Refusal> {
+    if said.at_ms.is_none() {
+        return Ok(());
+    }
+    is_asked(said)?;
+    is_approver(facts, said, "deny")
+}
+
+/// A question elsewhere asks only whether a candidate may be sent. An answer to it says nothing about a delivery.
+fn is_asked(said: &PersonDecision) -> Result<(), Refusal> {
+    if said.actor.is_account() { Err(Refusal::Closed) } else { Ok(()) }
 }
 
 /// Whether the question is still open at this moment.

@@ -114,14 +114,14 @@ pub(super) fn on_approved(mut round: Round, said: PersonDecision) -> Result<Step
 pub(super) fn on_denied(round: Round, said: &PersonDecision) -> Result<Step, StepError> {
     let why = said.why.as_deref().unwrap_or("no reason given");
     if matches!(round.phase, Phase::Doubting(_)) {
-        approval_policy::may_deny(&round.facts, said)?;
+        approval_policy::may_dispute(&round.facts, said)?;
         let found = DeliveryResult::Refused { text: format!("not there, says {}: {why}", said.actor) };
         return Ok(send::on_delivery_inspected(round, &said.actor, &found));
     }
-    if !matches!(round.phase, Phase::Waiting(_)) {
+    let Phase::Waiting(verified) = &round.phase else {
         return Err(round.misfit("denied", "it does not wait for a person").into());
-    }
-    approval_policy::may_deny(&round.facts, said)?;
+    };
+    approval_policy::may_deny(&round.facts, said, verified.candidate())?;
     let text = format!("denied by {}: {why}", said.actor);
     Ok(round.end(RoundOutcome::Rejected, Stage::Approve, "denied", text))
 }

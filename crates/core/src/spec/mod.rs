@@ -41,6 +41,7 @@ pub use write::{WrittenLoop, write_loop_file};
 
 use crate::level::LoopLevel;
 use crate::units::TimeSpan;
+use crate::words::worded;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -229,18 +230,33 @@ impl Default for Rubric {
     }
 }
 
+worded! {
+    /// A place where people are asked about a waiting candidate, besides the inbox.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum AskPlace {
+        /// A message with buttons.
+        Slack = "slack",
+        /// A comment on the item's issue or pull request, or an issue.
+        Forge = "forge",
+    }
+}
+
 /// The approvals that a waiting candidate needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ApprovalRule {
     /// How many different people have to approve.
     pub quorum: u32,
     /// Whether the person who started the round manually may not approve it.
     pub separate: bool,
+    /// Where people are asked, besides the inbox.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ask: Vec<AskPlace>,
 }
 
 impl Default for ApprovalRule {
     fn default() -> Self {
-        Self { quorum: 1, separate: false }
+        Self { quorum: 1, separate: false, ask: Vec::new() }
     }
 }
 

@@ -335,8 +335,11 @@ fn said(words: &Words<'_>) -> PersonDecision {
     }
 }
 
-/// `name`, or `name/uid` for a user of the operating system.
+/// `name`, `name/uid` for a user of the operating system, or `name@place` for an account elsewhere.
 fn actor(text: &str) -> Actor {
+    if let Some((name, place)) = text.split_once('@') {
+        return Actor::account(name, place, "7");
+    }
     match text.split_once('/') {
         Some((name, uid)) => Actor::user(name, uid.parse().expect("a number")),
         None => Actor::embedder(text),

@@ -72,6 +72,7 @@ impl DaemonAdmission {
             signals,
             too_deep,
             expires_ms: question.and_then(|question| question.expires_ms),
+            asks: !started.spec.approvals.ask.is_empty(),
             resume_ms: resume_ms(round, self.clock.now_ms()),
             items: item_keys(round),
         })

@@ -16,6 +16,8 @@ pub(super) enum AgendaEntry {
     Resume { key: LoopKey, round: String },
     /// Questions that were not answered in time.
     Expire,
+    /// Questions that loops ask elsewhere, and their answers.
+    AskPeople,
 }
 
 /// Entries by their time, and those that wait for an event.

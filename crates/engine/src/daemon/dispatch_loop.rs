@@ -334,12 +334,15 @@ impl DispatchLoop {
 
     /// Processes a round's rest: signals for its followers, and a time at which to resume the round.
     pub(super) fn on_round_at_rest(&mut self, rest: RoundAtRest) {
-        let RoundAtRest { key, round, end, signals, too_deep, expires_ms, resume_ms, items } = rest;
+        let RoundAtRest { key, round, end, signals, too_deep, expires_ms, asks, resume_ms, items } = rest;
         for (follower, depth) in too_deep {
             self.publish(Some(key.clone()), EventKind::ChainTooLong { follower, depth });
         }
         if let Some(at_ms) = expires_ms {
             self.agenda.schedule_earliest(at_ms, super::agenda::AgendaEntry::Expire);
+        }
+        if asks {
+            self.agenda.schedule(self.now_ms(), super::agenda::AgendaEntry::AskPeople);
         }
         if let Some(at_ms) = resume_ms {
             self.agenda.schedule(at_ms, super::agenda::AgendaEntry::Resume { key: key.clone(), round: round.clone() });

@@ -410,6 +410,7 @@ impl DispatchLoop {
             match errand {
                 AgendaEntry::Retake { .. } | AgendaEntry::Resume { .. } => self.resume_recorded(errand),
                 AgendaEntry::Expire => self.expire_questions(),
+                AgendaEntry::AskPeople => self.ask_people(),
             }
         }
     }

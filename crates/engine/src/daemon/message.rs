@@ -31,6 +31,8 @@ pub(super) struct RoundAtRest {
     pub(super) too_deep: Vec<(LoopKey, u32)>,
     /// The time at which its question expires.
     pub(super) expires_ms: Option<i64>,
+    /// Whether its loop asks people elsewhere: there may be a question to ask or to close.
+    pub(super) asks: bool,
     /// The earliest time at which it can resume.
     pub(super) resume_ms: Option<i64>,
     /// The keys of its items.

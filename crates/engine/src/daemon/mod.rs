@@ -41,7 +41,7 @@ use crate::error::EngineError;
 use crate::live_rounds::{AdmissionRequest, ItemSelection};
 use crate::proc::CancelToken;
 use crate::round::SignalNovelty;
-use crate::store::SignalRow;
+use crate::store::{AnswerRow, SignalRow};
 use dispatch_loop::{DispatchLoop, DispatchMode};
 use loopwright_core::dispatch::{ConcurrencyLimits, FleetFreeze, LoopExplanation, LoopKey};
 use message::DaemonSender;
@@ -170,6 +170,26 @@ impl Daemon {
             self.sender.send(move |desk| desk.on_signal(signal))?;
         }
         Ok(heard)
+    }
+
+    /// Records a person's answer from outside. It is durable when this returns; the same answer twice counts once.
+    ///
+    /// # Errors
+    /// When it cannot be stored.
+    pub async fn answer(&self, answer: AnswerRow) -> Result<SignalNovelty, EngineError> {
+        let heard = self.engine.store_answer(answer).await?;
+        if heard == SignalNovelty::First {
+            self.check_questions()?;
+        }
+        Ok(heard)
+    }
+
+    /// Looks for answers to questions that loops ask elsewhere, now.
+    ///
+    /// # Errors
+    /// When the daemon has ended.
+    pub fn check_questions(&self) -> Result<(), EngineError> {
+        self.sender.send(|desk| desk.agenda.schedule(desk.now_ms(), agenda::AgendaEntry::AskPeople))
     }
 
     /// Pauses a loop: it does not start by itself from now on, also after a restart.

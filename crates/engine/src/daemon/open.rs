@@ -130,6 +130,8 @@ struct LeftoverState {
     /// The items of the rounds that are to resume.
     items: HashMap<String, Vec<Arc<str>>>,
     expires_ms: Option<i64>,
+    /// Whether there may be questions that loops ask elsewhere.
+    asks: bool,
 }
 
 impl LeftoverState {
@@ -145,11 +147,13 @@ impl LeftoverState {
         }
         let items = items(engine, abandoned.iter().chain(suspended.iter().map(|(row, _)| row))).await;
         let proposals = BTreeMap::new();
-        let mut left = Self { abandoned, elsewhere, suspended, proposals, items, expires_ms: None };
+        let asks = !engine.store.open_questions(1).await?.is_empty();
+        let mut left = Self { abandoned, elsewhere, suspended, proposals, items, expires_ms: None, asks };
         for row in engine.store.inbox(QUESTIONS_MAX).await? {
             if row.kind == InboxKind::Approval {
                 *left.proposals.entry(LoopKey::new(&row.repo, &row.loop_name)).or_default() += 1;
                 left.expires_ms = left.expires_ms.into_iter().chain(row.expires_ms).min();
+                left.asks = true;
             }
         }
         Ok(left)
@@ -195,6 +199,9 @@ impl DispatchLoop {
         }
         if let Some(at_ms) = left.expires_ms {
             self.agenda.schedule_earliest(at_ms, AgendaEntry::Expire);
+        }
+        if left.asks {
+            self.agenda.schedule(now_ms, AgendaEntry::AskPeople);
         }
         self.run_due_entries(now_ms);
         // These held no lock while they were suspended; which of them may resume is known once the loops are loaded.

@@ -253,6 +253,19 @@ impl DispatchLoop {
     }
 }
 
+impl DispatchLoop {
+    /// Runs a pass over the questions that loops ask elsewhere, and schedules the next one.
+    pub(super) fn ask_people(&mut self) {
+        let (engine, fleet, post) = (self.engine.clone(), Arc::clone(&self.fleet), self.sender.clone());
+        self.rounds.spawn_aside(async move {
+            let again_ms = engine.now_ms().saturating_add(RETRY_MS);
+            if let Some(at_ms) = engine.ask_people(fleet.as_ref()).await.unwrap_or(Some(again_ms)) {
+                let _ = post.send(move |desk| desk.agenda.schedule_earliest(at_ms, AgendaEntry::AskPeople));
+            }
+        });
+    }
+}
+
 /// The time at which the next open question expires.
 pub(super) async fn next_expiry(engine: &crate::Engine) -> Result<Option<i64>, EngineError> {
     let open = engine.store.inbox(1_000).await?;

@@ -35,7 +35,8 @@ pub struct TickRound {
     pub outcome: Option<RoundOutcome>,
 }
 
-/// Runs one pass over the loops that are due now and waits for the rounds that it started. Loops that become due in the
+/// Runs one pass over the loops that are due now and waits for the rounds that it started. Answers from elsewhere are
+/// decided before it, and new questions are asked after it. Loops that become due in the
 /// meantime are left for the next pass. Rounds are interrupted when `cancel` is set.
 ///
 /// # Errors
@@ -48,6 +49,9 @@ pub async fn tick(
 ) -> Result<TickReport, EngineError> {
     let notes = Arc::new(TickRecorder::default());
     let _attached = engine.events().attach(Arc::clone(&notes) as _);
+    // Answers that arrived since the last pass come first.
+    engine.ask_people(fleet.as_ref()).await?;
+    let (own, binder) = (engine.clone(), Arc::clone(&fleet));
     let (desk, post) = open::open_dispatch_loop(engine, fleet, limits, DispatchMode::Once).await?;
     let mut pass = std::pin::pin!(desk.run());
     let ended = tokio::select! {
@@ -58,6 +62,11 @@ pub async fn tick(
             pass.await
         }
     };
+    // The questions of this pass, unless another process schedules now: that one asks them.
+    if own.lease_dispatcher().await.is_ok() {
+        own.ask_people(binder.as_ref()).await?;
+        crate::lease::give_back(&own, crate::store::DISPATCHER).await;
+    }
     match ended {
         DaemonEnd::Drained => Ok(std::mem::take(&mut *notes.lock())),
         DaemonEnd::Fenced(why) | DaemonEnd::Failed(why) => Err(EngineError::Daemon(why)),

@@ -141,6 +141,10 @@ impl LocalReader {
             id: name.to_string_lossy().into_owned(),
             kind: comment_kind(&page),
             author: page.author(),
+            // Any program of the user can write a page, so no page proves who wrote it.
+            author_id: None,
+            created_ms: 0,
+            is_edited: false,
             loop_name: page.text("loop"),
             body: page.body,
         });

@@ -246,6 +246,7 @@ pub fn delivery(round: &Round, item: &StagedItem, candidate: &str) -> Delivery {
         base_branch: facts.branch.clone().unwrap_or_else(|| "main".to_owned()),
         base_commit: facts.base.clone().unwrap_or_default(),
         reviewed_head: reviewed_head(facts, item),
+        question: None,
         draft: output.is_none_or(|output| output.draft),
         labels: output.map(|output| output.labels.clone()).unwrap_or_default(),
         facts: delivery_facts(facts),

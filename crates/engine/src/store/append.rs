@@ -9,6 +9,7 @@ use super::error::{ErrorContext as _, StoreError, StoreErrorKind};
 use super::lease::{self, DISPATCHER, LeaseHolder};
 use super::open::{Store, StoreLocation, StoreWriter};
 use super::process;
+use super::questions;
 use super::reserve;
 use super::rows::{
     Checkpoint, ItemRow, RoundRow, RowChange, SqlTable, StatsChange, StoreBatch, StoredEvent, insert_sql, replaces,
@@ -477,8 +478,20 @@ async fn apply(conn: &mut SqlConnection, batch: &StoreBatch, change: &RowChange)
         RowChange::MemoryKept { repo, loop_name, most } => {
             time::cap_memory(conn, repo, loop_name, i64::from(*most)).await
         }
-        RowChange::Prune { before, limit } => time::prune(conn, *before, batch.at_ms, i64::from(*limit)).await,
+        RowChange::Prune { before, limit } => {
+            questions::prune(conn, before.signals_ms).await?;
+            time::prune(conn, *before, batch.at_ms, i64::from(*limit)).await
+        }
+        RowChange::NewQuestion(row) => questions::put_question(conn, row).await,
+        RowChange::Question(row) => put(conn, row).await,
+        RowChange::NewAnswer(row) => questions::put_answer(conn, row).await,
+        RowChange::Answer(row) => put(conn, row).await,
     }
+}
+
+/// Inserts a row; returns false if its key exists already.
+pub(super) async fn put_new<T: SqlTable>(conn: &mut SqlConnection, row: &T) -> SqlResult<bool> {
+    Ok(conn.exec(format!("{} ON CONFLICT DO NOTHING", insert_sql::<T>()), &row.args()).await? > 0)
 }
 
 /// Inserts a row that must not exist yet: each spend is written once.

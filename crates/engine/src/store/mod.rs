@@ -16,6 +16,7 @@ mod migrate;
 mod money;
 mod open;
 mod process;
+mod questions;
 mod read;
 mod reserve;
 mod rows;
@@ -33,6 +34,7 @@ pub use money::{
 };
 pub use open::{Store, StoreMode};
 pub use process::{ProcessInfo, ProcessRow};
+pub use questions::{AnswerRow, AnswerState, QuestionRow, QuestionState};
 pub use rows::{
     Checkpoint, InboxRow, ItemRow, LoopRow, NewEvent, OutboxRow, RoundRow, RoundsFilter, RoundsQuery, RowChange,
     StatsChange, StoreBatch, StoredEvent,

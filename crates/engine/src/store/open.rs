@@ -275,6 +275,7 @@ impl PostgresLocation {
 
 #[cfg(test)]
 mod tests {
+    use super::super::questions::{self, AnswerRow, QuestionRow};
     use super::super::rows::{
         InboxRow, ItemRow, LoopRow, OutboxRow, RoundRow, RoundsFilter, RoundsQuery, StoredEvent, select,
     };
@@ -370,6 +371,8 @@ mod tests {
             select::<MemoryRow>(time::MEMORY),
             select::<FlagRow>(time::FLAGS),
             select::<LoopFileRow>(time::LOOP_FILES),
+            select::<QuestionRow>(questions::OPEN),
+            select::<AnswerRow>(questions::PENDING),
         ];
         for before in [None, Some((1, String::from("due:x")))] {
             let query = ReceiptsQuery { before, ..ReceiptsQuery::default() };

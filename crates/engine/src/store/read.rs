@@ -6,6 +6,7 @@ use super::error::{ErrorContext as _, StoreError, StoreErrorKind};
 use super::lease::{self, LeaseHolder, RoundLease};
 use super::money::{self, CostRow, CostsQuery, ItemSpend, LedgerRow, RaiseRow, SpendChange, SpendRow, SpendScope};
 use super::process::{self, ProcessRow};
+use super::questions::{self, AnswerRow, QuestionRow};
 use super::reserve;
 use super::rows::{
     InboxRow, ItemRow, LoopRow, OutboxRow, RoundRow, RoundsFilter, RoundsQuery, SqlTable, StoredEvent, select,
@@ -212,6 +213,26 @@ impl Store {
     /// Open questions to people, oldest first.
     pub async fn inbox(&self, limit: u32) -> Result<Vec<InboxRow>, StoreError> {
         self.all(INBOX_OPEN, args![page(limit)]).await
+    }
+
+    /// The questions in places outside that do not show a decision yet, oldest first.
+    pub async fn open_questions(&self, limit: u32) -> Result<Vec<QuestionRow>, StoreError> {
+        self.all(questions::OPEN, args![page(limit)]).await
+    }
+
+    /// A question in a place outside.
+    pub async fn question(&self, id: &str) -> Result<Option<QuestionRow>, StoreError> {
+        self.one("WHERE id = $1", args![id]).await
+    }
+
+    /// The answers from outside that need a decision or a reply, oldest first.
+    pub async fn pending_answers(&self, limit: u32) -> Result<Vec<AnswerRow>, StoreError> {
+        self.all(questions::PENDING, args![page(limit)]).await
+    }
+
+    /// An answer from outside.
+    pub async fn answer(&self, id: &str) -> Result<Option<AnswerRow>, StoreError> {
+        self.one("WHERE id = $1", args![id]).await
     }
 
     /// One question by its id.

@@ -7,6 +7,7 @@ use loopwright_core::round::RoundPhase;
 use super::conn::{SqlArg, SqlColumn, SqlResult, SqlRow};
 use super::lease::LeaseRequest;
 use super::money::{ItemSpend, LedgerRow, RaiseRow, ReservationChange, SpendChange};
+use super::questions::{AnswerRow, QuestionRow};
 use super::time::{FlagRow, LoopFileRow, MemoryRow, ReceiptRow, RetentionCutoff, ScheduleRow, SignalRow};
 use super::words::{InboxKind, InboxRisk, OutboxState, WorkItemState};
 
@@ -238,6 +239,14 @@ pub enum RowChange {
         /// The number of memories that stay.
         most: u32,
     },
+    /// Inserts a question in a place outside; one that exists is a conflict.
+    NewQuestion(QuestionRow),
+    /// Replaces a question in a place outside.
+    Question(QuestionRow),
+    /// Inserts an answer from outside; one that is known is a conflict.
+    NewAnswer(AnswerRow),
+    /// Replaces an answer from outside.
+    Answer(AnswerRow),
     /// Removes receipts and taken signals from before a time, and memories that have expired by the batch's time.
     Prune {
         /// The times before which rows are removed.

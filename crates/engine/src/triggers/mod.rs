@@ -22,7 +22,7 @@ pub use webhook::{BadSecret, BoundWebhookServer, IgnoreReason, WebhookOptions, W
 
 use crate::error::EngineError;
 use crate::round::SignalNovelty;
-use crate::store::SignalRow;
+use crate::store::{AnswerRow, SignalRow};
 use loopwright_core::BoxFuture;
 
 /// The receiver of signals, which make loops due. The key of a signal identifies its event, so that the same event
@@ -39,6 +39,15 @@ pub trait Signals: Send + Sync {
         loop_name: &'a str,
         prefix: &'a str,
     ) -> BoxFuture<'a, Result<bool, EngineError>>;
+
+    /// Records a person's answer from outside, unless it is known. It is durable when the call returns.
+    fn answer(&self, _answer: AnswerRow) -> BoxFuture<'_, Result<SignalNovelty, EngineError>> {
+        let error = EngineError::Daemon("answers are not recorded here".to_owned());
+        Box::pin(std::future::ready(Err(error)))
+    }
+
+    /// A comment was written on a forge; it may answer a question.
+    fn commented(&self) {}
 
     /// Something changed in a [`WatchedFolder`].
     fn folder_changed(&self, _content: FolderContent) {}

@@ -82,7 +82,7 @@ async fn child_appends_without_end() {
     }
 }
 
-/// Runs on a disk of one megabyte: fills it, hits the limit, frees space, continues.
+/// Runs on a disk of two megabytes: fills it, hits the limit, frees space, continues.
 #[tokio::test]
 async fn child_fills_the_disk() {
     let Some(path) = store_argument() else { return };

@@ -178,6 +178,9 @@ pub(crate) trait ForgeApi: Send + Sync + 'static {
     /// The checks of a commit, each with the branch.
     fn checks(&self, commit: &str, branch: Option<&str>) -> impl Future<Output = CallResult<Vec<CheckRun>>> + Send;
 
+    /// The id of the connection's account; `None` for a GitHub App, which is no account.
+    fn own_account(&self) -> impl Future<Output = CallResult<Option<String>>> + Send;
+
     /// The repository.
     fn repository(&self) -> impl Future<Output = CallResult<RemoteRepository>> + Send;
 

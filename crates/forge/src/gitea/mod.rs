@@ -134,6 +134,11 @@ impl ForgeApi for Gitea {
         self.read_checks(commit, branch).await
     }
 
+    async fn own_account(&self) -> CallResult<Option<String>> {
+        let user: rows::GiteaUser = self.client.get("/user", "").await?;
+        Ok(Some(user.id.to_string()))
+    }
+
     async fn repository(&self) -> CallResult<RemoteRepository> {
         let repo: rows::GiteaRepository = self.client.get(&self.repo, "").await?;
         let (default_branch, archived) = (repo.default_branch, repo.archived);

@@ -141,6 +141,14 @@ impl ForgeApi for GitHub {
         self.read_checks(commit, branch).await
     }
 
+    async fn own_account(&self) -> CallResult<Option<String>> {
+        if matches!(self.client.token, crate::api::TokenSource::App(_)) {
+            return Ok(None);
+        }
+        let user: rows::GitHubUser = self.client.get("/user", "").await?;
+        Ok(Some(user.id.to_string()))
+    }
+
     async fn repository(&self) -> CallResult<RemoteRepository> {
         let repo: rows::GitHubRepository = self.client.get(&self.repo, "").await?;
         Ok(repo.row())

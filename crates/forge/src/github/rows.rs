@@ -11,6 +11,7 @@ pub(super) const INLINE: CommentKind = CommentKind::Inline;
 
 #[derive(Debug, Deserialize)]
 pub(super) struct GitHubUser {
+    pub(super) id: u64,
     pub(super) login: String,
 }
 
@@ -191,6 +192,7 @@ pub(super) struct GitHubComment {
     user: Option<GitHubUser>,
     html_url: String,
     created_at: Option<String>,
+    updated_at: Option<String>,
     submitted_at: Option<String>,
     commit_id: Option<String>,
     pub(super) state: Option<String>,
@@ -217,10 +219,13 @@ impl GitHubComment {
             CommentKind::Inline => format!("inline-{}", self.id),
             CommentKind::Plain | CommentKind::Labels => self.id.to_string(),
         };
+        let is_edited = self.updated_at.is_some_and(|updated| self.created_at.as_ref() != Some(&updated));
+        let created_ms = self.created_at.or(self.submitted_at).map_or(0, |time| unix_ms(&time));
+        let (author, author_id) = self.user.map(|user| (user.login, user.id.to_string())).unzip();
         RemoteComment {
-            row: ForgeComment { id, kind, author: self.user.map(|user| user.login), loop_name, body },
+            row: ForgeComment { id, kind, author, author_id, created_ms, is_edited, loop_name, body },
             url: self.html_url,
-            created_ms: self.created_at.or(self.submitted_at).map_or(0, |time| unix_ms(&time)),
+            created_ms,
             head: self.commit_id,
         }
     }

@@ -147,6 +147,11 @@ impl ForgeApi for GitLab {
         self.read_checks(commit, branch).await
     }
 
+    async fn own_account(&self) -> CallResult<Option<String>> {
+        let user: rows::GitLabUser = self.client.get("/user", "").await?;
+        Ok(Some(user.id.to_string()))
+    }
+
     async fn repository(&self) -> CallResult<RemoteRepository> {
         let project: rows::GitLabProject = self.client.get(&self.project, "").await?;
         let may_push = Some(project.permissions.is_some_and(|permissions| permissions.may_push()));

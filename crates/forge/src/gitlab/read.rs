@@ -68,11 +68,13 @@ impl GitLab {
         });
         let kind = if place.is_some() { CommentKind::Inline } else { CommentKind::Plain };
         let body = format!("{}{}", place.unwrap_or_default(), note.body);
-        let author = note.author.map(|user| user.username);
+        let (author, author_id) = note.author.map(|user| (user.username, user.id.to_string())).unzip();
+        let is_edited = note.updated_at.is_some_and(|updated| updated != note.created_at);
+        let (id, created_ms) = (note.id.to_string(), unix_ms(&note.created_at));
         RemoteComment {
-            row: ForgeComment { id: note.id.to_string(), kind, author, loop_name, body },
+            row: ForgeComment { id, kind, author, author_id, created_ms, is_edited, loop_name, body },
             url: self.note_url(of, note.id),
-            created_ms: unix_ms(&note.created_at),
+            created_ms,
             head: None,
         }
     }

@@ -191,6 +191,7 @@ pub(super) struct GitLabNote {
     pub(super) body: String,
     pub(super) author: Option<GitLabUser>,
     pub(super) created_at: String,
+    pub(super) updated_at: Option<String>,
     /// A record of GitLab itself, such as "added 2 commits".
     #[serde(default)]
     pub(super) system: bool,

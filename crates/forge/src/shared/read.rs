@@ -94,4 +94,13 @@ impl<A: ForgeApi> ReadForge for SharedForge<A> {
             }
         })
     }
+
+    fn own_account(&self) -> Answer<'_, Option<String>> {
+        Box::pin(async move {
+            match self.api.own_account().await {
+                Ok(id) => Ok(id),
+                Err(error) => Err(self.read_error(error).await),
+            }
+        })
+    }
 }

@@ -77,6 +77,7 @@ mod tests {
             base_branch: "main".to_owned(),
             base_commit: String::new(),
             reviewed_head: None,
+            question: None,
             draft: true,
             labels: Vec::new(),
             facts: Vec::new(),

@@ -1,7 +1,8 @@
 //! A Slack message as Block Kit. Every text is escaped, and links are not expanded, so that an agent's words cannot
 //! mention people, run commands or load images.
 
-use loopwright_core::deliver::{COST_FACT, Delivery};
+use super::SlackPost;
+use loopwright_core::deliver::{COST_FACT, Delivery, QuestionPart};
 use serde_json::{Value, json};
 
 /// Slack's limit for the text of a block is 3000 characters.
@@ -50,8 +51,14 @@ impl SlackMessage {
             text: item.item.body.clone(),
             origin: origin(item),
             key: Some(item.key.clone()),
-            thread: None,
-            buttons: None,
+            thread: match &item.question {
+                Some(QuestionPart::Reply { place }) => SlackPost::at(place).map(|post| post.ts),
+                Some(QuestionPart::Ask { .. } | QuestionPart::Close { .. }) | None => None,
+            },
+            buttons: match &item.question {
+                Some(QuestionPart::Ask { value }) => Some(SlackButtons { approve: value.clone(), deny: value.clone() }),
+                Some(QuestionPart::Reply { .. } | QuestionPart::Close { .. }) | None => None,
+            },
         }
     }
 

@@ -8,12 +8,13 @@ pub use message::{SlackButtons, SlackMessage};
 use crate::base_url::{BaseUrl, encode};
 use crate::connection::ConnectionError;
 use crate::http::{HttpAnswer, HttpCall, HttpClient, NetworkSettings, NowMs};
+use crate::inspect::ForgeFinding;
 use crate::messenger;
 use crate::secret::SecretText;
 use hyper::Method;
 use hyper::header::AUTHORIZATION;
 use loopwright_core::BoxFuture;
-use loopwright_core::deliver::{Deliver, DeliverError, Delivery, DeliveryLookup, DeliveryReceipt};
+use loopwright_core::deliver::{Deliver, DeliverError, Delivery, DeliveryLookup, DeliveryReceipt, QuestionPart};
 use loopwright_core::spec::ActionKind;
 use serde::Deserialize;
 use serde_json::json;
@@ -48,6 +49,29 @@ pub struct SlackPost {
     pub channel: String,
     /// The message's time, which answers in its thread name; empty for a webhook.
     pub ts: String,
+}
+
+/// The part of an address before the channel.
+const ARCHIVES: &str = "https://slack.com/archives/";
+/// Slack's times have six digits after the point, which addresses leave out.
+const TS_FRACTION: usize = 6;
+
+impl SlackPost {
+    /// Slack opens this address in the workspace of the reader.
+    fn place(&self) -> String {
+        match self.ts.is_empty() {
+            true => "slack:webhook".to_owned(),
+            false => format!("{ARCHIVES}{}/p{}", self.channel, self.ts.replace('.', "")),
+        }
+    }
+
+    /// The message at a place of a receipt; `None` for a webhook's.
+    fn at(place: &str) -> Option<Self> {
+        let (channel, digits) = place.strip_prefix(ARCHIVES)?.split_once("/p")?;
+        let (seconds, fraction) = digits.split_at_checked(digits.len().checked_sub(TS_FRACTION)?)?;
+        let is_number = digits.bytes().all(|byte| byte.is_ascii_digit()) && !seconds.is_empty();
+        is_number.then(|| Self { channel: channel.to_owned(), ts: format!("{seconds}.{fraction}") })
+    }
 }
 
 /// A connection to Slack.
@@ -114,11 +138,47 @@ impl SlackReceiver {
         };
         body["channel"] = json!(channel);
         let call = HttpCall::new(Method::POST, "/chat.postMessage").json(&body);
-        let answer = self.ask(call, token).await?;
-        match (answer.ok, answer.ts) {
-            (true, Some(ts)) => Ok(SlackPost { channel: answer.channel.unwrap_or_else(|| channel.clone()), ts }),
-            _ => Err(refusal(&answer.error.unwrap_or_default())),
+        posted(self.ask(call, token).await?, channel)
+    }
+
+    /// Replaces a message of the bot. The same update twice has one effect.
+    async fn update(&self, message: &SlackMessage, place: &str) -> Result<SlackPost, DeliverError> {
+        let (Some((token, _)), Some(post)) = (&self.bot, SlackPost::at(place)) else {
+            return Err(DeliverError::refused("only a bot's message can be updated"));
+        };
+        let mut body = message.body();
+        (body["channel"], body["ts"]) = (json!(post.channel), json!(post.ts));
+        let call = HttpCall::new(Method::POST, "/chat.update").json(&body);
+        posted(self.ask(call, token).await?, &post.channel)
+    }
+
+    /// Checks the bot's token and its scopes. It changes nothing. A webhook has nothing to check.
+    pub async fn inspect(&self) -> Vec<ForgeFinding> {
+        let Some((token, channel)) = &self.bot else {
+            let text = "an incoming webhook sends messages; questions with buttons need a bot token";
+            return vec![ForgeFinding::good("access", text)];
+        };
+        let header = SecretText::new(format!("Bearer {}", token.expose()));
+        let call = HttpCall::new(Method::POST, "/auth.test").json(&json!({}));
+        let call = call.secret_header(AUTHORIZATION, &header).map_err(|error| messenger::failure("Slack", &error));
+        let sent = match call {
+            Ok(call) => self.send(call).await,
+            Err(error) => Err(error),
+        };
+        let answer = match sent {
+            Ok(answer) => answer,
+            Err(error) => return vec![ForgeFinding::bad("reachable", error.text)],
+        };
+        let read: Option<SlackAnswer> = serde_json::from_slice(&answer.body).ok();
+        match read {
+            Some(read) if read.ok => {}
+            read => {
+                let word = read.and_then(|read| read.error).unwrap_or_default();
+                return vec![ForgeFinding::bad("token", refusal(&word).text)];
+            }
         }
+        let scopes = answer.header("x-oauth-scopes").unwrap_or_default();
+        vec![ForgeFinding::good("token", format!("the bot's token is valid; channel {channel}")), scope_finding(scopes)]
     }
 
     async fn send(&self, call: HttpCall) -> Result<HttpAnswer, DeliverError> {
@@ -154,16 +214,16 @@ impl SlackReceiver {
         if let DeliveryLookup::Yes(receipt) = self.look(item).await? {
             return Ok(receipt);
         }
-        let post = self.post(&SlackMessage::for_item(item)).await?;
+        let message = SlackMessage::for_item(item);
+        let post = match &item.question {
+            Some(QuestionPart::Close { place }) => self.update(&message, place).await?,
+            Some(QuestionPart::Ask { .. } | QuestionPart::Reply { .. }) | None => self.post(&message).await?,
+        };
         Ok(self.receipt(&post))
     }
 
-    /// Slack opens this address in the workspace of the reader.
     fn receipt(&self, post: &SlackPost) -> DeliveryReceipt {
-        let place = match post.ts.is_empty() {
-            true => "slack:webhook".to_owned(),
-            false => format!("https://slack.com/archives/{}/p{}", post.channel, post.ts.replace('.', "")),
-        };
+        let place = post.place();
         let seconds = post.ts.split('.').next().and_then(|seconds| seconds.parse::<i64>().ok());
         let at_ms = seconds.map_or_else(|| self.http.now_ms(), |seconds| seconds.saturating_mul(1000));
         DeliveryReceipt { place, head: None, at_ms }
@@ -172,15 +232,26 @@ impl SlackReceiver {
     /// Searches the channel for the item's key. Without the permission to read it, the answer is unknown.
     async fn look(&self, item: &Delivery) -> Result<DeliveryLookup, DeliverError> {
         let Some((token, channel)) = &self.bot else { return Ok(DeliveryLookup::Unknown) };
+        let mut method = "/conversations.history";
+        let mut thread = String::new();
+        match &item.question {
+            // An update can be repeated, so it is never looked for.
+            Some(QuestionPart::Close { .. }) => return Ok(DeliveryLookup::No),
+            Some(QuestionPart::Reply { place }) => {
+                method = "/conversations.replies";
+                thread = SlackPost::at(place).map(|post| format!("&ts={}", post.ts)).unwrap_or_default();
+            }
+            Some(QuestionPart::Ask { .. }) | None => {}
+        }
         let oldest = self.http.now_ms().div_euclid(1000) - AGE_MAX_SECS;
         let mut cursor = String::new();
         for _ in 0..HISTORY_PAGES_MAX {
             let query = format!(
-                "channel={}&include_all_metadata=true&limit=200&oldest={oldest}&cursor={}",
+                "channel={}&include_all_metadata=true&limit=200&oldest={oldest}&cursor={}{thread}",
                 encode(channel),
                 encode(&cursor)
             );
-            let call = HttpCall::new(Method::GET, "/conversations.history").query(query);
+            let call = HttpCall::new(Method::GET, method).query(query);
             let answer = self.ask(call, token).await?;
             match answer.error.as_deref() {
                 None => {}
@@ -204,6 +275,30 @@ impl HistoryMessage {
     fn has_key(&self, key: &str) -> bool {
         let found = self.metadata.as_ref().and_then(|metadata| metadata.pointer("/event_payload/key"));
         found.and_then(serde_json::Value::as_str) == Some(key)
+    }
+}
+
+/// Posting needs one scope; a look-up after a lost answer needs another, which depends on the kind of the channel.
+fn scope_finding(scopes: &str) -> ForgeFinding {
+    let has = |wanted: &str| scopes.split(',').any(|scope| scope.trim() == wanted);
+    match (has("chat:write"), has("channels:history") || has("groups:history")) {
+        (true, true) => ForgeFinding::good("scopes", format!("the token has the scopes `{scopes}`")),
+        (true, false) => ForgeFinding::doubtful(
+            "scopes",
+            "add the scope `channels:history`, or `groups:history` for a private channel: without it a message whose \
+             answer is lost stays in doubt",
+        ),
+        (false, _) => {
+            ForgeFinding::bad("scopes", "the token has no scope `chat:write`; add it and install the app again")
+        }
+    }
+}
+
+/// The place of a message that Slack accepted.
+fn posted(answer: SlackAnswer, channel: &str) -> Result<SlackPost, DeliverError> {
+    match (answer.ok, answer.ts) {
+        (true, Some(ts)) => Ok(SlackPost { channel: answer.channel.unwrap_or_else(|| channel.to_owned()), ts }),
+        _ => Err(refusal(&answer.error.unwrap_or_default())),
     }
 }
 

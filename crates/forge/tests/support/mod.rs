@@ -236,6 +236,7 @@ impl ForgeFixture for World {
             base_branch: "main".to_owned(),
             base_commit: self.base.clone(),
             reviewed_head: item.review.map(|_| self.commit.clone()),
+            question: None,
             draft: true,
             labels: vec!["loopwright".to_owned()],
             facts: Vec::new(),

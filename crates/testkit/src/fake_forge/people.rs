@@ -257,6 +257,16 @@ impl<'a> FakeRepo<'a> {
         self.forge.state().add_comment(&self.name, draft)
     }
 
+    /// The person who wrote a comment changes its text.
+    pub fn edit_comment(&self, id: u64, body: &str) {
+        self.change(|repo, now| {
+            for comment in repo.comments.iter_mut().filter(|comment| comment.id == id) {
+                comment.body = body.to_owned();
+                comment.updated = now.to_owned();
+            }
+        });
+    }
+
     /// A person deletes a comment.
     pub fn delete_comment(&self, id: u64) {
         self.change(|repo, _| repo.comments.retain(|comment| comment.id != id));

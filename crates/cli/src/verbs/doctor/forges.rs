@@ -1,8 +1,8 @@
-//! The forges in `doctor`: whether each one is reachable, accepts the token, and has the repository. Nothing is changed
-//! there.
+//! The forges in `doctor`: whether each one is reachable, accepts the token, and has the repository; and whether people
+//! can answer in Slack. Nothing is changed there.
 
 use super::{DoctorCheck, DoctorStatus};
-use crate::context::{CommandContext, inspect_forges};
+use crate::context::{CommandContext, inspect_asking, inspect_forges};
 use loopwright_forge::{FindingState, ForgeFinding};
 
 /// A line about each check of each configured forge.
@@ -23,14 +23,21 @@ pub(super) async fn check_forges(cx: &CommandContext) -> Vec<DoctorCheck> {
             }
         }
     }
+    // The check of the store reports an unreadable configuration.
+    let asking = inspect_asking(cx).await.unwrap_or_default();
+    checks.extend(asking.into_iter().map(|(name, finding)| named_check(&name, finding)));
     checks
 }
 
 fn check(name: &str, finding: ForgeFinding) -> DoctorCheck {
+    named_check(&format!("forge {name}"), finding)
+}
+
+fn named_check(name: &str, finding: ForgeFinding) -> DoctorCheck {
     let status = match finding.state {
         FindingState::Good => DoctorStatus::Ok,
         FindingState::Doubtful => DoctorStatus::Gap,
         FindingState::Bad => DoctorStatus::Missing,
     };
-    DoctorCheck { status, ..DoctorCheck::ok(&format!("forge {name} {}", finding.subject), finding.text) }
+    DoctorCheck { status, ..DoctorCheck::ok(&format!("{name} {}", finding.subject), finding.text) }
 }

@@ -3,8 +3,8 @@
 use super::value::{SpecFields, SpecValue};
 use crate::spec::tree::YamlValue;
 use crate::spec::{
-    ActionKind, AgentSpec, AgentUse, ApprovalRule, Argv, AttackSpec, BudgetSpec, Ceilings, OutputSpec, ProblemKind,
-    ProverSpec, Role, RolePrompts, Rubric,
+    ActionKind, AgentSpec, AgentUse, ApprovalRule, Argv, AskPlace, AttackSpec, BudgetSpec, Ceilings, OutputSpec,
+    ProblemKind, ProverSpec, Role, RolePrompts, Rubric,
 };
 use std::collections::BTreeMap;
 
@@ -96,10 +96,14 @@ pub(super) fn rubric(at: &SpecValue<'_>) -> Option<Rubric> {
 
 /// The required approvals.
 pub(super) fn approvals(at: &SpecValue<'_>) -> Option<ApprovalRule> {
-    let fields = at.fields("quorum separate")?;
+    let fields = at.fields("quorum separate ask")?;
     let mut rule = ApprovalRule::default();
     fields.set("quorum", &mut rule.quorum, |at| at.whole(1..=100));
     fields.set("separate", &mut rule.separate, SpecValue::flag);
+    fields.set("ask", &mut rule.ask, |at| {
+        let places = AskPlace::ALL.map(|place| (place.word(), place));
+        at.one_or_many("`slack`, `forge` or both", || AskPlace::Slack, |at| at.word(&places))
+    });
     Some(rule)
 }
 

@@ -4,7 +4,7 @@ use super::{Rules, paths};
 use crate::spec::path::SpecPath;
 use crate::spec::problem::quoted;
 use crate::spec::reader::value::nearest;
-use crate::spec::{ActionKind, LoopSpec, OutputSpec, UnreadText};
+use crate::spec::{ActionKind, AskPlace, LoopSpec, OutputSpec, UnreadText};
 use std::collections::BTreeSet;
 
 pub(super) fn check(rules: &mut Rules, spec: &LoopSpec) {
@@ -37,6 +37,11 @@ pub(super) fn check(rules: &mut Rules, spec: &LoopSpec) {
 /// A quorum that the named approvers cannot reach would block every candidate.
 fn approvals(rules: &mut Rules, spec: &LoopSpec) {
     rules.range(SpecPath::root_key("approvals").key("quorum"), spec.approvals.quorum, 1, 100);
+    if spec.approvals.ask.contains(&AskPlace::Forge) && spec.forge == "local" {
+        let what = "the local forge cannot confirm who wrote a comment".to_owned();
+        let hint = "name another `forge`, or ask in `slack`";
+        rules.report(SpecPath::root_key("approvals").key("ask"), what, hint);
+    }
     let people: BTreeSet<_> = spec.approvers.iter().collect();
     let quorum = usize::try_from(spec.approvals.quorum).unwrap_or(usize::MAX);
     if !people.is_empty() && quorum > people.len() {

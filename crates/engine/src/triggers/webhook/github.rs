@@ -5,6 +5,26 @@ use super::signature::header;
 use hyper::header::HeaderMap;
 use serde_json::{Value, json};
 
+/// Events that only people and programs with rights to the repository can cause.
+const NEEDS_RIGHTS: [&str; 16] = [
+    "branch_protection_rule",
+    "dependabot_alert",
+    "deploy_key",
+    "deployment",
+    "deployment_status",
+    "label",
+    "member",
+    "milestone",
+    "package",
+    "page_build",
+    "public",
+    "repository",
+    "repository_dispatch",
+    "repository_vulnerability_alert",
+    "team_add",
+    "workflow_dispatch",
+];
+
 /// Reads a delivery whose signature is valid. `None` for a ping.
 pub(super) fn read(headers: &HeaderMap, body: &Value) -> Result<Option<WebhookEvent>, MalformedDelivery> {
     let word = |name| header(headers, name).filter(|text| is_word(text)).map(str::to_owned);
@@ -40,9 +60,9 @@ pub(super) fn read(headers: &HeaderMap, body: &Value) -> Result<Option<WebhookEv
 /// The path of an event's content, for which GitHub gives the author's association: `/issue`, `/comment`.
 fn content(name: &str) -> Option<&'static str> {
     match name {
-        "pull_request" | "pull_request_target" => Some("/pull_request"),
+        "pull_request" | "pull_request_target" | "pull_request_review_thread" => Some("/pull_request"),
         "pull_request_review" => Some("/review"),
-        "pull_request_review_comment" | "issue_comment" | "discussion_comment" => Some("/comment"),
+        "pull_request_review_comment" | "issue_comment" | "discussion_comment" | "commit_comment" => Some("/comment"),
         "issues" => Some("/issue"),
         "discussion" => Some("/discussion"),
         _ => None,
@@ -80,12 +100,24 @@ fn about(usual: WebhookEvent, body: DeliveryBody<'_>) -> WebhookEvent {
             is_insider: true,
             ..usual
         },
-        "pull_request" | "pull_request_target" | "pull_request_review" | "pull_request_review_comment" => {
-            pull(usual, body)
-        }
+        "pull_request" | "pull_request_target" => pull(usual, body),
+        "pull_request_review" | "pull_request_review_comment" | "pull_request_review_thread" => pull(usual, body),
         "issues" | "issue_comment" => issue(usual, body),
         "discussion" | "discussion_comment" => WebhookEvent { title: title("/discussion/title"), ..usual },
-        "workflow_run" => run(usual, body),
+        "workflow_run" | "deployment_review" => run(usual, body),
+        // It does not name the repository of its head, so it may be a fork's.
+        "workflow_job" => WebhookEvent {
+            branch: body.owned("/workflow_job/head_branch"),
+            title: title("/workflow_job/name"),
+            details: body.owned("/workflow_job/conclusion").into_iter().collect(),
+            is_final: body.text("/action") == Some("completed"),
+            ..usual
+        },
+        "merge_group" => WebhookEvent { branch: body.branch("/merge_group/base_ref"), is_insider: true, ..usual },
+        // An alert about a fork's pull request has no branch in this repository.
+        "code_scanning_alert" => {
+            WebhookEvent { branch: body.branch("/ref"), is_insider: body.branch("/ref").is_some(), ..usual }
+        }
         "check_suite" | "check_run" => check(usual, body),
         "status" => WebhookEvent {
             branch: body.owned("/branches/0/name"),
@@ -107,9 +139,7 @@ fn about(usual: WebhookEvent, body: DeliveryBody<'_>) -> WebhookEvent {
             is_insider: true,
             ..usual
         },
-        "deployment" | "deployment_status" | "workflow_dispatch" | "repository_dispatch" => {
-            WebhookEvent { is_insider: true, ..usual }
-        }
+        name if NEEDS_RIGHTS.contains(&name) => WebhookEvent { is_insider: true, ..usual },
         // Any user may have caused other events, including future kinds.
         _ => usual,
     }
@@ -144,7 +174,7 @@ fn run(usual: WebhookEvent, body: DeliveryBody<'_>) -> WebhookEvent {
         item: id.map(|id| format!("run-{id}@{attempt}")),
         title: body.text("/workflow_run/name").map(line),
         details: body.owned("/workflow_run/conclusion").into_iter().collect(),
-        is_final: body.text("/action") == Some("completed"),
+        is_final: usual.name != "workflow_run" || body.text("/action") == Some("completed"),
         // Any user can run a fork's workflow with a pull request.
         is_insider: is_same_repository(body, "/workflow_run/head_repository"),
         ..usual

@@ -8,6 +8,7 @@ mod github;
 mod gitlab;
 mod serve;
 mod signature;
+mod slack;
 #[cfg(test)]
 mod tests;
 mod throttle;
@@ -36,7 +37,7 @@ use webhook_roster::WebhookRoster;
 pub struct WebhookOptions {
     /// The address to listen on. There is no TLS here: beyond loopback it belongs behind a proxy with TLS.
     pub listen: SocketAddr,
-    /// The secrets of each source: `github`, `gitlab`, `generic.NAME`. A source without a secret is disabled.
+    /// The secrets of each source: `github`, `gitlab`, `slack`, `generic.NAME`. A source without a secret is disabled.
     pub secrets: BTreeMap<String, WebhookSecret>,
     /// People whose events count even if the forge does not confirm that they belong to a repository.
     pub trusted: Vec<String>,

@@ -4,7 +4,7 @@ use super::event::{DeliveryBody, MalformedDelivery, WebhookEvent, capped, is_wor
 use super::signature::{self, SignatureError, WebhookSecret, header};
 use super::throttle::ThrottleDecision;
 use super::webhook_roster::IgnoreReason;
-use super::{Shared, WebhookOptions, github, gitlab};
+use super::{Shared, WebhookOptions, github, gitlab, slack};
 use crate::clock::pause;
 use crate::round::{SignalNovelty, error_chain};
 use crate::store::SignalRow;
@@ -38,6 +38,9 @@ const PREFIX: &str = "/hooks/";
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
     Accepted(usize),
+    /// An answer of a person. Slack accepts only 200.
+    Answered,
+    NoAnswer,
     Duplicate,
     Greeting,
     Ignored(IgnoreReason),
@@ -45,6 +48,7 @@ enum Outcome {
     NotPost,
     Encoded,
     NotJson,
+    NotForm,
     TooLarge,
     TooSlow,
     Unsigned,
@@ -100,12 +104,15 @@ impl Outcome {
             Self::Accepted(loops) => return (StatusCode::ACCEPTED, format!("accepted for {loops}").into()),
             Self::Ignored(why) => return (StatusCode::OK, format!("ignored: {}", why.word()).into()),
             Self::Malformed(why) => return (StatusCode::BAD_REQUEST, format!("cannot be read: {why}").into()),
+            Self::Answered => (StatusCode::OK, "recorded"),
+            Self::NoAnswer => (StatusCode::OK, "ignored: no button of a question"),
             Self::Duplicate => (StatusCode::OK, "known already"),
             Self::Greeting => (StatusCode::OK, "hello"),
             Self::NotFound => (StatusCode::NOT_FOUND, "not found"),
             Self::NotPost => (StatusCode::METHOD_NOT_ALLOWED, "deliver with POST"),
             Self::Encoded => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "send the body without a content encoding"),
             Self::NotJson => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "send application/json"),
+            Self::NotForm => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "send application/x-www-form-urlencoded"),
             Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large"),
             Self::TooSlow => (StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time"),
             Self::Unsigned => (StatusCode::UNAUTHORIZED, "no valid signature"),
@@ -139,7 +146,7 @@ async fn answer(shared: &Shared, request: Request<Incoming>) -> Result<Outcome, 
     if request.method() != Method::POST {
         return Err(Outcome::NotPost);
     }
-    admissible(request.headers(), options.body_max)?;
+    admissible(&source, request.headers(), options.body_max)?;
     let (head, body) = request.into_parts();
     let body = Limited::new(body, options.body_max).collect();
     let body = match tokio::time::timeout(options.patience, body).await {
@@ -150,35 +157,64 @@ async fn answer(shared: &Shared, request: Request<Incoming>) -> Result<Outcome, 
     };
     let now_ms = shared.clock.now_ms();
     check(&source, secret, &head.headers, &body, now_ms).map_err(|_| Outcome::Unsigned)?;
+    if source == SLACK {
+        return take_answer(shared, &head.headers, &body, now_ms).await;
+    }
     let event = match read(&source, &head.headers, &body).map_err(|MalformedDelivery(why)| Outcome::Malformed(why))? {
         Some(event) => event,
         None => return Ok(Outcome::Greeting),
     };
+    if matches!(event.name.as_str(), "issue_comment" | "note") {
+        shared.signals.commented();
+    }
     take(shared, &options, &event, now_ms).await
 }
 
-/// The source that a path names, if it has a secret here: `github`, `gitlab`, `generic.NAME`.
+/// Records a person's answer. It is decided later: Slack waits for three seconds only.
+async fn take_answer(shared: &Shared, headers: &HeaderMap, body: &[u8], now_ms: i64) -> Result<Outcome, Outcome> {
+    let signature = header(headers, signature::SLACK_SIGNATURE).unwrap_or_default();
+    let read = slack::read(signature, body, now_ms).map_err(|MalformedDelivery(why)| Outcome::Malformed(why))?;
+    let Some(answer) = read else { return Ok(Outcome::NoAnswer) };
+    match shared.signals.answer(answer).await {
+        Ok(SignalNovelty::First) => Ok(Outcome::Answered),
+        Ok(SignalNovelty::Repeated) => Ok(Outcome::Duplicate),
+        Err(error) => {
+            shared.signals.note(&format!("an answer from Slack could not be recorded: {}", error_chain(&error)));
+            Err(Outcome::Unrecorded)
+        }
+    }
+}
+
+/// The source of people's answers.
+const SLACK: &str = "slack";
+
+/// The source that a path names, if it has a secret here: `github`, `gitlab`, `slack`, `generic.NAME`.
 fn source<'a>(options: &'a WebhookOptions, path: &str) -> Option<(String, &'a WebhookSecret)> {
     let rest = path.strip_prefix(PREFIX)?;
     let name = match rest.strip_prefix("generic/") {
         Some(name) => format!("generic.{name}"),
         None => rest.to_owned(),
     };
-    let is_known = matches!(name.as_str(), "github" | "gitlab") || name.strip_prefix("generic.").is_some_and(is_word);
+    let is_known =
+        matches!(name.as_str(), "github" | "gitlab" | SLACK) || name.strip_prefix("generic.").is_some_and(is_word);
     let secret = options.secrets.get(&name).filter(|_| is_known)?;
     Some((name, secret))
 }
 
 /// The checks of a body that its headers allow.
-fn admissible(headers: &HeaderMap, most: usize) -> Result<(), Outcome> {
+fn admissible(source: &str, headers: &HeaderMap, most: usize) -> Result<(), Outcome> {
     let is_plain = |text: &HeaderValue| text.as_bytes().eq_ignore_ascii_case(b"identity");
     if !headers.get_all(CONTENT_ENCODING).iter().all(is_plain) {
         return Err(Outcome::Encoded);
     }
     let kind = header(headers, CONTENT_TYPE.as_str()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();
-    if !kind.eq_ignore_ascii_case("application/json") {
-        return Err(Outcome::NotJson);
+    let (wanted, other) = match source {
+        SLACK => ("application/x-www-form-urlencoded", Outcome::NotForm),
+        _ => ("application/json", Outcome::NotJson),
+    };
+    if !kind.eq_ignore_ascii_case(wanted) {
+        return Err(other);
     }
     let length = header(headers, CONTENT_LENGTH.as_str()).and_then(|text| text.parse::<u64>().ok());
     if length.is_some_and(|length| length > most as u64) { Err(Outcome::TooLarge) } else { Ok(()) }
@@ -194,6 +230,7 @@ fn check(
     match source {
         "github" => signature::github(secret, headers, body),
         "gitlab" => signature::gitlab(secret, headers, body, now_ms),
+        SLACK => signature::slack(secret, headers, body, now_ms),
         _ => signature::standard(secret, headers, body, now_ms),
     }
 }

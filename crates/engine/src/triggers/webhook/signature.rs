@@ -8,6 +8,8 @@ use sha2::Sha256;
 
 /// The largest difference between a signed time and now, in either direction.
 const WINDOW_SECS: i64 = 300;
+/// The header of Slack's signature.
+pub(super) const SLACK_SIGNATURE: &str = "x-slack-signature";
 /// The most signatures in one header.
 const SIGNATURES_MAX: usize = 8;
 
@@ -64,11 +66,29 @@ pub(super) fn standard(
     let parts: [&[u8]; 5] = [id.as_bytes(), b".", moment.as_bytes(), b".", body];
     let keys: Vec<Vec<u8>> = secret.keys().collect();
     any(keys.iter().flat_map(|key| signatures.iter().map(|given| is_signed(key, &parts, given))))?;
-    if now_ms.div_euclid(1000).abs_diff(seconds) > WINDOW_SECS.unsigned_abs() {
-        Err(SignatureError::Stale)
-    } else {
-        Ok(())
-    }
+    in_window(seconds, now_ms)
+}
+
+/// Slack: `X-Slack-Signature: v0=<hex>` over the version, the time and the body, with the time within five minutes of
+/// now.
+pub(super) fn slack(
+    secret: &WebhookSecret,
+    headers: &HeaderMap,
+    body: &[u8],
+    now_ms: i64,
+) -> Result<(), SignatureError> {
+    let moment = header(headers, "x-slack-request-timestamp").ok_or(SignatureError::Missing)?;
+    let given = header(headers, SLACK_SIGNATURE).and_then(|text| text.strip_prefix("v0="));
+    let given = given.and_then(|text| decode_hex(text.as_bytes())).ok_or(SignatureError::Missing)?;
+    let seconds: i64 = moment.parse().map_err(|_| SignatureError::Missing)?;
+    let parts: [&[u8]; 4] = [b"v0:", moment.as_bytes(), b":", body];
+    any(secret.texts().map(|key| is_signed(key, &parts, &given)))?;
+    in_window(seconds, now_ms)
+}
+
+fn in_window(seconds: i64, now_ms: i64) -> Result<(), SignatureError> {
+    let is_stale = now_ms.div_euclid(1000).abs_diff(seconds) > WINDOW_SECS.unsigned_abs();
+    if is_stale { Err(SignatureError::Stale) } else { Ok(()) }
 }
 
 /// Evaluates all of them, even after a match.
@@ -225,6 +245,39 @@ mod tests {
         assert_eq!(github(&other, &good, b"Hello, World!"), Err(SignatureError::Wrong));
         let rotating = other.or_previous("It's a Secret to Everybody").expect("long enough");
         assert_eq!(github(&rotating, &good, b"Hello, World!"), Ok(()));
+    }
+
+    /// The example that Slack's documentation publishes.
+    #[test]
+    fn slack_s_published_example_is_accepted_within_its_window() {
+        let secret = WebhookSecret::new("8f742231b10e8888abcd99yyyzzz85a5").expect("long enough");
+        let body = b"token=xyzz0WbapA4vBCDEFasx0q6G&team_id=T1DC2JH3J&team_domain=testteamnow&channel_id=G8PSS9T3V&\
+            channel_name=foobar&user_id=U2CERLKJA&user_name=roadrunner&command=%2Fwebhook-collect&text=&response_url=\
+            https%3A%2F%2Fhooks.slack.com%2Fcommands%2FT1DC2JH3J%2F397700885554%2F96rGlfmibIGlgcZRskXaIFfN&\
+            trigger_id=398738663015.47445629121.803a0bc887a14d10d2c447fce8b6703c";
+        let good = "v0=a2114d57b48eac39b9ad189dd8316235a7b4a8d21a10bd27519666489c69b503";
+        let at_ms = 1_531_420_618_000;
+        let with = |signature: &str, moment: &str, now_ms: i64| {
+            slack(
+                &secret,
+                &headers(&[(SLACK_SIGNATURE, signature), ("x-slack-request-timestamp", moment)]),
+                body,
+                now_ms,
+            )
+        };
+        let table = [
+            (good, "1531420618", at_ms, Ok(())),
+            (good, "1531420618", at_ms + 300_000, Ok(())),
+            (good, "1531420618", at_ms + 301_000, Err(SignatureError::Stale)),
+            (good, "1531420618", at_ms - 301_000, Err(SignatureError::Stale)),
+            (good, "1531420619", at_ms, Err(SignatureError::Wrong)),
+            (&good[..60], "1531420618", at_ms, Err(SignatureError::Missing)),
+            (&good[3..], "1531420618", at_ms, Err(SignatureError::Missing)),
+            (good, "soon", at_ms, Err(SignatureError::Missing)),
+        ];
+        for (signature, moment, now_ms, expected) in table {
+            assert_eq!(with(signature, moment, now_ms), expected, "{signature} {moment} {now_ms}");
+        }
     }
 
     /// The example that the specification of Standard Webhooks publishes.

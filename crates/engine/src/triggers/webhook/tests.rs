@@ -1,5 +1,7 @@
 //! A table of events and the loops that they make due.
 
+mod payloads;
+
 use super::event::WebhookEvent;
 use super::serve::{ConnectionSource, accept};
 use super::webhook_roster::{IgnoreReason, WebhookRoster};
@@ -44,10 +46,14 @@ fn waiting(name: &str, events: &[&str]) -> LoopSpec {
 async fn roster(loops: Vec<LoopSpec>) -> (TestRepo, WebhookRoster) {
     let repo = TestRepo::new();
     repo.git(["remote", "add", "origin", "git@github.com:acme/shop.git"]);
+    let roster = roster_of(&repo, loops).await;
+    (repo, roster)
+}
+
+async fn roster_of(repo: &TestRepo, loops: Vec<LoopSpec>) -> WebhookRoster {
     let git = Git::default();
     let user = git.discover(repo.path()).await.expect("a repository");
-    let roster = WebhookRoster::from_watched(&git, &[WatchedRepo { repo: user, loops }]).await;
-    (repo, roster)
+    WebhookRoster::from_watched(&git, &[WatchedRepo { repo: user, loops }]).await
 }
 
 fn due(roster: &WebhookRoster, event: &WebhookEvent) -> Result<Vec<String>, IgnoreReason> {

@@ -1,0 +1,1 @@
+-- Version 9 needs no SQL of PostgreSQL's own.

@@ -1,0 +1,70 @@
+//! Questions about waiting candidates in places outside of this machine, and people's answers from there.
+//!
+//! A pass asks, reads answers, decides them, replies to those that do not count, and closes decided questions. Only the
+//! process that schedules runs passes. Each message has a durable row before it is sent and is found again by its
+//! marker, as every delivery is. `core`'s approval policy decides the answers; nothing here counts an approval.
+
+mod asking;
+mod deciding;
+mod hearing;
+mod message;
+
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::takeover::RoundBinder;
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+
+/// The pace at which forges are read for answers. A webhook from a forge starts a pass at once.
+const POLL_MS: i64 = 60_000;
+/// The most rows of each kind in one pass; the next pass takes the others.
+const ROWS_MAX: u32 = 1000;
+
+/// The state that passes of one process share.
+#[derive(Debug, Default)]
+pub(crate) struct QuestionTurns {
+    /// One pass at a time asks, reads and replies.
+    turn: tokio::sync::Mutex<()>,
+    /// The answers that are being decided. A delivery can take long, and other passes run meanwhile.
+    deciding: Mutex<HashSet<String>>,
+}
+
+impl QuestionTurns {
+    /// Marks an answer as being decided; false if it is already.
+    fn begin(&self, answer: &str) -> bool {
+        self.deciding.lock().unwrap_or_else(PoisonError::into_inner).insert(answer.to_owned())
+    }
+
+    fn end(&self, answer: &str) {
+        self.deciding.lock().unwrap_or_else(PoisonError::into_inner).remove(answer);
+    }
+}
+
+impl Engine {
+    /// Runs one pass over the questions that loops ask elsewhere. Returns when the next pass is due; `None` if no
+    /// question is open.
+    ///
+    /// # Errors
+    /// When the store cannot be read or written. A place that cannot be reached is a warning and is tried again.
+    pub async fn ask_people(&self, rebind: &dyn RoundBinder) -> Result<Option<i64>, EngineError> {
+        if self.global_stop().await?.is_none() {
+            {
+                let _turn = self.questions.turn.lock().await;
+                asking::ask(self, rebind).await?;
+                hearing::hear(self, rebind).await?;
+            }
+            deciding::decide(self, rebind).await?;
+            let _turn = self.questions.turn.lock().await;
+            asking::reply(self, rebind).await?;
+            asking::close(self, rebind).await?;
+        }
+        let is_open =
+            !self.store.open_questions(1).await?.is_empty() || !self.store.pending_answers(1).await?.is_empty();
+        Ok(is_open.then(|| self.now_ms().saturating_add(POLL_MS)))
+    }
+
+    /// A warning for the log.
+    fn warn_about_question(&self, text: &str) {
+        self.events().warn(self.now_ms(), text);
+    }
+}
