@@ -212,7 +212,7 @@ impl CommandContext {
     }
 
     /// The person who gave the command: the operating system's user, by the name that `people` gives this user. A broken
-    /// configuration names nobody, and is reported elsewhere.
+    /// configuration names no person, and is reported elsewhere.
     pub(crate) fn actor(&self) -> Actor {
         let user = user::actor(self.uid);
         let people = self.user_config().map(|config| config.people).unwrap_or_default();

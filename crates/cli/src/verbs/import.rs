@@ -30,7 +30,8 @@ pub(crate) struct ImportArgs {
 #[derive(Debug, clap::Subcommand)]
 enum ImportFrom {
     /// Import an installation of the bash harness: definitions, skills, configuration and processed items
-    LoopHarness {
+    #[command(name = "loop-harness")]
+    Harness {
         /// The folder with `definitions/`, `skills/` and `state/`
         #[arg(value_name = "DIR")]
         dir: PathBuf,
@@ -38,7 +39,8 @@ enum ImportFrom {
         flags: ImportFlags,
     },
     /// Import specs of the loop engine, as JSON: one, or a list
-    LoopEngine {
+    #[command(name = "loop-engine")]
+    Specs {
         /// The file with the specs
         #[arg(value_name = "FILE")]
         file: PathBuf,
@@ -46,7 +48,8 @@ enum ImportFrom {
         flags: ImportFlags,
     },
     /// Import the loops of a pattern library: LOOP.md, gate.yaml, loop-budget.md and STATE.md
-    LoopEngineering {
+    #[command(name = "loop-engineering")]
+    Library {
         /// The folder with `LOOP.md`
         #[arg(value_name = "DIR")]
         dir: PathBuf,
@@ -68,14 +71,14 @@ struct ImportFlags {
 impl ImportArgs {
     /// Only an import of processed items writes to the store.
     pub(crate) fn needs_store_owner(&self) -> bool {
-        matches!(&self.from, ImportFrom::LoopHarness { flags, .. } if !flags.dry_run)
+        matches!(&self.from, ImportFrom::Harness { flags, .. } if !flags.dry_run)
     }
 
     fn flags(&self) -> ImportFlags {
         match &self.from {
-            ImportFrom::LoopHarness { flags, .. }
-            | ImportFrom::LoopEngine { flags, .. }
-            | ImportFrom::LoopEngineering { flags, .. } => *flags,
+            ImportFrom::Harness { flags, .. } | ImportFrom::Specs { flags, .. } | ImportFrom::Library { flags, .. } => {
+                *flags
+            }
         }
     }
 }
@@ -130,9 +133,9 @@ pub(crate) async fn run(args: ImportArgs, cx: &CommandContext) -> VerbResult {
     let (repo, flags) = (cx.repo().await?, args.flags());
     let facts = RepoFacts::read(cx, &repo).await?;
     let plan = match &args.from {
-        ImportFrom::LoopHarness { dir, .. } => harness::plan(cx, &repo, &facts, dir)?,
-        ImportFrom::LoopEngine { file, .. } => engine_specs::plan(cx, file)?,
-        ImportFrom::LoopEngineering { dir, .. } => pattern_library::plan(cx, &repo, &facts, dir)?,
+        ImportFrom::Harness { dir, .. } => harness::plan(cx, &repo, &facts, dir)?,
+        ImportFrom::Specs { file, .. } => engine_specs::plan(cx, file)?,
+        ImportFrom::Library { dir, .. } => pattern_library::plan(cx, &repo, &facts, dir)?,
     };
     plan.refuse_taken_names(&cx.loops(&repo)?)?;
     let replace = if flags.force { Replace::Allowed } else { Replace::Refused };

@@ -1,4 +1,4 @@
-//! What a forge would do with a text, written without the code that sanitises it: code is removed, and the rest is
+//! The effects that a text would have on a forge, written without the code that sanitises it: code is removed, and the rest is
 //! searched for everything that notifies, closes, loads, runs or hides something.
 
 /// The live constructs of a Markdown text.

@@ -39,7 +39,7 @@ impl PeopleConfig {
         }
     }
 
-    /// Whether nobody is named.
+    /// Whether no person is named.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -136,7 +136,7 @@ fn bound<'q>(command: &AnswerCommand, before: &[&'q QuestionRow]) -> Result<&'q 
     }
 }
 
-/// Why a comment cannot count, whoever wrote it.
+/// Why a comment cannot count, for any author.
 fn own_problem(comment: &ForgeComment, command: &AnswerCommand) -> Option<String> {
     if comment.author_id.is_none() {
         return Some("the forge does not say which account wrote it".to_owned());

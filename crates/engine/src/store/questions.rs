@@ -92,7 +92,7 @@ table! {
     verb: AnswerVerb,
     /// The reason.
     why: String,
-    /// Why the answer cannot count, whoever gave it.
+    /// Why the answer cannot count, for any person.
     problem: Option<String>,
     /// Its state.
     state: AnswerState,

@@ -89,6 +89,7 @@ impl CallContext<'_> {
 
     /// The error of an answer with a status other than success and rate limit.
     pub(crate) fn status(&self, answer: &HttpAnswer, now_ms: i64) -> ApiError {
+        // Long because each status has its own sentence, and one table shows them all.
         let (forge, host, repository, token) = (self.words.name, self.host, self.repository, self.token_name);
         let said = said(answer);
         let error = |kind, text| self.error(kind, text);

@@ -6,7 +6,7 @@ use crate::inspect::ForgeFinding;
 use loopwright_core::deliver::DeliverError;
 
 impl<A: ForgeApi> SharedForge<A> {
-    /// What `doctor` shows.
+    /// The findings that `doctor` shows.
     pub(crate) async fn findings(&self, base_branch: &str) -> Vec<ForgeFinding> {
         let client = self.api.client();
         let mut findings = Vec::new();

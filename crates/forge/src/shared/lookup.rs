@@ -26,7 +26,7 @@ impl<A: ForgeApi> SharedForge<A> {
             DeliveryLookup::No | DeliveryLookup::Unknown => {
                 if let Some(at_ms) = self.lost.next_look(&item.key, self.api.client().http.now_ms()) {
                     let text = format!(
-                        "{} did not confirm this {} and does not show it yet; it may be late, so it is looked for again",
+                        "{} did not confirm this {} and does not show it yet; it may be late, so Loopwright searches again",
                         self.api.client().words.name,
                         item.item.kind
                     );

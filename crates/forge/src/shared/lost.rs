@@ -1,12 +1,12 @@
 //! Creates whose answer was lost. A forge that is only late shows the item some seconds later, and accepts the same text
-//! twice. So the item is looked for several times, with pauses, before it may be created again.
+//! twice. So the client searches for the item several times, with pauses, before it may create it again.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The pauses between the look-ups; the first look-up is immediate.
 const PAUSES_MS: [i64; 2] = [1_000, 4_000];
-/// An item that nobody has looked for since then is forgotten.
+/// An item without a search since then is forgotten.
 const AGE_MAX_MS: i64 = 24 * 3_600_000;
 
 /// The lost creates of this process, by the items' keys.

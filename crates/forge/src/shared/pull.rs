@@ -57,7 +57,7 @@ impl<A: ForgeApi> SharedForge<A> {
         }
     }
 
-    /// States the results of the gates on the commit; nothing for a loop without gates.
+    /// States the results of the gates on the commit. A loop without gates gets no status.
     async fn set_status(&self, item: &Delivery, commit: &str) -> Result<(), DeliverError> {
         let (Some(prefix), Some(gates)) = (&self.options.status_context, item.passed_gates()) else { return Ok(()) };
         let text: String = format!("gates: {gates}").chars().take(STATUS_CHARS_MAX).collect();

@@ -41,6 +41,7 @@ fn add_remotes(repo: &TestRepo, addresses: &[&str]) {
 
 #[tokio::test]
 async fn every_published_example_is_routed_or_ignored_for_a_reason() {
+    // Long because the table has a row for each kind of event.
     let package = "node_modules/@octokit/webhooks-examples/api.github.com/index.json";
     let Some(file) = clients::require_file(package) else { return };
     let text = std::fs::read(file).expect("it can be read");
