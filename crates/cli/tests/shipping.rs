@@ -1,117 +1,18 @@
 //! Shipping to a forge: the real binary against a fake GitHub, from the approval to the draft pull request, and through
 //! everything that goes wrong on the way.
 
-use loopwright_testkit::fake_forge::{FakeItem, FakeToken, ForgeFault};
-use loopwright_testkit::{CommandRun, FakeForge, FakeRepo, TestEnv, TestRepo, wait};
+mod deliveries;
+mod shipping_stage;
+
+use loopwright_testkit::fake_forge::{FakeToken, ForgeFault};
+use loopwright_testkit::{CommandRun, wait};
 use serde_json::Value;
+use shipping_stage::{NAME, PULL, PULLS, PUSH, ShippingStage, UNATTENDED, reasons};
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Stdio};
 use std::time::Duration;
-
-const NAME: &str = "acme/app";
-const PULLS: &str = "/repos/*/*/pulls";
-const PUSH: &str = "/acme/app.git/git-receive-pack";
-
-/// A repository whose `origin` is on the fake forge, with a loop that fixes it.
-struct ShippingStage {
-    env: TestEnv,
-    repo: TestRepo,
-    forge: FakeForge,
-}
-
-impl ShippingStage {
-    /// `more` are further lines of the loop file.
-    fn new(level: &str, more: &str) -> Self {
-        let forge = FakeForge::start();
-        forge.create_repo(NAME).add_writer("bot");
-        let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright"));
-        let env = {
-            let config = env.root().join("config.yaml");
-            env.with_env("LOOPWRIGHT_CONFIG", config)
-        };
-        let repo = env.repo("r");
-        repo.write(".loopwright/loops/fix.md", loop_file(level, more)).write("answer", "41\n");
-        repo.write_executable("test.sh", "#!/bin/sh\ngrep -q 42 answer\n").commit("first");
-        repo.git(["remote", "add", "origin", &forge.repo(NAME).clone_url()]);
-        forge.repo(NAME).copy_branches_from(repo.path());
-        let stage = Self { env, repo, forge };
-        stage.configure("").set_token(&stage.forge.token("bot"));
-        stage.set_script("one", "");
-        stage
-    }
-
-    fn configure(&self, more: &str) -> &Self {
-        let (url, token) = (self.forge.url(), self.env.root().join("token"));
-        let text =
-            format!("forges:\n  work:\n    kind: github\n    url: {url}\n    token_file: {}\n{more}", token.display());
-        std::fs::write(self.env.root().join("config.yaml"), text).expect("a configuration");
-        self
-    }
-
-    fn set_token(&self, token: &str) -> &Self {
-        let path = self.env.root().join("token");
-        std::fs::write(&path, token).expect("a token");
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).expect("its mode");
-        self
-    }
-
-    /// The maker fixes the answer and leaves a note, so that two notes are two changes.
-    fn set_script(&self, note: &str, more: &str) -> &Self {
-        let script = format!(
-            "@ maker\nreplace answer \"41\" \"42\"\nwrite note \"{note}\"\nstage pull-request.md \"Fix the answer\\n\\nIt \
-             was wrong.\"\n{more}usage input=100 output=20\n\n@ checker\n\
-             verdict pass correctness=5@answer:1 scope=5@gate:tests tests=4@gate:tests\n"
-        );
-        self.repo.write(".loopwright/fix.script", script);
-        self
-    }
-
-    fn run(&self, words: &[&str]) -> CommandRun {
-        self.env.loopwright_in(self.repo.path(), words)
-    }
-
-    /// Runs the loop to the question, and returns the round.
-    fn escalate(&self) -> String {
-        let ran = self.run(&["run", "fix", "--json"]).code(10).json();
-        assert_eq!(ran["outcome"], "escalated", "{ran}");
-        ran["round"].as_str().expect("a round").to_owned()
-    }
-
-    fn approve(&self, round: &str, code: i32) -> Value {
-        self.run(&["approve", round, "--json"]).code(code).json()
-    }
-
-    fn remote(&self) -> FakeRepo<'_> {
-        self.forge.repo(NAME)
-    }
-
-    fn open_pulls(&self) -> Vec<FakeItem> {
-        self.remote().pulls().into_iter().filter(|pull| pull.open).collect()
-    }
-
-    /// The requests that can change something.
-    fn writes(&self) -> usize {
-        self.forge.requests().iter().filter(|request| request.method != "GET").count()
-    }
-}
-
-fn loop_file(level: &str, more: &str) -> String {
-    format!(
-        "---\nname: fix\nintent: Make the answer right.\nlevel: {level}\nforge: work\nagents: {{ maker: {{ use: scripted, \
-         script: fix.script }} }}\ngates:\n  - {{ name: tests, run: [./test.sh], red_before: true }}\n{more}---\n# Maker\nFix \
-         the answer.\n"
-    )
-}
-
-const PULL: &str = "output: [pull-request]\n";
-const UNATTENDED: &str = "output: [pull-request]\nallow: [pull-request]\n";
-
-/// The texts of the reasons of a round.
-fn reasons(report: &Value) -> String {
-    report["reasons"].to_string()
-}
 
 #[test]
 fn approved_change_becomes_one_draft_pull_request_and_is_not_proposed_again() {

@@ -283,6 +283,9 @@ pub trait ReadForge: Send + Sync {
     /// Pull requests.
     fn pulls<'a>(&'a self, query: &'a ItemQuery, from: Option<&'a PageToken>) -> Answer<'a, ForgePage<PullRequest>>;
 
+    /// The pull requests of one branch into another, in any state.
+    fn branch_pulls<'a>(&'a self, branch: &'a str, base_branch: &'a str) -> Answer<'a, Vec<PullRequest>>;
+
     /// Issues, without pull requests.
     fn issues<'a>(&'a self, query: &'a ItemQuery, from: Option<&'a PageToken>) -> Answer<'a, ForgePage<Issue>>;
 

@@ -243,6 +243,10 @@ impl ReadForge for RemoteForge {
         self.0.pulls(query, from)
     }
 
+    fn branch_pulls<'a>(&'a self, branch: &'a str, base_branch: &'a str) -> Answer<'a, Vec<PullRequest>> {
+        self.0.branch_pulls(branch, base_branch)
+    }
+
     fn issues<'a>(&'a self, query: &'a ItemQuery, from: Option<&'a PageToken>) -> Answer<'a, ForgePage<Issue>> {
         self.0.issues(query, from)
     }

@@ -8,7 +8,7 @@ use crate::view::inbox::answer_command;
 use loopwright::Engine;
 use loopwright::proc::CancelToken;
 use loopwright::round::LoopBindings;
-use loopwright::store::{InboxKind, InboxRow, Store};
+use loopwright::store::{InboxKind, InboxRow, OutboxState, Store};
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::report::RoundReport;
 
@@ -17,6 +17,9 @@ pub(crate) struct ApproveArgs {
     /// The id of an inbox item or of a round
     #[arg(value_name = "ID")]
     pub(crate) id: String,
+    /// Answer for all items of the round that may have been delivered
+    #[arg(long)]
+    pub(crate) all: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -27,15 +30,22 @@ pub(crate) struct DenyArgs {
     /// The reason; makers of later rounds see it
     #[arg(long, value_name = "TEXT")]
     pub(crate) why: String,
+    /// Answer for all items of the round that may have been delivered
+    #[arg(long)]
+    pub(crate) all: bool,
 }
 
 /// The longest reason, in bytes.
 const WHY_MAX: usize = 4000;
 
 pub(crate) async fn approve(args: ApproveArgs, cx: &CommandContext) -> VerbResult {
-    let answer = InboxAnswer::open(cx, &args.id).await?;
+    let answer = InboxAnswer::open(cx, &args.id, args.all).await?;
+    let (engine, round, bind) = (&answer.engine, &answer.question.round, &answer.bind);
     let candidate = answer.question.candidate.clone().unwrap_or_default();
-    let report = answer.engine.approve(&answer.question.round, &candidate, cx.actor(), &answer.bind).await;
+    let report = match answer.item {
+        Some(position) => engine.settle_delivery(round, position, cx.actor(), None, bind).await,
+        None => engine.approve(round, &candidate, cx.actor(), bind).await,
+    };
     let report = close(&answer.engine, report).await?;
     cx.out.answer(&report, || page(&report));
     Ok(CommandExit::from_outcome(report.outcome))
@@ -46,8 +56,12 @@ pub(crate) async fn deny(args: DenyArgs, cx: &CommandContext) -> VerbResult {
         let text = format!("`--why` takes some text of at most {WHY_MAX} bytes");
         return Err(CommandError::new(CommandErrorKind::Usage, text));
     }
-    let answer = InboxAnswer::open(cx, &args.id).await?;
-    let report = answer.engine.deny(&answer.question.round, cx.actor(), &args.why, &answer.bind).await;
+    let answer = InboxAnswer::open(cx, &args.id, args.all).await?;
+    let (engine, round, bind) = (&answer.engine, &answer.question.round, &answer.bind);
+    let report = match answer.item {
+        Some(position) => engine.settle_delivery(round, position, cx.actor(), Some(&args.why), bind).await,
+        None => engine.deny(round, cx.actor(), &args.why, bind).await,
+    };
     let report = close(&answer.engine, report).await?;
     Ok(cx.out.answer(&report, || format!("denied: round {} of {}", safe(&report.round), safe(&report.loop_name))))
 }
@@ -55,16 +69,23 @@ pub(crate) async fn deny(args: DenyArgs, cx: &CommandContext) -> VerbResult {
 /// A question, and the engine that takes its answer.
 struct InboxAnswer {
     question: InboxRow,
+    /// The position of the item in doubt that the answer is about; `None` for all of them, and for an approval.
+    item: Option<u32>,
     engine: Engine,
     bind: LoopBindings,
 }
 
 impl InboxAnswer {
-    async fn open(cx: &CommandContext, id: &str) -> Result<Self, CommandError> {
-        let question = find_question(cx.open_store_read_only().await?.as_ref(), id).await?;
+    async fn open(cx: &CommandContext, id: &str, all: bool) -> Result<Self, CommandError> {
+        let store = cx.open_store_read_only().await?;
+        let question = find_question(store.as_ref(), id).await?;
+        let item = match question.kind {
+            InboxKind::InDoubt if !all => Some(doubted_item(store.as_ref(), &question, id).await?),
+            _ => None,
+        };
         let engine = cx.open_engine(None, &CancelToken::new()).await?;
         let bind = cx.recorded_bindings(&engine, &question.round).await?;
-        Ok(Self { question, engine, bind })
+        Ok(Self { question, item, engine, bind })
     }
 }
 
@@ -95,6 +116,23 @@ async fn find_question(store: &Store, id: &str) -> Result<InboxRow, CommandError
     Ok(question)
 }
 
+/// The position of the item that an answer is about. The id of a round names it only if no other item is in doubt.
+async fn doubted_item(store: &Store, question: &InboxRow, id: &str) -> Result<u32, CommandError> {
+    let rows = store.outbox(&question.round).await?;
+    let doubts: Vec<_> = rows.iter().filter(|row| row.state == OutboxState::InDoubt).collect();
+    if question.id != id && doubts.len() > 1 {
+        let text = format!("{} items of round {} may have been delivered", doubts.len(), question.round);
+        let mut error = CommandError::new(CommandErrorKind::Usage, text);
+        for row in doubts {
+            error = error.hint(format!("d-{}  {} {}", row.id, row.kind, row.target.as_deref().unwrap_or_default()));
+        }
+        return Err(error.hint("answer for one of these ids, or for all of them with `--all`"));
+    }
+    let asked = rows.iter().find(|row| format!("d-{}", row.id) == question.id);
+    let position = asked.and_then(|row| u32::try_from(row.position).ok());
+    position.ok_or_else(|| CommandError::refused(format!("`{}` has no item in the outbox", question.id)))
+}
+
 /// The open question whether an item of a round arrived.
 async fn find_delivery_question(store: &Store, round: &str) -> Result<Option<InboxRow>, CommandError> {
     let open = store.inbox(1000).await?;
@@ -122,7 +160,7 @@ fn page(report: &RoundReport) -> String {
     if let Some(reason) = blocked {
         let (round, loop_name) = (safe(&report.round), safe(&report.loop_name));
         return format!(
-            "blocked: round {round} of {loop_name}\n  {}\nthe items are kept; fix the cause, then: loopwright approve {round}",
+            "blocked: round {round} of {loop_name}\n  {}\nthe items are kept; fix the cause: the daemon sends them again by itself, `loopwright retry {round}` at once",
             safe(&reason.text)
         );
     }

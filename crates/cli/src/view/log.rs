@@ -166,6 +166,7 @@ fn detail(event: &Event) -> String {
         Event::Stopped(stopped) => stopped.text.clone(),
         Event::Waited => "the wait is over".to_owned(),
         Event::Resumed(resumed) => format!("by {}", resumed.actor),
+        Event::Resent => "sent again by the engine".to_owned(),
         Event::Recovered => "recovered from a process that is gone".to_owned(),
     }
 }
@@ -203,7 +204,8 @@ fn delivery(result: &DeliveryResult) -> String {
         DeliveryResult::InDoubt { text } => format!("in doubt: {text}"),
         DeliveryResult::Refused { text } => format!("refused: {text}"),
         DeliveryResult::Quarantined { text } => format!("given up: {text}"),
-        DeliveryResult::Blocked { text } => format!("blocked: {text}"),
+        DeliveryResult::Blocked { text, maybe_sent: false } => format!("blocked: {text}"),
+        DeliveryResult::Blocked { text, maybe_sent: true } => format!("blocked, and may have been sent: {text}"),
     }
 }
 

@@ -65,6 +65,8 @@ pub enum Event {
     Waited,
     /// A person resumes a suspended round.
     Resumed(RoundResumed),
+    /// The engine sends an approved candidate again, which its receiver had blocked.
+    Resent,
 }
 
 impl Event {
@@ -93,6 +95,7 @@ impl Event {
             Self::Recovered => "recovered",
             Self::Waited => "waited",
             Self::Resumed(_) => "resumed",
+            Self::Resent => "resent",
         }
     }
 
@@ -450,6 +453,10 @@ pub struct CandidateSealed {
     pub items: Vec<StagedItem>,
     /// The findings.
     pub findings: SealFindings,
+    /// The forge and the repository that the items are for, from the user's configuration at the seal. `None` for a
+    /// receiver that the configuration does not name, and in records of earlier builds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub destination: Option<String>,
 }
 
 /// One changed file.
@@ -532,6 +539,9 @@ pub struct PersonDecision {
     /// accepted them by their own rules, so they are not checked again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_ms: Option<i64>,
+    /// For a delivery in doubt, the position of the item that the answer is about; `None` for all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub position: Option<u32>,
 }
 
 /// The time for an answer has run out.
@@ -584,10 +594,14 @@ pub enum DeliveryResult {
         /// Why.
         text: String,
     },
-    /// The receiver accepts nothing until a person changes something outside of Loopwright. The item is kept.
+    /// The item is kept: its receiver accepts nothing until something outside of Loopwright changes, or the sending
+    /// was stopped.
     Blocked {
         /// Why.
         text: String,
+        /// Whether an attempt may have had an effect. The item is looked for before it is sent again.
+        #[serde(default, skip_serializing_if = "crate::spec::is_default")]
+        maybe_sent: bool,
     },
 }
 

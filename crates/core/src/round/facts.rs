@@ -19,6 +19,7 @@ use crate::spec::Ceilings;
 use crate::units::Usd;
 use crate::verdict::Judgement;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// The most bytes of the line that names several items.
 const ITEMS_LINE: usize = 160;
@@ -126,8 +127,14 @@ pub struct RoundFacts {
     pub suspensions: Vec<crate::outcome::RoundOutcome>,
     /// Deliveries so far, by position.
     pub deliveries: Vec<(u32, DeliveryResult)>,
-    /// Whether a receiver blocked the approved candidate; it then waits until a person has it sent again.
+    /// Whether a receiver blocked the approved candidate; it then waits until the engine or a person sends it again.
     pub is_blocked: bool,
+    /// The number of times in a row that the engine's own attempts were blocked.
+    pub blocked_times: u32,
+    /// The positions of items that are kept and may have been sent.
+    pub maybe_sent: BTreeSet<u32>,
+    /// The forge and the repository that the sealed items are for.
+    pub destination: Option<String>,
     /// The approvals that count, in the order of arrival.
     pub approvals: Vec<Approval>,
     /// How long the round waits for a person; `None` before it waits, and in records of earlier builds.

@@ -232,5 +232,6 @@ pub fn step(round: &Round, event: Event) -> Result<Step, StepError> {
         Event::Recovered => recover::on_recovered(round)?,
         Event::Waited => provider_waits::on_wait_over(round)?,
         Event::Resumed(resumed) => provider_waits::on_resumed(round, resumed)?,
+        Event::Resent => approve::on_resent(round)?,
     })
 }

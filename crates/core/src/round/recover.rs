@@ -43,6 +43,10 @@ pub(super) fn on_stopped(round: Round, stopped: RoundStopped) -> Result<Step, Un
         (RoundPhase::At(Stage::Send), _) => "deliveries are finished, not stopped",
         (_, Phase::Doubting(_)) => "only a look at the receiver ends a doubt",
         (RoundPhase::Waiting | RoundPhase::Suspended, _) if is_signal => "it waits for a person",
+        (_, Phase::Waiting(verified)) => {
+            let verified = verified.clone();
+            return Ok(approve::end_waiting(round, verified, outcome, "stopped", stopped.text));
+        }
         (RoundPhase::At(_) | RoundPhase::Held | RoundPhase::Waiting | RoundPhase::Suspended, _) => {
             let stage = round.phase.stage();
             return Ok(round.end(outcome, stage, "stopped", stopped.text));

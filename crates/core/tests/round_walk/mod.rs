@@ -51,6 +51,8 @@ pub(crate) struct Seen {
     pub(crate) sent: BTreeSet<u32>,
     /// Deliveries in doubt; a person's later approval states that they arrived.
     pub(crate) doubted: BTreeSet<u32>,
+    /// Kept deliveries that may have been sent; they are in doubt when the round gives up on them.
+    pub(crate) maybe: BTreeSet<u32>,
     pub(crate) makers: Vec<u32>,
     /// Agents whose start was accepted and whose end was not.
     pub(crate) at_work: u32,
@@ -88,7 +90,14 @@ impl Seen {
             Event::Approved(said) => {
                 self.approved = Some(said.candidate.clone());
                 self.voices.insert(said.actor.name().to_owned());
-                self.sent.append(&mut self.doubted);
+                let is_meant = |position: &u32| said.position.is_none_or(|meant| meant == *position);
+                self.sent.extend(self.doubted.iter().copied().filter(is_meant));
+                self.doubted.retain(|position| !is_meant(position));
+            }
+            Event::Denied(_) | Event::Expired(_) | Event::Stopped(_) => self.doubted.append(&mut self.maybe),
+            Event::Delivered(DeliveryEnded { position, result: DeliveryResult::Blocked { maybe_sent, .. } }) => {
+                self.maybe.remove(position);
+                self.maybe.extend(maybe_sent.then_some(*position));
             }
             Event::Delivered(DeliveryEnded { position, result: DeliveryResult::InDoubt { .. } }) => {
                 self.doubted.insert(*position);
@@ -195,6 +204,7 @@ pub(crate) fn strangers(round: &Round, choice: &Choice) -> Vec<Event> {
         Event::RoleStarted(agent(Role::Maker, attempt)),
         Event::RoleStarted(turn(round, Role::Maker, attempt, choice)),
         Event::Waited,
+        Event::Resent,
         resumed(choice),
         made(attempt, choice),
         sealed(attempt, choice),
@@ -257,6 +267,7 @@ fn fitting(round: &Round, choice: &Choice) -> Event {
         Phase::Checking(_, loopwright_core::round::AgentRun::Started) => checked(attempt, choice),
         Phase::Approving(_) if choice.a.is_multiple_of(3) => Event::Decided { decision: GateDecision::escalate("no") },
         Phase::Approving(_) => Event::Decided { decision: GateDecision::AutoProceed },
+        Phase::Waiting(_) if round.facts().is_blocked && choice.b.is_multiple_of(3) => Event::Resent,
         Phase::Waiting(_) => match choice.a % 6 {
             0 => Event::Recorded(RoundRecorded {
                 report: Some("/r".into()),
@@ -415,6 +426,7 @@ fn sealed(attempt: u32, choice: &Choice) -> Event {
             notes: found(rare == 7, "note"),
             proposed_before: found(rare == 8, "round r1").pop(),
         },
+        destination: found(choice.a.is_multiple_of(2), "acme/app").pop(),
     }))
 }
 
@@ -471,6 +483,7 @@ fn said(round: &Round, choice: &Choice) -> PersonDecision {
         candidate: candidate.unwrap_or_default(),
         why: Some("because".into()),
         at_ms: Some(i64::from(choice.kind)),
+        position: choice.a.is_multiple_of(3).then(|| u32::from(choice.b % 3)),
     }
 }
 
@@ -480,7 +493,7 @@ fn delivered(position: u32, choice: &Choice) -> Event {
         0 => DeliveryResult::InDoubt { text: text() },
         1 => DeliveryResult::Refused { text: text() },
         2 => DeliveryResult::Quarantined { text: text() },
-        3 => DeliveryResult::Blocked { text: text() },
+        3 => DeliveryResult::Blocked { text: text(), maybe_sent: choice.b.is_multiple_of(2) },
         _ => DeliveryResult::Sent { place: "pulls/1.md".into() },
     };
     Event::Delivered(DeliveryEnded { position, result })

@@ -154,6 +154,7 @@ fn event(words: &Words<'_>, attempt: u32) -> Event {
         }),
         "recovered" => Event::Recovered,
         "waited" => Event::Waited,
+        "resent" => Event::Resent,
         "resumed" => Event::Resumed(RoundResumed {
             actor: "ada".into(),
             provider_wait_ms: words.get("wait").map_or(0, |text| text.parse::<u64>().expect("seconds") * 1000),
@@ -289,6 +290,7 @@ fn sealed(words: &Words<'_>, attempt: u32) -> CandidateSealed {
             notes: Vec::new(),
             proposed_before: words.list("proposed").pop(),
         },
+        destination: None,
     }
 }
 
@@ -332,6 +334,7 @@ fn said(words: &Words<'_>) -> PersonDecision {
         candidate: words.get("candidate").unwrap_or("candidate-t1").into(),
         why: words.get("why").map(str::to_owned),
         at_ms: at_ms(words),
+        position: words.get("item").and_then(|text| text.parse().ok()),
     }
 }
 
@@ -349,7 +352,8 @@ fn delivered(words: &Words<'_>) -> DeliveryEnded {
         Some("sent") => DeliveryResult::Sent { place: "pulls/1.md".into() },
         Some("in-doubt") => DeliveryResult::InDoubt { text: "the answer was lost".into() },
         Some("refused") => DeliveryResult::Refused { text: "foreign commits on the branch".into() },
-        Some("blocked") => DeliveryResult::Blocked { text: "the token is not valid".into() },
+        Some("blocked") => DeliveryResult::Blocked { text: "the token is not valid".into(), maybe_sent: false },
+        Some("stopped") => DeliveryResult::Blocked { text: "stopped while it was sent".into(), maybe_sent: true },
         _ => DeliveryResult::Quarantined { text: "three tries failed".into() },
     };
     DeliveryEnded { position, result }

@@ -135,6 +135,10 @@ impl ReadForge for LocalForge {
         Box::pin(async move { self.reader().pulls(query, from).await })
     }
 
+    fn branch_pulls<'a>(&'a self, branch: &'a str, base_branch: &'a str) -> Answer<'a, Vec<PullRequest>> {
+        Box::pin(async move { self.reader().branch_pulls(branch, base_branch).await })
+    }
+
     fn issues<'a>(&'a self, query: &'a ItemQuery, from: Option<&'a PageToken>) -> Answer<'a, ForgePage<Issue>> {
         Box::pin(async move { self.reader().issues(query, from).await })
     }

@@ -108,9 +108,12 @@ impl LocalReader {
     }
 
     fn read_pulls(&self, query: &ItemQuery, from: Option<&PageToken>) -> io::Result<ForgePage<PullRequest>> {
+        Ok(ForgePage::cut(self.all_pulls()?.filter(|pull| query.wants_pull(pull)), from))
+    }
+
+    fn all_pulls(&self) -> io::Result<impl Iterator<Item = PullRequest>> {
         let numbered = numbered(&self.folder.join("pulls"), Some(".md"))?;
-        let pulls = numbered.into_iter().filter_map(|(number, path)| self.pull(number, &path));
-        Ok(ForgePage::cut(pulls.filter(|pull| query.wants_pull(pull)), from))
+        Ok(numbered.into_iter().filter_map(|(number, path)| self.pull(number, &path)))
     }
 
     fn read_issues(&self, query: &ItemQuery, from: Option<&PageToken>) -> io::Result<ForgePage<Issue>> {
@@ -166,6 +169,11 @@ fn answer<'a, T: Send + 'a>(read: io::Result<T>) -> Answer<'a, T> {
 impl ReadForge for LocalReader {
     fn pulls<'a>(&'a self, query: &'a ItemQuery, from: Option<&'a PageToken>) -> Answer<'a, ForgePage<PullRequest>> {
         answer(self.read_pulls(query, from))
+    }
+
+    fn branch_pulls<'a>(&'a self, branch: &'a str, base_branch: &'a str) -> Answer<'a, Vec<PullRequest>> {
+        let of_branch = |pull: &PullRequest| pull.branch == branch && pull.base_branch == base_branch;
+        answer(self.all_pulls().map(|pulls| pulls.filter(of_branch).collect()))
     }
 
     fn issues<'a>(&'a self, query: &'a ItemQuery, from: Option<&'a PageToken>) -> Answer<'a, ForgePage<Issue>> {

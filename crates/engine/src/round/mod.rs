@@ -26,6 +26,8 @@ pub(crate) mod rows;
 mod seal;
 mod send;
 mod send_limits;
+mod send_permit;
+mod send_receiver;
 mod start;
 mod transcript;
 
@@ -35,7 +37,7 @@ pub use bindings::{DeliveryOutlet, LoopBindings, RoleAgents};
 pub(crate) use context::RoundCaller;
 pub use recover::{RecordedRound, fold};
 pub use send::delivery;
-pub(crate) use send::too_many_open;
+pub(crate) use send_permit::too_many_open;
 pub(crate) use start::admission_request;
 pub use start::{DueRecord, RunRequest, SignalNovelty};
 

@@ -352,7 +352,8 @@ table! {
     body: String,
     /// The marker that identifies the item at the receiver.
     marker: String,
-    /// The process that is delivering it.
+    /// The process that is delivering it. A claim in any other state than `claimed` means that an attempt has no known
+    /// result: the item may have been sent.
     claim: Option<String>,
     /// The fencing number of the round's lease at the claim.
     fence: i64,

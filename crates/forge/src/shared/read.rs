@@ -62,6 +62,15 @@ impl<A: ForgeApi> ReadForge for SharedForge<A> {
         })
     }
 
+    fn branch_pulls<'a>(&'a self, branch: &'a str, base_branch: &'a str) -> Answer<'a, Vec<PullRequest>> {
+        Box::pin(async move {
+            match self.api.branch_pulls(branch, base_branch).await {
+                Ok(pulls) => Ok(pulls.into_iter().map(|pull| pull.row).collect()),
+                Err(error) => Err(self.read_error(error).await),
+            }
+        })
+    }
+
     fn issues<'a>(&'a self, query: &'a ItemQuery, from: Option<&'a PageToken>) -> Answer<'a, ForgePage<Issue>> {
         Box::pin(async move {
             match self.api.issues(query, from).await {
