@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::io::Read as _;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -140,8 +140,8 @@ fn signal_ends_an_attempt_that_hangs() {
     stage.forge.fail("POST", PULLS, 1, ForgeFault::Stall);
     let mut child = start(&stage, &["run", "fix"]);
     wait::until("the pull request is created", PATIENCE, || !stage.remote().pulls().is_empty());
-    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
-    assert!(killed.success());
+    let pid = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw).expect("a process");
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
     child.wait().expect("it ended");
     let rounds = stage.run(&["rounds", "--json"]).success().json();
     let round = rounds["rounds"][0]["round"].as_str().expect("a round").to_owned();

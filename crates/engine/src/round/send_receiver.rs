@@ -44,6 +44,9 @@ pub(super) enum NoReceiver {
     Blocked(String),
 }
 
+/// A receiver, the forge behind it for reading, and the only place of its pushes.
+type PlaceParts = (Arc<dyn Deliver>, Option<Arc<dyn ReadForge>>, Option<PushRoute>);
+
 /// The place where an item goes.
 enum ItemPlace {
     Messenger(Arc<dyn Deliver>),
@@ -64,7 +67,7 @@ pub(super) async fn receiver(
         Err(none) => return Ok(Err(none)),
     };
     let is_remote = matches!(place, ItemPlace::Messenger(_) | ItemPlace::Remote(_));
-    let (inner, read, route): (Arc<dyn Deliver>, Option<Arc<dyn ReadForge>>, Option<PushRoute>) = match place {
+    let (inner, read, route): PlaceParts = match place {
         ItemPlace::Messenger(deliver) | ItemPlace::Embedder(deliver) => (deliver, None, None),
         ItemPlace::Local(forge) => (Arc::clone(&forge) as Arc<dyn Deliver>, Some(forge), None),
         ItemPlace::Remote(ConnectedForge { deliver, read, route }) => (deliver, Some(read), Some(route)),
