@@ -2,7 +2,8 @@
 //! [`ReadForge`].
 
 use super::outdated::{self, ProbeProgram};
-use super::{command, forge, quick};
+use super::pull_text::pull_text;
+use super::{command, forge, open_items, quick};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::git::{RoundBase, UserRepo};
@@ -52,7 +53,7 @@ impl LoopProbe<'_> {
         let answered = match ask.probe.as_str() {
             "commits" => self.commits(&ask).await?,
             "files" => self.files(&ask).await?,
-            "open-prs" | "open-issues" | "failing-ci" => self.query_forge(&ask).await,
+            "open-prs" | "open-issues" | "failing-ci" => self.query_forge(&ask).await?,
             "outdated" => return self.outdated(&ask).await,
             other => command::probe_failed(&format!("`{other}` is not a built-in probe")),
         };
@@ -93,22 +94,39 @@ impl LoopProbe<'_> {
         Ok(command::checked_items(vec![ProbeItem { key: format!("files@{digest}"), title, data: None }]))
     }
 
-    async fn query_forge(&self, ask: &Ask) -> ProbeAnswer {
+    async fn query_forge(&self, ask: &Ask) -> Result<ProbeAnswer, EngineError> {
         let forge = match read_forge(self.engine, self.spec, &self.repo.id, &self.repo.work_tree).await {
             Ok(forge) => forge,
-            Err(error) => return command::probe_failed(&format!("`probe: {}`: {error}", ask.probe)),
+            Err(error) => return Ok(command::probe_failed(&format!("`probe: {}`: {error}", ask.probe))),
         };
         let probe = forge::ForgeProbe { forge: forge.as_ref(), loop_name: &self.spec.name, ask };
         let tip = ask.branch.as_ref().and_then(|branch| quick::base(self.repo, Some(branch)));
         let items = match ask.probe.as_str() {
-            "open-prs" => probe.open_pulls().await,
+            "open-prs" => return self.open_pulls(&probe).await,
             "open-issues" => probe.open_issues().await,
             _ => probe.failing_checks(tip.map(|tip| tip.commit.to_string())).await,
         };
-        match items {
-            Ok(items) => command::checked_items(items),
-            Err(error) => command::probe_failed(&error.to_string()),
+        Ok(items.map_or_else(|error| command::probe_failed(&error.to_string()), command::checked_items))
+    }
+
+    /// Only the pull requests that a round takes are read completely: their details need several requests each.
+    async fn open_pulls(&self, probe: &forge::ForgeProbe<'_>) -> Result<ProbeAnswer, EngineError> {
+        let pulls = match probe.open_pulls().await {
+            Ok(pulls) => pulls,
+            Err(error) => return Ok(command::probe_failed(&error.to_string())),
+        };
+        let items = pulls.iter().map(forge::pull_item).collect();
+        let open =
+            open_items(self.engine.store.as_ref(), &self.repo.id, self.spec, command::checked_items(items)).await?;
+        let ProbeAnswer::Work { mut items } = open else { return Ok(open) };
+        for item in &mut items {
+            let Some(pull) = pulls.iter().find(|pull| forge::pull_key(pull) == item.key) else { continue };
+            match pull_text(probe.forge, pull).await {
+                Ok(text) => item.data = Some(text),
+                Err(error) => return Ok(command::probe_failed(&error.to_string())),
+            }
         }
+        Ok(command::checked_items(items))
     }
 
     async fn outdated(&self, ask: &Ask) -> Result<ProbeMethod, EngineError> {
@@ -141,7 +159,7 @@ pub(crate) async fn read_forge(
     work_tree: &Path,
 ) -> Result<Arc<dyn ReadForge>, ForgeError> {
     if spec.forge == "local" {
-        return Ok(Arc::new(LocalReader { folder: engine.state_dir.forge(repo_id) }));
+        return Ok(Arc::new(LocalReader { folder: engine.state_dir.forge(repo_id), git: engine.git.clone() }));
     }
     Ok(connect_forge(engine, spec, work_tree).await.map_err(|error| ForgeError::Refused(error.text))?.read)
 }
