@@ -4,5 +4,7 @@
 
 #[path = "pull_requests/item.rs"]
 mod item;
+#[path = "pull_requests/own.rs"]
+mod own;
 #[path = "pull_requests/stage.rs"]
 mod stage;

@@ -232,7 +232,7 @@ pub async fn failed_checks_are_found_by_state_and_branch(forge: &dyn ForgeFixtur
     assert_eq!(names(CheckQuery { state: Some(CheckState::Passed), ..on(&item.branch) }).await, []);
     let of = |head: &str| CheckQuery { heads: vec![head.to_owned()], ..failed.clone() };
     assert_eq!(names(of(&head)).await, [("build".to_owned(), head.clone())]);
-    assert_eq!(names(of(&"0".repeat(40))).await, []);
+    assert_eq!(names(of(&item.base_commit)).await, []);
 }
 
 /// The files of a pull request are read with their diff.

@@ -3,14 +3,14 @@
 
 use super::outdated::{self, ProbeProgram};
 use super::pull_text::pull_text;
-use super::{command, forge, open_items, quick};
+use super::{command, followed, forge, open_items, quick};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::git::{RoundBase, UserRepo};
 use crate::outbox::{LocalReader, connect_forge};
 use crate::store::WorkItemState;
 use crate::triggers::{branch_heads, commit_contents};
-use loopwright_core::forge::{ForgeError, ReadForge};
+use loopwright_core::forge::{ForgeError, PullRequest, ReadForge};
 use loopwright_core::hash;
 use loopwright_core::paths::Globs;
 use loopwright_core::round::{ProbeAnswer, ProbeItem};
@@ -109,24 +109,21 @@ impl LoopProbe<'_> {
         Ok(items.map_or_else(|error| command::probe_failed(&error.to_string()), command::checked_items))
     }
 
-    /// Only the pull requests that a round takes are read completely: their details need several requests each.
     async fn open_pulls(&self, probe: &forge::ForgeProbe<'_>) -> Result<ProbeAnswer, EngineError> {
-        let pulls = match probe.open_pulls().await {
-            Ok(pulls) => pulls,
+        let found = async {
+            let pulls = probe.open_pulls().await?;
+            let items = pull_items(probe, &pulls).await?;
+            Ok::<_, ForgeError>((pulls, items))
+        };
+        let (pulls, items) = match found.await {
+            Ok(found) => found,
             Err(error) => return Ok(command::probe_failed(&error.to_string())),
         };
-        let items = pulls.iter().map(forge::pull_item).collect();
-        let open =
-            open_items(self.engine.store.as_ref(), &self.repo.id, self.spec, command::checked_items(items)).await?;
-        let ProbeAnswer::Work { mut items } = open else { return Ok(open) };
-        for item in &mut items {
-            let Some(pull) = pulls.iter().find(|pull| forge::pull_key(pull) == item.key) else { continue };
-            match pull_text(probe.forge, pull).await {
-                Ok(text) => item.data = Some(text),
-                Err(error) => return Ok(command::probe_failed(&error.to_string())),
-            }
-        }
-        Ok(command::checked_items(items))
+        let (store, all) = (self.engine.store.as_ref(), command::checked_items(items));
+        let open = open_items(store, &self.repo.id, self.spec, all).await?;
+        let ProbeAnswer::Work { items } = open else { return Ok(open) };
+        let described = described(probe, &pulls, items).await;
+        Ok(described.map_or_else(|error| command::probe_failed(&error.to_string()), command::checked_items))
     }
 
     async fn outdated(&self, ask: &Ask) -> Result<ProbeMethod, EngineError> {
@@ -149,6 +146,39 @@ impl LoopProbe<'_> {
         // Git does not name the branch of a remote; the probe's own name for it is used.
         Ok(RoundBase { branch: head.branch.or_else(|| ask.branch.clone()), ..head })
     }
+}
+
+/// The items of open pull requests. Of one that a loop opened, they are what it needs, if the probe looks after it.
+async fn pull_items(probe: &forge::ForgeProbe<'_>, pulls: &[PullRequest]) -> Result<Vec<ProbeItem>, ForgeError> {
+    let mut items = Vec::new();
+    for pull in pulls {
+        match probe.ask.follow_own && followed::is_of_a_loop(pull) {
+            true => items.extend(followed::needs(probe.forge, pull).await?),
+            false => items.push(forge::pull_item(pull)),
+        }
+    }
+    items.truncate(command::ITEMS_MAX);
+    Ok(items)
+}
+
+/// The items of a round with their pull requests: only these are read completely, because that takes several requests. A
+/// pull request that has several items is described once.
+async fn described(
+    probe: &forge::ForgeProbe<'_>,
+    pulls: &[PullRequest],
+    items: Vec<ProbeItem>,
+) -> Result<Vec<ProbeItem>, ForgeError> {
+    let mut seen = BTreeSet::new();
+    let mut all = Vec::new();
+    for mut item in items {
+        let pull = pulls.iter().find(|pull| forge::is_about(&item, pull));
+        if let Some(pull) = pull.filter(|pull| seen.insert(pull.about.number)) {
+            let need = item.data.take().map(|need| format!("{}\n\n", need.trim_end())).unwrap_or_default();
+            item.data = Some(format!("{need}{}", pull_text(probe.forge, pull).await?));
+        }
+        all.push(item);
+    }
+    Ok(all)
 }
 
 /// The forge that a loop names, for reading.

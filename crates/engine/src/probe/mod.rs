@@ -5,6 +5,7 @@
 
 mod built_in;
 mod command;
+mod followed;
 mod forge;
 mod outdated;
 mod pull_text;
