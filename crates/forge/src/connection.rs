@@ -12,8 +12,8 @@ use crate::shared::{DeliveryOptions, SharedForge};
 use loopwright_core::BoxFuture;
 use loopwright_core::deliver::{Deliver, DeliverError, Delivery, DeliveryLookup, DeliveryReceipt, PushTarget};
 use loopwright_core::forge::{
-    Answer, CheckQuery, CheckRun, CommentsOf, ForgeComment, ForgePage, Issue, ItemQuery, PageToken, PullRequest,
-    ReadForge,
+    Answer, ChangedFile, CheckQuery, CheckRun, CommentsOf, ForgeComment, ForgePage, Issue, ItemQuery, PageToken,
+    PullRequest, ReadForge,
 };
 
 /// The kind of a forge.
@@ -253,6 +253,10 @@ impl ReadForge for RemoteForge {
 
     fn checks<'a>(&'a self, query: &'a CheckQuery, from: Option<&'a PageToken>) -> Answer<'a, ForgePage<CheckRun>> {
         self.0.checks(query, from)
+    }
+
+    fn changed_files(&self, pull: u64) -> Answer<'_, Vec<ChangedFile>> {
+        self.0.changed_files(pull)
     }
 
     fn comments<'a>(&'a self, of: CommentsOf, from: Option<&'a PageToken>) -> Answer<'a, ForgePage<ForgeComment>> {

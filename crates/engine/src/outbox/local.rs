@@ -11,8 +11,8 @@ use crate::seam::Seam;
 use loopwright_core::BoxFuture;
 use loopwright_core::deliver::{Deliver, DeliverError, Delivery, DeliveryLookup, DeliveryReceipt};
 use loopwright_core::forge::{
-    Answer, CheckQuery, CheckRun, CommentsOf, ForgeComment, ForgePage, Issue, ItemQuery, PageToken, PullRequest,
-    ReadForge,
+    Answer, ChangedFile, CheckQuery, CheckRun, CommentsOf, ForgeComment, ForgePage, Issue, ItemQuery, PageToken,
+    PullRequest, ReadForge,
 };
 use loopwright_core::spec::ActionKind;
 use std::path::Path;
@@ -126,7 +126,7 @@ fn checked_key(item: &Delivery) -> Result<String, DeliverError> {
 
 impl LocalForge {
     fn reader(&self) -> LocalReader {
-        LocalReader { folder: self.folder.root.clone() }
+        LocalReader { folder: self.folder.root.clone(), git: self.engine.git().clone() }
     }
 }
 
@@ -145,6 +145,10 @@ impl ReadForge for LocalForge {
 
     fn checks<'a>(&'a self, query: &'a CheckQuery, from: Option<&'a PageToken>) -> Answer<'a, ForgePage<CheckRun>> {
         Box::pin(async move { self.reader().checks(query, from).await })
+    }
+
+    fn changed_files(&self, pull: u64) -> Answer<'_, Vec<ChangedFile>> {
+        Box::pin(async move { self.reader().changed_files(pull).await })
     }
 
     fn comments<'a>(&'a self, of: CommentsOf, from: Option<&'a PageToken>) -> Answer<'a, ForgePage<ForgeComment>> {
