@@ -112,7 +112,7 @@ fn lists_have_the_keys_of_the_contract() {
     values(&inbox, "items[]")
         .into_iter()
         .for_each(|item| has_keys(item, "id loop round kind risk candidate summary expires"));
-    words_at(&inbox, "items[].kind", "approval in-doubt item-failed loop-paused");
+    words_at(&inbox, "items[].kind", "approval in-doubt item-failed loop-paused loop-demoted");
     words_at(&inbox, "items[].risk", "low medium high");
     check_shape!("inbox", [&nobody, &inbox]);
 

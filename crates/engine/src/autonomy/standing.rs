@@ -13,6 +13,7 @@ use loopwright_core::dispatch::LoopKey;
 use loopwright_core::hash::hash_fields;
 use loopwright_core::level::LoopLevel;
 use loopwright_core::spec::LoopSpec;
+use std::collections::HashMap;
 
 /// Everything that is recorded about a loop's autonomy.
 #[derive(Debug, Clone)]
@@ -54,6 +55,47 @@ pub async fn read_standing(
         promoted: log.iter().rfind(|row| row.kind == LevelLogKind::Promoted).cloned(),
         debts: debts_from(store, repo, &spec.name, &fingerprint, &log).await?,
     })
+}
+
+/// The rows about the autonomy of all loops, read at once for lists.
+#[derive(Debug, Default)]
+pub struct StandingRows {
+    logs: HashMap<(String, String), Vec<LevelLogRow>>,
+    unread: HashMap<(String, String), (i64, i64)>,
+}
+
+impl StandingRows {
+    /// Reads them, in two queries.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub async fn read(store: &Store) -> Result<Self, StoreError> {
+        let mut rows = Self::default();
+        for row in store.level_logs().await? {
+            rows.logs.entry((row.repo.clone(), row.loop_name.clone())).or_default().push(row);
+        }
+        let unread = store.unread_by_loop().await?.into_iter();
+        rows.unread = unread.map(|(repo, name, count)| ((repo, name), count)).collect();
+        Ok(rows)
+    }
+
+    /// The ceiling of a loop's level, if it is below the level in its file.
+    #[must_use]
+    pub fn ceiling(&self, repo: &str, spec: &LoopSpec, hash: &str, rules: AutonomyRules) -> Option<LevelCeiling> {
+        level_ceiling(&spec.name, spec.level, &history(self.log(repo, &spec.name), hash), rules)
+    }
+
+    /// The debts of a loop.
+    #[must_use]
+    pub fn debts(&self, repo: &str, spec: &LoopSpec) -> LoopDebts {
+        let at = (repo.to_owned(), spec.name.clone());
+        let unread = self.unread.get(&at).copied().unwrap_or_default();
+        debts_of(&spec.name, &IntentFingerprint::from_spec(spec), self.log(repo, &spec.name), unread)
+    }
+
+    fn log(&self, repo: &str, name: &str) -> &[LevelLogRow] {
+        self.logs.get(&(repo.to_owned(), name.to_owned())).map(Vec::as_slice).unwrap_or_default()
+    }
 }
 
 /// The debts of a loop.
@@ -201,6 +243,10 @@ async fn debts_from(
     now: &IntentFingerprint,
     log: &[LevelLogRow],
 ) -> Result<LoopDebts, StoreError> {
+    Ok(debts_of(loop_name, now, log, store.unread_lines(repo, loop_name).await?))
+}
+
+fn debts_of(loop_name: &str, now: &IntentFingerprint, log: &[LevelLogRow], unread: (i64, i64)) -> LoopDebts {
     let confirmed = log.iter().rfind(|row| matches!(row.kind, LevelLogKind::Promoted | LevelLogKind::Intent));
     let since = confirmed.map_or(i64::MIN, |row| row.at_ms);
     let outside = log.iter().filter(|row| row.kind == LevelLogKind::OutOfScope && row.at_ms > since).count();
@@ -209,10 +255,10 @@ async fn debts_from(
         at: clock::rfc3339(row.at_ms),
         fingerprint: intent_of(&row.evidence),
     });
-    let (lines, changes) = store.unread_lines(repo, loop_name).await?;
+    let (lines, changes) = unread;
     let comprehension = ComprehensionDebt { lines: u64::try_from(lines).unwrap_or(0), changes: small(changes) };
     let outside = u32::try_from(outside).unwrap_or(u32::MAX);
-    Ok(LoopDebts::new(loop_name, now, confirmation.as_ref(), outside, comprehension))
+    LoopDebts::new(loop_name, now, confirmation.as_ref(), outside, comprehension)
 }
 
 /// The confirmed intent in the evidence of a log entry.

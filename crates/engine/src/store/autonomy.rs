@@ -183,6 +183,21 @@ impl Store {
         self.all(rest, args![repo, loop_name, LOG_MAX]).await
     }
 
+    /// The log of all loops' levels, oldest first, for lists.
+    pub async fn level_logs(&self) -> Result<Vec<LevelLogRow>, StoreError> {
+        self.all("ORDER BY at_ms, id LIMIT $1", args![LOG_MAX]).await
+    }
+
+    /// The number of lines, and of changes, that no person has read, by repository and loop.
+    pub async fn unread_by_loop(&self) -> Result<Vec<(String, String, (i64, i64))>, StoreError> {
+        let sql = format!(
+            "SELECT w.repo, w.loop_name, CAST(COALESCE(SUM(w.lines), 0) AS BIGINT), CAST(COUNT(*) AS BIGINT) \
+             FROM works w WHERE {UNREAD} GROUP BY w.repo, w.loop_name"
+        );
+        let read = |row: &SqlRow| Ok((row.get(0)?, row.get(1)?, (row.get(2)?, row.get(3)?)));
+        self.fetch(("works", WorkRow::SINCE), sql, &[], read).await
+    }
+
     /// The people who have read a candidate.
     pub async fn readings(&self, candidate: &str) -> Result<Vec<ReadingRow>, StoreError> {
         self.all("WHERE candidate = $1 ORDER BY at_ms, actor", args![candidate]).await
