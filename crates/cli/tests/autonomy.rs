@@ -17,7 +17,7 @@ if [ "$LOOPWRIGHT_ROLE" = checker ]; then
   verdict=pass; score=5
   if ! grep -q 'x -eq 1' calc.sh || ! grep -q 'echo yes' calc.sh; then verdict=fail; score=1; fi
   cite='[{"path":"a.txt","line":1,"quote":"one"}]'
-  scores='[{"dimension":"correctness","score":'$score',"evidence":'$cite'},{"dimension":"scope","score":5,"evidence":'$cite'},{"dimension":"tests","score":'$score',"evidence":'$cite'}]'
+  scores='[{"dimension":"correctness","score":'$score',"evidence":'$cite'},{"dimension":"scope","score":5,"evidence":'$cite'}]'
   printf '{"nonce":"%s","tree":"%s","candidate":"%s","verdict":"%s","scores":%s}' \
     "$LOOPWRIGHT_NONCE" "$LOOPWRIGHT_TREE" "$LOOPWRIGHT_CANDIDATE" "$verdict" "$scores" > "$LOOPWRIGHT_VERDICT"
   exit 0
@@ -32,7 +32,7 @@ fn stand(level: &str, more: &str) -> Stand {
     let repo = env.repo("r");
     let front = format!(
         "---\nname: one\nintent: Do one thing.\nlevel: {level}\nagents: {{ maker: {{ use: command, run: [sh, agent.sh] }} }}\n\
-         output: [report, pull-request]\n{more}\n---\n# Maker\nDo it.\n"
+         output: [report, pull-request]\nrubric: {{ dimensions: {{ correctness: right, scope: asked for }} }}\n{more}\n---\n# Maker\nDo it.\n"
     );
     repo.write(".loopwright/loops/one.md", front).write("agent.sh", AGENT).write("a.txt", "one\n");
     repo.write("calc.sh", "x=$1\nif [ $x -eq 1 ]; then\n  echo yes\nfi\n").commit("first");
@@ -104,15 +104,15 @@ fn loop_earns_l2_ships_and_is_demoted_when_its_work_is_reverted() {
 
     let round = stand.ship();
     assert_eq!(stand.kinds()["approved"], 1);
-    stand.run(&["tick"], 0);
+    drop(stand.run(&["tick"], 0));
     assert_eq!(stand.kinds()["merged"], 0, "it is still open");
     stand.merge(&round);
     for _ in 0..2 {
-        stand.run(&["tick"], 0);
+        drop(stand.run(&["tick"], 0));
         assert_eq!((&stand.kinds()["merged"], &stand.kinds()["reverted"]), (&1.into(), &0.into()), "counted once");
     }
     stand.repo.git(["revert", "--no-edit", "-m", "1", "HEAD"]);
-    stand.run(&["tick"], 0);
+    drop(stand.run(&["tick"], 0));
     assert_eq!(
         (&stand.kinds()["merged"], &stand.json("status", 0)["loops"][0]["ceiling"]["level"]),
         (&Value::Null, &"L1".into())
@@ -141,7 +141,7 @@ fn three_denials_in_a_row_demote_and_the_next_round_only_reports() {
     let stand = stand("L2", "");
     for _ in 0..3 {
         let round = stand.json("run one", 10)["round"].as_str().expect("a round").to_owned();
-        stand.run(&["deny", &round, "--why", "no"], 0);
+        drop(stand.run(&["deny", &round, "--why", "no"], 0));
     }
     assert_eq!(stand.kinds(), Value::Null, "evidence starts again after a demotion");
     let report = stand.json("run one", 0);
@@ -179,7 +179,7 @@ fn debts_are_in_every_report_and_review_pays_them() {
 fn change_that_was_read_before_its_approval_is_no_debt() {
     let stand = stand("L2", "");
     let round = stand.json("run one", 10)["round"].as_str().expect("a round").to_owned();
-    stand.run(&["review", &round, "--yes"], 0);
+    drop(stand.run(&["review", &round, "--yes"], 0));
     let shipped = stand.json(&format!("approve {round}"), 0);
     assert_eq!(shipped["debts"]["comprehension"]["lines"], 0, "{shipped:#}");
 }
@@ -192,7 +192,7 @@ fn planted_changes_are_counted_and_nothing_of_them_leaves() {
     let round = done["planted"][0]["round"].as_str().expect("a round").to_owned();
     let shown = stand.json(&format!("show {round}"), 0);
     assert_eq!((&shown["outcome"], &shown["outbox"]), (&"reported".into(), &serde_json::json!([])), "{shown:#}");
-    stand.run(&["approve", &round], 15);
+    drop(stand.run(&["approve", &round], 15));
     assert_eq!(stand.json("inbox", 0)["items"], serde_json::json!([]));
     let page = stand.json("show one", 0);
     assert_eq!(page["evidence"]["checkers"][0]["caught"], 2, "{page:#}");
@@ -202,12 +202,12 @@ fn planted_changes_are_counted_and_nothing_of_them_leaves() {
 #[test]
 fn without_a_confirmation_a_loop_reports_only_if_promotion_is_required() {
     let stand = stand("L2", "");
-    let config = stand.env.home().join(".config/loopwright/config.yaml");
+    let config = stand.env.root().join("config/loopwright/config.yaml");
     std::fs::create_dir_all(config.parent().expect("a folder")).expect("created");
     std::fs::write(config, "require_promotion: true\n").expect("written");
     let low = stand.json("run one", 0);
     assert_eq!((&low["outcome"], &low["reasons"][0]["code"]), (&"reported".into(), &"not-promoted".into()), "{low:#}");
-    stand.run(&["promote", "one", "--to", "L2", "--yes", "--despite", "I wrote it"], 0);
+    drop(stand.run(&["promote", "one", "--to", "L2", "--yes", "--despite", "I wrote it"], 0));
     assert_eq!(stand.json("run one", 10)["level"], "L2");
     let path = stand.repo.path().join(".loopwright/loops/one.md");
     let file = std::fs::read_to_string(&path).expect("the file").replace("Do it.", "Do more.");
