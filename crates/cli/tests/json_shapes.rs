@@ -88,6 +88,24 @@ fn rounds_have_the_keys_of_the_contract_wherever_they_are_printed() {
 }
 
 #[test]
+fn documents_about_autonomy_have_documented_shapes() {
+    let world = World::new();
+    let waiting = world.json("run fix", 10);
+    drop(world.json(&format!("approve {}", round(&waiting)), 0));
+    let proposed = world.json("promote fix --to L2", 0);
+    let words = ["promote", "fix", "--to", "L2", "--yes", "--despite", "why", "--json"];
+    let recorded = world.env.loopwright_in(world.repo.path(), words).code(0).json();
+    has_keys(&recorded, "schema loop level ceiling to permits requirements supported evidence debts recorded");
+    check_shape!("promote", [&proposed, &recorded], &["evidence.kinds"]);
+
+    let (unread, read) = (world.json("review", 0), world.json(&format!("review {}", round(&waiting)), 0));
+    has_keys(&unread, "schema changes recorded next");
+    check_shape!("review", [&unread, &read, &world.json("review fix --yes", 0)]);
+    check_shape!("review-intent", [&world.json("review fix --intent", 0)]);
+    check_shape!("calibrate", [&world.json("calibrate fix", 0)]);
+}
+
+#[test]
 fn lists_have_the_keys_of_the_contract() {
     let world = World::new();
     let (empty, nobody) = (world.json("status", 0), world.json("inbox", 0));
@@ -113,7 +131,7 @@ fn lists_have_the_keys_of_the_contract() {
     values(&inbox, "items[]")
         .into_iter()
         .for_each(|item| has_keys(item, "id loop round kind risk candidate summary expires"));
-    words_at(&inbox, "items[].kind", "approval in-doubt item-failed loop-paused");
+    words_at(&inbox, "items[].kind", "approval in-doubt item-failed loop-paused loop-demoted");
     words_at(&inbox, "items[].risk", "low medium high");
     check_shape!("inbox", [&nobody, &inbox]);
 
@@ -141,7 +159,7 @@ fn lists_have_the_keys_of_the_contract() {
         words_at(shown, "receipts[].receipt", "started");
     }
     words_at(&loops[1], "memory[].kind", "fact decision failure note");
-    check_shape!("show-loop", &loops, &["state.processed", "state.in_progress"]);
+    check_shape!("show-loop", &loops, &["state.processed", "state.in_progress", "evidence.kinds"]);
     check_shape!("forget", [&world.json("forget slack", 0)]);
 }
 

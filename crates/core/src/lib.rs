@@ -4,8 +4,10 @@
 
 pub mod actor;
 pub mod after;
+pub mod autonomy;
 pub mod budget;
 pub mod cadence;
+pub mod calibration;
 pub mod config;
 pub mod deliver;
 pub mod dispatch;

@@ -28,6 +28,7 @@ use crate::store::{
 };
 use crate::toolchains::{self, ShownPath};
 use crate::workspace::{self, Workspaces};
+use loopwright_core::autonomy::AutonomyRules;
 use loopwright_core::config::SharedBudget;
 use loopwright_core::dispatch::LoopKey;
 use loopwright_core::prices::ModelPrices;
@@ -73,6 +74,8 @@ pub struct EngineSettings {
     pub host: Option<HostSupport>,
     /// Forges and messengers besides the local forge.
     pub forges: Option<Arc<dyn ForgeConnector>>,
+    /// The rules of promotion and demotion.
+    pub autonomy: AutonomyRules,
     /// Where tests inject faults.
     pub seam: Seam,
 }
@@ -113,6 +116,7 @@ impl EngineSettings {
             budget: SharedBudget::default(),
             host: None,
             forges: None,
+            autonomy: AutonomyRules::default(),
             seam: Seam::none(),
         }
     }

@@ -49,6 +49,7 @@ impl CommandContext {
         settings.store = config.store.clone();
         settings.approval = effective.approvals_expire().duration();
         settings.provider_wait = effective.provider_wait().duration();
+        settings.autonomy = effective.autonomy();
         settings.sensitive = config.sensitive.clone();
         settings.extra_path = self.extra_path(work_tree);
         settings.home = self.env.home.clone();

@@ -153,6 +153,7 @@ fn detail(event: &Event) -> String {
             format!("{}, attempt {} with {}", start.role.word(), start.attempt, start.agent)
         }
         Event::RoleEnded(ended) => role_ended(ended),
+        Event::Planted(planted) => format!("{} in {}:{}", planted.kind, planted.path, planted.line),
         Event::Sealed(sealed) => format!("{} files, candidate {}", sealed.changes.len(), sealed.candidate),
         Event::Gated(gated) => gates(&gated.results),
         Event::Decided { decision } => if decision.is_auto() { "proceeds" } else { "a person must approve" }.to_owned(),

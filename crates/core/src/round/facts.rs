@@ -7,6 +7,7 @@ use super::event::{
     SealFindings, Stage,
 };
 use super::provider_waits::ProviderWaits;
+use crate::autonomy::{IntentFingerprint, LoopDebts};
 use crate::budget::{
     self, AgentUsage, BudgetLimit, CountedUsage, ModelSpend, Reservation, Spend, StartBill, spend_from_usage,
 };
@@ -113,6 +114,12 @@ pub struct RoundFacts {
     pub bills: Vec<StartBill>,
     /// The level in the loop file, if the round runs at a lower one.
     pub lowered_from: Option<LoopLevel>,
+    /// Whether it runs at a lower level to save budget.
+    pub saves_budget: bool,
+    /// The intent of the loop at the start; a round at a lower level may drop parts of its spec.
+    pub intent: IntentFingerprint,
+    /// The debts of the loop when the report was written.
+    pub debts: Option<LoopDebts>,
     /// The agents that were started and have not ended.
     pub running: Vec<RoleStarted>,
     /// The feedback on the previous attempt for the maker that is due or running.
@@ -152,6 +159,7 @@ impl RoundFacts {
         Self {
             items: started.item.iter().chain(&started.more).cloned().collect(),
             provider_waits: ProviderWaits::new(started.provider_wait_ms),
+            intent: IntentFingerprint::from_spec(&started.spec),
             started,
             ..Self::default()
         }

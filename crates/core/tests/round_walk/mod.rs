@@ -3,6 +3,7 @@
 
 use loopwright_core::actor::Actor;
 use loopwright_core::budget::{BudgetLimit, Reservation, Spend, SpendKnown, Tokens};
+use loopwright_core::calibration::PlantKind;
 use loopwright_core::gate::{GateResult, GateStatus};
 use loopwright_core::human_gate::GateDecision;
 use loopwright_core::level::LoopLevel;
@@ -11,8 +12,8 @@ use loopwright_core::provider::{ProviderTrouble, TroubleKind};
 use loopwright_core::round::{
     AgentEnd, AnswerWindow, BaselineFinished, Boundary, CandidateSealed, CeilingReached, ChangeFact, CheckerResult,
     DeliveryEnded, DeliveryResult, Event, Expired, GatesFinished, MakerResult, MemoryRecalled, PersonDecision, Phase,
-    ProbeAnswer, ProbeItem, RoleEnded, RoleResult, RoleStarted, Round, RoundRecorded, RoundResumed, RoundStarted,
-    RoundStopped, SealFindings, Stage, StageFailed, StagedBatch, StoppedBy, WorkspaceIsolated,
+    PlantedChange, ProbeAnswer, ProbeItem, RoleEnded, RoleResult, RoleStarted, Round, RoundRecorded, RoundResumed,
+    RoundStarted, RoundStopped, SealFindings, Stage, StageFailed, StagedBatch, StoppedBy, WorkspaceIsolated,
 };
 use loopwright_core::spec::{ActionKind, CheckMode, Gate, ItemsForm, LoopSpec, OutputSpec, ProbeSpec, Role, RunGate};
 use loopwright_core::units::Usd;
@@ -155,6 +156,7 @@ pub(crate) fn start(choice: &Choice) -> RoundStarted {
         inputs: vec![("fix.script".into(), "hash".into())],
         provider_wait_ms: if choice.b.is_multiple_of(2) { 900_000 } else { 0 },
         retry_of: choice.b.is_multiple_of(3).then(|| "r0".to_owned()),
+        calibration: choice.kind.is_multiple_of(11),
     }
 }
 
@@ -197,6 +199,7 @@ pub(crate) fn strangers(round: &Round, choice: &Choice) -> Vec<Event> {
             history: vec!["b".into()],
             accounts: Vec::new(),
             memory: Vec::new(),
+            ceiling: None,
         }),
         probed(choice),
         Event::Isolated(WorkspaceIsolated { base: "b0".into(), branch: None }),
@@ -208,6 +211,7 @@ pub(crate) fn strangers(round: &Round, choice: &Choice) -> Vec<Event> {
         resumed(choice),
         made(attempt, choice),
         sealed(attempt, choice),
+        planted(),
         Event::Gated(GatesFinished { attempt, results: results(round, choice), inputs_edited: Vec::new() }),
         Event::RoleStarted(RoleStarted { nonce: Some("n".into()), ..agent(Role::Checker, attempt) }),
         checked(attempt, choice),
@@ -217,7 +221,12 @@ pub(crate) fn strangers(round: &Round, choice: &Choice) -> Vec<Event> {
         Event::Denied(said(round, choice)),
         Event::Expired(Expired::default()),
         delivered(u32::from(choice.b % 4), choice),
-        Event::Recorded(RoundRecorded { report: None, network: Default::default(), window: window(choice) }),
+        Event::Recorded(RoundRecorded {
+            report: None,
+            network: Default::default(),
+            window: window(choice),
+            debts: None,
+        }),
         trouble(&Choice { a: 0, ..*choice }),
         trouble(&Choice { a: 1, ..*choice }),
         trouble(&Choice { a: 2, ..*choice }),
@@ -250,10 +259,17 @@ fn fitting(round: &Round, choice: &Choice) -> Event {
                 report: Some("/r".into()),
                 network: Default::default(),
                 window: window(choice),
+                debts: None,
             }),
             _ => resumed(choice),
         },
         Phase::Making(loopwright_core::round::AgentRun::Started) => made(attempt, choice),
+        Phase::Planting => planted(),
+        Phase::Calibrating(loopwright_core::round::AgentRun::Started) => checked(attempt, choice),
+        Phase::Calibrating(_) => {
+            let turn = turn(round, Role::Checker, attempt, choice);
+            Event::RoleStarted(RoleStarted { nonce: Some("n".into()), ..turn })
+        }
         Phase::Sealing => sealed(attempt, choice),
         Phase::Gating => {
             let edited = choice.b.is_multiple_of(9).then(|| "tests/a".to_owned());
@@ -273,6 +289,7 @@ fn fitting(round: &Round, choice: &Choice) -> Event {
                 report: Some("/r".into()),
                 network: Default::default(),
                 window: window(choice),
+                debts: None,
             }),
             1 => Event::Denied(said(round, choice)),
             2 => Event::Expired(Expired::default()),
@@ -283,6 +300,7 @@ fn fitting(round: &Round, choice: &Choice) -> Event {
                 report: Some("/r".into()),
                 network: Default::default(),
                 window: window(choice),
+                debts: None,
             }),
             1 => Event::Denied(said(round, choice)),
             _ => Event::Approved(said(round, choice)),
@@ -297,8 +315,21 @@ fn fitting(round: &Round, choice: &Choice) -> Event {
             report: Some("/r".into()),
             network: Default::default(),
             window: window(choice),
+            debts: None,
         }),
     }
+}
+
+fn planted() -> Event {
+    Event::Planted(Box::new(PlantedChange {
+        kind: PlantKind::OffByOne,
+        path: "src/a.rs".into(),
+        line: 1,
+        tree: "t9".into(),
+        commit: "c9".into(),
+        candidate: "planted".into(),
+        changes: Vec::new(),
+    }))
 }
 
 fn probed(choice: &Choice) -> Event {

@@ -101,6 +101,7 @@ fn started(words: &Words<'_>) -> Event {
         inputs: Vec::new(),
         provider_wait_ms: words.get("wait").map_or(0, |text| text.parse::<u64>().expect("seconds") * 1000),
         retry_of: None,
+        calibration: false,
     }))
 }
 
@@ -145,6 +146,7 @@ fn event(words: &Words<'_>, attempt: u32) -> Event {
             window: words
                 .get("until")
                 .map(|text| AnswerWindow { from_ms: 0, until_ms: text.parse().expect("a number") }),
+            debts: None,
         }),
         "ceiling" => Event::Ceiling(CeilingReached { limit: BudgetLimit::Day, text: "no room".into() }),
         "broke" => Event::Broke(StageFailed { stage: Stage::Isolate, code: "git".into(), text: "git broke".into() }),

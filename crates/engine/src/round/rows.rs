@@ -3,6 +3,7 @@
 
 use super::context::RoundContext;
 use super::memory;
+use super::works;
 use crate::clock;
 use crate::engine::Engine;
 use crate::store::{
@@ -98,12 +99,15 @@ pub(super) fn changes(before: Option<&Round>, after: &Round, event: &Event, when
         suspended_rows(after, *outcome, when, &mut changes);
     }
     if let Phase::Ended(outcome) = after.phase() {
-        changes.push(RowChange::Stats(stats(after, *outcome, when)));
+        if !after.facts().started.calibration {
+            changes.push(RowChange::Stats(stats(after, *outcome, when)));
+        }
         if *outcome != RoundOutcome::RateLimited {
             item_row(after, *outcome, when, &mut changes);
         }
         memory::memory_rows(after, *outcome, when.now_ms, &mut changes);
     }
+    works::work_rows(before, after, event, when.now_ms, &mut changes);
     changes
 }
 
@@ -111,7 +115,7 @@ fn is_waiting(round: &Round) -> bool {
     matches!(round.phase(), Phase::Waiting(_))
 }
 
-fn entered(before: Option<&Round>, after: &Round, is: impl Fn(&Phase) -> bool) -> bool {
+pub(super) fn entered(before: Option<&Round>, after: &Round, is: impl Fn(&Phase) -> bool) -> bool {
     is(after.phase()) && !before.is_some_and(|round| is(round.phase()))
 }
 
@@ -240,7 +244,7 @@ fn outbox_rows(round: &Round, state: OutboxState, when: &StepTiming, changes: &m
 /// The claim of an item that is kept and may have been sent: the attempt of no living process.
 const UNSETTLED: &str = "an attempt without a known result";
 
-fn items(round: &Round) -> impl Iterator<Item = &StagedItem> {
+pub(super) fn items(round: &Round) -> impl Iterator<Item = &StagedItem> {
     round.facts().attempt().map(|attempt| attempt.items.as_slice()).unwrap_or_default().iter()
 }
 
@@ -394,7 +398,7 @@ fn counted(round: &Round, outcome: RoundOutcome, when: &StepTiming) -> StatsChan
 fn item_row(round: &Round, outcome: RoundOutcome, when: &StepTiming, changes: &mut Vec<RowChange>) {
     let facts = round.facts();
     // A dry run leaves its items to a real round. So does a round that ran at a lower level to save budget.
-    if facts.started.dry_run || facts.lowered_from.is_some() {
+    if facts.started.dry_run || facts.saves_budget {
         return;
     }
     let is_proposed = facts.reasons.last().is_some_and(|reason| reason.code == ALREADY_PROPOSED);

@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 
+use super::autonomy;
 use super::chain;
 use super::conn::{SqlConnection, SqlResult, args};
 use super::error::{ErrorContext as _, StoreError, StoreErrorKind};
@@ -477,6 +478,11 @@ async fn apply(conn: &mut SqlConnection, batch: &StoreBatch, change: &RowChange)
         RowChange::MemoryKept { repo, loop_name, most } => {
             time::cap_memory(conn, repo, loop_name, i64::from(*most)).await
         }
+        RowChange::Work(row) => put(conn, row).await,
+        RowChange::WorkFate { id, moves, detail } => autonomy::move_fate(conn, id, *moves, detail, batch.at_ms).await,
+        RowChange::LevelLog(row) => put(conn, row).await,
+        RowChange::Reading(row) => put(conn, row).await,
+        RowChange::Calibration(row) => put(conn, row).await,
         RowChange::Prune { before, limit } => time::prune(conn, *before, batch.at_ms, i64::from(*limit)).await,
     }
 }

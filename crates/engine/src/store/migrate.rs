@@ -24,8 +24,16 @@ macro_rules! version {
 }
 
 /// All versions in order; the n-th leads to version n + 1.
-pub(super) const ALL: &[SchemaMigration] =
-    &[version!("0001"), version!("0002"), version!("0003"), version!("0004"), version!("0005"), version!("0006")];
+pub(super) const ALL: &[SchemaMigration] = &[
+    version!("0001"),
+    version!("0002"),
+    version!("0003"),
+    version!("0004"),
+    version!("0005"),
+    version!("0006"),
+    version!("0007"),
+    version!("0008"),
+];
 
 /// The newest version in a list.
 pub(super) fn newest_version(all: &[SchemaMigration]) -> i64 {

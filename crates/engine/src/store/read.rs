@@ -53,7 +53,7 @@ impl Store {
         answer.during(doing)
     }
 
-    async fn fetch<T>(
+    pub(super) async fn fetch<T>(
         &self,
         (what, since): (&str, i64),
         sql: String,
@@ -64,7 +64,7 @@ impl Store {
         self.with_reader(what, since, rows).await
     }
 
-    async fn all<T: SqlTable>(&self, rest: &str, args: &[SqlArg<'_>]) -> Result<Vec<T>, StoreError> {
+    pub(super) async fn all<T: SqlTable>(&self, rest: &str, args: &[SqlArg<'_>]) -> Result<Vec<T>, StoreError> {
         self.fetch((T::NAME, T::SINCE), select::<T>(rest), args, T::read).await
     }
 

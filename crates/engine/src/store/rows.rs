@@ -1,9 +1,11 @@
 //! The rows of the store, the parts of a batch, and the SQL of each row. Closed sets of words are types here; an
 //! unknown word means damage.
 
+use loopwright_core::autonomy::WorkFate;
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::round::RoundPhase;
 
+use super::autonomy::{CalibrationRow, LevelLogRow, ReadingRow, WorkRow};
 use super::conn::{SqlArg, SqlColumn, SqlResult, SqlRow};
 use super::lease::LeaseRequest;
 use super::money::{ItemSpend, LedgerRow, RaiseRow, ReservationChange, SpendChange};
@@ -238,6 +240,23 @@ pub enum RowChange {
         /// The number of memories that stay.
         most: u32,
     },
+    /// Inserts a piece of work or replaces it.
+    Work(WorkRow),
+    /// Moves the fate of work forward; if another process moved it, this is a conflict.
+    WorkFate {
+        /// The work's id.
+        id: String,
+        /// Its fate before and after.
+        moves: (WorkFate, WorkFate),
+        /// How the fate is known.
+        detail: String,
+    },
+    /// Inserts an entry of the log of levels, or replaces the same entry.
+    LevelLog(LevelLogRow),
+    /// Records that a person has read a change.
+    Reading(ReadingRow),
+    /// Inserts the result of a calibration, or replaces it.
+    Calibration(CalibrationRow),
     /// Removes receipts and taken signals from before a time, and memories that have expired by the batch's time.
     Prune {
         /// The times before which rows are removed.

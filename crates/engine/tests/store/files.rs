@@ -284,7 +284,7 @@ async fn newer_store_is_refused_without_a_byte_written() {
     place.tamper("UPDATE meta SET schema_version = 99").await.expect("a newer loopwright");
     let before = std::fs::read(place.file()).expect("the file");
     let Err(refused) = place.open(StoreMode::Write(ProcessInfo::current(1))).await else { panic!("it was opened") };
-    assert_eq!(refused.kind, StoreErrorKind::Newer { found: 99, known: 6 });
+    assert_eq!(refused.kind, StoreErrorKind::Newer { found: 99, known: 8 });
     assert!(std::fs::read(place.file()).expect("the file") == before);
     let log = std::fs::metadata(place.file().with_file_name("store.db-wal"));
     assert!(log.is_ok_and(|log| log.len() == 0), "a reader makes an empty log and writes nothing");
@@ -308,7 +308,7 @@ async fn full_disk_fails_the_append_and_nothing_else() {
     let place = Place::sqlite();
     let disk = place.file().parent().expect("a folder").to_owned();
     std::fs::create_dir_all(&disk).expect("the folder");
-    let mount = format!("mount -t tmpfs -o size=1m tmpfs '{}'", disk.display());
+    let mount = format!("mount -t tmpfs -o size=2m tmpfs '{}'", disk.display());
     let probe = Command::new("unshare").args(["-rm", "sh", "-c", &mount]).output();
     if !probe.is_ok_and(|output| output.status.success()) {
         return skip("this host allows no mount in a private namespace");
